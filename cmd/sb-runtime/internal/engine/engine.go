@@ -1,0 +1,76 @@
+//go:build linux
+
+// Package engine runs one gVisor sandbox as child processes of this one.
+//
+// The calling process is a sandbox's supervisor. It was started in a mount
+// namespace of its own (and, unless it is root's, in a user namespace where it
+// is uid 0), so that whatever the engine mounts is gone with the last process.
+package engine
+
+import (
+	"os"
+	"syscall"
+	"time"
+)
+
+// Config is what a sandbox needs to be started.
+type Config struct {
+	// ID names the sandbox to gVisor; it is unique among those of this user.
+	ID string
+	// Dir is a private directory (0700) for the bundle, the rootfs view and gVisor's
+	// own state. Stop empties it.
+	Dir string
+	// OverlayDir holds the unlinked files behind the writable layer.
+	OverlayDir string
+	// Guest is the host path of the sb-guest program, a static binary.
+	Guest string
+	// Restore is a directory that SaveFS filled, or "" for a fresh filesystem.
+	Restore string
+	// NIC is the sentry's end of the packet socket, or nil for loopback only.
+	NIC *os.File
+
+	Hostname string
+	Env      []string
+	Limits   Limits
+	// Log is where gVisor's own messages go; nil discards them.
+	Log *os.File
+}
+
+// Limits bound what the sandbox uses; 0 means no limit of its own.
+type Limits struct {
+	CPU       float64 // cores
+	Memory    int64   // bytes
+	Disk      int64   // bytes written to the overlay
+	Processes int
+	OpenFiles int // per process
+}
+
+// Command is a program to run inside.
+type Command struct {
+	Argv []string
+	Env  []string
+	Dir  string
+	UID  uint32
+	GID  uint32
+	// Groups are supplementary.
+	Groups []uint32
+	// Files become descriptors 0, 1, 2, 3 … They are pipes, sockets or terminals,
+	// never regular files: the sentry writes at an offset of its own. The caller closes its copies.
+	Files []*os.File
+	// Program, when set, is a static binary to execute in place of Argv[0].
+	Program *os.File
+}
+
+// Exit is how a process ended: by Signal when that is not 0, else with Code.
+type Exit struct {
+	Code   int
+	Signal syscall.Signal
+}
+
+// Usage is what the whole sandbox uses.
+type Usage struct {
+	CPU       time.Duration
+	Memory    int64
+	Processes int
+	Disk      int64
+}

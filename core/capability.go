@@ -1,0 +1,62 @@
+package core
+
+// Capability names one thing that only some providers can do.
+type Capability string
+
+const (
+	CapFinder    Capability = "find"
+	CapWait      Capability = "wait"
+	CapStop      Capability = "stop"
+	CapPause     Capability = "pause"
+	CapRenew     Capability = "renew"
+	CapJournal   Capability = "journal"
+	CapLogs      Capability = "logs"
+	CapFiles     Capability = "files"
+	CapStats     Capability = "stats"
+	CapWatch     Capability = "watch"
+	CapSweep     Capability = "sweep"
+	CapDoctor    Capability = "doctor"
+	CapTTY       Capability = "tty"
+	CapPorts     Capability = "ports"
+	CapPersist   Capability = "persist"
+	CapGPU       Capability = "gpu"
+	CapVolumes   Capability = "volumes"
+	CapUser      Capability = "user"
+	CapBuild     Capability = "build"     // Dockerfile, Python, Pip, Apt
+	CapImages    Capability = "images"    // any OCI image, beyond Capabilities.Images
+	CapTemplates Capability = "templates" // Spec.Template
+	CapSnapshots Capability = "snapshots" // Spec.Snapshot
+	CapNetNone   Capability = "network_none"
+	CapNetAll    Capability = "network_all"
+	CapNetAllow  Capability = "network_allow"
+	CapCPU       Capability = "cpu"
+	CapMemory    Capability = "memory"
+	CapDisk      Capability = "disk"
+	CapProcesses Capability = "processes"
+	CapOpenFiles Capability = "open_files"
+	CapTimeout   Capability = "timeout"
+	CapIdle      Capability = "idle_timeout"
+)
+
+// Capabilities says as data what a provider can do. The contract suite holds it
+// against the optional interfaces that the provider has.
+type Capabilities struct {
+	// Has lists the capabilities.
+	Has []Capability `json:"has"`
+	// Images lists the image names that need no registry: "host". The first is the default.
+	Images []string `json:"images,omitempty"`
+	// GPUs lists the GPU types on offer, with the most of each that one sandbox may have.
+	GPUs map[string]int `json:"gpus,omitempty"`
+	// Isolation says in a few words what stands between a sandbox and the host.
+	Isolation string `json:"isolation"`
+}
+
+// Can says whether c is among the capabilities.
+func (c Capabilities) Can(want Capability) bool {
+	for _, have := range c.Has {
+		if have == want {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,155 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// Kind sorts errors by what the caller can do about them. Frontends switch on it
+// and on nothing else.
+type Kind int
+
+const (
+	// KindInternal is a bug or a failure nobody classified.
+	KindInternal Kind = iota
+	// KindUsage is bad input: the same call can never succeed.
+	KindUsage
+	// KindNotFound means that the sandbox, exec, file or name does not exist.
+	KindNotFound
+	// KindConflict means that the subject exists already or is in the wrong state.
+	KindConflict
+	// KindUnsupported means that this provider cannot do it.
+	KindUnsupported
+	// KindUnavailable means that the provider cannot be reached or is not set up.
+	KindUnavailable
+	// KindUnauthorized means missing or refused credentials or permissions.
+	KindUnauthorized
+	// KindTimeout means that a time limit ended the operation.
+	KindTimeout
+	// KindCanceled means that the caller ended the operation.
+	KindCanceled
+	// KindExhausted means that a quota or a resource (disk, memory, processes) ran out.
+	KindExhausted
+)
+
+var kindNames = [...]string{
+	KindInternal:     "internal",
+	KindUsage:        "usage",
+	KindNotFound:     "not_found",
+	KindConflict:     "conflict",
+	KindUnsupported:  "unsupported",
+	KindUnavailable:  "unavailable",
+	KindUnauthorized: "unauthorized",
+	KindTimeout:      "timeout",
+	KindCanceled:     "canceled",
+	KindExhausted:    "exhausted",
+}
+
+// String returns the kind's stable snake_case name, as it appears in JSON.
+func (k Kind) String() string {
+	if k < 0 || int(k) >= len(kindNames) {
+		return "internal"
+	}
+	return kindNames[k]
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// ParseKind is the inverse of Kind.String; unknown names are KindInternal.
+func ParseKind(s string) Kind {
+	for k, name := range kindNames {
+		if name == s {
+			return Kind(k)
+		}
+	}
+	return KindInternal
+}
+
+// Error is the only error that frontends look into. It never holds a secret.
+type Error struct {
+	Kind Kind
+	// Op is what was being done, as "provider.verb" or "verb": "local.launch".
+	Op string
+	// Subject is what it was done to: a sandbox reference, a path, a flag.
+	Subject string
+	// Hint is one sentence that says what to do next, or "".
+	Hint string
+	// Err is the cause; its text is the message.
+	Err error
+}
+
+// Error returns "subject: cause". Op and Hint are for frontends to show apart.
+func (e *Error) Error() string {
+	msg := e.Kind.String()
+	if e.Err != nil {
+		msg = e.Err.Error()
+	}
+	if e.Subject == "" || strings.Contains(msg, e.Subject) {
+		return msg
+	}
+	return e.Subject + ": " + msg
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf makes an Error of kind k whose cause is formatted as by fmt.Errorf.
+func Errorf(k Kind, op, subject, format string, args ...any) *Error {
+	return &Error{Kind: k, Op: op, Subject: subject, Err: fmt.Errorf(format, args...)}
+}
+
+// WithHint sets the hint and returns e.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// Wrap gives err an operation and a subject and keeps its kind and hint. It returns nil for nil.
+func Wrap(op, subject string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		wrapped := *e
+		if wrapped.Op == "" {
+			wrapped.Op = op
+		}
+		if wrapped.Subject == "" {
+			wrapped.Subject = subject
+		}
+		return &wrapped
+	}
+	return &Error{Kind: KindOf(err), Op: op, Subject: subject, Err: err}
+}
+
+// KindOf classifies any error, the standard library's included. KindOf(nil) is KindInternal.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return KindTimeout
+	case errors.Is(err, context.Canceled):
+		return KindCanceled
+	case errors.Is(err, fs.ErrNotExist):
+		return KindNotFound
+	case errors.Is(err, fs.ErrExist):
+		return KindConflict
+	case errors.Is(err, fs.ErrPermission):
+		return KindUnauthorized
+	}
+	return KindInternal
+}
+
+// HintOf returns the hint that err carries, or "".
+func HintOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Hint
+	}
+	return ""
+}

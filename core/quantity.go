@@ -1,0 +1,180 @@
+package core
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Bytes is an amount of memory or storage. As text it is a number with an
+// optional unit: "512MiB", "1.5G", "100MB"; K, M, G and T alone are binary, as in Docker.
+type Bytes int64
+
+const (
+	KiB Bytes = 1 << 10
+	MiB Bytes = 1 << 20
+	GiB Bytes = 1 << 30
+	TiB Bytes = 1 << 40
+)
+
+// ParseBytes reads what Bytes documents. Negative, non-finite and overflowing
+// amounts are errors of KindUsage.
+func ParseBytes(s string) (Bytes, error) {
+	text := strings.TrimSpace(s)
+	cut := strings.LastIndexAny(text, "0123456789.") + 1
+	number, unit := text[:cut], strings.ToLower(strings.TrimSpace(text[cut:]))
+	scale, ok := byteUnit(unit)
+	value, err := strconv.ParseFloat(number, 64)
+	if err != nil || !ok || math.IsNaN(value) || math.IsInf(value, 0) || value < 0 || strings.ContainsAny(number, "xXpP_") {
+		return 0, Errorf(KindUsage, "parse", s, "not a size").WithHint("write a number with a unit, such as 512MiB or 2G")
+	}
+	if value*scale >= math.MaxInt64 {
+		return 0, Errorf(KindUsage, "parse", s, "size is too large")
+	}
+	return Bytes(value * scale), nil
+}
+
+func byteUnit(unit string) (scale float64, ok bool) {
+	switch unit {
+	case "", "b":
+		return 1, true
+	case "k", "ki", "kib":
+		return 1 << 10, true
+	case "m", "mi", "mib":
+		return 1 << 20, true
+	case "g", "gi", "gib":
+		return 1 << 30, true
+	case "t", "ti", "tib":
+		return 1 << 40, true
+	case "kb":
+		return 1e3, true
+	case "mb":
+		return 1e6, true
+	case "gb":
+		return 1e9, true
+	case "tb":
+		return 1e12, true
+	}
+	return 0, false
+}
+
+// String returns the amount in the largest binary unit that keeps it short: "512MiB", "1.5GiB".
+func (b Bytes) String() string {
+	for _, u := range []struct {
+		size Bytes
+		name string
+	}{{TiB, "TiB"}, {GiB, "GiB"}, {MiB, "MiB"}, {KiB, "KiB"}} {
+		if b >= u.size || b <= -u.size {
+			return strings.TrimSuffix(strconv.FormatFloat(float64(b)/float64(u.size), 'f', 1, 64), ".0") + u.name
+		}
+	}
+	return strconv.FormatInt(int64(b), 10) + "B"
+}
+
+// MarshalJSON writes a plain number of bytes, which programs need.
+func (b Bytes) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, int64(b), 10), nil }
+
+// UnmarshalJSON reads a number of bytes or a string that ParseBytes takes.
+func (b *Bytes) UnmarshalJSON(data []byte) error {
+	v, err := ParseBytes(strings.Trim(string(data), `"`))
+	if err == nil {
+		*b = v
+	}
+	return err
+}
+
+// Duration is a time.Duration that is text in files: "90s", "2h30m"; a plain number is seconds.
+type Duration time.Duration
+
+// ParseDuration reads what Duration documents. Negative durations are errors of KindUsage.
+func ParseDuration(s string) (Duration, error) {
+	text := strings.TrimSpace(s)
+	if n, err := strconv.ParseFloat(text, 64); err == nil && !strings.ContainsAny(text, "xXpP_") {
+		if seconds := n * float64(time.Second); n >= 0 && seconds < math.MaxInt64 {
+			return Duration(seconds), nil
+		}
+	} else if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return Duration(d), nil
+	}
+	return 0, Errorf(KindUsage, "parse", s, "not a duration").WithHint("write a number with a unit, such as 90s, 15m or 2h")
+}
+
+// String returns the duration without trailing zero units: "2h", "1m30s".
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalJSON reads a string that ParseDuration takes, or a number of seconds.
+func (d *Duration) UnmarshalJSON(data []byte) error {
+	v, err := ParseDuration(strings.Trim(string(data), `"`))
+	if err == nil {
+		*d = v
+	}
+	return err
+}
+
+// GPU asks for Count accelerators of one type. The zero value asks for none. As
+// text it is "TYPE" or "TYPE:COUNT": "H100", "A100-80GB:4".
+type GPU struct {
+	Type  string
+	Count int
+}
+
+// ParseGPU reads what GPU documents; the type is folded to upper case. Whether
+// the type exists is for the provider to say.
+func ParseGPU(s string) (GPU, error) {
+	if s == "" {
+		return GPU{}, nil
+	}
+	name, count, counted := strings.Cut(s, ":")
+	g := GPU{Type: strings.ToUpper(strings.TrimSpace(name)), Count: 1}
+	if counted {
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			n = 0
+		}
+		g.Count = n
+	}
+	if g.Type == "" || g.Count < 1 || g.Count > 64 {
+		return GPU{}, Errorf(KindUsage, "parse", s, "not a GPU request").WithHint("write TYPE or TYPE:COUNT, such as H100 or A100-80GB:4")
+	}
+	return g, nil
+}
+
+// String returns the text that ParseGPU reads.
+func (g GPU) String() string {
+	switch {
+	case g.Type == "":
+		return ""
+	case g.Count == 1:
+		return g.Type
+	}
+	return fmt.Sprintf("%s:%d", g.Type, g.Count)
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (g GPU) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (g *GPU) UnmarshalText(text []byte) error {
+	v, err := ParseGPU(string(text))
+	if err == nil {
+		*g = v
+	}
+	return err
+}
+
+// IsZero reports that no GPU is asked for; JSON leaves the field out then.
+func (g GPU) IsZero() bool { return g == GPU{} }

@@ -1,0 +1,73 @@
+package core
+
+import "time"
+
+// Sandbox is what a provider knows of one sandbox at one moment.
+type Sandbox struct {
+	// ID is assigned by the provider and never changes. Its prefix tells the provider.
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	App      string `json:"app,omitempty"`
+	State    State  `json:"state"`
+	// Reason says why the sandbox is not running; empty while it is.
+	Reason Reason `json:"reason,omitempty"`
+	// Message explains Reason to a person: "memory use 520MiB is over the limit of 512MiB".
+	Message string `json:"message,omitempty"`
+	// Frozen says that the provider suspended an idle sandbox to save CPU.
+	Frozen bool `json:"frozen,omitempty"`
+
+	Image  string            `json:"image,omitempty"`
+	GPU    GPU               `json:"gpu,omitzero"`
+	Labels map[string]string `json:"labels,omitempty"`
+	// Spec is the launch spec with defaults filled in and secrets without values.
+	Spec Spec `json:"spec"`
+
+	Created time.Time `json:"created"`
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended,omitzero"`
+	// Expires is when the lifetime ends; zero means never.
+	Expires time.Time `json:"expires,omitzero"`
+	// LastActive is when a command last started, ran or ended in it.
+	LastActive time.Time `json:"last_active,omitzero"`
+	// ExitCode is the entry command's code, as a shell would report it, once it ended.
+	ExitCode *int `json:"exit_code,omitempty"`
+
+	Ports []PortMapping `json:"ports,omitempty"`
+	Lease Lease         `json:"lease"`
+}
+
+// PortMapping is a published port as it is reachable now.
+type PortMapping struct {
+	Sandbox int `json:"sandbox"`
+	// Address is host:port on the machine that published it.
+	Address string `json:"address"`
+}
+
+// Lease says who a sandbox is for and until when. It is written before the
+// sandbox exists, so that no crash can leave one behind that nobody owns.
+type Lease struct {
+	// Owner is the process, session or job that asked.
+	Owner Owner `json:"owner"`
+	// Created is when the lease was written.
+	Created time.Time `json:"created"`
+	// Expires is when the sandbox may be reaped by any sb; zero means never.
+	Expires time.Time `json:"expires,omitzero"`
+	// Bound says that the sandbox is of no use once its owner is gone, as with
+	// "sb run": an sb that finds the owner dead may reap it.
+	Bound bool `json:"bound,omitempty"`
+}
+
+// Owner identifies who asked for a sandbox, well enough to tell whether they still exist.
+type Owner struct {
+	// Actor is the frontend and, where there is one, its session: "cli", "ui", "mcp/9f3c".
+	Actor string `json:"actor"`
+	// User is the name of the person on the host, for display.
+	User string `json:"user,omitempty"`
+	// Host and BootID name the machine and its boot that PID belongs to.
+	Host   string `json:"host,omitempty"`
+	BootID string `json:"boot_id,omitempty"`
+	PID    int    `json:"pid,omitempty"`
+	// PIDStart is the process's start time in clock ticks since boot (proc(5), stat field 22).
+	PIDStart uint64 `json:"pid_start,omitempty"`
+}
