@@ -1,0 +1,41 @@
+//go:build linux
+
+// Command sb-guest is the helper that sb runs inside a sandbox. It comes in by
+// file descriptor, so that it needs nothing of the image: no shell, no tar, no
+// libc. Package guest describes its command line and its streams.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/seed-0724f904/sb/core/providers/local/guest"
+)
+
+// exitUsage is the exit code for a command line that guest did not make.
+const exitUsage = 125
+
+func main() {
+	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
+
+func run(argv []string, stdin, stdout, stderr *os.File) int {
+	mode := ""
+	if len(argv) > 1 {
+		mode = argv[1]
+	}
+	switch mode {
+	case guest.ModeInit:
+		return runInit()
+	case guest.ModePTY:
+		return runPTY(argv[2:], stdin, stdout, stderr)
+	case guest.ModeFiles:
+		return runFiles(argv[2:], stdin, stdout, stderr)
+	case "--version":
+		_, _ = fmt.Fprintf(stdout, "sb-guest protocol %d\n", guest.Version)
+		return 0
+	}
+	_, _ = io.WriteString(stderr, "sb-guest is started by sb inside a sandbox; it has no use of its own\n")
+	return exitUsage
+}

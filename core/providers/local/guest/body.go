@@ -1,0 +1,133 @@
+package guest
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+)
+
+// ChunkSize is the most content that one frame of a body holds, in bytes.
+const ChunkSize = 1 << 20
+
+const frameHeader = 4
+
+// BodyWriter frames content so that its reader can tell the end from a break:
+// each frame is a length (4 bytes, big endian) and that many bytes; length 0 is the end.
+type BodyWriter struct {
+	w   io.Writer
+	buf []byte // room for a header, then what waits to be sent
+}
+
+// NewBodyWriter returns a writer that buffers up to ChunkSize.
+func NewBodyWriter(w io.Writer) *BodyWriter {
+	return &BodyWriter{w: w, buf: make([]byte, frameHeader, frameHeader+ChunkSize)}
+}
+
+// Write implements io.Writer.
+func (b *BodyWriter) Write(p []byte) (int, error) {
+	written := 0
+	for len(p) > 0 {
+		n := min(len(p), cap(b.buf)-len(b.buf))
+		b.buf = append(b.buf, p[:n]...)
+		p, written = p[n:], written+n
+		if len(b.buf) == cap(b.buf) {
+			if err := b.flush(); err != nil {
+				return written, err
+			}
+		}
+	}
+	return written, nil
+}
+
+// ReadFrom implements io.ReaderFrom; it spares a copy and sends what each read brings.
+func (b *BodyWriter) ReadFrom(r io.Reader) (int64, error) {
+	var total int64
+	for {
+		n, err := r.Read(b.buf[len(b.buf):cap(b.buf)])
+		b.buf = b.buf[:len(b.buf)+n]
+		total += int64(n)
+		if len(b.buf) > frameHeader {
+			if err := b.flush(); err != nil {
+				return total, err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// Close sends what is buffered and the end. It does not close the writer below. A body that
+// is not closed is broken, and what it was for does not happen.
+func (b *BodyWriter) Close() error {
+	if len(b.buf) > frameHeader {
+		if err := b.flush(); err != nil {
+			return err
+		}
+	}
+	return b.flush()
+}
+
+func (b *BodyWriter) flush() error {
+	//nolint:gosec // the buffer's capacity bounds the length
+	binary.BigEndian.PutUint32(b.buf[:frameHeader], uint32(len(b.buf)-frameHeader))
+	_, err := b.w.Write(b.buf)
+	b.buf = b.buf[:frameHeader]
+	return err
+}
+
+// BodyReader reads what a BodyWriter framed.
+type BodyReader struct {
+	r    io.Reader
+	left int
+	err  error
+}
+
+// NewBodyReader returns a reader over r, which it never reads past the end of the body.
+func NewBodyReader(r io.Reader) *BodyReader { return &BodyReader{r: r} }
+
+// Read implements io.Reader. A body that breaks off is io.ErrUnexpectedEOF.
+func (b *BodyReader) Read(p []byte) (int, error) {
+	if b.err != nil || len(p) == 0 {
+		return 0, b.err
+	}
+	if b.left == 0 {
+		if b.err = b.next(); b.err != nil {
+			return 0, b.err
+		}
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	if errors.Is(err, io.EOF) {
+		err = nil
+		if n == 0 {
+			err = io.ErrUnexpectedEOF
+		}
+	}
+	b.err = err
+	return n, err
+}
+
+func (b *BodyReader) next() error {
+	var header [frameHeader]byte
+	if _, err := io.ReadFull(b.r, header[:]); err != nil {
+		if errors.Is(err, io.EOF) {
+			return io.ErrUnexpectedEOF
+		}
+		return err
+	}
+	length := binary.BigEndian.Uint32(header[:])
+	switch {
+	case length == 0:
+		return io.EOF
+	case length > ChunkSize:
+		return errFrame
+	}
+	b.left = int(length)
+	return nil
+}
+
+var errFrame = errors.New("a frame of the body is too long")

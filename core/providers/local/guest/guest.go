@@ -1,0 +1,133 @@
+// Package guest is the language between sb-guest, the static helper that runs
+// inside a sandbox, and the programs outside that start it. It has one process
+// per request:
+//
+//	sb-guest init                         pid 1: reaps orphans, sleeps
+//	sb-guest pty ROWS COLS COMMAND [ARG]… runs COMMAND on a terminal of its own
+//	sb-guest files REQUEST                one file operation; REQUEST is JSON
+//
+// Descriptors of pty: 0 and 1 carry the terminal's bytes, 2 the report, 3 the
+// control messages (see Resize and Signal); closing 3 only ends the messages.
+//
+// Descriptors of files: 0 is the request's body, 1 the answer's, 2 the report. The body of a
+// write is framed by NewBodyWriter and that of an import ends with the archive's
+// trailer, so that a broken stream is never taken for its end. An answer is
+// complete only when the process exits with 0.
+//
+// A report is one JSON object on descriptor 2 (see Report), written last. Whatever else is
+// found there is a crash message.
+//
+// Paths travel as bytes (base64 in JSON, raw in tar): names need not be UTF-8.
+package guest
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Program is argv[0] of the helper.
+const Program = "sb-guest"
+
+// Version is the protocol's version; both sides must agree on it.
+const Version = 1
+
+// The helper's descriptors beyond 0 and 1.
+const (
+	ReportFD  = 2
+	ControlFD = 3
+)
+
+// Modes are the helper's first arguments.
+const (
+	ModeInit  = "init"
+	ModePTY   = "pty"
+	ModeFiles = "files"
+)
+
+// Op names a file operation.
+type Op string
+
+const (
+	OpStat    Op = "stat"    // answers one Entry line
+	OpReadDir Op = "readdir" // answers Entry lines sorted by name
+	OpRead    Op = "read"    // answers the file's content
+	OpWrite   Op = "write"   // body: the framed content
+	OpMkdir   Op = "mkdir"
+	OpRemove  Op = "remove"
+	OpExport  Op = "export" // answers a tar archive
+	OpImport  Op = "import" // body: a tar archive
+)
+
+// Request is one file operation. Path is absolute and clean.
+type Request struct {
+	Version   int    `json:"v"`
+	Op        Op     `json:"op"`
+	Path      []byte `json:"path"`
+	Mode      uint32 `json:"mode,omitempty"` // permission bits, for OpWrite; 0 as in core.WriteOptions
+	Parents   bool   `json:"parents,omitempty"`
+	Append    bool   `json:"append,omitempty"`
+	Recursive bool   `json:"recursive,omitempty"`
+	KeepOwner bool   `json:"keep_owner,omitempty"`
+}
+
+// Argv returns the command line that runs r. It sets r's version.
+func (r Request) Argv() ([]string, error) {
+	r.Version = Version
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return []string{Program, ModeFiles, string(text)}, nil
+}
+
+// ParseRequest reads the JSON of a command line that Argv made. Its errors are core.KindUsage.
+func ParseRequest(text string) (Request, error) {
+	var r Request
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return Request{}, core.Errorf(core.KindUsage, "files", "", "the request is not valid: %w", err)
+	}
+	if r.Version != Version {
+		return Request{}, core.Errorf(core.KindUnsupported, string(r.Op), "", "request has version %d, sb-guest speaks %d", r.Version, Version)
+	}
+	if len(r.Path) == 0 || r.Path[0] != '/' {
+		return Request{}, core.Errorf(core.KindUsage, string(r.Op), string(r.Path), "path is not absolute")
+	}
+	for _, c := range r.Path {
+		if c == 0 {
+			return Request{}, core.Errorf(core.KindUsage, string(r.Op), "", "path holds a NUL byte")
+		}
+	}
+	return r, nil
+}
+
+// InitArgv returns the command line of the sandbox's first process.
+func InitArgv() []string { return []string{Program, ModeInit} }
+
+// PTYArgv returns the command line that runs command on a terminal of size.
+func PTYArgv(size core.TerminalSize, command []string) []string {
+	argv := []string{Program, ModePTY, strconv.Itoa(int(size.Rows)), strconv.Itoa(int(size.Cols))}
+	return append(argv, command...)
+}
+
+// ParsePTYArgs reads what follows ModePTY in a command line that PTYArgv made.
+func ParsePTYArgs(args []string) (core.TerminalSize, []string, error) {
+	if len(args) < 3 || args[2] == "" {
+		return core.TerminalSize{}, nil, core.Errorf(core.KindUsage, ModePTY, "", "usage: sb-guest pty ROWS COLS COMMAND [ARG]…")
+	}
+	size, err := parseSize(args[0], args[1])
+	if err != nil {
+		return core.TerminalSize{}, nil, err
+	}
+	return size, args[2:], nil
+}
+
+func parseSize(rows, cols string) (core.TerminalSize, error) {
+	r, rowsErr := strconv.ParseUint(rows, 10, 16)
+	c, colsErr := strconv.ParseUint(cols, 10, 16)
+	if rowsErr != nil || colsErr != nil {
+		return core.TerminalSize{}, core.Errorf(core.KindUsage, ModePTY, rows+"x"+cols, "not a terminal size")
+	}
+	return core.TerminalSize{Rows: uint16(r), Cols: uint16(c)}, nil
+}

@@ -1,0 +1,93 @@
+package guest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// MaxReport bounds a report in bytes; readers need not take more.
+const MaxReport = 64 << 10
+
+// maxSkipped bounds how many skipped paths a report names.
+const maxSkipped = 16
+
+// Report is how a request ended.
+type Report struct {
+	// Error is nil after success.
+	Error *Failure `json:"error,omitempty"`
+	// Exit is how the command of a pty ended; nil if it did not start.
+	Exit *Exit `json:"exit,omitempty"`
+	// Skipped counts the entries of an export or import that a transfer cannot
+	// carry (devices, sockets, pipes, vanished files); SkippedPaths names the first of them.
+	Skipped      int      `json:"skipped,omitempty"`
+	SkippedPaths [][]byte `json:"skipped_paths,omitempty"`
+}
+
+// Exit is a command's end; Code is as a shell reports it.
+type Exit struct {
+	Code   int `json:"code"`
+	Signal int `json:"signal,omitempty"`
+}
+
+// Failure is an error on the wire.
+type Failure struct {
+	// Kind is a core.Kind's name.
+	Kind    string `json:"kind"`
+	Path    []byte `json:"path,omitempty"`
+	Message string `json:"message"`
+}
+
+// Skip notes an entry that is left out.
+func (r *Report) Skip(path string) {
+	r.Skipped++
+	if len(r.SkippedPaths) < maxSkipped {
+		r.SkippedPaths = append(r.SkippedPaths, []byte(path))
+	}
+}
+
+// Fail makes the report one of err. Its kind is KindOf's.
+func (r *Report) Fail(path string, err error) {
+	if e, ok := errors.AsType[*core.Error](err); ok && e.Subject != "" {
+		path = e.Subject
+	}
+	r.Error = &Failure{Kind: KindOf(err).String(), Path: []byte(path), Message: cause(err)}
+}
+
+// cause strips what the failure's other fields say already.
+func cause(err error) string {
+	if e, ok := errors.AsType[*core.Error](err); ok && e.Err != nil {
+		return e.Err.Error()
+	}
+	return rootCause(err).Error()
+}
+
+// DecodeReport reads what the helper wrote to its descriptor 2. Anything that is not a
+// report, as after a crash or when the process was killed, is an error of core.KindInternal.
+func DecodeReport(data []byte) (Report, error) {
+	var r Report
+	if len(bytes.TrimSpace(data)) == 0 {
+		return r, core.Errorf(core.KindInternal, "guest", "", "sb-guest ended without a report")
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Report{}, core.Errorf(core.KindInternal, "guest", "", "sb-guest failed: %.200q", firstLine(data))
+	}
+	return r, nil
+}
+
+// Err returns the report's failure as a *core.Error with that op, or nil.
+func (r Report) Err(op string) error {
+	if r.Error == nil {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.ParseKind(r.Error.Kind), Op: op, Subject: string(r.Error.Path), Err: errors.New(r.Error.Message),
+	}
+}
+
+func firstLine(data []byte) string {
+	line, _, _ := bytes.Cut(bytes.TrimSpace(data), []byte("\n"))
+	return string(line)
+}
