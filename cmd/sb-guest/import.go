@@ -1,0 +1,442 @@
+//go:build linux
+
+package main
+
+import (
+	"archive/tar"
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/guest"
+)
+
+// importArchive unpacks an archive into dir, which exists. Each file appears at once, under
+// its name, when all of it has come. When the archive is broken, refused or breaks off, whatever
+// this import created is removed again; files that it replaced are complete.
+func importArchive(dir string, r io.Reader, keepOwner bool, report *guest.Report) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	im := &importer{
+		root: root, report: report, keepOwner: keepOwner,
+		created: map[string]bool{}, buf: make([]byte, copyBuffer), temp: tempName(),
+	}
+	defer im.closeDir()
+	if im.realRoot, err = filepath.EvalSymlinks(dir); err != nil {
+		return err
+	}
+	if err := im.run(r); err != nil {
+		im.rollBack()
+		return err
+	}
+	return nil
+}
+
+type importer struct {
+	root      *os.Root
+	realRoot  string
+	report    *guest.Report
+	keepOwner bool
+	buf       []byte
+	temp      string
+
+	// dir is the directory that the last entry was made in, kept open because the
+	// next one is most often its neighbour.
+	dir     *os.File
+	dirName string
+
+	// created has the directories that this import made, and topmost what it made in
+	// directories that were there before.
+	created map[string]bool
+	topmost []string
+	// dirs get their modes and times at the end, for filling them changes both.
+	dirs []*tar.Header
+}
+
+// trailerReader knows whether its reader was asked for more than there was: an archive that is
+// whole has its end marked.
+type trailerReader struct {
+	r      io.Reader
+	broken bool
+}
+
+func (t *trailerReader) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	t.broken = t.broken || (n == 0 && errors.Is(err, io.EOF))
+	return n, err
+}
+
+func (im *importer) run(r io.Reader) error {
+	buffered := bufio.NewReaderSize(r, copyBuffer)
+	trailer := &trailerReader{r: buffered}
+	archive := tar.NewReader(trailer)
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			if trailer.broken {
+				return core.Errorf(core.KindUsage, "", "", "the archive breaks off: %w", io.ErrUnexpectedEOF)
+			}
+			break
+		}
+		if err != nil {
+			return archiveError(err)
+		}
+		if err := im.entry(h, archive); err != nil {
+			return err
+		}
+	}
+	// The sender may still be writing padding and must not get SIGPIPE for it.
+	if _, err := io.Copy(io.Discard, buffered); err != nil {
+		return err
+	}
+	return im.finishDirs()
+}
+
+// archiveError tells damage in the archive from failures of its stream.
+func archiveError(err error) error {
+	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return core.Errorf(core.KindUsage, "", "", "the archive is damaged: %w", err)
+	}
+	return err
+}
+
+func refused(name, why string) error {
+	return core.Errorf(core.KindUsage, "", name, "the archive's entry is refused: %s", why)
+}
+
+// entryName returns a name that is clean and inside; "." is the directory itself.
+func entryName(name string) (string, error) {
+	if strings.ContainsRune(name, 0) {
+		return "", refused(name, "its name holds a NUL byte")
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return "", refused(name, "it points outside")
+		}
+	}
+	if path.IsAbs(name) {
+		return "", refused(name, "its name is absolute")
+	}
+	return path.Clean(name), nil
+}
+
+func (im *importer) entry(h *tar.Header, content io.Reader) error {
+	name, err := entryName(h.Name)
+	if err != nil {
+		return err
+	}
+	h.Name = name
+	switch h.Typeflag {
+	case tar.TypeXGlobalHeader:
+		return nil
+	case tar.TypeDir:
+		return im.directory(h)
+	case tar.TypeReg, tar.TypeSymlink, tar.TypeLink, tar.TypeGNUSparse, tar.TypeCont:
+	default:
+		im.report.Skip(name)
+		return nil
+	}
+	if name == "." {
+		return refused(h.Name, "it would replace the directory itself")
+	}
+	if err := im.open(path.Dir(name)); err != nil {
+		return entryError(name, err)
+	}
+	switch h.Typeflag {
+	case tar.TypeSymlink:
+		err = im.symlink(h)
+	case tar.TypeLink:
+		err = im.hardLink(h)
+	default:
+		err = im.file(h, content)
+	}
+	return entryError(name, err)
+}
+
+// entryError names the entry, unless the error does.
+func entryError(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*core.Error](err); ok && e.Subject != "" {
+		return err
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = archiveError(err)
+	}
+	return core.Wrap("", name, &core.Error{Kind: guest.KindOf(err), Subject: name, Err: bare(err)})
+}
+
+func bare(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// open makes dir the current directory, with what is missing above it.
+func (im *importer) open(dir string) error {
+	if im.dir != nil && im.dirName == dir {
+		return nil
+	}
+	f, err := im.root.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := im.makeDirs(dir); err != nil {
+			return err
+		}
+		f, err = im.root.Open(dir)
+	}
+	if err != nil {
+		return im.escape(dir, err)
+	}
+	if info, err := f.Stat(); err != nil || !info.IsDir() {
+		_ = f.Close()
+		return errors.Join(err, unix.ENOTDIR)
+	}
+	im.closeDir()
+	im.dir, im.dirName = f, dir
+	return nil
+}
+
+// escape tells a way that leads outside from other failures.
+func (im *importer) escape(name string, err error) error {
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return err
+	}
+	// os.Root's own refusal is the one failure without a number.
+	return refused(name, "it points outside")
+}
+
+func (im *importer) closeDir() {
+	if im.dir != nil {
+		_ = im.dir.Close()
+		im.dir = nil
+	}
+}
+
+func (im *importer) makeDirs(dir string) error {
+	made := ""
+	for part := range strings.SplitSeq(dir, "/") {
+		made = path.Join(made, part)
+		err := im.root.Mkdir(made, defaultDirMode)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return im.escape(made, err)
+		}
+		im.note(made)
+		im.created[made] = true
+	}
+	return nil
+}
+
+// note remembers what was created, for rollBack.
+func (im *importer) note(name string) {
+	if !im.created[path.Dir(name)] {
+		im.topmost = append(im.topmost, name)
+	}
+}
+
+func (im *importer) rollBack() {
+	im.closeDir()
+	for _, name := range slices.Backward(im.topmost) {
+		// What cannot be removed is left; the error that led here is the one to report.
+		_ = im.root.RemoveAll(name)
+	}
+}
+
+func (im *importer) directory(h *tar.Header) error {
+	if h.Name != "." {
+		if err := im.open(path.Dir(h.Name)); err != nil {
+			return entryError(h.Name, err)
+		}
+		err := unix.Mkdirat(im.fd(), path.Base(h.Name), defaultDirMode)
+		switch {
+		case err == nil:
+			im.note(h.Name)
+			im.created[h.Name] = true
+		case err == unix.EEXIST: //nolint:errorlint // a bare errno, this is what the call returns
+			info, err := im.root.Stat(h.Name)
+			if err != nil {
+				return entryError(h.Name, im.escape(h.Name, err))
+			}
+			if !info.IsDir() {
+				return entryError(h.Name, unix.ENOTDIR)
+			}
+		default:
+			return entryError(h.Name, err)
+		}
+	}
+	im.dirs = append(im.dirs, h)
+	return nil
+}
+
+func (im *importer) fd() int { return int(im.dir.Fd()) }
+
+func (im *importer) finishDirs() error {
+	im.closeDir()
+	for _, h := range slices.Backward(im.dirs) {
+		if h.Name == "." || !im.created[h.Name] {
+			continue // it was there before and keeps what it has
+		}
+		if im.keepOwner {
+			if err := im.root.Lchown(h.Name, h.Uid, h.Gid); err != nil {
+				return entryError(h.Name, err)
+			}
+		}
+		if err := im.root.Chmod(h.Name, h.FileInfo().Mode()); err != nil {
+			return entryError(h.Name, err)
+		}
+		if err := im.root.Chtimes(h.Name, h.ModTime, h.ModTime); err != nil {
+			return entryError(h.Name, err)
+		}
+	}
+	return nil
+}
+
+func (im *importer) file(h *tar.Header, content io.Reader) (err error) {
+	mode := uint32(h.Mode & 0o7777)
+	fd, err := unix.Openat(im.fd(), im.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	if err != nil {
+		return err
+	}
+	defer im.dropTemp(&err)
+	_, err = io.CopyBuffer(struct{ io.Writer }{fdWriter(fd)}, struct{ io.Reader }{content}, im.buf)
+	if err == nil && im.keepOwner {
+		if err = unix.Fchown(fd, h.Uid, h.Gid); err == nil {
+			err = unix.Fchmod(fd, mode)
+		}
+	}
+	if cerr := unix.Close(fd); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	if err := im.setTime(h.ModTime); err != nil {
+		return err
+	}
+	return im.publish(h.Name)
+}
+
+func (im *importer) dropTemp(err *error) {
+	if *err != nil {
+		_ = unix.Unlinkat(im.fd(), im.temp, 0)
+	}
+}
+
+func (im *importer) setTime(t time.Time) error {
+	ts := unix.NsecToTimespec(t.UnixNano())
+	return unix.UtimesNanoAt(im.fd(), im.temp, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// publish gives the temporary file its name and learns whether that was new.
+func (im *importer) publish(name string) error {
+	base := path.Base(name)
+	if im.created[im.dirName] {
+		return unix.Renameat(im.fd(), im.temp, im.fd(), base)
+	}
+	err := unix.Renameat2(im.fd(), im.temp, im.fd(), base, unix.RENAME_NOREPLACE)
+	switch err { //nolint:errorlint // a bare errno, this is what the call returns
+	case nil:
+		im.topmost = append(im.topmost, name)
+		return nil
+	case unix.EEXIST, unix.EINVAL, unix.ENOSYS:
+		// EINVAL and ENOSYS: the file system cannot tell; then a broken import leaves the file.
+		return unix.Renameat(im.fd(), im.temp, im.fd(), base)
+	}
+	return err
+}
+
+func (im *importer) symlink(h *tar.Header) (err error) {
+	if err := im.checkTarget(h); err != nil {
+		return err
+	}
+	if err := unix.Symlinkat(h.Linkname, im.fd(), im.temp); err != nil {
+		return err
+	}
+	defer im.dropTemp(&err)
+	if im.keepOwner {
+		if err := unix.Fchownat(im.fd(), im.temp, h.Uid, h.Gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+	}
+	if err := im.setTime(h.ModTime); err != nil {
+		return err
+	}
+	return im.publish(h.Name)
+}
+
+// checkTarget refuses a symbolic link that leads outside. The link's directory may itself have been
+// reached through links, so its true place counts; and a ".." after a name could go up
+// from wherever that name leads, so only leading ones are taken.
+func (im *importer) checkTarget(h *tar.Header) error {
+	target := h.Linkname
+	if target == "" || path.IsAbs(target) {
+		return refused(h.Name, "its target is absolute or empty")
+	}
+	named := false
+	for part := range strings.SplitSeq(target, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			if named {
+				return refused(h.Name, "its target goes up after a name")
+			}
+		default:
+			named = true
+		}
+	}
+	actual, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(im.fd()))
+	if err != nil {
+		return err
+	}
+	inside, err := filepath.Rel(im.realRoot, filepath.Join(actual, target))
+	if err != nil || !filepath.IsLocal(inside) {
+		return refused(h.Name, "its target is outside")
+	}
+	return nil
+}
+
+func (im *importer) hardLink(h *tar.Header) (err error) {
+	source, err := entryName(h.Linkname)
+	if err != nil || source == "." {
+		return refused(h.Name, "its target is outside")
+	}
+	if source == h.Name {
+		return refused(h.Name, "it links to itself")
+	}
+	from, err := im.root.Open(path.Dir(source))
+	if err != nil {
+		return im.escape(h.Name, err)
+	}
+	defer func() { _ = from.Close() }()
+	if err := unix.Linkat(int(from.Fd()), path.Base(source), im.fd(), im.temp, 0); err != nil {
+		return err
+	}
+	defer im.dropTemp(&err)
+	if err := im.publish(h.Name); err != nil {
+		return err
+	}
+	// A rename onto another name of the same file does nothing and leaves the source.
+	if err := unix.Unlinkat(im.fd(), im.temp, 0); err != nil && err != unix.ENOENT { //nolint:errorlint // bare errno
+		return err
+	}
+	return nil
+}
