@@ -1,0 +1,33 @@
+//go:build linux
+
+package netstack
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// pairBuffer is each end's buffer in bytes. A packet takes more of it than its
+// length, and a sender that finds it full loses the packet.
+const pairBuffer = 4 << 20
+
+// Pair returns the two ends of a packet socket: host for Config.NIC, guest for the sandbox's
+// network card. The caller closes guest once the sandbox has it.
+func Pair() (host, guest *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a packet socket: %w", err)
+	}
+	for _, fd := range fds {
+		for _, options := range [][2]int{{unix.SO_SNDBUFFORCE, unix.SO_SNDBUF}, {unix.SO_RCVBUFFORCE, unix.SO_RCVBUF}} {
+			// The first needs a privilege and is not bounded by net.core.wmem_max; less than
+			// was asked for costs speed only.
+			if unix.SetsockoptInt(fd, unix.SOL_SOCKET, options[0], pairBuffer) != nil {
+				_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, options[1], pairBuffer)
+			}
+		}
+	}
+	return os.NewFile(uintptr(fds[0]), "nic-host"), os.NewFile(uintptr(fds[1]), "nic-guest"), nil
+}

@@ -1,0 +1,233 @@
+//go:build linux
+
+// Package netstack is a sandbox's way to the network: a TCP/IP stack in this
+// process at the other end of the sandbox's network card. It ends every
+// connection of the sandbox here, asks the Policy, and makes a socket of this process's own
+// towards the destination, so that it needs no privilege and no network device.
+//
+// The sandbox is 10.88.0.2, this side 10.88.0.1, where a name server forwards to
+// the host's resolvers. There is no IPv6 and no other protocol than TCP and UDP.
+package netstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"sync"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/tcpip/link/fdbased"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
+)
+
+const (
+	// MTU is what both ends of the card must have, in bytes.
+	MTU = 65520
+	// PrefixBits is the length of the network's prefix.
+	PrefixBits = 24
+
+	nicID = 1
+	// maxFlows bounds the connections of a sandbox, and apart from them its UDP flows.
+	maxFlows = 1024
+	// maxHandshakes bounds the connections that are being made.
+	maxHandshakes = 512
+	copyBuffer    = 128 << 10
+)
+
+// SandboxAddr is the sandbox's address.
+func SandboxAddr() netip.Addr { return netip.AddrFrom4([4]byte{10, 88, 0, 2}) }
+
+// GatewayAddr is this side's address, for the sandbox's default route and its resolv.conf.
+func GatewayAddr() netip.Addr { return netip.AddrFrom4([4]byte{10, 88, 0, 1}) }
+
+func subnet() netip.Prefix { return netip.PrefixFrom(GatewayAddr(), PrefixBits).Masked() }
+
+// Config is what a Stack needs.
+type Config struct {
+	// NIC is the host's end of Pair. New takes it over, also when it fails.
+	NIC    *os.File
+	Policy Policy
+	// Resolvers returns the name servers to forward to; nil means the host's.
+	Resolvers func() ([]netip.AddrPort, error)
+}
+
+// Stack serves one sandbox. Its methods may be called from several goroutines.
+type Stack struct {
+	policy    Policy
+	resolvers func() ([]netip.AddrPort, error)
+	nic       *os.File
+	stack     *stack.Stack
+	buffers   sync.Pool
+	counters  counters
+
+	// ctx ends with Close; goroutines are counted by wg.
+	ctx    context.Context //nolint:containedctx // the flows' lifetime is the stack's, not a call's
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	closers map[io.Closer]struct{} // open sockets, which Close closes
+	tcpFree chan struct{}
+	udpFree chan struct{}
+}
+
+// New starts a stack.
+func New(config Config) (*Stack, error) {
+	s := &Stack{
+		policy: config.Policy, resolvers: config.Resolvers, nic: config.NIC,
+		closers: map[io.Closer]struct{}{},
+		tcpFree: make(chan struct{}, maxFlows), udpFree: make(chan struct{}, maxFlows),
+	}
+	s.buffers.New = func() any { b := make([]byte, copyBuffer); return &b }
+	if s.resolvers == nil {
+		s.resolvers = hostResolvers
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := s.start(); err != nil {
+		s.cancel()
+		if s.stack != nil {
+			s.stack.Destroy()
+		}
+		return nil, errors.Join(fmt.Errorf("start the network stack: %w", err), config.NIC.Close())
+	}
+	return s, nil
+}
+
+func (s *Stack) start() error {
+	s.stack = stack.New(stack.Options{
+		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol},
+		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol},
+	})
+	if err := tune(s.stack); err != nil {
+		return err
+	}
+	if err := attach(s.stack, s.nic, GatewayAddr()); err != nil {
+		return err
+	}
+	// Every address is answered for, since every connection ends here.
+	if err := s.stack.SetPromiscuousMode(nicID, true); err != nil {
+		return tcpipError(err)
+	}
+	if err := s.stack.SetSpoofing(nicID, true); err != nil {
+		return tcpipError(err)
+	}
+	s.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s.stack, 0, maxHandshakes, s.handleTCP).HandlePacket)
+	s.stack.SetTransportProtocolHandler(udp.ProtocolNumber, udp.NewForwarder(s.stack, s.handleUDP).HandlePacket)
+	return nil
+}
+
+// tune sets buffers that keep a fast local link busy, and what gVisor leaves off.
+func tune(st *stack.Stack) error {
+	sack := tcpip.TCPSACKEnabled(true)
+	moderate := tcpip.TCPModerateReceiveBufferOption(true)
+	send := tcpip.TCPSendBufferSizeRangeOption{Min: 4 << 10, Default: 1 << 20, Max: 4 << 20}
+	receive := tcpip.TCPReceiveBufferSizeRangeOption{Min: 4 << 10, Default: 1 << 20, Max: 4 << 20}
+	for _, option := range []tcpip.SettableTransportProtocolOption{&sack, &moderate, &send, &receive} {
+		if err := st.SetTransportProtocolOption(tcp.ProtocolNumber, option); err != nil {
+			return tcpipError(err)
+		}
+	}
+	return nil
+}
+
+// attach gives st a card over nic with that address and a default route.
+func attach(st *stack.Stack, nic *os.File, addr netip.Addr) error {
+	link, err := fdbased.New(&fdbased.Options{
+		FDs: []int{int(nic.Fd())}, MTU: MTU, PacketDispatchMode: fdbased.RecvMMsg,
+		// A packet that never leaves this machine's memory needs no checksum.
+		RXChecksumOffload: true, TXChecksumOffload: true,
+	})
+	if err != nil {
+		return err
+	}
+	if err := st.CreateNIC(nicID, link); err != nil {
+		return tcpipError(err)
+	}
+	address := tcpip.ProtocolAddress{
+		Protocol:          ipv4.ProtocolNumber,
+		AddressWithPrefix: tcpip.AddressWithPrefix{Address: tcpip.AddrFrom4(addr.As4()), PrefixLen: PrefixBits},
+	}
+	if err := st.AddProtocolAddress(nicID, address, stack.AddressProperties{}); err != nil {
+		return tcpipError(err)
+	}
+	st.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: nicID}})
+	return nil
+}
+
+func tcpipError(err tcpip.Error) error { return errors.New(err.String()) }
+
+// Close ends every connection and returns when no goroutine is left. It may be called again.
+func (s *Stack) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	for c := range s.closers {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	s.cancel()
+	s.stack.Close()
+	s.wg.Wait()
+	s.stack.Wait()
+	return s.nic.Close()
+}
+
+// spawn runs f in a goroutine that Close waits for; false means that the stack is closed.
+func (s *Stack) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.wg.Go(f)
+	return true
+}
+
+// hold makes Close close c; false means that the stack is closed, and c is.
+func (s *Stack) hold(c io.Closer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = c.Close()
+		return false
+	}
+	s.closers[c] = struct{}{}
+	return true
+}
+
+// release closes c, which hold took.
+func (s *Stack) release(c io.Closer) {
+	s.mu.Lock()
+	delete(s.closers, c)
+	s.mu.Unlock()
+	_ = c.Close()
+}
+
+// allow asks the policy and notes a refusal.
+func (s *Stack) allow(flow Flow) bool {
+	allowed, reason := s.policy.Allow(s.ctx, flow)
+	if !allowed {
+		s.counters.deny(flow, reason)
+	}
+	return allowed
+}
+
+// destination is where the sandbox sent a packet; the stack calls that its local side.
+func destination(id stack.TransportEndpointID) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4(id.LocalAddress.As4()), id.LocalPort)
+}
+
+func isNameServer(dst netip.AddrPort) bool {
+	return dst == netip.AddrPortFrom(GatewayAddr(), dnsPort)
+}

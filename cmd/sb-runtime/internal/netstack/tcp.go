@@ -1,0 +1,139 @@
+//go:build linux
+
+package netstack
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/waiter"
+)
+
+// dialTimeout bounds the wait for a destination; the sandbox's own patience may end sooner.
+const dialTimeout = 30 * time.Second
+
+// handleTCP is called in a goroutine of its own for each new connection of the sandbox.
+func (s *Stack) handleTCP(r *tcp.ForwarderRequest) {
+	done := make(chan struct{})
+	if !s.spawn(func() { defer close(done); s.serveTCP(r) }) {
+		r.Complete(true)
+		return
+	}
+	<-done
+}
+
+func (s *Stack) serveTCP(r *tcp.ForwarderRequest) {
+	select {
+	case s.tcpFree <- struct{}{}:
+		defer func() { <-s.tcpFree }()
+	default:
+		r.Complete(true)
+		return
+	}
+	dst := destination(r.ID())
+	if isNameServer(dst) {
+		if conn := s.accept(r); conn != nil {
+			defer s.release(conn)
+			s.serveDNSOverTCP(conn)
+		}
+		return
+	}
+	if !s.allow(Flow{Proto: TCP, Dst: dst}) {
+		r.Complete(true)
+		return
+	}
+	// The destination first: what refuses there is refused here.
+	dialer := net.Dialer{Timeout: dialTimeout}
+	outside, err := dialer.DialContext(s.ctx, "tcp", dst.String())
+	if err != nil {
+		r.Complete(true)
+		return
+	}
+	if !s.hold(outside) {
+		r.Complete(true)
+		return
+	}
+	defer s.release(outside)
+	inside := s.accept(r)
+	if inside == nil {
+		return
+	}
+	defer s.release(inside)
+	s.relay(inside, outside)
+}
+
+// accept completes the sandbox's handshake; nil means that it went away. The
+// caller releases the connection.
+func (s *Stack) accept(r *tcp.ForwarderRequest) *gonet.TCPConn {
+	var queue waiter.Queue
+	endpoint, err := r.CreateEndpoint(&queue)
+	r.Complete(err != nil)
+	if err != nil {
+		return nil
+	}
+	conn := gonet.NewTCPConn(&queue, endpoint)
+	if !s.hold(conn) {
+		return nil
+	}
+	return conn
+}
+
+// relay copies both ways until both sides have ended or one fails.
+func (s *Stack) relay(sandbox, outside net.Conn) {
+	s.counters.connections.Add(1)
+	var wg sync.WaitGroup
+	wg.Go(func() { s.pipe(outside, sandbox, &s.counters.sent) })
+	s.pipe(sandbox, outside, &s.counters.received)
+	wg.Wait()
+}
+
+// pipe copies src to dst, and src's end too. A failure ends both, so that the other direction ends as well.
+func (s *Stack) pipe(dst, src net.Conn, count *atomic.Int64) {
+	if err := s.copy(dst, src, count); err == nil && closeWrite(dst) == nil {
+		return
+	}
+	_ = dst.Close()
+	_ = src.Close()
+}
+
+func (s *Stack) copy(dst io.Writer, src io.Reader, count *atomic.Int64) error {
+	buf, ok := s.buffers.Get().(*[]byte)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	defer s.buffers.Put(buf)
+	for {
+		n, err := src.Read(*buf)
+		if n > 0 {
+			if _, werr := dst.Write((*buf)[:n]); werr != nil {
+				return werr
+			}
+			count.Add(int64(n))
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
+}
+
+// dialSandbox connects to a port of the sandbox through its network card.
+func (s *Stack) dialSandbox(ctx context.Context, port int) (net.Conn, error) {
+	return gonet.DialContextTCP(ctx, s.stack, fullAddress(SandboxAddr(), port), networkProtocol)
+}

@@ -1,0 +1,113 @@
+//go:build linux
+
+package netstack
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
+	"gvisor.dev/gvisor/pkg/waiter"
+)
+
+const (
+	networkProtocol = ipv4.ProtocolNumber
+	maxDatagram     = 64 << 10
+	// udpIdle is how long a UDP flow lives without a packet either way.
+	udpIdle = time.Minute
+)
+
+func fullAddress(addr netip.Addr, port int) tcpip.FullAddress {
+	//nolint:gosec // callers pass ports
+	return tcpip.FullAddress{NIC: nicID, Addr: tcpip.AddrFrom4(addr.As4()), Port: uint16(port)}
+}
+
+// handleUDP is called in the packet's own path for the first packet of a flow. False
+// makes the stack answer that the port is unreachable.
+func (s *Stack) handleUDP(r *udp.ForwarderRequest) bool {
+	dst := destination(r.ID())
+	nameServer := isNameServer(dst)
+	if !nameServer && !s.allow(Flow{Proto: UDP, Dst: dst}) {
+		return false
+	}
+	select {
+	case s.udpFree <- struct{}{}:
+	default:
+		return true // dropped: too many flows
+	}
+	free := func() { <-s.udpFree }
+	var queue waiter.Queue
+	endpoint, err := r.CreateEndpoint(&queue)
+	if err != nil {
+		free()
+		return true
+	}
+	inside := gonet.NewUDPConn(&queue, endpoint)
+	started := s.hold(inside) && s.spawn(func() {
+		defer free()
+		defer s.release(inside)
+		if nameServer {
+			s.serveDNSOverUDP(inside)
+			return
+		}
+		s.serveUDP(inside, dst)
+	})
+	if !started {
+		free()
+	}
+	return true
+}
+
+func (s *Stack) serveUDP(inside net.Conn, dst netip.AddrPort) {
+	var dialer net.Dialer
+	outside, err := dialer.DialContext(s.ctx, "udp", dst.String())
+	if err != nil || !s.hold(outside) {
+		return
+	}
+	defer s.release(outside)
+	s.counters.connections.Add(1)
+	var lastUse atomic.Int64
+	lastUse.Store(time.Now().UnixNano())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		s.datagrams(outside, inside, &lastUse, &s.counters.sent)
+		_ = outside.Close()
+	})
+	s.datagrams(inside, outside, &lastUse, &s.counters.received)
+	_ = inside.Close()
+	wg.Wait()
+}
+
+// datagrams copies packets until src fails or both ways were silent for udpIdle.
+func (s *Stack) datagrams(dst, src net.Conn, lastUse, count *atomic.Int64) {
+	buf, ok := s.buffers.Get().(*[]byte)
+	if !ok {
+		return
+	}
+	defer s.buffers.Put(buf)
+	for {
+		idleEnd := time.Unix(0, lastUse.Load()).Add(udpIdle)
+		if !time.Now().Before(idleEnd) {
+			return
+		}
+		_ = src.SetReadDeadline(idleEnd)
+		n, err := src.Read(*buf)
+		if isTimeout(err) {
+			continue // the other way may have been in use
+		}
+		if err != nil {
+			return
+		}
+		lastUse.Store(time.Now().UnixNano())
+		// A datagram may be lost; the flow goes on.
+		if _, err := dst.Write((*buf)[:n]); err == nil {
+			count.Add(int64(n))
+		}
+	}
+}
