@@ -1,0 +1,236 @@
+package core
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	auditFile = "audit.jsonl"
+	// auditSize is when the log is rotated; auditKeep is how many old ones stay.
+	auditSize = 16 << 20
+	auditKeep = 4
+	// auditPoll is how often a follower looks for what other processes appended.
+	auditPoll = 200 * time.Millisecond
+)
+
+// AuditRecord is one operation, as one line of JSON in the audit log. argv is kept;
+// of environment variables and secrets only the names are.
+type AuditRecord struct {
+	Time     time.Time `json:"time"`
+	Actor    string    `json:"actor"`
+	User     string    `json:"user,omitempty"`
+	PID      int       `json:"pid"`
+	Op       string    `json:"op"`
+	Ref      string    `json:"ref,omitempty"`
+	Provider string    `json:"provider,omitempty"`
+	Sandbox  string    `json:"sandbox,omitempty"`
+	Name     string    `json:"name,omitempty"`
+	// Args depend on the operation.
+	Args map[string]any `json:"args,omitempty"`
+	// Result is "ok" or the error's kind.
+	Result   string        `json:"result"`
+	Error    string        `json:"error,omitempty"`
+	Duration time.Duration `json:"duration_ns"`
+}
+
+// of notes which sandbox the operation turned out to be about.
+func (r *AuditRecord) of(sb Sandbox) *AuditRecord {
+	if sb.ID != "" {
+		r.Provider, r.Sandbox, r.Name = sb.Provider, sb.ID, sb.Name
+	}
+	return r
+}
+
+// begin starts the record of an operation; finish ends it.
+func (s *Service) begin(op, ref string) *AuditRecord {
+	return &AuditRecord{Time: s.now().UTC(), Actor: s.owner.Actor, User: s.owner.User, PID: s.owner.PID, Op: op, Ref: ref}
+}
+
+func (s *Service) finish(record *AuditRecord, err error) {
+	record.Duration = s.now().Sub(record.Time)
+	record.Result = "ok"
+	if err != nil {
+		record.Result, record.Error = KindOf(err).String(), err.Error()
+	}
+	if s.audit != nil {
+		if err := s.audit.append(record); err != nil {
+			s.log.Warn("the audit log could not be written", "error", err)
+		}
+	}
+	s.broker.publish(record.event())
+}
+
+func (r *AuditRecord) event() Event {
+	return Event{
+		Time: r.Time, Type: EventOperation, Provider: r.Provider, Sandbox: r.Sandbox, Name: r.Name,
+		Op: r.Op, Result: r.Result, Message: r.Error, Actor: r.Actor,
+	}
+}
+
+// auditLog appends to a file that other processes append to as well: each record
+// is one write to a descriptor opened with O_APPEND, so lines never mix.
+type auditLog struct {
+	dir string
+	pid int
+}
+
+func (a *auditLog) append(record *AuditRecord) error {
+	line, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(a.dir, 0o700); err != nil {
+		return err
+	}
+	name := filepath.Join(a.dir, auditFile)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if info, err := f.Stat(); err == nil && info.Size() > auditSize {
+		// A rename is atomic, and whoever still holds the old file loses nothing:
+		// its line is in the file that is kept. Two processes that rotate at once
+		// at worst shift twice.
+		a.rotate()
+	}
+	_, err = f.Write(append(line, '\n'))
+	return errors.Join(err, f.Close())
+}
+
+func (a *auditLog) rotate() {
+	for n := auditKeep - 1; n >= 0; n-- {
+		_ = os.Rename(a.path(n), a.path(n+1)) // a missing one has nothing to keep
+	}
+}
+
+// path is the file of generation n; 0 is the one being written.
+func (a *auditLog) path(n int) string {
+	name := filepath.Join(a.dir, auditFile)
+	if n > 0 {
+		name += "." + string(rune('0'+n))
+	}
+	return name
+}
+
+// HistoryFilter selects audit records; zero fields select all.
+type HistoryFilter struct {
+	// Sandbox is an id or a name.
+	Sandbox string
+	Op      string
+	Since   time.Time
+}
+
+// History yields the audit log, oldest first. Lines that are not records are
+// skipped: a full disk can cut one short.
+func (s *Service) History(ctx context.Context, filter HistoryFilter) iter.Seq2[AuditRecord, error] {
+	return func(yield func(AuditRecord, error) bool) {
+		if s.audit == nil {
+			return
+		}
+		for n := auditKeep; n >= 0; n-- {
+			f, err := os.Open(s.audit.path(n))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				yield(AuditRecord{}, Wrap("history", "", err))
+				return
+			}
+			more := readAudit(ctx, f, filter, yield)
+			_ = f.Close()
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+func readAudit(ctx context.Context, f io.Reader, filter HistoryFilter, yield func(AuditRecord, error) bool) bool {
+	lines := bufio.NewReader(f)
+	for ctx.Err() == nil {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return true
+		}
+		var record AuditRecord
+		if json.Unmarshal(line, &record) != nil {
+			continue
+		}
+		if filter.matches(record) && !yield(record, nil) {
+			return false
+		}
+	}
+	return false
+}
+
+func (f HistoryFilter) matches(r AuditRecord) bool {
+	return (f.Sandbox == "" || f.Sandbox == r.Sandbox || f.Sandbox == r.Name || f.Sandbox == r.Ref) &&
+		(f.Op == "" || f.Op == r.Op) && !r.Time.Before(f.Since)
+}
+
+// others yields the operations that other processes append from now on.
+func (a *auditLog) others(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		var offset int64
+		if info, err := os.Stat(a.path(0)); err == nil {
+			offset = info.Size()
+		}
+		tick := time.NewTicker(auditPoll)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			info, err := os.Stat(a.path(0))
+			if err != nil || info.Size() == offset {
+				continue
+			}
+			if info.Size() < offset {
+				offset = 0 // it was rotated
+			}
+			more := true
+			offset, more = a.since(offset, yield)
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// since yields what stands behind offset and returns where the last whole line ends.
+func (a *auditLog) since(offset int64, yield func(Event, error) bool) (int64, bool) {
+	f, err := os.Open(a.path(0))
+	if err != nil {
+		return offset, true
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return offset, true
+	}
+	lines := bufio.NewReader(f)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return offset, true
+		}
+		offset += int64(len(line))
+		var record AuditRecord
+		if json.Unmarshal(line, &record) != nil || record.PID == a.pid {
+			continue
+		}
+		if !yield(record.event(), nil) {
+			return offset, false
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ProviderAuto lets placement choose.
+const ProviderAuto = "auto"
+
+// Placement says where a spec would run and why.
+type Placement struct {
+	// Chosen is a provider's name, or "" when no provider can.
+	Chosen     string      `json:"chosen"`
+	Candidates []Candidate `json:"candidates"`
+}
+
+// Candidate is one provider that was considered.
+type Candidate struct {
+	Provider string `json:"provider"`
+	OK       bool   `json:"ok"`
+	// Why says what is missing, or that nothing is.
+	Why  string `json:"why"`
+	Hint string `json:"hint,omitempty"`
+	kind Kind
+}
+
+// Explain says which provider Launch would take for spec, without launching.
+// Providers are asked in placement order; those that could not do it by what they
+// are (Capabilities) are not contacted.
+func (s *Service) Explain(ctx context.Context, spec Spec) (Placement, error) {
+	spec = s.withDefaults(spec)
+	if err := spec.Validate(); err != nil {
+		return Placement{}, err
+	}
+	return s.place(ctx, spec, true)
+}
+
+// place considers the providers in order. With all it goes on after the first that fits.
+func (s *Service) place(ctx context.Context, spec Spec, all bool) (Placement, error) {
+	lazies := s.lazyProviders
+	if spec.Provider != "" && spec.Provider != ProviderAuto {
+		lazy, err := s.provider(spec.Provider)
+		if err != nil {
+			return Placement{}, err
+		}
+		lazies = []*lazyProvider{lazy}
+	}
+	var placement Placement
+	for _, lazy := range lazies {
+		c := lazy.consider(ctx, spec)
+		placement.Candidates = append(placement.Candidates, c)
+		if c.OK && placement.Chosen == "" {
+			placement.Chosen = c.Provider
+			if !all {
+				break
+			}
+		}
+	}
+	return placement, nil
+}
+
+func (l *lazyProvider) consider(ctx context.Context, spec Spec) Candidate {
+	c := Candidate{Provider: l.factory.Name}
+	p, err := l.open()
+	if err != nil {
+		c.Why, c.Hint, c.kind = err.Error(), HintOf(err), KindOf(err)
+		return c
+	}
+	if missing := lacks(p.Capabilities(), spec); len(missing) > 0 {
+		c.Why, c.kind = "cannot do: "+strings.Join(missing, ", "), KindUnsupported
+		return c
+	}
+	if err := p.Check(ctx); err != nil {
+		c.Why, c.Hint, c.kind = err.Error(), HintOf(err), KindOf(err)
+		return c
+	}
+	c.OK, c.Why = true, "can do all that is asked"
+	return c
+}
+
+// lacks names what spec asks for and the provider cannot do.
+func lacks(caps Capabilities, spec Spec) []string {
+	var missing []string
+	for _, need := range spec.needs() {
+		if !caps.Can(need) {
+			missing = append(missing, strings.ReplaceAll(string(need), "_", " "))
+		}
+	}
+	if spec.Image != "" && !caps.Can(CapImages) && !slices.Contains(caps.Images, spec.Image) {
+		missing = append(missing, fmt.Sprintf("image %s (it has %s)", spec.Image, strings.Join(caps.Images, ", ")))
+	}
+	if most, known := caps.GPUs[spec.GPU.Type]; !spec.GPU.IsZero() && caps.Can(CapGPU) && (!known || spec.GPU.Count > most) {
+		missing = append(missing, "gpu "+spec.GPU.String())
+	}
+	return missing
+}
+
+// refusal turns a placement without a choice into the error that a launch ends with.
+func (p Placement) refusal(subject string) error {
+	if len(p.Candidates) == 0 {
+		return Errorf(KindUnavailable, "launch", subject, "no provider is configured")
+	}
+	var parts, hints []string
+	kind := KindUnsupported
+	for _, c := range p.Candidates {
+		parts = append(parts, c.Provider+" "+c.Why)
+		if c.Hint != "" {
+			hints = append(hints, c.Hint)
+		}
+		if c.kind != KindUnsupported {
+			kind = c.kind
+		}
+	}
+	if len(p.Candidates) > 1 && kind != KindUnsupported {
+		kind = KindUnavailable
+	}
+	return Errorf(kind, "launch", "", "%s", strings.Join(parts, "; ")).WithHint("%s", strings.Join(hints, "; "))
+}

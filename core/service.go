@@ -1,0 +1,231 @@
+package core
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options is what a Service is made of.
+type Options struct {
+	// Factories are the providers in placement order.
+	Factories []Factory
+	// Actor is the frontend, as in Owner.Actor.
+	Actor    string
+	Quotas   Quotas
+	Defaults Defaults
+	// StateDir is where the audit log is kept; "" keeps none.
+	StateDir string
+	// Logger is told what goes wrong beside an operation; nil discards.
+	Logger *slog.Logger
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Defaults fill in what a launch spec leaves open.
+type Defaults struct {
+	Provider    string
+	App         string
+	Network     NetworkMode
+	Timeout     Duration
+	IdleTimeout Duration
+	CPU         float64
+	Memory      Bytes
+	Disk        Bytes
+	Processes   int
+	OpenFiles   int
+}
+
+// Service is every operation of sb. Its methods may be called at the same time
+// from several goroutines. Each returns an *Error or nil.
+type Service struct {
+	lazyProviders []*lazyProvider
+	owner         Owner
+	quotas        Quotas
+	defaults      Defaults
+	audit         *auditLog
+	broker        *broker
+	log           *slog.Logger
+	now           func() time.Time
+}
+
+// New makes a Service. It does no I/O beyond looking at this process; providers are opened when they are first needed.
+func New(opts Options) *Service {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	s := &Service{
+		owner:    CurrentOwner(opts.Actor),
+		quotas:   opts.Quotas,
+		defaults: opts.Defaults,
+		broker:   newBroker(),
+		log:      opts.Logger,
+		now:      opts.Now,
+	}
+	if opts.StateDir != "" {
+		s.audit = &auditLog{dir: opts.StateDir, pid: os.Getpid()}
+	}
+	for _, f := range opts.Factories {
+		s.lazyProviders = append(s.lazyProviders, &lazyProvider{factory: f})
+	}
+	return s
+}
+
+// Close ends subscriptions and closes the providers that were opened. Sandboxes go on.
+func (s *Service) Close() error {
+	s.broker.close()
+	var first error
+	for _, lazy := range s.lazyProviders {
+		if err := lazy.close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// lazyProvider opens a provider once, when it is first needed.
+type lazyProvider struct {
+	factory  Factory
+	mu       sync.Mutex
+	provider Provider
+	err      error
+}
+
+func (l *lazyProvider) open() (Provider, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.provider == nil && l.err == nil {
+		l.provider, l.err = l.factory.Open()
+	}
+	return l.provider, l.err
+}
+
+func (l *lazyProvider) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.provider == nil {
+		return nil
+	}
+	return l.provider.Close()
+}
+
+// provider finds a configured provider by name.
+func (s *Service) provider(name string) (*lazyProvider, error) {
+	var names []string
+	for _, lazy := range s.lazyProviders {
+		if lazy.factory.Name == name {
+			return lazy, nil
+		}
+		names = append(names, lazy.factory.Name)
+	}
+	return nil, Errorf(KindUsage, "provider", name, "there is no provider %q", name).
+		WithHint("the providers are %s", strings.Join(names, ", "))
+}
+
+// capable opens the sandbox's provider and finds the optional interface T, whose name in
+// Capabilities is want.
+func capable[T any](s *Service, provider, op string, want Capability) (T, error) {
+	var zero T
+	lazy, err := s.provider(provider)
+	if err != nil {
+		return zero, err
+	}
+	p, err := lazy.open()
+	if err != nil {
+		return zero, err
+	}
+	if t, ok := As[T](p); ok && p.Capabilities().Can(want) {
+		return t, nil
+	}
+	return zero, s.unsupported(provider, op, want)
+}
+
+// unsupported names the providers that can do what this one cannot.
+func (s *Service) unsupported(provider, op string, want Capability) error {
+	var able []string
+	for _, lazy := range s.lazyProviders {
+		if p, err := lazy.open(); err == nil && p.Capabilities().Can(want) {
+			able = append(able, lazy.factory.Name)
+		}
+	}
+	e := Errorf(KindUnsupported, op, provider, "provider %s cannot do: %s", provider, strings.ReplaceAll(string(want), "_", " "))
+	if len(able) > 0 {
+		return e.WithHint("these providers can: %s", strings.Join(able, ", "))
+	}
+	return e
+}
+
+func (s *Service) withDefaults(spec Spec) Spec {
+	spec = spec.Clone()
+	d := s.defaults
+	fill(&spec.Provider, d.Provider)
+	fill(&spec.App, d.App)
+	fill(&spec.Network.Mode, d.Network)
+	fill(&spec.Timeout, d.Timeout)
+	fill(&spec.IdleTimeout, d.IdleTimeout)
+	fill(&spec.CPU, d.CPU)
+	fill(&spec.Memory, d.Memory)
+	fill(&spec.Disk, d.Disk)
+	fill(&spec.Processes, d.Processes)
+	fill(&spec.OpenFiles, d.OpenFiles)
+	return spec
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// ProviderStatus is what one provider says of itself.
+type ProviderStatus struct {
+	Name         string       `json:"name"`
+	Capabilities Capabilities `json:"capabilities"`
+	// Usable says whether sandboxes can be launched there now; else Error and Hint say why not.
+	Usable   bool      `json:"usable"`
+	Error    string    `json:"error,omitempty"`
+	Hint     string    `json:"hint,omitempty"`
+	Findings []Finding `json:"findings,omitempty"`
+}
+
+// Providers asks every provider, all at once, whether it is usable. With findings
+// it looks closer, which takes longer. The result is in placement order.
+func (s *Service) Providers(ctx context.Context, findings bool) []ProviderStatus {
+	statuses := make([]ProviderStatus, len(s.lazyProviders))
+	var wg sync.WaitGroup
+	for i, lazy := range s.lazyProviders {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+			defer cancel()
+			statuses[i] = lazy.status(ctx, findings)
+		})
+	}
+	wg.Wait()
+	return statuses
+}
+
+func (l *lazyProvider) status(ctx context.Context, findings bool) ProviderStatus {
+	st := ProviderStatus{Name: l.factory.Name}
+	p, err := l.open()
+	if err == nil {
+		st.Capabilities = p.Capabilities()
+		st.Capabilities.Has = slices.Clone(st.Capabilities.Has)
+		err = p.Check(ctx)
+		if doctor, ok := As[Doctor](p); ok && findings {
+			st.Findings = doctor.Diagnose(ctx)
+		}
+	}
+	st.Usable = err == nil
+	if err != nil {
+		st.Error, st.Hint = err.Error(), HintOf(err)
+	}
+	return st
+}

@@ -1,0 +1,64 @@
+package core
+
+import (
+	"context"
+	"iter"
+	"sync"
+)
+
+// Events yields what happens until ctx ends: operations and state changes of this
+// process, those that the providers see, and operations of other processes, which the
+// audit log tells. An error does not end it unless it is the last.
+func (s *Service) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		sub := s.broker.subscribe()
+		type item struct {
+			event Event
+			err   error
+		}
+		items := make(chan item)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer s.broker.unsubscribe(sub)
+		defer cancel()
+		forward := func(seq iter.Seq2[Event, error]) {
+			wg.Go(func() {
+				for event, err := range seq {
+					select {
+					case items <- item{event, err}:
+					case <-ctx.Done():
+						return
+					}
+				}
+			})
+		}
+		for _, lazy := range s.lazyProviders {
+			if p, err := lazy.open(); err == nil {
+				if watcher, ok := As[Watcher](p); ok {
+					forward(watcher.Watch(ctx))
+				}
+			}
+		}
+		if s.audit != nil {
+			forward(s.audit.others(ctx))
+		}
+		for {
+			var next item
+			select {
+			case <-ctx.Done():
+				return
+			case <-sub.lagged:
+				yield(Event{}, Errorf(KindExhausted, "events", "", "the reader of events is too slow"))
+				return
+			case <-sub.done:
+				return
+			case next.event = <-sub.events:
+			case next = <-items:
+			}
+			if !yield(next.event, next.err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package core
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+)
+
+// Exec starts a command in a sandbox. ctx bounds the start only: to end a command
+// call Signal. The caller closes the Process.
+func (s *Service) Exec(ctx context.Context, ref string, spec ExecSpec) (process Process, err error) {
+	err = s.act(ctx, "exec", ref, execArgs(spec), func(sb Sandbox, p Provider) error {
+		if err := spec.Validate(); err != nil {
+			return err
+		}
+		if spec.TTY && !p.Capabilities().Can(CapTTY) {
+			return s.unsupported(sb.Provider, "exec", CapTTY)
+		}
+		if spec.User != "" && !p.Capabilities().Can(CapUser) {
+			return s.unsupported(sb.Provider, "exec", CapUser)
+		}
+		process, err = p.Exec(ctx, sb.ID, spec)
+		if err == nil {
+			s.broker.publish(Event{
+				Time: s.now(), Type: EventExec, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name, Actor: s.owner.Actor,
+				Exec: &Exec{ID: process.ID(), Sandbox: sb.ID, Command: spec.Command, TTY: spec.TTY, Detach: spec.Detach, Started: s.now()},
+			})
+		}
+		return err
+	})
+	return process, err
+}
+
+// execArgs is what the audit log keeps of a command: no values of variables.
+func execArgs(spec ExecSpec) map[string]any {
+	args := map[string]any{"command": spec.Command}
+	if spec.Workdir != "" {
+		args["workdir"] = spec.Workdir
+	}
+	if spec.User != "" {
+		args["user"] = spec.User
+	}
+	if len(spec.Env) > 0 {
+		args["env"] = slices.Sorted(maps.Keys(spec.Env))
+	}
+	for _, secret := range spec.Secrets {
+		names, _ := args["secrets"].([]string)
+		args["secrets"] = append(names, secret.Name)
+	}
+	return args
+}
+
+// Execs returns a sandbox's journal of commands, oldest first.
+func (s *Service) Execs(ctx context.Context, ref string) ([]Exec, error) {
+	sb, journal, err := s.journal(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	execs, err := journal.Execs(ctx, sb.ID)
+	return execs, Wrap("ps", ref, err)
+}
+
+// FindExec returns one entry of a sandbox's journal.
+func (s *Service) FindExec(ctx context.Context, ref, exec string) (Exec, error) {
+	execs, err := s.Execs(ctx, ref)
+	if err != nil {
+		return Exec{}, err
+	}
+	for _, e := range execs {
+		if e.ID == exec {
+			return e, nil
+		}
+	}
+	return Exec{}, noExec(ref, exec)
+}
+
+func noExec(ref, exec string) error {
+	return Errorf(KindNotFound, "exec", exec, "sandbox %s has no command %q", ref, exec).WithHint("sb ps %s lists them", ref)
+}
+
+// Attach connects streams to a command that runs, or replays one that ended. The
+// caller closes the Process.
+func (s *Service) Attach(ctx context.Context, ref, exec string, streams Streams) (Process, error) {
+	sb, journal, err := s.journal(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	process, err := journal.Attach(ctx, sb.ID, exec, streams)
+	return process, Wrap("attach", ref, err)
+}
+
+// Kill sends a signal to a command's process group.
+func (s *Service) Kill(ctx context.Context, ref, exec string, signal int) error {
+	if signal < 1 || signal > 64 {
+		return invalid("signal", "%d is not between 1 and 64", signal)
+	}
+	return s.act(ctx, "kill", ref, map[string]any{"exec": exec, "signal": signal}, func(sb Sandbox, _ Provider) error {
+		process, err := s.Attach(ctx, sb.Provider+"/"+sb.ID, exec, Streams{})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = process.Close() }()
+		return process.Signal(ctx, signal)
+	})
+}
+
+// WaitExec blocks until a command ended and returns how.
+func (s *Service) WaitExec(ctx context.Context, ref, exec string) (Exit, error) {
+	process, err := s.Attach(ctx, ref, exec, Streams{})
+	if err != nil {
+		return Exit{}, err
+	}
+	defer func() { _ = process.Close() }()
+	exit, err := process.Wait(ctx)
+	return exit, Wrap("wait", ref, err)
+}
+
+func (s *Service) journal(ctx context.Context, ref string) (Sandbox, Journaler, error) {
+	sb, _, err := s.resolve(ctx, ref)
+	if err != nil {
+		return sb, nil, err
+	}
+	journal, err := capable[Journaler](s, sb.Provider, "ps", CapJournal)
+	return sb, journal, err
+}
+
+// Logs yields what the entry command or another one wrote, oldest first, and at most one error, last.
+func (s *Service) Logs(ctx context.Context, ref string, opts LogOptions) iter.Seq2[LogRecord, error] {
+	return func(yield func(LogRecord, error) bool) {
+		sb, _, err := s.resolve(ctx, ref)
+		if err != nil {
+			yield(LogRecord{}, err)
+			return
+		}
+		reader, err := capable[LogReader](s, sb.Provider, "logs", CapLogs)
+		if err != nil {
+			yield(LogRecord{}, err)
+			return
+		}
+		for record, err := range reader.Logs(ctx, sb.ID, opts) {
+			if !yield(record, Wrap("logs", ref, err)) || err != nil {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package core
+
+import (
+	"context"
+	"io"
+	"path"
+	"strings"
+)
+
+// files resolves ref and path for one operation on a sandbox's files. A relative
+// path begins at the sandbox's workdir.
+func (s *Service) files(ctx context.Context, op, ref, name string, recorded bool, do func(FileSystem, string, string) error) error {
+	run := func(sb Sandbox, _ Provider) error {
+		fsys, err := capable[FileSystem](s, sb.Provider, op, CapFiles)
+		if err != nil {
+			return err
+		}
+		if name == "" || strings.ContainsRune(name, 0) || len(name) > 4096 {
+			return Errorf(KindUsage, op, "", "%q is not a path", name)
+		}
+		if !path.IsAbs(name) {
+			name = path.Join("/", sb.Spec.Workdir, name)
+		}
+		return Wrap(op, name, do(fsys, sb.ID, path.Clean(name)))
+	}
+	if recorded {
+		return s.act(ctx, op, ref, map[string]any{"path": name}, run)
+	}
+	sb, p, err := s.resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	return run(sb, p)
+}
+
+// Stat describes a file; a symbolic link is not followed.
+func (s *Service) Stat(ctx context.Context, ref, name string) (info FileInfo, err error) {
+	err = s.files(ctx, "stat", ref, name, false, func(fsys FileSystem, id, p string) error {
+		info, err = fsys.Stat(ctx, id, p)
+		return err
+	})
+	return info, err
+}
+
+// ReadDir returns a directory's entries, sorted by path.
+func (s *Service) ReadDir(ctx context.Context, ref, name string) (infos []FileInfo, err error) {
+	err = s.files(ctx, "ls", ref, name, false, func(fsys FileSystem, id, p string) error {
+		infos, err = fsys.ReadDir(ctx, id, p)
+		return err
+	})
+	return infos, err
+}
+
+// ReadFile returns a regular file's content. The caller closes it.
+func (s *Service) ReadFile(ctx context.Context, ref, name string) (content io.ReadCloser, err error) {
+	err = s.files(ctx, "read", ref, name, true, func(fsys FileSystem, id, p string) error {
+		content, err = fsys.ReadFile(ctx, id, p)
+		return err
+	})
+	return content, err
+}
+
+// WriteFile creates or replaces a file at once.
+func (s *Service) WriteFile(ctx context.Context, ref, name string, content io.Reader, opts WriteOptions) error {
+	return s.files(ctx, "write", ref, name, true, func(fsys FileSystem, id, p string) error {
+		return fsys.WriteFile(ctx, id, p, content, opts)
+	})
+}
+
+// Mkdir makes a directory.
+func (s *Service) Mkdir(ctx context.Context, ref, name string, parents bool) error {
+	return s.files(ctx, "mkdir", ref, name, true, func(fsys FileSystem, id, p string) error {
+		return fsys.Mkdir(ctx, id, p, parents)
+	})
+}
+
+// Remove removes a file or an empty directory, or with recursive a whole tree.
+func (s *Service) Remove(ctx context.Context, ref, name string, recursive bool) error {
+	return s.files(ctx, "rm", ref, name, true, func(fsys FileSystem, id, p string) error {
+		if p == "/" {
+			return Errorf(KindUsage, "rm", "", "the root directory cannot be removed")
+		}
+		return fsys.Remove(ctx, id, p, recursive)
+	})
+}
+
+// Export streams a file or directory as a tar archive. The caller closes it.
+func (s *Service) Export(ctx context.Context, ref, name string) (archive io.ReadCloser, err error) {
+	err = s.files(ctx, "pull", ref, name, true, func(fsys FileSystem, id, p string) error {
+		archive, err = fsys.Export(ctx, id, p)
+		return err
+	})
+	return archive, err
+}
+
+// Import unpacks a tar archive into an existing directory.
+func (s *Service) Import(ctx context.Context, ref, dir string, archive io.Reader, opts ImportOptions) error {
+	return s.files(ctx, "push", ref, dir, true, func(fsys FileSystem, id, p string) error {
+		return fsys.Import(ctx, id, p, archive, opts)
+	})
+}

@@ -1,0 +1,224 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// providerTimeout bounds how long one provider may take when several are asked.
+const providerTimeout = 10 * time.Second
+
+// Resolve finds a sandbox by reference: an id, a unique prefix of one, a name, or
+// provider/name. A bare name means the first provider in placement order that has
+// it. KindNotFound: there is none; KindConflict: the prefix fits several.
+func (s *Service) Resolve(ctx context.Context, ref string) (Sandbox, error) {
+	sandbox, _, err := s.resolve(ctx, ref)
+	return sandbox, err
+}
+
+func (s *Service) resolve(ctx context.Context, ref string) (Sandbox, Provider, error) {
+	if ref == "" {
+		return Sandbox{}, nil, Errorf(KindUsage, "resolve", "", "no sandbox is named").WithHint("see: sb ls")
+	}
+	if name, rest, qualified := strings.Cut(ref, "/"); qualified {
+		lazy, err := s.provider(name)
+		if err != nil {
+			return Sandbox{}, nil, err
+		}
+		return s.resolveAt(ctx, []*lazyProvider{lazy}, ref, rest)
+	}
+	for _, lazy := range s.lazyProviders {
+		if strings.HasPrefix(ref, lazy.factory.IDPrefix) {
+			sandbox, p, err := s.resolveID(ctx, lazy, ref)
+			if err == nil || KindOf(err) != KindNotFound {
+				return sandbox, p, err
+			}
+		}
+	}
+	return s.resolveAt(ctx, s.lazyProviders, ref, ref)
+}
+
+// resolveID finds an id, or what begins like one.
+func (s *Service) resolveID(ctx context.Context, lazy *lazyProvider, ref string) (Sandbox, Provider, error) {
+	p, err := lazy.open()
+	if err != nil {
+		return Sandbox{}, nil, err
+	}
+	sandbox, err := p.Get(ctx, ref)
+	if err == nil || KindOf(err) != KindNotFound {
+		return sandbox, p, Wrap("resolve", ref, err)
+	}
+	all, err := p.List(ctx)
+	if err != nil {
+		return Sandbox{}, nil, Wrap("resolve", ref, err)
+	}
+	all = slices.DeleteFunc(all, func(sb Sandbox) bool { return !strings.HasPrefix(sb.ID, ref) })
+	switch len(all) {
+	case 0:
+		return Sandbox{}, nil, notFound(ref, nil)
+	case 1:
+		return all[0], p, nil
+	}
+	var ids []string
+	for _, sb := range all {
+		ids = append(ids, sb.ID+" ("+sb.Name+")")
+	}
+	slices.Sort(ids)
+	return Sandbox{}, nil, Errorf(KindConflict, "resolve", ref, "%q fits several sandboxes", ref).WithHint("it is one of %s", strings.Join(ids, ", "))
+}
+
+// resolveAt finds a name, or an id, at the providers given, in their order.
+func (s *Service) resolveAt(ctx context.Context, lazies []*lazyProvider, ref, name string) (Sandbox, Provider, error) {
+	var names []string
+	var failed error
+	for _, lazy := range lazies {
+		p, err := lazy.open()
+		if err != nil {
+			failed = cmp.Or(failed, err)
+			continue
+		}
+		sandbox, seen, err := findName(ctx, p, name)
+		if err == nil {
+			return sandbox, p, nil
+		}
+		if KindOf(err) != KindNotFound {
+			failed = cmp.Or(failed, err)
+		}
+		names = append(names, seen...)
+		if strings.HasPrefix(name, lazy.factory.IDPrefix) && ref != name {
+			return s.resolveID(ctx, lazy, name)
+		}
+	}
+	if failed != nil {
+		return Sandbox{}, nil, Wrap("resolve", ref, failed)
+	}
+	return Sandbox{}, nil, notFound(ref, names)
+}
+
+// findName asks one provider for a name. When there is none it returns the names there are.
+func findName(ctx context.Context, p Provider, name string) (Sandbox, []string, error) {
+	if finder, ok := As[Finder](p); ok {
+		sandbox, err := finder.FindName(ctx, name)
+		if err == nil || KindOf(err) != KindNotFound {
+			return sandbox, nil, err
+		}
+	}
+	all, err := p.List(ctx)
+	if err != nil {
+		return Sandbox{}, nil, err
+	}
+	var best *Sandbox
+	var names []string
+	for i, sb := range all {
+		names = append(names, sb.Name)
+		if sb.Name == name && (best == nil || sb.State.Live() && !best.State.Live() ||
+			sb.State.Live() == best.State.Live() && sb.Created.After(best.Created)) {
+			best = &all[i]
+		}
+	}
+	if best == nil {
+		return Sandbox{}, names, notFound(name, nil)
+	}
+	return *best, nil, nil
+}
+
+func notFound(ref string, names []string) *Error {
+	e := Errorf(KindNotFound, "resolve", ref, "there is no sandbox %q", ref)
+	if near := Nearest(ref, names); near != "" {
+		return e.WithHint("did you mean %q? sb ls --all lists them", near)
+	}
+	return e.WithHint("sb ls --all lists them")
+}
+
+// ListFilter selects sandboxes; zero fields select all.
+type ListFilter struct {
+	Provider string
+	App      string
+	// Labels must all be there with the same values; an empty value fits any.
+	Labels map[string]string
+	// All includes the dead ones.
+	All bool
+	// Orphans keeps only those whose owner is gone.
+	Orphans bool
+}
+
+// Listing is what List found. A provider that failed is in Failures and hides no other.
+type Listing struct {
+	Sandboxes []Sandbox         `json:"sandboxes"`
+	Failures  []ProviderFailure `json:"failures,omitempty"`
+}
+
+// ProviderFailure says why one provider did not answer.
+type ProviderFailure struct {
+	Provider string `json:"provider"`
+	Kind     Kind   `json:"kind"`
+	Error    string `json:"error"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+// List asks all providers at once and returns their sandboxes, oldest first. The
+// error is for a filter that names no provider; a provider's own failure is in the listing.
+func (s *Service) List(ctx context.Context, filter ListFilter) (Listing, error) {
+	lazies := s.lazyProviders
+	if filter.Provider != "" {
+		lazy, err := s.provider(filter.Provider)
+		if err != nil {
+			return Listing{}, err
+		}
+		lazies = []*lazyProvider{lazy}
+	}
+	found := make([][]Sandbox, len(lazies))
+	errs := make([]error, len(lazies))
+	var wg sync.WaitGroup
+	for i, lazy := range lazies {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+			defer cancel()
+			p, err := lazy.open()
+			if err == nil {
+				found[i], err = p.List(ctx)
+			}
+			errs[i] = err
+		})
+	}
+	wg.Wait()
+	listing := Listing{Sandboxes: []Sandbox{}}
+	for i, lazy := range lazies {
+		if err := errs[i]; err != nil {
+			listing.Failures = append(listing.Failures, ProviderFailure{lazy.factory.Name, KindOf(err), err.Error(), HintOf(err)})
+			continue
+		}
+		for _, sb := range found[i] {
+			if filter.matches(sb) {
+				listing.Sandboxes = append(listing.Sandboxes, sb)
+			}
+		}
+	}
+	slices.SortFunc(listing.Sandboxes, func(a, b Sandbox) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	return listing, nil
+}
+
+func (f ListFilter) matches(sb Sandbox) bool {
+	if f.App != "" && sb.App != f.App || f.Orphans && !sb.Orphaned() || !f.All && !f.Orphans && !sb.State.Live() {
+		return false
+	}
+	for key, value := range f.Labels {
+		have, ok := sb.Labels[key]
+		if !ok || value != "" && have != value {
+			return false
+		}
+	}
+	return true
+}
+
+// Orphaned says whether nobody is left who needs the sandbox: its owner is gone
+// and it was bound to them, or it is lost.
+func (sb Sandbox) Orphaned() bool {
+	return sb.State == StateLost || sb.State == StateFailed || sb.Lease.Bound && sb.Lease.Owner.Gone()
+}

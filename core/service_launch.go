@@ -1,0 +1,107 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Quotas bound what this user may have. A zero field means no bound.
+type Quotas struct {
+	MaxSandboxes int // live ones, over all providers that can be asked
+	MaxCPU       float64
+	MaxMemory    Bytes
+	MaxLifetime  Duration
+}
+
+// LaunchOptions is what a launch needs beside its spec.
+type LaunchOptions struct {
+	// Bound ties the sandbox to this process: it may be reaped once the process is gone.
+	Bound    bool
+	Progress ProgressFunc
+}
+
+// Launch makes a sandbox and returns once commands can be run in it.
+func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sandbox Sandbox, err error) {
+	record := s.begin("launch", "")
+	defer func() { s.finish(record.of(sandbox), err) }()
+	spec = s.withDefaults(spec)
+	record.Args = map[string]any{"spec": spec.Redacted()}
+	if err := spec.Validate(); err != nil {
+		return Sandbox{}, err
+	}
+	if err := s.checkQuotas(ctx, &spec); err != nil {
+		return Sandbox{}, err
+	}
+	if spec.Name == "" {
+		spec.Name = NewName()
+	}
+	record.Name = spec.Name
+	placement, err := s.place(ctx, spec, false)
+	if err != nil {
+		return Sandbox{}, err
+	}
+	if placement.Chosen == "" {
+		return Sandbox{}, placement.refusal(spec.Name)
+	}
+	lazy, err := s.provider(placement.Chosen)
+	if err != nil {
+		return Sandbox{}, err
+	}
+	p, err := lazy.open()
+	if err != nil {
+		return Sandbox{}, err
+	}
+	spec.Provider = placement.Chosen
+	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" && spec.Snapshot == "" && len(images) > 0 {
+		spec.Image = images[0]
+	}
+	lease := Lease{Owner: s.owner, Created: s.now().UTC(), Bound: opts.Bound}
+	if spec.Timeout > 0 {
+		lease.Expires = lease.Created.Add(time.Duration(spec.Timeout))
+	}
+	sandbox, err = p.Launch(ctx, spec, lease, func(progress Progress) {
+		s.broker.publish(Event{Time: s.now(), Type: EventProgress, Provider: spec.Provider, Name: spec.Name, Progress: &progress})
+		if opts.Progress != nil {
+			opts.Progress(progress)
+		}
+	})
+	if err != nil {
+		return Sandbox{}, Wrap("launch", spec.Name, err)
+	}
+	s.announce(sandbox)
+	return sandbox, nil
+}
+
+// checkQuotas refuses what is over the bounds. A lifetime that was left open becomes the longest allowed.
+func (s *Service) checkQuotas(ctx context.Context, spec *Spec) error {
+	q := s.quotas
+	over := func(field, asked, most string) error {
+		return Errorf(KindExhausted, "launch", "", "%s of %s is over the quota of %s", field, asked, most).
+			WithHint("ask for less, or raise it with: sb config set quotas.max_%s VALUE", field)
+	}
+	if q.MaxCPU > 0 && spec.CPU > q.MaxCPU {
+		return over("cpu", fmt.Sprint(spec.CPU), fmt.Sprint(q.MaxCPU))
+	}
+	if q.MaxMemory > 0 && spec.Memory > q.MaxMemory {
+		return over("memory", spec.Memory.String(), q.MaxMemory.String())
+	}
+	if q.MaxLifetime > 0 {
+		if spec.Timeout > q.MaxLifetime {
+			return over("lifetime", spec.Timeout.String(), q.MaxLifetime.String())
+		}
+		fill(&spec.Timeout, q.MaxLifetime)
+	}
+	fill(&spec.CPU, q.MaxCPU)
+	fill(&spec.Memory, q.MaxMemory)
+	if q.MaxSandboxes > 0 {
+		listing, err := s.List(ctx, ListFilter{})
+		if err != nil {
+			return err
+		}
+		if n := len(listing.Sandboxes); n >= q.MaxSandboxes {
+			return over("sandboxes", fmt.Sprint(n+1), fmt.Sprint(q.MaxSandboxes))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+package core
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bounds that no provider exceeds. They catch slips; quotas and providers set tighter ones.
+const (
+	maxCPU       = 1024
+	maxProcesses = 4 << 20
+	maxOpenFiles = 1 << 30
+	maxLifetime  = 10 * 365 * 24 * time.Hour
+	maxStrings   = 1 << 20 // bytes of environment or argv
+)
+
+// Validate checks what can be checked without a provider. The error is of KindUsage and
+// names the field.
+func (s Spec) Validate() error {
+	if s.Name != "" {
+		if err := ValidateName("name", s.Name); err != nil {
+			return err
+		}
+	}
+	if s.App != "" {
+		if err := ValidateName("app", s.App); err != nil {
+			return err
+		}
+	}
+	if err := s.validateImage(); err != nil {
+		return err
+	}
+	if err := s.validateLimits(); err != nil {
+		return err
+	}
+	if err := ValidateEnv(s.Env, s.Secrets); err != nil {
+		return err
+	}
+	if s.Workdir != "" && !path.IsAbs(s.Workdir) {
+		return invalid("workdir", "%q is not an absolute path", s.Workdir)
+	}
+	if err := s.validateNetwork(); err != nil {
+		return err
+	}
+	for i, v := range s.Volumes {
+		if v.Source == "" || !path.IsAbs(v.Target) {
+			return invalid("volumes", "number %d needs a source and an absolute target", i+1)
+		}
+	}
+	for key, value := range s.Labels {
+		if key == "" || len(key) > 128 || len(value) > 1024 || hasControl(key) || hasControl(value) || strings.Contains(key, "=") {
+			return invalid("labels", "%q is not a label", key)
+		}
+	}
+	return validateArgv("command", s.Command)
+}
+
+func (s Spec) validateImage() error {
+	var sources []string
+	for _, f := range []struct{ name, value string }{
+		{"image", s.Image}, {"dockerfile", s.Dockerfile}, {"template", s.Template}, {"snapshot", s.Snapshot},
+	} {
+		if f.value == "" {
+			continue
+		}
+		sources = append(sources, f.name)
+		if hasControl(f.value) || strings.ContainsAny(f.value, " ") && f.name != "dockerfile" {
+			return invalid(f.name, "%q has a blank or control character", f.value)
+		}
+	}
+	if len(sources) > 1 {
+		return invalid(strings.Join(sources, " and "), "only one of them can say what the sandbox starts from")
+	}
+	for _, list := range [][]string{s.Pip, s.Apt} {
+		for _, p := range list {
+			if p == "" || hasControl(p) || strings.HasPrefix(p, "-") {
+				return invalid("packages", "%q is not a package", p)
+			}
+		}
+	}
+	return nil
+}
+
+func (s Spec) validateLimits() error {
+	if s.CPU < 0 || s.CPU > maxCPU || math.IsNaN(s.CPU) {
+		return invalid("cpu", "%v is not between 0 and %d cores", s.CPU, maxCPU)
+	}
+	if s.Memory != 0 && s.Memory < 16*MiB || s.Memory > 64*TiB {
+		return invalid("memory", "%s is not between 16MiB and 64TiB", s.Memory)
+	}
+	if s.Disk != 0 && s.Disk < MiB || s.Disk > 1024*TiB {
+		return invalid("disk", "%s is not between 1MiB and 1024TiB", s.Disk)
+	}
+	if s.Processes < 0 || s.Processes > maxProcesses {
+		return invalid("processes", "%d is not between 1 and %d", s.Processes, maxProcesses)
+	}
+	if s.OpenFiles < 0 || s.OpenFiles > maxOpenFiles {
+		return invalid("open_files", "%d is not between 1 and %d", s.OpenFiles, maxOpenFiles)
+	}
+	for _, f := range []struct {
+		name  string
+		value Duration
+	}{{"timeout", s.Timeout}, {"idle_timeout", s.IdleTimeout}} {
+		if f.value < 0 || time.Duration(f.value) > maxLifetime {
+			return invalid(f.name, "%s is not between 0 and ten years", f.value)
+		}
+	}
+	return nil
+}
+
+func (s Spec) validateNetwork() error {
+	switch s.Network.Mode {
+	case NetworkDefault, NetworkNone, NetworkAll:
+		if len(s.Network.Allow) > 0 {
+			return invalid("network", "an allow-list needs mode %q", NetworkAllow)
+		}
+	case NetworkAllow:
+		for _, a := range s.Network.Allow {
+			if _, err := netip.ParsePrefix(a); err != nil && (a == "" || strings.ContainsAny(a, "/ :@") || hasControl(a)) {
+				return invalid("network", "%q is neither a domain nor a CIDR", a)
+			}
+		}
+	default:
+		return invalid("network", "%q is not one of none, all and allow", s.Network.Mode)
+	}
+	seen := map[int]bool{}
+	for _, p := range s.Ports {
+		if p.Sandbox < 1 || p.Sandbox > 65535 || p.Host < 0 || p.Host > 65535 {
+			return invalid("ports", "%d:%d is not HOST:SANDBOX with ports from 1 to 65535", p.Host, p.Sandbox)
+		}
+		if p.Host != 0 && seen[p.Host] {
+			return invalid("ports", "host port %d is named twice", p.Host)
+		}
+		seen[p.Host] = true
+	}
+	return nil
+}
+
+// ValidateEnv checks the names of environment variables and secrets, and that no NUL is in a value.
+func ValidateEnv(env map[string]string, secrets []Secret) error {
+	size := 0
+	for name, value := range env {
+		if !envName(name) || strings.ContainsRune(value, 0) {
+			return invalid("env", "%q is not an environment variable", name)
+		}
+		size += len(name) + len(value)
+	}
+	for _, secret := range secrets {
+		if !envName(secret.Name) || strings.ContainsRune(secret.Value.Reveal(), 0) {
+			return invalid("secrets", "%q is not an environment variable", secret.Name)
+		}
+		if _, twice := env[secret.Name]; twice {
+			return invalid("secrets", "%s is in the environment, too", secret.Name)
+		}
+		size += len(secret.Name) + len(secret.Value.Reveal())
+	}
+	if size > maxStrings {
+		return invalid("env", "the environment is larger than %d bytes", maxStrings)
+	}
+	return nil
+}
+
+// Validate checks a command before it is sent to a provider.
+func (e ExecSpec) Validate() error {
+	if len(e.Command) == 0 || e.Command[0] == "" {
+		return Errorf(KindUsage, "exec", "", "no command to run")
+	}
+	if err := validateArgv("command", e.Command); err != nil {
+		return err
+	}
+	if e.Workdir != "" && !path.IsAbs(e.Workdir) {
+		return invalid("workdir", "%q is not an absolute path", e.Workdir)
+	}
+	if e.Timeout < 0 {
+		return invalid("timeout", "%s is negative", e.Timeout)
+	}
+	return ValidateEnv(e.Env, e.Secrets)
+}
+
+func validateArgv(field string, argv []string) error {
+	size := 0
+	for _, arg := range argv {
+		if strings.ContainsRune(arg, 0) {
+			return invalid(field, "an argument has a NUL byte")
+		}
+		size += len(arg)
+	}
+	if size > maxStrings {
+		return invalid(field, "it is larger than %d bytes", maxStrings)
+	}
+	if len(argv) > 0 && argv[0] == "" {
+		return invalid(field, "the program's name is empty")
+	}
+	return nil
+}
+
+func envName(name string) bool {
+	return name != "" && !strings.ContainsAny(name, "= \t\r\n\x00") && !(name[0] >= '0' && name[0] <= '9')
+}
+
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+func invalid(field, format string, args ...any) *Error {
+	return Errorf(KindUsage, "validate", "", "%s: %s", field, fmt.Sprintf(format, args...))
+}
+
+// needs lists the capabilities that the spec takes for granted.
+func (s Spec) needs() []Capability {
+	var caps []Capability
+	add := func(c Capability, when bool) {
+		if when && !slices.Contains(caps, c) {
+			caps = append(caps, c)
+		}
+	}
+	add(CapBuild, s.Dockerfile != "" || s.Python != "" || len(s.Pip)+len(s.Apt) > 0)
+	add(CapTemplates, s.Template != "")
+	add(CapSnapshots, s.Snapshot != "")
+	add(CapCPU, s.CPU != 0)
+	add(CapMemory, s.Memory != 0)
+	add(CapDisk, s.Disk != 0)
+	add(CapProcesses, s.Processes != 0)
+	add(CapOpenFiles, s.OpenFiles != 0)
+	add(CapGPU, !s.GPU.IsZero())
+	add(CapTimeout, s.Timeout != 0)
+	add(CapIdle, s.IdleTimeout != 0)
+	add(CapPersist, s.Persist)
+	add(CapVolumes, len(s.Volumes) > 0)
+	add(CapPorts, len(s.Ports) > 0)
+	add(CapUser, s.User != "")
+	add(CapNetNone, s.Network.Mode == NetworkNone)
+	add(CapNetAll, s.Network.Mode == NetworkAll)
+	add(CapNetAllow, s.Network.Mode == NetworkAllow)
+	return caps
+}
