@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"sync"
@@ -56,12 +57,15 @@ type Config struct {
 	Policy Policy
 	// Resolvers returns the name servers to forward to; nil means the host's.
 	Resolvers func() ([]netip.AddrPort, error)
+	// Dial connects to what the policy allowed; nil is a net.Dialer's.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Stack serves one sandbox. Its methods may be called from several goroutines.
 type Stack struct {
 	policy    Policy
 	resolvers func() ([]netip.AddrPort, error)
+	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	nic       *os.File
 	stack     *stack.Stack
 	buffers   sync.Pool
@@ -82,13 +86,16 @@ type Stack struct {
 // New starts a stack.
 func New(config Config) (*Stack, error) {
 	s := &Stack{
-		policy: config.Policy, resolvers: config.Resolvers, nic: config.NIC,
+		policy: config.Policy, resolvers: config.Resolvers, dial: config.Dial, nic: config.NIC,
 		closers: map[io.Closer]struct{}{},
 		tcpFree: make(chan struct{}, maxFlows), udpFree: make(chan struct{}, maxFlows),
 	}
 	s.buffers.New = func() any { b := make([]byte, copyBuffer); return &b }
 	if s.resolvers == nil {
 		s.resolvers = hostResolvers
+	}
+	if s.dial == nil {
+		s.dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.start(); err != nil {

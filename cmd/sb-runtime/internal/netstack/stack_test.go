@@ -55,6 +55,14 @@ func (s sandbox) dialUDP(t *testing.T, to netip.AddrPort) *gonet.UDPConn {
 	return c
 }
 
+// elsewhere stands for a machine outside; what is dialled there is looked for on the
+// loopback, which packets cannot name.
+func elsewhere() netip.Addr { return netip.AddrFrom4([4]byte{203, 0, 113, 1}) }
+
+func outside(addr net.Addr) netip.AddrPort {
+	return netip.AddrPortFrom(elsewhere(), netip.MustParseAddrPort(addr.String()).Port())
+}
+
 // connect starts a Stack and a sandbox at its other end.
 func connect(t testing.TB, policy Policy, resolvers ...netip.AddrPort) (*Stack, sandbox) {
 	t.Helper()
@@ -65,6 +73,14 @@ func connect(t testing.TB, policy Policy, resolvers ...netip.AddrPort) (*Stack, 
 	s, err := New(Config{
 		NIC: host, Policy: policy,
 		Resolvers: func() ([]netip.AddrPort, error) { return resolvers, nil },
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			to := netip.MustParseAddrPort(address)
+			if to.Addr() != elsewhere() {
+				return nil, fmt.Errorf("dialled %v", to)
+			}
+			var d net.Dialer
+			return d.DialContext(ctx, network, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), to.Port()).String())
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +120,7 @@ func listen(t testing.TB, handle func(net.Conn)) netip.AddrPort {
 		}
 	})
 	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
-	return netip.MustParseAddrPort(l.Addr().String())
+	return outside(l.Addr())
 }
 
 func echo(c net.Conn) { _, _ = io.Copy(c, c) }
@@ -137,9 +153,13 @@ func TestTCPCarriesBothWaysAndHalfCloses(t *testing.T) {
 }
 
 func TestRefusedByPolicyIsResetAtOnce(t *testing.T) {
-	s, in := connect(t, NewAllowPublic())
-	addr := listen(t, echo)
-	for _, dst := range []netip.AddrPort{addr, netip.MustParseAddrPort("169.254.169.254:80"), netip.AddrPortFrom(GatewayAddr(), 80)} {
+	policy := NewAllowPublic()
+	policy.addresses = func() ([]net.Addr, error) {
+		return []net.Addr{&net.IPNet{IP: elsewhere().AsSlice(), Mask: net.CIDRMask(24, 32)}}, nil
+	}
+	s, in := connect(t, policy)
+	own := listen(t, echo)
+	for _, dst := range []netip.AddrPort{own, netip.MustParseAddrPort("169.254.169.254:80"), netip.AddrPortFrom(GatewayAddr(), 80)} {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		_, err := in.dial(ctx, dst)
@@ -152,7 +172,7 @@ func TestRefusedByPolicyIsResetAtOnce(t *testing.T) {
 		}
 	}
 	denials := s.Denials()
-	if len(denials) != 3 || denials[0].Flow.Dst != addr || denials[0].Reason == "" || s.Stats().Denied != 3 {
+	if len(denials) != 3 || denials[0].Flow.Dst != own || denials[0].Reason == "" || s.Stats().Denied != 3 {
 		t.Errorf("denials: %+v", denials)
 	}
 }
@@ -163,7 +183,7 @@ func TestClosedPortIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := netip.MustParseAddrPort(l.Addr().String())
+	addr := outside(l.Addr())
 	_ = l.Close()
 	if _, err := in.dial(t.Context(), addr); err == nil {
 		t.Error("connected to a closed port")
@@ -188,7 +208,7 @@ func TestUDP(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() { _ = server.Close(); wg.Wait() })
-	c := in.dialUDP(t, netip.MustParseAddrPort(server.LocalAddr().String()))
+	c := in.dialUDP(t, outside(server.LocalAddr()))
 	for i := range 3 {
 		want := fmt.Sprintf("packet %d", i)
 		_, _ = c.Write([]byte(want))
@@ -216,11 +236,11 @@ func nameServer(t *testing.T) netip.AddrPort {
 		packed, _ := m.Pack()
 		return packed
 	}
-	addr := listen(t, func(c net.Conn) {
+	addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), listen(t, func(c net.Conn) {
 		if query, err := readMessage(c); err == nil {
 			_ = writeMessage(c, answer(query))
 		}
-	})
+	}).Port())
 	packets, err := net.ListenPacket("udp4", addr.String())
 	if err != nil {
 		t.Skipf("the port that is free for TCP is taken for UDP: %v", err)

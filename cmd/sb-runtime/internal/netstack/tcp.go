@@ -50,8 +50,7 @@ func (s *Stack) serveTCP(r *tcp.ForwarderRequest) {
 		return
 	}
 	// The destination first: what refuses there is refused here.
-	dialer := net.Dialer{Timeout: dialTimeout}
-	outside, err := dialer.DialContext(s.ctx, "tcp", dst.String())
+	outside, err := s.dial(s.ctx, "tcp", dst.String())
 	if err != nil {
 		r.Complete(true)
 		return

@@ -65,8 +65,7 @@ func (s *Stack) handleUDP(r *udp.ForwarderRequest) bool {
 }
 
 func (s *Stack) serveUDP(inside net.Conn, dst netip.AddrPort) {
-	var dialer net.Dialer
-	outside, err := dialer.DialContext(s.ctx, "udp", dst.String())
+	outside, err := s.dial(s.ctx, "udp", dst.String())
 	if err != nil || !s.hold(outside) {
 		return
 	}
