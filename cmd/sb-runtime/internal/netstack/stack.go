@@ -151,6 +151,8 @@ func attach(st *stack.Stack, nic *os.File, addr netip.Addr) error {
 		FDs: []int{int(nic.Fd())}, MTU: MTU, PacketDispatchMode: fdbased.RecvMMsg,
 		// A packet that never leaves this machine's memory needs no checksum.
 		RXChecksumOffload: true, TXChecksumOffload: true,
+		// With more than one, gVisor starts goroutines that it never ends.
+		ProcessorsPerChannel: 1,
 	})
 	if err != nil {
 		return err
