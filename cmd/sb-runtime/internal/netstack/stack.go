@@ -116,6 +116,9 @@ func (s *Stack) start() error {
 	if err := tune(s.stack); err != nil {
 		return err
 	}
+	// Before the card, for packets come as soon as that is there.
+	s.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s.stack, 0, maxHandshakes, s.handleTCP).HandlePacket)
+	s.stack.SetTransportProtocolHandler(udp.ProtocolNumber, udp.NewForwarder(s.stack, s.handleUDP).HandlePacket)
 	if err := attach(s.stack, s.nic, GatewayAddr()); err != nil {
 		return err
 	}
@@ -126,8 +129,6 @@ func (s *Stack) start() error {
 	if err := s.stack.SetSpoofing(nicID, true); err != nil {
 		return tcpipError(err)
 	}
-	s.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s.stack, 0, maxHandshakes, s.handleTCP).HandlePacket)
-	s.stack.SetTransportProtocolHandler(udp.ProtocolNumber, udp.NewForwarder(s.stack, s.handleUDP).HandlePacket)
 	return nil
 }
 
