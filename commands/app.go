@@ -1,0 +1,25 @@
+package commands
+
+import (
+	"time"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// App is what commands depend on. What can fail or touches the disk is a function, called when needed.
+type App struct {
+	Streams *iostreams.Streams
+	Signals *Signals
+	Build   Build
+	// LookupEnv reads the caller's environment.
+	LookupEnv func(key string) (value string, ok bool)
+	Now       func() time.Time
+	Service   func() (*core.Service, error)
+}
+
+// table makes a table for stdout.
+func (a *App) table(headers ...string) *output.Table {
+	return output.NewTable(a.Streams.Width(), a.Streams.Colour(), headers...)
+}

@@ -1,0 +1,105 @@
+package commands
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// orRun returns what a command does: run, unless a test put runF in its place.
+func orRun[O any](runF, run func(context.Context, *O) error) func(context.Context, *O) error {
+	if runF != nil {
+		return runF
+	}
+	return run
+}
+
+// noArgs, exactly and atLeast check the number of arguments; the error names what is missing.
+func noArgs(cmd *cobra.Command, args []string) error { return exactly()(cmd, args) }
+
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := atLeast(names...)(cmd, args); err != nil {
+			return err
+		}
+		if len(args) > len(names) {
+			return usagef(cmd, "%s takes no argument %q", cmd.CommandPath(), args[len(names)])
+		}
+		return nil
+	}
+}
+
+func atLeast(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return usagef(cmd, "%s needs %s", cmd.CommandPath(), strings.Join(names[len(args):], " and "))
+		}
+		if i := slices.Index(args[:len(names)], ""); i >= 0 {
+			return usagef(cmd, "%s: %s is empty", cmd.CommandPath(), names[i])
+		}
+		return nil
+	}
+}
+
+// between checks for the required names and at most the optional ones.
+func between(required []string, optional ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := atLeast(required...)(cmd, args); err != nil {
+			return err
+		}
+		if most := len(required) + len(optional); len(args) > most {
+			return usagef(cmd, "%s takes no argument %q", cmd.CommandPath(), args[most])
+		}
+		return nil
+	}
+}
+
+// group makes a command that only holds others: without a word it shows its
+// help, with an unknown one it names the nearest.
+func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return usagef(cmd, "%s has no command %q; did you mean %q?", cmd.CommandPath(), args[0], near[0])
+		}
+		return usagef(cmd, "%s has no command %q", cmd.CommandPath(), args[0])
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// jsonFlag adds --json; fields documents what it prints.
+func jsonFlag(cmd *cobra.Command, value *bool, fields string) {
+	cmd.Flags().BoolVar(value, "json", false, "print JSON: "+fields)
+}
+
+func quietFlag(cmd *cobra.Command, value *bool, what string) {
+	cmd.Flags().BoolVarP(value, "quiet", "q", false, "print only "+what)
+}
+
+// splitCommand separates the sandbox from the command that follows it. Flags may
+// stand before and after the sandbox; the first word of the command ends them,
+// and "--" does as well. The words of the command are untouched.
+func splitCommand(cmd *cobra.Command, args []string) (sandbox string, command []string, err error) {
+	if len(args) == 0 || args[0] == "" {
+		return "", nil, usagef(cmd, "%s needs SANDBOX", cmd.CommandPath())
+	}
+	flags := cmd.Flags()
+	if flags.ArgsLenAtDash() == 0 {
+		return args[0], args[1:], nil
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return "", nil, cmd.FlagErrorFunc()(cmd, err)
+	}
+	if help, helpErr := flags.GetBool("help"); helpErr == nil && help {
+		return "", nil, pflag.ErrHelp
+	}
+	return args[0], flags.Args(), nil
+}

@@ -1,0 +1,56 @@
+package commands
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// CompletionOptions are what completion works with.
+type CompletionOptions struct {
+	App   *App
+	Root  *cobra.Command
+	Shell string
+}
+
+// NewCompletion makes "sb completion".
+func NewCompletion(app *App, runF func(context.Context, *CompletionOptions) error) *cobra.Command {
+	opts := &CompletionOptions{App: app}
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish|powershell",
+		Short: "Print a shell's completion script",
+		Long: "Print the script that teaches a shell to complete sb's commands, flags, sandboxes,\n" +
+			"providers, apps, GPUs, images and files inside sandboxes." + exitStatusHelp,
+		Example: "  # bash, for this session and for all to come\n" +
+			"  source <(sb completion bash)\n" +
+			"  sb completion bash > ~/.local/share/bash-completion/completions/sb\n\n" +
+			"  # zsh, into a directory of $fpath\n" +
+			"  sb completion zsh > \"${fpath[1]}/_sb\"\n\n" +
+			"  # fish\n" +
+			"  sb completion fish > ~/.config/fish/completions/sb.fish",
+		Args:              exactly("the name of a shell"),
+		ValidArgsFunction: firstArg(fixed("bash", "zsh", "fish", "powershell")),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Root, opts.Shell = cmd.Root(), args[0]
+			switch opts.Shell {
+			case "bash", "zsh", "fish", "powershell":
+				return orRun(runF, runCompletion)(cmd.Context(), opts)
+			}
+			return usagef(cmd, "no completion for %q: bash, zsh, fish or powershell", opts.Shell)
+		},
+	}
+}
+
+func runCompletion(_ context.Context, opts *CompletionOptions) error {
+	out := opts.App.Streams.Out
+	switch opts.Shell {
+	case "bash":
+		return opts.Root.GenBashCompletionV2(out, true)
+	case "zsh":
+		return opts.Root.GenZshCompletion(out)
+	case "fish":
+		return opts.Root.GenFishCompletion(out, true)
+	default:
+		return opts.Root.GenPowerShellCompletionWithDesc(out)
+	}
+}

@@ -1,0 +1,41 @@
+package commands
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// DocsOptions are what docs works with.
+type DocsOptions struct {
+	App  *App
+	Root *cobra.Command
+	Dir  string
+}
+
+// NewDocs makes the hidden "sb docs", which writes the reference of all commands as Markdown.
+func NewDocs(app *App, runF func(context.Context, *DocsOptions) error) *cobra.Command {
+	opts := &DocsOptions{App: app}
+	return &cobra.Command{
+		Use:    "docs DIR",
+		Short:  "Write the reference of all commands as Markdown",
+		Hidden: true,
+		Args:   exactly("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Root, opts.Dir = cmd.Root(), args[0]
+			return orRun(runF, runDocs)(cmd.Context(), opts)
+		},
+	}
+}
+
+func runDocs(_ context.Context, opts *DocsOptions) error {
+	if err := os.MkdirAll(opts.Dir, 0o755); err != nil { //nolint:gosec // documentation is public
+		return core.Wrap("docs", opts.Dir, err)
+	}
+	opts.Root.DisableAutoGenTag = true // it holds the date
+	return core.Wrap("docs", opts.Dir, doc.GenMarkdownTree(opts.Root, opts.Dir))
+}

@@ -1,0 +1,145 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// DoctorOptions are what doctor works with.
+type DoctorOptions struct {
+	App       *App
+	Providers []string
+	JSON      bool
+}
+
+// NewDoctor makes "sb doctor".
+func NewDoctor(app *App, runF func(context.Context, *DoctorOptions) error) *cobra.Command {
+	opts := &DoctorOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "doctor [PROVIDER...]",
+		Short: "Say what works here, what does not, and how to mend it",
+		Long: "Look at the configuration and at every provider: whether it is usable, why not, and the exact\n" +
+			"command or setting that mends it. It ends with 6 when a provider that was named, or every\n" +
+			"provider, is not usable." + exitStatusHelp,
+		Example:           "  sb doctor\n  sb doctor local --json",
+		ValidArgsFunction: app.completeProviders,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Providers = args
+			return orRun(runF, runDoctor)(cmd.Context(), opts)
+		},
+	}
+	jsonFlag(cmd, &opts.JSON, "an object: config (file, error, hint), providers (name, usable, error, hint, capabilities, findings of name, status, detail, fix)")
+	return cmd
+}
+
+// diagnosis is the JSON of doctor.
+type diagnosis struct {
+	Config    configHealth          `json:"config"`
+	Providers []core.ProviderStatus `json:"providers"`
+}
+
+type configHealth struct {
+	OK    bool   `json:"ok"`
+	Error string `json:"error,omitempty"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+func runDoctor(ctx context.Context, opts *DoctorOptions) error {
+	var result diagnosis
+	result.Providers = []core.ProviderStatus{}
+	service, configErr := opts.App.Service()
+	result.Config = configHealth{OK: configErr == nil}
+	if configErr != nil {
+		result.Config.Error, result.Config.Hint = configErr.Error(), core.HintOf(configErr)
+	} else {
+		for _, status := range service.Providers(ctx, true) {
+			if len(opts.Providers) == 0 || slices.Contains(opts.Providers, status.Name) {
+				result.Providers = append(result.Providers, status)
+			}
+		}
+		if err := unknownProvider(opts.Providers, result.Providers); err != nil {
+			return err
+		}
+	}
+	if opts.JSON {
+		if err := output.JSON(opts.App.Streams.Out, result); err != nil {
+			return err
+		}
+	} else if err := writeDiagnosis(opts.App.Streams.Out, result); err != nil {
+		return err
+	}
+	if configErr != nil {
+		return &exitError{code: exitCode(core.KindOf(configErr))}
+	}
+	usable := 0
+	for _, p := range result.Providers {
+		if p.Usable {
+			usable++
+		}
+	}
+	if usable == 0 || (len(opts.Providers) > 0 && usable < len(result.Providers)) {
+		return &exitError{code: exitCode(core.KindUnavailable)}
+	}
+	return nil
+}
+
+func unknownProvider(asked []string, found []core.ProviderStatus) error {
+	for _, name := range asked {
+		if !slices.ContainsFunc(found, func(p core.ProviderStatus) bool { return p.Name == name }) {
+			return core.Errorf(core.KindUsage, "doctor", name, "there is no provider %q", name).WithHint("%q lists them", "sb provider ls")
+		}
+	}
+	return nil
+}
+
+func writeDiagnosis(w io.Writer, d diagnosis) error {
+	say := &sayer{w: w}
+	if d.Config.OK {
+		say.line("ok      configuration")
+	} else {
+		say.line("error   configuration: " + d.Config.Error)
+		say.fix(d.Config.Hint)
+	}
+	for _, p := range d.Providers {
+		if p.Usable {
+			say.line("ok      provider " + p.Name + ": " + p.Capabilities.Isolation)
+		} else {
+			say.line("error   provider " + p.Name + ": " + p.Error)
+			say.fix(p.Hint)
+		}
+		for _, f := range p.Findings {
+			text := fmt.Sprintf("  %-7s %s", f.Status, f.Name)
+			if f.Detail != "" {
+				text += ": " + f.Detail
+			}
+			say.line(text)
+			say.fix(f.Fix)
+		}
+	}
+	return say.err
+}
+
+// sayer writes lines and keeps the first error.
+type sayer struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sayer) line(text string) {
+	if s.err == nil {
+		_, s.err = fmt.Fprintln(s.w, output.Clean(text))
+	}
+}
+
+func (s *sayer) fix(text string) {
+	if text != "" {
+		s.line("          fix: " + text)
+	}
+}

@@ -1,0 +1,206 @@
+package commands
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// ExecOptions are what exec works with.
+type ExecOptions struct {
+	App     *App
+	Sandbox string
+	Spec    core.ExecSpec
+	JSON    bool
+}
+
+// NewExec makes "sb exec".
+func NewExec(app *App, runF func(context.Context, *ExecOptions) error) *cobra.Command {
+	opts := &ExecOptions{App: app}
+	flags := &ExecFlags{}
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "exec [flags] SANDBOX [flags] [--] COMMAND [ARG...]",
+		Short: "Run a command in a sandbox",
+		Long: "Run a command in a sandbox with this program's streams. Stdout and stderr stay apart.\n" +
+			"Stdin is passed on when it is a pipe, a file or a socket, and from a terminal with -i or -t.\n" +
+			"SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the command; the third\n" +
+			"interrupt that it ignores ends sb, not the command.\n\n" +
+			"Flags end at the first word after SANDBOX that is not a flag; what follows is passed on\n" +
+			"untouched. With -c TEXT a shell runs TEXT, and further words are its $0, $1 and so on.\n\n" +
+			"With --detach the command goes on alone and its id is printed: see \"sb ps\", \"sb logs\",\n" +
+			"\"sb wait\", \"sb attach\" and \"sb kill\". With --json the output is collected (up to 16MiB of\n" +
+			"each stream) and printed as one object once the command ended; the exit code is the same." + guestStatusHelp,
+		Example: "  sb exec dev ls -la /\n" +
+			"  sb exec dev -c 'echo $HOME | wc -c'\n" +
+			"  tar c . | sb exec dev -w /work tar x\n" +
+			"  sb exec -it dev python3\n" +
+			"  sb exec dev --timeout 30s --json -- make test\n" +
+			"  id=$(sb exec --detach dev ./server) && sb logs -f dev $id",
+		Annotations:       passesCode(),
+		ValidArgsFunction: firstArg(app.completeSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			sandbox, words, err := splitCommand(cmd, args)
+			if err != nil {
+				return err
+			}
+			argv, err := flags.argv(cmd, words)
+			if err != nil {
+				return err
+			}
+			switch {
+			case opts.JSON && flags.TTY:
+				return usagef(cmd, "--json collects the output; it cannot be a terminal (-t) as well")
+			case detach && (flags.TTY || flags.Interactive):
+				return usagef(cmd, "--detach leaves the command without streams; -i and -t need them")
+			}
+			opts.Sandbox = sandbox
+			if opts.Spec, err = flags.spec(app, argv); err != nil {
+				return err
+			}
+			if opts.Spec.Detach = detach; !detach {
+				flags.connect(app, &opts.Spec)
+			}
+			return orRun(runF, runExec)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	flags.register(cmd)
+	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "leave it running and print its id")
+	jsonFlag(cmd, &opts.JSON, "exec, stdout, stderr (text, or base64 as *_encoding says), *_bytes, *_truncated, exit_code, signal, timed_out, duration_ms; with --detach sandbox and exec")
+	return cmd
+}
+
+func runExec(ctx context.Context, opts *ExecOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	if opts.Spec.Detach {
+		return detached(ctx, opts, service)
+	}
+	if opts.JSON {
+		return collected(ctx, opts, service)
+	}
+	return opts.App.execute(ctx, service, opts.Sandbox, opts.Spec)
+}
+
+// execute runs a command on this program's streams until it ended.
+func (a *App) execute(ctx context.Context, service *core.Service, sandbox string, spec core.ExecSpec) error {
+	if spec.TTY {
+		size, restore, err := a.terminal()
+		if err != nil {
+			return err
+		}
+		defer restore()
+		spec.Size = size
+	}
+	process, err := service.Exec(ctx, sandbox, spec)
+	if err != nil {
+		return a.result(ctx, service, sandbox, core.Exit{}, err)
+	}
+	defer process.Close() //nolint:errcheck // the command's end is what counts
+	exit, err := a.follow(ctx, process)
+	return a.result(ctx, service, sandbox, exit, err)
+}
+
+func detached(ctx context.Context, opts *ExecOptions, service *core.Service) error {
+	process, err := service.Exec(ctx, opts.Sandbox, opts.Spec)
+	if err != nil {
+		return err
+	}
+	id := process.ID()
+	if err := process.Close(); err != nil {
+		return err
+	}
+	if opts.JSON {
+		return output.JSON(opts.App.Streams.Out, map[string]string{"sandbox": opts.Sandbox, "exec": id})
+	}
+	_, err = fmt.Fprintln(opts.App.Streams.Out, id)
+	return err
+}
+
+// execReport is the JSON of a command that ended.
+type execReport struct {
+	Exec            string      `json:"exec"`
+	Stdout          string      `json:"stdout"`
+	StdoutEncoding  string      `json:"stdout_encoding"`
+	StdoutBytes     int64       `json:"stdout_bytes"`
+	StdoutTruncated bool        `json:"stdout_truncated"`
+	Stderr          string      `json:"stderr"`
+	StderrEncoding  string      `json:"stderr_encoding"`
+	StderrBytes     int64       `json:"stderr_bytes"`
+	StderrTruncated bool        `json:"stderr_truncated"`
+	ExitCode        int         `json:"exit_code"`
+	Signal          int         `json:"signal,omitempty"`
+	TimedOut        bool        `json:"timed_out"`
+	Reason          core.Reason `json:"reason,omitempty"`
+	Message         string      `json:"message,omitempty"`
+	DurationMS      float64     `json:"duration_ms"`
+}
+
+func collected(ctx context.Context, opts *ExecOptions, service *core.Service) error {
+	var stdout, stderr capture
+	opts.Spec.Stdout, opts.Spec.Stderr = &stdout, &stderr
+	process, err := service.Exec(ctx, opts.Sandbox, opts.Spec)
+	if err != nil {
+		return opts.App.result(ctx, service, opts.Sandbox, core.Exit{}, err)
+	}
+	defer process.Close() //nolint:errcheck // the command's end is what counts
+	exit, err := opts.App.follow(ctx, process)
+	if err != nil {
+		return opts.App.result(ctx, service, opts.Sandbox, exit, err)
+	}
+	ended := opts.App.result(ctx, service, opts.Sandbox, exit, nil)
+	report := execReport{
+		Exec:        process.ID(),
+		StdoutBytes: stdout.total, StdoutTruncated: stdout.truncated(),
+		StderrBytes: stderr.total, StderrTruncated: stderr.truncated(),
+		ExitCode: codeOf(ctx, ended), Signal: exit.Signal, TimedOut: exit.TimedOut,
+		Reason: exit.Reason, Message: exit.Message,
+		DurationMS: float64(exit.Duration.Microseconds()) / 1000,
+	}
+	report.Stdout, report.StdoutEncoding = stdout.text()
+	report.Stderr, report.StderrEncoding = stderr.text()
+	if err := output.JSON(opts.App.Streams.Out, report); err != nil {
+		return err
+	}
+	return passThrough(report.ExitCode)
+}
+
+// captureLimit is how much of one stream --json collects.
+const captureLimit = 16 << 20
+
+// capture keeps the beginning of what is written and counts the rest.
+type capture struct {
+	kept  []byte
+	total int64
+}
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.total += int64(len(p))
+	c.kept = append(c.kept, p[:min(len(p), captureLimit-len(c.kept))]...)
+	return len(p), nil
+}
+
+func (c *capture) truncated() bool { return c.total > int64(len(c.kept)) }
+
+// text returns what was kept and how it is encoded: as it is when that is text, else base64.
+func (c *capture) text() (text, encoding string) {
+	kept := c.kept
+	if c.truncated() { // a cut through a character does not make text binary
+		for i := 0; i < utf8.UTFMax && len(kept) > 0 && !utf8.Valid(kept[max(0, len(kept)-utf8.UTFMax):]); i++ {
+			kept = kept[:len(kept)-1]
+		}
+	}
+	if utf8.Valid(kept) {
+		return string(kept), "utf-8"
+	}
+	return base64.StdEncoding.EncodeToString(c.kept), "base64"
+}

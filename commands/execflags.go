@@ -1,0 +1,79 @@
+package commands
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// ExecFlags are the flags that say how a command runs in a sandbox.
+type ExecFlags struct {
+	EnvFlags
+
+	Interactive, TTY bool
+	Workdir, User    string
+	Timeout          durationValue
+	Shell            string
+}
+
+// registerStreams adds the flags that run shares with exec without clashing with those of a spec.
+func (f *ExecFlags) registerStreams(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.Interactive, "interactive", "i", false, "pass on what is typed, too (a pipe or file on stdin is passed on anyway)")
+	flags.BoolVarP(&f.TTY, "tty", "t", false, "give the command a terminal; stderr then goes to stdout")
+	flags.StringVarP(&f.Shell, "command", "c", "", "run `TEXT` with sh -c")
+}
+
+func (f *ExecFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	f.registerStreams(cmd)
+	f.registerPlace(cmd)
+	flags.Var(&f.Timeout, "timeout", "end the command after that long, with exit code 124")
+}
+
+// registerPlace adds the flags for the environment and place that a command runs in.
+func (f *ExecFlags) registerPlace(cmd *cobra.Command) {
+	f.EnvFlags.register(cmd.Flags())
+	cmd.Flags().StringVarP(&f.Workdir, "workdir", "w", "", "working `DIR` (default: the sandbox's)")
+	cmd.Flags().StringVarP(&f.User, "user", "u", "", "run as `USER[:GROUP]` (default: the sandbox's)")
+}
+
+// argv returns the command to run: words, or a shell with TEXT, whose $0, $1... are words.
+func (f *ExecFlags) argv(cmd *cobra.Command, words []string) ([]string, error) {
+	if cmd.Flags().Changed("command") {
+		return append([]string{"/bin/sh", "-c", f.Shell}, words...), nil
+	}
+	if len(words) == 0 {
+		return nil, usagef(cmd, "%s needs a command", cmd.CommandPath())
+	}
+	return words, nil
+}
+
+// spec makes the exec spec, without streams.
+func (f *ExecFlags) spec(app *App, argv []string) (core.ExecSpec, error) {
+	env, err := f.environment(app.LookupEnv)
+	if err != nil {
+		return core.ExecSpec{}, err
+	}
+	secrets, err := f.secrets(app.LookupEnv, app.Streams)
+	if err != nil {
+		return core.ExecSpec{}, err
+	}
+	return core.ExecSpec{
+		Command: argv, Env: env, Secrets: secrets,
+		Workdir: f.Workdir, User: f.User,
+		TTY: f.TTY, Timeout: time.Duration(f.Timeout),
+	}, nil
+}
+
+// connect gives spec this program's streams. Stdin is passed on when somebody
+// asked for it or put data there.
+func (f *ExecFlags) connect(app *App, spec *core.ExecSpec) {
+	if f.Interactive || f.TTY || app.Streams.InData() {
+		spec.Stdin = app.Streams.In
+	}
+	spec.Stdout, spec.Stderr = app.Streams.Out, app.Streams.Err
+}

@@ -1,0 +1,60 @@
+package commands
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// InspectOptions are what inspect works with.
+type InspectOptions struct {
+	App  *App
+	Refs []string
+}
+
+// NewInspect makes "sb inspect".
+func NewInspect(app *App, runF func(context.Context, *InspectOptions) error) *cobra.Command {
+	opts := &InspectOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "inspect SANDBOX...",
+		Short: "Show all that is known of sandboxes, as JSON",
+		Long: "Print a JSON array with all that is known of each sandbox: id, name, provider, app, state, reason\n" +
+			"and message of its end, image, labels, spec (with defaults filled in and secrets without values),\n" +
+			"created, started, ended, expires, last_active, exit_code, ports and lease." + exitStatusHelp,
+		Example:           "  sb inspect dev\n  sb inspect dev | jq -r '.[0].ports[].address'",
+		Args:              atLeast("SANDBOX"),
+		ValidArgsFunction: app.completeSandboxes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Refs = args
+			return orRun(runF, runInspect)(cmd.Context(), opts)
+		},
+	}
+	var always bool
+	jsonFlag(cmd, &always, "which it always does; accepted because every command has it")
+	return cmd
+}
+
+func runInspect(ctx context.Context, opts *InspectOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	var boxes []core.Sandbox
+	var failed []error
+	for _, ref := range opts.Refs {
+		box, err := service.Resolve(ctx, ref)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		boxes = append(boxes, box)
+	}
+	if err := output.List(opts.App.Streams.Out, boxes); err != nil {
+		return err
+	}
+	return errors.Join(failed...)
+}

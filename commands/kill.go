@@ -1,0 +1,81 @@
+package commands
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// KillOptions are what kill works with.
+type KillOptions struct {
+	App     *App
+	Sandbox string
+	Execs   []string
+	Signal  int
+}
+
+// NewKill makes "sb kill".
+func NewKill(app *App, runF func(context.Context, *KillOptions) error) *cobra.Command {
+	opts := &KillOptions{App: app}
+	var signal string
+	cmd := &cobra.Command{
+		Use:   "kill [-s SIGNAL] SANDBOX EXEC...",
+		Short: "Send a signal to commands in a sandbox",
+		Long: "Send a signal, SIGTERM unless -s says another, to commands that run in a sandbox. EXEC is an id of\n" +
+			"\"sb ps\"; 0 is the entry command. To end a whole sandbox see \"sb terminate\"." + exitStatusHelp,
+		Example:           "  sb kill dev 3\n  sb kill -s KILL dev 3 4",
+		ValidArgsFunction: app.completeExecs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return core.Errorf(core.KindUsage, "kill", args[0], "sb kill %s needs EXEC, the id of a command", args[0]).
+					WithHint("%q lists the commands; to end the sandbox: %q", "sb ps "+args[0], "sb terminate "+args[0])
+			}
+			if err := atLeast("SANDBOX", "EXEC")(cmd, args); err != nil {
+				return err
+			}
+			number, ok := linuxSignal(signal)
+			if !ok {
+				return usagef(cmd, "no signal is named %q", signal)
+			}
+			opts.Sandbox, opts.Execs, opts.Signal = args[0], args[1:], number
+			return orRun(runF, runKill)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().StringVarP(&signal, "signal", "s", "TERM", "`SIGNAL` by name or number")
+	complete(cmd, "signal", fixed("HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM", "CONT", "STOP", "WINCH"))
+	return cmd
+}
+
+func runKill(ctx context.Context, opts *KillOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	for _, exec := range opts.Execs {
+		if err := service.Kill(ctx, opts.Sandbox, exec, opts.Signal); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linuxSignal returns the number of a signal in a sandbox, which is Linux
+// wherever sb runs: "TERM", "sigterm" and "15" are the same.
+func linuxSignal(name string) (number int, ok bool) {
+	if n, err := strconv.Atoi(name); err == nil {
+		return n, n >= 1 && n <= 64
+	}
+	names := strings.Fields("HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT " +
+		"CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS")
+	name = strings.TrimPrefix(strings.ToUpper(name), "SIG")
+	for i, known := range names {
+		if name == known {
+			return i + 1, true
+		}
+	}
+	return 0, false
+}

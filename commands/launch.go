@@ -1,0 +1,117 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// LaunchOptions are what launch works with.
+type LaunchOptions struct {
+	App     *App
+	Spec    core.Spec
+	Explain bool
+	JSON    bool
+	Quiet   bool
+}
+
+// NewLaunch makes "sb launch".
+func NewLaunch(app *App, runF func(context.Context, *LaunchOptions) error) *cobra.Command {
+	opts := &LaunchOptions{App: app}
+	flags := &SpecFlags{}
+	cmd := &cobra.Command{
+		Use:     "launch [flags] [--] [COMMAND [ARG...]]",
+		Aliases: []string{"create"},
+		Short:   "Launch a sandbox and leave it running",
+		Long: "Launch a sandbox and print its id. It lives until its command returns, its --timeout\n" +
+			"or --idle-timeout is over, or it is terminated; it does not need sb to go on.\n\n" +
+			"Flags end at the first word of COMMAND, which is passed on untouched. All that flags say\n" +
+			"can stand in a YAML file for --file, under the names of the JSON that \"sb inspect\" prints\n" +
+			"as spec; flags override the file. What the provider cannot do is refused before anything starts.\n\n" +
+			"A secret in the file has a name and, for one that the provider keeps, a ref; its value comes\n" +
+			"from this environment, never from the file." + exitStatusHelp,
+		Example: "  sb launch --name dev\n" +
+			"  sb launch --image python:3.12 --memory 2G --timeout 1h --secret API_TOKEN\n" +
+			"  sb launch --gpu H100:2 --explain\n" +
+			"  sb launch --file spec.yaml --name dev2 -- python3 -m http.server 8000",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := flags.spec(cmd.Flags(), app.Streams, app.LookupEnv)
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				spec.Command = args
+			}
+			opts.Spec = spec
+			return orRun(runF, runLaunch)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	flags.register(app, cmd)
+	cmd.Flags().BoolVar(&opts.Explain, "explain", false, "say which provider would be chosen and why; launch nothing")
+	jsonFlag(cmd, &opts.JSON, "the sandbox as in inspect, or with --explain the placement")
+	quietFlag(cmd, &opts.Quiet, "the id, with no progress")
+	return cmd
+}
+
+func runLaunch(ctx context.Context, opts *LaunchOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	if opts.Explain {
+		return explain(ctx, opts, service)
+	}
+	var report core.ProgressFunc
+	stop := func() {}
+	if !opts.Quiet {
+		report, stop = opts.App.progress()
+	}
+	box, err := service.Launch(ctx, opts.Spec, core.LaunchOptions{Progress: report})
+	stop()
+	if err != nil {
+		return err
+	}
+	if opts.JSON {
+		return output.JSON(opts.App.Streams.Out, box)
+	}
+	if _, err := fmt.Fprintln(opts.App.Streams.Out, box.ID); err != nil {
+		return err
+	}
+	if !opts.Quiet && opts.App.Streams.ErrTTY() {
+		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s runs on %s; next: sb shell %s\n", box.Name, box.Provider, box.Name)
+		for _, port := range box.Ports {
+			_, _ = fmt.Fprintf(opts.App.Streams.Err, "port %d is at %s\n", port.Sandbox, port.Address)
+		}
+	}
+	return nil
+}
+
+func explain(ctx context.Context, opts *LaunchOptions, service *core.Service) error {
+	placement, err := service.Explain(ctx, opts.Spec)
+	if err != nil {
+		return err
+	}
+	if opts.JSON {
+		if err := output.JSON(opts.App.Streams.Out, placement); err != nil {
+			return err
+		}
+	} else {
+		table := opts.App.table("PROVIDER", "FITS", "CHOSEN", "WHY")
+		for _, c := range placement.Candidates {
+			table.Row(c.Provider, yesNo(c.OK), yesNo(c.Provider == placement.Chosen), c.Why)
+		}
+		if err := table.Write(opts.App.Streams.Out); err != nil {
+			return err
+		}
+	}
+	if placement.Chosen == "" {
+		return core.Errorf(core.KindUnsupported, "launch", "", "no provider can do all that is asked").
+			WithHint("ask for less, or see %q for what each provider can do", "sb provider ls")
+	}
+	return nil
+}

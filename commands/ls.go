@@ -1,0 +1,131 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// LsOptions are what ls works with.
+type LsOptions struct {
+	App     *App
+	Select  SelectFlags
+	Orphans bool
+	JSON    bool
+	Quiet   bool
+}
+
+// NewLs makes "sb ls".
+func NewLs(app *App, runF func(context.Context, *LsOptions) error) *cobra.Command {
+	opts := &LsOptions{App: app}
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List sandboxes",
+		Long: "List the sandboxes that live: creating, running, paused and stopped ones. --all adds those that\n" +
+			"exited, failed or were lost, which \"sb terminate\" and \"sb prune\" remove. --orphans lists those\n" +
+			"whose owner is gone and what crashes left behind." + exitStatusHelp,
+		Example: "  sb ls\n" +
+			"  sb ls --all --label team=ml --json\n" +
+			"  sb terminate $(sb ls -q --app ci)",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return orRun(runF, runLs)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().BoolVarP(&opts.Select.All, "all", "a", false, "dead sandboxes, too")
+	opts.Select.registerFilters(app, cmd)
+	cmd.Flags().BoolVar(&opts.Orphans, "orphans", false, "only what nobody owns any more")
+	jsonFlag(cmd, &opts.JSON, "an array of sandboxes as in inspect, oldest first")
+	quietFlag(cmd, &opts.Quiet, "ids")
+	return cmd
+}
+
+func runLs(ctx context.Context, opts *LsOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	filter, err := opts.Select.filter()
+	if err != nil {
+		return err
+	}
+	filter.All, filter.Orphans = opts.Select.All, opts.Orphans
+	listing, err := service.List(ctx, filter)
+	if err != nil {
+		return err
+	}
+	if err := writeSandboxes(opts, listing.Sandboxes); err != nil {
+		return err
+	}
+	return opts.App.warnUnavailable(listing.Failures, filter.Provider != "")
+}
+
+// warnUnavailable tells which providers did not answer. It is an error when one
+// was asked for by name, and otherwise when it could have something to tell.
+func (a *App) warnUnavailable(list []core.ProviderFailure, asked bool) error {
+	if asked {
+		return failures(list)
+	}
+	for _, f := range list {
+		_, _ = fmt.Fprintf(a.Streams.Err, "warning: %s: %s\n", f.Provider, output.Clean(f.Error))
+	}
+	return nil
+}
+
+func writeSandboxes(opts *LsOptions, boxes []core.Sandbox) error {
+	out := opts.App.Streams.Out
+	switch {
+	case opts.JSON:
+		return output.List(out, boxes)
+	case opts.Quiet:
+		for _, box := range boxes {
+			if _, err := fmt.Fprintln(out, box.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	case len(boxes) == 0:
+		if opts.App.Streams.ErrTTY() {
+			_, _ = fmt.Fprintln(opts.App.Streams.Err, `no sandboxes; "sb launch" makes one, "sb ls --all" shows dead ones`)
+		}
+		return nil
+	}
+	now := opts.App.Now()
+	table := opts.App.table("NAME", "ID", "PROVIDER", "APP", "STATE", "IMAGE", "AGE", "ENDS IN")
+	for _, box := range boxes {
+		table.Row(box.Name, box.ID, box.Provider, box.App, stateText(box), imageText(box), output.Age(box.Created, now), endsIn(box, now))
+	}
+	return table.Write(out)
+}
+
+// stateText is the state with what a person needs to know about it.
+func stateText(box core.Sandbox) string {
+	switch {
+	case box.ExitCode != nil && box.Reason == core.ReasonCommand:
+		return fmt.Sprintf("%s (%d)", box.State, *box.ExitCode)
+	case box.Reason != "":
+		return fmt.Sprintf("%s (%s)", box.State, strings.ReplaceAll(string(box.Reason), "_", " "))
+	}
+	return string(box.State)
+}
+
+func imageText(box core.Sandbox) string {
+	if box.GPU.IsZero() {
+		return box.Image
+	}
+	return box.Image + " " + box.GPU.String()
+}
+
+func endsIn(box core.Sandbox, now time.Time) string {
+	if box.Expires.IsZero() || !box.State.Live() {
+		return ""
+	}
+	return output.Span(box.Expires.Sub(now))
+}

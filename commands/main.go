@@ -1,0 +1,50 @@
+package commands
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/iostreams"
+)
+
+// Process is what a program has from its operating system.
+type Process struct {
+	Streams   *iostreams.Streams
+	LookupEnv func(key string) (value string, ok bool)
+	Signals   *Signals
+	Build     Build
+}
+
+// Main runs sb with args, without the program's name, and returns its exit code.
+func Main(ctx context.Context, process Process, args []string) int {
+	app, closeApp := newApp(process)
+	defer closeApp()
+	return execute(ctx, app, args)
+}
+
+// execute runs the command that args name and maps its error to an exit code.
+func execute(ctx context.Context, app *App, args []string) int {
+	ctx, stop := app.Signals.attach(ctx)
+	defer stop()
+	root := NewRoot(app)
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if cmd != nil && cmd.Annotations[guestCode] != "" {
+		err = ownFailure(err)
+	}
+	code := codeOf(ctx, err)
+	printError(app.Streams.Err, err, code, wantsJSON(cmd))
+	return code
+}
+
+func wantsJSON(cmd *cobra.Command) bool {
+	if cmd == nil {
+		return false
+	}
+	asJSON, err := cmd.Flags().GetBool("json")
+	return err == nil && asJSON
+}

@@ -1,0 +1,52 @@
+package commands
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// PauseOptions are what pause works with.
+type PauseOptions struct {
+	App    *App
+	Refs   []string
+	Select SelectFlags
+	JSON   bool
+}
+
+// NewPause makes "sb pause".
+func NewPause(app *App, runF func(context.Context, *PauseOptions) error) *cobra.Command {
+	opts := &PauseOptions{App: app}
+	cmd := &cobra.Command{
+		Use:               "pause SANDBOX...",
+		Short:             "Suspend every process of sandboxes",
+		Long:              "Suspend every process of sandboxes, in memory. Commands wait for \"sb resume\"; lifetimes go on." + exitStatusHelp,
+		Example:           "  sb pause dev",
+		ValidArgsFunction: app.completeSandboxes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := opts.Select.check(cmd, args); err != nil {
+				return err
+			}
+			opts.Refs = args
+			return orRun(runF, runPause)(cmd.Context(), opts)
+		},
+	}
+	opts.Select.register(app, cmd)
+	jsonFlag(cmd, &opts.JSON, "an array of id, name, result (paused, or the kind of the error), error")
+	return cmd
+}
+
+func runPause(ctx context.Context, opts *PauseOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
+	failed := forEach(ctx, opts.App, boxes, "paused", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
+		return service.Pause(ctx, box.ID)
+	})
+	return errors.Join(missing, failed)
+}

@@ -1,0 +1,97 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// PruneOptions are what prune works with.
+type PruneOptions struct {
+	App    *App
+	Select core.PruneOptions
+	Yes    bool
+	JSON   bool
+}
+
+// NewPrune makes "sb prune".
+func NewPrune(app *App, runF func(context.Context, *PruneOptions) error) *cobra.Command {
+	opts := &PruneOptions{App: app}
+	var olderThan durationValue
+	cmd := &cobra.Command{
+		Use:   "prune",
+		Short: "Remove dead sandboxes and what crashes left behind",
+		Long: "Remove sandboxes that exited, failed or were lost, those whose owner is gone or whose lease is\n" +
+			"over, and what crashes left behind. What runs or is stopped stays. It asks on a terminal;\n" +
+			"elsewhere it wants --yes or --dry-run." + exitStatusHelp,
+		Example: "  sb prune --dry-run\n  sb prune --yes --older-than 24h",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts.Select.OlderThan = time.Duration(olderThan)
+			return orRun(runF, runPrune)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().BoolVar(&opts.Select.DryRun, "dry-run", false, "say what would be removed; remove nothing")
+	cmd.Flags().Var(&olderThan, "older-than", "spare what ended more recently than that")
+	cmd.Flags().BoolVarP(&opts.Yes, "yes", "y", false, "do not ask")
+	jsonFlag(cmd, &opts.JSON, "an object: dry_run, sandboxes as in inspect, leftovers (provider, subject, why, size), failures")
+	return cmd
+}
+
+func runPrune(ctx context.Context, opts *PruneOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	if !opts.Select.DryRun && !opts.Yes {
+		preview := opts.Select
+		preview.DryRun = true
+		report, err := service.Prune(ctx, preview)
+		if err != nil {
+			return err
+		}
+		n := len(report.Sandboxes) + len(report.Leftovers)
+		if n > 0 {
+			if err := confirm(opts.App, fmt.Sprintf("Remove %d sandboxes and %d leftovers?", len(report.Sandboxes), len(report.Leftovers)), "--yes"); err != nil {
+				return err
+			}
+		}
+	}
+	report, err := service.Prune(ctx, opts.Select)
+	if err != nil {
+		return err
+	}
+	if opts.JSON {
+		if err := output.JSON(opts.App.Streams.Out, report); err != nil {
+			return err
+		}
+		return failures(report.Failures)
+	}
+	if len(report.Sandboxes)+len(report.Leftovers) > 0 {
+		table := opts.App.table("PROVIDER", "REMOVED", "NAME", "WHY", "SIZE")
+		for _, box := range report.Sandboxes {
+			table.Row(box.Provider, box.ID, box.Name, stateText(box), "")
+		}
+		for _, l := range report.Leftovers {
+			size := ""
+			if l.Size > 0 {
+				size = l.Size.String()
+			}
+			table.Row(l.Provider, l.Subject, "", l.Why, size)
+		}
+		if opts.Select.DryRun {
+			_, _ = fmt.Fprintln(opts.App.Streams.Err, "nothing was removed; these would be:")
+		}
+		if err := table.Write(opts.App.Streams.Out); err != nil {
+			return err
+		}
+	} else if opts.App.Streams.ErrTTY() {
+		_, _ = fmt.Fprintln(opts.App.Streams.Err, "nothing to remove")
+	}
+	return failures(report.Failures)
+}

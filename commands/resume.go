@@ -1,0 +1,52 @@
+package commands
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// ResumeOptions are what resume works with.
+type ResumeOptions struct {
+	App    *App
+	Refs   []string
+	Select SelectFlags
+	JSON   bool
+}
+
+// NewResume makes "sb resume".
+func NewResume(app *App, runF func(context.Context, *ResumeOptions) error) *cobra.Command {
+	opts := &ResumeOptions{App: app}
+	cmd := &cobra.Command{
+		Use:               "resume SANDBOX...",
+		Short:             "Let paused sandboxes go on",
+		Long:              "Let the processes of paused sandboxes go on where they were." + exitStatusHelp,
+		Example:           "  sb resume dev",
+		ValidArgsFunction: app.completeSandboxes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := opts.Select.check(cmd, args); err != nil {
+				return err
+			}
+			opts.Refs = args
+			return orRun(runF, runResume)(cmd.Context(), opts)
+		},
+	}
+	opts.Select.register(app, cmd)
+	jsonFlag(cmd, &opts.JSON, "an array of id, name, result (resumed, or the kind of the error), error")
+	return cmd
+}
+
+func runResume(ctx context.Context, opts *ResumeOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
+	failed := forEach(ctx, opts.App, boxes, "resumed", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
+		return service.Resume(ctx, box.ID)
+	})
+	return errors.Join(missing, failed)
+}

@@ -1,0 +1,180 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/joho/godotenv"
+	"github.com/spf13/pflag"
+
+	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// EnvFlags are the flags that give a command or a sandbox its environment.
+type EnvFlags struct {
+	Env         []string
+	EnvFiles    []string
+	Secrets     []string
+	SecretFiles []string
+	SecretRefs  []string
+}
+
+func (f *EnvFlags) register(flags *pflag.FlagSet) {
+	flags.StringArrayVarP(&f.Env, "env", "e", nil, "set `KEY=VALUE`, or pass KEY on from this environment (repeatable)")
+	flags.StringArrayVar(&f.EnvFiles, "env-file", nil, "read KEY=VALUE lines from `FILE` (repeatable)")
+	flags.StringArrayVar(&f.Secrets, "secret", nil, "set a secret: `KEY` from this environment, or KEY=@FILE (repeatable)")
+	flags.StringArrayVar(&f.SecretFiles, "secret-file", nil, "read secrets from the KEY=VALUE lines of `FILE` (repeatable)")
+	flags.StringArrayVar(&f.SecretRefs, "secret-ref", nil, "take a secret that the provider keeps: `KEY[=NAME]` (repeatable)")
+}
+
+// environment resolves the variables. Files come first, in order; flags win over files.
+func (f *EnvFlags) environment(lookup func(string) (string, bool)) (map[string]string, error) {
+	if len(f.Env) == 0 && len(f.EnvFiles) == 0 {
+		return nil, nil
+	}
+	env := map[string]string{}
+	for _, path := range f.EnvFiles {
+		values, err := readDotenv("--env-file", path)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(env, values)
+	}
+	for _, assignment := range f.Env {
+		key, value, assigned := strings.Cut(assignment, "=")
+		if err := checkKey("--env", key); err != nil {
+			return nil, err
+		}
+		if !assigned {
+			var ok bool
+			if value, ok = lookup(key); !ok {
+				return nil, core.Errorf(core.KindUsage, "env", key, "--env %s: not set in this environment", key).
+					WithHint("write --env %s=VALUE", key)
+			}
+		}
+		env[key] = value
+	}
+	return env, nil
+}
+
+// secrets resolves the secrets and warns about values that stood on the command line.
+func (f *EnvFlags) secrets(lookup func(string) (string, bool), streams *iostreams.Streams) ([]core.Secret, error) {
+	found := map[string]core.Secret{}
+	add := func(name, value string) {
+		found[name] = core.Secret{Name: name, Value: core.NewSecretValue(value)}
+	}
+	for _, path := range f.SecretFiles {
+		values, err := readDotenv("--secret-file", path)
+		if err != nil {
+			return nil, err
+		}
+		for key, value := range values {
+			add(key, value)
+		}
+	}
+	for _, secret := range f.Secrets {
+		key, value, assigned := strings.Cut(secret, "=")
+		if err := checkKey("--secret", key); err != nil {
+			return nil, err
+		}
+		switch {
+		case !assigned:
+			v, ok := lookup(key)
+			if !ok {
+				return nil, missingSecret(key)
+			}
+			add(key, v)
+		case strings.HasPrefix(value, "@"):
+			content, err := os.ReadFile(value[1:])
+			if err != nil {
+				return nil, fileError("--secret "+key, value[1:], err)
+			}
+			add(key, strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r"))
+		default:
+			_, _ = fmt.Fprintf(streams.Err, "warning: the value of secret %s is on the command line, where other users and the shell's history see it\n"+
+				"hint: export %s and use --secret %s, or --secret %s=@FILE\n", key, key, key, key)
+			add(key, value)
+		}
+	}
+	for _, secret := range f.SecretRefs {
+		key, ref, assigned := strings.Cut(secret, "=")
+		if err := checkKey("--secret-ref", key); err != nil {
+			return nil, err
+		}
+		if !assigned {
+			ref = key
+		}
+		found[key] = core.Secret{Name: key, Ref: ref}
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	list := make([]core.Secret, 0, len(found))
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		list = append(list, found[name])
+	}
+	return list, nil
+}
+
+func missingSecret(key string) error {
+	return core.Errorf(core.KindUsage, "secret", key, "--secret %s: not set in this environment", key).
+		WithHint("export %s first, or use --secret %s=@FILE", key, key)
+}
+
+// checkKey accepts what the environment can hold. The error never shows more
+// than the name, because a value may follow a mistake.
+func checkKey(flag, key string) error {
+	if key == "" || strings.ContainsAny(key, " \t\n\x00=") {
+		return core.Errorf(core.KindUsage, "parse", flag, "%s wants KEY or KEY=VALUE, with a KEY that an environment can hold", flag)
+	}
+	return nil
+}
+
+// readDotenv parses a file of KEY=VALUE lines. The parser's own message is not
+// passed on: it quotes the file, which may hold secrets.
+func readDotenv(flag, path string) (map[string]string, error) {
+	file, err := os.Open(path) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, fileError(flag, path, err)
+	}
+	defer file.Close() //nolint:errcheck // read only
+	content, err := io.ReadAll(io.LimitReader(file, maxDotenv+1))
+	if err != nil {
+		return nil, fileError(flag, path, err)
+	}
+	if len(content) > maxDotenv {
+		return nil, core.Errorf(core.KindUsage, "parse", path, "%s %s: larger than %s", flag, path, core.Bytes(maxDotenv))
+	}
+	values, err := godotenv.UnmarshalBytes(content)
+	if err != nil {
+		return nil, core.Errorf(core.KindUsage, "parse", path, "%s %s: not a file of KEY=VALUE lines", flag, path)
+	}
+	for key := range values {
+		if err := checkKey(flag, key); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+const maxDotenv = 1 << 20
+
+// fileError classifies the failure to read a file that a flag names.
+func fileError(flag, path string, err error) error {
+	kind := core.KindOf(err)
+	if errors.Is(err, syscall.EISDIR) {
+		kind = core.KindUsage
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	return &core.Error{Kind: kind, Op: "read", Subject: flag, Err: fmt.Errorf("%s: %w", path, err)}
+}

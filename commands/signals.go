@@ -1,0 +1,106 @@
+package commands
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+)
+
+// Signals delivers the process's signals to whoever holds them: by default they
+// cancel the context of Main; while a guest command runs they go to it.
+type Signals struct {
+	source chan os.Signal
+	reset  func()
+
+	mu    sync.Mutex
+	taker chan os.Signal
+}
+
+// signalError is the cause of a context that a signal ended.
+type signalError struct{ signal os.Signal }
+
+func (e *signalError) Error() string { return "interrupted by " + e.signal.String() }
+
+func (e *signalError) number() int { return signalNumber(e.signal) }
+
+// NotifySignals starts to catch the signals that end or concern a program.
+func NotifySignals() *Signals {
+	s := &Signals{source: make(chan os.Signal, 16)}
+	signal.Notify(s.source, caughtSignals()...)
+	s.reset = func() { signal.Stop(s.source) }
+	return s
+}
+
+// NewSignals makes signals that come from a channel, for tests.
+func NewSignals(source chan os.Signal) *Signals {
+	return &Signals{source: source, reset: func() {}}
+}
+
+// attach returns a context that the first signal nobody took cancels, with a
+// *signalError as its cause. After that the program catches no more: a second
+// interrupt ends it at once. The caller calls stop, which waits.
+func (s *Signals) attach(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	quit := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			select {
+			case <-quit:
+				return
+			case got := <-s.source:
+				if s.deliver(got) || !endsProgram(got) {
+					continue
+				}
+				s.reset()
+				cancel(&signalError{got})
+			}
+		}
+	})
+	return ctx, func() {
+		close(quit)
+		done.Wait()
+		s.reset()
+		cancel(nil)
+	}
+}
+
+func (s *Signals) deliver(got os.Signal) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.taker == nil {
+		return false
+	}
+	select {
+	case s.taker <- got:
+	default: // a full queue of unanswered signals: one more tells nothing new
+	}
+	return true
+}
+
+// take makes this caller the receiver of all signals until release.
+func (s *Signals) take() (signals <-chan os.Signal, release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.taker = make(chan os.Signal, 16)
+	return s.taker, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.taker = nil
+	}
+}
+
+// endsProgram says whether a signal that no guest command gets ends sb.
+func endsProgram(s os.Signal) bool {
+	return s == os.Interrupt || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
+}
+
+// signalNumber returns the number of s, or 0.
+func signalNumber(s os.Signal) int {
+	if n, ok := s.(syscall.Signal); ok {
+		return int(n)
+	}
+	return 0
+}

@@ -1,0 +1,368 @@
+package commands
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// SpecFlags are the flags that describe a sandbox: one for each field of core.Spec.
+type SpecFlags struct {
+	File string
+	EnvFlags
+
+	Provider, App, Name                 string
+	Image, Dockerfile, Template, Source string
+	Python                              string
+	Pip, Apt                            []string
+	CPU                                 float64
+	Memory, Disk                        bytesValue
+	Processes, OpenFiles                int
+	GPU                                 gpuValue
+	Timeout, IdleTimeout                durationValue
+	Persist                             bool
+	Workdir, User                       string
+	Volumes, Ports                      []string
+	Network                             string
+	Allow                               []string
+	Labels                              []string
+}
+
+func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&f.File, "file", "f", "", "read the spec from YAML `FILE` (- is stdin); flags override it")
+	flags.StringVar(&f.Provider, "provider", "", "where it runs: `NAME` or auto (default auto)")
+	flags.StringVar(&f.App, "app", "", "app `NAME` that groups sandboxes")
+	flags.StringVarP(&f.Name, "name", "n", "", "`NAME`, unique among the provider's live sandboxes (default: one is made)")
+	flags.StringVar(&f.Image, "image", "", "image `NAME` (default: the provider's; host is this machine's programs)")
+	flags.StringVar(&f.Dockerfile, "dockerfile", "", "build the image from `FILE`")
+	flags.StringVar(&f.Template, "template", "", "template `NAME` to start from")
+	flags.StringVar(&f.Source, "snapshot", "", "snapshot `ID` to start from")
+	flags.StringVar(&f.Python, "python", "", "Python `VERSION` to have, such as 3.12")
+	flags.StringSliceVar(&f.Pip, "pip", nil, "Python `PACKAGES` to install (repeatable, or comma separated)")
+	flags.StringSliceVar(&f.Apt, "apt", nil, "Debian `PACKAGES` to install (repeatable, or comma separated)")
+	flags.Float64Var(&f.CPU, "cpu", 0, "`CORES` of CPU")
+	flags.VarP(&f.Memory, "memory", "m", "memory limit, such as 512MiB or 2G")
+	flags.Var(&f.Disk, "disk", "limit of what it may write, such as 10G")
+	flags.IntVar(&f.Processes, "processes", 0, "limit of processes at the same time")
+	flags.IntVar(&f.OpenFiles, "open-files", 0, "limit of open files per process")
+	flags.Var(&f.GPU, "gpu", "GPUs, as `TYPE[:COUNT]`, such as H100 or A100-80GB:4")
+	flags.Var(&f.Timeout, "timeout", "lifetime: the sandbox ends that long after its launch, such as 90s or 2h")
+	flags.Var(&f.IdleTimeout, "idle-timeout", "end it when no command ran in it for that long")
+	flags.BoolVar(&f.Persist, "persist", false, "keep the filesystem over stop and start")
+	flags.StringVarP(&f.Workdir, "workdir", "w", "", "working `DIR` of commands")
+	flags.StringVarP(&f.User, "user", "u", "", "run as `USER[:GROUP]`, names or numbers inside")
+	f.EnvFlags.register(flags)
+	flags.StringArrayVarP(&f.Volumes, "volume", "v", nil, "mount `SOURCE:TARGET[:ro]` (repeatable)")
+	flags.StringArrayVarP(&f.Ports, "port", "p", nil, "publish `[HOST:]PORT` on this machine's loopback (repeatable)")
+	flags.StringVar(&f.Network, "network", "", "network `MODE`: none, all or allow")
+	flags.StringSliceVar(&f.Allow, "allow", nil, "`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)")
+	flags.StringArrayVarP(&f.Labels, "label", "l", nil, "label `KEY=VALUE` (repeatable)")
+
+	complete(cmd, "provider", app.completeProviders)
+	complete(cmd, "app", app.completeApps)
+	complete(cmd, "gpu", app.completeGPUs)
+	complete(cmd, "image", app.completeImages)
+	complete(cmd, "network", fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow)))
+	complete(cmd, "file", extensions("yaml", "yml", "json"))
+}
+
+// spec makes the launch spec: the file's fields, overridden by the flags that were given.
+func (f *SpecFlags) spec(flags *pflag.FlagSet, streams *iostreams.Streams, lookup func(string) (string, bool)) (core.Spec, error) {
+	var spec core.Spec
+	if f.File != "" {
+		var err error
+		if spec, err = readSpec(f.File, streams.In); err != nil {
+			return core.Spec{}, err
+		}
+	}
+	set := func(name string, apply func()) {
+		if flags.Changed(name) {
+			apply()
+		}
+	}
+	set("provider", func() { spec.Provider = f.Provider })
+	set("app", func() { spec.App = f.App })
+	set("name", func() { spec.Name = f.Name })
+	for _, source := range []struct {
+		flag  string
+		value string
+		field *string
+	}{
+		{"image", f.Image, &spec.Image}, {"dockerfile", f.Dockerfile, &spec.Dockerfile},
+		{"template", f.Template, &spec.Template}, {"snapshot", f.Source, &spec.Snapshot},
+	} {
+		if flags.Changed(source.flag) && !f.anotherSourceGiven(flags, source.flag) {
+			// What the sandbox is made from is one choice: the flag replaces the file's, whichever field that was.
+			spec.Image, spec.Dockerfile, spec.Template, spec.Snapshot = "", "", "", ""
+		}
+		set(source.flag, func() { *source.field = source.value })
+	}
+	set("python", func() { spec.Python = f.Python })
+	set("pip", func() { spec.Pip = f.Pip })
+	set("apt", func() { spec.Apt = f.Apt })
+	set("cpu", func() { spec.CPU = f.CPU })
+	set("memory", func() { spec.Memory = core.Bytes(f.Memory) })
+	set("disk", func() { spec.Disk = core.Bytes(f.Disk) })
+	set("processes", func() { spec.Processes = f.Processes })
+	set("open-files", func() { spec.OpenFiles = f.OpenFiles })
+	set("gpu", func() { spec.GPU = f.GPU.gpu })
+	set("timeout", func() { spec.Timeout = core.Duration(f.Timeout) })
+	set("idle-timeout", func() { spec.IdleTimeout = core.Duration(f.IdleTimeout) })
+	set("persist", func() { spec.Persist = f.Persist })
+	set("workdir", func() { spec.Workdir = f.Workdir })
+	set("user", func() { spec.User = f.User })
+	set("allow", func() { spec.Network = core.Network{Mode: core.NetworkAllow, Allow: f.Allow} })
+	set("network", func() {
+		spec.Network.Mode = core.NetworkMode(f.Network)
+		if !flags.Changed("allow") && spec.Network.Mode != core.NetworkAllow {
+			spec.Network.Allow = nil
+		}
+	})
+	if err := f.addLists(flags, &spec); err != nil {
+		return core.Spec{}, err
+	}
+	env, err := f.environment(lookup)
+	if err != nil {
+		return core.Spec{}, err
+	}
+	if len(env) > 0 {
+		if spec.Env == nil {
+			spec.Env = map[string]string{}
+		}
+		maps.Copy(spec.Env, env)
+	}
+	given, err := f.secrets(lookup, streams)
+	if err != nil {
+		return core.Spec{}, err
+	}
+	spec.Secrets, err = mergeSecrets(spec.Secrets, given, lookup)
+	return spec, err
+}
+
+func (f *SpecFlags) anotherSourceGiven(flags *pflag.FlagSet, but string) bool {
+	return slices.ContainsFunc([]string{"image", "dockerfile", "template", "snapshot"}, func(name string) bool {
+		return name != but && flags.Changed(name)
+	})
+}
+
+func (f *SpecFlags) addLists(flags *pflag.FlagSet, spec *core.Spec) error {
+	if flags.Changed("volume") {
+		spec.Volumes = nil
+		for _, text := range f.Volumes {
+			volume, err := parseVolume(text)
+			if err != nil {
+				return err
+			}
+			spec.Volumes = append(spec.Volumes, volume)
+		}
+	}
+	if flags.Changed("port") {
+		spec.Ports = nil
+		for _, text := range f.Ports {
+			port, err := parsePort(text)
+			if err != nil {
+				return err
+			}
+			spec.Ports = append(spec.Ports, port)
+		}
+	}
+	labels, err := parseLabels(f.Labels)
+	if err != nil {
+		return err
+	}
+	if len(labels) > 0 {
+		if spec.Labels == nil {
+			spec.Labels = map[string]string{}
+		}
+		maps.Copy(spec.Labels, labels)
+	}
+	return nil
+}
+
+// mergeSecrets adds given to those of a spec file. A secret of the file has no
+// value; without a reference it comes from the caller's environment.
+func mergeSecrets(file, given []core.Secret, lookup func(string) (string, bool)) ([]core.Secret, error) {
+	names := map[string]bool{}
+	for _, s := range given {
+		names[s.Name] = true
+	}
+	var merged []core.Secret
+	for _, s := range file {
+		if names[s.Name] {
+			continue
+		}
+		if err := checkKey("secrets", s.Name); err != nil {
+			return nil, err
+		}
+		if s.Ref == "" {
+			value, ok := lookup(s.Name)
+			if !ok {
+				return nil, missingSecret(s.Name)
+			}
+			s.Value = core.NewSecretValue(value)
+		}
+		merged = append(merged, s)
+	}
+	return append(merged, given...), nil
+}
+
+const maxSpecFile = 4 << 20
+
+// readSpec reads a spec file: YAML (or JSON, which is YAML) with the JSON field names of core.Spec.
+func readSpec(path string, stdin io.Reader) (core.Spec, error) {
+	source := stdin
+	if path != "-" {
+		file, err := os.Open(path) //nolint:gosec // the user names the file
+		if err != nil {
+			return core.Spec{}, fileError("--file", path, err)
+		}
+		defer file.Close() //nolint:errcheck // read only
+		source = file
+	}
+	content, err := io.ReadAll(io.LimitReader(source, maxSpecFile))
+	if err != nil {
+		return core.Spec{}, fileError("--file", path, err)
+	}
+	bad := func(err error) error {
+		return core.Errorf(core.KindUsage, "launch", path, "--file %s: %w", path, err).
+			WithHint("the fields are those of %q", "sb launch --help")
+	}
+	var document map[string]any
+	if err := yaml.Unmarshal(content, &document); err != nil {
+		return core.Spec{}, bad(err)
+	}
+	// The types know their JSON form only, so the document takes that road.
+	encoded, err := json.Marshal(document)
+	if err != nil {
+		return core.Spec{}, bad(err)
+	}
+	var spec core.Spec
+	decoder := json.NewDecoder(bytes.NewReader(encoded))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&spec); err != nil {
+		return core.Spec{}, bad(err)
+	}
+	return spec, nil
+}
+
+// parseLabels reads KEY=VALUE pairs.
+func parseLabels(pairs []string) (map[string]string, error) {
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	labels := make(map[string]string, len(pairs))
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, core.Errorf(core.KindUsage, "parse", pair, "--label %s: not a label", pair).WithHint("write --label KEY=VALUE")
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}
+
+func parseVolume(text string) (core.Volume, error) {
+	parts := strings.Split(text, ":")
+	bad := func() (core.Volume, error) {
+		return core.Volume{}, core.Errorf(core.KindUsage, "parse", text, "--volume %s: not a volume", text).
+			WithHint("write --volume NAME:/PATH or --volume /HOST/PATH:/PATH, with :ro at the end for read-only")
+	}
+	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
+		return bad()
+	}
+	volume := core.Volume{Source: parts[0], Target: parts[1]}
+	if len(parts) == 3 {
+		switch parts[2] {
+		case "ro":
+			volume.ReadOnly = true
+		case "rw":
+		default:
+			return bad()
+		}
+	}
+	return volume, nil
+}
+
+func parsePort(text string) (core.Port, error) {
+	host, inside, two := strings.Cut(text, ":")
+	if !two {
+		host, inside = "0", text
+	}
+	hostPort, hostErr := portNumber(host, 0)
+	sandboxPort, err := portNumber(inside, 1)
+	if err := errors.Join(hostErr, err); err != nil {
+		return core.Port{}, core.Errorf(core.KindUsage, "parse", text, "--port %s: not a port", text).
+			WithHint("write --port PORT or --port HOST_PORT:PORT; it is published on the loopback address")
+	}
+	return core.Port{Host: hostPort, Sandbox: sandboxPort}, nil
+}
+
+func portNumber(text string, least int) (int, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0, err
+	}
+	if int(n) < least { //nolint:gosec // 16 bits
+		return 0, fmt.Errorf("port %d", n)
+	}
+	return int(n), nil //nolint:gosec // 16 bits
+}
+
+// bytesValue, durationValue and gpuValue make flags of core's quantities.
+type (
+	bytesValue    core.Bytes
+	durationValue core.Duration
+	gpuValue      struct{ gpu core.GPU }
+)
+
+func (v *bytesValue) Set(s string) error {
+	parsed, err := core.ParseBytes(s)
+	*v = bytesValue(parsed)
+	return err
+}
+
+func (v *bytesValue) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return core.Bytes(*v).String()
+}
+func (*bytesValue) Type() string { return "SIZE" }
+
+func (v *durationValue) Set(s string) error {
+	parsed, err := core.ParseDuration(s)
+	*v = durationValue(parsed)
+	return err
+}
+
+func (v *durationValue) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return core.Duration(*v).String()
+}
+func (*durationValue) Type() string { return "DURATION" }
+
+func (v *gpuValue) Set(s string) error {
+	parsed, err := core.ParseGPU(s)
+	v.gpu = parsed
+	return err
+}
+func (v *gpuValue) String() string { return v.gpu.String() }
+func (*gpuValue) Type() string     { return "GPU" }

@@ -1,0 +1,53 @@
+package commands
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// StartOptions are what start works with.
+type StartOptions struct {
+	App    *App
+	Refs   []string
+	Select SelectFlags
+	JSON   bool
+}
+
+// NewStart makes "sb start".
+func NewStart(app *App, runF func(context.Context, *StartOptions) error) *cobra.Command {
+	opts := &StartOptions{App: app}
+	cmd := &cobra.Command{
+		Use:               "start SANDBOX...",
+		Short:             "Start stopped sandboxes again",
+		Long:              "Bring back sandboxes that were stopped, or that crashed, with their files as they were last saved." + exitStatusHelp,
+		Example:           "  sb start dev\n  sb start --app web",
+		ValidArgsFunction: app.completeSandboxes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := opts.Select.check(cmd, args); err != nil {
+				return err
+			}
+			opts.Refs = args
+			return orRun(runF, runStart)(cmd.Context(), opts)
+		},
+	}
+	opts.Select.register(app, cmd)
+	jsonFlag(cmd, &opts.JSON, "an array of id, name, result (started, or the kind of the error), error")
+	return cmd
+}
+
+func runStart(ctx context.Context, opts *StartOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
+	failed := forEach(ctx, opts.App, boxes, "started", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
+		_, err := service.Start(ctx, box.ID)
+		return err
+	})
+	return errors.Join(missing, failed)
+}

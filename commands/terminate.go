@@ -1,0 +1,70 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// TerminateOptions are what terminate works with.
+type TerminateOptions struct {
+	App    *App
+	Refs   []string
+	Select SelectFlags
+	Yes    bool
+	JSON   bool
+}
+
+// NewTerminate makes "sb terminate".
+func NewTerminate(app *App, runF func(context.Context, *TerminateOptions) error) *cobra.Command {
+	opts := &TerminateOptions{App: app}
+	cmd := &cobra.Command{
+		Use:     "terminate SANDBOX...",
+		Aliases: []string{"rm", "remove", "delete"},
+		Short:   "End sandboxes and remove all they left",
+		Long: "End sandboxes, running or not, and remove their files, logs and journals. Those chosen by --all,\n" +
+			"--label, --app or --provider are removed after a question on the terminal, or with --yes; those\n" +
+			"named are removed at once. What some of several fail does not stop the others." + exitStatusHelp,
+		Example: "  sb terminate dev\n" +
+			"  sb rm dev build-7\n" +
+			"  sb terminate --all --yes\n" +
+			"  sb terminate --app ci --label branch=main --yes",
+		ValidArgsFunction: app.completeSandboxes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := opts.Select.check(cmd, args); err != nil {
+				return err
+			}
+			opts.Refs = args
+			return orRun(runF, runTerminate)(cmd.Context(), opts)
+		},
+	}
+	opts.Select.register(app, cmd)
+	cmd.Flags().BoolVarP(&opts.Yes, "yes", "y", false, "do not ask")
+	jsonFlag(cmd, &opts.JSON, "an array of id, name, result (terminated, or the kind of the error), error")
+	return cmd
+}
+
+func runTerminate(ctx context.Context, opts *TerminateOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
+	if opts.Select.given() && len(boxes) > 0 && !opts.Yes {
+		question := fmt.Sprintf("Terminate %d sandboxes?", len(boxes))
+		if len(boxes) == 1 {
+			question = fmt.Sprintf("Terminate %s?", boxes[0].Name)
+		}
+		if err := confirm(opts.App, question, "--yes"); err != nil {
+			return err
+		}
+	}
+	failed := forEach(ctx, opts.App, boxes, "terminated", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
+		return service.Terminate(ctx, box.ID)
+	})
+	return errors.Join(missing, failed)
+}

@@ -1,0 +1,96 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// WaitOptions are what wait works with.
+type WaitOptions struct {
+	App     *App
+	Sandbox string
+	Exec    string
+	Timeout durationValue
+	JSON    bool
+}
+
+// NewWait makes "sb wait".
+func NewWait(app *App, runF func(context.Context, *WaitOptions) error) *cobra.Command {
+	opts := &WaitOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "wait SANDBOX [EXEC]",
+		Short: "Wait for a command or a sandbox to end",
+		Long: "Wait until a command ended and end with its exit code. EXEC is an id of \"sb ps\"; without one\n" +
+			"wait for the sandbox, and end with the exit code of its entry command if it had one." + guestStatusHelp,
+		Example:           "  sb wait dev 3\n  sb wait --timeout 10m build && echo done",
+		Annotations:       passesCode(),
+		Args:              between([]string{"SANDBOX"}, "EXEC"),
+		ValidArgsFunction: app.completeExecs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if opts.Sandbox = args[0]; len(args) > 1 {
+				opts.Exec = args[1]
+			}
+			return orRun(runF, runWait)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().Var(&opts.Timeout, "timeout", "stop waiting after that long, with exit code 124; nothing is ended")
+	jsonFlag(cmd, &opts.JSON, "of a command exit_code, signal, timed_out, reason, message, duration_ns; of a sandbox as in inspect")
+	return cmd
+}
+
+func runWait(ctx context.Context, opts *WaitOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	if limit := core.Duration(opts.Timeout); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(limit))
+		defer cancel()
+	}
+	return waited(ctx, opts, service)
+}
+
+func waited(ctx context.Context, opts *WaitOptions, service *core.Service) error {
+	if opts.Exec != "" {
+		exit, err := service.WaitExec(ctx, opts.Sandbox, opts.Exec)
+		if err != nil {
+			return late(ctx, err)
+		}
+		if opts.JSON {
+			if err := output.JSON(opts.App.Streams.Out, exit); err != nil {
+				return err
+			}
+		}
+		return opts.App.result(ctx, service, opts.Sandbox, exit, nil)
+	}
+	box, err := service.Wait(ctx, opts.Sandbox)
+	if err != nil {
+		return late(ctx, err)
+	}
+	if opts.JSON {
+		if err := output.JSON(opts.App.Streams.Out, box); err != nil {
+			return err
+		}
+	}
+	switch {
+	case box.ExitCode != nil:
+		return passThrough(*box.ExitCode)
+	case box.State == core.StateFailed || box.State == core.StateLost:
+		return core.Errorf(core.KindUnavailable, "wait", box.Name, "the sandbox is %s: %s", stateText(box), box.Message)
+	}
+	return nil
+}
+
+// late tells our own time limit from the failures of others.
+func late(ctx context.Context, err error) error {
+	if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // ctx.Err returns the value itself
+		return &exitError{code: exitTimeout, err: core.Errorf(core.KindTimeout, "wait", "", "still running when the time to wait was over")}
+	}
+	return err
+}
