@@ -13,8 +13,17 @@ import (
 // length, and a sender that finds it full loses the packet.
 const pairBuffer = 4 << 20
 
+// duplicate returns another descriptor of what f is.
+func duplicate(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
 // Pair returns the two ends of a packet socket: host for Config.NIC, guest for the sandbox's
-// network card. The caller closes guest once the sandbox has it.
+// network card. The caller closes guest once the sandbox and New have it.
 func Pair() (host, guest *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

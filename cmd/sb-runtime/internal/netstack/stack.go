@@ -53,7 +53,9 @@ func subnet() netip.Prefix { return netip.PrefixFrom(GatewayAddr(), PrefixBits).
 // Config is what a Stack needs.
 type Config struct {
 	// NIC is the host's end of Pair. New takes it over, also when it fails.
-	NIC    *os.File
+	NIC *os.File
+	// Guest is the other end. New keeps a copy of it; the caller keeps its own.
+	Guest  *os.File
 	Policy Policy
 	// Resolvers returns the name servers to forward to; nil means the host's.
 	Resolvers func() ([]netip.AddrPort, error)
@@ -67,9 +69,12 @@ type Stack struct {
 	resolvers func() ([]netip.AddrPort, error)
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	nic       *os.File
-	stack     *stack.Stack
-	buffers   sync.Pool
-	counters  counters
+	// peer keeps the guest's end open until Close: once that is closed everywhere, as when the
+	// sentry dies, gVisor's reader of the socket neither sleeps nor stops.
+	peer     *os.File
+	stack    *stack.Stack
+	buffers  sync.Pool
+	counters counters
 
 	// ctx ends with Close; goroutines are counted by wg.
 	ctx    context.Context //nolint:containedctx // the flows' lifetime is the stack's, not a call's
@@ -98,17 +103,24 @@ func New(config Config) (*Stack, error) {
 		s.dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	if err := s.start(); err != nil {
+	if err := s.start(config.Guest); err != nil {
 		s.cancel()
 		if s.stack != nil {
 			s.stack.Destroy()
+		}
+		if s.peer != nil {
+			_ = s.peer.Close()
 		}
 		return nil, errors.Join(fmt.Errorf("start the network stack: %w", err), config.NIC.Close())
 	}
 	return s, nil
 }
 
-func (s *Stack) start() error {
+func (s *Stack) start(guest *os.File) error {
+	var err error
+	if s.peer, err = duplicate(guest); err != nil {
+		return err
+	}
 	s.stack = stack.New(stack.Options{
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol},
@@ -190,7 +202,7 @@ func (s *Stack) Close() error {
 	s.stack.Close()
 	s.wg.Wait()
 	s.stack.Wait()
-	return s.nic.Close()
+	return errors.Join(s.nic.Close(), s.peer.Close())
 }
 
 // spawn runs f in a goroutine that Close waits for; false means that the stack is closed.

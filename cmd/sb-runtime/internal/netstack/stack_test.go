@@ -70,8 +70,12 @@ func connect(t testing.TB, policy Policy, resolvers ...netip.AddrPort) (*Stack, 
 	if err != nil {
 		t.Fatal(err)
 	}
+	peer, err := duplicate(host) // as Stack.peer, for the sandbox's stack
+	if err != nil {
+		t.Fatal(err)
+	}
 	s, err := New(Config{
-		NIC: host, Policy: policy,
+		NIC: host, Guest: guest, Policy: policy,
 		Resolvers: func() ([]netip.AddrPort, error) { return resolvers, nil },
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			to := netip.MustParseAddrPort(address)
@@ -97,7 +101,7 @@ func connect(t testing.TB, policy Policy, resolvers ...netip.AddrPort) (*Stack, 
 			t.Errorf("Close: %v", err)
 		}
 		in.Destroy()
-		_ = guest.Close()
+		_ = errors.Join(guest.Close(), peer.Close())
 	})
 	return s, sandbox{in}
 }
@@ -347,13 +351,27 @@ func TestCloseEndsOpenConnections(t *testing.T) {
 	<-ended
 }
 
+func TestCloseReturnsAfterTheSandboxDied(t *testing.T) {
+	host, guest, err := Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{NIC: host, Guest: guest, Policy: policyFunc(allowAll)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(guest.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestNewFailsWithoutSocket(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = f.Close()
-	if s, err := New(Config{NIC: f, Policy: policyFunc(allowAll)}); err == nil {
+	if s, err := New(Config{NIC: f, Guest: f, Policy: policyFunc(allowAll)}); err == nil {
 		_ = s.Close()
 		t.Error("New took a closed file")
 	}
