@@ -1,0 +1,220 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// now is the clock of all tests.
+var now = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+
+// testApp makes an App whose service must not be asked.
+func testApp(t *testing.T, env map[string]string) (*App, *iostreams.Test) {
+	t.Helper()
+	streams := iostreams.NewTest()
+	return &App{
+		Streams: streams.Streams,
+		Signals: NewSignals(make(chan os.Signal)),
+		LookupEnv: func(key string) (string, bool) {
+			value, ok := env[key]
+			return value, ok
+		},
+		Now: func() time.Time { return now },
+		Service: func() (*core.Service, error) {
+			return nil, core.Errorf(core.KindUsage, "config", "config.yaml", "broken configuration")
+		},
+	}, streams
+}
+
+// parse runs one command with args up to the point where its work would begin,
+// and returns the options that it would work with.
+func parse[O any](t *testing.T, app *App, newCmd func(*App, func(context.Context, *O) error) *cobra.Command, args ...string) (*O, error) {
+	t.Helper()
+	var got *O
+	root := NewRoot(app)
+	cmd := newCmd(app, func(_ context.Context, opts *O) error {
+		got = opts
+		return nil
+	})
+	for _, old := range root.Commands() {
+		if old.Name() == cmd.Name() {
+			root.RemoveCommand(old)
+		}
+	}
+	root.AddCommand(cmd)
+	root.SetArgs(append([]string{cmd.Name()}, args...))
+	err := root.ExecuteContext(t.Context())
+	return got, err
+}
+
+// wantUsage checks that err is of bad usage and says want.
+func wantUsage(t *testing.T, err error, want string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; want one with %q", want)
+	}
+	if kind := core.KindOf(err); kind != core.KindUsage {
+		t.Errorf("error %q is of kind %v, want usage", err, kind)
+	}
+	if !strings.Contains(err.Error(), want) {
+		t.Errorf("error %q does not say %q", err, want)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	interrupted, cancel := context.WithCancelCause(t.Context())
+	cancel(&signalError{os.Interrupt})
+	for _, tt := range []struct {
+		name string
+		ctx  context.Context
+		err  error
+		want int
+	}{
+		{"nothing", t.Context(), nil, 0},
+		{"unclassified", t.Context(), errors.New("boom"), 1},
+		{"usage", t.Context(), core.Errorf(core.KindUsage, "", "", "x"), 2},
+		{"not found", t.Context(), core.Errorf(core.KindNotFound, "", "", "x"), 3},
+		{"conflict", t.Context(), core.Errorf(core.KindConflict, "", "", "x"), 4},
+		{"unsupported", t.Context(), core.Errorf(core.KindUnsupported, "", "", "x"), 5},
+		{"unavailable", t.Context(), core.Errorf(core.KindUnavailable, "", "", "x"), 6},
+		{"unauthorized", t.Context(), os.ErrPermission, 7},
+		{"timeout", t.Context(), context.DeadlineExceeded, 8},
+		{"exhausted", t.Context(), core.Errorf(core.KindExhausted, "", "", "x"), 9},
+		{"canceled", t.Context(), context.Canceled, 130},
+		{"interrupted", interrupted, context.Canceled, 130},
+		{"guest", t.Context(), passThrough(42), 42},
+		{"own failure", t.Context(), ownFailure(core.Errorf(core.KindNotFound, "", "", "x")), 125},
+		{"own failure keeps a guest's code", t.Context(), ownFailure(passThrough(7)), 7},
+		{"own failure keeps an interrupt", interrupted, ownFailure(context.Canceled), 130},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := codeOf(tt.ctx, tt.err); got != tt.want {
+				t.Errorf("exit code %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestErrorsOnStderr(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"unknown command", []string{"lss"}, 2, "sb has no command \"lss\"; did you mean \"ls\"?\nhint: see \"sb --help\"\n"},
+		{"unknown subcommand", []string{"fs", "cp"}, 2, "sb fs has no command \"cp\"; did you mean \"ls\"?\nhint: see \"sb fs --help\"\n"},
+		{"unknown flag", []string{"ls", "--nope"}, 2, "sb: unknown flag: --nope\nhint: see \"sb ls --help\"\n"},
+		{"missing argument", []string{"ps"}, 2, "sb ps needs SANDBOX\nhint: see \"sb ps --help\"\n"},
+		{"empty argument", []string{"ps", ""}, 2, "sb ps: SANDBOX is empty\nhint: see \"sb ps --help\"\n"},
+		{"extra argument", []string{"ps", "a", "b"}, 2, "sb ps takes no argument \"b\"\nhint: see \"sb ps --help\"\n"},
+		{"broken configuration", []string{"ls"}, 2, "sb: config.yaml: broken configuration\n"},
+		{"as JSON", []string{"ls", "--json"}, 2, `{"error":"config.yaml: broken configuration","kind":"usage","op":"config","subject":"config.yaml","exit_code":2}` + "\n"},
+		{"exec fails with 125", []string{"exec", "dev", "true"}, 125, "sb: config.yaml: broken configuration\n"},
+		{"bad usage of exec fails with 125", []string{"exec", "dev"}, 125, "sb exec needs a command\nhint: see \"sb exec --help\"\n"},
+		{"bad flag of exec fails with 125", []string{"exec", "dev", "--nope", "true"}, 125, "sb: unknown flag: --nope\nhint: see \"sb exec --help\"\n"},
+		{"bad size", []string{"launch", "--memory", "lots"}, 2, "sb: invalid argument \"lots\" for \"-m, --memory\" flag: lots: not a size\nhint: write a number with a unit, such as 512MiB or 2G\n"},
+		{"negative size", []string{"launch", "--memory=-1G"}, 2, "sb: invalid argument \"-1G\" for \"-m, --memory\" flag: -1G: not a size\nhint: write a number with a unit, such as 512MiB or 2G\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			app, streams := testApp(t, nil)
+			if code := execute(t.Context(), app, tt.args); code != tt.code {
+				t.Errorf("exit code %d, want %d", code, tt.code)
+			}
+			if got := streams.Err.String(); got != tt.want {
+				t.Errorf("stderr:\n%s\nwant:\n%s", got, tt.want)
+			}
+			if streams.Out.Len() > 0 {
+				t.Errorf("stdout is not empty: %q", streams.Out)
+			}
+		})
+	}
+}
+
+// What needs no configuration works with a broken one.
+func TestBrokenConfiguration(t *testing.T) {
+	for _, args := range [][]string{
+		{}, {"--help"}, {"launch", "--help"}, {"help", "exec"}, {"version"}, {"version", "--json"},
+		{"completion", "bash"}, {"completion", "zsh"}, {"completion", "fish"}, {"completion", "powershell"},
+		{"__complete", "exec", ""}, {"__complete", "launch", "--gpu", ""}, {"docs", t.TempDir()},
+	} {
+		app, streams := testApp(t, nil)
+		if code := execute(t.Context(), app, args); code != 0 {
+			t.Errorf("sb %s ends with %d: %s", strings.Join(args, " "), code, streams.Err)
+		}
+	}
+	app, streams := testApp(t, nil)
+	if code := execute(t.Context(), app, []string{"doctor"}); code != 2 {
+		t.Errorf("doctor ends with %d, want 2", code)
+	}
+	if want := "error   configuration: config.yaml: broken configuration\n"; streams.Out.String() != want {
+		t.Errorf("doctor says %q, want %q", streams.Out, want)
+	}
+}
+
+// Each command documents itself: examples, and what its exit codes mean.
+func TestHelpIsComplete(t *testing.T) {
+	app, _ := testApp(t, nil)
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+		if cmd.Hidden || cmd.Name() == "help" {
+			return
+		}
+		if cmd.Short == "" || cmd.Example == "" || !strings.Contains(cmd.Long, "EXIT STATUS") {
+			t.Errorf("%s lacks a short help, an example or EXIT STATUS", cmd.CommandPath())
+		}
+		if strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%s: the short help ends with a dot", cmd.CommandPath())
+		}
+		for line := range strings.SplitSeq(cmd.Long+"\n"+cmd.Example, "\n") {
+			if len(line) > 110 {
+				t.Errorf("%s: help line of %d characters: %s", cmd.CommandPath(), len(line), line)
+			}
+		}
+	}
+	walk(NewRoot(app))
+}
+
+// Each example of each command is accepted by its parser.
+func TestExamplesParse(t *testing.T) {
+	app, _ := testApp(t, nil)
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+		for line := range strings.SplitSeq(cmd.Example, "\n") {
+			_, call, ok := strings.Cut(line, "sb ")
+			if !ok {
+				continue
+			}
+			call = regexp.MustCompile(`'[^']*'|"[^"]*"`).ReplaceAllString(call, "QUOTED")
+			if cut := strings.IndexAny(call, "|><&$"); cut >= 0 {
+				call = call[:cut] // from here on it is the shell's
+			}
+			words := strings.Fields(call)
+			found, rest, err := NewRoot(app).Find(words)
+			if err != nil || (!found.Runnable() && len(rest) > 0) {
+				t.Errorf("%s: example %q names no command", cmd.CommandPath(), line)
+				continue
+			}
+			if err := found.ParseFlags(rest); err != nil {
+				t.Errorf("%s: example %q: %v", cmd.CommandPath(), line, err)
+			}
+		}
+	}
+	walk(NewRoot(app))
+}
