@@ -1,0 +1,36 @@
+package commands
+
+import (
+	"strings"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// operand is one side of a copy: a path here, a path in a sandbox, or "-" for a stream.
+type operand struct {
+	sandbox string // "" is this machine
+	path    string
+}
+
+// stream says that the operand is stdin or stdout.
+func (o operand) stream() bool { return o.sandbox == "" && o.path == "-" }
+
+// parseOperand reads PATH, SANDBOX:PATH or "-". A path with a slash before its
+// first colon, and a prefix of one letter, which is a Windows drive, are local.
+func parseOperand(text string) (operand, error) {
+	if text == "" {
+		return operand{}, core.Errorf(core.KindUsage, "cp", "", "a path is empty")
+	}
+	sandbox, path, remote := strings.Cut(text, ":")
+	if !remote || len(sandbox) < 2 || strings.HasPrefix(sandbox, ".") || strings.HasPrefix(sandbox, "/") || strings.Contains(sandbox, `\`) {
+		return operand{path: text}, nil
+	}
+	// PROVIDER/NAME:PATH is a sandbox; deeper paths are not.
+	if strings.Count(sandbox, "/") > 1 {
+		return operand{path: text}, nil
+	}
+	if path == "" {
+		path = "."
+	}
+	return operand{sandbox: sandbox, path: path}, nil
+}
