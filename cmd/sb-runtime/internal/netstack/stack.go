@@ -72,6 +72,7 @@ type Stack struct {
 	// peer keeps the guest's end open until Close: once that is closed everywhere, as when the
 	// sentry dies, gVisor's reader of the socket neither sleeps nor stops.
 	peer     *os.File
+	link     stack.LinkEndpoint
 	stack    *stack.Stack
 	buffers  sync.Pool
 	counters counters
@@ -106,7 +107,7 @@ func New(config Config) (*Stack, error) {
 	if err := s.start(config.Guest); err != nil {
 		s.cancel()
 		if s.stack != nil {
-			s.stack.Destroy()
+			destroy(s.stack, s.link)
 		}
 		if s.peer != nil {
 			_ = s.peer.Close()
@@ -131,7 +132,7 @@ func (s *Stack) start(guest *os.File) error {
 	// Before the card, for packets come as soon as that is there.
 	s.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s.stack, 0, maxHandshakes, s.handleTCP).HandlePacket)
 	s.stack.SetTransportProtocolHandler(udp.ProtocolNumber, udp.NewForwarder(s.stack, s.handleUDP).HandlePacket)
-	if err := attach(s.stack, s.nic, GatewayAddr()); err != nil {
+	if s.link, err = attach(s.stack, s.nic, GatewayAddr()); err != nil {
 		return err
 	}
 	// Every address is answered for, since every connection ends here.
@@ -159,7 +160,7 @@ func tune(st *stack.Stack) error {
 }
 
 // attach gives st a card over nic with that address and a default route.
-func attach(st *stack.Stack, nic *os.File, addr netip.Addr) error {
+func attach(st *stack.Stack, nic *os.File, addr netip.Addr) (stack.LinkEndpoint, error) {
 	link, err := fdbased.New(&fdbased.Options{
 		FDs: []int{int(nic.Fd())}, MTU: MTU, PacketDispatchMode: fdbased.RecvMMsg,
 		// A packet that never leaves this machine's memory needs no checksum.
@@ -168,20 +169,29 @@ func attach(st *stack.Stack, nic *os.File, addr netip.Addr) error {
 		ProcessorsPerChannel: 1,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := st.CreateNIC(nicID, link); err != nil {
-		return tcpipError(err)
+		return link, tcpipError(err)
 	}
 	address := tcpip.ProtocolAddress{
 		Protocol:          ipv4.ProtocolNumber,
 		AddressWithPrefix: tcpip.AddressWithPrefix{Address: tcpip.AddrFrom4(addr.As4()), PrefixLen: PrefixBits},
 	}
 	if err := st.AddProtocolAddress(nicID, address, stack.AddressProperties{}); err != nil {
-		return tcpipError(err)
+		return link, tcpipError(err)
 	}
 	st.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: nicID}})
-	return nil
+	return link, nil
+}
+
+// destroy ends st and its goroutines. The card's reader goes first: the stack would
+// wait for it under a lock that the reader may be waiting for.
+func destroy(st *stack.Stack, link stack.LinkEndpoint) {
+	if link != nil {
+		link.Attach(nil)
+	}
+	st.Destroy()
 }
 
 func tcpipError(err tcpip.Error) error { return errors.New(err.String()) }
@@ -201,7 +211,7 @@ func (s *Stack) Close() error {
 	s.cancel()
 	s.stack.Close()
 	s.wg.Wait()
-	s.stack.Wait()
+	destroy(s.stack, s.link)
 	return errors.Join(s.nic.Close(), s.peer.Close())
 }
 

@@ -93,14 +93,15 @@ func connect(t testing.TB, policy Policy, resolvers ...netip.AddrPort) (*Stack, 
 		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol},
 		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol},
 	})
-	if err := errors.Join(tune(in), attach(in, guest, SandboxAddr())); err != nil {
+	link, err := attach(in, guest, SandboxAddr())
+	if err := errors.Join(err, tune(in)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		in.Destroy()
+		destroy(in, link)
 		_ = errors.Join(guest.Close(), peer.Close())
 	})
 	return s, sandbox{in}
