@@ -144,9 +144,19 @@ func TestErrorsOnStderr(t *testing.T) {
 // What needs no configuration works with a broken one.
 func TestBrokenConfiguration(t *testing.T) {
 	for _, args := range [][]string{
-		{}, {"--help"}, {"launch", "--help"}, {"help", "exec"}, {"version"}, {"version", "--json"},
-		{"completion", "bash"}, {"completion", "zsh"}, {"completion", "fish"}, {"completion", "powershell"},
-		{"__complete", "exec", ""}, {"__complete", "launch", "--gpu", ""}, {"docs", t.TempDir()},
+		{},
+		{"--help"},
+		{"launch", "--help"},
+		{"help", "exec"},
+		{"version"},
+		{"version", "--json"},
+		{"completion", "bash"},
+		{"completion", "zsh"},
+		{"completion", "fish"},
+		{"completion", "powershell"},
+		{"__complete", "exec", ""},
+		{"__complete", "launch", "--gpu", ""},
+		{"docs", t.TempDir()},
 	} {
 		app, streams := testApp(t, nil)
 		if code := execute(t.Context(), app, args); code != 0 {

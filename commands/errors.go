@@ -144,6 +144,12 @@ func codeOf(ctx context.Context, err error) int {
 	return exitCode(kind)
 }
 
+// interrupted says whether err is nothing but the end of ctx by a signal.
+func interrupted(ctx context.Context, err error) bool {
+	_, signaled := errors.AsType[*signalError](context.Cause(ctx))
+	return signaled && core.KindOf(err) == core.KindCanceled
+}
+
 // errorReport is the JSON form of an error, written to stderr under --json.
 type errorReport struct {
 	Error    string    `json:"error"`

@@ -74,7 +74,7 @@ func runEvents(ctx context.Context, opts *EventsOptions) error {
 		}
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return ctx.Err()
 	}
 	return last
 }

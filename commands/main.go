@@ -37,6 +37,9 @@ func execute(ctx context.Context, app *App, args []string) int {
 		err = ownFailure(err)
 	}
 	code := codeOf(ctx, err)
+	if interrupted(ctx, err) {
+		return code // whoever pressed Ctrl-C knows
+	}
 	printError(app.Streams.Err, err, code, wantsJSON(cmd))
 	return code
 }

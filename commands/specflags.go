@@ -104,8 +104,10 @@ func (f *SpecFlags) spec(flags *pflag.FlagSet, streams *iostreams.Streams, looku
 		value string
 		field *string
 	}{
-		{"image", f.Image, &spec.Image}, {"dockerfile", f.Dockerfile, &spec.Dockerfile},
-		{"template", f.Template, &spec.Template}, {"snapshot", f.Source, &spec.Snapshot},
+		{"image", f.Image, &spec.Image},
+		{"dockerfile", f.Dockerfile, &spec.Dockerfile},
+		{"template", f.Template, &spec.Template},
+		{"snapshot", f.Source, &spec.Snapshot},
 	} {
 		if flags.Changed(source.flag) && !f.anotherSourceGiven(flags, source.flag) {
 			// What the sandbox is made from is one choice: the flag replaces the file's, whichever field that was.

@@ -72,7 +72,7 @@ func runStats(ctx context.Context, opts *StatsOptions) error {
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ctx.Err()
 		case <-ticker.C:
 		}
 	}
