@@ -1,0 +1,216 @@
+package commands
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Each row runs one command over the stub with the sandboxes one and two.
+func TestCommands(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		args     []string
+		stdin    string
+		terminal bool
+		typed    string
+		code     int
+		stdout   string
+		stderr   string
+	}{
+		{name: "exec", args: []string{"exec", "one", "echo", "a", "-b"}, stdout: "a -b\n"},
+		{name: "exec keeps stderr apart", args: []string{"exec", "one", "err", "x"}, stderr: "x\n"},
+		{name: "exec passes stdin on", args: []string{"exec", "one", "cat"}, stdin: "in", stdout: "in"},
+		{name: "exec passes the code through", args: []string{"exec", "one", "exit", "42"}, code: 42},
+		{name: "exec of a missing program", args: []string{"exec", "one", "exit", "127"}, code: 127},
+		{name: "exec over its time", args: []string{"exec", "one", "timeout"}, code: 124, stderr: "sb: one: the command's time limit was over\n"},
+		{name: "exec over the memory limit", args: []string{"exec", "one", "oom"}, code: 137, stderr: "sb: one: memory use is over the limit\n"},
+		{name: "exec when the sandbox's lifetime ends", args: []string{"exec", "one", "lifetime"}, code: 124, stderr: "sb: one: the sandbox's lifetime is over\n"},
+		{name: "exec that fails itself", args: []string{"exec", "one", "fail"}, code: 125, stderr: "sb: stb-1: the supervisor is gone\n"},
+		{name: "exec on nobody", args: []string{"exec", "nobody", "true"}, code: 125, stderr: "sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n"},
+		{name: "exec detached", args: []string{"exec", "-d", "one", "echo"}, stdout: "1\n"},
+		{name: "shell text", args: []string{"exec", "one", "-c", "x"}},
+		{name: "run", args: []string{"run", "--", "echo", "hi"}, stdout: "hi\n"},
+		{name: "run passes the code through", args: []string{"run", "exit", "3"}, code: 3},
+		{name: "run that fails itself", args: []string{"run", "fail"}, code: 125, stderr: "sb: stb-3: the supervisor is gone\n"},
+		{name: "run of what no provider has", args: []string{"run", "--gpu", "H100", "true"}, code: 125, stderr: "sb: stub cannot do: gpu\n"},
+		{name: "launch", args: []string{"launch", "-n", "three"}, stdout: "stb-3\n"},
+		{name: "launch with a bad name", args: []string{"launch", "-n", "a b"}, code: 2, stderr: "sb: name \"a b\" has a character that is not allowed\nhint: use a-z, 0-9, '-', '_' and '.', beginning with a letter or digit\n"},
+		{name: "ls", args: []string{"ls"}, stdout: "" +
+			"NAME  ID     PROVIDER  APP  STATE    IMAGE  AGE  ENDS IN\n" +
+			"one   stb-1  stub      web  running  host   3m   -\n" +
+			"two   stb-2  stub      web  running  host   3m   -\n"},
+		{name: "ls by label", args: []string{"ls", "-q", "--label", "name=two"}, stdout: "stb-2\n"},
+		{name: "ls of none", args: []string{"ls", "--app", "none", "--json"}, stdout: "[]\n"},
+		{name: "ls of an unknown provider", args: []string{"ls", "--provider", "nope"}, code: 2, stderr: "sb: there is no provider \"nope\"\nhint: the providers are stub\n"},
+		{name: "terminate", args: []string{"terminate", "one", "two", "one"}, stdout: "stb-1\nstb-2\n"},
+		{name: "terminate goes on after an error", args: []string{"rm", "nobody", "two"}, code: 3, stdout: "stb-2\n", stderr: "sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n"},
+		{name: "terminate all without a terminal", args: []string{"terminate", "--all"}, code: 2, stderr: "sb: Terminate 2 sandboxes? Nobody is at a terminal to answer\nhint: add --yes to do it without asking\n"},
+		{name: "terminate all with yes", args: []string{"terminate", "--all", "--yes"}, stdout: "stb-1\nstb-2\n"},
+		{name: "terminate asks", args: []string{"terminate", "--label", "name=one"}, terminal: true, typed: "y\n", stdout: "stb-1\n", stderr: "Terminate one? [y/N] "},
+		{name: "terminate takes no for an answer", args: []string{"terminate", "--all"}, terminal: true, typed: "\n", code: 130, stderr: "Terminate 2 sandboxes? [y/N] sb: nothing was done\n"},
+		{name: "terminate as JSON", args: []string{"terminate", "--json", "one"}, stdout: "[\n  {\n    \"id\": \"stb-1\",\n    \"name\": \"one\",\n    \"result\": \"terminated\"\n  }\n]\n"},
+		{name: "what the provider cannot do", args: []string{"pause", "one"}, code: 5, stderr: "sb: provider stub cannot do: pause\n"},
+		{name: "kill without a command", args: []string{"kill", "one"}, code: 2, stderr: "sb kill one needs EXEC, the id of a command\nhint: \"sb ps one\" lists the commands; to end the sandbox: \"sb terminate one\"\n"},
+		{name: "provider ls", args: []string{"provider", "ls", "-q"}, stdout: "stub\n"},
+		{name: "doctor", args: []string{"doctor"}, stdout: "ok      configuration\nok      provider stub: none, it is a stub\n"},
+		{name: "doctor for a provider that is not there", args: []string{"doctor", "nope"}, code: 2, stderr: "sb: there is no provider \"nope\"\nhint: \"sb provider ls\" lists them\n"},
+		{name: "explain", args: []string{"launch", "--explain"}, stdout: "" +
+			"PROVIDER  FITS  CHOSEN  WHY\n" +
+			"stub      yes   yes     can do all that is asked\n"},
+		{name: "completion of sandboxes", args: []string{"__completeNoDesc", "exec", ""}, stdout: "one\ntwo\n:4\n", stderr: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
+		{name: "completion of GPUs", args: []string{"__completeNoDesc", "launch", "--gpu", ""}, stdout: "T4\n:4\n", stderr: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			app, streams, _ := stubApp(t, "one", "two")
+			if tt.stdin != "" {
+				streams.SetInput(tt.stdin)
+			}
+			if tt.terminal {
+				streams.SetTTY(80).Type(tt.typed)
+			}
+			if code := execute(t.Context(), app, tt.args); code != tt.code {
+				t.Errorf("exit code %d, want %d", code, tt.code)
+			}
+			if diff := cmp.Diff(tt.stdout, streams.Out.String()); diff != "" {
+				t.Errorf("stdout (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.stderr, streams.Err.String()); diff != "" {
+				t.Errorf("stderr (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRunTerminatesItsSandbox(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+		kept bool
+	}{
+		{"after the command", []string{"run", "echo"}, false},
+		{"after a failure", []string{"run", "fail"}, false},
+		{"unless it is kept", []string{"run", "--keep", "echo"}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			app, _, provider := stubApp(t)
+			execute(t.Context(), app, tt.args)
+			if kept := len(provider.boxes) == 1; kept != tt.kept {
+				t.Errorf("the sandbox is kept: %v, want %v", kept, tt.kept)
+			}
+			if bound := provider.leases["stb-1"].Bound; bound == tt.kept {
+				t.Errorf("the lease is bound: %v, want %v", bound, !tt.kept)
+			}
+		})
+	}
+}
+
+func TestExecJSON(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+		want execReport
+	}{
+		{"text", []string{"echo", "é"}, execReport{Exec: "1", Stdout: "é\n", StdoutEncoding: "utf-8", StdoutBytes: 3, StderrEncoding: "utf-8"}},
+		{"stderr", []string{"err", "x"}, execReport{Exec: "1", StdoutEncoding: "utf-8", Stderr: "x\n", StderrEncoding: "utf-8", StderrBytes: 2}},
+		{"binary", []string{"binary"}, execReport{Exec: "1", Stdout: "//4=", StdoutEncoding: "base64", StdoutBytes: 2, StderrEncoding: "utf-8"}},
+		{"code", []string{"exit", "9"}, execReport{Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 9}},
+		{"time limit", []string{"timeout"}, execReport{Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 124, Signal: 15, TimedOut: true}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			app, streams, _ := stubApp(t, "one")
+			code := execute(t.Context(), app, append([]string{"exec", "--json", "one"}, tt.args...))
+			if code != tt.want.ExitCode {
+				t.Errorf("exit code %d, want %d", code, tt.want.ExitCode)
+			}
+			var got execReport
+			if err := json.Unmarshal(streams.Out.Bytes(), &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("report (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The terminal is raw while a command has one, and restored however it ends.
+func TestTerminalIsRestored(t *testing.T) {
+	for _, command := range []string{"echo", "exit", "fail"} {
+		app, streams, provider := stubApp(t, "one")
+		streams.SetTTY(123)
+		execute(t.Context(), app, []string{"exec", "-it", "one", command})
+		if streams.Raw != 0 {
+			t.Errorf("%s leaves the terminal raw", command)
+		}
+		if got := provider.ran[0].Size; got.Cols != 123 {
+			t.Errorf("%s has a terminal of size %+v, want 123 columns", command, got)
+		}
+	}
+}
+
+func TestShell(t *testing.T) {
+	for _, terminal := range []bool{true, false} {
+		app, streams, provider := stubApp(t, "one")
+		if terminal {
+			streams.SetTTY(80)
+		} else {
+			streams.SetInput("ls\n")
+		}
+		if code := execute(t.Context(), app, []string{"shell", "one"}); code != 0 {
+			t.Errorf("exit code %d: %s", code, streams.Err)
+		}
+		spec := provider.ran[0]
+		if spec.TTY != terminal || spec.Stdin == nil || !strings.Contains(strings.Join(spec.Command, " "), "/bin/bash") {
+			t.Errorf("terminal %v: shell runs as %+v", terminal, spec)
+		}
+	}
+}
+
+// A secret appears neither in what is shown of a sandbox nor in an error.
+func TestSecretsAreNeverShown(t *testing.T) {
+	const value = "hunter2"
+	app, streams, _ := stubApp(t)
+	app.LookupEnv = func(key string) (string, bool) { return value, key == "TOKEN" }
+	for _, args := range [][]string{
+		{"launch", "-n", "dev", "--secret", "TOKEN", "--json"},
+		{"inspect", "dev"},
+		{"ls", "--json"},
+		{"exec", "--secret", "TOKEN", "dev", "fail"},
+		{"history", "--json"},
+	} {
+		execute(t.Context(), app, args)
+	}
+	if all := streams.Out.String() + streams.Err.String(); strings.Contains(all, value) || !strings.Contains(all, "TOKEN") {
+		t.Errorf("the secret's value is shown, or its name is not:\n%s", all)
+	}
+}
+
+func TestOperand(t *testing.T) {
+	for text, want := range map[string]operand{
+		"file":              {path: "file"},
+		"dev:/a":            {sandbox: "dev", path: "/a"},
+		"dev:":              {sandbox: "dev", path: "."},
+		"dev:a:b":           {sandbox: "dev", path: "a:b"},
+		"local/dev:/a":      {sandbox: "local/dev", path: "/a"},
+		"./dev:/a":          {path: "./dev:/a"},
+		"/x/dev:a":          {path: "/x/dev:a"},
+		`C:\file`:           {path: `C:\file`},
+		"c:file":            {path: "c:file"},
+		"-":                 {path: "-"},
+		"a/b/c:d":           {path: "a/b/c:d"},
+		"loc-abcdefgh:/etc": {sandbox: "loc-abcdefgh", path: "/etc"},
+	} {
+		got, err := parseOperand(text)
+		if err != nil || got != want {
+			t.Errorf("parseOperand(%q) = %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	if _, err := parseOperand(""); core.KindOf(err) != core.KindUsage {
+		t.Errorf("an empty operand is accepted")
+	}
+}
