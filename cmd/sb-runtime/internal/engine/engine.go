@@ -8,6 +8,7 @@
 package engine
 
 import (
+	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -22,18 +23,30 @@ type Config struct {
 	Dir string
 	// OverlayDir holds the unlinked files behind the writable layer.
 	OverlayDir string
+	// Executable is a static program that calls RunChild; "" is this one.
+	Executable string
 	// Guest is the host path of the sb-guest program, a static binary.
 	Guest string
 	// Restore is a directory that SaveFS filled, or "" for a fresh filesystem.
 	Restore string
-	// NIC is the sentry's end of the packet socket, or nil for loopback only.
-	NIC *os.File
+	// Network gives the sandbox an interface; nil means loopback only.
+	Network *Network
 
 	Hostname string
 	Env      []string
 	Limits   Limits
 	// Log is where gVisor's own messages go; nil discards them.
 	Log *os.File
+}
+
+// Network is the sandbox's one interface beside its loopback: pure IP, no Ethernet.
+type Network struct {
+	// NIC is the sentry's end of a packet socket. Start takes a copy.
+	NIC *os.File
+	MTU int
+	// Address and Gateway are IPv4, Bits is the prefix's length.
+	Address, Gateway netip.Addr
+	Bits             int
 }
 
 // Limits bound what the sandbox uses; 0 means no limit of its own.

@@ -1,0 +1,224 @@
+//go:build linux
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	gvlog "gvisor.dev/gvisor/pkg/log"
+	"gvisor.dev/gvisor/runsc/config"
+	"gvisor.dev/gvisor/runsc/container"
+	"gvisor.dev/gvisor/runsc/specutils"
+)
+
+// Box is a sandbox that runs. Its methods may be called from several goroutines,
+// except that none but Thaw, Stop and Done may be called while it is frozen.
+type Box struct {
+	config    Config
+	runtime   *config.Config
+	container *container.Container
+	guest     *os.File
+	done      chan struct{}
+	wait      sync.WaitGroup
+
+	mu      sync.Mutex
+	stopped bool
+	overlay string // the sentry's descriptor of the writable layer, once found
+}
+
+// Start builds the host image's view and starts a sandbox in it. One process can
+// do that once, in a mount namespace of its own: gVisor takes the standard streams
+// of the whole process for those of the sandbox's first process.
+func Start(ctx context.Context, c Config) (box *Box, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if c.Log == nil {
+		gvlog.SetTarget(&gvlog.GoogleEmitter{Writer: &gvlog.Writer{Next: discard{}}})
+	} else {
+		gvlog.SetTarget(&gvlog.GoogleEmitter{Writer: &gvlog.Writer{Next: c.Log}})
+	}
+	if c.Executable != "" {
+		specutils.ExePath = c.Executable
+	}
+	box = &Box{config: c, done: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			box.abandon()
+		}
+	}()
+	root := filepath.Join(c.Dir, "root")
+	for _, dir := range []string{root, c.OverlayDir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	if err := buildHostRoot(root, c); err != nil {
+		return nil, err
+	}
+	if box.guest, err = os.Open(c.Guest); err != nil {
+		return nil, err
+	}
+	rootless, err := inUserNamespace()
+	if err != nil {
+		return nil, err
+	}
+	if box.runtime, err = c.runtimeConfig(rootless); err != nil {
+		return nil, err
+	}
+	spec := c.spec(root)
+	bundle, err := writeBundle(c.Dir, spec, c.Limits.Memory)
+	if err != nil {
+		return nil, err
+	}
+	box.container, err = container.New(box.runtime, container.Args{
+		ID: c.ID, Spec: spec, BundleDir: bundle, Attached: true, ExecFile: box.guest, FSRestoreImagePath: c.Restore,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the sandbox: %w", err)
+	}
+	startConfig := box.runtime
+	if c.Network != nil {
+		if err := box.connect(); err != nil {
+			return nil, err
+		}
+		// The interface is there already: "host" keeps Start from looking for one
+		// in the network namespace, which is empty.
+		copied := *box.runtime
+		copied.Network = config.NetworkHost
+		startConfig = &copied
+	}
+	if err := box.container.Start(startConfig); err != nil {
+		return nil, fmt.Errorf("starting the sandbox: %w", err)
+	}
+	if err := box.limit(); err != nil {
+		return nil, err
+	}
+	box.wait.Go(func() {
+		defer close(box.done)
+		// Whatever the first process's status is, its end is the sandbox's.
+		_, _ = box.container.Wait()
+	})
+	return box, nil
+}
+
+// discard swallows gVisor's messages.
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// inUserNamespace says whether this process is in a user namespace that maps
+// only one user, where gVisor cannot be "nobody".
+func inUserNamespace() (bool, error) {
+	data, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return false, err
+	}
+	var inside, outside, count uint64
+	if _, err := fmt.Sscan(string(data), &inside, &outside, &count); err != nil {
+		return false, fmt.Errorf("reading uid_map: %w", err)
+	}
+	return count < 65535, nil
+}
+
+// limit bounds the sentry from outside: every file it grows (the sandbox's memory, the
+// writable layer) ends at a size that only an escape from the softer limits reaches.
+// The sentry's threads also take 16 MiB of file for each process.
+func (b *Box) limit() error {
+	l := b.config.Limits
+	if l.Memory == 0 || l.Disk == 0 {
+		return nil
+	}
+	const gib = 1 << 30
+	processes := int64(max(l.Processes, 1024))
+	size := max(l.Memory, l.Disk, processes*16<<20) + 2*gib
+	//nolint:gosec // it is positive
+	limit := &unix.Rlimit{Cur: uint64(size), Max: uint64(size)}
+	if err := unix.Prlimit(b.container.SandboxPid(), unix.RLIMIT_FSIZE, limit, nil); err != nil && !errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("limiting the sandbox: %w", err)
+	}
+	return nil
+}
+
+// Done is closed when the sandbox has ended, by Stop or because its kernel died.
+func (b *Box) Done() <-chan struct{} { return b.done }
+
+// SandboxPID is the sentry's process id.
+func (b *Box) SandboxPID() int { return b.container.SandboxPid() }
+
+// Stop kills everything inside, waits for its end and removes what Start made. It
+// may be called again, and while the sandbox is frozen.
+func (b *Box) Stop() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		return nil
+	}
+	b.stopped = true
+	pid := b.container.SandboxPid()
+	if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("killing the sandbox: %w", err)
+	}
+	if gofer := b.container.GoferPid.Load(); gofer > 0 {
+		// A stopped gofer does not notice the sentry's end.
+		_ = unix.Kill(gofer, unix.SIGCONT)
+	}
+	b.wait.Wait()
+	err := b.container.Destroy()
+	b.remove()
+	return err
+}
+
+// abandon cleans up after a failed Start.
+func (b *Box) abandon() {
+	if b.container != nil {
+		_ = b.container.Destroy()
+	}
+	b.remove()
+}
+
+// remove takes away the files. The view's mounts end with the namespace; detaching
+// them here frees the directory at once.
+func (b *Box) remove() {
+	if b.guest != nil {
+		_ = b.guest.Close()
+	}
+	_ = unix.Unmount(filepath.Join(b.config.Dir, "root"), unix.MNT_DETACH)
+	for _, name := range []string{"root", bundlePrefix + strconv.FormatInt(b.config.Limits.Memory, 10), "state"} {
+		_ = os.RemoveAll(filepath.Join(b.config.Dir, name))
+	}
+}
+
+// Freeze suspends the sentry, so that an idle sandbox costs no CPU: systrap polls even
+// when nothing runs. Nothing may be going on in the sandbox.
+func (b *Box) Freeze() error { return b.signalAll(unix.SIGSTOP) }
+
+// Thaw ends a Freeze.
+func (b *Box) Thaw() error { return b.signalAll(unix.SIGCONT) }
+
+func (b *Box) signalAll(signal unix.Signal) error {
+	pids := []int{b.container.SandboxPid()}
+	if gofer := b.container.GoferPid.Load(); gofer > 0 {
+		pids = append(pids, gofer)
+	}
+	for _, pid := range pids {
+		if err := unix.Kill(pid, signal); err != nil {
+			return fmt.Errorf("signalling the sandbox: %w", err)
+		}
+	}
+	return nil
+}
+
+// Pause suspends every process inside; Resume lets them go on.
+func (b *Box) Pause() error { return b.container.Pause() }
+
+// Resume ends a Pause.
+func (b *Box) Resume() error { return b.container.Resume() }

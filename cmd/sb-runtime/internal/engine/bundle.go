@@ -1,0 +1,123 @@
+//go:build linux
+
+package engine
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+
+	"gvisor.dev/gvisor/runsc/config"
+	"gvisor.dev/gvisor/runsc/flag"
+
+	"github.com/seed-0724f904/sb/core/providers/local/guest"
+)
+
+// capabilities are what root inside a sandbox has, as root in a Docker container does by
+// default. They act on gVisor's kernel only, never on the host's.
+func capabilities() []string {
+	return []string{
+		"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL", "CAP_MKNOD",
+		"CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT",
+	}
+}
+
+// spec returns the OCI spec of the sandbox's only container.
+func (c Config) spec(root string) *specs.Spec {
+	caps := capabilities()
+	var limits []specs.POSIXRlimit
+	limit := func(name string, value int) {
+		if value > 0 {
+			//nolint:gosec // it is positive
+			limits = append(limits, specs.POSIXRlimit{Type: name, Hard: uint64(value), Soft: uint64(value)})
+		}
+	}
+	limit("RLIMIT_NOFILE", c.Limits.OpenFiles)
+	limit("RLIMIT_NPROC", c.Limits.Processes)
+	shm := "size=64m"
+	if c.Limits.Memory > 0 {
+		shm = "size=" + strconv.FormatInt(min(64<<20, c.Limits.Memory/2), 10)
+	}
+	return &specs.Spec{
+		Version:  specs.Version,
+		Hostname: c.Hostname,
+		Root:     &specs.Root{Path: root},
+		Process: &specs.Process{
+			Args:            guest.InitArgv(),
+			Env:             c.Env,
+			Cwd:             "/",
+			Rlimits:         limits,
+			NoNewPrivileges: false,
+			Capabilities:    &specs.LinuxCapabilities{Bounding: caps, Effective: caps, Permitted: caps},
+		},
+		Mounts: []specs.Mount{
+			{Destination: "/proc", Type: "proc", Source: "proc"},
+			{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"ro"}},
+			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"mode=755", "size=1m"}},
+			{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"mode=1777", shm}},
+		},
+		Linux: &specs.Linux{
+			Namespaces: []specs.LinuxNamespace{
+				{Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace}, {Type: specs.IPCNamespace},
+				{Type: specs.UTSNamespace}, {Type: specs.MountNamespace},
+			},
+		},
+	}
+}
+
+// writeBundle writes the OCI bundle and returns its directory, whose name tells RunChild the
+// memory limit.
+func writeBundle(dir string, spec *specs.Spec, memory int64) (string, error) {
+	bundle := filepath.Join(dir, bundlePrefix+strconv.FormatInt(memory, 10))
+	if err := os.MkdirAll(bundle, 0o700); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return "", err
+	}
+	return bundle, os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600)
+}
+
+// runtimeConfig returns gVisor's own settings.
+func (c Config) runtimeConfig(rootless bool) (*config.Config, error) {
+	flags := flag.NewFlagSet("sb-runtime", flag.ContinueOnError)
+	config.RegisterFlags(flags)
+	overlay := "root:dir=" + c.OverlayDir
+	if c.Limits.Disk > 0 {
+		overlay += ",size=" + strconv.FormatInt(c.Limits.Disk, 10)
+	}
+	settings := map[string]string{
+		"root":           filepath.Join(c.Dir, "state"),
+		"platform":       "systrap",
+		"network":        "none",
+		"directfs":       "false",
+		"overlay2":       overlay,
+		"ignore-cgroups": "true",
+		"rootless":       strconv.FormatBool(rootless),
+		"host-uds":       "none",
+		"log":            os.DevNull,
+	}
+	if c.Network != nil {
+		settings["network"] = "sandbox"
+	}
+	for _, name := range sortedKeys(settings) {
+		if err := flags.Set(name, settings[name]); err != nil {
+			return nil, err
+		}
+	}
+	return config.NewFromFlags(flags)
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,51 @@
+//go:build linux
+
+package engine
+
+import (
+	"path/filepath"
+	"strings"
+
+	"gvisor.dev/gvisor/runsc/cli"
+	"gvisor.dev/gvisor/runsc/cmd"
+	"gvisor.dev/gvisor/runsc/cmd/util"
+)
+
+// bundlePrefix begins a bundle's name; what follows is the memory limit in bytes, or 0.
+const bundlePrefix = "bundle-"
+
+// RunChild runs this process as the sentry or the gofer if argv says that gVisor
+// started it as one, and then does not return. gVisor names them runsc-sandbox and
+// runsc-gofer, executes each a second time under the same name, and calls umount by its first argument.
+func RunChild(argv []string) {
+	if len(argv) == 0 {
+		return
+	}
+	child := argv[0] == "runsc-sandbox" || argv[0] == "runsc-gofer"
+	for _, arg := range argv[1:] {
+		if !strings.HasPrefix(arg, "-") {
+			child = child || arg == "umount"
+			break
+		}
+	}
+	if !child {
+		return
+	}
+	showTotalMemory(argv)
+	cli.Run(map[util.SubCommand]string{new(cmd.Boot): "", new(cmd.Gofer): "", new(cmd.Umount): ""}, nil)
+}
+
+// showTotalMemory replaces the host's amount of memory in the sentry's command
+// line by the sandbox's limit, which the bundle's name tells. gVisor has no setting for
+// it without cgroups, the sentry's environment is empty, and it may not read our files.
+func showTotalMemory(argv []string) {
+	limit := ""
+	for i, arg := range argv {
+		if bundle, ok := strings.CutPrefix(arg, "--bundle="); ok {
+			limit, _ = strings.CutPrefix(filepath.Base(bundle), bundlePrefix)
+		}
+		if arg == "--total-memory" && i+1 < len(argv) && limit != "" && limit != "0" {
+			argv[i+1] = limit
+		}
+	}
+}

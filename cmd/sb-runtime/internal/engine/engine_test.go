@@ -1,0 +1,297 @@
+//go:build linux
+
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The tests run in a mount namespace of their own, as a supervisor does, and as
+// an ordinary user in a user namespace, too. The sentry is a static build of sb-runtime.
+func TestMain(m *testing.M) {
+	if os.Getenv("SB_ENGINE_BIN") != "" {
+		os.Exit(m.Run())
+	}
+	os.Exit(inNamespaces())
+}
+
+func inNamespaces() int {
+	bin := os.Getenv("SB_TEST_BIN") // prebuilt programs, for users that have no Go
+	if bin == "" {
+		dir, err := os.MkdirTemp("", "sb-engine-bin-")
+		if err != nil {
+			panic(err)
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		if err := os.Chmod(dir, 0o755); err != nil {
+			panic(err)
+		}
+		build := exec.Command("go", "build", "-o", dir, "github.com/seed-0724f904/sb/cmd/sb-runtime", "github.com/seed-0724f904/sb/cmd/sb-guest")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			panic(string(out))
+		}
+		bin = dir
+	}
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "SB_ENGINE_BIN="+bin)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	if os.Getuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	if err := cmd.Run(); err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			return exit.ExitCode()
+		}
+		panic(err)
+	}
+	return 0
+}
+
+const testPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+func start(tb testing.TB, change func(*Config)) *Box {
+	tb.Helper()
+	dir := tb.TempDir()
+	bin := os.Getenv("SB_ENGINE_BIN")
+	c := Config{
+		ID: "test-" + filepath.Base(dir), Dir: filepath.Join(dir, "run"), OverlayDir: filepath.Join(dir, "overlay"),
+		Executable: filepath.Join(bin, "sb-runtime"), Guest: filepath.Join(bin, "sb-guest"),
+		Hostname: "box", Env: []string{testPath},
+		Limits: Limits{Memory: 512 << 20, Disk: 256 << 20, Processes: 256, OpenFiles: 1024},
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		tb.Fatal(err)
+	}
+	if change != nil {
+		change(&c)
+	}
+	box, err := Start(tb.Context(), c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := box.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return box
+}
+
+// run executes argv and returns what it wrote and how it ended.
+func run(tb testing.TB, box *Box, argv ...string) (string, Exit) {
+	tb.Helper()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	out, in, err := os.Pipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	process, err := box.Exec(tb.Context(), Command{Argv: argv, Env: []string{testPath}, Dir: "/", Files: []*os.File{null, in, in}})
+	_ = in.Close()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	text, err := io.ReadAll(out)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_ = out.Close()
+	exit, err := process.Wait()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(text), exit
+}
+
+func TestExec(t *testing.T) {
+	box := start(t, nil)
+	for _, test := range []struct {
+		name string
+		argv []string
+		out  string
+		exit Exit
+	}{
+		{"output", []string{"echo", "hello"}, "hello\n", Exit{}},
+		{"code", []string{"sh", "-c", "exit 7"}, "", Exit{Code: 7}},
+		{"signal", []string{"sh", "-c", "kill -9 $$"}, "", Exit{Signal: syscall.SIGKILL}},
+		{"hostname", []string{"hostname"}, "box\n", Exit{}},
+		{"no home of the host", []string{"sh", "-c", "ls -A /root /home /srv /run/user 2>/dev/null | grep -v -e : -e user -e '^$'"}, "", Exit{Code: 1}},
+		{"no shadow", []string{"cat", "/etc/shadow"}, "cat: /etc/shadow: No such file or directory\n", Exit{Code: 1}},
+		{"writable", []string{"sh", "-c", "echo x > /usr/bin/new && cat /usr/bin/new"}, "x\n", Exit{}},
+		{"chown", []string{"sh", "-c", "touch /tmp/f && chown 1000:1000 /tmp/f && stat -c %u:%g /tmp/f"}, "1000:1000\n", Exit{}},
+		{"environment", []string{"env"}, testPath + "\nHOME=/root\n", Exit{}},
+		{"memory shown", []string{"awk", "/MemTotal/ {print $2}", "/proc/meminfo"}, "524288\n", Exit{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, exit := run(t, box, test.argv...)
+			if out != test.out || exit != test.exit {
+				t.Errorf("%v wrote %q and ended with %+v; want %q, %+v", test.argv, out, exit, test.out, test.exit)
+			}
+		})
+	}
+}
+
+func TestExecSaysWhyNot(t *testing.T) {
+	box := start(t, nil)
+	if _, exit := run(t, box, "sh", "-c", "echo > /tmp/plain; mkdir /tmp/dir"); exit.Code != 0 {
+		t.Fatal(exit)
+	}
+	for argv, want := range map[string]error{
+		"nothing-of-that-name": ErrNotFound, "/no/such/file": ErrNotFound, "/tmp/plain": ErrNotExecutable, "/tmp/dir": ErrNotExecutable,
+	} {
+		_, err := box.Exec(t.Context(), Command{Argv: []string{argv}, Env: []string{testPath}, Dir: "/"})
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", argv, err, want)
+		}
+	}
+}
+
+func TestFilesAndUsage(t *testing.T) {
+	box := start(t, nil)
+	if out, exit := run(t, box, "sh", "-c", "head -c 50000000 /dev/urandom > /root/big && echo -n content > /root/small"); exit.Code != 0 {
+		t.Fatal(out)
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = out.Close() }()
+	if err := box.ReadFile("/root/small", in); err != nil {
+		t.Fatal(err)
+	}
+	_ = in.Close()
+	if text, _ := io.ReadAll(out); string(text) != "content" {
+		t.Errorf("read %q", text)
+	}
+	usage, err := box.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if usage.CPU <= 0 || usage.Memory <= 0 || usage.Processes < 1 || usage.Disk < 50000000 {
+		t.Errorf("usage is %+v", usage)
+	}
+	if out, exit := run(t, box, "sh", "-c", "head -c 400000000 /dev/zero > /root/full"); exit.Code == 0 || !strings.Contains(out, "No space left") {
+		t.Errorf("filling the disk: %q, %+v", out, exit)
+	}
+}
+
+func TestProcessLimit(t *testing.T) {
+	box := start(t, func(c *Config) { c.Limits.Processes = 64 })
+	out, _ := run(t, box, "sh", "-c", "i=0; while [ $i -lt 200 ]; do sleep 100 >/dev/null 2>&1 & i=$((i+1)); done; echo all")
+	if strings.Contains(out, "all") {
+		t.Errorf("200 processes started under a limit of 64: %q", out)
+	}
+	if out, exit := run(t, start(t, nil), "echo", "neighbour"); out != "neighbour\n" {
+		t.Errorf("the neighbour is hurt: %q %+v", out, exit)
+	}
+}
+
+func TestFreeze(t *testing.T) {
+	box := start(t, nil)
+	if err := box.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(box.SandboxPID()), "stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(stat, []byte(") T ")) {
+		t.Errorf("the sentry is not stopped: %s", stat)
+	}
+	if err := box.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := run(t, box, "echo", "awake"); out != "awake\n" {
+		t.Errorf("after the thaw: %q", out)
+	}
+	if err := box.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	if err := box.Stop(); err != nil {
+		t.Errorf("stopping a frozen sandbox: %v", err)
+	}
+}
+
+func TestSaveAndRestore(t *testing.T) {
+	saved := filepath.Join(t.TempDir(), "gen")
+	first := start(t, nil)
+	if _, exit := run(t, first, "sh", "-c", "echo kept > /root/file; rm /usr/bin/env; chown 5:6 /root/file"); exit.Code != 0 {
+		t.Fatal(exit)
+	}
+	if err := first.SaveFS(saved); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, func(c *Config) { c.Restore = saved })
+	out, exit := run(t, second, "sh", "-c", "cat /root/file; stat -c %u:%g /root/file; test -e /usr/bin/env || echo gone")
+	if out != "kept\n5:6\ngone\n" || exit.Code != 0 {
+		t.Errorf("restored: %q %+v", out, exit)
+	}
+}
+
+func TestKilledSentryIsNoticed(t *testing.T) {
+	box := start(t, nil)
+	if err := syscall.Kill(box.SandboxPID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-box.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody noticed")
+	}
+}
+
+func TestNetworkInterface(t *testing.T) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, nic := os.NewFile(uintptr(fds[0]), "host"), os.NewFile(uintptr(fds[1]), "nic")
+	defer func() { _ = host.Close() }()
+	defer func() { _ = nic.Close() }()
+	box := start(t, func(c *Config) {
+		c.Network = &Network{NIC: nic, MTU: 1500, Address: netip.MustParseAddr("10.88.0.2"), Gateway: netip.MustParseAddr("10.88.0.1"), Bits: 24}
+	})
+	out, exit := run(t, box, "sh", "-c", "cat /etc/resolv.conf; cat /proc/net/dev | grep -c eth0")
+	if !strings.Contains(out, "nameserver 10.88.0.1") || !strings.HasSuffix(out, "1\n") {
+		t.Errorf("%q %+v", out, exit)
+	}
+}
+
+func BenchmarkExecTrue(b *testing.B) {
+	box := start(b, nil)
+	run(b, box, "true")
+	for b.Loop() {
+		run(b, box, "true")
+	}
+}
+
+func BenchmarkStartToFirstExec(b *testing.B) {
+	for b.Loop() {
+		box := start(b, nil)
+		run(b, box, "true")
+		if err := box.Stop(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

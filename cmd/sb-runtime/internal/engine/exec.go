@@ -1,0 +1,184 @@
+//go:build linux
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gvisor.dev/gvisor/pkg/abi/linux"
+	"gvisor.dev/gvisor/pkg/control/client"
+	"gvisor.dev/gvisor/pkg/sentry/control"
+	"gvisor.dev/gvisor/pkg/sentry/kernel/auth"
+	"gvisor.dev/gvisor/pkg/urpc"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/guest"
+)
+
+var (
+	// ErrNotFound is a program that is not there: exit code 127 in a shell.
+	ErrNotFound = errors.New("program not found")
+	// ErrNotExecutable is a program that may not be executed: exit code 126.
+	ErrNotExecutable = errors.New("program cannot be executed")
+)
+
+// Process is a program that was started inside.
+type Process struct {
+	box *Box
+	pid int32
+}
+
+// Exec starts a program. When it cannot be started the error wraps ErrNotFound or ErrNotExecutable where that is why.
+func (b *Box) Exec(ctx context.Context, c Command) (*Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	files := make(map[int]*os.File, len(c.Files))
+	for fd, f := range c.Files {
+		files[fd] = f
+	}
+	groups := make([]auth.KGID, len(c.Groups))
+	for i, g := range c.Groups {
+		groups[i] = auth.KGID(g)
+	}
+	args := &control.ExecArgs{
+		Argv: c.Argv, Envv: c.Env, WorkingDirectory: c.Dir,
+		KUID: auth.KUID(c.UID), KGID: auth.KGID(c.GID), ExtraKGIDs: groups,
+		Capabilities: execCapabilities(c.UID),
+		FilePayload:  control.NewFilePayload(files, c.Program),
+	}
+	pid, err := b.container.Execute(b.runtime, args)
+	if err != nil {
+		return nil, b.whyNotStarted(ctx, c, err)
+	}
+	return &Process{box: b, pid: pid}, nil
+}
+
+// execCapabilities gives root what root has in the sandbox, and others nothing.
+func execCapabilities(uid uint32) *auth.TaskCapabilities {
+	var set auth.CapabilitySet
+	for _, c := range []linux.Capability{
+		linux.CAP_AUDIT_WRITE, linux.CAP_CHOWN, linux.CAP_DAC_OVERRIDE, linux.CAP_FOWNER, linux.CAP_FSETID, linux.CAP_KILL, linux.CAP_MKNOD,
+		linux.CAP_NET_BIND_SERVICE, linux.CAP_NET_RAW, linux.CAP_SETFCAP, linux.CAP_SETGID, linux.CAP_SETPCAP, linux.CAP_SETUID, linux.CAP_SYS_CHROOT,
+	} {
+		set |= auth.CapabilitySetOf(c)
+	}
+	caps := &auth.TaskCapabilities{BoundingCaps: set}
+	if uid == 0 {
+		caps.PermittedCaps, caps.EffectiveCaps = set, set
+	}
+	return caps
+}
+
+// whyNotStarted looks for the program as the sandbox's kernel did, since only an
+// error's text comes back from there.
+func (b *Box) whyNotStarted(ctx context.Context, c Command, cause error) error {
+	if c.Program != nil || len(c.Argv) == 0 {
+		return cause
+	}
+	found := false
+	for _, candidate := range candidates(c) {
+		if mode, err := b.mode(ctx, candidate); err == nil {
+			found = true
+			if mode.IsRegular() && mode&0o111 != 0 {
+				break
+			}
+		}
+	}
+	if found {
+		return fmt.Errorf("%s: %w: %w", c.Argv[0], ErrNotExecutable, cause)
+	}
+	return fmt.Errorf("%s: %w", c.Argv[0], ErrNotFound)
+}
+
+func candidates(c Command) []string {
+	name := c.Argv[0]
+	if strings.Contains(name, "/") {
+		return []string{path.Join("/", c.Dir, name), name}
+	}
+	var found []string
+	for _, entry := range c.Env {
+		if dirs, ok := strings.CutPrefix(entry, "PATH="); ok {
+			for dir := range strings.SplitSeq(dirs, ":") {
+				found = append(found, path.Join("/", dir, name))
+			}
+		}
+	}
+	return found
+}
+
+// mode asks sb-guest inside for a file's mode.
+func (b *Box) mode(ctx context.Context, name string) (os.FileMode, error) {
+	argv, err := guest.Request{Op: guest.OpStat, Path: []byte(name)}.Argv()
+	if err != nil {
+		return 0, err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = null.Close() }()
+	out, in, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = out.Close() }()
+	process, err := b.Exec(ctx, Command{Argv: argv, Dir: "/", Files: []*os.File{null, in, null}, Program: b.guest})
+	_ = in.Close()
+	if err != nil {
+		return 0, err
+	}
+	infos, readErr := guest.DecodeEntries(out)
+	if exit, err := process.Wait(); err != nil || exit.Code != 0 || readErr != nil || len(infos) != 1 {
+		return 0, core.Errorf(core.KindNotFound, "stat", name, "there is no such file")
+	}
+	return infos[0].Mode, nil
+}
+
+// Guest is the helper program, for Command.Program.
+func (b *Box) Guest() *os.File { return b.guest }
+
+// PID is the process's id inside.
+func (p *Process) PID() int { return int(p.pid) }
+
+// Wait blocks until the process ended. It may be called once. When the sandbox ends
+// first it returns an error.
+func (p *Process) Wait() (Exit, error) {
+	status, err := p.box.container.WaitPID(p.pid)
+	if err != nil {
+		return Exit{}, err
+	}
+	if status.Signaled() {
+		return Exit{Signal: status.Signal()}, nil
+	}
+	return Exit{Code: status.ExitStatus()}, nil
+}
+
+// Signal sends a signal to the process; one that has ended is no error.
+func (p *Process) Signal(signal syscall.Signal) error {
+	return p.box.container.SignalProcess(unix.Signal(signal), p.pid)
+}
+
+// SignalGroup sends a signal to the process's group.
+func (p *Process) SignalGroup(signal syscall.Signal) error {
+	return p.box.container.SignalProcessGroup(unix.Signal(signal), p.pid)
+}
+
+// ReadFile writes a file's content to w, a pipe or socket, without starting a
+// process inside. The file is opened with the rights of root inside.
+func (b *Box) ReadFile(name string, w *os.File) error {
+	conn, err := client.ConnectTo(b.container.Sandbox.GetControlSocketPath())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	return conn.Call("Fs.Cat", &control.CatOpts{Files: []string{name}, FilePayload: urpc.FilePayload{Files: []*os.File{w}}}, nil)
+}

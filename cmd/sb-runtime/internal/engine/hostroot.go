@@ -1,0 +1,161 @@
+//go:build linux
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The host image is an allow-list: what is not named here does not exist for the
+// sandbox. Homes, /root, /srv, /var, /run, mail, keys and credentials are not named.
+
+// hostTrees are shown read-only with all that is mounted below them.
+func hostTrees() []string {
+	return []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "var/lib/dpkg", "var/lib/python"}
+}
+
+// hostConfigs are the entries of /etc that programs need and that hold no secrets;
+// they may be patterns.
+func hostConfigs() []string {
+	return strings.Fields(`alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies
+		debian_version default/locale fonts gai.conf gcrypt host.conf inputrc issue java-* ld.so.cache
+		ld.so.conf ld.so.conf.d libnl* locale.alias locale.conf locale.gen localtime login.defs lsb-release
+		machine-info magic magic.mime mailcap mime.types nanorc networks node openssl* os-release perl pki/tls
+		pki/ca-trust profile profile.d protocols python* rpc ruby* services shells skel ssl/certs ssl/openssl.cnf
+		ssl/ct_log_list.cnf system-release terminfo timezone vim xattr.conf xdg zsh*`)
+}
+
+// skeleton are the directories that every sandbox has, with their modes.
+func skeleton() map[string]fs.FileMode {
+	return map[string]fs.FileMode{
+		"dev": 0o755, "proc": 0o555, "sys": 0o555, "etc": 0o755, "home": 0o755, "mnt": 0o755, "media": 0o755,
+		"opt": 0o755, "root": 0o700, "run": 0o755, "run/lock": 0o755 | fs.ModeSticky, "srv": 0o755, "var": 0o755, "var/lib": 0o755,
+		"var/cache": 0o755, "var/log": 0o755, "tmp": 0o777 | fs.ModeSticky, "var/tmp": 0o777 | fs.ModeSticky,
+	}
+}
+
+// buildHostRoot makes the view of this machine's programs at dir, which exists. It
+// must run in a mount namespace of its own; the namespace's end removes the view.
+func buildHostRoot(dir string, config Config) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("making mounts private: %w", err)
+	}
+	if err := unix.Mount("sb", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=16m,mode=0755"); err != nil {
+		return fmt.Errorf("mounting the root: %w", err)
+	}
+	for name, mode := range skeleton() {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return err
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			return err
+		}
+	}
+	for _, name := range hostTrees() {
+		if err := show(dir, name); err != nil {
+			return err
+		}
+	}
+	for _, pattern := range hostConfigs() {
+		matches, err := filepath.Glob(filepath.Join("/etc", pattern))
+		if err != nil {
+			return err
+		}
+		for _, match := range matches {
+			if err := show(dir, strings.TrimPrefix(match, "/")); err != nil {
+				return err
+			}
+		}
+	}
+	return writeIdentity(filepath.Join(dir, "etc"), config)
+}
+
+// show makes the host's /name visible at dir/name: a symbolic link as it is,
+// anything else as a read-only view. What the host does not have, or this user
+// may not see, is left out.
+func show(dir, name string) error {
+	source, target := filepath.Join("/", name), filepath.Join(dir, name)
+	info, err := os.Lstat(source)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return err
+	}
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		link, err := os.Readlink(source)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(link, target)
+	case info.IsDir():
+		err = os.MkdirAll(target, 0o755)
+	case info.Mode().IsRegular():
+		err = os.WriteFile(target, nil, 0o644)
+	default:
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return bindReadOnly(source, target)
+}
+
+// bindReadOnly clones the mounts below source, makes all of them read-only, and
+// only then attaches them.
+func bindReadOnly(source, target string) error {
+	tree, err := unix.OpenTree(unix.AT_FDCWD, source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if errors.Is(err, unix.EACCES) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", source, err)
+	}
+	defer func() { _ = unix.Close(tree) }()
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		return fmt.Errorf("making %s read-only: %w", source, err)
+	}
+	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("attaching %s: %w", source, err)
+	}
+	return nil
+}
+
+// writeIdentity writes the files of /etc that are the sandbox's own.
+func writeIdentity(etc string, config Config) error {
+	resolver := ""
+	if config.Network != nil {
+		resolver = "nameserver " + config.Network.Gateway.String() + "\noptions timeout:5\n"
+	}
+	for name, text := range map[string]string{
+		"passwd": "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n" +
+			"bin:x:2:2:bin:/bin:/usr/sbin/nologin\nsys:x:3:3:sys:/dev:/usr/sbin/nologin\nwww-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n" +
+			"_apt:x:42:65534::/nonexistent:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+		"group":         "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nmail:x:8:\nwww-data:x:33:\nshadow:x:42:\nstaff:x:50:\nusers:x:100:\nuser:x:1000:\nnogroup:x:65534:\n",
+		"hostname":      config.Hostname + "\n",
+		"hosts":         "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t" + config.Hostname + "\n",
+		"nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n",
+		"resolv.conf":   resolver,
+	} {
+		//nolint:gosec // these are the world-readable files of a sandbox's /etc
+		if err := os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	home := filepath.Join(filepath.Dir(etc), "home", "user")
+	//nolint:gosec // a home that others may look into, as adduser makes it
+	return os.MkdirAll(home, 0o755)
+}

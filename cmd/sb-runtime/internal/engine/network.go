@@ -1,0 +1,77 @@
+//go:build linux
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"gvisor.dev/gvisor/pkg/control/client"
+	"gvisor.dev/gvisor/pkg/urpc"
+	"gvisor.dev/gvisor/runsc/boot"
+	"gvisor.dev/gvisor/runsc/config"
+)
+
+// connect gives the sandbox's network stack its interface. Without a link address
+// it carries bare IP packets.
+func (b *Box) connect() error {
+	n := b.config.Network
+	conn, err := client.ConnectTo(b.container.Sandbox.GetControlSocketPath())
+	if err != nil {
+		return fmt.Errorf("connecting to the sandbox: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	nic, err := unix.FcntlInt(n.NIC.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(nic), "nic")
+	defer func() { _ = file.Close() }()
+	const name = "eth0"
+	address := net.IP(n.Address.AsSlice())
+	gateway := net.IP(n.Gateway.AsSlice())
+	anywhere := net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}
+	subnet := net.IPNet{IP: address.Mask(net.CIDRMask(n.Bits, 32)), Mask: net.CIDRMask(n.Bits, 32)}
+	args := boot.CreateLinksAndRoutesArgs{
+		FilePayload:   urpc.FilePayload{Files: []*os.File{file}},
+		LoopbackLinks: []boot.LoopbackLink{boot.DefaultLoopbackLink},
+		FDBasedLinks: []boot.FDBasedLink{{
+			Name: name, MTU: n.MTU, NumChannels: 1,
+			Addresses:         []boot.IPWithPrefix{{Address: address, PrefixLen: n.Bits}},
+			Routes:            []boot.Route{{Destination: subnet}},
+			TXChecksumOffload: true, RXChecksumOffload: true,
+			QDisc: config.QDiscFIFO,
+		}},
+		Defaultv4Gateway: boot.DefaultRoute{Route: boot.Route{Destination: anywhere, Gateway: gateway}, Name: name},
+	}
+	if err := conn.Call(boot.ContMgrCreateLinksAndRoutes, &args, nil); err != nil {
+		return fmt.Errorf("connecting the sandbox's network: %w", err)
+	}
+	return nil
+}
+
+// Dial connects to a TCP port inside, one that listens on the sandbox's loopback
+// included. The sandbox needs a Network.
+func (b *Box) Dial(ctx context.Context, port uint16) (net.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "forward"), os.NewFile(uintptr(fds[1]), "forward")
+	defer func() { _ = ours.Close() }()
+	defer func() { _ = theirs.Close() }()
+	err = b.container.PortForward(&boot.PortForwardOpts{
+		FilePayload: urpc.FilePayload{Files: []*os.File{theirs}}, ContainerID: b.config.ID, Port: port,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to port %d of the sandbox: %w", port, err)
+	}
+	return net.FileConn(ours)
+}

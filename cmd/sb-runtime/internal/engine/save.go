@@ -1,0 +1,22 @@
+//go:build linux
+
+package engine
+
+import (
+	"fmt"
+	"os"
+
+	"gvisor.dev/gvisor/runsc/sandbox"
+)
+
+// SaveFS writes the sandbox's filesystem to dir, an empty directory, while the
+// sandbox goes on. Config.Restore takes it. What is in dir is durable only once the caller syncs it.
+func (b *Box) SaveFS(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := b.container.FSSave(b.runtime, dir, sandbox.FSSaveOpts{}); err != nil {
+		return fmt.Errorf("saving the filesystem: %w", err)
+	}
+	return nil
+}

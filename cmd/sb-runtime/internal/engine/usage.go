@@ -1,0 +1,116 @@
+//go:build linux
+
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Memory is what the sandbox uses, in bytes. It is cheap enough to be asked for
+// ten times a second.
+func (b *Box) Memory() (int64, error) {
+	usage, err := b.container.Sandbox.Usage(false)
+	if err != nil {
+		return 0, err
+	}
+	//nolint:gosec // an amount of memory
+	return int64(usage.Total), nil
+}
+
+// Usage measures the whole sandbox.
+func (b *Box) Usage() (Usage, error) {
+	event, err := b.container.Event()
+	if err != nil {
+		return Usage{}, err
+	}
+	u := Usage{Processes: int(event.Event.Data.Pids.Current)} //nolint:gosec // a count of processes
+	if u.Memory, err = b.Memory(); err != nil {
+		return u, err
+	}
+	if u.CPU, err = treeTime(b.container.SandboxPid()); err != nil {
+		return u, err
+	}
+	u.Disk, err = b.Disk()
+	return u, err
+}
+
+// Disk is what the sandbox has written to its filesystem, in bytes.
+func (b *Box) Disk() (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.overlay == "" {
+		name, err := findOverlay(b.container.SandboxPid(), b.config.OverlayDir)
+		if err != nil {
+			return 0, err
+		}
+		b.overlay = name
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(b.overlay, &stat); err != nil {
+		return 0, err
+	}
+	return stat.Blocks * 512, nil
+}
+
+// findOverlay finds the sentry's descriptor of the unlinked file behind the writable layer.
+func findOverlay(pid int, dir string) (string, error) {
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		return "", err
+	}
+	for _, fd := range fds {
+		if target, err := os.Readlink(fd); err == nil && strings.HasPrefix(target, dir+"/") {
+			return fd, nil
+		}
+	}
+	return "", fmt.Errorf("the writable layer of process %d is not open", pid)
+}
+
+// treeTime is the processor time that a process and all below it used.
+func treeTime(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 15 {
+		return 0, errors.New("the process's stat file is too short")
+	}
+	var ticks int64
+	for _, field := range fields[11:15] { // utime, stime, cutime, cstime: proc(5)
+		n, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux that Go runs on
+	total := time.Duration(ticks) * tick
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, task := range tasks {
+		children, err := os.ReadFile(task) //nolint:gosec // a path below /proc
+		if err != nil {
+			continue // the thread has ended
+		}
+		for field := range strings.FieldsSeq(string(children)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				if used, err := treeTime(child); err == nil {
+					total += used
+				}
+			}
+		}
+	}
+	return total, nil
+}

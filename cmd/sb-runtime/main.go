@@ -1,0 +1,18 @@
+//go:build linux
+
+// Command sb-runtime is the part of sb that links gVisor. sb starts one for each
+// sandbox on this machine, as its supervisor; the supervisor starts it again as the
+// sandbox's kernel and file server.
+package main
+
+import (
+	"os"
+
+	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
+	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/supervisor"
+)
+
+func main() {
+	engine.RunChild(os.Args)
+	os.Exit(supervisor.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
