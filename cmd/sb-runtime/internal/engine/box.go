@@ -26,6 +26,7 @@ type Box struct {
 	runtime   *config.Config
 	container *container.Container
 	guest     *os.File
+	processes []*os.Process // the sentry, then the gofer
 	done      chan struct{}
 	wait      sync.WaitGroup
 
@@ -85,6 +86,13 @@ func Start(ctx context.Context, c Config) (box *Box, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the sandbox: %w", err)
 	}
+	for _, pid := range []int{box.container.SandboxPid(), box.container.GoferPid.Load()} {
+		process, err := os.FindProcess(pid)
+		if err != nil || pid <= 1 {
+			return nil, fmt.Errorf("gVisor's process %d is not there: %w", pid, err)
+		}
+		box.processes = append(box.processes, process)
+	}
 	startConfig := box.runtime
 	if c.Network != nil {
 		if err := box.connect(); err != nil {
@@ -142,7 +150,7 @@ func (b *Box) limit() error {
 	size := max(l.Memory, l.Disk, processes*16<<20) + 2*gib
 	//nolint:gosec // it is positive
 	limit := &unix.Rlimit{Cur: uint64(size), Max: uint64(size)}
-	if err := unix.Prlimit(b.container.SandboxPid(), unix.RLIMIT_FSIZE, limit, nil); err != nil && !errors.Is(err, unix.EPERM) {
+	if err := unix.Prlimit(b.SandboxPID(), unix.RLIMIT_FSIZE, limit, nil); err != nil && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("limiting the sandbox: %w", err)
 	}
 	return nil
@@ -152,7 +160,7 @@ func (b *Box) limit() error {
 func (b *Box) Done() <-chan struct{} { return b.done }
 
 // SandboxPID is the sentry's process id.
-func (b *Box) SandboxPID() int { return b.container.SandboxPid() }
+func (b *Box) SandboxPID() int { return b.processes[0].Pid }
 
 // Stop kills everything inside, waits for its end and removes what Start made. It
 // may be called again, and while the sandbox is frozen.
@@ -163,13 +171,8 @@ func (b *Box) Stop() error {
 		return nil
 	}
 	b.stopped = true
-	pid := b.container.SandboxPid()
-	if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+	if err := b.signal(unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("killing the sandbox: %w", err)
-	}
-	if gofer := b.container.GoferPid.Load(); gofer > 0 {
-		// A stopped gofer does not notice the sentry's end.
-		_ = unix.Kill(gofer, unix.SIGCONT)
 	}
 	b.wait.Wait()
 	err := b.container.Destroy()
@@ -199,18 +202,16 @@ func (b *Box) remove() {
 
 // Freeze suspends the sentry, so that an idle sandbox costs no CPU: systrap polls even
 // when nothing runs. Nothing may be going on in the sandbox.
-func (b *Box) Freeze() error { return b.signalAll(unix.SIGSTOP) }
+func (b *Box) Freeze() error { return b.signal(unix.SIGSTOP) }
 
 // Thaw ends a Freeze.
-func (b *Box) Thaw() error { return b.signalAll(unix.SIGCONT) }
+func (b *Box) Thaw() error { return b.signal(unix.SIGCONT) }
 
-func (b *Box) signalAll(signal unix.Signal) error {
-	pids := []int{b.container.SandboxPid()}
-	if gofer := b.container.GoferPid.Load(); gofer > 0 {
-		pids = append(pids, gofer)
-	}
-	for _, pid := range pids {
-		if err := unix.Kill(pid, signal); err != nil {
+// signal reaches the sentry and the gofer through their pidfds: gVisor forgets
+// the number of a process that has ended, and kill(2) takes some numbers for "everybody".
+func (b *Box) signal(signal unix.Signal) error {
+	for _, process := range b.processes {
+		if err := process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("signalling the sandbox: %w", err)
 		}
 	}

@@ -36,7 +36,7 @@ func (b *Box) Usage() (Usage, error) {
 	if u.Memory, err = b.Memory(); err != nil {
 		return u, err
 	}
-	if u.CPU, err = treeTime(b.container.SandboxPid()); err != nil {
+	if u.CPU, err = treeTime(b.SandboxPID()); err != nil {
 		return u, err
 	}
 	u.Disk, err = b.Disk()
@@ -48,7 +48,7 @@ func (b *Box) Disk() (int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.overlay == "" {
-		name, err := findOverlay(b.container.SandboxPid(), b.config.OverlayDir)
+		name, err := findOverlay(b.SandboxPID(), b.config.OverlayDir)
 		if err != nil {
 			return 0, err
 		}

@@ -1,0 +1,183 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// followPoll is how often a follower looks for more.
+const followPoll = 20 * time.Millisecond
+
+// Records yields a command's output, oldest first. While ended says no and opts.Follow
+// is set it waits for more. An error comes last.
+func Records(ctx context.Context, dir, id string, opts core.LogOptions, ended func() bool) iter.Seq2[core.LogRecord, error] {
+	return func(yield func(core.LogRecord, error) bool) {
+		r := &reader{path: filepath.Join(dir, filepath.Base(id)+".log")}
+		defer r.close()
+		selected := func(record core.LogRecord) bool {
+			return !record.Time.Before(opts.Since) && (opts.Until.IsZero() || record.Time.Before(opts.Until))
+		}
+		if opts.Tail >= 0 {
+			tail, err := r.tail(opts.Tail, selected)
+			for _, record := range tail {
+				if !yield(record, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(core.LogRecord{}, err)
+				return
+			}
+		}
+		tick := time.NewTicker(followPoll)
+		defer tick.Stop()
+		for {
+			// Asked before reading: what is written before the end is read after the question.
+			over := !opts.Follow || ended()
+			for {
+				record, err := r.next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					yield(core.LogRecord{}, err)
+					return
+				}
+				if selected(record) && !yield(record, nil) {
+					return
+				}
+			}
+			if over {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				yield(core.LogRecord{}, ctx.Err())
+				return
+			case <-tick.C:
+			}
+		}
+	}
+}
+
+// reader reads the older file, then the newer one, and notices rotation.
+type reader struct {
+	path   string
+	file   *os.File
+	offset int64
+	older  bool // file is the one before the newest
+}
+
+// next returns the next record; io.EOF when there is none yet.
+func (r *reader) next() (core.LogRecord, error) {
+	for {
+		if r.file == nil && !r.open() {
+			return core.LogRecord{}, io.EOF
+		}
+		if _, err := r.file.Seek(r.offset, io.SeekStart); err != nil {
+			return core.LogRecord{}, err
+		}
+		record, err := readRecord(r.file)
+		if err == nil {
+			r.offset += headerSize + int64(len(record.Data))
+			return record, nil
+		}
+		if !errors.Is(err, io.EOF) && !errors.Is(err, errCut) {
+			return core.LogRecord{}, err
+		}
+		if !r.rotated() {
+			return core.LogRecord{}, io.EOF
+		}
+		// The writer has gone on to a new file, so this one is complete.
+		r.close()
+	}
+}
+
+// open opens the file that follows the one read last.
+func (r *reader) open() bool {
+	if r.offset == 0 && !r.older {
+		if f, err := os.Open(r.path + ".1"); err == nil {
+			r.file, r.older = f, true
+			return true
+		}
+	}
+	f, err := os.Open(r.path)
+	if err != nil {
+		return false
+	}
+	r.file, r.older, r.offset = f, false, 0
+	return true
+}
+
+// rotated says whether the open file is no longer the newest.
+func (r *reader) rotated() bool {
+	mine, err := r.file.Stat()
+	if err != nil {
+		return false
+	}
+	newest, err := os.Stat(r.path)
+	if errors.Is(err, fs.ErrNotExist) || err != nil {
+		return false
+	}
+	return !os.SameFile(mine, newest)
+}
+
+func (r *reader) close() {
+	if r.file != nil {
+		_ = r.file.Close()
+		r.file = nil
+	}
+}
+
+// tail reads all that is there and returns the records that hold the last lines.
+func (r *reader) tail(lines int, selected func(core.LogRecord) bool) ([]core.LogRecord, error) {
+	var records []core.LogRecord
+	for {
+		record, err := r.next()
+		if errors.Is(err, io.EOF) {
+			return lastLines(records, lines), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if selected(record) {
+			records = append(records, record)
+		}
+	}
+}
+
+// lastLines cuts records so that n lines are left; the text behind the last newline is one.
+func lastLines(records []core.LogRecord, n int) []core.LogRecord {
+	seen := 0
+	for i := len(records) - 1; i >= 0; i-- {
+		data := records[i].Data
+		end := len(data)
+		if i == len(records)-1 && end > 0 && data[end-1] == '\n' {
+			end--
+		}
+		for {
+			newline := bytes.LastIndexByte(data[:end], '\n')
+			if newline < 0 {
+				break
+			}
+			if seen++; seen == n {
+				records[i].Data = data[newline+1:]
+				return records[i:]
+			}
+			end = newline
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return records
+}

@@ -1,0 +1,325 @@
+//go:build unix
+
+// Package store is the local provider's state directory, as clients and
+// supervisors both read and write it:
+//
+//	names/.lock               taken while a name is reserved or released
+//	names/NAME                symbolic link to the id that has the name
+//	sandboxes/ID/lock         flocked by whoever is responsible: first the client
+//	                          that launches, then, for life, the supervisor
+//	sandboxes/ID/lease.json   what was asked for and for whom; written first
+//	sandboxes/ID/state.json   what the supervisor last said
+//	sandboxes/ID/journal/     commands and their output: package journal
+//	sandboxes/ID/fs/N/        saved filesystems of a persistent sandbox
+//
+// A sandbox lives if its lock is taken: no process number is ever believed. Files
+// are replaced by rename, so that a reader sees the old or the new, whole.
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Store is the state directory of one user.
+type Store struct {
+	state   string
+	runtime string
+}
+
+// New returns the store below the directories state and runtime. It does no I/O.
+func New(state, runtime string) *Store { return &Store{state: state, runtime: runtime} }
+
+// Dir is a sandbox's directory, which outlives it until it is terminated.
+func (s *Store) Dir(id string) string { return filepath.Join(s.state, "sandboxes", id) }
+
+// RuntimeDir is a sandbox's directory for sockets and what gVisor needs; nothing in it outlives a boot.
+func (s *Store) RuntimeDir(id string) string { return filepath.Join(s.runtime, id) }
+
+// Socket is where a sandbox's supervisor listens.
+func (s *Store) Socket(id string) string { return filepath.Join(s.RuntimeDir(id), SocketName) }
+
+// Names of files in a sandbox's directories.
+const (
+	SocketName = "ctl.sock"
+	JournalDir = "journal"
+	SavedDir   = "fs"
+	SecretFile = "secrets.json"
+	LogFile    = "supervisor.log"
+	leaseFile  = "lease.json"
+	stateFile  = "state.json"
+	lockFile   = "lock"
+)
+
+// Lease is what lease.json holds: all that is known before a sandbox exists.
+type Lease struct {
+	ID    string     `json:"id"`
+	Spec  core.Spec  `json:"spec"` // without the values of secrets
+	Lease core.Lease `json:"lease"`
+}
+
+// State is what state.json holds.
+type State struct {
+	State      core.State         `json:"state"`
+	Reason     core.Reason        `json:"reason,omitempty"`
+	Message    string             `json:"message,omitempty"`
+	Frozen     bool               `json:"frozen,omitempty"`
+	BootID     string             `json:"boot_id"`
+	PID        int                `json:"pid"`
+	Started    time.Time          `json:"started,omitzero"`
+	Ended      time.Time          `json:"ended,omitzero"`
+	Expires    time.Time          `json:"expires,omitzero"`
+	LastActive time.Time          `json:"last_active,omitzero"`
+	ExitCode   *int               `json:"exit_code,omitempty"`
+	Ports      []core.PortMapping `json:"ports,omitempty"`
+	// Saved is the generation of the filesystem that was saved last; 0 is none.
+	Saved int `json:"saved,omitempty"`
+}
+
+// Create makes a sandbox's directory and takes its lock.
+func (s *Store) Create(id string) (*Lock, error) {
+	if err := os.MkdirAll(filepath.Join(s.state, "sandboxes"), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(s.Dir(id), 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := s.Lock(id)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(s.Dir(id)))
+	}
+	return lock, nil
+}
+
+// ErrLocked means that somebody else is responsible for the sandbox.
+var ErrLocked = errors.New("the sandbox is in use")
+
+// Lock is responsibility for a sandbox. It passes to a child process that inherits File.
+type Lock struct{ File *os.File }
+
+// Lock takes a sandbox's lock, or fails with ErrLocked at once.
+func (s *Store) Lock(id string) (*Lock, error) {
+	f, err := os.OpenFile(filepath.Join(s.Dir(id), lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, ErrLocked
+		}
+		return nil, err
+	}
+	return &Lock{f}, nil
+}
+
+// Close gives the lock up in this process. One that inherited it keeps it.
+func (l *Lock) Close() error { return l.File.Close() }
+
+// Locked says whether somebody is responsible for the sandbox.
+func (s *Store) Locked(id string) bool {
+	f, err := os.Open(filepath.Join(s.Dir(id), lockFile))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return errors.Is(flock(f, unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		//nolint:gosec // a descriptor fits an int
+		err := unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// IDs lists the sandboxes that have a directory.
+func (s *Store) IDs() ([]string, error) {
+	entries, err := os.ReadDir(filepath.Join(s.state, "sandboxes"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, 0, len(entries))
+	for _, e := range entries {
+		ids = append(ids, e.Name())
+	}
+	return ids, nil
+}
+
+// WriteLease writes lease.json durably.
+func (s *Store) WriteLease(l Lease) error {
+	return WriteJSON(filepath.Join(s.Dir(l.ID), leaseFile), l, true)
+}
+
+// ReadLease reads lease.json.
+func (s *Store) ReadLease(id string) (l Lease, err error) {
+	return l, ReadJSON(filepath.Join(s.Dir(id), leaseFile), &l)
+}
+
+// WriteState replaces state.json in a sandbox's directory. durable waits for the disk.
+func WriteState(dir string, state State, durable bool) error {
+	return WriteJSON(filepath.Join(dir, stateFile), state, durable)
+}
+
+// ReadState reads state.json.
+func (s *Store) ReadState(id string) (state State, err error) {
+	return state, ReadJSON(filepath.Join(s.Dir(id), stateFile), &state)
+}
+
+// Remove removes all that a sandbox left on disk. The caller holds its lock.
+func (s *Store) Remove(id string) error {
+	// The lease goes last: until then what is left is known for what it is.
+	if err := removeAllBut(s.Dir(id), leaseFile); err != nil {
+		return err
+	}
+	return errors.Join(os.RemoveAll(s.RuntimeDir(id)), os.RemoveAll(s.Dir(id)))
+}
+
+func removeAllBut(dir, keep string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != keep {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Reserve gives a name to a sandbox. taken says whether the one that has it now still
+// needs it; if so the error is fs.ErrExist.
+func (s *Store) Reserve(name, id string, taken func(id string) bool) error {
+	return s.withNames(func(dir string) error {
+		link := filepath.Join(dir, name)
+		if holder, err := os.Readlink(link); err == nil {
+			if taken(holder) {
+				return fs.ErrExist
+			}
+			if err := os.Remove(link); err != nil {
+				return err
+			}
+		}
+		return os.Symlink(id, link)
+	})
+}
+
+// Release takes a name from a sandbox, if it has it.
+func (s *Store) Release(name, id string) error {
+	return s.withNames(func(dir string) error {
+		link := filepath.Join(dir, name)
+		if holder, err := os.Readlink(link); err != nil || holder != id {
+			return nil
+		}
+		return os.Remove(link)
+	})
+}
+
+// Named returns the id that has a name; fs.ErrNotExist when there is none.
+func (s *Store) Named(name string) (string, error) {
+	return os.Readlink(filepath.Join(s.state, "names", name))
+}
+
+// Names lists the reserved names and who has them.
+func (s *Store) Names() (map[string]string, error) {
+	dir := filepath.Join(s.state, "names")
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	names := make(map[string]string, len(entries))
+	for _, e := range entries {
+		if id, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
+			names[e.Name()] = id
+		}
+	}
+	return names, nil
+}
+
+func (s *Store) withNames(do func(dir string) error) error {
+	dir := filepath.Join(s.state, "names")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if err := flock(f, unix.LOCK_EX); err != nil {
+		return err
+	}
+	return do(dir)
+}
+
+// WriteJSON replaces a file by v as JSON, mode 0600. durable waits for the disk.
+func WriteJSON(path string, v any, durable bool) (err error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(text)
+	if durable && err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil || !durable {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// ReadJSON reads a file that WriteJSON wrote.
+func ReadJSON(path string, v any) error {
+	text, err := os.ReadFile(path) //nolint:gosec // the store's own file
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, v)
+}
+
+// SyncDir makes a directory's entries durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir) //nolint:gosec // the store's own directory
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// ValidID says whether id can be a directory of the store.
+func ValidID(id string) bool {
+	return strings.HasPrefix(id, IDPrefix) && len(id) > len(IDPrefix) && !strings.ContainsAny(id, "/\\ \x00")
+}
+
+// IDPrefix begins the id of every local sandbox.
+const IDPrefix = "loc-"
