@@ -1,0 +1,99 @@
+//go:build linux
+
+package wire
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+)
+
+// NewServer returns a gRPC server that speaks this protocol.
+func NewServer() *grpc.Server {
+	return grpc.NewServer(grpc.Creds(handshake{}), grpc.ForceServerCodec(codec{}))
+}
+
+// Listen makes the socket that a supervisor listens on, mode 0600.
+func Listen(path string) (net.Listener, error) {
+	short, release, err := shorten(path)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false)
+	if err := os.Chmod(path, 0o600); err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	return listener, nil
+}
+
+// shorten returns another path to the socket that fits a socket address whatever
+// the length of its directory's path (108 bytes: unix(7)). release ends its use.
+func shorten(path string) (short string, release func(), err error) {
+	const fits = 100
+	if len(path) < fits {
+		return path, func() {}, nil
+	}
+	dir, err := os.OpenFile(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)), func() { _ = dir.Close() }, nil
+}
+
+// Client is a connection to a supervisor.
+type Client struct{ conn *grpc.ClientConn }
+
+// Dial prepares a connection that carries files. It connects with the first call.
+// The files must stay open until that call has been answered.
+func Dial(path string, files ...*os.File) (*Client, error) {
+	conn, err := grpc.NewClient("passthrough:///supervisor",
+		grpc.WithTransportCredentials(handshake{files}),
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(codec{})),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithNoProxy(),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			short, release, err := shorten(path)
+			if err != nil {
+				return nil, err
+			}
+			defer release()
+			return (&net.Dialer{}).DialContext(ctx, "unix", short)
+		}))
+	if err != nil {
+		return nil, err
+	}
+	return &Client{conn}, nil
+}
+
+// Close ends the connection. A command that was started goes on.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Exec opens a call for one command.
+func (c *Client) Exec(ctx context.Context) (grpc.BidiStreamingClient[ExecRequest, ExecReply], error) {
+	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, execMethod)
+	if err != nil {
+		return nil, err
+	}
+	return &grpc.GenericClientStream[ExecRequest, ExecReply]{ClientStream: stream}, nil
+}
+
+// Control makes one request. The error is the connection's; the supervisor's is in the reply.
+func (c *Client) Control(ctx context.Context, request *Control) (*ControlReply, error) {
+	var reply ControlReply
+	if err := c.conn.Invoke(ctx, controlMethod, request, &reply); err != nil {
+		return nil, err
+	}
+	return &reply, nil
+}

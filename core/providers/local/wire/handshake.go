@@ -1,0 +1,243 @@
+//go:build linux
+
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// The client begins with one message of helloSize bytes, which carries its
+// descriptors: the magic, the protocol's version and the number of descriptors. The
+// supervisor answers with its version, 0 if it refuses the client.
+const (
+	magic            = "sb\x00\x01"
+	helloSize        = len(magic) + 4
+	maxFiles         = 4
+	handshakeTimeout = 5 * time.Second
+)
+
+// hello returns a client's first message.
+func hello(files int) []byte {
+	b := append(make([]byte, 0, helloSize), magic...)
+	b = binary.BigEndian.AppendUint16(b, Version)
+	return binary.BigEndian.AppendUint16(b, uint16(files)) //nolint:gosec // at most maxFiles
+}
+
+// parseHello reads a client's first message.
+func parseHello(b []byte) (version, files int, err error) {
+	if len(b) != helloSize || !bytes.HasPrefix(b, []byte(magic)) {
+		return 0, 0, errors.New("the client does not speak this protocol")
+	}
+	b = b[len(magic):]
+	version, files = int(binary.BigEndian.Uint16(b)), int(binary.BigEndian.Uint16(b[2:]))
+	if files > maxFiles {
+		return version, 0, fmt.Errorf("the client announces %d descriptors", files)
+	}
+	return version, files, nil
+}
+
+// Files are the descriptors that came with a connection. What is not taken is closed with it.
+type Files struct {
+	mu    sync.Mutex
+	files []*os.File
+}
+
+// Take returns the first n descriptors; the caller closes them.
+func (f *Files) Take(n int) ([]*os.File, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n > len(f.files) {
+		return nil, core.Errorf(core.KindInternal, "wire", "", "%d descriptors came, %d were announced", len(f.files), n)
+	}
+	taken := f.files[:n:n]
+	f.files = f.files[n:]
+	return taken, nil
+}
+
+func (f *Files) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, file := range f.files {
+		_ = file.Close()
+	}
+	f.files = nil
+}
+
+// authInfo carries a connection's descriptors to its calls.
+type authInfo struct{ files *Files }
+
+func (authInfo) AuthType() string { return "unix" }
+
+func filesOf(ctx context.Context) *Files {
+	if p, ok := peer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(authInfo); ok {
+			return info.files
+		}
+	}
+	return &Files{}
+}
+
+// handshake implements credentials.TransportCredentials for both sides.
+type handshake struct{ files []*os.File }
+
+func (h handshake) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "unix"}
+}
+func (h handshake) Clone() credentials.TransportCredentials { return h }
+func (h handshake) OverrideServerName(string) error         { return nil }
+
+// ClientHandshake sends the client's descriptors.
+func (h handshake) ClientHandshake(ctx context.Context, _ string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, nil, errors.New("not a unix socket")
+	}
+	deadline, ok := ctx.Deadline()
+	if limit := time.Now().Add(handshakeTimeout); !ok || deadline.After(limit) {
+		deadline = limit
+	}
+	if err := conn.SetDeadline(deadline); err != nil {
+		return nil, nil, err
+	}
+	var rights []byte
+	if len(h.files) > 0 {
+		fds := make([]int, len(h.files))
+		for i, f := range h.files {
+			fds[i] = int(f.Fd()) //nolint:gosec // a descriptor fits an int
+		}
+		rights = unix.UnixRights(fds...)
+	}
+	if _, _, err := unixConn.WriteMsgUnix(hello(len(h.files)), rights, nil); err != nil {
+		return nil, nil, err
+	}
+	var answer [2]byte
+	if _, err := io.ReadFull(conn, answer[:]); err != nil {
+		return nil, nil, err
+	}
+	switch version := binary.BigEndian.Uint16(answer[:]); version {
+	case Version:
+	case 0:
+		return nil, nil, core.Errorf(core.KindUnauthorized, "connect", "", "the sandbox's supervisor belongs to another user")
+	default:
+		return nil, nil, versionError(int(version))
+	}
+	return conn, authInfo{}, conn.SetDeadline(time.Time{})
+}
+
+func versionError(theirs int) error {
+	return core.Errorf(core.KindUnavailable, "connect", "", "this sb speaks protocol %d, the sandbox's supervisor %d", Version, theirs).
+		WithHint("use the sb that launched it, or terminate the sandbox and launch it again")
+}
+
+// ServerHandshake checks who is there and takes their descriptors.
+func (h handshake) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, nil, errors.New("not a unix socket")
+	}
+	if err := conn.SetDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return nil, nil, err
+	}
+	files, err := receive(unixConn)
+	if err != nil {
+		return nil, nil, err
+	}
+	refuse := func(version uint16, err error) (net.Conn, credentials.AuthInfo, error) {
+		files.close()
+		_, _ = conn.Write(binary.BigEndian.AppendUint16(nil, version))
+		return nil, nil, err
+	}
+	if same, err := sameUser(unixConn); err != nil || !same {
+		return refuse(0, errors.Join(err, errors.New("the client is another user")))
+	}
+	if _, err := conn.Write(binary.BigEndian.AppendUint16(nil, Version)); err != nil {
+		return refuse(Version, err)
+	}
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		files.close()
+		return nil, nil, err
+	}
+	return &serverConn{Conn: conn, files: files}, authInfo{files}, nil
+}
+
+// receive reads a client's first message.
+func receive(conn *net.UnixConn) (*Files, error) {
+	message := make([]byte, helloSize)
+	control := make([]byte, unix.CmsgSpace(maxFiles*4))
+	n, oobn, flags, _, err := conn.ReadMsgUnix(message, control)
+	if err != nil {
+		return nil, err
+	}
+	files := &Files{}
+	messages, err := unix.ParseSocketControlMessage(control[:oobn])
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range messages {
+		fds, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			continue // other ancillary data
+		}
+		for _, fd := range fds {
+			unix.CloseOnExec(fd)
+			files.files = append(files.files, os.NewFile(uintptr(fd), "client")) //nolint:gosec // a descriptor
+		}
+	}
+	version, announced, err := parseHello(message[:n])
+	switch {
+	case err != nil:
+	case version != Version:
+		// The client learns of it by the answer.
+	case announced != len(files.files) || flags&unix.MSG_CTRUNC != 0:
+		err = fmt.Errorf("%d descriptors were announced, %d came", announced, len(files.files))
+	}
+	if err != nil {
+		files.close()
+		return nil, err
+	}
+	return files, nil
+}
+
+func sameUser(conn *net.UnixConn) (bool, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return false, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) //nolint:gosec // a descriptor
+	}); err != nil {
+		return false, err
+	}
+	if credErr != nil {
+		return false, credErr
+	}
+	return int(cred.Uid) == os.Getuid(), nil
+}
+
+// serverConn closes the descriptors that nobody took.
+type serverConn struct {
+	net.Conn
+	files *Files
+}
+
+func (c *serverConn) Close() error {
+	c.files.close()
+	return c.Conn.Close()
+}

@@ -1,0 +1,193 @@
+//go:build linux
+
+// Package wire is the protocol between a client and a sandbox's supervisor: gRPC
+// with messages in JSON over a unix socket. A connection begins with a handshake that
+// checks the user and the version and carries the client's file descriptors; each
+// call that passes descriptors has a connection of its own. Bulk data never
+// travels in messages: it flows through the descriptors.
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Version of the protocol. Both sides must have the same.
+const Version = 1
+
+// Error is a core.Error on the wire.
+type Error struct {
+	Kind    core.Kind `json:"-"`
+	Name    string    `json:"kind"`
+	Subject string    `json:"subject,omitempty"`
+	Message string    `json:"message"`
+	Hint    string    `json:"hint,omitempty"`
+}
+
+// NewError converts err; nil stays nil.
+func NewError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	e := &Error{Name: core.KindOf(err).String(), Message: err.Error(), Hint: core.HintOf(err)}
+	if ce, ok := errors.AsType[*core.Error](err); ok {
+		e.Subject = ce.Subject
+	}
+	return e
+}
+
+// Err converts back. op is the client's.
+func (e *Error) Err(op string) error {
+	if e == nil {
+		return nil
+	}
+	return &core.Error{Kind: core.ParseKind(e.Name), Op: op, Subject: e.Subject, Hint: e.Hint, Err: errors.New(e.Message)}
+}
+
+// Command is a command on the wire: core.ExecSpec without its streams.
+type Command struct {
+	Argv []string          `json:"argv"`
+	Env  map[string]string `json:"env,omitempty"`
+	// Secrets are variables whose values stay out of the journal.
+	Secrets map[string]string `json:"secrets,omitempty"`
+	Workdir string            `json:"workdir,omitempty"`
+	User    string            `json:"user,omitempty"`
+	TTY     bool              `json:"tty,omitempty"`
+	Size    core.TerminalSize `json:"size,omitzero"`
+	Timeout time.Duration     `json:"timeout,omitempty"`
+	Detach  bool              `json:"detach,omitempty"`
+	Actor   string            `json:"actor,omitempty"`
+	// Stdin, Stdout and Stderr say which descriptors come with the connection, in this order.
+	Stdin  bool `json:"stdin,omitempty"`
+	Stdout bool `json:"stdout,omitempty"`
+	Stderr bool `json:"stderr,omitempty"`
+}
+
+// ExecRequest is one message of a client in an Exec or Attach call. The first has
+// Command or Attach, the others one of the rest.
+type ExecRequest struct {
+	Command *Command `json:"command,omitempty"`
+	// Attach names a command; its connection may carry a stdin for it.
+	Attach string             `json:"attach,omitempty"`
+	Signal int                `json:"signal,omitempty"`
+	Size   *core.TerminalSize `json:"size,omitempty"`
+	// CloseOutput answers ExecReply.Broken: nobody reads this stream any more.
+	CloseOutput core.Stream `json:"close_output,omitempty"`
+}
+
+// ExecReply is one message of the supervisor; each has one field set.
+type ExecReply struct {
+	Started string `json:"started,omitempty"`
+	// Broken is a stream that the client's reader has closed.
+	Broken core.Stream `json:"broken,omitempty"`
+	Exit   *core.Exit  `json:"exit,omitempty"`
+	Error  *Error      `json:"error,omitempty"`
+}
+
+// Control asks for one change or measurement.
+type Control struct {
+	Verb Verb `json:"verb"`
+	// Timeout belongs to VerbTimeout, Grace to VerbStop.
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Grace   time.Duration `json:"grace,omitempty"`
+	// Argv belongs to VerbFiles: the command line of sb-guest, whose descriptors 0, 1 and 2 come with the connection.
+	Argv []string `json:"argv,omitempty"`
+}
+
+// Verb names what Control asks for.
+type Verb string
+
+const (
+	VerbStats   Verb = "stats"
+	VerbPause   Verb = "pause"
+	VerbResume  Verb = "resume"
+	VerbTimeout Verb = "timeout"
+	VerbStop    Verb = "stop" // save the filesystem and end
+	VerbEnd     Verb = "end"  // end without saving
+	VerbFiles   Verb = "files"
+)
+
+// ControlReply answers a Control.
+type ControlReply struct {
+	Error *Error      `json:"error,omitempty"`
+	Stats *core.Stats `json:"stats,omitempty"`
+	// ExitCode belongs to VerbFiles.
+	ExitCode int `json:"exit_code,omitempty"`
+}
+
+// Launch is what a client tells a new supervisor through its standard input.
+type Launch struct {
+	ID         string            `json:"id"`
+	Spec       core.Spec         `json:"spec"`
+	Lease      core.Lease        `json:"lease"`
+	Secrets    map[string]string `json:"secrets,omitempty"`
+	Dir        string            `json:"dir"`
+	RuntimeDir string            `json:"runtime_dir"`
+	OverlayDir string            `json:"overlay_dir"`
+	Guest      string            `json:"guest"`
+	// Restore is the generation of the filesystem to begin with; 0 is a fresh one.
+	Restore      int           `json:"restore,omitempty"`
+	SaveInterval time.Duration `json:"save_interval,omitempty"`
+	FreezeAfter  time.Duration `json:"freeze_after,omitempty"`
+	LogLimit     int64         `json:"log_limit,omitempty"`
+}
+
+// LaunchStatus is a line that a new supervisor writes to its standard output; the
+// last has Ready or Error.
+type LaunchStatus struct {
+	Step  string `json:"step,omitempty"`
+	Ready bool   `json:"ready,omitempty"`
+	Error *Error `json:"error,omitempty"`
+}
+
+// Server is what a supervisor implements.
+type Server interface {
+	// Exec serves one command until it ended or the client left.
+	Exec(stream grpc.BidiStreamingServer[ExecRequest, ExecReply], files *Files) error
+	// Control serves one request.
+	Control(ctx context.Context, request *Control, files *Files) *ControlReply
+}
+
+const (
+	service       = "sb.Supervisor"
+	execMethod    = "/" + service + "/Exec"
+	controlMethod = "/" + service + "/Control"
+)
+
+// Register makes a gRPC server serve s.
+func Register(to *grpc.Server, s Server) {
+	to.RegisterService(&grpc.ServiceDesc{
+		ServiceName: service,
+		HandlerType: (*Server)(nil),
+		Streams: []grpc.StreamDesc{{
+			StreamName: "Exec", ServerStreams: true, ClientStreams: true,
+			Handler: func(srv any, stream grpc.ServerStream) error {
+				typed := &grpc.GenericServerStream[ExecRequest, ExecReply]{ServerStream: stream}
+				return srv.(Server).Exec(typed, filesOf(stream.Context())) //nolint:forcetypeassert // gRPC has checked it
+			},
+		}},
+		Methods: []grpc.MethodDesc{{
+			MethodName: "Control",
+			Handler: func(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+				var request Control
+				if err := decode(&request); err != nil {
+					return nil, err
+				}
+				return srv.(Server).Control(ctx, &request, filesOf(ctx)), nil //nolint:forcetypeassert // gRPC has checked it
+			},
+		}},
+	}, s)
+}
+
+// codec writes messages as JSON.
+type codec struct{}
+
+func (codec) Marshal(v any) ([]byte, error)      { return json.Marshal(v) }
+func (codec) Unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
+func (codec) Name() string                       { return "json" }
