@@ -182,3 +182,8 @@ func (b *Box) ReadFile(name string, w *os.File) error {
 	defer func() { _ = conn.Close() }()
 	return conn.Call("Fs.Cat", &control.CatOpts{Files: []string{name}, FilePayload: urpc.FilePayload{Files: []*os.File{w}}}, nil)
 }
+
+// SignalAll sends a signal to every process inside; the first one ignores all but SIGKILL.
+func (b *Box) SignalAll(signal syscall.Signal) error {
+	return b.container.SignalContainer(unix.Signal(signal), true)
+}

@@ -1,14 +1,61 @@
 //go:build linux
 
+// Package supervisor is the process that keeps one sandbox: it owns the sandbox's
+// kernel and network, serves clients on a unix socket, and enforces what the lease says.
+// It holds the sandbox's lock for life, so that nobody needs to believe a process number.
 package supervisor
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
-// Main runs the supervisor and returns the process's exit code.
-func Main(args []string, _, _, stderr *os.File) int {
-	_, _ = io.WriteString(stderr, "sb-runtime is started by sb\n")
-	return 2
+// Main runs the program and returns its exit code. "supervise" reads a wire.Launch from
+// stdin, writes wire.LaunchStatus lines to stdout until the sandbox is ready, and keeps it
+// until it ends; descriptor 3 is the sandbox's lock, held by being open. stderr is its log.
+func Main(args []string, stdin, stdout, stderr *os.File) int {
+	if len(args) == 1 && args[0] == "version" {
+		_, _ = fmt.Fprintf(stdout, "%d\n", wire.Version)
+		return 0
+	}
+	if len(args) != 1 || args[0] != "supervise" {
+		_, _ = io.WriteString(stderr, "sb-runtime is started by sb; it has no use of its own\n")
+		return 2
+	}
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	status := json.NewEncoder(stdout)
+	report := func(s wire.LaunchStatus) {
+		// A client that is gone does not matter: the lease says whose the sandbox is.
+		_ = status.Encode(s)
+	}
+	var launch wire.Launch
+	if err := json.NewDecoder(stdin).Decode(&launch); err != nil {
+		report(wire.LaunchStatus{Error: wire.NewError(fmt.Errorf("reading the launch request: %w", err))})
+		return 1
+	}
+	_ = stdin.Close()
+	// What gVisor takes for the sandbox's streams must not be the client's.
+	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
+	defer stop()
+	s := newSupervisor(launch, log)
+	if err := s.start(ctx, report); err != nil {
+		log.Error("the sandbox could not be started", "error", err)
+		s.abandon(err)
+		report(wire.LaunchStatus{Error: wire.NewError(err)})
+		return 1
+	}
+	report(wire.LaunchStatus{Ready: true})
+	_ = stdout.Close()
+	s.keep(ctx)
+	return 0
 }

@@ -1,0 +1,490 @@
+//go:build linux
+
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/guest"
+	"github.com/seed-0724f904/sb/core/providers/local/journal"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
+)
+
+const (
+	// entryID is the entry command's id in the journal.
+	entryID = "0"
+	// execLogLimit bounds the output that is kept of a command that is not the entry command.
+	execLogLimit = 8 << 20
+	// pipeSize is what the pipes of a command hold.
+	pipeSize = 1 << 20
+	// copyBuffer is how much one read takes.
+	copyBuffer = 256 << 10
+	// drainGrace is how long output may still be on its way after its command ended;
+	// the sandbox's kernel has it in the pipe by then.
+	drainGrace = 20 * time.Millisecond
+	// killGrace is what a command that is over its time has to end by itself.
+	killGrace = 3 * time.Second
+)
+
+// command is one command that runs, or ran, in the sandbox.
+type command struct {
+	s       *Supervisor
+	process *engine.Process
+	output  *journal.Output
+	control *os.File // messages to sb-guest pty; nil without a terminal
+	report  *os.File // sb-guest pty's report; nil without a terminal
+	pumps   []*pump
+	// broken takes the streams that the client's reader closed.
+	broken chan core.Stream
+	// done is closed when the command has ended and its output is written.
+	done chan struct{}
+
+	mu       sync.Mutex
+	stdin    *os.File // the command's; nil once it is closed
+	exec     core.Exec
+	timedOut bool
+}
+
+// pump carries one output of a command to its client and the journal.
+type pump struct {
+	stream core.Stream
+	from   *os.File
+	client *os.File
+	// drained is closed when nothing more is on its way to the client.
+	drained chan struct{}
+}
+
+// run starts a command. clients are the client's descriptors that request announces; run closes them, now or later.
+func (s *Supervisor) run(request *wire.Command, id string, clients []*os.File) (*command, error) {
+	if err := s.acquire(); err != nil {
+		closeAll(clients)
+		return nil, err
+	}
+	c, err := s.begin(request, id, clients)
+	if err != nil {
+		s.release()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File) (c *command, err error) {
+	var streams struct{ stdin, stdout, stderr *os.File }
+	rest := clients
+	for _, f := range []struct {
+		there bool
+		file  **os.File
+	}{{request.Stdin, &streams.stdin}, {request.Stdout, &streams.stdout}, {request.Stderr, &streams.stderr}} {
+		if f.there && len(rest) > 0 {
+			*f.file, rest = rest[0], rest[1:]
+		}
+	}
+	who, err := lookup(s.passwd, cmp.Or(request.User, s.launch.Spec.User))
+	if err != nil {
+		closeAll(clients)
+		return nil, err
+	}
+	c = &command{s: s, broken: make(chan core.Stream, 2), done: make(chan struct{})}
+	c.exec = core.Exec{
+		ID: s.number(id), Sandbox: s.launch.ID, Command: request.Argv, User: request.User, Workdir: cmp.Or(request.Workdir, s.launch.Spec.Workdir),
+		TTY: request.TTY, Detach: request.Detach, Actor: request.Actor, Started: time.Now(),
+	}
+	env := s.environment(request.Env, request.Secrets, who.home)
+	var pipes pipes
+	defer func() {
+		pipes.closeTheirs()
+		if err != nil {
+			pipes.closeOurs()
+			closeAll(clients)
+		}
+	}()
+	limit := int64(execLogLimit)
+	if id == entryID && s.launch.LogLimit > 0 {
+		limit = s.launch.LogLimit
+	}
+	start := engine.Command{
+		Argv: request.Argv, Env: env, Dir: cmp.Or(c.exec.Workdir, "/"), UID: who.uid, GID: who.gid,
+	}
+	if request.TTY {
+		start.Argv = guest.PTYArgv(request.Size, request.Argv)
+		start.Program = s.box.Guest()
+		start.Env = append(env, "TERM=xterm-256color")
+		start.Env = slices.DeleteFunc(start.Env, func(e string) bool { return e == "TERM=xterm-256color" && request.Env["TERM"] != "" })
+	}
+	stdin := pipes.input()
+	stdout := pipes.output()
+	stderr := pipes.output()
+	control := (*os.File)(nil)
+	if request.TTY {
+		control = pipes.input()
+	}
+	if pipes.err != nil {
+		return nil, classify(pipes.err)
+	}
+	start.Files = pipes.theirs
+	if c.output, err = journal.Create(s.journalDir(), c.exec.ID, limit); err != nil {
+		return nil, classify(err)
+	}
+	if err = journal.Write(s.journalDir(), c.exec); err != nil {
+		_ = c.output.Close()
+		return nil, classify(err)
+	}
+	if c.process, err = s.box.Exec(context.Background(), start); err != nil {
+		return nil, c.notStarted(err)
+	}
+	c.stdin, c.control = stdin, control
+	c.pumps = []*pump{{stream: core.Stdout, from: stdout, client: streams.stdout, drained: make(chan struct{})}}
+	if request.TTY {
+		c.report = stderr
+		if streams.stderr != nil {
+			_ = streams.stderr.Close()
+		}
+	} else {
+		c.pumps = append(c.pumps, &pump{stream: core.Stderr, from: stderr, client: streams.stderr, drained: make(chan struct{})})
+	}
+	s.mu.Lock()
+	s.commands[c.exec.ID] = c
+	s.mu.Unlock()
+	c.feed(streams.stdin, true)
+	for _, p := range c.pumps {
+		s.wg.Go(func() { c.carry(p) })
+	}
+	s.wg.Go(func() { c.attend(request.Timeout) })
+	return c, nil
+}
+
+// number reserves the next command's id, or returns the one given.
+func (s *Supervisor) number(id string) string {
+	if id != "" {
+		return id
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	return strconv.Itoa(s.last)
+}
+
+// continueJournal goes on counting where the journal of a restarted sandbox ends.
+func (s *Supervisor) continueJournal() {
+	execs, err := journal.Execs(s.journalDir())
+	if err != nil {
+		return
+	}
+	for _, e := range execs {
+		if n, err := strconv.Atoi(e.ID); err == nil {
+			s.last = max(s.last, n)
+		}
+	}
+}
+
+// startEntry runs the entry command, whose end is the sandbox's.
+func (s *Supervisor) startEntry() error {
+	if len(s.launch.Spec.Command) == 0 {
+		return nil
+	}
+	c, err := s.run(&wire.Command{Argv: s.launch.Spec.Command, Actor: s.launch.Lease.Owner.Actor}, entryID, nil)
+	if err != nil {
+		return err
+	}
+	s.wg.Go(func() {
+		<-c.done
+		c.mu.Lock()
+		exit := *c.exec.Exit
+		c.mu.Unlock()
+		s.mu.Lock()
+		s.state.ExitCode = &exit.Code
+		s.mu.Unlock()
+		s.finish(end{core.StateExited, core.ReasonCommand, "its command ended with code " + strconv.Itoa(exit.Code)})
+	})
+	return nil
+}
+
+// notStarted ends the journal's entry of a command that could not be started. The
+// error says it as a shell does, by exit code 127 or 126, in the message of the entry.
+func (c *command) notStarted(cause error) error {
+	err := &core.Error{Kind: core.KindInternal, Op: "local.exec", Subject: c.exec.Command[0], Err: cause}
+	code := 125
+	switch {
+	case errors.Is(cause, engine.ErrNotFound):
+		code, err.Kind = 127, core.KindNotFound
+		err.Hint = "the program must be in the sandbox's PATH, or be named by its path"
+	case errors.Is(cause, engine.ErrNotExecutable):
+		code, err.Kind = 126, core.KindUnauthorized
+	}
+	c.exec.Ended = time.Now()
+	c.exec.Exit = &core.Exit{Code: code, Message: cause.Error()}
+	_ = c.output.Close()
+	if err := journal.Write(c.s.journalDir(), c.exec); err != nil {
+		c.s.log.Error("the journal could not be written", "error", err)
+	}
+	return err
+}
+
+// feed carries a client's stdin to the command; with last the command sees its end.
+// A nil client is an empty stdin.
+func (c *command) feed(client *os.File, last bool) {
+	if client == nil {
+		if last {
+			c.closeStdin()
+		}
+		return
+	}
+	c.mu.Lock()
+	to := c.stdin
+	c.mu.Unlock()
+	if to == nil {
+		_ = client.Close()
+		return
+	}
+	c.s.wg.Go(func() {
+		ended := make(chan struct{})
+		c.s.wg.Go(func() {
+			// A read from a terminal that nobody needs any more would swallow what is
+			// typed next.
+			select {
+			case <-c.done:
+				_ = client.SetReadDeadline(time.Now())
+			case <-ended:
+			}
+		})
+		_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{client}, make([]byte, 64<<10))
+		close(ended)
+		_ = client.Close()
+		if last {
+			c.closeStdin()
+		}
+	})
+}
+
+func (c *command) closeStdin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stdin != nil {
+		_ = c.stdin.Close()
+		c.stdin = nil
+	}
+}
+
+// carry copies one output until its end. After the command's end it goes on for the
+// journal alone, as long as something in the background holds the stream open.
+func (c *command) carry(p *pump) {
+	defer func() { _ = p.from.Close() }()
+	leave := sync.OnceFunc(func() {
+		if p.client != nil {
+			_ = p.client.Close()
+		}
+		close(p.drained)
+	})
+	defer leave()
+	buffer := make([]byte, copyBuffer)
+	writing := p.client != nil
+	for {
+		n, err := p.from.Read(buffer)
+		if n > 0 {
+			c.output.Write(p.stream, buffer[:n])
+			if writing {
+				if _, err := p.client.Write(buffer[:n]); err != nil {
+					writing = false
+					if errors.Is(err, syscall.EPIPE) {
+						c.broken <- p.stream
+					}
+				}
+			}
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			leave()
+			writing = false
+			_ = p.from.SetReadDeadline(time.Time{})
+			continue
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// closeOutput lets the command know that nobody reads a stream: its next write there fails.
+func (c *command) closeOutput(stream core.Stream) {
+	for _, p := range c.pumps {
+		if p.stream == stream {
+			_ = p.from.Close()
+		}
+	}
+}
+
+// abandonClient stops writing to a client that has left.
+func (c *command) abandonClient() {
+	for _, p := range c.pumps {
+		if p.client != nil {
+			_ = p.client.SetWriteDeadline(time.Now())
+		}
+	}
+}
+
+// attend waits for the command's end and writes it down.
+func (c *command) attend(timeout time.Duration) {
+	defer c.s.release()
+	var limit *time.Timer
+	if timeout > 0 {
+		limit = time.AfterFunc(timeout, func() {
+			c.mu.Lock()
+			c.timedOut = true
+			c.mu.Unlock()
+			_ = c.signal(unix.SIGTERM)
+		})
+		hard := time.AfterFunc(timeout+killGrace, func() { _ = c.signal(unix.SIGKILL) })
+		defer hard.Stop()
+		defer limit.Stop()
+	}
+	status, err := c.process.Wait()
+	ended := time.Now()
+	for _, p := range c.pumps {
+		_ = p.from.SetReadDeadline(ended.Add(drainGrace))
+	}
+	for _, p := range c.pumps {
+		<-p.drained
+	}
+	exit := core.Exit{Code: status.Code, Duration: ended.Sub(c.exec.Started)}
+	switch {
+	case err != nil:
+		// The sandbox ended under the command.
+		why := c.s.whyEnded()
+		exit.Code, exit.Signal, exit.Reason, exit.Message = 137, 9, why.reason, why.message
+	case status.Signal != 0:
+		exit.Code, exit.Signal = 128+int(status.Signal), int(status.Signal)
+	}
+	if c.report != nil {
+		c.readReport(&exit)
+	}
+	stats := c.output.Stats()
+	c.mu.Lock()
+	exit.TimedOut = c.timedOut
+	c.exec.Ended, c.exec.Exit = ended, &exit
+	c.exec.StdoutBytes, c.exec.StderrBytes, c.exec.Truncated = stats.Stdout, stats.Stderr, stats.Truncated
+	if c.control != nil {
+		_ = c.control.Close()
+	}
+	entry := c.exec
+	c.mu.Unlock()
+	c.closeStdin()
+	if err := journal.Write(c.s.journalDir(), entry); err != nil {
+		c.s.log.Error("the journal could not be written", "error", err)
+	}
+	close(c.done)
+	c.s.mu.Lock()
+	delete(c.s.commands, c.exec.ID)
+	c.s.mu.Unlock()
+}
+
+// readReport takes the command's end from sb-guest, which stood between.
+func (c *command) readReport(exit *core.Exit) {
+	_ = c.report.SetReadDeadline(time.Now().Add(drainGrace))
+	text, _ := io.ReadAll(io.LimitReader(c.report, guest.MaxReport))
+	_ = c.report.Close()
+	report, err := guest.DecodeReport(text)
+	if err == nil && report.Exit != nil {
+		exit.Code, exit.Signal = report.Exit.Code, report.Exit.Signal
+	}
+	if err == nil && report.Error != nil {
+		exit.Message = report.Error.Message
+	}
+}
+
+// signal sends a signal to the command's process group, or through sb-guest to its terminal's.
+func (c *command) signal(number syscall.Signal) error {
+	c.mu.Lock()
+	control, ended := c.control, c.exec.Exit != nil
+	c.mu.Unlock()
+	if ended {
+		return core.Errorf(core.KindConflict, "kill", c.exec.ID, "the command has ended")
+	}
+	if control != nil {
+		_, err := control.Write(guest.Signal(int(number)))
+		return err
+	}
+	if err := c.process.SignalGroup(number); err != nil {
+		return c.process.Signal(number)
+	}
+	return nil
+}
+
+// resize changes the size of the command's terminal.
+func (c *command) resize(size core.TerminalSize) error {
+	c.mu.Lock()
+	control := c.control
+	c.mu.Unlock()
+	if control == nil {
+		return core.Errorf(core.KindConflict, "resize", c.exec.ID, "the command has no terminal")
+	}
+	_, err := control.Write(guest.Resize(size))
+	return err
+}
+
+// whyEnded is why the sandbox is ending, as far as it is known now.
+func (s *Supervisor) whyEnded() end {
+	select {
+	case why := <-s.ending:
+		s.finish(why)
+		return why
+	default:
+	}
+	if s.why.reason != "" {
+		return s.why
+	}
+	return end{core.StateFailed, core.ReasonCrash, "the sandbox's kernel ended"}
+}
+
+// pipes are a command's, in the order of its descriptors.
+type pipes struct {
+	theirs, ours []*os.File
+	err          error
+}
+
+// input adds a pipe that the command reads.
+func (p *pipes) input() *os.File { return p.add(false) }
+
+// output adds a pipe that the command writes.
+func (p *pipes) output() *os.File { return p.add(true) }
+
+func (p *pipes) add(output bool) *os.File {
+	if p.err != nil {
+		return nil
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		p.err = err
+		return nil
+	}
+	ours, theirs := w, r
+	if output {
+		ours, theirs = r, w
+		if raw, err := r.SyscallConn(); err == nil {
+			// Less room is slower, not wrong.
+			_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
+		}
+	}
+	p.ours, p.theirs = append(p.ours, ours), append(p.theirs, theirs)
+	return ours
+}
+
+func (p *pipes) closeTheirs() { closeAll(p.theirs) }
+func (p *pipes) closeOurs()   { closeAll(p.ours) }
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}

@@ -1,0 +1,252 @@
+//go:build linux
+
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+const (
+	// memoryPoll is how often the memory of a sandbox that is awake is measured.
+	memoryPoll = 50 * time.Millisecond
+	// busyPoll is how often a sandbox is looked at that would be frozen but for processes in the background.
+	busyPoll = time.Second
+	never    = time.Duration(1<<63 - 1)
+)
+
+// keep runs until there is a reason to end, then ends the sandbox.
+func (s *Supervisor) keep(ctx context.Context) {
+	owner := make(chan struct{})
+	ownerCtx, stopOwner := context.WithCancel(ctx)
+	if s.launch.Lease.Bound {
+		s.wg.Go(func() { watchOwner(ownerCtx, s.launch.Lease.Owner, owner) })
+	}
+	timer := time.NewTimer(s.next())
+	defer timer.Stop()
+	for done := false; !done; {
+		done = true
+		select {
+		case s.why = <-s.ending:
+		case <-ctx.Done():
+			s.why = end{core.StateLost, core.ReasonSupervisor, "the supervisor was told to end"}
+		case <-owner:
+			s.why = end{core.StateExited, core.ReasonLeaseEnded, "whoever it was launched for is gone"}
+		case <-s.box.Done():
+			s.why = end{core.StateFailed, core.ReasonCrash, "the sandbox's kernel ended"}
+			select {
+			case s.why = <-s.ending: // somebody ended it, and had a reason
+			default:
+			}
+		case <-timer.C:
+			done = s.due()
+		case <-s.changed:
+			done = false
+		}
+		timer.Reset(s.next())
+	}
+	stopOwner()
+	s.log.Info("the sandbox ends", "state", s.why.state, "reason", s.why.reason, "message", s.why.message)
+	s.teardown()
+}
+
+// next is how long until something is due.
+func (s *Supervisor) next() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait := never
+	at := func(when time.Time) {
+		if !when.IsZero() {
+			wait = min(wait, max(time.Until(when), 0))
+		}
+	}
+	at(s.state.Expires)
+	if s.busy == 0 {
+		if idle := time.Duration(s.launch.Spec.IdleTimeout); idle > 0 {
+			at(s.state.LastActive.Add(idle))
+		}
+		if !s.frozen && !s.paused && s.launch.FreezeAfter > 0 {
+			at(s.freezeAt)
+		}
+	}
+	if s.saves() && s.dirty {
+		at(s.saveAt)
+	}
+	return wait
+}
+
+// due does what is due; true means that the sandbox ends.
+func (s *Supervisor) due() bool {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	expired := func(when time.Time) bool { return !when.IsZero() && !now.Before(when) }
+	if expired(s.state.Expires) {
+		s.why = end{core.StateExited, core.ReasonTimeout, "its lifetime was over"}
+		return true
+	}
+	idle := time.Duration(s.launch.Spec.IdleTimeout)
+	if s.busy == 0 && idle > 0 && expired(s.state.LastActive.Add(idle)) {
+		s.why = end{core.StateExited, core.ReasonIdle, fmt.Sprintf("nothing ran in it for %s", core.Duration(idle))}
+		return true
+	}
+	if s.saves() && s.dirty && expired(s.saveAt) && !s.paused {
+		if err := s.saveFilesystem(); err != nil {
+			s.log.Error("the filesystem could not be saved", "error", err)
+		}
+	}
+	if s.busy == 0 && !s.frozen && !s.paused && expired(s.freezeAt) {
+		s.freeze()
+	}
+	return false
+}
+
+// acquire begins an activity: the sandbox is awake until release. Errors are
+// *core.Error of KindConflict.
+func (s *Supervisor) acquire() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.over:
+		return core.Errorf(core.KindConflict, "local", s.launch.ID, "the sandbox has ended")
+	case s.paused:
+		return core.Errorf(core.KindConflict, "local", s.launch.ID, "the sandbox is paused").WithHint("sb resume %s", s.launch.Spec.Name)
+	}
+	if err := s.thaw(); err != nil {
+		return err
+	}
+	s.busy++
+	return nil
+}
+
+// release ends an activity.
+func (s *Supervisor) release() {
+	now := time.Now()
+	s.mu.Lock()
+	s.busy--
+	s.dirty = true
+	s.state.LastActive, s.freezeAt = now, now.Add(s.launch.FreezeAfter)
+	s.mu.Unlock()
+	s.wake()
+}
+
+// wake makes keep look at its deadlines again.
+func (s *Supervisor) wake() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// freeze suspends the sandbox if really nothing runs in it. The caller holds mu.
+func (s *Supervisor) freeze() {
+	usage, err := s.box.Usage()
+	if err != nil || usage.Processes > 1 {
+		s.freezeAt = time.Now().Add(busyPoll)
+		return
+	}
+	if err := s.box.Freeze(); err != nil {
+		s.log.Error("the idle sandbox could not be frozen", "error", err)
+		s.freezeAt = time.Now().Add(busyPoll)
+		return
+	}
+	s.usage, s.frozen, s.state.Frozen = usage, true, true
+	s.stopWatching()
+	if err := s.saveLocked(false); err != nil {
+		s.log.Error("the state could not be written", "error", err)
+	}
+}
+
+// thaw ends a freeze. The caller holds mu.
+func (s *Supervisor) thaw() error {
+	if !s.frozen {
+		return nil
+	}
+	if err := s.box.Thaw(); err != nil {
+		return core.Errorf(core.KindInternal, "local", s.launch.ID, "the sandbox cannot be woken: %w", err)
+	}
+	s.frozen, s.state.Frozen = false, false
+	s.wakeUp()
+	if err := s.saveLocked(false); err != nil {
+		s.log.Error("the state could not be written", "error", err)
+	}
+	return nil
+}
+
+// wakeUp starts to watch the memory. The caller holds mu, or is alone.
+func (s *Supervisor) wakeUp() {
+	limit := int64(s.launch.Spec.Memory)
+	if limit == 0 {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.awake = cancel
+	s.wg.Go(func() { s.watchMemory(ctx, limit) })
+}
+
+// stopWatching ends what wakeUp started. The caller holds mu.
+func (s *Supervisor) stopWatching() {
+	if s.awake != nil {
+		s.awake()
+		s.awake = nil
+	}
+}
+
+// watchMemory ends the sandbox when it uses more than its limit. Without cgroups
+// nothing else would before the host suffers.
+func (s *Supervisor) watchMemory(ctx context.Context, limit int64) {
+	tick := time.NewTicker(memoryPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		used, err := s.box.Memory()
+		if err != nil || used <= limit {
+			continue
+		}
+		s.finish(end{
+			core.StateFailed, core.ReasonMemory,
+			fmt.Sprintf("memory use of %s is over the limit of %s", core.Bytes(used), core.Bytes(limit)),
+		})
+		return
+	}
+}
+
+// watchOwner closes gone when the owning process has ended.
+func watchOwner(ctx context.Context, owner core.Owner, gone chan<- struct{}) {
+	fd, err := unix.PidfdOpen(owner.PID, unix.PIDFD_NONBLOCK)
+	if err != nil || owner.Gone() {
+		if err == nil {
+			_ = unix.Close(fd)
+		}
+		close(gone)
+		return
+	}
+	file := os.NewFile(uintptr(fd), "owner")
+	defer func() { _ = file.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Now()) })
+	defer stop()
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return
+	}
+	ended := false
+	err = raw.Read(func(fd uintptr) bool {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} //nolint:gosec // a descriptor
+		n, err := unix.Poll(fds, 0)
+		ended = err == nil && n > 0
+		return ended
+	})
+	if err == nil && ended {
+		close(gone)
+	}
+}

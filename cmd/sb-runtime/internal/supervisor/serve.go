@@ -1,0 +1,284 @@
+//go:build linux
+
+package supervisor
+
+import (
+	"context"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+
+	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
+)
+
+// Exec implements wire.Server. The command goes on when the client leaves.
+func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[wire.ExecRequest, wire.ExecReply], files *wire.Files) error {
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	c, err := s.open(first, files)
+	if err != nil {
+		return stream.Send(&wire.ExecReply{Error: wire.NewError(err)})
+	}
+	if err := stream.Send(&wire.ExecReply{Started: c.exec.ID}); err != nil {
+		c.abandonClient()
+		return err
+	}
+	var sending sync.WaitGroup
+	sending.Go(func() { c.tell(stream) })
+	defer sending.Wait()
+	for {
+		request, err := stream.Recv()
+		if err != nil {
+			c.abandonClient()
+			return nil //nolint:nilerr // a client may leave at any time
+		}
+		if err := c.obey(request); err != nil {
+			s.log.Warn("a client's request failed", "exec", c.exec.ID, "error", err)
+		}
+	}
+}
+
+// open starts the command that a client asks for, or finds it.
+func (s *Supervisor) open(first *wire.ExecRequest, files *wire.Files) (*command, error) {
+	if first.Command == nil {
+		s.mu.Lock()
+		c := s.commands[first.Attach]
+		s.mu.Unlock()
+		if c == nil {
+			return nil, core.Errorf(core.KindNotFound, "attach", first.Attach, "no command %q runs in the sandbox", first.Attach)
+		}
+		if stdin, err := files.Take(1); err == nil {
+			c.feed(stdin[0], false)
+		}
+		return c, nil
+	}
+	count := 0
+	for _, there := range []bool{first.Command.Stdin, first.Command.Stdout, first.Command.Stderr} {
+		if there {
+			count++
+		}
+	}
+	clients, err := files.Take(count)
+	if err != nil {
+		return nil, err
+	}
+	return s.run(first.Command, "", clients)
+}
+
+// tell sends what the client must know until the command's end or the client's.
+func (c *command) tell(stream grpc.BidiStreamingServer[wire.ExecRequest, wire.ExecReply]) {
+	for {
+		select {
+		case broken := <-c.broken:
+			if stream.Send(&wire.ExecReply{Broken: broken}) != nil {
+				return
+			}
+		case <-c.done:
+			c.mu.Lock()
+			exit := *c.exec.Exit
+			c.mu.Unlock()
+			_ = stream.Send(&wire.ExecReply{Exit: &exit})
+			return
+		case <-stream.Context().Done():
+			return
+		}
+	}
+}
+
+// obey does what a client asks of a running command.
+func (c *command) obey(request *wire.ExecRequest) error {
+	switch {
+	case request.Signal != 0:
+		return c.signal(syscall.Signal(request.Signal))
+	case request.Size != nil:
+		return c.resize(*request.Size)
+	case request.CloseOutput != "":
+		c.closeOutput(request.CloseOutput)
+	}
+	return nil
+}
+
+// Control implements wire.Server.
+func (s *Supervisor) Control(ctx context.Context, request *wire.Control, files *wire.Files) *wire.ControlReply {
+	reply := &wire.ControlReply{}
+	var err error
+	switch request.Verb {
+	case wire.VerbStats:
+		reply.Stats, err = s.stats()
+	case wire.VerbPause:
+		err = s.pause()
+	case wire.VerbResume:
+		err = s.resume()
+	case wire.VerbTimeout:
+		err = s.setTimeout(request.Timeout)
+	case wire.VerbStop:
+		err = s.stop(ctx, request.Grace)
+	case wire.VerbEnd:
+		s.finish(end{core.StateExited, core.ReasonStopped, "it was terminated"})
+	case wire.VerbFiles:
+		reply.ExitCode, err = s.files(ctx, request.Argv, files)
+	default:
+		err = core.Errorf(core.KindUnsupported, string(request.Verb), "", "the supervisor does not know %q", request.Verb)
+	}
+	reply.Error = wire.NewError(err)
+	return reply
+}
+
+// files runs sb-guest with the client's descriptors: what it carries never passes through here.
+func (s *Supervisor) files(ctx context.Context, argv []string, files *wire.Files) (int, error) {
+	streams, err := files.Take(3)
+	if err != nil {
+		return 0, err
+	}
+	defer closeAll(streams)
+	if err := s.acquire(); err != nil {
+		return 0, err
+	}
+	defer s.release()
+	who, err := lookup(s.passwd, s.launch.Spec.User)
+	if err != nil {
+		return 0, err
+	}
+	process, err := s.box.Exec(ctx, engine.Command{
+		Argv: argv, Env: s.environment(nil, nil, who.home), Dir: "/", UID: who.uid, GID: who.gid, Files: streams, Program: s.box.Guest(),
+	})
+	if err != nil {
+		return 0, classify(err)
+	}
+	closeAll(streams)
+	exit, err := process.Wait()
+	if err != nil {
+		why := s.whyEnded()
+		return 0, core.Errorf(core.KindConflict, "files", s.launch.ID, "the sandbox ended: %s", why.message)
+	}
+	if exit.Signal != 0 {
+		return 128 + int(exit.Signal), nil
+	}
+	return exit.Code, nil
+}
+
+// stats measures the sandbox without waking it.
+func (s *Supervisor) stats() (*core.Stats, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil, core.Errorf(core.KindConflict, "stats", s.launch.ID, "the sandbox has ended")
+	}
+	if !s.frozen {
+		usage, err := s.box.Usage()
+		if err != nil {
+			return nil, err
+		}
+		s.usage = usage
+	}
+	spec := s.launch.Spec
+	stats := &core.Stats{
+		Sandbox: s.launch.ID, Time: time.Now(), Frozen: s.frozen, CPU: s.usage.CPU, CPULimit: spec.CPU,
+		Memory: core.Bytes(s.usage.Memory), MemoryLimit: spec.Memory, Disk: core.Bytes(s.usage.Disk), DiskLimit: spec.Disk,
+		Processes: max(s.usage.Processes-1, 0), // sb-guest is not the user's
+	}
+	if s.stack != nil {
+		net := s.stack.Stats()
+		stats.NetReceived, stats.NetSent = core.Bytes(net.Received), core.Bytes(net.Sent)
+	}
+	return stats, nil
+}
+
+func (s *Supervisor) pause() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paused || s.over {
+		return core.Errorf(core.KindConflict, "pause", s.launch.ID, "the sandbox is not running")
+	}
+	if err := s.thaw(); err != nil {
+		return err
+	}
+	if err := s.box.Pause(); err != nil {
+		return err
+	}
+	s.paused, s.state.State = true, core.StatePaused
+	return s.saveLocked(false)
+}
+
+func (s *Supervisor) resume() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.paused || s.over {
+		return core.Errorf(core.KindConflict, "resume", s.launch.ID, "the sandbox is not paused")
+	}
+	if err := s.box.Resume(); err != nil {
+		return err
+	}
+	s.paused, s.state.State = false, core.StateRunning
+	s.freezeAt = time.Now().Add(s.launch.FreezeAfter)
+	s.wake()
+	return s.saveLocked(false)
+}
+
+func (s *Supervisor) setTimeout(timeout time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.Expires = time.Time{}
+	if timeout > 0 {
+		s.state.Expires = time.Now().Add(timeout)
+	}
+	s.wake()
+	return s.saveLocked(true)
+}
+
+// stop asks every process to end, saves the filesystem and ends the sandbox.
+func (s *Supervisor) stop(ctx context.Context, grace time.Duration) error {
+	if !s.launch.Spec.Persist {
+		return core.Errorf(core.KindConflict, "stop", s.launch.Spec.Name, "the sandbox is not persistent: stopping would lose its files").
+			WithHint("launch it with --persist, or end it with: sb terminate %s", s.launch.Spec.Name)
+	}
+	if err := s.acquire(); err != nil {
+		return err
+	}
+	defer s.release()
+	if err := s.box.SignalAll(unix.SIGTERM); err != nil {
+		s.log.Warn("the processes could not be told to end", "error", err)
+	}
+	s.awaitQuiet(ctx, grace)
+	s.mu.Lock()
+	err := s.saveFilesystem()
+	s.mu.Unlock()
+	if err != nil {
+		return classifyAs("stop", "the filesystem could not be saved, the sandbox goes on", err)
+	}
+	s.finish(end{core.StateStopped, core.ReasonStopped, ""})
+	return nil
+}
+
+// awaitQuiet waits until only the first process is left, or grace is over.
+func (s *Supervisor) awaitQuiet(ctx context.Context, grace time.Duration) {
+	const poll = 20 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		if usage, err := s.box.Usage(); err != nil || usage.Processes <= 1 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func classifyAs(op, what string, err error) error {
+	kind := errnoKind(err)
+	return core.Errorf(kind, op, "", "%s: %w", what, err).WithHint("%s", kindHint(kind))
+}
+
+var _ wire.Server = (*Supervisor)(nil)

@@ -1,0 +1,281 @@
+//go:build linux
+
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
+	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/netstack"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
+)
+
+// Supervisor keeps one sandbox.
+type Supervisor struct {
+	launch wire.Launch
+	log    *slog.Logger
+	box    *engine.Box
+	stack  *netstack.Stack
+	server *grpc.Server
+	socket net.Listener
+	passwd []user
+	// ending takes the first reason to end.
+	ending chan end
+	// changed wakes keep after a deadline moved.
+	changed chan struct{}
+	wg      sync.WaitGroup
+
+	mu       sync.Mutex
+	state    store.State
+	busy     int  // commands, file operations and connections under way
+	frozen   bool // suspended because nothing runs
+	paused   bool
+	over     bool // no request is taken any more
+	dirty    bool // something may have changed since the filesystem was saved
+	freezeAt time.Time
+	saveAt   time.Time
+	usage    engine.Usage // as measured last
+	awake    context.CancelFunc
+	commands map[string]*command
+	last     int // the newest command's number
+	why      end
+}
+
+// end says how and why the sandbox ends.
+type end struct {
+	state   core.State
+	reason  core.Reason
+	message string
+}
+
+func newSupervisor(launch wire.Launch, log *slog.Logger) *Supervisor {
+	return &Supervisor{
+		launch: launch, log: log, ending: make(chan end, 1), changed: make(chan struct{}, 1), commands: map[string]*command{},
+		state: store.State{State: core.StateCreating, BootID: core.BootID(), PID: os.Getpid(), Saved: launch.Restore},
+	}
+}
+
+// start builds the sandbox. What it made when it fails is for abandon to remove.
+func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) error {
+	spec := s.launch.Spec
+	report(wire.LaunchStatus{Step: "starting the sandbox"})
+	for _, dir := range []string{s.launch.RuntimeDir, s.launch.OverlayDir, s.journalDir()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	s.continueJournal()
+	if err := s.save(false); err != nil {
+		return err
+	}
+	config := engine.Config{
+		ID: s.launch.ID, Dir: s.launch.RuntimeDir, OverlayDir: s.launch.OverlayDir, Guest: s.launch.Guest, Hostname: hostname(spec.Name),
+		Env: s.environment(nil, nil, "/root"),
+		Limits: engine.Limits{
+			CPU: spec.CPU, Memory: int64(spec.Memory), Disk: int64(spec.Disk), Processes: spec.Processes, OpenFiles: spec.OpenFiles,
+		},
+	}
+	if s.launch.Restore > 0 {
+		config.Restore = s.savedDir(s.launch.Restore)
+	}
+	if spec.Network.Mode != core.NetworkNone || len(spec.Ports) > 0 {
+		nic, err := s.connect(spec.Network)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = nic.Close() }()
+		config.Network = &engine.Network{
+			NIC: nic, MTU: netstack.MTU, Bits: netstack.PrefixBits, Address: netstack.SandboxAddr(), Gateway: netstack.GatewayAddr(),
+		}
+	}
+	var err error
+	if s.box, err = engine.Start(ctx, config); err != nil {
+		return classify(err)
+	}
+	if s.passwd, err = s.readPasswd(); err != nil {
+		return err
+	}
+	for _, port := range spec.Ports {
+		address, err := s.stack.Publish(ctx, port.Host, port.Sandbox, s.dial)
+		if err != nil {
+			return err
+		}
+		s.state.Ports = append(s.state.Ports, core.PortMapping{Sandbox: port.Sandbox, Address: address})
+	}
+	if s.socket, err = wire.Listen(filepath.Join(s.launch.RuntimeDir, store.SocketName)); err != nil {
+		return err
+	}
+	now := time.Now()
+	s.state.State, s.state.Started, s.state.LastActive = core.StateRunning, now, now
+	if spec.Timeout > 0 {
+		s.state.Expires = now.Add(time.Duration(spec.Timeout))
+	}
+	s.freezeAt, s.saveAt = now.Add(s.launch.FreezeAfter), now.Add(s.launch.SaveInterval)
+	s.wakeUp()
+	if err := s.startEntry(); err != nil {
+		return err
+	}
+	if err := s.save(true); err != nil {
+		return err
+	}
+	s.server = wire.NewServer()
+	wire.Register(s.server, s)
+	s.wg.Go(func() { _ = s.server.Serve(s.socket) })
+	return nil
+}
+
+// connect makes the sandbox's network and returns the sandbox's end of it.
+func (s *Supervisor) connect(network core.Network) (*os.File, error) {
+	host, nic, err := netstack.Pair()
+	if err != nil {
+		return nil, err
+	}
+	var policy netstack.Policy = netstack.NewAllowPublic()
+	if network.Mode == core.NetworkNone {
+		policy = denyAll{}
+	}
+	if s.stack, err = netstack.New(netstack.Config{NIC: host, Guest: nic, Policy: policy}); err != nil {
+		_ = nic.Close()
+		return nil, err
+	}
+	return nic, nil
+}
+
+// denyAll is the policy of a sandbox that only publishes ports.
+type denyAll struct{}
+
+func (denyAll) Allow(context.Context, netstack.Flow) (bool, string) { return false, "network is none" }
+
+// dial connects a published port. The sandbox stays awake while the connection is open.
+func (s *Supervisor) dial(ctx context.Context, port int) (net.Conn, error) {
+	if err := s.acquire(); err != nil {
+		return nil, err
+	}
+	conn, err := s.box.Dial(ctx, uint16(port)) //nolint:gosec // the spec is validated
+	if err != nil {
+		s.release()
+		return nil, err
+	}
+	return &busyConn{Conn: conn, release: s.release}, nil
+}
+
+// busyConn counts as activity until it is closed.
+type busyConn struct {
+	net.Conn
+	once    sync.Once
+	release func()
+}
+
+func (c *busyConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(c.release)
+	return err
+}
+
+// CloseWrite passes on the end of one direction.
+func (c *busyConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// finish asks keep to end the sandbox; the first reason wins.
+func (s *Supervisor) finish(why end) {
+	select {
+	case s.ending <- why:
+	default:
+	}
+}
+
+// save writes state.json. The caller does not hold mu.
+func (s *Supervisor) save(durable bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.saveLocked(durable)
+}
+
+func (s *Supervisor) saveLocked(durable bool) error {
+	return store.WriteState(s.launch.Dir, s.state, durable)
+}
+
+// abandon removes what a failed start made. The client removes the rest.
+func (s *Supervisor) abandon(cause error) {
+	s.why = end{core.StateFailed, core.ReasonLaunch, cause.Error()}
+	s.teardown()
+}
+
+// teardown ends everything inside and everything here, and says so in state.json.
+func (s *Supervisor) teardown() {
+	s.mu.Lock()
+	s.over = true
+	s.stopWatching()
+	s.mu.Unlock()
+	if s.box != nil {
+		if err := s.box.Stop(); err != nil {
+			s.log.Error("the sandbox did not stop cleanly", "error", err)
+		}
+	}
+	if s.server != nil {
+		// Every command has ended with the sandbox, so that their calls are ending, too.
+		stopped := make(chan struct{})
+		go func() { s.server.GracefulStop(); close(stopped) }()
+		select {
+		case <-stopped:
+		case <-time.After(2 * time.Second):
+			s.server.Stop()
+			<-stopped
+		}
+	} else if s.socket != nil {
+		_ = s.socket.Close()
+	}
+	if s.stack != nil {
+		_ = s.stack.Close()
+	}
+	s.wg.Wait()
+	s.mu.Lock()
+	s.state.State, s.state.Reason, s.state.Message = s.why.state, s.why.reason, s.why.message
+	s.state.Frozen, s.state.Ports, s.state.Ended = false, nil, time.Now()
+	if err := s.saveLocked(true); err != nil {
+		s.log.Error("the last state could not be written", "error", err)
+	}
+	s.mu.Unlock()
+	_ = os.RemoveAll(s.launch.RuntimeDir)
+	_ = os.RemoveAll(s.launch.OverlayDir)
+}
+
+func (s *Supervisor) journalDir() string { return filepath.Join(s.launch.Dir, store.JournalDir) }
+
+func (s *Supervisor) savedDir(generation int) string {
+	return filepath.Join(s.launch.Dir, store.SavedDir, strconv.Itoa(generation))
+}
+
+// hostname is the sandbox's name as far as a host can be called so.
+func hostname(name string) string {
+	if name == "" {
+		return "sandbox"
+	}
+	return name
+}
+
+// classify gives an error of the engine a kind by its errno.
+func classify(err error) error {
+	if _, ok := errors.AsType[*core.Error](err); ok {
+		return err
+	}
+	kind := errnoKind(err)
+	return &core.Error{Kind: kind, Op: "local.launch", Hint: kindHint(kind), Err: fmt.Errorf("the sandbox could not be started: %w", err)}
+}
