@@ -325,11 +325,12 @@ func (c *command) closeOutput(stream core.Stream) {
 	}
 }
 
-// abandonClient stops writing to a client that has left.
+// abandonClient lets go of the descriptors of a client that has left: whoever reads
+// the other end must see its end.
 func (c *command) abandonClient() {
 	for _, p := range c.pumps {
 		if p.client != nil {
-			_ = p.client.SetWriteDeadline(time.Now())
+			_ = p.client.Close()
 		}
 	}
 }

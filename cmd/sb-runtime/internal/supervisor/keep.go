@@ -52,6 +52,7 @@ func (s *Supervisor) keep(ctx context.Context) {
 		timer.Reset(s.next())
 	}
 	stopOwner()
+	s.saveBeforeEnd()
 	s.log.Info("the sandbox ends", "state", s.why.state, "reason", s.why.reason, "message", s.why.message)
 	s.teardown()
 }

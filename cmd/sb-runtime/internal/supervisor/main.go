@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
@@ -43,6 +44,11 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 		return 1
 	}
 	_ = stdin.Close()
+	if launch.Version != wire.Version {
+		report(wire.LaunchStatus{Error: wire.NewError(core.Errorf(core.KindUnavailable, "local.launch", "", "sb speaks protocol %d, sb-runtime %d", launch.Version, wire.Version).
+			WithHint("install both from one version: go install ./cmd/..."))})
+		return 1
+	}
 	// What gVisor takes for the sandbox's streams must not be the client's.
 	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
@@ -49,6 +50,22 @@ func (s *Supervisor) saveFilesystem() error {
 		return err
 	}
 	return s.dropGenerations(generation)
+}
+
+// saveBeforeEnd saves what a persistent sandbox has that ends by itself, and makes its end a stop: it can
+// be started again.
+func (s *Supervisor) saveBeforeEnd() {
+	if !s.launch.Spec.Persist {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dirty && s.why.reason != core.ReasonCrash && !s.paused {
+		if err := s.saveFilesystem(); err != nil {
+			s.log.Error("the filesystem could not be saved at the end", "error", err)
+		}
+	}
+	s.why.state = core.StateStopped
 }
 
 // dropGenerations removes all but one.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
@@ -52,13 +53,40 @@ func shorten(path string) (short string, release func(), err error) {
 }
 
 // Client is a connection to a supervisor.
-type Client struct{ conn *grpc.ClientConn }
+type Client struct {
+	conn *grpc.ClientConn
+	// failure is why connecting failed; gRPC would only give its text.
+	failure *failure
+}
+
+// failure keeps an error for another goroutine.
+type failure struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (f *failure) set(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+// why returns why connecting failed if it did, else err.
+func (f *failure) why(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err != nil && err != nil {
+		return f.err
+	}
+	return err
+}
 
 // Dial prepares a connection that carries files. It connects with the first call.
 // The files must stay open until that call has been answered.
 func Dial(path string, files ...*os.File) (*Client, error) {
+	failed := &failure{}
 	conn, err := grpc.NewClient("passthrough:///supervisor",
-		grpc.WithTransportCredentials(handshake{files}),
+		grpc.WithTransportCredentials(handshake{files, failed}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(codec{})),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
@@ -66,15 +94,20 @@ func Dial(path string, files ...*os.File) (*Client, error) {
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			short, release, err := shorten(path)
 			if err != nil {
+				failed.set(err)
 				return nil, err
 			}
 			defer release()
-			return (&net.Dialer{}).DialContext(ctx, "unix", short)
+			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", short)
+			if err != nil {
+				failed.set(err)
+			}
+			return conn, err
 		}))
 	if err != nil {
 		return nil, err
 	}
-	return &Client{conn}, nil
+	return &Client{conn, failed}, nil
 }
 
 // Close ends the connection. A command that was started goes on.
@@ -84,7 +117,7 @@ func (c *Client) Close() error { return c.conn.Close() }
 func (c *Client) Exec(ctx context.Context) (grpc.BidiStreamingClient[ExecRequest, ExecReply], error) {
 	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, execMethod)
 	if err != nil {
-		return nil, err
+		return nil, c.failure.why(err)
 	}
 	return &grpc.GenericClientStream[ExecRequest, ExecReply]{ClientStream: stream}, nil
 }
@@ -93,7 +126,7 @@ func (c *Client) Exec(ctx context.Context) (grpc.BidiStreamingClient[ExecRequest
 func (c *Client) Control(ctx context.Context, request *Control) (*ControlReply, error) {
 	var reply ControlReply
 	if err := c.conn.Invoke(ctx, controlMethod, request, &reply); err != nil {
-		return nil, err
+		return nil, c.failure.why(err)
 	}
 	return &reply, nil
 }

@@ -93,7 +93,10 @@ func filesOf(ctx context.Context) *Files {
 }
 
 // handshake implements credentials.TransportCredentials for both sides.
-type handshake struct{ files []*os.File }
+type handshake struct {
+	files  []*os.File
+	failed *failure // the client's
+}
 
 func (h handshake) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "unix"}
@@ -103,6 +106,14 @@ func (h handshake) OverrideServerName(string) error         { return nil }
 
 // ClientHandshake sends the client's descriptors.
 func (h handshake) ClientHandshake(ctx context.Context, _ string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := h.greet(ctx, conn)
+	if err != nil {
+		h.failed.set(err)
+	}
+	return conn, info, err
+}
+
+func (h handshake) greet(ctx context.Context, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {
 		return nil, nil, errors.New("not a unix socket")

@@ -123,6 +123,8 @@ type ControlReply struct {
 
 // Launch is what a client tells a new supervisor through its standard input.
 type Launch struct {
+	// Version is the client's; a supervisor of another one refuses.
+	Version    int               `json:"version"`
 	ID         string            `json:"id"`
 	Spec       core.Spec         `json:"spec"`
 	Lease      core.Lease        `json:"lease"`

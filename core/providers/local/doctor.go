@@ -1,0 +1,103 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Statuses of a finding.
+const (
+	statusOK      = "ok"
+	statusWarning = "warning"
+	statusError   = "error"
+)
+
+// Diagnose implements core.Doctor.
+func (p *Provider) Diagnose(context.Context) []core.Finding {
+	findings := []core.Finding{p.programFinding()}
+	findings = append(findings, namespaceFindings()...)
+	for _, dir := range []struct{ name, path, variable string }{
+		{"state directory", p.opts.StateDir, "XDG_STATE_HOME"},
+		{"runtime directory", p.opts.RuntimeDir, "XDG_RUNTIME_DIR"},
+		{"cache directory", p.opts.CacheDir, "XDG_CACHE_HOME"},
+	} {
+		findings = append(findings, dirFinding(dir.name, dir.path, dir.variable))
+	}
+	return append(findings, cgroupFinding(), kernelFinding())
+}
+
+func (p *Provider) programFinding() core.Finding {
+	programs, err := p.programs()
+	if err != nil {
+		return core.Finding{Name: "sb-runtime", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)}
+	}
+	return core.Finding{Name: "sb-runtime", Status: statusOK, Detail: programs.runtime}
+}
+
+// namespaceFindings tells whether an ordinary user may make user namespaces.
+func namespaceFindings() []core.Finding {
+	const name = "user namespaces"
+	if os.Geteuid() == 0 {
+		return []core.Finding{{Name: name, Status: statusOK, Detail: "not needed by root"}}
+	}
+	for _, knob := range []struct{ file, bad, why, fix string }{
+		{"/proc/sys/user/max_user_namespaces", "0", "this machine allows no user namespaces", "sudo sysctl -w user.max_user_namespaces=28633"},
+		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "only root may make user namespaces", "sudo sysctl -w kernel.unprivileged_userns_clone=1"},
+		{
+			"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor restricts the user namespaces of ordinary users",
+			"sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+		},
+	} {
+		if value, err := os.ReadFile(knob.file); err == nil && strings.TrimSpace(string(value)) == knob.bad {
+			return []core.Finding{{Name: name, Status: statusError, Detail: knob.why, Fix: knob.fix}}
+		}
+	}
+	return []core.Finding{{Name: name, Status: statusOK}}
+}
+
+// dirFinding tells whether a directory, or the nearest one above it that exists, is writable.
+func dirFinding(name, path, variable string) core.Finding {
+	existing := path
+	for existing != "/" && existing != "." {
+		if _, err := os.Stat(existing); err == nil {
+			break
+		}
+		existing = filepath.Dir(existing)
+	}
+	if err := unix.Access(existing, unix.W_OK|unix.X_OK); err != nil {
+		return core.Finding{
+			Name: name, Status: statusError, Detail: fmt.Sprintf("%s: %s", existing, err),
+			Fix: "make it writable, or set " + variable + " to a directory that is",
+		}
+	}
+	return core.Finding{Name: name, Status: statusOK, Detail: path}
+}
+
+func cgroupFinding() core.Finding {
+	return core.Finding{
+		Name: "limits", Status: statusWarning,
+		Detail: "memory is watched every 50 ms, cpu is whole cores; processes, disk and open files are enforced by the sandbox's kernel",
+	}
+}
+
+func kernelFinding() core.Finding {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return core.Finding{Name: "kernel", Status: statusWarning, Detail: err.Error()}
+	}
+	release := unix.ByteSliceToString(name.Release[:])
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err == nil && (major < 5 || major == 5 && minor < 12) {
+		return core.Finding{Name: "kernel", Status: statusError, Detail: "Linux " + release + " lacks mount_setattr", Fix: "use Linux 5.12 or newer"}
+	}
+	return core.Finding{Name: "kernel", Status: statusOK, Detail: "Linux " + release}
+}

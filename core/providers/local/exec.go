@@ -1,0 +1,340 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/journal"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
+)
+
+// process is a command whose supervisor this side is connected to.
+type process struct {
+	provider *Provider
+	sandbox  string
+	id       string
+	client   *wire.Client
+	stream   grpc.BidiStreamingClient[wire.ExecRequest, wire.ExecReply]
+	cancel   context.CancelFunc
+	copies   sync.WaitGroup // of the command's output to writers that could not be handed over
+	done     chan struct{}  // closed when exit or err is known and all output is written
+	exit     core.Exit
+	err      error
+
+	sending sync.Mutex
+}
+
+// Exec implements core.Provider.
+func (p *Provider) Exec(ctx context.Context, id string, spec core.ExecSpec) (core.Process, error) {
+	if !store.ValidID(id) {
+		return nil, notFound(id)
+	}
+	command := &wire.Command{
+		Argv: spec.Command, Env: spec.Env, Secrets: secretValues(spec.Secrets), Workdir: spec.Workdir, User: spec.User,
+		TTY: spec.TTY, Size: spec.Size, Timeout: spec.Timeout, Detach: spec.Detach,
+	}
+	proc := &process{provider: p, sandbox: id}
+	var handed streams
+	if !spec.Detach {
+		command.Stdin = handed.stdin(spec.Stdin)
+		command.Stdout = handed.output(spec.Stdout, &proc.copies)
+		if !spec.TTY {
+			command.Stderr = handed.output(spec.Stderr, &proc.copies)
+		}
+	}
+	if err := proc.open(ctx, &wire.ExecRequest{Command: command}, &handed); err != nil {
+		return nil, err
+	}
+	return proc, nil
+}
+
+// open connects, sends the first request and waits for the command's start.
+func (c *process) open(ctx context.Context, first *wire.ExecRequest, handed *streams) (err error) {
+	defer func() {
+		handed.close()
+		if err != nil {
+			c.copies.Wait()
+		}
+	}()
+	if handed.err != nil {
+		return core.Errorf(core.KindExhausted, "local.exec", "", "no descriptors are left: %w", handed.err)
+	}
+	if c.client, err = wire.Dial(c.provider.store.Socket(c.sandbox), handed.files...); err != nil {
+		return core.Wrap("local.exec", c.sandbox, err)
+	}
+	// The stream outlives ctx, which bounds the start only.
+	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	c.cancel = cancel
+	reply, err := c.begin(streamCtx, first)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		cancel()
+		return errors.Join(c.provider.whyUnreachable(ctx, c.sandbox, err), c.client.Close())
+	}
+	if reply.Error != nil {
+		cancel()
+		return errors.Join(reply.Error.Err("local.exec"), c.client.Close())
+	}
+	c.id = reply.Started
+	c.done = make(chan struct{})
+	go c.follow()
+	return nil
+}
+
+func (c *process) begin(ctx context.Context, first *wire.ExecRequest) (*wire.ExecReply, error) {
+	stream, err := c.client.Exec(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.stream = stream
+	if err := stream.Send(first); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return stream.Recv()
+}
+
+// follow reads what the supervisor says until the command's end. Wait and Close wait for it.
+func (c *process) follow() {
+	defer close(c.done)
+	for {
+		reply, err := c.stream.Recv()
+		if err != nil {
+			c.err = c.lost(err)
+			return
+		}
+		switch {
+		case reply.Broken != "":
+			// This side lives, so it is not a crash that closed the stream: the reader
+			// had enough, and the command shall notice.
+			_ = c.send(&wire.ExecRequest{CloseOutput: reply.Broken})
+		case reply.Exit != nil:
+			c.copies.Wait()
+			c.exit = *reply.Exit
+			return
+		}
+	}
+}
+
+// lost finds out how a command ended whose supervisor is gone.
+func (c *process) lost(cause error) error {
+	sb, err := c.provider.read(c.sandbox)
+	if err != nil {
+		return err
+	}
+	if running(sb.State) {
+		return core.Errorf(core.KindUnavailable, "local.exec", sb.Name, "the connection to the sandbox broke: %w", cause).
+			WithHint("sb attach %s %s goes on with the command", sb.Name, c.id)
+	}
+	return notRunning(sb)
+}
+
+func (c *process) send(request *wire.ExecRequest) error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	return c.stream.Send(request)
+}
+
+// ID implements core.Process.
+func (c *process) ID() string { return c.id }
+
+// Wait implements core.Process.
+func (c *process) Wait(ctx context.Context) (core.Exit, error) {
+	select {
+	case <-c.done:
+		return c.exit, c.err
+	case <-ctx.Done():
+		return core.Exit{}, core.Wrap("local.wait", c.id, ctx.Err())
+	}
+}
+
+// Signal implements core.Process.
+func (c *process) Signal(_ context.Context, signal int) error {
+	return c.ask(&wire.ExecRequest{Signal: signal})
+}
+
+// Resize implements core.Process.
+func (c *process) Resize(_ context.Context, size core.TerminalSize) error {
+	return c.ask(&wire.ExecRequest{Size: &size})
+}
+
+func (c *process) ask(request *wire.ExecRequest) error {
+	select {
+	case <-c.done:
+		return core.Errorf(core.KindConflict, "local.exec", c.id, "the command has ended")
+	default:
+	}
+	return core.Wrap("local.exec", c.id, c.send(request))
+}
+
+// Close implements core.Process.
+func (c *process) Close() error {
+	c.cancel()
+	<-c.done
+	return c.client.Close()
+}
+
+// Execs implements core.Journaler.
+func (p *Provider) Execs(ctx context.Context, id string) ([]core.Exec, error) {
+	if _, err := p.Get(ctx, id); err != nil {
+		return nil, err
+	}
+	execs, err := journal.Execs(p.journalDir(id))
+	if err != nil {
+		return nil, stateError("ps", err)
+	}
+	if !p.store.Locked(id) {
+		for i := range execs {
+			if execs[i].Running() {
+				p.concludeLost(id, &execs[i])
+			}
+		}
+	}
+	return execs, nil
+}
+
+// concludeLost gives a command an end that the journal does not know: its supervisor was killed.
+func (p *Provider) concludeLost(id string, exec *core.Exec) {
+	sb, err := p.read(id)
+	if err != nil {
+		return
+	}
+	exec.Exit = &core.Exit{Code: 137, Signal: 9, Reason: sb.Reason, Message: "the sandbox was lost under it"}
+}
+
+func (p *Provider) journalDir(id string) string {
+	return p.store.Dir(id) + "/" + store.JournalDir
+}
+
+// Attach implements core.Journaler. Output comes from the journal, which all who are
+// attached read; input and signals go to the supervisor.
+func (p *Provider) Attach(ctx context.Context, id, exec string, attached core.Streams) (core.Process, error) {
+	execs, err := p.Execs(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(execs, func(e core.Exec) bool { return e.ID == exec })
+	if at < 0 {
+		return nil, core.Errorf(core.KindNotFound, "local.attach", exec, "the sandbox has no command %q", exec).WithHint("sb ps %s lists them", id)
+	}
+	proc := &process{provider: p, sandbox: id, id: exec}
+	if execs[at].Exit == nil {
+		var handed streams
+		if attached.Stdin != nil {
+			handed.stdin(attached.Stdin)
+		}
+		err := proc.open(ctx, &wire.ExecRequest{Attach: exec}, &handed)
+		switch {
+		case err == nil:
+			proc.replay(attached)
+			return proc, nil
+		case core.KindOf(err) != core.KindNotFound && core.KindOf(err) != core.KindConflict:
+			return nil, err
+		}
+		// It ended in between.
+		if entry, err := journal.Read(p.journalDir(id), exec); err == nil {
+			execs[at] = entry
+		}
+	}
+	ended := &finished{exec: execs[at]}
+	if attached.Replay {
+		ended.err = p.copyJournal(ctx, id, exec, attached, core.LogOptions{Tail: -1}, func() bool { return true })
+	}
+	return ended, nil
+}
+
+// replay copies the command's output from the journal until its end.
+func (c *process) replay(attached core.Streams) {
+	if attached.Stdout == nil && attached.Stderr == nil {
+		return
+	}
+	opts := core.LogOptions{Follow: true, Tail: 0}
+	if attached.Replay {
+		opts.Tail = -1
+	}
+	supervised := c.done
+	all := make(chan struct{})
+	c.done = all
+	ctx, cancel := context.WithCancel(context.Background())
+	cancelStream := c.cancel
+	c.cancel = func() { cancel(); cancelStream() }
+	go func() {
+		defer close(all)
+		_ = c.provider.copyJournal(ctx, c.sandbox, c.id, attached, opts, func() bool {
+			select {
+			case <-supervised:
+				return true
+			default:
+				return false
+			}
+		})
+		<-supervised
+	}()
+}
+
+// copyJournal writes a command's journalled output to the streams.
+func (p *Provider) copyJournal(ctx context.Context, id, exec string, to core.Streams, opts core.LogOptions, ended func() bool) error {
+	for record, err := range journal.Records(ctx, p.journalDir(id), exec, opts, ended) {
+		if err != nil {
+			return core.Wrap("local.attach", exec, err)
+		}
+		w := to.Stdout
+		if record.Stream == core.Stderr {
+			w = to.Stderr
+		}
+		if w != nil {
+			if _, err := w.Write(record.Data); err != nil {
+				return core.Wrap("local.attach", exec, err)
+			}
+		}
+	}
+	return nil
+}
+
+// finished is a command that had ended before it was attached to.
+type finished struct {
+	exec core.Exec
+	err  error
+}
+
+func (f *finished) ID() string { return f.exec.ID }
+
+func (f *finished) Wait(context.Context) (core.Exit, error) {
+	if f.exec.Exit == nil {
+		return core.Exit{}, core.Errorf(core.KindConflict, "local.wait", f.exec.ID, "the sandbox was lost under the command")
+	}
+	return *f.exec.Exit, f.err
+}
+
+func (f *finished) over() error {
+	return core.Errorf(core.KindConflict, "local.exec", f.exec.ID, "the command has ended")
+}
+
+func (f *finished) Signal(context.Context, int) error               { return f.over() }
+func (f *finished) Resize(context.Context, core.TerminalSize) error { return f.over() }
+func (f *finished) Close() error                                    { return nil }
+
+// streams collects the descriptors that are handed to a supervisor.
+type streams struct {
+	files []*os.File
+	err   error
+}
+
+// close closes this side's copies, once they are handed over or cannot be.
+func (s *streams) close() {
+	for _, f := range s.files {
+		_ = f.Close()
+	}
+}

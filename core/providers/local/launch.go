@@ -1,0 +1,186 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
+)
+
+// Launch implements core.Provider.
+func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+	id := core.NewID(store.IDPrefix)
+	lock, err := p.store.Create(id)
+	if err != nil {
+		return core.Sandbox{}, stateError("launch", err)
+	}
+	defer func() { _ = lock.Close() }()
+	request := wire.Launch{ID: id, Spec: spec.Redacted(), Lease: lease, Secrets: secretValues(spec.Secrets)}
+	err = p.launch(ctx, lock, request, progress)
+	if err != nil {
+		// Nothing may be left; what cannot be removed now is found by Leftovers.
+		return core.Sandbox{}, errors.Join(err, p.forget(id, spec.Name))
+	}
+	return p.read(id)
+}
+
+func (p *Provider) launch(ctx context.Context, lock *store.Lock, request wire.Launch, progress core.ProgressFunc) error {
+	if err := p.store.WriteLease(store.Lease{ID: request.ID, Spec: request.Spec, Lease: request.Lease}); err != nil {
+		return stateError("launch", err)
+	}
+	err := p.store.Reserve(request.Spec.Name, request.ID, func(holder string) bool {
+		sb, err := p.read(holder)
+		return err == nil && sb.State.Live()
+	})
+	if errors.Is(err, fs.ErrExist) {
+		return core.Errorf(core.KindConflict, "local.launch", request.Spec.Name, "there is a sandbox %q already", request.Spec.Name).
+			WithHint("choose another name, or end that one: sb terminate %s", request.Spec.Name)
+	}
+	if err != nil {
+		return stateError("launch", err)
+	}
+	if request.Spec.Persist && len(request.Secrets) > 0 {
+		// A stopped sandbox must be able to start with what it was launched with.
+		if err := store.WriteJSON(filepath.Join(p.store.Dir(request.ID), store.SecretFile), request.Secrets, true); err != nil {
+			return stateError("launch", err)
+		}
+	}
+	return p.supervise(ctx, lock, request, progress)
+}
+
+// forget removes all traces of a sandbox whose lock is ours.
+func (p *Provider) forget(id, name string) error {
+	return errors.Join(p.store.Release(name, id), p.store.Remove(id), os.RemoveAll(p.overlayDir(id)))
+}
+
+func (p *Provider) overlayDir(id string) string { return filepath.Join(p.opts.CacheDir, "overlay", id) }
+
+func secretValues(secrets []core.Secret) map[string]string {
+	values := make(map[string]string, len(secrets))
+	for _, s := range secrets {
+		values[s.Name] = s.Value.Reveal()
+	}
+	return values
+}
+
+// supervise starts a supervisor, hands it the lock and waits until the sandbox is ready.
+func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire.Launch, progress core.ProgressFunc) error {
+	programs, err := p.programs()
+	if err != nil {
+		return err
+	}
+	request.Version = wire.Version
+	request.Dir, request.RuntimeDir, request.OverlayDir = p.store.Dir(request.ID), p.store.RuntimeDir(request.ID), p.overlayDir(request.ID)
+	request.Guest = programs.guest
+	request.SaveInterval, request.FreezeAfter, request.LogLimit = p.opts.SaveInterval, p.opts.FreezeAfter, int64(p.opts.LogLimit)
+	text, err := json.Marshal(request)
+	if err != nil {
+		return core.Wrap("local.launch", request.Spec.Name, err)
+	}
+	log, err := os.OpenFile(filepath.Join(request.Dir, store.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return stateError("launch", err)
+	}
+	defer func() { _ = log.Close() }()
+	child, err := spawn(programs.runtime, request.Spec.CPU, lock.File, log)
+	if err != nil {
+		return core.Errorf(errKind(err), "local.launch", "", "sb-runtime could not be started: %w", err).WithHint("sb doctor says what this machine does not allow")
+	}
+	defer child.release()
+	stop := context.AfterFunc(ctx, child.kill)
+	defer stop()
+	if err := child.tell(text); err != nil {
+		child.kill()
+		return errors.Join(ctx.Err(), fmt.Errorf("sb-runtime does not listen: %w", err))
+	}
+	err = child.listen(progress)
+	if ctx.Err() != nil {
+		err = core.Wrap("local.launch", request.Spec.Name, ctx.Err())
+	}
+	if err != nil {
+		child.kill()
+		child.wait()
+		return err
+	}
+	p.mu.Lock()
+	p.children = append(p.children, child.pid)
+	p.mu.Unlock()
+	return nil
+}
+
+// listen reads the supervisor's status until it is ready.
+func (c *child) listen(progress core.ProgressFunc) error {
+	lines := json.NewDecoder(c.stdout)
+	for {
+		var status wire.LaunchStatus
+		err := lines.Decode(&status)
+		switch {
+		case errors.Is(err, io.EOF):
+			return core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime ended before the sandbox was ready").
+				WithHint("sb doctor says what this machine does not allow")
+		case err != nil:
+			return core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime wrote nonsense: %w", err)
+		case status.Error != nil:
+			return status.Error.Err("local.launch")
+		case status.Ready:
+			return nil
+		case progress != nil:
+			progress(core.Progress{Step: status.Step})
+		}
+	}
+}
+
+// Start implements core.Stopper.
+func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return sb, err
+	}
+	if running(sb.State) {
+		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "the sandbox is %s", sb.State)
+	}
+	if !sb.Spec.Persist {
+		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "the sandbox is not persistent: nothing of it was kept").
+			WithHint("launch a new one, with --persist if it should survive a stop")
+	}
+	lock, err := p.store.Lock(id)
+	if errors.Is(err, store.ErrLocked) {
+		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "the sandbox is being started or stopped by somebody else")
+	}
+	if err != nil {
+		return sb, stateError("start", err)
+	}
+	defer func() { _ = lock.Close() }()
+	state, err := p.store.ReadState(id)
+	if err != nil {
+		return sb, stateError("start", err)
+	}
+	request := wire.Launch{ID: id, Spec: sb.Spec, Lease: sb.Lease, Restore: state.Saved}
+	err = store.ReadJSON(filepath.Join(p.store.Dir(id), store.SecretFile), &request.Secrets)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return sb, stateError("start", err)
+	}
+	if timeout := time.Duration(sb.Spec.Timeout); timeout > 0 {
+		request.Lease.Expires = time.Now().Add(timeout)
+		if err := p.store.WriteLease(store.Lease{ID: id, Spec: sb.Spec, Lease: request.Lease}); err != nil {
+			return sb, stateError("start", err)
+		}
+	}
+	if err := p.supervise(ctx, lock, request, nil); err != nil {
+		// It stays what it was: stopped, with its files.
+		state.State, state.Reason, state.Message = core.StateStopped, core.ReasonLaunch, err.Error()
+		return sb, errors.Join(err, store.WriteState(p.store.Dir(id), state, true))
+	}
+	return p.read(id)
+}

@@ -1,0 +1,187 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
+)
+
+// WaitSandbox implements core.Waiter.
+func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, error) {
+	tick := time.NewTicker(5 * poll)
+	defer tick.Stop()
+	for {
+		sb, err := p.Get(ctx, id)
+		if err != nil || !running(sb.State) {
+			return sb, err
+		}
+		select {
+		case <-ctx.Done():
+			return sb, core.Wrap("local.wait", sb.Name, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// Stop implements core.Stopper.
+func (p *Provider) Stop(ctx context.Context, id string, grace time.Duration) error {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !running(sb.State) {
+		return notRunning(sb)
+	}
+	if _, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbStop, Grace: grace}); err != nil {
+		return err
+	}
+	return p.awaitEnd(ctx, id)
+}
+
+// Pause implements core.Pauser.
+func (p *Provider) Pause(ctx context.Context, id string) error {
+	return p.request(ctx, id, &wire.Control{Verb: wire.VerbPause})
+}
+
+// Resume implements core.Pauser.
+func (p *Provider) Resume(ctx context.Context, id string) error {
+	return p.request(ctx, id, &wire.Control{Verb: wire.VerbResume})
+}
+
+// SetTimeout implements core.Renewer.
+func (p *Provider) SetTimeout(ctx context.Context, id string, timeout time.Duration) (core.Sandbox, error) {
+	if err := p.request(ctx, id, &wire.Control{Verb: wire.VerbTimeout, Timeout: timeout}); err != nil {
+		return core.Sandbox{}, err
+	}
+	return p.read(id)
+}
+
+// Stats implements core.StatsReader.
+func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
+	if !store.ValidID(id) {
+		return core.Stats{}, notFound(id)
+	}
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	reply, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbStats})
+	if err != nil {
+		return core.Stats{}, err
+	}
+	return *reply.Stats, nil
+}
+
+// request makes a request that is answered soon.
+func (p *Provider) request(ctx context.Context, id string, request *wire.Control) error {
+	if !store.ValidID(id) {
+		return notFound(id)
+	}
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	_, err := p.control(ctx, id, request)
+	return err
+}
+
+// Terminate implements core.Provider.
+func (p *Provider) Terminate(ctx context.Context, id string) error {
+	if !store.ValidID(id) {
+		return notFound(id)
+	}
+	sb, err := p.read(id)
+	if err != nil {
+		return err
+	}
+	if p.store.Locked(id) {
+		if err := p.end(ctx, id); err != nil {
+			return err
+		}
+	}
+	lock, err := p.store.Lock(id)
+	if errors.Is(err, store.ErrLocked) {
+		return core.Errorf(core.KindConflict, "local.terminate", sb.Name, "the sandbox is being started or ended by somebody else")
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return notFound(id)
+	}
+	if err != nil {
+		return stateError("terminate", err)
+	}
+	defer func() { _ = lock.Close() }()
+	if err := p.forget(id, sb.Name); err != nil {
+		return stateError("terminate", err)
+	}
+	p.reap()
+	return nil
+}
+
+// end asks a supervisor to end its sandbox, and kills it when it does not.
+func (p *Provider) end(ctx context.Context, id string) error {
+	asked, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	_, err := p.control(asked, id, &wire.Control{Verb: wire.VerbEnd})
+	if err == nil {
+		err = p.awaitEnd(asked, id)
+	}
+	if err == nil || !p.store.Locked(id) {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return core.Wrap("local.terminate", id, ctx.Err())
+	}
+	if err := p.killSupervisor(id); err != nil {
+		return core.Errorf(core.KindUnavailable, "local.terminate", id, "its supervisor neither answers nor can be killed: %w", err)
+	}
+	killed, cancelKilled := context.WithTimeout(ctx, endTimeout)
+	defer cancelKilled()
+	return p.awaitEnd(killed, id)
+}
+
+// awaitEnd waits until nobody is responsible for the sandbox any more.
+func (p *Provider) awaitEnd(ctx context.Context, id string) error {
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for p.store.Locked(id) {
+		p.reap()
+		select {
+		case <-ctx.Done():
+			return core.Wrap("local", id, ctx.Err())
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// killSupervisor kills the process that holds the sandbox's lock. The number in its state is
+// only believed if that process has the lock file open.
+func (p *Provider) killSupervisor(id string) error {
+	state, err := p.store.ReadState(id)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.PidfdOpen(state.PID, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", state.PID))
+	if err != nil {
+		return err
+	}
+	for _, link := range open {
+		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, p.store.Dir(id)+"/lock") {
+			return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		}
+	}
+	return errors.New("its process is not known")
+}

@@ -1,0 +1,37 @@
+// Package local runs sandboxes on this machine: gVisor, embedded, with no daemon, no
+// root and no image to download. This is the client's side. Each sandbox has a
+// supervisor of its own, the program sb-runtime, which goes on when the client ends.
+package local
+
+import (
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+)
+
+// Name is the provider's name.
+const Name = "local"
+
+// HostImage is the image that needs no download: this machine's own programs.
+const HostImage = "host"
+
+// Options configure the provider.
+type Options struct {
+	// StateDir holds what outlives a boot, RuntimeDir what does not, CacheDir the
+	// sandboxes' writable layers.
+	StateDir, RuntimeDir, CacheDir string
+	// Runtime is the path of sb-runtime; "" looks beside this program, then in PATH.
+	Runtime string
+	// SaveInterval is how often a persistent sandbox is saved while it changes.
+	SaveInterval time.Duration
+	// FreezeAfter is how long an idle sandbox stays awake; 0 is for ever.
+	FreezeAfter time.Duration
+	// LogLimit bounds the entry command's log.
+	LogLimit core.Bytes
+}
+
+// Factory returns how the provider is opened.
+func Factory(opts Options) core.Factory {
+	return core.Factory{Name: Name, IDPrefix: store.IDPrefix, Open: func() (core.Provider, error) { return New(opts) }}
+}

@@ -1,0 +1,60 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// programs are the paths of the helpers.
+type programs struct{ runtime, guest string }
+
+// programs finds sb-runtime: where the configuration says, beside this program, or in
+// PATH; and sb-guest beside it.
+func (p *Provider) programs() (programs, error) {
+	const name, guest = "sb-runtime", "sb-guest"
+	var tried []string
+	if p.opts.Runtime != "" {
+		tried = append(tried, p.opts.Runtime)
+	} else {
+		if self, err := os.Executable(); err == nil {
+			if real, err := filepath.EvalSymlinks(self); err == nil {
+				tried = append(tried, filepath.Join(filepath.Dir(real), name))
+			}
+		}
+		if found, err := exec.LookPath(name); err == nil {
+			tried = append(tried, found)
+		}
+	}
+	for _, runtime := range tried {
+		beside := filepath.Join(filepath.Dir(runtime), guest)
+		if executable(runtime) && executable(beside) {
+			return programs{runtime, beside}, nil
+		}
+	}
+	e := core.Errorf(core.KindUnavailable, "local", "", "sb's helpers %s and %s are not there", name, guest)
+	return programs{}, e.WithHint("install them beside sb: go install ./cmd/... ; or name sb-runtime's path in SB_LOCAL_RUNTIME")
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// Check implements core.Provider.
+func (p *Provider) Check(context.Context) error {
+	if _, err := p.programs(); err != nil {
+		return err
+	}
+	for _, f := range namespaceFindings() {
+		if f.Status == statusError {
+			return core.Errorf(core.KindUnavailable, "local", "", "%s: %s", f.Name, f.Detail).WithHint("%s", f.Fix)
+		}
+	}
+	return nil
+}

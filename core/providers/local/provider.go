@@ -1,0 +1,243 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
+)
+
+const (
+	// poll is how often the end of a supervisor is looked for.
+	poll = 10 * time.Millisecond
+	// endTimeout is how long a supervisor has to end its sandbox before it is killed.
+	endTimeout = 15 * time.Second
+	// controlTimeout bounds a request that should be answered at once.
+	controlTimeout = 30 * time.Second
+)
+
+// Provider is the client of this user's supervisors.
+type Provider struct {
+	opts  Options
+	store *store.Store
+
+	mu sync.Mutex
+	// children are the supervisors that this process started and has to reap.
+	children []int
+}
+
+// New returns the provider. It does no I/O.
+func New(opts Options) (core.Provider, error) {
+	return &Provider{opts: opts, store: store.New(filepath.Join(opts.StateDir, Name), filepath.Join(opts.RuntimeDir, Name))}, nil
+}
+
+var (
+	_ core.Finder      = (*Provider)(nil)
+	_ core.Waiter      = (*Provider)(nil)
+	_ core.Stopper     = (*Provider)(nil)
+	_ core.Pauser      = (*Provider)(nil)
+	_ core.Renewer     = (*Provider)(nil)
+	_ core.Journaler   = (*Provider)(nil)
+	_ core.LogReader   = (*Provider)(nil)
+	_ core.FileSystem  = (*Provider)(nil)
+	_ core.StatsReader = (*Provider)(nil)
+	_ core.Watcher     = (*Provider)(nil)
+	_ core.Sweeper     = (*Provider)(nil)
+	_ core.Doctor      = (*Provider)(nil)
+)
+
+// Name implements core.Provider.
+func (p *Provider) Name() string { return Name }
+
+// Capabilities implements core.Provider.
+func (p *Provider) Capabilities() core.Capabilities {
+	return core.Capabilities{
+		Has: []core.Capability{
+			core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
+			core.CapStats, core.CapWatch, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
+			core.CapNetNone, core.CapNetAll, core.CapCPU, core.CapMemory, core.CapDisk, core.CapProcesses, core.CapOpenFiles,
+			core.CapTimeout, core.CapIdle,
+		},
+		Images:    []string{HostImage},
+		Isolation: "gVisor: a kernel of its own, in user space",
+	}
+}
+
+// Close implements core.Provider.
+func (p *Provider) Close() error {
+	p.reap()
+	return nil
+}
+
+// reap collects supervisors of this process that have ended.
+func (p *Provider) reap() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.children = slices.DeleteFunc(p.children, func(pid int) bool {
+		got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		return got == pid || err != nil && !errors.Is(err, unix.EINTR)
+	})
+}
+
+// Get implements core.Provider.
+func (p *Provider) Get(_ context.Context, id string) (core.Sandbox, error) {
+	p.reap()
+	if !store.ValidID(id) {
+		return core.Sandbox{}, notFound(id)
+	}
+	return p.read(id)
+}
+
+func notFound(id string) error {
+	return core.Errorf(core.KindNotFound, "local", id, "there is no sandbox %q", id).WithHint("sb ls --all lists them")
+}
+
+// read puts a sandbox together from what is on disk and whether its lock is taken.
+func (p *Provider) read(id string) (core.Sandbox, error) {
+	// Asked first: a supervisor that ends in between has written its last word before.
+	locked := p.store.Locked(id)
+	lease, err := p.store.ReadLease(id)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return core.Sandbox{}, notFound(id)
+		}
+		return core.Sandbox{
+			ID: id, Name: id, Provider: Name, State: core.StateLost, Reason: core.ReasonCrash, Message: "its lease cannot be read: " + err.Error(),
+		}, nil
+	}
+	sb := core.Sandbox{
+		ID: id, Name: lease.Spec.Name, Provider: Name, App: lease.Spec.App, Image: lease.Spec.Image, Labels: lease.Spec.Labels,
+		Spec: lease.Spec, Created: lease.Lease.Created, Lease: lease.Lease, State: core.StateCreating,
+	}
+	state, err := p.store.ReadState(id)
+	if err == nil {
+		sb.State, sb.Reason, sb.Message, sb.Frozen = state.State, state.Reason, state.Message, state.Frozen
+		sb.Started, sb.Ended, sb.Expires, sb.LastActive = state.Started, state.Ended, state.Expires, state.LastActive
+		sb.ExitCode, sb.Ports = state.ExitCode, state.Ports
+	}
+	if running(sb.State) && !locked {
+		p.markLost(&sb, state)
+	}
+	return sb, nil
+}
+
+// markLost describes a sandbox whose supervisor ended without a last word.
+func (p *Provider) markLost(sb *core.Sandbox, state store.State) {
+	sb.Frozen, sb.Ports = false, nil
+	sb.State, sb.Reason, sb.Message = core.StateLost, core.ReasonSupervisor, "its supervisor was killed"
+	bootID := state.BootID
+	if bootID == "" {
+		bootID = sb.Lease.Owner.BootID
+		sb.Reason, sb.Message = core.ReasonLaunch, "its launch was broken off"
+	}
+	if bootID != core.BootID() {
+		sb.Reason, sb.Message = core.ReasonReboot, "this machine was restarted"
+	}
+	if sb.Spec.Persist && state.Saved > 0 {
+		sb.State = core.StateStopped
+		sb.Message += "; its files are as they were last saved"
+	}
+}
+
+func running(s core.State) bool {
+	return s == core.StateCreating || s == core.StateRunning || s == core.StatePaused
+}
+
+// List implements core.Provider.
+func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
+	p.reap()
+	ids, err := p.store.IDs()
+	if err != nil {
+		return nil, stateError("list", err)
+	}
+	sandboxes := make([]core.Sandbox, 0, len(ids))
+	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if sb, err := p.read(id); err == nil {
+			sandboxes = append(sandboxes, sb)
+		}
+	}
+	return sandboxes, nil
+}
+
+// FindName implements core.Finder.
+func (p *Provider) FindName(_ context.Context, name string) (core.Sandbox, error) {
+	if core.ValidateName("name", name) != nil {
+		return core.Sandbox{}, notFound(name)
+	}
+	id, err := p.store.Named(name)
+	if err != nil {
+		return core.Sandbox{}, notFound(name)
+	}
+	return p.read(id)
+}
+
+// stateError classifies what the state directory answers.
+func stateError(op string, err error) error {
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return core.Errorf(core.KindExhausted, "local."+op, "", "the disk is full: %w", err).WithHint("free some space, then try again; sb prune removes dead sandboxes")
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
+		return core.Errorf(core.KindUnavailable, "local."+op, "", "the state directory cannot be written: %w", err).
+			WithHint("make it writable, or set XDG_STATE_HOME to a directory that is")
+	}
+	return core.Wrap("local."+op, "", err)
+}
+
+// control makes one request of a sandbox's supervisor.
+func (p *Provider) control(ctx context.Context, id string, request *wire.Control, files ...*os.File) (*wire.ControlReply, error) {
+	client, err := wire.Dial(p.store.Socket(id), files...)
+	if err != nil {
+		return nil, core.Wrap("local", id, err)
+	}
+	defer func() { _ = client.Close() }()
+	reply, err := client.Control(ctx, request)
+	if err != nil {
+		return nil, p.whyUnreachable(ctx, id, err)
+	}
+	return reply, reply.Error.Err("local." + string(request.Verb))
+}
+
+// whyUnreachable turns a failed connection into what it means for the sandbox.
+func (p *Provider) whyUnreachable(ctx context.Context, id string, cause error) error {
+	if ctx.Err() != nil {
+		return core.Wrap("local", id, ctx.Err())
+	}
+	if e, ok := errors.AsType[*core.Error](cause); ok {
+		return e
+	}
+	sb, err := p.read(id)
+	if err != nil {
+		return err
+	}
+	if running(sb.State) && sb.State != core.StateCreating {
+		return core.Errorf(core.KindUnavailable, "local", sb.Name, "its supervisor does not answer: %w", cause).
+			WithHint("sb terminate %s ends it", sb.Name)
+	}
+	return notRunning(sb)
+}
+
+func notRunning(sb core.Sandbox) error {
+	e := core.Errorf(core.KindConflict, "local", sb.Name, "the sandbox is %s", sb.State)
+	if sb.Message != "" {
+		e = core.Errorf(core.KindConflict, "local", sb.Name, "the sandbox is %s: %s", sb.State, sb.Message)
+	}
+	if sb.State == core.StateStopped {
+		return e.WithHint("sb start %s", sb.Name)
+	}
+	return e.WithHint("sb logs %s shows what it wrote, sb terminate %s removes it", sb.Name, sb.Name)
+}

@@ -1,0 +1,150 @@
+//go:build linux
+
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// child is a supervisor that was started and has not said yet that it is ready.
+type child struct {
+	pid     int
+	process *os.Process
+	stdin   *os.File
+	stdout  *os.File
+}
+
+// spawn starts the program runtime as a supervisor: in a session and a mount
+// namespace of its own, for an ordinary user in a user namespace where it is root;
+// with an empty environment, the lock as descriptor 3, and cpu whole cores to run on.
+func spawn(program string, cpu float64, lock, log *os.File) (*child, error) {
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = inR.Close() }()
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, inW.Close())
+	}
+	defer func() { _ = outW.Close() }()
+	//nolint:noctx // the supervisor outlives whoever starts it
+	cmd := exec.Command(program, "supervise")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, log
+	cmd.Env, cmd.Dir = []string{}, "/"
+	cmd.ExtraFiles = []*os.File{lock}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+	started := make(chan error)
+	go func() {
+		// What is set on this thread the child inherits. The thread is never unlocked,
+		// so it ends with the goroutine, and nothing else ever runs on it.
+		runtime.LockOSThread()
+		err := prepareThread(cpu)
+		if err == nil {
+			err = cmd.Start()
+		}
+		started <- err
+	}()
+	if err := <-started; err != nil {
+		return nil, errors.Join(err, inW.Close(), outR.Close())
+	}
+	return &child{pid: cmd.Process.Pid, process: cmd.Process, stdin: inW, stdout: outR}, nil
+}
+
+// tell sends the launch request and its end.
+func (c *child) tell(request []byte) error {
+	_, err := c.stdin.Write(request)
+	return errors.Join(err, c.stdin.Close())
+}
+
+func (c *child) kill() { _ = c.process.Kill() }
+
+// wait reaps a child that was killed.
+func (c *child) wait() { _, _ = c.process.Wait() }
+
+// release lets go of the child without waiting for it.
+func (c *child) release() {
+	_ = c.stdin.Close()
+	_ = c.stdout.Close()
+	_ = c.process.Release()
+}
+
+// prepareThread gives the calling thread what a supervisor runs with: no new
+// privileges, whole cores, and a filter that answers membarrier(2) with ENOSYS. gVisor's
+// start registers for expedited membarriers in each of its processes, which waits
+// for an RCU grace period: 10 ms each; and it works without.
+func prepareThread(cpu float64) error {
+	if err := pinTo(cpu); err != nil {
+		return fmt.Errorf("choosing the processors: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("giving up new privileges: %w", err)
+	}
+	const returnErrno, returnAllow = 0x00050000, 0x7fff0000 // seccomp(2): SECCOMP_RET_ERRNO, SECCOMP_RET_ALLOW
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_MEMBARRIER, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: returnErrno | uint32(unix.ENOSYS)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: returnAllow},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]} //nolint:gosec // four
+	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
+		return fmt.Errorf("installing the membarrier filter: %w", err)
+	}
+	return nil
+}
+
+// pinTo restricts the calling thread to as many processors as cpu rounds up to.
+func pinTo(cpu float64) error {
+	if cpu == 0 {
+		return nil
+	}
+	var have unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &have); err != nil {
+		return err
+	}
+	want := int(math.Ceil(cpu))
+	if want >= have.Count() {
+		return nil
+	}
+	var all []int
+	for n := 0; len(all) < have.Count(); n++ {
+		if have.IsSet(n) {
+			all = append(all, n)
+		}
+	}
+	var chosen unix.CPUSet
+	for _, i := range rand.Perm(len(all))[:want] {
+		chosen.Set(all[i])
+	}
+	return unix.SchedSetaffinity(0, &chosen)
+}
+
+// errKind classifies why a process could not be started.
+func errKind(err error) core.Kind {
+	switch {
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EMFILE):
+		return core.KindExhausted
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
+		return core.KindUnavailable
+	}
+	return core.KindInternal
+}

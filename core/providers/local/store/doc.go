@@ -1,0 +1,18 @@
+// Package store is the local provider's state directory, as clients and
+// supervisors both read and write it:
+//
+//	names/.lock               taken while a name is reserved or released
+//	names/NAME                symbolic link to the id that has the name
+//	sandboxes/ID/lock         flocked by whoever is responsible: first the client
+//	                          that launches, then, for life, the supervisor
+//	sandboxes/ID/lease.json   what was asked for and for whom; written first
+//	sandboxes/ID/state.json   what the supervisor last said
+//	sandboxes/ID/journal/     commands and their output: package journal
+//	sandboxes/ID/fs/N/        saved filesystems of a persistent sandbox
+//
+// A sandbox lives if its lock is taken: no process number is ever believed. Files
+// are replaced by rename, so that a reader sees the old or the new, whole.
+package store
+
+// IDPrefix begins the id of every local sandbox.
+const IDPrefix = "loc-"

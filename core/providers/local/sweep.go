@@ -1,0 +1,106 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+)
+
+// Leftovers implements core.Sweeper. It finds directories of sandboxes that never
+// got a lease, and sockets and writable layers whose sandbox does not run.
+func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
+	ids, err := p.store.IDs()
+	if err != nil {
+		return nil, stateError("prune", err)
+	}
+	var found []core.Leftover
+	add := func(path, why string) {
+		found = append(found, core.Leftover{Provider: Name, Subject: path, Why: why, Size: treeSize(path)})
+	}
+	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return found, err
+		}
+		if _, err := p.store.ReadLease(id); errors.Is(err, fs.ErrNotExist) && !p.store.Locked(id) {
+			add(p.store.Dir(id), "a launch was broken off before it began")
+		}
+	}
+	for _, dir := range []string{filepath.Dir(p.store.RuntimeDir("x")), filepath.Dir(p.overlayDir("x"))} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return found, stateError("prune", err)
+		}
+		for _, e := range entries {
+			if store.ValidID(e.Name()) && !p.store.Locked(e.Name()) {
+				add(filepath.Join(dir, e.Name()), "its sandbox does not run any more")
+			}
+		}
+	}
+	names, err := p.store.Names()
+	if err != nil {
+		return found, stateError("prune", err)
+	}
+	for name, id := range names {
+		if _, err := os.Stat(p.store.Dir(id)); errors.Is(err, fs.ErrNotExist) {
+			found = append(found, core.Leftover{Provider: Name, Subject: nameSubject + name, Why: "the sandbox that had the name is gone"})
+		}
+	}
+	return found, nil
+}
+
+// nameSubject begins the subject of a leftover that is a name.
+const nameSubject = "name "
+
+// Sweep implements core.Sweeper. It looks again before it removes.
+func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
+	still, err := p.Leftovers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, l := range still {
+		if l.Subject != leftover.Subject {
+			continue
+		}
+		if name, ok := cutName(l.Subject); ok {
+			id, err := p.store.Named(name)
+			if err != nil {
+				return nil //nolint:nilerr // it is gone already
+			}
+			return stateError("prune", p.store.Release(name, id))
+		}
+		if err := os.RemoveAll(l.Subject); err != nil {
+			return stateError("prune", err)
+		}
+		return nil
+	}
+	return core.Errorf(core.KindNotFound, "local.prune", leftover.Subject, "it is not left over any more")
+}
+
+func cutName(subject string) (string, bool) {
+	if len(subject) > len(nameSubject) && subject[:len(nameSubject)] == nameSubject {
+		return subject[len(nameSubject):], true
+	}
+	return "", false
+}
+
+// treeSize is what a tree takes on disk, as far as it can be read.
+func treeSize(root string) core.Bytes {
+	var size core.Bytes
+	_ = filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // only an estimate is wanted
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			size += core.Bytes(info.Size())
+		}
+		return nil
+	})
+	return size
+}

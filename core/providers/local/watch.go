@@ -1,0 +1,60 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// watchPoll is how often Watch looks at all sandboxes; it costs a few small reads for each.
+const watchPoll = 250 * time.Millisecond
+
+// Watch implements core.Watcher: state changes, whoever causes them.
+func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
+	return func(yield func(core.Event, error) bool) {
+		tick := time.NewTicker(watchPoll)
+		defer tick.Stop()
+		var known map[string]core.Sandbox
+		for {
+			sandboxes, err := p.List(ctx)
+			if err != nil {
+				if ctx.Err() == nil {
+					yield(core.Event{}, err)
+				}
+				return
+			}
+			now := make(map[string]core.Sandbox, len(sandboxes))
+			for _, sb := range sandboxes {
+				now[sb.ID] = sb
+				if known != nil && known[sb.ID].State != sb.State && !yield(stateEvent(sb), nil) {
+					return
+				}
+			}
+			for id, sb := range known {
+				if _, still := now[id]; !still {
+					sb.State, sb.Reason, sb.Message = "", "", ""
+					if !yield(stateEvent(sb), nil) {
+						return
+					}
+				}
+			}
+			known = now
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}
+}
+
+func stateEvent(sb core.Sandbox) core.Event {
+	return core.Event{
+		Time: time.Now(), Type: core.EventState, Provider: Name, Sandbox: sb.ID, Name: sb.Name,
+		State: sb.State, Reason: sb.Reason, Message: sb.Message,
+	}
+}

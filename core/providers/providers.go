@@ -1,0 +1,30 @@
+// Package providers lists the providers that sb is built with.
+package providers
+
+import (
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local"
+)
+
+// Options configure all providers.
+type Options struct {
+	// StateDir, RuntimeDir and CacheDir are sb's own directories.
+	StateDir, RuntimeDir, CacheDir string
+	// Runtime is the path of sb-runtime; "" looks for it.
+	Runtime string
+	// SaveInterval, FreezeAfter and LogLimit are as in local.Options.
+	SaveInterval, FreezeAfter time.Duration
+	LogLimit                  core.Bytes
+}
+
+// Builtin returns the providers in placement order.
+func Builtin(o Options) []core.Factory {
+	return []core.Factory{
+		local.Factory(local.Options{
+			StateDir: o.StateDir, RuntimeDir: o.RuntimeDir, CacheDir: o.CacheDir, Runtime: o.Runtime,
+			SaveInterval: o.SaveInterval, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
+		}),
+	}
+}
