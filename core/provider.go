@@ -29,7 +29,9 @@ type Provider interface {
 	// List returns the sandboxes that this user has here, dead ones included, in no order.
 	// A sandbox whose state cannot be read is listed as lost, never left out.
 	List(ctx context.Context) ([]Sandbox, error)
-	// Exec starts a command. ctx bounds the start only; see Process for the rest.
+	// Exec starts a command. ctx bounds the start only; see Process for the rest. A
+	// program that is not there or cannot be executed is no error: the Process has
+	// ended with code 127 or 126 and says so in Exit.Message.
 	// KindConflict: the sandbox does not run.
 	Exec(ctx context.Context, id string, spec ExecSpec) (Process, error)
 	// Terminate ends a sandbox and removes everything it left, journal and files

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
@@ -111,12 +112,29 @@ func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire
 	if err != nil {
 		child.kill()
 		child.wait()
+		if errors.Is(err, errSilent) {
+			err = core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime ended before the sandbox was ready: %s", firstLine(log.Name())).
+				WithHint("sb doctor says what this machine does not allow")
+		}
 		return err
 	}
 	p.mu.Lock()
 	p.children = append(p.children, child.pid)
 	p.mu.Unlock()
 	return nil
+}
+
+// errSilent is the end of a supervisor that said nothing.
+var errSilent = errors.New("sb-runtime ended without a word")
+
+// firstLine is the first line of a supervisor's log: what it died of.
+func firstLine(log string) string {
+	text, err := os.ReadFile(log) //nolint:gosec // the sandbox's own log
+	if err != nil || len(text) == 0 {
+		return errSilent.Error()
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return line
 }
 
 // listen reads the supervisor's status until it is ready.
@@ -127,8 +145,7 @@ func (c *child) listen(progress core.ProgressFunc) error {
 		err := lines.Decode(&status)
 		switch {
 		case errors.Is(err, io.EOF):
-			return core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime ended before the sandbox was ready").
-				WithHint("sb doctor says what this machine does not allow")
+			return errSilent
 		case err != nil:
 			return core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime wrote nonsense: %w", err)
 		case status.Error != nil:

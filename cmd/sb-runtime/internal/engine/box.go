@@ -38,7 +38,7 @@ type Box struct {
 // Start builds the host image's view and starts a sandbox in it. One process can
 // do that once, in a mount namespace of its own: gVisor takes the standard streams
 // of the whole process for those of the sandbox's first process.
-func Start(ctx context.Context, c Config) (box *Box, err error) {
+func Start(ctx context.Context, c Config) (_ *Box, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func Start(ctx context.Context, c Config) (box *Box, err error) {
 	if c.Executable != "" {
 		specutils.ExePath = c.Executable
 	}
-	box = &Box{config: c, done: make(chan struct{})}
+	box := &Box{config: c, done: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			box.abandon()
@@ -80,8 +80,11 @@ func Start(ctx context.Context, c Config) (box *Box, err error) {
 	if err != nil {
 		return nil, err
 	}
-	box.container, err = container.New(box.runtime, container.Args{
-		ID: c.ID, Spec: spec, BundleDir: bundle, Attached: true, ExecFile: box.guest, FSRestoreImagePath: c.Restore,
+	err = withoutStreams(func() (err error) {
+		box.container, err = container.New(box.runtime, container.Args{
+			ID: c.ID, Spec: spec, BundleDir: bundle, Attached: true, ExecFile: box.guest, FSRestoreImagePath: c.Restore,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("creating the sandbox: %w", err)
@@ -116,6 +119,20 @@ func Start(ctx context.Context, c Config) (box *Box, err error) {
 		_, _ = box.container.Wait()
 	})
 	return box, nil
+}
+
+// withoutStreams lets gVisor find empty standard streams: it gives this process's own
+// to the sandbox's first process, and their files to another owner.
+func withoutStreams(do func() error) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = null.Close() }()
+	stdin, stdout, stderr := os.Stdin, os.Stdout, os.Stderr
+	os.Stdin, os.Stdout, os.Stderr = null, null, null
+	defer func() { os.Stdin, os.Stdout, os.Stderr = stdin, stdout, stderr }()
+	return do()
 }
 
 // discard swallows gVisor's messages.

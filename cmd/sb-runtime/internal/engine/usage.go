@@ -28,11 +28,11 @@ func (b *Box) Memory() (int64, error) {
 
 // Usage measures the whole sandbox.
 func (b *Box) Usage() (Usage, error) {
-	event, err := b.container.Event()
+	processes, err := b.container.Processes()
 	if err != nil {
 		return Usage{}, err
 	}
-	u := Usage{Processes: int(event.Event.Data.Pids.Current)} //nolint:gosec // a count of processes
+	u := Usage{Processes: len(processes)}
 	if u.Memory, err = b.Memory(); err != nil {
 		return u, err
 	}

@@ -67,18 +67,18 @@ type pump struct {
 	drained chan struct{}
 }
 
-// run starts a command. clients are the client's descriptors that request announces; run closes them, now or later.
+// run starts a command. clients are the client's descriptors that request announces; run
+// closes them, now or later. A program that cannot be run is a command that has ended.
 func (s *Supervisor) run(request *wire.Command, id string, clients []*os.File) (*command, error) {
 	if err := s.acquire(); err != nil {
 		closeAll(clients)
 		return nil, err
 	}
 	c, err := s.begin(request, id, clients)
-	if err != nil {
+	if err != nil || c.process == nil {
 		s.release()
-		return nil, err
 	}
-	return c, nil
+	return c, err
 }
 
 func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File) (c *command, err error) {
@@ -143,7 +143,15 @@ func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File)
 		return nil, classify(err)
 	}
 	if c.process, err = s.box.Exec(context.Background(), start); err != nil {
-		return nil, c.notStarted(err)
+		code := shellCode(err)
+		if code == 0 {
+			_ = c.output.Close()
+			return nil, classify(err)
+		}
+		pipes.closeOurs()
+		closeAll(clients)
+		err = nil
+		return c, c.notStarted(code)
 	}
 	c.stdin, c.control = stdin, control
 	c.pumps = []*pump{{stream: core.Stdout, from: stdout, client: streams.stdout, drained: make(chan struct{})}}
@@ -199,6 +207,13 @@ func (s *Supervisor) startEntry() error {
 	if err != nil {
 		return err
 	}
+	if c.process == nil {
+		kind := core.KindNotFound
+		if c.exec.Exit.Code == 126 {
+			kind = core.KindUnauthorized
+		}
+		return core.Errorf(kind, "local.launch", "", "%s", c.exec.Exit.Message).WithHint("the entry command must be in the sandbox's PATH, or be named by its path")
+	}
 	s.wg.Go(func() {
 		<-c.done
 		c.mu.Lock()
@@ -212,25 +227,28 @@ func (s *Supervisor) startEntry() error {
 	return nil
 }
 
-// notStarted ends the journal's entry of a command that could not be started. The
-// error says it as a shell does, by exit code 127 or 126, in the message of the entry.
-func (c *command) notStarted(cause error) error {
-	err := &core.Error{Kind: core.KindInternal, Op: "local.exec", Subject: c.exec.Command[0], Err: cause}
-	code := 125
+// shellCode is the exit code by which a shell says that a program cannot be run, or 0
+// when the failure is not the program's.
+func shellCode(err error) int {
 	switch {
-	case errors.Is(cause, engine.ErrNotFound):
-		code, err.Kind = 127, core.KindNotFound
-		err.Hint = "the program must be in the sandbox's PATH, or be named by its path"
-	case errors.Is(cause, engine.ErrNotExecutable):
-		code, err.Kind = 126, core.KindUnauthorized
+	case errors.Is(err, engine.ErrNotFound):
+		return 127
+	case errors.Is(err, engine.ErrNotExecutable):
+		return 126
+	}
+	return 0
+}
+
+// notStarted ends a command whose program cannot be run, as a shell would.
+func (c *command) notStarted(code int) error {
+	message := engine.ErrNotFound.Error()
+	if code == 126 {
+		message = engine.ErrNotExecutable.Error()
 	}
 	c.exec.Ended = time.Now()
-	c.exec.Exit = &core.Exit{Code: code, Message: cause.Error()}
-	_ = c.output.Close()
-	if err := journal.Write(c.s.journalDir(), c.exec); err != nil {
-		c.s.log.Error("the journal could not be written", "error", err)
-	}
-	return err
+	c.exec.Exit = &core.Exit{Code: code, Message: c.exec.Command[0] + ": " + message}
+	close(c.done)
+	return errors.Join(c.output.Close(), journal.Write(c.s.journalDir(), c.exec))
 }
 
 // feed carries a client's stdin to the command; with last the command sees its end.
