@@ -171,6 +171,12 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "the sandbox is not persistent: nothing of it was kept").
 			WithHint("launch a new one, with --persist if it should survive a stop")
 	}
+	// A supervisor says how it ends before it has.
+	ending, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	if err := p.awaitEnd(ending, id); err != nil {
+		return sb, err
+	}
 	lock, err := p.store.Lock(id)
 	if errors.Is(err, store.ErrLocked) {
 		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "the sandbox is being started or stopped by somebody else")

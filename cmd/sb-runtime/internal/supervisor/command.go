@@ -460,6 +460,8 @@ func (s *Supervisor) whyEnded() end {
 		return why
 	default:
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.why.reason != "" {
 		return s.why
 	}

@@ -30,26 +30,26 @@ func (s *Supervisor) keep(ctx context.Context) {
 	}
 	timer := time.NewTimer(s.next())
 	defer timer.Stop()
-	for done := false; !done; {
-		done = true
+	for why := (end{}); why.state == ""; timer.Reset(s.next()) {
 		select {
-		case s.why = <-s.ending:
+		case why = <-s.ending:
 		case <-ctx.Done():
-			s.why = end{core.StateLost, core.ReasonSupervisor, "the supervisor was told to end"}
+			why = end{core.StateLost, core.ReasonSupervisor, "the supervisor was told to end"}
 		case <-owner:
-			s.why = end{core.StateExited, core.ReasonLeaseEnded, "whoever it was launched for is gone"}
+			why = end{core.StateExited, core.ReasonLeaseEnded, "whoever it was launched for is gone"}
 		case <-s.box.Done():
-			s.why = end{core.StateFailed, core.ReasonCrash, "the sandbox's kernel ended"}
+			why = end{core.StateFailed, core.ReasonCrash, "the sandbox's kernel ended"}
 			select {
-			case s.why = <-s.ending: // somebody ended it, and had a reason
+			case why = <-s.ending: // somebody ended it, and had a reason
 			default:
 			}
 		case <-timer.C:
-			done = s.due()
+			why = s.due()
 		case <-s.changed:
-			done = false
 		}
-		timer.Reset(s.next())
+		s.mu.Lock()
+		s.why = why
+		s.mu.Unlock()
 	}
 	stopOwner()
 	s.saveBeforeEnd()
@@ -82,20 +82,18 @@ func (s *Supervisor) next() time.Duration {
 	return wait
 }
 
-// due does what is due; true means that the sandbox ends.
-func (s *Supervisor) due() bool {
+// due does what is due, and returns why the sandbox ends if it does.
+func (s *Supervisor) due() end {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	expired := func(when time.Time) bool { return !when.IsZero() && !now.Before(when) }
 	if expired(s.state.Expires) {
-		s.why = end{core.StateExited, core.ReasonTimeout, "its lifetime was over"}
-		return true
+		return end{core.StateExited, core.ReasonTimeout, "its lifetime was over"}
 	}
 	idle := time.Duration(s.launch.Spec.IdleTimeout)
 	if s.busy == 0 && idle > 0 && expired(s.state.LastActive.Add(idle)) {
-		s.why = end{core.StateExited, core.ReasonIdle, fmt.Sprintf("nothing ran in it for %s", core.Duration(idle))}
-		return true
+		return end{core.StateExited, core.ReasonIdle, fmt.Sprintf("nothing ran in it for %s", core.Duration(idle))}
 	}
 	if s.saves() && s.dirty && expired(s.saveAt) && !s.paused {
 		if err := s.saveFilesystem(); err != nil {
@@ -105,7 +103,7 @@ func (s *Supervisor) due() bool {
 	if s.busy == 0 && !s.frozen && !s.paused && expired(s.freezeAt) {
 		s.freeze()
 	}
-	return false
+	return end{}
 }
 
 // acquire begins an activity: the sandbox is awake until release. Errors are

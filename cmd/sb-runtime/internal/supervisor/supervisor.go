@@ -119,6 +119,7 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 		return err
 	}
 	now := time.Now()
+	s.state.Ended = time.Time{}
 	s.state.State, s.state.Started, s.state.LastActive = core.StateRunning, now, now
 	if spec.Timeout > 0 {
 		s.state.Expires = now.Add(time.Duration(spec.Timeout))
@@ -223,6 +224,8 @@ func (s *Supervisor) teardown() {
 	s.mu.Lock()
 	s.over = true
 	s.stopWatching()
+	// Before the commands inside end and their clients look why.
+	s.conclude()
 	s.mu.Unlock()
 	if s.box != nil {
 		if err := s.box.Stop(); err != nil {
@@ -247,14 +250,22 @@ func (s *Supervisor) teardown() {
 	}
 	s.wg.Wait()
 	s.mu.Lock()
-	s.state.State, s.state.Reason, s.state.Message = s.why.state, s.why.reason, s.why.message
-	s.state.Frozen, s.state.Ports, s.state.Ended = false, nil, time.Now()
-	if err := s.saveLocked(true); err != nil {
-		s.log.Error("the last state could not be written", "error", err)
-	}
+	s.conclude() // with the entry command's code
 	s.mu.Unlock()
 	_ = os.RemoveAll(s.launch.RuntimeDir)
 	_ = os.RemoveAll(s.launch.OverlayDir)
+}
+
+// conclude writes the last state. The caller holds mu.
+func (s *Supervisor) conclude() {
+	s.state.State, s.state.Reason, s.state.Message = s.why.state, s.why.reason, s.why.message
+	s.state.Frozen, s.state.Ports = false, nil
+	if s.state.Ended.IsZero() {
+		s.state.Ended = time.Now()
+	}
+	if err := s.saveLocked(true); err != nil {
+		s.log.Error("the last state could not be written", "error", err)
+	}
 }
 
 func (s *Supervisor) journalDir() string { return filepath.Join(s.launch.Dir, store.JournalDir) }
