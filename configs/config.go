@@ -1,0 +1,108 @@
+package configs
+
+import (
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Config is every setting, with all layers applied.
+type Config struct {
+	// Provider is where sandboxes are launched: a provider's name, or "auto".
+	Provider string
+	Defaults Defaults
+	Quotas   Quotas
+	Local    Local
+}
+
+// Defaults fill in what a launch leaves open. Zero means that the provider decides.
+type Defaults struct {
+	App         string
+	Network     core.NetworkMode
+	Timeout     core.Duration
+	IdleTimeout core.Duration
+	CPU         float64
+	Memory      core.Bytes
+	Disk        core.Bytes
+	Processes   int
+	OpenFiles   int
+}
+
+// Quotas bound what one user may have. Zero means no bound.
+type Quotas struct {
+	MaxSandboxes int
+	MaxCPU       float64
+	MaxMemory    core.Bytes
+	MaxLifetime  core.Duration
+}
+
+// Local configures sandboxes on this machine.
+type Local struct {
+	// Runtime is the path of sb-runtime; "" looks beside sb and in PATH.
+	Runtime string
+	// SaveInterval is how often a persistent sandbox is saved while it changes.
+	SaveInterval core.Duration
+	// FreezeAfter is how long an idle sandbox stays awake; 0 is for ever.
+	FreezeAfter core.Duration
+	// LogLimit bounds the entry command's log.
+	LogLimit core.Bytes
+}
+
+// Setting is one key as it stands in config.yaml.
+type Setting struct {
+	// Key is dotted: "defaults.memory". Its variable is SB_ and the key in upper case, with "_" for ".".
+	Key string `json:"key"`
+	// Value is the text of the value in force.
+	Value string `json:"value"`
+	// Origin is "default", "file PATH" or "environment NAME".
+	Origin string `json:"origin"`
+	// Doc says what it is for.
+	Doc string `json:"doc"`
+}
+
+// key ties a setting to its field.
+type key struct {
+	name, fallback, doc string
+	set                 func(*Config, string) error
+	get                 func(Config) string
+}
+
+// keys lists all settings in the order in which they are shown.
+func keys() []key {
+	return []key{
+		text("provider", core.ProviderAuto, "where sandboxes are launched: auto, or a provider's name", func(c *Config) *string { return &c.Provider }),
+		text("defaults.app", "", "the app that sandboxes belong to", func(c *Config) *string { return &c.Defaults.App }),
+		{
+			"defaults.network", string(core.NetworkAll), "all or none",
+			func(c *Config, s string) error {
+				c.Defaults.Network = core.NetworkMode(s)
+				return core.Spec{Network: core.Network{Mode: c.Defaults.Network}}.Validate()
+			},
+			func(c Config) string { return string(c.Defaults.Network) },
+		},
+		duration("defaults.timeout", "24h", "how long a sandbox lives; 0 is for ever", func(c *Config) *core.Duration { return &c.Defaults.Timeout }),
+		duration("defaults.idle_timeout", "0", "how long a sandbox in which nothing runs lives; 0 is for ever", func(c *Config) *core.Duration { return &c.Defaults.IdleTimeout }),
+		decimal("defaults.cpu", "0", "cores; 0 is all", func(c *Config) *float64 { return &c.Defaults.CPU }),
+		size("defaults.memory", "2GiB", "memory; 0 is no limit", func(c *Config) *core.Bytes { return &c.Defaults.Memory }),
+		size("defaults.disk", "8GiB", "what a sandbox may write; 0 is no limit", func(c *Config) *core.Bytes { return &c.Defaults.Disk }),
+		whole("defaults.processes", "1024", "processes at the same time; 0 is no limit", func(c *Config) *int { return &c.Defaults.Processes }),
+		whole("defaults.open_files", "65536", "open files of one process; 0 is no limit", func(c *Config) *int { return &c.Defaults.OpenFiles }),
+		whole("quotas.max_sandboxes", "0", "live sandboxes; 0 is no bound", func(c *Config) *int { return &c.Quotas.MaxSandboxes }),
+		decimal("quotas.max_cpu", "0", "cores of one sandbox; 0 is no bound", func(c *Config) *float64 { return &c.Quotas.MaxCPU }),
+		size("quotas.max_memory", "0", "memory of one sandbox; 0 is no bound", func(c *Config) *core.Bytes { return &c.Quotas.MaxMemory }),
+		duration("quotas.max_lifetime", "0", "lifetime of one sandbox; 0 is no bound", func(c *Config) *core.Duration { return &c.Quotas.MaxLifetime }),
+		text("local.runtime", "", "path of sb-runtime; empty looks beside sb and in PATH", func(c *Config) *string { return &c.Local.Runtime }),
+		duration("local.save_interval", "1m", "how often a persistent sandbox is saved while it changes", func(c *Config) *core.Duration { return &c.Local.SaveInterval }),
+		duration("local.freeze_after", "1s", "how long an idle sandbox stays awake; 0 is for ever", func(c *Config) *core.Duration { return &c.Local.FreezeAfter }),
+		size("local.log_limit", "16MiB", "what is kept of an entry command's output", func(c *Config) *core.Bytes { return &c.Local.LogLimit }),
+	}
+}
+
+// Core returns the launch defaults as the service takes them.
+func (c Config) Core() (core.Defaults, core.Quotas) {
+	d, q := c.Defaults, c.Quotas
+	return core.Defaults{
+			Provider: c.Provider, App: d.App, Network: d.Network, Timeout: d.Timeout, IdleTimeout: d.IdleTimeout,
+			CPU: d.CPU, Memory: d.Memory, Disk: d.Disk, Processes: d.Processes, OpenFiles: d.OpenFiles,
+		}, core.Quotas{
+			MaxSandboxes: q.MaxSandboxes, MaxCPU: q.MaxCPU, MaxMemory: q.MaxMemory, MaxLifetime: q.MaxLifetime,
+		}
+}
