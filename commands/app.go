@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/configs"
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -16,7 +17,11 @@ type App struct {
 	// LookupEnv reads the caller's environment.
 	LookupEnv func(key string) (value string, ok bool)
 	Now       func() time.Time
-	Service   func() (*core.Service, error)
+	// ConfigFile is the file named by --config, or "".
+	ConfigFile string
+	Paths      func() (configs.Paths, error)
+	Config     func() (configs.Loaded, error)
+	Service    func() (*core.Service, error)
 }
 
 // table makes a table for stdout.

@@ -24,6 +24,7 @@ func NewRoot(app *App) *cobra.Command {
 		SilenceUsage:  true,
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.PersistentFlags().StringVar(&app.ConfigFile, "config", "", "read this configuration file")
 	root.SetIn(app.Streams.In)
 	root.SetOut(app.Streams.Out)
 	root.SetErr(app.Streams.Err)
@@ -53,7 +54,7 @@ func NewRoot(app *App) *cobra.Command {
 	add("watch", "What goes on:",
 		NewStats(app, nil), NewEvents(app, nil), NewHistory(app, nil))
 	add("setup", "Setup:",
-		NewDoctor(app, nil), NewProvider(app), NewCompletion(app, nil), NewVersion(app, nil))
+		NewDoctor(app, nil), NewProvider(app), NewConfig(app), NewCompletion(app, nil), NewVersion(app, nil))
 	root.SetHelpCommandGroupID("setup")
 	root.AddCommand(NewDocs(app, nil))
 	return root

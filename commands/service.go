@@ -4,26 +4,62 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-0724f904/sb/configs"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers"
 )
 
 // actor is how the shell frontend is named in leases and in the audit log.
 const actor = "cli"
 
-// newApp wires the real dependencies. The caller calls closeApp at the end.
+// newApp wires the real dependencies, each made when it is first needed. The caller calls closeApp at the end.
 func newApp(process Process) (app *App, closeApp func()) {
 	app = &App{
 		Streams: process.Streams, Signals: process.Signals, Build: process.Build,
 		LookupEnv: process.LookupEnv, Now: time.Now,
 	}
+	app.Paths = sync.OnceValues(func() (configs.Paths, error) {
+		paths, err := configs.FindPaths(app.LookupEnv)
+		if app.ConfigFile != "" {
+			paths.Config = app.ConfigFile
+		}
+		return paths, err
+	})
+	app.Config = sync.OnceValues(func() (configs.Loaded, error) {
+		paths, err := app.Paths()
+		if err != nil {
+			return configs.Loaded{}, err
+		}
+		return configs.Load(paths.Config, app.LookupEnv)
+	})
 	var opened *core.Service
 	app.Service = sync.OnceValues(func() (*core.Service, error) {
-		opened = core.New(core.Options{Actor: actor})
-		return opened, nil
+		service, err := openService(app)
+		opened = service
+		return service, err
 	})
 	return app, func() {
 		if opened != nil {
 			_ = opened.Close()
 		}
 	}
+}
+
+func openService(app *App) (*core.Service, error) {
+	paths, err := app.Paths()
+	if err != nil {
+		return nil, err
+	}
+	config, err := app.Config()
+	if err != nil {
+		return nil, err
+	}
+	defaults, quotas := config.Core()
+	return core.New(core.Options{
+		Actor: actor, StateDir: paths.State, Defaults: defaults, Quotas: quotas,
+		Factories: providers.Builtin(providers.Options{
+			StateDir: paths.State, RuntimeDir: paths.Runtime, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
+			SaveInterval: time.Duration(config.Local.SaveInterval), FreezeAfter: time.Duration(config.Local.FreezeAfter), LogLimit: config.Local.LogLimit,
+		}),
+	}), nil
 }
