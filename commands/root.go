@@ -50,7 +50,7 @@ func NewRoot(app *App) *cobra.Command {
 		NewExec(app, nil), NewShell(app, nil), NewAttach(app, nil), NewPs(app, nil),
 		NewLogs(app, nil), NewWait(app, nil), NewKill(app, nil))
 	add("files", "Files:",
-		NewFs(app))
+		NewCp(app, nil), NewPush(app, nil), NewPull(app, nil), NewFs(app))
 	add("watch", "What goes on:",
 		NewStats(app, nil), NewEvents(app, nil), NewHistory(app, nil))
 	add("setup", "Setup:",

@@ -1,0 +1,119 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/transfer"
+)
+
+// copyRules explain what cp, push and pull have in common.
+const copyRules = "\n\nA directory is copied under its own name into a directory that exists; \"dir/\" means the directory's\n" +
+	"content. A target that does not exist becomes the copy. Modes, times and symbolic links are kept; a\n" +
+	"link that points out of the copied tree is refused. Every file appears whole or not at all."
+
+// CopyOptions are what cp, push and pull work with.
+type CopyOptions struct {
+	App       *App
+	From      []transfer.Endpoint
+	To        transfer.Endpoint
+	Exclude   []string
+	GitIgnore bool
+	JSON      bool
+}
+
+func (o *CopyOptions) register(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVarP(&o.Exclude, "exclude", "x", nil, "leave out what fits a pattern in the syntax of .gitignore; repeatable")
+	cmd.Flags().BoolVar(&o.GitIgnore, "gitignore", false, "leave out .git and what .gitignore files on this machine name")
+	jsonFlag(cmd, &o.JSON, "an array of source, destination, files, bytes")
+}
+
+// NewCp makes "sb cp".
+func NewCp(app *App, runF func(context.Context, *CopyOptions) error) *cobra.Command {
+	opts := &CopyOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "cp SOURCE... TARGET",
+		Short: "Copy between this machine and sandboxes",
+		Long: "Copy between this machine and sandboxes, or from one sandbox to another. SANDBOX:PATH is a path in a\n" +
+			"sandbox; a relative one begins at its workdir. \"-\" is stdin or stdout. A prefix of one letter is a Windows drive." +
+			copyRules + exitStatusHelp,
+		Example: "  sb cp src dev:/work\n  sb cp dev:/work/out.csv .\n  sb cp a:/data b:/data\n  echo hello | sb cp - dev:/root/hello",
+		Args:    atLeast("SOURCE", "TARGET"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for i, arg := range args {
+				o, err := parseOperand(arg)
+				if err != nil {
+					return err
+				}
+				if i == len(args)-1 {
+					opts.To = o.endpoint()
+				} else {
+					opts.From = append(opts.From, o.endpoint())
+				}
+			}
+			return orRun(runF, runCopy)(cmd.Context(), opts)
+		},
+	}
+	cmd.ValidArgsFunction = app.completeCopy
+	opts.register(cmd)
+	return cmd
+}
+
+func (o operand) endpoint() transfer.Endpoint {
+	return transfer.Endpoint{Sandbox: o.sandbox, Path: o.path}
+}
+
+func runCopy(ctx context.Context, opts *CopyOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	var sources []transfer.Endpoint
+	for _, from := range opts.From {
+		expanded, err := transfer.Expand(ctx, service, from)
+		if err != nil {
+			return err
+		}
+		sources = append(sources, expanded...)
+	}
+	if len(sources) > 1 && !isDirectory(ctx, service, opts.To) {
+		return core.Errorf(core.KindConflict, "cp", opts.To.String(), "several sources need a target that is an existing directory")
+	}
+	results := []transfer.Result{}
+	var failed error
+	for _, from := range sources {
+		report, stop := opts.App.transferBar(from.String(), !opts.JSON)
+		result, err := transfer.Copy(ctx, service, transfer.Request{
+			From: from, To: opts.To, Exclude: opts.Exclude, GitIgnore: opts.GitIgnore,
+			In: opts.App.Streams.In, Out: opts.App.Streams.Out, Progress: report,
+		})
+		stop()
+		if err != nil {
+			failed = errors.Join(failed, err)
+			break
+		}
+		results = append(results, result)
+	}
+	if opts.JSON {
+		return errors.Join(failed, output.JSON(opts.App.Streams.Out, results))
+	}
+	for _, r := range results {
+		if opts.App.Streams.ErrTTY() {
+			_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s -> %s: %d files, %s\n", output.Clean(r.Source), output.Clean(r.Destination), r.Files, core.Bytes(r.Bytes))
+		}
+	}
+	return failed
+}
+
+func isDirectory(ctx context.Context, service *core.Service, to transfer.Endpoint) bool {
+	if to.Sandbox == "" {
+		return isHostDirectory(to.Path)
+	}
+	_, err := service.ReadDir(ctx, to.Sandbox, to.Path)
+	return err == nil
+}

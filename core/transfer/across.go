@@ -1,0 +1,106 @@
+package transfer
+
+import (
+	"archive/tar"
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// across copies from one sandbox to another, or within one.
+func (c *copier) across() (err error) {
+	name, content := source(c.From.Path)
+	info, err := c.Stat(c.ctx, c.From.Sandbox, name)
+	if err != nil {
+		return err
+	}
+	base := path.Base(info.Path)
+	if !info.Mode.IsDir() {
+		return c.acrossFile(info, base)
+	}
+	target, exists, err := c.target(c.To, base, true, content)
+	if err != nil {
+		return err
+	}
+	archive, err := c.Export(c.ctx, c.From.Sandbox, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	if !exists {
+		if err := c.Mkdir(c.ctx, c.To.Sandbox, target, false); err != nil {
+			return err
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, c.Remove(c.ctx, c.To.Sandbox, target, true))
+			}
+		}()
+	}
+	return c.stream(func(w *tar.Writer) error { return c.repack(bufio.NewReaderSize(archive, copyBuffer), w) }, target)
+}
+
+func (c *copier) acrossFile(info core.FileInfo, base string) (err error) {
+	target, _, err := c.target(c.To, base, false, false)
+	if err != nil {
+		return err
+	}
+	content, err := c.ReadFile(c.ctx, c.From.Sandbox, info.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	c.total, c.result.Files = info.Size, 1
+	mode := info.Mode.Perm()
+	if info.Mode&fs.ModeSymlink != 0 {
+		mode = 0
+	}
+	return c.WriteFile(c.ctx, c.To.Sandbox, target, counted{c, content}, core.WriteOptions{Mode: mode})
+}
+
+// repack takes the first element off an archive's names.
+func (c *copier) repack(from io.Reader, w *tar.Writer) error {
+	ignored := newIgnore(c.Exclude)
+	r := tar.NewReader(from)
+	for {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			_, err := io.Copy(io.Discard, from)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		name, err := localName(header.Name)
+		if err != nil {
+			return err
+		}
+		if excluded(ignored, name, header.Typeflag == tar.TypeDir) {
+			continue
+		}
+		switch header.Typeflag {
+		case tar.TypeDir:
+			name += "/"
+		case tar.TypeLink:
+			if header.Linkname, err = localName(header.Linkname); err != nil {
+				return err
+			}
+		case tar.TypeSymlink:
+			if err := checkLink(name, header.Linkname); err != nil {
+				return err
+			}
+		}
+		header.Name, header.Format = name, tar.FormatPAX
+		c.result.Files++
+		if err := w.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := io.Copy(w, counted{c, r}); err != nil {
+			return err
+		}
+	}
+}

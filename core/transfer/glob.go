@@ -1,0 +1,80 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Expand returns what a pattern ("*", "?", "[…]") stands for, sorted. A path without one, or one
+// that exists as it is written, stands for itself. KindNotFound: nothing fits.
+func Expand(ctx context.Context, service Service, from Endpoint) ([]Endpoint, error) {
+	if from.stream() || !strings.ContainsAny(from.Path, "*?[") {
+		return []Endpoint{from}, nil
+	}
+	var found []string
+	var err error
+	if from.Sandbox == "" {
+		if _, err := os.Lstat(from.Path); err == nil {
+			return []Endpoint{from}, nil
+		}
+		found, err = filepath.Glob(from.Path)
+	} else {
+		found, err = globInside(ctx, service, from.Sandbox, from.Path)
+	}
+	if errors.Is(err, path.ErrBadPattern) || errors.Is(err, filepath.ErrBadPattern) {
+		return nil, core.Errorf(core.KindUsage, "copy", from.String(), "%q is not a pattern", from.Path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, core.Errorf(core.KindNotFound, "copy", from.String(), "nothing fits the pattern")
+	}
+	endpoints := make([]Endpoint, len(found))
+	for i, name := range found {
+		endpoints[i] = Endpoint{from.Sandbox, name}
+	}
+	return endpoints, nil
+}
+
+// globInside expands a pattern element by element.
+func globInside(ctx context.Context, service Service, sandbox, pattern string) ([]string, error) {
+	found := []string{"."}
+	if path.IsAbs(pattern) {
+		found = []string{"/"}
+	}
+	for element := range strings.SplitSeq(strings.Trim(path.Clean(pattern), "/"), "/") {
+		var next []string
+		for _, dir := range found {
+			if !strings.ContainsAny(element, "*?[") {
+				next = append(next, path.Join(dir, element))
+				continue
+			}
+			infos, err := service.ReadDir(ctx, sandbox, dir)
+			if kind := core.KindOf(err); err != nil && (kind == core.KindNotFound || kind == core.KindConflict) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			for _, info := range infos {
+				base := path.Base(info.Path)
+				fits, err := path.Match(element, base)
+				if err != nil {
+					return nil, err
+				}
+				if fits && (!strings.HasPrefix(base, ".") || strings.HasPrefix(element, ".")) {
+					next = append(next, path.Join(dir, base))
+				}
+			}
+		}
+		found = next
+	}
+	return found, nil
+}

@@ -1,0 +1,193 @@
+package transfer
+
+import (
+	"archive/tar"
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"syscall"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// push copies from this machine into a sandbox.
+func (c *copier) push() (err error) {
+	name, content := source(filepath.ToSlash(c.From.Path))
+	info, err := os.Stat(c.From.Path)
+	if err != nil {
+		return err
+	}
+	base := filepath.Base(name)
+	if absolute, absErr := filepath.Abs(name); absErr == nil {
+		base = filepath.Base(absolute)
+	}
+	if !info.IsDir() {
+		return c.pushFile(info, base)
+	}
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	entries, err := c.survey(root)
+	if err != nil {
+		return err
+	}
+	target, exists, err := c.target(c.To, base, true, content)
+	if err != nil {
+		return err
+	}
+	if !exists {
+		if err := c.Mkdir(c.ctx, c.To.Sandbox, target, false); err != nil {
+			return err
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, c.Remove(c.ctx, c.To.Sandbox, target, true))
+			}
+		}()
+	}
+	return c.stream(func(w *tar.Writer) error {
+		for _, e := range entries {
+			if err := c.writeEntry(w, root, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, target)
+}
+
+// stream packs an archive and unpacks it in the sandbox at the same time.
+func (c *copier) stream(pack func(*tar.Writer) error, target string) error {
+	r, w := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		buffered := bufio.NewWriterSize(w, copyBuffer)
+		archive := tar.NewWriter(buffered)
+		err := pack(archive)
+		if err == nil {
+			err = errors.Join(archive.Close(), buffered.Flush())
+		}
+		_ = w.CloseWithError(err)
+		packed <- err
+	}()
+	err := c.Import(c.ctx, c.To.Sandbox, target, r, core.ImportOptions{})
+	// When the import gave up first, the packing must not wait for a reader.
+	_ = r.CloseWithError(errImportEnded)
+	if packErr := <-packed; packErr != nil && !errors.Is(packErr, errImportEnded) {
+		return packErr
+	}
+	return err
+}
+
+var errImportEnded = errors.New("the import has ended")
+
+func (c *copier) pushFile(info fs.FileInfo, base string) (err error) {
+	if !info.Mode().IsRegular() {
+		return core.Errorf(core.KindUsage, "copy", c.From.Path, "it is neither a file nor a directory")
+	}
+	target, _, err := c.target(c.To, base, false, false)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(c.From.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	c.total, c.result.Files = info.Size(), 1
+	return c.WriteFile(c.ctx, c.To.Sandbox, target, counted{c, f}, core.WriteOptions{Mode: info.Mode().Perm()})
+}
+
+// entry is one file of a tree that is to be copied.
+type entry struct {
+	name string // in the tree, slash separated
+	info fs.FileInfo
+	link string
+}
+
+// survey lists what is to be copied and refuses what cannot be, before anything is written.
+func (c *copier) survey(root *os.Root) ([]entry, error) {
+	var entries []entry
+	tree := root.FS()
+	ignored := newIgnore(c.Exclude)
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		if ignored.match(name, d.IsDir()) || c.GitIgnore && d.IsDir() && path.Base(name) == ".git" {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if d.IsDir() && c.GitIgnore {
+			if err := ignored.addFile(tree, name); err != nil {
+				return err
+			}
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		e := entry{name: name, info: info}
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			if e.link, err = root.Readlink(name); err != nil {
+				return err
+			}
+			if err := checkLink(name, filepath.ToSlash(e.link)); err != nil {
+				return err
+			}
+		case info.Mode().IsRegular():
+			c.total += info.Size()
+		case !info.IsDir():
+			return nil // sockets, pipes and devices stay where they are
+		}
+		entries = append(entries, e)
+		return nil
+	})
+	return entries, err
+}
+
+// writeEntry adds one file to the archive.
+func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry) (err error) {
+	header, err := tar.FileInfoHeader(e.info, e.link)
+	if err != nil {
+		return err
+	}
+	header.Name, header.Format = e.name, tar.FormatPAX
+	header.Uid, header.Gid, header.Uname, header.Gname = 0, 0, "", ""
+	if e.info.IsDir() {
+		header.Name += "/"
+	}
+	c.result.Files++
+	if !e.info.Mode().IsRegular() {
+		return w.WriteHeader(header)
+	}
+	f, err := root.OpenFile(e.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe put in its place must not block
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	now, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	header.Size = now.Size()
+	if err := w.WriteHeader(header); err != nil {
+		return err
+	}
+	n, err := io.CopyN(w, counted{c, f}, header.Size)
+	if errors.Is(err, io.EOF) {
+		return core.Errorf(core.KindConflict, "copy", e.name, "it shrank to %d bytes while it was copied", n)
+	}
+	return err
+}

@@ -1,0 +1,231 @@
+// Package transfer copies files between this machine and sandboxes, and from one
+// sandbox to another, by the rules of cp -r:
+//
+//   - A directory is copied under its own name into a target that is an existing
+//     directory; a target that does not exist becomes the copy.
+//   - "dir/" and "dir/." mean the directory's content, which goes into the target.
+//   - A file goes into a target that is a directory or ends in "/"; else the
+//     target is the copy.
+//
+// Modes, times and symbolic links are kept. A link that points out of the copied
+// tree is refused. Every file appears whole or not at all, and a transfer that
+// breaks leaves no half of a tree.
+package transfer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Service is what the engine needs of *core.Service.
+type Service interface {
+	Stat(ctx context.Context, ref, name string) (core.FileInfo, error)
+	ReadDir(ctx context.Context, ref, name string) ([]core.FileInfo, error)
+	ReadFile(ctx context.Context, ref, name string) (io.ReadCloser, error)
+	WriteFile(ctx context.Context, ref, name string, content io.Reader, opts core.WriteOptions) error
+	Mkdir(ctx context.Context, ref, name string, parents bool) error
+	Remove(ctx context.Context, ref, name string, recursive bool) error
+	Export(ctx context.Context, ref, name string) (io.ReadCloser, error)
+	Import(ctx context.Context, ref, dir string, archive io.Reader, opts core.ImportOptions) error
+}
+
+// Endpoint is a path in a sandbox, or on this machine when Sandbox is "". There the path
+// "-" is Request.In or Request.Out.
+type Endpoint struct{ Sandbox, Path string }
+
+func (e Endpoint) stream() bool { return e.Sandbox == "" && e.Path == "-" }
+
+// String returns the operand as it is written in commands.
+func (e Endpoint) String() string {
+	if e.Sandbox == "" {
+		return e.Path
+	}
+	return e.Sandbox + ":" + e.Path
+}
+
+// Request is one copy.
+type Request struct {
+	From, To Endpoint
+	// Exclude has patterns in the syntax of .gitignore, relative to the copied tree.
+	Exclude []string
+	// GitIgnore leaves out what the .gitignore files of a copied tree on this machine name.
+	GitIgnore bool
+	In        io.Reader
+	Out       io.Writer
+	// Progress is told what has been copied so far.
+	Progress core.ProgressFunc
+}
+
+// Result says what was copied.
+type Result struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	Files       int    `json:"files"`
+	Bytes       int64  `json:"bytes"`
+}
+
+// Copy makes one copy.
+func Copy(ctx context.Context, service Service, request Request) (Result, error) {
+	c := &copier{Service: service, Request: request, ctx: ctx, result: Result{Source: request.From.String(), Destination: request.To.String()}}
+	var err error
+	switch {
+	case request.From.stream() && request.To.Sandbox != "":
+		err = c.fromStream()
+	case request.To.stream() && request.From.Sandbox != "":
+		err = c.toStream()
+	case request.From.Sandbox == "" && request.To.Sandbox != "":
+		err = c.push()
+	case request.From.Sandbox != "" && request.To.Sandbox == "":
+		err = c.pull()
+	case request.From.Sandbox != "":
+		err = c.across()
+	default:
+		err = core.Errorf(core.KindUsage, "copy", "", "neither side is in a sandbox").WithHint("write SANDBOX:PATH for a path in a sandbox")
+	}
+	return c.result, core.Wrap("copy", request.From.String(), err)
+}
+
+// copier is one copy under way.
+type copier struct {
+	Service
+	Request
+	ctx    context.Context //nolint:containedctx // a copier lives for one call
+	result Result
+	total  int64
+}
+
+// count notes bytes that were copied.
+func (c *copier) count(n int) {
+	c.result.Bytes += int64(n)
+	if c.Progress != nil {
+		c.Progress(core.Progress{Step: "copying", Done: c.result.Bytes, Total: c.total})
+	}
+}
+
+// counted counts what is read through it, and ends with the context.
+type counted struct {
+	c *copier
+	r io.Reader
+}
+
+func (r counted) Read(p []byte) (int, error) {
+	if err := r.c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.r.Read(p)
+	if n > 0 {
+		r.c.count(n)
+	}
+	return n, err
+}
+
+// source says what a path with or without a trailing slash means.
+func source(name string) (clean string, content bool) {
+	content = strings.HasSuffix(name, "/") || strings.HasSuffix(name, "/.") || name == "."
+	return path.Clean(name), content
+}
+
+// target decides where a copy goes in a sandbox: below an existing directory under base, or to
+// the path itself. exists says that the result is an existing directory.
+func (c *copier) target(to Endpoint, base string, directory, content bool) (name string, exists bool, err error) {
+	info, err := c.Stat(c.ctx, to.Sandbox, to.Path)
+	if err == nil && info.Mode&fs.ModeSymlink != 0 {
+		// A link to a directory is one, as cp has it.
+		if _, dirErr := c.ReadDir(c.ctx, to.Sandbox, to.Path); dirErr == nil {
+			info.Mode = fs.ModeDir
+		}
+	}
+	switch {
+	case err != nil && core.KindOf(err) != core.KindNotFound:
+		return "", false, err
+	case err != nil && strings.HasSuffix(to.Path, "/") && !directory:
+		return "", false, core.Errorf(core.KindNotFound, "copy", to.String(), "there is no such directory").WithHint("make it first: sb fs mkdir -p %s %s", to.Sandbox, to.Path)
+	case err != nil:
+		return to.Path, false, nil
+	case !info.Mode.IsDir() && directory:
+		return "", false, core.Errorf(core.KindConflict, "copy", to.String(), "it is a file, and a directory cannot replace it")
+	case !info.Mode.IsDir() || content:
+		return to.Path, info.Mode.IsDir(), nil
+	}
+	name = path.Join(to.Path, base)
+	info, err = c.Stat(c.ctx, to.Sandbox, name)
+	switch {
+	case err != nil && core.KindOf(err) != core.KindNotFound:
+		return "", false, err
+	case err == nil && info.Mode.IsDir() != directory:
+		return "", false, core.Errorf(core.KindConflict, "copy", to.Sandbox+":"+name, "a file and a directory cannot replace one another")
+	}
+	return name, err == nil && info.Mode.IsDir(), nil
+}
+
+// hostTarget is target for this machine.
+func hostTarget(to, base string, directory, content bool) (name string, exists bool, err error) {
+	info, err := os.Stat(to)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", false, err
+	case err != nil && (strings.HasSuffix(to, "/") || strings.HasSuffix(to, string(filepath.Separator))) && !directory:
+		return "", false, core.Errorf(core.KindNotFound, "copy", to, "there is no such directory")
+	case err != nil:
+		return filepath.Clean(to), false, nil
+	case !info.IsDir() && directory:
+		return "", false, core.Errorf(core.KindConflict, "copy", to, "it is a file, and a directory cannot replace it")
+	case !info.IsDir() || content:
+		return to, info.IsDir(), nil
+	}
+	name = filepath.Join(to, base)
+	info, err = os.Stat(name)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", false, err
+	case err == nil && info.IsDir() != directory:
+		return "", false, core.Errorf(core.KindConflict, "copy", name, "a file and a directory cannot replace one another")
+	}
+	return name, err == nil && info.IsDir(), nil
+}
+
+// fromStream writes a stream to one file.
+func (c *copier) fromStream() error {
+	if c.In == nil {
+		return core.Errorf(core.KindUsage, "copy", "-", "there is no input to read")
+	}
+	if info, err := c.Stat(c.ctx, c.To.Sandbox, c.To.Path); strings.HasSuffix(c.To.Path, "/") || err == nil && info.Mode.IsDir() {
+		return core.Errorf(core.KindConflict, "copy", c.To.String(), "it is a directory").WithHint("name a file: stdin has no name of its own")
+	}
+	c.result.Files = 1
+	return c.WriteFile(c.ctx, c.To.Sandbox, c.To.Path, counted{c, c.In}, core.WriteOptions{})
+}
+
+// toStream writes one file, or a directory as a tar archive, to a stream.
+func (c *copier) toStream() (err error) {
+	if c.Out == nil {
+		return core.Errorf(core.KindUsage, "copy", "-", "there is no output to write")
+	}
+	info, err := c.Stat(c.ctx, c.From.Sandbox, c.From.Path)
+	if err != nil {
+		return err
+	}
+	open := c.ReadFile
+	if info.Mode.IsDir() {
+		open = c.Export
+	}
+	content, err := open(c.ctx, c.From.Sandbox, c.From.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	c.result.Files = 1
+	_, err = io.CopyBuffer(struct{ io.Writer }{c.Out}, counted{c, content}, make([]byte, copyBuffer))
+	return err
+}
+
+// copyBuffer is how much one read takes.
+const copyBuffer = 1 << 20
