@@ -71,7 +71,7 @@ func runAttach(ctx context.Context, opts *AttachOptions) error {
 	if err != nil {
 		return err
 	}
-	defer process.Close() //nolint:errcheck // the command's end is what counts
+	defer process.Close()
 	if terminal {
 		_ = process.Resize(ctx, size) // a size that cannot be set is the old one
 	}

@@ -33,7 +33,7 @@ func NewDocs(app *App, runF func(context.Context, *DocsOptions) error) *cobra.Co
 }
 
 func runDocs(_ context.Context, opts *DocsOptions) error {
-	if err := os.MkdirAll(opts.Dir, 0o755); err != nil { //nolint:gosec // documentation is public
+	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
 		return core.Wrap("docs", opts.Dir, err)
 	}
 	opts.Root.DisableAutoGenTag = true // it holds the date

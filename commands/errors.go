@@ -187,7 +187,7 @@ func printError(w io.Writer, err error, code int, asJSON bool) {
 
 // unjoin splits what errors.Join made.
 func unjoin(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only the outermost error counts
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	return []error{err}

@@ -105,7 +105,7 @@ func (a *App) execute(ctx context.Context, service *core.Service, sandbox string
 	if err != nil {
 		return a.result(ctx, service, sandbox, core.Exit{}, err)
 	}
-	defer process.Close() //nolint:errcheck // the command's end is what counts
+	defer process.Close()
 	exit, err := a.follow(ctx, process)
 	return a.result(ctx, service, sandbox, exit, err)
 }
@@ -152,7 +152,7 @@ func collected(ctx context.Context, opts *ExecOptions, service *core.Service) er
 	if err != nil {
 		return opts.App.result(ctx, service, opts.Sandbox, core.Exit{}, err)
 	}
-	defer process.Close() //nolint:errcheck // the command's end is what counts
+	defer process.Close()
 	exit, err := opts.App.follow(ctx, process)
 	if err != nil {
 		return opts.App.result(ctx, service, opts.Sandbox, exit, err)

@@ -51,7 +51,7 @@ func catFile(ctx context.Context, service *core.Service, sandbox, path string, o
 	if err != nil {
 		return err
 	}
-	defer content.Close() //nolint:errcheck // read only
+	defer content.Close()
 	_, err = io.Copy(out, content)
 	return core.Wrap("read", path, err)
 }

@@ -12,9 +12,6 @@ type operand struct {
 	path    string
 }
 
-// stream says that the operand is stdin or stdout.
-func (o operand) stream() bool { return o.sandbox == "" && o.path == "-" }
-
 // parseOperand reads PATH, SANDBOX:PATH or "-". A path with a slash before its
 // first colon, and a prefix of one letter, which is a Windows drive, are local.
 func parseOperand(text string) (operand, error) {

@@ -141,11 +141,11 @@ func checkKey(flag, key string) error {
 // readDotenv parses a file of KEY=VALUE lines. The parser's own message is not
 // passed on: it quotes the file, which may hold secrets.
 func readDotenv(flag, path string) (map[string]string, error) {
-	file, err := os.Open(path) //nolint:gosec // the user names the file
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, fileError(flag, path, err)
 	}
-	defer file.Close() //nolint:errcheck // read only
+	defer file.Close()
 	content, err := io.ReadAll(io.LimitReader(file, maxDotenv+1))
 	if err != nil {
 		return nil, fileError(flag, path, err)

@@ -230,11 +230,11 @@ const maxSpecFile = 4 << 20
 func readSpec(path string, stdin io.Reader) (core.Spec, error) {
 	source := stdin
 	if path != "-" {
-		file, err := os.Open(path) //nolint:gosec // the user names the file
+		file, err := os.Open(path)
 		if err != nil {
 			return core.Spec{}, fileError("--file", path, err)
 		}
-		defer file.Close() //nolint:errcheck // read only
+		defer file.Close()
 		source = file
 	}
 	content, err := io.ReadAll(io.LimitReader(source, maxSpecFile))
@@ -320,10 +320,10 @@ func portNumber(text string, least int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if int(n) < least { //nolint:gosec // 16 bits
+	if int(n) < least {
 		return 0, fmt.Errorf("port %d", n)
 	}
-	return int(n), nil //nolint:gosec // 16 bits
+	return int(n), nil
 }
 
 // bytesValue, durationValue and gpuValue make flags of core's quantities.

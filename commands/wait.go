@@ -89,7 +89,7 @@ func waited(ctx context.Context, opts *WaitOptions, service *core.Service) error
 
 // late tells our own time limit from the failures of others.
 func late(ctx context.Context, err error) error {
-	if ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // ctx.Err returns the value itself
+	if ctx.Err() == context.DeadlineExceeded {
 		return &exitError{code: exitTimeout, err: core.Errorf(core.KindTimeout, "wait", "", "still running when the time to wait was over")}
 	}
 	return err

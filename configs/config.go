@@ -96,13 +96,15 @@ func keys() []key {
 	}
 }
 
-// Core returns the launch defaults as the service takes them.
+// Core returns the launch defaults and the quotas as the service takes them.
 func (c Config) Core() (core.Defaults, core.Quotas) {
 	d, q := c.Defaults, c.Quotas
-	return core.Defaults{
-			Provider: c.Provider, App: d.App, Network: d.Network, Timeout: d.Timeout, IdleTimeout: d.IdleTimeout,
-			CPU: d.CPU, Memory: d.Memory, Disk: d.Disk, Processes: d.Processes, OpenFiles: d.OpenFiles,
-		}, core.Quotas{
-			MaxSandboxes: q.MaxSandboxes, MaxCPU: q.MaxCPU, MaxMemory: q.MaxMemory, MaxLifetime: q.MaxLifetime,
-		}
+	defaults := core.Defaults{
+		Provider: c.Provider, App: d.App, Network: d.Network, Timeout: d.Timeout, IdleTimeout: d.IdleTimeout,
+		CPU: d.CPU, Memory: d.Memory, Disk: d.Disk, Processes: d.Processes, OpenFiles: d.OpenFiles,
+	}
+	quotas := core.Quotas{
+		MaxSandboxes: q.MaxSandboxes, MaxCPU: q.MaxCPU, MaxMemory: q.MaxMemory, MaxLifetime: q.MaxLifetime,
+	}
+	return defaults, quotas
 }

@@ -35,7 +35,7 @@ func Set(path, name, value string) error {
 	if _, err := Load(path, func(string) (string, bool) { return "", false }); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the user's own choice
+	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return core.Errorf(core.KindUsage, "config", path, "it cannot be read: %w", err)
 	}

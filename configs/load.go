@@ -76,7 +76,7 @@ func readFile(v *viper.Viper, path string) error {
 	if err != nil {
 		return core.Errorf(core.KindUsage, "config", path, "it cannot be read: %w", err)
 	}
-	f, err := os.Open(path) //nolint:gosec // the user's own choice
+	f, err := os.Open(path)
 	if err != nil {
 		return core.Errorf(core.KindUsage, "config", path, "it cannot be read: %w", err)
 	}

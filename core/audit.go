@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 )
 
@@ -116,7 +117,7 @@ func (a *auditLog) rotate() {
 func (a *auditLog) path(n int) string {
 	name := filepath.Join(a.dir, auditFile)
 	if n > 0 {
-		name += "." + string(rune('0'+n))
+		name += "." + strconv.Itoa(n)
 	}
 	return name
 }
@@ -199,9 +200,8 @@ func (a *auditLog) others(ctx context.Context) iter.Seq2[Event, error] {
 			if info.Size() < offset {
 				offset = 0 // it was rotated
 			}
-			more := true
-			offset, more = a.since(offset, yield)
-			if !more {
+			var more bool
+			if offset, more = a.since(offset, yield); !more {
 				return
 			}
 		}

@@ -1,8 +1,11 @@
 package core
 
+import "slices"
+
 // Capability names one thing that only some providers can do.
 type Capability string
 
+// The capabilities; an optional interface of the same name goes with each of the first.
 const (
 	CapFinder    Capability = "find"
 	CapWait      Capability = "wait"
@@ -53,10 +56,5 @@ type Capabilities struct {
 
 // Can says whether c is among the capabilities.
 func (c Capabilities) Can(want Capability) bool {
-	for _, have := range c.Has {
-		if have == want {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Has, want)
 }

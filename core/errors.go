@@ -35,6 +35,7 @@ const (
 	KindExhausted
 )
 
+//nolint:gochecknoglobals // a table that nobody changes
 var kindNames = [...]string{
 	KindInternal:     "internal",
 	KindUsage:        "usage",

@@ -5,6 +5,7 @@ import "time"
 // Stream is one of a command's two outputs.
 type Stream string
 
+// The streams.
 const (
 	Stdout Stream = "stdout"
 	Stderr Stream = "stderr"

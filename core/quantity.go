@@ -12,6 +12,7 @@ import (
 // optional unit: "512MiB", "1.5G", "100MB"; K, M, G and T alone are binary, as in Docker.
 type Bytes int64
 
+// The binary units.
 const (
 	KiB Bytes = 1 << 10
 	MiB Bytes = 1 << 20

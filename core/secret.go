@@ -21,10 +21,19 @@ func (s SecretValue) Reveal() string { return s.value }
 // Empty says whether there is no value, as in a spec that came back from a provider.
 func (s SecretValue) Empty() bool { return s.value == "" }
 
-func (SecretValue) String() string               { return redacted }
-func (SecretValue) GoString() string             { return redacted }
-func (SecretValue) Format(f fmt.State, _ rune)   { _, _ = f.Write([]byte(redacted)) }
-func (SecretValue) LogValue() slog.Value         { return slog.StringValue(redacted) }
+// String implements fmt.Stringer.
+func (SecretValue) String() string { return redacted }
+
+// GoString implements fmt.GoStringer.
+func (SecretValue) GoString() string { return redacted }
+
+// Format implements fmt.Formatter.
+func (SecretValue) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// LogValue implements slog.LogValuer.
+func (SecretValue) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText implements encoding.TextMarshaler.
 func (SecretValue) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // Secret is an environment variable whose value is never shown again: not in

@@ -45,6 +45,7 @@ func (s State) Live() bool {
 // Reason says why a sandbox is no longer running.
 type Reason string
 
+// The reasons.
 const (
 	ReasonCommand    Reason = "command"     // its entry command returned
 	ReasonTimeout    Reason = "timeout"     // its lifetime was over

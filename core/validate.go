@@ -200,7 +200,7 @@ func validateArgv(field string, argv []string) error {
 }
 
 func envName(name string) bool {
-	return name != "" && !strings.ContainsAny(name, "= \t\r\n\x00") && !(name[0] >= '0' && name[0] <= '9')
+	return name != "" && !strings.ContainsAny(name, "= \t\r\n\x00") && (name[0] < '0' || name[0] > '9')
 }
 
 func hasControl(s string) bool {

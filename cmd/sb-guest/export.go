@@ -116,7 +116,7 @@ func (e *exporter) regular(file string, h *tar.Header, st *syscall.Stat_t) error
 		e.links[id] = h.Name
 	}
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err == unix.ENOENT { //nolint:errorlint // a bare errno, this is what the call returns
+	if err == unix.ENOENT {
 		e.report.Skip(file)
 		return nil
 	}

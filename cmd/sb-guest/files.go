@@ -174,7 +174,7 @@ func (r fdReader) Read(p []byte) (int, error) {
 	for {
 		n, err := unix.Read(int(r), p)
 		switch {
-		case err == unix.EINTR: //nolint:errorlint // a bare errno, this is what the call returns
+		case err == unix.EINTR:
 			continue
 		case err != nil:
 			return 0, err

@@ -267,11 +267,11 @@ func (im *importer) directory(h *tar.Header) error {
 			return entryError(h.Name, err)
 		}
 		err := unix.Mkdirat(im.fd(), path.Base(h.Name), defaultDirMode)
-		switch {
-		case err == nil:
+		switch err {
+		case nil:
 			im.note(h.Name)
 			im.created[h.Name] = true
-		case err == unix.EEXIST: //nolint:errorlint // a bare errno, this is what the call returns
+		case unix.EEXIST:
 			info, err := im.root.Stat(h.Name)
 			if err != nil {
 				return entryError(h.Name, im.escape(h.Name, err))
@@ -353,7 +353,7 @@ func (im *importer) publish(name string) error {
 		return unix.Renameat(im.fd(), im.temp, im.fd(), base)
 	}
 	err := unix.Renameat2(im.fd(), im.temp, im.fd(), base, unix.RENAME_NOREPLACE)
-	switch err { //nolint:errorlint // a bare errno, this is what the call returns
+	switch err {
 	case nil:
 		im.topmost = append(im.topmost, name)
 		return nil
@@ -407,7 +407,7 @@ func (im *importer) checkTarget(h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	inside, err := filepath.Rel(im.realRoot, filepath.Join(actual, target))
+	inside, err := filepath.Rel(im.realRoot, filepath.Join(actual, target)) //nolint:gosec // os.Root keeps it inside
 	if err != nil || !filepath.IsLocal(inside) {
 		return refused(h.Name, "its target is outside")
 	}
@@ -435,7 +435,7 @@ func (im *importer) hardLink(h *tar.Header) (err error) {
 		return err
 	}
 	// A rename onto another name of the same file does nothing and leaves the source.
-	if err := unix.Unlinkat(im.fd(), im.temp, 0); err != nil && err != unix.ENOENT { //nolint:errorlint // bare errno
+	if err := unix.Unlinkat(im.fd(), im.temp, 0); err != nil && err != unix.ENOENT {
 		return err
 	}
 	return nil

@@ -30,7 +30,7 @@ func reap() {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-		if err == syscall.EINTR { //nolint:errorlint // a bare errno, this is what the call returns
+		if err == syscall.EINTR {
 			continue
 		}
 		if err != nil || pid <= 0 {

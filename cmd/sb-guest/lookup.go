@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,10 +27,10 @@ func lookup(name string) (string, error) {
 	var result error = unix.ENOENT
 	for _, dir := range filepath.SplitList(path) {
 		candidate := filepath.Join(dir, name)
-		switch err := executable(candidate); err {
-		case nil:
+		switch err := executable(candidate); {
+		case err == nil:
 			return candidate, nil
-		case unix.EACCES:
+		case errors.Is(err, unix.EACCES):
 			result = err
 		}
 	}

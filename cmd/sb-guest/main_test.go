@@ -257,6 +257,7 @@ func archiveOf(t testing.TB, headers ...tar.Header) []byte {
 }
 
 func hostileArchives(t testing.TB) map[string][]byte {
+	t.Helper()
 	link := func(name, to string) tar.Header {
 		return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to}
 	}

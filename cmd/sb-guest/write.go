@@ -121,7 +121,7 @@ func (w fdWriter) Write(p []byte) (int, error) {
 	written := 0
 	for written < len(p) {
 		n, err := unix.Write(int(w), p[written:])
-		if err == unix.EINTR { //nolint:errorlint // a bare errno, this is what the call returns
+		if err == unix.EINTR {
 			continue
 		}
 		if err != nil {

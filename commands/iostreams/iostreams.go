@@ -54,9 +54,9 @@ func New(in, out, err *os.File, lookup func(string) (string, bool)) *Streams {
 	return s
 }
 
-func descriptor(f *os.File) int { return int(f.Fd()) } //nolint:gosec // a descriptor fits an int
+func descriptor(f *os.File) int { return int(f.Fd()) }
 
-func clamp(n int) uint16 { return uint16(min(max(n, 0), 1<<16-1)) } //nolint:gosec // bounded just here
+func clamp(n int) uint16 { return uint16(min(max(n, 0), 1<<16-1)) }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(descriptor(f)) }
 

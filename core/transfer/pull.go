@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -203,8 +204,7 @@ func (c *copier) unpackFile(r io.Reader, header *tar.Header, mode fs.FileMode, t
 
 // finishDirectories sets modes and times from the deepest up.
 func finishDirectories(tree *os.Root, directories []*tar.Header) error {
-	for i := len(directories) - 1; i >= 0; i-- {
-		d := directories[i]
+	for _, d := range slices.Backward(directories) {
 		if err := errors.Join(tree.Chtimes(d.Name, d.ModTime, d.ModTime), tree.Chmod(d.Name, d.FileInfo().Mode().Perm())); err != nil {
 			return err
 		}
@@ -227,11 +227,14 @@ func merge(from, to string) error {
 			if info, err := os.Lstat(target); err == nil && info.IsDir() {
 				return core.Errorf(core.KindConflict, "copy", target, "it is a directory, and a file cannot replace it")
 			}
-			return os.Rename(name, target)
+			return os.Rename(name, target) //nolint:gosec // the staged tree is this process's own
 		}
 		if info, err := os.Lstat(target); err == nil && info.IsDir() {
 			return nil
 		}
-		return errors.Join(os.Rename(name, target), fs.SkipDir)
+		if err := os.Rename(name, target); err != nil { //nolint:gosec // the staged tree is this process's own
+			return err
+		}
+		return fs.SkipDir
 	})
 }

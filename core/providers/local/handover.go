@@ -78,7 +78,7 @@ func reopen(stream any, flags int) (*os.File, bool) {
 	fd := f.Fd()
 	terminal := false
 	if info.Mode()&fs.ModeCharDevice != 0 {
-		_, err := unix.IoctlGetTermios(int(fd), unix.TCGETS) //nolint:gosec // a descriptor
+		_, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
 		terminal = err == nil
 	}
 	if !terminal && info.Mode()&fs.ModeNamedPipe == 0 {

@@ -23,8 +23,8 @@ func (p *Provider) programs() (programs, error) {
 		tried = append(tried, p.opts.Runtime)
 	} else {
 		if self, err := os.Executable(); err == nil {
-			if real, err := filepath.EvalSymlinks(self); err == nil {
-				tried = append(tried, filepath.Join(filepath.Dir(real), name))
+			if resolved, err := filepath.EvalSymlinks(self); err == nil {
+				tried = append(tried, filepath.Join(filepath.Dir(resolved), name))
 			}
 		}
 		if found, err := exec.LookPath(name); err == nil {

@@ -132,7 +132,7 @@ func pinTo(cpu float64) error {
 		}
 	}
 	var chosen unix.CPUSet
-	for _, i := range rand.Perm(len(all))[:want] {
+	for _, i := range rand.Perm(len(all))[:want] { //nolint:gosec // which processor is no secret
 		chosen.Set(all[i])
 	}
 	return unix.SchedSetaffinity(0, &chosen)

@@ -129,9 +129,9 @@ func withoutStreams(do func() error) error {
 		return err
 	}
 	defer func() { _ = null.Close() }()
-	stdin, stdout, stderr := os.Stdin, os.Stdout, os.Stderr
-	os.Stdin, os.Stdout, os.Stderr = null, null, null
-	defer func() { os.Stdin, os.Stdout, os.Stderr = stdin, stdout, stderr }()
+	stdin, stdout, stderr := os.Stdin, os.Stdout, os.Stderr                   //nolint:forbidigo // gVisor reads them
+	os.Stdin, os.Stdout, os.Stderr = null, null, null                         //nolint:forbidigo // gVisor reads them
+	defer func() { os.Stdin, os.Stdout, os.Stderr = stdin, stdout, stderr }() //nolint:forbidigo // gVisor reads them
 	return do()
 }
 
@@ -165,7 +165,7 @@ func (b *Box) limit() error {
 	const gib = 1 << 30
 	processes := int64(max(l.Processes, 1024))
 	size := max(l.Memory, l.Disk, processes*16<<20) + 2*gib
-	//nolint:gosec // it is positive
+
 	limit := &unix.Rlimit{Cur: uint64(size), Max: uint64(size)}
 	if err := unix.Prlimit(b.SandboxPID(), unix.RLIMIT_FSIZE, limit, nil); err != nil && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("limiting the sandbox: %w", err)

@@ -32,7 +32,6 @@ func (c Config) spec(root string) *specs.Spec {
 	var limits []specs.POSIXRlimit
 	limit := func(name string, value int) {
 		if value > 0 {
-			//nolint:gosec // it is positive
 			limits = append(limits, specs.POSIXRlimit{Type: name, Hard: uint64(value), Soft: uint64(value)})
 		}
 	}
@@ -62,8 +61,11 @@ func (c Config) spec(root string) *specs.Spec {
 		},
 		Linux: &specs.Linux{
 			Namespaces: []specs.LinuxNamespace{
-				{Type: specs.PIDNamespace}, {Type: specs.NetworkNamespace}, {Type: specs.IPCNamespace},
-				{Type: specs.UTSNamespace}, {Type: specs.MountNamespace},
+				{Type: specs.PIDNamespace},
+				{Type: specs.NetworkNamespace},
+				{Type: specs.IPCNamespace},
+				{Type: specs.UTSNamespace},
+				{Type: specs.MountNamespace},
 			},
 		},
 	}

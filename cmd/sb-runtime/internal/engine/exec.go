@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"gvisor.dev/gvisor/pkg/abi/linux"
 	"gvisor.dev/gvisor/pkg/control/client"
 	"gvisor.dev/gvisor/pkg/sentry/control"
@@ -164,12 +162,12 @@ func (p *Process) Wait() (Exit, error) {
 
 // Signal sends a signal to the process; one that has ended is no error.
 func (p *Process) Signal(signal syscall.Signal) error {
-	return p.box.container.SignalProcess(unix.Signal(signal), p.pid)
+	return p.box.container.SignalProcess(signal, p.pid)
 }
 
 // SignalGroup sends a signal to the process's group.
 func (p *Process) SignalGroup(signal syscall.Signal) error {
-	return p.box.container.SignalProcessGroup(unix.Signal(signal), p.pid)
+	return p.box.container.SignalProcessGroup(signal, p.pid)
 }
 
 // ReadFile writes a file's content to w, a pipe or socket, without starting a
@@ -185,5 +183,5 @@ func (b *Box) ReadFile(name string, w *os.File) error {
 
 // SignalAll sends a signal to every process inside; the first one ignores all but SIGKILL.
 func (b *Box) SignalAll(signal syscall.Signal) error {
-	return b.container.SignalContainer(unix.Signal(signal), true)
+	return b.container.SignalContainer(signal, true)
 }

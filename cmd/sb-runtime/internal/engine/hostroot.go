@@ -103,7 +103,7 @@ func show(dir, name string) error {
 	case info.IsDir():
 		err = os.MkdirAll(target, 0o755)
 	case info.Mode().IsRegular():
-		err = os.WriteFile(target, nil, 0o644)
+		err = os.WriteFile(target, nil, 0o644) //nolint:gosec // only a place to mount on
 	default:
 		return nil
 	}
@@ -156,6 +156,6 @@ func writeIdentity(etc string, config Config) error {
 		}
 	}
 	home := filepath.Join(filepath.Dir(etc), "home", "user")
-	//nolint:gosec // a home that others may look into, as adduser makes it
+
 	return os.MkdirAll(home, 0o755)
 }

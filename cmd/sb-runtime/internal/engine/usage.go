@@ -100,7 +100,7 @@ func treeTime(pid int) (time.Duration, error) {
 		return 0, err
 	}
 	for _, task := range tasks {
-		children, err := os.ReadFile(task) //nolint:gosec // a path below /proc
+		children, err := os.ReadFile(task)
 		if err != nil {
 			continue // the thread has ended
 		}

@@ -165,7 +165,7 @@ func writeMessage(w io.Writer, message []byte) error {
 	if len(message) > 1<<16-1 {
 		return io.ErrShortWrite
 	}
-	framed := binary.BigEndian.AppendUint16(make([]byte, 0, len(message)+2), uint16(len(message)))
+	framed := binary.BigEndian.AppendUint16(make([]byte, 0, len(message)+2), uint16(len(message))) //nolint:gosec // a message fits
 	_, err := w.Write(append(framed, message...))
 	return err
 }

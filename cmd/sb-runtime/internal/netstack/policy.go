@@ -14,6 +14,7 @@ import (
 // Proto is what a flow speaks.
 type Proto string
 
+// The protocols.
 const (
 	TCP Proto = "tcp"
 	UDP Proto = "udp"

@@ -30,8 +30,8 @@ func hostResolvers() ([]netip.AddrPort, error) {
 	if slices.ContainsFunc(servers, func(a netip.AddrPort) bool { return a.Addr() != stub }) {
 		return servers, nil
 	}
-	if real, err := readResolvers(systemdConf); err == nil && len(real) > 0 {
-		return real, nil
+	if upstream, err := readResolvers(systemdConf); err == nil && len(upstream) > 0 {
+		return upstream, nil
 	}
 	if len(servers) == 0 {
 		// What resolv.conf(5) says about a file without name servers.

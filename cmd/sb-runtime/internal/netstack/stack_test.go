@@ -228,6 +228,7 @@ func TestUDP(t *testing.T) {
 
 // nameServer answers every question over UDP and TCP with 192.0.2.7.
 func nameServer(t *testing.T) netip.AddrPort {
+	t.Helper()
 	answer := func(query []byte) []byte {
 		var m dnsmessage.Message
 		if m.Unpack(query) != nil {

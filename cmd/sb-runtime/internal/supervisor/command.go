@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -121,8 +120,9 @@ func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File)
 	if request.TTY {
 		start.Argv = guest.PTYArgv(request.Size, request.Argv)
 		start.Program = s.box.Guest()
-		start.Env = append(env, "TERM=xterm-256color")
-		start.Env = slices.DeleteFunc(start.Env, func(e string) bool { return e == "TERM=xterm-256color" && request.Env["TERM"] != "" })
+		if _, set := request.Env["TERM"]; !set {
+			start.Env = append(start.Env, "TERM=xterm-256color")
+		}
 	}
 	stdin := pipes.input()
 	stdout := pipes.output()

@@ -22,6 +22,7 @@ package guest
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/seed-0724f904/sb/core"
@@ -49,6 +50,7 @@ const (
 // Op names a file operation.
 type Op string
 
+// The operations.
 const (
 	OpStat    Op = "stat"    // answers one Entry line
 	OpReadDir Op = "readdir" // answers Entry lines sorted by name
@@ -94,10 +96,8 @@ func ParseRequest(text string) (Request, error) {
 	if len(r.Path) == 0 || r.Path[0] != '/' {
 		return Request{}, core.Errorf(core.KindUsage, string(r.Op), string(r.Path), "path is not absolute")
 	}
-	for _, c := range r.Path {
-		if c == 0 {
-			return Request{}, core.Errorf(core.KindUsage, string(r.Op), "", "path holds a NUL byte")
-		}
+	if slices.Contains(r.Path, 0) {
+		return Request{}, core.Errorf(core.KindUsage, string(r.Op), "", "path holds a NUL byte")
 	}
 	return r, nil
 }

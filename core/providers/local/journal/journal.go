@@ -111,7 +111,7 @@ func (o *Output) Write(stream core.Stream, data []byte) {
 			o.rotate()
 		}
 		record := make([]byte, 0, headerSize+len(chunk))
-		record = binary.BigEndian.AppendUint64(record, uint64(time.Now().UnixNano())) //nolint:gosec // after 1970
+		record = binary.BigEndian.AppendUint64(record, uint64(time.Now().UnixNano()))
 		record = append(record, tag)
 		record = binary.BigEndian.AppendUint32(record, uint32(len(chunk))) //nolint:gosec // at most MaxRecord
 		n, err := o.file.Write(append(record, chunk...))

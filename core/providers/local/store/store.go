@@ -123,7 +123,7 @@ func (s *Store) Locked(id string) bool {
 
 func flock(f *os.File, how int) error {
 	for {
-		//nolint:gosec // a descriptor fits an int
+
 		err := unix.Flock(int(f.Fd()), how)
 		if !errors.Is(err, unix.EINTR) {
 			return err
@@ -286,7 +286,7 @@ func WriteJSON(path string, v any, durable bool) (err error) {
 
 // ReadJSON reads a file that WriteJSON wrote.
 func ReadJSON(path string, v any) error {
-	text, err := os.ReadFile(path) //nolint:gosec // the store's own file
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -295,7 +295,7 @@ func ReadJSON(path string, v any) error {
 
 // SyncDir makes a directory's entries durable.
 func SyncDir(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // the store's own directory
+	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func (h handshake) greet(ctx context.Context, conn net.Conn) (net.Conn, credenti
 	if len(h.files) > 0 {
 		fds := make([]int, len(h.files))
 		for i, f := range h.files {
-			fds[i] = int(f.Fd()) //nolint:gosec // a descriptor fits an int
+			fds[i] = int(f.Fd())
 		}
 		rights = unix.UnixRights(fds...)
 	}
@@ -206,7 +206,7 @@ func receive(conn *net.UnixConn) (*Files, error) {
 		}
 		for _, fd := range fds {
 			unix.CloseOnExec(fd)
-			files.files = append(files.files, os.NewFile(uintptr(fd), "client")) //nolint:gosec // a descriptor
+			files.files = append(files.files, os.NewFile(uintptr(fd), "client"))
 		}
 	}
 	version, announced, err := parseHello(message[:n])
@@ -232,7 +232,7 @@ func sameUser(conn *net.UnixConn) (bool, error) {
 	var cred *unix.Ucred
 	var credErr error
 	if err := raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) //nolint:gosec // a descriptor
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); err != nil {
 		return false, err
 	}

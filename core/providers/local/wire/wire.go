@@ -103,6 +103,7 @@ type Control struct {
 // Verb names what Control asks for.
 type Verb string
 
+// The verbs.
 const (
 	VerbStats   Verb = "stats"
 	VerbPause   Verb = "pause"
