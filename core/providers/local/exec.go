@@ -89,8 +89,9 @@ func (c *process) open(ctx context.Context, first *wire.ExecRequest, handed *str
 		return errors.Join(reply.Error.Err("local.exec"), c.client.Close())
 	}
 	c.id = reply.Started
-	c.done = make(chan struct{})
-	go c.follow()
+	done := make(chan struct{})
+	c.done = done
+	go c.follow(done)
 	return nil
 }
 
@@ -107,8 +108,8 @@ func (c *process) begin(ctx context.Context, first *wire.ExecRequest) (*wire.Exe
 }
 
 // follow reads what the supervisor says until the command's end. Wait and Close wait for it.
-func (c *process) follow() {
-	defer close(c.done)
+func (c *process) follow(done chan<- struct{}) {
+	defer close(done)
 	for {
 		reply, err := c.stream.Recv()
 		if err != nil {
@@ -123,6 +124,9 @@ func (c *process) follow() {
 		case reply.Exit != nil:
 			c.copies.Wait()
 			c.exit = *reply.Exit
+			c.sending.Lock()
+			_ = c.stream.CloseSend() // so that the supervisor need not wait for Close
+			c.sending.Unlock()
 			return
 		}
 	}

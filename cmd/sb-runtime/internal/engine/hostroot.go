@@ -32,12 +32,13 @@ func hostConfigs() []string {
 		ssl/ct_log_list.cnf system-release terminfo timezone vim xattr.conf xdg zsh*`)
 }
 
-// skeleton are the directories that every sandbox has, with their modes.
+// skeleton are the directories that every sandbox has, with their modes. The one in /tmp keeps
+// gVisor from mounting a filesystem in memory there, which no disk limit would bound.
 func skeleton() map[string]fs.FileMode {
 	return map[string]fs.FileMode{
 		"dev": 0o755, "proc": 0o555, "sys": 0o555, "etc": 0o755, "home": 0o755, "mnt": 0o755, "media": 0o755,
 		"opt": 0o755, "root": 0o700, "run": 0o755, "run/lock": 0o755 | fs.ModeSticky, "srv": 0o755, "var": 0o755, "var/lib": 0o755,
-		"var/cache": 0o755, "var/log": 0o755, "tmp": 0o777 | fs.ModeSticky, "var/tmp": 0o777 | fs.ModeSticky,
+		"var/cache": 0o755, "var/log": 0o755, "tmp": 0o777 | fs.ModeSticky, "tmp/.X11-unix": 0o777 | fs.ModeSticky, "var/tmp": 0o777 | fs.ModeSticky,
 	}
 }
 

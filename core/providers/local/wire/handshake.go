@@ -206,6 +206,12 @@ func receive(conn *net.UnixConn) (*Files, error) {
 		}
 		for _, fd := range fds {
 			unix.CloseOnExec(fd)
+			// The descriptions are for this side alone, and what may wait for ever must be
+			// possible to give up.
+			if err := unix.SetNonblock(fd, true); err != nil {
+				_ = unix.Close(fd)
+				continue // the count will tell
+			}
 			files.files = append(files.files, os.NewFile(uintptr(fd), "client"))
 		}
 	}

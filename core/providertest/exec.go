@@ -1,0 +1,344 @@
+package providertest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+func (s *suite) exec(t *testing.T) {
+	p := s.provider(t)
+	sb := launch(t, p, func(spec *core.Spec) { spec.Env = map[string]string{"A": "sandbox"}; spec.Workdir = "/tmp" })
+	if r := sh(t, p, sb.ID, "echo plain > /tmp/plain"); r.exit.Code != 0 {
+		t.Fatal(r)
+	}
+	for _, test := range []struct {
+		name string
+		spec core.ExecSpec
+		want result
+	}{
+		{"success", core.ExecSpec{Command: []string{"true"}}, result{}},
+		{"code", core.ExecSpec{Command: []string{"sh", "-c", "exit 7"}}, result{exit: core.Exit{Code: 7}}},
+		{"signal", core.ExecSpec{Command: []string{"sh", "-c", "kill -9 $$"}}, result{exit: core.Exit{Code: 137, Signal: 9}}},
+		{"missing", core.ExecSpec{Command: []string{"no-such-program"}}, result{exit: core.Exit{Code: 127}}},
+		{"not executable", core.ExecSpec{Command: []string{"/tmp/plain"}}, result{exit: core.Exit{Code: 126}}},
+		{"arguments untouched", core.ExecSpec{Command: []string{"printf", "%s|", "a b", "", "$x", "*", "'\""}}, result{out: "a b||$x|*|'\"|"}},
+		{"workdir", core.ExecSpec{Command: []string{"pwd"}}, result{out: "/tmp\n"}},
+		{"own workdir", core.ExecSpec{Command: []string{"pwd"}, Workdir: "/usr"}, result{out: "/usr\n"}},
+		{"environment", core.ExecSpec{Command: []string{"sh", "-c", "echo $A $B"}, Env: map[string]string{"B": "exec"}}, result{out: "sandbox exec\n"}},
+		{"no environment of the host", core.ExecSpec{Command: []string{"sh", "-c", "echo ${SB_SUITE_SECRET:-unset}"}}, result{out: "unset\n"}},
+		{"separate streams", core.ExecSpec{Command: []string{"sh", "-c", "echo out; echo err >&2"}}, result{out: "out\n", err: "err\n"}},
+		{"empty stdin", core.ExecSpec{Command: []string{"cat"}}, result{}},
+		{"stdin and its end", core.ExecSpec{Command: []string{"cat"}, Stdin: strings.NewReader("some\x00bytes\xff")}, result{out: "some\x00bytes\xff"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := run(t, p, sb.ID, test.spec)
+			got.exit.Duration, got.exit.Message = 0, ""
+			if got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+	if p.Capabilities().Can(core.CapUser) {
+		if r := run(t, p, sb.ID, core.ExecSpec{Command: []string{"id", "-u"}, User: "1000"}); r.out != "1000\n" {
+			t.Errorf("as uid 1000: %+v", r)
+		}
+	}
+	t.Run("timeout", func(t *testing.T) {
+		r := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sleep", "600"}, Timeout: 100 * time.Millisecond})
+		if !r.exit.TimedOut || r.exit.Code == 0 {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("signalled", func(t *testing.T) {
+		r, w := io.Pipe()
+		process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.05; done"}, Stdout: w})
+		lines := make(chan string, 8)
+		go func() {
+			defer close(lines)
+			buffer := make([]byte, 64)
+			for {
+				n, err := r.Read(buffer)
+				if n > 0 {
+					lines <- string(buffer[:n])
+				}
+				if err != nil {
+					return
+				}
+			}
+		}()
+		if line := <-lines; line != "ready\n" {
+			t.Fatalf("wrote %q", line)
+		}
+		if err := process.Signal(t.Context(), 15); err != nil {
+			t.Fatal(err)
+		}
+		if exit := wait(t, process); exit.Code != 3 {
+			t.Errorf("ended with %+v", exit)
+		}
+		_ = w.Close()
+		for range lines {
+		}
+	})
+	t.Run("giving up the wait", func(t *testing.T) {
+		process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sleep", "600"}})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := process.Wait(ctx); core.KindOf(err) != core.KindCanceled {
+			t.Errorf("Wait: %v", err)
+		}
+		if err := process.Signal(t.Context(), 9); err != nil {
+			t.Errorf("the command has not gone on: %v", err)
+		}
+		if exit := wait(t, process); exit.Code != 137 {
+			t.Errorf("%+v", exit)
+		}
+	})
+	t.Run("at once", func(t *testing.T) {
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				if r := sh(t, p, sb.ID, fmt.Sprintf("echo %d; exit %d", i, i)); r.out != strconv.Itoa(i)+"\n" || r.exit.Code != i {
+					t.Errorf("command %d: %+v", i, r)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func (s *suite) streams(t *testing.T) {
+	p := s.provider(t)
+	sb := launch(t, p, nil)
+	t.Run("100 MiB", func(t *testing.T) {
+		const size = 100 << 20
+		digest := sha256.New()
+		n := &counter{}
+		r := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "yes 0123456789abcde | head -c 104857600"}, Stdout: io.MultiWriter(digest, n)})
+		want := sha256.New()
+		for range size / 16 {
+			want.Write([]byte("0123456789abcde\n"))
+		}
+		if r.exit.Code != 0 || n.bytes != size || !bytes.Equal(digest.Sum(nil), want.Sum(nil)) {
+			t.Errorf("%d bytes came, %+v", n.bytes, r)
+		}
+	})
+	t.Run("pipe handed over", func(t *testing.T) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "head -c 5000000 /dev/zero"}, Stdout: w})
+		_ = w.Close()
+		n, err := io.Copy(io.Discard, r)
+		_ = r.Close()
+		if exit := wait(t, process); err != nil || n != 5000000 || exit.Code != 0 {
+			t.Errorf("%d bytes came, %v, %+v", n, err, exit)
+		}
+	})
+	t.Run("slow reader", func(t *testing.T) {
+		r, w := io.Pipe()
+		process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"head", "-c", "8000000", "/dev/zero"}, Stdout: w})
+		total, buffer := 0, make([]byte, 1<<20)
+		for total < 8000000 {
+			n, err := r.Read(buffer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += n
+		}
+		if exit := wait(t, process); exit.Code != 0 {
+			t.Errorf("%+v", exit)
+		}
+	})
+	t.Run("reader that leaves", func(t *testing.T) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"yes"}, Stdout: w})
+		_ = w.Close()
+		if _, err := io.ReadFull(r, make([]byte, 4096)); err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Close()
+		if exit := wait(t, process); exit.Code == 0 {
+			t.Errorf("a writer without a reader ended with %+v", exit)
+		}
+	})
+	t.Run("background process", func(t *testing.T) {
+		// The command is over when it is over, whoever still holds its output.
+		if r := sh(t, p, sb.ID, "sleep 600 & echo started"); r.out != "started\n" || r.exit.Code != 0 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// counter counts bytes.
+type counter struct{ bytes int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.bytes += int64(len(p))
+	return len(p), nil
+}
+
+func (s *suite) journal(t *testing.T) {
+	p := s.provider(t)
+	journal, ok := optional[core.Journaler](t, p, core.CapJournal)
+	if !ok {
+		return
+	}
+	sb := launch(t, p, nil)
+	secret := core.Secret{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}
+	if r := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "echo out; exit 4"}, Secrets: []core.Secret{secret}}); r.exit.Code != 4 {
+		t.Fatal(r)
+	}
+	process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "echo early; while ! test -e /tmp/go; do sleep 0.05; done; echo late; exit 5"}, Detach: true})
+	id := process.ID()
+	if err := process.Close(); err != nil {
+		t.Fatal(err)
+	}
+	execs, err := journal.Execs(t.Context(), sb.ID)
+	if err != nil || len(execs) != 2 || execs[0].Exit == nil || execs[0].Exit.Code != 4 || execs[0].StdoutBytes != 4 || !execs[1].Running() || execs[1].ID != id {
+		t.Fatalf("the journal is %+v, %v", execs, err)
+	}
+	if strings.Contains(fmt.Sprintf("%+v", execs), "s3cret") {
+		t.Error("the journal holds a secret")
+	}
+	other := s.provider(t)
+	attacher, _ := core.As[core.Journaler](other)
+	var out bytes.Buffer
+	attached, err := attacher.Attach(t.Context(), sb.ID, id, core.Streams{Stdout: &out, Replay: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = attached.Close() }()
+	if r := sh(t, p, sb.ID, "touch /tmp/go"); r.exit.Code != 0 {
+		t.Fatal(r)
+	}
+	if exit := wait(t, attached); exit.Code != 5 || out.String() != "early\nlate\n" {
+		t.Errorf("attached: %q, %+v", out.String(), exit)
+	}
+	again, err := attacher.Attach(t.Context(), sb.ID, id, core.Streams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit := wait(t, again); exit.Code != 5 {
+		t.Errorf("a second time: %+v", exit)
+	}
+	_, err = attacher.Attach(t.Context(), sb.ID, "999", core.Streams{})
+	wantKind(t, err, core.KindNotFound)
+	if logs, ok := core.As[core.LogReader](p); ok {
+		text := ""
+		for record, err := range logs.Logs(t.Context(), sb.ID, core.LogOptions{Exec: id, Tail: 1}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += string(record.Data)
+		}
+		if text != "late\n" {
+			t.Errorf("the last line is %q", text)
+		}
+	}
+}
+
+func (s *suite) terminal(t *testing.T) {
+	p := s.provider(t)
+	if !p.Capabilities().Can(core.CapTTY) {
+		return
+	}
+	sb := launch(t, p, nil)
+	in, out := io.Pipe()
+	var screen safeBuffer
+	process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sh"}, TTY: true, Size: core.TerminalSize{Rows: 30, Cols: 90}, Stdin: in, Stdout: &screen})
+	say := func(line, answer string) {
+		t.Helper()
+		if _, err := io.WriteString(out, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, line+" answers "+answer, func() bool { return strings.Contains(screen.String(), answer) })
+	}
+	say("tty", "/dev/pts/")
+	say("stty size", "30 90")
+	if err := process.Resize(t.Context(), core.TerminalSize{Rows: 40, Cols: 120}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the new size is there", func() bool {
+		_, _ = io.WriteString(out, "stty size\n")
+		return strings.Contains(screen.String(), "40 120")
+	})
+	if _, err := io.WriteString(out, "exit 6\n"); err != nil {
+		t.Fatal(err)
+	}
+	if exit := wait(t, process); exit.Code != 6 {
+		t.Errorf("%+v on %q", exit, screen.String())
+	}
+}
+
+// safeBuffer is a bytes.Buffer for two goroutines.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (s *suite) limits(t *testing.T) {
+	p := s.provider(t)
+	caps := p.Capabilities()
+	neighbour := launch(t, p, nil)
+	if caps.Can(core.CapDisk) {
+		sb := launch(t, p, func(spec *core.Spec) { spec.Disk = 32 * core.MiB })
+		if r := sh(t, p, sb.ID, "head -c 100000000 /dev/zero > /tmp/full"); r.exit.Code == 0 || !strings.Contains(r.err, "No space left") {
+			t.Errorf("filling the disk: %+v", r)
+		}
+		if r := sh(t, p, sb.ID, "rm /tmp/full; echo alive"); r.out != "alive\n" {
+			t.Errorf("after filling the disk: %+v", r)
+		}
+	}
+	if caps.Can(core.CapProcesses) {
+		sb := launch(t, p, func(spec *core.Spec) { spec.Processes = 40 })
+		r := sh(t, p, sb.ID, "i=0; while [ $i -lt 200 ]; do sleep 600 >/dev/null 2>&1 & i=$((i+1)); done; echo all")
+		if strings.Contains(r.out, "all") {
+			t.Errorf("200 processes under a limit of 40: %+v", r)
+		}
+	}
+	if caps.Can(core.CapMemory) {
+		sb := launch(t, p, func(spec *core.Spec) { spec.Memory = 64 * core.MiB })
+		r := sh(t, p, sb.ID, "x=0123456789abcdef; while :; do x=$x$x; done")
+		if r.exit.Code == 0 {
+			t.Errorf("a memory bomb ended with %+v", r)
+		}
+		if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State == core.StateFailed && got.Reason != core.ReasonMemory {
+			t.Errorf("after the memory bomb: %+v, %v", got, err)
+		}
+	}
+	if r := sh(t, p, neighbour.ID, "echo well"); r.out != "well\n" {
+		t.Errorf("the neighbour: %+v", r)
+	}
+	if reader, ok := optional[core.StatsReader](t, p, core.CapStats); ok {
+		if stats, err := reader.Stats(t.Context(), neighbour.ID); err != nil || stats.MemoryLimit != 512*core.MiB || stats.Memory <= 0 {
+			t.Errorf("stats: %+v, %v", stats, err)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package providertest
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+func (s *suite) files(t *testing.T) {
+	p := s.provider(t)
+	fsys, ok := optional[core.FileSystem](t, p, core.CapFiles)
+	if !ok {
+		return
+	}
+	id := launch(t, p, nil).ID
+	ctx := t.Context()
+	const odd = "/tmp/dir/na\xffme with blank\n"
+	if err := fsys.Mkdir(ctx, id, "/tmp/dir", false); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, fsys.Mkdir(ctx, id, "/tmp/dir", false), core.KindConflict)
+	wantKind(t, fsys.Mkdir(ctx, id, "/tmp/a/b/c", false), core.KindNotFound)
+	if err := errors.Join(fsys.Mkdir(ctx, id, "/tmp/a/b/c", true), fsys.Mkdir(ctx, id, "/tmp/a/b/c", true)); err != nil {
+		t.Fatal(err)
+	}
+	content := bytes.Repeat([]byte("0123456789\x00\xff"), 200000)
+	if err := fsys.WriteFile(ctx, id, odd, bytes.NewReader(content), core.WriteOptions{Mode: 0o640}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := fsys.ReadFile(ctx, id, odd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(r)
+	if err = errors.Join(err, r.Close()); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("read %d bytes back, %v", len(got), err)
+	}
+	broken := io.MultiReader(strings.NewReader("new"), failingReader{})
+	if err := fsys.WriteFile(ctx, id, odd, broken, core.WriteOptions{}); err == nil {
+		t.Error("a broken write succeeded")
+	}
+	info, err := fsys.Stat(ctx, id, odd)
+	if err != nil || info.Size != int64(len(content)) || info.Mode.Perm() != 0o640 || info.Path != odd {
+		t.Errorf("after a broken write: %+v, %v", info, err)
+	}
+	if r := sh(t, p, id, "ln -s ../dir /tmp/dir/link; chmod 755 /tmp/a"); r.exit.Code != 0 {
+		t.Fatal(r)
+	}
+	infos, err := fsys.ReadDir(ctx, id, "/tmp/dir")
+	if err != nil || len(infos) != 2 || infos[0].Link != "../dir" || infos[1].Path != odd {
+		t.Errorf("the directory is %+v, %v", infos, err)
+	}
+	_, err = fsys.ReadFile(ctx, id, "/tmp/nothing")
+	wantKind(t, err, core.KindNotFound)
+	_, err = fsys.ReadFile(ctx, id, "/tmp/dir")
+	wantKind(t, err, core.KindConflict)
+	_, err = fsys.Stat(ctx, id, "/tmp/nothing")
+	wantKind(t, err, core.KindNotFound)
+	wantKind(t, fsys.WriteFile(ctx, id, "/tmp/dir", strings.NewReader("x"), core.WriteOptions{}), core.KindConflict)
+	wantKind(t, fsys.WriteFile(ctx, id, "/tmp/no/such/dir", strings.NewReader("x"), core.WriteOptions{}), core.KindNotFound)
+	s.archives(t, p, fsys, id)
+	wantKind(t, fsys.Remove(ctx, id, "/tmp/dir", false), core.KindConflict)
+	if err := fsys.Remove(ctx, id, "/tmp/dir", true); err != nil {
+		t.Error(err)
+	}
+	wantKind(t, fsys.Remove(ctx, id, "/tmp/dir", false), core.KindNotFound)
+}
+
+func (s *suite) archives(t *testing.T, p core.Provider, fsys core.FileSystem, id string) {
+	t.Helper()
+	ctx := t.Context()
+	archive, err := fsys.Export(ctx, id, "/tmp/dir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(archive)
+	if err = errors.Join(err, archive.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := fsys.Mkdir(ctx, id, "/tmp/copy", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := fsys.Import(ctx, id, "/tmp/copy", bytes.NewReader(data), core.ImportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if r := sh(t, p, id, "cd /tmp && diff -r dir/na* copy/dir/na* && readlink copy/dir/link && ls -l copy/dir/na* | head -n 1 | cut -c1-10"); r.out != "../dir\n-rw-r-----\n" {
+		t.Errorf("the copy differs: %+v", r)
+	}
+	if err := fsys.Import(ctx, id, "/tmp/copy", bytes.NewReader(data[:len(data)/2]), core.ImportOptions{}); err == nil {
+		t.Error("half an archive was imported")
+	}
+	for name, header := range map[string]tar.Header{
+		"parent":   {Name: "../escaped", Typeflag: tar.TypeReg},
+		"absolute": {Name: "/tmp/escaped", Typeflag: tar.TypeReg},
+		"link":     {Name: "link", Typeflag: tar.TypeSymlink, Linkname: "../../escaped"},
+	} {
+		var hostile bytes.Buffer
+		w := tar.NewWriter(&hostile)
+		header.Mode = int64(fs.ModePerm)
+		if err := errors.Join(w.WriteHeader(&header), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := fsys.Import(ctx, id, "/tmp/copy", &hostile, core.ImportOptions{}); err == nil {
+			t.Errorf("an archive with a hostile %s was imported", name)
+		}
+	}
+	if r := sh(t, p, id, "ls /tmp/escaped 2>/dev/null"); r.out != "" {
+		t.Errorf("something escaped: %+v", r)
+	}
+}
+
+// failingReader breaks off.
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, errors.New("the source broke") }

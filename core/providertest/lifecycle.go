@@ -1,0 +1,270 @@
+package providertest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+func (s *suite) capabilities(t *testing.T) {
+	p := s.provider(t)
+	optional[core.Finder](t, p, core.CapFinder)
+	optional[core.Waiter](t, p, core.CapWait)
+	optional[core.Stopper](t, p, core.CapStop)
+	optional[core.Pauser](t, p, core.CapPause)
+	optional[core.Renewer](t, p, core.CapRenew)
+	optional[core.Journaler](t, p, core.CapJournal)
+	optional[core.LogReader](t, p, core.CapLogs)
+	optional[core.FileSystem](t, p, core.CapFiles)
+	optional[core.StatsReader](t, p, core.CapStats)
+	optional[core.Watcher](t, p, core.CapWatch)
+	optional[core.Sweeper](t, p, core.CapSweep)
+	optional[core.Doctor](t, p, core.CapDoctor)
+	if err := p.Check(t.Context()); err != nil {
+		t.Errorf("the provider is not usable: %v (%s)", err, core.HintOf(err))
+	}
+}
+
+func (s *suite) lifecycle(t *testing.T) {
+	p := s.provider(t)
+	var steps []string
+	spec := core.Spec{Name: core.NewName(), App: "suite", Image: first(p.Capabilities().Images), Labels: map[string]string{"a": "b"}, Secrets: []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}}}
+	lease := core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}
+	sb, err := p.Launch(t.Context(), spec, lease, func(step core.Progress) { steps = append(steps, step.Step) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sb.State != core.StateRunning || sb.Name != spec.Name || sb.App != "suite" || sb.Labels["a"] != "b" || sb.Lease.Owner != lease.Owner {
+		t.Errorf("launched %+v", sb)
+	}
+	if !sb.Spec.Secrets[0].Value.Empty() {
+		t.Error("the spec that came back holds a secret")
+	}
+	if out := sh(t, p, sb.ID, "echo $TOKEN").out; out != "s3cret\n" {
+		t.Errorf("the secret inside is %q", out)
+	}
+	got, err := p.Get(t.Context(), sb.ID)
+	if err != nil || got.ID != sb.ID || got.State != core.StateRunning {
+		t.Errorf("Get: %+v, %v", got, err)
+	}
+	all, err := p.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, other := range all {
+		found = found || other.ID == sb.ID
+	}
+	if !found {
+		t.Error("List does not have the sandbox")
+	}
+	if err := p.Terminate(t.Context(), sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, p.Terminate(t.Context(), sb.ID), core.KindNotFound)
+	_, err = p.Get(t.Context(), sb.ID)
+	wantKind(t, err, core.KindNotFound)
+	_, err = p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}})
+	if kind := core.KindOf(err); err == nil || kind != core.KindNotFound && kind != core.KindConflict {
+		t.Errorf("exec in a terminated sandbox: %v", err)
+	}
+	_, err = p.Get(t.Context(), "no-such-id")
+	wantKind(t, err, core.KindNotFound)
+}
+
+func (s *suite) names(t *testing.T) {
+	p := s.provider(t)
+	name := core.NewName()
+	errs := make([]error, 4)
+	ids := make([]string, len(errs))
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() {
+			sb, err := p.Launch(t.Context(), core.Spec{Name: name, Image: first(p.Capabilities().Images)}, core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}, nil)
+			ids[i], errs[i] = sb.ID, err
+		})
+	}
+	wg.Wait()
+	winner := ""
+	for i, err := range errs {
+		if err != nil {
+			wantKind(t, err, core.KindConflict)
+			continue
+		}
+		if winner != "" {
+			t.Error("two sandboxes got one name")
+		}
+		winner = ids[i]
+	}
+	if winner == "" {
+		t.Fatal("nobody got the name")
+	}
+	if finder, ok := core.As[core.Finder](p); ok {
+		if sb, err := finder.FindName(t.Context(), name); err != nil || sb.ID != winner {
+			t.Errorf("FindName: %+v, %v", sb, err)
+		}
+		_, err := finder.FindName(t.Context(), core.NewName()+"-not-there")
+		wantKind(t, err, core.KindNotFound)
+	}
+	if err := p.Terminate(t.Context(), winner); err != nil {
+		t.Fatal(err)
+	}
+	launch(t, p, func(spec *core.Spec) { spec.Name = name })
+}
+
+func (s *suite) entry(t *testing.T) {
+	p := s.provider(t)
+	waiter, ok := optional[core.Waiter](t, p, core.CapWait)
+	if !ok {
+		return
+	}
+	sb := launch(t, p, func(spec *core.Spec) { spec.Command = []string{"sh", "-c", "echo one; echo two >&2; exit 9"} })
+	ended, err := waiter.WaitSandbox(t.Context(), sb.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ended.State != core.StateExited || ended.Reason != core.ReasonCommand || ended.ExitCode == nil || *ended.ExitCode != 9 {
+		t.Errorf("ended as %+v", ended)
+	}
+	if logs, ok := optional[core.LogReader](t, p, core.CapLogs); ok {
+		text := map[core.Stream]string{}
+		for record, err := range logs.Logs(t.Context(), sb.ID, core.LogOptions{Tail: -1, Follow: true}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			text[record.Stream] += string(record.Data)
+		}
+		if text[core.Stdout] != "one\n" || text[core.Stderr] != "two\n" {
+			t.Errorf("the log is %q", text)
+		}
+	}
+	if _, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: first(p.Capabilities().Images), Command: []string{"no-such-program"}}, core.Lease{Owner: core.CurrentOwner("suite")}, nil); err == nil {
+		t.Error("an entry command that is not there was launched")
+	}
+}
+
+func (s *suite) lifetimes(t *testing.T) {
+	p := s.provider(t)
+	waiter, ok := core.As[core.Waiter](p)
+	if !ok {
+		return
+	}
+	for _, test := range []struct {
+		capability core.Capability
+		reason     core.Reason
+		change     func(*core.Spec)
+	}{
+		{core.CapTimeout, core.ReasonTimeout, func(spec *core.Spec) { spec.Timeout = core.Duration(time.Second) }},
+		{core.CapIdle, core.ReasonIdle, func(spec *core.Spec) { spec.IdleTimeout = core.Duration(time.Second) }},
+	} {
+		if !p.Capabilities().Can(test.capability) {
+			continue
+		}
+		sb := launch(t, p, test.change)
+		ended, err := waiter.WaitSandbox(t.Context(), sb.ID)
+		if err != nil || ended.State != core.StateExited || ended.Reason != test.reason {
+			t.Errorf("%s: ended as %s (%s), %v", test.capability, ended.State, ended.Reason, err)
+		}
+	}
+	renewer, ok := core.As[core.Renewer](p)
+	if !ok {
+		return
+	}
+	sb := launch(t, p, func(spec *core.Spec) { spec.Timeout = core.Duration(time.Hour) })
+	renewed, err := renewer.SetTimeout(t.Context(), sb.ID, 2*time.Hour)
+	if err != nil || time.Until(renewed.Expires) < time.Hour {
+		t.Errorf("renewed until %s, %v", renewed.Expires, err)
+	}
+	if _, err := renewer.SetTimeout(t.Context(), sb.ID, 10*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if ended, err := waiter.WaitSandbox(t.Context(), sb.ID); err != nil || ended.Reason != core.ReasonTimeout {
+		t.Errorf("ended as %+v, %v", ended, err)
+	}
+}
+
+func (s *suite) persistence(t *testing.T) {
+	p := s.provider(t)
+	stopper, ok := optional[core.Stopper](t, p, core.CapStop)
+	if !ok {
+		return
+	}
+	wantKind(t, stopper.Stop(t.Context(), launch(t, p, nil).ID, time.Second), core.KindConflict)
+	sb := launch(t, p, func(spec *core.Spec) { spec.Persist = true })
+	if r := sh(t, p, sb.ID, "echo kept > /root/file; chmod 640 /root/file; rm -f /usr/bin/yes"); r.exit.Code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	for range 2 {
+		if err := stopper.Stop(t.Context(), sb.ID, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State != core.StateStopped {
+			t.Fatalf("stopped: %+v, %v", got, err)
+		}
+		_, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}})
+		wantKind(t, err, core.KindConflict)
+		started, err := stopper.Start(t.Context(), sb.ID)
+		if err != nil || started.State != core.StateRunning {
+			t.Fatalf("started: %+v, %v", started, err)
+		}
+		_, err = stopper.Start(t.Context(), sb.ID)
+		wantKind(t, err, core.KindConflict)
+		if r := sh(t, p, sb.ID, "cat /root/file; ls -l /root/file | cut -c1-10; ls /usr/bin/yes 2>/dev/null || echo gone"); r.out != "kept\n-rw-r-----\ngone\n" {
+			t.Fatalf("after the start: %+v", r)
+		}
+	}
+}
+
+func (s *suite) pause(t *testing.T) {
+	p := s.provider(t)
+	pauser, ok := optional[core.Pauser](t, p, core.CapPause)
+	if !ok {
+		return
+	}
+	sb := launch(t, p, nil)
+	if err := pauser.Pause(t.Context(), sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State != core.StatePaused {
+		t.Errorf("paused: %+v, %v", got, err)
+	}
+	wantKind(t, pauser.Pause(t.Context(), sb.ID), core.KindConflict)
+	if err := pauser.Resume(t.Context(), sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, pauser.Resume(t.Context(), sb.ID), core.KindConflict)
+	if r := sh(t, p, sb.ID, "echo on"); r.out != "on\n" {
+		t.Errorf("resumed: %+v", r)
+	}
+}
+
+func (s *suite) twoCallers(t *testing.T) {
+	p, q := s.provider(t), s.provider(t)
+	sb := launch(t, p, nil)
+	var wg sync.WaitGroup
+	for _, caller := range []core.Provider{p, q} {
+		wg.Go(func() {
+			for range 5 {
+				if r := sh(t, caller, sb.ID, "echo hello"); r.out != "hello\n" {
+					t.Errorf("%+v", r)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	errs := make([]error, 2)
+	for i, caller := range []core.Provider{p, q} {
+		wg.Go(func() { errs[i] = caller.Terminate(t.Context(), sb.ID) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if kind := core.KindOf(err); err != nil && kind != core.KindNotFound && kind != core.KindConflict {
+			t.Error(err)
+		}
+	}
+	if _, err := q.Get(t.Context(), sb.ID); core.KindOf(err) != core.KindNotFound {
+		t.Errorf("after both terminated it: %v", err)
+	}
+}

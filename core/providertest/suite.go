@@ -1,0 +1,175 @@
+// Package providertest is the contract of core.Provider as tests: every provider
+// runs Run. What a provider says it cannot do must be absent; nothing is skipped.
+// Commands in the suite are POSIX: sh, cat, sleep, head, printf.
+package providertest
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Opener returns a provider over the same sandboxes each time it is called. The test closes it.
+type Opener func(t testing.TB) core.Provider
+
+// Run runs the contract.
+func Run(t *testing.T, open Opener) {
+	t.Helper()
+	s := &suite{open: open}
+	for _, part := range []struct {
+		name string
+		test func(*testing.T)
+	}{
+		{"Capabilities", s.capabilities},
+		{"Lifecycle", s.lifecycle},
+		{"Names", s.names},
+		{"Entry", s.entry},
+		{"Lifetimes", s.lifetimes},
+		{"Persistence", s.persistence},
+		{"Pause", s.pause},
+		{"Exec", s.exec},
+		{"Streams", s.streams},
+		{"Journal", s.journal},
+		{"Terminal", s.terminal},
+		{"Files", s.files},
+		{"Limits", s.limits},
+		{"TwoCallers", s.twoCallers},
+	} {
+		t.Run(part.name, part.test)
+	}
+}
+
+type suite struct{ open Opener }
+
+// deadline bounds everything in the suite that waits.
+const deadline = 60 * time.Second
+
+// provider opens the provider and closes it with the test.
+func (s *suite) provider(t testing.TB) core.Provider {
+	t.Helper()
+	p := s.open(t)
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	})
+	return p
+}
+
+// launch makes a sandbox that is terminated with the test.
+func launch(t testing.TB, p core.Provider, change func(*core.Spec)) core.Sandbox {
+	t.Helper()
+	spec := core.Spec{
+		Name: core.NewName(), App: "suite", Image: first(p.Capabilities().Images), Memory: 512 * core.MiB,
+		Disk: 256 * core.MiB, Processes: 256, Network: core.Network{Mode: core.NetworkNone},
+	}
+	if change != nil {
+		change(&spec)
+	}
+	if err := spec.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	sb, err := p.Launch(t.Context(), spec, core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}, nil)
+	if err != nil {
+		t.Fatalf("launching: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := p.Terminate(context.WithoutCancel(t.Context()), sb.ID); err != nil && core.KindOf(err) != core.KindNotFound {
+			t.Errorf("terminating: %v", err)
+		}
+	})
+	return sb
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// result is what a command wrote and how it ended.
+type result struct {
+	out, err string
+	exit     core.Exit
+}
+
+// run runs a command to its end.
+func run(t testing.TB, p core.Provider, id string, spec core.ExecSpec) result {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	if spec.Stdout == nil {
+		spec.Stdout = &stdout
+	}
+	if spec.Stderr == nil {
+		spec.Stderr = &stderr
+	}
+	process := begin(t, p, id, spec)
+	exit := wait(t, process)
+	return result{stdout.String(), stderr.String(), exit}
+}
+
+// sh runs a line of shell to its end.
+func sh(t testing.TB, p core.Provider, id, line string) result {
+	t.Helper()
+	return run(t, p, id, core.ExecSpec{Command: []string{"sh", "-c", line}})
+}
+
+// begin starts a command whose Process is closed with the test.
+func begin(t testing.TB, p core.Provider, id string, spec core.ExecSpec) core.Process {
+	t.Helper()
+	process, err := p.Exec(t.Context(), id, spec)
+	if err != nil {
+		t.Fatalf("%v: %v", spec.Command, err)
+	}
+	t.Cleanup(func() { _ = process.Close() })
+	return process
+}
+
+func wait(t testing.TB, process core.Process) core.Exit {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	exit, err := process.Wait(ctx)
+	if err != nil {
+		t.Fatalf("waiting for command %s: %v", process.ID(), err)
+	}
+	return exit
+}
+
+// eventually polls until holds says yes.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.NewTimer(deadline)
+	defer limit.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-limit.C:
+			t.Fatalf("it never came to pass: %s", what)
+		}
+	}
+}
+
+// wantKind checks an error's kind.
+func wantKind(t testing.TB, err error, kind core.Kind) {
+	t.Helper()
+	if err == nil || core.KindOf(err) != kind {
+		t.Errorf("error is %v (%v), want one of kind %v", err, core.KindOf(err), kind)
+	}
+}
+
+// optional returns the interface T, which must be there exactly if the capability is named.
+func optional[T any](t *testing.T, p core.Provider, want core.Capability) (T, bool) {
+	t.Helper()
+	v, ok := core.As[T](p)
+	if ok != p.Capabilities().Can(want) {
+		t.Errorf("capability %q is %v, the interface is %v", want, p.Capabilities().Can(want), ok)
+	}
+	return v, ok
+}
