@@ -239,15 +239,15 @@ func (s *suite) journal(t *testing.T) {
 	_, err = attacher.Attach(t.Context(), sb.ID, "999", core.Streams{})
 	wantKind(t, err, core.KindNotFound)
 	if logs, ok := core.As[core.LogReader](p); ok {
-		text := ""
+		var text strings.Builder
 		for record, err := range logs.Logs(t.Context(), sb.ID, core.LogOptions{Exec: id, Tail: 1}) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text += string(record.Data)
+			text.Write(record.Data)
 		}
-		if text != "late\n" {
-			t.Errorf("the last line is %q", text)
+		if text.String() != "late\n" {
+			t.Errorf("the last line is %q", text.String())
 		}
 	}
 }

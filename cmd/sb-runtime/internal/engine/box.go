@@ -72,7 +72,11 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if box.runtime, err = c.runtimeConfig(rootless); err != nil {
+	state, err := stateDir(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if box.runtime, err = c.runtimeConfig(state, rootless); err != nil {
 		return nil, err
 	}
 	spec := c.spec(root)
@@ -119,6 +123,29 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 		_, _ = box.container.Wait()
 	})
 	return box, nil
+}
+
+// stateDir makes the directory for gVisor's files. One whose path is too long for the
+// socket in it is shown under a short one, in this process's mount namespace only.
+func stateDir(dir string) (string, error) {
+	state := filepath.Join(dir, "state")
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return "", err
+	}
+	const fits = 60 // of the 108 bytes of a socket's address: unix(7)
+	if len(state) <= fits {
+		return state, nil
+	}
+	for _, short := range []string{"/mnt", "/media", "/srv"} {
+		err := unix.Mount(state, short, "", unix.MS_BIND, "")
+		if err == nil {
+			return short, nil
+		}
+		if !errors.Is(err, unix.ENOENT) {
+			return "", fmt.Errorf("mounting %s: %w", short, err)
+		}
+	}
+	return state, nil
 }
 
 // withoutStreams lets gVisor find empty standard streams: it gives this process's own
@@ -212,6 +239,9 @@ func (b *Box) remove() {
 		_ = b.guest.Close()
 	}
 	_ = unix.Unmount(filepath.Join(b.config.Dir, "root"), unix.MNT_DETACH)
+	if b.runtime != nil && filepath.Dir(b.runtime.RootDir) == "/" {
+		_ = unix.Unmount(b.runtime.RootDir, unix.MNT_DETACH)
+	}
 	for _, name := range []string{"root", bundlePrefix + strconv.FormatInt(b.config.Limits.Memory, 10), "state"} {
 		_ = os.RemoveAll(filepath.Join(b.config.Dir, name))
 	}

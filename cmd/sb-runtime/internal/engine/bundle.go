@@ -85,8 +85,8 @@ func writeBundle(dir string, spec *specs.Spec, memory int64) (string, error) {
 	return bundle, os.WriteFile(filepath.Join(bundle, "config.json"), text, 0o600)
 }
 
-// runtimeConfig returns gVisor's own settings.
-func (c Config) runtimeConfig(rootless bool) (*config.Config, error) {
+// runtimeConfig returns gVisor's own settings. It keeps its files in state.
+func (c Config) runtimeConfig(state string, rootless bool) (*config.Config, error) {
 	flags := flag.NewFlagSet("sb-runtime", flag.ContinueOnError)
 	config.RegisterFlags(flags)
 	overlay := "root:dir=" + c.OverlayDir
@@ -94,7 +94,7 @@ func (c Config) runtimeConfig(rootless bool) (*config.Config, error) {
 		overlay += ",size=" + strconv.FormatInt(c.Limits.Disk, 10)
 	}
 	settings := map[string]string{
-		"root":           filepath.Join(c.Dir, "state"),
+		"root":           state,
 		"platform":       "systrap",
 		"network":        "none",
 		"directfs":       "false",

@@ -72,6 +72,10 @@ func newSupervisor(launch wire.Launch, log *slog.Logger) *Supervisor {
 func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) error {
 	spec := s.launch.Spec
 	report(wire.LaunchStatus{Step: "starting the sandbox"})
+	// A supervisor that was killed left its files; the lock says that it is gone.
+	if err := errors.Join(os.RemoveAll(s.launch.RuntimeDir), os.RemoveAll(s.launch.OverlayDir)); err != nil {
+		return classify(err)
+	}
 	for _, dir := range []string{s.launch.RuntimeDir, s.launch.OverlayDir, s.journalDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err

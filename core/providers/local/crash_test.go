@@ -1,0 +1,285 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// crashed launches a sandbox whose supervisor and sentry a test may kill.
+func crashed(t *testing.T, change func(*core.Spec)) (*Provider, core.Sandbox) {
+	t.Helper()
+	p, ok := opener(t, nil)(t).(*Provider)
+	if !ok {
+		t.Fatal("not the local provider")
+	}
+	spec := core.Spec{Name: core.NewName(), Image: HostImage, Network: core.Network{Mode: core.NetworkNone}}
+	if change != nil {
+		change(&spec)
+	}
+	sb, err := p.Launch(t.Context(), spec, core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Terminate(context.WithoutCancel(t.Context()), sb.ID); err != nil && core.KindOf(err) != core.KindNotFound {
+			t.Error(err)
+		}
+	})
+	return p, sb
+}
+
+// supervisorPID is the process id in the sandbox's state; the process is alive and ours.
+func supervisorPID(t *testing.T, p *Provider, id string) int {
+	t.Helper()
+	state, err := p.store.ReadState(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.PID <= 1 || !p.store.Locked(id) {
+		t.Fatalf("process %d does not supervise %s", state.PID, id)
+	}
+	return state.PID
+}
+
+// sentryPID finds the supervisor's child that is the sandbox's kernel.
+func sentryPID(t *testing.T, supervisor int) int {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range stats {
+		cmdline, err := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
+		if err != nil || !strings.HasPrefix(string(cmdline), "runsc-sandbox") {
+			continue
+		}
+		stat, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if fields[1] == strconv.Itoa(supervisor) {
+			return atoi(t, filepath.Base(filepath.Dir(name)))
+		}
+	}
+	t.Fatalf("process %d has no sentry", supervisor)
+	return 0
+}
+
+func TestKilledSupervisor(t *testing.T) {
+	p, sb := crashed(t, nil)
+	pid := supervisorPID(t, p, sb.ID)
+	sentry := sentryPID(t, pid)
+	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"sleep", "600"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = process.Close() }()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := process.Wait(t.Context()); core.KindOf(err) != core.KindConflict {
+		t.Errorf("the command's caller learns %v", err)
+	}
+	lost, err := p.WaitSandbox(t.Context(), sb.ID)
+	if err != nil || lost.State != core.StateLost || lost.Reason != core.ReasonSupervisor {
+		t.Errorf("it is %+v, %v", lost, err)
+	}
+	within(t, "the sentry is gone, too", func() bool { _, alive := core.ProcessStart(sentry); return !alive })
+	execs, err := p.Execs(t.Context(), sb.ID)
+	if err != nil || len(execs) != 1 || execs[0].Exit == nil || execs[0].Exit.Code != 137 {
+		t.Errorf("the journal is %+v, %v", execs, err)
+	}
+	leftovers, err := p.Leftovers(t.Context())
+	if err != nil || len(leftovers) == 0 {
+		t.Errorf("leftovers are %+v, %v", leftovers, err)
+	}
+	if err := p.Terminate(t.Context(), sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	if leftovers, err := p.Leftovers(t.Context()); err != nil || len(leftovers) != 0 {
+		t.Errorf("after terminate: %+v, %v", leftovers, err)
+	}
+}
+
+func TestKilledSentry(t *testing.T) {
+	p, sb := crashed(t, nil)
+	if err := syscall.Kill(sentryPID(t, supervisorPID(t, p, sb.ID)), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	failed, err := p.WaitSandbox(t.Context(), sb.ID)
+	if err != nil || failed.State != core.StateFailed || failed.Reason != core.ReasonCrash {
+		t.Errorf("it is %+v, %v", failed, err)
+	}
+	_, err = p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}})
+	if core.KindOf(err) != core.KindConflict {
+		t.Errorf("a command in it: %v", err)
+	}
+}
+
+func TestPersistentSandboxSurvivesAKill(t *testing.T) {
+	p, sb := crashed(t, func(spec *core.Spec) { spec.Persist = true })
+	if err := p.WriteFile(t.Context(), sb.ID, "/root/saved", strings.NewReader("1"), core.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Stop(t.Context(), sb.ID, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Start(t.Context(), sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(supervisorPID(t, p, sb.ID), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	stopped, err := p.WaitSandbox(t.Context(), sb.ID)
+	if err != nil || stopped.State != core.StateStopped || stopped.Reason != core.ReasonSupervisor {
+		t.Fatalf("it is %+v, %v", stopped, err)
+	}
+	if _, err := p.Start(t.Context(), sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := p.Stat(t.Context(), sb.ID, "/root/saved"); err != nil || info.Size != 1 {
+		t.Errorf("the file is %+v, %v", info, err)
+	}
+}
+
+func TestBoundSandboxEndsWithItsOwner(t *testing.T) {
+	p, ok := opener(t, nil)(t).(*Provider)
+	if !ok {
+		t.Fatal("not the local provider")
+	}
+	owner := core.CurrentOwner("test")
+	owner.PIDStart++ // a process of this number that was another: the owner is gone
+	sb, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: HostImage}, core.Lease{Owner: owner, Created: time.Now(), Bound: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, err := p.WaitSandbox(t.Context(), sb.ID)
+	if err != nil || ended.Reason != core.ReasonLeaseEnded {
+		t.Errorf("it is %+v, %v", ended, err)
+	}
+	if err := p.Terminate(t.Context(), sb.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBrokenLaunchIsNamed(t *testing.T) {
+	p, ok := opener(t, nil)(t).(*Provider)
+	if !ok {
+		t.Fatal("not the local provider")
+	}
+	// A client that died right after it made the directory, …
+	lock, err := p.store.Create("loc-dirdirdi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leftovers, err := p.Leftovers(t.Context()); err != nil || len(leftovers) != 0 {
+		t.Errorf("while the client lives: %+v, %v", leftovers, err)
+	}
+	_ = lock.Close()
+	leftovers, err := p.Leftovers(t.Context())
+	if err != nil || len(leftovers) != 1 {
+		t.Fatalf("%+v, %v", leftovers, err)
+	}
+	if err := p.Sweep(t.Context(), leftovers[0]); err != nil {
+		t.Error(err)
+	}
+	// … and one that had written the lease.
+	lock, err = p.store.Create("loc-leaselea")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.store.WriteLease(leaseOf("loc-leaselea"))
+	_ = lock.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sb, err := p.Get(t.Context(), "loc-leaselea")
+	if err != nil || sb.State != core.StateLost || sb.Reason != core.ReasonLaunch {
+		t.Errorf("it is %+v, %v", sb, err)
+	}
+	if err := p.Terminate(t.Context(), "loc-leaselea"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFailedLaunchLeavesNothing(t *testing.T) {
+	p, ok := opener(t, nil)(t).(*Provider)
+	if !ok {
+		t.Fatal("not the local provider")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, launch := range map[string]func() error{
+		"cancelled": func() error {
+			_, err := p.Launch(ctx, core.Spec{Name: "cancelled", Image: HostImage}, core.Lease{}, nil)
+			return err
+		},
+		"missing command": func() error {
+			_, err := p.Launch(t.Context(), core.Spec{Name: "missing", Image: HostImage, Command: []string{"no-such-program"}}, core.Lease{}, nil)
+			return err
+		},
+	} {
+		if launch() == nil {
+			t.Errorf("%s: it was launched", name)
+		}
+		all, err := p.List(t.Context())
+		leftovers, sweepErr := p.Leftovers(t.Context())
+		if err != nil || sweepErr != nil || len(all) != 0 || len(leftovers) != 0 {
+			t.Errorf("%s: left behind are %+v, %+v, %v, %v", name, all, leftovers, err, sweepErr)
+		}
+	}
+}
+
+func TestIdleSandboxIsFrozen(t *testing.T) {
+	p, sb := crashed(t, nil)
+	frozen := func() bool {
+		got, err := p.Get(t.Context(), sb.ID)
+		return err == nil && got.Frozen
+	}
+	within(t, "it freezes", frozen)
+	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"sleep", "600"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = process.Close() }()
+	if frozen() {
+		t.Error("it is frozen under a command")
+	}
+	if err := process.Signal(t.Context(), 9); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "it freezes again", frozen)
+	if stats, err := p.Stats(t.Context(), sb.ID); err != nil || !stats.Frozen {
+		t.Errorf("stats are %+v, %v", stats, err)
+	}
+}
+
+func TestLongSocketPath(t *testing.T) {
+	p, ok := opener(t, func(o *Options) {
+		o.RuntimeDir = filepath.Join(o.RuntimeDir, strings.Repeat("long/", 30))
+	})(t).(*Provider)
+	if !ok {
+		t.Fatal("not the local provider")
+	}
+	sb, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: HostImage}, core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Stats(t.Context(), sb.ID); err != nil {
+		t.Error(err)
+	}
+	if err := p.Terminate(t.Context(), sb.ID); err != nil {
+		t.Error(err)
+	}
+}
