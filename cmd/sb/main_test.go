@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -11,14 +14,37 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"sb": main})
 }
 
+// helpers is the directory of sb-runtime and sb-guest: prebuilt ones where SB_TEST_BIN
+// names it, as for users that have no Go, else built now. The scripts' sb finds them by its configuration.
+func helpers(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("SB_TEST_BIN"); dir != "" {
+		return dir
+	}
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "github.com/seed-0724f904/sb/cmd/sb-runtime", "github.com/seed-0724f904/sb/cmd/sb-guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return dir
+}
+
 // TestScript runs the stories below testdata/script with the real program. Each
 // has a home, a state and a runtime directory of its own.
 func TestScript(t *testing.T) {
+	runtime := filepath.Join(helpers(t), "sb-runtime")
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE") != "",
+		Condition: func(name string) (bool, error) {
+			if name == "root" {
+				return os.Getuid() == 0, nil
+			}
+			return false, fmt.Errorf("there is no condition %q", name)
+		},
 		Setup: func(env *testscript.Env) error {
 			for _, dir := range []string{"home", "state", "runtime", "config"} {
 				if err := os.Mkdir(env.WorkDir+"/"+dir, 0o700); err != nil {
@@ -31,7 +57,28 @@ func TestScript(t *testing.T) {
 			env.Setenv("XDG_CONFIG_HOME", env.WorkDir+"/config")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // the race runtime sleeps a second at each exit
 			env.Setenv("NO_COLOR", "1")
+			env.Setenv("XDG_CACHE_HOME", env.WorkDir+"/cache")
+			env.Setenv("SB_LOCAL_RUNTIME", runtime)
+			// A story that fails must leave no sandbox behind, either.
+			env.Defer(func() { endAll(env) })
 			return nil
 		},
 	})
+}
+
+// endAll terminates what a story has launched and not ended.
+func endAll(env *testscript.Env) {
+	states, err := filepath.Glob(env.WorkDir + "/state/sb/local/sandboxes/*")
+	if err != nil || len(states) == 0 {
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return
+	}
+	//nolint:gosec // the test's own program
+	cmd := exec.Command(filepath.Join(filepath.Dir(self), filepath.Base(self)), "terminate", "--all", "--yes")
+	cmd.Args[0] = "sb"
+	cmd.Env = env.Vars
+	_ = cmd.Run()
 }
