@@ -1,0 +1,158 @@
+package core_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/seed-0724f904/sb"
+
+// layers says what of this module each part may import, besides what lies below itself.
+// A part is the longest key that a package's path begins with. An entry that ends in /... also
+// stands for what lies below it.
+var layers = map[string][]string{
+	"core":              {},
+	"core/transfer":     {"core"},
+	"core/providertest": {"core"},
+	"core/providers":    {"core", "core/providers/..."},
+	"configs":           {"core"},
+	"commands":          {"core", "core/providers", "core/transfer", "configs"},
+	"cmd/sb":            {"commands", "commands/iostreams"},
+	"cmd/sb-guest":      {"core", "core/providers/local/guest"},
+	"cmd/sb-runtime":    {"core", "core/providers/local/..."},
+	// A provider knows no other provider: each that is added gets a line of its own.
+	"core/providers/local": {"core"},
+	"core/providers/fake":  {"core"},
+}
+
+// owners names the parts that alone may import a library.
+var owners = map[string][]string{
+	"gvisor.dev/gvisor":          {"cmd/sb-runtime"},
+	"github.com/spf13/viper":     {"configs"},
+	"github.com/spf13/cobra":     {"commands"},
+	"github.com/spf13/pflag":     {"commands"},
+	"github.com/charmbracelet":   {"commands"},
+	"charm.land":                 {"commands"},
+	"google.golang.org/grpc":     {"core/providers/local", "cmd/sb-runtime"},
+	"google.golang.org/protobuf": {"core/providers/local", "cmd/sb-runtime"},
+	"github.com/go-git/go-git":   {"core/transfer"},
+}
+
+// programs names what must not be linked into a package, however indirectly.
+var programs = map[string][]string{
+	"core":         {"github.com", "google.golang.org", "gvisor.dev", "go.yaml.in"},
+	"cmd/sb":       {"gvisor.dev"},
+	"cmd/sb-guest": {"github.com", "google.golang.org", "gvisor.dev", "go.yaml.in"},
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+// list returns this module's packages as they are built for a system.
+func list(t *testing.T, goos string, patterns ...string) []listed {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Imports,Deps"}, patterns...)...)
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var packages []listed
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+func below(path, prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") }
+
+// part is the layer that a package of this module belongs to, or "".
+func part(path string) string {
+	best := ""
+	for name := range layers {
+		if below(path, name) && len(name) > len(best) {
+			best = name
+		}
+	}
+	return best
+}
+
+func mayImport(from, to string) bool {
+	if below(to, from) && part(to) == from {
+		return true
+	}
+	return slices.ContainsFunc(layers[from], func(allowed string) bool {
+		if prefix, all := strings.CutSuffix(allowed, "/..."); all {
+			return below(to, prefix)
+		}
+		return to == allowed
+	})
+}
+
+func TestLayers(t *testing.T) {
+	for _, p := range list(t, "linux", "./...") {
+		path := strings.TrimPrefix(p.ImportPath, module+"/")
+		from := part(path)
+		if from == "" || from == "core/providers" && path != from {
+			t.Errorf("%s belongs to no layer: say in this test what it may import", path)
+			continue
+		}
+		for _, imported := range p.Imports {
+			if to, own := strings.CutPrefix(imported, module+"/"); own {
+				if !mayImport(from, to) {
+					t.Errorf("%s imports %s, which %s may not", path, to, from)
+				}
+				continue
+			}
+			for library, parts := range owners {
+				if below(imported, library) && !slices.ContainsFunc(parts, func(owner string) bool { return below(path, owner) }) {
+					t.Errorf("%s imports %s, which only %s may", path, imported, strings.Join(parts, " and "))
+				}
+			}
+		}
+	}
+}
+
+// What a program links shows in its start-up time, so it is checked for every
+// system that the program is built for.
+func TestLinked(t *testing.T) {
+	for _, goos := range []string{"linux", "darwin"} {
+		for name, forbidden := range programs {
+			if goos != "linux" && strings.HasPrefix(name, "cmd/sb-") {
+				continue
+			}
+			packages := list(t, goos, "./"+name)
+			if len(packages) != 1 {
+				t.Fatalf("go list ./%s told of %d packages", name, len(packages))
+			}
+			for _, dep := range packages[0].Deps {
+				if below(dep, module) {
+					continue
+				}
+				for _, prefix := range forbidden {
+					if below(dep, prefix) {
+						t.Errorf("%s on %s links %s", name, goos, dep)
+					}
+				}
+			}
+		}
+	}
+}

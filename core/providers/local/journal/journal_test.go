@@ -1,0 +1,149 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+func collect(t *testing.T, dir string, opts core.LogOptions) string {
+	t.Helper()
+	var text strings.Builder
+	for record, err := range Records(t.Context(), dir, "1", opts, func() bool { return true }) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(record.Data)
+	}
+	return text.String()
+}
+
+func TestOutputComesBack(t *testing.T) {
+	dir := t.TempDir()
+	o, err := Create(dir, "1", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Write(core.Stdout, []byte("one\ntwo\n"))
+	before := time.Now()
+	o.Write(core.Stderr, []byte("three\nfour"))
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for want, opts := range map[string]core.LogOptions{
+		"one\ntwo\nthree\nfour": {Tail: -1},
+		"four":                  {Tail: 1},
+		"two\nthree\nfour":      {Tail: 3},
+		"":                      {Tail: 0},
+		"three\nfour":           {Tail: -1, Since: before},
+		"one\ntwo\n":            {Tail: -1, Until: before},
+	} {
+		if got := collect(t, dir, opts); got != want {
+			t.Errorf("%+v: %q, want %q", opts, got, want)
+		}
+	}
+	if s := o.Stats(); s.Stdout != 8 || s.Stderr != 10 || s.Truncated {
+		t.Errorf("stats are %+v", s)
+	}
+}
+
+func TestRotationKeepsTheNewest(t *testing.T) {
+	dir := t.TempDir()
+	o, err := Create(dir, "1", 4000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 100 {
+		o.Write(core.Stdout, bytes.Repeat([]byte{byte('a' + n%26)}, 100))
+	}
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got := collect(t, dir, core.LogOptions{Tail: -1})
+	if last := byte('a' + 99%26); len(got) < 1500 || len(got) > 5000 || got[len(got)-1] != last {
+		t.Errorf("%d bytes are kept, the last is %q", len(got), got[len(got)-1])
+	}
+	if s := o.Stats(); s.Stdout != 10000 || !s.Truncated {
+		t.Errorf("stats are %+v", s)
+	}
+}
+
+func TestFollowSeesWhatIsWritten(t *testing.T) {
+	dir := t.TempDir()
+	o, err := Create(dir, "1", 2000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, over := 0, make(chan struct{})
+	var got strings.Builder
+	for record, err := range Records(t.Context(), dir, "1", core.LogOptions{Tail: -1, Follow: true}, func() bool {
+		// The writer goes on while the reader polls, over several rotations.
+		if written == 30 {
+			select {
+			case <-over:
+			default:
+				close(over)
+			}
+			return true
+		}
+		o.Write(core.Stdout, bytes.Repeat([]byte{byte('A' + written)}, 200))
+		written++
+		return false
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Write(record.Data)
+	}
+	if got.Len() != 30*200 {
+		t.Errorf("%d bytes of %d were seen", got.Len(), 30*200)
+	}
+	_ = o.Close()
+}
+
+func TestEntriesSurviveATornOne(t *testing.T) {
+	dir := t.TempDir()
+	for _, id := range []string{"0", "2", "10"} {
+		if err := Write(dir, core.Exec{ID: id, Command: []string{"x"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "3.json"), []byte(`{"id":`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	execs, err := Execs(dir)
+	if err != nil || len(execs) != 3 || execs[2].ID != "10" {
+		t.Errorf("%+v, %v", execs, err)
+	}
+	if _, err := Read(dir, "../../etc/passwd"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an id that is a path: %v", err)
+	}
+}
+
+func FuzzReadRecord(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(append(make([]byte, 8), 1, 0, 0, 0, 1, 'x'))
+	f.Add(append(make([]byte, 8), 2, 0xff, 0xff, 0xff, 0xff))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := bytes.NewReader(data)
+		for {
+			record, err := readRecord(r)
+			if errors.Is(err, io.EOF) || errors.Is(err, errCut) {
+				return
+			}
+			if err != nil {
+				return
+			}
+			if len(record.Data) > MaxRecord {
+				t.Errorf("a record of %d bytes", len(record.Data))
+			}
+		}
+	})
+}

@@ -1,0 +1,136 @@
+//go:build linux
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// echo is a server that copies a client's first descriptor to its second.
+type echo struct{}
+
+func (echo) Exec(grpc.BidiStreamingServer[ExecRequest, ExecReply], *Files) error { return nil }
+
+func (echo) Control(_ context.Context, request *Control, files *Files) *ControlReply {
+	taken, err := files.Take(2)
+	if err != nil {
+		return &ControlReply{Error: NewError(err)}
+	}
+	_, err = io.Copy(taken[1], taken[0])
+	for _, f := range taken {
+		_ = f.Close()
+	}
+	return &ControlReply{ExitCode: len(request.Argv), Error: NewError(err)}
+}
+
+func serve(t *testing.T, path string) {
+	t.Helper()
+	listener, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewServer()
+	Register(server, echo{})
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() { server.Stop(); <-done })
+}
+
+func TestDescriptorsAreHandedOver(t *testing.T) {
+	for _, dir := range []string{"short", strings.Repeat("long/", 40)} {
+		path := filepath.Join(t.TempDir(), dir, "ctl.sock")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		serve(t, path)
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the socket is %v, %v", info.Mode(), err)
+		}
+		inR, inW, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		outR, outW, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := inW.WriteString("through"); err != nil {
+			t.Fatal(err)
+		}
+		_ = inW.Close()
+		client, err := Dial(path, inR, outW)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := client.Control(t.Context(), &Control{Verb: VerbFiles, Argv: []string{"a", "b"}})
+		if err != nil || reply.ExitCode != 2 || reply.Error != nil {
+			t.Errorf("%+v, %v", reply, err)
+		}
+		_ = errors.Join(inR.Close(), outW.Close())
+		if text, err := io.ReadAll(outR); err != nil || string(text) != "through" {
+			t.Errorf("came out: %q, %v", text, err)
+		}
+		_ = errors.Join(outR.Close(), client.Close())
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	client, err := Dial(filepath.Join(t.TempDir(), "nobody"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	if _, err := client.Control(t.Context(), &Control{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the error is %v; its cause must be kept", err)
+	}
+}
+
+func TestNonsenseIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ctl.sock")
+	serve(t, path)
+	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "", "sb\x00\x01\x00\x01\xff\xff", strings.Repeat("x", 1<<16)} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(conn, text)
+		_ = conn.(*net.UnixConn).CloseWrite()
+		if answer, _ := io.ReadAll(conn); len(answer) > 2 {
+			t.Errorf("%.10q was answered by %q", text, answer)
+		}
+		_ = conn.Close()
+	}
+}
+
+func FuzzParseHello(f *testing.F) {
+	f.Add(hello(0))
+	f.Add(hello(3))
+	f.Add([]byte("sb"))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		_, files, err := parseHello(message)
+		if err == nil && (files < 0 || files > maxFiles) {
+			t.Errorf("%d descriptors", files)
+		}
+	})
+}
+
+func TestErrorsKeepTheirKind(t *testing.T) {
+	err := NewError(core.Errorf(core.KindConflict, "op", "subject", "cause").WithHint("hint")).Err("there")
+	if core.KindOf(err) != core.KindConflict || core.HintOf(err) != "hint" || !strings.Contains(err.Error(), "cause") {
+		t.Errorf("%v", err)
+	}
+	if NewError(nil).Err("x") != nil {
+		t.Error("no error became one")
+	}
+}

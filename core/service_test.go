@@ -1,0 +1,327 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// shelf is a provider that only keeps sandboxes.
+type shelf struct {
+	name  string
+	caps  Capabilities
+	down  error
+	mu    sync.Mutex
+	boxes []Sandbox
+}
+
+func (p *shelf) Name() string                { return p.name }
+func (p *shelf) Capabilities() Capabilities  { return p.caps }
+func (p *shelf) Check(context.Context) error { return p.down }
+func (p *shelf) Close() error                { return nil }
+func (p *shelf) factory(prefix string) Factory {
+	return Factory{Name: p.name, IDPrefix: prefix, Open: func() (Provider, error) { return p, nil }}
+}
+
+func (p *shelf) Launch(_ context.Context, spec Spec, lease Lease, _ ProgressFunc) (Sandbox, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sb := Sandbox{ID: fmt.Sprintf("%s-%d", p.name, len(p.boxes)), Name: spec.Name, Provider: p.name, State: StateRunning, Spec: spec.Redacted(), Lease: lease, Created: lease.Created}
+	p.boxes = append(p.boxes, sb)
+	return sb, nil
+}
+
+func (p *shelf) Get(_ context.Context, id string) (Sandbox, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, sb := range p.boxes {
+		if sb.ID == id {
+			return sb, nil
+		}
+	}
+	return Sandbox{}, Errorf(KindNotFound, "get", id, "not here")
+}
+
+func (p *shelf) List(context.Context) ([]Sandbox, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]Sandbox(nil), p.boxes...), p.down
+}
+
+func (p *shelf) Exec(context.Context, string, ExecSpec) (Process, error) {
+	return nil, Errorf(KindUnsupported, "exec", "", "a shelf runs nothing")
+}
+
+func (p *shelf) Terminate(_ context.Context, id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, sb := range p.boxes {
+		if sb.ID == id {
+			p.boxes = append(p.boxes[:i:i], p.boxes[i+1:]...)
+			return nil
+		}
+	}
+	return Errorf(KindNotFound, "terminate", id, "not here")
+}
+
+// service returns a service over two shelves, one and two.
+func service(t *testing.T, opts Options) (*Service, *shelf, *shelf) {
+	t.Helper()
+	caps := Capabilities{Has: []Capability{CapMemory, CapTimeout, CapNetAll}, Images: []string{"host"}}
+	one, two := &shelf{name: "one", caps: caps}, &shelf{name: "two", caps: caps}
+	two.caps.Has = append([]Capability{CapGPU}, caps.Has...)
+	two.caps.GPUs = map[string]int{"H100": 8}
+	opts.Factories = []Factory{one.factory("one-"), two.factory("two-")}
+	s := New(opts)
+	t.Cleanup(func() { _ = s.Close() })
+	return s, one, two
+}
+
+func TestPlacement(t *testing.T) {
+	s, one, _ := service(t, Options{})
+	for _, test := range []struct {
+		spec   Spec
+		chosen string
+	}{
+		{Spec{}, "one"},
+		{Spec{Provider: "two"}, "two"},
+		{Spec{GPU: GPU{"H100", 8}}, "two"},
+		{Spec{GPU: GPU{"H100", 9}}, ""},
+		{Spec{GPU: GPU{"T4", 1}}, ""},
+		{Spec{Disk: GiB}, ""},
+		{Spec{Image: "other"}, ""},
+	} {
+		placement, err := s.Explain(t.Context(), test.spec)
+		if err != nil || placement.Chosen != test.chosen {
+			t.Errorf("%+v goes to %q, %v; want %q", test.spec, placement.Chosen, err, test.chosen)
+		}
+	}
+	_, err := s.Launch(t.Context(), Spec{Disk: GiB}, LaunchOptions{})
+	if KindOf(err) != KindUnsupported || !strings.Contains(err.Error(), "disk") {
+		t.Errorf("a disk that nobody offers: %v", err)
+	}
+	if _, err := s.Launch(t.Context(), Spec{Provider: "three"}, LaunchOptions{}); KindOf(err) != KindUsage {
+		t.Errorf("an unknown provider: %v", err)
+	}
+	one.down = Errorf(KindUnavailable, "check", "", "it is down").WithHint("start it")
+	if placement, err := s.Explain(t.Context(), Spec{}); err != nil || placement.Chosen != "two" {
+		t.Errorf("with one down it goes to %+v, %v", placement, err)
+	}
+	if _, err := s.Launch(t.Context(), Spec{Provider: "one"}, LaunchOptions{}); KindOf(err) != KindUnavailable || HintOf(err) != "start it" {
+		t.Errorf("at the one that is down: %v, %s", err, HintOf(err))
+	}
+}
+
+func TestResolve(t *testing.T) {
+	s, one, two := service(t, Options{})
+	one.boxes = []Sandbox{
+		{ID: "one-aaa1", Name: "dev", Provider: "one", State: StateExited, Created: time.Unix(1, 0)},
+		{ID: "one-aab2", Name: "dev", Provider: "one", State: StateRunning, Created: time.Unix(2, 0)},
+	}
+	two.boxes = []Sandbox{{ID: "two-x", Name: "dev", Provider: "two", State: StateRunning}, {ID: "two-y", Name: "other", Provider: "two", State: StateRunning}}
+	for ref, want := range map[string]string{
+		"one-aaa1": "one-aaa1", "one-aab": "one-aab2", "dev": "one-aab2", "two/dev": "two-x", "other": "two-y", "two/two-y": "two-y", "one/one-aaa1": "one-aaa1",
+	} {
+		if sb, err := s.Resolve(t.Context(), ref); err != nil || sb.ID != want {
+			t.Errorf("%q is %q, %v; want %q", ref, sb.ID, err, want)
+		}
+	}
+	for ref, kind := range map[string]Kind{
+		"one-aa": KindConflict, "nothing": KindNotFound, "one/other": KindNotFound, "three/dev": KindUsage, "": KindUsage, "one-zzz": KindNotFound, "one/": KindNotFound,
+	} {
+		if sb, err := s.Resolve(t.Context(), ref); KindOf(err) != kind || err == nil {
+			t.Errorf("%q is %+v, %v; want an error of kind %v", ref, sb, err, kind)
+		}
+	}
+	if _, err := s.Resolve(t.Context(), "othr"); !strings.Contains(HintOf(err), "other") {
+		t.Errorf("the hint for a slip is %q", HintOf(err))
+	}
+}
+
+func FuzzResolve(f *testing.F) {
+	for _, seed := range []string{"dev", "one/dev", "one-", "/", "a/b/c", "\x00", strings.Repeat("x", 300)} {
+		f.Add(seed)
+	}
+	shelf := &shelf{name: "one", boxes: []Sandbox{{ID: "one-a", Name: "dev", Provider: "one"}}}
+	s := New(Options{Factories: []Factory{shelf.factory("one-")}})
+	f.Fuzz(func(t *testing.T, ref string) {
+		if _, err := s.Resolve(t.Context(), ref); err != nil && KindOf(err) == KindInternal {
+			t.Errorf("%q: %v", ref, err)
+		}
+	})
+}
+
+func TestOneProviderDownHidesNoOther(t *testing.T) {
+	s, one, two := service(t, Options{})
+	one.down = Errorf(KindUnavailable, "list", "", "it is down")
+	two.boxes = []Sandbox{{ID: "two-x", Name: "dev", Provider: "two", State: StateRunning}}
+	listing, err := s.List(t.Context(), ListFilter{})
+	if err != nil || len(listing.Sandboxes) != 1 || len(listing.Failures) != 1 || listing.Failures[0].Provider != "one" {
+		t.Errorf("%+v, %v", listing, err)
+	}
+}
+
+func TestQuotas(t *testing.T) {
+	s, _, _ := service(t, Options{Quotas: Quotas{MaxSandboxes: 1, MaxMemory: GiB, MaxLifetime: Duration(time.Hour)}})
+	for name, spec := range map[string]Spec{"memory": {Memory: 2 * GiB}, "lifetime": {Timeout: Duration(2 * time.Hour)}} {
+		if _, err := s.Launch(t.Context(), spec, LaunchOptions{}); KindOf(err) != KindExhausted || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	sb, err := s.Launch(t.Context(), Spec{}, LaunchOptions{Bound: true})
+	if err != nil || sb.Spec.Memory != GiB || sb.Spec.Timeout != Duration(time.Hour) || !sb.Lease.Bound || sb.Lease.Expires.IsZero() || sb.Name == "" {
+		t.Fatalf("%+v, %v", sb, err)
+	}
+	if sb.Lease.Owner.Gone() {
+		t.Error("this process is gone, it is said")
+	}
+	if _, err := s.Launch(t.Context(), Spec{}, LaunchOptions{}); KindOf(err) != KindExhausted {
+		t.Errorf("a second sandbox: %v", err)
+	}
+}
+
+func TestAudit(t *testing.T) {
+	dir := t.TempDir()
+	s, _, _ := service(t, Options{StateDir: dir, Actor: "test"})
+	sb, err := s.Launch(t.Context(), Spec{Name: "dev", Env: map[string]string{"A": "b"}, Secrets: []Secret{{Name: "TOKEN", Value: NewSecretValue("hunter2")}}}, LaunchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Exec(t.Context(), "dev", ExecSpec{Command: []string{"x"}, Secrets: []Secret{{Name: "T", Value: NewSecretValue("hunter2")}}}); err == nil {
+		t.Fatal("a shelf ran something")
+	}
+	if err := s.Terminate(t.Context(), "dev"); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "audit.jsonl"))
+	if err != nil || strings.Contains(string(text), "hunter2") {
+		t.Errorf("%v: %s", err, text)
+	}
+	var got []string
+	for record, err := range s.History(t.Context(), HistoryFilter{Sandbox: "dev"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, record.Op+" "+record.Result+" "+record.Actor)
+		if record.Sandbox != sb.ID {
+			t.Errorf("a record of %q", record.Sandbox)
+		}
+	}
+	if want := "[launch ok test exec unsupported test terminate ok test]"; fmt.Sprint(got) != want {
+		t.Errorf("the history is %v, want %s", got, want)
+	}
+}
+
+func TestAuditLinesOfManyWritersStayWhole(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			log := &auditLog{dir: dir, pid: w}
+			for range 50 {
+				if err := log.append(&AuditRecord{Op: "x", PID: w, Args: map[string]any{"long": strings.Repeat("y", 5000)}}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s, _, _ := service(t, Options{StateDir: dir})
+	count := 0
+	for _, err := range s.History(t.Context(), HistoryFilter{Op: "x"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		count++
+	}
+	if count != 400 {
+		t.Errorf("%d records of 400", count)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	dir := t.TempDir()
+	s, _, _ := service(t, Options{StateDir: dir})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	events := make(chan Event)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(events)
+		for event, err := range s.Events(ctx) {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			events <- event
+		}
+	})
+	// This process's own, and what another process appends.
+	theirs := &auditLog{dir: dir, pid: -1}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	var own, other bool
+	for !own || !other {
+		select {
+		case event, ok := <-events:
+			if !ok {
+				t.Fatalf("the events ended: own %v, other %v", own, other)
+			}
+			own = own || event.Type == EventState && event.Provider == "one"
+			other = other || event.Type == EventOperation && event.Op == "theirs"
+		case <-tick.C:
+			// Again and again: the subscription begins at a moment of its own.
+			if err := theirs.append(&AuditRecord{Op: "theirs", PID: -1}); err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() {
+				if _, err := s.Launch(ctx, Spec{}, LaunchOptions{}); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	cancel()
+	for range events {
+	}
+	wg.Wait()
+}
+
+func TestBrokerDropsWhoDoesNotRead(t *testing.T) {
+	b := newBroker()
+	sub := b.subscribe()
+	for range subscriberBuffer + 10 {
+		b.publish(Event{Type: EventProgress}) // lossy: never waits
+	}
+	select {
+	case <-sub.done:
+		t.Error("progress ended a subscription")
+	default:
+	}
+	b.publish(Event{Type: EventState}) // waits, then gives up
+	select {
+	case <-sub.lagged:
+	default:
+		t.Error("a subscriber that missed a state change believes itself up to date")
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for want, err := range map[Kind]error{
+		KindTimeout: context.DeadlineExceeded, KindCanceled: fmt.Errorf("x: %w", context.Canceled), KindNotFound: os.ErrNotExist,
+		KindConflict: os.ErrExist, KindUnauthorized: os.ErrPermission, KindInternal: errors.New("x"), KindExhausted: fmt.Errorf("y: %w", Errorf(KindExhausted, "", "", "z")),
+	} {
+		if got := KindOf(err); got != want {
+			t.Errorf("%v is %v, want %v", err, got, want)
+		}
+	}
+	if err := Wrap("op", "subject", Errorf(KindNotFound, "", "", "cause").WithHint("hint")); err.Error() != "subject: cause" || HintOf(err) != "hint" || KindOf(err) != KindNotFound {
+		t.Errorf("wrapped: %v", err)
+	}
+}

@@ -1,0 +1,163 @@
+package transfer
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// sender is a sandbox that has one directory, /dir, whose archive may be anything.
+type sender struct {
+	Service
+	archive []byte
+	broken  error
+}
+
+func (s sender) Stat(_ context.Context, _, name string) (core.FileInfo, error) {
+	return core.FileInfo{Path: name, Mode: fs.ModeDir | 0o755}, nil
+}
+
+func (s sender) Export(context.Context, string, string) (io.ReadCloser, error) {
+	if s.broken != nil {
+		return io.NopCloser(io.MultiReader(bytes.NewReader(s.archive), failing{s.broken})), nil
+	}
+	return io.NopCloser(bytes.NewReader(s.archive)), nil
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func pack(tb testing.TB, headers ...tar.Header) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range headers {
+		h.Mode = 0o755
+		if h.Typeflag == tar.TypeReg {
+			h.Size = 4
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			tb.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeReg {
+			if _, err := w.Write([]byte("text")); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func pull(t *testing.T, from sender, to string) error {
+	t.Helper()
+	_, err := Copy(t.Context(), from, Request{From: Endpoint{"box", "/dir"}, To: Endpoint{"", to}})
+	return err
+}
+
+func TestPullRefusesWhatLeadsOutside(t *testing.T) {
+	dir := tar.Header{Name: "dir/", Typeflag: tar.TypeDir}
+	for name, headers := range map[string][]tar.Header{
+		"parent":            {dir, {Name: "../escaped", Typeflag: tar.TypeReg}},
+		"parent below":      {dir, {Name: "dir/../../escaped", Typeflag: tar.TypeReg}},
+		"absolute":          {dir, {Name: "/escaped", Typeflag: tar.TypeReg}},
+		"link to parent":    {dir, {Name: "dir/l", Typeflag: tar.TypeSymlink, Linkname: "../.."}},
+		"absolute link":     {dir, {Name: "dir/l", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}},
+		"hard link outside": {dir, {Name: "dir/l", Typeflag: tar.TypeLink, Linkname: "../../secret"}},
+		"same file twice":   {dir, {Name: "dir/f", Typeflag: tar.TypeReg}, {Name: "dir/f", Typeflag: tar.TypeReg}},
+		"file through link": {dir, {Name: "dir/l", Typeflag: tar.TypeSymlink, Linkname: "sub"}, {Name: "dir/l", Typeflag: tar.TypeReg}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outer := t.TempDir()
+			if err := os.WriteFile(filepath.Join(outer, "secret"), []byte("s"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			target := filepath.Join(outer, "a", "b")
+			if err := os.Mkdir(filepath.Dir(target), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := pull(t, sender{archive: pack(t, headers...)}, target); err == nil {
+				t.Error("it was pulled")
+			}
+			onlySecret(t, outer)
+		})
+	}
+}
+
+// onlySecret checks that a refused pull left nothing.
+func onlySecret(t *testing.T, outer string) {
+	t.Helper()
+	err := filepath.WalkDir(outer, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && d.Name() != "secret" || d.Name() == "b" {
+			t.Errorf("%s was left", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBrokenPullLeavesNothing(t *testing.T) {
+	whole := pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir}, tar.Header{Name: "dir/f", Typeflag: tar.TypeReg})
+	for name, from := range map[string]sender{
+		"cut short":        {archive: whole[:1000]},
+		"fails at the end": {archive: whole, broken: errors.New("the sandbox is gone")},
+	} {
+		parent := t.TempDir()
+		if err := pull(t, from, filepath.Join(parent, "b")); err == nil {
+			t.Errorf("%s: it was pulled", name)
+		}
+		if entries, err := os.ReadDir(parent); err != nil || len(entries) != 0 {
+			t.Errorf("%s: left behind are %v, %v", name, entries, err)
+		}
+	}
+}
+
+func TestPullMergesIntoADirectory(t *testing.T) {
+	parent := t.TempDir()
+	old := filepath.Join(parent, "dir", "sub")
+	if err := errors.Join(os.MkdirAll(old, 0o700), os.WriteFile(filepath.Join(old, "mine"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	from := sender{archive: pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir}, tar.Header{Name: "dir/sub/", Typeflag: tar.TypeDir},
+		tar.Header{Name: "dir/sub/f", Typeflag: tar.TypeReg}, tar.Header{Name: "dir/new/", Typeflag: tar.TypeDir}, tar.Header{Name: "dir/new/na\xffme", Typeflag: tar.TypeReg, Format: tar.FormatGNU})}
+	if err := pull(t, from, parent); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"dir/sub/mine", "dir/sub/f", "dir/new/na\xffme"} {
+		if _, err := os.Stat(filepath.Join(parent, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func FuzzUnpack(f *testing.F) {
+	f.Add(pack(f, tar.Header{Name: "d/", Typeflag: tar.TypeDir}, tar.Header{Name: "d/f", Typeflag: tar.TypeReg}))
+	f.Add(pack(f, tar.Header{Name: "../x", Typeflag: tar.TypeReg}))
+	f.Add([]byte("no archive"))
+	f.Fuzz(func(t *testing.T, archive []byte) {
+		outer := t.TempDir()
+		_ = pull(t, sender{archive: archive}, filepath.Join(outer, "b"))
+		entries, err := os.ReadDir(outer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if e.Name() != "b" {
+				t.Errorf("%s was left beside the target", e.Name())
+			}
+		}
+	})
+}

@@ -1,0 +1,95 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestSpecValidate(t *testing.T) {
+	good := Spec{
+		Name: "a.b-c_9", App: "app", Image: "host", CPU: 1.5, Memory: 64 * MiB, Disk: GiB, Workdir: "/work",
+		Env: map[string]string{"A": "1"}, Ports: []Port{{Host: 0, Sandbox: 80}, {Host: 0, Sandbox: 81}},
+		Network: Network{Mode: NetworkAllow, Allow: []string{"pypi.org", "*.pypi.org", "10.0.0.0/8"}}, Command: []string{"true"},
+	}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Spec){
+		"name with a blank":       func(s *Spec) { s.Name = "two words" },
+		"name with a slash":       func(s *Spec) { s.Name = "a/b" },
+		"name too long":           func(s *Spec) { s.Name = strings.Repeat("x", 64) },
+		"name in capitals":        func(s *Spec) { s.Name = "Name" },
+		"emoji":                   func(s *Spec) { s.Name = "🙂" },
+		"two images":              func(s *Spec) { s.Snapshot = "x" },
+		"control in image":        func(s *Spec) { s.Image = "a\nb" },
+		"negative cpu":            func(s *Spec) { s.CPU = -1 },
+		"cpu that is no number":   func(s *Spec) { s.CPU = math.NaN() },
+		"tiny memory":             func(s *Spec) { s.Memory = 1 },
+		"huge disk":               func(s *Spec) { s.Disk = math.MaxInt64 },
+		"negative processes":      func(s *Spec) { s.Processes = -1 },
+		"lifetime of centuries":   func(s *Spec) { s.Timeout = math.MaxInt64 },
+		"relative workdir":        func(s *Spec) { s.Workdir = "work" },
+		"variable with =":         func(s *Spec) { s.Env = map[string]string{"A=B": ""} },
+		"NUL in a value":          func(s *Spec) { s.Env = map[string]string{"A": "\x00"} },
+		"secret that is variable": func(s *Spec) { s.Secrets = []Secret{{Name: "A"}} },
+		"port 0":                  func(s *Spec) { s.Ports = []Port{{Sandbox: 0}} },
+		"port twice":              func(s *Spec) { s.Ports = []Port{{8000, 80}, {8000, 81}} },
+		"unknown network":         func(s *Spec) { s.Network = Network{Mode: "some"} },
+		"allow-list without mode": func(s *Spec) { s.Network.Mode = NetworkAll },
+		"URL in allow-list":       func(s *Spec) { s.Network.Allow = []string{"https://pypi.org"} },
+		"NUL in an argument":      func(s *Spec) { s.Command = []string{"a", "\x00"} },
+		"label without a key":     func(s *Spec) { s.Labels = map[string]string{"": "x"} },
+		"option as a package":     func(s *Spec) { s.Pip = []string{"--index-url=x"} },
+	} {
+		spec := good.Clone()
+		change(&spec)
+		if err := spec.Validate(); KindOf(err) != KindUsage {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestNewNamesAndIDsAreValid(t *testing.T) {
+	for range 1000 {
+		if err := ValidateName("name", NewName()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := NewID("loc-"), NewID("loc-"); a == b || len(a) != 12 {
+		t.Errorf("ids are %s and %s", a, b)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	words := []string{"defaults.memory", "defaults.disk", "provider"}
+	for word, want := range map[string]string{"defaults.memroy": "defaults.memory", "provder": "provider", "something else": ""} {
+		if got := Nearest(word, words); got != want {
+			t.Errorf("nearest to %q is %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestSecretsAreNeverPrinted(t *testing.T) {
+	spec := Spec{Secrets: []Secret{{Name: "TOKEN", Value: NewSecretValue("hunter2")}}}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "secret", spec.Secrets[0].Value, "spec", spec)
+	for how, shown := range map[string]string{
+		"json": string(text), "slog": log.String(), "%v": fmt.Sprintf("%v", spec), "%+v": fmt.Sprintf("%+v", spec), "%#v": fmt.Sprintf("%#v", spec),
+		"%s": fmt.Sprintf("%s", spec.Secrets[0].Value), "%x": fmt.Sprintf("%x", spec.Secrets[0].Value), "error": Errorf(KindUsage, "op", "x", "%v", spec).Error(),
+	} {
+		if strings.Contains(shown, "hunter2") || strings.Contains(shown, "68756e746572") {
+			t.Errorf("%s shows the secret: %s", how, shown)
+		}
+	}
+	if !spec.Redacted().Secrets[0].Value.Empty() || spec.Secrets[0].Value.Reveal() != "hunter2" {
+		t.Error("Redacted changed the wrong one")
+	}
+}
