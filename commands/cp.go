@@ -13,9 +13,10 @@ import (
 )
 
 // copyRules explain what cp, push and pull have in common.
-const copyRules = "\n\nA directory is copied under its own name into a directory that exists; \"dir/\" means the directory's\n" +
-	"content. A target that does not exist becomes the copy. Modes, times and symbolic links are kept; a\n" +
-	"link that points out of the copied tree is refused. Every file appears whole or not at all."
+const copyRules = "\n\nA directory is copied under its own name into a directory that exists; \"dir/\" means the\n" +
+	"directory's content. A target that does not exist becomes the copy. Modes, times and symbolic\n" +
+	"links are kept; a link that points out of the copied tree is refused. Every file appears whole\n" +
+	"or not at all."
 
 // CopyOptions are what cp, push and pull work with.
 type CopyOptions struct {
@@ -39,8 +40,9 @@ func NewCp(app *App, runF func(context.Context, *CopyOptions) error) *cobra.Comm
 	cmd := &cobra.Command{
 		Use:   "cp SOURCE... TARGET",
 		Short: "Copy between this machine and sandboxes",
-		Long: "Copy between this machine and sandboxes, or from one sandbox to another. SANDBOX:PATH is a path in a\n" +
-			"sandbox; a relative one begins at its workdir. \"-\" is stdin or stdout. A prefix of one letter is a Windows drive." +
+		Long: "Copy between this machine and sandboxes, or from one sandbox to another. SANDBOX:PATH is a path in\n" +
+			"a sandbox; a relative one begins at its workdir. \"-\" is stdin or stdout. A prefix of one letter\n" +
+			"is a Windows drive." +
 			copyRules + exitStatusHelp,
 		Example: "  sb cp src dev:/work\n  sb cp dev:/work/out.csv .\n  sb cp a:/data b:/data\n  echo hello | sb cp - dev:/root/hello",
 		Args:    atLeast("SOURCE", "TARGET"),

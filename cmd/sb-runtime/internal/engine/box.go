@@ -119,8 +119,7 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 	}
 	box.wait.Go(func() {
 		defer close(box.done)
-		// Whatever the first process's status is, its end is the sandbox's.
-		_, _ = box.container.Wait()
+		awaitExit(box.SandboxPID())
 	})
 	return box, nil
 }
@@ -146,6 +145,17 @@ func stateDir(dir string) (string, error) {
 		}
 	}
 	return state, nil
+}
+
+// awaitExit blocks until a child has ended and leaves it to be reaped by gVisor, whose own
+// Wait must not run beside its other calls.
+func awaitExit(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
 }
 
 // withoutStreams lets gVisor find empty standard streams: it gives this process's own

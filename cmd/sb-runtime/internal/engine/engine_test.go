@@ -209,12 +209,17 @@ func TestFreeze(t *testing.T) {
 	if err := box.Freeze(); err != nil {
 		t.Fatal(err)
 	}
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(box.SandboxPID()), "stat"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Contains(stat, []byte(") T ")) {
-		t.Errorf("the sentry is not stopped: %s", stat)
+	// A signal takes effect when the process is next scheduled.
+	limit := time.Now().Add(20 * time.Second)
+	for stopped := false; !stopped; {
+		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(box.SandboxPID()), "stat"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stopped = bytes.Contains(stat, []byte(") T "))
+		if time.Now().After(limit) {
+			t.Fatalf("the sentry is not stopped: %s", stat)
+		}
 	}
 	if err := box.Thaw(); err != nil {
 		t.Fatal(err)
