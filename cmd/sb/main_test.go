@@ -76,7 +76,6 @@ func endAll(env *testscript.Env) {
 	if err != nil {
 		return
 	}
-	//nolint:gosec // the test's own program
 	cmd := exec.Command(filepath.Join(filepath.Dir(self), filepath.Base(self)), "terminate", "--all", "--yes")
 	cmd.Args[0] = "sb"
 	cmd.Env = env.Vars

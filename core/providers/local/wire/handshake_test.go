@@ -44,7 +44,12 @@ func serve(t *testing.T, path string) {
 	Register(server, echo{})
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
-	t.Cleanup(func() { server.Stop(); <-done })
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestDescriptorsAreHandedOver(t *testing.T) {
