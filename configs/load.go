@@ -96,7 +96,13 @@ func refuseUnknown(v *viper.Viper, path string, known []key) error {
 	set := v.AllKeys()
 	slices.Sort(set)
 	for _, name := range set {
-		if !slices.Contains(names, name) && !slices.ContainsFunc(names, func(k string) bool { return strings.HasPrefix(k, name+".") || strings.HasPrefix(name, k+".") }) {
+		below := slices.ContainsFunc(names, func(k string) bool { return strings.HasPrefix(name, k+".") }) // Load says what is wrong
+		section := slices.ContainsFunc(names, func(k string) bool { return strings.HasPrefix(k, name+".") })
+		switch {
+		case slices.Contains(names, name) || below || section && v.Get(name) == nil:
+		case section:
+			return core.Errorf(core.KindUsage, "config", path, "%s is a section and has no value of its own", name)
+		default:
 			return unknownKey(path, name, names)
 		}
 	}
