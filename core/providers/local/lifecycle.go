@@ -130,16 +130,17 @@ func (p *Provider) end(ctx context.Context, id string) error {
 	asked, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
 	_, err := p.control(asked, id, &wire.Control{Verb: wire.VerbEnd})
-	if err == nil {
-		err = p.awaitEnd(asked, id)
+	if sb, readErr := p.read(id); err == nil || readErr == nil && !running(sb.State) {
+		// It is ending, by this request or by itself, and may not answer any more.
+		_ = p.awaitEnd(asked, id)
 	}
-	if err == nil || !p.store.Locked(id) {
+	if !p.store.Locked(id) {
 		return nil
 	}
 	if ctx.Err() != nil {
 		return core.Wrap("local.terminate", id, ctx.Err())
 	}
-	if err := p.killSupervisor(id); err != nil {
+	if err := p.killSupervisor(id); err != nil && p.store.Locked(id) {
 		return core.Errorf(core.KindUnavailable, "local.terminate", id, "its supervisor neither answers nor can be killed: %w", err)
 	}
 	killed, cancelKilled := context.WithTimeout(ctx, endTimeout)
