@@ -242,14 +242,18 @@ func nameServer(t *testing.T) netip.AddrPort {
 		packed, _ := m.Pack()
 		return packed
 	}
-	addr := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), listen(t, func(c net.Conn) {
-		if query, err := readMessage(c); err == nil {
-			_ = writeMessage(c, answer(query))
+	var addr netip.AddrPort
+	var packets net.PacketConn
+	for attempt := 0; packets == nil; attempt++ { // a port that is free for TCP may be taken for UDP
+		addr = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), listen(t, func(c net.Conn) {
+			if query, err := readMessage(c); err == nil {
+				_ = writeMessage(c, answer(query))
+			}
+		}).Port())
+		var err error
+		if packets, err = net.ListenPacket("udp4", addr.String()); err != nil && attempt == 10 {
+			t.Fatal(err)
 		}
-	}).Port())
-	packets, err := net.ListenPacket("udp4", addr.String())
-	if err != nil {
-		t.Skipf("the port that is free for TCP is taken for UDP: %v", err)
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
