@@ -4,6 +4,7 @@ package local
 
 import (
 	"context"
+	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,17 +34,40 @@ func (p *Provider) programs() (programs, error) {
 	}
 	for _, runtime := range tried {
 		beside := filepath.Join(filepath.Dir(runtime), guest)
-		if executable(runtime) && executable(beside) {
-			return programs{runtime, beside}, nil
+		if !executable(runtime) || !executable(beside) {
+			continue
 		}
+		for _, program := range []string{runtime, beside} {
+			if dynamic(program) {
+				return programs{}, core.Errorf(core.KindUnavailable, "local", "", "%s is dynamically linked, and where it runs there is no linker", program).
+					WithHint("build it without cgo: CGO_ENABLED=0 go install ./cmd/...")
+			}
+		}
+		return programs{runtime, beside}, nil
 	}
 	e := core.Errorf(core.KindUnavailable, "local", "", "sb's helpers %s and %s are not there", name, guest)
-	return programs{}, e.WithHint("install them beside sb: go install ./cmd/... ; or name sb-runtime's path in SB_LOCAL_RUNTIME")
+	return programs{}, e.WithHint("install them beside sb: CGO_ENABLED=0 go install ./cmd/... ; or name sb-runtime's path in SB_LOCAL_RUNTIME")
 }
 
 func executable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// dynamic says whether a program asks for a dynamic linker (elf(5), PT_INTERP), as Go's do when
+// a C compiler was there to build them with.
+func dynamic(path string) bool {
+	f, err := elf.Open(path)
+	if err != nil {
+		return false // starting it will tell
+	}
+	defer func() { _ = f.Close() }()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return true
+		}
+	}
+	return false
 }
 
 // Check implements core.Provider.
