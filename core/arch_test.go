@@ -43,6 +43,7 @@ var owners = map[string][]string{
 	"google.golang.org/grpc":     {"core/providers/local", "cmd/sb-runtime"},
 	"google.golang.org/protobuf": {"core/providers/local", "cmd/sb-runtime"},
 	"github.com/go-git/go-git":   {"core/transfer"},
+	"mvdan.cc/sh":                {"core/providers/fake"},
 }
 
 // programs names what must not be linked into a package, however indirectly.

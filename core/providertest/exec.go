@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -66,18 +67,11 @@ func (s *suite) exec(t *testing.T) {
 		lines := make(chan string, 8)
 		go func() {
 			defer close(lines)
-			buffer := make([]byte, 64)
-			for {
-				n, err := r.Read(buffer)
-				if n > 0 {
-					lines <- string(buffer[:n])
-				}
-				if err != nil {
-					return
-				}
+			for text := bufio.NewScanner(r); text.Scan(); {
+				lines <- text.Text()
 			}
 		}()
-		if line := <-lines; line != "ready\n" {
+		if line := <-lines; line != "ready" {
 			t.Fatalf("wrote %q", line)
 		}
 		if err := process.Signal(t.Context(), 15); err != nil {
@@ -259,6 +253,7 @@ func (s *suite) terminal(t *testing.T) {
 	}
 	sb := launch(t, p, nil)
 	in, out := io.Pipe()
+	defer func() { _ = out.Close() }()
 	var screen safeBuffer
 	process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sh"}, TTY: true, Size: core.TerminalSize{Rows: 30, Cols: 90}, Stdin: in, Stdout: &screen})
 	say := func(line, answer string) {

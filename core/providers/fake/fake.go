@@ -1,0 +1,131 @@
+package fake
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Options describe a fake provider. The zero value is one called "fake".
+type Options struct {
+	// Name is the provider's name; "" is "fake".
+	Name string
+	// IDPrefix begins the sandboxes' ids; "" is "fak-".
+	IDPrefix string
+	// Images are the names it takes; nil is "host".
+	Images []string
+	// Also lists capabilities that are said to be there and taken in a spec, but
+	// not enforced: core.CapCPU, core.CapPorts and the like.
+	Also []core.Capability
+	// GPUs is what Capabilities says of GPUs, with core.CapGPU.
+	GPUs map[string]int
+	// Programs are found in every sandbox's /usr/bin, beside the usual ones.
+	Programs map[string]Program
+	// LogLimit is how much of each command's output is kept; 0 is 1 MiB.
+	LogLimit core.Bytes
+	// Now is the clock of what is recorded; nil is time.Now. Timers run in real time.
+	Now func() time.Time
+}
+
+// Provider is a core.Provider in memory. Close leaves its sandboxes alone, as with any
+// provider, so one value serves several openers; Shutdown ends them.
+type Provider struct {
+	opts     Options
+	faults   faults
+	events   *eventLog
+	programs map[string]Program
+
+	mu        sync.Mutex
+	boxes     map[string]*box
+	order     []*box
+	leftovers []core.Leftover
+}
+
+// New makes a provider without sandboxes.
+func New(opts Options) *Provider {
+	if opts.Name == "" {
+		opts.Name = "fake"
+	}
+	if opts.IDPrefix == "" {
+		opts.IDPrefix = "fak-"
+	}
+	if opts.Images == nil {
+		opts.Images = []string{"host"}
+	}
+	if opts.LogLimit == 0 {
+		opts.LogLimit = core.MiB
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	programs := standardPrograms()
+	for name, program := range opts.Programs {
+		programs[name] = program
+	}
+	return &Provider{opts: opts, events: newEventLog(), programs: programs, boxes: map[string]*box{}}
+}
+
+// Factory makes the provider known to a core.Service.
+func (p *Provider) Factory() core.Factory {
+	return core.Factory{Name: p.opts.Name, IDPrefix: p.opts.IDPrefix, Open: func() (core.Provider, error) { return p, nil }}
+}
+
+// Shutdown ends every sandbox and waits for the goroutines of their commands. A test
+// calls it when it is over.
+func (p *Provider) Shutdown() {
+	for _, b := range p.all() {
+		b.end(core.StateExited, core.ReasonStopped, "the provider was shut down", nil)
+		b.wait()
+	}
+}
+
+// Name implements core.Provider.
+func (p *Provider) Name() string { return p.opts.Name }
+
+// Capabilities implements core.Provider.
+func (p *Provider) Capabilities() core.Capabilities {
+	has := []core.Capability{
+		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
+		core.CapStats, core.CapWatch, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPersist, core.CapUser, core.CapNetNone,
+		core.CapMemory, core.CapDisk, core.CapTimeout, core.CapIdle,
+	}
+	for _, also := range p.opts.Also {
+		if !slices.Contains(has, also) {
+			has = append(has, also)
+		}
+	}
+	return core.Capabilities{Has: has, Images: p.opts.Images, GPUs: p.opts.GPUs, Isolation: "none: it runs in this process's memory"}
+}
+
+// Check implements core.Provider.
+func (p *Provider) Check(ctx context.Context) error { return p.faults.meet(ctx, OpCheck) }
+
+// Close implements core.Provider. It holds nothing.
+func (p *Provider) Close() error { return nil }
+
+// Diagnose implements core.Doctor.
+func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
+	if err := p.Check(ctx); err != nil {
+		return []core.Finding{{Name: "memory", Status: "error", Detail: err.Error(), Fix: core.HintOf(err)}}
+	}
+	return []core.Finding{{Name: "memory", Status: "ok"}}
+}
+
+// box finds a sandbox.
+func (p *Provider) box(id string) (*box, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b, ok := p.boxes[id]; ok {
+		return b, nil
+	}
+	return nil, core.Errorf(core.KindNotFound, "fake", id, "there is no sandbox %q", id).WithHint("sb ls --all lists them")
+}
+
+func (p *Provider) all() []*box {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.order)
+}

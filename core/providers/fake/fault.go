@@ -1,0 +1,104 @@
+package fake
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Op names an operation that can be made slow or made to fail.
+type Op string
+
+// The operations.
+const (
+	OpCheck     Op = "check"
+	OpLaunch    Op = "launch"
+	OpGet       Op = "get"
+	OpFind      Op = "find"
+	OpList      Op = "list"
+	OpExec      Op = "exec"
+	OpAttach    Op = "attach"
+	OpExecs     Op = "execs"
+	OpTerminate Op = "terminate"
+	OpStop      Op = "stop"
+	OpStart     Op = "start"
+	OpPause     Op = "pause"
+	OpResume    Op = "resume"
+	OpTimeout   Op = "timeout"
+	OpStats     Op = "stats"
+	OpLogs      Op = "logs"
+	OpRead      Op = "read"  // Stat, ReadDir, ReadFile, Export
+	OpWrite     Op = "write" // WriteFile, Mkdir, Remove, Import
+	OpSweep     Op = "sweep"
+)
+
+// Fault is what happens when an operation begins.
+type Fault struct {
+	// Delay passes first, or less if the caller gives up.
+	Delay time.Duration
+	// Err is what the operation then fails with; nil lets it go on.
+	Err error
+	// Times is how often it happens; 0 is always.
+	Times int
+}
+
+// Inject makes an operation meet a fault from now on, after those injected before are used up. A Fault with
+// neither Delay nor Err clears all that were injected for the operation.
+func (p *Provider) Inject(op Op, fault Fault) {
+	p.faults.mu.Lock()
+	defer p.faults.mu.Unlock()
+	if p.faults.byOp == nil {
+		p.faults.byOp = map[Op][]Fault{}
+	}
+	if fault.Delay == 0 && fault.Err == nil {
+		delete(p.faults.byOp, op)
+		return
+	}
+	p.faults.byOp[op] = append(p.faults.byOp[op], fault)
+}
+
+type faults struct {
+	mu   sync.Mutex
+	byOp map[Op][]Fault
+}
+
+// next takes the fault that an operation meets now.
+func (f *faults) next(op Op) Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	queue := f.byOp[op]
+	if len(queue) == 0 {
+		return Fault{}
+	}
+	fault := queue[0]
+	if fault.Times > 0 {
+		if queue[0].Times--; queue[0].Times == 0 {
+			f.byOp[op] = queue[1:]
+		}
+	}
+	return fault
+}
+
+// meet waits and fails as was scripted.
+func (f *faults) meet(ctx context.Context, op Op) error {
+	fault := f.next(op)
+	if err := sleep(ctx, fault.Delay); err != nil {
+		return err
+	}
+	return fault.Err
+}
+
+// sleep waits until d has passed or ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

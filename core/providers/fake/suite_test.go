@@ -1,0 +1,20 @@
+package fake_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/providertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestContract(t *testing.T) {
+	t.Setenv("SB_SUITE_SECRET", "the host's")
+	p := fake.New(fake.Options{})
+	t.Cleanup(p.Shutdown)
+	providertest.Run(t, func(testing.TB) core.Provider { return p })
+}
