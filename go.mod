@@ -21,6 +21,7 @@ require (
 	golang.org/x/term v0.47.0
 	google.golang.org/grpc v1.85.0
 	gvisor.dev/gvisor v0.0.0-20260527191743-a81fd9dd382e
+	mvdan.cc/sh/v3 v3.14.1
 )
 
 require (
@@ -72,5 +73,4 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/warnings.v0 v0.1.2 // indirect
-	mvdan.cc/sh/v3 v3.14.1 // indirect
 )

@@ -34,7 +34,7 @@ type box struct {
 	mu      sync.Mutex
 	sandbox core.Sandbox
 	// ctx ends with the machine; Start makes a new one.
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // it is the machine that commands run on, not a call's
 	cancel context.CancelCauseFunc
 	procs  []*process
 	life   *time.Timer

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -62,9 +63,7 @@ func New(opts Options) *Provider {
 		opts.Now = time.Now
 	}
 	programs := standardPrograms()
-	for name, program := range opts.Programs {
-		programs[name] = program
-	}
+	maps.Copy(programs, opts.Programs)
 	return &Provider{opts: opts, events: newEventLog(), programs: programs, boxes: map[string]*box{}}
 }
 

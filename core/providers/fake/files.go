@@ -36,7 +36,7 @@ func fileError(op, name string, err error) error {
 	}
 	kind := core.KindOf(err)
 	if number, ok := errors.AsType[syscall.Errno](err); ok {
-		switch number { //nolint:exhaustive // of a hundred numbers these can come
+		switch number {
 		case syscall.EISDIR, syscall.ENOTDIR, syscall.ENOTEMPTY, syscall.EEXIST, syscall.ELOOP, syscall.EBUSY:
 			kind = core.KindConflict
 		case syscall.ENOSPC:
@@ -244,7 +244,7 @@ func outside(name string) error {
 
 // unpack makes one entry of an archive.
 func (b *box) unpack(root string, header *tar.Header, content io.Reader, opts core.ImportOptions) error {
-	name := path.Join(root, header.Name)
+	name := path.Join(root, header.Name) //nolint:gosec // it is checked in the next line
 	if path.IsAbs(header.Name) || !within(root, name) {
 		return outside(header.Name)
 	}
@@ -256,9 +256,9 @@ func (b *box) unpack(root string, header *tar.Header, content io.Reader, opts co
 	if err := b.tree.mkdir(parent, true, b.uid()); err != nil {
 		return err
 	}
-	if real, err := b.tree.real(parent); err != nil {
+	if led, err := b.tree.real(parent); err != nil {
 		return err
-	} else if !within(root, real) {
+	} else if !within(root, led) {
 		return outside(header.Name)
 	}
 	mode := fs.FileMode(header.Mode).Perm() //nolint:gosec // Perm keeps nine bits
@@ -297,12 +297,12 @@ func (b *box) unpack(root string, header *tar.Header, content io.Reader, opts co
 }
 
 func (b *box) unpackLink(root, name string, header *tar.Header) error {
-	target := path.Join(path.Dir(name), header.Linkname)
+	target := path.Join(path.Dir(name), header.Linkname) //nolint:gosec // it is checked below
 	if path.IsAbs(header.Linkname) {
 		target = path.Clean(header.Linkname)
 	}
 	if header.Typeflag == tar.TypeLink {
-		target = path.Join(root, header.Linkname)
+		target = path.Join(root, header.Linkname) //nolint:gosec // it is checked below
 	}
 	if !within(root, target) {
 		return outside(header.Name)

@@ -164,7 +164,7 @@ func (p *Provider) Stop(ctx context.Context, id string, grace time.Duration) err
 	patience, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	for _, proc := range procs {
-		proc.signal(sigTerm)
+		_ = proc.signal(sigTerm) // one that has ended needs none
 	}
 	for _, proc := range procs {
 		select {

@@ -52,7 +52,7 @@ type process struct {
 	origin  *client // who started it, unless detached
 	done    chan struct{}
 
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // it is the command's life, not a call's
 	cancel context.CancelCauseFunc
 
 	// stdin is what the command reads, nil for nothing; feed is the other end where several write to it.
@@ -219,11 +219,7 @@ func (proc *process) signal(number int) error {
 
 // ignored says whether a signal does nothing unless it is caught.
 func ignored(number int) bool {
-	switch syscall.Signal(number) {
-	case syscall.SIGCHLD, syscall.SIGCONT, syscall.SIGURG, syscall.SIGWINCH:
-		return true
-	}
-	return number == 0
+	return number == 0 || slices.Contains([]syscall.Signal{syscall.SIGCHLD, syscall.SIGCONT, syscall.SIGURG, syscall.SIGWINCH}, syscall.Signal(number))
 }
 
 // trap notes what a shell does on a signal.

@@ -110,7 +110,7 @@ func (c *Call) inputs(names []string, each func(name string, r io.Reader) error)
 	for _, name := range names {
 		r := c.Stdin
 		if name != "-" {
-			f, err := c.proc.open(c.path(name), os.O_RDONLY, 0)
+			f, err := c.proc.open(c.path(name), os.O_RDONLY)
 			if err != nil {
 				code = c.fail(1, name, err)
 				continue
@@ -319,7 +319,7 @@ func runChmod(_ context.Context, c *Call) int {
 	if err != nil {
 		return c.fail(1, c.Args[1], syscall.EINVAL)
 	}
-	return c.each(c.Args[2:], func(name string) error { return c.proc.box.tree.chmod(name, fs.FileMode(mode)) })
+	return c.each(c.Args[2:], func(name string) error { return c.proc.box.tree.chmod(name, fs.FileMode(mode)) }) //nolint:gosec // it has twelve bits
 }
 
 func runLn(_ context.Context, c *Call) int {

@@ -49,7 +49,7 @@ func (c *Call) path(name string) string {
 
 // fail writes an error as programs do and returns code.
 func (c *Call) fail(code int, subject string, err error) int {
-	var cause error = err
+	cause := err
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		cause = e.Err
 	}
@@ -337,15 +337,15 @@ func (sh *shell) readDir(_ context.Context, name string) ([]fs.DirEntry, error) 
 	return entries, nil
 }
 
-func (sh *shell) open(ctx context.Context, name string, flag int, perm os.FileMode) (io.ReadWriteCloser, error) {
+func (sh *shell) open(ctx context.Context, name string, flag int, _ os.FileMode) (io.ReadWriteCloser, error) {
 	if !path.IsAbs(name) {
 		name = path.Join(interp.HandlerCtx(ctx).Dir, name)
 	}
-	return sh.proc.open(name, flag, perm)
+	return sh.proc.open(name, flag)
 }
 
 // open opens a file or one of the devices that there are.
-func (proc *process) open(name string, flag int, perm os.FileMode) (*file, error) {
+func (proc *process) open(name string, flag int) (*file, error) {
 	f := &file{proc: proc, name: name, device: path.Dir(name) == "/dev"}
 	switch {
 	case name == "/dev/null" || name == "/dev/zero":
