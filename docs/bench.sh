@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures sb side by side with what else is installed here: docker, podman, runc and bwrap.
-# Usage: docs/bench.sh [DIRECTORY WITH sb]. Needs hyperfine; containers need a static busybox.
+# Measures sb side by side with what else is installed here and works: docker, podman, runc
+# and bwrap. Usage: docs/bench.sh [DIRECTORY WITH sb]. Needs hyperfine; containers need a static busybox.
 set -euo pipefail
 
 bin=${1:-$(go env GOPATH)/bin}
@@ -8,26 +8,51 @@ export PATH=$bin:$PATH
 work=$(mktemp -d)
 cleanup() {
 	sb terminate bench --yes >/dev/null 2>&1 || true
-	docker rm -f bench >/dev/null 2>&1 || true
+	sb terminate --label bench=50 --yes >/dev/null 2>&1 || true
+	for engine in "${engines[@]}"; do
+		"$engine" rm -f bench >/dev/null 2>&1 || true
+		"$engine" rmi -f sb-bench >/dev/null 2>&1 || true
+	done
+	[ -z "$runc" ] || runc delete -f sb-bench >/dev/null 2>&1 || true
 	rm -rf "$work"
 }
+engines=()
+runc=
 trap cleanup EXIT
 
 bench() { # title, then one command each
 	printf '\n## %s\n\n' "$1"
 	shift
 	hyperfine -N --warmup 2 --min-runs 10 --style none --export-markdown "$work/table.md" "$@" >/dev/null
-	cut -d'|' -f1-5 "$work/table.md"
+	cut -d'|' -f1-5 "$work/table.md" | sed "s|$work/||g; s/\$/|/"
 }
 
-engine() { command -v docker >/dev/null && docker info >/dev/null 2>&1; }
-
-if engine; then
-	mkdir "$work/image"
-	cp "$(command -v busybox)" "$work/image/busybox"
-	printf 'FROM scratch\nCOPY busybox /bin/busybox\nRUN ["/bin/busybox", "--install", "-s", "/bin"]\n' >"$work/image/Dockerfile"
-	DOCKER_BUILDKIT=0 docker build -q -t sb-bench "$work/image" >/dev/null
-	docker run -d --name bench sb-bench sleep 100000 >/dev/null
+# A root of busybox, for every engine that can run it.
+if command -v busybox >/dev/null; then
+	mkdir -p "$work/bundle/rootfs/bin"
+	cp "$(command -v busybox)" "$work/bundle/rootfs/bin/busybox"
+	for applet in true sleep sh cat tar; do ln -s busybox "$work/bundle/rootfs/bin/$applet"; done
+	for engine in docker podman; do
+		command -v "$engine" >/dev/null || continue
+		tar -C "$work/bundle/rootfs" -c . | "$engine" import - sb-bench >/dev/null 2>&1 || continue
+		if "$engine" run -d --name bench sb-bench sleep 100000 >/dev/null 2>&1; then
+			engines+=("$engine")
+		else
+			echo "$engine is installed and does not run here" >&2
+			"$engine" rm -f bench >/dev/null 2>&1 || true
+			"$engine" rmi -f sb-bench >/dev/null 2>&1 || true
+		fi
+	done
+	if command -v runc >/dev/null; then
+		(cd "$work/bundle" && runc spec && sed -i 's/"terminal": true/"terminal": false/; s/"sh"$/"true"/' config.json)
+		cp -r "$work/bundle" "$work/sleeping"
+		sed -i 's/"true"$/"sleep", "100000"/' "$work/sleeping/config.json"
+		if runc run -d --bundle "$work/sleeping" sb-bench </dev/null >/dev/null 2>&1; then
+			runc=1
+		else
+			echo 'runc is installed and does not run here' >&2
+		fi
+	fi
 fi
 sb launch --name bench -q >/dev/null
 head -c $((1 << 20)) /dev/urandom >"$work/1m"
@@ -35,19 +60,30 @@ head -c $((100 << 20)) /dev/urandom >"$work/100m"
 mkdir "$work/many"
 for i in $(seq 10000); do echo "$i" >"$work/many/$i"; done
 
-pair() { # title, sb's command, docker's command
-	if engine; then bench "$1" "$2" "$3"; else bench "$1" "$2"; fi
+compare() { # title, sb's command, the engines' command where ENGINE is the program, others
+	local title=$1 own=$2 theirs=$3 commands=() engine
+	shift 3
+	for engine in "${engines[@]}"; do commands+=("${theirs//ENGINE/$engine}"); done
+	bench "$title" "$own" "${commands[@]}" "$@"
 }
 
+launch=() exec=()
+if [ -n "$runc" ]; then
+	launch+=("runc run --bundle $work/bundle sb-bench-once")
+	exec+=('runc exec sb-bench true')
+fi
+# Namespaces only, no kernel of its own: what a start costs at the least.
+if command -v bwrap >/dev/null && bwrap --ro-bind / / true 2>/dev/null; then launch+=('bwrap --unshare-all --ro-bind / / true'); fi
+
 bench 'Start-up' 'sb version' 'sb --help'
-pair 'Launch, run true, remove' 'sb run -- true' 'docker run --rm sb-bench true'
-if command -v bwrap >/dev/null; then bench 'The same in namespaces only, for comparison' 'bwrap --ro-bind / / true'; fi
-pair 'Exec of true' 'sb exec bench true' 'docker exec bench true'
-pair 'Push 1 MiB' "sb push $work/1m bench:/root/1m" "docker cp $work/1m bench:/1m"
-pair 'Push 100 MiB' "sb push $work/100m bench:/root/100m" "docker cp $work/100m bench:/100m"
-pair 'Pull 100 MiB' "sb pull bench:/root/100m $work/back" "docker cp bench:/100m $work/back"
-pair 'Push 10 000 files' "sb push $work/many/ bench:/root/many" "docker cp $work/many bench:/many"
-pair 'Pull 10 000 files' "sb pull bench:/root/many/ $work/many-back" "docker cp bench:/many $work/many-back"
+compare 'Launch, run true, remove' 'sb run -- true' 'ENGINE run --rm sb-bench true' "${launch[@]}"
+compare 'Exec of true' 'sb exec bench true' 'ENGINE exec bench true' "${exec[@]}"
+compare 'Push 1 MiB' "sb push $work/1m bench:/root/1m" "ENGINE cp $work/1m bench:/1m"
+compare 'Pull 1 MiB' "sb pull bench:/root/1m $work/back-1m" "ENGINE cp bench:/1m $work/back-1m"
+compare 'Push 100 MiB' "sb push $work/100m bench:/root/100m" "ENGINE cp $work/100m bench:/100m"
+compare 'Pull 100 MiB' "sb pull bench:/root/100m $work/back" "ENGINE cp bench:/100m $work/back"
+compare 'Push 10 000 files' "sb push $work/many/ bench:/root/many" "ENGINE cp $work/many bench:/many"
+compare 'Pull 10 000 files' "sb pull bench:/root/many/ $work/many-back" "ENGINE cp bench:/many $work/many-back"
 
 printf '\n## 50 sandboxes at once\n\n'
 begin=$(date +%s%N)
