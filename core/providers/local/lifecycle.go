@@ -5,10 +5,7 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -130,10 +127,14 @@ func (p *Provider) end(ctx context.Context, id string) error {
 	asked, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
 	_, err := p.control(asked, id, &wire.Control{Verb: wire.VerbEnd})
-	if sb, readErr := p.read(id); err == nil || readErr == nil && !running(sb.State) {
-		// It is ending, by this request or by itself, and may not answer any more.
-		_ = p.awaitEnd(asked, id)
+	grace := endTimeout
+	if sb, readErr := p.read(id); err != nil && readErr == nil && running(sb.State) {
+		// It hangs, or another client is removing it at this moment.
+		grace = deafTimeout
 	}
+	ending, cancelEnding := context.WithTimeout(asked, grace)
+	defer cancelEnding()
+	_ = p.awaitEnd(ending, id)
 	if !p.store.Locked(id) {
 		return nil
 	}
@@ -163,8 +164,8 @@ func (p *Provider) awaitEnd(ctx context.Context, id string) error {
 	return nil
 }
 
-// killSupervisor kills the process that holds the sandbox's lock. The number in its state is
-// only believed if that process has the lock file open.
+// killSupervisor kills the process that keeps the sandbox. Its number is only believed if it
+// started when the supervisor did, in this boot.
 func (p *Provider) killSupervisor(id string) error {
 	state, err := p.store.ReadState(id)
 	if err != nil {
@@ -175,14 +176,8 @@ func (p *Provider) killSupervisor(id string) error {
 		return err
 	}
 	defer func() { _ = unix.Close(fd) }()
-	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", state.PID))
-	if err != nil {
-		return err
+	if started, alive := core.ProcessStart(state.PID); !alive || started != state.PIDStart || state.BootID != core.BootID() {
+		return errors.New("its process is not known")
 	}
-	for _, link := range open {
-		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, p.store.Dir(id)+"/lock") {
-			return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-		}
-	}
-	return errors.New("its process is not known")
+	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 }

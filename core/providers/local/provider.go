@@ -24,6 +24,8 @@ const (
 	poll = 10 * time.Millisecond
 	// endTimeout is how long a supervisor has to end its sandbox before it is killed.
 	endTimeout = 15 * time.Second
+	// deafTimeout is how long one that does not answer has.
+	deafTimeout = 3 * time.Second
 	// controlTimeout bounds a request that should be answered at once.
 	controlTimeout = 30 * time.Second
 )

@@ -62,9 +62,10 @@ type end struct {
 }
 
 func newSupervisor(launch wire.Launch, log *slog.Logger) *Supervisor {
+	started, _ := core.ProcessStart(os.Getpid())
 	return &Supervisor{
 		launch: launch, log: log, ending: make(chan end, 1), changed: make(chan struct{}, 1), commands: map[string]*command{},
-		state: store.State{State: core.StateCreating, BootID: core.BootID(), PID: os.Getpid(), Saved: launch.Restore},
+		state: store.State{State: core.StateCreating, BootID: core.BootID(), PID: os.Getpid(), PIDStart: started, Saved: launch.Restore},
 	}
 }
 

@@ -55,12 +55,14 @@ type Lease struct {
 
 // State is what state.json holds.
 type State struct {
-	State      core.State         `json:"state"`
-	Reason     core.Reason        `json:"reason,omitempty"`
-	Message    string             `json:"message,omitempty"`
-	Frozen     bool               `json:"frozen,omitempty"`
-	BootID     string             `json:"boot_id"`
-	PID        int                `json:"pid"`
+	State   core.State  `json:"state"`
+	Reason  core.Reason `json:"reason,omitempty"`
+	Message string      `json:"message,omitempty"`
+	Frozen  bool        `json:"frozen,omitempty"`
+	BootID  string      `json:"boot_id"`
+	PID     int         `json:"pid"`
+	// PIDStart is when that process started, as core.ProcessStart tells.
+	PIDStart   uint64             `json:"pid_start,omitempty"`
 	Started    time.Time          `json:"started,omitzero"`
 	Ended      time.Time          `json:"ended,omitzero"`
 	Expires    time.Time          `json:"expires,omitzero"`

@@ -1,0 +1,23 @@
+//go:build linux
+
+package local
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+func TestHungSupervisorIsKilled(t *testing.T) {
+	p, sb := crashed(t, nil)
+	if err := syscall.Kill(supervisorPID(t, p, sb.ID), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Terminate(t.Context(), sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Get(t.Context(), sb.ID); core.KindOf(err) != core.KindNotFound {
+		t.Errorf("afterwards: %v", err)
+	}
+}
