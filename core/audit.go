@@ -93,18 +93,33 @@ func (a *auditLog) append(record *AuditRecord) error {
 		return err
 	}
 	name := filepath.Join(a.dir, auditFile)
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
-	if info, err := f.Stat(); err == nil && info.Size() > auditSize {
+	line = append(line, '\n')
+	info, err := f.Stat()
+	if err == nil && cutShort(f, info.Size()) {
+		line = append([]byte{'\n'}, line...)
+	}
+	if err == nil && info.Size() > auditSize {
 		// A rename is atomic, and whoever still holds the old file loses nothing:
 		// its line is in the file that is kept. Two processes that rotate at once
 		// at worst shift twice.
 		a.rotate()
 	}
-	_, err = f.Write(append(line, '\n'))
+	_, err = f.Write(line)
 	return errors.Join(err, f.Close())
+}
+
+// cutShort says whether the last line of f has no end, as when the disk was full.
+func cutShort(f io.ReaderAt, size int64) bool {
+	var last [1]byte
+	if size == 0 {
+		return false
+	}
+	n, _ := f.ReadAt(last[:], size-1) // what cannot be read is taken as whole
+	return n == 1 && last[0] != '\n'
 }
 
 func (a *auditLog) rotate() {

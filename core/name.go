@@ -11,7 +11,7 @@ import (
 const maxName = 63
 
 // ValidateName checks a sandbox's or an app's name: 1 to 63 characters, a to z, 0 to 9,
-// '-', '_' and '.', beginning with a letter or digit, and not looking like an id.
+// '-', '_' and '.', beginning with a letter or digit. Service.Launch also refuses what looks like an id.
 func ValidateName(what, name string) error {
 	if name == "" || len(name) > maxName {
 		return Errorf(KindUsage, "validate", "", "%s must have 1 to %d characters, not %d", what, maxName, len(name))

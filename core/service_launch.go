@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -29,6 +30,12 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	record.Args = map[string]any{"spec": spec.Redacted()}
 	if err := spec.Validate(); err != nil {
 		return Sandbox{}, err
+	}
+	for _, lazy := range s.lazyProviders {
+		if prefix := lazy.factory.IDPrefix; prefix != "" && strings.HasPrefix(spec.Name, prefix) {
+			return Sandbox{}, invalid("name", "%q looks like an id of provider %s", spec.Name, lazy.factory.Name).
+				WithHint("choose a name that does not begin with %q", lazy.factory.IDPrefix)
+		}
 	}
 	if err := s.checkQuotas(ctx, &spec); err != nil {
 		return Sandbox{}, err

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -191,9 +192,7 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report PruneRep
 		report.Failures = append(report.Failures, ProviderFailure{provider, KindOf(err), err.Error(), HintOf(err)})
 	}
 	for _, sb := range listing.Sandboxes {
-		expired := !sb.Lease.Expires.IsZero() && sb.State != StateStopped && s.now().After(sb.Lease.Expires.Add(time.Minute))
-		dead := !sb.State.Live() && s.now().Sub(sb.Ended) >= opts.OlderThan
-		if !dead && !expired && !sb.Orphaned() {
+		if !s.prunable(sb, opts.OlderThan) {
 			continue
 		}
 		if !opts.DryRun {
@@ -228,6 +227,24 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report PruneRep
 		}
 	}
 	return report, ctx.Err()
+}
+
+// prunable says whether Prune removes sb.
+func (s *Service) prunable(sb Sandbox, olderThan time.Duration) bool {
+	if !sb.State.Live() {
+		ended := sb.Ended
+		if ended.IsZero() { // nobody saw the end of a lost one
+			ended = slices.MaxFunc([]time.Time{sb.Created, sb.Started, sb.LastActive}, time.Time.Compare)
+		}
+		return s.now().Sub(ended) >= olderThan
+	}
+	// The lease says what was asked for at first; SetTimeout may have changed it since.
+	expires := sb.Expires
+	if sb.State == StateCreating {
+		expires = sb.Lease.Expires
+	}
+	expired := !expires.IsZero() && sb.State != StateStopped && s.now().After(expires.Add(time.Minute))
+	return expired || sb.Orphaned()
 }
 
 func (s *Service) sweep(ctx context.Context, sweeper Sweeper, leftover Leftover) (err error) {
