@@ -1,8 +1,6 @@
 package configs
 
-import (
-	"github.com/seed-0724f904/sb/core"
-)
+import "github.com/seed-0724f904/sb/core"
 
 // Config is every setting, with all layers applied.
 type Config struct {
@@ -61,6 +59,8 @@ type Setting struct {
 // key ties a setting to its field.
 type key struct {
 	name, fallback, doc string
+	kind                kind
+	choices             []string // for kindChoice
 	set                 func(*Config, string) error
 	get                 func(Config) string
 }
@@ -70,14 +70,7 @@ func keys() []key {
 	return []key{
 		text("provider", core.ProviderAuto, "where sandboxes are launched: auto, or a provider's name", func(c *Config) *string { return &c.Provider }),
 		text("defaults.app", "", "the app that sandboxes belong to", func(c *Config) *string { return &c.Defaults.App }),
-		{
-			"defaults.network", string(core.NetworkAll), "all or none",
-			func(c *Config, s string) error {
-				c.Defaults.Network = core.NetworkMode(s)
-				return core.Spec{Network: core.Network{Mode: c.Defaults.Network}}.Validate()
-			},
-			func(c Config) string { return string(c.Defaults.Network) },
-		},
+		choice("defaults.network", string(core.NetworkAll), "all or none", []string{string(core.NetworkAll), string(core.NetworkNone)}, func(c *Config) *core.NetworkMode { return &c.Defaults.Network }),
 		duration("defaults.timeout", "24h", "how long a sandbox lives; 0 is for ever", func(c *Config) *core.Duration { return &c.Defaults.Timeout }),
 		duration("defaults.idle_timeout", "0", "how long a sandbox in which nothing runs lives; 0 is for ever", func(c *Config) *core.Duration { return &c.Defaults.IdleTimeout }),
 		decimal("defaults.cpu", "0", "cores; 0 is all", func(c *Config) *float64 { return &c.Defaults.CPU }),

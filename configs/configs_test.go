@@ -53,6 +53,8 @@ func TestBadFilesAreRefused(t *testing.T) {
 		"defaults:\n  memory: much\n":        "defaults.memory",
 		"defaults:\n  memory: [1, 2]\n":      "single value",
 		"defaults:\n  network: everywhere\n": "everywhere",
+		"defaults:\n  app: 012\n":            "quotes", // YAML reads 10
+		"provider: true\n":                   "quotes",
 		"defaults:\n  processes: -1\n":       "whole number",
 		"nonsense: true\n":                   "nonsense",
 		"defaults: 3\n":                      "defaults",
@@ -65,6 +67,9 @@ func TestBadFilesAreRefused(t *testing.T) {
 	}
 	if _, err := Load(t.TempDir(), lookup(nil)); core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "directory") {
 		t.Errorf("a directory: %v", err)
+	}
+	if _, err := Load("/dev/zero", lookup(nil)); core.KindOf(err) != core.KindUsage {
+		t.Errorf("a file without an end: %v", err)
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "none"), lookup(map[string]string{"SB_QUOTAS_MAX_CPU": "x"})); core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "SB_QUOTAS_MAX_CPU") {
 		t.Errorf("a bad variable: %v", err)

@@ -7,92 +7,49 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Set writes one setting to the file at path, keeping its comments and order, and
-// makes the file if need be. The value is checked first. Readers see the old file or the new.
+// Set writes one setting to the file at path, keeping the rest of it as it is, comments
+// included, and makes the file if need be. The value is checked first. Readers see the old
+// file or the new, and of two writers at once neither loses the other's setting.
 func Set(path, name, value string) error {
 	known := keys()
-	var found *key
-	names := make([]string, len(known))
-	for i := range known {
-		names[i] = known[i].name
-		if known[i].name == name {
-			found = &known[i]
+	at := slices.IndexFunc(known, func(k key) bool { return k.name == name })
+	if at < 0 {
+		return unknownKey(path, name, names(known))
+	}
+	k := known[at]
+	if err := k.set(&Config{}, value); err != nil {
+		return badValue(path, k, value, err)
+	}
+	if !utf8.ValidString(value) {
+		return badValue(path, k, value, errors.New("not text in UTF-8"))
+	}
+	return replace(path, func(old []byte) ([]byte, error) {
+		if _, err := Load(path, func(string) (string, bool) { return "", false }); err != nil {
+			return nil, err
 		}
-	}
-	if found == nil {
-		return unknownKey(path, name, names)
-	}
-	if err := found.set(&Config{}, value); err != nil {
-		return badValue(path, *found, value, err)
-	}
-	if _, err := Load(path, func(string) (string, bool) { return "", false }); err != nil {
-		return err
-	}
-	text, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return core.Errorf(core.KindUsage, "config", path, "it cannot be read: %w", err)
-	}
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		return core.Errorf(core.KindUsage, "config", path, "it is not valid YAML: %w", err)
-	}
-	if document.Kind == 0 {
-		document = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
-	}
-	if document.Content[0].Kind != yaml.MappingNode {
-		document.Content[0] = &yaml.Node{Kind: yaml.MappingNode, HeadComment: document.Content[0].HeadComment}
-	}
-	put(document.Content[0], strings.Split(name, "."), value)
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	if err := errors.Join(encoder.Encode(&document), encoder.Close()); err != nil {
-		return core.Wrap("config", path, err)
-	}
-	return write(path, out.Bytes())
-}
-
-// put sets a value below a mapping and makes the mappings on the way.
-func put(mapping *yaml.Node, path []string, value string) {
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		if mapping.Content[i].Value != path[0] {
-			continue
-		}
-		child := mapping.Content[i+1]
-		switch {
-		case len(path) == 1:
-			*child = yaml.Node{Kind: yaml.ScalarNode, Value: value, LineComment: child.LineComment}
-		case child.Kind == yaml.MappingNode:
-			put(child, path[1:], value)
-		default:
-			*child = yaml.Node{Kind: yaml.MappingNode}
-			put(child, path[1:], value)
-		}
-		return
-	}
-	name := &yaml.Node{Kind: yaml.ScalarNode, Value: path[0]}
-	child := &yaml.Node{Kind: yaml.ScalarNode, Value: value}
-	if len(path) > 1 {
-		child = &yaml.Node{Kind: yaml.MappingNode}
-		put(child, path[1:], value)
-	}
-	mapping.Content = append(mapping.Content, name, child)
+		return edit(old, k, value)
+	})
 }
 
 // Init writes a file that shows every setting with its default, commented out. One
 // that exists is only replaced with force.
 func Init(path string, force bool) error {
-	if _, err := os.Lstat(path); err == nil && !force {
-		return core.Errorf(core.KindConflict, "config", path, "it exists already").WithHint("replace it with: sb config init --force")
-	}
-	return write(path, []byte(template()))
+	return replace(path, func([]byte) ([]byte, error) {
+		if _, err := os.Lstat(path); err == nil && !force {
+			return nil, core.Errorf(core.KindConflict, "config", path, "it exists already").WithHint("replace it with: sb config init --force")
+		}
+		return []byte(template()), nil
+	})
 }
 
 // template is the file that Init writes.
@@ -101,43 +58,203 @@ func template() string {
 	b.WriteString("# Settings of sb. What is commented out is the default.\n")
 	section := ""
 	for _, k := range keys() {
-		head, name, nested := strings.Cut(k.name, ".")
+		head, _, nested := strings.Cut(k.name, ".")
 		indent := ""
-		if !nested {
-			name = head
-		} else {
+		if nested {
 			indent = "  "
 			if head != section {
 				fmt.Fprintf(&b, "\n%s:\n", head)
 				section = head
 			}
 		}
-		fmt.Fprintf(&b, "%s# %s\n%s# %s: %q\n", indent, k.doc, indent, name, k.fallback)
+		fmt.Fprintf(&b, "%s# %s\n%s%s\n", indent, k.doc, indent, commented(k))
 	}
 	return b.String()
 }
 
-// write replaces a file at once.
-func write(path string, text []byte) (err error) {
+// commented is the line of the template that shows a setting.
+func commented(k key) string {
+	return fmt.Sprintf("# %s: %q", last(k.name), k.fallback)
+}
+
+func last(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
+
+// edit returns a file's text with a setting in it. It changes one line, as a person
+// would; only what is laid out so that this does not do is encoded anew.
+func edit(old []byte, k key, value string) ([]byte, error) {
+	path := strings.Split(k.name, ".")
+	scalar := &yaml.Node{Kind: yaml.ScalarNode, Value: strings.TrimSpace(value)}
+	if k.kind == kindText || k.kind == kindChoice {
+		scalar = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value} // in quotes where it needs them
+	}
+	shown, err := yaml.Marshal(scalar)
+	if err != nil {
+		return nil, core.Wrap("config", k.name, err)
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(old, &document); err != nil {
+		return nil, core.Errorf(core.KindUsage, "config", k.name, "the file is not valid YAML: %w", err)
+	}
+	if document.Kind == 0 {
+		document = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
+	}
+	root := document.Content[0]
+	if root.Kind != yaml.MappingNode { // it is null: Load has seen the file
+		*root = yaml.Node{Kind: yaml.MappingNode, HeadComment: root.HeadComment}
+	}
+	if _, section := child(root, path[0]); section != nil && section.Kind == yaml.AliasNode {
+		return nil, core.Errorf(core.KindUsage, "config", k.name, "its section is an alias of another").WithHint("change the file by hand")
+	}
+	changed := editLine(string(old), root, path, k, strings.TrimSuffix(string(shown), "\n"))
+	put(root, path, scalar)
+	var encoded bytes.Buffer
+	encoder := yaml.NewEncoder(&encoded)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(&document), encoder.Close()); err != nil {
+		return nil, core.Wrap("config", k.name, err)
+	}
+	if same([]byte(changed), encoded.Bytes()) {
+		return []byte(changed), nil
+	}
+	return encoded.Bytes(), nil
+}
+
+// same says whether two texts hold the same values.
+func same(a, b []byte) bool {
+	var inA, inB any
+	return yaml.Unmarshal(a, &inA) == nil && yaml.Unmarshal(b, &inB) == nil && reflect.DeepEqual(inA, inB)
+}
+
+// editLine changes a value where it stands, or puts it in the place of its commented-out
+// default, at the top of its section or at the end.
+func editLine(text string, root *yaml.Node, path []string, k key, shown string) string {
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	lines := strings.SplitAfter(text, "\n")
+	insert := func(at int, line string) string {
+		return strings.Join(slices.Insert(lines, at, line+"\n"), "")
+	}
+	section, first, indent := root, 0, ""
+	if len(path) == 2 {
+		head, body := child(root, path[0])
+		if head == nil {
+			if text != "" {
+				text += "\n"
+			}
+			return text + fmt.Sprintf("%s:\n  %s: %s\n", path[0], path[1], shown)
+		}
+		section, first, indent = body, head.Line, "  "
+		if len(body.Content) > 0 {
+			indent = strings.Repeat(" ", body.Content[0].Column-1)
+		}
+	}
+	name := last(k.name)
+	if _, value := child(section, name); value != nil {
+		line := []rune(lines[value.Line-1])
+		before := strings.TrimRight(string(line[:min(value.Column-1, len(line))]), " \n")
+		lines[value.Line-1] = strings.TrimRight(before+" "+shown+" "+value.LineComment, " ") + "\n"
+		return strings.Join(lines, "")
+	}
+	for i := first; i < len(lines); i++ {
+		if len(path) == 2 && strings.TrimLeft(lines[i], " #\n") == lines[i] && lines[i] != "" {
+			break // the next section
+		}
+		if strings.TrimSpace(lines[i]) == commented(k) {
+			lines[i] = indent + name + ": " + shown + "\n"
+			return strings.Join(lines, "")
+		}
+	}
+	if len(path) == 1 {
+		return text + name + ": " + shown + "\n"
+	}
+	return insert(first, indent+name+": "+shown)
+}
+
+// child finds an entry of a mapping, or nil.
+func child(mapping *yaml.Node, name string) (key, value *yaml.Node) {
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if strings.EqualFold(mapping.Content[i].Value, name) {
+			return mapping.Content[i], mapping.Content[i+1]
+		}
+	}
+	return nil, nil
+}
+
+// put sets a value below a mapping and makes the mappings on the way.
+func put(mapping *yaml.Node, path []string, scalar *yaml.Node) {
+	_, value := child(mapping, path[0])
+	if value == nil {
+		value = &yaml.Node{}
+		mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: path[0]}, value)
+	}
+	if len(path) == 1 {
+		comment := value.LineComment
+		*value = *scalar
+		value.LineComment = comment
+		return
+	}
+	if value.Kind != yaml.MappingNode {
+		*value = yaml.Node{Kind: yaml.MappingNode}
+	}
+	put(value, path[1:], scalar)
+}
+
+// replace puts what change makes of the file's text in its place, at once. A link stays
+// one: the file that it leads to is replaced.
+func replace(path string, change func(old []byte) ([]byte, error)) error {
 	fail := func(err error) error {
 		return core.Errorf(core.KindOf(err), "config", path, "it cannot be written: %w", err).WithHint("make its directory writable, or name another file with --config or SB_CONFIG")
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return core.Errorf(core.KindUsage, "config", path, "it is a directory, not a file")
+	target := path
+	if followed, err := filepath.EvalSymlinks(path); err == nil {
+		target = followed
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(target); err == nil {
+		if info.IsDir() {
+			return core.Errorf(core.KindUsage, "config", path, "it is a directory, not a file")
+		}
+		if !info.Mode().IsRegular() {
+			return core.Errorf(core.KindUsage, "config", path, "it is not a regular file")
+		}
+		mode = info.Mode().Perm()
+	}
+	dir := filepath.Dir(target)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fail(err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".config-*")
+	unlock, err := lockDir(dir)
 	if err != nil {
 		return fail(err)
 	}
+	defer unlock()
+	old, err := os.ReadFile(target)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return core.Errorf(core.KindUsage, "config", path, "it cannot be read: %w", err)
+	}
+	text, err := change(old)
+	if err != nil {
+		return err
+	}
+	if err := write(target, text, mode); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// write replaces a file, so that a crash leaves the old one or the new.
+func write(path string, text []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".config-*")
+	if err != nil {
+		return err
+	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return fail(errors.Join(err, os.Remove(f.Name())))
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

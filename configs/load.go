@@ -41,12 +41,12 @@ func Load(path string, lookup Lookup) (Loaded, error) {
 	for _, k := range known {
 		value, origin := k.fallback, "default"
 		if v.InConfig(k.name) {
-			switch set := v.Get(k.name).(type) {
-			case map[string]any, []any:
-				return Loaded{}, badValue("file "+path, k, fmt.Sprint(set), errors.New("not a single value"))
-			case nil:
-			default:
-				value, origin = fmt.Sprint(set), "file "+path
+			set, err := fromFile(k, v.Get(k.name))
+			if err != nil {
+				return Loaded{}, badValue("file "+path, k, fmt.Sprint(v.Get(k.name)), err)
+			}
+			if set != "" {
+				value, origin = set, "file "+path
 			}
 		}
 		if set, ok := lookup(Variable(k.name)); ok {
@@ -58,6 +58,24 @@ func Load(path string, lookup Lookup) (Loaded, error) {
 		loaded.Settings = append(loaded.Settings, Setting{Key: k.name, Value: k.get(loaded.Config), Origin: origin, Doc: k.doc})
 	}
 	return loaded, nil
+}
+
+// fromFile is the text of a value as it stands in the file, or "" for null. YAML's own reading of
+// text without quotes is refused where it would lose what was written, as in 012.
+func fromFile(k key, value any) (string, error) {
+	switch value := value.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return value, nil
+	case map[string]any, []any:
+		return "", errors.New("not a single value")
+	default:
+		if k.kind == kindText || k.kind == kindChoice {
+			return "", errors.New("not text; put it in quotes")
+		}
+		return fmt.Sprint(value), nil
+	}
 }
 
 // Variable is the environment variable of a key.
@@ -76,6 +94,9 @@ func readFile(v *viper.Viper, path string) error {
 	if err != nil {
 		return core.Errorf(core.KindUsage, "config", path, "it cannot be read: %w", err)
 	}
+	if !info.Mode().IsRegular() && path != os.DevNull { // others may block, or never end
+		return core.Errorf(core.KindUsage, "config", path, "it is not a regular file")
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return core.Errorf(core.KindUsage, "config", path, "it cannot be read: %w", err)
@@ -89,24 +110,29 @@ func readFile(v *viper.Viper, path string) error {
 
 // refuseUnknown makes an error of the first key that no setting has.
 func refuseUnknown(v *viper.Viper, path string, known []key) error {
+	valid := names(known)
+	set := v.AllKeys()
+	slices.Sort(set)
+	for _, name := range set {
+		below := slices.ContainsFunc(valid, func(k string) bool { return strings.HasPrefix(name, k+".") }) // Load says what is wrong
+		section := slices.ContainsFunc(valid, func(k string) bool { return strings.HasPrefix(k, name+".") })
+		switch {
+		case slices.Contains(valid, name) || below || section && v.Get(name) == nil:
+		case section:
+			return core.Errorf(core.KindUsage, "config", path, "%s is a section and has no value of its own", name)
+		default:
+			return unknownKey(path, name, valid)
+		}
+	}
+	return nil
+}
+
+func names(known []key) []string {
 	names := make([]string, len(known))
 	for i, k := range known {
 		names[i] = k.name
 	}
-	set := v.AllKeys()
-	slices.Sort(set)
-	for _, name := range set {
-		below := slices.ContainsFunc(names, func(k string) bool { return strings.HasPrefix(name, k+".") }) // Load says what is wrong
-		section := slices.ContainsFunc(names, func(k string) bool { return strings.HasPrefix(k, name+".") })
-		switch {
-		case slices.Contains(names, name) || below || section && v.Get(name) == nil:
-		case section:
-			return core.Errorf(core.KindUsage, "config", path, "%s is a section and has no value of its own", name)
-		default:
-			return unknownKey(path, name, names)
-		}
-	}
-	return nil
+	return names
 }
 
 func unknownKey(path, name string, names []string) error {

@@ -1,64 +1,110 @@
 package configs
 
 import (
+	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/seed-0724f904/sb/core"
 )
 
-// The kinds of settings. Each reads text and writes the field, and the other way round.
+// kind is what sort of value a setting takes.
+type kind int
+
+const (
+	kindText     kind = iota
+	kindChoice        // one of key.choices
+	kindSize          // what core.ParseBytes reads
+	kindDuration      // what core.ParseDuration reads
+	kindWhole         // a whole number from 0 up
+	kindDecimal       // a number from 0 up
+)
+
+// The constructors of settings, one for each kind.
 
 func text(name, fallback, doc string, field func(*Config) *string) key {
 	return key{
-		name, fallback, doc,
-		func(c *Config, s string) error { *field(c) = s; return nil },
-		func(c Config) string { return *field(&c) },
+		name: name, kind: kindText, fallback: fallback, doc: doc,
+		set: func(c *Config, s string) error { *field(c) = s; return nil },
+		get: func(c Config) string { return *field(&c) },
+	}
+}
+
+func choice[T ~string](name, fallback, doc string, choices []string, field func(*Config) *T) key {
+	return key{
+		name: name, kind: kindChoice, choices: choices, fallback: fallback, doc: doc,
+		set: func(c *Config, s string) error {
+			if !slices.Contains(choices, s) {
+				return fmt.Errorf("not one of %s", strings.Join(choices, ", "))
+			}
+			*field(c) = T(s)
+			return nil
+		},
+		get: func(c Config) string { return string(*field(&c)) },
 	}
 }
 
 func size(name, fallback, doc string, field func(*Config) *core.Bytes) key {
 	return key{
-		name, fallback, doc,
-		func(c *Config, s string) (err error) { *field(c), err = core.ParseBytes(s); return err },
-		func(c Config) string { return field(&c).String() },
+		name: name, kind: kindSize, fallback: fallback, doc: doc,
+		set: func(c *Config, s string) (err error) { *field(c), err = core.ParseBytes(s); return err },
+		get: func(c Config) string { return exact(*field(&c)) },
 	}
+}
+
+// exact is a size in text that is read back as the same size, which Bytes.String, made for
+// tables, is not always.
+func exact(b core.Bytes) string {
+	text := b.String()
+	if same, err := core.ParseBytes(text); err == nil && same == b {
+		return text
+	}
+	switch {
+	case b%core.MiB == 0:
+		return strconv.FormatInt(int64(b/core.MiB), 10) + "MiB"
+	case b%core.KiB == 0:
+		return strconv.FormatInt(int64(b/core.KiB), 10) + "KiB"
+	}
+	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
 func duration(name, fallback, doc string, field func(*Config) *core.Duration) key {
 	return key{
-		name, fallback, doc,
-		func(c *Config, s string) (err error) { *field(c), err = core.ParseDuration(s); return err },
-		func(c Config) string { return field(&c).String() },
+		name: name, kind: kindDuration, fallback: fallback, doc: doc,
+		set: func(c *Config, s string) (err error) { *field(c), err = core.ParseDuration(s); return err },
+		get: func(c Config) string { return field(&c).String() },
 	}
 }
 
 func whole(name, fallback, doc string, field func(*Config) *int) key {
 	return key{
-		name, fallback, doc,
-		func(c *Config, s string) error {
+		name: name, kind: kindWhole, fallback: fallback, doc: doc,
+		set: func(c *Config, s string) error {
 			n, err := strconv.Atoi(s)
 			if err != nil || n < 0 {
-				return core.Errorf(core.KindUsage, "config", s, "not a whole number from 0 up")
+				return errors.New("not a whole number from 0 up")
 			}
 			*field(c) = n
 			return nil
 		},
-		func(c Config) string { return strconv.Itoa(*field(&c)) },
+		get: func(c Config) string { return strconv.Itoa(*field(&c)) },
 	}
 }
 
 func decimal(name, fallback, doc string, field func(*Config) *float64) key {
 	return key{
-		name, fallback, doc,
-		func(c *Config, s string) error {
+		name: name, kind: kindDecimal, fallback: fallback, doc: doc,
+		set: func(c *Config, s string) error {
 			n, err := strconv.ParseFloat(s, 64)
 			if err != nil || n < 0 || math.IsNaN(n) || math.IsInf(n, 0) {
-				return core.Errorf(core.KindUsage, "config", s, "not a number from 0 up")
+				return errors.New("not a number from 0 up")
 			}
 			*field(c) = n
 			return nil
 		},
-		func(c Config) string { return strconv.FormatFloat(*field(&c), 'f', -1, 64) },
+		get: func(c Config) string { return strconv.FormatFloat(*field(&c), 'f', -1, 64) },
 	}
 }

@@ -1,0 +1,204 @@
+package configs
+
+import (
+	"cmp"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// maxSpec bounds a spec file, so that an endless source ends in an error.
+const maxSpec = 4 << 20
+
+// ReadSpec reads a launch spec in YAML, or in JSON, which is YAML. The fields are those that
+// spec.schema.json describes: the JSON names of core.Spec. Secrets have names and
+// references, never values. Text may stand without quotes: "python: 3.10" is 3.10. An
+// error is of core.KindUsage and has source, which says where the spec comes from, as its subject.
+func ReadSpec(source string, r io.Reader) (core.Spec, error) {
+	fail := func(err error) (core.Spec, error) {
+		bad := core.Errorf(core.KindUsage, "launch", source, "%w", err)
+		return core.Spec{}, bad.WithHint("%s", cmp.Or(core.HintOf(err), "the fields are those of: sb launch --help"))
+	}
+	text, err := io.ReadAll(io.LimitReader(r, maxSpec+1))
+	if err != nil {
+		return fail(err)
+	}
+	if len(text) > maxSpec {
+		return fail(fmt.Errorf("it is larger than %s", core.Bytes(maxSpec)))
+	}
+	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
+	var document, second yaml.Node
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+		return core.Spec{}, nil
+	} else if err != nil {
+		return fail(fmt.Errorf("it is not valid YAML: %w", err))
+	}
+	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
+		return fail(errors.New("it has more than one document"))
+	}
+	var spec core.Spec
+	if err := fill(reflect.ValueOf(&spec).Elem(), document.Content[0], ""); err != nil {
+		return fail(err)
+	}
+	return spec, nil
+}
+
+// fill reads a node into a value of core.Spec's types. Field is its dotted name.
+func fill(into reflect.Value, node *yaml.Node, field string) error {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if node.Tag == "!!null" {
+		return nil
+	}
+	switch into.Kind() {
+	case reflect.Struct:
+		if _, ok := reflect.TypeAssert[encoding.TextUnmarshaler](into.Addr()); ok {
+			return fillScalar(into, node, field)
+		}
+		return fillStruct(into, node, field)
+	case reflect.Map:
+		into.Set(reflect.MakeMap(into.Type()))
+		return eachPair(node, field, func(key, value *yaml.Node) error {
+			item := reflect.New(into.Type().Elem()).Elem()
+			err := fill(item, value, join(field, key.Value))
+			into.SetMapIndex(reflect.ValueOf(key.Value), item)
+			return err
+		})
+	case reflect.Slice:
+		if node.Kind != yaml.SequenceNode {
+			return mismatch(node, field, "a list")
+		}
+		into.Set(reflect.MakeSlice(into.Type(), len(node.Content), len(node.Content)))
+		for i, item := range node.Content {
+			if err := fill(into.Index(i), item, fmt.Sprintf("%s[%d]", field, i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	default:
+		return fillScalar(into, node, field)
+	}
+}
+
+func fillStruct(into reflect.Value, node *yaml.Node, field string) error {
+	fields := map[string]reflect.Value{}
+	for i := range into.NumField() {
+		if name, _, _ := strings.Cut(into.Type().Field(i).Tag.Get("json"), ","); name != "-" {
+			fields[name] = into.Field(i)
+		}
+	}
+	return eachPair(node, field, func(key, value *yaml.Node) error {
+		name := join(field, key.Value)
+		into, ok := fields[key.Value]
+		if !ok {
+			return unknownField(key, name, field, slices.Sorted(maps.Keys(fields)))
+		}
+		return fill(into, value, name)
+	})
+}
+
+func fillScalar(into reflect.Value, node *yaml.Node, field string) error {
+	if node.Kind != yaml.ScalarNode {
+		return mismatch(node, field, "a single value")
+	}
+	if parser, ok := reflect.TypeAssert[encoding.TextUnmarshaler](into.Addr()); ok {
+		return at(node, field, parser.UnmarshalText([]byte(node.Value)))
+	}
+	if parser, ok := reflect.TypeAssert[json.Unmarshaler](into.Addr()); ok {
+		text, err := json.Marshal(node.Value)
+		if err == nil {
+			err = parser.UnmarshalJSON(text)
+		}
+		return at(node, field, err)
+	}
+	target := into.Addr().Interface()
+	switch into.Kind() {
+	case reflect.String:
+		into.SetString(node.Value)
+	case reflect.Bool:
+		if node.Tag != "!!bool" {
+			return mismatch(node, field, "true or false")
+		}
+		return node.Decode(target)
+	case reflect.Int:
+		if node.Tag != "!!int" || node.Decode(target) != nil {
+			return mismatch(node, field, "a whole number")
+		}
+	case reflect.Float64:
+		number, err := strconv.ParseFloat(node.Value, 64)
+		if err != nil || node.Tag == "!!str" {
+			return mismatch(node, field, "a number")
+		}
+		into.SetFloat(number)
+	default:
+		return fmt.Errorf("%s cannot stand in a file", field)
+	}
+	return nil
+}
+
+// eachPair calls do for each key and value of a mapping whose keys are text, each once.
+func eachPair(node *yaml.Node, field string, do func(key, value *yaml.Node) error) error {
+	if node.Kind != yaml.MappingNode {
+		return mismatch(node, field, "names with values")
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := node.Content[i]
+		if key.Kind != yaml.ScalarNode {
+			return mismatch(key, field, "a name")
+		}
+		if seen[key.Value] {
+			return fmt.Errorf("line %d: %s is there twice", key.Line, join(field, key.Value))
+		}
+		seen[key.Value] = true
+		if err := do(key, node.Content[i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func join(field, name string) string {
+	if field == "" {
+		return name
+	}
+	return field + "." + name
+}
+
+func unknownField(key *yaml.Node, name, parent string, fields []string) error {
+	e := core.Errorf(core.KindUsage, "launch", "", "line %d: there is no field %q", key.Line, name)
+	if strings.HasPrefix(parent, "secrets[") && key.Value == "value" {
+		return e.WithHint("a spec file has no secrets in it: leave the value out and set the variable when you launch")
+	}
+	if near := core.Nearest(key.Value, fields); near != "" {
+		return e.WithHint("did you mean %q?", join(parent, near))
+	}
+	return e
+}
+
+func mismatch(node *yaml.Node, field, want string) error {
+	if field == "" {
+		return fmt.Errorf("line %d: not %s", node.Line, want)
+	}
+	return fmt.Errorf("line %d: %s is not %s", node.Line, field, want)
+}
+
+// at says where a value stands that its own type has refused.
+func at(node *yaml.Node, field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return core.Errorf(core.KindUsage, "launch", "", "line %d: %s: %w", node.Line, field, err).WithHint("%s", core.HintOf(err))
+}
