@@ -46,7 +46,7 @@ func NewPull(app *App, runF func(context.Context, *CopyOptions) error) *cobra.Co
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.To = transfer.Endpoint{Path: "."}
 			sources := args
-			if last := args[len(args)-1]; len(args) > 1 && !strings.Contains(last, ":") {
+			if last := args[len(args)-1]; len(args) > 1 && (!strings.Contains(last, ":") || strings.HasPrefix(last, ".") || strings.HasPrefix(last, "/")) {
 				sources, opts.To.Path = args[:len(args)-1], last
 			}
 			for _, arg := range sources {

@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/configs"
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -224,43 +222,17 @@ func mergeSecrets(file, given []core.Secret, lookup func(string) (string, bool))
 	return append(merged, given...), nil
 }
 
-const maxSpecFile = 4 << 20
-
-// readSpec reads a spec file: YAML (or JSON, which is YAML) with the JSON field names of core.Spec.
+// readSpec reads a spec file; "-" is stdin.
 func readSpec(path string, stdin io.Reader) (core.Spec, error) {
-	source := stdin
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return core.Spec{}, fileError("--file", path, err)
-		}
-		defer file.Close()
-		source = file
+	if path == "-" {
+		return configs.ReadSpec("--file "+path, stdin)
 	}
-	content, err := io.ReadAll(io.LimitReader(source, maxSpecFile))
+	file, err := os.Open(path)
 	if err != nil {
 		return core.Spec{}, fileError("--file", path, err)
 	}
-	bad := func(err error) error {
-		return core.Errorf(core.KindUsage, "launch", path, "--file %s: %w", path, err).
-			WithHint("the fields are those of %q", "sb launch --help")
-	}
-	var document map[string]any
-	if err := yaml.Unmarshal(content, &document); err != nil {
-		return core.Spec{}, bad(err)
-	}
-	// The types know their JSON form only, so the document takes that road.
-	encoded, err := json.Marshal(document)
-	if err != nil {
-		return core.Spec{}, bad(err)
-	}
-	var spec core.Spec
-	decoder := json.NewDecoder(bytes.NewReader(encoded))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&spec); err != nil {
-		return core.Spec{}, bad(err)
-	}
-	return spec, nil
+	defer func() { _ = file.Close() }()
+	return configs.ReadSpec("--file "+path, file)
 }
 
 // parseLabels reads KEY=VALUE pairs.

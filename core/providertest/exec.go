@@ -7,7 +7,9 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,6 +100,24 @@ func (s *suite) exec(t *testing.T) {
 			t.Errorf("%+v", exit)
 		}
 	})
+	t.Run("after the end", func(t *testing.T) {
+		process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"true"}})
+		first := wait(t, process)
+		wantKind(t, process.Signal(t.Context(), 15), core.KindConflict)
+		wantKind(t, process.Resize(t.Context(), core.TerminalSize{Rows: 1, Cols: 1}), core.KindConflict)
+		if again := wait(t, process); again != first {
+			t.Errorf("a second Wait says %+v, the first %+v", again, first)
+		}
+	})
+	t.Run("given up before it began", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		process, err := p.Exec(ctx, sb.ID, core.ExecSpec{Command: []string{"true"}})
+		if err == nil {
+			_ = process.Close()
+		}
+		wantKind(t, err, core.KindCanceled)
+	})
 	t.Run("at once", func(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 20 {
@@ -170,6 +190,30 @@ func (s *suite) streams(t *testing.T) {
 			t.Errorf("a writer without a reader ended with %+v", exit)
 		}
 	})
+	t.Run("interleaved", func(t *testing.T) {
+		const count = 300
+		var both, out, err strings.Builder
+		for i := range count {
+			fmt.Fprintf(&both, "o%d\ne%d\n", i, i)
+			fmt.Fprintf(&out, "o%d\n", i)
+			fmt.Fprintf(&err, "e%d\n", i)
+		}
+		loop := fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo o$i; echo e$i >&2; i=$((i+1)); done", count)
+		if r := sh(t, p, sb.ID, loop); r.out != out.String() || r.err != err.String() {
+			t.Errorf("apart: %+v", r)
+		}
+		if r := sh(t, p, sb.ID, "{ "+loop+"; } 2>&1"); r.out != both.String() || r.err != "" {
+			t.Errorf("together: %+v", r)
+		}
+	})
+	t.Run("both ways", func(t *testing.T) {
+		want, got := sha256.New(), sha256.New()
+		content := io.LimitReader(rand.NewChaCha8([32]byte{}), 20<<20)
+		r := run(t, p, sb.ID, core.ExecSpec{Command: []string{"cat"}, Stdin: io.TeeReader(content, want), Stdout: got})
+		if r.exit.Code != 0 || !bytes.Equal(want.Sum(nil), got.Sum(nil)) {
+			t.Errorf("what came back is not what was sent: %+v", r)
+		}
+	})
 	t.Run("background process", func(t *testing.T) {
 		// The command is over when it is over, whoever still holds its output.
 		if r := sh(t, p, sb.ID, "sleep 600 & echo started"); r.out != "started\n" || r.exit.Code != 0 {
@@ -233,16 +277,69 @@ func (s *suite) journal(t *testing.T) {
 	_, err = attacher.Attach(t.Context(), sb.ID, "999", core.Streams{})
 	wantKind(t, err, core.KindNotFound)
 	if logs, ok := core.As[core.LogReader](p); ok {
+		s.logs(t, p, logs, sb.ID, id)
+	}
+}
+
+// logs reads the log of a command that wrote two lines, "early" and some time later "late".
+func (s *suite) logs(t *testing.T, p core.Provider, logs core.LogReader, sandbox, exec string) {
+	t.Helper()
+	read := func(opts core.LogOptions) (string, []core.LogRecord) {
 		var text strings.Builder
-		for record, err := range logs.Logs(t.Context(), sb.ID, core.LogOptions{Exec: id, Tail: 1}) {
+		var records []core.LogRecord
+		for record, err := range logs.Logs(t.Context(), sandbox, opts) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			text.Write(record.Data)
+			records = append(records, record)
 		}
-		if text.String() != "late\n" {
-			t.Errorf("the last line is %q", text.String())
+		return text.String(), records
+	}
+	all, records := read(core.LogOptions{Exec: exec, Tail: -1})
+	if all != "early\nlate\n" {
+		t.Fatalf("the log is %q", all)
+	}
+	var late time.Time
+	for _, record := range slices.Backward(records) {
+		if record.Stream != core.Stdout {
+			t.Errorf("%q is from %s", record.Data, record.Stream)
 		}
+		if late = record.Time; strings.HasPrefix(string(record.Data), "late") {
+			break
+		}
+	}
+	for _, test := range []struct {
+		want string
+		opts core.LogOptions
+	}{
+		{"", core.LogOptions{}},
+		{"late\n", core.LogOptions{Tail: 1}},
+		{"early\nlate\n", core.LogOptions{Tail: 9, Follow: true}},
+		{"early\n", core.LogOptions{Tail: -1, Until: late}},
+		{"late\n", core.LogOptions{Tail: -1, Since: late}},
+	} {
+		test.opts.Exec = exec
+		if got, _ := read(test.opts); got != test.want {
+			t.Errorf("%+v: the log is %q, want %q", test.opts, got, test.want)
+		}
+	}
+	for _, err := range logs.Logs(t.Context(), sandbox, core.LogOptions{Exec: "999"}) {
+		wantKind(t, err, core.KindNotFound)
+	}
+	process := begin(t, p, sandbox, core.ExecSpec{Command: []string{"sh", "-c", "echo one; while ! test -e /tmp/two; do sleep 0.05; done; echo two"}, Detach: true})
+	var followed strings.Builder
+	for record, err := range logs.Logs(t.Context(), sandbox, core.LogOptions{Exec: process.ID(), Tail: -1, Follow: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		followed.Write(record.Data)
+		if followed.String() == "one\n" {
+			sh(t, p, sandbox, "touch /tmp/two")
+		}
+	}
+	if followed.String() != "one\ntwo\n" {
+		t.Errorf("followed: %q", followed.String())
 	}
 }
 
@@ -271,6 +368,12 @@ func (s *suite) terminal(t *testing.T) {
 	eventually(t, "the new size is there", func() bool {
 		_, _ = io.WriteString(out, "stty size\n")
 		return strings.Contains(screen.String(), "40 120")
+	})
+	// Until the shell has begun to sleep there is nothing that Ctrl-C could end.
+	say("sleep 600", "sleep 600")
+	eventually(t, "Ctrl-C ends the command and not the shell", func() bool {
+		_, _ = io.WriteString(out, "\x03echo on$((40+2))\n")
+		return strings.Contains(screen.String(), "on42")
 	})
 	if _, err := io.WriteString(out, "exit 6\n"); err != nil {
 		t.Fatal(err)

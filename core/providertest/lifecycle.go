@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -266,5 +267,83 @@ func (s *suite) twoCallers(t *testing.T) {
 	}
 	if _, err := q.Get(t.Context(), sb.ID); core.KindOf(err) != core.KindNotFound {
 		t.Errorf("after both terminated it: %v", err)
+	}
+}
+
+// endUnderCommand ends a sandbox while a command runs in it: whoever waits must learn it.
+func (s *suite) endUnderCommand(t *testing.T) {
+	p, q := s.provider(t), s.provider(t)
+	sb := launch(t, p, nil)
+	process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sleep", "600"}})
+	if err := q.Terminate(t.Context(), sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	if exit, err := process.Wait(ctx); ctx.Err() != nil || err == nil && exit.Code == 0 {
+		t.Errorf("a command whose sandbox was terminated ended with %+v, %v", exit, err)
+	}
+}
+
+func (s *suite) watch(t *testing.T) {
+	p := s.provider(t)
+	watcher, ok := optional[core.Watcher](t, p, core.CapWatch)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	events := make(chan core.Event)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() {
+		defer close(events)
+		for event, err := range watcher.Watch(ctx) {
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			select {
+			case events <- event:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	// The watch begins at a moment of its own, so sandboxes come and go until one is seen doing both.
+	limit := time.After(deadline)
+	for {
+		sb, err := p.Launch(ctx, core.Spec{Name: core.NewName(), Image: first(p.Capabilities().Images)}, core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		came, went := false, false
+		patience := time.NewTimer(2 * time.Second)
+		for !went {
+			select {
+			case event := <-events:
+				if event.Type != core.EventState || event.Sandbox != sb.ID {
+					continue
+				}
+				if event.State == core.StateRunning {
+					came = true
+					if err := p.Terminate(ctx, sb.ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+				went = came && !event.State.Live()
+			case <-patience.C:
+				went = true
+			case <-limit:
+				t.Fatal("the watcher sees nothing")
+			}
+		}
+		patience.Stop()
+		if err := p.Terminate(ctx, sb.ID); err != nil && core.KindOf(err) != core.KindNotFound {
+			t.Fatal(err)
+		}
+		if came {
+			return
+		}
 	}
 }

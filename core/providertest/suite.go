@@ -37,6 +37,8 @@ func Run(t *testing.T, open Opener) {
 		{"Files", s.files},
 		{"Limits", s.limits},
 		{"TwoCallers", s.twoCallers},
+		{"EndUnderCommand", s.endUnderCommand},
+		{"Watch", s.watch},
 	} {
 		t.Run(part.name, part.test)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"strings"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -26,6 +27,9 @@ func (c *copier) across() (err error) {
 	if err != nil {
 		return err
 	}
+	if err := c.checkOutside(info.Path, target); err != nil {
+		return err
+	}
 	archive, err := c.Export(c.ctx, c.From.Sandbox, name)
 	if err != nil {
 		return err
@@ -37,11 +41,29 @@ func (c *copier) across() (err error) {
 		}
 		defer func() {
 			if err != nil {
-				err = errors.Join(err, c.Remove(c.ctx, c.To.Sandbox, target, true))
+				err = errors.Join(err, c.rollBack(target))
 			}
 		}()
 	}
 	return c.stream(func(w *tar.Writer) error { return c.repack(bufio.NewReaderSize(archive, copyBuffer), w) }, target)
+}
+
+// checkOutside refuses a target in the copied directory, where the copy would copy itself.
+func (c *copier) checkOutside(from, target string) error {
+	if c.From.Sandbox != c.To.Sandbox {
+		return nil
+	}
+	if !path.IsAbs(target) {
+		parent, err := c.Stat(c.ctx, c.To.Sandbox, path.Dir(target))
+		if err != nil {
+			return err
+		}
+		target = path.Join(parent.Path, path.Base(target))
+	}
+	if target = path.Clean(target); target == from || strings.HasPrefix(target, strings.TrimSuffix(from, "/")+"/") {
+		return core.Errorf(core.KindUsage, "copy", c.To.String(), "it is in the directory that is copied")
+	}
+	return nil
 }
 
 func (c *copier) acrossFile(info core.FileInfo, base string) (err error) {
@@ -64,7 +86,7 @@ func (c *copier) acrossFile(info core.FileInfo, base string) (err error) {
 
 // repack takes the first element off an archive's names.
 func (c *copier) repack(from io.Reader, w *tar.Writer) error {
-	ignored := newIgnore(c.Exclude)
+	ignored, linked := newIgnore(c.Exclude), links{}
 	r := tar.NewReader(from)
 	for {
 		header, err := r.Next()
@@ -82,6 +104,9 @@ func (c *copier) repack(from io.Reader, w *tar.Writer) error {
 		if excluded(ignored, name, header.Typeflag == tar.TypeDir) {
 			continue
 		}
+		if err := linked.check(name); err != nil {
+			return err
+		}
 		switch header.Typeflag {
 		case tar.TypeDir:
 			name += "/"
@@ -89,10 +114,14 @@ func (c *copier) repack(from io.Reader, w *tar.Writer) error {
 			if header.Linkname, err = localName(header.Linkname); err != nil {
 				return err
 			}
+			if err := linked.checkHard(name, header.Linkname); err != nil {
+				return err
+			}
 		case tar.TypeSymlink:
 			if err := checkLink(name, header.Linkname); err != nil {
 				return err
 			}
+			linked[name] = true
 		}
 		header.Name, header.Format = name, tar.FormatPAX
 		c.result.Files++

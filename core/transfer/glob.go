@@ -25,6 +25,9 @@ func Expand(ctx context.Context, service Service, from Endpoint) ([]Endpoint, er
 		}
 		found, err = filepath.Glob(from.Path)
 	} else {
+		if _, err := service.Stat(ctx, from.Sandbox, from.Path); err == nil {
+			return []Endpoint{from}, nil
+		}
 		found, err = globInside(ctx, service, from.Sandbox, from.Path)
 	}
 	if errors.Is(err, path.ErrBadPattern) || errors.Is(err, filepath.ErrBadPattern) {
@@ -49,11 +52,23 @@ func globInside(ctx context.Context, service Service, sandbox, pattern string) (
 	if path.IsAbs(pattern) {
 		found = []string{"/"}
 	}
+	wild := false
 	for element := range strings.SplitSeq(strings.Trim(path.Clean(pattern), "/"), "/") {
 		var next []string
 		for _, dir := range found {
 			if !strings.ContainsAny(element, "*?[") {
-				next = append(next, path.Join(dir, element))
+				name := path.Join(dir, element)
+				if wild {
+					// A pattern before it chose directories that need not all have it.
+					_, err := service.Stat(ctx, sandbox, name)
+					if kind := core.KindOf(err); err != nil && (kind == core.KindNotFound || kind == core.KindConflict) {
+						continue
+					}
+					if err != nil {
+						return nil, err
+					}
+				}
+				next = append(next, name)
 				continue
 			}
 			infos, err := service.ReadDir(ctx, sandbox, dir)
@@ -74,7 +89,7 @@ func globInside(ctx context.Context, service Service, sandbox, pattern string) (
 				}
 			}
 		}
-		found = next
+		found, wild = next, wild || strings.ContainsAny(element, "*?[")
 	}
 	return found, nil
 }

@@ -56,24 +56,33 @@ func (c *copier) pullFile(info core.FileInfo) (err error) {
 	}()
 	c.total, c.result.Files = info.Size, 1
 	_, err = io.CopyBuffer(struct{ io.Writer }{f}, counted{c, content}, make([]byte, copyBuffer))
-	mode := info.Mode.Perm()
-	if info.Mode&fs.ModeSymlink != 0 {
+	mode, link := info.Mode.Perm(), info.Mode&fs.ModeSymlink != 0
+	if link {
 		mode = 0o644
 	}
 	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
 		return err
 	}
+	if !link && !info.ModTime.IsZero() {
+		if err = os.Chtimes(f.Name(), info.ModTime, info.ModTime); err != nil {
+			return err
+		}
+	}
 	return os.Rename(f.Name(), target)
 }
 
-// pullTree unpacks a directory beside its target, and moves it there when it is whole.
+// pullTree unpacks a directory near its target, and moves it there when it is whole.
 func (c *copier) pullTree(name, target string, exists bool) (err error) {
 	archive, err := c.Export(c.ctx, c.From.Sandbox, name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, archive.Close()) }()
-	staging, err := os.MkdirTemp(filepath.Dir(target), ".sb-*")
+	near := filepath.Dir(target)
+	if exists {
+		near = target // what is above it may be another disk, or another user's
+	}
+	staging, err := os.MkdirTemp(near, ".sb-*")
 	if err != nil {
 		return err
 	}
@@ -95,13 +104,27 @@ func (c *copier) pullTree(name, target string, exists bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := finishDirectories(tree, directories); err != nil {
+	staged := filepath.Join(staging, treeName)
+	if !exists {
+		if err := os.Rename(staged, target); err != nil {
+			return err
+		}
+		return finishDirectories(tree, directories)
+	}
+	if err := checkMerge(staged, target); err != nil {
 		return err
 	}
-	if !exists {
-		return os.Rename(filepath.Join(staging, treeName), target)
+	old, err := merge(staged, target)
+	if err != nil {
+		return err
 	}
-	return merge(filepath.Join(staging, treeName), target)
+	directories = slices.DeleteFunc(directories, func(d *tar.Header) bool { return old[filepath.FromSlash(d.Name)] })
+	merged, err := os.OpenRoot(target)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, merged.Close()) }()
+	return finishDirectories(merged, directories)
 }
 
 // treeName is the directory in the staging directory that becomes the target.
@@ -122,6 +145,7 @@ func removeTree(dir string) error {
 // tree. It returns the directories' headers: their modes and times are set last.
 func (c *copier) unpack(archive io.Reader, tree *os.Root) ([]*tar.Header, error) {
 	ignored := newIgnore(c.Exclude)
+	linked := links{}
 	var directories []*tar.Header
 	r := tar.NewReader(archive)
 	for {
@@ -142,10 +166,13 @@ func (c *copier) unpack(archive io.Reader, tree *os.Root) ([]*tar.Header, error)
 			continue
 		}
 		header.Name = name
+		if err := linked.check(name); err != nil {
+			return nil, err
+		}
 		if header.Typeflag == tar.TypeDir {
 			directories = append(directories, header)
 		}
-		if err := c.unpackEntry(r, header, tree); err != nil {
+		if err := c.unpackEntry(r, header, tree, linked); err != nil {
 			return nil, err
 		}
 	}
@@ -164,7 +191,7 @@ func excluded(ignored *ignore, name string, directory bool) bool {
 	return false
 }
 
-func (c *copier) unpackEntry(r io.Reader, header *tar.Header, tree *os.Root) error {
+func (c *copier) unpackEntry(r io.Reader, header *tar.Header, tree *os.Root, linked links) error {
 	mode := header.FileInfo().Mode().Perm()
 	switch header.Typeflag {
 	case tar.TypeDir:
@@ -175,10 +202,14 @@ func (c *copier) unpackEntry(r io.Reader, header *tar.Header, tree *os.Root) err
 			return err
 		}
 		c.result.Files++
+		linked[header.Name] = true
 		return tree.Symlink(header.Linkname, header.Name)
 	case tar.TypeLink:
 		old, err := localName(header.Linkname)
 		if err != nil {
+			return err
+		}
+		if err := linked.checkHard(header.Name, old); err != nil {
 			return err
 		}
 		c.result.Files++
@@ -202,7 +233,8 @@ func (c *copier) unpackFile(r io.Reader, header *tar.Header, mode fs.FileMode, t
 	return tree.Chtimes(header.Name, header.ModTime, header.ModTime)
 }
 
-// finishDirectories sets modes and times from the deepest up.
+// finishDirectories sets modes and times from the deepest up. It comes after the tree is in its
+// place, for a directory without write permission can neither be filled nor moved.
 func finishDirectories(tree *os.Root, directories []*tar.Header) error {
 	for _, d := range slices.Backward(directories) {
 		if err := errors.Join(tree.Chtimes(d.Name, d.ModTime, d.ModTime), tree.Chmod(d.Name, d.FileInfo().Mode().Perm())); err != nil {
@@ -212,8 +244,49 @@ func finishDirectories(tree *os.Root, directories []*tar.Header) error {
 	return nil
 }
 
-// merge moves a complete tree over an existing one, file by file.
-func merge(from, to string) error {
+// checkMerge refuses a tree that does not fit over the one that exists, before anything is moved.
+func checkMerge(from, to string) error {
+	return walkBoth(from, to, func(_, target string, d fs.DirEntry) error {
+		info, err := os.Lstat(target)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && d.IsDir():
+			return fs.SkipDir
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case info.IsDir() != d.IsDir():
+			return core.Errorf(core.KindConflict, "copy", target, "a file and a directory cannot replace one another")
+		}
+		return nil
+	})
+}
+
+// merge moves a complete tree over an existing one, file by file, and returns which of
+// its directories were there before.
+func merge(from, to string) (old map[string]bool, err error) {
+	old = map[string]bool{}
+	err = walkBoth(from, to, func(name, target string, d fs.DirEntry) error {
+		if d.IsDir() {
+			if info, err := os.Lstat(target); err == nil && info.IsDir() {
+				relative, err := filepath.Rel(to, target)
+				old[relative] = true
+				return err
+			}
+		}
+		if err := os.Rename(name, target); err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return old, err
+}
+
+// walkBoth visits each file of a tree with its place in another one.
+func walkBoth(from, to string, visit func(name, target string, d fs.DirEntry) error) error {
 	return filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -222,19 +295,6 @@ func merge(from, to string) error {
 		if err != nil {
 			return err
 		}
-		target := filepath.Join(to, relative)
-		if !d.IsDir() {
-			if info, err := os.Lstat(target); err == nil && info.IsDir() {
-				return core.Errorf(core.KindConflict, "copy", target, "it is a directory, and a file cannot replace it")
-			}
-			return os.Rename(name, target) //nolint:gosec // the staged tree is this process's own
-		}
-		if info, err := os.Lstat(target); err == nil && info.IsDir() {
-			return nil
-		}
-		if err := os.Rename(name, target); err != nil { //nolint:gosec // the staged tree is this process's own
-			return err
-		}
-		return fs.SkipDir
+		return visit(name, filepath.Join(to, relative), d)
 	})
 }

@@ -3,6 +3,7 @@ package transfer
 import (
 	"archive/tar"
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -47,7 +49,7 @@ func (c *copier) push() (err error) {
 		}
 		defer func() {
 			if err != nil {
-				err = errors.Join(err, c.Remove(c.ctx, c.To.Sandbox, target, true))
+				err = errors.Join(err, c.rollBack(target))
 			}
 		}()
 	}
@@ -59,6 +61,16 @@ func (c *copier) push() (err error) {
 		}
 		return nil
 	}, target)
+}
+
+// rollBackTimeout is how long the removal of a half-made target may take.
+const rollBackTimeout = 30 * time.Second
+
+// rollBack removes a target that this copy made, also when the copy was cancelled.
+func (c *copier) rollBack(target string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), rollBackTimeout)
+	defer cancel()
+	return c.Remove(ctx, c.To.Sandbox, target, true)
 }
 
 // stream packs an archive and unpacks it in the sandbox at the same time.

@@ -352,7 +352,7 @@ func (proc *process) open(name string, flag int) (*file, error) {
 		return f, nil
 	case flag&(os.O_WRONLY|os.O_RDWR) == 0:
 		data, err := proc.box.tree.read(name)
-		f.Reader = bytes.NewReader(data)
+		f.content = bytes.NewReader(data)
 		return f, err
 	case flag&os.O_TRUNC != 0:
 		return f, proc.box.tree.replace(name, nil, 0, proc.uid)
@@ -363,10 +363,10 @@ func (proc *process) open(name string, flag int) (*file, error) {
 
 // file is an open file: written at its end, or read as it was when it was opened.
 type file struct {
-	*bytes.Reader
-	proc   *process
-	name   string
-	device bool
+	content *bytes.Reader // nil where nothing is read
+	proc    *process
+	name    string
+	device  bool
 }
 
 func (f *file) Read(p []byte) (int, error) {
@@ -374,10 +374,10 @@ func (f *file) Read(p []byte) (int, error) {
 	case f.device && path.Base(f.name) == "zero":
 		clear(p)
 		return len(p), nil
-	case f.Reader == nil:
+	case f.content == nil:
 		return 0, io.EOF
 	}
-	return f.Reader.Read(p)
+	return f.content.Read(p)
 }
 
 func (f *file) Write(p []byte) (int, error) {

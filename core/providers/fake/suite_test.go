@@ -18,3 +18,9 @@ func TestContract(t *testing.T) {
 	t.Cleanup(p.Shutdown)
 	providertest.Run(t, func(testing.TB) core.Provider { return p })
 }
+
+func BenchmarkContract(b *testing.B) {
+	p := fake.New(fake.Options{})
+	b.Cleanup(p.Shutdown)
+	providertest.Bench(b, func(testing.TB) core.Provider { return p })
+}

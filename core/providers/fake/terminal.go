@@ -1,18 +1,18 @@
 package fake
 
 import (
-	"bytes"
 	"io"
 
 	"github.com/seed-0724f904/sb/core"
 )
 
 // discipline is a terminal's line discipline, as much of it as a person notices: what is
-// typed is echoed, Ctrl-C is a signal, and Ctrl-D at the beginning of a line is the end.
+// typed is echoed and goes to the command line by line, Ctrl-C is a signal, and Ctrl-D at the beginning
+// of a line is the end.
 type discipline struct {
 	proc *process
 	to   io.WriteCloser
-	mid  bool // of a line
+	line []byte
 }
 
 const (
@@ -22,28 +22,54 @@ const (
 
 // Write takes what was typed.
 func (d *discipline) Write(typed []byte) (int, error) {
+	var echo []byte
 	for i, c := range typed {
-		switch {
-		case c == ctrlC:
-			_, _ = output{d.proc, core.Stdout}.Write([]byte("^C\n"))
+		switch c {
+		case ctrlC:
+			if err := d.show(append(echo, "^C\n"...)); err != nil {
+				return i, err
+			}
+			echo, d.line = nil, nil
 			_ = d.proc.signal(sigInt)
-			d.mid = false
-			continue
-		case c == ctrlD && !d.mid:
-			return i, d.to.Close()
-		case c == ctrlD:
-			continue
-		case c == '\r':
-			c = '\n'
-		}
-		d.mid = c != '\n'
-		// Echo first: the answer comes after the question.
-		if _, err := (output{d.proc, core.Stdout}).Write([]byte{c}); err != nil {
-			return i, err
-		}
-		if _, err := d.to.Write(bytes.Clone([]byte{c})); err != nil {
-			return i, err
+		case ctrlD:
+			if err := d.show(echo); err != nil {
+				return i, err
+			}
+			echo = nil
+			if len(d.line) == 0 {
+				return i, d.to.Close()
+			}
+			if err := d.forward(); err != nil {
+				return i, err
+			}
+		case '\r', '\n':
+			d.line = append(d.line, '\n')
+			// Echo first: the answer comes after the question.
+			if err := d.show(append(echo, '\n')); err != nil {
+				return i, err
+			}
+			echo = nil
+			if err := d.forward(); err != nil {
+				return i, err
+			}
+		default:
+			d.line, echo = append(d.line, c), append(echo, c)
 		}
 	}
-	return len(typed), nil
+	return len(typed), d.show(echo)
+}
+
+// show writes to the screen, in one piece.
+func (d *discipline) show(echo []byte) error {
+	if len(echo) == 0 {
+		return nil
+	}
+	_, err := output{d.proc, core.Stdout}.Write(echo)
+	return err
+}
+
+func (d *discipline) forward() error {
+	_, err := d.to.Write(d.line)
+	d.line = nil
+	return err
 }

@@ -1,0 +1,131 @@
+package providertest
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Bench measures what people wait for.
+func Bench(b *testing.B, open Opener) {
+	b.Helper()
+	s := &suite{open: open}
+	b.Run("Launch", s.benchLaunch)
+	b.Run("ExecTrue", s.benchExec)
+	b.Run("Output", s.benchOutput)
+	b.Run("List", s.benchList)
+	b.Run("Files", s.benchFiles)
+}
+
+// benchLaunch is a launch, its first command's end and the removal.
+func (s *suite) benchLaunch(b *testing.B) {
+	p := s.provider(b)
+	for b.Loop() {
+		sb, err := p.Launch(b.Context(), core.Spec{Name: core.NewName(), Image: first(p.Capabilities().Images)}, core.Lease{Owner: core.CurrentOwner("bench"), Created: time.Now()}, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if r := run(b, p, sb.ID, core.ExecSpec{Command: []string{"true"}}); r.exit.Code != 0 {
+			b.Fatal(r)
+		}
+		if err := p.Terminate(b.Context(), sb.ID); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func (s *suite) benchExec(b *testing.B) {
+	p := s.provider(b)
+	sb := launch(b, p, nil)
+	for b.Loop() {
+		if r := run(b, p, sb.ID, core.ExecSpec{Command: []string{"true"}}); r.exit.Code != 0 {
+			b.Fatal(r)
+		}
+	}
+}
+
+func (s *suite) benchOutput(b *testing.B) {
+	const size = 16 << 20
+	p := s.provider(b)
+	sb := launch(b, p, nil)
+	b.SetBytes(size)
+	for b.Loop() {
+		n := &counter{}
+		if r := run(b, p, sb.ID, core.ExecSpec{Command: []string{"head", "-c", fmt.Sprint(size), "/dev/zero"}, Stdout: n}); r.exit.Code != 0 || n.bytes != size {
+			b.Fatalf("%d bytes came, %+v", n.bytes, r)
+		}
+	}
+}
+
+func (s *suite) benchList(b *testing.B) {
+	p := s.provider(b)
+	for range 3 {
+		launch(b, p, nil)
+	}
+	for b.Loop() {
+		if all, err := p.List(b.Context()); err != nil || len(all) < 3 {
+			b.Fatal(len(all), err)
+		}
+	}
+}
+
+func (s *suite) benchFiles(b *testing.B) {
+	p := s.provider(b)
+	fsys, ok := core.As[core.FileSystem](p)
+	if !ok {
+		return
+	}
+	id := launch(b, p, nil).ID
+	content := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	b.Run("Write1MiB", func(b *testing.B) {
+		b.SetBytes(int64(len(content)))
+		for b.Loop() {
+			if err := fsys.WriteFile(b.Context(), id, "/tmp/one", bytes.NewReader(content), core.WriteOptions{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Read1MiB", func(b *testing.B) {
+		b.SetBytes(int64(len(content)))
+		for b.Loop() {
+			r, err := fsys.ReadFile(b.Context(), id, "/tmp/one")
+			if err != nil {
+				b.Fatal(err)
+			}
+			if n, err := io.Copy(io.Discard, r); err != nil || n != int64(len(content)) {
+				b.Fatal(n, err)
+			}
+			if err := r.Close(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Import1000", func(b *testing.B) {
+		var archive bytes.Buffer
+		w := tar.NewWriter(&archive)
+		for i := range 1000 {
+			if err := w.WriteHeader(&tar.Header{Name: fmt.Sprint("f", i), Mode: 0o644, Size: 5, Typeflag: tar.TypeReg}); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := io.WriteString(w, "hello"); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			b.Fatal(err)
+		}
+		if err := fsys.Mkdir(b.Context(), id, "/tmp/many", true); err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if err := fsys.Import(b.Context(), id, "/tmp/many", bytes.NewReader(archive.Bytes()), core.ImportOptions{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
