@@ -26,6 +26,11 @@ type LaunchOptions struct {
 func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sandbox Sandbox, err error) {
 	record := s.begin("launch", "")
 	defer func() { s.finish(record.of(sandbox), err) }()
+	spec = spec.Clone()
+	if err := s.admit(&spec); err != nil {
+		record.Args = map[string]any{"spec": spec.Redacted()}
+		return Sandbox{}, err
+	}
 	spec = s.withDefaults(spec)
 	record.Args = map[string]any{"spec": spec.Redacted()}
 	if err := spec.Validate(); err != nil {
@@ -101,6 +106,16 @@ func (s *Service) checkQuotas(ctx context.Context, spec *Spec) error {
 	}
 	fill(&spec.CPU, q.MaxCPU)
 	fill(&spec.Memory, q.MaxMemory)
+	if most := s.scope.MaxSandboxes; most > 0 {
+		listing, err := s.List(ctx, ListFilter{Labels: s.scope.Counted})
+		if err != nil {
+			return err
+		}
+		if len(listing.Sandboxes) >= most {
+			return Errorf(KindExhausted, "launch", "", "there are %d sandboxes already, the most that are allowed here", most).
+				WithHint("use one of them, or terminate one")
+		}
+	}
 	if q.MaxSandboxes > 0 {
 		listing, err := s.List(ctx, ListFilter{})
 		if err != nil {
