@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -98,7 +97,7 @@ func (o *MCPOptions) logger() (log *slog.Logger, closeLog func(), err error) {
 	if err := level.UnmarshalText([]byte(o.LogLevel)); err != nil {
 		return nil, nil, core.Errorf(core.KindUsage, "mcp", "", "--log-level %q is none of debug, info, warn and error", o.LogLevel)
 	}
-	to, closeLog := io.Writer(o.App.Streams.Err), func() {}
+	to, closeLog := o.App.Streams.Err, func() {}
 	if o.LogFile != "" {
 		f, err := os.OpenFile(o.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {

@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -101,8 +102,8 @@ func share(budget int, stdout, stderr int64) (forStdout, forStderr int) {
 func oneLine(data []byte) string {
 	text := strings.ToValidUTF8(string(data), "")
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
-	for i := len(lines) - 1; i >= 0; i-- {
-		if line := strings.TrimSpace(lines[i]); line != "" {
+	for _, line := range slices.Backward(lines) {
+		if line = strings.TrimSpace(line); line != "" {
 			return string(firstRunes([]byte(line), 300))
 		}
 	}

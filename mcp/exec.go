@@ -89,16 +89,6 @@ func (e *runningExec) closeStdin() {
 	}
 }
 
-// ended says whether the command is over.
-func (e *runningExec) ended() bool {
-	select {
-	case <-e.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // execution is how a tool runs a command.
 type execution struct {
 	spec core.ExecSpec
@@ -351,7 +341,11 @@ func (c *call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 		return result.with(*exec.Exit), nil
 	}
 	if result.Running = exec.Running(); result.Running {
-		result.Note = fmt.Sprintf("It is still running. exec_wait with exec_id %q and cursor %q goes on from here; exec_kill ends it.", id, result.Cursor)
+		from := "reads its output"
+		if result.Cursor != "" {
+			from = fmt.Sprintf("and cursor %q goes on from here", result.Cursor)
+		}
+		result.Note = fmt.Sprintf("It is still running. exec_wait with exec_id %q %s; exec_kill ends it.", id, from)
 	}
 	return result, nil
 }

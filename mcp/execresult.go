@@ -12,22 +12,22 @@ import (
 
 // execResult is what tools say of a command.
 type execResult struct {
-	Sandbox string `json:"sandbox" jsonschema:"id of the sandbox it ran in"`
-	Exec    string `json:"exec_id" jsonschema:"id of the command, for exec_wait and exec_kill"`
-	Running bool   `json:"running" jsonschema:"it has not ended yet"`
+	Sandbox string `json:"sandbox"`
+	Exec    string `json:"exec_id"`
+	Running bool   `json:"running"`
 	// ExitCode is as a shell reports it.
-	ExitCode    *int    `json:"exit_code,omitempty" jsonschema:"0 is success; 124 time limit, 126 cannot be executed, 127 not found, 128+n ended by signal n"`
-	Stdout      string  `json:"stdout" jsonschema:"standard output; beginning and end when it is long"`
-	Stderr      string  `json:"stderr" jsonschema:"standard error; beginning and end when it is long"`
+	ExitCode    *int    `json:"exit_code,omitempty" jsonschema:"as a shell reports it; 124 is the time limit"`
+	Stdout      string  `json:"stdout"`
+	Stderr      string  `json:"stderr"`
 	StdoutBytes int64   `json:"stdout_bytes"`
 	StderrBytes int64   `json:"stderr_bytes"`
-	Truncated   bool    `json:"truncated" jsonschema:"some of the output is left out; the linked resources have the whole"`
-	JournalCut  bool    `json:"journal_truncated,omitempty" jsonschema:"the oldest output is no longer kept"`
+	Truncated   bool    `json:"truncated"`
+	JournalCut  bool    `json:"journal_truncated,omitempty"`
 	TimedOut    bool    `json:"timed_out,omitempty"`
-	Message     string  `json:"message,omitempty" jsonschema:"why it ended, where that needs saying"`
+	Message     string  `json:"message,omitempty"`
 	Seconds     float64 `json:"seconds,omitempty"`
 	Cursor      string  `json:"cursor,omitempty" jsonschema:"where exec_wait goes on"`
-	Note        string  `json:"note,omitempty" jsonschema:"what to do next"`
+	Note        string  `json:"note,omitempty"`
 
 	links []mcp.ResourceLink
 }

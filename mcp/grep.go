@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -25,10 +26,12 @@ func grep(stream io.Reader, w window) (string, error) {
 	matches := 0
 	for number := 1; ; number++ {
 		line, err := lines.ReadSlice('\n')
-		if len(line) > 0 && pattern.Match(line) {
-			matches++
-			if matches <= grepMatches && int64(b.Len()+len(line)) <= w.limit {
-				fmt.Fprintf(&b, "%d:%s\n", number, strings.ToValidUTF8(strings.TrimRight(string(line), "\r\n"), "�"))
+		if len(line) > 0 {
+			if line = bytes.TrimRight(line, "\r\n"); pattern.Match(line) {
+				matches++
+				if matches <= grepMatches && int64(b.Len()+len(line)) <= w.limit {
+					fmt.Fprintf(&b, "%d:%s\n", number, strings.ToValidUTF8(string(line), "�"))
+				}
 			}
 		}
 		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a long line

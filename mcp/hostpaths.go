@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -41,7 +42,7 @@ func (c *call) allowed(ctx context.Context) ([]string, error) {
 		c.session.mu.Unlock()
 		known = &roots
 	}
-	return append(dirs[:len(dirs):len(dirs)], *known...), nil
+	return append(slices.Clip(dirs), *known...), nil
 }
 
 func rootDirs(answer *mcp.ListRootsResult) []string {
@@ -99,8 +100,8 @@ func (c *call) hostPath(ctx context.Context, name string) (root *os.Root, relati
 
 // evaluated is dir without links, when that is another path: users know a directory by both.
 func evaluated(dir string) []string {
-	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
-		return []string{real}
+	if physical, err := filepath.EvalSymlinks(dir); err == nil && physical != dir {
+		return []string{physical}
 	}
 	return nil
 }

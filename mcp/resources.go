@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -67,6 +68,27 @@ func (s *Server) readResource(ctx context.Context, request mcp.ReadResourceReque
 		return nil, fmt.Errorf("%s: %w", core.KindOf(err), err)
 	}
 	return contents, nil
+}
+
+// encodeURI percent-encodes what a URI cannot have: models write patterns and paths as they are, and templates
+// match only what is encoded.
+func encodeURI(_ context.Context, _ any, request *mcp.ReadResourceRequest) {
+	var b strings.Builder
+	query := false
+	for _, c := range []byte(request.Params.URI) {
+		switch {
+		case c == '?' && !query:
+			query = true
+			b.WriteByte(c)
+		case query && strings.ContainsRune("!$'()*+,;:@/?#[]", rune(c)):
+			fmt.Fprintf(&b, "%%%02X", c)
+		case c > ' ' && c < 0x7f && !strings.ContainsRune("\"<>\\^`{|}", rune(c)):
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	request.Params.URI = b.String()
 }
 
 // listResources adds the caller's sandboxes to the resources that all callers have.
@@ -256,7 +278,7 @@ func (c *call) contents(sandbox, uri, name string, stream io.Reader, w window) (
 		return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: "text/plain", Text: c.server.secrets.clean(sandbox, text)}}, nil
 	}
 	skipped, err := io.CopyN(io.Discard, stream, w.offset)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(stream, w.limit))

@@ -19,9 +19,9 @@ type schema struct {
 	encoded json.RawMessage
 }
 
-// schemaOf makes the schema of T. It panics for a type that has none: types are known when the program
+// schemaOf makes the schema of T; a strict one takes no properties beside those of T. It panics for a type that has none: types are known when the program
 // is written, and every tool's schema is made in a test.
-func schemaOf[T any]() *schema {
+func schemaOf[T any](strict bool) *schema {
 	root, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[core.Bytes](): {Type: "integer"},
 		reflect.TypeFor[core.Kind]():  {Type: "string"},
@@ -29,7 +29,7 @@ func schemaOf[T any]() *schema {
 	if err != nil {
 		panic(fmt.Sprintf("mcp: no schema: %v", err))
 	}
-	settle(root, reflect.TypeFor[T]())
+	settle(root, reflect.TypeFor[T](), strict)
 	encoded, err := json.Marshal(root)
 	if err != nil {
 		panic(fmt.Sprintf("mcp: no schema: %v", err))
@@ -39,7 +39,7 @@ func schemaOf[T any]() *schema {
 
 // settle takes out what inference adds for Go's sake (a slice is never null for a caller) and puts in what
 // the tags enum and default say.
-func settle(s *jsonschema.Schema, t reflect.Type) {
+func settle(s *jsonschema.Schema, t reflect.Type, strict bool) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -50,13 +50,16 @@ func settle(s *jsonschema.Schema, t reflect.Type) {
 		}
 	}
 	if s.Items != nil && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) {
-		settle(s.Items, t.Elem())
+		settle(s.Items, t.Elem(), strict)
 	}
 	if s.AdditionalProperties != nil && t.Kind() == reflect.Map {
-		settle(s.AdditionalProperties, t.Elem())
+		settle(s.AdditionalProperties, t.Elem(), strict)
 	}
 	if t.Kind() != reflect.Struct {
 		return
+	}
+	if !strict {
+		s.AdditionalProperties = nil // a later version may say more
 	}
 	for _, field := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -64,7 +67,7 @@ func settle(s *jsonschema.Schema, t reflect.Type) {
 		if property == nil {
 			continue
 		}
-		settle(property, field.Type)
+		settle(property, field.Type, strict)
 		if choices := field.Tag.Get("enum"); choices != "" {
 			target := property
 			if property.Items != nil {

@@ -82,6 +82,7 @@ func (s *Server) protocol() *server.MCPServer {
 	s.sessions.hook(hooks)
 	s.hookSubscriptions(hooks)
 	hooks.AddAfterListResources(s.listResources)
+	hooks.AddBeforeReadResource(encodeURI)
 	protocol := server.NewMCPServer("sb", s.opts.Version,
 		server.WithTitle("Sandboxes"),
 		server.WithInstructions(s.instructions()),

@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -135,10 +136,7 @@ func (s *sessions) keep() {
 // renew makes a session's sandboxes live for one lease more, never beyond what was asked for.
 func (s *sessions) renew(ctx context.Context, session *session) {
 	session.mu.Lock()
-	boxes := make(map[string]time.Time, len(session.boxes))
-	for ref, end := range session.boxes {
-		boxes[ref] = end
-	}
+	boxes := maps.Clone(session.boxes)
 	session.mu.Unlock()
 	for ref, end := range boxes {
 		if err := s.extend(ctx, ref, end); core.KindOf(err) == core.KindNotFound && err != nil {

@@ -19,6 +19,29 @@ type subscriptions struct {
 	mu sync.Mutex
 	// byURI has, for each resource, where its changes are told and how to look for them.
 	byURI map[string]*subscription
+	// states are those that were told last, by sandbox id.
+	states map[string]core.State
+}
+
+// news says whether a sandbox's state is another one than was told last; "" is a sandbox that is gone.
+func (s *subscriptions) news(sandbox string, state core.State) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, known := s.states[sandbox]
+	switch {
+	case state == "" && known:
+		delete(s.states, sandbox)
+		return true
+	case known && last == state:
+		return false
+	}
+	if s.states == nil {
+		s.states = map[string]core.State{}
+	}
+	if state != "" {
+		s.states[sandbox] = state
+	}
+	return true
 }
 
 type subscription struct {
@@ -166,6 +189,9 @@ func (s *Server) watch() {
 func (s *Server) tell(event core.Event) {
 	switch event.Type {
 	case core.EventState:
+		if event.Sandbox == "" || !s.subscribed.news(event.Sandbox, event.State) {
+			return
+		}
 		s.mcp.SendNotificationToAllClients(mcp.MethodNotificationResourcesListChanged, nil)
 		s.subscribed.changed(func(sub *subscription) bool {
 			return sub.location.sandbox == "" || sub.sandbox.ID == event.Sandbox && sub.location.kind == ""

@@ -35,7 +35,7 @@ type contenter interface{ content() []mcp.Content }
 // the schemas, an enum tag lists what a field may be ("a|b"), a default tag what it is when left out, and
 // fields without omitempty are required.
 func define[In, Out any](tool Tool, run func(ctx context.Context, c *call, in In) (Out, error)) Tool {
-	tool.in, tool.out = schemaOf[In](), schemaOf[Out]()
+	tool.in, tool.out = schemaOf[In](true), schemaOf[Out](false)
 	tool.call = func(ctx context.Context, c *call, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		var in In
 		if err := tool.in.decode(arguments, &in); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -183,7 +184,7 @@ func (c *call) readFile(ctx context.Context, sb core.Sandbox, in readIn) (readOu
 	defer func() { _ = content.Close() }()
 	sniff := make([]byte, sniffSize)
 	n, err := io.ReadFull(content, sniff)
-	if err != nil && n == 0 && err != io.EOF {
+	if err != nil && n == 0 && !errors.Is(err, io.EOF) {
 		return out, err
 	}
 	sniff = sniff[:n]
@@ -195,7 +196,7 @@ func (c *call) readFile(ctx context.Context, sb core.Sandbox, in readIn) (readOu
 		}
 		return out, nil
 	}
-	if _, err := io.CopyN(io.Discard, rest, in.Offset); err != nil && err != io.EOF {
+	if _, err := io.CopyN(io.Discard, rest, in.Offset); err != nil && !errors.Is(err, io.EOF) {
 		return out, err
 	}
 	most := int64(budget) * 4 // a character has at most four bytes

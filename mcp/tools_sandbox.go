@@ -50,6 +50,7 @@ type sandboxInfo struct {
 	App      string            `json:"app,omitempty"`
 	Created  time.Time         `json:"created"`
 	Expires  *time.Time        `json:"expires,omitempty" jsonschema:"when it ends by itself"`
+	Leased   bool              `json:"leased,omitempty" jsonschema:"it ends earlier when its clients are gone"`
 	Ports    map[string]string `json:"ports,omitempty" jsonschema:"port inside: address to reach it"`
 }
 
@@ -64,6 +65,13 @@ func infoOf(sb core.Sandbox) sandboxInfo {
 	if !sb.GPU.IsZero() {
 		info.GPU = sb.GPU.String()
 	}
+	if _, info.Leased = sb.Labels[leaseLabel]; info.Leased {
+		// Its holder renews the lease; what was asked for is the end that it will not live beyond.
+		sb.Expires = time.Time{}
+		if sb.Spec.Timeout > 0 {
+			sb.Expires = sb.Created.Add(time.Duration(sb.Spec.Timeout))
+		}
+	}
 	if !sb.Expires.IsZero() {
 		info.Expires = &sb.Expires
 	}
@@ -77,23 +85,23 @@ func infoOf(sb core.Sandbox) sandboxInfo {
 }
 
 func (i sandboxInfo) text() string {
-	text := fmt.Sprintf("%s (%s) %s on %s", i.ID, i.Name, i.State, i.Provider)
+	parts := []string{fmt.Sprintf("%s (%s) %s on %s", i.ID, i.Name, i.State, i.Provider)}
 	if i.Reason != "" {
-		text += ", " + i.Reason
+		parts = append(parts, i.Reason)
 	}
 	if i.Image != "" {
-		text += ", image " + i.Image
+		parts = append(parts, "image "+i.Image)
 	}
 	if i.GPU != "" {
-		text += ", GPU " + i.GPU
+		parts = append(parts, "GPU "+i.GPU)
 	}
 	if i.Expires != nil {
-		text += ", ends " + i.Expires.UTC().Format(time.RFC3339)
+		parts = append(parts, "ends "+i.Expires.UTC().Format(time.RFC3339))
 	}
 	for _, port := range slices.Sorted(maps.Keys(i.Ports)) {
-		text += ", port " + port + " at " + i.Ports[port]
+		parts = append(parts, "port "+port+" at "+i.Ports[port])
 	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 type listIn struct {
