@@ -32,6 +32,7 @@ func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
 	flags.StringSliceVar(&server.Toolsets, "toolsets", nil, "serve these `SETS` of tools: default, all, sandboxes, exec, files, transfer, packages, lifecycle, links (default default)")
 	flags.StringSliceVar(&server.Tools, "tools", nil, "serve these `TOOLS`, too")
 	flags.BoolVar(&server.ReadOnly, "read-only", false, "serve no tool that changes anything")
+	flags.StringVar(&server.Compat, "compat", "", "serve the tool names and parameters of another `SYSTEM` instead: mcp4modal, docker-sandbox-server, mcp-sandbox, code-sandbox-mcp")
 	flags.Var(&f.softDeadline, "soft-deadline", "answer after that `TIME` while a command goes on; below the client's own limit")
 	flags.IntVar(&server.Budget, "max-output", 8000, "`CHARACTERS` of output in one reply")
 
@@ -69,6 +70,7 @@ func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
 	flags.StringVar(&opts.LogLevel, "log-level", "warn", "log `LEVEL` and above: debug, info, warn, error")
 	flags.BoolVar(&opts.LogJSON, "log-json", false, "log as JSON")
 
+	complete(cmd, "compat", fixed(setup.Compats()...))
 	complete(cmd, "transport", fixed(setup.Transports()...))
 	complete(cmd, "provider", app.completeProviders)
 	complete(cmd, "toolsets", fixed(setup.Toolsets()...))

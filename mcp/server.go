@@ -26,6 +26,7 @@ type Server struct {
 	mcp      *server.MCPServer
 	tools    []Tool
 	secrets  redactor
+	written  writtenFiles
 	running  runningExecs
 	sessions *sessions
 	// subscribed are the resources that clients want to be told of.

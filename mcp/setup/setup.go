@@ -122,6 +122,17 @@ const (
 	Detach OnDisconnect = "detach"
 )
 
+// The systems whose tool names and parameters can be served.
+const (
+	MCP4Modal           = "mcp4modal"
+	DockerSandboxServer = "docker-sandbox-server"
+	MCPSandbox          = "mcp-sandbox"
+	CodeSandboxMCP      = "code-sandbox-mcp"
+)
+
+// Compats names them.
+func Compats() []string { return []string{MCP4Modal, DockerSandboxServer, MCPSandbox, CodeSandboxMCP} }
+
 // The toolsets.
 const (
 	Sandboxes = "sandboxes"
