@@ -11,10 +11,11 @@ import (
 // NewKey makes "sb key".
 func NewKey(app *App) *cobra.Command {
 	return group(&cobra.Command{
-		Use:   "key",
-		Short: "API keys for \"sb mcp\" over HTTP",
+		Use:     "key",
+		Example: "  sb key create alice\n  sb key ls\n  sb key revoke k3j5x2aa",
+		Short:   "API keys for \"sb mcp\" over HTTP",
 		Long: "Make, list and revoke the keys that clients of \"sb mcp\" over HTTP have to send. Each key has an owner\n" +
-			"and sees only the sandboxes of that owner. Keys are kept hashed; one is shown once, when it is made.",
+			"and sees only the sandboxes of that owner. Keys are kept hashed; one is shown once, when it is made." + exitStatusHelp,
 	}, NewKeyCreate(app, nil), NewKeyLs(app, nil), NewKeyRevoke(app, nil))
 }
 

@@ -30,7 +30,7 @@ func NewKeyCreate(app *App, runF func(context.Context, *KeyCreateOptions) error)
 		Long: "Make an API key and print it: it is shown this once. Clients send it as \"Authorization: Bearer KEY\".\n" +
 			"Keys of the same OWNER see the same sandboxes; nobody else's." + exitStatusHelp,
 		Example: "  sb key create alice\n" +
-			"  sb key create --scope read --expires 30d dashboard\n" +
+			"  sb key create --scope read --expires 720h dashboard\n" +
 			"  sb key create --max-sandboxes 3 --rate 10 guest",
 		Args: exactly("OWNER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,7 +46,7 @@ func NewKeyCreate(app *App, runF func(context.Context, *KeyCreateOptions) error)
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what it may do: `all` (the default), read (tools that change nothing), metrics (repeatable)")
-	cmd.Flags().Var(&ttl, "expires", "how long it is valid, such as 12h or 30d (default: until it is revoked)")
+	cmd.Flags().Var(&ttl, "expires", "how long it is valid, such as 12h or 720h (default: until it is revoked)")
 	cmd.Flags().IntVar(&opts.Key.MaxSandboxes, "max-sandboxes", 0, "most live `SANDBOXES` (default: the server's bound)")
 	cmd.Flags().Float64Var(&opts.Key.Rate, "rate", 0, "most `REQUESTS` a second (default: the server's bound)")
 	complete(cmd, "scope", fixed(keys.Scopes()...))
