@@ -77,7 +77,7 @@ func secretValues(secrets []core.Secret) map[string]string {
 
 // supervise starts a supervisor, hands it the lock and waits until the sandbox is ready.
 func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire.Launch, progress core.ProgressFunc) error {
-	programs, err := p.programs()
+	programs, err := p.usable(ctx, progress)
 	if err != nil {
 		return err
 	}
