@@ -21,7 +21,7 @@ func newApp(process Process) (app *App, closeApp func()) {
 	app.Paths = sync.OnceValues(func() (configs.Paths, error) {
 		paths, err := configs.FindPaths(app.LookupEnv)
 		if app.ConfigFile != "" {
-			paths.Config = app.ConfigFile
+			paths.Config, paths.ConfigSet = app.ConfigFile, true
 		}
 		return paths, err
 	})
@@ -30,7 +30,7 @@ func newApp(process Process) (app *App, closeApp func()) {
 		if err != nil {
 			return configs.Loaded{}, err
 		}
-		return configs.Load(paths.Config, app.LookupEnv)
+		return configs.LoadFrom(paths, app.LookupEnv)
 	})
 	var opened *core.Service
 	app.Service = sync.OnceValues(func() (*core.Service, error) {
