@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -70,7 +71,7 @@ func (a *App) dashboard(theme string) (tui.Options, error) {
 		return tui.Options{}, err
 	}
 	theme = cmp.Or(theme, config.UI.Theme)
-	if !isTheme(theme) {
+	if !slices.Contains(tui.Themes(), theme) {
 		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "there is no theme %q", theme).WithHint("the themes are %s", strings.Join(tui.Themes(), ", "))
 	}
 	keys, err := tui.ParseKeys(config.UI.Keys)
@@ -88,21 +89,14 @@ func (a *App) dashboard(theme string) (tui.Options, error) {
 	}
 	return tui.Options{
 		Service: service, Input: a.Streams.In, Output: a.Streams.Out, Theme: theme, NoColor: !a.Streams.Colour(),
-		Keys: keys, Mouse: config.UI.Mouse == "on", MemoryFile: filepath.Join(paths.State, "ui.json"), Editor: a.editor(), Now: a.Now,
-		Templates: func() ([]tui.Template, error) { return readTemplates(filepath.Join(filepath.Dir(paths.Config), "templates")) },
+		Keys: keys, Mouse: config.UI.Mouse == "enabled", MemoryFile: filepath.Join(paths.State, "ui.json"), Editor: a.editor(), Now: a.Now,
+		Templates: func() ([]tui.Template, error) {
+			return readTemplates(filepath.Join(filepath.Dir(paths.Config), "templates"))
+		},
 		Shell: func(ctx context.Context, sandbox string, command []string) error {
 			return a.execute(ctx, service, sandbox, a.shellSpec(command))
 		},
 	}, nil
-}
-
-func isTheme(name string) bool {
-	for _, theme := range tui.Themes() {
-		if theme == name {
-			return true
-		}
-	}
-	return false
 }
 
 // shellSpec is a command with this program's terminal.

@@ -51,7 +51,7 @@ type UI struct {
 	Theme string
 	// Keys has keys in place of the default ones: "launch=ctrl+n quit=q,ctrl+q".
 	Keys string
-	// Mouse is "on" or "off".
+	// Mouse is "enabled" or "disabled".
 	Mouse string
 }
 
@@ -99,7 +99,7 @@ func keys() []key {
 		size("local.log_limit", "16MiB", "what is kept of an entry command's output", func(c *Config) *core.Bytes { return &c.Local.LogLimit }),
 		choice("ui.theme", "auto", "the dashboard's colours; auto follows the terminal's background", []string{"auto", "dark", "light", "contrast", "plain"}, func(c *Config) *string { return &c.UI.Theme }),
 		text("ui.keys", "", "the dashboard's keys, as COMMAND=KEY[,KEY...] with blanks between: launch=ctrl+n quit=q,ctrl+q", func(c *Config) *string { return &c.UI.Keys }),
-		choice("ui.mouse", "on", "whether the dashboard has the mouse; off leaves it to the terminal", []string{"on", "off"}, func(c *Config) *string { return &c.UI.Mouse }),
+		choice("ui.mouse", "enabled", "whether the dashboard has the mouse; disabled leaves it to the terminal", []string{"enabled", "disabled"}, func(c *Config) *string { return &c.UI.Mouse }),
 	}
 }
 

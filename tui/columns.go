@@ -37,7 +37,7 @@ func columns() []column {
 	faint := func(s *styles, _ *entry) paint { return s.faint }
 	return []column{
 		{
-			id: "state", title: "STATE", least: 9, most: 16, weight: 1, rank: 2, paint: statePaint,
+			id: "state", title: "STATE", least: 10, most: 16, weight: 1, rank: 2, paint: statePaint,
 			text:    stateText,
 			compare: func(a, b *entry) int { return cmp.Or(cmp.Compare(stateRank(a), stateRank(b)), byName(a, b)) },
 		},

@@ -154,11 +154,11 @@ func (d *detail) labels() []string {
 func (d *detail) tabAt(x int) int {
 	left := 1
 	for i, name := range d.labels() {
-		if right := left + len(name) + 2; x >= left && x < right {
+		right := left + len(name) + 2
+		if x >= left && x < right {
 			return i
-		} else {
-			left = right
 		}
+		left = right
 	}
 	return -1
 }

@@ -106,6 +106,9 @@ func (m *Model) detailed(msg tea.Msg) tea.Cmd {
 		if msg.err != nil {
 			return m.openLog(entryExec)
 		}
+		if len(e.box.Spec.Command) == 0 && len(msg.execs) == 0 {
+			return nil
+		}
 		return m.openLog(d.output.choose(e.box, msg.execs))
 	case dirMsg:
 		if msg.gen == d.gen {

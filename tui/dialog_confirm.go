@@ -2,8 +2,6 @@ package tui
 
 import (
 	tea "charm.land/bubbletea/v2"
-
-	"github.com/seed-0724f904/sb/tui/internal/guesttext"
 )
 
 // choice is one button of a question.
@@ -57,7 +55,7 @@ func (q *question) view(s *styles, w, h int) []string {
 	w = min(w, 76)
 	var lines []string
 	for _, l := range q.lines {
-		lines = append(lines, guesttext.Wrap(l, w-4)...)
+		lines = append(lines, prose(l, w-4)...)
 	}
 	if room := max(1, h-5); len(lines) > room {
 		lines = append(lines[:room-1], s.faint.on("… and "+plural(len(lines)-room+1, "more line", "more lines")))

@@ -53,12 +53,11 @@ func (p *pager) view(s *styles, w, h int) []string {
 // wheelStep is how many lines a turn of the wheel moves.
 func wheelStep(msg tea.MouseWheelMsg) int {
 	const lines = 3
-	switch msg.Button {
-	case tea.MouseWheelUp:
+	if msg.Button == tea.MouseWheelUp {
 		return -lines
-	case tea.MouseWheelDown:
-		return lines
-	default:
-		return 0
 	}
+	if msg.Button == tea.MouseWheelDown {
+		return lines
+	}
+	return 0
 }

@@ -5,7 +5,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/tui/internal/guesttext"
 )
 
 // prompt asks for one line of text, which is checked as it is typed.
@@ -53,8 +52,7 @@ func (p *prompt) update(msg tea.Msg) answer {
 		}
 		return answer{}
 	}
-	if click, ok := msg.(boxClickMsg); ok {
-		_ = click
+	if _, click := msg.(boxClickMsg); click {
 		return answer{}
 	}
 	var cmd tea.Cmd
@@ -72,7 +70,7 @@ func (p *prompt) view(s *styles, w, _ int) []string {
 			lines = append(lines, s.faint.on(cut(safe(hint), w-4)))
 		}
 	} else {
-		for _, l := range guesttext.Wrap(p.hint, w-4) {
+		for _, l := range prose(p.hint, w-4) {
 			lines = append(lines, s.faint.on(l))
 		}
 	}

@@ -67,6 +67,11 @@ func cut(text string, cells int) string {
 	return ansi.Truncate(text, cells, "…")
 }
 
+// prose breaks a text between words.
+func prose(text string, cells int) []string {
+	return strings.Split(ansi.Wrap(text, max(1, cells), ""), "\n")
+}
+
 func blanks(n int) string {
 	const many = "                                                                                                    "
 	switch {

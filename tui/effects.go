@@ -418,7 +418,7 @@ func (fx *effects) nextProgress() tea.Cmd {
 func (fx *effects) launch(j *job, spec core.Spec) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
 		box, err := fx.service.Launch(ctx, spec, core.LaunchOptions{Progress: report})
-		return box.Name + " runs on " + box.Provider, attachedMsg{box: box}, err
+		return "", attachedMsg{box: box}, err // its event tells
 	})
 }
 
@@ -493,7 +493,7 @@ func (fx *effects) fetch(box core.Sandbox, info core.FileInfo) tea.Cmd {
 func (fx *effects) editor(e edit) tea.Cmd {
 	run := func() error {
 		argv := append(slices.Clone(fx.options.Editor), e.local)
-		cmd := exec.CommandContext(fx.ctx, argv[0], argv[1:]...)
+		cmd := exec.CommandContext(fx.ctx, argv[0], argv[1:]...) //nolint:gosec // it is the user's own choice of an editor
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = fx.options.Input, fx.options.Output, fx.options.Output
 		return cmd.Run()
 	}

@@ -197,4 +197,3 @@ func (m *Model) clickDetail(x, y int) tea.Cmd {
 	}
 	return nil
 }
-

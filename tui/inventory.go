@@ -50,9 +50,22 @@ type source struct {
 	wait    time.Duration
 	next    time.Time
 
+	// down says that its trouble was told.
+	down      bool
 	checking  bool
 	nextCheck time.Time
 	sampling  bool
+}
+
+// trouble is why the provider is of no use now, and what to do about it; "" when it is.
+func (s *source) trouble() (why, hint string) {
+	switch {
+	case s.failed != nil:
+		return s.failed.Error, s.failed.Hint
+	case s.status != nil && !s.status.Usable:
+		return s.status.Error, s.status.Hint
+	}
+	return "", ""
 }
 
 // old says how long ago the provider last answered, when its answers are overdue.

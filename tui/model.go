@@ -64,7 +64,9 @@ type Model struct {
 	asking   bool // the journal is being read
 	dragging bool
 	attach   string // the sandbox to go to when it appears
-	saves    int
+	// told is each sandbox's state that was last told: an event may come by several ways.
+	told  map[string]core.State
+	saves int
 	// leaving ends the dashboard when the last job is over.
 	leaving bool
 }
@@ -77,7 +79,7 @@ func newModel(fx *effects, options Options, memory Memory) (*Model, error) {
 	m := &Model{
 		options: options, fx: fx, commands: allCommands(), keys: keys, theme: options.Theme,
 		inv: newInventory(options.Service.ProviderNames()), table: newTable(), detail: newDetail(memory),
-		split: orElse(memory.Split, splitAuto), ratio: memory.Ratio, now: options.Now(), input: newInput(""),
+		split: orElse(memory.Split, splitAuto), ratio: memory.Ratio, now: options.Now(), input: newInput(""), told: map[string]core.State{},
 	}
 	if m.ratio < 10 || m.ratio > 90 {
 		m.ratio = 50
@@ -195,7 +197,7 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return tea.Batch(m.poll(), m.checks())
 	case listedMsg:
 		m.stale = m.inv.take(msg.provider, msg.listing, m.now) || m.stale
-		return m.hurryUp()
+		return tea.Batch(m.tellHealth(m.inv.source(msg.provider)), m.hurryUp())
 	case checkedMsg:
 		return m.checked(msg)
 	case sampledMsg:
@@ -335,24 +337,36 @@ func (m *Model) hurryUp() tea.Cmd {
 	return nil
 }
 
+// checked notes a provider's health.
 func (m *Model) checked(msg checkedMsg) tea.Cmd {
 	s := m.inv.source(msg.provider)
-	before := s.status
+	first := s.status == nil
 	s.status, s.checking, s.nextCheck = &msg.status, false, m.now.Add(checkEvery)
 	if len(msg.status.Capabilities.Has) > 0 {
 		s.caps = msg.status.Capabilities
 	}
-	if msg.status.Usable {
-		if before != nil && !before.Usable {
-			return m.say(msg.provider + " is back")
-		}
+	if !msg.status.Usable {
+		s.nextCheck = m.now.Add(checkEvery / 3)
+	}
+	if first && !msg.status.Usable { // what never worked here is no news
+		s.down = true
 		return nil
 	}
-	s.nextCheck = m.now.Add(checkEvery / 3)
-	if before != nil && before.Usable {
-		return m.warn(msg.provider+": "+msg.status.Error, msg.status.Hint)
+	return m.tellHealth(s)
+}
+
+// tellHealth tells when a provider gets into trouble or out of it, and then looks at its health.
+func (m *Model) tellHealth(s *source) tea.Cmd {
+	why, hint := s.trouble()
+	down := why != ""
+	if down == s.down {
+		return nil
 	}
-	return nil
+	s.down, s.nextCheck = down, m.now
+	if why == "" {
+		return tea.Batch(m.say(s.name+" is back"), m.checks())
+	}
+	return tea.Batch(m.warn(s.name+": "+why, hint), m.checks())
 }
 
 // happened takes events.
@@ -365,7 +379,7 @@ func (m *Model) happened(msg eventsMsg) tea.Cmd {
 		if event.Type == core.EventState || event.Type == core.EventOperation && event.Op == "timeout" {
 			m.inv.hurry(event.Provider, m.now)
 		}
-		if severity, text := told(event); text != "" {
+		if severity, text := told(event); text != "" && m.unheard(event) {
 			said = append(said, notice{severity: severity, text: text})
 		}
 		if event.Sandbox == m.detail.id && (event.Type == core.EventExec || event.Type == core.EventState || event.Type == core.EventOperation && m.detail.tab == tabHistory) {
@@ -388,6 +402,19 @@ func (m *Model) happened(msg eventsMsg) tea.Cmd {
 		cmds = append(cmds, m.reload())
 	}
 	return tea.Batch(append(cmds, m.hurryUp())...)
+}
+
+// unheard says whether an event tells a state that was not told yet.
+func (m *Model) unheard(event core.Event) bool {
+	const enough = 10_000
+	if before, ok := m.told[event.Sandbox]; ok && before == event.State {
+		return false
+	}
+	if len(m.told) > enough {
+		clear(m.told)
+	}
+	m.told[event.Sandbox] = event.State
+	return true
 }
 
 // gather tells of many things at once: all are in the log, one line is on the screen.

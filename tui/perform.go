@@ -101,6 +101,7 @@ func (m *Model) perform(r request) tea.Cmd {
 	case killRequest:
 		return m.fx.kill(r.box, r.exec, r.signal)
 	case removeRequest:
+		m.detail.files.preview = nil
 		return m.fx.remove(r.box, r.info.Path, r.info.Mode.IsDir(), reloadDirMsg{path.Dir(r.info.Path)})
 	case saveRequest:
 		return m.fx.saveText(r.path, r.text)
@@ -156,7 +157,9 @@ func (m *Model) jobDone(msg jobDoneMsg) tea.Cmd {
 	var cmds []tea.Cmd
 	switch {
 	case msg.err == nil:
-		cmds = append(cmds, m.say(msg.text))
+		if msg.text != "" {
+			cmds = append(cmds, m.say(msg.text))
+		}
 		if msg.then != nil {
 			cmds = append(cmds, m.handle(msg.then))
 		}

@@ -246,17 +246,6 @@ func (o *outputTab) search(step int) bool {
 	return false
 }
 
-// matchesOf counts the lines that have the query.
-func (o *outputTab) matchesOf() int {
-	query, n := strings.ToLower(o.query), 0
-	for _, l := range o.lines {
-		if strings.Contains(strings.ToLower(ansi.Strip(l.text)), query) {
-			n++
-		}
-	}
-	return n
-}
-
 // highlight marks every place of query in a line, whose own colours it loses.
 func highlight(s *styles, text, query string, current bool) string {
 	plain := ansi.Strip(text)
@@ -300,6 +289,9 @@ func (o *outputTab) view(s *styles, w, h int, execs []core.Exec) []string {
 	o.w, o.h = w, max(1, h-1)
 	if o.follow {
 		o.toEnd()
+	}
+	if o.exec == "" {
+		return []string{s.faint.on("no command has run here; e runs one")}
 	}
 	lines := []string{o.title(s, execs)}
 	switch {
@@ -369,11 +361,11 @@ func (o *outputTab) title(s *styles, execs []core.Exec) string {
 // problem draws an error with its hint.
 func problem(s *styles, err error, w int) []string {
 	var lines []string
-	for _, l := range guesttext.Wrap(safe(err.Error()), max(1, w)) {
+	for _, l := range prose(safe(err.Error()), w) {
 		lines = append(lines, s.bad.on(l))
 	}
 	if hint := core.HintOf(err); hint != "" {
-		for _, l := range guesttext.Wrap("→ "+safe(hint), max(1, w)) {
+		for _, l := range prose("→ "+safe(hint), w) {
 			lines = append(lines, s.faint.on(l))
 		}
 	}

@@ -163,11 +163,12 @@ func (m *Model) footer() string {
 	return fit(b.String(), w)
 }
 
-// trouble is what to do about the selected sandbox's provider, when it is in trouble.
+// trouble is what to do about the selected sandbox's provider, when it does not tell its sandboxes.
 func (m *Model) trouble() string {
 	e := m.table.selected()
 	if e == nil || e.from.failed == nil {
 		return ""
 	}
-	return safe(e.from.name + ": " + orElse(e.from.failed.Hint, e.from.failed.Error))
+	why, hint := e.from.trouble()
+	return safe(e.from.name + ": " + orElse(hint, why))
 }
