@@ -9,6 +9,7 @@ type Config struct {
 	Defaults Defaults
 	Quotas   Quotas
 	Local    Local
+	UI       UI
 }
 
 // Defaults fill in what a launch leaves open. Zero means that the provider decides.
@@ -42,6 +43,16 @@ type Local struct {
 	FreezeAfter core.Duration
 	// LogLimit bounds the entry command's log.
 	LogLimit core.Bytes
+}
+
+// UI configures the dashboard.
+type UI struct {
+	// Theme is "auto" or a theme's name.
+	Theme string
+	// Keys has keys in place of the default ones: "launch=ctrl+n quit=q,ctrl+q".
+	Keys string
+	// Mouse is "enabled" or "disabled".
+	Mouse string
 }
 
 // Setting is one key as it stands in config.yaml.
@@ -86,6 +97,9 @@ func keys() []key {
 		duration("local.save_interval", "1m", "how often a persistent sandbox is saved while it changes", func(c *Config) *core.Duration { return &c.Local.SaveInterval }),
 		duration("local.freeze_after", "1s", "how long an idle sandbox stays awake; 0 is for ever", func(c *Config) *core.Duration { return &c.Local.FreezeAfter }),
 		size("local.log_limit", "16MiB", "what is kept of an entry command's output", func(c *Config) *core.Bytes { return &c.Local.LogLimit }),
+		choice("ui.theme", "auto", "the dashboard's colours; auto follows the terminal's background", []string{"auto", "dark", "light", "contrast", "plain"}, func(c *Config) *string { return &c.UI.Theme }),
+		text("ui.keys", "", "the dashboard's keys, as COMMAND=KEY[,KEY...] with blanks between: launch=ctrl+n quit=q,ctrl+q", func(c *Config) *string { return &c.UI.Keys }),
+		choice("ui.mouse", "enabled", "whether the dashboard has the mouse; disabled leaves it to the terminal", []string{"enabled", "disabled"}, func(c *Config) *string { return &c.UI.Mouse }),
 	}
 }
 
