@@ -7,6 +7,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/configs"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
 // App is what commands depend on. What can fail or touches the disk is a function, called when needed.
@@ -24,6 +25,9 @@ type App struct {
 	Paths      func() (configs.Paths, error)
 	Config     func() (configs.Loaded, error)
 	Service    func() (*core.Service, error)
+	// Become and ServeMCP are as in Process.
+	Become   func(program string) error
+	ServeMCP setup.Serve
 }
 
 // table makes a table for stdout.

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
 // Process is what a program has from its operating system.
@@ -14,6 +15,11 @@ type Process struct {
 	LookupEnv func(key string) (value string, ok bool)
 	Signals   *Signals
 	Build     Build
+	// Become replaces the process by another program with the same arguments and
+	// environment. It returns only when it fails.
+	Become func(program string) error
+	// ServeMCP serves the Model Context Protocol; nil becomes sb-mcp for that.
+	ServeMCP setup.Serve
 }
 
 // Main runs sb with args, without the program's name, and returns its exit code.

@@ -20,6 +20,7 @@ func newApp(process Process) (app *App, closeApp func()) {
 	app = &App{
 		Streams: process.Streams, Signals: process.Signals, Build: process.Build,
 		LookupEnv: process.LookupEnv, Now: time.Now, Actor: actor,
+		Become: process.Become, ServeMCP: process.ServeMCP,
 	}
 	app.Paths = sync.OnceValues(func() (configs.Paths, error) {
 		paths, err := configs.FindPaths(app.LookupEnv)

@@ -24,7 +24,10 @@ var layers = map[string][]string{
 	"core/providers":    {"core", "core/providers/..."},
 	"configs":           {"core"},
 	"tui":               {"core", "core/transfer"},
-	"commands":          {"core", "core/providers", "core/transfer", "configs", "tui"},
+	"commands":          {"core", "core/providers", "core/transfer", "configs", "tui", "mcp/setup"},
+	"mcp":               {"core", "core/transfer", "mcp/setup"},
+	"mcp/setup":         {"core"},
+	"cmd/sb-mcp":        {"commands", "commands/iostreams", "mcp"},
 	"cmd/sb":            {"commands", "commands/iostreams"},
 	"cmd/sb-guest":      {"core", "core/providers/local/guest"},
 	"cmd/sb-runtime":    {"core", "core/providers/local/..."},
@@ -35,23 +38,25 @@ var layers = map[string][]string{
 
 // owners names the parts that alone may import a library.
 var owners = map[string][]string{
-	"gvisor.dev/gvisor":          {"cmd/sb-runtime"},
-	"github.com/spf13/viper":     {"configs"},
-	"github.com/spf13/cobra":     {"commands"},
-	"github.com/spf13/pflag":     {"commands"},
-	"github.com/charmbracelet":   {"commands", "tui"},
-	"charm.land":                 {"commands", "tui"},
-	"github.com/sahilm/fuzzy":    {"tui"},
-	"google.golang.org/grpc":     {"core/providers/local", "cmd/sb-runtime"},
-	"google.golang.org/protobuf": {"core/providers/local", "cmd/sb-runtime"},
-	"github.com/go-git/go-git":   {"core/transfer"},
-	"mvdan.cc/sh":                {"core/providers/fake"},
+	"gvisor.dev/gvisor":               {"cmd/sb-runtime"},
+	"github.com/spf13/viper":          {"configs"},
+	"github.com/spf13/cobra":          {"commands"},
+	"github.com/spf13/pflag":          {"commands"},
+	"github.com/charmbracelet":        {"commands", "tui"},
+	"charm.land":                      {"commands", "tui"},
+	"github.com/sahilm/fuzzy":         {"tui"},
+	"google.golang.org/grpc":          {"core/providers/local", "cmd/sb-runtime"},
+	"google.golang.org/protobuf":      {"core/providers/local", "cmd/sb-runtime"},
+	"github.com/go-git/go-git":        {"core/transfer"},
+	"mvdan.cc/sh":                     {"core/providers/fake"},
+	"github.com/mark3labs":            {"mcp"},
+	"github.com/google/jsonschema-go": {"mcp", "configs"},
 }
 
 // programs names what must not be linked into a package, however indirectly.
 var programs = map[string][]string{
 	"core":         {"github.com", "google.golang.org", "gvisor.dev", "go.yaml.in"},
-	"cmd/sb":       {"gvisor.dev"},
+	"cmd/sb":       {"gvisor.dev", "github.com/mark3labs", "github.com/google/jsonschema-go"},
 	"cmd/sb-guest": {"github.com", "google.golang.org", "gvisor.dev", "go.yaml.in"},
 }
 

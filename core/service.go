@@ -51,6 +51,8 @@ type Service struct {
 	broker        *broker
 	log           *slog.Logger
 	now           func() time.Time
+	// scope narrows this view of the service; see Within.
+	scope Scope
 }
 
 // New makes a Service. It does no I/O beyond looking at this process; providers are opened when they are first needed.

@@ -50,6 +50,9 @@ func (s *Service) resolveID(ctx context.Context, lazy *lazyProvider, ref string)
 		return Sandbox{}, nil, err
 	}
 	sandbox, err := p.Get(ctx, ref)
+	if err == nil && !s.sees(sandbox) {
+		return Sandbox{}, nil, notFound(ref, nil)
+	}
 	if err == nil || KindOf(err) != KindNotFound {
 		return sandbox, p, Wrap("resolve", ref, err)
 	}
@@ -57,7 +60,7 @@ func (s *Service) resolveID(ctx context.Context, lazy *lazyProvider, ref string)
 	if err != nil {
 		return Sandbox{}, nil, Wrap("resolve", ref, err)
 	}
-	all = slices.DeleteFunc(all, func(sb Sandbox) bool { return !strings.HasPrefix(sb.ID, ref) })
+	all = slices.DeleteFunc(all, func(sb Sandbox) bool { return !strings.HasPrefix(sb.ID, ref) || !s.sees(sb) })
 	switch len(all) {
 	case 0:
 		return Sandbox{}, nil, notFound(ref, nil)
@@ -82,7 +85,7 @@ func (s *Service) resolveAt(ctx context.Context, lazies []*lazyProvider, ref, na
 			failed = cmp.Or(failed, err)
 			continue
 		}
-		sandbox, seen, err := findName(ctx, p, name)
+		sandbox, seen, err := s.findName(ctx, p, name)
 		if err == nil && failed != nil {
 			return Sandbox{}, nil, Errorf(KindOf(failed), "resolve", ref, "%s has a sandbox %q, but one before it may, too: %w", lazy.factory.Name, name, failed).
 				WithHint("to mean this one, say %s/%s", lazy.factory.Name, name)
@@ -105,17 +108,21 @@ func (s *Service) resolveAt(ctx context.Context, lazies []*lazyProvider, ref, na
 }
 
 // findName asks one provider for a name. When there is none it returns the names there are.
-func findName(ctx context.Context, p Provider, name string) (Sandbox, []string, error) {
+func (s *Service) findName(ctx context.Context, p Provider, name string) (Sandbox, []string, error) {
 	if finder, ok := As[Finder](p); ok {
 		sandbox, err := finder.FindName(ctx, name)
-		if err == nil || KindOf(err) != KindNotFound {
+		if err != nil && KindOf(err) != KindNotFound {
 			return sandbox, nil, err
+		}
+		if err == nil && s.sees(sandbox) {
+			return sandbox, nil, nil
 		}
 	}
 	all, err := p.List(ctx)
 	if err != nil {
 		return Sandbox{}, nil, err
 	}
+	all = slices.DeleteFunc(all, func(sb Sandbox) bool { return !s.sees(sb) })
 	var best *Sandbox
 	var names []string
 	for i, sb := range all {
@@ -198,7 +205,7 @@ func (s *Service) List(ctx context.Context, filter ListFilter) (Listing, error) 
 			continue
 		}
 		for _, sb := range found[i] {
-			if filter.matches(sb) {
+			if s.sees(sb) && filter.matches(sb) {
 				listing.Sandboxes = append(listing.Sandboxes, sb)
 			}
 		}

@@ -26,6 +26,11 @@ type LaunchOptions struct {
 func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sandbox Sandbox, err error) {
 	record := s.begin("launch", "")
 	defer func() { s.finish(record.of(sandbox), err) }()
+	spec = spec.Clone()
+	if err := s.admit(&spec); err != nil {
+		record.Args = map[string]any{"spec": spec.Redacted()}
+		return Sandbox{}, err
+	}
 	spec = s.withDefaults(spec)
 	record.Args = map[string]any{"spec": spec.Redacted()}
 	if err := spec.Validate(); err != nil {
@@ -107,12 +112,24 @@ func (s *Service) checkQuotas(ctx context.Context, spec *Spec) error {
 	return s.checkCount(ctx, 1)
 }
 
-// checkCount refuses if with more sandboxes than there are the quota were passed.
+// checkCount refuses if with more sandboxes than there are the quota, or what the scope allows, were passed.
 func (s *Service) checkCount(ctx context.Context, more int) error {
+	if most := s.scope.MaxSandboxes; most > 0 {
+		listing, err := s.List(ctx, ListFilter{Labels: s.scope.Counted})
+		if err != nil {
+			return err
+		}
+		if len(listing.Sandboxes)+more > most {
+			return Errorf(KindExhausted, "launch", "", "there are %d sandboxes already, the most that are allowed here", most).
+				WithHint("use one of them, or terminate one")
+		}
+	}
 	if s.quotas.MaxSandboxes == 0 {
 		return nil
 	}
-	listing, err := s.List(ctx, ListFilter{})
+	all := *s // the quota counts what the scope does not see, too
+	all.scope = Scope{}
+	listing, err := all.List(ctx, ListFilter{})
 	if err != nil {
 		return err
 	}

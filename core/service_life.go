@@ -98,6 +98,9 @@ func (s *Service) SetTimeout(ctx context.Context, ref string, timeout time.Durat
 	if most > 0 && (timeout == 0 || timeout > most) {
 		return Sandbox{}, Errorf(KindExhausted, "timeout", ref, "it is over the quota of %s", Duration(most))
 	}
+	if err := s.scope.Policy.admitTimeout(timeout); err != nil {
+		return Sandbox{}, err
+	}
 	err = s.act(ctx, "timeout", ref, map[string]any{"timeout": Duration(timeout)}, func(sb Sandbox, _ Provider) error {
 		renewer, err := capable[Renewer](s, sb.Provider, "timeout", CapRenew)
 		if err != nil {
@@ -252,4 +255,19 @@ func (s *Service) sweep(ctx context.Context, sweeper Sweeper, leftover Leftover)
 	record.Provider = leftover.Provider
 	defer func() { s.finish(record, err) }()
 	return sweeper.Sweep(ctx, leftover)
+}
+
+// KeepAlive makes a sandbox end so long from now, like SetTimeout, for a holder that says from time to
+// time that it is still there. It is neither recorded nor published.
+func (s *Service) KeepAlive(ctx context.Context, ref string, timeout time.Duration) error {
+	sb, _, err := s.resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	renewer, err := capable[Renewer](s, sb.Provider, "timeout", CapRenew)
+	if err != nil {
+		return err
+	}
+	_, err = renewer.SetTimeout(ctx, sb.ID, timeout)
+	return Wrap("timeout", ref, err)
 }

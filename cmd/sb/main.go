@@ -18,5 +18,6 @@ func main() {
 		LookupEnv: os.LookupEnv,
 		Signals:   commands.NotifySignals(),
 		Build:     commands.Build{Version: version, Commit: commit, Date: date},
+		Become:    become,
 	}, os.Args[1:]))
 }

@@ -19,18 +19,20 @@ import (
 // push copies from this machine into a sandbox.
 func (c *copier) push() (err error) {
 	name, content := source(filepath.ToSlash(c.From.Path))
-	info, err := os.Stat(c.From.Path)
+	info, err := c.host().Stat(c.From.Path)
 	if err != nil {
 		return err
 	}
 	base := filepath.Base(name)
-	if absolute, absErr := filepath.Abs(name); absErr == nil {
+	if c.Root != nil && base == "." {
+		base = filepath.Base(c.Root.Name())
+	} else if absolute, absErr := filepath.Abs(name); absErr == nil {
 		base = filepath.Base(absolute)
 	}
 	if !info.IsDir() {
 		return c.pushFile(info, base)
 	}
-	root, err := os.OpenRoot(name)
+	root, err := c.host().OpenRoot(name)
 	if err != nil {
 		return err
 	}
@@ -63,6 +65,26 @@ func (c *copier) push() (err error) {
 		return nil
 	}, into)
 }
+
+// hostFiles opens what is pushed: anywhere on this machine, or below Request.Root.
+type hostFiles interface {
+	Stat(name string) (fs.FileInfo, error)
+	Open(name string) (*os.File, error)
+	OpenRoot(name string) (*os.Root, error)
+}
+
+func (c *copier) host() hostFiles {
+	if c.Root != nil {
+		return c.Root
+	}
+	return anywhere{}
+}
+
+type anywhere struct{}
+
+func (anywhere) Stat(name string) (fs.FileInfo, error)  { return os.Stat(name) }
+func (anywhere) Open(name string) (*os.File, error)     { return os.Open(name) }
+func (anywhere) OpenRoot(name string) (*os.Root, error) { return os.OpenRoot(name) }
 
 // rollBackTimeout is how long the removal of a half-made target may take.
 const rollBackTimeout = 30 * time.Second
@@ -111,7 +133,7 @@ func (c *copier) pushFile(info fs.FileInfo, base string) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open(c.From.Path)
+	f, err := c.host().Open(c.From.Path)
 	if err != nil {
 		return err
 	}

@@ -58,8 +58,10 @@ type Request struct {
 	Exclude []string
 	// GitIgnore leaves out what the .gitignore files of a copied tree on this machine name.
 	GitIgnore bool
-	In        io.Reader
-	Out       io.Writer
+	// Root, when set, holds what is pushed: From.Path is below it, and no link leads out of it.
+	Root *os.Root
+	In   io.Reader
+	Out  io.Writer
 	// Progress is told what has been copied so far.
 	Progress core.ProgressFunc
 }

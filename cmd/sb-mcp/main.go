@@ -1,0 +1,24 @@
+// Command sb-mcp is sb with the Model Context Protocol linked: "sb mcp" becomes it.
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/seed-0724f904/sb/commands"
+	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/mcp"
+)
+
+// Set by the linker in release builds; commands falls back to what the go command recorded.
+var version, commit, date string //nolint:gochecknoglobals // the linker sets variables only
+
+func main() {
+	os.Exit(commands.Main(context.Background(), commands.Process{
+		Streams:   iostreams.New(os.Stdin, os.Stdout, os.Stderr, os.LookupEnv),
+		LookupEnv: os.LookupEnv,
+		Signals:   commands.NotifySignals(),
+		Build:     commands.Build{Version: version, Commit: commit, Date: date},
+		ServeMCP:  mcp.Serve,
+	}, os.Args[1:]))
+}

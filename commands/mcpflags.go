@@ -1,0 +1,86 @@
+package commands
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// mcpFlags are the flags of mcp that have to be read before they are options.
+type mcpFlags struct {
+	onDisconnect string
+	softDeadline durationValue
+	lease        durationValue
+	maxTimeout   durationValue
+	maxMemory    bytesValue
+	networks     []string
+}
+
+func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	server := &opts.Run.Options
+	f.softDeadline, f.lease = durationValue(45*time.Second), durationValue(15*time.Minute)
+
+	flags.StringSliceVar(&server.Toolsets, "toolsets", nil, "serve these `SETS` of tools: default, all, sandboxes, exec, files, transfer, packages, lifecycle, links (default default)")
+	flags.StringSliceVar(&server.Tools, "tools", nil, "serve these `TOOLS`, too")
+	flags.BoolVar(&server.ReadOnly, "read-only", false, "serve no tool that changes anything")
+	flags.Var(&f.softDeadline, "soft-deadline", "answer after that `TIME` while a command goes on; below the client's own limit")
+	flags.IntVar(&server.Budget, "max-output", 8000, "`CHARACTERS` of output in one reply")
+
+	flags.StringVar(&server.Policy.Provider, "provider", "", "launch only on this provider (`NAME`)")
+	flags.StringVar(&server.Policy.Template, "template", "", "launch only from this template (`NAME`)")
+	flags.StringSliceVar(&server.Policy.Images, "images", nil, "launch only from these images (`NAMES`)")
+	flags.StringSliceVar(&server.Policy.GPUs, "gpus", nil, "allow only these GPU `TYPES`; none allows no GPU")
+	flags.StringSliceVar(&f.networks, "networks", nil, "allow only these network `MODES`: none, all, allow; the first is the default")
+	flags.Var(&f.maxTimeout, "max-timeout", "longest lifetime of a sandbox, and the default")
+	flags.Float64Var(&server.Policy.MaxCPU, "max-cpu", 0, "most `CORES` of a sandbox, and the default")
+	flags.Var(&f.maxMemory, "max-memory", "most memory of a sandbox, and the default")
+	flags.IntVar(&server.MaxSandboxes, "max-sandboxes", 10, "most live `SANDBOXES` of one owner; 0 is no bound")
+	flags.StringVar(&server.NamePrefix, "name-prefix", "mcp-", "begin the names of sandboxes with `TEXT`")
+	flags.StringVar(&f.onDisconnect, "on-disconnect", string(setup.Lease), "what becomes of sandboxes when the client is gone: `lease`, terminate or detach")
+	flags.Var(&f.lease, "lease", "how long sandboxes outlive their client, with --on-disconnect lease")
+	flags.StringArrayVar(&server.AllowPaths, "allow-path", nil, "let push and pull touch this `DIR` of this machine (repeatable); besides, the client's roots")
+	flags.BoolVar(&server.NoElicit, "no-confirm", false, "never ask the user through the client")
+
+	flags.StringVar(&opts.LogFile, "log-file", "", "append the log to `FILE` instead of stderr")
+	flags.StringVar(&opts.LogLevel, "log-level", "warn", "log `LEVEL` and above: debug, info, warn, error")
+	flags.BoolVar(&opts.LogJSON, "log-json", false, "log as JSON")
+
+	complete(cmd, "provider", app.completeProviders)
+	complete(cmd, "toolsets", fixed(setup.Toolsets()...))
+	complete(cmd, "on-disconnect", fixed(string(setup.Lease), string(setup.Terminate), string(setup.Detach)))
+	complete(cmd, "networks", fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow)))
+	complete(cmd, "log-level", fixed("debug", "info", "warn", "error"))
+}
+
+// apply turns flags into options.
+func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
+	server := &opts.Run.Options
+	switch mode := setup.OnDisconnect(f.onDisconnect); mode {
+	case setup.Lease, setup.Terminate, setup.Detach:
+		server.OnDisconnect = mode
+	default:
+		return usagef(cmd, "--on-disconnect %q is none of lease, terminate and detach", f.onDisconnect)
+	}
+	for _, name := range f.networks {
+		switch mode := core.NetworkMode(name); mode {
+		case core.NetworkNone, core.NetworkAll, core.NetworkAllow:
+			server.Policy.Networks = append(server.Policy.Networks, mode)
+		case core.NetworkDefault:
+		default:
+			return usagef(cmd, "--networks %q is none of none, all and allow", name)
+		}
+	}
+	if server.MaxSandboxes < 0 || server.Budget < 1 || f.softDeadline <= 0 || f.lease <= 0 {
+		return usagef(cmd, "--max-sandboxes, --max-output, --soft-deadline and --lease cannot be negative or zero")
+	}
+	server.SoftDeadline, server.Lease = time.Duration(f.softDeadline), time.Duration(f.lease)
+	server.Policy.MaxTimeout, server.Policy.MaxMemory = core.Duration(f.maxTimeout), core.Bytes(f.maxMemory)
+	server.Policy.NoHostVolumes = true
+	server.UseRoots = true
+	return nil
+}

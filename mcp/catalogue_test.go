@@ -1,0 +1,208 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// What clients see of each tool is a contract: a change shows in its file below testdata/tools. UPDATE=1 rewrites them.
+func TestToolSnapshots(t *testing.T) {
+	for _, tool := range Catalogue() {
+		t.Run(tool.Name, func(t *testing.T) {
+			encoded, err := json.MarshalIndent(tool.definition(), "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join("testdata", "tools", tool.Name+".json"), append(encoded, '\n'))
+		})
+	}
+}
+
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if os.Getenv("UPDATE") != "" {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s (-want +got):\n%s", file, cmp.Diff(string(want), string(got)))
+	}
+}
+
+func TestEveryTool(t *testing.T) {
+	seen := map[string]bool{}
+	for _, tool := range Catalogue() {
+		if !regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`).MatchString(tool.Name) || seen[tool.Name] {
+			t.Errorf("%q is no name, or is there twice", tool.Name)
+		}
+		seen[tool.Name] = true
+		if tool.Title == "" || len(tool.Description) < 20 || !strings.HasSuffix(tool.Description, ".") {
+			t.Errorf("%s needs a title and a description of whole sentences", tool.Name)
+		}
+		if !slices.Contains(setup.Toolsets(), tool.Toolset) {
+			t.Errorf("%s is in no toolset", tool.Name)
+		}
+		if tool.ReadOnly && (tool.Destructive || !tool.Idempotent) {
+			t.Errorf("%s changes nothing, and so destroys nothing and can be repeated", tool.Name)
+		}
+		annotations := tool.definition().Annotations
+		if annotations.ReadOnlyHint == nil || annotations.DestructiveHint == nil || annotations.IdempotentHint == nil || annotations.OpenWorldHint == nil {
+			t.Errorf("%s leaves an annotation to the client's guess", tool.Name)
+		}
+		for _, s := range []*schema{tool.in, tool.out} {
+			if s.root.Type != "object" {
+				t.Errorf("%s: a schema is a %s, not an object", tool.Name, s.root.Type)
+			}
+			if bytes.Contains(s.encoded, []byte(`"null"`)) {
+				t.Errorf("%s: something may be null: %s", tool.Name, s.encoded)
+			}
+			if _, err := s.root.Resolve(nil); err != nil {
+				t.Errorf("%s: %v", tool.Name, err)
+			}
+		}
+		for name := range tool.in.root.Properties {
+			if !regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`).MatchString(name) {
+				t.Errorf("%s: %q is no name of an argument", tool.Name, name)
+			}
+		}
+	}
+}
+
+// The aim for the default tools is below 6 000 tokens; a token is about four bytes of JSON.
+func TestDefaultToolsAreSmall(t *testing.T) {
+	tools, err := selectTools(setup.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for _, tool := range tools {
+		encoded, err := json.Marshal(tool.definition())
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len(encoded)
+	}
+	t.Logf("%d tools, %d bytes, about %d tokens", len(tools), size, size/4)
+	if len(tools) > 15 || size/4 >= 6000 {
+		t.Errorf("%d tools of about %d tokens by default", len(tools), size/4)
+	}
+}
+
+func TestSelectTools(t *testing.T) {
+	names := func(opts setup.Options) []string {
+		t.Helper()
+		tools, err := selectTools(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, tool := range tools {
+			names = append(names, tool.Name)
+		}
+		return names
+	}
+	if got := names(setup.Options{Toolsets: []string{setup.Exec}}); !slices.Equal(got, []string{"exec", "exec_wait", "exec_kill", "run_code"}) {
+		t.Errorf("toolset exec: %v", got)
+	}
+	if got := names(setup.Options{Tools: []string{"ports", "exec"}}); !slices.Equal(got, []string{"exec", "ports"}) {
+		t.Errorf("two tools: %v", got)
+	}
+	if got := names(setup.Options{Toolsets: []string{setup.All}}); len(got) != len(Catalogue()) {
+		t.Errorf("all: %v", got)
+	}
+	for _, name := range names(setup.Options{ReadOnly: true}) {
+		for _, tool := range Catalogue() {
+			if tool.Name == name && !tool.ReadOnly {
+				t.Errorf("read-only serves %s", name)
+			}
+		}
+	}
+	for _, bad := range []setup.Options{{Toolsets: []string{"exce"}}, {Tools: []string{"rm"}}, {Tools: []string{"exec"}, ReadOnly: true}} {
+		if tools, err := selectTools(bad); err == nil {
+			t.Errorf("%+v serves %d tools", bad, len(tools))
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	type inner struct {
+		Name string `json:"name"`
+	}
+	type in struct {
+		Must  string            `json:"must" jsonschema:"what it is"`
+		Count int               `json:"count,omitempty"`
+		Names []string          `json:"names,omitempty"`
+		Env   map[string]string `json:"env,omitempty"`
+		Kind  string            `json:"kind,omitempty" enum:"one|two" default:"one"`
+		Deep  *inner            `json:"deep,omitempty"`
+	}
+	s := schemaOf[in](true)
+	for _, test := range []struct{ arguments, wants string }{
+		{`{"must":"x","count":3,"names":["a"],"env":{"A":"b"},"kind":"two","deep":{"name":"n"}}`, ""},
+		{`{"must":"x","count":null}`, ""},
+		{`{}`, `the argument "must" is missing`},
+		{``, `the argument "must" is missing`},
+		{`{"must":5}`, `the argument "must" must be a string, not a number`},
+		{`{"must":"x","count":"3"}`, `the argument "count" must be an integer, not a string`},
+		{`{"must":"x","count":1.5}`, `the argument "count" must be an integer, not a number`},
+		{`{"must":"x","names":"a"}`, `the argument "names" must be an array of strings, not a string`},
+		{`{"must":"x","names":[1]}`, `the argument "names[0]" must be a string, not a number`},
+		{`{"must":"x","env":{"A":1}}`, `the argument "env.A" must be a string, not a number`},
+		{`{"must":"x","kind":"three"}`, `must be one of "one", "two", not "three"`},
+		{`{"must":"x","deep":{}}`, `the argument "deep.name" is missing`},
+		{`{"must":"x","cuont":1}`, `there is no argument "cuont"`},
+		{`[1]`, `the arguments must be an object, not an array`},
+		{`{"must"`, `not JSON`},
+	} {
+		err := s.decode(json.RawMessage(test.arguments), new(in))
+		switch {
+		case test.wants == "" && err != nil:
+			t.Errorf("%s: %v", test.arguments, err)
+		case test.wants != "" && (err == nil || !strings.Contains(err.Error(), test.wants)):
+			t.Errorf("%s: got %v, want %s", test.arguments, err, test.wants)
+		}
+	}
+	if s.root.Properties["kind"].Default == nil || !slices.Equal(s.root.Properties["kind"].Enum, []any{"one", "two"}) {
+		t.Errorf("the tags are not in the schema: %s", s.encoded)
+	}
+}
+
+// checkOutput holds a tool's structured content against the schema that it announces.
+func checkOutput(t *testing.T, tool string, structured any) {
+	t.Helper()
+	for _, known := range Catalogue() {
+		if known.Name != tool {
+			continue
+		}
+		var s jsonschema.Schema
+		if err := json.Unmarshal(known.out.encoded, &s); err != nil {
+			t.Fatal(err)
+		}
+		resolved, err := s.Resolve(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resolved.Validate(structured); err != nil {
+			t.Errorf("%s: its result is not what its schema says: %v", tool, err)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package mcp
+
+import (
+	"context"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// completer completes arguments of prompts and resource templates: ids, commands and paths in sandboxes.
+type completer struct{ server *Server }
+
+// maxCompletions is what the protocol allows.
+const maxCompletions = 100
+
+// CompletePromptArgument implements server.PromptCompletionProvider.
+func (c completer) CompletePromptArgument(ctx context.Context, _ string, argument mcp.CompleteArgument, _ mcp.CompleteContext) (*mcp.Completion, error) {
+	switch argument.Name {
+	case "sandbox":
+		return completion(c.sandboxes(ctx, true), argument.Value), nil
+	case "gpu":
+		return completion([]string{"T4", "L4", "A10G", "A100-40GB", "A100-80GB", "L40S", "H100", "H200", "B200"}, argument.Value), nil
+	}
+	return completion(nil, ""), nil
+}
+
+// CompleteResourceArgument implements server.ResourceCompletionProvider.
+func (c completer) CompleteResourceArgument(ctx context.Context, _ string, argument mcp.CompleteArgument, known mcp.CompleteContext) (*mcp.Completion, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	switch argument.Name {
+	case "id":
+		return completion(c.sandboxes(ctx, false), argument.Value), nil
+	case "stream":
+		return completion([]string{string(core.Stdout), string(core.Stderr)}, argument.Value), nil
+	case "exec":
+		return completion(c.execs(ctx, known.Arguments["id"]), argument.Value), nil
+	case "path":
+		return completion(c.paths(ctx, known.Arguments["id"], argument.Value), argument.Value), nil
+	}
+	return completion(nil, ""), nil
+}
+
+func completion(values []string, prefix string) *mcp.Completion {
+	fitting := []string{}
+	for _, value := range values {
+		if strings.HasPrefix(value, prefix) {
+			fitting = append(fitting, value)
+		}
+	}
+	slices.Sort(fitting)
+	fitting = slices.Compact(fitting)
+	total := len(fitting)
+	return &mcp.Completion{Values: fitting[:min(total, maxCompletions)], Total: total, HasMore: total > maxCompletions}
+}
+
+// sandboxes are the ids and names that the caller sees. What fails completes nothing.
+func (c completer) sandboxes(ctx context.Context, liveOnly bool) []string {
+	listing, err := c.server.call(ctx, mcp.CallToolRequest{}).service.List(ctx, core.ListFilter{All: !liveOnly})
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, sb := range listing.Sandboxes {
+		names = append(names, sb.ID, sb.Name)
+	}
+	return names
+}
+
+func (c completer) execs(ctx context.Context, sandbox string) []string {
+	call := c.server.call(ctx, mcp.CallToolRequest{})
+	sb, err := call.resolve(ctx, sandbox)
+	if err != nil {
+		return nil
+	}
+	execs, err := call.service.Execs(ctx, sb.Provider+"/"+sb.ID)
+	if err != nil {
+		return nil
+	}
+	var ids []string
+	for _, e := range execs {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+// paths completes the last element of a path; a directory gets a slash, so that the next completion goes on below it.
+func (c completer) paths(ctx context.Context, sandbox, typed string) []string {
+	call := c.server.call(ctx, mcp.CallToolRequest{})
+	sb, err := call.resolve(ctx, sandbox)
+	if err != nil {
+		return nil
+	}
+	dir, _ := path.Split(typed)
+	infos, err := call.service.ReadDir(ctx, sb.Provider+"/"+sb.ID, path.Join("/", dir))
+	if err != nil {
+		return nil
+	}
+	var paths []string
+	for _, info := range infos {
+		name := dir + path.Base(info.Path)
+		if info.Mode&fs.ModeDir != 0 {
+			name += "/"
+		}
+		paths = append(paths, name)
+	}
+	return paths
+}

@@ -1,0 +1,51 @@
+package mcp
+
+import (
+	"context"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// inputNeeded is the error of a tool that has to ask before it goes on. The client's answer comes with a
+// second call of the tool; mcp-go asks clients of older protocols by itself.
+type inputNeeded struct{ ask *server.InputRequestBuilder }
+
+func (*inputNeeded) Error() string { return "input is needed" }
+
+// capabilities are what the client says it can do.
+func (c *call) capabilities(ctx context.Context) mcp.ClientCapabilities {
+	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.ClientCapabilities != nil {
+		return *info.ClientCapabilities
+	}
+	if client, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok {
+		return client.GetClientCapabilities()
+	}
+	return mcp.ClientCapabilities{}
+}
+
+// confirm asks the user, where the client can do that, before something that they might regret. It returns
+// nil when they agreed or cannot be asked.
+func (c *call) confirm(ctx context.Context, id, question string) error {
+	_, can := server.ClientSessionFromContext(ctx).(server.SessionWithElicitation)
+	if c.server.opts.NoElicit || c.capabilities(ctx).Elicitation == nil || !can && !server.IsModernRequest(ctx) {
+		return nil
+	}
+	answer := server.ElicitationResponse(c.request.Params.InputResponses, id)
+	if answer == nil {
+		return &inputNeeded{server.NewInputRequestBuilder("").Elicit(id, mcp.ElicitationParams{
+			Message: question,
+			RequestedSchema: map[string]any{
+				"type": "object", "required": []string{"confirm"},
+				"properties": map[string]any{"confirm": map[string]any{"type": "boolean", "title": "Go on", "description": question, "default": false}},
+			},
+		})}
+	}
+	content, _ := answer.Content.(map[string]any)
+	if agreed, _ := content["confirm"].(bool); answer.Action == mcp.ElicitationResponseActionAccept && agreed {
+		return nil
+	}
+	return core.Errorf(core.KindCanceled, id, "", "the user did not agree").WithHint("do not try it again without being told to")
+}

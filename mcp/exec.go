@@ -1,0 +1,382 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// runningExecs are the commands that this server holds the streams of.
+type runningExecs struct {
+	mu    sync.Mutex
+	execs map[string]*runningExec // by sandbox id and exec id
+}
+
+// runningExec is a command that was started here and has not ended.
+type runningExec struct {
+	stdout, stderr capture
+	done           chan struct{} // closed when exit and err are known
+	exit           core.Exit
+	err            error
+
+	mu    sync.Mutex
+	stdin io.WriteCloser // nil once it is closed
+}
+
+func execKey(sandbox, exec string) string { return sandbox + "/" + exec }
+
+func (r *runningExecs) add(sandbox, exec string, e *runningExec) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.execs == nil {
+		r.execs = map[string]*runningExec{}
+	}
+	r.execs[execKey(sandbox, exec)] = e
+}
+
+func (r *runningExecs) remove(sandbox, exec string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.execs, execKey(sandbox, exec))
+}
+
+func (r *runningExecs) get(sandbox, exec string) *runningExec {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.execs[execKey(sandbox, exec)]
+}
+
+func (r *runningExecs) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.execs)
+}
+
+// send writes to the command's stdin and, with last, ends it.
+func (e *runningExec) send(text string, last bool) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stdin == nil {
+		return core.Errorf(core.KindConflict, "exec", "", "the command's stdin is closed").
+			WithHint("start it with keep_stdin_open: true to send input later")
+	}
+	if _, err := io.WriteString(e.stdin, text); err != nil {
+		return core.Errorf(core.KindConflict, "exec", "", "the command does not read its stdin: %w", err)
+	}
+	if last {
+		err := e.stdin.Close()
+		e.stdin = nil
+		return err
+	}
+	return nil
+}
+
+func (e *runningExec) closeStdin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stdin != nil {
+		_ = e.stdin.Close()
+		e.stdin = nil
+	}
+}
+
+// execution is how a tool runs a command.
+type execution struct {
+	spec core.ExecSpec
+	// input is written to stdin first; open keeps stdin open afterwards.
+	input string
+	open  bool
+	// wait is the soft deadline; budget the characters of output.
+	wait   time.Duration
+	budget int
+	// detach answers at once, and the command survives a cancelled request.
+	detach bool
+}
+
+// killGrace is how long a command has after SIGTERM before SIGKILL.
+const killGrace = 5 * time.Second
+
+// The signals that the server sends by itself.
+const (
+	sigTerm = 15
+	sigKill = 9
+)
+
+// execute runs a command until it ended or the soft deadline is over, and tells what came of it. A request
+// that the client cancels ends the command; a client that vanishes does not.
+func (c *call) execute(ctx context.Context, sb core.Sandbox, x execution) (execResult, error) {
+	e, process, err := c.start(ctx, sb, x)
+	if err != nil {
+		return execResult{}, err
+	}
+	id := process.ID()
+	c.session.touch()
+	c.server.wg.Go(func() { c.server.follow(sb.ID, process, e) })
+	if x.detach {
+		return execResult{Sandbox: sb.ID, Exec: id, Running: true, Note: fmt.Sprintf("It runs in the background. exec_wait with exec_id %q reads its output.", id)}, nil
+	}
+	return c.await(ctx, sb, id, e, x)
+}
+
+func (c *call) start(ctx context.Context, sb core.Sandbox, x execution) (*runningExec, core.Process, error) {
+	c.server.secrets.add(sb.ID, x.spec.Secrets)
+	e := &runningExec{done: make(chan struct{})}
+	x.spec.Stdout, x.spec.Stderr = &e.stdout, &e.stderr
+	switch {
+	case x.open:
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, nil, core.Errorf(core.KindExhausted, "exec", "", "no pipe for stdin: %w", err)
+		}
+		x.spec.Stdin, e.stdin = r, w
+		defer func() { _ = r.Close() }() // the sandbox has its own by now
+	case x.input != "":
+		x.spec.Stdin = strings.NewReader(x.input)
+	}
+	process, err := c.service.Exec(ctx, sb.Provider+"/"+sb.ID, x.spec)
+	if err != nil {
+		e.closeStdin()
+		return nil, nil, err
+	}
+	c.server.running.add(sb.ID, process.ID(), e)
+	if x.open && x.input != "" {
+		if err := e.send(x.input, false); err != nil {
+			c.server.log.DebugContext(ctx, "stdin", "error", err)
+		}
+	}
+	return e, process, nil
+}
+
+// follow owns a command's streams until its end, or the server's.
+func (s *Server) follow(sandbox string, process core.Process, e *runningExec) {
+	e.exit, e.err = process.Wait(s.ctx)
+	_ = process.Close()
+	e.closeStdin()
+	s.running.remove(sandbox, process.ID())
+	close(e.done)
+}
+
+// progressEvery is how often a waiting call tells what goes on; heartbeatEvery how often it does so
+// when there is nothing to tell, because clients count silence as death.
+const (
+	progressEvery  = 500 * time.Millisecond
+	heartbeatEvery = 5 * time.Second
+)
+
+// await waits for a command that was started by this call.
+func (c *call) await(ctx context.Context, sb core.Sandbox, id string, e *runningExec, x execution) (execResult, error) {
+	begin := time.Now()
+	deadline := time.NewTimer(x.wait)
+	defer deadline.Stop()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	told := begin
+	for {
+		select {
+		case <-e.done:
+			return c.finished(ctx, sb, id, e, x)
+		case <-deadline.C:
+			return c.read(ctx, sb, id, reading{budget: x.budget})
+		case <-ctx.Done():
+			if canceled(ctx) {
+				c.server.wg.Go(func() { c.server.end(c.service, sb, id, e) })
+			}
+			return execResult{}, core.Wrap("exec", sb.Name, ctx.Err())
+		case now := <-tick.C:
+			line := c.server.secrets.clean(sb.ID, oneLine(append(e.stderr.newest(), e.stdout.newest()...)))
+			if line == "" && now.Sub(told) < heartbeatEvery {
+				continue
+			}
+			told = now
+			if line == "" {
+				line = fmt.Sprintf("running for %s", now.Sub(begin).Round(time.Second))
+			}
+			c.progress(ctx, line)
+		}
+	}
+}
+
+// end stops a command whose request was cancelled.
+func (s *Server) end(service *core.Service, sb core.Sandbox, id string, e *runningExec) {
+	ctx, cancel := context.WithTimeout(s.ctx, 2*killGrace)
+	defer cancel()
+	ref := sb.Provider + "/" + sb.ID
+	for _, signal := range []int{sigTerm, sigKill} {
+		if err := service.Kill(ctx, ref, id, signal); err != nil {
+			return
+		}
+		grace := time.NewTimer(killGrace)
+		select {
+		case <-e.done:
+			grace.Stop()
+			return
+		case <-grace.C:
+		case <-ctx.Done():
+			grace.Stop()
+			return
+		}
+	}
+}
+
+// finished is the result of a command that ended within its call.
+func (c *call) finished(ctx context.Context, sb core.Sandbox, id string, e *runningExec, x execution) (execResult, error) {
+	if e.err != nil {
+		if c.server.ctx.Err() != nil {
+			return execResult{}, core.Errorf(core.KindUnavailable, "exec", "", "the server is ending; command %s goes on in %s", id, sb.Name)
+		}
+		return execResult{}, e.err
+	}
+	return c.result(ctx, sb, id, &e.stdout, &e.stderr, x.budget).with(e.exit), nil
+}
+
+// result renders what two captures hold.
+func (c *call) result(ctx context.Context, sb core.Sandbox, id string, stdout, stderr *capture, budget int) execResult {
+	r := execResult{Sandbox: sb.ID, Exec: id}
+	outHead, outEnd, outTotal := stdout.snapshot()
+	errHead, errEnd, errTotal := stderr.snapshot()
+	forOut, forErr := share(budget, outTotal, errTotal)
+	clean := func(data []byte) []byte {
+		if data == nil {
+			return nil
+		}
+		return []byte(c.server.secrets.clean(sb.ID, string(data)))
+	}
+	out := clip(clean(outHead), clean(outEnd), outTotal, forOut, execURI(sb.ID, id, core.Stdout))
+	errs := clip(clean(errHead), clean(errEnd), errTotal, forErr, execURI(sb.ID, id, core.Stderr))
+	r.Stdout, r.StdoutBytes, r.Stderr, r.StderrBytes = out.text, outTotal, errs.text, errTotal
+	r.Truncated = out.cut || errs.cut
+	for _, stream := range []struct {
+		name core.Stream
+		clipped
+		total int64
+	}{{core.Stdout, out, outTotal}, {core.Stderr, errs, errTotal}} {
+		if stream.cut {
+			r.links = append(r.links, c.outputLink(ctx, sb, id, stream.name, stream.binary, stream.total))
+		}
+	}
+	return r
+}
+
+// outputLink names the whole of an output.
+func (c *call) outputLink(_ context.Context, sb core.Sandbox, id string, stream core.Stream, binary bool, size int64) mcp.ResourceLink {
+	kind := "text/plain"
+	if binary {
+		kind = "application/octet-stream"
+	}
+	link := mcp.NewResourceLink(execURI(sb.ID, id, stream), string(stream)+" of command "+id,
+		"All that the command wrote and the journal kept. Add ?offset=N&limit=N for a range of bytes, ?grep=TEXT for matching lines.", kind)
+	link.Size = &size
+	return link
+}
+
+func execURI(sandbox, exec string, stream core.Stream) string {
+	return "sandbox://" + sandbox + "/exec/" + exec + "/" + string(stream)
+}
+
+// reading is how a command's journalled output is read.
+type reading struct {
+	// cursor is where to go on; "" is the beginning.
+	cursor string
+	// wait is how long to wait for the command's end.
+	wait   time.Duration
+	budget int
+}
+
+// read tells a command's output and state by its journal, which outlives this server.
+func (c *call) read(ctx context.Context, sb core.Sandbox, id string, r reading) (execResult, error) {
+	ref := sb.Provider + "/" + sb.ID
+	opts := core.LogOptions{Exec: id, Tail: -1, Follow: r.wait > 0}
+	if r.cursor != "" {
+		nanos, err := strconv.ParseInt(r.cursor, 10, 64)
+		if err != nil {
+			return execResult{}, core.Errorf(core.KindUsage, "exec", "", "%q is not a cursor", r.cursor).WithHint("take it from the result before, or leave it out to read from the beginning")
+		}
+		opts.Since = time.Unix(0, nanos)
+	}
+	followed, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if r.wait > 0 {
+		followed, cancel = context.WithTimeout(ctx, r.wait)
+		defer cancel()
+	}
+	var stdout, stderr capture
+	stop := c.report(ctx, sb, &stdout, &stderr, r.wait)
+	var last time.Time
+	for record, err := range c.service.Logs(followed, ref, opts) {
+		if err != nil {
+			if followed.Err() != nil && ctx.Err() == nil {
+				break // the deadline
+			}
+			stop()
+			return execResult{}, err
+		}
+		last = record.Time
+		if record.Stream == core.Stderr {
+			_, _ = stderr.Write(record.Data)
+		} else {
+			_, _ = stdout.Write(record.Data)
+		}
+	}
+	stop()
+	exec, err := c.service.FindExec(ctx, ref, id)
+	if err != nil {
+		return execResult{}, err
+	}
+	result := c.result(ctx, sb, id, &stdout, &stderr, r.budget)
+	result.Cursor = r.cursor
+	if !last.IsZero() {
+		result.Cursor = strconv.FormatInt(last.UnixNano()+1, 10)
+	}
+	result.JournalCut = exec.Truncated && r.cursor == ""
+	if exec.Exit != nil {
+		return result.with(*exec.Exit), nil
+	}
+	if result.Running = exec.Running(); result.Running {
+		from := "reads its output"
+		if result.Cursor != "" {
+			from = fmt.Sprintf("and cursor %q goes on from here", result.Cursor)
+		}
+		result.Note = fmt.Sprintf("It is still running. exec_wait with exec_id %q %s; exec_kill ends it.", id, from)
+	}
+	return result, nil
+}
+
+// report sends progress while captures fill; the caller calls stop, which waits.
+func (c *call) report(ctx context.Context, sb core.Sandbox, stdout, stderr *capture, wait time.Duration) (stop func()) {
+	if wait <= 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		told := time.Now()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-tick.C:
+				line := c.server.secrets.clean(sb.ID, oneLine(append(stderr.newest(), stdout.newest()...)))
+				if line == "" && now.Sub(told) < heartbeatEvery {
+					continue
+				}
+				told = now
+				c.progress(ctx, line)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}

@@ -1,0 +1,219 @@
+package mcp
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+func TestExec(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(args{"name": "dev"})
+	got := a.call("exec", args{"sandbox": sb, "command": "echo out; echo err >&2; exit 3"})
+	checkOutput(t, "exec", got)
+	if got["stdout"] != "out\n" || got["stderr"] != "err\n" || got["exit_code"] != 3.0 || got["running"] != false {
+		t.Errorf("got %v", got)
+	}
+	if text := textOf(a.result("exec", args{"sandbox": "dev", "argv": []string{"echo", "a  b"}})); !strings.Contains(text, "exit code 0") || !strings.Contains(text, "a  b") {
+		t.Errorf("the text twin is %q", text)
+	}
+	if got := a.call("exec", args{"sandbox": sb, "command": "cat", "stdin": "given"}); got["stdout"] != "given" {
+		t.Errorf("stdin: %v", got)
+	}
+	if got := a.call("exec", args{"sandbox": sb, "argv": []string{"no-such-program"}}); got["exit_code"] != 127.0 {
+		t.Errorf("a program that is not there: %v", got)
+	}
+	if got := a.call("exec", args{"sandbox": sb, "command": "sleep 60", "timeout_seconds": 1}); got["exit_code"] != 124.0 || got["timed_out"] != true {
+		t.Errorf("a time limit: %v", got)
+	}
+	a.fails(core.KindUsage, "exec", args{"sandbox": sb})
+	a.fails(core.KindUsage, "exec", args{"sandbox": sb, "command": "true", "argv": []string{"true"}})
+	if text := a.fails(core.KindNotFound, "exec", args{"sandbox": "other", "command": "true"}); !strings.Contains(text, "hint: ") {
+		t.Errorf("no hint: %s", text)
+	}
+	a.fails(core.KindNotFound, "exec_wait", args{"sandbox": sb, "exec_id": "99"})
+}
+
+// A command that outlives the soft deadline goes on, and everything it writes can be read.
+func TestExecOutlivesItsCall(t *testing.T) {
+	b := newBench(t, setup.Options{SoftDeadline: 50 * time.Millisecond})
+	a := b.connect(t)
+	sb := a.launch(nil)
+	got := a.call("exec", args{"sandbox": sb, "command": "echo first; read line; echo got $line", "keep_stdin_open": true})
+	if got["running"] != true || got["exit_code"] != nil {
+		t.Fatalf("it is not running: %v", got)
+	}
+	id := got["exec_id"]
+	got = a.call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 0})
+	if got["stdout"] != "first\n" || got["running"] != true {
+		t.Errorf("a look: %v", got)
+	}
+	got = a.call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 20, "cursor": got["cursor"], "stdin": "second\n"})
+	checkOutput(t, "exec_wait", got)
+	if got["stdout"] != "got second\n" || got["exit_code"] != 0.0 {
+		t.Errorf("what came after the cursor: %v", got)
+	}
+	if got = a.call("exec_wait", args{"sandbox": sb, "exec_id": id}); got["stdout"] != "first\ngot second\n" {
+		t.Errorf("all of it: %v", got)
+	}
+	a.fails(core.KindConflict, "exec_wait", args{"sandbox": sb, "exec_id": id, "stdin": "more"})
+	a.fails(core.KindUsage, "exec_wait", args{"sandbox": sb, "exec_id": id, "cursor": "yesterday"})
+}
+
+func TestExecInTheBackground(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(nil)
+	got := a.call("exec", args{"sandbox": sb, "command": "sleep 60", "background": true})
+	if got["running"] != true {
+		t.Fatalf("got %v", got)
+	}
+	got = a.call("exec_kill", args{"sandbox": sb, "exec_id": got["exec_id"]})
+	checkOutput(t, "exec_kill", got)
+	if got["running"] != false || got["exit_code"] != 143.0 {
+		t.Errorf("after TERM: %v", got)
+	}
+}
+
+// running says whether a sandbox has a command that runs.
+func (b *bench) runs(t *testing.T, sandbox string) bool {
+	t.Helper()
+	execs, err := b.service.Execs(t.Context(), sandbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range execs {
+		if e.Running() {
+			return true
+		}
+	}
+	return false
+}
+
+func TestCancelledRequestEndsItsCommand(t *testing.T) {
+	b := newBench(t, setup.Options{})
+	a := b.connect(t)
+	sb := a.launch(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = a.try(ctx, "exec", args{"sandbox": sb, "command": "sleep 600"})
+	}()
+	eventually(t, "the command runs", func() bool { return b.runs(t, sb) })
+	cancel()
+	<-ended
+	eventually(t, "the command has ended", func() bool { return !b.runs(t, sb) })
+}
+
+func TestVanishedClientLeavesItsCommand(t *testing.T) {
+	b := newBench(t, setup.Options{})
+	gone := b.connect(t)
+	sb := gone.launch(nil)
+	id := gone.call("exec", args{"sandbox": sb, "command": "sleep 1; echo survived", "wait_seconds": 0})["exec_id"]
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = gone.try(t.Context(), "exec", args{"sandbox": sb, "command": "sleep 600"})
+	}()
+	eventually(t, "both commands run", func() bool {
+		execs, err := b.service.Execs(t.Context(), sb)
+		return err == nil && len(execs) == 2
+	})
+	gone.hangUp()
+	<-ended
+	back := b.connect(t)
+	if got := back.call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 15}); got["stdout"] != "survived\n" {
+		t.Errorf("got %v", got)
+	}
+	if !b.runs(t, sb) {
+		t.Error("the command of the call under way did not survive")
+	}
+}
+
+func TestProgressComesBeforeTheResult(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(nil)
+	a.call("exec", args{"sandbox": sb, "command": "echo working; sleep 1"})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, note := range a.notes {
+		if note.Method == string(mcp.MethodNotificationProgress) && note.Params.AdditionalFields["message"] == "working" {
+			return
+		}
+	}
+	t.Errorf("no progress was told: %v", a.notes)
+}
+
+func TestOutputBudget(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(nil)
+	result := a.result("exec", args{"sandbox": sb, "command": "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done", "max_output": 1000})
+	got, _ := result.StructuredContent.(map[string]any)
+	stdout, _ := got["stdout"].(string)
+	if len(stdout) > 1300 || !strings.HasPrefix(stdout, "line 0\n") || !strings.HasSuffix(stdout, "line 1999\n") || got["truncated"] != true {
+		t.Errorf("%d characters: %q", len(stdout), stdout)
+	}
+	link, ok := result.Content[len(result.Content)-1].(mcp.ResourceLink)
+	if !ok {
+		t.Fatalf("no link to the whole: %v", result.Content)
+	}
+	whole := a.readText(link.URI)
+	if !strings.Contains(whole, "line 1000\n") || strings.Count(whole, "\n") != 2000 {
+		t.Errorf("the whole has %d lines", strings.Count(whole, "\n"))
+	}
+	if part := a.readText(link.URI + "?offset=7&limit=7"); part != "line 1\n" {
+		t.Errorf("a range: %q", part)
+	}
+	if found := a.readText(link.URI + "?grep=^line 10.0$"); !strings.HasPrefix(found, "1001:line 1000\n") || !strings.HasSuffix(found, "[10 lines match]") {
+		t.Errorf("a search: %q", found)
+	}
+}
+
+func TestBinaryOutputIsNotMangled(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(nil)
+	got := a.call("exec", args{"sandbox": sb, "command": `printf '\377\000\001'`})
+	if stdout, _ := got["stdout"].(string); !strings.Contains(stdout, "3 bytes that are not text") || !strings.Contains(stdout, "ff0001") {
+		t.Errorf("got %q", stdout)
+	}
+	blob, ok := a.read("sandbox://" + sb + "/exec/1/stdout").(mcp.BlobResourceContents)
+	if !ok || blob.Blob != "/wAB" {
+		t.Errorf("the resource is %+v", blob)
+	}
+}
+
+func TestSecretsAreRedacted(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(args{"secrets": map[string]string{"TOKEN": "launch-value-1"}})
+	got := a.call("exec", args{"sandbox": sb, "command": "echo $TOKEN $OTHER; echo $TOKEN > /tmp/t", "secrets": map[string]string{"OTHER": "exec-value-2"}})
+	if got["stdout"] != "[redacted] [redacted]\n" {
+		t.Errorf("output: %v", got["stdout"])
+	}
+	if text := a.readText("sandbox://" + sb + "/exec/1/stdout"); text != "[redacted] [redacted]\n" {
+		t.Errorf("resource: %q", text)
+	}
+	if got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/t"}); got["content"] != "[redacted]\n" || got["redacted"] != true {
+		t.Errorf("file: %v", got)
+	}
+	if text := a.readText("sandbox://" + sb + "/files/tmp/t?grep=."); strings.Contains(text, "launch-value") {
+		t.Errorf("search: %q", text)
+	}
+}
+
+func TestRunCode(t *testing.T) {
+	b := newBench(t, setup.Options{})
+	a := b.connect(t)
+	a.fails(core.KindUsage, "run_code", args{"language": "cobol", "code": "x"})
+	a.fails(core.KindUsage, "run_code", args{"language": "bash", "code": strings.Repeat("x", maxCode+1)})
+	got := a.call("run_code", args{"language": "bash", "code": "echo hi"})
+	checkOutput(t, "run_code", got)
+	if listing, err := b.service.List(t.Context(), core.ListFilter{All: true}); err != nil || len(listing.Sandboxes) != 0 {
+		t.Errorf("a sandbox for one run is left: %v, %v", listing, err)
+	}
+}

@@ -1,0 +1,249 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"go.uber.org/goleak"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of these tests.
+const patience = 20 * time.Second
+
+// bench is a server over the fake provider.
+type bench struct {
+	*Server
+	service  *core.Service
+	provider *fake.Provider
+}
+
+func newBench(t testing.TB, opts setup.Options) *bench {
+	t.Helper()
+	provider := fake.New(fake.Options{Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 4}})
+	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}})
+	return benchOver(t, provider, service, opts)
+}
+
+func benchOver(t testing.TB, provider *fake.Provider, service *core.Service, opts setup.Options) *bench {
+	t.Helper()
+	s, err := New(service, nil, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		if err := service.Close(); err != nil {
+			t.Error(err)
+		}
+		provider.Shutdown()
+	})
+	return &bench{Server: s, service: service, provider: provider}
+}
+
+// assistant is a client of a server, and what it was told.
+type assistant struct {
+	t      testing.TB
+	client *client.Client
+	hangUp func()
+
+	mu    sync.Mutex
+	notes []mcp.JSONRPCNotification
+	more  chan struct{}
+}
+
+// connect starts a client on two streams, as a program that starts "sb mcp" has it.
+func (b *bench) connect(t testing.TB, options ...client.ClientOption) *assistant {
+	t.Helper()
+	toServer, fromClient := io.Pipe()
+	toClient, fromServer := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- b.ServeStdio(t.Context(), toServer, fromServer) }()
+	a := meet(t, client.NewClient(transport.NewIO(toClient, fromClient, io.NopCloser(strings.NewReader(""))), options...))
+	a.hangUp = sync.OnceFunc(func() {
+		_ = a.client.Close()
+		_ = fromClient.Close()
+		go func() { _, _ = io.Copy(io.Discard, toClient) }()
+		if err := <-served; err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+		_ = fromServer.Close()
+	})
+	t.Cleanup(a.hangUp)
+	return a
+}
+
+// meet starts a client and introduces it.
+func meet(t testing.TB, c *client.Client) *assistant {
+	t.Helper()
+	a := &assistant{t: t, client: c, more: make(chan struct{}, 1)}
+	c.OnNotification(func(note mcp.JSONRPCNotification) {
+		a.mu.Lock()
+		a.notes = append(a.notes, note)
+		a.mu.Unlock()
+		select {
+		case a.more <- struct{}{}:
+		default:
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := c.Start(context.WithoutCancel(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	request := mcp.InitializeRequest{}
+	request.Params.ProtocolVersion = mcp.LATEST_PROTOCOL_VERSION
+	request.Params.ClientInfo = mcp.Implementation{Name: "test", Version: "1"}
+	if _, err := c.Initialize(ctx, request); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// args are a tool's arguments.
+type args map[string]any
+
+// try calls a tool and returns what came back.
+func (a *assistant) try(ctx context.Context, tool string, arguments args) (*mcp.CallToolResult, error) {
+	request := mcp.CallToolRequest{}
+	request.Params.Name, request.Params.Arguments = tool, arguments
+	request.Params.Meta = &mcp.Meta{ProgressToken: tool}
+	return a.client.CallTool(ctx, request)
+}
+
+// call calls a tool that has to succeed and returns its structured content.
+func (a *assistant) call(tool string, arguments args) map[string]any {
+	a.t.Helper()
+	result := a.result(tool, arguments)
+	if result.IsError {
+		a.t.Fatalf("%s failed: %s", tool, textOf(result))
+	}
+	structured, ok := result.StructuredContent.(map[string]any)
+	if !ok {
+		a.t.Fatalf("%s has no structured content: %v", tool, result.StructuredContent)
+	}
+	return structured
+}
+
+func (a *assistant) result(tool string, arguments args) *mcp.CallToolResult {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	defer cancel()
+	result, err := a.try(ctx, tool, arguments)
+	if err != nil {
+		a.t.Fatalf("%s: %v", tool, err)
+	}
+	return result
+}
+
+// fails calls a tool that has to fail with a kind, and returns the text.
+func (a *assistant) fails(kind core.Kind, tool string, arguments args) string {
+	a.t.Helper()
+	result := a.result(tool, arguments)
+	if !result.IsError {
+		a.t.Fatalf("%s succeeded: %s", tool, textOf(result))
+	}
+	encoded, err := json.Marshal(result.Meta)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	var meta map[string]struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal(encoded, &meta); err != nil {
+		a.t.Fatal(err)
+	}
+	if got := meta[failureKey].Kind; got != kind.String() {
+		a.t.Errorf("%s failed with kind %q, want %q: %s", tool, got, kind, textOf(result))
+	}
+	return textOf(result)
+}
+
+func textOf(result *mcp.CallToolResult) string {
+	var parts []string
+	for _, content := range result.Content {
+		if text, ok := content.(mcp.TextContent); ok {
+			parts = append(parts, text.Text)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// launch makes a sandbox and returns its id.
+func (a *assistant) launch(arguments args) string {
+	a.t.Helper()
+	id, _ := a.call("sandbox_launch", arguments)["id"].(string)
+	if id == "" {
+		a.t.Fatal("the sandbox has no id")
+	}
+	return id
+}
+
+// hear waits for a notification that fits.
+func (a *assistant) hear(what string, fits func(mcp.JSONRPCNotification) bool) mcp.JSONRPCNotification {
+	a.t.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		a.mu.Lock()
+		for _, note := range a.notes {
+			if fits(note) {
+				a.mu.Unlock()
+				return note
+			}
+		}
+		a.mu.Unlock()
+		select {
+		case <-a.more:
+		case <-timer.C:
+			a.t.Fatalf("no notification: %s", what)
+		}
+	}
+}
+
+func (a *assistant) read(uri string) mcp.ResourceContents {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	defer cancel()
+	request := mcp.ReadResourceRequest{}
+	request.Params.URI = uri
+	result, err := a.client.ReadResource(ctx, request)
+	if err != nil {
+		a.t.Fatalf("%s: %v", uri, err)
+	}
+	return result.Contents[0]
+}
+
+func (a *assistant) readText(uri string) string {
+	a.t.Helper()
+	text, ok := a.read(uri).(mcp.TextResourceContents)
+	if !ok {
+		a.t.Fatalf("%s is no text", uri)
+	}
+	return text.Text
+}
+
+// eventually waits for a condition that nothing announces.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

@@ -1,0 +1,42 @@
+package mcp
+
+import "context"
+
+// Identity is who makes a request. The zero value is the person whose process this is.
+type Identity struct {
+	// Owner names whoever the sandboxes belong to.
+	Owner string
+	// Isolated callers see only what their owner launched.
+	Isolated bool
+	// ReadOnly callers may call only tools that change nothing.
+	ReadOnly bool
+	// MaxSandboxes bounds the owner's live sandboxes; 0 is no bound of its own.
+	MaxSandboxes int
+	// Key is the API key's id, for logs and limits.
+	Key string
+}
+
+type identityKey struct{}
+
+// WithIdentity says in ctx who makes the request.
+func WithIdentity(ctx context.Context, who Identity) context.Context {
+	return context.WithValue(ctx, identityKey{}, who)
+}
+
+func identityFrom(ctx context.Context) Identity {
+	who, _ := ctx.Value(identityKey{}).(Identity)
+	return who
+}
+
+type clientKey struct{}
+
+// withClient remembers the context that ends when the client is gone, and not when it cancels a request.
+func withClient(ctx, client context.Context) context.Context {
+	return context.WithValue(ctx, clientKey{}, client)
+}
+
+// canceled says whether the client itself ended the request: it is still there.
+func canceled(ctx context.Context) bool {
+	client, ok := ctx.Value(clientKey{}).(context.Context)
+	return ctx.Err() != nil && (!ok || client.Err() == nil)
+}

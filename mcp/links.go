@@ -1,0 +1,5 @@
+package mcp
+
+func linkTools() []Tool { return nil }
+
+type links struct{}

@@ -1,0 +1,98 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/base64"
+	"image"
+	_ "image/gif" // the formats that can be scaled
+	"image/jpeg"
+	"image/png"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"golang.org/x/image/draw"
+)
+
+const (
+	// sniffSize is how much of a file tells its type.
+	sniffSize = 512
+	// pictureSide is the longest side of a picture in a reply.
+	pictureSide = 768
+	// pictureBytes bounds what is read of a picture, picturePixels what is decoded.
+	pictureBytes  = 32 << 20
+	picturePixels = 64 << 20
+)
+
+// mimeOf is a file's type by its content, and by its name where the content says little.
+func mimeOf(name string, beginning []byte) string {
+	sniffed, _, _ := mime.ParseMediaType(http.DetectContentType(beginning))
+	if sniffed != "text/plain" && sniffed != "application/octet-stream" && sniffed != "text/xml" {
+		return sniffed
+	}
+	if !isText(beginning) {
+		sniffed = "application/octet-stream"
+	}
+	byName, _, err := mime.ParseMediaType(mime.TypeByExtension(path.Ext(name)))
+	if err != nil || strings.HasPrefix(byName, "text/") != strings.HasPrefix(sniffed, "text/") && !strings.HasPrefix(byName, "application/") {
+		return sniffed
+	}
+	return byName
+}
+
+func isPicture(mimeType string) bool {
+	return mimeType == "image/png" || mimeType == "image/jpeg" || mimeType == "image/gif"
+}
+
+// readPicture makes a reply of a picture; done says whether it could.
+func (c *call) readPicture(out *readOut, content io.Reader) (done bool, err error) {
+	data, err := io.ReadAll(io.LimitReader(content, pictureBytes))
+	if err != nil {
+		return false, err
+	}
+	more, err := io.Copy(io.Discard, content)
+	if err != nil {
+		return false, err
+	}
+	out.Size, out.Encoding = int64(len(data))+more, "none"
+	small, mimeType, ok := scaled(data)
+	if !ok || more > 0 {
+		return true, nil
+	}
+	out.Encoding = "image"
+	out.extra = append(out.extra, mcp.NewImageContent(base64.StdEncoding.EncodeToString(small), mimeType), mcp.NewResourceLink(out.URI, path.Base(out.Path), "the original", out.MIMEType))
+	return true, nil
+}
+
+// scaled returns a picture that fits into a reply: itself when it is small, else a smaller one.
+func scaled(data []byte) (small []byte, mimeType string, ok bool) {
+	config, format, err := image.DecodeConfig(bytes.NewReader(data))
+	if err != nil || config.Width <= 0 || config.Height <= 0 || config.Width > picturePixels/config.Height {
+		return nil, "", false
+	}
+	if config.Width <= pictureSide && config.Height <= pictureSide {
+		return data, "image/" + format, true
+	}
+	full, _, err := image.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, "", false
+	}
+	width, height := pictureSide, max(1, config.Height*pictureSide/config.Width)
+	if config.Height > config.Width {
+		width, height = max(1, config.Width*pictureSide/config.Height), pictureSide
+	}
+	target := image.NewNRGBA(image.Rect(0, 0, width, height))
+	draw.ApproxBiLinear.Scale(target, target.Bounds(), full, full.Bounds(), draw.Src, nil)
+	var b bytes.Buffer
+	if format == "jpeg" {
+		return encoded(&b, "image/jpeg", jpeg.Encode(&b, target, &jpeg.Options{Quality: 85}))
+	}
+	return encoded(&b, "image/png", png.Encode(&b, target))
+}
+
+func encoded(b *bytes.Buffer, mimeType string, err error) (small []byte, kind string, ok bool) {
+	return b.Bytes(), mimeType, err == nil
+}

@@ -1,0 +1,254 @@
+package mcp
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+func TestResources(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(args{"name": "dev"})
+	a.call("file_write", args{"sandbox": sb, "path": "/tmp/ä b%.txt", "content": "text"})
+	a.call("exec", args{"sandbox": sb, "command": "echo said"})
+
+	list, err := a.client.ListResources(t.Context(), mcp.ListResourcesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var uris []string
+	for _, resource := range list.Resources {
+		uris = append(uris, resource.URI)
+	}
+	if !slices.Equal(uris, []string{"sandbox://", "sandbox://" + sb}) {
+		t.Errorf("the list is %v", uris)
+	}
+	offered, err := a.client.ListResourceTemplates(t.Context(), mcp.ListResourceTemplatesRequest{})
+	if err != nil || len(offered.ResourceTemplates) != len(templates()) {
+		t.Errorf("%d templates, %v", len(offered.ResourceTemplates), err)
+	}
+	var info sandboxInfo
+	if err := json.Unmarshal([]byte(a.readText("sandbox://mcp-dev")), &info); err != nil || info.ID != sb {
+		t.Errorf("one sandbox: %+v, %v", info, err)
+	}
+	if text := a.readText("sandbox://"); !strings.Contains(text, sb) {
+		t.Errorf("all sandboxes: %s", text)
+	}
+	if text := a.readText(fileURI(sb, "/tmp/ä b%.txt")); text != "text" {
+		t.Errorf("a file: %q", text)
+	}
+	if text := a.readText("sandbox://" + sb + "/files/tmp"); !strings.Contains(text, "ä b%.txt") {
+		t.Errorf("a directory: %s", text)
+	}
+	if text := a.readText("sandbox://" + sb + "/exec"); !strings.Contains(text, "echo said") {
+		t.Errorf("the commands: %s", text)
+	}
+	if text := a.readText("sandbox://" + sb + "/exec/1/stdout"); text != "said\n" {
+		t.Errorf("output: %q", text)
+	}
+	for _, uri := range []string{
+		"sandbox://nobody", "sandbox://" + sb + "/exec/77/stdout", "sandbox://" + sb + "/exec/1/sideways", "sandbox://" + sb + "/files/none",
+		"file:///etc/passwd", "sandbox://" + sb + "/files/tmp?offset=x", "sandbox:///files/etc/passwd",
+	} {
+		request := mcp.ReadResourceRequest{}
+		request.Params.URI = uri
+		if result, err := a.client.ReadResource(t.Context(), request); err == nil {
+			t.Errorf("%s: %v", uri, result.Contents)
+		}
+	}
+}
+
+func TestFiles(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(nil)
+	checkOutput(t, "file_write", a.call("file_write", args{"sandbox": sb, "path": "/tmp/new/dir/f", "content": "one\ntwo\n"}))
+	a.call("file_write", args{"sandbox": sb, "path": "/tmp/new/dir/f", "content": "three\n", "append": true})
+	got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/new/dir/f"})
+	checkOutput(t, "file_read", got)
+	if got["content"] != "one\ntwo\nthree\n" || got["encoding"] != "text" {
+		t.Errorf("got %v", got)
+	}
+	if got = a.call("file_read", args{"sandbox": sb, "path": "/tmp/new/dir/f", "offset": 4}); got["content"] != "two\nthree\n" {
+		t.Errorf("from an offset: %v", got)
+	}
+	got = a.call("file_list", args{"sandbox": sb, "path": "/tmp/new/dir"})
+	checkOutput(t, "file_list", got)
+	if entries, _ := got["entries"].([]any); len(entries) != 1 {
+		t.Errorf("the list: %v", got)
+	}
+	if got = a.call("file_list", args{"sandbox": sb, "path": "/tmp/new/dir/f"}); got["total"] != 1.0 {
+		t.Errorf("one file: %v", got)
+	}
+	a.fails(core.KindConflict, "file_remove", args{"sandbox": sb, "path": "/tmp/new"})
+	a.call("file_remove", args{"sandbox": sb, "path": "/tmp/new", "recursive": true})
+	a.fails(core.KindNotFound, "file_read", args{"sandbox": sb, "path": "/tmp/new/dir/f"})
+	a.fails(core.KindUsage, "file_write", args{"sandbox": sb, "path": "/tmp/x", "content": "no base64!", "base64": true})
+}
+
+func TestBinaryFileThereAndBack(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(nil)
+	data := make([]byte, 5000)
+	for i := range data {
+		data[i] = byte(i * 31)
+	}
+	encoded := base64.StdEncoding.EncodeToString(data)
+	a.call("file_write", args{"sandbox": sb, "path": "/tmp/b", "content": encoded, "base64": true})
+	if got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/b"}); got["encoding"] != "none" || got["content"] != "" || got["size"] != 5000.0 {
+		t.Errorf("bytes as text: %v", got)
+	}
+	var back []byte
+	for offset := 0.0; ; {
+		got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/b", "base64": true, "offset": int(offset), "max_output": 1000})
+		piece, err := base64.StdEncoding.DecodeString(got["content"].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		back = append(back, piece...)
+		next, more := got["next_offset"].(float64)
+		if !more {
+			break
+		}
+		offset = next
+	}
+	if !slices.Equal(back, data) {
+		t.Errorf("%d bytes came back, and not the same", len(back))
+	}
+	if blob, ok := a.read(fileURI(sb, "/tmp/b")).(mcp.BlobResourceContents); !ok || blob.Blob != encoded {
+		t.Error("the resource is not the file")
+	}
+}
+
+func TestSubscriptions(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t, client.WithLegacyProtocolOnly())
+	sb := a.launch(nil)
+	uri := fileURI(sb, "/tmp/watched")
+	for _, subscribed := range []string{uri, "sandbox://" + sb} {
+		request := mcp.SubscribeRequest{}
+		request.Params.URI = subscribed
+		if err := a.client.Subscribe(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	updated := func(uri string) func(mcp.JSONRPCNotification) bool {
+		return func(note mcp.JSONRPCNotification) bool {
+			return note.Method == mcp.MethodNotificationResourceUpdated && note.Params.AdditionalFields["uri"] == uri
+		}
+	}
+	a.call("exec", args{"sandbox": sb, "command": "echo x > /tmp/watched"})
+	a.hear("a command changed the file", updated(uri))
+	a.mu.Lock()
+	a.notes = nil
+	a.mu.Unlock()
+	a.call("file_write", args{"sandbox": sb, "path": "/tmp/watched", "content": "y"})
+	a.hear("a tool changed the file", updated(uri))
+	a.call("sandbox_terminate", args{"sandbox": sb})
+	a.hear("the sandbox has ended", updated("sandbox://"+sb))
+	a.hear("there is another list", func(note mcp.JSONRPCNotification) bool {
+		return note.Method == mcp.MethodNotificationResourcesListChanged
+	})
+}
+
+func TestPromptsAndCompletion(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(args{"name": "dev"})
+	a.call("file_write", args{"sandbox": sb, "path": "/srv/data/one.csv", "content": "1"})
+	a.call("exec", args{"sandbox": sb, "command": "true"})
+	list, err := a.client.ListPrompts(t.Context(), mcp.ListPromptsRequest{})
+	if err != nil || len(list.Prompts) != len(prompts()) {
+		t.Fatalf("%v, %v", list, err)
+	}
+	request := mcp.GetPromptRequest{}
+	request.Params.Name = "debug_failing_test"
+	request.Params.Arguments = map[string]string{"project": "/home/me/p", "test": "go test ./x", "sandbox": "dev"}
+	got, err := a.client.GetPrompt(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := got.Messages[0].Content.(mcp.TextContent); !strings.Contains(text.Text, "go test ./x") || !strings.Contains(text.Text, "Use sandbox dev") {
+		t.Errorf("the prompt is %q", text.Text)
+	}
+	request.Params.Arguments = nil
+	if _, err := a.client.GetPrompt(t.Context(), request); err == nil || !strings.Contains(err.Error(), `"project" is missing`) {
+		t.Errorf("without arguments: %v", err)
+	}
+
+	template := func(uri string) mcp.ResourceReference { return mcp.ResourceReference{Type: "ref/resource", URI: uri} }
+	for _, test := range []struct {
+		name, value string
+		known       map[string]string
+		want        []string
+	}{
+		{"id", "mcp-", nil, []string{"mcp-dev"}},
+		{"id", sb[:6], nil, []string{sb}},
+		{"exec", "", map[string]string{"id": sb}, []string{"1"}},
+		{"stream", "std", map[string]string{"id": sb}, []string{"stderr", "stdout"}},
+		{"path", "srv/da", map[string]string{"id": sb}, []string{"srv/data/"}},
+		{"path", "srv/data/", map[string]string{"id": sb}, []string{"srv/data/one.csv"}},
+		{"path", "srv/", map[string]string{"id": "nobody"}, []string{}},
+	} {
+		request := mcp.CompleteRequest{}
+		request.Params.Ref = template("sandbox://{id}/files/{+path}{?offset,limit,grep}")
+		request.Params.Argument = mcp.CompleteArgument{Name: test.name, Value: test.value}
+		request.Params.Context.Arguments = test.known
+		result, err := a.client.Complete(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(result.Completion.Values, test.want) {
+			t.Errorf("%s %q: %v, want %v", test.name, test.value, result.Completion.Values, test.want)
+		}
+	}
+}
+
+// answers is a user who is asked.
+type answers struct {
+	agree bool
+	asked []string
+}
+
+func (u *answers) Elicit(_ context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	u.asked = append(u.asked, request.Params.Message)
+	result := &mcp.ElicitationResult{}
+	result.Action = mcp.ElicitationResponseActionDecline
+	if u.agree {
+		result.Action = mcp.ElicitationResponseActionAccept
+		result.Content = map[string]any{"confirm": true}
+	}
+	return result, nil
+}
+
+func TestUserIsAsked(t *testing.T) {
+	for name, options := range map[string][]client.ClientOption{"now": nil, "2025-11-25": {client.WithLegacyProtocolOnly()}} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, setup.Options{})
+			user := &answers{}
+			a := b.connect(t, append(options, client.WithElicitationHandler(user))...)
+			a.launch(nil)
+			a.fails(core.KindCanceled, "sandbox_terminate", args{"all": true})
+			a.fails(core.KindCanceled, "sandbox_launch", args{"gpu": "T4"})
+			if len(user.asked) != 2 || !strings.Contains(user.asked[0], "Terminate 1 sandboxes") || !strings.Contains(user.asked[1], "T4") {
+				t.Errorf("the user was asked %q", user.asked)
+			}
+			user.agree = true
+			a.launch(args{"gpu": "T4"})
+			if got := a.call("sandbox_terminate", args{"all": true}); len(got["terminated"].([]any)) != 2 {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+	t.Run("cannot be asked", func(t *testing.T) {
+		a := newBench(t, setup.Options{}).connect(t)
+		a.launch(nil)
+		a.call("sandbox_terminate", args{"all": true})
+	})
+}

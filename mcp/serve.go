@@ -1,0 +1,17 @@
+package mcp
+
+import (
+	"context"
+
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// Serve runs a server as it is set up until ctx ends or its client is gone. It is a setup.Serve.
+func Serve(ctx context.Context, run setup.Run) error {
+	s, err := New(run.Service, run.Log, run.Options)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return s.ServeStdio(ctx, run.In, run.Out)
+}

@@ -1,0 +1,209 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// leaseLabel marks a sandbox that ends when nobody renews it.
+const leaseLabel = "sb.mcp.lease"
+
+// session is one client, for as long as it is there. Requests without a session of the protocol share
+// one for each owner.
+type session struct {
+	id  string
+	who Identity
+	// standing sessions are there until their transport says otherwise; others until they are silent.
+	standing bool
+
+	mu       sync.Mutex
+	lastSeen time.Time
+	// boxes are the sandboxes that the session keeps alive, with the end of the lifetime that was asked for, or zero.
+	boxes map[string]time.Time
+	roots *[]string // host directories; nil while they were not asked for
+}
+
+func (s *session) touch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastSeen = time.Now()
+}
+
+// lease makes the session keep a sandbox alive.
+func (s *session) lease(sb core.Sandbox) {
+	var end time.Time
+	if sb.Spec.Timeout > 0 {
+		end = sb.Created.Add(time.Duration(sb.Spec.Timeout))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.boxes[sb.Provider+"/"+sb.ID] = end
+}
+
+func (s *session) release(ref string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.boxes, ref)
+}
+
+// sessions are the clients of a server.
+type sessions struct {
+	server *Server
+	mu     sync.Mutex
+	byID   map[string]*session
+}
+
+func newSessions(s *Server) *sessions {
+	return &sessions{server: s, byID: map[string]*session{}}
+}
+
+// of finds the session of a request and notes that its client is there.
+func (s *sessions) of(ctx context.Context, who Identity) *session {
+	id, standing := "", false
+	if client := server.ClientSessionFromContext(ctx); client != nil {
+		id = client.SessionID()
+		_, standing = client.(*stdioSession)
+	}
+	if id == "" {
+		id = "shared-" + cmp.Or(who.Key, who.Owner, "user")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.byID[id]
+	if found == nil {
+		found = &session{id: id, who: who, standing: standing, boxes: map[string]time.Time{}}
+		s.byID[id] = found
+	}
+	found.touch()
+	return found
+}
+
+// hook has mcp-go tell of sessions that end.
+func (s *sessions) hook(hooks *server.Hooks) {
+	hooks.AddOnUnregisterSession(func(_ context.Context, client server.ClientSession) {
+		id := client.SessionID()
+		s.server.wg.Go(func() { s.gone(id) })
+	})
+}
+
+func (s *sessions) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byID)
+}
+
+func (s *sessions) all() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*session, 0, len(s.byID))
+	for _, session := range s.byID {
+		all = append(all, session)
+	}
+	return all
+}
+
+// keep renews leases until the server ends.
+func (s *sessions) keep() {
+	tick := time.NewTicker(max(s.server.opts.Lease/3, 50*time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.server.ctx.Done():
+			return
+		case now := <-tick.C:
+			for _, session := range s.all() {
+				session.mu.Lock()
+				silent := !session.standing && now.Sub(session.lastSeen) > s.server.opts.Lease
+				session.mu.Unlock()
+				if silent {
+					s.gone(session.id)
+					continue
+				}
+				s.renew(s.server.ctx, session)
+			}
+		}
+	}
+}
+
+// renew makes a session's sandboxes live for one lease more, never beyond what was asked for.
+func (s *sessions) renew(ctx context.Context, session *session) {
+	session.mu.Lock()
+	boxes := maps.Clone(session.boxes)
+	session.mu.Unlock()
+	for ref, end := range boxes {
+		if err := s.extend(ctx, ref, end); core.KindOf(err) == core.KindNotFound && err != nil {
+			session.release(ref)
+		}
+	}
+}
+
+// renewTimeout bounds one renewal.
+const renewTimeout = 10 * time.Second
+
+func (s *sessions) extend(ctx context.Context, ref string, end time.Time) error {
+	lease := s.server.opts.Lease
+	if !end.IsZero() {
+		lease = min(lease, time.Until(end))
+	}
+	if lease <= 0 {
+		return nil // its own end comes now
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	err := s.server.service.KeepAlive(ctx, ref, lease)
+	if err != nil {
+		s.server.log.DebugContext(ctx, "lease", "sandbox", ref, "error", err)
+	}
+	return err
+}
+
+// gone settles what becomes of the sandboxes of a client that is not there any more.
+func (s *sessions) gone(id string) {
+	s.mu.Lock()
+	session := s.byID[id]
+	delete(s.byID, id)
+	s.mu.Unlock()
+	if session == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.server.ctx), time.Minute)
+	defer cancel()
+	if s.server.opts.OnDisconnect != setup.Terminate {
+		s.renew(ctx, session) // the whole lease from now
+		return
+	}
+	session.mu.Lock()
+	boxes := session.boxes
+	session.boxes = map[string]time.Time{}
+	session.mu.Unlock()
+	var wg sync.WaitGroup
+	for ref := range boxes {
+		wg.Go(func() {
+			if err := s.server.service.Terminate(ctx, ref); err != nil && core.KindOf(err) != core.KindNotFound {
+				s.server.log.WarnContext(ctx, "a sandbox of a client that is gone is left", "sandbox", ref, "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (s *sessions) close() {
+	for _, session := range s.all() {
+		s.gone(session.id)
+	}
+}
+
+// adopt lets a session keep a leased sandbox alive that it uses and that another one launched.
+func (c *call) adopt(sb core.Sandbox) {
+	if _, leased := sb.Labels[leaseLabel]; leased && sb.State.Live() {
+		c.session.lease(sb)
+	}
+}

@@ -1,0 +1,202 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+type execIn struct {
+	Sandbox string            `json:"sandbox" jsonschema:"id or name"`
+	Command string            `json:"command,omitempty" jsonschema:"text that a shell runs; pipes, && and quotes work"`
+	Argv    []string          `json:"argv,omitempty" jsonschema:"program and arguments, instead of command, without a shell"`
+	Workdir string            `json:"workdir,omitempty" jsonschema:"absolute path; each command starts there anew, cd does not last"`
+	Env     map[string]string `json:"env,omitempty"`
+	Secrets map[string]string `json:"secrets,omitempty" jsonschema:"environment variables whose values are kept out of output and logs"`
+	Stdin   string            `json:"stdin,omitempty" jsonschema:"input for the command"`
+	Open    bool              `json:"keep_stdin_open,omitempty" jsonschema:"leave stdin open so that exec_wait can send more"`
+	Timeout int               `json:"timeout_seconds,omitempty" jsonschema:"end the command after that long"`
+	Wait    *int              `json:"wait_seconds,omitempty" jsonschema:"answer after that long even when it still runs (it goes on)"`
+	Detach  bool              `json:"background,omitempty" jsonschema:"answer at once and leave it running"`
+	Budget  int               `json:"max_output,omitempty" jsonschema:"characters of output in the reply"`
+}
+
+type waitIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Exec    string `json:"exec_id" jsonschema:"from the result of exec, run_code or packages_install"`
+	Cursor  string `json:"cursor,omitempty" jsonschema:"from the result before, to get only newer output; left out: from the beginning"`
+	Wait    *int   `json:"wait_seconds,omitempty" jsonschema:"how long to wait for its end; 0 only looks"`
+	Stdin   string `json:"stdin,omitempty" jsonschema:"input to send first"`
+	Close   bool   `json:"close_stdin,omitempty" jsonschema:"end its stdin"`
+	Budget  int    `json:"max_output,omitempty" jsonschema:"characters of output in the reply"`
+}
+
+type killIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Exec    string `json:"exec_id"`
+	Signal  string `json:"signal,omitempty" enum:"TERM|KILL|INT|HUP|QUIT|USR1|USR2|STOP|CONT" default:"TERM"`
+}
+
+type codeIn struct {
+	Sandbox  string            `json:"sandbox,omitempty" jsonschema:"id or name; left out: a new sandbox for this run only"`
+	Language string            `json:"language" enum:"python|javascript|bash"`
+	Code     string            `json:"code" jsonschema:"the whole program; print what you want to see"`
+	Stdin    string            `json:"stdin,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Timeout  int               `json:"timeout_seconds,omitempty" jsonschema:"end it after that long"`
+	Budget   int               `json:"max_output,omitempty" jsonschema:"characters of output in the reply"`
+}
+
+func execTools() []Tool {
+	return []Tool{
+		define(Tool{
+			Name: "exec", Title: "Run a command", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
+			Description: "Run a command in a sandbox and return exit code, stdout and stderr. One that takes long goes on: the result then has running: true, and exec_wait reads on.",
+		}, runExec),
+		define(Tool{
+			Name: "exec_wait", Title: "Wait for a command", Toolset: setup.Exec, OpenWorld: true,
+			Description: "Wait for a command that was started before, read what it wrote and how it ended, or send it input. Works after a restart of the server, and for commands that others started.",
+		}, waitExec),
+		define(Tool{
+			Name: "exec_kill", Title: "End a command", Toolset: setup.Exec, Destructive: true, Idempotent: true,
+			Description: "Send a signal to a running command and say what became of it.",
+		}, killExec),
+		define(Tool{
+			Name: "run_code", Title: "Run code", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
+			Description: "Run a program in Python, JavaScript (Node.js) or bash and return its output. Each run starts anew: no variables are left from the run before.",
+		}, runCode),
+	}
+}
+
+// deadline is the soft deadline that a call asks for.
+func (c *call) deadline(seconds *int) time.Duration {
+	if seconds == nil {
+		return c.server.opts.SoftDeadline
+	}
+	return time.Duration(min(max(*seconds, 0), maxWaitSeconds)) * time.Second
+}
+
+// maxWaitSeconds bounds wait_seconds.
+const maxWaitSeconds = 3600
+
+func (c *call) budget(asked int) int { return budgetOf(cmp.Or(asked, c.server.opts.Budget)) }
+
+func runExec(ctx context.Context, c *call, in execIn) (execResult, error) {
+	argv := in.Argv
+	switch {
+	case (in.Command == "") == (len(argv) == 0):
+		return execResult{}, core.Errorf(core.KindUsage, "exec", "", "give either command or argv")
+	case in.Command != "":
+		argv = []string{"/bin/sh", "-c", in.Command}
+	}
+	sb, err := c.resolve(ctx, in.Sandbox)
+	if err != nil {
+		return execResult{}, err
+	}
+	c.adopt(sb)
+	return c.execute(ctx, sb, execution{
+		spec: core.ExecSpec{
+			Command: argv, Workdir: in.Workdir, Env: in.Env, Secrets: secretsOf(in.Secrets),
+			Timeout: time.Duration(in.Timeout) * time.Second,
+		},
+		input: in.Stdin, open: in.Open, detach: in.Detach, wait: c.deadline(in.Wait), budget: c.budget(in.Budget),
+	})
+}
+
+func waitExec(ctx context.Context, c *call, in waitIn) (execResult, error) {
+	sb, err := c.resolve(ctx, in.Sandbox)
+	if err != nil {
+		return execResult{}, err
+	}
+	c.adopt(sb)
+	if in.Stdin != "" || in.Close {
+		e := c.server.running.get(sb.ID, in.Exec)
+		if e == nil {
+			return execResult{}, core.Errorf(core.KindConflict, "exec", "", "command %s has no stdin that this server could write to", in.Exec).
+				WithHint("it has ended, or was started elsewhere or without keep_stdin_open")
+		}
+		if err := e.send(in.Stdin, in.Close); err != nil {
+			return execResult{}, err
+		}
+	}
+	return c.read(ctx, sb, in.Exec, reading{cursor: in.Cursor, wait: c.deadline(in.Wait), budget: c.budget(in.Budget)})
+}
+
+// signalNumbers are the same on every Linux.
+func signalNumber(name string) int {
+	return map[string]int{"HUP": 1, "INT": 2, "QUIT": 3, "KILL": sigKill, "USR1": 10, "USR2": 12, "": sigTerm, "TERM": sigTerm, "CONT": 18, "STOP": 19}[name]
+}
+
+func killExec(ctx context.Context, c *call, in killIn) (execResult, error) {
+	sb, err := c.resolve(ctx, in.Sandbox)
+	if err != nil {
+		return execResult{}, err
+	}
+	if err := c.service.Kill(ctx, sb.Provider+"/"+sb.ID, in.Exec, signalNumber(in.Signal)); err != nil {
+		return execResult{}, err
+	}
+	wait := killGrace
+	if in.Signal == "STOP" || in.Signal == "CONT" {
+		wait = 0
+	}
+	result, err := c.read(ctx, sb, in.Exec, reading{wait: wait, budget: c.budget(0)})
+	if err == nil && result.Running {
+		result.Note = "The signal was sent; the command still runs. KILL cannot be ignored."
+	}
+	return result, err
+}
+
+// maxCode is how much code fits into one argument of a command.
+const maxCode = 96 << 10
+
+func runCode(ctx context.Context, c *call, in codeIn) (execResult, error) {
+	if len(in.Code) > maxCode {
+		return execResult{}, core.Errorf(core.KindUsage, "run_code", "", "the code is longer than %d bytes", maxCode).
+			WithHint("write it to a file with file_write, and run that with exec")
+	}
+	var argv []string
+	switch in.Language {
+	case "python":
+		argv = []string{"python3", "-u", "-c", in.Code}
+	case "javascript":
+		argv = []string{"node", "-e", in.Code}
+	case "bash":
+		argv = []string{"bash", "-c", in.Code}
+	}
+	return c.code(ctx, in.Sandbox, execution{
+		spec:  core.ExecSpec{Command: argv, Env: in.Env, Timeout: time.Duration(in.Timeout) * time.Second},
+		input: in.Stdin, wait: c.server.opts.SoftDeadline, budget: c.budget(in.Budget),
+	}, core.Spec{})
+}
+
+// code runs a program in a sandbox, or without one in a sandbox of its own that is gone when the program has ended.
+func (c *call) code(ctx context.Context, ref string, x execution, spec core.Spec) (execResult, error) {
+	if ref != "" {
+		sb, err := c.resolve(ctx, ref)
+		if err != nil {
+			return execResult{}, err
+		}
+		c.adopt(sb)
+		return c.execute(ctx, sb, x)
+	}
+	sb, err := c.launch(ctx, spec, false)
+	if err != nil {
+		return execResult{}, err
+	}
+	result, err := c.execute(ctx, sb, x)
+	if err == nil && result.Running {
+		result.Note += " Its sandbox was made for it; terminate that when it is done."
+		return result, nil
+	}
+	// Also when the request was cancelled; whatever this leaves, the lease ends.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if endErr := c.terminate(ctx, sb); endErr != nil {
+		c.server.log.WarnContext(ctx, "a sandbox for one run is left", "sandbox", sb.ID, "error", endErr)
+	}
+	result.links = nil
+	return result, err
+}

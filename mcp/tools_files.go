@@ -1,0 +1,332 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+type readIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Path    string `json:"path"`
+	Offset  int64  `json:"offset,omitempty" jsonschema:"first byte"`
+	Budget  int    `json:"max_output,omitempty" jsonschema:"characters in the reply"`
+	Base64  bool   `json:"base64,omitempty" jsonschema:"return the bytes as base64; without it binary files are only described"`
+}
+
+type readOut struct {
+	Path     string `json:"path"`
+	Size     int64  `json:"size" jsonschema:"bytes of the whole file"`
+	Encoding string `json:"encoding" jsonschema:"text, base64, image (the picture follows, scaled down) or none (binary; see uri)"`
+	Content  string `json:"content"`
+	// NextOffset is where to go on.
+	NextOffset int64  `json:"next_offset,omitempty" jsonschema:"offset of what did not fit; left out when all did"`
+	MIMEType   string `json:"mime_type"`
+	URI        string `json:"uri" jsonschema:"resource with the whole file"`
+	Redacted   bool   `json:"redacted,omitempty" jsonschema:"values of secrets were taken out of the content"`
+
+	extra []mcp.Content
+}
+
+func (o readOut) content() []mcp.Content { return o.extra }
+
+func (o readOut) text() string {
+	switch {
+	case o.Encoding == "none":
+		return fmt.Sprintf("%s: %d bytes of %s, not text. base64: true returns bytes; the whole: %s", o.Path, o.Size, o.MIMEType, o.URI)
+	case o.Encoding == "image":
+		return fmt.Sprintf("%s: %s, %d bytes; the original: %s", o.Path, o.MIMEType, o.Size, o.URI)
+	case o.NextOffset > 0:
+		return fmt.Sprintf("%s\n[... %d more bytes; go on with offset %d ...]", o.Content, o.Size-o.NextOffset, o.NextOffset)
+	}
+	return o.Content
+}
+
+type writeIn struct {
+	Sandbox    string `json:"sandbox" jsonschema:"id or name"`
+	Path       string `json:"path" jsonschema:"missing directories are made"`
+	Content    string `json:"content"`
+	Base64     bool   `json:"base64,omitempty" jsonschema:"content is base64 of the bytes"`
+	Append     bool   `json:"append,omitempty" jsonschema:"add to the file instead of replacing it"`
+	Executable bool   `json:"executable,omitempty"`
+}
+
+type writeOut struct {
+	Path  string `json:"path"`
+	Bytes int    `json:"bytes" jsonschema:"bytes written"`
+	URI   string `json:"uri"`
+}
+
+func (o writeOut) text() string { return fmt.Sprintf("wrote %d bytes to %s", o.Bytes, o.Path) }
+
+type pathIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Path    string `json:"path"`
+}
+
+type removeIn struct {
+	Sandbox   string `json:"sandbox" jsonschema:"id or name"`
+	Path      string `json:"path"`
+	Recursive bool   `json:"recursive,omitempty" jsonschema:"a directory with all that is in it"`
+}
+
+type pathOut struct {
+	Path string `json:"path"`
+	Done string `json:"done"`
+}
+
+func (o pathOut) text() string { return o.Done + " " + o.Path }
+
+type fileEntry struct {
+	Path     string    `json:"path"`
+	Type     string    `json:"type" jsonschema:"file, directory, link or other"`
+	Size     int64     `json:"size"`
+	Mode     string    `json:"mode"`
+	Modified time.Time `json:"modified"`
+	Link     string    `json:"link,omitempty" jsonschema:"where a link points to"`
+}
+
+type filesOut struct {
+	Entries []fileEntry `json:"entries"`
+	Total   int         `json:"total"`
+}
+
+func (o filesOut) text() string {
+	var b strings.Builder
+	for _, e := range o.Entries {
+		fmt.Fprintf(&b, "%s %10d %s %s", e.Mode, e.Size, e.Modified.UTC().Format("2006-01-02 15:04"), e.Path)
+		if e.Link != "" {
+			b.WriteString(" -> " + e.Link)
+		}
+		b.WriteByte('\n')
+	}
+	if missing := o.Total - len(o.Entries); missing > 0 {
+		fmt.Fprintf(&b, "and %d more: list a directory below, or use exec with find\n", missing)
+	}
+	if o.Total == 0 {
+		return "(empty)"
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// maxEntries is how many files one listing has.
+const maxEntries = 500
+
+func fileTools() []Tool {
+	return []Tool{
+		define(Tool{
+			Name: "file_read", Title: "Read a file", Toolset: setup.Files, ReadOnly: true, Idempotent: true,
+			Description: "Read a file of a sandbox: text as text, pictures as pictures, other bytes as base64 when asked for.",
+		}, readFile),
+		define(Tool{
+			Name: "file_write", Title: "Write a file", Toolset: setup.Files, Destructive: true, Idempotent: true,
+			Description: "Create or replace a file of a sandbox, at once.",
+		}, writeFile),
+		define(Tool{
+			Name: "file_list", Title: "List files", Toolset: setup.Files, ReadOnly: true, Idempotent: true,
+			Description: "List a directory of a sandbox, or describe one file.",
+		}, listFiles),
+		define(Tool{
+			Name: "file_remove", Title: "Remove a file", Toolset: setup.Files, Destructive: true,
+			Description: "Remove a file or directory of a sandbox.",
+		}, removeFile),
+		define(Tool{
+			Name: "file_mkdir", Title: "Make a directory", Toolset: setup.Files, Extra: true, Idempotent: true,
+			Description: "Make a directory of a sandbox, with its parents. file_write makes directories by itself.",
+		}, makeDir),
+	}
+}
+
+func fileURI(sandbox, name string) string {
+	return "sandbox://" + sandbox + "/files" + escapePath(name)
+}
+
+// absolute is the path that a relative one means, as the core reads it.
+func absolute(sb core.Sandbox, name string) string {
+	if path.IsAbs(name) {
+		return path.Clean(name)
+	}
+	return path.Join("/", sb.Spec.Workdir, name)
+}
+
+func readFile(ctx context.Context, c *call, in readIn) (readOut, error) {
+	sb, err := c.resolve(ctx, in.Sandbox)
+	if err != nil {
+		return readOut{}, err
+	}
+	c.adopt(sb)
+	return c.readFile(ctx, sb, in)
+}
+
+func (c *call) readFile(ctx context.Context, sb core.Sandbox, in readIn) (readOut, error) {
+	ref, name := sb.Provider+"/"+sb.ID, absolute(sb, in.Path)
+	out := readOut{Path: name, URI: fileURI(sb.ID, name)}
+	if in.Offset < 0 {
+		return out, core.Errorf(core.KindUsage, "read", "", "the offset is negative")
+	}
+	budget := c.budget(in.Budget)
+	content, err := c.service.ReadFile(ctx, ref, name)
+	if err != nil {
+		return out, err
+	}
+	defer func() { _ = content.Close() }()
+	sniff := make([]byte, sniffSize)
+	n, err := io.ReadFull(content, sniff)
+	if err != nil && n == 0 && !errors.Is(err, io.EOF) {
+		return out, err
+	}
+	sniff = sniff[:n]
+	out.MIMEType = mimeOf(name, sniff)
+	rest := io.MultiReader(bytes.NewReader(sniff), content)
+	if in.Offset == 0 && !in.Base64 && isPicture(out.MIMEType) {
+		if done, err := c.readPicture(&out, rest); done || err != nil {
+			return out, err
+		}
+		return out, nil
+	}
+	if _, err := io.CopyN(io.Discard, rest, in.Offset); err != nil && !errors.Is(err, io.EOF) {
+		return out, err
+	}
+	most := int64(budget) * 4 // a character has at most four bytes
+	if in.Base64 {
+		most = int64(budget) / 4 * 3
+	}
+	data, err := io.ReadAll(io.LimitReader(rest, most))
+	if err != nil {
+		return out, err
+	}
+	more, err := io.Copy(io.Discard, rest) // the size as it was read, not as it was a moment before
+	if err != nil {
+		return out, err
+	}
+	out.Size = in.Offset + int64(len(data)) + more
+	switch {
+	case in.Base64:
+		out.Encoding, out.Content = "base64", base64.StdEncoding.EncodeToString(data)
+	case !isText(sniff) || !isText(data):
+		out.Encoding = "none"
+		out.extra = append(out.extra, fileLink(sb, name, out.MIMEType, out.Size))
+		return out, nil
+	default:
+		out.Encoding = "text"
+		if data = firstRunes(data, budget); int64(len(data))+in.Offset < out.Size {
+			data = trimPartial(data)
+		}
+		clean := c.server.secrets.clean(sb.ID, string(data))
+		out.Redacted, out.Content = clean != string(data), clean
+	}
+	if end := in.Offset + int64(len(data)); end < out.Size {
+		out.NextOffset = end
+		out.extra = append(out.extra, fileLink(sb, name, out.MIMEType, out.Size))
+	}
+	return out, nil
+}
+
+func fileLink(sb core.Sandbox, name, mimeType string, size int64) mcp.ResourceLink {
+	link := mcp.NewResourceLink(fileURI(sb.ID, name), path.Base(name), "the whole file", mimeType)
+	link.Size = &size
+	return link
+}
+
+func writeFile(ctx context.Context, c *call, in writeIn) (writeOut, error) {
+	sb, err := c.resolve(ctx, in.Sandbox)
+	if err != nil {
+		return writeOut{}, err
+	}
+	c.adopt(sb)
+	data := []byte(in.Content)
+	if in.Base64 {
+		if data, err = base64.StdEncoding.DecodeString(in.Content); err != nil {
+			return writeOut{}, core.Errorf(core.KindUsage, "write", "", "the content is not base64: %w", err)
+		}
+	}
+	opts := core.WriteOptions{Parents: true, Append: in.Append}
+	if in.Executable {
+		opts.Mode = 0o755
+	}
+	name := absolute(sb, in.Path)
+	if err := c.service.WriteFile(ctx, sb.Provider+"/"+sb.ID, name, bytes.NewReader(data), opts); err != nil {
+		return writeOut{}, err
+	}
+	c.server.fileChanged(sb, name)
+	return writeOut{Path: name, Bytes: len(data), URI: fileURI(sb.ID, name)}, nil
+}
+
+func listFiles(ctx context.Context, c *call, in pathIn) (filesOut, error) {
+	sb, err := c.resolve(ctx, in.Sandbox)
+	if err != nil {
+		return filesOut{}, err
+	}
+	c.adopt(sb)
+	ref, name := sb.Provider+"/"+sb.ID, absolute(sb, in.Path)
+	info, err := c.service.Stat(ctx, ref, name)
+	if err != nil {
+		return filesOut{}, err
+	}
+	infos := []core.FileInfo{info}
+	if info.Mode.IsDir() || info.Mode&fs.ModeSymlink != 0 {
+		switch entries, err := c.service.ReadDir(ctx, ref, name); {
+		case err == nil:
+			infos = entries
+		case info.Mode.IsDir():
+			return filesOut{}, err
+		}
+	}
+	out := filesOut{Entries: []fileEntry{}, Total: len(infos)}
+	for _, info := range infos[:min(len(infos), maxEntries)] {
+		out.Entries = append(out.Entries, entryOf(info))
+	}
+	return out, nil
+}
+
+func entryOf(info core.FileInfo) fileEntry {
+	kind := "other"
+	switch {
+	case info.Mode.IsRegular():
+		kind = "file"
+	case info.Mode.IsDir():
+		kind = "directory"
+	case info.Mode&fs.ModeSymlink != 0:
+		kind = "link"
+	}
+	return fileEntry{Path: info.Path, Type: kind, Size: info.Size, Mode: info.Mode.String(), Modified: info.ModTime, Link: info.Link}
+}
+
+func removeFile(ctx context.Context, c *call, in removeIn) (pathOut, error) {
+	sb, err := c.resolve(ctx, in.Sandbox)
+	if err != nil {
+		return pathOut{}, err
+	}
+	c.adopt(sb)
+	name := absolute(sb, in.Path)
+	if err := c.service.Remove(ctx, sb.Provider+"/"+sb.ID, name, in.Recursive); err != nil {
+		return pathOut{}, err
+	}
+	c.server.fileChanged(sb, name)
+	return pathOut{Path: name, Done: "removed"}, nil
+}
+
+func makeDir(ctx context.Context, c *call, in pathIn) (pathOut, error) {
+	sb, err := c.resolve(ctx, in.Sandbox)
+	if err != nil {
+		return pathOut{}, err
+	}
+	c.adopt(sb)
+	name := absolute(sb, in.Path)
+	if err := c.service.Mkdir(ctx, sb.Provider+"/"+sb.ID, name, true); err != nil {
+		return pathOut{}, err
+	}
+	return pathOut{Path: name, Done: "made"}, nil
+}

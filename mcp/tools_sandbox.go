@@ -1,0 +1,313 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+type launchIn struct {
+	Name       string            `json:"name,omitempty" jsonschema:"name to find it by; made up when left out"`
+	Provider   string            `json:"provider,omitempty" jsonschema:"where it runs: auto, local, docker, modal; auto takes the first that can do what is asked"`
+	Image      string            `json:"image,omitempty" jsonschema:"image to start from, such as python:3.12; left out: this machine's own programs"`
+	Template   string            `json:"template,omitempty" jsonschema:"template to start from instead of an image"`
+	Snapshot   string            `json:"snapshot,omitempty" jsonschema:"snapshot to start from instead of an image"`
+	Python     string            `json:"python_version,omitempty" jsonschema:"Python version to install"`
+	Pip        []string          `json:"pip,omitempty" jsonschema:"Python packages to install"`
+	Apt        []string          `json:"apt,omitempty" jsonschema:"Debian packages to install"`
+	CPU        float64           `json:"cpu,omitempty" jsonschema:"cores"`
+	Memory     string            `json:"memory,omitempty" jsonschema:"such as 512MiB or 4GiB"`
+	GPU        string            `json:"gpu,omitempty" jsonschema:"TYPE or TYPE:COUNT: T4, L4, A10G, A100-40GB, A100-80GB, L40S, H100, H200, B200. It costs money"`
+	Timeout    int               `json:"timeout_seconds,omitempty" jsonschema:"it ends that long after its launch"`
+	Workdir    string            `json:"workdir,omitempty" jsonschema:"absolute path where commands start"`
+	Env        map[string]string `json:"env,omitempty" jsonschema:"environment variables"`
+	Secrets    map[string]string `json:"secrets,omitempty" jsonschema:"environment variables whose values are kept out of output and logs"`
+	SecretRefs []string          `json:"secret_names,omitempty" jsonschema:"secrets that the provider keeps, by name"`
+	Volumes    map[string]string `json:"volumes,omitempty" jsonschema:"absolute path inside: volume name"`
+	Ports      []int             `json:"ports,omitempty" jsonschema:"ports to make reachable from outside"`
+	Network    string            `json:"network,omitempty" jsonschema:"where it may connect to" enum:"none|all|allow"`
+	Allow      []string          `json:"network_allow,omitempty" jsonschema:"domains and CIDRs, with network allow"`
+	App        string            `json:"app,omitempty" jsonschema:"group it belongs to"`
+	Persist    bool              `json:"persist,omitempty" jsonschema:"keep its files over stop and start"`
+	Keep       bool              `json:"keep_after_disconnect,omitempty" jsonschema:"do not end it when this client is gone"`
+}
+
+// sandboxInfo is what tools say of a sandbox.
+type sandboxInfo struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name"`
+	Provider string            `json:"provider"`
+	State    string            `json:"state" jsonschema:"creating, running, paused, stopped, exited, failed or lost"`
+	Reason   string            `json:"reason,omitempty" jsonschema:"why it does not run"`
+	Image    string            `json:"image,omitempty"`
+	GPU      string            `json:"gpu,omitempty"`
+	App      string            `json:"app,omitempty"`
+	Created  time.Time         `json:"created"`
+	Expires  *time.Time        `json:"expires,omitempty" jsonschema:"when it ends by itself"`
+	Leased   bool              `json:"leased,omitempty" jsonschema:"it ends earlier when its clients are gone"`
+	Ports    map[string]string `json:"ports,omitempty" jsonschema:"port inside: address to reach it"`
+}
+
+func infoOf(sb core.Sandbox) sandboxInfo {
+	info := sandboxInfo{
+		ID: sb.ID, Name: sb.Name, Provider: sb.Provider, State: string(sb.State), Reason: string(sb.Reason),
+		Image: sb.Image, App: sb.App, Created: sb.Created,
+	}
+	if sb.Message != "" {
+		info.Reason = strings.TrimPrefix(info.Reason+": "+sb.Message, ": ")
+	}
+	if !sb.GPU.IsZero() {
+		info.GPU = sb.GPU.String()
+	}
+	if _, info.Leased = sb.Labels[leaseLabel]; info.Leased {
+		// Its holder renews the lease; what was asked for is the end that it will not live beyond.
+		sb.Expires = time.Time{}
+		if sb.Spec.Timeout > 0 {
+			sb.Expires = sb.Created.Add(time.Duration(sb.Spec.Timeout))
+		}
+	}
+	if !sb.Expires.IsZero() {
+		info.Expires = &sb.Expires
+	}
+	for _, port := range sb.Ports {
+		if info.Ports == nil {
+			info.Ports = map[string]string{}
+		}
+		info.Ports[fmt.Sprint(port.Sandbox)] = port.Address
+	}
+	return info
+}
+
+func (i sandboxInfo) text() string {
+	parts := []string{fmt.Sprintf("%s (%s) %s on %s", i.ID, i.Name, i.State, i.Provider)}
+	if i.Reason != "" {
+		parts = append(parts, i.Reason)
+	}
+	if i.Image != "" {
+		parts = append(parts, "image "+i.Image)
+	}
+	if i.GPU != "" {
+		parts = append(parts, "GPU "+i.GPU)
+	}
+	if i.Expires != nil {
+		parts = append(parts, "ends "+i.Expires.UTC().Format(time.RFC3339))
+	}
+	for _, port := range slices.Sorted(maps.Keys(i.Ports)) {
+		parts = append(parts, "port "+port+" at "+i.Ports[port])
+	}
+	return strings.Join(parts, ", ")
+}
+
+type listIn struct {
+	Sandbox string `json:"sandbox,omitempty" jsonschema:"id or name, to see one only"`
+	App     string `json:"app,omitempty" jsonschema:"only those of this group"`
+	All     bool   `json:"all,omitempty" jsonschema:"include those that have ended"`
+}
+
+type listOut struct {
+	Sandboxes []sandboxInfo `json:"sandboxes"`
+	Failures  []string      `json:"failures,omitempty" jsonschema:"providers that did not answer, and why"`
+}
+
+func (l listOut) text() string {
+	if len(l.Sandboxes)+len(l.Failures) == 0 {
+		return "no sandboxes"
+	}
+	var lines []string
+	for _, sb := range l.Sandboxes {
+		lines = append(lines, sb.text())
+	}
+	return strings.Join(append(lines, l.Failures...), "\n")
+}
+
+type terminateIn struct {
+	Sandbox string `json:"sandbox,omitempty" jsonschema:"id or name"`
+	All     bool   `json:"all,omitempty" jsonschema:"every sandbox that this server's clients launched for this user"`
+}
+
+type terminateOut struct {
+	Terminated []string `json:"terminated" jsonschema:"ids of the sandboxes that are gone now"`
+	Failures   []string `json:"failures,omitempty"`
+}
+
+func (o terminateOut) text() string {
+	text := "terminated: " + strings.Join(o.Terminated, ", ")
+	if len(o.Terminated) == 0 {
+		text = "nothing was there to terminate"
+	}
+	return strings.Join(append([]string{text}, o.Failures...), "\n")
+}
+
+func sandboxTools() []Tool {
+	return []Tool{
+		define(Tool{
+			Name: "sandbox_launch", Title: "Launch a sandbox", Toolset: setup.Sandboxes, OpenWorld: true,
+			Description: "Make an isolated Linux machine and wait until commands can run in it. Everything is optional. Returns its id. Reuse a running one (sandbox_list) where that is enough.",
+		}, launch),
+		define(Tool{
+			Name: "sandbox_list", Title: "List sandboxes", Toolset: setup.Sandboxes, ReadOnly: true, Idempotent: true,
+			Description: "List the sandboxes with state, image, ports and when they end.",
+		}, list),
+		define(Tool{
+			Name: "sandbox_terminate", Title: "Terminate a sandbox", Toolset: setup.Sandboxes, Destructive: true, Idempotent: true,
+			Description: "End a sandbox and remove all its files. Pull what is needed first.",
+		}, terminate),
+	}
+}
+
+func launch(ctx context.Context, c *call, in launchIn) (sandboxInfo, error) {
+	spec, err := in.spec()
+	if err != nil {
+		return sandboxInfo{}, err
+	}
+	sb, err := c.launch(ctx, spec, in.Keep)
+	return infoOf(sb), err
+}
+
+// spec turns a tool's arguments into the core's.
+func (in launchIn) spec() (core.Spec, error) {
+	spec := core.Spec{
+		Provider: in.Provider, App: in.App, Name: in.Name, Image: in.Image, Template: in.Template, Snapshot: in.Snapshot,
+		Python: in.Python, Pip: in.Pip, Apt: in.Apt, CPU: in.CPU, Timeout: core.Duration(time.Duration(in.Timeout) * time.Second),
+		Workdir: in.Workdir, Env: in.Env, Persist: in.Persist,
+		Network: core.Network{Mode: core.NetworkMode(in.Network), Allow: in.Allow},
+	}
+	var err error
+	if in.Memory != "" {
+		if spec.Memory, err = core.ParseBytes(in.Memory); err != nil {
+			return spec, err
+		}
+	}
+	if in.GPU != "" {
+		if spec.GPU, err = core.ParseGPU(in.GPU); err != nil {
+			return spec, err
+		}
+	}
+	if len(in.Allow) > 0 && in.Network == "" {
+		spec.Network.Mode = core.NetworkAllow
+	}
+	spec.Secrets = secretsOf(in.Secrets)
+	for _, ref := range in.SecretRefs {
+		spec.Secrets = append(spec.Secrets, core.Secret{Name: ref, Ref: ref})
+	}
+	for _, target := range slices.Sorted(maps.Keys(in.Volumes)) {
+		spec.Volumes = append(spec.Volumes, core.Volume{Source: in.Volumes[target], Target: target})
+	}
+	for _, port := range in.Ports {
+		spec.Ports = append(spec.Ports, core.Port{Sandbox: port})
+	}
+	return spec, nil
+}
+
+func secretsOf(values map[string]string) []core.Secret {
+	var secrets []core.Secret
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		secrets = append(secrets, core.Secret{Name: name, Value: core.NewSecretValue(values[name])})
+	}
+	return secrets
+}
+
+// launch makes a sandbox that belongs to the call's owner and session. With keep nothing but its own timeout ends it.
+func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sandbox, error) {
+	if !spec.GPU.IsZero() {
+		if err := c.confirm(ctx, "gpu", fmt.Sprintf("Launch a sandbox with GPU %s? It costs money for as long as it runs.", spec.GPU)); err != nil {
+			return core.Sandbox{}, err
+		}
+	}
+	mode := c.server.opts.OnDisconnect
+	keep = keep || mode == setup.Detach
+	spec.Labels = map[string]string{sessionLabel: c.session.id, ownerLabel: c.who.Owner}
+	if !keep {
+		spec.Labels[leaseLabel] = string(mode)
+	}
+	sb, err := c.service.Launch(ctx, spec, core.LaunchOptions{Bound: !keep, Progress: func(p core.Progress) { c.progress(ctx, p.Step) }})
+	if err != nil {
+		return sb, err
+	}
+	c.server.secrets.add(sb.ID, spec.Secrets)
+	if !keep {
+		c.session.lease(sb)
+		c.server.sessions.renew(ctx, c.session)
+	}
+	return sb, nil
+}
+
+func list(ctx context.Context, c *call, in listIn) (listOut, error) {
+	out := listOut{Sandboxes: []sandboxInfo{}}
+	if in.Sandbox != "" {
+		sb, err := c.resolve(ctx, in.Sandbox)
+		if err == nil {
+			out.Sandboxes = append(out.Sandboxes, infoOf(sb))
+		}
+		return out, err
+	}
+	listing, err := c.service.List(ctx, core.ListFilter{App: in.App, All: in.All})
+	if err != nil {
+		return out, err
+	}
+	for _, sb := range listing.Sandboxes {
+		out.Sandboxes = append(out.Sandboxes, infoOf(sb))
+	}
+	for _, failed := range listing.Failures {
+		out.Failures = append(out.Failures, failed.Provider+": "+failed.Error)
+	}
+	return out, nil
+}
+
+func terminate(ctx context.Context, c *call, in terminateIn) (terminateOut, error) {
+	out := terminateOut{Terminated: []string{}}
+	if in.All == (in.Sandbox != "") {
+		return out, core.Errorf(core.KindUsage, "terminate", "", "name one sandbox, or say all: true")
+	}
+	if !in.All {
+		sb, err := c.resolve(ctx, in.Sandbox)
+		if err != nil {
+			return out, err
+		}
+		out.Terminated = append(out.Terminated, sb.ID)
+		return out, c.terminate(ctx, sb)
+	}
+	listing, err := c.service.List(ctx, core.ListFilter{All: true, Labels: map[string]string{ownerLabel: c.who.Owner}})
+	if err != nil {
+		return out, err
+	}
+	var names []string
+	for _, sb := range listing.Sandboxes {
+		if _, ours := sb.Labels[sessionLabel]; ours && sb.Labels[ownerLabel] == c.who.Owner {
+			names = append(names, sb.Name)
+		}
+	}
+	if len(names) == 0 {
+		return out, nil
+	}
+	if err := c.confirm(ctx, "terminate_all", fmt.Sprintf("Terminate %d sandboxes with all their files: %s?", len(names), strings.Join(names, ", "))); err != nil {
+		return out, err
+	}
+	for _, sb := range listing.Sandboxes {
+		if !slices.Contains(names, sb.Name) {
+			continue
+		}
+		if err := c.terminate(ctx, sb); err != nil {
+			out.Failures = append(out.Failures, sb.Name+": "+err.Error())
+			continue
+		}
+		out.Terminated = append(out.Terminated, sb.ID)
+	}
+	return out, nil
+}
+
+func (c *call) terminate(ctx context.Context, sb core.Sandbox) error {
+	ref := sb.Provider + "/" + sb.ID
+	if err := c.service.Terminate(ctx, ref); err != nil {
+		return err
+	}
+	c.session.release(ref)
+	c.server.secrets.forget(sb.ID)
+	return nil
+}

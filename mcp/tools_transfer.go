@@ -1,0 +1,156 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/transfer"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+type pushIn struct {
+	Sandbox string   `json:"sandbox" jsonschema:"id or name"`
+	Local   string   `json:"local_path" jsonschema:"file or directory on the user's machine"`
+	Path    string   `json:"path" jsonschema:"where it goes; into it when it is a directory"`
+	Exclude []string `json:"exclude,omitempty" jsonschema:"patterns as in .gitignore; what .gitignore files name is left out anyway"`
+}
+
+type pullIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Path    string `json:"path" jsonschema:"file or directory in the sandbox"`
+	Local   string `json:"local_path" jsonschema:"where it goes on the user's machine; into it when it is a directory"`
+	Replace bool   `json:"replace,omitempty" jsonschema:"replace what is there"`
+}
+
+type transferOut struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	Files       int    `json:"files"`
+	Bytes       int64  `json:"bytes"`
+}
+
+func (o transferOut) text() string {
+	return fmt.Sprintf("copied %d files, %d bytes: %s to %s", o.Files, o.Bytes, o.Source, o.Destination)
+}
+
+func transferTools() []Tool {
+	return []Tool{
+		define(Tool{
+			Name: "push", Title: "Copy into a sandbox", Toolset: setup.Transfer, Destructive: true, Idempotent: true,
+			Description: "Copy a file or directory of the user's machine into a sandbox. Only directories that the user opened can be read.",
+		}, push),
+		define(Tool{
+			Name: "pull", Title: "Copy out of a sandbox", Toolset: setup.Transfer, Destructive: true, Idempotent: true,
+			Description: "Copy a file or directory of a sandbox to the user's machine. Only directories that the user opened can be written.",
+		}, pull),
+	}
+}
+
+func push(ctx context.Context, c *call, in pushIn) (transferOut, error) {
+	sb, err := c.resolve(ctx, in.Sandbox)
+	if err != nil {
+		return transferOut{}, err
+	}
+	c.adopt(sb)
+	root, relative, err := c.hostPath(ctx, in.Local)
+	if err != nil {
+		return transferOut{}, err
+	}
+	defer func() { _ = root.Close() }()
+	if strings.HasSuffix(in.Local, "/") {
+		relative += "/"
+	}
+	result, err := transfer.Copy(ctx, c.service, transfer.Request{
+		From: transfer.Endpoint{Path: relative}, To: transfer.Endpoint{Sandbox: sb.Provider + "/" + sb.ID, Path: target(sb, in.Path)},
+		Exclude: in.Exclude, GitIgnore: true, Root: root, Progress: c.copying(ctx),
+	})
+	return transferOut{Source: in.Local, Destination: sb.Name + ":" + in.Path, Files: result.Files, Bytes: result.Bytes}, err
+}
+
+// target is absolute that keeps a slash at the end, which means a directory.
+func target(sb core.Sandbox, name string) string {
+	if strings.HasSuffix(name, "/") && name != "/" {
+		return absolute(sb, name) + "/"
+	}
+	return absolute(sb, name)
+}
+
+// copying tells the client of every tenth of a copy, or every 16 MiB of one whose size is not known.
+func (c *call) copying(ctx context.Context) core.ProgressFunc {
+	var told int64
+	return func(p core.Progress) {
+		step := max(p.Total/10, 16<<20)
+		if p.Done-told >= step {
+			told = p.Done
+			c.progress(ctx, fmt.Sprintf("%s: %s of %s", p.Step, core.Bytes(p.Done), core.Bytes(p.Total)))
+		}
+	}
+}
+
+func pull(ctx context.Context, c *call, in pullIn) (transferOut, error) {
+	sb, err := c.resolve(ctx, in.Sandbox)
+	if err != nil {
+		return transferOut{}, err
+	}
+	c.adopt(sb)
+	root, relative, err := c.hostPath(ctx, in.Local)
+	if err != nil {
+		return transferOut{}, err
+	}
+	defer func() { _ = root.Close() }()
+	if info, err := root.Stat(relative); err == nil && info.IsDir() {
+		relative = filepath.Join(relative, path.Base(absolute(sb, in.Path)))
+	}
+	if _, err := root.Lstat(relative); err == nil && !in.Replace {
+		return transferOut{}, core.Errorf(core.KindConflict, "pull", "", "%s exists already", filepath.Join(root.Name(), relative)).
+			WithHint("say replace: true, or name another path")
+	} else if err != nil && core.KindOf(err) != core.KindNotFound {
+		return transferOut{}, core.Errorf(core.KindUnauthorized, "pull", "", "%s: %w", in.Local, err)
+	}
+	if err := c.confirm(ctx, "host_write", fmt.Sprintf("Write %s from sandbox %s to %s on this machine?", in.Path, sb.Name, filepath.Join(root.Name(), relative))); err != nil {
+		return transferOut{}, err
+	}
+	result, err := c.pullInto(ctx, sb, in, root, relative)
+	return transferOut{Source: sb.Name + ":" + in.Path, Destination: filepath.Join(root.Name(), relative), Files: result.Files, Bytes: result.Bytes}, err
+}
+
+// pullInto copies to a new directory beside, then moves the whole to its place: no link of the host leads
+// the copy elsewhere, and a copy that breaks leaves what was there.
+func (c *call) pullInto(ctx context.Context, sb core.Sandbox, in pullIn, root *os.Root, relative string) (result transfer.Result, err error) {
+	staging := ".sb-" + randomText()
+	if err := root.Mkdir(staging, 0o700); err != nil {
+		return result, err
+	}
+	defer func() { _ = root.RemoveAll(staging) }()
+	const whole = "whole"
+	result, err = transfer.Copy(ctx, c.service, transfer.Request{
+		From:     transfer.Endpoint{Sandbox: sb.Provider + "/" + sb.ID, Path: strings.TrimSuffix(absolute(sb, in.Path), "/")},
+		To:       transfer.Endpoint{Path: filepath.Join(root.Name(), staging, whole)},
+		Progress: c.copying(ctx),
+	})
+	if err != nil {
+		return result, err
+	}
+	if dir := filepath.Dir(relative); dir != "." {
+		if err := root.MkdirAll(dir, 0o755); err != nil {
+			return result, core.Errorf(core.KindUnauthorized, "pull", "", "%s: %w", in.Local, err)
+		}
+	}
+	if in.Replace {
+		if info, err := root.Lstat(relative); err == nil && info.Mode()&fs.ModeDir != 0 {
+			if err := root.RemoveAll(relative); err != nil {
+				return result, err
+			}
+		}
+	}
+	if err := root.Rename(filepath.Join(staging, whole), relative); err != nil {
+		return result, core.Errorf(core.KindUnauthorized, "pull", "", "%s: %w", in.Local, err)
+	}
+	return result, nil
+}
