@@ -149,14 +149,15 @@ func (b *Box) obey(cmd *command, c *client, feed *feeder) {
 			if json.Unmarshal(payload, &control) != nil {
 				return
 			}
-			switch {
-			case control.Signal > 0:
-				_ = cmd.signal(syscall.Signal(control.Signal))
-			case control.Broken != "":
+			if control.Broken != "" {
 				cmd.breakStream(control.Broken)
-			default:
-				_ = cmd.resize(control.Size)
+				continue
 			}
+			told := cmd.resize
+			if control.Signal > 0 {
+				told = func(core.TerminalSize) error { return cmd.signal(syscall.Signal(control.Signal)) }
+			}
+			c.sendJSON(wire.FrameTold, wire.Reply{Error: wire.Fail(told(control.Size))})
 		}
 	}
 }

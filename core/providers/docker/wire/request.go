@@ -56,7 +56,7 @@ type Request struct {
 	Expires time.Time `json:"expires,omitzero"`
 	// Issued orders the requests of VerbExpire: one that is older than the last is refused.
 	Issued time.Time     `json:"issued,omitzero"`
-	Grace   time.Duration `json:"grace,omitempty"`
+	Grace  time.Duration `json:"grace,omitempty"`
 }
 
 // Started answers VerbExec and VerbAttach.
@@ -87,8 +87,11 @@ type Failure struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// Fail describes err.
+// Fail describes err; nil for nil.
 func Fail(err error) *Failure {
+	if err == nil {
+		return nil
+	}
 	f := &Failure{Kind: core.KindOf(err).String(), Message: err.Error(), Hint: core.HintOf(err)}
 	if e, ok := errors.AsType[*core.Error](err); ok && e.Err != nil {
 		f.Subject, f.Message = e.Subject, e.Err.Error()

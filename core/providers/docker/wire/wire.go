@@ -101,6 +101,7 @@ const (
 	FrameStderr  = 'x' // bytes
 	FrameRecord  = 'r' // a log record, see AppendRecord
 	FrameTaken   = 'a' // so many bytes of stdin went to the command, see StdinWindow
+	FrameTold    = 't' // a Reply to a Control with a signal or a size, in their order
 	FrameReply   = 'd' // a Reply, the last frame
 )
 
