@@ -26,6 +26,8 @@ type Options struct {
 	Host string
 	// Image is the default image; "" is DefaultImage.
 	Image string
+	// Runtime is the engine's runtime for sandboxes, as "runsc" or "kata"; "" is the engine's default.
+	Runtime string
 	// Mounts lists host directories that volumes may come from, with all below them.
 	Mounts []string
 	// Guest is the path of sb-guest, built for the engine's system; "" looks for it.

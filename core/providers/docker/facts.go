@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -27,12 +30,12 @@ type facts struct {
 	// Arch is Go's name for the processor: "amd64".
 	Arch                         string
 	CPU, Memory, Processes, Disk bool
-	Rootless                     bool
+	// Freezer says that the engine can pause a container.
+	Freezer  bool
+	Rootless bool
 	// CgroupV1 says that control groups are of the old kind.
 	CgroupV1 bool
 	Runtimes []string
-	Driver   string
-	Name     string
 	GPU      bool
 }
 
@@ -48,11 +51,10 @@ func (p *Provider) learn(ctx context.Context, e *engine) error {
 	if !kept.Known {
 		ctx, cancel := within(ctx, askTimeout)
 		defer cancel()
-		info, err := e.client.Info(ctx, client.InfoOptions{})
-		if err != nil {
+		var err error
+		if kept, err = e.ask(ctx); err != nil {
 			return classify(ctx, "connect", e.at.Host, err)
 		}
-		kept = e.read(info.Info)
 		p.keepFacts(e, kept)
 	}
 	p.mu.Lock()
@@ -61,33 +63,78 @@ func (p *Provider) learn(ctx context.Context, e *engine) error {
 	return nil
 }
 
-// read takes what matters from an engine's description.
-func (e *engine) read(info system.Info) facts {
+// ask lets the engine describe itself.
+func (e *engine) ask(ctx context.Context) (facts, error) {
+	if e.podman {
+		return e.askPodman(ctx)
+	}
+	answer, err := e.client.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return facts{}, err
+	}
+	info := answer.Info
 	f := facts{
-		Known: true, Version: e.version, Arch: architecture(info.Architecture), Driver: info.Driver, Name: info.Name,
-		CPU: info.CPUCfsQuota, Memory: info.MemoryLimit, Processes: info.PidsLimit, CgroupV1: info.CgroupVersion == "1",
+		Known: true, Version: e.version, Arch: architecture(info.Architecture),
+		CPU: info.CPUCfsQuota, Memory: info.MemoryLimit, Processes: info.PidsLimit, Freezer: true, CgroupV1: info.CgroupVersion == "1",
 	}
 	for _, option := range info.SecurityOptions {
 		f.Rootless = f.Rootless || strings.Contains(option, "rootless")
 	}
-	if e.podman && f.Rootless && f.CgroupV1 {
-		// It says that it holds them, and does not.
-		f.CPU, f.Memory, f.Processes = false, false, false
-	}
 	for name := range info.Runtimes {
 		f.Runtimes = append(f.Runtimes, name)
-		f.GPU = f.GPU || strings.HasPrefix(name, "nvidia") && !e.podman
+		f.GPU = f.GPU || strings.HasPrefix(name, "nvidia")
 	}
 	slices.Sort(f.Runtimes)
 	f.Disk = e.quota(info)
-	return f
+	return f, nil
+}
+
+// askPodman asks Podman in its own language: what it says in Docker's leaves out what a rootless one cannot do.
+func (e *engine) askPodman(ctx context.Context) (facts, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podman/v4.0.0/libpod/info", http.NoBody)
+	if err != nil {
+		return facts{}, err
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return e.client.Dialer()(ctx) }}
+	defer transport.CloseIdleConnections()
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return facts{}, err
+	}
+	var info struct {
+		Host struct {
+			Arch              string
+			CgroupVersion     string
+			CgroupControllers []string
+			Security          struct{ Rootless bool }
+			OCIRuntime        struct{ Name string }
+		}
+	}
+	err = json.NewDecoder(response.Body).Decode(&info)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return facts{}, err
+	}
+	h := info.Host
+	f := facts{
+		Known: true, Version: e.version, Arch: architecture(h.Arch), Rootless: h.Security.Rootless, CgroupV1: h.CgroupVersion == "v1",
+		Runtimes: []string{"crun", "kata", "krun", "runc", "runsc"}, // those it knows how to start; it does not say which are there
+	}
+	controls := func(name string) bool {
+		if f.CgroupV1 {
+			return !f.Rootless
+		}
+		return !f.Rootless || slices.Contains(h.CgroupControllers, name)
+	}
+	f.CPU, f.Memory, f.Processes = controls("cpu"), controls("memory"), controls("pids")
+	f.Freezer = !f.Rootless || !f.CgroupV1
+	return f, nil
 }
 
 // quota says whether the engine can bound what a container writes.
 func (e *engine) quota(info system.Info) bool {
 	switch info.Driver {
 	case "btrfs", "zfs":
-		return !e.podman
+		return true
 	case "overlay2":
 		// Only a look at the mount tells, so only an engine on this machine.
 		return strings.HasPrefix(e.at.Host, "unix://") && projectQuota("/proc/self/mountinfo", info.DockerRootDir)

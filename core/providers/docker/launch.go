@@ -133,17 +133,28 @@ func (l *launch) create(ctx context.Context) (string, error) {
 		},
 		HostConfig: host,
 	}
-	for range 2 {
+	for try := 0; ; try++ {
 		id, err := l.tryCreate(ctx, options)
-		if err == nil || core.KindOf(err) != core.KindConflict {
-			return id, err
+		switch {
+		case err == nil:
+			return id, nil
+		case core.KindOf(err) == core.KindConflict, l.e.podman && core.KindOf(err) == core.KindInternal:
+		default:
+			return "", err
 		}
-		if err := l.makeWay(ctx, options.Name); err != nil {
+		// Podman says of a name that is taken no more than that something went wrong.
+		free, wayErr := l.makeWay(ctx, options.Name)
+		if wayErr != nil {
+			return "", wayErr
+		}
+		if try == createTries || free && core.KindOf(err) == core.KindInternal && try > 0 {
 			return "", err
 		}
 	}
-	return "", nameTaken(l.spec.Name)
 }
+
+// createTries is how often a name that others let go of is tried again.
+const createTries = 3
 
 func (l *launch) tryCreate(ctx context.Context, options client.ContainerCreateOptions) (string, error) {
 	ctx, cancel := within(ctx, workTimeout)
@@ -160,33 +171,59 @@ func nameTaken(name string) error {
 		WithHint("choose another name, or end it with: sb terminate %s", name)
 }
 
-// makeWay gives a dead sandbox's container another name.
-func (l *launch) makeWay(ctx context.Context, name string) error {
+// makeWay gives a dead sandbox's container another name. free says that nothing has the name.
+func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error) {
 	holder, err := l.p.inspect(ctx, name)
-	if core.KindOf(err) == core.KindNotFound {
+	if core.KindOf(err) == core.KindNotFound && err != nil {
 		ctx, cancel := within(ctx, askTimeout)
 		defer cancel()
-		if _, err := l.e.client.ContainerInspect(ctx, name, client.ContainerInspectOptions{}); err == nil {
-			return core.Errorf(core.KindConflict, "docker.launch", l.spec.Name, "a container that sb did not make has the name %s", name).
+		_, err := l.e.client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+		switch {
+		case err == nil:
+			return false, core.Errorf(core.KindConflict, "docker.launch", l.spec.Name, "a container that sb did not make has the name %s", name).
 				WithHint("choose another name")
+		case !errdefs.IsNotFound(err):
+			return false, classify(ctx, "launch", l.spec.Name, err)
 		}
-		return nil // it went in between
+		return l.settled(ctx), nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if holder.State.Live() {
-		return nameTaken(l.spec.Name)
+		return false, nameTaken(l.spec.Name)
 	}
 	ctx, cancel := within(ctx, askTimeout)
 	defer cancel()
 	dead := containerOf(holder.ID)
 	_, err = l.e.client.ContainerRename(ctx, dead, client.ContainerRenameOptions{NewName: name + "-" + dead})
 	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
-		return nil // somebody else was as quick
+		return false, nil // somebody else was as quick
 	}
-	return classify(ctx, "launch", l.spec.Name, err)
+	return false, classify(ctx, "launch", l.spec.Name, err)
 }
+
+// settled gives a launch that has the name, but no container yet, a moment to show. It says whether nothing shows.
+func (l *launch) settled(ctx context.Context) bool {
+	ctx, cancel := within(ctx, nameGrace)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := l.e.client.ContainerInspect(ctx, namePrefix+l.spec.Name, client.ContainerInspectOptions{})
+		if err == nil {
+			return false
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return true
+		}
+	}
+}
+
+// nameGrace is how long Podman may take between taking a name and having a container of it.
+const nameGrace = time.Second
 
 // hostname is the sandbox's name where that can be one.
 func hostname(name string) string { return strings.NewReplacer("_", "-", ".", "-").Replace(name) }
@@ -206,7 +243,7 @@ func portOf(number int) network.Port {
 
 // host is what the engine does for the container: all that is not needed is taken away.
 func (l *launch) host(ctx context.Context) (*container.HostConfig, error) {
-	spec, facts := l.spec, l.e.facts
+	spec := l.spec
 	h := &container.HostConfig{
 		// The log has the sandbox's states and is read back by List.
 		LogConfig:   container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
@@ -220,9 +257,10 @@ func (l *launch) host(ctx context.Context) (*container.HostConfig, error) {
 		h.LogConfig = container.LogConfig{Type: "k8s-file"}
 	}
 	if spec.Network.Mode != core.NetworkNone {
-		h.NetworkMode = network.NetworkDefault
-		if l.e.podman && !facts.Rootless {
-			h.NetworkMode = network.NetworkBridge
+		// Not a network of sb's own: those have a name server in the engine, which no fence stands before.
+		h.NetworkMode = network.NetworkBridge
+		if l.e.podman {
+			h.NetworkMode = "private" // what Podman has where it runs: its bridge, slirp4netns or pasta
 		}
 		// For the fence; the first process gives both up before anything else runs.
 		h.CapAdd = append(h.CapAdd, "NET_ADMIN", "SETPCAP")
@@ -243,9 +281,7 @@ func (l *launch) host(ctx context.Context) (*container.HostConfig, error) {
 	if !spec.GPU.IsZero() {
 		h.DeviceRequests = []container.DeviceRequest{{Driver: "nvidia", Count: spec.GPU.Count, Capabilities: [][]string{{"gpu"}}}}
 	}
-	if slices.Contains(facts.Runtimes, "runsc") && !l.e.podman {
-		h.Runtime = "runsc"
-	}
+	h.Runtime = l.p.opts.Runtime
 	mounts, err := l.p.mounts(ctx, l.e, spec)
 	h.Mounts = mounts
 	return h, err
@@ -378,6 +414,9 @@ func (p *Provider) refuse(e *engine, spec core.Spec) error {
 			return unsupported(allowed, "names cannot be told apart in a container's network: only CIDRs can be allowed here",
 				"allow CIDRs, or use the local provider for names")
 		}
+	}
+	if runtime := p.opts.Runtime; runtime != "" && !slices.Contains(f.Runtimes, runtime) {
+		return unsupported(runtime, "the engine has no runtime of that name", "it has "+strings.Join(f.Runtimes, ", ")+"; set docker.runtime")
 	}
 	for _, secret := range spec.Secrets {
 		if secret.Ref != "" {

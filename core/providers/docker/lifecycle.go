@@ -182,6 +182,13 @@ func (p *Provider) Pause(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	if err := p.learn(ctx, e); err != nil {
+		return err
+	}
+	if !e.facts.Freezer {
+		_, err := p.ask(ctx, id, "pause", wire.Request{Verb: wire.VerbPause})
+		return err
+	}
 	ctx, cancel := within(ctx, workTimeout)
 	defer cancel()
 	_, err = e.client.ContainerPause(ctx, containerOf(id), client.ContainerPauseOptions{})
@@ -199,6 +206,13 @@ func (p *Provider) Resume(ctx context.Context, id string) error {
 	}
 	e, err := p.connect(ctx)
 	if err != nil {
+		return err
+	}
+	if err := p.learn(ctx, e); err != nil {
+		return err
+	}
+	if !e.facts.Freezer {
+		_, err := p.ask(ctx, id, "resume", wire.Request{Verb: wire.VerbResume})
 		return err
 	}
 	ctx, cancel := within(ctx, workTimeout)

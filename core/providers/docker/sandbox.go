@@ -124,6 +124,9 @@ func (p *Provider) settle(ctx context.Context, e *engine, sb *core.Sandbox, s st
 		// It may have been told otherwise since its launch.
 		if last, ok := lastState(ctx, e, sb.ID); ok {
 			sb.Expires = last.Expires
+			if last.State == core.StatePaused {
+				sb.State = core.StatePaused
+			}
 		}
 		return
 	case "created", "configured", "initialized":
@@ -136,7 +139,7 @@ func (p *Provider) settle(ctx context.Context, e *engine, sb *core.Sandbox, s st
 	sb.Ended = s.finished
 	last, ok := lastState(ctx, e, sb.ID)
 	switch {
-	case ok && last.State != core.StateRunning:
+	case ok && last.State != core.StateRunning && last.State != core.StatePaused:
 		sb.State, sb.Reason, sb.Message, sb.ExitCode, sb.Expires = last.State, last.Reason, last.Message, last.ExitCode, last.Expires
 		sb.Ended = last.Time
 	case s.oom:

@@ -25,7 +25,7 @@ func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream := e.client.Events(ctx, client.EventsListOptions{Filters: make(client.Filters).Add("type", "container").Add("label", labelVersion)})
+		stream := e.client.Events(ctx, client.EventsListOptions{Filters: make(client.Filters).Add("type", "container").Add("label", labelVersion+"="+version)})
 		for {
 			select {
 			case message := <-stream.Messages:

@@ -50,6 +50,7 @@ type Box struct {
 	expires    time.Time
 	issued     time.Time
 	over       bool
+	paused     bool
 }
 
 // end is why the box ends, and with which code.
@@ -279,6 +280,9 @@ func (b *Box) acquire() error {
 	if b.over {
 		return core.Errorf(core.KindConflict, "exec", b.config.ID, "the sandbox has ended")
 	}
+	if b.paused {
+		return core.Errorf(core.KindConflict, "exec", b.config.Spec.Name, "the sandbox is paused").WithHint("sb resume %s", b.config.Spec.Name)
+	}
 	b.busy++
 	return nil
 }
@@ -311,6 +315,27 @@ func (b *Box) expire(at, issued time.Time) error {
 	return nil
 }
 
+// pause stops every process but this one, or lets them go on. Twice, for one that was just being made.
+func (b *Box) pause(on bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over || b.paused == on {
+		return core.Errorf(core.KindConflict, "pause", b.config.ID, "the sandbox has ended, or is that already")
+	}
+	b.paused = on
+	number, state := unix.SIGCONT, core.StateRunning
+	if on {
+		number, state = unix.SIGSTOP, core.StatePaused
+	}
+	for range 2 {
+		if err := unix.Kill(-1, number); err != nil && err != unix.ESRCH {
+			return err
+		}
+	}
+	b.say(wire.State{State: state, Expires: b.expires})
+	return nil
+}
+
 // terminate ends every process. Commands get grace to end by themselves.
 func (b *Box) terminate(grace time.Duration) {
 	b.mu.Lock()
@@ -339,4 +364,3 @@ func (b *Box) terminate(grace time.Duration) {
 	_ = unix.Kill(-1, unix.SIGKILL)
 	wait(endGrace)
 }
-

@@ -95,6 +95,12 @@ func (b *Box) answer(r wire.Request, c *client) error {
 		c.reply(wire.Reply{})
 		b.finish(b.stopped(r.Grace))
 		return nil
+	case wire.VerbPause, wire.VerbResume:
+		if err := b.pause(r.Verb == wire.VerbPause); err != nil {
+			return err
+		}
+		c.reply(wire.Reply{})
+		return nil
 	case wire.VerbFiles: // served before
 	}
 	return core.Errorf(core.KindUnsupported, string(r.Verb), "", "the box does not know %q", r.Verb)

@@ -24,6 +24,8 @@ const (
 	VerbLogs   Verb = "logs"   // records
 	VerbExpire Verb = "expire" // sets when the lifetime ends
 	VerbStop   Verb = "stop"   // ends all commands and the box
+	VerbPause  Verb = "pause"  // stops all processes, for engines that cannot
+	VerbResume Verb = "resume"
 )
 
 // Request is one call. Zero fields are left out by verbs that have no use for them.
