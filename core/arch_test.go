@@ -25,11 +25,13 @@ var layers = map[string][]string{
 	"configs":           {"core"},
 	"commands":          {"core", "core/providers", "core/transfer", "configs"},
 	"cmd/sb":            {"commands", "commands/iostreams"},
-	"cmd/sb-guest":      {"core", "core/providers/local/guest"},
+	"cmd/sb-guest":      {"core", "core/providers/local/guest", "core/providers/local/journal", "core/providers/docker/wire"},
 	"cmd/sb-runtime":    {"core", "core/providers/local/..."},
 	// A provider knows no other provider: each that is added gets a line of its own.
 	"core/providers/local": {"core"},
-	"core/providers/fake":  {"core"},
+	// The helper's languages and the journal are parts of local that stand on their own.
+	"core/providers/docker": {"core", "core/providers/local/guest", "core/providers/local/journal"},
+	"core/providers/fake":   {"core"},
 }
 
 // owners names the parts that alone may import a library.
@@ -44,6 +46,7 @@ var owners = map[string][]string{
 	"google.golang.org/protobuf": {"core/providers/local", "cmd/sb-runtime"},
 	"github.com/go-git/go-git":   {"core/transfer"},
 	"mvdan.cc/sh":                {"core/providers/fake"},
+	"github.com/moby":            {"core/providers/docker"},
 }
 
 // programs names what must not be linked into a package, however indirectly.

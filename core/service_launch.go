@@ -26,6 +26,7 @@ type LaunchOptions struct {
 func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sandbox Sandbox, err error) {
 	record := s.begin("launch", "")
 	defer func() { s.finish(record.of(sandbox), err) }()
+	wishes := s.wishes(spec)
 	spec = s.withDefaults(spec)
 	record.Args = map[string]any{"spec": spec.Redacted()}
 	if err := spec.Validate(); err != nil {
@@ -44,7 +45,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 		spec.Name = NewName()
 	}
 	record.Name = spec.Name
-	placement, err := s.place(ctx, spec, false)
+	placement, err := s.place(ctx, spec, wishes, false)
 	if err != nil {
 		return Sandbox{}, err
 	}
@@ -59,6 +60,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	if err != nil {
 		return Sandbox{}, err
 	}
+	spec = fit(spec, wishes, p.Capabilities())
 	spec.Provider = placement.Chosen
 	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" && spec.Snapshot == "" && len(images) > 0 {
 		spec.Image = images[0]

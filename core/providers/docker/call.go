@@ -169,8 +169,6 @@ type demux struct {
 const (
 	demuxHeader = 8
 	demuxStderr = 2
-	// demuxSystem is an error of the engine itself.
-	demuxSystem = 3
 )
 
 // Read implements io.Reader.

@@ -86,7 +86,7 @@ func reach(ctx context.Context, at place) (*engine, error) {
 	e := &engine{at: at}
 	opts := []client.Opt{
 		client.WithUserAgent("sb"),
-		client.WithResponseHook(func(r *http.Response) {
+		client.WithHTTPResponseHook(func(r *http.Response) {
 			// The client's own answer leaves this out. Only the first answer has it here.
 			if e.version == "" {
 				e.podman = r.Header.Get("Libpod-Api-Version") != ""

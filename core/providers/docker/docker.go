@@ -17,12 +17,15 @@ const Name = "docker"
 // IDPrefix begins each sandbox's id; what follows is the beginning of its container's id.
 const IDPrefix = "dkr-"
 
+// NoHost is the address of no engine: the provider acts as where none is installed.
+const NoHost = "none"
+
 // DefaultImage is launched when nothing else is asked for.
 const DefaultImage = "debian:bookworm-slim"
 
 // Options configure the provider. The zero value finds everything by itself.
 type Options struct {
-	// Host is the engine's address, as in DOCKER_HOST; "" looks for one.
+	// Host is the engine's address, as in DOCKER_HOST; "" looks for one, and NoHost does not.
 	Host string
 	// Image is the default image; "" is DefaultImage.
 	Image string

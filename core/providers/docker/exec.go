@@ -136,15 +136,11 @@ var errDetached = errors.New("detached")
 
 // lost makes an end of a sandbox's end: whoever terminated it ended the command, too.
 func (p *process) lost() {
-	switch core.KindOf(p.err) {
-	case core.KindNotFound, core.KindConflict:
-		if p.id == "" {
-			return
-		}
-		p.exit = core.Exit{Code: 137, Signal: 9, Message: "the sandbox ended under the command: " + p.err.Error()}
-		p.err = nil
-	default:
+	if kind := core.KindOf(p.err); p.id == "" || kind != core.KindNotFound && kind != core.KindConflict {
+		return
 	}
+	p.exit = core.Exit{Code: 137, Signal: 9, Message: "the sandbox ended under the command: " + p.err.Error()}
+	p.err = nil
 }
 
 func (p *process) take(kind byte, payload []byte) error {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -212,7 +213,7 @@ func (p *Provider) keepFacts(e *engine, f facts) {
 	if err != nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
 		return
 	}
-	temporary := file + "." + hex.EncodeToString([]byte{byte(os.Getpid()), byte(os.Getpid() >> 8), byte(os.Getpid() >> 16)})
+	temporary := fmt.Sprintf("%s.%d", file, os.Getpid())
 	if os.WriteFile(temporary, text, 0o600) != nil || os.Rename(temporary, file) != nil {
 		_ = os.Remove(temporary)
 	}

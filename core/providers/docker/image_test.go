@@ -81,8 +81,16 @@ func testLayer(t testing.TB) []byte {
 		name string
 		mode int64
 	}{
-		{"bin/", 0o755}, {"etc/", 0o755}, {"usr/", 0o755}, {"usr/bin/", 0o755}, {"proc/", 0o555}, {"sys/", 0o555}, {"dev/", 0o755},
-		{"root/", 0o700}, {"tmp/", 0o1777}, {"home/", 0o755},
+		{"bin/", 0o755},
+		{"etc/", 0o755},
+		{"usr/", 0o755},
+		{"usr/bin/", 0o755},
+		{"proc/", 0o555},
+		{"sys/", 0o555},
+		{"dev/", 0o755},
+		{"root/", 0o700},
+		{"tmp/", 0o1777},
+		{"home/", 0o755},
 	} {
 		add(t, w, &tar.Header{Name: dir.name, Mode: dir.mode, Typeflag: tar.TypeDir}, nil)
 	}

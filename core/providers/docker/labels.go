@@ -23,8 +23,6 @@ const (
 	labelKey = "sb.key"
 	// labelUser begins the names of the spec's own labels.
 	labelUser = "sb.label."
-	// labelKind says what an image of sb's is: labelSnapshot or labelBuild.
-	labelKind = "sb.kind"
 
 	version = "1"
 )

@@ -1,15 +1,14 @@
 package docker
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
-
-	"crypto/sha256"
-	"encoding/hex"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -32,6 +31,9 @@ func (p *Provider) places() (list []place, chosen bool, err error) {
 	env := func(name string) string {
 		value, _ := p.opts.LookupEnv(name)
 		return value
+	}
+	if p.opts.Host == NoHost {
+		return nil, false, nil
 	}
 	if p.opts.Host != "" {
 		return []place{{Why: "docker.host", Host: p.opts.Host}}, true, nil

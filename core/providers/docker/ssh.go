@@ -29,7 +29,7 @@ func dialSSH(ctx context.Context, address *url.URL) (net.Conn, error) {
 	}
 	args = append(args, "--", address.Hostname(), "docker", "system", "dial-stdio")
 	// The connection outlives the request it was made for.
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), "ssh", args...) //nolint:gosec // the user's own engine
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "ssh", args...)
 	c := &sshConn{cmd: cmd}
 	// Plain pipes, and not the command's own: those would be closed under a reader.
 	inR, inW, err := os.Pipe()

@@ -76,6 +76,14 @@ func (e testEngine) open(t testing.TB, change func(*Options)) *Provider {
 	return provider
 }
 
+// opener returns providers over the engine.
+func (e testEngine) opener() providertest.Opener {
+	return func(tb testing.TB) core.Provider {
+		tb.Helper()
+		return e.open(tb, nil)
+	}
+}
+
 // guestProgram is sb-guest: a prebuilt one where SB_TEST_BIN names a directory, else built once for this run.
 func guestProgram(t testing.TB) string {
 	t.Helper()
@@ -99,7 +107,8 @@ func buildGuest(dir string) error {
 func TestContract(t *testing.T) {
 	t.Setenv("SB_SUITE_SECRET", "the host's")
 	eachEngine(t, func(t *testing.T, e testEngine) {
-		providertest.Run(t, func(t testing.TB) core.Provider { return e.open(t, nil) })
+		t.Helper()
+		providertest.Run(t, e.opener())
 	})
 }
 
@@ -107,7 +116,7 @@ func BenchmarkContract(b *testing.B) {
 	for _, e := range engines(b) {
 		b.Run(e.name, func(b *testing.B) {
 			e.load(b)
-			providertest.Bench(b, func(t testing.TB) core.Provider { return e.open(t, nil) })
+			providertest.Bench(b, e.opener())
 		})
 	}
 }

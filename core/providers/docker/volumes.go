@@ -24,11 +24,11 @@ func (p *Provider) mounts(ctx context.Context, e *engine, spec core.Spec) ([]mou
 		}
 		m := mount.Mount{Type: mount.TypeVolume, Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly}
 		if filepath.IsAbs(v.Source) {
-			real, err := p.allowed(e, v.Source)
+			resolved, err := p.allowed(e, v.Source)
 			if err != nil {
 				return nil, err
 			}
-			m.Type, m.Source = mount.TypeBind, real
+			m.Type, m.Source = mount.TypeBind, resolved
 			m.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRPrivate}
 		} else if err := p.volume(ctx, e, v.Source); err != nil {
 			return nil, err
@@ -45,22 +45,22 @@ func (p *Provider) allowed(e *engine, source string) (string, error) {
 		return core.Errorf(core.KindUnauthorized, "docker.launch", source, "the policy lets no sandbox see this directory of the host").
 			WithHint("use a named volume, or allow it with: sb config set docker.mounts %s", source)
 	}
-	real, err := filepath.EvalSymlinks(source)
+	resolved, err := filepath.EvalSymlinks(source)
 	if err != nil {
 		return "", forbidden()
 	}
 	if socket, ok := strings.CutPrefix(e.at.Host, "unix://"); ok {
-		if resolved, err := filepath.EvalSymlinks(socket); err == nil {
-			socket = resolved
+		if target, err := filepath.EvalSymlinks(socket); err == nil {
+			socket = target
 		}
-		if below(socket, real) {
+		if below(socket, resolved) {
 			return "", core.Errorf(core.KindUnauthorized, "docker.launch", source, "the engine's socket is there, and whoever has it has the host")
 		}
 	}
-	if !slices.ContainsFunc(p.opts.Mounts, func(root string) bool { return below(real, root) }) {
+	if !slices.ContainsFunc(p.opts.Mounts, func(root string) bool { return below(resolved, root) }) {
 		return "", forbidden()
 	}
-	return real, nil
+	return resolved, nil
 }
 
 // below says whether path is dir or lies in it.

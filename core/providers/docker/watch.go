@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/moby/moby/api/types/events"
@@ -55,11 +56,10 @@ func (p *Provider) event(ctx context.Context, m events.Message) (event core.Even
 	if containerOf(event.Sandbox) == "" {
 		return core.Event{}, false
 	}
-	switch m.Action {
-	case events.ActionDestroy, events.ActionRemove:
+	if m.Action == events.ActionDestroy || m.Action == events.ActionRemove {
 		return event, true
-	case events.ActionStart, events.ActionDie, events.ActionPause, events.ActionUnPause, "died":
-	default:
+	}
+	if !slices.Contains([]events.Action{events.ActionStart, events.ActionDie, events.ActionPause, events.ActionUnPause}, m.Action) {
 		return core.Event{}, false
 	}
 	sb, err := p.Get(ctx, event.Sandbox)

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -51,7 +52,7 @@ func raiseFence(f wire.Fence) error {
 		}
 		for _, protocol := range protocols {
 			err := addRule(socket, r, protocol, priority)
-			if err == unix.EAFNOSUPPORT && r.to.Addr().Is6() {
+			if errors.Is(err, unix.EAFNOSUPPORT) && r.to.Addr().Is6() {
 				continue // a kernel without IPv6 leads nowhere
 			}
 			if err != nil {
@@ -227,7 +228,7 @@ func addRule(socket int, r rule, protocol uint8, priority uint32) error {
 		action, table = unix.FR_ACT_TO_TBL, unix.RT_TABLE_MAIN
 	}
 	// struct fib_rule_hdr: family, bits of destination and source, tos, table, two reserved, action, flags.
-	body := []byte{family, byte(r.to.Bits()), 0, 0, table, 0, 0, action, 0, 0, 0, 0}
+	body := []byte{family, byte(r.to.Bits()), 0, 0, table, 0, 0, action, 0, 0, 0, 0} //nolint:gosec // 0 to 128
 	if r.to.Bits() > 0 {
 		body = attribute(body, unix.FRA_DST, r.to.Addr().AsSlice())
 	}

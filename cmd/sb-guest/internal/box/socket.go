@@ -44,7 +44,7 @@ func accept(listener *os.File) (*os.File, error) {
 	fd, failure := -1, error(nil)
 	err = raw.Read(func(l uintptr) bool {
 		fd, _, failure = unix.Accept4(int(l), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
-		return failure != unix.EAGAIN
+		return !errors.Is(failure, unix.EAGAIN)
 	})
 	if err := errors.Join(err, failure); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func take(conn *os.File) ([]*os.File, error) {
 	n, failure := 0, error(nil)
 	err = raw.Read(func(fd uintptr) bool {
 		_, n, _, _, failure = unix.Recvmsg(int(fd), make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC)
-		return failure != unix.EAGAIN
+		return !errors.Is(failure, unix.EAGAIN)
 	})
 	if err := errors.Join(err, failure); err != nil {
 		return nil, err

@@ -162,7 +162,7 @@ const recordHeader = 9
 
 // AppendRecord appends a log record's payload to b.
 func AppendRecord(b []byte, record core.LogRecord) []byte {
-	b = binary.BigEndian.AppendUint64(b, uint64(record.Time.UnixNano())) //nolint:gosec // a time is any number
+	b = binary.BigEndian.AppendUint64(b, uint64(record.Time.UnixNano()))
 	stream := byte(FrameStdout)
 	if record.Stream == core.Stderr {
 		stream = FrameStderr
