@@ -100,7 +100,7 @@ func testLayer(t testing.TB) []byte {
 	add(t, w, &tar.Header{Name: "etc/passwd", Mode: 0o644, Size: int64(len(passwd)), Typeflag: tar.TypeReg}, passwd)
 	add(t, w, &tar.Header{Name: "etc/group", Mode: 0o644, Size: int64(len(group)), Typeflag: tar.TypeReg}, group)
 	for name := range strings.FieldsSeq(`sh cat ls sleep head printf pwd true false id stat ln chmod diff readlink cut tty stty rm touch mkdir
-		echo env ps kill wget nc ip mount grep wc date dd tar find unshare chroot mknod hostname sysctl test nsenter rmdir mv cp tr httpd sync`) {
+		echo env ps kill wget nc ip mount grep wc date dd tar find unshare chroot mknod hostname sysctl test nsenter arping seq tail rmdir mv cp tr httpd sync`) {
 		add(t, w, &tar.Header{Name: "bin/" + name, Linkname: "busybox", Typeflag: tar.TypeSymlink}, nil)
 	}
 	add(t, w, &tar.Header{Name: "usr/bin/yes", Linkname: "/bin/busybox", Typeflag: tar.TypeSymlink}, nil)

@@ -17,7 +17,7 @@ import (
 const testEnv = "SB_TEST_ENGINES"
 
 // testImage is a busybox that the tests load into each engine.
-const testImage = "localhost/sb-test:latest"
+const testImage = "localhost/sb-test:4"
 
 // testEngine is one engine under test.
 type testEngine struct{ name, host string }
@@ -68,7 +68,8 @@ func (e testEngine) open(t testing.TB, change func(*Options)) *Provider {
 	if !ok {
 		t.Fatalf("New returned a %T", p)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(func() { _ = provider.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := provider.Check(ctx); err != nil {
 		t.Fatalf("%s: %v (%s)", e.name, err, core.HintOf(err))

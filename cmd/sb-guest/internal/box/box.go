@@ -223,7 +223,7 @@ func (b *Box) keep() end {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
 	defer signal.Stop(signals)
-	signal.Ignore(unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	outlive()
 	timer := time.NewTimer(b.next())
 	defer timer.Stop()
 	for {
@@ -240,6 +240,16 @@ func (b *Box) keep() end {
 		}
 		timer.Reset(b.next())
 	}
+}
+
+// outlive makes the signals that root inside could send no reason to end: what end of a sandbox that is has to be told.
+// Those of the processor are caught, not ignored: one that comes from within still ends the program.
+func outlive() {
+	signal.Ignore(
+		unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR,
+		unix.SIGXCPU, unix.SIGXFSZ, unix.SIGPIPE, unix.SIGSTKFLT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
+	)
+	signal.Notify(make(chan os.Signal, 1), unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGSYS, unix.SIGPROF)
 }
 
 // next is how long until something is due.
