@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -64,6 +65,10 @@ func openService(app *App) (*core.Service, error) {
 		Factories: providers.Builtin(providers.Options{
 			StateDir: paths.State, RuntimeDir: paths.Runtime, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
 			SaveInterval: time.Duration(config.Local.SaveInterval), FreezeAfter: time.Duration(config.Local.FreezeAfter), LogLimit: config.Local.LogLimit,
+			Docker: providers.Docker{
+				Host: config.Docker.Host, Image: config.Docker.Image, Runtime: config.Docker.Runtime, Mounts: filepath.SplitList(config.Docker.Mounts),
+				LookupEnv: app.LookupEnv,
+			},
 		}),
 	}), nil
 }

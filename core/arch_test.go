@@ -29,11 +29,13 @@ var layers = map[string][]string{
 	"mcp/setup":         {"core"},
 	"cmd/sb-mcp":        {"commands", "commands/iostreams", "mcp"},
 	"cmd/sb":            {"commands", "commands/iostreams"},
-	"cmd/sb-guest":      {"core", "core/providers/local/guest"},
+	"cmd/sb-guest":      {"core", "core/providers/local/guest", "core/providers/local/journal", "core/providers/docker/wire"},
 	"cmd/sb-runtime":    {"core", "core/providers/local/..."},
 	// A provider knows no other provider: each that is added gets a line of its own.
 	"core/providers/local": {"core"},
-	"core/providers/fake":  {"core"},
+	// The helper's languages and the journal are parts of local that stand on their own.
+	"core/providers/docker": {"core", "core/providers/local/guest", "core/providers/local/journal"},
+	"core/providers/fake":   {"core"},
 }
 
 // owners names the parts that alone may import a library.
@@ -51,6 +53,7 @@ var owners = map[string][]string{
 	"mvdan.cc/sh":                     {"core/providers/fake"},
 	"github.com/mark3labs":            {"mcp"},
 	"github.com/google/jsonschema-go": {"mcp", "configs"},
+	"github.com/moby":                 {"core/providers/docker"},
 }
 
 // programs names what must not be linked into a package, however indirectly.

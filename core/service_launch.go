@@ -31,6 +31,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 		record.Args = map[string]any{"spec": spec.Redacted()}
 		return Sandbox{}, err
 	}
+	wishes := s.wishes(spec)
 	spec = s.withDefaults(spec)
 	record.Args = map[string]any{"spec": spec.Redacted()}
 	if err := spec.Validate(); err != nil {
@@ -49,7 +50,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 		spec.Name = NewName()
 	}
 	record.Name = spec.Name
-	placement, err := s.place(ctx, spec, false)
+	placement, err := s.place(ctx, spec, wishes, false)
 	if err != nil {
 		return Sandbox{}, err
 	}
@@ -64,6 +65,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	if err != nil {
 		return Sandbox{}, err
 	}
+	spec = fit(spec, wishes, p.Capabilities())
 	spec.Provider = placement.Chosen
 	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" && spec.Snapshot == "" && len(images) > 0 {
 		spec.Image = images[0]

@@ -94,7 +94,11 @@ func (f *files) do(r guest.Request) error {
 	case guest.OpExport:
 		return export(f.out, path, f.report)
 	case guest.OpImport:
-		return importArchive(path, f.in, r.KeepOwner, f.report)
+		in := f.in
+		if r.Framed {
+			in = guest.NewBodyReader(f.in)
+		}
+		return importArchive(path, in, r.KeepOwner, f.report)
 	}
 	return core.Errorf(core.KindUnsupported, string(r.Op), "", "sb-guest knows no operation %q", string(r.Op))
 }
