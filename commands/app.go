@@ -18,6 +18,8 @@ type App struct {
 	// LookupEnv reads the caller's environment.
 	LookupEnv func(key string) (value string, ok bool)
 	Now       func() time.Time
+	// Actor is who acts, in leases and in the audit log.
+	Actor string
 	// ConfigFile is the file named by --config, or "".
 	ConfigFile string
 	Paths      func() (configs.Paths, error)

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,20 +23,25 @@ type KillOptions struct {
 func NewKill(app *App, runF func(context.Context, *KillOptions) error) *cobra.Command {
 	opts := &KillOptions{App: app}
 	var signal string
+	var yes bool
 	cmd := &cobra.Command{
-		Use:   "kill [-s SIGNAL] SANDBOX EXEC...",
-		Short: "Send a signal to commands in a sandbox",
+		Use:   "kill [-s SIGNAL] SANDBOX [EXEC...]",
+		Short: "Send a signal to commands in a sandbox, or end sandboxes",
 		Long: "Send a signal, SIGTERM unless -s says another, to commands that run in a sandbox. EXEC is an id of\n" +
-			"\"sb ps\"; 0 is the entry command. To end a whole sandbox see \"sb terminate\"." + exitStatusHelp,
-		Example:           "  sb kill dev 3\n  sb kill -s KILL dev 3 4",
+			"\"sb ps\", a number; 0 is the entry command. Without EXEC, or with names of more sandboxes in its\n" +
+			"place, it is \"sb terminate\"." + exitStatusHelp,
+		Example:           "  sb kill dev 3\n  sb kill -s KILL dev 3 4\n  sb kill dev",
 		ValidArgsFunction: app.completeExecs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				return core.Errorf(core.KindUsage, "kill", args[0], "sb kill %s needs EXEC, the id of a command", args[0]).
-					WithHint("%q lists the commands; to end the sandbox: %q", "sb ps "+args[0], "sb terminate "+args[0])
-			}
-			if err := atLeast("SANDBOX", "EXEC")(cmd, args); err != nil {
+			if err := atLeast("SANDBOX")(cmd, args); err != nil {
 				return err
+			}
+			if len(args) == 1 || slices.ContainsFunc(args[1:], notExec) {
+				if cmd.Flags().Changed("signal") {
+					return core.Errorf(core.KindUsage, "kill", args[0], "a signal is for commands, and EXEC, the id of one, is missing").
+						WithHint("%q lists the commands", "sb ps "+args[0])
+				}
+				return runTerminate(cmd.Context(), &TerminateOptions{App: app, Refs: args, Yes: yes})
 			}
 			number, ok := linuxSignal(signal)
 			if !ok {
@@ -46,8 +52,15 @@ func NewKill(app *App, runF func(context.Context, *KillOptions) error) *cobra.Co
 		},
 	}
 	cmd.Flags().StringVarP(&signal, "signal", "s", "TERM", "`SIGNAL` by name or number")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before a sandbox is ended")
 	complete(cmd, "signal", fixed("HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM", "CONT", "STOP", "WINCH"))
 	return cmd
+}
+
+// notExec says whether an argument cannot be the id of a command.
+func notExec(arg string) bool {
+	_, err := strconv.ParseUint(arg, 10, 32)
+	return err != nil
 }
 
 func runKill(ctx context.Context, opts *KillOptions) error {

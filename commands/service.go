@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -9,20 +10,23 @@ import (
 	"github.com/seed-0724f904/sb/core/providers"
 )
 
-// actor is how the shell frontend is named in leases and in the audit log.
-const actor = "cli"
+// actor and actorUI are how the shell and the dashboard are named in leases and in the audit log.
+const (
+	actor   = "cli"
+	actorUI = "ui"
+)
 
 // newApp wires the real dependencies, each made when it is first needed. The caller calls closeApp at the end.
 func newApp(process Process) (app *App, closeApp func()) {
 	app = &App{
 		Streams: process.Streams, Signals: process.Signals, Build: process.Build,
-		LookupEnv: process.LookupEnv, Now: time.Now,
+		LookupEnv: process.LookupEnv, Now: time.Now, Actor: actor,
 		Become: process.Become, ServeMCP: process.ServeMCP,
 	}
 	app.Paths = sync.OnceValues(func() (configs.Paths, error) {
 		paths, err := configs.FindPaths(app.LookupEnv)
 		if app.ConfigFile != "" {
-			paths.Config = app.ConfigFile
+			paths.Config, paths.ConfigSet = app.ConfigFile, true
 		}
 		return paths, err
 	})
@@ -31,7 +35,7 @@ func newApp(process Process) (app *App, closeApp func()) {
 		if err != nil {
 			return configs.Loaded{}, err
 		}
-		return configs.Load(paths.Config, app.LookupEnv)
+		return configs.LoadFrom(paths, app.LookupEnv)
 	})
 	var opened *core.Service
 	app.Service = sync.OnceValues(func() (*core.Service, error) {
@@ -57,10 +61,14 @@ func openService(app *App) (*core.Service, error) {
 	}
 	defaults, quotas := config.Core()
 	return core.New(core.Options{
-		Actor: actor, StateDir: paths.State, Defaults: defaults, Quotas: quotas,
+		Actor: app.Actor, StateDir: paths.State, Defaults: defaults, Quotas: quotas,
 		Factories: providers.Builtin(providers.Options{
 			StateDir: paths.State, RuntimeDir: paths.Runtime, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
 			SaveInterval: time.Duration(config.Local.SaveInterval), FreezeAfter: time.Duration(config.Local.FreezeAfter), LogLimit: config.Local.LogLimit,
+			Docker: providers.Docker{
+				Host: config.Docker.Host, Image: config.Docker.Image, Runtime: config.Docker.Runtime, Mounts: filepath.SplitList(config.Docker.Mounts),
+				LookupEnv: app.LookupEnv,
+			},
 		}),
 	}), nil
 }

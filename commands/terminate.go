@@ -54,7 +54,7 @@ func runTerminate(ctx context.Context, opts *TerminateOptions) error {
 		return err
 	}
 	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
-	if opts.Select.given() && len(boxes) > 0 && !opts.Yes {
+	if len(boxes) > 0 && !opts.Yes && (opts.Select.given() || opts.App.Streams.CanPrompt()) {
 		question := fmt.Sprintf("Terminate %d sandboxes?", len(boxes))
 		if len(boxes) == 1 {
 			question = fmt.Sprintf("Terminate %s?", boxes[0].Name)

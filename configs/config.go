@@ -9,6 +9,8 @@ type Config struct {
 	Defaults Defaults
 	Quotas   Quotas
 	Local    Local
+	UI       UI
+	Docker   Docker
 }
 
 // Defaults fill in what a launch leaves open. Zero means that the provider decides.
@@ -42,6 +44,28 @@ type Local struct {
 	FreezeAfter core.Duration
 	// LogLimit bounds the entry command's log.
 	LogLimit core.Bytes
+}
+
+// UI configures the dashboard.
+type UI struct {
+	// Theme is "auto" or a theme's name.
+	Theme string
+	// Keys has keys in place of the default ones: "launch=ctrl+n quit=q,ctrl+q".
+	Keys string
+	// Mouse is "enabled" or "disabled".
+	Mouse string
+}
+
+// Docker configures sandboxes in containers.
+type Docker struct {
+	// Host is the engine's address; "" looks for one, and "none" does not.
+	Host string
+	// Image is the default image.
+	Image string
+	// Runtime is the engine's runtime for sandboxes; "" is the engine's default.
+	Runtime string
+	// Mounts lists host directories that volumes may come from, between colons.
+	Mounts string
 }
 
 // Setting is one key as it stands in config.yaml.
@@ -86,6 +110,13 @@ func keys() []key {
 		duration("local.save_interval", "1m", "how often a persistent sandbox is saved while it changes", func(c *Config) *core.Duration { return &c.Local.SaveInterval }),
 		duration("local.freeze_after", "1s", "how long an idle sandbox stays awake; 0 is for ever", func(c *Config) *core.Duration { return &c.Local.FreezeAfter }),
 		size("local.log_limit", "16MiB", "what is kept of an entry command's output", func(c *Config) *core.Bytes { return &c.Local.LogLimit }),
+		choice("ui.theme", "auto", "the dashboard's colours; auto follows the terminal's background", []string{"auto", "dark", "light", "contrast", "plain"}, func(c *Config) *string { return &c.UI.Theme }),
+		text("ui.keys", "", "the dashboard's keys, as COMMAND=KEY[,KEY...] with blanks between: launch=ctrl+n quit=q,ctrl+q", func(c *Config) *string { return &c.UI.Keys }),
+		choice("ui.mouse", "enabled", "whether the dashboard has the mouse; disabled leaves it to the terminal", []string{"enabled", "disabled"}, func(c *Config) *string { return &c.UI.Mouse }),
+		text("docker.host", "", "the container engine's address, as in DOCKER_HOST; empty looks for one, none uses none", func(c *Config) *string { return &c.Docker.Host }),
+		text("docker.image", "debian:bookworm-slim", "the image of sandboxes in containers, when none is asked for", func(c *Config) *string { return &c.Docker.Image }),
+		text("docker.runtime", "", "the engine's runtime for sandboxes, such as runsc; empty is its default", func(c *Config) *string { return &c.Docker.Runtime }),
+		text("docker.mounts", "", "directories of the host that volumes may come from, between colons", func(c *Config) *string { return &c.Docker.Mounts }),
 	}
 }
 

@@ -102,6 +102,11 @@ func edit(old []byte, k key, value string) ([]byte, error) {
 	if root.Kind != yaml.MappingNode { // it is null: Load has seen the file
 		*root = yaml.Node{Kind: yaml.MappingNode, HeadComment: root.HeadComment}
 	}
+	for i := 0; i < len(root.Content); i += 2 {
+		if name := root.Content[i]; name.ShortTag() != "!!str" || name.Value == "" {
+			return nil, core.Errorf(core.KindUsage, "config", k.name, "line %d of the file has a key that is no name", name.Line).WithHint("change the file by hand")
+		}
+	}
 	if _, section := child(root, path[0]); section != nil && section.Kind == yaml.AliasNode {
 		return nil, core.Errorf(core.KindUsage, "config", k.name, "its section is an alias of another").WithHint("change the file by hand")
 	}

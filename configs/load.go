@@ -25,6 +25,15 @@ type Loaded struct {
 	Settings []Setting
 }
 
+// LoadFrom is Load of the file at paths.Config, which must exist if it was asked for.
+func LoadFrom(paths Paths, lookup Lookup) (Loaded, error) {
+	if _, err := os.Stat(paths.Config); paths.ConfigSet && errors.Is(err, fs.ErrNotExist) {
+		return Loaded{}, core.Errorf(core.KindUsage, "config", paths.Config, "there is no such configuration file").
+			WithHint("sb config init makes one there, with --config or SB_CONFIG as they are")
+	}
+	return Load(paths.Config, lookup)
+}
+
 // Load reads the file at path, which need not exist, and the environment above it.
 // Errors are of core.KindUsage and name the file or variable, the key and what is expected.
 func Load(path string, lookup Lookup) (Loaded, error) {

@@ -14,8 +14,9 @@ import (
 
 // Paths are the places that sb uses, as the XDG Base Directory Specification names them.
 type Paths struct {
-	// Config is config.yaml.
-	Config string
+	// Config is config.yaml. One that was asked for, and is not just where it would be, must exist to be read.
+	Config    string
+	ConfigSet bool
 	// State outlives a reboot: sandboxes and the audit log.
 	State string
 	// Cache can be deleted when no sandbox runs.
@@ -43,7 +44,7 @@ func FindPaths(lookup Lookup) (Paths, error) {
 	}
 	p.Config, p.State, p.Cache = filepath.Join(config, "config.yaml"), state, cache
 	if file, _ := lookup("SB_CONFIG"); file != "" {
-		p.Config = file
+		p.Config, p.ConfigSet = file, true
 	}
 	var err error
 	p.Runtime, err = runtimeDir(lookup)

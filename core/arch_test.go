@@ -23,18 +23,21 @@ var layers = map[string][]string{
 	"core/providertest": {"core"},
 	"core/providers":    {"core", "core/providers/..."},
 	"configs":           {"core"},
-	"commands":          {"core", "core/providers", "core/transfer", "configs", "mcp/setup", "mcp/keys", "mcp/clients"},
+	"tui":               {"core", "core/transfer"},
+	"commands":          {"core", "core/providers", "core/transfer", "configs", "tui", "mcp/setup", "mcp/keys", "mcp/clients"},
 	"mcp":               {"core", "core/transfer", "mcp/setup", "mcp/keys"},
 	"mcp/setup":         {"core"},
 	"mcp/keys":          {"core"},
 	"mcp/clients":       {"core"},
 	"cmd/sb-mcp":        {"commands", "commands/iostreams", "mcp"},
 	"cmd/sb":            {"commands", "commands/iostreams"},
-	"cmd/sb-guest":      {"core", "core/providers/local/guest"},
+	"cmd/sb-guest":      {"core", "core/providers/local/guest", "core/providers/local/journal", "core/providers/docker/wire"},
 	"cmd/sb-runtime":    {"core", "core/providers/local/..."},
 	// A provider knows no other provider: each that is added gets a line of its own.
 	"core/providers/local": {"core"},
-	"core/providers/fake":  {"core"},
+	// The helper's languages and the journal are parts of local that stand on their own.
+	"core/providers/docker": {"core", "core/providers/local/guest", "core/providers/local/journal"},
+	"core/providers/fake":   {"core"},
 }
 
 // owners names the parts that alone may import a library.
@@ -43,14 +46,16 @@ var owners = map[string][]string{
 	"github.com/spf13/viper":          {"configs"},
 	"github.com/spf13/cobra":          {"commands"},
 	"github.com/spf13/pflag":          {"commands"},
-	"github.com/charmbracelet":        {"commands"},
-	"charm.land":                      {"commands"},
+	"github.com/charmbracelet":        {"commands", "tui"},
+	"charm.land":                      {"commands", "tui"},
+	"github.com/sahilm/fuzzy":         {"tui"},
 	"google.golang.org/grpc":          {"core/providers/local", "cmd/sb-runtime"},
 	"google.golang.org/protobuf":      {"core/providers/local", "cmd/sb-runtime"},
 	"github.com/go-git/go-git":        {"core/transfer"},
 	"mvdan.cc/sh":                     {"core/providers/fake"},
 	"github.com/mark3labs":            {"mcp"},
 	"github.com/google/jsonschema-go": {"mcp", "configs"},
+	"github.com/moby":                 {"core/providers/docker"},
 }
 
 // programs names what must not be linked into a package, however indirectly.

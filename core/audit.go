@@ -185,6 +185,7 @@ func readAudit(ctx context.Context, f io.Reader, filter HistoryFilter, yield fun
 			return false
 		}
 	}
+	yield(AuditRecord{}, Wrap("history", "", ctx.Err()))
 	return false
 }
 
@@ -196,10 +197,9 @@ func (f HistoryFilter) matches(r AuditRecord) bool {
 // others yields the operations that other processes append from now on.
 func (a *auditLog) others(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		var offset int64
-		if info, err := os.Stat(a.path(0)); err == nil {
-			offset = info.Size()
-		}
+		follower := &auditFollower{log: a}
+		follower.open(io.SeekEnd)
+		defer follower.close()
 		tick := time.NewTicker(auditPoll)
 		defer tick.Stop()
 		for {
@@ -208,44 +208,86 @@ func (a *auditLog) others(ctx context.Context) iter.Seq2[Event, error] {
 				return
 			case <-tick.C:
 			}
-			info, err := os.Stat(a.path(0))
-			if err != nil || info.Size() == offset {
-				continue
-			}
-			if info.Size() < offset {
-				offset = 0 // it was rotated
-			}
-			var more bool
-			if offset, more = a.since(offset, yield); !more {
+			if !follower.catchUp(yield) {
 				return
 			}
 		}
 	}
 }
 
-// since yields what stands behind offset and returns where the last whole line ends.
-func (a *auditLog) since(offset int64, yield func(Event, error) bool) (int64, bool) {
-	f, err := os.Open(a.path(0))
+// auditFollower reads a log on, across its rotations: it holds the file it reads, so that
+// what is written before another one takes its place is not missed.
+type auditFollower struct {
+	log    *auditLog
+	file   *os.File // nil while there is none
+	offset int64    // of the last whole line's end
+}
+
+func (f *auditFollower) open(whence int) {
+	f.file, f.offset = nil, 0
+	file, err := os.Open(f.log.path(0))
 	if err != nil {
-		return offset, true
+		return // there is none yet
 	}
-	defer func() { _ = f.Close() }()
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		return offset, true
+	if f.offset, err = file.Seek(0, whence); err != nil {
+		_ = file.Close()
+		return
 	}
-	lines := bufio.NewReader(f)
+	f.file = file
+}
+
+func (f *auditFollower) close() {
+	if f.file != nil {
+		_ = f.file.Close()
+	}
+}
+
+// catchUp yields what was written since it was called last, and says whether more is wanted.
+func (f *auditFollower) catchUp(yield func(Event, error) bool) bool {
+	for {
+		replaced := f.replaced() // asked first: what comes after is in the new file
+		if f.file != nil && !f.read(yield) {
+			return false
+		}
+		if !replaced {
+			return true
+		}
+		f.close()
+		f.open(io.SeekStart)
+		if f.file == nil {
+			return true
+		}
+	}
+}
+
+// replaced says whether the log is another file by now.
+func (f *auditFollower) replaced() bool {
+	now, err := os.Stat(f.log.path(0))
+	if err != nil || f.file == nil {
+		return err == nil
+	}
+	held, err := f.file.Stat()
+	return err == nil && !os.SameFile(held, now)
+}
+
+// read yields the whole lines behind offset.
+func (f *auditFollower) read(yield func(Event, error) bool) bool {
+	if _, err := f.file.Seek(f.offset, io.SeekStart); err != nil {
+		return true
+	}
+	lines := bufio.NewReader(f.file)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return offset, true
+			return true
 		}
-		offset += int64(len(line))
+		f.offset += int64(len(line))
 		var record AuditRecord
-		if json.Unmarshal(line, &record) != nil || record.PID == a.pid {
+		if json.Unmarshal(line, &record) != nil || record.PID == f.log.pid {
 			continue
 		}
 		if !yield(record.event(), nil) {
-			return offset, false
+			return false
 		}
 	}
 }

@@ -50,6 +50,8 @@ type Capabilities struct {
 	Images []string `json:"images,omitempty"`
 	// GPUs lists the GPU types on offer, with the most of each that one sandbox may have.
 	GPUs map[string]int `json:"gpus,omitempty"`
+	// GPUPrices says what one GPU of a type costs, in the provider's words, where it tells: "3.95 USD/h".
+	GPUPrices map[string]string `json:"gpu_prices,omitempty"`
 	// Isolation says in a few words what stands between a sandbox and the host.
 	Isolation string `json:"isolation"`
 }

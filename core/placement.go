@@ -31,15 +31,16 @@ type Candidate struct {
 // Providers are asked in placement order; those that could not do it by what they
 // are (Capabilities) are not contacted.
 func (s *Service) Explain(ctx context.Context, spec Spec) (Placement, error) {
+	wishes := s.wishes(spec)
 	spec = s.withDefaults(spec)
 	if err := spec.Validate(); err != nil {
 		return Placement{}, err
 	}
-	return s.place(ctx, spec, true)
+	return s.place(ctx, spec, wishes, true)
 }
 
 // place considers the providers in order. With all it goes on after the first that fits.
-func (s *Service) place(ctx context.Context, spec Spec, all bool) (Placement, error) {
+func (s *Service) place(ctx context.Context, spec Spec, wishes []wish, all bool) (Placement, error) {
 	lazies := s.lazyProviders
 	if spec.Provider != "" && spec.Provider != ProviderAuto {
 		lazy, err := s.provider(spec.Provider)
@@ -50,7 +51,7 @@ func (s *Service) place(ctx context.Context, spec Spec, all bool) (Placement, er
 	}
 	var placement Placement
 	for _, lazy := range lazies {
-		c := lazy.consider(ctx, spec)
+		c := lazy.consider(ctx, spec, wishes)
 		placement.Candidates = append(placement.Candidates, c)
 		if c.OK && placement.Chosen == "" {
 			placement.Chosen = c.Provider
@@ -62,19 +63,30 @@ func (s *Service) place(ctx context.Context, spec Spec, all bool) (Placement, er
 	return placement, nil
 }
 
-func (l *lazyProvider) consider(ctx context.Context, spec Spec) Candidate {
+func (l *lazyProvider) consider(ctx context.Context, spec Spec, wishes []wish) Candidate {
 	c := Candidate{Provider: l.factory.Name}
 	p, err := l.open()
 	if err != nil {
 		c.Why, c.Hint, c.kind = err.Error(), HintOf(err), KindOf(err)
 		return c
 	}
-	if missing := lacks(p.Capabilities(), spec); len(missing) > 0 {
-		c.Why, c.kind = "cannot do: "+strings.Join(missing, ", "), KindUnsupported
+	fits := func() bool {
+		caps := p.Capabilities()
+		missing := lacks(caps, fit(spec, wishes, caps))
+		if len(missing) > 0 {
+			c.Why, c.kind = "cannot do: "+strings.Join(missing, ", "), KindUnsupported
+		}
+		return len(missing) == 0
+	}
+	if !fits() {
 		return c
 	}
 	if err := p.Check(ctx); err != nil {
 		c.Why, c.Hint, c.kind = err.Error(), HintOf(err), KindOf(err)
+		return c
+	}
+	// A check may have found that it can do less than providers of its kind can.
+	if !fits() {
 		return c
 	}
 	c.OK, c.Why = true, "can do all that is asked"
@@ -106,7 +118,7 @@ func (p Placement) refusal(subject string) error {
 	var parts, hints []string
 	kind := KindUnsupported
 	for _, c := range p.Candidates {
-		parts = append(parts, c.Provider+" "+c.Why)
+		parts = append(parts, c.Provider+": "+c.Why)
 		if c.Hint != "" {
 			hints = append(hints, c.Hint)
 		}

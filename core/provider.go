@@ -15,7 +15,8 @@ import (
 type Provider interface {
 	// Name is the provider's name in references, configuration and output.
 	Name() string
-	// Capabilities tells what the provider can do. It does no I/O.
+	// Capabilities tells what the provider can do. It does no I/O: until Check succeeded it
+	// may tell more than this machine or engine turns out to be able to, never less.
 	Capabilities() Capabilities
 	// Check tells whether the provider is usable now. The error's hint says how to make it so.
 	Check(ctx context.Context) error

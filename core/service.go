@@ -214,6 +214,39 @@ func (s *Service) Providers(ctx context.Context, findings bool) []ProviderStatus
 	return statuses
 }
 
+// ProviderNames returns the names of the configured providers in placement order.
+func (s *Service) ProviderNames() []string {
+	names := make([]string, len(s.lazyProviders))
+	for i, lazy := range s.lazyProviders {
+		names[i] = lazy.factory.Name
+	}
+	return names
+}
+
+// Capabilities returns what a provider can do, without asking whether it is usable.
+func (s *Service) Capabilities(name string) (Capabilities, error) {
+	lazy, err := s.provider(name)
+	if err != nil {
+		return Capabilities{}, err
+	}
+	p, err := lazy.open()
+	if err != nil {
+		return Capabilities{}, err
+	}
+	return p.Capabilities(), nil
+}
+
+// ProviderStatus is Providers for one of them. KindUsage: there is no provider of that name.
+func (s *Service) ProviderStatus(ctx context.Context, name string, findings bool) (ProviderStatus, error) {
+	lazy, err := s.provider(name)
+	if err != nil {
+		return ProviderStatus{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+	defer cancel()
+	return lazy.status(ctx, findings), nil
+}
+
 func (l *lazyProvider) status(ctx context.Context, findings bool) ProviderStatus {
 	st := ProviderStatus{Name: l.factory.Name}
 	p, err := l.open()

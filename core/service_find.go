@@ -14,7 +14,8 @@ const providerTimeout = 10 * time.Second
 
 // Resolve finds a sandbox by reference: an id, a unique prefix of one, a name, or
 // provider/name. A bare name means the first provider in placement order that has
-// it. KindNotFound: there is none; KindConflict: the prefix fits several.
+// it; when one before it does not answer that is not known, and an error. KindNotFound: there
+// is none; KindConflict: the prefix fits several.
 func (s *Service) Resolve(ctx context.Context, ref string) (Sandbox, error) {
 	sandbox, _, err := s.resolve(ctx, ref)
 	return sandbox, err
@@ -85,6 +86,10 @@ func (s *Service) resolveAt(ctx context.Context, lazies []*lazyProvider, ref, na
 			continue
 		}
 		sandbox, seen, err := s.findName(ctx, p, name)
+		if err == nil && failed != nil {
+			return Sandbox{}, nil, Errorf(KindOf(failed), "resolve", ref, "%s has a sandbox %q, but one before it may, too: %w", lazy.factory.Name, name, failed).
+				WithHint("to mean this one, say %s/%s", lazy.factory.Name, name)
+		}
 		if err == nil {
 			return sandbox, p, nil
 		}

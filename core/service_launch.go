@@ -31,6 +31,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 		record.Args = map[string]any{"spec": spec.Redacted()}
 		return Sandbox{}, err
 	}
+	wishes := s.wishes(spec)
 	spec = s.withDefaults(spec)
 	record.Args = map[string]any{"spec": spec.Redacted()}
 	if err := spec.Validate(); err != nil {
@@ -49,7 +50,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 		spec.Name = NewName()
 	}
 	record.Name = spec.Name
-	placement, err := s.place(ctx, spec, false)
+	placement, err := s.place(ctx, spec, wishes, false)
 	if err != nil {
 		return Sandbox{}, err
 	}
@@ -64,6 +65,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	if err != nil {
 		return Sandbox{}, err
 	}
+	spec = fit(spec, wishes, p.Capabilities())
 	spec.Provider = placement.Chosen
 	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" && spec.Snapshot == "" && len(images) > 0 {
 		spec.Image = images[0]
@@ -81,6 +83,13 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	if err != nil {
 		return Sandbox{}, Wrap("launch", spec.Name, err)
 	}
+	// Others may have launched since the quota was looked at.
+	if err := s.checkCount(ctx, 0); err != nil {
+		if endErr := p.Terminate(context.WithoutCancel(ctx), sandbox.ID); endErr != nil {
+			s.log.Warn("a sandbox over the quota could not be ended", "id", sandbox.ID, "error", endErr)
+		}
+		return Sandbox{}, err
+	}
 	s.announce(sandbox)
 	return sandbox, nil
 }
@@ -88,42 +97,51 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 // checkQuotas refuses what is over the bounds. A lifetime that was left open becomes the longest allowed.
 func (s *Service) checkQuotas(ctx context.Context, spec *Spec) error {
 	q := s.quotas
-	over := func(field, asked, most string) error {
-		return Errorf(KindExhausted, "launch", "", "%s of %s is over the quota of %s", field, asked, most).
-			WithHint("ask for less, or raise it with: sb config set quotas.max_%s VALUE", field)
-	}
 	if q.MaxCPU > 0 && spec.CPU > q.MaxCPU {
-		return over("cpu", fmt.Sprint(spec.CPU), fmt.Sprint(q.MaxCPU))
+		return overQuota("cpu", fmt.Sprint(spec.CPU), fmt.Sprint(q.MaxCPU))
 	}
 	if q.MaxMemory > 0 && spec.Memory > q.MaxMemory {
-		return over("memory", spec.Memory.String(), q.MaxMemory.String())
+		return overQuota("memory", spec.Memory.String(), q.MaxMemory.String())
 	}
 	if q.MaxLifetime > 0 {
 		if spec.Timeout > q.MaxLifetime {
-			return over("lifetime", spec.Timeout.String(), q.MaxLifetime.String())
+			return overQuota("lifetime", spec.Timeout.String(), q.MaxLifetime.String())
 		}
 		fill(&spec.Timeout, q.MaxLifetime)
 	}
 	fill(&spec.CPU, q.MaxCPU)
 	fill(&spec.Memory, q.MaxMemory)
+	return s.checkCount(ctx, 1)
+}
+
+// checkCount refuses if with more sandboxes than there are the quota, or what the scope allows, were passed.
+func (s *Service) checkCount(ctx context.Context, more int) error {
 	if most := s.scope.MaxSandboxes; most > 0 {
 		listing, err := s.List(ctx, ListFilter{Labels: s.scope.Counted})
 		if err != nil {
 			return err
 		}
-		if len(listing.Sandboxes) >= most {
+		if len(listing.Sandboxes)+more > most {
 			return Errorf(KindExhausted, "launch", "", "there are %d sandboxes already, the most that are allowed here", most).
 				WithHint("use one of them, or terminate one")
 		}
 	}
-	if q.MaxSandboxes > 0 {
-		listing, err := s.List(ctx, ListFilter{})
-		if err != nil {
-			return err
-		}
-		if n := len(listing.Sandboxes); n >= q.MaxSandboxes {
-			return over("sandboxes", fmt.Sprint(n+1), fmt.Sprint(q.MaxSandboxes))
-		}
+	if s.quotas.MaxSandboxes == 0 {
+		return nil
+	}
+	all := *s // the quota counts what the scope does not see, too
+	all.scope = Scope{}
+	listing, err := all.List(ctx, ListFilter{})
+	if err != nil {
+		return err
+	}
+	if n := len(listing.Sandboxes) + more; n > s.quotas.MaxSandboxes {
+		return overQuota("sandboxes", fmt.Sprint(n), fmt.Sprint(s.quotas.MaxSandboxes))
 	}
 	return nil
+}
+
+func overQuota(field, asked, most string) error {
+	return Errorf(KindExhausted, "launch", "", "%s of %s is over the quota of %s", field, asked, most).
+		WithHint("ask for less, or raise it with: sb config set quotas.max_%s VALUE", field)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -183,6 +184,102 @@ func TestQuotas(t *testing.T) {
 	}
 	if _, err := s.Launch(t.Context(), Spec{}, LaunchOptions{}); KindOf(err) != KindExhausted {
 		t.Errorf("a second sandbox: %v", err)
+	}
+}
+
+// meeting lets launches pass only together: each was let in before any other existed.
+type meeting struct {
+	*shelf
+	all sync.WaitGroup
+}
+
+func (m *meeting) Launch(ctx context.Context, spec Spec, lease Lease, report ProgressFunc) (Sandbox, error) {
+	m.all.Done()
+	m.all.Wait()
+	return m.shelf.Launch(ctx, spec, lease, report)
+}
+
+func TestQuotaHoldsWhenSeveralLaunchAtOnce(t *testing.T) {
+	const launches = 5
+	provider := &meeting{shelf: &shelf{name: "one", caps: Capabilities{Images: []string{"host"}}}}
+	provider.all.Add(launches)
+	factory := Factory{Name: "one", Open: func() (Provider, error) { return provider, nil }}
+	var wg sync.WaitGroup
+	for range launches {
+		s := New(Options{Factories: []Factory{factory}, Quotas: Quotas{MaxSandboxes: 2}})
+		wg.Go(func() {
+			if _, err := s.Launch(t.Context(), Spec{}, LaunchOptions{}); err != nil && KindOf(err) != KindExhausted {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(provider.boxes); n > 2 {
+		t.Errorf("%d sandboxes, and the quota is 2", n)
+	}
+}
+
+func TestANameIsNotLookedUpBehindAProviderThatIsDown(t *testing.T) {
+	s, one, two := service(t, Options{})
+	one.down = Errorf(KindUnavailable, "list", "", "it is down")
+	two.boxes = []Sandbox{{ID: "two-x", Name: "dev", Provider: "two", State: StateRunning}}
+	if sb, err := s.Resolve(t.Context(), "dev"); KindOf(err) != KindUnavailable || !strings.Contains(HintOf(err), "two/dev") {
+		t.Errorf("it is %+v, %v, %s", sb, err, HintOf(err))
+	}
+	for _, ref := range []string{"two/dev", "two-x"} {
+		if sb, err := s.Resolve(t.Context(), ref); err != nil || sb.ID != "two-x" {
+			t.Errorf("%s is %+v, %v", ref, sb, err)
+		}
+	}
+}
+
+func TestHistoryThatIsCanceledSaysSo(t *testing.T) {
+	s, _, _ := service(t, Options{StateDir: t.TempDir()})
+	if _, err := s.Launch(t.Context(), Spec{}, LaunchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var last error
+	for _, err := range s.History(ctx, HistoryFilter{}) {
+		last = err
+	}
+	if KindOf(last) != KindCanceled {
+		t.Errorf("it ended with %v", last)
+	}
+}
+
+func TestFollowerMissesNothingOverARotation(t *testing.T) {
+	log, other := &auditLog{dir: t.TempDir(), pid: 1}, 2
+	follower := &auditFollower{log: log}
+	defer func() { follower.close() }()
+	var got []string
+	collect := func(e Event, _ error) bool {
+		got = append(got, e.Op)
+		return true
+	}
+	write := func(op string) {
+		t.Helper()
+		if err := log.append(&AuditRecord{Op: op, PID: other}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("before")
+	follower.open(io.SeekEnd)
+	write("a")
+	log.rotate()
+	// The new file is longer than the old one was when it was read last.
+	write("b")
+	write("c")
+	if !follower.catchUp(collect) {
+		t.Error("it does not go on")
+	}
+	write("d")
+	if !follower.catchUp(collect) {
+		t.Error("it does not go on")
+	}
+	if want := "[a b c d]"; fmt.Sprint(got) != want {
+		t.Errorf("it saw %v, want %s", got, want)
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"syscall"
+	"slices"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,12 +26,20 @@ func export(w io.Writer, root string, report *guest.Report) error {
 	buffered := bufio.NewWriterSize(w, copyBuffer)
 	e := exporter{
 		tar: tar.NewWriter(buffered), report: report,
-		links: map[inode]string{}, buf: make([]byte, copyBuffer),
+		links: map[inode]string{}, buf: make([]byte, copyBuffer), above: path.Dir(root),
 	}
-	if _, err := os.Lstat(root); err != nil {
+	// A symbolic link at the end stays one.
+	parent, err := openDir(unix.AT_FDCWD, path.Dir(root))
+	if err != nil {
 		return err
 	}
-	if err := e.add(root, path.Base(root)); err != nil {
+	base := path.Base(root)
+	if root == "/" {
+		base = "."
+	}
+	err = e.add(parent, base, base, fs.ModeIrregular)
+	_ = unix.Close(parent)
+	if err != nil {
 		return err
 	}
 	if err := e.tar.Close(); err != nil {
@@ -45,85 +55,117 @@ type exporter struct {
 	report *guest.Report
 	links  map[inode]string // files with several names, by the name that was sent
 	buf    []byte
+	above  string // the directory that names begin in
 }
 
-// add sends the file or tree at file under name. The root directory's name is ".".
-func (e *exporter) add(file, name string) error {
-	if name == "/" {
-		name = "."
+func (e *exporter) path(name string) string { return path.Join(e.above, name) }
+
+// add sends the file or tree called base in the directory dir, under name. What the directory says it is
+// may be fs.ModeIrregular: that it does not say. Files are opened by their last element: every
+// further one of a path costs time.
+func (e *exporter) add(dir int, base, name string, kind fs.FileMode) error {
+	if kind == 0 {
+		return e.regular(dir, base, name)
 	}
-	info, err := os.Lstat(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		e.report.Skip(file)
+	var st unix.Stat_t
+	err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case errors.Is(err, unix.ENOENT) && name != base:
+		e.report.Skip(e.path(name))
 		return nil
+	case err != nil:
+		return &fs.PathError{Op: "lstat", Path: e.path(name), Err: err}
 	}
-	if err != nil {
-		return err
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return core.Errorf(core.KindInternal, "", file, "no file status")
-	}
-	h := &tar.Header{
-		Format: tar.FormatPAX, Name: name, Mode: int64(st.Mode & 0o7777),
-		Uid: int(st.Uid), Gid: int(st.Gid), ModTime: info.ModTime(),
-	}
-	switch info.Mode().Type() {
-	case fs.ModeDir:
-		h.Typeflag, h.Name = tar.TypeDir, name+"/"
-		return e.directory(file, name, h)
-	case fs.ModeSymlink:
-		if h.Linkname, err = os.Readlink(file); err != nil {
-			return err
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return e.regular(dir, base, name)
+	case unix.S_IFDIR:
+		return e.directory(dir, base, header(&st, tar.TypeDir, name+"/"))
+	case unix.S_IFLNK:
+		h := header(&st, tar.TypeSymlink, name)
+		if h.Linkname, err = readlink(dir, base, st.Size); err != nil {
+			return &fs.PathError{Op: "readlink", Path: e.path(name), Err: err}
 		}
-		h.Typeflag = tar.TypeSymlink
 		return e.tar.WriteHeader(h)
-	case 0:
-		h.Typeflag = tar.TypeReg
-		return e.regular(file, h, st)
 	}
-	e.report.Skip(file)
+	e.report.Skip(e.path(name))
 	return nil
 }
 
-func (e *exporter) directory(file, name string, h *tar.Header) error {
-	entries, err := os.ReadDir(file)
+func header(st *unix.Stat_t, kind byte, name string) *tar.Header {
+	return &tar.Header{
+		Format: tar.FormatPAX, Typeflag: kind, Name: name, Mode: int64(st.Mode & 0o7777),
+		Uid: int(st.Uid), Gid: int(st.Gid), ModTime: time.Unix(st.Mtim.Unix()),
+	}
+}
+
+func readlink(dir int, base string, size int64) (string, error) {
+	for buf := make([]byte, size+1); ; buf = make([]byte, 2*len(buf)) {
+		n, err := unix.Readlinkat(dir, base, buf)
+		if err != nil || n < len(buf) {
+			return string(buf[:max(n, 0)]), err
+		}
+	}
+}
+
+func openDir(dir int, base string) (int, error) {
+	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fd, &fs.PathError{Op: "open", Path: base, Err: err}
+	}
+	return fd, nil
+}
+
+func (e *exporter) directory(parent int, base string, h *tar.Header) error {
+	fd, err := unix.Openat(parent, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: e.path(h.Name), Err: err}
+	}
+	dir := os.NewFile(uintptr(fd), e.path(h.Name))
+	defer func() { _ = dir.Close() }()
+	entries, err := dir.ReadDir(-1)
 	if err != nil {
 		return err
 	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	if err := e.tar.WriteHeader(h); err != nil {
 		return err
 	}
 	for _, entry := range entries {
-		child := file + "/" + entry.Name()
-		if file == "/" {
-			child = file + entry.Name()
-		}
-		if err := e.add(child, name+"/"+entry.Name()); err != nil {
+		if err := e.add(fd, entry.Name(), h.Name+entry.Name(), entry.Type()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *exporter) regular(file string, h *tar.Header, st *syscall.Stat_t) error {
+func (e *exporter) regular(dir int, base, name string) error {
+	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO):
+		e.report.Skip(e.path(name)) // it is gone, or something else by now
+		return nil
+	case err != nil:
+		return &fs.PathError{Op: "open", Path: e.path(name), Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: e.path(name), Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		e.report.Skip(e.path(name))
+		return nil
+	}
+	h := header(&st, tar.TypeReg, name)
 	if st.Nlink > 1 {
 		id := inode{st.Dev, st.Ino}
 		if first, ok := e.links[id]; ok {
 			h.Typeflag, h.Linkname = tar.TypeLink, first
 			return e.tar.WriteHeader(h)
 		}
-		e.links[id] = h.Name
+		e.links[id] = name
 	}
-	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err == unix.ENOENT {
-		e.report.Skip(file)
-		return nil
-	}
-	if err != nil {
-		return &fs.PathError{Op: "open", Path: file, Err: err}
-	}
-	defer func() { _ = unix.Close(fd) }()
 	h.Size = st.Size
 	if err := e.tar.WriteHeader(h); err != nil {
 		return err
@@ -131,10 +173,10 @@ func (e *exporter) regular(file string, h *tar.Header, st *syscall.Stat_t) error
 	for left := st.Size; left > 0; {
 		n, err := fdReader(fd).Read(e.buf[:min(left, int64(len(e.buf)))])
 		if errors.Is(err, io.EOF) {
-			return core.Errorf(core.KindConflict, "", file, "the file shrank while it was read")
+			return core.Errorf(core.KindConflict, "", e.path(name), "the file shrank while it was read")
 		}
 		if err != nil {
-			return &fs.PathError{Op: "read", Path: file, Err: err}
+			return &fs.PathError{Op: "read", Path: e.path(name), Err: err}
 		}
 		if _, err := e.tar.Write(e.buf[:n]); err != nil {
 			return err

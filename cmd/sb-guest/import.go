@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -310,29 +311,63 @@ func (im *importer) finishDirs() error {
 	return nil
 }
 
+// file makes a file. In a directory that this import made itself there is nothing to replace, and
+// nobody knows of it yet; elsewhere the file appears under its name when it is complete.
 func (im *importer) file(h *tar.Header, content io.Reader) (err error) {
 	mode := uint32(h.Mode & 0o7777)
-	fd, err := unix.Openat(im.fd(), im.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+	name := im.temp
+	if im.created[im.dirName] {
+		name = path.Base(h.Name)
+	}
+	fd, err := im.create(name, mode)
 	if err != nil {
 		return err
 	}
-	defer im.dropTemp(&err)
+	defer func() {
+		if err != nil {
+			_ = unix.Unlinkat(im.fd(), name, 0)
+		}
+	}()
 	_, err = io.CopyBuffer(struct{ io.Writer }{fdWriter(fd)}, struct{ io.Reader }{content}, im.buf)
 	if err == nil && im.keepOwner {
 		if err = unix.Fchown(fd, h.Uid, h.Gid); err == nil {
 			err = unix.Fchmod(fd, mode)
 		}
 	}
+	if err == nil {
+		err = setFileTime(fd, h.ModTime)
+	}
 	if cerr := unix.Close(fd); err == nil {
 		err = cerr
 	}
-	if err != nil {
-		return err
-	}
-	if err := im.setTime(h.ModTime); err != nil {
+	if err != nil || name != im.temp {
 		return err
 	}
 	return im.publish(h.Name)
+}
+
+// create makes a file that was not there; an archive may hold one several times.
+func (im *importer) create(name string, mode uint32) (int, error) {
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(im.fd(), name, flags, mode)
+	if err != unix.EEXIST {
+		return fd, err
+	}
+	if err := unix.Unlinkat(im.fd(), name, 0); err != nil {
+		return -1, err
+	}
+	return unix.Openat(im.fd(), name, flags, mode)
+}
+
+// setFileTime sets an open file's times, which spares the way to its name: futimens(3).
+func setFileTime(fd int, t time.Time) error {
+	ts := unix.NsecToTimespec(t.UnixNano())
+	times := [2]unix.Timespec{ts, ts}
+	_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&times)), 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 func (im *importer) dropTemp(err *error) {

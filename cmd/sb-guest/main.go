@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 	"github.com/seed-0724f904/sb/core/providers/local/guest"
 )
 
@@ -28,6 +29,10 @@ func run(argv []string, stdin, stdout, stderr *os.File) int {
 	switch mode {
 	case guest.ModeInit:
 		return runInit()
+	case wire.ModeBox:
+		return runBox(stdout, stderr)
+	case wire.ModeCall:
+		return runCall(stderr)
 	case guest.ModePTY:
 		return runPTY(argv[2:], stdin, stdout, stderr)
 	case guest.ModeFiles:

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -305,11 +306,32 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 	}
 }
 
+// limitFileSize bounds files for a test: one of an archive can be sparse and as large as it likes. In a
+// sandbox the disk limit ends it.
+func limitFileSize(t *testing.T, size uint64) {
+	t.Helper()
+	signal.Ignore(unix.SIGXFSZ)
+	var old unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_FSIZE, nil, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: size, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		signal.Reset(unix.SIGXFSZ)
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func FuzzImport(f *testing.F) {
 	for _, archive := range hostileArchives(f) {
 		f.Add(archive)
 	}
 	f.Fuzz(func(t *testing.T, archive []byte) {
+		limitFileSize(t, 1<<20)
 		outside := t.TempDir()
 		dir := filepath.Join(outside, "in")
 		if err := os.Mkdir(dir, 0o755); err != nil {

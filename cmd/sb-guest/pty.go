@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-0724f904/sb/cmd/sb-guest/internal/program"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/guest"
 )
@@ -58,10 +59,14 @@ func runPTY(args []string, stdin, stdout, stderr *os.File) int {
 	t := &terminal{master: master}
 	defer func() { _ = master.Close() }()
 
-	program, err := lookup(command[0])
+	path, ok := os.LookupEnv("PATH")
+	if !ok {
+		path = program.DefaultPath
+	}
+	file, err := program.Find(command[0], path, "")
 	var process *os.Process
 	if err == nil {
-		process, err = os.StartProcess(program, command, &os.ProcAttr{ //nolint:gosec // running what it is told is its purpose
+		process, err = os.StartProcess(file, command, &os.ProcAttr{ //nolint:gosec // running what it is told is its purpose
 			Env:   os.Environ(),
 			Files: []*os.File{slave, slave, slave},
 			Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0},

@@ -59,6 +59,8 @@ func TestScript(t *testing.T) {
 			env.Setenv("NO_COLOR", "1")
 			env.Setenv("XDG_CACHE_HOME", env.WorkDir+"/cache")
 			env.Setenv("SB_LOCAL_RUNTIME", runtime)
+			// A story that is not about an engine must not find the one of this machine.
+			env.Setenv("SB_DOCKER_HOST", "none")
 			// A story that fails must leave no sandbox behind, either.
 			env.Defer(func() { endAll(env) })
 			return nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker"
 	"github.com/seed-0724f904/sb/core/providers/local"
 )
 
@@ -17,14 +18,21 @@ type Options struct {
 	// SaveInterval, FreezeAfter and LogLimit are as in local.Options.
 	SaveInterval, FreezeAfter time.Duration
 	LogLimit                  core.Bytes
+	// Docker configures the docker provider; its CacheDir is filled in.
+	Docker Docker
 }
+
+// Docker is how the docker provider is configured.
+type Docker = docker.Options
 
 // Builtin returns the providers in placement order.
 func Builtin(o Options) []core.Factory {
+	o.Docker.CacheDir = o.CacheDir
 	return []core.Factory{
 		local.Factory(local.Options{
 			StateDir: o.StateDir, RuntimeDir: o.RuntimeDir, CacheDir: o.CacheDir, Runtime: o.Runtime,
 			SaveInterval: o.SaveInterval, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
 		}),
+		docker.Factory(o.Docker),
 	}
 }

@@ -64,9 +64,16 @@ func (s *suite) provider(t testing.TB) core.Provider {
 // launch makes a sandbox that is terminated with the test.
 func launch(t testing.TB, p core.Provider, change func(*core.Spec)) core.Sandbox {
 	t.Helper()
-	spec := core.Spec{
-		Name: core.NewName(), App: "suite", Image: first(p.Capabilities().Images), Memory: 512 * core.MiB,
-		Disk: 256 * core.MiB, Processes: 256, Network: core.Network{Mode: core.NetworkNone},
+	caps := p.Capabilities()
+	spec := core.Spec{Name: core.NewName(), App: "suite", Image: first(caps.Images), Network: core.Network{Mode: core.NetworkNone}}
+	if caps.Can(core.CapMemory) {
+		spec.Memory = 512 * core.MiB
+	}
+	if caps.Can(core.CapDisk) {
+		spec.Disk = 256 * core.MiB
+	}
+	if caps.Can(core.CapProcesses) {
+		spec.Processes = 256
 	}
 	if change != nil {
 		change(&spec)

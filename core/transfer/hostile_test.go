@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -219,6 +220,28 @@ func TestDirectoryIsNotCopiedIntoItself(t *testing.T) {
 		_, err := Copy(t.Context(), box, Request{From: Endpoint{"box", "/d"}, To: Endpoint{"box", to}})
 		if core.KindOf(err) != core.KindUsage {
 			t.Errorf("%s: want a usage error, got %v", to, err)
+		}
+	}
+}
+
+// A few bytes of archive can stand for more zeros than the disk holds.
+func TestPullRefusesSparseFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "dir"), 0o700), os.WriteFile(filepath.Join(dir, "dir", "f"), nil, 0o600),
+		os.Truncate(filepath.Join(dir, "dir", "f"), 1<<32)); err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range []string{"gnu", "posix"} {
+		archive, err := exec.CommandContext(t.Context(), "tar", "-C", dir, "--sparse", "--format="+format, "-cf", "-", "dir").Output()
+		if err != nil || len(archive) > 1<<16 {
+			t.Fatalf("%d bytes, %v", len(archive), err)
+		}
+		target := filepath.Join(t.TempDir(), "b")
+		if err := pull(t, sender{archive: archive}, target); core.KindOf(err) != core.KindUsage {
+			t.Errorf("%s: %v", format, err)
+		}
+		if _, err := os.Stat(target); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: something was left: %v", format, err)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -169,6 +170,9 @@ func (c *copier) unpack(archive io.Reader, tree *os.Root) ([]*tar.Header, error)
 		if err := linked.check(name); err != nil {
 			return nil, err
 		}
+		if sparse(header) {
+			return nil, core.Errorf(core.KindUsage, "copy", name, "the sandbox sent a sparse file")
+		}
 		if header.Typeflag == tar.TypeDir {
 			directories = append(directories, header)
 		}
@@ -176,6 +180,20 @@ func (c *copier) unpack(archive io.Reader, tree *os.Root) ([]*tar.Header, error)
 			return nil, err
 		}
 	}
+}
+
+// sparse says whether an entry stands for more bytes than the archive has: a few of those could fill
+// the disk with zeros. The keys are those of GNU tar's manual, "Storing Sparse Files".
+func sparse(h *tar.Header) bool {
+	if h.Typeflag == tar.TypeGNUSparse {
+		return true
+	}
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
 }
 
 // excluded says whether a path or a directory above it is left out.

@@ -45,10 +45,11 @@ func (c *copier) push() (err error) {
 	if err != nil {
 		return err
 	}
+	into, prefix := target, "."
 	if !exists {
-		if err := c.Mkdir(c.ctx, c.To.Sandbox, target, false); err != nil {
-			return err
-		}
+		// The archive makes the target: what it made itself it can fill faster, and take back.
+		target = path.Clean(target)
+		into, prefix = path.Dir(target), path.Base(target)
 		defer func() {
 			if err != nil {
 				err = errors.Join(err, c.rollBack(target))
@@ -57,12 +58,12 @@ func (c *copier) push() (err error) {
 	}
 	return c.stream(func(w *tar.Writer) error {
 		for _, e := range entries {
-			if err := c.writeEntry(w, root, e); err != nil {
+			if err := c.writeEntry(w, root, e, prefix); err != nil {
 				return err
 			}
 		}
 		return nil
-	}, target)
+	}, into)
 }
 
 // hostFiles opens what is pushed: anywhere on this machine, or below Request.Root.
@@ -88,11 +89,15 @@ func (anywhere) OpenRoot(name string) (*os.Root, error) { return os.OpenRoot(nam
 // rollBackTimeout is how long the removal of a half-made target may take.
 const rollBackTimeout = 30 * time.Second
 
-// rollBack removes a target that this copy made, also when the copy was cancelled.
+// rollBack removes a target that this copy made, as far as it did, also when the copy was cancelled.
 func (c *copier) rollBack(target string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), rollBackTimeout)
 	defer cancel()
-	return c.Remove(ctx, c.To.Sandbox, target, true)
+	err := c.Remove(ctx, c.To.Sandbox, target, true)
+	if core.KindOf(err) == core.KindNotFound {
+		return nil
+	}
+	return err
 }
 
 // stream packs an archive and unpacks it in the sandbox at the same time.
@@ -191,13 +196,13 @@ func (c *copier) survey(root *os.Root) ([]entry, error) {
 	return entries, err
 }
 
-// writeEntry adds one file to the archive.
-func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry) (err error) {
+// writeEntry adds one file to the archive, below prefix.
+func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry, prefix string) (err error) {
 	header, err := tar.FileInfoHeader(e.info, e.link)
 	if err != nil {
 		return err
 	}
-	header.Name, header.Format = e.name, tar.FormatPAX
+	header.Name, header.Format = path.Join(prefix, e.name), tar.FormatPAX
 	header.Uid, header.Gid, header.Uname, header.Gname = 0, 0, "", ""
 	if e.info.IsDir() {
 		header.Name += "/"

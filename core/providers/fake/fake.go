@@ -23,6 +23,8 @@ type Options struct {
 	Also []core.Capability
 	// GPUs is what Capabilities says of GPUs, with core.CapGPU.
 	GPUs map[string]int
+	// GPUPrices is what Capabilities says of their prices.
+	GPUPrices map[string]string
 	// Programs are found in every sandbox's /usr/bin, beside the usual ones.
 	Programs map[string]Program
 	// LogLimit is how much of each command's output is kept; 0 is 1 MiB.
@@ -96,7 +98,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 			has = append(has, also)
 		}
 	}
-	return core.Capabilities{Has: has, Images: p.opts.Images, GPUs: p.opts.GPUs, Isolation: "none: it runs in this process's memory"}
+	return core.Capabilities{Has: has, Images: p.opts.Images, GPUs: p.opts.GPUs, GPUPrices: p.opts.GPUPrices, Isolation: "none: it runs in this process's memory"}
 }
 
 // Check implements core.Provider.

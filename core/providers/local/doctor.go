@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 )
 
 // Statuses of a finding.
@@ -32,13 +33,16 @@ func (p *Provider) Diagnose(context.Context) []core.Finding {
 	} {
 		findings = append(findings, dirFinding(dir.name, dir.path, dir.variable))
 	}
-	return append(findings, cgroupFinding(), kernelFinding())
+	return append(findings, groupFinding(), kernelFinding())
 }
 
 func (p *Provider) programFinding() core.Finding {
 	programs, err := p.programs()
 	if err != nil {
 		return core.Finding{Name: "sb-runtime", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)}
+	}
+	if programs.dynamic() {
+		return core.Finding{Name: "sb-runtime", Status: statusOK, Detail: programs.runtime + ", linked with the C library: the first launch builds it again without"}
 	}
 	return core.Finding{Name: "sb-runtime", Status: statusOK, Detail: programs.runtime}
 }
@@ -82,11 +86,26 @@ func dirFinding(name, path, variable string) core.Finding {
 	return core.Finding{Name: name, Status: statusOK, Detail: path}
 }
 
-func cgroupFinding() core.Finding {
-	return core.Finding{
-		Name: "limits", Status: statusWarning,
-		Detail: "memory is watched every 50 ms, cpu is whole cores; processes, disk and open files are enforced by the sandbox's kernel",
+// groupFinding tells what bounds a sandbox from outside. It tries: rights to control groups are not told by files' modes.
+func groupFinding() core.Finding {
+	const name = "control groups"
+	without := core.Finding{Name: name, Status: statusWarning, Detail: "none can be made, so memory is watched every 50 ms and cpu is whole cores"}
+	group, err := cgroup.Find(fmt.Sprintf("%sdoctor-%d", groupPrefix, os.Getpid()))
+	if err != nil {
+		without.Detail += ": " + err.Error()
+		return without
 	}
+	if err := group.Create(cgroup.Limits{}); err != nil {
+		without.Detail += ": " + err.Error()
+		if group.Version == 2 && os.Geteuid() != 0 {
+			without.Fix = "start sb in a group of your own: systemd-run --user --scope -p Delegate=yes sb launch"
+		}
+		return without
+	}
+	if err := group.Remove(); err != nil {
+		return core.Finding{Name: name, Status: statusWarning, Detail: err.Error()}
+	}
+	return core.Finding{Name: name, Status: statusOK, Detail: fmt.Sprintf("version %d: %s", group.Version, strings.Join(group.Controllers, ", "))}
 }
 
 func kernelFinding() core.Finding {

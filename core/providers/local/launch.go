@@ -62,7 +62,7 @@ func (p *Provider) launch(ctx context.Context, lock *store.Lock, request wire.La
 
 // forget removes all traces of a sandbox whose lock is ours.
 func (p *Provider) forget(id, name string) error {
-	return errors.Join(p.store.Release(name, id), p.store.Remove(id), os.RemoveAll(p.overlayDir(id)))
+	return errors.Join(p.store.Release(name, id), p.removeGroup(id), p.store.Remove(id), os.RemoveAll(p.overlayDir(id)))
 }
 
 func (p *Provider) overlayDir(id string) string { return filepath.Join(p.opts.CacheDir, "overlay", id) }
@@ -77,7 +77,7 @@ func secretValues(secrets []core.Secret) map[string]string {
 
 // supervise starts a supervisor, hands it the lock and waits until the sandbox is ready.
 func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire.Launch, progress core.ProgressFunc) error {
-	programs, err := p.programs()
+	programs, err := p.usable(ctx, progress)
 	if err != nil {
 		return err
 	}
@@ -85,22 +85,34 @@ func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire
 	request.Dir, request.RuntimeDir, request.OverlayDir = p.store.Dir(request.ID), p.store.RuntimeDir(request.ID), p.overlayDir(request.ID)
 	request.Guest = programs.guest
 	request.SaveInterval, request.FreezeAfter, request.LogLimit = p.opts.SaveInterval, p.opts.FreezeAfter, int64(p.opts.LogLimit)
-	text, err := json.Marshal(request)
-	if err != nil {
-		return core.Wrap("local.launch", request.Spec.Name, err)
+	if request.Group, err = p.group(request.ID, request.Spec); err != nil {
+		return stateError("launch", err)
 	}
 	log, err := os.OpenFile(filepath.Join(request.Dir, store.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return stateError("launch", err)
 	}
 	defer func() { _ = log.Close() }()
-	child, err := spawn(programs.runtime, request.Spec.CPU, lock.File, log)
+	child, err := spawn(programs.runtime, request.Spec.CPU, request.Group, lock.File, log)
+	if err != nil && request.Group != nil {
+		// A group that can be made cannot always be entered from where this process is.
+		request.Group = nil
+		if err := p.removeGroup(request.ID); err != nil {
+			return stateError("launch", err)
+		}
+		child, err = spawn(programs.runtime, request.Spec.CPU, nil, lock.File, log)
+	}
 	if err != nil {
 		return core.Errorf(errKind(err), "local.launch", "", "sb-runtime could not be started: %w", err).WithHint("sb doctor says what this machine does not allow")
 	}
 	defer child.release()
 	stop := context.AfterFunc(ctx, child.kill)
 	defer stop()
+	text, err := json.Marshal(request)
+	if err != nil {
+		child.kill()
+		return core.Wrap("local.launch", request.Spec.Name, err)
+	}
 	if err := child.tell(text); err != nil {
 		child.kill()
 		return errors.Join(ctx.Err(), fmt.Errorf("sb-runtime does not listen: %w", err))

@@ -134,9 +134,8 @@ func (p *Provider) end(ctx context.Context, id string) error {
 	}
 	ending, cancelEnding := context.WithTimeout(asked, grace)
 	defer cancelEnding()
-	_ = p.awaitEnd(ending, id)
-	if !p.store.Locked(id) {
-		return nil
+	if p.awaitEnd(ending, id) == nil {
+		return nil // who holds the lock since then is another client, not the supervisor
 	}
 	if ctx.Err() != nil {
 		return core.Wrap("local.terminate", id, ctx.Err())

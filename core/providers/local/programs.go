@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -33,21 +34,38 @@ func (p *Provider) programs() (programs, error) {
 		}
 	}
 	for _, runtime := range tried {
-		beside := filepath.Join(filepath.Dir(runtime), guest)
-		if !executable(runtime) || !executable(beside) {
-			continue
+		if beside := filepath.Join(filepath.Dir(runtime), guest); executable(runtime) && executable(beside) {
+			return programs{runtime, beside}, nil
 		}
-		for _, program := range []string{runtime, beside} {
-			if dynamic(program) {
-				return programs{}, core.Errorf(core.KindUnavailable, "local", "", "%s is dynamically linked, and where it runs there is no linker", program).
-					WithHint("build it without cgo: CGO_ENABLED=0 go install ./cmd/...")
-			}
-		}
-		return programs{runtime, beside}, nil
 	}
 	e := core.Errorf(core.KindUnavailable, "local", "", "sb's helpers %s and %s are not there", name, guest)
-	return programs{}, e.WithHint("install them beside sb: CGO_ENABLED=0 go install ./cmd/... ; or name sb-runtime's path in SB_LOCAL_RUNTIME")
+	return programs{}, e.WithHint("install them beside sb: go install ./cmd/... ; or name sb-runtime's path in SB_LOCAL_RUNTIME")
 }
+
+// usable finds the helpers and sees to it that they run: those that a C compiler was there for are
+// linked with the C library, and replace themselves by ones that are not. That takes a
+// minute, once after "go install".
+func (p *Provider) usable(ctx context.Context, progress core.ProgressFunc) (programs, error) {
+	found, err := p.programs()
+	if err != nil || !found.dynamic() {
+		return found, err
+	}
+	if progress != nil {
+		progress(core.Progress{Step: "building sb-runtime again without the C library, once"})
+	}
+	out, err := exec.CommandContext(ctx, found.runtime, "rebuild").CombinedOutput() //nolint:gosec // it is what a launch would start
+	switch {
+	case ctx.Err() != nil:
+		return found, core.Wrap("local.launch", "", ctx.Err())
+	case err != nil:
+		return found, core.Errorf(core.KindUnavailable, "local.launch", "", "%s is linked with the C library and cannot build itself without: %s", found.runtime, strings.TrimSpace(string(out))).
+			WithHint("CGO_ENABLED=0 go install ./cmd/...")
+	}
+	return found, nil
+}
+
+// dynamic says whether a helper needs a dynamic linker.
+func (f programs) dynamic() bool { return dynamic(f.runtime) || dynamic(f.guest) }
 
 func executable(path string) bool {
 	info, err := os.Stat(path)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 )
 
 // child is a supervisor that was started and has not said yet that it is ready.
@@ -29,8 +30,9 @@ type child struct {
 
 // spawn starts the program runtime as a supervisor: in a session and a mount
 // namespace of its own, for an ordinary user in a user namespace where it is root;
-// with an empty environment, the lock as descriptor 3, and cpu whole cores to run on.
-func spawn(program string, cpu float64, lock, log *os.File) (*child, error) {
+// with an empty environment, the lock as descriptor 3, and cpu whole cores to run on; in the
+// control group, if there is one.
+func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File) (*child, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -52,13 +54,25 @@ func spawn(program string, cpu float64, lock, log *os.File) (*child, error) {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
 	}
+	if group != nil && group.Version == 2 {
+		dir, err := os.Open(group.Dirs[0])
+		if err != nil {
+			return nil, errors.Join(err, inW.Close(), outR.Close())
+		}
+		defer func() { _ = dir.Close() }()
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
+	}
 	started := make(chan error)
 	go func() {
 		// What is set on this thread the child inherits. The thread is never unlocked,
 		// so it ends with the goroutine, and nothing else ever runs on it.
 		runtime.LockOSThread()
 		err := prepareThread(cpu)
-		if err == nil {
+		switch {
+		case err != nil:
+		case group != nil && group.Version == 1:
+			err = group.Inside(cmd.Start)
+		default:
 			err = cmd.Start()
 		}
 		started <- err

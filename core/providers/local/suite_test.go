@@ -54,3 +54,5 @@ func TestContract(t *testing.T) {
 	t.Setenv("SB_SUITE_SECRET", "the host's")
 	providertest.Run(t, opener(t, nil))
 }
+
+func BenchmarkContract(b *testing.B) { providertest.Bench(b, opener(b, nil)) }

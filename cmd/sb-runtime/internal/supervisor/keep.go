@@ -38,7 +38,7 @@ func (s *Supervisor) keep(ctx context.Context) {
 		case <-owner:
 			why = end{core.StateExited, core.ReasonLeaseEnded, "whoever it was launched for is gone"}
 		case <-s.box.Done():
-			why = end{core.StateFailed, core.ReasonCrash, "the sandbox's kernel ended"}
+			why = s.crash()
 			select {
 			case why = <-s.ending: // somebody ended it, and had a reason
 			default:
@@ -197,8 +197,8 @@ func (s *Supervisor) stopWatching() {
 	}
 }
 
-// watchMemory ends the sandbox when it uses more than its limit. Without cgroups
-// nothing else would before the host suffers.
+// watchMemory ends the sandbox when it uses more than its limit, with a clear reason. Without a
+// control group nothing else would before the host suffers.
 func (s *Supervisor) watchMemory(ctx context.Context, limit int64) {
 	tick := time.NewTicker(memoryPoll)
 	defer tick.Stop()
@@ -207,6 +207,10 @@ func (s *Supervisor) watchMemory(ctx context.Context, limit int64) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if s.launch.Group != nil && s.launch.Group.OutOfMemory() {
+			s.finish(s.crash())
+			return
 		}
 		used, err := s.box.Memory()
 		if err != nil || used <= limit {

@@ -62,6 +62,7 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	}
 	report(wire.LaunchStatus{Ready: true})
 	_ = stdout.Close()
+	s.leaveGroup()
 	s.keep(ctx)
 	return 0
 }

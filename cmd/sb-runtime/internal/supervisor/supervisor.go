@@ -237,6 +237,7 @@ func (s *Supervisor) teardown() {
 			s.log.Error("the sandbox did not stop cleanly", "error", err)
 		}
 	}
+	s.removeGroup()
 	if s.server != nil {
 		// Every command has ended with the sandbox, so that their calls are ending, too.
 		stopped := make(chan struct{})

@@ -72,6 +72,8 @@ type Request struct {
 	Append    bool   `json:"append,omitempty"`
 	Recursive bool   `json:"recursive,omitempty"`
 	KeepOwner bool   `json:"keep_owner,omitempty"`
+	// Framed says that the body of OpImport is framed as that of OpWrite is, and ends with its last frame.
+	Framed bool `json:"framed,omitempty"`
 }
 
 // Argv returns the command line that runs r. It sets r's version.

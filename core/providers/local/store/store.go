@@ -41,6 +41,7 @@ const (
 	SavedDir   = "fs"
 	SecretFile = "secrets.json"
 	LogFile    = "supervisor.log"
+	GroupFile  = "cgroup.json"
 	leaseFile  = "lease.json"
 	stateFile  = "state.json"
 	lockFile   = "lock"

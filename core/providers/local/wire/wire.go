@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 )
 
 // Version of the protocol. Both sides must have the same.
@@ -139,6 +140,8 @@ type Launch struct {
 	SaveInterval time.Duration `json:"save_interval,omitempty"`
 	FreezeAfter  time.Duration `json:"freeze_after,omitempty"`
 	LogLimit     int64         `json:"log_limit,omitempty"`
+	// Group is the control group that the supervisor was started in; nil is none.
+	Group *cgroup.Group `json:"group,omitempty"`
 }
 
 // LaunchStatus is a line that a new supervisor writes to its standard output; the

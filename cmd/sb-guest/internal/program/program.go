@@ -1,28 +1,28 @@
 //go:build linux
 
-package main
+// Package program finds programs in a sandbox as execvp(3) does.
+package program
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// defaultPath is where programs are looked for without a PATH.
-const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+// DefaultPath is where programs are looked for without a PATH.
+const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// lookup finds name as execvp(3) does: one with a slash is a path, any other is searched for
-// in PATH. EACCES wins over ENOENT, since it is the better explanation.
-func lookup(name string) (string, error) {
+// Find returns the file of a program: a name with a slash is a path, which begins at dir unless it is
+// absolute, any other is searched for in path. EACCES wins over ENOENT, since it is the
+// better explanation.
+func Find(name, path, dir string) (string, error) {
 	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) && dir != "" {
+			return name, executable(filepath.Join(dir, name))
+		}
 		return name, executable(name)
-	}
-	path, ok := os.LookupEnv("PATH")
-	if !ok {
-		path = defaultPath
 	}
 	var result error = unix.ENOENT
 	for _, dir := range filepath.SplitList(path) {

@@ -1,0 +1,28 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/seed-0724f904/sb/cmd/sb-guest/internal/box"
+)
+
+// runBox is the first process of a container.
+func runBox(stdout, stderr *os.File) int {
+	if os.Getpid() != 1 {
+		_, _ = fmt.Fprintln(stderr, "sb-guest box is the first process of a container; it has no use of its own")
+		return exitUsage
+	}
+	return box.Run(stdout, stderr)
+}
+
+// runCall carries one call to the box.
+func runCall(stderr *os.File) int {
+	if err := box.Call(); err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		return exitFailed
+	}
+	return 0
+}

@@ -1,0 +1,376 @@
+//go:build linux
+
+// Package box is the first process of a container: it runs commands and keeps their output, ends the
+// sandbox when its time is over, and takes in orphans. It needs nothing of the image. Package wire
+// describes how it is called.
+package box
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+const (
+	// stopGrace is what commands have to end by themselves when the engine stops the container.
+	stopGrace = 8 * time.Second
+	// endGrace is how long the box waits for killed commands to be written down.
+	endGrace = 2 * time.Second
+	never    = time.Duration(1<<63 - 1)
+
+	exitFailed = 125
+)
+
+// Box is one sandbox, seen from inside.
+type Box struct {
+	config wire.Config
+	key    []byte
+	env    []string // the image's
+	log    io.Writer
+	reaper *reaper
+	// ending takes the first reason to end; changed wakes keep.
+	ending  chan end
+	changed chan struct{}
+	wg      sync.WaitGroup
+
+	mu         sync.Mutex
+	commands   map[string]*command
+	last       int
+	busy       int
+	lastActive time.Time
+	expires    time.Time
+	issued     time.Time
+	over       bool
+	paused     bool
+}
+
+// end is why the box ends, and with which code.
+type end struct {
+	state wire.State
+	// grace is what commands have to end by themselves.
+	grace time.Duration
+	code  int
+}
+
+// Run is the life of a container. It returns the exit code. log takes the states, stderr what goes
+// wrong beside them.
+func Run(log, stderr io.Writer) int {
+	b := &Box{
+		env: os.Environ(), log: log, reaper: newReaper(), commands: map[string]*command{},
+		ending: make(chan end, 1), changed: make(chan struct{}, 1),
+	}
+	if err := b.prepare(); err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).String()})
+		return exitFailed
+	}
+	listener, err := listen()
+	if err != nil {
+		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error()})
+		return exitFailed
+	}
+	done := make(chan struct{})
+	b.wg.Go(func() { b.reaper.run(done) })
+	defer close(done)
+	go b.serve(listener)
+	if err := b.startEntry(); err != nil {
+		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).String()})
+		return exitFailed
+	}
+	b.mu.Lock()
+	b.say(wire.State{State: core.StateRunning, Expires: b.expires})
+	b.mu.Unlock()
+	why := b.keep()
+	b.terminate(why.grace)
+	b.say(why.state)
+	return why.code
+}
+
+// prepare reads the configuration and makes the process fit to stand among what it runs.
+func (b *Box) prepare() error {
+	text, err := os.ReadFile(wire.ConfigFile)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &b.config); err != nil {
+		return fmt.Errorf("%s: %w", wire.ConfigFile, err)
+	}
+	if b.key, err = os.ReadFile(wire.KeyFile); err != nil {
+		return err
+	}
+	if err := os.Remove(wire.KeyFile); err != nil {
+		return err
+	}
+	if b.config.Fence.On || b.config.Fence.Closed {
+		if err := raiseFence(b.config.Fence); err != nil {
+			return fmt.Errorf("the network policy cannot be put up: %w", err)
+		}
+	}
+	if err := dropSetup(); err != nil {
+		return fmt.Errorf("capabilities cannot be dropped: %w", err)
+	}
+	if err := limitFiles(b.config.Spec.OpenFiles); err != nil {
+		return fmt.Errorf("open files cannot be limited: %w", err)
+	}
+	unix.Umask(0o022)
+	if dir := b.config.Spec.Workdir; dir != "" {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	b.lastActive, b.expires = time.Now(), b.config.Expires
+	return b.continueJournal()
+}
+
+// limitFiles bounds the open files of this process and of all that it starts. What bounds the
+// container already stays when it is lower.
+func limitFiles(most int) error {
+	if most == 0 {
+		return nil
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	limit.Max = min(limit.Max, uint64(most)) //nolint:gosec // the spec's validation allows no negative number
+	limit.Cur = limit.Max
+	return unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+}
+
+// say writes a state as one line.
+func (b *Box) say(state wire.State) {
+	state.Time = time.Now().UTC()
+	line, err := json.Marshal(state)
+	if err == nil {
+		_, _ = b.log.Write(append(line, '\n'))
+	}
+}
+
+// note keeps a failure that is nobody's answer: in the container's log, before the state there.
+func (b *Box) note(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.over {
+		b.say(wire.State{State: core.StateRunning, Expires: b.expires, Message: err.Error()})
+	}
+}
+
+// startEntry runs the entry command, whose end is the sandbox's.
+func (b *Box) startEntry() error {
+	if len(b.config.Spec.Command) == 0 {
+		return nil
+	}
+	if err := b.acquire(); err != nil {
+		return err
+	}
+	c, err := b.start(wire.Request{Argv: b.config.Spec.Command, Actor: b.config.Actor}, wire.EntryID, nil)
+	if err != nil {
+		return err
+	}
+	if c.pid == 0 {
+		kind := core.KindNotFound
+		if c.exec.Exit.Code == codeNotExecutable {
+			kind = core.KindUnauthorized
+		}
+		return core.Errorf(kind, "launch", "", "%s", c.exec.Exit.Message)
+	}
+	b.wg.Go(func() {
+		<-c.done
+		exit := c.result()
+		state := wire.State{
+			State: core.StateExited, Reason: core.ReasonCommand, ExitCode: &exit.Code,
+			Message: fmt.Sprintf("its command ended with code %d", exit.Code),
+		}
+		if exit.Reason == core.ReasonMemory {
+			state.State, state.Reason, state.Message = core.StateFailed, core.ReasonMemory, exit.Message
+		}
+		b.finish(end{state: state, code: exit.Code})
+	})
+	return nil
+}
+
+// finish ends the box; the first reason counts.
+func (b *Box) finish(why end) {
+	select {
+	case b.ending <- why:
+	default:
+	}
+}
+
+// stopped is the end that somebody asked for.
+func (b *Box) stopped(grace time.Duration) end {
+	state := wire.State{State: core.StateExited, Reason: core.ReasonStopped, Message: "it was stopped"}
+	if b.config.Spec.Persist {
+		state = wire.State{State: core.StateStopped, Reason: core.ReasonStopped}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	state.Expires = b.expires
+	return end{state: state, grace: grace}
+}
+
+// keep runs until there is a reason to end.
+func (b *Box) keep() end {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
+	defer signal.Stop(signals)
+	outlive()
+	timer := time.NewTimer(b.next())
+	defer timer.Stop()
+	for {
+		select {
+		case why := <-b.ending:
+			return why
+		case <-signals:
+			return b.stopped(stopGrace)
+		case <-timer.C:
+			if why, due := b.due(); due {
+				return why
+			}
+		case <-b.changed:
+		}
+		timer.Reset(b.next())
+	}
+}
+
+// outlive makes the signals that root inside could send no reason to end: what end of a sandbox that is has to be told.
+// Those of the processor are caught, not ignored: one that comes from within still ends the program.
+func outlive() {
+	signal.Ignore(
+		unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR,
+		unix.SIGXCPU, unix.SIGXFSZ, unix.SIGPIPE, unix.SIGSTKFLT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
+	)
+	signal.Notify(make(chan os.Signal, 1), unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGSYS, unix.SIGPROF)
+}
+
+// next is how long until something is due.
+func (b *Box) next() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wait := never
+	if !b.expires.IsZero() {
+		wait = max(time.Until(b.expires), 0)
+	}
+	if idle := time.Duration(b.config.Spec.IdleTimeout); idle > 0 && b.busy == 0 {
+		wait = min(wait, max(time.Until(b.lastActive.Add(idle)), 0))
+	}
+	return wait
+}
+
+// due says whether the sandbox's time is over.
+func (b *Box) due() (end, bool) {
+	now := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.expires.IsZero() && !now.Before(b.expires) {
+		return end{state: wire.State{State: core.StateExited, Reason: core.ReasonTimeout, Message: "its lifetime was over"}}, true
+	}
+	idle := time.Duration(b.config.Spec.IdleTimeout)
+	if b.busy == 0 && idle > 0 && !now.Before(b.lastActive.Add(idle)) {
+		return end{state: wire.State{
+			State: core.StateExited, Reason: core.ReasonIdle, Message: fmt.Sprintf("nothing ran in it for %s", core.Duration(idle)),
+		}}, true
+	}
+	return end{}, false
+}
+
+// acquire begins an activity that keeps the sandbox from being idle until release.
+func (b *Box) acquire() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over {
+		return core.Errorf(core.KindConflict, "exec", b.config.ID, "the sandbox has ended")
+	}
+	if b.paused {
+		return core.Errorf(core.KindConflict, "exec", b.config.Spec.Name, "the sandbox is paused").WithHint("sb resume %s", b.config.Spec.Name)
+	}
+	b.busy++
+	return nil
+}
+
+func (b *Box) release() {
+	b.mu.Lock()
+	b.busy--
+	b.lastActive = time.Now()
+	b.mu.Unlock()
+	b.wake()
+}
+
+func (b *Box) wake() {
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+// expire sets when the lifetime ends; zero is never.
+func (b *Box) expire(at, issued time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over || !issued.After(b.issued) {
+		return core.Errorf(core.KindConflict, "timeout", b.config.ID, "the sandbox has ended, or was told otherwise since")
+	}
+	b.issued, b.expires = issued, at
+	b.say(wire.State{State: core.StateRunning, Expires: at})
+	b.wake()
+	return nil
+}
+
+// pause stops every process but this one, or lets them go on. Twice, for one that was just being made.
+func (b *Box) pause(on bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over || b.paused == on {
+		return core.Errorf(core.KindConflict, "pause", b.config.ID, "the sandbox has ended, or is that already")
+	}
+	b.paused = on
+	number, state := unix.SIGCONT, core.StateRunning
+	if on {
+		number, state = unix.SIGSTOP, core.StatePaused
+	}
+	for range 2 {
+		if err := unix.Kill(-1, number); err != nil && err != unix.ESRCH {
+			return err
+		}
+	}
+	b.say(wire.State{State: state, Expires: b.expires})
+	return nil
+}
+
+// terminate ends every process. Commands get grace to end by themselves.
+func (b *Box) terminate(grace time.Duration) {
+	b.mu.Lock()
+	b.over = true
+	var running []*command
+	for _, c := range b.commands {
+		running = append(running, c)
+	}
+	b.mu.Unlock()
+	wait := func(limit time.Duration) {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		for _, c := range running {
+			select {
+			case <-c.done:
+			case <-timer.C:
+				return
+			}
+		}
+	}
+	if grace > 0 {
+		// The first process itself is spared by the kernel.
+		_ = unix.Kill(-1, unix.SIGTERM)
+		wait(grace)
+	}
+	_ = unix.Kill(-1, unix.SIGKILL)
+	wait(endGrace)
+}

@@ -1,0 +1,300 @@
+//go:build linux
+
+package box
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/guest"
+	"github.com/seed-0724f904/sb/core/providers/local/journal"
+)
+
+// requestTimeout bounds how long a caller may take to say what it wants.
+const requestTimeout = 30 * time.Second
+
+// serve takes calls until listener is closed.
+func (b *Box) serve(listener *os.File) {
+	for {
+		conn, err := accept(listener)
+		if errors.Is(err, os.ErrClosed) {
+			return
+		}
+		if err != nil {
+			// Out of descriptors or memory: those who hold them will let go.
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		go b.call(conn)
+	}
+}
+
+// call serves one call. When it closes conn the process that carries the call ends.
+func (b *Box) call(conn *os.File) {
+	defer func() { _ = conn.Close() }()
+	files, err := take(conn)
+	if err != nil {
+		return
+	}
+	c := &client{from: files[0], to: files[1]}
+	defer c.close()
+	defer func() { _ = files[2].Close() }()
+	_ = c.from.SetReadDeadline(time.Now().Add(requestTimeout))
+	kind, payload, err := wire.ReadFrame(c.from, nil)
+	if err != nil || kind != wire.FrameRequest {
+		return
+	}
+	_ = c.from.SetReadDeadline(time.Time{})
+	request, err := wire.Verify(b.key, payload)
+	if request.Verb == wire.VerbFiles && err == nil {
+		b.files(request, files)
+		return
+	}
+	if err == nil {
+		err = b.answer(request, c)
+	}
+	if err != nil {
+		c.fail(err)
+	}
+}
+
+// answer carries a request out and replies, or returns an error.
+func (b *Box) answer(r wire.Request, c *client) error {
+	switch r.Verb {
+	case wire.VerbExec:
+		return b.exec(r, c)
+	case wire.VerbAttach:
+		return b.attach(r, c)
+	case wire.VerbExecs:
+		execs, err := journal.Execs(wire.JournalDir)
+		if err == nil {
+			c.reply(wire.Reply{Execs: execs})
+		}
+		return err
+	case wire.VerbLogs:
+		return b.logs(r, c)
+	case wire.VerbExpire:
+		if err := b.expire(r.Expires, r.Issued); err != nil {
+			return err
+		}
+		c.reply(wire.Reply{})
+		return nil
+	case wire.VerbStop:
+		if !b.config.Spec.Persist {
+			return core.Errorf(core.KindConflict, "stop", b.config.Spec.Name, "the sandbox is not persistent")
+		}
+		c.reply(wire.Reply{})
+		b.finish(b.stopped(r.Grace))
+		return nil
+	case wire.VerbPause, wire.VerbResume:
+		if err := b.pause(r.Verb == wire.VerbPause); err != nil {
+			return err
+		}
+		c.reply(wire.Reply{})
+		return nil
+	case wire.VerbFiles: // served before
+	}
+	return core.Errorf(core.KindUnsupported, string(r.Verb), "", "the box does not know %q", r.Verb)
+}
+
+func (b *Box) exec(r wire.Request, c *client) error {
+	if err := b.acquire(); err != nil {
+		return err
+	}
+	to := c
+	if r.Detach {
+		to = nil
+	}
+	cmd, err := b.start(r, "", to)
+	if err != nil {
+		return err
+	}
+	// Output may be on its way already: the caller takes frames in any order.
+	c.sendJSON(wire.FrameStarted, wire.Started{ID: cmd.exec.ID})
+	if r.Detach {
+		return nil
+	}
+	feed := newFeeder()
+	go func() {
+		feed.run(cmd.input, c)
+		cmd.closeStdin()
+	}()
+	go func() {
+		defer feed.end()
+		b.obey(cmd, c, feed)
+	}()
+	<-cmd.done
+	c.reply(wire.Reply{Exit: cmd.result()})
+	return nil
+}
+
+// obey does what the client's frames ask for, until it leaves.
+func (b *Box) obey(cmd *command, c *client, feed *feeder) {
+	buffer := make([]byte, 64<<10)
+	for {
+		kind, payload, err := wire.ReadFrame(c.from, buffer)
+		if err != nil {
+			return
+		}
+		switch kind {
+		case wire.FrameStdin:
+			feed.add(payload)
+		case wire.FrameStdinEnd:
+			feed.end()
+		case wire.FrameControl:
+			var control wire.Control
+			if json.Unmarshal(payload, &control) != nil {
+				return
+			}
+			if control.Broken != "" {
+				cmd.breakStream(control.Broken)
+				continue
+			}
+			told := cmd.resize
+			if control.Signal > 0 {
+				told = func(core.TerminalSize) error { return cmd.signal(syscall.Signal(control.Signal)) }
+			}
+			c.sendJSON(wire.FrameTold, wire.Reply{Error: wire.Fail(told(control.Size))})
+		}
+	}
+}
+
+// attach follows a command's output in the journal; its stdin and controls are as in exec.
+func (b *Box) attach(r wire.Request, c *client) error {
+	b.mu.Lock()
+	cmd := b.commands[r.Exec]
+	b.mu.Unlock()
+	entry, err := journal.Read(wire.JournalDir, r.Exec)
+	if errors.Is(err, fs.ErrNotExist) {
+		return noCommand(r.Exec)
+	}
+	if err != nil {
+		return err
+	}
+	c.sendJSON(wire.FrameStarted, wire.Started{ID: r.Exec})
+	opts := core.LogOptions{Exec: r.Exec, Follow: true, Tail: -1}
+	if !r.Replay {
+		opts.Since = time.Now()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := func() bool { return true }
+	if cmd != nil {
+		ended = cmd.ended
+		feed := newFeeder()
+		go feed.run(cmd.input, c)
+		go func() {
+			defer cancel()
+			defer feed.end()
+			b.obey(cmd, c, feed)
+		}()
+	}
+	for record, err := range journal.Records(ctx, wire.JournalDir, r.Exec, opts, ended) {
+		if err != nil {
+			return err
+		}
+		kind := byte(wire.FrameStdout)
+		if record.Stream == core.Stderr {
+			kind = wire.FrameStderr
+		}
+		if !c.send(kind, record.Data) {
+			return nil
+		}
+	}
+	if cmd != nil {
+		<-cmd.done
+		c.reply(wire.Reply{Exit: cmd.result()})
+		return nil
+	}
+	if entry.Exit == nil {
+		return core.Errorf(core.KindConflict, "attach", r.Exec, "how the command ended is not known: the sandbox stopped under it")
+	}
+	c.reply(wire.Reply{Exit: entry.Exit})
+	return nil
+}
+
+func noCommand(id string) error {
+	return core.Errorf(core.KindNotFound, "exec", id, "the sandbox has no command %q", id)
+}
+
+func (c *command) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (b *Box) logs(r wire.Request, c *client) error {
+	if _, err := journal.Read(wire.JournalDir, r.Exec); errors.Is(err, fs.ErrNotExist) {
+		return noCommand(r.Exec)
+	}
+	b.mu.Lock()
+	cmd := b.commands[r.Exec]
+	b.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		defer cancel()
+		_, _, _ = wire.ReadFrame(c.from, nil) // nothing comes but the client's end
+	}()
+	opts := core.LogOptions{Exec: r.Exec, Follow: r.Follow, Tail: r.Tail, Since: r.Since, Until: r.Until}
+	var payload []byte
+	for record, err := range journal.Records(ctx, wire.JournalDir, r.Exec, opts, func() bool { return cmd == nil || cmd.ended() }) {
+		if err != nil {
+			return err
+		}
+		payload = wire.AppendRecord(payload[:0], record)
+		if !c.send(wire.FrameRecord, payload) {
+			return nil
+		}
+	}
+	c.reply(wire.Reply{})
+	return nil
+}
+
+// files runs sb-guest on the caller's own descriptors: what it carries never passes through here.
+func (b *Box) files(r wire.Request, files []*os.File) {
+	fail := func(err error) {
+		var report guest.Report
+		report.Fail("", err)
+		text, err := json.Marshal(report)
+		if err == nil {
+			_, _ = files[2].Write(text)
+		}
+	}
+	if err := b.acquire(); err != nil {
+		fail(err)
+		return
+	}
+	defer b.release()
+	who, err := lookupUser(b.config.User)
+	if err != nil {
+		fail(err)
+		return
+	}
+	fds := make([]uintptr, len(files))
+	for i, f := range files {
+		fds[i] = f.Fd()
+		_ = unix.SetNonblock(int(fds[i]), false)
+	}
+	_, ended, err := b.reaper.start(self, r.File, &syscall.ProcAttr{
+		Dir: "/", Env: b.environment(nil, nil, who.home), Files: fds,
+		Sys: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: who.uid, Gid: who.gid, Groups: who.groups}},
+	})
+	if err != nil {
+		fail(core.Errorf(core.KindExhausted, "files", "", "sb-guest cannot be started: %w", err))
+		return
+	}
+	<-ended
+}

@@ -1,0 +1,386 @@
+//go:build linux
+
+package box
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/cmd/sb-guest/internal/program"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/guest"
+	"github.com/seed-0724f904/sb/core/providers/local/journal"
+)
+
+const (
+	// self is this program, whatever became of the file it came from.
+	self = "/proc/self/exe"
+	// drainGrace is how long output may still be on its way after its command ended.
+	drainGrace = 5 * time.Millisecond
+	// killGrace is what a command that is over its time has to end by itself.
+	killGrace = 3 * time.Second
+	// victimScore makes the kernel end a command, not the box, when memory runs out (proc(5), oom_score_adj).
+	victimScore = "500"
+
+	codeNotFound      = 127
+	codeNotExecutable = 126
+)
+
+// command is one command that runs, or ran, in the sandbox.
+type command struct {
+	b       *Box
+	pid     int // 0: it did not start
+	control *os.File
+	report  *os.File // of sb-guest pty; nil without a terminal, as control
+	pumps   []*pump
+	// done is closed when the command has ended and its output is written.
+	done chan struct{}
+
+	mu       sync.Mutex
+	stdin    *os.File // nil once it is closed
+	exec     core.Exec
+	timedOut bool
+}
+
+// start runs a command. to gets its output; nil is nobody. A program that cannot be run is a
+// command that has ended. The caller has acquired the box; the command's end releases it.
+func (b *Box) start(r wire.Request, id string, to *client) (c *command, err error) {
+	release := b.release
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	who, err := lookupUser(cmp.Or(r.User, b.config.User))
+	if err != nil {
+		return nil, err
+	}
+	dir := cmp.Or(r.Workdir, b.config.Workdir, "/")
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, core.Errorf(core.KindNotFound, "exec", dir, "there is no such directory to work in")
+	}
+	c = &command{b: b, done: make(chan struct{})}
+	c.exec = core.Exec{
+		ID: b.number(id), Sandbox: b.config.ID, Command: r.Argv, User: r.User, Workdir: dir,
+		TTY: r.TTY, Detach: r.Detach, Actor: r.Actor, Started: time.Now(),
+	}
+	env := b.environment(r.Env, r.Secrets, who.home)
+	if _, set := r.Env["TERM"]; r.TTY && !set {
+		env = append(env, "TERM=xterm-256color")
+	}
+	limit := b.config.ExecLogLimit
+	if id == wire.EntryID {
+		limit = b.config.EntryLogLimit
+	}
+	output, err := journal.Create(wire.JournalDir, c.exec.ID, limit)
+	if err != nil {
+		return nil, journalError(err)
+	}
+	if err := journal.Write(wire.JournalDir, c.exec); err != nil {
+		return nil, errors.Join(journalError(err), output.Close())
+	}
+	argv, file := r.Argv, self
+	if r.TTY {
+		argv = guest.PTYArgv(r.Size, r.Argv)
+	} else if file, err = program.Find(r.Argv[0], path(env), dir); err != nil {
+		return c, c.notStarted(err, output)
+	}
+	ended, err := c.spawn(file, argv, env, dir, who, output)
+	if errno, ok := errors.AsType[syscall.Errno](err); ok && unrunnable(errno) {
+		return c, c.notStarted(err, output)
+	}
+	if err != nil {
+		return nil, errors.Join(core.Errorf(core.KindExhausted, "exec", r.Argv[0], "it cannot be started: %w", err), output.Close())
+	}
+	if !r.Stdin {
+		c.closeStdin()
+	}
+	b.mu.Lock()
+	b.commands[c.exec.ID] = c
+	b.mu.Unlock()
+	var carried sync.WaitGroup
+	for _, p := range c.pumps {
+		carried.Go(func() { p.carry(to) })
+	}
+	b.wg.Go(func() {
+		carried.Wait()
+		_ = output.Close()
+	})
+	b.wg.Go(func() { c.attend(r.Timeout, ended, output) })
+	return c, nil
+}
+
+// spawn starts the process with pipes.
+func (c *command) spawn(file string, argv, env []string, dir string, who user, output *journal.Output) (<-chan syscall.WaitStatus, error) {
+	var p pipes
+	stdin, stdout, stderr := p.input(), p.output(), p.output()
+	terminal := file == self
+	if terminal {
+		c.control = p.input()
+	}
+	defer func() { closeAll(p.theirs) }()
+	if p.err != nil {
+		closeAll(p.ours)
+		return nil, p.err
+	}
+	files := make([]uintptr, len(p.theirs))
+	for i, f := range p.theirs {
+		files[i] = f.Fd()
+	}
+	pid, ended, err := c.b.reaper.start(file, argv, &syscall.ProcAttr{
+		Dir: dir, Env: env, Files: files,
+		Sys: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: who.uid, Gid: who.gid, Groups: who.groups}},
+	})
+	if err != nil {
+		closeAll(p.ours)
+		return nil, err
+	}
+	if c.b.config.Spec.Memory > 0 {
+		// A command that has ended already has no score.
+		_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(victimScore), 0)
+	}
+	c.pid, c.stdin = pid, stdin
+	c.pumps = []*pump{{stream: core.Stdout, from: stdout, output: output, drained: make(chan struct{})}}
+	if terminal {
+		c.report = stderr
+	} else {
+		c.pumps = append(c.pumps, &pump{stream: core.Stderr, from: stderr, output: output, drained: make(chan struct{})})
+	}
+	return ended, nil
+}
+
+func path(env []string) string {
+	for _, variable := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(variable, "PATH="); ok {
+			return value
+		}
+	}
+	return program.DefaultPath
+}
+
+// unrunnable says whether the failure is the program's.
+func unrunnable(errno syscall.Errno) bool {
+	switch errno {
+	case unix.ENOENT, unix.EACCES, unix.ENOEXEC, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG, unix.EPERM, unix.EISDIR, unix.ELIBBAD:
+		return true
+	}
+	return false
+}
+
+// notStarted ends a command whose program cannot be run, as a shell would.
+func (c *command) notStarted(cause error, output *journal.Output) error {
+	code, message := codeNotExecutable, "it cannot be executed"
+	if errors.Is(cause, fs.ErrNotExist) || errors.Is(cause, unix.ENOTDIR) {
+		code, message = codeNotFound, "there is no such program"
+	}
+	c.exec.Ended = time.Now()
+	c.exec.Exit = &core.Exit{Code: code, Message: c.exec.Command[0] + ": " + message}
+	close(c.done)
+	c.b.release()
+	if err := errors.Join(output.Close(), journal.Write(wire.JournalDir, c.exec)); err != nil {
+		c.b.note(err)
+	}
+	return nil
+}
+
+func journalError(err error) error {
+	kind := guest.KindOf(err)
+	return core.Errorf(kind, "exec", "", "the journal cannot be written: %w", err)
+}
+
+// environment is what a command sees: the image's, then the sandbox's, then its own.
+func (b *Box) environment(env, secrets map[string]string, home string) []string {
+	merged := map[string]string{"PATH": program.DefaultPath}
+	for _, variable := range b.env {
+		if name, value, ok := strings.Cut(variable, "="); ok && name != "" {
+			merged[name] = value
+		}
+	}
+	merged["HOME"] = home
+	for _, layer := range []map[string]string{b.config.Spec.Env, b.config.Secrets, env, secrets} {
+		maps.Copy(merged, layer)
+	}
+	list := make([]string, 0, len(merged))
+	for _, name := range slices.Sorted(maps.Keys(merged)) {
+		list = append(list, name+"="+merged[name])
+	}
+	return list
+}
+
+// attend waits for the command's end and writes it down.
+func (c *command) attend(timeout time.Duration, ended <-chan syscall.WaitStatus, output *journal.Output) {
+	defer c.b.release()
+	kills := c.b.memoryKills()
+	if timeout > 0 {
+		limit := time.AfterFunc(timeout, func() {
+			c.mu.Lock()
+			c.timedOut = true
+			c.mu.Unlock()
+			_ = c.signal(unix.SIGTERM)
+		})
+		hard := time.AfterFunc(timeout+killGrace, func() { _ = c.b.reaper.signal(c.pid, unix.SIGKILL) })
+		defer hard.Stop()
+		defer limit.Stop()
+	}
+	status := <-ended
+	end := time.Now()
+	for _, p := range c.pumps {
+		_ = p.from.SetReadDeadline(end.Add(drainGrace))
+	}
+	for _, p := range c.pumps {
+		<-p.drained
+	}
+	exit := core.Exit{Code: status.ExitStatus(), Duration: end.Sub(c.exec.Started)}
+	if status.Signaled() {
+		exit.Signal = int(status.Signal())
+		exit.Code = 128 + exit.Signal
+	}
+	if c.report != nil {
+		c.readReport(&exit)
+	}
+	c.b.explain(&exit, kills)
+	stats := output.Stats()
+	c.mu.Lock()
+	exit.TimedOut = c.timedOut
+	c.exec.Ended, c.exec.Exit = end, &exit
+	c.exec.StdoutBytes, c.exec.StderrBytes, c.exec.Truncated = stats.Stdout, stats.Stderr, stats.Truncated
+	if c.control != nil {
+		_ = c.control.Close()
+	}
+	entry := c.exec
+	c.mu.Unlock()
+	c.closeStdin()
+	if err := journal.Write(wire.JournalDir, entry); err != nil {
+		c.b.note(err)
+	}
+	close(c.done)
+	c.b.mu.Lock()
+	delete(c.b.commands, c.exec.ID)
+	c.b.mu.Unlock()
+}
+
+// readReport takes the command's end from sb-guest pty, which stood between.
+func (c *command) readReport(exit *core.Exit) {
+	_ = c.report.SetReadDeadline(time.Now().Add(drainGrace))
+	text, _ := io.ReadAll(io.LimitReader(c.report, guest.MaxReport))
+	_ = c.report.Close()
+	report, err := guest.DecodeReport(text)
+	if err == nil && report.Exit != nil {
+		exit.Code, exit.Signal = report.Exit.Code, report.Exit.Signal
+	}
+	if err == nil && report.Error != nil {
+		exit.Message = report.Error.Message
+	}
+}
+
+// result is how the command ended; it must have.
+func (c *command) result() *core.Exit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	exit := *c.exec.Exit
+	return &exit
+}
+
+func (c *command) input() *os.File {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stdin
+}
+
+func (c *command) closeStdin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stdin != nil {
+		_ = c.stdin.Close()
+		c.stdin = nil
+	}
+}
+
+// signal sends a signal to the command's process group, or through sb-guest pty to its terminal's.
+func (c *command) signal(number syscall.Signal) error {
+	c.mu.Lock()
+	control, ended := c.control, c.exec.Exit != nil
+	c.mu.Unlock()
+	over := func() error { return core.Errorf(core.KindConflict, "kill", c.exec.ID, "the command has ended") }
+	if ended {
+		return over()
+	}
+	if control != nil {
+		_, err := control.Write(guest.Signal(int(number)))
+		return err
+	}
+	if c.b.reaper.signal(c.pid, number) != nil {
+		return over()
+	}
+	return nil
+}
+
+// resize changes the size of the command's terminal.
+func (c *command) resize(size core.TerminalSize) error {
+	c.mu.Lock()
+	control := c.control
+	c.mu.Unlock()
+	if control == nil {
+		return core.Errorf(core.KindConflict, "resize", c.exec.ID, "the command has no terminal")
+	}
+	_, err := control.Write(guest.Resize(size))
+	return err
+}
+
+// breakStream lets the command know that nobody reads a stream: its next write there fails.
+func (c *command) breakStream(stream core.Stream) {
+	for _, p := range c.pumps {
+		if p.stream == stream {
+			_ = p.from.Close()
+		}
+	}
+}
+
+// number reserves the next command's id, or returns the one given.
+func (b *Box) number(id string) string {
+	if id != "" {
+		return id
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last++
+	return strconv.Itoa(b.last)
+}
+
+// continueJournal goes on counting where the journal of a restarted sandbox ends. What ran when
+// the sandbox stopped without notice has no end; the time is when that was found.
+func (b *Box) continueJournal() error {
+	if err := os.MkdirAll(wire.JournalDir, 0o700); err != nil {
+		return err
+	}
+	execs, err := journal.Execs(wire.JournalDir)
+	if err != nil {
+		return err
+	}
+	for _, e := range execs {
+		if n, err := strconv.Atoi(e.ID); err == nil {
+			b.last = max(b.last, n)
+		}
+		if e.Running() {
+			e.Ended = time.Now()
+			if err := journal.Write(wire.JournalDir, e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+//go:build linux
+
+package box
+
+import (
+	"os"
+	"sync"
+
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// feeder carries stdin frames to a command in a goroutine of its own, so that whoever reads the
+// frames never waits for the command. What is queued is bounded by wire.StdinWindow.
+type feeder struct {
+	mu    sync.Mutex
+	more  *sync.Cond
+	queue [][]byte
+	ended bool
+}
+
+func newFeeder() *feeder {
+	f := &feeder{}
+	f.more = sync.NewCond(&f.mu)
+	return f
+}
+
+// add queues a copy of data.
+func (f *feeder) add(data []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.queue = append(f.queue, append([]byte(nil), data...))
+	f.more.Signal()
+}
+
+// end says that nothing more comes.
+func (f *feeder) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = true
+	f.more.Signal()
+}
+
+// run writes what is queued until the end. A command that no longer reads takes all.
+func (f *feeder) run(stdin func() *os.File, from *client) {
+	for {
+		f.mu.Lock()
+		for len(f.queue) == 0 && !f.ended {
+			f.more.Wait()
+		}
+		if len(f.queue) == 0 {
+			f.mu.Unlock()
+			return
+		}
+		data := f.queue[0]
+		f.queue = f.queue[1:]
+		f.mu.Unlock()
+		if to := stdin(); to != nil {
+			_, _ = to.Write(data)
+		}
+		from.send(wire.FrameTaken, wire.AppendTaken(nil, len(data)))
+	}
+}

@@ -1,0 +1,111 @@
+//go:build linux
+
+package box
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+const (
+	// backlog is how many calls may wait to be taken.
+	backlog = 128
+	// handoverTimeout bounds how long a caller may take to hand its descriptors over.
+	handoverTimeout = 10 * time.Second
+	// callFiles is how many descriptors a caller hands over.
+	callFiles = 3
+)
+
+// listen binds the box's address.
+func listen() (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: wire.Socket}), unix.Listen(fd, backlog)); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), "calls"), nil
+}
+
+// accept takes one call.
+func accept(listener *os.File) (*os.File, error) {
+	raw, err := listener.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	fd, failure := -1, error(nil)
+	err = raw.Read(func(l uintptr) bool {
+		fd, _, failure = unix.Accept4(int(l), unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		return !errors.Is(failure, unix.EAGAIN)
+	})
+	if err := errors.Join(err, failure); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "call"), nil
+}
+
+// take receives the caller's descriptors 0 to 2, which the receiver closes.
+func take(conn *os.File) ([]*os.File, error) {
+	_ = conn.SetReadDeadline(time.Now().Add(handoverTimeout))
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	oob := make([]byte, unix.CmsgSpace(callFiles*4))
+	n, failure := 0, error(nil)
+	err = raw.Read(func(fd uintptr) bool {
+		_, n, _, _, failure = unix.Recvmsg(int(fd), make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC)
+		return !errors.Is(failure, unix.EAGAIN)
+	})
+	if err := errors.Join(err, failure); err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil {
+		return nil, err
+	}
+	var fds []int
+	for i := range messages {
+		got, err := unix.ParseUnixRights(&messages[i])
+		if err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	var files []*os.File
+	for i, fd := range fds {
+		// Only a file that does not block can be read with a deadline, or be closed under a reader.
+		_ = unix.SetNonblock(fd, true)
+		files = append(files, os.NewFile(uintptr(fd), fmt.Sprint("caller's ", i)))
+	}
+	if len(files) != callFiles {
+		closeAll(files)
+		return nil, fmt.Errorf("a call came with %d descriptors", len(files))
+	}
+	return files, nil
+}
+
+// Call hands this process's descriptors 0 to 2 to the box and waits until it lets go of the call.
+func Call() error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	conn := os.NewFile(uintptr(fd), "call")
+	defer func() { _ = conn.Close() }()
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: wire.Socket}); err != nil {
+		return fmt.Errorf("the box does not answer: %w", err)
+	}
+	if err := unix.Sendmsg(fd, []byte{0}, unix.UnixRights(0, 1, 2), nil, 0); err != nil {
+		return fmt.Errorf("the box takes no call: %w", err)
+	}
+	_, err = io.Copy(io.Discard, conn)
+	return err
+}

@@ -1,0 +1,149 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui"
+)
+
+// TopOptions are what top works with.
+type TopOptions struct {
+	App    *App
+	Select SelectFlags
+	Theme  string
+	Once   bool
+	JSON   bool
+}
+
+// NewTop makes "sb top".
+func NewTop(app *App, runF func(context.Context, *TopOptions) error) *cobra.Command {
+	opts := &TopOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Watch all sandboxes in one table",
+		Long: "Watch all sandboxes and what they use in one live table: the dashboard's, alone. Keys are those of\n" +
+			"\"sb ui\". --once prints the table once, as does a stdout that is no terminal." + exitStatusHelp,
+		Example: "  sb top\n  sb top --once\n  sb top --json --app ci",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts.Once = opts.Once || opts.JSON || !app.Streams.OutTTY()
+			if !opts.Once && opts.Select.given() {
+				return usagef(cmd, "--all, --label, --app and --provider go with --once; in the live table press / to filter")
+			}
+			return orRun(runF, runTop)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().BoolVar(&opts.Once, "once", false, "print the table once")
+	opts.Select.register(app, cmd)
+	themeFlag(cmd, &opts.Theme)
+	jsonFlag(cmd, &opts.JSON, "an array of sandbox (as in inspect) and stats (as in stats, absent where nothing was measured)")
+	return cmd
+}
+
+func runTop(ctx context.Context, opts *TopOptions) error {
+	if opts.Once {
+		return topOnce(ctx, opts)
+	}
+	options, err := opts.App.dashboard(opts.Theme)
+	if err != nil {
+		return err
+	}
+	options.TableOnly = true
+	return tui.Run(ctx, options)
+}
+
+// topRow is one sandbox with what it uses.
+type topRow struct {
+	Sandbox core.Sandbox `json:"sandbox"`
+	Stats   *core.Stats  `json:"stats,omitempty"`
+
+	cpu string
+}
+
+// topSpan is the time between the two looks that tell the use of CPU.
+const topSpan = 500 * time.Millisecond
+
+func topOnce(ctx context.Context, opts *TopOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	filter, err := opts.Select.filter()
+	if err != nil {
+		return err
+	}
+	filter.All = opts.Select.All
+	listing, err := service.List(ctx, filter)
+	if err != nil {
+		return err
+	}
+	rows, err := measure(ctx, service, listing.Sandboxes)
+	if err != nil {
+		return err
+	}
+	if opts.JSON {
+		err = output.List(opts.App.Streams.Out, rows)
+	} else {
+		err = writeTop(opts.App, rows)
+	}
+	return errors.Join(err, opts.App.warnUnavailable(listing.Failures, filter.Provider != ""))
+}
+
+// measure looks twice at all sandboxes that run.
+func measure(ctx context.Context, service *core.Service, boxes []core.Sandbox) ([]topRow, error) {
+	rows := make([]topRow, len(boxes))
+	look := func() {
+		const atOnce = 8
+		slots := make(chan struct{}, atOnce)
+		var all sync.WaitGroup
+		for i, box := range boxes {
+			rows[i].Sandbox = box
+			if box.State != core.StateRunning {
+				continue
+			}
+			slots <- struct{}{}
+			all.Go(func() {
+				defer func() { <-slots }()
+				// A sandbox that ended meanwhile, or a provider that does not measure, has no numbers.
+				if stats, err := service.Stats(ctx, box.ID); err == nil {
+					if before := rows[i].Stats; before != nil {
+						rows[i].cpu = cpuText(*before, stats, box.Created)
+					}
+					rows[i].Stats = &stats
+				}
+			})
+		}
+		all.Wait()
+	}
+	look()
+	timer := time.NewTimer(topSpan)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	look()
+	return rows, nil
+}
+
+func writeTop(app *App, rows []topRow) error {
+	now := app.Now()
+	table := app.table("NAME", "STATE", "PROVIDER", "APP", "IMAGE", "AGE", "ENDS IN", "CPU", "MEMORY", "ACTIVE")
+	for _, row := range rows {
+		box, memory := row.Sandbox, ""
+		if row.Stats != nil {
+			memory = output.Used(row.Stats.Memory, row.Stats.MemoryLimit)
+		}
+		table.Row(box.Name, stateText(box), box.Provider, box.App, imageText(box), output.Age(box.Created, now), endsIn(box, now),
+			row.cpu, memory, output.Age(box.LastActive, now))
+	}
+	return table.Write(app.Streams.Out)
+}

@@ -1,0 +1,154 @@
+package commands
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/configs"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui"
+)
+
+// UIOptions are what ui works with.
+type UIOptions struct {
+	App    *App
+	Attach string
+	Theme  string
+}
+
+// NewUI makes "sb ui".
+func NewUI(app *App, runF func(context.Context, *UIOptions) error) *cobra.Command {
+	opts := &UIOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "Open the dashboard",
+		Long: "Open the dashboard: all sandboxes of all providers, live, with their output, files, processes and\n" +
+			"numbers, and all that the commands do at one key each. \"?\" shows the keys, \":\" all commands.\n" +
+			"Quitting it ends no sandbox. Colours, keys and mouse: sb config list | grep ui." + exitStatusHelp,
+		Example: "  sb ui\n  sb ui --attach dev\n  sb ui --theme light",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return orRun(runF, runUI)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().StringVar(&opts.Attach, "attach", "", "open straight at the sandbox `NAME`")
+	themeFlag(cmd, &opts.Theme)
+	complete(cmd, "attach", app.completeSandboxes)
+	return cmd
+}
+
+func themeFlag(cmd *cobra.Command, theme *string) {
+	cmd.Flags().StringVar(theme, "theme", "", "`COLOURS`: "+strings.Join(tui.Themes(), ", ")+" (default: the setting ui.theme)")
+	complete(cmd, "theme", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return tui.Themes(), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+func runUI(ctx context.Context, opts *UIOptions) error {
+	options, err := opts.App.dashboard(opts.Theme)
+	if err != nil {
+		return err
+	}
+	options.Attach = opts.Attach
+	return tui.Run(ctx, options)
+}
+
+// dashboard is what the dashboard is made of, on this program's terminal.
+func (a *App) dashboard(theme string) (tui.Options, error) {
+	if !a.Streams.InTTY() || !a.Streams.OutTTY() {
+		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "the dashboard needs a terminal").WithHint("elsewhere use: sb ls, sb top --once, sb events")
+	}
+	config, err := a.Config()
+	if err != nil {
+		return tui.Options{}, err
+	}
+	theme = cmp.Or(theme, config.UI.Theme)
+	if !slices.Contains(tui.Themes(), theme) {
+		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "there is no theme %q", theme).WithHint("the themes are %s", strings.Join(tui.Themes(), ", "))
+	}
+	keys, err := tui.ParseKeys(config.UI.Keys)
+	if err != nil {
+		return tui.Options{}, err
+	}
+	paths, err := a.Paths()
+	if err != nil {
+		return tui.Options{}, err
+	}
+	a.Actor = actorUI
+	service, err := a.Service()
+	if err != nil {
+		return tui.Options{}, err
+	}
+	return tui.Options{
+		Service: service, Input: a.Streams.In, Output: a.Streams.Out, Theme: theme, NoColor: !a.Streams.Colour(),
+		Keys: keys, Mouse: config.UI.Mouse == "enabled", MemoryFile: filepath.Join(paths.State, "ui.json"), Editor: a.editor(), Now: a.Now,
+		Templates: func() ([]tui.Template, error) {
+			return readTemplates(filepath.Join(filepath.Dir(paths.Config), "templates"))
+		},
+		Shell: func(ctx context.Context, sandbox string, command []string) error {
+			return a.execute(ctx, service, sandbox, a.shellSpec(command))
+		},
+	}, nil
+}
+
+// shellSpec is a command with this program's terminal.
+func (a *App) shellSpec(command []string) core.ExecSpec {
+	spec := core.ExecSpec{Command: command, TTY: true, Stdin: a.Streams.In, Stdout: a.Streams.Out, Stderr: a.Streams.Err}
+	if term, ok := a.LookupEnv("TERM"); ok {
+		spec.Env = map[string]string{"TERM": term}
+	}
+	return spec
+}
+
+// editor is the command that edits a file, without the file.
+func (a *App) editor() []string {
+	for _, name := range []string{"VISUAL", "EDITOR"} {
+		if value, _ := a.LookupEnv(name); strings.TrimSpace(value) != "" {
+			return strings.Fields(value)
+		}
+	}
+	return []string{"vi"}
+}
+
+// readTemplates reads the spec files in a directory, which need not exist.
+func readTemplates(dir string) ([]tui.Template, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, core.Wrap("templates", dir, err)
+	}
+	var templates []tui.Template
+	var failed []error
+	for _, entry := range entries {
+		name, isYAML := strings.CutSuffix(entry.Name(), ".yaml")
+		if !isYAML {
+			continue
+		}
+		spec, err := readTemplate(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		templates = append(templates, tui.Template{Name: name, Spec: spec})
+	}
+	return templates, errors.Join(failed...)
+}
+
+func readTemplate(path string) (core.Spec, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return core.Spec{}, core.Wrap("templates", path, err)
+	}
+	defer func() { _ = f.Close() }()
+	return configs.ReadSpec(path, f)
+}

@@ -1,0 +1,197 @@
+package docker
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// call is one call to a sandbox's first process: an exec of "sb-guest call" in its container.
+type call struct {
+	p    *Provider
+	e    *engine
+	id   string
+	op   string
+	conn client.HijackedResponse
+	// demux reads what comes back.
+	demux demux
+}
+
+// dial starts a call and sends its request. ctx bounds that only; the caller closes the call.
+func (p *Provider) dial(ctx context.Context, id, op string, request wire.Request) (*call, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, core.Wrap("docker."+op, id, err)
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return nil, p.absent(err, id)
+	}
+	k, err := p.knownOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	payload, err := request.Sign(k.key)
+	if err != nil {
+		return nil, core.Wrap("docker."+op, id, err)
+	}
+	bounded, cancel := within(ctx, workTimeout)
+	defer cancel()
+	created, err := e.client.ExecCreate(bounded, k.container, client.ExecCreateOptions{
+		User: wire.CallUser, AttachStdin: true, AttachStdout: true, AttachStderr: true, Cmd: []string{wire.Program, wire.ModeCall},
+	})
+	if err != nil {
+		return nil, p.callError(bounded, id, op, err)
+	}
+	attached, err := e.client.ExecAttach(bounded, created.ID, client.ExecAttachOptions{})
+	if err != nil {
+		return nil, p.callError(bounded, id, op, err)
+	}
+	c := &call{p: p, e: e, id: id, op: op, conn: attached.HijackedResponse}
+	c.demux = demux{r: c.conn.Reader}
+	if _, err := c.conn.Conn.Write(wire.AppendFrame(nil, wire.FrameRequest, payload)); err != nil {
+		c.close()
+		return nil, p.callError(bounded, id, op, err)
+	}
+	return c, nil
+}
+
+func (c *call) close() { c.conn.Close() }
+
+// callError says what a call's failure means for the sandbox.
+func (p *Provider) callError(ctx context.Context, id, op string, err error) error {
+	failed := classify(ctx, op, id, err)
+	if ctx.Err() != nil || core.KindOf(failed) == core.KindUnavailable {
+		return failed
+	}
+	// Asked again, for what the engine says of an exec is one thing for several states.
+	sb, getErr := p.Get(context.WithoutCancel(ctx), id)
+	if getErr != nil {
+		return getErr
+	}
+	if err := notRunning(sb, op); err != nil {
+		return err
+	}
+	return failed
+}
+
+// notRunning is the error for commands in a sandbox that runs none, or nil.
+func notRunning(sb core.Sandbox, op string) error {
+	switch sb.State {
+	case core.StateRunning:
+		return nil
+	case core.StatePaused:
+		return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "the sandbox is paused").WithHint("sb resume %s", sb.Name)
+	case core.StateStopped:
+		return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "the sandbox is stopped").WithHint("sb start %s", sb.Name)
+	case core.StateCreating, core.StateExited, core.StateFailed, core.StateLost:
+	}
+	return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "the sandbox does not run: it is %s", sb.State)
+}
+
+// ask makes a call that is answered by one reply.
+func (p *Provider) ask(ctx context.Context, id, op string, request wire.Request) (wire.Reply, error) {
+	c, err := p.dial(ctx, id, op, request)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	defer c.close()
+	stop := context.AfterFunc(ctx, c.close)
+	defer stop()
+	reply, err := c.reply(nil)
+	if err != nil && ctx.Err() != nil {
+		return reply, core.Wrap("docker."+op, id, ctx.Err())
+	}
+	return reply, err
+}
+
+// reply reads frames until the reply. take gets the others; nil drops them.
+func (c *call) reply(take func(kind byte, payload []byte) error) (wire.Reply, error) {
+	buffer := make([]byte, frameBuffer)
+	for {
+		kind, payload, err := wire.ReadFrame(&c.demux, buffer)
+		if err != nil {
+			return wire.Reply{}, c.broke(err)
+		}
+		if kind == wire.FrameReply {
+			var reply wire.Reply
+			if err := json.Unmarshal(payload, &reply); err != nil {
+				return reply, core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the sandbox's answer is damaged: %w", err)
+			}
+			return reply, reply.Error.Err("docker." + c.op)
+		}
+		if take != nil {
+			if err := take(kind, payload); err != nil {
+				return wire.Reply{}, err
+			}
+		}
+	}
+}
+
+// broke says why a call ended without a reply.
+func (c *call) broke(err error) error {
+	ctx, cancel := within(context.Background(), askTimeout)
+	defer cancel()
+	sb, getErr := c.p.Get(ctx, c.id)
+	if getErr != nil {
+		return getErr
+	}
+	if err := notRunning(sb, c.op); err != nil {
+		return err
+	}
+	if said := c.demux.said.String(); said != "" {
+		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the call to the sandbox failed: %s", said)
+	}
+	return core.Errorf(core.KindUnavailable, "docker."+c.op, c.id, "the connection to the engine broke off: %w", err).
+		WithHint("a command that was running goes on: sb ps %s", sb.Name)
+}
+
+// frameBuffer holds most frames.
+const frameBuffer = 256<<10 + 16
+
+// demux reads the stdout of an engine's multiplexed stream; what comes on stderr it keeps the end of, or
+// passes on.
+type demux struct {
+	r    io.Reader
+	left int
+	said tail
+	// stderr, when set, gets all of stderr.
+	stderr io.Writer
+}
+
+// The engine's stream has a header of eight bytes before each piece: the stream's number, three zeros, and
+// the piece's length.
+const (
+	demuxHeader = 8
+	demuxStderr = 2
+)
+
+// Read implements io.Reader.
+func (d *demux) Read(p []byte) (int, error) {
+	for d.left == 0 {
+		var header [demuxHeader]byte
+		if _, err := io.ReadFull(d.r, header[:]); err != nil {
+			return 0, err
+		}
+		size := int(binary.BigEndian.Uint32(header[4:]))
+		if header[0] < demuxStderr {
+			d.left = size
+			continue
+		}
+		to := io.Writer(&d.said)
+		if d.stderr != nil && header[0] == demuxStderr {
+			to = d.stderr
+		}
+		if _, err := io.CopyN(to, d.r, int64(size)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := d.r.Read(p[:min(len(p), d.left)])
+	d.left -= n
+	return n, err
+}

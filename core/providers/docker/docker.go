@@ -1,0 +1,63 @@
+// Package docker runs sandboxes in containers of any engine that speaks Docker's API, Podman
+// included. The engine is found by itself and first contacted when it is needed. Each container's
+// first process is sb-guest, which runs commands, keeps their journal and ends the container
+// when its time is over, so that nothing depends on this process going on; package wire has how
+// it is talked to. What a sandbox is stands in its container's labels.
+package docker
+
+import (
+	"os"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Name is the provider's name.
+const Name = "docker"
+
+// IDPrefix begins each sandbox's id; what follows is the beginning of its container's id.
+const IDPrefix = "dkr-"
+
+// NoHost is the address of no engine: the provider acts as where none is installed.
+const NoHost = "none"
+
+// DefaultImage is launched when nothing else is asked for.
+const DefaultImage = "debian:bookworm-slim"
+
+// Options configure the provider. The zero value finds everything by itself.
+type Options struct {
+	// Host is the engine's address, as in DOCKER_HOST; "" looks for one, and NoHost does not.
+	Host string
+	// Image is the default image; "" is DefaultImage.
+	Image string
+	// Runtime is the engine's runtime for sandboxes, as "runsc" or "kata"; "" is the engine's default.
+	Runtime string
+	// Mounts lists host directories that volumes may come from, with all below them.
+	Mounts []string
+	// Guest is the path of sb-guest, built for the engine's system; "" looks for it.
+	Guest string
+	// CacheDir keeps what is known of engines; "" keeps nothing.
+	CacheDir string
+	// LogLimit bounds the entry command's log; 0 is 16 MiB.
+	LogLimit core.Bytes
+	// LookupEnv reads the caller's environment; nil is os.LookupEnv.
+	LookupEnv func(string) (string, bool)
+}
+
+// Factory returns how the provider is opened.
+func Factory(opts Options) core.Factory {
+	return core.Factory{Name: Name, IDPrefix: IDPrefix, Open: func() (core.Provider, error) { return New(opts) }}
+}
+
+// New returns the provider. It does no I/O.
+func New(opts Options) (core.Provider, error) {
+	if opts.Image == "" {
+		opts.Image = DefaultImage
+	}
+	if opts.LogLimit == 0 {
+		opts.LogLimit = 16 * core.MiB
+	}
+	if opts.LookupEnv == nil {
+		opts.LookupEnv = os.LookupEnv
+	}
+	return &Provider{opts: opts, known: map[string]known{}}, nil
+}

@@ -1,0 +1,94 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Statuses of a finding.
+const (
+	statusOK      = "ok"
+	statusWarning = "warning"
+	statusError   = "error"
+)
+
+// Diagnose implements core.Doctor: which engine is used and why not another, and what it can do.
+func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
+	findings := p.search(ctx)
+	e, err := p.connect(ctx)
+	if err == nil {
+		err = p.learn(ctx, e)
+	}
+	if err != nil {
+		return append(findings, core.Finding{Name: "engine", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)})
+	}
+	detail := fmt.Sprintf("%s at %s (%s), API %s", e.version, e.at.Host, e.at.Why, e.client.ClientVersion())
+	if e.facts.Rootless {
+		detail += ", rootless"
+	}
+	findings = append(findings, core.Finding{Name: "engine", Status: statusOK, Detail: detail})
+	findings = append(findings, limitFindings(e)...)
+	guest, err := p.guestPath(e.facts.Arch)
+	if err != nil {
+		return append(findings, core.Finding{Name: "sb-guest", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)})
+	}
+	return append(findings, core.Finding{Name: "sb-guest", Status: statusOK, Detail: guest})
+}
+
+// search says of each place where an engine may be what is there.
+func (p *Provider) search(ctx context.Context) []core.Finding {
+	places, chosen, err := p.places()
+	if err != nil {
+		return []core.Finding{{Name: "search", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)}}
+	}
+	var findings []core.Finding
+	for _, at := range places {
+		f := core.Finding{Name: at.Why, Status: statusOK, Detail: at.Host}
+		if path, ok := strings.CutPrefix(at.Host, "unix://"); ok && !chosen {
+			info, err := os.Stat(path)
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err == nil && info.Mode().Type() == os.ModeSocket && !writable(path) {
+				f.Status, f.Detail = statusWarning, "this user may not use "+path
+				f.Fix = "use a rootless engine, or let an administrator add you to the socket's group"
+				findings = append(findings, f)
+				continue
+			}
+		}
+		e, err := reach(ctx, at)
+		if err != nil {
+			f.Status, f.Detail, f.Fix = statusWarning, at.Host+": "+err.Error(), core.HintOf(err)
+		} else {
+			f.Detail = e.version + " at " + at.Host
+			_ = e.client.Close()
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// limitFindings says which limits the engine holds.
+func limitFindings(e *engine) []core.Finding {
+	var held, missing []string
+	for _, limit := range []struct {
+		holds bool
+		name  string
+	}{{e.facts.CPU, "cpu"}, {e.facts.Memory, "memory"}, {e.facts.Processes, "processes"}, {e.facts.Disk, "disk"}} {
+		if limit.holds {
+			held = append(held, limit.name)
+		} else {
+			missing = append(missing, limit.name)
+		}
+	}
+	findings := []core.Finding{{Name: "limits", Status: statusOK, Detail: strings.Join(held, ", ")}}
+	for _, name := range missing {
+		findings = append(findings, core.Finding{Name: "limits", Status: statusWarning, Detail: "no limit of " + name, Fix: limitHint(e, name)})
+	}
+	return findings
+}

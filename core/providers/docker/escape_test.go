@@ -1,0 +1,200 @@
+package docker
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// Each of these is a way out of a badly kept container, tried by its name as root inside. What is printed
+// decides, for a shell's exit code has many reasons.
+func TestEscapes(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		id := box(t, p, nil).ID
+		for _, escape := range []struct{ name, try string }{
+			{"mount a file system", "mkdir -p /m && mount -t tmpfs none /m"},
+			{"mount over proc", "mount -t proc proc /proc"},
+			{"remount the cgroups writable", "mount -o remount,rw /sys/fs/cgroup"},
+			{"make a disk's device", "mknod /tmp/disk b 8 0"},
+			{"make a memory device", "mknod /tmp/mem c 1 1 && head -c 1 /tmp/mem"},
+			{"read the kernel's memory", "test -n \"$(head -c 1 /proc/kcore)\""},
+			{"reboot through sysrq", ": >> /proc/sysrq-trigger"},
+			{"a program for core dumps", ": >> /proc/sys/kernel/core_pattern"},
+			{"a program for modules", ": >> /proc/sys/kernel/modprobe"},
+			{"a handler of binary formats", "echo ':x:M::x::/bin/sh:' > /proc/sys/fs/binfmt_misc/register"},
+			{"a release agent of cgroups", "for f in $(find /sys/fs/cgroup -name release_agent); do : >> $f && exit 0; done; exit 1"},
+			{"raise the memory limit", "for f in $(find /sys/fs/cgroup -name memory.limit_in_bytes -o -name memory.max); do : >> $f && exit 0; done; exit 1"},
+			{"chroot", "chroot / true"},
+			{"enter the host's namespaces", "nsenter -t 1 -m -u -n -i true"},
+			{"a raw socket", "arping -c 1 -w 1 -I lo 127.0.0.1"},
+			{"the hostname", "hostname owned"},
+			{"kernel settings", "sysctl -w kernel.panic=1"},
+			{"settings of the network", "sysctl -w net.ipv4.ip_forward=0"},
+			{"an interface", "ip link set lo down"},
+			{"the first process's environment", "cat /proc/1/environ"},
+			{"the first process's files", "cat /proc/1/fd/0"},
+			{"the first process's root", "ls /proc/1/root/"},
+			{"the first process's memory", "head -c 1 /proc/1/mem"},
+			{"the engine's socket", "find / -xdev \\( -name docker.sock -o -name podman.sock -o -name containerd.sock \\) | grep sock"},
+			{"the host's processes", "test $(ls /proc | grep -c '^[0-9]') -gt 15"},
+			{"the host's devices", "ls /dev/sd* /dev/vd* /dev/nvme* /dev/kvm /dev/mem /dev/kmsg 2>/dev/null | grep ."},
+		} {
+			t.Run(escape.name, func(t *testing.T) {
+				if out, _ := sh(t, p, id, "if { "+escape.try+"; } 2>&1; then echo ESCAPED; fi"); strings.Contains(out, "ESCAPED") {
+					t.Errorf("it worked: %s", out)
+				}
+			})
+		}
+		t.Run("end the first process", func(t *testing.T) {
+			sh(t, p, id, "for s in $(seq 1 64); do case $s in 2|15) ;; *) kill -$s 1 ;; esac; done")
+			if out, _ := sh(t, p, id, "echo alive"); out != "alive\n" {
+				t.Errorf("after the signals: %q", out)
+			}
+		})
+		t.Run("a set-uid program", func(t *testing.T) {
+			if out, code := sh(t, p, id, "cp /bin/busybox /tmp/id && chmod 6755 /tmp/id"); code != 0 {
+				t.Fatal(out)
+			}
+			if out, _ := run(t, p, id, core.ExecSpec{Command: []string{"/tmp/id", "-u"}, User: "dev"}); strings.TrimSpace(out) != "1000" {
+				t.Errorf("it made user %q", out)
+			}
+		})
+		t.Run("orphans", func(t *testing.T) {
+			sh(t, p, id, "for i in 1 2 3 4 5; do (sleep 0 &); done")
+			eventually(t, "the first process has reaped the orphans", func() bool {
+				out, _ := sh(t, p, id, "cat /proc/[0-9]*/stat 2>/dev/null | grep -c ' Z '")
+				return strings.TrimSpace(out) == "0"
+			})
+		})
+	})
+}
+
+// What the kernel says of a command is the whole of what it may do.
+func TestPrivileges(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		// CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE (capabilities(7))
+		const allowed = 1<<0 | 1<<1 | 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<10
+		for _, mode := range []core.NetworkMode{core.NetworkNone, core.NetworkAll} {
+			id := box(t, p, func(spec *core.Spec) { spec.Network.Mode = mode }).ID
+			for _, user := range []string{"root", "dev"} {
+				out, _ := run(t, p, id, core.ExecSpec{Command: []string{"cat", "/proc/self/status"}, User: user})
+				status := map[string]string{}
+				for line := range strings.Lines(out) {
+					name, value, _ := strings.Cut(line, ":")
+					status[name] = strings.TrimSpace(value)
+				}
+				if status["NoNewPrivs"] != "1" || status["Seccomp"] != "2" {
+					t.Errorf("%s, %s: NoNewPrivs %s, Seccomp %s", mode, user, status["NoNewPrivs"], status["Seccomp"])
+				}
+				for _, set := range []string{"CapBnd", "CapEff", "CapPrm", "CapInh", "CapAmb"} {
+					caps, err := strconv.ParseUint(status[set], 16, 64)
+					if err != nil || caps&^allowed != 0 || user == "dev" && set != "CapBnd" && caps != 0 {
+						t.Errorf("%s, %s: %s is %s", mode, user, set, status[set])
+					}
+				}
+			}
+		}
+	})
+}
+
+// Whoever is root in a sandbox may do as it likes there, but not decide on its end.
+func TestForgedCalls(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		sb := box(t, p, func(spec *core.Spec) {
+			spec.Timeout = core.Duration(time.Hour)
+			spec.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}}
+		})
+		forged, err := wire.Request{Verb: wire.VerbExpire, Issued: time.Now()}.Sign(wire.NewKey())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		call := core.ExecSpec{
+			Command: []string{wire.Program, wire.ModeCall}, User: "dev",
+			Stdin: bytes.NewReader(wire.AppendFrame(nil, wire.FrameRequest, forged)), Stdout: &out,
+		}
+		run(t, p, sb.ID, call)
+		if !strings.Contains(out.String(), core.KindUnauthorized.String()) {
+			t.Errorf("a call with a wrong key was answered %q", out.String())
+		}
+		if now, err := p.Get(t.Context(), sb.ID); err != nil || !now.Expires.Equal(sb.Expires) || now.Expires.IsZero() {
+			t.Errorf("it expires %s, not %s; %v", now.Expires, sb.Expires, err)
+		}
+		if text, _ := sh(t, p, sb.ID, "ls -a /.sb; cat /.sb/key"); strings.Contains(text, "key\n") && !strings.Contains(text, "No such file") {
+			t.Errorf("the key is there: %s", text)
+		}
+		if text, _ := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /.sb/box.json; ls /.sb/journal"}, User: "dev"}); strings.Contains(text, "s3cret") || strings.Contains(text, ".log") {
+			t.Errorf("an ordinary user reads root's: %s", text)
+		}
+	})
+}
+
+// The helper lies where root inside can replace it; what stands in its place gains nothing by it.
+func TestReplacedHelper(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		sb := box(t, p, func(spec *core.Spec) { spec.Persist, spec.Network.Mode = true, core.NetworkAll })
+		if out, code := sh(t, p, sb.ID, `mkdir -m 777 /tmp/seen; printf '#!/bin/sh\nexec >/tmp/seen/out 2>&1\nid -u\ngrep Cap /proc/self/status\nenv\n' > /.sb/new && chmod 755 /.sb/new && mv /.sb/new /.sb/sb-guest; echo '{"spec":{}}' > /.sb/box.json`); code != 0 {
+			t.Fatal(out)
+		}
+		if process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}, Secrets: []core.Secret{{Name: "X", Value: core.NewSecretValue("s3cret")}}}); err == nil {
+			t.Errorf("command %s was started by an impostor", process.ID())
+			_ = process.Close()
+		}
+		seen := content(t, e.raw(t), sb.ID, "/tmp/seen/out")
+		if !strings.Contains(seen, "\n65533\n") && !strings.Contains(seen, "65533\nCap") || !strings.Contains(seen, "CapEff:\t0000000000000000") || strings.Contains(seen, "s3cret") {
+			t.Errorf("the impostor saw %q", seen)
+		}
+		// A new start brings the helper and what it is told anew.
+		c := e.raw(t)
+		stopByHand(t, c, sb.ID)
+		if _, err := p.Start(t.Context(), sb.ID); err != nil {
+			t.Fatal(err)
+		}
+		if out, _ := sh(t, p, sb.ID, "echo back; ip route add 203.0.113.0/24 dev lo 2>/dev/null && echo ESCAPED"); out != "back\n" {
+			t.Errorf("after the start: %q", out)
+		}
+	})
+}
+
+func TestVolumePolicy(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		shared := readable(t)
+		inside := filepath.Join(shared, "in")
+		if err := os.Mkdir(inside, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(inside, "file"), []byte("host\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(shared, "etc")
+		if err := os.Symlink("/etc", link); err != nil {
+			t.Fatal(err)
+		}
+		socket := filepath.Dir(strings.TrimPrefix(e.host, "unix://"))
+		p := e.open(t, func(o *Options) { o.Mounts = []string{shared, socket} })
+		for _, source := range []string{"/", "/etc", "/root", shared + "/../../etc", link, filepath.Dir(shared), socket, "/no/such/directory"} {
+			_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: testImage, Volumes: []core.Volume{{Source: source, Target: "/v"}}}, core.Lease{}, nil)
+			wantKind(t, err, core.KindUnauthorized)
+		}
+		sb := box(t, p, func(spec *core.Spec) { spec.Volumes = []core.Volume{{Source: inside, Target: "/v", ReadOnly: true}} })
+		if out, _ := sh(t, p, sb.ID, "cat /v/file; echo x > /v/file"); !strings.HasPrefix(out, "host\n") || !strings.Contains(out, "Read-only") {
+			t.Errorf("the directory that is allowed: %q", out)
+		}
+	})
+}

@@ -1,0 +1,349 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// stdinChunk is how much of stdin one frame holds.
+const stdinChunk = 64 << 10
+
+// Exec implements core.Provider.
+func (p *Provider) Exec(ctx context.Context, id string, spec core.ExecSpec) (core.Process, error) {
+	request := wire.Request{
+		Verb: wire.VerbExec, Argv: spec.Command, Env: spec.Env, Workdir: spec.Workdir, User: spec.User, TTY: spec.TTY, Size: spec.Size,
+		Timeout: spec.Timeout, Detach: spec.Detach, Stdin: spec.Stdin != nil && !spec.Detach, Secrets: map[string]string{},
+	}
+	for _, secret := range spec.Secrets {
+		if secret.Ref != "" {
+			return nil, core.Errorf(core.KindUnsupported, "docker.exec", secret.Name, "an engine keeps no secrets")
+		}
+		request.Secrets[secret.Name] = secret.Value.Reveal()
+	}
+	k, err := p.knownOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	request.Actor = k.actor
+	streams := core.Streams{Stdin: spec.Stdin, Stdout: spec.Stdout, Stderr: spec.Stderr}
+	if spec.Detach {
+		streams = core.Streams{}
+	}
+	return p.begin(ctx, id, "exec", request, streams)
+}
+
+// Attach implements core.Journaler.
+func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Streams) (core.Process, error) {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if sb.State != core.StateRunning {
+		return p.replay(ctx, sb, exec, streams)
+	}
+	request := wire.Request{Verb: wire.VerbAttach, Exec: exec, Replay: streams.Replay, Stdin: streams.Stdin != nil}
+	return p.begin(ctx, id, "attach", request, streams)
+}
+
+// begin makes a call that starts or follows a command, and returns once the command has its id.
+func (p *Provider) begin(ctx context.Context, id, op string, request wire.Request, streams core.Streams) (core.Process, error) {
+	c, err := p.dial(ctx, id, op, request)
+	if err != nil {
+		return nil, err
+	}
+	streams, release := own(streams)
+	process := &process{
+		call: c, streams: streams, release: release, detach: request.Detach,
+		started: make(chan struct{}), done: make(chan struct{}), told: make(chan error, 1),
+		credit: make(chan struct{}, 1), window: wire.StdinWindow,
+	}
+	go process.receive()
+	// Giving up ends the wait for the start; what was asked for may have begun.
+	stop := context.AfterFunc(ctx, c.close)
+	select {
+	case <-process.started:
+	case <-process.done:
+	}
+	if !stop() {
+		<-process.done
+		return nil, core.Wrap("docker."+op, id, ctx.Err())
+	}
+	select {
+	case <-process.started:
+	default:
+		// It ended before it began.
+		return nil, process.err
+	}
+	if streams.Stdin != nil {
+		go process.feed(streams.Stdin, request.Verb == wire.VerbExec)
+	}
+	return process, nil
+}
+
+// process is a command that was started here or attached to.
+type process struct {
+	call    *call
+	streams core.Streams
+	// release closes the streams that are this process's own.
+	release func()
+	detach  bool
+	id      string
+	// started is closed when id is set, done when the command's end and all of its output have come.
+	started chan struct{}
+	done    chan struct{}
+	exit    core.Exit
+	err     error
+
+	sendMu sync.Mutex
+	closed bool
+	// tellMu is held for one control and its answer, which comes on told.
+	tellMu sync.Mutex
+	told   chan error
+
+	// window is how many bytes of stdin may still be sent; credit wakes feed when there are more.
+	windowMu sync.Mutex
+	window   int
+	credit   chan struct{}
+}
+
+// ID implements core.Process.
+func (p *process) ID() string { return p.id }
+
+// receive takes what the sandbox sends until the command's end.
+func (p *process) receive() {
+	defer close(p.done)
+	defer p.release()
+	reply, err := p.call.reply(p.take)
+	switch {
+	case errors.Is(err, errDetached):
+		return
+	case err != nil:
+		p.err = err
+		p.lost()
+	case reply.Exit != nil:
+		p.exit = *reply.Exit
+	}
+}
+
+// errDetached ends the reading of a call whose command goes on without it.
+var errDetached = errors.New("detached")
+
+// lost makes an end of a sandbox's end: whoever terminated it ended the command, too.
+func (p *process) lost() {
+	if kind := core.KindOf(p.err); p.id == "" || kind != core.KindNotFound && kind != core.KindConflict {
+		return
+	}
+	p.exit = core.Exit{Code: 137, Signal: 9, Message: "the sandbox ended under the command: " + p.err.Error()}
+	p.err = nil
+}
+
+func (p *process) take(kind byte, payload []byte) error {
+	switch kind {
+	case wire.FrameStarted:
+		var started wire.Started
+		if err := json.Unmarshal(payload, &started); err != nil {
+			return core.Errorf(core.KindInternal, "docker.exec", p.call.id, "the sandbox's answer is damaged: %w", err)
+		}
+		p.id = started.ID
+		close(p.started)
+		if p.detach {
+			return errDetached
+		}
+	case wire.FrameStdout:
+		p.write(&p.streams.Stdout, core.Stdout, payload)
+	case wire.FrameStderr:
+		p.write(&p.streams.Stderr, core.Stderr, payload)
+	case wire.FrameTold:
+		var reply wire.Reply
+		if err := json.Unmarshal(payload, &reply); err != nil {
+			return core.Errorf(core.KindInternal, "docker.exec", p.call.id, "the sandbox's answer is damaged: %w", err)
+		}
+		select {
+		case p.told <- reply.Error.Err("docker.kill"):
+		default: // whoever asked has given up
+		}
+	case wire.FrameTaken:
+		n, err := wire.ParseTaken(payload)
+		if err != nil {
+			return err
+		}
+		p.windowMu.Lock()
+		p.window += n
+		p.windowMu.Unlock()
+		select {
+		case p.credit <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// write hands output over. When nobody takes it any more the command gets to know.
+func (p *process) write(to *io.Writer, stream core.Stream, data []byte) {
+	if *to == nil {
+		return
+	}
+	if _, err := (*to).Write(data); err != nil {
+		*to = nil
+		_ = p.control(wire.Control{Broken: stream})
+	}
+}
+
+// feed sends stdin, never more than the sandbox has room for. A reader that blocks is left alone when
+// the command ends.
+func (p *process) feed(stdin io.Reader, end bool) {
+	buffer := make([]byte, stdinChunk)
+	for {
+		n, err := stdin.Read(buffer)
+		if n > 0 && (!p.reserve(n) || p.send(wire.FrameStdin, buffer[:n]) != nil) {
+			return
+		}
+		if err != nil {
+			if end {
+				_ = p.send(wire.FrameStdinEnd, nil)
+			}
+			return
+		}
+	}
+}
+
+// reserve waits until n bytes may be sent. It returns false when the command has ended.
+func (p *process) reserve(n int) bool {
+	for {
+		p.windowMu.Lock()
+		free := p.window >= n
+		if free {
+			p.window -= n
+		}
+		p.windowMu.Unlock()
+		if free {
+			return true
+		}
+		select {
+		case <-p.credit:
+		case <-p.done:
+			return false
+		}
+	}
+}
+
+func (p *process) send(kind byte, payload []byte) error {
+	p.sendMu.Lock()
+	defer p.sendMu.Unlock()
+	if p.closed {
+		return io.ErrClosedPipe
+	}
+	_, err := p.call.conn.Conn.Write(wire.AppendFrame(nil, kind, payload))
+	return err
+}
+
+func (p *process) control(c wire.Control) error {
+	payload, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return p.send(wire.FrameControl, payload)
+}
+
+// Wait implements core.Process. Of a detached command that this process has let go of it asks the journal.
+func (p *process) Wait(ctx context.Context) (core.Exit, error) {
+	if p.detach {
+		attached, err := p.call.p.Attach(ctx, p.call.id, p.id, core.Streams{})
+		if err != nil {
+			return core.Exit{}, err
+		}
+		defer func() { _ = attached.Close() }()
+		return attached.Wait(ctx)
+	}
+	// What has ended is told even when the caller gives up at the same moment.
+	select {
+	case <-p.done:
+		return p.exit, p.err
+	default:
+	}
+	select {
+	case <-p.done:
+		return p.exit, p.err
+	case <-ctx.Done():
+		return core.Exit{}, core.Wrap("docker.wait", p.id, ctx.Err())
+	}
+}
+
+// over says whether the command is known to have ended.
+func (p *process) over() bool {
+	select {
+	case <-p.done:
+		return !p.detach
+	default:
+		return false
+	}
+}
+
+// Signal implements core.Process.
+func (p *process) Signal(ctx context.Context, signal int) error {
+	if p.over() {
+		return core.Errorf(core.KindConflict, "docker.kill", p.id, "the command has ended")
+	}
+	return p.tell(ctx, wire.Control{Signal: signal})
+}
+
+// Resize implements core.Process.
+func (p *process) Resize(ctx context.Context, size core.TerminalSize) error {
+	if p.over() {
+		return core.Errorf(core.KindConflict, "docker.resize", p.id, "the command has ended")
+	}
+	return p.tell(ctx, wire.Control{Size: size})
+}
+
+// tell sends a control on this call, or on one of its own when this one was let go.
+func (p *process) tell(ctx context.Context, c wire.Control) error {
+	if !p.detach {
+		return p.ask(ctx, c)
+	}
+	attached, err := p.call.p.Attach(ctx, p.call.id, p.id, core.Streams{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = attached.Close() }()
+	if c.Signal != 0 {
+		return attached.Signal(ctx, c.Signal)
+	}
+	return attached.Resize(ctx, c.Size)
+}
+
+// ask sends a control and waits for its answer.
+func (p *process) ask(ctx context.Context, c wire.Control) error {
+	p.tellMu.Lock()
+	defer p.tellMu.Unlock()
+	select {
+	case <-p.told: // of one that was given up
+	default:
+	}
+	if err := p.control(c); err != nil && !p.over() {
+		return core.Errorf(core.KindUnavailable, "docker.kill", p.id, "the connection to the engine broke off: %w", err)
+	}
+	select {
+	case err := <-p.told:
+		return err
+	case <-p.done:
+		return core.Errorf(core.KindConflict, "docker.kill", p.id, "the command has ended")
+	case <-ctx.Done():
+		return core.Wrap("docker.kill", p.id, ctx.Err())
+	}
+}
+
+// Close implements core.Process. The command goes on: the sandbox takes the end of a call for no more than that.
+func (p *process) Close() error {
+	p.sendMu.Lock()
+	p.closed = true
+	p.sendMu.Unlock()
+	p.call.close()
+	<-p.done
+	return nil
+}

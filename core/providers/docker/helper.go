@@ -1,0 +1,114 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// machines maps Go's names of processors to those in programs.
+func machines(arch string) elf.Machine {
+	switch arch {
+	case "amd64":
+		return elf.EM_X86_64
+	case "arm64":
+		return elf.EM_AARCH64
+	case "arm":
+		return elf.EM_ARM
+	case "riscv64":
+		return elf.EM_RISCV
+	case "ppc64le":
+		return elf.EM_PPC64
+	case "s390x":
+		return elf.EM_S390
+	}
+	return elf.EM_NONE
+}
+
+// guestPath finds the sb-guest that runs on a processor: where the configuration says, or beside this
+// program and in PATH, under its plain name or "sb-guest-linux-ARCH".
+func (p *Provider) guestPath(arch string) (string, error) {
+	names := []string{"sb-guest-linux-" + arch, "sb-guest"}
+	var candidates []string
+	if p.opts.Guest != "" {
+		candidates = []string{p.opts.Guest}
+	} else {
+		if self, err := os.Executable(); err == nil {
+			if resolved, err := filepath.EvalSymlinks(self); err == nil {
+				for _, name := range names {
+					candidates = append(candidates, filepath.Join(filepath.Dir(resolved), name))
+				}
+			}
+		}
+		for _, name := range names {
+			if found, err := exec.LookPath(name); err == nil {
+				candidates = append(candidates, found)
+			}
+		}
+	}
+	var wrong error
+	for _, candidate := range candidates {
+		f, err := elf.Open(candidate)
+		if err != nil {
+			continue
+		}
+		dynamic := slices.ContainsFunc(f.Progs, func(prog *elf.Prog) bool { return prog.Type == elf.PT_INTERP })
+		machine := f.Machine
+		_ = f.Close()
+		switch {
+		case machine != machines(arch):
+			wrong = core.Errorf(core.KindUnavailable, "docker", "", "%s is for another processor than the engine's %s", candidate, arch)
+		case dynamic:
+			wrong = core.Errorf(core.KindUnavailable, "docker", "", "%s is dynamically linked, and where it runs there is no linker", candidate)
+		default:
+			return candidate, nil
+		}
+	}
+	e := core.Errorf(core.KindUnavailable, "docker", "", "sb's helper sb-guest for linux/%s is not there", arch)
+	if wrong != nil {
+		e.Err = wrong
+	}
+	return "", e.WithHint("build it beside sb: CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o sb-guest-linux-%s ./cmd/sb-guest", arch, arch)
+}
+
+// luggage is the archive that a container gets before it starts: the helper, its configuration, and the key.
+func luggage(guest string, config wire.Config, key []byte) ([]byte, error) {
+	program, err := os.ReadFile(guest)
+	if err != nil {
+		return nil, core.Errorf(core.KindUnavailable, "docker", guest, "sb's helper cannot be read: %w", err)
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	var archive bytes.Buffer
+	archive.Grow(len(program) + len(text) + 8<<10)
+	w := tar.NewWriter(&archive)
+	for _, f := range []struct {
+		name    string
+		mode    int64
+		content []byte
+	}{{wire.Program, 0o755, program}, {wire.ConfigFile, 0o600, text}, {wire.KeyFile, 0o600, key}} {
+		h := &tar.Header{Name: path.Base(f.name), Mode: f.mode, Size: int64(len(f.content)), Typeflag: tar.TypeReg, ModTime: time.Now()}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.content); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return archive.Bytes(), nil
+}

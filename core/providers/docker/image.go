@@ -1,0 +1,93 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// image is what a launch needs to know of an image.
+type image struct {
+	id, arch, user, workdir string
+}
+
+// image finds what spec starts from, and gets it when the engine does not have it.
+func (p *Provider) image(ctx context.Context, e *engine, spec core.Spec, progress core.ProgressFunc) (image, error) {
+	name := cmp.Or(spec.Image, p.opts.Image)
+	found, err := inspectImage(ctx, e, name)
+	if core.KindOf(err) == core.KindNotFound {
+		if err := pull(ctx, e, name, progress); err != nil {
+			return image{}, err
+		}
+		found, err = inspectImage(ctx, e, name)
+	}
+	return found, err
+}
+
+func inspectImage(ctx context.Context, e *engine, name string) (image, error) {
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	found, err := e.client.ImageInspect(ctx, name)
+	if err != nil {
+		return image{}, classify(ctx, "image", name, err)
+	}
+	i := image{id: found.ID, arch: architecture(found.Architecture)}
+	if found.Config != nil {
+		i.user, i.workdir = found.Config.User, found.Config.WorkingDir
+	}
+	return i, nil
+}
+
+// pull gets an image from its registry. It takes as long as it takes; the caller's context bounds it.
+func pull(ctx context.Context, e *engine, name string, progress core.ProgressFunc) error {
+	step := "pulling " + name
+	progress(core.Progress{Step: step})
+	answer, err := e.client.ImagePull(ctx, name, client.ImagePullOptions{})
+	if err != nil {
+		return pullError(ctx, name, err)
+	}
+	layers := map[string]core.Progress{}
+	for message, err := range answer.JSONMessages(ctx) {
+		if err != nil {
+			return pullError(ctx, name, err)
+		}
+		if message.Error != nil {
+			return pullError(ctx, name, errors.New(message.Error.Message))
+		}
+		if message.Progress == nil || message.Progress.Total <= 0 || message.ID == "" {
+			continue
+		}
+		layers[message.ID] = core.Progress{Done: message.Progress.Current, Total: message.Progress.Total}
+		all := core.Progress{Step: step}
+		for _, layer := range layers {
+			all.Done += layer.Done
+			all.Total += layer.Total
+		}
+		progress(all)
+	}
+	return nil
+}
+
+// pullError says that the image cannot be had. Engines answer with the registry's words only.
+func pullError(ctx context.Context, name string, err error) error {
+	failed := classify(ctx, "image", name, err)
+	e, ok := errors.AsType[*core.Error](failed)
+	if !ok || ctx.Err() != nil || e.Kind == core.KindUnavailable {
+		return failed
+	}
+	if e.Kind == core.KindInternal {
+		e.Kind = core.KindNotFound
+		if errdefs.IsInternal(err) {
+			e.Kind = core.KindUnavailable
+		}
+	}
+	e.Err = fmt.Errorf("the image cannot be pulled: %w", e.Err)
+	e.Hint = "see if its name is right, if the registry can be reached, and if it needs: docker login"
+	return e
+}

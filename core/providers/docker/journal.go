@@ -1,0 +1,265 @@
+package docker
+
+import (
+	"archive/tar"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/journal"
+)
+
+// Execs implements core.Journaler. A sandbox that does not run has its journal in a volume that the engine
+// still reads.
+func (p *Provider) Execs(ctx context.Context, id string) ([]core.Exec, error) {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if sb.State == core.StateRunning {
+		reply, err := p.ask(ctx, id, "ps", wire.Request{Verb: wire.VerbExecs})
+		if reply.Execs == nil {
+			reply.Execs = []core.Exec{}
+		}
+		return reply.Execs, err
+	}
+	dir, remove, err := p.fetchJournal(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	execs, err := journal.Execs(dir)
+	for i := range execs {
+		if execs[i].Exit == nil && sb.State != core.StatePaused {
+			execs[i].Ended = cmp.Or(execs[i].Ended, sb.Ended)
+		}
+	}
+	return execs, core.Wrap("docker.ps", id, err)
+}
+
+// Logs implements core.LogReader.
+func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
+	return func(yield func(core.LogRecord, error) bool) {
+		sb, err := p.Get(ctx, id)
+		if err != nil {
+			yield(core.LogRecord{}, err)
+			return
+		}
+		opts.Exec = cmp.Or(opts.Exec, wire.EntryID)
+		records := p.keptLogs(ctx, id, opts)
+		if sb.State == core.StateRunning {
+			records = p.liveLogs(ctx, id, opts)
+		}
+		for record, err := range records {
+			if opts.Exec == wire.EntryID && core.KindOf(err) == core.KindNotFound && err != nil {
+				return // a sandbox without an entry command has an empty log
+			}
+			if !yield(record, core.Wrap("docker.logs", id, err)) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// liveLogs asks the sandbox's first process.
+func (p *Provider) liveLogs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
+	return func(yield func(core.LogRecord, error) bool) {
+		c, err := p.dial(ctx, id, "logs", wire.Request{
+			Verb: wire.VerbLogs, Exec: opts.Exec, Follow: opts.Follow, Tail: opts.Tail, Since: opts.Since, Until: opts.Until,
+		})
+		if err != nil {
+			yield(core.LogRecord{}, err)
+			return
+		}
+		defer c.close()
+		stop := context.AfterFunc(ctx, c.close)
+		defer stop()
+		_, err = c.reply(func(kind byte, payload []byte) error {
+			if kind != wire.FrameRecord {
+				return nil
+			}
+			record, err := wire.ParseRecord(payload)
+			if err != nil {
+				return err
+			}
+			record.Data = append([]byte(nil), record.Data...)
+			if !yield(record, nil) {
+				return errDetached
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, errDetached):
+		case ctx.Err() != nil:
+			yield(core.LogRecord{}, ctx.Err())
+		case err != nil && opts.Follow && core.KindOf(err) == core.KindConflict:
+			// The sandbox ended, and with it what was followed.
+		case err != nil:
+			yield(core.LogRecord{}, err)
+		}
+	}
+}
+
+// keptLogs reads the journal of a sandbox that does not run.
+func (p *Provider) keptLogs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
+	return func(yield func(core.LogRecord, error) bool) {
+		dir, remove, err := p.fetchJournal(ctx, id)
+		if err != nil {
+			yield(core.LogRecord{}, err)
+			return
+		}
+		defer remove()
+		if _, err := journal.Read(dir, opts.Exec); err != nil {
+			yield(core.LogRecord{}, journalError(opts.Exec, err))
+			return
+		}
+		for record, err := range journal.Records(ctx, dir, opts.Exec, opts, func() bool { return true }) {
+			if !yield(record, err) {
+				return
+			}
+		}
+	}
+}
+
+func journalError(exec string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return core.Errorf(core.KindNotFound, "docker.logs", exec, "the sandbox has no command %q", exec)
+	}
+	return core.Errorf(core.KindInternal, "docker.logs", exec, "the journal cannot be read: %w", err)
+}
+
+// replay is a command of a sandbox that does not run: it is over.
+func (p *Provider) replay(ctx context.Context, sb core.Sandbox, exec string, streams core.Streams) (core.Process, error) {
+	dir, remove, err := p.fetchJournal(ctx, sb.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	entry, err := journal.Read(dir, exec)
+	if err != nil {
+		return nil, journalError(exec, err)
+	}
+	if entry.Exit == nil {
+		if err := notRunning(sb, "attach"); err != nil {
+			return nil, err
+		}
+		return nil, core.Errorf(core.KindConflict, "docker.attach", exec, "how the command ended is not known: the sandbox stopped under it")
+	}
+	if streams.Replay {
+		for record, err := range journal.Records(ctx, dir, exec, core.LogOptions{Exec: exec, Tail: -1}, func() bool { return true }) {
+			if err != nil {
+				return nil, core.Wrap("docker.attach", exec, err)
+			}
+			to := streams.Stdout
+			if record.Stream == core.Stderr {
+				to = streams.Stderr
+			}
+			if to == nil {
+				continue
+			}
+			if _, err := to.Write(record.Data); err != nil {
+				return nil, core.Wrap("docker.attach", exec, err)
+			}
+		}
+	}
+	return ended{id: exec, exit: *entry.Exit}, nil
+}
+
+// fetchJournal copies a sandbox's journal to a directory of this machine, which remove removes.
+func (p *Provider) fetchJournal(ctx context.Context, id string) (dir string, remove func(), err error) {
+	e, err := p.connect(ctx)
+	if err != nil {
+		return "", nil, p.absent(err, id)
+	}
+	dir, err = os.MkdirTemp("", "sb-journal-")
+	if err != nil {
+		return "", nil, core.Wrap("docker.journal", id, err)
+	}
+	remove = func() { _ = os.RemoveAll(dir) }
+	defer func() {
+		if err != nil {
+			remove()
+		}
+	}()
+	ctx, cancel := within(ctx, workTimeout)
+	defer cancel()
+	copied, err := e.client.CopyFromContainer(ctx, containerOf(id), client.CopyFromContainerOptions{SourcePath: wire.JournalDir})
+	if errdefs.IsNotFound(err) {
+		if _, err := p.Get(ctx, id); err != nil {
+			return "", nil, err
+		}
+		return dir, remove, nil // nothing ever ran in it
+	}
+	if err != nil {
+		return "", nil, classify(ctx, "journal", id, err)
+	}
+	err = unpackJournal(dir, copied.Content)
+	return dir, remove, classify(ctx, "journal", id, errors.Join(err, copied.Content.Close()))
+}
+
+// unpackJournal takes the plain files of an archive; whoever was root in the sandbox may have made it.
+func unpackJournal(dir string, archive io.Reader) error {
+	for r := tar.NewReader(archive); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name := path.Base(path.Clean(h.Name))
+		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(name) || h.Size > maxJournalFile {
+			continue
+		}
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_, err = io.CopyN(f, r, h.Size)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+}
+
+// maxJournalFile is more than the first process ever writes into one.
+const maxJournalFile = 1 << 30
+
+// ended is a command that was over before anybody attached.
+type ended struct {
+	id   string
+	exit core.Exit
+}
+
+// ID implements core.Process.
+func (e ended) ID() string { return e.id }
+
+// Wait implements core.Process.
+func (e ended) Wait(context.Context) (core.Exit, error) { return e.exit, nil }
+
+// Signal implements core.Process.
+func (e ended) Signal(context.Context, int) error {
+	return core.Errorf(core.KindConflict, "docker.kill", e.id, "the command has ended")
+}
+
+// Resize implements core.Process.
+func (e ended) Resize(context.Context, core.TerminalSize) error {
+	return core.Errorf(core.KindConflict, "docker.resize", e.id, "the command has ended")
+}
+
+// Close implements core.Process.
+func (e ended) Close() error { return nil }

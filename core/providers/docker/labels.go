@@ -1,0 +1,89 @@
+package docker
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Labels of a sandbox's container. Only a container with labelVersion is a sandbox, and only volumes and
+// images with it are sb's.
+const (
+	labelVersion = "sb.version"
+	labelName    = "sb.name"
+	labelApp     = "sb.app"
+	labelOwner   = "sb.owner"
+	labelExpires = "sb.expires"
+	labelSpec    = "sb.spec"
+	labelLease   = "sb.lease"
+	// labelKey signs calls to the first process. Whoever can read it can exec in the container anyway.
+	labelKey = "sb.key"
+	// labelUser begins the names of the spec's own labels.
+	labelUser = "sb.label."
+
+	version = "1"
+)
+
+// namePrefix begins a container's name; what follows is the sandbox's.
+const namePrefix = "sb-"
+
+// labels describes a sandbox. The spec has no secret values.
+func labels(spec core.Spec, lease core.Lease, key []byte) (map[string]string, error) {
+	spec = spec.Redacted()
+	specText, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	leaseText, err := json.Marshal(lease)
+	if err != nil {
+		return nil, err
+	}
+	l := map[string]string{
+		labelVersion: version, labelName: spec.Name, labelApp: spec.App, labelOwner: lease.Owner.Actor + " " + lease.Owner.User + "@" + lease.Owner.Host,
+		labelSpec: string(specText), labelLease: string(leaseText), labelKey: base64.StdEncoding.EncodeToString(key),
+	}
+	if !lease.Expires.IsZero() {
+		l[labelExpires] = lease.Expires.UTC().Format(time.RFC3339)
+	}
+	for name, value := range spec.Labels {
+		l[labelUser+name] = value
+	}
+	return l, nil
+}
+
+// described is what a container's labels say.
+type described struct {
+	name, app string
+	spec      core.Spec
+	lease     core.Lease
+	key       []byte
+}
+
+// describe reads a container's labels; ok is false when it is no sandbox of sb's. What cannot be read is left zero.
+func describe(l map[string]string) (d described, ok bool) {
+	if l[labelVersion] == "" || l[labelName] == "" {
+		return described{}, false
+	}
+	d = described{name: l[labelName], app: l[labelApp]}
+	_ = json.Unmarshal([]byte(l[labelSpec]), &d.spec)
+	_ = json.Unmarshal([]byte(l[labelLease]), &d.lease)
+	d.key, _ = base64.StdEncoding.DecodeString(l[labelKey])
+	return d, true
+}
+
+// shortID is how much of a container's id is in a sandbox's.
+const shortID = 12
+
+func idOf(container string) string { return IDPrefix + container[:min(shortID, len(container))] }
+
+// containerOf is the beginning of the container's id, or "" for what is no id.
+func containerOf(id string) string {
+	container, ok := strings.CutPrefix(id, IDPrefix)
+	if !ok || len(container) != shortID || strings.Trim(container, "0123456789abcdef") != "" {
+		return ""
+	}
+	return container
+}

@@ -1,0 +1,443 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+const (
+	// readyTimeout bounds how long a started container takes to say that it is ready.
+	readyTimeout = 60 * time.Second
+	// execLogLimit bounds the output that is kept of a command that is not the entry command.
+	execLogLimit = 8 << 20
+	// pidsOfOurs is how many threads the first process, and what carries calls to it, take from the limit.
+	pidsOfOurs = 32
+)
+
+// Launch implements core.Provider. The container's labels are the lease: they are there as soon as anything is.
+func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+	e, err := p.connect(ctx)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	if err := p.learn(ctx, e); err != nil {
+		return core.Sandbox{}, err
+	}
+	if progress == nil {
+		progress = func(core.Progress) {}
+	}
+	if err := p.refuse(e, spec); err != nil {
+		return core.Sandbox{}, err
+	}
+	image, err := p.image(ctx, e, spec, progress)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	guest, err := p.guestPath(image.arch)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	progress(core.Progress{Step: "starting the container"})
+	l := launch{p: p, e: e, spec: spec, lease: lease, image: image, guest: guest, key: wire.NewKey()}
+	return l.run(ctx)
+}
+
+// launch is one launch under way.
+type launch struct {
+	p     *Provider
+	e     *engine
+	spec  core.Spec
+	lease core.Lease
+	image image
+	guest string
+	key   []byte
+}
+
+func (l *launch) run(ctx context.Context) (sb core.Sandbox, err error) {
+	id, err := l.create(ctx)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	defer func() {
+		if err != nil {
+			// The caller may be gone already; what was made has to go all the same.
+			ctx, cancel := within(context.WithoutCancel(ctx), workTimeout)
+			defer cancel()
+			_, _ = l.e.client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		}
+	}()
+	config := l.config(idOf(id))
+	config.Expires = l.lease.Expires
+	if config.Expires.IsZero() && l.spec.Timeout > 0 {
+		config.Expires = time.Now().Add(time.Duration(l.spec.Timeout))
+	}
+	if err := l.e.start(ctx, id, l.guest, config, l.key); err != nil {
+		return core.Sandbox{}, err
+	}
+	return l.p.inspect(ctx, id)
+}
+
+// config is what the first process is told.
+func (l *launch) config(id string) wire.Config {
+	config := wire.Config{
+		ID: id, Spec: l.spec.Redacted(), Actor: l.lease.Owner.Actor, User: l.spec.User, Workdir: l.spec.Workdir, Secrets: map[string]string{},
+		ExecLogLimit: execLogLimit, EntryLogLimit: int64(l.p.opts.LogLimit), Fence: fence(l.spec.Network),
+	}
+	if config.User == "" {
+		config.User = l.image.user
+	}
+	if config.Workdir == "" {
+		config.Workdir = l.image.workdir
+	}
+	for _, secret := range l.spec.Secrets {
+		config.Secrets[secret.Name] = secret.Value.Reveal()
+	}
+	return config
+}
+
+// create makes the container. The engine gives a name to one container only, which is what makes names unique;
+// a dead sandbox gives its up.
+func (l *launch) create(ctx context.Context) (string, error) {
+	described, err := labels(l.spec, l.lease, l.key)
+	if err != nil {
+		return "", err
+	}
+	host, err := l.host(ctx)
+	if err != nil {
+		return "", err
+	}
+	stop := int(2 * stopSlack / time.Second)
+	options := client.ContainerCreateOptions{
+		Name: namePrefix + l.spec.Name,
+		Config: &container.Config{
+			Hostname: hostname(l.spec.Name), User: "0:0", Image: l.image.id, Entrypoint: []string{wire.Program}, Cmd: []string{wire.ModeBox},
+			WorkingDir: "/", Labels: described, Volumes: map[string]struct{}{wire.Dir: {}}, StopTimeout: &stop, StopSignal: "SIGTERM",
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, AttachStdout: true, ExposedPorts: exposed(l.spec.Ports),
+		},
+		HostConfig: host,
+	}
+	for try := 0; ; try++ {
+		id, err := l.tryCreate(ctx, options)
+		switch {
+		case err == nil:
+			return id, nil
+		case core.KindOf(err) == core.KindConflict, l.e.podman && core.KindOf(err) == core.KindInternal:
+		default:
+			return "", err
+		}
+		// Podman says of a name that is taken no more than that something went wrong.
+		free, wayErr := l.makeWay(ctx, options.Name)
+		if wayErr != nil {
+			return "", wayErr
+		}
+		if try == createTries || free && core.KindOf(err) == core.KindInternal && try > 0 {
+			return "", err
+		}
+	}
+}
+
+// createTries is how often a name that others let go of is tried again.
+const createTries = 3
+
+func (l *launch) tryCreate(ctx context.Context, options client.ContainerCreateOptions) (string, error) {
+	ctx, cancel := within(ctx, workTimeout)
+	defer cancel()
+	created, err := l.e.client.ContainerCreate(ctx, options)
+	if err != nil {
+		return "", classify(ctx, "launch", l.spec.Name, err)
+	}
+	return created.ID, nil
+}
+
+func nameTaken(name string) error {
+	return core.Errorf(core.KindConflict, "docker.launch", name, "there is a sandbox %q already", name).
+		WithHint("choose another name, or end it with: sb terminate %s", name)
+}
+
+// makeWay gives a dead sandbox's container another name. free says that nothing has the name.
+func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error) {
+	holder, err := l.p.inspect(ctx, name)
+	if core.KindOf(err) == core.KindNotFound && err != nil {
+		ctx, cancel := within(ctx, askTimeout)
+		defer cancel()
+		_, err := l.e.client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+		switch {
+		case err == nil:
+			return false, core.Errorf(core.KindConflict, "docker.launch", l.spec.Name, "a container that sb did not make has the name %s", name).
+				WithHint("choose another name")
+		case !errdefs.IsNotFound(err):
+			return false, classify(ctx, "launch", l.spec.Name, err)
+		}
+		return l.settled(ctx), nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if holder.State.Live() {
+		return false, nameTaken(l.spec.Name)
+	}
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	dead := containerOf(holder.ID)
+	_, err = l.e.client.ContainerRename(ctx, dead, client.ContainerRenameOptions{NewName: name + "-" + dead})
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
+		return false, nil // somebody else was as quick
+	}
+	return false, classify(ctx, "launch", l.spec.Name, err)
+}
+
+// settled gives a launch that has the name, but no container yet, a moment to show. It says whether nothing shows.
+func (l *launch) settled(ctx context.Context) bool {
+	ctx, cancel := within(ctx, nameGrace)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := l.e.client.ContainerInspect(ctx, namePrefix+l.spec.Name, client.ContainerInspectOptions{})
+		if err == nil {
+			return false
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return true
+		}
+	}
+}
+
+// nameGrace is how long Podman may take between taking a name and having a container of it.
+const nameGrace = time.Second
+
+// hostname is the sandbox's name where that can be one.
+func hostname(name string) string { return strings.NewReplacer("_", "-", ".", "-").Replace(name) }
+
+func exposed(ports []core.Port) network.PortSet {
+	set := network.PortSet{}
+	for _, port := range ports {
+		set[portOf(port.Sandbox)] = struct{}{}
+	}
+	return set
+}
+
+func portOf(number int) network.Port {
+	port, _ := network.PortFrom(uint16(number), network.TCP) //nolint:gosec // validated: 1 to 65535
+	return port
+}
+
+// host is what the engine does for the container: all that is not needed is taken away.
+func (l *launch) host(ctx context.Context) (*container.HostConfig, error) {
+	spec := l.spec
+	h := &container.HostConfig{
+		// The log has the sandbox's states and is read back by List.
+		LogConfig:   container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
+		CapDrop:     []string{"ALL"},
+		CapAdd:      shellCapabilities(),
+		SecurityOpt: []string{"no-new-privileges"},
+		IpcMode:     "private",
+		NetworkMode: network.NetworkNone,
+	}
+	if l.e.podman {
+		h.LogConfig = container.LogConfig{Type: "k8s-file"}
+	}
+	if spec.Network.Mode != core.NetworkNone {
+		// Not a network of sb's own: those have a name server in the engine, which no fence stands before.
+		h.NetworkMode = network.NetworkBridge
+		if l.e.podman {
+			h.NetworkMode = "private" // what Podman has where it runs: its bridge, slirp4netns or pasta
+		}
+		// For the fence; the first process gives both up before anything else runs.
+		h.CapAdd = append(h.CapAdd, "NET_ADMIN", "SETPCAP")
+		h.PortBindings = published(spec.Ports)
+	}
+	if spec.CPU > 0 {
+		h.NanoCPUs = int64(spec.CPU * 1e9)
+	}
+	if spec.Memory > 0 {
+		h.Memory, h.MemorySwap = int64(spec.Memory), int64(spec.Memory)
+	}
+	if spec.Processes > 0 {
+		h.PidsLimit = new(int64(spec.Processes + pidsOfOurs))
+	}
+	if spec.Disk > 0 {
+		h.StorageOpt = map[string]string{"size": strconv.FormatInt(int64(spec.Disk), 10)}
+	}
+	if !spec.GPU.IsZero() {
+		h.DeviceRequests = []container.DeviceRequest{{Driver: "nvidia", Count: spec.GPU.Count, Capabilities: [][]string{{"gpu"}}}}
+	}
+	h.Runtime = l.p.opts.Runtime
+	mounts, err := l.p.mounts(ctx, l.e, spec)
+	h.Mounts = mounts
+	return h, err
+}
+
+// shellCapabilities are those that root needs to own files and to run what it installs as other users.
+func shellCapabilities() []string {
+	return []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID"}
+}
+
+// published publishes ports on the loopback address of the engine's machine.
+func published(ports []core.Port) network.PortMap {
+	m := network.PortMap{}
+	for _, port := range ports {
+		binding := network.PortBinding{HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+		if port.Host != 0 {
+			binding.HostPort = strconv.Itoa(port.Host)
+		}
+		m[portOf(port.Sandbox)] = append(m[portOf(port.Sandbox)], binding)
+	}
+	return m
+}
+
+// fence is the network policy that the first process puts up.
+func fence(n core.Network) wire.Fence {
+	switch n.Mode {
+	case core.NetworkNone:
+		return wire.Fence{}
+	case core.NetworkAllow:
+		return wire.Fence{On: true, Closed: true, Only: n.Allow}
+	case core.NetworkDefault, core.NetworkAll:
+	}
+	return wire.Fence{On: true}
+}
+
+// start brings a container to life and returns when commands can be run in it.
+func (e *engine) start(ctx context.Context, id, guest string, config wire.Config, key []byte) error {
+	archive, err := luggage(guest, config, key)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := within(ctx, workTimeout)
+	defer cancel()
+	if _, err := e.client.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: wire.Dir, Content: bytes.NewReader(archive)}); err != nil {
+		return classify(ctx, "launch", config.Spec.Name, err)
+	}
+	attached, err := e.client.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
+	if err != nil {
+		return classify(ctx, "launch", config.Spec.Name, err)
+	}
+	defer attached.Close()
+	stop := context.AfterFunc(ctx, attached.Close)
+	defer stop()
+	states := make(chan wire.State, 1)
+	said := &tail{}
+	go readState(attached.Reader, states, said)
+	if _, err := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
+		return startError(ctx, config.Spec, err)
+	}
+	ready := time.NewTimer(readyTimeout)
+	defer ready.Stop()
+	select {
+	case state, ok := <-states:
+		switch {
+		case ok && state.State == core.StateRunning:
+			return nil
+		case ok && state.State == core.StateExited:
+			return nil // a short command; its end is known
+		case ok && state.State == core.StateFailed:
+			return core.Errorf(core.ParseKind(state.Kind), "docker.launch", "", "%s", state.Message)
+		}
+		return core.Errorf(core.KindInternal, "docker.launch", config.Spec.Name, "the container's first process ended: %s", said)
+	case <-ready.C:
+		return core.Errorf(core.KindTimeout, "docker.launch", config.Spec.Name, "the container did not become ready: %s", said)
+	case <-ctx.Done():
+		return classify(ctx, "launch", config.Spec.Name, ctx.Err())
+	}
+}
+
+// readState sends the first state that the first process writes; what it writes to stderr goes to said.
+func readState(attached io.Reader, states chan<- wire.State, said *tail) {
+	defer close(states)
+	r, w := io.Pipe()
+	go func() {
+		_, err := stdcopy.StdCopy(w, said, attached)
+		_ = w.CloseWithError(errors.Join(err, io.EOF))
+	}()
+	var state wire.State
+	if json.NewDecoder(r).Decode(&state) == nil {
+		states <- state
+	}
+	_ = r.Close()
+}
+
+// startError says what a container's failure to start means.
+func startError(ctx context.Context, spec core.Spec, err error) error {
+	failed := classify(ctx, "launch", spec.Name, err)
+	e, ok := errors.AsType[*core.Error](failed)
+	if ok && !spec.GPU.IsZero() && (e.Kind == core.KindInternal || e.Kind == core.KindUsage) {
+		e.Kind = core.KindUnsupported
+		e.Hint = "the engine needs NVIDIA's container toolkit for GPUs"
+	}
+	return failed
+}
+
+// refuse says what this engine cannot do for spec, and what sb's policy forbids.
+func (p *Provider) refuse(e *engine, spec core.Spec) error {
+	unsupported := func(subject, why, hint string) error {
+		return core.Errorf(core.KindUnsupported, "docker.launch", subject, "%s", why).WithHint("%s", hint)
+	}
+	f := e.facts
+	for _, limit := range []struct {
+		asked, holds bool
+		name         string
+	}{
+		{spec.CPU > 0, f.CPU, "cpu"}, {spec.Memory > 0, f.Memory, "memory"}, {spec.Processes > 0, f.Processes, "processes"}, {spec.Disk > 0, f.Disk, "disk"},
+	} {
+		if limit.asked && !limit.holds {
+			return unsupported(limit.name, "this engine cannot hold a limit of "+limit.name, limitHint(e, limit.name))
+		}
+	}
+	if spec.OpenFiles > 0 && spec.OpenFiles < minOpenFiles {
+		return core.Errorf(core.KindUsage, "docker.launch", "open_files", "at least %d are needed in a container", minOpenFiles)
+	}
+	if len(spec.Ports) > 0 && spec.Network.Mode != core.NetworkAll && spec.Network.Mode != core.NetworkDefault {
+		return unsupported("ports", "an engine publishes ports of sandboxes with --network all only", "leave the ports or the network policy out, or use the local provider")
+	}
+	for _, allowed := range spec.Network.Allow {
+		if _, err := netip.ParsePrefix(allowed); err != nil {
+			return unsupported(allowed, "names cannot be told apart in a container's network: only CIDRs can be allowed here",
+				"allow CIDRs, or use the local provider for names")
+		}
+	}
+	if runtime := p.opts.Runtime; runtime != "" && !slices.Contains(f.Runtimes, runtime) {
+		return unsupported(runtime, "the engine has no runtime of that name", "it has "+strings.Join(f.Runtimes, ", ")+"; set docker.runtime")
+	}
+	for _, secret := range spec.Secrets {
+		if secret.Ref != "" {
+			return unsupported(secret.Name, "an engine keeps no secrets", "give the secret's value in this environment")
+		}
+	}
+	if !spec.GPU.IsZero() && !f.GPU {
+		return unsupported("gpu", "this engine offers no GPUs", "install NVIDIA's container toolkit for Docker, or use another provider")
+	}
+	return nil
+}
+
+// minOpenFiles is what the first process needs: the limit holds for it, too.
+const minOpenFiles = 256
+
+func limitHint(e *engine, name string) string {
+	switch {
+	case name == "disk":
+		return "Docker bounds the disk on XFS with project quotas (overlay2), btrfs and ZFS; leave --disk out here"
+	case e.facts.Rootless && e.facts.CgroupV1:
+		return "rootless engines need control groups of version 2; leave --" + name + " out here"
+	}
+	return "leave --" + name + " out here"
+}

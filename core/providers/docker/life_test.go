@@ -1,0 +1,160 @@
+package docker
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// stopByHand stops a container as somebody with the docker command would.
+func stopByHand(t *testing.T, c *client.Client, id string) {
+	t.Helper()
+	if _, err := c.ContainerStop(t.Context(), containerOf(id), client.ContainerStopOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The container ends itself: nothing of sb is there when its time is over.
+func TestEndsAlone(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		for _, test := range []struct {
+			reason core.Reason
+			change func(*core.Spec)
+		}{
+			{core.ReasonTimeout, func(spec *core.Spec) { spec.Timeout = core.Duration(time.Second) }},
+			{core.ReasonIdle, func(spec *core.Spec) { spec.IdleTimeout = core.Duration(time.Second) }},
+		} {
+			p := e.open(t, nil)
+			sb := box(t, p, test.change)
+			if err := p.Close(); err != nil {
+				t.Fatal(err)
+			}
+			c := e.raw(t)
+			eventually(t, "the container ends", func() bool {
+				found, err := c.ContainerInspect(t.Context(), containerOf(sb.ID), client.ContainerInspectOptions{})
+				return err == nil && !found.Container.State.Running
+			})
+			other := e.open(t, nil)
+			got, err := other.Get(t.Context(), sb.ID)
+			if err != nil || got.State != core.StateExited || got.Reason != test.reason || got.Ended.IsZero() {
+				t.Errorf("%s: another sb sees %s (%s), %v", test.reason, got.State, got.Reason, err)
+			}
+			end(t, other, sb.ID)
+			_ = other.Close()
+		}
+	})
+}
+
+// A running command keeps a sandbox from being idle.
+func TestBusyIsNotIdle(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		sb := box(t, p, func(spec *core.Spec) { spec.IdleTimeout = core.Duration(time.Second) })
+		if out, code := sh(t, p, sb.ID, "sleep 2.5; echo done"); out != "done\n" || code != 0 {
+			t.Errorf("a command longer than the idle time: %q, %d", out, code)
+		}
+	})
+}
+
+// Containers that sb did not make are nobody's sandboxes, whatever they are called.
+func TestForeignContainers(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		c := e.raw(t)
+		p := e.open(t, nil)
+		name := core.NewName()
+		created, err := c.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+			Name: namePrefix + name, Config: &container.Config{Image: testImage, Cmd: []string{"sleep", "600"}, Labels: map[string]string{"sb.name": name}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_, err := c.ContainerRemove(t.Context(), created.ID, client.ContainerRemoveOptions{Force: true})
+			if err != nil {
+				t.Errorf("the foreign container cannot be removed: %v", err)
+			}
+		}()
+		id := idOf(created.ID)
+		all, err := p.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sb := range all {
+			if sb.ID == id {
+				t.Error("it is listed")
+			}
+		}
+		_, err = p.FindName(t.Context(), name)
+		wantKind(t, err, core.KindNotFound)
+		_, err = p.Get(t.Context(), id)
+		wantKind(t, err, core.KindNotFound)
+		_, err = p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"true"}})
+		wantKind(t, err, core.KindNotFound)
+		wantKind(t, p.Terminate(t.Context(), id), core.KindNotFound)
+		_, err = p.Launch(t.Context(), core.Spec{Name: name, Image: testImage, Network: core.Network{Mode: core.NetworkNone}}, core.Lease{}, nil)
+		wantKind(t, err, core.KindConflict)
+		if _, err := c.ContainerInspect(t.Context(), created.ID, client.ContainerInspectOptions{}); err != nil {
+			t.Errorf("it is gone: %v", err)
+		}
+	})
+}
+
+// What a sandbox is stands in its labels, but for what is secret.
+func TestLabels(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		sb := box(t, p, func(spec *core.Spec) {
+			spec.App, spec.Timeout, spec.Labels = "web", core.Duration(time.Hour), map[string]string{"team": "x"}
+			spec.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}}
+		})
+		found, err := e.raw(t).ContainerInspect(t.Context(), containerOf(sb.ID), client.ContainerInspectOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(found.Raw), "s3cret") {
+			t.Error("the engine knows the secret")
+		}
+		labels := found.Container.Config.Labels
+		if labels[labelApp] != "web" || labels[labelUser+"team"] != "x" || labels[labelName] != sb.Name || labels[labelExpires] == "" || !strings.Contains(labels[labelOwner], "test") {
+			t.Errorf("the labels are %v", labels)
+		}
+		other := e.open(t, nil)
+		got, err := other.FindName(t.Context(), sb.Name)
+		if err != nil || got.ID != sb.ID || got.App != "web" || got.Labels["team"] != "x" || !got.Expires.Equal(sb.Expires) || got.Lease.Owner != sb.Lease.Owner {
+			t.Errorf("another sb sees %+v, %v", got, err)
+		}
+	})
+}
+
+// A dead sandbox gives its name up and stays what it was.
+func TestNameOfTheDead(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		name := core.NewName()
+		dead := box(t, p, func(spec *core.Spec) { spec.Name, spec.Command = name, []string{"true"} })
+		if _, err := p.WaitSandbox(t.Context(), dead.ID); err != nil {
+			t.Fatal(err)
+		}
+		alive := box(t, p, func(spec *core.Spec) { spec.Name = name })
+		if got, err := p.FindName(t.Context(), name); err != nil || got.ID != alive.ID {
+			t.Errorf("the name finds %+v, %v", got, err)
+		}
+		if got, err := p.Get(t.Context(), dead.ID); err != nil || got.Name != name || got.State != core.StateExited {
+			t.Errorf("the dead one is %+v, %v", got, err)
+		}
+		end(t, p, alive.ID)
+		if got, err := p.FindName(t.Context(), name); err != nil || got.ID != dead.ID {
+			t.Errorf("the name finds %+v, %v", got, err)
+		}
+	})
+}

@@ -1,0 +1,246 @@
+package docker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// stopSlack is what the first process has beyond the commands' grace to write down how it ended.
+const stopSlack = 10 * time.Second
+
+// Terminate implements core.Provider.
+func (p *Provider) Terminate(ctx context.Context, id string) error {
+	if _, err := p.Get(ctx, id); err != nil {
+		return err
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return p.absent(err, id)
+	}
+	bounded, cancel := within(ctx, workTimeout)
+	defer cancel()
+	_, err = e.client.ContainerRemove(bounded, containerOf(id), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	p.knownMu.Lock()
+	delete(p.known, id)
+	p.knownMu.Unlock()
+	switch {
+	case errdefs.IsNotFound(err):
+		return notFound(id)
+	case errdefs.IsConflict(err):
+		// Somebody else removes it: that is what was asked for, once it is done.
+		return p.awaitRemoval(bounded, e, id)
+	}
+	return classify(bounded, "terminate", id, err)
+}
+
+// awaitRemoval waits until a container that is being removed is gone.
+func (p *Provider) awaitRemoval(ctx context.Context, e *engine, id string) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := e.client.ContainerInspect(ctx, containerOf(id), client.ContainerInspectOptions{})
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return classify(ctx, "terminate", id, err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return classify(ctx, "terminate", id, ctx.Err())
+		}
+	}
+}
+
+// WaitSandbox implements core.Waiter.
+func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, error) {
+	for {
+		sb, err := p.Get(ctx, id)
+		if err != nil || sb.State != core.StateRunning && sb.State != core.StatePaused && sb.State != core.StateCreating {
+			return sb, err
+		}
+		e, err := p.connect(ctx)
+		if err != nil {
+			return core.Sandbox{}, err
+		}
+		if err := e.awaitExit(ctx, containerOf(id)); err != nil {
+			return core.Sandbox{}, err
+		}
+	}
+}
+
+// awaitExit blocks until a container does not run.
+func (e *engine) awaitExit(ctx context.Context, id string) error {
+	condition := container.WaitConditionNotRunning
+	waited := e.client.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: condition})
+	select {
+	case <-waited.Result:
+		return nil
+	case err := <-waited.Error:
+		if errdefs.IsNotFound(err) {
+			return notFound(IDPrefix + id)
+		}
+		return classify(ctx, "wait", id, err)
+	case <-ctx.Done():
+		return core.Wrap("docker.wait", id, ctx.Err())
+	}
+}
+
+// Stop implements core.Stopper.
+func (p *Provider) Stop(ctx context.Context, id string, grace time.Duration) error {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !sb.Spec.Persist {
+		return core.Errorf(core.KindConflict, "docker.stop", sb.Name, "the sandbox is not persistent: stopping would end it").
+			WithHint("launch it with --persist, or end it with: sb terminate %s", sb.Name)
+	}
+	if err := notRunning(sb, "stop"); err != nil {
+		return err
+	}
+	if _, err := p.ask(ctx, id, "stop", wire.Request{Verb: wire.VerbStop, Grace: max(grace, time.Millisecond)}); err != nil {
+		return err
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	bounded, cancel := within(ctx, grace+stopSlack)
+	defer cancel()
+	return e.awaitExit(bounded, containerOf(id))
+}
+
+// Start implements core.Stopper.
+func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return sb, err
+	}
+	if !sb.Spec.Persist || !slices.Contains([]core.State{core.StateStopped, core.StateLost, core.StateFailed}, sb.State) {
+		return sb, core.Errorf(core.KindConflict, "docker.start", sb.Name, "the sandbox is %s and cannot be started", sb.State)
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return sb, err
+	}
+	k, err := p.knownOf(ctx, id)
+	if err != nil {
+		return sb, err
+	}
+	image, err := p.containerImage(ctx, e, k.container)
+	if err != nil {
+		return sb, err
+	}
+	guest, err := p.guestPath(image.arch)
+	if err != nil {
+		return sb, err
+	}
+	// What the first process is told comes from the labels again, not from what the sandbox could have changed.
+	l := launch{p: p, e: e, spec: sb.Spec, lease: sb.Lease, image: image}
+	config := l.config(id)
+	config.Expires = sb.Expires
+	if config.Secrets, err = p.keptSecrets(ctx, e, k.container); err != nil {
+		return sb, err
+	}
+	if err := e.start(ctx, k.container, guest, config, k.key); err != nil {
+		return sb, err
+	}
+	return p.Get(ctx, id)
+}
+
+// containerImage is the image that a container was made from.
+func (p *Provider) containerImage(ctx context.Context, e *engine, id string) (image, error) {
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	found, err := e.client.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		return image{}, classify(ctx, "start", id, err)
+	}
+	return inspectImage(ctx, e, found.Container.Image)
+}
+
+// Pause implements core.Pauser.
+func (p *Provider) Pause(ctx context.Context, id string) error {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := notRunning(sb, "pause"); err != nil {
+		return err
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.learn(ctx, e); err != nil {
+		return err
+	}
+	if !e.facts.Freezer {
+		_, err := p.ask(ctx, id, "pause", wire.Request{Verb: wire.VerbPause})
+		return err
+	}
+	ctx, cancel := within(ctx, workTimeout)
+	defer cancel()
+	_, err = e.client.ContainerPause(ctx, containerOf(id), client.ContainerPauseOptions{})
+	return classify(ctx, "pause", id, err)
+}
+
+// Resume implements core.Pauser.
+func (p *Provider) Resume(ctx context.Context, id string) error {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if sb.State != core.StatePaused {
+		return core.Errorf(core.KindConflict, "docker.resume", sb.Name, "the sandbox is not paused")
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.learn(ctx, e); err != nil {
+		return err
+	}
+	if !e.facts.Freezer {
+		_, err := p.ask(ctx, id, "resume", wire.Request{Verb: wire.VerbResume})
+		return err
+	}
+	ctx, cancel := within(ctx, workTimeout)
+	defer cancel()
+	_, err = e.client.ContainerUnpause(ctx, containerOf(id), client.ContainerUnpauseOptions{})
+	return classify(ctx, "resume", id, err)
+}
+
+// SetTimeout implements core.Renewer.
+func (p *Provider) SetTimeout(ctx context.Context, id string, timeout time.Duration) (core.Sandbox, error) {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return sb, err
+	}
+	if err := notRunning(sb, "timeout"); err != nil {
+		return sb, err
+	}
+	request := wire.Request{Verb: wire.VerbExpire, Issued: time.Now()}
+	if timeout > 0 {
+		request.Expires = request.Issued.Add(timeout)
+	}
+	if _, err := p.ask(ctx, id, "timeout", request); err != nil {
+		return sb, err
+	}
+	now, err := p.Get(ctx, id)
+	if err != nil && core.KindOf(err) == core.KindNotFound {
+		now, err = sb, nil // its time was over at once
+	}
+	now.Expires = request.Expires // the engine's log may lag behind
+	return now, err
+}

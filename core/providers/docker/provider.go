@@ -1,0 +1,102 @@
+package docker
+
+import (
+	"context"
+	"sync"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Provider talks to one engine.
+type Provider struct {
+	opts Options
+
+	// mu guards what follows; connecting holds it, so that it happens once.
+	mu     sync.Mutex
+	engine *engine
+
+	knownMu sync.Mutex
+	// known has what later calls to a sandbox need and its labels told.
+	known map[string]known
+}
+
+// known is what a call to a sandbox's first process needs.
+type known struct {
+	container string
+	key       []byte
+	actor     string
+}
+
+var (
+	_ core.Finder      = (*Provider)(nil)
+	_ core.Waiter      = (*Provider)(nil)
+	_ core.Stopper     = (*Provider)(nil)
+	_ core.Pauser      = (*Provider)(nil)
+	_ core.Renewer     = (*Provider)(nil)
+	_ core.Journaler   = (*Provider)(nil)
+	_ core.LogReader   = (*Provider)(nil)
+	_ core.FileSystem  = (*Provider)(nil)
+	_ core.StatsReader = (*Provider)(nil)
+	_ core.Watcher     = (*Provider)(nil)
+	_ core.Doctor      = (*Provider)(nil)
+)
+
+// Name implements core.Provider.
+func (p *Provider) Name() string { return Name }
+
+// Capabilities implements core.Provider. Before the engine was asked it is what an engine can do at best.
+func (p *Provider) Capabilities() core.Capabilities {
+	has := []core.Capability{
+		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
+		core.CapStats, core.CapWatch, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
+		core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapOpenFiles, core.CapTimeout, core.CapIdle,
+	}
+	facts := p.facts()
+	for _, limit := range []struct {
+		holds bool
+		as    core.Capability
+	}{{facts.CPU, core.CapCPU}, {facts.Memory, core.CapMemory}, {facts.Processes, core.CapProcesses}, {facts.Disk, core.CapDisk}} {
+		if limit.holds {
+			has = append(has, limit.as)
+		}
+	}
+	return core.Capabilities{
+		Has: has, Images: []string{p.opts.Image},
+		Isolation: "a container: namespaces, control groups and seccomp on the engine's kernel",
+	}
+}
+
+// facts is what is known of the engine's limits. Nothing known means that all hold but the disk's.
+func (p *Provider) facts() facts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil || !p.engine.facts.Known {
+		return facts{CPU: true, Memory: true, Processes: true}
+	}
+	return p.engine.facts
+}
+
+// Check implements core.Provider.
+func (p *Provider) Check(ctx context.Context) error {
+	e, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.learn(ctx, e); err != nil {
+		return err
+	}
+	_, err = p.guestPath(e.facts.Arch)
+	return err
+}
+
+// Close implements core.Provider.
+func (p *Provider) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.engine == nil {
+		return nil
+	}
+	err := p.engine.client.Close()
+	p.engine = nil
+	return err
+}

@@ -1,0 +1,316 @@
+package docker
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+const (
+	// readers is how many containers List asks for at the same time.
+	readers = 16
+	// creatingAge is when a container that was never started belongs to a launch that broke off.
+	creatingAge = 10 * time.Minute
+	// maxState bounds what is read of a container's log.
+	maxState = 1 << 20
+)
+
+// Get implements core.Provider.
+func (p *Provider) Get(ctx context.Context, id string) (core.Sandbox, error) {
+	name := containerOf(id)
+	if name == "" {
+		return core.Sandbox{}, notFound(id)
+	}
+	sb, err := p.inspect(ctx, name)
+	if core.KindOf(err) == core.KindNotFound {
+		err = notFound(id)
+	}
+	return sb, err
+}
+
+// inspect returns the sandbox in a container, by the container's id or name. KindNotFound: there is
+// none, or it is none of sb's.
+func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, error) {
+	e, err := p.connect(ctx)
+	if err != nil {
+		return core.Sandbox{}, p.absent(err, name)
+	}
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	found, err := e.client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+	if err != nil {
+		return core.Sandbox{}, classify(ctx, "get", name, err)
+	}
+	c := found.Container
+	if c.Config == nil || c.State == nil {
+		return core.Sandbox{}, notFound(name)
+	}
+	d, ok := describe(c.Config.Labels)
+	if !ok {
+		return core.Sandbox{}, notFound(name)
+	}
+	sb := p.sandbox(c.ID, d)
+	sb.Created = parseTime(c.Created)
+	sb.Started = parseTime(c.State.StartedAt)
+	sb.Image = cmp.Or(sb.Image, c.Config.Image)
+	if c.NetworkSettings != nil {
+		for port, bindings := range c.NetworkSettings.Ports {
+			for _, b := range bindings {
+				sb.Ports = append(sb.Ports, core.PortMapping{Sandbox: int(port.Num()), Address: net.JoinHostPort(b.HostIP.String(), b.HostPort)})
+			}
+		}
+		sortPorts(sb.Ports)
+	}
+	p.settle(ctx, e, &sb, status{
+		state: string(c.State.Status), oom: c.State.OOMKilled, code: c.State.ExitCode, finished: parseTime(c.State.FinishedAt), fault: c.State.Error,
+	})
+	return sb, nil
+}
+
+// absent makes "nothing is there" of "no engine is installed".
+func (p *Provider) absent(err error, name string) error {
+	if errors.Is(err, errNone) {
+		return notFound(name)
+	}
+	return err
+}
+
+// sandbox is what a container's labels say of it; the call's needs are remembered.
+func (p *Provider) sandbox(container string, d described) core.Sandbox {
+	id := idOf(container)
+	p.knownMu.Lock()
+	p.known[id] = known{container: container, key: d.key, actor: d.lease.Owner.Actor}
+	p.knownMu.Unlock()
+	d.spec.Name, d.spec.App = d.name, d.app
+	return core.Sandbox{
+		ID: id, Name: d.name, Provider: Name, App: d.app, Image: cmp.Or(d.spec.Image, d.spec.Snapshot), GPU: d.spec.GPU, Labels: d.spec.Labels,
+		Spec: d.spec, Expires: d.lease.Expires, Lease: d.lease,
+	}
+}
+
+// status is what the engine says of a container.
+type status struct {
+	state    string
+	oom      bool
+	code     int
+	finished time.Time
+	fault    string
+}
+
+// settle finds the sandbox's state: the engine's word, and for why it ended and when it will the last line
+// that its first process wrote.
+func (p *Provider) settle(ctx context.Context, e *engine, sb *core.Sandbox, s status) {
+	switch s.state {
+	case "running", "paused", "restarting", "stopping":
+		sb.State = core.StateRunning
+		if s.state == "paused" {
+			sb.State = core.StatePaused
+		}
+		// It may have been told otherwise since its launch.
+		if last, ok := lastState(ctx, e, sb.ID); ok {
+			sb.Expires = last.Expires
+			if last.State == core.StatePaused {
+				sb.State = core.StatePaused
+			}
+		}
+		return
+	case "created", "configured", "initialized":
+		sb.State = core.StateCreating
+		if s.fault != "" || sb.Lease.Owner.Gone() || time.Since(sb.Created) > creatingAge {
+			sb.State, sb.Reason, sb.Message = core.StateFailed, core.ReasonLaunch, cmp.Or(s.fault, "its launch broke off")
+		}
+		return
+	}
+	sb.Ended = s.finished
+	last, ok := lastState(ctx, e, sb.ID)
+	switch {
+	case ok && last.State != core.StateRunning && last.State != core.StatePaused:
+		sb.State, sb.Reason, sb.Message, sb.ExitCode, sb.Expires = last.State, last.Reason, last.Message, last.ExitCode, last.Expires
+		sb.Ended = last.Time
+	case s.oom:
+		sb.State, sb.Reason, sb.Message = core.StateFailed, core.ReasonMemory, fmt.Sprintf("memory use went over the limit of %s", sb.Spec.Memory)
+	default:
+		sb.State, sb.Reason = core.StateLost, core.ReasonCrash
+		sb.Message = fmt.Sprintf("the container ended with code %d and did not say why: it was killed, or the engine was", s.code)
+		if sb.Spec.Persist {
+			sb.Message += "; its files are there: sb start " + sb.Name
+		}
+	}
+}
+
+// lastState reads the last line that a container's first process wrote.
+func lastState(ctx context.Context, e *engine, id string) (wire.State, bool) {
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	logs, err := e.client.ContainerLogs(ctx, containerOf(id), client.ContainerLogsOptions{ShowStdout: true, Tail: "1"})
+	if err != nil {
+		return wire.State{}, false
+	}
+	defer func() { _ = logs.Close() }()
+	text := &limited{left: maxState}
+	if _, err := stdcopy.StdCopy(text, &limited{}, logs); err != nil && len(text.data) == 0 {
+		return wire.State{}, false
+	}
+	lines := bytes.Split(bytes.TrimSpace(text.data), []byte("\n"))
+	var state wire.State
+	err = json.Unmarshal(lines[len(lines)-1], &state)
+	return state, err == nil && state.State != ""
+}
+
+// limited keeps the first bytes that are written to it.
+type limited struct {
+	data []byte
+	left int
+}
+
+// Write implements io.Writer.
+func (l *limited) Write(p []byte) (int, error) {
+	n := min(len(p), l.left)
+	l.data = append(l.data, p[:n]...)
+	l.left -= n
+	return len(p), nil
+}
+
+// List implements core.Provider. Where no engine is installed there are no sandboxes.
+func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
+	e, err := p.connect(ctx)
+	if errors.Is(err, errNone) {
+		return []core.Sandbox{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.list(ctx, e, make(client.Filters).Add("label", labelVersion))
+}
+
+func (p *Provider) list(ctx context.Context, e *engine, filters client.Filters) ([]core.Sandbox, error) {
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	found, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
+	if err != nil {
+		return nil, classify(ctx, "list", "", err)
+	}
+	sandboxes := make([]core.Sandbox, 0, len(found.Items))
+	slots := make(chan struct{}, readers)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for _, c := range found.Items {
+		d, ok := describe(c.Labels)
+		if !ok {
+			continue
+		}
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			sb := p.summary(ctx, e, c, d)
+			mu.Lock()
+			defer mu.Unlock()
+			sandboxes = append(sandboxes, sb)
+		})
+	}
+	wg.Wait()
+	return sandboxes, nil
+}
+
+// summary makes a sandbox of one line of a listing.
+func (p *Provider) summary(ctx context.Context, e *engine, c container.Summary, d described) core.Sandbox {
+	state := string(c.State)
+	switch state {
+	case "running", "paused":
+	default:
+		// Why it ended and when is not in the listing.
+		if sb, err := p.inspect(ctx, c.ID); err == nil {
+			return sb
+		}
+	}
+	sb := p.sandbox(c.ID, d)
+	sb.Created = time.Unix(c.Created, 0).UTC()
+	sb.Started = sb.Created
+	sb.Image = cmp.Or(sb.Image, c.Image)
+	for _, port := range c.Ports {
+		if port.PublicPort != 0 {
+			sb.Ports = append(sb.Ports, core.PortMapping{
+				Sandbox: int(port.PrivatePort), Address: net.JoinHostPort(port.IP.String(), strconv.Itoa(int(port.PublicPort))),
+			})
+		}
+	}
+	sortPorts(sb.Ports)
+	p.settle(ctx, e, &sb, status{state: state})
+	return sb
+}
+
+func sortPorts(ports []core.PortMapping) {
+	slices.SortFunc(ports, func(a, b core.PortMapping) int { return cmp.Or(a.Sandbox-b.Sandbox, cmp.Compare(a.Address, b.Address)) })
+}
+
+// FindName implements core.Finder. The live sandbox of a name has the container's name that goes with it.
+func (p *Provider) FindName(ctx context.Context, name string) (core.Sandbox, error) {
+	sb, err := p.inspect(ctx, namePrefix+name)
+	if err == nil && sb.Name == name && sb.State.Live() {
+		return sb, nil
+	}
+	if err != nil && core.KindOf(err) != core.KindNotFound {
+		return core.Sandbox{}, err
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return core.Sandbox{}, p.absent(err, name)
+	}
+	all, err := p.list(ctx, e, make(client.Filters).Add("label", labelVersion, labelName+"="+name))
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	all = slices.DeleteFunc(all, func(sb core.Sandbox) bool { return sb.Name != name })
+	if len(all) == 0 {
+		return core.Sandbox{}, notFound(name)
+	}
+	return slices.MaxFunc(all, func(a, b core.Sandbox) int {
+		if a.State.Live() != b.State.Live() {
+			if a.State.Live() {
+				return 1
+			}
+			return -1
+		}
+		return a.Created.Compare(b.Created)
+	}), nil
+}
+
+// parseTime reads a time as engines write it; what is none, or before all containers, is zero.
+func parseTime(text string) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || t.Year() < 2000 {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// knownOf returns what a call to a sandbox needs.
+func (p *Provider) knownOf(ctx context.Context, id string) (known, error) {
+	p.knownMu.Lock()
+	k, ok := p.known[id]
+	p.knownMu.Unlock()
+	if ok {
+		return k, nil
+	}
+	if _, err := p.Get(ctx, id); err != nil {
+		return known{}, err
+	}
+	p.knownMu.Lock()
+	defer p.knownMu.Unlock()
+	return p.known[id], nil
+}

@@ -1,0 +1,34 @@
+package docker
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// maxConfig bounds what is read of a sandbox's configuration.
+const maxConfig = 8 << 20
+
+// keptSecrets reads the secrets that a sandbox was launched with. They are kept in its volume only, where none but
+// its root can read them.
+func (p *Provider) keptSecrets(ctx context.Context, e *engine, id string) (map[string]string, error) {
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	copied, err := e.client.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: wire.ConfigFile})
+	if err != nil {
+		return nil, classify(ctx, "start", id, err)
+	}
+	r := tar.NewReader(copied.Content)
+	_, err = r.Next()
+	var config wire.Config
+	if err == nil {
+		err = json.NewDecoder(io.LimitReader(r, maxConfig)).Decode(&config)
+	}
+	return config.Secrets, classify(ctx, "start", id, errors.Join(err, copied.Content.Close()))
+}

@@ -1,0 +1,133 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// dialSSH reaches an engine on another machine as the docker command does: by ssh, and the docker
+// command there.
+func dialSSH(ctx context.Context, address *url.URL) (net.Conn, error) {
+	if address.Hostname() == "" || strings.HasPrefix(address.Hostname(), "-") {
+		return nil, errors.New("ssh:// needs a host")
+	}
+	// -T: no terminal. What ssh asks it asks on the terminal by itself.
+	args := []string{"-T", "-o", "ConnectTimeout=30"}
+	if user := address.User.Username(); user != "" {
+		args = append(args, "-l", user)
+	}
+	if port := address.Port(); port != "" {
+		args = append(args, "-p", port)
+	}
+	args = append(args, "--", address.Hostname(), "docker", "system", "dial-stdio")
+	// The connection outlives the request it was made for.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "ssh", args...)
+	c := &sshConn{cmd: cmd}
+	// Plain pipes, and not the command's own: those would be closed under a reader.
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, inR.Close(), inW.Close())
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, &c.said
+	c.in, c.out = inW, outR
+	err = cmd.Start()
+	_ = inR.Close()
+	_ = outW.Close()
+	if err != nil {
+		return nil, errors.Join(err, inW.Close(), outR.Close())
+	}
+	return c, nil
+}
+
+// sshConn is a connection over the streams of a command.
+type sshConn struct {
+	cmd  *exec.Cmd
+	in   *os.File
+	out  *os.File
+	said tail
+
+	once sync.Once
+	err  error
+}
+
+// Read implements net.Conn. The end of a connection that never worked says why.
+func (c *sshConn) Read(b []byte) (int, error) {
+	n, err := c.out.Read(b)
+	if errors.Is(err, io.EOF) {
+		if why := c.said.String(); why != "" {
+			err = &net.OpError{Op: "read", Net: "ssh", Err: errors.New(why)}
+		}
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *sshConn) Write(b []byte) (int, error) { return c.in.Write(b) }
+
+// CloseWrite lets the engine see the end of what is sent.
+func (c *sshConn) CloseWrite() error { return c.in.Close() }
+
+// Close implements net.Conn. It waits for the command.
+func (c *sshConn) Close() error {
+	c.once.Do(func() {
+		_ = c.in.Close()
+		_ = c.out.Close()
+		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Wait() // its status says that it was killed
+	})
+	return c.err
+}
+
+// LocalAddr implements net.Conn.
+func (c *sshConn) LocalAddr() net.Addr { return &net.UnixAddr{Name: "ssh", Net: "unix"} }
+
+// RemoteAddr implements net.Conn.
+func (c *sshConn) RemoteAddr() net.Addr { return c.LocalAddr() }
+
+// SetDeadline implements net.Conn.
+func (c *sshConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *sshConn) SetReadDeadline(t time.Time) error { return c.out.SetReadDeadline(t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *sshConn) SetWriteDeadline(t time.Time) error { return c.in.SetWriteDeadline(t) }
+
+// tail keeps the last of what was written.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const tailSize = 1 << 10
+
+// Write implements io.Writer.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if over := len(t.text) - tailSize; over > 0 {
+		t.text = t.text[over:]
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.text))
+}

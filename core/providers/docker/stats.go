@@ -1,0 +1,66 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Stats implements core.StatsReader.
+func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return core.Stats{}, err
+	}
+	if sb.State != core.StatePaused {
+		if err := notRunning(sb, "stats"); err != nil {
+			return core.Stats{}, err
+		}
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return core.Stats{}, err
+	}
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	answer, err := e.client.ContainerStats(ctx, containerOf(id), client.ContainerStatsOptions{})
+	if err != nil {
+		return core.Stats{}, classify(ctx, "stats", id, err)
+	}
+	var usage container.StatsResponse
+	err = json.NewDecoder(answer.Body).Decode(&usage)
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		return core.Stats{}, classify(ctx, "stats", id, err)
+	}
+	stats := core.Stats{
+		Sandbox: id, Time: time.Now(), CPU: time.Duration(usage.CPUStats.CPUUsage.TotalUsage), CPULimit: sb.Spec.CPU, //nolint:gosec // 292 years
+		Memory: core.Bytes(used(usage.MemoryStats)), MemoryLimit: sb.Spec.Memory, DiskLimit: sb.Spec.Disk, //nolint:gosec // below 8 EiB
+		Processes: max(int(usage.PidsStats.Current)-1, 0), //nolint:gosec // a number of processes
+	}
+	for _, n := range usage.Networks {
+		stats.NetReceived += core.Bytes(n.RxBytes) //nolint:gosec // below 8 EiB
+		stats.NetSent += core.Bytes(n.TxBytes)     //nolint:gosec // below 8 EiB
+	}
+	found, err := e.client.ContainerInspect(ctx, containerOf(id), client.ContainerInspectOptions{Size: true})
+	if err == nil && found.Container.SizeRw != nil {
+		stats.Disk = core.Bytes(*found.Container.SizeRw)
+	}
+	return stats, nil
+}
+
+// used is the memory that cannot be had back at once: what the page cache can give up does not count. The
+// names are those of control groups of version 2 and 1.
+func used(m container.MemoryStats) uint64 {
+	for _, name := range []string{"inactive_file", "total_inactive_file"} {
+		if cache, ok := m.Stats[name]; ok && cache < m.Usage {
+			return m.Usage - cache
+		}
+	}
+	return m.Usage
+}

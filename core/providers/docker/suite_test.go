@@ -1,0 +1,123 @@
+package docker
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providertest"
+)
+
+// testEnv lists the engines to test with: "docker=unix:///run/docker.sock podman=unix://…".
+const testEnv = "SB_TEST_ENGINES"
+
+// testImage is a busybox that the tests load into each engine.
+const testImage = "localhost/sb-test:4"
+
+// testEngine is one engine under test.
+type testEngine struct{ name, host string }
+
+// engines returns the engines to test with. Where there is none the test is skipped, which CI does not accept.
+func engines(t testing.TB) []testEngine {
+	t.Helper()
+	var list []testEngine
+	for entry := range strings.FieldsSeq(os.Getenv(testEnv)) {
+		name, host, ok := strings.Cut(entry, "=")
+		if !ok {
+			t.Fatalf("%s: %q is not NAME=ADDRESS", testEnv, entry)
+		}
+		list = append(list, testEngine{name, host})
+	}
+	if len(list) == 0 {
+		t.Skipf("no engine to test with: set %s to NAME=ADDRESS pairs, as .ci/run does", testEnv)
+	}
+	return list
+}
+
+// eachEngine runs a test with every engine.
+func eachEngine(t *testing.T, test func(*testing.T, testEngine)) {
+	t.Helper()
+	for _, engine := range engines(t) {
+		t.Run(engine.name, func(t *testing.T) {
+			engine.load(t)
+			test(t, engine)
+		})
+	}
+}
+
+// open returns the provider over the engine.
+func (e testEngine) open(t testing.TB, change func(*Options)) *Provider {
+	t.Helper()
+	opts := Options{
+		Host: e.host, Image: testImage, Guest: guestProgram(t), LogLimit: core.MiB,
+		LookupEnv: func(string) (string, bool) { return "", false },
+	}
+	if change != nil {
+		change(&opts)
+	}
+	p, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, ok := p.(*Provider)
+	if !ok {
+		t.Fatalf("New returned a %T", p)
+	}
+	t.Cleanup(func() { _ = provider.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := provider.Check(ctx); err != nil {
+		t.Fatalf("%s: %v (%s)", e.name, err, core.HintOf(err))
+	}
+	return provider
+}
+
+// opener returns providers over the engine.
+func (e testEngine) opener() providertest.Opener {
+	return func(tb testing.TB) core.Provider {
+		tb.Helper()
+		return e.open(tb, nil)
+	}
+}
+
+// guestProgram is sb-guest: a prebuilt one where SB_TEST_BIN names a directory, else built once for this run.
+func guestProgram(t testing.TB) string {
+	t.Helper()
+	if dir := os.Getenv("SB_TEST_BIN"); dir != "" {
+		return filepath.Join(dir, "sb-guest")
+	}
+	return builtGuest
+}
+
+// builtGuest is where TestMain has built sb-guest.
+var builtGuest string
+
+func buildGuest(dir string) error {
+	builtGuest = filepath.Join(dir, "sb-guest")
+	build := exec.Command("go", "build", "-o", builtGuest, "github.com/seed-0724f904/sb/cmd/sb-guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Stderr = os.Stderr
+	return build.Run()
+}
+
+func TestContract(t *testing.T) {
+	t.Setenv("SB_SUITE_SECRET", "the host's")
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		providertest.Run(t, e.opener())
+	})
+}
+
+func BenchmarkContract(b *testing.B) {
+	for _, e := range engines(b) {
+		b.Run(e.name, func(b *testing.B) {
+			e.load(b)
+			providertest.Bench(b, e.opener())
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package docker
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// mounts is what spec's volumes are to the engine. A named one is made when it is not there; it stays when the
+// sandbox ends. One that sb did not make, and host directories outside the policy, are refused.
+func (p *Provider) mounts(ctx context.Context, e *engine, spec core.Spec) ([]mount.Mount, error) {
+	var mounts []mount.Mount
+	for _, v := range spec.Volumes {
+		if v.Target == wire.Dir || strings.HasPrefix(v.Target, wire.Dir+"/") || v.Target == "/" {
+			return nil, core.Errorf(core.KindUsage, "docker.launch", v.Target, "nothing can be mounted there")
+		}
+		m := mount.Mount{Type: mount.TypeVolume, Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly}
+		if filepath.IsAbs(v.Source) {
+			resolved, err := p.allowed(e, v.Source)
+			if err != nil {
+				return nil, err
+			}
+			m.Type, m.Source = mount.TypeBind, resolved
+			m.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRPrivate}
+		} else if err := p.volume(ctx, e, v.Source); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, m)
+	}
+	return mounts, nil
+}
+
+// allowed returns the host directory that source stands for, if it may be mounted. Links are followed
+// first: the policy is for what is mounted, not for what it is called. The engine's own socket never is.
+func (p *Provider) allowed(e *engine, source string) (string, error) {
+	forbidden := func() error {
+		return core.Errorf(core.KindUnauthorized, "docker.launch", source, "the policy lets no sandbox see this directory of the host").
+			WithHint("use a named volume, or allow it with: sb config set docker.mounts %s", source)
+	}
+	resolved, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return "", forbidden()
+	}
+	if socket, ok := strings.CutPrefix(e.at.Host, "unix://"); ok {
+		if target, err := filepath.EvalSymlinks(socket); err == nil {
+			socket = target
+		}
+		if below(socket, resolved) {
+			return "", core.Errorf(core.KindUnauthorized, "docker.launch", source, "the engine's socket is there, and whoever has it has the host")
+		}
+	}
+	if !slices.ContainsFunc(p.opts.Mounts, func(root string) bool { return below(resolved, root) }) {
+		return "", forbidden()
+	}
+	return resolved, nil
+}
+
+// below says whether path is dir or lies in it.
+func below(path, dir string) bool {
+	dir = filepath.Clean(dir)
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// volume makes a named volume when it is not there.
+func (p *Provider) volume(ctx context.Context, e *engine, name string) error {
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	found, err := e.client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+	switch {
+	case err == nil && found.Volume.Labels[labelVersion] != "":
+		return nil
+	case err == nil:
+		return core.Errorf(core.KindUnauthorized, "docker.launch", name, "the engine has a volume %s that sb did not make", name).
+			WithHint("choose another name")
+	case !errdefs.IsNotFound(err):
+		return classify(ctx, "launch", name, err)
+	}
+	_, err = e.client.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}})
+	return classify(ctx, "launch", name, err)
+}

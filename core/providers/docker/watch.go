@@ -1,0 +1,71 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/moby/moby/api/types/events"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Watch implements core.Watcher. Where no engine is installed nothing happens.
+func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
+	return func(yield func(core.Event, error) bool) {
+		e, err := p.connect(ctx)
+		if errors.Is(err, errNone) {
+			return
+		}
+		if err != nil {
+			yield(core.Event{}, err)
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stream := e.client.Events(ctx, client.EventsListOptions{Filters: make(client.Filters).Add("type", "container").Add("label", labelVersion+"="+version)})
+		for {
+			select {
+			case message := <-stream.Messages:
+				event, ok := p.event(ctx, message)
+				if ok && !yield(event, nil) {
+					return
+				}
+			case err := <-stream.Err:
+				if ctx.Err() == nil {
+					yield(core.Event{}, classify(ctx, "watch", "", err))
+				}
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// event is what a message of the engine means for a sandbox; ok is false when it means nothing.
+func (p *Provider) event(ctx context.Context, m events.Message) (event core.Event, ok bool) {
+	// Podman gives no labels with some of its messages; then the filter did its work.
+	name := m.Actor.Attributes[labelName]
+	event = core.Event{
+		Time: time.Unix(0, m.TimeNano), Type: core.EventState, Provider: Name, Sandbox: idOf(m.Actor.ID), Name: name,
+	}
+	if containerOf(event.Sandbox) == "" {
+		return core.Event{}, false
+	}
+	if m.Action == events.ActionDestroy || m.Action == events.ActionRemove {
+		return event, true
+	}
+	if !slices.Contains([]events.Action{events.ActionStart, events.ActionDie, events.ActionPause, events.ActionUnPause}, m.Action) {
+		return core.Event{}, false
+	}
+	sb, err := p.Get(ctx, event.Sandbox)
+	if err != nil {
+		return core.Event{}, false // gone since, which is a message of its own
+	}
+	event.Name, event.State, event.Reason, event.Message = sb.Name, sb.State, sb.Reason, sb.Message
+	return event, true
+}

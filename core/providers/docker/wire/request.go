@@ -1,0 +1,156 @@
+package wire
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Verb is what a call asks for.
+type Verb string
+
+// The verbs. After VerbFiles the caller's 0 to 2 are sb-guest's own, as package guest has
+// them. All others are answered in frames on 1.
+const (
+	VerbExec   Verb = "exec"   // Started, then output; Control and stdin frames are taken
+	VerbAttach Verb = "attach" // the same for a command that was started before
+	VerbFiles  Verb = "files"
+	VerbExecs  Verb = "execs"  // Reply.Execs
+	VerbLogs   Verb = "logs"   // records
+	VerbExpire Verb = "expire" // sets when the lifetime ends
+	VerbStop   Verb = "stop"   // ends all commands and the box
+	VerbPause  Verb = "pause"  // stops all processes, for engines that cannot
+	VerbResume Verb = "resume"
+)
+
+// Request is one call. Zero fields are left out by verbs that have no use for them.
+type Request struct {
+	Verb Verb `json:"verb"`
+
+	Argv    []string          `json:"argv,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	Secrets map[string]string `json:"secrets,omitempty"`
+	Workdir string            `json:"workdir,omitempty"`
+	User    string            `json:"user,omitempty"`
+	TTY     bool              `json:"tty,omitempty"`
+	Size    core.TerminalSize `json:"size,omitzero"`
+	Timeout time.Duration     `json:"timeout,omitempty"`
+	Detach  bool              `json:"detach,omitempty"`
+	// Stdin says that stdin frames will come; else the command's stdin is empty.
+	Stdin bool   `json:"stdin,omitempty"`
+	Actor string `json:"actor,omitempty"`
+
+	Exec   string    `json:"exec,omitempty"`
+	Replay bool      `json:"replay,omitempty"`
+	Follow bool      `json:"follow,omitempty"`
+	Tail   int       `json:"tail,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+
+	// File is a guest.Request's argv, for VerbFiles.
+	File []string `json:"file,omitempty"`
+
+	Expires time.Time `json:"expires,omitzero"`
+	// Issued orders the requests of VerbExpire: one that is older than the last is refused.
+	Issued time.Time     `json:"issued,omitzero"`
+	Grace  time.Duration `json:"grace,omitempty"`
+}
+
+// Started answers VerbExec and VerbAttach.
+type Started struct {
+	ID string `json:"id"`
+}
+
+// Control is a message to a command that runs.
+type Control struct {
+	Signal int               `json:"signal,omitempty"`
+	Size   core.TerminalSize `json:"size,omitzero"`
+	// Broken names a stream that nobody reads any more.
+	Broken core.Stream `json:"broken,omitempty"`
+}
+
+// Reply is the last frame of a call.
+type Reply struct {
+	Error *Failure    `json:"error,omitempty"`
+	Exit  *core.Exit  `json:"exit,omitempty"`
+	Execs []core.Exec `json:"execs,omitempty"`
+}
+
+// Failure is an error on the wire.
+type Failure struct {
+	Kind    string `json:"kind"`
+	Subject string `json:"subject,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Fail describes err; nil for nil.
+func Fail(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	f := &Failure{Kind: core.KindOf(err).String(), Message: err.Error(), Hint: core.HintOf(err)}
+	if e, ok := errors.AsType[*core.Error](err); ok && e.Err != nil {
+		f.Subject, f.Message = e.Subject, e.Err.Error()
+	}
+	return f
+}
+
+// Err returns the failure as a *core.Error with that op, or nil.
+func (f *Failure) Err(op string) error {
+	if f == nil {
+		return nil
+	}
+	return &core.Error{Kind: core.ParseKind(f.Kind), Op: op, Subject: f.Subject, Hint: f.Hint, Err: errors.New(f.Message)}
+}
+
+// NewKey makes the key of one box. Whoever has it may call the box; it never enters the container but as
+// a file that the box removes before anything else runs there.
+func NewKey() []byte {
+	key := make([]byte, sha256.Size)
+	_, _ = rand.Read(key)
+	return key
+}
+
+// signed is a request on the wire. The process that carries it in the container could be in
+// the hands of whoever is root there, so it learns no key: it can repeat a request, not make one.
+type signed struct {
+	Body []byte `json:"body"`
+	MAC  []byte `json:"mac"`
+}
+
+// Sign returns the payload of a FrameRequest.
+func (r Request) Sign(key []byte) ([]byte, error) {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(signed{Body: body, MAC: mac(key, body)})
+}
+
+// Verify reads the payload of a FrameRequest. Errors are core.KindUnauthorized or KindUsage.
+func Verify(key, payload []byte) (Request, error) {
+	var s signed
+	var r Request
+	if err := json.Unmarshal(payload, &s); err != nil {
+		return r, core.Errorf(core.KindUsage, "call", "", "the request is damaged: %w", err)
+	}
+	if !hmac.Equal(s.MAC, mac(key, s.Body)) {
+		return r, core.Errorf(core.KindUnauthorized, "call", "", "the request is not signed by this sandbox's owner")
+	}
+	if err := json.Unmarshal(s.Body, &r); err != nil {
+		return r, core.Errorf(core.KindUsage, "call", "", "the request is damaged: %w", err)
+	}
+	return r, nil
+}
+
+func mac(key, body []byte) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write(body)
+	return h.Sum(nil)
+}

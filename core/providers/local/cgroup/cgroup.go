@@ -1,0 +1,268 @@
+//go:build linux
+
+// Package cgroup bounds a sandbox from outside with a control group, where this machine lets its
+// user make one: as root, or below a group that was delegated to him. Both versions of
+// the kernel's interface are served: cgroups(7).
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits bound a group; 0 sets none.
+type Limits struct {
+	CPU    float64 // cores
+	Memory int64   // bytes, of processes and what the kernel keeps for them
+	Tasks  int     // processes and threads, as this machine's kernel counts them
+}
+
+// Group is a control group of one sandbox, or the set of them, one in each hierarchy of version 1.
+type Group struct {
+	Version int `json:"version"`
+	// Dirs are the group's directories, in the order of Home.
+	Dirs []string `json:"dirs"`
+	// Home is where the process that made the group was itself.
+	Home []string `json:"home"`
+	// Controllers are what can be limited: some of "cpu", "memory" and "pids".
+	Controllers []string `json:"controllers"`
+}
+
+// Find says where a group of that name would be: in version 1 below the calling process's own,
+// in version 2 beside it, for a group with processes can have no children with limits.
+// It makes nothing. The error says why there can be none.
+func Find(name string) (*Group, error) {
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	hierarchies := parse(string(own), string(mounts))
+	g := &Group{Version: 1}
+	for _, controller := range controllers() {
+		i := slices.IndexFunc(hierarchies, func(h hierarchy) bool { return !h.unified && slices.Contains(h.controllers, controller) })
+		if i < 0 {
+			continue
+		}
+		g.Controllers = append(g.Controllers, controller)
+		if dir := filepath.Join(hierarchies[i].dir, name); !slices.Contains(g.Dirs, dir) {
+			g.Dirs, g.Home = append(g.Dirs, dir), append(g.Home, hierarchies[i].dir)
+		}
+	}
+	if len(g.Dirs) > 0 {
+		return g, nil
+	}
+	i := slices.IndexFunc(hierarchies, func(h hierarchy) bool { return h.unified })
+	if i < 0 {
+		return nil, errors.New("no control groups are mounted")
+	}
+	h := hierarchies[i]
+	parent := filepath.Dir(h.dir)
+	if h.dir == h.mount {
+		parent = h.dir
+	}
+	return &Group{Version: 2, Dirs: []string{filepath.Join(parent, name)}, Home: []string{h.dir}}, nil
+}
+
+func controllers() []string { return []string{"cpu", "memory", "pids"} }
+
+// Create makes the group with its limits. When it fails nothing that it made is left.
+func (g *Group) Create(l Limits) (err error) {
+	var made Group
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, made.Remove())
+		}
+	}()
+	if g.Version == 2 {
+		parent := filepath.Dir(g.Dirs[0])
+		if g.Controllers, err = enable(parent); err != nil {
+			return err
+		}
+	}
+	for _, dir := range g.Dirs {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		made.Dirs = append(made.Dirs, dir)
+	}
+	for _, s := range g.settings(l) {
+		if err := g.set(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enable lets the children of a group of version 2 be limited, and returns in what.
+func enable(dir string) ([]string, error) {
+	have, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+	if err != nil {
+		return nil, err
+	}
+	enabled := strings.Fields(string(have))
+	if missing := subtract(controllers(), enabled); len(missing) > 0 {
+		// Those above may have to pass them on first. What is not ours to set stays as it is.
+		if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "cgroup.controllers")); err == nil {
+			_, _ = enable(filepath.Dir(dir))
+		}
+		for _, controller := range missing {
+			if err := write(dir, "cgroup.subtree_control", "+"+controller); err == nil {
+				enabled = append(enabled, controller)
+			}
+		}
+	}
+	usable := subtract(controllers(), subtract(controllers(), enabled))
+	if len(usable) == 0 {
+		return nil, fmt.Errorf("no controller can be enabled in %s", dir)
+	}
+	return usable, nil
+}
+
+func subtract(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(some, s) })
+}
+
+// setting is a value for a control file of a controller.
+type setting struct {
+	controller, file, value string
+	// optional ones are lacking in some kernels.
+	optional bool
+}
+
+// settings says what to write for the limits.
+func (g *Group) settings(l Limits) []setting {
+	const period = 100_000 // µs, the kernel's own choice
+	quota := strconv.Itoa(int(l.CPU * period))
+	memory, tasks := strconv.FormatInt(l.Memory, 10), strconv.Itoa(l.Tasks)
+	var all []setting
+	if g.Version == 1 {
+		all = []setting{
+			{controller: "cpu", file: "cpu.cfs_period_us", value: strconv.Itoa(period)},
+			{controller: "cpu", file: "cpu.cfs_quota_us", value: quota},
+			{controller: "memory", file: "memory.limit_in_bytes", value: memory},
+			{controller: "memory", file: "memory.memsw.limit_in_bytes", value: memory, optional: true},
+			{controller: "pids", file: "pids.max", value: tasks},
+		}
+	} else {
+		all = []setting{
+			{controller: "cpu", file: "cpu.max", value: quota + " " + strconv.Itoa(period)},
+			{controller: "memory", file: "memory.max", value: memory},
+			{controller: "memory", file: "memory.swap.max", value: "0", optional: true},
+			{controller: "memory", file: "memory.oom.group", value: "1", optional: true},
+			{controller: "pids", file: "pids.max", value: tasks},
+		}
+	}
+	unlimited := map[string]bool{"cpu": l.CPU == 0, "memory": l.Memory == 0, "pids": l.Tasks == 0}
+	return slices.DeleteFunc(all, func(s setting) bool {
+		return unlimited[s.controller] || !slices.Contains(g.Controllers, s.controller)
+	})
+}
+
+func (g *Group) set(s setting) error {
+	for _, dir := range g.Dirs {
+		err := write(dir, s.file, s.value)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it belongs to another hierarchy
+		}
+		if s.optional {
+			return nil
+		}
+		return err
+	}
+	if s.optional {
+		return nil
+	}
+	return fmt.Errorf("no %s in %s", s.file, strings.Join(g.Dirs, ", "))
+}
+
+// Inside calls start on the calling thread, which is locked to its goroutine, while the thread is in a
+// group of version 1; what start starts is in the group, too. The kernel moves a thread
+// that asks for itself at once, while for a process it waits for an RCU grace period.
+func (g *Group) Inside(start func() error) (err error) {
+	defer func() {
+		for _, dir := range g.Home {
+			err = errors.Join(err, write(dir, "tasks", "0"))
+		}
+	}()
+	for _, dir := range g.Dirs {
+		if err := write(dir, "tasks", "0"); err != nil {
+			return err
+		}
+	}
+	return start()
+}
+
+// Leave moves the calling process to where the group's maker was.
+func (g *Group) Leave() error {
+	var errs []error
+	for _, dir := range g.Home {
+		errs = append(errs, write(dir, "cgroup.procs", strconv.Itoa(os.Getpid())))
+	}
+	return errors.Join(errs...)
+}
+
+// OutOfMemory says whether the kernel has killed a process of the group for its memory limit.
+func (g *Group) OutOfMemory() bool {
+	file := "memory.events"
+	if g.Version == 1 {
+		file = "memory.oom_control"
+	}
+	for _, dir := range g.Dirs {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
+				return strings.TrimSpace(n) != "0"
+			}
+		}
+	}
+	return false
+}
+
+// removeTimeout is how long processes that were killed have to leave a group.
+const removeTimeout = 2 * time.Second
+
+// Remove removes the group, as far as it exists. Its processes must have ended, or be ending.
+func (g *Group) Remove() error {
+	var errs []error
+	deadline := time.Now().Add(removeTimeout)
+	for _, dir := range g.Dirs {
+		for {
+			err := os.Remove(dir)
+			if errors.Is(err, unix.EBUSY) && time.Now().Before(deadline) {
+				time.Sleep(5 * time.Millisecond) // the kernel tells nobody in version 1
+				continue
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, err)
+			}
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// write sets a control file, which exists.
+func write(dir, file, value string) error {
+	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}

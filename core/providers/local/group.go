@@ -1,0 +1,63 @@
+//go:build linux
+
+package local
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+)
+
+const (
+	// groupPrefix begins the names of control groups.
+	groupPrefix = "sb-"
+	// kernelMemory is what a sandbox's own kernel, file server and, while it starts, supervisor may take
+	// beside what the sandbox was given.
+	kernelMemory = 256 << 20
+	// kernelTasks are the threads of those, and tasksPerProcess those that stand for one process inside.
+	kernelTasks, tasksPerProcess = 512, 4
+)
+
+// group makes a sandbox's control group, where there can be one: else its limits are those that the
+// sandbox's kernel and its supervisor enforce. Where it is stands on disk before it exists.
+func (p *Provider) group(id string, spec core.Spec) (*cgroup.Group, error) {
+	if err := p.removeGroup(id); err != nil {
+		return nil, err
+	}
+	limits := cgroup.Limits{CPU: spec.CPU}
+	if spec.Memory > 0 {
+		limits.Memory = int64(spec.Memory) + kernelMemory
+	}
+	if spec.Processes > 0 {
+		limits.Tasks = kernelTasks + tasksPerProcess*spec.Processes
+	}
+	if limits == (cgroup.Limits{}) {
+		return nil, nil //nolint:nilnil // no group is an answer
+	}
+	group, err := cgroup.Find(groupPrefix + id)
+	if err != nil {
+		return nil, nil //nolint:nilerr,nilnil // doctor tells
+	}
+	if err := store.WriteJSON(filepath.Join(p.store.Dir(id), store.GroupFile), group, false); err != nil {
+		return nil, err
+	}
+	if err := group.Create(limits); err != nil {
+		return nil, nil //nolint:nilerr,nilnil // doctor tells
+	}
+	return group, nil
+}
+
+// removeGroup removes the control group of a sandbox that does not run. A supervisor does that
+// itself unless it is killed.
+func (p *Provider) removeGroup(id string) error {
+	var group cgroup.Group
+	err := store.ReadJSON(filepath.Join(p.store.Dir(id), store.GroupFile), &group)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, group.Remove())
+}

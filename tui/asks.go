@@ -1,0 +1,363 @@
+package tui
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/guesttext"
+)
+
+// This file opens the dialogs.
+
+func (m *Model) askLaunch() tea.Cmd {
+	form := newLaunchForm(m.fx, m.inv, m.table.selected())
+	m.open(form)
+	return tea.Batch(form.changed(), m.fx.templates())
+}
+
+// names writes the names of sandboxes in one line.
+func names(boxes []core.Sandbox) string {
+	list := make([]string, len(boxes))
+	for i, b := range boxes {
+		list[i] = b.Name
+	}
+	return strings.Join(list, ", ")
+}
+
+// chosen are the sandboxes that a command is about.
+func (m *Model) chosen() []core.Sandbox {
+	var boxes []core.Sandbox
+	for _, e := range m.table.chosen(m.inv) {
+		boxes = append(boxes, e.box)
+	}
+	return boxes
+}
+
+func (m *Model) askTerminate() tea.Cmd {
+	boxes := m.chosen()
+	title := "Terminate " + boxes[0].Name + "?"
+	if len(boxes) > 1 {
+		title = fmt.Sprintf("Terminate %d sandboxes?", len(boxes))
+	}
+	lines := []string{"Their commands end and their files, logs and journals are removed. This cannot be undone.", ""}
+	if len(boxes) == 1 {
+		lines[0] = "Its commands end and its files, logs and journal are removed. This cannot be undone."
+	}
+	for _, b := range boxes {
+		lines = append(lines, fmt.Sprintf("%s  %s  %s on %s", safe(b.Name), b.ID, stateWord(b), b.Provider))
+	}
+	m.open(&question{title: title, lines: lines, choices: []choice{
+		{key: "n", label: "Keep"}, {key: "y", label: "Terminate", request: terminateRequest{boxes}},
+	}})
+	return nil
+}
+
+func (m *Model) askExec() tea.Cmd {
+	box := m.table.selected().box
+	p := newPrompt("Run in "+box.Name, "A line for the shell. It goes on without the dashboard; its output is in the Output tab.", "", func(text string) (request, error) {
+		if strings.TrimSpace(text) == "" {
+			return nil, errors.New("a command")
+		}
+		return execRequest{box, []string{"/bin/sh", "-c", text}}, nil
+	})
+	p.cli = func(text string) string { return quote("sb", "exec", box.Name, "-c", text) }
+	m.open(p)
+	return nil
+}
+
+func (m *Model) askTimeout() tea.Cmd {
+	boxes := m.chosen()
+	p := newPrompt("How long "+cut(names(boxes), 40)+" may live from now", "Such as 30m or 2h; 0 is for ever.", "", func(text string) (request, error) {
+		d, err := core.ParseDuration(text)
+		return timeoutRequest{boxes, time.Duration(d)}, err
+	})
+	m.open(p)
+	return nil
+}
+
+func (m *Model) askPush() tea.Cmd {
+	box, to := m.table.selected().box, "."
+	if m.focus == paneDetail && m.detail.tab == tabFiles {
+		to = m.detail.files.here()
+	}
+	p := newPrompt("Push into "+box.Name, "A file or directory of this machine, and after a blank where it goes; by default "+to+".", "", func(text string) (request, error) {
+		from, target, _ := strings.Cut(strings.TrimSpace(text), " ")
+		if from == "" {
+			return nil, errors.New("a path")
+		}
+		return pushRequest{box, from, orElse(strings.TrimSpace(target), to)}, nil
+	})
+	p.cli = func(text string) string {
+		from, target, _ := strings.Cut(strings.TrimSpace(text), " ")
+		return quote("sb", "push", from, box.Name+":"+orElse(strings.TrimSpace(target), to))
+	}
+	m.open(p)
+	return nil
+}
+
+func (m *Model) askPull() tea.Cmd {
+	box, from := m.table.selected().box, ""
+	if info, ok := m.detail.files.selected(); ok && m.focus == paneDetail && m.detail.tab == tabFiles {
+		from = info.Path + " ."
+	}
+	parse := func(text string) (string, string) {
+		path, target, _ := strings.Cut(strings.TrimSpace(text), " ")
+		return path, orElse(strings.TrimSpace(target), ".")
+	}
+	p := newPrompt("Pull from "+box.Name, "A path in the sandbox, and after a blank where it goes on this machine; by default here.", from, func(text string) (request, error) {
+		path, target := parse(text)
+		if path == "" {
+			return nil, errors.New("a path")
+		}
+		return pullRequest{box, path, target}, nil
+	})
+	p.cli = func(text string) string {
+		path, target := parse(text)
+		return quote("sb", "pull", box.Name+":"+path, target)
+	}
+	m.open(p)
+	return nil
+}
+
+func (m *Model) askSave() tea.Cmd {
+	e := m.table.selected()
+	if e == nil {
+		return nil
+	}
+	name := e.box.Name + "-" + m.detail.output.exec + ".log"
+	text := m.detail.output.text()
+	m.open(newPrompt("Save the output", "A file that does not exist yet.", name, func(path string) (request, error) {
+		if strings.TrimSpace(path) == "" {
+			return nil, errors.New("a path")
+		}
+		return saveRequest{path, text}, nil
+	}))
+	return nil
+}
+
+func (m *Model) askKill() tea.Cmd {
+	e, ok := m.detail.execs.selected()
+	box := m.table.selected()
+	if !ok || box == nil {
+		return nil
+	}
+	var items []item
+	for _, s := range []struct {
+		name   string
+		number int
+	}{{"TERM: ask it to end", 15}, {"INT: as Ctrl-C", 2}, {"KILL: end it at once", 9}, {"HUP", 1}, {"USR1", 10}, {"USR2", 12}, {"STOP", 19}, {"CONT", 18}} {
+		items = append(items, item{
+			label: s.name, request: killRequest{box.box, e.ID, s.number},
+			cli: quote("sb", "kill", "--signal", fmt.Sprint(s.number), box.box.Name, e.ID),
+		})
+	}
+	m.open(newPicker("Signal for "+e.ID+": "+cut(safe(strings.Join(e.Command, " ")), 40), items))
+	return nil
+}
+
+func (m *Model) askDelete() tea.Cmd {
+	info, ok := m.detail.files.selected()
+	e := m.table.selected()
+	if !ok || e == nil {
+		return nil
+	}
+	what := "The file is removed."
+	if info.Mode.IsDir() {
+		what = "The directory and all that is in it are removed."
+	}
+	m.open(&question{title: "Delete " + cut(safe(info.Path), 50) + "?", lines: []string{what + " This cannot be undone.", "", safe(info.Path) + " in " + safe(e.box.Name)}, choices: []choice{
+		{key: "n", label: "Keep"}, {key: "y", label: "Delete", request: removeRequest{e.box, info}},
+	}})
+	return nil
+}
+
+func (m *Model) askTheme() tea.Cmd {
+	var items []item
+	for _, theme := range Themes() {
+		items = append(items, item{label: theme, request: themeRequest{theme}, cli: quote("sb", "config", "set", "ui.theme", theme)})
+	}
+	m.open(newPicker("Theme", items))
+	return nil
+}
+
+func (m *Model) askJobs() tea.Cmd {
+	var items []item
+	for _, j := range m.jobs {
+		items = append(items, item{label: j.title, detail: "cancel", request: cancelRequest{j.id}})
+	}
+	if len(items) > 0 {
+		m.open(newPicker("Cancel", items))
+	}
+	return nil
+}
+
+// quit ends the dashboard, after a question when that would break something off.
+func (m *Model) quit() tea.Cmd {
+	if len(m.jobs) == 0 {
+		return tea.Quit
+	}
+	var lines []string
+	for _, j := range m.jobs {
+		lines = append(lines, safe(j.title))
+	}
+	lines = append(lines, "", "Sandboxes go on without the dashboard; this does not.")
+	m.open(&question{title: plural(len(m.jobs), "thing is", "things are") + " still under way", lines: lines, choices: []choice{
+		{key: "n", label: "Stay"}, {key: "w", label: "Quit when done", request: quitRequest{wait: true}}, {key: "y", label: "Cancel and quit", request: quitRequest{}},
+	}})
+	return nil
+}
+
+func (m *Model) openPort() tea.Cmd {
+	box := m.table.selected().box
+	if len(box.Ports) == 1 {
+		return m.perform(openRequest{portURL(box.Ports[0])})
+	}
+	var items []item
+	for _, p := range box.Ports {
+		items = append(items, item{label: fmt.Sprint(p.Sandbox), detail: portURL(p), request: openRequest{portURL(p)}})
+	}
+	m.open(newPicker("Open which port?", items))
+	return nil
+}
+
+func (m *Model) openPalette() tea.Cmd {
+	var items []item
+	for _, c := range m.commands {
+		if c.group == groupMove || c.id == "palette" || !m.possible(c) {
+			continue
+		}
+		it := item{label: c.title, detail: keyNames(m.keys[c.id]), request: commandRequest{c.id}}
+		if c.cli != nil {
+			it.cli = c.cli(m)
+		}
+		items = append(items, it)
+	}
+	m.open(newPicker("Commands", items))
+	return nil
+}
+
+func keyNames(keys []string) string { return strings.Join(keys, " ") }
+
+// openHelp shows the key map.
+func (m *Model) openHelp() tea.Cmd {
+	m.open(&pager{title: "Help", lines: func(s *styles, w int) []string {
+		lines := []string{s.faint.on("Mouse: click, wheel, drag the splitter. All commands: ctrl+p or :")}
+		for _, g := range groups() {
+			lines = append(lines, "", s.header.on(g))
+			for _, c := range m.commands {
+				if c.group == g && len(m.keys[c.id]) > 0 {
+					lines = append(lines, s.key.on(fitRight(keyNames(m.keys[c.id]), 18))+"  "+s.text.on(cut(c.title, w-20)))
+				}
+			}
+		}
+		return lines
+	}})
+	return nil
+}
+
+// openMessages shows what was told, the newest first.
+func (m *Model) openMessages() tea.Cmd {
+	log := slices.Clone(m.notices.log)
+	slices.Reverse(log)
+	m.open(&pager{title: "Messages", wide: true, lines: func(s *styles, w int) []string {
+		if len(log) == 0 {
+			return []string{s.faint.on("nothing yet")}
+		}
+		var lines []string
+		for _, n := range log {
+			p := map[severity]paint{severityInfo: s.text, severityWarn: s.warn, severityBad: s.bad}[n.severity]
+			for i, piece := range guesttext.Wrap(n.text, max(1, w-10)) {
+				at := blanks(10)
+				if i == 0 {
+					at = n.at.Local().Format("15:04:05") + "  "
+				}
+				lines = append(lines, s.faint.on(at)+p.on(piece))
+			}
+			if n.hint != "" {
+				lines = append(lines, blanks(10)+s.faint.on(cut("→ "+n.hint, w-10)))
+			}
+		}
+		return lines
+	}})
+	return nil
+}
+
+// openProviders lists the providers with their health.
+func (m *Model) openProviders() tea.Cmd {
+	var items []item
+	for _, s := range m.inv.sources {
+		items = append(items, item{label: s.name, detail: m.health(s), request: diagnoseRequest{s.name}, cli: "sb doctor"})
+	}
+	m.open(newPicker("Providers · enter looks closer", items))
+	return nil
+}
+
+// health is a provider's state in a few words.
+func (m *Model) health(s *source) string {
+	age, overdue := s.old(m.now)
+	switch {
+	case s.failed != nil:
+		return safe(s.failed.Error)
+	case overdue:
+		return "has not answered for " + span(age)
+	case s.status == nil:
+		return "…"
+	case !s.status.Usable:
+		return safe(orElse(s.status.Hint, s.status.Error))
+	}
+	return "ready · " + safe(s.caps.Isolation)
+}
+
+// openDiagnosis shows what the doctor found.
+func (m *Model) openDiagnosis(status core.ProviderStatus) {
+	m.open(&pager{title: status.Name, lines: func(s *styles, w int) []string {
+		state := "ready"
+		if !status.Usable {
+			state = "not usable"
+		}
+		lines := facts(s, w, "state", state, "error", status.Error, "what to do", status.Hint, "isolation", status.Capabilities.Isolation,
+			"images", strings.Join(status.Capabilities.Images, ", "))
+		if len(status.Findings) > 0 {
+			lines = append(lines, "")
+		}
+		for _, f := range status.Findings {
+			mark := map[string]string{"ok": s.good.on("✓ "), "warning": s.warn.on("! "), "error": s.bad.on("✗ ")}[f.Status]
+			lines = append(lines, mark+s.text.on(cut(safe(f.Name+" "+f.Detail), w-2)))
+			if f.Fix != "" {
+				lines = append(lines, "  "+s.faint.on(cut("→ "+safe(f.Fix), w-2)))
+			}
+		}
+		return lines
+	}})
+}
+
+// shownLine is the command line that shows what the dashboard shows.
+func (m *Model) shownLine() string {
+	name := m.table.selected().box.Name
+	if m.focus == paneTable {
+		return quote("sb", "inspect", name)
+	}
+	switch m.detail.tab {
+	case tabOutput:
+		if m.detail.output.exec != entryExec && m.detail.output.exec != "" {
+			return quote("sb", "logs", "--follow", name, m.detail.output.exec)
+		}
+		return quote("sb", "logs", "--follow", name)
+	case tabExecs:
+		return quote("sb", "ps", name)
+	case tabFiles:
+		return quote("sb", "fs", "ls", name, path.Clean(m.detail.files.here()))
+	case tabStats:
+		return quote("sb", "stats", name)
+	case tabHistory:
+		return quote("sb", "history", name)
+	}
+	return quote("sb", "inspect", name)
+}

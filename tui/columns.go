@@ -1,0 +1,255 @@
+package tui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/graph"
+	"github.com/seed-0724f904/sb/tui/internal/guesttext"
+)
+
+// sparkWidth is how many samples a cell shows.
+const sparkWidth = 7
+
+// column is one column of the sandbox table.
+type column struct {
+	id, title string
+	// least is the narrowest that is of use, most the widest; what is left over goes to
+	// columns by weight.
+	least, most, weight int
+	// rank says which columns go first when there is no room: the highest.
+	rank    int
+	right   bool
+	compare func(a, b *entry) int
+	text    func(e *entry, now time.Time) string
+	paint   func(s *styles, e *entry) paint
+	// wanted says whether a sandbox has something to show here; nil is always.
+	wanted func(e *entry) bool
+}
+
+// columns are all columns in the order in which they are shown.
+func columns() []column {
+	text := func(s *styles, _ *entry) paint { return s.text }
+	faint := func(s *styles, _ *entry) paint { return s.faint }
+	return []column{
+		{
+			id: "state", title: "STATE", least: 10, most: 16, weight: 1, rank: 2, paint: statePaint,
+			text:    stateText,
+			compare: func(a, b *entry) int { return cmp.Or(cmp.Compare(stateRank(a), stateRank(b)), byName(a, b)) },
+		},
+		{
+			id: "name", title: "NAME", least: 12, most: 40, weight: 4, rank: 1, paint: func(s *styles, _ *entry) paint { return s.strong },
+			text: func(e *entry, _ time.Time) string { return e.search[0] }, compare: byName,
+		},
+		{
+			id: "provider", title: "PROVIDER", least: 8, most: 10, rank: 6, paint: faint,
+			text:    func(e *entry, _ time.Time) string { return e.search[2] },
+			compare: func(a, b *entry) int { return cmp.Compare(a.box.Provider, b.box.Provider) },
+		},
+		{
+			id: "app", title: "APP", least: 6, most: 20, weight: 1, rank: 9, paint: text,
+			text:    func(e *entry, _ time.Time) string { return e.search[3] },
+			compare: func(a, b *entry) int { return cmp.Compare(a.box.App, b.box.App) },
+			wanted:  func(e *entry) bool { return e.box.App != "" },
+		},
+		{
+			id: "image", title: "IMAGE", least: 8, most: 40, weight: 2, rank: 8, paint: text,
+			text:    func(e *entry, _ time.Time) string { return e.search[4] },
+			compare: func(a, b *entry) int { return cmp.Compare(a.box.Image, b.box.Image) },
+		},
+		{
+			id: "gpu", title: "GPU", least: 6, most: 12, weight: 1, rank: 7, paint: func(s *styles, _ *entry) paint { return s.info },
+			text: func(e *entry, _ time.Time) string { return e.search[5] },
+			compare: func(a, b *entry) int {
+				return cmp.Or(cmp.Compare(a.box.GPU.Type, b.box.GPU.Type), cmp.Compare(a.box.GPU.Count, b.box.GPU.Count))
+			},
+			wanted: func(e *entry) bool { return !e.box.GPU.IsZero() },
+		},
+		{
+			id: "age", title: "AGE", least: 6, most: 7, rank: 3, right: true, paint: faint,
+			text:    func(e *entry, now time.Time) string { return since(e.box.Created, now) },
+			compare: func(a, b *entry) int { return b.box.Created.Compare(a.box.Created) },
+		},
+		{
+			id: "left", title: "LEFT", least: 6, most: 7, rank: 4, right: true, paint: leftPaint, text: leftText, compare: byExpiry,
+		},
+		{
+			id: "cpu", title: "CPU", least: sparkWidth + 5, most: sparkWidth + 5, rank: 5, paint: func(s *styles, _ *entry) paint { return s.processor },
+			text:    processorText,
+			compare: func(a, b *entry) int { return cmp.Compare(latest(a).cpu, latest(b).cpu) },
+		},
+		{
+			id: "memory", title: "MEMORY", least: sparkWidth + 6, most: sparkWidth + 6, rank: 10, paint: func(s *styles, _ *entry) paint { return s.memory },
+			text:    memoryText,
+			compare: func(a, b *entry) int { return cmp.Compare(latest(a).Memory, latest(b).Memory) },
+		},
+		{
+			id: "active", title: "ACTIVE", least: 6, most: 7, rank: 11, right: true, paint: faint,
+			text:    func(e *entry, now time.Time) string { return since(e.box.LastActive, now) },
+			compare: func(a, b *entry) int { return b.box.LastActive.Compare(a.box.LastActive) },
+		},
+	}
+}
+
+func byName(a, b *entry) int { return cmp.Compare(a.box.Name, b.box.Name) }
+
+func latest(e *entry) sample {
+	s, _ := e.series.last()
+	return s
+}
+
+func stateRank(e *entry) int {
+	return slices.Index([]core.State{
+		core.StateCreating, core.StateRunning, core.StatePaused, core.StateStopped, core.StateExited, core.StateFailed, core.StateLost,
+	}, e.box.State)
+}
+
+func stateText(e *entry, now time.Time) string {
+	word := e.search[1]
+	if age, overdue := e.from.old(now); overdue {
+		return "~" + span(age) + " " + word
+	}
+	return stateGlyph(e.box) + " " + word
+}
+
+func stateGlyph(box core.Sandbox) string {
+	switch box.State {
+	case core.StateCreating:
+		return "◌"
+	case core.StateRunning:
+		return "●"
+	case core.StatePaused:
+		return "‖"
+	case core.StateStopped:
+		return "■"
+	case core.StateExited:
+		if box.ExitCode != nil && *box.ExitCode != 0 {
+			return "✗"
+		}
+		return "✓"
+	case core.StateFailed, core.StateLost:
+		return "✗"
+	}
+	return "?"
+}
+
+func statePaint(s *styles, e *entry) paint {
+	switch e.box.State {
+	case core.StateCreating:
+		return s.info
+	case core.StateRunning:
+		if e.box.Frozen {
+			return s.info
+		}
+		return s.good
+	case core.StatePaused, core.StateStopped:
+		return s.warn
+	case core.StateExited:
+		if e.box.ExitCode != nil && *e.box.ExitCode != 0 {
+			return s.bad
+		}
+		return s.off
+	case core.StateFailed, core.StateLost:
+		return s.bad
+	}
+	return s.text
+}
+
+func leftText(e *entry, now time.Time) string {
+	if e.box.Expires.IsZero() || !e.box.State.Live() {
+		return ""
+	}
+	return span(e.box.Expires.Sub(now))
+}
+
+func leftPaint(s *styles, _ *entry) paint { return s.faint }
+
+// byExpiry puts what ends first before what ends later, and last what never ends.
+func byExpiry(a, b *entry) int {
+	never := func(e *entry) bool { return e.box.Expires.IsZero() || !e.box.State.Live() }
+	switch {
+	case never(a) && never(b):
+		return byName(a, b)
+	case never(a):
+		return 1
+	case never(b):
+		return -1
+	}
+	return a.box.Expires.Compare(b.box.Expires)
+}
+
+func processorText(e *entry, _ time.Time) string {
+	last, ok := e.series.last()
+	if !ok || !e.box.State.Live() {
+		return ""
+	}
+	limit := 100.0
+	if last.CPULimit > 0 {
+		limit = 100 * last.CPULimit
+	}
+	return graph.Spark(e.series.values(sparkWidth, func(s sample) float64 { return s.cpu }), limit, sparkWidth) + fmt.Sprintf("%4.0f%%", min(last.cpu, 9999))
+}
+
+func memoryText(e *entry, _ time.Time) string {
+	last, ok := e.series.last()
+	if !ok || !e.box.State.Live() {
+		return ""
+	}
+	values := e.series.values(sparkWidth, func(s sample) float64 { return s.memory })
+	top := float64(last.MemoryLimit)
+	if top == 0 {
+		top = slices.Max(values)
+	}
+	return graph.Spark(values, top, sparkWidth) + fitRight(short(last.Memory), 6)
+}
+
+// chooseColumns decides which columns a table of so many cells shows and how wide each is.
+func chooseColumns(all []column, cells int) (shown []column, widths []int) {
+	const gap = 1
+	shown = slices.Clone(all)
+	need := func() int {
+		total := gap * (len(shown) - 1)
+		for _, c := range shown {
+			total += c.least
+		}
+		return total
+	}
+	for len(shown) > 1 && need() > cells {
+		last := slices.MaxFunc(shown, func(a, b column) int { return cmp.Compare(a.rank, b.rank) })
+		shown = slices.DeleteFunc(shown, func(c column) bool { return c.id == last.id })
+	}
+	widths = make([]int, len(shown))
+	spare, weight := cells-need(), 0
+	for i, c := range shown {
+		widths[i] = c.least
+		weight += c.weight
+	}
+	for i, c := range shown {
+		if spare > 0 && weight > 0 {
+			more := min(spare*c.weight/weight, c.most-c.least)
+			widths[i] += more
+			spare, weight = spare-more, weight-c.weight
+		}
+	}
+	if len(shown) == 1 {
+		widths[0] = max(1, min(cells, widths[0]))
+	}
+	return shown, widths
+}
+
+// columnNamed finds a column by its id.
+func columnNamed(id string) (column, bool) {
+	all := columns()
+	i := slices.IndexFunc(all, func(c column) bool { return c.id == strings.ToLower(id) })
+	if i < 0 {
+		return column{}, false
+	}
+	return all[i], true
+}
+
+// safe is text of a sandbox or provider made fit for a cell.
+func safe(text string) string { return guesttext.Line(text) }

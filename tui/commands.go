@@ -1,0 +1,355 @@
+package tui
+
+import (
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// scope is where a command's keys are heard. The narrower scope wins.
+type scope int
+
+const (
+	scopeGlobal scope = iota
+	scopeTable
+	scopeDetail
+	scopeOutput
+	scopeExecs
+	scopeFiles
+)
+
+// command is one thing that a key or the palette can do. The key map, the help and the
+// palette are all made from the list of commands.
+type command struct {
+	id, title string
+	group     string
+	scope     scope
+	keys      []string
+	// brief is the title in the bottom line; "" keeps it out of there.
+	brief string
+	// can says whether it is possible now; nil is always.
+	can func(m *Model) bool
+	run func(m *Model) tea.Cmd
+	// cli is the command line that does the same; nil is none.
+	cli func(m *Model) string
+}
+
+// The groups of the help, in order.
+const (
+	groupActions = "Sandboxes"
+	groupView    = "View"
+	groupMove    = "Moving"
+	groupOutput  = "Output"
+	groupExecs   = "Execs"
+	groupFiles   = "Files"
+	groupGeneral = "General"
+)
+
+func groups() []string {
+	return []string{groupActions, groupView, groupMove, groupOutput, groupExecs, groupFiles, groupGeneral}
+}
+
+// allCommands is the list, with the default keys.
+func allCommands() []command {
+	return slices.Concat(actionCommands(), viewCommands(), moveCommands(), outputCommands(), execsCommands(), filesCommands(), generalCommands())
+}
+
+func actionCommands() []command {
+	selected := func(m *Model) bool { return m.table.selected() != nil }
+	live := func(m *Model) bool { return !dead(m.table.selected()) }
+	runs := func(m *Model) bool { return running(m.table.selected()) }
+	capable := func(want core.Capability, also func(*Model) bool) func(*Model) bool {
+		return func(m *Model) bool { return also(m) && m.inv.can(m.table.selected(), want) }
+	}
+	on := func(words ...string) func(m *Model) string {
+		return func(m *Model) string {
+			e := m.table.selected()
+			if e == nil {
+				return ""
+			}
+			return quote(append(slices.Clone(words), e.box.Name)...)
+		}
+	}
+	return []command{
+		{id: "launch", title: "Launch a sandbox …", group: groupActions, keys: []string{"L"}, brief: "launch", run: (*Model).askLaunch},
+		{id: "exec", title: "Run a command …", group: groupActions, keys: []string{"e"}, brief: "exec", can: runs, run: (*Model).askExec, cli: on("sb", "exec")},
+		{
+			id: "shell", title: "Open a shell", group: groupActions, keys: []string{"s"}, brief: "shell",
+			can: func(m *Model) bool { return capable(core.CapTTY, runs)(m) && m.options.Shell != nil }, run: (*Model).openShell, cli: on("sb", "shell"),
+		},
+		{id: "logs", title: "Show the output", group: groupActions, keys: []string{"l"}, brief: "logs", can: selected, run: func(m *Model) tea.Cmd { return m.openTab(tabOutput) }, cli: on("sb", "logs", "--follow")},
+		{id: "push", title: "Push files into it …", group: groupActions, keys: []string{"P"}, can: capable(core.CapFiles, runs), run: (*Model).askPush},
+		{id: "pull", title: "Pull files from it …", group: groupActions, keys: []string{"U"}, can: capable(core.CapFiles, runs), run: (*Model).askPull},
+		{
+			id: "pause", title: "Pause or resume", group: groupActions, keys: []string{"p"},
+			can: capable(core.CapPause, func(m *Model) bool {
+				return runs(m) || selected(m) && m.table.selected().box.State == core.StatePaused
+			}),
+			run: (*Model).togglePause, cli: func(m *Model) string {
+				if runs(m) {
+					return on("sb", "pause")(m)
+				}
+				return on("sb", "resume")(m)
+			},
+		},
+		{
+			id: "stop", title: "Stop or start", group: groupActions, keys: []string{"S"}, can: capable(core.CapStop, func(m *Model) bool {
+				return selected(m) && m.table.selected().box.Spec.Persist
+			}), run: (*Model).toggleStop, cli: func(m *Model) string {
+				if runs(m) {
+					return on("sb", "stop")(m)
+				}
+				return on("sb", "start")(m)
+			},
+		},
+		{id: "timeout", title: "Set the time left …", group: groupActions, keys: []string{"t"}, can: capable(core.CapRenew, live), run: (*Model).askTimeout},
+		{id: "open", title: "Open a port in the browser", group: groupActions, keys: []string{"o"}, can: func(m *Model) bool { return selected(m) && len(m.table.selected().box.Ports) > 0 }, run: (*Model).openPort},
+		{id: "copy-id", title: "Copy the id", group: groupActions, keys: []string{"c"}, can: selected, run: func(m *Model) tea.Cmd {
+			return m.perform(copyRequest{"id", m.table.selected().box.ID})
+		}},
+		{id: "yank", title: "Copy the sb command for what is shown", group: groupActions, keys: []string{"y"}, can: selected, run: func(m *Model) tea.Cmd {
+			return m.perform(copyRequest{"command", m.shownLine()})
+		}},
+		{id: "terminate", title: "Terminate …", group: groupActions, keys: []string{"x", "delete"}, brief: "terminate", can: func(m *Model) bool { return len(m.table.chosen(m.inv)) > 0 }, run: (*Model).askTerminate, cli: func(m *Model) string {
+			words := []string{"sb", "terminate"}
+			for _, e := range m.table.chosen(m.inv) {
+				words = append(words, e.box.Name)
+			}
+			return quote(words...)
+		}},
+		{id: "mark", title: "Mark", group: groupActions, scope: scopeTable, keys: []string{"space"}, can: selected, run: func(m *Model) tea.Cmd { m.table.mark(); return nil }},
+		{id: "mark-all", title: "Mark all shown, or none", group: groupActions, scope: scopeTable, keys: []string{"*"}, run: func(m *Model) tea.Cmd { m.table.markAll(); return nil }},
+	}
+}
+
+func viewCommands() []command {
+	set := func(change func(m *Model)) func(*Model) tea.Cmd {
+		return func(m *Model) tea.Cmd {
+			change(m)
+			m.stale = true
+			return m.changed()
+		}
+	}
+	list := []command{
+		{id: "filter", title: "Filter", group: groupView, scope: scopeTable, keys: []string{"/"}, brief: "filter", run: func(m *Model) tea.Cmd { m.beginLine(lineFilter, m.table.filter); return nil }},
+		{id: "sort-next", title: "Sort by the next column", group: groupView, scope: scopeTable, keys: []string{">"}, brief: "sort", run: set(func(m *Model) { m.table.sortNext(1) })},
+		{id: "sort-previous", title: "Sort by the column before", group: groupView, scope: scopeTable, keys: []string{"<"}, run: set(func(m *Model) { m.table.sortNext(-1) })},
+		{id: "reverse", title: "Reverse the order", group: groupView, scope: scopeTable, keys: []string{"r"}, run: set(func(m *Model) { m.table.reverse = !m.table.reverse })},
+		{id: "group", title: "Group by app, by provider, or not", group: groupView, keys: []string{"b"}, run: set(func(m *Model) {
+			m.table.group = map[string]string{groupNone: groupApp, groupApp: groupProvider, groupProvider: groupNone}[m.table.group]
+		})},
+		{id: "dead", title: "Show or hide dead sandboxes", group: groupView, keys: []string{"d"}, run: set(func(m *Model) { m.table.hideDead = !m.table.hideDead })},
+		{id: "focus", title: "Go to the other pane", group: groupView, keys: []string{"tab", "shift+tab"}, run: func(m *Model) tea.Cmd { m.focusOn(1 - m.focus); return nil }},
+		{id: "detail", title: "Show the sandbox", group: groupView, scope: scopeTable, keys: []string{"enter"}, run: func(m *Model) tea.Cmd { m.focusOn(paneDetail); return nil }},
+		{id: "zoom", title: "Give a pane the whole screen", group: groupView, keys: []string{"z"}, run: func(m *Model) tea.Cmd { m.zoomed = !m.zoomed; return nil }},
+		{id: "split", title: "Panes side by side or stacked", group: groupView, keys: []string{"|"}, run: func(m *Model) tea.Cmd {
+			m.split = map[bool]string{true: splitStack, false: splitSide}[m.layout.side]
+			return m.changed()
+		}},
+		{id: "grow", title: "More room for the table", group: groupView, keys: []string{"+", "="}, run: func(m *Model) tea.Cmd { m.ratio = min(m.ratio+5, 90); return m.changed() }},
+		{id: "shrink", title: "Less room for the table", group: groupView, keys: []string{"-"}, run: func(m *Model) tea.Cmd { m.ratio = max(m.ratio-5, 10); return m.changed() }},
+		{id: "tab-next", title: "Next tab", group: groupView, keys: []string{"]"}, run: func(m *Model) tea.Cmd { return m.selectTab((m.detail.tab + 1) % len(tabNames())) }},
+		{id: "tab-previous", title: "Tab before", group: groupView, keys: []string{"["}, run: func(m *Model) tea.Cmd {
+			return m.selectTab((m.detail.tab + len(tabNames()) - 1) % len(tabNames()))
+		}},
+		{id: "theme", title: "Choose a theme …", group: groupView, keys: []string{"T"}, run: (*Model).askTheme},
+	}
+	for i, name := range tabNames() {
+		list = append(list, command{
+			id: "tab-" + strings.ToLower(name), title: "Show " + name, group: groupView, keys: []string{string(rune('1' + i))},
+			run: func(m *Model) tea.Cmd { return m.openTab(i) },
+		})
+	}
+	for _, c := range columns() {
+		list = append(list, command{
+			id: "sort-" + c.id, title: "Sort by " + strings.ToLower(c.title), group: groupView,
+			run: set(func(m *Model) { m.table.sort, m.table.reverse = c.id, false }),
+		})
+	}
+	return list
+}
+
+func moveCommands() []command {
+	move := func(id, title string, by func(m *Model) int, keys ...string) command {
+		return command{id: id, title: title, group: groupMove, keys: keys, run: func(m *Model) tea.Cmd { return m.move(by(m)) }}
+	}
+	const far = 1 << 30
+	page := func(m *Model) int {
+		if m.focus == paneTable {
+			return m.table.page()
+		}
+		return m.detail.page()
+	}
+	return []command{
+		move("up", "Up", func(*Model) int { return -1 }, "up", "k"),
+		move("down", "Down", func(*Model) int { return 1 }, "down", "j"),
+		move("page-up", "Page up", func(m *Model) int { return -page(m) }, "pgup", "ctrl+b"),
+		move("page-down", "Page down", func(m *Model) int { return page(m) }, "pgdown", "ctrl+f"),
+		move("first", "First", func(*Model) int { return -far }, "home", "g"),
+		move("last", "Last", func(*Model) int { return far }, "end", "G"),
+		{id: "back", title: "Back", group: groupMove, keys: []string{"esc"}, run: (*Model).back},
+	}
+}
+
+func outputCommands() []command {
+	return []command{
+		{id: "follow", title: "Follow the end", group: groupOutput, scope: scopeOutput, keys: []string{"f"}, brief: "follow", run: func(m *Model) tea.Cmd {
+			m.detail.output.follow = !m.detail.output.follow
+			return nil
+		}},
+		{id: "search", title: "Search", group: groupOutput, scope: scopeOutput, keys: []string{"/"}, brief: "search", run: func(m *Model) tea.Cmd { m.beginLine(lineSearch, m.detail.output.query); return nil }},
+		{id: "next-match", title: "Next match", group: groupOutput, scope: scopeOutput, keys: []string{"n"}, run: func(m *Model) tea.Cmd { m.detail.output.search(1); return nil }},
+		{id: "previous-match", title: "Match before", group: groupOutput, scope: scopeOutput, keys: []string{"N"}, run: func(m *Model) tea.Cmd { m.detail.output.search(-1); return nil }},
+		{id: "wrap", title: "Wrap long lines", group: groupOutput, scope: scopeOutput, keys: []string{"w"}, brief: "wrap", run: func(m *Model) tea.Cmd {
+			m.detail.output.wrap = !m.detail.output.wrap
+			m.detail.output.sub, m.detail.output.left = 0, 0
+			return m.changed()
+		}},
+		{id: "times", title: "Show times", group: groupOutput, scope: scopeOutput, keys: []string{"i"}, brief: "times", run: func(m *Model) tea.Cmd {
+			m.detail.output.times = !m.detail.output.times
+			return m.changed()
+		}},
+		{id: "source-next", title: "Output of the next command", group: groupOutput, scope: scopeOutput, keys: []string{"."}, brief: "command", run: func(m *Model) tea.Cmd { return m.nextSource(1) }},
+		{id: "source-previous", title: "Output of the command before", group: groupOutput, scope: scopeOutput, keys: []string{","}, run: func(m *Model) tea.Cmd { return m.nextSource(-1) }},
+		{id: "left", title: "Scroll left", group: groupOutput, scope: scopeOutput, keys: []string{"left"}, run: func(m *Model) tea.Cmd {
+			m.detail.output.left = max(0, m.detail.output.left-8)
+			return nil
+		}},
+		{id: "right", title: "Scroll right", group: groupOutput, scope: scopeOutput, keys: []string{"right"}, run: func(m *Model) tea.Cmd {
+			if !m.detail.output.wrap {
+				m.detail.output.left += 8
+			}
+			return nil
+		}},
+		{id: "copy-output", title: "Copy the output", group: groupOutput, scope: scopeOutput, keys: []string{"C"}, run: func(m *Model) tea.Cmd {
+			return m.perform(copyRequest{"output", m.detail.output.text()})
+		}},
+		{id: "save-output", title: "Save the output …", group: groupOutput, scope: scopeOutput, keys: []string{"W"}, run: (*Model).askSave},
+	}
+}
+
+func execsCommands() []command {
+	has := func(m *Model) bool { _, ok := m.detail.execs.selected(); return ok }
+	return []command{
+		{id: "exec-output", title: "Show its output", group: groupExecs, scope: scopeExecs, keys: []string{"enter"}, brief: "output", can: has, run: func(m *Model) tea.Cmd {
+			e, _ := m.detail.execs.selected()
+			return m.perform(sourceRequest{e.ID})
+		}},
+		{id: "kill", title: "Send a signal …", group: groupExecs, scope: scopeExecs, keys: []string{"K"}, brief: "kill", can: func(m *Model) bool {
+			e, ok := m.detail.execs.selected()
+			return ok && e.Running()
+		}, run: (*Model).askKill},
+	}
+}
+
+func filesCommands() []command {
+	file := func(m *Model) bool { _, ok := m.detail.files.selected(); return ok }
+	return []command{
+		{id: "file-open", title: "Open a directory, show a file", group: groupFiles, scope: scopeFiles, keys: []string{"enter", "right"}, brief: "open", can: file, run: (*Model).openFile},
+		{id: "file-shut", title: "Close the directory", group: groupFiles, scope: scopeFiles, keys: []string{"left"}, run: func(m *Model) tea.Cmd { m.detail.files.shut(); return nil }},
+		{id: "file-reload", title: "Read the directory again", group: groupFiles, scope: scopeFiles, keys: []string{"R"}, run: func(m *Model) tea.Cmd { return m.reloadDir(m.detail.files.here()) }},
+		{id: "file-edit", title: "Edit in $EDITOR", group: groupFiles, scope: scopeFiles, keys: []string{"E"}, brief: "edit", can: func(m *Model) bool {
+			info, ok := m.detail.files.selected()
+			return ok && info.Mode.IsRegular() && len(m.options.Editor) > 0
+		}, run: (*Model).editFile},
+		{id: "file-delete", title: "Delete …", group: groupFiles, scope: scopeFiles, keys: []string{"D"}, brief: "delete", can: file, run: (*Model).askDelete},
+		{id: "preview-down", title: "Scroll the shown file down", group: groupFiles, scope: scopeFiles, keys: []string{"J"}, run: func(m *Model) tea.Cmd { m.detail.files.above++; return nil }},
+		{id: "preview-up", title: "Scroll the shown file up", group: groupFiles, scope: scopeFiles, keys: []string{"K"}, run: func(m *Model) tea.Cmd {
+			m.detail.files.above = max(0, m.detail.files.above-1)
+			return nil
+		}},
+	}
+}
+
+func generalCommands() []command {
+	return []command{
+		{id: "palette", title: "All commands …", group: groupGeneral, keys: []string{":", "ctrl+p"}, brief: "commands", run: (*Model).openPalette},
+		{id: "help", title: "Help", group: groupGeneral, keys: []string{"?"}, brief: "help", run: (*Model).openHelp},
+		{id: "providers", title: "Providers and their health", group: groupGeneral, keys: []string{"v"}, run: (*Model).openProviders, cli: func(*Model) string { return "sb doctor" }},
+		{id: "messages", title: "What was told", group: groupGeneral, keys: []string{"m"}, run: (*Model).openMessages, cli: func(*Model) string { return "sb events" }},
+		{id: "jobs", title: "Cancel something that is under way …", group: groupGeneral, keys: []string{"X"}, can: func(m *Model) bool { return len(m.jobs) > 0 }, run: (*Model).askJobs},
+		{id: "refresh", title: "Look at everything again", group: groupGeneral, keys: []string{"ctrl+r"}, run: (*Model).lookAgain},
+		{id: "quit", title: "Quit", group: groupGeneral, keys: []string{"q", "ctrl+c"}, brief: "quit", run: (*Model).quit},
+	}
+}
+
+// keyMap is which keys each command has.
+type keyMap map[string][]string
+
+// newKeyMap takes the default keys and puts those of a person in their place. The error is for
+// commands that do not exist.
+func newKeyMap(own map[string][]string) (keyMap, error) {
+	keys := keyMap{}
+	var names []string
+	for _, c := range allCommands() {
+		keys[c.id] = c.keys
+		names = append(names, c.id)
+	}
+	for id, with := range own {
+		if _, ok := keys[id]; !ok {
+			err := core.Errorf(core.KindUsage, "ui", "ui.keys", "ui.keys: the dashboard has no command %q", id)
+			if near := core.Nearest(id, names); near != "" {
+				return nil, err.WithHint("did you mean %q?", near)
+			}
+			return nil, err.WithHint("docs/dashboard.md lists the commands")
+		}
+		keys[id] = with
+	}
+	return keys, nil
+}
+
+// ParseKeys reads keys as they stand in the configuration: "launch=ctrl+n quit=q,ctrl+q". A
+// command without keys has none any more.
+func ParseKeys(text string) (map[string][]string, error) {
+	own := map[string][]string{}
+	for word := range strings.FieldsSeq(text) {
+		id, keys, ok := strings.Cut(word, "=")
+		if !ok || id == "" {
+			return nil, core.Errorf(core.KindUsage, "ui", "ui.keys", "ui.keys: %q is not COMMAND=KEY[,KEY...]", word).WithHint("for example: launch=ctrl+n quit=q,ctrl+q")
+		}
+		own[id] = nil
+		for key := range strings.SplitSeq(keys, ",") {
+			if key != "" {
+				own[id] = append(own[id], key)
+			}
+		}
+	}
+	_, err := newKeyMap(own)
+	return own, err
+}
+
+// scopes are those whose keys are heard now, the narrowest first.
+func (m *Model) scopes() []scope {
+	if m.focus == paneTable {
+		return []scope{scopeTable, scopeGlobal}
+	}
+	switch m.detail.tab {
+	case tabOutput:
+		return []scope{scopeOutput, scopeDetail, scopeGlobal}
+	case tabExecs:
+		return []scope{scopeExecs, scopeDetail, scopeGlobal}
+	case tabFiles:
+		return []scope{scopeFiles, scopeDetail, scopeGlobal}
+	}
+	return []scope{scopeDetail, scopeGlobal}
+}
+
+// commandFor finds what a key does now.
+func (m *Model) commandFor(key string) (command, bool) {
+	for _, scope := range m.scopes() {
+		for _, c := range m.commands {
+			if c.scope == scope && slices.Contains(m.keys[c.id], key) && (c.can == nil || c.can(m)) {
+				return c, true
+			}
+		}
+	}
+	return command{}, false
+}
+
+// possible says whether a command can be given now.
+func (m *Model) possible(c command) bool {
+	return slices.Contains(m.scopes(), c.scope) && (c.can == nil || c.can(m))
+}

@@ -1,0 +1,164 @@
+package tui
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// The tabs of the detail pane, in order.
+const (
+	tabOutput = iota
+	tabExecs
+	tabFiles
+	tabNetwork
+	tabStats
+	tabSpec
+	tabHistory
+)
+
+func tabNames() []string {
+	return []string{"Output", "Execs", "Files", "Network", "Stats", "Spec", "History"}
+}
+
+// detail shows one sandbox.
+type detail struct {
+	tab  int
+	id   string // the sandbox that is shown
+	gen  int    // counts what was shown, so that late answers are told apart
+	size rect
+
+	output  outputTab
+	execs   execsTab
+	files   filesTab
+	scroll  scroller // of the tabs that are plain text
+	records []core.AuditRecord
+	history struct {
+		loaded bool
+		err    error
+	}
+}
+
+func newDetail(m Memory) detail {
+	d := detail{output: newOutputTab(m)}
+	if i := slices.Index(tabNames(), m.Tab); i >= 0 {
+		d.tab = i
+	}
+	d.files.begin()
+	return d
+}
+
+// show changes to another sandbox and forgets what was known of the one before.
+func (d *detail) show(id string) {
+	d.id = id
+	d.gen++
+	d.output.clear()
+	d.execs = execsTab{h: d.execs.h}
+	d.files.begin()
+	d.scroll = scroller{}
+	d.records, d.history.loaded, d.history.err = nil, false, nil
+}
+
+// move scrolls the tab, or moves its cursor.
+func (d *detail) move(by int) {
+	switch d.tab {
+	case tabOutput:
+		d.output.scroll(by)
+	case tabExecs:
+		d.execs.move(by)
+	case tabFiles:
+		if d.files.preview != nil && d.files.full {
+			d.files.above = max(0, d.files.above+by)
+		} else {
+			d.files.move(by)
+		}
+	default:
+		d.scroll.move(by)
+	}
+}
+
+// page is how far a page key goes.
+func (d *detail) page() int { return max(1, d.size.h-3) }
+
+func (d *detail) view(s *styles, e *entry, focus bool, now time.Time) []string {
+	w, h := d.size.w, d.size.h
+	if d.size.empty() {
+		return nil
+	}
+	lines := []string{d.tabs(s, focus)}
+	h--
+	switch {
+	case e == nil:
+		lines = append(lines, s.faint.on("no sandbox is selected"))
+	case d.tab == tabOutput:
+		lines = append(lines, d.output.view(s, w, h, d.execs.execs)...)
+	case d.tab == tabExecs:
+		lines = append(lines, d.execs.view(s, w, h, focus, now)...)
+	case d.tab == tabFiles:
+		lines = append(lines, d.files.view(s, w, h, focus)...)
+	default:
+		lines = append(lines, d.scroll.cutTo(d.text(s, w, h, e, now), h)...)
+	}
+	return block(lines, d.size.w, d.size.h)
+}
+
+// text is the content of the tabs that are plain text.
+func (d *detail) text(s *styles, w, h int, e *entry, now time.Time) []string {
+	switch d.tab {
+	case tabNetwork:
+		return networkLines(s, w, e, now)
+	case tabStats:
+		return statsLines(s, w, h, e, now)
+	case tabSpec:
+		return specLines(s, w, e, now)
+	default:
+		return historyLines(s, w, d.records, d.history.err, d.history.loaded)
+	}
+}
+
+// tabs draws the line of tabs.
+func (d *detail) tabs(s *styles, focus bool) string {
+	var b strings.Builder
+	for i, name := range d.labels() {
+		p := s.tab
+		if i == d.tab {
+			p = s.tabActive
+		}
+		b.WriteString(s.key.on(string(rune('1'+i))) + p.on(name) + " ")
+	}
+	if focus {
+		return s.borderFocus.on("▌") + b.String()
+	}
+	return " " + b.String()
+}
+
+// labels are the tabs' names, shortened where there is no room.
+func (d *detail) labels() []string {
+	names := tabNames()
+	total := 1
+	for _, n := range names {
+		total += len(n) + 2
+	}
+	if total <= d.size.w {
+		return names
+	}
+	for i, n := range names {
+		names[i] = n[:min(len(n), 4)]
+	}
+	return names
+}
+
+// tabAt is the tab at a cell of the line of tabs, or -1.
+func (d *detail) tabAt(x int) int {
+	left := 1
+	for i, name := range d.labels() {
+		right := left + len(name) + 2
+		if x >= left && x < right {
+			return i
+		}
+		left = right
+	}
+	return -1
+}

@@ -1,0 +1,85 @@
+package tui
+
+import (
+	tea "charm.land/bubbletea/v2"
+)
+
+// choice is one button of a question.
+type choice struct {
+	key, label string
+	request    request
+}
+
+// question asks before something is done. The first choice is the harmless one; Enter on
+// a question that was not read does no harm.
+type question struct {
+	title   string
+	lines   []string
+	choices []choice
+	at      int
+
+	buttons []rect // relative to the box
+}
+
+func (q *question) update(msg tea.Msg) answer {
+	pick := func(i int) answer { return answer{done: true, request: q.choices[i].request} }
+	if click, ok := msg.(boxClickMsg); ok {
+		for i, r := range q.buttons {
+			if r.contains(click.x, click.y) {
+				return pick(i)
+			}
+		}
+		return answer{}
+	}
+	switch key := keyOf(msg); key {
+	case "":
+	case "esc", "ctrl+c", "q":
+		return pick(0)
+	case "left", "shift+tab", "h":
+		q.at = (q.at + len(q.choices) - 1) % len(q.choices)
+	case "right", "tab", "l":
+		q.at = (q.at + 1) % len(q.choices)
+	case "enter":
+		return pick(q.at)
+	default:
+		for i, c := range q.choices {
+			if key == c.key {
+				return pick(i)
+			}
+		}
+	}
+	return answer{}
+}
+
+func (q *question) view(s *styles, w, h int) []string {
+	w = min(w, 76)
+	var lines []string
+	for _, l := range q.lines {
+		lines = append(lines, prose(l, w-4)...)
+	}
+	if room := max(1, h-5); len(lines) > room {
+		lines = append(lines[:room-1], s.faint.on("… and "+plural(len(lines)-room+1, "more line", "more lines")))
+	}
+	for i, l := range lines {
+		lines[i] = s.dialog.on(l)
+	}
+	lines = append(lines, "")
+	row, x := "", 2
+	q.buttons = q.buttons[:0]
+	for i, c := range q.choices {
+		p := s.button
+		if i == q.at {
+			p = s.buttonActive
+		}
+		label := " " + c.label + " (" + c.key + ") "
+		q.buttons = append(q.buttons, rect{x, len(lines) + 1, width(label), 1})
+		x += width(label) + 1
+		row += p.on(label) + " "
+	}
+	return frame(s, q.title, append(lines, row), w)
+}
+
+// boxClickMsg is a click inside the dialog, relative to its corner.
+type boxClickMsg struct{ x, y int }
+
+var _ tea.Msg = boxClickMsg{}

@@ -1,0 +1,532 @@
+package tui
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Template is a spec to begin a launch with.
+type Template struct {
+	Name string
+	Spec core.Spec
+}
+
+// launchField is one line of the form: text, or one of several choices.
+type launchField struct {
+	id, label, hint string
+	input           textinput.Model
+	choices         []string // when not nil, left and right go through them
+	// set puts the text into a spec.
+	set func(spec *core.Spec, text string) error
+	get func(spec core.Spec) string
+}
+
+// launchForm makes a launch spec. What is typed is checked at once, and where the sandbox
+// would run is asked when typing pauses.
+type launchForm struct {
+	fx        *effects
+	fields    []*launchField
+	at        int
+	offset    int
+	base      core.Spec // what has no field
+	templates []Template
+	template  int // index + 1; 0 is none
+	prices    map[string]string
+
+	seq       int
+	asked     bool
+	placement *core.Placement
+	err       error
+	rows      int
+}
+
+// launchDelay is how long typing pauses before placement is asked.
+const launchDelay = 300 * time.Millisecond
+
+// askPlacementMsg asks where the sandbox would run, if nothing was typed since.
+type askPlacementMsg struct{ seq int }
+
+func newLaunchForm(fx *effects, inv *inventory, like *entry) *launchForm {
+	f := &launchForm{fx: fx, prices: map[string]string{}}
+	providers, gpus, images := []string{core.ProviderAuto}, []string{""}, []string{}
+	templates := false
+	for _, s := range inv.sources {
+		providers = append(providers, s.name)
+		for gpu := range s.caps.GPUs {
+			if !slices.Contains(gpus, gpu) {
+				gpus = append(gpus, gpu)
+			}
+		}
+		maps.Copy(f.prices, s.caps.GPUPrices)
+		images = append(images, s.caps.Images...)
+		templates = templates || s.caps.Can(core.CapTemplates)
+	}
+	slices.Sort(gpus)
+	if like != nil {
+		f.templates = append(f.templates, Template{"like " + like.box.Name, similar(like.box.Spec)})
+	}
+	f.fields = launchFields(providers, gpus, images, templates)
+	f.focus(0)
+	return f
+}
+
+// similar is a spec for one more of the same: without its name, its host ports, and secrets, whose
+// values nobody but the sandbox has.
+func similar(spec core.Spec) core.Spec {
+	spec = spec.Clone()
+	spec.Name = ""
+	spec.Secrets = slices.DeleteFunc(spec.Secrets, func(s core.Secret) bool { return s.Ref == "" })
+	for i := range spec.Ports {
+		spec.Ports[i].Host = 0
+	}
+	return spec
+}
+
+func launchFields(providers, gpus, images []string, templates bool) []*launchField {
+	line := func(id, label, hint string, set func(*core.Spec, string) error, get func(core.Spec) string) *launchField {
+		return &launchField{id: id, label: label, hint: hint, input: newInput(""), set: set, get: get}
+	}
+	plain := func(id, label, hint string, field func(*core.Spec) *string) *launchField {
+		return line(id, label, hint, func(s *core.Spec, text string) error { *field(s) = text; return nil },
+			func(s core.Spec) string { return *field(&s) })
+	}
+	fields := []*launchField{
+		plain("name", "Name", "empty makes one up", func(s *core.Spec) *string { return &s.Name }),
+		plain("provider", "Provider", "auto takes the first that can", func(s *core.Spec) *string { return &s.Provider }),
+		plain("image", "Image", orElse(strings.Join(images, ", "), "any OCI image"), func(s *core.Spec) *string { return &s.Image }),
+		line("command", "Command", "empty keeps it open; as in a shell", func(s *core.Spec, text string) error {
+			s.Command = nil
+			if text != "" {
+				s.Command = []string{"/bin/sh", "-c", text}
+			}
+			return nil
+		}, commandText),
+		line("gpu", "GPU", "TYPE or TYPE:COUNT", func(s *core.Spec, text string) (err error) { s.GPU, err = core.ParseGPU(text); return err },
+			func(s core.Spec) string { return s.GPU.String() }),
+		line("cpu", "CPU", "cores", func(s *core.Spec, text string) error {
+			n, err := strconv.ParseFloat(orElse(text, "0"), 64)
+			if err != nil {
+				return core.Errorf(core.KindUsage, "parse", text, "not a number of cores")
+			}
+			s.CPU = n
+			return nil
+		}, func(s core.Spec) string {
+			if s.CPU == 0 {
+				return ""
+			}
+			return strconv.FormatFloat(s.CPU, 'f', -1, 64)
+		}),
+		size("memory", "Memory", func(s *core.Spec) *core.Bytes { return &s.Memory }),
+		size("disk", "Disk", func(s *core.Spec) *core.Bytes { return &s.Disk }),
+		length("timeout", "Lives for", func(s *core.Spec) *core.Duration { return &s.Timeout }),
+		length("idle_timeout", "Idle for", func(s *core.Spec) *core.Duration { return &s.IdleTimeout }),
+		line("network", "Network", "where it may connect to", func(s *core.Spec, text string) error {
+			s.Network.Mode = core.NetworkMode(text)
+			if text != string(core.NetworkAllow) {
+				s.Network.Allow = nil
+			}
+			return nil
+		}, func(s core.Spec) string { return string(s.Network.Mode) }),
+		line("ports", "Ports", "ports inside, such as 8000 5432", setPorts, portsText),
+		line("env", "Environment", "NAME=VALUE NAME=VALUE", setEnv, envText),
+		line("persist", "Persistent", "files survive stop and start", func(s *core.Spec, text string) error { s.Persist = text == "yes"; return nil },
+			func(s core.Spec) string {
+				if s.Persist {
+					return "yes"
+				}
+				return ""
+			}),
+	}
+	if templates {
+		fields = slices.Insert(fields, 3, plain("template", "Template", "a template of the provider, in place of an image", func(s *core.Spec) *string { return &s.Template }))
+	}
+	for _, f := range fields {
+		switch f.id {
+		case "provider":
+			f.choices = providers
+			f.input.SetValue(providers[0])
+		case "gpu":
+			if len(gpus) > 1 {
+				f.choices = gpus
+			}
+		case "network":
+			f.choices = []string{"", string(core.NetworkAll), string(core.NetworkNone)}
+		case "persist":
+			f.choices = []string{"", "yes"}
+		}
+	}
+	return fields
+}
+
+func size(id, label string, field func(*core.Spec) *core.Bytes) *launchField {
+	return &launchField{
+		id: id, label: label, hint: "such as 512MiB or 2G", input: newInput(""),
+		set: func(s *core.Spec, text string) (err error) {
+			if *field(s) = 0; text != "" {
+				*field(s), err = core.ParseBytes(text)
+			}
+			return err
+		},
+		get: func(s core.Spec) string {
+			return exact(*field(&s))
+		},
+	}
+}
+
+func length(id, label string, field func(*core.Spec) *core.Duration) *launchField {
+	return &launchField{
+		id: id, label: label, hint: "such as 15m or 2h", input: newInput(""),
+		set: func(s *core.Spec, text string) (err error) {
+			if *field(s) = 0; text != "" {
+				*field(s), err = core.ParseDuration(text)
+			}
+			return err
+		},
+		get: func(s core.Spec) string {
+			if *field(&s) == 0 {
+				return ""
+			}
+			return field(&s).String()
+		},
+	}
+}
+
+func commandText(s core.Spec) string {
+	if len(s.Command) == 3 && s.Command[0] == "/bin/sh" && s.Command[1] == "-c" {
+		return s.Command[2]
+	}
+	return quote(s.Command...)
+}
+
+func setPorts(s *core.Spec, text string) error {
+	s.Ports = nil
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == ',' }) {
+		host, inside, both := strings.Cut(word, ":")
+		if !both {
+			host, inside = "0", host
+		}
+		from, hostErr := strconv.Atoi(host)
+		to, err := strconv.Atoi(inside)
+		if err != nil || hostErr != nil {
+			return core.Errorf(core.KindUsage, "parse", word, "not a port")
+		}
+		s.Ports = append(s.Ports, core.Port{Host: from, Sandbox: to})
+	}
+	return nil
+}
+
+func portsText(s core.Spec) string {
+	var words []string
+	for _, p := range s.Ports {
+		if p.Host == 0 {
+			words = append(words, strconv.Itoa(p.Sandbox))
+		} else {
+			words = append(words, fmt.Sprintf("%d:%d", p.Host, p.Sandbox))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func setEnv(s *core.Spec, text string) error {
+	s.Env = nil
+	for word := range strings.FieldsSeq(text) {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok {
+			return core.Errorf(core.KindUsage, "parse", word, "not NAME=VALUE")
+		}
+		if s.Env == nil {
+			s.Env = map[string]string{}
+		}
+		s.Env[name] = value
+	}
+	return nil
+}
+
+func envText(s core.Spec) string {
+	var words []string
+	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
+		words = append(words, k+"="+s.Env[k])
+	}
+	return strings.Join(words, " ")
+}
+
+// spec is what the form says, and what is wrong with it: a field's label, or "" for the whole.
+func (f *launchForm) spec() (spec core.Spec, wrong string, err error) {
+	spec = f.base.Clone()
+	for _, field := range f.fields {
+		if err := field.set(&spec, strings.TrimSpace(field.input.Value())); err != nil {
+			return spec, field.id, err
+		}
+	}
+	return spec, "", spec.Validate()
+}
+
+func (f *launchForm) focus(at int) {
+	f.fields[f.at].input.Blur()
+	f.at = (at + len(f.fields)) % len(f.fields)
+	_ = f.fields[f.at].input.Focus() // its command only blinks
+}
+
+// changed asks for the placement when typing pauses.
+func (f *launchForm) changed() tea.Cmd {
+	f.seq++
+	f.placement, f.err, f.asked = nil, nil, false
+	return f.fx.after(launchDelay, askPlacementMsg{f.seq})
+}
+
+// use fills the form from a template.
+func (f *launchForm) use(step int) tea.Cmd {
+	if len(f.templates) == 0 {
+		return nil
+	}
+	f.template = (f.template + step + len(f.templates) + 1) % (len(f.templates) + 1)
+	f.base = core.Spec{}
+	if f.template > 0 {
+		f.base = f.templates[f.template-1].Spec.Clone()
+	}
+	for _, field := range f.fields {
+		value := field.get(f.base)
+		if field.id == "provider" {
+			value = orElse(value, core.ProviderAuto)
+		}
+		field.input.SetValue(value)
+		field.input.CursorEnd()
+	}
+	return f.changed()
+}
+
+func (f *launchForm) update(msg tea.Msg) answer {
+	field := f.fields[f.at]
+	switch msg := msg.(type) {
+	case askPlacementMsg:
+		if spec, _, err := f.spec(); msg.seq == f.seq && err == nil {
+			f.asked = true
+			return answer{cmd: f.fx.explain(f.seq, spec)}
+		}
+		return answer{}
+	case explainedMsg:
+		if msg.seq == f.seq {
+			f.asked, f.err = false, msg.err
+			f.placement = &msg.placement
+		}
+		return answer{}
+	case templatesMsg:
+		f.templates = append(f.templates, msg.templates...)
+		f.err = msg.err
+		return answer{}
+	case tea.MouseWheelMsg:
+		return answer{}
+	case boxClickMsg:
+		if i := f.offset + msg.y - 2; msg.y >= 2 && msg.y-2 < f.rows && i < len(f.fields) {
+			f.focus(i)
+		}
+		return answer{}
+	}
+	switch keyOf(msg) {
+	case "esc", "ctrl+c":
+		return answer{done: true}
+	case "ctrl+t":
+		return answer{cmd: f.use(1)}
+	case "ctrl+y":
+		spec, _, _ := f.spec() // as far as it can be read
+		return answer{request: copyRequest{"command", launchLine(spec)}}
+	case "up", "shift+tab":
+		f.focus(f.at - 1)
+		return answer{}
+	case "down", "tab":
+		f.focus(f.at + 1)
+		return answer{}
+	case "enter", "ctrl+s":
+		spec, wrong, err := f.spec()
+		if err != nil {
+			if i := slices.IndexFunc(f.fields, func(x *launchField) bool { return x.id == wrong }); i >= 0 {
+				f.focus(i)
+			}
+			f.err = err
+			return answer{}
+		}
+		return answer{done: true, request: launchRequest{spec}}
+	case "left", "right":
+		if len(field.choices) > 0 {
+			step := 1
+			if keyOf(msg) == "left" {
+				step = len(field.choices) - 1
+			}
+			i := max(0, slices.Index(field.choices, field.input.Value()))
+			field.input.SetValue(field.choices[(i+step)%len(field.choices)])
+			field.input.CursorEnd()
+			return answer{cmd: f.changed()}
+		}
+	}
+	before := field.input.Value()
+	var cmd tea.Cmd
+	field.input, cmd = field.input.Update(msg)
+	if field.input.Value() != before {
+		return answer{cmd: tea.Batch(cmd, f.changed())}
+	}
+	return answer{cmd: cmd}
+}
+
+func (f *launchForm) view(s *styles, w, h int) []string {
+	const label = 13
+	w = min(w, 84)
+	inner := w - 4
+	_, wrong, err := f.spec()
+	template := "none"
+	if f.template > 0 {
+		template = f.templates[f.template-1].Name
+	}
+	head := s.faint.on(fit("Template", label)) + s.text.on(cut(template, inner-label-16))
+	if len(f.templates) > 0 {
+		head += s.faint.on("  ctrl+t next")
+	}
+	f.rows = min(len(f.fields), max(1, h-8))
+	f.offset = min(max(f.offset, f.at-f.rows+1, 0), f.at)
+	lines := []string{head}
+	for i := f.offset; i < f.offset+f.rows && i < len(f.fields); i++ {
+		field := f.fields[i]
+		p, name := s.field, field.label
+		hintText := ""
+		if i == f.at {
+			p, hintText = s.fieldActive, field.hint
+		}
+		if field.id == wrong {
+			p = s.fieldWrong
+		}
+		price := ""
+		if gpu, gpuErr := core.ParseGPU(field.input.Value()); field.id == "gpu" && gpuErr == nil && f.prices[gpu.Type] != "" {
+			price = " " + f.prices[gpu.Type]
+		}
+		room := max(8, inner-label-3-width(price))
+		hintCells := min(width(hintText), room/2)
+		field.input.SetWidth(max(6, room-hintCells-2))
+		value := field.input.Value()
+		if i == f.at {
+			value = field.input.View()
+			if len(field.choices) > 0 {
+				value = "◂ " + value + " ▸"
+			}
+		}
+		marker := "  "
+		if i == f.at {
+			marker = s.key.on("› ")
+		}
+		lines = append(lines, marker+p.on(fit(name, label))+fit(value, room-hintCells-1)+s.info.on(price)+" "+s.faint.on(cut(hintText, hintCells)))
+	}
+	lines = append(lines, "")
+	lines = append(lines, f.verdict(s, err, inner)...)
+	return frame(s, "Launch a sandbox", append(lines, s.faint.on(cut("enter launches · ↑↓ fields · ←→ choices · ctrl+y copies the command · esc", inner))), w)
+}
+
+// verdict says what is wrong, or where the sandbox would run.
+func (f *launchForm) verdict(s *styles, err error, w int) []string {
+	if err == nil {
+		err = f.err
+	}
+	line := func(p paint, text string) string { return p.on(cut(safe(text), w)) }
+	switch {
+	case err != nil:
+		return []string{line(s.fieldWrong, err.Error()), line(s.faint, core.HintOf(err))}
+	case f.placement == nil:
+		return []string{s.faint.on("…"), ""}
+	case f.placement.Chosen != "":
+		return []string{line(s.good, "✓ runs on "+f.placement.Chosen), ""}
+	}
+	var why []string
+	for _, c := range f.placement.Candidates {
+		why = append(why, c.Provider+" "+c.Why)
+	}
+	return []string{line(s.fieldWrong, "✗ no provider can: "+strings.Join(why, "; ")), ""}
+}
+
+// launchLine is the command line that launches a spec.
+func launchLine(spec core.Spec) string {
+	argv := []string{"sb", "launch"}
+	add := func(flag, value string) {
+		if value != "" {
+			argv = append(argv, flag, value)
+		}
+	}
+	number := func(flag string, n float64) {
+		if n != 0 {
+			add(flag, strconv.FormatFloat(n, 'f', -1, 64))
+		}
+	}
+	if spec.Provider != core.ProviderAuto {
+		add("--provider", spec.Provider)
+	}
+	add("--name", spec.Name)
+	add("--app", spec.App)
+	add("--image", spec.Image)
+	add("--dockerfile", spec.Dockerfile)
+	add("--template", spec.Template)
+	add("--snapshot", spec.Snapshot)
+	add("--python", spec.Python)
+	add("--pip", strings.Join(spec.Pip, ","))
+	add("--apt", strings.Join(spec.Apt, ","))
+	add("--gpu", spec.GPU.String())
+	number("--cpu", spec.CPU)
+	add("--memory", exact(spec.Memory))
+	add("--disk", exact(spec.Disk))
+	number("--processes", float64(spec.Processes))
+	number("--open-files", float64(spec.OpenFiles))
+	if spec.Timeout != 0 {
+		add("--timeout", spec.Timeout.String())
+	}
+	if spec.IdleTimeout != 0 {
+		add("--idle-timeout", spec.IdleTimeout.String())
+	}
+	add("--workdir", spec.Workdir)
+	add("--user", spec.User)
+	if len(spec.Network.Allow) > 0 {
+		add("--allow", strings.Join(spec.Network.Allow, ","))
+	} else {
+		add("--network", string(spec.Network.Mode))
+	}
+	for _, v := range spec.Volumes {
+		mount := v.Source + ":" + v.Target
+		if v.ReadOnly {
+			mount += ":ro"
+		}
+		add("--volume", mount)
+	}
+	for _, p := range spec.Ports {
+		add("--port", fmt.Sprintf("%d:%d", p.Host, p.Sandbox))
+	}
+	for _, k := range slices.Sorted(maps.Keys(spec.Labels)) {
+		add("--label", k+"="+spec.Labels[k])
+	}
+	for _, k := range slices.Sorted(maps.Keys(spec.Env)) {
+		add("--env", k+"="+spec.Env[k])
+	}
+	for _, secret := range spec.Secrets {
+		add("--secret", secret.Name)
+	}
+	if spec.Persist {
+		argv = append(argv, "--persist")
+	}
+	if len(spec.Command) > 0 {
+		argv = append(append(argv, "--"), spec.Command...)
+	}
+	return quote(argv...)
+}
+
+// exact is a size as text that is read back as the same size; "" for none.
+func exact(b core.Bytes) string {
+	if b == 0 {
+		return ""
+	}
+	if same, err := core.ParseBytes(b.String()); err == nil && same == b {
+		return b.String()
+	}
+	return strconv.FormatInt(int64(b), 10) + "B"
+}

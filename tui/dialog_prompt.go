@@ -1,0 +1,81 @@
+package tui
+
+import (
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// prompt asks for one line of text, which is checked as it is typed.
+type prompt struct {
+	title, hint string
+	input       textinput.Model
+	// check makes a request of the text, or says what is wrong with it.
+	check func(text string) (request, error)
+	// cli is the command line that does the same; nil for none.
+	cli func(text string) string
+}
+
+func newPrompt(title, hint, value string, check func(string) (request, error)) *prompt {
+	return &prompt{title: title, hint: hint, input: newInput(value), check: check}
+}
+
+// newInput makes a line of input with the cursor at its end.
+func newInput(value string) textinput.Model {
+	in := textinput.New()
+	in.Prompt = ""
+	in.SetVirtualCursor(true)
+	styles := in.Styles()
+	styles.Cursor.Blink = false
+	styles.Focused, styles.Blurred = textinput.StyleState{}, textinput.StyleState{}
+	in.SetStyles(styles)
+	in.SetValue(value)
+	in.CursorEnd()
+	_ = in.Focus() // its command only blinks
+	return in
+}
+
+func (p *prompt) update(msg tea.Msg) answer {
+	switch keyOf(msg) {
+	case "esc", "ctrl+c":
+		return answer{done: true}
+	case "enter":
+		request, err := p.check(p.input.Value())
+		if err != nil {
+			return answer{}
+		}
+		return answer{done: true, request: request}
+	case "ctrl+y":
+		if p.cli != nil {
+			return answer{request: copyRequest{"command", p.cli(p.input.Value())}}
+		}
+		return answer{}
+	}
+	if _, click := msg.(boxClickMsg); click {
+		return answer{}
+	}
+	var cmd tea.Cmd
+	p.input, cmd = p.input.Update(msg)
+	return answer{cmd: cmd}
+}
+
+func (p *prompt) view(s *styles, w, _ int) []string {
+	w = min(w, 76)
+	p.input.SetWidth(w - 8)
+	lines := []string{s.key.on("> ") + p.input.View()}
+	if _, err := p.check(p.input.Value()); err != nil && p.input.Value() != "" {
+		lines = append(lines, s.fieldWrong.on(cut(safe(err.Error()), w-4)))
+		if hint := core.HintOf(err); hint != "" {
+			lines = append(lines, s.faint.on(cut(safe(hint), w-4)))
+		}
+	} else {
+		for _, l := range prose(p.hint, w-4) {
+			lines = append(lines, s.faint.on(l))
+		}
+	}
+	if p.cli != nil {
+		lines = append(lines, s.faint.on(cut("ctrl+y copies: "+safe(p.cli(p.input.Value())), w-4)))
+	}
+	return frame(s, p.title, lines, w)
+}

@@ -1,0 +1,118 @@
+package tui
+
+import (
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// rect is a part of the screen in cells.
+type rect struct{ x, y, w, h int }
+
+func (r rect) contains(x, y int) bool {
+	return x >= r.x && x < r.x+r.w && y >= r.y && y < r.y+r.h
+}
+
+func (r rect) empty() bool { return r.w <= 0 || r.h <= 0 }
+
+// width is the number of cells that text takes.
+func width(text string) int {
+	if ascii(text) {
+		return len(text)
+	}
+	return ansi.StringWidth(text)
+}
+
+// ascii says whether each byte of text is one cell.
+func ascii(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// fit makes text exactly so many cells wide. Text that is cut ends in "…".
+func fit(text string, cells int) string {
+	if cells <= 0 {
+		return ""
+	}
+	w := width(text)
+	if w > cells {
+		text = cut(text, cells)
+		w = width(text)
+	}
+	return text + blanks(cells-w)
+}
+
+// fitRight is fit with the text at the right end.
+func fitRight(text string, cells int) string {
+	if w := width(text); w < cells {
+		return blanks(cells-w) + text
+	}
+	return fit(text, cells)
+}
+
+// cut makes text at most so many cells wide.
+func cut(text string, cells int) string {
+	switch {
+	case cells <= 0:
+		return ""
+	case ascii(text) && len(text) <= cells:
+		return text
+	case ascii(text):
+		return text[:cells-1] + "…"
+	}
+	return ansi.Truncate(text, cells, "…")
+}
+
+// prose breaks a text between words.
+func prose(text string, cells int) []string {
+	return strings.Split(ansi.Wrap(text, max(1, cells), ""), "\n")
+}
+
+func blanks(n int) string {
+	const many = "                                                                                                    "
+	switch {
+	case n <= 0:
+		return ""
+	case n <= len(many):
+		return many[:n]
+	}
+	return strings.Repeat(" ", n)
+}
+
+// block makes lines a block of exactly this size.
+func block(lines []string, w, h int) []string {
+	out := make([]string, h)
+	for i := range out {
+		if i < len(lines) {
+			out[i] = fit(lines[i], w)
+		} else {
+			out[i] = blanks(w)
+		}
+	}
+	return out
+}
+
+// overlay draws box over base with its corner at x, y.
+func overlay(base, box []string, x, y int) {
+	for i, line := range box {
+		row := y + i
+		if row < 0 || row >= len(base) {
+			continue
+		}
+		right := x + width(line)
+		base[row] = ansi.Truncate(base[row], x, "") + line + ansi.TruncateLeft(base[row], right, "")
+	}
+}
+
+// joinSides puts two blocks of the same height side by side.
+func joinSides(left, middle, right []string) []string {
+	out := make([]string, len(left))
+	for i := range left {
+		out[i] = left[i] + middle[i] + right[i]
+	}
+	return out
+}

@@ -1,0 +1,567 @@
+package tui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/transfer"
+)
+
+const (
+	// callTimeout bounds what is asked on the side: samples, journals, directories.
+	callTimeout = 15 * time.Second
+	// eventLimit is how many events are kept for a dashboard that lags.
+	eventLimit = 1000
+	// sampleAtOnce is how many sandboxes of one provider are measured at the same time.
+	sampleAtOnce = 8
+	// closeTimeout is how long the end waits for what is under way.
+	closeTimeout = 5 * time.Second
+)
+
+// effects is all that the dashboard does outside of itself. Each method returns a command that
+// waits, and whose message tells the result.
+type effects struct {
+	ctx     context.Context //nolint:containedctx // it is the dashboard's life, which every command shares
+	cancel  context.CancelFunc
+	service *core.Service
+	options Options
+
+	events   *feed[core.Event]
+	progress *feed[jobProgress]
+
+	mu     sync.Mutex
+	closed bool
+	busy   sync.WaitGroup
+}
+
+func newEffects(ctx context.Context, options Options) *effects {
+	ctx, cancel := context.WithCancel(ctx)
+	return &effects{
+		ctx: ctx, cancel: cancel, service: options.Service, options: options,
+		events: newFeed(func(kept, added []core.Event) []core.Event {
+			kept = append(kept, added...)
+			return kept[max(0, len(kept)-eventLimit):]
+		}),
+		progress: newFeed(mergeProgress),
+	}
+}
+
+// close ends everything and waits for it, though not for ever: a provider may not answer.
+func (fx *effects) close() error {
+	fx.mu.Lock()
+	fx.closed = true
+	fx.mu.Unlock()
+	fx.cancel()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		fx.busy.Wait()
+	}()
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case <-over:
+		return nil
+	case <-timer.C:
+		return core.Errorf(core.KindTimeout, "ui", "", "something that the dashboard had begun did not end within %s", closeTimeout)
+	}
+}
+
+// enter counts a goroutine; false says that the dashboard has ended.
+func (fx *effects) enter() bool {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	if fx.closed {
+		return false
+	}
+	fx.busy.Add(1)
+	return true
+}
+
+// do makes a command of work that ends with the dashboard.
+func (fx *effects) do(work func(ctx context.Context) tea.Msg) tea.Cmd {
+	return func() tea.Msg {
+		if !fx.enter() {
+			return nil
+		}
+		defer fx.busy.Done()
+		return work(fx.ctx)
+	}
+}
+
+// ask is do with a time limit.
+func (fx *effects) ask(work func(ctx context.Context) tea.Msg) tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		return work(ctx)
+	})
+}
+
+// after sends a message later.
+func (fx *effects) after(d time.Duration, msg tea.Msg) tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return msg
+		case <-ctx.Done():
+			return nil
+		}
+	})
+}
+
+func (fx *effects) tick() tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		timer := time.NewTimer(time.Second)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return tickMsg{fx.options.Now()}
+		case <-ctx.Done():
+			return nil
+		}
+	})
+}
+
+func (fx *effects) capabilities(providers []string) tea.Cmd {
+	return fx.do(func(context.Context) tea.Msg {
+		all := capabilitiesMsg{}
+		for _, name := range providers {
+			if caps, err := fx.service.Capabilities(name); err == nil {
+				all[name] = caps
+			}
+		}
+		return all
+	})
+}
+
+func (fx *effects) list(provider string) tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		listing, err := fx.service.List(ctx, core.ListFilter{Provider: provider, All: true})
+		if err != nil {
+			listing.Failures = []core.ProviderFailure{{Provider: provider, Kind: core.KindOf(err), Error: err.Error(), Hint: core.HintOf(err)}}
+		}
+		return listedMsg{provider, listing}
+	})
+}
+
+func (fx *effects) check(provider string) tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		return checkedMsg{provider, fx.status(ctx, provider, false)}
+	})
+}
+
+// diagnose looks closer at a provider.
+func (fx *effects) diagnose(provider string) tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg { return findingsMsg{fx.status(ctx, provider, true)} })
+}
+
+func (fx *effects) status(ctx context.Context, provider string, findings bool) core.ProviderStatus {
+	status, err := fx.service.ProviderStatus(ctx, provider, findings)
+	if err != nil {
+		return core.ProviderStatus{Name: provider, Error: err.Error(), Hint: core.HintOf(err)}
+	}
+	return status
+}
+
+// sample measures sandboxes of one provider. Those that cannot be measured are left out.
+func (fx *effects) sample(provider string, ids []string) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		found := make([]*core.Stats, len(ids))
+		slots := make(chan struct{}, sampleAtOnce)
+		var all sync.WaitGroup
+		for i, id := range ids {
+			slots <- struct{}{}
+			all.Go(func() {
+				defer func() { <-slots }()
+				if stats, err := fx.service.Stats(ctx, id); err == nil {
+					stats.Sandbox = id
+					found[i] = &stats
+				}
+			})
+		}
+		all.Wait()
+		msg := sampledMsg{provider: provider}
+		for _, stats := range found {
+			if stats != nil {
+				msg.stats = append(msg.stats, *stats)
+			}
+		}
+		return msg
+	})
+}
+
+// watch subscribes to events for as long as the dashboard lives.
+func (fx *effects) watch() tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		for ctx.Err() == nil {
+			for event, err := range fx.service.Events(ctx) {
+				if err == nil {
+					fx.events.put(event)
+				}
+			}
+			// It ends before its time only when events were lost.
+			fx.events.put(core.Event{})
+			timer := time.NewTimer(time.Second)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+		}
+		return nil
+	})
+}
+
+func (fx *effects) nextEvents() tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		batch, open := fx.events.take(ctx)
+		if !open {
+			return nil
+		}
+		msg := eventsMsg{lost: len(batch) >= eventLimit}
+		for _, event := range batch {
+			if event.Type == "" {
+				msg.lost = true
+				continue
+			}
+			msg.events = append(msg.events, event)
+		}
+		return msg
+	})
+}
+
+// attach finds the sandbox to begin with.
+func (fx *effects) attach(ref string) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		box, err := fx.service.Resolve(ctx, ref)
+		return attachedMsg{box, err}
+	})
+}
+
+// openLog begins to read a command's output.
+func (fx *effects) openLog(gen int, sandbox, exec string) tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		if !fx.enter() {
+			return nil
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		log := newLogFeed(cancel)
+		go func() {
+			defer fx.busy.Done()
+			log.read(ctx, fx.service, sandbox, exec)
+		}()
+		return logOpenedMsg{gen, log}
+	})
+}
+
+func (fx *effects) nextLog(gen int, log *logFeed) tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		batch, open := log.take(ctx)
+		return logMsg{gen, batch, open}
+	})
+}
+
+func (fx *effects) closeLog(log *logFeed) tea.Cmd {
+	return fx.do(func(context.Context) tea.Msg {
+		log.cancel()
+		return nil
+	})
+}
+
+func (fx *effects) execs(gen int, sandbox string) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		execs, err := fx.service.Execs(ctx, sandbox)
+		return execsMsg{gen, execs, err}
+	})
+}
+
+func (fx *effects) readDir(gen int, sandbox, path string) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		infos, err := fx.service.ReadDir(ctx, sandbox, path)
+		return dirMsg{gen, path, infos, err}
+	})
+}
+
+func (fx *effects) preview(gen int, sandbox string, info core.FileInfo) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		p := preview{info: info}
+		content, err := fx.service.ReadFile(ctx, sandbox, info.Path)
+		if err == nil {
+			var head []byte
+			head, err = io.ReadAll(io.LimitReader(content, maxPreview))
+			_ = content.Close() // what was read is what counts
+			p.describe(head)
+		}
+		p.err = err
+		return previewMsg{gen, p}
+	})
+}
+
+func (fx *effects) history(gen int, sandbox string) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		var records []core.AuditRecord
+		for record, err := range fx.service.History(ctx, core.HistoryFilter{Sandbox: sandbox}) {
+			if err != nil {
+				return historyMsg{gen, nil, err}
+			}
+			if records = append(records, record); len(records) > 2*maxHistory {
+				records = append(records[:0], records[len(records)-maxHistory:]...)
+			}
+		}
+		return historyMsg{gen, records[max(0, len(records)-maxHistory):], nil}
+	})
+}
+
+// explain asks where a spec would run.
+func (fx *effects) explain(seq int, spec core.Spec) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		placement, err := fx.service.Explain(ctx, spec)
+		return explainedMsg{seq, placement, err}
+	})
+}
+
+func (fx *effects) templates() tea.Cmd {
+	return fx.do(func(context.Context) tea.Msg {
+		if fx.options.Templates == nil {
+			return templatesMsg{}
+		}
+		templates, err := fx.options.Templates()
+		return templatesMsg{templates, err}
+	})
+}
+
+// each does something to several sandboxes at once, and joins what fails.
+func (fx *effects) each(what, text string, boxes []core.Sandbox, work func(context.Context, core.Sandbox) error) tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		failed := make([]error, len(boxes))
+		slots := make(chan struct{}, sampleAtOnce)
+		var all sync.WaitGroup
+		for i, box := range boxes {
+			slots <- struct{}{}
+			all.Go(func() {
+				defer func() { <-slots }()
+				ctx, cancel := context.WithTimeout(ctx, time.Minute)
+				defer cancel()
+				if err := work(ctx, box); err != nil {
+					failed[i] = core.Wrap(what, box.Name, err)
+				}
+			})
+		}
+		all.Wait()
+		return doneMsg{what: what, text: text, err: errors.Join(failed...)}
+	})
+}
+
+// start starts a command in a sandbox and leaves it running.
+func (fx *effects) start(box core.Sandbox, command []string) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		process, err := fx.service.Exec(ctx, box.ID, core.ExecSpec{Command: command, Detach: true})
+		if err != nil {
+			return doneMsg{what: "exec", err: err}
+		}
+		id := process.ID()
+		return doneMsg{what: "exec", text: "started as " + id + " in " + box.Name, err: process.Close(), then: startedMsg{box.ID, id}}
+	})
+}
+
+func (fx *effects) kill(box core.Sandbox, exec string, signal int) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		return doneMsg{what: "kill", text: fmt.Sprintf("signal %d sent to %s", signal, exec), err: fx.service.Kill(ctx, box.ID, exec, signal)}
+	})
+}
+
+func (fx *effects) remove(box core.Sandbox, path string, recursive bool, then tea.Msg) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		return doneMsg{what: "rm", text: path + " removed", err: fx.service.Remove(ctx, box.ID, path, recursive), then: then}
+	})
+}
+
+// run makes a command of a job.
+func (fx *effects) run(j *job, work func(ctx context.Context, report core.ProgressFunc) (text string, then tea.Msg, err error)) tea.Cmd {
+	ctx, cancel := context.WithCancel(fx.ctx)
+	j.cancel = cancel
+	id := j.id
+	return fx.do(func(context.Context) tea.Msg {
+		defer cancel()
+		text, then, err := work(ctx, func(p core.Progress) { fx.progress.put(jobProgress{id, p}) })
+		return jobDoneMsg{id: id, err: err, text: text, then: then}
+	})
+}
+
+func (fx *effects) nextProgress() tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		batch, open := fx.progress.take(ctx)
+		if !open {
+			return nil
+		}
+		return progressMsg(batch)
+	})
+}
+
+func (fx *effects) launch(j *job, spec core.Spec) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
+		box, err := fx.service.Launch(ctx, spec, core.LaunchOptions{Progress: report})
+		return "", attachedMsg{box: box}, err // its event tells
+	})
+}
+
+func (fx *effects) copy(j *job, from, to transfer.Endpoint, then tea.Msg) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
+		result, err := transfer.Copy(ctx, fx.service, transfer.Request{From: from, To: to, Progress: report})
+		return fmt.Sprintf("%s, %s copied to %s", plural(result.Files, "file", "files"), core.Bytes(result.Bytes), to.Path), then, err
+	})
+}
+
+// shell hands the terminal over to a shell in a sandbox.
+func (fx *effects) shell(box core.Sandbox, command []string) tea.Cmd {
+	return tea.Exec(&foreground{run: func() error { return fx.options.Shell(fx.ctx, box.ID, command) }}, func(err error) tea.Msg {
+		return shellEndedMsg{box.Name, err}
+	})
+}
+
+// foreground runs something that has the terminal for itself.
+type foreground struct{ run func() error }
+
+// Run implements tea.ExecCommand.
+func (f *foreground) Run() error { return f.run() }
+
+// SetStdin implements tea.ExecCommand: what runs has the streams already.
+func (*foreground) SetStdin(io.Reader) {}
+
+// SetStdout implements tea.ExecCommand.
+func (*foreground) SetStdout(io.Writer) {}
+
+// SetStderr implements tea.ExecCommand.
+func (*foreground) SetStderr(io.Writer) {}
+
+// edit is a file that is being edited on this machine.
+type edit struct {
+	box   core.Sandbox
+	info  core.FileInfo
+	local string // the copy
+	old   []byte
+}
+
+// maxEdit is how large a file may be that is edited.
+const maxEdit = 8 << 20
+
+// fetch brings a file here, to be edited.
+func (fx *effects) fetch(box core.Sandbox, info core.FileInfo) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		fail := func(err error) tea.Msg { return doneMsg{what: "edit", err: err} }
+		content, err := fx.service.ReadFile(ctx, box.ID, info.Path)
+		if err != nil {
+			return fail(err)
+		}
+		old, err := io.ReadAll(io.LimitReader(content, maxEdit+1))
+		if err := errors.Join(err, content.Close()); err != nil {
+			return fail(err)
+		}
+		if len(old) > maxEdit {
+			return fail(core.Errorf(core.KindUsage, "edit", info.Path, "it is larger than %s", core.Bytes(maxEdit)).WithHint("pull it, edit it, and push it"))
+		}
+		dir, err := os.MkdirTemp("", "sb-edit-")
+		if err != nil {
+			return fail(err)
+		}
+		local := filepath.Join(dir, filepath.Base(filepath.Clean("/"+info.Path)))
+		if err := os.WriteFile(local, old, 0o600); err != nil {
+			return fail(errors.Join(err, os.RemoveAll(dir)))
+		}
+		return editReadyMsg{edit{box, info, local, old}}
+	})
+}
+
+// editor hands the terminal over to the editor.
+func (fx *effects) editor(e edit) tea.Cmd {
+	run := func() error {
+		argv := append(slices.Clone(fx.options.Editor), e.local)
+		cmd := exec.CommandContext(fx.ctx, argv[0], argv[1:]...) //nolint:gosec // it is the user's own choice of an editor
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = fx.options.Input, fx.options.Output, fx.options.Output
+		return cmd.Run()
+	}
+	return tea.Exec(&foreground{run: run}, func(err error) tea.Msg { return editedMsg{e, err} })
+}
+
+// putBack writes what was edited back and removes the copy. When it cannot be written the copy stays.
+func (fx *effects) putBack(e edit, then tea.Msg) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		kept := func(err error) tea.Msg {
+			failed := core.Wrap("edit", e.info.Path, err)
+			return doneMsg{what: "edit", err: &core.Error{Kind: core.KindOf(err), Op: "edit", Subject: e.info.Path, Err: failed, Hint: "your text is in " + e.local}}
+		}
+		text, err := os.ReadFile(e.local)
+		if err != nil {
+			return kept(err)
+		}
+		said := e.info.Path + " is unchanged"
+		if !bytes.Equal(text, e.old) {
+			now, err := fx.service.Stat(ctx, e.box.ID, e.info.Path)
+			if err == nil && !now.ModTime.Equal(e.info.ModTime) {
+				err = core.Errorf(core.KindConflict, "edit", e.info.Path, "it was changed in the sandbox meanwhile")
+			}
+			if err == nil {
+				err = fx.service.WriteFile(ctx, e.box.ID, e.info.Path, bytes.NewReader(text), core.WriteOptions{})
+			}
+			if err != nil {
+				return kept(err)
+			}
+			said = e.info.Path + " written"
+		}
+		return doneMsg{what: "edit", text: said, err: os.RemoveAll(filepath.Dir(e.local)), then: then}
+	})
+}
+
+// openURL shows a page in the browser of this machine's desktop.
+func (fx *effects) openURL(url string) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		opener := "xdg-open"
+		if runtime.GOOS == "darwin" {
+			opener = "open"
+		}
+		err := exec.CommandContext(ctx, opener, url).Run()
+		if err != nil {
+			err = core.Errorf(core.KindUnavailable, "open", url, "no browser was opened: %w", err).WithHint("the address was copied to the clipboard")
+		}
+		return doneMsg{what: "open", text: url + " opened", err: err}
+	})
+}
+
+// saveText writes text to a file that does not exist yet.
+func (fx *effects) saveText(path, text string) tea.Cmd {
+	return fx.do(func(context.Context) tea.Msg {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = io.Copy(f, strings.NewReader(text))
+			err = errors.Join(err, f.Close())
+		}
+		return doneMsg{what: "save", text: "saved to " + path, err: err}
+	})
+}
+
+// remember writes the layout.
+func (fx *effects) remember(memory Memory) tea.Cmd {
+	return fx.do(func(context.Context) tea.Msg {
+		if err := memory.save(fx.options.MemoryFile); err != nil {
+			return doneMsg{what: "remember", err: err}
+		}
+		return nil
+	})
+}

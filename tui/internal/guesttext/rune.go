@@ -1,0 +1,67 @@
+package guesttext
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// controlPictures is where Unicode shows the control characters: U+2400 for NUL and so on.
+const controlPictures = 0x2400
+
+// hidden says whether a terminal draws nothing for r, or draws it as what it is not: C1
+// controls, bidirectional controls, separators of lines, tags and other formats.
+func hidden(r rune) bool {
+	switch {
+	case r >= 0x80 && r < 0xa0, r == 0xad, r == 0x61c, r == 0x180e, r == 0xfeff:
+		return true
+	case r >= 0x200e && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f:
+		return true
+	case r >= 0xfff9 && r <= 0xfffb, r >= 0xe0000 && r <= 0xe007f:
+		return true
+	}
+	return false
+}
+
+// Line makes text safe for one line without colours: escape sequences are removed, line
+// breaks and tabs become blanks, control characters are shown as pictures.
+func Line(text string) string {
+	if plain(text) {
+		return text
+	}
+	var b strings.Builder
+	for len(text) > 0 {
+		if text[0] == esc {
+			n, _ := sequence([]byte(text))
+			text = text[n:]
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(text)
+		text = text[size:]
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			b.WriteByte(' ')
+		case r < ' ' || r == 0x7f:
+			b.WriteRune(picture(r))
+		case !hidden(r):
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// plain says whether text is printable ASCII, as nearly all is.
+func plain(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+func picture(r rune) rune {
+	if r == 0x7f {
+		return controlPictures + 0x21
+	}
+	return controlPictures + r
+}

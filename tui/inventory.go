@@ -1,0 +1,291 @@
+package tui
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/guesttext"
+)
+
+const (
+	// pollFirst to pollMost are the waits between two looks at a provider without events: a wait
+	// grows while nothing changes or the provider fails.
+	pollFirst = 2 * time.Second
+	pollMost  = 30 * time.Second
+	// pollWatched is the wait at a provider that tells of changes by itself.
+	pollWatched = 15 * time.Second
+	// checkEvery is how often a provider's health is asked.
+	checkEvery = 30 * time.Second
+	// patience is how long an answer may take before what is shown counts as old.
+	patience = 3 * time.Second
+)
+
+// entry is one sandbox as it was last seen.
+type entry struct {
+	box    core.Sandbox
+	from   *source
+	series series
+	// search has what the filter looks at.
+	search []string
+}
+
+// source is one provider as the dashboard sees it.
+type source struct {
+	name string
+	caps core.Capabilities
+	// status is what the provider last said of itself; nil before it did.
+	status *core.ProviderStatus
+	// listed is when it last told its sandboxes.
+	listed time.Time
+	// failed is why it last did not; nil when it did.
+	failed *core.ProviderFailure
+
+	polling bool
+	asked   time.Time // when the poll that is under way began
+	again   bool      // something changed since then
+	wait    time.Duration
+	next    time.Time
+
+	// down says that its trouble was told.
+	down      bool
+	checking  bool
+	nextCheck time.Time
+	sampling  bool
+}
+
+// trouble is why the provider is of no use now, and what to do about it; "" when it is.
+func (s *source) trouble() (why, hint string) {
+	switch {
+	case s.failed != nil:
+		return s.failed.Error, s.failed.Hint
+	case s.status != nil && !s.status.Usable:
+		return s.status.Error, s.status.Hint
+	}
+	return "", ""
+}
+
+// old says how long ago the provider last answered, when its answers are overdue.
+func (s *source) old(now time.Time) (age time.Duration, overdue bool) {
+	if s.failed == nil && (!s.polling || now.Sub(s.asked) < patience) {
+		return 0, false
+	}
+	if s.listed.IsZero() {
+		return 0, true
+	}
+	return now.Sub(s.listed), true
+}
+
+// inventory is all that is known of providers and sandboxes.
+type inventory struct {
+	sources []*source
+	entries map[string]*entry // by sandbox id
+}
+
+func newInventory(providers []string) *inventory {
+	inv := &inventory{entries: map[string]*entry{}}
+	for _, name := range providers {
+		inv.sources = append(inv.sources, &source{name: name, wait: pollFirst})
+	}
+	return inv
+}
+
+func (inv *inventory) source(name string) *source {
+	for _, s := range inv.sources {
+		if s.name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// can says whether a sandbox's provider has a capability.
+func (inv *inventory) can(e *entry, want core.Capability) bool {
+	return e != nil && e.from != nil && e.from.caps.Can(want)
+}
+
+// due returns the providers whose sandboxes are to be listed now, and marks them as asked.
+func (inv *inventory) due(now time.Time) []string {
+	var names []string
+	for _, s := range inv.sources {
+		if !s.polling && !now.Before(s.next) {
+			s.polling, s.asked = true, now
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// dueChecks returns the providers whose health is to be asked now.
+func (inv *inventory) dueChecks(now time.Time) []string {
+	var names []string
+	for _, s := range inv.sources {
+		if !s.checking && !now.Before(s.nextCheck) {
+			s.checking = true
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// hurry makes a provider due soon: something has changed there.
+func (inv *inventory) hurry(name string, now time.Time) {
+	if s := inv.source(name); s != nil {
+		s.next, s.wait, s.again = now, pollFirst, s.polling
+	}
+}
+
+// take notes what a provider answered to a list, and says whether anything changed.
+func (inv *inventory) take(name string, listing core.Listing, now time.Time) (changed bool) {
+	s := inv.source(name)
+	if s == nil {
+		return false
+	}
+	again := s.again
+	s.polling, s.again = false, false
+	if len(listing.Failures) > 0 {
+		changed = s.failed == nil
+		s.failed = &listing.Failures[0]
+		s.wait = min(s.wait*2, pollMost)
+		s.next = now.Add(s.wait)
+		return changed
+	}
+	changed = s.failed != nil
+	s.failed, s.listed = nil, now
+	seen := make(map[string]bool, len(listing.Sandboxes))
+	for _, box := range listing.Sandboxes {
+		seen[box.ID] = true
+		changed = inv.put(s, box) || changed
+	}
+	maps.DeleteFunc(inv.entries, func(id string, e *entry) bool {
+		gone := e.from == s && !seen[id]
+		changed = changed || gone
+		return gone
+	})
+	switch {
+	case again:
+		s.wait, s.next = pollFirst, now
+	case s.caps.Can(core.CapWatch):
+		s.next = now.Add(pollWatched)
+	case changed:
+		s.wait = pollFirst
+		s.next = now.Add(s.wait)
+	default:
+		s.wait = min(s.wait*3/2, pollMost)
+		s.next = now.Add(s.wait)
+	}
+	return changed
+}
+
+// put notes one sandbox and says whether it is new or looks different.
+func (inv *inventory) put(s *source, box core.Sandbox) bool {
+	e := inv.entries[box.ID]
+	if e == nil {
+		e = &entry{from: s}
+		inv.entries[box.ID] = e
+	}
+	same := e.search != nil && e.box.State == box.State && e.box.Reason == box.Reason && e.box.Frozen == box.Frozen &&
+		e.box.Name == box.Name && e.box.Expires.Equal(box.Expires) && e.box.LastActive.Equal(box.LastActive) && e.box.Image == box.Image
+	e.box = box
+	if !same {
+		e.search = searched(box)
+	}
+	return !same
+}
+
+// apply notes what an event tells and says whether anything changed.
+func (inv *inventory) apply(event core.Event) bool {
+	if event.Type != core.EventState || event.Sandbox == "" {
+		return false
+	}
+	e := inv.entries[event.Sandbox]
+	if e == nil {
+		return false
+	}
+	if event.State == "" {
+		delete(inv.entries, event.Sandbox)
+		return true
+	}
+	e.box.State, e.box.Reason, e.box.Message = event.State, event.Reason, event.Message
+	e.search = searched(e.box)
+	return true
+}
+
+// searched is what the filter looks at: every column that does not change with the clock, the
+// id and the labels.
+func searched(box core.Sandbox) []string {
+	fields := []string{box.Name, stateWord(box), box.Provider, box.App, box.Image, box.GPU.String(), box.ID}
+	for _, key := range slices.Sorted(maps.Keys(box.Labels)) {
+		fields = append(fields, key+"="+box.Labels[key])
+	}
+	for i, f := range fields {
+		fields[i] = guesttext.Line(f)
+	}
+	return fields
+}
+
+// stateWord is a sandbox's state in one or two words.
+func stateWord(box core.Sandbox) string {
+	switch {
+	case box.Frozen && box.State == core.StateRunning:
+		return "frozen"
+	case box.ExitCode != nil && box.State == core.StateExited && box.Reason == core.ReasonCommand:
+		return "exited " + strconv.Itoa(*box.ExitCode)
+	case box.Reason != "" && !box.State.Live():
+		return string(box.State) + " " + strings.ReplaceAll(string(box.Reason), "_", " ")
+	}
+	return string(box.State)
+}
+
+// maxSamples is how much of a sandbox's past is kept for graphs.
+const maxSamples = 300
+
+// sample is what a sandbox used at one moment; rates are since the sample before.
+type sample struct {
+	core.Stats
+	cpu          float64 // percent of one core
+	received     float64 // bytes a second
+	sent         float64
+	disk, memory float64
+}
+
+// series are a sandbox's samples, oldest first.
+type series []sample
+
+func (s series) add(stats core.Stats) series {
+	next := sample{Stats: stats, memory: float64(stats.Memory), disk: float64(stats.Disk)}
+	if len(s) > 0 {
+		before := s[len(s)-1]
+		if seconds := stats.Time.Sub(before.Time).Seconds(); seconds > 0 {
+			next.cpu = max(0, 100*(stats.CPU-before.CPU).Seconds()/seconds)
+			next.received = max(0, float64(stats.NetReceived-before.NetReceived)/seconds)
+			next.sent = max(0, float64(stats.NetSent-before.NetSent)/seconds)
+		}
+	}
+	if len(s) >= maxSamples {
+		s = append(s[:0], s[len(s)-maxSamples+1:]...)
+	}
+	return append(s, next)
+}
+
+func (s series) last() (sample, bool) {
+	if len(s) == 0 {
+		return sample{}, false
+	}
+	return s[len(s)-1], true
+}
+
+// values are the last n of one measure.
+func (s series) values(n int, of func(sample) float64) []float64 {
+	if len(s) > n {
+		s = s[len(s)-n:]
+	}
+	values := make([]float64, len(s))
+	for i := range s {
+		values[i] = of(s[i])
+	}
+	return values
+}

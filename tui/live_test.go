@@ -1,0 +1,518 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+func TestLaunchTailAndTerminate(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: service})
+	r.shows("no sandboxes; L launches one")
+
+	r.press("L")
+	r.shows("✓ runs on fake")
+	r.types("web")
+	r.press("down", "down", "down")
+	r.types("echo first line; sleep 100")
+	r.press("enter")
+	r.until("web is there and selected", func() bool { return r.hasRow("web")() && r.m.table.selected().box.Name == "web" })
+	r.shows("first line")
+
+	r.press("e")
+	r.types("echo from exec")
+	r.press("enter")
+	r.shows("from exec")
+	r.press("2")
+	r.shows("echo from exec")
+
+	r.press("x")
+	r.shows("Terminate web?")
+	r.press("enter") // the harmless choice
+	r.until("the dialog is closed", func() bool { return len(r.m.dialogs) == 0 })
+	if _, err := service.Resolve(t.Context(), "web"); err != nil {
+		t.Fatal("Enter on the question has terminated it:", err)
+	}
+	r.press("x", "y")
+	r.until("web is gone", func() bool { return len(r.m.table.rows) == 0 })
+	r.shows("web is terminated")
+	r.press("q")
+	r.until("it quits", func() bool { return r.quit })
+}
+
+func TestChangesOfOthersAppear(t *testing.T) {
+	provider := fake.New(fake.Options{})
+	service := newService(t, provider)
+	r := newRig(t, Options{Service: service})
+	r.shows("no sandboxes")
+	other := core.New(core.Options{Actor: "cli", Factories: []core.Factory{provider.Factory()}})
+	defer other.Close()
+	box := launch(t, other, core.Spec{Name: "dev"})
+	r.shows("● running")
+	if err := other.Pause(t.Context(), box.ID); err != nil {
+		t.Fatal(err)
+	}
+	r.shows("‖ paused")
+	r.press("p")
+	r.shows("● running")
+	if err := other.Terminate(t.Context(), box.ID); err != nil {
+		t.Fatal(err)
+	}
+	r.until("it is gone", func() bool { return len(r.m.table.rows) == 0 })
+}
+
+func TestFilterSortGroupAndMarks(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}), fake.New(fake.Options{Name: "other", IDPrefix: "oth-"}))
+	for i, spec := range []core.Spec{
+		{Name: "alpha", App: "one"}, {Name: "beta", App: "two"}, {Name: "gamma", App: "one", Provider: "other"}, {Name: "delta", Provider: "other"},
+	} {
+		spec.Labels = map[string]string{"number": fmt.Sprint(i)}
+		launch(t, service, spec)
+	}
+	r := newRig(t, Options{Service: service})
+	r.until("all are there", func() bool { return len(r.m.table.rows) == 4 })
+	same := func(want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, r.rowNames()); diff != "" {
+			t.Error(diff)
+		}
+	}
+	same("alpha", "beta", "delta", "gamma")
+	r.press("r")
+	same("gamma", "delta", "beta", "alpha")
+	r.press("r", "/")
+	r.types("gm") // fuzzy
+	same("gamma")
+	r.press("esc", "/")
+	r.types("other num=2") // two terms: a provider and a label
+	same("gamma")
+	r.press("enter", "esc")
+	same("alpha", "beta", "delta", "gamma")
+	r.press("b")
+	r.shows("▾ one (2 sandboxes)")
+	same("delta", "alpha", "gamma", "beta")
+	r.press("b")
+	r.shows("▾ other (2 sandboxes)")
+	r.press("b", "g", "space", "space")
+	if n := len(r.m.table.chosen(r.m.inv)); n != 2 {
+		t.Errorf("%d are chosen", n)
+	}
+	r.press("x")
+	r.shows("Terminate 2 sandboxes?")
+	r.press("y")
+	r.until("two are left", func() bool { return len(r.m.table.rows) == 2 })
+	same("delta", "gamma")
+	r.press("*", "x", "y")
+	r.until("none is left", func() bool { return len(r.m.table.rows) == 0 })
+}
+
+// The cursor stays on its sandbox whatever comes and goes around it.
+func TestCursorStaysOnItsSandbox(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "m"})
+	r := newRig(t, Options{Service: service})
+	r.until("m is there", r.hasRow("m"))
+	for _, name := range []string{"a", "z", "b"} {
+		launch(t, service, core.Spec{Name: name})
+		r.until(name+" is there", r.hasRow(name))
+		if got := r.m.table.selected().box.Name; got != "m" {
+			t.Fatalf("the cursor is on %s", got)
+		}
+	}
+}
+
+func TestExecsAndKill(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	box := launch(t, service, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	process, err := service.Exec(t.Context(), "dev", core.ExecSpec{Command: []string{"sleep", "1000"}, Detach: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := process.ID()
+	if err := process.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.press("2")
+	r.shows("● running")
+	r.shows("sleep 1000")
+	r.press("K")
+	r.shows("Signal for " + id)
+	r.types("KILL")
+	r.press("enter")
+	r.shows("✗ signal 9")
+	if _, err := service.FindExec(t.Context(), box.ID, id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	box := launch(t, service, core.Spec{Name: "dev"})
+	write := func(path, text string) {
+		t.Helper()
+		if err := service.WriteFile(t.Context(), box.ID, path, strings.NewReader(text), core.WriteOptions{Parents: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("/aa/notes.txt", "the text\x1b]0;evil\x07 of it\n")
+	write("/aa/picture.gif", "GIF89a\x02\x00\x03\x00\x00\x00\x00;")
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	r.press("3")
+	r.shows("▸ aa/")
+	r.press("g", "enter")
+	r.shows("notes.txt")
+	r.press("down", "enter")
+	r.shows("the text of it")
+	r.press("down", "enter")
+	r.shows("gif picture of 2 × 3")
+
+	dir := t.TempDir()
+	r.press("U")
+	r.press("backspace")
+	r.types(dir)
+	r.press("enter")
+	r.until("it was pulled", func() bool { _, err := os.Stat(filepath.Join(dir, "picture.gif")); return err == nil })
+	local := filepath.Join(dir, "pushed.bin")
+	if err := os.WriteFile(local, []byte("pushed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.press("P")
+	r.types(local)
+	r.press("enter")
+	r.shows("pushed.bin")
+
+	r.press("D")
+	r.shows("This cannot be undone")
+	r.press("y")
+	r.hides("picture.gif")
+	if _, err := service.Stat(t.Context(), box.ID, "/aa/picture.gif"); core.KindOf(err) != core.KindNotFound {
+		t.Error("the file is still there:", err)
+	}
+}
+
+// One provider that hangs stops neither the keyboard nor the others; its sandboxes are marked
+// with their age until it is back.
+func TestHangingProvider(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow, quick := fake.New(fake.Options{Name: "slow", IDPrefix: "slo-"}), fake.New(fake.Options{Name: "quick", IDPrefix: "qui-"})
+		service := newService(t, slow, quick)
+		launch(t, service, core.Spec{Name: "old", Provider: "slow"})
+		r := newRig(t, Options{Service: service})
+		defer r.close()
+		r.limit = 5 * time.Minute // no real ones
+		r.until("old is there", r.hasRow("old"))
+
+		for _, op := range []fake.Op{fake.OpList, fake.OpCheck, fake.OpGet, fake.OpStats, fake.OpFind} {
+			slow.Inject(op, fake.Fault{Delay: time.Minute})
+		}
+		r.shows("~") // the age
+		r.shows("✗ slow")
+		launch(t, service, core.Spec{Name: "new", Provider: "quick"})
+		begin := time.Now()
+		r.until("new is there", r.hasRow("new"))
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("the other provider's sandbox appeared after %s", took)
+		}
+		r.press("/")
+		r.types("old")
+		if diff := cmp.Diff([]string{"old"}, r.rowNames()); diff != "" {
+			t.Error(diff)
+		}
+		r.press("esc")
+
+		for _, op := range []fake.Op{fake.OpList, fake.OpCheck, fake.OpGet, fake.OpStats, fake.OpFind} {
+			slow.Inject(op, fake.Fault{})
+		}
+		r.shows("● slow")
+		r.hides("~")
+	})
+}
+
+// A provider that is down keeps its last answer on the screen, and is asked less and less often.
+func TestProviderThatDiesAndReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		provider := fake.New(fake.Options{})
+		service := newService(t, provider)
+		launch(t, service, core.Spec{Name: "dev"})
+		r := newRig(t, Options{Service: service})
+		defer r.close()
+		r.limit = 5 * time.Minute // no real ones
+		r.until("dev is there", r.hasRow("dev"))
+		down := core.Errorf(core.KindUnavailable, "fake", "", "the engine is down").WithHint("start the engine")
+		provider.Inject(fake.OpList, fake.Fault{Err: down})
+		provider.Inject(fake.OpCheck, fake.Fault{Err: down})
+		r.shows("start the engine")
+		if !r.hasRow("dev")() {
+			t.Error("its sandbox has vanished")
+		}
+		provider.Inject(fake.OpList, fake.Fault{})
+		provider.Inject(fake.OpCheck, fake.Fault{})
+		r.shows("fake is back")
+		r.hides("start the engine")
+	})
+}
+
+func TestPollingBacksOff(t *testing.T) {
+	inv := newInventory([]string{"p"})
+	now := time.Unix(0, 0)
+	var waits []time.Duration
+	last := now
+	for range 12 {
+		now = inv.sources[0].next
+		if now.Before(last) {
+			now = last
+		}
+		if len(inv.due(now)) != 1 || len(inv.due(now)) != 0 {
+			t.Fatal("not due once")
+		}
+		inv.take("p", core.Listing{}, now)
+		waits = append(waits, inv.sources[0].next.Sub(now))
+		last = now
+	}
+	if waits[0] >= waits[3] || waits[11] != pollMost {
+		t.Errorf("waits %v", waits)
+	}
+	inv.hurry("p", now)
+	if len(inv.due(now)) != 1 {
+		t.Error("a change does not hurry it")
+	}
+	inv.hurry("p", now) // while it is under way
+	inv.take("p", core.Listing{}, now)
+	if len(inv.due(now)) != 1 {
+		t.Error("a change during a list is not followed by another list")
+	}
+}
+
+func TestTwoHundredComeAndGo(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: service})
+	r.shows("no sandboxes")
+	over := make(chan error, 1)
+	go func() {
+		var failed []error
+		for i := range 200 {
+			_, err := service.Launch(t.Context(), core.Spec{Name: fmt.Sprintf("box-%03d", i)}, core.LaunchOptions{})
+			failed = append(failed, err)
+		}
+		over <- errors.Join(failed...)
+	}()
+	r.until("200 are there", func() bool { return len(r.m.table.rows) == 200 })
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	r.press("*", "x", "y")
+	r.until("none is there", func() bool { return len(r.m.table.rows) == 0 })
+	listing, err := service.List(t.Context(), core.ListFilter{All: true})
+	if err != nil || len(listing.Sandboxes) != 0 {
+		t.Errorf("%d are left, %v", len(listing.Sandboxes), err)
+	}
+}
+
+// A transfer is the dashboard's own: quitting asks.
+func TestQuitAsksWhileTransfersRun(t *testing.T) {
+	provider := fake.New(fake.Options{})
+	service := newService(t, provider)
+	launch(t, service, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	provider.Inject(fake.OpWrite, fake.Fault{Delay: time.Hour})
+	r.press("P")
+	r.types(file)
+	r.press("enter")
+	r.shows("⟳ push")
+	r.press("q")
+	r.shows("1 thing is still under way")
+	r.press("n", "q", "w")
+	if r.quit || len(r.m.jobs) != 1 {
+		t.Fatal("it did not stay")
+	}
+	r.press("X")
+	r.shows("Cancel")
+	r.press("enter")
+	r.until("it quits once the transfer is over", func() bool { return r.quit })
+}
+
+func TestSearchCopyAndSave(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "job", Command: []string{"sh", "-c", `i=0; while [ $i -lt 60 ]; do echo "line $i"; i=$((i+1)); done; printf '\033[31mneedle\033[0m\033]0;t\007\n' >&2`}})
+	r := newRig(t, Options{Service: service})
+	r.shows("needle")
+	r.press("1", "g")
+	r.shows("line 0")
+	r.press("/")
+	r.types("needle")
+	r.press("enter")
+	r.shows("needle")
+	r.press("C")
+	r.until("it is copied", func() bool { return strings.HasSuffix(r.clipboard, "line 59\nneedle\n") })
+	path := filepath.Join(t.TempDir(), "out.log")
+	r.press("W", "ctrl+u")
+	r.types(path)
+	r.press("enter")
+	r.shows("saved to")
+	if text, err := os.ReadFile(path); err != nil || string(text) != r.clipboard {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestYank(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	box := launch(t, service, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	for _, test := range []struct {
+		keys []string
+		want string
+	}{
+		{[]string{"c"}, box.ID},
+		{[]string{"y"}, "sb inspect dev"},
+		{[]string{"1", "y"}, "sb logs --follow dev"},
+		{[]string{"2", "y"}, "sb ps dev"},
+		{[]string{"5", "y"}, "sb stats dev"},
+		{[]string{"7", "y"}, "sb history dev"},
+		{[]string{"e", "i", "'", "ctrl+y", "esc"}, `sb exec dev -c 'i'\'''`},
+		{[]string{":", "s", "h", "e", "l", "ctrl+y"}, "sb shell dev"},
+	} {
+		r.m.options.Shell = func(context.Context, string, []string) error { return nil }
+		r.clipboard = ""
+		r.press(test.keys...)
+		r.until("copied: "+test.want, func() bool { return r.clipboard == test.want })
+	}
+}
+
+func TestTimeLeft(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	r.press("t")
+	r.types("2x")
+	r.shows("not a duration")
+	r.press("backspace")
+	r.types("h")
+	r.press("enter")
+	r.shows("1h59m")
+}
+
+func TestMouse(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	for i := range 40 {
+		launch(t, service, core.Spec{Name: fmt.Sprintf("box-%02d", i)})
+	}
+	r := newRig(t, Options{Service: service})
+	r.until("all are there", func() bool { return len(r.m.table.rows) == 40 })
+	click := func(x, y int) { r.send(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft}) }
+	click(20, 5)
+	if got := r.m.table.selected().box.Name; got != "box-03" {
+		t.Errorf("the click has selected %s", got)
+	}
+	click(15, 1)
+	if !r.m.table.reverse {
+		t.Error("a click on the sorted column does not reverse it")
+	}
+	before := r.m.table.offset
+	r.send(tea.MouseWheelMsg{X: 5, Y: 5, Button: tea.MouseWheelDown})
+	if r.m.table.offset != before+3 {
+		t.Error("the wheel does not scroll")
+	}
+	height := r.m.layout.table.h
+	click(50, r.m.layout.splitter.y)
+	r.send(tea.MouseMotionMsg{X: 50, Y: 22, Button: tea.MouseLeft})
+	r.send(tea.MouseReleaseMsg{X: 50, Y: 22, Button: tea.MouseLeft})
+	if r.m.layout.table.h <= height {
+		t.Error("the splitter cannot be dragged")
+	}
+	click(r.m.layout.detail.x+10, r.m.layout.detail.y)
+	if r.m.detail.tab != tabExecs {
+		t.Errorf("tab %d", r.m.detail.tab)
+	}
+	r.press("x")
+	box := r.m.dialogs[0].view(r.m.styles, r.m.w, r.m.h)
+	left, top := place(box, r.m.w, r.m.h)
+	q := r.m.dialogs[0].(*question)
+	name := r.m.table.selected().box.Name
+	click(left+q.buttons[1].x+1, top+q.buttons[1].y)
+	r.until(name+" is terminated", func() bool { return !r.hasRow(name)() })
+}
+
+func TestMemory(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "dev"})
+	file := filepath.Join(t.TempDir(), "sub", "ui.json")
+	r := newRig(t, Options{Service: service, MemoryFile: file})
+	r.until("dev is there", r.hasRow("dev"))
+	r.press(">", "r", "b", "|", "+", "6", "tab", "/")
+	r.types("dev")
+	r.press("enter")
+	want := r.m.memory()
+	r.until("it is saved", func() bool { return loadMemory(file) == want })
+	again := newRig(t, Options{Service: service, MemoryFile: file})
+	if diff := cmp.Diff(want, again.m.memory()); diff != "" {
+		t.Error(diff)
+	}
+	if err := os.WriteFile(file, []byte("{broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := loadMemory(file); got != (Memory{}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestKeysFromConfiguration(t *testing.T) {
+	keys, err := ParseKeys("quit=ctrl+q launch= terminate=ctrl+d,delete")
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: service, Keys: keys})
+	r.press("L", "q")
+	if len(r.m.dialogs) != 0 || r.quit {
+		t.Error("the old keys still work")
+	}
+	r.press("ctrl+q")
+	r.until("it quits", func() bool { return r.quit })
+	for text, hint := range map[string]string{"lanch=x": `"launch"`, "nonsense": "for example", "qqqqqqqqq=x": "docs/dashboard.md"} {
+		if _, err := ParseKeys(text); core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), hint) {
+			t.Errorf("%s: %v, %s", text, err, core.HintOf(err))
+		}
+	}
+}
+
+// No key means two things at the same place.
+func TestKeysAreUnambiguous(t *testing.T) {
+	seen := map[string]string{}
+	ids := map[string]bool{}
+	for _, c := range allCommands() {
+		if ids[c.id] {
+			t.Errorf("two commands are called %s", c.id)
+		}
+		ids[c.id] = true
+		for _, k := range c.keys {
+			at := fmt.Sprint(c.scope, k)
+			if seen[at] != "" {
+				t.Errorf("%s means %s and %s", k, seen[at], c.id)
+			}
+			seen[at] = c.id
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package tui
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// Memory is what the dashboard remembers from one run to the next.
+type Memory struct {
+	Split    string `json:"split,omitempty"`
+	Ratio    int    `json:"ratio,omitempty"`
+	Tab      string `json:"tab,omitempty"`
+	Sort     string `json:"sort,omitempty"`
+	Reverse  bool   `json:"reverse,omitempty"`
+	Filter   string `json:"filter,omitempty"`
+	Group    string `json:"group,omitempty"`
+	HideDead bool   `json:"hide_dead,omitempty"`
+	NoWrap   bool   `json:"no_wrap,omitempty"`
+	Times    bool   `json:"times,omitempty"`
+}
+
+// loadMemory reads a file that save wrote. What cannot be read is as if it were not there:
+// a layout is worth no error.
+func loadMemory(path string) Memory {
+	var m Memory
+	text, err := os.ReadFile(path)
+	if err != nil || json.Unmarshal(text, &m) != nil {
+		return Memory{}
+	}
+	return m
+}
+
+// save replaces the file at once. No path is no memory.
+func (m Memory) save(path string) (err error) {
+	if path == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".ui-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package tui
+
+import (
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// The messages that effects come back with.
+type (
+	// tickMsg comes once a second.
+	tickMsg struct{ now time.Time }
+	// hurryMsg asks for the polls that are due.
+	hurryMsg struct{}
+
+	capabilitiesMsg map[string]core.Capabilities
+
+	listedMsg struct {
+		provider string
+		listing  core.Listing
+	}
+	checkedMsg struct {
+		provider string
+		status   core.ProviderStatus
+	}
+	sampledMsg struct {
+		provider string
+		stats    []core.Stats
+	}
+	eventsMsg struct {
+		events []core.Event
+		// lost says that events may be missing before these.
+		lost bool
+	}
+	attachedMsg struct {
+		box core.Sandbox
+		err error
+	}
+
+	// Messages to the tabs. gen tells those that are about a sandbox or tab that was left.
+	logOpenedMsg struct {
+		gen int
+		log *logFeed
+	}
+	logMsg struct {
+		gen   int
+		batch []logBatch
+		open  bool
+	}
+	execsMsg struct {
+		gen   int
+		execs []core.Exec
+		err   error
+	}
+	dirMsg struct {
+		gen   int
+		path  string
+		infos []core.FileInfo
+		err   error
+	}
+	previewMsg struct {
+		gen     int
+		preview preview
+	}
+	historyMsg struct {
+		gen     int
+		records []core.AuditRecord
+		err     error
+	}
+
+	// settledMsg comes when the cursor has rested a moment on a sandbox.
+	settledMsg struct{ gen int }
+
+	explainedMsg struct {
+		seq       int
+		placement core.Placement
+		err       error
+	}
+	templatesMsg struct {
+		templates []Template
+		err       error
+	}
+	findingsMsg struct{ status core.ProviderStatus }
+
+	progressMsg []jobProgress
+	jobDoneMsg  struct {
+		id  int
+		err error
+		// text is what to say on success; then is a message to handle after it.
+		text string
+		then any
+	}
+	// doneMsg ends a short operation that is no job.
+	doneMsg struct {
+		what string
+		text string
+		err  error
+		// then is a message to handle after it.
+		then any
+	}
+	startedMsg struct{ sandbox, exec string }
+
+	shellEndedMsg struct {
+		name string
+		err  error
+	}
+	editReadyMsg struct{ edit edit }
+	editedMsg    struct {
+		edit edit
+		err  error
+	}
+	toastOverMsg struct{ id int }
+	saveMsg      struct{ seq int }
+)

@@ -1,0 +1,513 @@
+package tui
+
+import (
+	"time"
+
+	"charm.land/bubbles/v2/textinput"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+const (
+	// settleTime is how long the cursor rests on a sandbox before its details are read.
+	settleTime = 120 * time.Millisecond
+	// hurryTime is how long changes are gathered before a provider is listed.
+	hurryTime = 150 * time.Millisecond
+	// saveTime is how long after a change the layout is written.
+	saveTime = time.Second
+	// sampleTicks and frozenTicks are the seconds between two measurements.
+	sampleTicks = 2
+	frozenTicks = 10
+	// execTicks is the seconds between two looks at the journal that is shown.
+	execTicks = 2
+)
+
+// The lines of input at the bottom.
+const (
+	lineNone = iota
+	lineFilter
+	lineSearch
+)
+
+// Model is the root: it holds the panes and routes messages to them.
+type Model struct {
+	options  Options
+	fx       *effects
+	commands []command
+	keys     keyMap
+	styles   *styles
+	theme    string // as chosen; auto follows the terminal
+
+	inv     *inventory
+	table   *table
+	detail  detail
+	notices notices
+	dialogs []dialog
+	jobs    []*job
+	nextJob int
+
+	layout layout
+	w, h   int
+	split  string
+	ratio  int
+	zoomed bool
+	focus  pane
+
+	line  int // which line of input is open
+	input textinput.Model
+
+	now      time.Time
+	ticks    int
+	stale    bool // the table is to be made anew
+	hurried  bool // a hurryMsg is under way
+	asking   bool // the journal is being read
+	dragging bool
+	attach   string // the sandbox to go to when it appears
+	// told is each sandbox's state that was last told: an event may come by several ways.
+	told  map[string]core.State
+	saves int
+	// leaving ends the dashboard when the last job is over.
+	leaving bool
+}
+
+func newModel(fx *effects, options Options, memory Memory) (*Model, error) {
+	keys, err := newKeyMap(options.Keys)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{
+		options: options, fx: fx, commands: allCommands(), keys: keys, theme: options.Theme,
+		inv: newInventory(options.Service.ProviderNames()), table: newTable(), detail: newDetail(memory),
+		split: orElse(memory.Split, splitAuto), ratio: memory.Ratio, now: options.Now(), input: newInput(""), told: map[string]core.State{},
+	}
+	if m.ratio < 10 || m.ratio > 90 {
+		m.ratio = 50
+	}
+	m.setTheme(true)
+	if _, ok := columnNamed(memory.Sort); ok {
+		m.table.sort = memory.Sort
+	}
+	m.table.reverse, m.table.filter, m.table.hideDead = memory.Reverse, memory.Filter, memory.HideDead
+	if memory.Group == groupApp || memory.Group == groupProvider {
+		m.table.group = memory.Group
+	}
+	if options.Attach != "" {
+		m.focus, m.zoomed, m.table.filter = paneDetail, true, ""
+	}
+	return m, nil
+}
+
+// memory is what is remembered of how the dashboard looks.
+func (m *Model) memory() Memory {
+	return Memory{
+		Split: m.split, Ratio: m.ratio, Tab: tabNames()[m.detail.tab], Sort: m.table.sort, Reverse: m.table.reverse,
+		Filter: m.table.filter, Group: m.table.group, HideDead: m.table.hideDead, NoWrap: !m.detail.output.wrap, Times: m.detail.output.times,
+	}
+}
+
+// setTheme makes the styles of the chosen theme; dark is the terminal's background.
+func (m *Model) setTheme(dark bool) {
+	theme := m.theme
+	switch {
+	case m.options.NoColor:
+		theme = ThemePlain
+	case theme == ThemeAuto && dark:
+		theme = ThemeDark
+	case theme == ThemeAuto:
+		theme = ThemeLight
+	}
+	m.styles = newStyles(theme)
+}
+
+// Init implements tea.Model.
+func (m *Model) Init() tea.Cmd {
+	cmds := []tea.Cmd{m.fx.capabilities(m.options.Service.ProviderNames()), m.fx.tick(), m.fx.watch(), m.fx.nextEvents(), m.fx.nextProgress()}
+	if m.theme == ThemeAuto && !m.options.NoColor {
+		cmds = append(cmds, tea.RequestBackgroundColor)
+	}
+	if m.options.Attach != "" {
+		cmds = append(cmds, m.fx.attach(m.options.Attach))
+	}
+	return tea.Batch(cmds...)
+}
+
+// Update implements tea.Model.
+func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	m.now = m.options.Now()
+	cmd := m.handle(msg)
+	return m, tea.Batch(cmd, m.settle())
+}
+
+// settle brings the panes in line with what has changed.
+func (m *Model) settle() tea.Cmd {
+	m.arrange()
+	if m.stale {
+		m.stale = false
+		m.table.refresh(m.inv)
+	}
+	if m.attach != "" && m.inv.entries[m.attach] != nil {
+		m.table.cursor, m.attach = m.attach, ""
+		m.table.find()
+	}
+	if m.table.cursor == m.detail.id {
+		return nil
+	}
+	log := m.detail.output.log
+	m.detail.show(m.table.cursor)
+	cmds := []tea.Cmd{m.fx.after(settleTime, settledMsg{m.detail.gen})}
+	if log != nil {
+		cmds = append(cmds, m.fx.closeLog(log))
+	}
+	return tea.Batch(cmds...)
+}
+
+func (m *Model) arrange() {
+	m.layout = arrange(m.w, m.h, arrangement{
+		split: m.split, ratio: m.ratio, zoomed: m.zoomed, focus: m.focus, tableOnly: m.options.TableOnly, jobs: len(m.jobs),
+	})
+	if !m.layout.table.empty() && m.layout.table != m.table.size {
+		m.table.setSize(m.layout.table)
+	}
+	m.detail.size = m.layout.detail
+}
+
+// handle routes a message.
+func (m *Model) handle(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.w, m.h = msg.Width, msg.Height
+	case tea.BackgroundColorMsg:
+		m.setTheme(msg.IsDark())
+	case tea.KeyPressMsg:
+		return m.key(msg)
+	case tea.PasteMsg:
+		return m.paste(msg)
+	case tea.MouseMsg:
+		return m.mouse(msg)
+	case tickMsg:
+		return tea.Batch(m.fx.tick(), m.tick())
+	case hurryMsg:
+		m.hurried = false
+		return m.poll()
+	case capabilitiesMsg:
+		for name, caps := range msg {
+			m.inv.source(name).caps = caps
+		}
+		return tea.Batch(m.poll(), m.checks())
+	case listedMsg:
+		m.stale = m.inv.take(msg.provider, msg.listing, m.now) || m.stale
+		return tea.Batch(m.tellHealth(m.inv.source(msg.provider)), m.hurryUp())
+	case checkedMsg:
+		return m.checked(msg)
+	case sampledMsg:
+		m.inv.source(msg.provider).sampling = false
+		for _, stats := range msg.stats {
+			if e := m.inv.entries[stats.Sandbox]; e != nil {
+				e.series = e.series.add(stats)
+				if e.box.Frozen != stats.Frozen {
+					e.box.Frozen = stats.Frozen
+					e.search = searched(e.box)
+				}
+			}
+		}
+	case eventsMsg:
+		return tea.Batch(m.fx.nextEvents(), m.happened(msg))
+	case attachedMsg:
+		if msg.err != nil {
+			return m.fail("attach", msg.err)
+		}
+		m.attach = msg.box.ID
+		m.inv.hurry(msg.box.Provider, m.now)
+		return m.hurryUp()
+	case settledMsg:
+		if msg.gen == m.detail.gen {
+			return m.load()
+		}
+	case progressMsg:
+		for _, p := range msg {
+			for _, j := range m.jobs {
+				if j.id == p.id {
+					j.progress = p.Progress
+				}
+			}
+		}
+		return m.fx.nextProgress()
+	case jobDoneMsg:
+		return m.jobDone(msg)
+	case doneMsg:
+		return m.done(msg)
+	case startedMsg:
+		if msg.sandbox == m.detail.id {
+			return m.perform(sourceRequest{msg.exec})
+		}
+	case shellEndedMsg:
+		return m.shellEnded(msg)
+	case editReadyMsg:
+		return m.fx.editor(msg.edit)
+	case editedMsg:
+		if msg.err != nil {
+			m.warn("the editor failed: "+msg.err.Error(), "your text is in "+msg.edit.local)
+			return nil
+		}
+		return m.fx.putBack(msg.edit, nil)
+	case toastOverMsg:
+		m.notices.over(msg.id)
+	case saveMsg:
+		if msg.seq == m.saves {
+			return m.fx.remember(m.memory())
+		}
+	case findingsMsg:
+		m.openDiagnosis(msg.status)
+	case logOpenedMsg, logMsg, execsMsg, dirMsg, previewMsg, historyMsg, reloadDirMsg:
+		return m.detailed(msg)
+	default:
+		if len(m.dialogs) > 0 {
+			return m.toDialog(msg)
+		}
+	}
+	return nil
+}
+
+// tick is what is done once a second.
+func (m *Model) tick() tea.Cmd {
+	m.ticks++
+	m.stale = m.stale || m.ticks%10 == 0 && m.table.sort != "name" // what changes with the clock or the samples
+	cmds := []tea.Cmd{m.poll(), m.checks()}
+	if m.ticks%sampleTicks == 0 {
+		cmds = append(cmds, m.samples())
+	}
+	if m.ticks%execTicks == 0 {
+		cmds = append(cmds, m.journal())
+	}
+	return tea.Batch(cmds...)
+}
+
+func (m *Model) poll() tea.Cmd {
+	var cmds []tea.Cmd
+	for _, name := range m.inv.due(m.now) {
+		cmds = append(cmds, m.fx.list(name))
+	}
+	return tea.Batch(cmds...)
+}
+
+func (m *Model) checks() tea.Cmd {
+	var cmds []tea.Cmd
+	for _, name := range m.inv.dueChecks(m.now) {
+		cmds = append(cmds, m.fx.check(name))
+	}
+	return tea.Batch(cmds...)
+}
+
+// samples measures the sandboxes that can be seen.
+func (m *Model) samples() tea.Cmd {
+	wanted := m.table.visible()
+	if e := m.table.selected(); e != nil {
+		wanted = append(wanted, e)
+	}
+	ids := map[*source][]string{}
+	seen := map[string]bool{}
+	for _, e := range wanted {
+		_, overdue := e.from.old(m.now)
+		idle := e.box.Frozen && m.ticks%frozenTicks != 0 && len(e.series) > 1
+		if e.box.State == core.StateRunning && m.inv.can(e, core.CapStats) && !e.from.sampling && !overdue && !idle && !seen[e.box.ID] {
+			seen[e.box.ID] = true
+			ids[e.from] = append(ids[e.from], e.box.ID)
+		}
+	}
+	var cmds []tea.Cmd
+	for from, list := range ids {
+		from.sampling = true
+		cmds = append(cmds, m.fx.sample(from.name, list))
+	}
+	return tea.Batch(cmds...)
+}
+
+// hurryUp lists the providers that are due soon, once for all that happens in between.
+func (m *Model) hurryUp() tea.Cmd {
+	if m.hurried {
+		return nil
+	}
+	for _, s := range m.inv.sources {
+		if !s.polling && !m.now.Before(s.next) {
+			m.hurried = true
+			return m.fx.after(hurryTime, hurryMsg{})
+		}
+	}
+	return nil
+}
+
+// checked notes a provider's health.
+func (m *Model) checked(msg checkedMsg) tea.Cmd {
+	s := m.inv.source(msg.provider)
+	first := s.status == nil
+	s.status, s.checking, s.nextCheck = &msg.status, false, m.now.Add(checkEvery)
+	if len(msg.status.Capabilities.Has) > 0 {
+		s.caps = msg.status.Capabilities
+	}
+	if !msg.status.Usable {
+		s.nextCheck = m.now.Add(checkEvery / 3)
+	}
+	if first && !msg.status.Usable { // what never worked here is no news
+		s.down = true
+		return nil
+	}
+	return m.tellHealth(s)
+}
+
+// tellHealth tells when a provider gets into trouble or out of it, and then looks at its health.
+func (m *Model) tellHealth(s *source) tea.Cmd {
+	why, hint := s.trouble()
+	down := why != ""
+	if down == s.down {
+		return nil
+	}
+	s.down, s.nextCheck = down, m.now
+	if why == "" {
+		return tea.Batch(m.say(s.name+" is back"), m.checks())
+	}
+	return tea.Batch(m.warn(s.name+": "+why, hint), m.checks())
+}
+
+// happened takes events.
+func (m *Model) happened(msg eventsMsg) tea.Cmd {
+	var cmds []tea.Cmd
+	var said []notice
+	reload := false
+	for _, event := range msg.events {
+		m.stale = m.inv.apply(event) || m.stale
+		if event.Type == core.EventState || event.Type == core.EventOperation && event.Op == "timeout" {
+			m.inv.hurry(event.Provider, m.now)
+		}
+		if severity, text := told(event); text != "" && m.unheard(event) {
+			said = append(said, notice{severity: severity, text: text})
+		}
+		if event.Sandbox == m.detail.id && (event.Type == core.EventExec || event.Type == core.EventState || event.Type == core.EventOperation && m.detail.tab == tabHistory) {
+			reload = true
+		}
+	}
+	if msg.lost {
+		for _, s := range m.inv.sources {
+			m.inv.hurry(s.name, m.now)
+		}
+	}
+	if len(said) > maxToasts {
+		cmds = append(cmds, m.gather(said))
+	} else {
+		for _, n := range said {
+			cmds = append(cmds, m.toast(n.severity, n.text, ""))
+		}
+	}
+	if reload {
+		cmds = append(cmds, m.reload())
+	}
+	return tea.Batch(append(cmds, m.hurryUp())...)
+}
+
+// unheard says whether an event tells a state that was not told yet.
+func (m *Model) unheard(event core.Event) bool {
+	const enough = 10_000
+	if before, ok := m.told[event.Sandbox]; ok && before == event.State {
+		return false
+	}
+	if len(m.told) > enough {
+		clear(m.told)
+	}
+	m.told[event.Sandbox] = event.State
+	return true
+}
+
+// gather tells of many things at once: all are in the log, one line is on the screen.
+func (m *Model) gather(said []notice) tea.Cmd {
+	worst := severityInfo
+	for _, n := range said {
+		m.notices.over(m.notices.add(m.now, n.severity, n.text, "").id)
+		worst = max(worst, n.severity)
+	}
+	return m.toast(worst, plural(len(said), "change", "changes")+": "+said[len(said)-1].text+", …", "")
+}
+
+// toast tells something for a while.
+func (m *Model) toast(s severity, text, hint string) tea.Cmd {
+	n := m.notices.add(m.now, s, text, hint)
+	d := toastTime
+	if s != severityInfo {
+		d = errorTime
+	}
+	return m.fx.after(d, toastOverMsg{n.id})
+}
+
+func (m *Model) say(text string) tea.Cmd        { return m.toast(severityInfo, text, "") }
+func (m *Model) warn(text, hint string) tea.Cmd { return m.toast(severityWarn, text, hint) }
+
+// fail tells of an error.
+func (m *Model) fail(what string, err error) tea.Cmd {
+	return m.toast(severityBad, what+": "+err.Error(), core.HintOf(err))
+}
+
+// done is the end of a short operation.
+func (m *Model) done(msg doneMsg) tea.Cmd {
+	var cmds []tea.Cmd
+	switch {
+	case msg.err != nil && core.KindOf(msg.err) != core.KindCanceled:
+		cmds = append(cmds, m.fail(msg.what, msg.err))
+	case msg.err == nil && msg.text != "":
+		cmds = append(cmds, m.say(msg.text))
+	}
+	if msg.then != nil {
+		cmds = append(cmds, m.handle(msg.then))
+	}
+	return tea.Batch(append(cmds, m.hurryUp())...)
+}
+
+// changed notes that the layout is to be remembered.
+func (m *Model) changed() tea.Cmd {
+	if m.options.MemoryFile == "" {
+		return nil
+	}
+	m.saves++
+	return m.fx.after(saveTime, saveMsg{m.saves})
+}
+
+// focusOn gives a pane the focus.
+func (m *Model) focusOn(p pane) {
+	if !m.options.TableOnly {
+		m.focus = p
+	}
+}
+
+// move moves the cursor, or scrolls, in the pane that has the focus.
+func (m *Model) move(by int) tea.Cmd {
+	if m.focus == paneDetail {
+		if m.detail.tab == tabOutput && (by > 1<<20 || by < -1<<20) {
+			m.detail.output.toTop()
+			m.detail.output.follow = by > 0
+			return nil
+		}
+		m.detail.move(by)
+		return nil
+	}
+	m.table.move(by)
+	return nil
+}
+
+// back leaves what was entered last.
+func (m *Model) back() tea.Cmd {
+	switch {
+	case m.focus == paneDetail && m.detail.tab == tabFiles && m.detail.files.preview != nil:
+		m.detail.files.preview = nil
+	case m.focus == paneDetail && m.detail.tab == tabOutput && m.detail.output.query != "":
+		m.detail.output.query, m.detail.output.current = "", -1
+	case m.zoomed:
+		m.zoomed = false
+		m.focus = paneTable
+	case m.focus == paneDetail:
+		m.focus = paneTable
+	case len(m.table.marks) > 0:
+		clear(m.table.marks)
+	case m.table.filter != "":
+		m.table.filter, m.stale = "", true
+		return m.changed()
+	}
+	return nil
+}

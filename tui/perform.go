@@ -1,0 +1,239 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/transfer"
+)
+
+// The requests that dialogs and commands make.
+type (
+	commandRequest   struct{ id string }
+	copyRequest      struct{ what, text string }
+	launchRequest    struct{ spec core.Spec }
+	terminateRequest struct{ boxes []core.Sandbox }
+	execRequest      struct {
+		box     core.Sandbox
+		command []string
+	}
+	timeoutRequest struct {
+		boxes   []core.Sandbox
+		timeout time.Duration
+	}
+	pushRequest struct {
+		box      core.Sandbox
+		from, to string
+	}
+	pullRequest struct {
+		box      core.Sandbox
+		from, to string
+	}
+	killRequest struct {
+		box    core.Sandbox
+		exec   string
+		signal int
+	}
+	removeRequest struct {
+		box  core.Sandbox
+		info core.FileInfo
+	}
+	saveRequest     struct{ path, text string }
+	sourceRequest   struct{ exec string }
+	themeRequest    struct{ theme string }
+	diagnoseRequest struct{ provider string }
+	openRequest     struct{ url string }
+	cancelRequest   struct{ job int }
+	quitRequest     struct{ wait bool }
+)
+
+// maxCopy is how much terminals take as one copy.
+const maxCopy = 512 << 10
+
+// perform carries out a request.
+func (m *Model) perform(r request) tea.Cmd {
+	switch r := r.(type) {
+	case commandRequest:
+		for _, c := range m.commands {
+			if c.id == r.id && m.possible(c) {
+				return c.run(m)
+			}
+		}
+	case copyRequest:
+		text := r.text
+		said := r.what + " copied: " + cut(strings.ReplaceAll(text, "\n", " "), 40)
+		if len(text) > maxCopy {
+			text = text[len(text)-maxCopy:]
+			said = fmt.Sprintf("the last %s of the %s copied", core.Bytes(maxCopy), r.what)
+		}
+		return tea.Batch(tea.SetClipboard(text), m.say(said))
+	case launchRequest:
+		j := m.begin("launching " + orElse(r.spec.Name, "a sandbox"))
+		return m.fx.launch(j, r.spec)
+	case terminateRequest:
+		clear(m.table.marks)
+		return m.fx.each("terminate", "", r.boxes, func(ctx context.Context, box core.Sandbox) error { return m.fx.service.Terminate(ctx, box.ID) })
+	case execRequest:
+		return m.fx.start(r.box, r.command)
+	case timeoutRequest:
+		said := names(r.boxes) + " may live for " + span(r.timeout)
+		if r.timeout == 0 {
+			said = names(r.boxes) + " may live for ever"
+		}
+		return m.fx.each("timeout", said, r.boxes, func(ctx context.Context, box core.Sandbox) error {
+			_, err := m.fx.service.SetTimeout(ctx, box.ID, r.timeout)
+			return err
+		})
+	case pushRequest:
+		j := m.begin("push " + r.from + " to " + r.box.Name + ":" + r.to)
+		return m.fx.copy(j, transfer.Endpoint{Path: r.from}, transfer.Endpoint{Sandbox: r.box.ID, Path: r.to}, reloadDirMsg{r.to})
+	case pullRequest:
+		j := m.begin("pull " + r.box.Name + ":" + r.from + " to " + r.to)
+		return m.fx.copy(j, transfer.Endpoint{Sandbox: r.box.ID, Path: r.from}, transfer.Endpoint{Path: r.to}, nil)
+	case killRequest:
+		return m.fx.kill(r.box, r.exec, r.signal)
+	case removeRequest:
+		m.detail.files.preview = nil
+		return m.fx.remove(r.box, r.info.Path, r.info.Mode.IsDir(), reloadDirMsg{path.Dir(r.info.Path)})
+	case saveRequest:
+		return m.fx.saveText(r.path, r.text)
+	case sourceRequest:
+		m.detail.output.chosen = true
+		m.focusOn(paneDetail)
+		return tea.Batch(m.selectTab(tabOutput), m.openLog(r.exec))
+	case themeRequest:
+		m.theme = r.theme
+		m.setTheme(true)
+		if r.theme == ThemeAuto {
+			return tea.RequestBackgroundColor
+		}
+	case diagnoseRequest:
+		return tea.Batch(m.say("looking at "+r.provider+" …"), m.fx.diagnose(r.provider))
+	case openRequest:
+		return tea.Batch(tea.SetClipboard(r.url), m.fx.openURL(r.url))
+	case cancelRequest:
+		for _, j := range m.jobs {
+			if j.id == r.job {
+				j.cancel()
+			}
+		}
+	case quitRequest:
+		if r.wait {
+			m.leaving = true
+			return nil
+		}
+		for _, j := range m.jobs {
+			j.cancel()
+		}
+		return tea.Quit
+	}
+	return nil
+}
+
+// begin notes a job.
+func (m *Model) begin(title string) *job {
+	m.nextJob++
+	j := &job{id: m.nextJob, title: safe(title), began: m.now}
+	m.jobs = append(m.jobs, j)
+	return j
+}
+
+// jobDone is the end of a job.
+func (m *Model) jobDone(msg jobDoneMsg) tea.Cmd {
+	i := slices.IndexFunc(m.jobs, func(j *job) bool { return j.id == msg.id })
+	if i < 0 {
+		return nil
+	}
+	title := m.jobs[i].title
+	m.jobs = slices.Delete(m.jobs, i, i+1)
+	var cmds []tea.Cmd
+	switch {
+	case msg.err == nil:
+		if msg.text != "" {
+			cmds = append(cmds, m.say(msg.text))
+		}
+		if msg.then != nil {
+			cmds = append(cmds, m.handle(msg.then))
+		}
+	case core.KindOf(msg.err) == core.KindCanceled:
+		cmds = append(cmds, m.warn(title+": canceled", ""))
+	default:
+		cmds = append(cmds, m.fail(title, msg.err))
+	}
+	if m.leaving && len(m.jobs) == 0 {
+		cmds = append(cmds, tea.Quit)
+	}
+	return tea.Batch(cmds...)
+}
+
+// loginShell starts bash where the sandbox has it, else sh.
+func loginShell() []string {
+	return []string{"/bin/sh", "-c", `if [ -x /bin/bash ]; then exec /bin/bash; fi; exec /bin/sh`}
+}
+
+func (m *Model) openShell() tea.Cmd {
+	return m.fx.shell(m.table.selected().box, loginShell())
+}
+
+// shellEnded tells how a shell ended; all may have changed meanwhile.
+func (m *Model) shellEnded(msg shellEndedMsg) tea.Cmd {
+	for _, s := range m.inv.sources {
+		m.inv.hurry(s.name, m.now)
+	}
+	cmds := []tea.Cmd{m.hurryUp(), m.reload()}
+	if msg.err != nil {
+		cmds = append(cmds, m.warn("the shell in "+msg.name+" ended: "+msg.err.Error(), core.HintOf(msg.err)))
+	}
+	return tea.Batch(cmds...)
+}
+
+func (m *Model) togglePause() tea.Cmd {
+	resume := m.table.selected().box.State == core.StatePaused
+	what := map[bool]string{true: "resume", false: "pause"}[resume]
+	return m.fx.each(what, "", m.chosen(), func(ctx context.Context, box core.Sandbox) error {
+		if resume {
+			return m.fx.service.Resume(ctx, box.ID)
+		}
+		return m.fx.service.Pause(ctx, box.ID)
+	})
+}
+
+// stopGrace is how long processes have to end by themselves.
+const stopGrace = 10 * time.Second
+
+func (m *Model) toggleStop() tea.Cmd {
+	stop := m.table.selected().box.State == core.StateRunning
+	what := map[bool]string{true: "stop", false: "start"}[stop]
+	return m.fx.each(what, "", m.chosen(), func(ctx context.Context, box core.Sandbox) error {
+		if stop {
+			return m.fx.service.Stop(ctx, box.ID, stopGrace)
+		}
+		_, err := m.fx.service.Start(ctx, box.ID)
+		return err
+	})
+}
+
+func (m *Model) editFile() tea.Cmd {
+	info, _ := m.detail.files.selected()
+	if info.Mode&fs.ModeType != 0 {
+		return nil
+	}
+	return m.fx.fetch(m.table.selected().box, info)
+}
+
+// lookAgain asks everything anew.
+func (m *Model) lookAgain() tea.Cmd {
+	for _, s := range m.inv.sources {
+		m.inv.hurry(s.name, m.now)
+		s.nextCheck = m.now
+	}
+	return tea.Batch(m.poll(), m.checks(), m.reload())
+}

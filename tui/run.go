@@ -1,0 +1,76 @@
+package tui
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Options are what a dashboard is made of.
+type Options struct {
+	Service *core.Service
+	// Input and Output are the terminal.
+	Input  io.Reader
+	Output io.Writer
+	// Theme is one of Themes; "" is ThemeAuto.
+	Theme string
+	// NoColor overrides the theme.
+	NoColor bool
+	// Keys takes the place of the default keys of the commands named.
+	Keys map[string][]string
+	// Mouse lets the dashboard have the mouse.
+	Mouse bool
+	// Attach is a reference to the sandbox to begin with, or "".
+	Attach string
+	// TableOnly shows the table alone.
+	TableOnly bool
+	// MemoryFile is where the layout is remembered; "" remembers nothing.
+	MemoryFile string
+	// Shell runs a command of a sandbox on the terminal until it ended; nil has no shells.
+	Shell func(ctx context.Context, sandbox string, command []string) error
+	// Editor is the command that edits a file, whose path is added; empty has none.
+	Editor []string
+	// Templates are offered by the launch form; nil has none.
+	Templates func() ([]Template, error)
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Run shows the dashboard until it is quit or ctx ends, and leaves the terminal as it was.
+// Sandboxes go on. KindNotFound: there is no sandbox Attach.
+func Run(ctx context.Context, options Options) (err error) {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	options.Theme = cmp.Or(options.Theme, ThemeAuto)
+	if options.Attach != "" {
+		box, err := options.Service.Resolve(ctx, options.Attach)
+		if err != nil {
+			return err
+		}
+		options.Attach = box.ID
+	}
+	fx := newEffects(ctx, options)
+	model, err := newModel(fx, options, loadMemory(options.MemoryFile))
+	if err != nil {
+		return errors.Join(err, fx.close())
+	}
+	program := tea.NewProgram(model, tea.WithContext(ctx), tea.WithInput(options.Input), tea.WithOutput(options.Output), tea.WithoutSignalHandler())
+	_, runErr := program.Run()
+	closeErr := fx.close()
+	switch {
+	case errors.Is(runErr, tea.ErrProgramPanic):
+		return core.Errorf(core.KindInternal, "ui", "", "the dashboard broke: %w", runErr)
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case runErr != nil:
+		return core.Errorf(core.KindInternal, "ui", "", "the terminal failed: %w", runErr)
+	}
+	return errors.Join(closeErr, model.memory().save(options.MemoryFile))
+}

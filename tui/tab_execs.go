@@ -1,0 +1,104 @@
+package tui
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// execsTab shows a sandbox's journal of commands, the newest first.
+type execsTab struct {
+	execs  []core.Exec // oldest first
+	loaded bool
+	err    error
+	cursor int // counted from the newest
+	offset int
+	h      int
+}
+
+func (t *execsTab) take(msg execsMsg) {
+	var current string
+	if e, ok := t.selected(); ok {
+		current = e.ID
+	}
+	if t.err = msg.err; msg.err == nil {
+		t.execs, t.loaded = msg.execs, true
+	}
+	for i := range t.execs {
+		if t.execs[len(t.execs)-1-i].ID == current && t.cursor > 0 {
+			t.cursor = i
+		}
+	}
+	t.move(0)
+}
+
+func (t *execsTab) selected() (core.Exec, bool) {
+	if t.cursor < 0 || t.cursor >= len(t.execs) {
+		return core.Exec{}, false
+	}
+	return t.execs[len(t.execs)-1-t.cursor], true
+}
+
+func (t *execsTab) move(by int) {
+	t.cursor = min(max(t.cursor+by, 0), max(0, len(t.execs)-1))
+	page := max(1, t.h-1)
+	t.offset = min(t.offset, t.cursor)
+	t.offset = max(t.offset, t.cursor-page+1, 0)
+}
+
+func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time) []string {
+	t.h = h
+	t.move(0)
+	if t.err != nil {
+		return problem(s, t.err, w)
+	}
+	if len(t.execs) == 0 {
+		if !t.loaded {
+			return []string{s.faint.on("…")}
+		}
+		return []string{s.faint.on("no command has run here")}
+	}
+	lines := []string{s.header.on(fit("ID", 5) + fit("STATE", 11) + fit("STARTED", 9) + fit("TOOK", 8) + fit("OUTPUT", 8) + fit("BY", 8) + "COMMAND")}
+	newest := slices.Clone(t.execs)
+	slices.Reverse(newest)
+	for i, e := range newest[min(t.offset, len(newest)):] {
+		if len(lines) >= h {
+			break
+		}
+		state, p := execState(s, e)
+		ended := e.Ended
+		if ended.IsZero() {
+			ended = now
+		}
+		rest := fit(since(e.Started, now), 9) + fit(span(ended.Sub(e.Started)), 8) +
+			fit(short(core.Bytes(e.StdoutBytes+e.StderrBytes)), 8) + fit(safe(e.Actor), 7) + " " + safe(strings.Join(e.Command, " "))
+		switch current := i+t.offset == t.cursor; {
+		case current && focus:
+			lines = append(lines, s.selected.on(fit(fit(e.ID, 5)+fit(state, 11)+rest, w)))
+		case current:
+			lines = append(lines, s.selectedOut.on(fit(fit(e.ID, 5)+fit(state, 11)+rest, w)))
+		default:
+			lines = append(lines, s.faint.on(fit(e.ID, 5))+p.on(fit(state, 11))+s.text.on(rest))
+		}
+	}
+	return lines
+}
+
+func execState(s *styles, e core.Exec) (string, paint) {
+	switch {
+	case e.Running():
+		return "● running", s.good
+	case e.Exit == nil:
+		return "✗ lost", s.bad
+	case e.Exit.TimedOut:
+		return "✗ timeout", s.bad
+	case e.Exit.Signal != 0:
+		return "✗ signal " + strconv.Itoa(e.Exit.Signal), s.bad
+	case e.Exit.Code != 0:
+		return "✗ " + strconv.Itoa(e.Exit.Code), s.bad
+	}
+	return "✓ 0", s.off
+}

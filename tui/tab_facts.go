@@ -1,0 +1,220 @@
+package tui
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/graph"
+	"github.com/seed-0724f904/sb/tui/internal/guesttext"
+)
+
+// scroller is a text that is taller than its place.
+type scroller struct{ above, h, total int }
+
+func (sc *scroller) move(by int) {
+	sc.above = min(max(sc.above+by, 0), max(0, sc.total-sc.h))
+}
+
+// cutTo returns the part that is on the screen.
+func (sc *scroller) cutTo(lines []string, h int) []string {
+	sc.h, sc.total = h, len(lines)
+	sc.move(0)
+	return lines[sc.above:min(sc.above+h, len(lines))]
+}
+
+// facts draws pairs of a name and a value; pairs without a value are left out.
+func facts(s *styles, w int, pairs ...string) []string {
+	const name = 14
+	var lines []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			continue
+		}
+		for j, piece := range guesttext.Wrap(safe(pairs[i+1]), max(1, w-name)) {
+			if j > 0 {
+				lines = append(lines, blanks(name)+piece)
+				continue
+			}
+			lines = append(lines, s.faint.on(fit(pairs[i], name))+s.text.on(piece))
+		}
+	}
+	return lines
+}
+
+// networkLines are a sandbox's ports, policy and traffic.
+func networkLines(s *styles, w int, e *entry, now time.Time) []string {
+	lines := []string{s.header.on("PORTS")}
+	if len(e.box.Ports) == 0 {
+		lines = append(lines, s.faint.on("none is published"))
+	}
+	for _, p := range e.box.Ports {
+		lines = append(lines, s.text.on(fmt.Sprintf("%5d → ", p.Sandbox))+s.info.on(safe(portURL(p))))
+	}
+	policy := string(e.box.Spec.Network.Mode)
+	if len(e.box.Spec.Network.Allow) > 0 {
+		policy += ": " + strings.Join(e.box.Spec.Network.Allow, ", ")
+	}
+	lines = append(lines, "", s.header.on("POLICY"))
+	lines = append(lines, facts(s, w, "may reach", orElse(policy, "what the provider allows"), "denied", "provider "+e.box.Provider+" does not tell of denied connections")...)
+	lines = append(lines, "", s.header.on("TRAFFIC"))
+	last, ok := e.series.last()
+	if !ok {
+		return append(lines, s.faint.on("not measured"))
+	}
+	lines = append(lines, facts(s, w,
+		"received", last.NetReceived.String()+rate(last.received), "sent", last.NetSent.String()+rate(last.sent),
+		"measured", since(last.Time, now)+" ago")...)
+	values := e.series.values(max(1, w-2), func(x sample) float64 { return x.received + x.sent })
+	for _, row := range graph.Area(values, slices.Max(append(values, 1)), min(w, len(values)), 3) {
+		lines = append(lines, s.network.on(row))
+	}
+	return lines
+}
+
+func rate(perSecond float64) string {
+	if perSecond < 1 {
+		return ""
+	}
+	return "  " + core.Bytes(perSecond).String() + "/s"
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// portURL is the address to open a port in a browser.
+func portURL(p core.PortMapping) string { return "http://" + p.Address }
+
+// statsLines are graphs of what a sandbox used over time.
+func statsLines(s *styles, w, h int, e *entry, now time.Time) []string {
+	last, ok := e.series.last()
+	if !ok {
+		return []string{s.faint.on("not measured yet")}
+	}
+	limit := func(values []float64, most float64) float64 {
+		if most > 0 {
+			return most
+		}
+		return slices.Max(append(values, 1))
+	}
+	rows := max(1, (h-5)/4)
+	var lines []string
+	draw := func(p paint, title string, most float64, of func(sample) float64) {
+		values := e.series.values(w, of)
+		lines = append(lines, s.strong.on(cut(title, w)))
+		for _, row := range graph.Area(values, limit(values, most), min(w, len(values)), rows) {
+			lines = append(lines, p.on(row))
+		}
+	}
+	cpu := fmt.Sprintf("CPU %.1f%%", last.cpu)
+	if last.CPULimit > 0 {
+		cpu += fmt.Sprintf(" of %g cores", last.CPULimit)
+	}
+	if last.Frozen {
+		cpu += " · frozen: idle, it costs none"
+	}
+	draw(s.processor, cpu, 100*last.CPULimit, func(x sample) float64 { return x.cpu })
+	draw(s.memory, "Memory "+used(last.Memory, last.MemoryLimit), float64(last.MemoryLimit), func(x sample) float64 { return x.memory })
+	draw(s.text, "Disk "+used(last.Disk, last.DiskLimit), float64(last.DiskLimit), func(x sample) float64 { return x.disk })
+	draw(s.network, fmt.Sprintf("Network in %s/s, out %s/s", core.Bytes(last.received), core.Bytes(last.sent)), 0, func(x sample) float64 { return x.received + x.sent })
+	return append(lines, s.faint.on(cut(fmt.Sprintf("%s · %s of CPU time · measured %s ago, %d samples", plural(last.Processes, "process", "processes"), last.CPU.Round(time.Millisecond), since(last.Time, now), len(e.series)), w)))
+}
+
+// specLines are all facts about a sandbox and the spec that it was launched with.
+func specLines(s *styles, w int, e *entry, now time.Time) []string {
+	b := e.box
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.Local().Format("2006-01-02 15:04:05") + " (" + since(t, now) + " ago)"
+	}
+	expires := ""
+	if !b.Expires.IsZero() {
+		expires = b.Expires.Local().Format("2006-01-02 15:04:05") + " (in " + span(b.Expires.Sub(now)) + ")"
+	}
+	var labels []string
+	for _, k := range slices.Sorted(maps.Keys(b.Labels)) {
+		labels = append(labels, k+"="+b.Labels[k])
+	}
+	owner := b.Lease.Owner.Actor
+	if b.Lease.Owner.User != "" {
+		owner += " by " + b.Lease.Owner.User
+	}
+	if b.Lease.Owner.PID != 0 {
+		owner += fmt.Sprintf(", process %d on %s", b.Lease.Owner.PID, b.Lease.Owner.Host)
+	}
+	lines := facts(s, w,
+		"id", b.ID, "name", b.Name, "provider", b.Provider, "app", b.App, "state", stateWord(b), "why", b.Message,
+		"image", b.Image, "gpu", b.GPU.String(), "labels", strings.Join(labels, " "),
+		"created", at(b.Created), "started", at(b.Started), "ended", at(b.Ended), "ends", expires, "last active", at(b.LastActive), "owner", owner)
+	lines = append(lines, "", s.header.on("SPEC"))
+	text, err := json.MarshalIndent(b.Spec, "", "  ")
+	if err != nil {
+		return append(lines, problem(s, err, w)...)
+	}
+	for l := range strings.SplitSeq(string(text), "\n") {
+		name, value, found := strings.Cut(safe(l), `": `)
+		if found {
+			l = s.faint.on(name+`":`) + " " + s.text.on(value)
+		} else {
+			l = s.faint.on(safe(l))
+		}
+		lines = append(lines, guesttext.Wrap(l, max(1, w))...)
+	}
+	return lines
+}
+
+// maxHistory is how many operations are shown.
+const maxHistory = 500
+
+// historyLines are the operations on a sandbox, the newest first.
+func historyLines(s *styles, w int, records []core.AuditRecord, err error, loaded bool) []string {
+	switch {
+	case err != nil:
+		return problem(s, err, w)
+	case !loaded:
+		return []string{s.faint.on("…")}
+	case len(records) == 0:
+		return []string{s.faint.on("nothing was done here")}
+	}
+	lines := []string{s.header.on(fit("TIME", 20) + fit("BY", 10) + fit("OPERATION", 11) + fit("RESULT", 14) + fit("TOOK", 8) + "WHAT")}
+	for _, r := range slices.Backward(records) {
+		p := s.off
+		if r.Result != "ok" {
+			p = s.bad
+		}
+		what := orElse(argsText(r.Args), r.Error)
+		lines = append(lines, s.faint.on(fit(r.Time.Local().Format("2006-01-02 15:04:05"), 20)+fit(safe(r.Actor), 9)+" ")+
+			s.text.on(fit(safe(r.Op), 11))+p.on(fit(safe(r.Result), 14))+s.faint.on(fit(r.Duration.Round(time.Millisecond).String(), 8))+
+			s.text.on(cut(safe(what), max(0, w-63))))
+	}
+	return lines
+}
+
+// argsText is what an operation was asked, in one line.
+func argsText(args map[string]any) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(args)) {
+		switch v := args[k].(type) {
+		case []any:
+			words := make([]string, len(v))
+			for i, word := range v {
+				words[i] = fmt.Sprint(word)
+			}
+			parts = append(parts, strings.Join(words, " "))
+		case map[string]any:
+		default:
+			parts = append(parts, fmt.Sprintf("%s=%v", k, v))
+		}
+	}
+	return strings.Join(parts, " ")
+}

@@ -1,0 +1,265 @@
+package tui
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	_ "image/gif"  // so that its facts are known
+	_ "image/jpeg" // likewise
+	_ "image/png"  // likewise
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/guesttext"
+)
+
+// maxPreview is how much of a file is read to show it.
+const maxPreview = 64 << 10
+
+// filesTab shows a sandbox's files as a tree that is read as it is opened.
+type filesTab struct {
+	root   string
+	dirs   map[string]*dir
+	rows   []fileRow
+	cursor string // a path
+	at     int
+	offset int
+	h      int
+
+	preview *preview
+	// full shows the preview alone, where there is no room for both.
+	full  bool
+	above int // lines of the preview that are scrolled off
+}
+
+// dir is what is known of a directory.
+type dir struct {
+	infos   []core.FileInfo
+	err     error
+	open    bool
+	loading bool
+}
+
+// fileRow is one line of the tree: a file, or what went wrong below a directory.
+type fileRow struct {
+	depth int
+	info  core.FileInfo
+	note  string
+}
+
+// preview is a file's beginning and what is known of it.
+type preview struct {
+	info  core.FileInfo
+	facts []string
+	lines []string
+	err   error
+}
+
+// describe reads the beginning of a file: text as lines, pictures as facts.
+func (p *preview) describe(head []byte) {
+	p.facts = append(p.facts, core.Bytes(p.info.Size).String(), http.DetectContentType(head))
+	if config, format, err := image.DecodeConfig(bytes.NewReader(head)); err == nil {
+		p.facts = append(p.facts, fmt.Sprintf("%s picture of %d × %d", format, config.Width, config.Height))
+		return
+	}
+	if len(head) == 0 {
+		p.facts = append(p.facts, "empty")
+		return
+	}
+	if bytes.IndexByte(head, 0) >= 0 || !utf8.Valid(head[:max(0, len(head)-utf8.UTFMax)]) {
+		p.facts = append(p.facts, "binary")
+		for i := 0; i < min(len(head), 1024); i += 16 {
+			p.lines = append(p.lines, fmt.Sprintf("%08x  % x", i, head[i:min(i+16, len(head))]))
+		}
+		return
+	}
+	var s guesttext.Splitter
+	s.Write(head, func(line string) { p.lines = append(p.lines, line) })
+	if last := s.Partial(); last != "" {
+		p.lines = append(p.lines, last)
+	}
+	if int64(len(head)) < p.info.Size {
+		p.facts = append(p.facts, "beginning")
+	}
+}
+
+// begin shows the tree of a sandbox from its working directory's root.
+func (f *filesTab) begin() {
+	*f = filesTab{root: "/", dirs: map[string]*dir{"/": {open: true, loading: true}}, h: f.h}
+}
+
+// take notes what a directory holds.
+func (f *filesTab) take(msg dirMsg) {
+	d := f.dirs[msg.path]
+	if d == nil {
+		return
+	}
+	d.infos, d.err, d.loading = msg.infos, msg.err, false
+	f.flatten()
+}
+
+func (f *filesTab) flatten() {
+	f.rows = f.rows[:0]
+	f.walk(f.root, 0)
+	for i, r := range f.rows {
+		if r.info.Path == f.cursor && r.note == "" {
+			f.at = i
+		}
+	}
+	f.move(0)
+}
+
+func (f *filesTab) walk(name string, depth int) {
+	d := f.dirs[name]
+	switch {
+	case d.err != nil:
+		f.rows = append(f.rows, fileRow{depth: depth, info: core.FileInfo{Path: name}, note: "✗ " + safe(d.err.Error())})
+		return
+	case d.loading && len(d.infos) == 0:
+		f.rows = append(f.rows, fileRow{depth: depth, info: core.FileInfo{Path: name}, note: "…"})
+		return
+	case len(d.infos) == 0:
+		f.rows = append(f.rows, fileRow{depth: depth, info: core.FileInfo{Path: name}, note: "empty"})
+		return
+	}
+	for _, info := range d.infos {
+		f.rows = append(f.rows, fileRow{depth: depth, info: info})
+		if below := f.dirs[info.Path]; below != nil && below.open {
+			f.walk(info.Path, depth+1)
+		}
+	}
+}
+
+func (f *filesTab) move(by int) {
+	f.at = min(max(f.at+by, 0), max(0, len(f.rows)-1))
+	if f.at < len(f.rows) {
+		f.cursor = f.rows[f.at].info.Path
+	}
+	page := max(1, f.h)
+	f.offset = min(f.offset, f.at)
+	f.offset = max(f.offset, f.at-page+1, 0)
+}
+
+// selected is the file under the cursor.
+func (f *filesTab) selected() (core.FileInfo, bool) {
+	if f.at < 0 || f.at >= len(f.rows) || f.rows[f.at].note != "" {
+		return core.FileInfo{}, false
+	}
+	return f.rows[f.at].info, true
+}
+
+// here is the directory that the cursor is in or on.
+func (f *filesTab) here() string {
+	info, ok := f.selected()
+	switch {
+	case ok && info.Mode.IsDir():
+		return info.Path
+	case f.at < len(f.rows):
+		return path.Dir(f.rows[f.at].info.Path)
+	}
+	return f.root
+}
+
+// toggle opens or closes a directory; read says that it is to be read.
+func (f *filesTab) toggle(name string) (read bool) {
+	d := f.dirs[name]
+	if d == nil {
+		d = &dir{}
+		f.dirs[name] = d
+	}
+	d.open = !d.open
+	read = d.open && len(d.infos) == 0 && !d.loading
+	d.loading = d.loading || read
+	f.flatten()
+	return read
+}
+
+// shut closes the directory under the cursor, or goes to the one above.
+func (f *filesTab) shut() {
+	info, ok := f.selected()
+	if d := f.dirs[info.Path]; ok && d != nil && d.open {
+		d.open = false
+		f.flatten()
+		return
+	}
+	if f.at < len(f.rows) {
+		f.cursor = path.Dir(f.rows[f.at].info.Path)
+		f.flatten()
+	}
+}
+
+func (f *filesTab) view(s *styles, w, h int, focus bool) []string {
+	f.h = h
+	f.move(0)
+	const least = 60
+	if f.preview == nil {
+		return f.tree(s, w, h, focus)
+	}
+	if w < least || f.full {
+		return f.show(s, w, h)
+	}
+	left := w * 2 / 5
+	bar := make([]string, h)
+	for i := range bar {
+		bar[i] = s.border.on("│")
+	}
+	return joinSides(block(f.tree(s, left, h, focus), left, h), bar, block(f.show(s, w-left-1, h), w-left-1, h))
+}
+
+func (f *filesTab) tree(s *styles, w, h int, focus bool) []string {
+	var lines []string
+	for i := f.offset; i < len(f.rows) && len(lines) < h; i++ {
+		r := f.rows[i]
+		mark, p, name := "  ", s.text, safe(path.Base(r.info.Path))
+		detail := ""
+		switch mode := r.info.Mode; {
+		case r.note != "":
+			name, p = r.note, s.faint
+		case mode.IsDir():
+			mark, p, name = "▸ ", s.info, name+"/"
+			if d := f.dirs[r.info.Path]; d != nil && d.open {
+				mark = "▾ "
+			}
+		case mode&fs.ModeSymlink != 0:
+			p, name = s.faint, name+" → "+safe(r.info.Link)
+		case mode.IsRegular():
+			if detail = short(core.Bytes(r.info.Size)); mode&0o111 != 0 {
+				p, name = s.good, name+"*"
+			}
+		default:
+			p = s.warn
+		}
+		text := strings.Repeat("  ", r.depth) + mark + name
+		text = fit(text, max(1, w-7)) + " " + fitRight(detail, 6)
+		switch current := i == f.at; {
+		case current && focus:
+			text = s.selected.on(fit(text, w))
+		case current:
+			text = s.selectedOut.on(fit(text, w))
+		default:
+			text = p.on(text)
+		}
+		lines = append(lines, text)
+	}
+	return lines
+}
+
+func (f *filesTab) show(s *styles, w, h int) []string {
+	p := f.preview
+	lines := []string{s.strong.on(cut(safe(p.info.Path), w)), s.faint.on(cut(p.info.Mode.String()+" · "+strings.Join(p.facts, " · "), w))}
+	if p.err != nil {
+		return append(lines, problem(s, p.err, w)...)
+	}
+	f.above = min(f.above, max(0, len(p.lines)-1))
+	for _, l := range p.lines[f.above:] {
+		if len(lines) >= h {
+			break
+		}
+		lines = append(lines, cut(l, w))
+	}
+	return lines
+}

@@ -1,0 +1,373 @@
+package tui
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/guesttext"
+)
+
+// entryExec is the entry command's id in the journal.
+const entryExec = "0"
+
+// outputTab shows what one command of a sandbox wrote.
+type outputTab struct {
+	// exec is the command that is shown; "" before it is known which.
+	exec string
+	// chosen says that a person chose it, so that a newer one does not take its place.
+	chosen bool
+	log    *logFeed
+	open   bool
+	gen    int // counts the logs that were shown
+
+	lines   []logLine
+	bytes   int
+	dropped int // lines that were there before lines[0]
+	lost    int
+	partial [2]string
+	err     error
+
+	follow, wrap, times bool
+	// top is the first line on the screen, counted from the first ever, and sub the piece of it.
+	top, sub int
+	left     int // cells cut off at the left when lines are not wrapped
+	w, h     int
+
+	query   string
+	current int // the line of the match that was gone to, or -1
+}
+
+func newOutputTab(m Memory) outputTab {
+	return outputTab{follow: true, wrap: !m.NoWrap, times: m.Times, current: -1}
+}
+
+// clear forgets the log, not the settings.
+func (o *outputTab) clear() {
+	*o = outputTab{follow: true, wrap: o.wrap, times: o.times, w: o.w, h: o.h, query: o.query, current: -1, gen: o.gen + 1}
+}
+
+// choose picks the command to show when nobody has: the entry command, or else the newest.
+func (o *outputTab) choose(box core.Sandbox, execs []core.Exec) (exec string) {
+	if o.chosen || len(execs) == 0 && o.exec != "" {
+		return o.exec
+	}
+	if len(box.Spec.Command) > 0 || len(execs) == 0 {
+		return entryExec
+	}
+	running := slices.IndexFunc(execs, core.Exec.Running)
+	if i := slices.IndexFunc(execs, func(e core.Exec) bool { return e.ID == o.exec }); i >= 0 && (execs[i].Running() || running < 0 && i == len(execs)-1) {
+		return o.exec
+	}
+	for _, e := range slices.Backward(execs) {
+		if e.Running() {
+			return e.ID
+		}
+	}
+	return execs[len(execs)-1].ID
+}
+
+// take adds what came.
+func (o *outputTab) take(msg logMsg) {
+	for _, b := range msg.batch {
+		o.lines = append(o.lines, b.lines...)
+		o.bytes += b.bytes
+		o.lost += b.lost
+		o.partial = b.partial
+		if b.err != nil {
+			o.err = b.err
+		}
+	}
+	var dropped int
+	o.lines, o.bytes, dropped = trimLog(o.lines, o.bytes)
+	o.dropped += dropped
+	if o.top < o.dropped {
+		o.top, o.sub = o.dropped, 0
+	}
+	o.open = msg.open
+}
+
+// end is the number of the line after the last; partial lines count.
+func (o *outputTab) end() int {
+	n := o.dropped + len(o.lines)
+	for _, p := range o.partial {
+		if p != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// line returns a line by its number.
+func (o *outputTab) line(n int) logLine {
+	if i := n - o.dropped; i < len(o.lines) {
+		return o.lines[i]
+	}
+	n -= o.dropped + len(o.lines)
+	for which, p := range o.partial {
+		if p == "" {
+			continue
+		}
+		if n == 0 {
+			return logLine{stderr: which == 1, text: p}
+		}
+		n--
+	}
+	return logLine{}
+}
+
+const timeLayout = "15:04:05.000"
+
+// gutter is the cells before the text.
+func (o *outputTab) gutter() int {
+	if o.times {
+		return len(timeLayout) + 2
+	}
+	return 1
+}
+
+// pieces are a line's rows on the screen, without the gutter.
+func (o *outputTab) pieces(s *styles, n int) []string {
+	text := o.line(n).text
+	cells := max(1, o.w-o.gutter())
+	if o.query != "" {
+		text = highlight(s, text, o.query, n == o.current)
+	}
+	if o.wrap {
+		return guesttext.Wrap(text, cells)
+	}
+	if o.left > 0 {
+		text = ansi.TruncateLeft(text, o.left, "")
+	}
+	return []string{ansi.Truncate(text, cells, "")}
+}
+
+// height is how many rows a line takes.
+func (o *outputTab) height(n int) int {
+	if !o.wrap {
+		return 1
+	}
+	text := o.line(n).text
+	cells := max(1, o.w-o.gutter())
+	if len(text) <= cells {
+		return 1
+	}
+	return len(guesttext.Wrap(text, cells))
+}
+
+// toEnd puts the last row at the bottom.
+func (o *outputTab) toEnd() {
+	rows := o.h
+	o.top, o.sub = o.end(), 0
+	for o.top > o.dropped && rows > 0 {
+		o.top--
+		h := o.height(o.top)
+		if h > rows {
+			o.sub = h - rows
+		}
+		rows -= h
+	}
+}
+
+// scroll moves the text by rows. At the end it follows again.
+func (o *outputTab) scroll(rows int) {
+	if rows < 0 && o.follow {
+		o.toEnd()
+	}
+	if rows < 0 {
+		o.follow = false
+	}
+	for ; rows < 0; rows++ {
+		switch {
+		case o.sub > 0:
+			o.sub--
+		case o.top > o.dropped:
+			o.top--
+			o.sub = o.height(o.top) - 1
+		}
+	}
+	for ; rows > 0; rows-- {
+		if o.atEnd() {
+			o.follow = true
+			return
+		}
+		if o.sub++; o.sub >= o.height(o.top) {
+			o.top, o.sub = o.top+1, 0
+		}
+	}
+}
+
+// atEnd says whether the last row is on the screen.
+func (o *outputTab) atEnd() bool {
+	rows := -o.sub
+	for n := o.top; n < o.end(); n++ {
+		if rows += o.height(n); rows > o.h {
+			return false
+		}
+	}
+	return true
+}
+
+func (o *outputTab) toTop() { o.follow, o.top, o.sub = false, o.dropped, 0 }
+
+// search goes to the next line that has the query, onwards or back, and says whether there is one.
+func (o *outputTab) search(step int) bool {
+	if o.query == "" {
+		return false
+	}
+	query, n := strings.ToLower(o.query), o.current
+	if n < o.dropped || n >= o.end() {
+		n = o.top
+		if step < 0 {
+			n = o.end()
+		} else {
+			n--
+		}
+	}
+	total := o.end() - o.dropped
+	for range total {
+		n += step
+		if n >= o.end() {
+			n = o.dropped
+		}
+		if n < o.dropped {
+			n = o.end() - 1
+		}
+		if strings.Contains(strings.ToLower(ansi.Strip(o.line(n).text)), query) {
+			o.current, o.follow = n, false
+			o.top, o.sub = max(o.dropped, n-o.h/2), 0
+			return true
+		}
+	}
+	return false
+}
+
+// highlight marks every place of query in a line, whose own colours it loses.
+func highlight(s *styles, text, query string, current bool) string {
+	plain := ansi.Strip(text)
+	lower, query := strings.ToLower(plain), strings.ToLower(query)
+	if !strings.Contains(lower, query) || len(lower) != len(plain) {
+		return text
+	}
+	p := s.match
+	if current {
+		p = s.matchCurrent
+	}
+	var b strings.Builder
+	for {
+		i := strings.Index(lower, query)
+		if i < 0 {
+			b.WriteString(plain)
+			return b.String()
+		}
+		b.WriteString(plain[:i])
+		b.WriteString(p.on(plain[i : i+len(query)]))
+		plain, lower = plain[i+len(query):], lower[i+len(query):]
+	}
+}
+
+// text is the whole log without colours, to copy or save.
+func (o *outputTab) text() string {
+	var b strings.Builder
+	for n := o.dropped; n < o.end(); n++ {
+		l := o.line(n)
+		if o.times && !l.at.IsZero() {
+			b.WriteString(l.at.Format(time.RFC3339Nano) + " ")
+		}
+		b.WriteString(ansi.Strip(l.text))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// view draws the log below a line that says what it is.
+func (o *outputTab) view(s *styles, w, h int, execs []core.Exec) []string {
+	o.w, o.h = w, max(1, h-1)
+	if o.follow {
+		o.toEnd()
+	}
+	if o.exec == "" {
+		return []string{s.faint.on("no command has run here; e runs one")}
+	}
+	lines := []string{o.title(s, execs)}
+	switch {
+	case o.err != nil:
+		lines = append(lines, problem(s, o.err, w)...)
+	case o.end() == 0 && o.log != nil && o.open:
+		lines = append(lines, s.faint.on("waiting for output …"))
+	case o.end() == 0:
+		lines = append(lines, s.faint.on("no output"))
+	}
+	for n, skip := o.top, o.sub; n < o.end() && len(lines) < h; n, skip = n+1, 0 {
+		l := o.line(n)
+		for i, piece := range o.pieces(s, n) {
+			if i >= skip && len(lines) < h {
+				lines = append(lines, o.margin(s, l, i)+piece)
+			}
+		}
+	}
+	return lines
+}
+
+// margin is what stands before a row: the time at a line's first, and a bar for stderr.
+func (o *outputTab) margin(s *styles, l logLine, row int) string {
+	bar := " "
+	if l.stderr {
+		bar = s.stderr.on("▎")
+	}
+	if !o.times {
+		return bar
+	}
+	if row > 0 || l.at.IsZero() {
+		return blanks(len(timeLayout)+1) + bar
+	}
+	return s.faint.on(l.at.Local().Format(timeLayout)) + " " + bar
+}
+
+func (o *outputTab) title(s *styles, execs []core.Exec) string {
+	what := "command " + o.exec
+	if o.exec == entryExec {
+		what = "entry command"
+	}
+	for _, e := range execs {
+		if e.ID == o.exec {
+			what += ": " + safe(strings.Join(e.Command, " "))
+			break
+		}
+	}
+	title := s.strong.on(cut(what, max(10, o.w*2/3)))
+	var facts []string
+	if len(execs) > 1 {
+		facts = append(facts, plural(len(execs), "command", "commands"))
+	}
+	if o.follow {
+		facts = append(facts, "following")
+	} else {
+		facts = append(facts, fmt.Sprintf("line %d of %d", o.top+1, o.end()))
+	}
+	if o.query != "" {
+		facts = append(facts, "/"+safe(o.query))
+	}
+	if gone := o.lost + o.dropped; gone > 0 {
+		facts = append(facts, plural(gone, "line", "lines")+" dropped")
+	}
+	return title + "  " + s.faint.on(strings.Join(facts, " · "))
+}
+
+// problem draws an error with its hint.
+func problem(s *styles, err error, w int) []string {
+	var lines []string
+	for _, l := range prose(safe(err.Error()), w) {
+		lines = append(lines, s.bad.on(l))
+	}
+	if hint := core.HintOf(err); hint != "" {
+		for _, l := range prose("→ "+safe(hint), w) {
+			lines = append(lines, s.faint.on(l))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,119 @@
+package tui
+
+import (
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+const (
+	toastTime  = 5 * time.Second
+	errorTime  = 12 * time.Second
+	maxToasts  = 3
+	maxNotices = 500
+)
+
+// severity says how loud a notice is.
+type severity int
+
+const (
+	severityInfo severity = iota
+	severityWarn
+	severityBad
+)
+
+// notice is something that was told.
+type notice struct {
+	id       int
+	at       time.Time
+	severity severity
+	text     string
+	hint     string
+}
+
+// notices are what was told: the log of all, and those that are on the screen.
+type notices struct {
+	log   []notice
+	shown []notice
+	next  int
+}
+
+// add tells something and returns it.
+func (n *notices) add(at time.Time, s severity, text, hint string) notice {
+	n.next++
+	told := notice{n.next, at, s, safe(text), safe(hint)}
+	n.log = append(n.log, told)
+	n.log = n.log[max(0, len(n.log)-maxNotices):]
+	n.shown = append(n.shown, told)
+	n.shown = n.shown[max(0, len(n.shown)-maxToasts):]
+	return told
+}
+
+// over takes a notice off the screen.
+func (n *notices) over(id int) {
+	for i, t := range n.shown {
+		if t.id == id {
+			n.shown = append(n.shown[:i:i], n.shown[i+1:]...)
+			return
+		}
+	}
+}
+
+// view draws the notices that are on the screen, at most so wide.
+func (n *notices) view(s *styles, cells int) []string {
+	var lines []string
+	for _, t := range n.shown {
+		p := s.toast
+		switch t.severity {
+		case severityWarn:
+			p = s.toastWarn
+		case severityBad:
+			p = s.toastBad
+		case severityInfo:
+		}
+		for i, text := range []string{t.text, t.hint} {
+			if text == "" {
+				continue
+			}
+			if i == 1 {
+				text = "→ " + text
+			}
+			lines = append(lines, p.on(" "+cut(text, cells-2)+" "))
+		}
+	}
+	widest := 0
+	for _, l := range lines {
+		widest = max(widest, width(l))
+	}
+	for i, l := range lines {
+		lines[i] = blanks(widest-width(l)) + l
+	}
+	return lines
+}
+
+// told is what an event says to a person, or "".
+func told(event core.Event) (severity, string) {
+	if event.Type != core.EventState || event.Name == "" {
+		return severityInfo, ""
+	}
+	switch event.State {
+	case "":
+		return severityInfo, event.Name + " is terminated"
+	case core.StateFailed, core.StateLost:
+		text := event.Name + " is " + string(event.State)
+		if event.Message != "" {
+			text += ": " + event.Message
+		}
+		return severityBad, text
+	case core.StateExited:
+		if event.Message != "" {
+			return severityInfo, event.Name + " exited: " + event.Message
+		}
+		return severityInfo, event.Name + " exited"
+	case core.StateCreating:
+		return severityInfo, ""
+	case core.StateRunning, core.StatePaused, core.StateStopped:
+		return severityInfo, event.Name + " is " + string(event.State)
+	}
+	return severityInfo, ""
+}

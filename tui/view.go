@@ -1,0 +1,174 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// View implements tea.Model.
+func (m *Model) View() tea.View {
+	v := tea.NewView(strings.Join(m.screen(), "\n"))
+	v.AltScreen = true
+	v.WindowTitle = "sb"
+	if m.options.Mouse {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
+	return v
+}
+
+// screen draws all lines, each as wide as the screen.
+func (m *Model) screen() []string {
+	l, s := m.layout, m.styles
+	if l.w < 1 || l.h < 1 {
+		return nil
+	}
+	var lines []string
+	if !l.header.empty() {
+		lines = append(lines, m.header())
+	}
+	lines = append(lines, m.body()...)
+	for i := range l.jobs.h {
+		lines = append(lines, fit(m.jobs[i].line(s, l.w, m.now), l.w))
+	}
+	if !l.footer.empty() {
+		lines = append(lines, m.footer())
+	}
+	lines = lines[:min(len(lines), l.h)]
+	toasts := m.notices.view(s, max(10, l.w-4))
+	if len(toasts) > 0 {
+		overlay(lines, toasts, max(0, l.w-width(toasts[0])-1), max(0, l.footer.y-l.jobs.h-len(toasts)))
+	}
+	for _, d := range m.dialogs {
+		box := d.view(s, l.w, l.h)
+		x, y := place(box, l.w, l.h)
+		overlay(lines, box, x, y)
+	}
+	return lines
+}
+
+func (m *Model) body() []string {
+	l, s := m.layout, m.styles
+	tableView := func() []string {
+		lines := m.table.view(s, m.focus == paneTable, m.now)
+		if len(m.table.rows) == 0 && l.table.h > 2 {
+			lines[1] = fit(" "+s.faint.on(m.emptiness()), l.table.w)
+		}
+		return lines
+	}
+	detailView := func() []string { return m.detail.view(s, m.inv.entries[m.detail.id], m.focus == paneDetail, m.now) }
+	switch {
+	case l.detail.empty():
+		return tableView()
+	case l.table.empty():
+		return detailView()
+	case l.side:
+		bar := make([]string, l.table.h)
+		for i := range bar {
+			bar[i] = s.border.on("│")
+		}
+		return joinSides(tableView(), bar, detailView())
+	}
+	name := ""
+	if e := m.inv.entries[m.detail.id]; e != nil {
+		name = " " + cut(safe(e.box.Name), l.w/2) + " "
+	}
+	rule := s.border.on("──") + s.strong.on(name) + s.border.on(strings.Repeat("─", max(0, l.w-2-width(name))))
+	return append(append(tableView(), rule), detailView()...)
+}
+
+// emptiness says why the table is empty.
+func (m *Model) emptiness() string {
+	switch {
+	case m.table.total > 0 && m.table.filter != "":
+		return "nothing fits the filter; esc clears it"
+	case m.table.total > 0:
+		return "only dead sandboxes, which are hidden; d shows them"
+	}
+	for _, src := range m.inv.sources {
+		if src.listed.IsZero() && src.failed == nil {
+			return "looking for sandboxes …"
+		}
+	}
+	return "no sandboxes; L launches one"
+}
+
+// header is the first line: what there is, and how the providers are.
+func (m *Model) header() string {
+	s, w := m.styles, m.layout.w
+	var chips []string
+	for _, src := range m.inv.sources {
+		chips = append(chips, m.chip(src))
+	}
+	right := strings.Join(chips, "  ")
+	count := fmt.Sprintf(" %d live, %d in all", m.inv.live(), m.table.total)
+	left := s.brand.on(" sb") + s.text.on(count)
+	if m.table.filter != "" && m.line != lineFilter {
+		left += s.info.on("  /" + safe(m.table.filter))
+	}
+	if n := len(m.table.marks); n > 0 {
+		left += s.marked.on(fmt.Sprintf("  %d marked", n))
+	}
+	room := w - width(left) - 2
+	if width(right) > room {
+		right = cut(right, max(0, room))
+	}
+	return fit(left+blanks(w-width(left)-width(right)-1)+right, w)
+}
+
+// chip is a provider in the header.
+func (m *Model) chip(src *source) string {
+	s := m.styles
+	age, overdue := src.old(m.now)
+	switch {
+	case overdue && !src.listed.IsZero():
+		return s.bad.on("✗ " + src.name + " " + span(age))
+	case overdue || src.status != nil && !src.status.Usable:
+		return s.bad.on("✗ ") + s.faint.on(src.name)
+	case src.status == nil:
+		return s.faint.on("◌ " + src.name)
+	}
+	return s.good.on("● ") + s.text.on(src.name)
+}
+
+// footer is the last line: what is typed, or what can be done.
+func (m *Model) footer() string {
+	s, w := m.styles, m.layout.w
+	switch m.line {
+	case lineFilter, lineSearch:
+		m.input.SetWidth(max(4, w-24))
+		return fit(s.key.on("/")+m.input.View()+s.faint.on("  enter keeps · esc clears"), w)
+	}
+	if hint := m.trouble(); hint != "" && len(m.dialogs) == 0 {
+		return fit(s.warn.on(cut(" "+hint, w)), w)
+	}
+	var b strings.Builder
+	used := 1
+	b.WriteByte(' ')
+	for _, scope := range m.scopes() {
+		for _, c := range m.commands {
+			if c.brief == "" || c.scope != scope || len(m.keys[c.id]) == 0 || c.can != nil && !c.can(m) {
+				continue
+			}
+			key := m.keys[c.id][0]
+			cells := width(key) + width(c.brief) + 3
+			if used+cells > w {
+				return fit(b.String(), w)
+			}
+			used += cells
+			b.WriteString(s.key.on(key) + " " + s.help.on(c.brief) + "  ")
+		}
+	}
+	return fit(b.String(), w)
+}
+
+// trouble is what to do about the selected sandbox's provider, when it does not tell its sandboxes.
+func (m *Model) trouble() string {
+	e := m.table.selected()
+	if e == nil || e.from.failed == nil {
+		return ""
+	}
+	why, hint := e.from.trouble()
+	return safe(e.from.name + ": " + orElse(hint, why))
+}
