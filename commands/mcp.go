@@ -31,10 +31,15 @@ func NewMCP(app *App, runF func(context.Context, *MCPOptions) error) *cobra.Comm
 		Short: "Serve sandboxes to an assistant as tools (Model Context Protocol)",
 		Long: "Serve the sandboxes of this user to an assistant as tools, resources and prompts of the Model Context\n" +
 			"Protocol. Over stdio (the default) the assistant's program starts sb and talks to it; stdout carries\n" +
-			"nothing but protocol, logs go to stderr or --log-file." + exitStatusHelp,
+			"nothing but protocol, logs go to stderr or --log-file.\n\n" +
+			"Over HTTP (--transport streamable-http or sse) it serves many. Beyond loopback each needs an API key\n" +
+			"(\"sb key create\") or a token of --oauth-issuer, and sees only its own sandboxes.\n\n" +
+			"What an assistant launches ends by itself some time after the assistant is gone; see --on-disconnect." + exitStatusHelp,
 		Example: "  sb mcp\n" +
 			"  sb mcp --toolsets default,lifecycle --allow-path ~/project\n" +
-			"  sb mcp --read-only",
+			"  sb mcp --read-only\n" +
+			"  sb mcp --transport streamable-http --port 8000\n" +
+			"  sb mcp --images python:3.12 --gpus none --max-timeout 1h --max-sandboxes 3",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := flags.apply(cmd, opts); err != nil {
@@ -44,6 +49,7 @@ func NewMCP(app *App, runF func(context.Context, *MCPOptions) error) *cobra.Comm
 		},
 	}
 	flags.register(app, cmd, opts)
+	cmd.AddCommand(NewMCPInstall(app, nil), NewMCPUninstall(app, nil))
 	return cmd
 }
 

@@ -1,6 +1,8 @@
 package commands
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +19,8 @@ type mcpFlags struct {
 	maxTimeout   durationValue
 	maxMemory    bytesValue
 	networks     []string
+	transport    string
+	maxBody      bytesValue
 }
 
 func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
@@ -28,6 +32,7 @@ func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
 	flags.StringSliceVar(&server.Toolsets, "toolsets", nil, "serve these `SETS` of tools: default, all, sandboxes, exec, files, transfer, packages, lifecycle, links (default default)")
 	flags.StringSliceVar(&server.Tools, "tools", nil, "serve these `TOOLS`, too")
 	flags.BoolVar(&server.ReadOnly, "read-only", false, "serve no tool that changes anything")
+	flags.StringVar(&server.Compat, "compat", "", "serve the tool names and parameters of another `SYSTEM` instead: mcp4modal, docker-sandbox-server, mcp-sandbox, code-sandbox-mcp")
 	flags.Var(&f.softDeadline, "soft-deadline", "answer after that `TIME` while a command goes on; below the client's own limit")
 	flags.IntVar(&server.Budget, "max-output", 8000, "`CHARACTERS` of output in one reply")
 
@@ -46,10 +51,27 @@ func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
 	flags.StringArrayVar(&server.AllowPaths, "allow-path", nil, "let push and pull touch this `DIR` of this machine (repeatable); besides, the client's roots")
 	flags.BoolVar(&server.NoElicit, "no-confirm", false, "never ask the user through the client")
 
+	web := &server.HTTP
+	flags.StringVar(&f.transport, "transport", string(setup.Stdio), "how clients connect: `stdio`, streamable-http or sse")
+	flags.StringVar(&web.Host, "host", "127.0.0.1", "listen on `ADDRESS` (also MCP_HOST)")
+	flags.IntVar(&web.Port, "port", 8000, "listen on `PORT`; 0 takes a free one (also MCP_PORT)")
+	flags.StringVar(&web.TLSCert, "tls-cert", "", "serve HTTPS with the certificate in `FILE` (PEM)")
+	flags.StringVar(&web.TLSKey, "tls-key", "", "private key of the certificate, in `FILE` (PEM)")
+	flags.StringVar(&web.PublicURL, "public-url", "", "`URL` by which clients reach the server, without a path (default: where it listens)")
+	flags.StringSliceVar(&web.AllowHosts, "allow-host", nil, "serve requests for these host `NAMES`, too (repeatable)")
+	flags.StringSliceVar(&web.AllowOrigins, "allow-origin", nil, "serve requests from these web `ORIGINS`, too (repeatable)")
+	flags.StringVar(&web.Issuer, "oauth-issuer", "", "take tokens (JWT) of the OAuth issuer at `URL`")
+	flags.StringVar(&web.Audience, "oauth-audience", "", "`TEXT` that tokens have to be for (default: the server's URL of /mcp)")
+	flags.Var(&f.maxBody, "max-body", "largest request (default 64MiB)")
+	flags.Float64Var(&web.Rate, "rate-limit", 50, "most `REQUESTS` a second of one owner; negative is no bound")
+	flags.IntVar(&web.MaxConnections, "max-connections", 1024, "most `CONNECTIONS` at the same time")
+
 	flags.StringVar(&opts.LogFile, "log-file", "", "append the log to `FILE` instead of stderr")
 	flags.StringVar(&opts.LogLevel, "log-level", "warn", "log `LEVEL` and above: debug, info, warn, error")
 	flags.BoolVar(&opts.LogJSON, "log-json", false, "log as JSON")
 
+	complete(cmd, "compat", fixed(setup.Compats()...))
+	complete(cmd, "transport", fixed(setup.Transports()...))
 	complete(cmd, "provider", app.completeProviders)
 	complete(cmd, "toolsets", fixed(setup.Toolsets()...))
 	complete(cmd, "on-disconnect", fixed(string(setup.Lease), string(setup.Terminate), string(setup.Detach)))
@@ -81,6 +103,42 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 	server.SoftDeadline, server.Lease = time.Duration(f.softDeadline), time.Duration(f.lease)
 	server.Policy.MaxTimeout, server.Policy.MaxMemory = core.Duration(f.maxTimeout), core.Bytes(f.maxMemory)
 	server.Policy.NoHostVolumes = true
-	server.UseRoots = true
-	return nil
+	return f.applyTransport(opts.App, cmd, server)
+}
+
+// applyTransport reads where clients connect, from flags and from the variables that peers have.
+func (f *mcpFlags) applyTransport(app *App, cmd *cobra.Command, server *setup.Options) error {
+	server.Transport = setup.Transport(f.transport)
+	switch server.Transport {
+	case setup.Stdio:
+		server.UseRoots = true
+		return nil
+	case setup.StreamableHTTP, setup.SSE:
+	default:
+		return usagef(cmd, "--transport %q is none of %s", f.transport, strings.Join(setup.Transports(), ", "))
+	}
+	web := &server.HTTP
+	if host, ok := app.LookupEnv("MCP_HOST"); ok && !cmd.Flags().Changed("host") {
+		web.Host = host
+	}
+	if port, ok := app.LookupEnv("MCP_PORT"); ok && !cmd.Flags().Changed("port") {
+		number, err := strconv.Atoi(port)
+		if err != nil {
+			return usagef(cmd, "MCP_PORT %q is not a port", port)
+		}
+		web.Port = number
+	}
+	if web.Port < 0 || web.Port > 65535 {
+		return usagef(cmd, "--port %d is not a port", web.Port)
+	}
+	if (web.TLSCert == "") != (web.TLSKey == "") {
+		return usagef(cmd, "--tls-cert and --tls-key belong together")
+	}
+	if web.MaxConnections < 1 {
+		return usagef(cmd, "--max-connections must be at least 1")
+	}
+	web.MaxBody = int64(f.maxBody)
+	var err error
+	web.KeysFile, err = app.keysFile()
+	return err
 }

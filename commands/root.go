@@ -53,7 +53,7 @@ func NewRoot(app *App) *cobra.Command {
 		NewCp(app, nil), NewPush(app, nil), NewPull(app, nil), NewFs(app))
 	add("watch", "What goes on:",
 		NewUI(app, nil), NewTop(app, nil), NewStats(app, nil), NewEvents(app, nil), NewHistory(app, nil))
-	add("assistants", "Assistants:", NewMCP(app, nil))
+	add("assistants", "Assistants:", NewMCP(app, nil), NewKey(app))
 	add("setup", "Setup:",
 		NewDoctor(app, nil), NewProvider(app), NewConfig(app), NewCompletion(app, nil), NewVersion(app, nil))
 	root.SetHelpCommandGroupID("setup")

@@ -39,13 +39,18 @@ func selectTools(opts setup.Options) ([]Tool, error) {
 	}
 	tools := slices.DeleteFunc(all, func(t Tool) bool {
 		wanted := slices.Contains(opts.Tools, t.Name) || slices.Contains(opts.Toolsets, setup.All) ||
-			slices.Contains(opts.Toolsets, t.Toolset) || slices.Contains(opts.Toolsets, setup.Default) && !t.Extra
+			slices.Contains(opts.Toolsets, t.Toolset) || slices.Contains(opts.Toolsets, setup.Default) && (!t.Extra || t.Toolset == setup.Links && overHTTP(opts))
 		return !wanted || opts.ReadOnly && !t.ReadOnly
 	})
 	if len(tools) == 0 {
 		return nil, core.Errorf(core.KindUsage, "mcp", "", "no tool is left to serve").WithHint("read-only leaves those that change nothing; take more toolsets")
 	}
 	return tools, nil
+}
+
+// overHTTP says whether clients come over HTTP, where files travel by links.
+func overHTTP(opts setup.Options) bool {
+	return opts.Transport == setup.StreamableHTTP || opts.Transport == setup.SSE
 }
 
 // instructions tell a model, once, what the tools' own descriptions do not repeat.

@@ -113,6 +113,11 @@ func meet(t testing.TB, c *client.Client) *assistant {
 	return a
 }
 
+// legacy makes a client speak the protocol of before 2026-07-28, with the handshake and sessions.
+func legacy() client.ClientOption {
+	return client.WithLegacyProtocolOnly() //nolint:staticcheck // most clients in use are such
+}
+
 // args are a tool's arguments.
 type args map[string]any
 

@@ -108,7 +108,7 @@ func (f folders) ListRoots(context.Context, mcp.ListRootsRequest) (*mcp.ListRoot
 func TestRoots(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "file"), "rooted")
-	for name, options := range map[string][]client.ClientOption{"now": nil, "2025-11-25": {client.WithLegacyProtocolOnly()}} {
+	for name, options := range map[string][]client.ClientOption{"now": nil, "2025-11-25": {legacy()}} {
 		t.Run(name, func(t *testing.T) {
 			a := newBench(t, setup.Options{UseRoots: true}).connect(t, append(options, client.WithRootsHandler(folders{dir}))...)
 			sb := a.launch(nil)

@@ -12,6 +12,10 @@ type Identity struct {
 	ReadOnly bool
 	// MaxSandboxes bounds the owner's live sandboxes; 0 is no bound of its own.
 	MaxSandboxes int
+	// Rate is how many requests a second; 0 is the server's own bound.
+	Rate float64
+	// Metrics callers may read the metrics; NoTools callers may call no tool at all.
+	Metrics, NoTools bool
 	// Key is the API key's id, for logs and limits.
 	Key string
 }

@@ -33,11 +33,12 @@ func mimeOf(name string, beginning []byte) string {
 	if sniffed != "text/plain" && sniffed != "application/octet-stream" && sniffed != "text/xml" {
 		return sniffed
 	}
-	if !isText(beginning) {
+	text := isText(beginning)
+	if sniffed = "text/plain"; !text {
 		sniffed = "application/octet-stream"
 	}
 	byName, _, err := mime.ParseMediaType(mime.TypeByExtension(path.Ext(name)))
-	if err != nil || strings.HasPrefix(byName, "text/") != strings.HasPrefix(sniffed, "text/") && !strings.HasPrefix(byName, "application/") {
+	if err != nil || !text && strings.HasPrefix(byName, "text/") {
 		return sniffed
 	}
 	return byName

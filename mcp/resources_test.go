@@ -129,13 +129,13 @@ func TestBinaryFileThereAndBack(t *testing.T) {
 }
 
 func TestSubscriptions(t *testing.T) {
-	a := newBench(t, setup.Options{}).connect(t, client.WithLegacyProtocolOnly())
+	a := newBench(t, setup.Options{}).connect(t, legacy())
 	sb := a.launch(nil)
 	uri := fileURI(sb, "/tmp/watched")
 	for _, subscribed := range []string{uri, "sandbox://" + sb} {
 		request := mcp.SubscribeRequest{}
 		request.Params.URI = subscribed
-		if err := a.client.Subscribe(t.Context(), request); err != nil {
+		if err := a.client.Subscribe(t.Context(), request); err != nil { //nolint:staticcheck // most clients in use do this
 			t.Fatal(err)
 		}
 	}
@@ -228,7 +228,7 @@ func (u *answers) Elicit(_ context.Context, request mcp.ElicitationRequest) (*mc
 }
 
 func TestUserIsAsked(t *testing.T) {
-	for name, options := range map[string][]client.ClientOption{"now": nil, "2025-11-25": {client.WithLegacyProtocolOnly()}} {
+	for name, options := range map[string][]client.ClientOption{"now": nil, "2025-11-25": {legacy()}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, setup.Options{})
 			user := &answers{}

@@ -13,5 +13,8 @@ func Serve(ctx context.Context, run setup.Run) error {
 		return err
 	}
 	defer s.Close()
+	if overHTTP(run.Options) {
+		return s.ServeWeb(ctx, run.Err)
+	}
 	return s.ServeStdio(ctx, run.In, run.Out)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -25,12 +26,13 @@ type Server struct {
 	mcp      *server.MCPServer
 	tools    []Tool
 	secrets  redactor
+	written  writtenFiles
 	running  runningExecs
 	sessions *sessions
 	// subscribed are the resources that clients want to be told of.
 	subscribed subscriptions
 	// links signs and checks the links to files; nil where none are served.
-	links *links
+	links atomic.Pointer[links]
 	stats stats
 
 	ctx    context.Context //nolint:containedctx // what runs in the background lives as long as the server

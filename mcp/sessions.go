@@ -59,10 +59,12 @@ type sessions struct {
 	server *Server
 	mu     sync.Mutex
 	byID   map[string]*session
+	// registered has the owner of each session that mcp-go knows.
+	registered map[string]string
 }
 
 func newSessions(s *Server) *sessions {
-	return &sessions{server: s, byID: map[string]*session{}}
+	return &sessions{server: s, byID: map[string]*session{}, registered: map[string]string{}}
 }
 
 // of finds the session of a request and notes that its client is there.
@@ -88,10 +90,26 @@ func (s *sessions) of(ctx context.Context, who Identity) *session {
 
 // hook has mcp-go tell of sessions that end.
 func (s *sessions) hook(hooks *server.Hooks) {
+	hooks.AddOnRegisterSession(func(ctx context.Context, client server.ClientSession) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.registered[client.SessionID()] = ownerKey(identityFrom(ctx))
+	})
 	hooks.AddOnUnregisterSession(func(_ context.Context, client server.ClientSession) {
 		id := client.SessionID()
+		s.mu.Lock()
+		delete(s.registered, id)
+		s.mu.Unlock()
 		s.server.wg.Go(func() { s.gone(id) })
 	})
+}
+
+// belongs says whether a session of mcp-go is there and its owner's.
+func (s *sessions) belongs(id, owner string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	have, ok := s.registered[id]
+	return ok && have == owner
 }
 
 func (s *sessions) count() int {

@@ -261,6 +261,7 @@ func writeFile(ctx context.Context, c *call, in writeIn) (writeOut, error) {
 		return writeOut{}, err
 	}
 	c.server.fileChanged(sb, name)
+	c.server.written.add(sb.ID, name)
 	return writeOut{Path: name, Bytes: len(data), URI: fileURI(sb.ID, name)}, nil
 }
 

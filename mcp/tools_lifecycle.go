@@ -131,6 +131,10 @@ func lifecycleTools() []Tool {
 			Description: "Save a sandbox's files as a snapshot that others can start from.",
 		}, snapshot),
 		define(Tool{
+			Name: "dockerfile", Title: "Write a Dockerfile", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
+			Description: "Write a Dockerfile that repeats what was done in a sandbox: its image, the files that file_write wrote, and the commands that succeeded.",
+		}, dockerfile),
+		define(Tool{
 			Name: "ports", Title: "Published ports", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
 			Description: "Say where the published ports of a sandbox can be reached.",
 		}, ports),

@@ -309,5 +309,6 @@ func (c *call) terminate(ctx context.Context, sb core.Sandbox) error {
 	}
 	c.session.release(ref)
 	c.server.secrets.forget(sb.ID)
+	c.server.written.forget(sb.ID)
 	return nil
 }

@@ -62,6 +62,52 @@ type Options struct {
 	UseRoots bool
 	// NoElicit never asks the user; what would be asked is done.
 	NoElicit bool
+
+	// Transport carries the protocol; "" is Stdio. HTTP configures the other two.
+	Transport Transport
+	HTTP      HTTP
+}
+
+// Transport is how clients reach a server.
+type Transport string
+
+const (
+	// Stdio is one client on stdin and stdout.
+	Stdio Transport = "stdio"
+	// StreamableHTTP serves /mcp.
+	StreamableHTTP Transport = "streamable-http"
+	// SSE serves /sse and /message, for clients of before 2025.
+	SSE Transport = "sse"
+)
+
+// Transports names the transports.
+func Transports() []string { return []string{string(Stdio), string(StreamableHTTP), string(SSE)} }
+
+// HTTP says how a server listens. Both HTTP transports are served whichever was asked for.
+type HTTP struct {
+	// Host and Port are where it listens; port 0 is a free one.
+	Host string
+	Port int
+	// TLSCert and TLSKey are PEM files; both or neither.
+	TLSCert, TLSKey string
+	// PublicURL is how clients reach the server, for links; "" is where it listens.
+	PublicURL string
+	// AllowHosts and AllowOrigins are taken in the headers Host and Origin beside the server's own.
+	AllowHosts, AllowOrigins []string
+
+	// KeysFile has the API keys. When it has a usable one every request needs a key, or a token.
+	KeysFile string
+	// Issuer and Audience make tokens of an OAuth issuer valid: signed by it, for this audience.
+	Issuer, Audience string
+
+	// MaxBody bounds a request's body; 0 is 64 MiB.
+	MaxBody int64
+	// Rate is how many requests a second one owner may make; 0 is 50, negative no bound.
+	Rate float64
+	// HeaderTimeout is how long a request's headers may take; 0 is 10 s.
+	HeaderTimeout time.Duration
+	// MaxConnections bounds the connections; 0 is 1024.
+	MaxConnections int
 }
 
 // OnDisconnect is what becomes of a session's sandboxes when its client is gone.
@@ -75,6 +121,17 @@ const (
 	// Detach leaves them to their own timeout.
 	Detach OnDisconnect = "detach"
 )
+
+// The systems whose tool names and parameters can be served.
+const (
+	MCP4Modal           = "mcp4modal"
+	DockerSandboxServer = "docker-sandbox-server"
+	MCPSandbox          = "mcp-sandbox"
+	CodeSandboxMCP      = "code-sandbox-mcp"
+)
+
+// Compats names them.
+func Compats() []string { return []string{MCP4Modal, DockerSandboxServer, MCPSandbox, CodeSandboxMCP} }
 
 // The toolsets.
 const (

@@ -1,0 +1,189 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/keys"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// authenticator finds out who makes a request.
+type authenticator struct {
+	keys     *keys.Store // nil without a file
+	issuer   string
+	audience string
+	base     string
+
+	mu       sync.Mutex
+	verifier *oidc.IDTokenVerifier // made when the first token comes: the issuer may start later than this
+}
+
+func newAuthenticator(_ context.Context, options setup.HTTP, base string) (*authenticator, error) {
+	a := &authenticator{issuer: options.Issuer, audience: options.Audience, base: base}
+	if a.issuer != "" && a.audience == "" {
+		a.audience = base + "/mcp"
+	}
+	if options.KeysFile != "" {
+		a.keys = keys.Open(options.KeysFile)
+		if _, err := a.keys.List(); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// required says whether requests have to say who makes them.
+func (a *authenticator) required() bool {
+	if a.issuer != "" {
+		return true
+	}
+	if a.keys == nil {
+		return false
+	}
+	known, err := a.keys.List()
+	return err != nil || len(known) > 0 // a key that was revoked does not open the door to all
+}
+
+// enough refuses to listen where others can connect and nobody has to say who they are.
+func (a *authenticator) enough(addr net.Addr) error {
+	host, _, err := net.SplitHostPort(addr.String())
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() || a.required() {
+		return nil
+	}
+	return core.Errorf(core.KindUnauthorized, "mcp", "", "%s can be reached from other machines, and there is neither an API key nor an issuer of tokens", addr).
+		WithHint("make a key with \"sb key create OWNER\", configure --oauth-issuer, or listen on 127.0.0.1")
+}
+
+// identify finds out who makes a request.
+func (a *authenticator) identify(r *http.Request) (Identity, error) {
+	if !a.required() {
+		return Identity{}, nil
+	}
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	switch {
+	case strings.EqualFold(scheme, "Bearer") && secret != "":
+		secret = strings.TrimSpace(secret)
+	case scheme == "" && (r.URL.Path == "/sse" || r.URL.Path == "/message"):
+		// Clients of that transport cannot send headers. URLs end up in logs, so no other route takes it.
+		secret = r.URL.Query().Get("api_key")
+	default:
+		secret = ""
+	}
+	if secret == "" {
+		return Identity{}, core.Errorf(core.KindUnauthorized, "mcp", "", "no API key and no token was sent")
+	}
+	if a.keys != nil {
+		if key, err := a.keys.Verify(secret); err == nil {
+			return identityOf(key), nil
+		} else if core.KindOf(err) != core.KindUnauthorized {
+			return Identity{}, err
+		}
+	}
+	if a.issuer != "" && strings.Count(secret, ".") == 2 {
+		return a.token(r.Context(), secret)
+	}
+	return Identity{}, core.Errorf(core.KindUnauthorized, "mcp", "", "the API key is not valid")
+}
+
+func identityOf(key keys.Key) Identity {
+	return Identity{
+		Owner: key.Owner, Isolated: true, Key: key.ID, MaxSandboxes: key.MaxSandboxes, Rate: key.Rate,
+		ReadOnly: !key.Has(keys.ScopeAll), Metrics: key.Has(keys.ScopeMetrics), NoTools: !key.Has(keys.ScopeAll) && !key.Has(keys.ScopeRead),
+	}
+}
+
+// scopeRead is the scope of tokens that may only read; tokens without any scope of ours may do all.
+const scopeRead = "sandbox:read"
+
+// token verifies a token's signature, issuer, audience and time.
+func (a *authenticator) token(ctx context.Context, raw string) (Identity, error) {
+	verifier, err := a.tokens(ctx)
+	if err != nil {
+		return Identity{}, core.Errorf(core.KindUnavailable, "mcp", "", "the issuer of tokens does not answer: %w", err)
+	}
+	token, err := verifier.Verify(ctx, raw)
+	if err != nil {
+		return Identity{}, core.Errorf(core.KindUnauthorized, "mcp", "", "the token is not valid")
+	}
+	var claims struct {
+		Scope string `json:"scope"`
+	}
+	if err := token.Claims(&claims); err != nil || token.Subject == "" {
+		return Identity{}, core.Errorf(core.KindUnauthorized, "mcp", "", "the token does not say whose it is")
+	}
+	sum := sha256.Sum256([]byte(token.Issuer + "\x00" + token.Subject))
+	owner := "jwt-" + hex.EncodeToString(sum[:8])
+	return Identity{Owner: owner, Isolated: true, Key: owner, ReadOnly: slices.Contains(strings.Fields(claims.Scope), scopeRead)}, nil
+}
+
+func (a *authenticator) tokens(ctx context.Context) (*oidc.IDTokenVerifier, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.verifier == nil {
+		// The keys are fetched again when they change, so the provider must outlive the request.
+		provider, err := oidc.NewProvider(context.WithoutCancel(ctx), a.issuer)
+		if err != nil {
+			return nil, err
+		}
+		a.verifier = provider.Verifier(&oidc.Config{ClientID: a.audience})
+	}
+	return a.verifier, nil
+}
+
+// routes serves the metadata that tells clients where to get a token.
+func (a *authenticator) routes(mux *http.ServeMux) {
+	if a.issuer == "" {
+		return
+	}
+	config := server.ProtectedResourceMetadataConfig{Resource: a.base + "/mcp", AuthorizationServers: []string{a.issuer}, ResourceName: "sb", ScopesSupported: []string{scopeRead}}
+	handler := server.NewProtectedResourceMetadataHandler(config)
+	mux.Handle("GET "+server.ProtectedResourceMetadataPath(config.Resource), handler)
+	mux.Handle("GET /.well-known/oauth-protected-resource", handler)
+}
+
+// challenge tells a client how to say who it is.
+func (a *authenticator) challenge() string {
+	if a.issuer == "" {
+		return `Bearer realm="sb"`
+	}
+	return `Bearer realm="sb", resource_metadata="` + a.base + `/.well-known/oauth-protected-resource"`
+}
+
+// authenticated lets requests through that say who makes them, up to their limits.
+func (w *Web) authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
+		who, err := w.auth.identify(r)
+		switch {
+		case core.KindOf(err) == core.KindUnauthorized && err != nil:
+			w.server.stats.refused("unauthorized")
+			response.Header().Set("WWW-Authenticate", w.auth.challenge())
+			say(response, http.StatusUnauthorized, err.Error())
+			return
+		case err != nil:
+			w.server.log.WarnContext(r.Context(), "authentication", "error", err)
+			say(response, http.StatusServiceUnavailable, "who this is cannot be found out now")
+			return
+		case who.NoTools && r.URL.Path != "/metrics" || w.auth.required() && !who.Metrics && r.URL.Path == "/metrics":
+			say(response, http.StatusForbidden, "this key is not for that")
+			return
+		}
+		if !w.limits.allow(who, r) {
+			w.server.stats.refused("rate")
+			response.Header().Set("Retry-After", "1")
+			say(response, http.StatusTooManyRequests, "too many requests")
+			return
+		}
+		next.ServeHTTP(response, r.WithContext(WithIdentity(r.Context(), who)))
+	})
+}

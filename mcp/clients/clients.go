@@ -1,0 +1,123 @@
+// Package clients writes sb into the configuration of assistants' programs, and takes it out again.
+package clients
+
+import (
+	"path/filepath"
+	"slices"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Client is one program that starts servers of the protocol.
+type Client struct {
+	// Name is how users call it here.
+	Name string
+	// Title is its own name.
+	Title string
+	// user and project are its files; "" where there is none.
+	user    func(Place) string
+	project string
+	format  format
+	// keys lead to the object that has the servers by name.
+	keys []string
+	// entry is what stands there for a server.
+	entry func(Server) any
+}
+
+// Server is what a client has to know.
+type Server struct {
+	// Name is the key in the client's configuration.
+	Name    string
+	Command string
+	Args    []string
+}
+
+// Place is the machine that a client's files are on.
+type Place struct {
+	// OS is as runtime.GOOS.
+	OS string
+	// Home is the user's home directory, Config where programs keep their configuration (XDG_CONFIG_HOME and the like).
+	Home, Config string
+}
+
+type format int
+
+const (
+	formatJSON format = iota // with comments and trailing commas, which some clients allow
+	formatTOML
+)
+
+// All lists the clients that are known.
+func All() []Client {
+	plain := func(s Server) any {
+		return map[string]any{"command": s.Command, "args": s.Args}
+	}
+	typed := func(s Server) any {
+		return map[string]any{"type": "stdio", "command": s.Command, "args": s.Args}
+	}
+	home := func(parts ...string) func(Place) string {
+		return func(p Place) string { return filepath.Join(append([]string{p.Home}, parts...)...) }
+	}
+	// app is a file in the directory that desktop programs have on each system.
+	app := func(parts ...string) func(Place) string {
+		return func(p Place) string {
+			base := p.Config
+			if p.OS == "darwin" {
+				base = filepath.Join(p.Home, "Library", "Application Support")
+			}
+			return filepath.Join(append([]string{base}, parts...)...)
+		}
+	}
+	config := func(parts ...string) func(Place) string {
+		return func(p Place) string { return filepath.Join(append([]string{p.Config}, parts...)...) }
+	}
+	servers := []string{"mcpServers"}
+	return []Client{
+		{Name: "claude-code", Title: "Claude Code", user: home(".claude.json"), project: ".mcp.json", keys: servers, entry: typed},
+		{Name: "claude-desktop", Title: "Claude Desktop", user: app("Claude", "claude_desktop_config.json"), keys: servers, entry: plain},
+		{Name: "codex", Title: "Codex", user: home(".codex", "config.toml"), format: formatTOML, keys: []string{"mcp_servers"}, entry: plain},
+		{Name: "cursor", Title: "Cursor", user: home(".cursor", "mcp.json"), project: filepath.Join(".cursor", "mcp.json"), keys: servers, entry: plain},
+		{Name: "gemini", Title: "Gemini CLI", user: home(".gemini", "settings.json"), project: filepath.Join(".gemini", "settings.json"), keys: servers, entry: plain},
+		{Name: "opencode", Title: "opencode", user: config("opencode", "opencode.json"), project: "opencode.json", keys: []string{"mcp"}, entry: func(s Server) any {
+			return map[string]any{"type": "local", "command": append([]string{s.Command}, s.Args...), "enabled": true}
+		}},
+		{Name: "vscode", Title: "VS Code", user: app("Code", "User", "mcp.json"), project: filepath.Join(".vscode", "mcp.json"), keys: []string{"servers"}, entry: typed},
+		{Name: "windsurf", Title: "Windsurf", user: home(".codeium", "windsurf", "mcp_config.json"), keys: servers, entry: plain},
+		{Name: "zed", Title: "Zed", user: config("zed", "settings.json"), project: filepath.Join(".zed", "settings.json"), keys: []string{"context_servers"}, entry: func(s Server) any {
+			return map[string]any{"source": "custom", "command": s.Command, "args": s.Args}
+		}},
+	}
+}
+
+// Names are the names of all clients.
+func Names() []string {
+	var names []string
+	for _, c := range All() {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// Find returns a client by its name.
+func Find(name string) (Client, error) {
+	all := All()
+	if at := slices.IndexFunc(all, func(c Client) bool { return c.Name == name }); at >= 0 {
+		return all[at], nil
+	}
+	e := core.Errorf(core.KindUsage, "mcp", "", "there is no client %q", name)
+	if near := core.Nearest(name, Names()); near != "" {
+		return Client{}, e.WithHint("did you mean %q?", near)
+	}
+	return Client{}, e.WithHint("the clients are %v; any other takes what --print shows", Names())
+}
+
+// File is the client's configuration: of the user, or of the project in directory project when that is not "".
+func (c Client) File(place Place, project string) (string, error) {
+	if project == "" {
+		return c.user(place), nil
+	}
+	if c.project == "" {
+		return "", core.Errorf(core.KindUnsupported, "mcp", "", "%s has no configuration of its own for a project", c.Title).WithHint("leave --project out")
+	}
+	return filepath.Join(project, c.project), nil
+}

@@ -1,0 +1,181 @@
+package clients_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/clients"
+)
+
+func place(t *testing.T) clients.Place {
+	t.Helper()
+	home := t.TempDir()
+	return clients.Place{OS: "linux", Home: home, Config: filepath.Join(home, ".config")}
+}
+
+func server() clients.Server {
+	return clients.Server{Name: "sb", Command: "/usr/local/bin/sb", Args: []string{"mcp", "--allow-path", "/home/me/my project"}}
+}
+
+func install(t *testing.T, c clients.Client, file string) clients.Change {
+	t.Helper()
+	change, err := c.Install(file, server(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return change
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// For each client: into nothing, again, and out.
+func TestEveryClient(t *testing.T) {
+	for _, c := range clients.All() {
+		t.Run(c.Name, func(t *testing.T) {
+			file, err := c.File(place(t), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if change, err := c.Install(file, server(), true); err != nil || !change.Changed {
+				t.Errorf("dry: %+v, %v", change, err)
+			}
+			if _, err := os.Stat(file); err == nil {
+				t.Error("a dry run wrote the file")
+			}
+			if change := install(t, c, file); !change.Changed || change.Backup != "" {
+				t.Errorf("first: %+v", change)
+			}
+			text := read(t, file)
+			if !strings.Contains(text, `"/usr/local/bin/sb"`) || !strings.Contains(text, "/home/me/my project") {
+				t.Errorf("it is not in: %s", text)
+			}
+			if change := install(t, c, file); change.Changed || read(t, file) != text {
+				t.Errorf("again: %+v %s", change, read(t, file))
+			}
+			entry, err := c.Entry(server())
+			if err != nil || !strings.Contains(string(entry), "/usr/local/bin/sb") {
+				t.Errorf("what is shown: %s, %v", entry, err)
+			}
+			change, err := c.Uninstall(file, "sb", false)
+			if err != nil || !change.Changed || change.Backup == "" || strings.Contains(read(t, file), "/usr/local/bin/sb") {
+				t.Errorf("out: %+v, %v, %s", change, err, read(t, file))
+			}
+			if read(t, change.Backup) != text {
+				t.Error("the copy is not the file before")
+			}
+			if change, err := c.Uninstall(file, "sb", false); err != nil || change.Changed {
+				t.Errorf("out again: %+v, %v", change, err)
+			}
+		})
+	}
+}
+
+// What is there stays: other settings, other servers, comments, the mode, and a link to the file.
+func TestMergeKeepsTheRest(t *testing.T) {
+	c, err := clients.Find("cursor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	physical, link := filepath.Join(dir, "dotfiles.json"), filepath.Join(dir, "mcp.json")
+	before := `{
+  // mine
+  "theme": "dark",
+  "mcpServers": {
+    "other": {"command": "other", "args": []}, // keep
+    "sb": {"command": "old/sb"},
+  },
+}
+`
+	if err := os.WriteFile(physical, []byte(before), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(physical, link); err != nil {
+		t.Fatal(err)
+	}
+	change := install(t, c, link)
+	text := read(t, physical)
+	for _, kept := range []string{"// mine", "// keep", `"theme": "dark"`, `"other"`, `"/usr/local/bin/sb"`} {
+		if !strings.Contains(text, kept) {
+			t.Errorf("%s is gone: %s", kept, text)
+		}
+	}
+	if strings.Contains(text, "old/sb") || read(t, change.Backup) != before {
+		t.Errorf("the old entry stays, or the copy is wrong: %s", text)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Error("the link was replaced")
+	}
+	if info, err := os.Stat(physical); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("the mode is %v", info.Mode())
+	}
+}
+
+func TestPlainJSONStaysPlain(t *testing.T) {
+	c, err := clients.Find("claude-desktop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "c.json")
+	if err := os.WriteFile(file, []byte(`{"a":1,"mcpServers":{"x":{"command":"x"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	install(t, c, file)
+	var parsed map[string]any
+	if err := json.Unmarshal([]byte(read(t, file)), &parsed); err != nil || len(parsed["mcpServers"].(map[string]any)) != 2 {
+		t.Errorf("%v: %s", err, read(t, file))
+	}
+}
+
+func TestTOMLKeepsTheRest(t *testing.T) {
+	c, err := clients.Find("codex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "config.toml")
+	before := "# mine\nmodel = \"o\"\n\n[mcp_servers.sb]\ncommand = \"old\"\n\n[mcp_servers.sb.env]\nA = \"b\"\n\n[mcp_servers.sbx]\ncommand = \"x\"\n"
+	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	install(t, c, file)
+	text := read(t, file)
+	if strings.Contains(text, "old") || strings.Contains(text, "sb.env") || !strings.Contains(text, "# mine") || !strings.Contains(text, "[mcp_servers.sbx]\ncommand = \"x\"") {
+		t.Errorf("got %s", text)
+	}
+	if change := install(t, c, file); change.Changed {
+		t.Errorf("again: %s", read(t, file))
+	}
+}
+
+func TestBrokenFilesAreLeftAlone(t *testing.T) {
+	for name, broken := range map[string]string{"cursor": `{"mcpServers": `, "codex": "[x\n", "gemini": `{"mcpServers": []}`} {
+		c, err := clients.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Install(file, server(), false); core.KindOf(err) != core.KindUsage || core.HintOf(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if read(t, file) != broken {
+			t.Errorf("%s was changed", name)
+		}
+	}
+	if _, err := clients.Find("curser"); !strings.Contains(core.HintOf(err), "cursor") {
+		t.Errorf("a slip of the fingers: %v", err)
+	}
+}

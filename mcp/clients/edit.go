@@ -1,0 +1,293 @@
+package clients
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/tailscale/hujson"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Change is what became, or would become, of a client's file.
+type Change struct {
+	Client string `json:"client"`
+	File   string `json:"file"`
+	// Changed says that the file is another one now (or would be).
+	Changed bool `json:"changed"`
+	// Backup is where the file before is kept; "" when there was none.
+	Backup string `json:"backup,omitempty"`
+	// Before and After are the file's content.
+	Before []byte `json:"-"`
+	After  []byte `json:"-"`
+}
+
+// Entry shows what stands in the client's file for a server, with the keys that lead there.
+func (c Client) Entry(s Server) ([]byte, error) {
+	var value any = map[string]any{s.Name: c.entry(s)}
+	for _, key := range slices.Backward(c.keys) {
+		value = map[string]any{key: value}
+	}
+	if c.format == formatTOML {
+		return c.table(s), nil
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return b.Bytes(), err
+}
+
+// Install puts the server into a client's file. What else is there stays as it is, comments included. Doing it again changes nothing.
+func (c Client) Install(file string, s Server, dryRun bool) (Change, error) {
+	return c.change(file, dryRun, func(before []byte) ([]byte, error) { return c.with(before, s) })
+}
+
+// Uninstall takes the server out of a client's file.
+func (c Client) Uninstall(file, name string, dryRun bool) (Change, error) {
+	return c.change(file, dryRun, func(before []byte) ([]byte, error) { return c.without(before, name) })
+}
+
+func (c Client) change(file string, dryRun bool, edit func([]byte) ([]byte, error)) (Change, error) {
+	// A file that is a link, as people have who keep their configuration elsewhere, stays one.
+	if target, err := filepath.EvalSymlinks(file); err == nil {
+		file = target
+	}
+	change := Change{Client: c.Name, File: file}
+	before, err := os.ReadFile(file)
+	exists := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return change, core.Errorf(core.KindOf(err), "mcp", file, "the configuration of %s cannot be read: %w", c.Title, err)
+	}
+	after, err := edit(before)
+	if err != nil {
+		return change, core.Errorf(core.KindUsage, "mcp", file, "the configuration of %s cannot be understood, and was left alone: %w", c.Title, err).
+			WithHint("mend it, or add by hand what --print shows")
+	}
+	change.Before, change.After, change.Changed = before, after, !bytes.Equal(before, after)
+	if !change.Changed || dryRun {
+		return change, nil
+	}
+	if exists {
+		change.Backup = file + ".sb-" + time.Now().UTC().Format("20060102-150405.000000000")
+		if err := os.WriteFile(change.Backup, before, 0o600); err != nil { //nolint:gosec // beside the client's own file
+			return change, core.Errorf(core.KindOf(err), "mcp", change.Backup, "no copy could be made, so nothing was changed: %w", err)
+		}
+	}
+	return change, replace(file, after)
+}
+
+// replace writes a file at once, with the mode that it has.
+func replace(file string, data []byte) (err error) {
+	mode := fs.FileMode(0o600)
+	if info, statErr := os.Stat(file); statErr == nil {
+		mode = info.Mode().Perm()
+	}
+	fail := func(err error) error {
+		return core.Errorf(core.KindOf(err), "mcp", file, "the configuration cannot be written: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fail(err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), ".sb-*")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// with is a configuration with the server in it.
+func (c Client) with(before []byte, s Server) ([]byte, error) {
+	if c.format == formatTOML {
+		return c.withTable(before, s)
+	}
+	if len(bytes.TrimSpace(before)) == 0 {
+		return c.Entry(s)
+	}
+	same, err := c.has(before, s)
+	if err != nil || same {
+		return before, err
+	}
+	document, err := hujson.Parse(bytes.Clone(before))
+	if err != nil {
+		return nil, err
+	}
+	var patch []map[string]any
+	for i := range c.keys {
+		if path := pointer(c.keys[:i+1]...); document.Find(path) == nil {
+			patch = append(patch, map[string]any{"op": "add", "path": path, "value": map[string]any{}})
+		}
+	}
+	patch = append(patch, map[string]any{"op": "add", "path": pointer(append(slices.Clip(c.keys), s.Name)...), "value": c.entry(s)})
+	return patched(document, patch)
+}
+
+// without is a configuration without the server.
+func (c Client) without(before []byte, name string) ([]byte, error) {
+	if c.format == formatTOML {
+		return c.withoutTable(before, name)
+	}
+	if len(bytes.TrimSpace(before)) == 0 {
+		return before, nil
+	}
+	document, err := hujson.Parse(bytes.Clone(before))
+	if err != nil {
+		return nil, err
+	}
+	path := pointer(append(slices.Clip(c.keys), name)...)
+	if document.Find(path) == nil {
+		return before, nil
+	}
+	return patched(document, []map[string]any{{"op": "remove", "path": path}})
+}
+
+func patched(document hujson.Value, patch []map[string]any) ([]byte, error) {
+	standard := document.IsStandard()
+	operations, err := json.Marshal(patch)
+	if err != nil {
+		return nil, err
+	}
+	if err := document.Patch(operations); err != nil {
+		return nil, err
+	}
+	// Not formatted: what else there is stays as its owner wrote it.
+	if standard {
+		document.Standardize() // a client that takes no comments takes no trailing commas, either
+	}
+	return document.Pack(), nil
+}
+
+// has says whether the configuration has the very entry already.
+func (c Client) has(before []byte, s Server) (bool, error) {
+	standard, err := hujson.Standardize(bytes.Clone(before))
+	if err != nil {
+		return false, err
+	}
+	var found any
+	if err := json.Unmarshal(standard, &found); err != nil {
+		return false, err
+	}
+	for _, key := range append(append([]string{}, c.keys...), s.Name) {
+		object, ok := found.(map[string]any)
+		if !ok {
+			return false, errors.New("an object is expected at " + key)
+		}
+		if found, ok = object[key]; !ok {
+			return false, nil
+		}
+	}
+	encoded, err := json.Marshal(c.entry(s))
+	if err != nil {
+		return false, err
+	}
+	var wanted any
+	if err := json.Unmarshal(encoded, &wanted); err != nil {
+		return false, err
+	}
+	return reflect.DeepEqual(found, wanted), nil
+}
+
+// pointer is the JSON pointer that keys make.
+func pointer(keys ...string) string {
+	var b strings.Builder
+	for _, key := range keys {
+		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key))
+	}
+	return b.String()
+}
+
+// table is a server as a TOML table.
+func (c Client) table(s Server) []byte {
+	quoted := make([]string, len(s.Args))
+	for i, arg := range s.Args {
+		quoted[i] = tomlString(arg)
+	}
+	return fmt.Appendf(nil, "[%s.%s]\ncommand = %s\nargs = [%s]\n", strings.Join(c.keys, "."), tomlKey(s.Name), tomlString(s.Command), strings.Join(quoted, ", "))
+}
+
+// tomlString quotes as a basic string: JSON's escapes are TOML's, too.
+func tomlString(text string) string {
+	encoded, _ := json.Marshal(text)
+	return string(encoded)
+}
+
+func tomlKey(key string) string {
+	if strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == "" {
+		return key
+	}
+	return tomlString(key)
+}
+
+func (c Client) withTable(before []byte, s Server) ([]byte, error) {
+	without, err := c.withoutTable(before, s.Name)
+	if err != nil {
+		return nil, err
+	}
+	table := c.table(s)
+	if bytes.Contains(before, table) && len(before) == len(without)+len(table)+blankBefore(without) {
+		return before, nil
+	}
+	after := bytes.TrimRight(without, "\n")
+	if len(after) > 0 {
+		after = append(after, '\n', '\n')
+	}
+	after = append(after, table...)
+	var check map[string]any
+	return after, toml.Unmarshal(after, &check)
+}
+
+// blankBefore is the empty line that stands before a table that is not the first.
+func blankBefore(without []byte) int {
+	if len(without) > 0 {
+		return 1
+	}
+	return 0
+}
+
+// withoutTable takes a table and those below it out of the text, which keeps all comments elsewhere.
+func (c Client) withoutTable(before []byte, name string) ([]byte, error) {
+	var check map[string]any
+	if err := toml.Unmarshal(before, &check); err != nil {
+		return nil, err
+	}
+	header := strings.Join(c.keys, ".") + "." + tomlKey(name)
+	var kept []string
+	inside, removed := false, false
+	for line := range strings.Lines(string(before)) {
+		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "[") {
+			table := strings.Trim(strings.ReplaceAll(strings.Split(trimmed, "#")[0], " ", ""), "[]")
+			inside = table == header || strings.HasPrefix(table, header+".")
+			removed = removed || inside
+		}
+		if !inside {
+			kept = append(kept, line)
+		}
+	}
+	if !removed {
+		return before, nil
+	}
+	after := strings.TrimRight(strings.Join(kept, ""), "\n")
+	if after != "" {
+		after += "\n"
+	}
+	return []byte(after), toml.Unmarshal([]byte(after), &check)
+}

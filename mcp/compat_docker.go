@@ -1,0 +1,88 @@
+package mcp
+
+import (
+	"context"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+type containerIn struct {
+	Image      string `json:"image" jsonschema:"image to start from, such as python:3.12"`
+	Persistent bool   `json:"persistent,omitempty" jsonschema:"it stays when this client is gone"`
+}
+
+type containerOut struct {
+	ContainerID string `json:"container_id"`
+	Name        string `json:"name"`
+	Status      string `json:"status"`
+	Usage       string `json:"usage,omitempty" jsonschema:"how a person uses it without an assistant"`
+}
+
+func (o containerOut) text() string {
+	text := "container " + o.ContainerID + " (" + o.Name + ") is " + o.Status
+	if o.Usage != "" {
+		text += "\n" + o.Usage
+	}
+	return text
+}
+
+type containerFileIn struct {
+	ContainerID string `json:"container_id"`
+	Filename    string `json:"filename" jsonschema:"path in the container; missing directories are made"`
+	Content     string `json:"content"`
+}
+
+type containerExecIn struct {
+	ContainerID string `json:"container_id"`
+	Command     string `json:"command" jsonschema:"text that a shell runs"`
+}
+
+type containerSaveIn struct {
+	ContainerID string `json:"container_id"`
+	Name        string `json:"name" jsonschema:"name of the image to make, such as my-env:v1"`
+}
+
+type containerIDIn struct {
+	ContainerID string `json:"container_id"`
+}
+
+type containerExitIn struct {
+	ContainerID string `json:"container_id"`
+	Force       bool   `json:"force,omitempty" jsonschema:"a sandbox always ends at once"`
+}
+
+func dockerSandboxTools() []Tool {
+	return []Tool{
+		define(Tool{Name: "create_container_environment", Title: "Create a container", OpenWorld: true, Description: "Create an isolated environment from an image and return its container id."}, createContainer),
+		define(Tool{Name: "create_file_in_container", Title: "Create a file", Destructive: true, Idempotent: true, Description: "Create a file in a container, or replace its content."}, func(ctx context.Context, c *call, in containerFileIn) (writeOut, error) {
+			return writeFile(ctx, c, writeIn{Sandbox: in.ContainerID, Path: in.Filename, Content: in.Content})
+		}),
+		define(Tool{Name: "execute_command_in_container", Title: "Execute a command", Destructive: true, OpenWorld: true, Description: "Run a shell command in a container and return its output and exit code."}, func(ctx context.Context, c *call, in containerExecIn) (commandOut, error) {
+			result, err := runExec(ctx, c, execIn{Sandbox: in.ContainerID, Command: in.Command})
+			return commandOf(result), err
+		}),
+		define(Tool{Name: "save_container_state", Title: "Save a container", OpenWorld: true, Description: "Save a container's files as an image that other containers can start from."}, func(ctx context.Context, c *call, in containerSaveIn) (containerOut, error) {
+			info, err := snapshot(ctx, c, snapshotIn{Sandbox: in.ContainerID, Name: in.Name})
+			return containerOut{ContainerID: info.ID, Name: info.Name, Status: "saved"}, err
+		}),
+		define(Tool{Name: "export_dockerfile", Title: "Export a Dockerfile", ReadOnly: true, Idempotent: true, Description: "Write a Dockerfile that repeats what was done in a container: its image, files and commands."}, func(ctx context.Context, c *call, in containerIDIn) (dockerfileOut, error) {
+			return dockerfile(ctx, c, sandboxIn{Sandbox: in.ContainerID})
+		}),
+		define(Tool{Name: "exit_container", Title: "Close a container", Destructive: true, Idempotent: true, Description: "Close a container and remove everything in it, when the work is done."}, func(ctx context.Context, c *call, in containerExitIn) (modalDoneOut, error) {
+			_, err := terminate(ctx, c, terminateIn{Sandbox: in.ContainerID})
+			return modalDoneOut{err == nil, "closed " + in.ContainerID}, err
+		}),
+	}
+}
+
+func createContainer(ctx context.Context, c *call, in containerIn) (containerOut, error) {
+	sb, err := c.launch(ctx, core.Spec{Image: in.Image}, in.Persistent)
+	if err != nil {
+		return containerOut{}, err
+	}
+	out := containerOut{ContainerID: sb.ID, Name: sb.Name, Status: string(sb.State)}
+	if in.Persistent {
+		out.Usage = "open a shell in it with: sb shell " + sb.Name + "\nremove it with: sb terminate " + sb.Name
+	}
+	return out, nil
+}

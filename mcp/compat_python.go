@@ -1,0 +1,233 @@
+package mcp
+
+import (
+	"context"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// resultsDir is where mcp-sandbox runs code, and what it makes there is linked.
+const resultsDir = "/app/results"
+
+type createSandboxIn struct {
+	Name string `json:"name,omitempty" jsonschema:"name to find it by"`
+}
+
+type noneIn struct{}
+
+type pySandboxIn struct {
+	SandboxID string `json:"sandbox_id"`
+	Code      string `json:"code" jsonschema:"Python code; save figures and tables to files, which come back as links"`
+}
+
+type pyOut struct {
+	commandOut
+	FileLinks []string `json:"file_links" jsonschema:"links to the files that the code made"`
+}
+
+func (o pyOut) text() string {
+	lines := []string{o.commandOut.text()}
+	for _, link := range o.FileLinks {
+		lines = append(lines, "file: "+link)
+	}
+	return strings.Join(lines, "\n")
+}
+
+type pyPackageIn struct {
+	SandboxID   string `json:"sandbox_id"`
+	PackageName string `json:"package_name" jsonschema:"such as pandas or pandas==2.2.0"`
+}
+
+type pyInstallOut struct {
+	Package string `json:"package_name"`
+	Status  string `json:"status" jsonschema:"installing, installed or failed"`
+	Details string `json:"details,omitempty"`
+}
+
+func (o pyInstallOut) text() string { return o.Package + ": " + o.Status + "\n" + o.Details }
+
+type pyCommandIn struct {
+	SandboxID string `json:"sandbox_id"`
+	Command   string `json:"command" jsonschema:"text that a shell runs"`
+}
+
+type uploadIn struct {
+	SandboxID string `json:"sandbox_id"`
+	LocalPath string `json:"local_file_path" jsonschema:"file on the user's machine"`
+	DestPath  string `json:"dest_path,omitempty" jsonschema:"directory in the sandbox" default:"/app/results"`
+}
+
+type codeOnlyIn struct {
+	Code string `json:"code" jsonschema:"the whole program; print what you want to see"`
+}
+
+func mcpSandboxTools() []Tool {
+	return []Tool{
+		define(Tool{Name: "create_sandbox", Title: "Create a sandbox", OpenWorld: true, Description: "Create a new Python sandbox and return its id for the other tools."}, func(ctx context.Context, c *call, in createSandboxIn) (modalSandboxOut, error) {
+			info, err := launch(ctx, c, launchIn{Name: in.Name})
+			if err == nil {
+				err = c.service.Mkdir(ctx, info.Provider+"/"+info.ID, resultsDir, true)
+			}
+			return modalSandbox(info), err
+		}),
+		define(Tool{Name: "list_sandboxes", Title: "List sandboxes", ReadOnly: true, Idempotent: true, Description: "List the sandboxes there are, to reuse one instead of creating another."}, func(ctx context.Context, c *call, _ noneIn) (modalListOut, error) {
+			found, err := list(ctx, c, listIn{})
+			out := modalListOut{Sandboxes: []modalSandboxOut{}}
+			for _, info := range found.Sandboxes {
+				out.Sandboxes = append(out.Sandboxes, modalSandbox(info))
+			}
+			return out, err
+		}),
+		define(Tool{Name: "execute_python_code", Title: "Execute Python code", Destructive: true, OpenWorld: true, Description: "Run Python code in a sandbox and return its output, and links to the files that it made in its working directory."}, runPython),
+		define(Tool{Name: "install_package_in_sandbox", Title: "Install a package", OpenWorld: true, Idempotent: true, Description: "Begin to install a Python package in a sandbox. check_package_installation_status tells when it is done."}, func(ctx context.Context, c *call, in pyPackageIn) (pyInstallOut, error) {
+			soon := 2
+			result, err := install(ctx, c, installIn{Sandbox: in.SandboxID, Packages: []string{in.PackageName}, Wait: &soon})
+			return installed(in.PackageName, result), err
+		}),
+		define(Tool{Name: "check_package_installation_status", Title: "Is a package installed?", ReadOnly: true, Idempotent: true, Description: "Say whether a package is installed in a sandbox, or still being installed."}, checkPackage),
+		define(Tool{Name: "execute_terminal_command", Title: "Execute a command", Destructive: true, OpenWorld: true, Description: "Run a terminal command in a sandbox and return stdout, stderr and exit_code."}, func(ctx context.Context, c *call, in pyCommandIn) (commandOut, error) {
+			result, err := runExec(ctx, c, execIn{Sandbox: in.SandboxID, Command: in.Command})
+			return commandOf(result), err
+		}),
+		define(Tool{Name: "upload_file_to_sandbox", Title: "Upload a file", Destructive: true, Idempotent: true, Description: "Upload a file of the user's machine to a sandbox."}, func(ctx context.Context, c *call, in uploadIn) (transferOut, error) {
+			sb, err := c.resolve(ctx, in.SandboxID)
+			if err != nil {
+				return transferOut{}, err
+			}
+			dest := in.DestPath
+			if dest == "" {
+				dest = resultsDir
+			}
+			if err := c.service.Mkdir(ctx, sb.Provider+"/"+sb.ID, absolute(sb, dest), true); err != nil {
+				return transferOut{}, err
+			}
+			return push(ctx, c, pushIn{Sandbox: sb.Provider + "/" + sb.ID, Local: in.LocalPath, Path: dest})
+		}),
+	}
+}
+
+// runPython runs code in the results directory and links what is new there.
+func runPython(ctx context.Context, c *call, in pySandboxIn) (pyOut, error) {
+	sb, err := c.resolve(ctx, in.SandboxID)
+	if err != nil {
+		return pyOut{}, err
+	}
+	c.adopt(sb)
+	ref := sb.Provider + "/" + sb.ID
+	if err := c.service.Mkdir(ctx, ref, resultsDir, true); err != nil {
+		return pyOut{}, err
+	}
+	before, err := c.results(ctx, ref)
+	if err != nil {
+		return pyOut{}, err
+	}
+	if len(in.Code) > maxCode {
+		return pyOut{}, core.Errorf(core.KindUsage, "execute_python_code", "", "the code is longer than %d bytes", maxCode)
+	}
+	result, err := c.execute(ctx, sb, execution{
+		spec: core.ExecSpec{Command: []string{"python3", "-u", "-c", in.Code}, Workdir: resultsDir},
+		wait: c.server.opts.SoftDeadline, budget: c.budget(0),
+	})
+	if err != nil {
+		return pyOut{}, err
+	}
+	out := pyOut{commandOut: commandOf(result), FileLinks: []string{}}
+	after, err := c.results(ctx, ref)
+	if err != nil {
+		return out, err
+	}
+	for _, name := range after.names {
+		if before.seen[name] == after.seen[name] {
+			continue
+		}
+		link := fileURI(sb.ID, name)
+		if made, err := c.link(sb, name, false, maxLinkTime); err == nil {
+			link = made.URL
+		}
+		out.FileLinks = append(out.FileLinks, link)
+	}
+	return out, nil
+}
+
+// results are the files of the results directory as they are now.
+type results struct {
+	names []string
+	seen  map[string]fileState
+}
+
+func (c *call) results(ctx context.Context, ref string) (results, error) {
+	infos, err := c.service.ReadDir(ctx, ref, resultsDir)
+	if err != nil {
+		return results{}, err
+	}
+	r := results{seen: map[string]fileState{}}
+	for _, info := range infos {
+		if info.Mode.IsRegular() {
+			name := path.Join(resultsDir, path.Base(info.Path))
+			r.names = append(r.names, name)
+			r.seen[name] = fileState{info.Size, info.ModTime, info.Mode, true}
+		}
+	}
+	return r, nil
+}
+
+func installed(name string, result execResult) pyInstallOut {
+	out := pyInstallOut{Package: name, Status: "failed", Details: result.Stderr}
+	switch {
+	case result.Running:
+		out.Status, out.Details = "installing", ""
+	case result.ExitCode != nil && *result.ExitCode == 0:
+		out.Status, out.Details = "installed", ""
+	}
+	return out
+}
+
+// checkPackage looks for an installation that goes on, then asks pip.
+func checkPackage(ctx context.Context, c *call, in pyPackageIn) (pyInstallOut, error) {
+	sb, err := c.resolve(ctx, in.SandboxID)
+	if err != nil {
+		return pyInstallOut{}, err
+	}
+	execs, err := c.service.Execs(ctx, sb.Provider+"/"+sb.ID)
+	if err != nil {
+		return pyInstallOut{}, err
+	}
+	for _, e := range execs {
+		if n := len(e.Command); e.Running() && n > 3 && e.Command[n-1] == in.PackageName && e.Command[3] == "install" {
+			return pyInstallOut{Package: in.PackageName, Status: "installing", Details: "since " + e.Started.UTC().Format(time.RFC3339)}, nil
+		}
+	}
+	status, err := packageStatus(ctx, c, statusIn{Sandbox: in.SandboxID, Package: requirement(in.PackageName)})
+	out := pyInstallOut{Package: in.PackageName, Status: "failed", Details: status.Details}
+	if status.Installed {
+		out.Status = "installed"
+	}
+	return out, err
+}
+
+// requirement is a package's name without the version that was asked for.
+func requirement(name string) string {
+	for i, r := range name {
+		switch r {
+		case '=', '<', '>', '!', '~', '[', ' ', ';':
+			return name[:i]
+		}
+	}
+	return name
+}
+
+func codeSandboxTools() []Tool {
+	run := func(language string) func(context.Context, *call, codeOnlyIn) (commandOut, error) {
+		return func(ctx context.Context, c *call, in codeOnlyIn) (commandOut, error) {
+			result, err := runCode(ctx, c, codeIn{Language: language, Code: in.Code})
+			return commandOf(result), err
+		}
+	}
+	return []Tool{
+		define(Tool{Name: "run_python_code", Title: "Run Python code", Destructive: true, OpenWorld: true, Description: "Execute a snippet of Python code in a sandbox of its own and return its output."}, run("python")),
+		define(Tool{Name: "run_js_code", Title: "Run JavaScript code", Destructive: true, OpenWorld: true, Description: "Execute a snippet of JavaScript (Node.js) code in a sandbox of its own and return its output."}, run("javascript")),
+	}
+}

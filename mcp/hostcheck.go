@@ -1,0 +1,74 @@
+package mcp
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// hostCheck refuses requests that a web page made a browser send: those for another host's name (DNS
+// rebinding), and those from another origin.
+type hostCheck struct {
+	hosts   []string // without ports
+	origins []string
+	// anyIP takes every IP address as Host: a server on all interfaces has several, and no web page has one of them as its name.
+	anyIP bool
+}
+
+func newHostCheck(options setup.HTTP, base string, addr net.Addr) (hostCheck, error) {
+	c := hostCheck{hosts: []string{"localhost", "127.0.0.1", "::1"}}
+	for _, host := range options.AllowHosts {
+		c.hosts = append(c.hosts, strings.ToLower(host))
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Hostname() == "" {
+		return c, core.Errorf(core.KindUsage, "mcp", "", "%q is not a URL", base)
+	}
+	c.hosts = append(c.hosts, strings.ToLower(u.Hostname()))
+	c.origins = append(c.origins, strings.ToLower(u.Scheme+"://"+u.Host))
+	for _, origin := range options.AllowOrigins {
+		c.origins = append(c.origins, strings.ToLower(strings.TrimSuffix(origin, "/")))
+	}
+	if host, _, err := net.SplitHostPort(addr.String()); err == nil {
+		ip := net.ParseIP(host)
+		c.anyIP = ip != nil && ip.IsUnspecified()
+		c.hosts = append(c.hosts, host)
+	}
+	return c, nil
+}
+
+func hostname(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		hostport = host
+	}
+	return strings.ToLower(strings.Trim(hostport, "[]"))
+}
+
+func (c hostCheck) known(host string) bool {
+	return slices.Contains(c.hosts, host) || c.anyIP && net.ParseIP(host) != nil
+}
+
+func (c hostCheck) check(r *http.Request) error {
+	if host := hostname(r.Host); !c.known(host) {
+		return core.Errorf(core.KindUnauthorized, "mcp", "", "the host %q is not served here; --allow-host names more", host)
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" || slices.Contains(c.origins, strings.ToLower(origin)) {
+		return nil
+	}
+	// A page of this machine may talk to a server of this machine: inspectors are such pages.
+	if u, err := url.Parse(origin); err == nil && (u.Scheme == "http" || u.Scheme == "https") && loopback(u.Hostname()) && loopback(hostname(r.Host)) {
+		return nil
+	}
+	return core.Errorf(core.KindUnauthorized, "mcp", "", "the origin %q is not allowed; --allow-origin names more", origin)
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,557 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/keys"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// site is a server over HTTP on a port of its own.
+type site struct {
+	*bench
+	web    *Web
+	server *httptest.Server
+	keys   *keys.Store
+	http   *http.Client
+}
+
+func newSite(t testing.TB, opts setup.Options) *site {
+	t.Helper()
+	s := &site{}
+	opts.Transport = setup.StreamableHTTP
+	if opts.HTTP.KeysFile == "" {
+		opts.HTTP.KeysFile = filepath.Join(t.TempDir(), "keys.json")
+	}
+	s.keys = keys.Open(opts.HTTP.KeysFile)
+	s.bench = newBench(t, opts)
+	s.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.web.ServeHTTP(w, r) }))
+	web, err := s.NewWeb(t.Context(), s.server.Listener.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.web = web
+	s.server.Start()
+	s.http = &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		s.web.Shutdown(ctx)
+		s.http.CloseIdleConnections()
+		s.server.CloseClientConnections()
+		s.server.Close()
+	})
+	return s
+}
+
+func (s *site) key(t testing.TB, owner string, scope ...keys.Scope) string {
+	t.Helper()
+	_, secret, err := s.keys.Create(keys.Key{Owner: owner, Scope: scope})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+// visit connects a client over streamable HTTP, with a key unless that is "".
+func (s *site) visit(t testing.TB, key string, options ...client.ClientOption) *assistant {
+	t.Helper()
+	headers := map[string]string{}
+	if key != "" {
+		headers["Authorization"] = "Bearer " + key
+	}
+	over, err := transport.NewStreamableHTTP(s.web.URL()+"/mcp", transport.WithHTTPBasicClient(s.http), transport.WithHTTPHeaders(headers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := meet(t, client.NewClient(over, options...))
+	t.Cleanup(func() { _ = a.client.Close() })
+	return a
+}
+
+// visitSSE connects a client over SSE, with the key in the URL as clients that know no headers have it.
+func (s *site) visitSSE(t testing.TB, key string) *assistant {
+	t.Helper()
+	url := s.web.URL() + "/sse"
+	if key != "" {
+		url += "?api_key=" + key
+	}
+	over, err := transport.NewSSE(url, transport.WithHTTPClient(s.http))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := meet(t, client.NewClient(over))
+	t.Cleanup(func() { _ = a.client.Close() })
+	return a
+}
+
+// ask makes one plain request.
+func (s *site) ask(t testing.TB, method, path, body string, change func(*http.Request)) (got answer, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if !strings.HasPrefix(path, "http") {
+		path = s.web.URL() + path
+	}
+	request, err := http.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, text/event-stream")
+	if change != nil {
+		change(request)
+	}
+	response, err := s.http.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Status, response.Header}, string(data)
+}
+
+// answer is a response that was read.
+type answer struct {
+	StatusCode int
+	Status     string
+	Header     http.Header
+}
+
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
+func bearer(key string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) }
+}
+
+// The same story over every transport and protocol.
+func TestTransports(t *testing.T) {
+	story := func(t *testing.T, a *assistant) {
+		t.Helper()
+		sb := a.launch(nil)
+		if got := a.call("exec", args{"sandbox": sb, "command": "echo working; sleep 1; echo done"}); got["stdout"] != "working\ndone\n" {
+			t.Errorf("exec: %v", got)
+		}
+		a.hear("progress", func(note mcp.JSONRPCNotification) bool {
+			return note.Method == "notifications/progress" && note.Params.AdditionalFields["message"] == "working"
+		})
+		a.call("file_write", args{"sandbox": sb, "path": "/tmp/f", "content": "text"})
+		if text := a.readText(fileURI(sb, "/tmp/f")); text != "text" {
+			t.Errorf("resource: %q", text)
+		}
+		a.fails(core.KindNotFound, "exec", args{"sandbox": "nobody", "command": "true"})
+		a.call("sandbox_terminate", args{"sandbox": sb})
+	}
+	t.Run("stdio", func(t *testing.T) { story(t, newBench(t, setup.Options{}).connect(t)) })
+	t.Run("stdio 2025-11-25", func(t *testing.T) {
+		story(t, newBench(t, setup.Options{}).connect(t, legacy()))
+	})
+	t.Run("streamable", func(t *testing.T) { story(t, newSite(t, setup.Options{}).visit(t, "")) })
+	t.Run("streamable 2025-11-25", func(t *testing.T) {
+		story(t, newSite(t, setup.Options{}).visit(t, "", legacy()))
+	})
+	t.Run("sse", func(t *testing.T) { story(t, newSite(t, setup.Options{}).visitSSE(t, "")) })
+	t.Run("with keys", func(t *testing.T) {
+		s := newSite(t, setup.Options{})
+		key := s.key(t, "alice")
+		story(t, s.visit(t, key))
+		story(t, s.visitSSE(t, key))
+	})
+}
+
+func TestKeysAreNeeded(t *testing.T) {
+	s := newSite(t, setup.Options{})
+	if response, _ := s.ask(t, "POST", "/mcp", initialize, nil); response.StatusCode != 200 {
+		t.Errorf("before there is a key, on loopback: %s", response.Status)
+	}
+	key := s.key(t, "alice")
+	for name, change := range map[string]func(*http.Request){
+		"none": nil, "wrong": bearer("sb_x"), "empty": bearer(""), "basic": func(r *http.Request) { r.SetBasicAuth("alice", key) },
+	} {
+		response, text := s.ask(t, "POST", "/mcp", initialize, change)
+		if response.StatusCode != 401 || response.Header.Get("WWW-Authenticate") == "" || strings.Contains(text, key) {
+			t.Errorf("%s: %s %s", name, response.Status, text)
+		}
+	}
+	if response, _ := s.ask(t, "POST", "/mcp?api_key="+key, initialize, nil); response.StatusCode != 401 {
+		t.Errorf("a key in the URL of /mcp: %s", response.Status)
+	}
+	if response, _ := s.ask(t, "POST", "/mcp", initialize, bearer(key)); response.StatusCode != 200 {
+		t.Errorf("with the key: %s", response.Status)
+	}
+	all, err := s.keys.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.keys.Revoke(all[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(*http.Request){nil, bearer(key)} {
+		if response, _ := s.ask(t, "POST", "/mcp", initialize, change); response.StatusCode != 401 {
+			t.Errorf("after the only key was revoked: %s", response.Status)
+		}
+	}
+	for _, open := range []string{"/healthz", "/readyz"} {
+		if response, _ := s.ask(t, "GET", open, "", nil); response.StatusCode != 200 {
+			t.Errorf("%s: %s", open, response.Status)
+		}
+	}
+}
+
+func TestScopes(t *testing.T) {
+	s := newSite(t, setup.Options{})
+	owner, reader, scraper := s.key(t, "alice"), s.key(t, "alice", keys.ScopeRead), s.key(t, "prometheus", keys.ScopeMetrics)
+	sb := s.visit(t, owner).launch(nil)
+	a := s.visit(t, reader)
+	if got := a.call("sandbox_list", nil); len(got["sandboxes"].([]any)) != 1 {
+		t.Errorf("a reader of the same owner sees %v", got)
+	}
+	if _, err := a.try(t.Context(), "exec", args{"sandbox": sb, "command": "true"}); err == nil {
+		t.Error("a reader runs a command")
+	}
+	if response, _ := s.ask(t, "POST", "/mcp", initialize, bearer(scraper)); response.StatusCode != 403 {
+		t.Errorf("a scraper talks: %s", response.Status)
+	}
+	if response, _ := s.ask(t, "GET", "/metrics", "", bearer(owner)); response.StatusCode != 403 {
+		t.Errorf("an owner reads everybody's metrics: %s", response.Status)
+	}
+	response, text := s.ask(t, "GET", "/metrics", "", bearer(scraper))
+	if response.StatusCode != 200 || !strings.Contains(text, `sb_mcp_tool_calls_total{result="ok",tool="sandbox_launch"} 1`) || !strings.Contains(text, "sb_mcp_sessions") {
+		t.Errorf("the metrics: %s %s", response.Status, text)
+	}
+}
+
+// A key of one owner neither sees nor touches what belongs to another, by any name or way.
+func TestCrossKeyAccessIsRefused(t *testing.T) {
+	s := newSite(t, setup.Options{Toolsets: []string{setup.All}, HTTP: setup.HTTP{Rate: -1}})
+	aliceKey, malloryKey := s.key(t, "alice"), s.key(t, "mallory")
+	alice, mallory := s.visit(t, aliceKey, legacy()), s.visit(t, malloryKey)
+	info := alice.call("sandbox_launch", args{"name": "private"})
+	sb, name := info["id"].(string), info["name"].(string)
+	alice.call("file_write", args{"sandbox": "private", "path": "/tmp/f", "content": "alice's"})
+	exec := alice.call("exec", args{"sandbox": sb, "command": "sleep 600", "background": true})["exec_id"]
+	link := alice.call("file_link", args{"sandbox": sb, "path": "/tmp/f"})["url"].(string)
+
+	if got := mallory.call("sandbox_list", args{"all": true}); len(got["sandboxes"].([]any)) != 0 {
+		t.Errorf("mallory sees %v", got)
+	}
+	session := s.session(t, malloryKey)
+	for _, ref := range []string{sb, name, "private", "fake/" + sb, "fake/" + name, sb[:6], "fake/" + sb[:6]} {
+		for tool, arguments := range map[string]args{
+			"exec": {"command": "cat /tmp/f"}, "exec_wait": {"exec_id": exec}, "exec_kill": {"exec_id": exec}, "file_read": {"path": "/tmp/f"},
+			"file_write": {"path": "/tmp/f", "content": "x"}, "file_list": {"path": "/"}, "file_remove": {"path": "/tmp/f"}, "sandbox_list": {},
+			"sandbox_terminate": {}, "run_code": {"language": "bash", "code": "x"}, "packages_install": {"packages": []string{"x"}}, "file_link": {"path": "/tmp/f"},
+			"ports": {}, "sandbox_stats": {}, "exec_list": {}, "sandbox_pause": {}, "sandbox_timeout": {"timeout_seconds": 1},
+		} {
+			arguments["sandbox"] = ref
+			text := mallory.fails(core.KindNotFound, tool, arguments)
+			if rest := strings.ReplaceAll(text, ref, ""); strings.Contains(rest, "private") || strings.Contains(rest, sb) {
+				t.Errorf("%s of %s tells of it: %s", tool, ref, text)
+			}
+		}
+		for _, path := range []string{"", "/files/tmp/f", "/exec", "/exec/1/stdout", "/logs"} {
+			response, text := s.ask(t, "POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"sandbox://%s%s"}}`, strings.ReplaceAll(ref, "/", "%2F"), path), func(r *http.Request) {
+				bearer(malloryKey)(r)
+				r.Header.Set("Mcp-Session-Id", session)
+			})
+			if response.StatusCode == 200 && !strings.Contains(text, `"error"`) || strings.Contains(text, "alice's") {
+				t.Errorf("resource %s%s: %s", ref, path, text)
+			}
+		}
+	}
+	mallory.call("sandbox_terminate", args{"all": true})
+	if got := alice.call("file_read", args{"sandbox": sb, "path": "/tmp/f"}); got["content"] != "alice's" {
+		t.Errorf("alice's file is %v", got)
+	}
+
+	// Her session is hers alone, however it is used.
+	stolen := s.session(t, aliceKey)
+	for _, method := range []string{"POST", "GET", "DELETE"} {
+		response, text := s.ask(t, method, "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, func(r *http.Request) {
+			bearer(malloryKey)(r)
+			r.Header.Set("Mcp-Session-Id", stolen)
+		})
+		if response.StatusCode != 404 {
+			t.Errorf("%s with a stolen session: %s %s", method, response.Status, text)
+		}
+	}
+	// A link is for whoever has it, until its key is revoked.
+	if response, text := s.ask(t, "GET", link, "", nil); response.StatusCode != 200 || text != "alice's" {
+		t.Errorf("the link: %s %s", response.Status, text)
+	}
+	all, err := s.keys.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.keys.Revoke(all[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if response, _ := s.ask(t, "GET", link, "", nil); response.StatusCode != 404 {
+		t.Errorf("the link of a revoked key: %s", response.Status)
+	}
+}
+
+// session makes a session of the protocol and returns its id.
+func (s *site) session(t testing.TB, key string) string {
+	t.Helper()
+	response, text := s.ask(t, "POST", "/mcp", initialize, bearer(key))
+	id := response.Header.Get("Mcp-Session-Id")
+	if id == "" {
+		t.Fatalf("no session: %s %s", response.Status, text)
+	}
+	return id
+}
+
+func TestStolenSSESessionIsRefused(t *testing.T) {
+	s := newSite(t, setup.Options{})
+	aliceKey, malloryKey := s.key(t, "alice"), s.key(t, "mallory")
+	s.visitSSE(t, aliceKey)
+	var id string
+	s.sessions.mu.Lock()
+	for registered := range s.sessions.registered {
+		id = registered
+	}
+	s.sessions.mu.Unlock()
+	message := `{"jsonrpc":"2.0","id":9,"method":"tools/list"}`
+	if response, _ := s.ask(t, "POST", "/message?sessionId="+id, message, bearer(malloryKey)); response.StatusCode != 404 {
+		t.Errorf("mallory: %s", response.Status)
+	}
+	if response, _ := s.ask(t, "POST", "/message?sessionId="+id, message, bearer(aliceKey)); response.StatusCode != 202 {
+		t.Errorf("alice: %s", response.Status)
+	}
+}
+
+func TestQuotasOfAKey(t *testing.T) {
+	s := newSite(t, setup.Options{})
+	_, secret, err := s.keys.Create(keys.Key{Owner: "guest", MaxSandboxes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest, other := s.visit(t, secret), s.visit(t, s.key(t, "other"))
+	guest.launch(nil)
+	guest.fails(core.KindExhausted, "sandbox_launch", nil)
+	other.launch(nil)
+	other.launch(nil)
+}
+
+func TestRateLimit(t *testing.T) {
+	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: 5}})
+	refused := 0
+	for range 40 {
+		if response, _ := s.ask(t, "POST", "/mcp", initialize, nil); response.StatusCode == 429 {
+			refused++
+			if response.Header.Get("Retry-After") == "" {
+				t.Error("it does not say when to come again")
+			}
+		}
+	}
+	if refused == 0 || refused == 40 {
+		t.Errorf("%d of 40 requests were refused", refused)
+	}
+}
+
+func TestDNSRebindingIsRefused(t *testing.T) {
+	s := newSite(t, setup.Options{HTTP: setup.HTTP{AllowOrigins: []string{"https://app.example"}, AllowHosts: []string{"proxy.example"}}})
+	for _, test := range []struct {
+		host, origin string
+		status       int
+	}{
+		{"", "", 200},
+		{"localhost:8000", "", 200},
+		{"proxy.example", "", 200},
+		{"", "https://app.example", 200},
+		{"", "http://localhost:6274", 200},
+		{"evil.example", "", 403},
+		{"evil.example:8000", "http://evil.example:8000", 403},
+		{"", "http://evil.example", 403},
+		{"", "null", 403},
+		{"proxy.example", "http://localhost:6274", 403},
+		{"127.0.0.1.evil.example", "", 403},
+	} {
+		response, text := s.ask(t, "POST", "/mcp", initialize, func(r *http.Request) {
+			if test.host != "" {
+				r.Host = test.host
+			}
+			if test.origin != "" {
+				r.Header.Set("Origin", test.origin)
+			}
+		})
+		if response.StatusCode != test.status {
+			t.Errorf("host %q, origin %q: %s %s", test.host, test.origin, response.Status, text)
+		}
+	}
+}
+
+func TestLinks(t *testing.T) {
+	s := newSite(t, setup.Options{Toolsets: []string{setup.All}})
+	a := s.visit(t, "")
+	sb := a.launch(nil)
+	for name, content := range map[string]string{"page.html": "<script>alert(1)</script>", "pic.svg": "<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>", "data.csv": "a,b\n1,2\n"} {
+		a.call("file_write", args{"sandbox": sb, "path": "/tmp/" + name, "content": content})
+	}
+	link := func(name, direction string, seconds int) string {
+		t.Helper()
+		return a.call("file_link", args{"sandbox": sb, "path": "/tmp/" + name, "direction": direction, "expires_seconds": seconds})["url"].(string)
+	}
+	csv := link("data.csv", "download", 60)
+	response, text := s.ask(t, "GET", csv, "", nil)
+	if text != "a,b\n1,2\n" || response.Header.Get("Content-Type") != "text/csv; charset=utf-8" || !strings.HasPrefix(response.Header.Get("Content-Disposition"), "inline") {
+		t.Errorf("csv: %q %v", text, response.Header)
+	}
+	response, text = s.ask(t, "GET", csv, "", func(r *http.Request) { r.Header.Set("Range", "bytes=4-6") })
+	if response.StatusCode != 206 || text != "1,2" || response.Header.Get("Content-Range") != "bytes 4-6/8" {
+		t.Errorf("a range: %s %q", response.Status, text)
+	}
+	if response, _ = s.ask(t, "GET", csv, "", func(r *http.Request) { r.Header.Set("Range", "bytes=100-") }); response.StatusCode != 416 {
+		t.Errorf("a range beyond the end: %s", response.Status)
+	}
+	for _, name := range []string{"page.html", "pic.svg"} {
+		response, _ := s.ask(t, "GET", link(name, "download", 60), "", nil)
+		header := response.Header
+		if !strings.HasPrefix(header.Get("Content-Disposition"), "attachment") || header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(header.Get("Content-Security-Policy"), "sandbox") {
+			t.Errorf("%s could run: %v", name, header)
+		}
+	}
+	up := link("new/dir/up.bin", "upload", 60)
+	if response, text := s.ask(t, "PUT", up, "uploaded\x00bytes", nil); response.StatusCode != 204 {
+		t.Errorf("upload: %s %s", response.Status, text)
+	}
+	if _, text := s.ask(t, "GET", link("new/dir/up.bin", "download", 60), "", nil); text != "uploaded\x00bytes" {
+		t.Errorf("what came back: %q", text)
+	}
+	for _, wrong := range []struct{ method, url string }{{"PUT", csv}, {"GET", up}, {"DELETE", csv}} {
+		if response, _ := s.ask(t, wrong.method, wrong.url, "", nil); response.StatusCode != 405 {
+			t.Errorf("%s: %s", wrong.method, response.Status)
+		}
+	}
+}
+
+func TestLinkTamperingIsRefused(t *testing.T) {
+	now := time.Now()
+	l := &links{base: "http://x", secret: []byte("secret")}
+	url, err := l.make(grant{Sandbox: "fake/a", Path: "/tmp/f", Expires: now.Add(time.Minute).Unix()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := strings.TrimPrefix(url, "http://x/files/")
+	if g, err := l.check(token, now); err != nil || g.Path != "/tmp/f" {
+		t.Fatalf("%+v, %v", g, err)
+	}
+	if _, err := l.check(token, now.Add(2*time.Minute)); err == nil {
+		t.Error("an expired link is taken")
+	}
+	if _, err := (&links{secret: []byte("other")}).check(token, now); err == nil {
+		t.Error("a link of another server is taken")
+	}
+	payload, signature, _ := strings.Cut(token, ".")
+	forged, err := l.make(grant{Sandbox: "fake/a", Path: "/etc/shadow", Expires: now.Add(time.Minute).Unix()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forgedPayload, _, _ := strings.Cut(strings.TrimPrefix(forged, "http://x/files/"), ".")
+	for _, bad := range []string{"", ".", payload, payload + ".", "." + signature, forgedPayload + "." + signature, payload + "x." + signature, token + "=", strings.ToUpper(token)} {
+		if g, err := l.check(bad, now); err == nil {
+			t.Errorf("%q is taken as %+v", bad, g)
+		}
+	}
+}
+
+func TestListeningToOthersNeedsAuthentication(t *testing.T) {
+	b := newBench(t, setup.Options{Transport: setup.StreamableHTTP, HTTP: setup.HTTP{Host: "0.0.0.0", KeysFile: filepath.Join(t.TempDir(), "keys.json")}})
+	err := b.ServeWeb(t.Context(), io.Discard)
+	if core.KindOf(err) != core.KindUnauthorized || !strings.Contains(core.HintOf(err), "sb key create") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLargeAndSlowRequestsEnd(t *testing.T) {
+	s := newSite(t, setup.Options{HTTP: setup.HTTP{MaxBody: 1000}})
+	if response, _ := s.ask(t, "POST", "/mcp", strings.Repeat("x", 2000), nil); response.StatusCode != 413 {
+		t.Errorf("a large body: %s", response.Status)
+	}
+}
+
+// A client that sends a byte now and then is cut off before it has sent its headers.
+func TestSlowlorisIsCutOff(t *testing.T) {
+	b := newBench(t, setup.Options{Transport: setup.StreamableHTTP, HTTP: setup.HTTP{Host: "127.0.0.1", HeaderTimeout: 300 * time.Millisecond}})
+	ctx, cancel := context.WithCancel(t.Context())
+	told, tell := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- b.ServeWeb(ctx, tell) }()
+	line := make([]byte, 200)
+	n, err := told.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(string(line[:n])), "listening on http://"), "/mcp")
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, conn); err != nil {
+		t.Errorf("the connection stays: %v", err)
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
+func TestEventsOfASessionAreBounded(t *testing.T) {
+	events := newBoundedEvents()
+	var ids []string
+	for i := range 3 * keptMessages {
+		id, err := events.StoreEvent(t.Context(), "s", "stream", json.RawMessage(fmt.Sprint(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	if kept := len(events.sessions["s"].events); kept != keptMessages {
+		t.Errorf("%d messages are kept", kept)
+	}
+	replay := func(session, last string) (got []string, err error) {
+		_, err = events.ReplayEventsAfter(t.Context(), session, last, func(_ string, message json.RawMessage) error {
+			got = append(got, string(message))
+			return nil
+		})
+		return got, err
+	}
+	if got, err := replay("s", ids[len(ids)-3]); err != nil || len(got) != 2 {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, wrong := range []struct{ session, last string }{{"s", ids[0]}, {"other", ids[len(ids)-1]}, {"s", "x"}} {
+		if _, err := replay(wrong.session, wrong.last); err == nil {
+			t.Errorf("%v is replayed", wrong)
+		}
+	}
+	if _, err := events.StoreEvent(t.Context(), "s", "stream", bytes.Repeat([]byte("x"), keptBytes)); err != nil || len(events.sessions["s"].events) != 1 {
+		t.Errorf("a large message leaves %d: %v", len(events.sessions["s"].events), err)
+	}
+}

@@ -1,0 +1,246 @@
+// Package keys keeps the API keys of a server: hashed, with owner, scope and expiry, in one private file.
+package keys
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Scope is what a key may do.
+type Scope string
+
+const (
+	// ScopeAll may call every tool that the server has.
+	ScopeAll Scope = "all"
+	// ScopeRead may call tools that change nothing.
+	ScopeRead Scope = "read"
+	// ScopeMetrics may read /metrics, and nothing else.
+	ScopeMetrics Scope = "metrics"
+)
+
+// Scopes names the scopes.
+func Scopes() []string { return []string{string(ScopeAll), string(ScopeRead), string(ScopeMetrics)} }
+
+// Key is one key as it is kept. The key itself is shown once, when it is made.
+type Key struct {
+	ID string `json:"id"`
+	// Owner is whose sandboxes the key sees; several keys may have the same one.
+	Owner string  `json:"owner"`
+	Scope []Scope `json:"scope"`
+	// Hash is the SHA-256 of the key in hexadecimal. The key has 160 random bits, so a slow hash would protect nothing more.
+	Hash    string    `json:"hash"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"`
+	Revoked time.Time `json:"revoked,omitzero"`
+	// MaxSandboxes and Rate bound what the key may use; 0 is the server's own bound.
+	MaxSandboxes int     `json:"max_sandboxes,omitempty"`
+	Rate         float64 `json:"rate,omitempty"` // requests a second
+}
+
+// Usable says whether the key is neither revoked nor expired.
+func (k Key) Usable(now time.Time) bool {
+	return k.Revoked.IsZero() && (k.Expires.IsZero() || now.Before(k.Expires))
+}
+
+// Has says whether the key has a scope.
+func (k Key) Has(scope Scope) bool { return slices.Contains(k.Scope, scope) }
+
+// Store is the file of keys. Its methods may be called at the same time, by several processes, too.
+type Store struct {
+	path string
+
+	mu    sync.Mutex
+	seen  fileVersion
+	known []Key
+}
+
+type fileVersion struct {
+	size     int64
+	modified time.Time
+}
+
+// Open names the file, which need not exist.
+func Open(path string) *Store { return &Store{path: path} }
+
+// lockTimeout bounds how long a change waits for another process's.
+const lockTimeout = 5 * time.Second
+
+// prefix begins every key, so that scanners for leaked secrets find them.
+const prefix = "sb_"
+
+// Create makes a key and returns it with the secret that its user needs.
+func (s *Store) Create(key Key) (created Key, secret string, err error) {
+	if err := core.ValidateName("owner", key.Owner); err != nil {
+		return Key{}, "", err
+	}
+	if len(key.Scope) == 0 {
+		key.Scope = []Scope{ScopeAll}
+	}
+	for _, scope := range key.Scope {
+		if !slices.Contains(Scopes(), string(scope)) {
+			return Key{}, "", core.Errorf(core.KindUsage, "key", "", "there is no scope %q", scope).WithHint("the scopes are %s", strings.Join(Scopes(), ", "))
+		}
+	}
+	key.ID = strings.ToLower(rand.Text()[:8])
+	secret = prefix + key.ID + "_" + rand.Text() + rand.Text()[:6]
+	key.Hash, key.Created = hash(secret), time.Now().UTC()
+	err = s.change(func(known []Key) ([]Key, error) { return append(known, key), nil })
+	return key, secret, err
+}
+
+// Revoke makes a key useless, for ever, and returns it.
+func (s *Store) Revoke(id string) (revoked Key, err error) {
+	err = s.change(func(known []Key) ([]Key, error) {
+		at := slices.IndexFunc(known, func(k Key) bool { return k.ID == id })
+		if at < 0 {
+			return nil, core.Errorf(core.KindNotFound, "key", id, "there is no key %q", id).WithHint("sb key ls lists them")
+		}
+		if known[at].Revoked.IsZero() {
+			known[at].Revoked = time.Now().UTC()
+		}
+		revoked = known[at]
+		return known, nil
+	})
+	return revoked, err
+}
+
+// List returns the keys, oldest first, revoked and expired ones included.
+func (s *Store) List() ([]Key, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.refresh(); err != nil {
+		return nil, err
+	}
+	return slices.Clone(s.known), nil
+}
+
+// Verify finds the usable key that a secret belongs to. KindUnauthorized: there is none.
+func (s *Store) Verify(secret string) (Key, error) {
+	known, err := s.List()
+	if err != nil {
+		return Key{}, err
+	}
+	given := hash(secret)
+	for _, key := range known {
+		if subtle.ConstantTimeCompare([]byte(key.Hash), []byte(given)) == 1 && key.Usable(time.Now()) {
+			return key, nil
+		}
+	}
+	return Key{}, core.Errorf(core.KindUnauthorized, "key", "", "the API key is not valid")
+}
+
+// Find returns the usable key of an id. KindUnauthorized: there is none.
+func (s *Store) Find(id string) (Key, error) {
+	known, err := s.List()
+	if err != nil {
+		return Key{}, err
+	}
+	for _, key := range known {
+		if key.ID == id && key.Usable(time.Now()) {
+			return key, nil
+		}
+	}
+	return Key{}, core.Errorf(core.KindUnauthorized, "key", "", "the API key is not valid any more")
+}
+
+func hash(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// refresh reads the file when it is another one than was read last.
+func (s *Store) refresh() error {
+	info, err := os.Stat(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		s.known, s.seen = nil, fileVersion{}
+		return nil
+	}
+	if err != nil {
+		return core.Errorf(core.KindUnavailable, "key", s.path, "the keys cannot be read: %w", err)
+	}
+	if version := (fileVersion{info.Size(), info.ModTime()}); version != s.seen {
+		known, err := s.read()
+		if err != nil {
+			return err
+		}
+		s.known, s.seen = known, version
+	}
+	return nil
+}
+
+func (s *Store) read() ([]Key, error) {
+	data, err := os.ReadFile(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var known []Key
+	if err == nil {
+		err = json.Unmarshal(data, &known)
+	}
+	if err != nil {
+		return nil, core.Errorf(core.KindUnavailable, "key", s.path, "the keys cannot be read: %w", err)
+	}
+	slices.SortStableFunc(known, func(a, b Key) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
+	return known, nil
+}
+
+// change replaces the file by what do makes of its keys.
+func (s *Store) change(do func([]Key) ([]Key, error)) (err error) {
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+		return core.Errorf(core.KindUnavailable, "key", s.path, "%w", err)
+	}
+	lock := flock.New(s.path + ".lock")
+	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(10 * time.Millisecond) {
+		locked, err := lock.TryLock()
+		if err != nil {
+			return core.Errorf(core.KindUnavailable, "key", s.path, "the keys cannot be locked: %w", err)
+		}
+		if locked {
+			break
+		}
+		if time.Now().After(deadline) {
+			return core.Errorf(core.KindTimeout, "key", s.path, "another process holds the keys")
+		}
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	known, err := s.read()
+	if err != nil {
+		return err
+	}
+	if known, err = do(known); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(known, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(s.path), ".keys-*") // mode 0600
+	if err != nil {
+		return core.Errorf(core.KindUnavailable, "key", s.path, "%w", err)
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.Write(append(data, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), s.path)
+	}
+	if err != nil {
+		return core.Errorf(core.KindUnavailable, "key", s.path, "the keys cannot be written: %w", err)
+	}
+	return nil
+}
