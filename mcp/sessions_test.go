@@ -1,0 +1,123 @@
+package mcp
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// live says whether a sandbox is there and has not ended.
+func (b *bench) live(t *testing.T, id string) bool {
+	t.Helper()
+	sb, err := b.service.Resolve(t.Context(), id)
+	if core.KindOf(err) == core.KindNotFound && err != nil {
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sb.State.Live()
+}
+
+func TestSandboxesOutliveTheirClientByALease(t *testing.T) {
+	b := newBench(t, setup.Options{Lease: 600 * time.Millisecond})
+	a := b.connect(t)
+	sb := a.launch(nil)
+	kept := a.launch(args{"keep_after_disconnect": true})
+	time.Sleep(1500 * time.Millisecond) // several leases: they are renewed while the client is there
+	if !b.live(t, sb) {
+		t.Fatal("it ended under its client")
+	}
+	a.hangUp()
+	if !b.live(t, sb) {
+		t.Error("it ended with its client, not a lease later")
+	}
+	eventually(t, "the lease has ended", func() bool { return !b.live(t, sb) })
+	if !b.live(t, kept) {
+		t.Error("what was to be kept has ended")
+	}
+}
+
+// Whoever uses a sandbox keeps it alive, also when another client launched it.
+func TestALeaseIsTakenOver(t *testing.T) {
+	b := newBench(t, setup.Options{Lease: 600 * time.Millisecond})
+	first, second := b.connect(t), b.connect(t)
+	sb := first.launch(nil)
+	second.call("exec", args{"sandbox": sb, "command": "true"})
+	first.hangUp()
+	time.Sleep(1500 * time.Millisecond)
+	if !b.live(t, sb) {
+		t.Error("it ended under the client that uses it")
+	}
+}
+
+// A lease never makes a sandbox live longer than was asked for.
+func TestALeaseKeepsToTheTimeout(t *testing.T) {
+	b := newBench(t, setup.Options{Lease: 300 * time.Millisecond})
+	a := b.connect(t)
+	sb := a.launch(args{"timeout_seconds": 1})
+	eventually(t, "the timeout", func() bool { return !b.live(t, sb) })
+}
+
+func TestOnDisconnect(t *testing.T) {
+	b := newBench(t, setup.Options{OnDisconnect: setup.Terminate})
+	a := b.connect(t)
+	other := b.connect(t)
+	sb, others := a.launch(nil), other.launch(nil)
+	kept := a.launch(args{"keep_after_disconnect": true})
+	a.hangUp()
+	eventually(t, "it is terminated", func() bool { return !b.live(t, sb) })
+	if !b.live(t, others) || !b.live(t, kept) {
+		t.Error("another client's sandbox, or one that was to be kept, went with it")
+	}
+
+	b = newBench(t, setup.Options{OnDisconnect: setup.Detach, Lease: 100 * time.Millisecond})
+	a = b.connect(t)
+	sb = a.launch(nil)
+	a.hangUp()
+	time.Sleep(500 * time.Millisecond)
+	if !b.live(t, sb) {
+		t.Error("a detached sandbox has ended")
+	}
+	if box, err := b.service.Resolve(t.Context(), sb); err != nil || box.Lease.Bound {
+		t.Errorf("a detached sandbox is bound to the server: %+v, %v", box.Lease, err)
+	}
+}
+
+// What a server that was killed leaves is bound to it, so that sb ls --orphans shows it and sb prune removes it.
+func TestLaunchesAreBoundAndNamed(t *testing.T) {
+	b := newBench(t, setup.Options{MaxSandboxes: 2})
+	a := b.connect(t)
+	sb, err := b.service.Resolve(t.Context(), a.launch(args{"name": "dev"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !sb.Lease.Bound || sb.Name != "mcp-dev" || !strings.HasPrefix(sb.Lease.Owner.Actor, "mcp/stdio-") {
+		t.Errorf("%s with lease %+v", sb.Name, sb.Lease)
+	}
+	if sb.Expires.IsZero() || time.Until(sb.Expires) > b.opts.Lease {
+		t.Errorf("nobody renews it, and it ends at %v", sb.Expires)
+	}
+	a.launch(nil)
+	text := a.fails(core.KindExhausted, "sandbox_launch", nil)
+	if !strings.Contains(text, "2 sandboxes already") {
+		t.Errorf("the cap: %s", text)
+	}
+	a.fails(core.KindExhausted, "run_code", args{"language": "bash", "code": "true"})
+	a.call("sandbox_terminate", args{"sandbox": "dev"})
+	a.launch(nil)
+}
+
+func TestPolicyHoldsForEveryWayToLaunch(t *testing.T) {
+	b := newBench(t, setup.Options{Policy: core.Policy{Images: []string{"host"}, GPUs: []string{"none"}, MaxTimeout: core.Duration(time.Hour)}})
+	a := b.connect(t)
+	a.fails(core.KindUnauthorized, "sandbox_launch", args{"image": "evil"})
+	a.fails(core.KindUnauthorized, "sandbox_launch", args{"gpu": "T4"})
+	a.fails(core.KindUnauthorized, "sandbox_launch", args{"timeout_seconds": 7200})
+	b = newBench(t, setup.Options{Toolsets: []string{setup.All}, Policy: core.Policy{MaxTimeout: core.Duration(time.Hour)}})
+	a = b.connect(t)
+	a.fails(core.KindUnauthorized, "sandbox_timeout", args{"sandbox": a.launch(nil), "timeout_seconds": 7200})
+}
