@@ -40,7 +40,7 @@ func newProgram(t *testing.T, options Options) *program {
 	}
 	p := &program{t: t, fx: fx, screen: vt.NewEmulator(100, 30)}
 	go func() { _, _ = io.Copy(io.Discard, p.screen) }() // its answers to queries
-	t.Cleanup(func() { _ = p.screen.Close() })
+	t.Cleanup(func() { _ = p.screen.InputPipe().(io.Closer).Close() })
 	p.TestModel = teatest.NewTestModel(t, m, teatest.WithInitialTermSize(100, 30))
 	return p
 }
