@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"google.golang.org/protobuf/types/known/emptypb"
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -61,7 +61,7 @@ func (p *Provider) serverFinding(ctx context.Context, account Account) core.Find
 		raw, rawErr := c.raw(ctx)
 		err = rawErr
 		if err == nil {
-			workspace, lookupErr := raw.WorkspaceNameLookup(ctx, &emptypb.Empty{})
+			workspace, lookupErr := raw.TokenInfoGet(ctx, &pb.TokenInfoGetRequest{})
 			err = lookupErr
 			f.Detail += ", workspace " + workspace.GetWorkspaceName()
 		}

@@ -37,7 +37,7 @@ func classify(op, subject string, err error) error {
 
 // kindOf sorts an error by its type or code, and finds Modal's own words.
 func kindOf(err error) (core.Kind, string) {
-	text := func(exception string) string { return strings.TrimSpace(exception) }
+	text := strings.TrimSpace
 	if e, ok := errors.AsType[sdk.NotFoundError](err); ok {
 		return core.KindNotFound, text(e.Exception)
 	}

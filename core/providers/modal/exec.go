@@ -91,13 +91,11 @@ func (p *Provider) Exec(ctx context.Context, id string, spec core.ExecSpec) (cor
 
 // startFailed finds out why a command did not start.
 func (p *Provider) startFailed(ctx context.Context, id string, err error) error {
-	switch status.Code(err) {
-	case codes.NotFound, codes.FailedPrecondition:
+	if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
 		p.forget(id)
 		return p.notRunning(ctx, id)
-	default:
-		return classify("exec", id, err)
 	}
+	return classify("exec", id, err)
 }
 
 // notRunning says what became of a sandbox in which nothing can be run.

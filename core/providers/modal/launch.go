@@ -19,7 +19,6 @@ import (
 // Bounds that Modal sets. They are checked here so that a slip costs no image build.
 const (
 	maxLife    = 24 * time.Hour
-	minMemory  = 128 * core.MiB
 	maxMemory  = 336 * core.GiB
 	maxCPU     = 64
 	defaultApp = "sb"
@@ -64,8 +63,8 @@ func checkSpec(spec core.Spec) (core.Spec, error) {
 		return spec, refuse("timeout", "Modal ends a sandbox after 24h at the latest, not %s", spec.Timeout)
 	case spec.IdleTimeout > core.Duration(maxLife):
 		return spec, refuse("idle_timeout", "%s is more than 24h", spec.IdleTimeout)
-	case spec.Memory != 0 && (spec.Memory < minMemory || spec.Memory > maxMemory):
-		return spec, refuse("memory", "Modal gives a sandbox %s to %s, not %s", minMemory, maxMemory, spec.Memory)
+	case spec.Memory > maxMemory:
+		return spec, refuse("memory", "Modal gives a sandbox at most %s, not %s", maxMemory, spec.Memory)
 	case spec.CPU > maxCPU || spec.CPU > 0 && spec.CPU < 0.125:
 		return spec, refuse("cpu", "Modal gives a sandbox 0.125 to %d cores, not %v", maxCPU, spec.CPU)
 	case spec.GPU.IsZero() && strings.Contains(spec.Image, " "):

@@ -80,7 +80,7 @@ func (p *Provider) output(ctx context.Context, r *router, exec string, follow bo
 	}()
 	stop := sync.OnceFunc(func() {
 		cancel()
-		for range items { //nolint:revive // so that the readers end
+		for range items {
 		}
 		<-done
 	})

@@ -26,7 +26,7 @@ func (c *process) feed(ctx context.Context, input io.Reader) {
 		for block := range blocks {
 			if err := c.write(ctx, offset, block, false); err != nil {
 				go func() {
-					for range blocks { //nolint:revive // what is left of the input belongs to nobody
+					for range blocks {
 					}
 				}()
 				return

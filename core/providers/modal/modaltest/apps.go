@@ -51,9 +51,9 @@ func (s *Server) EnvironmentList(context.Context, *emptypb.Empty) (*pb.Environme
 	return pb.EnvironmentListResponse_builder{Items: items}.Build(), nil
 }
 
-// WorkspaceNameLookup says whose the token is.
-func (s *Server) WorkspaceNameLookup(context.Context, *emptypb.Empty) (*pb.WorkspaceNameLookupResponse, error) {
-	return pb.WorkspaceNameLookupResponse_builder{WorkspaceName: "local", Username: "local"}.Build(), nil
+// TokenInfoGet says whose the token is.
+func (s *Server) TokenInfoGet(context.Context, *pb.TokenInfoGetRequest) (*pb.TokenInfoGetResponse, error) {
+	return pb.TokenInfoGetResponse_builder{WorkspaceName: "local"}.Build(), nil
 }
 
 // AppGetOrCreate finds an app or makes it.

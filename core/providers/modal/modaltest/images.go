@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"strings"
 	"time"
 
@@ -95,9 +96,7 @@ func (s *Server) plan(definition *pb.Image) (*image, []string, error) {
 				return nil, nil, err
 			}
 		case "ENV":
-			for name, value := range envPairs(rest) {
-				built.env[name] = value
-			}
+			maps.Copy(built.env, envPairs(rest))
 		case "WORKDIR":
 			built.workdir = rest
 			steps = append(steps, "RUN mkdir -p "+shellQuote(rest))
@@ -127,9 +126,7 @@ func (s *Server) from(built *image, definition *pb.Image, name string) error {
 		}
 		built.base, built.asked, built.workdir = below.base, below.asked, below.workdir
 		built.layers = append([]string(nil), below.layers...)
-		for key, value := range below.env {
-			built.env[key] = value
-		}
+		maps.Copy(built.env, below.env)
 		return nil
 	}
 	built.asked = name
@@ -221,7 +218,7 @@ func (s *Server) imageReady(id string) (*image, error) {
 }
 
 // ImageFromId finds an image.
-func (s *Server) ImageFromId(_ context.Context, r *pb.ImageFromIdRequest) (*pb.ImageFromIdResponse, error) {
+func (s *Server) ImageFromId(_ context.Context, r *pb.ImageFromIdRequest) (*pb.ImageFromIdResponse, error) { //nolint:revive // its name is the protocol's
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := s.images[r.GetImageId()]

@@ -99,7 +99,7 @@ func (s *Server) supervise(box *sandbox) {
 			return
 		case <-entry:
 			s.conclude(box, entryResult(box.entry))
-			s.release(box)
+			s.releaseQuietly(box)
 			return
 		case end := <-gone:
 			result := pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137, Exception: end.Message}.Build()
@@ -110,12 +110,12 @@ func (s *Server) supervise(box *sandbox) {
 				result = pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_FAILURE, Exitcode: 137, Exception: end.Message}.Build()
 			}
 			s.conclude(box, result)
-			s.release(box)
+			s.releaseQuietly(box)
 			return
 		case <-idle.C:
 			if s.idle(box) {
 				s.conclude(box, pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_IDLE_TIMEOUT, Exitcode: 124}.Build())
-				s.release(box)
+				s.releaseQuietly(box)
 				return
 			}
 		case <-s.ctx.Done():
@@ -170,6 +170,13 @@ func (s *Server) terminate(ctx context.Context, box *sandbox) error {
 		return nil
 	}
 	return s.release(box)
+}
+
+// releaseQuietly releases a sandbox whose end nobody asked for.
+func (s *Server) releaseQuietly(box *sandbox) {
+	if err := s.release(box); err != nil {
+		s.log.Warn("the backend's sandbox could not be ended", "sandbox", box.id, "error", err)
+	}
 }
 
 // release saves volumes and gives the backend's sandbox back. What was written stays readable.

@@ -304,7 +304,7 @@ func (s *Server) SandboxTagsGetV2(ctx context.Context, r *pb.SandboxTagsGetReque
 }
 
 // SandboxGetTaskId says which task a sandbox is, once it was scheduled.
-func (s *Server) SandboxGetTaskId(ctx context.Context, r *pb.SandboxGetTaskIdRequest) (*pb.SandboxGetTaskIdResponse, error) {
+func (s *Server) SandboxGetTaskId(ctx context.Context, r *pb.SandboxGetTaskIdRequest) (*pb.SandboxGetTaskIdResponse, error) { //nolint:revive // its name is the protocol's
 	box, err := s.sandbox(r.GetSandboxId())
 	if err != nil {
 		return nil, err
@@ -325,7 +325,7 @@ func (s *Server) SandboxGetTaskId(ctx context.Context, r *pb.SandboxGetTaskIdReq
 }
 
 // SandboxGetTaskIdV2 is SandboxGetTaskId.
-func (s *Server) SandboxGetTaskIdV2(ctx context.Context, r *pb.SandboxGetTaskIdRequest) (*pb.SandboxGetTaskIdResponse, error) {
+func (s *Server) SandboxGetTaskIdV2(ctx context.Context, r *pb.SandboxGetTaskIdRequest) (*pb.SandboxGetTaskIdResponse, error) { //nolint:revive // its name is the protocol's
 	return s.SandboxGetTaskId(ctx, r)
 }
 
