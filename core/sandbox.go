@@ -56,6 +56,9 @@ type Lease struct {
 	// Bound says that the sandbox is of no use once its owner is gone, as with
 	// "sb run": an sb that finds the owner dead may reap it.
 	Bound bool `json:"bound,omitempty"`
+	// Renewed says that the owner keeps the sandbox alive for a while at a time, as "sb mcp" does
+	// (Service.KeepAlive): once the owner is gone it ends by itself, unless somebody else takes over.
+	Renewed bool `json:"renewed,omitempty"`
 }
 
 // Owner identifies who asked for a sandbox, well enough to tell whether they still exist.

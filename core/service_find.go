@@ -230,7 +230,7 @@ func (f ListFilter) matches(sb Sandbox) bool {
 }
 
 // Orphaned says whether nobody is left who needs the sandbox: its owner is gone
-// and it was bound to them, or it is lost.
+// and it was bound to them or renewed by them, or it is lost.
 func (sb Sandbox) Orphaned() bool {
-	return sb.State == StateLost || sb.State == StateFailed || sb.Lease.Bound && sb.Lease.Owner.Gone()
+	return sb.State == StateLost || sb.State == StateFailed || (sb.Lease.Bound || sb.Lease.Renewed) && sb.Lease.Owner.Gone()
 }

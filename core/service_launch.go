@@ -18,7 +18,9 @@ type Quotas struct {
 // LaunchOptions is what a launch needs beside its spec.
 type LaunchOptions struct {
 	// Bound ties the sandbox to this process: it may be reaped once the process is gone.
-	Bound    bool
+	Bound bool
+	// Renewed is as in Lease: the caller calls KeepAlive from time to time.
+	Renewed  bool
 	Progress ProgressFunc
 }
 
@@ -70,7 +72,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" && spec.Snapshot == "" && len(images) > 0 {
 		spec.Image = images[0]
 	}
-	lease := Lease{Owner: s.owner, Created: s.now().UTC(), Bound: opts.Bound}
+	lease := Lease{Owner: s.owner, Created: s.now().UTC(), Bound: opts.Bound, Renewed: opts.Renewed}
 	if spec.Timeout > 0 {
 		lease.Expires = lease.Created.Add(time.Duration(spec.Timeout))
 	}

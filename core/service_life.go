@@ -247,7 +247,8 @@ func (s *Service) prunable(sb Sandbox, olderThan time.Duration) bool {
 		expires = sb.Lease.Expires
 	}
 	expired := !expires.IsZero() && sb.State != StateStopped && s.now().After(expires.Add(time.Minute))
-	return expired || sb.Orphaned()
+	// One that is renewed ends by itself, and may be in use by whoever took it over.
+	return expired || sb.Orphaned() && !sb.Lease.Renewed
 }
 
 func (s *Service) sweep(ctx context.Context, sweeper Sweeper, leftover Leftover) (err error) {

@@ -63,8 +63,12 @@ func (s *Server) rootsChanged(ctx context.Context, _ mcp.JSONRPCNotification) {
 	session.roots = nil
 }
 
-// hostPath opens the allowed directory that holds a host path. No link and no ".." leads out of it. The caller closes root.
+// hostPath opens the allowed directory that holds a host path. No link and no ".." leads out of it. The caller
+// closes root. The client is asked for its roots only when nothing else allows the path.
 func (c *call) hostPath(ctx context.Context, name string) (root *os.Root, relative string, err error) {
+	if root, relative, err = openBelow(c.server.opts.AllowPaths, name); root != nil || err != nil {
+		return root, relative, err
+	}
 	dirs, err := c.allowed(ctx)
 	if err != nil {
 		return nil, "", err
@@ -73,7 +77,16 @@ func (c *call) hostPath(ctx context.Context, name string) (root *os.Root, relati
 		return nil, "", core.Errorf(core.KindUnauthorized, "transfer", "", "no directory of this machine is open to this server").
 			WithHint("write content with file_write, or ask the user to start the server with --allow-path DIR")
 	}
-	if !filepath.IsAbs(name) {
+	if root, relative, err = openBelow(dirs, name); root != nil || err != nil {
+		return root, relative, err
+	}
+	return nil, "", core.Errorf(core.KindUnauthorized, "transfer", "", "%s is outside the directories that are open to this server", name).
+		WithHint("open are %s", strings.Join(dirs, ", "))
+}
+
+// openBelow opens the directory that a path is below; a relative path is below the first. root is nil when there is none.
+func openBelow(dirs []string, name string) (root *os.Root, relative string, err error) {
+	if !filepath.IsAbs(name) && len(dirs) > 0 {
 		name = filepath.Join(dirs[0], name)
 	}
 	name = filepath.Clean(name)
@@ -94,8 +107,7 @@ func (c *call) hostPath(ctx context.Context, name string) (root *os.Root, relati
 			return root, relative, nil
 		}
 	}
-	return nil, "", core.Errorf(core.KindUnauthorized, "transfer", "", "%s is outside the directories that are open to this server", name).
-		WithHint("open are %s", strings.Join(dirs, ", "))
+	return nil, "", nil
 }
 
 // evaluated is dir without links, when that is another path: users know a directory by both.

@@ -226,7 +226,7 @@ func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 	if !keep {
 		spec.Labels[leaseLabel] = string(mode)
 	}
-	sb, err := c.service.Launch(ctx, spec, core.LaunchOptions{Bound: !keep, Progress: func(p core.Progress) { c.progress(ctx, p.Step) }})
+	sb, err := c.service.Launch(ctx, spec, core.LaunchOptions{Bound: !keep && mode == setup.Terminate, Renewed: !keep && mode == setup.Lease, Progress: func(p core.Progress) { c.progress(ctx, p.Step) }})
 	if err != nil {
 		return sb, err
 	}

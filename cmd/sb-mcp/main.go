@@ -4,6 +4,8 @@ package main
 import (
 	"context"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/seed-0724f904/sb/commands"
 	"github.com/seed-0724f904/sb/commands/iostreams"
@@ -14,6 +16,8 @@ import (
 var version, commit, date string //nolint:gochecknoglobals // the linker sets variables only
 
 func main() {
+	// A client that is gone must not end this process by a signal: it has sandboxes to settle first.
+	signal.Ignore(syscall.SIGPIPE)
 	os.Exit(commands.Main(context.Background(), commands.Process{
 		Streams:   iostreams.New(os.Stdin, os.Stdout, os.Stderr, os.LookupEnv),
 		LookupEnv: os.LookupEnv,

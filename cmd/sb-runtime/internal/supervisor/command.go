@@ -309,8 +309,9 @@ func (c *command) carry(p *pump) {
 	defer leave()
 	buffer := make([]byte, copyBuffer)
 	writing := p.client != nil
+	read := p.from.Read
 	for {
-		n, err := p.from.Read(buffer)
+		n, err := read(buffer)
 		if n > 0 {
 			c.output.Write(p.stream, buffer[:n])
 			if writing {
@@ -323,15 +324,46 @@ func (c *command) carry(p *pump) {
 			}
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
+			// On a busy machine the deadline can pass before the first read: what the pipe
+			// holds by now is still the command's output.
+			_ = p.from.SetReadDeadline(time.Time{})
+			read = func(b []byte) (int, error) { return readNow(p.from, b) }
+			continue
+		}
+		if errors.Is(err, unix.EAGAIN) {
 			leave()
 			writing = false
-			_ = p.from.SetReadDeadline(time.Time{})
+			read = p.from.Read
 			continue
 		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// readNow reads what a pipe holds; unix.EAGAIN when that is nothing.
+func readNow(f *os.File, b []byte) (n int, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	rawErr := raw.Read(func(fd uintptr) bool {
+		for {
+			if n, err = unix.Read(int(fd), b); !errors.Is(err, unix.EINTR) {
+				return true
+			}
+		}
+	})
+	switch {
+	case rawErr != nil:
+		return 0, rawErr
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // closeOutput lets the command know that nobody reads a stream: its next write there fails.
