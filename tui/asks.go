@@ -303,6 +303,8 @@ func (m *Model) openProviders() tea.Cmd {
 func (m *Model) health(s *source) string {
 	age, overdue := s.old(m.now)
 	switch {
+	case s.failed != nil && s.failed.Hint != "":
+		return safe(s.failed.Error + " → " + s.failed.Hint)
 	case s.failed != nil:
 		return safe(s.failed.Error)
 	case overdue:
@@ -310,7 +312,7 @@ func (m *Model) health(s *source) string {
 	case s.status == nil:
 		return "…"
 	case !s.status.Usable:
-		return safe(orElse(s.status.Hint, s.status.Error))
+		return safe(s.status.Error + " → " + s.status.Hint)
 	}
 	return "ready · " + safe(s.caps.Isolation)
 }

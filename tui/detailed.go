@@ -109,7 +109,12 @@ func (m *Model) detailed(msg tea.Msg) tea.Cmd {
 		if len(e.box.Spec.Command) == 0 && len(msg.execs) == 0 {
 			return nil
 		}
-		return m.openLog(d.output.choose(e.box, msg.execs))
+		exec := d.output.choose(e.box, msg.execs)
+		i := slices.IndexFunc(msg.execs, func(x core.Exec) bool { return x.ID == exec })
+		if exec == d.output.exec && !d.output.open && i >= 0 && msg.execs[i].Running() {
+			d.output.exec = "" // its log was not there yet, or broke off
+		}
+		return m.openLog(exec)
 	case dirMsg:
 		if msg.gen == d.gen {
 			d.files.take(msg)

@@ -96,15 +96,15 @@ func block(lines []string, w, h int) []string {
 	return out
 }
 
-// overlay draws box over base with its corner at x, y.
-func overlay(base, box []string, x, y int) {
+// overlay draws box over base, whose lines are cells wide, with its corner at x, y.
+func overlay(base, box []string, x, y, cells int) {
 	for i, line := range box {
 		row := y + i
 		if row < 0 || row >= len(base) {
 			continue
 		}
 		right := x + width(line)
-		base[row] = ansi.Truncate(base[row], x, "") + line + ansi.TruncateLeft(base[row], right, "")
+		base[row] = fit(fit(ansi.Truncate(base[row], x, ""), x)+line+ansi.TruncateLeft(base[row], right, ""), cells)
 	}
 }
 

@@ -1,5 +1,53 @@
 package tui
 
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// panickingChild makes this test program one in which the dashboard panics.
 const panickingChild = "SB_TUI_PANICKING_CHILD"
 
-func runPanickingChild() {}
+// runPanickingChild returns 7 when Run reports the panic of an effect.
+func runPanickingChild() int {
+	service := core.New(core.Options{Factories: []core.Factory{fake.New(fake.Options{}).Factory()}})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	input, typing := io.Pipe()
+	defer typing.Close()
+	drawn := &watchedWriter{Writer: os.Stdout, drawn: make(chan struct{})}
+	go func() {
+		<-drawn.drawn
+		_, _ = typing.Write([]byte{'L'}) // the form asks for templates
+	}()
+	templates := func() ([]Template, error) { panic("a bug") }
+	err := Run(ctx, Options{Service: service, Input: input, Output: drawn, Mouse: true, Theme: ThemeDark, Templates: templates})
+	fmt.Println(err)
+	if core.KindOf(err) == core.KindInternal && ctx.Err() == nil {
+		return 7
+	}
+	return 1
+}
+
+// watchedWriter tells when the alternate screen is on.
+type watchedWriter struct {
+	io.Writer
+
+	once  sync.Once
+	drawn chan struct{}
+}
+
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("\x1b[?1049h")) {
+		defer w.once.Do(func() { close(w.drawn) })
+	}
+	return w.Writer.Write(p)
+}

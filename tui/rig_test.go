@@ -20,10 +20,11 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(panickingChild) != "" {
-		runPanickingChild()
-		return
+		os.Exit(runPanickingChild())
 	}
-	goleak.VerifyTestMain(m)
+	time.Local = time.UTC
+	// The test model's own, which waits for an interrupt.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/charmbracelet/x/exp/teatest/v2.NewTestModel.func2"))
 }
 
 // newService makes a service over providers.

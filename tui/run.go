@@ -68,7 +68,7 @@ func Run(ctx context.Context, options Options) (err error) {
 	case errors.Is(runErr, tea.ErrProgramPanic):
 		return core.Errorf(core.KindInternal, "ui", "", "the dashboard broke: %w", runErr)
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return ctx.Err()
 	case runErr != nil:
 		return core.Errorf(core.KindInternal, "ui", "", "the terminal failed: %w", runErr)
 	}

@@ -38,12 +38,12 @@ func (m *Model) screen() []string {
 	lines = lines[:min(len(lines), l.h)]
 	toasts := m.notices.view(s, max(10, l.w-4))
 	if len(toasts) > 0 {
-		overlay(lines, toasts, max(0, l.w-width(toasts[0])-1), max(0, l.footer.y-l.jobs.h-len(toasts)))
+		overlay(lines, toasts, max(0, l.w-width(toasts[0])-1), max(0, l.footer.y-l.jobs.h-len(toasts)), l.w)
 	}
 	for _, d := range m.dialogs {
 		box := d.view(s, l.w, l.h)
 		x, y := place(box, l.w, l.h)
-		overlay(lines, box, x, y)
+		overlay(lines, box, x, y, l.w)
 	}
 	return lines
 }

@@ -45,6 +45,7 @@ func TestScript(t *testing.T) {
 			}
 			return false, fmt.Errorf("there is no condition %q", name)
 		},
+		Cmds: terminalCommands(),
 		Setup: func(env *testscript.Env) error {
 			for _, dir := range []string{"home", "state", "runtime", "config"} {
 				if err := os.Mkdir(env.WorkDir+"/"+dir, 0o700); err != nil {
@@ -61,6 +62,7 @@ func TestScript(t *testing.T) {
 			env.Setenv("SB_LOCAL_RUNTIME", runtime)
 			// A story that is not about an engine must not find the one of this machine.
 			env.Setenv("SB_DOCKER_HOST", "none")
+			env.Values[terminalKey{}] = &terminalHolder{env: func() []string { return env.Vars }}
 			// A story that fails must leave no sandbox behind, either.
 			env.Defer(func() { endAll(env) })
 			return nil

@@ -322,7 +322,8 @@ func (p *process) ask(ctx context.Context, c wire.Control) error {
 	p.tellMu.Lock()
 	defer p.tellMu.Unlock()
 	select {
-	case <-p.told: // of one that was given up
+	case late := <-p.told: // of one that was given up
+		_ = late
 	default:
 	}
 	if err := p.control(c); err != nil && !p.over() {

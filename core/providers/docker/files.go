@@ -206,7 +206,8 @@ func (p *Provider) body(ctx context.Context, id string, request guest.Request, c
 	if source.err != nil || ctx.Err() != nil {
 		// Half a body: the sandbox sees the end of the connection and undoes what it did.
 		op.close()
-		<-result
+		late := <-result
+		_ = late
 		if ctx.Err() != nil {
 			return core.Wrap("docker."+op.op, op.name, ctx.Err())
 		}

@@ -70,7 +70,20 @@ type launch struct {
 	key   []byte
 }
 
-func (l *launch) run(ctx context.Context) (sb core.Sandbox, err error) {
+// run makes the container and starts it. When many begin at once Podman loses a container's mount for good
+// now and then, and another container has to take its place.
+func (l *launch) run(ctx context.Context) (core.Sandbox, error) {
+	for try := 1; ; try++ {
+		sb, err := l.once(ctx)
+		if err == nil || !l.e.podman || try == podmanTries || core.KindOf(err) != core.KindInternal {
+			return sb, err
+		}
+	}
+}
+
+const podmanTries = 3
+
+func (l *launch) once(ctx context.Context) (sb core.Sandbox, err error) {
 	id, err := l.create(ctx)
 	if err != nil {
 		return core.Sandbox{}, err
@@ -157,14 +170,31 @@ func (l *launch) create(ctx context.Context) (string, error) {
 const createTries = 3
 
 func (l *launch) tryCreate(ctx context.Context, options client.ContainerCreateOptions) (string, error) {
-	ctx, cancel := within(ctx, workTimeout)
+	// An engine finishes what it began when nobody waits any more, so somebody has to wait, to remove it.
+	patient, cancel := within(context.WithoutCancel(ctx), workTimeout)
 	defer cancel()
-	created, err := l.e.client.ContainerCreate(ctx, options)
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.NewTimer(createGrace)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-patient.Done():
+		}
+	})
+	defer stop()
+	created, err := l.e.client.ContainerCreate(patient, options)
 	if err != nil {
-		return "", classify(ctx, "launch", l.spec.Name, err)
+		if ctx.Err() != nil {
+			return "", classify(ctx, "launch", l.spec.Name, ctx.Err())
+		}
+		return "", classify(patient, "launch", l.spec.Name, err)
 	}
 	return created.ID, nil
 }
+
+// createGrace is how long a launch that was given up waits for the container that is being made.
+const createGrace = 3 * time.Second
 
 func nameTaken(name string) error {
 	return core.Errorf(core.KindConflict, "docker.launch", name, "there is a sandbox %q already", name).
@@ -330,7 +360,11 @@ func (e *engine) start(ctx context.Context, id, guest string, config wire.Config
 	}
 	attached, err := e.client.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
 	if err != nil {
-		return classify(ctx, "launch", config.Spec.Name, err)
+		// Podman prepares the container here and does not say what failed; at the start it does.
+		if _, startErr := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); startErr != nil {
+			err = startErr
+		}
+		return startError(ctx, config.Spec, err)
 	}
 	defer attached.Close()
 	stop := context.AfterFunc(ctx, attached.Close)

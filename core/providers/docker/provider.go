@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/moby/moby/client"
+
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -78,9 +80,20 @@ func (p *Provider) facts() facts {
 
 // Check implements core.Provider.
 func (p *Provider) Check(ctx context.Context) error {
+	p.mu.Lock()
+	met := p.engine != nil
+	p.mu.Unlock()
 	e, err := p.connect(ctx)
 	if err != nil {
 		return err
+	}
+	if met {
+		// It was there once, which says nothing of now.
+		ctx, cancel := within(ctx, connectTimeout)
+		defer cancel()
+		if _, err := e.client.Ping(ctx, client.PingOptions{}); err != nil {
+			return classify(ctx, "check", e.at.Host, err)
+		}
 	}
 	if err := p.learn(ctx, e); err != nil {
 		return err

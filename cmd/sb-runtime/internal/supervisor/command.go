@@ -497,7 +497,7 @@ func (s *Supervisor) whyEnded() end {
 	if s.why.reason != "" {
 		return s.why
 	}
-	return end{core.StateFailed, core.ReasonCrash, "the sandbox's kernel ended"}
+	return s.crash()
 }
 
 // pipes are a command's, in the order of its descriptors.

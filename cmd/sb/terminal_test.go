@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/seed-0724f904/sb/tui/tuitest"
+)
+
+// patience is how long a story waits for what it expects on the screen.
+const patience = 60 * time.Second
+
+type terminalKey struct{}
+
+// terminalCommands let a script use a program on a terminal, as a person does:
+//
+//	terminal 80x24 sb ui     starts it
+//	type TEXT                types text
+//	press KEY...             presses keys: enter, esc, ctrl+p, x
+//	click COLUMN ROW         clicks, counted from 0
+//	[!] screen REGEXP        waits until the screen matches, or does not any more
+//	resize 60x15             changes the size
+//	signal TERM              sends a signal
+//	ended CODE               waits for its end
+//	[!] drawn REGEXP         looks at what it wrote, escape sequences included
+func terminalCommands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
+	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
+		"terminal": startTerminal,
+		"type": func(ts *testscript.TestScript, _ bool, args []string) {
+			ts.Check(current(ts).Type(strings.Join(args, " ")))
+		},
+		"press": func(ts *testscript.TestScript, _ bool, args []string) {
+			for _, key := range args {
+				ts.Check(current(ts).Press(key))
+			}
+		},
+		"click": func(ts *testscript.TestScript, _ bool, args []string) {
+			x, err := strconv.Atoi(args[0])
+			ts.Check(err)
+			y, err := strconv.Atoi(args[1])
+			ts.Check(err)
+			ts.Check(current(ts).Click(x, y))
+		},
+		"screen": func(ts *testscript.TestScript, neg bool, args []string) {
+			pattern, err := regexp.Compile("(?m)" + args[0])
+			ts.Check(err)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			ts.Check(current(ts).Wait(ctx, pattern, neg))
+		},
+		"resize": func(ts *testscript.TestScript, _ bool, args []string) {
+			cols, rows := size(ts, args[0])
+			ts.Check(current(ts).Resize(cols, rows))
+		},
+		"signal": func(ts *testscript.TestScript, _ bool, args []string) {
+			signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}
+			ts.Check(current(ts).Signal(signals[args[0]]))
+		},
+		"ended": func(ts *testscript.TestScript, _ bool, args []string) {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			code, err := current(ts).End(ctx)
+			ts.Check(err)
+			if strconv.Itoa(code) != args[0] {
+				ts.Fatalf("it ended with %d\n%s", code, current(ts).Text())
+			}
+		},
+		"drawn": func(ts *testscript.TestScript, neg bool, args []string) {
+			if regexp.MustCompile(args[0]).MatchString(current(ts).Raw()) == neg {
+				ts.Fatalf("%q: %q", args[0], current(ts).Raw())
+			}
+		},
+	}
+}
+
+func startTerminal(ts *testscript.TestScript, _ bool, args []string) {
+	cols, rows := size(ts, args[0])
+	cmd := exec.CommandContext(context.Background(), lookPath(ts, args[1]), args[2:]...)
+	cmd.Args[0] = args[1]
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = append(ts.Value(terminalKey{}).(*terminalHolder).env(), "TERM=xterm-256color", "NO_COLOR="+ts.Getenv("NO_COLOR"))
+	term, err := tuitest.Start(cmd, cols, rows)
+	ts.Check(err)
+	ts.Value(terminalKey{}).(*terminalHolder).current = term
+	ts.Defer(func() { _ = term.Close() })
+}
+
+// terminalHolder is a script's terminal.
+type terminalHolder struct {
+	env     func() []string
+	current *tuitest.Terminal
+}
+
+func current(ts *testscript.TestScript) *tuitest.Terminal {
+	term := ts.Value(terminalKey{}).(*terminalHolder).current
+	if term == nil {
+		ts.Fatalf("there is no terminal; begin with: terminal 80x24 sb ui")
+	}
+	return term
+}
+
+// lookPath finds a program in the script's PATH.
+func lookPath(ts *testscript.TestScript, name string) string {
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path
+		}
+	}
+	ts.Fatalf("there is no program %s", name)
+	return ""
+}
+
+func size(ts *testscript.TestScript, text string) (cols, rows int) {
+	w, h, _ := strings.Cut(text, "x")
+	cols, err := strconv.Atoi(w)
+	ts.Check(err)
+	rows, err = strconv.Atoi(h)
+	ts.Check(err)
+	return cols, rows
+}

@@ -1,0 +1,130 @@
+package modal
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// DefaultServer is where Modal is.
+const DefaultServer = "https://api.modal.com:443"
+
+// Account says where Modal is and with whose credentials, as Modal's own tools find it: environment
+// variables first, then the profile in the configuration file. It holds no secret.
+type Account struct {
+	// File is the configuration file, whether there is one or not.
+	File string
+	// Profile is the chosen profile's name; "" when none is chosen.
+	Profile     string
+	Server      string
+	Environment string
+	// TokenID identifies the token, or the OAuth client; "" when there are no credentials.
+	TokenID string
+	// OAuth says that the credentials are an integration's.
+	OAuth bool
+	// Err says why the file cannot be read, or what is missing in it.
+	Err error
+}
+
+// profile is one table of the configuration file.
+type profile struct {
+	ServerURL         string `toml:"server_url"`
+	TokenID           string `toml:"token_id"`
+	TokenSecret       string `toml:"token_secret"`
+	OAuthRefreshToken string `toml:"oauth_refresh_token"`
+	OAuthClientID     string `toml:"oauth_client_id"`
+	OAuthClientSecret string `toml:"oauth_client_secret"`
+	OAuthJWTKey       string `toml:"oauth_jwt_key"`
+	Environment       string `toml:"environment"`
+	Active            bool   `toml:"active"`
+}
+
+// ConfigFile is the file that Modal's tools read: MODAL_CONFIG_PATH, else .modal.toml in the home directory.
+func ConfigFile(lookup func(string) (string, bool)) (string, error) {
+	if path, _ := lookup("MODAL_CONFIG_PATH"); path != "" {
+		return path, nil
+	}
+	home, _ := lookup("HOME")
+	if home == "" {
+		var err error
+		if home, err = os.UserHomeDir(); err != nil {
+			return "", core.Errorf(core.KindUsage, "modal", "", "there is no home directory: %w", err).WithHint("set MODAL_CONFIG_PATH or HOME")
+		}
+	}
+	return filepath.Join(home, ".modal.toml"), nil
+}
+
+// FindAccount looks for credentials. It makes no call.
+func FindAccount(lookup func(string) (string, bool)) Account {
+	env := func(name string) string {
+		value, _ := lookup(name)
+		return value
+	}
+	var account Account
+	var chosen profile
+	account.File, account.Err = ConfigFile(lookup)
+	if account.Err == nil {
+		account.Profile, chosen, account.Err = readProfile(account.File, env("MODAL_PROFILE"))
+	}
+	account.Server = cmp.Or(env("MODAL_SERVER_URL"), chosen.ServerURL, DefaultServer)
+	account.Environment = cmp.Or(env("MODAL_ENVIRONMENT"), chosen.Environment)
+	id, secret := cmp.Or(env("MODAL_TOKEN_ID"), chosen.TokenID), cmp.Or(env("MODAL_TOKEN_SECRET"), chosen.TokenSecret)
+	refresh := cmp.Or(env("MODAL_OAUTH_REFRESH_TOKEN"), chosen.OAuthRefreshToken)
+	client := cmp.Or(env("MODAL_OAUTH_CLIENT_ID"), chosen.OAuthClientID)
+	key := cmp.Or(env("MODAL_OAUTH_CLIENT_SECRET"), env("MODAL_OAUTH_JWT_KEY"), chosen.OAuthClientSecret, chosen.OAuthJWTKey)
+	switch {
+	case account.Err != nil:
+	case id != "" && secret != "":
+		account.TokenID = id
+	case id != "" || secret != "":
+		account.Err = core.Errorf(core.KindUnauthorized, "modal", "", "a Modal token has an id and a secret, and one of them is missing").
+			WithHint("set both MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or run: sb login modal")
+	case refresh != "" && client != "" && key != "":
+		account.TokenID, account.OAuth = client, true
+	case refresh != "" || client != "" || key != "":
+		account.Err = core.Errorf(core.KindUnauthorized, "modal", "", "OAuth needs a refresh token, a client id and a client secret or JWT key, and one of them is missing").
+			WithHint("set MODAL_OAUTH_REFRESH_TOKEN, MODAL_OAUTH_CLIENT_ID and MODAL_OAUTH_CLIENT_SECRET or MODAL_OAUTH_JWT_KEY")
+	}
+	return account
+}
+
+// readProfile reads one profile of the file: the named one, else the one that is active.
+func readProfile(file, name string) (string, profile, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return name, profile{}, nil
+	}
+	if err != nil {
+		return name, profile{}, core.Wrap("modal", file, err)
+	}
+	var profiles map[string]profile
+	if err := toml.Unmarshal(text, &profiles); err != nil {
+		// The parser's error would show the line, and with it perhaps a secret.
+		e := core.Errorf(core.KindUsage, "modal", file, "Modal's configuration file is not valid TOML")
+		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
+			row, _ := at.Position()
+			e = core.Errorf(core.KindUsage, "modal", file, "Modal's configuration file is not valid TOML in line %d", row)
+		}
+		return name, profile{}, e.WithHint("mend the file, or move it away and run: sb login modal")
+	}
+	if name == "" {
+		for candidate, p := range profiles {
+			if p.Active {
+				name = candidate
+			}
+		}
+	}
+	return name, profiles[name], nil
+}
+
+// noCredentials is what an operation ends with that needs Modal.
+func noCredentials() error {
+	return core.Errorf(core.KindUnauthorized, "modal", "", "there are no Modal credentials").
+		WithHint("sb login modal, or set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET")
+}

@@ -1,0 +1,101 @@
+package modal
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	sdk "github.com/modal-labs/modal-client/go"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// classify gives Modal's errors a kind and keeps their text.
+func classify(op, subject string, err error) error {
+	if err == nil {
+		return nil
+	}
+	op = "modal." + op
+	if e, ok := errors.AsType[*core.Error](err); ok {
+		return core.Wrap(op, subject, e)
+	}
+	kind, text := kindOf(err)
+	e := core.Errorf(kind, op, subject, "%s", text)
+	switch kind {
+	case core.KindUnauthorized:
+		return e.WithHint("check the token: sb login modal")
+	case core.KindUnavailable:
+		return e.WithHint("is the network up? Modal's state is at https://status.modal.com")
+	case core.KindExhausted:
+		return e.WithHint("ask for less or another GPU, or try again later")
+	case core.KindInternal, core.KindUsage, core.KindNotFound, core.KindConflict, core.KindUnsupported, core.KindTimeout, core.KindCanceled:
+	}
+	return e
+}
+
+// kindOf sorts an error by its type or code, and finds Modal's own words.
+func kindOf(err error) (core.Kind, string) {
+	text := strings.TrimSpace
+	if e, ok := errors.AsType[sdk.NotFoundError](err); ok {
+		return core.KindNotFound, text(e.Exception)
+	}
+	if e, ok := errors.AsType[sdk.AlreadyExistsError](err); ok {
+		return core.KindConflict, text(e.Exception)
+	}
+	if e, ok := errors.AsType[sdk.ConflictError](err); ok {
+		return core.KindConflict, text(e.Exception)
+	}
+	if e, ok := errors.AsType[sdk.InvalidError](err); ok {
+		return core.KindUsage, text(e.Exception)
+	}
+	if e, ok := errors.AsType[sdk.ResourceExhaustedError](err); ok {
+		return core.KindExhausted, text(e.Exception)
+	}
+	if e, ok := errors.AsType[sdk.TimeoutError](err); ok {
+		return core.KindTimeout, text(e.Exception)
+	}
+	if e, ok := errors.AsType[sdk.RemoteError](err); ok {
+		return core.KindInternal, text(e.Exception)
+	}
+	if errors.Is(err, context.Canceled) {
+		return core.KindCanceled, context.Canceled.Error()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return core.KindTimeout, "Modal did not answer in time"
+	}
+	if st, ok := status.FromError(err); ok {
+		return kindOfCode(st.Code()), text(st.Message())
+	}
+	return core.KindOf(err), err.Error()
+}
+
+func kindOfCode(code codes.Code) core.Kind {
+	switch code {
+	case codes.InvalidArgument, codes.OutOfRange:
+		return core.KindUsage
+	case codes.NotFound:
+		return core.KindNotFound
+	case codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted:
+		return core.KindConflict
+	case codes.Unimplemented:
+		return core.KindUnsupported
+	case codes.Unavailable:
+		return core.KindUnavailable
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return core.KindUnauthorized
+	case codes.DeadlineExceeded:
+		return core.KindTimeout
+	case codes.Canceled:
+		return core.KindCanceled
+	case codes.ResourceExhausted:
+		return core.KindExhausted
+	case codes.OK, codes.Unknown, codes.Internal, codes.DataLoss:
+	}
+	return core.KindInternal
+}
+
+func notFound(id string) error {
+	return core.Errorf(core.KindNotFound, "modal", id, "there is no sandbox %q", id).WithHint("sb ls --all lists them")
+}

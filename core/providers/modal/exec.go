@@ -1,0 +1,378 @@
+package modal
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+const (
+	// waitCall is how long one call waits for a command's end.
+	waitCall = 55 * time.Second
+	// drain is how long output is waited for that comes after the end, since the last of it came.
+	drain = 10 * time.Second
+	// markVariable is how a command's processes are found when they are to be signalled.
+	markVariable = "SB_EXEC_ID"
+	// argumentLimit is the most that Modal takes as a command line, in bytes.
+	argumentLimit = 1 << 16
+)
+
+// process is a command in a sandbox. Modal keeps its output, so it is read again from where a connection broke.
+type process struct {
+	provider *Provider
+	router   *router
+	id       string
+	tty      bool
+	timeout  time.Duration
+	started  time.Time
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when exit or err is known and all output is written
+	exit     core.Exit
+	err      error
+}
+
+// Exec implements core.Provider.
+func (p *Provider) Exec(ctx context.Context, id string, spec core.ExecSpec) (core.Process, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, core.Wrap("modal.exec", id, err)
+	}
+	size := 0
+	for _, arg := range spec.Command {
+		size += len(arg)
+	}
+	if size > argumentLimit {
+		return nil, core.Errorf(core.KindUsage, "modal.exec", "", "Modal takes a command line of at most %d bytes, not %d", argumentLimit, size).
+			WithHint("put the data into a file: sb push")
+	}
+	if spec.User != "" {
+		return nil, core.Errorf(core.KindUnsupported, "modal.exec", "", "Modal runs commands as the image's user only")
+	}
+	r, err := p.router(ctx, id, false)
+	if err != nil {
+		return nil, err
+	}
+	proc := &process{provider: p, router: r, id: uuid.NewString(), tty: spec.TTY, timeout: spec.Timeout, started: time.Now(), done: make(chan struct{})}
+	request, err := proc.request(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	streams, release := own(core.Streams{Stdin: spec.Stdin, Stdout: spec.Stdout, Stderr: spec.Stderr})
+	// A second start with the same id changes nothing, so it may be tried again.
+	_, err = call(ctx, r, func(ctx context.Context) (*pb.TaskExecStartResponse, error) {
+		return r.stub.TaskExecStart(ctx, request)
+	})
+	if err != nil && status.Code(err) != codes.AlreadyExists {
+		release()
+		return nil, p.startFailed(ctx, id, err)
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	proc.cancel = cancel
+	if spec.Detach {
+		streams = core.Streams{}
+	}
+	go func() {
+		defer close(proc.done)
+		defer release()
+		proc.follow(life, streams)
+	}()
+	return proc, nil
+}
+
+// startFailed finds out why a command did not start.
+func (p *Provider) startFailed(ctx context.Context, id string, err error) error {
+	if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
+		p.forget(id)
+		return p.notRunning(ctx, id)
+	}
+	return classify("exec", id, err)
+}
+
+// notRunning says what became of a sandbox in which nothing can be run.
+func (p *Provider) notRunning(ctx context.Context, id string) error {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	return core.Errorf(core.KindConflict, "modal.exec", sb.Name, "the sandbox is %s (%s)", sb.State, sb.Reason).
+		WithHint("sb logs %s shows what it wrote, sb terminate %s removes it", sb.Name, sb.Name)
+}
+
+// request is what the router is asked for.
+func (c *process) request(ctx context.Context, spec core.ExecSpec) (*pb.TaskExecStartRequest, error) {
+	env := map[string]string{markVariable: c.id}
+	maps.Copy(env, spec.Env)
+	var sources []*pb.SecretSource
+	for _, secret := range spec.Secrets {
+		if secret.Ref == "" {
+			env[secret.Name] = secret.Value.Reveal()
+			continue
+		}
+		found, err := c.router.client.secrets(ctx, []core.Secret{secret})
+		if err != nil {
+			return nil, classify("exec", secret.Ref, err)
+		}
+		sources = append(sources, pb.SecretSource_builder{SecretId: &found[0].SecretID}.Build())
+	}
+	sources = append(sources, pb.SecretSource_builder{Env: pb.StringMap_builder{Contents: env}.Build()}.Build())
+	request := pb.TaskExecStartRequest_builder{
+		TaskId: c.router.task, ExecId: c.id, CommandArgs: spec.Command, SecretSources: sources,
+		StdoutConfig: pb.TaskExecStdoutConfig_TASK_EXEC_STDOUT_CONFIG_PIPE, StderrConfig: pb.TaskExecStderrConfig_TASK_EXEC_STDERR_CONFIG_PIPE,
+	}
+	if spec.Stdout == nil && !spec.TTY {
+		request.StdoutConfig = pb.TaskExecStdoutConfig_TASK_EXEC_STDOUT_CONFIG_DEVNULL
+	}
+	if spec.Stderr == nil && !spec.TTY {
+		request.StderrConfig = pb.TaskExecStderrConfig_TASK_EXEC_STDERR_CONFIG_DEVNULL
+	}
+	if spec.Workdir != "" {
+		request.Workdir = &spec.Workdir
+	}
+	if spec.Timeout > 0 {
+		request.TimeoutSecs = new(uint32(wholeSeconds(spec.Timeout) / time.Second)) //nolint:gosec // not negative
+	}
+	if spec.TTY {
+		size := spec.Size
+		if size == (core.TerminalSize{}) {
+			size = core.TerminalSize{Rows: 24, Cols: 80}
+		}
+		request.PtyInfo = pb.PTYInfo_builder{
+			Enabled: true, WinszRows: uint32(size.Rows), WinszCols: uint32(size.Cols), EnvTerm: "xterm-256color", EnvColorterm: "truecolor",
+			PtyType: pb.PTYInfo_PTY_TYPE_SHELL, NoTerminateOnIdleStdin: true,
+		}.Build()
+	}
+	return request.Build(), nil
+}
+
+// follow moves the command's streams until its end.
+func (c *process) follow(ctx context.Context, streams core.Streams) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	output := &activity{}
+	var outputs sync.WaitGroup
+	var outErr, errErr error
+	if streams.Stdout != nil {
+		outputs.Go(func() {
+			outErr = c.read(ctx, pb.TaskExecStdioFileDescriptor_TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDOUT, streams.Stdout, output)
+		})
+	}
+	if streams.Stderr != nil && !c.tty {
+		outputs.Go(func() {
+			errErr = c.read(ctx, pb.TaskExecStdioFileDescriptor_TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDERR, streams.Stderr, output)
+		})
+	}
+	// Input ends with the command, not the other way round, and its reader may block for ever.
+	go c.feed(ctx, streams.Stdin)
+	exit, err := c.ended(ctx)
+	exit.Duration = time.Since(c.started)
+	copied := make(chan struct{})
+	go func() { outputs.Wait(); close(copied) }()
+	if !c.drained(ctx, copied, output) {
+		stop()
+		<-copied
+	}
+	switch {
+	case err != nil:
+		c.err = c.lost(err)
+	case outErr != nil || errErr != nil:
+		c.err = classify("exec", c.router.sandbox, errors.Join(outErr, errErr))
+	}
+	c.exit = exit
+}
+
+// activity notes when output last came.
+type activity struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (a *activity) now() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last = time.Now()
+}
+
+func (a *activity) since() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return time.Since(a.last)
+}
+
+// drained waits for the end of the output after the command's end: a process in the background may hold it open.
+func (c *process) drained(ctx context.Context, copied <-chan struct{}, output *activity) bool {
+	output.now()
+	tick := time.NewTicker(drain / 10)
+	defer tick.Stop()
+	for {
+		select {
+		case <-copied:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+			if output.since() > drain {
+				return false
+			}
+		}
+	}
+}
+
+// lost explains why the end of a command is not known.
+func (c *process) lost(err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drain)
+	defer cancel()
+	if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
+		c.provider.forget(c.router.sandbox)
+		return c.provider.notRunning(ctx, c.router.sandbox)
+	}
+	return classify("exec", c.router.sandbox, err)
+}
+
+// errReader is a reader of the command's output that went away.
+var errReader = errors.New("nobody reads the output any more")
+
+// read copies one stream of output. It goes on where a broken connection left off.
+func (c *process) read(ctx context.Context, fd pb.TaskExecStdioFileDescriptor, w io.Writer, output *activity) error {
+	var offset uint64
+	for p := c.router.patient(); ; {
+		err := c.readFrom(ctx, fd, &offset, w, output, p)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errReader):
+			// As with a pipe, the writer shall notice.
+			_ = c.Signal(ctx, sigPipe)
+			return nil
+		}
+		if err := p.again(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *process) readFrom(ctx context.Context, fd pb.TaskExecStdioFileDescriptor, offset *uint64, w io.Writer, output *activity, p *patience) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.router.stub.TaskExecStdioRead(c.router.authorized(ctx), pb.TaskExecStdioReadRequest_builder{
+		TaskId: c.router.task, ExecId: c.id, Offset: *offset, FileDescriptor: fd,
+	}.Build())
+	if err != nil {
+		return err
+	}
+	for {
+		part, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p.progress()
+		output.now()
+		if _, err := w.Write(part.GetData()); err != nil {
+			return errReader
+		}
+		*offset += uint64(len(part.GetData()))
+	}
+}
+
+// ended waits for the command's end.
+func (c *process) ended(ctx context.Context) (core.Exit, error) {
+	request := pb.TaskExecWaitRequest_builder{TaskId: c.router.task, ExecId: c.id}.Build()
+	for p := c.router.patient(); ; {
+		callCtx, cancel := context.WithTimeout(ctx, waitCall)
+		reply, err := c.router.stub.TaskExecWait(c.router.authorized(callCtx), request)
+		expired := callCtx.Err() != nil && ctx.Err() == nil
+		cancel()
+		switch {
+		case err == nil && reply.HasExitStatus():
+			return c.exitOf(reply), nil
+		case expired || err == nil:
+			p.progress()
+			continue
+		}
+		if err := p.again(ctx, err); err != nil {
+			return core.Exit{}, err
+		}
+	}
+}
+
+// exitOf tells a signal, a code and Modal's own end of a command apart.
+func (c *process) exitOf(reply *pb.TaskExecWaitResponse) core.Exit {
+	over := c.timeout > 0 && time.Since(c.started) >= c.timeout
+	if reply.HasSignal() {
+		signal := int(reply.GetSignal())
+		exit := core.Exit{Code: 128 + signal, Signal: signal}
+		if signal == sigKill && over {
+			exit.TimedOut = true
+		}
+		return exit
+	}
+	code := int(reply.GetCode())
+	if code < 0 {
+		return core.Exit{Code: 128 + sigKill, TimedOut: over, Message: "Modal ended the command without a code of its own"}
+	}
+	return core.Exit{Code: code & 0xff}
+}
+
+// ID implements core.Process.
+func (c *process) ID() string { return c.id }
+
+// Wait implements core.Process.
+func (c *process) Wait(ctx context.Context) (core.Exit, error) {
+	select {
+	case <-c.done:
+		return c.exit, c.err
+	case <-ctx.Done():
+		return core.Exit{}, core.Wrap("modal.wait", c.id, ctx.Err())
+	}
+}
+
+// Close implements core.Process.
+func (c *process) Close() error {
+	c.cancel()
+	<-c.done
+	return nil
+}
+
+// own takes files among the streams over from the caller, who may close them once the command has started. The
+// returned function closes what was taken.
+func own(s core.Streams) (core.Streams, func()) {
+	var taken []*os.File
+	take := func(stream any) (*os.File, bool) {
+		f, ok := stream.(*os.File)
+		if !ok || f == nil {
+			return nil, false
+		}
+		again, err := duplicate(f)
+		if err != nil {
+			return nil, false // the caller's will do
+		}
+		taken = append(taken, again)
+		return again, true
+	}
+	if f, ok := take(s.Stdin); ok {
+		s.Stdin = f
+	}
+	if f, ok := take(s.Stdout); ok {
+		s.Stdout = f
+	}
+	if f, ok := take(s.Stderr); ok {
+		s.Stderr = f
+	}
+	return s, func() {
+		for _, f := range taken {
+			_ = f.Close()
+		}
+	}
+}

@@ -1,0 +1,89 @@
+//go:build linux
+
+package modal_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local"
+	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Planted credentials: nothing that is printed or written may show them.
+const (
+	tokenID     = "ak-planted-id"
+	tokenSecret = "as-planted-token-secret"
+)
+
+// programsDir holds sb-runtime and sb-guest: prebuilt ones where SB_TEST_BIN names a directory, else built now.
+func programsDir(tb testing.TB) string {
+	tb.Helper()
+	if dir := os.Getenv("SB_TEST_BIN"); dir != "" {
+		return dir
+	}
+	dir := tb.TempDir()
+	build := exec.CommandContext(tb.Context(), "go", "build", "-o", dir, "github.com/seed-0724f904/sb/cmd/sb-runtime", "github.com/seed-0724f904/sb/cmd/sb-guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		tb.Fatalf("%v: %s", err, out)
+	}
+	return dir
+}
+
+// rig is a server whose sandboxes run here, and what its clients need.
+type rig struct {
+	server  *modaltest.Server
+	faults  *modaltest.Faults
+	backend core.Provider
+	opts    modal.Options
+}
+
+// newRig starts a server and points Modal's environment variables at it.
+func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
+	tb.Helper()
+	dir := tb.TempDir()
+	helper := filepath.Join(programsDir(tb), "sb-runtime")
+	backend, err := local.New(local.Options{
+		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
+		Runtime: helper, FreezeAfter: time.Second, LogLimit: core.MiB,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r := &rig{faults: &modaltest.Faults{}, backend: backend, opts: modal.Options{CacheDir: filepath.Join(dir, "modal-cache"), Helper: helper}}
+	options := modaltest.Options{Backend: backend, Tokens: map[string]string{tokenID: tokenSecret}, Faults: r.faults}
+	if change != nil {
+		change(&options)
+	}
+	if r.server, err = modaltest.Start(options); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := r.server.Close(); err != nil {
+			tb.Errorf("closing the server: %v", err)
+		}
+		if left, err := backend.List(tb.Context()); err == nil && len(left) > 0 {
+			tb.Errorf("sandboxes of the backend were left behind: %+v", left)
+		}
+		_ = backend.Close()
+	})
+	tb.Setenv("HOME", dir)
+	tb.Setenv("MODAL_CONFIG_PATH", filepath.Join(dir, "modal.toml"))
+	tb.Setenv("MODAL_SERVER_URL", r.server.URL())
+	tb.Setenv("MODAL_TOKEN_ID", tokenID)
+	tb.Setenv("MODAL_TOKEN_SECRET", tokenSecret)
+	return r
+}
+
+// open returns a provider like the one of another process; with cache it has what others learned.
+func (r *rig) open(testing.TB) core.Provider { return modal.New(r.opts) }

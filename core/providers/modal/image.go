@@ -1,0 +1,144 @@
+package modal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"strings"
+
+	sdk "github.com/modal-labs/modal-client/go"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// defaultImage is what a sandbox begins from when nothing is said.
+const defaultImage = "debian:12-slim"
+
+// defaultPython is what pip packages are installed for when no version is said.
+const defaultPython = "3.12"
+
+// recipe is how an image is made: a base and commands on top.
+type recipe struct {
+	// Base is a registry's name; ID and Published are images that Modal has.
+	Base, ID, Published string
+	Commands            []string
+}
+
+// recipeOf reads a launch spec. KindUsage: the Dockerfile cannot be read or needs files of this machine.
+func recipeOf(spec core.Spec) (recipe, error) {
+	r := recipe{Base: defaultImage}
+	switch {
+	case spec.Dockerfile != "":
+		text, err := os.ReadFile(spec.Dockerfile)
+		if err != nil {
+			return r, core.Wrap("modal.launch", spec.Dockerfile, err)
+		}
+		if r, err = readDockerfile(string(text)); err != nil {
+			return r, err
+		}
+	case strings.HasPrefix(spec.Image, "im-"):
+		r = recipe{ID: spec.Image}
+	case strings.HasPrefix(spec.Image, "modal:"):
+		r = recipe{Published: strings.TrimPrefix(spec.Image, "modal:")}
+	case spec.Image != "" && spec.Image != defaultImage:
+		r.Base = spec.Image
+	case spec.Python != "" || len(spec.Pip) > 0:
+		version := spec.Python
+		if version == "" {
+			version = defaultPython
+		}
+		r.Base = "python:" + version + "-slim"
+	}
+	if len(spec.Apt) > 0 {
+		r.Commands = append(r.Commands, "RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "+
+			quoteAll(spec.Apt)+" && rm -rf /var/lib/apt/lists/*")
+	}
+	if len(spec.Pip) > 0 {
+		r.Commands = append(r.Commands, "RUN python -m pip install --no-cache-dir "+quoteAll(spec.Pip))
+	}
+	return r, nil
+}
+
+// readDockerfile takes a Dockerfile's first FROM as the base and hands the rest on.
+func readDockerfile(text string) (recipe, error) {
+	var r recipe
+	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
+		line = strings.TrimSpace(line)
+		verb, rest, _ := strings.Cut(line, " ")
+		switch verb = strings.ToUpper(verb); {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case verb == "FROM" && r.Base == "":
+			r.Base, _, _ = strings.Cut(strings.TrimSpace(rest), " ")
+		case verb == "FROM":
+			return r, core.Errorf(core.KindUsage, "modal.launch", "", "the Dockerfile has more than one stage").WithHint("build it elsewhere and name the image")
+		case (verb == "COPY" && !strings.HasPrefix(strings.ToUpper(strings.TrimSpace(rest)), "--FROM=")) || verb == "ADD":
+			return r, core.Errorf(core.KindUsage, "modal.launch", "", "the Dockerfile copies files from this machine, which Modal cannot see").
+				WithHint("leave COPY out and push the files with: sb push")
+		default:
+			r.Commands = append(r.Commands, line)
+		}
+	}
+	if r.Base == "" {
+		return r, core.Errorf(core.KindUsage, "modal.launch", "", "the Dockerfile has no FROM")
+	}
+	return r, nil
+}
+
+// quoteAll makes words of a shell command that are passed on untouched.
+func quoteAll(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return strings.Join(quoted, " ")
+}
+
+// key names the recipe in the cache.
+func (r recipe) key() string {
+	text, _ := json.Marshal(r)
+	digest := sha256.Sum256(text)
+	return hex.EncodeToString(digest[:16])
+}
+
+// image returns the image of a recipe, built if need be. Its build log is progress. With fresh the cache is not asked.
+func (c *client) image(ctx context.Context, app *sdk.App, r recipe, fresh bool, progress core.ProgressFunc) (*sdk.Image, error) {
+	if r.ID != "" && len(r.Commands) == 0 {
+		return &sdk.Image{ImageID: r.ID}, nil
+	}
+	if id := c.cache.get(cachedImages, r.key()); id != "" && !fresh {
+		return &sdk.Image{ImageID: id}, nil
+	}
+	var base *sdk.Image
+	var err error
+	switch {
+	case r.ID != "":
+		base, err = c.sdk.Images.FromID(ctx, r.ID, nil)
+	case r.Published != "":
+		base, err = c.sdk.Images.FromName(ctx, r.Published, nil)
+	default:
+		base = c.sdk.Images.FromRegistry(r.Base, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if progress != nil {
+		progress(core.Progress{Step: "building the image"})
+		ctx = withWitness(ctx, witness{logs: func(text string) {
+			for line := range strings.Lines(text) {
+				if line = strings.TrimSpace(line); line != "" {
+					progress(core.Progress{Step: line})
+				}
+			}
+		}})
+	}
+	built, err := base.DockerfileCommands(r.Commands, nil).Build(ctx, app, nil)
+	if err != nil {
+		return nil, err
+	}
+	if r.Published == "" { // a name may mean another image tomorrow
+		c.cache.put(cachedImages, r.key(), built.ImageID)
+	}
+	return built, nil
+}

@@ -1,0 +1,301 @@
+package modal
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+const (
+	// longPoll is how long Modal may hold a call that waits, in seconds.
+	longPoll = 50
+	// recent is how far back dead sandboxes are listed; a live one is never older.
+	recent = 25 * time.Hour
+)
+
+// Get implements core.Provider.
+func (p *Provider) Get(ctx context.Context, id string) (core.Sandbox, error) {
+	if !strings.HasPrefix(id, IDPrefix) {
+		return core.Sandbox{}, notFound(id)
+	}
+	d, err := p.describe(ctx, id)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	if d.gone() {
+		return core.Sandbox{}, notFound(id)
+	}
+	return d.sandbox(""), nil
+}
+
+// describe asks for one sandbox: its state and its tags at once.
+func (p *Provider) describe(ctx context.Context, id string) (described, error) {
+	c, err := p.connect()
+	if core.KindOf(err) == core.KindUnauthorized && err != nil {
+		return described{}, errors.Join(notFound(id))
+	}
+	if err != nil {
+		return described{}, err
+	}
+	raw, err := c.raw(ctx)
+	if err != nil {
+		return described{}, classify("get", id, err)
+	}
+	var waited *pb.SandboxWaitResponse
+	var tags *pb.SandboxTagsGetResponse
+	err = both(
+		func() (err error) { waited, err = waitOnce(ctx, raw, id, 0); return err },
+		func() (err error) { tags, err = tagsGet(ctx, raw, id); return err },
+	)
+	if err != nil {
+		return described{}, p.missing(c, "get", id, err)
+	}
+	return described{
+		id: id, appID: waited.GetMetadata().GetAppId(), tags: tagMap(tags.GetTags()), result: waited.GetResult(),
+	}, nil
+}
+
+// missing classifies an error about a sandbox; what the cache says of one that is not there is dropped.
+func (p *Provider) missing(c *client, op, id string, err error) error {
+	if code := status.Code(err); code == codes.NotFound || code == codes.InvalidArgument {
+		c.cache.put(cachedTasks, id, "")
+		c.cache.put(cachedGuests, id, "")
+		return notFound(id)
+	}
+	return classify(op, id, err)
+}
+
+// both runs two calls at once.
+func both(first, second func() error) error {
+	var wg sync.WaitGroup
+	var firstErr error
+	wg.Go(func() { firstErr = first() })
+	secondErr := second()
+	wg.Wait()
+	if firstErr != nil {
+		return firstErr
+	}
+	return secondErr
+}
+
+// firstGeneration tells a sandbox's backend by its id, as the SDK does.
+func firstGeneration(id string) bool {
+	rest, ok := strings.CutPrefix(id, IDPrefix)
+	return ok && len(rest) == 22
+}
+
+func waitOnce(ctx context.Context, raw pb.ModalClientClient, id string, seconds float32) (*pb.SandboxWaitResponse, error) {
+	request := pb.SandboxWaitRequest_builder{SandboxId: id, Timeout: seconds}.Build()
+	if firstGeneration(id) {
+		return raw.SandboxWait(ctx, request)
+	}
+	return raw.SandboxWaitV2(ctx, request)
+}
+
+func tagsGet(ctx context.Context, raw pb.ModalClientClient, id string) (*pb.SandboxTagsGetResponse, error) {
+	request := pb.SandboxTagsGetRequest_builder{SandboxId: id}.Build()
+	if firstGeneration(id) {
+		return raw.SandboxTagsGet(ctx, request)
+	}
+	return raw.SandboxTagsGetV2(ctx, request)
+}
+
+// List implements core.Provider. It asks for the apps, then for the sandboxes of all apps at once.
+func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
+	return p.list(ctx, nil)
+}
+
+func (p *Provider) list(ctx context.Context, tags []*pb.SandboxTag) ([]core.Sandbox, error) {
+	c, err := p.connect()
+	if err != nil {
+		if core.KindOf(err) == core.KindUnauthorized {
+			return nil, nil
+		}
+		return nil, err
+	}
+	raw, err := c.raw(ctx)
+	if err != nil {
+		return nil, classify("list", "", err)
+	}
+	apps, err := raw.AppList(ctx, pb.AppListRequest_builder{EnvironmentName: c.account.Environment}.Build())
+	if err != nil {
+		return nil, classify("list", "", err)
+	}
+	lists := make([][]core.Sandbox, len(apps.GetApps()))
+	errs := make([]error, len(lists))
+	var wg sync.WaitGroup
+	for i, app := range apps.GetApps() {
+		wg.Go(func() { lists[i], errs[i] = listApp(ctx, raw, app, tags) })
+	}
+	wg.Wait()
+	return slices.Concat(lists...), classify("list", "", errors.Join(errs...))
+}
+
+// listApp pages through one app's sandboxes, the youngest first, until none can be alive any more.
+func listApp(ctx context.Context, raw pb.ModalClientClient, app *pb.AppListResponse_AppListItem, tags []*pb.SandboxTag) ([]core.Sandbox, error) {
+	name := app.GetName()
+	if name == "" {
+		name = app.GetDescription()
+	}
+	var sandboxes []core.Sandbox
+	before := 0.0
+	for {
+		reply, err := raw.SandboxListV2(ctx, pb.SandboxListRequest_builder{AppId: app.GetAppId(), BeforeTimestamp: before, IncludeFinished: true, Tags: tags}.Build())
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range reply.GetSandboxes() {
+			d := fromInfo(info)
+			if time.Since(d.created) > recent {
+				return sandboxes, nil
+			}
+			if !d.gone() {
+				sandboxes = append(sandboxes, d.sandbox(name))
+			}
+			before = info.GetCreatedAt()
+		}
+		if len(reply.GetSandboxes()) < listPage {
+			return sandboxes, nil
+		}
+	}
+}
+
+// listPage is how many sandboxes Modal lists at once; a shorter page is the last one.
+const listPage = 100
+
+// FindName implements core.Finder: by the cache, else among the sandboxes of all apps.
+func (p *Provider) FindName(ctx context.Context, name string) (core.Sandbox, error) {
+	c, err := p.connect()
+	if err != nil {
+		if core.KindOf(err) == core.KindUnauthorized {
+			return core.Sandbox{}, notFound(name)
+		}
+		return core.Sandbox{}, err
+	}
+	if id := c.cache.get(cachedNames, name); id != "" {
+		sb, err := p.Get(ctx, id)
+		if err == nil && sb.Name == name && sb.State.Live() {
+			return sb, nil
+		}
+		if err != nil && core.KindOf(err) != core.KindNotFound {
+			return core.Sandbox{}, err
+		}
+		c.cache.put(cachedNames, name, "")
+	}
+	all, err := p.List(ctx)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	var best *core.Sandbox
+	for i, sb := range all {
+		if sb.Name == name && (best == nil || sb.State.Live() && !best.State.Live() ||
+			sb.State.Live() == best.State.Live() && sb.Created.After(best.Created)) {
+			best = &all[i]
+		}
+	}
+	if best == nil {
+		return core.Sandbox{}, notFound(name)
+	}
+	if best.State.Live() {
+		c.cache.put(cachedNames, name, best.ID)
+	}
+	return *best, nil
+}
+
+// WaitSandbox implements core.Waiter.
+func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, error) {
+	c, err := p.connect()
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	raw, err := c.raw(ctx)
+	if err != nil {
+		return core.Sandbox{}, classify("wait", id, err)
+	}
+	for {
+		waited, err := waitOnce(ctx, raw, id, longPoll)
+		if err != nil {
+			if ctx.Err() != nil {
+				return core.Sandbox{}, core.Wrap("modal.wait", id, ctx.Err())
+			}
+			return core.Sandbox{}, p.missing(c, "wait", id, err)
+		}
+		if waited.GetResult() == nil {
+			continue
+		}
+		tags, err := tagsGet(ctx, raw, id)
+		if err != nil {
+			return core.Sandbox{}, p.missing(c, "wait", id, err)
+		}
+		d := described{id: id, tags: tagMap(tags.GetTags()), result: waited.GetResult()}
+		return d.sandbox(""), nil
+	}
+}
+
+// Terminate implements core.Provider. Of a sandbox that has ended by itself a tag says from now on
+// that nobody wants to see it any more.
+func (p *Provider) Terminate(ctx context.Context, id string) error {
+	if !strings.HasPrefix(id, IDPrefix) {
+		return notFound(id)
+	}
+	c, err := p.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := c.raw(ctx)
+	if err != nil {
+		return classify("terminate", id, err)
+	}
+	p.forget(id)
+	request := pb.SandboxTerminateRequest_builder{SandboxId: id}.Build()
+	var reply *pb.SandboxTerminateResponse
+	if firstGeneration(id) {
+		reply, err = raw.SandboxTerminate(ctx, request)
+	} else {
+		reply, err = raw.SandboxTerminateV2(ctx, request)
+	}
+	if err != nil {
+		return p.missing(c, "terminate", id, err)
+	}
+	switch reply.GetExistingResult().GetStatus() {
+	case pb.GenericResult_GENERIC_STATUS_UNSPECIFIED:
+		_, err := waitOnce(ctx, raw, id, longPoll)
+		return classify("terminate", id, err)
+	case pb.GenericResult_GENERIC_STATUS_TERMINATED:
+		return notFound(id)
+	case pb.GenericResult_GENERIC_STATUS_SUCCESS, pb.GenericResult_GENERIC_STATUS_FAILURE, pb.GenericResult_GENERIC_STATUS_TIMEOUT,
+		pb.GenericResult_GENERIC_STATUS_IDLE_TIMEOUT, pb.GenericResult_GENERIC_STATUS_INIT_FAILURE,
+		pb.GenericResult_GENERIC_STATUS_INTERNAL_FAILURE, pb.GenericResult_GENERIC_STATUS_MEMORY_MANAGER_EVICTION:
+	}
+	return p.dismiss(ctx, c, raw, id)
+}
+
+// dismiss marks a sandbox that has ended as one that nobody wants to see.
+func (p *Provider) dismiss(ctx context.Context, c *client, raw pb.ModalClientClient, id string) error {
+	tags, err := tagsGet(ctx, raw, id)
+	if err != nil {
+		return p.missing(c, "terminate", id, err)
+	}
+	if tagMap(tags.GetTags())[goneTag] != "" {
+		return notFound(id)
+	}
+	request := pb.SandboxTagsSetRequest_builder{
+		SandboxId: id, EnvironmentName: c.account.Environment,
+		Tags: append(tags.GetTags(), pb.SandboxTag_builder{TagName: goneTag, TagValue: "1"}.Build()),
+	}.Build()
+	if firstGeneration(id) {
+		_, err = raw.SandboxTagsSet(ctx, request)
+	} else {
+		_, err = raw.SandboxTagsSetV2(ctx, request)
+	}
+	return classify("terminate", id, err)
+}

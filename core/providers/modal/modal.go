@@ -1,0 +1,95 @@
+// Package modal runs sandboxes on Modal, the cloud with the GPUs, over its official Go SDK. What the
+// SDK has no call for is asked with its public protobufs, over the same connection.
+//
+// Modal keeps all there is to know of a sandbox: its tags carry the launch spec and the lease. On disk is
+// only a cache of ids, which is dropped when Modal does not know them any more.
+package modal
+
+import (
+	"context"
+	"sync"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Name is the provider's name.
+const Name = "modal"
+
+// IDPrefix begins the id of each of Modal's sandboxes.
+const IDPrefix = "sb-"
+
+// Options configure the provider. Credentials and the server are found as Modal's own tools find them.
+type Options struct {
+	// CacheDir is where ids are remembered; "" remembers none.
+	CacheDir string
+	// Helper is the path of sb-runtime, beside which sb-guest is; "" looks beside this program.
+	Helper string
+}
+
+// Factory returns how the provider is opened.
+func Factory(opts Options) core.Factory {
+	return core.Factory{Name: Name, IDPrefix: IDPrefix, Open: func() (core.Provider, error) { return New(opts), nil }}
+}
+
+// Provider is a client of Modal. One connection serves all operations; it is made when it is first needed.
+type Provider struct {
+	opts Options
+
+	mu     sync.Mutex
+	client *client
+	// routers are the connections to the machines that run sandboxes, by sandbox id.
+	routers map[string]*router
+}
+
+// New returns the provider. It does no I/O.
+func New(opts Options) *Provider { return &Provider{opts: opts, routers: map[string]*router{}} }
+
+var (
+	_ core.Finder     = (*Provider)(nil)
+	_ core.Waiter     = (*Provider)(nil)
+	_ core.LogReader  = (*Provider)(nil)
+	_ core.FileSystem = (*Provider)(nil)
+	_ core.Doctor     = (*Provider)(nil)
+)
+
+// Name implements core.Provider.
+func (p *Provider) Name() string { return Name }
+
+// Capabilities implements core.Provider.
+func (p *Provider) Capabilities() core.Capabilities {
+	return core.Capabilities{
+		Has: []core.Capability{
+			core.CapFinder, core.CapWait, core.CapLogs, core.CapFiles, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapGPU, core.CapVolumes,
+			core.CapBuild, core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory,
+			core.CapTimeout, core.CapIdle,
+		},
+		Images:    []string{defaultImage},
+		GPUs:      gpus(),
+		Isolation: "Modal: gVisor on a machine in the cloud",
+	}
+}
+
+// Check implements core.Provider. It makes one call, and none without credentials.
+func (p *Provider) Check(ctx context.Context) error {
+	c, err := p.connect()
+	if err != nil {
+		return err
+	}
+	_, err = c.raw(ctx)
+	return classify("check", "", err)
+}
+
+// Close implements core.Provider.
+func (p *Provider) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, r := range p.routers {
+		r.close()
+		delete(p.routers, id)
+	}
+	if p.client != nil {
+		p.client.sdk.Close()
+		p.client = nil
+	}
+	return nil
+}

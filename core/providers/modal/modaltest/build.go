@@ -1,0 +1,65 @@
+package modaltest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// build runs an image's steps in a sandbox of the backend and keeps what they changed.
+func (s *Server) build(built *image, steps []string, env []core.Secret) {
+	layer, err := s.runSteps(built, steps, env)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		built.result = pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_FAILURE, Exception: err.Error()}.Build()
+	} else {
+		built.layers = append(built.layers, layer)
+		built.result = success()
+	}
+	close(built.done)
+}
+
+func (s *Server) runSteps(built *image, steps []string, env []core.Secret) (layer string, err error) {
+	box, err := s.opts.Backend.Launch(s.ctx, core.Spec{
+		Name: backendName(built.id), App: "modal", Image: built.base, Env: built.env, Secrets: env, Network: core.Network{Mode: s.outside()},
+	}, s.lease(0), nil)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = s.opts.Backend.Terminate(context.WithoutCancel(s.ctx), box.ID) }()
+	if err := s.unpack(s.ctx, box.ID, built.layers); err != nil {
+		return "", err
+	}
+	since := time.Now()
+	write := func(text string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		built.log = append(built.log, text)
+	}
+	for i, step := range steps {
+		write(fmt.Sprintf("=> Step %d: %s\n", i+1, step))
+		command := strings.TrimPrefix(step, "RUN ")
+		code, err := s.runIn(s.ctx, box.ID, built.workdir, []string{"sh", "-c", command}, textWriter(write))
+		if err != nil {
+			return "", err
+		}
+		if code != 0 {
+			return "", fmt.Errorf("step %d: %s: exit code %d", i+1, step, code)
+		}
+	}
+	return s.difference(s.ctx, box.ID, since)
+}
+
+// textWriter hands what is written to a function.
+type textWriter func(string)
+
+func (w textWriter) Write(p []byte) (int, error) {
+	w(string(p))
+	return len(p), nil
+}

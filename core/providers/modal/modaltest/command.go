@@ -1,0 +1,190 @@
+package modaltest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// command is one that runs in a sandbox, or the sandbox's entry command.
+type command struct {
+	id             string
+	stdout, stderr *spool
+	// done is closed when exit or err is known and all output is in the spools.
+	done chan struct{}
+	exit core.Exit
+	err  error
+
+	mu      sync.Mutex
+	started bool
+	process core.Process
+	cancel  context.CancelFunc
+	// stdin is where the command's input goes; nil before the start and after its end.
+	stdin   *os.File
+	written uint64
+	closed  bool
+}
+
+func (s *Server) newCommand(id string) (*command, error) {
+	stdout, err := newSpool(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := newSpool(s.dir)
+	if err != nil {
+		return nil, errors.Join(err, stdout.free())
+	}
+	return &command{id: id, stdout: stdout, stderr: stderr, done: make(chan struct{})}, nil
+}
+
+func (c *command) spoolsEnd() {
+	c.stdout.end()
+	c.stderr.end()
+}
+
+// start runs a command. Its streams that spec leaves nil go to the spools.
+func (s *Server) start(ctx context.Context, box *sandbox, c *command, spec core.ExecSpec) error {
+	stdinR, stdinW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	spec.Stdin = stdinR
+	if spec.Stdout == nil {
+		spec.Stdout = c.stdout
+	}
+	if spec.Stderr == nil && !spec.TTY {
+		spec.Stderr = c.stderr
+	}
+	s.active(box, 1, c == box.entry)
+	process, err := s.opts.Backend.Exec(ctx, box.backend.ID, spec)
+	_ = stdinR.Close()
+	if err != nil {
+		_ = stdinW.Close()
+		c.finish(core.Exit{}, err)
+		s.active(box, -1, c == box.entry)
+		return err
+	}
+	life, cancel := context.WithCancel(s.ctx)
+	c.mu.Lock()
+	c.started, c.process, c.cancel, c.stdin = true, process, cancel, stdinW
+	c.mu.Unlock()
+	s.work.Go(func() {
+		defer cancel()
+		exit, err := process.Wait(life)
+		c.finish(exit, err)
+		_ = process.Close()
+		s.active(box, -1, c == box.entry)
+	})
+	return nil
+}
+
+// active counts what keeps a sandbox from being idle; an entry command does not.
+func (s *Server) active(box *sandbox, by int, entry bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	box.lastActive = time.Now()
+	if !entry {
+		box.busy += by
+	}
+}
+
+// finish notes the end. It comes once.
+func (c *command) finish(exit core.Exit, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stdin != nil {
+		_ = c.stdin.Close()
+		c.stdin = nil
+	}
+	c.exit, c.err, c.started = exit, err, true
+	c.spoolsEnd()
+	close(c.done)
+}
+
+// abandon ends the wait for a command whose sandbox is gone.
+func (c *command) abandon(ctx context.Context) {
+	c.mu.Lock()
+	started, cancel := c.started, c.cancel
+	c.mu.Unlock()
+	if !started {
+		c.spoolsEnd()
+		return
+	}
+	if cancel == nil {
+		return
+	}
+	patience, stop := context.WithTimeout(ctx, 5*time.Second)
+	defer stop()
+	select {
+	case <-c.done:
+	case <-patience.Done():
+		cancel()
+	}
+}
+
+// write passes input on from an offset: what came before is skipped, since a client that lost an answer
+// sends it again.
+func (c *command) write(offset uint64, data []byte, eof bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case offset > c.written:
+		return status.Errorf(codes.InvalidArgument, "stdin has %d bytes, not %d", c.written, offset)
+	case c.closed && (offset+uint64(len(data)) > c.written):
+		return status.Error(codes.FailedPrecondition, "stdin is closed")
+	}
+	data = data[min(uint64(len(data)), c.written-offset):]
+	for len(data) > 0 {
+		stdin := c.stdin
+		if stdin == nil {
+			return status.Error(codes.FailedPrecondition, "the command has ended")
+		}
+		// A pipe that nobody empties must not keep the command's end from being noted.
+		c.mu.Unlock()
+		n, err := stdin.Write(data)
+		c.mu.Lock()
+		c.written += uint64(n) //nolint:gosec // not negative
+		data = data[n:]
+		if err != nil {
+			return status.Error(codes.FailedPrecondition, "the command does not read any more")
+		}
+	}
+	if eof && !c.closed {
+		c.closed = true
+		if c.stdin != nil {
+			_ = c.stdin.Close()
+			c.stdin = nil
+		}
+	}
+	return nil
+}
+
+// status says how much input was taken.
+func (c *command) status() (written uint64, closed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.written, c.closed || c.stdin == nil
+}
+
+func terminalSize(pty *pb.PTYInfo) core.TerminalSize {
+	return core.TerminalSize{Rows: uint16(pty.GetWinszRows()), Cols: uint16(pty.GetWinszCols())} //nolint:gosec // a terminal's size
+}
+
+func terminalEnv(pty *pb.PTYInfo) map[string]string {
+	env := map[string]string{}
+	if pty.GetEnvTerm() != "" {
+		env["TERM"] = pty.GetEnvTerm()
+	}
+	if pty.GetEnvColorterm() != "" {
+		env["COLORTERM"] = pty.GetEnvColorterm()
+	}
+	return env
+}

@@ -1,0 +1,167 @@
+package modaltest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// Faults makes a Server slow or unreliable. Its methods may be called while it serves.
+type Faults struct {
+	mu      sync.Mutex
+	latency time.Duration
+	planned map[string][]Fault
+	cut     map[string]int64
+}
+
+// Fault is what happens to one call instead of its work, or after it.
+type Fault struct {
+	// Code and Message are the error.
+	Code    codes.Code
+	Message string
+	// RetryAfter tells the client when to come again, as Modal does when it throttles.
+	RetryAfter time.Duration
+	// After lets the work be done and only its answer get lost.
+	After bool
+}
+
+// SetLatency delays every call by so much before its work begins.
+func (f *Faults) SetLatency(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.latency = d
+}
+
+// Plan makes the next calls of a method fail, one fault for each.
+func (f *Faults) Plan(method string, faults ...Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.planned == nil {
+		f.planned = map[string][]Fault{}
+	}
+	f.planned[method] = append(f.planned[method], faults...)
+}
+
+// Cut breaks every stream of a method off after it has carried so many bytes; 0 lets them be.
+func (f *Faults) Cut(method string, bytes int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cut == nil {
+		f.cut = map[string]int64{}
+	}
+	f.cut[method] = bytes
+}
+
+func (f *Faults) next(method string) (Fault, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	queue := f.planned[method]
+	if len(queue) == 0 {
+		return Fault{}, false
+	}
+	f.planned[method] = queue[1:]
+	return queue[0], true
+}
+
+func (f *Faults) limits(method string) (time.Duration, int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.latency, f.cut[method]
+}
+
+func (f Fault) err() error {
+	st := status.New(f.Code, f.Message)
+	if f.RetryAfter > 0 {
+		if with, err := st.WithDetails(pb.RPCRetryPolicy_builder{RetryAfterSecs: float32(f.RetryAfter.Seconds())}.Build()); err == nil {
+			st = with
+		}
+	}
+	return st.Err()
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Server) faultUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	name := method(info.FullMethod)
+	latency, _ := s.opts.Faults.limits(name)
+	if err := pause(ctx, latency); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	fault, planned := s.opts.Faults.next(name)
+	if planned && !fault.After {
+		return nil, fault.err()
+	}
+	reply, err := next(ctx, request)
+	if planned {
+		return nil, fault.err()
+	}
+	return reply, err
+}
+
+func (s *Server) faultStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	name := method(info.FullMethod)
+	latency, cut := s.opts.Faults.limits(name)
+	if err := pause(stream.Context(), latency); err != nil {
+		return status.FromContextError(err).Err()
+	}
+	if fault, planned := s.opts.Faults.next(name); planned {
+		return fault.err()
+	}
+	if cut > 0 {
+		stream = &cutStream{ServerStream: stream, left: cut}
+	}
+	return next(srv, stream)
+}
+
+// cutStream breaks off after so many bytes of data.
+type cutStream struct {
+	grpc.ServerStream
+	left int64
+}
+
+func (c *cutStream) pass(message any) error {
+	if m, ok := message.(interface{ GetData() []byte }); ok {
+		c.left -= int64(len(m.GetData()))
+		if c.left < 0 {
+			return status.Error(codes.Unavailable, "the connection was cut")
+		}
+	}
+	return nil
+}
+
+func (c *cutStream) SendMsg(message any) error {
+	if err := c.pass(message); err != nil {
+		return err
+	}
+	return c.ServerStream.SendMsg(message)
+}
+
+func (c *cutStream) RecvMsg(message any) error {
+	if err := c.ServerStream.RecvMsg(message); err != nil {
+		return err
+	}
+	return c.pass(message)
+}
+
+// ClientHello greets.
+func (s *Server) ClientHello(context.Context, *emptypb.Empty) (*pb.ClientHelloResponse, error) {
+	return &pb.ClientHelloResponse{}, nil
+}

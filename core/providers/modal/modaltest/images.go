@@ -1,0 +1,270 @@
+package modaltest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"strings"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// image is a base of the backend and what was done on top.
+type image struct {
+	id      string
+	base    string // what the backend is asked for
+	asked   string // the registry's name that stands at the bottom
+	env     map[string]string
+	workdir string
+	// layers are tar archives of what each step changed, bottom first.
+	layers []string
+	expire time.Time
+	result *pb.GenericResult
+	done   chan struct{}
+	log    []string // what the build wrote, guarded by Server.mu
+}
+
+func success() *pb.GenericResult {
+	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_SUCCESS}.Build()
+}
+
+// ImageGetOrCreate finds an image by its recipe or begins to build it.
+func (s *Server) ImageGetOrCreate(_ context.Context, r *pb.ImageGetOrCreateRequest) (*pb.ImageGetOrCreateResponse, error) {
+	recipe, err := json.Marshal(struct {
+		Commands, Secrets []string
+		Bases             []string
+	}{r.GetImage().GetDockerfileCommands(), r.GetImage().GetSecretIds(), baseIDs(r.GetImage())})
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	digest := sha256.Sum256(recipe)
+	key := hex.EncodeToString(digest[:])
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id, known := s.builds[key]; known && !r.GetForceBuild() {
+		if found := s.images[id]; found != nil && (found.result == nil || found.result.GetStatus() == pb.GenericResult_GENERIC_STATUS_SUCCESS) {
+			return pb.ImageGetOrCreateResponse_builder{ImageId: id, Result: found.result, Metadata: &pb.ImageMetadata{}}.Build(), nil
+		}
+	}
+	built, steps, err := s.plan(r.GetImage())
+	if err != nil {
+		return nil, err
+	}
+	s.images[built.id], s.builds[key] = built, built.id
+	if len(steps) == 0 {
+		built.result = success()
+		close(built.done)
+		return pb.ImageGetOrCreateResponse_builder{ImageId: built.id, Result: built.result, Metadata: &pb.ImageMetadata{}}.Build(), nil
+	}
+	env, err := s.environmentOf(r.GetImage().GetSecretIds(), nil)
+	if err != nil {
+		return nil, err
+	}
+	s.work.Go(func() { s.build(built, steps, env) })
+	return pb.ImageGetOrCreateResponse_builder{ImageId: built.id, Metadata: &pb.ImageMetadata{}}.Build(), nil
+}
+
+func baseIDs(definition *pb.Image) []string {
+	var ids []string
+	for _, base := range definition.GetBaseImages() {
+		ids = append(ids, base.GetDockerTag()+"="+base.GetImageId())
+	}
+	return ids
+}
+
+// plan reads the Dockerfile's lines: what is known at once goes into the image, the rest are steps to run. The
+// caller holds mu.
+func (s *Server) plan(definition *pb.Image) (*image, []string, error) {
+	built := &image{id: newID("im-"), done: make(chan struct{}), env: map[string]string{}}
+	var steps []string
+	for _, line := range joinLines(definition.GetDockerfileCommands()) {
+		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		rest = strings.TrimSpace(rest)
+		switch strings.ToUpper(verb) {
+		case "":
+		case "FROM":
+			if err := s.from(built, definition, rest); err != nil {
+				return nil, nil, err
+			}
+		case "ENV":
+			maps.Copy(built.env, envPairs(rest))
+		case "WORKDIR":
+			built.workdir = rest
+			steps = append(steps, "RUN mkdir -p "+shellQuote(rest))
+		case "RUN":
+			steps = append(steps, "RUN "+rest)
+		case "CMD", "ENTRYPOINT", "EXPOSE", "LABEL", "SHELL", "USER", "ARG", "STOPSIGNAL", "MAINTAINER", "HEALTHCHECK":
+			// They say how a container is started, which a sandbox's definition does instead.
+		default:
+			if !strings.HasPrefix(line, "#") {
+				return nil, nil, status.Errorf(codes.InvalidArgument, "this server does not know the Dockerfile command %q", verb)
+			}
+		}
+	}
+	return built, steps, nil
+}
+
+// from puts an image on its base. The caller holds mu.
+func (s *Server) from(built *image, definition *pb.Image, name string) error {
+	name, _, _ = strings.Cut(name, " ")
+	for _, base := range definition.GetBaseImages() {
+		if base.GetDockerTag() != name {
+			continue
+		}
+		below := s.images[base.GetImageId()]
+		if below == nil || below.result.GetStatus() != pb.GenericResult_GENERIC_STATUS_SUCCESS {
+			return status.Errorf(codes.NotFound, "Image '%s' not found", base.GetImageId())
+		}
+		built.base, built.asked, built.workdir = below.base, below.asked, below.workdir
+		built.layers = append([]string(nil), below.layers...)
+		maps.Copy(built.env, below.env)
+		return nil
+	}
+	built.asked = name
+	if caps := s.opts.Backend.Capabilities(); caps.Can(core.CapImages) && name != "scratch" {
+		built.base = name
+	} else if len(caps.Images) > 0 {
+		built.base = caps.Images[0]
+	}
+	return nil
+}
+
+// joinLines puts together lines that end in a backslash.
+func joinLines(commands []string) []string {
+	var joined []string
+	for _, command := range commands {
+		for line := range strings.SplitSeq(strings.ReplaceAll(command, "\\\n", " "), "\n") {
+			joined = append(joined, line)
+		}
+	}
+	return joined
+}
+
+// envPairs reads the arguments of ENV: "A=b C=d" or "A b".
+func envPairs(rest string) map[string]string {
+	name, value, _ := strings.Cut(rest, " ")
+	if !strings.Contains(name, "=") {
+		return map[string]string{name: strings.Trim(value, `"'`)}
+	}
+	pairs := map[string]string{}
+	for field := range strings.FieldsSeq(rest) {
+		if name, value, ok := strings.Cut(field, "="); ok {
+			pairs[name] = strings.Trim(value, `"'`)
+		}
+	}
+	return pairs
+}
+
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// ImageJoinStreaming tells how a build goes until it ends.
+func (s *Server) ImageJoinStreaming(r *pb.ImageJoinStreamingRequest, stream pb.ModalClient_ImageJoinStreamingServer) error {
+	s.mu.Lock()
+	built := s.images[r.GetImageId()]
+	s.mu.Unlock()
+	if built == nil {
+		return status.Errorf(codes.NotFound, "Image '%s' not found", r.GetImageId())
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	sent := 0
+	for {
+		over := false
+		select {
+		case <-built.done:
+			over = true
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		fresh := built.log[sent:]
+		sent = len(built.log)
+		s.mu.Unlock()
+		var logs []*pb.TaskLogs
+		for _, text := range fresh {
+			logs = append(logs, pb.TaskLogs_builder{Data: text, Timestamp: unix(time.Now()), FileDescriptor: pb.FileDescriptor_FILE_DESCRIPTOR_STDOUT}.Build())
+		}
+		if over {
+			return stream.Send(pb.ImageJoinStreamingResponse_builder{Result: built.result, TaskLogs: logs, Eof: true}.Build())
+		}
+		if len(logs) > 0 {
+			if err := stream.Send(pb.ImageJoinStreamingResponse_builder{TaskLogs: logs}.Build()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// imageReady returns an image that sandboxes can begin from. The caller holds mu.
+func (s *Server) imageReady(id string) (*image, error) {
+	found := s.images[id]
+	if found == nil || !found.expire.IsZero() && time.Now().After(found.expire) {
+		return nil, status.Errorf(codes.NotFound, "Image '%s' not found", id)
+	}
+	if found.result.GetStatus() != pb.GenericResult_GENERIC_STATUS_SUCCESS {
+		return nil, status.Errorf(codes.FailedPrecondition, "Image '%s' is not built", id)
+	}
+	return found, nil
+}
+
+// ImageFromId finds an image.
+func (s *Server) ImageFromId(_ context.Context, r *pb.ImageFromIdRequest) (*pb.ImageFromIdResponse, error) { //nolint:revive // its name is the protocol's
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.images[r.GetImageId()]
+	if found == nil {
+		return nil, status.Errorf(codes.NotFound, "Image '%s' not found", r.GetImageId())
+	}
+	return pb.ImageFromIdResponse_builder{ImageId: found.id, Metadata: &pb.ImageMetadata{}}.Build(), nil
+}
+
+// ImageDelete forgets an image. Sandboxes that began from it go on.
+func (s *Server) ImageDelete(_ context.Context, r *pb.ImageDeleteRequest) (*emptypb.Empty, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.images[r.GetImageId()] == nil {
+		return nil, status.Errorf(codes.NotFound, "Image '%s' not found", r.GetImageId())
+	}
+	delete(s.images, r.GetImageId())
+	return &emptypb.Empty{}, nil
+}
+
+// imageTag is an image's name with its tag.
+func imageTag(tag string) string {
+	if !strings.Contains(tag, ":") {
+		return tag + ":latest"
+	}
+	return tag
+}
+
+// ImagePublish gives an image a name.
+func (s *Server) ImagePublish(_ context.Context, r *pb.ImagePublishRequest) (*pb.ImagePublishResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.imageReady(r.GetImageId()); err != nil {
+		return nil, err
+	}
+	s.tags[objectName{environmentName(r.GetEnvironmentName()), imageTag(r.GetTag())}] = r.GetImageId()
+	return pb.ImagePublishResponse_builder{ImageId: r.GetImageId(), RevisionId: newID("ir-")}.Build(), nil
+}
+
+// ImageGetByTag finds an image by its name.
+func (s *Server) ImageGetByTag(_ context.Context, r *pb.ImageGetByTagRequest) (*pb.ImageGetByTagResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := s.tags[objectName{environmentName(r.GetEnvironmentName()), imageTag(r.GetTag())}]
+	if s.images[id] == nil {
+		return nil, status.Errorf(codes.NotFound, "Image '%s' not found", r.GetTag())
+	}
+	return pb.ImageGetByTagResponse_builder{ImageId: id}.Build(), nil
+}

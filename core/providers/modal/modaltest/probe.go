@@ -1,0 +1,51 @@
+package modaltest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// probe runs a sandbox's readiness probe until it succeeds, and says when that was.
+func (s *Server) probe(ctx context.Context, box *sandbox) (time.Time, error) {
+	definition := box.definition.GetReadinessProbe()
+	if definition == nil {
+		return time.Time{}, status.Error(codes.FailedPrecondition, "the Sandbox has no readiness probe")
+	}
+	command := probeCommand(definition)
+	interval := time.Duration(max(definition.GetIntervalMs(), 10)) * time.Millisecond
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		code, err := s.runIn(ctx, box.backend.ID, box.workdir, command, io.Discard)
+		if err == nil && code == 0 {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if box.readyAt.IsZero() {
+				box.readyAt = time.Now()
+			}
+			return box.readyAt, nil
+		}
+		select {
+		case <-tick.C:
+		case <-box.ended:
+			return time.Time{}, status.Error(codes.NotFound, "the Sandbox has finished")
+		case <-ctx.Done():
+			return time.Time{}, status.FromContextError(ctx.Err()).Err()
+		}
+	}
+}
+
+// probeCommand is a command that succeeds when the sandbox is ready.
+func probeCommand(definition *pb.Probe) []string {
+	if argv := definition.GetExecCommand().GetArgv(); len(argv) > 0 {
+		return argv
+	}
+	// State 0A in these tables is a socket that listens.
+	return []string{"sh", "-c", fmt.Sprintf("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi ':%04X [0-9A-F:]* 0A'", definition.GetTcpPort())}
+}

@@ -1,0 +1,203 @@
+package modaltest
+
+import (
+	"context"
+	"errors"
+	"path"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// run makes a sandbox's backend and sees it to its end.
+func (s *Server) run(box *sandbox, below *image) {
+	backend, err := s.prepare(box, below)
+	if err != nil {
+		s.conclude(box, pb.GenericResult_builder{
+			Status: pb.GenericResult_GENERIC_STATUS_INIT_FAILURE, Exception: err.Error(), Exitcode: 1,
+		}.Build())
+		box.entry.spoolsEnd()
+		close(box.ready)
+		return
+	}
+	s.mu.Lock()
+	box.backend, box.lastActive = backend, time.Now()
+	s.mu.Unlock()
+	if err := s.startEntry(box); err != nil {
+		s.log.Warn("an entry command did not start", "sandbox", box.id, "error", err)
+	}
+	close(box.ready)
+	s.supervise(box)
+}
+
+// prepare launches the backend's sandbox with its image's layers and its volumes.
+func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
+	backend, err := s.opts.Backend.Launch(s.ctx, box.spec(s, below), s.lease(box.life()), nil)
+	if err != nil {
+		return backend, err
+	}
+	err = s.unpack(s.ctx, backend.ID, below.layers)
+	if err == nil {
+		err = s.fillVolumes(s.ctx, box, backend.ID)
+	}
+	if err == nil && box.workdir != "" && box.workdir != "/" {
+		err = s.makeDirectory(s.ctx, backend.ID, path.Clean(box.workdir))
+	}
+	if err != nil {
+		return backend, errors.Join(err, s.opts.Backend.Terminate(context.WithoutCancel(s.ctx), backend.ID))
+	}
+	return backend, nil
+}
+
+func (s *Server) makeDirectory(ctx context.Context, id, dir string) error {
+	files, ok := core.As[core.FileSystem](s.opts.Backend)
+	if !ok {
+		return core.Errorf(core.KindUnsupported, "modal.serve", s.opts.Backend.Name(), "the backend has no files")
+	}
+	return files.Mkdir(ctx, id, dir, true)
+}
+
+// startEntry starts the entry command, if there is one. A sandbox without one sleeps.
+func (s *Server) startEntry(box *sandbox) error {
+	d := box.definition
+	if !box.hasEntry {
+		return nil
+	}
+	spec := core.ExecSpec{Command: d.GetEntrypointArgs(), Workdir: box.workdir}
+	if pty := d.GetPtyInfo(); pty.GetEnabled() {
+		spec.TTY, spec.Size = true, terminalSize(pty)
+		spec.Env = terminalEnv(pty)
+	}
+	return s.start(s.ctx, box, box.entry, spec)
+}
+
+// supervise waits for whatever ends a sandbox first.
+func (s *Server) supervise(box *sandbox) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	gone := make(chan core.Sandbox, 1)
+	s.work.Go(func() {
+		waiter, ok := core.As[core.Waiter](s.opts.Backend)
+		if !ok {
+			return
+		}
+		if end, err := waiter.WaitSandbox(ctx, box.backend.ID); err == nil || ctx.Err() == nil {
+			gone <- end
+		}
+	})
+	var entry <-chan struct{}
+	if box.hasEntry {
+		entry = box.entry.done
+	}
+	idle := time.NewTicker(50 * time.Millisecond)
+	defer idle.Stop()
+	for {
+		select {
+		case <-box.ended:
+			return
+		case <-entry:
+			s.conclude(box, entryResult(box.entry))
+			s.releaseQuietly(box)
+			return
+		case end := <-gone:
+			result := pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137, Exception: end.Message}.Build()
+			if end.Reason == core.ReasonTimeout {
+				result = pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TIMEOUT, Exitcode: 124}.Build()
+			}
+			if end.Reason == core.ReasonMemory {
+				result = pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_FAILURE, Exitcode: 137, Exception: end.Message}.Build()
+			}
+			s.conclude(box, result)
+			s.releaseQuietly(box)
+			return
+		case <-idle.C:
+			if s.idle(box) {
+				s.conclude(box, pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_IDLE_TIMEOUT, Exitcode: 124}.Build())
+				s.releaseQuietly(box)
+				return
+			}
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// idle says whether nothing ran in a sandbox for as long as it may.
+func (s *Server) idle(box *sandbox) bool {
+	limit := time.Duration(box.definition.GetIdleTimeoutSecs()) * time.Second
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return limit > 0 && box.busy == 0 && time.Since(box.lastActive) > limit
+}
+
+func entryResult(entry *command) *pb.GenericResult {
+	exit, err := entry.exit, entry.err
+	if err != nil {
+		return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137, Exception: err.Error()}.Build()
+	}
+	kind := pb.GenericResult_GENERIC_STATUS_SUCCESS
+	if exit.Code != 0 {
+		kind = pb.GenericResult_GENERIC_STATUS_FAILURE
+	}
+	if exit.Code == 127 || exit.Code == 126 {
+		kind = pb.GenericResult_GENERIC_STATUS_INIT_FAILURE
+	}
+	return pb.GenericResult_builder{Status: kind, Exitcode: int32(exit.Code), Exception: exit.Message}.Build() //nolint:gosec // 0 to 255
+}
+
+// conclude makes a result final; the first one stays.
+func (s *Server) conclude(box *sandbox, result *pb.GenericResult) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if box.result != nil {
+		return false
+	}
+	box.result, box.endedAt = result, time.Now()
+	close(box.ended)
+	return true
+}
+
+// terminate ends a sandbox that somebody wants to end.
+func (s *Server) terminate(ctx context.Context, box *sandbox) error {
+	select {
+	case <-box.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if !s.conclude(box, pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137}.Build()) {
+		return nil
+	}
+	return s.release(box)
+}
+
+// releaseQuietly releases a sandbox whose end nobody asked for.
+func (s *Server) releaseQuietly(box *sandbox) {
+	if err := s.release(box); err != nil {
+		s.log.Warn("the backend's sandbox could not be ended", "sandbox", box.id, "error", err)
+	}
+}
+
+// release saves volumes and gives the backend's sandbox back. What was written stays readable.
+func (s *Server) release(box *sandbox) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Minute)
+	defer cancel()
+	if err := s.commitVolumes(ctx, box); err != nil {
+		s.log.Debug("volumes were not committed", "sandbox", box.id, "error", err)
+	}
+	err := s.opts.Backend.Terminate(ctx, box.backend.ID)
+	if core.KindOf(err) == core.KindNotFound {
+		err = nil
+	}
+	s.mu.Lock()
+	commands := []*command{box.entry}
+	for _, c := range box.commands {
+		commands = append(commands, c)
+	}
+	s.mu.Unlock()
+	for _, c := range commands {
+		c.abandon(ctx)
+	}
+	return err
+}

@@ -1,0 +1,194 @@
+package modaltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// maxMessage is what Modal's clients send and take at most in one message, in bytes.
+const maxMessage = 100 << 20
+
+// Options configure a Server.
+type Options struct {
+	// Backend runs the sandboxes. It needs the capabilities files and tty; the Server does not close it.
+	Backend core.Provider
+	// Address is where to listen, on loopback; "" is a free port of 127.0.0.1.
+	Address string
+	// Tokens maps the ids of valid tokens to their secrets; empty accepts any.
+	Tokens map[string]string
+	// Secrets are there from the beginning: environment variables by the secret's name.
+	Secrets map[string]map[string]string
+	// Faults says what goes wrong; nil is nothing.
+	Faults *Faults
+	// TokenLife is how long the tokens live that the server hands out; 0 is 20 minutes.
+	TokenLife time.Duration
+	// Logger is told what a client is not; nil discards.
+	Logger *slog.Logger
+}
+
+// Server is a running Modal. Its methods may be called at the same time from several goroutines.
+type Server struct {
+	pb.UnimplementedModalClientServer
+
+	opts     Options
+	log      *slog.Logger
+	listener net.Listener
+	grpc     *grpc.Server
+	signer   signer
+	dir      string
+	// ctx is the server's life: it ends what outlives the call that began it.
+	ctx    context.Context //nolint:containedctx // it is the server's own life, not a caller's
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu    sync.Mutex
+	calls []Call
+	state
+}
+
+// Call is one RPC that was made.
+type Call struct {
+	// Method is its name without the service: "SandboxCreateV2".
+	Method string
+	Time   time.Time
+}
+
+// Start listens and serves until Close.
+func Start(opts Options) (*Server, error) {
+	if opts.Address == "" {
+		opts.Address = "127.0.0.1:0"
+	}
+	if opts.TokenLife == 0 {
+		opts.TokenLife = 20 * time.Minute
+	}
+	if opts.Faults == nil {
+		opts.Faults = &Faults{}
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	signer, err := newSigner()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "sb-modal-")
+	if err != nil {
+		return nil, core.Wrap("modal.serve", "", err)
+	}
+	var listen net.ListenConfig
+	listener, err := listen.Listen(context.Background(), "tcp", opts.Address)
+	if err != nil {
+		return nil, errors.Join(core.Errorf(core.KindConflict, "modal.serve", opts.Address, "cannot listen: %w", err), os.RemoveAll(dir))
+	}
+	s := &Server{opts: opts, log: opts.Logger, listener: listener, signer: signer, dir: dir, state: newState()}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	for name, env := range opts.Secrets {
+		s.addSecret(defaultEnvironment, name, env)
+	}
+	s.grpc = grpc.NewServer(
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+		grpc.ChainUnaryInterceptor(s.recordUnary, s.faultUnary, s.authUnary),
+		grpc.ChainStreamInterceptor(s.recordStream, s.faultStream, s.authStream),
+	)
+	pb.RegisterModalClientServer(s.grpc, s)
+	pb.RegisterTaskCommandRouterServer(s.grpc, &router{server: s})
+	s.work.Go(func() { _ = s.grpc.Serve(listener) })
+	return s, nil
+}
+
+// URL is what MODAL_SERVER_URL is set to.
+func (s *Server) URL() string { return "http://" + s.listener.Addr().String() }
+
+// routerURL is where the command router is; clients demand https in it and leave TLS out on loopback.
+func (s *Server) routerURL() string { return "https://" + s.listener.Addr().String() }
+
+// Close ends every sandbox and the server.
+func (s *Server) Close() error {
+	s.grpc.Stop()
+	s.mu.Lock()
+	boxes := make([]*sandbox, 0, len(s.sandboxes))
+	for _, box := range s.sandboxes {
+		boxes = append(boxes, box)
+	}
+	s.mu.Unlock()
+	var ends sync.WaitGroup
+	errs := make([]error, len(boxes))
+	for i, box := range boxes {
+		ends.Go(func() { errs[i] = s.terminate(context.Background(), box) })
+	}
+	ends.Wait()
+	s.cancel()
+	s.work.Wait()
+	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
+}
+
+// Calls returns the RPCs that were made since ResetCalls, in order.
+func (s *Server) Calls() []Call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Call(nil), s.calls...)
+}
+
+// ResetCalls forgets the RPCs made so far.
+func (s *Server) ResetCalls() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = nil
+}
+
+func (s *Server) record(method string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, Call{Method: method, Time: time.Now()})
+}
+
+func (s *Server) recordUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	s.record(method(info.FullMethod))
+	reply, err := next(ctx, request)
+	if err != nil {
+		s.log.DebugContext(ctx, "call failed", "method", info.FullMethod, "error", err)
+	}
+	return reply, err
+}
+
+func (s *Server) recordStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	s.record(method(info.FullMethod))
+	return next(srv, stream)
+}
+
+// method is the last part of a gRPC method's name.
+func method(full string) string {
+	for i := len(full) - 1; i >= 0; i-- {
+		if full[i] == '/' {
+			return full[i+1:]
+		}
+	}
+	return full
+}
+
+// newID makes an id as Modal's are: a prefix and random letters.
+func newID(prefix string) string { return prefix + randomText(v1Alphabet, 22) }
+
+// unix is t as Modal's messages have it, in seconds.
+func unix(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixNano()) / float64(time.Second)
+}
+
+// String names the server in logs.
+func (s *Server) String() string { return fmt.Sprintf("modaltest at %s", s.URL()) }

@@ -1,0 +1,105 @@
+package modaltest
+
+import (
+	"sync"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// defaultEnvironment is where objects are whose environment is not named.
+const defaultEnvironment = "main"
+
+// state is everything that the server knows. Server.mu guards it and the fields of what it holds
+// that are said to be guarded.
+type state struct {
+	environments map[string]*environment
+	apps         map[string]*app
+	images       map[string]*image
+	builds       map[string]string // image ids by recipe
+	tags         map[objectName]string
+	secrets      map[string]*secret
+	volumes      map[string]*volume
+	sandboxes    map[string]*sandbox
+	tasks        map[string]*sandbox
+}
+
+// objectName names an object in its environment.
+type objectName struct{ environment, name string }
+
+type environment struct {
+	id, name string
+	created  time.Time
+}
+
+type app struct {
+	id, environment, name string
+	created               time.Time
+}
+
+type secret struct {
+	id, environment, name string
+	env                   map[string]string
+	created               time.Time
+}
+
+type volume struct {
+	id, environment, name string
+	version               pb.VolumeFsVersion
+	created               time.Time
+	// dir holds what was committed; committing is under way while lock is held.
+	dir  string
+	lock sync.Mutex
+}
+
+// sandbox is one of Modal's sandboxes and the backend's one that it is.
+type sandbox struct {
+	id, task   string
+	second     bool // of the second generation
+	definition *pb.Sandbox
+	app        *app
+	created    time.Time
+	env        []core.Secret
+	workdir    string
+	hasEntry   bool
+	// ready is closed when the backend's sandbox runs or can never run.
+	ready chan struct{}
+	// ended is closed when result is known.
+	ended chan struct{}
+	entry *command
+
+	// Guarded by Server.mu.
+	name       string
+	tags       map[string]string
+	backend    core.Sandbox
+	result     *pb.GenericResult
+	endedAt    time.Time
+	commands   map[string]*command
+	lastActive time.Time
+	busy       int
+	network    *pb.NetworkAccess
+	readyAt    time.Time
+}
+
+func newState() state {
+	st := state{
+		environments: map[string]*environment{}, apps: map[string]*app{}, images: map[string]*image{}, builds: map[string]string{},
+		tags: map[objectName]string{}, secrets: map[string]*secret{}, volumes: map[string]*volume{},
+		sandboxes: map[string]*sandbox{}, tasks: map[string]*sandbox{},
+	}
+	st.environments[defaultEnvironment] = &environment{id: newID("en-"), name: defaultEnvironment, created: time.Now()}
+	return st
+}
+
+// environmentName is the environment that a request means.
+func environmentName(name string) string {
+	if name == "" {
+		return defaultEnvironment
+	}
+	return name
+}
+
+// live says whether a sandbox has not ended. The caller holds Server.mu.
+func (b *sandbox) live() bool { return b.result == nil }

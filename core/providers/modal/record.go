@@ -1,0 +1,162 @@
+package modal
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Tags that sb sets beside the labels, which are tags, too.
+const (
+	recordTag = "sb-record" // a record
+	goneTag   = "sb-gone"   // somebody has removed what is left of it
+)
+
+// recordLimit is the largest record in bytes; beyond it what can be long is left out.
+const recordLimit = 4 << 10
+
+// record is what sb keeps of a sandbox in its tags.
+type record struct {
+	Spec  core.Spec  `json:"spec"`
+	Lease core.Lease `json:"lease"`
+}
+
+// tagsOf are the tags that a sandbox is launched with.
+func tagsOf(spec core.Spec, lease core.Lease) map[string]string {
+	tags := maps.Clone(spec.Labels)
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	kept := spec.Redacted()
+	kept.Labels = nil
+	text, err := json.Marshal(record{kept, lease})
+	if err == nil && len(text) > recordLimit {
+		kept.Env, kept.Command, kept.Pip, kept.Apt = nil, nil, nil, nil
+		text, err = json.Marshal(record{kept, lease})
+	}
+	if err == nil {
+		tags[recordTag] = string(text)
+	}
+	return tags
+}
+
+// described is what Modal says of one sandbox.
+type described struct {
+	id, name, appID string
+	created         time.Time
+	tags            map[string]string
+	result          *pb.GenericResult
+	ended           time.Time
+	gpu             string
+	gpuCount        int
+	timeout         time.Duration
+	image           string
+}
+
+func tagMap(list []*pb.SandboxTag) map[string]string {
+	tags := make(map[string]string, len(list))
+	for _, tag := range list {
+		tags[tag.GetTagName()] = tag.GetTagValue()
+	}
+	return tags
+}
+
+// fromUnix is a time as Modal's messages have it; zero is none.
+func fromUnix(seconds float64) time.Time {
+	if seconds <= 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(seconds * 1e6)).UTC()
+}
+
+// fromInfo reads an entry of a list.
+func fromInfo(info *pb.SandboxInfo) described {
+	d := described{
+		id: info.GetId(), name: info.GetName(), appID: info.GetAppId(), created: fromUnix(info.GetCreatedAt()), tags: tagMap(info.GetTags()),
+		result: info.GetTaskInfo().GetResult(), ended: fromUnix(info.GetTaskInfo().GetFinishedAt()),
+		gpu: info.GetTaskInfo().GetGpuConfig().GetGpuType(), gpuCount: int(info.GetTaskInfo().GetGpuConfig().GetCount()),
+		timeout: time.Duration(info.GetTimeoutSecs()) * time.Second, image: info.GetImageId(),
+	}
+	if d.result == nil {
+		d.result = info.GetMetadata().GetResult()
+	}
+	return d
+}
+
+// sandbox puts together what core wants to know. Sandboxes that sb did not make have no record.
+func (d described) sandbox(app string) core.Sandbox {
+	var rec record
+	_ = json.Unmarshal([]byte(d.tags[recordTag]), &rec)
+	labels := map[string]string{}
+	for name, value := range d.tags {
+		if !strings.HasPrefix(name, "sb-") {
+			labels[name] = value
+		}
+	}
+	rec.Spec.Labels = labels
+	sb := core.Sandbox{
+		ID: d.id, Name: d.name, Provider: Name, App: rec.Spec.App, State: core.StateRunning, Image: rec.Spec.Image, GPU: rec.Spec.GPU,
+		Labels: labels, Spec: rec.Spec, Created: d.created, Started: d.created, Lease: rec.Lease, Ended: d.ended,
+	}
+	if sb.Name == "" {
+		sb.Name = rec.Spec.Name
+	}
+	if sb.Name == "" {
+		sb.Name = d.id
+	}
+	if app != "" {
+		sb.App = app
+	}
+	if sb.Created.IsZero() {
+		sb.Created, sb.Started = rec.Lease.Created, rec.Lease.Created
+	}
+	if sb.Image == "" {
+		sb.Image = d.image
+	}
+	if sb.GPU.IsZero() && d.gpu != "" {
+		sb.GPU = core.GPU{Type: d.gpu, Count: max(d.gpuCount, 1)}
+	}
+	life := d.timeout
+	if life == 0 {
+		life = time.Duration(rec.Spec.Timeout)
+	}
+	if life > 0 && !sb.Created.IsZero() {
+		sb.Expires = sb.Created.Add(life)
+	}
+	d.end(&sb)
+	return sb
+}
+
+// gone says that nothing is left that a user could want: somebody terminated the sandbox, or removed it after its end.
+func (d described) gone() bool {
+	return d.tags[goneTag] != "" || d.result.GetStatus() == pb.GenericResult_GENERIC_STATUS_TERMINATED
+}
+
+// end tells how a sandbox ended, if it has.
+func (d described) end(sb *core.Sandbox) {
+	code := int(d.result.GetExitcode())
+	sb.Message = strings.TrimSpace(d.result.GetException())
+	switch d.result.GetStatus() {
+	case pb.GenericResult_GENERIC_STATUS_UNSPECIFIED:
+		sb.Ended = time.Time{}
+	case pb.GenericResult_GENERIC_STATUS_SUCCESS, pb.GenericResult_GENERIC_STATUS_FAILURE:
+		sb.State, sb.Reason, sb.ExitCode = core.StateExited, core.ReasonCommand, &code
+	case pb.GenericResult_GENERIC_STATUS_TIMEOUT:
+		sb.State, sb.Reason = core.StateExited, core.ReasonTimeout
+	case pb.GenericResult_GENERIC_STATUS_IDLE_TIMEOUT:
+		sb.State, sb.Reason = core.StateExited, core.ReasonIdle
+	case pb.GenericResult_GENERIC_STATUS_TERMINATED:
+		sb.State, sb.Reason = core.StateExited, core.ReasonStopped
+	case pb.GenericResult_GENERIC_STATUS_INIT_FAILURE:
+		sb.State, sb.Reason = core.StateFailed, core.ReasonLaunch
+	case pb.GenericResult_GENERIC_STATUS_MEMORY_MANAGER_EVICTION:
+		sb.State, sb.Reason = core.StateFailed, core.ReasonMemory
+	case pb.GenericResult_GENERIC_STATUS_INTERNAL_FAILURE:
+		sb.State, sb.Reason = core.StateLost, core.ReasonCrash
+	}
+}

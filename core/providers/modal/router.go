@@ -1,0 +1,290 @@
+package modal
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+const (
+	// attempts is how often a call is made again that may be, without any progress in between.
+	attempts = 8
+	// firstDelay and lastDelay bound how long it waits in between.
+	firstDelay = 20 * time.Millisecond
+	lastDelay  = 2 * time.Second
+	maxMessage = 100 << 20
+	window     = 16 << 20
+)
+
+// router is the connection to the machine that runs one sandbox.
+type router struct {
+	client  *client
+	sandbox string
+	task    string
+	conn    *grpc.ClientConn
+	stub    pb.TaskCommandRouterClient
+
+	mu    sync.Mutex
+	token string
+}
+
+func (r *router) close() { _ = r.conn.Close() }
+
+// remember keeps what a launch told of the way to a sandbox.
+func (p *Provider) remember(id string, c *client, task string, access *pb.CommandRouterAccess) {
+	if task == "" || access == nil {
+		return
+	}
+	if r, err := dial(c, id, task, access.GetUrl(), access.GetJwt()); err == nil {
+		p.keep(id, r)
+	}
+}
+
+// keep makes a connection the one of its sandbox, unless there is one already.
+func (p *Provider) keep(id string, r *router) *router {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if old := p.routers[id]; old != nil {
+		r.close()
+		return old
+	}
+	p.routers[id] = r
+	return r
+}
+
+// forget closes the connection to a sandbox.
+func (p *Provider) forget(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.routers[id]; r != nil {
+		r.close()
+		delete(p.routers, id)
+	}
+}
+
+// router returns the connection to a sandbox, and makes it when it is first needed. Its task and the way there are
+// asked for at once. With ended a sandbox will do that does not run any more.
+func (p *Provider) router(ctx context.Context, id string, ended bool) (*router, error) {
+	p.mu.Lock()
+	known := p.routers[id]
+	p.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	c, err := p.connect()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.raw(ctx)
+	if err != nil {
+		return nil, classify("exec", id, err)
+	}
+	task := c.cache.get(cachedTasks, id)
+	var address, token string
+	if firstGeneration(id) {
+		if task == "" {
+			task, err = askTask(ctx, raw, id)
+		}
+		if err == nil {
+			address, token, err = askWay(ctx, raw, id, task)
+		}
+	} else {
+		err = both(
+			func() (err error) {
+				if task == "" {
+					task, err = askTask(ctx, raw, id)
+				}
+				return err
+			},
+			func() (err error) { address, token, err = askWay(ctx, raw, id, ""); return err },
+		)
+	}
+	if err != nil {
+		if errors.Is(err, errFinished) && !ended {
+			return nil, p.notRunning(ctx, id)
+		}
+		return nil, p.missing(c, "exec", id, err)
+	}
+	c.cache.put(cachedTasks, id, task)
+	r, err := dial(c, id, task, address, token)
+	if err != nil {
+		return nil, err
+	}
+	return p.keep(id, r), nil
+}
+
+// errFinished is a sandbox that has no task any more.
+var errFinished = errors.New("the sandbox has finished")
+
+// askTask asks which task a sandbox is. A sandbox that waits to be scheduled is waited for.
+func askTask(ctx context.Context, raw pb.ModalClientClient, id string) (string, error) {
+	request := pb.SandboxGetTaskIdRequest_builder{SandboxId: id}.Build()
+	for delay := firstDelay; ; delay = min(2*delay, lastDelay) {
+		var reply *pb.SandboxGetTaskIdResponse
+		var err error
+		if firstGeneration(id) {
+			reply, err = raw.SandboxGetTaskId(ctx, request)
+		} else {
+			reply, err = raw.SandboxGetTaskIdV2(ctx, request)
+		}
+		switch {
+		case err != nil:
+			return "", err
+		case reply.GetTaskId() != "":
+			return reply.GetTaskId(), nil
+		case reply.GetTaskResult() != nil:
+			return "", errFinished
+		}
+		if err := sleep(ctx, delay); err != nil {
+			return "", err
+		}
+	}
+}
+
+// askWay asks where a sandbox's commands are run, and for a token for there.
+func askWay(ctx context.Context, raw pb.ModalClientClient, id, task string) (address, token string, err error) {
+	if firstGeneration(id) {
+		reply, err := raw.TaskGetCommandRouterAccess(ctx, pb.TaskGetCommandRouterAccessRequest_builder{TaskId: task}.Build())
+		return reply.GetUrl(), reply.GetJwt(), err
+	}
+	reply, err := raw.SandboxGetCommandRouterAccess(ctx, pb.SandboxGetCommandRouterAccessRequest_builder{SandboxId: &id}.Build())
+	return reply.GetUrl(), reply.GetJwt(), err
+}
+
+// dial makes a router's connection; it is opened with the first call. TLS is left out only where the
+// control plane itself is on this machine.
+func dial(c *client, id, task, address, token string) (*router, error) {
+	at, err := url.Parse(address)
+	if err != nil || at.Scheme != "https" {
+		return nil, core.Errorf(core.KindInternal, "modal.exec", id, "Modal named %q as the place where commands are run", address)
+	}
+	port := at.Port()
+	if port == "" {
+		port = "443"
+	}
+	secure := credentials.NewTLS(nil)
+	if server, err := url.Parse(c.account.Server); err == nil && server.Scheme == "http" && loopback(server.Hostname()) && loopback(at.Hostname()) {
+		secure = insecure.NewCredentials()
+	}
+	conn, err := grpc.NewClient(net.JoinHostPort(at.Hostname(), port),
+		grpc.WithTransportCredentials(secure), grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}))
+	if err != nil {
+		return nil, classify("exec", id, err)
+	}
+	return &router{client: c, sandbox: id, task: task, conn: conn, stub: pb.NewTaskCommandRouterClient(conn), token: token}, nil
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// authorized adds the token.
+func (r *router) authorized(ctx context.Context) context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+r.token)
+}
+
+// refresh gets a new token.
+func (r *router) refresh(ctx context.Context) error {
+	raw, err := r.client.raw(ctx)
+	if err != nil {
+		return err
+	}
+	_, token, err := askWay(ctx, raw, r.sandbox, r.task)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.token = token
+	return nil
+}
+
+// passing says whether a call that failed this way may succeed when it is made again.
+func passing(code codes.Code) bool {
+	switch code {
+	case codes.Unavailable, codes.Internal, codes.Unknown, codes.Canceled, codes.DeadlineExceeded, codes.Aborted:
+		return true
+	case codes.OK, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.ResourceExhausted,
+		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.DataLoss, codes.Unauthenticated:
+	}
+	return false
+}
+
+// patience counts the attempts of a call that may be made again.
+type patience struct {
+	router *router
+	tries  int
+	delay  time.Duration
+	fresh  bool // the token was renewed since the last progress
+}
+
+func (r *router) patient() *patience { return &patience{router: r, delay: firstDelay} }
+
+// progress says that something went well.
+func (p *patience) progress() { *p = patience{router: p.router, delay: firstDelay} }
+
+// again waits before the next attempt, or returns why there is none.
+func (p *patience) again(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	code := status.Code(err)
+	if code == codes.Unauthenticated && !p.fresh {
+		p.fresh = true
+		return p.router.refresh(ctx)
+	}
+	if !passing(code) || p.tries >= attempts {
+		return err
+	}
+	p.tries++
+	delay := p.delay + rand.N(p.delay) //nolint:gosec // a spread, not a secret
+	p.delay = min(2*p.delay, lastDelay)
+	return sleep(ctx, delay)
+}
+
+// call makes a call that may be made again until it succeeds.
+func call[T any](ctx context.Context, r *router, do func(context.Context) (T, error)) (T, error) {
+	for p := r.patient(); ; {
+		reply, err := do(r.authorized(ctx))
+		if err == nil {
+			return reply, nil
+		}
+		if err := p.again(ctx, err); err != nil {
+			return reply, err
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package tui
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/exp/golden"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// atNoon is the clock of the pictures.
+func atNoon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
+
+// still makes a dashboard with a fixed clock that does nothing by itself: what it shows is what
+// the messages say that it is handed here.
+func still(t testing.TB, options Options, w, h int) *Model {
+	t.Helper()
+	options.Now = atNoon
+	if options.Theme == "" {
+		options.Theme = ThemeDark
+	}
+	options.Service = newService(t, fake.New(fake.Options{Name: "local", IDPrefix: "loc-"}), fake.New(fake.Options{Name: "docker", IDPrefix: "dok-"}), fake.New(fake.Options{Name: "modal", IDPrefix: "sb-"}))
+	m, err := newModel(newEffects(t.Context(), options), options, Memory{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	do := func(msgs ...tea.Msg) {
+		for _, msg := range msgs {
+			m.Update(msg)
+		}
+	}
+	all := core.Capabilities{Has: []core.Capability{core.CapStats, core.CapJournal, core.CapFiles, core.CapPause, core.CapStop, core.CapRenew, core.CapTTY}, Isolation: "gVisor", Images: []string{"host"}}
+	do(tea.WindowSizeMsg{Width: w, Height: h}, capabilitiesMsg{"local": all, "docker": all, "modal": all})
+	now := atNoon()
+	ok := func(name string) core.ProviderStatus {
+		return core.ProviderStatus{Name: name, Usable: true, Capabilities: all}
+	}
+	do(listedMsg{"local", core.Listing{Sandboxes: pictured("local", now)}}, listedMsg{"docker", core.Listing{Sandboxes: pictured("docker", now)}},
+		listedMsg{"modal", core.Listing{Failures: []core.ProviderFailure{{Provider: "modal", Kind: core.KindUnauthorized, Error: "no token", Hint: "run: modal token new"}}}},
+		checkedMsg{"local", ok("local")}, checkedMsg{"docker", ok("docker")},
+		checkedMsg{"modal", core.ProviderStatus{Name: "modal", Error: "no token", Hint: "run: modal token new"}})
+	for i := range 40 {
+		at := now.Add(time.Duration(i-40) * 2 * time.Second)
+		do(sampledMsg{"local", []core.Stats{{
+			Sandbox: "loc-1", Time: at, CPU: time.Duration(i*i) * 5 * time.Millisecond, Memory: core.Bytes(100+i*5) * core.MiB, MemoryLimit: 512 * core.MiB,
+			Processes: 3, Disk: core.Bytes(i) * core.MiB, DiskLimit: core.GiB, NetReceived: core.Bytes(i*i) * core.KiB, NetSent: core.Bytes(i) * core.KiB,
+		}}})
+	}
+	m.notices = notices{}
+	return m
+}
+
+func pictured(provider string, now time.Time) []core.Sandbox {
+	three := 3
+	if provider == "docker" {
+		return []core.Sandbox{
+			{ID: "dok-1", Name: "db", Provider: "docker", App: "shop", State: core.StateStopped, Image: "postgres:17", Created: now.Add(-50 * time.Hour), LastActive: now.Add(-40 * time.Hour), Spec: core.Spec{Persist: true}},
+			{ID: "dok-2", Name: "日本語", Provider: "docker", App: "絵文字 🎉👩‍💻", State: core.StatePaused, Image: "ghcr.io/a-rather-long-name/of-an-image:2026-11-21", Created: now.Add(-3 * time.Hour)},
+		}
+	}
+	return []core.Sandbox{
+		{
+			ID: "loc-1", Name: "web", Provider: "local", App: "shop", State: core.StateRunning, Image: "host", GPU: core.GPU{Type: "H100", Count: 2},
+			Created: now.Add(-90 * time.Minute), Started: now.Add(-90 * time.Minute), Expires: now.Add(30 * time.Minute), LastActive: now.Add(-2 * time.Second),
+			Labels: map[string]string{"team": "ml"}, Ports: []core.PortMapping{{Sandbox: 8000, Address: "127.0.0.1:49152"}},
+			Spec:  core.Spec{Image: "host", Memory: 512 * core.MiB, Command: []string{"python3", "-m", "http.server"}, Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org"}}},
+			Lease: core.Lease{Owner: core.Owner{Actor: "cli", User: "ada", Host: "host", PID: 4711}},
+		},
+		{ID: "loc-2", Name: "build-7", Provider: "local", App: "ci", State: core.StateExited, Reason: core.ReasonCommand, ExitCode: &three, Image: "host", Created: now.Add(-10 * time.Minute), Ended: now.Add(-time.Minute)},
+		{ID: "loc-3", Name: "scratch", Provider: "local", State: core.StateFailed, Reason: core.ReasonMemory, Message: "memory use 520MiB is over the limit of 512MiB", Image: "host", Created: now.Add(-4 * time.Hour)},
+		{ID: "loc-4", Name: "idle", Provider: "local", State: core.StateRunning, Frozen: true, Image: "host", Created: now.Add(-26 * time.Hour), Expires: now.Add(time.Hour), LastActive: now.Add(-20 * time.Hour)},
+	}
+}
+
+// showing hands a dashboard what its tabs show of the sandbox web.
+func showing(m *Model, tab int) {
+	now := atNoon()
+	for m.table.selected().box.Name != "web" {
+		m.Update(keyPress("down"))
+	}
+	m.Update(keyPress(string(rune('1' + tab))))
+	d := &m.detail
+	execs := []core.Exec{
+		{ID: "0", Command: []string{"python3", "-m", "http.server"}, Actor: "cli", Started: now.Add(-90 * time.Minute), StderrBytes: 4096},
+		{ID: "1", Command: []string{"pip", "install", "flask"}, Actor: "mcp/9f3c", Started: now.Add(-time.Hour), Ended: now.Add(-59 * time.Minute), Exit: &core.Exit{Code: 1}, StdoutBytes: 12345},
+		{ID: "2", Command: []string{"ls"}, Actor: "ui", Started: now.Add(-time.Minute), Ended: now.Add(-time.Minute), Exit: &core.Exit{}, StdoutBytes: 99},
+	}
+	m.Update(execsMsg{gen: d.gen, execs: execs})
+	if tab == tabOutput {
+		m.Update(logMsg{gen: d.output.gen, open: false, batch: []logBatch{{lines: []logLine{
+			{now, false, "Serving HTTP on 0.0.0.0 port 8000"},
+			{now, true, "\x1b[0;32m127.0.0.1\x1b[0m \"GET / HTTP/1.1\" 200 -"},
+			{now, true, strings.Repeat("a long line 日本 ", 12)},
+			{now, false, "the end"},
+		}, partial: [2]string{"> ", ""}}}})
+	}
+	m.Update(dirMsg{gen: d.gen, path: "/", infos: []core.FileInfo{
+		{Path: "/app", Mode: 0o755 | 1<<31}, {Path: "/lib", Mode: 0o777 | 1<<27, Link: "usr/lib"}, {Path: "/run.sh", Size: 120, Mode: 0o755}, {Path: "/日本.txt", Size: 1 << 20, Mode: 0o644},
+	}})
+	m.Update(historyMsg{gen: d.gen, records: []core.AuditRecord{
+		{Time: now.Add(-90 * time.Minute), Actor: "cli", Op: "launch", Result: "ok", Duration: 127 * time.Millisecond},
+		{Time: now.Add(-time.Hour), Actor: "mcp/9f3c", Op: "exec", Result: "timeout", Duration: 30 * time.Second, Args: map[string]any{"command": []any{"pip", "install", "flask"}}},
+	}})
+}
+
+type size2 struct{ w, h int }
+
+func sizes() []size2 { return []size2{{60, 15}, {80, 24}, {120, 40}, {200, 60}} }
+
+// The whole screen, with colours, in every theme.
+func TestGoldenThemes(t *testing.T) {
+	for _, theme := range []string{ThemeDark, ThemeLight, ThemeContrast, ThemePlain} {
+		for _, size := range sizes() {
+			t.Run(fmt.Sprintf("%s/%dx%d", theme, size.w, size.h), func(t *testing.T) {
+				m := still(t, Options{Theme: theme}, size.w, size.h)
+				showing(m, tabOutput)
+				m.Update(keyPress("tab"))
+				m.Update(keyPress("space"))
+				checkFrame(t, m)
+				golden.RequireEqual(t, strings.Join(m.screen(), "\n"))
+			})
+		}
+	}
+}
+
+// Every tab and dialog, as text.
+func TestGoldenViews(t *testing.T) {
+	keys := func(names ...string) func(*Model) {
+		return func(m *Model) {
+			for _, n := range names {
+				m.Update(keyPress(n))
+			}
+		}
+	}
+	views := map[string]func(*Model){
+		"group":     keys("esc", "b"),
+		"filter":    keys("esc", "/", "s", "h", "o", "p"),
+		"terminate": keys("esc", "*", "x"),
+		"palette":   keys(":"),
+		"help":      keys("?"),
+		"exec":      keys("e", "l", "s"),
+		"timeout":   keys("t", "x"),
+		"theme":     keys("T"),
+		"providers": keys("v"),
+		"launch":    keys("L"),
+		"launch-wrong": func(m *Model) {
+			keys("L", "W", "e", "b")(m)
+		},
+		"launch-explained": func(m *Model) {
+			keys("L")(m)
+			form := m.dialogs[0].(*launchForm)
+			m.Update(explainedMsg{seq: form.seq, placement: core.Placement{Chosen: "local"}})
+		},
+		"toasts": func(m *Model) {
+			m.say("web is running")
+			m.warn("docker: the engine is down", "start it with: systemctl start docker")
+			m.fail("push", errors.New("no such file"))
+		},
+		"messages": func(m *Model) { m.say("web is running"); keys("m")(m) },
+		"jobs": func(m *Model) {
+			j := m.begin("push data to web:/data")
+			j.progress = core.Progress{Step: "copying", Done: 30 << 20, Total: 100 << 20}
+			m.begin("launching a sandbox").progress.Step = "pulling python:3.12"
+			keys("q")(m)
+		},
+		"diagnosis": func(m *Model) {
+			m.Update(findingsMsg{core.ProviderStatus{Name: "local", Usable: true, Findings: []core.Finding{
+				{Name: "user namespaces", Status: "ok"}, {Name: "cgroups", Status: "warning", Detail: "not delegated", Fix: "systemctl enable x"},
+			}}})
+		},
+		"search":     func(m *Model) { keys("1", "/", "e", "n", "d", "enter")(m) },
+		"times":      keys("1", "i"),
+		"unwrapped":  keys("1", "w", "right"),
+		"side":       keys("|"),
+		"zoomed":     keys("z"),
+		"kill":       keys("2", "end", "K"),
+		"dead-shown": keys("esc", "d"),
+	}
+	for i, name := range tabNames() {
+		views["tab-"+strings.ToLower(name)] = func(m *Model) { showing(m, i) }
+	}
+	for name, prepare := range views {
+		for _, size := range []size2{{60, 15}, {80, 24}, {120, 40}} {
+			t.Run(fmt.Sprintf("%s/%dx%d", name, size.w, size.h), func(t *testing.T) {
+				m := still(t, Options{}, size.w, size.h)
+				showing(m, tabOutput)
+				prepare(m)
+				checkFrame(t, m)
+				golden.RequireEqual(t, ansi.Strip(strings.Join(m.screen(), "\n")))
+			})
+		}
+	}
+}
+
+// Whatever the size, the frame is that large: no line is longer or shorter, wide characters included.
+func TestEverySizeIsDrawn(t *testing.T) {
+	for name, prepare := range map[string]func(*Model){
+		"output": func(m *Model) { showing(m, tabOutput) }, "files": func(m *Model) { showing(m, tabFiles) }, "stats": func(m *Model) { showing(m, tabStats) },
+		"spec": func(m *Model) { showing(m, tabSpec) }, "execs": func(m *Model) { showing(m, tabExecs) },
+		"launch": func(m *Model) { m.Update(keyPress("L")) }, "palette": func(m *Model) { m.Update(keyPress(":")) }, "help": func(m *Model) { m.Update(keyPress("?")) },
+		"toast and jobs": func(m *Model) { m.say("told 日本"); m.begin("a job"); m.begin("another") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := still(t, Options{}, 80, 24)
+			prepare(m)
+			for w := 1; w <= 300; w += 1 + w/12 {
+				for h := 1; h <= 100; h += 1 + h/8 {
+					m.Update(tea.WindowSizeMsg{Width: w, Height: h})
+					checkFrame(t, m)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,316 @@
+package tui
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/exp/teatest/v2"
+	"github.com/charmbracelet/x/vt"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// program is a dashboard that runs as a whole, with a terminal that shows what it draws.
+type program struct {
+	*teatest.TestModel
+
+	t      *testing.T
+	fx     *effects
+	screen *vt.Emulator
+}
+
+func newProgram(t *testing.T, options Options) *program {
+	t.Helper()
+	options.Now, options.Theme = time.Now, ThemeDark
+	fx := newEffects(t.Context(), options)
+	m, err := newModel(fx, options, loadMemory(options.MemoryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{t: t, fx: fx, screen: vt.NewEmulator(100, 30)}
+	go func() { _, _ = io.Copy(io.Discard, p.screen) }() // its answers to queries
+	t.Cleanup(func() { _ = p.screen.InputPipe().(io.Closer).Close() })
+	p.TestModel = teatest.NewTestModel(t, m, teatest.WithInitialTermSize(100, 30))
+	return p
+}
+
+// shows waits for text on the screen.
+func (p *program) shows(text string) {
+	p.t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		drawn, err := io.ReadAll(p.Output())
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		// Where the output is no terminal Bubble Tea takes it for one that makes CR LF of LF.
+		if _, err := p.screen.Write(bytes.ReplaceAll(drawn, []byte("\n"), []byte("\r\n"))); err != nil {
+			p.t.Fatal(err)
+		}
+		if strings.Contains(p.screen.String(), text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("%q never appears:\n%s", text, p.screen.String())
+		}
+	}
+}
+
+// final waits for the end and returns the model.
+func (p *program) final() *Model {
+	p.t.Helper()
+	final := p.FinalModel(p.t, teatest.WithFinalTimeout(30*time.Second)).(*Model)
+	if err := p.fx.close(); err != nil {
+		p.t.Error(err)
+	}
+	return final
+}
+
+func TestProgramLaunchesAndTerminates(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	tm := newProgram(t, Options{Service: service})
+	tm.shows("no sandboxes")
+	tm.Type("L")
+	tm.shows("runs on fake")
+	tm.Type("dev")
+	tm.Send(keyPress("enter"))
+	tm.shows("● running")
+	tm.Type("e")
+	tm.Type("echo from the program")
+	tm.Send(keyPress("enter"))
+	tm.shows("from the program")
+	tm.Type("x")
+	tm.shows("Terminate dev?")
+	tm.Type("y")
+	tm.shows("dev is terminated")
+	tm.Type("q")
+	m := tm.final()
+	if len(m.table.rows) != 0 || len(m.inv.entries) != 0 {
+		t.Errorf("%d rows are left", len(m.table.rows))
+	}
+	if _, err := service.Resolve(t.Context(), "dev"); core.KindOf(err) != core.KindNotFound {
+		t.Error("dev is still there:", err)
+	}
+}
+
+// A sandbox that vanishes while its shell is open leaves a working dashboard.
+func TestProgramOutlivesItsShell(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "one"})
+	launch(t, service, core.Spec{Name: "two"})
+	var argv []string
+	shell := func(ctx context.Context, sandbox string, command []string) error {
+		argv = command
+		if err := service.Terminate(ctx, sandbox); err != nil {
+			t.Error(err)
+		}
+		for i := range 300 { // nobody reads events meanwhile
+			if _, err := service.Launch(ctx, core.Spec{Name: fmt.Sprintf("box-%d", i)}, core.LaunchOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+		return core.Errorf(core.KindUnavailable, "exec", sandbox, "the sandbox is gone")
+	}
+	tm := newProgram(t, Options{Service: service, Shell: shell})
+	tm.shows("two")
+	tm.Type("s")
+	tm.shows("301 in all")
+	tm.Type("G")
+	tm.Type("q")
+	m := tm.final()
+	if len(argv) == 0 || len(m.inv.entries) != 301 {
+		t.Errorf("%d sandboxes after the shell %q", len(m.inv.entries), argv)
+	}
+	if !strings.Contains(fmt.Sprint(m.notices.log), "the sandbox is gone") {
+		t.Error("it does not say why the shell ended")
+	}
+}
+
+func TestProgramEditsFiles(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	box := launch(t, service, core.Spec{Name: "dev"})
+	if err := service.WriteFile(t.Context(), box.ID, "/aa.txt", strings.NewReader("before"), core.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	editor := filepath.Join(t.TempDir(), "editor")
+	if err := os.WriteFile(editor, []byte("#!/bin/sh\nprintf after >\"$2\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	tm := newProgram(t, Options{Service: service, Editor: []string{editor, "--flag"}, Output: io.Discard})
+	tm.shows("dev")
+	tm.Type("3")
+	tm.shows("aa.txt")
+	tm.Type("gE")
+	tm.shows("/aa.txt written")
+	tm.Type("q")
+	tm.final()
+	content, err := service.ReadFile(t.Context(), box.ID, "/aa.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(content)
+	if err != nil || string(text) != "after" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// A window that is resized all the time keeps working.
+func TestProgramResizeStorm(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	for i := range 50 {
+		launch(t, service, core.Spec{Name: fmt.Sprintf("box-%02d", i)})
+	}
+	tm := newProgram(t, Options{Service: service})
+	tm.shows("box-05")
+	for i := range 2000 {
+		tm.Send(tea.WindowSizeMsg{Width: 1 + i*7%250, Height: 1 + i*3%80})
+		if i%100 == 0 {
+			tm.Type("j")
+		}
+	}
+	tm.Send(tea.WindowSizeMsg{Width: 100, Height: 30})
+	tm.Type("q")
+	m := tm.final()
+	if m.w != 100 || m.h != 30 || m.table.at != 20 {
+		t.Errorf("%d x %d, the cursor at %d", m.w, m.h, m.table.at)
+	}
+	checkFrame(t, m)
+}
+
+// Keys are answered while a guest floods its output, and memory is bounded.
+func TestProgramLogFlood(t *testing.T) {
+	provider := fake.New(fake.Options{LogLimit: 64 * core.MiB})
+	service := newService(t, provider)
+	launch(t, service, core.Spec{Name: "flood", Command: []string{"sh", "-c", "yes some output of a program that never ends"}})
+	tm := newProgram(t, Options{Service: service})
+	tm.shows("never ends")
+	tm.Type("?")
+	tm.shows("Mouse: click")
+	tm.Send(keyPress("esc"))
+	tm.Type("q")
+	m := tm.final()
+	if n := len(m.detail.output.lines); n > maxLogLines || m.detail.output.bytes > maxLogBytes {
+		t.Errorf("%d lines, %d bytes are kept", n, m.detail.output.bytes)
+	}
+}
+
+// What a guest writes reaches the terminal as text and colours only.
+func TestHostileOutputIsDrawnAsText(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	hostile := `\033]0;title\007\033]52;c;ZXZpbA==\007\033[2J\033[?1049l\033[31mred\033[10;10Hmoved\033c\033[6n\000\033P+q\033\\end\n`
+	launch(t, service, core.Spec{Name: "evil", Command: []string{"sh", "-c", "printf '" + hostile + "'"}})
+	r := newRig(t, Options{Service: service})
+	r.shows("end")
+	if !strings.Contains(r.text(), "redmoved␀end") {
+		t.Error(r.text())
+	}
+	for i, l := range r.m.screen() {
+		for rest := l; rest != ""; {
+			if rest[0] != 0x1b {
+				if rest[0] < ' ' || rest[0] == 0x7f {
+					t.Fatalf("line %d has a control character: %q", i, l)
+				}
+				rest = rest[1:]
+				continue
+			}
+			end := strings.IndexByte(rest, 'm')
+			if end < 0 || !strings.HasPrefix(rest, "\x1b[") || strings.Trim(rest[2:end], "0123456789;") != "" {
+				t.Fatalf("line %d has more than colours: %q", i, l)
+			}
+			rest = rest[end+1:]
+		}
+	}
+}
+
+func TestLaunchForm(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{
+		Also: []core.Capability{core.CapGPU, core.CapCPU, core.CapPorts}, GPUs: map[string]int{"H100": 8, "T4": 1}, GPUPrices: map[string]string{"H100": "3.95 USD/h"},
+	}))
+	launch(t, service, core.Spec{Name: "first", Memory: 300 * core.MiB, Env: map[string]string{"A": "b"}, Labels: map[string]string{"kept": "yes"}})
+	templates := func() ([]Template, error) {
+		return []Template{{"small", core.Spec{Memory: 64 * core.MiB, Command: []string{"sleep", "100"}}}}, nil
+	}
+	r := newRig(t, Options{Service: service, Templates: templates})
+	r.until("first is there", r.hasRow("first"))
+	r.press("L")
+	r.shows("✓ runs on fake")
+	form := r.m.dialogs[0].(*launchForm)
+	r.until("the templates are there", func() bool { return len(form.templates) == 2 })
+	field := func(id string) string {
+		for _, f := range form.fields {
+			if f.id == id {
+				return f.input.Value()
+			}
+		}
+		return "?"
+	}
+	r.press("ctrl+t")
+	r.shows("like first")
+	if field("memory") != "300MiB" || field("env") != "A=b" || field("name") != "" {
+		t.Errorf("memory %q, env %q, name %q", field("memory"), field("env"), field("name"))
+	}
+	r.types("second")
+	for form.fields[form.at].id != "gpu" {
+		r.press("down")
+	}
+	r.press("right")
+	r.shows("3.95 USD/h")
+	r.press("ctrl+y")
+	r.until("the command is copied", func() bool { return r.clipboard != "" })
+	if want := "sb launch --provider fake --name second --image host --gpu H100 --memory 300MiB --label kept=yes --env A=b"; r.clipboard != want {
+		t.Errorf("copied %s, want %s", r.clipboard, want)
+	}
+	r.press("enter")
+	r.until("second is there", r.hasRow("second"))
+	box, err := service.Resolve(t.Context(), "second")
+	if err != nil || box.GPU.Type != "H100" || box.Spec.Memory != 300*core.MiB || box.Labels["kept"] != "yes" {
+		t.Errorf("%+v, %v", box, err)
+	}
+
+	r.press("L")
+	r.shows("✓ runs on fake")
+	form = r.m.dialogs[0].(*launchForm)
+	for form.fields[form.at].id != "cpu" {
+		r.press("down")
+	}
+	r.types("many")
+	r.shows("not a number of cores")
+	r.press("enter")
+	if len(r.m.dialogs) != 1 {
+		t.Error("it launches with a wrong field")
+	}
+}
+
+// The panic of an effect ends the program with an error, and the terminal is as before: that is
+// seen in a program of its own.
+func TestPanicRestoresTheTerminal(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), panickingChild+"=1")
+	out, err := cmd.CombinedOutput()
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || exit.ExitCode() != 7 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, sequence := range []string{"\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h", "\x1b[?1002l"} {
+		if !bytes.Contains(out, []byte(sequence)) {
+			t.Errorf("%q is missing in the output", sequence)
+		}
+	}
+	if bytes.LastIndex(out, []byte("\x1b[?1049l")) < bytes.LastIndex(out, []byte("\x1b[?1049h")) {
+		t.Error("the alternate screen was left on")
+	}
+}
