@@ -55,7 +55,7 @@ func NewRoot(app *App) *cobra.Command {
 		NewUI(app, nil), NewTop(app, nil), NewStats(app, nil), NewEvents(app, nil), NewHistory(app, nil))
 	add("assistants", "Assistants:", NewMCP(app, nil), NewKey(app))
 	add("setup", "Setup:",
-		NewDoctor(app, nil), NewProvider(app), NewConfig(app), NewCompletion(app, nil), NewVersion(app, nil))
+		NewDoctor(app, nil), NewLogin(app), NewModal(app), NewProvider(app), NewConfig(app), NewCompletion(app, nil), NewVersion(app, nil))
 	root.SetHelpCommandGroupID("setup")
 	root.AddCommand(NewDocs(app, nil))
 	return root

@@ -38,6 +38,8 @@ var layers = map[string][]string{
 	// The helper's languages and the journal are parts of local that stand on their own.
 	"core/providers/docker": {"core", "core/providers/local/guest", "core/providers/local/journal"},
 	"core/providers/fake":   {"core"},
+	// So does the helper's language for modal; its test server takes any provider.
+	"core/providers/modal": {"core", "core/providers/local/guest"},
 }
 
 // owners names the parts that alone may import a library.
@@ -49,8 +51,11 @@ var owners = map[string][]string{
 	"github.com/charmbracelet":        {"commands", "tui"},
 	"charm.land":                      {"commands", "tui"},
 	"github.com/sahilm/fuzzy":         {"tui"},
-	"google.golang.org/grpc":          {"core/providers/local", "cmd/sb-runtime"},
-	"google.golang.org/protobuf":      {"core/providers/local", "cmd/sb-runtime"},
+	"google.golang.org/grpc":          {"core/providers/local", "core/providers/modal", "cmd/sb-runtime"},
+	"google.golang.org/protobuf":      {"core/providers/local", "core/providers/modal", "cmd/sb-runtime"},
+	"github.com/modal-labs":           {"core/providers/modal"},
+	"github.com/golang-jwt":           {"core/providers/modal"},
+	"github.com/pelletier/go-toml":    {"core/providers/modal"},
 	"github.com/go-git/go-git":        {"core/transfer"},
 	"mvdan.cc/sh":                     {"core/providers/fake"},
 	"github.com/mark3labs":            {"mcp"},

@@ -44,7 +44,9 @@ type Options struct {
 
 // Run shows the dashboard until it is quit or ctx ends, and leaves the terminal as it was.
 // Sandboxes go on. KindNotFound: there is no sandbox Attach.
-func Run(ctx context.Context, options Options) (err error) {
+func Run(ctx context.Context, options Options) error { return run(ctx, options) }
+
+func run(ctx context.Context, options Options, more ...tea.ProgramOption) error {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
@@ -61,7 +63,7 @@ func Run(ctx context.Context, options Options) (err error) {
 	if err != nil {
 		return errors.Join(err, fx.close())
 	}
-	program := tea.NewProgram(model, tea.WithContext(ctx), tea.WithInput(options.Input), tea.WithOutput(options.Output), tea.WithoutSignalHandler())
+	program := tea.NewProgram(model, append(more, tea.WithContext(ctx), tea.WithInput(options.Input), tea.WithOutput(options.Output), tea.WithoutSignalHandler())...)
 	_, runErr := program.Run()
 	closeErr := fx.close()
 	switch {

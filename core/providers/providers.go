@@ -7,6 +7,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/docker"
 	"github.com/seed-0724f904/sb/core/providers/local"
+	"github.com/seed-0724f904/sb/core/providers/modal"
 )
 
 // Options configure all providers.
@@ -34,5 +35,6 @@ func Builtin(o Options) []core.Factory {
 			SaveInterval: o.SaveInterval, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
 		}),
 		docker.Factory(o.Docker),
+		modal.Factory(modal.Options{CacheDir: o.CacheDir, Helper: o.Runtime}),
 	}
 }

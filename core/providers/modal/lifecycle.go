@@ -41,7 +41,7 @@ func (p *Provider) Get(ctx context.Context, id string) (core.Sandbox, error) {
 func (p *Provider) describe(ctx context.Context, id string) (described, error) {
 	c, err := p.connect()
 	if core.KindOf(err) == core.KindUnauthorized && err != nil {
-		return described{}, errors.Join(notFound(id))
+		return described{}, notFound(id)
 	}
 	if err != nil {
 		return described{}, err

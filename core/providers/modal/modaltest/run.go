@@ -3,6 +3,8 @@ package modaltest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"path"
 	"time"
 
@@ -26,7 +28,11 @@ func (s *Server) run(box *sandbox, below *image) {
 	box.backend, box.lastActive = backend, time.Now()
 	s.mu.Unlock()
 	if err := s.startEntry(box); err != nil {
-		s.log.Warn("an entry command did not start", "sandbox", box.id, "error", err)
+		s.conclude(box, pb.GenericResult_builder{
+			Status: pb.GenericResult_GENERIC_STATUS_INIT_FAILURE, Exception: err.Error(), Exitcode: 127,
+		}.Build())
+		box.entry.spoolsEnd()
+		s.releaseQuietly(box)
 	}
 	close(box.ready)
 	s.supervise(box)
@@ -64,6 +70,12 @@ func (s *Server) startEntry(box *sandbox) error {
 	d := box.definition
 	if !box.hasEntry {
 		return nil
+	}
+	// A program that is not there is told before the sandbox counts as begun; without a shell it cannot be looked for.
+	program := d.GetEntrypointArgs()[0]
+	code, err := s.runIn(s.ctx, box.backend.ID, box.workdir, []string{"sh", "-c", `command -v -- "$1" >/dev/null || exit 3`, "sh", program}, io.Discard)
+	if err == nil && code == 3 {
+		return fmt.Errorf("executable file %q not found", program)
 	}
 	spec := core.ExecSpec{Command: d.GetEntrypointArgs(), Workdir: box.workdir}
 	if pty := d.GetPtyInfo(); pty.GetEnabled() {

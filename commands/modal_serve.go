@@ -1,0 +1,97 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers"
+)
+
+// ModalServeOptions are what modal serve works with.
+type ModalServeOptions struct {
+	App         *App
+	Address     string
+	SecretFiles []string
+	Latency     time.Duration
+}
+
+// NewModalServe makes "sb modal serve".
+func NewModalServe(app *App, runF func(context.Context, *ModalServeOptions) error) *cobra.Command {
+	opts := &ModalServeOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve Modal's API from this machine, with sandboxes that run here",
+		Long: "Serve Modal's API on loopback until interrupted. Programs written with a Modal SDK, and sb itself with\n" +
+			"--provider modal, use it when MODAL_SERVER_URL has the URL that is printed: no account is needed, and\n" +
+			"nothing leaves this machine. Any token will do, unless MODAL_TOKEN_ID and MODAL_TOKEN_SECRET are set here.\n\n" +
+			"Sandboxes are real ones of the local provider, and end with the server. GPU requests are accepted and\n" +
+			"recorded, but there is no GPU; every image's base is this machine's programs; functions, classes, queues\n" +
+			"and sidecars are not there. What holds is measured: docs/modal-fidelity.md." + exitStatusHelp,
+		Example: "  sb modal serve --address 127.0.0.1:9000\n" +
+			"  MODAL_SERVER_URL=http://127.0.0.1:9000 MODAL_TOKEN_ID=ak-any MODAL_TOKEN_SECRET=as-any python3 program.py",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return orRun(runF, runModalServe)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().StringVar(&opts.Address, "address", "127.0.0.1:0", "listen at `HOST:PORT`, on loopback; port 0 chooses a free one")
+	cmd.Flags().StringArrayVar(&opts.SecretFiles, "secret-file", nil, "have a secret from the beginning: `NAME=FILE` with KEY=VALUE lines (repeatable)")
+	cmd.Flags().DurationVar(&opts.Latency, "latency", 0, "delay each call by a `DURATION`, as a network would")
+	return cmd
+}
+
+func runModalServe(ctx context.Context, opts *ModalServeOptions) error {
+	app := opts.App
+	paths, err := app.Paths()
+	if err != nil {
+		return err
+	}
+	config, err := app.Config()
+	if err != nil {
+		return err
+	}
+	if host, _, err := net.SplitHostPort(opts.Address); err != nil || host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		return core.Errorf(core.KindUsage, "modal.serve", opts.Address, "the address is not on loopback: calls come without TLS").WithHint("use 127.0.0.1:PORT")
+	}
+	serve := providers.ModalServerOptions{Address: opts.Address, Latency: opts.Latency, Secrets: map[string]map[string]string{}}
+	serve.TokenID, _ = app.LookupEnv("MODAL_TOKEN_ID")
+	serve.TokenSecret, _ = app.LookupEnv("MODAL_TOKEN_SECRET")
+	for _, named := range opts.SecretFiles {
+		name, path, err := secretFile(named)
+		if err != nil {
+			return err
+		}
+		if serve.Secrets[name], err = readDotenv("--secret-file", path); err != nil {
+			return err
+		}
+	}
+	server, err := providers.ServeModal(ctx, providers.Options{
+		StateDir: paths.State, RuntimeDir: paths.Runtime, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
+		FreezeAfter: time.Duration(config.Local.FreezeAfter), LogLimit: config.Local.LogLimit,
+	}, serve)
+	if err != nil {
+		return err
+	}
+	if _, err = fmt.Fprintln(app.Streams.Out, server.URL()); err == nil {
+		<-ctx.Done()
+	}
+	if closeErr := server.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// secretFile reads NAME=FILE.
+func secretFile(named string) (name, path string, err error) {
+	for i := range named {
+		if named[i] == '=' && i > 0 && i < len(named)-1 {
+			return named[:i], named[i+1:], nil
+		}
+	}
+	return "", "", core.Errorf(core.KindUsage, "modal.serve", named, "--secret-file takes NAME=FILE")
+}
