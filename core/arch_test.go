@@ -55,7 +55,7 @@ var owners = map[string][]string{
 	"google.golang.org/protobuf":      {"core/providers/local", "core/providers/modal", "cmd/sb-runtime"},
 	"github.com/modal-labs":           {"core/providers/modal"},
 	"github.com/golang-jwt":           {"core/providers/modal"},
-	"github.com/pelletier/go-toml":    {"core/providers/modal"},
+	"github.com/pelletier/go-toml":    {"core/providers/modal", "mcp/clients"},
 	"github.com/go-git/go-git":        {"core/transfer"},
 	"mvdan.cc/sh":                     {"core/providers/fake"},
 	"github.com/mark3labs":            {"mcp"},
