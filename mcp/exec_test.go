@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +111,43 @@ func TestCancelledRequestEndsItsCommand(t *testing.T) {
 	cancel()
 	<-ended
 	eventually(t, "the command has ended", func() bool { return !b.runs(t, sb) })
+}
+
+// Over HTTP a request is cancelled by a notification. Its connection's end alone is a client that vanished: the command lives.
+func TestCancelledRequestOverHTTP(t *testing.T) {
+	for _, cancelled := range []bool{true, false} {
+		s := newSite(t, setup.Options{})
+		sb := s.visit(t, "").launch(nil)
+		response, _ := s.ask(t, "POST", "/mcp", initialize, nil)
+		inSession := func(r *http.Request) { r.Header.Set("Mcp-Session-Id", response.Header.Get("Mcp-Session-Id")) }
+		ctx, hangUp := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			body := `{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"` + sb + `","command":"sleep 600"}}}`
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.web.URL()+"/mcp", strings.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			request.Header.Set("Content-Type", "application/json")
+			inSession(request)
+			if response, err := s.http.Do(request); err == nil {
+				_, _ = io.Copy(io.Discard, response.Body)
+				_ = response.Body.Close()
+			}
+		}()
+		eventually(t, "the command runs", func() bool { return s.runs(t, sb) })
+		if cancelled {
+			s.ask(t, "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}}`, inSession)
+			eventually(t, "the command has ended", func() bool { return !s.runs(t, sb) })
+		}
+		hangUp()
+		<-ended
+		if !cancelled && !s.runs(t, sb) {
+			t.Error("the command ended with its client's connection")
+		}
+	}
 }
 
 func TestVanishedClientLeavesItsCommand(t *testing.T) {

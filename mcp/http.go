@@ -75,7 +75,7 @@ func (s *Server) NewWeb(ctx context.Context, addr net.Addr) (*Web, error) {
 	w.sse = server.NewSSEServer(s.mcp,
 		server.WithBaseURL(w.base),
 		server.WithKeepAlive(true), server.WithKeepAliveInterval(keepAliveEvery),
-		server.WithSSEContextFunc(func(ctx context.Context, r *http.Request) context.Context { return withClient(ctx, r.Context()) }),
+		// A request of this transport ends only when its client says so: the POST that brought it is over at once.
 		server.WithSSEDisableLocalhostProtection(true),
 		server.WithAppendQueryToMessageEndpoint(),
 	)

@@ -28,6 +28,8 @@ type session struct {
 	lastSeen time.Time
 	// boxes are the sandboxes that the session keeps alive, with the end of the lifetime that was asked for, or zero.
 	boxes map[string]time.Time
+	// fixed are those among them whose provider cannot renew: nothing but the session ends them early.
+	fixed map[string]bool
 	roots *[]string // host directories; nil while they were not asked for
 }
 
@@ -52,6 +54,7 @@ func (s *session) release(ref string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.boxes, ref)
+	delete(s.fixed, ref)
 }
 
 // sessions are the clients of a server.
@@ -81,7 +84,7 @@ func (s *sessions) of(ctx context.Context, who Identity) *session {
 	defer s.mu.Unlock()
 	found := s.byID[id]
 	if found == nil {
-		found = &session{id: id, who: who, standing: standing, boxes: map[string]time.Time{}}
+		found = &session{id: id, who: who, standing: standing, boxes: map[string]time.Time{}, fixed: map[string]bool{}}
 		s.byID[id] = found
 	}
 	found.touch()
@@ -157,8 +160,14 @@ func (s *sessions) renew(ctx context.Context, session *session) {
 	boxes := maps.Clone(session.boxes)
 	session.mu.Unlock()
 	for ref, end := range boxes {
-		if err := s.extend(ctx, ref, end); core.KindOf(err) == core.KindNotFound && err != nil {
+		switch err := s.extend(ctx, ref, end); {
+		case err == nil:
+		case core.KindOf(err) == core.KindNotFound:
 			session.release(ref)
+		case core.KindOf(err) == core.KindUnsupported:
+			session.mu.Lock()
+			session.fixed[ref] = true
+			session.mu.Unlock()
 		}
 	}
 }
@@ -194,13 +203,17 @@ func (s *sessions) gone(id string) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.server.ctx), time.Minute)
 	defer cancel()
-	if s.server.opts.OnDisconnect != setup.Terminate {
+	all := s.server.opts.OnDisconnect == setup.Terminate
+	if !all {
 		s.renew(ctx, session) // the whole lease from now
-		return
 	}
+	boxes := map[string]time.Time{}
 	session.mu.Lock()
-	boxes := session.boxes
-	session.boxes = map[string]time.Time{}
+	for ref, end := range session.boxes {
+		if all || session.fixed[ref] { // what cannot be given a lease must not run on for days, and cost
+			boxes[ref] = end
+		}
+	}
 	session.mu.Unlock()
 	var wg sync.WaitGroup
 	for ref := range boxes {

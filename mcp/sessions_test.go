@@ -1,11 +1,13 @@
 package mcp
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -85,6 +87,28 @@ func TestOnDisconnect(t *testing.T) {
 	if box, err := b.service.Resolve(t.Context(), sb); err != nil || box.Lease.Bound || box.Lease.Renewed {
 		t.Errorf("a detached sandbox is bound to the server: %+v, %v", box.Lease, err)
 	}
+}
+
+// cannotRenew is a provider without core.CapRenew, as clouds are.
+type cannotRenew struct{ *fake.Provider }
+
+func (p cannotRenew) Capabilities() core.Capabilities {
+	caps := p.Provider.Capabilities()
+	caps.Has = slices.DeleteFunc(slices.Clone(caps.Has), func(c core.Capability) bool { return c == core.CapRenew })
+	return caps
+}
+
+// Where a lease cannot be, sandboxes end with their client, and those of a killed server are for sb prune.
+func TestWithoutLeases(t *testing.T) {
+	provider := fake.New(fake.Options{})
+	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{{
+		Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return cannotRenew{provider}, nil },
+	}}})
+	b := benchOver(t, provider, service, setup.Options{})
+	a := b.connect(t)
+	sb := a.launch(nil)
+	a.hangUp()
+	eventually(t, "it is terminated", func() bool { return !b.live(t, sb) })
 }
 
 // What a server that was killed leaves shows in sb ls --orphans and ends by itself.

@@ -1,0 +1,124 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers"
+)
+
+// BenchmarkExecTrue compares one exec of "true" as the core does it with the same through a server: the difference is
+// what the protocol costs.
+func BenchmarkExecTrue(b *testing.B) {
+	h := newHome(b)
+	b.Run("core", func(b *testing.B) {
+		service := core.New(core.Options{Actor: "bench", Factories: providers.Builtin(providers.Options{
+			StateDir: h.dir + "/state/sb", RuntimeDir: h.dir + "/run/sb", CacheDir: h.dir + "/cache/sb", Runtime: filepath.Join(h.bin, "sb-runtime"),
+			SaveInterval: time.Minute, LogLimit: core.MiB,
+		})})
+		defer func() { _ = service.Close() }()
+		sb, err := service.Launch(b.Context(), core.Spec{Provider: "local"}, core.LaunchOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer func() { _ = service.Terminate(context.Background(), sb.ID) }()
+		for b.Loop() {
+			process, err := service.Exec(b.Context(), "local/"+sb.ID, core.ExecSpec{Command: []string{"true"}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := process.Wait(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			_ = process.Close()
+		}
+	})
+	through := func(b *testing.B, a *assistant) {
+		b.Helper()
+		sb := a.launch(nil)
+		for b.Loop() {
+			a.call("exec", args{"sandbox": sb, "argv": []string{"true"}})
+		}
+		b.StopTimer()
+		a.call("sandbox_terminate", args{"sandbox": sb})
+	}
+	b.Run("stdio", func(b *testing.B) {
+		a, _ := h.stdio()
+		through(b, a)
+	})
+	b.Run("http", func(b *testing.B) {
+		url, _ := h.listen("--transport", "streamable-http", "--rate-limit", "-1")
+		through(b, connect(b, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"}))
+	})
+}
+
+// BenchmarkCalls measures how many calls a second a server answers that touch no sandbox, with 1 and with 16 clients.
+func BenchmarkCalls(b *testing.B) {
+	h := newHome(b)
+	url, _ := h.listen("--transport", "streamable-http", "--rate-limit", "-1")
+	for _, clients := range []int{1, 16} {
+		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
+			assistants := make([]*assistant, clients)
+			for i := range assistants {
+				assistants[i] = connect(b, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"})
+			}
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			b.ResetTimer()
+			var wg sync.WaitGroup
+			for _, a := range assistants {
+				wg.Go(func() {
+					for left.Add(-1) >= 0 {
+						if _, err := a.try(context.Background(), "sandbox_list", args{}); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+		})
+	}
+}
+
+// BenchmarkSessions measures the memory of a server with 50 sessions.
+func BenchmarkSessions(b *testing.B) {
+	h := newHome(b)
+	for b.Loop() {
+		url, server := h.listen("--transport", "streamable-http", "--rate-limit", "-1")
+		alone := resident(b, server.cmd.Process.Pid)
+		for range 50 {
+			if _, err := connect(b, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"}).try(b.Context(), "sandbox_list", args{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(alone)/(1<<20), "MiB-alone")
+		b.ReportMetric(float64(resident(b, server.cmd.Process.Pid))/(1<<20), "MiB-50-sessions")
+	}
+}
+
+// resident is the memory that a process has now.
+func resident(t testing.TB, pid int) int {
+	t.Helper()
+	var size, pages int
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(string(statm), &size, &pages); err != nil {
+		t.Fatal(err)
+	}
+	return pages * os.Getpagesize()
+}

@@ -1,0 +1,221 @@
+package mcp
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// issuer is an OAuth issuer: its metadata, its keys, and its tokens.
+type issuer struct {
+	*httptest.Server
+	key    *ecdsa.PrivateKey
+	signer jose.Signer
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func newIssuer(t *testing.T) *issuer {
+	t.Helper()
+	i := &issuer{key: newKey(t)}
+	var err error
+	if i.signer, err = jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "1"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL + "/auth", "token_endpoint": i.URL + "/token",
+			"id_token_signing_alg_values_supported": []string{"ES256"},
+		})
+	})
+	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}})
+	})
+	i.Server = httptest.NewServer(mux)
+	t.Cleanup(func() {
+		i.Close()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	})
+	return i
+}
+
+func (i *issuer) token(t *testing.T, claims map[string]any) string {
+	t.Helper()
+	all := map[string]any{"iss": i.URL, "sub": "alice", "aud": "sandboxes", "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix()}
+	for name, value := range claims {
+		all[name] = value
+	}
+	token, err := jwt.Signed(i.signer).Claims(all).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func TestTokens(t *testing.T) {
+	i := newIssuer(t)
+	s := newSite(t, setup.Options{HTTP: setup.HTTP{Issuer: i.URL, Audience: "sandboxes"}})
+	response, _ := s.ask(t, "POST", "/mcp", initialize, nil)
+	if challenge := response.Header.Get("WWW-Authenticate"); response.StatusCode != 401 || !strings.Contains(challenge, "resource_metadata=") {
+		t.Errorf("without a token: %s, %q", response.Status, challenge)
+	}
+	response, text := s.ask(t, "GET", "/.well-known/oauth-protected-resource", "", nil)
+	if response.StatusCode != 200 || !strings.Contains(text, i.URL) || !strings.Contains(text, s.web.URL()+"/mcp") {
+		t.Errorf("the metadata: %s %s", response.Status, text)
+	}
+	foreign := newIssuer(t)
+	forged := foreign.token(t, map[string]any{"iss": i.URL})
+	for name, token := range map[string]string{
+		"of another audience": i.token(t, map[string]any{"aud": "other"}), "expired": i.token(t, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}),
+		"of another issuer": foreign.token(t, nil), "forged": forged, "of nobody": i.token(t, map[string]any{"sub": ""}), "no token": "a.b.c",
+	} {
+		if response, text := s.ask(t, "POST", "/mcp", initialize, bearer(token)); response.StatusCode != 401 {
+			t.Errorf("a token %s: %s %s", name, response.Status, text)
+		}
+	}
+	alice, bob := s.visit(t, i.token(t, nil)), s.visit(t, i.token(t, map[string]any{"sub": "bob"}))
+	sb := alice.launch(nil)
+	bob.fails(core.KindNotFound, "exec", args{"sandbox": sb, "command": "true"})
+	again := s.visit(t, i.token(t, map[string]any{"scope": "openid " + scopeRead}))
+	if got := again.call("sandbox_list", nil); len(got["sandboxes"].([]any)) != 1 {
+		t.Errorf("alice, later, sees %v", got)
+	}
+	if _, err := again.try(t.Context(), "exec", args{"sandbox": sb, "command": "true"}); err == nil {
+		t.Error("a token that may only read runs a command")
+	}
+	key := s.key(t, "carol") // keys go on beside tokens
+	s.visit(t, key).launch(nil)
+}
+
+func TestTLS(t *testing.T) {
+	dir := t.TempDir()
+	key := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for name, data := range map[string][]byte{certFile: cert, keyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := newBench(t, setup.Options{Transport: setup.StreamableHTTP, HTTP: setup.HTTP{Host: "127.0.0.1", TLSCert: certFile, TLSKey: keyFile}})
+	ctx, cancel := context.WithCancel(t.Context())
+	told, tell := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- b.ServeWeb(ctx, tell) }()
+	line := make([]byte, 200)
+	n, err := told.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := strings.TrimPrefix(strings.TrimSpace(string(line[:n])), "listening on ")
+	if !strings.HasPrefix(url, "https://127.0.0.1:") {
+		t.Errorf("it listens on %s", url)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(cert)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}} //nolint:gosec // the default version
+	defer client.CloseIdleConnections()
+	response, err := client.Get(strings.TrimSuffix(url, "/mcp") + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != 200 {
+		t.Errorf("over TLS: %s", response.Status)
+	}
+	client.CloseIdleConnections()
+	cancel()
+	if err := <-served; err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
+func FuzzArguments(f *testing.F) {
+	tools := Catalogue()
+	for i, seed := range []string{`{"sandbox":"x","command":"true"}`, `{}`, `null`, `[]`, `{"env":{"a":1}}`, `{"a":{"b":[1,2,{"c":null}]}}`, `{"sandbox":"\ud800"}`} {
+		f.Add(uint(i), []byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, which uint, arguments []byte) {
+		tool := tools[which%uint(len(tools))]
+		into := map[string]any{}
+		if err := tool.in.decode(arguments, &into); err != nil && core.KindOf(err) != core.KindUsage {
+			t.Errorf("%s of %s: %v", arguments, tool.Name, err)
+		}
+	})
+}
+
+func FuzzURI(f *testing.F) {
+	for _, seed := range []string{"sandbox://", "sandbox://x/files/a%2Fb?offset=1", "sandbox://x/exec/1/stdout?grep=^a", "sandbox://%zz", "sandbox://x/files/../../etc", "file:///x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, uri string) {
+		l, err := parseURI(uri)
+		if err != nil {
+			return
+		}
+		if l.kind == "files" && (!strings.HasPrefix(l.path, "/") || strings.Contains(l.path, "/../")) {
+			t.Errorf("%q leads to %q", uri, l.path)
+		}
+		if l.window.offset < 0 || l.window.limit <= 0 || l.window.limit > rangeMost || l.sandbox == "" && l.kind != "" {
+			t.Errorf("%q is %+v", uri, l)
+		}
+	})
+}
+
+func FuzzLink(f *testing.F) {
+	l := &links{base: "http://x", secret: []byte("secret")}
+	good, err := l.make(grant{Sandbox: "fake/a", Path: "/f", Expires: time.Now().Add(time.Hour).Unix()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	good = strings.TrimPrefix(good, "http://x/files/")
+	f.Add("x.y")
+	f.Add(good[:len(good)-1])
+	f.Fuzz(func(t *testing.T, token string) {
+		if g, err := l.check(token, time.Now()); err == nil && token != good {
+			t.Errorf("%q is taken as %+v", token, g)
+		}
+	})
+}
