@@ -140,7 +140,6 @@ func TestToldBeforeTheCall(t *testing.T) {
 		"a host's port":  func(s *core.Spec) { s.Ports = []core.Port{{Host: 80, Sandbox: 80}} },
 		"a host's files": func(s *core.Spec) { s.Volumes = []core.Volume{{Source: "/etc", Target: "/x"}} },
 	} {
-		change := change
 		s := spec()
 		change(&s)
 		if _, err := p.Launch(t.Context(), s, lease(), nil); err == nil || core.KindOf(err) != core.KindUsage && core.KindOf(err) != core.KindUnsupported {
