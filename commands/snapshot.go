@@ -27,7 +27,7 @@ func NewSnapshot(app *App, runF func(context.Context, *SnapshotOptions) error) *
 		Long: "Keep the files of a sandbox as they are now, and print what \"sb launch --snapshot\" takes. Volumes and\n" +
 			"secrets are left out. In a container engine a snapshot is an image: NAME is the one it gets, and it can be\n" +
 			"tagged, pushed and run like any other." + exitStatusHelp,
-		Example:           "  sb snapshot dev\n  sb snapshot dev registry.example.com/me/dev:v1\n  sb launch --snapshot $(sb snapshot -q dev)",
+		Example:           "  sb snapshot dev\n  sb snapshot dev registry.example.com/me/dev:v1\n  sb launch --snapshot registry.example.com/me/dev:v1",
 		Args:              between([]string{"SANDBOX"}, "NAME"),
 		ValidArgsFunction: firstArg(app.completeSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
