@@ -45,6 +45,7 @@ func NewRoot(app *App) *cobra.Command {
 	add("sandboxes", "Sandboxes:",
 		NewRun(app, nil), NewLaunch(app, nil), NewLs(app, nil), NewInspect(app, nil),
 		NewStop(app, nil), NewStart(app, nil), NewPause(app, nil), NewResume(app, nil),
+		NewSnapshot(app, nil), NewExport(app),
 		NewTerminate(app, nil), NewPrune(app, nil))
 	add("commands", "Commands in sandboxes:",
 		NewExec(app, nil), NewShell(app, nil), NewAttach(app, nil), NewPs(app, nil),

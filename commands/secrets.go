@@ -21,6 +21,7 @@ import (
 // EnvFlags are the flags that give a command or a sandbox its environment.
 type EnvFlags struct {
 	Env         []string
+	PassEnv     []string
 	EnvFiles    []string
 	Secrets     []string
 	SecretFiles []string
@@ -29,6 +30,7 @@ type EnvFlags struct {
 
 func (f *EnvFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.Env, "env", "e", nil, "set `KEY=VALUE`, or pass KEY on from this environment (repeatable)")
+	flags.StringSliceVar(&f.PassEnv, "pass-env", nil, "pass on `NAMES` of this environment that are set, as secrets (comma separated, repeatable)")
 	flags.StringArrayVar(&f.EnvFiles, "env-file", nil, "read KEY=VALUE lines from `FILE` (repeatable)")
 	flags.StringArrayVar(&f.Secrets, "secret", nil, "set a secret: `KEY` from this environment, or KEY=@FILE (repeatable)")
 	flags.StringArrayVar(&f.SecretFiles, "secret-file", nil, "read secrets from the KEY=VALUE lines of `FILE` (repeatable)")
@@ -70,6 +72,15 @@ func (f *EnvFlags) secrets(lookup func(string) (string, bool), streams *iostream
 	found := map[string]core.Secret{}
 	add := func(name, value string) {
 		found[name] = core.Secret{Name: name, Value: core.NewSecretValue(value)}
+	}
+	// Most often these are keys of services, so nothing shows their values.
+	for _, key := range f.PassEnv {
+		if err := checkKey("--pass-env", key); err != nil {
+			return nil, err
+		}
+		if value, ok := lookup(key); ok {
+			add(key, value)
+		}
 	}
 	for _, path := range f.SecretFiles {
 		values, err := readDotenv("--secret-file", path)

@@ -42,6 +42,7 @@ func TestScript(t *testing.T) {
 	runtime := filepath.Join(helpers(t), "sb-runtime")
 	commands := terminalCommands()
 	commands["engine"] = useEngine
+	commands["dropimages"] = dropImages
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -108,6 +109,13 @@ func useEngine(ts *testscript.TestScript, _ bool, args []string) {
 		return
 	}
 	ts.Fatalf("there is no engine %v", args)
+}
+
+// dropImages removes images from the engine in use.
+func dropImages(ts *testscript.TestScript, _ bool, names []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	ts.Check(dockertest.Remove(ctx, ts.Getenv("SB_DOCKER_HOST"), names...))
 }
 
 // endAll terminates what a story has launched and not ended.

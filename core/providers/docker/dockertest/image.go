@@ -44,6 +44,21 @@ func Load(ctx context.Context, host string) error {
 	return errors.Join(err, answer.Close())
 }
 
+// Remove removes images from the engine at host.
+func Remove(ctx context.Context, host string, names ...string) error {
+	c, err := client.New(client.WithHost(host))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	for _, name := range names {
+		if _, err := c.ImageRemove(ctx, name, client.ImageRemoveOptions{Force: true}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 const busybox = "/bin/busybox"
 
 // Archive is the image under a name,  as "docker save" writes it.

@@ -1,0 +1,46 @@
+package commands
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// ExportDockerfileOptions are what export dockerfile works with.
+type ExportDockerfileOptions struct {
+	App *App
+	Ref string
+}
+
+// NewExportDockerfile makes "sb export dockerfile".
+func NewExportDockerfile(app *App, runF func(context.Context, *ExportDockerfileOptions) error) *cobra.Command {
+	opts := &ExportDockerfileOptions{App: app}
+	return &cobra.Command{
+		Use:   "dockerfile SANDBOX",
+		Short: "Print a Dockerfile that makes what was made of a sandbox",
+		Long: "Print a Dockerfile that begins with what the sandbox was launched from and repeats the commands that\n" +
+			"succeeded in it, from its journal and the audit log. What cannot be repeated is in comments: pushed and\n" +
+			"written files, commands that failed, secrets, and the files that differ from the image." + exitStatusHelp,
+		Example:           "  sb export dockerfile dev > Dockerfile",
+		Args:              between([]string{"SANDBOX"}),
+		ValidArgsFunction: firstArg(app.completeSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Ref = args[0]
+			return orRun(runF, runExportDockerfile)(cmd.Context(), opts)
+		},
+	}
+}
+
+func runExportDockerfile(ctx context.Context, opts *ExportDockerfileOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	text, err := service.ExportDockerfile(ctx, opts.Ref)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(opts.App.Streams.Out, text)
+	return err
+}

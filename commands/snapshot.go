@@ -1,0 +1,65 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+)
+
+// SnapshotOptions are what snapshot works with.
+type SnapshotOptions struct {
+	App   *App
+	Ref   string
+	Name  string
+	JSON  bool
+	Quiet bool
+}
+
+// NewSnapshot makes "sb snapshot".
+func NewSnapshot(app *App, runF func(context.Context, *SnapshotOptions) error) *cobra.Command {
+	opts := &SnapshotOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "snapshot SANDBOX [NAME]",
+		Short: "Keep a sandbox's files for others to start from",
+		Long: "Keep the files of a sandbox as they are now, and print what \"sb launch --snapshot\" takes. Volumes and\n" +
+			"secrets are left out. In a container engine a snapshot is an image: NAME is the one it gets, and it can be\n" +
+			"tagged, pushed and run like any other." + exitStatusHelp,
+		Example:           "  sb snapshot dev\n  sb snapshot dev registry.example.com/me/dev:v1\n  sb launch --snapshot registry.example.com/me/dev:v1",
+		Args:              between([]string{"SANDBOX"}, "NAME"),
+		ValidArgsFunction: firstArg(app.completeSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Ref = args[0]
+			if len(args) > 1 {
+				opts.Name = args[1]
+			}
+			return orRun(runF, runSnapshot)(cmd.Context(), opts)
+		},
+	}
+	jsonFlag(cmd, &opts.JSON, "the snapshot: id, provider, sandbox, created, size, hint")
+	quietFlag(cmd, &opts.Quiet, "the id")
+	return cmd
+}
+
+func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	snapshot, err := service.Snapshot(ctx, opts.Ref, opts.Name)
+	if err != nil {
+		return err
+	}
+	if opts.JSON {
+		return output.JSON(opts.App.Streams.Out, snapshot)
+	}
+	if _, err := fmt.Fprintln(opts.App.Streams.Out, snapshot.ID); err != nil {
+		return err
+	}
+	if !opts.Quiet && opts.App.Streams.ErrTTY() && snapshot.Hint != "" {
+		_, _ = fmt.Fprintf(opts.App.Streams.Err, "next: %s\n", snapshot.Hint)
+	}
+	return nil
+}

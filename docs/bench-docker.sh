@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# sb beside the docker command on one engine: docs/bench-docker.sh [HOST [IMAGE]]. HOST is as in DOCKER_HOST, IMAGE has sh and
+# sleep and is there. Podman's service is measured the same way, with its socket as HOST. It needs sb, docker
+# and hyperfine in PATH and removes what it makes.
+set -euo pipefail
+export DOCKER_HOST=${1:-${DOCKER_HOST:-unix:///var/run/docker.sock}}
+export SB_DOCKER_HOST=$DOCKER_HOST SB_DOCKER_IMAGE=${2:-localhost/sb-test:5} SB_PROVIDER=docker
+image=$SB_DOCKER_IMAGE
+dir=$(mktemp -d)
+export XDG_STATE_HOME=$dir/state XDG_RUNTIME_DIR=$dir/run XDG_CACHE_HOME=$dir/cache
+mkdir -m 700 "$dir/run"
+finish() {
+	sb terminate bench >/dev/null 2>&1 || true
+	docker rm -vf bench >/dev/null 2>&1 || true
+	rm -rf "$dir"
+}
+trap finish EXIT
+
+head -c 1048576 /dev/urandom >"$dir/1m"
+head -c 104857600 /dev/urandom >"$dir/100m"
+mkdir "$dir/many"
+for i in $(seq 10000); do echo "$i" >"$dir/many/$i"; done
+
+compare() { # WHAT RUNS SB-COMMAND DOCKER-COMMAND
+	hyperfine --warmup 1 --runs "$2" --export-json "$dir/result" "$3" "$4" >/dev/null 2>&1
+	python3 - "$1" "$dir/result" <<'PY'
+import json, sys
+sb, docker = (1000 * r["median"] for r in json.load(open(sys.argv[2]))["results"])
+print(f"| {sys.argv[1]} | {sb:.0f} ms | {docker:.0f} ms |")
+PY
+}
+
+sb launch --name bench --network none -q >/dev/null
+docker run -d --name bench --network none "$image" sleep 3600 >/dev/null
+echo "| what | sb | docker |"
+echo "| --- | --- | --- |"
+compare 'launch, one command, remove' 7 \
+	"sb launch --name one --network none -q && sb exec one true && sb terminate one" \
+	"docker run -d --name one --network none $image sleep 600 && docker exec one true && docker rm -vf one"
+compare 'exec of true' 15 'sb exec bench true' 'docker exec bench true'
+compare 'copy 1 MiB in' 10 "sb cp $dir/1m bench:/tmp/1m" "docker cp $dir/1m bench:/tmp/1m"
+compare 'copy 1 MiB out' 10 "sb cp bench:/tmp/1m $dir/out" "docker cp bench:/tmp/1m $dir/out"
+compare 'copy 100 MiB in' 5 "sb cp $dir/100m bench:/tmp/100m" "docker cp $dir/100m bench:/tmp/100m"
+compare 'copy 100 MiB out' 5 "sb cp bench:/tmp/100m $dir/out" "docker cp bench:/tmp/100m $dir/out"
+compare 'copy 10 000 files in' 3 "sb cp $dir/many bench:/tmp/" "docker cp $dir/many bench:/tmp/"
+compare 'copy 10 000 files out' 3 "rm -rf $dir/o1; sb cp bench:/tmp/many $dir/o1" "rm -rf $dir/o2; docker cp bench:/tmp/many $dir/o2"
