@@ -62,6 +62,8 @@ type Docker struct {
 	Host string
 	// Image is the default image.
 	Image string
+	// Guest is the path of sb-guest for the engine's processor; "" looks beside sb and in PATH.
+	Guest string
 	// Runtime is the engine's runtime for sandboxes; "" is the engine's default.
 	Runtime string
 	// Mounts lists host directories that volumes may come from, between colons.
@@ -116,6 +118,7 @@ func keys() []key {
 		text("docker.host", "", "the container engine's address, as in DOCKER_HOST; empty looks for one, none uses none", func(c *Config) *string { return &c.Docker.Host }),
 		text("docker.image", "debian:bookworm-slim", "the image of sandboxes in containers, when none is asked for", func(c *Config) *string { return &c.Docker.Image }),
 		text("docker.runtime", "", "the engine's runtime for sandboxes, such as runsc; empty is its default", func(c *Config) *string { return &c.Docker.Runtime }),
+		text("docker.guest", "", "path of sb-guest for the engine's processor; empty looks beside sb and in PATH", func(c *Config) *string { return &c.Docker.Guest }),
 		text("docker.mounts", "", "directories of the host that volumes may come from, between colons", func(c *Config) *string { return &c.Docker.Mounts }),
 	}
 }

@@ -248,7 +248,7 @@ func (s *Service) prunable(sb Sandbox, olderThan time.Duration) bool {
 	}
 	expired := !expires.IsZero() && sb.State != StateStopped && s.now().After(expires.Add(time.Minute))
 	// One that is renewed ends by itself, and may be in use by whoever took it over.
-	return expired || sb.Orphaned() && !(sb.Lease.Renewed && s.renews(sb.Provider))
+	return expired || sb.Orphaned() && (!sb.Lease.Renewed || !s.renews(sb.Provider))
 }
 
 // renews says whether a provider can change how long a sandbox lives.

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"io"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
@@ -72,9 +73,7 @@ func newIssuer(t *testing.T) *issuer {
 func (i *issuer) token(t *testing.T, claims map[string]any) string {
 	t.Helper()
 	all := map[string]any{"iss": i.URL, "sub": "alice", "aud": "sandboxes", "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix()}
-	for name, value := range claims {
-		all[name] = value
-	}
+	maps.Copy(all, claims)
 	token, err := jwt.Signed(i.signer).Claims(all).Serialize()
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +154,7 @@ func TestTLS(t *testing.T) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(cert)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}} //nolint:gosec // the default version
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
 	defer client.CloseIdleConnections()
 	response, err := client.Get(strings.TrimSuffix(url, "/mcp") + "/healthz")
 	if err != nil {

@@ -35,6 +35,8 @@ type command struct {
 	run func(m *Model) tea.Cmd
 	// cli is the command line that does the same; nil is none.
 	cli func(m *Model) string
+	// panes says that it is about the detail pane, which the table alone does not have.
+	panes bool
 }
 
 // The groups of the help, in order.
@@ -80,7 +82,7 @@ func actionCommands() []command {
 			id: "shell", title: "Open a shell", group: groupActions, keys: []string{"s"}, brief: "shell",
 			can: func(m *Model) bool { return capable(core.CapTTY, runs)(m) && m.options.Shell != nil }, run: (*Model).openShell, cli: on("sb", "shell"),
 		},
-		{id: "logs", title: "Show the output", group: groupActions, keys: []string{"l"}, brief: "logs", can: selected, run: func(m *Model) tea.Cmd { return m.openTab(tabOutput) }, cli: on("sb", "logs", "--follow")},
+		{id: "logs", title: "Show the output", group: groupActions, keys: []string{"l"}, brief: "logs", panes: true, can: selected, run: func(m *Model) tea.Cmd { return m.openTab(tabOutput) }, cli: on("sb", "logs", "--follow")},
 		{id: "push", title: "Push files into it …", group: groupActions, keys: []string{"P"}, can: capable(core.CapFiles, runs), run: (*Model).askPush},
 		{id: "pull", title: "Pull files from it …", group: groupActions, keys: []string{"U"}, can: capable(core.CapFiles, runs), run: (*Model).askPull},
 		{
@@ -142,24 +144,24 @@ func viewCommands() []command {
 			m.table.group = map[string]string{groupNone: groupApp, groupApp: groupProvider, groupProvider: groupNone}[m.table.group]
 		})},
 		{id: "dead", title: "Show or hide dead sandboxes", group: groupView, keys: []string{"d"}, run: set(func(m *Model) { m.table.hideDead = !m.table.hideDead })},
-		{id: "focus", title: "Go to the other pane", group: groupView, keys: []string{"tab", "shift+tab"}, run: func(m *Model) tea.Cmd { m.focusOn(1 - m.focus); return nil }},
-		{id: "detail", title: "Show the sandbox", group: groupView, scope: scopeTable, keys: []string{"enter"}, run: func(m *Model) tea.Cmd { m.focusOn(paneDetail); return nil }},
-		{id: "zoom", title: "Give a pane the whole screen", group: groupView, keys: []string{"z"}, run: func(m *Model) tea.Cmd { m.zoomed = !m.zoomed; return nil }},
-		{id: "split", title: "Panes side by side or stacked", group: groupView, keys: []string{"|"}, run: func(m *Model) tea.Cmd {
+		{id: "focus", panes: true, title: "Go to the other pane", group: groupView, keys: []string{"tab", "shift+tab"}, run: func(m *Model) tea.Cmd { m.focusOn(1 - m.focus); return nil }},
+		{id: "detail", panes: true, title: "Show the sandbox", group: groupView, scope: scopeTable, keys: []string{"enter"}, run: func(m *Model) tea.Cmd { m.focusOn(paneDetail); return nil }},
+		{id: "zoom", panes: true, title: "Give a pane the whole screen", group: groupView, keys: []string{"z"}, run: func(m *Model) tea.Cmd { m.zoomed = !m.zoomed; return nil }},
+		{id: "split", panes: true, title: "Panes side by side or stacked", group: groupView, keys: []string{"|"}, run: func(m *Model) tea.Cmd {
 			m.split = map[bool]string{true: splitStack, false: splitSide}[m.layout.side]
 			return m.changed()
 		}},
-		{id: "grow", title: "More room for the table", group: groupView, keys: []string{"+", "="}, run: func(m *Model) tea.Cmd { m.ratio = min(m.ratio+5, 90); return m.changed() }},
-		{id: "shrink", title: "Less room for the table", group: groupView, keys: []string{"-"}, run: func(m *Model) tea.Cmd { m.ratio = max(m.ratio-5, 10); return m.changed() }},
-		{id: "tab-next", title: "Next tab", group: groupView, keys: []string{"]"}, run: func(m *Model) tea.Cmd { return m.selectTab((m.detail.tab + 1) % len(tabNames())) }},
-		{id: "tab-previous", title: "Tab before", group: groupView, keys: []string{"["}, run: func(m *Model) tea.Cmd {
+		{id: "grow", panes: true, title: "More room for the table", group: groupView, keys: []string{"+", "="}, run: func(m *Model) tea.Cmd { m.ratio = min(m.ratio+5, 90); return m.changed() }},
+		{id: "shrink", panes: true, title: "Less room for the table", group: groupView, keys: []string{"-"}, run: func(m *Model) tea.Cmd { m.ratio = max(m.ratio-5, 10); return m.changed() }},
+		{id: "tab-next", panes: true, title: "Next tab", group: groupView, keys: []string{"]"}, run: func(m *Model) tea.Cmd { return m.selectTab((m.detail.tab + 1) % len(tabNames())) }},
+		{id: "tab-previous", panes: true, title: "Tab before", group: groupView, keys: []string{"["}, run: func(m *Model) tea.Cmd {
 			return m.selectTab((m.detail.tab + len(tabNames()) - 1) % len(tabNames()))
 		}},
 		{id: "theme", title: "Choose a theme …", group: groupView, keys: []string{"T"}, run: (*Model).askTheme},
 	}
 	for i, name := range tabNames() {
 		list = append(list, command{
-			id: "tab-" + strings.ToLower(name), title: "Show " + name, group: groupView, keys: []string{string(rune('1' + i))},
+			id: "tab-" + strings.ToLower(name), title: "Show " + name, group: groupView, keys: []string{string(rune('1' + i))}, panes: true,
 			run: func(m *Model) tea.Cmd { return m.openTab(i) },
 		})
 	}
@@ -341,7 +343,7 @@ func (m *Model) scopes() []scope {
 func (m *Model) commandFor(key string) (command, bool) {
 	for _, scope := range m.scopes() {
 		for _, c := range m.commands {
-			if c.scope == scope && slices.Contains(m.keys[c.id], key) && (c.can == nil || c.can(m)) {
+			if c.scope == scope && slices.Contains(m.keys[c.id], key) && m.ready(c) {
 				return c, true
 			}
 		}
@@ -351,5 +353,10 @@ func (m *Model) commandFor(key string) (command, bool) {
 
 // possible says whether a command can be given now.
 func (m *Model) possible(c command) bool {
-	return slices.Contains(m.scopes(), c.scope) && (c.can == nil || c.can(m))
+	return slices.Contains(m.scopes(), c.scope) && m.ready(c)
+}
+
+// ready says whether a command makes sense with what is selected.
+func (m *Model) ready(c command) bool {
+	return (!c.panes || !m.options.TableOnly) && (c.can == nil || c.can(m))
 }

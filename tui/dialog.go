@@ -29,7 +29,7 @@ type dialog interface {
 // frame draws a border with a title around lines.
 func frame(s *styles, title string, lines []string, w int) []string {
 	inner := w - 4
-	head := s.frame.on("╭─ ") + s.dialogTitle.on(cut(title, max(1, inner-2))) + " "
+	head := s.frame.on("╭─ ") + s.dialogTitle.on(cut(safe(title), max(1, inner-2))) + " "
 	out := []string{head + s.frame.on(strings.Repeat("─", max(0, w-1-width(head)))+"╮")}
 	side := s.frame.on("│")
 	for _, l := range lines {

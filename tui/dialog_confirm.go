@@ -55,7 +55,7 @@ func (q *question) view(s *styles, w, h int) []string {
 	w = min(w, 76)
 	var lines []string
 	for _, l := range q.lines {
-		lines = append(lines, prose(l, w-4)...)
+		lines = append(lines, prose(safe(l), w-4)...)
 	}
 	if room := max(1, h-5); len(lines) > room {
 		lines = append(lines[:room-1], s.faint.on("… and "+plural(len(lines)-room+1, "more line", "more lines")))

@@ -385,7 +385,7 @@ func (f *launchForm) view(s *styles, w, h int) []string {
 	if f.template > 0 {
 		template = f.templates[f.template-1].Name
 	}
-	head := s.faint.on(fit("Template", label)) + s.text.on(cut(template, inner-label-16))
+	head := s.faint.on(fit("Template", label)) + s.text.on(cut(safe(template), inner-label-16))
 	if len(f.templates) > 0 {
 		head += s.faint.on("  ctrl+t next")
 	}

@@ -107,8 +107,8 @@ func (p *picker) view(s *styles, w, h int) []string {
 	lines := []string{s.key.on("> ") + p.input.View()}
 	for i := p.offset; i < min(p.offset+p.rows, len(p.shown)); i++ {
 		it := p.items[p.shown[i]]
-		detail := cut(it.detail, inner/2)
-		text := fit(it.label, inner-width(detail)-1) + " "
+		detail := cut(safe(it.detail), inner/2)
+		text := fit(safe(it.label), inner-width(detail)-1) + " "
 		if i == p.at {
 			lines = append(lines, s.selected.on(text+detail))
 		} else {

@@ -70,7 +70,7 @@ func (p *prompt) view(s *styles, w, _ int) []string {
 			lines = append(lines, s.faint.on(cut(safe(hint), w-4)))
 		}
 	} else {
-		for _, l := range prose(p.hint, w-4) {
+		for _, l := range prose(safe(p.hint), w-4) {
 			lines = append(lines, s.faint.on(l))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -26,6 +27,8 @@ const (
 	callTimeout = 15 * time.Second
 	// eventLimit is how many events are kept for a dashboard that lags.
 	eventLimit = 1000
+	// eachTimeout bounds what is done to one of several sandboxes.
+	eachTimeout = time.Minute
 	// sampleAtOnce is how many sandboxes of one provider are measured at the same time.
 	sampleAtOnce = 8
 	// closeTimeout is how long the end waits for what is under way.
@@ -347,26 +350,28 @@ func (fx *effects) templates() tea.Cmd {
 	})
 }
 
-// each does something to several sandboxes at once, and joins what fails.
-func (fx *effects) each(what, text string, boxes []core.Sandbox, work func(context.Context, core.Sandbox) error) tea.Cmd {
-	return fx.do(func(ctx context.Context) tea.Msg {
-		failed := make([]error, len(boxes))
-		slots := make(chan struct{}, sampleAtOnce)
-		var all sync.WaitGroup
-		for i, box := range boxes {
-			slots <- struct{}{}
-			all.Go(func() {
-				defer func() { <-slots }()
-				ctx, cancel := context.WithTimeout(ctx, time.Minute)
-				defer cancel()
-				if err := work(ctx, box); err != nil {
-					failed[i] = core.Wrap(what, box.Name, err)
-				}
-			})
-		}
-		all.Wait()
-		return doneMsg{what: what, text: text, err: errors.Join(failed...)}
-	})
+// each does something to several sandboxes, a few at once, and joins what fails.
+func (fx *effects) each(ctx context.Context, what string, boxes []core.Sandbox, report core.ProgressFunc, work func(context.Context, core.Sandbox) error) error {
+	failed := make([]error, len(boxes))
+	slots := make(chan struct{}, sampleAtOnce)
+	var all sync.WaitGroup
+	var done atomic.Int64
+	for i, box := range boxes {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			ctx, cancel := context.WithTimeout(ctx, eachTimeout)
+			defer cancel()
+			if err := work(ctx, box); err != nil {
+				failed[i] = core.Wrap(what, box.Name, err)
+			}
+			if n := done.Add(1); report != nil {
+				report(core.Progress{Step: fmt.Sprintf("%d of %d", n, len(boxes))})
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(failed...)
 }
 
 // start starts a command in a sandbox and leaves it running.

@@ -18,6 +18,20 @@ type job struct {
 	cancel   context.CancelFunc
 }
 
+// quietJob is how long a job takes before it gets a line.
+const quietJob = 300 * time.Millisecond
+
+// shownJobs are the jobs that have taken a while.
+func (m *Model) shownJobs() []*job {
+	var shown []*job
+	for _, j := range m.jobs {
+		if m.now.Sub(j.began) >= quietJob {
+			shown = append(shown, j)
+		}
+	}
+	return shown
+}
+
 // jobProgress is what a job reports.
 type jobProgress struct {
 	id int

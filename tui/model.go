@@ -164,7 +164,7 @@ func (m *Model) settle() tea.Cmd {
 
 func (m *Model) arrange() {
 	m.layout = arrange(m.w, m.h, arrangement{
-		split: m.split, ratio: m.ratio, zoomed: m.zoomed, focus: m.focus, tableOnly: m.options.TableOnly, jobs: len(m.jobs),
+		split: m.split, ratio: m.ratio, zoomed: m.zoomed, focus: m.focus, tableOnly: m.options.TableOnly, jobs: len(m.shownJobs()),
 	})
 	if !m.layout.table.empty() && m.layout.table != m.table.size {
 		m.table.setSize(m.layout.table)

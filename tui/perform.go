@@ -80,7 +80,7 @@ func (m *Model) perform(r request) tea.Cmd {
 		return m.fx.launch(j, r.spec)
 	case terminateRequest:
 		clear(m.table.marks)
-		return m.fx.each("terminate", "", r.boxes, func(ctx context.Context, box core.Sandbox) error { return m.fx.service.Terminate(ctx, box.ID) })
+		return m.forEach("terminate", "", r.boxes, func(ctx context.Context, box core.Sandbox) error { return m.fx.service.Terminate(ctx, box.ID) })
 	case execRequest:
 		return m.fx.start(r.box, r.command)
 	case timeoutRequest:
@@ -88,7 +88,7 @@ func (m *Model) perform(r request) tea.Cmd {
 		if r.timeout == 0 {
 			said = names(r.boxes) + " may live for ever"
 		}
-		return m.fx.each("timeout", said, r.boxes, func(ctx context.Context, box core.Sandbox) error {
+		return m.forEach("timeout", said, r.boxes, func(ctx context.Context, box core.Sandbox) error {
 			_, err := m.fx.service.SetTimeout(ctx, box.ID, r.timeout)
 			return err
 		})
@@ -136,6 +136,19 @@ func (m *Model) perform(r request) tea.Cmd {
 		return tea.Quit
 	}
 	return nil
+}
+
+// forEach does something to several sandboxes at once. Of many it is a job, which quitting asks about.
+func (m *Model) forEach(what, text string, boxes []core.Sandbox, work func(context.Context, core.Sandbox) error) tea.Cmd {
+	if len(boxes) <= sampleAtOnce {
+		return m.fx.do(func(ctx context.Context) tea.Msg {
+			return doneMsg{what: what, text: text, err: m.fx.each(ctx, what, boxes, nil, work)}
+		})
+	}
+	j := m.begin(what + " " + plural(len(boxes), "sandbox", "sandboxes"))
+	return m.fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
+		return text, nil, m.fx.each(ctx, what, boxes, report, work)
+	})
 }
 
 // begin notes a job.
@@ -198,7 +211,7 @@ func (m *Model) shellEnded(msg shellEndedMsg) tea.Cmd {
 func (m *Model) togglePause() tea.Cmd {
 	resume := m.table.selected().box.State == core.StatePaused
 	what := map[bool]string{true: "resume", false: "pause"}[resume]
-	return m.fx.each(what, "", m.chosen(), func(ctx context.Context, box core.Sandbox) error {
+	return m.forEach(what, "", m.chosen(), func(ctx context.Context, box core.Sandbox) error {
 		if resume {
 			return m.fx.service.Resume(ctx, box.ID)
 		}
@@ -212,7 +225,7 @@ const stopGrace = 10 * time.Second
 func (m *Model) toggleStop() tea.Cmd {
 	stop := m.table.selected().box.State == core.StateRunning
 	what := map[bool]string{true: "stop", false: "start"}[stop]
-	return m.fx.each(what, "", m.chosen(), func(ctx context.Context, box core.Sandbox) error {
+	return m.forEach(what, "", m.chosen(), func(ctx context.Context, box core.Sandbox) error {
 		if stop {
 			return m.fx.service.Stop(ctx, box.ID, stopGrace)
 		}

@@ -29,8 +29,10 @@ func (m *Model) screen() []string {
 		lines = append(lines, m.header())
 	}
 	lines = append(lines, m.body()...)
-	for i := range l.jobs.h {
-		lines = append(lines, fit(m.jobs[i].line(s, l.w, m.now), l.w))
+	for i, j := range m.shownJobs() {
+		if i < l.jobs.h {
+			lines = append(lines, fit(j.line(s, l.w, m.now), l.w))
+		}
 	}
 	if !l.footer.empty() {
 		lines = append(lines, m.footer())
@@ -148,7 +150,7 @@ func (m *Model) footer() string {
 	b.WriteByte(' ')
 	for _, scope := range m.scopes() {
 		for _, c := range m.commands {
-			if c.brief == "" || c.scope != scope || len(m.keys[c.id]) == 0 || c.can != nil && !c.can(m) {
+			if c.brief == "" || c.scope != scope || len(m.keys[c.id]) == 0 || !m.ready(c) {
 				continue
 			}
 			key := m.keys[c.id][0]

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
 )
 
 func TestMain(m *testing.M) {
@@ -34,18 +40,23 @@ func helpers(t *testing.T) string {
 // has a home, a state and a runtime directory of its own.
 func TestScript(t *testing.T) {
 	runtime := filepath.Join(helpers(t), "sb-runtime")
+	commands := terminalCommands()
+	commands["engine"] = useEngine
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE") != "",
 		Condition: func(name string) (bool, error) {
-			if name == "root" {
+			switch name {
+			case "root":
 				return os.Getuid() == 0, nil
+			case "engine":
+				return len(engines()) > 0, nil
 			}
 			return false, fmt.Errorf("there is no condition %q", name)
 		},
-		Cmds: terminalCommands(),
+		Cmds: commands,
 		Setup: func(env *testscript.Env) error {
 			for _, dir := range []string{"home", "state", "runtime", "config"} {
 				if err := os.Mkdir(env.WorkDir+"/"+dir, 0o700); err != nil {
@@ -68,6 +79,35 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// engines are the addresses of the container engines to test with, as NAME=ADDRESS.
+func engines() []string { return strings.Fields(os.Getenv("SB_TEST_ENGINES")) }
+
+// useEngine makes the rest of a story use the first engine whose name is given, or the first there is, with the test
+// image loaded; $IMAGE is its name.
+func useEngine(ts *testscript.TestScript, _ bool, args []string) {
+	for _, engine := range engines() {
+		name, host, _ := strings.Cut(engine, "=")
+		if len(args) > 0 && args[0] != name {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		ts.Check(dockertest.Load(ctx, host))
+		ts.Setenv("SB_DOCKER_HOST", host)
+		ts.Setenv("SB_DOCKER_IMAGE", dockertest.Image)
+		ts.Setenv("SB_DOCKER_GUEST", filepath.Join(filepath.Dir(ts.Getenv("SB_LOCAL_RUNTIME")), "sb-guest"))
+		ts.Setenv("IMAGE", dockertest.Image)
+		ts.Setenv("SB_PROVIDER", "docker")
+		// A story has a name and an app of its own, whoever else uses the engine, and leaves nothing there.
+		own := core.NewName()
+		ts.Setenv("NAME", own)
+		ts.Setenv("SB_DEFAULTS_APP", own)
+		ts.Defer(func() { _ = ts.Exec("sb", "terminate", "--app", own, "--yes") })
+		return
+	}
+	ts.Fatalf("there is no engine %v", args)
 }
 
 // endAll terminates what a story has launched and not ended.

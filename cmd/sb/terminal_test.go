@@ -27,7 +27,7 @@ type terminalKey struct{}
 //	press KEY...             presses keys: enter, esc, ctrl+p, x
 //	click COLUMN ROW         clicks, counted from 0
 //	[!] screen REGEXP        waits until the screen matches, or does not any more
-//	resize 60x15             changes the size
+//	resize 60x15...          changes the size, every 10 ms
 //	signal TERM              sends a signal
 //	ended CODE               waits for its end
 //	[!] drawn REGEXP         looks at what it wrote, escape sequences included
@@ -57,8 +57,11 @@ func terminalCommands() map[string]func(ts *testscript.TestScript, neg bool, arg
 			ts.Check(current(ts).Wait(ctx, pattern, neg))
 		},
 		"resize": func(ts *testscript.TestScript, _ bool, args []string) {
-			cols, rows := size(ts, args[0])
-			ts.Check(current(ts).Resize(cols, rows))
+			for _, arg := range args {
+				cols, rows := size(ts, arg)
+				ts.Check(current(ts).Resize(cols, rows))
+				time.Sleep(10 * time.Millisecond) // as often as a hand that drags a window
+			}
 		},
 		"signal": func(ts *testscript.TestScript, _ bool, args []string) {
 			signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}

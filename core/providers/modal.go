@@ -70,4 +70,6 @@ type ModalLogin = modal.Login
 func LoginModal(ctx context.Context, login ModalLogin) (string, error) { return login.Do(ctx) }
 
 // ModalConfigFile is the file that Modal's tools read.
-func ModalConfigFile(lookup func(string) (string, bool)) (string, error) { return modal.ConfigFile(lookup) }
+func ModalConfigFile(lookup func(string) (string, bool)) (string, error) {
+	return modal.ConfigFile(lookup)
+}

@@ -96,7 +96,7 @@ func newDaemon(t *testing.T, program string) *daemon {
 	if _, err := exec.LookPath(program); err != nil || os.Geteuid() != 0 {
 		t.Skipf("this test needs root and %s", program)
 	}
-	dir, err := os.MkdirTemp("", "sbd") // short: it is in the names of sockets
+	dir, err := os.MkdirTemp("", "sbd") //nolint:usetesting // t.TempDir's name is too long for a socket's
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,6 @@ import (
 // testEnv lists the engines to test with: "docker=unix:///run/docker.sock podman=unix://…".
 const testEnv = "SB_TEST_ENGINES"
 
-// testImage is a busybox that the tests load into each engine.
-const testImage = "localhost/sb-test:4"
-
 // testEngine is one engine under test.
 type testEngine struct{ name, host string }
 

@@ -1,0 +1,98 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+func TestUINeedsATerminal(t *testing.T) {
+	app, _, _ := stubApp(t)
+	for name, run := range map[string]func() error{
+		"ui":  func() error { return runUI(t.Context(), &UIOptions{App: app}) },
+		"top": func() error { return runTop(t.Context(), &TopOptions{App: app}) },
+	} {
+		if err := run(); core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "sb top --once") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Where stdout is no terminal top prints once by itself, and filters go with that only.
+func TestTopFlags(t *testing.T) {
+	app, streams := testApp(t, nil)
+	run := func(args ...string) (*TopOptions, error) {
+		var got *TopOptions
+		cmd := NewTop(app, func(_ context.Context, o *TopOptions) error { got = o; return nil })
+		cmd.SetArgs(args)
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		return got, cmd.ExecuteContext(t.Context())
+	}
+	if got, err := run("--app", "web"); err != nil || !got.Once || got.Select.App != "web" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	streams.SetTTY(80)
+	if got, err := run(); err != nil || got.Once {
+		t.Errorf("on a terminal: %+v, %v", got, err)
+	}
+	if _, err := run("--app", "web"); core.KindOf(err) != core.KindUsage {
+		t.Errorf("a filter in the live table: %v", err)
+	}
+	if got, err := run("--json"); err != nil || !got.Once {
+		t.Errorf("--json: %+v, %v", got, err)
+	}
+}
+
+func TestTopOnce(t *testing.T) {
+	app, streams, _ := stubApp(t, "one", "two")
+	if err := runTop(t.Context(), &TopOptions{App: app, Once: true}); err != nil {
+		t.Fatal(err)
+	}
+	if out := streams.Out.String(); !strings.HasPrefix(out, "NAME") || strings.Count(out, "\n") != 3 || !strings.Contains(out, "two") {
+		t.Error(out)
+	}
+	streams.Out.Reset()
+	if err := runTop(t.Context(), &TopOptions{App: app, Once: true, JSON: true}); err != nil {
+		t.Fatal(err)
+	}
+	var rows []struct{ Sandbox core.Sandbox }
+	if err := json.Unmarshal(streams.Out.Bytes(), &rows); err != nil || len(rows) != 2 || rows[0].Sandbox.Name != "one" {
+		t.Errorf("%v: %s", err, streams.Out)
+	}
+}
+
+func TestTemplates(t *testing.T) {
+	dir := t.TempDir()
+	if templates, err := readTemplates(filepath.Join(dir, "absent")); err != nil || len(templates) != 0 {
+		t.Errorf("%v, %v", templates, err)
+	}
+	for name, text := range map[string]string{"small.yaml": "memory: 64MiB\n", "broken.yaml": "memry: 1\n", "notes.txt": "no template"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	templates, err := readTemplates(dir)
+	if len(templates) != 1 || templates[0].Name != "small" || templates[0].Spec.Memory != 64*core.MiB {
+		t.Errorf("%+v", templates)
+	}
+	if err == nil || !strings.Contains(err.Error(), "broken.yaml") {
+		t.Errorf("the broken one: %v", err)
+	}
+}
+
+func TestEditor(t *testing.T) {
+	app, _ := testApp(t, nil)
+	for want, env := range map[string]map[string]string{
+		"vi": {}, "nano": {"EDITOR": "nano"}, "code|--wait": {"EDITOR": "nano", "VISUAL": "code --wait"}, "ed": {"VISUAL": " ", "EDITOR": "ed"},
+	} {
+		app.LookupEnv = func(key string) (string, bool) { v, ok := env[key]; return v, ok }
+		if got := strings.Join(app.editor(), "|"); got != want {
+			t.Errorf("%v: %s, want %s", env, got, want)
+		}
+	}
+}
