@@ -23,6 +23,7 @@ func (s *suite) capabilities(t *testing.T) {
 	optional[core.Watcher](t, p, core.CapWatch)
 	optional[core.Sweeper](t, p, core.CapSweep)
 	optional[core.Doctor](t, p, core.CapDoctor)
+	optional[core.Snapshotter](t, p, core.CapSnapshots)
 	if err := p.Check(t.Context()); err != nil {
 		t.Errorf("the provider is not usable: %v (%s)", err, core.HintOf(err))
 	}

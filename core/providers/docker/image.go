@@ -15,11 +15,20 @@ import (
 // image is what a launch needs to know of an image.
 type image struct {
 	id, arch, user, workdir string
+	entrypoint, cmd         []string
 }
 
 // image finds what spec starts from, and gets it when the engine does not have it.
 func (p *Provider) image(ctx context.Context, e *engine, spec core.Spec, progress core.ProgressFunc) (image, error) {
-	name := cmp.Or(spec.Image, p.opts.Image)
+	name, err := p.built(ctx, e, spec, cmp.Or(spec.Snapshot, spec.Image, p.opts.Image), progress)
+	if err != nil {
+		return image{}, err
+	}
+	return p.have(ctx, e, name, progress)
+}
+
+// have returns an image, after getting it when the engine does not have it.
+func (p *Provider) have(ctx context.Context, e *engine, name string, progress core.ProgressFunc) (image, error) {
 	found, err := inspectImage(ctx, e, name)
 	if core.KindOf(err) == core.KindNotFound {
 		if err := pull(ctx, e, name, progress); err != nil {
@@ -39,7 +48,7 @@ func inspectImage(ctx context.Context, e *engine, name string) (image, error) {
 	}
 	i := image{id: found.ID, arch: architecture(found.Architecture)}
 	if found.Config != nil {
-		i.user, i.workdir = found.Config.User, found.Config.WorkingDir
+		i.user, i.workdir, i.entrypoint, i.cmd = found.Config.User, found.Config.WorkingDir, found.Config.Entrypoint, found.Config.Cmd
 	}
 	return i, nil
 }

@@ -21,6 +21,8 @@ const (
 	labelLease   = "sb.lease"
 	// labelKey signs calls to the first process. Whoever can read it can exec in the container anyway.
 	labelKey = "sb.key"
+	// labelBuild is on images that launches built.
+	labelBuild = "sb.build"
 	// labelUser begins the names of the spec's own labels.
 	labelUser = "sb.label."
 

@@ -140,11 +140,15 @@ func (l *launch) create(ctx context.Context) (string, error) {
 	options := client.ContainerCreateOptions{
 		Name: namePrefix + l.spec.Name,
 		Config: &container.Config{
-			Hostname: hostname(l.spec.Name), User: "0:0", Image: l.image.id, Entrypoint: []string{wire.Program}, Cmd: []string{wire.ModeBox},
+			Hostname: hostname(l.spec.Name), User: "0:0", Image: l.image.id, Cmd: []string{wire.Program, wire.ModeBox},
 			WorkingDir: "/", Labels: described, Volumes: map[string]struct{}{wire.Dir: {}}, StopTimeout: &stop, StopSignal: "SIGTERM",
 			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, AttachStdout: true, ExposedPorts: exposed(l.spec.Ports),
 		},
 		HostConfig: host,
+	}
+	if len(l.image.entrypoint) > 0 {
+		// This means none. It is not simply replaced, for a snapshot could not be rid of it again.
+		options.Config.Entrypoint = []string{""}
 	}
 	for try := 0; ; try++ {
 		id, err := l.tryCreate(ctx, options)

@@ -75,8 +75,10 @@ func TestPlaces(t *testing.T) {
 		{"setting", "tcp://a:1", map[string]string{"DOCKER_HOST": "tcp://b:1"}, place{Why: "docker.host", Host: "tcp://a:1"}, true, 0},
 		{"DOCKER_HOST before the context", "", map[string]string{"HOME": home, "DOCKER_HOST": "tcp://b:1"}, place{Why: "DOCKER_HOST", Host: "tcp://b:1"}, true, 0},
 		{
-			"TLS", "", map[string]string{"HOME": home, "DOCKER_HOST": "tcp://b:1", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": "/certs"},
-			place{Why: "DOCKER_HOST", Host: "tcp://b:1", TLS: "/certs"}, true, 0,
+			"TLS", "",
+			map[string]string{"HOME": home, "DOCKER_HOST": "tcp://b:1", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": "/certs"},
+			place{Why: "DOCKER_HOST", Host: "tcp://b:1", TLS: "/certs"},
+			true, 0,
 		},
 		{"current context", "", map[string]string{"HOME": home}, place{Why: "context remote", Host: "ssh://me@far"}, true, 0},
 		{"DOCKER_CONTEXT", "", map[string]string{"HOME": home, "DOCKER_CONTEXT": "gone"}, place{}, true, core.KindUnavailable},

@@ -3,6 +3,8 @@
 package modal_test
 
 import (
+	"bytes"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,3 +89,23 @@ func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 
 // open returns a provider like the one of another process; with cache it has what others learned.
 func (r *rig) open(testing.TB) core.Provider { return modal.New(r.opts) }
+
+// filesWith lists the files below a directory that hold a text.
+func filesWith(t *testing.T, dir, text string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if bytes.Contains(content, []byte(text)) {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

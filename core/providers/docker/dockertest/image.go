@@ -20,7 +20,7 @@ import (
 
 // Image is the name of the test image: Debian's static busybox under the names of its commands, with the users
 // root and dev.
-const Image = "localhost/sb-test:4"
+const Image = "localhost/sb-test:5"
 
 // Load puts the test image into the engine at host, unless it is there.
 func Load(ctx context.Context, host string) error {
@@ -55,8 +55,9 @@ func Archive(name string) ([]byte, error) {
 	sum := sha256.Sum256(layer)
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"Env": []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "FROM_IMAGE=yes"}},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(sum[:])}},
+		"config":  map[string]any{"Env": []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "FROM_IMAGE=yes"}},
+		"history": []map[string]any{{"created": "2026-01-01T00:00:00Z", "created_by": "a test"}},
+		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(sum[:])}},
 	})
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func Archive(name string) ([]byte, error) {
 func busyboxLayer() ([]byte, error) {
 	program, err := os.ReadFile(busybox)
 	if err != nil {
-		return nil, fmt.Errorf("Debian's busybox-static is needed: %w", err)
+		return nil, fmt.Errorf("the static busybox of Debian is needed: %w", err)
 	}
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)

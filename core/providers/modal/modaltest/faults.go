@@ -38,7 +38,7 @@ func (f *Faults) SetLatency(d time.Duration) {
 	f.latency = d
 }
 
-// Plan makes the next calls of a method fail, one fault for each.
+// Plan makes the next calls of a method fail, one fault for each; one without a code lets its call pass.
 func (f *Faults) Plan(method string, faults ...Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +66,7 @@ func (f *Faults) next(method string) (Fault, bool) {
 		return Fault{}, false
 	}
 	f.planned[method] = queue[1:]
-	return queue[0], true
+	return queue[0], queue[0].Code != codes.OK
 }
 
 func (f *Faults) limits(method string) (time.Duration, int64) {

@@ -49,9 +49,10 @@ type Server struct {
 	signer   signer
 	dir      string
 	// ctx is the server's life: it ends what outlives the call that began it.
-	ctx    context.Context //nolint:containedctx // it is the server's own life, not a caller's
-	cancel context.CancelFunc
-	work   sync.WaitGroup
+	ctx     context.Context //nolint:containedctx // it is the server's own life, not a caller's
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
+	closing sync.Once
 
 	mu    sync.Mutex
 	calls []Call
@@ -117,6 +118,12 @@ func (s *Server) routerURL() string { return "https://" + s.listener.Addr().Stri
 
 // Close ends every sandbox and the server.
 func (s *Server) Close() error {
+	var err error
+	s.closing.Do(func() { err = s.close() })
+	return err
+}
+
+func (s *Server) close() error {
 	s.grpc.Stop()
 	s.mu.Lock()
 	boxes := make([]*sandbox, 0, len(s.sandboxes))

@@ -1,0 +1,152 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// forgetBuilds removes the images that a test has built.
+func forgetBuilds(t *testing.T, c *client.Client) {
+	t.Helper()
+	found, err := c.ImageList(t.Context(), client.ImageListOptions{Filters: make(client.Filters).Add("label", labelBuild+"="+version)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, image := range found.Items {
+		for _, name := range image.RepoTags {
+			_, _ = c.ImageRemove(t.Context(), name, client.ImageRemoveOptions{Force: true})
+		}
+	}
+}
+
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestBuild(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		defer forgetBuilds(t, e.raw(t))
+		dir := t.TempDir()
+		write(t, dir, map[string]string{
+			"Dockerfile": "FROM " + testImage + "\nCOPY app /app\nRUN echo built > /app/out; date +%s%N > /app/when\nENV FROM_FILE=1\nWORKDIR /app\nUSER dev\n",
+			"app/main":   "main\n", "app/secret.env": "s3cret\n", ".dockerignore": "**/*.env\n",
+		})
+		when := ""
+		for range 2 {
+			var steps []string
+			spec := core.Spec{Name: core.NewName(), Dockerfile: filepath.Join(dir, "Dockerfile"), Network: core.Network{Mode: core.NetworkNone}}
+			sb, err := p.Launch(t.Context(), spec, lease(spec), func(step core.Progress) { steps = append(steps, step.Step) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, _ := sh(t, p, sb.ID, "pwd; id -un; cat main out; ls secret.env 2>/dev/null; echo $FROM_FILE")
+			if out != "/app\ndev\nmain\nbuilt\n1\n" {
+				t.Errorf("inside: %q", out)
+			}
+			now, _ := sh(t, p, sb.ID, "cat when")
+			if when != "" && now != when {
+				t.Error("the second build did not take the first one's layers")
+			}
+			when = now
+			if !slices.ContainsFunc(steps, func(step string) bool { return strings.Contains(step, "COPY") }) {
+				t.Errorf("the steps are %q", steps)
+			}
+			end(t, p, sb.ID)
+		}
+		write(t, dir, map[string]string{"Dockerfile": "FROM " + testImage + "\nRUN echo the reason; exit 9\n"})
+		_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Dockerfile: dir}, core.Lease{}, nil)
+		wantKind(t, err, core.KindUsage)
+		if err == nil || !strings.Contains(err.Error(), "the reason") {
+			t.Errorf("a build that fails says %v", err)
+		}
+		_, err = p.Launch(t.Context(), core.Spec{Name: core.NewName(), Dockerfile: filepath.Join(dir, "no", "Dockerfile")}, core.Lease{}, nil)
+		wantKind(t, err, core.KindNotFound)
+	})
+}
+
+// Packages are layers: installed once, by the image's own tools. Here those only say what they were told.
+func TestPackages(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		defer forgetBuilds(t, e.raw(t))
+		dir := t.TempDir()
+		tool := "#!/bin/sh\necho \"$(basename $0) $(date +%s%N) $*\" >> /log\n"
+		write(t, dir, map[string]string{
+			"apt-get": tool, "python3": tool,
+			"Dockerfile": "FROM " + testImage + "\nCOPY apt-get python3 /bin/\nRUN chmod 755 /bin/apt-get /bin/python3; ln -s busybox /bin/basename\nUSER dev\n",
+		})
+		log := ""
+		for range 2 {
+			sb := box(t, p, func(spec *core.Spec) {
+				spec.Image, spec.Dockerfile = "", dir
+				spec.Apt, spec.Pip = []string{"git", "g++"}, []string{"numpy==2", "a b$(touch /hacked)"}
+			})
+			out, _ := sh(t, p, sb.ID, "id -un; cat /log; ls /hacked 2>/dev/null")
+			if !strings.HasPrefix(out, "dev\n") || !strings.Contains(out, "--no-install-recommends -- git g++\n") ||
+				!strings.Contains(out, "-m pip install --no-cache-dir -- numpy==2 a b$(touch /hacked)\n") || strings.HasSuffix(out, "/hacked\n") {
+				t.Errorf("inside: %q", out)
+			}
+			if log != "" && out != log {
+				t.Errorf("the second launch installed anew: %q", out)
+			}
+			log = out
+		}
+		_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: "other", Python: "3.12"}, core.Lease{}, nil)
+		wantKind(t, err, core.KindUnsupported)
+	})
+}
+
+func TestBuildContext(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"Dockerfile": "FROM x", ".dockerignore": "# all but\n*\n!keep\nkeep/not\n", "keep/a": "a", "keep/not/b": "b", "other/c": "c", "d": "d",
+	})
+	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "keep", "link")); err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := errors.Join(addContext(t.Context(), w, dir, "Dockerfile"), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for r := tar.NewReader(&archive); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Uid != 0 || h.Uname != "" {
+			t.Errorf("%s belongs to %d %s", h.Name, h.Uid, h.Uname)
+		}
+		names = append(names, strings.TrimSuffix(h.Name, "/")+h.Linkname)
+	}
+	if want := []string{"Dockerfile", "keep", "keep/a", "keep/link/etc/passwd"}; !slices.Equal(names, want) {
+		t.Errorf("the context is %q, want %q", names, want)
+	}
+}

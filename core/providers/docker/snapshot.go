@@ -1,0 +1,131 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+var (
+	_ core.Snapshotter = (*Provider)(nil)
+	_ core.Differ      = (*Provider)(nil)
+)
+
+// snapshotName begins the name of a snapshot that nobody named.
+const snapshotName = "localhost/sb-snapshot/"
+
+// Snapshot implements core.Snapshotter: it is an image like any other, to be tagged, pushed and run.
+func (p *Provider) Snapshot(ctx context.Context, id, name string) (core.Snapshot, error) {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	now := time.Now().UTC()
+	if name == "" {
+		name = snapshotName + strings.ToLower(sb.Name) + ":" + now.Format("20060102-150405")
+	}
+	from, err := p.containerImage(ctx, e, containerOf(id))
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	found, err := e.client.ContainerInspect(ctx, containerOf(id), client.ContainerInspectOptions{})
+	if err != nil {
+		return core.Snapshot{}, classify(ctx, "snapshot", id, err)
+	}
+	bounded, cancel := within(ctx, snapshotTimeout)
+	defer cancel()
+	committed, err := e.client.ContainerCommit(bounded, containerOf(id), client.ContainerCommitOptions{
+		Reference: name, Comment: "snapshot of sandbox " + sb.Name, Changes: from.restore(found.Container.Config.Labels),
+		// Those of the first process are nobody else's business. Podman wants this even when it says nothing.
+		Config: &container.Config{},
+	})
+	if err != nil {
+		return core.Snapshot{}, classify(bounded, "snapshot", name, err)
+	}
+	snapshot := core.Snapshot{ID: name, Provider: Name, Sandbox: sb.ID, Created: now, Hint: "docker tag " + name + " REPOSITORY:TAG; docker push REPOSITORY:TAG"}
+	if image, err := e.client.ImageInspect(bounded, committed.ID); err == nil {
+		snapshot.Size = core.Bytes(image.Size)
+	}
+	return snapshot, nil
+}
+
+// snapshotTimeout bounds a commit, which copies all that was written.
+const snapshotTimeout = 30 * time.Minute
+
+// restore lists the changes, as lines of a Dockerfile, that make of a sandbox's container one like those of its image:
+// with the image's command and user, and without what says that it is a sandbox.
+func (i image) restore(labels map[string]string) []string {
+	list := func(argv []string) string {
+		text, err := json.Marshal(argv)
+		if err != nil {
+			return "[]"
+		}
+		return string(text)
+	}
+	cmd := i.cmd
+	if len(cmd) == 0 && len(i.entrypoint) == 0 {
+		cmd = []string{"/bin/sh"}
+	}
+	changes := []string{"CMD " + list(cmd)}
+	if len(i.entrypoint) > 0 {
+		changes = append(changes, "ENTRYPOINT "+list(i.entrypoint))
+	}
+	user, workdir := i.user, i.workdir
+	if user == "" {
+		user = "root"
+	}
+	if workdir == "" {
+		workdir = "/"
+	}
+	changes = append(changes, "USER "+user, "WORKDIR "+workdir)
+	for _, label := range slices.Sorted(maps.Keys(labels)) {
+		if strings.HasPrefix(label, "sb.") {
+			changes = append(changes, "LABEL "+label+`=""`)
+		}
+	}
+	return changes
+}
+
+// Diff implements core.Differ.
+func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
+	if _, err := p.Get(ctx, id); err != nil {
+		return nil, err
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := within(ctx, workTimeout)
+	defer cancel()
+	diff, err := e.client.ContainerDiff(ctx, containerOf(id), client.ContainerDiffOptions{})
+	if err != nil {
+		return nil, classify(ctx, "diff", id, err)
+	}
+	kinds := map[container.ChangeType]string{container.ChangeModify: "changed", container.ChangeAdd: "added", container.ChangeDelete: "deleted"}
+	changes := []core.Change{}
+	for _, change := range diff.Changes {
+		// The engine's own mount points and the helper's place are no change that anybody made.
+		if change.Path == wire.Dir || slices.Contains([]string{"/dev", "/proc", "/sys", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/etc/mtab", "/run/.containerenv"}, change.Path) {
+			continue
+		}
+		changes = append(changes, core.Change{Path: change.Path, Kind: kinds[change.Kind]})
+	}
+	slices.SortFunc(changes, func(a, b core.Change) int { return strings.Compare(a.Path, b.Path) })
+	// A directory with changes below it is said to be changed itself.
+	return slices.DeleteFunc(changes, func(c core.Change) bool {
+		return c.Kind == "changed" && slices.ContainsFunc(changes, func(other core.Change) bool { return strings.HasPrefix(other.Path, c.Path+"/") })
+	}), nil
+}

@@ -1,0 +1,84 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// removeImage removes an image with the test.
+func removeImage(t *testing.T, c *client.Client, name string) {
+	t.Helper()
+	t.Cleanup(func() {
+		_, err := c.ImageRemove(context.WithoutCancel(t.Context()), name, client.ImageRemoveOptions{Force: true})
+		if err != nil {
+			t.Errorf("the image %s: %v", name, err)
+		}
+	})
+}
+
+func TestSnapshot(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		c := e.raw(t)
+		sb := box(t, p, func(spec *core.Spec) {
+			spec.Labels = map[string]string{"team": "x"}
+			spec.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}}
+			spec.Volumes = []core.Volume{{Source: "sb-test-" + core.NewName(), Target: "/data"}}
+		})
+		volume := sb.Spec.Volumes[0].Source
+		t.Cleanup(func() {
+			end(t, p, sb.ID)
+			if _, err := c.VolumeRemove(context.WithoutCancel(t.Context()), volume, client.VolumeRemoveOptions{}); err != nil {
+				t.Errorf("the volume: %v", err)
+			}
+		})
+		if out, code := sh(t, p, sb.ID, "echo kept > /root/file; rm /bin/httpd; echo volume > /data/file; echo changed >> /etc/group"); code != 0 {
+			t.Fatal(out)
+		}
+		changes, err := p.Diff(t.Context(), sb.ID)
+		if err != nil || !slices.Contains(changes, core.Change{Path: "/root/file", Kind: "added"}) ||
+			!slices.Contains(changes, core.Change{Path: "/bin/httpd", Kind: "deleted"}) || !slices.Contains(changes, core.Change{Path: "/etc/group", Kind: "changed"}) {
+			t.Errorf("the changes are %+v, %v", changes, err)
+		}
+		name := "localhost/sb-test-snapshot/" + sb.Name + ":one"
+		snapshot, err := p.Snapshot(t.Context(), sb.ID, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		removeImage(t, c, name)
+		if snapshot.ID != name || snapshot.Size == 0 {
+			t.Errorf("the snapshot is %+v", snapshot)
+		}
+		found, err := c.ImageInspect(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(found.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, secret := range []string{"s3cret", "sb-guest", sb.ID} {
+			if strings.Contains(string(text), secret) {
+				t.Errorf("the image tells of %s: %s", secret, text)
+			}
+		}
+		if found.Config.Labels[labelKey] != "" || found.Config.Labels[labelSpec] != "" || found.Config.Labels[labelUser+"team"] != "" {
+			t.Errorf("the image's labels are %v", found.Config.Labels)
+		}
+		again := box(t, p, func(spec *core.Spec) { spec.Image, spec.Snapshot = "", name })
+		if out, _ := sh(t, p, again.ID, "cat /root/file; ls /bin/httpd /data 2>/dev/null; ls -a /.sb; ls /.sb/journal | wc -l; echo ${TOKEN:-none}"); !strings.HasPrefix(out, "kept\n") || !strings.HasSuffix(out, "none\n") || strings.Contains(out, "httpd") || strings.Contains(out, "volume") {
+			t.Errorf("what was launched from it has %q", out)
+		}
+		if execs, err := p.Execs(t.Context(), again.ID); err != nil || len(execs) != 1 {
+			t.Errorf("its journal is %+v, %v", execs, err)
+		}
+	})
+}

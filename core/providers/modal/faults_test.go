@@ -1,0 +1,237 @@
+//go:build linux
+
+package modal_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+	"github.com/seed-0724f904/sb/core/providertest"
+)
+
+// The contract holds where each call takes as long as to another continent.
+func TestContractAtLatency(t *testing.T) {
+	t.Setenv("SB_SUITE_SECRET", "the host's")
+	r := newRig(t, nil)
+	r.faults.SetLatency(80 * time.Millisecond)
+	providertest.Run(t, r.open)
+}
+
+// unsteady plans a passing failure for each of the methods, now and then.
+func unsteady(r *rig, methods ...string) {
+	for _, method := range methods {
+		for range 200 {
+			r.faults.Plan(method, modaltest.Fault{Code: codes.Unavailable, Message: "try again", After: method == "TaskExecStdinWrite"}, modaltest.Fault{})
+		}
+	}
+}
+
+// The contract holds where every other call fails, or does its work and loses its answer, and streams break off.
+func TestContractWithFaults(t *testing.T) {
+	t.Setenv("SB_SUITE_SECRET", "the host's")
+	r := newRig(t, nil)
+	unsteady(r, "TaskExecStart", "TaskExecStdinWrite", "TaskExecStdioRead", "TaskExecWait", "SandboxWaitV2", "SandboxTagsGetV2", "AppList", "AuthTokenGet")
+	r.faults.Cut("TaskExecStdioRead", 1<<20)
+	providertest.Run(t, r.open)
+}
+
+// Output and input are whole whatever breaks under way: none is lost, none comes twice.
+func TestBrokenStreamsLoseNothing(t *testing.T) {
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	id := launched(t, p, spec()).ID
+	r.faults.Cut("TaskExecStdioRead", 3<<20)
+	for range 50 {
+		r.faults.Plan("TaskExecStdinWrite", modaltest.Fault{Code: codes.Unavailable, After: true}, modaltest.Fault{}, modaltest.Fault{Code: codes.Internal})
+	}
+	want, got := sha256.New(), sha256.New()
+	content := io.LimitReader(rand.NewChaCha8([32]byte{7}), 40<<20)
+	exit := ran(t, p, id, core.ExecSpec{Command: []string{"cat"}, Stdin: io.TeeReader(content, want), Stdout: got})
+	if exit.Code != 0 || !bytes.Equal(want.Sum(nil), got.Sum(nil)) {
+		t.Errorf("what came back is not what was sent: %+v", exit)
+	}
+	// A file goes the same way, and is there whole.
+	digest := sha256.New()
+	body := io.TeeReader(io.LimitReader(rand.NewChaCha8([32]byte{8}), 20<<20), digest)
+	if err := p.WriteFile(t.Context(), id, "/tmp/large", body, core.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	back, err := p.ReadFile(t.Context(), id, "/tmp/large")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := sha256.New()
+	if _, err := io.Copy(read, back); err != nil {
+		t.Fatal(err)
+	}
+	if err := back.Close(); err != nil || !bytes.Equal(digest.Sum(nil), read.Sum(nil)) {
+		t.Errorf("the file is another one, %v", err)
+	}
+}
+
+// A connection that cannot be mended is an error, never an end with code 0.
+func TestLostConnectionIsNoSuccess(t *testing.T) {
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	id := launched(t, p, spec()).ID
+	for range 30 {
+		r.faults.Plan("TaskExecWait", modaltest.Fault{Code: codes.Unavailable, Message: "the machine is not reachable"})
+	}
+	process, err := p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exit, err := process.Wait(t.Context())
+	if err == nil || core.KindOf(err) != core.KindUnavailable {
+		t.Errorf("it ended with %+v, %v", exit, err)
+	}
+	_ = process.Close()
+}
+
+// Modal's own refusals keep their words and get our kinds.
+func TestRefusals(t *testing.T) {
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	for _, test := range []struct {
+		fault modaltest.Fault
+		kind  core.Kind
+	}{
+		{modaltest.Fault{Code: codes.ResourceExhausted, Message: "no H100 is free"}, core.KindExhausted},
+		{modaltest.Fault{Code: codes.PermissionDenied, Message: "not your workspace"}, core.KindUnauthorized},
+		{modaltest.Fault{Code: codes.InvalidArgument, Message: "no such region"}, core.KindUsage},
+	} {
+		r.faults.Plan("SandboxCreateV2", test.fault)
+		_, err := p.Launch(t.Context(), spec(), lease(), nil)
+		if core.KindOf(err) != test.kind || !strings.Contains(err.Error(), test.fault.Message) {
+			t.Errorf("%s: %v (%v)", test.fault.Code, err, core.KindOf(err))
+		}
+	}
+	// Throttling is waited out.
+	r.faults.Plan("SandboxCreateV2", modaltest.Fault{Code: codes.ResourceExhausted, Message: "slow down", RetryAfter: 200 * time.Millisecond})
+	launched(t, p, spec())
+}
+
+// What Modal would refuse is told before anybody is called.
+func TestToldBeforeTheCall(t *testing.T) {
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	r.server.ResetCalls()
+	for name, change := range map[string]func(*core.Spec){
+		"unknown GPU":    func(s *core.Spec) { s.GPU = core.GPU{Type: "H1000", Count: 1} },
+		"too many GPUs":  func(s *core.Spec) { s.GPU = core.GPU{Type: "A10G", Count: 5} },
+		"too long":       func(s *core.Spec) { s.Timeout = core.Duration(25 * time.Hour) },
+		"too much":       func(s *core.Spec) { s.Memory = core.TiB },
+		"a host's port":  func(s *core.Spec) { s.Ports = []core.Port{{Host: 80, Sandbox: 80}} },
+		"a host's files": func(s *core.Spec) { s.Volumes = []core.Volume{{Source: "/etc", Target: "/x"}} },
+	} {
+		s := spec()
+		change(&s)
+		if _, err := p.Launch(t.Context(), s, lease(), nil); err == nil || core.KindOf(err) != core.KindUsage && core.KindOf(err) != core.KindUnsupported {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if calls := r.server.Calls(); len(calls) > 0 {
+		t.Errorf("calls were made: %v", calls)
+	}
+}
+
+// A GPU request reaches Modal as it was made, and the sandbox runs.
+func TestGPU(t *testing.T) {
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	s := spec()
+	s.GPU = core.GPU{Type: "A100-80GB", Count: 4}
+	sb := launched(t, p, s)
+	var out strings.Builder
+	if exit := ran(t, p, sb.ID, core.ExecSpec{Command: []string{"echo", "on"}, Stdout: &out}); exit.Code != 0 || out.String() != "on\n" {
+		t.Errorf("%+v, %q", exit, out.String())
+	}
+	all, err := p.List(t.Context())
+	if err != nil || len(all) != 1 || all[0].GPU != s.GPU {
+		t.Errorf("listed as %+v, %v", all, err)
+	}
+}
+
+// A token that expires under way is renewed.
+func TestTokenExpiry(t *testing.T) {
+	r := newRig(t, func(o *modaltest.Options) { o.TokenLife = 2 * time.Second })
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	id := launched(t, p, spec()).ID
+	var out strings.Builder
+	if exit := ran(t, p, id, core.ExecSpec{Command: []string{"sh", "-c", "echo before; sleep 3; echo after"}, Stdout: &out}); exit.Code != 0 || out.String() != "before\nafter\n" {
+		t.Errorf("%+v, %q", exit, out.String())
+	}
+	if exit := ran(t, p, id, core.ExecSpec{Command: []string{"true"}}); exit.Code != 0 {
+		t.Errorf("%+v", exit)
+	}
+}
+
+// Values that are secret are in no error, no description and no file.
+func TestSecretsStayInside(t *testing.T) {
+	const value = "planted-value-of-a-secret"
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	s := spec()
+	s.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue(value)}}
+	sb := launched(t, p, s)
+	said := fmt.Sprintf("%+v", sb)
+	all, err := p.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said += fmt.Sprintf("%+v", all)
+	r.faults.Plan("TaskExecStart", modaltest.Fault{Code: codes.InvalidArgument, Message: "no"})
+	_, err = p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}, Secrets: s.Secrets})
+	said += fmt.Sprintf("%+v", err) + fmt.Sprintf("%+v", p.Diagnose(t.Context()))
+	t.Setenv("MODAL_TOKEN_SECRET", "as-wrong-and-planted")
+	q := modal.New(modal.Options{})
+	defer func() { _ = q.Close() }()
+	err = q.Check(t.Context())
+	if core.KindOf(err) != core.KindUnauthorized {
+		t.Errorf("with a wrong secret: %v", err)
+	}
+	said += fmt.Sprintf("%+v %s", err, core.HintOf(err))
+	for _, planted := range []string{value, tokenSecret, "as-wrong-and-planted"} {
+		if strings.Contains(said, planted) {
+			t.Errorf("%q was said", planted)
+		}
+		if files := filesWith(t, r.opts.CacheDir, planted); len(files) > 0 {
+			t.Errorf("%q is in %v", planted, files)
+		}
+	}
+}
+
+// A broken source leaves the old file, and the command does not take its half for whole.
+func TestBrokenInput(t *testing.T) {
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	id := launched(t, p, spec()).ID
+	broken := io.MultiReader(strings.NewReader("half"), brokenReader{})
+	if exit := ran(t, p, id, core.ExecSpec{Command: []string{"sh", "-c", "cat >/tmp/whole; echo ok"}, Stdin: broken}); exit.Code == 0 {
+		t.Error("half an input counted as a whole one")
+	}
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("the source broke") }
