@@ -23,6 +23,7 @@ type runningExecs struct {
 
 // runningExec is a command that was started here and has not ended.
 type runningExec struct {
+	process        core.Process
 	stdout, stderr capture
 	done           chan struct{} // closed when exit and err are known
 	exit           core.Exit
@@ -147,6 +148,7 @@ func (c *call) start(ctx context.Context, sb core.Sandbox, x execution) (*runnin
 		e.closeStdin()
 		return nil, nil, err
 	}
+	e.process = process
 	c.server.running.add(sb.ID, process.ID(), e)
 	if x.open && x.input != "" {
 		if err := e.send(x.input, false); err != nil {
@@ -185,7 +187,7 @@ func (c *call) await(ctx context.Context, sb core.Sandbox, id string, e *running
 		case <-e.done:
 			return c.finished(ctx, sb, id, e, x)
 		case <-deadline.C:
-			return c.read(ctx, sb, id, reading{budget: x.budget})
+			return c.readOrSee(ctx, sb, id, e, reading{budget: x.budget})
 		case <-ctx.Done():
 			if canceled(ctx) {
 				c.server.wg.Go(func() { c.server.end(c.service, sb, id, e) })
@@ -205,13 +207,41 @@ func (c *call) await(ctx context.Context, sb core.Sandbox, id string, e *running
 	}
 }
 
+// kill sends a signal to a command. Where the provider finds none by its id, e does, which may be nil.
+func kill(ctx context.Context, service *core.Service, sb core.Sandbox, id string, e *runningExec, signal int) error {
+	err := service.Kill(ctx, sb.Provider+"/"+sb.ID, id, signal)
+	if err != nil && core.KindOf(err) == core.KindUnsupported && e != nil {
+		return e.process.Signal(ctx, signal)
+	}
+	return err
+}
+
+// readOrSee reads a command's journal; where the provider keeps none, what this server saw of it has to do.
+func (c *call) readOrSee(ctx context.Context, sb core.Sandbox, id string, e *runningExec, r reading) (execResult, error) {
+	result, err := c.read(ctx, sb, id, r)
+	if err == nil || core.KindOf(err) != core.KindUnsupported || e == nil {
+		return result, err
+	}
+	timer := time.NewTimer(r.wait)
+	defer timer.Stop()
+	select {
+	case <-e.done:
+		return c.finished(ctx, sb, id, e, execution{budget: r.budget})
+	case <-timer.C:
+	case <-ctx.Done():
+		return execResult{}, core.Wrap("exec", sb.Name, ctx.Err())
+	}
+	result = c.result(ctx, sb, id, &e.stdout, &e.stderr, r.budget)
+	result.Running, result.Note = true, fmt.Sprintf("It is still running. exec_wait with exec_id %q goes on.", id)
+	return result, nil
+}
+
 // end stops a command whose request was cancelled.
 func (s *Server) end(service *core.Service, sb core.Sandbox, id string, e *runningExec) {
 	ctx, cancel := context.WithTimeout(s.ctx, 2*killGrace)
 	defer cancel()
-	ref := sb.Provider + "/" + sb.ID
 	for _, signal := range []int{sigTerm, sigKill} {
-		if err := service.Kill(ctx, ref, id, signal); err != nil {
+		if err := kill(ctx, service, sb, id, e, signal); err != nil {
 			return
 		}
 		grace := time.NewTimer(killGrace)

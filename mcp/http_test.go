@@ -555,3 +555,25 @@ func TestEventsOfASessionAreBounded(t *testing.T) {
 		t.Errorf("a large message leaves %d: %v", len(events.sessions["s"].events), err)
 	}
 }
+
+// However quickly a call ends, its notifications are there before its result, over every transport and protocol.
+func TestNotificationsComeFirst(t *testing.T) {
+	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
+	addFixtures(s.Server)
+	for name, a := range map[string]*assistant{"now": s.visit(t, ""), "2025-11-25": s.visit(t, "", legacy()), "stdio": s.connect(t)} {
+		for i := range 100 {
+			a.result("test_tool_with_progress", nil)
+			a.mu.Lock()
+			ends := 0
+			for _, note := range a.notes {
+				if note.Params.AdditionalFields["message"] == "end" {
+					ends++
+				}
+			}
+			a.mu.Unlock()
+			if ends != i+1 {
+				t.Fatalf("%s: after %d calls %d have told of their end", name, i+1, ends)
+			}
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package mcp
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // Identity is who makes a request. The zero value is the person whose process this is.
 type Identity struct {
@@ -19,6 +22,10 @@ type Identity struct {
 	// Key is the API key's id, for logs and limits.
 	Key string
 }
+
+// label is the value by which sandboxes tell their owner. The person whose process this is has one that no key's
+// owner can have, for names do not begin with it.
+func (who Identity) label() string { return cmp.Or(who.Owner, "-") }
 
 type identityKey struct{}
 

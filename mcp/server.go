@@ -180,10 +180,10 @@ const (
 func (s *Server) serviceFor(who Identity, session string) *core.Service {
 	scope := core.Scope{
 		Actor: "mcp/" + session, NamePrefix: s.opts.NamePrefix, MaxSandboxes: s.opts.MaxSandboxes,
-		Counted: map[string]string{ownerLabel: who.Owner}, Policy: s.opts.Policy,
+		Counted: map[string]string{ownerLabel: who.label()}, Policy: s.opts.Policy,
 	}
 	if who.Isolated {
-		scope.Labels = map[string]string{ownerLabel: who.Owner}
+		scope.Labels = map[string]string{ownerLabel: who.label()}
 		scope.NamePrefix += who.Owner + "-"
 	}
 	if who.MaxSandboxes > 0 && (scope.MaxSandboxes == 0 || who.MaxSandboxes < scope.MaxSandboxes) {

@@ -89,13 +89,37 @@ func TestOnDisconnect(t *testing.T) {
 	}
 }
 
-// cannotRenew is a provider without core.CapRenew, as clouds are.
+// cannotRenew is a provider without leases and journal, as clouds are.
 type cannotRenew struct{ *fake.Provider }
 
 func (p cannotRenew) Capabilities() core.Capabilities {
 	caps := p.Provider.Capabilities()
-	caps.Has = slices.DeleteFunc(slices.Clone(caps.Has), func(c core.Capability) bool { return c == core.CapRenew })
+	caps.Has = slices.DeleteFunc(slices.Clone(caps.Has), func(c core.Capability) bool {
+		return c == core.CapRenew || c == core.CapJournal || c == core.CapLogs
+	})
 	return caps
+}
+
+// Without a journal, commands are as far as the server itself saw them.
+func TestWithoutJournal(t *testing.T) {
+	provider := fake.New(fake.Options{})
+	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{{
+		Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return cannotRenew{provider}, nil },
+	}}})
+	a := benchOver(t, provider, service, setup.Options{Toolsets: []string{setup.All}}).connect(t)
+	sb := a.launch(nil)
+	got := a.call("exec", args{"sandbox": sb, "command": "echo begun; sleep 600", "wait_seconds": 1})
+	if got["running"] != true || got["stdout"] != "begun\n" {
+		t.Errorf("at the soft deadline: %v", got)
+	}
+	if got = a.call("exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "wait_seconds": 0}); got["running"] != true || got["stdout"] != "begun\n" {
+		t.Errorf("later: %v", got)
+	}
+	if got = a.call("exec_kill", args{"sandbox": sb, "exec_id": got["exec_id"]}); got["exit_code"] != 143.0 {
+		t.Errorf("killed: %v", got)
+	}
+	a.fails(core.KindUnsupported, "exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"]})
+	a.fails(core.KindUnsupported, "exec_list", args{"sandbox": sb})
 }
 
 // Where a lease cannot be, sandboxes end with their client, and those of a killed server are for sb prune.

@@ -122,10 +122,11 @@ func waitExec(ctx context.Context, c *call, in waitIn) (execResult, error) {
 			return execResult{}, err
 		}
 	}
-	return c.read(ctx, sb, in.Exec, reading{cursor: in.Cursor, wait: c.deadline(in.Wait), budget: c.budget(in.Budget)})
+	e := c.server.running.get(sb.ID, in.Exec)
+	return c.readOrSee(ctx, sb, in.Exec, e, reading{cursor: in.Cursor, wait: c.deadline(in.Wait), budget: c.budget(in.Budget)})
 }
 
-// signalNumbers are the same on every Linux.
+// signalNumber is the same on every Linux.
 func signalNumber(name string) int {
 	return map[string]int{"HUP": 1, "INT": 2, "QUIT": 3, "KILL": sigKill, "USR1": 10, "USR2": 12, "": sigTerm, "TERM": sigTerm, "CONT": 18, "STOP": 19}[name]
 }
@@ -135,14 +136,15 @@ func killExec(ctx context.Context, c *call, in killIn) (execResult, error) {
 	if err != nil {
 		return execResult{}, err
 	}
-	if err := c.service.Kill(ctx, sb.Provider+"/"+sb.ID, in.Exec, signalNumber(in.Signal)); err != nil {
+	e := c.server.running.get(sb.ID, in.Exec)
+	if err := kill(ctx, c.service, sb, in.Exec, e, signalNumber(in.Signal)); err != nil {
 		return execResult{}, err
 	}
 	wait := killGrace
 	if in.Signal == "STOP" || in.Signal == "CONT" {
 		wait = 0
 	}
-	result, err := c.read(ctx, sb, in.Exec, reading{wait: wait, budget: c.budget(0)})
+	result, err := c.readOrSee(ctx, sb, in.Exec, e, reading{wait: wait, budget: c.budget(0)})
 	if err == nil && result.Running {
 		result.Note = "The signal was sent; the command still runs. KILL cannot be ignored."
 	}

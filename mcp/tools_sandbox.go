@@ -222,7 +222,7 @@ func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 	}
 	mode := c.server.opts.OnDisconnect
 	keep = keep || mode == setup.Detach
-	spec.Labels = map[string]string{sessionLabel: c.session.id, ownerLabel: c.who.Owner}
+	spec.Labels = map[string]string{sessionLabel: c.session.id, ownerLabel: c.who.label()}
 	if !keep {
 		spec.Labels[leaseLabel] = string(mode)
 	}
@@ -273,13 +273,13 @@ func terminate(ctx context.Context, c *call, in terminateIn) (terminateOut, erro
 		out.Terminated = append(out.Terminated, sb.ID)
 		return out, c.terminate(ctx, sb)
 	}
-	listing, err := c.service.List(ctx, core.ListFilter{All: true, Labels: map[string]string{ownerLabel: c.who.Owner}})
+	listing, err := c.service.List(ctx, core.ListFilter{All: true, Labels: map[string]string{ownerLabel: c.who.label()}})
 	if err != nil {
 		return out, err
 	}
 	var names []string
 	for _, sb := range listing.Sandboxes {
-		if _, ours := sb.Labels[sessionLabel]; ours && sb.Labels[ownerLabel] == c.who.Owner {
+		if _, ours := sb.Labels[sessionLabel]; ours && sb.Labels[ownerLabel] == c.who.label() {
 			names = append(names, sb.Name)
 		}
 	}
