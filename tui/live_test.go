@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image/color"
 	"os"
 	"path/filepath"
 	"strings"
@@ -514,5 +515,53 @@ func TestKeysAreUnambiguous(t *testing.T) {
 			}
 			seen[at] = c.id
 		}
+	}
+}
+
+// Without a theme of its own the dashboard follows the terminal's background; NO_COLOR wins.
+func TestThemeFollowsTheBackground(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: service, Theme: ThemeAuto})
+	for _, test := range []struct {
+		background color.Color
+		want       string
+	}{{color.White, ThemeLight}, {color.Black, ThemeDark}} {
+		r.send(tea.BackgroundColorMsg{Color: test.background})
+		if r.m.styles.theme != test.want {
+			t.Errorf("%v: %s", test.background, r.m.styles.theme)
+		}
+	}
+	r.press("T")
+	r.types("contrast")
+	r.press("enter")
+	if r.m.styles.theme != ThemeContrast {
+		t.Error(r.m.styles.theme)
+	}
+	plain := newRig(t, Options{Service: service, Theme: ThemeLight, NoColor: true})
+	for _, l := range plain.m.screen() {
+		if strings.Contains(l, "38;") || strings.Contains(l, "48;") {
+			t.Fatalf("a colour with NO_COLOR: %q", l)
+		}
+	}
+}
+
+// --attach opens at one sandbox, over a filter that hides it, and leaves the filter for the next time.
+func TestAttach(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "a"})
+	box := launch(t, service, core.Spec{Name: "wanted", Command: []string{"sh", "-c", "echo its output"}})
+	file := filepath.Join(t.TempDir(), "ui.json")
+	if err := (Memory{Filter: "nothing", Tab: "Spec"}).save(file); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, Options{Service: service, MemoryFile: file, Attach: box.ID})
+	r.until("it is selected", func() bool { e := r.m.table.selected(); return e != nil && e.box.Name == "wanted" })
+	r.press("1")
+	r.shows("its output")
+	if !r.m.zoomed || r.m.memory().Filter != "nothing" {
+		t.Errorf("zoomed %v, filter %q", r.m.zoomed, r.m.memory().Filter)
+	}
+	if err := Run(t.Context(), Options{Service: service, Attach: "absent"}); core.KindOf(err) != core.KindNotFound {
+		t.Errorf("a sandbox that is not there: %v", err)
 	}
 }

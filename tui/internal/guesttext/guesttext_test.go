@@ -56,7 +56,7 @@ func TestSplitter(t *testing.T) {
 		"bidi":                {"user\u202etxt\u2066.exe\n", []string{"usertxt.exe", ""}},
 		"binary":              {"\x00\x01\x7f\xff\n", []string{"␀␁␡\ufffd", ""}},
 		"bell and backspace":  {"a\a\bb\n", []string{"ab", ""}},
-		"wide":                {"日本 👩‍💻 é\n", []string{"日本 👩‍💻 é", ""}},
+		"wide":                {"日本 👩‍💻 é\n", []string{"日本 👩 é", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, lines(t, test.in)); diff != "" {
@@ -154,6 +154,23 @@ func TestLine(t *testing.T) {
 	} {
 		if got := Line(in); got != want {
 			t.Errorf("Line(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// Terminals measure characters in two ways; what is drawn is as wide in both.
+func TestEmojiAreAsWideEverywhere(t *testing.T) {
+	for in, want := range map[string]string{
+		"👩‍💻": "👩", "👩‍👩‍👧‍👦x": "👩x", "❤️": "❤", "🇩🇪": "DE", "1️⃣": "1", "👍🏽!": "👍!", "🏴‍☠️": "🏴", "日本 é ☕": "日本 é ☕", "a‍b": "ab",
+	} {
+		got := Line(in)
+		if got != want || ansi.StringWidth(got) != ansi.StringWidthWc(got) {
+			t.Errorf("%q becomes %q, %d or %d cells", in, got, ansi.StringWidth(got), ansi.StringWidthWc(got))
+		}
+		var s Splitter
+		s.Write([]byte(in), nil)
+		if s.Partial() != want {
+			t.Errorf("%q is split to %q", in, s.Partial())
 		}
 	}
 }
