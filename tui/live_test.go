@@ -298,6 +298,10 @@ func TestPollingBacksOff(t *testing.T) {
 	if len(inv.due(now)) != 1 {
 		t.Error("a change during a list is not followed by another list")
 	}
+	inv.take("p", core.Listing{}, now)
+	if len(inv.due(now)) != 0 {
+		t.Error("one change makes it list again and again")
+	}
 }
 
 func TestTwoHundredComeAndGo(t *testing.T) {
@@ -563,5 +567,37 @@ func TestAttach(t *testing.T) {
 	}
 	if err := Run(t.Context(), Options{Service: service, Attach: "absent"}); core.KindOf(err) != core.KindNotFound {
 		t.Errorf("a sandbox that is not there: %v", err)
+	}
+}
+
+// A key that was meant for something else does no harm to a question.
+func TestQuestionsBeginHarmless(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	for _, key := range []string{"enter", "esc", "q", "ctrl+c", "n", "space", "x"} {
+		r.press("x")
+		a := r.m.dialogs[0].update(keyPress(key))
+		if a.request != nil {
+			t.Errorf("%s answers with %T", key, a.request)
+		}
+		r.m.dialogs = nil
+	}
+}
+
+// What an old log still has to say does not come into the new one.
+func TestLateOutputIsDropped(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "one", Command: []string{"sh", "-c", "echo of one"}})
+	launch(t, service, core.Spec{Name: "two", Command: []string{"sh", "-c", "echo of two"}})
+	r := newRig(t, Options{Service: service})
+	r.shows("of one")
+	late := logMsg{gen: r.m.detail.output.gen, batch: []logBatch{{lines: []logLine{{text: "late words"}}}}}
+	r.press("down")
+	r.shows("of two")
+	r.send(late)
+	if text := r.text(); strings.Contains(text, "late words") || strings.Contains(text, "of one") {
+		t.Error(text)
 	}
 }

@@ -52,14 +52,14 @@ func Line(text string) string {
 	}
 	var b strings.Builder
 	var s simplifier
-	for len(text) > 0 {
-		if text[0] == esc {
-			n, _ := sequence([]byte(text))
-			text = text[n:]
+	for rest := []byte(text); len(rest) > 0; {
+		if rest[0] == esc {
+			n, _ := sequence(rest)
+			rest = rest[n:]
 			continue
 		}
-		r, size := utf8.DecodeRuneInString(text)
-		text = text[size:]
+		r, size := utf8.DecodeRune(rest)
+		rest = rest[size:]
 		switch {
 		case r == '\n' || r == '\t' || r == '\r':
 			b.WriteByte(' ')
