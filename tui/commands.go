@@ -107,6 +107,7 @@ func actionCommands() []command {
 				return on("sb", "start")(m)
 			},
 		},
+		{id: "snapshot", title: "Keep its files as a snapshot …", group: groupActions, keys: []string{"I"}, can: capable(core.CapSnapshots, selected), run: (*Model).askSnapshot},
 		{id: "timeout", title: "Set the time left …", group: groupActions, keys: []string{"t"}, can: capable(core.CapRenew, live), run: (*Model).askTimeout},
 		{id: "open", title: "Open a port in the browser", group: groupActions, keys: []string{"o"}, can: func(m *Model) bool { return selected(m) && len(m.table.selected().box.Ports) > 0 }, run: (*Model).openPort},
 		{id: "copy-id", title: "Copy the id", group: groupActions, keys: []string{"c"}, can: selected, run: func(m *Model) tea.Cmd {

@@ -427,6 +427,13 @@ func (fx *effects) launch(j *job, spec core.Spec) tea.Cmd {
 	})
 }
 
+func (fx *effects) snapshot(j *job, box core.Sandbox, name string) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
+		kept, err := fx.service.Snapshot(ctx, box.ID, name)
+		return "the snapshot of " + box.Name + " is " + kept.ID, nil, err
+	})
+}
+
 func (fx *effects) copy(j *job, from, to transfer.Endpoint, then tea.Msg) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
 		result, err := transfer.Copy(ctx, fx.service, transfer.Request{From: from, To: to, Progress: report})

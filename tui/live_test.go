@@ -100,6 +100,14 @@ func TestFilterSortGroupAndMarks(t *testing.T) {
 	r.press("esc", "/")
 	r.types("other num=2") // two terms: a provider and a label
 	same("gamma")
+	r.press("esc", "/")
+	for _, row := range r.m.table.rows {
+		if row.entry.box.Name == "beta" {
+			r.types(row.entry.box.ID[4:])
+			break
+		}
+	}
+	same("beta") // a piece of an id
 	r.press("enter", "esc")
 	same("alpha", "beta", "delta", "gamma")
 	r.press("b")
@@ -600,4 +608,47 @@ func TestLateOutputIsDropped(t *testing.T) {
 	if text := r.text(); strings.Contains(text, "late words") || strings.Contains(text, "of one") {
 		t.Error(text)
 	}
+}
+
+// snapping is a provider that keeps snapshots.
+type snapping struct {
+	*fake.Provider
+
+	names []string
+}
+
+func (p *snapping) Snapshot(_ context.Context, id, name string) (core.Snapshot, error) {
+	p.names = append(p.names, name)
+	return core.Snapshot{ID: "snap-of-" + id, Provider: p.Name(), Sandbox: id}, nil
+}
+
+// A snapshot is offered where the provider keeps them, and only there; the form launches from one.
+func TestSnapshot(t *testing.T) {
+	plain := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
+	launch(t, plain.m.options.Service, core.Spec{Name: "dev"})
+	plain.until("dev is there", plain.hasRow("dev"))
+	plain.press("I")
+	if len(plain.m.dialogs) != 0 {
+		t.Error("it is offered where the provider keeps none")
+	}
+
+	provider := &snapping{Provider: fake.New(fake.Options{Also: []core.Capability{core.CapSnapshots}})}
+	t.Cleanup(provider.Shutdown)
+	service := core.New(core.Options{Factories: []core.Factory{{Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil }}}})
+	t.Cleanup(func() { _ = service.Close() })
+	box := launch(t, service, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	r.press("I")
+	r.shows("Snapshot of dev")
+	r.types("before")
+	r.press("enter")
+	r.shows("snap-of-" + box.ID)
+	if diff := cmp.Diff([]string{"before"}, provider.names); diff != "" {
+		t.Error(diff)
+	}
+	r.press("L", "down", "down", "down")
+	r.types("snap-of-" + box.ID)
+	r.press("ctrl+y")
+	r.until("the command is copied", func() bool { return r.clipboard == "sb launch --snapshot snap-of-"+box.ID })
 }
