@@ -148,10 +148,10 @@ func launchFields(providers, gpus, images []string, templates, snapshots bool) [
 			}),
 	}
 	if templates {
-		fields = slices.Insert(fields, 3, plain("template", "Template", "a template of the provider, in place of an image", func(s *core.Spec) *string { return &s.Template }))
+		fields = slices.Insert(fields, 4, plain("template", "Template", "a template of the provider, in place of an image", func(s *core.Spec) *string { return &s.Template }))
 	}
 	if snapshots {
-		fields = slices.Insert(fields, 3, plain("snapshot", "Snapshot", "a snapshot to start from, in place of an image", func(s *core.Spec) *string { return &s.Snapshot }))
+		fields = slices.Insert(fields, 4, plain("snapshot", "Snapshot", "a snapshot to start from, in place of an image", func(s *core.Spec) *string { return &s.Snapshot }))
 	}
 	for _, f := range fields {
 		switch f.id {

@@ -647,7 +647,7 @@ func TestSnapshot(t *testing.T) {
 	if diff := cmp.Diff([]string{"before"}, provider.names); diff != "" {
 		t.Error(diff)
 	}
-	r.press("L", "down", "down", "down")
+	r.press("L", "down", "down", "down", "down")
 	r.types("snap-of-" + box.ID)
 	r.press("ctrl+y")
 	r.until("the command is copied", func() bool { return r.clipboard == "sb launch --snapshot snap-of-"+box.ID })

@@ -214,7 +214,7 @@ func TestHostileOutputIsDrawnAsText(t *testing.T) {
 	hostile := `\033]0;title\007\033]52;c;ZXZpbA==\007\033[2J\033[?1049l\033[31mred\033[10;10Hmoved\033c\033[6n\000\033P+q\033\\end\n`
 	launch(t, service, core.Spec{Name: "evil", Command: []string{"sh", "-c", "printf '" + hostile + "'"}})
 	r := newRig(t, Options{Service: service})
-	r.shows("end")
+	r.shows("␀end")
 	if !strings.Contains(r.text(), "redmoved␀end") {
 		t.Error(r.text())
 	}
