@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -651,4 +652,29 @@ func TestSnapshot(t *testing.T) {
 	r.types("snap-of-" + box.ID)
 	r.press("ctrl+y")
 	r.until("the command is copied", func() bool { return r.clipboard == "sb launch --snapshot snap-of-"+box.ID })
+}
+
+// A port is opened by the desktop's own program, which may stay as long as the browser.
+func TestOpenPort(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the opener of this test is that of Linux")
+	}
+	dir := t.TempDir()
+	opened := filepath.Join(dir, "opened")
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\nprintf %s \"$1\" >"+opened+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	service := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: service})
+	box := pictured("local", time.Now())[0]
+	r.m.Update(listedMsg{"fake", core.Listing{Sandboxes: []core.Sandbox{box}}})
+	r.press("o")
+	r.shows("http://127.0.0.1:49152 opened")
+	if url, err := os.ReadFile(opened); err != nil || string(url) != "http://127.0.0.1:49152" {
+		t.Errorf("%q, %v", url, err)
+	}
+	if r.clipboard != "http://127.0.0.1:49152" {
+		t.Errorf("copied %q", r.clipboard)
+	}
 }
