@@ -82,6 +82,14 @@ func (m *Model) askTimeout() tea.Cmd {
 	return nil
 }
 
+func (m *Model) askSnapshot() tea.Cmd {
+	box := m.table.selected().box
+	m.open(newPrompt("Snapshot of "+box.Name, "A name for it; empty lets the provider choose. The launch form takes it under Snapshot.", "", func(name string) (request, error) {
+		return snapshotRequest{box, strings.TrimSpace(name)}, nil
+	}))
+	return nil
+}
+
 func (m *Model) askPush() tea.Cmd {
 	box, to := m.table.selected().box, "."
 	if m.focus == paneDetail && m.detail.tab == tabFiles {

@@ -107,6 +107,7 @@ func actionCommands() []command {
 				return on("sb", "start")(m)
 			},
 		},
+		{id: "snapshot", title: "Keep its files as a snapshot …", group: groupActions, keys: []string{"I"}, can: capable(core.CapSnapshots, selected), run: (*Model).askSnapshot},
 		{id: "timeout", title: "Set the time left …", group: groupActions, keys: []string{"t"}, can: capable(core.CapRenew, live), run: (*Model).askTimeout},
 		{id: "open", title: "Open a port in the browser", group: groupActions, keys: []string{"o"}, can: func(m *Model) bool { return selected(m) && len(m.table.selected().box.Ports) > 0 }, run: (*Model).openPort},
 		{id: "copy-id", title: "Copy the id", group: groupActions, keys: []string{"c"}, can: selected, run: func(m *Model) tea.Cmd {
@@ -274,6 +275,7 @@ func generalCommands() []command {
 		{id: "messages", title: "What was told", group: groupGeneral, keys: []string{"m"}, run: (*Model).openMessages, cli: func(*Model) string { return "sb events" }},
 		{id: "jobs", title: "Cancel something that is under way …", group: groupGeneral, keys: []string{"X"}, can: func(m *Model) bool { return len(m.jobs) > 0 }, run: (*Model).askJobs},
 		{id: "refresh", title: "Look at everything again", group: groupGeneral, keys: []string{"ctrl+r"}, run: (*Model).lookAgain},
+		{id: "suspend", title: "Go to the background, as Ctrl-Z does", group: groupGeneral, keys: []string{"ctrl+z"}, run: func(*Model) tea.Cmd { return tea.Suspend }},
 		{id: "quit", title: "Quit", group: groupGeneral, keys: []string{"q", "ctrl+c"}, brief: "quit", run: (*Model).quit},
 	}
 }

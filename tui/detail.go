@@ -93,7 +93,7 @@ func (d *detail) view(s *styles, e *entry, focus bool, now time.Time) []string {
 	case e == nil:
 		lines = append(lines, s.faint.on("no sandbox is selected"))
 	case d.tab == tabOutput:
-		lines = append(lines, d.output.view(s, w, h, d.execs.execs)...)
+		lines = append(lines, d.output.view(s, w, h, &d.execs)...)
 	case d.tab == tabExecs:
 		lines = append(lines, d.execs.view(s, w, h, focus, now)...)
 	case d.tab == tabFiles:

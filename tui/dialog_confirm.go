@@ -81,5 +81,3 @@ func (q *question) view(s *styles, w, h int) []string {
 
 // boxClickMsg is a click inside the dialog, relative to its corner.
 type boxClickMsg struct{ x, y int }
-
-var _ tea.Msg = boxClickMsg{}

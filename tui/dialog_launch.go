@@ -58,7 +58,7 @@ type askPlacementMsg struct{ seq int }
 func newLaunchForm(fx *effects, inv *inventory, like *entry) *launchForm {
 	f := &launchForm{fx: fx, prices: map[string]string{}}
 	providers, gpus, images := []string{core.ProviderAuto}, []string{""}, []string{}
-	templates := false
+	templates, snapshots := false, false
 	for _, s := range inv.sources {
 		providers = append(providers, s.name)
 		for gpu := range s.caps.GPUs {
@@ -69,12 +69,13 @@ func newLaunchForm(fx *effects, inv *inventory, like *entry) *launchForm {
 		maps.Copy(f.prices, s.caps.GPUPrices)
 		images = append(images, s.caps.Images...)
 		templates = templates || s.caps.Can(core.CapTemplates)
+		snapshots = snapshots || s.caps.Can(core.CapSnapshots)
 	}
 	slices.Sort(gpus)
 	if like != nil {
 		f.templates = append(f.templates, Template{"like " + like.box.Name, similar(like.box.Spec)})
 	}
-	f.fields = launchFields(providers, gpus, images, templates)
+	f.fields = launchFields(providers, gpus, images, templates, snapshots)
 	f.focus(0)
 	return f
 }
@@ -91,7 +92,7 @@ func similar(spec core.Spec) core.Spec {
 	return spec
 }
 
-func launchFields(providers, gpus, images []string, templates bool) []*launchField {
+func launchFields(providers, gpus, images []string, templates, snapshots bool) []*launchField {
 	line := func(id, label, hint string, set func(*core.Spec, string) error, get func(core.Spec) string) *launchField {
 		return &launchField{id: id, label: label, hint: hint, input: newInput(""), set: set, get: get}
 	}
@@ -147,7 +148,10 @@ func launchFields(providers, gpus, images []string, templates bool) []*launchFie
 			}),
 	}
 	if templates {
-		fields = slices.Insert(fields, 3, plain("template", "Template", "a template of the provider, in place of an image", func(s *core.Spec) *string { return &s.Template }))
+		fields = slices.Insert(fields, 4, plain("template", "Template", "a template of the provider, in place of an image", func(s *core.Spec) *string { return &s.Template }))
+	}
+	if snapshots {
+		fields = slices.Insert(fields, 4, plain("snapshot", "Snapshot", "a snapshot to start from, in place of an image", func(s *core.Spec) *string { return &s.Snapshot }))
 	}
 	for _, f := range fields {
 		switch f.id {

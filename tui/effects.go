@@ -427,6 +427,13 @@ func (fx *effects) launch(j *job, spec core.Spec) tea.Cmd {
 	})
 }
 
+func (fx *effects) snapshot(j *job, box core.Sandbox, name string) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
+		kept, err := fx.service.Snapshot(ctx, box.ID, name)
+		return "the snapshot of " + box.Name + " is " + kept.ID, nil, err
+	})
+}
+
 func (fx *effects) copy(j *job, from, to transfer.Endpoint, then tea.Msg) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
 		result, err := transfer.Copy(ctx, fx.service, transfer.Request{From: from, To: to, Progress: report})
@@ -534,14 +541,29 @@ func (fx *effects) putBack(e edit, then tea.Msg) tea.Cmd {
 	})
 }
 
-// openURL shows a page in the browser of this machine's desktop.
+// openPatience is how long an opener has to say that it cannot: some stay for as long as the browser.
+const openPatience = 3 * time.Second
+
+// openURL shows a page in the browser of this machine's desktop. The browser outlives the dashboard.
 func (fx *effects) openURL(url string) tea.Cmd {
-	return fx.ask(func(ctx context.Context) tea.Msg {
+	return fx.do(func(ctx context.Context) tea.Msg {
 		opener := "xdg-open"
 		if runtime.GOOS == "darwin" {
 			opener = "open"
 		}
-		err := exec.CommandContext(ctx, opener, url).Run()
+		cmd := exec.CommandContext(context.WithoutCancel(ctx), opener, url)
+		err := cmd.Start()
+		if err == nil {
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }() // it ends with the opener
+			timer := time.NewTimer(openPatience)
+			defer timer.Stop()
+			select {
+			case err = <-ended:
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+		}
 		if err != nil {
 			err = core.Errorf(core.KindUnavailable, "open", url, "no browser was opened: %w", err).WithHint("the address was copied to the clipboard")
 		}

@@ -214,10 +214,10 @@ func (inv *inventory) apply(event core.Event) bool {
 	return true
 }
 
-// searched is what the filter looks at: every column that does not change with the clock, the
-// id and the labels.
+// searched is where the filter finds letters with gaps between them: every column that does not
+// change with the clock, and the labels.
 func searched(box core.Sandbox) []string {
-	fields := []string{box.Name, stateWord(box), box.Provider, box.App, box.Image, box.GPU.String(), box.ID}
+	fields := []string{box.Name, stateWord(box), box.Provider, box.App, box.Image, box.GPU.String()}
 	for _, key := range slices.Sorted(maps.Keys(box.Labels)) {
 		fields = append(fields, key+"="+box.Labels[key])
 	}

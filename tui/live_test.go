@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image/color"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -99,6 +101,14 @@ func TestFilterSortGroupAndMarks(t *testing.T) {
 	r.press("esc", "/")
 	r.types("other num=2") // two terms: a provider and a label
 	same("gamma")
+	r.press("esc", "/")
+	for _, row := range r.m.table.rows {
+		if row.entry.box.Name == "beta" {
+			r.types(row.entry.box.ID[4:])
+			break
+		}
+	}
+	same("beta") // a piece of an id
 	r.press("enter", "esc")
 	same("alpha", "beta", "delta", "gamma")
 	r.press("b")
@@ -296,6 +306,10 @@ func TestPollingBacksOff(t *testing.T) {
 	inv.take("p", core.Listing{}, now)
 	if len(inv.due(now)) != 1 {
 		t.Error("a change during a list is not followed by another list")
+	}
+	inv.take("p", core.Listing{}, now)
+	if len(inv.due(now)) != 0 {
+		t.Error("one change makes it list again and again")
 	}
 }
 
@@ -514,5 +528,153 @@ func TestKeysAreUnambiguous(t *testing.T) {
 			}
 			seen[at] = c.id
 		}
+	}
+}
+
+// Without a theme of its own the dashboard follows the terminal's background; NO_COLOR wins.
+func TestThemeFollowsTheBackground(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: service, Theme: ThemeAuto})
+	for _, test := range []struct {
+		background color.Color
+		want       string
+	}{{color.White, ThemeLight}, {color.Black, ThemeDark}} {
+		r.send(tea.BackgroundColorMsg{Color: test.background})
+		if r.m.styles.theme != test.want {
+			t.Errorf("%v: %s", test.background, r.m.styles.theme)
+		}
+	}
+	r.press("T")
+	r.types("contrast")
+	r.press("enter")
+	if r.m.styles.theme != ThemeContrast {
+		t.Error(r.m.styles.theme)
+	}
+	plain := newRig(t, Options{Service: service, Theme: ThemeLight, NoColor: true})
+	for _, l := range plain.m.screen() {
+		if strings.Contains(l, "38;") || strings.Contains(l, "48;") {
+			t.Fatalf("a colour with NO_COLOR: %q", l)
+		}
+	}
+}
+
+// --attach opens at one sandbox, over a filter that hides it, and leaves the filter for the next time.
+func TestAttach(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "a"})
+	box := launch(t, service, core.Spec{Name: "wanted", Command: []string{"sh", "-c", "echo its output"}})
+	file := filepath.Join(t.TempDir(), "ui.json")
+	if err := (Memory{Filter: "nothing", Tab: "Spec"}).save(file); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, Options{Service: service, MemoryFile: file, Attach: box.ID})
+	r.until("it is selected", func() bool { e := r.m.table.selected(); return e != nil && e.box.Name == "wanted" })
+	r.press("1")
+	r.shows("its output")
+	if !r.m.zoomed || r.m.memory().Filter != "nothing" {
+		t.Errorf("zoomed %v, filter %q", r.m.zoomed, r.m.memory().Filter)
+	}
+	if err := Run(t.Context(), Options{Service: service, Attach: "absent"}); core.KindOf(err) != core.KindNotFound {
+		t.Errorf("a sandbox that is not there: %v", err)
+	}
+}
+
+// A key that was meant for something else does no harm to a question.
+func TestQuestionsBeginHarmless(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	for _, key := range []string{"enter", "esc", "q", "ctrl+c", "n", "space", "x"} {
+		r.press("x")
+		a := r.m.dialogs[0].update(keyPress(key))
+		if a.request != nil {
+			t.Errorf("%s answers with %T", key, a.request)
+		}
+		r.m.dialogs = nil
+	}
+}
+
+// What an old log still has to say does not come into the new one.
+func TestLateOutputIsDropped(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "one", Command: []string{"sh", "-c", "echo of one"}})
+	launch(t, service, core.Spec{Name: "two", Command: []string{"sh", "-c", "echo of two"}})
+	r := newRig(t, Options{Service: service})
+	r.shows("of one")
+	late := logMsg{gen: r.m.detail.output.gen, batch: []logBatch{{lines: []logLine{{text: "late words"}}}}}
+	r.press("down")
+	r.shows("of two")
+	r.send(late)
+	if text := r.text(); strings.Contains(text, "late words") || strings.Contains(text, "of one") {
+		t.Error(text)
+	}
+}
+
+// snapping is a provider that keeps snapshots.
+type snapping struct {
+	*fake.Provider
+
+	names []string
+}
+
+func (p *snapping) Snapshot(_ context.Context, id, name string) (core.Snapshot, error) {
+	p.names = append(p.names, name)
+	return core.Snapshot{ID: "snap-of-" + id, Provider: p.Name(), Sandbox: id}, nil
+}
+
+// A snapshot is offered where the provider keeps them, and only there; the form launches from one.
+func TestSnapshot(t *testing.T) {
+	plain := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
+	launch(t, plain.m.options.Service, core.Spec{Name: "dev"})
+	plain.until("dev is there", plain.hasRow("dev"))
+	plain.press("I")
+	if len(plain.m.dialogs) != 0 {
+		t.Error("it is offered where the provider keeps none")
+	}
+
+	provider := &snapping{Provider: fake.New(fake.Options{Also: []core.Capability{core.CapSnapshots}})}
+	t.Cleanup(provider.Shutdown)
+	service := core.New(core.Options{Factories: []core.Factory{{Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil }}}})
+	t.Cleanup(func() { _ = service.Close() })
+	box := launch(t, service, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	r.press("I")
+	r.shows("Snapshot of dev")
+	r.types("before")
+	r.press("enter")
+	r.shows("snap-of-" + box.ID)
+	if diff := cmp.Diff([]string{"before"}, provider.names); diff != "" {
+		t.Error(diff)
+	}
+	r.press("L", "down", "down", "down", "down")
+	r.types("snap-of-" + box.ID)
+	r.press("ctrl+y")
+	r.until("the command is copied", func() bool { return r.clipboard == "sb launch --snapshot snap-of-"+box.ID })
+}
+
+// A port is opened by the desktop's own program, which may stay as long as the browser.
+func TestOpenPort(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the opener of this test is that of Linux")
+	}
+	dir := t.TempDir()
+	opened := filepath.Join(dir, "opened")
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\nprintf %s \"$1\" >"+opened+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	service := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: service})
+	box := pictured("local", time.Now())[0]
+	r.m.Update(listedMsg{"fake", core.Listing{Sandboxes: []core.Sandbox{box}}})
+	r.press("o")
+	r.shows("http://127.0.0.1:49152 opened")
+	if url, err := os.ReadFile(opened); err != nil || string(url) != "http://127.0.0.1:49152" {
+		t.Errorf("%q, %v", url, err)
+	}
+	if r.clipboard != "http://127.0.0.1:49152" {
+		t.Errorf("copied %q", r.clipboard)
 	}
 }

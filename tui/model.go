@@ -67,6 +67,8 @@ type Model struct {
 	// told is each sandbox's state that was last told: an event may come by several ways.
 	told  map[string]core.State
 	saves int
+	// remembered is the layout that was there at the beginning.
+	remembered Memory
 	// leaving ends the dashboard when the last job is over.
 	leaving bool
 }
@@ -77,7 +79,7 @@ func newModel(fx *effects, options Options, memory Memory) (*Model, error) {
 		return nil, err
 	}
 	m := &Model{
-		options: options, fx: fx, commands: allCommands(), keys: keys, theme: options.Theme,
+		remembered: memory, options: options, fx: fx, commands: allCommands(), keys: keys, theme: options.Theme,
 		inv: newInventory(options.Service.ProviderNames()), table: newTable(), detail: newDetail(memory),
 		split: orElse(memory.Split, splitAuto), ratio: memory.Ratio, now: options.Now(), input: newInput(""), told: map[string]core.State{},
 	}
@@ -100,9 +102,13 @@ func newModel(fx *effects, options Options, memory Memory) (*Model, error) {
 
 // memory is what is remembered of how the dashboard looks.
 func (m *Model) memory() Memory {
+	filter := m.table.filter
+	if m.options.Attach != "" && filter == "" { // it was put aside
+		filter = m.remembered.Filter
+	}
 	return Memory{
 		Split: m.split, Ratio: m.ratio, Tab: tabNames()[m.detail.tab], Sort: m.table.sort, Reverse: m.table.reverse,
-		Filter: m.table.filter, Group: m.table.group, HideDead: m.table.hideDead, NoWrap: !m.detail.output.wrap, Times: m.detail.output.times,
+		Filter: filter, Group: m.table.group, HideDead: m.table.hideDead, NoWrap: !m.detail.output.wrap, Times: m.detail.output.times,
 	}
 }
 

@@ -29,6 +29,10 @@ type (
 		boxes   []core.Sandbox
 		timeout time.Duration
 	}
+	snapshotRequest struct {
+		box  core.Sandbox
+		name string
+	}
 	pushRequest struct {
 		box      core.Sandbox
 		from, to string
@@ -92,6 +96,8 @@ func (m *Model) perform(r request) tea.Cmd {
 			_, err := m.fx.service.SetTimeout(ctx, box.ID, r.timeout)
 			return err
 		})
+	case snapshotRequest:
+		return m.fx.snapshot(m.begin("snapshot of "+r.box.Name), r.box, r.name)
 	case pushRequest:
 		j := m.begin("push " + r.from + " to " + r.box.Name + ":" + r.to)
 		return m.fx.copy(j, transfer.Endpoint{Path: r.from}, transfer.Endpoint{Sandbox: r.box.ID, Path: r.to}, reloadDirMsg{r.to})

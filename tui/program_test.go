@@ -48,7 +48,7 @@ func newProgram(t *testing.T, options Options) *program {
 // shows waits for text on the screen.
 func (p *program) shows(text string) {
 	p.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		drawn, err := io.ReadAll(p.Output())
 		if err != nil {
 			p.t.Fatal(err)
@@ -69,7 +69,7 @@ func (p *program) shows(text string) {
 // final waits for the end and returns the model.
 func (p *program) final() *Model {
 	p.t.Helper()
-	final := p.FinalModel(p.t, teatest.WithFinalTimeout(30*time.Second)).(*Model)
+	final := p.FinalModel(p.t, teatest.WithFinalTimeout(time.Minute)).(*Model)
 	if err := p.fx.close(); err != nil {
 		p.t.Error(err)
 	}
@@ -214,7 +214,7 @@ func TestHostileOutputIsDrawnAsText(t *testing.T) {
 	hostile := `\033]0;title\007\033]52;c;ZXZpbA==\007\033[2J\033[?1049l\033[31mred\033[10;10Hmoved\033c\033[6n\000\033P+q\033\\end\n`
 	launch(t, service, core.Spec{Name: "evil", Command: []string{"sh", "-c", "printf '" + hostile + "'"}})
 	r := newRig(t, Options{Service: service})
-	r.shows("end")
+	r.shows("␀end")
 	if !strings.Contains(r.text(), "redmoved␀end") {
 		t.Error(r.text())
 	}

@@ -82,7 +82,7 @@ func newRig(t testing.TB, options Options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, m: m, msgs: make(chan tea.Msg), stop: stop, limit: 20 * time.Second}
+	r := &rig{t: t, m: m, msgs: make(chan tea.Msg), stop: stop, limit: time.Minute}
 	t.Cleanup(r.close)
 	r.send(tea.WindowSizeMsg{Width: 100, Height: 30})
 	r.run(m.Init())

@@ -285,10 +285,14 @@ func (o *outputTab) text() string {
 }
 
 // view draws the log below a line that says what it is.
-func (o *outputTab) view(s *styles, w, h int, execs []core.Exec) []string {
+func (o *outputTab) view(s *styles, w, h int, journal *execsTab) []string {
+	execs := journal.execs
 	o.w, o.h = w, max(1, h-1)
 	if o.follow {
 		o.toEnd()
+	}
+	if o.exec == "" && !journal.loaded {
+		return []string{s.faint.on("…")}
 	}
 	if o.exec == "" {
 		return []string{s.faint.on("no command has run here; e runs one")}

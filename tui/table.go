@@ -112,10 +112,11 @@ func (t *table) groupOf(e *entry) string {
 	return cmp.Or(e.search[3], "no app")
 }
 
-// matches says whether each term is found, as a fuzzy match, in some field.
+// matches says whether each term is found, as a fuzzy match, in some field. Of an id, which is
+// random, it must be a piece.
 func matches(e *entry, terms []string) bool {
 	for _, term := range terms {
-		if len(fuzzy.FindNoSort(term, e.search)) == 0 {
+		if !strings.Contains(e.box.ID, term) && len(fuzzy.FindNoSort(term, e.search)) == 0 {
 			return false
 		}
 	}

@@ -56,7 +56,7 @@ func TestSplitter(t *testing.T) {
 		"bidi":                {"user\u202etxt\u2066.exe\n", []string{"usertxt.exe", ""}},
 		"binary":              {"\x00\x01\x7f\xff\n", []string{"␀␁␡\ufffd", ""}},
 		"bell and backspace":  {"a\a\bb\n", []string{"ab", ""}},
-		"wide":                {"日本 👩‍💻 é\n", []string{"日本 👩‍💻 é", ""}},
+		"wide":                {"日本 👩‍💻 é\n", []string{"日本 👩 é", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, lines(t, test.in)); diff != "" {
@@ -101,19 +101,19 @@ func TestLongLinesAreCut(t *testing.T) {
 
 // safe says whether a terminal draws text and does nothing else with it.
 func safe(text string) bool {
-	for len(text) > 0 {
-		if text[0] == esc {
-			n, whole := sequence([]byte(text))
-			if !whole || text[n-1] != 'm' || !colours([]byte(text[2:n-1])) {
+	for rest := []byte(text); len(rest) > 0; {
+		if rest[0] == esc {
+			n, whole := sequence(rest)
+			if !whole || rest[n-1] != 'm' || !colours(rest[2:n-1]) {
 				return false
 			}
-			text = text[n:]
+			rest = rest[n:]
 			continue
 		}
-		if text[0] < 0x20 || text[0] == 0x7f {
+		if rest[0] < 0x20 || rest[0] == 0x7f {
 			return false
 		}
-		text = text[1:]
+		rest = rest[1:]
 	}
 	return true
 }
@@ -143,6 +143,14 @@ func FuzzSplitter(f *testing.F) {
 	})
 }
 
+// Hostile text costs no more than its length.
+func TestLineOfManySequences(t *testing.T) {
+	text := strings.Repeat("\x1b[", 1<<20)
+	if got := Line(text); strings.ContainsRune(got, esc) {
+		t.Error("escape characters are left")
+	}
+}
+
 func TestLine(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain":                     "plain",
@@ -154,6 +162,23 @@ func TestLine(t *testing.T) {
 	} {
 		if got := Line(in); got != want {
 			t.Errorf("Line(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// Terminals measure characters in two ways; what is drawn is as wide in both.
+func TestEmojiAreAsWideEverywhere(t *testing.T) {
+	for in, want := range map[string]string{
+		"👩‍💻": "👩", "👩‍👩‍👧‍👦x": "👩x", "❤️": "❤", "🇩🇪": "DE", "1️⃣": "1", "👍🏽!": "👍!", "🏴‍☠️": "🏴", "日本 é ☕": "日本 é ☕", "a\u200db": "ab",
+	} {
+		got := Line(in)
+		if got != want || ansi.StringWidth(got) != ansi.StringWidthWc(got) {
+			t.Errorf("%q becomes %q, %d or %d cells", in, got, ansi.StringWidth(got), ansi.StringWidthWc(got))
+		}
+		var s Splitter
+		s.Write([]byte(in), nil)
+		if s.Partial() != want {
+			t.Errorf("%q is split to %q", in, s.Partial())
 		}
 	}
 }

@@ -5,6 +5,28 @@ import (
 	"unicode/utf8"
 )
 
+// simplifier takes what terminals disagree about out of emoji: how wide a sequence of several
+// characters is. The first picture of a joined sequence stays, skin tones and variations go, and
+// flags become the letters of their country.
+type simplifier struct{ joined bool }
+
+// simplify returns what is drawn for r; false draws nothing.
+func (s *simplifier) simplify(r rune) (rune, bool) {
+	const joiner, pictures = 0x200d, 0x2190
+	after := s.joined
+	s.joined = r == joiner
+	switch {
+	case r == joiner, r >= 0xfe00 && r <= 0xfe0f, r == 0x20e3, r >= 0x1f3fb && r <= 0x1f3ff:
+		s.joined = s.joined || after
+		return 0, false
+	case after && r >= pictures:
+		return 0, false
+	case r >= 0x1f1e6 && r <= 0x1f1ff:
+		return 'A' + r - 0x1f1e6, true
+	}
+	return r, !hidden(r)
+}
+
 // controlPictures is where Unicode shows the control characters: U+2400 for NUL and so on.
 const controlPictures = 0x2400
 
@@ -29,21 +51,24 @@ func Line(text string) string {
 		return text
 	}
 	var b strings.Builder
-	for len(text) > 0 {
-		if text[0] == esc {
-			n, _ := sequence([]byte(text))
-			text = text[n:]
+	var s simplifier
+	for rest := []byte(text); len(rest) > 0; {
+		if rest[0] == esc {
+			n, _ := sequence(rest)
+			rest = rest[n:]
 			continue
 		}
-		r, size := utf8.DecodeRuneInString(text)
-		text = text[size:]
+		r, size := utf8.DecodeRune(rest)
+		rest = rest[size:]
 		switch {
 		case r == '\n' || r == '\t' || r == '\r':
 			b.WriteByte(' ')
 		case r < ' ' || r == 0x7f:
 			b.WriteRune(picture(r))
-		case !hidden(r):
-			b.WriteRune(r)
+		default:
+			if r, drawn := s.simplify(r); drawn {
+				b.WriteRune(r)
+			}
 		}
 	}
 	return b.String()

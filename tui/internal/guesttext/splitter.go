@@ -20,6 +20,7 @@ type Splitter struct {
 	pen      pen
 	drawn    pen  // what the line has set
 	returned bool // a carriage return came last
+	emoji    simplifier
 }
 
 // Write takes output and hands over the lines that are whole now, without line feeds.
@@ -31,6 +32,7 @@ func (s *Splitter) Write(data []byte, emit func(line string)) {
 	for len(data) > 0 {
 		run := printable(data)
 		if run > 0 {
+			s.emoji.joined = false
 			s.text(data[:run], emit)
 			s.column += run
 			data = data[run:]
@@ -94,7 +96,7 @@ func (s *Splitter) special(data []byte, emit func(string)) int {
 		return 0
 	}
 	r, size := utf8.DecodeRune(data)
-	if !hidden(r) {
+	if r, drawn := s.emoji.simplify(r); drawn {
 		s.text(utf8.AppendRune(nil, r), emit)
 		s.column++
 	}
