@@ -40,10 +40,19 @@ type process struct {
 	done     chan struct{} // closed when exit or err is known and all output is written
 	exit     core.Exit
 	err      error
+	cut      bool // the output had no end, so what came may not be all; set before done is closed
 }
 
 // Exec implements core.Provider.
 func (p *Provider) Exec(ctx context.Context, id string, spec core.ExecSpec) (core.Process, error) {
+	process, err := p.start(ctx, id, spec)
+	if err != nil {
+		return nil, err
+	}
+	return process, nil
+}
+
+func (p *Provider) start(ctx context.Context, id string, spec core.ExecSpec) (*process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, core.Wrap("modal.exec", id, err)
 	}
@@ -178,6 +187,7 @@ func (c *process) follow(ctx context.Context, streams core.Streams) {
 	copied := make(chan struct{})
 	go func() { outputs.Wait(); close(copied) }()
 	if !c.drained(ctx, copied, output) {
+		c.cut = true
 		stop()
 		<-copied
 	}
@@ -190,37 +200,46 @@ func (c *process) follow(ctx context.Context, streams core.Streams) {
 	c.exit = exit
 }
 
-// activity notes when output last came.
+// activity notes whether output comes. A reader that takes its time with what came is no silence.
 type activity struct {
-	mu   sync.Mutex
-	last time.Time
+	mu      sync.Mutex
+	came    bool
+	writing int
 }
 
-func (a *activity) now() {
+func (a *activity) note(writing int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.last = time.Now()
+	a.came, a.writing = true, a.writing+writing
 }
 
-func (a *activity) since() time.Duration {
+// silent says whether nothing came since it was last asked.
+func (a *activity) silent() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return time.Since(a.last)
+	silent := !a.came && a.writing == 0
+	a.came = false
+	return silent
 }
 
 // drained waits for the end of the output after the command's end: a process in the background may hold it open.
 func (c *process) drained(ctx context.Context, copied <-chan struct{}, output *activity) bool {
-	output.now()
-	tick := time.NewTicker(drain / 10)
+	// Silences are counted, not measured: a machine that slept has been silent once.
+	const silences = 10
+	tick := time.NewTicker(drain / silences)
 	defer tick.Stop()
-	for {
+	for silent := 0; ; {
 		select {
 		case <-copied:
 			return true
 		case <-ctx.Done():
 			return false
 		case <-tick.C:
-			if output.since() > drain {
+			if !output.silent() {
+				silent = 0
+				continue
+			}
+			if silent++; silent >= silences {
 				return false
 			}
 		}
@@ -278,8 +297,10 @@ func (c *process) readFrom(ctx context.Context, fd pb.TaskExecStdioFileDescripto
 			return err
 		}
 		p.progress()
-		output.now()
-		if _, err := w.Write(part.GetData()); err != nil {
+		output.note(1)
+		_, err = w.Write(part.GetData())
+		output.note(-1)
+		if err != nil {
 			return errReader
 		}
 		*offset += uint64(len(part.GetData()))

@@ -88,7 +88,7 @@ func (p *Provider) guestIn(ctx context.Context, id string) (string, error) {
 
 // operation is one run of the helper in a sandbox.
 type operation struct {
-	process core.Process
+	process *process
 	in      *io.PipeWriter // the request's body
 	out     *io.PipeReader // the answer
 	report  *limitedBuffer
@@ -111,10 +111,11 @@ func (p *Provider) guest(ctx context.Context, id string, request guest.Request) 
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	o := &operation{in: inW, out: outR, report: &limitedBuffer{}, op: string(request.Op)}
-	o.process, err = p.Exec(ctx, id, core.ExecSpec{Command: argv, Stdin: inR, Stdout: outW, Stderr: o.report, Workdir: "/"})
+	started, err := p.start(ctx, id, core.ExecSpec{Command: argv, Stdin: inR, Stdout: outW, Stderr: o.report, Workdir: "/"})
 	if err != nil {
 		return nil, err
 	}
+	o.process = started
 	context.AfterFunc(ctx, func() { _ = inW.CloseWithError(ctx.Err()); _ = outR.CloseWithError(ctx.Err()) })
 	go func() {
 		_, err := o.process.Wait(context.WithoutCancel(ctx))
@@ -133,6 +134,10 @@ func (o *operation) wait(ctx context.Context) error {
 		_ = o.process.Close()
 		if err != nil {
 			o.err = err
+			return
+		}
+		if o.process.cut {
+			o.err = core.Errorf(core.KindUnavailable, "modal."+o.op, "", "the answer had no end, so it may not be whole").WithHint("try again")
 			return
 		}
 		o.err = outcome(o.op, exit, o.report.text)

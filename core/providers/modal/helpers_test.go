@@ -4,6 +4,7 @@ package modal_test
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -19,28 +20,43 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain builds the helpers once, unless SB_TEST_BIN names a directory that has them.
+func TestMain(m *testing.M) {
+	dir := ""
+	if os.Getenv("SB_TEST_BIN") == "" {
+		var err error
+		if dir, err = buildHelpers(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		_ = os.Setenv("SB_TEST_BIN", dir)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if dir != "" {
+			_ = os.RemoveAll(dir)
+		}
+		os.Exit(code)
+	}))
+}
+
+func buildHelpers() (string, error) {
+	dir, err := os.MkdirTemp("", "sb-test-")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-o", dir, "github.com/seed-0724f904/sb/cmd/sb-runtime", "github.com/seed-0724f904/sb/cmd/sb-guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return dir, nil
+}
 
 // Planted credentials: nothing that is printed or written may show them.
 const (
 	tokenID     = "ak-planted-id"
 	tokenSecret = "as-planted-token-secret"
 )
-
-// programsDir holds sb-runtime and sb-guest: prebuilt ones where SB_TEST_BIN names a directory, else built now.
-func programsDir(tb testing.TB) string {
-	tb.Helper()
-	if dir := os.Getenv("SB_TEST_BIN"); dir != "" {
-		return dir
-	}
-	dir := tb.TempDir()
-	build := exec.CommandContext(tb.Context(), "go", "build", "-o", dir, "github.com/seed-0724f904/sb/cmd/sb-runtime", "github.com/seed-0724f904/sb/cmd/sb-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		tb.Fatalf("%v: %s", err, out)
-	}
-	return dir
-}
 
 // rig is a server whose sandboxes run here, and what its clients need.
 type rig struct {
@@ -54,7 +70,7 @@ type rig struct {
 func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 	tb.Helper()
 	dir := tb.TempDir()
-	helper := filepath.Join(programsDir(tb), "sb-runtime")
+	helper := filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-runtime")
 	backend, err := local.New(local.Options{
 		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
 		Runtime: helper, FreezeAfter: time.Second, LogLimit: core.MiB,

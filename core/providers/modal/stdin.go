@@ -4,77 +4,109 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 )
 
-// inputBlock is how much input one message carries at most, in bytes. While one is under way the
-// next is read: two of them are all that is held in memory.
+// inputBlock is how much input one message carries at most, in bytes. While one is under way as
+// much again is read: that is all that is held in memory.
 const inputBlock = 2 << 20
+
+// inbox holds what was read and not yet sent, so that a person's keys go at once and a file in large pieces.
+type inbox struct {
+	mu      sync.Mutex
+	changed chan struct{}
+	held    []byte
+	err     error // why nothing more comes; io.EOF at the input's end
+}
+
+func newInbox() *inbox { return &inbox{changed: make(chan struct{})} }
+
+// wake tells the other side. The caller holds mu.
+func (b *inbox) wake() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// fill reads the input to its end. It ends with the input, which may block for ever.
+func (b *inbox) fill(ctx context.Context, input io.Reader) {
+	piece := make([]byte, 256<<10)
+	for {
+		n, err := input.Read(piece)
+		b.mu.Lock()
+		for len(b.held) > 0 && len(b.held)+n > inputBlock && ctx.Err() == nil {
+			changed := b.changed
+			b.mu.Unlock()
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			b.mu.Lock()
+		}
+		b.held = append(b.held, piece[:n]...)
+		b.err = err
+		if ctx.Err() != nil && err == nil {
+			b.err = ctx.Err()
+		}
+		over := b.err != nil
+		b.wake()
+		b.mu.Unlock()
+		if over {
+			return
+		}
+	}
+}
+
+// take returns all that is held, and waits for it; the error comes when nothing is left.
+func (b *inbox) take(ctx context.Context) ([]byte, error) {
+	for {
+		b.mu.Lock()
+		held, err, changed := b.held, b.err, b.changed
+		if len(held) > 0 {
+			b.held = nil
+			b.wake()
+			b.mu.Unlock()
+			return held, nil
+		}
+		b.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
 
 // feed passes input on and then its end. Each message says where it belongs, so that one whose answer was lost
 // is sent again and counts once.
 func (c *process) feed(ctx context.Context, input io.Reader) {
 	var offset uint64
 	if input != nil {
-		blocks := make(chan []byte)
-		var readErr error
-		go func() {
-			defer close(blocks)
-			readErr = readBlocks(ctx, input, blocks)
-		}()
-		for block := range blocks {
+		box := newInbox()
+		go box.fill(ctx, input)
+		for {
+			block, err := box.take(ctx)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				// Input that broke off is no end of input: the command must not take it for whole.
+				if ctx.Err() == nil {
+					_ = c.Signal(ctx, sigHup)
+				}
+				return
+			}
 			if err := c.write(ctx, offset, block, false); err != nil {
-				go func() {
-					for range blocks {
-					}
-				}()
 				return
 			}
 			offset += uint64(len(block))
 		}
-		// Input that broke off is no end of input: the command must not take it for whole.
-		if readErr != nil || ctx.Err() != nil {
-			_ = c.Signal(ctx, sigHup)
-			return
-		}
 	}
 	_ = c.write(ctx, offset, nil, true)
-}
-
-// readBlocks reads what there is, so that a person's keys are sent at once and a file in large pieces.
-func readBlocks(ctx context.Context, input io.Reader, blocks chan<- []byte) error {
-	for {
-		block := make([]byte, inputBlock)
-		n, err := readSome(input, block)
-		if n > 0 {
-			select {
-			case blocks <- block[:n]:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// readSome fills a block as far as full reads come.
-func readSome(input io.Reader, block []byte) (int, error) {
-	const full = 4 << 10
-	n := 0
-	for n < len(block) {
-		got, err := input.Read(block[n:])
-		n += got
-		if err != nil || got < full {
-			return n, err
-		}
-	}
-	return n, nil
 }
 
 func (c *process) write(ctx context.Context, offset uint64, data []byte, eof bool) error {

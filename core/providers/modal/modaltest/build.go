@@ -3,7 +3,6 @@ package modaltest
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
@@ -11,8 +10,11 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
+// buildStep is a command of a build and where it runs.
+type buildStep struct{ command, workdir string }
+
 // build runs an image's steps in a sandbox of the backend and keeps what they changed.
-func (s *Server) build(built *image, steps []string, env []core.Secret) {
+func (s *Server) build(built *image, steps []buildStep, env []core.Secret) {
 	layer, err := s.runSteps(built, steps, env)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,7 +27,7 @@ func (s *Server) build(built *image, steps []string, env []core.Secret) {
 	close(built.done)
 }
 
-func (s *Server) runSteps(built *image, steps []string, env []core.Secret) (layer string, err error) {
+func (s *Server) runSteps(built *image, steps []buildStep, env []core.Secret) (layer string, err error) {
 	box, err := s.opts.Backend.Launch(s.ctx, core.Spec{
 		Name: backendName(built.id), App: "modal", Image: built.base, Env: built.env, Secrets: env, Network: core.Network{Mode: s.outside()},
 	}, s.lease(0), nil)
@@ -43,14 +45,13 @@ func (s *Server) runSteps(built *image, steps []string, env []core.Secret) (laye
 		built.log = append(built.log, text)
 	}
 	for i, step := range steps {
-		write(fmt.Sprintf("=> Step %d: %s\n", i+1, step))
-		command := strings.TrimPrefix(step, "RUN ")
-		code, err := s.runIn(s.ctx, box.ID, built.workdir, []string{"sh", "-c", command}, textWriter(write))
+		write(fmt.Sprintf("=> Step %d: %s\n", i+1, step.command))
+		code, err := s.runIn(s.ctx, box.ID, step.workdir, []string{"sh", "-c", step.command}, textWriter(write))
 		if err != nil {
 			return "", err
 		}
 		if code != 0 {
-			return "", fmt.Errorf("step %d: %s: exit code %d", i+1, step, code)
+			return "", fmt.Errorf("step %d: %s: exit code %d", i+1, step.command, code)
 		}
 	}
 	return s.difference(s.ctx, box.ID, since)

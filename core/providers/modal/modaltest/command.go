@@ -3,7 +3,6 @@ package modaltest
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"sync"
 	"time"
@@ -104,9 +103,6 @@ func (c *command) finish(exit core.Exit, err error) {
 	if c.stdin != nil {
 		_ = c.stdin.Close()
 		c.stdin = nil
-	}
-	if exit.Message != "" && (exit.Code == 126 || exit.Code == 127) {
-		_, _ = io.WriteString(c.stderr, exit.Message+"\n")
 	}
 	c.exit, c.err, c.started = exit, err, true
 	c.spoolsEnd()

@@ -11,8 +11,11 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// changed lists what is younger than a moment, and packs it. What the system makes by itself is left out.
-const changed = `cd / && find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp/.sb-guest \) -prune -o -newerct "$1" ! -type s ! -path . -print0 |
+// changed lists what is younger than a moment, and packs it. What the system makes by itself is left out. Below
+// /usr, which is too large to look at each file of it, only directories are looked at and what is in those that
+// changed: a file there that was written over in its place is missed.
+const changed = `cd / && { find . -xdev \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./usr -o -path "./tmp/.sb-guest*" \) -prune -o -newerct "$1" ! -type s ! -path . -print0
+find ./usr -xdev \( -path ./usr/share/doc -o -path ./usr/share/man -o -path ./usr/share/locale -o -path ./usr/share/icons -o -path ./usr/include -o -path ./usr/src \) -prune -o -type d -newerct "$1" -exec find {} -maxdepth 1 -newerct "$1" ! -type s -print0 \; ; } |
 tar --create --null --no-recursion --files-from=- --file=-`
 
 // difference packs what changed in a sandbox since a moment, and returns the archive's path. What was

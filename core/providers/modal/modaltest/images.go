@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"path"
 	"strings"
 	"time"
 
@@ -83,9 +84,9 @@ func baseIDs(definition *pb.Image) []string {
 
 // plan reads the Dockerfile's lines: what is known at once goes into the image, the rest are steps to run. The
 // caller holds mu.
-func (s *Server) plan(definition *pb.Image) (*image, []string, error) {
+func (s *Server) plan(definition *pb.Image) (*image, []buildStep, error) {
 	built := &image{id: newID("im-"), done: make(chan struct{}), env: map[string]string{}}
-	var steps []string
+	var steps []buildStep
 	for _, line := range joinLines(definition.GetDockerfileCommands()) {
 		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 		rest = strings.TrimSpace(rest)
@@ -98,10 +99,13 @@ func (s *Server) plan(definition *pb.Image) (*image, []string, error) {
 		case "ENV":
 			maps.Copy(built.env, envPairs(rest))
 		case "WORKDIR":
-			built.workdir = rest
-			steps = append(steps, "RUN mkdir -p "+shellQuote(rest))
+			steps = append(steps, buildStep{"mkdir -p " + shellQuote(rest), built.workdir})
+			built.workdir = path.Join("/", built.workdir, rest)
+			if path.IsAbs(rest) {
+				built.workdir = path.Clean(rest)
+			}
 		case "RUN":
-			steps = append(steps, "RUN "+rest)
+			steps = append(steps, buildStep{rest, built.workdir})
 		case "CMD", "ENTRYPOINT", "EXPOSE", "LABEL", "SHELL", "USER", "ARG", "STOPSIGNAL", "MAINTAINER", "HEALTHCHECK":
 			// They say how a container is started, which a sandbox's definition does instead.
 		default:

@@ -11,6 +11,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// entryMoment is how long a sandbox runs at least before it can be ready.
+const entryMoment = 200 * time.Millisecond
+
 // probe runs a sandbox's readiness probe until it succeeds, and says when that was.
 func (s *Server) probe(ctx context.Context, box *sandbox) (time.Time, error) {
 	definition := box.definition.GetReadinessProbe()
@@ -19,6 +22,10 @@ func (s *Server) probe(ctx context.Context, box *sandbox) (time.Time, error) {
 	}
 	command := probeCommand(definition)
 	interval := time.Duration(max(definition.GetIntervalMs(), 10)) * time.Millisecond
+	// An entry command has a moment to begin before its sandbox counts as ready.
+	if err := pause(ctx, entryMoment-time.Since(box.begun)); err != nil {
+		return time.Time{}, status.FromContextError(err).Err()
+	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {

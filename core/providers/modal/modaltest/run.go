@@ -51,6 +51,7 @@ func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
 	if err == nil && box.workdir != "" && box.workdir != "/" {
 		err = s.makeDirectory(s.ctx, backend.ID, path.Clean(box.workdir))
 	}
+	box.begun = time.Now()
 	if err != nil {
 		return backend, errors.Join(err, s.opts.Backend.Terminate(context.WithoutCancel(s.ctx), backend.ID))
 	}

@@ -105,7 +105,7 @@ func (s *Server) admit(id, appID string, definition *pb.Sandbox, tags []*pb.Sand
 		id: id, task: newID("ta-"), second: strings.HasPrefix(id, "sb-") && len(id) == len("sb-")+26, definition: definition, app: in, created: now,
 		env: merge(secretsOf(below.env), env), workdir: cmp.Or(definition.GetWorkdir(), below.workdir), hasEntry: len(definition.GetEntrypointArgs()) > 0,
 		ready: make(chan struct{}), ended: make(chan struct{}), name: definition.GetName(), tags: tagMap(tags),
-		commands: map[string]*command{}, lastActive: now, network: definition.GetNetworkAccess(),
+		commands: map[string]*command{}, lastActive: now, below: below, network: definition.GetNetworkAccess(),
 	}
 	if box.entry, err = s.newCommand("entry"); err != nil {
 		return nil, nil, status.Error(codes.Internal, err.Error())

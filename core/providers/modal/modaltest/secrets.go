@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
@@ -75,7 +76,7 @@ func (s *Server) SecretGetOrCreate(_ context.Context, r *pb.SecretGetOrCreateReq
 		}
 	}
 	if len(missing) > 0 {
-		return nil, status.Errorf(codes.NotFound, "Secret is missing key(s): %v", missing)
+		return nil, status.Errorf(codes.FailedPrecondition, "Secret is missing key(s): %s", strings.Join(missing, ", "))
 	}
 	return pb.SecretGetOrCreateResponse_builder{SecretId: found.id}.Build(), nil
 }

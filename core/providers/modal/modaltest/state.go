@@ -69,6 +69,9 @@ type sandbox struct {
 	// ended is closed when result is known.
 	ended chan struct{}
 	entry *command
+	below *image
+	// begun is when what changes became the sandbox's own doing; it is set before ready is closed.
+	begun time.Time
 
 	// Guarded by Server.mu.
 	name       string

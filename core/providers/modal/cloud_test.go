@@ -1,0 +1,173 @@
+//go:build linux
+
+package modal_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modal-labs/modal-client/go"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal"
+)
+
+// A published port answers where the sandbox says.
+func TestPorts(t *testing.T) {
+	p := modal.New(newRig(t, nil).opts)
+	defer func() { _ = p.Close() }()
+	s := spec()
+	s.Ports = []core.Port{{Sandbox: 8000}}
+	sb := launched(t, p, s)
+	if len(sb.Ports) != 1 || sb.Ports[0].Sandbox != 8000 {
+		t.Fatalf("the ports are %+v", sb.Ports)
+	}
+	server := "python3 -m http.server -d /usr/share 8000 >/dev/null 2>&1 & until grep -q ':1F40 [0-9A-F:]* 0A' /proc/net/tcp; do sleep 0.05; done"
+	if exit := ran(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", server}}); exit.Code != 0 {
+		t.Fatal(exit)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 20 * time.Second}
+	reply, err := client.Get("http://" + sb.Ports[0].Address + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reply.Body.Close() }()
+	if body, err := io.ReadAll(reply.Body); err != nil || !strings.Contains(string(body), "Directory listing") {
+		t.Errorf("it answered %q, %v", body, err)
+	}
+}
+
+// What one sandbox wrote to a volume the next one finds.
+func TestVolumes(t *testing.T) {
+	p := modal.New(newRig(t, nil).opts)
+	defer func() { _ = p.Close() }()
+	s := spec()
+	s.Volumes = []core.Volume{{Source: "data", Target: "/data"}}
+	first := launched(t, p, s)
+	if exit := ran(t, p, first.ID, core.ExecSpec{Command: []string{"sh", "-c", "mkdir /data/sub; echo kept >/data/sub/file"}}); exit.Code != 0 {
+		t.Fatal(exit)
+	}
+	if err := p.Terminate(t.Context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	s.Name, s.Volumes = core.NewName(), []core.Volume{{Source: "data/sub", Target: "/part"}}
+	second := launched(t, p, s)
+	var out strings.Builder
+	if exit := ran(t, p, second.ID, core.ExecSpec{Command: []string{"cat", "/part/file"}, Stdout: &out}); exit.Code != 0 || out.String() != "kept\n" {
+		t.Errorf("%+v, %q", exit, out.String())
+	}
+}
+
+// Commands of an image are run once; a step that fails says which.
+func TestImages(t *testing.T) {
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	file := filepath.Join(t.TempDir(), "Dockerfile")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("FROM debian:12\nENV COLOUR=red\nRUN echo \\\n  built >/opt-built\nWORKDIR /work\n")
+	s := spec()
+	s.Dockerfile = file
+	var steps []string
+	sb, err := p.Launch(t.Context(), s, lease(), func(step core.Progress) { steps = append(steps, step.Step) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if exit := ran(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /opt-built; echo $COLOUR; pwd"}, Stdout: &out}); exit.Code != 0 || out.String() != "built\nred\n/work\n" {
+		t.Errorf("%+v, %q", exit, out.String())
+	}
+	if !strings.Contains(strings.Join(steps, "\n"), "Step 1") {
+		t.Errorf("the build's log was not shown: %q", steps)
+	}
+	write("FROM debian:12\nRUN exit 7\n")
+	s.Name = core.NewName()
+	if _, err := p.Launch(t.Context(), s, lease(), nil); err == nil || !strings.Contains(err.Error(), "exit code 7") {
+		t.Errorf("a build that fails: %v", err)
+	}
+	write("FROM debian:12\nCOPY a b\n")
+	if _, err := p.Launch(t.Context(), s, lease(), nil); core.KindOf(err) != core.KindUsage {
+		t.Errorf("COPY: %v", err)
+	}
+}
+
+// Credentials come from a profile, too; a variable wins over it.
+func TestAccount(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "modal.toml")
+	text := "[a]\ntoken_id = 'ak-a'\ntoken_secret = 'as-a'\nenvironment = 'dev'\n[b]\ntoken_id = 'ak-b'\ntoken_secret = 'as-b'\nactive = true\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{nil, "ak-b"},
+		{map[string]string{"MODAL_PROFILE": "a"}, "ak-a dev"},
+		{map[string]string{"MODAL_TOKEN_ID": "ak-c", "MODAL_TOKEN_SECRET": "as-c", "MODAL_ENVIRONMENT": "x"}, "ak-c x"},
+		{map[string]string{"MODAL_PROFILE": "none"}, ""},
+	} {
+		lookup := func(name string) (string, bool) {
+			if name == "MODAL_CONFIG_PATH" {
+				return file, true
+			}
+			value, ok := test.env[name]
+			return value, ok
+		}
+		account := modal.FindAccount(lookup)
+		if got := strings.TrimSpace(account.TokenID + " " + account.Environment); got != test.want || account.Err != nil {
+			t.Errorf("%v: %q, %v", test.env, got, account.Err)
+		}
+	}
+	half := modal.FindAccount(func(name string) (string, bool) {
+		return map[string]string{"MODAL_TOKEN_ID": "ak-only", "HOME": t.TempDir()}[name], true
+	})
+	if core.KindOf(half.Err) != core.KindUnauthorized {
+		t.Errorf("half a token: %v", half.Err)
+	}
+}
+
+// A program that uses the SDK itself finds what it expects.
+func TestServerForTheSDK(t *testing.T) {
+	newRig(t, nil)
+	client, err := sdk.NewClient()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx := t.Context()
+	app, err := client.Apps.FromName(ctx, "app", &sdk.AppFromNameParams{CreateIfMissing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	box, err := client.Sandboxes.Create(ctx, app, client.Images.FromRegistry("debian:12", nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = box.Detach() }()
+	if err := box.Filesystem.WriteText(ctx, "hello", "/tmp/new", nil); err != nil {
+		t.Fatal(err)
+	}
+	image, err := box.SnapshotFilesystem(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := client.Sandboxes.Create(ctx, app, image, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = second.Detach() }()
+	if text, err := second.Filesystem.ReadText(ctx, "/tmp/new", nil); err != nil || text != "hello" {
+		t.Errorf("in the snapshot is %q, %v", text, err)
+	}
+}

@@ -1,0 +1,128 @@
+package modaltest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+// forever is the time to live of an image that does not expire.
+const forever = -1
+
+// packDirectory packs a directory's content.
+const packDirectory = `tar --create --directory="$1" --file=- .`
+
+// TaskSnapshotFilesystem makes an image of what a sandbox's filesystem is now: its own image and
+// what changed since. What was removed is there again.
+func (r *router) TaskSnapshotFilesystem(ctx context.Context, request *pb.TaskSnapshotFilesystemRequest) (*pb.TaskSnapshotFilesystemResponse, error) {
+	box, err := r.running(ctx, request.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	layer, err := r.server.difference(ctx, box.backend.ID, box.begun)
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	r.server.mu.Lock()
+	defer r.server.mu.Unlock()
+	made := r.server.addImage(box.below, append(slices.Clone(box.below.layers), layer), request.GetTtlSeconds())
+	return pb.TaskSnapshotFilesystemResponse_builder{ImageId: made.id}.Build(), nil
+}
+
+// TaskSnapshotDirectory makes an image of one directory.
+func (r *router) TaskSnapshotDirectory(ctx context.Context, request *pb.TaskSnapshotDirectoryRequest) (*pb.TaskSnapshotDirectoryResponse, error) {
+	if len(request.GetCustomerSuppliedEncryptionKey()) > 0 {
+		return nil, status.Error(codes.Unimplemented, "this server does not encrypt snapshots")
+	}
+	box, err := r.running(ctx, request.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	s := r.server
+	file, err := os.CreateTemp(s.dir, "layer-*.tar")
+	if err != nil {
+		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	}
+	err = s.shell(ctx, box.backend.ID, nil, file, packDirectory, path.Clean(string(request.GetPath())))
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	made := s.addImage(box.below, []string{file.Name()}, request.GetTtlSeconds())
+	return pb.TaskSnapshotDirectoryResponse_builder{ImageId: made.id}.Build(), nil
+}
+
+// addImage keeps an image. The caller holds mu.
+func (s *Server) addImage(below *image, layers []string, ttl int64) *image {
+	made := &image{
+		id: newID("im-"), base: below.base, asked: below.asked, env: below.env, workdir: below.workdir, layers: layers, result: success(), done: make(chan struct{}),
+	}
+	close(made.done)
+	if ttl != forever && ttl != 0 {
+		made.expire = time.Now().Add(time.Duration(ttl) * time.Second)
+	}
+	s.images[made.id] = made
+	return made
+}
+
+// TaskMountDirectory shows an image at a directory, or an empty one. It is a copy: there is no way to mount
+// into a sandbox that runs.
+func (r *router) TaskMountDirectory(ctx context.Context, request *pb.TaskMountDirectoryRequest) (*emptypb.Empty, error) {
+	if len(request.GetCustomerSuppliedEncryptionKey()) > 0 {
+		return nil, status.Error(codes.Unimplemented, "this server does not encrypt snapshots")
+	}
+	box, err := r.running(ctx, request.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	s := r.server
+	var layers []string
+	if id := request.GetImageId(); id != "" {
+		s.mu.Lock()
+		shown, err := s.imageReady(id)
+		s.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		layers = shown.layers
+	}
+	target := path.Clean(string(request.GetPath()))
+	// What was there comes back when the mount is taken away.
+	aside := fmt.Sprintf("/.modal-mounts%s", target)
+	err = s.shell(ctx, box.backend.ID, nil, nil, `test -d "$1" && mkdir -p "$2" && rmdir "$2" && mv "$1" "$2" && mkdir "$1"`, target, aside)
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	for _, layer := range layers {
+		if err := s.fillVolume(ctx, box.backend.ID, layer, target, ""); err != nil {
+			return nil, status.Error(codes.Internal, err.Error())
+		}
+	}
+	return &emptypb.Empty{}, nil
+}
+
+// TaskUnmountDirectory takes a mount away.
+func (r *router) TaskUnmountDirectory(ctx context.Context, request *pb.TaskUnmountDirectoryRequest) (*emptypb.Empty, error) {
+	box, err := r.running(ctx, request.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	target := path.Clean(string(request.GetPath()))
+	err = r.server.shell(ctx, box.backend.ID, nil, nil, `test -d "$2" && rm -rf "$1" && mv "$2" "$1"`, target, "/.modal-mounts"+target)
+	if err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
+	}
+	return &emptypb.Empty{}, nil
+}

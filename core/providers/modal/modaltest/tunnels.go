@@ -1,0 +1,63 @@
+package modaltest
+
+import (
+	"context"
+	"net"
+	"strconv"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// SandboxGetTunnels says where a sandbox's ports are reachable: on this machine's loopback, where nothing needs TLS.
+func (s *Server) SandboxGetTunnels(ctx context.Context, r *pb.SandboxGetTunnelsRequest) (*pb.SandboxGetTunnelsResponse, error) {
+	box, err := s.sandbox(r.GetSandboxId())
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-box.ready:
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var tunnels []*pb.TunnelData
+	for _, port := range box.definition.GetOpenPorts().GetPorts() {
+		host, number := "", uint32(0)
+		for _, mapping := range box.backend.Ports {
+			if mapping.Sandbox == int(port.GetPort()) {
+				host, number = splitAddress(mapping)
+			}
+		}
+		tunnels = append(tunnels, pb.TunnelData_builder{
+			Host: host, Port: number, UnencryptedHost: &host, UnencryptedPort: &number, ContainerPort: port.GetPort(),
+		}.Build())
+	}
+	return pb.SandboxGetTunnelsResponse_builder{Result: success(), Tunnels: tunnels}.Build(), nil
+}
+
+func splitAddress(mapping core.PortMapping) (string, uint32) {
+	host, port, err := net.SplitHostPort(mapping.Address)
+	if err != nil {
+		return mapping.Address, 0
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return host, 0
+	}
+	return host, uint32(number)
+}
+
+// SandboxGetTunnelsV2 is SandboxGetTunnels.
+func (s *Server) SandboxGetTunnelsV2(ctx context.Context, r *pb.SandboxGetTunnelsRequest) (*pb.SandboxGetTunnelsResponse, error) {
+	return s.SandboxGetTunnels(ctx, r)
+}
+
+// ProxyGet finds no proxy: there are none here.
+func (s *Server) ProxyGet(_ context.Context, r *pb.ProxyGetRequest) (*pb.ProxyGetResponse, error) {
+	return nil, status.Errorf(codes.NotFound, "Proxy '%s' not found", r.GetName())
+}
