@@ -62,8 +62,8 @@ func dockerSandboxTools() []Tool {
 			return commandOf(result), err
 		}),
 		define(Tool{Name: "save_container_state", Title: "Save a container", OpenWorld: true, Description: "Save a container's files as an image that other containers can start from."}, func(ctx context.Context, c *call, in containerSaveIn) (containerOut, error) {
-			info, err := snapshot(ctx, c, snapshotIn{Sandbox: in.ContainerID, Name: in.Name})
-			return containerOut{ContainerID: info.ID, Name: info.Name, Status: "saved"}, err
+			saved, err := snapshot(ctx, c, snapshotIn{Sandbox: in.ContainerID, Name: in.Name})
+			return containerOut{ContainerID: in.ContainerID, Name: saved.Snapshot, Status: "saved"}, err
 		}),
 		define(Tool{Name: "export_dockerfile", Title: "Export a Dockerfile", ReadOnly: true, Idempotent: true, Description: "Write a Dockerfile that repeats what was done in a container: its image, files and commands."}, func(ctx context.Context, c *call, in containerIDIn) (dockerfileOut, error) {
 			return dockerfile(ctx, c, sandboxIn{Sandbox: in.ContainerID})

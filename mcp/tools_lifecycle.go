@@ -26,6 +26,17 @@ type snapshotIn struct {
 	Name    string `json:"name,omitempty" jsonschema:"name of the snapshot"`
 }
 
+type snapshotOut struct {
+	Snapshot string `json:"snapshot" jsonschema:"what sandbox_launch takes as snapshot"`
+	Provider string `json:"provider"`
+	Size     int64  `json:"size_bytes,omitempty"`
+	Hint     string `json:"hint,omitempty" jsonschema:"what else can be done with it"`
+}
+
+func (o snapshotOut) text() string {
+	return strings.TrimSpace("saved as " + o.Snapshot + " at " + o.Provider + "\n" + o.Hint)
+}
+
 type portsOut struct {
 	Ports map[string]string `json:"ports" jsonschema:"port inside: address to reach it"`
 }
@@ -215,13 +226,13 @@ func (c *call) cleanArgv(sandbox string, argv []string) []string {
 	return clean
 }
 
-func snapshot(ctx context.Context, c *call, in snapshotIn) (sandboxInfo, error) {
+func snapshot(ctx context.Context, c *call, in snapshotIn) (snapshotOut, error) {
 	sb, err := c.resolve(ctx, in.Sandbox)
 	if err != nil {
-		return sandboxInfo{}, err
+		return snapshotOut{}, err
 	}
-	return sandboxInfo{}, core.Errorf(core.KindUnsupported, "snapshot", sb.Name, "provider %s cannot save snapshots of a sandbox yet", sb.Provider).
-		WithHint("pull the files that matter, or launch with persist: true")
+	saved, err := c.service.Snapshot(ctx, sb.ID, in.Name)
+	return snapshotOut{Snapshot: saved.ID, Provider: saved.Provider, Size: int64(saved.Size), Hint: saved.Hint}, err
 }
 
 func ports(ctx context.Context, c *call, in sandboxIn) (portsOut, error) {
