@@ -82,6 +82,9 @@ func runLaunch(ctx context.Context, opts *LaunchOptions) error {
 	if _, err := fmt.Fprintln(opts.App.Streams.Out, box.ID); err != nil {
 		return err
 	}
+	if !opts.Quiet && box.Direct != "" {
+		_, _ = fmt.Fprintf(opts.App.Streams.Err, "it outlives sb: %s\n", box.Direct)
+	}
 	if !opts.Quiet && opts.App.Streams.ErrTTY() {
 		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s runs on %s; next: sb shell %s\n", box.Name, box.Provider, box.Name)
 		for _, port := range box.Ports {

@@ -34,7 +34,9 @@ type Sandbox struct {
 	ExitCode *int `json:"exit_code,omitempty"`
 
 	Ports []PortMapping `json:"ports,omitempty"`
-	Lease Lease         `json:"lease"`
+	// Direct is a command that reaches a persistent sandbox without sb, where there is one.
+	Direct string `json:"direct,omitempty"`
+	Lease  Lease  `json:"lease"`
 }
 
 // PortMapping is a published port as it is reachable now.

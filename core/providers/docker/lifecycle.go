@@ -186,14 +186,39 @@ func (p *Provider) Pause(ctx context.Context, id string) error {
 		return err
 	}
 	if !e.facts.Freezer {
-		_, err := p.ask(ctx, id, "pause", wire.Request{Verb: wire.VerbPause})
-		return err
+		if _, err := p.ask(ctx, id, "pause", wire.Request{Verb: wire.VerbPause}); err != nil {
+			return err
+		}
+		e.awaitLine(ctx, id, func(s wire.State) bool { return s.State == core.StatePaused })
+		return nil
 	}
 	ctx, cancel := within(ctx, workTimeout)
 	defer cancel()
 	_, err = e.client.ContainerPause(ctx, containerOf(id), client.ContainerPauseOptions{})
 	return classify(ctx, "pause", id, err)
 }
+
+// awaitLine waits until the engine has taken down what the first process just said, for others read it there. An
+// engine that is slow with it is not waited for long.
+func (e *engine) awaitLine(ctx context.Context, id string, said func(wire.State) bool) {
+	ctx, cancel := within(ctx, lineTimeout)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if state, ok := lastState(ctx, e, id); ok && said(state) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// lineTimeout bounds awaitLine.
+const lineTimeout = 3 * time.Second
 
 // Resume implements core.Pauser.
 func (p *Provider) Resume(ctx context.Context, id string) error {
@@ -212,8 +237,11 @@ func (p *Provider) Resume(ctx context.Context, id string) error {
 		return err
 	}
 	if !e.facts.Freezer {
-		_, err := p.ask(ctx, id, "resume", wire.Request{Verb: wire.VerbResume})
-		return err
+		if _, err := p.ask(ctx, id, "resume", wire.Request{Verb: wire.VerbResume}); err != nil {
+			return err
+		}
+		e.awaitLine(ctx, id, func(s wire.State) bool { return s.State != core.StatePaused })
+		return nil
 	}
 	ctx, cancel := within(ctx, workTimeout)
 	defer cancel()
@@ -237,10 +265,15 @@ func (p *Provider) SetTimeout(ctx context.Context, id string, timeout time.Durat
 	if _, err := p.ask(ctx, id, "timeout", request); err != nil {
 		return sb, err
 	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return sb, err
+	}
+	e.awaitLine(ctx, id, func(s wire.State) bool { return s.Expires.Equal(request.Expires) || s.State != core.StateRunning })
 	now, err := p.Get(ctx, id)
 	if err != nil && core.KindOf(err) == core.KindNotFound {
 		now, err = sb, nil // its time was over at once
 	}
-	now.Expires = request.Expires // the engine's log may lag behind
+	now.Expires = request.Expires
 	return now, err
 }

@@ -65,6 +65,13 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 		return core.Sandbox{}, notFound(name)
 	}
 	sb := p.sandbox(c.ID, d)
+	if d.spec.Persist {
+		program := "docker"
+		if e.podman {
+			program = "podman"
+		}
+		sb.Direct = program + " exec -it " + namePrefix + d.name + " sh"
+	}
 	sb.Created = parseTime(c.Created)
 	sb.Started = parseTime(c.State.StartedAt)
 	sb.Image = cmp.Or(sb.Image, c.Config.Image)
