@@ -124,6 +124,7 @@ func TestProgramOutlivesItsShell(t *testing.T) {
 	tm := newProgram(t, Options{Service: service, Shell: shell})
 	tm.shows("two")
 	tm.Type("s")
+	tm.shows("the sandbox is gone")
 	tm.shows("301 in all")
 	tm.Type("G")
 	tm.Type("q")
