@@ -44,7 +44,7 @@ func NewCp(app *App, runF func(context.Context, *CopyOptions) error) *cobra.Comm
 			"a sandbox; a relative one begins at its workdir. \"-\" is stdin or stdout. A prefix of one letter\n" +
 			"is a Windows drive." +
 			copyRules + exitStatusHelp,
-		Example: "  sb cp src dev:/work\n  sb cp dev:/work/out.csv .\n  sb cp dev:/data test:/data\n  echo hello | sb cp - dev:/root/hello",
+		Example: "  sb cp src dev:/app\n  sb cp dev:/app/out.csv .\n  sb cp dev:/data test:/data\n  echo hello | sb cp - dev:/root/hello",
 		Args:    atLeast("SOURCE", "TARGET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for i, arg := range args {

@@ -39,7 +39,7 @@ func NewExec(app *App, runF func(context.Context, *ExecOptions) error) *cobra.Co
 			"each stream) and printed as one object once the command ended; the exit code is the same." + guestStatusHelp,
 		Example: "  sb exec dev ls -la /\n" +
 			"  sb exec dev -c 'echo $HOME | wc -c'\n" +
-			"  tar c . | sb exec dev -w /work tar x\n" +
+			"  tar c . | sb exec dev -w /app tar x\n" +
 			"  sb exec -it dev python3\n" +
 			"  sb exec dev --timeout 30s --json -- make test\n" +
 			"  id=$(sb exec --detach dev ./server) && sb logs -f dev $id",

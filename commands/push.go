@@ -18,7 +18,7 @@ func NewPush(app *App, runF func(context.Context, *CopyOptions) error) *cobra.Co
 		Short: "Copy files from this machine into a sandbox",
 		Long: "Copy files from this machine into a sandbox, by default into its workdir. \"-\" is stdin." +
 			copyRules + exitStatusHelp,
-		Example: "  sb push main.py dev\n  sb push --gitignore . dev:/work\n  sb push src/ dev:/work/src",
+		Example: "  sb push main.py dev\n  sb push --gitignore . dev:/app\n  sb push src/ dev:/app/src",
 		Args:    atLeast("SOURCE", "SANDBOX"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, arg := range args[:len(args)-1] {
@@ -41,7 +41,7 @@ func NewPull(app *App, runF func(context.Context, *CopyOptions) error) *cobra.Co
 		Short: "Copy files from a sandbox to this machine",
 		Long: "Copy files from a sandbox to this machine, by default into the current directory. A TARGET of \"-\"\n" +
 			"is stdout; a directory comes there as a tar archive." + copyRules + exitStatusHelp,
-		Example: "  sb pull dev:/work/out.csv\n  sb pull dev:/work/logs ./logs\n  sb pull 'dev:/work/*.log' logs\n  sb pull dev:/work/out.csv -",
+		Example: "  sb pull dev:/app/out.csv\n  sb pull dev:/app/logs ./logs\n  sb pull 'dev:/app/*.log' logs\n  sb pull dev:/app/out.csv -",
 		Args:    atLeast("SANDBOX:PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.To = transfer.Endpoint{Path: "."}

@@ -17,7 +17,7 @@ func NewRoot(app *App) *cobra.Command {
 		Example: "  sb run -- python3 -c 'print(6*7)'\n" +
 			"  sb launch --name dev\n" +
 			"  sb exec dev uname -a\n" +
-			"  sb push src dev:/work\n" +
+			"  sb push src dev:/app\n" +
 			"  sb shell dev\n" +
 			"  sb terminate dev",
 		SilenceErrors: true,

@@ -11,7 +11,7 @@ import (
 
 func TestSpecValidate(t *testing.T) {
 	good := Spec{
-		Name: "a.b-c_9", App: "app", Image: "host", CPU: 1.5, Memory: 64 * MiB, Disk: GiB, Workdir: "/work",
+		Name: "a.b-c_9", App: "app", Image: "host", CPU: 1.5, Memory: 64 * MiB, Disk: GiB, Workdir: "/app",
 		Env: map[string]string{"A": "1"}, Ports: []Port{{Host: 0, Sandbox: 80}, {Host: 0, Sandbox: 81}},
 		Network: Network{Mode: NetworkAllow, Allow: []string{"pypi.org", "*.pypi.org", "10.0.0.0/8"}}, Command: []string{"true"},
 	}

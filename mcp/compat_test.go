@@ -168,14 +168,14 @@ func TestCompatDockerSandboxServer(t *testing.T) {
 	if usage, _ := info["usage"].(string); !strings.Contains(usage, "sb shell ") {
 		t.Errorf("a persistent container comes without instructions: %v", info)
 	}
-	a.call("create_file_in_container", args{"container_id": id, "filename": "/work/hello.sh", "content": "echo hello"})
-	if got := a.call("execute_command_in_container", args{"container_id": id, "command": "sh /work/hello.sh"}); got["stdout"] != "hello\n" {
+	a.call("create_file_in_container", args{"container_id": id, "filename": "/app/hello.sh", "content": "echo hello"})
+	if got := a.call("execute_command_in_container", args{"container_id": id, "command": "sh /app/hello.sh"}); got["stdout"] != "hello\n" {
 		t.Errorf("executed: %v", got)
 	}
 	a.call("execute_command_in_container", args{"container_id": id, "command": "false"})
 	a.fails(core.KindUnsupported, "save_container_state", args{"container_id": id, "name": "my-env:v1"})
 	got := a.call("export_dockerfile", args{"container_id": id})
-	want := "# syntax=docker/dockerfile:1\nFROM python:3.12\nCOPY <<\"EOF\" \"/work/hello.sh\"\necho hello\nEOF\nRUN [\"/bin/sh\",\"-c\",\"sh /work/hello.sh\"]\n"
+	want := "# syntax=docker/dockerfile:1\nFROM python:3.12\nCOPY <<\"EOF\" \"/app/hello.sh\"\necho hello\nEOF\nRUN [\"/bin/sh\",\"-c\",\"sh /app/hello.sh\"]\n"
 	if got["dockerfile"] != want {
 		t.Errorf("the Dockerfile is %q", got["dockerfile"])
 	}

@@ -41,7 +41,7 @@ func prompts() []prompt {
 			if a["sandbox"] != "" {
 				where = "Use sandbox " + a["sandbox"]
 			}
-			return fmt.Sprintf("Find out why this test fails: %s\n\n%s, push %s to /work, install what it needs, and reproduce the failure there first. "+
+			return fmt.Sprintf("Find out why this test fails: %s\n\n%s, push %s to /app, install what it needs, and reproduce the failure there first. "+
 				"Then find the cause: read the code, add output, run smaller parts. Change only the copy in the sandbox until the test passes, run the whole test suite once, "+
 				"and show the change as a diff with one paragraph on the cause. Leave the files on this machine alone unless I ask.", a["test"], where, a["project"])
 		}},

@@ -60,8 +60,8 @@ func TestFlowOfDockerSandboxServer(t *testing.T) {
 	h := newHome(t)
 	a, server := h.stdio("--compat", "docker-sandbox-server")
 	id := a.call("create_container_environment", args{"image": "host", "persistent": true})["container_id"].(string)
-	a.call("create_file_in_container", args{"container_id": id, "filename": "/work/fib.py", "content": "a, b = 0, 1\nfor _ in range(10):\n    print(a, end=' ')\n    a, b = b, a + b\n"})
-	if got := a.call("execute_command_in_container", args{"container_id": id, "command": "cd /work && python3 fib.py"}); got["stdout"] != "0 1 1 2 3 5 8 13 21 34 " {
+	a.call("create_file_in_container", args{"container_id": id, "filename": "/app/fib.py", "content": "a, b = 0, 1\nfor _ in range(10):\n    print(a, end=' ')\n    a, b = b, a + b\n"})
+	if got := a.call("execute_command_in_container", args{"container_id": id, "command": "cd /app && python3 fib.py"}); got["stdout"] != "0 1 1 2 3 5 8 13 21 34 " {
 		t.Errorf("fibonacci: %v", got)
 	}
 	if text, _ := a.call("export_dockerfile", args{"container_id": id})["dockerfile"].(string); !strings.Contains(text, "python3 fib.py") || !strings.Contains(text, "a, b = b, a + b") {
@@ -70,7 +70,7 @@ func TestFlowOfDockerSandboxServer(t *testing.T) {
 	_ = a.session.Close()
 	_ = server.in.Close()
 	_ = server.wait()
-	if out := h.sb("exec", id, "cat", "/work/fib.py"); !strings.Contains(out, "range(10)") {
+	if out := h.sb("exec", id, "cat", "/app/fib.py"); !strings.Contains(out, "range(10)") {
 		t.Errorf("it did not stay when its client was gone: %s", out)
 	}
 	back, _ := h.stdio("--compat", "docker-sandbox-server")

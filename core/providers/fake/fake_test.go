@@ -114,12 +114,12 @@ func TestPrograms(t *testing.T) {
 			return 3
 		},
 	}})
-	sb := launch(t, p, core.Spec{Env: map[string]string{"WORD": "hello"}, Workdir: "/work"})
-	if out, exit := run(t, p, sb.ID, "echo and more | greet a b"); out != "hello from /work to a,b\nand more\n" || exit.Code != 3 {
+	sb := launch(t, p, core.Spec{Env: map[string]string{"WORD": "hello"}, Workdir: "/app"})
+	if out, exit := run(t, p, sb.ID, "echo and more | greet a b"); out != "hello from /app to a,b\nand more\n" || exit.Code != 3 {
 		t.Errorf("%q, %+v", out, exit)
 	}
 	// A program is a file: what is copied, linked or removed is found or not found as files are.
-	if out, exit := run(t, p, sb.ID, "ln -s /usr/bin/greet hi; ./hi x </dev/null; rm /usr/bin/greet; greet"); exit.Code != 127 || !strings.HasPrefix(out, "hello from /work to x\n") {
+	if out, exit := run(t, p, sb.ID, "ln -s /usr/bin/greet hi; ./hi x </dev/null; rm /usr/bin/greet; greet"); exit.Code != 127 || !strings.HasPrefix(out, "hello from /app to x\n") {
 		t.Errorf("%q, %+v", out, exit)
 	}
 	if out, _ := run(t, p, sb.ID, "printf '#!/bin/sh\\necho script $1\\n' > s; chmod 755 s; ./s one"); out != "script one\n" {

@@ -75,7 +75,7 @@ func TestImages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("FROM debian:12\nENV COLOUR=red\nRUN echo \\\n  built >/opt-built\nWORKDIR /work\n")
+	write("FROM debian:12\nENV COLOUR=red\nRUN echo \\\n  built >/opt-built\nWORKDIR /app\n")
 	s := spec()
 	s.Dockerfile = file
 	var steps []string
@@ -84,7 +84,7 @@ func TestImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if exit := ran(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /opt-built; echo $COLOUR; pwd"}, Stdout: &out}); exit.Code != 0 || out.String() != "built\nred\n/work\n" {
+	if exit := ran(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /opt-built; echo $COLOUR; pwd"}, Stdout: &out}); exit.Code != 0 || out.String() != "built\nred\n/app\n" {
 		t.Errorf("%+v, %q", exit, out.String())
 	}
 	if !strings.Contains(strings.Join(steps, "\n"), "Step 1") {
