@@ -20,6 +20,8 @@ const module = "github.com/seed-0724f904/sb"
 var layers = map[string][]string{
 	"core":              {},
 	"core/transfer":     {"core"},
+	"core/guest":        {"core"},
+	"core/journal":      {"core"},
 	"core/providertest": {"core"},
 	"core/providers":    {"core", "core/providers/..."},
 	"configs":           {"core"},
@@ -31,15 +33,13 @@ var layers = map[string][]string{
 	"mcp/clients":       {"core"},
 	"cmd/sb-mcp":        {"commands", "commands/iostreams", "mcp"},
 	"cmd/sb":            {"commands", "commands/iostreams"},
-	"cmd/sb-guest":      {"core", "core/providers/local/guest", "core/providers/local/journal", "core/providers/docker/wire"},
-	"cmd/sb-runtime":    {"core", "core/providers/local/..."},
+	"cmd/sb-guest":      {"core", "core/guest", "core/journal", "core/providers/docker/wire"},
+	"cmd/sb-runtime":    {"core", "core/guest", "core/journal", "core/providers/local/..."},
 	// A provider knows no other provider: each that is added gets a line of its own.
-	"core/providers/local": {"core"},
-	// The helper's languages and the journal are parts of local that stand on their own.
-	"core/providers/docker": {"core", "core/providers/local/guest", "core/providers/local/journal"},
+	"core/providers/local":  {"core", "core/guest", "core/journal"},
+	"core/providers/docker": {"core", "core/guest", "core/journal"},
 	"core/providers/fake":   {"core"},
-	// So does the helper's language for modal; its test server takes any provider.
-	"core/providers/modal": {"core", "core/providers/local/guest"},
+	"core/providers/modal":  {"core", "core/guest"},
 }
 
 // owners names the parts that alone may import a library.

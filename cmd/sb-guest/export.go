@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
+	"github.com/seed-0724f904/sb/core/guest"
 )
 
 // export writes root as a PAX archive to w. Devices, sockets and pipes are skipped, and

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
+	"github.com/seed-0724f904/sb/core/guest"
 )
 
 // copyBuffer is large because each system call is dear inside a sandbox.

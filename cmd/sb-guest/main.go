@@ -10,8 +10,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/seed-0724f904/sb/core/guest"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
 )
 
 // exitUsage is the exit code for a command line that guest did not make.

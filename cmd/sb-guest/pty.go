@@ -17,7 +17,7 @@ import (
 
 	"github.com/seed-0724f904/sb/cmd/sb-guest/internal/program"
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
+	"github.com/seed-0724f904/sb/core/guest"
 )
 
 const (

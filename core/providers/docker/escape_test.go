@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
 )
 
 // Each of these is a way out of a badly kept container, tried by its name as root inside. What is printed

@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
 )
 
 // operation is one run of sb-guest for files: what is written to the call is its body, what is read the answer.

@@ -8,7 +8,7 @@ import (
 	"io"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
+	"github.com/seed-0724f904/sb/core/guest"
 )
 
 // simple runs an operation without a body and returns its answer.

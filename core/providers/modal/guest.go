@@ -13,7 +13,7 @@ import (
 	"sync"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
+	"github.com/seed-0724f904/sb/core/guest"
 )
 
 // installGuest puts sb-guest into place at once.

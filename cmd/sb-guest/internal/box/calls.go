@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/journal"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
-	"github.com/seed-0724f904/sb/core/providers/local/journal"
 )
 
 // requestTimeout bounds how long a caller may take to say what it wants.

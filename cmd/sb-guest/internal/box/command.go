@@ -21,9 +21,9 @@ import (
 
 	"github.com/seed-0724f904/sb/cmd/sb-guest/internal/program"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/journal"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
-	"github.com/seed-0724f904/sb/core/providers/local/journal"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/journal"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
-	"github.com/seed-0724f904/sb/core/providers/local/journal"
 )
 
 const (

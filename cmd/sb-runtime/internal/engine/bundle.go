@@ -14,7 +14,7 @@ import (
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/flag"
 
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
+	"github.com/seed-0724f904/sb/core/guest"
 )
 
 // capabilities are what root inside a sandbox has, as root in a Docker container does by

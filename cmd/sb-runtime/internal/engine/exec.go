@@ -18,7 +18,7 @@ import (
 	"gvisor.dev/gvisor/pkg/urpc"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
+	"github.com/seed-0724f904/sb/core/guest"
 )
 
 var (

@@ -17,8 +17,8 @@ import (
 
 	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/local/guest"
-	"github.com/seed-0724f904/sb/core/providers/local/journal"
+	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/journal"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
