@@ -39,6 +39,10 @@ const (
 	CapOpenFiles Capability = "open_files"
 	CapTimeout   Capability = "timeout"
 	CapIdle      Capability = "idle_timeout"
+	CapFork      Capability = "fork"
+	// CapCheckpoint goes with Checkpointer, and with Spec.Checkpoint.
+	CapCheckpoint Capability = "checkpoint"
+	CapDenials    Capability = "denials"
 )
 
 // Capabilities says as data what a provider can do. The contract suite holds it

@@ -14,6 +14,8 @@ const (
 	EventProgress EventType = "progress"
 	// EventExec reports that a command started or ended.
 	EventExec EventType = "exec"
+	// EventDenial reports that the network policy refused something. Several in a short time may be one event.
+	EventDenial EventType = "denial"
 )
 
 // Event is one thing that happened. It holds no secrets.
@@ -33,6 +35,8 @@ type Event struct {
 	Actor  string `json:"actor,omitempty"`
 	// Exec belongs to EventExec.
 	Exec *Exec `json:"exec,omitempty"`
+	// Denial belongs to EventDenial: the latest.
+	Denial *Denial `json:"denial,omitempty"`
 	// Progress belongs to EventProgress.
 	Progress *Progress `json:"progress,omitempty"`
 }

@@ -28,7 +28,7 @@ type Scope struct {
 type Policy struct {
 	// Provider and Template are the only ones; they are taken where the spec names none.
 	Provider, Template string
-	// Images lists the images that may be started from. With it Dockerfiles and snapshots are refused.
+	// Images lists the images that may be started from. With it Dockerfiles, snapshots and checkpoints are refused.
 	Images []string
 	// GPUs lists GPU types; "none" alone forbids them all.
 	GPUs []string
@@ -102,15 +102,15 @@ func (p Policy) admit(spec *Spec) error {
 		spec.Provider = p.Provider
 	}
 	if p.Template != "" {
-		if spec.Image != "" || spec.Dockerfile != "" || spec.Snapshot != "" || spec.Template != "" && spec.Template != p.Template {
-			return refuse("starting from", spec.Image+spec.Dockerfile+spec.Snapshot+spec.Template, "template "+p.Template)
+		if spec.Image != "" || spec.Dockerfile != "" || spec.Snapshot != "" || spec.Checkpoint != "" || spec.Template != "" && spec.Template != p.Template {
+			return refuse("starting from", spec.Image+spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template, "template "+p.Template)
 		}
 		spec.Template = p.Template
 	}
 	if len(p.Images) > 0 && p.Template == "" {
 		switch {
-		case spec.Dockerfile+spec.Snapshot+spec.Template != "":
-			return refuse("starting from", spec.Dockerfile+spec.Snapshot+spec.Template, "images "+strings.Join(p.Images, ", "))
+		case spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template != "":
+			return refuse("starting from", spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template, "images "+strings.Join(p.Images, ", "))
 		case spec.Image == "":
 			spec.Image = p.Images[0]
 		case !slices.Contains(p.Images, spec.Image):

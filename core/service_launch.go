@@ -29,6 +29,10 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	record := s.begin("launch", "")
 	defer func() { s.finish(record.of(sandbox), err) }()
 	spec = spec.Clone()
+	if err := s.inherit(ctx, &spec); err != nil {
+		record.Args = map[string]any{"spec": spec.Redacted()}
+		return Sandbox{}, err
+	}
 	if err := s.admit(&spec); err != nil {
 		record.Args = map[string]any{"spec": spec.Redacted()}
 		return Sandbox{}, err
@@ -39,17 +43,14 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	if err := spec.Validate(); err != nil {
 		return Sandbox{}, err
 	}
-	for _, lazy := range s.lazyProviders {
-		if prefix := lazy.factory.IDPrefix; prefix != "" && strings.HasPrefix(spec.Name, prefix) {
-			return Sandbox{}, invalid("name", "%q looks like an id of provider %s", spec.Name, lazy.factory.Name).
-				WithHint("choose a name that does not begin with %q", lazy.factory.IDPrefix)
-		}
+	if spec.Name == "" {
+		spec.Name = NewName()
+	}
+	if err := s.checkName(spec.Name); err != nil {
+		return Sandbox{}, err
 	}
 	if err := s.checkQuotas(ctx, &spec); err != nil {
 		return Sandbox{}, err
-	}
-	if spec.Name == "" {
-		spec.Name = NewName()
 	}
 	record.Name = spec.Name
 	placement, err := s.place(ctx, spec, wishes, false)
@@ -69,7 +70,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	}
 	spec = fit(spec, wishes, p.Capabilities())
 	spec.Provider = placement.Chosen
-	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" && spec.Snapshot == "" && len(images) > 0 {
+	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" && spec.Snapshot == "" && spec.Checkpoint == "" && len(images) > 0 {
 		spec.Image = images[0]
 	}
 	lease := Lease{Owner: s.owner, Created: s.now().UTC(), Bound: opts.Bound, Renewed: opts.Renewed}
@@ -85,15 +86,37 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	if err != nil {
 		return Sandbox{}, Wrap("launch", spec.Name, err)
 	}
-	// Others may have launched since the quota was looked at.
-	if err := s.checkCount(ctx, 0); err != nil {
-		if endErr := p.Terminate(context.WithoutCancel(ctx), sandbox.ID); endErr != nil {
-			s.log.Warn("a sandbox over the quota could not be ended", "id", sandbox.ID, "error", endErr)
-		}
+	if err := s.recheckCount(ctx, p, sandbox); err != nil {
 		return Sandbox{}, err
 	}
 	s.announce(sandbox)
 	return sandbox, nil
+}
+
+// recheckCount ends a new sandbox if it is over a quota after all: others may have launched since that was looked at.
+func (s *Service) recheckCount(ctx context.Context, p Provider, sandbox Sandbox) error {
+	err := s.checkCount(ctx, 0)
+	if err == nil {
+		return nil
+	}
+	if endErr := p.Terminate(context.WithoutCancel(ctx), sandbox.ID); endErr != nil {
+		s.log.Warn("a sandbox over the quota could not be ended", "id", sandbox.ID, "error", endErr)
+	}
+	return err
+}
+
+// checkName refuses a name that cannot be a sandbox's, or looks like an id.
+func (s *Service) checkName(name string) error {
+	if err := ValidateName("name", name); err != nil {
+		return err
+	}
+	for _, lazy := range s.lazyProviders {
+		if prefix := lazy.factory.IDPrefix; prefix != "" && strings.HasPrefix(name, prefix) {
+			return invalid("name", "%q looks like an id of provider %s", name, lazy.factory.Name).
+				WithHint("choose a name that does not begin with %q", prefix)
+		}
+	}
+	return nil
 }
 
 // checkQuotas refuses what is over the bounds. A lifetime that was left open becomes the longest allowed.

@@ -172,14 +172,18 @@ type PruneOptions struct {
 	DryRun bool
 	// OlderThan spares dead sandboxes that ended more recently.
 	OlderThan time.Duration
+	// Checkpoints removes checkpoints, too: those that are older than OlderThan.
+	Checkpoints bool
 }
 
 // PruneReport says what Prune removed, or would.
 type PruneReport struct {
-	DryRun    bool              `json:"dry_run"`
-	Sandboxes []Sandbox         `json:"sandboxes"`
-	Leftovers []Leftover        `json:"leftovers"`
-	Failures  []ProviderFailure `json:"failures,omitempty"`
+	DryRun    bool       `json:"dry_run"`
+	Sandboxes []Sandbox  `json:"sandboxes"`
+	Leftovers []Leftover `json:"leftovers"`
+	// Checkpoints are there if they were asked for.
+	Checkpoints []Checkpoint      `json:"checkpoints,omitempty"`
+	Failures    []ProviderFailure `json:"failures,omitempty"`
 }
 
 // Prune removes dead sandboxes, those whose bound owner or lease is gone, and what
@@ -227,6 +231,11 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report PruneRep
 				}
 			}
 			report.Leftovers = append(report.Leftovers, leftover)
+		}
+	}
+	if opts.Checkpoints {
+		if err := s.pruneCheckpoints(ctx, opts, &report); err != nil {
+			return report, err
 		}
 	}
 	return report, ctx.Err()

@@ -12,11 +12,12 @@ type Spec struct {
 	// Name is unique among a provider's live sandboxes; "" lets the service make one.
 	Name string `json:"name,omitempty"`
 
-	// At most one of Image, Dockerfile, Template and Snapshot is set.
+	// At most one of Image, Dockerfile, Template, Snapshot and Checkpoint is set.
 	Image      string   `json:"image,omitempty"`
 	Dockerfile string   `json:"dockerfile,omitempty"`
 	Template   string   `json:"template,omitempty"`
 	Snapshot   string   `json:"snapshot,omitempty"`
+	Checkpoint string   `json:"checkpoint,omitempty"`
 	Python     string   `json:"python,omitempty"` // a version: "3.12"
 	Pip        []string `json:"pip,omitempty"`
 	Apt        []string `json:"apt,omitempty"`

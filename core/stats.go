@@ -16,6 +16,8 @@ type Stats struct {
 	DiskLimit   Bytes         `json:"disk_limit,omitempty"`
 	NetReceived Bytes         `json:"net_received"`
 	NetSent     Bytes         `json:"net_sent"`
+	// Denied is how often the network policy refused a connection or a name, where that is counted.
+	Denied int `json:"denied,omitempty"`
 	// Frozen says that the sandbox is idle and costs no CPU until the next request.
 	Frozen bool `json:"frozen"`
 }

@@ -63,7 +63,7 @@ func (s Spec) Validate() error {
 func (s Spec) validateImage() error {
 	var sources []string
 	for _, f := range []struct{ name, value string }{
-		{"image", s.Image}, {"dockerfile", s.Dockerfile}, {"template", s.Template}, {"snapshot", s.Snapshot},
+		{"image", s.Image}, {"dockerfile", s.Dockerfile}, {"template", s.Template}, {"snapshot", s.Snapshot}, {"checkpoint", s.Checkpoint},
 	} {
 		if f.value == "" {
 			continue
@@ -222,6 +222,7 @@ func (s Spec) needs() []Capability {
 	add(CapBuild, s.Dockerfile != "" || s.Python != "" || len(s.Pip)+len(s.Apt) > 0)
 	add(CapTemplates, s.Template != "")
 	add(CapSnapshots, s.Snapshot != "")
+	add(CapCheckpoint, s.Checkpoint != "")
 	add(CapCPU, s.CPU != 0)
 	add(CapMemory, s.Memory != 0)
 	add(CapDisk, s.Disk != 0)

@@ -24,6 +24,9 @@ func (s *suite) capabilities(t *testing.T) {
 	optional[core.Sweeper](t, p, core.CapSweep)
 	optional[core.Doctor](t, p, core.CapDoctor)
 	optional[core.Snapshotter](t, p, core.CapSnapshots)
+	optional[core.Forker](t, p, core.CapFork)
+	optional[core.Checkpointer](t, p, core.CapCheckpoint)
+	optional[core.DenialReader](t, p, core.CapDenials)
 	if err := p.Check(t.Context()); err != nil {
 		t.Errorf("the provider is not usable: %v (%s)", err, core.HintOf(err))
 	}

@@ -39,6 +39,9 @@ func Run(t *testing.T, open Opener) {
 		{"TwoCallers", s.twoCallers},
 		{"EndUnderCommand", s.endUnderCommand},
 		{"Watch", s.watch},
+		{"Fork", s.fork},
+		{"Checkpoints", s.checkpoints},
+		{"Denials", s.denials},
 	} {
 		t.Run(part.name, part.test)
 	}

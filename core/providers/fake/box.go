@@ -39,6 +39,8 @@ type box struct {
 	procs  []*process
 	life   *time.Timer
 	idle   *time.Timer
+	// denials are the latest first.
+	denials []core.Denial
 	broadcast
 }
 

@@ -45,6 +45,7 @@ type Provider struct {
 	boxes     map[string]*box
 	order     []*box
 	leftovers []core.Leftover
+	kept      map[string]*kept
 }
 
 // New makes a provider without sandboxes.
@@ -66,7 +67,7 @@ func New(opts Options) *Provider {
 	}
 	programs := standardPrograms()
 	maps.Copy(programs, opts.Programs)
-	return &Provider{opts: opts, events: newEventLog(), programs: programs, boxes: map[string]*box{}}
+	return &Provider{opts: opts, events: newEventLog(), programs: programs, boxes: map[string]*box{}, kept: map[string]*kept{}}
 }
 
 // Factory makes the provider known to a core.Service.
@@ -91,7 +92,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 	has := []core.Capability{
 		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
 		core.CapStats, core.CapWatch, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPersist, core.CapUser, core.CapNetNone,
-		core.CapMemory, core.CapDisk, core.CapTimeout, core.CapIdle,
+		core.CapMemory, core.CapDisk, core.CapTimeout, core.CapIdle, core.CapFork, core.CapCheckpoint, core.CapDenials,
 	}
 	for _, also := range p.opts.Also {
 		if !slices.Contains(has, also) {

@@ -30,6 +30,9 @@ const (
 	OpRead      Op = "read"  // Stat, ReadDir, ReadFile, Export
 	OpWrite     Op = "write" // WriteFile, Mkdir, Remove, Import
 	OpSweep     Op = "sweep"
+	OpFork      Op = "fork"
+	OpKeep      Op = "checkpoint" // Checkpoint, Checkpoints, RemoveCheckpoint
+	OpDenials   Op = "denials"
 )
 
 // Fault is what happens when an operation begins.

@@ -11,6 +11,14 @@ import (
 // Launch implements core.Provider.
 func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
 	b := newBox(p, spec, lease)
+	furnish := b.furnish
+	if spec.Checkpoint != "" {
+		from, err := p.keptAs(spec.Checkpoint)
+		if err != nil {
+			return core.Sandbox{}, err
+		}
+		furnish = func() error { b.tree = from.tree.clone(); return nil }
+	}
 	if err := p.reserve(b); err != nil {
 		return core.Sandbox{}, err
 	}
@@ -28,7 +36,7 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 	if err := p.faults.meet(ctx, OpLaunch); err != nil {
 		return fail(err)
 	}
-	if err := b.furnish(); err != nil {
+	if err := furnish(); err != nil {
 		return fail(err)
 	}
 	if err := b.begin(); err != nil {
@@ -279,6 +287,9 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for _, denial := range b.denials {
+		stats.Denied += denial.Count
+	}
 	for _, proc := range b.procs {
 		if proc.alive() {
 			stats.Processes++

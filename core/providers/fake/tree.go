@@ -316,3 +316,22 @@ func (t *tree) real(name string) (string, error) {
 	}
 	return resolved, nil
 }
+
+// clone returns a copy that changes apart from t. Data is shared until one of them writes.
+func (t *tree) clone() *tree {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return &tree{root: t.root.clone(), now: t.now, used: t.used, limit: t.limit}
+}
+
+func (n *node) clone() *node {
+	copied := *n
+	copied.data = slices.Clip(n.data) // what grows it there is not seen here
+	if n.children != nil {
+		copied.children = make(map[string]*node, len(n.children))
+		for name, child := range n.children {
+			copied.children[name] = child.clone()
+		}
+	}
+	return &copied
+}

@@ -1,0 +1,247 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Checkpoint is a sandbox that was kept as it was at one moment, memory and files, for others to go on from. It is as
+// secret as the sandbox was: what its processes held in memory is in it.
+type Checkpoint struct {
+	// Name is what Spec.Checkpoint takes, unique at its provider.
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	// Sandbox and Of are the id and the name of the sandbox that it was made of.
+	Sandbox string    `json:"sandbox"`
+	Of      string    `json:"of"`
+	Created time.Time `json:"created"`
+	Size    Bytes     `json:"size"`
+	// Spec is that sandbox's, secrets without values. A launch from the checkpoint takes from it what it leaves open.
+	Spec Spec `json:"spec"`
+}
+
+// Checkpointer keeps running sandboxes, memory included. CapCheckpoint says that the provider has it and takes Spec.Checkpoint.
+type Checkpointer interface {
+	// Checkpoint keeps a running sandbox as it is now, volumes left out, under a name. The sandbox goes on as with Forker.
+	// KindConflict: it does not run, or there is a checkpoint of that name.
+	Checkpoint(ctx context.Context, id, name string) (Checkpoint, error)
+	// Checkpoints lists them, in no order.
+	Checkpoints(ctx context.Context) ([]Checkpoint, error)
+	// RemoveCheckpoint removes one. Sandboxes that were launched from it go on. KindNotFound: there is none of that name.
+	RemoveCheckpoint(ctx context.Context, name string) error
+}
+
+// CheckpointListing is what Checkpoints found. A provider that failed is in Failures and hides no other.
+type CheckpointListing struct {
+	Checkpoints []Checkpoint      `json:"checkpoints"`
+	Failures    []ProviderFailure `json:"failures,omitempty"`
+}
+
+// Checkpoint keeps a running sandbox, memory and files, under a name; "" makes one from the sandbox's name and the time.
+func (s *Service) Checkpoint(ctx context.Context, ref, name string) (checkpoint Checkpoint, err error) {
+	args := map[string]any{"name": name}
+	err = s.act(ctx, "checkpoint", ref, args, func(sb Sandbox, _ Provider) error {
+		checkpointer, err := capable[Checkpointer](s, sb.Provider, "checkpoint", CapCheckpoint)
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			stamp := s.now().UTC().Format("-20060102-150405")
+			name = sb.Name[:min(len(sb.Name), maxName-len(stamp))] + stamp
+			args["name"] = name
+		}
+		if err := ValidateName("name", name); err != nil {
+			return err
+		}
+		checkpoint, err = checkpointer.Checkpoint(ctx, sb.ID, name)
+		return err
+	})
+	return checkpoint, err
+}
+
+// Checkpoints lists the checkpoints of all providers that keep some, oldest first.
+func (s *Service) Checkpoints(ctx context.Context) (CheckpointListing, error) {
+	listing := CheckpointListing{Checkpoints: []Checkpoint{}}
+	found := make([][]Checkpoint, len(s.lazyProviders))
+	errs := make([]error, len(s.lazyProviders))
+	var wg sync.WaitGroup
+	for i, lazy := range s.lazyProviders {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+			defer cancel()
+			found[i], errs[i] = lazy.checkpoints(ctx)
+		})
+	}
+	wg.Wait()
+	for i, lazy := range s.lazyProviders {
+		if err := errs[i]; err != nil {
+			listing.Failures = append(listing.Failures, ProviderFailure{lazy.factory.Name, KindOf(err), err.Error(), HintOf(err)})
+			continue
+		}
+		for _, c := range found[i] {
+			if hasLabels(Sandbox{Labels: c.Spec.Labels}, s.scope.Labels) {
+				listing.Checkpoints = append(listing.Checkpoints, c)
+			}
+		}
+	}
+	slices.SortFunc(listing.Checkpoints, func(a, b Checkpoint) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+	})
+	return listing, ctx.Err()
+}
+
+// checkpoints lists those of one provider; one that keeps none has none.
+func (l *lazyProvider) checkpoints(ctx context.Context) ([]Checkpoint, error) {
+	p, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	checkpointer, ok := As[Checkpointer](p)
+	if !ok {
+		return nil, nil
+	}
+	return checkpointer.Checkpoints(ctx)
+}
+
+// RemoveCheckpoint removes a checkpoint: a name, or provider/name.
+func (s *Service) RemoveCheckpoint(ctx context.Context, ref string) (err error) {
+	record := s.begin("remove_checkpoint", ref)
+	defer func() { s.finish(record, err) }()
+	checkpoint, err := s.findCheckpoint(ctx, "", ref)
+	if err != nil {
+		return err
+	}
+	record.Provider = checkpoint.Provider
+	checkpointer, err := capable[Checkpointer](s, checkpoint.Provider, "remove checkpoint", CapCheckpoint)
+	if err != nil {
+		return err
+	}
+	return Wrap("remove checkpoint", ref, checkpointer.RemoveCheckpoint(ctx, checkpoint.Name))
+}
+
+// findCheckpoint finds a checkpoint by NAME or provider/NAME, at one provider or, with "", at the first that has it.
+func (s *Service) findCheckpoint(ctx context.Context, provider, ref string) (Checkpoint, error) {
+	name := ref
+	if at, rest, qualified := strings.Cut(ref, "/"); qualified {
+		provider, name = at, rest
+	}
+	if provider != "" && provider != ProviderAuto {
+		if _, err := s.provider(provider); err != nil {
+			return Checkpoint{}, err
+		}
+	}
+	listing, err := s.Checkpoints(ctx)
+	if err != nil {
+		return Checkpoint{}, Wrap("checkpoint", ref, err)
+	}
+	var names []string
+	for _, c := range listing.Checkpoints {
+		if provider != "" && provider != ProviderAuto && provider != c.Provider {
+			continue
+		}
+		if c.Name == name {
+			return c, nil
+		}
+		names = append(names, c.Name)
+	}
+	for _, failure := range listing.Failures {
+		if provider == "" || provider == ProviderAuto || provider == failure.Provider {
+			return Checkpoint{}, Errorf(failure.Kind, "checkpoint", ref, "%s", failure.Error).WithHint("%s", failure.Hint)
+		}
+	}
+	missing := Errorf(KindNotFound, "checkpoint", ref, "there is no checkpoint %q", ref)
+	if near := Nearest(name, names); near != "" {
+		return Checkpoint{}, missing.WithHint("did you mean %q? sb checkpoint ls lists them", near)
+	}
+	return Checkpoint{}, missing.WithHint("sb checkpoint ls lists them")
+}
+
+// inherit completes a launch from a checkpoint by what the sandbox was that is kept in it. Secrets are not kept beside the
+// memory: commands that are started later have those that this launch names.
+func (s *Service) inherit(ctx context.Context, spec *Spec) error {
+	if spec.Checkpoint == "" {
+		return nil
+	}
+	for _, fixed := range []struct {
+		field string
+		given bool
+	}{
+		{"disk", spec.Disk != 0},
+		{"processes", spec.Processes != 0},
+		{"open_files", spec.OpenFiles != 0},
+		{"volumes", len(spec.Volumes) > 0},
+		{"gpu", !spec.GPU.IsZero()},
+		{"python", spec.Python != ""},
+		{"pip", len(spec.Pip) > 0},
+		{"apt", len(spec.Apt) > 0},
+		{"command", len(spec.Command) > 0},
+	} {
+		if fixed.given {
+			return invalid(fixed.field, "a sandbox from a checkpoint has what it had when that was made")
+		}
+	}
+	checkpoint, err := s.findCheckpoint(ctx, spec.Provider, spec.Checkpoint)
+	if err != nil {
+		return err
+	}
+	kept := checkpoint.Spec.Clone()
+	spec.Provider, spec.Checkpoint = checkpoint.Provider, checkpoint.Name
+	spec.Disk, spec.Processes, spec.OpenFiles, spec.Volumes, spec.GPU = kept.Disk, kept.Processes, kept.OpenFiles, kept.Volumes, kept.GPU
+	spec.Persist = spec.Persist || kept.Persist
+	fill(&spec.App, kept.App)
+	fill(&spec.CPU, kept.CPU)
+	fill(&spec.Memory, kept.Memory)
+	fill(&spec.Timeout, kept.Timeout)
+	fill(&spec.IdleTimeout, kept.IdleTimeout)
+	fill(&spec.Workdir, kept.Workdir)
+	fill(&spec.User, kept.User)
+	if spec.Network.Mode == NetworkDefault {
+		spec.Network = kept.Network
+	}
+	if len(spec.Ports) == 0 {
+		for _, port := range kept.Ports {
+			port.Host = 0 // the sandbox that it was made of may have that one still
+			spec.Ports = append(spec.Ports, port)
+		}
+	}
+	spec.Env = under(kept.Env, spec.Env)
+	spec.Labels = under(kept.Labels, spec.Labels)
+	return nil
+}
+
+// under returns base with over's entries laid over it.
+func under(base, over map[string]string) map[string]string {
+	if base == nil {
+		return over
+	}
+	merged := maps.Clone(base)
+	maps.Copy(merged, over)
+	return merged
+}
+
+// pruneCheckpoints removes those that are older than a span, for Prune.
+func (s *Service) pruneCheckpoints(ctx context.Context, opts PruneOptions, report *PruneReport) error {
+	listing, err := s.Checkpoints(ctx)
+	if err != nil {
+		return err
+	}
+	report.Failures = append(report.Failures, listing.Failures...)
+	for _, c := range listing.Checkpoints {
+		if s.now().Sub(c.Created) < opts.OlderThan {
+			continue
+		}
+		if !opts.DryRun {
+			if err := s.RemoveCheckpoint(ctx, c.Provider+"/"+c.Name); err != nil && KindOf(err) != KindNotFound {
+				report.Failures = append(report.Failures, ProviderFailure{c.Provider, KindOf(err), err.Error(), HintOf(err)})
+				continue
+			}
+		}
+		report.Checkpoints = append(report.Checkpoints, c)
+	}
+	return nil
+}
