@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-0724f904/sb/configs"
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -217,4 +218,13 @@ func (a *App) completeCopy(cmd *cobra.Command, args []string, word string) ([]co
 		words[i] = name + ":"
 	}
 	return words, cobra.ShellCompDirectiveNoSpace
+}
+
+// completeModal completes the keys of --modal.
+func completeModal(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var words []string
+	for _, key := range configs.ModalKeys() {
+		words = append(words, key+"=")
+	}
+	return words, noFiles | cobra.ShellCompDirectiveNoSpace
 }

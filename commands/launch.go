@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,8 +16,10 @@ type LaunchOptions struct {
 	App     *App
 	Spec    core.Spec
 	Explain bool
-	JSON    bool
-	Quiet   bool
+	// WaitReady is how long to wait for the readiness probe; 0 does not wait.
+	WaitReady durationValue
+	JSON      bool
+	Quiet     bool
 }
 
 // NewLaunch makes "sb launch".
@@ -37,6 +40,7 @@ func NewLaunch(app *App, runF func(context.Context, *LaunchOptions) error) *cobr
 		Example: "  sb launch --name dev\n" +
 			"  sb launch --image python:3.12 --memory 2G --timeout 1h --secret API_TOKEN\n" +
 			"  sb launch --gpu H100:2 --explain\n" +
+			"  sb launch --port 8000 --ready-tcp 8000 --wait-ready -- python3 -m http.server 8000\n" +
 			"  sb launch --file spec.yaml --name dev2 -- python3 -m http.server 8000",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			spec, err := flags.spec(cmd.Flags(), app.Streams, app.LookupEnv)
@@ -46,12 +50,17 @@ func NewLaunch(app *App, runF func(context.Context, *LaunchOptions) error) *cobr
 			if len(args) > 0 {
 				spec.Command = args
 			}
+			if opts.WaitReady > 0 && spec.Ready == nil {
+				return usagef(cmd, "--wait-ready waits for a probe, and there is none: add --ready-tcp PORT or --ready-exec COMMAND")
+			}
 			opts.Spec = spec
 			return orRun(runF, runLaunch)(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
 	flags.register(app, cmd)
+	cmd.Flags().Var(&opts.WaitReady, "wait-ready", "wait until its probe has succeeded, or fail after that long; it goes on running")
+	cmd.Flags().Lookup("wait-ready").NoOptDefVal = "5m"
 	cmd.Flags().BoolVar(&opts.Explain, "explain", false, "say which provider would be chosen and why; launch nothing")
 	jsonFlag(cmd, &opts.JSON, "the sandbox as in inspect, or with --explain the placement")
 	quietFlag(cmd, &opts.Quiet, "the id, with no progress")
@@ -76,6 +85,21 @@ func runLaunch(ctx context.Context, opts *LaunchOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := tellLaunched(opts, box); err != nil || opts.WaitReady == 0 {
+		return err
+	}
+	return awaitReady(ctx, service, box, time.Duration(opts.WaitReady))
+}
+
+// awaitReady waits for a sandbox that was launched. Its id is told by now: one that is not ready goes on.
+func awaitReady(ctx context.Context, service *core.Service, box core.Sandbox, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return service.WaitReady(ctx, box.Provider+"/"+box.ID)
+}
+
+// tellLaunched prints the sandbox.
+func tellLaunched(opts *LaunchOptions, box core.Sandbox) error {
 	if opts.JSON {
 		return output.JSON(opts.App.Streams.Out, box)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
 )
 
 // SnapshotOptions are what snapshot works with.
@@ -48,7 +49,7 @@ func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
 	if err != nil {
 		return err
 	}
-	snapshot, err := service.Snapshot(ctx, opts.Ref, opts.Name)
+	snapshot, err := service.Snapshot(ctx, opts.Ref, core.SnapshotOptions{Name: opts.Name})
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,11 @@ type SpecFlags struct {
 	Network                             string
 	Allow                               []string
 	Labels                              []string
+	Inbound                             []string
+	ReadyTCP                            int
+	ReadyExec                           string
+	ReadyInterval                       durationValue
+	Modal                               []string
 }
 
 func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
@@ -67,10 +72,15 @@ func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
 	flags.StringVarP(&f.User, "user", "u", "", "run as `USER[:GROUP]`, names or numbers inside")
 	f.EnvFlags.register(flags)
 	flags.StringArrayVarP(&f.Volumes, "volume", "v", nil, "mount `SOURCE:TARGET[:ro]` (repeatable)")
-	flags.StringArrayVarP(&f.Ports, "port", "p", nil, "publish `[HOST:]PORT` on this machine's loopback (repeatable)")
+	flags.StringArrayVarP(&f.Ports, "port", "p", nil, "publish `[HOST:]PORT[/PROTOCOL]`: on this machine's loopback, in a cloud at an address of its own; PROTOCOL is tcp, https or h2 (repeatable)")
+	flags.StringSliceVar(&f.Inbound, "inbound", nil, "`CIDRS` that may connect to published ports (repeatable; default: all)")
 	flags.StringVar(&f.Network, "network", "", "network `MODE`: none, all or allow")
 	flags.StringSliceVar(&f.Allow, "allow", nil, "`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)")
 	flags.StringArrayVarP(&f.Labels, "label", "l", nil, "label `KEY=VALUE` (repeatable)")
+	flags.IntVar(&f.ReadyTCP, "ready-tcp", 0, "it is ready once `PORT` inside accepts connections")
+	flags.StringVar(&f.ReadyExec, "ready-exec", "", "it is ready once `COMMAND`, a line for its sh, ends with code 0")
+	flags.Var(&f.ReadyInterval, "ready-interval", "time between two attempts to see whether it is ready (default 1s)")
+	flags.StringArrayVar(&f.Modal, "modal", nil, "what only Modal has, as `KEY=VALUE`, such as regions=us-east or cpu_limit=4 (repeatable)")
 
 	complete(cmd, "provider", app.completeProviders)
 	complete(cmd, "app", app.completeApps)
@@ -78,6 +88,7 @@ func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
 	complete(cmd, "image", app.completeImages)
 	complete(cmd, "network", fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow)))
 	complete(cmd, "file", extensions("yaml", "yml", "json"))
+	complete(cmd, "modal", completeModal)
 }
 
 // spec makes the launch spec: the file's fields, overridden by the flags that were given.
@@ -134,6 +145,13 @@ func (f *SpecFlags) spec(flags *pflag.FlagSet, streams *iostreams.Streams, looku
 			spec.Network.Allow = nil
 		}
 	})
+	set("inbound", func() { spec.Inbound = f.Inbound })
+	if err := f.addReady(flags, &spec); err != nil {
+		return core.Spec{}, err
+	}
+	if err := configs.SetModal(&spec, f.Modal); err != nil {
+		return core.Spec{}, err
+	}
 	if err := f.addLists(flags, &spec); err != nil {
 		return core.Spec{}, err
 	}
@@ -159,6 +177,28 @@ func (f *SpecFlags) anotherSourceGiven(flags *pflag.FlagSet, but string) bool {
 	return slices.ContainsFunc([]string{"image", "dockerfile", "template", "snapshot"}, func(name string) bool {
 		return name != but && flags.Changed(name)
 	})
+}
+
+// addReady makes the readiness probe of the flags; it replaces the file's.
+func (f *SpecFlags) addReady(flags *pflag.FlagSet, spec *core.Spec) error {
+	tcp, exec := flags.Changed("ready-tcp"), flags.Changed("ready-exec")
+	if tcp && exec {
+		return core.Errorf(core.KindUsage, "parse", "", "--ready-tcp and --ready-exec: only one of them can say when the sandbox is ready")
+	}
+	switch {
+	case tcp:
+		spec.Ready = &core.Probe{TCP: f.ReadyTCP}
+	case exec:
+		spec.Ready = &core.Probe{Exec: []string{"sh", "-c", f.ReadyExec}}
+	}
+	if flags.Changed("ready-interval") {
+		if spec.Ready == nil {
+			return core.Errorf(core.KindUsage, "parse", "", "--ready-interval says how often, but not what is looked at").
+				WithHint("add --ready-tcp PORT or --ready-exec COMMAND")
+		}
+		spec.Ready.Interval = core.Duration(f.ReadyInterval)
+	}
+	return nil
 }
 
 func (f *SpecFlags) addLists(flags *pflag.FlagSet, spec *core.Spec) error {
@@ -274,17 +314,18 @@ func parseVolume(text string) (core.Volume, error) {
 }
 
 func parsePort(text string) (core.Port, error) {
-	host, inside, two := strings.Cut(text, ":")
+	numbers, protocol, _ := strings.Cut(text, "/")
+	host, inside, two := strings.Cut(numbers, ":")
 	if !two {
-		host, inside = "0", text
+		host, inside = "0", numbers
 	}
 	hostPort, hostErr := portNumber(host, 0)
 	sandboxPort, err := portNumber(inside, 1)
 	if err := errors.Join(hostErr, err); err != nil {
 		return core.Port{}, core.Errorf(core.KindUsage, "parse", text, "--port %s: not a port", text).
-			WithHint("write --port PORT or --port HOST_PORT:PORT; it is published on the loopback address")
+			WithHint("write --port PORT or --port HOST_PORT:PORT, with /tcp, /https or /h2 behind it")
 	}
-	return core.Port{Host: hostPort, Sandbox: sandboxPort}, nil
+	return core.Port{Host: hostPort, Sandbox: sandboxPort, Protocol: core.PortProtocol(protocol)}, nil
 }
 
 func portNumber(text string, least int) (int, error) {

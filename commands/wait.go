@@ -16,7 +16,9 @@ type WaitOptions struct {
 	Sandbox string
 	Exec    string
 	Timeout durationValue
-	JSON    bool
+	// Ready waits for the readiness probe instead of the end.
+	Ready bool
+	JSON  bool
 }
 
 // NewWait makes "sb wait".
@@ -26,8 +28,9 @@ func NewWait(app *App, runF func(context.Context, *WaitOptions) error) *cobra.Co
 		Use:   "wait SANDBOX [EXEC]",
 		Short: "Wait for a command or a sandbox to end",
 		Long: "Wait until a command ended and end with its exit code. EXEC is an id of \"sb ps\"; without one\n" +
-			"wait for the sandbox, and end with the exit code of its entry command if it had one." + guestStatusHelp,
-		Example:           "  sb wait dev 3\n  sb wait --timeout 10m build && echo done",
+			"wait for the sandbox, and end with the exit code of its entry command if it had one. With --ready wait\n" +
+			"until the probe that it was launched with has succeeded." + guestStatusHelp,
+		Example:           "  sb wait dev 3\n  sb wait --timeout 10m build && echo done\n  sb wait --ready --timeout 1m web",
 		Annotations:       passesCode(),
 		Args:              between([]string{"SANDBOX"}, "EXEC"),
 		ValidArgsFunction: app.completeExecs,
@@ -35,10 +38,14 @@ func NewWait(app *App, runF func(context.Context, *WaitOptions) error) *cobra.Co
 			if opts.Sandbox = args[0]; len(args) > 1 {
 				opts.Exec = args[1]
 			}
+			if opts.Ready && opts.Exec != "" {
+				return usagef(cmd, "--ready waits for a sandbox, not for a command in it")
+			}
 			return orRun(runF, runWait)(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().Var(&opts.Timeout, "timeout", "stop waiting after that long, with exit code 124; nothing is ended")
+	cmd.Flags().BoolVar(&opts.Ready, "ready", false, "wait until it is ready, not until it ends")
 	jsonFlag(cmd, &opts.JSON, "of a command exit_code, signal, timed_out, reason, message, duration_ns; of a sandbox as in inspect")
 	return cmd
 }
@@ -69,6 +76,13 @@ func waited(ctx context.Context, opts *WaitOptions, service *core.Service) error
 		}
 		return opts.App.result(ctx, service, opts.Sandbox, exit, nil)
 	}
+	if opts.Ready {
+		err := service.WaitReady(ctx, opts.Sandbox)
+		if err != nil {
+			return late(ctx, err)
+		}
+		return ready(ctx, opts, service)
+	}
 	box, err := service.Wait(ctx, opts.Sandbox)
 	if err != nil {
 		return late(ctx, err)
@@ -87,10 +101,22 @@ func waited(ctx context.Context, opts *WaitOptions, service *core.Service) error
 	return nil
 }
 
+// ready prints a sandbox that is.
+func ready(ctx context.Context, opts *WaitOptions, service *core.Service) error {
+	if !opts.JSON {
+		return nil
+	}
+	box, err := service.Resolve(ctx, opts.Sandbox)
+	if err != nil {
+		return err
+	}
+	return output.JSON(opts.App.Streams.Out, box)
+}
+
 // late tells our own time limit from the failures of others.
 func late(ctx context.Context, err error) error {
 	if ctx.Err() == context.DeadlineExceeded {
-		return &exitError{code: exitTimeout, err: core.Errorf(core.KindTimeout, "wait", "", "still running when the time to wait was over")}
+		return &exitError{code: exitTimeout, err: core.Errorf(core.KindTimeout, "wait", "", "not yet when the time to wait was over")}
 	}
 	return err
 }

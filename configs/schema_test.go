@@ -90,6 +90,7 @@ func specSchema(t *testing.T) *jsonschema.Schema {
 		reflect.TypeFor[core.NetworkMode](): {Enum: []any{
 			string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow),
 		}},
+		reflect.TypeFor[core.PortProtocol](): {Enum: []any{string(core.PortTCP), string(core.PortHTTPS), string(core.PortH2)}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -112,6 +113,9 @@ func describe(schema *jsonschema.Schema, of reflect.Type, docs map[string]string
 			property.Description = doc
 		}
 		inner := field.Type
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
 		if inner.Kind() == reflect.Slice {
 			inner, property = inner.Elem(), property.Items
 		}
@@ -125,7 +129,7 @@ func describe(schema *jsonschema.Schema, of reflect.Type, docs map[string]string
 func fieldDocs(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	for _, name := range []string{"spec.go", "secret.go"} {
+	for _, name := range []string{"spec.go", "secret.go", "probe.go", "modal_spec.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), "../core/"+name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -168,6 +172,10 @@ func TestSchemasAgreeWithReaders(t *testing.T) {
 		{config, readConfig, "defaults: {processes: -1}\n", false},
 		{config, readConfig, "defaults: {network: everywhere}\n", false},
 		{spec, readSpec, "name: a\nmemory: 1GiB\ntimeout: 90\nports: [{sandbox: 80}]\nnetwork: {mode: none}\nsecrets: [{name: A}]\ngpu: T4\n", true},
+		{spec, readSpec, "ready: {tcp: 8080, interval: 500ms}\ninbound: [203.0.113.0/24]\nports: [{sandbox: 80, protocol: h2}]\n", true},
+		{spec, readSpec, "modal: {regions: [us-east], memory_limit: 4GiB, buckets: [{name: data, target: /data}], headers: [{domain: example.com, headers: {X-A: $KEY}}], experimental: {a: 'true'}}\n", true},
+		{spec, readSpec, "modal: {region: us-east}\n", false},
+		{spec, readSpec, "ready: {port: 8080}\n", false},
 		{spec, readSpec, "memroy: 1GiB\n", false},
 		{spec, readSpec, "network: {mod: none}\n", false},
 		{spec, readSpec, "secrets: [{name: A, value: b}]\n", false},

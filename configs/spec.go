@@ -63,6 +63,9 @@ func fill(into reflect.Value, node *yaml.Node, field string) error {
 		return nil
 	}
 	switch into.Kind() {
+	case reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		return fill(into.Elem(), node, field)
 	case reflect.Struct:
 		if _, ok := reflect.TypeAssert[encoding.TextUnmarshaler](into.Addr()); ok {
 			return fillScalar(into, node, field)

@@ -5,7 +5,24 @@ import "slices"
 // Capability names one thing that only some providers can do.
 type Capability string
 
-// The capabilities; an optional interface of the same name goes with each of the first.
+// The capabilities with an optional interface, which a provider has exactly if it names the capability.
+const (
+	CapVolumeStore      Capability = "volume_store"
+	CapSecretStore      Capability = "secret_store"
+	CapImageStore       Capability = "image_store"
+	CapImageMount       Capability = "image_mount"
+	CapAppStore         Capability = "app_store"
+	CapEnvironmentStore Capability = "environment_store"
+	CapSnapshotStore    Capability = "snapshot_store"
+	CapDiff             Capability = "diff"
+	CapNetworkUpdate    Capability = "network_update"
+	CapTunnels          Capability = "tunnels"
+	CapPortForward      Capability = "port_forward"
+	CapReady            Capability = "ready"
+	CapEnforce          Capability = "enforce"
+)
+
+// The capabilities that came first, the optional interfaces' before the others'.
 const (
 	CapFinder    Capability = "find"
 	CapWait      Capability = "wait"
@@ -28,7 +45,15 @@ const (
 	CapBuild     Capability = "build"     // Dockerfile, Python, Pip, Apt
 	CapImages    Capability = "images"    // any OCI image, beyond Capabilities.Images
 	CapTemplates Capability = "templates" // Spec.Template
-	CapSnapshots Capability = "snapshots" // Spec.Snapshot
+	CapSnapshots Capability = "snapshots" // Spec.Snapshot and Snapshotter
+
+	CapSnapshotTTL  Capability = "snapshot_ttl"  // SnapshotOptions.TTL
+	CapSnapshotPath Capability = "snapshot_path" // SnapshotOptions.Path
+
+	CapPortTLS Capability = "port_tls" // the protocols https and h2 of Port
+	CapInbound Capability = "inbound"  // Spec.Inbound
+	CapModal   Capability = "modal"    // Spec.Modal
+
 	CapNetNone   Capability = "network_none"
 	CapNetAll    Capability = "network_all"
 	CapNetAllow  Capability = "network_allow"

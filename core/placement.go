@@ -101,6 +101,9 @@ func lacks(caps Capabilities, spec Spec) []string {
 			missing = append(missing, strings.ReplaceAll(string(need), "_", " "))
 		}
 	}
+	if spec.Ready != nil && spec.Ready.TCP != 0 && !caps.Can(CapReady) && !caps.Can(CapPortForward) {
+		missing = append(missing, "ready (a TCP probe)")
+	}
 	if spec.Image != "" && !caps.Can(CapImages) && !slices.Contains(caps.Images, spec.Image) {
 		missing = append(missing, fmt.Sprintf("image %s (it has %s)", spec.Image, strings.Join(caps.Images, ", ")))
 	}

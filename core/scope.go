@@ -91,10 +91,12 @@ func (s *Service) admit(spec *Spec) error {
 	return s.scope.Policy.admit(spec)
 }
 
+// refuse says what a policy does not allow.
+func refuse(field, asked, allowed string) error {
+	return Errorf(KindUnauthorized, "launch", "", "%s %s is not allowed here", field, asked).WithHint("allowed: %s", allowed)
+}
+
 func (p Policy) admit(spec *Spec) error {
-	refuse := func(field, asked, allowed string) error {
-		return Errorf(KindUnauthorized, "launch", "", "%s %s is not allowed here", field, asked).WithHint("allowed: %s", allowed)
-	}
 	if p.Provider != "" {
 		if asked := spec.Provider; asked != "" && asked != ProviderAuto && asked != p.Provider {
 			return refuse("provider", asked, p.Provider)
@@ -120,7 +122,7 @@ func (p Policy) admit(spec *Spec) error {
 	if len(p.GPUs) > 0 && !spec.GPU.IsZero() && !slices.Contains(p.GPUs, spec.GPU.Type) {
 		return refuse("GPU", spec.GPU.String(), strings.Join(p.GPUs, ", "))
 	}
-	if err := p.admitNetwork(spec, refuse); err != nil {
+	if err := p.admitNetwork(spec); err != nil {
 		return err
 	}
 	if p.NoHostVolumes {
@@ -130,10 +132,10 @@ func (p Policy) admit(spec *Spec) error {
 			}
 		}
 	}
-	return p.admitLimits(spec, refuse)
+	return p.admitLimits(spec)
 }
 
-func (p Policy) admitNetwork(spec *Spec, refuse func(field, asked, allowed string) error) error {
+func (p Policy) admitNetwork(spec *Spec) error {
 	if len(p.Networks) == 0 {
 		return nil
 	}
@@ -150,7 +152,7 @@ func (p Policy) admitNetwork(spec *Spec, refuse func(field, asked, allowed strin
 	return nil
 }
 
-func (p Policy) admitLimits(spec *Spec, refuse func(field, asked, allowed string) error) error {
+func (p Policy) admitLimits(spec *Spec) error {
 	if p.MaxTimeout > 0 {
 		if spec.Timeout > p.MaxTimeout {
 			return refuse("lifetime", spec.Timeout.String(), "up to "+p.MaxTimeout.String())

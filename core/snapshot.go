@@ -2,28 +2,56 @@ package core
 
 import (
 	"context"
+	"path"
 	"time"
 )
 
 // Snapshot is a sandbox's filesystem, kept for others to start from.
 type Snapshot struct {
 	// ID is what Spec.Snapshot takes.
-	ID       string    `json:"id"`
-	Provider string    `json:"provider"`
-	Sandbox  string    `json:"sandbox"`
-	Created  time.Time `json:"created"`
+	ID string `json:"id"`
+	// Name is what the caller called it, where that is not the id.
+	Name     string `json:"name,omitempty"`
+	Provider string `json:"provider"`
+	// Sandbox is the id of the sandbox it was made of, where that is known.
+	Sandbox string    `json:"sandbox,omitempty"`
+	Created time.Time `json:"created,omitzero"`
+	// Expires is when the provider removes it; zero means never, or that it is not known.
+	Expires time.Time `json:"expires,omitzero"`
+	// Path is the directory that was kept, when not the whole filesystem was.
+	Path string `json:"path,omitempty"`
 	// Size is 0 where it is not known.
 	Size Bytes `json:"size,omitempty"`
 	// Hint says what else can be done with it: "docker push …".
 	Hint string `json:"hint,omitempty"`
 }
 
+// SnapshotOptions say what is kept and how long. The zero value keeps everything as the provider is used to.
+type SnapshotOptions struct {
+	// Name is what the provider calls it; "" chooses one. An existing snapshot of that name is replaced.
+	Name string
+	// TTL is how long it is kept; 0 is the provider's own time, which can be for ever. CapSnapshotTTL.
+	TTL time.Duration
+	// NoExpiry keeps it until it is removed. CapSnapshotTTL.
+	NoExpiry bool
+	// Path keeps one directory, an absolute path, instead of the whole filesystem; the result can be
+	// mounted (ImageMounter) but not launched from. CapSnapshotPath.
+	Path string
+}
+
 // Snapshotter keeps filesystems. CapSnapshots says that the provider has it and takes Spec.Snapshot.
 type Snapshotter interface {
 	// Snapshot keeps the filesystem of a sandbox as it is now, volumes and secrets left out. Commands that run are
-	// held up meanwhile. name is what the provider calls it; "" chooses one. An existing snapshot
-	// of that name is replaced.
-	Snapshot(ctx context.Context, id, name string) (Snapshot, error)
+	// held up meanwhile. opts asks for nothing that the provider's capabilities exclude.
+	Snapshot(ctx context.Context, id string, opts SnapshotOptions) (Snapshot, error)
+}
+
+// SnapshotStore knows the snapshots that were made.
+type SnapshotStore interface {
+	// Snapshots returns them in no order; those that others made of this provider's sandboxes, too.
+	Snapshots(ctx context.Context) ([]Snapshot, error)
+	// RemoveSnapshot removes one by its id or name. KindConflict: a sandbox still needs it.
+	RemoveSnapshot(ctx context.Context, id string) error
 }
 
 // Change is one file that a sandbox has and what it was launched from had otherwise.
@@ -33,24 +61,71 @@ type Change struct {
 	Kind string `json:"kind"`
 }
 
-// Differ tells what changed in a sandbox's filesystem.
+// Differ tells what changed in a sandbox's filesystem. Its capability is CapDiff.
 type Differ interface {
 	// Diff returns the changes, sorted by path. Directories that were only written in are left out.
 	Diff(ctx context.Context, id string) ([]Change, error)
 }
 
-// Snapshot keeps the filesystem of a sandbox under a name, or one that the provider chooses.
-func (s *Service) Snapshot(ctx context.Context, ref, name string) (snapshot Snapshot, err error) {
-	if name != "" && (hasControl(name) || name[0] == '-') {
-		return Snapshot{}, invalid("name", "%q is no name for a snapshot", name)
+// Snapshot keeps the filesystem of a sandbox, or one directory of it.
+func (s *Service) Snapshot(ctx context.Context, ref string, opts SnapshotOptions) (snapshot Snapshot, err error) {
+	if err := opts.validate(); err != nil {
+		return Snapshot{}, err
 	}
-	err = s.act(ctx, "snapshot", ref, map[string]any{"name": name}, func(sb Sandbox, _ Provider) error {
+	err = s.act(ctx, "snapshot", ref, opts.args(), func(sb Sandbox, p Provider) error {
 		snapshotter, err := capable[Snapshotter](s, sb.Provider, "snapshot", CapSnapshots)
 		if err != nil {
 			return err
 		}
-		snapshot, err = snapshotter.Snapshot(ctx, sb.ID, name)
+		if (opts.TTL != 0 || opts.NoExpiry) && !p.Capabilities().Can(CapSnapshotTTL) {
+			return s.unsupported(sb.Provider, "snapshot", CapSnapshotTTL)
+		}
+		if opts.Path != "" && !p.Capabilities().Can(CapSnapshotPath) {
+			return s.unsupported(sb.Provider, "snapshot", CapSnapshotPath)
+		}
+		snapshot, err = snapshotter.Snapshot(ctx, sb.ID, opts)
 		return err
 	})
 	return snapshot, err
+}
+
+func (o SnapshotOptions) validate() error {
+	switch {
+	case o.Name != "" && (hasControl(o.Name) || o.Name[0] == '-'):
+		return invalid("name", "%q is no name for a snapshot", o.Name)
+	case o.TTL < 0 || o.TTL > 0 && o.TTL < time.Second || o.TTL > maxLifetime:
+		return invalid("ttl", "%s is not between one second and ten years", o.TTL)
+	case o.TTL != 0 && o.NoExpiry:
+		return invalid("ttl", "it cannot be kept both for %s and for ever", o.TTL)
+	case o.Path != "" && !path.IsAbs(o.Path):
+		return invalid("path", "%q is not an absolute path", o.Path)
+	}
+	return nil
+}
+
+// args is what the audit log keeps of the options.
+func (o SnapshotOptions) args() map[string]any {
+	args := map[string]any{"name": o.Name}
+	if o.TTL != 0 {
+		args["ttl"] = Duration(o.TTL)
+	}
+	if o.NoExpiry {
+		args["no_expiry"] = true
+	}
+	if o.Path != "" {
+		args["path"] = o.Path
+	}
+	return args
+}
+
+// Snapshots lists the snapshots that a provider keeps; "" asks all providers.
+func (s *Service) Snapshots(ctx context.Context, provider string) (Inventory[Snapshot], error) {
+	return inventory(ctx, s, provider, "snapshot ls", CapSnapshotStore, SnapshotStore.Snapshots)
+}
+
+// RemoveSnapshot removes a snapshot. provider may be "" when only one keeps snapshots.
+func (s *Service) RemoveSnapshot(ctx context.Context, provider, id string) error {
+	return stored(ctx, s, provider, "snapshot rm", id, CapSnapshotStore, nil, func(store SnapshotStore) error {
+		return store.RemoveSnapshot(ctx, id)
+	})
 }

@@ -43,11 +43,18 @@ type Spec struct {
 	Volumes []Volume          `json:"volumes,omitempty"`
 	Ports   []Port            `json:"ports,omitempty"`
 	Network Network           `json:"network,omitzero"`
+	// Inbound lists the CIDRs that may connect to published ports; empty lets everybody.
+	Inbound []string          `json:"inbound,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
 
 	// Command is the entry command. Its end ends the sandbox; without one the
 	// sandbox lives until its timeout, its idle timeout or terminate.
 	Command []string `json:"command,omitempty"`
+	// Ready is how it is seen that the sandbox is ready for those it serves; Service.WaitReady waits for it.
+	Ready *Probe `json:"ready,omitempty"`
+
+	// Modal is what only Modal has. With it no other provider is chosen.
+	Modal *ModalSpec `json:"modal,omitempty"`
 }
 
 // Clone returns a copy that shares nothing mutable with s.
@@ -59,6 +66,9 @@ func (s Spec) Clone() Spec {
 	s.Ports = append([]Port(nil), s.Ports...)
 	s.Command = append([]string(nil), s.Command...)
 	s.Network.Allow = append([]string(nil), s.Network.Allow...)
+	s.Inbound = append([]string(nil), s.Inbound...)
+	s.Ready = s.Ready.clone()
+	s.Modal = s.Modal.clone()
 	s.Env = maps.Clone(s.Env)
 	s.Labels = maps.Clone(s.Labels)
 	return s
@@ -104,10 +114,26 @@ type Volume struct {
 	ReadOnly bool   `json:"read_only,omitempty"`
 }
 
-// Port publishes a port of the sandbox on the host's loopback.
+// PortProtocol says what stands between a published port and those who connect to it.
+type PortProtocol string
+
+const (
+	// PortDefault is the provider's usual one: "tcp" on this machine, "https" in a cloud.
+	PortDefault PortProtocol = ""
+	// PortTCP passes bytes on as they are.
+	PortTCP PortProtocol = "tcp"
+	// PortHTTPS ends TLS in front of the sandbox.
+	PortHTTPS PortProtocol = "https"
+	// PortH2 is PortHTTPS with HTTP/2 up to the sandbox, as gRPC needs it.
+	PortH2 PortProtocol = "h2"
+)
+
+// Port publishes a port of the sandbox: on the host's loopback, or where the provider is reached.
 type Port struct {
 	// Host is the port on the host; 0 chooses a free one.
 	Host int `json:"host,omitempty"`
 	// Sandbox is the port inside, 1 to 65535.
 	Sandbox int `json:"sandbox"`
+	// Protocol is "tcp", "https" or "h2"; without one it is the provider's usual one.
+	Protocol PortProtocol `json:"protocol,omitempty"`
 }

@@ -47,6 +47,12 @@ func (s Spec) Validate() error {
 	if err := s.validateNetwork(); err != nil {
 		return err
 	}
+	if err := s.Ready.validate(); err != nil {
+		return err
+	}
+	if err := s.Modal.validate(s); err != nil {
+		return err
+	}
 	for i, v := range s.Volumes {
 		if v.Source == "" || !path.IsAbs(v.Target) {
 			return invalid("volumes", "number %d needs a source and an absolute target", i+1)
@@ -113,20 +119,33 @@ func (s Spec) validateLimits() error {
 	return nil
 }
 
-func (s Spec) validateNetwork() error {
-	switch s.Network.Mode {
+// Validate checks a network policy.
+func (n Network) Validate() error {
+	switch n.Mode {
 	case NetworkDefault, NetworkNone, NetworkAll:
-		if len(s.Network.Allow) > 0 {
+		if len(n.Allow) > 0 {
 			return invalid("network", "an allow-list needs mode %q", NetworkAllow)
 		}
 	case NetworkAllow:
-		for _, a := range s.Network.Allow {
+		for _, a := range n.Allow {
 			if _, err := netip.ParsePrefix(a); err != nil && (a == "" || strings.ContainsAny(a, "/ :@") || hasControl(a)) {
 				return invalid("network", "%q is neither a domain nor a CIDR", a)
 			}
 		}
 	default:
-		return invalid("network", "%q is not one of none, all and allow", s.Network.Mode)
+		return invalid("network", "%q is not one of none, all and allow", n.Mode)
+	}
+	return nil
+}
+
+func (s Spec) validateNetwork() error {
+	if err := s.Network.Validate(); err != nil {
+		return err
+	}
+	for _, cidr := range s.Inbound {
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			return invalid("inbound", "%q is not a CIDR, such as 203.0.113.0/24", cidr)
+		}
 	}
 	seen := map[int]bool{}
 	for _, p := range s.Ports {
@@ -137,6 +156,11 @@ func (s Spec) validateNetwork() error {
 			return invalid("ports", "host port %d is named twice", p.Host)
 		}
 		seen[p.Host] = true
+		switch p.Protocol {
+		case PortDefault, PortTCP, PortHTTPS, PortH2:
+		default:
+			return invalid("ports", "%q is not one of tcp, https and h2", p.Protocol)
+		}
 	}
 	return nil
 }
@@ -234,6 +258,9 @@ func (s Spec) needs() []Capability {
 	add(CapPersist, s.Persist)
 	add(CapVolumes, len(s.Volumes) > 0)
 	add(CapPorts, len(s.Ports) > 0)
+	add(CapPortTLS, slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Protocol == PortHTTPS || p.Protocol == PortH2 }))
+	add(CapInbound, len(s.Inbound) > 0)
+	add(CapModal, s.Modal != nil)
 	add(CapUser, s.User != "")
 	add(CapNetNone, s.Network.Mode == NetworkNone)
 	add(CapNetAll, s.Network.Mode == NetworkAll)

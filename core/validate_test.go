@@ -37,13 +37,26 @@ func TestSpecValidate(t *testing.T) {
 		"NUL in a value":          func(s *Spec) { s.Env = map[string]string{"A": "\x00"} },
 		"secret that is variable": func(s *Spec) { s.Secrets = []Secret{{Name: "A"}} },
 		"port 0":                  func(s *Spec) { s.Ports = []Port{{Sandbox: 0}} },
-		"port twice":              func(s *Spec) { s.Ports = []Port{{8000, 80}, {8000, 81}} },
+		"port twice":              func(s *Spec) { s.Ports = []Port{{Host: 8000, Sandbox: 80}, {Host: 8000, Sandbox: 81}} },
 		"unknown network":         func(s *Spec) { s.Network = Network{Mode: "some"} },
 		"allow-list without mode": func(s *Spec) { s.Network.Mode = NetworkAll },
 		"URL in allow-list":       func(s *Spec) { s.Network.Allow = []string{"https://pypi.org"} },
 		"NUL in an argument":      func(s *Spec) { s.Command = []string{"a", "\x00"} },
 		"label without a key":     func(s *Spec) { s.Labels = map[string]string{"": "x"} },
-		"option as a package":     func(s *Spec) { s.Pip = []string{"--index-url=x"} },
+		"unknown protocol":        func(s *Spec) { s.Ports = []Port{{Sandbox: 80, Protocol: "udp"}} },
+		"inbound domain":          func(s *Spec) { s.Inbound = []string{"example.com"} },
+		"probe of nothing":        func(s *Spec) { s.Ready = &Probe{} },
+		"probe of two things":     func(s *Spec) { s.Ready = &Probe{TCP: 1, Exec: []string{"true"}} },
+		"probe of port 70000":     func(s *Spec) { s.Ready = &Probe{TCP: 70000} },
+		"probe without a pause":   func(s *Spec) { s.Ready = &Probe{TCP: 1, Interval: 1} },
+		"unknown runtime":         func(s *Spec) { s.Modal = &ModalSpec{Runtime: "wasm"} },
+		"limit below request":     func(s *Spec) { s.CPU, s.Modal = 2, &ModalSpec{CPULimit: 1} },
+		"bucket without target":   func(s *Spec) { s.Modal = &ModalSpec{Buckets: []Bucket{{Name: "data"}}} },
+		"prefix of a bucket":      func(s *Spec) { s.Modal = &ModalSpec{Buckets: []Bucket{{Name: "a", Target: "/a", Prefix: "x"}}} },
+		"headers of no domain": func(s *Spec) {
+			s.Modal = &ModalSpec{Headers: []HeaderReplacement{{Headers: map[string]string{"A": "b"}}}}
+		},
+		"option as a package": func(s *Spec) { s.Pip = []string{"--index-url=x"} },
 	} {
 		spec := good.Clone()
 		change(&spec)

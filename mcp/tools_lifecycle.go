@@ -231,7 +231,7 @@ func snapshot(ctx context.Context, c *call, in snapshotIn) (snapshotOut, error) 
 	if err != nil {
 		return snapshotOut{}, err
 	}
-	saved, err := c.service.Snapshot(ctx, sb.ID, in.Name)
+	saved, err := c.service.Snapshot(ctx, sb.ID, core.SnapshotOptions{Name: in.Name})
 	return snapshotOut{Snapshot: saved.ID, Provider: saved.Provider, Size: int64(saved.Size), Hint: saved.Hint}, err
 }
 

@@ -429,7 +429,7 @@ func (fx *effects) launch(j *job, spec core.Spec) tea.Cmd {
 
 func (fx *effects) snapshot(j *job, box core.Sandbox, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		kept, err := fx.service.Snapshot(ctx, box.ID, name)
+		kept, err := fx.service.Snapshot(ctx, box.ID, core.SnapshotOptions{Name: name})
 		return "the snapshot of " + box.Name + " is " + kept.ID, nil, err
 	})
 }

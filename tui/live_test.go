@@ -618,8 +618,8 @@ type snapping struct {
 	names []string
 }
 
-func (p *snapping) Snapshot(_ context.Context, id, name string) (core.Snapshot, error) {
-	p.names = append(p.names, name)
+func (p *snapping) Snapshot(_ context.Context, id string, opts core.SnapshotOptions) (core.Snapshot, error) {
+	p.names = append(p.names, opts.Name)
 	return core.Snapshot{ID: "snap-of-" + id, Provider: p.Name(), Sandbox: id}, nil
 }
 

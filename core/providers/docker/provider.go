@@ -52,7 +52,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
 		core.CapStats, core.CapWatch, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
 		core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapOpenFiles, core.CapTimeout, core.CapIdle,
-		core.CapSnapshots, core.CapBuild,
+		core.CapSnapshots, core.CapDiff, core.CapBuild,
 	}
 	facts := p.facts()
 	for _, limit := range []struct {

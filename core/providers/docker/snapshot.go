@@ -24,7 +24,8 @@ var (
 const snapshotName = "localhost/sb-snapshot/"
 
 // Snapshot implements core.Snapshotter: it is an image like any other, to be tagged, pushed and run.
-func (p *Provider) Snapshot(ctx context.Context, id, name string) (core.Snapshot, error) {
+func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOptions) (core.Snapshot, error) {
+	name := opts.Name
 	sb, err := p.Get(ctx, id)
 	if err != nil {
 		return core.Snapshot{}, err

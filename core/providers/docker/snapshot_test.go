@@ -49,7 +49,7 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("the changes are %+v, %v", changes, err)
 		}
 		name := "localhost/sb-test-snapshot/" + sb.Name + ":one"
-		snapshot, err := p.Snapshot(t.Context(), sb.ID, name)
+		snapshot, err := p.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{Name: name})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,122 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// AppInfo is an app: a group of sandboxes with a name.
+type AppInfo struct {
+	Name     string `json:"name"`
+	ID       string `json:"id,omitempty"`
+	Provider string `json:"provider"`
+	// State is in the provider's words; "" where an app is only a label of its sandboxes.
+	State   string    `json:"state,omitempty"`
+	Created time.Time `json:"created,omitzero"`
+	// Sandboxes counts those that live.
+	Sandboxes int `json:"sandboxes"`
+}
+
+// AppStore knows apps as things of their own. Its capability is CapAppStore; elsewhere an app is a label of its sandboxes.
+type AppStore interface {
+	// Apps returns those that are not stopped, in no order. Sandboxes is left 0.
+	Apps(ctx context.Context) ([]AppInfo, error)
+	// StopApp ends an app with everything that runs in it.
+	StopApp(ctx context.Context, name string) error
+}
+
+// Apps lists the apps of a provider, with the sandboxes that live in them; "" asks all providers. They are sorted by name.
+func (s *Service) Apps(ctx context.Context, provider string) (Inventory[AppInfo], error) {
+	listing, err := s.List(ctx, ListFilter{Provider: provider})
+	if err != nil {
+		return Inventory[AppInfo]{}, err
+	}
+	type key struct{ provider, name string }
+	apps := map[key]*AppInfo{}
+	for _, sb := range listing.Sandboxes {
+		if sb.App == "" {
+			continue
+		}
+		at := key{sb.Provider, sb.App}
+		if apps[at] == nil {
+			apps[at] = &AppInfo{Name: sb.App, Provider: sb.Provider, Created: sb.Created}
+		}
+		apps[at].Sandboxes++
+	}
+	result := Inventory[AppInfo]{Items: []AppInfo{}, Failures: listing.Failures}
+	keep := s.able(CapAppStore)
+	if len(s.scope.Labels) == 0 && len(keep) > 0 && (provider == "" || slices.Contains(keep, provider)) {
+		known, err := inventory(ctx, s, provider, "app ls", CapAppStore, AppStore.Apps)
+		if err != nil {
+			return Inventory[AppInfo]{}, err
+		}
+		for _, app := range known.Items {
+			at := key{app.Provider, app.Name}
+			if apps[at] != nil {
+				app.Sandboxes = apps[at].Sandboxes
+			}
+			apps[at] = &app
+		}
+		for _, failure := range known.Failures {
+			if !slices.ContainsFunc(result.Failures, func(f ProviderFailure) bool { return f.Provider == failure.Provider }) {
+				result.Failures = append(result.Failures, failure)
+			}
+		}
+	}
+	for _, app := range apps {
+		result.Items = append(result.Items, *app)
+	}
+	slices.SortFunc(result.Items, func(a, b AppInfo) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Provider, b.Provider))
+	})
+	return result, nil
+}
+
+// StopApp ends every sandbox of an app at one provider, or at all of them for "", and the app itself where
+// it is a thing of its own. KindNotFound: there is no such app.
+func (s *Service) StopApp(ctx context.Context, provider, name string) (err error) {
+	record := s.begin("app stop", name)
+	record.Provider = provider
+	defer func() { s.finish(record, err) }()
+	apps, err := s.Apps(ctx, provider)
+	if err != nil {
+		return err
+	}
+	apps.Items = slices.DeleteFunc(apps.Items, func(app AppInfo) bool { return app.Name != name })
+	if len(apps.Items) == 0 {
+		for _, f := range apps.Failures {
+			return &Error{Kind: f.Kind, Op: "app stop", Subject: name, Hint: f.Hint, Err: errors.New(f.Error)}
+		}
+		return Errorf(KindNotFound, "app stop", name, "there is no app %q", name).WithHint("sb app ls lists them")
+	}
+	var failed []error
+	for _, app := range apps.Items {
+		failed = append(failed, s.stopApp(ctx, app))
+	}
+	return Wrap("app stop", name, errors.Join(failed...))
+}
+
+// stopApp ends one app at one provider.
+func (s *Service) stopApp(ctx context.Context, app AppInfo) error {
+	if len(s.scope.Labels) == 0 && slices.Contains(s.able(CapAppStore), app.Provider) {
+		store, err := capable[AppStore](s, app.Provider, "app stop", CapAppStore)
+		if err != nil {
+			return err
+		}
+		return store.StopApp(ctx, app.Name)
+	}
+	listing, err := s.List(ctx, ListFilter{Provider: app.Provider, App: app.Name})
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, sb := range listing.Sandboxes {
+		if err := s.Terminate(ctx, sb.Provider+"/"+sb.ID); err != nil && KindOf(err) != KindNotFound {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}

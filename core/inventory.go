@@ -1,0 +1,116 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Inventory is what the providers keep of one kind: volumes, secrets, images. A provider that failed is in Failures and
+// hides no other.
+type Inventory[T any] struct {
+	Items    []T               `json:"items"`
+	Failures []ProviderFailure `json:"failures,omitempty"`
+}
+
+// inventory asks the providers for what they keep, all at once, in placement order. A provider that was named and
+// keeps none is KindUnsupported. S is the optional interface of want.
+func inventory[S, T any](ctx context.Context, s *Service, provider, op string, want Capability, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
+	if err := s.shared(op); err != nil {
+		return Inventory[T]{}, err
+	}
+	names := s.able(want)
+	if provider != "" {
+		if _, err := capable[S](s, provider, op, want); err != nil {
+			return Inventory[T]{}, err
+		}
+		names = []string{provider}
+	}
+	found := make([][]T, len(names))
+	failed := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+			defer cancel()
+			store, err := capable[S](s, name, op, want)
+			if err == nil {
+				found[i], err = list(store, ctx)
+			}
+			failed[i] = err
+		})
+	}
+	wg.Wait()
+	all := Inventory[T]{Items: []T{}}
+	for i, name := range names {
+		if err := failed[i]; err != nil {
+			all.Failures = append(all.Failures, ProviderFailure{name, KindOf(err), err.Error(), HintOf(err)})
+			continue
+		}
+		all.Items = append(all.Items, found[i]...)
+	}
+	return all, nil
+}
+
+// stored runs one recorded operation on what a provider keeps.
+func stored[S any](ctx context.Context, s *Service, provider, op, subject string, want Capability, args map[string]any, do func(S) error) (err error) {
+	record := s.begin(op, subject)
+	record.Args = args
+	defer func() { s.finish(record, err) }()
+	if err := s.shared(op); err != nil {
+		return err
+	}
+	if subject == "" || subject[0] == '-' || hasControl(subject) {
+		return invalid("name", "%q is no name", subject)
+	}
+	if provider, err = s.keeper(provider, op, want); err != nil {
+		return err
+	}
+	record.Provider = provider
+	store, err := capable[S](s, provider, op, want)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return Wrap(op, subject, err)
+	}
+	return Wrap(op, subject, do(store))
+}
+
+// able names the providers that have a capability, in placement order.
+func (s *Service) able(want Capability) []string {
+	var names []string
+	for _, lazy := range s.lazyProviders {
+		if p, err := lazy.open(); err == nil && p.Capabilities().Can(want) {
+			names = append(names, lazy.factory.Name)
+		}
+	}
+	return names
+}
+
+// keeper is the provider that is meant: the one that was named, else the configured one if it can, else the only one that can.
+func (s *Service) keeper(provider, op string, want Capability) (string, error) {
+	if provider != "" {
+		return provider, nil
+	}
+	names := s.able(want)
+	if slices.Contains(names, s.defaults.Provider) {
+		return s.defaults.Provider, nil
+	}
+	switch len(names) {
+	case 0:
+		return "", Errorf(KindUnsupported, op, "", "no provider can do: %s", strings.ReplaceAll(string(want), "_", " "))
+	case 1:
+		return names[0], nil
+	}
+	return "", Errorf(KindUsage, op, "", "several providers can be meant").WithHint("add --provider, with one of %s", strings.Join(names, ", "))
+}
+
+// shared refuses what providers keep to whoever sees only some of the sandboxes: it has no owner that could be looked at.
+func (s *Service) shared(op string) error {
+	if len(s.scope.Labels) == 0 {
+		return nil
+	}
+	return Errorf(KindUnauthorized, op, "", "what a provider keeps belongs to all who use it, and is not open here")
+}
