@@ -201,7 +201,7 @@ func (s *Server) tell(event core.Event) {
 			return sub.sandbox.ID == event.Sandbox && sub.location.kind == "exec" &&
 				(sub.location.exec == "" || event.Exec != nil && event.Exec.ID == sub.location.exec)
 		})
-	case core.EventOperation, core.EventProgress:
+	case core.EventOperation, core.EventProgress, core.EventDenial:
 	}
 }
 
