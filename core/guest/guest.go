@@ -9,6 +9,8 @@
 // Descriptors of pty: 0 and 1 carry the terminal's bytes, 2 the report, 3 the
 // control messages (see Resize and Signal); closing 3 only ends the messages.
 //
+// Files is the client of the file operations; a provider brings the Transport.
+//
 // Descriptors of files: 0 is the request's body, 1 the answer's, 2 the report. The body of a
 // write is framed by NewBodyWriter and that of an import ends with the archive's
 // trailer, so that a broken stream is never taken for its end. An answer is

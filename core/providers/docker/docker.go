@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
 )
 
 // Name is the provider's name.
@@ -59,5 +60,7 @@ func New(opts Options) (core.Provider, error) {
 	if opts.LookupEnv == nil {
 		opts.LookupEnv = os.LookupEnv
 	}
-	return &Provider{opts: opts, known: map[string]known{}}, nil
+	p := &Provider{opts: opts, known: map[string]known{}}
+	p.Files = guest.NewFiles(Name, files{p})
+	return p, nil
 }

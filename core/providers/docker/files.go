@@ -1,16 +1,19 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/guest"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
+
+// files is guest.Transport: each operation is a call of its own.
+type files struct{ p *Provider }
 
 // operation is one run of sb-guest for files: what is written to the call is its body, what is read the answer.
 type operation struct {
@@ -19,15 +22,22 @@ type operation struct {
 	report *limited
 	stop   func() bool
 	ctx    context.Context //nolint:containedctx // an io.Reader has no other way to say why it broke off
+
+	// broken says that the call was closed on purpose.
+	broken atomic.Bool
+
+	once sync.Once
+	// ended is how the connection ended, err how the operation did.
+	ended, err error
 }
 
-// files starts a file operation.
-func (p *Provider) files(ctx context.Context, id string, request guest.Request) (*operation, error) {
+// Operate implements guest.Transport.
+func (f files) Operate(ctx context.Context, id string, request guest.Request) (guest.Operation, error) {
 	argv, err := request.Argv()
 	if err != nil {
 		return nil, core.Wrap("docker.files", string(request.Path), err)
 	}
-	c, err := p.dial(ctx, id, string(request.Op), wire.Request{Verb: wire.VerbFiles, File: argv})
+	c, err := f.p.dial(ctx, id, string(request.Op), wire.Request{Verb: wire.VerbFiles, File: argv})
 	if err != nil {
 		return nil, err
 	}
@@ -37,199 +47,58 @@ func (p *Provider) files(ctx context.Context, id string, request guest.Request) 
 	return op, nil
 }
 
-// finish reads what is unread, and says how the operation ended. It closes the call.
-func (o *operation) finish(unread io.Writer) error {
-	defer o.close()
-	defer o.stop()
-	_, err := io.CopyBuffer(struct{ io.Writer }{unread}, &o.demux, make([]byte, frameBuffer))
-	return o.outcome(err)
+// Read implements io.Reader.
+func (o *operation) Read(p []byte) (int, error) {
+	n, err := o.demux.Read(p)
+	if err != nil {
+		if o.ended == nil {
+			o.ended = err
+		}
+		err = io.EOF // Close tells why
+	}
+	return n, err
 }
 
-// outcome is what the report says; err is how the connection ended.
-func (o *operation) outcome(err error) error {
+// Write implements io.Writer.
+func (o *operation) Write(p []byte) (int, error) { return o.conn.Conn.Write(p) }
+
+// CloseWrite implements guest.Operation. The body's framing tells its end from a break, without an engine that passes on
+// half-closed connections; half a body is told by the end of the connection.
+func (o *operation) CloseWrite() error { return nil }
+
+// Break implements guest.Operation.
+func (o *operation) Break() {
+	o.broken.Store(true)
+	o.close()
+}
+
+// Close implements guest.Operation. What comes last is the report.
+func (o *operation) Close() error {
+	o.once.Do(func() {
+		if o.ctx.Err() == nil && o.ended == nil {
+			_, _ = io.CopyBuffer(io.Discard, struct{ io.Reader }{o}, make([]byte, frameBuffer))
+		}
+		o.err = o.outcome()
+		o.stop()
+		o.close()
+	})
+	return o.err
+}
+
+// outcome is what the report says.
+func (o *operation) outcome() error {
 	if o.ctx.Err() != nil {
 		return core.Wrap("docker."+o.op, o.name, o.ctx.Err())
 	}
+	if len(o.report.data) == 0 && o.broken.Load() {
+		return core.Errorf(core.KindCanceled, "docker."+o.op, o.name, "it was given up")
+	}
 	if len(o.report.data) == 0 {
-		return o.broke(errors.Join(err, io.ErrUnexpectedEOF))
+		return o.broke(errors.Join(o.ended, io.ErrUnexpectedEOF))
 	}
 	report, err := guest.DecodeReport(o.report.data)
 	if err != nil {
 		return err
 	}
 	return report.Err("docker." + o.op)
-}
-
-// simple runs an operation without a body and returns its answer.
-func (p *Provider) simple(ctx context.Context, id string, request guest.Request) ([]byte, error) {
-	op, err := p.files(ctx, id, request)
-	if err != nil {
-		return nil, err
-	}
-	var answer bytes.Buffer
-	err = op.finish(&answer)
-	return answer.Bytes(), err
-}
-
-// Stat implements core.FileSystem.
-func (p *Provider) Stat(ctx context.Context, id, path string) (core.FileInfo, error) {
-	answer, err := p.simple(ctx, id, guest.Request{Op: guest.OpStat, Path: []byte(path)})
-	if err != nil {
-		return core.FileInfo{}, err
-	}
-	infos, err := guest.DecodeEntries(bytes.NewReader(answer))
-	if err != nil || len(infos) != 1 {
-		return core.FileInfo{}, errors.Join(err, core.Errorf(core.KindInternal, "docker.stat", path, "sb-guest answered %d entries", len(infos)))
-	}
-	return infos[0], nil
-}
-
-// ReadDir implements core.FileSystem.
-func (p *Provider) ReadDir(ctx context.Context, id, path string) ([]core.FileInfo, error) {
-	answer, err := p.simple(ctx, id, guest.Request{Op: guest.OpReadDir, Path: []byte(path)})
-	if err != nil {
-		return nil, err
-	}
-	return guest.DecodeEntries(bytes.NewReader(answer))
-}
-
-// Mkdir implements core.FileSystem.
-func (p *Provider) Mkdir(ctx context.Context, id, path string, parents bool) error {
-	_, err := p.simple(ctx, id, guest.Request{Op: guest.OpMkdir, Path: []byte(path), Parents: parents})
-	return err
-}
-
-// Remove implements core.FileSystem.
-func (p *Provider) Remove(ctx context.Context, id, path string, recursive bool) error {
-	_, err := p.simple(ctx, id, guest.Request{Op: guest.OpRemove, Path: []byte(path), Recursive: recursive})
-	return err
-}
-
-// ReadFile implements core.FileSystem.
-func (p *Provider) ReadFile(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	return p.answer(ctx, id, guest.Request{Op: guest.OpRead, Path: []byte(path)})
-}
-
-// Export implements core.FileSystem.
-func (p *Provider) Export(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	return p.answer(ctx, id, guest.Request{Op: guest.OpExport, Path: []byte(path)})
-}
-
-// answer starts an operation whose answer the caller reads. What fails before the first byte fails here.
-func (p *Provider) answer(ctx context.Context, id string, request guest.Request) (io.ReadCloser, error) {
-	op, err := p.files(ctx, id, request)
-	if err != nil {
-		return nil, err
-	}
-	r := &reader{op: op, first: make([]byte, firstRead)}
-	n, err := op.demux.Read(r.first)
-	r.first = r.first[:n]
-	if err != nil && n == 0 {
-		if err := op.outcome(err); err != nil {
-			op.stop()
-			op.close()
-			return nil, err
-		}
-		r.over = true
-	}
-	return r, nil
-}
-
-const firstRead = 32 << 10
-
-// reader is an operation's answer. Its end is io.EOF only when the operation succeeded.
-type reader struct {
-	op    *operation
-	first []byte
-	over  bool
-	once  sync.Once
-}
-
-// Read implements io.Reader.
-func (r *reader) Read(p []byte) (int, error) {
-	if len(r.first) > 0 {
-		n := copy(p, r.first)
-		r.first = r.first[n:]
-		return n, nil
-	}
-	if r.over {
-		return 0, io.EOF
-	}
-	n, err := r.op.demux.Read(p)
-	if err == nil || n > 0 {
-		return n, nil
-	}
-	if failed := r.op.outcome(err); failed != nil {
-		return 0, failed
-	}
-	r.over = true
-	return 0, io.EOF
-}
-
-// Close implements io.Closer.
-func (r *reader) Close() error {
-	r.once.Do(func() {
-		r.op.stop()
-		r.op.close()
-	})
-	return nil
-}
-
-// WriteFile implements core.FileSystem.
-func (p *Provider) WriteFile(ctx context.Context, id, path string, content io.Reader, opts core.WriteOptions) error {
-	return p.body(ctx, id, guest.Request{
-		Op: guest.OpWrite, Path: []byte(path), Mode: uint32(opts.Mode), Parents: opts.Parents, Append: opts.Append,
-	}, content)
-}
-
-// Import implements core.FileSystem.
-func (p *Provider) Import(ctx context.Context, id, dir string, archive io.Reader, opts core.ImportOptions) error {
-	return p.body(ctx, id, guest.Request{Op: guest.OpImport, Path: []byte(dir), KeepOwner: opts.KeepOwner, Framed: true}, archive)
-}
-
-// body runs an operation that takes content. The body is framed, so the sandbox can tell its end from a break
-// without an engine that passes on half-closed connections.
-func (p *Provider) body(ctx context.Context, id string, request guest.Request, content io.Reader) error {
-	op, err := p.files(ctx, id, request)
-	if err != nil {
-		return err
-	}
-	// The operation may end before it took all; then the report says why and sending fails.
-	result := make(chan error, 1)
-	go func() { result <- op.finish(io.Discard) }()
-	source := &sourceReader{r: content}
-	w := guest.NewBodyWriter(op.conn.Conn)
-	_, err = w.ReadFrom(source)
-	if err == nil {
-		err = w.Close()
-	}
-	if source.err != nil || ctx.Err() != nil {
-		// Half a body: the sandbox sees the end of the connection and undoes what it did.
-		op.close()
-		late := <-result
-		_ = late
-		if ctx.Err() != nil {
-			return core.Wrap("docker."+op.op, op.name, ctx.Err())
-		}
-		return core.Wrap("docker."+op.op, op.name, source.err)
-	}
-	if failed := <-result; failed != nil {
-		return failed
-	}
-	return classify(ctx, op.op, op.name, err)
-}
-
-// sourceReader remembers a failure of the source, to tell it from one of the way.
-type sourceReader struct {
-	r   io.Reader
-	err error
-}
-
-// Read implements io.Reader.
-func (s *sourceReader) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err
 }

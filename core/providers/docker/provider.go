@@ -7,10 +7,12 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
 )
 
 // Provider talks to one engine.
 type Provider struct {
+	guest.Files
 	opts Options
 
 	// mu guards what follows; connecting holds it, so that it happens once.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
@@ -32,6 +33,7 @@ const (
 
 // Provider is the client of this user's supervisors.
 type Provider struct {
+	guest.Files
 	opts  Options
 	store *store.Store
 
@@ -42,7 +44,9 @@ type Provider struct {
 
 // New returns the provider. It does no I/O.
 func New(opts Options) (core.Provider, error) {
-	return &Provider{opts: opts, store: store.New(filepath.Join(opts.StateDir, Name), filepath.Join(opts.RuntimeDir, Name))}, nil
+	p := &Provider{opts: opts, store: store.New(filepath.Join(opts.StateDir, Name), filepath.Join(opts.RuntimeDir, Name))}
+	p.Files = guest.NewFiles(Name, files{p})
+	return p, nil
 }
 
 var (

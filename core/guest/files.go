@@ -1,0 +1,232 @@
+package guest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Transport starts sb-guest in a provider's sandboxes.
+type Transport interface {
+	// Operate starts one file operation. ctx ends it, after Operate has returned, too.
+	Operate(ctx context.Context, id string, request Request) (Operation, error)
+}
+
+// Operation is a file operation under way. Reading gives its answer and no error but io.EOF, whatever the outcome.
+// Writing adds to its body; an error there says no more than that nobody reads it any longer.
+type Operation interface {
+	io.ReadWriter
+	// CloseWrite says that the body is over.
+	CloseWrite() error
+	// Break lets the body break off: sb-guest takes back what it began.
+	Break()
+	// Close gives up what is not read and sent, waits for the operation's end and returns how it ended. It may be called
+	// while another goroutine writes, and more than once.
+	Close() error
+}
+
+// Files implements core.FileSystem by sb-guest in the sandbox. Providers embed it.
+type Files struct {
+	provider  string
+	transport Transport
+}
+
+var _ core.FileSystem = Files{}
+
+// NewFiles returns the file system of a provider's sandboxes. The provider's name begins what errors call the operation.
+func NewFiles(provider string, transport Transport) Files {
+	return Files{provider: provider, transport: transport}
+}
+
+// answerBuffer is how much of an answer is read at once by those who read little.
+const answerBuffer = 64 << 10
+
+// Stat implements core.FileSystem.
+func (f Files) Stat(ctx context.Context, id, path string) (core.FileInfo, error) {
+	infos, err := f.entries(ctx, id, Request{Op: OpStat, Path: []byte(path)})
+	if err != nil {
+		return core.FileInfo{}, err
+	}
+	if len(infos) != 1 {
+		return core.FileInfo{}, core.Errorf(core.KindInternal, f.provider+".stat", path, "sb-guest answered %d entries", len(infos))
+	}
+	return infos[0], nil
+}
+
+// ReadDir implements core.FileSystem.
+func (f Files) ReadDir(ctx context.Context, id, path string) ([]core.FileInfo, error) {
+	return f.entries(ctx, id, Request{Op: OpReadDir, Path: []byte(path)})
+}
+
+func (f Files) entries(ctx context.Context, id string, request Request) ([]core.FileInfo, error) {
+	answer, err := f.whole(ctx, id, request)
+	if err != nil {
+		return nil, err
+	}
+	return DecodeEntries(bytes.NewReader(answer))
+}
+
+// Mkdir implements core.FileSystem.
+func (f Files) Mkdir(ctx context.Context, id, path string, parents bool) error {
+	_, err := f.whole(ctx, id, Request{Op: OpMkdir, Path: []byte(path), Parents: parents})
+	return err
+}
+
+// Remove implements core.FileSystem.
+func (f Files) Remove(ctx context.Context, id, path string, recursive bool) error {
+	_, err := f.whole(ctx, id, Request{Op: OpRemove, Path: []byte(path), Recursive: recursive})
+	return err
+}
+
+// whole runs an operation without a body and returns its whole answer.
+func (f Files) whole(ctx context.Context, id string, request Request) ([]byte, error) {
+	op, err := f.transport.Operate(ctx, id, request)
+	if err != nil {
+		return nil, err
+	}
+	_ = op.CloseWrite()
+	answer, readErr := io.ReadAll(op)
+	if err := op.Close(); err != nil {
+		return nil, err
+	}
+	return answer, core.Wrap(f.provider+"."+string(request.Op), string(request.Path), readErr)
+}
+
+// ReadFile implements core.FileSystem.
+func (f Files) ReadFile(ctx context.Context, id, path string) (io.ReadCloser, error) {
+	return f.stream(ctx, id, Request{Op: OpRead, Path: []byte(path)})
+}
+
+// Export implements core.FileSystem.
+func (f Files) Export(ctx context.Context, id, path string) (io.ReadCloser, error) {
+	return f.stream(ctx, id, Request{Op: OpExport, Path: []byte(path)})
+}
+
+// stream returns the answer of an operation, once there is some of it or its failure.
+func (f Files) stream(ctx context.Context, id string, request Request) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	op, err := f.transport.Operate(ctx, id, request)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	_ = op.CloseWrite()
+	a := &answer{op: op, cancel: cancel, buffered: bufio.NewReaderSize(op, answerBuffer)}
+	if _, err := a.buffered.Peek(1); err != nil {
+		if err := a.finish(); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// answer is complete only when its operation has succeeded: its end is then io.EOF.
+type answer struct {
+	op       Operation
+	cancel   context.CancelFunc
+	buffered *bufio.Reader
+	once     sync.Once
+	err      error
+}
+
+func (a *answer) finish() error {
+	a.once.Do(func() {
+		a.err = a.op.Close()
+		a.cancel()
+	})
+	return a.err
+}
+
+// Read implements io.Reader.
+func (a *answer) Read(p []byte) (int, error) {
+	n, err := a.buffered.Read(p)
+	if n > 0 || err == nil {
+		return n, nil
+	}
+	if err := a.finish(); err != nil {
+		return 0, err
+	}
+	return 0, io.EOF
+}
+
+// WriteTo implements io.WriterTo, in the way that suits the transport's end and w best.
+func (a *answer) WriteTo(w io.Writer) (int64, error) {
+	n, err := a.buffered.WriteTo(w)
+	if err != nil {
+		return n, err
+	}
+	return n, a.finish()
+}
+
+// Close gives up what was not read.
+func (a *answer) Close() error {
+	a.cancel()
+	_ = a.finish()
+	return nil
+}
+
+// WriteFile implements core.FileSystem.
+func (f Files) WriteFile(ctx context.Context, id, path string, content io.Reader, opts core.WriteOptions) error {
+	return f.send(ctx, id, Request{Op: OpWrite, Path: []byte(path), Mode: uint32(opts.Mode.Perm()), Parents: opts.Parents, Append: opts.Append}, content)
+}
+
+// Import implements core.FileSystem.
+func (f Files) Import(ctx context.Context, id, dir string, archive io.Reader, opts core.ImportOptions) error {
+	return f.send(ctx, id, Request{Op: OpImport, Path: []byte(dir), KeepOwner: opts.KeepOwner, Framed: true}, archive)
+}
+
+// send runs an operation whose body is content. The error is the operation's, or content's own when sb-guest only
+// saw the body break off.
+func (f Files) send(ctx context.Context, id string, request Request, content io.Reader) error {
+	op, err := f.transport.Operate(ctx, id, request)
+	if err != nil {
+		return err
+	}
+	// It may end before it has taken all, and then nobody takes the rest.
+	result := make(chan error, 1)
+	go func() {
+		_, _ = io.Copy(io.Discard, op)
+		result <- op.Close()
+	}()
+	from := &source{r: content}
+	body := NewBodyWriter(op)
+	if _, err = body.ReadFrom(from); err == nil {
+		err = body.Close()
+	}
+	switch {
+	case err == nil:
+		err = op.CloseWrite()
+	case from.err != nil:
+		op.Break()
+	}
+	failed := <-result
+	switch {
+	case ctx.Err() != nil:
+		return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), ctx.Err())
+	case from.err != nil:
+		return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), from.err)
+	case failed != nil:
+		return failed
+	}
+	return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), err)
+}
+
+// source remembers a failure of what is sent, to tell it from one of the way.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
+}

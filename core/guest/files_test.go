@@ -1,0 +1,143 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// helper is a Transport whose operations are carried out by a function of this process.
+type helper func(in io.Reader, out io.Writer) error
+
+// job is one of them.
+type job struct {
+	answer *io.PipeReader
+	body   *io.PipeWriter
+	done   chan error
+}
+
+func (h helper) Operate(context.Context, string, Request) (Operation, error) {
+	in, body := io.Pipe()
+	answer, out := io.Pipe()
+	j := &job{answer: answer, body: body, done: make(chan error, 1)}
+	go func() {
+		err := h(in, out)
+		_ = in.Close()
+		_ = out.Close()
+		j.done <- err
+	}()
+	return j, nil
+}
+
+func (j *job) Read(p []byte) (int, error) {
+	n, err := j.answer.Read(p)
+	if err != nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (j *job) Write(p []byte) (int, error) { return j.body.Write(p) }
+func (j *job) CloseWrite() error           { return j.body.Close() }
+func (j *job) Break()                      { _ = j.body.Close() }
+
+func (j *job) Close() error {
+	_ = j.answer.Close()
+	_ = j.body.Close()
+	err := <-j.done
+	j.done <- err
+	return err
+}
+
+func TestFilesSendsWholeBodies(t *testing.T) {
+	var got []byte
+	files := NewFiles("test", helper(func(in io.Reader, _ io.Writer) (err error) {
+		got, err = io.ReadAll(NewBodyReader(in))
+		return err
+	}))
+	want := strings.Repeat("0123456789", 300_000)
+	if err := files.WriteFile(t.Context(), "id", "/file", strings.NewReader(want), core.WriteOptions{}); err != nil || string(got) != want {
+		t.Errorf("%d bytes came, %v", len(got), err)
+	}
+}
+
+func TestFilesSourceBreaks(t *testing.T) {
+	cause := errors.New("the source broke")
+	var seen error
+	files := NewFiles("test", helper(func(in io.Reader, _ io.Writer) error {
+		_, seen = io.Copy(io.Discard, NewBodyReader(in))
+		return seen
+	}))
+	source := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(cause))
+	if err := files.WriteFile(t.Context(), "id", "/file", source, core.WriteOptions{}); !errors.Is(err, cause) {
+		t.Errorf("the error is %v, want the source's", err)
+	}
+	if !errors.Is(seen, io.ErrUnexpectedEOF) {
+		t.Errorf("sb-guest saw %v, want a body that breaks off", seen)
+	}
+}
+
+// One that fails before it has taken all tells why, and the rest is sent to nobody.
+func TestFilesOperationFailsEarly(t *testing.T) {
+	full := core.Errorf(core.KindExhausted, "write", "/file", "no space left on device")
+	files := NewFiles("test", helper(func(in io.Reader, _ io.Writer) error {
+		_, _ = io.ReadFull(in, make([]byte, 10))
+		return full
+	}))
+	endless := iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 10*ChunkSize)))
+	if err := files.WriteFile(t.Context(), "id", "/file", endless, core.WriteOptions{}); core.KindOf(err) != core.KindExhausted {
+		t.Errorf("the error is %v, want the operation's", err)
+	}
+}
+
+func TestFilesAnswers(t *testing.T) {
+	text := strings.Repeat("answer ", 100_000)
+	broke := core.Errorf(core.KindInternal, "read", "/file", "it broke off")
+	for name, end := range map[string]error{"whole": nil, "broken off": broke} {
+		files := NewFiles("test", helper(func(_ io.Reader, out io.Writer) error {
+			_, err := io.WriteString(out, text)
+			return errors.Join(err, end)
+		}))
+		for how, read := range map[string]func(io.Reader) (string, error){
+			"Read": func(r io.Reader) (string, error) {
+				b, err := io.ReadAll(struct{ io.Reader }{r})
+				return string(b), err
+			},
+			"WriteTo": func(r io.Reader) (string, error) {
+				var b strings.Builder
+				_, err := io.Copy(&b, r)
+				return b.String(), err
+			},
+		} {
+			r, err := files.ReadFile(t.Context(), "id", "/file")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := read(r)
+			if got != text || !errors.Is(err, end) || (err == nil) != (end == nil) {
+				t.Errorf("%s, %s: %d bytes and %v", name, how, len(got), err)
+			}
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		// Who has seen enough does not wait for the rest.
+		r, err := files.ReadFile(t.Context(), "id", "/file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	missing := core.Errorf(core.KindNotFound, "read", "/file", "no such file")
+	files := NewFiles("test", helper(func(io.Reader, io.Writer) error { return missing }))
+	if _, err := files.ReadFile(t.Context(), "id", "/file"); core.KindOf(err) != core.KindNotFound {
+		t.Errorf("what fails before the first byte is %v", err)
+	}
+}
