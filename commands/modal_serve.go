@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +20,8 @@ type ModalServeOptions struct {
 	Address     string
 	SecretFiles []string
 	Latency     time.Duration
+	// While is the process that the server serves; 0 is nobody in particular.
+	While int
 }
 
 // NewModalServe makes "sb modal serve".
@@ -42,6 +46,7 @@ func NewModalServe(app *App, runF func(context.Context, *ModalServeOptions) erro
 	cmd.Flags().StringVar(&opts.Address, "address", "127.0.0.1:0", "listen at `HOST:PORT`, on loopback; port 0 chooses a free one")
 	cmd.Flags().StringArrayVar(&opts.SecretFiles, "secret-file", nil, "have a secret from the beginning: `NAME=FILE` with KEY=VALUE lines (repeatable)")
 	cmd.Flags().DurationVar(&opts.Latency, "latency", 0, "delay each call by a `DURATION`, as a network would")
+	cmd.Flags().IntVar(&opts.While, "while", 0, "end when the process `PID` has ended: a script's own $$ leaves no server behind")
 	return cmd
 }
 
@@ -70,6 +75,13 @@ func runModalServe(ctx context.Context, opts *ModalServeOptions) error {
 			return err
 		}
 	}
+	if opts.While != 0 {
+		var stop context.CancelFunc
+		if ctx, stop, err = untilGone(ctx, opts.While); err != nil {
+			return err
+		}
+		defer stop()
+	}
 	server, err := providers.ServeModal(ctx, providers.Options{
 		StateDir: paths.State, RuntimeDir: paths.Runtime, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
 		FreezeAfter: time.Duration(config.Local.FreezeAfter), LogLimit: config.Local.LogLimit,
@@ -84,6 +96,31 @@ func runModalServe(ctx context.Context, opts *ModalServeOptions) error {
 		err = closeErr
 	}
 	return err
+}
+
+// untilGone returns a context that ends when a process has.
+func untilGone(ctx context.Context, pid int) (context.Context, context.CancelFunc, error) {
+	owner := core.CurrentOwner("modal")
+	start, there := core.ProcessStart(pid)
+	if !there {
+		return nil, nil, core.Errorf(core.KindUsage, "modal.serve", strconv.Itoa(pid), "--while: there is no process %d", pid)
+	}
+	owner.PID, owner.PIDStart = pid, start
+	ctx, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		tick := time.NewTicker(time.Second / 2)
+		defer tick.Stop()
+		for !owner.Gone() {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	})
+	return ctx, func() { cancel(); watch.Wait() }, nil
 }
 
 // secretFile reads NAME=FILE.

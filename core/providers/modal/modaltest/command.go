@@ -14,6 +14,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
+// lastWords is how long a command whose sandbox has ended may take to say how it ended itself.
+const lastWords = 5 * time.Second
+
 // command is one that runs in a sandbox, or the sandbox's entry command.
 type command struct {
 	id             string
@@ -78,6 +81,8 @@ func (s *Server) start(ctx context.Context, box *sandbox, c *command, spec core.
 	c.mu.Unlock()
 	s.work.Go(func() {
 		defer cancel()
+		// Output that nobody reads holds a command up; what is broken off must not wait for a reader.
+		defer context.AfterFunc(life, c.spoolsEnd)()
 		exit, err := process.Wait(life)
 		c.finish(exit, err)
 		_ = process.Close()
@@ -109,24 +114,25 @@ func (c *command) finish(exit core.Exit, err error) {
 	close(c.done)
 }
 
-// abandon ends the wait for a command whose sandbox is gone.
+// abandon ends a command whose sandbox is gone. One of the backend's has a moment to tell how it
+// ended; the file tool is the server's own and is broken off at once.
 func (c *command) abandon(ctx context.Context) {
 	c.mu.Lock()
-	started, cancel := c.started, c.cancel
+	started, process, cancel := c.started, c.process, c.cancel
 	c.mu.Unlock()
-	if !started {
+	switch {
+	case !started:
 		c.spoolsEnd()
-		return
-	}
-	if cancel == nil {
-		return
-	}
-	patience, stop := context.WithTimeout(ctx, 5*time.Second)
-	defer stop()
-	select {
-	case <-c.done:
-	case <-patience.Done():
+	case process == nil && cancel != nil:
 		cancel()
+	case cancel != nil:
+		patience, stop := context.WithTimeout(ctx, lastWords)
+		defer stop()
+		select {
+		case <-c.done:
+		case <-patience.Done():
+			cancel()
+		}
 	}
 }
 

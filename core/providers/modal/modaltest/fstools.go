@@ -88,6 +88,11 @@ func (s *Server) startFSTool(box *sandbox, c *command, argv []string) error {
 	s.active(box, 1, false)
 	s.work.Go(func() {
 		defer cancel()
+		// Input that never comes and output that nobody reads must not outlive the sandbox.
+		defer context.AfterFunc(ctx, func() {
+			_ = stdin.Close()
+			c.spoolsEnd()
+		})()
 		tool := &fsRun{files: files, id: box.backend.ID, stdin: stdin, stdout: c.stdout}
 		err := tool.do(ctx, parsed)
 		_ = stdin.Close()

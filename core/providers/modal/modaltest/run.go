@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"sync"
 	"time"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
@@ -132,6 +133,12 @@ func (s *Server) supervise(box *sandbox) {
 				return
 			}
 		case <-s.ctx.Done():
+			s.conclude(box, pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137}.Build())
+			if err := s.release(box); err != nil {
+				s.mu.Lock()
+				s.kept = append(s.kept, err)
+				s.mu.Unlock()
+			}
 			return
 		}
 	}
@@ -196,8 +203,10 @@ func (s *Server) releaseQuietly(box *sandbox) {
 func (s *Server) release(box *sandbox) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Minute)
 	defer cancel()
-	if err := s.commitVolumes(ctx, box); err != nil {
-		s.log.Debug("volumes were not committed", "sandbox", box.id, "error", err)
+	if s.ctx.Err() == nil { // volumes end with the server
+		if err := s.commitVolumes(ctx, box); err != nil {
+			s.log.Debug("volumes were not committed", "sandbox", box.id, "error", err)
+		}
 	}
 	err := s.opts.Backend.Terminate(ctx, box.backend.ID)
 	if core.KindOf(err) == core.KindNotFound {
@@ -209,8 +218,10 @@ func (s *Server) release(box *sandbox) error {
 		commands = append(commands, c)
 	}
 	s.mu.Unlock()
+	var ends sync.WaitGroup
 	for _, c := range commands {
-		c.abandon(ctx)
+		ends.Go(func() { c.abandon(ctx) })
 	}
+	ends.Wait()
 	return err
 }

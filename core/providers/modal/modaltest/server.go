@@ -56,6 +56,8 @@ type Server struct {
 
 	mu    sync.Mutex
 	calls []Call
+	// kept says which of the backend's sandboxes could not be ended.
+	kept []error
 	state
 }
 
@@ -99,7 +101,7 @@ func Start(opts Options) (*Server, error) {
 		s.addSecret(defaultEnvironment, name, env)
 	}
 	s.grpc = grpc.NewServer(
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.WaitForHandlers(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
 		grpc.ChainUnaryInterceptor(s.recordUnary, s.faultUnary, s.authUnary),
 		grpc.ChainStreamInterceptor(s.recordStream, s.faultStream, s.authStream),
@@ -124,22 +126,12 @@ func (s *Server) Close() error {
 }
 
 func (s *Server) close() error {
-	s.grpc.Stop()
-	s.mu.Lock()
-	boxes := make([]*sandbox, 0, len(s.sandboxes))
-	for _, box := range s.sandboxes {
-		boxes = append(boxes, box)
-	}
-	s.mu.Unlock()
-	var ends sync.WaitGroup
-	errs := make([]error, len(boxes))
-	for i, box := range boxes {
-		ends.Go(func() { errs[i] = s.terminate(context.Background(), box) })
-	}
-	ends.Wait()
 	s.cancel()
+	s.grpc.Stop()
 	s.work.Wait()
-	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(append(s.kept, os.RemoveAll(s.dir))...)
 }
 
 // Calls returns the RPCs that were made since ResetCalls, in order.

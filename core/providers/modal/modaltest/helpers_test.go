@@ -1,0 +1,114 @@
+//go:build linux
+
+package modaltest_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	sdk "github.com/modal-labs/modal-client/go"
+	"go.uber.org/goleak"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local"
+	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+)
+
+// TestMain builds the helpers once, unless SB_TEST_BIN names a directory that has them.
+func TestMain(m *testing.M) {
+	dir := ""
+	if os.Getenv("SB_TEST_BIN") == "" {
+		var err error
+		if dir, err = buildHelpers(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		_ = os.Setenv("SB_TEST_BIN", dir)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if dir != "" {
+			_ = os.RemoveAll(dir)
+		}
+		os.Exit(code)
+	}))
+}
+
+func buildHelpers() (string, error) {
+	dir, err := os.MkdirTemp("", "sb-test-")
+	if err != nil {
+		return "", err
+	}
+	build := exec.Command("go", "build", "-o", dir, "github.com/seed-0724f904/sb/cmd/sb-runtime", "github.com/seed-0724f904/sb/cmd/sb-guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return dir, nil
+}
+
+// rig is a server whose sandboxes run here, and a client made with Modal's own SDK.
+type rig struct {
+	t      *testing.T
+	server *modaltest.Server
+	faults *modaltest.Faults
+	client *sdk.Client
+	app    *sdk.App
+	image  *sdk.Image
+}
+
+func newRig(t *testing.T, change func(*modaltest.Options)) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	backend, err := local.New(local.Options{
+		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
+		Runtime: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, faults: &modaltest.Faults{}}
+	options := modaltest.Options{Backend: backend, Faults: r.faults}
+	if change != nil {
+		change(&options)
+	}
+	if r.server, err = modaltest.Start(options); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.server.Close(); err != nil {
+			t.Errorf("closing the server: %v", err)
+		}
+		if left, err := backend.List(context.Background()); err != nil || len(left) > 0 {
+			t.Errorf("sandboxes of the backend were left behind: %+v, %v", left, err)
+		}
+		_ = backend.Close()
+	})
+	t.Setenv("MODAL_CONFIG_PATH", filepath.Join(dir, "modal.toml"))
+	t.Setenv("MODAL_SERVER_URL", r.server.URL())
+	r.client, err = sdk.NewClientWithOptions(&sdk.ClientParams{TokenID: "ak-test", TokenSecret: "as-test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.client.Close)
+	if r.app, err = r.client.Apps.FromName(t.Context(), "tests", &sdk.AppFromNameParams{CreateIfMissing: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.image = r.client.Images.FromRegistry("debian:12-slim", nil)
+	return r
+}
+
+// create makes a sandbox; the server's end ends it.
+func (r *rig) create(params *sdk.SandboxCreateParams) *sdk.Sandbox {
+	r.t.Helper()
+	sb, err := r.client.Sandboxes.Create(r.t.Context(), r.app, r.image, params)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = sb.Detach() })
+	return sb
+}
