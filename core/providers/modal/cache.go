@@ -28,7 +28,6 @@ const (
 	cachedImages  = "images"  // by recipe
 	cachedNames   = "names"   // sandboxes by name
 	cachedTasks   = "tasks"   // by sandbox
-	cachedGuests  = "guests"  // sandboxes that have sb-guest, with its version
 	cachedSecrets = "secrets" // by name
 	cachedVolumes = "volumes" // by name
 )

@@ -164,7 +164,7 @@ func TestRememberedIDsAreNotBelieved(t *testing.T) {
 	}
 	// At the same address is now a server that has none of it.
 	newRig(t, func(o *modaltest.Options) { o.Address = strings.TrimPrefix(r.server.URL(), "http://") })
-	again := modal.New(modal.Options{CacheDir: r.opts.CacheDir, Helper: r.opts.Helper})
+	again := modal.New(modal.Options{CacheDir: r.opts.CacheDir})
 	defer func() { _ = again.Close() }()
 	launched(t, again, spec())
 }

@@ -12,15 +12,14 @@ import (
 
 // Statuses of findings.
 const (
-	statusOK      = "ok"
-	statusWarning = "warning"
-	statusError   = "error"
+	statusOK    = "ok"
+	statusError = "error"
 )
 
 // Diagnose implements core.Doctor. Without credentials it makes no call.
 func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 	account := FindAccount(os.LookupEnv)
-	findings := []core.Finding{credentialsFinding(account), p.helperFinding()}
+	findings := []core.Finding{credentialsFinding(account)}
 	if account.Err != nil || account.TokenID == "" {
 		return findings
 	}
@@ -44,13 +43,6 @@ func credentialsFinding(account Account) core.Finding {
 		}
 	}
 	return f
-}
-
-func (p *Provider) helperFinding() core.Finding {
-	if _, err := p.helper(); err != nil {
-		return core.Finding{Name: "file operations", Status: statusWarning, Detail: err.Error(), Fix: core.HintOf(err)}
-	}
-	return core.Finding{Name: "file operations", Status: statusOK}
 }
 
 func (p *Provider) serverFinding(ctx context.Context, account Account) core.Finding {

@@ -2,38 +2,35 @@ package modal
 
 import (
 	"bufio"
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/guest"
 )
 
-// simple runs an operation without a body and returns its answer.
-func (p *Provider) simple(ctx context.Context, id string, request guest.Request) ([]byte, error) {
-	op, err := p.guest(ctx, id, request)
-	if err != nil {
-		return nil, err
-	}
-	_ = op.in.Close()
-	answer, readErr := io.ReadAll(op.out)
-	if err := op.wait(ctx); err != nil {
-		return nil, err
-	}
-	return answer, core.Wrap("modal.files", string(request.Path), readErr)
-}
-
 // Stat implements core.FileSystem.
-func (p *Provider) Stat(ctx context.Context, id, path string) (core.FileInfo, error) {
-	answer, err := p.simple(ctx, id, guest.Request{Op: guest.OpStat, Path: []byte(path)})
+func (p *Provider) Stat(ctx context.Context, id, name string) (core.FileInfo, error) {
+	if speakable(name) {
+		info, err := p.toolStat(ctx, id, name)
+		if err != nil || speakable(info.Link) && !strings.ContainsRune(info.Link, utf8.RuneError) {
+			return info, err
+		}
+	}
+	text, err := p.script(ctx, id, "stat", name, "stat")
 	if err != nil {
 		return core.FileInfo{}, err
 	}
-	infos, err := guest.DecodeEntries(bytes.NewReader(answer))
+	infos, err := shellInfos("stat", name, text)
 	if err == nil && len(infos) != 1 {
-		err = core.Errorf(core.KindInternal, "modal.stat", path, "sb-guest answered %d entries", len(infos))
+		err = core.Errorf(core.KindNotFound, "modal.stat", name, "it vanished")
 	}
 	if err != nil {
 		return core.FileInfo{}, err
@@ -42,53 +39,76 @@ func (p *Provider) Stat(ctx context.Context, id, path string) (core.FileInfo, er
 }
 
 // ReadDir implements core.FileSystem.
-func (p *Provider) ReadDir(ctx context.Context, id, path string) ([]core.FileInfo, error) {
-	answer, err := p.simple(ctx, id, guest.Request{Op: guest.OpReadDir, Path: []byte(path)})
-	if err != nil {
-		return nil, err
+func (p *Provider) ReadDir(ctx context.Context, id, dir string) ([]core.FileInfo, error) {
+	var infos []core.FileInfo
+	whole := false
+	if speakable(dir) {
+		var err error
+		if infos, whole, err = p.toolReadDir(ctx, id, dir); err != nil {
+			return nil, err
+		}
 	}
-	return guest.DecodeEntries(bytes.NewReader(answer))
+	if !whole {
+		text, err := p.script(ctx, id, "readdir", dir, "list")
+		if err != nil {
+			return nil, err
+		}
+		if infos, err = shellInfos("readdir", dir, text); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(infos, func(a, b core.FileInfo) int { return cmp.Compare(a.Path, b.Path) })
+	return infos, nil
 }
 
 // Mkdir implements core.FileSystem.
-func (p *Provider) Mkdir(ctx context.Context, id, path string, parents bool) error {
-	_, err := p.simple(ctx, id, guest.Request{Op: guest.OpMkdir, Path: []byte(path), Parents: parents})
+func (p *Provider) Mkdir(ctx context.Context, id, dir string, parents bool) error {
+	if speakable(dir) {
+		_, err := p.tool(ctx, id, "mkdir", dir, toolMkdir, toolPath{Parents: &parents})
+		return err
+	}
+	_, err := p.script(ctx, id, "mkdir", dir, "mkdir", flag(parents))
 	return err
 }
 
 // Remove implements core.FileSystem.
-func (p *Provider) Remove(ctx context.Context, id, path string, recursive bool) error {
-	_, err := p.simple(ctx, id, guest.Request{Op: guest.OpRemove, Path: []byte(path), Recursive: recursive})
+func (p *Provider) Remove(ctx context.Context, id, name string, recursive bool) error {
+	if speakable(name) {
+		_, err := p.tool(ctx, id, "remove", name, toolRemove, toolPath{Recursive: &recursive})
+		return err
+	}
+	_, err := p.script(ctx, id, "remove", name, "remove", flag(recursive))
 	return err
 }
 
-// ReadFile implements core.FileSystem.
-func (p *Provider) ReadFile(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	return p.answer(ctx, id, guest.Request{Op: guest.OpRead, Path: []byte(path)})
+// ReadFile implements core.FileSystem. What the tool finds too large goes through the image's cat.
+func (p *Provider) ReadFile(ctx context.Context, id, name string) (io.ReadCloser, error) {
+	if speakable(name) {
+		content, err := p.stream(ctx, id, "read", name, toolArgv(toolRead, toolPath{Path: name}), toolVerdict)
+		if err == nil || core.KindOf(err) != core.KindExhausted {
+			return content, err
+		}
+	}
+	return p.stream(ctx, id, "read", name, scriptArgv(shellFiles, "read", name), scriptVerdict)
 }
 
-// Export implements core.FileSystem.
-func (p *Provider) Export(ctx context.Context, id, path string) (io.ReadCloser, error) {
-	return p.answer(ctx, id, guest.Request{Op: guest.OpExport, Path: []byte(path)})
-}
-
-// answer returns the answer of an operation as a stream, once there is some of it or its failure.
-func (p *Provider) answer(ctx context.Context, id string, request guest.Request) (io.ReadCloser, error) {
+// stream returns a program's answer as a stream, once there is some of it or its failure.
+func (p *Provider) stream(ctx context.Context, id, op, subject string, argv []string, verdict verdict) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	op, err := p.guest(ctx, id, request)
+	o, err := p.operate(ctx, id, op, subject, argv)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	_ = op.in.Close()
-	stream := &answerStream{ctx: ctx, cancel: cancel, op: op, buffered: bufio.NewReaderSize(op.out, 64<<10)}
-	if _, err := stream.buffered.Peek(1); err != nil {
-		if err := op.wait(ctx); err != nil {
+	_ = o.in.Close()
+	s := &answerStream{ctx: ctx, cancel: cancel, op: o, verdict: verdict, buffered: bufio.NewReaderSize(o.out, 64<<10)}
+	if _, err := s.buffered.Peek(1); err != nil {
+		if err := o.end(ctx, verdict); err != nil {
 			cancel()
 			return nil, err
 		}
 	}
-	return stream, nil
+	return s, nil
 }
 
 // answerStream is complete only when the operation has succeeded: its end is then io.EOF.
@@ -96,6 +116,7 @@ type answerStream struct {
 	ctx      context.Context //nolint:containedctx // a stream lives as long as the call that opened it
 	cancel   context.CancelFunc
 	op       *operation
+	verdict  verdict
 	buffered *bufio.Reader
 }
 
@@ -104,7 +125,7 @@ func (s *answerStream) Read(b []byte) (int, error) {
 	if n > 0 || err == nil {
 		return n, nil
 	}
-	if err := s.op.wait(s.ctx); err != nil {
+	if err := s.op.end(s.ctx, s.verdict); err != nil {
 		return 0, err
 	}
 	if !errors.Is(err, io.EOF) {
@@ -117,48 +138,80 @@ func (s *answerStream) Read(b []byte) (int, error) {
 func (s *answerStream) Close() error {
 	s.cancel()
 	_ = s.op.process.Close()
-	_ = s.op.wait(s.ctx)
+	_, _ = s.op.wait(s.ctx)
 	return nil
 }
 
-// WriteFile implements core.FileSystem.
-func (p *Provider) WriteFile(ctx context.Context, id, path string, content io.Reader, opts core.WriteOptions) error {
-	request := guest.Request{Op: guest.OpWrite, Path: []byte(path), Mode: uint32(opts.Mode.Perm()), Parents: opts.Parents, Append: opts.Append}
-	return p.send(ctx, id, request, func(to io.Writer) error {
-		body := guest.NewBodyWriter(to)
-		if _, err := body.ReadFrom(content); err != nil {
-			return err
-		}
-		return body.Close()
-	})
+// copyBlock is how much of a body is read at once, in bytes.
+const copyBlock = 256 << 10
+
+// WriteFile implements core.FileSystem. The tool writes where it is told to while content comes, makes parents unasked and knows no modes;
+// so the content goes to a file of its own, and a script moves that into place once all of it is there.
+func (p *Provider) WriteFile(ctx context.Context, id, name string, content io.Reader, opts core.WriteOptions) error {
+	key := uuid.NewString()
+	temp := "/tmp/.sb-new-" + key
+	if err := p.upload(ctx, id, name, temp, content); err != nil {
+		return errors.Join(err, p.discard(ctx, id, temp))
+	}
+	how := ""
+	if opts.Parents {
+		how += "p"
+	}
+	if opts.Append {
+		how += "a"
+	}
+	argv := scriptArgv(commitFile, "commit", name, temp, ".sb-put-"+key, octal(opts.Mode), how)
+	_, err := p.answer(ctx, id, "write", name, argv, scriptVerdict)
+	if errors.Is(err, errNoShell) {
+		err = errors.Join(p.rewrite(ctx, id, temp, name, opts), p.discard(ctx, id, temp))
+	}
+	return err
 }
 
-// Import implements core.FileSystem.
-func (p *Provider) Import(ctx context.Context, id, dir string, archive io.Reader, opts core.ImportOptions) error {
-	request := guest.Request{Op: guest.OpImport, Path: []byte(dir), KeepOwner: opts.KeepOwner}
-	return p.send(ctx, id, request, func(to io.Writer) error {
-		_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{archive}, make([]byte, 1<<20))
-		return err
-	})
-}
-
-// send runs an operation with a body. The error is the operation's; the body's own
-// when sb-guest only saw it break off.
-func (p *Provider) send(ctx context.Context, id string, request guest.Request, body func(io.Writer) error) error {
-	op, err := p.guest(ctx, id, request)
+// upload writes content to a file with the tool.
+func (p *Provider) upload(ctx context.Context, id, subject, temp string, content io.Reader) error {
+	o, err := p.operate(ctx, id, "write", subject, toolArgv(toolWrite, toolPath{Path: temp}))
 	if err != nil {
 		return err
 	}
-	buffered := bufio.NewWriterSize(op.in, 256<<10)
-	bodyErr := body(buffered)
-	if bodyErr == nil {
-		bodyErr = buffered.Flush()
-	}
-	_ = op.in.Close()
-	err = op.wait(ctx)
-	// A pipe that broke is the operation's failure seen from this end.
-	if bodyErr != nil && !errors.Is(bodyErr, io.ErrClosedPipe) {
-		return core.Wrap("modal."+string(request.Op), string(request.Path), bodyErr)
+	sendErr := o.send(func(to io.Writer) error {
+		_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{content}, make([]byte, copyBlock))
+		return err
+	})
+	err = o.end(ctx, toolVerdict)
+	if sendErr != nil {
+		return core.Wrap("modal.write", subject, sendErr)
 	}
 	return err
+}
+
+// discard removes what a failed write left. When the sandbox cannot be reached it is left, and goes with the sandbox.
+func (p *Provider) discard(ctx context.Context, id, temp string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	_, err := p.tool(ctx, id, "remove", temp, toolRemove, toolPath{Recursive: new(true)})
+	if core.KindOf(err) == core.KindNotFound || core.KindOf(err) == core.KindConflict {
+		return nil
+	}
+	return err
+}
+
+// rewrite puts a file that has come into place where the image has no shell: it is read back and written with the tool, which does that
+// not at once, and not with a mode of one's own.
+func (p *Provider) rewrite(ctx context.Context, id, temp, name string, opts core.WriteOptions) error {
+	if opts.Append || opts.Mode != 0 && opts.Mode.Perm() != 0o644 || !speakable(name) {
+		return core.Wrap("modal.write", name, errNoShell)
+	}
+	if !opts.Parents {
+		if info, err := p.toolStat(ctx, id, path.Dir(name)); err != nil {
+			return err
+		} else if !info.Mode.IsDir() {
+			return core.Errorf(core.KindConflict, "modal.write", name, "it is not in a directory")
+		}
+	}
+	content, err := p.ReadFile(ctx, id, temp)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.upload(ctx, id, name, name, content), content.Close())
 }

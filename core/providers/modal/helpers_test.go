@@ -5,6 +5,7 @@ package modal_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -22,6 +23,9 @@ import (
 
 // TestMain builds the helpers once, unless SB_TEST_BIN names a directory that has them.
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(serverVariable); dir != "" {
+		os.Exit(serveModal(dir))
+	}
 	dir := ""
 	if os.Getenv("SB_TEST_BIN") == "" {
 		var err error
@@ -70,15 +74,11 @@ type rig struct {
 func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 	tb.Helper()
 	dir := tb.TempDir()
-	helper := filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-runtime")
-	backend, err := local.New(local.Options{
-		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
-		Runtime: helper, FreezeAfter: time.Second, LogLimit: core.MiB,
-	})
+	backend, err := newBackend(dir)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &rig{faults: &modaltest.Faults{}, backend: backend, opts: modal.Options{CacheDir: filepath.Join(dir, "modal-cache"), Helper: helper}}
+	r := &rig{faults: &modaltest.Faults{}, backend: backend, opts: modal.Options{CacheDir: filepath.Join(dir, "modal-cache")}}
 	options := modaltest.Options{Backend: backend, Tokens: map[string]string{tokenID: tokenSecret}, Faults: r.faults}
 	if change != nil {
 		change(&options)
@@ -101,6 +101,33 @@ func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 	tb.Setenv("MODAL_TOKEN_ID", tokenID)
 	tb.Setenv("MODAL_TOKEN_SECRET", tokenSecret)
 	return r
+}
+
+// newBackend makes the provider that runs a server's sandboxes.
+func newBackend(dir string) (core.Provider, error) {
+	return local.New(local.Options{
+		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
+		Runtime: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB,
+	})
+}
+
+// serveModal is this program as a server: it tells its address and ends with its input.
+func serveModal(dir string) int {
+	backend, err := newBackend(dir)
+	if err == nil {
+		defer func() { _ = backend.Close() }()
+		var server *modaltest.Server
+		if server, err = modaltest.Start(modaltest.Options{Backend: backend}); err == nil {
+			fmt.Println(server.URL())
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			err = server.Close()
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
 
 // open returns a provider like the one of another process; with cache it has what others learned.

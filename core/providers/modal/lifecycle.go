@@ -68,7 +68,6 @@ func (p *Provider) describe(ctx context.Context, id string) (described, error) {
 func (p *Provider) missing(c *client, op, id string, err error) error {
 	if code := status.Code(err); code == codes.NotFound || code == codes.InvalidArgument {
 		c.cache.put(cachedTasks, id, "")
-		c.cache.put(cachedGuests, id, "")
 		return notFound(id)
 	}
 	return classify(op, id, err)

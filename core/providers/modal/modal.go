@@ -22,8 +22,6 @@ const IDPrefix = "sb-"
 type Options struct {
 	// CacheDir is where ids are remembered; "" remembers none.
 	CacheDir string
-	// Helper is the path of sb-runtime, beside which sb-guest is; "" looks beside this program.
-	Helper string
 }
 
 // Factory returns how the provider is opened.

@@ -1,0 +1,271 @@
+package modal
+
+import (
+	"archive/tar"
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// packTree writes a tar archive of $p, whose names begin with its last element. GNU tar ends with 1 when something changed
+// under its reading, which is as good as it gets with files that are in use.
+const packTree = unescape + `
+[ -e "$p" ] || [ -L "$p" ] || exit 20
+command -v tar >/dev/null || exit 27
+d=${p%/*}; b=${p##*/}
+cd "${d:-/}" || exit 23
+if tar --format=pax --version >/dev/null 2>&1; then
+	tar --format=pax -cf - -- "${b:-.}"; c=$?
+	[ "$c" -le 1 ] || exit 19
+else
+	tar -cf - "${b:-.}" || exit 19
+fi
+`
+
+// unpackTree unpacks the archive on stdin into a new directory below $p. It says that it will before it reads.
+// Arguments: verb, path, the new directory's name, 1 to keep owners.
+const unpackTree = unescape + `
+[ -d "$p" ] || { [ -e "$p" ] && exit 22; exit 20; }
+command -v tar >/dev/null || exit 27
+mkdir "${p%/}/$3" || exit 23
+echo ready
+o=-o; [ "$4" = 1 ] && o=
+tar -x -p $o -f - -C "${p%/}/$3" || exit 19
+`
+
+// commitTree moves what was unpacked into place: whole trees where there was nothing, else file by file, each at once. A directory
+// that was there keeps what it has; one reached over a link that leads outside is refused.
+const commitTree = unescape + `
+from=${p%/}/$3
+root=$(cd -P "$p" && pwd) || exit 20
+root=${root%/}
+trap 'rm -rf "$from"' EXIT
+merge() {
+	to=$(cd -P "${p%/}$1" && pwd) || exit 23
+	case ${to%/}/ in "$root"/*) ;; *) exit 26;; esac
+	set --  "$1"
+	for e in "$from$1"/* "$from$1"/.[!.]* "$from$1"/..?*; do
+		[ -e "$e" ] || [ -L "$e" ] || continue
+		t=${p%/}$1/${e##*/}
+		if [ -d "$e" ] && [ ! -L "$e" ]; then
+			if [ -d "$t" ]; then (merge "$1/${e##*/}") || exit; continue; fi
+			[ -e "$t" ] || [ -L "$t" ] && exit 22
+		else
+			[ -d "$t" ] && [ ! -L "$t" ] && exit 21
+		fi
+		set -- "$@" "$e"
+		if [ $# -gt 500 ]; then move "$@" || exit; set -- "$1"; fi
+	done
+	[ $# = 1 ] || move "$@" || exit
+}
+move() {
+	to=${p%/}$1/; shift
+	mv -f -- "$@" "$to" || { [ -w "$to" ] || exit 23; exit 19; }
+}
+merge ""
+`
+
+// Export implements core.FileSystem: one stream of the image's tar, or without one file by file.
+func (p *Provider) Export(ctx context.Context, id, name string) (io.ReadCloser, error) {
+	content, err := p.stream(ctx, id, "export", name, scriptArgv(packTree, "pack", name), scriptVerdict)
+	if errors.Is(err, errNoTar) || errors.Is(err, errNoShell) {
+		return p.exportFiles(ctx, id, name)
+	}
+	return content, err
+}
+
+// Import implements core.FileSystem. The archive is unpacked aside by the image's tar, and moved into place when all of it is there;
+// without a tar it goes file by file.
+func (p *Provider) Import(ctx context.Context, id, dir string, archive io.Reader, opts core.ImportOptions) error {
+	aside := ".sb-import-" + uuid.NewString()
+	o, err := p.operate(ctx, id, "import", dir, scriptArgv(unpackTree, "unpack", dir, aside, flag(opts.KeepOwner)))
+	if err != nil {
+		return err
+	}
+	if answer, err := bufio.NewReader(o.out).ReadString('\n'); answer != "ready\n" {
+		if err == nil {
+			err = core.Errorf(core.KindInternal, "modal.import", dir, "the sandbox's shell answered %q", answer)
+		}
+		if endErr := o.end(ctx, scriptVerdict); endErr != nil {
+			err = endErr
+		}
+		if errors.Is(err, errNoTar) || errors.Is(err, errNoShell) {
+			return p.importFiles(ctx, id, dir, archive)
+		}
+		return err
+	}
+	sendErr := o.send(func(to io.Writer) error { return repack(to, archive) })
+	err = o.end(ctx, scriptVerdict)
+	if sendErr != nil {
+		err = core.Wrap("modal.import", dir, sendErr)
+	}
+	if err != nil {
+		return errors.Join(err, p.discard(ctx, id, path.Join(dir, aside)))
+	}
+	_, err = p.answer(ctx, id, "import", dir, scriptArgv(commitTree, "commit", dir, aside), scriptVerdict)
+	return err
+}
+
+// repack checks an archive on its way and writes it as the oldest tar reads it.
+func repack(to io.Writer, archive io.Reader) error {
+	buffered := bufio.NewWriterSize(to, copyBlock)
+	out := tar.NewWriter(buffered)
+	in := newEntries(archive)
+	buffer := make([]byte, copyBlock)
+	for {
+		h, err := in.next()
+		if errors.Is(err, io.EOF) {
+			return errors.Join(out.Close(), buffered.Flush())
+		}
+		if err != nil {
+			return err
+		}
+		h.Format, h.PAXRecords, h.Xattrs = tar.FormatGNU, nil, nil //nolint:staticcheck // what GNU's format cannot carry
+		if err := out.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in.tar}, buffer); err != nil {
+			return archiveError(err)
+		}
+	}
+}
+
+// entries reads a foreign archive: every entry and link lies inside, and its end is marked.
+type entries struct {
+	tar     *tar.Reader
+	trailer *trailerReader
+	// links are the symbolic links so far; nothing may lie behind one.
+	links map[string]bool
+}
+
+func newEntries(archive io.Reader) *entries {
+	trailer := &trailerReader{r: bufio.NewReaderSize(archive, copyBlock)}
+	return &entries{tar: tar.NewReader(trailer), trailer: trailer, links: map[string]bool{}}
+}
+
+// trailerReader knows whether more was asked for than there was: an archive that is whole has its end marked.
+type trailerReader struct {
+	r      io.Reader
+	broken bool
+}
+
+func (t *trailerReader) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	t.broken = t.broken || n == 0 && errors.Is(err, io.EOF)
+	return n, err
+}
+
+// next returns the next entry that is a file, a directory or a link; io.EOF at the archive's end.
+func (e *entries) next() (*tar.Header, error) {
+	for {
+		h, err := e.tar.Next()
+		if errors.Is(err, io.EOF) && e.trailer.broken {
+			return nil, archiveError(io.ErrUnexpectedEOF)
+		}
+		if errors.Is(err, io.EOF) {
+			// The sender may still be writing padding.
+			if _, drainErr := io.Copy(io.Discard, e.trailer); drainErr != nil {
+				return nil, drainErr
+			}
+			return nil, io.EOF
+		}
+		if err != nil {
+			return nil, archiveError(err)
+		}
+		switch h.Typeflag {
+		case tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeLink:
+		case tar.TypeGNUSparse, tar.TypeCont:
+			h.Typeflag = tar.TypeReg
+		default:
+			continue // devices, pipes, global headers
+		}
+		if err := e.check(h); err != nil {
+			return nil, err
+		}
+		return h, nil
+	}
+}
+
+// check refuses an entry that points outside, by itself or over a link that the archive made.
+func (e *entries) check(h *tar.Header) error {
+	inside := func(name string) (string, bool) {
+		if name == "" || path.IsAbs(name) || strings.ContainsRune(name, 0) {
+			return "", false
+		}
+		for part := range strings.SplitSeq(name, "/") {
+			if part == ".." {
+				return "", false
+			}
+		}
+		name = path.Clean(name)
+		for at := path.Dir(name); at != "."; at = path.Dir(at) {
+			if e.links[at] {
+				return "", false
+			}
+		}
+		return name, true
+	}
+	name, ok := inside(h.Name)
+	if !ok || name == "." && h.Typeflag != tar.TypeDir {
+		return refusedEntry(h.Name)
+	}
+	delete(e.links, name)
+	switch h.Typeflag {
+	case tar.TypeSymlink:
+		if !leadsInside(name, h.Linkname) {
+			return refusedEntry(h.Name)
+		}
+		e.links[name] = true
+	case tar.TypeLink:
+		source, ok := inside(h.Linkname)
+		if !ok || source == name || e.links[source] {
+			return refusedEntry(h.Name)
+		}
+		h.Linkname = source
+	case tar.TypeDir:
+		name += "/"
+	}
+	h.Name = name
+	return nil
+}
+
+// leadsInside says whether a symbolic link stays inside. A ".." after a name could go up from wherever that name leads, so only
+// leading ones are taken.
+func leadsInside(name, target string) bool {
+	if target == "" || path.IsAbs(target) {
+		return false
+	}
+	named := false
+	for part := range strings.SplitSeq(target, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			if named {
+				return false
+			}
+		default:
+			named = true
+		}
+	}
+	joined := path.Join(path.Dir(name), target)
+	return joined != ".." && !strings.HasPrefix(joined, "../")
+}
+
+func refusedEntry(name string) error {
+	return core.Errorf(core.KindUsage, "modal.import", name, "the archive's entry is refused: it points outside")
+}
+
+// archiveError tells damage in an archive from failures of its stream.
+func archiveError(err error) error {
+	if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return core.Errorf(core.KindUsage, "modal.import", "", "the archive is damaged or breaks off: %w", err)
+	}
+	return err
+}
