@@ -21,7 +21,7 @@ if tr '\000' '\n' <"$e" 2>/dev/null | grep -qx "` + markVariable + `=$1"; then p
 [ -n "$pids" ] || exit 3
 `
 
-const killProcesses = findProcesses + `kill -"$2" $pids`
+const killProcesses = findProcesses + `hit=; for p in $pids; do if kill -"$2" "$p"; then hit=1; elif [ -d "/proc/$p" ]; then exit 1; fi; done; [ "$hit" ] || exit 3`
 
 // resizeTerminal sets the size of the terminal that the first of them is on.
 const resizeTerminal = findProcesses + `for p in $pids; do t=$(readlink "/proc/$p/fd/0"); case $t in /dev/*) exec stty rows "$2" cols "$3" <"$t";; esac; done; exit 4`
