@@ -80,7 +80,11 @@ func (s *Service) WaitReady(ctx context.Context, ref string) error {
 		if KindOf(failed) == KindUnsupported || KindOf(failed) == KindUsage {
 			return Wrap("wait", ref, failed)
 		}
-		if now, err := p.Get(ctx, sb.ID); err == nil && now.State != StateRunning && now.State != StateCreating {
+		now, err := p.Get(ctx, sb.ID)
+		if err != nil && KindOf(err) == KindNotFound {
+			return Wrap("wait", ref, err)
+		}
+		if err == nil && now.State != StateRunning && now.State != StateCreating {
 			return Errorf(KindConflict, "wait", ref, "it is %s and was never ready: %w", now.State, failed)
 		}
 		select {

@@ -26,6 +26,7 @@ const (
 type box struct {
 	provider *Provider
 	tree     *tree
+	base     *tree             // what it was launched from
 	env      map[string]string // with secrets
 
 	// One goroutine of a command, a launch or a start each; those who end the sandbox wait for them.

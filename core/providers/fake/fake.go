@@ -46,6 +46,7 @@ type Provider struct {
 	order     []*box
 	leftovers []core.Leftover
 	kept      map[string]*kept
+	snapshots map[string]*snapshot
 }
 
 // New makes a provider without sandboxes.
@@ -67,7 +68,7 @@ func New(opts Options) *Provider {
 	}
 	programs := standardPrograms()
 	maps.Copy(programs, opts.Programs)
-	return &Provider{opts: opts, events: newEventLog(), programs: programs, boxes: map[string]*box{}, kept: map[string]*kept{}}
+	return &Provider{opts: opts, events: newEventLog(), programs: programs, boxes: map[string]*box{}, kept: map[string]*kept{}, snapshots: map[string]*snapshot{}}
 }
 
 // Factory makes the provider known to a core.Service.

@@ -33,6 +33,13 @@ const (
 	OpFork      Op = "fork"
 	OpKeep      Op = "checkpoint" // Checkpoint, Checkpoints, RemoveCheckpoint
 	OpDenials   Op = "denials"
+
+	// Of a Keeper.
+	OpStore   Op = "store" // volumes, secrets, images, apps, environments
+	OpSave    Op = "save"  // Snapshot, Snapshots, RemoveSnapshot, Diff, MountImage, UnmountImage
+	OpNetwork Op = "network"
+	OpTunnels Op = "tunnels"
+	OpDial    Op = "dial"
 )
 
 // Fault is what happens when an operation begins.

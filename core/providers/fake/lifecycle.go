@@ -19,6 +19,13 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 		}
 		furnish = func() error { b.tree = from.tree.clone(); return nil }
 	}
+	if spec.Snapshot != "" {
+		from, err := p.snapshot(spec.Snapshot)
+		if err != nil {
+			return core.Sandbox{}, err
+		}
+		furnish = func() error { b.tree = from.tree.clone(); return nil }
+	}
 	if err := p.reserve(b); err != nil {
 		return core.Sandbox{}, err
 	}
@@ -39,6 +46,7 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 	if err := furnish(); err != nil {
 		return fail(err)
 	}
+	b.base = b.tree.clone()
 	if err := b.begin(); err != nil {
 		return fail(err)
 	}

@@ -19,6 +19,13 @@ func TestContract(t *testing.T) {
 	providertest.Run(t, func(testing.TB) core.Provider { return p })
 }
 
+func TestKeeperContract(t *testing.T) {
+	t.Setenv("SB_SUITE_SECRET", "the host's")
+	k := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
+	t.Cleanup(k.Shutdown)
+	providertest.Run(t, func(testing.TB) core.Provider { return k })
+}
+
 func BenchmarkContract(b *testing.B) {
 	p := fake.New(fake.Options{})
 	b.Cleanup(p.Shutdown)

@@ -1,0 +1,65 @@
+package fake
+
+import (
+	"net"
+	"slices"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Keeper is a Provider that does what only engines and clouds do, too: it keeps volumes, secrets, images, apps,
+// environments and snapshots, changes network policies, and has tunnels and ports to connect to.
+type Keeper struct {
+	*Provider
+
+	opts KeeperOptions
+	store
+}
+
+// KeeperOptions describe a Keeper.
+type KeeperOptions struct {
+	// Serve answers connections to ports inside sandboxes; it returns when the connection is over, and closes nothing.
+	Serve map[int]func(net.Conn)
+	// Weak names fields of a spec that Enforcement calls unenforced.
+	Weak []string
+}
+
+var (
+	_ core.Snapshotter      = (*Keeper)(nil)
+	_ core.SnapshotStore    = (*Keeper)(nil)
+	_ core.Differ           = (*Keeper)(nil)
+	_ core.ImageMounter     = (*Keeper)(nil)
+	_ core.VolumeStore      = (*Keeper)(nil)
+	_ core.SecretStore      = (*Keeper)(nil)
+	_ core.ImageStore       = (*Keeper)(nil)
+	_ core.AppStore         = (*Keeper)(nil)
+	_ core.EnvironmentStore = (*Keeper)(nil)
+	_ core.NetworkPolicer   = (*Keeper)(nil)
+	_ core.Tunneler         = (*Keeper)(nil)
+	_ core.PortForwarder    = (*Keeper)(nil)
+	_ core.Enforcer         = (*Keeper)(nil)
+)
+
+// NewKeeper makes a keeper without sandboxes, with one environment, "main".
+func NewKeeper(opts Options, more KeeperOptions) *Keeper {
+	return &Keeper{Provider: New(opts), opts: more, store: newStore()}
+}
+
+// Factory makes the keeper known to a core.Service.
+func (k *Keeper) Factory() core.Factory {
+	factory := k.Provider.Factory()
+	factory.Open = func() (core.Provider, error) { return k, nil }
+	return factory
+}
+
+// Capabilities implements core.Provider.
+func (k *Keeper) Capabilities() core.Capabilities {
+	caps := k.Provider.Capabilities()
+	caps.Has = append(slices.Clone(caps.Has),
+		core.CapSnapshots, core.CapSnapshotTTL, core.CapSnapshotPath, core.CapSnapshotStore, core.CapDiff, core.CapImageMount,
+		core.CapVolumeStore, core.CapSecretStore, core.CapImageStore, core.CapAppStore, core.CapEnvironmentStore,
+		core.CapNetAll, core.CapNetAllow, core.CapNetworkUpdate, core.CapTunnels, core.CapPortForward, core.CapPorts, core.CapEnforce)
+	slices.Sort(caps.Has)
+	caps.Has = slices.Compact(caps.Has)
+	return caps
+}

@@ -1,0 +1,192 @@
+package fake
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// store is what a Keeper keeps beside sandboxes and snapshots.
+type store struct {
+	mu           sync.Mutex
+	volumes      map[string]core.VolumeInfo
+	secrets      map[string]core.SecretInfo
+	images       map[string]core.ImageInfo
+	stopped      map[string]bool // apps
+	environments map[string]core.EnvironmentInfo
+}
+
+func newStore() store {
+	return store{
+		volumes: map[string]core.VolumeInfo{}, secrets: map[string]core.SecretInfo{}, images: map[string]core.ImageInfo{}, stopped: map[string]bool{},
+		environments: map[string]core.EnvironmentInfo{"main": {Name: "main", Provider: "fake", Current: true}},
+	}
+}
+
+// take removes a thing by its name.
+func take[T any](things map[string]T, what, name string) error {
+	if _, there := things[name]; !there {
+		return core.Errorf(core.KindNotFound, "fake.store", name, "there is no %s %q", what, name)
+	}
+	delete(things, name)
+	return nil
+}
+
+// put keeps a thing under a name that is free.
+func put[T any](things map[string]T, what, name string, thing T) error {
+	if _, there := things[name]; there {
+		return core.Errorf(core.KindConflict, "fake.store", name, "there is a %s %q already", what, name)
+	}
+	things[name] = thing
+	return nil
+}
+
+// storing runs do with the store locked, unless a fault is met.
+func (k *Keeper) storing(ctx context.Context, do func() error) error {
+	if err := k.faults.meet(ctx, OpStore); err != nil {
+		return err
+	}
+	k.store.mu.Lock()
+	defer k.store.mu.Unlock()
+	return do()
+}
+
+// values lists the things of a map.
+func values[T any](ctx context.Context, k *Keeper, things map[string]T) (list []T, err error) {
+	err = k.storing(ctx, func() error {
+		list = slices.Collect(maps.Values(things))
+		return nil
+	})
+	return list, err
+}
+
+// Volumes implements core.VolumeStore.
+func (k *Keeper) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
+	return values(ctx, k, k.volumes)
+}
+
+// CreateVolume implements core.VolumeStore.
+func (k *Keeper) CreateVolume(ctx context.Context, name string, opts core.VolumeOptions) (core.VolumeInfo, error) {
+	volume := core.VolumeInfo{Name: name, ID: core.NewID("vol-"), Provider: k.Name(), Created: k.Provider.opts.Now(), Version: opts.Version}
+	return volume, k.storing(ctx, func() error { return put(k.volumes, "volume", name, volume) })
+}
+
+// RemoveVolume implements core.VolumeStore.
+func (k *Keeper) RemoveVolume(ctx context.Context, name string) error {
+	for _, b := range k.all() {
+		sb := b.get()
+		if sb.State.Live() && slices.ContainsFunc(sb.Spec.Volumes, func(v core.Volume) bool { return v.Source == name }) {
+			return core.Errorf(core.KindConflict, "fake.volume", name, "sandbox %s has it mounted", sb.Name)
+		}
+	}
+	return k.storing(ctx, func() error { return take(k.volumes, "volume", name) })
+}
+
+// Secrets implements core.SecretStore.
+func (k *Keeper) Secrets(ctx context.Context) ([]core.SecretInfo, error) {
+	return values(ctx, k, k.secrets)
+}
+
+// CreateSecret implements core.SecretStore. The values are not kept: nothing of this package needs them.
+func (k *Keeper) CreateSecret(ctx context.Context, name string, values map[string]core.SecretValue, opts core.SecretOptions) (core.SecretInfo, error) {
+	secret := core.SecretInfo{Name: name, ID: core.NewID("sec-"), Provider: k.Name(), Created: k.Provider.opts.Now(), Keys: slices.Sorted(maps.Keys(values))}
+	return secret, k.storing(ctx, func() error {
+		if opts.Replace {
+			delete(k.secrets, name)
+		}
+		return put(k.secrets, "secret", name, secret)
+	})
+}
+
+// RemoveSecret implements core.SecretStore.
+func (k *Keeper) RemoveSecret(ctx context.Context, name string) error {
+	return k.storing(ctx, func() error { return take(k.secrets, "secret", name) })
+}
+
+// Images implements core.ImageStore: those that were pulled.
+func (k *Keeper) Images(ctx context.Context) ([]core.ImageInfo, error) {
+	return values(ctx, k, k.images)
+}
+
+// PullImage implements core.ImageStore. Only the images of Options are to be had.
+func (k *Keeper) PullImage(ctx context.Context, name string, progress core.ProgressFunc) (core.ImageInfo, error) {
+	if !slices.Contains(k.Provider.opts.Images, name) {
+		return core.ImageInfo{}, core.Errorf(core.KindNotFound, "fake.pull", name, "there is no image %q", name)
+	}
+	if progress != nil {
+		progress(core.Progress{Step: "pulling " + name, Done: 1, Total: 1})
+	}
+	image := core.ImageInfo{ID: "img-" + name, Names: []string{name}, Provider: k.Name(), Created: k.Provider.opts.Now(), Size: core.MiB}
+	return image, k.storing(ctx, func() error {
+		k.images[name] = image
+		return nil
+	})
+}
+
+// RemoveImage implements core.ImageStore.
+func (k *Keeper) RemoveImage(ctx context.Context, ref string) error {
+	for _, b := range k.all() {
+		if sb := b.get(); sb.State.Live() && (sb.Image == ref || "img-"+sb.Image == ref) {
+			return core.Errorf(core.KindConflict, "fake.image", ref, "sandbox %s runs from it", sb.Name)
+		}
+	}
+	return k.storing(ctx, func() error {
+		for name, image := range k.images {
+			if image.ID == ref {
+				ref = name
+			}
+		}
+		return take(k.images, "image", ref)
+	})
+}
+
+// Apps implements core.AppStore: those of the sandboxes that were ever launched and not terminated.
+func (k *Keeper) Apps(ctx context.Context) ([]core.AppInfo, error) {
+	apps := map[string]core.AppInfo{}
+	for _, b := range k.all() {
+		if sb := b.get(); sb.App != "" {
+			apps[sb.App] = core.AppInfo{Name: sb.App, ID: "app-" + sb.App, Provider: k.Name(), State: "deployed", Created: sb.Created}
+		}
+	}
+	err := k.storing(ctx, func() error {
+		for name := range k.stopped {
+			delete(apps, name)
+		}
+		return nil
+	})
+	return slices.Collect(maps.Values(apps)), err
+}
+
+// StopApp implements core.AppStore.
+func (k *Keeper) StopApp(ctx context.Context, name string) error {
+	if err := k.storing(ctx, func() error { k.stopped[name] = true; return nil }); err != nil {
+		return err
+	}
+	for _, b := range k.all() {
+		if sb := b.get(); sb.App == name && sb.State.Live() {
+			if err := k.Terminate(ctx, sb.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Environments implements core.EnvironmentStore.
+func (k *Keeper) Environments(ctx context.Context) ([]core.EnvironmentInfo, error) {
+	return values(ctx, k, k.environments)
+}
+
+// CreateEnvironment implements core.EnvironmentStore.
+func (k *Keeper) CreateEnvironment(ctx context.Context, name string) (core.EnvironmentInfo, error) {
+	environment := core.EnvironmentInfo{Name: name, Provider: k.Name()}
+	return environment, k.storing(ctx, func() error { return put(k.environments, "environment", name, environment) })
+}
+
+// RemoveEnvironment implements core.EnvironmentStore.
+func (k *Keeper) RemoveEnvironment(ctx context.Context, name string) error {
+	return k.storing(ctx, func() error { return take(k.environments, "environment", name) })
+}

@@ -1,0 +1,230 @@
+package providertest
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// volumeStore makes a volume and removes it.
+func (s *suite) volumeStore(t *testing.T) {
+	p := s.provider(t)
+	store, ok := optional[core.VolumeStore](t, p, core.CapVolumeStore)
+	if !ok {
+		return
+	}
+	ctx, name := t.Context(), core.NewName()
+	made, err := store.CreateVolume(ctx, name, core.VolumeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made.Name != name || made.Provider != p.Name() {
+		t.Errorf("made %+v", made)
+	}
+	_, err = store.CreateVolume(ctx, name, core.VolumeOptions{})
+	wantKind(t, err, core.KindConflict)
+	has := func() bool {
+		list, err := store.Volumes(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(list, func(v core.VolumeInfo) bool { return v.Name == name && v.Provider == p.Name() })
+	}
+	if !has() {
+		t.Error("the volume is not listed")
+	}
+	if err := store.RemoveVolume(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	if has() {
+		t.Error("the volume is listed after it was removed")
+	}
+	wantKind(t, store.RemoveVolume(ctx, name), core.KindNotFound)
+}
+
+// secretStore keeps a secret, replaces and removes it.
+func (s *suite) secretStore(t *testing.T) {
+	p := s.provider(t)
+	store, ok := optional[core.SecretStore](t, p, core.CapSecretStore)
+	if !ok {
+		return
+	}
+	ctx, name := t.Context(), core.NewName()
+	values := map[string]core.SecretValue{"TOKEN": core.NewSecretValue("s3cret")}
+	made, err := store.CreateSecret(ctx, name, values, core.SecretOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made.Name != name || made.Provider != p.Name() {
+		t.Errorf("made %+v", made)
+	}
+	_, err = store.CreateSecret(ctx, name, values, core.SecretOptions{})
+	wantKind(t, err, core.KindConflict)
+	if _, err := store.CreateSecret(ctx, name, values, core.SecretOptions{Replace: true}); err != nil {
+		t.Errorf("replacing: %v", err)
+	}
+	list, err := store.Secrets(ctx)
+	if err != nil || !slices.ContainsFunc(list, func(s core.SecretInfo) bool { return s.Name == name }) {
+		t.Errorf("the secret is not listed: %+v, %v", list, err)
+	}
+	if err := store.RemoveSecret(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, store.RemoveSecret(ctx, name), core.KindNotFound)
+}
+
+// environmentStore makes an environment and removes it.
+func (s *suite) environmentStore(t *testing.T) {
+	p := s.provider(t)
+	store, ok := optional[core.EnvironmentStore](t, p, core.CapEnvironmentStore)
+	if !ok {
+		return
+	}
+	ctx, name := t.Context(), core.NewName()
+	if _, err := store.CreateEnvironment(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	_, err := store.CreateEnvironment(ctx, name)
+	wantKind(t, err, core.KindConflict)
+	list, err := store.Environments(ctx)
+	if err != nil || !slices.ContainsFunc(list, func(e core.EnvironmentInfo) bool { return e.Name == name && !e.Current }) {
+		t.Errorf("the environment is not listed, or is the current one: %+v, %v", list, err)
+	}
+	if err := store.RemoveEnvironment(ctx, name); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, store.RemoveEnvironment(ctx, name), core.KindNotFound)
+}
+
+// imageStore pulls the default image, where one is named, and removes what is not there.
+func (s *suite) imageStore(t *testing.T) {
+	p := s.provider(t)
+	store, ok := optional[core.ImageStore](t, p, core.CapImageStore)
+	if !ok {
+		return
+	}
+	ctx, name := t.Context(), first(p.Capabilities().Images)
+	if _, err := store.PullImage(ctx, name, func(core.Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	list, err := store.Images(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, image := range list {
+		if image.ID == "" || image.Provider != p.Name() {
+			t.Errorf("an image is %+v", image)
+		}
+	}
+	wantKind(t, store.RemoveImage(ctx, core.NewName()), core.KindNotFound)
+}
+
+// appStore finds the app of a sandbox and stops it.
+func (s *suite) appStore(t *testing.T) {
+	p := s.provider(t)
+	store, ok := optional[core.AppStore](t, p, core.CapAppStore)
+	if !ok {
+		return
+	}
+	app := core.NewName()
+	sb := launch(t, p, func(spec *core.Spec) { spec.App = app })
+	list, err := store.Apps(t.Context())
+	if err != nil || !slices.ContainsFunc(list, func(a core.AppInfo) bool { return a.Name == app && a.Provider == p.Name() }) {
+		t.Errorf("the app is not listed: %+v, %v", list, err)
+	}
+	if err := store.StopApp(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the sandbox of a stopped app ends", func() bool {
+		got, err := p.Get(t.Context(), sb.ID)
+		return core.KindOf(err) == core.KindNotFound && err != nil || err == nil && !got.State.Live()
+	})
+}
+
+// snapshots keeps the files of a sandbox, starts another from them and removes what was kept.
+func (s *suite) snapshots(t *testing.T) {
+	p := s.provider(t)
+	snapshotter, ok := optional[core.Snapshotter](t, p, core.CapSnapshots)
+	if !ok {
+		return
+	}
+	ctx := t.Context()
+	sb := launch(t, p, nil)
+	if r := sh(t, p, sb.ID, "echo kept > /tmp/file; chmod 640 /tmp/file; ln -s file /tmp/link"); r.exit.Code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	made, err := snapshotter.Snapshot(ctx, sb.ID, core.SnapshotOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made.ID == "" || made.Provider != p.Name() || made.Sandbox != sb.ID {
+		t.Errorf("made %+v", made)
+	}
+	store, kept := optional[core.SnapshotStore](t, p, core.CapSnapshotStore)
+	if kept {
+		list, err := store.Snapshots(ctx)
+		if err != nil || !slices.ContainsFunc(list, func(other core.Snapshot) bool { return other.ID == made.ID }) {
+			t.Errorf("the snapshot is not listed: %+v, %v", list, err)
+		}
+	}
+	copied := launch(t, p, func(spec *core.Spec) { spec.Image, spec.Snapshot = "", made.ID })
+	if r := sh(t, p, copied.ID, "cat /tmp/link; ls -l /tmp/file | cut -c1-10"); r.out != "kept\n-rw-r-----\n" {
+		t.Errorf("in the sandbox from the snapshot: %+v", r)
+	}
+	if p.Capabilities().Can(core.CapSnapshotTTL) {
+		short, err := snapshotter.Snapshot(ctx, sb.ID, core.SnapshotOptions{TTL: time.Hour})
+		if left := time.Until(short.Expires); err != nil || left < 50*time.Minute || left > 70*time.Minute {
+			t.Errorf("a snapshot for an hour ends in %s, %v", left, err)
+		}
+		if kept && err == nil {
+			if err := store.RemoveSnapshot(ctx, short.ID); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if !kept {
+		return
+	}
+	if err := p.Terminate(ctx, copied.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.RemoveSnapshot(ctx, made.ID); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, store.RemoveSnapshot(ctx, made.ID), core.KindNotFound)
+}
+
+// diff tells what was added, changed and deleted, and nothing else.
+func (s *suite) diff(t *testing.T) {
+	p := s.provider(t)
+	differ, ok := optional[core.Differ](t, p, core.CapDiff)
+	if !ok {
+		return
+	}
+	sb := launch(t, p, nil)
+	if r := sh(t, p, sb.ID, "mkdir /root/new; echo x > /root/new/file; chmod 600 /etc/hostname 2>/dev/null; rm -f /usr/bin/yes"); r.exit.Code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	changes, err := differ.Diff(t.Context(), sb.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.IsSortedFunc(changes, func(a, b core.Change) int {
+		if a.Path < b.Path {
+			return -1
+		}
+		return 1
+	}) {
+		t.Errorf("the changes are not sorted: %+v", changes)
+	}
+	for _, want := range []core.Change{{Path: "/root/new", Kind: "added"}, {Path: "/root/new/file", Kind: "added"}} {
+		if !slices.Contains(changes, want) {
+			t.Errorf("%+v is not among %+v", want, changes)
+		}
+	}
+	if slices.ContainsFunc(changes, func(c core.Change) bool { return c.Path == "/root" || c.Path == "/usr/bin/cat" }) {
+		t.Errorf("what did not change is among %+v", changes)
+	}
+}
