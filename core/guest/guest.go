@@ -5,6 +5,7 @@
 //	sb-guest init                         pid 1: reaps orphans, sleeps
 //	sb-guest pty ROWS COLS COMMAND [ARG]… runs COMMAND on a terminal of its own
 //	sb-guest files REQUEST                one file operation; REQUEST is JSON
+//	sb-guest watch REQUEST                tells what changes below a path (see Watch); REQUEST is JSON
 //
 // Descriptors of pty: 0 and 1 carry the terminal's bytes, 2 the report, 3 the
 // control messages (see Resize and Signal); closing 3 only ends the messages.
@@ -47,6 +48,7 @@ const (
 	ModeInit  = "init"
 	ModePTY   = "pty"
 	ModeFiles = "files"
+	ModeWatch = "watch"
 )
 
 // Op names a file operation.

@@ -39,7 +39,15 @@ func ServeModal(ctx context.Context, o Options, m ModalServerOptions) (*ModalSer
 	if err := backend.Check(ctx); err != nil {
 		return nil, err
 	}
-	options := modaltest.Options{Backend: backend, Address: m.Address, Secrets: m.Secrets, Faults: &modaltest.Faults{}}
+	guest := ""
+	if provider, ok := backend.(interface {
+		Guest(ctx context.Context) (string, error)
+	}); ok {
+		if guest, err = provider.Guest(ctx); err != nil {
+			return nil, err
+		}
+	}
+	options := modaltest.Options{Backend: backend, Guest: guest, Address: m.Address, Secrets: m.Secrets, Faults: &modaltest.Faults{}}
 	options.Faults.SetLatency(m.Latency)
 	if m.TokenID != "" {
 		options.Tokens = map[string]string{m.TokenID: m.TokenSecret}

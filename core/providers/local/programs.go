@@ -64,6 +64,12 @@ func (p *Provider) usable(ctx context.Context, progress core.ProgressFunc) (prog
 	return found, nil
 }
 
+// Guest returns the path of sb-guest, as sandboxes here are given it.
+func (p *Provider) Guest(ctx context.Context) (string, error) {
+	found, err := p.usable(ctx, nil)
+	return found.guest, err
+}
+
 // dynamic says whether a helper needs a dynamic linker.
 func (f programs) dynamic() bool { return dynamic(f.runtime) || dynamic(f.guest) }
 

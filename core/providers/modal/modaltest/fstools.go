@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
 )
 
 // fsTool is the program that Modal's clients run for file operations. Here it is a
@@ -35,7 +36,7 @@ type fsCommand struct {
 	Remove        *fsPath
 	Stat          *fsPath
 	WriteFile     *fsPath
-	Watch         *fsWatch
+	Watch         *guest.Watch
 }
 
 type fsPath struct {
@@ -68,7 +69,7 @@ type fsFailure struct {
 func (f *fsFailure) Error() string { return f.Message }
 
 // startFSTool does a command of the tool as if it were a process.
-func (s *Server) startFSTool(box *sandbox, c *command, argv []string) error {
+func (s *Server) startFSTool(ctx context.Context, box *sandbox, c *command, argv []string) error {
 	var parsed fsCommand
 	if len(argv) != 2 || json.Unmarshal([]byte(argv[1]), &parsed) != nil {
 		return status.Error(codes.InvalidArgument, "the file system tool takes one JSON command")
@@ -77,11 +78,14 @@ func (s *Server) startFSTool(box *sandbox, c *command, argv []string) error {
 	if !ok {
 		return status.Error(codes.Unimplemented, "the backend has no files")
 	}
+	if parsed.Watch != nil {
+		return s.watch(ctx, box, c, files, *parsed.Watch)
+	}
 	stdin, feed, err := os.Pipe()
 	if err != nil {
 		return status.Error(codes.ResourceExhausted, err.Error())
 	}
-	ctx, cancel := context.WithCancel(s.ctx)
+	life, cancel := context.WithCancel(s.ctx)
 	c.mu.Lock()
 	c.started, c.cancel, c.stdin = true, cancel, feed
 	c.mu.Unlock()
@@ -89,12 +93,12 @@ func (s *Server) startFSTool(box *sandbox, c *command, argv []string) error {
 	s.work.Go(func() {
 		defer cancel()
 		// Input that never comes and output that nobody reads must not outlive the sandbox.
-		defer context.AfterFunc(ctx, func() {
+		defer context.AfterFunc(life, func() {
 			_ = stdin.Close()
 			c.spoolsEnd()
 		})()
 		tool := &fsRun{files: files, id: box.backend.ID, stdin: stdin, stdout: c.stdout}
-		err := tool.do(ctx, parsed)
+		err := tool.do(life, parsed)
 		_ = stdin.Close()
 		exit := core.Exit{}
 		if err != nil {
@@ -133,8 +137,6 @@ func (t *fsRun) do(ctx context.Context, c fsCommand) error {
 		return json.NewEncoder(t.stdout).Encode(t.entry(ctx, info))
 	case c.WriteFile != nil:
 		return t.write(ctx, path.Clean(c.WriteFile.Path))
-	case c.Watch != nil:
-		return t.watch(ctx, c.Watch)
 	}
 	return &fsFailure{Kind: "Unknown", Message: "unknown command"}
 }

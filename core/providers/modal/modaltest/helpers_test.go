@@ -5,6 +5,7 @@ package modaltest_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,7 +73,7 @@ func newRig(t *testing.T, change func(*modaltest.Options)) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, faults: &modaltest.Faults{}}
-	options := modaltest.Options{Backend: backend, Faults: r.faults}
+	options := modaltest.Options{Backend: backend, Guest: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-guest"), Faults: r.faults}
 	if change != nil {
 		change(&options)
 	}
@@ -111,4 +112,32 @@ func (r *rig) create(params *sdk.SandboxCreateParams) *sdk.Sandbox {
 	}
 	r.t.Cleanup(func() { _ = sb.Detach() })
 	return sb
+}
+
+// run runs a script, demands that it succeeds, and returns what it wrote.
+func run(t *testing.T, sb *sdk.Sandbox, script string) string {
+	t.Helper()
+	out, code := try(t, sb, script)
+	if code != 0 {
+		t.Fatalf("%s: exit code %d: %s", script, code, out)
+	}
+	return out
+}
+
+// try runs a script and returns what it wrote and its exit code.
+func try(t *testing.T, sb *sdk.Sandbox, script string) (string, int) {
+	t.Helper()
+	process, err := sb.Exec(t.Context(), []string{"sh", "-c", "exec 2>&1; " + script}, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	out, err := io.ReadAll(process.Stdout)
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	code, err := process.Wait(t.Context(), nil)
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return string(out), code
 }

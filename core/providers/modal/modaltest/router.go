@@ -94,7 +94,7 @@ func (r *router) TaskExecStart(ctx context.Context, request *pb.TaskExecStartReq
 		return &pb.TaskExecStartResponse{}, err
 	}
 	if isFSTool(request.GetCommandArgs()) {
-		return &pb.TaskExecStartResponse{}, s.startFSTool(box, c, request.GetCommandArgs())
+		return &pb.TaskExecStartResponse{}, s.startFSTool(ctx, box, c, request.GetCommandArgs())
 	}
 	spec := core.ExecSpec{
 		Command: request.GetCommandArgs(), Workdir: request.GetWorkdir(), Env: request.GetEnv(), Secrets: env,
@@ -121,6 +121,9 @@ func (r *router) TaskExecStart(ctx context.Context, request *pb.TaskExecStartReq
 
 // statusOf turns the backend's errors into Modal's.
 func statusOf(err error) error {
+	if err == nil {
+		return nil
+	}
 	switch core.KindOf(err) {
 	case core.KindUsage:
 		return status.Error(codes.InvalidArgument, err.Error())

@@ -24,6 +24,8 @@ const maxMessage = 100 << 20
 type Options struct {
 	// Backend runs the sandboxes. It needs the capabilities files and tty; the Server does not close it.
 	Backend core.Provider
+	// Guest is the path of sb-guest for the sandboxes' kernel and processor; it watches files in them.
+	Guest string
 	// Address is where to listen, on loopback; "" is a free port of 127.0.0.1.
 	Address string
 	// Tokens maps the ids of valid tokens to their secrets; empty accepts any.

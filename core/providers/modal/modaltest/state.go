@@ -70,6 +70,9 @@ type sandbox struct {
 	ended chan struct{}
 	entry *command
 	below *image
+	// tool guards hasTool: whether the file tool's helper is in the sandbox.
+	tool    sync.Mutex
+	hasTool bool
 	// begun is when what changes became the sandbox's own doing; it is set before ready is closed.
 	begun time.Time
 

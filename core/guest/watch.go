@@ -1,0 +1,40 @@
+package guest
+
+import "encoding/json"
+
+// Watch is a request to tell what changes below a path, one WatchEvent in JSON on each line of
+// descriptor 1, until the time is over or descriptor 0 ends.
+type Watch struct {
+	// Path is absolute: a directory, or one file.
+	Path string `json:"path"`
+	// Recursive looks into directories below, those that come later included.
+	Recursive bool `json:"recursive,omitempty"`
+	// Filter names the types that are told; nil tells all of them.
+	Filter *[]string `json:"filter,omitempty"`
+	// Seconds bounds the time; nil does not.
+	Seconds *int `json:"timeout_secs,omitempty"`
+}
+
+// Types of a WatchEvent.
+const (
+	WatchCreate = "Create"
+	WatchModify = "Modify" // content or attributes
+	WatchRemove = "Remove"
+	// WatchRename has both paths: where it was, where it is. Of what left the watched place, or came from
+	// elsewhere, only one is known.
+	WatchRename     = "Rename"
+	WatchRenameFrom = "RenameFrom"
+	WatchRenameTo   = "RenameTo"
+)
+
+// WatchEvent is one change.
+type WatchEvent struct {
+	Type  string   `json:"event_type"`
+	Paths []string `json:"paths"`
+}
+
+// Argv returns the command line that runs w.
+func (w Watch) Argv(program string) ([]string, error) {
+	text, err := json.Marshal(w)
+	return []string{program, ModeWatch, string(text)}, err
+}
