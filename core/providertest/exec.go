@@ -100,6 +100,45 @@ func (s *suite) exec(t *testing.T) {
 			t.Errorf("%+v", exit)
 		}
 	})
+	t.Run("a signal that ends it", func(t *testing.T) {
+		for range 20 {
+			process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sleep", "600"}})
+			if err := process.Signal(t.Context(), 15); err != nil {
+				t.Fatalf("the signal that ended it: %v", err)
+			}
+			if exit := wait(t, process); exit.Code != 143 {
+				t.Fatalf("%+v", exit)
+			}
+		}
+	})
+	t.Run("signals do what they do by default", func(t *testing.T) {
+		for number, name := range map[int]string{1: "HUP", 10: "USR1", 13: "PIPE", 14: "ALRM"} {
+			if r := sh(t, p, sb.ID, "kill -"+name+" $$; echo survived"); r.exit.Code != 128+number {
+				t.Errorf("after SIG%s: %+v", name, r)
+			}
+		}
+	})
+	// The caller may read what is written only after it has the command.
+	t.Run("output that waits for its reader", func(t *testing.T) {
+		for range 20 {
+			r, w := io.Pipe()
+			process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"echo", "early"}, Stdout: w, Stderr: w})
+			line, err := bufio.NewReader(r).ReadString('\n')
+			if err != nil || line != "early\n" {
+				t.Fatalf("%q, %v", line, err)
+			}
+			wait(t, process)
+		}
+	})
+	t.Run("a flood from the background", func(t *testing.T) {
+		process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "yes & yes >&2 & sleep 0.1; exit 3"}, Stdout: io.Discard, Stderr: io.Discard})
+		if exit := wait(t, process); exit.Code != 3 {
+			t.Errorf("%+v", exit)
+		}
+		if r := sh(t, p, sb.ID, "kill -9 $(pidof yes); true"); r.exit.Code != 0 {
+			t.Errorf("%+v", r)
+		}
+	})
 	t.Run("after the end", func(t *testing.T) {
 		process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"true"}})
 		first := wait(t, process)

@@ -3,6 +3,7 @@ package docker
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -16,18 +17,24 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// forgetBuilds removes the images that a test has built.
+// forgetBuilds removes the images that a test has built when it ends, after its sandboxes: to force an image away takes its
+// containers along, and leaves their volumes.
 func forgetBuilds(t *testing.T, c *client.Client) {
 	t.Helper()
-	found, err := c.ImageList(t.Context(), client.ImageListOptions{Filters: make(client.Filters).Add("label", labelBuild+"="+version)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, image := range found.Items {
-		for _, name := range image.RepoTags {
-			_, _ = c.ImageRemove(t.Context(), name, client.ImageRemoveOptions{Force: true})
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		found, err := c.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).Add("label", labelBuild+"="+version)})
+		if err != nil {
+			t.Error(err)
 		}
-	}
+		for _, image := range found.Items {
+			for _, name := range image.RepoTags {
+				if _, err := c.ImageRemove(ctx, name, client.ImageRemoveOptions{}); err != nil {
+					t.Errorf("the image %s: %v", name, err)
+				}
+			}
+		}
+	})
 }
 
 func write(t *testing.T, dir string, files map[string]string) {
@@ -47,7 +54,7 @@ func TestBuild(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p := e.open(t, nil)
-		defer forgetBuilds(t, e.raw(t))
+		forgetBuilds(t, e.raw(t))
 		dir := t.TempDir()
 		write(t, dir, map[string]string{
 			"Dockerfile": "FROM " + testImage + "\nCOPY app /app\nRUN echo built > /app/out; date +%s%N > /app/when\nENV FROM_FILE=1\nWORKDIR /app\nUSER dev\n",
@@ -91,7 +98,7 @@ func TestPackages(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p := e.open(t, nil)
-		defer forgetBuilds(t, e.raw(t))
+		forgetBuilds(t, e.raw(t))
 		dir := t.TempDir()
 		tool := "#!/bin/sh\necho \"$(basename $0) $(date +%s%N) $*\" >> /log\n"
 		write(t, dir, map[string]string{

@@ -333,6 +333,12 @@ func (p *process) ask(ctx context.Context, c wire.Control) error {
 	case err := <-p.told:
 		return err
 	case <-p.done:
+		// What ended it may have been this control.
+		select {
+		case err := <-p.told:
+			return err
+		default:
+		}
 		return core.Errorf(core.KindConflict, "docker.kill", p.id, "the command has ended")
 	case <-ctx.Done():
 		return core.Wrap("docker.kill", p.id, ctx.Err())

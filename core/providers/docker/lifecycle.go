@@ -46,7 +46,7 @@ func (p *Provider) awaitRemoval(ctx context.Context, e *engine, id string) error
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		_, err := e.client.ContainerInspect(ctx, containerOf(id), client.ContainerInspectOptions{})
+		_, err := e.container(ctx, containerOf(id))
 		if errdefs.IsNotFound(err) {
 			return nil
 		}
@@ -162,11 +162,11 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 func (p *Provider) containerImage(ctx context.Context, e *engine, id string) (image, error) {
 	ctx, cancel := within(ctx, askTimeout)
 	defer cancel()
-	found, err := e.client.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	found, err := e.container(ctx, id)
 	if err != nil {
 		return image{}, classify(ctx, "start", id, err)
 	}
-	return inspectImage(ctx, e, found.Container.Image)
+	return inspectImage(ctx, e, found.Image)
 }
 
 // Pause implements core.Pauser.

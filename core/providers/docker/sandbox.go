@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
@@ -52,11 +53,10 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 	}
 	ctx, cancel := within(ctx, askTimeout)
 	defer cancel()
-	found, err := e.client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+	c, err := e.container(ctx, name)
 	if err != nil {
 		return core.Sandbox{}, classify(ctx, "get", name, err)
 	}
-	c := found.Container
 	if c.Config == nil || c.State == nil {
 		return core.Sandbox{}, notFound(name)
 	}
@@ -88,6 +88,26 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 	})
 	return sb, nil
 }
+
+// container asks for a container by its id or name. Podman cannot tell of one that is just ending, so it is asked again.
+func (e *engine) container(ctx context.Context, name string) (container.InspectResponse, error) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); ; {
+		found, err := e.client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+		if err == nil || !e.podman || !errdefs.IsInternal(err) || time.Since(begin) > endingGrace {
+			return found.Container, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return found.Container, err
+		}
+	}
+}
+
+// endingGrace is how long Podman may take over a container's end.
+const endingGrace = 3 * time.Second
 
 // absent makes "nothing is there" of "no engine is installed".
 func (p *Provider) absent(err error, name string) error {

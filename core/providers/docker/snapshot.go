@@ -42,14 +42,14 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	if err != nil {
 		return core.Snapshot{}, err
 	}
-	found, err := e.client.ContainerInspect(ctx, containerOf(id), client.ContainerInspectOptions{})
+	found, err := e.container(ctx, containerOf(id))
 	if err != nil {
 		return core.Snapshot{}, classify(ctx, "snapshot", id, err)
 	}
 	bounded, cancel := within(ctx, snapshotTimeout)
 	defer cancel()
 	committed, err := e.client.ContainerCommit(bounded, containerOf(id), client.ContainerCommitOptions{
-		Reference: name, Comment: "snapshot of sandbox " + sb.Name, Changes: from.restore(found.Container.Config.Labels),
+		Reference: name, Comment: "snapshot of sandbox " + sb.Name, Changes: from.restore(found.Config.Labels),
 		// Those of the first process are nobody else's business. Podman wants this even when it says nothing.
 		Config: &container.Config{},
 	})

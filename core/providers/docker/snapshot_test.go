@@ -16,7 +16,7 @@ import (
 func removeImage(t *testing.T, c *client.Client, name string) {
 	t.Helper()
 	t.Cleanup(func() {
-		_, err := c.ImageRemove(context.WithoutCancel(t.Context()), name, client.ImageRemoveOptions{Force: true})
+		_, err := c.ImageRemove(context.WithoutCancel(t.Context()), name, client.ImageRemoveOptions{})
 		if err != nil {
 			t.Errorf("the image %s: %v", name, err)
 		}

@@ -68,6 +68,11 @@ func Run(log, stderr io.Writer) int {
 		env: os.Environ(), log: log, reaper: newReaper(), commands: map[string]*command{},
 		ending: make(chan end, 1), changed: make(chan struct{}, 1),
 	}
+	// From here on no signal ends the box but those that keep takes.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
+	defer signal.Stop(signals)
+	outlive()
 	if err := b.prepare(); err != nil {
 		_, _ = fmt.Fprintln(stderr, err)
 		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).String()})
@@ -89,7 +94,7 @@ func Run(log, stderr io.Writer) int {
 	b.mu.Lock()
 	b.say(wire.State{State: core.StateRunning, Expires: b.expires})
 	b.mu.Unlock()
-	why := b.keep()
+	why := b.keep(signals)
 	b.terminate(why.grace)
 	b.say(why.state)
 	return why.code
@@ -219,11 +224,7 @@ func (b *Box) stopped(grace time.Duration) end {
 }
 
 // keep runs until there is a reason to end.
-func (b *Box) keep() end {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
-	defer signal.Stop(signals)
-	outlive()
+func (b *Box) keep(signals <-chan os.Signal) end {
 	timer := time.NewTimer(b.next())
 	defer timer.Stop()
 	for {
@@ -243,13 +244,14 @@ func (b *Box) keep() end {
 }
 
 // outlive makes the signals that root inside could send no reason to end: what end of a sandbox that is has to be told.
-// Those of the processor are caught, not ignored: one that comes from within still ends the program.
+// They are caught, not ignored, for what is ignored stays so in every command; and one of the processor's that comes from
+// within still ends the program.
 func outlive() {
-	signal.Ignore(
-		unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR,
+	signal.Notify(
+		make(chan os.Signal, 1), unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR,
 		unix.SIGXCPU, unix.SIGXFSZ, unix.SIGPIPE, unix.SIGSTKFLT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
+		unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGSYS, unix.SIGPROF,
 	)
-	signal.Notify(make(chan os.Signal, 1), unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGSYS, unix.SIGPROF)
 }
 
 // next is how long until something is due.

@@ -118,9 +118,8 @@ func (b *Box) exec(r wire.Request, c *client) error {
 	if err != nil {
 		return err
 	}
-	// Output may be on its way already: the caller takes frames in any order.
-	c.sendJSON(wire.FrameStarted, wire.Started{ID: cmd.exec.ID})
 	if r.Detach {
+		c.sendJSON(wire.FrameStarted, wire.Started{ID: cmd.exec.ID})
 		return nil
 	}
 	feed := newFeeder()
@@ -133,7 +132,7 @@ func (b *Box) exec(r wire.Request, c *client) error {
 		b.obey(cmd, c, feed)
 	}()
 	<-cmd.done
-	c.reply(wire.Reply{Exit: cmd.result()})
+	c.finish(wire.Reply{Exit: cmd.result()})
 	return nil
 }
 
@@ -163,7 +162,7 @@ func (b *Box) obey(cmd *command, c *client, feed *feeder) {
 			if control.Signal > 0 {
 				told = func(core.TerminalSize) error { return cmd.signal(syscall.Signal(control.Signal)) }
 			}
-			c.sendJSON(wire.FrameTold, wire.Reply{Error: wire.Fail(told(control.Size))})
+			c.tell(func() error { return told(control.Size) })
 		}
 	}
 }
@@ -212,7 +211,7 @@ func (b *Box) attach(r wire.Request, c *client) error {
 	}
 	if cmd != nil {
 		<-cmd.done
-		c.reply(wire.Reply{Exit: cmd.result()})
+		c.finish(wire.Reply{Exit: cmd.result()})
 		return nil
 	}
 	if entry.Exit == nil {

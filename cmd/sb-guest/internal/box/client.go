@@ -14,6 +14,9 @@ import (
 type client struct {
 	from *os.File
 
+	// telling is held while a control is carried out and answered.
+	telling sync.Mutex
+
 	mu   sync.Mutex
 	to   *os.File
 	gone bool
@@ -38,6 +41,20 @@ func (c *client) send(kind byte, payload []byte) bool {
 func (c *client) sendJSON(kind byte, v any) bool {
 	payload, err := json.Marshal(v)
 	return err == nil && c.send(kind, payload)
+}
+
+// tell carries a control out and answers it.
+func (c *client) tell(do func() error) {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	c.sendJSON(wire.FrameTold, wire.Reply{Error: wire.Fail(do())})
+}
+
+// finish ends the call of a command that has ended. What ended it, if that was a control, is answered first.
+func (c *client) finish(r wire.Reply) {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	c.reply(r)
 }
 
 // reply ends a call.

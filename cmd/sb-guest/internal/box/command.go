@@ -56,7 +56,7 @@ type command struct {
 	timedOut bool
 }
 
-// start runs a command. to gets its output; nil is nobody. A program that cannot be run is a
+// start runs a command. to gets its id, before anything else for a caller could wait for that, and its output; nil is nobody. A program that cannot be run is a
 // command that has ended. The caller has acquired the box; the command's end releases it.
 func (b *Box) start(r wire.Request, id string, to *client) (c *command, err error) {
 	release := b.release
@@ -97,11 +97,11 @@ func (b *Box) start(r wire.Request, id string, to *client) (c *command, err erro
 	if r.TTY {
 		argv = guest.PTYArgv(r.Size, r.Argv)
 	} else if file, err = program.Find(r.Argv[0], path(env), dir); err != nil {
-		return c, c.notStarted(err, output)
+		return c, c.notStarted(err, output, to)
 	}
 	ended, err := c.spawn(file, argv, env, dir, who, output)
 	if errno, ok := errors.AsType[syscall.Errno](err); ok && unrunnable(errno) {
-		return c, c.notStarted(err, output)
+		return c, c.notStarted(err, output, to)
 	}
 	if err != nil {
 		return nil, errors.Join(core.Errorf(core.KindExhausted, "exec", r.Argv[0], "it cannot be started: %w", err), output.Close())
@@ -112,6 +112,7 @@ func (b *Box) start(r wire.Request, id string, to *client) (c *command, err erro
 	b.mu.Lock()
 	b.commands[c.exec.ID] = c
 	b.mu.Unlock()
+	c.introduce(to)
 	var carried sync.WaitGroup
 	for _, p := range c.pumps {
 		carried.Go(func() { p.carry(to) })
@@ -181,8 +182,16 @@ func unrunnable(errno syscall.Errno) bool {
 	return false
 }
 
+// introduce tells the caller the command's id.
+func (c *command) introduce(to *client) {
+	if to != nil {
+		to.sendJSON(wire.FrameStarted, wire.Started{ID: c.exec.ID})
+	}
+}
+
 // notStarted ends a command whose program cannot be run, as a shell would.
-func (c *command) notStarted(cause error, output *journal.Output) error {
+func (c *command) notStarted(cause error, output *journal.Output, to *client) error {
+	c.introduce(to)
 	code, message := codeNotExecutable, "it cannot be executed"
 	if errors.Is(cause, fs.ErrNotExist) || errors.Is(cause, unix.ENOTDIR) {
 		code, message = codeNotFound, "there is no such program"

@@ -52,7 +52,7 @@ func Remove(ctx context.Context, host string, names ...string) error {
 	}
 	defer func() { _ = c.Close() }()
 	for _, name := range names {
-		if _, err := c.ImageRemove(ctx, name, client.ImageRemoveOptions{Force: true}); err != nil {
+		if _, err := c.ImageRemove(ctx, name, client.ImageRemoveOptions{}); err != nil {
 			return err
 		}
 	}
