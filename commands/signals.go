@@ -67,6 +67,14 @@ func (s *Signals) attach(parent context.Context) (ctx context.Context, stop func
 	}
 }
 
+// raise delivers a signal as if the process had got it. A full queue takes no more.
+func (s *Signals) raise(got os.Signal) {
+	select {
+	case s.source <- got:
+	default:
+	}
+}
+
 func (s *Signals) deliver(got os.Signal) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,10 @@ func NewTop(app *App, runF func(context.Context, *TopOptions) error) *cobra.Comm
 			if !opts.Once && opts.Select.given() {
 				return usagef(cmd, "--all, --label, --app and --provider go with --once; in the live table press / to filter")
 			}
-			return orRun(runF, runTop)(cmd.Context(), opts)
+			if opts.Once || runF != nil {
+				return orRun(runF, runTop)(cmd.Context(), opts)
+			}
+			return app.watched(cmd.Context(), func(ctx context.Context) error { return runTop(ctx, opts) })
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Once, "once", false, "print the table once")

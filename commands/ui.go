@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,7 +37,10 @@ func NewUI(app *App, runF func(context.Context, *UIOptions) error) *cobra.Comman
 		Example: "  sb ui\n  sb ui --attach dev\n  sb ui --theme light",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return orRun(runF, runUI)(cmd.Context(), opts)
+			if runF != nil {
+				return runF(cmd.Context(), opts)
+			}
+			return app.watched(cmd.Context(), func(ctx context.Context) error { return runUI(ctx, opts) })
 		},
 	}
 	cmd.Flags().StringVar(&opts.Attach, "attach", "", "open straight at the sandbox `NAME`")
@@ -89,7 +93,7 @@ func (a *App) dashboard(theme string) (tui.Options, error) {
 	}
 	return tui.Options{
 		Service: service, Input: a.Streams.In, Output: a.Streams.Out, Theme: theme, NoColor: !a.Streams.Colour(),
-		Keys: keys, Mouse: config.UI.Mouse == "enabled", MemoryFile: filepath.Join(paths.State, "ui.json"), Editor: a.editor(), Now: a.Now,
+		Keys: keys, Mouse: config.UI.Mouse == "enabled", MemoryFile: filepath.Join(paths.State, "ui.json"), Edit: a.edit, Now: a.Now,
 		Templates: func() ([]tui.Template, error) {
 			return readTemplates(filepath.Join(filepath.Dir(paths.Config), "templates"))
 		},
@@ -116,6 +120,16 @@ func (a *App) editor() []string {
 		}
 	}
 	return []string{"vi"}
+}
+
+// edit lets the person's editor edit a file. Ctrl-C is the editor's, as long as it has the terminal.
+func (a *App) edit(ctx context.Context, path string) error {
+	_, release := a.Signals.take()
+	defer release()
+	argv := append(a.editor(), path)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // it is the user's own choice of an editor
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Streams.Out, a.Streams.Err
+	return cmd.Run()
 }
 
 // readTemplates reads the spec files in a directory, which need not exist.

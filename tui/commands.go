@@ -256,7 +256,7 @@ func filesCommands() []command {
 		{id: "file-reload", title: "Read the directory again", group: groupFiles, scope: scopeFiles, keys: []string{"R"}, run: func(m *Model) tea.Cmd { return m.reloadDir(m.detail.files.here()) }},
 		{id: "file-edit", title: "Edit in $EDITOR", group: groupFiles, scope: scopeFiles, keys: []string{"E"}, brief: "edit", can: func(m *Model) bool {
 			info, ok := m.detail.files.selected()
-			return ok && info.Mode.IsRegular() && len(m.options.Editor) > 0
+			return ok && info.Mode.IsRegular() && m.options.Edit != nil
 		}, run: (*Model).editFile},
 		{id: "file-delete", title: "Delete …", group: groupFiles, scope: scopeFiles, keys: []string{"D"}, brief: "delete", can: file, run: (*Model).askDelete},
 		{id: "preview-down", title: "Scroll the shown file down", group: groupFiles, scope: scopeFiles, keys: []string{"J"}, run: func(m *Model) tea.Cmd { m.detail.files.above++; return nil }},

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -503,12 +502,7 @@ func (fx *effects) fetch(box core.Sandbox, info core.FileInfo) tea.Cmd {
 
 // editor hands the terminal over to the editor.
 func (fx *effects) editor(e edit) tea.Cmd {
-	run := func() error {
-		argv := append(slices.Clone(fx.options.Editor), e.local)
-		cmd := exec.CommandContext(fx.ctx, argv[0], argv[1:]...) //nolint:gosec // it is the user's own choice of an editor
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = fx.options.Input, fx.options.Output, fx.options.Output
-		return cmd.Run()
-	}
+	run := func() error { return fx.options.Edit(fx.ctx, e.local) }
 	return tea.Exec(&foreground{run: run}, func(err error) tea.Msg { return editedMsg{e, err} })
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -143,12 +142,9 @@ func TestProgramEditsFiles(t *testing.T) {
 	if err := service.WriteFile(t.Context(), box.ID, "/aa.txt", strings.NewReader("before"), core.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	editor := filepath.Join(t.TempDir(), "editor")
-	if err := os.WriteFile(editor, []byte("#!/bin/sh\nprintf after >\"$2\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
 	t.Setenv("TMPDIR", t.TempDir())
-	tm := newProgram(t, Options{Service: service, Editor: []string{editor, "--flag"}, Output: io.Discard})
+	edit := func(_ context.Context, path string) error { return os.WriteFile(path, []byte("after"), 0o600) }
+	tm := newProgram(t, Options{Service: service, Edit: edit})
 	tm.shows("dev")
 	tm.Type("3")
 	tm.shows("aa.txt")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -34,13 +35,19 @@ type Options struct {
 	MemoryFile string
 	// Shell runs a command of a sandbox on the terminal until it ended; nil has no shells.
 	Shell func(ctx context.Context, sandbox string, command []string) error
-	// Editor is the command that edits a file, whose path is added; empty has none.
-	Editor []string
+	// Edit lets a person edit a file of this machine on the terminal; nil has no editor.
+	Edit func(ctx context.Context, path string) error
 	// Templates are offered by the launch form; nil has none.
 	Templates func() ([]Template, error)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
+
+// ResetTerminal takes back all that a dashboard changes of a terminal, for one that could not do
+// it itself.
+const ResetTerminal = ansi.ResetModifyOtherKeys + "\x1b[<1u" + // the keyboard protocol
+	ansi.ResetModeMouseButtonEvent + ansi.ResetModeMouseAnyEvent + ansi.ResetModeMouseExtSgr + ansi.ResetModeBracketedPaste +
+	ansi.ResetModeSynchronizedOutput + ansi.ResetModeUnicodeCore + ansi.ResetModeAltScreenSaveCursor + ansi.SetModeTextCursorEnable + "\x1b]2;\a\x1b[m\r"
 
 // Run shows the dashboard until it is quit or ctx ends, and leaves the terminal as it was.
 // Sandboxes go on. KindNotFound: there is no sandbox Attach.

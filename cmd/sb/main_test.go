@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,7 +19,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"sb": main})
+	testscript.Main(m, map[string]func(){"sb": main, "sb-broken": broken})
+}
+
+// broken is sb with a bug: it panics in a goroutine of its own at the signal USR1.
+func broken() {
+	tell := make(chan os.Signal, 1)
+	signal.Notify(tell, syscall.SIGUSR1)
+	go func() {
+		<-tell
+		panic("a bug in a provider")
+	}()
+	main()
 }
 
 // helpers is the directory of sb-runtime and sb-guest: prebuilt ones where SB_TEST_BIN

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -28,9 +30,9 @@ type terminalKey struct{}
 //	click COLUMN ROW         clicks, counted from 0
 //	[!] screen REGEXP        waits until the screen matches, or does not any more
 //	resize 60x15...          changes the size, every 10 ms
-//	signal TERM              sends a signal
+//	signal TERM [DEPTH]      sends a signal, to the program or to its child of a child so deep
 //	ended CODE               waits for its end
-//	[!] drawn REGEXP         looks at what it wrote, escape sequences included
+//	[!] drawn REGEXP         waits until it wrote that, escape sequences included, or looks whether it did
 func terminalCommands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
 		"terminal": startTerminal,
@@ -64,8 +66,14 @@ func terminalCommands() map[string]func(ts *testscript.TestScript, neg bool, arg
 			}
 		},
 		"signal": func(ts *testscript.TestScript, _ bool, args []string) {
-			signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP}
-			ts.Check(current(ts).Signal(signals[args[0]]))
+			signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1}
+			depth := 0
+			if len(args) > 1 {
+				var err error
+				depth, err = strconv.Atoi(args[1])
+				ts.Check(err)
+			}
+			ts.Check(syscall.Kill(descendant(ts, current(ts).PID(), depth), signals[args[0]]))
 		},
 		"ended": func(ts *testscript.TestScript, _ bool, args []string) {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -77,11 +85,38 @@ func terminalCommands() map[string]func(ts *testscript.TestScript, neg bool, arg
 			}
 		},
 		"drawn": func(ts *testscript.TestScript, neg bool, args []string) {
-			if regexp.MustCompile(args[0]).MatchString(current(ts).Raw()) == neg {
-				ts.Fatalf("%q: %q", args[0], current(ts).Raw())
+			pattern, term := regexp.MustCompile(args[0]), current(ts)
+			for deadline := time.Now().Add(patience); !neg && !pattern.MatchString(term.Raw()) && time.Now().Before(deadline); {
+				time.Sleep(10 * time.Millisecond) // the terminal may lag behind the program's end
+			}
+			if pattern.MatchString(term.Raw()) == neg {
+				ts.Fatalf("%q: %q", args[0], term.Raw())
 			}
 		},
 	}
+}
+
+// descendant is the newest child of the newest child of a process, so many generations below.
+func descendant(ts *testscript.TestScript, pid, depth int) int {
+	for range depth {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+		ts.Check(err)
+		newest := 0
+		for _, thread := range threads {
+			children, err := os.ReadFile(thread)
+			ts.Check(err)
+			for word := range strings.FieldsSeq(string(children)) {
+				child, err := strconv.Atoi(word)
+				ts.Check(err)
+				newest = max(newest, child)
+			}
+		}
+		if newest == 0 {
+			ts.Fatalf("process %d has no child", pid)
+		}
+		pid = newest
+	}
+	return pid
 }
 
 func startTerminal(ts *testscript.TestScript, _ bool, args []string) {

@@ -24,6 +24,7 @@ type Streams struct {
 	colour                bool
 	size                  func() (core.TerminalSize, bool)
 	makeRaw               func() (restore func() error, err error)
+	keep                  func() (restore func() error, err error)
 }
 
 // New describes three open files. lookup reads the environment, as os.LookupEnv does.
@@ -48,6 +49,13 @@ func New(in, out, err *os.File, lookup func(string) (string, bool)) *Streams {
 		state, rawErr := term.MakeRaw(descriptor(in))
 		if rawErr != nil {
 			return nil, rawErr
+		}
+		return func() error { return term.Restore(descriptor(in), state) }, nil
+	}
+	s.keep = func() (func() error, error) {
+		state, stateErr := term.GetState(descriptor(in))
+		if stateErr != nil {
+			return nil, stateErr
 		}
 		return func() error { return term.Restore(descriptor(in), state) }, nil
 	}
@@ -115,6 +123,9 @@ func (s *Streams) Size() (core.TerminalSize, bool) { return s.size() }
 // MakeRaw puts the terminal on stdin into raw mode. The caller calls restore on every way out.
 func (s *Streams) MakeRaw() (restore func() error, err error) { return s.makeRaw() }
 
+// Keep notes the state of the terminal on stdin; restore brings it back.
+func (s *Streams) Keep() (restore func() error, err error) { return s.keep() }
+
 // Test is a Streams over buffers whose facts can be set.
 type Test struct {
 	*Streams
@@ -132,6 +143,10 @@ func NewTest() *Test {
 	t.makeRaw = func() (func() error, error) {
 		t.Raw++
 		return func() error { t.Raw--; return nil }, nil
+	}
+	t.keep = func() (func() error, error) {
+		raw := t.Raw
+		return func() error { t.Raw = raw; return nil }, nil
 	}
 	return t
 }

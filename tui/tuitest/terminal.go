@@ -167,8 +167,8 @@ func (t *Terminal) End(ctx context.Context) (int, error) {
 	return 0, t.err
 }
 
-// Signal sends the program a signal.
-func (t *Terminal) Signal(s os.Signal) error { return t.cmd.Process.Signal(s) }
+// PID is the program's process id.
+func (t *Terminal) PID() int { return t.cmd.Process.Pid }
 
 // Close ends the program and gives the terminal back.
 func (t *Terminal) Close() error {

@@ -1,0 +1,221 @@
+//go:build unix
+
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui"
+)
+
+// The dashboard runs in a child of the process that was started. Nothing in a Go program can
+// catch a panic in somebody else's goroutine, or SIGKILL; the parent outlives both and gives the
+// terminal back.
+
+// watcherEnv tells the child its parent's process id. What the child starts inherits the
+// variable, but not the parent.
+const watcherEnv = "SB_UI_WATCHER"
+
+// Files of the child beside its streams.
+const (
+	crashFile = 3 // it writes there why it crashed
+	orderFile = 4 // it reads the signals there that the parent got; its end is the parent's
+)
+
+const (
+	// maxCrash is how much of a crash's report is kept.
+	maxCrash = 64 << 10
+	// crashPatience is how long the rest of a report is waited for after the crash.
+	crashPatience = time.Second
+	// orderPause is the time between two signals to a child that has lost its parent.
+	orderPause = time.Second
+)
+
+// watched runs a program that has the terminal for itself so that the terminal is given back
+// however it ends. Where there is no terminal it only runs it.
+func (a *App) watched(ctx context.Context, run func(context.Context) error) error {
+	if parent, ok := a.LookupEnv(watcherEnv); ok && parent == strconv.Itoa(os.Getppid()) {
+		if err := a.obey(ctx); err != nil {
+			return err
+		}
+		return run(ctx)
+	}
+	if !a.Streams.InTTY() || !a.Streams.OutTTY() {
+		return run(ctx)
+	}
+	return a.watch(ctx)
+}
+
+// obey makes this process the child of a watch: it tells why it crashed, and takes its signals.
+func (a *App) obey(ctx context.Context) error {
+	syscall.CloseOnExec(crashFile)
+	syscall.CloseOnExec(orderFile)
+	crash := os.NewFile(crashFile, "crash")
+	err := errors.Join(debug.SetCrashOutput(crash, debug.CrashOptions{}), crash.Close())
+	if err != nil {
+		return core.Errorf(core.KindInternal, "ui", "", "the watching process cannot be told of a crash: %w", err)
+	}
+	orders := os.NewFile(orderFile, "orders")
+	// This goroutine ends with the process: a parent that lives says nothing.
+	go func() {
+		order := make([]byte, 1)
+		for ctx.Err() == nil {
+			if _, err := orders.Read(order); err == nil {
+				a.Signals.raise(syscall.Signal(order[0]))
+				continue
+			}
+			// Without a parent the terminal is somebody else's, and only who ignores this signal may
+			// still bring back its state. A shell of a sandbox takes the first that is raised.
+			signal.Ignore(syscall.SIGTTOU)
+			a.Signals.raise(syscall.SIGHUP)
+			timer := time.NewTimer(orderPause)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+		}
+	}()
+	return nil
+}
+
+// watch runs this program once more and waits for its end. After a crash it gives the terminal
+// back and says why.
+func (a *App) watch(ctx context.Context) error {
+	failed := func(err error) error {
+		return core.Errorf(core.KindInternal, "ui", "", "the dashboard cannot be started: %w", err)
+	}
+	restore, err := a.Streams.Keep()
+	if err != nil {
+		return failed(err)
+	}
+	child, err := a.startWatched()
+	if err != nil {
+		return failed(err)
+	}
+	signals, release := a.Signals.take()
+	defer release()
+	// One that came before this took over has ended ctx.
+	if early, ok := errors.AsType[*signalError](context.Cause(ctx)); ok {
+		child.order(early.signal)
+	}
+	var ended error
+	over := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer close(over)
+		ended = child.wait()
+	})
+	for waiting := true; waiting; {
+		select {
+		case s := <-signals:
+			if endsProgram(s) {
+				child.order(s)
+			}
+		case <-over:
+			waiting = false
+		}
+	}
+	done.Wait()
+	exit, _ := errors.AsType[*exec.ExitError](ended)
+	switch {
+	case ended == nil:
+		return nil
+	case exit == nil:
+		return failed(ended)
+	}
+	status, _ := exit.Sys().(syscall.WaitStatus)
+	if !status.Signaled() && len(child.report) == 0 {
+		return passThrough(exit.ExitCode()) // it has said why
+	}
+	_ = restore() // there is nothing else to give it back with
+	_, _ = io.WriteString(a.Streams.Out, tui.ResetTerminal)
+	if len(child.report) > 0 {
+		return a.crashed(child.report)
+	}
+	return &exitError{code: 128 + int(status.Signal()), err: core.Errorf(core.KindCanceled, "ui", "", "the dashboard was ended: %s", status.Signal())}
+}
+
+// crashed says why the child crashed and keeps its whole report.
+func (a *App) crashed(report []byte) error {
+	why, _, _ := strings.Cut(string(report), "\n")
+	crash := core.Errorf(core.KindInternal, "ui", "", "the dashboard crashed: %s", why)
+	paths, err := a.Paths()
+	if err != nil {
+		return crash
+	}
+	file := filepath.Join(paths.State, "ui-crash.txt")
+	if os.WriteFile(file, report, 0o600) != nil {
+		return crash
+	}
+	return crash.WithHint("sandboxes go on; %s has what a bug report needs", file)
+}
+
+// watchedChild is this program once more.
+type watchedChild struct {
+	cmd    *exec.Cmd
+	crash  *os.File // what it reports
+	orders *os.File
+	report []byte // of a crash, once wait has returned
+}
+
+func (a *App) startWatched() (_ *watchedChild, err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	crash, crashEnd, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	orderEnd, orders, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, crash.Close(), crashEnd.Close())
+	}
+	// It is ended by an order, so that it gives the terminal back by itself.
+	cmd := exec.CommandContext(context.Background(), program, os.Args[1:]...) //nolint:gosec // it is this program
+	cmd.Args[0] = os.Args[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Streams.Out, a.Streams.Err
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", watcherEnv, os.Getpid()))
+	cmd.ExtraFiles = []*os.File{crashEnd, orderEnd}
+	err = cmd.Start()
+	_, _ = crashEnd.Close(), orderEnd.Close() // the child has them
+	if err != nil {
+		return nil, errors.Join(err, crash.Close(), orders.Close())
+	}
+	return &watchedChild{cmd: cmd, crash: crash, orders: orders}, nil
+}
+
+// order passes a signal on. It is no real one: the child may have got that from the terminal,
+// and a second would end it at once.
+func (c *watchedChild) order(s os.Signal) {
+	number := byte(signalNumber(s))       //nolint:gosec // signals are below 65
+	_, _ = c.orders.Write([]byte{number}) // a child that has ended needs none
+}
+
+// wait waits for the child's end and for what it reports.
+func (c *watchedChild) wait() error {
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		c.report, _ = io.ReadAll(io.LimitReader(c.crash, maxCrash)) // what there is
+	})
+	err := c.cmd.Wait()
+	_ = c.crash.SetReadDeadline(time.Now().Add(crashPatience)) // a pipe has deadlines
+	reading.Wait()
+	_, _ = c.crash.Close(), c.orders.Close()
+	return err
+}
