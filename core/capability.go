@@ -34,6 +34,7 @@ const (
 	CapFiles     Capability = "files"
 	CapStats     Capability = "stats"
 	CapWatch     Capability = "watch"
+	CapSecrets   Capability = "secrets" // SecretTeller
 	CapSweep     Capability = "sweep"
 	CapDoctor    Capability = "doctor"
 	CapTTY       Capability = "tty"

@@ -84,8 +84,18 @@ type Pauser interface {
 
 // Renewer changes how long a sandbox lives.
 type Renewer interface {
-	// SetTimeout makes the sandbox end so long from now; 0 means never.
+	// SetTimeout makes the sandbox end so long from now, whoever is there then; 0 means never. That is its last
+	// word: Lease.Renewed is false from then on, and KeepAlive changes nothing any more.
 	SetTimeout(ctx context.Context, id string, timeout time.Duration) (Sandbox, error)
+	// KeepAlive makes a sandbox whose lease is renewed end so long from now.
+	KeepAlive(ctx context.Context, id string, lease time.Duration) error
+}
+
+// SecretTeller tells the secrets that a running sandbox was given, so that a frontend that did not give them
+// keeps them out of what it shows. Whoever may ask could as well run a command that prints them.
+type SecretTeller interface {
+	// Secrets returns those of the launch, with their values, and those of commands as far as they are known.
+	Secrets(ctx context.Context, id string) ([]Secret, error)
 }
 
 // Journaler keeps a journal of the commands run in a sandbox, over the end of

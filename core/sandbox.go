@@ -60,6 +60,7 @@ type Lease struct {
 	Bound bool `json:"bound,omitempty"`
 	// Renewed says that the owner keeps the sandbox alive for a while at a time, as "sb mcp" does
 	// (Service.KeepAlive): once the owner is gone it ends by itself, unless somebody else takes over.
+	// Service.SetTimeout ends that.
 	Renewed bool `json:"renewed,omitempty"`
 }
 

@@ -256,8 +256,8 @@ func (s *Service) prunable(sb Sandbox, olderThan time.Duration) bool {
 		expires = sb.Lease.Expires
 	}
 	expired := !expires.IsZero() && sb.State != StateStopped && s.now().After(expires.Add(time.Minute))
-	// One that is renewed ends by itself, and may be in use by whoever took it over.
-	return expired || sb.Orphaned() && (!sb.Lease.Renewed || !s.renews(sb.Provider))
+	// One that is renewed ends by itself, and may be in use by whoever took it over, unless it is bound.
+	return expired || sb.Orphaned() && (sb.Lease.Bound || !sb.Lease.Renewed || !s.renews(sb.Provider))
 }
 
 // renews says whether a provider can change how long a sandbox lives.
@@ -273,9 +273,10 @@ func (s *Service) sweep(ctx context.Context, sweeper Sweeper, leftover Leftover)
 	return sweeper.Sweep(ctx, leftover)
 }
 
-// KeepAlive makes a sandbox end so long from now, like SetTimeout, for a holder that says from time to
-// time that it is still there. It is neither recorded nor published.
-func (s *Service) KeepAlive(ctx context.Context, ref string, timeout time.Duration) error {
+// KeepAlive makes a sandbox whose lease is renewed end so long from now, for a holder that says from time to time
+// that it is still there; never later than it was launched for, and never otherwise than SetTimeout said.
+// It is neither recorded nor published.
+func (s *Service) KeepAlive(ctx context.Context, ref string, lease time.Duration) error {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
 		return err
@@ -284,6 +285,25 @@ func (s *Service) KeepAlive(ctx context.Context, ref string, timeout time.Durati
 	if err != nil {
 		return err
 	}
-	_, err = renewer.SetTimeout(ctx, sb.ID, timeout)
-	return Wrap("timeout", ref, err)
+	if end := sb.Lease.Expires; !end.IsZero() {
+		lease = min(lease, end.Sub(s.now()))
+	}
+	if !sb.Lease.Renewed || lease <= 0 {
+		return nil // another end stands
+	}
+	return Wrap("timeout", ref, renewer.KeepAlive(ctx, sb.ID, lease))
+}
+
+// Secrets returns the secrets that a sandbox was given, with their values.
+func (s *Service) Secrets(ctx context.Context, ref string) ([]Secret, error) {
+	sb, _, err := s.resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	teller, err := capable[SecretTeller](s, sb.Provider, "secrets", CapSecrets)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := teller.Secrets(ctx, sb.ID)
+	return secrets, Wrap("secrets", ref, err)
 }

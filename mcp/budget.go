@@ -30,12 +30,13 @@ type clipped struct {
 }
 
 // clip renders head and end, of a stream of total bytes, in at most budget characters: the beginning and
-// the end, and between them a line that says what is missing and where the whole is.
-func clip(head, end []byte, total int64, budget int, whole string) clipped {
+// the end, and between them a line that says what is missing and where the whole is. Of a stream that is not
+// complete, characters may be cut at both ends.
+func clip(head, end []byte, total int64, budget int, complete bool, whole string) clipped {
 	if total == 0 {
 		return clipped{}
 	}
-	if !isText(head) || !isText(end) {
+	if !isTextRange(head, complete, complete && end == nil) || !isTextRange(end, false, complete) {
 		return clipped{text: binaryNote(head, total, whole), cut: true, binary: true}
 	}
 	head = trimPartial(head)

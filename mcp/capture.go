@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // captureSide is how much of the beginning and of the end of a stream a capture keeps.
 const captureSide = 512 << 10
 
-// capture keeps the beginning and the end of what is written to it, however much that is. It never fails
-// and never blocks its writer for long.
+// capture keeps the beginning and the end of what is written to it, however much that is, without the values of
+// secrets. It never fails and never blocks its writer for long.
 type capture struct {
 	mu    sync.Mutex
+	clean *core.RedactedStream // nil cleans nothing
 	head  []byte
 	tail  []byte // a ring once it is full
 	next  int    // where in tail the oldest byte stands
@@ -27,6 +30,24 @@ func (c *capture) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := len(p)
+	if c.clean != nil {
+		p = c.clean.Next(p)
+	}
+	c.keep(p)
+	return n, nil
+}
+
+// settle keeps what was held back because it could have been the beginning of a secret: no more will come.
+func (c *capture) settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.clean != nil {
+		c.keep(c.clean.Rest())
+	}
+}
+
+func (c *capture) keep(p []byte) {
+	n := len(p)
 	c.total += int64(n)
 	c.fresh = append(c.fresh, p[max(0, n-freshLimit):]...)
 	c.fresh = c.fresh[max(0, len(c.fresh)-freshLimit):]
@@ -36,7 +57,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	if len(p) >= captureSide {
 		c.tail = append(c.tail[:0], p[len(p)-captureSide:]...)
 		c.next = 0
-		return n, nil
+		return
 	}
 	taken = min(len(p), captureSide-len(c.tail))
 	c.tail = append(c.tail, p[:taken]...)
@@ -44,7 +65,6 @@ func (c *capture) Write(p []byte) (int, error) {
 		copied := copy(c.tail[c.next:], p)
 		p, c.next = p[copied:], (c.next+copied)%captureSide
 	}
-	return n, nil
 }
 
 // newest returns what was written since it was last called, or the end of it.
@@ -69,15 +89,32 @@ func (c *capture) snapshot() (head, end []byte, total int64) {
 }
 
 // isText says whether bytes are text for a model: UTF-8 without NUL, where a character may be cut at either end.
-func isText(data []byte) bool {
-	return !bytes.ContainsRune(data, 0) && utf8.Valid(trimPartial(data))
+func isText(data []byte) bool { return isTextRange(data, false, false) }
+
+// isTextRange is isText of a part that begins or ends with the whole, where no character is cut.
+func isTextRange(data []byte, begins, ends bool) bool {
+	if !begins {
+		data = trimStart(data)
+	}
+	if !ends {
+		data = trimEnd(data)
+	}
+	return bytes.IndexByte(data, 0) < 0 && utf8.Valid(data)
 }
 
 // trimPartial cuts what is left of a character at the beginning and at the end.
-func trimPartial(data []byte) []byte {
+func trimPartial(data []byte) []byte { return trimEnd(trimStart(data)) }
+
+// trimStart cuts what is left of a character at the beginning.
+func trimStart(data []byte) []byte {
 	for i := 0; i < utf8.UTFMax-1 && len(data) > 0 && !utf8.RuneStart(data[0]); i++ {
 		data = data[1:]
 	}
+	return data
+}
+
+// trimEnd cuts what is left of a character at the end.
+func trimEnd(data []byte) []byte {
 	for i := 1; i <= min(utf8.UTFMax-1, len(data)); i++ {
 		if at := len(data) - i; utf8.RuneStart(data[at]) {
 			if !utf8.FullRune(data[at:]) {

@@ -47,7 +47,7 @@ func FuzzClip(f *testing.F) {
 	f.Add(strings.Repeat("ü", 500), 33)
 	f.Fuzz(func(t *testing.T, text string, budget int) {
 		budget = budgetOf(budget)
-		got := clip([]byte(text), nil, int64(len(text)), budget, "sandbox://x")
+		got := clip([]byte(text), nil, int64(len(text)), budget, false, "sandbox://x")
 		if !utf8.ValidString(got.text) {
 			t.Fatalf("%q is not text", got.text)
 		}

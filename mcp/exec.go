@@ -3,10 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,9 +25,7 @@ type runningExec struct {
 	done           chan struct{} // closed when exit and err are known
 	exit           core.Exit
 	err            error
-
-	mu    sync.Mutex
-	stdin io.WriteCloser // nil once it is closed
+	stdin          *input // nil when it began without one
 }
 
 func execKey(sandbox, exec string) string { return sandbox + "/" + exec }
@@ -62,31 +57,18 @@ func (r *runningExecs) count() int {
 	return len(r.execs)
 }
 
-// send writes to the command's stdin and, with last, ends it.
+// send gives the command input and, with last, ends its stdin.
 func (e *runningExec) send(text string, last bool) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if e.stdin == nil {
 		return core.Errorf(core.KindConflict, "exec", "", "the command's stdin is closed").
 			WithHint("start it with keep_stdin_open: true to send input later")
 	}
-	if _, err := io.WriteString(e.stdin, text); err != nil {
-		return core.Errorf(core.KindConflict, "exec", "", "the command does not read its stdin: %w", err)
-	}
-	if last {
-		err := e.stdin.Close()
-		e.stdin = nil
-		return err
-	}
-	return nil
+	return e.stdin.send(text, last)
 }
 
 func (e *runningExec) closeStdin() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if e.stdin != nil {
-		_ = e.stdin.Close()
-		e.stdin = nil
+		e.stdin.close()
 	}
 }
 
@@ -129,19 +111,22 @@ func (c *call) execute(ctx context.Context, sb core.Sandbox, x execution) (execR
 }
 
 func (c *call) start(ctx context.Context, sb core.Sandbox, x execution) (*runningExec, core.Process, error) {
-	c.server.secrets.add(sb.ID, x.spec.Secrets)
+	redactor := c.server.secrets.add(sb.ID, x.spec.Secrets)
 	e := &runningExec{done: make(chan struct{})}
+	e.stdout.clean, e.stderr.clean = redactor.Stream(), redactor.Stream()
 	x.spec.Stdout, x.spec.Stderr = &e.stdout, &e.stderr
-	switch {
-	case x.open:
-		r, w, err := os.Pipe()
+	if x.open || x.input != "" {
+		in, theirs, err := newInput()
 		if err != nil {
-			return nil, nil, core.Errorf(core.KindExhausted, "exec", "", "no pipe for stdin: %w", err)
+			return nil, nil, err
 		}
-		x.spec.Stdin, e.stdin = r, w
-		defer func() { _ = r.Close() }() // the sandbox has its own by now
-	case x.input != "":
-		x.spec.Stdin = strings.NewReader(x.input)
+		defer func() { _ = theirs.Close() }() // the sandbox has its own by then
+		x.spec.Stdin, e.stdin = theirs, in
+		c.server.wg.Go(in.carry)
+		if err := in.send(x.input, !x.open); err != nil {
+			in.close()
+			return nil, nil, err
+		}
 	}
 	process, err := c.service.Exec(ctx, sb.Provider+"/"+sb.ID, x.spec)
 	if err != nil {
@@ -150,11 +135,6 @@ func (c *call) start(ctx context.Context, sb core.Sandbox, x execution) (*runnin
 	}
 	e.process = process
 	c.server.running.add(sb.ID, process.ID(), e)
-	if x.open && x.input != "" {
-		if err := e.send(x.input, false); err != nil {
-			c.server.log.DebugContext(ctx, "stdin", "error", err)
-		}
-	}
 	return e, process, nil
 }
 
@@ -162,6 +142,8 @@ func (c *call) start(ctx context.Context, sb core.Sandbox, x execution) (*runnin
 func (s *Server) follow(sandbox string, process core.Process, e *runningExec) {
 	e.exit, e.err = process.Wait(s.ctx)
 	_ = process.Close()
+	e.stdout.settle()
+	e.stderr.settle()
 	e.closeStdin()
 	s.running.remove(sandbox, process.ID())
 	close(e.done)
@@ -194,7 +176,7 @@ func (c *call) await(ctx context.Context, sb core.Sandbox, id string, e *running
 			}
 			return execResult{}, core.Wrap("exec", sb.Name, ctx.Err())
 		case now := <-tick.C:
-			line := c.server.secrets.clean(sb.ID, oneLine(append(e.stderr.newest(), e.stdout.newest()...)))
+			line := oneLine(append(e.stderr.newest(), e.stdout.newest()...))
 			if line == "" && now.Sub(told) < heartbeatEvery {
 				continue
 			}
@@ -231,7 +213,7 @@ func (c *call) readOrSee(ctx context.Context, sb core.Sandbox, id string, e *run
 	case <-ctx.Done():
 		return execResult{}, core.Wrap("exec", sb.Name, ctx.Err())
 	}
-	result = c.result(ctx, sb, id, &e.stdout, &e.stderr, r.budget)
+	result = c.result(ctx, sb, id, &e.stdout, &e.stderr, r.budget, false)
 	result.Running, result.Note = true, fmt.Sprintf("It is still running. exec_wait with exec_id %q goes on.", id)
 	return result, nil
 }
@@ -265,23 +247,17 @@ func (c *call) finished(ctx context.Context, sb core.Sandbox, id string, e *runn
 		}
 		return execResult{}, e.err
 	}
-	return c.result(ctx, sb, id, &e.stdout, &e.stderr, x.budget).with(e.exit), nil
+	return c.result(ctx, sb, id, &e.stdout, &e.stderr, x.budget, true).with(e.exit), nil
 }
 
-// result renders what two captures hold.
-func (c *call) result(ctx context.Context, sb core.Sandbox, id string, stdout, stderr *capture, budget int) execResult {
+// result renders what two captures hold; whole says that it is all that the command wrote.
+func (c *call) result(ctx context.Context, sb core.Sandbox, id string, stdout, stderr *capture, budget int, whole bool) execResult {
 	r := execResult{Sandbox: sb.ID, Exec: id}
 	outHead, outEnd, outTotal := stdout.snapshot()
 	errHead, errEnd, errTotal := stderr.snapshot()
 	forOut, forErr := share(budget, outTotal, errTotal)
-	clean := func(data []byte) []byte {
-		if data == nil {
-			return nil
-		}
-		return []byte(c.server.secrets.clean(sb.ID, string(data)))
-	}
-	out := clip(clean(outHead), clean(outEnd), outTotal, forOut, execURI(sb.ID, id, core.Stdout))
-	errs := clip(clean(errHead), clean(errEnd), errTotal, forErr, execURI(sb.ID, id, core.Stderr))
+	out := clip(outHead, outEnd, outTotal, forOut, whole, execURI(sb.ID, id, core.Stdout))
+	errs := clip(errHead, errEnd, errTotal, forErr, whole, execURI(sb.ID, id, core.Stderr))
 	r.Stdout, r.StdoutBytes, r.Stderr, r.StderrBytes = out.text, outTotal, errs.text, errTotal
 	r.Truncated = out.cut || errs.cut
 	for _, stream := range []struct {
@@ -338,8 +314,9 @@ func (c *call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 		followed, cancel = context.WithTimeout(ctx, r.wait)
 		defer cancel()
 	}
-	var stdout, stderr capture
-	stop := c.report(ctx, sb, &stdout, &stderr, r.wait)
+	redactor := c.server.secrets.of(sb.ID)
+	stdout, stderr := capture{clean: redactor.Stream()}, capture{clean: redactor.Stream()}
+	stop := c.report(ctx, &stdout, &stderr, r.wait)
 	var last time.Time
 	for record, err := range c.service.Logs(followed, ref, opts) {
 		if err != nil {
@@ -357,11 +334,13 @@ func (c *call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 		}
 	}
 	stop()
+	stdout.settle()
+	stderr.settle()
 	exec, err := c.service.FindExec(ctx, ref, id)
 	if err != nil {
 		return execResult{}, err
 	}
-	result := c.result(ctx, sb, id, &stdout, &stderr, r.budget)
+	result := c.result(ctx, sb, id, &stdout, &stderr, r.budget, r.cursor == "" && exec.Exit != nil && !exec.Truncated)
 	result.Cursor = r.cursor
 	if !last.IsZero() {
 		result.Cursor = strconv.FormatInt(last.UnixNano()+1, 10)
@@ -381,7 +360,7 @@ func (c *call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 }
 
 // report sends progress while captures fill; the caller calls stop, which waits.
-func (c *call) report(ctx context.Context, sb core.Sandbox, stdout, stderr *capture, wait time.Duration) (stop func()) {
+func (c *call) report(ctx context.Context, stdout, stderr *capture, wait time.Duration) (stop func()) {
 	if wait <= 0 {
 		return func() {}
 	}
@@ -396,11 +375,14 @@ func (c *call) report(ctx context.Context, sb core.Sandbox, stdout, stderr *capt
 			case <-ctx.Done():
 				return
 			case now := <-tick.C:
-				line := c.server.secrets.clean(sb.ID, oneLine(append(stderr.newest(), stdout.newest()...)))
+				line := oneLine(append(stderr.newest(), stdout.newest()...))
 				if line == "" && now.Sub(told) < heartbeatEvery {
 					continue
 				}
 				told = now
+				if line == "" {
+					line = "running"
+				}
 				c.progress(ctx, line)
 			}
 		}

@@ -245,6 +245,34 @@ func TestSecretsAreRedacted(t *testing.T) {
 	}
 }
 
+// Input that nobody reads holds up no call: not the one that sends it, not one that sends more, not the end.
+func TestInputThatNobodyReads(t *testing.T) {
+	a := newBench(t, setup.Options{SoftDeadline: 100 * time.Millisecond}).connect(t)
+	sb := a.launch(nil)
+	big := strings.Repeat("x", 1<<20)
+	if got := a.call("exec", args{"sandbox": sb, "command": "true", "stdin": big, "wait_seconds": 10}); got["exit_code"] != 0.0 {
+		t.Errorf("a command that ends: %v", got)
+	}
+	got := a.call("exec", args{"sandbox": sb, "command": "sleep 600", "stdin": big, "keep_stdin_open": true})
+	if got["running"] != true {
+		t.Fatalf("got %v", got)
+	}
+	id := got["exec_id"]
+	for range 3 {
+		a.call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 0, "stdin": big})
+	}
+	if got = a.call("exec_kill", args{"sandbox": sb, "exec_id": id}); got["exit_code"] != 143.0 {
+		t.Errorf("killed: %v", got)
+	}
+	// What is read late comes whole.
+	got = a.call("exec", args{"sandbox": sb, "command": "sleep 1; wc -c", "stdin": big, "keep_stdin_open": true})
+	got = a.call("exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "stdin": big, "close_stdin": true, "wait_seconds": 15})
+	if text, _ := got["stdout"].(string); strings.TrimSpace(text) != "2097152" {
+		t.Errorf("late: %v", got)
+	}
+	a.fails(core.KindConflict, "exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "close_stdin": true})
+}
+
 func TestRunCode(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	a := b.connect(t)

@@ -48,24 +48,24 @@ func isPicture(mimeType string) bool {
 	return mimeType == "image/png" || mimeType == "image/jpeg" || mimeType == "image/gif"
 }
 
-// readPicture makes a reply of a picture; done says whether it could.
-func (c *call) readPicture(out *readOut, content io.Reader) (done bool, err error) {
+// readPicture makes a reply of a picture; one that cannot be shown is described.
+func (c *call) readPicture(out *readOut, content io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(content, pictureBytes))
 	if err != nil {
-		return false, err
+		return err
 	}
 	more, err := io.Copy(io.Discard, content)
 	if err != nil {
-		return false, err
+		return err
 	}
 	out.Size, out.Encoding = int64(len(data))+more, "none"
-	small, mimeType, ok := scaled(data)
-	if !ok || more > 0 {
-		return true, nil
+	original := mcp.NewResourceLink(out.URI, path.Base(out.Path), "the original", out.MIMEType)
+	if small, mimeType, ok := scaled(data); ok && more == 0 {
+		out.Encoding = "image"
+		out.extra = append(out.extra, mcp.NewImageContent(base64.StdEncoding.EncodeToString(small), mimeType))
 	}
-	out.Encoding = "image"
-	out.extra = append(out.extra, mcp.NewImageContent(base64.StdEncoding.EncodeToString(small), mimeType), mcp.NewResourceLink(out.URI, path.Base(out.Path), "the original", out.MIMEType))
-	return true, nil
+	out.extra = append(out.extra, original)
+	return nil
 }
 
 // scaled returns a picture that fits into a reply: itself when it is small, else a smaller one.

@@ -1,47 +1,75 @@
 package mcp
 
 import (
-	"strings"
+	"context"
 	"sync"
 
 	"github.com/seed-0724f904/sb/core"
 )
 
-// redactor keeps the values of secrets that this server handed to sandboxes out of what it answers.
+// secrets are those of the sandboxes that clients use, to keep their values out of what the server answers: those
+// that it handed over itself, and those that a provider tells of a sandbox that was there before this server.
 // It is safe for concurrent use.
-type redactor struct {
-	mu     sync.RWMutex
-	values map[string][]string // by sandbox id: value, replacement, …
+type secrets struct {
+	mu    sync.RWMutex
+	boxes map[string]*boxSecrets // by sandbox id
 }
 
-// shortestSecret is the length below which a value is no secret but a word of its own.
-const shortestSecret = 4
-
-func (r *redactor) add(sandbox string, secrets []core.Secret) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.values == nil {
-		r.values = map[string][]string{}
-	}
-	for _, secret := range secrets {
-		if value := secret.Value.Reveal(); len(value) >= shortestSecret {
-			r.values[sandbox] = append(r.values[sandbox], value, secret.Value.String())
-		}
-	}
+type boxSecrets struct {
+	known    []core.Secret
+	redactor *core.Redactor
 }
 
-func (r *redactor) forget(sandbox string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.values, sandbox)
+// add remembers the secrets of a sandbox and returns what finds all that are known.
+func (s *secrets) add(sandbox string, given []core.Secret) *core.Redactor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.boxes == nil {
+		s.boxes = map[string]*boxSecrets{}
+	}
+	box := s.boxes[sandbox]
+	if box == nil {
+		box = &boxSecrets{}
+		s.boxes[sandbox] = box
+	}
+	if len(given) > 0 {
+		box.known = append(box.known, given...)
+		box.redactor = core.NewRedactor(box.known)
+	}
+	return box.redactor
+}
+
+func (s *secrets) forget(sandbox string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.boxes, sandbox)
+}
+
+// of finds the secrets of a sandbox; nil when it has none.
+func (s *secrets) of(sandbox string) *core.Redactor {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if box := s.boxes[sandbox]; box != nil {
+		return box.redactor
+	}
+	return nil
 }
 
 // clean replaces the values of the sandbox's secrets.
-func (r *redactor) clean(sandbox, text string) string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if pairs := r.values[sandbox]; len(pairs) > 0 {
-		return strings.NewReplacer(pairs...).Replace(text)
+func (s *secrets) clean(sandbox, text string) string { return s.of(sandbox).Clean(text) }
+
+// know asks, once, for the secrets of a sandbox that another process launched.
+func (s *secrets) know(ctx context.Context, service *core.Service, sb core.Sandbox) error {
+	s.mu.RLock()
+	_, asked := s.boxes[sb.ID]
+	s.mu.RUnlock()
+	if asked || sb.State != core.StateRunning && sb.State != core.StatePaused {
+		return nil
 	}
-	return text
+	given, err := service.Secrets(ctx, sb.Provider+"/"+sb.ID)
+	if err != nil && core.KindOf(err) != core.KindUnsupported {
+		return err
+	}
+	s.add(sb.ID, given)
+	return nil
 }

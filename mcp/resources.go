@@ -270,12 +270,13 @@ func (c *call) output(ctx context.Context, ref string, l location) io.ReadCloser
 
 // contents renders a window of a stream: text where all of it is text, else base64.
 func (c *call) contents(sandbox, uri, name string, stream io.Reader, w window) ([]mcp.ResourceContents, error) {
+	stream = c.server.secrets.of(sandbox).Reader(stream)
 	if w.grep != "" {
 		text, err := grep(stream, w)
 		if err != nil {
 			return nil, err
 		}
-		return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: "text/plain", Text: c.server.secrets.clean(sandbox, text)}}, nil
+		return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: "text/plain", Text: text}}, nil
 	}
 	skipped, err := io.CopyN(io.Discard, stream, w.offset)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -294,15 +295,18 @@ func (c *call) contents(sandbox, uri, name string, stream io.Reader, w window) (
 	if name != "" {
 		mimeType = mimeOf(name, data[:min(len(data), sniffSize)])
 	}
-	if isText(data) && !isPicture(mimeType) {
+	if isTextRange(data, w.offset == 0, rest == 0) && !isPicture(mimeType) {
 		text := data
-		if w.offset > 0 || rest > 0 {
-			text = trimPartial(data)
+		if w.offset > 0 {
+			text = trimStart(text)
 		}
 		if rest > 0 {
-			meta["sb/next"] = skipped + int64(len(data))
+			text = trimEnd(text)
 		}
-		return []mcp.ResourceContents{mcp.TextResourceContents{Meta: meta, URI: uri, MIMEType: mimeType, Text: c.server.secrets.clean(sandbox, string(text))}}, nil
+		if rest > 0 {
+			meta["sb/next"] = skipped + int64(len(trimEnd(data))) // a character that is cut comes whole with the next range
+		}
+		return []mcp.ResourceContents{mcp.TextResourceContents{Meta: meta, URI: uri, MIMEType: mimeType, Text: string(text)}}, nil
 	}
 	if name == "" {
 		mimeType = "application/octet-stream"

@@ -25,7 +25,7 @@ type Server struct {
 	log      *slog.Logger
 	mcp      *server.MCPServer
 	tools    []Tool
-	secrets  redactor
+	secrets  secrets
 	written  writtenFiles
 	running  runningExecs
 	sessions *sessions
@@ -194,6 +194,17 @@ func (s *Server) serviceFor(who Identity, session string) *core.Service {
 
 // resolve finds the sandbox that an argument names: by the name it was asked for, too, where a prefix was added.
 func (c *call) resolve(ctx context.Context, ref string) (core.Sandbox, error) {
+	sb, err := c.find(ctx, ref)
+	if err != nil {
+		return sb, err
+	}
+	if err := c.server.secrets.know(ctx, c.service, sb); err != nil {
+		return sb, err
+	}
+	return sb, nil
+}
+
+func (c *call) find(ctx context.Context, ref string) (core.Sandbox, error) {
 	sb, err := c.service.Resolve(ctx, ref)
 	if core.KindOf(err) == core.KindNotFound && err != nil {
 		prefix := c.server.opts.NamePrefix

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,9 +13,6 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
-
-// leaseLabel marks a sandbox that ends when nobody renews it.
-const leaseLabel = "sb.mcp.lease"
 
 // session is one client, for as long as it is there. Requests without a session of the protocol share
 // one for each owner.
@@ -26,10 +24,9 @@ type session struct {
 
 	mu       sync.Mutex
 	lastSeen time.Time
-	// boxes are the sandboxes that the session keeps alive, with the end of the lifetime that was asked for, or zero.
-	boxes map[string]time.Time
-	// fixed are those among them whose provider cannot renew: nothing but the session ends them early.
-	fixed map[string]bool
+	// boxes are the sandboxes that the session keeps alive; true for those whose provider cannot renew: nothing but the
+	// session ends them early.
+	boxes map[string]bool
 	roots *[]string // host directories; nil while they were not asked for
 }
 
@@ -41,20 +38,24 @@ func (s *session) touch() {
 
 // lease makes the session keep a sandbox alive.
 func (s *session) lease(sb core.Sandbox) {
-	var end time.Time
-	if sb.Spec.Timeout > 0 {
-		end = sb.Created.Add(time.Duration(sb.Spec.Timeout))
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.boxes[sb.Provider+"/"+sb.ID] = end
+	if ref := sb.Provider + "/" + sb.ID; !s.boxes[ref] {
+		s.boxes[ref] = false
+	}
 }
 
 func (s *session) release(ref string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.boxes, ref)
-	delete(s.fixed, ref)
+}
+
+// refs are the sandboxes that the session keeps alive.
+func (s *session) refs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.boxes))
 }
 
 // sessions are the clients of a server.
@@ -84,7 +85,7 @@ func (s *sessions) of(ctx context.Context, who Identity) *session {
 	defer s.mu.Unlock()
 	found := s.byID[id]
 	if found == nil {
-		found = &session{id: id, who: who, standing: standing, boxes: map[string]time.Time{}, fixed: map[string]bool{}}
+		found = &session{id: id, who: who, standing: standing, boxes: map[string]bool{}}
 		s.byID[id] = found
 	}
 	found.touch()
@@ -154,19 +155,16 @@ func (s *sessions) keep() {
 	}
 }
 
-// renew makes a session's sandboxes live for one lease more, never beyond what was asked for.
+// renew makes a session's sandboxes live for one lease more; the core sees to it that none lives beyond what was asked for.
 func (s *sessions) renew(ctx context.Context, session *session) {
-	session.mu.Lock()
-	boxes := maps.Clone(session.boxes)
-	session.mu.Unlock()
-	for ref, end := range boxes {
-		switch err := s.extend(ctx, ref, end); {
+	for _, ref := range session.refs() {
+		switch err := s.extend(ctx, ref); {
 		case err == nil:
 		case core.KindOf(err) == core.KindNotFound:
 			session.release(ref)
 		case core.KindOf(err) == core.KindUnsupported:
 			session.mu.Lock()
-			session.fixed[ref] = true
+			session.boxes[ref] = true
 			session.mu.Unlock()
 		}
 	}
@@ -175,17 +173,10 @@ func (s *sessions) renew(ctx context.Context, session *session) {
 // renewTimeout bounds one renewal.
 const renewTimeout = 10 * time.Second
 
-func (s *sessions) extend(ctx context.Context, ref string, end time.Time) error {
-	lease := s.server.opts.Lease
-	if !end.IsZero() {
-		lease = min(lease, time.Until(end))
-	}
-	if lease <= 0 {
-		return nil // its own end comes now
-	}
+func (s *sessions) extend(ctx context.Context, ref string) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	err := s.server.service.KeepAlive(ctx, ref, lease)
+	err := s.server.service.KeepAlive(ctx, ref, s.server.opts.Lease)
 	if err != nil {
 		s.server.log.DebugContext(ctx, "lease", "sandbox", ref, "error", err)
 	}
@@ -207,16 +198,16 @@ func (s *sessions) gone(id string) {
 	if !all {
 		s.renew(ctx, session) // the whole lease from now
 	}
-	boxes := map[string]time.Time{}
+	var boxes []string
 	session.mu.Lock()
-	for ref, end := range session.boxes {
-		if all || session.fixed[ref] { // what cannot be given a lease must not run on for days, and cost
-			boxes[ref] = end
+	for ref, fixed := range session.boxes {
+		if all || fixed { // what cannot be given a lease must not run on for days, and cost
+			boxes = append(boxes, ref)
 		}
 	}
 	session.mu.Unlock()
 	var wg sync.WaitGroup
-	for ref := range boxes {
+	for _, ref := range boxes {
 		wg.Go(func() {
 			if err := s.server.service.Terminate(ctx, ref); err != nil && core.KindOf(err) != core.KindNotFound {
 				s.server.log.WarnContext(ctx, "a sandbox of a client that is gone is left", "sandbox", ref, "error", err)
@@ -234,7 +225,7 @@ func (s *sessions) close() {
 
 // adopt lets a session keep a leased sandbox alive that it uses and that another one launched.
 func (c *call) adopt(sb core.Sandbox) {
-	if _, leased := sb.Labels[leaseLabel]; leased && sb.State.Live() {
+	if sb.Lease.Renewed && sb.State.Live() {
 		c.session.lease(sb)
 	}
 }

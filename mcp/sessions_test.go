@@ -56,6 +56,43 @@ func TestALeaseIsTakenOver(t *testing.T) {
 	}
 }
 
+// What sandbox_timeout sets is no lease's: it outlives its client, and a server that begins anew.
+func TestATimeoutSurvivesARestart(t *testing.T) {
+	first := newBench(t, setup.Options{Toolsets: []string{setup.All}, Lease: 300 * time.Millisecond})
+	a := first.connect(t)
+	long, short := a.launch(nil), a.launch(args{"timeout_seconds": 3600})
+	got := a.call("sandbox_timeout", args{"sandbox": long, "timeout_seconds": 7200})
+	checkOutput(t, "sandbox_timeout", got)
+	if end, err := time.Parse(time.RFC3339, got["expires"].(string)); err != nil || time.Until(end) < time.Hour || got["leased"] != nil {
+		t.Errorf("it ends at %v, %v", got, err)
+	}
+	a.call("sandbox_timeout", args{"sandbox": short, "timeout_seconds": 3})
+	a.hangUp()
+	second, err := New(first.service, nil, setup.Options{Toolsets: []string{setup.All}, Lease: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(second.Close)
+	b := &bench{Server: second, service: first.service, provider: first.provider}
+	back := b.connect(t)
+	for range 5 { // each takes part in its life, over several leases
+		back.call("exec", args{"sandbox": long, "command": "sleep 0.2"})
+		_ = back.result("exec", args{"sandbox": short, "command": "true"})
+	}
+	if !b.live(t, long) {
+		t.Error("a lease shortened what was set")
+	}
+	eventually(t, "the short one ends", func() bool {
+		_ = back.result("sandbox_list", args{"sandbox": short})
+		return !b.live(t, short)
+	})
+	back.hangUp()
+	time.Sleep(time.Second) // several leases
+	if sb, err := b.service.Resolve(t.Context(), long); err != nil || !sb.State.Live() || time.Until(sb.Expires) < time.Hour {
+		t.Errorf("without a client: %+v, %v", sb, err)
+	}
+}
+
 // A lease never makes a sandbox live longer than was asked for.
 func TestALeaseKeepsToTheTimeout(t *testing.T) {
 	b := newBench(t, setup.Options{Lease: 300 * time.Millisecond})

@@ -11,6 +11,7 @@ import (
 	"path"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -131,7 +132,7 @@ func fileTools() []Tool {
 			Description: "Read a file of a sandbox: text as text, pictures as pictures, other bytes as base64 when asked for.",
 		}, readFile),
 		define(Tool{
-			Name: "file_write", Title: "Write a file", Toolset: setup.Files, Destructive: true, Idempotent: true,
+			Name: "file_write", Title: "Write a file", Toolset: setup.Files, Destructive: true,
 			Description: "Create or replace a file of a sandbox, at once.",
 		}, writeFile),
 		define(Tool{
@@ -176,7 +177,6 @@ func (c *call) readFile(ctx context.Context, sb core.Sandbox, in readIn) (readOu
 	if in.Offset < 0 {
 		return out, core.Errorf(core.KindUsage, "read", "", "the offset is negative")
 	}
-	budget := c.budget(in.Budget)
 	content, err := c.service.ReadFile(ctx, ref, name)
 	if err != nil {
 		return out, err
@@ -184,54 +184,80 @@ func (c *call) readFile(ctx context.Context, sb core.Sandbox, in readIn) (readOu
 	defer func() { _ = content.Close() }()
 	sniff := make([]byte, sniffSize)
 	n, err := io.ReadFull(content, sniff)
-	if err != nil && n == 0 && !errors.Is(err, io.EOF) {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return out, err
 	}
 	sniff = sniff[:n]
 	out.MIMEType = mimeOf(name, sniff)
-	rest := io.MultiReader(bytes.NewReader(sniff), content)
+	whole := io.MultiReader(bytes.NewReader(sniff), content)
 	if in.Offset == 0 && !in.Base64 && isPicture(out.MIMEType) {
-		if done, err := c.readPicture(&out, rest); done || err != nil {
-			return out, err
-		}
-		return out, nil
+		return out, c.readPicture(&out, whole)
 	}
-	if _, err := io.CopyN(io.Discard, rest, in.Offset); err != nil && !errors.Is(err, io.EOF) {
-		return out, err
+	return out, c.readRange(ctx, sb, in, &out, whole)
+}
+
+// readRange reads what fits into a reply from the offset on. Offsets count bytes of the file without the values of
+// secrets, so that no two ranges have one between them.
+func (c *call) readRange(ctx context.Context, sb core.Sandbox, in readIn, out *readOut, whole io.Reader) error {
+	clean := c.server.secrets.of(sb.ID).Reader(whole)
+	skipped, err := io.CopyN(io.Discard, clean, in.Offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
 	}
-	most := int64(budget) * 4 // a character has at most four bytes
+	if skipped < in.Offset {
+		return core.Errorf(core.KindUsage, "read", "", "offset %d is behind the end of %s, which has %d bytes", in.Offset, out.Path, skipped)
+	}
+	budget := c.budget(in.Budget)
+	most := budget * utf8.UTFMax
 	if in.Base64 {
-		most = int64(budget) / 4 * 3
+		most = budget / 4 * 3
 	}
-	data, err := io.ReadAll(io.LimitReader(rest, most))
+	data, err := io.ReadAll(io.LimitReader(clean, int64(most)+1)) // one more says whether there is more
 	if err != nil {
-		return out, err
+		return err
 	}
-	more, err := io.Copy(io.Discard, rest) // the size as it was read, not as it was a moment before
-	if err != nil {
-		return out, err
+	seen := skipped + int64(len(data))
+	if out.Size, err = c.sizeOf(ctx, sb, out.Path, seen, len(data) > most, clean); err != nil {
+		return err
 	}
-	out.Size = in.Offset + int64(len(data)) + more
+	ends := len(data) <= most
+	data = data[:min(len(data), most)]
+	out.Redacted = clean.Found()
 	switch {
 	case in.Base64:
 		out.Encoding, out.Content = "base64", base64.StdEncoding.EncodeToString(data)
-	case !isText(sniff) || !isText(data):
+	case !isTextRange(data, in.Offset == 0, ends):
 		out.Encoding = "none"
-		out.extra = append(out.extra, fileLink(sb, name, out.MIMEType, out.Size))
-		return out, nil
+		out.extra = append(out.extra, fileLink(sb, out.Path, out.MIMEType, out.Size))
+		return nil
 	default:
 		out.Encoding = "text"
-		if data = firstRunes(data, budget); int64(len(data))+in.Offset < out.Size {
-			data = trimPartial(data)
+		begin := len(data) - len(trimStart(data))
+		fitting := firstRunes(data[begin:], budget)
+		ends = ends && begin+len(fitting) == len(data)
+		if !ends {
+			fitting = trimEnd(fitting)
 		}
-		clean := c.server.secrets.clean(sb.ID, string(data))
-		out.Redacted, out.Content = clean != string(data), clean
+		out.Content, data = string(fitting), data[:begin+len(fitting)]
 	}
-	if end := in.Offset + int64(len(data)); end < out.Size {
-		out.NextOffset = end
-		out.extra = append(out.extra, fileLink(sb, name, out.MIMEType, out.Size))
+	if !ends {
+		out.NextOffset = in.Offset + int64(len(data))
+		out.extra = append(out.extra, fileLink(sb, out.Path, out.MIMEType, out.Size))
 	}
-	return out, nil
+	return nil
+}
+
+// sizeOf is a file's size: as the sandbox tells it, unless more was seen or it tells none, as of a link or a file of /proc.
+func (c *call) sizeOf(ctx context.Context, sb core.Sandbox, name string, seen int64, more bool, rest io.Reader) (int64, error) {
+	info, err := c.service.Stat(ctx, sb.Provider+"/"+sb.ID, name)
+	switch {
+	case err == nil && info.Mode.IsRegular() && info.Size > 0:
+		return info.Size, nil
+	case !more:
+		return seen, nil
+	}
+	left, err := io.Copy(io.Discard, rest)
+	return seen + left, err
 }
 
 func fileLink(sb core.Sandbox, name, mimeType string, size int64) mcp.ResourceLink {

@@ -127,7 +127,7 @@ func lifecycleTools() []Tool {
 		}),
 		define(Tool{
 			Name: "sandbox_timeout", Title: "Change when a sandbox ends", Toolset: setup.Lifecycle, Extra: true, Idempotent: true,
-			Description: "Make a sandbox end so long from now.",
+			Description: "Make a sandbox end so long from now, also when this client is gone by then.",
 		}, setTimeout),
 		define(Tool{
 			Name: "sandbox_stats", Title: "What a sandbox uses", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
@@ -175,14 +175,11 @@ func setTimeout(ctx context.Context, c *call, in timeoutIn) (sandboxInfo, error)
 	}
 	timeout := time.Duration(in.Timeout) * time.Second
 	return c.after(ctx, in.Sandbox, func(ctx context.Context, c *call, ref string) error {
-		sb, err := c.service.SetTimeout(ctx, ref, timeout)
-		if err != nil {
-			return err
+		_, err := c.service.SetTimeout(ctx, ref, timeout)
+		if err == nil && c.server.opts.OnDisconnect != setup.Terminate {
+			c.session.release(ref)
 		}
-		// The lease goes on up to the new end.
-		sb.Created, sb.Spec.Timeout = time.Now(), core.Duration(timeout)
-		c.adopt(sb)
-		return nil
+		return err
 	})
 }
 

@@ -65,12 +65,8 @@ func infoOf(sb core.Sandbox) sandboxInfo {
 	if !sb.GPU.IsZero() {
 		info.GPU = sb.GPU.String()
 	}
-	if _, info.Leased = sb.Labels[leaseLabel]; info.Leased {
-		// Its holder renews the lease; what was asked for is the end that it will not live beyond.
-		sb.Expires = time.Time{}
-		if sb.Spec.Timeout > 0 {
-			sb.Expires = sb.Created.Add(time.Duration(sb.Spec.Timeout))
-		}
+	if info.Leased = sb.Lease.Renewed; info.Leased {
+		sb.Expires = sb.Lease.Expires // its holder renews the lease, up to this end
 	}
 	if !sb.Expires.IsZero() {
 		info.Expires = &sb.Expires
@@ -223,10 +219,7 @@ func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 	mode := c.server.opts.OnDisconnect
 	keep = keep || mode == setup.Detach
 	spec.Labels = map[string]string{sessionLabel: c.session.id, ownerLabel: c.who.label()}
-	if !keep {
-		spec.Labels[leaseLabel] = string(mode)
-	}
-	sb, err := c.service.Launch(ctx, spec, core.LaunchOptions{Bound: !keep && mode == setup.Terminate, Renewed: !keep && mode == setup.Lease, Progress: func(p core.Progress) { c.progress(ctx, p.Step) }})
+	sb, err := c.service.Launch(ctx, spec, core.LaunchOptions{Bound: !keep && mode == setup.Terminate, Renewed: !keep, Progress: func(p core.Progress) { c.progress(ctx, p.Step) }})
 	if err != nil {
 		return sb, err
 	}

@@ -72,6 +72,8 @@ type Output struct {
 	file  *os.File
 	size  int64
 	stats Stats
+	// stdout and stderr keep the values of secrets out.
+	stdout, stderr *core.RedactedStream
 }
 
 // Stats counts what went through an Output.
@@ -80,14 +82,14 @@ type Stats struct {
 	Truncated      bool
 }
 
-// Create starts the output of command id.
-func Create(dir, id string, limit int64) (*Output, error) {
+// Create starts the output of command id, without the values that redact finds; it may be nil.
+func Create(dir, id string, limit int64, redact *core.Redactor) (*Output, error) {
 	path := filepath.Join(dir, id+".log")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &Output{path: path, limit: limit, file: f}, nil
+	return &Output{path: path, limit: limit, file: f, stdout: redact.Stream(), stderr: redact.Stream()}, nil
 }
 
 // Write appends data. The disk's failure is not the command's: what cannot be kept
@@ -95,6 +97,26 @@ func Create(dir, id string, limit int64) (*Output, error) {
 func (o *Output) Write(stream core.Stream, data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.write(stream, o.redacted(stream).Next(data))
+}
+
+// Settle writes what was held back of a stream because it could have been the beginning of a secret: its command
+// has ended, and whoever follows it waits for no more.
+func (o *Output) Settle(stream core.Stream) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.write(stream, o.redacted(stream).Rest())
+}
+
+func (o *Output) redacted(stream core.Stream) *core.RedactedStream {
+	if stream == core.Stderr {
+		return o.stderr
+	}
+	return o.stdout
+}
+
+// write appends records. o.mu is held.
+func (o *Output) write(stream core.Stream, data []byte) {
 	tag := byte(stdoutTag)
 	if stream == core.Stderr {
 		tag = stderrTag

@@ -27,7 +27,7 @@ func collect(t *testing.T, dir string, opts core.LogOptions) string {
 
 func TestOutputComesBack(t *testing.T) {
 	dir := t.TempDir()
-	o, err := Create(dir, "1", 1<<20)
+	o, err := Create(dir, "1", 1<<20, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +54,33 @@ func TestOutputComesBack(t *testing.T) {
 	}
 }
 
+// The values of secrets are on no disk, wherever the pieces of output are cut.
+func TestSecretsStayOut(t *testing.T) {
+	dir := t.TempDir()
+	var secrets Secrets
+	secrets.Add(map[string]string{"A": "value-one"})
+	o, err := Create(dir, "1", 1<<20, secrets.Add(map[string]string{"B": "value-two"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, piece := range []string{"a valu", "e-o", "ne b", " value-two c val"} {
+		o.Write(core.Stdout, []byte(piece))
+	}
+	o.Settle(core.Stdout)
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := collect(t, dir, core.LogOptions{Tail: -1}); got != "a [redacted] b [redacted] c val" {
+		t.Errorf("the journal has %q", got)
+	}
+	if all := secrets.All(); len(all) != 2 || all[1].Value.Reveal() != "value-two" {
+		t.Errorf("known are %d", len(all))
+	}
+}
+
 func TestRotationKeepsTheNewest(t *testing.T) {
 	dir := t.TempDir()
-	o, err := Create(dir, "1", 4000)
+	o, err := Create(dir, "1", 4000, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +101,7 @@ func TestRotationKeepsTheNewest(t *testing.T) {
 
 func TestFollowSeesWhatIsWritten(t *testing.T) {
 	dir := t.TempDir()
-	o, err := Create(dir, "1", 2000)
+	o, err := Create(dir, "1", 2000, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

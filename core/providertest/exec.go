@@ -269,6 +269,42 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// told checks that a provider which tells secrets keeps them out of what it keeps of output.
+func (s *suite) told(t *testing.T, p core.Provider) {
+	t.Helper()
+	teller, ok := optional[core.SecretTeller](t, p, core.CapSecrets)
+	if !ok {
+		return
+	}
+	value := func(text string) core.SecretValue { return core.NewSecretValue(text) }
+	sb := launch(t, p, func(spec *core.Spec) { spec.Secrets = []core.Secret{{Name: "LAUNCHED", Value: value("launch-value")}} })
+	r := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "echo $LAUNCHED $GIVEN"}, Secrets: []core.Secret{{Name: "GIVEN", Value: value("command-value")}}})
+	if r.out != "launch-value command-value\n" {
+		t.Errorf("the command's own caller sees %q", r.out)
+	}
+	if other, ok := core.As[core.SecretTeller](s.provider(t)); ok {
+		teller = other // as another process, which was given no secret
+	}
+	secrets, err := teller.Secrets(t.Context(), sb.ID)
+	if err != nil || len(secrets) == 0 || secrets[0].Name != "LAUNCHED" || secrets[0].Value.Reveal() != "launch-value" {
+		t.Errorf("told are %v, %v", secrets, err)
+	}
+	logs, ok := core.As[core.LogReader](p)
+	if !ok {
+		return
+	}
+	var kept strings.Builder
+	for record, err := range logs.Logs(t.Context(), sb.ID, core.LogOptions{Exec: "1", Tail: -1}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept.Write(record.Data)
+	}
+	if kept.String() != "[redacted] [redacted]\n" {
+		t.Errorf("the journal has %q", kept.String())
+	}
+}
+
 func (s *suite) journal(t *testing.T) {
 	p := s.provider(t)
 	journal, ok := optional[core.Journaler](t, p, core.CapJournal)
@@ -292,6 +328,7 @@ func (s *suite) journal(t *testing.T) {
 	if strings.Contains(fmt.Sprintf("%+v", execs), "s3cret") {
 		t.Error("the journal holds a secret")
 	}
+	s.told(t, p)
 	other := s.provider(t)
 	attacher, _ := core.As[core.Journaler](other)
 	var out bytes.Buffer

@@ -190,6 +190,23 @@ func (s *suite) lifetimes(t *testing.T) {
 	if !ok {
 		return
 	}
+	leased := launchWith(t, p, func(spec *core.Spec) { spec.Timeout = core.Duration(time.Hour) }, func(lease *core.Lease) { lease.Renewed = true })
+	if err := renewer.KeepAlive(t.Context(), leased.ID, 10*time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Get(t.Context(), leased.ID); err != nil || !got.Lease.Renewed || time.Until(got.Expires) > 11*time.Minute || time.Until(got.Expires) < 5*time.Minute {
+		t.Errorf("kept alive until %s, %+v, %v", got.Expires, got.Lease, err)
+	}
+	// What is set for good is no lease's any more, for whoever looks.
+	if _, err := renewer.SetTimeout(t.Context(), leased.ID, 3*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if err := renewer.KeepAlive(t.Context(), leased.ID, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Get(t.Context(), leased.ID); err != nil || got.Lease.Renewed || time.Until(got.Expires) < 2*time.Hour {
+		t.Errorf("a lease changed what was set: until %s, %+v, %v", got.Expires, got.Lease, err)
+	}
 	sb := launch(t, p, func(spec *core.Spec) { spec.Timeout = core.Duration(time.Hour) })
 	renewed, err := renewer.SetTimeout(t.Context(), sb.ID, 2*time.Hour)
 	if err != nil || time.Until(renewed.Expires) < time.Hour {

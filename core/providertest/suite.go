@@ -79,6 +79,12 @@ func (s *suite) provider(t testing.TB) core.Provider {
 // launch makes a sandbox that is terminated with the test.
 func launch(t testing.TB, p core.Provider, change func(*core.Spec)) core.Sandbox {
 	t.Helper()
+	return launchWith(t, p, change, func(*core.Lease) {})
+}
+
+// launchWith is launch with a lease of its own.
+func launchWith(t testing.TB, p core.Provider, change func(*core.Spec), lease func(*core.Lease)) core.Sandbox {
+	t.Helper()
 	caps := p.Capabilities()
 	spec := core.Spec{Name: core.NewName(), App: "suite", Image: first(caps.Images), Network: core.Network{Mode: core.NetworkNone}}
 	if caps.Can(core.CapMemory) {
@@ -96,7 +102,9 @@ func launch(t testing.TB, p core.Provider, change func(*core.Spec)) core.Sandbox
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	sb, err := p.Launch(t.Context(), spec, core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}, nil)
+	held := core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}
+	lease(&held)
+	sb, err := p.Launch(t.Context(), spec, held, nil)
 	if err != nil {
 		t.Fatalf("launching: %v", err)
 	}

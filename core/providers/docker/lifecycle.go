@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -258,7 +259,44 @@ func (p *Provider) SetTimeout(ctx context.Context, id string, timeout time.Durat
 	if err := notRunning(sb, "timeout"); err != nil {
 		return sb, err
 	}
-	request := wire.Request{Verb: wire.VerbExpire, Issued: time.Now()}
+	return p.expire(ctx, sb, timeout, false)
+}
+
+// KeepAlive implements core.Renewer.
+func (p *Provider) KeepAlive(ctx context.Context, id string, lease time.Duration) error {
+	sb, err := p.Get(ctx, id)
+	if err != nil || !sb.Lease.Renewed {
+		return err
+	}
+	if err := notRunning(sb, "timeout"); err != nil {
+		return err
+	}
+	_, err = p.expire(ctx, sb, lease, true)
+	return err
+}
+
+// Secrets implements core.SecretTeller.
+func (p *Provider) Secrets(ctx context.Context, id string) ([]core.Secret, error) {
+	e, err := p.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k, err := p.knownOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	values, err := p.keptSecrets(ctx, e, k.container)
+	secrets := make([]core.Secret, 0, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		secrets = append(secrets, core.Secret{Name: name, Value: core.NewSecretValue(values[name])})
+	}
+	return secrets, err
+}
+
+// expire tells the sandbox when it ends: for good, or by a lease.
+func (p *Provider) expire(ctx context.Context, sb core.Sandbox, timeout time.Duration, lease bool) (core.Sandbox, error) {
+	id := sb.ID
+	request := wire.Request{Verb: wire.VerbExpire, Issued: time.Now(), Lease: lease}
 	if timeout > 0 {
 		request.Expires = request.Issued.Add(timeout)
 	}

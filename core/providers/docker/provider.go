@@ -32,17 +32,18 @@ type known struct {
 }
 
 var (
-	_ core.Finder      = (*Provider)(nil)
-	_ core.Waiter      = (*Provider)(nil)
-	_ core.Stopper     = (*Provider)(nil)
-	_ core.Pauser      = (*Provider)(nil)
-	_ core.Renewer     = (*Provider)(nil)
-	_ core.Journaler   = (*Provider)(nil)
-	_ core.LogReader   = (*Provider)(nil)
-	_ core.FileSystem  = (*Provider)(nil)
-	_ core.StatsReader = (*Provider)(nil)
-	_ core.Watcher     = (*Provider)(nil)
-	_ core.Doctor      = (*Provider)(nil)
+	_ core.Finder       = (*Provider)(nil)
+	_ core.Waiter       = (*Provider)(nil)
+	_ core.Stopper      = (*Provider)(nil)
+	_ core.Pauser       = (*Provider)(nil)
+	_ core.Renewer      = (*Provider)(nil)
+	_ core.SecretTeller = (*Provider)(nil)
+	_ core.Journaler    = (*Provider)(nil)
+	_ core.LogReader    = (*Provider)(nil)
+	_ core.FileSystem   = (*Provider)(nil)
+	_ core.StatsReader  = (*Provider)(nil)
+	_ core.Watcher      = (*Provider)(nil)
+	_ core.Doctor       = (*Provider)(nil)
 )
 
 // Name implements core.Provider.
@@ -52,7 +53,7 @@ func (p *Provider) Name() string { return Name }
 func (p *Provider) Capabilities() core.Capabilities {
 	has := []core.Capability{
 		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
-		core.CapStats, core.CapWatch, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
+		core.CapStats, core.CapWatch, core.CapSecrets, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
 		core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapOpenFiles, core.CapTimeout, core.CapIdle,
 		core.CapSnapshots, core.CapDiff, core.CapBuild,
 	}

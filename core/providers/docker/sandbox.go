@@ -151,6 +151,7 @@ func (p *Provider) settle(ctx context.Context, e *engine, sb *core.Sandbox, s st
 		// It may have been told otherwise since its launch.
 		if last, ok := lastState(ctx, e, sb.ID); ok {
 			sb.Expires = last.Expires
+			sb.Lease.Renewed = sb.Lease.Renewed && !last.Settled
 			if last.State == core.StatePaused {
 				sb.State = core.StatePaused
 			}

@@ -35,11 +35,12 @@ type box struct {
 	mu      sync.Mutex
 	sandbox core.Sandbox
 	// ctx ends with the machine; Start makes a new one.
-	ctx    context.Context //nolint:containedctx // it is the machine that commands run on, not a call's
-	cancel context.CancelCauseFunc
-	procs  []*process
-	life   *time.Timer
-	idle   *time.Timer
+	ctx     context.Context //nolint:containedctx // it is the machine that commands run on, not a call's
+	cancel  context.CancelCauseFunc
+	procs   []*process
+	life    *time.Timer
+	idle    *time.Timer
+	secrets []core.Secret
 	// denials are the latest first.
 	denials []core.Denial
 	broadcast
@@ -56,6 +57,7 @@ func newBox(p *Provider, spec core.Spec, lease core.Lease) *box {
 	}
 	maps.Copy(b.env, map[string]string{"PATH": searchPath, "HOME": "/root", "USER": "root", "HOSTNAME": spec.Name})
 	maps.Copy(b.env, spec.Env)
+	b.secrets = slices.Clone(spec.Secrets)
 	for _, secret := range spec.Secrets {
 		b.env[secret.Name] = secret.Value.Reveal()
 	}
@@ -131,8 +133,14 @@ func (b *box) become(state core.State, reason core.Reason, message string) {
 	})
 }
 
-// expireIn makes the sandbox end so long from now; 0 is never. b.mu is held.
+// expireIn makes the sandbox end so long from now, for good; 0 is never. b.mu is held.
 func (b *box) expireIn(timeout time.Duration) {
+	b.endIn(timeout)
+	b.sandbox.Lease.Expires = b.sandbox.Expires
+}
+
+// endIn makes the sandbox end so long from now; 0 is never. b.mu is held.
+func (b *box) endIn(timeout time.Duration) {
 	if b.life != nil {
 		b.life.Stop()
 	}
@@ -141,7 +149,6 @@ func (b *box) expireIn(timeout time.Duration) {
 		b.sandbox.Expires = b.provider.opts.Now().Add(timeout)
 		b.life = time.AfterFunc(timeout, func() { b.end(core.StateExited, core.ReasonTimeout, "its lifetime was over", nil) })
 	}
-	b.sandbox.Lease.Expires = b.sandbox.Expires
 }
 
 // rest lets the idle time begin when no command runs.

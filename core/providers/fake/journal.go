@@ -22,17 +22,30 @@ type journal struct {
 	stdout  int64
 	stderr  int64
 	ended   bool
+	// secrets keep the values of secrets out of what is kept.
+	secrets map[core.Stream]*core.RedactedStream
 	broadcast
 }
 
-func newJournal(limit core.Bytes, now func() time.Time) *journal {
-	return &journal{now: now, limit: int(limit), broadcast: newBroadcast()}
+func newJournal(limit core.Bytes, now func() time.Time, redact *core.Redactor) *journal {
+	return &journal{
+		now: now, limit: int(limit), broadcast: newBroadcast(),
+		secrets: map[core.Stream]*core.RedactedStream{core.Stdout: redact.Stream(), core.Stderr: redact.Stream()},
+	}
 }
 
-// add keeps a copy of data.
+// add keeps a copy of data, without the values of secrets.
 func (j *journal) add(stream core.Stream, data []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.keep(stream, j.secrets[stream].Next(data))
+}
+
+// keep appends a record. j.mu is held.
+func (j *journal) keep(stream core.Stream, data []byte) {
+	if len(data) == 0 {
+		return
+	}
 	if stream == core.Stderr {
 		j.stderr += int64(len(data))
 	} else {
@@ -52,6 +65,9 @@ func (j *journal) add(stream core.Stream, data []byte) {
 func (j *journal) end() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	for _, stream := range []core.Stream{core.Stdout, core.Stderr} {
+		j.keep(stream, j.secrets[stream].Rest())
+	}
 	j.ended = true
 	j.notify()
 }

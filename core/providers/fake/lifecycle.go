@@ -268,12 +268,41 @@ func (p *Provider) SetTimeout(ctx context.Context, id string, timeout time.Durat
 	state := b.sandbox.State
 	if state == core.StateRunning || state == core.StatePaused {
 		b.expireIn(timeout)
+		b.sandbox.Lease.Renewed = false
 	}
 	b.mu.Unlock()
 	if state != core.StateRunning && state != core.StatePaused {
 		return core.Sandbox{}, b.notRunning()
 	}
 	return b.get(), nil
+}
+
+// KeepAlive implements core.Renewer.
+func (p *Provider) KeepAlive(ctx context.Context, id string, lease time.Duration) error {
+	if err := p.faults.meet(ctx, OpTimeout); err != nil {
+		return err
+	}
+	b, err := p.box(id)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sandbox.Lease.Renewed && (b.sandbox.State == core.StateRunning || b.sandbox.State == core.StatePaused) {
+		b.endIn(lease)
+	}
+	return nil
+}
+
+// Secrets implements core.SecretTeller.
+func (p *Provider) Secrets(_ context.Context, id string) ([]core.Secret, error) {
+	b, err := p.box(id)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.secrets), nil
 }
 
 // Stats implements core.StatsReader.

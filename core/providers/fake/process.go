@@ -80,9 +80,14 @@ func newProcess(b *box, id string, spec core.ExecSpec) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, secret := range spec.Secrets {
+		if !slices.Contains(b.secrets, secret) {
+			b.secrets = append(b.secrets, secret)
+		}
+	}
 	proc := &process{
 		box: b, id: id, spec: spec, uid: uid, started: b.provider.opts.Now(), size: spec.Size, done: make(chan struct{}),
-		journal: newJournal(b.provider.opts.LogLimit, b.provider.opts.Now), children: map[int]context.CancelCauseFunc{}, traps: map[int]string{},
+		journal: newJournal(b.provider.opts.LogLimit, b.provider.opts.Now, core.NewRedactor(b.secrets)), children: map[int]context.CancelCauseFunc{}, traps: map[int]string{},
 	}
 	proc.spec.Stdin, proc.spec.Stdout, proc.spec.Stderr, proc.spec.Secrets = nil, nil, nil, nil
 	proc.spec.Command = slices.Clone(spec.Command)

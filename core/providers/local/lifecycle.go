@@ -65,6 +65,29 @@ func (p *Provider) SetTimeout(ctx context.Context, id string, timeout time.Durat
 	return p.read(id)
 }
 
+// KeepAlive implements core.Renewer.
+func (p *Provider) KeepAlive(ctx context.Context, id string, lease time.Duration) error {
+	return p.request(ctx, id, &wire.Control{Verb: wire.VerbLease, Timeout: lease})
+}
+
+// Secrets implements core.SecretTeller. The supervisor knows them; they are on no disk unless the sandbox persists.
+func (p *Provider) Secrets(ctx context.Context, id string) ([]core.Secret, error) {
+	if !store.ValidID(id) {
+		return nil, notFound(id)
+	}
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	reply, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbSecrets})
+	if err != nil {
+		return nil, err
+	}
+	secrets := make([]core.Secret, len(reply.Secrets))
+	for i, secret := range reply.Secrets {
+		secrets[i] = core.Secret{Name: secret.Name, Value: core.NewSecretValue(secret.Value)}
+	}
+	return secrets, nil
+}
+
 // Stats implements core.StatsReader.
 func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 	if !store.ValidID(id) {

@@ -50,18 +50,19 @@ func New(opts Options) (core.Provider, error) {
 }
 
 var (
-	_ core.Finder      = (*Provider)(nil)
-	_ core.Waiter      = (*Provider)(nil)
-	_ core.Stopper     = (*Provider)(nil)
-	_ core.Pauser      = (*Provider)(nil)
-	_ core.Renewer     = (*Provider)(nil)
-	_ core.Journaler   = (*Provider)(nil)
-	_ core.LogReader   = (*Provider)(nil)
-	_ core.FileSystem  = (*Provider)(nil)
-	_ core.StatsReader = (*Provider)(nil)
-	_ core.Watcher     = (*Provider)(nil)
-	_ core.Sweeper     = (*Provider)(nil)
-	_ core.Doctor      = (*Provider)(nil)
+	_ core.Finder       = (*Provider)(nil)
+	_ core.Waiter       = (*Provider)(nil)
+	_ core.Stopper      = (*Provider)(nil)
+	_ core.Pauser       = (*Provider)(nil)
+	_ core.Renewer      = (*Provider)(nil)
+	_ core.SecretTeller = (*Provider)(nil)
+	_ core.Journaler    = (*Provider)(nil)
+	_ core.LogReader    = (*Provider)(nil)
+	_ core.FileSystem   = (*Provider)(nil)
+	_ core.StatsReader  = (*Provider)(nil)
+	_ core.Watcher      = (*Provider)(nil)
+	_ core.Sweeper      = (*Provider)(nil)
+	_ core.Doctor       = (*Provider)(nil)
 )
 
 // Name implements core.Provider.
@@ -72,7 +73,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 	return core.Capabilities{
 		Has: []core.Capability{
 			core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
-			core.CapStats, core.CapWatch, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
+			core.CapStats, core.CapWatch, core.CapSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
 			core.CapNetNone, core.CapNetAll, core.CapCPU, core.CapMemory, core.CapDisk, core.CapProcesses, core.CapOpenFiles,
 			core.CapTimeout, core.CapIdle,
 		},
@@ -132,6 +133,7 @@ func (p *Provider) read(id string) (core.Sandbox, error) {
 		sb.State, sb.Reason, sb.Message, sb.Frozen = state.State, state.Reason, state.Message, state.Frozen
 		sb.Started, sb.Ended, sb.Expires, sb.LastActive = state.Started, state.Ended, state.Expires, state.LastActive
 		sb.ExitCode, sb.Ports = state.ExitCode, state.Ports
+		sb.Lease.Renewed = sb.Lease.Renewed && !state.Settled
 	}
 	if running(sb.State) && !locked {
 		p.markLost(&sb, state)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/journal"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
@@ -48,6 +49,8 @@ type Box struct {
 	busy       int
 	lastActive time.Time
 	expires    time.Time
+	settled    bool // expires was set for good
+	secrets    journal.Secrets
 	issued     time.Time
 	over       bool
 	paused     bool
@@ -92,7 +95,7 @@ func Run(log, stderr io.Writer) int {
 		return exitFailed
 	}
 	b.mu.Lock()
-	b.say(wire.State{State: core.StateRunning, Expires: b.expires})
+	b.say(wire.State{State: core.StateRunning, Expires: b.expires, Settled: b.settled})
 	b.mu.Unlock()
 	why := b.keep(signals)
 	b.terminate(why.grace)
@@ -109,6 +112,7 @@ func (b *Box) prepare() error {
 	if err := json.Unmarshal(text, &b.config); err != nil {
 		return fmt.Errorf("%s: %w", wire.ConfigFile, err)
 	}
+	b.secrets.Add(b.config.Secrets)
 	if b.key, err = os.ReadFile(wire.KeyFile); err != nil {
 		return err
 	}
@@ -165,7 +169,7 @@ func (b *Box) note(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.over {
-		b.say(wire.State{State: core.StateRunning, Expires: b.expires, Message: err.Error()})
+		b.say(wire.State{State: core.StateRunning, Expires: b.expires, Settled: b.settled, Message: err.Error()})
 	}
 }
 
@@ -314,15 +318,18 @@ func (b *Box) wake() {
 	}
 }
 
-// expire sets when the lifetime ends; zero is never.
-func (b *Box) expire(at, issued time.Time) error {
+// expire sets when the lifetime ends; zero is never. A lease changes nothing once it was set without one.
+func (b *Box) expire(at, issued time.Time, lease bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.over || !issued.After(b.issued) {
 		return core.Errorf(core.KindConflict, "timeout", b.config.ID, "the sandbox has ended, or was told otherwise since")
 	}
-	b.issued, b.expires = issued, at
-	b.say(wire.State{State: core.StateRunning, Expires: at})
+	if b.settled && lease {
+		return nil
+	}
+	b.issued, b.expires, b.settled = issued, at, !lease
+	b.say(wire.State{State: core.StateRunning, Expires: at, Settled: b.settled})
 	b.wake()
 	return nil
 }
@@ -344,7 +351,7 @@ func (b *Box) pause(on bool) error {
 			return err
 		}
 	}
-	b.say(wire.State{State: state, Expires: b.expires})
+	b.say(wire.State{State: state, Expires: b.expires, Settled: b.settled})
 	return nil
 }
 

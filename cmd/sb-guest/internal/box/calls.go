@@ -83,7 +83,7 @@ func (b *Box) answer(r wire.Request, c *client) error {
 	case wire.VerbLogs:
 		return b.logs(r, c)
 	case wire.VerbExpire:
-		if err := b.expire(r.Expires, r.Issued); err != nil {
+		if err := b.expire(r.Expires, r.Issued, r.Lease); err != nil {
 			return err
 		}
 		c.reply(wire.Reply{})

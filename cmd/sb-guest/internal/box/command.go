@@ -86,7 +86,7 @@ func (b *Box) start(r wire.Request, id string, to *client) (c *command, err erro
 	if id == wire.EntryID {
 		limit = b.config.EntryLogLimit
 	}
-	output, err := journal.Create(wire.JournalDir, c.exec.ID, limit)
+	output, err := journal.Create(wire.JournalDir, c.exec.ID, limit, b.secrets.Add(r.Secrets))
 	if err != nil {
 		return nil, journalError(err)
 	}

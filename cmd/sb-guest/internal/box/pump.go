@@ -36,7 +36,10 @@ type pump struct {
 // whatever in the background holds the stream open.
 func (p *pump) carry(to *client) {
 	defer func() { _ = p.from.Close() }()
-	leave := sync.OnceFunc(func() { close(p.drained) })
+	leave := sync.OnceFunc(func() {
+		p.output.Settle(p.stream)
+		close(p.drained)
+	})
 	defer leave()
 	buffer := make([]byte, outputChunk)
 	kind := byte(wire.FrameStdout)

@@ -135,7 +135,7 @@ func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File)
 		return nil, classify(pipes.err)
 	}
 	start.Files = pipes.theirs
-	if c.output, err = journal.Create(s.journalDir(), c.exec.ID, limit); err != nil {
+	if c.output, err = journal.Create(s.journalDir(), c.exec.ID, limit, s.secrets.Add(request.Secrets)); err != nil {
 		return nil, classify(err)
 	}
 	if err = journal.Write(s.journalDir(), c.exec); err != nil {
@@ -301,6 +301,7 @@ func (c *command) closeStdin() {
 func (c *command) carry(p *pump) {
 	defer func() { _ = p.from.Close() }()
 	leave := sync.OnceFunc(func() {
+		c.output.Settle(p.stream)
 		if p.client != nil {
 			_ = p.client.Close()
 		}

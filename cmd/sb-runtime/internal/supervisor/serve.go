@@ -118,6 +118,12 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Control, files *
 		err = s.resume()
 	case wire.VerbTimeout:
 		err = s.setTimeout(request.Timeout)
+	case wire.VerbLease:
+		err = s.keepAlive(request.Timeout)
+	case wire.VerbSecrets:
+		for _, secret := range s.secrets.All() {
+			reply.Secrets = append(reply.Secrets, wire.Secret{Name: secret.Name, Value: secret.Value.Reveal()})
+		}
 	case wire.VerbStop:
 		err = s.stop(ctx, request.Grace)
 	case wire.VerbEnd:
@@ -225,10 +231,22 @@ func (s *Supervisor) resume() error {
 func (s *Supervisor) setTimeout(timeout time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.state.Expires = time.Time{}
+	s.state.Expires, s.state.Settled = time.Time{}, true
 	if timeout > 0 {
 		s.state.Expires = time.Now().Add(timeout)
 	}
+	s.wake()
+	return s.saveLocked(true)
+}
+
+// keepAlive renews a lease, unless the end was set for good.
+func (s *Supervisor) keepAlive(lease time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.Settled {
+		return nil
+	}
+	s.state.Expires = time.Now().Add(lease)
 	s.wake()
 	return s.saveLocked(true)
 }

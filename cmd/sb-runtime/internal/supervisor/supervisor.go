@@ -19,6 +19,7 @@ import (
 	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
 	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/netstack"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/journal"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
@@ -37,6 +38,7 @@ type Supervisor struct {
 	// changed wakes keep after a deadline moved.
 	changed chan struct{}
 	wg      sync.WaitGroup
+	secrets journal.Secrets
 
 	mu       sync.Mutex
 	state    store.State
@@ -124,13 +126,14 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 		return err
 	}
 	now := time.Now()
-	s.state.Ended = time.Time{}
+	s.state.Ended, s.state.Settled = time.Time{}, false
 	s.state.State, s.state.Started, s.state.LastActive = core.StateRunning, now, now
 	if spec.Timeout > 0 {
 		s.state.Expires = now.Add(time.Duration(spec.Timeout))
 	}
 	s.freezeAt, s.saveAt = now.Add(s.launch.FreezeAfter), now.Add(s.launch.SaveInterval)
 	s.wakeUp()
+	s.secrets.Add(s.launch.Secrets)
 	if err := s.startEntry(); err != nil {
 		return err
 	}

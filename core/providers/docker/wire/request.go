@@ -56,6 +56,8 @@ type Request struct {
 	File []string `json:"file,omitempty"`
 
 	Expires time.Time `json:"expires,omitzero"`
+	// Lease belongs to VerbExpire: it renews a lease, which changes nothing once the end was set without it.
+	Lease bool `json:"lease,omitempty"`
 	// Issued orders the requests of VerbExpire: one that is older than the last is refused.
 	Issued time.Time     `json:"issued,omitzero"`
 	Grace  time.Duration `json:"grace,omitempty"`

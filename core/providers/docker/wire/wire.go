@@ -82,6 +82,8 @@ type State struct {
 	Message  string      `json:"message,omitempty"`
 	ExitCode *int        `json:"exit_code,omitempty"`
 	Expires  time.Time   `json:"expires,omitzero"`
+	// Settled says that Expires was set for good: no lease changes it.
+	Settled bool `json:"settled,omitempty"`
 	// Kind is the error's, when State is failed before it was running.
 	Kind string `json:"kind,omitempty"`
 }

@@ -63,10 +63,12 @@ type State struct {
 	BootID  string      `json:"boot_id"`
 	PID     int         `json:"pid"`
 	// PIDStart is when that process started, as core.ProcessStart tells.
-	PIDStart   uint64             `json:"pid_start,omitempty"`
-	Started    time.Time          `json:"started,omitzero"`
-	Ended      time.Time          `json:"ended,omitzero"`
-	Expires    time.Time          `json:"expires,omitzero"`
+	PIDStart uint64    `json:"pid_start,omitempty"`
+	Started  time.Time `json:"started,omitzero"`
+	Ended    time.Time `json:"ended,omitzero"`
+	Expires  time.Time `json:"expires,omitzero"`
+	// Settled says that Expires was set for good: no lease changes it.
+	Settled    bool               `json:"settled,omitempty"`
 	LastActive time.Time          `json:"last_active,omitzero"`
 	ExitCode   *int               `json:"exit_code,omitempty"`
 	Ports      []core.PortMapping `json:"ports,omitempty"`

@@ -51,6 +51,12 @@ func (e *Error) Err(op string) error {
 	return &core.Error{Kind: core.ParseKind(e.Name), Op: op, Subject: e.Subject, Hint: e.Hint, Err: errors.New(e.Message)}
 }
 
+// Secret is a core.Secret on the wire, with its value.
+type Secret struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
 // Command is a command on the wire: core.ExecSpec without its streams.
 type Command struct {
 	Argv []string          `json:"argv"`
@@ -94,7 +100,7 @@ type ExecReply struct {
 // Control asks for one change or measurement.
 type Control struct {
 	Verb Verb `json:"verb"`
-	// Timeout belongs to VerbTimeout, Grace to VerbStop.
+	// Timeout belongs to VerbTimeout and VerbLease, Grace to VerbStop.
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Grace   time.Duration `json:"grace,omitempty"`
 	// Argv belongs to VerbFiles: the command line of sb-guest, whose descriptors 0, 1 and 2 come with the connection.
@@ -110,6 +116,8 @@ const (
 	VerbPause   Verb = "pause"
 	VerbResume  Verb = "resume"
 	VerbTimeout Verb = "timeout"
+	VerbLease   Verb = "lease"
+	VerbSecrets Verb = "secrets"
 	VerbStop    Verb = "stop" // save the filesystem and end
 	VerbEnd     Verb = "end"  // end without saving
 	VerbFiles   Verb = "files"
@@ -121,6 +129,8 @@ type ControlReply struct {
 	Stats *core.Stats `json:"stats,omitempty"`
 	// ExitCode belongs to VerbFiles.
 	ExitCode int `json:"exit_code,omitempty"`
+	// Secrets belongs to VerbSecrets.
+	Secrets []Secret `json:"secrets,omitempty"`
 }
 
 // Launch is what a client tells a new supervisor through its standard input.

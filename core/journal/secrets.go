@@ -1,0 +1,42 @@
+package journal
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Secrets are those that a sandbox and its commands were given, as whoever supervises it remembers them: in memory,
+// to keep them out of the journal and to tell who shows the sandbox's output what not to show.
+// The zero value is ready; it is safe for concurrent use.
+type Secrets struct {
+	mu       sync.Mutex
+	known    []core.Secret
+	redactor *core.Redactor
+}
+
+// Add remembers variables and returns what finds all values that are known; nil when there are none.
+func (s *Secrets) Add(values map[string]string) *core.Redactor {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.known)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		secret := core.Secret{Name: name, Value: core.NewSecretValue(values[name])}
+		if !slices.Contains(s.known, secret) {
+			s.known = append(s.known, secret)
+		}
+	}
+	if len(s.known) > before {
+		s.redactor = core.NewRedactor(s.known)
+	}
+	return s.redactor
+}
+
+// All returns what is known.
+func (s *Secrets) All() []core.Secret {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.known)
+}

@@ -1,0 +1,174 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// put writes a file of any bytes.
+func (a *assistant) put(sandbox, path string, data []byte) {
+	a.t.Helper()
+	a.call("file_write", args{"sandbox": sandbox, "path": path, "content": base64.StdEncoding.EncodeToString(data), "base64": true})
+}
+
+// Read piece by piece, wherever the ranges cut characters, a file is what it was.
+func TestRangesOfAFileAreTheFile(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(nil)
+	for name, text := range map[string]string{
+		"ascii": strings.Repeat("line of text\n", 400), "two": strings.Repeat("üä", 1500), "three": "x" + strings.Repeat("€\n", 1200), "four": strings.Repeat("🙂", 900),
+		"empty": "", "one long line": strings.Repeat("a", 5000), "fits exactly": strings.Repeat("b", 200),
+	} {
+		a.put(sb, "/tmp/f", []byte(text))
+		var read strings.Builder
+		offset, calls := 0.0, 0
+		for more := true; more && calls < 200; calls++ {
+			got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": int(offset), "max_output": 200})
+			if got["size"] != float64(len(text)) || got["encoding"] != "text" {
+				t.Fatalf("%s: size %v, %v", name, got["size"], got["encoding"])
+			}
+			content, _ := got["content"].(string)
+			if n := len([]rune(content)); n > 200 {
+				t.Errorf("%s: %d characters for a budget of 200", name, n)
+			}
+			read.WriteString(content)
+			offset, more = got["next_offset"].(float64)
+		}
+		if read.String() != text {
+			t.Errorf("%s: %d bytes came back of %d, in %d calls", name, read.Len(), len(text), calls)
+		}
+		read.Reset()
+		next := 0
+		for more := true; more; {
+			contents, ok := a.read(fmt.Sprintf("%s?offset=%d&limit=777", fileURI(sb, "/tmp/f"), next)).(mcp.TextResourceContents)
+			if !ok {
+				t.Fatalf("%s: a range is no text", name)
+			}
+			read.WriteString(contents.Text)
+			var to float64
+			if to, more = contents.Meta["sb/next"].(float64); more {
+				next = int(to)
+			}
+		}
+		if read.String() != text {
+			t.Errorf("%s: the resource's ranges have %d bytes of %d", name, read.Len(), len(text))
+		}
+	}
+	a.put(sb, "/tmp/f", []byte("short"))
+	a.fails(core.KindUsage, "file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 6})
+	a.fails(core.KindUsage, "file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": -1})
+	if got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 5}); got["content"] != "" || got["next_offset"] != nil || got["size"] != 5.0 {
+		t.Errorf("at the end: %v", got)
+	}
+	// A range that begins within a character says where it goes on.
+	a.put(sb, "/tmp/f", []byte("€uro"))
+	if got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1}); got["content"] != "uro" || got["next_offset"] != nil {
+		t.Errorf("within a character: %v", got)
+	}
+}
+
+// What is no text is never made some: not by its beginning, its end, or what stands far in it.
+func TestBytesAreNeverMangled(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(nil)
+	for name, data := range map[string][]byte{
+		"cut at its end": []byte("caf\xc3"), "begins within": []byte("\xa9 text"), "latin 1": []byte("caf\xe9 au lait"), "zero": []byte("a\x00b"), "only half": {0xe2, 0x82},
+		"far in": append(bytes.Repeat([]byte("text "), 400), 0xff, 0xfe),
+	} {
+		a.put(sb, "/tmp/f", data)
+		got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/f"})
+		if got["encoding"] != "none" || got["content"] != "" || got["size"] != float64(len(data)) {
+			t.Errorf("%s: %v", name, got)
+		}
+		got = a.call("file_read", args{"sandbox": sb, "path": "/tmp/f", "base64": true})
+		if back, err := base64.StdEncoding.DecodeString(got["content"].(string)); err != nil || !bytes.Equal(back, data) {
+			t.Errorf("%s: as base64 %q, %v", name, back, err)
+		}
+		blob, ok := a.read(fileURI(sb, "/tmp/f")).(mcp.BlobResourceContents)
+		if back, err := base64.StdEncoding.DecodeString(blob.Blob); !ok || err != nil || !bytes.Equal(back, data) {
+			t.Errorf("%s: the resource is %q, %v", name, back, err)
+		}
+		out := a.call("exec", args{"sandbox": sb, "command": "cat /tmp/f"})
+		if text, _ := out["stdout"].(string); !strings.Contains(text, "bytes that are not text") || out["stdout_bytes"] != float64(len(data)) {
+			t.Errorf("%s: as output %q", name, text)
+		}
+	}
+}
+
+// A value is found where ranges, the beginning and the end of an output, or a search would cut it.
+func TestSecretsAreFoundAcrossRanges(t *testing.T) {
+	b := newBench(t, setup.Options{})
+	a := b.connect(t)
+	const value = "launch-value-1"
+	sb := a.launch(args{"secrets": map[string]string{"TOKEN": value}})
+	a.call("exec", args{"sandbox": sb, "command": "echo before $TOKEN after > /tmp/t"})
+	for _, check := range []func(offset int) string{
+		func(offset int) string {
+			return a.readText(fmt.Sprintf("%s?offset=%d&limit=3", fileURI(sb, "/tmp/t"), offset))
+		},
+		func(offset int) string {
+			content, _ := a.call("file_read", args{"sandbox": sb, "path": "/tmp/t", "offset": offset, "base64": true})["content"].(string)
+			text, err := base64.StdEncoding.DecodeString(content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		},
+	} {
+		var all strings.Builder
+		for offset := range 24 {
+			piece := check(offset)
+			all.WriteString(piece[:min(len(piece), 1)])
+			for cut := 3; cut <= len(value); cut++ {
+				if strings.Contains(piece, value[cut-3:cut]) {
+					t.Errorf("from %d: %q has a part of the value", offset, piece)
+				}
+			}
+		}
+		if all.String() != "before [redacted] after\n" {
+			t.Errorf("the file is %q", all.String())
+		}
+	}
+	// Output is cut where the value stands.
+	got := a.call("exec", args{"sandbox": sb, "max_output": 200, "command": "i=0; while [ $i -lt 400 ]; do printf %s $TOKEN; i=$((i+1)); done"})
+	if text, _ := got["stdout"].(string); strings.Contains(text, "launch") || strings.Contains(text, "value") {
+		t.Errorf("output: %q", text)
+	}
+}
+
+// A server that begins anew keeps out what the one before was told, in old output and in new.
+func TestSecretsAreRedactedAfterARestart(t *testing.T) {
+	first := newBench(t, setup.Options{OnDisconnect: setup.Detach})
+	before := first.connect(t)
+	sb := before.launch(args{"secrets": map[string]string{"TOKEN": "launch-value-1"}})
+	before.call("exec", args{"sandbox": sb, "command": "echo $TOKEN $OTHER | cat; echo $TOKEN $OTHER > /tmp/t", "secrets": map[string]string{"OTHER": "exec-value-2"}})
+	before.hangUp()
+
+	second, err := New(first.service, nil, setup.Options{Toolsets: []string{setup.All}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(second.Close)
+	b := &bench{Server: second, service: first.service, provider: first.provider}
+	after := b.connect(t)
+	if text := after.readText("sandbox://" + sb + "/exec/1/stdout"); text != "[redacted] [redacted]\n" {
+		t.Errorf("old output: %q", text)
+	}
+	if got := after.call("exec_wait", args{"sandbox": sb, "exec_id": "1"}); got["stdout"] != "[redacted] [redacted]\n" {
+		t.Errorf("an old command: %v", got["stdout"])
+	}
+	if got := after.call("exec", args{"sandbox": sb, "command": "echo $TOKEN"}); got["stdout"] != "[redacted]\n" {
+		t.Errorf("new output: %v", got["stdout"])
+	}
+	if got := after.call("file_read", args{"sandbox": sb, "path": "/tmp/t"}); got["content"] != "[redacted] [redacted]\n" || got["redacted"] != true {
+		t.Errorf("a file: %v", got)
+	}
+}
