@@ -24,29 +24,29 @@ const (
 
 // The capabilities that came first, the optional interfaces' before the others'.
 const (
-	CapFinder    Capability = "find"
-	CapWait      Capability = "wait"
-	CapStop      Capability = "stop"
-	CapPause     Capability = "pause"
-	CapRenew     Capability = "renew"
-	CapJournal   Capability = "journal"
-	CapLogs      Capability = "logs"
-	CapFiles     Capability = "files"
-	CapStats     Capability = "stats"
-	CapWatch     Capability = "watch"
-	CapSecrets   Capability = "secrets" // SecretTeller
-	CapSweep     Capability = "sweep"
-	CapDoctor    Capability = "doctor"
-	CapTTY       Capability = "tty"
-	CapPorts     Capability = "ports"
-	CapPersist   Capability = "persist"
-	CapGPU       Capability = "gpu"
-	CapVolumes   Capability = "volumes"
-	CapUser      Capability = "user"
-	CapBuild     Capability = "build"     // Dockerfile, Python, Pip, Apt
-	CapImages    Capability = "images"    // any OCI image, beyond Capabilities.Images
-	CapTemplates Capability = "templates" // Spec.Template
-	CapSnapshots Capability = "snapshots" // Spec.Snapshot and Snapshotter
+	CapFinder       Capability = "find"
+	CapWait         Capability = "wait"
+	CapStop         Capability = "stop"
+	CapPause        Capability = "pause"
+	CapRenew        Capability = "renew"
+	CapJournal      Capability = "journal"
+	CapLogs         Capability = "logs"
+	CapFiles        Capability = "files"
+	CapStats        Capability = "stats"
+	CapWatch        Capability = "watch"
+	CapGivenSecrets Capability = "given_secrets" // SecretTeller
+	CapSweep        Capability = "sweep"
+	CapDoctor       Capability = "doctor"
+	CapTTY          Capability = "tty"
+	CapPorts        Capability = "ports"
+	CapPersist      Capability = "persist"
+	CapGPU          Capability = "gpu"
+	CapVolumes      Capability = "volumes"
+	CapUser         Capability = "user"
+	CapBuild        Capability = "build"     // Dockerfile, Python, Pip, Apt
+	CapImages       Capability = "images"    // any OCI image, beyond Capabilities.Images
+	CapTemplates    Capability = "templates" // Spec.Template
+	CapSnapshots    Capability = "snapshots" // Spec.Snapshot and Snapshotter
 
 	CapSnapshotTTL  Capability = "snapshot_ttl"  // SnapshotOptions.TTL
 	CapSnapshotPath Capability = "snapshot_path" // SnapshotOptions.Path

@@ -94,8 +94,8 @@ type Renewer interface {
 // SecretTeller tells the secrets that a running sandbox was given, so that a frontend that did not give them
 // keeps them out of what it shows. Whoever may ask could as well run a command that prints them.
 type SecretTeller interface {
-	// Secrets returns those of the launch, with their values, and those of commands as far as they are known.
-	Secrets(ctx context.Context, id string) ([]Secret, error)
+	// GivenSecrets returns those of the launch, with their values, and those of commands as far as they are known.
+	GivenSecrets(ctx context.Context, id string) ([]Secret, error)
 }
 
 // Journaler keeps a journal of the commands run in a sandbox, over the end of

@@ -294,16 +294,16 @@ func (s *Service) KeepAlive(ctx context.Context, ref string, lease time.Duration
 	return Wrap("timeout", ref, renewer.KeepAlive(ctx, sb.ID, lease))
 }
 
-// Secrets returns the secrets that a sandbox was given, with their values.
-func (s *Service) Secrets(ctx context.Context, ref string) ([]Secret, error) {
+// GivenSecrets returns the secrets that a sandbox was given, with their values.
+func (s *Service) GivenSecrets(ctx context.Context, ref string) ([]Secret, error) {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	teller, err := capable[SecretTeller](s, sb.Provider, "secrets", CapSecrets)
+	teller, err := capable[SecretTeller](s, sb.Provider, "secrets", CapGivenSecrets)
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := teller.Secrets(ctx, sb.ID)
+	secrets, err := teller.GivenSecrets(ctx, sb.ID)
 	return secrets, Wrap("secrets", ref, err)
 }

@@ -272,7 +272,7 @@ func (c *counter) Write(p []byte) (int, error) {
 // told checks that a provider which tells secrets keeps them out of what it keeps of output.
 func (s *suite) told(t *testing.T, p core.Provider) {
 	t.Helper()
-	teller, ok := optional[core.SecretTeller](t, p, core.CapSecrets)
+	teller, ok := optional[core.SecretTeller](t, p, core.CapGivenSecrets)
 	if !ok {
 		return
 	}
@@ -285,7 +285,7 @@ func (s *suite) told(t *testing.T, p core.Provider) {
 	if other, ok := core.As[core.SecretTeller](s.provider(t)); ok {
 		teller = other // as another process, which was given no secret
 	}
-	secrets, err := teller.Secrets(t.Context(), sb.ID)
+	secrets, err := teller.GivenSecrets(t.Context(), sb.ID)
 	if err != nil || len(secrets) == 0 || secrets[0].Name != "LAUNCHED" || secrets[0].Value.Reveal() != "launch-value" {
 		t.Errorf("told are %v, %v", secrets, err)
 	}

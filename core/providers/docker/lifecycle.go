@@ -275,8 +275,8 @@ func (p *Provider) KeepAlive(ctx context.Context, id string, lease time.Duration
 	return err
 }
 
-// Secrets implements core.SecretTeller.
-func (p *Provider) Secrets(ctx context.Context, id string) ([]core.Secret, error) {
+// GivenSecrets implements core.SecretTeller.
+func (p *Provider) GivenSecrets(ctx context.Context, id string) ([]core.Secret, error) {
 	e, err := p.connect(ctx)
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func (p *Provider) Name() string { return Name }
 func (p *Provider) Capabilities() core.Capabilities {
 	has := []core.Capability{
 		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
-		core.CapStats, core.CapWatch, core.CapSecrets, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
+		core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
 		core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapOpenFiles, core.CapTimeout, core.CapIdle,
 		core.CapSnapshots, core.CapDiff, core.CapBuild,
 	}

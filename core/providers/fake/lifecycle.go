@@ -294,8 +294,8 @@ func (p *Provider) KeepAlive(ctx context.Context, id string, lease time.Duration
 	return nil
 }
 
-// Secrets implements core.SecretTeller.
-func (p *Provider) Secrets(_ context.Context, id string) ([]core.Secret, error) {
+// GivenSecrets implements core.SecretTeller.
+func (p *Provider) GivenSecrets(_ context.Context, id string) ([]core.Secret, error) {
 	b, err := p.box(id)
 	if err != nil {
 		return nil, err

@@ -70,8 +70,8 @@ func (p *Provider) KeepAlive(ctx context.Context, id string, lease time.Duration
 	return p.request(ctx, id, &wire.Control{Verb: wire.VerbLease, Timeout: lease})
 }
 
-// Secrets implements core.SecretTeller. The supervisor knows them; they are on no disk unless the sandbox persists.
-func (p *Provider) Secrets(ctx context.Context, id string) ([]core.Secret, error) {
+// GivenSecrets implements core.SecretTeller. The supervisor knows them; they are on no disk unless the sandbox persists.
+func (p *Provider) GivenSecrets(ctx context.Context, id string) ([]core.Secret, error) {
 	if !store.ValidID(id) {
 		return nil, notFound(id)
 	}
