@@ -77,7 +77,7 @@ func FuzzRedactor(f *testing.F) {
 	f.Add("aaab", "aaaaaaabaaab", uint8(1))
 	f.Fuzz(func(t *testing.T, value, text string, size uint8) {
 		r := NewRedactor(secretsFor(value))
-		if r == nil || strings.Contains("["+redacted+"]", value) || size == 0 {
+		if r == nil || overlaps(value) || size == 0 {
 			return
 		}
 		s := r.Stream()
@@ -95,4 +95,10 @@ func FuzzRedactor(f *testing.F) {
 			t.Errorf("%q was not found in %q", value, text)
 		}
 	})
+}
+
+// overlaps says whether a value could be found again in what stands for it.
+func overlaps(value string) bool {
+	shown := "[" + redacted + "]"
+	return strings.Contains(shown, value)
 }
