@@ -276,7 +276,9 @@ func (s *suite) told(t *testing.T, p core.Provider) {
 	if !ok {
 		return
 	}
-	sb := launch(t, p, func(spec *core.Spec) { spec.Secrets = []core.Secret{{Name: "LAUNCHED", Value: core.NewSecretValue("launch-value")}} })
+	sb := launch(t, p, func(spec *core.Spec) {
+		spec.Secrets = []core.Secret{{Name: "LAUNCHED", Value: core.NewSecretValue("launch-value")}}
+	})
 	r := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "echo $LAUNCHED $GIVEN"}, Secrets: []core.Secret{{Name: "GIVEN", Value: core.NewSecretValue("command-value")}}})
 	if r.out != "launch-value command-value\n" {
 		t.Errorf("the command's own caller sees %q", r.out)
