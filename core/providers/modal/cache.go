@@ -30,6 +30,7 @@ const (
 	cachedTasks   = "tasks"   // by sandbox
 	cachedSecrets = "secrets" // by name
 	cachedVolumes = "volumes" // by name
+	cachedProxies = "proxies" // by name
 )
 
 // openCache returns the cache of one account at one server. It does no I/O.

@@ -127,7 +127,7 @@ func (c *process) request(ctx context.Context, spec core.ExecSpec) (*pb.TaskExec
 			env[secret.Name] = secret.Value.Reveal()
 			continue
 		}
-		found, err := c.router.client.secrets(ctx, []core.Secret{secret})
+		found, err := (&lookups{client: c.router.client}).secrets(ctx, []core.Secret{secret})
 		if err != nil {
 			return nil, classify("exec", secret.Ref, err)
 		}

@@ -168,7 +168,7 @@ func (p *Provider) readOwners(ctx context.Context, id string) (*owners, error) {
 		return err
 	}
 	found := &owners{}
-	err := both(
+	err := together(
 		func() error { return read("/etc/passwd", &found.users) },
 		func() error { return read("/etc/group", &found.groups) },
 	)

@@ -23,13 +23,19 @@ const defaultPython = "3.12"
 type recipe struct {
 	// Base is a registry's name; ID and Published are images that Modal has.
 	Base, ID, Published string
-	Commands            []string
+	// Access names the secret at Modal with the credentials of Base's registry.
+	Access   string `json:",omitempty"`
+	Commands []string
 }
 
 // recipeOf reads a launch spec. KindUsage: the Dockerfile cannot be read or needs files of this machine.
 func recipeOf(spec core.Spec) (recipe, error) {
 	r := recipe{Base: defaultImage}
 	switch {
+	case strings.HasPrefix(spec.Snapshot, "im-"):
+		return recipe{ID: spec.Snapshot}, nil
+	case spec.Snapshot != "":
+		return recipe{Published: snapshotName(spec.Snapshot)}, nil
 	case spec.Dockerfile != "":
 		text, err := os.ReadFile(spec.Dockerfile)
 		if err != nil {
@@ -50,6 +56,9 @@ func recipeOf(spec core.Spec) (recipe, error) {
 			version = defaultPython
 		}
 		r.Base = "python:" + version + "-slim"
+	}
+	if spec.Modal != nil && r.Base != "" {
+		r.Access = spec.Modal.ImageSecret
 	}
 	if len(spec.Apt) > 0 {
 		r.Commands = append(r.Commands, "RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "+
@@ -102,24 +111,29 @@ func (r recipe) key() string {
 	return hex.EncodeToString(digest[:16])
 }
 
-// image returns the image of a recipe, built if need be. Its build log is progress. With fresh the cache is not asked.
-func (c *client) image(ctx context.Context, app *sdk.App, r recipe, fresh bool, progress core.ProgressFunc) (*sdk.Image, error) {
-	if r.ID != "" && len(r.Commands) == 0 {
-		return &sdk.Image{ImageID: r.ID}, nil
-	}
-	if id := c.cache.get(cachedImages, r.key()); id != "" && !fresh {
-		return &sdk.Image{ImageID: id}, nil
-	}
-	var base *sdk.Image
-	var err error
+// image returns the image of a recipe, built if need be. Its build log is progress.
+func (c *client) image(ctx context.Context, app *sdk.App, r recipe, found *lookups, progress core.ProgressFunc) (*sdk.Image, error) {
 	switch {
-	case r.ID != "":
-		base, err = c.sdk.Images.FromID(ctx, r.ID, nil)
+	case r.ID != "" && len(r.Commands) == 0:
+		return &sdk.Image{ImageID: r.ID}, nil
+	case r.Published != "" && len(r.Commands) == 0: // a name may mean another image tomorrow
+		return c.sdk.Images.FromName(ctx, r.Published, nil)
 	case r.Published != "":
-		base, err = c.sdk.Images.FromName(ctx, r.Published, nil)
-	default:
-		base = c.sdk.Images.FromRegistry(r.Base, nil)
+		return c.build(ctx, app, r, found, progress)
 	}
+	id, err := found.id(cachedImages, r.key(), func() (string, error) {
+		built, err := c.build(ctx, app, r, found, progress)
+		if err != nil {
+			return "", err
+		}
+		return built.ImageID, nil
+	})
+	return &sdk.Image{ImageID: id}, err
+}
+
+// build has Modal build an image, which it does once for each recipe.
+func (c *client) build(ctx context.Context, app *sdk.App, r recipe, found *lookups, progress core.ProgressFunc) (*sdk.Image, error) {
+	base, err := c.base(ctx, r, found)
 	if err != nil {
 		return nil, err
 	}
@@ -133,12 +147,29 @@ func (c *client) image(ctx context.Context, app *sdk.App, r recipe, fresh bool, 
 			}
 		}})
 	}
-	built, err := base.DockerfileCommands(r.Commands, nil).Build(ctx, app, nil)
+	return base.DockerfileCommands(r.Commands, nil).Build(ctx, app, nil)
+}
+
+// base is what a recipe begins from. A private registry's kind is told by its host.
+func (c *client) base(ctx context.Context, r recipe, found *lookups) (*sdk.Image, error) {
+	switch {
+	case r.ID != "":
+		return c.sdk.Images.FromID(ctx, r.ID, nil)
+	case r.Published != "":
+		return c.sdk.Images.FromName(ctx, r.Published, nil)
+	case r.Access == "":
+		return c.sdk.Images.FromRegistry(r.Base, nil), nil
+	}
+	secret, err := found.secret(ctx, r.Access)
 	if err != nil {
 		return nil, err
 	}
-	if r.Published == "" { // a name may mean another image tomorrow
-		c.cache.put(cachedImages, r.key(), built.ImageID)
+	host, _, _ := strings.Cut(r.Base, "/")
+	switch {
+	case strings.Contains(host, ".dkr.ecr."):
+		return c.sdk.Images.FromAwsEcr(r.Base, secret, nil), nil
+	case host == "gcr.io" || strings.HasSuffix(host, ".gcr.io") || strings.HasSuffix(host, "-docker.pkg.dev"):
+		return c.sdk.Images.FromGcpArtifactRegistry(r.Base, secret, nil), nil
 	}
-	return built, nil
+	return c.sdk.Images.FromRegistry(r.Base, &sdk.ImageFromRegistryParams{Secret: secret}), nil
 }

@@ -52,7 +52,7 @@ func (p *Provider) describe(ctx context.Context, id string) (described, error) {
 	}
 	var waited *pb.SandboxWaitResponse
 	var tags *pb.SandboxTagsGetResponse
-	err = both(
+	err = together(
 		func() (err error) { waited, err = waitOnce(ctx, raw, id, 0); return err },
 		func() (err error) { tags, err = tagsGet(ctx, raw, id); return err },
 	)
@@ -71,19 +71,6 @@ func (p *Provider) missing(c *client, op, id string, err error) error {
 		return notFound(id)
 	}
 	return classify(op, id, err)
-}
-
-// both runs two calls at once.
-func both(first, second func() error) error {
-	var wg sync.WaitGroup
-	var firstErr error
-	wg.Go(func() { firstErr = first() })
-	secondErr := second()
-	wg.Wait()
-	if firstErr != nil {
-		return firstErr
-	}
-	return secondErr
 }
 
 // firstGeneration tells a sandbox's backend by its id, as the SDK does.
@@ -141,10 +128,7 @@ func (p *Provider) list(ctx context.Context, tags []*pb.SandboxTag) ([]core.Sand
 
 // listApp pages through one app's sandboxes, the youngest first, until none can be alive any more.
 func listApp(ctx context.Context, raw pb.ModalClientClient, app *pb.AppListResponse_AppListItem, tags []*pb.SandboxTag) ([]core.Sandbox, error) {
-	name := app.GetName()
-	if name == "" {
-		name = app.GetDescription()
-	}
+	name := appName(app)
 	var sandboxes []core.Sandbox
 	before := 0.0
 	for {
@@ -287,14 +271,7 @@ func (p *Provider) dismiss(ctx context.Context, c *client, raw pb.ModalClientCli
 	if tagMap(tags.GetTags())[goneTag] != "" {
 		return notFound(id)
 	}
-	request := pb.SandboxTagsSetRequest_builder{
-		SandboxId: id, EnvironmentName: c.account.Environment,
-		Tags: append(tags.GetTags(), pb.SandboxTag_builder{TagName: goneTag, TagValue: "1"}.Build()),
-	}.Build()
-	if firstGeneration(id) {
-		_, err = raw.SandboxTagsSet(ctx, request)
-	} else {
-		_, err = raw.SandboxTagsSetV2(ctx, request)
-	}
-	return classify("terminate", id, err)
+	all := tagMap(tags.GetTags())
+	all[goneTag] = "1"
+	return p.setTags(ctx, c, id, all)
 }

@@ -43,11 +43,23 @@ type Provider struct {
 func New(opts Options) *Provider { return &Provider{opts: opts, routers: map[string]*router{}} }
 
 var (
-	_ core.Finder     = (*Provider)(nil)
-	_ core.Waiter     = (*Provider)(nil)
-	_ core.LogReader  = (*Provider)(nil)
-	_ core.FileSystem = (*Provider)(nil)
-	_ core.Doctor     = (*Provider)(nil)
+	_ core.Finder           = (*Provider)(nil)
+	_ core.Waiter           = (*Provider)(nil)
+	_ core.LogReader        = (*Provider)(nil)
+	_ core.FileSystem       = (*Provider)(nil)
+	_ core.Doctor           = (*Provider)(nil)
+	_ core.Snapshotter      = (*Provider)(nil)
+	_ core.SnapshotStore    = (*Provider)(nil)
+	_ core.ImageStore       = (*Provider)(nil)
+	_ core.ImageMounter     = (*Provider)(nil)
+	_ core.VolumeStore      = (*Provider)(nil)
+	_ core.SecretStore      = (*Provider)(nil)
+	_ core.AppStore         = (*Provider)(nil)
+	_ core.EnvironmentStore = (*Provider)(nil)
+	_ core.NetworkPolicer   = (*Provider)(nil)
+	_ core.Tunneler         = (*Provider)(nil)
+	_ core.ReadyWaiter      = (*Provider)(nil)
+	_ core.Enforcer         = (*Provider)(nil)
 )
 
 // Name implements core.Provider.
@@ -59,7 +71,9 @@ func (p *Provider) Capabilities() core.Capabilities {
 		Has: []core.Capability{
 			core.CapFinder, core.CapWait, core.CapLogs, core.CapFiles, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapGPU, core.CapVolumes,
 			core.CapBuild, core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory,
-			core.CapTimeout, core.CapIdle,
+			core.CapTimeout, core.CapIdle, core.CapModal, core.CapPortTLS, core.CapInbound, core.CapReady, core.CapEnforce,
+			core.CapSnapshots, core.CapSnapshotTTL, core.CapSnapshotPath, core.CapSnapshotStore, core.CapImageStore, core.CapImageMount,
+			core.CapVolumeStore, core.CapSecretStore, core.CapAppStore, core.CapEnvironmentStore, core.CapNetworkUpdate, core.CapTunnels,
 		},
 		Images:    []string{defaultImage},
 		GPUs:      gpus(),

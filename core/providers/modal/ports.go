@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
@@ -16,10 +17,10 @@ import (
 const tunnelPatience = 50
 
 // ports asks where a sandbox's ports are reachable.
-func (p *Provider) ports(ctx context.Context, c *client, id string) ([]core.PortMapping, error) {
-	raw, err := c.raw(ctx)
+func (p *Provider) ports(ctx context.Context, id string) ([]*pb.TunnelData, error) {
+	_, raw, err := p.control(ctx, "ports")
 	if err != nil {
-		return nil, classify("ports", id, err)
+		return nil, err
 	}
 	request := pb.SandboxGetTunnelsRequest_builder{SandboxId: id, Timeout: tunnelPatience}.Build()
 	var reply *pb.SandboxGetTunnelsResponse
@@ -34,14 +35,87 @@ func (p *Provider) ports(ctx context.Context, c *client, id string) ([]core.Port
 	if reply.GetResult().GetStatus() == pb.GenericResult_GENERIC_STATUS_TIMEOUT {
 		return nil, core.Errorf(core.KindTimeout, "modal.ports", id, "Modal has not opened the ports in time")
 	}
-	var mappings []core.PortMapping
-	for _, tunnel := range reply.GetTunnels() {
-		host, port := tunnel.GetHost(), tunnel.GetPort()
-		if tunnel.GetUnencryptedHost() != "" {
-			host, port = tunnel.GetUnencryptedHost(), tunnel.GetUnencryptedPort()
-		}
-		mappings = append(mappings, core.PortMapping{Sandbox: int(tunnel.GetContainerPort()), Address: net.JoinHostPort(host, strconv.Itoa(int(port)))})
+	tunnels := reply.GetTunnels()
+	slices.SortFunc(tunnels, func(a, b *pb.TunnelData) int { return cmp.Compare(a.GetContainerPort(), b.GetContainerPort()) })
+	return tunnels, nil
+}
+
+// address is where a tunnel is reached: without TLS where it was asked for so.
+func address(tunnel *pb.TunnelData) string {
+	host, port := tunnel.GetHost(), tunnel.GetPort()
+	if tunnel.GetUnencryptedHost() != "" {
+		host, port = tunnel.GetUnencryptedHost(), tunnel.GetUnencryptedPort()
 	}
-	slices.SortFunc(mappings, func(a, b core.PortMapping) int { return cmp.Compare(a.Sandbox, b.Sandbox) })
-	return mappings, nil
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// mappings are a sandbox's ports as it shows them.
+func mappings(tunnels []*pb.TunnelData) []core.PortMapping {
+	list := make([]core.PortMapping, len(tunnels))
+	for i, tunnel := range tunnels {
+		list[i] = core.PortMapping{Sandbox: int(tunnel.GetContainerPort()), Address: address(tunnel)}
+	}
+	return list
+}
+
+// Tunnels implements core.Tunneler. Modal tells of a port whether it has TLS, not whether it speaks HTTP/2: that the spec does.
+func (p *Provider) Tunnels(ctx context.Context, id string) ([]core.Tunnel, error) {
+	var d described
+	var found []*pb.TunnelData
+	err := together(
+		func() (err error) { d, err = p.describe(ctx, id); return err },
+		func() (err error) { found, err = p.ports(ctx, id); return err },
+	)
+	if d.id != "" && !d.sandbox("").State.Live() {
+		return nil, p.notRunning(ctx, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	asked := map[int]core.PortProtocol{}
+	for _, port := range d.sandbox("").Spec.Ports {
+		asked[port.Sandbox] = cmp.Or(port.Protocol, core.PortHTTPS)
+	}
+	tunnels := make([]core.Tunnel, len(found))
+	for i, tunnel := range found {
+		t := core.Tunnel{Port: int(tunnel.GetContainerPort()), Address: address(tunnel), Protocol: asked[int(tunnel.GetContainerPort())]}
+		if t.Protocol == core.PortDefault {
+			t.Protocol = core.PortHTTPS
+			if tunnel.GetUnencryptedHost() != "" {
+				t.Protocol = core.PortTCP
+			}
+		}
+		switch {
+		case t.Protocol == core.PortTCP:
+		case tunnel.GetUnencryptedHost() != "" && tunnel.GetUnencryptedHost() == tunnel.GetHost() && loopback(tunnel.GetHost()):
+			t.URL = "http://" + t.Address // a Modal of one's own has no TLS
+		default:
+			t.Address = net.JoinHostPort(tunnel.GetHost(), strconv.Itoa(int(tunnel.GetPort())))
+			t.URL = "https://" + strings.TrimSuffix(t.Address, ":443")
+		}
+		tunnels[i] = t
+	}
+	return tunnels, nil
+}
+
+// ConnectToken implements core.Tunneler.
+func (p *Provider) ConnectToken(ctx context.Context, id string, opts core.ConnectOptions) (core.ConnectToken, error) {
+	c, raw, err := p.control(ctx, "token")
+	if err != nil {
+		return core.ConnectToken{}, err
+	}
+	request := pb.SandboxCreateConnectTokenRequest_builder{SandboxId: id, UserMetadata: opts.Metadata}
+	if opts.Port != 0 {
+		request.Port = new(uint32(opts.Port)) //nolint:gosec // a port
+	}
+	var reply *pb.SandboxCreateConnectTokenResponse
+	if firstGeneration(id) {
+		reply, err = raw.SandboxCreateConnectToken(ctx, request.Build())
+	} else {
+		reply, err = raw.SandboxCreateConnectTokenV2(ctx, request.Build())
+	}
+	if err != nil {
+		return core.ConnectToken{}, p.missing(c, "token", id, err)
+	}
+	return core.ConnectToken{URL: reply.GetUrl(), Token: core.NewSecretValue(reply.GetToken())}, nil
 }

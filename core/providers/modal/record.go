@@ -34,15 +34,21 @@ func tagsOf(spec core.Spec, lease core.Lease) map[string]string {
 	}
 	kept := spec.Redacted()
 	kept.Labels = nil
-	text, err := json.Marshal(record{kept, lease})
-	if err == nil && len(text) > recordLimit {
-		kept.Env, kept.Command, kept.Pip, kept.Apt = nil, nil, nil, nil
-		text, err = json.Marshal(record{kept, lease})
-	}
-	if err == nil {
-		tags[recordTag] = string(text)
-	}
+	tags[recordTag] = record{kept, lease}.text()
 	return tags
+}
+
+// text is the record as a tag has it. Of one that is too large what can be long is left out.
+func (r record) text() string {
+	text, err := json.Marshal(r)
+	if err == nil && len(text) > recordLimit {
+		r.Spec.Env, r.Spec.Command, r.Spec.Pip, r.Spec.Apt, r.Spec.Modal = nil, nil, nil, nil, nil
+		text, err = json.Marshal(r)
+	}
+	if err != nil {
+		return ""
+	}
+	return string(text)
 }
 
 // described is what Modal says of one sandbox.

@@ -104,7 +104,7 @@ func (p *Provider) router(ctx context.Context, id string, ended bool) (*router, 
 			address, token, err = askWay(ctx, raw, id, task)
 		}
 	} else {
-		err = both(
+		err = together(
 			func() (err error) {
 				if task == "" {
 					task, err = askTask(ctx, raw, id)

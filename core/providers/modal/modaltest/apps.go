@@ -3,6 +3,8 @@ package modaltest
 import (
 	"cmp"
 	"context"
+	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -49,6 +51,68 @@ func (s *Server) EnvironmentList(context.Context, *emptypb.Empty) (*pb.Environme
 	}
 	slices.SortFunc(items, func(a, b *pb.EnvironmentListItem) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return pb.EnvironmentListResponse_builder{Items: items}.Build(), nil
+}
+
+// EnvironmentCreate makes an environment.
+func (s *Server) EnvironmentCreate(_ context.Context, r *pb.EnvironmentCreateRequest) (*emptypb.Empty, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.environments[r.GetName()] != nil {
+		return nil, status.Errorf(codes.AlreadyExists, "Environment '%s' already exists", r.GetName())
+	}
+	s.environment(r.GetName())
+	return &emptypb.Empty{}, nil
+}
+
+// EnvironmentDelete removes an environment with everything in it.
+func (s *Server) EnvironmentDelete(ctx context.Context, r *pb.EnvironmentDeleteRequest) (*emptypb.Empty, error) {
+	s.mu.Lock()
+	if s.environments[r.GetName()] == nil {
+		s.mu.Unlock()
+		return nil, status.Errorf(codes.NotFound, "Environment '%s' not found", r.GetName())
+	}
+	delete(s.environments, r.GetName())
+	maps.DeleteFunc(s.secrets, func(_ string, secret *secret) bool { return secret.environment == r.GetName() })
+	maps.DeleteFunc(s.tags, func(name objectName, _ string) bool { return name.environment == r.GetName() })
+	maps.DeleteFunc(s.volumes, func(_ string, volume *volume) bool { return volume.environment == r.GetName() })
+	var stopped []string
+	for _, app := range s.apps {
+		if app.environment == r.GetName() {
+			stopped = append(stopped, app.id)
+		}
+	}
+	s.mu.Unlock()
+	for _, id := range stopped {
+		if _, err := s.AppStop(ctx, pb.AppStopRequest_builder{AppId: id}.Build()); err != nil {
+			return nil, err
+		}
+	}
+	return &emptypb.Empty{}, nil
+}
+
+// AppStop ends an app with its sandboxes.
+func (s *Server) AppStop(ctx context.Context, r *pb.AppStopRequest) (*emptypb.Empty, error) {
+	s.mu.Lock()
+	if s.apps[r.GetAppId()] == nil {
+		s.mu.Unlock()
+		return nil, status.Errorf(codes.NotFound, "App '%s' not found", r.GetAppId())
+	}
+	var boxes []*sandbox
+	for _, box := range s.sandboxes {
+		if box.app.id == r.GetAppId() && box.live() {
+			boxes = append(boxes, box)
+		}
+	}
+	delete(s.apps, r.GetAppId())
+	s.mu.Unlock()
+	var errs []error
+	for _, box := range boxes {
+		errs = append(errs, s.terminate(ctx, box))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return &emptypb.Empty{}, nil
 }
 
 // TokenInfoGet says whose the token is.

@@ -25,6 +25,16 @@ const (
 	listPage    = 100
 )
 
+// Definition returns what a sandbox was asked to be; nil when there is none of that id.
+func (s *Server) Definition(id string) *pb.Sandbox {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if box := s.sandboxes[id]; box != nil {
+		return box.definition
+	}
+	return nil
+}
+
 // SandboxCreate makes a sandbox of the first generation.
 func (s *Server) SandboxCreate(ctx context.Context, r *pb.SandboxCreateRequest) (*pb.SandboxCreateResponse, error) {
 	box, err := s.create(ctx, "sb-"+randomText(v1Alphabet, 22), r.GetAppId(), r.GetDefinition(), r.GetTags(), nil)

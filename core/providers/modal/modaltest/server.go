@@ -56,6 +56,8 @@ type Server struct {
 	work    sync.WaitGroup
 	closing sync.Once
 
+	connector connector
+
 	mu    sync.Mutex
 	calls []Call
 	// kept says which of the backend's sandboxes could not be ended.

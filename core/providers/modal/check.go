@@ -1,0 +1,128 @@
+package modal
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Bounds that Modal sets. They are checked here so that a slip costs no image build.
+const (
+	maxLife    = 24 * time.Hour
+	maxMemory  = 336 * core.GiB
+	maxCPU     = 64
+	defaultApp = "sb"
+	// defaultLife is what a sandbox without a timeout gets: Modal's own five minutes end too soon for a
+	// person, and its longest is dear when one is forgotten.
+	defaultLife = time.Hour
+)
+
+// checkSpec refuses what Modal would refuse, and fills in what it decides.
+func checkSpec(spec core.Spec) (core.Spec, error) {
+	refuse := func(field, format string, args ...any) error {
+		return core.Errorf(core.KindUsage, "modal.launch", "", "%s: %s", field, fmt.Sprintf(format, args...))
+	}
+	if err := checkGPU(spec.GPU); err != nil {
+		return spec, err
+	}
+	switch {
+	case spec.Timeout > core.Duration(maxLife):
+		return spec, refuse("timeout", "Modal ends a sandbox after 24h at the latest, not %s", spec.Timeout)
+	case spec.IdleTimeout > core.Duration(maxLife):
+		return spec, refuse("idle_timeout", "%s is more than 24h", spec.IdleTimeout)
+	case spec.Memory > maxMemory:
+		return spec, refuse("memory", "Modal gives a sandbox at most %s, not %s", maxMemory, spec.Memory)
+	case spec.CPU > maxCPU || spec.CPU > 0 && spec.CPU < 0.125:
+		return spec, refuse("cpu", "Modal gives a sandbox 0.125 to %d cores, not %v", maxCPU, spec.CPU)
+	case spec.GPU.IsZero() && strings.Contains(spec.Image, " "):
+		return spec, refuse("image", "%q is not an image", spec.Image)
+	}
+	if err := checkModal(spec); err != nil {
+		return spec, err
+	}
+	for _, port := range spec.Ports {
+		if port.Host != 0 {
+			return spec, core.Errorf(core.KindUnsupported, "modal.launch", "", "ports: Modal publishes at an address of its own, so port %d of this machine cannot be chosen", port.Host).
+				WithHint("name only the port inside: --port %d", port.Sandbox)
+		}
+	}
+	for _, v := range spec.Volumes {
+		if strings.HasPrefix(v.Source, "/") {
+			return spec, core.Errorf(core.KindUnsupported, "modal.launch", v.Source, "Modal cannot see directories of this machine").WithHint("name a volume of Modal's")
+		}
+	}
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{{"user", spec.User != ""}, {"disk", spec.Disk != 0}, {"processes", spec.Processes != 0}, {"open_files", spec.OpenFiles != 0}, {"persist", spec.Persist}} {
+		if field.set {
+			return spec, core.Errorf(core.KindUnsupported, "modal.launch", "", "Modal has no %s", field.name)
+		}
+	}
+	if spec.Timeout == 0 {
+		spec.Timeout = core.Duration(defaultLife)
+	}
+	if spec.App == "" {
+		spec.App = defaultApp
+	}
+	return spec, nil
+}
+
+// checkModal refuses what Modal refuses of what only it has.
+func checkModal(spec core.Spec) error {
+	refuse := func(field, format string, args ...any) error {
+		return core.Errorf(core.KindUsage, "modal.launch", "", "%s: %s", field, fmt.Sprintf(format, args...))
+	}
+	closed := spec.Network.Mode == core.NetworkNone
+	if closed && len(spec.Inbound) > 0 {
+		return refuse("inbound", "a sandbox without a network has no ports that somebody could connect to")
+	}
+	m := spec.Modal
+	if m == nil {
+		return nil
+	}
+	switch {
+	case m.CPULimit > maxCPU:
+		return refuse("modal.cpu_limit", "Modal gives a sandbox at most %d cores, not %v", maxCPU, m.CPULimit)
+	case m.CPULimit > 0 && spec.CPU == 0:
+		return refuse("modal.cpu_limit", "Modal wants to know how many cores are reserved, too: --cpu")
+	case m.MemoryLimit > maxMemory:
+		return refuse("modal.memory_limit", "Modal gives a sandbox at most %s, not %s", maxMemory, m.MemoryLimit)
+	case m.MemoryLimit > 0 && spec.Memory == 0:
+		return refuse("modal.memory_limit", "Modal wants to know how much is reserved, too: --memory")
+	case m.PrivateIPv6 && closed:
+		return refuse("modal.private_ipv6", "it is a network, and the sandbox has none; an empty allow-list closes the rest: --network allow")
+	case len(m.Headers) > 0 && closed:
+		return refuse("modal.headers", "a sandbox without a network sends no requests")
+	case len(m.Headers) > 0 && allowsDomains(spec.Network):
+		return refuse("modal.headers", "Modal replaces no headers where the network allows single domains")
+	case m.MemorySnapshot && !spec.GPU.IsZero():
+		return refuse("modal.memory_snapshot", "Modal keeps the memory of no sandbox with a GPU")
+	}
+	for _, h := range m.Headers {
+		for name, value := range h.Headers {
+			if h.Secret == "" && refersToKey(value) {
+				return refuse("modal.headers", "%s of %s refers to a secret's variable, and no secret is named; $$ is a dollar sign", name, h.Domain)
+			}
+		}
+	}
+	return nil
+}
+
+func allowsDomains(network core.Network) bool {
+	_, domains := splitAllowed(network.Allow)
+	return network.Mode == core.NetworkAllow && len(domains) > 0
+}
+
+// refersToKey says whether a header's value has $KEY or ${KEY} in it; $$ is a dollar sign.
+func refersToKey(value string) bool {
+	value = strings.ReplaceAll(value, "$$", "")
+	for i := 0; i+1 < len(value); i++ {
+		if c := value[i+1]; value[i] == '$' && (c == '_' || c == '{' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
+			return true
+		}
+	}
+	return false
+}

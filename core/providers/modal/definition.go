@@ -1,0 +1,192 @@
+package modal
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"net/netip"
+	"strings"
+	"time"
+
+	sdk "github.com/modal-labs/modal-client/go"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// definition is what Modal is asked for. What has to be looked up is looked up at once.
+func (l *launching) definition(ctx context.Context) (*sdk.SandboxCreateParams, error) {
+	spec := l.spec
+	params := &sdk.SandboxCreateParams{
+		GPU: spec.GPU.String(), CPU: spec.CPU, CPULimit: spec.CPU, MemoryMiB: mebibytes(spec.Memory), MemoryLimitMiB: mebibytes(spec.Memory),
+		Timeout: wholeSeconds(time.Duration(spec.Timeout)), IdleTimeout: wholeSeconds(time.Duration(spec.IdleTimeout)), Workdir: spec.Workdir,
+		Command: spec.Command, Env: spec.Env, Name: spec.Name, Tags: tagsOf(spec, l.lease), InboundCIDRAllowlist: spec.Inbound,
+	}
+	for _, port := range spec.Ports {
+		switch port.Protocol {
+		case core.PortTCP:
+			params.UnencryptedPorts = append(params.UnencryptedPorts, port.Sandbox)
+		case core.PortH2:
+			params.H2Ports = append(params.H2Ports, port.Sandbox)
+		case core.PortDefault, core.PortHTTPS:
+			params.EncryptedPorts = append(params.EncryptedPorts, port.Sandbox)
+		}
+	}
+	policy(params, spec.Network)
+	var err error
+	if params.ReadinessProbe, err = probe(spec.Ready); err != nil {
+		return nil, err
+	}
+	err = together(
+		func() (err error) { params.Secrets, err = l.lookups.secrets(ctx, spec.Secrets); return err },
+		func() (err error) { params.Volumes, err = l.volumes(ctx); return err },
+		func() error { return l.onlyModals(ctx, params) },
+	)
+	return params, err
+}
+
+// onlyModals fills in what only Modal has.
+func (l *launching) onlyModals(ctx context.Context, params *sdk.SandboxCreateParams) error {
+	m := l.spec.Modal
+	if m == nil {
+		return nil
+	}
+	params.Regions, params.Cloud, params.Runtime, params.CustomDomain = m.Regions, m.Cloud, sdk.SandboxRuntime(m.Runtime), m.CustomDomain
+	params.I6PN, params.PTY, params.IncludeOidcIdentityToken, params.ExperimentalEnableSnapshot = m.PrivateIPv6, m.PTY, m.OIDC, m.MemorySnapshot
+	params.CPULimit = cmp.Or(m.CPULimit, params.CPULimit)
+	params.MemoryLimitMiB = cmp.Or(mebibytes(m.MemoryLimit), params.MemoryLimitMiB)
+	params.ExperimentalOptions = experimental(m.Experimental)
+	return together(
+		func() (err error) { params.CloudBucketMounts, err = l.buckets(ctx, m.Buckets); return err },
+		func() (err error) { params.ExperimentalOutboundPolicy, err = l.headers(ctx, m.Headers); return err },
+		func() (err error) {
+			if m.Proxy != "" {
+				params.Proxy, err = l.lookups.proxy(ctx, m.Proxy)
+			}
+			return err
+		},
+	)
+}
+
+// experimental are Modal's experimental options: truth values as such, all else as text.
+func experimental(options map[string]string) map[string]any {
+	typed := make(map[string]any, len(options))
+	for name, value := range options {
+		switch value {
+		case "true", "false":
+			typed[name] = value == "true"
+		default:
+			typed[name] = value
+		}
+	}
+	return typed
+}
+
+// mebibytes rounds up: Modal counts memory in MiB.
+func mebibytes(size core.Bytes) int { return int((size + core.MiB - 1) / core.MiB) }
+
+// wholeSeconds rounds up: Modal counts in seconds.
+func wholeSeconds(d time.Duration) time.Duration {
+	return time.Duration(math.Ceil(d.Seconds())) * time.Second
+}
+
+// policy says where a sandbox may connect to.
+func policy(params *sdk.SandboxCreateParams, network core.Network) {
+	switch network.Mode {
+	case core.NetworkNone:
+		params.BlockNetwork = true
+	case core.NetworkAllow:
+		cidrs, domains := splitAllowed(network.Allow)
+		params.OutboundCIDRAllowlist, params.OutboundDomainAllowlist = &sdk.Allowlist{Entries: cidrs}, &sdk.Allowlist{Entries: domains}
+	case core.NetworkAll, core.NetworkDefault:
+	}
+}
+
+// splitAllowed tells an allow-list's CIDRs from its domains.
+func splitAllowed(allowed []string) (cidrs, domains []string) {
+	for _, entry := range allowed {
+		if _, err := netip.ParsePrefix(entry); err == nil {
+			cidrs = append(cidrs, entry)
+		} else {
+			domains = append(domains, entry)
+		}
+	}
+	return cidrs, domains
+}
+
+// probe is a readiness probe as Modal has it.
+func probe(ready *core.Probe) (*sdk.Probe, error) {
+	if ready == nil {
+		return nil, nil //nolint:nilnil // no probe is no error
+	}
+	interval := cmp.Or(time.Duration(ready.Interval), time.Second).Round(time.Millisecond)
+	if ready.TCP != 0 {
+		return sdk.NewTCPProbe(ready.TCP, &sdk.TCPProbeParams{Interval: interval})
+	}
+	return sdk.NewExecProbe(ready.Exec, &sdk.ExecProbeParams{Interval: interval})
+}
+
+// volumes finds the volumes, or makes them. A source is NAME or NAME/SUB/PATH.
+func (l *launching) volumes(ctx context.Context) (map[string]*sdk.Volume, error) {
+	found := make([]*sdk.Volume, len(l.spec.Volumes))
+	err := each(l.spec.Volumes, func(i int, v core.Volume) (err error) {
+		name, sub, _ := strings.Cut(v.Source, "/")
+		if found[i], err = l.lookups.volume(ctx, name); err == nil && (v.ReadOnly || sub != "") {
+			found[i] = found[i].WithMountOptions(&sdk.VolumeMountOptionsParams{ReadOnly: &v.ReadOnly, SubPath: &sub})
+		}
+		return err
+	})
+	volumes := map[string]*sdk.Volume{}
+	for i, v := range l.spec.Volumes {
+		volumes[v.Target] = found[i]
+	}
+	return volumes, err
+}
+
+// buckets mounts buckets of object stores.
+func (l *launching) buckets(ctx context.Context, list []core.Bucket) (map[string]*sdk.CloudBucketMount, error) {
+	made := make([]*sdk.CloudBucketMount, len(list))
+	err := each(list, func(i int, b core.Bucket) (err error) {
+		params := &sdk.CloudBucketMountParams{
+			ReadOnly: b.ReadOnly, RequesterPays: b.RequesterPays, BucketEndpointURL: given(b.Endpoint), KeyPrefix: given(b.Prefix), OidcAuthRoleArn: given(b.RoleARN),
+		}
+		if b.Secret != "" {
+			if params.Secret, err = l.lookups.secret(ctx, b.Secret); err != nil {
+				return err
+			}
+		}
+		if made[i], err = l.client.sdk.CloudBucketMounts.New(b.Name, params); err != nil {
+			return core.Errorf(core.KindUsage, "modal.launch", b.Name, "modal.buckets: %w", err)
+		}
+		return nil
+	})
+	mounts := map[string]*sdk.CloudBucketMount{}
+	for i, b := range list {
+		mounts[b.Target] = made[i]
+	}
+	return mounts, err
+}
+
+// headers is the policy that replaces headers of outgoing requests.
+func (l *launching) headers(ctx context.Context, list []core.HeaderReplacement) (*sdk.ExperimentalOutboundPolicy, error) {
+	if len(list) == 0 {
+		return nil, nil //nolint:nilnil // no policy is no error
+	}
+	replacements := make([]sdk.ExperimentalOutboundPolicyHeaderReplacement, len(list))
+	err := each(list, func(i int, h core.HeaderReplacement) (err error) {
+		replacements[i] = sdk.ExperimentalOutboundPolicyHeaderReplacement{Domain: h.Domain, Headers: h.Headers}
+		if h.Secret != "" {
+			replacements[i].Secret, err = l.lookups.secret(ctx, h.Secret)
+		}
+		return err
+	})
+	made := sdk.NewExperimentalOutboundPolicy(replacements...)
+	return &made, err
+}
+
+// given is a text that may be missing, as the SDK takes it.
+func given(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}

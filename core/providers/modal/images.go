@@ -1,0 +1,135 @@
+package modal
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// publishedPrefix begins the name of an image that was published at Modal, in Spec.Image.
+const publishedPrefix = "modal:"
+
+// tagPage is how many names of images Modal lists at once at most.
+const tagPage = 100
+
+// imageTags lists the names that images have.
+func (p *Provider) imageTags(ctx context.Context, op string) ([]*pb.ImageListTagsItem, error) {
+	c, raw, err := p.control(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	var all []*pb.ImageListTagsItem
+	for page := ""; ; {
+		reply, err := raw.ImageListTags(ctx, pb.ImageListTagsRequest_builder{
+			EnvironmentName: c.account.Environment, MaxObjects: tagPage, PageToken: page,
+		}.Build())
+		if err != nil {
+			return nil, classify(op, "", err)
+		}
+		all = append(all, reply.GetItems()...)
+		if page = reply.GetNextPageToken(); page == "" {
+			return all, nil
+		}
+	}
+}
+
+// imageByName finds a published image's id.
+func (p *Provider) imageByName(ctx context.Context, name string) (string, error) {
+	c, err := p.connect()
+	if err != nil {
+		return "", err
+	}
+	found, err := c.sdk.Images.FromName(ctx, name, nil)
+	if err != nil {
+		return "", classify("image", name, err)
+	}
+	return found.ImageID, nil
+}
+
+// Images implements core.ImageStore: those that were published, for Modal lists no others. Snapshots are apart.
+func (p *Provider) Images(ctx context.Context) ([]core.ImageInfo, error) {
+	tags, err := p.imageTags(ctx, "image")
+	if err != nil {
+		return nil, err
+	}
+	var images []core.ImageInfo
+	for _, item := range tags {
+		if strings.HasSuffix(item.GetTag(), ":"+snapshotTag) {
+			continue
+		}
+		at := slices.IndexFunc(images, func(known core.ImageInfo) bool { return known.ID == item.GetImageId() })
+		if at < 0 {
+			at = len(images)
+			images = append(images, core.ImageInfo{ID: item.GetImageId(), Provider: Name, Created: fromUnix(item.GetCreatedAt())})
+		}
+		images[at].Names = append(images[at].Names, publishedPrefix+item.GetTag())
+	}
+	return images, nil
+}
+
+// PullImage implements core.ImageStore: Modal fetches an image of a registry, once for all sandboxes.
+func (p *Provider) PullImage(ctx context.Context, name string, progress core.ProgressFunc) (core.ImageInfo, error) {
+	c, err := p.connect()
+	if err != nil {
+		return core.ImageInfo{}, err
+	}
+	made, err := recipeOf(core.Spec{Image: name})
+	if err != nil {
+		return core.ImageInfo{}, err
+	}
+	l := &launching{provider: p, client: c, spec: core.Spec{App: defaultApp}, lookups: &lookups{client: c, fresh: true}}
+	app, err := l.app(ctx)
+	if err != nil {
+		return core.ImageInfo{}, classify("image", name, err)
+	}
+	image, err := c.image(ctx, app, made, l.lookups, progress)
+	if err != nil {
+		return core.ImageInfo{}, classify("image", name, err)
+	}
+	return core.ImageInfo{ID: image.ImageID, Names: []string{name}, Provider: Name, Created: time.Now().UTC()}, nil
+}
+
+// RemoveImage implements core.ImageStore. Modal lets sandboxes that run from it go on.
+func (p *Provider) RemoveImage(ctx context.Context, ref string) error {
+	name := strings.TrimPrefix(ref, publishedPrefix)
+	if !strings.HasPrefix(name, "im-") && !strings.Contains(name, ":") {
+		name += ":latest"
+	}
+	return p.removeImage(ctx, "image", name)
+}
+
+// removeImage removes an image by its id or a name, and the names that it has.
+func (p *Provider) removeImage(ctx context.Context, op, ref string) error {
+	c, raw, err := p.control(ctx, op)
+	if err != nil {
+		return err
+	}
+	id := ref
+	if !strings.HasPrefix(ref, "im-") {
+		if id, err = p.imageByName(ctx, ref); err != nil {
+			return err
+		}
+	}
+	tags, err := raw.ImageListTags(ctx, pb.ImageListTagsRequest_builder{EnvironmentName: c.account.Environment, ImageId: id}.Build())
+	if err != nil {
+		return classify(op, ref, err)
+	}
+	err = each(tags.GetItems(), func(_ int, item *pb.ImageListTagsItem) error {
+		name := item.GetTag()
+		if c.account.Environment != "" {
+			name = c.account.Environment + "/" + name
+		}
+		_, err := raw.ImageNameDelete(ctx, pb.ImageNameDeleteRequest_builder{Tag: name}.Build())
+		return err
+	})
+	if err != nil {
+		return classify(op, ref, err)
+	}
+	_, err = raw.ImageDelete(ctx, pb.ImageDeleteRequest_builder{ImageId: id}.Build())
+	return classify(op, ref, err)
+}

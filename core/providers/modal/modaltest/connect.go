@@ -1,0 +1,139 @@
+package modaltest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+const (
+	// connectPort is where requests go when a token names no port.
+	connectPort = 8080
+	// connectQuery is where a token may stand when a client cannot set a header.
+	connectQuery = "_modal_connect_token"
+	// userData is the header in which the sandbox finds what the token was made with.
+	userData = "X-Verified-User-Data"
+)
+
+// connector takes HTTP requests with a connect token to the sandboxes that the tokens are for.
+type connector struct {
+	server *Server
+	start  sync.Once
+	err    error
+	url    string
+	http   *http.Server
+
+	mu     sync.Mutex
+	tokens map[string]connection
+}
+
+type connection struct {
+	box      *sandbox
+	port     int
+	metadata string
+}
+
+// SandboxCreateConnectToken makes a token.
+func (s *Server) SandboxCreateConnectToken(_ context.Context, r *pb.SandboxCreateConnectTokenRequest) (*pb.SandboxCreateConnectTokenResponse, error) {
+	box, err := s.sandbox(r.GetSandboxId())
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	live := box.live()
+	s.mu.Unlock()
+	if !live {
+		return nil, status.Error(codes.FailedPrecondition, "the Sandbox has already finished")
+	}
+	c := &s.connector
+	c.start.Do(func() { c.err = c.listen(s) })
+	if c.err != nil {
+		return nil, status.Error(codes.Unavailable, c.err.Error())
+	}
+	made := connection{box, connectPort, r.GetUserMetadata()}
+	if r.HasPort() {
+		made.port = int(r.GetPort())
+	}
+	token := randomText(v1Alphabet, 40)
+	c.mu.Lock()
+	c.tokens[token] = made
+	c.mu.Unlock()
+	return pb.SandboxCreateConnectTokenResponse_builder{Url: c.url, Token: token}.Build(), nil
+}
+
+// SandboxCreateConnectTokenV2 is SandboxCreateConnectToken.
+func (s *Server) SandboxCreateConnectTokenV2(ctx context.Context, r *pb.SandboxCreateConnectTokenRequest) (*pb.SandboxCreateConnectTokenResponse, error) {
+	return s.SandboxCreateConnectToken(ctx, r)
+}
+
+// listen begins to take requests, on a port of its own.
+func (c *connector) listen(s *Server) error {
+	var listen net.ListenConfig
+	listener, err := listen.Listen(s.ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	c.server, c.url, c.tokens = s, "http://"+listener.Addr().String(), map[string]connection{}
+	c.http = &http.Server{Handler: c, ReadHeaderTimeout: 10 * time.Second}
+	s.work.Go(func() { _ = c.http.Serve(listener) })
+	context.AfterFunc(s.ctx, func() { _ = c.http.Close() })
+	return nil
+}
+
+// ServeHTTP passes one request on.
+func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	token := query.Get(connectQuery)
+	if bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		token = bearer
+	}
+	c.mu.Lock()
+	to, known := c.tokens[token]
+	c.mu.Unlock()
+	if !known {
+		http.Error(w, "no valid connect token", http.StatusUnauthorized)
+		return
+	}
+	query.Del(connectQuery)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return c.server.dial(ctx, to.box, to.port)
+	}}
+	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(out *httputil.ProxyRequest) {
+		out.Out.URL.Scheme, out.Out.URL.Host, out.Out.URL.RawQuery = "http", "sandbox", query.Encode()
+		out.Out.Header.Del("Authorization")
+		out.Out.Header.Set(userData, to.metadata)
+		out.SetXForwarded()
+	}}
+	proxy.ServeHTTP(w, r)
+}
+
+// dial connects to a port of a sandbox: by the backend, or where it is published.
+func (s *Server) dial(ctx context.Context, box *sandbox, port int) (net.Conn, error) {
+	if forwarder, ok := core.As[core.PortForwarder](s.opts.Backend); ok {
+		return forwarder.DialPort(ctx, box.backend.ID, port)
+	}
+	s.mu.Lock()
+	address := ""
+	for _, mapping := range box.backend.Ports {
+		if mapping.Sandbox == port {
+			address = mapping.Address
+		}
+	}
+	s.mu.Unlock()
+	if address == "" {
+		return nil, errors.New("the port is not published")
+	}
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, "tcp", address)
+}

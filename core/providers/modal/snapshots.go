@@ -1,0 +1,143 @@
+package modal
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+const (
+	// snapshotTag is the tag of the images that are snapshots of sb's: Modal can only list images that have a name.
+	snapshotTag = "sb-snapshot"
+	// defaultTTL is how long Modal's own tools keep a snapshot when nothing is said.
+	defaultTTL = 30 * 24 * time.Hour
+	// noExpiry is what Modal takes for a snapshot that is kept for ever, in seconds.
+	noExpiry = -1
+)
+
+// snapshotName is the image's name of a snapshot's.
+func snapshotName(name string) string {
+	if strings.Contains(name, ":") {
+		return name
+	}
+	return name + ":" + snapshotTag
+}
+
+// Snapshot implements core.Snapshotter. A snapshot is an image of Modal's, under its name if it has one.
+func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOptions) (core.Snapshot, error) {
+	if strings.HasPrefix(opts.Name, "im-") || strings.ContainsAny(opts.Name, ":/ ") {
+		return core.Snapshot{}, core.Errorf(core.KindUsage, "modal.snapshot", opts.Name, "a snapshot's name has no colon, slash or blank at Modal and does not begin with im-")
+	}
+	r, err := p.router(ctx, id, false)
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	made := core.Snapshot{Name: opts.Name, Provider: Name, Sandbox: id, Path: opts.Path, Created: time.Now().UTC()}
+	seconds := int64(defaultTTL / time.Second)
+	switch {
+	case opts.NoExpiry:
+		seconds = noExpiry
+	case opts.TTL > 0:
+		seconds = int64(wholeSeconds(opts.TTL) / time.Second)
+	}
+	if seconds > 0 {
+		made.Expires = made.Created.Add(time.Duration(seconds) * time.Second)
+	}
+	if made.ID, err = r.snapshot(ctx, opts.Path, seconds); err != nil {
+		if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
+			return core.Snapshot{}, p.notRunning(ctx, id)
+		}
+		return core.Snapshot{}, classify("snapshot", id, err)
+	}
+	if made.Name == "" {
+		made.Name = core.NewName() // one without a name could not be listed
+	}
+	raw, err := r.client.raw(ctx)
+	if err == nil {
+		_, err = raw.ImagePublish(ctx, pb.ImagePublishRequest_builder{
+			ImageId: made.ID, EnvironmentName: r.client.account.Environment, Tag: snapshotName(made.Name),
+		}.Build())
+	}
+	return made, classify("snapshot", made.ID, err)
+}
+
+// snapshot keeps the whole filesystem, or one directory, as an image. One id makes one snapshot however often it is asked for.
+func (r *router) snapshot(ctx context.Context, path string, seconds int64) (string, error) {
+	key := uuid.NewString()
+	if path != "" {
+		reply, err := call(ctx, r, func(ctx context.Context) (*pb.TaskSnapshotDirectoryResponse, error) {
+			return r.stub.TaskSnapshotDirectory(ctx, pb.TaskSnapshotDirectoryRequest_builder{
+				TaskId: r.task, SnapshotId: key, Path: []byte(path), TtlSeconds: &seconds,
+			}.Build())
+		})
+		return reply.GetImageId(), err
+	}
+	reply, err := call(ctx, r, func(ctx context.Context) (*pb.TaskSnapshotFilesystemResponse, error) {
+		return r.stub.TaskSnapshotFilesystem(ctx, pb.TaskSnapshotFilesystemRequest_builder{TaskId: r.task, SnapshotId: key, TtlSeconds: &seconds}.Build())
+	})
+	return reply.GetImageId(), err
+}
+
+// Snapshots implements core.SnapshotStore: those that have a name, for Modal lists no others.
+func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
+	tags, err := p.imageTags(ctx, "snapshot")
+	if err != nil {
+		return nil, err
+	}
+	var snapshots []core.Snapshot
+	for _, item := range tags {
+		if name, ours := strings.CutSuffix(item.GetTag(), ":"+snapshotTag); ours {
+			snapshots = append(snapshots, core.Snapshot{ID: item.GetImageId(), Name: name, Provider: Name, Created: fromUnix(item.GetUpdatedAt())})
+		}
+	}
+	return snapshots, nil
+}
+
+// RemoveSnapshot implements core.SnapshotStore.
+func (p *Provider) RemoveSnapshot(ctx context.Context, id string) error {
+	if !strings.HasPrefix(id, "im-") {
+		id = snapshotName(id)
+	}
+	return p.removeImage(ctx, "snapshot", id)
+}
+
+// MountImage implements core.ImageMounter.
+func (p *Provider) MountImage(ctx context.Context, id, image, target string) error {
+	r, err := p.router(ctx, id, false)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(image, "im-") {
+		// A directory's snapshot by its name, or an image that somebody published.
+		name := snapshotName(image)
+		if published, ok := strings.CutPrefix(image, publishedPrefix); ok {
+			name = published
+		}
+		if image, err = p.imageByName(ctx, name); err != nil {
+			return err
+		}
+	}
+	_, err = call(ctx, r, func(ctx context.Context) (any, error) {
+		return r.stub.TaskMountDirectory(ctx, pb.TaskMountDirectoryRequest_builder{TaskId: r.task, Path: []byte(target), ImageId: image}.Build())
+	})
+	return classify("mount", image, err)
+}
+
+// UnmountImage implements core.ImageMounter.
+func (p *Provider) UnmountImage(ctx context.Context, id, target string) error {
+	r, err := p.router(ctx, id, false)
+	if err != nil {
+		return err
+	}
+	_, err = call(ctx, r, func(ctx context.Context) (any, error) {
+		return r.stub.TaskUnmountDirectory(ctx, pb.TaskUnmountDirectoryRequest_builder{TaskId: r.task, Path: []byte(target)}.Build())
+	})
+	return classify("unmount", target, err)
+}
