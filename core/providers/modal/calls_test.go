@@ -3,7 +3,9 @@
 package modal_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -49,99 +51,217 @@ func ran(t *testing.T, p core.Provider, id string, s core.ExecSpec) core.Exit {
 	return exit
 }
 
-// Each call costs the distance to Modal, so each operation of a process that knows nothing yet is held to
-// the calls it needs. Whoever adds one must say so here.
+// operation is one thing that is done with a fresh provider, and the calls that it needs.
+type operation struct {
+	name string
+	// fresh has nothing remembered.
+	fresh bool
+	want  string
+	do    func(context.Context, *modal.Provider) error
+}
+
+// Each call costs the distance to Modal, so each operation of a process that knows nothing but what others have remembered is held to the
+// calls it needs. Whoever adds one must say so here.
 func TestCallsOfEachOperation(t *testing.T) {
-	r := newRig(t, nil)
+	r := newRig(t, func(o *modaltest.Options) { o.Secrets = map[string]map[string]string{"kept": {"KEPT": "value"}} })
 	first := modal.New(r.opts)
-	sb := launched(t, first, spec())
-	// What later processes know: the image, the app, the sandbox's name, its task, its helper.
-	if _, err := first.Stat(t.Context(), sb.ID, "/etc"); err != nil {
+	s := spec()
+	s.Ports = []core.Port{{Sandbox: 8000}}
+	s.Ready = &core.Probe{Exec: []string{"true"}, Interval: core.Duration(100 * time.Millisecond)}
+	sb := launched(t, first, s)
+	shell(t, first, sb.ID, "mkdir /tmp/dir /tmp/to /mnt/it; echo x >/tmp/dir/f; while :; do sleep 1; done >/dev/null 2>&1 &")
+	kept, err := first.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{Name: "kept-files"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory, err := first.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{Path: "/tmp/dir"})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	exec := []string{"AuthTokenGet", "SandboxGetCommandRouterAccess", "TaskExecStart", "TaskExecStdioRead", "TaskExecWait"}
-	// The helper's request has no body, and its answer comes on both streams.
-	stat := []string{"AuthTokenGet", "SandboxGetCommandRouterAccess", "TaskExecStart", "TaskExecStdioRead", "TaskExecStdioRead", "TaskExecWait"}
-	for _, test := range []struct {
-		name  string
-		fresh bool // with nothing remembered
-		want  []string
-		do    func(context.Context, *modal.Provider) error
-	}{
-		{"launch, the first ever", true, []string{"AppGetOrCreate", "AuthTokenGet", "EnvironmentGetOrCreate", "ImageGetOrCreate", "SandboxCreateV2"}, launchAndForget(t)},
-		{"launch", false, []string{"AuthTokenGet", "SandboxCreateV2"}, launchAndForget(t)},
-		{"launch with an entry command", false, []string{"AuthTokenGet", "SandboxCreateV2", "SandboxGetTaskIdV2"}, launchAndForget(t, "sleep", "60")},
-		{"check", false, []string{"AuthTokenGet"}, func(ctx context.Context, p *modal.Provider) error { return p.Check(ctx) }},
-		{"get", false, []string{"AuthTokenGet", "SandboxTagsGetV2", "SandboxWaitV2"}, func(ctx context.Context, p *modal.Provider) error {
-			_, err := p.Get(ctx, sb.ID)
-			return err
+	const (
+		way  = "AuthTokenGet SandboxGetCommandRouterAccess "
+		exec = way + "TaskExecStart TaskExecStdioRead TaskExecWait"
+		// A command of the file tool has an answer and, when it fails, says why.
+		tool = "TaskExecStart TaskExecStdioRead TaskExecStdioRead TaskExecWait"
+	)
+	var archive []byte
+	for _, test := range slices.Concat(launches(t), []operation{
+		{"check", false, "AuthTokenGet", func(ctx context.Context, p *modal.Provider) error { return p.Check(ctx) }},
+		{"get", false, "AuthTokenGet SandboxTagsGetV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Get(ctx, sb.ID))
 		}},
-		{"find a name", false, []string{"AuthTokenGet", "SandboxTagsGetV2", "SandboxWaitV2"}, func(ctx context.Context, p *modal.Provider) error {
-			_, err := p.FindName(ctx, sb.Name)
-			return err
+		{"find a name", false, "AuthTokenGet SandboxTagsGetV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.FindName(ctx, sb.Name))
 		}},
-		{"find a name, nothing remembered", true, []string{"AppList", "AuthTokenGet", "SandboxListV2"}, func(ctx context.Context, p *modal.Provider) error {
-			_, err := p.FindName(ctx, sb.Name)
-			return err
+		{"find a name, nothing remembered", true, "AppList AuthTokenGet SandboxListV2", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.FindName(ctx, sb.Name))
 		}},
-		{"list", false, []string{"AppList", "AuthTokenGet", "SandboxListV2"}, func(ctx context.Context, p *modal.Provider) error {
-			_, err := p.List(ctx)
-			return err
+		{"list", false, "AppList AuthTokenGet SandboxListV2", func(ctx context.Context, p *modal.Provider) error { return second(p.List(ctx)) }},
+		{"exec", false, exec, execTrue(sb.ID, nil)},
+		{"exec, nothing remembered", true, "SandboxGetTaskIdV2 " + exec, execTrue(sb.ID, nil)},
+		{"exec with a secret of Modal's, nothing remembered", true, "SandboxGetTaskIdV2 SecretGetOrCreate " + exec, execTrue(sb.ID, []core.Secret{{Ref: "kept"}})},
+		{"stat", false, way + tool, func(ctx context.Context, p *modal.Provider) error { return second(p.Stat(ctx, sb.ID, "/tmp/dir")) }},
+		{"readdir", false, way + tool, func(ctx context.Context, p *modal.Provider) error { return second(p.ReadDir(ctx, sb.ID, "/tmp/dir")) }},
+		{"mkdir", false, way + tool, func(ctx context.Context, p *modal.Provider) error { return p.Mkdir(ctx, sb.ID, "/tmp/new", false) }},
+		{"remove", false, way + tool, func(ctx context.Context, p *modal.Provider) error { return p.Remove(ctx, sb.ID, "/tmp/new", true) }},
+		{"read", false, way + tool, func(ctx context.Context, p *modal.Provider) error {
+			return readAll(p.ReadFile(ctx, sb.ID, "/tmp/dir/f"))
 		}},
-		{"exec", false, exec, execTrue(sb.ID)},
-		{"exec, nothing remembered", true, append([]string{"SandboxGetTaskIdV2"}, exec...), execTrue(sb.ID)},
-		{"stat", false, stat, func(ctx context.Context, p *modal.Provider) error {
-			_, err := p.Stat(ctx, sb.ID, "/etc")
-			return err
+		{"write", false, way + tool + " " + tool, func(ctx context.Context, p *modal.Provider) error {
+			return p.WriteFile(ctx, sb.ID, "/tmp/written", strings.NewReader("content"), core.WriteOptions{Mode: 0o600})
 		}},
-		{"terminate", false, []string{"AuthTokenGet", "SandboxTerminateV2", "SandboxWaitV2"}, func(ctx context.Context, p *modal.Provider) error {
-			return p.Terminate(ctx, sb.ID)
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			opts := r.opts
-			if test.fresh {
-				opts.CacheDir = t.TempDir()
+		{"export", false, way + tool, func(ctx context.Context, p *modal.Provider) error {
+			content, err := p.Export(ctx, sb.ID, "/tmp/dir")
+			if err != nil {
+				return err
 			}
-			p := modal.New(opts)
-			r.server.ResetCalls()
-			err := test.do(t.Context(), p)
-			var got []string
-			for _, call := range r.server.Calls() {
-				// The end of an empty input is sent while the command runs, and not at all when that is over sooner.
-				if call.Method != "TaskExecStdinWrite" {
-					got = append(got, call.Method)
-				}
+			archive, err = io.ReadAll(content)
+			return errors.Join(err, content.Close())
+		}},
+		{"import", false, way + tool + " " + tool, func(ctx context.Context, p *modal.Provider) error {
+			return p.Import(ctx, sb.ID, "/tmp/to", bytes.NewReader(archive), core.ImportOptions{})
+		}},
+		{"logs", false, way + "SandboxStdioReadV2 SandboxStdioReadV2 SandboxTagsGetV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
+			for _, err := range p.Logs(ctx, sb.ID, core.LogOptions{Tail: -1}) {
+				return err
 			}
-			slices.Sort(got)
-			slices.Sort(test.want)
-			if closeErr := p.Close(); err != nil || closeErr != nil {
-				t.Fatal(err, closeErr)
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("calls (-want +got):\n%s", diff)
-			}
-		})
+			return nil
+		}},
+		{"wait until ready", false, way + "SandboxWaitUntilReady", func(ctx context.Context, p *modal.Provider) error { return p.WaitReady(ctx, sb.ID) }},
+		{"tunnels", false, "AuthTokenGet SandboxGetTunnelsV2 SandboxTagsGetV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Tunnels(ctx, sb.ID))
+		}},
+		{"connect token", false, "AuthTokenGet SandboxCreateConnectTokenV2", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.ConnectToken(ctx, sb.ID, core.ConnectOptions{}))
+		}},
+		{"policy", false, way + "SandboxTagsGetV2 SandboxTagsSetV2 SandboxWaitV2 TaskSetNetworkAccess", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.SetNetwork(ctx, sb.ID, core.Network{Mode: core.NetworkNone}))
+		}},
+		{"snapshot", false, way + "ImagePublish TaskSnapshotFilesystem", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Snapshot(ctx, sb.ID, core.SnapshotOptions{}))
+		}},
+		{"snapshot of a directory", false, way + "ImagePublish TaskSnapshotDirectory", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Snapshot(ctx, sb.ID, core.SnapshotOptions{Path: "/tmp/dir"}))
+		}},
+		{"launch from a snapshot", false, "AuthTokenGet ImageGetByTag SandboxCreateV2", func(ctx context.Context, p *modal.Provider) error {
+			s := spec()
+			s.Snapshot = kept.Name
+			return second(p.Launch(ctx, s, lease(), nil))
+		}},
+		{"mount", false, way + "TaskMountDirectory", func(ctx context.Context, p *modal.Provider) error {
+			return p.MountImage(ctx, sb.ID, directory.ID, "/mnt/it")
+		}},
+		{"unmount", false, way + "TaskUnmountDirectory", func(ctx context.Context, p *modal.Provider) error { return p.UnmountImage(ctx, sb.ID, "/mnt/it") }},
+		{"snapshots", false, "AuthTokenGet ImageListTags", func(ctx context.Context, p *modal.Provider) error { return second(p.Snapshots(ctx)) }},
+		{"remove a snapshot", false, "AuthTokenGet ImageDelete ImageListTags ImageNameDelete", func(ctx context.Context, p *modal.Provider) error {
+			return p.RemoveSnapshot(ctx, directory.ID)
+		}},
+		{"images", false, "AuthTokenGet ImageListTags", func(ctx context.Context, p *modal.Provider) error { return second(p.Images(ctx)) }},
+		{"pull an image", false, "AuthTokenGet EnvironmentGetOrCreate AppGetOrCreate ImageGetOrCreate", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.PullImage(ctx, "debian:12", nil))
+		}},
+		{"volumes", false, "AuthTokenGet VolumeList", func(ctx context.Context, p *modal.Provider) error { return second(p.Volumes(ctx)) }},
+		{"create a volume", false, "AuthTokenGet VolumeGetOrCreate", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.CreateVolume(ctx, "data", core.VolumeOptions{Version: 2}))
+		}},
+		{"remove a volume", false, "AuthTokenGet VolumeDelete VolumeGetOrCreate", func(ctx context.Context, p *modal.Provider) error { return p.RemoveVolume(ctx, "data") }},
+		{"secrets", false, "AuthTokenGet SecretList", func(ctx context.Context, p *modal.Provider) error { return second(p.Secrets(ctx)) }},
+		{"create a secret", false, "AuthTokenGet SecretGetOrCreate", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.CreateSecret(ctx, "token", map[string]core.SecretValue{"TOKEN": core.NewSecretValue("x")}, core.SecretOptions{}))
+		}},
+		{"remove a secret", false, "AuthTokenGet SecretDelete SecretGetOrCreate", func(ctx context.Context, p *modal.Provider) error { return p.RemoveSecret(ctx, "token") }},
+		{"apps", false, "AppList AuthTokenGet", func(ctx context.Context, p *modal.Provider) error { return second(p.Apps(ctx)) }},
+		{"environments", false, "AuthTokenGet EnvironmentList", func(ctx context.Context, p *modal.Provider) error { return second(p.Environments(ctx)) }},
+		{"create an environment", false, "AuthTokenGet EnvironmentCreate", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.CreateEnvironment(ctx, "new"))
+		}},
+		{"remove an environment", false, "AuthTokenGet EnvironmentDelete", func(ctx context.Context, p *modal.Provider) error { return p.RemoveEnvironment(ctx, "new") }},
+		{"diagnose", false, "AuthTokenGet TokenInfoGet", func(ctx context.Context, p *modal.Provider) error { p.Diagnose(ctx); return nil }},
+		{"terminate", false, "AuthTokenGet SandboxTerminateV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error { return p.Terminate(ctx, sb.ID) }},
+		{"wait for an ended one", false, "AuthTokenGet SandboxTagsGetV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.WaitSandbox(ctx, sb.ID))
+		}},
+		{"stop an app", false, "AppList AppStop AuthTokenGet", func(ctx context.Context, p *modal.Provider) error { return p.StopApp(ctx, "calls") }},
+	}) {
+		t.Run(test.name, func(t *testing.T) { r.count(t, test) })
 	}
+}
+
+// count does an operation with a provider of its own and compares the calls that the server saw.
+func (r *rig) count(t *testing.T, test operation) {
+	t.Helper()
+	opts := r.opts
+	if test.fresh {
+		opts.CacheDir = t.TempDir()
+	}
+	p := modal.New(opts)
+	r.server.ResetCalls()
+	err := test.do(t.Context(), p)
+	var got []string
+	for _, call := range r.server.Calls() {
+		// The end of an input is sent while the command runs, and not at all when that is over sooner.
+		if call.Method != "TaskExecStdinWrite" {
+			got = append(got, call.Method)
+		}
+	}
+	want := strings.Fields(test.want)
+	slices.Sort(got)
+	slices.Sort(want)
+	if closeErr := p.Close(); err != nil || closeErr != nil {
+		t.Fatal(err, closeErr)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// launches are the launches among the operations.
+func launches(t *testing.T) []operation {
+	t.Helper()
+	full := func(s *core.Spec) {
+		s.Volumes = []core.Volume{{Source: "one", Target: "/one"}, {Source: "two", Target: "/two"}}
+		s.Secrets = []core.Secret{{Ref: "kept"}, {Name: "INLINE", Value: core.NewSecretValue("x")}}
+		s.Modal = &core.ModalSpec{Buckets: []core.Bucket{{Name: "b", Target: "/b", Secret: "kept"}}}
+	}
+	return []operation{
+		{"launch, the first ever", true, "AppGetOrCreate AuthTokenGet EnvironmentGetOrCreate ImageGetOrCreate SandboxCreateV2", launchAndForget(t, nil)},
+		{"launch", false, "AuthTokenGet SandboxCreateV2", launchAndForget(t, nil)},
+		{"launch with volumes, secrets and a bucket, the first time", false, "AuthTokenGet SandboxCreateV2 SecretGetOrCreate VolumeGetOrCreate VolumeGetOrCreate", launchAndForget(t, full)},
+		{"launch with volumes, secrets and a bucket", false, "AuthTokenGet SandboxCreateV2", launchAndForget(t, full)},
+		{"launch with ports", false, "AuthTokenGet SandboxCreateV2 SandboxGetTunnelsV2", launchAndForget(t, func(s *core.Spec) { s.Ports = []core.Port{{Sandbox: 80}} })},
+		{"launch with a GPU", false, "AuthTokenGet SandboxCreate SandboxGetTaskId", launchAndForget(t, func(s *core.Spec) { s.GPU = core.GPU{Type: "H100", Count: 1} })},
+		{"launch with an entry command", false, "AuthTokenGet SandboxCreateV2 SandboxGetTaskIdV2", launchAndForget(t, func(s *core.Spec) { s.Command = []string{"sleep", "60"} })},
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func readAll(content io.ReadCloser, err error) error {
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, content)
+	return errors.Join(err, content.Close())
 }
 
 // launchAndForget launches a sandbox that another process ends.
-func launchAndForget(t *testing.T, command ...string) func(context.Context, *modal.Provider) error {
+func launchAndForget(t *testing.T, change func(*core.Spec)) func(context.Context, *modal.Provider) error {
 	t.Helper()
 	return func(ctx context.Context, p *modal.Provider) error {
 		s := spec()
-		s.Command = command
-		_, err := p.Launch(ctx, s, lease(), nil)
-		return err
+		if change != nil {
+			change(&s)
+		}
+		return second(p.Launch(ctx, s, lease(), nil))
 	}
 }
 
-func execTrue(id string) func(context.Context, *modal.Provider) error {
+func execTrue(id string, secrets []core.Secret) func(context.Context, *modal.Provider) error {
 	return func(ctx context.Context, p *modal.Provider) error {
-		process, err := p.Exec(ctx, id, core.ExecSpec{Command: []string{"true"}, Stdout: io.Discard})
+		process, err := p.Exec(ctx, id, core.ExecSpec{Command: []string{"true"}, Stdout: io.Discard, Secrets: secrets})
 		if err != nil {
 			return err
 		}

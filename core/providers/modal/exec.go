@@ -200,24 +200,26 @@ func (c *process) follow(ctx context.Context, streams core.Streams) {
 	c.exit = exit
 }
 
-// activity notes whether output comes. A reader that takes its time with what came is no silence.
+// activity notes whether output comes. While something is busy with it, a reader that takes its time or a connection that is
+// made, there is no silence.
 type activity struct {
-	mu      sync.Mutex
-	came    bool
-	writing int
+	mu   sync.Mutex
+	came bool
+	busy int
 }
 
-func (a *activity) note(writing int) {
+// note begins (1) or ends (-1) what is busy.
+func (a *activity) note(by int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.came, a.writing = true, a.writing+writing
+	a.came, a.busy = true, a.busy+by
 }
 
 // silent says whether nothing came since it was last asked.
 func (a *activity) silent() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	silent := !a.came && a.writing == 0
+	silent := !a.came && a.busy == 0
 	a.came = false
 	return silent
 }
@@ -273,7 +275,10 @@ func (c *process) read(ctx context.Context, fd pb.TaskExecStdioFileDescriptor, w
 			_ = c.Signal(ctx, sigPipe)
 			return nil
 		}
-		if err := p.again(ctx, err); err != nil {
+		output.note(1)
+		err = p.again(ctx, err)
+		output.note(-1)
+		if err != nil {
 			return err
 		}
 	}
@@ -282,9 +287,11 @@ func (c *process) read(ctx context.Context, fd pb.TaskExecStdioFileDescriptor, w
 func (c *process) readFrom(ctx context.Context, fd pb.TaskExecStdioFileDescriptor, offset *uint64, w io.Writer, output *activity, p *patience) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	output.note(1) // a connection that is made anew is no silence
 	stream, err := c.router.stub.TaskExecStdioRead(c.router.authorized(ctx), pb.TaskExecStdioReadRequest_builder{
 		TaskId: c.router.task, ExecId: c.id, Offset: *offset, FileDescriptor: fd,
 	}.Build())
+	output.note(-1)
 	if err != nil {
 		return err
 	}

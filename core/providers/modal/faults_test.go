@@ -138,6 +138,22 @@ func TestToldBeforeTheCall(t *testing.T) {
 		"too long":       func(s *core.Spec) { s.Timeout = core.Duration(25 * time.Hour) },
 		"too much":       func(s *core.Spec) { s.Memory = core.TiB },
 		"a host's port":  func(s *core.Spec) { s.Ports = []core.Port{{Host: 80, Sandbox: 80}} },
+		"memory limit":   func(s *core.Spec) { s.Memory, s.Modal = core.GiB, &core.ModalSpec{MemoryLimit: core.TiB} },
+		"cpu limit":      func(s *core.Spec) { s.Modal = &core.ModalSpec{CPULimit: 2} },
+		"no reservation": func(s *core.Spec) { s.Modal = &core.ModalSpec{MemoryLimit: core.GiB} },
+		"headers": func(s *core.Spec) {
+			s.Modal = &core.ModalSpec{Headers: []core.HeaderReplacement{{Domain: "*", Headers: map[string]string{"A": "$KEY"}}}}
+		},
+		"headers and domains": func(s *core.Spec) {
+			s.Network = core.Network{Mode: core.NetworkAllow, Allow: []string{"example.com"}}
+			s.Modal = &core.ModalSpec{Headers: []core.HeaderReplacement{{Domain: "*", Headers: map[string]string{"A": "b"}}}}
+		},
+		"inbound to nothing": func(s *core.Spec) {
+			s.Network.Mode, s.Inbound = core.NetworkNone, []string{"203.0.113.0/24"}
+		},
+		"memory of a GPU": func(s *core.Spec) {
+			s.GPU, s.Modal = core.GPU{Type: "T4", Count: 1}, &core.ModalSpec{MemorySnapshot: true}
+		},
 		"a host's files": func(s *core.Spec) { s.Volumes = []core.Volume{{Source: "/etc", Target: "/x"}} },
 	} {
 		s := spec()

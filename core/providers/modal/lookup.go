@@ -16,6 +16,10 @@ type lookups struct {
 	// fresh asks each time: what the cache said was not true.
 	fresh bool
 	used  atomic.Bool
+
+	mu sync.Mutex
+	// asked are the questions so far: what is needed twice is asked once.
+	asked map[[2]string]func() (string, error)
 }
 
 // remembered says whether an id came from the cache, and may be that of something which is gone.
@@ -27,7 +31,17 @@ func (l *lookups) id(sort, name string, ask func() (string, error)) (string, err
 		l.used.Store(true)
 		return id, nil
 	}
-	id, err := ask()
+	l.mu.Lock()
+	if l.asked == nil {
+		l.asked = map[[2]string]func() (string, error){}
+	}
+	key := [2]string{sort, name}
+	if l.asked[key] == nil {
+		l.asked[key] = sync.OnceValues(ask)
+	}
+	once := l.asked[key]
+	l.mu.Unlock()
+	id, err := once()
 	if err == nil {
 		l.client.cache.put(sort, name, id)
 	}

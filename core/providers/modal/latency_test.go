@@ -1,0 +1,119 @@
+//go:build linux
+
+package modal_test
+
+import (
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	sdk "github.com/modal-labs/modal-client/go"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+)
+
+// distance is how far Modal is in the tests and benchmarks of what distance costs.
+const distance = 80 * time.Millisecond
+
+// rawExec runs a command as a program does that uses the SDK and nothing else: a client of its own, the sandbox by its id.
+func rawExec(ctx context.Context, id string) error {
+	client, err := sdk.NewClient()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	box, err := client.Sandboxes.FromID(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = box.Detach() }()
+	process, err := box.Exec(ctx, []string{"true"}, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, process.Stdout); err != nil {
+		return err
+	}
+	_, err = process.Wait(ctx, nil)
+	return err
+}
+
+// ownExec runs a command as a process of sb does.
+func ownExec(opts modal.Options, id string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		p := modal.New(opts)
+		defer func() { _ = p.Close() }()
+		return execTrue(id, nil)(ctx, p)
+	}
+}
+
+// rounds counts how often calls waited for one another: calls that began within half the distance of the first of them went together.
+func rounds(calls []modaltest.Call) int {
+	count := 0
+	var first time.Time
+	for _, call := range calls {
+		if count == 0 || call.Time.Sub(first) > distance/2 {
+			count++
+			first = call.Time
+		}
+	}
+	return count
+}
+
+// A command through sb takes no more of the distance to Modal than one through the SDK itself, and one round trip at most; both are
+// measured in one run. Round trips are counted, for times differ with the machine's load.
+func TestExecTakesNoLongerThanTheSDK(t *testing.T) {
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	id := launched(t, p, spec()).ID
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.faults.SetLatency(distance)
+	measure := func(exec func(context.Context) error) int {
+		r.server.ResetCalls()
+		if err := exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return rounds(r.server.Calls())
+	}
+	raw := measure(func(ctx context.Context) error { return rawExec(ctx, id) })
+	known := measure(ownExec(r.opts, id))
+	unknown := measure(ownExec(modal.Options{CacheDir: t.TempDir()}, id))
+	t.Logf("round trips: the SDK %d, sb %d, with nothing remembered %d", raw, known, unknown)
+	if known > raw || unknown > raw+1 {
+		t.Errorf("sb takes %d round trips, with nothing remembered %d; the SDK takes %d", known, unknown, raw)
+	}
+}
+
+// BenchmarkExecAtDistance measures what TestExecTakesNoLongerThanTheSDK counts.
+func BenchmarkExecAtDistance(b *testing.B) {
+	r := newRig(b, nil)
+	p := modal.New(r.opts)
+	sb, err := p.Launch(b.Context(), spec(), core.Lease{Created: time.Now()}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := p.Close(); err != nil {
+		b.Fatal(err)
+	}
+	r.faults.SetLatency(distance)
+	for _, way := range []struct {
+		name string
+		exec func(context.Context) error
+	}{
+		{"sdk", func(ctx context.Context) error { return rawExec(ctx, sb.ID) }},
+		{"sb", ownExec(r.opts, sb.ID)},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			for b.Loop() {
+				if err := way.exec(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
