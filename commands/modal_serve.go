@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +22,7 @@ type ModalServeOptions struct {
 	Address     string
 	SecretFiles []string
 	Latency     time.Duration
+	Buckets     []string
 	// While is the process that the server serves; 0 is nobody in particular.
 	While int
 }
@@ -45,6 +48,7 @@ func NewModalServe(app *App, runF func(context.Context, *ModalServeOptions) erro
 	}
 	cmd.Flags().StringVar(&opts.Address, "address", "127.0.0.1:0", "listen at `HOST:PORT`, on loopback; port 0 chooses a free one")
 	cmd.Flags().StringArrayVar(&opts.SecretFiles, "secret-file", nil, "have a secret from the beginning: `NAME=FILE` with KEY=VALUE lines (repeatable)")
+	cmd.Flags().StringArrayVar(&opts.Buckets, "bucket", nil, "let a directory stand for a cloud bucket: `NAME=DIR` (repeatable)")
 	cmd.Flags().DurationVar(&opts.Latency, "latency", 0, "delay each call by a `DURATION`, as a network would")
 	cmd.Flags().IntVar(&opts.While, "while", 0, "end when the process `PID` has ended: a script's own $$ leaves no server behind")
 	return cmd
@@ -63,11 +67,20 @@ func runModalServe(ctx context.Context, opts *ModalServeOptions) error {
 	if host, _, err := net.SplitHostPort(opts.Address); err != nil || host != "localhost" && !net.ParseIP(host).IsLoopback() {
 		return core.Errorf(core.KindUsage, "modal.serve", opts.Address, "the address is not on loopback: calls come without TLS").WithHint("use 127.0.0.1:PORT")
 	}
-	serve := providers.ModalServerOptions{Address: opts.Address, Latency: opts.Latency, Secrets: map[string]map[string]string{}}
+	serve := providers.ModalServerOptions{Address: opts.Address, Latency: opts.Latency, Secrets: map[string]map[string]string{}, Buckets: map[string]string{}}
 	serve.TokenID, _ = app.LookupEnv("MODAL_TOKEN_ID")
 	serve.TokenSecret, _ = app.LookupEnv("MODAL_TOKEN_SECRET")
+	for _, named := range opts.Buckets {
+		name, dir, err := namedPath("--bucket", named)
+		if err != nil {
+			return err
+		}
+		if serve.Buckets[name], err = filepath.Abs(dir); err != nil {
+			return core.Wrap("modal.serve", dir, err)
+		}
+	}
 	for _, named := range opts.SecretFiles {
-		name, path, err := secretFile(named)
+		name, path, err := namedPath("--secret-file", named)
 		if err != nil {
 			return err
 		}
@@ -123,12 +136,11 @@ func untilGone(ctx context.Context, pid int) (context.Context, context.CancelFun
 	return ctx, func() { cancel(); watch.Wait() }, nil
 }
 
-// secretFile reads NAME=FILE.
-func secretFile(named string) (name, path string, err error) {
-	for i := range named {
-		if named[i] == '=' && i > 0 && i < len(named)-1 {
-			return named[:i], named[i+1:], nil
-		}
+// namedPath reads NAME=PATH.
+func namedPath(flag, text string) (name, path string, err error) {
+	name, path, _ = strings.Cut(text, "=")
+	if name == "" || path == "" {
+		return "", "", core.Errorf(core.KindUsage, "modal.serve", text, "%s takes a name and a path: NAME=PATH", flag)
 	}
-	return "", "", core.Errorf(core.KindUsage, "modal.serve", named, "--secret-file takes NAME=FILE")
+	return name, path, nil
 }

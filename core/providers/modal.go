@@ -2,7 +2,14 @@ package providers
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local"
@@ -14,6 +21,9 @@ import (
 type ModalServer struct {
 	server  *modaltest.Server
 	backend core.Provider
+	// dir holds its files; lock says that they are somebody's.
+	dir  string
+	lock *flock.Flock
 }
 
 // ModalServerOptions configure a ModalServer.
@@ -24,39 +34,86 @@ type ModalServerOptions struct {
 	TokenID, TokenSecret string
 	// Secrets are there from the beginning: environment variables by the secret's name.
 	Secrets map[string]map[string]string
+	// Buckets are directories that stand for cloud buckets, by the bucket's name.
+	Buckets map[string]string
 	// Latency delays each call.
 	Latency time.Duration
 }
 
 // ServeModal starts a Modal endpoint.
 func ServeModal(ctx context.Context, o Options, m ModalServerOptions) (*ModalServer, error) {
-	backend, err := local.Factory(local.Options{
-		StateDir: o.StateDir, RuntimeDir: o.RuntimeDir, CacheDir: o.CacheDir, Runtime: o.Runtime, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
-	}).Open()
+	dir, lock, err := serveDir(filepath.Join(o.CacheDir, "modal-serve"))
 	if err != nil {
 		return nil, err
 	}
-	if err := backend.Check(ctx); err != nil {
-		return nil, err
+	s := &ModalServer{dir: dir, lock: lock}
+	if err := s.start(ctx, o, m); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// serveDir makes a directory for a server's files, and removes those of servers that were killed.
+func serveDir(parent string) (dir string, lock *flock.Flock, err error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", nil, core.Wrap("modal.serve", parent, err)
+	}
+	others, err := filepath.Glob(filepath.Join(parent, "*.lock"))
+	if err != nil {
+		return "", nil, core.Wrap("modal.serve", parent, err)
+	}
+	for _, other := range others {
+		left := flock.New(other)
+		if taken, err := left.TryLock(); err != nil || !taken {
+			continue
+		}
+		// The lock's file goes last: whatever is killed in between, the next one finds it.
+		if err := os.RemoveAll(strings.TrimSuffix(other, ".lock")); err == nil {
+			_ = os.Remove(other)
+		}
+		_ = left.Close()
+	}
+	lock = flock.New(filepath.Join(parent, strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(time.Now().UnixNano(), 36)+".lock"))
+	if taken, err := lock.TryLock(); err != nil || !taken {
+		return "", nil, core.Errorf(core.KindUnavailable, "modal.serve", parent, "cannot be locked: %w", err)
+	}
+	dir = strings.TrimSuffix(lock.Path(), ".lock")
+	return dir, lock, core.Wrap("modal.serve", dir, os.Mkdir(dir, 0o700))
+}
+
+func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions) (err error) {
+	shown := []string{s.dir}
+	for name, dir := range m.Buckets {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return core.Errorf(core.KindUsage, "modal.serve", name, "the bucket's directory %s is not there", dir)
+		}
+		shown = append(shown, dir)
+	}
+	s.backend, err = local.Factory(local.Options{
+		StateDir: o.StateDir, RuntimeDir: o.RuntimeDir, CacheDir: o.CacheDir, Runtime: o.Runtime, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
+		HostDirs: shown,
+	}).Open()
+	if err != nil {
+		return err
+	}
+	if err := s.backend.Check(ctx); err != nil {
+		return err
 	}
 	guest := ""
-	if provider, ok := backend.(interface {
+	if provider, ok := s.backend.(interface {
 		Guest(ctx context.Context) (string, error)
 	}); ok {
 		if guest, err = provider.Guest(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	options := modaltest.Options{Backend: backend, Guest: guest, Address: m.Address, Secrets: m.Secrets, Faults: &modaltest.Faults{}}
+	options := modaltest.Options{Backend: s.backend, Guest: guest, Dir: s.dir, Buckets: m.Buckets, Address: m.Address, Secrets: m.Secrets, Faults: &modaltest.Faults{}}
 	options.Faults.SetLatency(m.Latency)
 	if m.TokenID != "" {
 		options.Tokens = map[string]string{m.TokenID: m.TokenSecret}
 	}
-	server, err := modaltest.Start(options)
-	if err != nil {
-		return nil, err
-	}
-	return &ModalServer{server, backend}, nil
+	s.server, err = modaltest.Start(options)
+	return err
 }
 
 // URL is what MODAL_SERVER_URL is set to.
@@ -64,11 +121,14 @@ func (s *ModalServer) URL() string { return s.server.URL() }
 
 // Close ends every sandbox and the endpoint.
 func (s *ModalServer) Close() error {
-	err := s.server.Close()
-	if closeErr := s.backend.Close(); err == nil {
-		err = closeErr
+	var errs []error
+	if s.server != nil {
+		errs = append(errs, s.server.Close())
 	}
-	return err
+	if s.backend != nil {
+		errs = append(errs, s.backend.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(s.dir), os.Remove(s.lock.Path()), s.lock.Close())...)
 }
 
 // ModalLogin is a token and where to keep it; see modal.Login.

@@ -21,6 +21,10 @@ import (
 
 // Launch implements core.Provider.
 func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+	spec, err := p.withVolumes(spec)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
 	id := core.NewID(store.IDPrefix)
 	lock, err := p.store.Create(id)
 	if err != nil {

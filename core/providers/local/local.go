@@ -27,6 +27,8 @@ type Options struct {
 	SaveInterval time.Duration
 	// FreezeAfter is how long an idle sandbox stays awake; 0 is for ever.
 	FreezeAfter time.Duration
+	// HostDirs are the directories below which a volume's source may be; without any there are no volumes.
+	HostDirs []string
 	// LogLimit bounds the entry command's log.
 	LogLimit core.Bytes
 }

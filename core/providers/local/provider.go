@@ -70,7 +70,7 @@ func (p *Provider) Name() string { return Name }
 
 // Capabilities implements core.Provider.
 func (p *Provider) Capabilities() core.Capabilities {
-	return core.Capabilities{
+	caps := core.Capabilities{
 		Has: []core.Capability{
 			core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
 			core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
@@ -80,6 +80,10 @@ func (p *Provider) Capabilities() core.Capabilities {
 		Images:    []string{HostImage},
 		Isolation: "gVisor: a kernel of its own, in user space",
 	}
+	if len(p.opts.HostDirs) > 0 {
+		caps.Has = append(caps.Has, core.CapVolumes)
+	}
+	return caps
 }
 
 // Close implements core.Provider.

@@ -79,7 +79,7 @@ func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 		tb.Fatal(err)
 	}
 	r := &rig{faults: &modaltest.Faults{}, backend: backend, opts: modal.Options{CacheDir: filepath.Join(dir, "modal-cache")}}
-	options := modaltest.Options{Backend: backend, Guest: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-guest"), Tokens: map[string]string{tokenID: tokenSecret}, Faults: r.faults}
+	options := modaltest.Options{Backend: backend, Dir: dir, Guest: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-guest"), Tokens: map[string]string{tokenID: tokenSecret}, Faults: r.faults}
 	if change != nil {
 		change(&options)
 	}
@@ -107,7 +107,7 @@ func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 func newBackend(dir string) (core.Provider, error) {
 	return local.New(local.Options{
 		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
-		Runtime: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB,
+		Runtime: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB, HostDirs: []string{dir},
 	})
 }
 

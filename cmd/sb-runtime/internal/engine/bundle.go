@@ -41,6 +41,19 @@ func (c Config) spec(root string) *specs.Spec {
 	if c.Limits.Memory > 0 {
 		shm = "size=" + strconv.FormatInt(min(64<<20, c.Limits.Memory/2), 10)
 	}
+	mounts := []specs.Mount{
+		{Destination: "/proc", Type: "proc", Source: "proc"},
+		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"ro"}},
+		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"mode=755", "size=1m"}},
+		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"mode=1777", shm}},
+	}
+	for _, v := range c.Volumes {
+		mode := "rw"
+		if v.ReadOnly {
+			mode = "ro"
+		}
+		mounts = append(mounts, specs.Mount{Destination: v.Target, Type: "bind", Source: v.Source, Options: []string{"bind", mode, "nosuid", "nodev"}})
+	}
 	return &specs.Spec{
 		Version:  specs.Version,
 		Hostname: c.Hostname,
@@ -53,12 +66,7 @@ func (c Config) spec(root string) *specs.Spec {
 			NoNewPrivileges: false,
 			Capabilities:    &specs.LinuxCapabilities{Bounding: caps, Effective: caps, Permitted: caps},
 		},
-		Mounts: []specs.Mount{
-			{Destination: "/proc", Type: "proc", Source: "proc"},
-			{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"ro"}},
-			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"mode=755", "size=1m"}},
-			{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"mode=1777", shm}},
-		},
+		Mounts: mounts,
 		Linux: &specs.Linux{
 			Namespaces: []specs.LinuxNamespace{
 				{Type: specs.PIDNamespace},

@@ -32,11 +32,20 @@ type Config struct {
 	// Network gives the sandbox an interface; nil means loopback only.
 	Network *Network
 
+	// Volumes are host directories that the sandbox sees.
+	Volumes []Volume
+
 	Hostname string
 	Env      []string
 	Limits   Limits
 	// Log is where gVisor's own messages go; nil discards them.
 	Log *os.File
+}
+
+// Volume shows a host directory inside. What either side writes the other one sees.
+type Volume struct {
+	Source, Target string
+	ReadOnly       bool
 }
 
 // Network is the sandbox's one interface beside its loopback: pure IP, no Ethernet.

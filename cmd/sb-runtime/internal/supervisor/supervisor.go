@@ -95,6 +95,9 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 			CPU: spec.CPU, Memory: int64(spec.Memory), Disk: int64(spec.Disk), Processes: spec.Processes, OpenFiles: spec.OpenFiles,
 		},
 	}
+	for _, v := range spec.Volumes {
+		config.Volumes = append(config.Volumes, engine.Volume{Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly})
+	}
 	if s.launch.Restore > 0 {
 		config.Restore = s.savedDir(s.launch.Restore)
 	}

@@ -3,6 +3,7 @@ package modaltest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -68,6 +69,41 @@ func (s *Server) unpack(ctx context.Context, id string, layers []string) error {
 		}
 	}
 	return nil
+}
+
+// unpackInto unpacks an archive into a directory of a sandbox.
+func (s *Server) unpackInto(ctx context.Context, id, archive, target string) error {
+	file, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	err = s.shell(ctx, id, file, nil, `tar --extract --preserve-permissions --directory="$1" --file=-`, target)
+	return errors.Join(err, file.Close())
+}
+
+// shell runs a script in a backend's sandbox and demands that it succeeds.
+func (s *Server) shell(ctx context.Context, id string, stdin io.Reader, stdout io.Writer, script string, args ...string) error {
+	var complaints textBuffer
+	process, err := s.opts.Backend.Exec(ctx, id, core.ExecSpec{Command: append([]string{"sh", "-c", script, "sh"}, args...), Stdin: stdin, Stdout: stdout, Stderr: &complaints})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = process.Close() }()
+	exit, err := process.Wait(ctx)
+	if err == nil && exit.Code != 0 {
+		err = fmt.Errorf("a helper command ended with %d: %s", exit.Code, complaints.text)
+	}
+	return err
+}
+
+// textBuffer keeps the beginning of what is written to it.
+type textBuffer struct{ text []byte }
+
+func (b *textBuffer) Write(p []byte) (int, error) {
+	if room := 4096 - len(b.text); room > 0 {
+		b.text = append(b.text, p[:min(room, len(p))]...)
+	}
+	return len(p), nil
 }
 
 // runIn runs a command to its end.

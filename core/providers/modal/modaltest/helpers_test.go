@@ -67,13 +67,13 @@ func newRig(t *testing.T, change func(*modaltest.Options)) *rig {
 	dir := t.TempDir()
 	backend, err := local.New(local.Options{
 		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
-		Runtime: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB,
+		Runtime: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB, HostDirs: []string{dir},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, faults: &modaltest.Faults{}}
-	options := modaltest.Options{Backend: backend, Guest: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-guest"), Faults: r.faults}
+	options := modaltest.Options{Backend: backend, Dir: dir, Guest: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-guest"), Faults: r.faults}
 	if change != nil {
 		change(&options)
 	}

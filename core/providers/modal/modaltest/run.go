@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"sync"
 	"time"
@@ -41,14 +42,17 @@ func (s *Server) run(box *sandbox, below *image) {
 
 // prepare launches the backend's sandbox with its image's layers and its volumes.
 func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
-	backend, err := s.opts.Backend.Launch(s.ctx, box.spec(s, below), s.lease(box.life()), nil)
+	spec := box.spec(s, below)
+	volumes, err := s.mount(box)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	spec.Volumes = volumes
+	backend, err := s.opts.Backend.Launch(s.ctx, spec, s.lease(box.life()), nil)
 	if err != nil {
 		return backend, err
 	}
 	err = s.unpack(s.ctx, backend.ID, below.layers)
-	if err == nil {
-		err = s.fillVolumes(s.ctx, box, backend.ID)
-	}
 	if err == nil && box.workdir != "" && box.workdir != "/" {
 		err = s.makeDirectory(s.ctx, backend.ID, path.Clean(box.workdir))
 	}
@@ -107,11 +111,18 @@ func (s *Server) supervise(box *sandbox) {
 	}
 	idle := time.NewTicker(50 * time.Millisecond)
 	defer idle.Stop()
+	// Modal commits what a sandbox writes to its volumes every few seconds.
+	commit := time.NewTicker(commitEvery)
+	defer commit.Stop()
 	for {
 		select {
 		case <-box.ended:
 			return
 		case <-entry:
+			// Whoever waits for the end finds what was written.
+			if err := box.commit(); err != nil {
+				s.log.Warn("volumes were not committed", "sandbox", box.id, "error", err)
+			}
 			s.conclude(box, entryResult(box.entry))
 			s.releaseQuietly(box)
 			return
@@ -126,6 +137,10 @@ func (s *Server) supervise(box *sandbox) {
 			s.conclude(box, result)
 			s.releaseQuietly(box)
 			return
+		case <-commit.C:
+			if err := box.commit(); err != nil {
+				s.log.Warn("volumes were not committed", "sandbox", box.id, "error", err)
+			}
 		case <-idle.C:
 			if s.idle(box) {
 				s.conclude(box, pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_IDLE_TIMEOUT, Exitcode: 124}.Build())
@@ -203,15 +218,16 @@ func (s *Server) releaseQuietly(box *sandbox) {
 func (s *Server) release(box *sandbox) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Minute)
 	defer cancel()
-	if s.ctx.Err() == nil { // volumes end with the server
-		if err := s.commitVolumes(ctx, box); err != nil {
-			s.log.Debug("volumes were not committed", "sandbox", box.id, "error", err)
-		}
-	}
 	err := s.opts.Backend.Terminate(ctx, box.backend.ID)
 	if core.KindOf(err) == core.KindNotFound {
 		err = nil
 	}
+	if s.ctx.Err() == nil { // volumes end with the server
+		if err := box.commit(); err != nil {
+			s.log.Warn("volumes were not committed", "sandbox", box.id, "error", err)
+		}
+	}
+	err = errors.Join(err, os.RemoveAll(s.mountDir(box)))
 	s.mu.Lock()
 	commands := []*command{box.entry}
 	for _, c := range box.commands {

@@ -98,10 +98,8 @@ func (s *Server) admit(id, appID string, definition *pb.Sandbox, tags []*pb.Sand
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, mount := range definition.GetVolumeMounts() {
-		if s.volumes[mount.GetVolumeId()] == nil {
-			return nil, nil, status.Errorf(codes.NotFound, "Volume '%s' not found", mount.GetVolumeId())
-		}
+	if err := s.checkMounts(definition); err != nil {
+		return nil, nil, err
 	}
 	if definition.GetIncludeOidcIdentityToken() {
 		token, err := s.signer.sign(id, maxLife)

@@ -26,6 +26,11 @@ type Options struct {
 	Backend core.Provider
 	// Guest is the path of sb-guest for the sandboxes' kernel and processor; it watches files in them.
 	Guest string
+	// Dir is where volumes, images and output are kept while the server runs; it exists, and the Backend may
+	// show what is below it in sandboxes. "" is a temporary one, and then there are no volumes.
+	Dir string
+	// Buckets are folders that stand for cloud buckets, by the bucket's name; the Backend may show them.
+	Buckets map[string]string
 	// Address is where to listen, on loopback; "" is a free port of 127.0.0.1.
 	Address string
 	// Tokens maps the ids of valid tokens to their secrets; empty accepts any.
@@ -90,7 +95,7 @@ func Start(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "sb-modal-")
+	dir, err := os.MkdirTemp(opts.Dir, "sb-modal-")
 	if err != nil {
 		return nil, core.Wrap("modal.serve", "", err)
 	}

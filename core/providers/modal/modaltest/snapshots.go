@@ -106,7 +106,7 @@ func (r *router) TaskMountDirectory(ctx context.Context, request *pb.TaskMountDi
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	for _, layer := range layers {
-		if err := s.fillVolume(ctx, box.backend.ID, layer, target, ""); err != nil {
+		if err := s.unpackInto(ctx, box.backend.ID, layer, target); err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
 	}

@@ -49,7 +49,7 @@ type volume struct {
 	id, environment, name string
 	version               pb.VolumeFsVersion
 	created               time.Time
-	// dir holds what was committed; committing is under way while lock is held.
+	// dir holds what was committed; lock is held while somebody reads or changes it.
 	dir  string
 	lock sync.Mutex
 }
@@ -73,6 +73,8 @@ type sandbox struct {
 	// tool guards hasTool: whether the file tool's helper is in the sandbox.
 	tool    sync.Mutex
 	hasTool bool
+	// mounts are its volumes.
+	mounts []*mount
 	// begun is when what changes became the sandbox's own doing; it is set before ready is closed.
 	begun time.Time
 
