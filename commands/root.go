@@ -44,6 +44,7 @@ func NewRoot(app *App) *cobra.Command {
 	}
 	add("sandboxes", "Sandboxes:",
 		NewRun(app, nil), NewLaunch(app, nil), NewLs(app, nil), NewInspect(app, nil),
+		NewPort(app), NewTunnel(app), NewPolicy(app),
 		NewStop(app, nil), NewStart(app, nil), NewPause(app, nil), NewResume(app, nil),
 		NewSnapshot(app, nil), NewExport(app),
 		NewTerminate(app, nil), NewPrune(app, nil))
@@ -52,6 +53,8 @@ func NewRoot(app *App) *cobra.Command {
 		NewLogs(app, nil), NewWait(app, nil), NewKill(app, nil))
 	add("files", "Files:",
 		NewCp(app, nil), NewPush(app, nil), NewPull(app, nil), NewFs(app))
+	add("kept", "What providers keep:",
+		NewApp(app), NewVolume(app), NewSecret(app), NewImage(app), NewEnvironment(app))
 	add("watch", "What goes on:",
 		NewUI(app, nil), NewTop(app, nil), NewStats(app, nil), NewEvents(app, nil), NewHistory(app, nil))
 	add("assistants", "Assistants:", NewMCP(app, nil), NewKey(app))

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,9 +13,14 @@ import (
 
 // SnapshotOptions are what snapshot works with.
 type SnapshotOptions struct {
-	App   *App
-	Ref   string
-	Name  string
+	App  *App
+	Ref  string
+	Name string
+	// TTL is how long it is kept; Forever keeps it until it is removed.
+	TTL     durationValue
+	Forever bool
+	// Path is one directory to keep instead of all.
+	Path  string
 	JSON  bool
 	Quiet bool
 }
@@ -27,7 +33,8 @@ func NewSnapshot(app *App, runF func(context.Context, *SnapshotOptions) error) *
 		Short: "Keep a sandbox's files for others to start from",
 		Long: "Keep the files of a sandbox as they are now, and print what \"sb launch --snapshot\" takes. Volumes and\n" +
 			"secrets are left out. In a container engine a snapshot is an image: NAME is the one it gets, and it can be\n" +
-			"tagged, pushed and run like any other." + exitStatusHelp,
+			"tagged, pushed and run like any other. \"sb snapshot ls\" and \"sb snapshot rm\" keep order among them; a sandbox\n" +
+			"that is called ls or rm is named with its provider: local/ls." + exitStatusHelp,
 		Example:           "  sb snapshot dev\n  sb snapshot dev registry.example.com/me/dev:v1\n  sb launch --snapshot registry.example.com/me/dev:v1",
 		Args:              between([]string{"SANDBOX"}, "NAME"),
 		ValidArgsFunction: firstArg(app.completeSandboxes),
@@ -39,8 +46,12 @@ func NewSnapshot(app *App, runF func(context.Context, *SnapshotOptions) error) *
 			return orRun(runF, runSnapshot)(cmd.Context(), opts)
 		},
 	}
-	jsonFlag(cmd, &opts.JSON, "the snapshot: id, provider, sandbox, created, size, hint")
+	cmd.Flags().Var(&opts.TTL, "ttl", "have the provider remove it after that long (default: the provider's own time)")
+	cmd.Flags().BoolVar(&opts.Forever, "forever", false, "keep it until it is removed")
+	cmd.Flags().StringVar(&opts.Path, "path", "", "keep only the directory `PATH`, to be mounted with \"sb image mount\"")
+	jsonFlag(cmd, &opts.JSON, "the snapshot: id, provider, sandbox, created, expires, path, size, hint")
 	quietFlag(cmd, &opts.Quiet, "the id")
+	cmd.AddCommand(NewSnapshotLs(app), NewSnapshotRm(app))
 	return cmd
 }
 
@@ -49,7 +60,7 @@ func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
 	if err != nil {
 		return err
 	}
-	snapshot, err := service.Snapshot(ctx, opts.Ref, core.SnapshotOptions{Name: opts.Name})
+	snapshot, err := service.Snapshot(ctx, opts.Ref, core.SnapshotOptions{Name: opts.Name, TTL: time.Duration(opts.TTL), NoExpiry: opts.Forever, Path: opts.Path})
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ type SpecFlags struct {
 	Allow                               []string
 	Labels                              []string
 	Inbound                             []string
+	Require                             bool
 	ReadyTCP                            int
 	ReadyExec                           string
 	ReadyInterval                       durationValue
@@ -77,6 +78,7 @@ func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
 	flags.StringVar(&f.Network, "network", "", "network `MODE`: none, all or allow")
 	flags.StringSliceVar(&f.Allow, "allow", nil, "`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)")
 	flags.StringArrayVarP(&f.Labels, "label", "l", nil, "label `KEY=VALUE` (repeatable)")
+	flags.BoolVar(&f.Require, "require", false, "refuse providers that do not hold every limit and policy fully; see sb policy explain")
 	flags.IntVar(&f.ReadyTCP, "ready-tcp", 0, "it is ready once `PORT` inside accepts connections")
 	flags.StringVar(&f.ReadyExec, "ready-exec", "", "it is ready once `COMMAND`, a line for its sh, ends with code 0")
 	flags.Var(&f.ReadyInterval, "ready-interval", "time between two attempts to see whether it is ready (default 1s)")
@@ -145,6 +147,7 @@ func (f *SpecFlags) spec(flags *pflag.FlagSet, streams *iostreams.Streams, looku
 			spec.Network.Allow = nil
 		}
 	})
+	set("require", func() { spec.Require = f.Require })
 	set("inbound", func() { spec.Inbound = f.Inbound })
 	if err := f.addReady(flags, &spec); err != nil {
 		return core.Spec{}, err

@@ -89,6 +89,22 @@ func (l *lazyProvider) consider(ctx context.Context, spec Spec, wishes []wish) C
 	if !fits() {
 		return c
 	}
+	if spec.Require {
+		asked := spec.Clone()
+		for _, w := range wishes {
+			w.drop(&asked)
+		}
+		loose, err := loosely(ctx, p, asked)
+		if err != nil {
+			c.Why, c.Hint, c.kind = err.Error(), HintOf(err), KindOf(err)
+			return c
+		}
+		if len(loose) > 0 {
+			c.Why, c.kind = strings.Join(loose, ", "), KindUnsupported
+			c.Hint = "sb policy explain says what gets through; without --require it is launched all the same"
+			return c
+		}
+	}
 	c.OK, c.Why = true, "can do all that is asked"
 	return c
 }

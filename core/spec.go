@@ -50,6 +50,8 @@ type Spec struct {
 	// Command is the entry command. Its end ends the sandbox; without one the
 	// sandbox lives until its timeout, its idle timeout or terminate.
 	Command []string `json:"command,omitempty"`
+	// Require launches only where each limit and policy that the spec names is held fully.
+	Require bool `json:"require,omitempty"`
 	// Ready is how it is seen that the sandbox is ready for those it serves; Service.WaitReady waits for it.
 	Ready *Probe `json:"ready,omitempty"`
 

@@ -75,7 +75,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 			core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
 			core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
 			core.CapNetNone, core.CapNetAll, core.CapCPU, core.CapMemory, core.CapDisk, core.CapProcesses, core.CapOpenFiles,
-			core.CapTimeout, core.CapIdle,
+			core.CapTimeout, core.CapIdle, core.CapEnforce,
 		},
 		Images:    []string{HostImage},
 		Isolation: "gVisor: a kernel of its own, in user space",

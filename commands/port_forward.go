@@ -1,0 +1,115 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// PortForwardOptions are what port forward works with.
+type PortForwardOptions struct {
+	App     *App
+	Ref     string
+	Ports   []core.Port
+	Address string
+}
+
+// NewPortForward makes "sb port forward".
+func NewPortForward(app *App) *cobra.Command {
+	opts := &PortForwardOptions{App: app}
+	cmd := &cobra.Command{
+		Use: "forward SANDBOX [LOCAL:]PORT...", Short: "Reach ports inside a sandbox from this machine",
+		Long: "Listen on this machine and connect whoever connects with a TCP port inside a sandbox, published or not,\n" +
+			"until it is interrupted. LOCAL is the port here, 0 a free one; without it it is the same. Each\n" +
+			"address is printed once it can be used." + exitStatusHelp,
+		Example: "  sb port forward dev 8080\n  sb port forward dev 0:8888 5433:5432",
+		Args:    atLeast("SANDBOX", "PORT"), ValidArgsFunction: firstArg(app.completeSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Ref = args[0]
+			for _, text := range args[1:] {
+				port, err := forwardPort(text)
+				if err != nil {
+					return err
+				}
+				opts.Ports = append(opts.Ports, port)
+			}
+			return runPortForward(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().StringVar(&opts.Address, "address", "127.0.0.1", "listen on the address `IP`; others than loopback let the network in")
+	return cmd
+}
+
+// forwardPort reads [LOCAL:]PORT.
+func forwardPort(text string) (core.Port, error) {
+	port, err := parsePort(text)
+	if err != nil || port.Protocol != core.PortDefault {
+		return port, core.Errorf(core.KindUsage, "parse", text, "%s is not a port", text).WithHint("write PORT or LOCAL:PORT")
+	}
+	if _, err := strconv.Atoi(text); err == nil {
+		port.Host = port.Sandbox
+	}
+	return port, nil
+}
+
+func runPortForward(ctx context.Context, opts *PortForwardOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	box, err := service.Resolve(ctx, opts.Ref)
+	if err != nil {
+		return err
+	}
+	if caps, err := service.Capabilities(box.Provider); err != nil || !caps.Can(core.CapPortForward) {
+		// Told before anything listens; the operation itself would say the same.
+		_, err := service.DialPort(ctx, box.Provider+"/"+box.ID, opts.Ports[0].Sandbox)
+		return err
+	}
+	var listeners []net.Listener
+	for _, port := range opts.Ports {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(opts.Address, strconv.Itoa(port.Host)))
+		if err != nil {
+			for _, open := range listeners {
+				_ = open.Close()
+			}
+			return core.Errorf(core.KindConflict, "port forward", "", "port %d of this machine cannot be used: %w", port.Host, err).
+				WithHint("choose another: sb port forward %s 0:%d", opts.Ref, port.Sandbox)
+		}
+		listeners = append(listeners, listener)
+	}
+	return opts.forward(ctx, service, box, listeners)
+}
+
+// forward serves all listeners until ctx ends, or one of them fails.
+func (o *PortForwardOptions) forward(ctx context.Context, service *core.Service, box core.Sandbox, listeners []net.Listener) error {
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	var telling sync.Mutex
+	failed := make([]error, len(listeners))
+	var all sync.WaitGroup
+	for i, listener := range listeners {
+		inside := o.Ports[i].Sandbox
+		if _, err := fmt.Fprintln(o.App.Streams.Out, listener.Addr()); err != nil {
+			stop()
+		}
+		all.Go(func() {
+			defer stop()
+			failed[i] = service.Forward(inner, box.Provider+"/"+box.ID, inside, listener, func(err error) {
+				telling.Lock()
+				defer telling.Unlock()
+				_, _ = fmt.Fprintf(o.App.Streams.Err, "warning: port %d: %s\n", inside, output.Clean(err.Error()))
+			})
+		})
+	}
+	all.Wait()
+	return errors.Join(append(failed, ctx.Err())...)
+}

@@ -1,0 +1,42 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// NewSnapshotLs makes "sb snapshot ls".
+func NewSnapshotLs(app *App) *cobra.Command {
+	return newStoreLs(app, storeList[core.Snapshot]{
+		short: "List snapshots", long: "List the snapshots of all providers that keep some, or of one. \"sb launch --snapshot ID\" starts from one.",
+		example: "  sb snapshot ls\n  sb snapshot ls --provider docker --json",
+		fields:  "id, name, provider, sandbox, created, expires, path, size", quiet: "ids",
+		headers: []string{"ID", "PROVIDER", "SANDBOX", "SIZE", "AGE", "ENDS IN"},
+		list: func(ctx context.Context, service *core.Service, provider string) (core.Inventory[core.Snapshot], error) {
+			return service.Snapshots(ctx, provider)
+		},
+		row: func(app *App, s core.Snapshot) []string {
+			return []string{s.ID, s.Provider, s.Sandbox, sizeText(s.Size), app.since(s.Created), until(s.Expires, app.Now())}
+		},
+		id: func(s core.Snapshot) string { return s.ID },
+	})
+}
+
+// until is the time left, or "" when there is no end.
+func until(end, now time.Time) string {
+	if end.IsZero() {
+		return ""
+	}
+	return output.Span(end.Sub(now))
+}
+
+// snapshotIDs are for completion.
+func snapshotIDs(ctx context.Context, service *core.Service) []string {
+	found, err := service.Snapshots(ctx, "")
+	return named(found, err, func(s core.Snapshot) []string { return []string{s.ID} })
+}

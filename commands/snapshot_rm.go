@@ -1,0 +1,22 @@
+package commands
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// NewSnapshotRm makes "sb snapshot rm".
+func NewSnapshotRm(app *App) *cobra.Command {
+	return newStoreRm(app, storeRemoval{
+		noun: "snapshot", short: "Remove snapshots",
+		long:    "Remove snapshots by their ids. On a terminal it asks first. One that a sandbox still needs is kept.",
+		example: "  sb snapshot rm localhost/sb-snapshot/dev:20260102-150405",
+		names:   snapshotIDs,
+		remove: func(ctx context.Context, service *core.Service, provider, name string) error {
+			return service.RemoveSnapshot(ctx, provider, name)
+		},
+	})
+}

@@ -1,0 +1,180 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// storeFlags are those of every command on what providers keep.
+type storeFlags struct {
+	Provider string
+	JSON     bool
+	Quiet    bool
+}
+
+func (f *storeFlags) provider(app *App, cmd *cobra.Command, usage string) {
+	cmd.Flags().StringVar(&f.Provider, "provider", "", usage)
+	complete(cmd, "provider", app.completeProviders)
+}
+
+// storeList describes the "ls" of one kind of thing that providers keep.
+type storeList[T any] struct {
+	short, long, example string
+	// fields documents the JSON, quiet what -q prints.
+	fields, quiet string
+	headers       []string
+	list          func(ctx context.Context, service *core.Service, provider string) (core.Inventory[T], error)
+	row           func(app *App, item T) []string
+	id            func(T) string
+}
+
+// newStoreLs makes an "ls" of what providers keep.
+func newStoreLs[T any](app *App, s storeList[T]) *cobra.Command {
+	flags := &storeFlags{}
+	cmd := &cobra.Command{
+		Use: "ls [flags]", Aliases: []string{"list"}, Short: s.short, Long: s.long + exitStatusHelp, Example: s.example, Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runStoreLs(cmd.Context(), app, flags, s) },
+	}
+	flags.provider(app, cmd, "only those of the provider `NAME`")
+	jsonFlag(cmd, &flags.JSON, "an array of "+s.fields)
+	quietFlag(cmd, &flags.Quiet, s.quiet)
+	return cmd
+}
+
+func runStoreLs[T any](ctx context.Context, app *App, flags *storeFlags, s storeList[T]) error {
+	service, err := app.Service()
+	if err != nil {
+		return err
+	}
+	found, err := s.list(ctx, service, flags.Provider)
+	if err != nil {
+		return err
+	}
+	switch {
+	case flags.JSON:
+		err = output.List(app.Streams.Out, found.Items)
+	case flags.Quiet:
+		for _, item := range found.Items {
+			if _, err = fmt.Fprintln(app.Streams.Out, s.id(item)); err != nil {
+				break
+			}
+		}
+	case len(found.Items) > 0:
+		table := app.table(s.headers...)
+		for _, item := range found.Items {
+			table.Row(s.row(app, item)...)
+		}
+		err = table.Write(app.Streams.Out)
+	}
+	return errors.Join(err, app.warnUnavailable(found.Failures, flags.Provider != ""))
+}
+
+// storeRemoval describes the "rm" of one kind of thing that providers keep.
+type storeRemoval struct {
+	noun, short, long, example string
+	// ask refuses without a terminal unless --yes is there; else those named are removed at once then.
+	ask    bool
+	names  func(ctx context.Context, service *core.Service) []string
+	remove func(ctx context.Context, service *core.Service, provider, name string) error
+}
+
+// newStoreRm makes an "rm" of what providers keep.
+func newStoreRm(app *App, s storeRemoval) *cobra.Command {
+	flags, yes := &storeFlags{}, false
+	operand := strings.ToUpper(s.noun)
+	cmd := &cobra.Command{
+		Use: "rm " + operand + "...", Aliases: []string{"remove", "delete"}, Short: s.short, Long: s.long + exitStatusHelp, Example: s.example,
+		Args: atLeast(operand), ValidArgsFunction: app.completeStored(s.names),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runStoreRm(cmd.Context(), app, flags, s, args, yes)
+		},
+	}
+	flags.provider(app, cmd, "the provider `NAME` that keeps them (default: the configured one, or the only one that can)")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+func runStoreRm(ctx context.Context, app *App, flags *storeFlags, s storeRemoval, names []string, yes bool) error {
+	service, err := app.Service()
+	if err != nil {
+		return err
+	}
+	if !yes && (s.ask || app.Streams.CanPrompt()) {
+		if err := confirm(app, fmt.Sprintf("Remove %s %s?", s.noun, strings.Join(names, ", ")), "--yes"); err != nil {
+			return err
+		}
+	}
+	var failed []error
+	for _, name := range names {
+		if err := s.remove(ctx, service, flags.Provider, name); err != nil {
+			failed = append(failed, core.Wrap(s.noun+" rm", name, err))
+			continue
+		}
+		if _, err := fmt.Fprintln(app.Streams.Out, name); err != nil {
+			return err
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// completeStored completes names of things that providers keep, each once.
+func (a *App) completeStored(names func(context.Context, *core.Service) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		given := map[string]bool{}
+		for _, arg := range args {
+			given[arg] = true
+		}
+		var words []string
+		for _, name := range a.ask(cmd, names) {
+			if strings.HasPrefix(name, word) && !given[name] {
+				given[name] = true
+				words = append(words, name)
+			}
+		}
+		return words, noFiles
+	}
+}
+
+// named collects the names of an inventory; a failure is no names.
+func named[T any](found core.Inventory[T], err error, names func(T) []string) []string {
+	var all []string
+	if err == nil {
+		for _, item := range found.Items {
+			all = append(all, names(item)...)
+		}
+	}
+	return all
+}
+
+// tell prints what was made: JSON, or its id alone.
+func (f *storeFlags) tell(app *App, made any, id string) error {
+	if f.JSON {
+		return output.JSON(app.Streams.Out, made)
+	}
+	_, err := fmt.Fprintln(app.Streams.Out, id)
+	return err
+}
+
+// since is the age of something, or "" when it is not known.
+func (a *App) since(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return output.Age(t, a.Now())
+}
+
+// sizeText is a size, or "" when it is not known.
+func sizeText(size core.Bytes) string {
+	if size == 0 {
+		return ""
+	}
+	return size.String()
+}

@@ -1,0 +1,166 @@
+package commands
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// keeperApp makes an App over a provider that keeps things.
+func keeperApp(t *testing.T, env map[string]string, more fake.KeeperOptions) (*App, *iostreams.Test) {
+	t.Helper()
+	app, streams := testApp(t, env)
+	keeper := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-", Now: app.Now}, more)
+	service := core.New(core.Options{Actor: "test", Now: app.Now, StateDir: t.TempDir(), Factories: []core.Factory{keeper.Factory()}})
+	t.Cleanup(func() {
+		_ = service.Close()
+		keeper.Shutdown()
+	})
+	app.Service = func() (*core.Service, error) { return service, nil }
+	return app, streams
+}
+
+// did runs a command line and returns what it wrote on stdout since the last one.
+func did(t *testing.T, app *App, streams *iostreams.Test, line string) (string, error) {
+	t.Helper()
+	streams.Out.Reset()
+	root := NewRoot(app)
+	root.SetArgs(strings.Fields(line))
+	err := root.ExecuteContext(t.Context())
+	return streams.Out.String(), err
+}
+
+// wantOutput runs a command line that must succeed and say so.
+func wantOutput(t *testing.T, app *App, streams *iostreams.Test, line, want string) {
+	t.Helper()
+	got, err := did(t, app, streams, line)
+	if err != nil || !strings.Contains(got, want) {
+		t.Errorf("sb %s: %q, %v; want %q", line, got, err, want)
+	}
+}
+
+func wantFailure(t *testing.T, app *App, streams *iostreams.Test, line string, kind core.Kind) {
+	t.Helper()
+	if out, err := did(t, app, streams, line); err == nil || core.KindOf(err) != kind {
+		t.Errorf("sb %s: %q, %v; want an error of kind %v", line, out, err, kind)
+	}
+}
+
+func TestStores(t *testing.T) {
+	app, streams := keeperApp(t, map[string]string{"TOKEN": "hunter2"}, fake.KeeperOptions{})
+	wantOutput(t, app, streams, "volume create data --json", `"name": "data"`)
+	wantOutput(t, app, streams, "volume ls", "data  cloud")
+	wantOutput(t, app, streams, "volume ls -q", "data\n")
+	wantFailure(t, app, streams, "volume create data", core.KindConflict)
+	wantOutput(t, app, streams, "volume rm data", "data\n")
+	wantFailure(t, app, streams, "volume rm data", core.KindNotFound)
+	wantOutput(t, app, streams, "volume ls --json", "[]")
+
+	wantOutput(t, app, streams, "secret create api TOKEN", "api\n")
+	wantOutput(t, app, streams, "secret ls", "TOKEN")
+	wantOutput(t, app, streams, "secret rm api", "api\n")
+
+	wantOutput(t, app, streams, "environment create staging", "staging\n")
+	wantFailure(t, app, streams, "environment rm staging", core.KindUsage) // nobody is there to answer
+	wantOutput(t, app, streams, "environment rm --yes staging", "staging\n")
+
+	wantOutput(t, app, streams, "image pull host", "img-host\n")
+	wantOutput(t, app, streams, "image ls", "img-host")
+	wantOutput(t, app, streams, "image rm host", "host\n")
+
+	wantOutput(t, app, streams, "launch -q --name dev --app web --port 8000", "clo-")
+	wantOutput(t, app, streams, "snapshot -q dev first --ttl 1h", "first\n")
+	wantOutput(t, app, streams, "snapshot ls", "60m")
+	wantOutput(t, app, streams, "snapshot rm first", "first\n")
+	wantOutput(t, app, streams, "port dev", "https://")
+	wantOutput(t, app, streams, "tunnel dev", "token-")
+	wantOutput(t, app, streams, "policy set dev --allow pypi.org", "allow pypi.org\n")
+	wantOutput(t, app, streams, "policy show dev", "allow pypi.org")
+	wantOutput(t, app, streams, "app ls", "web")
+	wantFailure(t, app, streams, "app stop web", core.KindUsage)
+	wantOutput(t, app, streams, "app stop web --yes", "")
+	wantFailure(t, app, streams, "inspect dev", core.KindNotFound)
+}
+
+// On a terminal a removal asks, and "no" does nothing.
+func TestRemovalAsks(t *testing.T) {
+	app, streams := keeperApp(t, nil, fake.KeeperOptions{})
+	wantOutput(t, app, streams, "volume create data", "data")
+	streams.SetTTY(80).Type("n\n")
+	wantFailure(t, app, streams, "volume rm data", core.KindCanceled)
+	streams.Type("y\n")
+	wantOutput(t, app, streams, "volume rm data", "data\n")
+}
+
+// A value comes from the environment, a file or stdin, never from the command line, where others could read it.
+func TestSecretValues(t *testing.T) {
+	file := writeFile(t, "token", "from a file\n")
+	app, streams := testApp(t, map[string]string{"A": "from here"})
+	streams.SetInput("from stdin\n")
+	opts := &SecretCreateOptions{App: app, Keys: []string{"A", "B=@" + file, "C=-"}, Files: []string{writeFile(t, ".env", "D=from lines\n")}}
+	values, err := opts.values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{"A": "from here", "B": "from a file", "C": "from stdin", "D": "from lines"} {
+		if got := values[key].Reveal(); strings.TrimSpace(got) != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+	_, err = (&SecretCreateOptions{App: app, Keys: []string{"A=hunter2"}}).values()
+	wantUsage(t, err, "on the command line")
+	if strings.Contains(err.Error()+core.HintOf(err), "hunter2") {
+		t.Errorf("the error shows the value: %v", err)
+	}
+}
+
+func TestRequire(t *testing.T) {
+	app, streams := keeperApp(t, nil, fake.KeeperOptions{Weak: []string{"memory"}})
+	wantOutput(t, app, streams, "policy explain --memory 1G", "nothing looks at it")
+	wantFailure(t, app, streams, "launch -q --name dev --require --memory 1G", core.KindUnsupported)
+	wantOutput(t, app, streams, "launch -q --name dev --require --network none", "clo-")
+	wantOutput(t, app, streams, "launch -q --name loose --memory 1G", "clo-")
+}
+
+func TestWaitReadyOfLaunch(t *testing.T) {
+	app, streams := keeperApp(t, nil, fake.KeeperOptions{})
+	wantFailure(t, app, streams, "launch --wait-ready", core.KindUsage)
+	wantFailure(t, app, streams, "launch --ready-tcp 80 --ready-exec true", core.KindUsage)
+	wantOutput(t, app, streams, "launch -q --name dev --ready-exec true --wait-ready", "clo-")
+	// One that is not ready in time is told and goes on.
+	out, err := did(t, app, streams, "launch -q --name slow --ready-exec false --ready-interval 5ms --wait-ready=50ms")
+	if core.KindOf(err) != core.KindTimeout || err == nil || !strings.HasPrefix(out, "clo-") {
+		t.Errorf("%q, %v", out, err)
+	}
+	wantOutput(t, app, streams, "inspect slow", `"state": "running"`)
+}
+
+func TestForwardPort(t *testing.T) {
+	for text, want := range map[string]core.Port{"8080": {Host: 8080, Sandbox: 8080}, "0:80": {Sandbox: 80}, "81:80": {Host: 81, Sandbox: 80}} {
+		if got, err := forwardPort(text); err != nil || got != want {
+			t.Errorf("%s is %+v, %v", text, got, err)
+		}
+	}
+	for _, bad := range []string{"", "0", "x", "1:2:3", "80/tcp", "70000"} {
+		if port, err := forwardPort(bad); err == nil {
+			t.Errorf("%q is %+v", bad, port)
+		}
+	}
+}
+
+// It listens, says where, and ends without an error of its own when it is interrupted.
+func TestPortForward(t *testing.T) {
+	app, streams := keeperApp(t, nil, fake.KeeperOptions{})
+	wantOutput(t, app, streams, "launch -q --name dev", "clo-")
+	streams.Out.Reset()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := runPortForward(ctx, &PortForwardOptions{App: app, Ref: "dev", Address: "127.0.0.1", Ports: []core.Port{{Sandbox: 80}}})
+	if core.KindOf(err) != core.KindCanceled && core.KindOf(err) != core.KindConflict {
+		t.Errorf("%v", err)
+	}
+}

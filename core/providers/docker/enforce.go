@@ -1,0 +1,38 @@
+package docker
+
+import (
+	"context"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+var _ core.Enforcer = (*Provider)(nil)
+
+// Enforcement implements core.Enforcer. What the engine cannot hold at all a launch refuses.
+func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforcement, error) {
+	list := spec.EnforcedFields()
+	for i := range list {
+		e := &list[i]
+		e.Strength = core.Full
+		switch e.Field {
+		case "cpu", "memory", "processes":
+			e.How = "the engine's control group"
+		case "open_files":
+			e.How = "a resource limit that the container cannot raise"
+		case "disk":
+			e.How = "a quota of the engine's storage"
+		case "timeout", "idle_timeout":
+			e.How = "the container's first process, which ends it"
+		case "network":
+			e.How = "the container's network"
+			if spec.Network.Mode != core.NetworkNone {
+				e.How = "routing rules in the container's network, which nobody inside has the capability to change"
+			}
+		case "volumes":
+			e.How = "a read-only mount"
+		default:
+			e.Strength, e.Gap = core.Unknown, "nothing is known of it"
+		}
+	}
+	return list, nil
+}
