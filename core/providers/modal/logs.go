@@ -6,10 +6,12 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
+	sdk "github.com/modal-labs/modal-client/go"
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,30 +19,41 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// quiet is how long a stream of output that is not followed may be silent before what came is all there is.
+// quiet is how long a stream of output that is not followed may be silent before what came is all there is, beside the
+// time that the way to the sandbox takes.
 const quiet = 500 * time.Millisecond
 
-// Logs implements core.LogReader: what the entry command wrote, or a command by its id. Modal keeps the bytes but
-// not when they came, so a record's time is when it was read, and times cannot be asked for.
+// forever is the patience of one who follows.
+const forever = time.Duration(math.MaxInt64)
+
+// Logs implements core.LogReader: what the entry command wrote, or a command by its id. Modal keeps a command's bytes without their
+// times, so a record's time is when it was read; of the entry command it keeps both, and is asked for them when times are asked for.
 func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
+	if !opts.Since.IsZero() || !opts.Until.IsZero() {
+		return p.logsBetween(ctx, id, opts)
+	}
 	return func(yield func(core.LogRecord, error) bool) {
-		if !opts.Since.IsZero() || !opts.Until.IsZero() {
-			yield(core.LogRecord{}, core.Errorf(core.KindUnsupported, "modal.logs", id, "Modal does not say when a sandbox wrote what").
-				WithHint("leave --since and --until out"))
-			return
-		}
-		sb, err := p.Get(ctx, id)
+		var sb core.Sandbox
+		var r *router
+		begin := time.Now()
+		err := together(
+			func() (err error) { sb, err = p.Get(ctx, id); return err },
+			func() (err error) { r, err = p.router(ctx, id, true); return err },
+		)
 		if err != nil {
 			yield(core.LogRecord{}, err)
 			return
 		}
-		r, err := p.router(ctx, id, true)
-		if err != nil {
-			yield(core.LogRecord{}, err)
-			return
+		// What has ended has an end, too.
+		enough := quiet + time.Since(begin)
+		if !sb.State.Live() {
+			enough = forever
 		}
-		follow := opts.Follow || !sb.State.Live()
-		records, stop := p.output(ctx, r, opts.Exec, follow)
+		silence := enough
+		if opts.Follow {
+			silence = forever
+		}
+		records, stop := p.output(ctx, r, opts.Exec, silence)
 		defer stop()
 		if opts.Tail >= 0 && !opts.Follow {
 			yieldTail(records, opts.Tail, yield)
@@ -49,10 +62,10 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 		if opts.Tail >= 0 {
 			// What is there already is cut to its end; what comes is followed.
 			stop()
-			past, stopPast := p.output(ctx, r, opts.Exec, !sb.State.Live())
+			past, stopPast := p.output(ctx, r, opts.Exec, enough)
 			skip := tailOffset(past, opts.Tail)
 			stopPast()
-			records, stop = p.output(ctx, r, opts.Exec, true)
+			records, stop = p.output(ctx, r, opts.Exec, forever)
 			defer stop()
 			records = skipBytes(records, skip)
 		}
@@ -64,13 +77,88 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 	}
 }
 
-// output merges a command's two streams. Without follow it ends when both have been silent for a while.
-func (p *Provider) output(ctx context.Context, r *router, exec string, follow bool) (iter.Seq[logItem], func()) {
+// logsBetween reads what the entry command wrote in a time.
+func (p *Provider) logsBetween(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
+	return func(yield func(core.LogRecord, error) bool) {
+		if opts.Follow || opts.Exec != "" {
+			yield(core.LogRecord{}, core.Errorf(core.KindUnsupported, "modal.logs", id, "Modal knows times only of what the entry command has written so far").
+				WithHint("leave --since and --until out, or --follow and the command's id"))
+			return
+		}
+		records := func(each func(logItem) bool) {
+			for entry, err := range p.entries(ctx, id, opts.Since, opts.Until) {
+				if entry.Source == sdk.LogSourceSystem {
+					continue
+				}
+				item := logItem{record: core.LogRecord{Time: entry.Timestamp.UTC(), Stream: core.Stdout, Data: []byte(entry.Message)}, err: classify("logs", id, err)}
+				if entry.Source == sdk.LogSourceStderr {
+					item.record.Stream = core.Stderr
+				}
+				if !each(item) || err != nil {
+					return
+				}
+			}
+		}
+		if opts.Tail >= 0 {
+			yieldTail(records, opts.Tail, yield)
+			return
+		}
+		for item := range records {
+			if !yield(item.record, item.err) {
+				return
+			}
+		}
+	}
+}
+
+// entries asks for the log of a time, oldest first.
+func (p *Provider) entries(ctx context.Context, id string, since, until time.Time) iter.Seq2[sdk.LogEntry, error] {
+	return func(yield func(sdk.LogEntry, error) bool) {
+		sb, err := p.Get(ctx, id)
+		if err != nil {
+			yield(sdk.LogEntry{}, err)
+			return
+		}
+		c, err := p.connect()
+		if err != nil {
+			yield(sdk.LogEntry{}, err)
+			return
+		}
+		if since.IsZero() {
+			since = sb.Created
+		}
+		if until.IsZero() {
+			until = time.Now()
+		}
+		if !since.Before(until) {
+			return
+		}
+		box, err := c.sdk.Sandboxes.FromID(ctx, id, nil)
+		if err != nil {
+			yield(sdk.LogEntry{}, err)
+			return
+		}
+		defer func() { _ = box.Detach() }()
+		found, err := box.Logs.Fetch(ctx, since, &sdk.SandboxLogFetchParams{Until: &until})
+		if err != nil {
+			yield(sdk.LogEntry{}, err)
+			return
+		}
+		for entry, err := range found {
+			if !yield(entry, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// output merges a command's two streams. Each ends, or is over when it has been silent for so long.
+func (p *Provider) output(ctx context.Context, r *router, exec string, silence time.Duration) (iter.Seq[logItem], func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	items := make(chan logItem)
 	var readers sync.WaitGroup
 	for _, stream := range []core.Stream{core.Stdout, core.Stderr} {
-		readers.Go(func() { r.tailStream(ctx, exec, stream, follow, items) })
+		readers.Go(func() { r.tailStream(ctx, exec, stream, silence, items) })
 	}
 	done := make(chan struct{})
 	go func() {
@@ -99,10 +187,10 @@ type logItem struct {
 }
 
 // tailStream reads one stream and goes on where a broken connection left off.
-func (r *router) tailStream(ctx context.Context, exec string, stream core.Stream, follow bool, items chan<- logItem) {
+func (r *router) tailStream(ctx context.Context, exec string, stream core.Stream, silence time.Duration, items chan<- logItem) {
 	var offset uint64
 	for p := r.patient(); ; {
-		err := r.readStream(ctx, exec, stream, follow, &offset, items, p)
+		err := r.readStream(ctx, exec, stream, silence, &offset, items, p)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -125,8 +213,8 @@ func logError(id, exec string, err error) error {
 	return classify("logs", id, err)
 }
 
-// readStream reads until the stream's end, or without follow until it is silent.
-func (r *router) readStream(ctx context.Context, exec string, stream core.Stream, follow bool, offset *uint64, items chan<- logItem, p *patience) error {
+// readStream reads until the stream's end, or until it has been silent for so long.
+func (r *router) readStream(ctx context.Context, exec string, stream core.Stream, silence time.Duration, offset *uint64, items chan<- logItem, p *patience) error {
 	parent := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -134,12 +222,10 @@ func (r *router) readStream(ctx context.Context, exec string, stream core.Stream
 	if err != nil {
 		return err
 	}
-	silent := time.AfterFunc(time.Hour, cancel)
+	silent := time.AfterFunc(silence, cancel)
 	defer silent.Stop()
 	for {
-		if !follow {
-			silent.Reset(quiet)
-		}
+		silent.Reset(silence)
 		data, start, err := receive()
 		if errors.Is(err, io.EOF) {
 			return nil

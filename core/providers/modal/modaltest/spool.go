@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 )
 
 // ahead is how far a writer may get before its furthest reader, in bytes; then it waits.
@@ -21,6 +22,46 @@ type spool struct {
 	size    int64
 	read    int64 // the furthest byte that anybody read
 	closed  bool
+	// pieces say when what was written.
+	pieces []piece
+}
+
+// piece is what was written at one time.
+type piece struct {
+	begin, end int64
+	time       time.Time
+}
+
+// pieceTime is how far apart two writes are that are not one piece.
+const pieceTime = 10 * time.Millisecond
+
+// note keeps when something was written. The caller holds mu.
+func (s *spool) note(n int) {
+	now := time.Now()
+	if last := len(s.pieces) - 1; last >= 0 && now.Sub(s.pieces[last].time) < pieceTime {
+		s.pieces[last].end += int64(n)
+		return
+	}
+	s.pieces = append(s.pieces, piece{s.size, s.size + int64(n), now})
+}
+
+// between returns what was written in a time, as pieces with their content. until is left out.
+func (s *spool) between(since, until time.Time) ([]piece, []string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var pieces []piece
+	var texts []string
+	for _, p := range s.pieces {
+		if p.time.Before(since) || !p.time.Before(until) {
+			continue
+		}
+		data := make([]byte, p.end-p.begin)
+		if _, err := s.file.ReadAt(data, p.begin); err != nil {
+			return nil, nil, err
+		}
+		pieces, texts = append(pieces, p), append(texts, string(data))
+	}
+	return pieces, texts, nil
 }
 
 func newSpool(dir string) (*spool, error) {
@@ -55,6 +96,7 @@ func (s *spool) Write(p []byte) (int, error) {
 	}
 	defer s.mu.Unlock()
 	n, err := s.file.WriteAt(p, s.size)
+	s.note(n)
 	s.size += int64(n)
 	s.wake()
 	return n, err
