@@ -29,7 +29,7 @@ func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
 	server := &opts.Run.Options
 	f.softDeadline, f.lease = durationValue(45*time.Second), durationValue(15*time.Minute)
 
-	flags.StringSliceVar(&server.Toolsets, "toolsets", nil, "serve these `SETS` of tools: default, all, sandboxes, exec, files, transfer, packages, lifecycle, links (default default)")
+	flags.StringSliceVar(&server.Toolsets, "toolsets", nil, "serve these `SETS` of tools: default, all, sandboxes, exec, files, transfer, packages, lifecycle, state, network, stores, links (default default)")
 	flags.StringSliceVar(&server.Tools, "tools", nil, "serve these `TOOLS`, too")
 	flags.BoolVar(&server.ReadOnly, "read-only", false, "serve no tool that changes anything")
 	flags.StringVar(&server.Compat, "compat", "", "serve the tool names and parameters of another `SYSTEM` instead: mcp4modal, docker-sandbox-server, mcp-sandbox, code-sandbox-mcp")

@@ -3,9 +3,6 @@ package commands
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -13,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-0724f904/sb/configs"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/tui"
 )
@@ -95,7 +91,7 @@ func (a *App) dashboard(theme string) (tui.Options, error) {
 		Service: service, Input: a.Streams.In, Output: a.Streams.Out, Theme: theme, NoColor: !a.Streams.Colour(),
 		Keys: keys, Mouse: config.UI.Mouse == "enabled", MemoryFile: filepath.Join(paths.State, "ui.json"), Edit: a.edit, Now: a.Now,
 		Templates: func() ([]tui.Template, error) {
-			return readTemplates(filepath.Join(filepath.Dir(paths.Config), "templates"))
+			return readTemplates(templateDir(paths))
 		},
 		Shell: func(ctx context.Context, sandbox string, command []string) error {
 			return a.execute(ctx, service, sandbox, a.shellSpec(command))
@@ -130,39 +126,4 @@ func (a *App) edit(ctx context.Context, path string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // it is the user's own choice of an editor
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Streams.Out, a.Streams.Err
 	return cmd.Run()
-}
-
-// readTemplates reads the spec files in a directory, which need not exist.
-func readTemplates(dir string) ([]tui.Template, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, core.Wrap("templates", dir, err)
-	}
-	var templates []tui.Template
-	var failed []error
-	for _, entry := range entries {
-		name, isYAML := strings.CutSuffix(entry.Name(), ".yaml")
-		if !isYAML {
-			continue
-		}
-		spec, err := readTemplate(filepath.Join(dir, entry.Name()))
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		templates = append(templates, tui.Template{Name: name, Spec: spec})
-	}
-	return templates, errors.Join(failed...)
-}
-
-func readTemplate(path string) (core.Spec, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return core.Spec{}, core.Wrap("templates", path, err)
-	}
-	defer func() { _ = f.Close() }()
-	return configs.ReadSpec(path, f)
 }

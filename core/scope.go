@@ -17,6 +17,9 @@ type Scope struct {
 	Labels map[string]string
 	// NamePrefix begins the name of every launch; it is added where it is missing.
 	NamePrefix string
+	// VolumePrefix begins the name of every volume that a launch mounts; it is added where it is missing. With Labels,
+	// secrets that a provider keeps are refused: they belong to all who use it.
+	VolumePrefix string
 	// MaxSandboxes bounds the live sandboxes that the scope sees and that have Counted; 0 is no bound.
 	MaxSandboxes int
 	// Counted are the labels of the sandboxes that MaxSandboxes counts, and are put on every launch as Labels are.
@@ -26,8 +29,11 @@ type Scope struct {
 
 // Policy says what may be launched. A zero field allows everything.
 type Policy struct {
-	// Provider and Template are the only ones; they are taken where the spec names none.
-	Provider, Template string
+	// Provider is the only one; it is taken where the spec names none.
+	Provider string
+	// Template is what every launch starts from. A launch may then name only who it is, what it is given (variables
+	// and secrets of its own), where commands start, and a shorter lifetime.
+	Template string
 	// Images lists the images that may be started from. With it Dockerfiles, snapshots and checkpoints are refused.
 	Images []string
 	// GPUs lists GPU types; "none" alone forbids them all.
@@ -88,7 +94,22 @@ func (s *Service) admit(spec *Spec) error {
 			spec.Labels[key] = value
 		}
 	}
-	return s.scope.Policy.admit(spec)
+	for _, secret := range spec.Secrets {
+		if secret.Ref != "" {
+			if err := s.shared("launch"); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.scope.Policy.admit(spec); err != nil {
+		return err
+	}
+	for i, volume := range spec.Volumes {
+		if !strings.HasPrefix(volume.Source, s.scope.VolumePrefix) {
+			spec.Volumes[i].Source = s.scope.VolumePrefix + volume.Source
+		}
+	}
+	return nil
 }
 
 // refuse says what a policy does not allow.
@@ -102,12 +123,6 @@ func (p Policy) admit(spec *Spec) error {
 			return refuse("provider", asked, p.Provider)
 		}
 		spec.Provider = p.Provider
-	}
-	if p.Template != "" {
-		if spec.Image != "" || spec.Dockerfile != "" || spec.Snapshot != "" || spec.Checkpoint != "" || spec.Template != "" && spec.Template != p.Template {
-			return refuse("starting from", spec.Image+spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template, "template "+p.Template)
-		}
-		spec.Template = p.Template
 	}
 	if len(p.Images) > 0 && p.Template == "" {
 		switch {

@@ -1,9 +1,12 @@
 package core
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestScopeHidesWhatIsNotItsOwn(t *testing.T) {
@@ -87,9 +90,6 @@ func TestPolicy(t *testing.T) {
 		"image refused":       {Policy{Images: []string{"a"}}, Spec{Image: "c"}, nil},
 		"dockerfile refused":  {Policy{Images: []string{"a"}}, Spec{Dockerfile: "D"}, nil},
 		"snapshot refused":    {Policy{Images: []string{"a"}}, Spec{Snapshot: "s"}, nil},
-		"template taken":      {Policy{Template: "t"}, Spec{}, func(s Spec) bool { return s.Template == "t" }},
-		"template refused":    {Policy{Template: "t"}, Spec{Template: "u"}, nil},
-		"beside the template": {Policy{Template: "t"}, Spec{Image: "a"}, nil},
 		"provider taken":      {Policy{Provider: "one"}, Spec{Provider: ProviderAuto}, func(s Spec) bool { return s.Provider == "one" }},
 		"provider refused":    {Policy{Provider: "one"}, Spec{Provider: "two"}, nil},
 		"gpu refused":         {Policy{GPUs: []string{"T4"}}, Spec{GPU: GPU{Type: "H100", Count: 1}}, nil},
@@ -123,5 +123,99 @@ func TestPolicy(t *testing.T) {
 	one.boxes = []Sandbox{{ID: "one-0", Provider: "one", State: StateRunning}}
 	if _, err := s.Within(Scope{Policy: Policy{MaxTimeout: hour}}).SetTimeout(t.Context(), "one-0", 0); KindOf(err) != KindUnauthorized {
 		t.Errorf("a lifetime for ever: %v", err)
+	}
+}
+
+// A template fills in what a launch leaves open; where a policy fixes it, it says nearly all.
+func TestTemplates(t *testing.T) {
+	hour := Duration(time.Hour)
+	base := Spec{Image: "base", Memory: GiB, Timeout: hour, Env: map[string]string{"A": "1", "B": "1"}, Network: Network{Mode: NetworkNone}}
+	known := func(name string) (Spec, bool, error) { return base, name == "t", nil }
+	for name, test := range map[string]struct {
+		policy Policy
+		spec   Spec
+		kind   Kind // of the refusal, where want is nil
+		want   func(Spec) bool
+	}{
+		"filled in": {Policy{}, Spec{Template: "t"}, 0, func(s Spec) bool {
+			return s.Image == "base" && s.Memory == GiB && s.Template == "" && s.Env["A"] == "1"
+		}},
+		"overridden": {Policy{}, Spec{Template: "t", Memory: 2 * GiB, Env: map[string]string{"A": "2"}}, 0, func(s Spec) bool { return s.Memory == 2*GiB && s.Env["A"] == "2" && s.Env["B"] == "1" }},
+		"unknown":    {Policy{}, Spec{Template: "u"}, KindNotFound, nil},
+		"a path":     {Policy{}, Spec{Template: "../t"}, KindNotFound, nil},
+		"taken": {Policy{Template: "t"}, Spec{Name: "x", Env: map[string]string{"C": "1"}}, 0, func(s Spec) bool {
+			return s.Image == "base" && s.Name == "x" && s.Env["C"] == "1" && s.Network.Mode == NetworkNone
+		}},
+		"shorter":         {Policy{Template: "t"}, Spec{Template: "t", Timeout: hour / 2}, 0, func(s Spec) bool { return s.Timeout == hour/2 }},
+		"longer":          {Policy{Template: "t"}, Spec{Timeout: 2 * hour}, KindUnauthorized, nil},
+		"another":         {Policy{Template: "t"}, Spec{Template: "u"}, KindUnauthorized, nil},
+		"beside it":       {Policy{Template: "t"}, Spec{Image: "a"}, KindUnauthorized, nil},
+		"a snapshot":      {Policy{Template: "t"}, Spec{Snapshot: "a"}, KindUnauthorized, nil},
+		"another network": {Policy{Template: "t"}, Spec{Network: Network{Mode: NetworkAll}}, KindUnauthorized, nil},
+		"a GPU":           {Policy{Template: "t"}, Spec{GPU: GPU{Type: "T4", Count: 1}}, KindUnauthorized, nil},
+		"a volume":        {Policy{Template: "t"}, Spec{Volumes: []Volume{{Source: "x", Target: "/x"}}}, KindUnauthorized, nil},
+		"a kept secret":   {Policy{Template: "t"}, Spec{Secrets: []Secret{{Name: "k", Ref: "k"}}}, KindUnauthorized, nil},
+		"a secret":        {Policy{Template: "t"}, Spec{Secrets: secretsFor("value")}, 0, func(s Spec) bool { return len(s.Secrets) == 1 }},
+		"policy over it":  {Policy{Template: "t", Networks: []NetworkMode{NetworkAll}}, Spec{}, KindUnauthorized, nil},
+	} {
+		s, _, _ := service(t, Options{Templates: known})
+		spec := test.spec
+		err := s.Within(Scope{Policy: test.policy}).instantiate(&spec)
+		if err == nil {
+			err = test.policy.admit(&spec)
+		}
+		switch {
+		case test.want == nil && (err == nil || KindOf(err) != test.kind || HintOf(err) == ""):
+			t.Errorf("%s: %v", name, err)
+		case test.want != nil && (err != nil || !test.want(spec)):
+			t.Errorf("%s: %+v, %v", name, spec, err)
+		}
+	}
+}
+
+// Every field of a template reaches the launch: one that is added to Spec must be added to complete, too.
+func TestCompleteTakesEveryField(t *testing.T) {
+	base := Spec{}
+	fields := reflect.ValueOf(&base).Elem()
+	for i := range fields.NumField() {
+		fillValue(t, fields.Field(i))
+	}
+	base.Template, base.Dockerfile, base.Snapshot, base.Checkpoint = "", "", "", ""
+	var spec Spec
+	spec.complete(base)
+	spec.Name = base.Name // which is each launch's own
+	if diff := cmp.Diff(base, spec, cmp.AllowUnexported(SecretValue{})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// fillValue gives a field of a Spec something that is not zero.
+func fillValue(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Float64:
+		v.SetFloat(7)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		if v.Type().Elem().Kind() != reflect.Struct {
+			fillValue(t, v.Index(0))
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf("k"), reflect.ValueOf("v"))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	case reflect.Struct:
+		if v.NumField() > 0 && v.Field(0).CanSet() {
+			fillValue(t, v.Field(0))
+		}
+	default:
+		t.Fatalf("a field of kind %s", v.Kind())
 	}
 }

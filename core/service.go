@@ -18,6 +18,8 @@ type Options struct {
 	Actor    string
 	Quotas   Quotas
 	Defaults Defaults
+	// Templates finds what Spec.Template names; nil knows none.
+	Templates Templates
 	// StateDir is where the audit log is kept; "" keeps none.
 	StateDir string
 	// Logger is told what goes wrong beside an operation; nil discards.
@@ -47,6 +49,7 @@ type Service struct {
 	owner         Owner
 	quotas        Quotas
 	defaults      Defaults
+	templates     Templates
 	audit         *auditLog
 	broker        *broker
 	log           *slog.Logger
@@ -64,12 +67,13 @@ func New(opts Options) *Service {
 		opts.Now = time.Now
 	}
 	s := &Service{
-		owner:    CurrentOwner(opts.Actor),
-		quotas:   opts.Quotas,
-		defaults: opts.Defaults,
-		broker:   newBroker(),
-		log:      opts.Logger,
-		now:      opts.Now,
+		owner:     CurrentOwner(opts.Actor),
+		quotas:    opts.Quotas,
+		defaults:  opts.Defaults,
+		templates: opts.Templates,
+		broker:    newBroker(),
+		log:       opts.Logger,
+		now:       opts.Now,
 	}
 	if opts.StateDir != "" {
 		s.audit = &auditLog{dir: opts.StateDir, pid: os.Getpid()}

@@ -22,6 +22,8 @@ type LaunchOptions struct {
 	// Renewed is as in Lease: the caller calls KeepAlive from time to time.
 	Renewed  bool
 	Progress ProgressFunc
+	// Confirm, where it is set, is told what is about to be launched, templates and defaults filled in. Its error ends the launch.
+	Confirm func(Spec) error
 }
 
 // Launch makes a sandbox and returns once commands can be run in it.
@@ -29,13 +31,11 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	record := s.begin("launch", "")
 	defer func() { s.finish(record.of(sandbox), err) }()
 	spec = spec.Clone()
-	if err := s.inherit(ctx, &spec); err != nil {
-		record.Args = map[string]any{"spec": spec.Redacted()}
-		return Sandbox{}, err
-	}
-	if err := s.admit(&spec); err != nil {
-		record.Args = map[string]any{"spec": spec.Redacted()}
-		return Sandbox{}, err
+	for _, step := range []func(*Spec) error{s.instantiate, func(spec *Spec) error { return s.inherit(ctx, spec) }, s.admit} {
+		if err := step(&spec); err != nil {
+			record.Args = map[string]any{"spec": spec.Redacted()}
+			return Sandbox{}, err
+		}
 	}
 	wishes := s.wishes(spec)
 	spec = s.withDefaults(spec)
@@ -53,6 +53,11 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 		return Sandbox{}, err
 	}
 	record.Name = spec.Name
+	if opts.Confirm != nil {
+		if err := opts.Confirm(spec.Redacted()); err != nil {
+			return Sandbox{}, err
+		}
+	}
 	placement, err := s.place(ctx, spec, wishes, false)
 	if err != nil {
 		return Sandbox{}, err

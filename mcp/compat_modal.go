@@ -158,9 +158,14 @@ func modalSandbox(info sandboxInfo) modalSandboxOut {
 }
 
 func modalLaunch(ctx context.Context, c *call, in modalLaunchIn) (modalSandboxOut, error) {
+	if c.server.opts.Policy.Template == "" { // which says all of this itself
+		in.Timeout, in.CPU, in.Memory = cmp.Or(in.Timeout, modalTimeout), cmp.Or(in.CPU, modalCPU), cmp.Or(in.Memory, modalMemory)
+	}
 	ask := launchIn{
-		App: in.App, Python: in.Python, Pip: in.Pip, Apt: in.Apt, Timeout: cmp.Or(in.Timeout, modalTimeout), CPU: cmp.Or(in.CPU, modalCPU),
-		Memory: fmt.Sprintf("%dMiB", cmp.Or(in.Memory, modalMemory)), Secrets: in.Secrets, SecretRefs: in.Predefined, Volumes: in.Volumes, Workdir: in.Workdir,
+		App: in.App, Python: in.Python, Pip: in.Pip, Apt: in.Apt, Timeout: in.Timeout, CPU: in.CPU, Secrets: in.Secrets, SecretRefs: in.Predefined, Volumes: in.Volumes, Workdir: in.Workdir,
+	}
+	if in.Memory > 0 {
+		ask.Memory = fmt.Sprintf("%dMiB", in.Memory)
 	}
 	if in.GPUType != "" {
 		ask.GPU = fmt.Sprintf("%s:%d", in.GPUType, max(in.GPUCount, 1))

@@ -185,6 +185,7 @@ func (s *Server) serviceFor(who Identity, session string) *core.Service {
 	if who.Isolated {
 		scope.Labels = map[string]string{ownerLabel: who.label()}
 		scope.NamePrefix += who.Owner + "-"
+		scope.VolumePrefix = who.Owner + "-"
 	}
 	if who.MaxSandboxes > 0 && (scope.MaxSandboxes == 0 || who.MaxSandboxes < scope.MaxSandboxes) {
 		scope.MaxSandboxes = who.MaxSandboxes

@@ -3,8 +3,6 @@ package mcp
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,21 +33,6 @@ type snapshotOut struct {
 
 func (o snapshotOut) text() string {
 	return strings.TrimSpace("saved as " + o.Snapshot + " at " + o.Provider + "\n" + o.Hint)
-}
-
-type portsOut struct {
-	Ports map[string]string `json:"ports" jsonschema:"port inside: address to reach it"`
-}
-
-func (o portsOut) text() string {
-	if len(o.Ports) == 0 {
-		return "no ports are published; name them in sandbox_launch"
-	}
-	var lines []string
-	for _, port := range slices.Sorted(maps.Keys(o.Ports)) {
-		lines = append(lines, "port "+port+" at "+o.Ports[port])
-	}
-	return strings.Join(lines, "\n")
 }
 
 type statsOut struct {
@@ -145,10 +128,6 @@ func lifecycleTools() []Tool {
 			Name: "dockerfile", Title: "Write a Dockerfile", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
 			Description: "Write a Dockerfile that repeats what was done in a sandbox: its image, the files that file_write wrote, and the commands that succeeded.",
 		}, dockerfile),
-		define(Tool{
-			Name: "ports", Title: "Published ports", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
-			Description: "Say where the published ports of a sandbox can be reached.",
-		}, ports),
 	}
 }
 
@@ -230,16 +209,4 @@ func snapshot(ctx context.Context, c *call, in snapshotIn) (snapshotOut, error) 
 	}
 	saved, err := c.service.Snapshot(ctx, sb.ID, core.SnapshotOptions{Name: in.Name})
 	return snapshotOut{Snapshot: saved.ID, Provider: saved.Provider, Size: int64(saved.Size), Hint: saved.Hint}, err
-}
-
-func ports(ctx context.Context, c *call, in sandboxIn) (portsOut, error) {
-	sb, err := c.resolve(ctx, in.Sandbox)
-	if err != nil {
-		return portsOut{}, err
-	}
-	out := portsOut{Ports: infoOf(sb).Ports}
-	if out.Ports == nil {
-		out.Ports = map[string]string{}
-	}
-	return out, nil
 }

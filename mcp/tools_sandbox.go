@@ -16,8 +16,9 @@ type launchIn struct {
 	Name       string            `json:"name,omitempty" jsonschema:"name to find it by; made up when left out"`
 	Provider   string            `json:"provider,omitempty" jsonschema:"where it runs: auto, local, docker, modal; auto takes the first that can do what is asked"`
 	Image      string            `json:"image,omitempty" jsonschema:"image to start from, such as python:3.12; left out: this machine's own programs"`
-	Template   string            `json:"template,omitempty" jsonschema:"template to start from instead of an image"`
+	Template   string            `json:"template,omitempty" jsonschema:"template of the user's, which fills in what is left open here"`
 	Snapshot   string            `json:"snapshot,omitempty" jsonschema:"snapshot to start from instead of an image"`
+	Checkpoint string            `json:"checkpoint,omitempty" jsonschema:"checkpoint to go on from"`
 	Python     string            `json:"python_version,omitempty" jsonschema:"Python version to install"`
 	Pip        []string          `json:"pip,omitempty" jsonschema:"Python packages to install"`
 	Apt        []string          `json:"apt,omitempty" jsonschema:"Debian packages to install"`
@@ -169,7 +170,7 @@ func launch(ctx context.Context, c *call, in launchIn) (sandboxInfo, error) {
 // spec turns a tool's arguments into the core's.
 func (in launchIn) spec() (core.Spec, error) {
 	spec := core.Spec{
-		Provider: in.Provider, App: in.App, Name: in.Name, Image: in.Image, Template: in.Template, Snapshot: in.Snapshot,
+		Provider: in.Provider, App: in.App, Name: in.Name, Image: in.Image, Template: in.Template, Snapshot: in.Snapshot, Checkpoint: in.Checkpoint,
 		Python: in.Python, Pip: in.Pip, Apt: in.Apt, CPU: in.CPU, Timeout: core.Duration(time.Duration(in.Timeout) * time.Second),
 		Workdir: in.Workdir, Env: in.Env, Persist: in.Persist,
 		Network: core.Network{Mode: core.NetworkMode(in.Network), Allow: in.Allow},
@@ -211,15 +212,19 @@ func secretsOf(values map[string]string) []core.Secret {
 
 // launch makes a sandbox that belongs to the call's owner and session. With keep nothing but its own timeout ends it.
 func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sandbox, error) {
-	if !spec.GPU.IsZero() {
-		if err := c.confirm(ctx, "gpu", fmt.Sprintf("Launch a sandbox with GPU %s? It costs money for as long as it runs.", spec.GPU)); err != nil {
-			return core.Sandbox{}, err
-		}
-	}
 	mode := c.server.opts.OnDisconnect
 	keep = keep || mode == setup.Detach
 	spec.Labels = map[string]string{sessionLabel: c.session.id, ownerLabel: c.who.label()}
-	sb, err := c.service.Launch(ctx, spec, core.LaunchOptions{Bound: !keep && mode == setup.Terminate, Renewed: !keep, Progress: func(p core.Progress) { c.progress(ctx, p.Step) }})
+	sb, err := c.service.Launch(ctx, spec, core.LaunchOptions{
+		Bound: !keep && mode == setup.Terminate, Renewed: !keep,
+		Progress: func(p core.Progress) { c.progress(ctx, p.Step) },
+		Confirm: func(asked core.Spec) error {
+			if asked.GPU.IsZero() {
+				return nil
+			}
+			return c.confirm(ctx, "gpu", fmt.Sprintf("Launch a sandbox with GPU %s? It costs money for as long as it runs.", asked.GPU))
+		},
+	})
 	if err != nil {
 		return sb, err
 	}

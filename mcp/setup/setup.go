@@ -141,6 +141,9 @@ const (
 	Transfer  = "transfer"
 	Packages  = "packages"
 	Lifecycle = "lifecycle"
+	State     = "state"
+	Network   = "network"
+	Stores    = "stores"
 	Links     = "links"
 	// Default is what is served when nothing is asked for, All is everything.
 	Default = "default"
@@ -149,5 +152,5 @@ const (
 
 // Toolsets names the toolsets.
 func Toolsets() []string {
-	return []string{Default, All, Sandboxes, Exec, Files, Transfer, Packages, Lifecycle, Links}
+	return []string{Default, All, Sandboxes, Exec, Files, Transfer, Packages, Lifecycle, State, Network, Stores, Links}
 }

@@ -1,0 +1,125 @@
+package core
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Templates finds the launch spec that a name stands for; found is false when there is none of that name.
+type Templates func(name string) (spec Spec, found bool, err error)
+
+// instantiate completes a launch by the template that it names, or that the scope's policy fixes. What the launch names
+// itself stands; under a policy that is little, see fixedByTemplate.
+func (s *Service) instantiate(spec *Spec) error {
+	fixed := s.scope.Policy.Template
+	if fixed != "" {
+		source := spec.Image + spec.Dockerfile + spec.Snapshot + spec.Checkpoint
+		if source != "" || spec.Template != "" && spec.Template != fixed {
+			return refuse("starting from", source+spec.Template, "template "+fixed)
+		}
+		spec.Template = fixed
+	}
+	name := spec.Template
+	if name == "" {
+		return nil
+	}
+	var base Spec
+	found, err := false, error(nil)
+	if s.templates != nil && ValidateName("template", name) == nil { // a name is no path
+		base, found, err = s.templates(name)
+	}
+	if err != nil {
+		return Wrap("launch", name, err)
+	}
+	if !found {
+		if len(s.able(CapTemplates)) > 0 {
+			return nil // a provider's
+		}
+		return Errorf(KindNotFound, "launch", name, "there is no template %q", name).
+			WithHint("templates are spec files in the directory templates beside sb's configuration")
+	}
+	if fixed != "" {
+		if err := fixedByTemplate(*spec, base); err != nil {
+			return err
+		}
+	}
+	spec.Template = ""
+	spec.complete(base)
+	return nil
+}
+
+// fixedByTemplate refuses what a launch may not name where a policy fixes its template: all but who it is, what it is
+// given, where commands start, and a shorter lifetime.
+func fixedByTemplate(spec, base Spec) error {
+	asked := spec
+	asked.Template, asked.Name, asked.App, asked.Labels, asked.Env, asked.Workdir, asked.Timeout = "", "", "", nil, nil, "", 0
+	asked.Secrets = slices.DeleteFunc(slices.Clone(spec.Secrets), func(secret Secret) bool { return secret.Ref == "" })
+	if asked.Provider == ProviderAuto || asked.Provider == base.Provider {
+		asked.Provider = ""
+	}
+	text, err := json.Marshal(asked)
+	if err != nil {
+		return Wrap("launch", spec.Name, err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return Wrap("launch", spec.Name, err)
+	}
+	if len(fields) > 0 {
+		return refuse("choosing", strings.Join(slices.Sorted(maps.Keys(fields)), ", "), "what template "+spec.Template+" has")
+	}
+	if base.Timeout > 0 && spec.Timeout > base.Timeout {
+		return refuse("lifetime", spec.Timeout.String(), "up to "+base.Timeout.String())
+	}
+	return nil
+}
+
+// complete takes from base what s leaves open.
+func (s *Spec) complete(base Spec) {
+	base = base.Clone()
+	if s.Image+s.Dockerfile+s.Template+s.Snapshot+s.Checkpoint == "" {
+		s.Image, s.Dockerfile, s.Snapshot, s.Checkpoint = base.Image, base.Dockerfile, base.Snapshot, base.Checkpoint
+	}
+	if s.Provider == ProviderAuto {
+		s.Provider = ""
+	}
+	fill(&s.Provider, base.Provider)
+	fill(&s.App, base.App)
+	fill(&s.Python, base.Python)
+	fill(&s.CPU, base.CPU)
+	fill(&s.Memory, base.Memory)
+	fill(&s.Disk, base.Disk)
+	fill(&s.Processes, base.Processes)
+	fill(&s.OpenFiles, base.OpenFiles)
+	fill(&s.GPU, base.GPU)
+	fill(&s.Timeout, base.Timeout)
+	fill(&s.IdleTimeout, base.IdleTimeout)
+	fill(&s.Workdir, base.Workdir)
+	fill(&s.User, base.User)
+	fill(&s.Ready, base.Ready)
+	fill(&s.Modal, base.Modal)
+	fillList(&s.Pip, base.Pip)
+	fillList(&s.Apt, base.Apt)
+	fillList(&s.Volumes, base.Volumes)
+	fillList(&s.Ports, base.Ports)
+	fillList(&s.Inbound, base.Inbound)
+	fillList(&s.Command, base.Command)
+	if s.Network.Mode == NetworkDefault {
+		s.Network = base.Network
+	}
+	s.Persist = s.Persist || base.Persist
+	s.Env, s.Labels = under(base.Env, s.Env), under(base.Labels, s.Labels)
+	for _, secret := range base.Secrets {
+		if !slices.ContainsFunc(s.Secrets, func(given Secret) bool { return given.Name == secret.Name }) {
+			s.Secrets = append(s.Secrets, secret)
+		}
+	}
+}
+
+func fillList[T any](field *[]T, value []T) {
+	if len(*field) == 0 {
+		*field = value
+	}
+}

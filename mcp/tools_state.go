@@ -1,0 +1,140 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+type forkIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Name    string `json:"name,omitempty" jsonschema:"name of the copy; made up when left out"`
+	Keep    bool   `json:"keep_after_disconnect,omitempty" jsonschema:"do not end it when this client is gone"`
+}
+
+type checkpointIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Name    string `json:"name,omitempty" jsonschema:"name of the checkpoint; made up when left out"`
+}
+
+type checkpointNameIn struct {
+	Name string `json:"name" jsonschema:"name of the checkpoint, or provider/name"`
+}
+
+type checkpointInfo struct {
+	Name     string    `json:"name" jsonschema:"what sandbox_launch takes as checkpoint"`
+	Provider string    `json:"provider"`
+	Of       string    `json:"of" jsonschema:"name of the sandbox that it was made of"`
+	Created  time.Time `json:"created"`
+	Size     int64     `json:"size_bytes,omitempty"`
+}
+
+func checkpointOf(c core.Checkpoint) checkpointInfo {
+	return checkpointInfo{Name: c.Name, Provider: c.Provider, Of: c.Of, Created: c.Created, Size: int64(c.Size)}
+}
+
+func (o checkpointInfo) text() string {
+	return fmt.Sprintf("%s at %s, of %s, %s", o.Name, o.Provider, o.Of, o.Created.UTC().Format(time.RFC3339))
+}
+
+type checkpointsOut struct {
+	Checkpoints []checkpointInfo `json:"checkpoints"`
+	Failures    []string         `json:"failures,omitempty" jsonschema:"providers that did not answer, and why"`
+}
+
+func (o checkpointsOut) text() string {
+	if len(o.Checkpoints)+len(o.Failures) == 0 {
+		return "no checkpoints"
+	}
+	var lines []string
+	for _, c := range o.Checkpoints {
+		lines = append(lines, c.text())
+	}
+	return strings.Join(append(lines, o.Failures...), "\n")
+}
+
+type removedOut struct {
+	Removed string `json:"removed"`
+}
+
+func (o removedOut) text() string { return "removed " + o.Removed }
+
+func stateTools() []Tool {
+	return []Tool{
+		define(Tool{
+			Name: "sandbox_fork", Title: "Fork a sandbox", Toolset: setup.State, Extra: true,
+			Description: "Make a second sandbox that goes on from where a running one is now, processes and memory included.",
+		}, fork),
+		define(Tool{
+			Name: "checkpoint", Title: "Checkpoint a sandbox", Toolset: setup.State, Extra: true,
+			Description: "Keep a running sandbox as it is now, memory and files, under a name; sandbox_launch goes on from it.",
+		}, checkpoint),
+		define(Tool{
+			Name: "checkpoint_list", Title: "List checkpoints", Toolset: setup.State, Extra: true, ReadOnly: true, Idempotent: true,
+			Description: "List the checkpoints that there are.",
+		}, listCheckpoints),
+		define(Tool{
+			Name: "checkpoint_remove", Title: "Remove a checkpoint", Toolset: setup.State, Extra: true, Destructive: true, Idempotent: true,
+			Description: "Remove a checkpoint. Sandboxes that were launched from it go on.",
+		}, removeCheckpoint),
+	}
+}
+
+func fork(ctx context.Context, c *call, in forkIn) (sandboxInfo, error) {
+	source, err := c.resolve(ctx, in.Sandbox)
+	if err != nil {
+		return sandboxInfo{}, err
+	}
+	c.adopt(source)
+	keep := in.Keep || c.server.opts.OnDisconnect == setup.Detach
+	forked, err := c.service.Fork(ctx, source.Provider+"/"+source.ID, core.ForkOptions{
+		Name: in.Name, Bound: !keep && c.server.opts.OnDisconnect == setup.Terminate, Renewed: !keep,
+	})
+	if err != nil {
+		return sandboxInfo{}, err
+	}
+	if err := c.server.secrets.know(ctx, c.service, forked); err != nil { // it has its source's
+		return infoOf(forked), err
+	}
+	if !keep {
+		c.session.lease(forked)
+		c.server.sessions.renew(ctx, c.session)
+	}
+	return infoOf(forked), nil
+}
+
+func checkpoint(ctx context.Context, c *call, in checkpointIn) (checkpointInfo, error) {
+	sb, err := c.resolve(ctx, in.Sandbox)
+	if err != nil {
+		return checkpointInfo{}, err
+	}
+	c.adopt(sb)
+	made, err := c.service.Checkpoint(ctx, sb.Provider+"/"+sb.ID, in.Name)
+	return checkpointOf(made), err
+}
+
+func listCheckpoints(ctx context.Context, c *call, _ noneIn) (checkpointsOut, error) {
+	out := checkpointsOut{Checkpoints: []checkpointInfo{}}
+	listing, err := c.service.Checkpoints(ctx)
+	for _, found := range listing.Checkpoints {
+		out.Checkpoints = append(out.Checkpoints, checkpointOf(found))
+	}
+	out.Failures = failuresOf(listing.Failures)
+	return out, err
+}
+
+func removeCheckpoint(ctx context.Context, c *call, in checkpointNameIn) (removedOut, error) {
+	return removedOut{in.Name}, c.service.RemoveCheckpoint(ctx, in.Name)
+}
+
+func failuresOf(failures []core.ProviderFailure) []string {
+	var lines []string
+	for _, failed := range failures {
+		lines = append(lines, failed.Provider+": "+failed.Error)
+	}
+	return lines
+}
