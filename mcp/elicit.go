@@ -23,15 +23,18 @@ func (c *call) capabilities(ctx context.Context) mcp.ClientCapabilities {
 	if client, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok {
 		return client.GetClientCapabilities()
 	}
-	return mcp.ClientCapabilities{}
+	return c.server.sessions.capabilities(ctx)
 }
 
 // confirm asks the user, where the client can do that, before something that they might regret. It returns
-// nil when they agreed or cannot be asked.
+// nil when they agreed or the client cannot ask. A client that could, over a transport that cannot, is refused.
 func (c *call) confirm(ctx context.Context, id, question string) error {
-	_, can := server.ClientSessionFromContext(ctx).(server.SessionWithElicitation)
-	if c.server.opts.NoElicit || c.capabilities(ctx).Elicitation == nil || !can && !server.IsModernRequest(ctx) {
+	if c.server.opts.NoElicit || c.capabilities(ctx).Elicitation == nil {
 		return nil
+	}
+	if _, can := server.ClientSessionFromContext(ctx).(server.SessionWithElicitation); !can && !server.IsModernRequest(ctx) {
+		return core.Errorf(core.KindUnsupported, id, "", "the user has to be asked, and cannot be over this transport").
+			WithHint("connect over stdio or streamable HTTP; or start the server with --no-confirm, which never asks")
 	}
 	answer := server.ElicitationResponse(c.request.Params.InputResponses, id)
 	if answer == nil {

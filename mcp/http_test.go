@@ -86,7 +86,7 @@ func (s *site) visit(t testing.TB, key string, options ...client.ClientOption) *
 }
 
 // visitSSE connects a client over SSE, with the key in the URL as clients that know no headers have it.
-func (s *site) visitSSE(t testing.TB, key string) *assistant {
+func (s *site) visitSSE(t testing.TB, key string, options ...client.ClientOption) *assistant {
 	t.Helper()
 	url := s.web.URL() + "/sse"
 	if key != "" {
@@ -96,7 +96,7 @@ func (s *site) visitSSE(t testing.TB, key string) *assistant {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := meet(t, client.NewClient(over))
+	a := meet(t, client.NewClient(over, options...))
 	t.Cleanup(func() { _ = a.client.Close() })
 	return a
 }
@@ -141,6 +141,19 @@ const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"pro
 
 func bearer(key string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) }
+}
+
+// mcp-go cannot ask clients of the protocol before 2026-07-28 over SSE: what a client that can be asked would have to be asked for is refused, not done.
+func TestWhoCannotBeAskedOverSSEIsRefused(t *testing.T) {
+	s := newSite(t, setup.Options{})
+	user := &answers{agree: true}
+	a := s.visitSSE(t, "", legacy(), client.WithElicitationHandler(user))
+	a.launch(nil)
+	a.fails(core.KindUnsupported, "sandbox_terminate", args{"all": true})
+	a.fails(core.KindUnsupported, "sandbox_launch", args{"gpu": "T4"})
+	if got := a.call("sandbox_list", nil); len(got["sandboxes"].([]any)) != 1 || len(user.asked) != 0 {
+		t.Errorf("there are %v, and asked was %q", got, user.asked)
+	}
 }
 
 // The same story over every transport and protocol.
@@ -260,7 +273,10 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 			"exec": {"command": "cat /tmp/f"}, "exec_wait": {"exec_id": exec}, "exec_kill": {"exec_id": exec}, "file_read": {"path": "/tmp/f"},
 			"file_write": {"path": "/tmp/f", "content": "x"}, "file_list": {"path": "/"}, "file_remove": {"path": "/tmp/f"}, "sandbox_list": {},
 			"sandbox_terminate": {}, "run_code": {"language": "bash", "code": "x"}, "packages_install": {"packages": []string{"x"}}, "file_link": {"path": "/tmp/f"},
-			"ports": {}, "sandbox_stats": {}, "exec_list": {}, "sandbox_pause": {}, "sandbox_timeout": {"timeout_seconds": 1},
+			"ports": {}, "sandbox_stats": {}, "exec_list": {}, "sandbox_pause": {}, "sandbox_resume": {}, "sandbox_stop": {}, "sandbox_start": {},
+			"sandbox_timeout": {"timeout_seconds": 1}, "snapshot": {}, "dockerfile": {}, "sandbox_fork": {}, "checkpoint": {}, "denied_connections": {},
+			"network_set": {"network": "none"}, "connect_token": {}, "packages_status": {"package": "x"}, "file_mkdir": {"path": "/x"},
+			"push": {"local_path": "/x", "path": "/x"}, "pull": {"local_path": "/x", "path": "/x"},
 		} {
 			arguments["sandbox"] = ref
 			text := mallory.fails(core.KindNotFound, tool, arguments)
@@ -278,6 +294,19 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 			}
 		}
 	}
+	alice.call("checkpoint", args{"sandbox": sb, "name": "point"})
+	if got := mallory.call("checkpoint_list", nil); len(got["checkpoints"].([]any)) != 0 {
+		t.Errorf("mallory sees checkpoints: %v", got)
+	}
+	mallory.fails(core.KindNotFound, "sandbox_launch", args{"checkpoint": "point"})
+	mallory.fails(core.KindNotFound, "sandbox_launch", args{"checkpoint": "fake/point"})
+	mallory.fails(core.KindNotFound, "checkpoint_remove", args{"name": "point"})
+	mallory.fails(core.KindUnauthorized, "sandbox_launch", args{"secret_names": []string{"cloud"}})
+	for _, tool := range []string{"volume_list", "secret_list"} {
+		mallory.fails(core.KindUnauthorized, tool, nil)
+	}
+	mallory.fails(core.KindUnauthorized, "volume_create", args{"name": "v"})
+	mallory.fails(core.KindUnauthorized, "volume_remove", args{"name": "v"})
 	mallory.call("sandbox_terminate", args{"all": true})
 	if got := alice.call("file_read", args{"sandbox": sb, "path": "/tmp/f"}); got["content"] != "alice's" {
 		t.Errorf("alice's file is %v", got)

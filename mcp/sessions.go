@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/seed-0724f904/sb/core"
@@ -63,12 +64,14 @@ type sessions struct {
 	server *Server
 	mu     sync.Mutex
 	byID   map[string]*session
-	// registered has the owner of each session that mcp-go knows.
+	// registered has the owner of each session that mcp-go knows, can what its client said that it can do: mcp-go's own
+	// sessions of SSE do not keep that.
 	registered map[string]string
+	can        map[string]mcp.ClientCapabilities
 }
 
 func newSessions(s *Server) *sessions {
-	return &sessions{server: s, byID: map[string]*session{}, registered: map[string]string{}}
+	return &sessions{server: s, byID: map[string]*session{}, registered: map[string]string{}, can: map[string]mcp.ClientCapabilities{}}
 }
 
 // of finds the session of a request and notes that its client is there.
@@ -99,13 +102,36 @@ func (s *sessions) hook(hooks *server.Hooks) {
 		defer s.mu.Unlock()
 		s.registered[client.SessionID()] = ownerKey(identityFrom(ctx))
 	})
+	hooks.AddAfterInitialize(func(ctx context.Context, _ any, request *mcp.InitializeRequest, _ *mcp.InitializeResult) {
+		client := server.ClientSessionFromContext(ctx)
+		if client == nil {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if _, there := s.registered[client.SessionID()]; there {
+			s.can[client.SessionID()] = request.Params.Capabilities
+		}
+	})
 	hooks.AddOnUnregisterSession(func(_ context.Context, client server.ClientSession) {
 		id := client.SessionID()
 		s.mu.Lock()
 		delete(s.registered, id)
+		delete(s.can, id)
 		s.mu.Unlock()
 		s.server.wg.Go(func() { s.gone(id) })
 	})
+}
+
+// capabilities are what the client of a request said that it can do.
+func (s *sessions) capabilities(ctx context.Context) mcp.ClientCapabilities {
+	client := server.ClientSessionFromContext(ctx)
+	if client == nil {
+		return mcp.ClientCapabilities{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.can[client.SessionID()]
 }
 
 // belongs says whether a session of mcp-go is there and its owner's.

@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"maps"
+	"slices"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -30,6 +31,7 @@ func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, leas
 	b := newBox(p, forked, lease)
 	b.tree = source.tree.clone()
 	b.env = maps.Clone(source.env) // with the secrets
+	b.secrets = slices.Clone(source.secrets)
 	b.env["HOSTNAME"] = spec.Name
 	if err := p.reserve(b); err != nil {
 		return core.Sandbox{}, err

@@ -1,0 +1,166 @@
+package mcp
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// keeperBench is a server over a provider that keeps volumes, secrets and snapshots and has tunnels.
+func keeperBench(t *testing.T, opts setup.Options) *bench {
+	t.Helper()
+	keeper := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
+	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
+	opts.Toolsets = []string{setup.All}
+	return benchOver(t, keeper.Provider, service, opts)
+}
+
+// A fork and a sandbox from a checkpoint go on from where their source was, belong to the session, and count.
+func TestForkAndCheckpoint(t *testing.T) {
+	b := newBench(t, setup.Options{Toolsets: []string{setup.All}, MaxSandboxes: 3})
+	a := b.connect(t)
+	sb := a.launch(args{"name": "dev", "secrets": map[string]string{"TOKEN": "launch-value-1"}})
+	a.call("file_write", args{"sandbox": sb, "path": "/tmp/f", "content": "before"})
+	forked := a.call("sandbox_fork", args{"sandbox": "dev", "name": "copy"})
+	checkOutput(t, "sandbox_fork", forked)
+	if forked["name"] != "mcp-copy" || forked["leased"] != true || forked["id"] == sb {
+		t.Errorf("the fork: %v", forked)
+	}
+	if got := a.call("exec", args{"sandbox": "copy", "command": "cat /tmp/f; echo $TOKEN"}); got["stdout"] != "before[redacted]\n" {
+		t.Errorf("in the fork: %v", got)
+	}
+	kept := a.call("checkpoint", args{"sandbox": sb, "name": "point"})
+	checkOutput(t, "checkpoint", kept)
+	a.call("file_write", args{"sandbox": sb, "path": "/tmp/f", "content": "after"})
+	listed := a.call("checkpoint_list", nil)
+	checkOutput(t, "checkpoint_list", listed)
+	if all, _ := listed["checkpoints"].([]any); len(all) != 1 {
+		t.Errorf("checkpoints: %v", listed)
+	}
+	again := a.launch(args{"checkpoint": "point"})
+	if got := a.call("file_read", args{"sandbox": again, "path": "/tmp/f"}); got["content"] != "before" {
+		t.Errorf("from the checkpoint: %v", got)
+	}
+	a.fails(core.KindExhausted, "sandbox_fork", args{"sandbox": sb})
+	checkOutput(t, "checkpoint_remove", a.call("checkpoint_remove", args{"name": "point"}))
+	a.fails(core.KindNotFound, "checkpoint_remove", args{"name": "point"})
+	a.fails(core.KindNotFound, "sandbox_launch", args{"checkpoint": "point"})
+	if got := a.call("sandbox_terminate", args{"all": true}); len(got["terminated"].([]any)) != 3 {
+		t.Errorf("not all were the session's: %v", got)
+	}
+}
+
+func TestNetworkTools(t *testing.T) {
+	b := keeperBench(t, setup.Options{Policy: core.Policy{Networks: []core.NetworkMode{core.NetworkNone, core.NetworkAllow}}})
+	a := b.connect(t)
+	sb := a.launch(args{"ports": []int{8080, 443}})
+	got := a.call("ports", args{"sandbox": sb})
+	checkOutput(t, "ports", got)
+	if all, _ := got["ports"].([]any); len(all) != 2 || all[0].(map[string]any)["port"] != 443.0 || all[0].(map[string]any)["address"] == "" {
+		t.Errorf("ports: %v", got)
+	}
+	got = a.call("connect_token", args{"sandbox": sb, "port": 8080})
+	checkOutput(t, "connect_token", got)
+	if got["token"] == "" || strings.Contains(got["token"].(string), "redacted") || !strings.HasPrefix(got["url"].(string), "http") {
+		t.Errorf("the token: %v", got)
+	}
+	got = a.call("network_set", args{"sandbox": sb, "network": "allow", "network_allow": []string{"example.com"}})
+	checkOutput(t, "network_set", got)
+	if got["network"] != "allow" {
+		t.Errorf("the network: %v", got)
+	}
+	a.fails(core.KindUnauthorized, "network_set", args{"sandbox": sb, "network": "all"})
+	a.fails(core.KindUsage, "network_set", args{"sandbox": sb, "network": "some"})
+	if err := b.provider.Deny(sb, core.Denial{Time: time.Now(), Protocol: "tcp", Address: "192.0.2.1", Port: 443, Name: "evil.example", Count: 2}); err != nil {
+		t.Fatal(err)
+	}
+	got = a.call("denied_connections", args{"sandbox": sb})
+	checkOutput(t, "denied_connections", got)
+	if all, _ := got["denied"].([]any); len(all) != 1 || all[0].(map[string]any)["name"] != "evil.example" {
+		t.Errorf("denied: %v", got)
+	}
+	b = newBench(t, setup.Options{Toolsets: []string{setup.All}})
+	a = b.connect(t)
+	sb = a.launch(nil)
+	if got := a.call("ports", args{"sandbox": sb}); len(got["ports"].([]any)) != 0 {
+		t.Errorf("no ports: %v", got)
+	}
+	a.fails(core.KindUnsupported, "connect_token", args{"sandbox": sb})
+	a.fails(core.KindUnsupported, "network_set", args{"sandbox": sb, "network": "none"})
+	a.fails(core.KindUnsupported, "volume_list", args{"provider": "fake"})
+	a.fails(core.KindUnsupported, "volume_create", args{"name": "v"})
+}
+
+func TestStoreTools(t *testing.T) {
+	b := keeperBench(t, setup.Options{})
+	a := b.connect(t)
+	checkOutput(t, "volume_create", a.call("volume_create", args{"name": "data"}))
+	a.fails(core.KindConflict, "volume_create", args{"name": "data"})
+	got := a.call("volume_list", nil)
+	checkOutput(t, "volume_list", got)
+	if all, _ := got["items"].([]any); len(all) != 1 || all[0].(map[string]any)["name"] != "data" {
+		t.Errorf("volumes: %v", got)
+	}
+	a.call("volume_remove", args{"name": "data"})
+	a.fails(core.KindNotFound, "volume_remove", args{"name": "data"})
+	if _, err := b.service.CreateSecret(t.Context(), "", "cloud", map[string]core.SecretValue{"KEY": core.NewSecretValue("kept-value")}, core.SecretOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	result := a.result("secret_list", nil)
+	if text := textOf(result); !strings.Contains(text, "cloud") || strings.Contains(text, "kept-value") {
+		t.Errorf("secrets: %s", text)
+	}
+}
+
+// What providers keep belongs to all who use them: keys see none of it, and have volumes of their own.
+func TestStoresAreClosedToKeys(t *testing.T) {
+	var asked []core.Volume
+	keeper := fake.NewKeeper(fake.Options{Also: []core.Capability{core.CapVolumes}}, fake.KeeperOptions{})
+	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
+	b := benchOver(t, keeper.Provider, service, setup.Options{Toolsets: []string{setup.All}, Policy: core.Policy{NoHostVolumes: true}})
+	scoped := b.serviceFor(Identity{Owner: "alice", Isolated: true}, "s")
+	if _, err := scoped.Volumes(t.Context(), ""); core.KindOf(err) != core.KindUnauthorized {
+		t.Errorf("volumes: %v", err)
+	}
+	if _, err := scoped.Launch(t.Context(), core.Spec{Secrets: []core.Secret{{Name: "cloud", Ref: "cloud"}}}, core.LaunchOptions{}); core.KindOf(err) != core.KindUnauthorized {
+		t.Errorf("a kept secret: %v", err)
+	}
+	if _, err := scoped.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, core.LaunchOptions{}); core.KindOf(err) != core.KindUnauthorized {
+		t.Errorf("a directory of the host: %v", err)
+	}
+	for _, source := range []string{"data", "alice-data"} {
+		_, err := scoped.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: source, Target: "/x"}}}, core.LaunchOptions{
+			Confirm: func(spec core.Spec) error { asked = append(asked, spec.Volumes...); return nil },
+		})
+		if err != nil {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+	if !slices.Equal(asked, []core.Volume{{Source: "alice-data", Target: "/x"}, {Source: "alice-data", Target: "/x"}}) {
+		t.Errorf("mounted are %v", asked)
+	}
+}
+
+// The user is asked for a GPU that a template brings, as for one that is named.
+func TestAGPUOfATemplateIsAsked(t *testing.T) {
+	provider := fake.New(fake.Options{Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 4}})
+	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}, Templates: func(name string) (core.Spec, bool, error) {
+		return core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, name == "train", nil
+	}})
+	b := benchOver(t, provider, service, setup.Options{Policy: core.Policy{Template: "train"}})
+	user := &answers{}
+	a := b.connect(t, client.WithElicitationHandler(user))
+	a.fails(core.KindCanceled, "sandbox_launch", nil)
+	if len(user.asked) != 1 || !strings.Contains(user.asked[0], "T4") {
+		t.Errorf("asked was %q", user.asked)
+	}
+	a.fails(core.KindUnauthorized, "sandbox_launch", args{"gpu": "T4:2"})
+	a.fails(core.KindUnauthorized, "sandbox_launch", args{"image": "other"})
+}
