@@ -109,7 +109,7 @@ func (s *Spec) complete(base Spec) {
 	if s.Network.Mode == NetworkDefault {
 		s.Network = base.Network
 	}
-	s.Persist = s.Persist || base.Persist
+	s.Persist, s.Require = s.Persist || base.Persist, s.Require || base.Require
 	s.Env, s.Labels = under(base.Env, s.Env), under(base.Labels, s.Labels)
 	for _, secret := range base.Secrets {
 		if !slices.ContainsFunc(s.Secrets, func(given Secret) bool { return given.Name == secret.Name }) {

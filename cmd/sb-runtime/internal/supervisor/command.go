@@ -101,7 +101,7 @@ func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File)
 		ID: s.number(id), Sandbox: s.launch.ID, Command: request.Argv, User: request.User, Workdir: cmp.Or(request.Workdir, s.launch.Spec.Workdir),
 		TTY: request.TTY, Detach: request.Detach, Actor: request.Actor, Started: time.Now(),
 	}
-	env := s.environment(request.Env, request.Secrets, who.home)
+	env := environment(who.home, s.launch.Spec.Env, s.launch.Secrets, request.Env, request.Secrets)
 	var pipes pipes
 	defer func() {
 		pipes.closeTheirs()

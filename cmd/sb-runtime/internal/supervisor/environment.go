@@ -7,14 +7,15 @@ import (
 	"slices"
 )
 
-// environment is what a command sees: nothing of the host's or the caller's but what was asked for.
-func (s *Supervisor) environment(env, secrets map[string]string, home string) []string {
+// environment is what a process sees: nothing of the host's or the caller's but layers, of which a later one wins.
+// Secrets are a layer of commands only: what else runs in the sandbox is written down, and needs none.
+func environment(home string, layers ...map[string]string) []string {
 	merged := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME": home,
 		"LANG": "C.UTF-8",
 	}
-	for _, layer := range []map[string]string{s.launch.Spec.Env, s.launch.Secrets, env, secrets} {
+	for _, layer := range layers {
 		maps.Copy(merged, layer)
 	}
 	list := make([]string, 0, len(merged))

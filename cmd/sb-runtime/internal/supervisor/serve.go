@@ -153,7 +153,7 @@ func (s *Supervisor) files(ctx context.Context, argv []string, files *wire.Files
 		return 0, err
 	}
 	process, err := s.box.Exec(ctx, engine.Command{
-		Argv: argv, Env: s.environment(nil, nil, who.home), Dir: "/", UID: who.uid, GID: who.gid, Files: streams, Program: s.box.Guest(),
+		Argv: argv, Env: environment(who.home, s.launch.Spec.Env), Dir: "/", UID: who.uid, GID: who.gid, Files: streams, Program: s.box.Guest(),
 	})
 	if err != nil {
 		return 0, classify(err)

@@ -90,7 +90,7 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	}
 	config := engine.Config{
 		ID: s.launch.ID, Dir: s.launch.RuntimeDir, OverlayDir: s.launch.OverlayDir, Guest: s.launch.Guest, Hostname: hostname(spec.Name),
-		Env: s.environment(nil, nil, "/root"),
+		Env: environment("/root", s.launch.Spec.Env),
 		Limits: engine.Limits{
 			CPU: spec.CPU, Memory: int64(spec.Memory), Disk: int64(spec.Disk), Processes: spec.Processes, OpenFiles: spec.OpenFiles,
 		},
