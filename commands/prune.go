@@ -27,8 +27,8 @@ func NewPrune(app *App, runF func(context.Context, *PruneOptions) error) *cobra.
 		Use:   "prune",
 		Short: "Remove dead sandboxes and what crashes left behind",
 		Long: "Remove sandboxes that exited, failed or were lost, those whose owner is gone or whose lease is\n" +
-			"over, and what crashes left behind. What runs or is stopped stays. It asks on a terminal;\n" +
-			"elsewhere it wants --yes or --dry-run." + exitStatusHelp,
+			"over, and what crashes left behind. What runs or is stopped stays; so do checkpoints, unless\n" +
+			"--checkpoints is given. It asks on a terminal; elsewhere it wants --yes or --dry-run." + exitStatusHelp,
 		Example: "  sb prune --dry-run\n  sb prune --yes --older-than 24h",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,8 +38,9 @@ func NewPrune(app *App, runF func(context.Context, *PruneOptions) error) *cobra.
 	}
 	cmd.Flags().BoolVar(&opts.Select.DryRun, "dry-run", false, "say what would be removed; remove nothing")
 	cmd.Flags().Var(&olderThan, "older-than", "spare what ended more recently than that")
+	cmd.Flags().BoolVar(&opts.Select.Checkpoints, "checkpoints", false, "remove checkpoints, too; --older-than spares younger ones")
 	cmd.Flags().BoolVarP(&opts.Yes, "yes", "y", false, "do not ask")
-	jsonFlag(cmd, &opts.JSON, "an object: dry_run, sandboxes as in inspect, leftovers (provider, subject, why, size), failures")
+	jsonFlag(cmd, &opts.JSON, "an object: dry_run, sandboxes as in inspect, leftovers (provider, subject, why, size), checkpoints as in checkpoint ls, failures")
 	return cmd
 }
 
@@ -55,9 +56,12 @@ func runPrune(ctx context.Context, opts *PruneOptions) error {
 		if err != nil {
 			return err
 		}
-		n := len(report.Sandboxes) + len(report.Leftovers)
-		if n > 0 {
-			if err := confirm(opts.App, fmt.Sprintf("Remove %d sandboxes and %d leftovers?", len(report.Sandboxes), len(report.Leftovers)), "--yes"); err != nil {
+		if n := len(report.Sandboxes) + len(report.Leftovers) + len(report.Checkpoints); n > 0 {
+			question := fmt.Sprintf("Remove %d sandboxes and %d leftovers?", len(report.Sandboxes), len(report.Leftovers))
+			if opts.Select.Checkpoints {
+				question = fmt.Sprintf("Remove %d sandboxes, %d checkpoints and %d leftovers?", len(report.Sandboxes), len(report.Checkpoints), len(report.Leftovers))
+			}
+			if err := confirm(opts.App, question, "--yes"); err != nil {
 				return err
 			}
 		}
@@ -72,10 +76,13 @@ func runPrune(ctx context.Context, opts *PruneOptions) error {
 		}
 		return failures(report.Failures)
 	}
-	if len(report.Sandboxes)+len(report.Leftovers) > 0 {
+	if len(report.Sandboxes)+len(report.Leftovers)+len(report.Checkpoints) > 0 {
 		table := opts.App.table("PROVIDER", "REMOVED", "NAME", "WHY", "SIZE")
 		for _, box := range report.Sandboxes {
 			table.Row(box.Provider, box.ID, box.Name, stateText(box), "")
+		}
+		for _, c := range report.Checkpoints {
+			table.Row(c.Provider, "checkpoint", c.Name, "of "+c.Of, c.Size.String())
 		}
 		for _, l := range report.Leftovers {
 			size := ""

@@ -25,6 +25,7 @@ type SpecFlags struct {
 
 	Provider, App, Name                 string
 	Image, Dockerfile, Template, Source string
+	Checkpoint                          string
 	Python                              string
 	Pip, Apt                            []string
 	CPU                                 float64
@@ -57,6 +58,7 @@ func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
 	flags.StringVar(&f.Dockerfile, "dockerfile", "", "build the image from `FILE`")
 	flags.StringVar(&f.Template, "template", "", "template `NAME` to start from")
 	flags.StringVar(&f.Source, "snapshot", "", "snapshot `ID` to start from")
+	flags.StringVar(&f.Checkpoint, "checkpoint", "", "checkpoint `NAME` to go on from, memory included; what it had holds where no flag says otherwise")
 	flags.StringVar(&f.Python, "python", "", "Python `VERSION` to have, such as 3.12")
 	flags.StringSliceVar(&f.Pip, "pip", nil, "Python `PACKAGES` to install (repeatable, or comma separated)")
 	flags.StringSliceVar(&f.Apt, "apt", nil, "Debian `PACKAGES` to install (repeatable, or comma separated)")
@@ -88,6 +90,7 @@ func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
 	complete(cmd, "app", app.completeApps)
 	complete(cmd, "gpu", app.completeGPUs)
 	complete(cmd, "image", app.completeImages)
+	complete(cmd, "checkpoint", app.completeCheckpoints)
 	complete(cmd, "network", fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow)))
 	complete(cmd, "file", extensions("yaml", "yml", "json"))
 	complete(cmd, "modal", completeModal)
@@ -119,10 +122,11 @@ func (f *SpecFlags) spec(flags *pflag.FlagSet, streams *iostreams.Streams, looku
 		{"dockerfile", f.Dockerfile, &spec.Dockerfile},
 		{"template", f.Template, &spec.Template},
 		{"snapshot", f.Source, &spec.Snapshot},
+		{"checkpoint", f.Checkpoint, &spec.Checkpoint},
 	} {
 		if flags.Changed(source.flag) && !f.anotherSourceGiven(flags, source.flag) {
 			// What the sandbox is made from is one choice: the flag replaces the file's, whichever field that was.
-			spec.Image, spec.Dockerfile, spec.Template, spec.Snapshot = "", "", "", ""
+			spec.Image, spec.Dockerfile, spec.Template, spec.Snapshot, spec.Checkpoint = "", "", "", "", ""
 		}
 		set(source.flag, func() { *source.field = source.value })
 	}
@@ -177,7 +181,7 @@ func (f *SpecFlags) spec(flags *pflag.FlagSet, streams *iostreams.Streams, looku
 }
 
 func (f *SpecFlags) anotherSourceGiven(flags *pflag.FlagSet, but string) bool {
-	return slices.ContainsFunc([]string{"image", "dockerfile", "template", "snapshot"}, func(name string) bool {
+	return slices.ContainsFunc([]string{"image", "dockerfile", "template", "snapshot", "checkpoint"}, func(name string) bool {
 		return name != but && flags.Changed(name)
 	})
 }

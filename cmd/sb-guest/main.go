@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/seed-0724f904/sb/core/guest"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
@@ -29,6 +30,13 @@ func run(argv []string, stdin, stdout, stderr *os.File) int {
 	switch mode {
 	case guest.ModeInit:
 		return runInit()
+	case guest.ModeSpawn:
+		return runSpawn(stdin, stdout, stderr)
+	case guest.ModeHostname:
+		if len(argv) != 3 || syscall.Sethostname([]byte(argv[2])) != nil {
+			return exitFailed
+		}
+		return 0
 	case wire.ModeBox:
 		return runBox(stdout, stderr)
 	case wire.ModeCall:

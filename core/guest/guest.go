@@ -2,7 +2,9 @@
 // inside a sandbox, and the programs outside that start it. It has one process
 // per request:
 //
-//	sb-guest init                         pid 1: reaps orphans, sleeps
+//	sb-guest init                         pid 1: reaps orphans, runs what spawn brings
+//	sb-guest spawn                        has init run a command: see Spawn
+//	sb-guest hostname NAME                names the sandbox
 //	sb-guest pty ROWS COLS COMMAND [ARG]… runs COMMAND on a terminal of its own
 //	sb-guest files REQUEST                one file operation; REQUEST is JSON
 //	sb-guest watch REQUEST                tells what changes below a path (see Watch); REQUEST is JSON

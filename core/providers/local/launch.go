@@ -32,15 +32,26 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 	}
 	defer func() { _ = lock.Close() }()
 	request := wire.Launch{ID: id, Spec: spec.Redacted(), Lease: lease, Secrets: secretValues(spec.Secrets)}
-	err = p.launch(ctx, lock, request, progress)
-	if err != nil {
-		// Nothing may be left; what cannot be removed now is found by Leftovers.
-		return core.Sandbox{}, errors.Join(err, p.forget(id, spec.Name))
+	var image imageFunc
+	if spec.Checkpoint != "" {
+		request, image, err = p.fromCheckpoint(request)
+		if err != nil {
+			return core.Sandbox{}, errors.Join(err, p.forget(id, spec.Name))
+		}
 	}
-	return p.read(id)
+	return p.make(ctx, lock, request, image, progress)
 }
 
-func (p *Provider) launch(ctx context.Context, lock *store.Lock, request wire.Launch, progress core.ProgressFunc) error {
+// make builds a sandbox whose lock is ours; when that fails nothing is left.
+func (p *Provider) make(ctx context.Context, lock *store.Lock, request wire.Launch, image imageFunc, progress core.ProgressFunc) (core.Sandbox, error) {
+	if err := p.launch(ctx, lock, request, image, progress); err != nil {
+		// Nothing may be left; what cannot be removed now is found by Leftovers.
+		return core.Sandbox{}, errors.Join(err, p.forget(request.ID, request.Spec.Name))
+	}
+	return p.read(request.ID)
+}
+
+func (p *Provider) launch(ctx context.Context, lock *store.Lock, request wire.Launch, image imageFunc, progress core.ProgressFunc) error {
 	if err := p.store.WriteLease(store.Lease{ID: request.ID, Spec: request.Spec, Lease: request.Lease}); err != nil {
 		return stateError("launch", err)
 	}
@@ -55,13 +66,19 @@ func (p *Provider) launch(ctx context.Context, lock *store.Lock, request wire.La
 	if err != nil {
 		return stateError("launch", err)
 	}
-	if request.Spec.Persist && len(request.Secrets) > 0 {
-		// A stopped sandbox must be able to start with what it was launched with.
-		if err := store.WriteJSON(filepath.Join(p.store.Dir(request.ID), store.SecretFile), request.Secrets, true); err != nil {
-			return stateError("launch", err)
-		}
+	if err := p.keepSecrets(request, request.Secrets); err != nil {
+		return err
 	}
-	return p.supervise(ctx, lock, request, progress)
+	return p.supervise(ctx, lock, request, image, progress)
+}
+
+// keepSecrets writes down what a persistent sandbox was launched with: once stopped it must be able to start with it.
+func (p *Provider) keepSecrets(request wire.Launch, secrets map[string]string) error {
+	if !request.Spec.Persist || len(secrets) == 0 {
+		return nil
+	}
+	err := store.WriteJSON(filepath.Join(p.store.Dir(request.ID), store.SecretFile), secrets, true)
+	return stateError("launch", err)
 }
 
 // forget removes all traces of a sandbox whose lock is ours.
@@ -79,8 +96,12 @@ func secretValues(secrets []core.Secret) map[string]string {
 	return values
 }
 
-// supervise starts a supervisor, hands it the lock and waits until the sandbox is ready.
-func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire.Launch, progress core.ProgressFunc) error {
+// imageFunc sees to it that the image that a sandbox goes on from is whole, and returns what must be known beside it.
+type imageFunc func(context.Context) (*wire.Kept, error)
+
+// supervise starts a supervisor, hands it the lock and waits until the sandbox is ready. With an image that is made while the
+// supervisor prepares itself.
+func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire.Launch, image imageFunc, progress core.ProgressFunc) error {
 	programs, err := p.usable(ctx, progress)
 	if err != nil {
 		return err
@@ -112,15 +133,22 @@ func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire
 	defer child.release()
 	stop := context.AfterFunc(ctx, child.kill)
 	defer stop()
-	text, err := json.Marshal(request)
-	if err != nil {
-		child.kill()
-		return core.Wrap("local.launch", request.Spec.Name, err)
-	}
-	if err := child.tell(text); err != nil {
+	if err := child.tell(request); err != nil {
 		child.kill()
 		return errors.Join(ctx.Err(), fmt.Errorf("sb-runtime does not listen: %w", err))
 	}
+	if image != nil {
+		kept, err := image(ctx)
+		if err == nil {
+			err = child.tell(kept)
+		}
+		if err != nil {
+			child.kill()
+			child.wait()
+			return err
+		}
+	}
+	_ = child.stdin.Close()
 	err = child.listen(progress)
 	if ctx.Err() != nil {
 		err = core.Wrap("local.launch", request.Spec.Name, ctx.Err())
@@ -216,7 +244,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 			return sb, stateError("start", err)
 		}
 	}
-	if err := p.supervise(ctx, lock, request, nil); err != nil {
+	if err := p.supervise(ctx, lock, request, nil, nil); err != nil {
 		// It stays what it was: stopped, with its files.
 		state.State, state.Reason, state.Message = core.StateStopped, core.ReasonLaunch, err.Error()
 		return sb, errors.Join(err, store.WriteState(p.store.Dir(id), state, true))

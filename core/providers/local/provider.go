@@ -63,6 +63,8 @@ var (
 	_ core.Watcher      = (*Provider)(nil)
 	_ core.Sweeper      = (*Provider)(nil)
 	_ core.Doctor       = (*Provider)(nil)
+	_ core.Forker       = (*Provider)(nil)
+	_ core.Checkpointer = (*Provider)(nil)
 )
 
 // Name implements core.Provider.
@@ -75,7 +77,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 			core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
 			core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
 			core.CapNetNone, core.CapNetAll, core.CapCPU, core.CapMemory, core.CapDisk, core.CapProcesses, core.CapOpenFiles,
-			core.CapTimeout, core.CapIdle, core.CapEnforce,
+			core.CapTimeout, core.CapIdle, core.CapEnforce, core.CapFork, core.CapCheckpoint,
 		},
 		Images:    []string{HostImage},
 		Isolation: "gVisor: a kernel of its own, in user space",
@@ -247,6 +249,9 @@ func notRunning(sb core.Sandbox) error {
 	e := core.Errorf(core.KindConflict, "local", sb.Name, "the sandbox is %s", sb.State)
 	if sb.Message != "" {
 		e = core.Errorf(core.KindConflict, "local", sb.Name, "the sandbox is %s: %s", sb.State, sb.Message)
+	}
+	if sb.State == core.StatePaused {
+		return e.WithHint("sb resume %s", sb.Name)
 	}
 	if sb.State == core.StateStopped {
 		return e.WithHint("sb start %s", sb.Name)

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -83,11 +84,8 @@ func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File)
 	return &child{pid: cmd.Process.Pid, process: cmd.Process, stdin: inW, stdout: outR}, nil
 }
 
-// tell sends the launch request and its end.
-func (c *child) tell(request []byte) error {
-	_, err := c.stdin.Write(request)
-	return errors.Join(err, c.stdin.Close())
-}
+// tell sends a request.
+func (c *child) tell(request any) error { return json.NewEncoder(c.stdin).Encode(request) }
 
 func (c *child) kill() { _ = c.process.Kill() }
 

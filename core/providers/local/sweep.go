@@ -14,7 +14,7 @@ import (
 )
 
 // Leftovers implements core.Sweeper. It finds directories of sandboxes that never
-// got a lease, and sockets and writable layers whose sandbox does not run.
+// got a lease, checkpoints that were broken off, and sockets and writable layers whose sandbox does not run.
 func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	ids, err := p.store.IDs()
 	if err != nil {
@@ -43,6 +43,11 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 			}
 		}
 	}
+	kept, err := p.keptLeftovers()
+	if err != nil {
+		return found, err
+	}
+	found = append(found, kept...)
 	names, err := p.store.Names()
 	if err != nil {
 		return found, stateError("prune", err)

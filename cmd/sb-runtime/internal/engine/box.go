@@ -86,7 +86,7 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 	}
 	err = withoutStreams(func() (err error) {
 		box.container, err = container.New(box.runtime, container.Args{
-			ID: c.ID, Spec: spec, BundleDir: bundle, Attached: true, ExecFile: box.guest, FSRestoreImagePath: c.Restore,
+			ID: c.ID, Spec: spec, BundleDir: bundle, Attached: true, FSRestoreImagePath: c.Restore,
 		})
 		return err
 	})
@@ -100,19 +100,12 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 		}
 		box.processes = append(box.processes, process)
 	}
-	startConfig := box.runtime
-	if c.Network != nil {
-		if err := box.connect(); err != nil {
-			return nil, err
-		}
-		// The interface is there already: "host" keeps Start from looking for one
-		// in the network namespace, which is empty.
-		copied := *box.runtime
-		copied.Network = config.NetworkHost
-		startConfig = &copied
+	begin := box.begin
+	if c.Image != nil {
+		begin = box.goOn
 	}
-	if err := box.container.Start(startConfig); err != nil {
-		return nil, fmt.Errorf("starting the sandbox: %w", err)
+	if err := begin(ctx); err != nil {
+		return nil, err
 	}
 	if err := box.limit(); err != nil {
 		return nil, err
@@ -122,6 +115,25 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 		awaitExit(box.SandboxPID())
 	})
 	return box, nil
+}
+
+// begin starts the first process of a fresh sandbox.
+func (b *Box) begin(context.Context) error {
+	startConfig := b.runtime
+	if b.config.Network != nil {
+		if err := b.connect(); err != nil {
+			return err
+		}
+		// The interface is there already: "host" keeps Start from looking for one
+		// in the network namespace, which is empty.
+		copied := *b.runtime
+		copied.Network = config.NetworkHost
+		startConfig = &copied
+	}
+	if err := b.container.Start(startConfig); err != nil {
+		return fmt.Errorf("starting the sandbox: %w", err)
+	}
+	return nil
 }
 
 // stateDir makes the directory for gVisor's files. One whose path is too long for the

@@ -59,7 +59,7 @@ func (c Config) spec(root string) *specs.Spec {
 		Hostname: c.Hostname,
 		Root:     &specs.Root{Path: root},
 		Process: &specs.Process{
-			Args:            guest.InitArgv(),
+			Args:            seen(guest.InitArgv()),
 			Env:             c.Env,
 			Cwd:             "/",
 			Rlimits:         limits,

@@ -8,6 +8,7 @@
 package engine
 
 import (
+	"context"
 	"net/netip"
 	"os"
 	"syscall"
@@ -29,6 +30,10 @@ type Config struct {
 	Guest string
 	// Restore is a directory that SaveFS filled, or "" for a fresh filesystem.
 	Restore string
+	// Image is called when everything is made for the sandbox to begin. It returns a directory that Checkpoint filled: the
+	// sandbox goes on from there, as a copy. The limits must be those of the one it was made of, Memory and CPU
+	// apart. nil is a sandbox that begins anew; with Image there is no Restore.
+	Image func(context.Context) (dir string, err error)
 	// Network gives the sandbox an interface; nil means loopback only.
 	Network *Network
 
@@ -81,6 +86,8 @@ type Command struct {
 	Files []*os.File
 	// Program, when set, is a static binary to execute in place of Argv[0].
 	Program *os.File
+	// admin adds the capability to name the sandbox.
+	admin bool
 }
 
 // Exit is how a process ended: by Signal when that is not 0, else with Code.

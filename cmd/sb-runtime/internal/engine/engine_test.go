@@ -66,7 +66,12 @@ const testPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 
 func start(tb testing.TB, change func(*Config)) *Box {
 	tb.Helper()
-	dir := tb.TempDir()
+	// Short: gVisor's socket is in it, and what does not fit is mounted, which one process cannot do twice.
+	dir, err := os.MkdirTemp("/tmp", "sb-engine-")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	bin := os.Getenv("SB_ENGINE_BIN")
 	c := Config{
 		ID: "test-" + filepath.Base(dir), Dir: filepath.Join(dir, "run"), OverlayDir: filepath.Join(dir, "overlay"),

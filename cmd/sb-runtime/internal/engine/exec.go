@@ -50,7 +50,7 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Process, error) {
 	args := &control.ExecArgs{
 		Argv: c.Argv, Envv: c.Env, WorkingDirectory: c.Dir,
 		KUID: auth.KUID(c.UID), KGID: auth.KGID(c.GID), ExtraKGIDs: groups,
-		Capabilities: execCapabilities(c.UID),
+		Capabilities: execCapabilities(c),
 		FilePayload:  control.NewFilePayload(files, c.Program),
 	}
 	pid, err := b.container.Execute(b.runtime, args)
@@ -61,16 +61,19 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Process, error) {
 }
 
 // execCapabilities gives root what root has in the sandbox, and others nothing.
-func execCapabilities(uid uint32) *auth.TaskCapabilities {
+func execCapabilities(c Command) *auth.TaskCapabilities {
 	var set auth.CapabilitySet
-	for _, c := range []linux.Capability{
+	for _, one := range []linux.Capability{
 		linux.CAP_AUDIT_WRITE, linux.CAP_CHOWN, linux.CAP_DAC_OVERRIDE, linux.CAP_FOWNER, linux.CAP_FSETID, linux.CAP_KILL, linux.CAP_MKNOD,
 		linux.CAP_NET_BIND_SERVICE, linux.CAP_NET_RAW, linux.CAP_SETFCAP, linux.CAP_SETGID, linux.CAP_SETPCAP, linux.CAP_SETUID, linux.CAP_SYS_CHROOT,
 	} {
-		set |= auth.CapabilitySetOf(c)
+		set |= auth.CapabilitySetOf(one)
+	}
+	if c.admin {
+		set |= auth.CapabilitySetOf(linux.CAP_SYS_ADMIN)
 	}
 	caps := &auth.TaskCapabilities{BoundingCaps: set}
-	if uid == 0 {
+	if c.UID == 0 {
 		caps.PermittedCaps, caps.EffectiveCaps = set, set
 	}
 	return caps

@@ -16,6 +16,10 @@ import (
 // The host image is an allow-list: what is not named here does not exist for the
 // sandbox. Homes, /root, /srv, /var, /run, mail, keys and credentials are not named.
 
+// GuestPath is where the sandbox sees sb-guest. What runs for long is started from there: a program that came in
+// by descriptor is mapped from the host, and such a process cannot be kept by Checkpoint.
+const GuestPath = "/.sb-guest"
+
 // hostTrees are shown read-only with all that is mounted below them.
 func hostTrees() []string {
 	return []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "var/lib/dpkg", "var/lib/python"}
@@ -75,6 +79,12 @@ func buildHostRoot(dir string, config Config) error {
 				return err
 			}
 		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, GuestPath), nil, 0o644); err != nil { //nolint:gosec // only a place to mount on
+		return err
+	}
+	if err := bindReadOnly(config.Guest, filepath.Join(dir, GuestPath)); err != nil {
+		return err
 	}
 	return writeIdentity(filepath.Join(dir, "etc"), config)
 }

@@ -16,27 +16,46 @@ import (
 	"gvisor.dev/gvisor/runsc/config"
 )
 
-// connect gives the sandbox's network stack its interface. Without a link address
-// it carries bare IP packets.
+// connect gives the sandbox's network stack its interface.
 func (b *Box) connect() error {
-	n := b.config.Network
 	conn, err := client.ConnectTo(b.container.Sandbox.GetControlSocketPath())
 	if err != nil {
 		return fmt.Errorf("connecting to the sandbox: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	nic, err := unix.FcntlInt(n.NIC.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	args, err := b.config.Network.links()
 	if err != nil {
 		return err
 	}
+	defer args.close()
+	if err := conn.Call(boot.ContMgrCreateLinksAndRoutes, &args.CreateLinksAndRoutesArgs, nil); err != nil {
+		return fmt.Errorf("connecting the sandbox's network: %w", err)
+	}
+	return nil
+}
+
+// links is what gVisor is told about the interface, with a copy of the card.
+type links struct{ boot.CreateLinksAndRoutesArgs }
+
+func (l *links) close() {
+	for _, f := range l.FilePayload.Files {
+		_ = f.Close()
+	}
+}
+
+// links describes the interface. Without a link address it carries bare IP packets.
+func (n *Network) links() (*links, error) {
+	nic, err := unix.FcntlInt(n.NIC.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
 	file := os.NewFile(uintptr(nic), "nic")
-	defer func() { _ = file.Close() }()
 	const name = "eth0"
 	address := net.IP(n.Address.AsSlice())
 	gateway := net.IP(n.Gateway.AsSlice())
 	anywhere := net.IPNet{IP: net.IPv4zero, Mask: net.CIDRMask(0, 32)}
 	subnet := net.IPNet{IP: address.Mask(net.CIDRMask(n.Bits, 32)), Mask: net.CIDRMask(n.Bits, 32)}
-	args := boot.CreateLinksAndRoutesArgs{
+	return &links{boot.CreateLinksAndRoutesArgs{
 		FilePayload:   urpc.FilePayload{Files: []*os.File{file}},
 		LoopbackLinks: []boot.LoopbackLink{boot.DefaultLoopbackLink},
 		FDBasedLinks: []boot.FDBasedLink{{
@@ -47,11 +66,7 @@ func (b *Box) connect() error {
 			QDisc: config.QDiscFIFO,
 		}},
 		Defaultv4Gateway: boot.DefaultRoute{Route: boot.Route{Destination: anywhere, Gateway: gateway}, Name: name},
-	}
-	if err := conn.Call(boot.ContMgrCreateLinksAndRoutes, &args, nil); err != nil {
-		return fmt.Errorf("connecting the sandbox's network: %w", err)
-	}
-	return nil
+	}}, nil
 }
 
 // Dial connects to a TCP port inside, one that listens on the sandbox's loopback

@@ -27,7 +27,7 @@ type DialFunc func(ctx context.Context, port int) (net.Conn, error)
 // KindUnauthorized: it is a privileged one.
 func (s *Stack) Publish(ctx context.Context, hostPort, sandboxPort int, dial DialFunc) (string, error) {
 	if dial == nil {
-		dial = s.dialSandbox
+		dial = s.Dial
 	}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(hostPort))
 	var config net.ListenConfig

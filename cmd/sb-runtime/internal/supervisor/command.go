@@ -41,7 +41,11 @@ const (
 // command is one command that runs, or ran, in the sandbox.
 type command struct {
 	s       *Supervisor
-	process *engine.Process
+	process process // nil if the program could not be run
+	// spawned says that the sandbox's first process runs it: it goes on in a copy.
+	spawned bool
+	// limit is when its time is over; zero is never.
+	limit   time.Time
 	output  *journal.Output
 	control *os.File // messages to sb-guest pty; nil without a terminal
 	report  *os.File // sb-guest pty's report; nil without a terminal
@@ -55,6 +59,14 @@ type command struct {
 	stdin    *os.File // the command's; nil once it is closed
 	exec     core.Exec
 	timedOut bool
+}
+
+// process is what runs inside.
+type process interface {
+	// Wait blocks until it ended. It may be called once. When the sandbox ends first it returns an error.
+	Wait() (engine.Exit, error)
+	Signal(signal syscall.Signal) error
+	SignalGroup(signal syscall.Signal) error
 }
 
 // pump carries one output of a command to its client and the journal.
@@ -119,12 +131,16 @@ func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File)
 	}
 	if request.TTY {
 		start.Argv = guest.PTYArgv(request.Size, request.Argv)
-		start.Program = s.box.Guest()
+		start.Argv[0] = engine.GuestPath
 		if _, set := request.Env["TERM"]; !set {
 			start.Env = append(start.Env, "TERM=xterm-256color")
 		}
 	}
-	stdin := pipes.input()
+	c.spawned = !request.TTY && !request.Stdin && (request.Detach || id == entryID)
+	stdin := (*os.File)(nil)
+	if !c.spawned {
+		stdin = pipes.input()
+	}
 	stdout := pipes.output()
 	stderr := pipes.output()
 	control := (*os.File)(nil)
@@ -142,7 +158,8 @@ func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File)
 		_ = c.output.Close()
 		return nil, classify(err)
 	}
-	if c.process, err = s.box.Exec(context.Background(), start); err != nil {
+	if c.process, err = s.begun(c, start); err != nil {
+		c.process = nil
 		code := shellCode(err)
 		if code == 0 {
 			_ = c.output.Close()
@@ -163,15 +180,33 @@ func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File)
 	} else {
 		c.pumps = append(c.pumps, &pump{stream: core.Stderr, from: stderr, client: streams.stderr, drained: make(chan struct{})})
 	}
+	s.follow(c, request.Timeout)
+	c.feed(streams.stdin, true)
+	return c, nil
+}
+
+// begun starts a command, with the sandbox's first process as its parent if it is to go on in a copy.
+func (s *Supervisor) begun(c *command, start engine.Command) (process, error) {
+	if !c.spawned {
+		return s.box.Exec(context.Background(), start)
+	}
+	return s.box.Spawn(context.Background(), guest.Spawn{
+		ID: c.exec.ID, Argv: start.Argv, Env: start.Env, Dir: start.Dir, UID: start.UID, GID: start.GID, Groups: start.Groups,
+	}, start.Files[0], start.Files[1])
+}
+
+// follow carries a command's output and waits for its end, from now on.
+func (s *Supervisor) follow(c *command, timeout time.Duration) {
+	if timeout > 0 {
+		c.limit = time.Now().Add(timeout)
+	}
 	s.mu.Lock()
 	s.commands[c.exec.ID] = c
 	s.mu.Unlock()
-	c.feed(streams.stdin, true)
 	for _, p := range c.pumps {
 		s.wg.Go(func() { c.carry(p) })
 	}
-	s.wg.Go(func() { c.attend(request.Timeout) })
-	return c, nil
+	s.wg.Go(func() { c.attend(timeout) })
 }
 
 // number reserves the next command's id, or returns the one given.
@@ -214,6 +249,12 @@ func (s *Supervisor) startEntry() error {
 		}
 		return core.Errorf(kind, "local.launch", "", "%s", c.exec.Exit.Message).WithHint("the entry command must be in the sandbox's PATH, or be named by its path")
 	}
+	s.endWith(c)
+	return nil
+}
+
+// endWith makes the end of the entry command the sandbox's.
+func (s *Supervisor) endWith(c *command) {
 	s.wg.Go(func() {
 		<-c.done
 		c.mu.Lock()
@@ -224,7 +265,6 @@ func (s *Supervisor) startEntry() error {
 		s.mu.Unlock()
 		s.finish(end{core.StateExited, core.ReasonCommand, "its command ended with code " + strconv.Itoa(exit.Code)})
 	})
-	return nil
 }
 
 // shellCode is the exit code by which a shell says that a program cannot be run, or 0

@@ -39,11 +39,12 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 		_ = status.Encode(s)
 	}
 	var launch wire.Launch
-	if err := json.NewDecoder(stdin).Decode(&launch); err != nil {
+	requests := json.NewDecoder(stdin)
+	if err := requests.Decode(&launch); err != nil {
 		report(wire.LaunchStatus{Error: wire.NewError(fmt.Errorf("reading the launch request: %w", err))})
 		return 1
 	}
-	_ = stdin.Close()
+	defer func() { _ = stdin.Close() }()
 	if launch.Version != wire.Version {
 		report(wire.LaunchStatus{Error: wire.NewError(core.Errorf(core.KindUnavailable, "local.launch", "", "sb speaks protocol %d, sb-runtime %d", launch.Version, wire.Version).
 			WithHint("install both from one version: go install ./cmd/..."))})
@@ -54,6 +55,9 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer stop()
 	s := newSupervisor(launch, log)
+	if launch.Image != "" {
+		s.kept = func() (kept wire.Kept, err error) { return kept, requests.Decode(&kept) }
+	}
 	if err := s.start(ctx, report); err != nil {
 		log.Error("the sandbox could not be started", "error", err)
 		s.abandon(err)
@@ -62,6 +66,7 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	}
 	report(wire.LaunchStatus{Ready: true})
 	_ = stdout.Close()
+	_ = stdin.Close()
 	s.leaveGroup()
 	s.keep(ctx)
 	return 0

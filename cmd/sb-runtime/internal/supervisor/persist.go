@@ -21,6 +21,8 @@ func (s *Supervisor) saves() bool { return s.launch.Spec.Persist && s.launch.Sav
 // crash at any point leaves a whole one. The caller holds mu, so that the sandbox
 // stays awake.
 func (s *Supervisor) saveFilesystem() error {
+	s.keeping.Lock()
+	defer s.keeping.Unlock()
 	if err := s.thaw(); err != nil {
 		return err
 	}

@@ -121,13 +121,13 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Control, files *
 	case wire.VerbLease:
 		err = s.keepAlive(request.Timeout)
 	case wire.VerbSecrets:
-		for _, secret := range s.secrets.All() {
-			reply.Secrets = append(reply.Secrets, wire.Secret{Name: secret.Name, Value: secret.Value.Reveal()})
-		}
+		reply.Secrets = s.given()
 	case wire.VerbStop:
 		err = s.stop(ctx, request.Grace)
 	case wire.VerbEnd:
 		s.finish(end{core.StateExited, core.ReasonStopped, "it was terminated"})
+	case wire.VerbCheckpoint:
+		reply.Kept, err = s.checkpoint(ctx, request.Dir)
 	case wire.VerbFiles:
 		reply.ExitCode, err = s.files(ctx, request.Argv, files)
 	default:
@@ -148,6 +148,10 @@ func (s *Supervisor) files(ctx context.Context, argv []string, files *wire.Files
 		return 0, err
 	}
 	defer s.release()
+	if err := s.helpers.Acquire(ctx, 1); err != nil {
+		return 0, err
+	}
+	defer s.helpers.Release(1)
 	who, err := lookup(s.passwd, s.launch.Spec.User)
 	if err != nil {
 		return 0, err
@@ -188,7 +192,7 @@ func (s *Supervisor) stats() (*core.Stats, error) {
 	stats := &core.Stats{
 		Sandbox: s.launch.ID, Time: time.Now(), Frozen: s.frozen, CPU: s.usage.CPU, CPULimit: spec.CPU,
 		Memory: core.Bytes(s.usage.Memory), MemoryLimit: spec.Memory, Disk: core.Bytes(s.usage.Disk), DiskLimit: spec.Disk,
-		Processes: max(s.usage.Processes-1, 0), // sb-guest is not the user's
+		Processes: max(s.usage.Processes-1-s.spawned(), 0), // sb-guest is not the user's
 	}
 	if s.stack != nil {
 		net := s.stack.Stats()
@@ -226,6 +230,15 @@ func (s *Supervisor) resume() error {
 	s.freezeAt = time.Now().Add(s.launch.FreezeAfter)
 	s.wake()
 	return s.saveLocked(false)
+}
+
+// given are the secrets that the sandbox and its commands were given.
+func (s *Supervisor) given() []wire.Secret {
+	var list []wire.Secret
+	for _, secret := range s.secrets.All() {
+		list = append(list, wire.Secret{Name: secret.Name, Value: secret.Value.Reveal()})
+	}
+	return list
 }
 
 func (s *Supervisor) setTimeout(timeout time.Duration) error {

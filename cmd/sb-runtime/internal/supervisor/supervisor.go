@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 
 	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
@@ -33,6 +34,10 @@ type Supervisor struct {
 	server *grpc.Server
 	socket net.Listener
 	passwd []user
+	// kept reads what comes with an image; nil without one.
+	kept func() (wire.Kept, error)
+	// helpers is taken by everyone who runs sb-guest by descriptor, and whole by who keeps the sandbox.
+	helpers *semaphore.Weighted
 	// ending takes the first reason to end.
 	ending chan end
 	// changed wakes keep after a deadline moved.
@@ -40,9 +45,13 @@ type Supervisor struct {
 	wg      sync.WaitGroup
 	secrets journal.Secrets
 
+	// keeping is held while the sandbox or its filesystem is written out. It is taken after mu.
+	keeping sync.Mutex
+
 	mu       sync.Mutex
 	state    store.State
 	busy     int  // commands, file operations and connections under way
+	forwards int  // connections to ports on the sandbox's loopback
 	frozen   bool // suspended because nothing runs
 	paused   bool
 	over     bool // no request is taken any more
@@ -66,7 +75,7 @@ type end struct {
 func newSupervisor(launch wire.Launch, log *slog.Logger) *Supervisor {
 	started, _ := core.ProcessStart(os.Getpid())
 	return &Supervisor{
-		launch: launch, log: log, ending: make(chan end, 1), changed: make(chan struct{}, 1), commands: map[string]*command{},
+		launch: launch, log: log, helpers: semaphore.NewWeighted(maxHelpers), ending: make(chan end, 1), changed: make(chan struct{}, 1), commands: map[string]*command{},
 		state: store.State{State: core.StateCreating, BootID: core.BootID(), PID: os.Getpid(), PIDStart: started, Saved: launch.Restore},
 	}
 }
@@ -100,6 +109,13 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	}
 	if s.launch.Restore > 0 {
 		config.Restore = s.savedDir(s.launch.Restore)
+	}
+	var kept wire.Kept
+	if s.kept != nil {
+		config.Image = func(context.Context) (dir string, err error) {
+			kept, err = s.awaitImage()
+			return s.launch.Image, err
+		}
 	}
 	if spec.Network.Mode != core.NetworkNone || len(spec.Ports) > 0 {
 		nic, err := s.connect(spec.Network)
@@ -137,7 +153,12 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	s.freezeAt, s.saveAt = now.Add(s.launch.FreezeAfter), now.Add(s.launch.SaveInterval)
 	s.wakeUp()
 	s.secrets.Add(s.launch.Secrets)
-	if err := s.startEntry(); err != nil {
+	if s.kept != nil {
+		err = s.rejoin(kept)
+	} else {
+		err = s.startEntry()
+	}
+	if err != nil {
 		return err
 	}
 	if err := s.save(true); err != nil {
@@ -176,12 +197,24 @@ func (s *Supervisor) dial(ctx context.Context, port int) (net.Conn, error) {
 	if err := s.acquire(); err != nil {
 		return nil, err
 	}
+	// gVisor's own way in finds what listens on loopback, too, but a sandbox cannot be kept while it is in use.
+	if conn, err := s.stack.Dial(ctx, port); err == nil {
+		return &busyConn{Conn: conn, release: s.release}, nil
+	}
+	s.countForward(1)
+	done := func() { s.countForward(-1); s.release() }
 	conn, err := s.box.Dial(ctx, uint16(port)) //nolint:gosec // the spec is validated
 	if err != nil {
-		s.release()
+		done()
 		return nil, err
 	}
-	return &busyConn{Conn: conn, release: s.release}, nil
+	return &busyConn{Conn: conn, release: done}, nil
+}
+
+func (s *Supervisor) countForward(more int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forwards += more
 }
 
 // busyConn counts as activity until it is closed.

@@ -9,6 +9,8 @@
 //	sandboxes/ID/state.json   what the supervisor last said
 //	sandboxes/ID/journal/     commands and their output: package journal
 //	sandboxes/ID/fs/N/        saved filesystems of a persistent sandbox
+//	sandboxes/ID/image/       memory and files of a fork's source, until the fork runs
+//	checkpoints/NAME/checkpoint.json, image/   a checkpoint; .new-* is one that is being made or removed
 //
 // A sandbox lives if its lock is taken: no process number is ever believed. Files
 // are replaced by rename, so that a reader sees the old or the new, whole.

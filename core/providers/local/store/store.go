@@ -39,6 +39,7 @@ const (
 	SocketName = "ctl.sock"
 	JournalDir = "journal"
 	SavedDir   = "fs"
+	ImageDir   = "image" // of a fork that is being made
 	SecretFile = "secrets.json"
 	LogFile    = "supervisor.log"
 	GroupFile  = "cgroup.json"
@@ -118,7 +119,12 @@ func (l *Lock) Close() error { return l.File.Close() }
 
 // Locked says whether somebody is responsible for the sandbox.
 func (s *Store) Locked(id string) bool {
-	f, err := os.Open(filepath.Join(s.Dir(id), lockFile))
+	return held(filepath.Join(s.Dir(id), lockFile))
+}
+
+// held says whether somebody has locked a file.
+func held(path string) bool {
+	f, err := os.Open(path)
 	if err != nil {
 		return false
 	}

@@ -105,6 +105,8 @@ type Control struct {
 	Grace   time.Duration `json:"grace,omitempty"`
 	// Argv belongs to VerbFiles: the command line of sb-guest, whose descriptors 0, 1 and 2 come with the connection.
 	Argv []string `json:"argv,omitempty"`
+	// Dir belongs to VerbCheckpoint: a directory that is not there yet.
+	Dir string `json:"dir,omitempty"`
 }
 
 // Verb names what Control asks for.
@@ -121,6 +123,9 @@ const (
 	VerbStop    Verb = "stop" // save the filesystem and end
 	VerbEnd     Verb = "end"  // end without saving
 	VerbFiles   Verb = "files"
+	// VerbCheckpoint writes the sandbox, memory included, to a directory; it goes on.
+	VerbCheckpoint Verb = "checkpoint"
+	VerbDenials    Verb = "denials"
 )
 
 // ControlReply answers a Control.
@@ -131,9 +136,33 @@ type ControlReply struct {
 	ExitCode int `json:"exit_code,omitempty"`
 	// Secrets belongs to VerbSecrets.
 	Secrets []Secret `json:"secrets,omitempty"`
+	// Kept belongs to VerbCheckpoint.
+	Kept *Kept `json:"kept,omitempty"`
+	// Denials belongs to VerbDenials.
+	Denials []core.Denial `json:"denials,omitempty"`
 }
 
-// Launch is what a client tells a new supervisor through its standard input.
+// Kept is what a sandbox that goes on from a checkpoint must know beside the memory.
+type Kept struct {
+	// Engine is the version of gVisor that made it: no other can read it.
+	Engine string `json:"engine"`
+	// Secrets are the source's. They are for a fork, and never written.
+	Secrets map[string]string `json:"secrets,omitempty"`
+	// Given are all that its commands were given, too: what the journal leaves out.
+	Given []Secret `json:"given,omitempty"`
+	// Commands are those that go on, and Last is the newest command's number.
+	Commands []KeptCommand `json:"commands,omitempty"`
+	Last     int           `json:"last,omitempty"`
+}
+
+// KeptCommand is a command that goes on in a copy.
+type KeptCommand struct {
+	core.Exec
+	// Left is what it has left of its time; 0 is no limit.
+	Left time.Duration `json:"left,omitempty"`
+}
+
+// Launch is what a client tells a new supervisor through its standard input, and with Image a Kept.
 type Launch struct {
 	// Version is the client's; a supervisor of another one refuses.
 	Version    int               `json:"version"`
@@ -146,7 +175,10 @@ type Launch struct {
 	OverlayDir string            `json:"overlay_dir"`
 	Guest      string            `json:"guest"`
 	// Restore is the generation of the filesystem to begin with; 0 is a fresh one.
-	Restore      int           `json:"restore,omitempty"`
+	Restore int `json:"restore,omitempty"`
+	// Image is a directory that VerbCheckpoint wrote, or will have written when a Kept follows this request on the
+	// supervisor's standard input. "" is a sandbox that begins anew, and nothing follows.
+	Image        string        `json:"image,omitempty"`
 	SaveInterval time.Duration `json:"save_interval,omitempty"`
 	FreezeAfter  time.Duration `json:"freeze_after,omitempty"`
 	LogLimit     int64         `json:"log_limit,omitempty"`

@@ -1,0 +1,130 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// relay carries one output of a command from a pipe inside to a descriptor that leads outside. Where that does not lead anywhere any
+// more, as in a copy of the sandbox, it holds what it has until there is another one. Its reads and writes block a
+// thread: a wait in the runtime's poller would not survive such a copy.
+type relay struct {
+	from int
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	to      int   // -1 is none
+	stale   []int // replaced; only run closes them, since it may be writing to one
+	busy    bool
+	over    bool
+}
+
+func newRelay(from, to int) *relay {
+	r := &relay{from: from, to: to}
+	r.changed = sync.NewCond(&r.mu)
+	return r
+}
+
+// run copies until every writer has closed the pipe, or the reader outside has gone: then the command's next write fails.
+func (r *relay) run() {
+	buffer := make([]byte, relayBuffer)
+	for {
+		// What is taken out of the pipe counts as busy before it is out: see flush.
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(r.from), Events: unix.POLLIN}}, -1); err != nil && !errors.Is(err, unix.EINTR) { //nolint:gosec // a descriptor
+			break
+		}
+		r.set(true)
+		n, err := unix.Read(r.from, buffer)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || n <= 0 || !r.write(buffer[:n]) {
+			break
+		}
+		r.set(false)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	_ = unix.Close(r.from)
+	closeFDs(r.stale)
+	if r.to >= 0 {
+		_ = unix.Close(r.to)
+	}
+	r.changed.Broadcast()
+}
+
+func (r *relay) set(busy bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.busy = busy
+	r.changed.Broadcast()
+}
+
+// write passes on all of data; false means that nobody wants more.
+func (r *relay) write(data []byte) bool {
+	for len(data) > 0 {
+		r.mu.Lock()
+		for r.to < 0 {
+			r.changed.Wait()
+		}
+		closeFDs(r.stale)
+		r.stale = nil
+		to := r.to
+		r.mu.Unlock()
+		n, err := unix.Write(to, data)
+		data = data[max(n, 0):]
+		switch {
+		case err == nil, errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(to), Events: unix.POLLOUT}}, -1) //nolint:gosec // a descriptor
+		case errors.Is(err, unix.EPIPE):
+			return false
+		default:
+			r.drop(to)
+		}
+	}
+	return true
+}
+
+// drop gives up a descriptor that leads nowhere, unless it has been replaced already.
+func (r *relay) drop(to int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.to == to {
+		_ = unix.Close(to)
+		r.to = -1
+	}
+}
+
+// redirect makes the output go to another descriptor, which it takes over.
+func (r *relay) redirect(to int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		_ = unix.Close(to)
+		return
+	}
+	if r.to >= 0 {
+		r.stale = append(r.stale, r.to)
+	}
+	r.to = to
+	r.changed.Broadcast()
+}
+
+// flush waits until what the pipe holds now is passed on. Whoever holds the pipe open in the background is not waited for.
+func (r *relay) flush() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !r.over {
+		waiting, err := unix.IoctlGetInt(r.from, unix.TIOCINQ)
+		if err != nil || waiting == 0 && !r.busy {
+			return
+		}
+		r.changed.Wait()
+	}
+}

@@ -1,0 +1,66 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
+)
+
+// runSpawn hands the request on descriptor 0 to init, with descriptors 1 and 2, and copies init's reports to SpawnReportFD until the
+// command's end.
+func runSpawn(stdin, stdout, stderr *os.File) int {
+	reports := os.NewFile(guest.SpawnReportFD, "reports")
+	fail := func(err error) int {
+		var report guest.Report
+		report.Fail("", core.Errorf(core.KindInternal, guest.ModeSpawn, "", "init cannot be asked: %w", err))
+		send(reports, report) // a SpawnReport with Error alone reads the same
+		return exitFailed
+	}
+	request, err := io.ReadAll(io.LimitReader(stdin, guest.MaxSpawn))
+	if err != nil {
+		return fail(err)
+	}
+	conn, err := dialInit()
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := passOn(conn, request, unix.UnixRights(int(stdout.Fd()), int(stderr.Fd()))); err != nil {
+		return fail(err)
+	}
+	// Whoever reads the outputs must see their end when init lets go of them.
+	_ = errors.Join(stdout.Close(), stderr.Close())
+	_, _ = io.Copy(reports, conn)
+	return 0
+}
+
+// dialInit connects to init, which may be starting still.
+func dialInit() (*net.UnixConn, error) {
+	const patience, pause = 10 * time.Second, time.Millisecond
+	for began := time.Now(); ; time.Sleep(pause) {
+		conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: guest.SpawnSocket, Net: "unix"})
+		starting := errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED)
+		if !starting || time.Since(began) > patience {
+			return conn, err
+		}
+	}
+}
+
+// passOn writes all of the request; the rights go with its first bytes.
+func passOn(conn *net.UnixConn, request, rights []byte) error {
+	n, _, err := conn.WriteMsgUnix(request, rights, nil)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Write(request[n:])
+	return err
+}

@@ -1,0 +1,114 @@
+//go:build linux
+
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
+)
+
+// seen is a command line of sb-guest for the one that the sandbox sees.
+func seen(argv []string) []string { return append([]string{GuestPath}, argv[1:]...) }
+
+// Spawned is a command that the sandbox's first process runs.
+type Spawned struct {
+	box     *Box
+	pid     int32
+	reports *json.Decoder
+	pipe    *os.File
+	helper  *Process
+}
+
+// Spawn has the sandbox's first process run a command, or with Attach finds one that it runs, for instance in a sandbox that
+// Checkpoint was made of. Its outputs go to stdout and stderr, the ends of pipes; the caller closes its own copies. When it cannot be
+// started the error is as Exec's.
+func (b *Box) Spawn(ctx context.Context, request guest.Spawn, stdout, stderr *os.File) (_ *Spawned, err error) {
+	line, err := request.Encode()
+	if err != nil {
+		return nil, err
+	}
+	in, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = to.Close() }()
+	from, out, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	defer func() {
+		if err != nil {
+			_ = from.Close()
+		}
+	}()
+	helper, err := b.Exec(ctx, Command{Argv: seen(guest.SpawnArgv()), Env: []string{}, Dir: "/", Files: []*os.File{in, stdout, stderr, out}})
+	_ = in.Close()
+	_ = out.Close()
+	if err != nil {
+		return nil, fmt.Errorf("the sandbox's %s: %w", GuestPath, err)
+	}
+	if _, err := to.Write(line); err != nil {
+		return nil, err
+	}
+	_ = to.Close()
+	s := &Spawned{box: b, pipe: from, reports: json.NewDecoder(from), helper: helper}
+	var report guest.SpawnReport
+	if err := s.reports.Decode(&report); err != nil {
+		return nil, fmt.Errorf("the sandbox's first process does not answer: %w", err)
+	}
+	if report.Error != nil {
+		return nil, whyNotSpawned(request, report)
+	}
+	s.pid = int32(report.PID) //nolint:gosec // a process id
+	return s, nil
+}
+
+func whyNotSpawned(request guest.Spawn, report guest.SpawnReport) error {
+	err := guest.Report{Error: report.Error}.Err("local.exec")
+	if request.Attach || len(request.Argv) == 0 {
+		return err
+	}
+	switch core.KindOf(err) { //nolint:exhaustive // the others are no fault of the program's
+	case core.KindNotFound:
+		return fmt.Errorf("%s: %w", request.Argv[0], ErrNotFound)
+	case core.KindUnauthorized, core.KindConflict, core.KindUnsupported:
+		return fmt.Errorf("%s: %w: %w", request.Argv[0], ErrNotExecutable, err)
+	}
+	return err
+}
+
+// Wait blocks until the command ended. It may be called once. When the sandbox ends first it returns an error.
+func (s *Spawned) Wait() (Exit, error) {
+	var report guest.SpawnReport
+	decodeErr := s.reports.Decode(&report)
+	_ = s.pipe.Close()
+	if _, err := s.helper.Wait(); err != nil {
+		return Exit{}, err
+	}
+	switch {
+	case decodeErr != nil:
+		return Exit{}, decodeErr
+	case report.Exit == nil:
+		return Exit{}, errors.New("sb-guest told no end")
+	case report.Exit.Signal != 0:
+		return Exit{Signal: syscall.Signal(report.Exit.Signal)}, nil
+	}
+	return Exit{Code: report.Exit.Code}, nil
+}
+
+// Signal sends a signal to the command; one that has ended is no error.
+func (s *Spawned) Signal(signal syscall.Signal) error {
+	return s.box.container.SignalProcess(signal, s.pid)
+}
+
+// SignalGroup sends a signal to the command's process group.
+func (s *Spawned) SignalGroup(signal syscall.Signal) error {
+	return s.box.container.SignalProcessGroup(signal, s.pid)
+}

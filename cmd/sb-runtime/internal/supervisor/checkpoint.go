@@ -1,0 +1,176 @@
+//go:build linux
+
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/journal"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
+)
+
+const (
+	// maxHelpers bounds the file operations at the same time.
+	maxHelpers = 1 << 16
+	// helperPatience is how long file operations that are under way may hold a checkpoint up.
+	helperPatience = 10 * time.Second
+)
+
+// checkpoint writes the sandbox to dir and says what a copy of it must know. The sandbox goes on.
+func (s *Supervisor) checkpoint(ctx context.Context, dir string) (_ *wire.Kept, err error) {
+	if err := s.acquire(); err != nil {
+		return nil, err
+	}
+	defer s.release()
+	// What runs from a descriptor is mapped from the host, where no copy can have it.
+	patience, cancel := context.WithTimeout(ctx, helperPatience)
+	defer cancel()
+	if s.helpers.Acquire(patience, maxHelpers) != nil {
+		return nil, core.Errorf(core.KindConflict, "checkpoint", s.launch.ID, "files are being copied into or out of the sandbox").
+			WithHint("try again when that is done")
+	}
+	defer s.helpers.Release(maxHelpers)
+	s.mu.Lock()
+	forwards := s.forwards
+	kept := &wire.Kept{Engine: engineVersion(), Secrets: s.launch.Secrets, Given: s.given(), Last: s.last, Commands: s.keptCommands()}
+	s.mu.Unlock()
+	if forwards > 0 {
+		return nil, core.Errorf(core.KindConflict, "checkpoint", s.launch.ID, "%d connections are open to a published port that listens on the sandbox's loopback alone", forwards).
+			WithHint("let it listen on 0.0.0.0, or try again when they are closed")
+	}
+	s.keeping.Lock()
+	err = s.box.Checkpoint(dir)
+	s.keeping.Unlock()
+	if err != nil {
+		return nil, errors.Join(classifyAs("checkpoint", "the sandbox could not be kept; it goes on", err), os.RemoveAll(dir))
+	}
+	return kept, nil
+}
+
+// keptCommands are those that go on in a copy. The caller holds mu.
+func (s *Supervisor) keptCommands() []wire.KeptCommand {
+	var list []wire.KeptCommand
+	for _, c := range s.commands {
+		if !c.spawned {
+			continue
+		}
+		c.mu.Lock()
+		kept := wire.KeptCommand{Exec: c.exec}
+		c.mu.Unlock()
+		if !c.limit.IsZero() {
+			kept.Left = max(time.Until(c.limit), time.Millisecond)
+		}
+		list = append(list, kept)
+	}
+	return list
+}
+
+// spawned counts the commands for which sb-guest stands as a process of its own. The caller holds mu.
+func (s *Supervisor) spawned() int { return len(s.keptCommands()) }
+
+// engineVersion is the version of gVisor that this program is linked with.
+func engineVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, module := range info.Deps {
+		if module.Path == "gvisor.dev/gvisor" {
+			return module.Version
+		}
+	}
+	return "unknown"
+}
+
+// awaitImage waits until the client says that the image is whole.
+func (s *Supervisor) awaitImage() (wire.Kept, error) {
+	kept, err := s.kept()
+	if err != nil {
+		return kept, core.Errorf(core.KindCanceled, "local.launch", "", "the sandbox to go on from was not kept: %w", err)
+	}
+	if own := engineVersion(); kept.Engine != own {
+		return kept, core.Errorf(core.KindConflict, "local.launch", "", "the checkpoint is of another version of sb-runtime: gVisor %s, not %s", kept.Engine, own).
+			WithHint("launch from it with the sb that made it, or make a new one")
+	}
+	s.launch.Secrets, s.last = kept.Secrets, kept.Last
+	return kept, nil
+}
+
+// rejoin takes over the commands that go on in this copy.
+func (s *Supervisor) rejoin(kept wire.Kept) error {
+	// The image of a fork was for this start alone.
+	if err := os.RemoveAll(filepath.Join(s.launch.Dir, store.ImageDir)); err != nil {
+		return err
+	}
+	for _, secret := range kept.Given {
+		s.secrets.Add(map[string]string{secret.Name: secret.Value})
+	}
+	for _, command := range kept.Commands {
+		if err := s.takeOver(command); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOver journals a command anew and gives it outputs here.
+func (s *Supervisor) takeOver(kept wire.KeptCommand) (err error) {
+	c := &command{s: s, spawned: true, exec: kept.Exec, broken: make(chan core.Stream, 2), done: make(chan struct{})}
+	c.exec.Sandbox, c.exec.StdoutBytes, c.exec.StderrBytes, c.exec.Truncated = s.launch.ID, 0, 0, false
+	if err := s.acquire(); err != nil {
+		return err
+	}
+	var pipes pipes
+	defer func() {
+		pipes.closeTheirs()
+		if c.process == nil {
+			pipes.closeOurs()
+			s.release()
+		}
+	}()
+	stdout, stderr := pipes.output(), pipes.output()
+	if pipes.err != nil {
+		return pipes.err
+	}
+	limit := int64(execLogLimit)
+	if c.exec.ID == entryID && s.launch.LogLimit > 0 {
+		limit = s.launch.LogLimit
+	}
+	if c.output, err = journal.Create(s.journalDir(), c.exec.ID, limit, s.secrets.Add(nil)); err != nil {
+		return err
+	}
+	if err := journal.Write(s.journalDir(), c.exec); err != nil {
+		return errors.Join(err, c.output.Close())
+	}
+	process, err := s.box.Spawn(context.Background(), guest.Spawn{ID: c.exec.ID, Attach: true}, pipes.theirs[0], pipes.theirs[1])
+	switch {
+	case err == nil:
+		c.process = process
+		c.pumps = []*pump{
+			{stream: core.Stdout, from: stdout, drained: make(chan struct{})},
+			{stream: core.Stderr, from: stderr, drained: make(chan struct{})},
+		}
+		s.follow(c, kept.Left)
+	case core.KindOf(err) == core.KindNotFound:
+		// It ended between what was written of it and the copy.
+		c.exec.Ended, c.exec.Exit = time.Now(), &core.Exit{Code: 137, Signal: 9, Message: "it ended while the sandbox was copied"}
+		close(c.done)
+		if err := errors.Join(c.output.Close(), journal.Write(s.journalDir(), c.exec)); err != nil {
+			return err
+		}
+	default:
+		return errors.Join(err, c.output.Close())
+	}
+	if c.exec.ID == entryID {
+		s.endWith(c)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package guest
+
+import "encoding/json"
+
+// ModeSpawn is the helper's first argument when it hands a command to init.
+const ModeSpawn = "spawn"
+
+// SpawnSocket is where init waits for "sb-guest spawn" inside. It lies in a filesystem in memory of its own: an abstract address
+// does not come along into a copy of the sandbox, and the sandbox's root is its user's.
+const SpawnSocket = "/dev/.sb-guest"
+
+// SpawnReportFD is where "sb-guest spawn" writes its SpawnReports, as lines of JSON.
+const SpawnReportFD = 3
+
+// MaxSpawn bounds a Spawn in bytes.
+const MaxSpawn = 4 << 20
+
+// Spawn asks init to run a command, or for one that it runs. Such a command is a child of the sandbox's first process: it goes on
+// in a copy of the sandbox's memory, where what was started from outside is killed. Its output goes through pipes
+// inside, so that it does not notice when those outside change.
+type Spawn struct {
+	// ID names the command to init.
+	ID string `json:"id"`
+	// Attach asks for the outputs and the end of a command that runs; nothing below is looked at.
+	Attach bool     `json:"attach,omitempty"`
+	Argv   []string `json:"argv,omitempty"`
+	Env    []string `json:"env,omitempty"`
+	Dir    string   `json:"dir,omitempty"`
+	UID    uint32   `json:"uid,omitempty"`
+	GID    uint32   `json:"gid,omitempty"`
+	Groups []uint32 `json:"groups,omitempty"`
+}
+
+// SpawnReport is what is told of a spawned command: first its PID or why there is none, last its end.
+type SpawnReport struct {
+	PID   int      `json:"pid,omitempty"`
+	Exit  *Exit    `json:"exit,omitempty"`
+	Error *Failure `json:"error,omitempty"`
+}
+
+// ModeHostname is the helper's first argument when it names the sandbox.
+const ModeHostname = "hostname"
+
+// HostnameArgv returns the command line that gives the sandbox's kernel a host name.
+func HostnameArgv(name string) []string { return []string{Program, ModeHostname, name} }
+
+// SpawnArgv returns the command line that takes a Spawn on descriptor 0 and passes on descriptors 1 and 2 as the command's outputs.
+func SpawnArgv() []string { return []string{Program, ModeSpawn} }
+
+// Encode returns the spawn as the line that goes to init.
+func (s Spawn) Encode() ([]byte, error) {
+	text, err := json.Marshal(s)
+	return append(text, '\n'), err
+}

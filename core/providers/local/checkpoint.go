@@ -1,0 +1,140 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
+)
+
+// keptFile is what is written beside a checkpoint's image.
+type keptFile struct {
+	core.Checkpoint
+	Kept wire.Kept `json:"kept"`
+}
+
+// Checkpoint implements core.Checkpointer. What goes on in a sandbox that is launched from it is as with Fork. The values of secrets
+// are in it as far as processes hold them in memory, and nowhere else.
+func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkpoint, error) {
+	source, err := p.Get(ctx, id)
+	if err != nil {
+		return core.Checkpoint{}, err
+	}
+	if source.State != core.StateRunning {
+		return core.Checkpoint{}, notRunning(source)
+	}
+	if _, err := p.store.ReadKept(name, nil); err == nil {
+		return core.Checkpoint{}, checkpointExists(name)
+	}
+	draft, err := p.store.DraftKept()
+	if err != nil {
+		return core.Checkpoint{}, stateError("checkpoint", err)
+	}
+	defer draft.Close()
+	kept, err := p.keep(ctx, id, filepath.Join(draft.Dir, store.ImageDir))
+	if err != nil {
+		return core.Checkpoint{}, err
+	}
+	kept.Secrets, kept.Given = nil, nil
+	file := keptFile{Kept: *kept, Checkpoint: core.Checkpoint{
+		Name: name, Provider: Name, Sandbox: source.ID, Of: source.Name, Created: time.Now(), Size: treeSize(draft.Dir), Spec: source.Spec,
+	}}
+	err = draft.Publish(name, file)
+	if errors.Is(err, fs.ErrExist) {
+		return core.Checkpoint{}, checkpointExists(name)
+	}
+	return file.Checkpoint, stateError("checkpoint", err)
+}
+
+func checkpointExists(name string) error {
+	return core.Errorf(core.KindConflict, "local.checkpoint", name, "there is a checkpoint %q already", name).
+		WithHint("choose another name, or remove it: sb checkpoint rm %s", name)
+}
+
+func noCheckpoint(name string) error {
+	return core.Errorf(core.KindNotFound, "local.checkpoint", name, "there is no checkpoint %q", name).WithHint("sb checkpoint ls lists them")
+}
+
+// Checkpoints implements core.Checkpointer. One that cannot be read is left out; Leftovers names it.
+func (p *Provider) Checkpoints(ctx context.Context) ([]core.Checkpoint, error) {
+	names, err := p.store.KeptNames()
+	if err != nil {
+		return nil, stateError("checkpoints", err)
+	}
+	list := make([]core.Checkpoint, 0, len(names))
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var file keptFile
+		if _, err := p.store.ReadKept(name, &file); err == nil {
+			list = append(list, file.Checkpoint)
+		}
+	}
+	return list, nil
+}
+
+// RemoveCheckpoint implements core.Checkpointer.
+func (p *Provider) RemoveCheckpoint(_ context.Context, name string) error {
+	if core.ValidateName("checkpoint", name) != nil {
+		return noCheckpoint(name)
+	}
+	err := p.store.RemoveKept(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return noCheckpoint(name)
+	}
+	return stateError("checkpoint", err)
+}
+
+// fromCheckpoint makes a launch go on from the checkpoint that its spec names.
+func (p *Provider) fromCheckpoint(request wire.Launch) (wire.Launch, imageFunc, error) {
+	name := request.Spec.Checkpoint
+	if core.ValidateName("checkpoint", name) != nil {
+		return request, nil, noCheckpoint(name)
+	}
+	var file keptFile
+	dir, err := p.store.ReadKept(name, &file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return request, nil, noCheckpoint(name)
+	}
+	if err != nil {
+		return request, nil, stateError("launch", err)
+	}
+	made := file.Spec
+	if spec := request.Spec; spec.Disk != made.Disk || spec.Processes != made.Processes || spec.OpenFiles != made.OpenFiles {
+		return request, nil, core.Errorf(core.KindUsage, "local.launch", name, "the limits of disk, processes and open files are the checkpoint's: %s, %d and %d",
+			made.Disk, made.Processes, made.OpenFiles)
+	}
+	request.Image, request.Spec.Command = filepath.Join(dir, store.ImageDir), made.Command
+	file.Kept.Secrets = request.Secrets
+	return request, func(context.Context) (*wire.Kept, error) { return &file.Kept, nil }, nil
+}
+
+// keptLeftovers are checkpoints that were never finished or cannot be read.
+func (p *Provider) keptLeftovers() ([]core.Leftover, error) {
+	drafts, err := p.store.AbandonedKept()
+	if err != nil {
+		return nil, stateError("prune", err)
+	}
+	names, err := p.store.KeptNames()
+	if err != nil {
+		return nil, stateError("prune", err)
+	}
+	var found []core.Leftover
+	for _, dir := range drafts {
+		found = append(found, core.Leftover{Provider: Name, Subject: dir, Why: "a checkpoint was broken off", Size: treeSize(dir)})
+	}
+	for _, name := range names {
+		if dir, err := p.store.ReadKept(name, nil); err != nil {
+			found = append(found, core.Leftover{Provider: Name, Subject: dir, Why: "the checkpoint cannot be read: " + err.Error(), Size: treeSize(dir)})
+		}
+	}
+	return found, nil
+}

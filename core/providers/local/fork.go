@@ -1,0 +1,57 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
+)
+
+// keepTimeout bounds how long a sandbox may be written out; it stands still meanwhile.
+const keepTimeout = 5 * time.Minute
+
+// Fork implements core.Forker. Commands go on in the fork that the sandbox's first process runs: the entry command and
+// those that were started detached. gVisor kills all others in a copy.
+func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, lease core.Lease) (core.Sandbox, error) {
+	source, err := p.Get(ctx, id)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	if source.State != core.StateRunning {
+		return core.Sandbox{}, notRunning(source)
+	}
+	forkID := core.NewID(store.IDPrefix)
+	lock, err := p.store.Create(forkID)
+	if err != nil {
+		return core.Sandbox{}, stateError("fork", err)
+	}
+	defer func() { _ = lock.Close() }()
+	request := wire.Launch{ID: forkID, Spec: source.Spec.Clone(), Lease: lease, Image: filepath.Join(p.store.Dir(forkID), store.ImageDir)}
+	request.Spec.Name, request.Spec.Labels, request.Spec.Timeout = spec.Name, spec.Labels, spec.Timeout
+	for i := range request.Spec.Ports {
+		request.Spec.Ports[i].Host = 0 // the source has it
+	}
+	return p.make(ctx, lock, request, func(ctx context.Context) (*wire.Kept, error) {
+		kept, err := p.keep(ctx, id, request.Image)
+		if err != nil {
+			return nil, err
+		}
+		return kept, p.keepSecrets(request, kept.Secrets)
+	}, nil)
+}
+
+// keep has a sandbox written to dir.
+func (p *Provider) keep(ctx context.Context, id, dir string) (*wire.Kept, error) {
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	defer cancel()
+	reply, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbCheckpoint, Dir: dir})
+	if err != nil {
+		return nil, err
+	}
+	return reply.Kept, nil
+}
