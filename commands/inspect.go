@@ -24,7 +24,8 @@ func NewInspect(app *App, runF func(context.Context, *InspectOptions) error) *co
 		Short: "Show all that is known of sandboxes, as JSON",
 		Long: "Print a JSON array with all that is known of each sandbox: id, name, provider, app, state, reason\n" +
 			"and message of its end, image, labels, spec (with defaults filled in and secrets without values),\n" +
-			"created, started, ended, expires, last_active, exit_code, ports and lease." + exitStatusHelp,
+			"created, started, ended, expires, last_active, exit_code, ports and lease; and of running ones\n" +
+			"denials, what the network policy refused, where the provider remembers it." + exitStatusHelp,
 		Example:           "  sb inspect dev\n  sb inspect dev | jq -r '.[0].ports[].address'",
 		Args:              atLeast("SANDBOX"),
 		ValidArgsFunction: app.completeSandboxes,
@@ -43,7 +44,7 @@ func runInspect(ctx context.Context, opts *InspectOptions) error {
 	if err != nil {
 		return err
 	}
-	var boxes []core.Sandbox
+	var boxes []inspected
 	var failed []error
 	for _, ref := range opts.Refs {
 		box, err := service.Resolve(ctx, ref)
@@ -51,10 +52,28 @@ func runInspect(ctx context.Context, opts *InspectOptions) error {
 			failed = append(failed, err)
 			continue
 		}
-		boxes = append(boxes, box)
+		boxes = append(boxes, inspected{box, denied(ctx, service, box)})
 	}
 	if err := output.List(opts.App.Streams.Out, boxes); err != nil {
 		return err
 	}
 	return errors.Join(failed...)
+}
+
+// inspected is a sandbox with what only running ones tell.
+type inspected struct {
+	core.Sandbox
+	Denials []core.Denial `json:"denials,omitempty"`
+}
+
+// denied asks a running sandbox what its network policy refused. One that cannot tell has nothing to show.
+func denied(ctx context.Context, service *core.Service, box core.Sandbox) []core.Denial {
+	if caps, err := service.Capabilities(box.Provider); box.State != core.StateRunning || err != nil || !caps.Can(core.CapDenials) {
+		return nil
+	}
+	denials, err := service.Denials(ctx, box.Provider+"/"+box.ID)
+	if err != nil {
+		return nil
+	}
+	return denials
 }

@@ -82,7 +82,7 @@ func runStats(ctx context.Context, opts *StatsOptions) error {
 func lookAtStats(ctx context.Context, opts *StatsOptions, service *core.Service, before map[string]core.Stats, redraw bool) error {
 	boxes, err := opts.Select.resolve(ctx, service, opts.Refs)
 	failed := []error{err}
-	table := opts.App.table("NAME", "CPU", "MEMORY", "PROCS", "DISK", "NET IN", "NET OUT", "STATE")
+	table := opts.App.table("NAME", "CPU", "MEMORY", "PROCS", "DISK", "NET IN", "NET OUT", "DENIED", "STATE")
 	for _, box := range boxes {
 		if box.State != core.StateRunning && box.State != core.StatePaused && len(opts.Refs) == 0 {
 			continue
@@ -103,7 +103,7 @@ func lookAtStats(ctx context.Context, opts *StatsOptions, service *core.Service,
 			state = "frozen"
 		}
 		table.Row(box.Name, cpuText(before[box.ID], s, box.Created), output.Used(s.Memory, s.MemoryLimit), strconv.Itoa(s.Processes),
-			output.Used(s.Disk, s.DiskLimit), s.NetReceived.String(), s.NetSent.String(), state)
+			output.Used(s.Disk, s.DiskLimit), s.NetReceived.String(), s.NetSent.String(), strconv.Itoa(s.Denied), state)
 		before[box.ID] = s
 	}
 	if !opts.JSON {

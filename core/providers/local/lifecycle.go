@@ -102,6 +102,20 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 	return *reply.Stats, nil
 }
 
+// Denials implements core.DenialReader.
+func (p *Provider) Denials(ctx context.Context, id string) ([]core.Denial, error) {
+	if !store.ValidID(id) {
+		return nil, notFound(id)
+	}
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	reply, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbDenials})
+	if err != nil {
+		return nil, err
+	}
+	return reply.Denials, nil
+}
+
 // request makes a request that is answered soon.
 func (p *Provider) request(ctx context.Context, id string, request *wire.Control) error {
 	if !store.ValidID(id) {

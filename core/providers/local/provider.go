@@ -64,6 +64,7 @@ var (
 	_ core.Sweeper      = (*Provider)(nil)
 	_ core.Doctor       = (*Provider)(nil)
 	_ core.Forker       = (*Provider)(nil)
+	_ core.DenialReader = (*Provider)(nil)
 	_ core.Checkpointer = (*Provider)(nil)
 )
 
@@ -77,7 +78,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 			core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
 			core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
 			core.CapNetNone, core.CapNetAll, core.CapCPU, core.CapMemory, core.CapDisk, core.CapProcesses, core.CapOpenFiles,
-			core.CapTimeout, core.CapIdle, core.CapEnforce, core.CapFork, core.CapCheckpoint,
+			core.CapTimeout, core.CapIdle, core.CapEnforce, core.CapFork, core.CapCheckpoint, core.CapDenials,
 		},
 		Images:    []string{HostImage},
 		Isolation: "gVisor: a kernel of its own, in user space",

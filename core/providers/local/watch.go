@@ -13,12 +13,13 @@ import (
 // watchPoll is how often Watch looks at all sandboxes; it costs a few small reads for each.
 const watchPoll = 250 * time.Millisecond
 
-// Watch implements core.Watcher: state changes, whoever causes them.
+// Watch implements core.Watcher: state changes, whoever causes them, and what network policies refuse.
 func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 	return func(yield func(core.Event, error) bool) {
 		tick := time.NewTicker(watchPoll)
 		defer tick.Stop()
 		var known map[string]core.Sandbox
+		denied := map[string]int{}
 		for {
 			sandboxes, err := p.List(ctx)
 			if err != nil {
@@ -33,9 +34,13 @@ func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 				if known != nil && known[sb.ID].State != sb.State && !yield(stateEvent(sb), nil) {
 					return
 				}
+				if event, more := p.denialEvent(sb, denied); more && known != nil && !yield(event, nil) {
+					return
+				}
 			}
 			for id, sb := range known {
 				if _, still := now[id]; !still {
+					delete(denied, id)
 					sb.State, sb.Reason, sb.Message = "", "", ""
 					if !yield(stateEvent(sb), nil) {
 						return
@@ -57,4 +62,23 @@ func stateEvent(sb core.Sandbox) core.Event {
 		Time: time.Now(), Type: core.EventState, Provider: Name, Sandbox: sb.ID, Name: sb.Name,
 		State: sb.State, Reason: sb.Reason, Message: sb.Message,
 	}
+}
+
+// denialEvent tells of refused connections if there are more than seen.
+func (p *Provider) denialEvent(sb core.Sandbox, seen map[string]int) (core.Event, bool) {
+	if sb.State != core.StateRunning {
+		return core.Event{}, false
+	}
+	state, err := p.store.ReadState(sb.ID)
+	if err != nil {
+		return core.Event{}, false
+	}
+	before := seen[sb.ID]
+	seen[sb.ID] = state.Denied // less than before once it was stopped and started
+	if state.Denied <= before || state.Denial == nil {
+		return core.Event{}, false
+	}
+	return core.Event{
+		Time: state.Denial.Time, Type: core.EventDenial, Provider: Name, Sandbox: sb.ID, Name: sb.Name, Denial: state.Denial,
+	}, true
 }

@@ -57,6 +57,8 @@ type Config struct {
 	// Guest is the other end. New keeps a copy of it; the caller keeps its own.
 	Guest  *os.File
 	Policy Policy
+	// Denied is told of each refusal, after it is remembered; nil is nobody. It must return soon.
+	Denied func()
 	// Resolvers returns the name servers to forward to; nil means the host's.
 	Resolvers func() ([]netip.AddrPort, error)
 	// Dial connects to what the policy allowed; nil is a net.Dialer's.
@@ -66,6 +68,7 @@ type Config struct {
 // Stack serves one sandbox. Its methods may be called from several goroutines.
 type Stack struct {
 	policy    Policy
+	denied    func()
 	resolvers func() ([]netip.AddrPort, error)
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	nic       *os.File
@@ -92,7 +95,7 @@ type Stack struct {
 // New starts a stack.
 func New(config Config) (*Stack, error) {
 	s := &Stack{
-		policy: config.Policy, resolvers: config.Resolvers, dial: config.Dial, nic: config.NIC,
+		policy: config.Policy, denied: config.Denied, resolvers: config.Resolvers, dial: config.Dial, nic: config.NIC,
 		closers: map[io.Closer]struct{}{},
 		tcpFree: make(chan struct{}, maxFlows), udpFree: make(chan struct{}, maxFlows),
 	}
@@ -251,6 +254,9 @@ func (s *Stack) allow(flow Flow) bool {
 	allowed, reason := s.policy.Allow(s.ctx, flow)
 	if !allowed {
 		s.counters.deny(flow, reason)
+		if s.denied != nil {
+			s.denied()
+		}
 	}
 	return allowed
 }

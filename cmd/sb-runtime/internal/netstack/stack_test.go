@@ -164,7 +164,7 @@ func TestRefusedByPolicyIsResetAtOnce(t *testing.T) {
 	}
 	s, in := connect(t, policy)
 	own := listen(t, echo)
-	for _, dst := range []netip.AddrPort{own, netip.MustParseAddrPort("169.254.169.254:80"), netip.AddrPortFrom(GatewayAddr(), 80)} {
+	for _, dst := range []netip.AddrPort{own, own, netip.MustParseAddrPort("169.254.169.254:80"), netip.AddrPortFrom(GatewayAddr(), 80)} {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		_, err := in.dial(ctx, dst)
@@ -177,7 +177,7 @@ func TestRefusedByPolicyIsResetAtOnce(t *testing.T) {
 		}
 	}
 	denials := s.Denials()
-	if len(denials) != 3 || denials[0].Flow.Dst != own || denials[0].Reason == "" || s.Stats().Denied != 3 {
+	if len(denials) != 3 || denials[0].Flow.Dst != own || denials[0].Reason == "" || denials[0].Count != 2 || denials[1].Count != 1 || s.Stats().Denied != 4 {
 		t.Errorf("denials: %+v", denials)
 	}
 }

@@ -3,19 +3,22 @@
 package netstack
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// maxDenials is how many refusals are remembered.
+// maxDenials is how many refused flows are remembered.
 const maxDenials = 64
 
-// Denial is a flow that the policy refused.
+// Denial is a flow that the policy refused, once or several times.
 type Denial struct {
+	// Time is that of the last time.
 	Time   time.Time
 	Flow   Flow
 	Reason string
+	Count  int
 }
 
 // Stats is what went through a stack so far. Bytes are of content, without headers.
@@ -29,21 +32,25 @@ type counters struct {
 	received, sent, connections, denied atomic.Int64
 
 	mu      sync.Mutex
-	denials []Denial // a ring once it is full
-	next    int
+	denials []Denial // the latest last
 }
 
+// deny counts a refusal. Of more than maxDenials flows those that were refused longest ago are forgotten.
 func (c *counters) deny(flow Flow, reason string) {
 	c.denied.Add(1)
-	d := Denial{Time: time.Now(), Flow: flow, Reason: reason}
+	d := Denial{Time: time.Now(), Flow: flow, Reason: reason, Count: 1}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.denials) < maxDenials {
-		c.denials = append(c.denials, d)
-		return
+	at := slices.IndexFunc(c.denials, func(other Denial) bool { return other.Flow == flow })
+	if at < 0 && len(c.denials) == maxDenials {
+		at = 0
+	} else if at >= 0 {
+		d.Count += c.denials[at].Count
 	}
-	c.denials[c.next] = d
-	c.next = (c.next + 1) % maxDenials
+	if at >= 0 {
+		c.denials = slices.Delete(c.denials, at, at+1)
+	}
+	c.denials = append(c.denials, d)
 }
 
 // Stats returns the counters.
@@ -52,10 +59,10 @@ func (s *Stack) Stats() Stats {
 	return Stats{Received: c.received.Load(), Sent: c.sent.Load(), Connections: c.connections.Load(), Denied: c.denied.Load()}
 }
 
-// Denials returns the last refusals, oldest first.
+// Denials returns the refused flows that are remembered, the latest last.
 func (s *Stack) Denials() []Denial {
 	c := &s.counters
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append(append([]Denial(nil), c.denials[c.next:]...), c.denials[:c.next]...)
+	return slices.Clone(c.denials)
 }

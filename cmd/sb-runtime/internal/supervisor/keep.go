@@ -79,6 +79,7 @@ func (s *Supervisor) next() time.Duration {
 	if s.saves() && s.dirty {
 		at(s.saveAt)
 	}
+	at(s.tellAt)
 	return wait
 }
 
@@ -99,6 +100,9 @@ func (s *Supervisor) due() end {
 		if err := s.saveFilesystem(); err != nil {
 			s.log.Error("the filesystem could not be saved", "error", err)
 		}
+	}
+	if expired(s.tellAt) {
+		s.tellDenials()
 	}
 	if s.busy == 0 && !s.frozen && !s.paused && expired(s.freezeAt) {
 		s.freeze()

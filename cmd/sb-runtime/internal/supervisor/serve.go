@@ -128,6 +128,8 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Control, files *
 		s.finish(end{core.StateExited, core.ReasonStopped, "it was terminated"})
 	case wire.VerbCheckpoint:
 		reply.Kept, err = s.checkpoint(ctx, request.Dir)
+	case wire.VerbDenials:
+		reply.Denials = s.denials()
 	case wire.VerbFiles:
 		reply.ExitCode, err = s.files(ctx, request.Argv, files)
 	default:
@@ -196,7 +198,7 @@ func (s *Supervisor) stats() (*core.Stats, error) {
 	}
 	if s.stack != nil {
 		net := s.stack.Stats()
-		stats.NetReceived, stats.NetSent = core.Bytes(net.Received), core.Bytes(net.Sent)
+		stats.NetReceived, stats.NetSent, stats.Denied = core.Bytes(net.Received), core.Bytes(net.Sent), int(net.Denied)
 	}
 	return stats, nil
 }

@@ -58,6 +58,7 @@ type Supervisor struct {
 	dirty    bool // something may have changed since the filesystem was saved
 	freezeAt time.Time
 	saveAt   time.Time
+	tellAt   time.Time    // when the state is to tell of refused connections; zero is never
 	usage    engine.Usage // as measured last
 	awake    context.CancelFunc
 	commands map[string]*command
@@ -180,7 +181,7 @@ func (s *Supervisor) connect(network core.Network) (*os.File, error) {
 	if network.Mode == core.NetworkNone {
 		policy = denyAll{}
 	}
-	if s.stack, err = netstack.New(netstack.Config{NIC: host, Guest: nic, Policy: policy}); err != nil {
+	if s.stack, err = netstack.New(netstack.Config{NIC: host, Guest: nic, Policy: policy, Denied: s.noteDenial}); err != nil {
 		_ = nic.Close()
 		return nil, err
 	}

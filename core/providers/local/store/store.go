@@ -73,6 +73,9 @@ type State struct {
 	LastActive time.Time          `json:"last_active,omitzero"`
 	ExitCode   *int               `json:"exit_code,omitempty"`
 	Ports      []core.PortMapping `json:"ports,omitempty"`
+	// Denied is how often the network policy refused something, and Denial the latest of it.
+	Denied int          `json:"denied,omitempty"`
+	Denial *core.Denial `json:"denial,omitempty"`
 	// Saved is the generation of the filesystem that was saved last; 0 is none.
 	Saved int `json:"saved,omitempty"`
 }
