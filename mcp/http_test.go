@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +143,36 @@ const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"pro
 
 func bearer(key string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+key) }
+}
+
+// Bodies that are no messages are answered, each of them, and the server lives on.
+func TestMalformedRequests(t *testing.T) {
+	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
+	random := rand.New(rand.NewPCG(3, 4))
+	seeds := []string{
+		initialize, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"x","command":"true"}}}`,
+		`{"jsonrpc":"2.0","id":{"a":1},"method":"resources/read","params":{"uri":"sandbox://x"}}`, `[{"jsonrpc":"2.0","id":5,"method":"ping"}]`, "null", "",
+	}
+	for range 1000 {
+		body := []byte(seeds[random.IntN(len(seeds))])
+		for range random.IntN(5) {
+			if at := random.IntN(len(body) + 1); random.IntN(2) == 0 {
+				body = slices.Insert(body, at, byte(random.IntN(256)))
+			} else {
+				body = slices.Delete(body, at, min(len(body), at+random.IntN(30)))
+			}
+		}
+		path := []string{"/mcp", "/message?sessionId=none"}[random.IntN(2)]
+		response, text := s.ask(t, "POST", path, string(body), func(r *http.Request) {
+			if random.IntN(3) == 0 {
+				r.Header.Set("Mcp-Session-Id", "none")
+			}
+		})
+		if response.StatusCode >= 500 || strings.Contains(text, "panic") {
+			t.Errorf("%q is answered with %s %s", body, response.Status, text)
+		}
+	}
+	s.visit(t, "").launch(nil)
 }
 
 // mcp-go cannot ask clients of the protocol before 2026-07-28 over SSE: what a client that can be asked would have to be asked for is refused, not done.

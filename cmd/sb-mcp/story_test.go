@@ -25,84 +25,25 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The official SDK's client over all three transports, with real sandboxes.
-func TestOfficialSDK(t *testing.T) {
-	t.Parallel()
-	story := func(t *testing.T, a *assistant) {
-		t.Helper()
-		ctx := t.Context()
-		tools, err := a.session.ListTools(ctx, nil)
-		if err != nil || len(tools.Tools) < 14 {
-			t.Fatalf("%+v, %v", tools, err)
-		}
-		sb := a.launch(args{"name": "dev"})
-		if got := a.call("exec", args{"sandbox": "dev", "command": "echo out; echo err >&2; exit 3"}); got["stdout"] != "out\n" || got["stderr"] != "err\n" || got["exit_code"] != 3.0 {
-			t.Errorf("exec: %v", got)
-		}
-		if got := a.call("run_code", args{"sandbox": sb, "language": "python", "code": "print(6*7)"}); got["stdout"] != "42\n" {
-			t.Errorf("python: %v", got)
-		}
-		a.call("file_write", args{"sandbox": sb, "path": "/tmp/new/f.txt", "content": "text"})
-		if got := a.read("sandbox://" + sb + "/files/tmp/new/f.txt"); got.Text != "text" {
-			t.Errorf("resource: %+v", got)
-		}
-		got := a.call("exec", args{"sandbox": sb, "command": "echo begun; sleep 3; echo done", "wait_seconds": 1})
-		if got["running"] != true || got["stdout"] != "begun\n" {
-			t.Errorf("at the soft deadline: %v", got)
-		}
-		if got = a.call("exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "cursor": got["cursor"]}); got["stdout"] != "done\n" || got["exit_code"] != 0.0 {
-			t.Errorf("waited: %v", got)
-		}
-		a.mu.Lock()
-		if !strings.Contains(strings.Join(a.progress, "\n"), "begun") {
-			t.Errorf("no progress: %v", a.progress)
-		}
-		a.mu.Unlock()
-		prompt, err := a.session.GetPrompt(ctx, &sdk.GetPromptParams{Name: "run_untrusted_code", Arguments: map[string]string{"source": "x.py"}})
-		if err != nil || len(prompt.Messages) != 1 {
-			t.Errorf("prompt: %v", err)
-		}
-		result, err := a.try(ctx, "exec", args{"sandbox": "nobody", "command": "true"})
-		if err != nil || !result.IsError || !strings.HasPrefix(textOf(result), "error (not_found): ") {
-			t.Errorf("a failure: %+v, %v", result, err)
-		}
-		a.call("sandbox_terminate", args{"sandbox": sb})
-	}
-	t.Run("stdio", func(t *testing.T) {
-		t.Parallel()
-		a, _ := newHome(t).stdio()
-		story(t, a)
-	})
-	t.Run("streamable", func(t *testing.T) {
-		t.Parallel()
-		url, _ := newHome(t).listen("--transport", "streamable-http")
-		story(t, connect(t, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"}))
-	})
-	t.Run("sse", func(t *testing.T) {
-		t.Parallel()
-		url, _ := newHome(t).listen("--transport", "sse")
-		story(t, connect(t, &sdk.SSEClientTransport{Endpoint: url + "/sse"}))
-	})
-}
-
-// Commands of three minutes end well, whatever clients' limits are.
+// Commands of many soft deadlines end well, whatever clients' limits are: three minutes are four of the usual ones, here four are 12 s.
 func TestThreeMinuteCommand(t *testing.T) {
 	t.Parallel()
-	a, _ := newHome(t).stdio()
+	const deadline = 3 * time.Second
+	a, _ := newHome(t).stdio("--soft-deadline", deadline.String())
 	sb := a.launch(nil)
 	begin := time.Now()
-	got := a.call("exec", args{"sandbox": sb, "command": "i=0; while [ $i -lt 18 ]; do sleep 10; i=$((i+1)); echo tick $i; done"})
+	got := a.call("exec", args{"sandbox": sb, "command": "i=0; while [ $i -lt 12 ]; do sleep 1; i=$((i+1)); echo tick $i; done"})
 	calls := 1
 	for ; got["running"] == true; calls++ {
-		if spent := time.Since(begin); spent > 10*time.Minute {
+		if spent := time.Since(begin); spent > 2*patience {
 			t.Fatalf("it runs for %s", spent)
 		}
 		got = a.call("exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"]})
 	}
-	if stdout, _ := got["stdout"].(string); got["exit_code"] != 0.0 || !strings.HasSuffix(stdout, "tick 18\n") || !strings.HasPrefix(stdout, "tick 1\n") {
+	if stdout, _ := got["stdout"].(string); got["exit_code"] != 0.0 || !strings.HasSuffix(stdout, "tick 12\n") || !strings.HasPrefix(stdout, "tick 1\n") {
 		t.Errorf("got %v", got)
 	}
-	if calls < 4 || time.Since(begin) < 3*time.Minute {
+	if calls < 4 || time.Since(begin) < 4*deadline {
 		t.Errorf("%d calls in %s: nothing was soft about the deadline", calls, time.Since(begin))
 	}
 }

@@ -4,6 +4,7 @@ package clients
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -108,7 +109,7 @@ func Find(name string) (Client, error) {
 	if near := core.Nearest(name, Names()); near != "" {
 		return Client{}, e.WithHint("did you mean %q?", near)
 	}
-	return Client{}, e.WithHint("the clients are %v; any other takes what --print shows", Names())
+	return Client{}, e.WithHint("the clients are %s; any other takes what --print shows", strings.Join(Names(), ", "))
 }
 
 // File is the client's configuration: of the user, or of the project in directory project when that is not "".
