@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/seed-0724f904/sb/core"
@@ -32,8 +33,13 @@ func (s *secrets) add(sandbox string, given []core.Secret) *core.Redactor {
 		box = &boxSecrets{}
 		s.boxes[sandbox] = box
 	}
-	if len(given) > 0 {
-		box.known = append(box.known, given...)
+	before := len(box.known)
+	for _, secret := range given {
+		if !slices.Contains(box.known, secret) {
+			box.known = append(box.known, secret)
+		}
+	}
+	if len(box.known) > before {
 		box.redactor = core.NewRedactor(box.known)
 	}
 	return box.redactor

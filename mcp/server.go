@@ -193,7 +193,7 @@ func (s *Server) serviceFor(who Identity, session string) *core.Service {
 	return s.service.Within(scope)
 }
 
-// resolve finds the sandbox that an argument names: by the name it was asked for, too, where a prefix was added.
+// resolve finds the sandbox that an argument names, and knows its secrets then: what cannot be kept out of its output is not shown.
 func (c *call) resolve(ctx context.Context, ref string) (core.Sandbox, error) {
 	sb, err := c.find(ctx, ref)
 	if err != nil {
@@ -205,6 +205,7 @@ func (c *call) resolve(ctx context.Context, ref string) (core.Sandbox, error) {
 	return sb, nil
 }
 
+// find is resolve for what shows nothing of the sandbox's: by the name it was asked for, too, where a prefix was added.
 func (c *call) find(ctx context.Context, ref string) (core.Sandbox, error) {
 	sb, err := c.service.Resolve(ctx, ref)
 	if core.KindOf(err) == core.KindNotFound && err != nil {

@@ -133,7 +133,7 @@ func lifecycleTools() []Tool {
 
 // after does something to a sandbox and tells what it is like then.
 func (c *call) after(ctx context.Context, name string, do func(context.Context, *call, string) error) (sandboxInfo, error) {
-	sb, err := c.resolve(ctx, name)
+	sb, err := c.find(ctx, name)
 	if err != nil {
 		return sandboxInfo{}, err
 	}

@@ -239,7 +239,7 @@ func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 func list(ctx context.Context, c *call, in listIn) (listOut, error) {
 	out := listOut{Sandboxes: []sandboxInfo{}}
 	if in.Sandbox != "" {
-		sb, err := c.resolve(ctx, in.Sandbox)
+		sb, err := c.find(ctx, in.Sandbox)
 		if err == nil {
 			out.Sandboxes = append(out.Sandboxes, infoOf(sb))
 		}
@@ -264,7 +264,7 @@ func terminate(ctx context.Context, c *call, in terminateIn) (terminateOut, erro
 		return out, core.Errorf(core.KindUsage, "terminate", "", "name one sandbox, or say all: true")
 	}
 	if !in.All {
-		sb, err := c.resolve(ctx, in.Sandbox)
+		sb, err := c.find(ctx, in.Sandbox)
 		if err != nil {
 			return out, err
 		}

@@ -1,0 +1,113 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A server's template says what is launched, for whoever asks for whatever; commands know it by its name, too.
+func TestTemplateOfTheServer(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	dir := filepath.Join(h.dir, "config", "sb", "templates")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "analysis.yaml"), []byte("image: host\nmemory: 300MiB\ntimeout: 1h\nenv: {KIND: analysis}\nnetwork: {mode: none}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, _ := h.stdio("--template", "analysis")
+	sb := a.launch(args{"env": map[string]string{"OWN": "mine"}})
+	if got := a.call("exec", args{"sandbox": sb, "command": "echo $KIND $OWN"}); got["stdout"] != "analysis mine\n" {
+		t.Errorf("in it: %v", got)
+	}
+	for _, other := range []args{
+		{"image": "python:3.12"}, {"memory": "8GiB"}, {"network": "all"}, {"gpu": "T4"}, {"template": "other"}, {"timeout_seconds": 7200}, {"persist": true}, {"pip": []string{"x"}},
+	} {
+		result, err := a.try(t.Context(), "sandbox_launch", other)
+		if err != nil || !result.IsError || !strings.HasPrefix(textOf(result), "error (unauthorized)") {
+			t.Errorf("%v: %+v, %v", other, result, err)
+		}
+	}
+	if out := h.sb("run", "--template", "analysis", "--", "sh", "-c", "echo kind $KIND"); !strings.Contains(out, "kind analysis") {
+		t.Errorf("sb run --template: %s", out)
+	}
+	for _, name := range []string{"none", "../templates/analysis"} {
+		if out := h.sb("launch", "--template", name); !strings.Contains(out, "there is no template") {
+			t.Errorf("sb launch --template %s: %s", name, out)
+		}
+	}
+}
+
+// MCP_HOST and MCP_PORT are taken where the flags are not given, and a host that others can reach needs keys.
+func TestEnvironmentOfPeers(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	plain := h.env
+	h.env = append(plain, "MCP_HOST=0.0.0.0", "MCP_PORT=0")
+	if out := h.sb("mcp", "--transport", "streamable-http"); !strings.Contains(out, "neither an API key nor an issuer") {
+		t.Errorf("it listens to everybody: %s", out)
+	}
+	h.env = append(plain, "MCP_HOST=localhost", "MCP_PORT=1")
+	url, _ := h.listen("--transport", "sse", "--host", "127.0.0.1")
+	if !strings.HasPrefix(url, "http://127.0.0.1:") || strings.HasSuffix(url, ":1") {
+		t.Errorf("the flags do not win: %s", url)
+	}
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/": 404, "/files/x": 404} {
+		response, err := http.Get(url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %s", path, response.Status)
+		}
+	}
+	for _, port := range []string{"many", "70000", "-1"} {
+		h.env = append(plain, "MCP_PORT="+port)
+		if out := h.sb("mcp", "--transport", "sse"); !strings.Contains(out, "is not a port") {
+			t.Errorf("port %s: %s", port, out)
+		}
+	}
+}
+
+// With --log-file the log is there, as JSON where that is asked for, and nowhere else.
+func TestLogFile(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	file := filepath.Join(h.dir, "log")
+	server := h.serve("--log-file", file, "--log-json", "--log-level", "debug")
+	r := bufio.NewReader(server.out)
+	if _, err := io.WriteString(server.in, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n"+
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"nobody","command":"true"}}}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer(t, r, 1)
+	_ = server.in.Close()
+	if err := server.wait(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for entry := range strings.Lines(string(text)) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(entry), &fields); err != nil {
+			t.Errorf("%q is no JSON", entry)
+		}
+		found = found || fields["msg"] == "tool" && fields["name"] == "exec" && fields["result"] == "not_found"
+	}
+	if !found || server.stderr.String() != "" {
+		t.Errorf("the log has no call, or stderr has something: %s%s", text, server.stderr)
+	}
+}
