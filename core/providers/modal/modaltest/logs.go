@@ -49,7 +49,7 @@ func (b *sandbox) logItems(source pb.FileDescriptor, since, until time.Time, sea
 		for i, p := range pieces {
 			if strings.Contains(texts[i], search) {
 				items = append(items, pb.TaskLogs_builder{
-					Data: texts[i], FileDescriptor: stream.fd, Timestamp: unix(p.time), TimestampNs: uint64(p.time.UnixNano()), //nolint:gosec // after 1970
+					Data: texts[i], FileDescriptor: stream.fd, Timestamp: unix(p.time), TimestampNs: uint64(p.time.UnixNano()),
 				}.Build())
 			}
 		}
