@@ -123,8 +123,14 @@ func readProfile(file, name string) (string, profile, error) {
 	return name, profiles[name], nil
 }
 
+// errNoAccount is the cause of what is refused because there are no credentials at all.
+var errNoAccount = errors.New("there are no Modal credentials")
+
+// noAccount says whether an operation was refused for that. Somebody who does not use Modal is not told so by every list.
+func noAccount(err error) bool { return errors.Is(err, errNoAccount) }
+
 // noCredentials is what an operation ends with that needs Modal.
 func noCredentials() error {
-	return core.Errorf(core.KindUnauthorized, "modal", "", "there are no Modal credentials").
+	return core.Errorf(core.KindUnauthorized, "modal", "", "%w", errNoAccount).
 		WithHint("sb login modal, or set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET")
 }

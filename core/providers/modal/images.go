@@ -20,6 +20,9 @@ const tagPage = 100
 // imageTags lists the names that images have.
 func (p *Provider) imageTags(ctx context.Context, op string) ([]*pb.ImageListTagsItem, error) {
 	c, raw, err := p.control(ctx, op)
+	if noAccount(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

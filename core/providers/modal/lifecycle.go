@@ -2,10 +2,8 @@ package modal
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
@@ -40,7 +38,7 @@ func (p *Provider) Get(ctx context.Context, id string) (core.Sandbox, error) {
 // describe asks for one sandbox: its state and its tags at once.
 func (p *Provider) describe(ctx context.Context, id string) (described, error) {
 	c, err := p.connect()
-	if core.KindOf(err) == core.KindUnauthorized && err != nil {
+	if noAccount(err) {
 		return described{}, notFound(id)
 	}
 	if err != nil {
@@ -97,42 +95,38 @@ func tagsGet(ctx context.Context, raw pb.ModalClientClient, id string) (*pb.Sand
 
 // List implements core.Provider. It asks for the apps, then for the sandboxes of all apps at once.
 func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
-	return p.list(ctx, nil)
-}
-
-func (p *Provider) list(ctx context.Context, tags []*pb.SandboxTag) ([]core.Sandbox, error) {
-	c, err := p.connect()
+	c, raw, err := p.control(ctx, "list")
+	if noAccount(err) {
+		return nil, nil
+	}
 	if err != nil {
-		if core.KindOf(err) == core.KindUnauthorized {
-			return nil, nil
-		}
 		return nil, err
 	}
-	raw, err := c.raw(ctx)
+	found, err := raw.AppList(ctx, pb.AppListRequest_builder{EnvironmentName: c.account.Environment}.Build())
 	if err != nil {
 		return nil, classify("list", "", err)
 	}
-	apps, err := raw.AppList(ctx, pb.AppListRequest_builder{EnvironmentName: c.account.Environment}.Build())
-	if err != nil {
-		return nil, classify("list", "", err)
-	}
-	lists := make([][]core.Sandbox, len(apps.GetApps()))
-	errs := make([]error, len(lists))
-	var wg sync.WaitGroup
-	for i, app := range apps.GetApps() {
-		wg.Go(func() { lists[i], errs[i] = listApp(ctx, raw, app, tags) })
-	}
-	wg.Wait()
-	return slices.Concat(lists...), classify("list", "", errors.Join(errs...))
+	apps := slices.DeleteFunc(found.GetApps(), func(app *pb.AppListResponse_AppListItem) bool {
+		stopped := fromUnix(app.GetStoppedAt())
+		return !stopped.IsZero() && time.Since(stopped) > recent
+	})
+	lists := make([][]core.Sandbox, len(apps))
+	err = each(apps, func(i int, app *pb.AppListResponse_AppListItem) (err error) {
+		lists[i], err = listApp(ctx, raw, app)
+		if status.Code(err) == codes.NotFound {
+			return nil // it has gone meanwhile
+		}
+		return err
+	})
+	return slices.Concat(lists...), classify("list", "", err)
 }
 
 // listApp pages through one app's sandboxes, the youngest first, until none can be alive any more.
-func listApp(ctx context.Context, raw pb.ModalClientClient, app *pb.AppListResponse_AppListItem, tags []*pb.SandboxTag) ([]core.Sandbox, error) {
-	name := appName(app)
+func listApp(ctx context.Context, raw pb.ModalClientClient, app *pb.AppListResponse_AppListItem) ([]core.Sandbox, error) {
 	var sandboxes []core.Sandbox
 	before := 0.0
 	for {
-		reply, err := raw.SandboxListV2(ctx, pb.SandboxListRequest_builder{AppId: app.GetAppId(), BeforeTimestamp: before, IncludeFinished: true, Tags: tags}.Build())
+		reply, err := raw.SandboxListV2(ctx, pb.SandboxListRequest_builder{AppId: app.GetAppId(), BeforeTimestamp: before, IncludeFinished: true}.Build())
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +136,7 @@ func listApp(ctx context.Context, raw pb.ModalClientClient, app *pb.AppListRespo
 				return sandboxes, nil
 			}
 			if !d.gone() {
-				sandboxes = append(sandboxes, d.sandbox(name))
+				sandboxes = append(sandboxes, d.sandbox(appName(app)))
 			}
 			before = info.GetCreatedAt()
 		}
@@ -159,7 +153,7 @@ const listPage = 100
 func (p *Provider) FindName(ctx context.Context, name string) (core.Sandbox, error) {
 	c, err := p.connect()
 	if err != nil {
-		if core.KindOf(err) == core.KindUnauthorized {
+		if noAccount(err) {
 			return core.Sandbox{}, notFound(name)
 		}
 		return core.Sandbox{}, err

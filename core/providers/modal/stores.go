@@ -40,6 +40,9 @@ func pages(page func(*pb.ListPagination) (count int, oldest float64, err error))
 // Volumes implements core.VolumeStore.
 func (p *Provider) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 	c, raw, err := p.control(ctx, "volume")
+	if noAccount(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +170,9 @@ func (p *Provider) RemoveSecret(ctx context.Context, name string) error {
 // Apps implements core.AppStore.
 func (p *Provider) Apps(ctx context.Context) ([]core.AppInfo, error) {
 	list, err := p.appList(ctx)
+	if noAccount(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
