@@ -20,6 +20,7 @@ const (
 	CapPortForward      Capability = "port_forward"
 	CapReady            Capability = "ready"
 	CapEnforce          Capability = "enforce"
+	CapFileWatch        Capability = "file_watch"
 )
 
 // The capabilities that came first, the optional interfaces' before the others'.

@@ -15,13 +15,11 @@ func (s *Service) files(ctx context.Context, op, ref, name string, recorded bool
 		if err != nil {
 			return err
 		}
-		if name == "" || strings.ContainsRune(name, 0) || len(name) > 4096 {
-			return Errorf(KindUsage, op, "", "%q is not a path", name)
+		name, err := sandboxPath(op, sb, name)
+		if err != nil {
+			return err
 		}
-		if !path.IsAbs(name) {
-			name = path.Join("/", sb.Spec.Workdir, name)
-		}
-		return Wrap(op, name, do(fsys, sb.ID, path.Clean(name)))
+		return Wrap(op, name, do(fsys, sb.ID, name))
 	}
 	if recorded {
 		return s.act(ctx, op, ref, map[string]any{"path": name}, run)
@@ -31,6 +29,17 @@ func (s *Service) files(ctx context.Context, op, ref, name string, recorded bool
 		return err
 	}
 	return run(sb, p)
+}
+
+// sandboxPath is a path as providers take it.
+func sandboxPath(op string, sb Sandbox, name string) (string, error) {
+	if name == "" || strings.ContainsRune(name, 0) || len(name) > 4096 {
+		return "", Errorf(KindUsage, op, "", "%q is not a path", name)
+	}
+	if !path.IsAbs(name) {
+		name = path.Join("/", sb.Spec.Workdir, name)
+	}
+	return path.Clean(name), nil
 }
 
 // Stat describes a file; a symbolic link is not followed.

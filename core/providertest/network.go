@@ -157,6 +157,8 @@ func (s *suite) enforce(t *testing.T) {
 			if e.Gap == "" {
 				t.Errorf("%+v does not say what it lets through", e)
 			}
+		case core.Unknown:
+			t.Errorf("%+v: whoever tells of its strength knows it", e)
 		default:
 			t.Errorf("%+v", e)
 		}

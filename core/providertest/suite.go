@@ -35,6 +35,7 @@ func Run(t *testing.T, open Opener) {
 		{"Journal", s.journal},
 		{"Terminal", s.terminal},
 		{"Files", s.files},
+		{"FileWatch", s.fileWatch},
 		{"Limits", s.limits},
 		{"TwoCallers", s.twoCallers},
 		{"EndUnderCommand", s.endUnderCommand},

@@ -60,6 +60,7 @@ var (
 	_ core.Tunneler         = (*Provider)(nil)
 	_ core.ReadyWaiter      = (*Provider)(nil)
 	_ core.Enforcer         = (*Provider)(nil)
+	_ core.FileWatcher      = (*Provider)(nil)
 )
 
 // Name implements core.Provider.
@@ -73,7 +74,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 			core.CapBuild, core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory,
 			core.CapTimeout, core.CapIdle, core.CapModal, core.CapPortTLS, core.CapInbound, core.CapReady, core.CapEnforce,
 			core.CapSnapshots, core.CapSnapshotTTL, core.CapSnapshotPath, core.CapSnapshotStore, core.CapImageStore, core.CapImageMount,
-			core.CapVolumeStore, core.CapSecretStore, core.CapAppStore, core.CapEnvironmentStore, core.CapNetworkUpdate, core.CapTunnels,
+			core.CapVolumeStore, core.CapSecretStore, core.CapAppStore, core.CapEnvironmentStore, core.CapNetworkUpdate, core.CapTunnels, core.CapFileWatch,
 		},
 		Images:    []string{defaultImage},
 		GPUs:      gpus(),

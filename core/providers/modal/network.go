@@ -92,7 +92,7 @@ func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforc
 				e.Gap = "DNS stays open, and an allowed name can be claimed to another server"
 			}
 		default:
-			e.Strength, e.How, e.Gap = core.Unenforced, "Modal does not say", "Modal does not say"
+			e.Strength, e.How, e.Gap = core.Unknown, "Modal does not say", "Modal does not say"
 		}
 	}
 	return list, nil

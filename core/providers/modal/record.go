@@ -60,6 +60,8 @@ type described struct {
 	ended           time.Time
 	gpu             string
 	gpuCount        int
+	cpu             float64 // reserved, in cores
+	memory          core.Bytes
 	timeout         time.Duration
 	image           string
 }
@@ -86,6 +88,7 @@ func fromInfo(info *pb.SandboxInfo) described {
 		id: info.GetId(), name: info.GetName(), appID: info.GetAppId(), created: fromUnix(info.GetCreatedAt()), tags: tagMap(info.GetTags()),
 		result: info.GetTaskInfo().GetResult(), ended: fromUnix(info.GetTaskInfo().GetFinishedAt()),
 		gpu: info.GetTaskInfo().GetGpuConfig().GetGpuType(), gpuCount: int(info.GetTaskInfo().GetGpuConfig().GetCount()),
+		cpu: float64(info.GetResourceInfo().GetMilliCpu().GetValue()) / 1000, memory: core.Bytes(info.GetResourceInfo().GetMemoryMb().GetValue()) * core.MiB,
 		timeout: time.Duration(info.GetTimeoutSecs()) * time.Second, image: info.GetImageId(),
 	}
 	if d.result == nil {
@@ -126,6 +129,9 @@ func (d described) sandbox(app string) core.Sandbox {
 	}
 	if sb.GPU.IsZero() && d.gpu != "" {
 		sb.GPU = core.GPU{Type: d.gpu, Count: max(d.gpuCount, 1)}
+	}
+	if d.tags[recordTag] == "" {
+		sb.Spec.GPU, sb.Spec.CPU, sb.Spec.Memory = sb.GPU, d.cpu, d.memory
 	}
 	life := d.timeout
 	if life == 0 {
