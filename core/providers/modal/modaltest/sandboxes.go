@@ -327,7 +327,7 @@ func (s *Server) SandboxGetTaskId(ctx context.Context, r *pb.SandboxGetTaskIdReq
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !box.live() {
-		return pb.SandboxGetTaskIdResponse_builder{TaskResult: box.result}.Build(), nil
+		return pb.SandboxGetTaskIdResponse_builder{TaskId: &box.task, TaskResult: box.result}.Build(), nil
 	}
 	return pb.SandboxGetTaskIdResponse_builder{TaskId: &box.task}.Build(), nil
 }
