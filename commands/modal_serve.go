@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -22,6 +23,10 @@ type ModalServeOptions struct {
 	Address     string
 	SecretFiles []string
 	Latency     time.Duration
+	Scheduling  time.Duration
+	TokenLife   time.Duration
+	Faults      []string
+	Proxies     []string
 	Buckets     []string
 	// While is the process that the server serves; 0 is nobody in particular.
 	While int
@@ -50,6 +55,10 @@ func NewModalServe(app *App, runF func(context.Context, *ModalServeOptions) erro
 	cmd.Flags().StringArrayVar(&opts.SecretFiles, "secret-file", nil, "have a secret from the beginning: `NAME=FILE` with KEY=VALUE lines (repeatable)")
 	cmd.Flags().StringArrayVar(&opts.Buckets, "bucket", nil, "let a directory stand for a cloud bucket: `NAME=DIR` (repeatable)")
 	cmd.Flags().DurationVar(&opts.Latency, "latency", 0, "delay each call by a `DURATION`, as a network would")
+	cmd.Flags().DurationVar(&opts.Scheduling, "scheduling", 0, "let each sandbox wait for a `DURATION` before it begins, as when no machine is free")
+	cmd.Flags().DurationVar(&opts.TokenLife, "token-life", 0, "let the short-lived tokens that clients are given expire after a `DURATION`")
+	cmd.Flags().StringArrayVar(&opts.Faults, "fault", nil, "let the next calls of an RPC fail: `METHOD=CODE[,times=N][,retry-after=DURATION]` (repeatable)")
+	cmd.Flags().StringArrayVar(&opts.Proxies, "proxy", nil, "have a Modal proxy of a `NAME`; what goes through it leaves from this machine (repeatable)")
 	cmd.Flags().IntVar(&opts.While, "while", 0, "end when the process `PID` has ended: a script's own $$ leaves no server behind")
 	return cmd
 }
@@ -70,6 +79,15 @@ func runModalServe(ctx context.Context, opts *ModalServeOptions) error {
 	serve := providers.ModalServerOptions{Address: opts.Address, Latency: opts.Latency, Secrets: map[string]map[string]string{}, Buckets: map[string]string{}}
 	serve.TokenID, _ = app.LookupEnv("MODAL_TOKEN_ID")
 	serve.TokenSecret, _ = app.LookupEnv("MODAL_TOKEN_SECRET")
+	serve.Logger = slog.New(slog.NewTextHandler(app.Streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	serve.Scheduling, serve.TokenLife, serve.Proxies = opts.Scheduling, opts.TokenLife, opts.Proxies
+	for _, text := range opts.Faults {
+		fault, err := providers.ParseModalFault(text)
+		if err != nil {
+			return err
+		}
+		serve.Faults = append(serve.Faults, fault)
+	}
 	for _, named := range opts.Buckets {
 		name, dir, err := namedPath("--bucket", named)
 		if err != nil {

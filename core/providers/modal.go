@@ -3,6 +3,7 @@ package providers
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,9 +37,23 @@ type ModalServerOptions struct {
 	Secrets map[string]map[string]string
 	// Buckets are directories that stand for cloud buckets, by the bucket's name.
 	Buckets map[string]string
-	// Latency delays each call.
-	Latency time.Duration
+	// Logger is told what a client asked for that nothing follows from; nil discards.
+	Logger *slog.Logger
+	// Latency delays each call, Scheduling the beginning of each sandbox.
+	Latency, Scheduling time.Duration
+	// TokenLife is how long the short-lived tokens are valid that clients are given; 0 is Modal's.
+	TokenLife time.Duration
+	// Faults are what goes wrong, as ParseModalFault reads them.
+	Faults []ModalFault
+	// Proxies are the names of Modal proxies that are there. What goes through one leaves from this machine.
+	Proxies []string
 }
+
+// ModalFault makes the next calls of one RPC fail.
+type ModalFault = modaltest.PlannedFault
+
+// ParseModalFault reads METHOD=CODE[,times=N][,retry-after=DURATION]; CODE is a gRPC status: UNAVAILABLE.
+func ParseModalFault(text string) (ModalFault, error) { return modaltest.ParseFault(text) }
 
 // ServeModal starts a Modal endpoint.
 func ServeModal(ctx context.Context, o Options, m ModalServerOptions) (*ModalServer, error) {
@@ -109,6 +124,11 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 	}
 	options := modaltest.Options{Backend: s.backend, Guest: guest, Dir: s.dir, Buckets: m.Buckets, Address: m.Address, Secrets: m.Secrets, Faults: &modaltest.Faults{}}
 	options.Faults.SetLatency(m.Latency)
+	options.Faults.SetScheduling(m.Scheduling)
+	options.TokenLife, options.Proxies, options.Logger = m.TokenLife, m.Proxies, m.Logger
+	for _, f := range m.Faults {
+		options.Faults.Plan(f.Method, f.Faults...)
+	}
 	if m.TokenID != "" {
 		options.Tokens = map[string]string{m.TokenID: m.TokenSecret}
 	}

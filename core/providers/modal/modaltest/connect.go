@@ -105,6 +105,10 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no valid connect token", http.StatusUnauthorized)
 		return
 	}
+	if !admits(to.box.definition, r.RemoteAddr) {
+		http.Error(w, "this address may not connect", http.StatusForbidden)
+		return
+	}
 	query.Del(connectQuery)
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return c.server.dial(ctx, to.box, to.port)

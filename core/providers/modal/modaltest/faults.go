@@ -14,10 +14,11 @@ import (
 
 // Faults makes a Server slow or unreliable. Its methods may be called while it serves.
 type Faults struct {
-	mu      sync.Mutex
-	latency time.Duration
-	planned map[string][]Fault
-	cut     map[string]int64
+	mu         sync.Mutex
+	latency    time.Duration
+	scheduling time.Duration
+	planned    map[string][]Fault
+	cut        map[string]int64
 }
 
 // Fault is what happens to one call instead of its work, or after it.
@@ -38,7 +39,21 @@ func (f *Faults) SetLatency(d time.Duration) {
 	f.latency = d
 }
 
-// Plan makes the next calls of a method fail, one fault for each; one without a code lets its call pass.
+// SetScheduling makes new sandboxes wait for so long until they begin, as they do when no machine is free.
+func (f *Faults) SetScheduling(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.scheduling = d
+}
+
+func (f *Faults) wait() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.scheduling
+}
+
+// Plan makes the next calls of a method fail, one fault for each; one without a code lets its call pass. A method's
+// name is that of the RPC: "SandboxCreateV2".
 func (f *Faults) Plan(method string, faults ...Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -140,4 +141,9 @@ func try(t *testing.T, sb *sdk.Sandbox, script string) (string, int) {
 		t.Fatalf("%s: %v", script, err)
 	}
 	return string(out), code
+}
+
+// logger writes to a builder, which only the server uses while it runs.
+func logger(to io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(to, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

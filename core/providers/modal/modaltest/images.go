@@ -33,6 +33,12 @@ type image struct {
 	log    []string // what the build wrote, guarded by Server.mu
 }
 
+// python says whether the image is one of Python's, which have a program of that name.
+func (i *image) python() bool {
+	name, _, _ := strings.Cut(path.Base(i.asked), ":")
+	return name == "python"
+}
+
 func success() *pb.GenericResult {
 	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_SUCCESS}.Build()
 }

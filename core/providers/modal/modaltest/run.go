@@ -17,11 +17,14 @@ import (
 
 // run makes a sandbox's backend and sees it to its end.
 func (s *Server) run(box *sandbox, below *image) {
+	defer box.giveUp()
 	backend, err := s.prepare(box, below)
 	if err != nil {
-		s.conclude(box, pb.GenericResult_builder{
-			Status: pb.GenericResult_GENERIC_STATUS_INIT_FAILURE, Exception: err.Error(), Exitcode: 1,
-		}.Build())
+		result := pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_INIT_FAILURE, Exception: err.Error(), Exitcode: 1}.Build()
+		if box.wanted.Err() != nil {
+			result = terminated()
+		}
+		s.conclude(box, result)
 		box.entry.spoolsEnd()
 		close(box.ready)
 		return
@@ -42,6 +45,9 @@ func (s *Server) run(box *sandbox, below *image) {
 
 // prepare launches the backend's sandbox with its image's layers and its volumes.
 func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
+	if err := pause(box.wanted, s.opts.Faults.wait()); err != nil {
+		return core.Sandbox{}, err
+	}
 	spec := box.spec(s, below)
 	volumes, err := s.mount(box)
 	if err != nil {
@@ -53,6 +59,10 @@ func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
 		return backend, err
 	}
 	err = s.unpack(s.ctx, backend.ID, below.layers)
+	if err == nil && below.python() {
+		// This machine's programs may have it by its longer name only.
+		err = s.shell(s.ctx, backend.ID, nil, nil, `command -v python >/dev/null || ! command -v python3 >/dev/null || ln -s "$(command -v python3)" /usr/local/bin/python`)
+	}
 	if err == nil && box.workdir != "" && box.workdir != "/" {
 		err = s.makeDirectory(s.ctx, backend.ID, path.Clean(box.workdir))
 	}
@@ -148,7 +158,7 @@ func (s *Server) supervise(box *sandbox) {
 				return
 			}
 		case <-s.ctx.Done():
-			s.conclude(box, pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137}.Build())
+			s.conclude(box, terminated())
 			if err := s.release(box); err != nil {
 				s.mu.Lock()
 				s.kept = append(s.kept, err)
@@ -194,14 +204,20 @@ func (s *Server) conclude(box *sandbox, result *pb.GenericResult) bool {
 	return true
 }
 
+// terminated is the result of a sandbox that somebody ended.
+func terminated() *pb.GenericResult {
+	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137}.Build()
+}
+
 // terminate ends a sandbox that somebody wants to end.
 func (s *Server) terminate(ctx context.Context, box *sandbox) error {
+	box.giveUp()
 	select {
 	case <-box.ready:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if !s.conclude(box, pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137}.Build()) {
+	if !s.conclude(box, terminated()) {
 		return nil
 	}
 	return s.release(box)

@@ -25,6 +25,9 @@ const (
 	listPage    = 100
 )
 
+// loopback is where whoever comes to a published port comes from.
+const loopback = "127.0.0.1"
+
 // Definition returns what a sandbox was asked to be; nil when there is none of that id.
 func (s *Server) Definition(id string) *pb.Sandbox {
 	s.mu.Lock()
@@ -77,6 +80,9 @@ func (s *Server) create(ctx context.Context, id, appID string, definition *pb.Sa
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
+	if fields := recorded(definition); len(fields) > 0 {
+		s.log.WarnContext(ctx, "recorded, and nothing follows from it here", "sandbox", box.id, "asked", fields)
+	}
 	s.work.Go(func() { s.run(box, below) })
 	return box, nil
 }
@@ -98,6 +104,9 @@ func (s *Server) admit(id, appID string, definition *pb.Sandbox, tags []*pb.Sand
 	if err != nil {
 		return nil, nil, err
 	}
+	if id := definition.GetProxyId(); id != "" && !slices.Contains(s.opts.Proxies, strings.TrimPrefix(id, proxyPrefix)) {
+		return nil, nil, status.Errorf(codes.NotFound, "Proxy '%s' not found", id)
+	}
 	if err := s.checkMounts(definition); err != nil {
 		return nil, nil, err
 	}
@@ -115,6 +124,7 @@ func (s *Server) admit(id, appID string, definition *pb.Sandbox, tags []*pb.Sand
 		ready: make(chan struct{}), ended: make(chan struct{}), name: definition.GetName(), tags: tagMap(tags),
 		commands: map[string]*command{}, lastActive: now, below: below, network: definition.GetNetworkAccess(),
 	}
+	box.wanted, box.giveUp = context.WithCancel(s.ctx)
 	if box.entry, err = s.newCommand("entry"); err != nil {
 		return nil, nil, status.Error(codes.Internal, err.Error())
 	}
@@ -149,6 +159,11 @@ func checkDefinition(d *pb.Sandbox) error {
 	for _, region := range d.GetSchedulerPlacement().GetRegions() {
 		if !regexp.MustCompile(`^(us|eu|ap|uk|ca|me|sa|af|mx|jp|il)(-[a-z]+)*(-?\d+)?$`).MatchString(region) {
 			return status.Errorf(codes.InvalidArgument, "Invalid region: %s", region)
+		}
+	}
+	for _, cidr := range d.GetInboundCidrAllowlist() {
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			return status.Errorf(codes.InvalidArgument, "Invalid CIDR (inbound): %s", cidr)
 		}
 	}
 	return checkNetwork(d.GetNetworkAccess())
@@ -428,7 +443,7 @@ func (b *sandbox) spec(s *Server, below *image) core.Spec {
 	if most := d.GetResources().GetMemoryMbMax(); most > 0 && caps.Can(core.CapMemory) {
 		spec.Memory = core.Bytes(most) * core.MiB
 	}
-	if caps.Can(core.CapPorts) {
+	if caps.Can(core.CapPorts) && admits(d, loopback) {
 		for _, port := range d.GetOpenPorts().GetPorts() {
 			spec.Ports = append(spec.Ports, core.Port{Sandbox: int(port.GetPort())})
 		}

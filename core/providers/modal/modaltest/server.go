@@ -37,6 +37,9 @@ type Options struct {
 	Tokens map[string]string
 	// Secrets are there from the beginning: environment variables by the secret's name.
 	Secrets map[string]map[string]string
+	// Proxies are the names of proxies that are there, in each environment. What goes through one leaves as
+	// everything does: there is one way out of this machine.
+	Proxies []string
 	// Faults says what goes wrong; nil is nothing.
 	Faults *Faults
 	// TokenLife is how long the tokens live that the server hands out; 0 is 20 minutes.
@@ -51,7 +54,7 @@ type Server struct {
 
 	opts     Options
 	log      *slog.Logger
-	listener net.Listener
+	listener *connections
 	grpc     *grpc.Server
 	signer   signer
 	dir      string
@@ -104,7 +107,7 @@ func Start(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(core.Errorf(core.KindConflict, "modal.serve", opts.Address, "cannot listen: %w", err), os.RemoveAll(dir))
 	}
-	s := &Server{opts: opts, log: opts.Logger, listener: listener, signer: signer, dir: dir, state: newState()}
+	s := &Server{opts: opts, log: opts.Logger, listener: &connections{Listener: listener, open: map[*client]struct{}{}}, signer: signer, dir: dir, state: newState()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for name, env := range opts.Secrets {
 		s.addSecret(defaultEnvironment, name, env)
@@ -117,7 +120,7 @@ func Start(opts Options) (*Server, error) {
 	)
 	pb.RegisterModalClientServer(s.grpc, s)
 	pb.RegisterTaskCommandRouterServer(s.grpc, &router{server: s})
-	s.work.Go(func() { _ = s.grpc.Serve(listener) })
+	s.work.Go(func() { _ = s.grpc.Serve(s.listener) })
 	return s, nil
 }
 

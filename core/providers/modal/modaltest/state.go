@@ -1,6 +1,7 @@
 package modaltest
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -64,6 +65,9 @@ type sandbox struct {
 	env        []core.Secret
 	workdir    string
 	hasEntry   bool
+	// wanted ends by giveUp: a sandbox that nobody wants any more is not waited for.
+	wanted context.Context //nolint:containedctx // it is the sandbox's own life, not a caller's
+	giveUp context.CancelFunc
 	// ready is closed when the backend's sandbox runs or can never run.
 	ready chan struct{}
 	// ended is closed when result is known.

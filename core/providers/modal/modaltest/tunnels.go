@@ -3,6 +3,7 @@ package modaltest
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
@@ -57,7 +58,15 @@ func (s *Server) SandboxGetTunnelsV2(ctx context.Context, r *pb.SandboxGetTunnel
 	return s.SandboxGetTunnels(ctx, r)
 }
 
-// ProxyGet finds no proxy: there are none here.
+// proxyPrefix begins the ids of proxies.
+const proxyPrefix = "pr-"
+
+// ProxyGet finds a proxy.
 func (s *Server) ProxyGet(_ context.Context, r *pb.ProxyGetRequest) (*pb.ProxyGetResponse, error) {
+	if slices.Contains(s.opts.Proxies, r.GetName()) {
+		return pb.ProxyGetResponse_builder{Proxy: pb.Proxy_builder{
+			Name: r.GetName(), ProxyId: proxyPrefix + r.GetName(), EnvironmentName: environmentName(r.GetEnvironmentName()),
+		}.Build()}.Build(), nil
+	}
 	return nil, status.Errorf(codes.NotFound, "Proxy '%s' not found", r.GetName())
 }
