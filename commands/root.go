@@ -45,7 +45,7 @@ func NewRoot(app *App) *cobra.Command {
 	add("sandboxes", "Sandboxes:",
 		NewRun(app, nil), NewLaunch(app, nil), NewLs(app, nil), NewInspect(app, nil),
 		NewPort(app), NewTunnel(app), NewPolicy(app),
-		NewStop(app, nil), NewStart(app, nil), NewPause(app, nil), NewResume(app, nil),
+		NewStop(app, nil), NewStart(app, nil), NewPause(app, nil), NewResume(app, nil), NewTimeout(app, nil),
 		NewSnapshot(app, nil), NewFork(app, nil), NewCheckpoint(app), NewExport(app),
 		NewTerminate(app, nil), NewPrune(app, nil))
 	add("commands", "Commands in sandboxes:",

@@ -55,7 +55,7 @@ func (m *Model) askTerminate() tea.Cmd {
 	}
 	m.open(&question{title: title, lines: lines, choices: []choice{
 		{key: "n", label: "Keep"}, {key: "y", label: "Terminate", request: terminateRequest{boxes}},
-	}})
+	}, cli: onAll([]string{"sb", "terminate"}, boxes)})
 	return nil
 }
 
@@ -78,16 +78,77 @@ func (m *Model) askTimeout() tea.Cmd {
 		d, err := core.ParseDuration(text)
 		return timeoutRequest{boxes, time.Duration(d)}, err
 	})
+	p.cli = func(text string) string {
+		return onAll([]string{"sb", "timeout", orElse(strings.TrimSpace(text), "0")}, boxes)
+	}
 	m.open(p)
 	return nil
 }
 
 func (m *Model) askSnapshot() tea.Cmd {
 	box := m.table.selected().box
-	m.open(newPrompt("Snapshot of "+box.Name, "A name for it; empty lets the provider choose. The launch form takes it under Snapshot.", "", func(name string) (request, error) {
-		return snapshotRequest{box, strings.TrimSpace(name)}, nil
-	}))
+	m.open(named("Snapshot of "+box.Name, "A name for it; empty lets the provider choose. The launch form takes it under Snapshot.",
+		func(name string) request { return snapshotRequest{box, name} },
+		func(name string) []string {
+			if name == "" {
+				return []string{"sb", "snapshot", box.Name}
+			}
+			return []string{"sb", "snapshot", box.Name, name}
+		}))
 	return nil
+}
+
+// named asks for a name that may be empty.
+func named(title, hint string, of func(name string) request, argv func(name string) []string) *prompt {
+	p := newPrompt(title, hint, "", func(text string) (request, error) { return of(strings.TrimSpace(text)), nil })
+	p.cli = func(text string) string { return quote(argv(strings.TrimSpace(text))...) }
+	return p
+}
+
+// onAll is a command line about several sandboxes.
+func onAll(argv []string, boxes []core.Sandbox) string {
+	for _, b := range boxes {
+		argv = append(argv, b.Name)
+	}
+	return quote(argv...)
+}
+
+func (m *Model) askFork() tea.Cmd {
+	box := m.table.selected().box
+	m.open(named("Fork of "+box.Name, "A name for the copy; empty makes one up. It goes on from here with the same processes, memory and files.",
+		func(name string) request { return forkRequest{box, name} },
+		func(name string) []string {
+			if name == "" {
+				return []string{"sb", "fork", box.Name}
+			}
+			return []string{"sb", "fork", "--name", name, box.Name}
+		}))
+	return nil
+}
+
+func (m *Model) askCheckpoint() tea.Cmd {
+	box := m.table.selected().box
+	m.open(named("Checkpoint of "+box.Name, "A name; empty makes one of the sandbox's and the time. Memory and files are kept. It is as secret as the sandbox.",
+		func(name string) request { return checkpointRequest{box, name} },
+		func(name string) []string {
+			if name == "" {
+				return []string{"sb", "checkpoint", "create", box.Name}
+			}
+			return []string{"sb", "checkpoint", "create", "--name", name, box.Name}
+		}))
+	return nil
+}
+
+// openShelves shows what the providers keep.
+func (m *Model) openShelves() tea.Cmd {
+	d := &shelfDialog{now: m.options.Now}
+	for _, s := range shelves() {
+		if s.want == "" || m.inv.anyCan(s.want) {
+			d.shelves = append(d.shelves, s)
+		}
+	}
+	m.open(d)
+	return m.fx.kept(d.shelf())
 }
 
 func (m *Model) askPush() tea.Cmd {
@@ -141,12 +202,15 @@ func (m *Model) askSave() tea.Cmd {
 	}
 	name := e.box.Name + "-" + m.detail.output.exec + ".log"
 	text := m.detail.output.text()
-	m.open(newPrompt("Save the output", "A file that does not exist yet.", name, func(path string) (request, error) {
+	p := newPrompt("Save the output", "A file that does not exist yet.", name, func(path string) (request, error) {
 		if strings.TrimSpace(path) == "" {
 			return nil, errors.New("a path")
 		}
 		return saveRequest{path, text}, nil
-	}))
+	})
+	exec := m.detail.output.exec
+	p.cli = func(path string) string { return quote("sb", "logs", e.box.Name, exec) + " > " + quote(path) }
+	m.open(p)
 	return nil
 }
 
@@ -182,8 +246,15 @@ func (m *Model) askDelete() tea.Cmd {
 	}
 	m.open(&question{title: "Delete " + cut(safe(info.Path), 50) + "?", lines: []string{what + " This cannot be undone.", "", safe(info.Path) + " in " + safe(e.box.Name)}, choices: []choice{
 		{key: "n", label: "Keep"}, {key: "y", label: "Delete", request: removeRequest{e.box, info}},
-	}})
+	}, cli: removeLine(e.box, info)})
 	return nil
+}
+
+func removeLine(box core.Sandbox, info core.FileInfo) string {
+	if info.Mode.IsDir() {
+		return quote("sb", "fs", "rm", "-r", box.Name, info.Path)
+	}
+	return quote("sb", "fs", "rm", box.Name, info.Path)
 }
 
 func (m *Model) askTheme() tea.Cmd {
@@ -222,18 +293,28 @@ func (m *Model) quit() tea.Cmd {
 	return nil
 }
 
-func (m *Model) openPort() tea.Cmd {
-	box := m.table.selected().box
-	if len(box.Ports) == 1 {
-		return m.perform(openRequest{portURL(box.Ports[0])})
+func (m *Model) openPort() tea.Cmd { return m.fx.tunnels(m.table.selected().box) }
+
+// choosePort opens the only port, or asks which.
+func (m *Model) choosePort(msg tunnelsMsg) tea.Cmd {
+	switch {
+	case msg.err != nil:
+		return m.fail("open", msg.err)
+	case len(msg.tunnels) == 0:
+		return m.warn(msg.box.Name+" publishes no port", "")
+	case len(msg.tunnels) == 1:
+		return m.perform(openRequest{tunnelURL(msg.tunnels[0])})
 	}
 	var items []item
-	for _, p := range box.Ports {
-		items = append(items, item{label: fmt.Sprint(p.Sandbox), detail: portURL(p), request: openRequest{portURL(p)}})
+	for _, t := range msg.tunnels {
+		items = append(items, item{label: fmt.Sprint(t.Port), detail: tunnelURL(t), request: openRequest{tunnelURL(t)}})
 	}
 	m.open(newPicker("Open which port?", items))
 	return nil
 }
+
+// tunnelURL is the address to open a published port in a browser.
+func tunnelURL(t core.Tunnel) string { return orElse(t.URL, "http://"+t.Address) }
 
 func (m *Model) openPalette() tea.Cmd {
 	var items []item

@@ -66,6 +66,9 @@ func actionCommands() []command {
 	capable := func(want core.Capability, also func(*Model) bool) func(*Model) bool {
 		return func(m *Model) bool { return also(m) && m.inv.can(m.table.selected(), want) }
 	}
+	all := func(argv ...string) func(m *Model) string {
+		return func(m *Model) string { return onAll(slices.Clone(argv), m.chosen()) }
+	}
 	on := func(words ...string) func(m *Model) string {
 		return func(m *Model) string {
 			e := m.table.selected()
@@ -76,8 +79,8 @@ func actionCommands() []command {
 		}
 	}
 	return []command{
-		{id: "launch", title: "Launch a sandbox …", group: groupActions, keys: []string{"L"}, brief: "launch", run: (*Model).askLaunch},
-		{id: "exec", title: "Run a command …", group: groupActions, keys: []string{"e"}, brief: "exec", can: runs, run: (*Model).askExec, cli: on("sb", "exec")},
+		{id: "launch", title: "Launch a sandbox …", group: groupActions, keys: []string{"L"}, brief: "launch", run: (*Model).askLaunch, cli: func(*Model) string { return "sb launch" }},
+		{id: "exec", title: "Run a command …", group: groupActions, keys: []string{"e"}, brief: "exec", can: runs, run: (*Model).askExec},
 		{
 			id: "shell", title: "Open a shell", group: groupActions, keys: []string{"s"}, brief: "shell",
 			can: func(m *Model) bool { return capable(core.CapTTY, runs)(m) && m.options.Shell != nil }, run: (*Model).openShell, cli: on("sb", "shell"),
@@ -92,9 +95,9 @@ func actionCommands() []command {
 			}),
 			run: (*Model).togglePause, cli: func(m *Model) string {
 				if runs(m) {
-					return on("sb", "pause")(m)
+					return all("sb", "pause")(m)
 				}
-				return on("sb", "resume")(m)
+				return all("sb", "resume")(m)
 			},
 		},
 		{
@@ -102,14 +105,16 @@ func actionCommands() []command {
 				return selected(m) && m.table.selected().box.Spec.Persist
 			}), run: (*Model).toggleStop, cli: func(m *Model) string {
 				if runs(m) {
-					return on("sb", "stop")(m)
+					return all("sb", "stop")(m)
 				}
-				return on("sb", "start")(m)
+				return all("sb", "start")(m)
 			},
 		},
 		{id: "snapshot", title: "Keep its files as a snapshot …", group: groupActions, keys: []string{"I"}, can: capable(core.CapSnapshots, selected), run: (*Model).askSnapshot},
+		{id: "fork", title: "Fork: a copy that goes on from here …", group: groupActions, keys: []string{"F"}, can: capable(core.CapFork, runs), run: (*Model).askFork},
+		{id: "checkpoint", title: "Keep its memory and files as a checkpoint …", group: groupActions, keys: []string{"H"}, can: capable(core.CapCheckpoint, runs), run: (*Model).askCheckpoint},
 		{id: "timeout", title: "Set the time left …", group: groupActions, keys: []string{"t"}, can: capable(core.CapRenew, live), run: (*Model).askTimeout},
-		{id: "open", title: "Open a port in the browser", group: groupActions, keys: []string{"o"}, can: func(m *Model) bool { return selected(m) && len(m.table.selected().box.Ports) > 0 }, run: (*Model).openPort},
+		{id: "open", title: "Open a port in the browser", group: groupActions, keys: []string{"o"}, can: func(m *Model) bool { return runs(m) && publishes(m.table.selected().box) }, run: (*Model).openPort, cli: on("sb", "port")},
 		{id: "copy-id", title: "Copy the id", group: groupActions, keys: []string{"c"}, can: selected, run: func(m *Model) tea.Cmd {
 			return m.perform(copyRequest{"id", m.table.selected().box.ID})
 		}},
@@ -117,11 +122,7 @@ func actionCommands() []command {
 			return m.perform(copyRequest{"command", m.shownLine()})
 		}},
 		{id: "terminate", title: "Terminate …", group: groupActions, keys: []string{"x", "delete"}, brief: "terminate", can: func(m *Model) bool { return len(m.table.chosen(m.inv)) > 0 }, run: (*Model).askTerminate, cli: func(m *Model) string {
-			words := []string{"sb", "terminate"}
-			for _, e := range m.table.chosen(m.inv) {
-				words = append(words, e.box.Name)
-			}
-			return quote(words...)
+			return all("sb", "terminate")(m)
 		}},
 		{id: "mark", title: "Mark", group: groupActions, scope: scopeTable, keys: []string{"space"}, can: selected, run: func(m *Model) tea.Cmd { m.table.mark(); return nil }},
 		{id: "mark-all", title: "Mark all shown, or none", group: groupActions, scope: scopeTable, keys: []string{"*"}, run: func(m *Model) tea.Cmd { m.table.markAll(); return nil }},
@@ -271,6 +272,7 @@ func generalCommands() []command {
 	return []command{
 		{id: "palette", title: "All commands …", group: groupGeneral, keys: []string{":", "ctrl+p"}, brief: "commands", run: (*Model).openPalette},
 		{id: "help", title: "Help", group: groupGeneral, keys: []string{"?"}, brief: "help", run: (*Model).openHelp},
+		{id: "kept", title: "Volumes, secrets, images, snapshots, apps …", group: groupGeneral, keys: []string{"V"}, run: (*Model).openShelves},
 		{id: "providers", title: "Providers and their health", group: groupGeneral, keys: []string{"v"}, run: (*Model).openProviders, cli: func(*Model) string { return "sb doctor" }},
 		{id: "messages", title: "What was told", group: groupGeneral, keys: []string{"m"}, run: (*Model).openMessages, cli: func(*Model) string { return "sb events" }},
 		{id: "jobs", title: "Cancel something that is under way …", group: groupGeneral, keys: []string{"X"}, can: func(m *Model) bool { return len(m.jobs) > 0 }, run: (*Model).askJobs},

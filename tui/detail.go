@@ -34,6 +34,7 @@ type detail struct {
 	execs   execsTab
 	files   filesTab
 	scroll  scroller // of the tabs that are plain text
+	network network
 	records []core.AuditRecord
 	history struct {
 		loaded bool
@@ -57,8 +58,22 @@ func (d *detail) show(id string) {
 	d.output.clear()
 	d.execs = execsTab{h: d.execs.h}
 	d.files.begin()
-	d.scroll = scroller{}
+	d.scroll, d.network = scroller{}, network{}
 	d.records, d.history.loaded, d.history.err = nil, false, nil
+}
+
+// concerns says whether what is shown changes with an event about the sandbox.
+func (d *detail) concerns(event core.Event) bool {
+	switch event.Type {
+	case core.EventExec, core.EventState:
+		return true
+	case core.EventOperation:
+		return d.tab == tabHistory
+	case core.EventDenial:
+		return d.tab == tabNetwork
+	case core.EventProgress:
+	}
+	return false
 }
 
 // move scrolls the tab, or moves its cursor.
@@ -108,7 +123,7 @@ func (d *detail) view(s *styles, e *entry, focus bool, now time.Time) []string {
 func (d *detail) text(s *styles, w, h int, e *entry, now time.Time) []string {
 	switch d.tab {
 	case tabNetwork:
-		return networkLines(s, w, e, now)
+		return networkLines(s, w, e, d.network, now)
 	case tabStats:
 		return statsLines(s, w, h, e, now)
 	case tabSpec:

@@ -28,6 +28,10 @@ func (m *Model) load() tea.Cmd {
 			root.loading, root.err = true, nil
 			return m.fx.readDir(d.gen, d.id, d.files.root)
 		}
+	case tabNetwork:
+		if denials := m.inv.can(e, core.CapDenials); running(e) && (denials || publishes(e.box)) {
+			return m.fx.network(d.gen, e.box, denials)
+		}
 	case tabHistory:
 		return m.fx.history(d.gen, d.id)
 	}
@@ -125,6 +129,10 @@ func (m *Model) detailed(msg tea.Msg) tea.Cmd {
 		if msg.gen == d.gen {
 			d.files.preview, d.files.above = &msg.preview, 0
 			d.files.full = d.size.w < 60
+		}
+	case networkMsg:
+		if msg.gen == d.gen {
+			d.network = msg.found
 		}
 	case historyMsg:
 		if msg.gen == d.gen {

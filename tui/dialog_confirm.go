@@ -17,6 +17,8 @@ type question struct {
 	lines   []string
 	choices []choice
 	at      int
+	// cli is the command line that does what the last choice does, or "".
+	cli string
 
 	buttons []rect // relative to the box
 }
@@ -41,6 +43,10 @@ func (q *question) update(msg tea.Msg) answer {
 		q.at = (q.at + 1) % len(q.choices)
 	case "enter":
 		return pick(q.at)
+	case "ctrl+y":
+		if q.cli != "" {
+			return answer{request: copyRequest{"command", q.cli}}
+		}
 	default:
 		for i, c := range q.choices {
 			if key == c.key {
@@ -57,7 +63,7 @@ func (q *question) view(s *styles, w, h int) []string {
 	for _, l := range q.lines {
 		lines = append(lines, prose(safe(l), w-4)...)
 	}
-	if room := max(1, h-5); len(lines) > room {
+	if room := max(1, h-6); len(lines) > room {
 		lines = append(lines[:room-1], s.faint.on("… and "+plural(len(lines)-room+1, "more line", "more lines")))
 	}
 	for i, l := range lines {
@@ -76,7 +82,11 @@ func (q *question) view(s *styles, w, h int) []string {
 		x += width(label) + 1
 		row += p.on(label) + " "
 	}
-	return frame(s, q.title, append(lines, row), w)
+	lines = append(lines, row)
+	if q.cli != "" {
+		lines = append(lines, s.faint.on(cut("ctrl+y copies: "+safe(q.cli), w-4)))
+	}
+	return frame(s, q.title, lines, w)
 }
 
 // boxClickMsg is a click inside the dialog, relative to its corner.

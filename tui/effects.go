@@ -2,6 +2,7 @@ package tui
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -331,6 +333,27 @@ func (fx *effects) history(gen int, sandbox string) tea.Cmd {
 	})
 }
 
+// network asks for what a sandbox was refused, where that is known, and where its ports are.
+func (fx *effects) network(gen int, box core.Sandbox, denials bool) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		found := network{known: true}
+		if denials {
+			found.denials, found.err = fx.service.Denials(ctx, box.ID)
+		}
+		if publishes(box) {
+			found.tunnels, found.tunnelsErr = fx.service.Tunnels(ctx, box.ID)
+		}
+		return networkMsg{gen, found}
+	})
+}
+
+func (fx *effects) tunnels(box core.Sandbox) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		tunnels, err := fx.service.Tunnels(ctx, box.ID)
+		return tunnelsMsg{box, tunnels, err}
+	})
+}
+
 // explain asks where a spec would run.
 func (fx *effects) explain(seq int, spec core.Spec) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
@@ -371,6 +394,100 @@ func (fx *effects) each(ctx context.Context, what string, boxes []core.Sandbox, 
 	}
 	all.Wait()
 	return errors.Join(failed...)
+}
+
+// kept lists what the providers keep on a shelf.
+func (fx *effects) kept(s shelf) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		found, err := fx.shelved(ctx, s.noun)
+		return keptMsg{s.noun, found, err}
+	})
+}
+
+// shelved asks the providers for what they keep of a kind.
+func (fx *effects) shelved(ctx context.Context, noun string) (core.Inventory[kept], error) {
+	switch noun {
+	case "volume":
+		found, err := fx.service.Volumes(ctx, "")
+		return shelve(found, err, func(v core.VolumeInfo) kept { return kept{v.Name, v.Provider, "", v.Size, v.Created} })
+	case "secret":
+		found, err := fx.service.Secrets(ctx, "")
+		return shelve(found, err, func(s core.SecretInfo) kept {
+			return kept{s.Name, s.Provider, strings.Join(s.Keys, " "), 0, s.Created}
+		})
+	case "image":
+		found, err := fx.service.Images(ctx, "")
+		return shelve(found, err, func(i core.ImageInfo) kept {
+			return kept{append(i.Names, i.ID)[0], i.Provider, i.ID, i.Size, i.Created}
+		})
+	case "snapshot":
+		found, err := fx.service.Snapshots(ctx, "")
+		return shelve(found, err, func(s core.Snapshot) kept {
+			return kept{s.ID, s.Provider, strings.TrimSpace(s.Name + " " + s.Path), s.Size, s.Created}
+		})
+	case "checkpoint":
+		found, err := fx.service.Checkpoints(ctx)
+		return shelve(core.Inventory[core.Checkpoint]{Items: found.Checkpoints, Failures: found.Failures}, err, func(c core.Checkpoint) kept {
+			return kept{c.Name, c.Provider, "of " + c.Of, c.Size, c.Created}
+		})
+	case "app":
+		found, err := fx.service.Apps(ctx, "")
+		return shelve(found, err, func(a core.AppInfo) kept {
+			return kept{a.Name, a.Provider, strings.TrimSpace(plural(a.Sandboxes, "sandbox", "sandboxes") + " " + a.State), 0, a.Created}
+		})
+	case "environment":
+		found, err := fx.service.Environments(ctx, "")
+		return shelve(found, err, func(e core.EnvironmentInfo) kept {
+			return kept{e.Name, e.Provider, map[bool]string{true: "the one in use"}[e.Current], 0, time.Time{}}
+		})
+	}
+	return core.Inventory[kept]{}, core.Errorf(core.KindInternal, "ui", noun, "nothing is known of it")
+}
+
+// shelve writes what a provider keeps in the words of a shelf, by name.
+func shelve[T any](found core.Inventory[T], err error, as func(T) kept) (core.Inventory[kept], error) {
+	all := core.Inventory[kept]{Failures: found.Failures}
+	for _, item := range found.Items {
+		all.Items = append(all.Items, as(item))
+	}
+	slices.SortStableFunc(all.Items, func(a, b kept) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.provider, b.provider)) })
+	return all, err
+}
+
+// takeOff removes something from a shelf.
+func (fx *effects) takeOff(ctx context.Context, noun string, k kept) error {
+	switch noun {
+	case "volume":
+		return fx.service.RemoveVolume(ctx, k.provider, k.name)
+	case "secret":
+		return fx.service.RemoveSecret(ctx, k.provider, k.name)
+	case "image":
+		return fx.service.RemoveImage(ctx, k.provider, k.name)
+	case "snapshot":
+		return fx.service.RemoveSnapshot(ctx, k.provider, k.name)
+	case "checkpoint":
+		return fx.service.RemoveCheckpoint(ctx, k.provider+"/"+k.name)
+	case "app":
+		return fx.service.StopApp(ctx, k.provider, k.name)
+	case "environment":
+		return fx.service.RemoveEnvironment(ctx, k.provider, k.name)
+	}
+	return core.Errorf(core.KindInternal, "ui", noun, "nothing is known of it")
+}
+
+// makeVolume makes an empty volume.
+func (fx *effects) makeVolume(s shelf, provider, name string) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		made, err := fx.service.CreateVolume(ctx, provider, name, core.VolumeOptions{})
+		return doneMsg{what: "volume create", text: "volume " + made.Name + " is made on " + made.Provider, err: err, then: shelfMsg{s.noun}}
+	})
+}
+
+// drop removes something from a shelf.
+func (fx *effects) drop(j *job, s shelf, k kept) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
+		return s.noun + " " + k.name + " " + s.removed, shelfMsg{s.noun}, fx.takeOff(ctx, s.noun, k)
+	})
 }
 
 // start starts a command in a sandbox and leaves it running.
@@ -430,6 +547,20 @@ func (fx *effects) snapshot(j *job, box core.Sandbox, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
 		kept, err := fx.service.Snapshot(ctx, box.ID, core.SnapshotOptions{Name: name})
 		return "the snapshot of " + box.Name + " is " + kept.ID, nil, err
+	})
+}
+
+func (fx *effects) fork(j *job, box core.Sandbox, name string) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
+		fork, err := fx.service.Fork(ctx, box.ID, core.ForkOptions{Name: name})
+		return fork.Name + " goes on from where " + box.Name + " was", attachedMsg{box: fork}, err
+	})
+}
+
+func (fx *effects) checkpoint(j *job, box core.Sandbox, name string) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
+		made, err := fx.service.Checkpoint(ctx, box.ID, name)
+		return box.Name + " is kept as " + made.Name + ", " + made.Size.String(), nil, err
 	})
 }
 

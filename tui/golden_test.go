@@ -140,14 +140,36 @@ func TestGoldenViews(t *testing.T) {
 		}
 	}
 	views := map[string]func(*Model){
-		"group":     keys("esc", "b"),
-		"filter":    keys("esc", "/", "s", "h", "o", "p"),
+		"group":  keys("esc", "b"),
+		"filter": keys("esc", "/", "s", "h", "o", "p"),
+		"fork": func(m *Model) {
+			m.inv.source("local").caps.Has = append(m.inv.source("local").caps.Has, core.CapFork)
+			keys("F", "x")(m)
+		},
 		"terminate": keys("esc", "*", "x"),
 		"palette":   keys(":"),
 		"help":      keys("?"),
 		"exec":      keys("e", "l", "s"),
 		"timeout":   keys("t", "x"),
 		"theme":     keys("T"),
+		"kept": func(m *Model) {
+			for _, s := range m.inv.sources {
+				s.caps.Has = append(s.caps.Has, core.CapVolumeStore, core.CapSecretStore, core.CapImageStore, core.CapSnapshotStore, core.CapCheckpoint)
+			}
+			keys("V")(m)
+			m.Update(keptMsg{shelf: "volume", kept: core.Inventory[kept]{Items: []kept{
+				{name: "data", provider: "docker", size: 3 * core.GiB, created: atNoon().Add(-time.Hour)}, {name: "日本", provider: "modal", detail: "version 2"},
+			}, Failures: []core.ProviderFailure{{Provider: "local", Error: "it does not answer"}}}})
+			keys("down")(m)
+		},
+		"denied": func(m *Model) {
+			m.inv.source("local").caps.Has = append(m.inv.source("local").caps.Has, core.CapDenials)
+			showing(m, tabNetwork)
+			m.Update(networkMsg{gen: m.detail.gen, found: network{known: true, denials: []core.Denial{
+				{Time: atNoon().Add(-3 * time.Second), Protocol: "tcp", Address: "203.0.113.7", Port: 443, Name: "evil.example", Why: "not on the list", Count: 12},
+				{Time: atNoon().Add(-time.Minute), Protocol: "dns", Name: "tracker.example", Count: 1},
+			}}})
+		},
 		"providers": keys("v"),
 		"launch":    keys("L"),
 		"launch-wrong": func(m *Model) {

@@ -43,6 +43,16 @@ func (m *Model) toDialog(msg tea.Msg) tea.Cmd {
 	return tea.Batch(a.cmd, m.perform(a.request))
 }
 
+// toShelf hands a message to the shelves, which a question may be above of.
+func (m *Model) toShelf(msg tea.Msg) tea.Cmd {
+	for _, d := range m.dialogs {
+		if shelves, ok := d.(*shelfDialog); ok {
+			return m.perform(shelves.update(msg).request)
+		}
+	}
+	return nil
+}
+
 func (m *Model) open(d dialog) { m.dialogs = append(m.dialogs, d) }
 
 // beginLine opens the line of input at the bottom.

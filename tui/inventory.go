@@ -107,6 +107,11 @@ func (inv *inventory) can(e *entry, want core.Capability) bool {
 	return e != nil && e.from != nil && e.from.caps.Can(want)
 }
 
+// anyCan says whether some provider has a capability.
+func (inv *inventory) anyCan(want core.Capability) bool {
+	return slices.ContainsFunc(inv.sources, func(s *source) bool { return s.caps.Can(want) })
+}
+
 // due returns the providers whose sandboxes are to be listed now, and marks them as asked.
 func (inv *inventory) due(now time.Time) []string {
 	var names []string

@@ -665,14 +665,22 @@ func TestOpenPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir)
-	service := newService(t, fake.New(fake.Options{}))
-	r := newRig(t, Options{Service: service})
-	box := pictured("local", time.Now())[0]
-	r.m.Update(listedMsg{"fake", core.Listing{Sandboxes: []core.Sandbox{box}}})
-	r.press("o")
-	r.shows("http://127.0.0.1:49152 opened")
-	if url, err := os.ReadFile(opened); err != nil || string(url) != "http://127.0.0.1:49152" {
-		t.Errorf("%q, %v", url, err)
+	keeper := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
+	t.Cleanup(keeper.Shutdown)
+	service := core.New(core.Options{Factories: []core.Factory{keeper.Factory()}})
+	t.Cleanup(func() { _ = service.Close() })
+	box := launch(t, service, core.Spec{Name: "web", Ports: []core.Port{{Sandbox: 8000}}})
+	tunnels, err := service.Tunnels(t.Context(), box.ID)
+	if err != nil || len(tunnels) != 1 {
+		t.Fatalf("%+v, %v", tunnels, err)
 	}
-	r.until("its address is copied", func() bool { return r.clipboard == "http://127.0.0.1:49152" })
+	r := newRig(t, Options{Service: service})
+	r.until("web is there", r.hasRow("web"))
+	r.press("o")
+	url := tunnelURL(tunnels[0])
+	r.shows(url + " opened")
+	if got, err := os.ReadFile(opened); err != nil || string(got) != url {
+		t.Errorf("%q, %v", got, err)
+	}
+	r.until("its address is copied", func() bool { return r.clipboard == url })
 }

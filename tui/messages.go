@@ -68,6 +68,22 @@ type (
 		err     error
 	}
 
+	networkMsg struct {
+		gen   int
+		found network
+	}
+	// tunnelsMsg has the addresses of a sandbox's published ports.
+	tunnelsMsg struct {
+		box     core.Sandbox
+		tunnels []core.Tunnel
+		err     error
+	}
+	keptMsg struct {
+		shelf string
+		kept  core.Inventory[kept]
+		err   error
+	}
+
 	// settledMsg comes when the cursor has rested a moment on a sandbox.
 	settledMsg struct{ gen int }
 

@@ -64,8 +64,9 @@ type Model struct {
 	asking   bool // the journal is being read
 	dragging bool
 	attach   string // the sandbox to go to when it appears
-	// told is each sandbox's state that was last told: an event may come by several ways.
-	told  map[string]core.State
+	// told is what was last told of each sandbox and of each target that one was refused: an event
+	// may come by several ways.
+	told  map[string]string
 	saves int
 	// remembered is the layout that was there at the beginning.
 	remembered Memory
@@ -81,7 +82,7 @@ func newModel(fx *effects, options Options, memory Memory) (*Model, error) {
 	m := &Model{
 		remembered: memory, options: options, fx: fx, commands: allCommands(), keys: keys, theme: options.Theme,
 		inv: newInventory(options.Service.ProviderNames()), table: newTable(), detail: newDetail(memory),
-		split: orElse(memory.Split, splitAuto), ratio: memory.Ratio, now: options.Now(), input: newInput(""), told: map[string]core.State{},
+		split: orElse(memory.Split, splitAuto), ratio: memory.Ratio, now: options.Now(), input: newInput(""), told: map[string]string{},
 	}
 	if m.ratio < 10 || m.ratio > 90 {
 		m.ratio = 50
@@ -265,7 +266,11 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		}
 	case findingsMsg:
 		m.openDiagnosis(msg.status)
-	case logOpenedMsg, logMsg, execsMsg, dirMsg, previewMsg, historyMsg, reloadDirMsg:
+	case keptMsg, shelfMsg:
+		return m.toShelf(msg)
+	case tunnelsMsg:
+		return m.choosePort(msg)
+	case logOpenedMsg, logMsg, execsMsg, dirMsg, previewMsg, historyMsg, networkMsg, reloadDirMsg:
 		return m.detailed(msg)
 	default:
 		if len(m.dialogs) > 0 {
@@ -388,9 +393,7 @@ func (m *Model) happened(msg eventsMsg) tea.Cmd {
 		if severity, text := told(event); text != "" && m.unheard(event) {
 			said = append(said, notice{severity: severity, text: text})
 		}
-		if event.Sandbox == m.detail.id && (event.Type == core.EventExec || event.Type == core.EventState || event.Type == core.EventOperation && m.detail.tab == tabHistory) {
-			reload = true
-		}
+		reload = reload || event.Sandbox == m.detail.id && m.detail.concerns(event)
 	}
 	if msg.lost {
 		for _, s := range m.inv.sources {
@@ -410,16 +413,20 @@ func (m *Model) happened(msg eventsMsg) tea.Cmd {
 	return tea.Batch(append(cmds, m.hurryUp())...)
 }
 
-// unheard says whether an event tells a state that was not told yet.
+// unheard says whether an event tells something that was not told yet.
 func (m *Model) unheard(event core.Event) bool {
 	const enough = 10_000
-	if before, ok := m.told[event.Sandbox]; ok && before == event.State {
+	about, news := event.Sandbox, string(event.State)
+	if event.Denial != nil {
+		about, news = about+" "+deniedTarget(*event.Denial), "denied"
+	}
+	if before, ok := m.told[about]; ok && before == news {
 		return false
 	}
 	if len(m.told) > enough {
 		clear(m.told)
 	}
-	m.told[event.Sandbox] = event.State
+	m.told[about] = news
 	return true
 }
 

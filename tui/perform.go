@@ -33,6 +33,14 @@ type (
 		box  core.Sandbox
 		name string
 	}
+	forkRequest struct {
+		box  core.Sandbox
+		name string
+	}
+	checkpointRequest struct {
+		box  core.Sandbox
+		name string
+	}
 	pushRequest struct {
 		box      core.Sandbox
 		from, to string
@@ -98,6 +106,18 @@ func (m *Model) perform(r request) tea.Cmd {
 		})
 	case snapshotRequest:
 		return m.fx.snapshot(m.begin("snapshot of "+r.box.Name), r.box, r.name)
+	case forkRequest:
+		return m.fx.fork(m.begin("fork of "+r.box.Name), r.box, r.name)
+	case checkpointRequest:
+		return m.fx.checkpoint(m.begin("checkpoint of "+r.box.Name), r.box, r.name)
+	case shelfRequest:
+		return m.fx.kept(r.shelf)
+	case dropRequest:
+		return m.fx.drop(m.begin("removing the "+r.shelf.noun+" "+r.kept.name), r.shelf, r.kept)
+	case makeRequest:
+		return m.fx.makeVolume(r.shelf, r.provider, r.name)
+	case askRequest:
+		m.open(r.dialog)
 	case pushRequest:
 		j := m.begin("push " + r.from + " to " + r.box.Name + ":" + r.to)
 		return m.fx.copy(j, transfer.Endpoint{Path: r.from}, transfer.Endpoint{Sandbox: r.box.ID, Path: r.to}, reloadDirMsg{r.to})

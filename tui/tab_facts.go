@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,21 +48,76 @@ func facts(s *styles, w int, pairs ...string) []string {
 	return lines
 }
 
-// networkLines are a sandbox's ports, policy and traffic.
-func networkLines(s *styles, w int, e *entry, now time.Time) []string {
-	lines := []string{s.header.on("PORTS")}
-	if len(e.box.Ports) == 0 {
-		lines = append(lines, s.faint.on("none is published"))
+// network is what is known of a sandbox's connections, beside what is in its facts.
+type network struct {
+	known   bool
+	denials []core.Denial
+	err     error
+
+	tunnels    []core.Tunnel
+	tunnelsErr error
+}
+
+// publishes says whether ports of a sandbox can be reached from outside.
+func publishes(box core.Sandbox) bool { return len(box.Ports)+len(box.Spec.Ports) > 0 }
+
+// deniedTarget is what was refused, in one word.
+func deniedTarget(d core.Denial) string {
+	target := orElse(d.Name, d.Address)
+	if d.Port != 0 {
+		target = net.JoinHostPort(target, strconv.Itoa(d.Port))
 	}
-	for _, p := range e.box.Ports {
-		lines = append(lines, s.text.on(fmt.Sprintf("%5d → ", p.Sandbox))+s.info.on(safe(portURL(p))))
+	return target + " (" + d.Protocol + ")"
+}
+
+// denied draws what was refused, the latest first.
+func (l network) denied(s *styles, w int, e *entry, now time.Time) []string {
+	lines := []string{s.header.on("DENIED")}
+	switch {
+	case l.err != nil:
+		return append(lines, problem(s, l.err, w)...)
+	case !e.from.caps.Can(core.CapDenials):
+		return append(lines, s.faint.on(cut("provider "+e.box.Provider+" does not tell of denied connections", w)))
+	case !l.known && running(e):
+		return append(lines, s.faint.on("…"))
+	case len(l.denials) == 0:
+		return append(lines, s.faint.on("nothing"))
+	}
+	for _, d := range l.denials {
+		count := fitRight(strconv.Itoa(d.Count)+"×", 6) + " " + fitRight(since(d.Time, now), 7) + " ago  "
+		why := d.Why
+		if d.Name != "" && d.Address != "" {
+			why = strings.TrimSpace(d.Address + " " + why)
+		}
+		lines = append(lines, s.faint.on(count)+s.bad.on(cut(safe(deniedTarget(d)), max(1, w-width(count))))+"  "+s.faint.on(safe(why)))
+	}
+	return lines
+}
+
+// networkLines are a sandbox's ports, policy, denied connections and traffic.
+func networkLines(s *styles, w int, e *entry, known network, now time.Time) []string {
+	lines := []string{s.header.on("PORTS")}
+	switch {
+	case !publishes(e.box):
+		lines = append(lines, s.faint.on("none is published"))
+	case known.tunnelsErr != nil:
+		lines = append(lines, problem(s, known.tunnelsErr, w)...)
+	case len(known.tunnels) == 0:
+		for _, p := range e.box.Ports {
+			lines = append(lines, s.text.on(fmt.Sprintf("%5d → ", p.Sandbox))+s.info.on(safe("http://"+p.Address)))
+		}
+	}
+	for _, t := range known.tunnels {
+		lines = append(lines, s.text.on(fmt.Sprintf("%5d → ", t.Port))+s.info.on(cut(safe(tunnelURL(t)), max(1, w-8))))
 	}
 	policy := string(e.box.Spec.Network.Mode)
 	if len(e.box.Spec.Network.Allow) > 0 {
 		policy += ": " + strings.Join(e.box.Spec.Network.Allow, ", ")
 	}
 	lines = append(lines, "", s.header.on("POLICY"))
-	lines = append(lines, facts(s, w, "may reach", orElse(policy, "what the provider allows"), "denied", "provider "+e.box.Provider+" does not tell of denied connections")...)
+	lines = append(lines, facts(s, w, "may reach", orElse(policy, "what the provider allows"), "reached from", strings.Join(e.box.Spec.Inbound, ", "))...)
+	lines = append(lines, "")
+	lines = append(lines, known.denied(s, w, e, now)...)
 	lines = append(lines, "", s.header.on("TRAFFIC"))
 	last, ok := e.series.last()
 	if !ok {
@@ -89,9 +146,6 @@ func orElse(text, other string) string {
 	}
 	return text
 }
-
-// portURL is the address to open a port in a browser.
-func portURL(p core.PortMapping) string { return "http://" + p.Address }
 
 // statsLines are graphs of what a sandbox used over time.
 func statsLines(s *styles, w, h int, e *entry, now time.Time) []string {

@@ -93,6 +93,9 @@ func (n *notices) view(s *styles, cells int) []string {
 
 // told is what an event says to a person, or "".
 func told(event core.Event) (severity, string) {
+	if event.Type == core.EventDenial && event.Denial != nil && event.Name != "" {
+		return severityWarn, event.Name + " was refused " + deniedTarget(*event.Denial)
+	}
 	if event.Type != core.EventState || event.Name == "" {
 		return severityInfo, ""
 	}

@@ -1,0 +1,139 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// keeperRig drives a dashboard over a provider that keeps things.
+func keeperRig(t *testing.T) (*rig, *core.Service) {
+	t.Helper()
+	keeper := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
+	t.Cleanup(keeper.Shutdown)
+	service := core.New(core.Options{Factories: []core.Factory{keeper.Factory()}})
+	t.Cleanup(func() { _ = service.Close() })
+	return newRig(t, Options{Service: service}), service
+}
+
+// What providers keep is listed, made and removed; of secrets only names are seen.
+func TestShelves(t *testing.T) {
+	r, service := keeperRig(t)
+	if _, err := service.CreateVolume(t.Context(), "", "data", core.VolumeOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := service.CreateSecret(t.Context(), "", "keys", map[string]core.SecretValue{"API_KEY": core.NewSecretValue("hunter2")}, core.SecretOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	launch(t, service, core.Spec{Name: "web", App: "shop"})
+	r.until("web is there", r.hasRow("web"))
+	r.press("V")
+	r.shows("data")
+	r.press("n")
+	r.types("more")
+	r.press("enter")
+	r.shows("volume more is made on fake")
+	r.until("it is on the shelf", func() bool { return len(r.m.dialogs[0].(*shelfDialog).found.Items) == 2 })
+	r.press("end", "D")
+	r.shows("Remove volume more?")
+	r.press("enter") // the harmless choice
+	r.hides("Remove volume more?")
+	r.press("D", "y")
+	r.shows("volume more is removed")
+	found, err := service.Volumes(t.Context(), "")
+	if err != nil || len(found.Items) != 1 || found.Items[0].Name != "data" {
+		t.Errorf("%+v, %v", found.Items, err)
+	}
+
+	r.press("right")
+	r.shows("API_KEY")
+	if strings.Contains(r.text(), "hunter2") {
+		t.Error("a secret's value is on the screen")
+	}
+	for _, title := range []string{"Images", "Snapshots", "Checkpoints", "Apps"} {
+		r.press("right")
+		d := r.m.dialogs[0].(*shelfDialog)
+		if d.shelf().title != title {
+			t.Fatalf("%s comes in place of %s", d.shelf().title, title)
+		}
+		r.until(title+" are there", func() bool { return d.loaded && d.err == nil })
+	}
+	r.shows("shop")
+	r.press("D", "y")
+	r.shows("app shop is stopped")
+	r.until("web is gone", func() bool { return !r.hasRow("web")() })
+	r.press("esc")
+	if len(r.m.dialogs) != 0 {
+		t.Error("it is still open")
+	}
+}
+
+// A provider that fails is told of, and hides nothing.
+func TestShelfOfAFailingProvider(t *testing.T) {
+	d := &shelfDialog{shelves: shelves(), now: time.Now}
+	d.update(keptMsg{shelf: "volume", kept: core.Inventory[kept]{Items: []kept{{name: "data", provider: "docker"}}, Failures: []core.ProviderFailure{{Provider: "modal", Error: "no token"}}}})
+	text := strings.Join(d.view(newStyles(ThemePlain), 80, 24), "\n")
+	if !strings.Contains(text, "data") || !strings.Contains(text, "modal: no token") {
+		t.Error(text)
+	}
+	d.update(keptMsg{shelf: "secret", kept: core.Inventory[kept]{}}) // late: of the kind that was left
+	if len(d.found.Items) != 1 {
+		t.Error("a late answer counts")
+	}
+}
+
+func TestForkAndCheckpoint(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "dev", Command: []string{"sleep", "1000"}})
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	r.press("F")
+	r.shows("sb fork dev")
+	r.types("copy")
+	r.press("enter")
+	r.until("the fork is there and selected", func() bool { return r.hasRow("copy")() && r.m.table.selected().box.Name == "copy" })
+	r.press("H")
+	r.types("warm")
+	r.press("enter")
+	r.shows("copy is kept as warm")
+	listing, err := service.Checkpoints(t.Context())
+	if err != nil || len(listing.Checkpoints) != 1 || listing.Checkpoints[0].Of != "copy" {
+		t.Errorf("%+v, %v", listing, err)
+	}
+}
+
+// Connections that the policy refused are told of once and listed as they come.
+func TestDeniedConnections(t *testing.T) {
+	provider := fake.New(fake.Options{})
+	service := newService(t, provider)
+	box := launch(t, service, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	r.press("4")
+	r.shows("nothing")
+	deny := func(name string, count int) {
+		t.Helper()
+		if err := provider.Deny(box.ID, core.Denial{Time: time.Now(), Protocol: "tcp", Name: name, Port: 443, Count: count}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deny("evil.example", 3)
+	r.shows("dev was refused evil.example:443")
+	r.shows("3×")
+	deny("evil.example", 4)
+	r.shows("4×")
+	deny("\x1b]0;bad\x07other.example", 1)
+	r.shows("other.example:443 (tcp)")
+	told := 0
+	for _, n := range r.m.notices.log {
+		if strings.Contains(n.text, "evil.example") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("it was told %d times", told)
+	}
+}

@@ -1,0 +1,137 @@
+package tui
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/exp/golden"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Every command line that can be copied, in a file; commands/lines_test.go reads it with the real commands.
+func TestCommandLines(t *testing.T) {
+	m := still(t, Options{}, 120, 40)
+	caps := m.inv.source("local").caps
+	caps.Has = append(caps.Has, core.CapFork, core.CapCheckpoint, core.CapSnapshots, core.CapVolumeStore, core.CapSecretStore, core.CapImageStore, core.CapSnapshotStore, core.CapEnvironmentStore)
+	m.inv.source("local").caps = caps
+	showing(m, tabOutput)
+	lines := map[string]bool{}
+	// Those of the list of commands.
+	for _, c := range m.commands {
+		if c.cli != nil && m.ready(c) {
+			lines[c.cli(m)] = true
+		}
+	}
+	// Those of what is shown.
+	for tab := range tabNames() {
+		showing(m, tab)
+		lines[m.shownLine()] = true
+	}
+	m.focus = paneTable
+	lines[m.shownLine()] = true
+	// Those of the dialogs, with text typed and without.
+	copied := func() {
+		t.Helper()
+		a := m.dialogs[len(m.dialogs)-1].update(keyPress("ctrl+y"))
+		request, ok := a.request.(copyRequest)
+		if !ok {
+			t.Fatalf("nothing is copied: %T", a.request)
+		}
+		lines[request.text] = true
+	}
+	dialog := func(tab int, keys ...string) {
+		t.Helper()
+		showing(m, tab)
+		for _, k := range keys {
+			m.Update(keyPress(k))
+		}
+		copied()
+		m.dialogs = nil
+	}
+	asking := func(keys ...string) { t.Helper(); dialog(tabOutput, keys...) }
+	asking("e", "l", "s", "'")
+	asking("F")
+	asking("F", "x")
+	asking("H")
+	asking("H", "x")
+	asking("I")
+	asking("I", "x")
+	asking("t", "2", "h")
+	asking("P", "a", "space", "/", "b")
+	asking("U", "/", "a")
+	asking("x")
+	asking("W")
+	asking("L", "x")
+	asking("T", "down")
+	asking("v")
+	dialog(tabFiles, "g", "D")
+	dialog(tabFiles, "g", "U")
+	dialog(tabFiles, "end", "D")
+	dialog(tabExecs, "end", "K")
+	m.Update(keyPress("V"))
+	shelves := m.dialogs[0].(*shelfDialog)
+	for range shelves.shelves {
+		thing := kept{name: "a b", provider: "local"}
+		m.Update(keptMsg{shelf: shelves.shelf().noun, kept: core.Inventory[kept]{Items: []kept{thing}}})
+		copied()
+		lines[shelves.update(keyPress("y")).request.(copyRequest).text] = true
+		if shelves.shelf().create {
+			m.Update(keyPress("n"))
+			m.Update(keyPress("x"))
+			copied()
+			m.dialogs = m.dialogs[:1]
+		}
+		m.Update(keyPress("right"))
+	}
+	var sorted []string
+	for l := range lines {
+		sorted = append(sorted, l)
+	}
+	slices.Sort(sorted)
+	golden.RequireEqual(t, strings.Join(sorted, "\n")+"\n")
+}
+
+// Each action that the dashboard promises has a key, and its command line can be copied.
+func TestEveryActionHasAKeyAndALine(t *testing.T) {
+	m := still(t, Options{Shell: noShell}, 120, 40)
+	has := m.inv.source("local").caps
+	has.Has = append(has.Has, core.CapFork, core.CapCheckpoint, core.CapSnapshots)
+	m.inv.source("local").caps = has
+	m.openHelp()
+	help := strings.Join(m.dialogs[0].(*pager).lines(m.styles, 200), "\n")
+	m.dialogs = nil
+	for _, id := range []string{"launch", "exec", "shell", "logs", "push", "pull", "pause", "stop", "snapshot", "fork", "checkpoint", "timeout", "open", "terminate"} {
+		showing(m, tabOutput)
+		i := slices.IndexFunc(m.commands, func(c command) bool { return c.id == id })
+		c := m.commands[i]
+		if id == "stop" {
+			m.table.selected().box.Spec.Persist = true
+		}
+		if len(m.keys[id]) == 0 || !strings.Contains(help, c.title) {
+			t.Errorf("%s has no key, or is not in the help", id)
+		}
+		m.openPalette()
+		inPalette := slices.ContainsFunc(m.dialogs[0].(*picker).items, func(it item) bool { return it.request == commandRequest{id} })
+		m.dialogs = nil
+		if !inPalette {
+			t.Errorf("%s is not in the list of commands", id)
+		}
+		if c.cli != nil && strings.HasPrefix(c.cli(m), "sb ") {
+			continue
+		}
+		c.run(m)
+		if len(m.dialogs) != 1 {
+			t.Errorf("%s has no command line", id)
+			continue
+		}
+		if r, ok := m.dialogs[0].update(keyPress("ctrl+y")).request.(copyRequest); !ok || !strings.HasPrefix(r.text, "sb ") {
+			t.Errorf("%s: the dialog has no command line", id)
+		}
+		m.dialogs = nil
+	}
+}
+
+func noShell(context.Context, string, []string) error { return nil }
