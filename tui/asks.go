@@ -445,6 +445,8 @@ func (m *Model) shownLine() string {
 		return quote("sb", "ps", name)
 	case tabFiles:
 		return quote("sb", "fs", "ls", name, path.Clean(m.detail.files.here()))
+	case tabNetwork:
+		return quote("sb", "policy", "show", name)
 	case tabStats:
 		return quote("sb", "stats", name)
 	case tabHistory:
