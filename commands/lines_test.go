@@ -1,0 +1,48 @@
+package commands
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Every command line that the dashboard offers to copy is one that sb takes.
+func TestTheDashboardsLinesAreRight(t *testing.T) {
+	text, err := os.ReadFile("../tui/testdata/TestCommandLines.golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		shell := exec.CommandContext(t.Context(), "sh", "-c", `sb() { for word; do printf '%s\0' "$word" >&3; done; }; `+"{ "+strings.TrimSuffix(line, "\n")+"; } 3>words")
+		shell.Dir = t.TempDir()
+		if out, err := shell.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", line, err, out)
+		}
+		words, err := os.ReadFile(shell.Dir + "/words")
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := strings.Split(strings.TrimSuffix(string(words), "\x00"), "\x00")
+		app, _ := testApp(t, nil)
+		root := NewRoot(app)
+		if args[0] == "config" || args[0] == "doctor" { // they need no service
+			cmd, rest, err := root.Find(args)
+			if err == nil {
+				err = errors.Join(cmd.ParseFlags(rest), cmd.ValidateArgs(cmd.Flags().Args()))
+			}
+			if err != nil {
+				t.Errorf("%s: %v", line, err)
+			}
+			continue
+		}
+		root.SetArgs(args)
+		err = root.ExecuteContext(t.Context())
+		if refused, ok := errors.AsType[*core.Error](err); !ok || refused.Op != "config" {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
