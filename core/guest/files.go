@@ -200,7 +200,7 @@ func (f Files) send(ctx context.Context, id string, request Request, content io.
 	}
 	switch {
 	case err == nil:
-		err = op.CloseWrite()
+		_ = op.CloseWrite() // the operation had its body, and may be over and closed already
 	case from.err != nil:
 		op.Break()
 	}
