@@ -79,7 +79,11 @@ func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 		tb.Fatal(err)
 	}
 	r := &rig{faults: &modaltest.Faults{}, backend: backend, opts: modal.Options{CacheDir: filepath.Join(dir, "modal-cache")}}
-	options := modaltest.Options{Backend: backend, Buckets: map[string]string{"b": tb.TempDir()}, Dir: dir, Guest: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-guest"), Tokens: map[string]string{tokenID: tokenSecret}, Faults: r.faults}
+	bucket := filepath.Join(dir, "bucket")
+	if err := os.MkdirAll(filepath.Join(bucket, "p"), 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	options := modaltest.Options{Backend: backend, Buckets: map[string]string{"b": bucket}, Dir: dir, Guest: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-guest"), Tokens: map[string]string{tokenID: tokenSecret}, Faults: r.faults}
 	if change != nil {
 		change(&options)
 	}
