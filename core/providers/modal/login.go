@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 
 	sdk "github.com/modal-labs/modal-client/go"
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
@@ -65,26 +67,94 @@ func (l Login) check(ctx context.Context) (string, error) {
 
 // write replaces the file at once. It is readable by its owner only.
 func (l Login) write() error {
-	profiles := map[string]map[string]any{}
-	text, err := os.ReadFile(l.File)
+	old, err := os.ReadFile(l.File)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return core.Wrap("modal.login", l.File, err)
 	}
-	if toml.Unmarshal(text, &profiles) != nil {
-		return core.Errorf(core.KindConflict, "modal.login", l.File, "Modal's configuration file is not valid TOML").WithHint("mend it or move it away")
+	text, err := l.edit(string(old))
+	if err != nil {
+		return err
 	}
-	for _, p := range profiles {
-		delete(p, "active")
+	return core.Wrap("modal.login", l.File, replaceFile(l.File, []byte(text)))
+}
+
+// edit puts the token into the file's text and makes its profile the only active one. What else stands there stays as it was
+// written; a text that cannot be edited line by line is written anew, with the same meaning.
+func (l Login) edit(old string) (string, error) {
+	var want map[string]any
+	if toml.Unmarshal([]byte(old), &want) != nil {
+		return "", core.Errorf(core.KindConflict, "modal.login", l.File, "Modal's configuration file is not valid TOML").WithHint("mend it or move it away")
 	}
-	if profiles[l.Profile] == nil {
-		profiles[l.Profile] = map[string]any{}
+	if want == nil {
+		want = map[string]any{}
 	}
-	profiles[l.Profile]["token_id"], profiles[l.Profile]["token_secret"] = l.TokenID, l.Secret.Reveal()
-	profiles[l.Profile]["active"] = true
-	if text, err = toml.Marshal(profiles); err != nil {
-		return core.Errorf(core.KindInternal, "modal.login", l.File, "the configuration cannot be written as TOML")
+	for _, table := range want {
+		if profile, ok := table.(map[string]any); ok {
+			delete(profile, "active")
+		}
 	}
-	return core.Wrap("modal.login", l.File, replaceFile(l.File, text))
+	profile, _ := want[l.Profile].(map[string]any)
+	if profile == nil {
+		profile = map[string]any{}
+		want[l.Profile] = profile
+	}
+	profile["token_id"], profile["token_secret"], profile["active"] = l.TokenID, l.Secret.Reveal(), true
+
+	text, err := l.insert(old)
+	var got map[string]any
+	if err == nil && toml.Unmarshal([]byte(text), &got) == nil && reflect.DeepEqual(got, want) {
+		return text, nil
+	}
+	anew, err := toml.Marshal(want)
+	if err != nil {
+		return "", core.Errorf(core.KindInternal, "modal.login", l.File, "the configuration cannot be written as TOML")
+	}
+	return string(anew), nil
+}
+
+// insert edits line by line: tables begin with their header, keys are at the beginning of a line.
+func (l Login) insert(old string) (string, error) {
+	own, err := toml.Marshal(map[string]map[string]any{l.Profile: {"token_id": l.TokenID, "token_secret": l.Secret.Reveal(), "active": true}})
+	if err != nil {
+		return "", err
+	}
+	header, keys, _ := strings.Cut(string(own), "\n")
+	var b strings.Builder
+	found, inside := false, false
+	for line := range strings.Lines(old) {
+		word := strings.TrimSpace(line)
+		name, _, _ := strings.Cut(word, "=")
+		name = strings.TrimSpace(name)
+		switch {
+		case strings.HasPrefix(word, "["):
+			inside = tableName(word) == tableName(header)
+			b.WriteString(strings.TrimRight(line, "\r\n") + "\n")
+			if inside {
+				found = true
+				b.WriteString(keys)
+			}
+			continue
+		case name == "active", inside && (name == "token_id" || name == "token_secret"):
+			continue
+		}
+		b.WriteString(line)
+	}
+	if !found {
+		if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
+			b.WriteByte('\n')
+		}
+		if b.Len() > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(string(own))
+	}
+	return b.String(), nil
+}
+
+// tableName is the name in a table's header, its quotes taken away.
+func tableName(header string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(header, "["), "]")
+	return strings.Trim(strings.TrimSpace(name), "\"'")
 }
 
 // replaceFile writes a private file at once: readers see the old content or the new.

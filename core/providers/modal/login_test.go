@@ -1,0 +1,66 @@
+//go:build linux
+
+package modal_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal"
+)
+
+// A token that Modal takes goes into the file; all else that stands there stays, comments included.
+func TestLogin(t *testing.T) {
+	newRig(t, nil)
+	for name, test := range map[string]struct{ profile, old, want string }{
+		"no file": {"", "", "[local]\nactive = true\ntoken_id = 'ak-planted-id'\ntoken_secret = 'as-planted-token-secret'\n"},
+		"another profile": {
+			"new", "# mine\n[work]\ntoken_id = \"ak-1\" # old\ntoken_secret = \"as-1\"\nactive = true\nenvironment = \"dev\"",
+			"# mine\n[work]\ntoken_id = \"ak-1\" # old\ntoken_secret = \"as-1\"\nenvironment = \"dev\"\n\n[new]\nactive = true\ntoken_id = 'ak-planted-id'\ntoken_secret = 'as-planted-token-secret'\n",
+		},
+		"the same profile": {
+			"my work", "[\"my work\"]\n# keep\ntoken_id = \"ak-1\"\ntoken_secret = \"as-1\"\nserver_url = \"x\"\n\n[other]\nactive = true\n",
+			"[\"my work\"]\nactive = true\ntoken_id = 'ak-planted-id'\ntoken_secret = 'as-planted-token-secret'\n# keep\nserver_url = \"x\"\n\n[other]\n",
+		},
+		"written otherwise": {"work", "work.token_id = 'ak-1'\nwork.environment = 'dev'\n", "[work]\nactive = true\nenvironment = 'dev'\ntoken_id = 'ak-planted-id'\ntoken_secret = 'as-planted-token-secret'\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "modal.toml")
+			if test.old != "" {
+				if err := os.WriteFile(file, []byte(test.old), 0o644); err != nil { //nolint:gosec // what is made of it is looked at
+					t.Fatal(err)
+				}
+			}
+			profile, err := modal.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), Profile: test.profile, File: file}.Do(t.Context())
+			if err != nil || profile == "" {
+				t.Fatal(profile, err)
+			}
+			got, err := os.ReadFile(file)
+			if err != nil || string(got) != test.want {
+				t.Errorf("the file is\n%s%v\nwant\n%s", got, err, test.want)
+			}
+			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%v, %v", info.Mode(), err)
+			}
+			account := modal.FindAccount(func(name string) (string, bool) {
+				return map[string]string{"MODAL_CONFIG_PATH": file}[name], true
+			})
+			if account.TokenID != tokenID || account.Profile != profile {
+				t.Errorf("found as %+v", account)
+			}
+			if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+	// A token that is refused changes nothing.
+	file := filepath.Join(t.TempDir(), "modal.toml")
+	if _, err := (modal.Login{TokenID: tokenID, Secret: core.NewSecretValue("wrong"), File: file}).Do(t.Context()); core.KindOf(err) != core.KindUnauthorized {
+		t.Errorf("a wrong secret: %v", err)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("it was written all the same")
+	}
+}
