@@ -29,7 +29,7 @@ func TestLogin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "modal.toml")
 			if test.old != "" {
-				if err := os.WriteFile(file, []byte(test.old), 0o644); err != nil { //nolint:gosec // what is made of it is looked at
+				if err := os.WriteFile(file, []byte(test.old), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
