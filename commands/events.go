@@ -3,6 +3,8 @@ package commands
 import (
 	"context"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -99,6 +101,13 @@ func eventText(e core.Event) string {
 	}
 	if e.Progress != nil {
 		add(e.Progress.Step)
+	}
+	if d := e.Denial; d != nil {
+		add("refused", d.Protocol, d.Name)
+		if d.Address != "" {
+			add(net.JoinHostPort(d.Address, strconv.Itoa(d.Port)))
+		}
+		add("(" + d.Why + ")")
 	}
 	add(e.Message)
 	return output.Clean(strings.Join(words, " "))

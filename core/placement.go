@@ -93,6 +93,16 @@ func (l *lazyProvider) consider(ctx context.Context, spec Spec, wishes []wish) C
 	if !fits() {
 		return c
 	}
+	if finder, ok := As[SnapshotFinder](p); ok && spec.Snapshot != "" {
+		has, err := finder.HasSnapshot(ctx, spec.Snapshot)
+		if err == nil && !has {
+			err = Errorf(KindNotFound, "launch", "", "there is no snapshot %q", spec.Snapshot).WithHint("sb snapshot ls lists them")
+		}
+		if err != nil {
+			c.Why, c.Hint, c.kind = err.Error(), HintOf(err), KindOf(err)
+			return c
+		}
+	}
 	if spec.Require {
 		asked := spec.Clone()
 		for _, w := range wishes {

@@ -54,6 +54,29 @@ type SnapshotStore interface {
 	RemoveSnapshot(ctx context.Context, id string) error
 }
 
+// snapshotOwner is the provider that says at once that a snapshot is its own, or "".
+func (s *Service) snapshotOwner(ctx context.Context, id string) string {
+	for _, lazy := range s.lazyProviders {
+		p, err := lazy.open()
+		if err != nil {
+			continue
+		}
+		if finder, ok := As[SnapshotFinder](p); ok {
+			if has, err := finder.HasSnapshot(ctx, id); err == nil && has {
+				return lazy.factory.Name
+			}
+		}
+	}
+	return ""
+}
+
+// SnapshotFinder knows at once whether a snapshot is its own, so that placement asks no other provider for it, and it for no
+// other's.
+type SnapshotFinder interface {
+	// HasSnapshot says whether Spec.Snapshot may name it.
+	HasSnapshot(ctx context.Context, id string) (bool, error)
+}
+
 // Change is one file that a sandbox has and what it was launched from had otherwise.
 type Change struct {
 	Path string `json:"path"`
@@ -125,6 +148,9 @@ func (s *Service) Snapshots(ctx context.Context, provider string) (Inventory[Sna
 
 // RemoveSnapshot removes a snapshot. provider may be "" when only one keeps snapshots.
 func (s *Service) RemoveSnapshot(ctx context.Context, provider, id string) error {
+	if provider == "" {
+		provider = s.snapshotOwner(ctx, id)
+	}
 	return stored(ctx, s, provider, "snapshot rm", id, CapSnapshotStore, nil, func(store SnapshotStore) error {
 		return store.RemoveSnapshot(ctx, id)
 	})

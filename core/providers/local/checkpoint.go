@@ -30,10 +30,10 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 	if source.State != core.StateRunning {
 		return core.Checkpoint{}, notRunning(source)
 	}
-	if _, err := p.store.ReadKept(name, nil); err == nil {
+	if _, err := p.store.Checkpoints().Read(name, nil); err == nil {
 		return core.Checkpoint{}, checkpointExists(name)
 	}
-	draft, err := p.store.DraftKept()
+	draft, err := p.store.Checkpoints().Draft()
 	if err != nil {
 		return core.Checkpoint{}, stateError("checkpoint", err)
 	}
@@ -46,7 +46,7 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 	file := keptFile{Kept: *kept, Checkpoint: core.Checkpoint{
 		Name: name, Provider: Name, Sandbox: source.ID, Of: source.Name, Created: time.Now(), Size: treeSize(draft.Dir), Spec: source.Spec,
 	}}
-	err = draft.Publish(name, file)
+	err = draft.Publish(name, file, false)
 	if errors.Is(err, fs.ErrExist) {
 		return core.Checkpoint{}, checkpointExists(name)
 	}
@@ -64,7 +64,7 @@ func noCheckpoint(name string) error {
 
 // Checkpoints implements core.Checkpointer. One that cannot be read is left out; Leftovers names it.
 func (p *Provider) Checkpoints(ctx context.Context) ([]core.Checkpoint, error) {
-	names, err := p.store.KeptNames()
+	names, err := p.store.Checkpoints().Names()
 	if err != nil {
 		return nil, stateError("checkpoints", err)
 	}
@@ -74,7 +74,7 @@ func (p *Provider) Checkpoints(ctx context.Context) ([]core.Checkpoint, error) {
 			return nil, err
 		}
 		var file keptFile
-		if _, err := p.store.ReadKept(name, &file); err == nil {
+		if _, err := p.store.Checkpoints().Read(name, &file); err == nil {
 			list = append(list, file.Checkpoint)
 		}
 	}
@@ -86,7 +86,7 @@ func (p *Provider) RemoveCheckpoint(_ context.Context, name string) error {
 	if core.ValidateName("checkpoint", name) != nil {
 		return noCheckpoint(name)
 	}
-	err := p.store.RemoveKept(name)
+	err := p.store.Checkpoints().Remove(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return noCheckpoint(name)
 	}
@@ -100,7 +100,7 @@ func (p *Provider) fromCheckpoint(request wire.Launch) (wire.Launch, imageFunc, 
 		return request, nil, noCheckpoint(name)
 	}
 	var file keptFile
-	dir, err := p.store.ReadKept(name, &file)
+	dir, err := p.store.Checkpoints().Read(name, &file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return request, nil, noCheckpoint(name)
 	}
@@ -115,26 +115,4 @@ func (p *Provider) fromCheckpoint(request wire.Launch) (wire.Launch, imageFunc, 
 	request.Image, request.Spec.Command = filepath.Join(dir, store.ImageDir), made.Command
 	file.Kept.Secrets = request.Secrets
 	return request, func(context.Context) (*wire.Kept, error) { return &file.Kept, nil }, nil
-}
-
-// keptLeftovers are checkpoints that were never finished or cannot be read.
-func (p *Provider) keptLeftovers() ([]core.Leftover, error) {
-	drafts, err := p.store.AbandonedKept()
-	if err != nil {
-		return nil, stateError("prune", err)
-	}
-	names, err := p.store.KeptNames()
-	if err != nil {
-		return nil, stateError("prune", err)
-	}
-	var found []core.Leftover
-	for _, dir := range drafts {
-		found = append(found, core.Leftover{Provider: Name, Subject: dir, Why: "a checkpoint was broken off", Size: treeSize(dir)})
-	}
-	for _, name := range names {
-		if dir, err := p.store.ReadKept(name, nil); err != nil {
-			found = append(found, core.Leftover{Provider: Name, Subject: dir, Why: "the checkpoint cannot be read: " + err.Error(), Size: treeSize(dir)})
-		}
-	}
-	return found, nil
 }

@@ -256,7 +256,7 @@ func TestForkBrokenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	clean("killed")
-	draft, err := p.store.DraftKept()
+	draft, err := p.store.Checkpoints().Draft()
 	if err != nil {
 		t.Fatal(err)
 	}

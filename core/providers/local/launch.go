@@ -32,6 +32,11 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 	}
 	defer func() { _ = lock.Close() }()
 	request := wire.Launch{ID: id, Spec: spec.Redacted(), Lease: lease, Secrets: secretValues(spec.Secrets)}
+	if spec.Snapshot != "" {
+		if request.Files, err = p.snapshotFiles(spec.Snapshot); err != nil {
+			return core.Sandbox{}, errors.Join(err, p.forget(id, spec.Name))
+		}
+	}
 	var image imageFunc
 	if spec.Checkpoint != "" {
 		request, image, err = p.fromCheckpoint(request)

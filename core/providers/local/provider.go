@@ -64,6 +64,12 @@ var (
 	_ core.Sweeper      = (*Provider)(nil)
 	_ core.Doctor       = (*Provider)(nil)
 	_ core.Forker       = (*Provider)(nil)
+	_ core.Snapshotter  = (*Provider)(nil)
+	_ core.Differ       = (*Provider)(nil)
+
+	_ core.SnapshotStore  = (*Provider)(nil)
+	_ core.SnapshotFinder = (*Provider)(nil)
+
 	_ core.DenialReader = (*Provider)(nil)
 	_ core.Checkpointer = (*Provider)(nil)
 )
@@ -79,6 +85,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 			core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
 			core.CapNetNone, core.CapNetAll, core.CapCPU, core.CapMemory, core.CapDisk, core.CapProcesses, core.CapOpenFiles,
 			core.CapTimeout, core.CapIdle, core.CapEnforce, core.CapFork, core.CapCheckpoint, core.CapDenials,
+			core.CapSnapshots, core.CapSnapshotStore, core.CapDiff,
 		},
 		Images:    []string{HostImage},
 		Isolation: "gVisor: a kernel of its own, in user space",

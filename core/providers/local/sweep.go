@@ -14,7 +14,7 @@ import (
 )
 
 // Leftovers implements core.Sweeper. It finds directories of sandboxes that never
-// got a lease, checkpoints that were broken off, and sockets and writable layers whose sandbox does not run.
+// got a lease, checkpoints and snapshots that were broken off, and sockets and writable layers whose sandbox does not run.
 func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	ids, err := p.store.IDs()
 	if err != nil {
@@ -43,11 +43,11 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 			}
 		}
 	}
-	kept, err := p.keptLeftovers()
-	if err != nil {
-		return found, err
+	for what, shelf := range map[string]*store.Shelf{"checkpoint": p.store.Checkpoints(), "snapshot": p.store.Snapshots()} {
+		if err := shelfLeftovers(what, shelf, add); err != nil {
+			return found, stateError("prune", err)
+		}
 	}
-	found = append(found, kept...)
 	names, err := p.store.Names()
 	if err != nil {
 		return found, stateError("prune", err)
@@ -58,6 +58,27 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 		}
 	}
 	return found, nil
+}
+
+// shelfLeftovers finds what was never finished, or cannot be read.
+func shelfLeftovers(what string, shelf *store.Shelf, add func(path, why string)) error {
+	drafts, err := shelf.Abandoned()
+	if err != nil {
+		return err
+	}
+	for _, dir := range drafts {
+		add(dir, "a "+what+" was broken off")
+	}
+	names, err := shelf.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if dir, err := shelf.Read(name, nil); err != nil {
+			add(dir, "the "+what+" cannot be read: "+err.Error())
+		}
+	}
+	return nil
 }
 
 // nameSubject begins the subject of a leftover that is a name.

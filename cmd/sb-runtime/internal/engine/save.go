@@ -18,5 +18,5 @@ func (b *Box) SaveFS(dir string) error {
 	if err := b.container.FSSave(b.runtime, dir, sandbox.FSSaveOpts{}); err != nil {
 		return fmt.Errorf("saving the filesystem: %w", err)
 	}
-	return nil
+	return private(dir)
 }

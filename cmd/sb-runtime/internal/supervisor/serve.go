@@ -128,6 +128,10 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Control, files *
 		s.finish(end{core.StateExited, core.ReasonStopped, "it was terminated"})
 	case wire.VerbCheckpoint:
 		reply.Kept, err = s.checkpoint(ctx, request.Dir)
+	case wire.VerbSnapshot:
+		err = s.snapshot(request.Dir)
+	case wire.VerbDiff:
+		err = s.diff(files)
 	case wire.VerbDenials:
 		reply.Denials = s.denials()
 	case wire.VerbFiles:

@@ -108,6 +108,7 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	for _, v := range spec.Volumes {
 		config.Volumes = append(config.Volumes, engine.Volume{Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly})
 	}
+	config.Restore = s.launch.Files
 	if s.launch.Restore > 0 {
 		config.Restore = s.savedDir(s.launch.Restore)
 	}
@@ -152,6 +153,9 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 		s.state.Expires = now.Add(time.Duration(spec.Timeout))
 	}
 	s.freezeAt, s.saveAt = now.Add(s.launch.FreezeAfter), now.Add(s.launch.SaveInterval)
+	if s.kept != nil || s.launch.Files != "" {
+		s.dirty, s.saveAt = true, now // what it began with is nowhere else for a start after a crash
+	}
 	s.wakeUp()
 	s.secrets.Add(s.launch.Secrets)
 	if s.kept != nil {

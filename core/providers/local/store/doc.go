@@ -11,6 +11,7 @@
 //	sandboxes/ID/fs/N/        saved filesystems of a persistent sandbox
 //	sandboxes/ID/image/       memory and files of a fork's source, until the fork runs
 //	checkpoints/NAME/checkpoint.json, image/   a checkpoint; .new-* is one that is being made or removed
+//	snapshots/NAME/snapshot.json, fs/          likewise a snapshot
 //
 // A sandbox lives if its lock is taken: no process number is ever believed. Files
 // are replaced by rename, so that a reader sees the old or the new, whole.

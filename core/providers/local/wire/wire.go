@@ -105,7 +105,7 @@ type Control struct {
 	Grace   time.Duration `json:"grace,omitempty"`
 	// Argv belongs to VerbFiles: the command line of sb-guest, whose descriptors 0, 1 and 2 come with the connection.
 	Argv []string `json:"argv,omitempty"`
-	// Dir belongs to VerbCheckpoint: a directory that is not there yet.
+	// Dir belongs to VerbCheckpoint and VerbSnapshot: a directory that is not there yet.
 	Dir string `json:"dir,omitempty"`
 }
 
@@ -126,6 +126,10 @@ const (
 	// VerbCheckpoint writes the sandbox, memory included, to a directory; it goes on.
 	VerbCheckpoint Verb = "checkpoint"
 	VerbDenials    Verb = "denials"
+	// VerbSnapshot writes the writable layer to a directory; VerbDiff writes core.Changes as JSON to the
+	// descriptor that comes with the connection.
+	VerbSnapshot Verb = "snapshot"
+	VerbDiff     Verb = "diff"
 )
 
 // ControlReply answers a Control.
@@ -176,6 +180,8 @@ type Launch struct {
 	Guest      string            `json:"guest"`
 	// Restore is the generation of the filesystem to begin with; 0 is a fresh one.
 	Restore int `json:"restore,omitempty"`
+	// Files is a directory with a filesystem to begin with, of VerbSnapshot; "" is a fresh one, or Restore's.
+	Files string `json:"files,omitempty"`
 	// Image is a directory that VerbCheckpoint wrote, or will have written when a Kept follows this request on the
 	// supervisor's standard input. "" is a sandbox that begins anew, and nothing follows.
 	Image        string        `json:"image,omitempty"`

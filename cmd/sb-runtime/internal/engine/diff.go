@@ -1,0 +1,102 @@
+//go:build linux
+
+package engine
+
+import (
+	"archive/tar"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// opaque is how an archive of the writable layer says of a directory that nothing below shows through.
+const opaque = "SCHILY.xattr.trusted.overlay.opaque"
+
+// Diff lists what the writable layer has otherwise than the view of the machine below it, sorted by path. It reads the
+// layer, not the whole root. Directories that were only written in are left out.
+func (b *Box) Diff() ([]core.Change, error) {
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }()
+	written := make(chan error, 1)
+	go func() {
+		err := b.container.TarRootfsUpperLayer(in)
+		_ = in.Close()
+		written <- err
+	}()
+	changes, err := b.changes(tar.NewReader(out))
+	_ = out.Close() // the writer ends, whatever was read
+	writeErr := <-written
+	if err != nil {
+		return nil, errors.Join(err, writeErr)
+	}
+	if writeErr != nil {
+		return nil, fmt.Errorf("reading the writable layer: %w", writeErr)
+	}
+	slices.SortFunc(changes, func(a, b core.Change) int { return cmp.Compare(a.Path, b.Path) })
+	return changes, nil
+}
+
+// changes compares an archive of the layer with what is below.
+func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
+	var changes []core.Change
+	there := map[string]bool{}
+	var replaced []string
+	for {
+		header, err := layer.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the writable layer: %w", err)
+		}
+		name := path.Join("/", header.Name)
+		if name == "/" {
+			continue
+		}
+		there[name] = true
+		below, err := os.Lstat(filepath.Join(b.config.Dir, "root", name))
+		exists := err == nil
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+			return nil, err
+		}
+		switch {
+		case header.Typeflag == tar.TypeChar && header.Devmajor == 0 && header.Devminor == 0:
+			if exists {
+				changes = append(changes, core.Change{Path: name, Kind: "deleted"})
+			}
+		case !exists:
+			changes = append(changes, core.Change{Path: name, Kind: "added"})
+		case header.Typeflag == tar.TypeDir && below.IsDir():
+			if header.PAXRecords[opaque] == "y" {
+				replaced = append(replaced, name)
+			}
+		default:
+			changes = append(changes, core.Change{Path: name, Kind: "changed"})
+		}
+	}
+	for _, dir := range replaced {
+		entries, err := os.ReadDir(filepath.Join(b.config.Dir, "root", dir))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if name := path.Join(dir, e.Name()); !there[name] {
+				changes = append(changes, core.Change{Path: name, Kind: "deleted"})
+			}
+		}
+	}
+	return changes, nil
+}

@@ -1,0 +1,166 @@
+//go:build linux
+
+package local
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
+)
+
+// Snapshot implements core.Snapshotter: the writable layer is kept, since all that is below it is this machine's. Of a stopped
+// sandbox it is what was saved.
+func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOptions) (core.Snapshot, error) {
+	source, err := p.Get(ctx, id)
+	if err != nil {
+		return core.Snapshot{}, err
+	}
+	now := time.Now()
+	name := opts.Name
+	if name == "" {
+		name = source.Name + now.UTC().Format("-20060102-150405")
+	}
+	if err := core.ValidateName("snapshot", name); err != nil {
+		return core.Snapshot{}, err
+	}
+	draft, err := p.store.Snapshots().Draft()
+	if err != nil {
+		return core.Snapshot{}, stateError("snapshot", err)
+	}
+	defer draft.Close()
+	files := filepath.Join(draft.Dir, store.SavedDir)
+	switch source.State {
+	case core.StateRunning:
+		ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+		defer cancel()
+		if _, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbSnapshot, Dir: files}); err != nil {
+			return core.Snapshot{}, err
+		}
+	case core.StateStopped:
+		if err := p.linkSaved(id, files); err != nil {
+			return core.Snapshot{}, stateError("snapshot", err)
+		}
+	case core.StateCreating, core.StatePaused, core.StateExited, core.StateFailed, core.StateLost:
+		return core.Snapshot{}, notRunning(source)
+	}
+	made := core.Snapshot{ID: name, Provider: Name, Sandbox: id, Created: now, Size: treeSize(draft.Dir), Hint: "sb launch --snapshot " + name}
+	return made, stateError("snapshot", draft.Publish(name, made, true))
+}
+
+// linkSaved gives the files that were saved of a stopped sandbox a second place. Nobody ever writes to them.
+func (p *Provider) linkSaved(id, to string) error {
+	state, err := p.store.ReadState(id)
+	if err != nil {
+		return err
+	}
+	from := filepath.Join(p.store.Dir(id), store.SavedDir, strconv.Itoa(state.Saved))
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.Link(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Snapshots implements core.SnapshotStore.
+func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
+	names, err := p.store.Snapshots().Names()
+	if err != nil {
+		return nil, stateError("snapshots", err)
+	}
+	list := make([]core.Snapshot, 0, len(names))
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var snapshot core.Snapshot
+		if _, err := p.store.Snapshots().Read(name, &snapshot); err == nil {
+			list = append(list, snapshot)
+		}
+	}
+	return list, nil
+}
+
+// RemoveSnapshot implements core.SnapshotStore. No sandbox needs a snapshot once it runs.
+func (p *Provider) RemoveSnapshot(_ context.Context, id string) error {
+	if core.ValidateName("snapshot", id) != nil {
+		return noSnapshot(id)
+	}
+	err := p.store.Snapshots().Remove(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return noSnapshot(id)
+	}
+	return stateError("snapshot", err)
+}
+
+func noSnapshot(id string) error {
+	return core.Errorf(core.KindNotFound, "local.snapshot", id, "there is no snapshot %q", id).WithHint("sb snapshot ls lists them")
+}
+
+// HasSnapshot implements core.SnapshotFinder.
+func (p *Provider) HasSnapshot(_ context.Context, id string) (bool, error) {
+	if core.ValidateName("snapshot", id) != nil {
+		return false, nil
+	}
+	_, err := p.store.Snapshots().Read(id, nil)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, stateError("snapshot", err)
+	}
+	return err == nil, nil
+}
+
+// snapshotFiles is the directory of a snapshot's files.
+func (p *Provider) snapshotFiles(id string) (string, error) {
+	if has, err := p.HasSnapshot(context.Background(), id); err != nil || !has {
+		return "", errors.Join(err, noSnapshot(id))
+	}
+	dir, err := p.store.Snapshots().Read(id, nil)
+	return filepath.Join(dir, store.SavedDir), err
+}
+
+// Diff implements core.Differ. A sandbox from a snapshot differs by what the snapshot does, too.
+func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
+	if !store.ValidID(id) {
+		return nil, notFound(id)
+	}
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, core.Wrap("local.diff", id, err)
+	}
+	text := make(chan []byte, 1)
+	go func() {
+		var buffer bytes.Buffer
+		_, _ = io.Copy(&buffer, out)
+		text <- buffer.Bytes()
+	}()
+	_, err = p.control(ctx, id, &wire.Control{Verb: wire.VerbDiff}, in)
+	_ = in.Close()
+	answer := <-text
+	_ = out.Close()
+	if err != nil {
+		return nil, err
+	}
+	changes := []core.Change{}
+	if err := json.Unmarshal(answer, &changes); err != nil {
+		return nil, core.Errorf(core.KindInternal, "local.diff", id, "the supervisor's answer was cut short: %w", err)
+	}
+	return changes, nil
+}

@@ -1,0 +1,134 @@
+//go:build linux
+
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// draftPrefix begins the name of a thing that is being made or removed.
+const draftPrefix = ".new-"
+
+// Shelf is a directory of named things that are made once and then only read: checkpoints, or snapshots. Each is a directory of
+// mode 0700 with a file that describes it.
+type Shelf struct{ dir, file string }
+
+// Checkpoints is the shelf of checkpoints.
+func (s *Store) Checkpoints() *Shelf {
+	return &Shelf{filepath.Join(s.state, "checkpoints"), "checkpoint.json"}
+}
+
+// Snapshots is the shelf of snapshots.
+func (s *Store) Snapshots() *Shelf {
+	return &Shelf{filepath.Join(s.state, "snapshots"), "snapshot.json"}
+}
+
+// Draft is a thing that is being made. Its lock says that somebody is at it.
+type Draft struct {
+	// Dir is the draft's directory.
+	Dir   string
+	shelf *Shelf
+	lock  *os.File
+}
+
+// Draft begins a thing.
+func (s *Shelf) Draft() (*Draft, error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(s.dir, draftPrefix)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err == nil {
+		err = flock(lock, unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return &Draft{dir, s, lock}, nil
+}
+
+// Publish gives the draft its name, with v to describe it. With replace it takes the place of one that has the
+// name, else that is fs.ErrExist.
+func (d *Draft) Publish(name string, v any, replace bool) error {
+	if err := WriteJSON(filepath.Join(d.Dir, d.shelf.file), v, true); err != nil {
+		return err
+	}
+	final := filepath.Join(d.shelf.dir, name)
+	err := unix.Renameat2(unix.AT_FDCWD, d.Dir, unix.AT_FDCWD, final, unix.RENAME_NOREPLACE)
+	if replace && errors.Is(err, unix.EEXIST) {
+		// The old one has the draft's name then, and Close removes it.
+		err = unix.Renameat2(unix.AT_FDCWD, d.Dir, unix.AT_FDCWD, final, unix.RENAME_EXCHANGE)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "rename", Path: final, Err: err}
+	}
+	return SyncDir(d.shelf.dir)
+}
+
+// Close removes what was not published.
+func (d *Draft) Close() {
+	_ = os.RemoveAll(d.Dir)
+	_ = d.lock.Close()
+}
+
+// Read reads the description of a thing into v, unless that is nil, and returns the thing's directory.
+func (s *Shelf) Read(name string, v any) (dir string, err error) {
+	dir = filepath.Join(s.dir, name)
+	if v == nil {
+		v = &json.RawMessage{}
+	}
+	return dir, ReadJSON(filepath.Join(dir, s.file), v)
+}
+
+// Names lists the things.
+func (s *Shelf) Names() ([]string, error) {
+	entries, err := s.entries()
+	var names []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), draftPrefix) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// Abandoned lists the directories of drafts that nobody works at.
+func (s *Shelf) Abandoned() ([]string, error) {
+	entries, err := s.entries()
+	var dirs []string
+	for _, e := range entries {
+		dir := filepath.Join(s.dir, e.Name())
+		if strings.HasPrefix(e.Name(), draftPrefix) && !held(filepath.Join(dir, lockFile)) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, err
+}
+
+func (s *Shelf) entries() ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return entries, err
+}
+
+// Remove removes a thing; fs.ErrNotExist when there is none.
+func (s *Shelf) Remove(name string) error {
+	// Under a draft's name first: half of a thing is never listed.
+	gone := filepath.Join(s.dir, draftPrefix+name)
+	if err := os.Rename(filepath.Join(s.dir, name), gone); err != nil {
+		return err
+	}
+	return os.RemoveAll(gone)
+}

@@ -1,0 +1,47 @@
+package core_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// finding is a provider that knows its snapshots at once.
+type finding struct {
+	*fake.Keeper
+	has string
+}
+
+func (f finding) HasSnapshot(_ context.Context, id string) (bool, error) { return id == f.has, nil }
+
+func TestSnapshotIsLaunchedWhereItIs(t *testing.T) {
+	var factories []core.Factory
+	keepers := map[string]*fake.Keeper{}
+	for _, name := range []string{"near", "far"} {
+		k := fake.NewKeeper(fake.Options{Name: name, IDPrefix: name + "-"}, fake.KeeperOptions{})
+		t.Cleanup(k.Shutdown)
+		keepers[name] = k
+		factory := k.Factory()
+		if name == "near" {
+			factory.Open = func() (core.Provider, error) { return finding{k, "ours"}, nil }
+		}
+		factories = append(factories, factory)
+	}
+	s := core.New(core.Options{Factories: factories, Actor: "test"})
+	t.Cleanup(func() { _ = s.Close() })
+	for id, want := range map[string]string{"ours": "near", "theirs": "far"} {
+		placement, err := s.Explain(t.Context(), core.Spec{Snapshot: id})
+		if err != nil || placement.Chosen != want {
+			t.Errorf("%s is launched by %+v, %v", id, placement, err)
+		}
+	}
+	_, err := s.Launch(t.Context(), core.Spec{Provider: "near", Snapshot: "theirs"}, core.LaunchOptions{})
+	if core.KindOf(err) != core.KindNotFound || core.HintOf(err) == "" {
+		t.Errorf("from one that is not there: %v (%s)", err, core.HintOf(err))
+	}
+	if err := s.RemoveSnapshot(t.Context(), "", "ours"); core.KindOf(err) != core.KindNotFound {
+		t.Errorf("removing asks another provider: %v", err) // near has said that it is its own, and has no such thing after all
+	}
+}
