@@ -43,9 +43,11 @@ func NewModalServe(app *App, runF func(context.Context, *ModalServeOptions) erro
 			"nothing leaves this machine. Any token will do, unless MODAL_TOKEN_ID and MODAL_TOKEN_SECRET are set here.\n\n" +
 			"Sandboxes are real ones of the local provider, and end with the server. GPU requests are accepted and\n" +
 			"recorded, but there is no GPU; every image's base is this machine's programs; functions, classes, queues\n" +
-			"and sidecars are not there. What holds is measured: docs/modal-fidelity.md." + exitStatusHelp,
+			"and sidecars are not there. docs/modal.md says what else this is not; what holds is measured:\n" +
+			"docs/modal-fidelity.md." + exitStatusHelp,
 		Example: "  sb modal serve --address 127.0.0.1:9000\n" +
-			"  MODAL_SERVER_URL=http://127.0.0.1:9000 MODAL_TOKEN_ID=ak-any MODAL_TOKEN_SECRET=as-any python3 program.py",
+			"  MODAL_SERVER_URL=http://127.0.0.1:9000 MODAL_TOKEN_ID=ak-any MODAL_TOKEN_SECRET=as-any python3 program.py\n" +
+			"  sb modal serve --while $$ --fault SandboxCreateV2=RESOURCE_EXHAUSTED,retry-after=2s",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return orRun(runF, runModalServe)(cmd.Context(), opts)

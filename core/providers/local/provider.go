@@ -83,7 +83,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 		Has: []core.Capability{
 			core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
 			core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
-			core.CapNetNone, core.CapNetAll, core.CapCPU, core.CapMemory, core.CapDisk, core.CapProcesses, core.CapOpenFiles,
+			core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory, core.CapDisk, core.CapProcesses, core.CapOpenFiles,
 			core.CapTimeout, core.CapIdle, core.CapEnforce, core.CapFork, core.CapCheckpoint, core.CapDenials,
 			core.CapSnapshots, core.CapSnapshotStore, core.CapDiff,
 		},

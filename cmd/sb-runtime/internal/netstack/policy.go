@@ -38,6 +38,12 @@ type Policy interface {
 	Allow(ctx context.Context, flow Flow) (allowed bool, reason string)
 }
 
+// Learner is a Policy that wants to know the answers to the questions it allowed.
+type Learner interface {
+	// Learn is given one answer: a DNS message, which may be damaged.
+	Learn(answer []byte)
+}
+
 // hostAddressesAge is for how long the host's own addresses are taken as known.
 const hostAddressesAge = 5 * time.Second
 

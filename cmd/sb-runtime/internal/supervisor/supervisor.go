@@ -182,8 +182,12 @@ func (s *Supervisor) connect(network core.Network) (*os.File, error) {
 		return nil, err
 	}
 	var policy netstack.Policy = netstack.NewAllowPublic()
-	if network.Mode == core.NetworkNone {
+	switch network.Mode {
+	case core.NetworkNone:
 		policy = denyAll{}
+	case core.NetworkAllow:
+		policy = netstack.NewAllowList(policy, network.Allow)
+	case core.NetworkDefault, core.NetworkAll:
 	}
 	if s.stack, err = netstack.New(netstack.Config{NIC: host, Guest: nic, Policy: policy, Denied: s.noteDenial}); err != nil {
 		_ = nic.Close()

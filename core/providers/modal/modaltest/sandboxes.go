@@ -437,7 +437,7 @@ func (b *sandbox) spec(s *Server, below *image) core.Spec {
 	d := b.definition
 	spec := core.Spec{
 		Name: backendName(b.id), App: "modal", Image: below.base, Secrets: b.env, Timeout: core.Duration(b.life()),
-		Network: core.Network{Mode: s.networkMode(d.GetNetworkAccess())},
+		Network: s.network(d.GetNetworkAccess()),
 	}
 	caps := s.opts.Backend.Capabilities()
 	if most := d.GetResources().GetMemoryMbMax(); most > 0 && caps.Can(core.CapMemory) {
@@ -459,13 +459,19 @@ func (b *sandbox) life() time.Duration {
 	return defaultLife
 }
 
-// networkMode is the nearest that the backend enforces, never wider than what is asked.
-func (s *Server) networkMode(access *pb.NetworkAccess) core.NetworkMode {
+// network is where a sandbox may connect to: as asked, or less where the backend has no allow-lists.
+func (s *Server) network(access *pb.NetworkAccess) core.Network {
 	if access.GetNetworkAccessType() == pb.NetworkAccess_OPEN || access == nil {
-		return s.outside()
+		return core.Network{Mode: s.outside()}
 	}
-	if s.opts.Backend.Capabilities().Can(core.CapNetNone) {
-		return core.NetworkNone
+	network, caps := allowed(access), s.opts.Backend.Capabilities()
+	switch {
+	case network.Mode == core.NetworkAll:
+		return core.Network{Mode: s.outside()}
+	case network.Mode == core.NetworkAllow && caps.Can(core.CapNetAllow):
+		return network
+	case caps.Can(core.CapNetNone):
+		return core.Network{Mode: core.NetworkNone}
 	}
-	return core.NetworkDefault
+	return core.Network{}
 }
