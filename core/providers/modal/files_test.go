@@ -5,6 +5,7 @@ package modal_test
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -238,6 +240,49 @@ func TestBrokenTransfers(t *testing.T) {
 	}
 	if got := shell(t, p, id, "cat /tmp/f; ls -A /tmp/to; ls -A /tmp | grep sb-new; :"); got != "old\ntree\n" {
 		t.Errorf("after broken writes: %q", got)
+	}
+}
+
+// endless is content that never ends; begun is closed when some of it was taken.
+type endless struct {
+	begun chan struct{}
+	once  sync.Once
+}
+
+func (e *endless) Read(b []byte) (int, error) {
+	e.once.Do(func() { close(e.begun) })
+	return copy(b, "endless "), nil
+}
+
+// A transfer that is given up leaves nothing behind, neither files nor a program that waits for the rest.
+func TestTransferGivenUp(t *testing.T) {
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	id := launched(t, p, spec()).ID
+	shell(t, p, id, "mkdir /tmp/to; echo old >/tmp/f")
+	for name, put := range map[string]func(context.Context, io.Reader) error{
+		"file": func(ctx context.Context, content io.Reader) error {
+			return p.WriteFile(ctx, id, "/tmp/f", content, core.WriteOptions{})
+		},
+		"tree": func(ctx context.Context, content io.Reader) error {
+			var header bytes.Buffer
+			if err := tar.NewWriter(&header).WriteHeader(&tar.Header{Name: "large", Size: 1 << 40, Mode: 0o600}); err != nil {
+				return err
+			}
+			return p.Import(ctx, id, "/tmp/to", io.MultiReader(&header, content), core.ImportOptions{})
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		content := &endless{begun: make(chan struct{})}
+		go func() { <-content.begun; cancel() }()
+		if err := put(ctx, content); core.KindOf(err) != core.KindCanceled {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
+	}
+	if got := shell(t, p, id, "cat /tmp/f; ls -A /tmp/to; ls -A /tmp | grep sb-; ps -e -o args= | grep -c '[t]ar -x'; :"); got != "old\n0\n" {
+		t.Errorf("left behind: %q", got)
 	}
 }
 

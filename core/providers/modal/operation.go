@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -23,8 +24,11 @@ type operation struct {
 	err         error
 }
 
+// farewell is how long a program that is given up may take to end.
+const farewell = 2 * time.Second
+
 // operate starts a program. The caller closes in when it has sent all, reads out to its end, and then calls wait. When
-// ctx ends both break off.
+// ctx ends the program gets the end of its input, and the answer breaks off.
 func (p *Provider) operate(ctx context.Context, id, op, subject string, argv []string) (*operation, error) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
@@ -34,7 +38,7 @@ func (p *Provider) operate(ctx context.Context, id, op, subject string, argv []s
 		return nil, err
 	}
 	o.process = started
-	stop := context.AfterFunc(ctx, func() { _ = inW.CloseWithError(ctx.Err()); _ = outR.CloseWithError(ctx.Err()) })
+	stop := context.AfterFunc(ctx, func() { _ = inW.Close(); _ = outR.CloseWithError(ctx.Err()) })
 	go func() {
 		_, err := started.Wait(context.WithoutCancel(ctx))
 		stop()
@@ -52,6 +56,12 @@ func (o *operation) wait(ctx context.Context) (core.Exit, error) {
 		// The pipe is closed when the program has ended, and with it this.
 		go func() { _, _ = io.Copy(io.Discard, o.out) }()
 		o.exit, o.err = o.process.Wait(ctx)
+		if ctx.Err() != nil {
+			// Its input has ended, and so it will; one that still waited for input would stay as long as the sandbox.
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+			_, _ = o.process.Wait(last)
+			cancel()
+		}
 		_ = o.process.Close()
 		if o.err == nil && o.process.cut {
 			o.err = core.Errorf(core.KindUnavailable, "modal."+o.op, o.subject, "the answer had no end, so it may not be whole").WithHint("try again")
