@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,7 +31,8 @@ func NewLs(app *App, runF func(context.Context, *LsOptions) error) *cobra.Comman
 		Short:   "List sandboxes",
 		Long: "List the sandboxes that live: creating, running, paused and stopped ones. --all adds those that\n" +
 			"exited, failed or were lost, which \"sb terminate\" and \"sb prune\" remove. --orphans lists those\n" +
-			"whose owner is gone and what crashes left behind." + exitStatusHelp,
+			"whose owner is gone and what crashes left behind. COST is what one has cost until now, at least, where the\n" +
+			"provider has prices; see \"sb cost\"." + exitStatusHelp,
 		Example: "  sb ls\n" +
 			"  sb ls --all --label team=ml --json\n" +
 			"  sb terminate $(sb ls -q --app ci)",
@@ -98,9 +100,18 @@ func writeSandboxes(opts *LsOptions, boxes []core.Sandbox) error {
 		return nil
 	}
 	now := opts.App.Now()
-	table := opts.App.table("NAME", "ID", "PROVIDER", "APP", "STATE", "IMAGE", "AGE", "ENDS IN")
+	headers := []string{"NAME", "ID", "PROVIDER", "APP", "STATE", "IMAGE", "AGE", "ENDS IN"}
+	priced := slices.ContainsFunc(boxes, func(box core.Sandbox) bool { return box.Cost != nil })
+	if priced {
+		headers = append(headers, "COST")
+	}
+	table := opts.App.table(headers...)
 	for _, box := range boxes {
-		table.Row(box.Name, box.ID, box.Provider, box.App, stateText(box), imageText(box), output.Age(box.Created, now), endsIn(box, now))
+		cells := []string{box.Name, box.ID, box.Provider, box.App, stateText(box), imageText(box), output.Age(box.Created, now), endsIn(box, now)}
+		if priced {
+			cells = append(cells, costText(box))
+		}
+		table.Row(cells...)
 	}
 	return table.Write(out)
 }
@@ -121,6 +132,13 @@ func imageText(box core.Sandbox) string {
 		return box.Image
 	}
 	return box.Image + " " + box.GPU.String()
+}
+
+func costText(box core.Sandbox) string {
+	if box.Cost == nil {
+		return ""
+	}
+	return box.Cost.String()
 }
 
 func endsIn(box core.Sandbox, now time.Time) string {

@@ -56,7 +56,7 @@ func NewRoot(app *App) *cobra.Command {
 	add("kept", "What providers keep:",
 		NewApp(app), NewVolume(app), NewSecret(app), NewImage(app), NewEnvironment(app))
 	add("watch", "What goes on:",
-		NewUI(app, nil), NewTop(app, nil), NewStats(app, nil), NewEvents(app, nil), NewHistory(app, nil))
+		NewUI(app, nil), NewTop(app, nil), NewStats(app, nil), NewEvents(app, nil), NewHistory(app, nil), NewCost(app))
 	add("assistants", "Assistants:", NewMCP(app, nil), NewKey(app))
 	add("setup", "Setup:",
 		NewDoctor(app, nil), NewLogin(app), NewModal(app), NewProvider(app), NewConfig(app), NewCompletion(app, nil), NewVersion(app, nil))

@@ -34,6 +34,7 @@ type SpecFlags struct {
 	GPU                                 gpuValue
 	Timeout, IdleTimeout                durationValue
 	Persist                             bool
+	MaxCost                             float64
 	Workdir, User                       string
 	Volumes, Ports                      []string
 	Network                             string
@@ -70,6 +71,7 @@ func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
 	flags.Var(&f.GPU, "gpu", "GPUs, as `TYPE[:COUNT]`, such as H100 or A100-80GB:4")
 	flags.Var(&f.Timeout, "timeout", "lifetime: the sandbox ends that long after its launch, such as 90s or 2h")
 	flags.Var(&f.IdleTimeout, "idle-timeout", "end it when no command ran in it for that long")
+	flags.Float64Var(&f.MaxCost, "max-cost", 0, "end it before it has cost more than `AMOUNT`, in the currency of the provider's prices; refuse what cannot fit")
 	flags.BoolVar(&f.Persist, "persist", false, "keep the filesystem over stop and start")
 	flags.StringVarP(&f.Workdir, "workdir", "w", "", "working `DIR` of commands")
 	flags.StringVarP(&f.User, "user", "u", "", "run as `USER[:GROUP]`, names or numbers inside")
@@ -141,6 +143,7 @@ func (f *SpecFlags) spec(flags *pflag.FlagSet, streams *iostreams.Streams, looku
 	set("gpu", func() { spec.GPU = f.GPU.gpu })
 	set("timeout", func() { spec.Timeout = core.Duration(f.Timeout) })
 	set("idle-timeout", func() { spec.IdleTimeout = core.Duration(f.IdleTimeout) })
+	set("max-cost", func() { spec.MaxCost = f.MaxCost })
 	set("persist", func() { spec.Persist = f.Persist })
 	set("workdir", func() { spec.Workdir = f.Workdir })
 	set("user", func() { spec.User = f.User })

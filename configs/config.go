@@ -11,6 +11,8 @@ type Config struct {
 	Local    Local
 	UI       UI
 	Docker   Docker
+	// Prices are what providers charge, by their names.
+	Prices map[string]priceTable
 }
 
 // Defaults fill in what a launch leaves open. Zero means that the provider decides.
@@ -112,6 +114,9 @@ func keys() []key {
 		duration("local.save_interval", "1m", "how often a persistent sandbox is saved while it changes", func(c *Config) *core.Duration { return &c.Local.SaveInterval }),
 		duration("local.freeze_after", "1s", "how long an idle sandbox stays awake; 0 is for ever", func(c *Config) *core.Duration { return &c.Local.FreezeAfter }),
 		size("local.log_limit", "16MiB", "what is kept of an entry command's output", func(c *Config) *core.Bytes { return &c.Local.LogLimit }),
+		prices("modal", modalPrices, "what Modal charges per second, as KEY=VALUE with blanks between; none has no prices"),
+		prices("docker", "", "what a container engine's sandboxes cost per second, in the same form; empty is nothing"),
+		prices("local", "", "what sandboxes on this machine cost per second, in the same form; empty is nothing"),
 		choice("ui.theme", "auto", "the dashboard's colours; auto follows the terminal's background", []string{"auto", "dark", "light", "contrast", "plain"}, func(c *Config) *string { return &c.UI.Theme }),
 		text("ui.keys", "", "the dashboard's keys, as COMMAND=KEY[,KEY...] with blanks between: launch=ctrl+n quit=q,ctrl+q", func(c *Config) *string { return &c.UI.Keys }),
 		choice("ui.mouse", "enabled", "whether the dashboard has the mouse; disabled leaves it to the terminal", []string{"enabled", "disabled"}, func(c *Config) *string { return &c.UI.Mouse }),

@@ -71,7 +71,7 @@ func TestSetInANewFile(t *testing.T) {
 	}
 	want := template()
 	for _, k := range keys() {
-		value := map[kind]string{kindText: "x", kindSize: "3MiB", kindDuration: "7s", kindWhole: "9", kindDecimal: "1.5"}[k.kind]
+		value := map[kind]string{kindText: "x", kindSize: "3MiB", kindDuration: "7s", kindWhole: "9", kindDecimal: "1.5", kindPrices: "none"}[k.kind]
 		if k.kind == kindChoice {
 			value = k.choices[1]
 		}

@@ -64,7 +64,7 @@ func configSchema() *jsonschema.Schema {
 func settingSchema(k key) *jsonschema.Schema {
 	s := &jsonschema.Schema{Description: k.doc}
 	switch k.kind {
-	case kindText:
+	case kindText, kindPrices:
 		s.Type = "string"
 	case kindChoice:
 		for _, c := range k.choices {

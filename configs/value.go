@@ -21,6 +21,7 @@ const (
 	kindDuration      // what core.ParseDuration reads
 	kindWhole         // a whole number from 0 up
 	kindDecimal       // a number from 0 up
+	kindPrices        // what parsePrices reads
 )
 
 // The constructors of settings, one for each kind.

@@ -37,6 +37,8 @@ type Sandbox struct {
 	// Direct is a command that reaches a persistent sandbox without sb, where there is one.
 	Direct string `json:"direct,omitempty"`
 	Lease  Lease  `json:"lease"`
+	// Cost is what it has cost until now, at least. The Service fills it in where the provider has prices.
+	Cost *Cost `json:"cost,omitempty"`
 }
 
 // PortMapping is a published port as it is reachable now.

@@ -20,6 +20,8 @@ type Options struct {
 	Defaults Defaults
 	// Templates finds what Spec.Template names; nil knows none.
 	Templates Templates
+	// Prices are what providers charge, by their names. One that is not there costs nothing.
+	Prices map[string]Prices
 	// StateDir is where the audit log is kept; "" keeps none.
 	StateDir string
 	// Logger is told what goes wrong beside an operation; nil discards.
@@ -50,6 +52,7 @@ type Service struct {
 	quotas        Quotas
 	defaults      Defaults
 	templates     Templates
+	prices        map[string]Prices
 	audit         *auditLog
 	broker        *broker
 	log           *slog.Logger
@@ -74,6 +77,7 @@ func New(opts Options) *Service {
 		broker:    newBroker(),
 		log:       opts.Logger,
 		now:       opts.Now,
+		prices:    opts.Prices,
 	}
 	if opts.StateDir != "" {
 		s.audit = &auditLog{dir: opts.StateDir, pid: os.Getpid()}
@@ -211,7 +215,7 @@ func (s *Service) Providers(ctx context.Context, findings bool) []ProviderStatus
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 			defer cancel()
-			statuses[i] = lazy.status(ctx, findings)
+			statuses[i] = s.priced(lazy.status(ctx, findings))
 		})
 	}
 	wg.Wait()
@@ -248,7 +252,15 @@ func (s *Service) ProviderStatus(ctx context.Context, name string, findings bool
 	}
 	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
-	return lazy.status(ctx, findings), nil
+	return s.priced(lazy.status(ctx, findings)), nil
+}
+
+// priced adds what GPUs cost, unless the provider tells that itself.
+func (s *Service) priced(status ProviderStatus) ProviderStatus {
+	if prices, ok := s.prices[status.Name]; ok && status.Capabilities.GPUPrices == nil {
+		status.Capabilities.GPUPrices = prices.gpuPrices()
+	}
+	return status
 }
 
 func (l *lazyProvider) status(ctx context.Context, findings bool) ProviderStatus {

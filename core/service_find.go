@@ -18,6 +18,9 @@ const providerTimeout = 10 * time.Second
 // is none; KindConflict: the prefix fits several.
 func (s *Service) Resolve(ctx context.Context, ref string) (Sandbox, error) {
 	sandbox, _, err := s.resolve(ctx, ref)
+	if err == nil {
+		sandbox.Cost = s.costOf(sandbox)
+	}
 	return sandbox, err
 }
 
@@ -206,6 +209,7 @@ func (s *Service) List(ctx context.Context, filter ListFilter) (Listing, error) 
 		}
 		for _, sb := range found[i] {
 			if s.sees(sb) && filter.matches(sb) {
+				sb.Cost = s.costOf(sb)
 				listing.Sandboxes = append(listing.Sandboxes, sb)
 			}
 		}

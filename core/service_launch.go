@@ -37,7 +37,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 			return Sandbox{}, err
 		}
 	}
-	wishes := s.wishes(spec)
+	wishes, asked := s.wishes(spec), spec.Timeout
 	spec = s.withDefaults(spec)
 	record.Args = map[string]any{"spec": spec.Redacted()}
 	if err := spec.Validate(); err != nil {
@@ -78,6 +78,10 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" && spec.Snapshot == "" && spec.Checkpoint == "" && len(images) > 0 {
 		spec.Image = images[0]
 	}
+	if err := s.budget(&spec, placement.Chosen, asked); err != nil {
+		return Sandbox{}, err
+	}
+	record.Args["spec"] = spec.Redacted()
 	lease := Lease{Owner: s.owner, Created: s.now().UTC(), Bound: opts.Bound, Renewed: opts.Renewed}
 	if spec.Timeout > 0 {
 		lease.Expires = lease.Created.Add(time.Duration(spec.Timeout))
@@ -95,6 +99,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 		return Sandbox{}, err
 	}
 	s.announce(sandbox)
+	sandbox.Cost = s.costOf(sandbox)
 	return sandbox, nil
 }
 

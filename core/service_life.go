@@ -106,6 +106,9 @@ func (s *Service) SetTimeout(ctx context.Context, ref string, timeout time.Durat
 		if err != nil {
 			return err
 		}
+		if err := s.checkBudget(sb, timeout); err != nil {
+			return err
+		}
 		renewed, err = renewer.SetTimeout(ctx, sb.ID, timeout)
 		return err
 	})

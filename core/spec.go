@@ -35,6 +35,8 @@ type Spec struct {
 	IdleTimeout Duration `json:"idle_timeout,omitempty"`
 	// Persist keeps the filesystem over stop and start, and over a crash up to the last save.
 	Persist bool `json:"persist,omitempty"`
+	// MaxCost ends it before it has cost more, in the currency of the provider's prices. A provider without prices costs nothing.
+	MaxCost float64 `json:"max_cost,omitempty"`
 
 	Workdir string            `json:"workdir,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`

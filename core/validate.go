@@ -108,6 +108,9 @@ func (s Spec) validateLimits() error {
 	if s.OpenFiles < 0 || s.OpenFiles > maxOpenFiles {
 		return invalid("open_files", "%d is not between 1 and %d", s.OpenFiles, maxOpenFiles)
 	}
+	if s.MaxCost < 0 || math.IsNaN(s.MaxCost) || math.IsInf(s.MaxCost, 0) {
+		return invalid("max_cost", "%v is no amount", s.MaxCost)
+	}
 	for _, f := range []struct {
 		name  string
 		value Duration

@@ -1,0 +1,213 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+)
+
+// CostBy is what costs are summed by.
+type CostBy string
+
+// What costs are summed by.
+const (
+	CostBySandbox CostBy = "sandbox"
+	CostByApp     CostBy = "app"
+	// CostByDay sums by days of UTC.
+	CostByDay CostBy = "day"
+)
+
+// CostFilter selects what is summed; zero fields select all, by sandbox.
+type CostFilter struct {
+	By       CostBy
+	Provider string
+	App      string
+	// Since leaves out what was charged before it.
+	Since time.Time
+}
+
+// CostSum is one line of a CostReport.
+type CostSum struct {
+	// Key is a sandbox's id, an app's name, or a day: "2026-01-02".
+	Key string `json:"key"`
+	// Name belongs to a sandbox.
+	Name string `json:"name,omitempty"`
+	// Provider is not there for days.
+	Provider string `json:"provider,omitempty"`
+	// Sandboxes counts those that are summed.
+	Sandboxes int `json:"sandboxes"`
+	// Time is how long they ran, together.
+	Time     time.Duration `json:"time_ns"`
+	Amount   float64       `json:"amount"`
+	Currency string        `json:"currency"`
+}
+
+// CostReport says what sandboxes have cost, at least: what one used beyond what it reserved is not known here.
+type CostReport struct {
+	Sums []CostSum `json:"sums"`
+	// Totals has the sum for each currency.
+	Totals map[string]float64 `json:"totals"`
+	// Prices are those that were applied, by provider.
+	Prices map[string]Prices `json:"prices"`
+	// Unpriced names sandboxes whose GPU has no price.
+	Unpriced []string          `json:"unpriced,omitempty"`
+	Failures []ProviderFailure `json:"failures,omitempty"`
+}
+
+// stay is the time that a sandbox was charged for.
+type stay struct {
+	id, name, provider, app string
+	spec                    Spec
+	begin, end              time.Time
+}
+
+// Cost sums what sandboxes of priced providers have cost, from the audit log and, for those that the log does not know
+// or the end of, from the providers. One that is gone from both is taken to have lived until its lifetime was over.
+func (s *Service) Cost(ctx context.Context, filter CostFilter) (CostReport, error) {
+	report := CostReport{Sums: []CostSum{}, Totals: map[string]float64{}, Prices: map[string]Prices{}}
+	filter.By = cmp.Or(filter.By, CostBySandbox)
+	if filter.By != CostBySandbox && filter.By != CostByApp && filter.By != CostByDay {
+		return report, invalid("by", "%q is not one of sandbox, app and day", filter.By)
+	}
+	stays, err := s.recordedStays(ctx)
+	if err != nil {
+		return report, err
+	}
+	listing, err := s.List(ctx, ListFilter{Provider: filter.Provider, All: true})
+	if err != nil {
+		return report, err
+	}
+	report.Failures = slices.DeleteFunc(listing.Failures, func(f ProviderFailure) bool { _, priced := s.prices[f.Provider]; return !priced })
+	for _, sb := range listing.Sandboxes {
+		known := stays[sb.ID]
+		if known == nil {
+			known = &stay{begin: sb.Created}
+			stays[sb.ID] = known
+		}
+		known.id, known.name, known.provider, known.app, known.spec = sb.ID, sb.Name, sb.Provider, sb.App, sb.Spec
+		known.end = sb.Ended
+		if sb.State.Live() || known.end.IsZero() {
+			known.end = s.now()
+		}
+	}
+	sums := map[string]*CostSum{}
+	for _, id := range slices.Sorted(maps.Keys(stays)) {
+		s.charge(*stays[id], filter, &report, sums)
+	}
+	for _, key := range slices.Sorted(maps.Keys(sums)) {
+		report.Sums = append(report.Sums, *sums[key])
+	}
+	if filter.By != CostByDay {
+		slices.SortStableFunc(report.Sums, func(a, b CostSum) int { return cmp.Compare(b.Amount, a.Amount) })
+	}
+	return report, nil
+}
+
+// recordedStays reads the audit log. Under a scope there is none: a record does not tell whose it is.
+func (s *Service) recordedStays(ctx context.Context) (map[string]*stay, error) {
+	stays := map[string]*stay{}
+	if len(s.scope.Labels) > 0 {
+		return stays, nil
+	}
+	for record, err := range s.History(ctx, HistoryFilter{}) {
+		if err != nil {
+			return nil, err
+		}
+		if record.Result != "ok" || record.Sandbox == "" {
+			continue
+		}
+		at := record.Time.Add(record.Duration)
+		known := stays[record.Sandbox]
+		switch record.Op {
+		case "launch":
+			spec, ok := recordedSpec(record)
+			if !ok {
+				continue
+			}
+			known = &stay{id: record.Sandbox, name: record.Name, provider: record.Provider, app: spec.App, spec: spec, begin: at, end: s.now()}
+			if spec.Timeout > 0 {
+				known.end = earlier(known.end, at.Add(time.Duration(spec.Timeout)))
+			}
+			stays[record.Sandbox] = known
+		case "timeout":
+			if known != nil {
+				known.end = s.now()
+				if timeout, err := ParseDuration(textOf(record.Args["timeout"])); err == nil && timeout > 0 {
+					known.end = earlier(known.end, at.Add(time.Duration(timeout)))
+				}
+			}
+		case "terminate":
+			if known != nil {
+				known.end = earlier(known.end, at)
+			}
+		}
+	}
+	return stays, nil
+}
+
+func textOf(value any) string {
+	text, _ := value.(string)
+	return text
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// recordedSpec reads the spec of a launch back from its record.
+func recordedSpec(record AuditRecord) (spec Spec, ok bool) {
+	text, err := json.Marshal(record.Args["spec"])
+	if err != nil {
+		return spec, false
+	}
+	return spec, json.Unmarshal(text, &spec) == nil
+}
+
+// charge adds what a stay has cost to the sums.
+func (s *Service) charge(t stay, filter CostFilter, report *CostReport, sums map[string]*CostSum) {
+	prices, priced := s.prices[t.provider]
+	if !priced || filter.Provider != "" && t.provider != filter.Provider || filter.App != "" && t.app != filter.App {
+		return
+	}
+	if t.begin.Before(filter.Since) {
+		t.begin = filter.Since
+	}
+	if !t.end.After(t.begin) {
+		return
+	}
+	rate, err := prices.Rate(t.spec)
+	if err != nil {
+		report.Unpriced = append(report.Unpriced, t.name)
+		return
+	}
+	report.Prices[t.provider] = prices
+	add := func(key, name, provider string, length time.Duration) {
+		sum := sums[key+" "+provider+" "+prices.Currency]
+		if sum == nil {
+			sum = &CostSum{Key: key, Name: name, Provider: provider, Currency: prices.Currency}
+			sums[key+" "+provider+" "+prices.Currency] = sum
+		}
+		sum.Sandboxes++
+		sum.Time += length
+		sum.Amount += rate * length.Seconds()
+		report.Totals[prices.Currency] += rate * length.Seconds()
+	}
+	switch filter.By {
+	case CostByApp:
+		add(t.app, "", t.provider, t.end.Sub(t.begin))
+	case CostByDay:
+		for begin := t.begin.UTC(); begin.Before(t.end); {
+			midnight := time.Date(begin.Year(), begin.Month(), begin.Day()+1, 0, 0, 0, 0, time.UTC)
+			add(begin.Format(time.DateOnly), "", "", earlier(midnight, t.end).Sub(begin))
+			begin = midnight
+		}
+	case CostBySandbox:
+		add(t.id, t.name, t.provider, t.end.Sub(t.begin))
+	}
+}

@@ -1,0 +1,134 @@
+package core_test
+
+import (
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// clock is a time that a test sets.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// priced returns a service over one provider with a GPU, where an H100 costs 3.60 an hour, a core 0.36, and a
+// sandbox without wishes nothing.
+func priced(t *testing.T) (*core.Service, *fake.Provider, *clock) {
+	t.Helper()
+	c := &clock{now: time.Date(2026, 1, 2, 23, 0, 0, 0, time.UTC)}
+	p := fake.New(fake.Options{Name: "cloud", Now: c.Now, Also: []core.Capability{core.CapGPU, core.CapCPU}, GPUs: map[string]int{"H100": 8, "NEW": 1}})
+	prices := map[string]core.Prices{"cloud": {Currency: "USD", Date: "2026-01-01", CPU: 0.0001, GPU: map[string]float64{"H100": 0.001}}}
+	s := core.New(core.Options{Factories: []core.Factory{p.Factory()}, StateDir: t.TempDir(), Now: c.Now, Prices: prices})
+	t.Cleanup(func() {
+		_ = s.Close()
+		p.Shutdown()
+	})
+	return s, p, c
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
+func TestMaxCost(t *testing.T) {
+	s, _, c := priced(t)
+	gpu := core.GPU{Type: "H100", Count: 1}
+	sb, err := s.Launch(t.Context(), core.Spec{Name: "dev", GPU: gpu, MaxCost: 3.6}, core.LaunchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := sb.Expires.Sub(c.Now()); left != time.Hour {
+		t.Errorf("3.60 last %s, want an hour", left)
+	}
+	_, err = s.Launch(t.Context(), core.Spec{Name: "long", GPU: gpu, MaxCost: 3.6, Timeout: core.Duration(2 * time.Hour)}, core.LaunchOptions{})
+	wantKind(t, err, core.KindExhausted)
+	if sb, err = s.Launch(t.Context(), core.Spec{Name: "fits", GPU: gpu, MaxCost: 3.6, Timeout: core.Duration(time.Minute)}, core.LaunchOptions{}); err != nil || sb.Expires.Sub(c.Now()) != time.Minute {
+		t.Errorf("one that fits ends in %s, %v", sb.Expires.Sub(c.Now()), err)
+	}
+	_, err = s.Launch(t.Context(), core.Spec{Name: "new", GPU: core.GPU{Type: "NEW", Count: 1}, MaxCost: 3.6}, core.LaunchOptions{})
+	wantKind(t, err, core.KindUnsupported)
+	_, err = s.Launch(t.Context(), core.Spec{Name: "dear", GPU: gpu, MaxCost: 0.0001}, core.LaunchOptions{})
+	wantKind(t, err, core.KindExhausted)
+	_, err = s.Launch(t.Context(), core.Spec{Name: "odd", MaxCost: -1}, core.LaunchOptions{})
+	wantKind(t, err, core.KindUsage)
+
+	// What is spent is gone: half an hour is left after half an hour.
+	c.pass(30 * time.Minute)
+	_, err = s.SetTimeout(t.Context(), "dev", time.Hour)
+	wantKind(t, err, core.KindExhausted)
+	_, err = s.SetTimeout(t.Context(), "dev", 0)
+	wantKind(t, err, core.KindExhausted)
+	if _, err = s.SetTimeout(t.Context(), "dev", 29*time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCost(t *testing.T) {
+	s, p, c := priced(t)
+	launch := func(spec core.Spec) core.Sandbox {
+		t.Helper()
+		sb, err := s.Launch(t.Context(), spec, core.LaunchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sb
+	}
+	gpu := core.GPU{Type: "H100", Count: 2}
+	launch(core.Spec{Name: "train", App: "ml", GPU: gpu})
+	launch(core.Spec{Name: "web", App: "site", CPU: 2})
+	launch(core.Spec{Name: "free", App: "site"})
+	launch(core.Spec{Name: "new", App: "ml", GPU: core.GPU{Type: "NEW", Count: 1}})
+	gone := launch(core.Spec{Name: "gone", App: "ml", CPU: 1, Timeout: core.Duration(30 * time.Minute)})
+	c.pass(2 * time.Hour)                                     // over midnight
+	if err := p.Terminate(t.Context(), gone.ID); err != nil { // nobody tells the log
+		t.Fatal(err)
+	}
+	if err := s.Terminate(t.Context(), "train"); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(time.Hour)
+
+	if sb, err := s.Resolve(t.Context(), "web"); err != nil || sb.Cost == nil || !near(sb.Cost.Amount, 3*0.72) || !near(sb.Cost.PerHour, 0.72) {
+		t.Errorf("web has cost %+v, %v", sb.Cost, err)
+	}
+	report, err := s.Cost(t.Context(), core.CostFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]float64{"train": 2 * 7.2, "web": 3 * 0.72, "gone": 0.5 * 0.36, "free": 0}
+	total := 0.0
+	for _, sum := range report.Sums {
+		if amount, known := want[sum.Name]; !known || !near(sum.Amount, amount) {
+			t.Errorf("%s has cost %v, want %v", sum.Name, sum.Amount, amount)
+		}
+		total += want[sum.Name]
+	}
+	if len(report.Sums) != len(want) || report.Sums[0].Name != "train" || !near(report.Totals["USD"], total) || len(report.Unpriced) != 1 {
+		t.Errorf("%+v", report)
+	}
+	byDay, err := s.Cost(t.Context(), core.CostFilter{By: core.CostByDay})
+	if err != nil || len(byDay.Sums) != 2 || byDay.Sums[0].Key != "2026-01-02" || !near(byDay.Sums[0].Amount, 7.2+0.72+0.18) || !near(byDay.Totals["USD"], total) {
+		t.Errorf("by day: %+v, %v", byDay, err)
+	}
+	byApp, err := s.Cost(t.Context(), core.CostFilter{By: core.CostByApp, App: "site", Since: c.Now().Add(-time.Hour)})
+	if err != nil || len(byApp.Sums) != 1 || !near(byApp.Totals["USD"], 0.72) {
+		t.Errorf("by app: %+v, %v", byApp, err)
+	}
+	_, err = s.Cost(t.Context(), core.CostFilter{By: "week"})
+	wantKind(t, err, core.KindUsage)
+}
