@@ -23,8 +23,8 @@ func NewFsWatch(app *App, runF func(context.Context, *FsWatchOptions) error) *co
 	cmd := &cobra.Command{
 		Use:   "watch SANDBOX [PATH]",
 		Short: "Tell what changes",
-		Long: "Tell what changes in a directory of a sandbox or in one file, a line for each change, until it is interrupted or\n" +
-			"the sandbox ends. What changes before the watch stands is not told." + exitStatusHelp,
+		Long: "Tell what changes in a directory of a sandbox or in one file, a line for each change, until it is\n" +
+			"interrupted or the sandbox ends. What changes before the watch stands is not told." + exitStatusHelp,
 		Example:           "  sb fs watch dev /app\n  sb fs watch -r dev . --json | jq -r .path",
 		Args:              between([]string{"SANDBOX"}, "PATH"),
 		ValidArgsFunction: app.completePath,

@@ -98,6 +98,7 @@ func (s *Spec) complete(base Spec) {
 	fill(&s.IdleTimeout, base.IdleTimeout)
 	fill(&s.Workdir, base.Workdir)
 	fill(&s.User, base.User)
+	fill(&s.MaxCost, base.MaxCost)
 	fill(&s.Ready, base.Ready)
 	fill(&s.Modal, base.Modal)
 	fillList(&s.Pip, base.Pip)
