@@ -73,6 +73,7 @@ func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
 	complete(cmd, "compat", fixed(setup.Compats()...))
 	complete(cmd, "transport", fixed(setup.Transports()...))
 	complete(cmd, "provider", app.completeProviders)
+	complete(cmd, "template", app.completeTemplates)
 	complete(cmd, "toolsets", fixed(setup.Toolsets()...))
 	complete(cmd, "on-disconnect", fixed(string(setup.Lease), string(setup.Terminate), string(setup.Detach)))
 	complete(cmd, "networks", fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow)))

@@ -90,6 +90,7 @@ func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
 
 	complete(cmd, "provider", app.completeProviders)
 	complete(cmd, "app", app.completeApps)
+	complete(cmd, "template", app.completeTemplates)
 	complete(cmd, "gpu", app.completeGPUs)
 	complete(cmd, "image", app.completeImages)
 	complete(cmd, "checkpoint", app.completeCheckpoints)

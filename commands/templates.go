@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/seed-0724f904/sb/configs"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/tui"
@@ -26,6 +28,23 @@ func templatesIn(dir string) core.Templates {
 		}
 		return spec, true, err
 	}
+}
+
+// completeTemplates completes the names of this user's templates.
+func (a *App) completeTemplates(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	paths, err := a.Paths()
+	if err != nil {
+		return nil, noFiles
+	}
+	files, err := filepath.Glob(filepath.Join(templateDir(paths), "*.yaml"))
+	if err != nil {
+		return nil, noFiles
+	}
+	names := make([]cobra.Completion, len(files))
+	for i, file := range files {
+		names[i] = strings.TrimSuffix(filepath.Base(file), ".yaml")
+	}
+	return names, noFiles
 }
 
 // readTemplates reads the spec files in a directory, which need not exist.
