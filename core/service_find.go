@@ -33,17 +33,27 @@ func (s *Service) resolve(ctx context.Context, ref string) (Sandbox, Provider, e
 		if err != nil {
 			return Sandbox{}, nil, err
 		}
+		if sandbox, p, found, err := s.resolveIfID(ctx, lazy, rest); found {
+			return sandbox, p, err
+		}
 		return s.resolveAt(ctx, []*lazyProvider{lazy}, ref, rest)
 	}
 	for _, lazy := range s.lazyProviders {
-		if strings.HasPrefix(ref, lazy.factory.IDPrefix) {
-			sandbox, p, err := s.resolveID(ctx, lazy, ref)
-			if err == nil || KindOf(err) != KindNotFound {
-				return sandbox, p, err
-			}
+		if sandbox, p, found, err := s.resolveIfID(ctx, lazy, ref); found {
+			return sandbox, p, err
 		}
 	}
 	return s.resolveAt(ctx, s.lazyProviders, ref, ref)
+}
+
+// resolveIfID finds what looks like one of a provider's ids by asking for that one: a name that looks so is older than sb or from elsewhere.
+// found is false when there is no such id.
+func (s *Service) resolveIfID(ctx context.Context, lazy *lazyProvider, ref string) (sandbox Sandbox, p Provider, found bool, err error) {
+	if !strings.HasPrefix(ref, lazy.factory.IDPrefix) {
+		return Sandbox{}, nil, false, nil
+	}
+	sandbox, p, err = s.resolveID(ctx, lazy, ref)
+	return sandbox, p, err == nil || KindOf(err) != KindNotFound, err
 }
 
 // resolveID finds an id, or what begins like one.

@@ -145,6 +145,18 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// Who says which sandbox it is, with its provider or without, has no others listed.
+func TestAnIDIsAskedFor(t *testing.T) {
+	s, one, _ := service(t, Options{})
+	one.boxes = []Sandbox{{ID: "one-0", Name: "dev", Provider: "one", State: StateRunning}}
+	one.down = Errorf(KindUnavailable, "list", "", "it cannot list")
+	for _, ref := range []string{"one-0", "one/one-0"} {
+		if sb, err := s.Resolve(t.Context(), ref); err != nil || sb.Name != "dev" {
+			t.Errorf("%s: %+v, %v", ref, sb, err)
+		}
+	}
+}
+
 func FuzzResolve(f *testing.F) {
 	for _, seed := range []string{"dev", "one/dev", "one-", "/", "a/b/c", "\x00", strings.Repeat("x", 300)} {
 		f.Add(seed)
