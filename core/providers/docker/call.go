@@ -1,26 +1,20 @@
 package docker
 
 import (
+	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
-	"io"
-
-	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
-// call is one call to a sandbox's first process: an exec of "sb-guest call" in its container.
+// call is one call to a sandbox's first process.
 type call struct {
-	p    *Provider
-	e    *engine
-	id   string
-	op   string
-	conn client.HijackedResponse
-	// demux reads what comes back.
-	demux demux
+	line
+	p  *Provider
+	id string
+	op string
 }
 
 // dial starts a call and sends its request. ctx bounds that only; the caller closes the call.
@@ -42,26 +36,21 @@ func (p *Provider) dial(ctx context.Context, id, op string, request wire.Request
 	}
 	bounded, cancel := within(ctx, workTimeout)
 	defer cancel()
-	created, err := e.client.ExecCreate(bounded, k.container, client.ExecCreateOptions{
-		User: wire.CallUser, AttachStdin: true, AttachStdout: true, AttachStderr: true, Cmd: []string{wire.Program, wire.ModeCall},
-	})
+	c := &call{p: p, id: id, op: op}
+	if c.line, err = e.direct(bounded, k); err != nil {
+		c.line, err = e.execLine(bounded, k.container)
+	}
 	if err != nil {
 		return nil, p.callError(bounded, id, op, err)
 	}
-	attached, err := e.client.ExecAttach(bounded, created.ID, client.ExecAttachOptions{})
-	if err != nil {
-		return nil, p.callError(bounded, id, op, err)
-	}
-	c := &call{p: p, e: e, id: id, op: op, conn: attached.HijackedResponse}
-	c.demux = demux{r: c.conn.Reader}
-	if _, err := c.conn.Conn.Write(wire.AppendFrame(nil, wire.FrameRequest, payload)); err != nil {
+	if _, err := c.Write(wire.AppendFrame(nil, wire.FrameRequest, payload)); err != nil {
 		c.close()
 		return nil, p.callError(bounded, id, op, err)
 	}
 	return c, nil
 }
 
-func (c *call) close() { c.conn.Close() }
+func (c *call) close() { _ = c.Close() }
 
 // callError says what a call's failure means for the sandbox.
 func (p *Provider) callError(ctx context.Context, id, op string, err error) error {
@@ -114,7 +103,7 @@ func (p *Provider) ask(ctx context.Context, id, op string, request wire.Request)
 func (c *call) reply(take func(kind byte, payload []byte) error) (wire.Reply, error) {
 	buffer := make([]byte, frameBuffer)
 	for {
-		kind, payload, err := wire.ReadFrame(&c.demux, buffer)
+		kind, payload, err := wire.ReadFrame(c, buffer)
 		if err != nil {
 			return wire.Reply{}, c.broke(err)
 		}
@@ -144,7 +133,7 @@ func (c *call) broke(err error) error {
 	if err := notRunning(sb, c.op); err != nil {
 		return err
 	}
-	if said := c.demux.said.String(); said != "" {
+	if said := bytes.TrimSpace(c.said()); len(said) > 0 {
 		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the call to the sandbox failed: %s", said)
 	}
 	return core.Errorf(core.KindUnavailable, "docker."+c.op, c.id, "the connection to the engine broke off: %w", err).
@@ -153,45 +142,3 @@ func (c *call) broke(err error) error {
 
 // frameBuffer holds most frames.
 const frameBuffer = 256<<10 + 16
-
-// demux reads the stdout of an engine's multiplexed stream; what comes on stderr it keeps the end of, or
-// passes on.
-type demux struct {
-	r    io.Reader
-	left int
-	said tail
-	// stderr, when set, gets all of stderr.
-	stderr io.Writer
-}
-
-// The engine's stream has a header of eight bytes before each piece: the stream's number, three zeros, and
-// the piece's length.
-const (
-	demuxHeader = 8
-	demuxStderr = 2
-)
-
-// Read implements io.Reader.
-func (d *demux) Read(p []byte) (int, error) {
-	for d.left == 0 {
-		var header [demuxHeader]byte
-		if _, err := io.ReadFull(d.r, header[:]); err != nil {
-			return 0, err
-		}
-		size := int(binary.BigEndian.Uint32(header[4:]))
-		if header[0] < demuxStderr {
-			d.left = size
-			continue
-		}
-		to := io.Writer(&d.said)
-		if d.stderr != nil && header[0] == demuxStderr {
-			to = d.stderr
-		}
-		if _, err := io.CopyN(to, d.r, int64(size)); err != nil {
-			return 0, err
-		}
-	}
-	n, err := d.r.Read(p[:min(len(p), d.left)])
-	d.left -= n
-	return n, err
-}

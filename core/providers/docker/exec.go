@@ -239,7 +239,7 @@ func (p *process) send(kind byte, payload []byte) error {
 	if p.closed {
 		return io.ErrClosedPipe
 	}
-	_, err := p.call.conn.Conn.Write(wire.AppendFrame(nil, kind, payload))
+	_, err := p.call.Write(wire.AppendFrame(nil, kind, payload))
 	return err
 }
 

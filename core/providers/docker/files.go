@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -18,10 +19,9 @@ type files struct{ p *Provider }
 // operation is one run of sb-guest for files: what is written to the call is its body, what is read the answer.
 type operation struct {
 	*call
-	name   string
-	report *limited
-	stop   func() bool
-	ctx    context.Context //nolint:containedctx // an io.Reader has no other way to say why it broke off
+	name string
+	stop func() bool
+	ctx  context.Context //nolint:containedctx // an io.Reader has no other way to say why it broke off
 
 	// broken says that the call was closed on purpose.
 	broken atomic.Bool
@@ -41,15 +41,14 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 	if err != nil {
 		return nil, err
 	}
-	op := &operation{call: c, name: string(request.Path), report: &limited{left: guest.MaxReport}, ctx: ctx}
-	c.demux.stderr = op.report
+	op := &operation{call: c, name: string(request.Path), ctx: ctx}
 	op.stop = context.AfterFunc(ctx, c.close)
 	return op, nil
 }
 
 // Read implements io.Reader.
 func (o *operation) Read(p []byte) (int, error) {
-	n, err := o.demux.Read(p)
+	n, err := o.line.Read(p)
 	if err != nil {
 		if o.ended == nil {
 			o.ended = err
@@ -59,8 +58,21 @@ func (o *operation) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// WriteTo implements io.WriterTo, as the line does best.
+func (o *operation) WriteTo(w io.Writer) (int64, error) {
+	direct, ok := o.line.(io.WriterTo)
+	if !ok {
+		return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{o}, make([]byte, frameBuffer))
+	}
+	n, err := direct.WriteTo(w)
+	if errors.Is(err, os.ErrClosed) {
+		err = nil // Close tells why
+	}
+	return n, err
+}
+
 // Write implements io.Writer.
-func (o *operation) Write(p []byte) (int, error) { return o.conn.Conn.Write(p) }
+func (o *operation) Write(p []byte) (int, error) { return o.line.Write(p) }
 
 // CloseWrite implements guest.Operation. The body's framing tells its end from a break, without an engine that passes on
 // half-closed connections; half a body is told by the end of the connection.
@@ -90,13 +102,14 @@ func (o *operation) outcome() error {
 	if o.ctx.Err() != nil {
 		return core.Wrap("docker."+o.op, o.name, o.ctx.Err())
 	}
-	if len(o.report.data) == 0 && o.broken.Load() {
+	if o.broken.Load() {
 		return core.Errorf(core.KindCanceled, "docker."+o.op, o.name, "it was given up")
 	}
-	if len(o.report.data) == 0 {
+	said := o.said()
+	if len(said) == 0 {
 		return o.broke(errors.Join(o.ended, io.ErrUnexpectedEOF))
 	}
-	report, err := guest.DecodeReport(o.report.data)
+	report, err := guest.DecodeReport(said)
 	if err != nil {
 		return err
 	}

@@ -27,8 +27,10 @@ type Provider struct {
 // known is what a call to a sandbox's first process needs.
 type known struct {
 	container string
-	key       []byte
-	actor     string
+	// pid is the first process's number on the engine's machine, as last seen; 0 is not known.
+	pid   int
+	key   []byte
+	actor string
 }
 
 var (

@@ -64,7 +64,7 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 	if !ok {
 		return core.Sandbox{}, notFound(name)
 	}
-	sb := p.sandbox(c.ID, d)
+	sb := p.sandbox(c.ID, d, c.State.Pid)
 	if d.spec.Persist {
 		program := "docker"
 		if e.podman {
@@ -117,11 +117,14 @@ func (p *Provider) absent(err error, name string) error {
 	return err
 }
 
-// sandbox is what a container's labels say of it; the call's needs are remembered.
-func (p *Provider) sandbox(container string, d described) core.Sandbox {
+// sandbox is what a container's labels say of it; the call's needs are remembered. pid is its first process, or 0.
+func (p *Provider) sandbox(container string, d described, pid int) core.Sandbox {
 	id := idOf(container)
 	p.knownMu.Lock()
-	p.known[id] = known{container: container, key: d.key, actor: d.lease.Owner.Actor}
+	if pid == 0 {
+		pid = p.known[id].pid
+	}
+	p.known[id] = known{container: container, pid: pid, key: d.key, actor: d.lease.Owner.Actor}
 	p.knownMu.Unlock()
 	d.spec.Name, d.spec.App = d.name, d.app
 	return core.Sandbox{
@@ -266,7 +269,7 @@ func (p *Provider) summary(ctx context.Context, e *engine, c container.Summary, 
 			return sb
 		}
 	}
-	sb := p.sandbox(c.ID, d)
+	sb := p.sandbox(c.ID, d, 0)
 	sb.Created = time.Unix(c.Created, 0).UTC()
 	sb.Started = sb.Created
 	sb.Image = cmp.Or(sb.Image, c.Image)

@@ -1,0 +1,92 @@
+package docker
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// line carries a call's streams to a sandbox's first process and back. Reading gives what that writes; closing, which may be
+// done at any time and more than once, lets it see that the caller has left.
+type line interface {
+	io.ReadWriteCloser
+	// said is what came beside the answer: sb-guest's report, or a reason. It is complete when the answer has ended.
+	said() []byte
+}
+
+// engineLine is an exec of "sb-guest call" by the engine.
+type engineLine struct {
+	conn  client.HijackedResponse
+	demux demux
+}
+
+// execLine asks the engine for one.
+func (e *engine) execLine(ctx context.Context, container string) (line, error) {
+	created, err := e.client.ExecCreate(ctx, container, client.ExecCreateOptions{
+		User: wire.CallUser, AttachStdin: true, AttachStdout: true, AttachStderr: true, Cmd: []string{wire.Program, wire.ModeCall},
+	})
+	if err != nil {
+		return nil, err
+	}
+	attached, err := e.client.ExecAttach(ctx, created.ID, client.ExecAttachOptions{})
+	if err != nil {
+		return nil, err
+	}
+	l := &engineLine{conn: attached.HijackedResponse}
+	l.demux = demux{r: l.conn.Reader, stderr: &limited{left: guest.MaxReport}}
+	return l, nil
+}
+
+// Read implements io.Reader.
+func (l *engineLine) Read(p []byte) (int, error) { return l.demux.Read(p) }
+
+// Write implements io.Writer.
+func (l *engineLine) Write(p []byte) (int, error) { return l.conn.Conn.Write(p) }
+
+// Close implements io.Closer.
+func (l *engineLine) Close() error {
+	l.conn.Close()
+	return nil
+}
+
+func (l *engineLine) said() []byte { return l.demux.stderr.data }
+
+// demux reads the stdout of an engine's multiplexed stream; what comes on stderr goes to a place of its own.
+type demux struct {
+	r      io.Reader
+	left   int
+	stderr *limited
+}
+
+// The engine's stream has a header of eight bytes before each piece: the stream's number, three zeros, and
+// the piece's length.
+const (
+	demuxHeader = 8
+	demuxStderr = 2
+)
+
+// Read implements io.Reader.
+func (d *demux) Read(p []byte) (int, error) {
+	for d.left == 0 {
+		var header [demuxHeader]byte
+		if _, err := io.ReadFull(d.r, header[:]); err != nil {
+			return 0, err
+		}
+		size := int(binary.BigEndian.Uint32(header[4:]))
+		if header[0] < demuxStderr {
+			d.left = size
+			continue
+		}
+		if _, err := io.CopyN(d.stderr, d.r, int64(size)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := d.r.Read(p[:min(len(p), d.left)])
+	d.left -= n
+	return n, err
+}
