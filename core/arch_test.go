@@ -52,7 +52,7 @@ var owners = map[string][]string{
 	"charm.land":                      {"commands", "tui"},
 	"github.com/sahilm/fuzzy":         {"tui"},
 	"google.golang.org/grpc":          {"core/providers/local", "core/providers/modal", "cmd/sb-runtime"},
-	"google.golang.org/protobuf":      {"core/providers/local", "core/providers/modal", "cmd/sb-runtime"},
+	"google.golang.org/protobuf":      {"core/providers/local", "core/providers/docker", "core/providers/modal", "cmd/sb-runtime"},
 	"github.com/modal-labs":           {"core/providers/modal"},
 	"github.com/golang-jwt":           {"core/providers/modal"},
 	"github.com/pelletier/go-toml":    {"core/providers/modal", "mcp/clients"},
@@ -61,6 +61,7 @@ var owners = map[string][]string{
 	"github.com/mark3labs":            {"mcp"},
 	"github.com/google/jsonschema-go": {"mcp", "configs"},
 	"github.com/moby":                 {"core/providers/docker"},
+	"github.com/docker/cli":           {"core/providers/docker"},
 }
 
 // programs names what must not be linked into a package, however indirectly.

@@ -12,8 +12,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/moby/moby/api/types/build"
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/client"
 	"github.com/moby/patternmatcher"
@@ -101,9 +103,38 @@ func (p *Provider) buildFile(ctx context.Context, e *engine, file string, progre
 	if err != nil {
 		return "", core.Errorf(core.KindNotFound, "docker.build", file, "the Dockerfile cannot be read: %w", err)
 	}
+	if err := p.bases(ctx, e, path, progress); err != nil {
+		return "", err
+	}
 	dir, name := filepath.Split(path)
 	files := func(w *tar.Writer) error { return addContext(ctx, w, dir, name) }
 	return p.buildImage(ctx, e, name, digest(path), files, progress)
+}
+
+// bases gets the images that a Dockerfile starts from and docker login has credentials for: BuildKit asks nobody for them
+// without a session. One that is put together from arguments it gets by itself.
+func (p *Provider) bases(ctx context.Context, e *engine, file string, progress core.ProgressFunc) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return core.Errorf(core.KindNotFound, "docker.build", file, "the Dockerfile cannot be read: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) < 2 || !strings.EqualFold(words[0], "FROM") {
+			continue
+		}
+		words = slices.DeleteFunc(words[1:], func(word string) bool { return strings.HasPrefix(word, "--") })
+		if len(words) == 0 || strings.Contains(words[0], "$") {
+			continue
+		}
+		if auth, err := p.credentials().of(words[0]); err != nil || auth == "" {
+			continue
+		}
+		if _, err := p.have(ctx, e, words[0], progress); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // buildImage sends a context to the engine and returns the name of what it built.
@@ -121,7 +152,7 @@ func (p *Provider) buildImage(ctx context.Context, e *engine, dockerfile, sum st
 		_ = w.CloseWithError(err)
 		sent <- err
 	}()
-	err := e.build(ctx, r, dockerfile, name, progress)
+	err := p.build(ctx, e, r, dockerfile, name, progress)
 	_ = r.CloseWithError(errors.New("the build is over"))
 	if sendErr := <-sent; err != nil && sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) && ctx.Err() == nil {
 		if _, ok := errors.AsType[*fs.PathError](sendErr); ok {
@@ -131,16 +162,21 @@ func (p *Provider) buildImage(ctx context.Context, e *engine, dockerfile, sum st
 	return name, err
 }
 
-// build runs one build and tells of its steps.
-func (e *engine) build(ctx context.Context, archive io.Reader, dockerfile, name string, progress core.ProgressFunc) error {
-	answer, err := e.client.ImageBuild(ctx, archive, client.ImageBuildOptions{
-		Dockerfile: dockerfile, Tags: []string{name}, Remove: true, ForceRemove: true, Labels: map[string]string{labelBuild: version},
-	})
+// build runs one build and tells of its steps: by BuildKit, or by the classic builder of an engine without it.
+func (p *Provider) build(ctx context.Context, e *engine, archive io.Reader, dockerfile, name string, progress core.ProgressFunc) error {
+	auths, unread := p.credentials().all()
+	options := client.ImageBuildOptions{
+		Dockerfile: dockerfile, Tags: []string{name}, Remove: true, ForceRemove: true, Labels: map[string]string{labelBuild: version}, AuthConfigs: auths,
+	}
+	if !e.podman {
+		options.Version = build.BuilderBuildKit
+	}
+	answer, err := e.client.ImageBuild(ctx, archive, options)
 	if err != nil {
 		return classify(ctx, "build", dockerfile, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	said := &tail{}
+	steps := newBuildSteps(progress)
 	for decoder := json.NewDecoder(answer.Body); ; {
 		var message jsonstream.Message
 		err := decoder.Decode(&message)
@@ -151,18 +187,14 @@ func (e *engine) build(ctx context.Context, archive io.Reader, dockerfile, name 
 			return classify(ctx, "build", dockerfile, err)
 		}
 		if message.Error != nil {
+			said := steps.said.String()
+			if unread != nil {
+				said += "\n" + unread.Error()
+			}
 			return core.Errorf(core.KindUsage, "docker.build", dockerfile, "the build failed: %s\n%s", message.Error.Message, said).
 				WithHint("see what the step that failed says, and mend the Dockerfile or the package's name")
 		}
-		for line := range strings.Lines(message.Stream) {
-			if line = strings.TrimSpace(line); line == "" {
-				continue
-			}
-			_, _ = io.WriteString(said, line+"\n")
-			if step, ok := strings.CutPrefix(strings.ToLower(line[:min(5, len(line))]), "step "); ok && step == "" {
-				progress(core.Progress{Step: "building: " + line})
-			}
-		}
+		steps.take(message)
 	}
 }
 

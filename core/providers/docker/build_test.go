@@ -29,6 +29,9 @@ func forgetBuilds(t *testing.T, c *client.Client) {
 		}
 		for _, image := range found.Items {
 			for _, name := range image.RepoTags {
+				if name == "<none>:<none>" { // another build took its name
+					name = image.ID
+				}
 				if _, err := c.ImageRemove(ctx, name, client.ImageRemoveOptions{}); err != nil {
 					t.Errorf("the image %s: %v", name, err)
 				}

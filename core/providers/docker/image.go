@@ -31,7 +31,7 @@ func (p *Provider) image(ctx context.Context, e *engine, spec core.Spec, progres
 func (p *Provider) have(ctx context.Context, e *engine, name string, progress core.ProgressFunc) (image, error) {
 	found, err := inspectImage(ctx, e, name)
 	if core.KindOf(err) == core.KindNotFound {
-		if err := pull(ctx, e, name, progress); err != nil {
+		if err := p.pull(ctx, e, name, progress); err != nil {
 			return image{}, err
 		}
 		found, err = inspectImage(ctx, e, name)
@@ -53,21 +53,23 @@ func inspectImage(ctx context.Context, e *engine, name string) (image, error) {
 	return i, nil
 }
 
-// pull gets an image from its registry. It takes as long as it takes; the caller's context bounds it.
-func pull(ctx context.Context, e *engine, name string, progress core.ProgressFunc) error {
+// pull gets an image from its registry, with what docker login has kept for that. It takes as long as it takes; the caller's context bounds it.
+func (p *Provider) pull(ctx context.Context, e *engine, name string, progress core.ProgressFunc) error {
 	step := "pulling " + name
 	progress(core.Progress{Step: step})
-	answer, err := e.client.ImagePull(ctx, name, client.ImagePullOptions{})
+	// Where they cannot be read the image may be anybody's all the same.
+	auth, unread := p.credentials().of(name)
+	answer, err := e.client.ImagePull(ctx, name, client.ImagePullOptions{RegistryAuth: auth})
 	if err != nil {
-		return pullError(ctx, name, err)
+		return pullError(ctx, name, errors.Join(err, unread))
 	}
 	layers := map[string]core.Progress{}
 	for message, err := range answer.JSONMessages(ctx) {
 		if err != nil {
-			return pullError(ctx, name, err)
+			return pullError(ctx, name, errors.Join(err, unread))
 		}
 		if message.Error != nil {
-			return pullError(ctx, name, errors.New(message.Error.Message))
+			return pullError(ctx, name, errors.Join(errors.New(message.Error.Message), unread))
 		}
 		if message.Progress == nil || message.Progress.Total <= 0 || message.ID == "" {
 			continue

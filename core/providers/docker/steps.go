@@ -1,0 +1,123 @@
+package docker
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+
+	"github.com/moby/moby/api/types/jsonstream"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// buildSteps follows a build: its steps become progress, and the end of what they wrote is kept for a failure.
+type buildSteps struct {
+	progress core.ProgressFunc
+	said     tail
+	told     map[string]bool
+}
+
+func newBuildSteps(progress core.ProgressFunc) *buildSteps {
+	return &buildSteps{progress: progress, told: map[string]bool{}}
+}
+
+// traceID is the id of BuildKit's messages.
+const traceID = "moby.buildkit.trace"
+
+// take reads one message of either builder.
+func (s *buildSteps) take(m jsonstream.Message) {
+	if m.ID == traceID && m.Aux != nil {
+		var trace []byte
+		if json.Unmarshal(*m.Aux, &trace) == nil {
+			s.trace(trace)
+		}
+		return
+	}
+	for line := range strings.Lines(m.Stream) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		_, _ = io.WriteString(&s.said, line+"\n")
+		if len(line) > 5 && strings.EqualFold(line[:5], "step ") {
+			s.step(line)
+		}
+	}
+}
+
+func (s *buildSteps) step(name string) {
+	if !s.told[name] {
+		s.told[name] = true
+		s.progress(core.Progress{Step: "building: " + name})
+	}
+}
+
+// Fields of BuildKit's messages, as moby/buildkit's api/services/control/control.proto numbers them.
+const (
+	statusVertexes = 1 // StatusResponse.vertexes
+	statusLogs     = 3 // StatusResponse.logs
+	vertexName     = 3 // Vertex.name
+	vertexCached   = 4 // Vertex.cached
+	vertexStarted  = 5 // Vertex.started
+	logMessage     = 4 // VertexLog.msg
+)
+
+// trace reads a StatusResponse. What is damaged is left out: it is progress only.
+func (s *buildSteps) trace(text []byte) {
+	fields(text, func(field protowire.Number, value []byte, _ uint64) {
+		switch field {
+		case statusVertexes:
+			var name string
+			var started, cached bool
+			fields(value, func(field protowire.Number, value []byte, number uint64) {
+				switch field {
+				case vertexName:
+					name = string(value)
+				case vertexCached:
+					cached = number != 0
+				case vertexStarted:
+					started = true
+				}
+			})
+			// Names of the builder's own steps say nothing to whoever waits.
+			if started && !strings.HasPrefix(name, "[internal]") {
+				if cached {
+					name += " (cached)"
+				}
+				s.step(name)
+			}
+		case statusLogs:
+			fields(value, func(field protowire.Number, value []byte, _ uint64) {
+				if field == logMessage {
+					_, _ = s.said.Write(value)
+				}
+			})
+		}
+	})
+}
+
+// fields calls take with each field of a message: its bytes or its number, whichever it has.
+func fields(text []byte, take func(field protowire.Number, value []byte, number uint64)) {
+	for len(text) > 0 {
+		field, kind, n := protowire.ConsumeTag(text)
+		if n < 0 {
+			return
+		}
+		text = text[n:]
+		var value []byte
+		var number uint64
+		switch kind {
+		case protowire.BytesType:
+			value, n = protowire.ConsumeBytes(text)
+		case protowire.VarintType:
+			number, n = protowire.ConsumeVarint(text)
+		default:
+			n = protowire.ConsumeFieldValue(field, kind, text)
+		}
+		if n < 0 {
+			return
+		}
+		text = text[n:]
+		take(field, value, number)
+	}
+}
