@@ -166,7 +166,7 @@ func (p *Provider) buildImage(ctx context.Context, e *engine, dockerfile, sum st
 func (p *Provider) build(ctx context.Context, e *engine, archive io.Reader, dockerfile, name string, progress core.ProgressFunc) error {
 	auths, unread := p.credentials().all()
 	options := client.ImageBuildOptions{
-		Dockerfile: dockerfile, Tags: []string{name}, Remove: true, ForceRemove: true, Labels: map[string]string{labelBuild: version}, AuthConfigs: auths,
+		Dockerfile: dockerfile, Tags: []string{name}, Remove: true, ForceRemove: true, Labels: map[string]string{labelBuild: version, labelSnapshot: ""}, AuthConfigs: auths,
 	}
 	if !e.podman {
 		options.Version = build.BuilderBuildKit

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
@@ -37,7 +38,10 @@ func (p *Provider) dial(ctx context.Context, id, op string, request wire.Request
 	bounded, cancel := within(ctx, workTimeout)
 	defer cancel()
 	c := &call{p: p, id: id, op: op}
-	if c.line, err = e.direct(bounded, k); err != nil {
+	if err = errors.ErrUnsupported; !p.opts.EngineOnly {
+		c.line, err = e.direct(bounded, k)
+	}
+	if err != nil {
 		c.line, err = e.execLine(bounded, k.container)
 	}
 	if err != nil {

@@ -201,6 +201,15 @@ func (l *directLine) Close() error {
 	return nil
 }
 
+// CloseWrite implements line.
+func (l *directLine) CloseWrite() error { return l.in.Close() }
+
+// SetReadDeadline implements line.
+func (l *directLine) SetReadDeadline(t time.Time) error { return l.out.SetReadDeadline(t) }
+
+// SetWriteDeadline implements line.
+func (l *directLine) SetWriteDeadline(t time.Time) error { return l.in.SetWriteDeadline(t) }
+
 func (l *directLine) said() []byte {
 	l.once.Do(func() { l.text, _ = io.ReadAll(io.LimitReader(l.report, guest.MaxReport)) })
 	return l.text

@@ -36,6 +36,8 @@ type Options struct {
 	Mounts []string
 	// Guest is the path of sb-guest, built for the engine's system; "" looks for it.
 	Guest string
+	// EngineOnly makes every call to a sandbox through the engine, as users must that are not root on its machine.
+	EngineOnly bool
 	// CacheDir keeps what is known of engines; "" keeps nothing.
 	CacheDir string
 	// LogLimit bounds the entry command's log; 0 is 16 MiB.

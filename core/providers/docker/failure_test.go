@@ -209,10 +209,13 @@ func soon(t *testing.T, what string, most time.Duration, do func()) {
 // hangs is more than any operation may take with an engine that hangs, and less than a person's patience.
 const hangs = 15 * time.Second
 
+// throughEngine is for what an engine's death or silence does to calls: those of root go on without it.
+func throughEngine(opts *Options) { opts.EngineOnly = true }
+
 func TestDockerKilled(t *testing.T) {
 	d := ownDocker(t)
 	d.load(t)
-	p := d.open(t, nil)
+	p := d.open(t, throughEngine)
 	sb := box(t, p, func(spec *core.Spec) { spec.Persist = true })
 	if out, code := sh(t, p, sb.ID, "echo kept > /root/file"); code != 0 {
 		t.Fatal(out)
@@ -314,7 +317,7 @@ func nothingLeft(t *testing.T, d *daemon) {
 func TestPodmanKilled(t *testing.T) {
 	d := ownPodman(t)
 	d.load(t)
-	p := d.open(t, nil)
+	p := d.open(t, throughEngine)
 	sb := box(t, p, nil)
 	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "echo begun; while ! test -e /tmp/go; do sleep 0.05; done; exit 5"}})
 	if err != nil {
@@ -354,7 +357,7 @@ func TestPodmanKilled(t *testing.T) {
 func TestDockerHangs(t *testing.T) {
 	d := ownDocker(t)
 	d.load(t)
-	p := d.open(t, nil)
+	p := d.open(t, throughEngine)
 	sb := box(t, p, nil)
 	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"sleep", "600"}})
 	if err != nil {

@@ -23,6 +23,8 @@ const (
 	labelKey = "sb.key"
 	// labelBuild is on images that launches built.
 	labelBuild = "sb.build"
+	// labelSnapshot is on snapshots: the id of the sandbox that was kept.
+	labelSnapshot = "sb.snapshot"
 	// labelUser begins the names of the spec's own labels.
 	labelUser = "sb.label."
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"time"
 
 	"github.com/moby/moby/client"
 
@@ -15,6 +16,10 @@ import (
 // done at any time and more than once, lets it see that the caller has left.
 type line interface {
 	io.ReadWriteCloser
+	// CloseWrite lets the first process see the end of what is sent, where the engine passes that on.
+	CloseWrite() error
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
 	// said is what came beside the answer: sb-guest's report, or a reason. It is complete when the answer has ended.
 	said() []byte
 }
@@ -53,6 +58,15 @@ func (l *engineLine) Close() error {
 	l.conn.Close()
 	return nil
 }
+
+// CloseWrite implements line.
+func (l *engineLine) CloseWrite() error { return l.conn.CloseWrite() }
+
+// SetReadDeadline implements line.
+func (l *engineLine) SetReadDeadline(t time.Time) error { return l.conn.Conn.SetReadDeadline(t) }
+
+// SetWriteDeadline implements line.
+func (l *engineLine) SetWriteDeadline(t time.Time) error { return l.conn.Conn.SetWriteDeadline(t) }
 
 func (l *engineLine) said() []byte { return l.demux.stderr.data }
 

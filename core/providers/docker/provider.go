@@ -57,7 +57,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
 		core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
 		core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapOpenFiles, core.CapTimeout, core.CapIdle,
-		core.CapSnapshots, core.CapDiff, core.CapBuild, core.CapEnforce,
+		core.CapSnapshots, core.CapSnapshotStore, core.CapVolumeStore, core.CapImageStore, core.CapPortForward, core.CapDiff, core.CapBuild, core.CapEnforce,
 	}
 	facts := p.facts()
 	for _, limit := range []struct {

@@ -49,7 +49,7 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	bounded, cancel := within(ctx, snapshotTimeout)
 	defer cancel()
 	committed, err := e.client.ContainerCommit(bounded, containerOf(id), client.ContainerCommitOptions{
-		Reference: name, Comment: "snapshot of sandbox " + sb.Name, Changes: from.restore(found.Config.Labels),
+		Reference: name, Comment: "snapshot of sandbox " + sb.Name, Changes: append(from.restore(found.Config.Labels), "LABEL "+labelSnapshot+"="+sb.ID),
 		// Those of the first process are nobody else's business. Podman wants this even when it says nothing.
 		Config: &container.Config{},
 	})

@@ -83,6 +83,8 @@ func (b *Box) answer(r wire.Request, c *client) error {
 		return err
 	case wire.VerbLogs:
 		return b.logs(r, c)
+	case wire.VerbDial:
+		return b.dial(r, c)
 	case wire.VerbExpire:
 		if err := b.expire(r.Expires, r.Issued, r.Lease); err != nil {
 			return err

@@ -26,6 +26,7 @@ const (
 	VerbStop   Verb = "stop"   // ends all commands and the box
 	VerbPause  Verb = "pause"  // stops all processes, for engines that cannot
 	VerbResume Verb = "resume"
+	VerbDial   Verb = "dial" // connects to Port; after the Reply 0 and 1 carry the connection's bytes
 )
 
 // Request is one call. Zero fields are left out by verbs that have no use for them.
@@ -54,6 +55,9 @@ type Request struct {
 
 	// File is a guest.Request's argv, for VerbFiles.
 	File []string `json:"file,omitempty"`
+
+	// Port is a TCP port on the sandbox's loopback, for VerbDial.
+	Port int `json:"port,omitempty"`
 
 	Expires time.Time `json:"expires,omitzero"`
 	// Lease belongs to VerbExpire: it renews a lease, which changes nothing once the end was set without it.

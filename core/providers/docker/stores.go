@@ -1,0 +1,205 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	imagetype "github.com/moby/moby/api/types/image"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+var (
+	_ core.VolumeStore   = (*Provider)(nil)
+	_ core.ImageStore    = (*Provider)(nil)
+	_ core.SnapshotStore = (*Provider)(nil)
+)
+
+// Volumes implements core.VolumeStore. Those that sb did not make are nobody's business here.
+func (p *Provider) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
+	e, err := p.connect(ctx)
+	if errors.Is(err, errNone) {
+		return []core.VolumeInfo{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	found, err := e.client.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("label", labelVersion+"="+version)})
+	if err != nil {
+		return nil, classify(ctx, "volumes", "", err)
+	}
+	list := make([]core.VolumeInfo, 0, len(found.Items))
+	for _, v := range found.Items {
+		list = append(list, core.VolumeInfo{Name: v.Name, Provider: Name, Created: parseTime(v.CreatedAt)})
+	}
+	return list, nil
+}
+
+// CreateVolume implements core.VolumeStore.
+func (p *Provider) CreateVolume(ctx context.Context, name string, opts core.VolumeOptions) (core.VolumeInfo, error) {
+	if opts.Version != 0 {
+		return core.VolumeInfo{}, core.Errorf(core.KindUnsupported, "docker.volume", name, "an engine's volumes have no versions")
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return core.VolumeInfo{}, err
+	}
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	_, err = e.client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+	switch {
+	case err == nil:
+		return core.VolumeInfo{}, core.Errorf(core.KindConflict, "docker.volume", name, "the engine has a volume of that name").WithHint("choose another name")
+	case !errdefs.IsNotFound(err):
+		return core.VolumeInfo{}, classify(ctx, "volume", name, err)
+	}
+	made, err := e.client.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}})
+	if err != nil {
+		return core.VolumeInfo{}, classify(ctx, "volume", name, err)
+	}
+	return core.VolumeInfo{Name: made.Volume.Name, Provider: Name, Created: parseTime(made.Volume.CreatedAt)}, nil
+}
+
+// RemoveVolume implements core.VolumeStore.
+func (p *Provider) RemoveVolume(ctx context.Context, name string) error {
+	e, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := within(ctx, workTimeout)
+	defer cancel()
+	found, err := e.client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+	if err == nil && found.Volume.Labels[labelVersion] == "" {
+		return core.Errorf(core.KindNotFound, "docker.volume", name, "sb made no volume of that name").WithHint("sb volume ls lists them")
+	}
+	if err == nil {
+		_, err = e.client.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
+	}
+	if errdefs.IsNotFound(err) {
+		return core.Errorf(core.KindNotFound, "docker.volume", name, "there is no volume %q", name).WithHint("sb volume ls lists them")
+	}
+	return classify(ctx, "volume", name, err)
+}
+
+// images lists images of the engine with those labels.
+func (p *Provider) images(ctx context.Context, labels ...string) ([]imagetype.Summary, error) {
+	e, err := p.connect(ctx)
+	if errors.Is(err, errNone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	filters := make(client.Filters)
+	if len(labels) > 0 {
+		filters.Add("label", labels...)
+	}
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	found, err := e.client.ImageList(ctx, client.ImageListOptions{Filters: filters})
+	return found.Items, classify(ctx, "images", "", err)
+}
+
+// tags are an image's names; the engine has one for those that have none.
+func tags(i imagetype.Summary) []string {
+	return slices.DeleteFunc(slices.Clone(i.RepoTags), func(tag string) bool { return tag == "<none>:<none>" })
+}
+
+// Images implements core.ImageStore: those that the engine has, whoever got them.
+func (p *Provider) Images(ctx context.Context) ([]core.ImageInfo, error) {
+	found, err := p.images(ctx)
+	list := make([]core.ImageInfo, 0, len(found))
+	for _, i := range found {
+		list = append(list, core.ImageInfo{ID: i.ID, Names: tags(i), Provider: Name, Created: time.Unix(i.Created, 0).UTC(), Size: core.Bytes(i.Size)})
+	}
+	return list, err
+}
+
+// PullImage implements core.ImageStore. What is "localhost/…" was made here and is in no registry.
+func (p *Provider) PullImage(ctx context.Context, name string, progress core.ProgressFunc) (core.ImageInfo, error) {
+	e, err := p.connect(ctx)
+	if err != nil {
+		return core.ImageInfo{}, err
+	}
+	if progress == nil {
+		progress = func(core.Progress) {}
+	}
+	named, err := reference.ParseNormalizedNamed(name)
+	if err != nil {
+		return core.ImageInfo{}, core.Errorf(core.KindUsage, "docker.image", name, "it is no image's name: %w", err)
+	}
+	if reference.Domain(named) != "localhost" {
+		if err := p.pull(ctx, e, name, progress); err != nil {
+			return core.ImageInfo{}, err
+		}
+	}
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	found, err := e.client.ImageInspect(ctx, name)
+	if err != nil {
+		return core.ImageInfo{}, classify(ctx, "image", name, err)
+	}
+	return core.ImageInfo{ID: found.ID, Names: found.RepoTags, Provider: Name, Created: parseTime(found.Created), Size: core.Bytes(found.Size)}, nil
+}
+
+// RemoveImage implements core.ImageStore. One that a container is made from, whoever made that, stays.
+func (p *Provider) RemoveImage(ctx context.Context, ref string) error {
+	e, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := within(ctx, workTimeout)
+	defer cancel()
+	_, err = e.client.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
+	if errdefs.IsNotFound(err) {
+		return core.Errorf(core.KindNotFound, "docker.image", ref, "there is no image %q", ref).WithHint("sb image ls lists them")
+	}
+	return classify(ctx, "image", ref, err)
+}
+
+// Snapshots implements core.SnapshotStore: the images that sb committed.
+func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
+	found, err := p.images(ctx, labelSnapshot)
+	list := make([]core.Snapshot, 0, len(found))
+	for _, i := range found {
+		if snapshot, ok := snapshotOf(i); ok {
+			list = append(list, snapshot)
+		}
+	}
+	return list, err
+}
+
+// snapshotOf is what an image's labels say of it; ok is false for one that was only built from a snapshot.
+func snapshotOf(i imagetype.Summary) (snapshot core.Snapshot, ok bool) {
+	names := tags(i)
+	return core.Snapshot{
+		ID: cmp.Or(cmp.Or(names...), i.ID), Provider: Name, Sandbox: i.Labels[labelSnapshot], Created: time.Unix(i.Created, 0).UTC(), Size: core.Bytes(i.Size),
+	}, i.Labels[labelSnapshot] != "" && i.Labels[labelBuild] == ""
+}
+
+// RemoveSnapshot implements core.SnapshotStore.
+func (p *Provider) RemoveSnapshot(ctx context.Context, id string) error {
+	found, err := p.images(ctx, labelSnapshot)
+	if err != nil {
+		return err
+	}
+	named := id
+	if ref, err := reference.ParseDockerRef(id); err == nil {
+		named = reference.FamiliarString(ref)
+	}
+	for _, i := range found {
+		if _, ok := snapshotOf(i); !ok || i.ID != id && !slices.Contains(i.RepoTags, id) && !slices.Contains(i.RepoTags, named) {
+			continue
+		}
+		return p.RemoveImage(ctx, id)
+	}
+	return core.Errorf(core.KindNotFound, "docker.snapshot", id, "there is no snapshot %q", id).WithHint("sb snapshot ls lists them")
+}
