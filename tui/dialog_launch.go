@@ -58,7 +58,7 @@ type askPlacementMsg struct{ seq int }
 func newLaunchForm(fx *effects, inv *inventory, like *entry) *launchForm {
 	f := &launchForm{fx: fx, prices: map[string]string{}}
 	providers, gpus, images := []string{core.ProviderAuto}, []string{""}, []string{}
-	templates, snapshots := false, false
+	can := map[core.Capability]bool{}
 	for _, s := range inv.sources {
 		providers = append(providers, s.name)
 		for gpu := range s.caps.GPUs {
@@ -68,14 +68,15 @@ func newLaunchForm(fx *effects, inv *inventory, like *entry) *launchForm {
 		}
 		maps.Copy(f.prices, s.caps.GPUPrices)
 		images = append(images, s.caps.Images...)
-		templates = templates || s.caps.Can(core.CapTemplates)
-		snapshots = snapshots || s.caps.Can(core.CapSnapshots)
+		for _, c := range s.caps.Has {
+			can[c] = true
+		}
 	}
 	slices.Sort(gpus)
 	if like != nil {
 		f.templates = append(f.templates, Template{"like " + like.box.Name, similar(like.box.Spec)})
 	}
-	f.fields = launchFields(providers, gpus, images, templates, snapshots)
+	f.fields = launchFields(providers, gpus, images, can)
 	f.focus(0)
 	return f
 }
@@ -92,7 +93,7 @@ func similar(spec core.Spec) core.Spec {
 	return spec
 }
 
-func launchFields(providers, gpus, images []string, templates, snapshots bool) []*launchField {
+func launchFields(providers, gpus, images []string, can map[core.Capability]bool) []*launchField {
 	line := func(id, label, hint string, set func(*core.Spec, string) error, get func(core.Spec) string) *launchField {
 		return &launchField{id: id, label: label, hint: hint, input: newInput(""), set: set, get: get}
 	}
@@ -147,11 +148,18 @@ func launchFields(providers, gpus, images []string, templates, snapshots bool) [
 				return ""
 			}),
 	}
-	if templates {
-		fields = slices.Insert(fields, 4, plain("template", "Template", "a template of the provider, in place of an image", func(s *core.Spec) *string { return &s.Template }))
-	}
-	if snapshots {
-		fields = slices.Insert(fields, 4, plain("snapshot", "Snapshot", "a snapshot to start from, in place of an image", func(s *core.Spec) *string { return &s.Snapshot }))
+	for _, source := range []struct {
+		want            core.Capability
+		id, label, hint string
+		field           func(*core.Spec) *string
+	}{
+		{core.CapTemplates, "template", "Template", "a template of the provider, in place of an image", func(s *core.Spec) *string { return &s.Template }},
+		{core.CapCheckpoint, "checkpoint", "Checkpoint", "a checkpoint to go on from, memory included", func(s *core.Spec) *string { return &s.Checkpoint }},
+		{core.CapSnapshots, "snapshot", "Snapshot", "a snapshot to start from, in place of an image", func(s *core.Spec) *string { return &s.Snapshot }},
+	} {
+		if can[source.want] {
+			fields = slices.Insert(fields, 4, plain(source.id, source.label, source.hint, source.field))
+		}
 	}
 	for _, f := range fields {
 		switch f.id {
@@ -450,87 +458,4 @@ func (f *launchForm) verdict(s *styles, err error, w int) []string {
 		why = append(why, c.Provider+" "+c.Why)
 	}
 	return []string{line(s.fieldWrong, "✗ no provider can: "+strings.Join(why, "; ")), ""}
-}
-
-// launchLine is the command line that launches a spec.
-func launchLine(spec core.Spec) string {
-	argv := []string{"sb", "launch"}
-	add := func(flag, value string) {
-		if value != "" {
-			argv = append(argv, flag, value)
-		}
-	}
-	number := func(flag string, n float64) {
-		if n != 0 {
-			add(flag, strconv.FormatFloat(n, 'f', -1, 64))
-		}
-	}
-	if spec.Provider != core.ProviderAuto {
-		add("--provider", spec.Provider)
-	}
-	add("--name", spec.Name)
-	add("--app", spec.App)
-	add("--image", spec.Image)
-	add("--dockerfile", spec.Dockerfile)
-	add("--template", spec.Template)
-	add("--snapshot", spec.Snapshot)
-	add("--python", spec.Python)
-	add("--pip", strings.Join(spec.Pip, ","))
-	add("--apt", strings.Join(spec.Apt, ","))
-	add("--gpu", spec.GPU.String())
-	number("--cpu", spec.CPU)
-	add("--memory", exact(spec.Memory))
-	add("--disk", exact(spec.Disk))
-	number("--processes", float64(spec.Processes))
-	number("--open-files", float64(spec.OpenFiles))
-	if spec.Timeout != 0 {
-		add("--timeout", spec.Timeout.String())
-	}
-	if spec.IdleTimeout != 0 {
-		add("--idle-timeout", spec.IdleTimeout.String())
-	}
-	add("--workdir", spec.Workdir)
-	add("--user", spec.User)
-	if len(spec.Network.Allow) > 0 {
-		add("--allow", strings.Join(spec.Network.Allow, ","))
-	} else {
-		add("--network", string(spec.Network.Mode))
-	}
-	for _, v := range spec.Volumes {
-		mount := v.Source + ":" + v.Target
-		if v.ReadOnly {
-			mount += ":ro"
-		}
-		add("--volume", mount)
-	}
-	for _, p := range spec.Ports {
-		add("--port", fmt.Sprintf("%d:%d", p.Host, p.Sandbox))
-	}
-	for _, k := range slices.Sorted(maps.Keys(spec.Labels)) {
-		add("--label", k+"="+spec.Labels[k])
-	}
-	for _, k := range slices.Sorted(maps.Keys(spec.Env)) {
-		add("--env", k+"="+spec.Env[k])
-	}
-	for _, secret := range spec.Secrets {
-		add("--secret", secret.Name)
-	}
-	if spec.Persist {
-		argv = append(argv, "--persist")
-	}
-	if len(spec.Command) > 0 {
-		argv = append(append(argv, "--"), spec.Command...)
-	}
-	return quote(argv...)
-}
-
-// exact is a size as text that is read back as the same size; "" for none.
-func exact(b core.Bytes) string {
-	if b == 0 {
-		return ""
-	}
-	if same, err := core.ParseBytes(b.String()); err == nil && same == b {
-		return b.String()
-	}
-	return strconv.FormatInt(int64(b), 10) + "B"
 }

@@ -2,9 +2,11 @@ package tui
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/charmbracelet/x/exp/golden"
 
@@ -135,3 +137,28 @@ func TestEveryActionHasAKeyAndALine(t *testing.T) {
 }
 
 func noShell(context.Context, string, []string) error { return nil }
+
+// The line of a launch says all that the spec says; commands/lines_test.go reads the one and looks for the other.
+func TestLaunchLine(t *testing.T) {
+	spec := core.Spec{
+		Provider: "modal", App: "shop", Name: "web", Image: "python:3.12", Python: "3.12", Pip: []string{"flask", "numpy"}, Apt: []string{"git"},
+		CPU: 1.5, Memory: 512 * core.MiB, Disk: 10 * core.GiB, Processes: 100, OpenFiles: 1000, GPU: core.GPU{Type: "H100", Count: 2},
+		Timeout: core.Duration(2 * time.Hour), IdleTimeout: core.Duration(90 * time.Second), Persist: true, Workdir: "/srv", User: "app",
+		Env: map[string]string{"A": "it's", "B": ""}, Secrets: []core.Secret{{Name: "KEY", Ref: "kept"}},
+		Volumes: []core.Volume{{Source: "data", Target: "/data", ReadOnly: true}}, Ports: []core.Port{{Host: 80, Sandbox: 8000, Protocol: core.PortHTTPS}, {Sandbox: 22}},
+		Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org", "10.0.0.0/8"}}, Inbound: []string{"192.0.2.0/24"}, Require: true,
+		Labels: map[string]string{"team": "ml"}, Command: []string{"sh", "-c", "sleep 1; echo 'x'"},
+		Ready: &core.Probe{Exec: []string{"sh", "-c", "test -e /ready"}, Interval: core.Duration(2 * time.Second)},
+		Modal: &core.ModalSpec{Regions: []string{"us-east", "eu"}, Cloud: "aws", CPULimit: 4, MemoryLimit: core.GiB, OIDC: true, Experimental: map[string]string{"fast": "true"}, Buckets: []core.Bucket{{Name: "b", Target: "/b"}}},
+	}
+	checkpoint := core.Spec{Checkpoint: "warm", Ready: &core.Probe{TCP: 8000}}
+	var lines []map[string]any
+	for _, s := range []core.Spec{spec, checkpoint} {
+		lines = append(lines, map[string]any{"line": launchLine(s), "spec": s})
+	}
+	text, err := json.MarshalIndent(lines, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.RequireEqual(t, string(text)+"\n")
+}
