@@ -25,6 +25,8 @@ type ModalServer struct {
 	// dir holds its files; lock says that they are somebody's.
 	dir  string
 	lock *flock.Flock
+	// left are the locks of servers that were killed, until what they left is removed.
+	left []*flock.Flock
 }
 
 // ModalServerOptions configure a ModalServer.
@@ -57,43 +59,83 @@ func ParseModalFault(text string) (ModalFault, error) { return modaltest.ParseFa
 
 // ServeModal starts a Modal endpoint.
 func ServeModal(ctx context.Context, o Options, m ModalServerOptions) (*ModalServer, error) {
-	dir, lock, err := serveDir(filepath.Join(o.CacheDir, "modal-serve"))
-	if err != nil {
-		return nil, err
+	s := &ModalServer{}
+	err := s.claim(filepath.Join(o.CacheDir, "modal-serve"))
+	if err == nil {
+		err = s.start(ctx, o, m)
 	}
-	s := &ModalServer{dir: dir, lock: lock}
-	if err := s.start(ctx, o, m); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-// serveDir makes a directory for a server's files, and removes those of servers that were killed.
-func serveDir(parent string) (dir string, lock *flock.Flock, err error) {
+// claim makes a directory for the server's files, and finds those of servers that were killed.
+func (s *ModalServer) claim(parent string) error {
 	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return "", nil, core.Wrap("modal.serve", parent, err)
+		return core.Wrap("modal.serve", parent, err)
 	}
-	others, err := filepath.Glob(filepath.Join(parent, "*.lock"))
+	others, err := filepath.Glob(filepath.Join(parent, "*"+lockSuffix))
 	if err != nil {
-		return "", nil, core.Wrap("modal.serve", parent, err)
+		return core.Wrap("modal.serve", parent, err)
 	}
 	for _, other := range others {
 		left := flock.New(other)
-		if taken, err := left.TryLock(); err != nil || !taken {
-			continue
+		if taken, err := left.TryLock(); err == nil && taken {
+			s.left = append(s.left, left)
 		}
-		// The lock's file goes last: whatever is killed in between, the next one finds it.
-		if err := os.RemoveAll(strings.TrimSuffix(other, ".lock")); err == nil {
-			_ = os.Remove(other)
-		}
-		_ = left.Close()
 	}
-	lock = flock.New(filepath.Join(parent, strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(time.Now().UnixNano(), 36)+".lock"))
+	lock := flock.New(filepath.Join(parent, strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(time.Now().UnixNano(), 36)+lockSuffix))
 	if taken, err := lock.TryLock(); err != nil || !taken {
-		return "", nil, core.Errorf(core.KindUnavailable, "modal.serve", parent, "cannot be locked: %w", err)
+		return core.Errorf(core.KindUnavailable, "modal.serve", parent, "cannot be locked: %w", err)
 	}
-	dir = strings.TrimSuffix(lock.Path(), ".lock")
-	return dir, lock, core.Wrap("modal.serve", dir, os.Mkdir(dir, 0o700))
+	s.lock, s.dir = lock, strings.TrimSuffix(lock.Path(), lockSuffix)
+	return core.Wrap("modal.serve", s.dir, os.Mkdir(s.dir, 0o700))
+}
+
+// lockSuffix ends the names of the files that say whose a directory is.
+const lockSuffix = ".lock"
+
+// snapshotPrefix begins the names of the snapshots of the server that a lock is of.
+func snapshotPrefix(lock *flock.Flock) string {
+	return "serve-" + strings.TrimSuffix(filepath.Base(lock.Path()), lockSuffix) + "-"
+}
+
+// sweep removes what killed servers left. A lock's file goes last: whatever is killed in between, the next one finds it.
+func (s *ModalServer) sweep(ctx context.Context) error {
+	for len(s.left) > 0 {
+		left := s.left[0]
+		if err := s.removeSnapshots(ctx, snapshotPrefix(left)); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(strings.TrimSuffix(left.Path(), lockSuffix)); err != nil {
+			return core.Wrap("modal.serve", left.Path(), err)
+		}
+		s.left = s.left[1:]
+		if err := errors.Join(os.Remove(left.Path()), left.Close()); err != nil {
+			return core.Wrap("modal.serve", left.Path(), err)
+		}
+	}
+	return nil
+}
+
+func (s *ModalServer) removeSnapshots(ctx context.Context, prefix string) error {
+	store, ok := core.As[core.SnapshotStore](s.backend)
+	if !ok {
+		return nil
+	}
+	all, err := store.Snapshots(ctx)
+	if err != nil {
+		return err
+	}
+	for _, snapshot := range all {
+		if strings.HasPrefix(snapshot.ID, prefix) {
+			if err := store.RemoveSnapshot(ctx, snapshot.ID); err != nil && core.KindOf(err) != core.KindNotFound {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions) (err error) {
@@ -114,6 +156,9 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 	if err := s.backend.Check(ctx); err != nil {
 		return err
 	}
+	if err := s.sweep(ctx); err != nil {
+		return err
+	}
 	guest := ""
 	if provider, ok := s.backend.(interface {
 		Guest(ctx context.Context) (string, error)
@@ -122,7 +167,7 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 			return err
 		}
 	}
-	options := modaltest.Options{Backend: s.backend, Guest: guest, Dir: s.dir, Buckets: m.Buckets, Address: m.Address, Secrets: m.Secrets, Faults: &modaltest.Faults{}}
+	options := modaltest.Options{Backend: s.backend, Guest: guest, Dir: s.dir, SnapshotPrefix: snapshotPrefix(s.lock), Buckets: m.Buckets, Address: m.Address, Secrets: m.Secrets, Faults: &modaltest.Faults{}}
 	options.Faults.SetLatency(m.Latency)
 	options.Faults.SetScheduling(m.Scheduling)
 	options.TokenLife, options.Proxies, options.Logger = m.TokenLife, m.Proxies, m.Logger
@@ -148,7 +193,13 @@ func (s *ModalServer) Close() error {
 	if s.backend != nil {
 		errs = append(errs, s.backend.Close())
 	}
-	return errors.Join(append(errs, os.RemoveAll(s.dir), os.Remove(s.lock.Path()), s.lock.Close())...)
+	for _, left := range s.left {
+		errs = append(errs, left.Close())
+	}
+	if s.lock != nil && s.dir != "" {
+		errs = append(errs, os.RemoveAll(s.dir), os.Remove(s.lock.Path()), s.lock.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // ModalLogin is a token and where to keep it; see modal.Login.

@@ -3,7 +3,6 @@ package modaltest
 import (
 	"context"
 	"fmt"
-	"time"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
@@ -15,30 +14,26 @@ type buildStep struct{ command, workdir string }
 
 // build runs an image's steps in a sandbox of the backend and keeps what they changed.
 func (s *Server) build(built *image, steps []buildStep, env []core.Secret) {
-	layer, err := s.runSteps(built, steps, env)
+	snapshot, err := s.runSteps(built, steps, env)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
 		built.result = pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_FAILURE, Exception: err.Error()}.Build()
 	} else {
-		built.layers = append(built.layers, layer)
+		built.snapshot = snapshot
 		built.result = success()
 	}
 	close(built.done)
 }
 
-func (s *Server) runSteps(built *image, steps []buildStep, env []core.Secret) (layer string, err error) {
-	box, err := s.opts.Backend.Launch(s.ctx, core.Spec{
-		Name: backendName(built.id), App: "modal", Image: built.base, Env: built.env, Secrets: env, Network: core.Network{Mode: s.outside()},
-	}, s.lease(0), nil)
+func (s *Server) runSteps(built *image, steps []buildStep, env []core.Secret) (snapshot string, err error) {
+	box, err := s.opts.Backend.Launch(s.ctx, built.on(core.Spec{
+		Name: backendName(built.id), App: "modal", Env: built.env, Secrets: env, Network: core.Network{Mode: s.outside()},
+	}), s.lease(0), nil)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = s.opts.Backend.Terminate(context.WithoutCancel(s.ctx), box.ID) }()
-	if err := s.unpack(s.ctx, box.ID, built.layers); err != nil {
-		return "", err
-	}
-	since := time.Now()
 	write := func(text string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -54,7 +49,7 @@ func (s *Server) runSteps(built *image, steps []buildStep, env []core.Secret) (l
 			return "", fmt.Errorf("step %d: %s: exit code %d", i+1, step.command, code)
 		}
 	}
-	return s.difference(s.ctx, box.ID, since)
+	return s.keep(s.ctx, box.ID, built.id)
 }
 
 // textWriter hands what is written to a function.

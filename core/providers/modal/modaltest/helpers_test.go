@@ -88,6 +88,11 @@ func newRig(t *testing.T, change func(*modaltest.Options)) *rig {
 		if left, err := backend.List(context.Background()); err != nil || len(left) > 0 {
 			t.Errorf("sandboxes of the backend were left behind: %+v, %v", left, err)
 		}
+		if store, ok := core.As[core.SnapshotStore](backend); ok {
+			if left, err := store.Snapshots(context.Background()); err != nil || len(left) > 0 {
+				t.Errorf("snapshots of the backend were left behind: %+v, %v", left, err)
+			}
+		}
 		_ = backend.Close()
 	})
 	t.Setenv("MODAL_CONFIG_PATH", filepath.Join(dir, "modal.toml"))

@@ -25,12 +25,14 @@ type image struct {
 	asked   string // the registry's name that stands at the bottom
 	env     map[string]string
 	workdir string
-	// layers are tar archives of what each step changed, bottom first.
-	layers []string
-	expire time.Time
-	result *pb.GenericResult
-	done   chan struct{}
-	log    []string // what the build wrote, guarded by Server.mu
+	// snapshot is the backend's, with all that was done on top of the base; "" is the base alone.
+	snapshot string
+	// archive is a tar of the directory that was kept, when the image is one of a directory.
+	archive string
+	expire  time.Time
+	result  *pb.GenericResult
+	done    chan struct{}
+	log     []string // what the build wrote, guarded by Server.mu
 }
 
 // python says whether the image is one of Python's, which have a program of that name.
@@ -135,7 +137,7 @@ func (s *Server) from(built *image, definition *pb.Image, name string) error {
 			return status.Errorf(codes.NotFound, "Image '%s' not found", base.GetImageId())
 		}
 		built.base, built.asked, built.workdir = below.base, below.asked, below.workdir
-		built.layers = append([]string(nil), below.layers...)
+		built.snapshot = below.snapshot
 		maps.Copy(built.env, below.env)
 		return nil
 	}
@@ -239,13 +241,15 @@ func (s *Server) ImageFromId(_ context.Context, r *pb.ImageFromIdRequest) (*pb.I
 }
 
 // ImageDelete forgets an image. Sandboxes that began from it go on.
-func (s *Server) ImageDelete(_ context.Context, r *pb.ImageDeleteRequest) (*emptypb.Empty, error) {
+func (s *Server) ImageDelete(ctx context.Context, r *pb.ImageDeleteRequest) (*emptypb.Empty, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.images[r.GetImageId()] == nil {
+	found := s.images[r.GetImageId()]
+	if found == nil {
 		return nil, status.Errorf(codes.NotFound, "Image '%s' not found", r.GetImageId())
 	}
 	delete(s.images, r.GetImageId())
+	s.dropSnapshot(ctx, found)
 	return &emptypb.Empty{}, nil
 }
 

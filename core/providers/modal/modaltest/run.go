@@ -43,7 +43,7 @@ func (s *Server) run(box *sandbox, below *image) {
 	s.supervise(box)
 }
 
-// prepare launches the backend's sandbox with its image's layers and its volumes.
+// prepare launches the backend's sandbox from its image, with its volumes.
 func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
 	if err := pause(box.wanted, s.opts.Faults.wait()); err != nil {
 		return core.Sandbox{}, err
@@ -58,8 +58,7 @@ func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
 	if err != nil {
 		return backend, err
 	}
-	err = s.unpack(s.ctx, backend.ID, below.layers)
-	if err == nil && below.python() {
+	if below.python() {
 		// This machine's programs may have it by its longer name only.
 		err = s.shell(s.ctx, backend.ID, nil, nil, `command -v python >/dev/null || ! command -v python3 >/dev/null || ln -s "$(command -v python3)" /usr/local/bin/python`)
 	}

@@ -97,6 +97,9 @@ func (s *Server) admit(id, appID string, definition *pb.Sandbox, tags []*pb.Sand
 	if err != nil {
 		return nil, nil, err
 	}
+	if below.archive != "" {
+		return nil, nil, status.Errorf(codes.FailedPrecondition, "Image '%s' is one of a directory: it can be mounted only", below.id)
+	}
 	if name := definition.GetName(); name != "" && s.named(in, name, false) != nil {
 		return nil, nil, status.Errorf(codes.AlreadyExists, "Sandbox with name '%s' already exists in App '%s'", name, in.name)
 	}
@@ -435,10 +438,10 @@ func (s *Server) info(box *sandbox) *pb.SandboxInfo {
 // spec is what the backend is asked for.
 func (b *sandbox) spec(s *Server, below *image) core.Spec {
 	d := b.definition
-	spec := core.Spec{
-		Name: backendName(b.id), App: "modal", Image: below.base, Secrets: b.env, Timeout: core.Duration(b.life()),
+	spec := below.on(core.Spec{
+		Name: backendName(b.id), App: "modal", Secrets: b.env, Timeout: core.Duration(b.life()),
 		Network: s.network(d.GetNetworkAccess()),
-	}
+	})
 	caps := s.opts.Backend.Capabilities()
 	if most := d.GetResources().GetMemoryMbMax(); most > 0 && caps.Can(core.CapMemory) {
 		spec.Memory = core.Bytes(most) * core.MiB

@@ -29,6 +29,8 @@ type Options struct {
 	// Dir is where volumes, images and output are kept while the server runs; it exists, and the Backend may
 	// show what is below it in sandboxes. "" is a temporary one, and then there are no volumes.
 	Dir string
+	// SnapshotPrefix begins the names of the Backend's snapshots that the Server makes, and removes when it ends.
+	SnapshotPrefix string
 	// Buckets are folders that stand for cloud buckets, by the bucket's name; the Backend may show them.
 	Buckets map[string]string
 	// Address is where to listen, on loopback; "" is a free port of 127.0.0.1.
@@ -143,7 +145,11 @@ func (s *Server) close() error {
 	s.work.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(append(s.kept, os.RemoveAll(s.dir))...)
+	errs := append(s.kept, os.RemoveAll(s.dir))
+	for id := range s.snapshots {
+		errs = append(errs, s.removeSnapshot(context.Background(), id))
+	}
+	return errors.Join(errs...)
 }
 
 // Calls returns the RPCs that were made since ResetCalls, in order.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"slices"
 	"time"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
@@ -20,20 +19,19 @@ const forever = -1
 // packDirectory packs a directory's content.
 const packDirectory = `tar --create --directory="$1" --file=- .`
 
-// TaskSnapshotFilesystem makes an image of what a sandbox's filesystem is now: its own image and
-// what changed since. What was removed is there again.
+// TaskSnapshotFilesystem makes an image of what a sandbox's filesystem is now.
 func (r *router) TaskSnapshotFilesystem(ctx context.Context, request *pb.TaskSnapshotFilesystemRequest) (*pb.TaskSnapshotFilesystemResponse, error) {
 	box, err := r.running(ctx, request.GetTaskId())
 	if err != nil {
 		return nil, err
 	}
-	layer, err := r.server.difference(ctx, box.backend.ID, box.begun)
-	if err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
+	made := box.below.child()
+	if made.snapshot, err = r.server.keep(ctx, box.backend.ID, made.id); err != nil {
+		return nil, statusOf(err)
 	}
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()
-	made := r.server.addImage(box.below, append(slices.Clone(box.below.layers), layer), request.GetTtlSeconds())
+	r.server.addImage(made, request.GetTtlSeconds())
 	return pb.TaskSnapshotFilesystemResponse_builder{ImageId: made.id}.Build(), nil
 }
 
@@ -60,21 +58,24 @@ func (r *router) TaskSnapshotDirectory(ctx context.Context, request *pb.TaskSnap
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	made := s.addImage(box.below, []string{file.Name()}, request.GetTtlSeconds())
+	made := box.below.child()
+	made.archive = file.Name()
+	s.addImage(made, request.GetTtlSeconds())
 	return pb.TaskSnapshotDirectoryResponse_builder{ImageId: made.id}.Build(), nil
 }
 
+// child is an image that was made of a sandbox of this one.
+func (i *image) child() *image {
+	return &image{id: newID("im-"), base: i.base, asked: i.asked, env: i.env, workdir: i.workdir, result: success(), done: make(chan struct{})}
+}
+
 // addImage keeps an image. The caller holds mu.
-func (s *Server) addImage(below *image, layers []string, ttl int64) *image {
-	made := &image{
-		id: newID("im-"), base: below.base, asked: below.asked, env: below.env, workdir: below.workdir, layers: layers, result: success(), done: make(chan struct{}),
-	}
+func (s *Server) addImage(made *image, ttl int64) {
 	close(made.done)
 	if ttl != forever && ttl != 0 {
 		made.expire = time.Now().Add(time.Duration(ttl) * time.Second)
 	}
 	s.images[made.id] = made
-	return made
 }
 
 // TaskMountDirectory shows an image at a directory, or an empty one. It is a copy: there is no way to mount
@@ -88,7 +89,7 @@ func (r *router) TaskMountDirectory(ctx context.Context, request *pb.TaskMountDi
 		return nil, err
 	}
 	s := r.server
-	var layers []string
+	archive := ""
 	if id := request.GetImageId(); id != "" {
 		s.mu.Lock()
 		shown, err := s.imageReady(id)
@@ -96,7 +97,12 @@ func (r *router) TaskMountDirectory(ctx context.Context, request *pb.TaskMountDi
 		if err != nil {
 			return nil, err
 		}
-		layers = shown.layers
+		if archive = shown.archive; archive == "" && shown.snapshot != "" {
+			if archive, err = s.pack(ctx, shown); err != nil {
+				return nil, statusOf(err)
+			}
+			defer func() { _ = os.Remove(archive) }()
+		}
 	}
 	target := path.Clean(string(request.GetPath()))
 	// What was there comes back when the mount is taken away.
@@ -105,8 +111,8 @@ func (r *router) TaskMountDirectory(ctx context.Context, request *pb.TaskMountDi
 	if err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
-	for _, layer := range layers {
-		if err := s.unpackInto(ctx, box.backend.ID, layer, target); err != nil {
+	if archive != "" {
+		if err := s.unpackInto(ctx, box.backend.ID, archive, target); err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
 	}

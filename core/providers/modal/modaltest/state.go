@@ -23,8 +23,10 @@ type state struct {
 	tags         map[objectName]string
 	secrets      map[string]*secret
 	volumes      map[string]*volume
-	sandboxes    map[string]*sandbox
-	tasks        map[string]*sandbox
+	// snapshots are the backend's that the server made.
+	snapshots map[string]bool
+	sandboxes map[string]*sandbox
+	tasks     map[string]*sandbox
 }
 
 // objectName names an object in its environment.
@@ -98,7 +100,7 @@ type sandbox struct {
 func newState() state {
 	st := state{
 		environments: map[string]*environment{}, apps: map[string]*app{}, images: map[string]*image{}, builds: map[string]string{},
-		tags: map[objectName]string{}, secrets: map[string]*secret{}, volumes: map[string]*volume{},
+		tags: map[objectName]string{}, snapshots: map[string]bool{}, secrets: map[string]*secret{}, volumes: map[string]*volume{},
 		sandboxes: map[string]*sandbox{}, tasks: map[string]*sandbox{},
 	}
 	st.environments[defaultEnvironment] = &environment{id: newID("en-"), name: defaultEnvironment, created: time.Now()}

@@ -1,0 +1,164 @@
+package modaltest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// on makes a spec begin from the image.
+func (i *image) on(spec core.Spec) core.Spec {
+	if i.snapshot != "" {
+		spec.Snapshot = i.snapshot
+	} else {
+		spec.Image = i.base
+	}
+	return spec
+}
+
+// keep makes a snapshot of a sandbox of the backend, for the image of an id, and returns what the backend calls it.
+func (s *Server) keep(ctx context.Context, box, image string) (string, error) {
+	snapshotter, ok := core.As[core.Snapshotter](s.opts.Backend)
+	if !ok {
+		return "", core.Errorf(core.KindUnsupported, "modal.serve", s.opts.Backend.Name(), "the backend has no snapshots")
+	}
+	made, err := snapshotter.Snapshot(ctx, box, core.SnapshotOptions{Name: s.opts.SnapshotPrefix + backendName(image)})
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshots[made.ID] = true
+	return made.ID, nil
+}
+
+// dropSnapshot removes the snapshot of an image that is gone, unless other images stand on it. The caller holds mu.
+func (s *Server) dropSnapshot(ctx context.Context, gone *image) {
+	for _, other := range s.images {
+		if other.snapshot == gone.snapshot {
+			return
+		}
+	}
+	if err := s.removeSnapshot(ctx, gone.snapshot); err != nil {
+		s.log.WarnContext(ctx, "a snapshot could not be removed", "image", gone.id, "error", err)
+	}
+}
+
+// removeSnapshot removes one that keep made. The caller holds mu.
+func (s *Server) removeSnapshot(ctx context.Context, id string) error {
+	store, ok := core.As[core.SnapshotStore](s.opts.Backend)
+	if !ok || !s.snapshots[id] {
+		return nil
+	}
+	delete(s.snapshots, id)
+	err := store.RemoveSnapshot(ctx, id)
+	if core.KindOf(err) == core.KindNotFound {
+		return nil
+	}
+	return err
+}
+
+// pack writes what an image has beyond its base to a new archive. An image of the base alone has nothing.
+func (s *Server) pack(ctx context.Context, i *image) (path string, err error) {
+	box, err := s.opts.Backend.Launch(ctx, i.on(core.Spec{Name: backendName(newID("im-")), App: "modal", Network: core.Network{Mode: s.outside()}}), s.lease(0), nil)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, s.opts.Backend.Terminate(context.WithoutCancel(ctx), box.ID)) }()
+	differ, ok := core.As[core.Differ](s.opts.Backend)
+	if !ok {
+		return "", core.Errorf(core.KindUnsupported, "modal.serve", s.opts.Backend.Name(), "the backend does not tell what changed")
+	}
+	changes, err := differ.Diff(ctx, box.ID)
+	if err != nil {
+		return "", err
+	}
+	var names bytes.Buffer
+	for _, c := range changes {
+		if c.Kind != "deleted" {
+			names.WriteString("." + c.Path + "\x00")
+		}
+	}
+	file, err := os.CreateTemp(s.dir, "image-*.tar")
+	if err != nil {
+		return "", err
+	}
+	// What is listed and not there was removed.
+	err = s.shell(ctx, box.ID, &names, file, "tar --create --directory=/ --ignore-failed-read --null --no-recursion --files-from=- --file=-")
+	return file.Name(), errors.Join(err, file.Close())
+}
+
+// unpackInto unpacks an archive into a directory of a sandbox.
+func (s *Server) unpackInto(ctx context.Context, id, archive, target string) error {
+	file, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	err = s.shell(ctx, id, file, nil, `tar --extract --preserve-permissions --directory="$1" --file=-`, target)
+	return errors.Join(err, file.Close())
+}
+
+// shell runs a script in a backend's sandbox and demands that it succeeds.
+func (s *Server) shell(ctx context.Context, id string, stdin io.Reader, stdout io.Writer, script string, args ...string) error {
+	var complaints textBuffer
+	process, err := s.opts.Backend.Exec(ctx, id, core.ExecSpec{Command: append([]string{"sh", "-c", script, "sh"}, args...), Stdin: stdin, Stdout: stdout, Stderr: &complaints})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = process.Close() }()
+	exit, err := process.Wait(ctx)
+	if err == nil && exit.Code != 0 {
+		err = fmt.Errorf("a helper command ended with %d: %s", exit.Code, complaints.text)
+	}
+	return err
+}
+
+// textBuffer keeps the beginning of what is written to it.
+type textBuffer struct{ text []byte }
+
+func (b *textBuffer) Write(p []byte) (int, error) {
+	if room := 4096 - len(b.text); room > 0 {
+		b.text = append(b.text, p[:min(room, len(p))]...)
+	}
+	return len(p), nil
+}
+
+// runIn runs a command to its end.
+func (s *Server) runIn(ctx context.Context, id, workdir string, command []string, output io.Writer) (int, error) {
+	process, err := s.opts.Backend.Exec(ctx, id, core.ExecSpec{Command: command, Workdir: workdir, Stdout: output, Stderr: output})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = process.Close() }()
+	exit, err := process.Wait(ctx)
+	return exit.Code, err
+}
+
+// backendName is what the backend calls the sandbox of an id.
+func backendName(id string) string {
+	name := []byte("modal-" + id[3:])
+	return string(bytes.ToLower(name))
+}
+
+// lease says for whom the backend's sandboxes are: this process.
+func (s *Server) lease(life time.Duration) core.Lease {
+	lease := core.Lease{Owner: core.CurrentOwner("modal"), Created: time.Now().UTC(), Bound: true}
+	if life > 0 {
+		lease.Expires = lease.Created.Add(life)
+	}
+	return lease
+}
+
+// outside is the widest network that the backend has.
+func (s *Server) outside() core.NetworkMode {
+	if s.opts.Backend.Capabilities().Can(core.CapNetAll) {
+		return core.NetworkAll
+	}
+	return core.NetworkDefault
+}
