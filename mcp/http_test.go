@@ -538,8 +538,10 @@ func TestLinkTamperingIsRefused(t *testing.T) {
 
 func TestListeningToOthersNeedsAuthentication(t *testing.T) {
 	b := newBench(t, setup.Options{Transport: setup.StreamableHTTP, HTTP: setup.HTTP{Host: "0.0.0.0", KeysFile: filepath.Join(t.TempDir(), "keys.json")}})
-	err := b.ServeWeb(t.Context(), io.Discard)
-	if core.KindOf(err) != core.KindUnauthorized || !strings.Contains(core.HintOf(err), "sb key create") {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := b.ServeWeb(ctx, io.Discard)
+	if core.KindOf(err) != core.KindUnauthorized || err == nil || !strings.Contains(core.HintOf(err), "sb key create") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -26,6 +26,7 @@ type launchIn struct {
 	Memory     string            `json:"memory,omitempty" jsonschema:"such as 512MiB or 4GiB"`
 	GPU        string            `json:"gpu,omitempty" jsonschema:"TYPE or TYPE:COUNT: T4, L4, A10G, A100-40GB, A100-80GB, L40S, H100, H200, B200. It costs money"`
 	Timeout    int               `json:"timeout_seconds,omitempty" jsonschema:"it ends that long after its launch"`
+	MaxCost    float64           `json:"max_cost,omitempty" jsonschema:"it ends before it has cost more, in the provider's currency"`
 	Workdir    string            `json:"workdir,omitempty" jsonschema:"absolute path where commands start"`
 	Env        map[string]string `json:"env,omitempty" jsonschema:"environment variables"`
 	Secrets    map[string]string `json:"secrets,omitempty" jsonschema:"environment variables whose values are kept out of output and logs"`
@@ -52,6 +53,7 @@ type sandboxInfo struct {
 	Created  time.Time         `json:"created"`
 	Expires  *time.Time        `json:"expires,omitempty" jsonschema:"when it ends by itself"`
 	Leased   bool              `json:"leased,omitempty" jsonschema:"it ends earlier when its clients are gone"`
+	Cost     string            `json:"cost,omitempty" jsonschema:"until now"`
 	Ports    map[string]string `json:"ports,omitempty" jsonschema:"port inside: address to reach it"`
 }
 
@@ -71,6 +73,9 @@ func infoOf(sb core.Sandbox) sandboxInfo {
 	}
 	if !sb.Expires.IsZero() {
 		info.Expires = &sb.Expires
+	}
+	if sb.Cost != nil {
+		info.Cost = sb.Cost.String()
 	}
 	for _, port := range sb.Ports {
 		if info.Ports == nil {
@@ -94,6 +99,9 @@ func (i sandboxInfo) text() string {
 	}
 	if i.Expires != nil {
 		parts = append(parts, "ends "+i.Expires.UTC().Format(time.RFC3339))
+	}
+	if i.Cost != "" {
+		parts = append(parts, i.Cost+" so far")
 	}
 	for _, port := range slices.Sorted(maps.Keys(i.Ports)) {
 		parts = append(parts, "port "+port+" at "+i.Ports[port])
@@ -172,7 +180,7 @@ func (in launchIn) spec() (core.Spec, error) {
 	spec := core.Spec{
 		Provider: in.Provider, App: in.App, Name: in.Name, Image: in.Image, Template: in.Template, Snapshot: in.Snapshot, Checkpoint: in.Checkpoint,
 		Python: in.Python, Pip: in.Pip, Apt: in.Apt, CPU: in.CPU, Timeout: core.Duration(time.Duration(in.Timeout) * time.Second),
-		Workdir: in.Workdir, Env: in.Env, Persist: in.Persist,
+		Workdir: in.Workdir, Env: in.Env, Persist: in.Persist, MaxCost: in.MaxCost,
 		Network: core.Network{Mode: core.NetworkMode(in.Network), Allow: in.Allow},
 	}
 	var err error

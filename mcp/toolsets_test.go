@@ -119,6 +119,32 @@ func TestStoreTools(t *testing.T) {
 	}
 }
 
+// What a sandbox costs is told with it and summed, for its owner alone, and a bound is the core's.
+func TestCost(t *testing.T) {
+	provider := fake.New(fake.Options{Also: []core.Capability{core.CapCPU}})
+	service := core.New(core.Options{
+		Actor: "mcp", Factories: []core.Factory{provider.Factory()}, StateDir: t.TempDir(),
+		Prices: map[string]core.Prices{"fake": {Currency: "USD", CPU: 3600}},
+	})
+	b := benchOver(t, provider, service, setup.Options{Toolsets: []string{setup.All}})
+	a := b.connect(t)
+	sb := a.launch(args{"cpu": 1, "max_cost": 100000})
+	a.call("exec", args{"sandbox": sb, "command": "sleep 0.1"})
+	got := a.call("sandbox_list", args{"sandbox": sb})
+	if text, _ := got["sandboxes"].([]any)[0].(map[string]any)["cost"].(string); !strings.HasSuffix(text, "USD") {
+		t.Errorf("the sandbox: %v", got)
+	}
+	got = a.call("sandbox_cost", args{"by": "sandbox", "hours": 1})
+	checkOutput(t, "sandbox_cost", got)
+	if sums, _ := got["sums"].([]any); len(sums) != 1 || sums[0].(map[string]any)["amount"].(float64) <= 0 {
+		t.Errorf("sums: %v", got)
+	}
+	if report, err := b.serviceFor(Identity{Owner: "mallory", Isolated: true}, "s").Cost(t.Context(), core.CostFilter{}); err != nil || len(report.Sums) != 0 {
+		t.Errorf("another owner is told %+v, %v", report.Sums, err)
+	}
+	a.fails(core.KindUsage, "sandbox_launch", args{"max_cost": -1})
+}
+
 // What providers keep belongs to all who use them: keys see none of it, and have volumes of their own.
 func TestStoresAreClosedToKeys(t *testing.T) {
 	var asked []core.Volume
