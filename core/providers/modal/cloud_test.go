@@ -12,9 +12,11 @@ import (
 	"time"
 
 	sdk "github.com/modal-labs/modal-client/go"
+	"google.golang.org/grpc/codes"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
 // A published port answers where the sandbox says.
@@ -39,6 +41,65 @@ func TestPorts(t *testing.T) {
 	defer func() { _ = reply.Body.Close() }()
 	if body, err := io.ReadAll(reply.Body); err != nil || !strings.Contains(string(body), "Directory listing") {
 		t.Errorf("it answered %q, %v", body, err)
+	}
+}
+
+// A sandbox with a GPU is of Modal's first generation, which has calls of its own: all that others can do it can.
+func TestFirstGeneration(t *testing.T) {
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	s := spec()
+	s.GPU, s.Ports = core.GPU{Type: "H100", Count: 1}, []core.Port{{Sandbox: 8000}}
+	s.Command = []string{"sh", "-c", "echo out; echo err >&2; until [ -e /tmp/go ]; do sleep 0.05; done; echo last; exit 3"}
+	s.Ready = &core.Probe{Exec: []string{"true"}, Interval: core.Duration(100 * time.Millisecond)}
+	id := launched(t, p, s).ID
+	r.faults.Plan("SandboxGetLogs", modaltest.Fault{Code: codes.Unavailable}, modaltest.Fault{}, modaltest.Fault{Code: codes.Unavailable})
+	ctx := t.Context()
+	if err := p.WriteFile(ctx, id, "/tmp/f", strings.NewReader("content"), core.WriteOptions{}); err != nil {
+		t.Error(err)
+	}
+	if err := p.WaitReady(ctx, id); err != nil {
+		t.Error(err)
+	}
+	if tunnels, err := p.Tunnels(ctx, id); err != nil || len(tunnels) != 1 {
+		t.Errorf("the tunnels are %+v, %v", tunnels, err)
+	}
+	if _, err := p.ConnectToken(ctx, id, core.ConnectOptions{}); err != nil {
+		t.Error(err)
+	}
+	if changed, err := p.SetNetwork(ctx, id, core.Network{Mode: core.NetworkNone}); err != nil || changed.Spec.Network.Mode != core.NetworkNone {
+		t.Errorf("%+v, %v", changed, err)
+	}
+	if made, err := p.Snapshot(ctx, id, core.SnapshotOptions{}); err != nil || made.ID == "" {
+		t.Errorf("%+v, %v", made, err)
+	}
+	eventually(t, func() bool {
+		_, records := logged(t, p, id, core.LogOptions{Tail: -1})
+		return len(records) == 2
+	})
+	shell(t, p, id, "touch /tmp/go")
+	_, records := logged(t, p, id, core.LogOptions{Tail: -1, Follow: true})
+	var out, complaints string
+	for _, r := range records {
+		if r.Stream == core.Stderr {
+			complaints += string(r.Data)
+		} else {
+			out += string(r.Data)
+		}
+	}
+	if out != "out\nlast\n" || complaints != "err\n" {
+		t.Errorf("it wrote %q and %q", out, complaints)
+	}
+	ended, err := p.WaitSandbox(ctx, id)
+	if err != nil || ended.ExitCode == nil || *ended.ExitCode != 3 {
+		t.Errorf("it ended as %+v, %v", ended, err)
+	}
+	if text, _ := logged(t, p, id, core.LogOptions{Tail: 1}); text != "last\n" && text != "err\n" {
+		t.Errorf("its last line is %q", text)
+	}
+	if err := p.Terminate(ctx, id); err != nil {
+		t.Error(err)
 	}
 }
 

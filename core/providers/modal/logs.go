@@ -34,11 +34,11 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 	}
 	return func(yield func(core.LogRecord, error) bool) {
 		var sb core.Sandbox
-		var r *router
+		var tail tailer
 		begin := time.Now()
 		err := together(
 			func() (err error) { sb, err = p.Get(ctx, id); return err },
-			func() (err error) { r, err = p.router(ctx, id, true); return err },
+			func() (err error) { tail, err = p.tailer(ctx, id, opts.Exec); return err },
 		)
 		if err != nil {
 			yield(core.LogRecord{}, err)
@@ -53,7 +53,7 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 		if opts.Follow {
 			silence = forever
 		}
-		records, stop := p.output(ctx, r, opts.Exec, silence)
+		records, stop := output(ctx, tail, silence)
 		defer stop()
 		if opts.Tail >= 0 && !opts.Follow {
 			yieldTail(records, opts.Tail, yield)
@@ -62,10 +62,10 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 		if opts.Tail >= 0 {
 			// What is there already is cut to its end; what comes is followed.
 			stop()
-			past, stopPast := p.output(ctx, r, opts.Exec, enough)
+			past, stopPast := output(ctx, tail, enough)
 			skip := tailOffset(past, opts.Tail)
 			stopPast()
-			records, stop = p.output(ctx, r, opts.Exec, forever)
+			records, stop = output(ctx, tail, forever)
 			defer stop()
 			records = skipBytes(records, skip)
 		}
@@ -75,6 +75,21 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 			}
 		}
 	}
+}
+
+// tailer reads one stream of a command's output until its end, or until it has been silent for so long.
+type tailer func(ctx context.Context, stream core.Stream, silence time.Duration, items chan<- logItem)
+
+// tailer finds out how a command's output is read.
+func (p *Provider) tailer(ctx context.Context, id, exec string) (tailer, error) {
+	if exec == "" && firstGeneration(id) {
+		_, raw, err := p.control(ctx, "logs")
+		return firstLogs{raw, id}.tail, err
+	}
+	r, err := p.router(ctx, id, true)
+	return func(ctx context.Context, stream core.Stream, silence time.Duration, items chan<- logItem) {
+		r.tailStream(ctx, exec, stream, silence, items)
+	}, err
 }
 
 // logsBetween reads what the entry command wrote in a time.
@@ -153,12 +168,12 @@ func (p *Provider) entries(ctx context.Context, id string, since, until time.Tim
 }
 
 // output merges a command's two streams. Each ends, or is over when it has been silent for so long.
-func (p *Provider) output(ctx context.Context, r *router, exec string, silence time.Duration) (iter.Seq[logItem], func()) {
+func output(ctx context.Context, tail tailer, silence time.Duration) (iter.Seq[logItem], func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	items := make(chan logItem)
 	var readers sync.WaitGroup
 	for _, stream := range []core.Stream{core.Stdout, core.Stderr} {
-		readers.Go(func() { r.tailStream(ctx, exec, stream, silence, items) })
+		readers.Go(func() { tail(ctx, stream, silence, items) })
 	}
 	done := make(chan struct{})
 	go func() {
