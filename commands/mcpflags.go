@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,7 +105,31 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 	server.SoftDeadline, server.Lease = time.Duration(f.softDeadline), time.Duration(f.lease)
 	server.Policy.MaxTimeout, server.Policy.MaxMemory = core.Duration(f.maxTimeout), core.Bytes(f.maxMemory)
 	server.Policy.NoHostVolumes = true
+	if err := applyImages(opts.App, cmd, server); err != nil {
+		return err
+	}
 	return f.applyTransport(opts.App, cmd, server)
+}
+
+// applyImages reads which image code in a language runs in, from the configuration and from the variables that a peer has.
+func applyImages(app *App, cmd *cobra.Command, server *setup.Options) error {
+	config, err := app.Config()
+	if err != nil {
+		return err
+	}
+	server.Images = config.Images.ByLanguage()
+	image, hasImage := app.LookupEnv("CONTAINER_IMAGE")
+	language, hasLanguage := app.LookupEnv("CONTAINER_LANGUAGE")
+	switch {
+	case !hasImage && !hasLanguage:
+		return nil
+	case image == "" || language == "":
+		return usagef(cmd, "CONTAINER_IMAGE and CONTAINER_LANGUAGE belong together")
+	case !slices.Contains([]string{"python", "javascript", "bash"}, language):
+		return usagef(cmd, "CONTAINER_LANGUAGE %q is none of python, javascript and bash", language)
+	}
+	server.Images[language] = image
+	return nil
 }
 
 // applyTransport reads where clients connect, from flags and from the variables that peers have.

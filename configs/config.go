@@ -1,6 +1,10 @@
 package configs
 
-import "github.com/seed-0724f904/sb/core"
+import (
+	"maps"
+
+	"github.com/seed-0724f904/sb/core"
+)
 
 // Config is every setting, with all layers applied.
 type Config struct {
@@ -13,6 +17,7 @@ type Config struct {
 	Docker   Docker
 	// Prices are what providers charge, by their names.
 	Prices map[string]priceTable
+	Images Images
 }
 
 // Defaults fill in what a launch leaves open. Zero means that the provider decides.
@@ -72,6 +77,20 @@ type Docker struct {
 	Mounts string
 }
 
+// Images names the image of sandboxes that one run of code in a language gets for itself; "" is the provider's default.
+type Images struct {
+	Python     string
+	JavaScript string
+	Bash       string
+}
+
+// ByLanguage returns those that are set, by the names of languages that run_code takes.
+func (i Images) ByLanguage() map[string]string {
+	images := map[string]string{"python": i.Python, "javascript": i.JavaScript, "bash": i.Bash}
+	maps.DeleteFunc(images, func(_, image string) bool { return image == "" })
+	return images
+}
+
 // Setting is one key as it stands in config.yaml.
 type Setting struct {
 	// Key is dotted: "defaults.memory". Its variable is SB_ and the key in upper case, with "_" for ".".
@@ -125,6 +144,9 @@ func keys() []key {
 		text("docker.runtime", "", "the engine's runtime for sandboxes, such as runsc; empty is its default", func(c *Config) *string { return &c.Docker.Runtime }),
 		text("docker.guest", "", "path of sb-guest for the engine's processor; empty looks beside sb and in PATH", func(c *Config) *string { return &c.Docker.Guest }),
 		text("docker.mounts", "", "directories of the host that volumes may come from, between colons", func(c *Config) *string { return &c.Docker.Mounts }),
+		text("images.python", "", "the image that Python code of sb mcp runs in, when no sandbox is named", func(c *Config) *string { return &c.Images.Python }),
+		text("images.javascript", "", "the same for JavaScript", func(c *Config) *string { return &c.Images.JavaScript }),
+		text("images.bash", "", "the same for bash", func(c *Config) *string { return &c.Images.Bash }),
 	}
 }
 

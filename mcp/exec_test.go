@@ -273,6 +273,13 @@ func TestInputThatNobodyReads(t *testing.T) {
 	a.fails(core.KindConflict, "exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "close_stdin": true})
 }
 
+// Code in a language runs in the image that was chosen for that. This provider has another one only.
+func TestRunCodeImages(t *testing.T) {
+	a := newBench(t, setup.Options{Images: map[string]string{"bash": "registry.example.com/bash:1"}}).connect(t)
+	a.fails(core.KindUnsupported, "run_code", args{"language": "bash", "code": "true"})
+	a.call("run_code", args{"language": "python", "code": "1"})
+}
+
 func TestRunCode(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	a := b.connect(t)

@@ -171,7 +171,7 @@ func runCode(ctx context.Context, c *call, in codeIn) (execResult, error) {
 	return c.code(ctx, in.Sandbox, execution{
 		spec:  core.ExecSpec{Command: argv, Env: in.Env, Timeout: time.Duration(in.Timeout) * time.Second},
 		input: in.Stdin, wait: c.server.opts.SoftDeadline, budget: c.budget(in.Budget),
-	}, core.Spec{})
+	}, core.Spec{Image: c.server.opts.Images[in.Language]})
 }
 
 // code runs a program in a sandbox, or without one in a sandbox of its own that is gone when the program has ended.

@@ -40,6 +40,9 @@ type Options struct {
 	// Compat serves another system's tool names and parameters instead of sb's.
 	Compat string
 
+	// Images names the image that code in a language runs in when no sandbox is named: "python", "javascript", "bash".
+	Images map[string]string
+
 	// SoftDeadline is when a call answers with what there is so far; 0 is 45 s.
 	SoftDeadline time.Duration
 	// Budget is how many characters of output a reply has; 0 is 8000.
