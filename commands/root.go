@@ -46,7 +46,7 @@ func NewRoot(app *App) *cobra.Command {
 		NewRun(app, nil), NewLaunch(app, nil), NewLs(app, nil), NewInspect(app, nil),
 		NewPort(app), NewTunnel(app), NewPolicy(app),
 		NewStop(app, nil), NewStart(app, nil), NewPause(app, nil), NewResume(app, nil), NewTimeout(app, nil),
-		NewSnapshot(app, nil), NewFork(app, nil), NewCheckpoint(app), NewExport(app),
+		NewSnapshot(app, nil), NewMove(app, nil), NewFork(app, nil), NewCheckpoint(app), NewExport(app),
 		NewTerminate(app, nil), NewPrune(app, nil))
 	add("commands", "Commands in sandboxes:",
 		NewExec(app, nil), NewShell(app, nil), NewAttach(app, nil), NewPs(app, nil),

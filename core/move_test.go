@@ -1,0 +1,254 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// ran runs a line of shell and returns what it wrote.
+func ran(t *testing.T, s *core.Service, ref, line string) string {
+	t.Helper()
+	var out bytes.Buffer
+	process, err := s.Exec(t.Context(), ref, core.ExecSpec{Command: []string{"sh", "-c", line}, Stdout: &out, Stderr: &out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = process.Close() }()
+	if _, err := process.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// furnished launches a sandbox at "cloud" in which files were added, changed and deleted.
+func furnished(t *testing.T, s *core.Service, change func(*core.Spec)) {
+	t.Helper()
+	spec := core.Spec{Provider: "cloud", Name: "dev", App: "web", Labels: map[string]string{"team": "a"}, Env: map[string]string{"COLOUR": "blue"}}
+	if change != nil {
+		change(&spec)
+	}
+	if _, err := s.Launch(t.Context(), spec, core.LaunchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ran(t, s, "cloud/dev", "mkdir /root/deep; echo one > /root/deep/file; chmod 640 /root/deep/file; ln -s deep/file /root/link; chmod 700 /var; echo own > /etc/hostname; rm -f /usr/bin/yes")
+}
+
+const look = "cat /root/link; ls -l /root/deep/file | cut -c1-10; ls -l / | grep var | cut -c1-10; cat /etc/hostname; ls /usr/bin/yes 2>/dev/null || echo gone; echo $COLOUR"
+
+func TestMove(t *testing.T) {
+	s, _, _ := keepers(t, core.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
+	furnished(t, s, nil)
+	want := ran(t, s, "cloud/dev", look)
+	result, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "engine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Target.Provider != "engine" || result.Target.Name != "dev" || result.Target.App != "web" || result.Target.Labels["team"] != "a" || result.Files == 0 || result.Digest == "" {
+		t.Errorf("moved %+v", result)
+	}
+	if got := ran(t, s, "engine/dev", look); got != want || !strings.Contains(got, "one\n-rw-r-----\n") || !strings.Contains(got, "gone\nblue\n") {
+		t.Errorf("at the target:\n%s\nat the source:\n%s", got, want)
+	}
+	_, err = s.Resolve(t.Context(), "cloud/dev")
+	wantKind(t, err, core.KindNotFound)
+}
+
+func TestMoveKeepsWhatItIsTold(t *testing.T) {
+	s, _, _ := keepers(t, core.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
+	furnished(t, s, func(spec *core.Spec) { spec.Command = []string{"sleep", "600"} })
+	_, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "cloud"})
+	wantKind(t, err, core.KindUsage) // two of one name
+	result, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "plain", Keep: true, Paths: []string{"/root/deep"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !result.Kept || ran(t, s, "cloud/dev", "echo on") != "on\n" || ran(t, s, "plain/dev", "cat /root/deep/file; ls /root") != "one\ndeep\n" {
+		t.Errorf("%+v", result)
+	}
+	execs, err := s.Execs(t.Context(), "plain/dev")
+	if err != nil || !slices.ContainsFunc(execs, func(e core.Exec) bool { return e.ID != "0" && e.Running() && e.Command[0] == "sleep" }) {
+		t.Errorf("its command does not run: %+v, %v", execs, err)
+	}
+}
+
+// Where nobody can tell what differs, the usual places are moved, and that is said.
+func TestMoveWithoutDiff(t *testing.T) {
+	s, _, _ := keepers(t, core.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
+	furnished(t, s, func(spec *core.Spec) { spec.Provider = "cloud" })
+	if _, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "plain"}); err != nil {
+		t.Fatal(err)
+	}
+	result, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "engine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ran(t, s, "engine/dev", "cat /root/link"); got != "one\n" || !strings.Contains(strings.Join(result.Warnings, "\n"), "cannot tell what differs") {
+		t.Errorf("%q, %+v", got, result.Warnings)
+	}
+}
+
+func TestMoveAsksForSecrets(t *testing.T) {
+	s, _, _ := keepers(t, core.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
+	furnished(t, s, func(spec *core.Spec) {
+		spec.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("hunter2")}}
+	})
+	_, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "engine"})
+	wantKind(t, err, core.KindUsage)
+	if !strings.Contains(core.HintOf(err), "--secret TOKEN") {
+		t.Errorf("the hint is %q", core.HintOf(err))
+	}
+	if _, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "engine", Secrets: []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("again")}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := ran(t, s, "dev", "echo $TOKEN"); got != "again\n" {
+		t.Errorf("the secret is %q", got)
+	}
+}
+
+// A move that fails, or is given up, leaves the source as it was and nothing at the target.
+func TestMoveFailsWhole(t *testing.T) {
+	dir := t.TempDir()
+	s, _, engine := keepers(t, core.Options{StateDir: dir}, fake.KeeperOptions{})
+	furnished(t, s, nil)
+	engine.Inject(fake.OpWrite, fake.Fault{Err: core.Errorf(core.KindExhausted, "write", "", "the disk is full"), Times: 1})
+	_, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "engine"})
+	wantKind(t, err, core.KindExhausted)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = s.Move(ctx, "dev", core.MoveOptions{To: "engine", Progress: func(p core.Progress) {
+		if p.Step == "copying" {
+			cancel()
+		}
+	}})
+	if err == nil {
+		t.Error("a move that was given up succeeded")
+	}
+	if _, err := s.Resolve(t.Context(), "engine/dev"); core.KindOf(err) != core.KindNotFound || err == nil {
+		t.Errorf("something is left at the target: %v", err)
+	}
+	if got := ran(t, s, "cloud/dev", "cat /root/deep/file"); got != "one\n" {
+		t.Errorf("the source has %q", got)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "moves")); err != nil || len(left) != 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// One whose process died is gone on with; one that somebody is about is left alone.
+func TestMoveGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	s, _, _ := keepers(t, core.Options{StateDir: dir}, fake.KeeperOptions{})
+	furnished(t, s, nil)
+	source, err := s.Resolve(t.Context(), "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, err := s.Launch(t.Context(), core.Spec{Provider: "engine", Name: "dev"}, core.LaunchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	remember := func(pid, boot string) {
+		t.Helper()
+		host, _ := os.Hostname()
+		text := `{"owner": {"actor": "cli", "host": "` + host + `", "boot_id": "` + boot + `", "pid": ` + pid + `}, "to": "engine", "target": "` + begun.ID + `"}`
+		if err := os.MkdirAll(filepath.Join(dir, "moves"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "moves", "cloud-"+source.ID+".json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remember("1", "") // nothing is known of its owner
+	_, err = s.Move(t.Context(), "cloud/dev", core.MoveOptions{To: "engine"})
+	wantKind(t, err, core.KindConflict)
+	remember("1", "another boot")
+	_, err = s.Move(t.Context(), "cloud/dev", core.MoveOptions{To: "plain"})
+	wantKind(t, err, core.KindConflict)
+	result, err := s.Move(t.Context(), "cloud/dev", core.MoveOptions{To: "engine"})
+	if err != nil || !result.Resumed || result.Target.ID != begun.ID {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if got := ran(t, s, "engine/dev", "cat /root/deep/file"); got != "one\n" {
+		t.Errorf("the target has %q", got)
+	}
+}
+
+// hiding is a provider in which one file may not be read.
+type hiding struct {
+	*fake.Keeper
+
+	hidden string
+}
+
+func (h *hiding) Export(ctx context.Context, id, name string) (io.ReadCloser, error) {
+	if name == h.hidden || strings.HasPrefix(h.hidden, name+"/") {
+		return nil, core.Errorf(core.KindUnauthorized, "export", h.hidden, "permission denied")
+	}
+	return h.Keeper.Export(ctx, id, name)
+}
+
+// A file that the user may not read is left out, and all around it comes along.
+func TestMoveWithoutWhatCannotBeRead(t *testing.T) {
+	from := &hiding{fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{}), "/root/deep/secret"}
+	to := fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"})
+	s := core.New(core.Options{Factories: []core.Factory{
+		{Name: "cloud", IDPrefix: "clo-", Open: func() (core.Provider, error) { return from, nil }}, to.Factory(),
+	}})
+	t.Cleanup(func() {
+		_ = s.Close()
+		from.Shutdown()
+		to.Shutdown()
+	})
+	furnished(t, s, nil)
+	ran(t, s, "dev", "echo x > /root/deep/secret; echo two > /root/deep/second")
+	result, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "plain"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ran(t, s, "plain/dev", "ls /root/deep; cat /root/link"); got != "file\nsecond\none\n" {
+		t.Errorf("at the target are %q", got)
+	}
+	if !slices.ContainsFunc(result.Warnings, func(w string) bool { return strings.Contains(w, "/root/deep/secret cannot be read") }) {
+		t.Errorf("warned of %q", result.Warnings)
+	}
+}
+
+// spoiling is a provider whose disk changes what is written to it.
+type spoiling struct{ *fake.Provider }
+
+func (s *spoiling) Import(ctx context.Context, id, dir string, archive io.Reader, opts core.ImportOptions) error {
+	if err := s.Provider.Import(ctx, id, dir, archive, opts); err != nil {
+		return err
+	}
+	return s.WriteFile(ctx, id, "/root/deep/file", strings.NewReader("onE\n"), core.WriteOptions{})
+}
+
+// The source stays until the files at the target have proved themselves.
+func TestMoveProvesItsFiles(t *testing.T) {
+	from := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{})
+	to := &spoiling{fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"})}
+	s := core.New(core.Options{Factories: []core.Factory{
+		from.Factory(), {Name: "plain", IDPrefix: "pla-", Open: func() (core.Provider, error) { return to, nil }},
+	}})
+	t.Cleanup(func() {
+		_ = s.Close()
+		from.Shutdown()
+		to.Shutdown()
+	})
+	furnished(t, s, nil)
+	_, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "plain"})
+	wantKind(t, err, core.KindConflict)
+	if got := ran(t, s, "cloud/dev", "cat /root/deep/file"); got != "one\n" {
+		t.Errorf("the source has %q", got)
+	}
+	_, err = s.Resolve(t.Context(), "plain/dev")
+	wantKind(t, err, core.KindNotFound)
+}
