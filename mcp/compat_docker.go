@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -63,7 +65,10 @@ func dockerSandboxTools() []Tool {
 		}),
 		define(Tool{Name: "save_container_state", Title: "Save a container", OpenWorld: true, Description: "Save a container's files as an image that other containers can start from."}, func(ctx context.Context, c *call, in containerSaveIn) (containerOut, error) {
 			saved, err := snapshot(ctx, c, snapshotIn{Sandbox: in.ContainerID, Name: in.Name})
-			return containerOut{ContainerID: in.ContainerID, Name: saved.Snapshot, Status: "saved"}, err
+			if core.KindOf(err) == core.KindUsage && err != nil {
+				saved, err = snapshot(ctx, c, snapshotIn{Sandbox: in.ContainerID, Name: untagged(in.Name)})
+			}
+			return containerOut{ContainerID: in.ContainerID, Name: saved.Snapshot, Status: "saved", Usage: "create a container with image " + in.Name + " to start from it"}, err
 		}),
 		define(Tool{Name: "export_dockerfile", Title: "Export a Dockerfile", ReadOnly: true, Idempotent: true, Description: "Write a Dockerfile that repeats what was done in a container: its image, files and commands."}, func(ctx context.Context, c *call, in containerIDIn) (dockerfileOut, error) {
 			return dockerfile(ctx, c, sandboxIn{Sandbox: in.ContainerID})
@@ -75,8 +80,25 @@ func dockerSandboxTools() []Tool {
 	}
 }
 
+// untagged is an image's name as a provider's that keeps no images, but snapshots: "my-env:v1" is "my-env-v1".
+func untagged(image string) string { return strings.NewReplacer(":", "-", "/", "-").Replace(image) }
+
+// startingFrom is what an image names: one that save_container_state made is a snapshot here.
+func (c *call) startingFrom(ctx context.Context, image string) core.Spec {
+	kept, err := c.service.Snapshots(ctx, "")
+	if err != nil { // nobody keeps any, or not for this caller
+		return core.Spec{Image: image}
+	}
+	for _, snapshot := range kept.Items {
+		if slices.Contains([]string{image, untagged(image)}, snapshot.ID) || snapshot.Name == image {
+			return core.Spec{Snapshot: snapshot.ID, Provider: snapshot.Provider}
+		}
+	}
+	return core.Spec{Image: image}
+}
+
 func createContainer(ctx context.Context, c *call, in containerIn) (containerOut, error) {
-	sb, err := c.launch(ctx, core.Spec{Image: in.Image}, in.Persistent)
+	sb, err := c.launch(ctx, c.startingFrom(ctx, in.Image), in.Persistent)
 	if err != nil {
 		return containerOut{}, err
 	}

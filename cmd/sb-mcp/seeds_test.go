@@ -67,6 +67,12 @@ func TestFlowOfDockerSandboxServer(t *testing.T) {
 	if text, _ := a.call("export_dockerfile", args{"container_id": id})["dockerfile"].(string); !strings.Contains(text, "python3 fib.py") || !strings.Contains(text, "a, b = b, a + b") {
 		t.Errorf("the Dockerfile: %s", text)
 	}
+	a.call("save_container_state", args{"container_id": id, "name": "ds-workspace:v1"})
+	copied := a.call("create_container_environment", args{"image": "ds-workspace:v1"})["container_id"]
+	if got := a.call("execute_command_in_container", args{"container_id": copied, "command": "python3 /app/fib.py"}); got["stdout"] != "0 1 1 2 3 5 8 13 21 34 " {
+		t.Errorf("from the saved state: %v", got)
+	}
+	a.call("exit_container", args{"container_id": copied})
 	_ = a.session.Close()
 	_ = server.in.Close()
 	_ = server.wait()
