@@ -98,7 +98,9 @@ func (m *mount) fill() error {
 			return err
 		}
 		err = carry(volume, folder, m.known, now)
-		m.known = now
+		if err == nil { // else it is tried again whole
+			m.known = now
+		}
 		return err
 	})
 }
@@ -114,7 +116,9 @@ func (m *mount) commit() error {
 			return err
 		}
 		err = carry(folder, volume, m.known, now)
-		m.known = now
+		if err == nil { // else it is tried again whole
+			m.known = now
+		}
 		return err
 	})
 }
