@@ -17,6 +17,9 @@ import (
 // lastWords is how long a command whose sandbox has ended may take to say how it ended itself.
 const lastWords = 5 * time.Second
 
+// keptCommands is how many commands that have ended a sandbox remembers, with what they wrote.
+const keptCommands = 200
+
 // command is one that runs in a sandbox, or the sandbox's entry command.
 type command struct {
 	id             string
@@ -73,6 +76,7 @@ func (s *Server) start(ctx context.Context, box *sandbox, c *command, spec core.
 		_ = stdinW.Close()
 		c.finish(core.Exit{}, err)
 		s.active(box, -1, c == box.entry)
+		s.retire(box, c)
 		return err
 	}
 	life, cancel := context.WithCancel(s.ctx)
@@ -87,8 +91,28 @@ func (s *Server) start(ctx context.Context, box *sandbox, c *command, spec core.
 		c.finish(exit, err)
 		_ = process.Close()
 		s.active(box, -1, c == box.entry)
+		s.retire(box, c)
 	})
 	return nil
+}
+
+// retire remembers that a command has ended, and forgets the one that ended longest ago: each holds open files.
+func (s *Server) retire(box *sandbox, c *command) {
+	if c == box.entry {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	box.retired = append(box.retired, c)
+	if len(box.retired) <= keptCommands {
+		return
+	}
+	oldest := box.retired[0]
+	box.retired = box.retired[1:]
+	delete(box.commands, oldest.id)
+	if err := errors.Join(oldest.stdout.free(), oldest.stderr.free()); err != nil {
+		s.log.Debug("a command's output could not be freed", "error", err)
+	}
 }
 
 // active counts what keeps a sandbox from being idle; an entry command does not.

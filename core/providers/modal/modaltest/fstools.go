@@ -107,6 +107,7 @@ func (s *Server) startFSTool(ctx context.Context, box *sandbox, c *command, argv
 		}
 		c.finish(exit, nil)
 		s.active(box, -1, false)
+		s.retire(box, c)
 	})
 	return nil
 }

@@ -21,6 +21,7 @@ func (s *Server) watch(ctx context.Context, box *sandbox, c *command, files core
 	if err != nil {
 		_ = json.NewEncoder(c.stderr).Encode(failureOf(err))
 		c.finish(core.Exit{Code: 1}, nil)
+		s.retire(box, c)
 		return nil
 	}
 	request.Path = root.Path

@@ -91,6 +91,7 @@ type sandbox struct {
 	result     *pb.GenericResult
 	endedAt    time.Time
 	commands   map[string]*command
+	retired    []*command // those that have ended, the oldest first
 	lastActive time.Time
 	busy       int
 	network    *pb.NetworkAccess
