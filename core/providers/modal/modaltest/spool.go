@@ -32,13 +32,16 @@ type piece struct {
 	time       time.Time
 }
 
-// pieceTime is how far apart two writes are that are not one piece.
-const pieceTime = 10 * time.Millisecond
+// A flood of small writes must not cost more than itself: once there are manyPieces, what comes within pieceTime is one.
+const (
+	manyPieces = 10_000
+	pieceTime  = 10 * time.Millisecond
+)
 
 // note keeps when something was written. The caller holds mu.
 func (s *spool) note(n int) {
 	now := time.Now()
-	if last := len(s.pieces) - 1; last >= 0 && now.Sub(s.pieces[last].time) < pieceTime {
+	if last := len(s.pieces) - 1; last >= manyPieces && now.Sub(s.pieces[last].time) < pieceTime {
 		s.pieces[last].end += int64(n)
 		return
 	}
