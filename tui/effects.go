@@ -581,8 +581,17 @@ func (fx *effects) shell(box core.Sandbox, command []string) tea.Cmd {
 // foreground runs something that has the terminal for itself.
 type foreground struct{ run func() error }
 
+// foregroundLeast is how long something has the terminal at least. Bubble Tea 2.0.9 stops the clock of its
+// renderer a moment after it has released the terminal; one that is restored before that never draws again.
+const foregroundLeast = 250 * time.Millisecond
+
 // Run implements tea.ExecCommand.
-func (f *foreground) Run() error { return f.run() }
+func (f *foreground) Run() error {
+	least := time.NewTimer(foregroundLeast)
+	err := f.run()
+	<-least.C
+	return err
+}
 
 // SetStdin implements tea.ExecCommand: what runs has the streams already.
 func (*foreground) SetStdin(io.Reader) {}
