@@ -88,11 +88,43 @@ func columns() []column {
 			compare: func(a, b *entry) int { return cmp.Compare(latest(a).Memory, latest(b).Memory) },
 		},
 		{
+			id: "cost", title: "COST", least: 8, most: 12, weight: 1, rank: 6, right: true, paint: func(s *styles, _ *entry) paint { return s.warn },
+			text:    func(e *entry, now time.Time) string { return costText(spent(e, now)) },
+			compare: func(a, b *entry) int { return cmp.Compare(perhaps(a.box.Cost).Amount, perhaps(b.box.Cost).Amount) },
+			wanted:  func(e *entry) bool { return e.box.Cost != nil },
+		},
+		{
 			id: "active", title: "ACTIVE", least: 6, most: 7, rank: 11, right: true, paint: faint,
 			text:    func(e *entry, now time.Time) string { return since(e.box.LastActive, now) },
 			compare: func(a, b *entry) int { return b.box.LastActive.Compare(a.box.LastActive) },
 		},
 	}
+}
+
+// spent is what a sandbox has cost until now, or nil: what was told, and the rate since then.
+func spent(e *entry, now time.Time) *core.Cost {
+	if e.box.Cost == nil {
+		return nil
+	}
+	cost := *e.box.Cost
+	if since := now.Sub(e.from.listed); e.box.State.Live() && !e.from.listed.IsZero() && since > 0 {
+		cost.Amount += cost.PerHour * since.Hours()
+	}
+	return &cost
+}
+
+func costText(cost *core.Cost) string {
+	if cost == nil {
+		return ""
+	}
+	return cost.String()
+}
+
+func perhaps(cost *core.Cost) core.Cost {
+	if cost == nil {
+		return core.Cost{}
+	}
+	return *cost
 }
 
 func byName(a, b *entry) int { return cmp.Compare(a.box.Name, b.box.Name) }

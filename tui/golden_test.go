@@ -152,6 +152,12 @@ func TestGoldenViews(t *testing.T) {
 		"exec":      keys("e", "l", "s"),
 		"timeout":   keys("t", "x"),
 		"theme":     keys("T"),
+		"cost": func(m *Model) {
+			boxes := pictured("docker", atNoon())
+			boxes[0].Cost = &core.Cost{Amount: 12.5, Currency: "USD"}
+			m.Update(listedMsg{"docker", core.Listing{Sandboxes: boxes}})
+			keys("esc")(m)
+		},
 		"kept": func(m *Model) {
 			for _, s := range m.inv.sources {
 				s.caps.Has = append(s.caps.Has, core.CapVolumeStore, core.CapSecretStore, core.CapImageStore, core.CapSnapshotStore, core.CapCheckpoint)

@@ -193,7 +193,8 @@ func (inv *inventory) put(s *source, box core.Sandbox) bool {
 		inv.entries[box.ID] = e
 	}
 	same := e.search != nil && e.box.State == box.State && e.box.Reason == box.Reason && e.box.Frozen == box.Frozen &&
-		e.box.Name == box.Name && e.box.Expires.Equal(box.Expires) && e.box.LastActive.Equal(box.LastActive) && e.box.Image == box.Image
+		e.box.Name == box.Name && e.box.Expires.Equal(box.Expires) && e.box.LastActive.Equal(box.LastActive) && e.box.Image == box.Image &&
+		(e.box.Cost == nil) == (box.Cost == nil)
 	e.box = box
 	if !same {
 		e.search = searched(box)

@@ -206,10 +206,14 @@ func specLines(s *styles, w int, e *entry, now time.Time) []string {
 	if b.Lease.Owner.PID != 0 {
 		owner += fmt.Sprintf(", process %d on %s", b.Lease.Owner.PID, b.Lease.Owner.Host)
 	}
+	cost := costText(spent(e, now))
+	if b.Cost != nil && b.Cost.PerHour > 0 {
+		cost += fmt.Sprintf(" until now, %.2f %s an hour", b.Cost.PerHour, b.Cost.Currency)
+	}
 	lines := facts(s, w,
 		"id", b.ID, "name", b.Name, "provider", b.Provider, "app", b.App, "state", stateWord(b), "why", b.Message,
 		"image", b.Image, "gpu", b.GPU.String(), "labels", strings.Join(labels, " "),
-		"created", at(b.Created), "started", at(b.Started), "ended", at(b.Ended), "ends", expires, "last active", at(b.LastActive), "owner", owner)
+		"created", at(b.Created), "started", at(b.Started), "ended", at(b.Ended), "ends", expires, "last active", at(b.LastActive), "cost", cost, "owner", owner)
 	lines = append(lines, "", s.header.on("SPEC"))
 	text, err := json.MarshalIndent(b.Spec, "", "  ")
 	if err != nil {

@@ -1,0 +1,37 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// What a sandbox has cost has a column where something costs, and grows with the clock.
+func TestCostColumn(t *testing.T) {
+	free := newService(t, fake.New(fake.Options{}))
+	launch(t, free, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: free})
+	r.until("dev is there", r.hasRow("dev"))
+	if strings.Contains(r.text(), "COST") {
+		t.Error("nothing costs, and there is a column for it")
+	}
+
+	provider := fake.New(fake.Options{})
+	t.Cleanup(provider.Shutdown)
+	priced := core.New(core.Options{Factories: []core.Factory{provider.Factory()}, Prices: map[string]core.Prices{"fake": {Currency: "USD", CPU: 1, MinCPU: 1}}})
+	t.Cleanup(func() { _ = priced.Close() })
+	launch(t, priced, core.Spec{Name: "dev"})
+	r = newRig(t, Options{Service: priced})
+	r.shows("COST")
+	e := r.m.table.selected()
+	if e.box.Cost.PerHour != 3600 {
+		t.Fatalf("%+v", e.box.Cost)
+	}
+	told := e.box.Cost.Amount
+	if got := spent(e, e.from.listed.Add(time.Minute)).Amount; got < told+59 || got > told+61 {
+		t.Errorf("%v a minute after %v", got, told)
+	}
+}
