@@ -126,6 +126,22 @@ func (m *Model) askFork() tea.Cmd {
 	return nil
 }
 
+// askMove asks which provider a sandbox goes to, and whether the one that is left ends.
+func (m *Model) askMove() tea.Cmd {
+	box := m.table.selected().box
+	var items []item
+	for _, s := range m.inv.sources {
+		if s.name == box.Provider || !s.caps.Can(core.CapFiles) {
+			continue
+		}
+		items = append(items,
+			item{label: "to " + s.name, detail: "this one ends once all is there", request: moveRequest{box, s.name, false}, cli: quote("sb", "move", box.Name, "--to", s.name)},
+			item{label: "to " + s.name + ", and keep this one", request: moveRequest{box, s.name, true}, cli: quote("sb", "move", box.Name, "--to", s.name, "--keep")})
+	}
+	m.open(newPicker("Move "+box.Name+": its files; its commands begin anew", items))
+	return nil
+}
+
 func (m *Model) askCheckpoint() tea.Cmd {
 	box := m.table.selected().box
 	m.open(named("Checkpoint of "+box.Name, "A name; empty makes one of the sandbox's and the time. Memory and files are kept. It is as secret as the sandbox.",

@@ -113,6 +113,7 @@ func actionCommands() []command {
 		{id: "snapshot", title: "Keep its files as a snapshot …", group: groupActions, keys: []string{"I"}, can: capable(core.CapSnapshots, selected), run: (*Model).askSnapshot},
 		{id: "fork", title: "Fork: a copy that goes on from here …", group: groupActions, keys: []string{"F"}, can: capable(core.CapFork, runs), run: (*Model).askFork},
 		{id: "checkpoint", title: "Keep its memory and files as a checkpoint …", group: groupActions, keys: []string{"H"}, can: capable(core.CapCheckpoint, runs), run: (*Model).askCheckpoint},
+		{id: "move", title: "Move to another provider …", group: groupActions, keys: []string{"M"}, can: capable(core.CapFiles, func(m *Model) bool { return runs(m) && len(m.inv.sources) > 1 }), run: (*Model).askMove},
 		{id: "timeout", title: "Set the time left …", group: groupActions, keys: []string{"t"}, can: capable(core.CapRenew, live), run: (*Model).askTimeout},
 		{id: "open", title: "Open a port in the browser", group: groupActions, keys: []string{"o"}, can: func(m *Model) bool { return runs(m) && publishes(m.table.selected().box) }, run: (*Model).openPort, cli: on("sb", "port")},
 		{id: "copy-id", title: "Copy the id", group: groupActions, keys: []string{"c"}, can: selected, run: func(m *Model) tea.Cmd {

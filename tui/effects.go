@@ -557,6 +557,13 @@ func (fx *effects) fork(j *job, box core.Sandbox, name string) tea.Cmd {
 	})
 }
 
+func (fx *effects) move(j *job, box core.Sandbox, to string, keep bool) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
+		moved, err := fx.service.Move(ctx, box.ID, core.MoveOptions{To: to, Keep: keep, Progress: report})
+		return box.Name + " is on " + to + " now", attachedMsg{box: moved.Target}, err
+	})
+}
+
 func (fx *effects) checkpoint(j *job, box core.Sandbox, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
 		made, err := fx.service.Checkpoint(ctx, box.ID, name)

@@ -137,3 +137,25 @@ func TestDeniedConnections(t *testing.T) {
 		t.Errorf("it was told %d times", told)
 	}
 }
+
+// A sandbox moves to another provider with its files.
+func TestMove(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}), fake.New(fake.Options{Name: "other", IDPrefix: "oth-"}))
+	box := launch(t, service, core.Spec{Name: "dev", Provider: "fake", Workdir: "/srv"})
+	if err := service.WriteFile(t.Context(), box.ID, "/srv/file", strings.NewReader("kept"), core.WriteOptions{Parents: true}); err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	r.press("M")
+	r.shows("sb move dev --to other")
+	r.press("enter")
+	r.shows("dev is on other now")
+	r.until("it is the only one", func() bool {
+		e := r.m.table.selected()
+		return len(r.rowNames()) == 1 && e != nil && e.box.Provider == "other"
+	})
+	if _, err := service.Stat(t.Context(), r.m.table.selected().box.ID, "/srv/file"); err != nil {
+		t.Error(err)
+	}
+}

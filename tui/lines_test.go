@@ -57,6 +57,8 @@ func TestCommandLines(t *testing.T) {
 	asking("e", "l", "s", "'")
 	asking("F")
 	asking("F", "x")
+	asking("M")
+	asking("M", "down")
 	asking("H")
 	asking("H", "x")
 	asking("I")
@@ -105,7 +107,7 @@ func TestEveryActionHasAKeyAndALine(t *testing.T) {
 	m.openHelp()
 	help := strings.Join(m.dialogs[0].(*pager).lines(m.styles, 200), "\n")
 	m.dialogs = nil
-	for _, id := range []string{"launch", "exec", "shell", "logs", "push", "pull", "pause", "stop", "snapshot", "fork", "checkpoint", "timeout", "open", "terminate"} {
+	for _, id := range []string{"launch", "exec", "shell", "logs", "push", "pull", "pause", "stop", "snapshot", "fork", "checkpoint", "move", "timeout", "open", "terminate"} {
 		showing(m, tabOutput)
 		i := slices.IndexFunc(m.commands, func(c command) bool { return c.id == id })
 		c := m.commands[i]

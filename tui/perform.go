@@ -37,6 +37,11 @@ type (
 		box  core.Sandbox
 		name string
 	}
+	moveRequest struct {
+		box  core.Sandbox
+		to   string
+		keep bool
+	}
 	checkpointRequest struct {
 		box  core.Sandbox
 		name string
@@ -108,6 +113,8 @@ func (m *Model) perform(r request) tea.Cmd {
 		return m.fx.snapshot(m.begin("snapshot of "+r.box.Name), r.box, r.name)
 	case forkRequest:
 		return m.fx.fork(m.begin("fork of "+r.box.Name), r.box, r.name)
+	case moveRequest:
+		return m.fx.move(m.begin("moving "+r.box.Name+" to "+r.to), r.box, r.to, r.keep)
 	case checkpointRequest:
 		return m.fx.checkpoint(m.begin("checkpoint of "+r.box.Name), r.box, r.name)
 	case shelfRequest:
