@@ -89,6 +89,26 @@ func TestEveryFieldReachesModal(t *testing.T) {
 	}
 }
 
+// A private registry's credentials go along as its kind wants them, told by the host.
+func TestPrivateRegistries(t *testing.T) {
+	r := newRig(t, func(o *modaltest.Options) { o.Secrets = map[string]map[string]string{"login": {"K": "v"}} })
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	for image, kind := range map[string]pb.RegistryAuthType{
+		"123.dkr.ecr.us-east-1.amazonaws.com/team/app:1": pb.RegistryAuthType_REGISTRY_AUTH_TYPE_AWS,
+		"us-docker.pkg.dev/project/team/app:1":           pb.RegistryAuthType_REGISTRY_AUTH_TYPE_GCP,
+		"eu.gcr.io/project/app":                          pb.RegistryAuthType_REGISTRY_AUTH_TYPE_GCP,
+		"registry.example.com/app":                       pb.RegistryAuthType_REGISTRY_AUTH_TYPE_STATIC_CREDS,
+	} {
+		s := spec()
+		s.Image, s.Modal = image, &core.ModalSpec{ImageSecret: "login"}
+		made := r.server.ImageDefinition(r.server.Definition(launched(t, p, s).ID).GetImageId())
+		if config := made.GetImageRegistryConfig(); config.GetRegistryAuthType() != kind || config.GetSecretId() == "" || strings.Join(made.GetDockerfileCommands(), "\n") != "FROM "+image {
+			t.Errorf("%s: %v", image, made)
+		}
+	}
+}
+
 func first[T any](list []T) T {
 	var none T
 	if len(list) == 0 {

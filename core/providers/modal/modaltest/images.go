@@ -20,11 +20,13 @@ import (
 
 // image is a base of the backend and what was done on top.
 type image struct {
-	id      string
-	base    string // what the backend is asked for
-	asked   string // the registry's name that stands at the bottom
-	env     map[string]string
-	workdir string
+	id    string
+	base  string // what the backend is asked for
+	asked string // the registry's name that stands at the bottom
+	// definition is what the client asked for; nil of what was not built.
+	definition *pb.Image
+	env        map[string]string
+	workdir    string
 	// snapshot is the backend's, with all that was done on top of the base; "" is the base alone.
 	snapshot string
 	// archive is a tar of the directory that was kept, when the image is one of a directory.
@@ -43,6 +45,16 @@ func (i *image) python() bool {
 
 func success() *pb.GenericResult {
 	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_SUCCESS}.Build()
+}
+
+// ImageDefinition returns what an image was asked to be; nil when there is none of that id, or it was not built.
+func (s *Server) ImageDefinition(id string) *pb.Image {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.images[id]; found != nil {
+		return found.definition
+	}
+	return nil
 }
 
 // ImageGetOrCreate finds an image by its recipe or begins to build it.
@@ -93,7 +105,7 @@ func baseIDs(definition *pb.Image) []string {
 // plan reads the Dockerfile's lines: what is known at once goes into the image, the rest are steps to run. The
 // caller holds mu.
 func (s *Server) plan(definition *pb.Image) (*image, []buildStep, error) {
-	built := &image{id: newID("im-"), done: make(chan struct{}), env: map[string]string{}}
+	built := &image{id: newID("im-"), definition: definition, done: make(chan struct{}), env: map[string]string{}}
 	var steps []buildStep
 	for _, line := range joinLines(definition.GetDockerfileCommands()) {
 		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")

@@ -1,0 +1,24 @@
+package modal
+
+import "testing"
+
+// Output that comes, a reader that takes its time and a connection that is made anew are no silence.
+func TestSilence(t *testing.T) {
+	a := &activity{}
+	if !a.silent() {
+		t.Error("nothing came, and that is no silence")
+	}
+	a.note(1)
+	for range 3 {
+		if a.silent() {
+			t.Error("somebody is busy, and that is silence")
+		}
+	}
+	a.note(-1)
+	if a.silent() {
+		t.Error("somebody was busy since it was last asked, and that is silence")
+	}
+	if !a.silent() {
+		t.Error("nothing came any more, and that is no silence")
+	}
+}
