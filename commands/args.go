@@ -65,14 +65,26 @@ func group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			return usagef(cmd, "%s has no command %q; did you mean %q?", cmd.CommandPath(), args[0], near[0])
-		}
-		return usagef(cmd, "%s has no command %q", cmd.CommandPath(), args[0])
+		return noCommand(cmd, args[0])
 	}
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
+	}
+	cmd.Annotations[onlyHolds] = "yes"
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(children...)
 	return cmd
+}
+
+// onlyHolds marks a command that only holds others.
+const onlyHolds = "sb-only-holds"
+
+// noCommand says that a group has no command of that name, and names the nearest.
+func noCommand(cmd *cobra.Command, word string) error {
+	if near := cmd.SuggestionsFor(word); len(near) > 0 {
+		return usagef(cmd, "%s has no command %q; did you mean %q?", cmd.CommandPath(), word, near[0])
+	}
+	return usagef(cmd, "%s has no command %q", cmd.CommandPath(), word)
 }
 
 // jsonFlag adds --json; fields documents what it prints.

@@ -24,8 +24,8 @@ func NewInspect(app *App, runF func(context.Context, *InspectOptions) error) *co
 		Short: "Show all that is known of sandboxes, as JSON",
 		Long: "Print a JSON array with all that is known of each sandbox: id, name, provider, app, state, reason\n" +
 			"and message of its end, image, labels, spec (with defaults filled in and secrets without values),\n" +
-			"created, started, ended, expires, last_active, exit_code, ports and lease; and of running ones\n" +
-			"denials, what the network policy refused, where the provider remembers it." + exitStatusHelp,
+			"created, started, ended, expires, last_active, exit_code, ports, cost and lease; and of running ones,\n" +
+			"where the provider tells, denials (what the network policy refused) and tunnels (ports as others reach them)." + exitStatusHelp,
 		Example:           "  sb inspect dev\n  sb inspect dev | jq -r '.[0].ports[].address'",
 		Args:              atLeast("SANDBOX"),
 		ValidArgsFunction: app.completeSandboxes,
@@ -52,7 +52,7 @@ func runInspect(ctx context.Context, opts *InspectOptions) error {
 			failed = append(failed, err)
 			continue
 		}
-		boxes = append(boxes, inspected{box, denied(ctx, service, box)})
+		boxes = append(boxes, inspected{box, denied(ctx, service, box), tunnelled(ctx, service, box)})
 	}
 	if err := output.List(opts.App.Streams.Out, boxes); err != nil {
 		return err
@@ -64,6 +64,7 @@ func runInspect(ctx context.Context, opts *InspectOptions) error {
 type inspected struct {
 	core.Sandbox
 	Denials []core.Denial `json:"denials,omitempty"`
+	Tunnels []core.Tunnel `json:"tunnels,omitempty"`
 }
 
 // denied asks a running sandbox what its network policy refused. One that cannot tell has nothing to show.
@@ -76,4 +77,17 @@ func denied(ctx context.Context, service *core.Service, box core.Sandbox) []core
 		return nil
 	}
 	return denials
+}
+
+// tunnelled asks where the ports of a running sandbox are that its provider publishes at addresses of its own.
+func tunnelled(ctx context.Context, service *core.Service, box core.Sandbox) []core.Tunnel {
+	caps, err := service.Capabilities(box.Provider)
+	if box.State != core.StateRunning || len(box.Spec.Ports) == 0 || err != nil || !caps.Can(core.CapTunnels) {
+		return nil
+	}
+	tunnels, err := service.Tunnels(ctx, box.Provider+"/"+box.ID)
+	if err != nil {
+		return nil
+	}
+	return tunnels
 }

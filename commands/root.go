@@ -29,6 +29,10 @@ func NewRoot(app *App) *cobra.Command {
 	root.SetOut(app.Streams.Out)
 	root.SetErr(app.Streams.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		// A flag that a group does not know most often belongs to a command whose name is not right.
+		if words := cmd.Flags().Args(); cmd.Annotations[onlyHolds] != "" && len(words) > 0 {
+			return noCommand(cmd, words[0])
+		}
 		if hint := core.HintOf(err); hint != "" {
 			return core.Errorf(core.KindUsage, cmd.Name(), "", "%s", err).WithHint("%s", hint)
 		}

@@ -77,6 +77,7 @@ func TestStores(t *testing.T) {
 	wantOutput(t, app, streams, "snapshot ls", "60m")
 	wantOutput(t, app, streams, "snapshot rm first", "first\n")
 	wantOutput(t, app, streams, "port dev", "https://")
+	wantOutput(t, app, streams, "inspect dev", `"tunnels": [`)
 	wantOutput(t, app, streams, "tunnel dev", "token-")
 	wantOutput(t, app, streams, "policy set dev --allow pypi.org", "allow pypi.org\n")
 	wantOutput(t, app, streams, "policy show dev", "allow pypi.org")
