@@ -66,7 +66,7 @@ func openService(app *App) (*core.Service, error) {
 			StateDir: paths.State, RuntimeDir: paths.Runtime, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
 			SaveInterval: time.Duration(config.Local.SaveInterval), FreezeAfter: time.Duration(config.Local.FreezeAfter), LogLimit: config.Local.LogLimit,
 			Docker: providers.Docker{
-				Host: config.Docker.Host, Image: config.Docker.Image, Runtime: config.Docker.Runtime, Guest: config.Docker.Guest, Mounts: filepath.SplitList(config.Docker.Mounts),
+				Host: config.Docker.Host, Image: config.Docker.Image, Runtime: config.Docker.Runtime, GPUs: config.Docker.GPUs, Guest: config.Docker.Guest, Mounts: filepath.SplitList(config.Docker.Mounts),
 				LookupEnv: app.LookupEnv,
 			},
 		}),

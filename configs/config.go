@@ -73,6 +73,8 @@ type Docker struct {
 	Guest string
 	// Runtime is the engine's runtime for sandboxes; "" is the engine's default.
 	Runtime string
+	// GPUs is the type and number of the engine's GPUs: "H100:2".
+	GPUs core.GPU
 	// Mounts lists host directories that volumes may come from, between colons.
 	Mounts string
 }
@@ -143,6 +145,7 @@ func keys() []key {
 		text("docker.image", "debian:bookworm-slim", "the image of sandboxes in containers, when none is asked for", func(c *Config) *string { return &c.Docker.Image }),
 		text("docker.runtime", "", "the engine's runtime for sandboxes, such as runsc; empty is its default", func(c *Config) *string { return &c.Docker.Runtime }),
 		text("docker.guest", "", "path of sb-guest for the engine's processor; empty looks beside sb and in PATH", func(c *Config) *string { return &c.Docker.Guest }),
+		gpus("docker.gpus", "type and number of the container engine's GPUs, which no engine tells, such as H100:2", func(c *Config) *core.GPU { return &c.Docker.GPUs }),
 		text("docker.mounts", "", "directories of the host that volumes may come from, between colons", func(c *Config) *string { return &c.Docker.Mounts }),
 		text("images.python", "", "the image that Python code of sb mcp runs in, when no sandbox is named", func(c *Config) *string { return &c.Images.Python }),
 		text("images.javascript", "", "the same for JavaScript", func(c *Config) *string { return &c.Images.JavaScript }),

@@ -34,6 +34,14 @@ func text(name, fallback, doc string, field func(*Config) *string) key {
 	}
 }
 
+func gpus(name, doc string, field func(*Config) *core.GPU) key {
+	return key{
+		name: name, kind: kindText, doc: doc,
+		set: func(c *Config, s string) (err error) { *field(c), err = core.ParseGPU(s); return err },
+		get: func(c Config) string { return field(&c).String() },
+	}
+}
+
 func choice[T ~string](name, fallback, doc string, choices []string, field func(*Config) *T) key {
 	return key{
 		name: name, kind: kindChoice, choices: choices, fallback: fallback, doc: doc,

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
-# sb beside the docker command on one engine: docs/bench-docker.sh [HOST [IMAGE]]. HOST is as in DOCKER_HOST, IMAGE has sh and
-# sleep and is there. Podman's service is measured the same way, with its socket as HOST. It needs sb, docker
-# and hyperfine in PATH and removes what it makes.
+# sb beside an engine's own command: docs/bench-docker.sh [HOST [IMAGE [COMMAND...]]]. HOST is as in DOCKER_HOST, IMAGE has sh and
+# sleep and is there, COMMAND is docker or podman with the options that lead to the same engine. It needs sb, that command,
+# python3 and hyperfine in PATH and removes what it makes.
 set -euo pipefail
 export DOCKER_HOST=${1:-${DOCKER_HOST:-unix:///var/run/docker.sock}}
 export SB_DOCKER_HOST=$DOCKER_HOST SB_DOCKER_IMAGE=${2:-localhost/sb-test:5} SB_PROVIDER=docker
+cli=${*:3}
+cli=${cli:-docker}
 image=$SB_DOCKER_IMAGE
 dir=$(mktemp -d)
 export XDG_STATE_HOME=$dir/state XDG_RUNTIME_DIR=$dir/run XDG_CACHE_HOME=$dir/cache
 mkdir -m 700 "$dir/run"
 finish() {
 	sb terminate bench >/dev/null 2>&1 || true
-	docker rm -vf bench >/dev/null 2>&1 || true
+	$cli rm -vf bench >/dev/null 2>&1 || true
 	rm -rf "$dir"
 }
 trap finish EXIT
@@ -31,16 +33,16 @@ PY
 }
 
 sb launch --name bench --network none -q >/dev/null
-docker run -d --name bench --network none "$image" sleep 3600 >/dev/null
-echo "| what | sb | docker |"
+$cli run -d --name bench --network none "$image" sleep 3600 >/dev/null
+echo "| what | sb | ${cli%% *} |"
 echo "| --- | --- | --- |"
 compare 'launch, one command, remove' 7 \
 	"sb launch --name one --network none -q && sb exec one true && sb terminate one" \
-	"docker run -d --name one --network none $image sleep 600 && docker exec one true && docker rm -vf one"
-compare 'exec of true' 15 'sb exec bench true' 'docker exec bench true'
-compare 'copy 1 MiB in' 10 "sb cp $dir/1m bench:/tmp/1m" "docker cp $dir/1m bench:/tmp/1m"
-compare 'copy 1 MiB out' 10 "sb cp bench:/tmp/1m $dir/out" "docker cp bench:/tmp/1m $dir/out"
-compare 'copy 100 MiB in' 5 "sb cp $dir/100m bench:/tmp/100m" "docker cp $dir/100m bench:/tmp/100m"
-compare 'copy 100 MiB out' 5 "sb cp bench:/tmp/100m $dir/out" "docker cp bench:/tmp/100m $dir/out"
-compare 'copy 10 000 files in' 3 "sb cp $dir/many bench:/tmp/" "docker cp $dir/many bench:/tmp/"
-compare 'copy 10 000 files out' 3 "rm -rf $dir/o1; sb cp bench:/tmp/many $dir/o1" "rm -rf $dir/o2; docker cp bench:/tmp/many $dir/o2"
+	"$cli run -d --name one --network none $image sleep 600 && $cli exec one true && $cli rm -vf one"
+compare 'exec of true' 15 'sb exec bench true' "$cli exec bench true"
+compare 'copy 1 MiB in' 10 "sb cp $dir/1m bench:/tmp/1m" "$cli cp $dir/1m bench:/tmp/1m"
+compare 'copy 1 MiB out' 10 "sb cp bench:/tmp/1m $dir/out" "$cli cp bench:/tmp/1m $dir/out"
+compare 'copy 100 MiB in' 5 "sb cp $dir/100m bench:/tmp/100m" "$cli cp $dir/100m bench:/tmp/100m"
+compare 'copy 100 MiB out' 5 "sb cp bench:/tmp/100m $dir/out" "$cli cp bench:/tmp/100m $dir/out"
+compare 'copy 10 000 files in' 3 "sb cp $dir/many bench:/tmp/" "$cli cp $dir/many bench:/tmp/"
+compare 'copy 10 000 files out' 3 "rm -rf $dir/o1; sb cp bench:/tmp/many $dir/o1" "rm -rf $dir/o2; $cli cp bench:/tmp/many $dir/o2"

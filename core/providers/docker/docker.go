@@ -32,6 +32,8 @@ type Options struct {
 	Image string
 	// Runtime is the engine's runtime for sandboxes, as "runsc" or "kata"; "" is the engine's default.
 	Runtime string
+	// GPUs is the type and number of the engine's GPUs, which no engine tells: "H100:2". The zero value offers none.
+	GPUs core.GPU
 	// Mounts lists host directories that volumes may come from, with all below them.
 	Mounts []string
 	// Guest is the path of sb-guest, built for the engine's system; "" looks for it.

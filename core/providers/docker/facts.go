@@ -37,7 +37,9 @@ type facts struct {
 	// CgroupV1 says that control groups are of the old kind.
 	CgroupV1 bool
 	Runtimes []string
-	GPU      bool
+	// GPU says that the engine hands NVIDIA's cards out by itself, CDI names them where it does so by their names.
+	GPU bool
+	CDI []string
 }
 
 // learn completes the engine's facts, from what was kept or by asking.
@@ -64,6 +66,9 @@ func (p *Provider) learn(ctx context.Context, e *engine) error {
 	return nil
 }
 
+// cdiKind begins the names that the Container Device Interface has for NVIDIA's cards.
+const cdiKind = "nvidia.com/gpu="
+
 // ask lets the engine describe itself.
 func (e *engine) ask(ctx context.Context) (facts, error) {
 	if e.podman {
@@ -86,6 +91,11 @@ func (e *engine) ask(ctx context.Context) (facts, error) {
 		f.GPU = f.GPU || strings.HasPrefix(name, "nvidia")
 	}
 	slices.Sort(f.Runtimes)
+	for _, device := range info.DiscoveredDevices {
+		if device.Source == "cdi" && strings.HasPrefix(device.ID, cdiKind) && device.ID != cdiKind+"all" {
+			f.CDI = append(f.CDI, device.ID)
+		}
+	}
 	f.Disk = e.quota(info)
 	return f, nil
 }

@@ -43,10 +43,18 @@ type daemon struct {
 func ownDocker(t *testing.T) *daemon {
 	t.Helper()
 	d := newDaemon(t, "dockerd")
+	startDocker(t, d)
+	return d
+}
+
+// startDocker starts a daemon as dockerd, with what else it is told.
+func startDocker(t *testing.T, d *daemon, more ...string) {
+	t.Helper()
 	d.command = []string{
 		"dockerd", "--data-root", d.dir + "/data", "--exec-root", d.dir + "/exec", "--host", d.host, "--pidfile", d.dir + "/pid",
 		"--containerd", d.dir + "/c.sock",
 	}
+	d.command = append(d.command, more...)
 	// In a network of its own: it would take another dockerd's bridge away.
 	d.flags = syscall.CLONE_NEWNET
 	// As where a service manager runs both: containers outlive dockerd.
@@ -63,7 +71,6 @@ func ownDocker(t *testing.T) *daemon {
 		return err == nil
 	})
 	d.start()
-	return d
 }
 
 // ownPodman starts a Podman service with a store of its own.

@@ -313,12 +313,20 @@ func (l *launch) host(ctx context.Context) (*container.HostConfig, error) {
 		h.StorageOpt = map[string]string{"size": strconv.FormatInt(int64(spec.Disk), 10)}
 	}
 	if !spec.GPU.IsZero() {
-		h.DeviceRequests = []container.DeviceRequest{{Driver: "nvidia", Count: spec.GPU.Count, Capabilities: [][]string{{"gpu"}}}}
+		h.DeviceRequests = []container.DeviceRequest{l.e.facts.gpus(spec.GPU.Count)}
 	}
 	h.Runtime = l.p.opts.Runtime
 	mounts, err := l.p.mounts(ctx, l.e, spec)
 	h.Mounts = mounts
 	return h, err
+}
+
+// gpus asks for so many of the engine's GPUs: of NVIDIA's own runtime, or else by their names.
+func (f facts) gpus(count int) container.DeviceRequest {
+	if f.GPU || len(f.CDI) == 0 {
+		return container.DeviceRequest{Driver: "nvidia", Count: count, Capabilities: [][]string{{"gpu"}}}
+	}
+	return container.DeviceRequest{Driver: "cdi", DeviceIDs: f.CDI[:min(count, len(f.CDI))]}
 }
 
 // shellCapabilities are those that root needs to own files and to run what it installs as other users.
@@ -461,7 +469,7 @@ func (p *Provider) refuse(e *engine, spec core.Spec) error {
 			return unsupported(secret.Name, "an engine keeps no secrets", "give the secret's value in this environment")
 		}
 	}
-	if !spec.GPU.IsZero() && !f.GPU {
+	if !spec.GPU.IsZero() && !f.GPU && len(f.CDI) < spec.GPU.Count {
 		return unsupported("gpu", "this engine offers no GPUs", "install NVIDIA's container toolkit for Docker, or use another provider")
 	}
 	return nil

@@ -68,8 +68,13 @@ func (p *Provider) Capabilities() core.Capabilities {
 			has = append(has, limit.as)
 		}
 	}
+	offered := map[string]int{}
+	if gpus := p.opts.GPUs; !gpus.IsZero() {
+		has = append(has, core.CapGPU)
+		offered[gpus.Type] = gpus.Count
+	}
 	return core.Capabilities{
-		Has: has, Images: []string{p.opts.Image},
+		Has: has, GPUs: offered, Images: []string{p.opts.Image},
 		Isolation: "a container: namespaces, control groups and seccomp on the engine's kernel",
 	}
 }

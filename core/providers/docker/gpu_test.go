@@ -1,0 +1,55 @@
+package docker
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// An engine hands NVIDIA's cards out by a hook of NVIDIA's. Here is no card, but what would put one into the container is asked
+// for the right ones.
+func TestGPU(t *testing.T) {
+	d := newDaemon(t, "dockerd")
+	hook := "#!/bin/sh\ncat > " + d.dir + "/hooked\n"
+	bin := filepath.Join(d.dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil { //nolint:gosec // programs
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "nvidia-container-runtime-hook"), []byte(hook), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	d.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	startDocker(t, d, "--add-runtime", "nvidia=/usr/sbin/runc")
+	d.load(t)
+	p := d.open(t, func(opts *Options) { opts.GPUs = core.GPU{Type: "H100", Count: 4} })
+	if caps := p.Capabilities(); !caps.Can(core.CapGPU) || caps.GPUs["H100"] != 4 {
+		t.Errorf("the capabilities are %+v", caps)
+	}
+	sb := box(t, p, func(spec *core.Spec) { spec.GPU = core.GPU{Type: "H100", Count: 2} })
+	if out, _ := sh(t, p, sb.ID, "echo $NVIDIA_VISIBLE_DEVICES"); out != "0,1\n" {
+		t.Errorf("the cards are %q", out)
+	}
+	if text, err := os.ReadFile(d.dir + "/hooked"); err != nil || len(text) == 0 {
+		t.Errorf("the hook was told %q, %v", text, err)
+	}
+}
+
+// A GPU that the configuration names and the engine cannot hand out is refused before anything is made.
+func TestGPURefused(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, func(opts *Options) { opts.GPUs = core.GPU{Type: "T4", Count: 1} })
+		_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), GPU: core.GPU{Type: "T4", Count: 1}}, core.Lease{}, nil)
+		wantKind(t, err, core.KindUnsupported)
+	})
+}
+
+// Cards that have names are asked for by them.
+func TestGPUNames(t *testing.T) {
+	f := facts{CDI: []string{cdiKind + "0", cdiKind + "1", cdiKind + "2"}}
+	if r := f.gpus(2); r.Driver != "cdi" || len(r.DeviceIDs) != 2 || r.DeviceIDs[1] != cdiKind+"1" {
+		t.Errorf("the request is %+v", r)
+	}
+}
