@@ -61,8 +61,7 @@ type importer struct {
 	dir     *os.File
 	dirName string
 
-	// noExchange says that the file system cannot let two files change names.
-	noExchange bool
+	replacer replacer
 
 	// created has the directories that this import made, and topmost what it made in
 	// directories that were there before.
@@ -396,38 +395,10 @@ func (im *importer) publish(name string) error {
 		im.topmost = append(im.topmost, name)
 		return nil
 	case unix.EEXIST:
-		return im.replace(base)
+		return im.replacer.replace(im.fd(), im.temp, base)
 	case unix.EINVAL, unix.ENOSYS:
 		// The file system cannot tell; then a broken import leaves the file.
 		return unix.Renameat(im.fd(), im.temp, im.fd(), base)
-	}
-	return err
-}
-
-// replace gives the temporary file the name of one that is there. The two change names where that is possible: ext4 writes
-// a file to the disk at once when it is renamed over another, which costs ten times as much.
-func (im *importer) replace(base string) error {
-	if im.noExchange {
-		return unix.Renameat(im.fd(), im.temp, im.fd(), base)
-	}
-	var old unix.Stat_t
-	if err := unix.Fstatat(im.fd(), base, &old, unix.AT_SYMLINK_NOFOLLOW); err == nil && old.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return unix.EISDIR
-	}
-	switch err := unix.Renameat2(im.fd(), im.temp, im.fd(), base, unix.RENAME_EXCHANGE); err {
-	case nil:
-	case unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP:
-		im.noExchange = true
-		return im.replace(base)
-	case unix.ENOENT: // it has gone since
-		return unix.Renameat(im.fd(), im.temp, im.fd(), base)
-	default:
-		return err
-	}
-	err := unix.Unlinkat(im.fd(), im.temp, 0)
-	if err == unix.EISDIR {
-		// A directory has taken its place since.
-		return errors.Join(err, unix.Renameat2(im.fd(), im.temp, im.fd(), base, unix.RENAME_EXCHANGE))
 	}
 	return err
 }

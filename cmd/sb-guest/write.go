@@ -111,7 +111,11 @@ func (f *files) replace(path string, mode fs.FileMode, old fs.FileInfo) (err err
 	if err = errors.Join(err, unix.Close(fd)); err != nil {
 		return err
 	}
-	return unix.Rename(temp, path)
+	if old == nil {
+		return unix.Rename(temp, path)
+	}
+	var r replacer
+	return r.replace(unix.AT_FDCWD, temp, path)
 }
 
 // fdWriter writes a regular file without the runtime's poller.

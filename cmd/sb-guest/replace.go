@@ -1,0 +1,43 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// replacer lets files take the place of others.
+type replacer struct {
+	// noExchange says that the file system cannot let two files change names.
+	noExchange bool
+}
+
+// replace gives the file temp the name of one that is there, in the same directory. The two change names where that is
+// possible: ext4 writes a file to the disk at once when it is renamed over another, which costs ten times as much.
+func (r *replacer) replace(dir int, temp, name string) error {
+	if r.noExchange {
+		return unix.Renameat(dir, temp, dir, name)
+	}
+	var old unix.Stat_t
+	if err := unix.Fstatat(dir, name, &old, unix.AT_SYMLINK_NOFOLLOW); err == nil && old.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return unix.EISDIR
+	}
+	switch err := unix.Renameat2(dir, temp, dir, name, unix.RENAME_EXCHANGE); err {
+	case nil:
+	case unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP:
+		r.noExchange = true
+		return r.replace(dir, temp, name)
+	case unix.ENOENT: // it has gone since
+		return unix.Renameat(dir, temp, dir, name)
+	default:
+		return err
+	}
+	err := unix.Unlinkat(dir, temp, 0)
+	if err == unix.EISDIR {
+		// A directory has taken its place since.
+		return errors.Join(err, unix.Renameat2(dir, temp, dir, name, unix.RENAME_EXCHANGE))
+	}
+	return err
+}
