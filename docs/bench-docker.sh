@@ -8,12 +8,14 @@ export SB_DOCKER_HOST=$DOCKER_HOST SB_DOCKER_IMAGE=${2:-localhost/sb-test:5} SB_
 cli=${*:3}
 cli=${cli:-docker}
 image=$SB_DOCKER_IMAGE
+remove="rm -vf"
+case $cli in podman*) remove="rm -vf -t 0" ;; esac # it would wait for sleep to end
 dir=$(mktemp -d)
 export XDG_STATE_HOME=$dir/state XDG_RUNTIME_DIR=$dir/run XDG_CACHE_HOME=$dir/cache
 mkdir -m 700 "$dir/run"
 finish() {
 	sb terminate bench >/dev/null 2>&1 || true
-	$cli rm -vf bench >/dev/null 2>&1 || true
+	$cli $remove bench >/dev/null 2>&1 || true
 	rm -rf "$dir"
 }
 trap finish EXIT
@@ -38,7 +40,7 @@ echo "| what | sb | ${cli%% *} |"
 echo "| --- | --- | --- |"
 compare 'launch, one command, remove' 7 \
 	"sb launch --name one --network none -q && sb exec one true && sb terminate one" \
-	"$cli run -d --name one --network none $image sleep 600 && $cli exec one true && $cli rm -vf one"
+	"$cli run -d --name one --network none $image sleep 600 && $cli exec one true && $cli $remove one"
 compare 'exec of true' 15 'sb exec bench true' "$cli exec bench true"
 compare 'copy 1 MiB in' 10 "sb cp $dir/1m bench:/tmp/1m" "$cli cp $dir/1m bench:/tmp/1m"
 compare 'copy 1 MiB out' 10 "sb cp bench:/tmp/1m $dir/out" "$cli cp bench:/tmp/1m $dir/out"
