@@ -152,7 +152,7 @@ func TestForgedCalls(t *testing.T) {
 func TestReplacedHelper(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
-		p := e.open(t, nil)
+		p := e.open(t, throughEngine)
 		sb := box(t, p, func(spec *core.Spec) { spec.Persist, spec.Network.Mode = true, core.NetworkAll })
 		if out, code := sh(t, p, sb.ID, `mkdir -m 777 /tmp/seen; printf '#!/bin/sh\nexec >/tmp/seen/out 2>&1\nid -u\ngrep Cap /proc/self/status\nenv\n' > /.sb/new && chmod 755 /.sb/new && mv /.sb/new /.sb/sb-guest; echo '{"spec":{}}' > /.sb/box.json`); code != 0 {
 			t.Fatal(out)

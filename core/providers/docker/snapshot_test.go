@@ -61,6 +61,11 @@ func TestSnapshot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// Which sandbox it was made of is all that it tells.
+		if got := found.Config.Labels[labelSnapshot]; got != sb.ID {
+			t.Errorf("the image says that it was made of %q", got)
+		}
+		delete(found.Config.Labels, labelSnapshot)
 		text, err := json.Marshal(found.Config)
 		if err != nil {
 			t.Fatal(err)
