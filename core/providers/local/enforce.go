@@ -5,6 +5,8 @@ package local
 import (
 	"context"
 	"math"
+	"net/netip"
+	"slices"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
@@ -46,6 +48,9 @@ func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforc
 			e.How = "the sandbox's supervisor"
 		case "network":
 			e.How = "the sandbox's own network stack, outside of it"
+			if spec.Network.Mode == core.NetworkAllow && slices.ContainsFunc(spec.Network.Allow, isDomain) {
+				e.Strength, e.Gap = core.Partial, "a domain is held for the addresses that it resolved to: whoever else is served there can be asked, too"
+			}
 		case "volumes":
 			e.How = "a read-only mount"
 		default:
@@ -53,4 +58,10 @@ func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforc
 		}
 	}
 	return list, nil
+}
+
+// isDomain says whether an entry of an allow-list is a name.
+func isDomain(entry string) bool {
+	_, err := netip.ParsePrefix(entry)
+	return err != nil
 }

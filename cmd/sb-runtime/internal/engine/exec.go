@@ -184,7 +184,16 @@ func (b *Box) ReadFile(name string, w *os.File) error {
 	return conn.Call("Fs.Cat", &control.CatOpts{Files: []string{name}, FilePayload: urpc.FilePayload{Files: []*os.File{w}}}, nil)
 }
 
-// SignalAll sends a signal to every process inside; the first one ignores all but SIGKILL.
+// SignalAll sends a signal to every process inside but the first: that one may not have come so far yet that no signal ends it.
 func (b *Box) SignalAll(signal syscall.Signal) error {
-	return b.container.SignalContainer(signal, true)
+	processes, err := b.container.Processes()
+	if err != nil {
+		return err
+	}
+	for _, p := range processes {
+		if p.PID != 1 {
+			_ = b.container.SignalProcess(signal, int32(p.PID)) // it may have ended by now
+		}
+	}
+	return nil
 }

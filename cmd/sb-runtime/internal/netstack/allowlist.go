@@ -95,6 +95,9 @@ func (l *AllowList) Learn(answer []byte) {
 		default:
 			continue
 		}
+		if embedded(addr).IsPrivate() {
+			continue // a name must not lead into a private network; a CIDR on the list may
+		}
 		if len(l.learned) >= learnedMost {
 			l.forget(now)
 		}

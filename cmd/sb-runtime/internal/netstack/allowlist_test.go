@@ -47,6 +47,7 @@ func TestAllowList(t *testing.T) {
 		Answers: []dnsmessage.Resource{
 			{Header: dnsmessage.ResourceHeader{Name: name, Class: dnsmessage.ClassINET, TTL: 5}, Body: &dnsmessage.AResource{A: [4]byte{198, 51, 100, 9}}},
 			{Header: dnsmessage.ResourceHeader{Name: name, Class: dnsmessage.ClassINET, TTL: 5}, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}},
+			{Header: dnsmessage.ResourceHeader{Name: name, Class: dnsmessage.ClassINET, TTL: 5}, Body: &dnsmessage.AResource{A: [4]byte{10, 1, 2, 3}}},
 		},
 	}
 	packed, err := answer.Pack()
@@ -55,7 +56,7 @@ func TestAllowList(t *testing.T) {
 	}
 	list.Learn(packed)
 	list.Learn([]byte("no answer"))
-	if !connect("198.51.100.9") || connect("198.51.100.10") || connect("127.0.0.1") {
+	if !connect("198.51.100.9") || connect("198.51.100.10") || connect("127.0.0.1") || connect("10.1.2.3") {
 		t.Error("an answer's address is not what may be connected to, and nothing else")
 	}
 	now = now.Add(learnedFor + time.Second)
