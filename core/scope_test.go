@@ -177,8 +177,8 @@ func TestTemplates(t *testing.T) {
 func TestCompleteTakesEveryField(t *testing.T) {
 	base := Spec{}
 	fields := reflect.ValueOf(&base).Elem()
-	for i := range fields.NumField() {
-		fillValue(t, fields.Field(i))
+	for _, field := range fields.Fields() {
+		fillValue(t, field)
 	}
 	base.Template, base.Dockerfile, base.Snapshot, base.Checkpoint = "", "", "", ""
 	var spec Spec

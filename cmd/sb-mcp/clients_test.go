@@ -76,7 +76,7 @@ type gopher struct {
 }
 
 // introduce connects a client of mcp-go.
-func introduce(t *testing.T, over transport.Interface, options ...client.ClientOption) *gopher {
+func introduce(t testing.TB, over transport.Interface, options ...client.ClientOption) *gopher {
 	t.Helper()
 	g := &gopher{client: client.NewClient(over, options...)}
 	g.client.OnNotification(func(note mcp.JSONRPCNotification) {
@@ -157,47 +157,47 @@ func (g *gopher) heard() string {
 func TestClients(t *testing.T) {
 	t.Parallel()
 	legacy := client.WithLegacyProtocolOnly() //nolint:staticcheck // most clients in use are such
-	for name, meet := range map[string]func(*testing.T, *home) speaker{
-		"official SDK/stdio": func(_ *testing.T, h *home) speaker {
+	for name, meet := range map[string]func(*home) speaker{
+		"official SDK/stdio": func(h *home) speaker {
 			a, _ := h.stdio()
 			return a
 		},
-		"official SDK/streamable": func(t *testing.T, h *home) speaker {
+		"official SDK/streamable": func(h *home) speaker {
 			url, _ := h.listen("--transport", "streamable-http")
-			return connect(t, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"})
+			return connect(h.t, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"})
 		},
-		"official SDK/sse": func(t *testing.T, h *home) speaker {
+		"official SDK/sse": func(h *home) speaker {
 			url, _ := h.listen("--transport", "sse")
-			return connect(t, &sdk.SSEClientTransport{Endpoint: url + "/sse"})
+			return connect(h.t, &sdk.SSEClientTransport{Endpoint: url + "/sse"})
 		},
-		"mcp-go/stdio": func(t *testing.T, h *home) speaker {
+		"mcp-go/stdio": func(h *home) speaker {
 			s := h.serve()
-			return introduce(t, transport.NewIO(s.out, s.in, io.NopCloser(strings.NewReader(""))))
+			return introduce(h.t, transport.NewIO(s.out, s.in, io.NopCloser(strings.NewReader(""))))
 		},
-		"mcp-go/stdio of 2025-11-25": func(t *testing.T, h *home) speaker {
+		"mcp-go/stdio of 2025-11-25": func(h *home) speaker {
 			s := h.serve()
-			return introduce(t, transport.NewIO(s.out, s.in, io.NopCloser(strings.NewReader(""))), legacy)
+			return introduce(h.t, transport.NewIO(s.out, s.in, io.NopCloser(strings.NewReader(""))), legacy)
 		},
-		"mcp-go/streamable": func(t *testing.T, h *home) speaker {
+		"mcp-go/streamable": func(h *home) speaker {
 			url, _ := h.listen("--transport", "streamable-http")
 			over, err := transport.NewStreamableHTTP(url + "/mcp")
 			if err != nil {
-				t.Fatal(err)
+				h.t.Fatal(err)
 			}
-			return introduce(t, over)
+			return introduce(h.t, over)
 		},
-		"mcp-go/sse": func(t *testing.T, h *home) speaker {
+		"mcp-go/sse": func(h *home) speaker {
 			url, _ := h.listen("--transport", "sse")
 			over, err := transport.NewSSE(url + "/sse")
 			if err != nil {
-				t.Fatal(err)
+				h.t.Fatal(err)
 			}
-			return introduce(t, over, legacy)
+			return introduce(h.t, over, legacy)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tell(t, meet(t, newHome(t)))
+			tell(t, meet(newHome(t)))
 		})
 	}
 }

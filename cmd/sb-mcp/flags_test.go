@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -52,11 +53,11 @@ func TestEnvironmentOfPeers(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	plain := h.env
-	h.env = append(plain, "MCP_HOST=0.0.0.0", "MCP_PORT=0")
+	h.env = slices.Concat(plain, []string{"MCP_HOST=0.0.0.0", "MCP_PORT=0"})
 	if out := h.sb("mcp", "--transport", "streamable-http"); !strings.Contains(out, "neither an API key nor an issuer") {
 		t.Errorf("it listens to everybody: %s", out)
 	}
-	h.env = append(plain, "MCP_HOST=localhost", "MCP_PORT=1")
+	h.env = slices.Concat(plain, []string{"MCP_HOST=localhost", "MCP_PORT=1"})
 	url, _ := h.listen("--transport", "sse", "--host", "127.0.0.1")
 	if !strings.HasPrefix(url, "http://127.0.0.1:") || strings.HasSuffix(url, ":1") {
 		t.Errorf("the flags do not win: %s", url)
@@ -72,7 +73,7 @@ func TestEnvironmentOfPeers(t *testing.T) {
 		}
 	}
 	for _, port := range []string{"many", "70000", "-1"} {
-		h.env = append(plain, "MCP_PORT="+port)
+		h.env = slices.Concat(plain, []string{"MCP_PORT=" + port})
 		if out := h.sb("mcp", "--transport", "sse"); !strings.Contains(out, "is not a port") {
 			t.Errorf("port %s: %s", port, out)
 		}
