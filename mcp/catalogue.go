@@ -11,7 +11,7 @@ import (
 
 // Catalogue is every tool of sb's own, in the order in which they are shown.
 func Catalogue() []Tool {
-	return slices.Concat(sandboxTools(), execTools(), fileTools(), transferTools(), packageTools(), lifecycleTools(), costTools(), stateTools(), networkTools(), storeTools(), linkTools())
+	return slices.Concat(sandboxTools(), execTools(), fileTools(), transferTools(), packageTools(), lifecycleTools(), costTools(), stateTools(), moveTools(), networkTools(), storeTools(), linkTools())
 }
 
 // selectTools picks the tools that options ask for.

@@ -268,7 +268,7 @@ func TestInspector(t *testing.T) {
 			given := []string{"--method", "tools/call", "--tool-name", tool.Name}
 			for name, value := range map[string]string{
 				"sandbox": sb, "command": "true", "exec_id": "1", "wait_seconds": "0", "language": "bash", "code": "true", "path": "/tmp/f", "content": "text",
-				"packages": `["x"]`, "package": "x", "timeout_seconds": "600", "local_path": "/tmp/x", "name": "made-here", "network": "none",
+				"packages": `["x"]`, "package": "x", "timeout_seconds": "600", "local_path": "/tmp/x", "name": "made-here", "network": "none", "to": "fake",
 			} {
 				if _, known := tool.in.root.Properties[name]; known {
 					given = append(given, "--tool-arg", name+"="+value)

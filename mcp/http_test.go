@@ -307,7 +307,7 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 			"sandbox_terminate": {}, "run_code": {"language": "bash", "code": "x"}, "packages_install": {"packages": []string{"x"}}, "file_link": {"path": "/tmp/f"},
 			"ports": {}, "sandbox_stats": {}, "exec_list": {}, "sandbox_pause": {}, "sandbox_resume": {}, "sandbox_stop": {}, "sandbox_start": {},
 			"sandbox_timeout": {"timeout_seconds": 1}, "snapshot": {}, "dockerfile": {}, "sandbox_fork": {}, "checkpoint": {}, "denied_connections": {},
-			"network_set": {"network": "none"}, "connect_token": {}, "packages_status": {"package": "x"}, "file_mkdir": {"path": "/x"},
+			"network_set": {"network": "none"}, "connect_token": {}, "sandbox_move": {"to": "fake"}, "packages_status": {"package": "x"}, "file_mkdir": {"path": "/x"},
 			"push": {"local_path": "/x", "path": "/x"}, "pull": {"local_path": "/x", "path": "/x"},
 		} {
 			arguments["sandbox"] = ref

@@ -119,6 +119,31 @@ func TestStoreTools(t *testing.T) {
 	}
 }
 
+// A sandbox that moves takes its files along, and a GPU that it would have there is asked for.
+func TestMove(t *testing.T) {
+	here := fake.New(fake.Options{})
+	there := fake.New(fake.Options{Name: "cloud", IDPrefix: "cld-", Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 1}})
+	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{here.Factory(), there.Factory()}, StateDir: t.TempDir()})
+	b := benchOver(t, here, service, setup.Options{Toolsets: []string{setup.All}})
+	t.Cleanup(there.Shutdown)
+	user := &answers{}
+	a := b.connect(t, client.WithElicitationHandler(user))
+	sb := a.launch(args{"name": "dev", "provider": "fake"})
+	a.call("file_write", args{"sandbox": sb, "path": "/root/f", "content": "moved"})
+	a.fails(core.KindCanceled, "sandbox_move", args{"sandbox": sb, "to": "cloud", "gpu": "T4"})
+	a.fails(core.KindUsage, "sandbox_move", args{"sandbox": sb, "to": "nowhere"})
+	got := a.call("sandbox_move", args{"sandbox": sb, "to": "cloud"})
+	checkOutput(t, "sandbox_move", got)
+	moved, _ := got["sandbox"].(map[string]any)
+	if moved["provider"] != "cloud" || len(user.asked) != 1 || !strings.Contains(user.asked[0], "T4") {
+		t.Errorf("moved: %v; asked was %q", got, user.asked)
+	}
+	if got := a.call("file_read", args{"sandbox": moved["id"], "path": "/root/f"}); got["content"] != "moved" {
+		t.Errorf("its file: %v", got)
+	}
+	a.fails(core.KindNotFound, "sandbox_list", args{"sandbox": sb})
+}
+
 // What a sandbox costs is told with it and summed, for its owner alone, and a bound is the core's.
 func TestCost(t *testing.T) {
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapCPU}})
