@@ -37,8 +37,13 @@ func TestVolumes(t *testing.T) {
 	}
 	lease := core.Lease{Owner: core.CurrentOwner("test")}
 	for _, refused := range []core.Volume{
-		{Source: secret, Target: "/v"}, {Source: filepath.Join(allowed, "link"), Target: "/v"}, {Source: allowed + "/../" + filepath.Base(secret), Target: "/v"},
-		{Source: allowed + "x", Target: "/v"}, {Source: "named", Target: "/v"}, {Source: read, Target: "/proc/x"}, {Source: read, Target: "/"},
+		{Source: secret, Target: "/v"},
+		{Source: filepath.Join(allowed, "link"), Target: "/v"},
+		{Source: allowed + "/../" + filepath.Base(secret), Target: "/v"},
+		{Source: allowed + "x", Target: "/v"},
+		{Source: "named", Target: "/v"},
+		{Source: read, Target: "/proc/x"},
+		{Source: read, Target: "/"},
 	} {
 		sb, err := p.Launch(t.Context(), core.Spec{Name: "refused", Volumes: []core.Volume{refused}}, lease, nil)
 		if err == nil {

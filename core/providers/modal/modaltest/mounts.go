@@ -50,7 +50,7 @@ func (s *Server) mount(box *sandbox) ([]core.Volume, error) {
 			volume: found, sub: strings.TrimPrefix(path.Clean("/"+asked.GetSubPath()), "/"), readOnly: asked.GetReadOnly(),
 			dir: filepath.Join(s.mountDir(box), strconv.Itoa(i)), known: tree{},
 		}
-		if err := os.MkdirAll(m.dir, 0o755); err != nil { //nolint:gosec // any user of the sandbox may look into it
+		if err := os.MkdirAll(m.dir, 0o755); err != nil {
 			return nil, err
 		}
 		if err := m.fill(); err != nil {
@@ -61,7 +61,7 @@ func (s *Server) mount(box *sandbox) ([]core.Volume, error) {
 	}
 	for _, asked := range box.definition.GetCloudBucketMounts() {
 		dir := filepath.Join(s.opts.Buckets[asked.GetBucketName()], filepath.FromSlash(path.Clean("/"+asked.GetKeyPrefix())))
-		if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // any user of the sandbox may look into it
+		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, err
 		}
 		seen = append(seen, core.Volume{Source: dir, Target: path.Clean(asked.GetMountPath()), ReadOnly: asked.GetReadOnly()})

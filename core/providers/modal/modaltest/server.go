@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -145,7 +146,7 @@ func (s *Server) close() error {
 	s.work.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	errs := append(s.kept, os.RemoveAll(s.dir))
+	errs := append(slices.Clone(s.kept), os.RemoveAll(s.dir))
 	for id := range s.snapshots {
 		errs = append(errs, s.removeSnapshot(context.Background(), id))
 	}
