@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/moby/moby/client"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -159,4 +160,21 @@ func TestBuildContext(t *testing.T) {
 	if want := []string{"Dockerfile", "keep", "keep/a", "keep/link/etc/passwd"}; !slices.Equal(names, want) {
 		t.Errorf("the context is %q, want %q", names, want)
 	}
+}
+
+// BuildKit's messages are protocol buffers; what is damaged is no more than progress that is not told.
+func FuzzTrace(f *testing.F) {
+	vertex := protowire.AppendTag(nil, vertexName, protowire.BytesType)
+	vertex = protowire.AppendString(vertex, "[1/2] RUN true")
+	vertex = protowire.AppendTag(vertex, vertexStarted, protowire.BytesType)
+	vertex = protowire.AppendBytes(vertex, nil)
+	status := protowire.AppendTag(nil, statusVertexes, protowire.BytesType)
+	f.Add(protowire.AppendBytes(status, vertex))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var steps []string
+		newBuildSteps(func(p core.Progress) { steps = append(steps, p.Step) }).trace(text)
+		if bytes.Contains(text, []byte("[1/2] RUN true")) && bytes.Equal(text, protowire.AppendBytes(status, vertex)) && !slices.Equal(steps, []string{"building: [1/2] RUN true"}) {
+			t.Errorf("the steps are %q", steps)
+		}
+	})
 }

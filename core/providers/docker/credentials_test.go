@@ -99,7 +99,7 @@ func loggedIn(t *testing.T, address string, helper bool) func(string) (string, b
 	if helper {
 		config = map[string]any{"credHelpers": map[string]string{address: "sbtest"}}
 		script := "#!/bin/sh\nread server\nprintf '{\"ServerURL\":\"%s\",\"Username\":\"" + registryUser + "\",\"Secret\":\"" + registryPassword + "\"}' \"$server\"\n"
-		if err := os.WriteFile(filepath.Join(dir, "docker-credential-sbtest"), []byte(script), 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(dir, "docker-credential-sbtest"), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))

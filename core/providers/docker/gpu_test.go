@@ -14,10 +14,10 @@ func TestGPU(t *testing.T) {
 	d := newDaemon(t, "dockerd")
 	hook := "#!/bin/sh\ncat > " + d.dir + "/hooked\n"
 	bin := filepath.Join(d.dir, "bin")
-	if err := os.Mkdir(bin, 0o755); err != nil { //nolint:gosec // programs
+	if err := os.Mkdir(bin, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(bin, "nvidia-container-runtime-hook"), []byte(hook), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(bin, "nvidia-container-runtime-hook"), []byte(hook), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	d.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))

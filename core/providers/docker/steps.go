@@ -64,12 +64,12 @@ const (
 
 // trace reads a StatusResponse. What is damaged is left out: it is progress only.
 func (s *buildSteps) trace(text []byte) {
-	fields(text, func(field protowire.Number, value []byte, _ uint64) {
+	fields(text, func(field int, value []byte, _ uint64) {
 		switch field {
 		case statusVertexes:
 			var name string
 			var started, cached bool
-			fields(value, func(field protowire.Number, value []byte, number uint64) {
+			fields(value, func(field int, value []byte, number uint64) {
 				switch field {
 				case vertexName:
 					name = string(value)
@@ -87,7 +87,7 @@ func (s *buildSteps) trace(text []byte) {
 				s.step(name)
 			}
 		case statusLogs:
-			fields(value, func(field protowire.Number, value []byte, _ uint64) {
+			fields(value, func(field int, value []byte, _ uint64) {
 				if field == logMessage {
 					_, _ = s.said.Write(value)
 				}
@@ -97,7 +97,7 @@ func (s *buildSteps) trace(text []byte) {
 }
 
 // fields calls take with each field of a message: its bytes or its number, whichever it has.
-func fields(text []byte, take func(field protowire.Number, value []byte, number uint64)) {
+func fields(text []byte, take func(field int, value []byte, number uint64)) {
 	for len(text) > 0 {
 		field, kind, n := protowire.ConsumeTag(text)
 		if n < 0 {
@@ -106,18 +106,17 @@ func fields(text []byte, take func(field protowire.Number, value []byte, number 
 		text = text[n:]
 		var value []byte
 		var number uint64
-		switch kind {
-		case protowire.BytesType:
+		n = protowire.ConsumeFieldValue(field, kind, text)
+		if kind == protowire.BytesType {
 			value, n = protowire.ConsumeBytes(text)
-		case protowire.VarintType:
+		}
+		if kind == protowire.VarintType {
 			number, n = protowire.ConsumeVarint(text)
-		default:
-			n = protowire.ConsumeFieldValue(field, kind, text)
 		}
 		if n < 0 {
 			return
 		}
 		text = text[n:]
-		take(field, value, number)
+		take(int(field), value, number)
 	}
 }
