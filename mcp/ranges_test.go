@@ -73,6 +73,10 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 	if got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1}); got["content"] != "uro" || got["next_offset"] != nil {
 		t.Errorf("within a character: %v", got)
 	}
+	a.put(sb, "/tmp/f", []byte(strings.Repeat("🙂", 300)))
+	if got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1, "max_output": 200}); got["content"] != strings.Repeat("🙂", 199) || got["next_offset"] != 800.0 {
+		t.Errorf("from within a character to within another: %v", got)
+	}
 }
 
 // What is no text is never made some: not by its beginning, its end, or what stands far in it.
