@@ -61,6 +61,8 @@ func (o *operation) wait(ctx context.Context) (core.Exit, error) {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 			_, _ = o.process.Wait(last)
 			cancel()
+			// What it made of half an input is no answer.
+			o.err = core.Wrap("modal."+o.op, o.subject, ctx.Err())
 		}
 		_ = o.process.Close()
 		if o.err == nil && o.process.cut {

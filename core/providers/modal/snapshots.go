@@ -52,7 +52,9 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	}
 	if made.ID, err = r.snapshot(ctx, opts.Path, seconds); err != nil {
 		if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
-			return core.Snapshot{}, p.notRunning(ctx, id)
+			if sb, getErr := p.Get(ctx, id); getErr != nil || !sb.State.Live() {
+				return core.Snapshot{}, p.notRunning(ctx, id)
+			}
 		}
 		return core.Snapshot{}, classify("snapshot", id, err)
 	}
