@@ -137,7 +137,7 @@ func (m *move) run(ctx context.Context, p Provider) error {
 	if err := m.begin(ctx, to, spec); err != nil {
 		return err
 	}
-	if err := m.carry(ctx, p, to, spec, roots, deleted); err != nil {
+	if err := m.carry(ctx, to, spec, roots, deleted); err != nil {
 		return errors.Join(err, m.undo(ctx, to))
 	}
 	if !m.opts.Keep {
@@ -151,7 +151,7 @@ func (m *move) run(ctx context.Context, p Provider) error {
 }
 
 // carry copies, proves and starts what ran.
-func (m *move) carry(ctx context.Context, p, to Provider, spec Spec, roots []string, deleted []string) error {
+func (m *move) carry(ctx context.Context, to Provider, spec Spec, roots []string, deleted []string) error {
 	from, err := capable[FileSystem](m.s, m.source.Provider, "move", CapFiles)
 	if err != nil {
 		return err

@@ -151,7 +151,7 @@ func (t *movedTree) export(ctx context.Context, fsys FileSystem, id, root string
 			return err
 		}
 		sum := sha256.New()
-		n, err := io.Copy(io.MultiWriter(w, sum), r)
+		n, err := io.CopyN(io.MultiWriter(w, sum), r, header.Size)
 		if err != nil {
 			return Errorf(KindInternal, "move", name, "%w: %w", errBroken, err)
 		}

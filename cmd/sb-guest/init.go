@@ -24,7 +24,7 @@ func runInit() int {
 	signal.Notify(children, unix.SIGCHLD)
 	var nursery nursery
 	go func() {
-		for range signals { //nolint:revive // nobody needs them
+		for range signals {
 		}
 	}()
 	go nursery.serve()

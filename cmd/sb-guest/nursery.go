@@ -140,7 +140,7 @@ func start(request guest.Spawn, outputs []int) (*nursling, error) {
 	theirs := []uintptr{uintptr(null)}
 	defer func() {
 		for _, fd := range theirs {
-			_ = unix.Close(int(fd)) //nolint:gosec // a descriptor
+			_ = unix.Close(int(fd))
 		}
 	}()
 	for i, output := range outputs {
@@ -151,7 +151,7 @@ func start(request guest.Spawn, outputs []int) (*nursling, error) {
 			}
 			return nil, err
 		}
-		theirs = append(theirs, uintptr(pipe[1])) //nolint:gosec // a descriptor
+		theirs = append(theirs, uintptr(pipe[1]))
 		child.outputs[i] = newRelay(pipe[0], output)
 	}
 	child.pid, err = syscall.ForkExec(file, request.Argv, &syscall.ProcAttr{

@@ -67,7 +67,7 @@ const testPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 func start(tb testing.TB, change func(*Config)) *Box {
 	tb.Helper()
 	// Short: gVisor's socket is in it, and what does not fit is mounted, which one process cannot do twice.
-	dir, err := os.MkdirTemp("/tmp", "sb-engine-")
+	dir, err := os.MkdirTemp("/tmp", "sb-engine-") //nolint:usetesting // a short name is needed
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (b *Box) connect() error {
 type links struct{ boot.CreateLinksAndRoutesArgs }
 
 func (l *links) close() {
-	for _, f := range l.FilePayload.Files {
+	for _, f := range l.Files {
 		_ = f.Close()
 	}
 }
