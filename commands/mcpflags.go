@@ -41,7 +41,7 @@ func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
 	flags.StringVar(&server.Policy.Template, "template", "", "launch only from this template (`NAME`)")
 	flags.StringSliceVar(&server.Policy.Images, "images", nil, "launch only from these images (`NAMES`)")
 	flags.StringSliceVar(&server.Policy.GPUs, "gpus", nil, "allow only these GPU `TYPES`; none allows no GPU")
-	flags.StringSliceVar(&f.networks, "networks", nil, "allow only these network `MODES`: none, all, allow; the first is the default")
+	flags.StringSliceVar(&f.networks, "networks", nil, "allow only these network `MODES`: none, all, allow, internal; the first is the default")
 	flags.Var(&f.maxTimeout, "max-timeout", "longest lifetime of a sandbox, and the default")
 	flags.Float64Var(&server.Policy.MaxCPU, "max-cpu", 0, "most `CORES` of a sandbox, and the default")
 	flags.Var(&f.maxMemory, "max-memory", "most memory of a sandbox, and the default")
@@ -77,7 +77,7 @@ func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
 	complete(cmd, "template", app.completeTemplates)
 	complete(cmd, "toolsets", fixed(setup.Toolsets()...))
 	complete(cmd, "on-disconnect", fixed(string(setup.Lease), string(setup.Terminate), string(setup.Detach)))
-	complete(cmd, "networks", fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow)))
+	complete(cmd, "networks", fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow), string(core.NetworkInternal)))
 	complete(cmd, "log-level", fixed("debug", "info", "warn", "error"))
 }
 
@@ -92,11 +92,11 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 	}
 	for _, name := range f.networks {
 		switch mode := core.NetworkMode(name); mode {
-		case core.NetworkNone, core.NetworkAll, core.NetworkAllow:
+		case core.NetworkNone, core.NetworkAll, core.NetworkAllow, core.NetworkInternal:
 			server.Policy.Networks = append(server.Policy.Networks, mode)
 		case core.NetworkDefault:
 		default:
-			return usagef(cmd, "--networks %q is none of none, all and allow", name)
+			return usagef(cmd, "--networks %q is none of none, all, allow and internal", name)
 		}
 	}
 	if server.MaxSandboxes < 0 || server.Budget < 1 || f.softDeadline <= 0 || f.lease <= 0 {

@@ -79,7 +79,7 @@ func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
 	flags.StringArrayVarP(&f.Volumes, "volume", "v", nil, "mount `SOURCE:TARGET[:ro]` (repeatable)")
 	flags.StringArrayVarP(&f.Ports, "port", "p", nil, "publish `[HOST:]PORT[/PROTOCOL]`: on this machine's loopback, in a cloud at an address of its own; PROTOCOL is tcp, https or h2 (repeatable)")
 	flags.StringSliceVar(&f.Inbound, "inbound", nil, "`CIDRS` that may connect to published ports (repeatable; default: all)")
-	flags.StringVar(&f.Network, "network", "", "network `MODE`: none, all or allow")
+	flags.StringVar(&f.Network, "network", "", "network `MODE`: none, all, allow or internal (only the sandboxes of its app that have it, too)")
 	flags.StringSliceVar(&f.Allow, "allow", nil, "`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)")
 	flags.StringArrayVarP(&f.Labels, "label", "l", nil, "label `KEY=VALUE` (repeatable)")
 	flags.BoolVar(&f.Require, "require", false, "refuse providers that do not hold every limit and policy fully; see sb policy explain")
@@ -94,7 +94,7 @@ func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
 	complete(cmd, "gpu", app.completeGPUs)
 	complete(cmd, "image", app.completeImages)
 	complete(cmd, "checkpoint", app.completeCheckpoints)
-	complete(cmd, "network", fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow)))
+	complete(cmd, "network", fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow), string(core.NetworkInternal)))
 	complete(cmd, "file", extensions("yaml", "yml", "json"))
 	complete(cmd, "modal", completeModal)
 }

@@ -56,9 +56,11 @@ const (
 	CapInbound Capability = "inbound"  // Spec.Inbound
 	CapModal   Capability = "modal"    // Spec.Modal
 
-	CapNetNone   Capability = "network_none"
-	CapNetAll    Capability = "network_all"
-	CapNetAllow  Capability = "network_allow"
+	CapNetNone     Capability = "network_none"
+	CapNetAll      Capability = "network_all"
+	CapNetAllow    Capability = "network_allow"
+	CapNetInternal Capability = "network_internal"
+
 	CapCPU       Capability = "cpu"
 	CapMemory    Capability = "memory"
 	CapDisk      Capability = "disk"

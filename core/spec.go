@@ -100,6 +100,9 @@ const (
 	NetworkAll NetworkMode = "all"
 	// NetworkAllow lets it reach what Network.Allow lists.
 	NetworkAllow NetworkMode = "allow"
+	// NetworkInternal lets it reach the sandboxes of its app and provider that have this mode, too, and nothing else:
+	// not the outside, and not the host.
+	NetworkInternal NetworkMode = "internal"
 )
 
 // Network is a sandbox's network policy.

@@ -125,7 +125,7 @@ func (s Spec) validateLimits() error {
 // Validate checks a network policy.
 func (n Network) Validate() error {
 	switch n.Mode {
-	case NetworkDefault, NetworkNone, NetworkAll:
+	case NetworkDefault, NetworkNone, NetworkAll, NetworkInternal:
 		if len(n.Allow) > 0 {
 			return invalid("network", "an allow-list needs mode %q", NetworkAllow)
 		}
@@ -136,7 +136,7 @@ func (n Network) Validate() error {
 			}
 		}
 	default:
-		return invalid("network", "%q is not one of none, all and allow", n.Mode)
+		return invalid("network", "%q is not one of none, all, allow and internal", n.Mode)
 	}
 	return nil
 }
@@ -268,5 +268,6 @@ func (s Spec) needs() []Capability {
 	add(CapNetNone, s.Network.Mode == NetworkNone)
 	add(CapNetAll, s.Network.Mode == NetworkAll)
 	add(CapNetAllow, s.Network.Mode == NetworkAllow)
+	add(CapNetInternal, s.Network.Mode == NetworkInternal)
 	return caps
 }

@@ -33,7 +33,7 @@ type launchIn struct {
 	SecretRefs []string          `json:"secret_names,omitempty" jsonschema:"secrets that the provider keeps, by name"`
 	Volumes    map[string]string `json:"volumes,omitempty" jsonschema:"absolute path inside: volume name"`
 	Ports      []int             `json:"ports,omitempty" jsonschema:"ports to make reachable from outside"`
-	Network    string            `json:"network,omitempty" jsonschema:"where it may connect to" enum:"none|all|allow"`
+	Network    string            `json:"network,omitempty" jsonschema:"where it may connect to" enum:"none|all|allow|internal"`
 	Allow      []string          `json:"network_allow,omitempty" jsonschema:"domains and CIDRs, with network allow"`
 	App        string            `json:"app,omitempty" jsonschema:"group it belongs to"`
 	Persist    bool              `json:"persist,omitempty" jsonschema:"keep its files over stop and start"`

@@ -41,6 +41,23 @@ func (s *suite) networkUpdate(t *testing.T) {
 	wantKind(t, err, core.KindNotFound)
 }
 
+// networkInternal launches two sandboxes of an app that see each other only. What they reach is for the provider's own tests.
+func (s *suite) networkInternal(t *testing.T) {
+	p := s.provider(t)
+	if !p.Capabilities().Can(core.CapNetInternal) {
+		return
+	}
+	internal := func(spec *core.Spec) { spec.Network.Mode = core.NetworkInternal }
+	for _, sb := range []core.Sandbox{launch(t, p, internal), launch(t, p, internal)} {
+		got, err := p.Get(t.Context(), sb.ID)
+		if err != nil || got.State != core.StateRunning || got.Spec.Network.Mode != core.NetworkInternal {
+			t.Errorf("it is %s with network %q, %v", got.State, got.Spec.Network.Mode, err)
+		}
+	}
+	spec := core.Spec{Network: core.Network{Mode: core.NetworkInternal, Allow: []string{"192.0.2.0/24"}}}
+	wantKind(t, spec.Validate(), core.KindUsage)
+}
+
 // tunnels publishes a port and asks where it is.
 func (s *suite) tunnels(t *testing.T) {
 	p := s.provider(t)

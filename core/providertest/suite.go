@@ -48,6 +48,7 @@ func Run(t *testing.T, open Opener) {
 		{"Snapshots", s.snapshots},
 		{"Diff", s.diff},
 		{"NetworkUpdate", s.networkUpdate},
+		{"NetworkInternal", s.networkInternal},
 		{"Tunnels", s.tunnels},
 		{"PortForward", s.portForward},
 		{"Ready", s.ready},

@@ -28,6 +28,9 @@ func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforc
 			if spec.Network.Mode != core.NetworkNone {
 				e.How = "routing rules in the container's network, which nobody inside has the capability to change"
 			}
+			if spec.Network.Mode == core.NetworkInternal {
+				e.How = "an internal network of the engine's, and " + e.How
+			}
 		case "volumes":
 			e.How = "a read-only mount"
 		default:

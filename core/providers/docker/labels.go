@@ -52,6 +52,9 @@ func labels(spec core.Spec, lease core.Lease, key []byte) (map[string]string, er
 	if !lease.Expires.IsZero() {
 		l[labelExpires] = lease.Expires.UTC().Format(time.RFC3339)
 	}
+	if spec.Network.Mode == core.NetworkInternal {
+		l[labelNetwork] = internalName(spec.App)
+	}
 	for name, value := range spec.Labels {
 		l[labelUser+name] = value
 	}

@@ -86,6 +86,7 @@ const podmanTries = 3
 func (l *launch) once(ctx context.Context) (sb core.Sandbox, err error) {
 	id, err := l.create(ctx)
 	if err != nil {
+		l.leave(ctx)
 		return core.Sandbox{}, err
 	}
 	defer func() {
@@ -94,9 +95,13 @@ func (l *launch) once(ctx context.Context) (sb core.Sandbox, err error) {
 			ctx, cancel := within(context.WithoutCancel(ctx), workTimeout)
 			defer cancel()
 			_, _ = l.e.client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+			l.leave(ctx)
 		}
 	}()
-	config := l.config(idOf(id))
+	config, err := l.config(ctx, idOf(id))
+	if err != nil {
+		return core.Sandbox{}, err
+	}
 	config.Expires = l.lease.Expires
 	if config.Expires.IsZero() && l.spec.Timeout > 0 {
 		config.Expires = time.Now().Add(time.Duration(l.spec.Timeout))
@@ -108,10 +113,19 @@ func (l *launch) once(ctx context.Context) (sb core.Sandbox, err error) {
 }
 
 // config is what the first process is told.
-func (l *launch) config(id string) wire.Config {
+func (l *launch) config(ctx context.Context, id string) (wire.Config, error) {
+	fence := fence(l.spec.Network)
+	if l.spec.Network.Mode == core.NetworkInternal {
+		// Once more: until there was a container somebody else's last one may have taken the network away.
+		n, err := l.p.internal(ctx, l.e, l.spec.App)
+		if err != nil {
+			return wire.Config{}, err
+		}
+		fence = internalFence(n)
+	}
 	config := wire.Config{
 		ID: id, Spec: l.spec.Redacted(), Actor: l.lease.Owner.Actor, User: l.spec.User, Workdir: l.spec.Workdir, Secrets: map[string]string{},
-		ExecLogLimit: execLogLimit, EntryLogLimit: int64(l.p.opts.LogLimit), Fence: fence(l.spec.Network),
+		ExecLogLimit: execLogLimit, EntryLogLimit: int64(l.p.opts.LogLimit), Fence: fence,
 	}
 	if config.User == "" {
 		config.User = l.image.user
@@ -122,7 +136,14 @@ func (l *launch) config(id string) wire.Config {
 	for _, secret := range l.spec.Secrets {
 		config.Secrets[secret.Name] = secret.Value.Reveal()
 	}
-	return config
+	return config, nil
+}
+
+// leave removes the internal network of a launch that failed when nobody else has it.
+func (l *launch) leave(ctx context.Context) {
+	if l.spec.Network.Mode == core.NetworkInternal {
+		_ = l.e.leaveInternal(ctx, internalName(l.spec.App))
+	}
 }
 
 // create makes the container. The engine gives a name to one container only, which is what makes names unique;
@@ -145,6 +166,11 @@ func (l *launch) create(ctx context.Context) (string, error) {
 			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, AttachStdout: true, ExposedPorts: exposed(l.spec.Ports),
 		},
 		HostConfig: host,
+	}
+	if l.spec.Network.Mode == core.NetworkInternal {
+		options.NetworkingConfig = &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
+			internalName(l.spec.App): {Aliases: []string{l.spec.Name}},
+		}}
 	}
 	if len(l.image.entrypoint) > 0 {
 		// This means none. It is not simply replaced, for a snapshot could not be rid of it again.
@@ -300,6 +326,16 @@ func (l *launch) host(ctx context.Context) (*container.HostConfig, error) {
 		h.CapAdd = append(h.CapAdd, "NET_ADMIN", "SETPCAP")
 		h.PortBindings = published(spec.Ports)
 	}
+	if spec.Network.Mode == core.NetworkInternal {
+		n, err := l.p.internal(ctx, l.e, spec.App)
+		if err != nil {
+			return nil, err
+		}
+		h.NetworkMode = container.NetworkMode(n.Name)
+		// The engine's name server asks others for what it does not know, and may do so from its own machine. These
+		// it asks from the container, where the fence is.
+		h.DNS = []netip.Addr{netip.MustParseAddr(nowhere)}
+	}
 	if spec.CPU > 0 {
 		h.NanoCPUs = int64(spec.CPU * 1e9)
 	}
@@ -354,7 +390,7 @@ func fence(n core.Network) wire.Fence {
 		return wire.Fence{}
 	case core.NetworkAllow:
 		return wire.Fence{On: true, Closed: true, Only: n.Allow}
-	case core.NetworkDefault, core.NetworkAll:
+	case core.NetworkDefault, core.NetworkAll, core.NetworkInternal:
 	}
 	return wire.Fence{On: true}
 }

@@ -19,7 +19,8 @@ const stopSlack = 10 * time.Second
 
 // Terminate implements core.Provider.
 func (p *Provider) Terminate(ctx context.Context, id string) error {
-	if _, err := p.Get(ctx, id); err != nil {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
 		return err
 	}
 	e, err := p.connect(ctx)
@@ -38,6 +39,8 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	case errdefs.IsConflict(err):
 		// Somebody else removes it: that is what was asked for, once it is done.
 		return p.awaitRemoval(bounded, e, id)
+	case err == nil && sb.Spec.Network.Mode == core.NetworkInternal:
+		return e.leaveInternal(ctx, internalName(sb.App))
 	}
 	return classify(bounded, "terminate", id, err)
 }
@@ -148,7 +151,10 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	}
 	// What the first process is told comes from the labels again, not from what the sandbox could have changed.
 	l := launch{p: p, e: e, spec: sb.Spec, lease: sb.Lease, image: image}
-	config := l.config(id)
+	config, err := l.config(ctx, id)
+	if err != nil {
+		return sb, err
+	}
 	config.Expires = sb.Expires
 	if config.Secrets, err = p.keptSecrets(ctx, e, k.container); err != nil {
 		return sb, err

@@ -7,9 +7,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
@@ -133,6 +137,145 @@ func TestNetworkNone(t *testing.T) {
 			Name: core.NewName(), Image: testImage, Network: core.Network{Mode: core.NetworkNone}, Ports: []core.Port{{Sandbox: 80}},
 		}, core.Lease{}, nil)
 		wantKind(t, err, core.KindUnsupported)
+	})
+}
+
+func TestNetworkInternal(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		host := hostServer(t)
+		p, raw := e.open(t, nil), e.raw(t)
+		app := core.NewName()
+		in := func(app string) func(*core.Spec) {
+			return func(spec *core.Spec) {
+				spec.App, spec.Network.Mode, spec.Persist = app, core.NetworkInternal, true
+				spec.Command = []string{"sh", "-c", "mkdir -p /w; echo served > /w/index.html; httpd -f -p 8000 -h /w"}
+			}
+		}
+		one, two, other := box(t, p, in(app)), box(t, p, in(app)), box(t, p, in(app+"-2"))
+		address := func(sb core.Sandbox) netip.AddrPort {
+			out, _ := sh(t, p, sb.ID, "hostname -i")
+			ip, err := netip.ParseAddr(strings.TrimSpace(out))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return netip.AddrPortFrom(ip, 8000)
+		}
+		for _, pair := range [][2]core.Sandbox{{one, two}, {two, one}} {
+			eventually(t, "the neighbour answers", func() bool { return get(t, p, pair[0].ID, address(pair[1])) == "served\n" })
+			name, _ := sh(t, p, pair[0].ID, fmt.Sprintf(`printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 3 %s 8000 2>&1 | tail -n 1`, pair[1].Name))
+			if named := name == "served\n"; named == p.engine.podman {
+				t.Errorf("by name the neighbour answers %q", name)
+			}
+		}
+		network, err := raw.NetworkInspect(t.Context(), internalName(app), client.NetworkInspectOptions{})
+		if err != nil || !network.Network.Internal {
+			t.Fatalf("the network is %+v, %v", network.Network, err)
+		}
+		// That Docker's name server then asks from the fenced container, not from its machine, was seen on the wire.
+		found, err := raw.ContainerInspect(t.Context(), containerOf(one.ID), client.ContainerInspectOptions{})
+		if err != nil || !slices.Equal(found.Container.HostConfig.DNS, []netip.Addr{netip.MustParseAddr(nowhere)}) {
+			t.Errorf("names are asked for at %v, %v", found.Container.HostConfig.DNS, err)
+		}
+		gateway := address(one).Addr().Prev()
+		for gateway.Prev().As4()[3] != 0 {
+			gateway = gateway.Prev()
+		}
+		for what, to := range map[string]netip.AddrPort{
+			"the host": host, "the host's side of the network": netip.AddrPortFrom(gateway, 53), "another app": address(other),
+			"the outside": port80("198.51.100.1"), "metadata": port80("169.254.169.254"),
+		} {
+			if got := get(t, p, one.ID, to); !strings.Contains(got, unreachable) {
+				t.Errorf("%s (%s) answers %q", what, to, got)
+			}
+		}
+		// A stopped one keeps the network, also when nobody else is there any more.
+		if err := p.Stop(t.Context(), one.ID, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		end(t, p, two.ID)
+		if left, err := p.Leftovers(t.Context()); err != nil || len(left) > 0 {
+			t.Errorf("left over: %+v, %v", left, err)
+		}
+		if _, err := p.Start(t.Context(), one.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := get(t, p, one.ID, host); !strings.Contains(got, unreachable) {
+			t.Errorf("started again: the host answers %q", got)
+		}
+		end(t, p, one.ID)
+		if _, err := raw.NetworkInspect(t.Context(), internalName(app), client.NetworkInspectOptions{}); !errdefs.IsNotFound(err) {
+			t.Errorf("the network without sandboxes is still there: %v", err)
+		}
+		// A crash leaves a container's network behind.
+		if _, err := raw.ContainerRemove(t.Context(), containerOf(other.ID), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+			t.Fatal(err)
+		}
+		left, err := p.Leftovers(t.Context())
+		if err != nil || len(left) != 1 || left[0].Subject != internalName(app+"-2") {
+			t.Fatalf("left over: %+v, %v", left, err)
+		}
+		if err := p.Sweep(t.Context(), left[0]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := raw.NetworkInspect(t.Context(), internalName(app+"-2"), client.NetworkInspectOptions{}); !errdefs.IsNotFound(err) {
+			t.Errorf("the swept network is still there: %v", err)
+		}
+	})
+}
+
+// TestNetworkInternalAtOnce: sb's that do not know of each other make one network.
+func TestNetworkInternalAtOnce(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		app, ids := core.NewName(), make(chan string, 4)
+		var wg sync.WaitGroup
+		for range cap(ids) {
+			p := e.open(t, nil)
+			spec := core.Spec{Name: core.NewName(), App: app, Image: testImage, Network: core.Network{Mode: core.NetworkInternal}}
+			wg.Go(func() {
+				sb, err := p.Launch(t.Context(), spec, lease(spec), nil)
+				if err != nil {
+					t.Error(err)
+				}
+				ids <- sb.ID
+			})
+		}
+		wg.Wait()
+		close(ids)
+		p := e.open(t, nil)
+		if err := p.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := p.engine.networksNamed(t.Context(), internalName(app)); err != nil || len(found) != 1 {
+			t.Errorf("the networks are %+v, %v", found, err)
+		}
+		for id := range ids {
+			end(t, p, id)
+		}
+		if found, err := p.engine.networksNamed(t.Context(), internalName(app)); err != nil || len(found) != 0 {
+			t.Errorf("what is left: %+v, %v", found, err)
+		}
+	})
+}
+
+// TestNetworkInternalForeign: a network of that name that somebody else made is neither used nor removed.
+func TestNetworkInternalForeign(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p, raw, app := e.open(t, nil), e.raw(t), core.NewName()
+		made, err := raw.NetworkCreate(t.Context(), internalName(app), client.NetworkCreateOptions{Driver: "bridge", Internal: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Launch(t.Context(), core.Spec{Name: core.NewName(), App: app, Image: testImage, Network: core.Network{Mode: core.NetworkInternal}}, core.Lease{}, nil)
+		wantKind(t, err, core.KindUnauthorized)
+		if err := p.Sweep(t.Context(), core.Leftover{Provider: Name, Subject: internalName(app)}); err != nil {
+			t.Error(err)
+		}
+		if _, err := raw.NetworkRemove(t.Context(), made.ID, client.NetworkRemoveOptions{}); err != nil {
+			t.Errorf("it was not left alone: %v", err)
+		}
 	})
 }
 

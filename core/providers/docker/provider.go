@@ -55,8 +55,8 @@ func (p *Provider) Name() string { return Name }
 func (p *Provider) Capabilities() core.Capabilities {
 	has := []core.Capability{
 		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
-		core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
-		core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapOpenFiles, core.CapTimeout, core.CapIdle,
+		core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
+		core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapOpenFiles, core.CapTimeout, core.CapIdle,
 		core.CapSnapshots, core.CapSnapshotStore, core.CapVolumeStore, core.CapImageStore, core.CapPortForward, core.CapDiff, core.CapBuild, core.CapEnforce,
 	}
 	facts := p.facts()

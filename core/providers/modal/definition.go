@@ -92,7 +92,7 @@ func wholeSeconds(d time.Duration) time.Duration {
 // policy says where a sandbox may connect to.
 func policy(params *sdk.SandboxCreateParams, network core.Network) {
 	switch network.Mode {
-	case core.NetworkNone:
+	case core.NetworkNone, core.NetworkInternal:
 		params.BlockNetwork = true
 	case core.NetworkAllow:
 		cidrs, domains := splitAllowed(network.Allow)

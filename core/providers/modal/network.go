@@ -18,7 +18,7 @@ func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Netwo
 		access.AllowedCidrs, access.AllowedDomains = splitAllowed(network.Allow)
 	case core.NetworkAll:
 		access.AllowedCidrs, access.AllowedDomains = []string{"0.0.0.0/0", "::/0"}, []string{"*"}
-	case core.NetworkNone, core.NetworkDefault:
+	case core.NetworkNone, core.NetworkInternal, core.NetworkDefault:
 	}
 	var d described
 	var r *router

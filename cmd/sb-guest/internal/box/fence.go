@@ -80,6 +80,13 @@ func plan(f wire.Fence, routes []route, dns []netip.Addr) ([]rule, error) {
 		netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"),
 		netip.MustParsePrefix("fd00:ec2::254/128"), // a cloud's metadata service
 	}
+	for _, text := range f.Never {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, err
+		}
+		add(prefix, false, 0)
+	}
 	if f.Closed {
 		var only []netip.Prefix
 		for _, text := range f.Only {

@@ -183,7 +183,7 @@ func (s *Supervisor) connect(network core.Network) (*os.File, error) {
 	}
 	var policy netstack.Policy = netstack.NewAllowPublic()
 	switch network.Mode {
-	case core.NetworkNone:
+	case core.NetworkNone, core.NetworkInternal:
 		policy = denyAll{}
 	case core.NetworkAllow:
 		policy = netstack.NewAllowList(policy, network.Allow)

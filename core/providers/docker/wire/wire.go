@@ -69,6 +69,8 @@ type Fence struct {
 	On bool `json:"on,omitempty"`
 	// Only, when set, lists the CIDRs that stay reachable.
 	Only []string `json:"only,omitempty"`
+	// Never lists CIDRs that are unreachable, whatever Only says.
+	Never []string `json:"never,omitempty"`
 	// Closed says that Only holds even when it is empty.
 	Closed bool `json:"closed,omitempty"`
 }

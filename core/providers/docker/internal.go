@@ -1,0 +1,181 @@
+package docker
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// labelNetwork is on an app's internal network and on the containers in it: the network's name.
+const labelNetwork = "sb.network"
+
+// nowhere is an address that documentation has for itself (RFC 5737).
+const nowhere = "192.0.2.1"
+
+var _ core.Sweeper = (*Provider)(nil)
+
+// internalName is the name of an app's internal network.
+func internalName(app string) string { return "sb-net-" + cmp.Or(app, "default") }
+
+// internal returns an app's internal network. It is made when it is not there; one that sb did not make is refused.
+func (p *Provider) internal(ctx context.Context, e *engine, app string) (network.Network, error) {
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	name := internalName(app)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for try := 1; ; try++ {
+		found, err := e.networksNamed(ctx, name)
+		if err == nil && len(found) == 0 {
+			err = e.makeInternal(ctx, name)
+		}
+		switch {
+		case len(found) > 0 && (found[0].Labels[labelNetwork] != name || !found[0].Internal):
+			return network.Network{}, core.Errorf(core.KindUnauthorized, "docker.launch", name, "the engine has a network %s that sb did not make", name).
+				WithHint("remove it, or choose another app")
+		case len(found) > 0:
+			return found[0], nil
+		case err != nil && (try == networkTries || !errdefs.IsConflict(err) && !errdefs.IsPermissionDenied(err)):
+			return network.Network{}, classify(ctx, "launch", name, err)
+		}
+		// Somebody else makes it, or has just taken it away.
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return network.Network{}, classify(ctx, "launch", name, ctx.Err())
+		}
+	}
+}
+
+// networkTries is how often a network that others make at the same time is looked for.
+const networkTries = 50
+
+// makeInternal makes a network. Docker gives one name to two networks that are asked for at once, but one bridge to one
+// only: who comes second is refused.
+func (e *engine) makeInternal(ctx context.Context, name string) error {
+	options := client.NetworkCreateOptions{Driver: "bridge", Internal: true, Labels: map[string]string{labelVersion: version, labelNetwork: name}}
+	if !e.podman {
+		sum := sha256.Sum256([]byte(name))
+		options.Options = map[string]string{"com.docker.network.bridge.name": "sb-" + hex.EncodeToString(sum[:6])} // 15 bytes are an interface's most
+	}
+	_, err := e.client.NetworkCreate(ctx, name, options)
+	return err
+}
+
+// networksNamed lists the networks of a name.
+func (e *engine) networksNamed(ctx context.Context, name string) ([]network.Network, error) {
+	listed, err := e.client.NetworkList(ctx, client.NetworkListOptions{Filters: make(client.Filters).Add("name", name)})
+	if err != nil {
+		return nil, err
+	}
+	var found []network.Network
+	for _, n := range listed.Items {
+		if n.Name == name { // the filter takes parts of names, too
+			found = append(found, n.Network)
+		}
+	}
+	return found, nil
+}
+
+// internalFence lets through what is in the network, but for the engine's machine.
+func internalFence(n network.Network) wire.Fence {
+	f := wire.Fence{On: true, Closed: true}
+	for _, pool := range n.IPAM.Config {
+		if !pool.Subnet.IsValid() {
+			continue
+		}
+		f.Only = append(f.Only, pool.Subnet.String())
+		for _, host := range []netip.Addr{pool.Gateway, pool.Subnet.Masked().Addr().Next()} {
+			if host.IsValid() {
+				f.Never = append(f.Never, netip.PrefixFrom(host, host.BitLen()).String())
+			}
+		}
+	}
+	return f
+}
+
+// leaveInternal removes an app's internal network when no container has it any more. An engine refuses to remove one in
+// use, but does not count those that are stopped.
+func (e *engine) leaveInternal(ctx context.Context, name string) error {
+	ctx, cancel := within(context.WithoutCancel(ctx), askTimeout)
+	defer cancel()
+	unused, err := e.unusedNetworks(ctx)
+	if err != nil {
+		return classify(ctx, "network", name, err)
+	}
+	for _, n := range unused {
+		if n.Name != name {
+			continue
+		}
+		_, err := e.client.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
+		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsPermissionDenied(err) && !errdefs.IsConflict(err) {
+			return classify(ctx, "network", name, err)
+		}
+	}
+	return nil
+}
+
+// unusedNetworks lists the networks that sb made and no container has.
+func (e *engine) unusedNetworks(ctx context.Context) ([]network.Network, error) {
+	networks, err := e.client.NetworkList(ctx, client.NetworkListOptions{Filters: make(client.Filters).Add("label", labelNetwork)})
+	if err != nil || len(networks.Items) == 0 {
+		return nil, err
+	}
+	containers, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelNetwork)})
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	for _, c := range containers.Items {
+		used[c.Labels[labelNetwork]] = true
+	}
+	var unused []network.Network
+	for _, n := range networks.Items {
+		if n.Labels[labelNetwork] == n.Name && !used[n.Name] {
+			unused = append(unused, n.Network)
+		}
+	}
+	return unused, nil
+}
+
+// Leftovers implements core.Sweeper: internal networks without sandboxes.
+func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
+	e, err := p.connect(ctx)
+	if errors.Is(err, errNone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	unused, err := e.unusedNetworks(ctx)
+	if err != nil {
+		return nil, classify(ctx, "leftovers", "", err)
+	}
+	var left []core.Leftover
+	for _, n := range unused {
+		left = append(left, core.Leftover{Provider: Name, Subject: n.Name, Why: "an internal network without sandboxes"})
+	}
+	return left, nil
+}
+
+// Sweep implements core.Sweeper.
+func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
+	e, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	return e.leaveInternal(ctx, leftover.Subject)
+}
