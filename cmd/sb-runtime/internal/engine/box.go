@@ -119,18 +119,14 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 
 // begin starts the first process of a fresh sandbox.
 func (b *Box) begin(context.Context) error {
-	startConfig := b.runtime
-	if b.config.Network != nil {
-		if err := b.connect(); err != nil {
-			return err
-		}
-		// The interface is there already: "host" keeps Start from looking for one
-		// in the network namespace, which is empty.
-		copied := *b.runtime
-		copied.Network = config.NetworkHost
-		startConfig = &copied
+	if err := b.connect(); err != nil {
+		return err
 	}
-	if err := b.container.Start(startConfig); err != nil {
+	// The interfaces are there already: "host" keeps Start from looking for some
+	// in the network namespace, which is empty.
+	started := *b.runtime
+	started.Network = config.NetworkHost
+	if err := b.container.Start(&started); err != nil {
 		return fmt.Errorf("starting the sandbox: %w", err)
 	}
 	return nil

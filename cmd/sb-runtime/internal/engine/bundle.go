@@ -104,16 +104,13 @@ func (c Config) runtimeConfig(state string, rootless bool) (*config.Config, erro
 	settings := map[string]string{
 		"root":           state,
 		"platform":       "systrap",
-		"network":        "none",
+		"network":        "sandbox", // without one, too: with "none" gVisor forwards no port
 		"directfs":       "false",
 		"overlay2":       overlay,
 		"ignore-cgroups": "true",
 		"rootless":       strconv.FormatBool(rootless),
 		"host-uds":       "none",
 		"log":            os.DevNull,
-	}
-	if c.Network != nil {
-		settings["network"] = "sandbox"
 	}
 	for _, name := range sortedKeys(settings) {
 		if err := flags.Set(name, settings[name]); err != nil {

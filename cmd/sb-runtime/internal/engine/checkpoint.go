@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"gvisor.dev/gvisor/pkg/state/statefile"
-	"gvisor.dev/gvisor/runsc/boot"
 	"gvisor.dev/gvisor/runsc/sandbox"
 
 	"github.com/seed-0724f904/sb/core/guest"
@@ -51,16 +50,12 @@ func (b *Box) goOn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var network *boot.CreateLinksAndRoutesArgs
-	if b.config.Network != nil {
-		args, err := b.config.Network.links()
-		if err != nil {
-			return err
-		}
-		defer args.close()
-		network = &args.CreateLinksAndRoutesArgs
+	network, err := b.config.Network.links()
+	if err != nil {
+		return err
 	}
-	if err := b.container.Restore(b.runtime, image, false, false, network); err != nil {
+	defer network.close()
+	if err := b.container.Restore(b.runtime, image, false, false, &network.CreateLinksAndRoutesArgs); err != nil {
 		return fmt.Errorf("starting the sandbox as it was kept: %w", err)
 	}
 	return b.rename(ctx)

@@ -16,7 +16,7 @@ import (
 	"gvisor.dev/gvisor/runsc/config"
 )
 
-// connect gives the sandbox's network stack its interface.
+// connect gives the sandbox's network stack its interfaces.
 func (b *Box) connect() error {
 	conn, err := client.ConnectTo(b.container.Sandbox.GetControlSocketPath())
 	if err != nil {
@@ -34,7 +34,7 @@ func (b *Box) connect() error {
 	return nil
 }
 
-// links is what gVisor is told about the interface, with a copy of the card.
+// links is what gVisor is told about the interfaces, with a copy of the card.
 type links struct{ boot.CreateLinksAndRoutesArgs }
 
 func (l *links) close() {
@@ -43,8 +43,12 @@ func (l *links) close() {
 	}
 }
 
-// links describes the interface. Without a link address it carries bare IP packets.
+// links describes the loopback and, where there is a network, its interface. Without a link address that carries bare
+// IP packets.
 func (n *Network) links() (*links, error) {
+	if n == nil {
+		return &links{boot.CreateLinksAndRoutesArgs{LoopbackLinks: []boot.LoopbackLink{boot.DefaultLoopbackLink}}}, nil
+	}
 	nic, err := unix.FcntlInt(n.NIC.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -69,8 +73,8 @@ func (n *Network) links() (*links, error) {
 	}}, nil
 }
 
-// Dial connects to a TCP port inside, one that listens on the sandbox's loopback
-// included. The sandbox needs a Network.
+// Dial connects to a TCP port inside, one that listens on the sandbox's loopback included. gVisor ends the connection
+// whole when either side ends its direction.
 func (b *Box) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

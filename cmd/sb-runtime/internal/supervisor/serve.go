@@ -134,6 +134,8 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Control, files *
 		err = s.diff(files)
 	case wire.VerbDenials:
 		reply.Denials = s.denials()
+	case wire.VerbDial:
+		err = s.forward(ctx, request.Port, files)
 	case wire.VerbFiles:
 		reply.ExitCode, err = s.files(ctx, request.Argv, files)
 	default:

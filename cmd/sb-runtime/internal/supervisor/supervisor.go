@@ -51,7 +51,7 @@ type Supervisor struct {
 	mu       sync.Mutex
 	state    store.State
 	busy     int  // commands, file operations and connections under way
-	forwards int  // connections to ports on the sandbox's loopback
+	forwards int  // connections to ports by gVisor's own way in
 	frozen   bool // suspended because nothing runs
 	paused   bool
 	over     bool // no request is taken any more
@@ -200,52 +200,6 @@ func (s *Supervisor) connect(network core.Network) (*os.File, error) {
 type denyAll struct{}
 
 func (denyAll) Allow(context.Context, netstack.Flow) (bool, string) { return false, "network is none" }
-
-// dial connects a published port. The sandbox stays awake while the connection is open.
-func (s *Supervisor) dial(ctx context.Context, port int) (net.Conn, error) {
-	if err := s.acquire(); err != nil {
-		return nil, err
-	}
-	// gVisor's own way in finds what listens on loopback, too, but a sandbox cannot be kept while it is in use.
-	if conn, err := s.stack.Dial(ctx, port); err == nil {
-		return &busyConn{Conn: conn, release: s.release}, nil
-	}
-	s.countForward(1)
-	done := func() { s.countForward(-1); s.release() }
-	conn, err := s.box.Dial(ctx, uint16(port)) //nolint:gosec // the spec is validated
-	if err != nil {
-		done()
-		return nil, err
-	}
-	return &busyConn{Conn: conn, release: done}, nil
-}
-
-func (s *Supervisor) countForward(more int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forwards += more
-}
-
-// busyConn counts as activity until it is closed.
-type busyConn struct {
-	net.Conn
-	once    sync.Once
-	release func()
-}
-
-func (c *busyConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(c.release)
-	return err
-}
-
-// CloseWrite passes on the end of one direction.
-func (c *busyConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
 
 // finish asks keep to end the sandbox; the first reason wins.
 func (s *Supervisor) finish(why end) {

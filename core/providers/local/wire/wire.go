@@ -107,6 +107,8 @@ type Control struct {
 	Argv []string `json:"argv,omitempty"`
 	// Dir belongs to VerbCheckpoint and VerbSnapshot: a directory that is not there yet.
 	Dir string `json:"dir,omitempty"`
+	// Port belongs to VerbDial.
+	Port int `json:"port,omitempty"`
 }
 
 // Verb names what Control asks for.
@@ -130,6 +132,8 @@ const (
 	// descriptor that comes with the connection.
 	VerbSnapshot Verb = "snapshot"
 	VerbDiff     Verb = "diff"
+	// VerbDial connects the unix socket that comes with the connection to a port inside.
+	VerbDial Verb = "dial"
 )
 
 // ControlReply answers a Control.

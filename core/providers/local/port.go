@@ -1,0 +1,38 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
+)
+
+// DialPort implements core.PortForwarder: the supervisor carries the bytes between a socket of this process and the
+// sandbox's network stack, which needs no network of the sandbox. Where only the sandbox's loopback is listened on, the end
+// of one direction ends the connection.
+func (p *Provider) DialPort(ctx context.Context, id string, port int) (net.Conn, error) {
+	if !store.ValidID(id) {
+		return nil, notFound(id)
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, core.Errorf(core.KindExhausted, "local.port", id, "no descriptors are left: %w", err)
+	}
+	ours, theirs := os.NewFile(uintptr(fds[0]), "port"), os.NewFile(uintptr(fds[1]), "port")
+	defer func() { _ = ours.Close() }()
+	defer func() { _ = theirs.Close() }()
+	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
+	defer cancel()
+	if _, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbDial, Port: port}, theirs); err != nil {
+		return nil, err
+	}
+	conn, err := net.FileConn(ours)
+	return conn, core.Wrap("local.port", id, err)
+}
