@@ -55,8 +55,12 @@ func (p *Provider) built(ctx context.Context, e *engine, spec core.Spec, base st
 		return "", err
 	}
 	text := packages(base, from.user, spec)
+	sum := digest(from.content, text)
+	if _, err := inspectImage(ctx, e, buildName+sum); core.KindOf(err) != core.KindNotFound {
+		return buildName + sum, err
+	}
 	files := func(w *tar.Writer) error { return addFile(w, "Dockerfile", []byte(text)) }
-	return p.buildImage(ctx, e, "Dockerfile", digest(from.id, text), files, progress)
+	return p.buildImage(ctx, e, "Dockerfile", sum, files, progress)
 }
 
 // packages is the Dockerfile that installs spec's packages. Their names reach the shell as arguments, never as

@@ -3,6 +3,7 @@ package docker
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -16,6 +17,8 @@ import (
 type image struct {
 	id, arch, user, workdir string
 	entrypoint, cmd         []string
+	// content stands for its files and settings: Podman gives the same image another id each time it is built.
+	content string
 }
 
 // image finds what spec starts from, and gets it when the engine does not have it.
@@ -47,6 +50,11 @@ func inspectImage(ctx context.Context, e *engine, name string) (image, error) {
 		return image{}, classify(ctx, "image", name, err)
 	}
 	i := image{id: found.ID, arch: architecture(found.Architecture)}
+	settings, err := json.Marshal(found.Config)
+	if err != nil {
+		return image{}, core.Wrap("docker.image", name, err)
+	}
+	i.content = digest(append(found.RootFS.Layers, string(settings))...)
 	if found.Config != nil {
 		i.user, i.workdir, i.entrypoint, i.cmd = found.Config.User, found.Config.WorkingDir, found.Config.Entrypoint, found.Config.Cmd
 	}

@@ -274,6 +274,8 @@ func signalNumber(name string) int {
 		return int(syscall.SIGUSR2)
 	case "PIPE":
 		return sigPipe
+	case "ALRM":
+		return int(syscall.SIGALRM)
 	case "TERM":
 		return sigTerm
 	}

@@ -67,10 +67,10 @@ func TestVolumes(t *testing.T) {
 		}
 		_ = p.Close()
 	})
-	var out bytes.Buffer
+	var out, said bytes.Buffer
 	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{
 		Command: []string{"sh", "-c", "cat /data/read/given; echo inside >/data/write/file; mkdir /data/write/d; echo x >/data/read/given; rm -f /data/read/given; test -e /data/read/given"},
-		Stdout:  &out, Stderr: &out,
+		Stdout:  &out, Stderr: &said,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -78,10 +78,10 @@ func TestVolumes(t *testing.T) {
 	exit, err := process.Wait(t.Context())
 	_ = process.Close()
 	if err != nil || exit.Code != 0 {
-		t.Fatalf("exit %+v, %v: %s", exit, err, out.String())
+		t.Fatalf("exit %+v, %v: %s", exit, err, said.String())
 	}
-	if got := out.String(); !strings.HasPrefix(got, "from outside") || strings.Count(got, "Read-only file system") != 2 {
-		t.Errorf("inside: %s", got)
+	if got, errors := out.String(), said.String(); got != "from outside" || strings.Count(errors, "Read-only file system") != 2 {
+		t.Errorf("inside: %q, %q", got, errors)
 	}
 	if text, err := os.ReadFile(filepath.Join(write, "file")); err != nil || string(text) != "inside\n" {
 		t.Errorf("outside: %q, %v", text, err)

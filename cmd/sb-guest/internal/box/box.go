@@ -247,17 +247,6 @@ func (b *Box) keep(signals <-chan os.Signal) end {
 	}
 }
 
-// outlive makes the signals that root inside could send no reason to end: what end of a sandbox that is has to be told.
-// They are caught, not ignored, for what is ignored stays so in every command; and one of the processor's that comes from
-// within still ends the program.
-func outlive() {
-	signal.Notify(
-		make(chan os.Signal, 1), unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR,
-		unix.SIGXCPU, unix.SIGXFSZ, unix.SIGPIPE, unix.SIGSTKFLT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
-		unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGSYS, unix.SIGPROF,
-	)
-}
-
 // next is how long until something is due.
 func (b *Box) next() time.Duration {
 	b.mu.Lock()
