@@ -31,6 +31,9 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 	if e.facts.Rootless {
 		detail += ", rootless"
 	}
+	if p.opts.Runtime != "" {
+		detail += ", runtime " + p.opts.Runtime
+	}
 	findings = append(findings, core.Finding{Name: "engine", Status: statusOK, Detail: detail})
 	findings = append(findings, limitFindings(e)...)
 	guest, err := p.guestPath(e.facts.Arch)

@@ -35,6 +35,10 @@ func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforc
 			e.How = "a read-only mount"
 		default:
 			e.Strength, e.Gap = core.Unknown, "nothing is known of it"
+			continue
+		}
+		if p.opts.Runtime != "" {
+			e.How += "; runtime " + p.opts.Runtime
 		}
 	}
 	return list, nil

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/moby/moby/client"
@@ -73,9 +74,12 @@ func (p *Provider) Capabilities() core.Capabilities {
 		has = append(has, core.CapGPU)
 		offered[gpus.Type] = gpus.Count
 	}
+	if inGVisor(p.opts.Runtime) {
+		has = slices.DeleteFunc(has, lostInGVisor)
+	}
 	return core.Capabilities{
 		Has: has, GPUs: offered, Images: []string{p.opts.Image},
-		Isolation: "a container: namespaces, control groups and seccomp on the engine's kernel",
+		Isolation: isolation(p.opts.Runtime),
 	}
 }
 

@@ -34,6 +34,9 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	if err != nil {
 		return core.Snapshot{}, err
 	}
+	if err := e.filesSeen(ctx, "snapshot", id); err != nil {
+		return core.Snapshot{}, err
+	}
 	now := time.Now().UTC()
 	if name == "" {
 		name = snapshotName + strings.ToLower(sb.Name) + ":" + now.Format("20060102-150405")
@@ -107,6 +110,9 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	}
 	e, err := p.connect(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := e.filesSeen(ctx, "diff", id); err != nil {
 		return nil, err
 	}
 	ctx, cancel := within(ctx, workTimeout)
