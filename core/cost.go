@@ -123,15 +123,9 @@ func (s *Service) recordedStays(ctx context.Context) (map[string]*stay, error) {
 		known := stays[record.Sandbox]
 		switch record.Op {
 		case "launch":
-			spec, ok := recordedSpec(record)
-			if !ok {
-				continue
-			}
-			known = &stay{id: record.Sandbox, name: record.Name, provider: record.Provider, app: spec.App, spec: spec, begin: at, end: s.now()}
-			if spec.Timeout > 0 {
-				known.end = earlier(known.end, at.Add(time.Duration(spec.Timeout)))
-			}
-			stays[record.Sandbox] = known
+			s.noteStay(stays, record.Sandbox, record.Name, at, record)
+		case "fork":
+			s.noteStay(stays, textOf(record.Args["fork"]), textOf(record.Args["name"]), at, record)
 		case "timeout":
 			if known != nil {
 				known.end = s.now()
@@ -148,6 +142,19 @@ func (s *Service) recordedStays(ctx context.Context) (map[string]*stay, error) {
 	return stays, nil
 }
 
+// noteStay notes that a sandbox was made, with the spec in the record.
+func (s *Service) noteStay(stays map[string]*stay, id, name string, at time.Time, record AuditRecord) {
+	spec, ok := recordedSpec(record)
+	if !ok || id == "" {
+		return
+	}
+	made := &stay{id: id, name: name, provider: record.Provider, app: spec.App, spec: spec, begin: at, end: s.now()}
+	if spec.Timeout > 0 {
+		made.end = earlier(made.end, at.Add(time.Duration(spec.Timeout)))
+	}
+	stays[id] = made
+}
+
 func textOf(value any) string {
 	text, _ := value.(string)
 	return text
@@ -160,8 +167,11 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// recordedSpec reads the spec of a launch back from its record.
+// recordedSpec reads the spec of what was made back from its record; false means that there is none.
 func recordedSpec(record AuditRecord) (spec Spec, ok bool) {
+	if record.Args["spec"] == nil {
+		return spec, false
+	}
 	text, err := json.Marshal(record.Args["spec"])
 	if err != nil {
 		return spec, false

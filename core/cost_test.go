@@ -132,3 +132,32 @@ func TestCost(t *testing.T) {
 	_, err = s.Cost(t.Context(), core.CostFilter{By: "week"})
 	wantKind(t, err, core.KindUsage)
 }
+
+// A fork that nobody knows any more is charged from the log, under its own name and with what its source was given.
+func TestCostOfAForkThatIsGone(t *testing.T) {
+	s, _, c := priced(t)
+	if _, err := s.Launch(t.Context(), core.Spec{Name: "src", App: "ml", CPU: 1, Env: map[string]string{"A": "1"}}, core.LaunchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(time.Hour)
+	fork, err := s.Fork(t.Context(), "src", core.ForkOptions{Name: "copy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.pass(2 * time.Hour)
+	if err := s.Terminate(t.Context(), "copy"); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(time.Hour)
+	report, err := s.Cost(t.Context(), core.CostFilter{App: "ml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	amounts := map[string]float64{}
+	for _, sum := range report.Sums {
+		amounts[sum.Name+" "+sum.Key] = sum.Amount
+	}
+	if len(amounts) != 2 || !near(amounts["copy "+fork.ID], 2*0.36) {
+		t.Errorf("two hours of a core cost %+v", report.Sums)
+	}
+}

@@ -65,7 +65,8 @@ func (s *Service) Fork(ctx context.Context, ref string, opts ForkOptions) (fork 
 		if err != nil {
 			return err
 		}
-		args["fork"] = fork.ID
+		// With its own spec what it costs can be told when it is gone.
+		args["fork"], args["spec"] = fork.ID, spec.Redacted()
 		if err := s.recheckCount(ctx, p, fork); err != nil {
 			fork = Sandbox{}
 			return err
