@@ -52,7 +52,7 @@ func (b *Box) Diff() ([]core.Change, error) {
 // changes compares an archive of the layer with what is below.
 func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 	var changes []core.Change
-	there := map[string]bool{}
+	there, removed := map[string]bool{}, map[string]bool{}
 	var replaced []string
 	for {
 		header, err := layer.Next()
@@ -73,7 +73,9 @@ func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 			return nil, err
 		}
 		switch {
-		case header.Typeflag == tar.TypeChar && header.Devmajor == 0 && header.Devminor == 0:
+		case removal(header) || header.Typeflag == tar.TypeLink && removed[path.Join("/", header.Linkname)]:
+			// Marks may share an inode: the archive has links to the first then.
+			removed[name] = true
 			if exists {
 				changes = append(changes, core.Change{Path: name, Kind: "deleted"})
 			}
@@ -99,4 +101,9 @@ func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 		}
 	}
 	return changes, nil
+}
+
+// removal says whether an entry of the layer marks what is removed from below.
+func removal(header *tar.Header) bool {
+	return header.Typeflag == tar.TypeChar && header.Devmajor == 0 && header.Devminor == 0
 }

@@ -44,3 +44,27 @@ rm -r /etc/alternatives; mkdir /etc/alternatives; rm -r /usr/share/doc; echo fil
 		t.Error("what was in a directory that was made anew is not deleted")
 	}
 }
+
+func TestDiffAfterRestore(t *testing.T) {
+	first := start(t, nil)
+	if out, exit := run(t, first, "sh", "-c", "rm /etc/hosts /usr/bin/yes; echo x > /root/new"); exit.Code != 0 {
+		t.Fatal(out)
+	}
+	saved := t.TempDir()
+	if err := first.SaveFS(saved); err != nil {
+		t.Fatal(err)
+	}
+	second := start(t, func(c *Config) { c.Restore = saved })
+	changes, err := second.Diff()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, c := range changes {
+		got[c.Path] = c.Kind
+	}
+	want := map[string]string{"/etc/hosts": "deleted", "/usr/bin/yes": "deleted", "/root/new": "added"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("want -, have +:\n%s", diff)
+	}
+}
