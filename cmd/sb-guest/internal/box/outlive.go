@@ -34,5 +34,5 @@ const (
 func ignore(number uintptr) {
 	// struct sigaction as rt_sigaction(2) takes it: SIG_IGN, and no flags.
 	action := struct{ handler, flags, restorer, mask uintptr }{handler: 1}
-	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, number, uintptr(unsafe.Pointer(&action)), 0, unsafe.Sizeof(action.mask), 0, 0) //nolint:gosec // there is no other way
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, number, uintptr(unsafe.Pointer(&action)), 0, unsafe.Sizeof(action.mask), 0, 0)
 }
