@@ -216,9 +216,6 @@ func soon(t *testing.T, what string, most time.Duration, do func()) {
 // hangs is more than any operation may take with an engine that hangs, and less than a person's patience.
 const hangs = 15 * time.Second
 
-// throughEngine is for what an engine's death or silence does to calls: those of root go on without it.
-func throughEngine(opts *Options) { opts.EngineOnly = true }
-
 func TestDockerKilled(t *testing.T) {
 	d := ownDocker(t)
 	d.load(t)

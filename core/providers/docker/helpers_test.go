@@ -137,3 +137,6 @@ func readable(t *testing.T) string {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
+
+// throughEngine is for what an engine's death or silence does to calls: those of root go on without it.
+func throughEngine(opts *Options) { opts.EngineOnly = true }
