@@ -352,7 +352,8 @@ func TestLargeFileInLittleMemory(t *testing.T) {
 // serverOfItsOwn starts a server in a process of its own and points the environment at it.
 func serverOfItsOwn(t *testing.T) {
 	t.Helper()
-	server := exec.CommandContext(t.Context(), os.Args[0])
+	// The test's own context ends before its clean-up does, and would kill what has yet to tidy up.
+	server := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
 	server.Env = append(os.Environ(), serverVariable+"="+t.TempDir())
 	server.Stderr = os.Stderr
 	in, err := server.StdinPipe()
@@ -368,7 +369,9 @@ func serverOfItsOwn(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		_ = in.Close() // which ends it
-		_ = server.Wait()
+		if err := server.Wait(); err != nil {
+			t.Errorf("the server's end: %v", err)
+		}
 	})
 	url := make([]byte, 200)
 	n, err := out.Read(url)

@@ -121,7 +121,7 @@ func serveModal(dir string) int {
 	if err == nil {
 		defer func() { _ = backend.Close() }()
 		var server *modaltest.Server
-		if server, err = modaltest.Start(modaltest.Options{Backend: backend}); err == nil {
+		if server, err = modaltest.Start(modaltest.Options{Backend: backend, Dir: dir}); err == nil {
 			fmt.Println(server.URL())
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			err = server.Close()
