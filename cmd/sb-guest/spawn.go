@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,8 @@ import (
 // runSpawn hands the request on descriptor 0 to init, with descriptors 1 and 2, and copies init's reports to SpawnReportFD until the
 // command's end.
 func runSpawn(stdin, stdout, stderr *os.File) int {
+	// Who tells all processes to end means the command: its end must still be reported.
+	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	reports := os.NewFile(guest.SpawnReportFD, "reports")
 	fail := func(err error) int {
 		var report guest.Report

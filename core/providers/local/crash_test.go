@@ -22,6 +22,12 @@ func crashed(t *testing.T, change func(*core.Spec)) (*Provider, core.Sandbox) {
 	if !ok {
 		t.Fatal("not the local provider")
 	}
+	return p, launched(t, p, change)
+}
+
+// launched launches a sandbox that ends with the test.
+func launched(t *testing.T, p *Provider, change func(*core.Spec)) core.Sandbox {
+	t.Helper()
 	spec := core.Spec{Name: core.NewName(), Image: HostImage, Network: core.Network{Mode: core.NetworkNone}}
 	if change != nil {
 		change(&spec)
@@ -35,7 +41,7 @@ func crashed(t *testing.T, change func(*core.Spec)) (*Provider, core.Sandbox) {
 			t.Error(err)
 		}
 	})
-	return p, sb
+	return sb
 }
 
 // supervisorPID is the process id in the sandbox's state; the process is alive and ours.

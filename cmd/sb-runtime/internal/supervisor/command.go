@@ -263,6 +263,8 @@ func (s *Supervisor) endWith(c *command) {
 		s.mu.Lock()
 		s.state.ExitCode = &exit.Code
 		s.mu.Unlock()
+		s.stopping.Lock()
+		defer s.stopping.Unlock()
 		s.finish(end{core.StateExited, core.ReasonCommand, "its command ended with code " + strconv.Itoa(exit.Code)})
 	})
 }

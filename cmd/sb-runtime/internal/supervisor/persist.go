@@ -62,7 +62,7 @@ func (s *Supervisor) saveBeforeEnd() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dirty && s.why.reason != core.ReasonCrash && !s.paused {
+	if s.dirty && s.why.state != core.StateStopped && s.why.reason != core.ReasonCrash && !s.paused {
 		if err := s.saveFilesystem(); err != nil {
 			s.log.Error("the filesystem could not be saved at the end", "error", err)
 		}

@@ -16,6 +16,9 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
+// endSeen is how long it takes at most until the end of a sandbox's kernel is known here.
+const endSeen = time.Second
+
 // Exec implements wire.Server. The command goes on when the client leaves.
 func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[wire.ExecRequest, wire.ExecReply], files *wire.Files) error {
 	first, err := stream.Recv()
@@ -278,6 +281,8 @@ func (s *Supervisor) stop(ctx context.Context, grace time.Duration) error {
 		return core.Errorf(core.KindConflict, "stop", s.launch.Spec.Name, "the sandbox is not persistent: stopping would lose its files").
 			WithHint("launch it with --persist, or end it with: sb terminate %s", s.launch.Spec.Name)
 	}
+	s.stopping.Lock()
+	defer s.stopping.Unlock()
 	if err := s.acquire(); err != nil {
 		return err
 	}
@@ -288,12 +293,28 @@ func (s *Supervisor) stop(ctx context.Context, grace time.Duration) error {
 	s.awaitQuiet(ctx, grace)
 	s.mu.Lock()
 	err := s.saveFilesystem()
+	if err == nil {
+		s.over = true // what was written from now on would be lost
+	}
 	s.mu.Unlock()
+	if err != nil && s.hasEnded() {
+		return core.Errorf(core.KindConflict, "stop", s.launch.Spec.Name, "the sandbox ended before it was saved: %s", s.whyEnded().message)
+	}
 	if err != nil {
 		return classifyAs("stop", "the filesystem could not be saved, the sandbox goes on", err)
 	}
 	s.finish(end{core.StateStopped, core.ReasonStopped, ""})
 	return nil
+}
+
+// hasEnded says whether the sandbox's kernel is gone, after it did not answer: that is seen a moment later.
+func (s *Supervisor) hasEnded() bool {
+	select {
+	case <-s.box.Done():
+		return true
+	case <-time.After(endSeen):
+		return false
+	}
 }
 
 // awaitQuiet waits until only the first process is left, or grace is over.

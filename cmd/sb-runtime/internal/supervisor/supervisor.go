@@ -45,6 +45,9 @@ type Supervisor struct {
 	wg      sync.WaitGroup
 	secrets journal.Secrets
 
+	// stopping is held by stop. The entry command's end waits for it: it is not the sandbox's own when it was asked for. It is
+	// taken before mu.
+	stopping sync.Mutex
 	// keeping is held while the sandbox or its filesystem is written out. It is taken after mu.
 	keeping sync.Mutex
 
