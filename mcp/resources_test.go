@@ -4,14 +4,19 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -155,6 +160,94 @@ func TestSubscriptions(t *testing.T) {
 	a.hear("the sandbox has ended", updated("sandbox://"+sb))
 	a.hear("there is another list", func(note mcp.JSONRPCNotification) bool {
 		return note.Method == mcp.MethodNotificationResourcesListChanged
+	})
+}
+
+// tellsOfFiles is a provider that tells of what changes in files: what a test says.
+type tellsOfFiles struct {
+	*fake.Provider
+	// watched takes the path of each watch that begins.
+	watched chan string
+	events  chan []core.FileEvent
+	stats   *atomic.Int64
+}
+
+func (p tellsOfFiles) Capabilities() core.Capabilities {
+	caps := p.Provider.Capabilities()
+	caps.Has = append(slices.Clone(caps.Has), core.CapFileWatch)
+	return caps
+}
+
+func (p tellsOfFiles) Stat(ctx context.Context, id, name string) (core.FileInfo, error) {
+	p.stats.Add(1)
+	return p.Provider.Stat(ctx, id, name)
+}
+
+func (p tellsOfFiles) WatchFiles(ctx context.Context, _, name string, _ bool) iter.Seq2[core.FileEvent, error] {
+	return func(yield func(core.FileEvent, error) bool) {
+		select {
+		case p.watched <- name:
+		case <-ctx.Done():
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				yield(core.FileEvent{}, ctx.Err())
+				return
+			case events := <-p.events:
+				for _, event := range events {
+					if !yield(event, nil) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// Where the provider tells of changes, what it tells is passed on, and files are looked at less and less often.
+func TestWatchedFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		provider := tellsOfFiles{fake.New(fake.Options{}), make(chan string), make(chan []core.FileEvent), &atomic.Int64{}}
+		service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{{
+			Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil },
+		}}})
+		a := benchOver(t, provider.Provider, service, setup.Options{}).connect(t, legacy())
+		sb := a.launch(nil)
+		uri := fileURI(sb, "/tmp/watched")
+		request := mcp.SubscribeRequest{}
+		request.Params.URI = uri
+		if err := a.client.Subscribe(t.Context(), request); err != nil { //nolint:staticcheck // most clients in use do this
+			t.Fatal(err)
+		}
+		if got := <-provider.watched; got != "/tmp" {
+			t.Errorf("watched is %q", got)
+		}
+		heard := func() (updates int) {
+			synctest.Wait()
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			for _, note := range a.notes {
+				if note.Method == mcp.MethodNotificationResourceUpdated && note.Params.AdditionalFields["uri"] == uri {
+					updates++
+				}
+			}
+			return updates
+		}
+		// The file is not there, so no look could find that it changed.
+		provider.events <- []core.FileEvent{{Kind: core.FileModified, Path: "/tmp/other"}}
+		if got := heard(); got != 0 {
+			t.Errorf("told of another file's change: %d", got)
+		}
+		provider.events <- []core.FileEvent{{Kind: core.FileRenamed, Path: "/tmp/elsewhere", From: "/tmp/watched"}}
+		if got := heard(); got != 1 {
+			t.Errorf("told of a change %d times, want once", got)
+		}
+		looks := provider.stats.Load()
+		time.Sleep(time.Minute)
+		if looks = provider.stats.Load() - looks; looks > 8 {
+			t.Errorf("the file was looked at %d times in a minute", looks)
+		}
 	})
 }
 

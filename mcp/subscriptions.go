@@ -2,9 +2,7 @@ package mcp
 
 import (
 	"context"
-	"io/fs"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +19,9 @@ type subscriptions struct {
 	byURI map[string]*subscription
 	// states are those that were told last, by sandbox id.
 	states map[string]core.State
+	// watches is how many files are watched now; closed says that none will be any more.
+	watches int
+	closed  bool
 }
 
 // news says whether a sandbox's state is another one than was told last; "" is a sandbox that is gone.
@@ -48,19 +49,9 @@ type subscription struct {
 	location location
 	sandbox  core.Sandbox
 	clients  []server.ClientSession
-	// seen is what a file was like when it was last looked at.
-	seen fileState
+	// file is what is known of a file; only of one.
+	file fileWatch
 }
-
-type fileState struct {
-	size     int64
-	modified time.Time
-	mode     fs.FileMode
-	exists   bool
-}
-
-// filePoll is how often subscribed files are looked at: no provider tells of changes in a file.
-const filePoll = time.Second
 
 // hookSubscriptions has mcp-go tell who subscribes to what, in both eras of the protocol.
 func (s *Server) hookSubscriptions(hooks *server.Hooks) {
@@ -94,27 +85,38 @@ func (s *Server) subscribe(ctx context.Context, uri string) {
 			return
 		}
 	}
-	seen := fileState{}
-	if l.kind == "files" {
-		seen = s.look(ctx, sb, l.path)
+	s.subscribed.mu.Lock()
+	known := s.subscribed.byURI[uri]
+	s.subscribed.mu.Unlock()
+	fresh := &subscription{location: l, sandbox: sb}
+	if l.kind == "files" && (known == nil || known.sandbox.ID != sb.ID) {
+		fresh.file.seen, _ = s.look(ctx, sb, l.path)
 	}
-	s.subscribed.add(uri, l, sb, client, seen)
+	if s.subscribed.add(uri, fresh, client) && l.kind == "files" {
+		s.watchFile(fresh)
+	}
 }
 
-func (s *subscriptions) add(uri string, l location, sb core.Sandbox, client server.ClientSession, seen fileState) {
+// add notes a client's subscription; fresh is taken where nobody has subscribed to that resource of that sandbox yet.
+func (s *subscriptions) add(uri string, fresh *subscription, client server.ClientSession) (taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byURI == nil {
 		s.byURI = map[string]*subscription{}
 	}
 	found := s.byURI[uri]
-	if found == nil || found.sandbox.ID != sb.ID {
-		found = &subscription{location: l, sandbox: sb, seen: seen}
+	if found == nil || found.sandbox.ID != fresh.sandbox.ID {
+		if found != nil {
+			found.file.unwatch()
+			found.clients = nil
+		}
+		found, taken = fresh, true
 		s.byURI[uri] = found
 	}
 	if !slices.Contains(found.clients, client) {
 		found.clients = append(found.clients, client)
 	}
+	return taken
 }
 
 func (s *subscriptions) remove(uri string, client server.ClientSession) {
@@ -123,6 +125,7 @@ func (s *subscriptions) remove(uri string, client server.ClientSession) {
 	if found := s.byURI[uri]; found != nil {
 		found.clients = slices.DeleteFunc(found.clients, func(c server.ClientSession) bool { return c == client })
 		if len(found.clients) == 0 {
+			found.file.unwatch()
 			delete(s.byURI, uri)
 		}
 	}
@@ -168,7 +171,8 @@ func (s *subscriptions) changed(fits func(*subscription) bool) {
 func (s *Server) watch() {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(s.watchFiles)
+	wg.Go(s.lookAtFiles)
+	defer s.subscribed.close()
 	for s.ctx.Err() == nil {
 		for event, err := range s.service.Events(s.ctx) {
 			if err != nil {
@@ -203,63 +207,4 @@ func (s *Server) tell(event core.Event) {
 		})
 	case core.EventOperation, core.EventProgress, core.EventDenial:
 	}
-}
-
-// fileChanged tells of a file that a tool changed, without waiting for the next look.
-func (s *Server) fileChanged(sb core.Sandbox, name string) {
-	s.subscribed.changed(func(sub *subscription) bool {
-		if sub.location.kind != "files" || sub.sandbox.ID != sb.ID {
-			return false
-		}
-		if sub.location.path != name && !strings.HasPrefix(name, strings.TrimSuffix(sub.location.path, "/")+"/") {
-			return false
-		}
-		sub.seen.modified = time.Time{}
-		return true
-	})
-}
-
-func (s *Server) watchFiles() {
-	tick := time.NewTicker(filePoll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-tick.C:
-			s.lookAtFiles()
-		}
-	}
-}
-
-func (s *Server) lookAtFiles() {
-	s.subscribed.mu.Lock()
-	var files []*subscription
-	for _, sub := range s.subscribed.byURI {
-		if sub.location.kind == "files" {
-			files = append(files, sub)
-		}
-	}
-	s.subscribed.mu.Unlock()
-	for _, file := range files {
-		now := s.look(s.ctx, file.sandbox, file.location.path)
-		s.subscribed.changed(func(sub *subscription) bool {
-			if sub != file || sub.seen == now {
-				return false
-			}
-			told := sub.seen.modified.IsZero() && sub.seen.exists // fileChanged did
-			sub.seen = now
-			return !told
-		})
-	}
-}
-
-func (s *Server) look(ctx context.Context, sb core.Sandbox, name string) fileState {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	info, err := s.service.Stat(ctx, sb.Provider+"/"+sb.ID, name)
-	if err != nil {
-		return fileState{}
-	}
-	return fileState{size: info.Size, modified: info.ModTime, mode: info.Mode, exists: true}
 }
