@@ -80,6 +80,24 @@ func TestEnvironmentOfPeers(t *testing.T) {
 	}
 }
 
+// Code runs in the image of its language: of the configuration, or of a peer's variables, which win.
+func TestImagesOfLanguages(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	for _, language := range []string{"python", "bash"} {
+		h.sb("config", "set", "images."+language, "registry.invalid/"+language+":1")
+	}
+	h.env = append(h.env, "CONTAINER_IMAGE=host", "CONTAINER_LANGUAGE=bash")
+	a, _ := h.stdio()
+	if got := a.call("run_code", args{"language": "bash", "code": "echo from $((6*7))"}); got["stdout"] != "from 42\n" {
+		t.Errorf("with the variables' image: %v", got)
+	}
+	result, err := a.try(t.Context(), "run_code", args{"language": "python", "code": "print(1)"})
+	if err != nil || !result.IsError || !strings.Contains(textOf(result), "registry.invalid/python:1") {
+		t.Errorf("with the configuration's image: %+v, %v", result, err)
+	}
+}
+
 // With --log-file the log is there, as JSON where that is asked for, and nowhere else.
 func TestLogFile(t *testing.T) {
 	t.Parallel()
