@@ -40,9 +40,9 @@ func NewPolicySet(app *App) *cobra.Command {
 			return runPolicySet(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().StringVar(&mode, "network", "", "network `MODE`: none, all or allow")
+	cmd.Flags().StringVar(&mode, "network", "", "network `MODE`: none, all, allow or internal")
 	cmd.Flags().StringSliceVar(&opts.Network.Allow, "allow", nil, "`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)")
-	complete(cmd, "network", fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow)))
+	complete(cmd, "network", fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow), string(core.NetworkInternal)))
 	jsonFlag(cmd, &opts.JSON, "mode, allow")
 	return cmd
 }

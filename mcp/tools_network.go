@@ -12,7 +12,7 @@ import (
 
 type networkIn struct {
 	Sandbox string   `json:"sandbox" jsonschema:"id or name"`
-	Network string   `json:"network" jsonschema:"where it may connect to from now on" enum:"none|all|allow"`
+	Network string   `json:"network" jsonschema:"where it may connect to from now on" enum:"none|all|allow|internal"`
 	Allow   []string `json:"network_allow,omitempty" jsonschema:"domains and CIDRs, with network allow"`
 }
 

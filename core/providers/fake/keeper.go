@@ -58,7 +58,7 @@ func (k *Keeper) Capabilities() core.Capabilities {
 	caps.Has = append(slices.Clone(caps.Has),
 		core.CapSnapshots, core.CapSnapshotTTL, core.CapSnapshotPath, core.CapSnapshotStore, core.CapDiff, core.CapImageMount,
 		core.CapVolumeStore, core.CapSecretStore, core.CapImageStore, core.CapAppStore, core.CapEnvironmentStore,
-		core.CapNetAll, core.CapNetAllow, core.CapNetworkUpdate, core.CapTunnels, core.CapPortForward, core.CapPorts, core.CapEnforce)
+		core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapNetworkUpdate, core.CapTunnels, core.CapPortForward, core.CapPorts, core.CapEnforce)
 	slices.Sort(caps.Has)
 	caps.Has = slices.Compact(caps.Has)
 	return caps
