@@ -113,14 +113,13 @@ func (a *App) completeExecs(cmd *cobra.Command, args []string, word string) ([]c
 }
 
 func (a *App) completeProviders(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	words := a.ask(cmd, func(ctx context.Context, service *core.Service) []string {
-		var names []string
-		for _, p := range service.Providers(ctx, false) {
-			names = append(names, p.Name)
-		}
-		return names
-	})
-	return append([]string{"auto"}, words...), noFiles
+	return a.ask(cmd, func(_ context.Context, service *core.Service) []string { return service.ProviderNames() }), noFiles
+}
+
+// completePlaces completes where a sandbox is launched: a provider, or "auto".
+func (a *App) completePlaces(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	words, directive := a.completeProviders(cmd, args, word)
+	return append([]string{core.ProviderAuto}, words...), directive
 }
 
 func (a *App) completeApps(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -134,10 +133,11 @@ func (a *App) completeApps(cmd *cobra.Command, _ []string, _ string) ([]cobra.Co
 }
 
 func (a *App) completeGPUs(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.ask(cmd, func(ctx context.Context, service *core.Service) []string {
+	return a.ask(cmd, func(_ context.Context, service *core.Service) []string {
 		types := map[string]bool{}
-		for _, p := range service.Providers(ctx, false) {
-			for name := range p.Capabilities.GPUs {
+		for _, provider := range service.ProviderNames() {
+			caps, _ := service.Capabilities(provider) // one that cannot be opened offers nothing
+			for name := range caps.GPUs {
 				types[name] = true
 			}
 		}
@@ -146,10 +146,11 @@ func (a *App) completeGPUs(cmd *cobra.Command, _ []string, _ string) ([]cobra.Co
 }
 
 func (a *App) completeImages(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	words := a.ask(cmd, func(ctx context.Context, service *core.Service) []string {
+	words := a.ask(cmd, func(_ context.Context, service *core.Service) []string {
 		images := map[string]bool{}
-		for _, p := range service.Providers(ctx, false) {
-			for _, name := range p.Capabilities.Images {
+		for _, provider := range service.ProviderNames() {
+			caps, _ := service.Capabilities(provider) // one that cannot be opened has none
+			for _, name := range caps.Images {
 				images[name] = true
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -36,12 +35,6 @@ type Checkpointer interface {
 	RemoveCheckpoint(ctx context.Context, name string) error
 }
 
-// CheckpointListing is what Checkpoints found. A provider that failed is in Failures and hides no other.
-type CheckpointListing struct {
-	Checkpoints []Checkpoint      `json:"checkpoints"`
-	Failures    []ProviderFailure `json:"failures,omitempty"`
-}
-
 // Checkpoint keeps a running sandbox, memory and files, under a name; "" makes one from the sandbox's name and the time.
 func (s *Service) Checkpoint(ctx context.Context, ref, name string) (checkpoint Checkpoint, err error) {
 	args := map[string]any{"name": name}
@@ -64,64 +57,35 @@ func (s *Service) Checkpoint(ctx context.Context, ref, name string) (checkpoint 
 	return checkpoint, err
 }
 
-// Checkpoints lists the checkpoints of all providers that keep some, oldest first.
-func (s *Service) Checkpoints(ctx context.Context) (CheckpointListing, error) {
-	listing := CheckpointListing{Checkpoints: []Checkpoint{}}
-	found := make([][]Checkpoint, len(s.lazyProviders))
-	errs := make([]error, len(s.lazyProviders))
-	var wg sync.WaitGroup
-	for i, lazy := range s.lazyProviders {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, providerTimeout)
-			defer cancel()
-			found[i], errs[i] = lazy.checkpoints(ctx)
-		})
+// Checkpoints lists the checkpoints that a provider keeps, oldest first; "" asks all providers.
+func (s *Service) Checkpoints(ctx context.Context, provider string) (Inventory[Checkpoint], error) {
+	found, err := gather(ctx, s, provider, "checkpoint ls", CapCheckpoint, Checkpointer.Checkpoints)
+	if err != nil {
+		return found, err
 	}
-	wg.Wait()
-	for i, lazy := range s.lazyProviders {
-		if err := errs[i]; err != nil {
-			listing.Failures = append(listing.Failures, ProviderFailure{lazy.factory.Name, KindOf(err), err.Error(), HintOf(err)})
-			continue
-		}
-		for _, c := range found[i] {
-			if hasLabels(Sandbox{Labels: c.Spec.Labels}, s.scope.Labels) {
-				listing.Checkpoints = append(listing.Checkpoints, c)
-			}
-		}
-	}
-	slices.SortFunc(listing.Checkpoints, func(a, b Checkpoint) int {
+	found.Items = slices.DeleteFunc(found.Items, func(c Checkpoint) bool {
+		return !hasLabels(Sandbox{Labels: c.Spec.Labels}, s.scope.Labels)
+	})
+	slices.SortFunc(found.Items, func(a, b Checkpoint) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
 	})
-	return listing, ctx.Err()
+	return found, ctx.Err()
 }
 
-// checkpoints lists those of one provider; one that keeps none has none.
-func (l *lazyProvider) checkpoints(ctx context.Context) ([]Checkpoint, error) {
-	p, err := l.open()
-	if err != nil {
-		return nil, err
-	}
-	checkpointer, ok := As[Checkpointer](p)
-	if !ok {
-		return nil, nil
-	}
-	return checkpointer.Checkpoints(ctx)
-}
-
-// RemoveCheckpoint removes a checkpoint: a name, or provider/name.
-func (s *Service) RemoveCheckpoint(ctx context.Context, ref string) (err error) {
-	record := s.begin("remove_checkpoint", ref)
+// RemoveCheckpoint removes a checkpoint: a name, or provider/name. provider may be "" for the first that has it.
+func (s *Service) RemoveCheckpoint(ctx context.Context, provider, ref string) (err error) {
+	record := s.begin("checkpoint rm", ref)
 	defer func() { s.finish(record, err) }()
-	checkpoint, err := s.findCheckpoint(ctx, "", ref)
+	checkpoint, err := s.findCheckpoint(ctx, provider, ref)
 	if err != nil {
 		return err
 	}
 	record.Provider = checkpoint.Provider
-	checkpointer, err := capable[Checkpointer](s, checkpoint.Provider, "remove checkpoint", CapCheckpoint)
+	checkpointer, err := capable[Checkpointer](s, checkpoint.Provider, "checkpoint rm", CapCheckpoint)
 	if err != nil {
 		return err
 	}
-	return Wrap("remove checkpoint", ref, checkpointer.RemoveCheckpoint(ctx, checkpoint.Name))
+	return Wrap("checkpoint rm", ref, checkpointer.RemoveCheckpoint(ctx, checkpoint.Name))
 }
 
 // findCheckpoint finds a checkpoint by NAME or provider/NAME, at one provider or, with "", at the first that has it.
@@ -130,29 +94,22 @@ func (s *Service) findCheckpoint(ctx context.Context, provider, ref string) (Che
 	if at, rest, qualified := strings.Cut(ref, "/"); qualified {
 		provider, name = at, rest
 	}
-	if provider != "" && provider != ProviderAuto {
-		if _, err := s.provider(provider); err != nil {
-			return Checkpoint{}, err
-		}
+	if provider == ProviderAuto {
+		provider = ""
 	}
-	listing, err := s.Checkpoints(ctx)
+	found, err := s.Checkpoints(ctx, provider)
 	if err != nil {
 		return Checkpoint{}, Wrap("checkpoint", ref, err)
 	}
 	var names []string
-	for _, c := range listing.Checkpoints {
-		if provider != "" && provider != ProviderAuto && provider != c.Provider {
-			continue
-		}
+	for _, c := range found.Items {
 		if c.Name == name {
 			return c, nil
 		}
 		names = append(names, c.Name)
 	}
-	for _, failure := range listing.Failures {
-		if provider == "" || provider == ProviderAuto || provider == failure.Provider {
-			return Checkpoint{}, Errorf(failure.Kind, "checkpoint", ref, "%s", failure.Error).WithHint("%s", failure.Hint)
-		}
+	for _, failure := range found.Failures {
+		return Checkpoint{}, Errorf(failure.Kind, "checkpoint", ref, "%s", failure.Error).WithHint("%s", failure.Hint)
 	}
 	missing := Errorf(KindNotFound, "checkpoint", ref, "there is no checkpoint %q", ref)
 	if near := Nearest(name, names); near != "" {
@@ -226,17 +183,17 @@ func under(base, over map[string]string) map[string]string {
 
 // pruneCheckpoints removes those that are older than a span, for Prune.
 func (s *Service) pruneCheckpoints(ctx context.Context, opts PruneOptions, report *PruneReport) error {
-	listing, err := s.Checkpoints(ctx)
+	found, err := s.Checkpoints(ctx, "")
 	if err != nil {
 		return err
 	}
-	report.Failures = append(report.Failures, listing.Failures...)
-	for _, c := range listing.Checkpoints {
+	report.Failures = append(report.Failures, found.Failures...)
+	for _, c := range found.Items {
 		if s.now().Sub(c.Created) < opts.OlderThan {
 			continue
 		}
 		if !opts.DryRun {
-			if err := s.RemoveCheckpoint(ctx, c.Provider+"/"+c.Name); err != nil && KindOf(err) != KindNotFound {
+			if err := s.RemoveCheckpoint(ctx, c.Provider, c.Name); err != nil && KindOf(err) != KindNotFound {
 				report.Failures = append(report.Failures, ProviderFailure{c.Provider, KindOf(err), err.Error(), HintOf(err)})
 				continue
 			}

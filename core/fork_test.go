@@ -99,10 +99,10 @@ func TestCheckpointAndLaunchFromIt(t *testing.T) {
 		t.Errorf("one that is not there: %v (%s)", err, core.HintOf(err))
 	}
 	stranger := s.Within(core.Scope{Labels: map[string]string{"team": "b"}})
-	if listing, err := stranger.Checkpoints(t.Context()); err != nil || len(listing.Checkpoints) != 0 {
+	if listing, err := stranger.Checkpoints(t.Context(), ""); err != nil || len(listing.Items) != 0 {
 		t.Errorf("out of scope: %+v, %v", listing, err)
 	}
-	if err := stranger.RemoveCheckpoint(t.Context(), made.Name); core.KindOf(err) != core.KindNotFound {
+	if err := stranger.RemoveCheckpoint(t.Context(), "", made.Name); core.KindOf(err) != core.KindNotFound {
 		t.Errorf("out of scope: %v", err)
 	}
 	confined := s.Within(core.Scope{Policy: core.Policy{Images: []string{"host"}}})
@@ -116,7 +116,7 @@ func TestCheckpointAndLaunchFromIt(t *testing.T) {
 	if report, err = s.Prune(t.Context(), core.PruneOptions{Checkpoints: true}); err != nil || len(report.Checkpoints) != 1 {
 		t.Errorf("pruned %+v, %v", report.Checkpoints, err)
 	}
-	if err := s.RemoveCheckpoint(t.Context(), made.Name); core.KindOf(err) != core.KindNotFound {
+	if err := s.RemoveCheckpoint(t.Context(), "", made.Name); core.KindOf(err) != core.KindNotFound {
 		t.Errorf("removed twice: %v", err)
 	}
 }

@@ -14,12 +14,17 @@ type Inventory[T any] struct {
 	Failures []ProviderFailure `json:"failures,omitempty"`
 }
 
-// inventory asks the providers for what they keep, all at once, in placement order. A provider that was named and
-// keeps none is KindUnsupported. S is the optional interface of want.
+// inventory is gather of what belongs to all who use a provider.
 func inventory[S, T any](ctx context.Context, s *Service, provider, op string, want Capability, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
 	if err := s.shared(op); err != nil {
 		return Inventory[T]{}, err
 	}
+	return gather(ctx, s, provider, op, want, list)
+}
+
+// gather asks the providers for what they keep, all at once, in placement order. A provider that was named and
+// keeps none is KindUnsupported. S is the optional interface of want.
+func gather[S, T any](ctx context.Context, s *Service, provider, op string, want Capability, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
 	names := s.able(want)
 	if provider != "" {
 		if _, err := capable[S](s, provider, op, want); err != nil {

@@ -119,16 +119,16 @@ func checkpoint(ctx context.Context, c *call, in checkpointIn) (checkpointInfo, 
 
 func listCheckpoints(ctx context.Context, c *call, _ noneIn) (checkpointsOut, error) {
 	out := checkpointsOut{Checkpoints: []checkpointInfo{}}
-	listing, err := c.service.Checkpoints(ctx)
-	for _, found := range listing.Checkpoints {
-		out.Checkpoints = append(out.Checkpoints, checkpointOf(found))
+	found, err := c.service.Checkpoints(ctx, "")
+	for _, checkpoint := range found.Items {
+		out.Checkpoints = append(out.Checkpoints, checkpointOf(checkpoint))
 	}
-	out.Failures = failuresOf(listing.Failures)
+	out.Failures = failuresOf(found.Failures)
 	return out, err
 }
 
 func removeCheckpoint(ctx context.Context, c *call, in checkpointNameIn) (removedOut, error) {
-	return removedOut{in.Name}, c.service.RemoveCheckpoint(ctx, in.Name)
+	return removedOut{in.Name}, c.service.RemoveCheckpoint(ctx, "", in.Name)
 }
 
 func failuresOf(failures []core.ProviderFailure) []string {

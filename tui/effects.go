@@ -426,8 +426,8 @@ func (fx *effects) shelved(ctx context.Context, noun string) (core.Inventory[kep
 			return kept{s.ID, s.Provider, strings.TrimSpace(s.Name + " " + s.Path), s.Size, s.Created}
 		})
 	case "checkpoint":
-		found, err := fx.service.Checkpoints(ctx)
-		return shelve(core.Inventory[core.Checkpoint]{Items: found.Checkpoints, Failures: found.Failures}, err, func(c core.Checkpoint) kept {
+		found, err := fx.service.Checkpoints(ctx, "")
+		return shelve(found, err, func(c core.Checkpoint) kept {
 			return kept{c.Name, c.Provider, "of " + c.Of, c.Size, c.Created}
 		})
 	case "app":
@@ -466,7 +466,7 @@ func (fx *effects) takeOff(ctx context.Context, noun string, k kept) error {
 	case "snapshot":
 		return fx.service.RemoveSnapshot(ctx, k.provider, k.name)
 	case "checkpoint":
-		return fx.service.RemoveCheckpoint(ctx, k.provider+"/"+k.name)
+		return fx.service.RemoveCheckpoint(ctx, k.provider, k.name)
 	case "app":
 		return fx.service.StopApp(ctx, k.provider, k.name)
 	case "environment":

@@ -99,8 +99,8 @@ func TestForkAndCheckpoint(t *testing.T) {
 	r.types("warm")
 	r.press("enter")
 	r.shows("copy is kept as warm")
-	listing, err := service.Checkpoints(t.Context())
-	if err != nil || len(listing.Checkpoints) != 1 || listing.Checkpoints[0].Of != "copy" {
+	listing, err := service.Checkpoints(t.Context(), "")
+	if err != nil || len(listing.Items) != 1 || listing.Items[0].Of != "copy" {
 		t.Errorf("%+v, %v", listing, err)
 	}
 }
