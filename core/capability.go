@@ -7,6 +7,30 @@ type Capability string
 
 // The capabilities with an optional interface, which a provider has exactly if it names the capability.
 const (
+	CapFinder           Capability = "find"
+	CapWait             Capability = "wait"
+	CapStop             Capability = "stop"
+	CapPause            Capability = "pause"
+	CapRenew            Capability = "renew"
+	CapReady            Capability = "ready"
+	CapJournal          Capability = "journal"
+	CapLogs             Capability = "logs"
+	CapFiles            Capability = "files"
+	CapFileWatch        Capability = "file_watch"
+	CapStats            Capability = "stats"
+	CapWatch            Capability = "watch"
+	CapFork             Capability = "fork"
+	CapCheckpoint       Capability = "checkpoint" // Spec.Checkpoint, too
+	CapSnapshots        Capability = "snapshots"  // Spec.Snapshot, too
+	CapDiff             Capability = "diff"
+	CapNetworkUpdate    Capability = "network_update"
+	CapDenials          Capability = "denials"
+	CapTunnels          Capability = "tunnels"
+	CapPortForward      Capability = "port_forward"
+	CapEnforce          Capability = "enforce"
+	CapGivenSecrets     Capability = "given_secrets" // SecretTeller
+	CapSweep            Capability = "sweep"
+	CapDoctor           Capability = "doctor"
 	CapVolumeStore      Capability = "volume_store"
 	CapSecretStore      Capability = "secret_store"
 	CapImageStore       Capability = "image_store"
@@ -14,47 +38,26 @@ const (
 	CapAppStore         Capability = "app_store"
 	CapEnvironmentStore Capability = "environment_store"
 	CapSnapshotStore    Capability = "snapshot_store"
-	CapDiff             Capability = "diff"
-	CapNetworkUpdate    Capability = "network_update"
-	CapTunnels          Capability = "tunnels"
-	CapPortForward      Capability = "port_forward"
-	CapReady            Capability = "ready"
-	CapEnforce          Capability = "enforce"
-	CapFileWatch        Capability = "file_watch"
 )
 
-// The capabilities that came first, the optional interfaces' before the others'.
+// The capabilities that let a spec, or the options of an operation, ask for something.
 const (
-	CapFinder       Capability = "find"
-	CapWait         Capability = "wait"
-	CapStop         Capability = "stop"
-	CapPause        Capability = "pause"
-	CapRenew        Capability = "renew"
-	CapJournal      Capability = "journal"
-	CapLogs         Capability = "logs"
-	CapFiles        Capability = "files"
-	CapStats        Capability = "stats"
-	CapWatch        Capability = "watch"
-	CapGivenSecrets Capability = "given_secrets" // SecretTeller
-	CapSweep        Capability = "sweep"
-	CapDoctor       Capability = "doctor"
-	CapTTY          Capability = "tty"
-	CapPorts        Capability = "ports"
-	CapPersist      Capability = "persist"
-	CapGPU          Capability = "gpu"
-	CapVolumes      Capability = "volumes"
-	CapUser         Capability = "user"
-	CapBuild        Capability = "build"     // Dockerfile, Python, Pip, Apt
-	CapImages       Capability = "images"    // any OCI image, beyond Capabilities.Images
-	CapTemplates    Capability = "templates" // Spec.Template
-	CapSnapshots    Capability = "snapshots" // Spec.Snapshot and Snapshotter
+	CapTTY       Capability = "tty"
+	CapPersist   Capability = "persist"
+	CapUser      Capability = "user"
+	CapGPU       Capability = "gpu"
+	CapVolumes   Capability = "volumes"
+	CapBuild     Capability = "build"     // Dockerfile, Python, Pip, Apt
+	CapImages    Capability = "images"    // any OCI image, beyond Capabilities.Images
+	CapTemplates Capability = "templates" // Spec.Template
+	CapModal     Capability = "modal"     // Spec.Modal
 
 	CapSnapshotTTL  Capability = "snapshot_ttl"  // SnapshotOptions.TTL
 	CapSnapshotPath Capability = "snapshot_path" // SnapshotOptions.Path
 
+	CapPorts   Capability = "ports"
 	CapPortTLS Capability = "port_tls" // the protocols https and h2 of Port
 	CapInbound Capability = "inbound"  // Spec.Inbound
-	CapModal   Capability = "modal"    // Spec.Modal
 
 	CapNetNone     Capability = "network_none"
 	CapNetAll      Capability = "network_all"
@@ -68,10 +71,6 @@ const (
 	CapOpenFiles Capability = "open_files"
 	CapTimeout   Capability = "timeout"
 	CapIdle      Capability = "idle_timeout"
-	CapFork      Capability = "fork"
-	// CapCheckpoint goes with Checkpointer, and with Spec.Checkpoint.
-	CapCheckpoint Capability = "checkpoint"
-	CapDenials    Capability = "denials"
 )
 
 // Capabilities says as data what a provider can do. The contract suite holds it
