@@ -85,6 +85,70 @@ func (m *Model) askTimeout() tea.Cmd {
 	return nil
 }
 
+// askPolicy asks where a sandbox may connect to: a mode by its name, or else what it may reach.
+func (m *Model) askPolicy() tea.Cmd {
+	e := m.table.selected()
+	box, caps := e.box, e.from.caps
+	current := string(box.Spec.Network.Mode)
+	if box.Spec.Network.Mode == core.NetworkAllow {
+		current = strings.Join(box.Spec.Network.Allow, " ")
+	}
+	var modes []string
+	for _, mode := range networkModes() {
+		if caps.Can(mode.want) {
+			modes = append(modes, string(mode.mode))
+		}
+	}
+	hint := strings.Join(modes, ", ")
+	if caps.Can(core.CapNetAllow) {
+		hint += ", or the domains and CIDRs that it may reach: pypi.org 10.0.0.0/8"
+	}
+	p := newPrompt("Where "+cut(box.Name, 40)+" may connect to", hint+".", current, func(text string) (request, error) {
+		network, err := parsePolicy(text, caps)
+		return policyRequest{box, network}, err
+	})
+	p.cli = func(text string) string {
+		network, _ := parsePolicy(text, caps) // as far as it can be read
+		if network.Mode == core.NetworkAllow {
+			return quote("sb", "policy", "set", box.Name, "--allow", strings.Join(network.Allow, ","))
+		}
+		return quote("sb", "policy", "set", box.Name, "--network", orElse(string(network.Mode), string(core.NetworkNone)))
+	}
+	m.open(p)
+	return nil
+}
+
+// networkMode is a network policy that has a name and nothing else.
+type networkMode struct {
+	mode core.NetworkMode
+	want core.Capability
+}
+
+func networkModes() []networkMode {
+	return []networkMode{{core.NetworkAll, core.CapNetAll}, {core.NetworkNone, core.CapNetNone}, {core.NetworkInternal, core.CapNetInternal}}
+}
+
+// parsePolicy reads a policy as it is typed; KindUnsupported is for one that the provider does not have.
+func parsePolicy(text string, caps core.Capabilities) (core.Network, error) {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })
+	if len(words) == 0 {
+		return core.Network{}, errors.New("a mode, or what it may reach")
+	}
+	network, want := core.Network{Mode: core.NetworkAllow, Allow: words}, core.CapNetAllow
+	for _, mode := range networkModes() {
+		if len(words) == 1 && words[0] == string(mode.mode) {
+			network, want = core.Network{Mode: mode.mode}, mode.want
+		}
+	}
+	if err := network.Validate(); err != nil {
+		return network, err
+	}
+	if !caps.Can(want) {
+		return network, core.Errorf(core.KindUnsupported, "policy set", "", "the provider has no network policy %q", network.Mode)
+	}
+	return network, nil
+}
+
 func (m *Model) askSnapshot() tea.Cmd {
 	box := m.table.selected().box
 	m.open(named("Snapshot of "+box.Name, "A name for it; empty lets the provider choose. The launch form takes it under Snapshot.",

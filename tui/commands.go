@@ -115,6 +115,7 @@ func actionCommands() []command {
 		{id: "checkpoint", title: "Keep its memory and files as a checkpoint …", group: groupActions, keys: []string{"H"}, can: capable(core.CapCheckpoint, runs), run: (*Model).askCheckpoint},
 		{id: "move", title: "Move to another provider …", group: groupActions, keys: []string{"M"}, can: capable(core.CapFiles, func(m *Model) bool { return runs(m) && len(m.inv.sources) > 1 }), run: (*Model).askMove},
 		{id: "timeout", title: "Set the time left …", group: groupActions, keys: []string{"t"}, can: capable(core.CapRenew, live), run: (*Model).askTimeout},
+		{id: "policy", title: "Change where it may connect to …", group: groupActions, keys: []string{"A"}, can: capable(core.CapNetworkUpdate, runs), run: (*Model).askPolicy},
 		{id: "open", title: "Open a port in the browser", group: groupActions, keys: []string{"o"}, can: func(m *Model) bool { return runs(m) && publishes(m.table.selected().box) }, run: (*Model).openPort, cli: on("sb", "port")},
 		{id: "copy-id", title: "Copy the id", group: groupActions, keys: []string{"c"}, can: selected, run: func(m *Model) tea.Cmd {
 			return m.perform(copyRequest{"id", m.table.selected().box.ID})
@@ -139,6 +140,9 @@ func viewCommands() []command {
 		}
 	}
 	list := []command{
+		{id: "search", title: "Search in the tab", group: groupView, scope: scopeDetail, keys: []string{"/"}, brief: "search", run: func(m *Model) tea.Cmd { m.beginLine(lineSearch, m.detail.finding().query); return nil }},
+		{id: "next-match", title: "Next match", group: groupView, scope: scopeDetail, keys: []string{"n"}, run: func(m *Model) tea.Cmd { return m.search(1) }},
+		{id: "previous-match", title: "Match before", group: groupView, scope: scopeDetail, keys: []string{"N"}, run: func(m *Model) tea.Cmd { return m.search(-1) }},
 		{id: "filter", title: "Filter", group: groupView, scope: scopeTable, keys: []string{"/"}, brief: "filter", run: func(m *Model) tea.Cmd { m.beginLine(lineFilter, m.table.filter); return nil }},
 		{id: "sort-next", title: "Sort by the next column", group: groupView, scope: scopeTable, keys: []string{">"}, brief: "sort", run: set(func(m *Model) { m.table.sortNext(1) })},
 		{id: "sort-previous", title: "Sort by the column before", group: groupView, scope: scopeTable, keys: []string{"<"}, run: set(func(m *Model) { m.table.sortNext(-1) })},
@@ -205,9 +209,6 @@ func outputCommands() []command {
 			m.detail.output.follow = !m.detail.output.follow
 			return nil
 		}},
-		{id: "search", title: "Search", group: groupOutput, scope: scopeOutput, keys: []string{"/"}, brief: "search", run: func(m *Model) tea.Cmd { m.beginLine(lineSearch, m.detail.output.query); return nil }},
-		{id: "next-match", title: "Next match", group: groupOutput, scope: scopeOutput, keys: []string{"n"}, run: func(m *Model) tea.Cmd { m.detail.output.search(1); return nil }},
-		{id: "previous-match", title: "Match before", group: groupOutput, scope: scopeOutput, keys: []string{"N"}, run: func(m *Model) tea.Cmd { m.detail.output.search(-1); return nil }},
 		{id: "wrap", title: "Wrap long lines", group: groupOutput, scope: scopeOutput, keys: []string{"w"}, brief: "wrap", run: func(m *Model) tea.Cmd {
 			m.detail.output.wrap = !m.detail.output.wrap
 			m.detail.output.sub, m.detail.output.left = 0, 0

@@ -31,6 +31,7 @@ type detail struct {
 	size rect
 
 	output  outputTab
+	find    finder // in the tabs beside Output, which has its own
 	execs   execsTab
 	files   filesTab
 	scroll  scroller // of the tabs that are plain text
@@ -43,7 +44,7 @@ type detail struct {
 }
 
 func newDetail(m Memory) detail {
-	d := detail{output: newOutputTab(m)}
+	d := detail{output: newOutputTab(m), find: newFinder("")}
 	if i := slices.Index(tabNames(), m.Tab); i >= 0 {
 		d.tab = i
 	}
@@ -56,6 +57,7 @@ func (d *detail) show(id string) {
 	d.id = id
 	d.gen++
 	d.output.clear()
+	d.find = newFinder(d.find.query)
 	d.execs = execsTab{h: d.execs.h}
 	d.files.begin()
 	d.scroll, d.network = scroller{}, network{}
@@ -94,6 +96,48 @@ func (d *detail) move(by int) {
 	}
 }
 
+// finding is the search in the tab that is shown.
+func (d *detail) finding() *finder {
+	if d.tab == tabOutput {
+		return &d.output.finder
+	}
+	return &d.find
+}
+
+// search goes to the next match in the tab that is shown, onwards or back, and says whether there is one.
+func (d *detail) search(s *styles, e *entry, step int, now time.Time) bool {
+	var n int
+	switch {
+	case d.tab == tabOutput:
+		return d.output.search(step)
+	case d.tab == tabExecs:
+		t := &d.execs
+		n = d.find.next(step, t.cursor, 0, len(t.execs), func(n int) string { return execLine(t.execs[len(t.execs)-1-n]) })
+		if n >= 0 {
+			t.move(n - t.cursor)
+		}
+	case d.tab == tabFiles && d.files.preview != nil && d.files.full:
+		lines := d.files.preview.lines
+		n = d.find.next(step, d.find.current, 0, len(lines), func(n int) string { return lines[n] })
+		if n >= 0 {
+			d.files.above = n
+		}
+	case d.tab == tabFiles:
+		f := &d.files
+		n = d.find.next(step, f.at, 0, len(f.rows), func(n int) string { return f.rows[n].name() })
+		if n >= 0 {
+			f.move(n - f.at)
+		}
+	default:
+		lines := d.text(s, d.size.w, d.size.h-1, e, now)
+		n = d.find.next(step, d.find.current, 0, len(lines), func(n int) string { return lines[n] })
+		if n >= 0 {
+			d.scroll.move(n - d.scroll.h/2 - d.scroll.above)
+		}
+	}
+	return n >= 0
+}
+
 // page is how far a page key goes.
 func (d *detail) page() int { return max(1, d.size.h-3) }
 
@@ -110,11 +154,15 @@ func (d *detail) view(s *styles, e *entry, focus bool, now time.Time) []string {
 	case d.tab == tabOutput:
 		lines = append(lines, d.output.view(s, w, h, &d.execs)...)
 	case d.tab == tabExecs:
-		lines = append(lines, d.execs.view(s, w, h, focus, now)...)
+		lines = append(lines, d.execs.view(s, w, h, focus, now, d.find.query)...)
 	case d.tab == tabFiles:
-		lines = append(lines, d.files.view(s, w, h, focus)...)
+		lines = append(lines, d.files.view(s, w, h, focus, d.find)...)
 	default:
-		lines = append(lines, d.scroll.cutTo(d.text(s, w, h, e, now), h)...)
+		text := d.text(s, w, h, e, now)
+		for i, l := range text {
+			text[i] = highlight(s, l, d.find.query, i == d.find.current)
+		}
+		lines = append(lines, d.scroll.cutTo(text, h)...)
 	}
 	return block(lines, d.size.w, d.size.h)
 }
@@ -142,6 +190,9 @@ func (d *detail) tabs(s *styles, focus bool) string {
 			p = s.tabActive
 		}
 		b.WriteString(s.key.on(string(rune('1'+i))) + p.on(name) + " ")
+	}
+	if query := d.find.query; query != "" && d.tab != tabOutput {
+		b.WriteString(s.faint.on(" /" + safe(query)))
 	}
 	if focus {
 		return s.borderFocus.on("▌") + b.String()

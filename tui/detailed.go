@@ -145,8 +145,20 @@ func (m *Model) detailed(msg tea.Msg) tea.Cmd {
 // selectTab changes the tab and reads what it shows.
 func (m *Model) selectTab(tab int) tea.Cmd {
 	m.detail.tab = tab
-	m.detail.scroll = scroller{}
+	m.detail.scroll, m.detail.find = scroller{}, newFinder("")
 	return tea.Batch(m.load(), m.changed())
+}
+
+// search goes to the next match in the tab, onwards or back.
+func (m *Model) search(step int) tea.Cmd {
+	query, e := m.detail.finding().query, m.table.selected()
+	if query == "" || e == nil || m.detail.search(m.styles, e, step, m.now) {
+		return nil
+	}
+	if m.detail.tab == tabFiles {
+		return m.say("not found in what is open: " + query)
+	}
+	return m.say("not found: " + query)
 }
 
 // openTab is selectTab with the focus on it.

@@ -171,7 +171,12 @@ func launchFields(providers, gpus, images []string, can map[core.Capability]bool
 				f.choices = gpus
 			}
 		case "network":
-			f.choices = []string{"", string(core.NetworkAll), string(core.NetworkNone)}
+			f.choices = []string{""}
+			for _, mode := range networkModes() {
+				if can[mode.want] {
+					f.choices = append(f.choices, string(mode.mode))
+				}
+			}
 		case "persist":
 			f.choices = []string{"", "yes"}
 		}

@@ -347,6 +347,14 @@ func (fx *effects) network(gen int, box core.Sandbox, denials bool) tea.Cmd {
 	})
 }
 
+// setNetwork changes where a sandbox may connect to.
+func (fx *effects) setNetwork(box core.Sandbox, network core.Network) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg {
+		changed, err := fx.service.SetNetwork(ctx, box.ID, network)
+		return doneMsg{what: "policy set", text: box.Name + " may reach " + policyText(changed.Spec.Network), err: err}
+	})
+}
+
 func (fx *effects) tunnels(box core.Sandbox) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		tunnels, err := fx.service.Tunnels(ctx, box.ID)

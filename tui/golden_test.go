@@ -8,8 +8,8 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/exp/golden"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
@@ -114,24 +114,8 @@ type size2 struct{ w, h int }
 
 func sizes() []size2 { return []size2{{60, 15}, {80, 24}, {120, 40}, {200, 60}} }
 
-// The whole screen, with colours, in every theme.
-func TestGoldenThemes(t *testing.T) {
-	for _, theme := range []string{ThemeDark, ThemeLight, ThemeContrast, ThemePlain} {
-		for _, size := range sizes() {
-			t.Run(fmt.Sprintf("%s/%dx%d", theme, size.w, size.h), func(t *testing.T) {
-				m := still(t, Options{Theme: theme}, size.w, size.h)
-				showing(m, tabOutput)
-				m.Update(keyPress("tab"))
-				m.Update(keyPress("space"))
-				checkFrame(t, m)
-				golden.RequireEqual(t, strings.Join(m.screen(), "\n"))
-			})
-		}
-	}
-}
-
-// Every tab and dialog, as text.
-func TestGoldenViews(t *testing.T) {
+// views are what there is to see: each tab, dialog and state of the table, made of the sandbox web with its output shown.
+func views() map[string]func(*Model) {
 	keys := func(names ...string) func(*Model) {
 		return func(m *Model) {
 			for _, n := range names {
@@ -139,7 +123,24 @@ func TestGoldenViews(t *testing.T) {
 			}
 		}
 	}
-	views := map[string]func(*Model){
+	all := map[string]func(*Model){
+		"table":  keys("esc"),
+		"marked": keys("tab", "space"),
+		"overdue": func(m *Model) {
+			keys("esc")(m)
+			docker := m.inv.source("docker")
+			docker.listed, docker.polling, docker.asked = atNoon().Add(-42*time.Second), true, atNoon().Add(-10*time.Second)
+			m.stale = true
+			m.Update(nil)
+		},
+		"policy": func(m *Model) {
+			m.inv.source("local").caps.Has = append(m.inv.source("local").caps.Has, core.CapNetworkUpdate, core.CapNetNone, core.CapNetAllow)
+			keys("A")(m)
+		},
+		"found": func(m *Model) {
+			showing(m, tabSpec)
+			keys("/", "h", "t", "t", "p", "enter")(m)
+		},
 		"group":  keys("esc", "b"),
 		"filter": keys("esc", "/", "s", "h", "o", "p"),
 		"fork": func(m *Model) {
@@ -215,18 +216,51 @@ func TestGoldenViews(t *testing.T) {
 		"dead-shown": keys("esc", "d"),
 	}
 	for i, name := range tabNames() {
-		views["tab-"+strings.ToLower(name)] = func(m *Model) { showing(m, i) }
+		all["tab-"+strings.ToLower(name)] = func(m *Model) { showing(m, i) }
 	}
-	for name, prepare := range views {
-		for _, size := range []size2{{60, 15}, {80, 24}, {120, 40}} {
-			t.Run(fmt.Sprintf("%s/%dx%d", name, size.w, size.h), func(t *testing.T) {
-				m := still(t, Options{}, size.w, size.h)
-				showing(m, tabOutput)
-				prepare(m)
-				checkFrame(t, m)
-				golden.RequireEqual(t, ansi.Strip(strings.Join(m.screen(), "\n")))
-			})
-		}
+	return all
+}
+
+// pictures are a view at every size.
+func pictures(t *testing.T, prepare func(*Model)) []*Model {
+	t.Helper()
+	var models []*Model
+	for _, size := range sizes() {
+		m := still(t, Options{}, size.w, size.h)
+		showing(m, tabOutput)
+		prepare(m)
+		checkFrame(t, m)
+		models = append(models, m)
+	}
+	return models
+}
+
+// Every view at every size: its text, and how it looks in each theme. UPDATE of the goldens: go test ./tui -run Golden -update.
+func TestGoldenViews(t *testing.T) {
+	for name, prepare := range views() {
+		t.Run(name, func(t *testing.T) {
+			models := pictures(t, prepare)
+			var text strings.Builder
+			for _, m := range models {
+				fmt.Fprintf(&text, "== %dx%d\n%s", m.w, m.h, frameText(m.screen()))
+			}
+			t.Run("text", func(t *testing.T) { golden.RequireEqual(t, text.String()) })
+			for _, theme := range Themes()[1:] { // the first is one of the others
+				t.Run(theme, func(t *testing.T) {
+					var same, styles strings.Builder
+					for _, m := range models {
+						m.theme = theme
+						m.setTheme(true)
+						fmt.Fprintf(&same, "== %dx%d\n%s", m.w, m.h, frameText(m.screen()))
+						fmt.Fprintf(&styles, "== %dx%d\n%s", m.w, m.h, frameStyles(t, m.screen(), m.w, m.h))
+					}
+					if diff := cmp.Diff(text.String(), same.String()); diff != "" {
+						t.Error("a theme is to change no text:", diff)
+					}
+					golden.RequireEqual(t, styles.String())
+				})
+			}
+		})
 	}
 }
 

@@ -70,8 +70,8 @@ func (m *Model) lineKey(msg tea.KeyPressMsg) tea.Cmd {
 	case "enter":
 		which := m.line
 		m.line = lineNone
-		if which == lineSearch && m.detail.output.query != "" && !m.detail.output.search(1) {
-			return m.say("not found: " + m.detail.output.query)
+		if which == lineSearch {
+			return m.search(1)
 		}
 		return nil
 	case "up", "down", "pgup", "pgdown":
@@ -97,7 +97,7 @@ func (m *Model) lineChanged() tea.Cmd {
 		m.table.filter, m.stale = text, true
 		return m.changed()
 	case lineSearch:
-		m.detail.output.query, m.detail.output.current = text, -1
+		*m.detail.finding() = newFinder(text)
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ import (
 func TestCommandLines(t *testing.T) {
 	m := still(t, Options{}, 120, 40)
 	caps := m.inv.source("local").caps
-	caps.Has = append(caps.Has, core.CapFork, core.CapCheckpoint, core.CapSnapshots, core.CapVolumeStore, core.CapSecretStore, core.CapImageStore, core.CapSnapshotStore, core.CapEnvironmentStore)
+	caps.Has = append(caps.Has, core.CapFork, core.CapCheckpoint, core.CapSnapshots, core.CapVolumeStore, core.CapSecretStore, core.CapImageStore, core.CapSnapshotStore, core.CapEnvironmentStore,
+		core.CapNetworkUpdate, core.CapNetAll, core.CapNetNone, core.CapNetAllow)
 	m.inv.source("local").caps = caps
 	showing(m, tabOutput)
 	lines := map[string]bool{}
@@ -55,6 +56,8 @@ func TestCommandLines(t *testing.T) {
 	}
 	asking := func(keys ...string) { t.Helper(); dialog(tabOutput, keys...) }
 	asking("e", "l", "s", "'")
+	asking("A")
+	asking("A", "ctrl+u", "a", "l", "l")
 	asking("F")
 	asking("F", "x")
 	asking("M")
@@ -102,12 +105,12 @@ func TestCommandLines(t *testing.T) {
 func TestEveryActionHasAKeyAndALine(t *testing.T) {
 	m := still(t, Options{Shell: noShell}, 120, 40)
 	has := m.inv.source("local").caps
-	has.Has = append(has.Has, core.CapFork, core.CapCheckpoint, core.CapSnapshots)
+	has.Has = append(has.Has, core.CapFork, core.CapCheckpoint, core.CapSnapshots, core.CapNetworkUpdate, core.CapNetAllow)
 	m.inv.source("local").caps = has
 	m.openHelp()
 	help := strings.Join(m.dialogs[0].(*pager).lines(m.styles, 200), "\n")
 	m.dialogs = nil
-	for _, id := range []string{"launch", "exec", "shell", "logs", "push", "pull", "pause", "stop", "snapshot", "fork", "checkpoint", "move", "timeout", "open", "terminate"} {
+	for _, id := range []string{"launch", "exec", "shell", "logs", "push", "pull", "pause", "stop", "snapshot", "fork", "checkpoint", "move", "timeout", "policy", "open", "terminate"} {
 		showing(m, tabOutput)
 		i := slices.IndexFunc(m.commands, func(c command) bool { return c.id == id })
 		c := m.commands[i]

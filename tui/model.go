@@ -509,8 +509,8 @@ func (m *Model) back() tea.Cmd {
 	switch {
 	case m.focus == paneDetail && m.detail.tab == tabFiles && m.detail.files.preview != nil:
 		m.detail.files.preview = nil
-	case m.focus == paneDetail && m.detail.tab == tabOutput && m.detail.output.query != "":
-		m.detail.output.query, m.detail.output.current = "", -1
+	case m.focus == paneDetail && m.detail.finding().query != "":
+		*m.detail.finding() = newFinder("")
 	case m.zoomed:
 		m.zoomed = false
 		m.focus = paneTable

@@ -29,6 +29,10 @@ type (
 		boxes   []core.Sandbox
 		timeout time.Duration
 	}
+	policyRequest struct {
+		box     core.Sandbox
+		network core.Network
+	}
 	snapshotRequest struct {
 		box  core.Sandbox
 		name string
@@ -109,6 +113,8 @@ func (m *Model) perform(r request) tea.Cmd {
 			_, err := m.fx.service.SetTimeout(ctx, box.ID, r.timeout)
 			return err
 		})
+	case policyRequest:
+		return m.fx.setNetwork(r.box, r.network)
 	case snapshotRequest:
 		return m.fx.snapshot(m.begin("snapshot of "+r.box.Name), r.box, r.name)
 	case forkRequest:

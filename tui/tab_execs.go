@@ -49,7 +49,7 @@ func (t *execsTab) move(by int) {
 	t.offset = max(t.offset, t.cursor-page+1, 0)
 }
 
-func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time) []string {
+func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time, query string) []string {
 	t.h = h
 	t.move(0)
 	if t.err != nil {
@@ -81,10 +81,15 @@ func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time) []string
 		case current:
 			lines = append(lines, s.selectedOut.on(fit(fit(e.ID, 5)+fit(state, 11)+rest, w)))
 		default:
-			lines = append(lines, s.faint.on(fit(e.ID, 5))+p.on(fit(state, 11))+s.text.on(rest))
+			lines = append(lines, highlight(s, s.faint.on(fit(e.ID, 5))+p.on(fit(state, 11))+s.text.on(rest), query, false))
 		}
 	}
 	return lines
+}
+
+// execLine is what a search looks at.
+func execLine(e core.Exec) string {
+	return safe(e.ID + " " + e.Actor + " " + strings.Join(e.Command, " "))
 }
 
 func execState(s *styles, e core.Exec) (string, paint) {

@@ -110,10 +110,7 @@ func networkLines(s *styles, w int, e *entry, known network, now time.Time) []st
 	for _, t := range known.tunnels {
 		lines = append(lines, s.text.on(fmt.Sprintf("%5d → ", t.Port))+s.info.on(cut(safe(tunnelURL(t)), max(1, w-8))))
 	}
-	policy := string(e.box.Spec.Network.Mode)
-	if len(e.box.Spec.Network.Allow) > 0 {
-		policy += ": " + strings.Join(e.box.Spec.Network.Allow, ", ")
-	}
+	policy := policyText(e.box.Spec.Network)
 	lines = append(lines, "", s.header.on("POLICY"))
 	lines = append(lines, facts(s, w, "may reach", orElse(policy, "what the provider allows"), "reached from", strings.Join(e.box.Spec.Inbound, ", "))...)
 	lines = append(lines, "")
@@ -131,6 +128,14 @@ func networkLines(s *styles, w int, e *entry, known network, now time.Time) []st
 		lines = append(lines, s.network.on(row))
 	}
 	return lines
+}
+
+// policyText is a network policy in one line.
+func policyText(network core.Network) string {
+	if len(network.Allow) > 0 {
+		return string(network.Mode) + ": " + strings.Join(network.Allow, ", ")
+	}
+	return string(network.Mode)
 }
 
 func rate(perSecond float64) string {

@@ -51,6 +51,14 @@ type fileRow struct {
 	note  string
 }
 
+// name is how the line calls it.
+func (r fileRow) name() string {
+	if r.note != "" {
+		return r.note
+	}
+	return safe(path.Base(r.info.Path))
+}
+
 // preview is a file's beginning and what is known of it.
 type preview struct {
 	info  core.FileInfo
@@ -192,33 +200,33 @@ func (f *filesTab) shut() {
 	}
 }
 
-func (f *filesTab) view(s *styles, w, h int, focus bool) []string {
+func (f *filesTab) view(s *styles, w, h int, focus bool, find finder) []string {
 	f.h = h
 	f.move(0)
 	const least = 60
 	if f.preview == nil {
-		return f.tree(s, w, h, focus)
+		return f.tree(s, w, h, focus, find.query)
 	}
 	if w < least || f.full {
-		return f.show(s, w, h)
+		return f.show(s, w, h, find)
 	}
 	left := w * 2 / 5
 	bar := make([]string, h)
 	for i := range bar {
 		bar[i] = s.border.on("│")
 	}
-	return joinSides(block(f.tree(s, left, h, focus), left, h), bar, block(f.show(s, w-left-1, h), w-left-1, h))
+	return joinSides(block(f.tree(s, left, h, focus, find.query), left, h), bar, block(f.show(s, w-left-1, h, newFinder("")), w-left-1, h))
 }
 
-func (f *filesTab) tree(s *styles, w, h int, focus bool) []string {
+func (f *filesTab) tree(s *styles, w, h int, focus bool, query string) []string {
 	var lines []string
 	for i := f.offset; i < len(f.rows) && len(lines) < h; i++ {
 		r := f.rows[i]
-		mark, p, name := "  ", s.text, safe(path.Base(r.info.Path))
+		mark, p, name := "  ", s.text, r.name()
 		detail := ""
 		switch mode := r.info.Mode; {
 		case r.note != "":
-			name, p = r.note, s.faint
+			p = s.faint
 		case mode.IsDir():
 			mark, p, name = "▸ ", s.info, name+"/"
 			if d := f.dirs[r.info.Path]; d != nil && d.open {
@@ -241,25 +249,25 @@ func (f *filesTab) tree(s *styles, w, h int, focus bool) []string {
 		case current:
 			text = s.selectedOut.on(fit(text, w))
 		default:
-			text = p.on(text)
+			text = highlight(s, p.on(text), query, false)
 		}
 		lines = append(lines, text)
 	}
 	return lines
 }
 
-func (f *filesTab) show(s *styles, w, h int) []string {
+func (f *filesTab) show(s *styles, w, h int, find finder) []string {
 	p := f.preview
 	lines := []string{s.strong.on(cut(safe(p.info.Path), w)), s.faint.on(cut(p.info.Mode.String()+" · "+strings.Join(p.facts, " · "), w))}
 	if p.err != nil {
 		return append(lines, problem(s, p.err, w)...)
 	}
 	f.above = min(f.above, max(0, len(p.lines)-1))
-	for _, l := range p.lines[f.above:] {
+	for i, l := range p.lines[f.above:] {
 		if len(lines) >= h {
 			break
 		}
-		lines = append(lines, cut(l, w))
+		lines = append(lines, cut(highlight(s, l, find.query, f.above+i == find.current), w))
 	}
 	return lines
 }

@@ -38,17 +38,16 @@ type outputTab struct {
 	left     int // cells cut off at the left when lines are not wrapped
 	w, h     int
 
-	query   string
-	current int // the line of the match that was gone to, or -1
+	finder
 }
 
 func newOutputTab(m Memory) outputTab {
-	return outputTab{follow: true, wrap: !m.NoWrap, times: m.Times, current: -1}
+	return outputTab{follow: true, wrap: !m.NoWrap, times: m.Times, finder: newFinder("")}
 }
 
 // clear forgets the log, not the settings.
 func (o *outputTab) clear() {
-	*o = outputTab{follow: true, wrap: o.wrap, times: o.times, w: o.w, h: o.h, query: o.query, current: -1, gen: o.gen + 1}
+	*o = outputTab{follow: true, wrap: o.wrap, times: o.times, w: o.w, h: o.h, finder: newFinder(o.query), gen: o.gen + 1}
 }
 
 // choose picks the command to show when nobody has: the entry command, or else the newest.
@@ -216,58 +215,22 @@ func (o *outputTab) toTop() { o.follow, o.top, o.sub = false, o.dropped, 0 }
 
 // search goes to the next line that has the query, onwards or back, and says whether there is one.
 func (o *outputTab) search(step int) bool {
-	if o.query == "" {
+	from := o.current
+	if from < o.dropped || from >= o.end() {
+		from = o.top
+		if step < 0 {
+			from = o.end()
+		} else {
+			from--
+		}
+	}
+	n := o.next(step, from, o.dropped, o.end(), func(n int) string { return o.line(n).text })
+	if n < 0 {
 		return false
 	}
-	query, n := strings.ToLower(o.query), o.current
-	if n < o.dropped || n >= o.end() {
-		n = o.top
-		if step < 0 {
-			n = o.end()
-		} else {
-			n--
-		}
-	}
-	total := o.end() - o.dropped
-	for range total {
-		n += step
-		if n >= o.end() {
-			n = o.dropped
-		}
-		if n < o.dropped {
-			n = o.end() - 1
-		}
-		if strings.Contains(strings.ToLower(ansi.Strip(o.line(n).text)), query) {
-			o.current, o.follow = n, false
-			o.top, o.sub = max(o.dropped, n-o.h/2), 0
-			return true
-		}
-	}
-	return false
-}
-
-// highlight marks every place of query in a line, whose own colours it loses.
-func highlight(s *styles, text, query string, current bool) string {
-	plain := ansi.Strip(text)
-	lower, query := strings.ToLower(plain), strings.ToLower(query)
-	if !strings.Contains(lower, query) || len(lower) != len(plain) {
-		return text
-	}
-	p := s.match
-	if current {
-		p = s.matchCurrent
-	}
-	var b strings.Builder
-	for {
-		i := strings.Index(lower, query)
-		if i < 0 {
-			b.WriteString(plain)
-			return b.String()
-		}
-		b.WriteString(plain[:i])
-		b.WriteString(p.on(plain[i : i+len(query)]))
-		plain, lower = plain[i+len(query):], lower[i+len(query):]
-	}
+	o.follow = false
+	o.top, o.sub = max(o.dropped, n-o.h/2), 0
+	return true
 }
 
 // text is the whole log without colours, to copy or save.

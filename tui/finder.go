@@ -1,0 +1,61 @@
+package tui
+
+import (
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// finder is a search in the lines of a tab.
+type finder struct {
+	query string
+	// current is the line of the match that was gone to, or -1.
+	current int
+}
+
+func newFinder(query string) finder { return finder{query, -1} }
+
+// next is the next line with the query, onwards from a line or back, around the end; -1 is none. A line
+// is counted from first to before end.
+func (f *finder) next(step, from, first, end int, line func(n int) string) int {
+	if f.query == "" {
+		return -1
+	}
+	query, n := strings.ToLower(f.query), from
+	for range end - first {
+		if n += step; n >= end {
+			n = first
+		} else if n < first {
+			n = end - 1
+		}
+		if strings.Contains(strings.ToLower(ansi.Strip(line(n))), query) {
+			f.current = n
+			return n
+		}
+	}
+	return -1
+}
+
+// highlight marks every place of query in a line, whose own colours it loses.
+func highlight(s *styles, text, query string, current bool) string {
+	plain := ansi.Strip(text)
+	lower, query := strings.ToLower(plain), strings.ToLower(query)
+	if query == "" || !strings.Contains(lower, query) || len(lower) != len(plain) {
+		return text
+	}
+	p := s.match
+	if current {
+		p = s.matchCurrent
+	}
+	var b strings.Builder
+	for {
+		i := strings.Index(lower, query)
+		if i < 0 {
+			b.WriteString(plain)
+			return b.String()
+		}
+		b.WriteString(plain[:i])
+		b.WriteString(p.on(plain[i : i+len(query)]))
+		plain, lower = plain[i+len(query):], lower[i+len(query):]
+	}
+}
