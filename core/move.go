@@ -2,13 +2,9 @@ package core
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -82,13 +78,6 @@ type move struct {
 	source Sandbox
 	result MoveResult
 	tree   movedTree
-}
-
-// moveState is what is known of a move on disk while it is under way.
-type moveState struct {
-	Owner  Owner  `json:"owner"`
-	To     string `json:"to"`
-	Target string `json:"target"`
 }
 
 func (m *move) warn(format string, args ...any) {
@@ -194,26 +183,32 @@ func (m *move) begin(ctx context.Context, to Provider, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	if state.Target != "" {
-		if !state.Owner.Gone() && state.Owner != m.s.owner {
-			return Errorf(KindConflict, "move", m.source.Name, "it is being moved to %s already", state.To)
-		}
-		found, err := to.Get(ctx, state.Target)
-		if state.To == m.opts.To && err == nil && found.State == StateRunning {
-			m.result.Target, m.result.Resumed = found, true
-			return m.remember(moveState{Owner: m.s.owner, To: m.opts.To, Target: found.ID})
-		}
-		if state.To != m.opts.To {
-			return Errorf(KindConflict, "move", m.source.Name, "a move to %s was cut short", state.To).
-				WithHint("go on with it: sb move %s --to %s", m.source.Name, state.To)
-		}
+	if state.To != "" && !state.Owner.Gone() && state.Owner != m.s.owner {
+		return Errorf(KindConflict, "move", m.source.Name, "it is being moved to %s already", state.To)
+	}
+	found, begun, err := m.s.moveTarget(ctx, state)
+	switch {
+	case err != nil:
+		return err
+	case begun && state.To != m.opts.To:
+		return Errorf(KindConflict, "move", m.source.Name, "a move to %s was cut short", state.To).
+			WithHint("go on with it: sb move %s --to %s", m.source.Name, state.To)
+	case begun:
+		m.result.Target, m.result.Resumed = found, true
+		state.Owner, state.Target = m.s.owner, found.ID
+		return m.remember(state)
+	}
+	// Written before the launch: whatever is killed in between, the target can be found by its name and its lease.
+	state = moveState{Owner: m.s.owner, Source: m.source.Provider + "/" + m.source.ID, To: m.opts.To, Name: spec.Name, Begun: m.s.now().UTC()}
+	if err := m.remember(state); err != nil {
+		return err
 	}
 	target, err := m.s.Launch(ctx, spec, LaunchOptions{Progress: m.opts.Progress})
 	if err != nil {
-		return err
+		return errors.Join(err, m.forget())
 	}
-	m.result.Target = target
-	if err := m.remember(moveState{Owner: m.s.owner, To: m.opts.To, Target: target.ID}); err != nil {
+	m.result.Target, state.Target = target, target.ID
+	if err := m.remember(state); err != nil {
 		return errors.Join(err, m.undo(ctx, to))
 	}
 	return nil
@@ -227,57 +222,6 @@ func (m *move) undo(ctx context.Context, to Provider) error {
 	}
 	m.result.Target = Sandbox{}
 	return m.forget()
-}
-
-func (m *move) stateFile() string {
-	if m.s.audit == nil {
-		return ""
-	}
-	return filepath.Join(m.s.audit.dir, "moves", m.source.Provider+"-"+m.source.ID+".json")
-}
-
-// remembered reads what an earlier move of the same sandbox left.
-func (m *move) remembered() (moveState, error) {
-	var state moveState
-	if m.stateFile() == "" {
-		return state, nil
-	}
-	text, err := os.ReadFile(m.stateFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return state, nil
-	}
-	if err != nil {
-		return state, err
-	}
-	return state, json.Unmarshal(text, &state)
-}
-
-func (m *move) remember(state moveState) error {
-	name := m.stateFile()
-	if name == "" {
-		return nil
-	}
-	text, err := json.Marshal(state)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return err
-	}
-	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
-}
-
-func (m *move) forget() error {
-	if m.stateFile() == "" {
-		return nil
-	}
-	if err := os.Remove(m.stateFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // spec is what the target is launched from. What it cannot have is left out and warned of, unless somebody must decide.
@@ -396,13 +340,12 @@ func (m *move) plan(ctx context.Context, p Provider, spec Spec) (roots, deleted 
 	if len(m.opts.Paths) > 0 {
 		return slices.DeleteFunc(cleaned(m.opts.Paths), skip), nil, nil
 	}
-	differ, err := capable[Differ](m.s, m.source.Provider, "move", CapDiff)
-	if err != nil {
+	changes, err := m.changes(ctx)
+	if KindOf(err) == KindUnsupported && err != nil {
 		paths := usualPaths(spec.Workdir)
-		m.warn("%s cannot tell what differs from the image: only %s were moved, --path names others", m.source.Provider, strings.Join(paths, " "))
+		m.warn("what differs from the image cannot be told (%v): only %s were moved, --path names others", err, strings.Join(paths, " "))
 		return slices.DeleteFunc(paths, skip), nil, nil
 	}
-	changes, err := differ.Diff(ctx, m.source.ID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -424,6 +367,15 @@ func (m *move) plan(ctx context.Context, p Provider, spec Spec) (roots, deleted 
 		}
 	}
 	return roots, deleted, nil
+}
+
+// changes asks the source's provider what differs from the image. KindUnsupported: it cannot tell.
+func (m *move) changes(ctx context.Context) ([]Change, error) {
+	differ, err := capable[Differ](m.s, m.source.Provider, "move", CapDiff)
+	if err != nil {
+		return nil, err
+	}
+	return differ.Diff(ctx, m.source.ID)
 }
 
 // rootOf is how a change is copied: a path with all below it, or, for a directory that only changed itself, with a slash behind it.

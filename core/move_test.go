@@ -3,12 +3,14 @@ package core_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
@@ -91,7 +93,7 @@ func TestMoveWithoutDiff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ran(t, s, "engine/dev", "cat /root/link"); got != "one\n" || !strings.Contains(strings.Join(result.Warnings, "\n"), "cannot tell what differs") {
+	if got := ran(t, s, "engine/dev", "cat /root/link"); got != "one\n" || !strings.Contains(strings.Join(result.Warnings, "\n"), "what differs from the image cannot be told") {
 		t.Errorf("%q, %+v", got, result.Warnings)
 	}
 }
@@ -178,6 +180,122 @@ func TestMoveGoesOn(t *testing.T) {
 	}
 	if got := ran(t, s, "engine/dev", "cat /root/deep/file"); got != "one\n" {
 		t.Errorf("the target has %q", got)
+	}
+}
+
+// dead is somebody of this machine before it was started again.
+func dead() core.Owner {
+	owner := core.CurrentOwner("cli")
+	owner.BootID = "another boot"
+	return owner
+}
+
+// noting is a provider that keeps what stands about moves while it launches.
+type noting struct {
+	*fake.Provider
+
+	dir  string
+	seen []string
+}
+
+func (n *noting) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+	files, err := filepath.Glob(filepath.Join(n.dir, "moves", "*.json"))
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return core.Sandbox{}, err
+		}
+		n.seen = append(n.seen, string(text))
+	}
+	return n.Provider.Launch(ctx, spec, lease, progress)
+}
+
+// Whatever is killed at the launch of the target: the next move and the next prune know of it.
+func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
+	dir := t.TempDir()
+	from := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{})
+	to := &noting{Provider: fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"}), dir: dir}
+	s := core.New(core.Options{StateDir: dir, Factories: []core.Factory{
+		from.Factory(), {Name: "plain", IDPrefix: "pla-", Open: func() (core.Provider, error) { return to, nil }},
+	}})
+	t.Cleanup(func() {
+		_ = s.Close()
+		from.Shutdown()
+		to.Shutdown()
+	})
+	furnished(t, s, nil)
+	source, err := s.Resolve(t.Context(), "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "plain", Keep: true}); err != nil {
+		t.Fatal(err)
+	}
+	if len(to.seen) != 1 || !strings.Contains(to.seen[0], `"name":"dev"`) || strings.Contains(to.seen[0], `"target"`) {
+		t.Fatalf("at the launch stood %q", to.seen)
+	}
+	if err := s.Terminate(t.Context(), "plain/dev"); err != nil {
+		t.Fatal(err)
+	}
+	// As if the process had died now; it was one of another boot.
+	var state map[string]any
+	if err := json.Unmarshal([]byte(to.seen[0]), &state); err != nil {
+		t.Fatal(err)
+	}
+	state["owner"] = dead()
+	interrupted := func(owner core.Owner) core.Sandbox {
+		t.Helper()
+		text, err := json.Marshal(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "moves", "cloud-"+source.ID+".json"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		target, err := to.Provider.Launch(t.Context(), core.Spec{Name: "dev"}, core.Lease{Owner: owner, Created: time.Now()}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return target
+	}
+	begun := interrupted(dead())
+	if result, err := s.Move(t.Context(), "cloud/dev", core.MoveOptions{To: "plain", Keep: true}); err != nil || !result.Resumed || result.Target.ID != begun.ID {
+		t.Errorf("the move: %+v, %v", result, err)
+	}
+	if err := s.Terminate(t.Context(), "plain/dev"); err != nil {
+		t.Fatal(err)
+	}
+	begun = interrupted(dead())
+	report, err := s.Prune(t.Context(), core.PruneOptions{DryRun: true})
+	if err != nil || len(report.Sandboxes) != 1 || report.Sandboxes[0].ID != begun.ID {
+		t.Errorf("what prune would remove: %+v, %v", report, err)
+	}
+	if report, err := s.Prune(t.Context(), core.PruneOptions{}); err != nil || len(report.Sandboxes) != 1 {
+		t.Errorf("what prune removes: %+v, %v", report, err)
+	}
+	_, err = s.Resolve(t.Context(), "plain/dev")
+	wantKind(t, err, core.KindNotFound)
+	// Somebody else's of the same name is not the move's.
+	other := interrupted(core.CurrentOwner("somebody"))
+	if report, err := s.Prune(t.Context(), core.PruneOptions{}); err != nil || len(report.Sandboxes) != 0 {
+		t.Errorf("prune removes somebody's: %+v, %v", report, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "moves")); err != nil || len(left) != 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	// Of one whose source is gone the target is all there is.
+	if err := s.Terminate(t.Context(), other.ID); err != nil {
+		t.Fatal(err)
+	}
+	interrupted(dead())
+	if err := s.Terminate(t.Context(), "cloud/dev"); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := s.Prune(t.Context(), core.PruneOptions{}); err != nil || len(report.Sandboxes) != 0 {
+		t.Errorf("prune removes the only copy: %+v, %v", report, err)
 	}
 }
 

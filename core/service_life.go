@@ -190,7 +190,7 @@ type PruneReport struct {
 }
 
 // Prune removes dead sandboxes, those whose bound owner or lease is gone, and what
-// crashes left behind. It goes on after a failure and reports it.
+// crashes left behind, the targets of moves that were cut short among it. It goes on after a failure and reports it.
 func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report PruneReport, err error) {
 	report = PruneReport{DryRun: opts.DryRun, Sandboxes: []Sandbox{}, Leftovers: []Leftover{}}
 	listing, err := s.List(ctx, ListFilter{All: true})
@@ -236,6 +236,7 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report PruneRep
 			report.Leftovers = append(report.Leftovers, leftover)
 		}
 	}
+	s.pruneMoves(ctx, opts, &report)
 	if opts.Checkpoints {
 		if err := s.pruneCheckpoints(ctx, opts, &report); err != nil {
 			return report, err

@@ -49,6 +49,7 @@ var (
 	_ core.FileSystem       = (*Provider)(nil)
 	_ core.Doctor           = (*Provider)(nil)
 	_ core.Snapshotter      = (*Provider)(nil)
+	_ core.Differ           = (*Provider)(nil)
 	_ core.SnapshotStore    = (*Provider)(nil)
 	_ core.ImageStore       = (*Provider)(nil)
 	_ core.ImageMounter     = (*Provider)(nil)
@@ -74,7 +75,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 			core.CapBuild, core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory,
 			core.CapTimeout, core.CapIdle, core.CapModal, core.CapPortTLS, core.CapInbound, core.CapReady, core.CapEnforce,
 			core.CapSnapshots, core.CapSnapshotTTL, core.CapSnapshotPath, core.CapSnapshotStore, core.CapImageStore, core.CapImageMount,
-			core.CapVolumeStore, core.CapSecretStore, core.CapAppStore, core.CapEnvironmentStore, core.CapNetworkUpdate, core.CapTunnels, core.CapFileWatch,
+			core.CapVolumeStore, core.CapSecretStore, core.CapAppStore, core.CapEnvironmentStore, core.CapNetworkUpdate, core.CapTunnels, core.CapFileWatch, core.CapDiff,
 		},
 		Images:    []string{defaultImage},
 		GPUs:      gpus(),

@@ -73,7 +73,7 @@ func (s *Server) EnvironmentDelete(ctx context.Context, r *pb.EnvironmentDeleteR
 	}
 	delete(s.environments, r.GetName())
 	maps.DeleteFunc(s.secrets, func(_ string, secret *secret) bool { return secret.environment == r.GetName() })
-	maps.DeleteFunc(s.tags, func(name objectName, _ string) bool { return name.environment == r.GetName() })
+	maps.DeleteFunc(s.tags, func(name objectName, _ published) bool { return name.environment == r.GetName() })
 	maps.DeleteFunc(s.volumes, func(_ string, volume *volume) bool { return volume.environment == r.GetName() })
 	var stopped []string
 	for _, app := range s.apps {

@@ -280,7 +280,13 @@ func (s *Server) ImagePublish(_ context.Context, r *pb.ImagePublishRequest) (*pb
 	if _, err := s.imageReady(r.GetImageId()); err != nil {
 		return nil, err
 	}
-	s.tags[objectName{environmentName(r.GetEnvironmentName()), imageTag(r.GetTag())}] = r.GetImageId()
+	name, now := objectName{environmentName(r.GetEnvironmentName()), imageTag(r.GetTag())}, time.Now()
+	tag, known := s.tags[name]
+	if !known {
+		tag.created = now
+	}
+	tag.image, tag.updated = r.GetImageId(), now
+	s.tags[name] = tag
 	return pb.ImagePublishResponse_builder{ImageId: r.GetImageId(), RevisionId: newID("ir-")}.Build(), nil
 }
 
@@ -288,7 +294,7 @@ func (s *Server) ImagePublish(_ context.Context, r *pb.ImagePublishRequest) (*pb
 func (s *Server) ImageGetByTag(_ context.Context, r *pb.ImageGetByTagRequest) (*pb.ImageGetByTagResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := s.tags[objectName{environmentName(r.GetEnvironmentName()), imageTag(r.GetTag())}]
+	id := s.tags[objectName{environmentName(r.GetEnvironmentName()), imageTag(r.GetTag())}].image
 	if s.images[id] == nil {
 		return nil, status.Errorf(codes.NotFound, "Image '%s' not found", r.GetTag())
 	}

@@ -22,11 +22,13 @@ func (s *Server) ImageListTags(_ context.Context, r *pb.ImageListTagsRequest) (*
 	defer s.mu.Unlock()
 	environment := environmentName(r.GetEnvironmentName())
 	var items []*pb.ImageListTagsItem
-	for name, id := range s.tags {
-		if name.environment != environment || !strings.HasPrefix(name.name, r.GetTagPrefix()) || r.GetImageId() != "" && r.GetImageId() != id || name.name <= r.GetPageToken() {
+	for name, tag := range s.tags {
+		if name.environment != environment || !strings.HasPrefix(name.name, r.GetTagPrefix()) || r.GetImageId() != "" && r.GetImageId() != tag.image || name.name <= r.GetPageToken() {
 			continue
 		}
-		items = append(items, pb.ImageListTagsItem_builder{Tag: name.name, ImageId: id}.Build())
+		items = append(items, pb.ImageListTagsItem_builder{
+			Tag: name.name, ImageId: tag.image, CreatedAt: unix(tag.created), UpdatedAt: unix(tag.updated),
+		}.Build())
 	}
 	slices.SortFunc(items, func(a, b *pb.ImageListTagsItem) int { return cmp.Compare(a.GetTag(), b.GetTag()) })
 	next := ""

@@ -91,6 +91,7 @@ func (s *Server) SecretList(_ context.Context, r *pb.SecretListRequest) (*pb.Sec
 		if found.name != "" && found.environment == environment {
 			items = append(items, pb.SecretListItem_builder{
 				Label: found.name, SecretId: found.id, CreatedAt: unix(found.created), EnvironmentName: environment,
+				Metadata: pb.SecretMetadata_builder{Name: found.name, Keys: slices.Sorted(maps.Keys(found.env)), EnvironmentName: environment}.Build(),
 			}.Build())
 		}
 	}

@@ -153,7 +153,10 @@ func (s *Server) close() error {
 	return errors.Join(errs...)
 }
 
-// Calls returns the RPCs that were made since ResetCalls, in order.
+// keptCalls is how many calls are remembered at least.
+const keptCalls = 10_000
+
+// Calls returns the last RPCs that were made since ResetCalls, in order: some ten thousand of them.
 func (s *Server) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,6 +173,9 @@ func (s *Server) ResetCalls() {
 func (s *Server) record(method string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.calls) >= 2*keptCalls {
+		s.calls = slices.Clone(s.calls[keptCalls:])
+	}
 	s.calls = append(s.calls, Call{Method: method, Time: time.Now()})
 }
 

@@ -20,7 +20,7 @@ type state struct {
 	apps         map[string]*app
 	images       map[string]*image
 	builds       map[string]string // image ids by recipe
-	tags         map[objectName]string
+	tags         map[objectName]published
 	secrets      map[string]*secret
 	volumes      map[string]*volume
 	// snapshots are the backend's that the server made.
@@ -31,6 +31,12 @@ type state struct {
 
 // objectName names an object in its environment.
 type objectName struct{ environment, name string }
+
+// published is an image under a name: since when it has one, and since when it is that image's.
+type published struct {
+	image            string
+	created, updated time.Time
+}
 
 type environment struct {
 	id, name string
@@ -101,7 +107,7 @@ type sandbox struct {
 func newState() state {
 	st := state{
 		environments: map[string]*environment{}, apps: map[string]*app{}, images: map[string]*image{}, builds: map[string]string{},
-		tags: map[objectName]string{}, snapshots: map[string]bool{}, secrets: map[string]*secret{}, volumes: map[string]*volume{},
+		tags: map[objectName]published{}, snapshots: map[string]bool{}, secrets: map[string]*secret{}, volumes: map[string]*volume{},
 		sandboxes: map[string]*sandbox{}, tasks: map[string]*sandbox{},
 	}
 	st.environments[defaultEnvironment] = &environment{id: newID("en-"), name: defaultEnvironment, created: time.Now()}
