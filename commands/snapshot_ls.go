@@ -16,12 +16,12 @@ func NewSnapshotLs(app *App) *cobra.Command {
 		short: "List snapshots", long: "List the snapshots of all providers that keep some, or of one. \"sb launch --snapshot ID\" starts from one.",
 		example: "  sb snapshot ls\n  sb snapshot ls --provider docker --json",
 		fields:  "id, name, provider, sandbox, created, expires, path, size", quiet: "ids",
-		headers: []string{"ID", "PROVIDER", "SANDBOX", "SIZE", "AGE", "ENDS IN"},
+		headers: []string{"ID", "NAME", "PROVIDER", "SANDBOX", "SIZE", "AGE", "ENDS IN"},
 		list: func(ctx context.Context, service *core.Service, provider string) (core.Inventory[core.Snapshot], error) {
 			return service.Snapshots(ctx, provider)
 		},
 		row: func(app *App, s core.Snapshot) []string {
-			return []string{s.ID, s.Provider, s.Sandbox, sizeText(s.Size), app.since(s.Created), until(s.Expires, app.Now())}
+			return []string{s.ID, s.Name, s.Provider, s.Sandbox, sizeText(s.Size), app.since(s.Created), until(s.Expires, app.Now())}
 		},
 		id: func(s core.Snapshot) string { return s.ID },
 	})

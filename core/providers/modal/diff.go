@@ -26,7 +26,9 @@ const (
 )
 
 // notDiffed are the directories and files that Modal sees to itself.
-var notDiffed = []string{"/proc", "/sys", "/dev", "/run", "/__modal", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
+func notDiffed() []string {
+	return []string{"/proc", "/sys", "/dev", "/run", "/__modal", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
+}
 
 // Of each file: type, size, time, mode, owner and group; a link's target; the name. A name may hold anything but a zero.
 const diffFormat = `%y %s %T@ %m %U %G\0%l\0%p\0`
@@ -84,7 +86,7 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	if sb.Spec.Checkpoint != "" {
 		return nil, core.Errorf(core.KindUnsupported, "modal.diff", sb.Name, "what differs from the image is not known of a sandbox that goes on from a checkpoint")
 	}
-	skip := slices.Clone(notDiffed)
+	skip := notDiffed()
 	for _, v := range sb.Spec.Volumes {
 		skip = append(skip, path.Clean(v.Target))
 	}

@@ -50,8 +50,15 @@ rm /usr/bin/yes; chmod 700 /var/cache; cp /bin/true /usr/bin/zcat.new && mv /usr
 	}
 	want := []core.Change{
 		{Path: "/etc/profile-of-mine", Kind: "added"},
-		{Path: "/opt/new", Kind: "added"}, {Path: "/opt/new/a\nb", Kind: "added"}, {Path: "/opt/new/deep", Kind: "added"}, {Path: "/opt/new/deep/file", Kind: "added"},
-		{Path: "/srv/link", Kind: "added"}, {Path: "/usr/bin/yes", Kind: "deleted"}, {Path: "/usr/bin/zcat", Kind: "changed"}, {Path: "/usr/lib/os-release", Kind: "changed"}, {Path: "/var/cache", Kind: "changed"},
+		{Path: "/opt/new", Kind: "added"},
+		{Path: "/opt/new/a\nb", Kind: "added"},
+		{Path: "/opt/new/deep", Kind: "added"},
+		{Path: "/opt/new/deep/file", Kind: "added"},
+		{Path: "/srv/link", Kind: "added"},
+		{Path: "/usr/bin/yes", Kind: "deleted"},
+		{Path: "/usr/bin/zcat", Kind: "changed"},
+		{Path: "/usr/lib/os-release", Kind: "changed"},
+		{Path: "/var/cache", Kind: "changed"},
 	}
 	if diff := cmp.Diff(want, p.changes); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
