@@ -9,7 +9,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// networkUpdate changes the policy of a running sandbox. That connections follow it is for the provider's own tests.
+// networkUpdate changes the policy of a running sandbox, which keeps it when it is forked, stopped and started. That connections follow it
+// is for the provider's own tests.
 func (s *suite) networkUpdate(t *testing.T) {
 	p := s.provider(t)
 	policer, ok := optional[core.NetworkPolicer](t, p, core.CapNetworkUpdate)
@@ -21,6 +22,7 @@ func (s *suite) networkUpdate(t *testing.T) {
 		if caps.Can(core.CapNetAll) {
 			spec.Network.Mode = core.NetworkAll
 		}
+		spec.Persist = caps.Can(core.CapPersist)
 	})
 	for _, want := range []core.Network{{Mode: core.NetworkAllow, Allow: []string{"192.0.2.0/24"}}, {Mode: core.NetworkNone}} {
 		if want.Mode == core.NetworkAllow && !caps.Can(core.CapNetAllow) {
@@ -35,6 +37,26 @@ func (s *suite) networkUpdate(t *testing.T) {
 			if err != nil || now.Mode != want.Mode || !slices.Equal(now.Allow, want.Allow) {
 				t.Errorf("the policy is %+v, %v; want %+v", now, err, want)
 			}
+		}
+	}
+	if forker, ok := optional[core.Forker](t, p, core.CapFork); ok {
+		fork, err := forker.Fork(t.Context(), sb.ID, core.ForkSpec{Name: core.NewName()}, core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		endAfter(t, p, fork.ID)
+		if fork.Spec.Network.Mode != core.NetworkNone {
+			t.Errorf("the fork's policy is %+v", fork.Spec.Network)
+		}
+	}
+	if stopper, ok := optional[core.Stopper](t, p, core.CapStop); ok && caps.Can(core.CapPersist) {
+		if err := stopper.Stop(t.Context(), sb.ID, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		_, err := policer.SetNetwork(t.Context(), sb.ID, core.Network{Mode: core.NetworkNone})
+		wantKind(t, err, core.KindConflict)
+		if again, err := stopper.Start(t.Context(), sb.ID); err != nil || again.Spec.Network.Mode != core.NetworkNone {
+			t.Errorf("the policy after a stop is %+v, %v", again.Spec.Network, err)
 		}
 	}
 	_, err := policer.SetNetwork(t.Context(), "no-such-id", core.Network{Mode: core.NetworkNone})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
 // crashed launches a sandbox whose supervisor and sentry a test may kill.
@@ -205,7 +206,7 @@ func TestBrokenLaunchIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = p.store.WriteLease(leaseOf("loc-leaselea"))
+	err = store.WriteLease(p.store.Dir("loc-leaselea"), leaseOf("loc-leaselea"))
 	_ = lock.Close()
 	if err != nil {
 		t.Fatal(err)

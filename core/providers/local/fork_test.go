@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
 // forkOf forks a sandbox; the fork ends with the test.
@@ -242,7 +243,7 @@ func TestForkBrokenOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.store.WriteLease(leaseOf("loc-forkfork")); err != nil {
+	if err := store.WriteLease(p.store.Dir("loc-forkfork"), leaseOf("loc-forkfork")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.keep(t.Context(), sb.ID, filepath.Join(p.store.Dir("loc-forkfork"), "image")); err != nil {

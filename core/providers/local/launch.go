@@ -57,7 +57,7 @@ func (p *Provider) make(ctx context.Context, lock *store.Lock, request wire.Laun
 }
 
 func (p *Provider) launch(ctx context.Context, lock *store.Lock, request wire.Launch, image imageFunc, progress core.ProgressFunc) error {
-	if err := p.store.WriteLease(store.Lease{ID: request.ID, Spec: request.Spec, Lease: request.Lease}); err != nil {
+	if err := store.WriteLease(p.store.Dir(request.ID), store.Lease{ID: request.ID, Spec: request.Spec, Lease: request.Lease}); err != nil {
 		return stateError("launch", err)
 	}
 	err := p.store.Reserve(request.Spec.Name, request.ID, func(holder string) bool {
@@ -245,7 +245,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	}
 	if timeout := time.Duration(sb.Spec.Timeout); timeout > 0 {
 		request.Lease.Expires = time.Now().Add(timeout)
-		if err := p.store.WriteLease(store.Lease{ID: id, Spec: sb.Spec, Lease: request.Lease}); err != nil {
+		if err := store.WriteLease(p.store.Dir(id), store.Lease{ID: id, Spec: sb.Spec, Lease: request.Lease}); err != nil {
 			return sb, stateError("start", err)
 		}
 	}

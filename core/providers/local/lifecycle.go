@@ -116,6 +116,15 @@ func (p *Provider) Denials(ctx context.Context, id string) ([]core.Denial, error
 	return reply.Denials, nil
 }
 
+// SetNetwork implements core.NetworkPolicer. The supervisor holds the sandbox to the new policy from then on; it is the sandbox's after a stop
+// and in forks, too.
+func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Network) (core.Sandbox, error) {
+	if err := p.request(ctx, id, &wire.Control{Verb: wire.VerbNetwork, Network: &network}); err != nil {
+		return core.Sandbox{}, err
+	}
+	return p.read(id)
+}
+
 // request makes a request that is answered soon.
 func (p *Provider) request(ctx context.Context, id string, request *wire.Control) error {
 	if !store.ValidID(id) {

@@ -70,9 +70,10 @@ var (
 	_ core.SnapshotStore  = (*Provider)(nil)
 	_ core.SnapshotFinder = (*Provider)(nil)
 
-	_ core.DenialReader  = (*Provider)(nil)
-	_ core.Checkpointer  = (*Provider)(nil)
-	_ core.PortForwarder = (*Provider)(nil)
+	_ core.DenialReader   = (*Provider)(nil)
+	_ core.NetworkPolicer = (*Provider)(nil)
+	_ core.Checkpointer   = (*Provider)(nil)
+	_ core.PortForwarder  = (*Provider)(nil)
 )
 
 // Name implements core.Provider.
@@ -86,7 +87,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 			core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
 			core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory, core.CapDisk, core.CapProcesses, core.CapOpenFiles,
 			core.CapTimeout, core.CapIdle, core.CapEnforce, core.CapFork, core.CapCheckpoint, core.CapDenials,
-			core.CapSnapshots, core.CapSnapshotStore, core.CapDiff, core.CapPortForward,
+			core.CapSnapshots, core.CapSnapshotStore, core.CapDiff, core.CapPortForward, core.CapNetworkUpdate,
 		},
 		Images:    []string{HostImage},
 		Isolation: "gVisor: a kernel of its own, in user space",

@@ -98,7 +98,7 @@ func (s *Stack) resolve(query []byte, network string) []byte {
 	for _, server := range servers {
 		answer, err := exchange(s.ctx, network, server, query)
 		if err == nil {
-			if learner, ok := s.policy.(Learner); ok {
+			if learner, ok := s.current().(Learner); ok {
 				learner.Learn(answer)
 			}
 			return answer

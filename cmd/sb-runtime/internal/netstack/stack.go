@@ -55,7 +55,8 @@ type Config struct {
 	// NIC is the host's end of Pair. New takes it over, also when it fails.
 	NIC *os.File
 	// Guest is the other end. New keeps a copy of it; the caller keeps its own.
-	Guest  *os.File
+	Guest *os.File
+	// Policy holds until SetPolicy.
 	Policy Policy
 	// Denied is told of each refusal, after it is remembered; nil is nobody. It must return soon.
 	Denied func()
@@ -67,7 +68,6 @@ type Config struct {
 
 // Stack serves one sandbox. Its methods may be called from several goroutines.
 type Stack struct {
-	policy    Policy
 	denied    func()
 	resolvers func() ([]netip.AddrPort, error)
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
@@ -86,6 +86,8 @@ type Stack struct {
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex
+	policy  Policy
+	flows   map[*following]struct{}
 	closed  bool
 	closers map[io.Closer]struct{} // open sockets, which Close closes
 	tcpFree chan struct{}
@@ -96,7 +98,7 @@ type Stack struct {
 func New(config Config) (*Stack, error) {
 	s := &Stack{
 		policy: config.Policy, denied: config.Denied, resolvers: config.Resolvers, dial: config.Dial, nic: config.NIC,
-		closers: map[io.Closer]struct{}{},
+		closers: map[io.Closer]struct{}{}, flows: map[*following]struct{}{},
 		tcpFree: make(chan struct{}, maxFlows), udpFree: make(chan struct{}, maxFlows),
 	}
 	s.buffers.New = func() any { b := make([]byte, copyBuffer); return &b }
@@ -247,18 +249,6 @@ func (s *Stack) release(c io.Closer) {
 	delete(s.closers, c)
 	s.mu.Unlock()
 	_ = c.Close()
-}
-
-// allow asks the policy and notes a refusal.
-func (s *Stack) allow(flow Flow) bool {
-	allowed, reason := s.policy.Allow(s.ctx, flow)
-	if !allowed {
-		s.counters.deny(flow, reason)
-		if s.denied != nil {
-			s.denied()
-		}
-	}
-	return allowed
 }
 
 // destination is where the sandbox sent a packet; the stack calls that its local side.

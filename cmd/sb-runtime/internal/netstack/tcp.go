@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
 	"gvisor.dev/gvisor/pkg/waiter"
@@ -45,12 +46,15 @@ func (s *Stack) serveTCP(r *tcp.ForwarderRequest) {
 		}
 		return
 	}
-	if !s.allow(Flow{Proto: TCP, Dst: dst}) {
+	flow := Flow{Proto: TCP, Dst: dst}
+	ctx, end := s.follow(flow)
+	defer end()
+	if !s.allow(flow) {
 		r.Complete(true)
 		return
 	}
 	// The destination first: what refuses there is refused here.
-	outside, err := s.dial(s.ctx, "tcp", dst.String())
+	outside, err := s.dial(ctx, "tcp", dst.String())
 	if err != nil {
 		r.Complete(true)
 		return
@@ -65,19 +69,32 @@ func (s *Stack) serveTCP(r *tcp.ForwarderRequest) {
 		return
 	}
 	defer s.release(inside)
+	defer context.AfterFunc(ctx, func() {
+		inside.reset()
+		_ = outside.Close()
+	})()
 	s.relay(inside, outside)
 }
 
+// accepted is the stack's end of a connection that the sandbox made.
+type accepted struct {
+	*gonet.TCPConn
+	endpoint tcpip.Endpoint
+}
+
+// reset ends the connection so that nobody takes it for an orderly end.
+func (a *accepted) reset() { a.endpoint.Abort() }
+
 // accept completes the sandbox's handshake; nil means that it went away. The
 // caller releases the connection.
-func (s *Stack) accept(r *tcp.ForwarderRequest) *gonet.TCPConn {
+func (s *Stack) accept(r *tcp.ForwarderRequest) *accepted {
 	var queue waiter.Queue
 	endpoint, err := r.CreateEndpoint(&queue)
 	r.Complete(err != nil)
 	if err != nil {
 		return nil
 	}
-	conn := gonet.NewTCPConn(&queue, endpoint)
+	conn := &accepted{gonet.NewTCPConn(&queue, endpoint), endpoint}
 	if !s.hold(conn) {
 		return nil
 	}

@@ -3,6 +3,7 @@
 package netstack
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"sync"
@@ -33,15 +34,21 @@ func fullAddress(addr netip.Addr, port int) tcpip.FullAddress {
 func (s *Stack) handleUDP(r *udp.ForwarderRequest) bool {
 	dst := destination(r.ID())
 	nameServer := isNameServer(dst)
-	if !nameServer && !s.allow(Flow{Proto: UDP, Dst: dst}) {
-		return false
-	}
 	select {
 	case s.udpFree <- struct{}{}:
 	default:
 		return true // dropped: too many flows
 	}
-	free := func() { <-s.udpFree }
+	ctx, end := s.ctx, func() {}
+	if !nameServer {
+		flow := Flow{Proto: UDP, Dst: dst}
+		if ctx, end = s.follow(flow); !s.allow(flow) {
+			end()
+			<-s.udpFree
+			return false
+		}
+	}
+	free := func() { end(); <-s.udpFree }
 	var queue waiter.Queue
 	endpoint, err := r.CreateEndpoint(&queue)
 	if err != nil {
@@ -56,7 +63,7 @@ func (s *Stack) handleUDP(r *udp.ForwarderRequest) bool {
 			s.serveDNSOverUDP(inside)
 			return
 		}
-		s.serveUDP(inside, dst)
+		s.serveUDP(ctx, inside, dst)
 	})
 	if !started {
 		free()
@@ -64,12 +71,16 @@ func (s *Stack) handleUDP(r *udp.ForwarderRequest) bool {
 	return true
 }
 
-func (s *Stack) serveUDP(inside net.Conn, dst netip.AddrPort) {
-	outside, err := s.dial(s.ctx, "udp", dst.String())
+func (s *Stack) serveUDP(ctx context.Context, inside net.Conn, dst netip.AddrPort) {
+	outside, err := s.dial(ctx, "udp", dst.String())
 	if err != nil || !s.hold(outside) {
 		return
 	}
 	defer s.release(outside)
+	defer context.AfterFunc(ctx, func() {
+		_ = inside.Close()
+		_ = outside.Close()
+	})()
 	s.counters.connections.Add(1)
 	var lastUse atomic.Int64
 	lastUse.Store(time.Now().UnixNano())

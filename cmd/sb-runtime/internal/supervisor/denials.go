@@ -15,9 +15,6 @@ const tellPause = 250 * time.Millisecond
 
 // denials are what the network policy refused, the latest first.
 func (s *Supervisor) denials() []core.Denial {
-	if s.stack == nil {
-		return nil
-	}
 	var list []core.Denial
 	for _, d := range slices.Backward(s.stack.Denials()) {
 		list = append(list, denial(d))

@@ -21,10 +21,8 @@ func (s *Supervisor) dial(ctx context.Context, port int) (net.Conn, error) {
 		return nil, err
 	}
 	// gVisor's own way in finds what listens on loopback, too, but a sandbox cannot be kept while it is in use.
-	if s.stack != nil {
-		if conn, err := s.stack.Dial(ctx, port); err == nil {
-			return &busyConn{Conn: conn, release: s.release}, nil
-		}
+	if conn, err := s.stack.Dial(ctx, port); err == nil {
+		return &busyConn{Conn: conn, release: s.release}, nil
 	}
 	s.countForward(1)
 	done := func() { s.countForward(-1); s.release() }

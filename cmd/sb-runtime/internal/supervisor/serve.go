@@ -137,6 +137,8 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Control, files *
 		err = s.diff(files)
 	case wire.VerbDenials:
 		reply.Denials = s.denials()
+	case wire.VerbNetwork:
+		err = s.setNetwork(request.Network)
 	case wire.VerbDial:
 		err = s.forward(ctx, request.Port, files)
 	case wire.VerbFiles:
@@ -205,10 +207,8 @@ func (s *Supervisor) stats() (*core.Stats, error) {
 		Memory: core.Bytes(s.usage.Memory), MemoryLimit: spec.Memory, Disk: core.Bytes(s.usage.Disk), DiskLimit: spec.Disk,
 		Processes: max(s.usage.Processes-1-s.spawned(), 0), // sb-guest is not the user's
 	}
-	if s.stack != nil {
-		net := s.stack.Stats()
-		stats.NetReceived, stats.NetSent, stats.Denied = core.Bytes(net.Received), core.Bytes(net.Sent), int(net.Denied)
-	}
+	net := s.stack.Stats()
+	stats.NetReceived, stats.NetSent, stats.Denied = core.Bytes(net.Received), core.Bytes(net.Sent), int(net.Denied)
 	return stats, nil
 }
 

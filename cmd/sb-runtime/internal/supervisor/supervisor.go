@@ -48,6 +48,8 @@ type Supervisor struct {
 	// stopping is held by stop. The entry command's end waits for it: it is not the sandbox's own when it was asked for. It is
 	// taken before mu.
 	stopping sync.Mutex
+	// policing is held while the network policy is replaced. It is taken before mu.
+	policing sync.Mutex
 	// keeping is held while the sandbox or its filesystem is written out. It is taken after mu.
 	keeping sync.Mutex
 
@@ -122,17 +124,11 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 			return s.launch.Image, err
 		}
 	}
-	if spec.Network.Mode != core.NetworkNone || len(spec.Ports) > 0 {
-		nic, err := s.connect(spec.Network)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = nic.Close() }()
-		config.Network = &engine.Network{
-			NIC: nic, MTU: netstack.MTU, Bits: netstack.PrefixBits, Address: netstack.SandboxAddr(), Gateway: netstack.GatewayAddr(),
-		}
-	}
 	var err error
+	if config.Network, err = s.connect(spec.Network); err != nil {
+		return err
+	}
+	defer func() { _ = config.Network.NIC.Close() }()
 	if s.box, err = engine.Start(ctx, config); err != nil {
 		return classify(err)
 	}
@@ -177,32 +173,6 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	s.wg.Go(func() { _ = s.server.Serve(s.socket) })
 	return nil
 }
-
-// connect makes the sandbox's network and returns the sandbox's end of it.
-func (s *Supervisor) connect(network core.Network) (*os.File, error) {
-	host, nic, err := netstack.Pair()
-	if err != nil {
-		return nil, err
-	}
-	var policy netstack.Policy = netstack.NewAllowPublic()
-	switch network.Mode {
-	case core.NetworkNone, core.NetworkInternal:
-		policy = denyAll{}
-	case core.NetworkAllow:
-		policy = netstack.NewAllowList(policy, network.Allow)
-	case core.NetworkDefault, core.NetworkAll:
-	}
-	if s.stack, err = netstack.New(netstack.Config{NIC: host, Guest: nic, Policy: policy, Denied: s.noteDenial}); err != nil {
-		_ = nic.Close()
-		return nil, err
-	}
-	return nic, nil
-}
-
-// denyAll is the policy of a sandbox that only publishes ports.
-type denyAll struct{}
-
-func (denyAll) Allow(context.Context, netstack.Flow) (bool, string) { return false, "network is none" }
 
 // finish asks keep to end the sandbox; the first reason wins.
 func (s *Supervisor) finish(why end) {

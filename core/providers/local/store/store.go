@@ -161,9 +161,9 @@ func (s *Store) IDs() ([]string, error) {
 	return ids, nil
 }
 
-// WriteLease writes lease.json durably.
-func (s *Store) WriteLease(l Lease) error {
-	return WriteJSON(filepath.Join(s.Dir(l.ID), leaseFile), l, true)
+// WriteLease writes lease.json in a sandbox's directory, durably. The caller holds the sandbox's lock.
+func WriteLease(dir string, l Lease) error {
+	return WriteJSON(filepath.Join(dir, leaseFile), l, true)
 }
 
 // ReadLease reads lease.json.

@@ -107,6 +107,8 @@ type Control struct {
 	Argv []string `json:"argv,omitempty"`
 	// Dir belongs to VerbCheckpoint and VerbSnapshot: a directory that is not there yet.
 	Dir string `json:"dir,omitempty"`
+	// Network belongs to VerbNetwork.
+	Network *core.Network `json:"network,omitempty"`
 	// Port belongs to VerbDial.
 	Port int `json:"port,omitempty"`
 }
@@ -132,6 +134,7 @@ const (
 	// descriptor that comes with the connection.
 	VerbSnapshot Verb = "snapshot"
 	VerbDiff     Verb = "diff"
+	VerbNetwork  Verb = "network" // replace the network policy
 	// VerbDial connects the unix socket that comes with the connection to a port inside.
 	VerbDial Verb = "dial"
 )

@@ -1,0 +1,64 @@
+//go:build linux
+
+package netstack
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// following is a flow that goes on, and what ends it.
+type following struct {
+	flow Flow
+	cut  context.CancelFunc
+}
+
+// follow lists a flow until it ends; the caller calls end then. ctx ends earlier with the stack, or when a new policy refuses the flow.
+// Follow first and ask the policy then: so no flow escapes SetPolicy.
+func (s *Stack) follow(flow Flow) (ctx context.Context, end func()) {
+	ctx, cut := context.WithCancel(s.ctx)
+	f := &following{flow, cut}
+	s.mu.Lock()
+	s.flows[f] = struct{}{}
+	s.mu.Unlock()
+	return ctx, func() {
+		cut()
+		s.mu.Lock()
+		delete(s.flows, f)
+		s.mu.Unlock()
+	}
+}
+
+// SetPolicy replaces the policy. What the sandbox wants from now on is asked of the new one. Flows that go on and that it refuses are cut,
+// and remembered as refused.
+func (s *Stack) SetPolicy(policy Policy) {
+	s.mu.Lock()
+	s.policy = policy
+	flows := slices.Collect(maps.Keys(s.flows))
+	s.mu.Unlock()
+	for _, f := range flows {
+		if !s.allow(f.flow) {
+			f.cut()
+		}
+	}
+}
+
+// allow asks the policy and notes a refusal.
+func (s *Stack) allow(flow Flow) bool {
+	allowed, reason := s.current().Allow(s.ctx, flow)
+	if !allowed {
+		s.counters.deny(flow, reason)
+		if s.denied != nil {
+			s.denied()
+		}
+	}
+	return allowed
+}
+
+// current is the policy that holds now.
+func (s *Stack) current() Policy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.policy
+}

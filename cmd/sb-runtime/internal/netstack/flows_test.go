@@ -1,0 +1,112 @@
+//go:build linux
+
+package netstack
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// only is a policy that allows one kind of flow.
+func only(proto Proto) Policy {
+	return policyFunc(func(f Flow) (bool, string) { return f.Proto == proto, "it is not " + string(proto) })
+}
+
+func TestSetPolicyCutsWhatItRefuses(t *testing.T) {
+	s, in := connect(t, policyFunc(allowAll))
+	cut := make(chan error, 1)
+	tcp, err := in.dial(t.Context(), listen(t, func(c net.Conn) { _, err := io.Copy(c, c); cut <- err }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tcp.Close() }()
+	server, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		buffer := make([]byte, 100)
+		for {
+			n, from, err := server.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			_, _ = server.WriteTo(buffer[:n], from)
+		}
+	})
+	defer wg.Wait()
+	defer func() { _ = server.Close() }()
+	udp := in.dialUDP(t, outside(server.LocalAddr()))
+	answers := func(c net.Conn) bool {
+		_, _ = io.WriteString(c, "hello")
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		n, err := io.ReadFull(c, make([]byte, 5))
+		return err == nil && n == 5
+	}
+	if !answers(tcp) || !answers(udp) {
+		t.Fatal("the way is not open")
+	}
+
+	s.SetPolicy(only(UDP))
+	if !answers(udp) {
+		t.Error("what is still allowed was cut")
+	}
+	if _, err := tcp.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("what is refused ends with %v, which an orderly end could be taken for", err)
+	}
+	select {
+	case <-cut:
+	case <-time.After(10 * time.Second):
+		t.Error("the other side is still connected")
+	}
+	if _, err := in.dial(t.Context(), listen(t, echo)); err == nil {
+		t.Error("what is refused connects anew")
+	}
+	denials := s.Denials()
+	if len(denials) != 2 || denials[0].Flow.Proto != TCP || denials[0].Reason != "it is not udp" {
+		t.Errorf("the refusals are %+v", denials)
+	}
+
+	s.SetPolicy(only(TCP))
+	if again, err := in.dial(t.Context(), listen(t, echo)); err != nil {
+		t.Errorf("what is allowed again: %v", err)
+	} else {
+		if !answers(again) {
+			t.Error("what is allowed again does not answer")
+		}
+		_ = again.Close()
+	}
+	_, _ = io.WriteString(udp, "hello")
+	_ = udp.SetReadDeadline(time.Now().Add(time.Second))
+	if n, err := udp.Read(make([]byte, 5)); err == nil {
+		t.Errorf("what is refused brings %d bytes", n)
+	}
+}
+
+// A flow that is being made when the policy changes does not slip through.
+func TestSetPolicyWhileAFlowIsDecided(t *testing.T) {
+	var s *Stack
+	ready := make(chan struct{})
+	policy := policyFunc(func(Flow) (bool, string) {
+		<-ready
+		s.SetPolicy(only(UDP)) // after the old one was asked, before it has answered
+		return true, ""
+	})
+	s, in := connect(t, policy)
+	close(ready)
+	c, err := in.dial(t.Context(), listen(t, echo))
+	if err != nil {
+		return
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_, _ = io.WriteString(c, "x")
+	if _, err := c.Read(make([]byte, 1)); err == nil {
+		t.Error("it slipped through")
+	}
+}

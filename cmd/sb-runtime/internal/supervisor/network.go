@@ -1,0 +1,69 @@
+//go:build linux
+
+package supervisor
+
+import (
+	"context"
+
+	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
+	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/netstack"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
+)
+
+// connect makes the sandbox's network and returns what the sandbox is told of it; the caller closes the card. Without a network there is
+// one, too, where everything is refused: gVisor gives a sandbox that runs no card any more.
+func (s *Supervisor) connect(network core.Network) (*engine.Network, error) {
+	host, nic, err := netstack.Pair()
+	if err != nil {
+		return nil, err
+	}
+	if s.stack, err = netstack.New(netstack.Config{NIC: host, Guest: nic, Policy: policy(network), Denied: s.noteDenial}); err != nil {
+		_ = nic.Close()
+		return nil, err
+	}
+	return &engine.Network{
+		NIC: nic, MTU: netstack.MTU, Bits: netstack.PrefixBits, Address: netstack.SandboxAddr(), Gateway: netstack.GatewayAddr(),
+	}, nil
+}
+
+// setNetwork replaces the network policy, durably.
+func (s *Supervisor) setNetwork(network *core.Network) error {
+	if network == nil {
+		return core.Errorf(core.KindUsage, "policy set", s.launch.ID, "no policy is named")
+	}
+	s.policing.Lock()
+	defer s.policing.Unlock()
+	s.mu.Lock()
+	spec, over := s.launch.Spec.Clone(), s.over
+	s.mu.Unlock()
+	if over {
+		return core.Errorf(core.KindConflict, "policy set", s.launch.ID, "the sandbox has ended")
+	}
+	spec.Network = *network
+	if err := store.WriteLease(s.launch.Dir, store.Lease{ID: s.launch.ID, Spec: spec, Lease: s.launch.Lease}); err != nil {
+		return classifyAs("policy set", "the policy could not be written, the old one holds", err)
+	}
+	s.mu.Lock()
+	s.launch.Spec.Network = spec.Network
+	s.mu.Unlock()
+	s.stack.SetPolicy(policy(spec.Network))
+	return nil
+}
+
+// policy is what holds a sandbox to its network.
+func policy(network core.Network) netstack.Policy {
+	switch network.Mode {
+	case core.NetworkDefault, core.NetworkAll:
+		return netstack.NewAllowPublic()
+	case core.NetworkAllow:
+		return netstack.NewAllowList(netstack.NewAllowPublic(), network.Allow)
+	case core.NetworkNone, core.NetworkInternal:
+	}
+	return denyAll{}
+}
+
+// denyAll is the policy of a sandbox without a network.
+type denyAll struct{}
+
+func (denyAll) Allow(context.Context, netstack.Flow) (bool, string) { return false, "network is none" }
