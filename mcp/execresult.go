@@ -3,7 +3,6 @@ package mcp
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -45,7 +44,7 @@ func (r execResult) with(exit core.Exit) execResult {
 	if r.Message == "" && exit.Reason != "" {
 		r.Message = "ended by the sandbox's limit: " + string(exit.Reason)
 	}
-	r.Seconds = exit.Duration.Round(time.Millisecond).Seconds()
+	r.Seconds = float64(exit.Duration.Milliseconds()) / 1000 // a duration's own Seconds has digits that nobody measured
 	return r
 }
 
