@@ -12,6 +12,38 @@ import (
 	"testing"
 )
 
+// Each direct dependency has a line in the documentation that says why.
+func TestDependenciesAreExplained(t *testing.T) {
+	mod, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows string
+	for line := range strings.Lines(string(page)) {
+		if first, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | "); ok {
+			rows += ", " + first
+		}
+	}
+	direct := 0
+	for line := range strings.Lines(string(mod)) {
+		words := strings.Fields(strings.TrimPrefix(line, "require "))
+		if len(words) != 2 || !strings.Contains(words[0], ".") || !strings.HasPrefix(words[1], "v") {
+			continue
+		}
+		direct++
+		if !strings.Contains(rows+",", ", "+words[0]+",") {
+			t.Errorf("docs/architecture.md does not say why %s", words[0])
+		}
+	}
+	if direct < 20 {
+		t.Errorf("go.mod has %d direct dependencies: it was not understood", direct)
+	}
+}
+
 const module = "github.com/seed-0724f904/sb"
 
 // layers says what of this module each part may import, besides what lies below itself.
