@@ -1,0 +1,40 @@
+package commands
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/configs"
+)
+
+// ConfigSetOptions are what config set works with.
+type ConfigSetOptions struct {
+	App        *App
+	Key, Value string
+}
+
+// NewConfigSet makes "sb config set".
+func NewConfigSet(app *App, runF func(context.Context, *ConfigSetOptions) error) *cobra.Command {
+	opts := &ConfigSetOptions{App: app}
+	return &cobra.Command{
+		Use:               "set KEY VALUE",
+		Short:             "Write one setting to the configuration file",
+		Long:              "Write one setting to the configuration file. Its comments and order stay. A value that is\nnot valid is refused, and the file stays as it was." + exitStatusHelp,
+		Example:           "  sb config set defaults.memory 4GiB\n  sb config set quotas.max_sandboxes 20",
+		Args:              exactly("KEY", "VALUE"),
+		ValidArgsFunction: app.completeSettings,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Key, opts.Value = args[0], args[1]
+			return orRun(runF, runConfigSet)(cmd.Context(), opts)
+		},
+	}
+}
+
+func runConfigSet(_ context.Context, opts *ConfigSetOptions) error {
+	paths, err := opts.App.Paths()
+	if err != nil {
+		return err
+	}
+	return configs.Set(paths.Config, opts.Key, opts.Value)
+}
