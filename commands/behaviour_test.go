@@ -37,7 +37,7 @@ func TestCommands(t *testing.T) {
 		{name: "run", args: []string{"run", "--", "echo", "hi"}, stdout: "hi\n"},
 		{name: "run passes the code through", args: []string{"run", "exit", "3"}, code: 3},
 		{name: "run that fails itself", args: []string{"run", "fail"}, code: 125, stderr: "sb: stb-3: the supervisor is gone\n"},
-		{name: "run of what no provider has", args: []string{"run", "--gpu", "H100", "true"}, code: 125, stderr: "sb: stub: cannot do: gpu\n"},
+		{name: "run of what no provider has", args: []string{"run", "--gpu", "H100", "true"}, code: 125, stderr: "sb: stub: cannot do: gpu\nhint: sb provider ls --json says what each can do\n"},
 		{name: "launch", args: []string{"launch", "-n", "three"}, stdout: "stb-3\n"},
 		{name: "launch with a bad name", args: []string{"launch", "-n", "a b"}, code: 2, stderr: "sb: name \"a b\" has a character that is not allowed\nhint: use a-z, 0-9, '-', '_' and '.', beginning with a letter or digit\n"},
 		{name: "ls", args: []string{"ls"}, stdout: "" +

@@ -106,9 +106,9 @@ func (f *SelectFlags) resolve(ctx context.Context, service *core.Service, refs [
 	return found, errors.Join(failed...)
 }
 
-// outcome is one line of the JSON of a command on several sandboxes.
+// outcome is one line of the JSON of a command on several things; what has no id but its name has none here.
 type outcome struct {
-	ID     string `json:"id"`
+	ID     string `json:"id,omitempty"`
 	Name   string `json:"name"`
 	Result string `json:"result"`
 	Error  string `json:"error,omitempty"`

@@ -162,5 +162,8 @@ func (p Placement) refusal(subject string) error {
 	if len(p.Candidates) > 1 && kind != KindUnsupported {
 		kind = KindUnavailable
 	}
+	if len(hints) == 0 {
+		hints = append(hints, "sb provider ls --json says what each can do")
+	}
 	return Errorf(kind, "launch", "", "%s", strings.Join(parts, "; ")).WithHint("%s", strings.Join(hints, "; "))
 }

@@ -28,6 +28,9 @@ func (s *Service) resolve(ctx context.Context, ref string) (Sandbox, Provider, e
 	if ref == "" {
 		return Sandbox{}, nil, Errorf(KindUsage, "resolve", "", "no sandbox is named").WithHint("see: sb ls")
 	}
+	if name, at, colon := strings.Cut(ref, ":"); colon {
+		return Sandbox{}, nil, Errorf(KindUsage, "resolve", ref, "%q is no sandbox", ref).WithHint("SANDBOX:PATH is for copies; elsewhere they are two words: %s %s", name, at)
+	}
 	if name, rest, qualified := strings.Cut(ref, "/"); qualified {
 		lazy, err := s.provider(name)
 		if err != nil {

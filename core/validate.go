@@ -92,15 +92,18 @@ func (s Spec) validateImage() error {
 	return nil
 }
 
+// unitHint is for whoever left out the unit of a size.
+const unitHint = "a number without a unit is bytes: write 512MiB or 2G"
+
 func (s Spec) validateLimits() error {
 	if s.CPU < 0 || s.CPU > maxCPU || math.IsNaN(s.CPU) {
 		return invalid("cpu", "%v is not between 0 and %d cores", s.CPU, maxCPU)
 	}
 	if s.Memory != 0 && s.Memory < 16*MiB || s.Memory > 64*TiB {
-		return invalid("memory", "%s is not between 16MiB and 64TiB", s.Memory)
+		return invalid("memory", "%s is not between 16MiB and 64TiB", s.Memory).WithHint(unitHint)
 	}
 	if s.Disk != 0 && s.Disk < MiB || s.Disk > 1024*TiB {
-		return invalid("disk", "%s is not between 1MiB and 1024TiB", s.Disk)
+		return invalid("disk", "%s is not between 1MiB and 1024TiB", s.Disk).WithHint(unitHint)
 	}
 	if s.Processes < 0 || s.Processes > maxProcesses {
 		return invalid("processes", "%d is not between 1 and %d", s.Processes, maxProcesses)

@@ -20,6 +20,9 @@ import (
 func (c *copier) push() (err error) {
 	name, content := source(filepath.ToSlash(c.From.Path))
 	info, err := c.host().Stat(c.From.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return core.Errorf(core.KindNotFound, "copy", c.From.Path, "there is no %s on this machine", c.From.Path)
+	}
 	if err != nil {
 		return err
 	}

@@ -34,9 +34,6 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Len returns the number of rows.
-func (t *Table) Len() int { return len(t.rows) }
-
 // Clean makes text safe for one line of a terminal: control characters and
 // escape sequences are removed, line breaks become spaces.
 func Clean(text string) string {
