@@ -96,7 +96,7 @@ func (s *ModalServer) claim(parent string) error {
 // lockSuffix ends the names of the files that say whose a directory is.
 const lockSuffix = ".lock"
 
-// snapshotPrefix begins the names of the snapshots of the server that a lock is of.
+// snapshotPrefix begins the names of the snapshots and checkpoints of the server that a lock is of.
 func snapshotPrefix(lock *flock.Flock) string {
 	return "serve-" + strings.TrimSuffix(filepath.Base(lock.Path()), lockSuffix) + "-"
 }
@@ -105,7 +105,7 @@ func snapshotPrefix(lock *flock.Flock) string {
 func (s *ModalServer) sweep(ctx context.Context) error {
 	for len(s.left) > 0 {
 		left := s.left[0]
-		if err := s.removeSnapshots(ctx, snapshotPrefix(left)); err != nil {
+		if err := errors.Join(s.removeSnapshots(ctx, snapshotPrefix(left)), s.removeCheckpoints(ctx, snapshotPrefix(left))); err != nil {
 			return err
 		}
 		if err := os.RemoveAll(strings.TrimSuffix(left.Path(), lockSuffix)); err != nil {
@@ -131,6 +131,25 @@ func (s *ModalServer) removeSnapshots(ctx context.Context, prefix string) error 
 	for _, snapshot := range all {
 		if strings.HasPrefix(snapshot.ID, prefix) {
 			if err := store.RemoveSnapshot(ctx, snapshot.ID); err != nil && core.KindOf(err) != core.KindNotFound {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *ModalServer) removeCheckpoints(ctx context.Context, prefix string) error {
+	checkpointer, ok := core.As[core.Checkpointer](s.backend)
+	if !ok {
+		return nil
+	}
+	all, err := checkpointer.Checkpoints(ctx)
+	if err != nil {
+		return err
+	}
+	for _, checkpoint := range all {
+		if strings.HasPrefix(checkpoint.Name, prefix) {
+			if err := checkpointer.RemoveCheckpoint(ctx, checkpoint.Name); err != nil && core.KindOf(err) != core.KindNotFound {
 				return err
 			}
 		}

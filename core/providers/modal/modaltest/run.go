@@ -32,7 +32,11 @@ func (s *Server) run(box *sandbox, below *image) {
 	s.mu.Lock()
 	box.backend, box.lastActive = backend, time.Now()
 	s.mu.Unlock()
-	if err := s.startEntry(box); err != nil {
+	begin := s.startEntry
+	if box.entryInside {
+		begin = s.follow
+	}
+	if err := begin(box); err != nil {
 		s.conclude(box, pb.GenericResult_builder{
 			Status: pb.GenericResult_GENERIC_STATUS_INIT_FAILURE, Exception: err.Error(), Exitcode: 127,
 		}.Build())
@@ -58,11 +62,11 @@ func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
 	if err != nil {
 		return backend, err
 	}
-	if below.python() {
+	if below.python() && box.from == nil {
 		// This machine's programs may have it by its longer name only.
-		err = s.shell(s.ctx, backend.ID, nil, nil, `command -v python >/dev/null || ! command -v python3 >/dev/null || ln -s "$(command -v python3)" /usr/local/bin/python`)
+		err = s.shell(s.ctx, backend.ID, nil, nil, linkPython)
 	}
-	if err == nil && box.workdir != "" && box.workdir != "/" {
+	if err == nil && box.workdir != "" && box.workdir != "/" && box.from == nil {
 		err = s.makeDirectory(s.ctx, backend.ID, path.Clean(box.workdir))
 	}
 	box.begun = time.Now()
@@ -78,6 +82,22 @@ func (s *Server) makeDirectory(ctx context.Context, id, dir string) error {
 		return core.Errorf(core.KindUnsupported, "modal.serve", s.opts.Backend.Name(), "the backend has no files")
 	}
 	return files.Mkdir(ctx, id, dir, true)
+}
+
+// linkPython gives a program the name that Python's images have it by.
+const linkPython = `command -v python >/dev/null || ! command -v python3 >/dev/null || ln -s "$(command -v python3)" /usr/local/bin/python; `
+
+// entryCommand is the entry command as the backend runs it, before anything else can be done in the sandbox.
+func (b *sandbox) entryCommand(below *image) []string {
+	script := ""
+	if below.python() {
+		script += linkPython
+	}
+	dir := path.Clean("/" + b.workdir)
+	if script == "" && dir == "/" {
+		return b.definition.GetEntrypointArgs()
+	}
+	return append([]string{"sh", "-c", script + `mkdir -p -- "$0" && cd -- "$0" && exec "$@"`, dir}, b.definition.GetEntrypointArgs()...)
 }
 
 // startEntry starts the entry command, if there is one. A sandbox without one sleeps.
@@ -115,7 +135,7 @@ func (s *Server) supervise(box *sandbox) {
 		}
 	})
 	var entry <-chan struct{}
-	if box.hasEntry {
+	if box.hasEntry && !box.entryInside { // else the backend tells of its end
 		entry = box.entry.done
 	}
 	idle := time.NewTicker(50 * time.Millisecond)
@@ -136,6 +156,12 @@ func (s *Server) supervise(box *sandbox) {
 			s.releaseQuietly(box)
 			return
 		case end := <-gone:
+			if box.entryInside && end.Reason == core.ReasonCommand && end.ExitCode != nil {
+				<-box.entry.done // with all that it wrote
+				s.conclude(box, exitResult(core.Exit{Code: *end.ExitCode}))
+				s.releaseQuietly(box)
+				return
+			}
 			result := pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137, Exception: end.Message}.Build()
 			if end.Reason == core.ReasonTimeout {
 				result = pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TIMEOUT, Exitcode: 124}.Build()
@@ -181,6 +207,10 @@ func entryResult(entry *command) *pb.GenericResult {
 	if err != nil {
 		return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137, Exception: err.Error()}.Build()
 	}
+	return exitResult(exit)
+}
+
+func exitResult(exit core.Exit) *pb.GenericResult {
 	kind := pb.GenericResult_GENERIC_STATUS_SUCCESS
 	if exit.Code != 0 {
 		kind = pb.GenericResult_GENERIC_STATUS_FAILURE

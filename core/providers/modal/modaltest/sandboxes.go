@@ -127,6 +127,7 @@ func (s *Server) admit(id, appID string, definition *pb.Sandbox, tags []*pb.Sand
 		ready: make(chan struct{}), ended: make(chan struct{}), name: definition.GetName(), tags: tagMap(tags),
 		commands: map[string]*command{}, lastActive: now, below: below, network: definition.GetNetworkAccess(),
 	}
+	box.entryInside = box.hasEntry && definition.GetEnableSnapshot() && !definition.GetPtyInfo().GetEnabled() && s.keepsMemory()
 	box.wanted, box.giveUp = context.WithCancel(s.ctx)
 	if box.entry, err = s.newCommand("entry"); err != nil {
 		return nil, nil, status.Error(codes.Internal, err.Error())
@@ -438,10 +439,19 @@ func (s *Server) info(box *sandbox) *pb.SandboxInfo {
 // spec is what the backend is asked for.
 func (b *sandbox) spec(s *Server, below *image) core.Spec {
 	d := b.definition
-	spec := below.on(core.Spec{
+	spec := core.Spec{
 		Name: backendName(b.id), App: "modal", Secrets: b.env, Timeout: core.Duration(b.life()),
 		Network: s.network(d.GetNetworkAccess()),
-	})
+	}
+	switch {
+	case b.from != nil:
+		spec.Checkpoint = b.from.checkpoint
+	case b.entryInside:
+		spec = below.on(spec)
+		spec.Command = b.entryCommand(below)
+	default:
+		spec = below.on(spec)
+	}
 	caps := s.opts.Backend.Capabilities()
 	if most := d.GetResources().GetMemoryMbMax(); most > 0 && caps.Can(core.CapMemory) {
 		spec.Memory = core.Bytes(most) * core.MiB

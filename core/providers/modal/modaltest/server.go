@@ -150,6 +150,11 @@ func (s *Server) close() error {
 	for id := range s.snapshots {
 		errs = append(errs, s.removeSnapshot(context.Background(), id))
 	}
+	if checkpointer, ok := core.As[core.Checkpointer](s.opts.Backend); ok {
+		for _, kept := range s.memories {
+			errs = append(errs, checkpointer.RemoveCheckpoint(context.Background(), kept.checkpoint))
+		}
+	}
 	return errors.Join(errs...)
 }
 

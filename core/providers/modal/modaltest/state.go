@@ -25,6 +25,7 @@ type state struct {
 	volumes      map[string]*volume
 	// snapshots are the backend's that the server made.
 	snapshots map[string]bool
+	memories  map[string]*memory
 	sandboxes map[string]*sandbox
 	tasks     map[string]*sandbox
 }
@@ -73,6 +74,10 @@ type sandbox struct {
 	env        []core.Secret
 	workdir    string
 	hasEntry   bool
+	// entryInside says that the backend's sandbox begins with the entry command: one that is kept with its memory goes on with it. It has no input.
+	entryInside bool
+	// from is what it goes on from; nil is an image.
+	from *memory
 	// wanted ends by giveUp: a sandbox that nobody wants any more is not waited for.
 	wanted context.Context //nolint:containedctx // it is the sandbox's own life, not a caller's
 	giveUp context.CancelFunc
@@ -107,7 +112,7 @@ type sandbox struct {
 func newState() state {
 	st := state{
 		environments: map[string]*environment{}, apps: map[string]*app{}, images: map[string]*image{}, builds: map[string]string{},
-		tags: map[objectName]published{}, snapshots: map[string]bool{}, secrets: map[string]*secret{}, volumes: map[string]*volume{},
+		tags: map[objectName]published{}, snapshots: map[string]bool{}, memories: map[string]*memory{}, secrets: map[string]*secret{}, volumes: map[string]*volume{},
 		sandboxes: map[string]*sandbox{}, tasks: map[string]*sandbox{},
 	}
 	st.environments[defaultEnvironment] = &environment{id: newID("en-"), name: defaultEnvironment, created: time.Now()}

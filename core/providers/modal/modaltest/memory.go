@@ -1,0 +1,215 @@
+package modaltest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// memoryLife is how long Modal keeps a sandbox's memory (its guide to sandbox snapshots).
+const memoryLife = 7 * 24 * time.Hour
+
+// memory is a sandbox that was kept as it was, for others to go on from.
+type memory struct {
+	id  string
+	key string // the client's, by which a call that is made again is known
+	// of is what was kept; tags are those it had then.
+	of     *sandbox
+	tags   map[string]string
+	expire time.Time
+	// checkpoint is the backend's.
+	checkpoint string
+}
+
+// keepsMemory says whether the backend can keep sandboxes with their memory, and tells what their entry commands write and how they end.
+func (s *Server) keepsMemory() bool {
+	_, keeps := core.As[core.Checkpointer](s.opts.Backend)
+	_, journal := core.As[core.Journaler](s.opts.Backend)
+	_, waits := core.As[core.Waiter](s.opts.Backend)
+	return keeps && journal && waits
+}
+
+// TaskSnapshotMemory keeps a sandbox of the second generation.
+func (r *router) TaskSnapshotMemory(ctx context.Context, request *pb.TaskSnapshotMemoryRequest) (*pb.TaskSnapshotMemoryResponse, error) {
+	box, err := r.running(ctx, request.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	made, err := r.server.keepMemory(ctx, box, "sn-"+newULID(), request.GetIdempotencyKey())
+	if err != nil {
+		return nil, err
+	}
+	return pb.TaskSnapshotMemoryResponse_builder{SnapshotId: made.id}.Build(), nil
+}
+
+// SandboxSnapshot keeps a sandbox of the first generation.
+func (s *Server) SandboxSnapshot(ctx context.Context, r *pb.SandboxSnapshotRequest) (*pb.SandboxSnapshotResponse, error) {
+	box, err := s.sandbox(r.GetSandboxId())
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-box.ready:
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	made, err := s.keepMemory(ctx, box, newID("sn-"), "")
+	if err != nil {
+		return nil, err
+	}
+	return pb.SandboxSnapshotResponse_builder{SnapshotId: made.id}.Build(), nil
+}
+
+// SandboxSnapshotWait says how a snapshot ended: it has when its id is known.
+func (s *Server) SandboxSnapshotWait(_ context.Context, r *pb.SandboxSnapshotWaitRequest) (*pb.SandboxSnapshotWaitResponse, error) {
+	if _, err := s.memory(r.GetSnapshotId()); err != nil {
+		return nil, err
+	}
+	return pb.SandboxSnapshotWaitResponse_builder{Result: success()}.Build(), nil
+}
+
+// SandboxSnapshotGet finds a snapshot.
+func (s *Server) SandboxSnapshotGet(_ context.Context, r *pb.SandboxSnapshotGetRequest) (*pb.SandboxSnapshotGetResponse, error) {
+	kept, err := s.memory(r.GetSnapshotId())
+	if err != nil {
+		return nil, err
+	}
+	return pb.SandboxSnapshotGetResponse_builder{
+		SnapshotId: kept.id, HandleMetadata: pb.SandboxSnapshotHandleMetadata_builder{IsV2: kept.of.second}.Build(),
+	}.Build(), nil
+}
+
+// SandboxRestore makes a sandbox that goes on from a snapshot of the first generation.
+func (s *Server) SandboxRestore(ctx context.Context, r *pb.SandboxRestoreRequest) (*pb.SandboxRestoreResponse, error) {
+	if r.GetReplaceVolumeMounts() {
+		return nil, status.Error(codes.Unimplemented, "this server does not replace the volumes of a snapshot")
+	}
+	box, err := s.restore(ctx, "sb-"+randomText(v1Alphabet, 22), r.GetSnapshotId(), r.GetSandboxNameOverrideType(), r.GetSandboxNameOverride())
+	if err != nil {
+		return nil, err
+	}
+	return pb.SandboxRestoreResponse_builder{SandboxId: box.id}.Build(), nil
+}
+
+// SandboxRestoreV2 makes a sandbox that goes on from a snapshot of the second generation.
+func (s *Server) SandboxRestoreV2(ctx context.Context, r *pb.SandboxRestoreV2Request) (*pb.SandboxRestoreV2Response, error) {
+	box, err := s.restore(ctx, "sb-"+newULID(), r.GetSnapshotId(), r.GetSandboxNameOverrideType(), r.GetSandboxNameOverride())
+	if err != nil {
+		return nil, err
+	}
+	token, err := s.signer.sign(box.task, s.opts.TokenLife)
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return pb.SandboxRestoreV2Response_builder{
+		SandboxId: box.id, TaskId: box.task, Metadata: pb.SandboxHandleMetadata_builder{AppId: box.app.id}.Build(),
+		CommandRouterAccess: pb.CommandRouterAccess_builder{Jwt: token, Url: s.routerURL()}.Build(),
+	}.Build(), nil
+}
+
+// memory finds a snapshot that has not expired.
+func (s *Server) memory(id string) (*memory, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := s.memories[id]
+	if kept == nil || time.Now().After(kept.expire) {
+		return nil, status.Errorf(codes.NotFound, "Sandbox snapshot '%s' not found", id)
+	}
+	return kept, nil
+}
+
+// keepMemory keeps a sandbox as it is. It goes on.
+func (s *Server) keepMemory(ctx context.Context, box *sandbox, id, key string) (*memory, error) {
+	s.mu.Lock()
+	live, tags := box.live(), box.tags
+	for _, kept := range s.memories {
+		if key != "" && kept.key == key && kept.of == box {
+			s.mu.Unlock()
+			return kept, nil
+		}
+	}
+	s.mu.Unlock()
+	checkpointer, ok := core.As[core.Checkpointer](s.opts.Backend)
+	switch {
+	case !live:
+		return nil, status.Error(codes.FailedPrecondition, "the Sandbox has already finished")
+	case !box.definition.GetEnableSnapshot():
+		return nil, status.Error(codes.FailedPrecondition, "the Sandbox was not created with snapshots enabled")
+	case !ok || box.hasEntry && !box.entryInside:
+		return nil, status.Error(codes.Unimplemented, "this server cannot keep the memory of such a Sandbox")
+	}
+	made, err := checkpointer.Checkpoint(ctx, box.backend.ID, s.opts.SnapshotPrefix+backendName(id))
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	kept := &memory{id: id, key: key, of: box, tags: tags, expire: time.Now().Add(memoryLife), checkpoint: made.Name}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.memories[id] = kept
+	return kept, nil
+}
+
+// restore makes a sandbox that goes on from a snapshot, with the name that the other had or another one.
+func (s *Server) restore(ctx context.Context, id, snapshot string, how pb.SandboxRestoreRequest_SandboxNameOverrideType, name string) (*sandbox, error) {
+	kept, err := s.memory(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	definition, ok := proto.Clone(kept.of.definition).(*pb.Sandbox)
+	if !ok {
+		return nil, status.Error(codes.Internal, "the definition cannot be copied")
+	}
+	switch how {
+	case pb.SandboxRestoreRequest_SANDBOX_NAME_OVERRIDE_TYPE_NONE:
+		definition.ClearName()
+	case pb.SandboxRestoreRequest_SANDBOX_NAME_OVERRIDE_TYPE_STRING:
+		definition.SetName(name)
+	case pb.SandboxRestoreRequest_SANDBOX_NAME_OVERRIDE_TYPE_UNSPECIFIED:
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	s.mu.Lock()
+	box, below, err := s.admit(id, kept.of.app.id, definition, tagList(kept.tags), nil)
+	if err == nil {
+		box.env, box.from = kept.of.env, kept
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	s.work.Go(func() { s.run(box, below) })
+	return box, nil
+}
+
+// follow takes over an entry command that the backend's sandbox began with: what it wrote, and how it ends.
+func (s *Server) follow(box *sandbox) error {
+	journal, ok := core.As[core.Journaler](s.opts.Backend)
+	if !ok {
+		return errors.New("the backend has no journal")
+	}
+	c := box.entry
+	process, err := journal.Attach(s.ctx, box.backend.ID, "0", core.Streams{Stdout: c.stdout, Stderr: c.stderr, Replay: true})
+	if err != nil {
+		return err
+	}
+	life, cancel := context.WithCancel(s.ctx)
+	c.mu.Lock()
+	c.started, c.process, c.cancel = true, process, cancel
+	c.mu.Unlock()
+	s.work.Go(func() {
+		defer cancel()
+		defer context.AfterFunc(life, c.spoolsEnd)()
+		exit, err := process.Wait(life)
+		c.finish(exit, err)
+		_ = process.Close()
+	})
+	return nil
+}
