@@ -25,7 +25,9 @@ func NewCheckpointCreate(app *App, runF func(context.Context, *CheckpointCreateO
 		Use:   "create SANDBOX",
 		Short: "Keep a running sandbox as it is now, memory included",
 		Long: "Keep a running sandbox as it is now under a name, and print the name. The sandbox goes on. What goes on in\n" +
-			"a sandbox that is launched from it is as with \"sb fork\": the entry command and detached ones." + exitStatusHelp,
+			"a sandbox that is launched from it is as with \"sb fork\": the entry command and detached ones.\n\n" +
+			"Modal keeps only what was launched with --modal memory_snapshot=true: the entry command alone, and\n" +
+			"for seven days. The name is known on this machine." + exitStatusHelp,
 		Example:           "  sb checkpoint create dev --name warm",
 		Args:              exactly("SANDBOX"),
 		ValidArgsFunction: firstArg(app.completeSandboxes),
@@ -35,7 +37,7 @@ func NewCheckpointCreate(app *App, runF func(context.Context, *CheckpointCreateO
 		},
 	}
 	cmd.Flags().StringVarP(&opts.Name, "name", "n", "", "`NAME` of the checkpoint (default: the sandbox's and the time)")
-	jsonFlag(cmd, &opts.JSON, "the checkpoint: name, provider, sandbox, of, created, size, spec")
+	jsonFlag(cmd, &opts.JSON, "the checkpoint: name, id, provider, sandbox, of, created, expires, size, spec")
 	quietFlag(cmd, &opts.Quiet, "the name")
 	return cmd
 }
@@ -56,7 +58,11 @@ func runCheckpointCreate(ctx context.Context, opts *CheckpointCreateOptions) err
 		return err
 	}
 	if !opts.Quiet && opts.App.Streams.ErrTTY() {
-		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s; next: sb launch --checkpoint %s\n", checkpoint.Size, checkpoint.Name)
+		size := sizeText(checkpoint.Size)
+		if size != "" {
+			size += "; "
+		}
+		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%snext: sb launch --checkpoint %s\n", size, checkpoint.Name)
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 func NewCheckpointRm(app *App) *cobra.Command {
 	return newStoreRm(app, storeRemoval{
 		noun: "checkpoint", short: "Remove checkpoints",
-		long:    "Remove checkpoints by their names. On a terminal it asks first. Sandboxes that were launched from them go on.",
+		long: "Remove checkpoints by their names. On a terminal it asks first. Sandboxes that were launched from them go on.\n" +
+			"Modal removes none before its time: its checkpoints are forgotten, and end when \"sb checkpoint ls\" said.",
 		example: "  sb checkpoint rm warm",
 		names:   checkpointNames,
 		remove: func(ctx context.Context, service *core.Service, provider, name string) error {

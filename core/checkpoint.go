@@ -13,13 +13,18 @@ import (
 // secret as the sandbox was: what its processes held in memory is in it.
 type Checkpoint struct {
 	// Name is what Spec.Checkpoint takes, unique at its provider.
-	Name     string `json:"name"`
+	Name string `json:"name"`
+	// ID is what the provider calls it, where that is not the name.
+	ID       string `json:"id,omitempty"`
 	Provider string `json:"provider"`
-	// Sandbox and Of are the id and the name of the sandbox that it was made of.
+	// Sandbox and Of are the id and the name of the sandbox that it was made of, where that is known.
 	Sandbox string    `json:"sandbox"`
 	Of      string    `json:"of"`
 	Created time.Time `json:"created"`
-	Size    Bytes     `json:"size"`
+	// Expires is when the provider removes it; zero means never, or that it is not known.
+	Expires time.Time `json:"expires,omitzero"`
+	// Size is 0 where it is not known.
+	Size Bytes `json:"size"`
 	// Spec is that sandbox's, secrets without values. A launch from the checkpoint takes from it what it leaves open.
 	Spec Spec `json:"spec"`
 }
@@ -27,12 +32,19 @@ type Checkpoint struct {
 // Checkpointer keeps running sandboxes, memory included. CapCheckpoint says that the provider has it and takes Spec.Checkpoint.
 type Checkpointer interface {
 	// Checkpoint keeps a running sandbox as it is now, volumes left out, under a name. The sandbox goes on as with Forker.
-	// KindConflict: it does not run, or there is a checkpoint of that name.
+	// Values of secrets are kept in it as far as processes hold them in memory, and where the provider itself keeps what a sandbox was launched with.
+	// KindConflict: it does not run, was not launched for it, or there is a checkpoint of that name.
 	Checkpoint(ctx context.Context, id, name string) (Checkpoint, error)
 	// Checkpoints lists them, in no order.
 	Checkpoints(ctx context.Context) ([]Checkpoint, error)
 	// RemoveCheckpoint removes one. Sandboxes that were launched from it go on. KindNotFound: there is none of that name.
 	RemoveCheckpoint(ctx context.Context, name string) error
+}
+
+// CheckpointFinder finds checkpoints that Checkpoints does not list: those that somebody else made, by the provider's id.
+type CheckpointFinder interface {
+	// FindCheckpoint returns one, without what is not known of it. KindNotFound: it is not the provider's.
+	FindCheckpoint(ctx context.Context, id string) (Checkpoint, error)
 }
 
 // Checkpoint keeps a running sandbox, memory and files, under a name; "" makes one from the sandbox's name and the time.
@@ -111,11 +123,37 @@ func (s *Service) findCheckpoint(ctx context.Context, provider, ref string) (Che
 	for _, failure := range found.Failures {
 		return Checkpoint{}, Errorf(failure.Kind, "checkpoint", ref, "%s", failure.Error).WithHint("%s", failure.Hint)
 	}
+	if c, err := s.unlistedCheckpoint(ctx, provider, name); err == nil || KindOf(err) != KindNotFound {
+		return c, err
+	}
 	missing := Errorf(KindNotFound, "checkpoint", ref, "there is no checkpoint %q", ref)
 	if near := Nearest(name, names); near != "" {
 		return Checkpoint{}, missing.WithHint("did you mean %q? sb checkpoint ls lists them", near)
 	}
 	return Checkpoint{}, missing.WithHint("sb checkpoint ls lists them")
+}
+
+// unlistedCheckpoint asks the providers that know checkpoints beyond those they list, or one of them.
+func (s *Service) unlistedCheckpoint(ctx context.Context, provider, id string) (Checkpoint, error) {
+	for _, lazy := range s.lazyProviders {
+		if provider != "" && provider != lazy.factory.Name {
+			continue
+		}
+		p, err := lazy.open()
+		if err != nil {
+			continue // listing has reported it
+		}
+		finder, ok := As[CheckpointFinder](p)
+		if !ok {
+			continue
+		}
+		found, err := finder.FindCheckpoint(ctx, id)
+		if err == nil && !hasLabels(Sandbox{Labels: found.Spec.Labels}, s.scope.Labels) || err != nil && KindOf(err) == KindNotFound {
+			continue
+		}
+		return found, Wrap("checkpoint", id, err)
+	}
+	return Checkpoint{}, Errorf(KindNotFound, "checkpoint", id, "there is no checkpoint %q", id)
 }
 
 // inherit completes a launch from a checkpoint by what the sandbox was that is kept in it. Secrets are not kept beside the
@@ -137,6 +175,7 @@ func (s *Service) inherit(ctx context.Context, spec *Spec) error {
 		{"pip", len(spec.Pip) > 0},
 		{"apt", len(spec.Apt) > 0},
 		{"command", len(spec.Command) > 0},
+		{"modal", spec.Modal != nil},
 	} {
 		if fixed.given {
 			return invalid(fixed.field, "a sandbox from a checkpoint has what it had when that was made")
@@ -149,7 +188,7 @@ func (s *Service) inherit(ctx context.Context, spec *Spec) error {
 	kept := checkpoint.Spec.Clone()
 	spec.Provider, spec.Checkpoint = checkpoint.Provider, checkpoint.Name
 	spec.Disk, spec.Processes, spec.OpenFiles, spec.Volumes, spec.GPU = kept.Disk, kept.Processes, kept.OpenFiles, kept.Volumes, kept.GPU
-	spec.Persist = spec.Persist || kept.Persist
+	spec.Persist, spec.Modal = spec.Persist || kept.Persist, kept.Modal
 	fill(&spec.App, kept.App)
 	fill(&spec.CPU, kept.CPU)
 	fill(&spec.Memory, kept.Memory)

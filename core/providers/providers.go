@@ -35,6 +35,6 @@ func Builtin(o Options) []core.Factory {
 			SaveInterval: o.SaveInterval, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
 		}),
 		docker.Factory(o.Docker),
-		modal.Factory(modal.Options{CacheDir: o.CacheDir}),
+		modal.Factory(modal.Options{CacheDir: o.CacheDir, StateDir: o.StateDir}),
 	}
 }

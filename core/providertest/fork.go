@@ -83,8 +83,13 @@ func (s *suite) checkpoints(t *testing.T) {
 	if !ok {
 		return
 	}
+	// Modal must be told at the launch, keeps what that gave, and does not tell sizes.
+	elsewhere, token := p.Capabilities().Can(core.CapModal), ""
 	source := launch(t, p, func(spec *core.Spec) {
 		spec.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}}
+		if elsewhere {
+			spec.Modal, token = &core.ModalSpec{MemorySnapshot: true}, "s3cret"
+		}
 	})
 	sh(t, p, source.ID, "echo kept > /root/file")
 	name := core.NewName()
@@ -98,7 +103,7 @@ func (s *suite) checkpoints(t *testing.T) {
 			t.Errorf("removing the checkpoint: %v", err)
 		}
 	})
-	if made.Name != name || made.Provider != p.Name() || made.Sandbox != source.ID || made.Of != source.Name || made.Size <= 0 || made.Created.IsZero() {
+	if made.Name != name || made.Provider != p.Name() || made.Sandbox != source.ID || made.Of != source.Name || (made.Size <= 0) != elsewhere || made.Created.IsZero() {
 		t.Errorf("made %+v", made)
 	}
 	_, err = checkpointer.Checkpoint(t.Context(), source.ID, name)
@@ -121,7 +126,7 @@ func (s *suite) checkpoints(t *testing.T) {
 			spec.Image, spec.Checkpoint = "", name
 			spec.Disk, spec.Processes, spec.OpenFiles, spec.Memory = kept.Disk, kept.Processes, kept.OpenFiles, kept.Memory
 		})
-		if r := sh(t, p, sb.ID, "cat /root/file; echo \"[$TOKEN]\"; echo mine > /root/file"); r.out != "kept\n[]\n" {
+		if r := sh(t, p, sb.ID, "cat /root/file; echo \"[$TOKEN]\"; echo mine > /root/file"); r.out != "kept\n["+token+"]\n" {
 			t.Errorf("from the checkpoint: %+v", r)
 		}
 	}

@@ -37,10 +37,15 @@ const (
 func openCache(dir string, account Account) *cache {
 	c := &cache{}
 	if dir != "" {
-		digest := sha256.Sum256([]byte(account.Server + "\x00" + account.TokenID + "\x00" + account.Environment))
-		c.path = filepath.Join(dir, Name, hex.EncodeToString(digest[:8])+".json")
+		c.path = filepath.Join(dir, Name, account.key()+".json")
 	}
 	return c
+}
+
+// key names an account at its server and in its environment, in file names.
+func (a Account) key() string {
+	digest := sha256.Sum256([]byte(a.Server + "\x00" + a.TokenID + "\x00" + a.Environment))
+	return hex.EncodeToString(digest[:8])
 }
 
 // load reads the file once. The caller holds mu.

@@ -68,6 +68,7 @@ func TestCallsOfEachOperation(t *testing.T) {
 	s := spec()
 	s.Ports = []core.Port{{Sandbox: 8000}}
 	s.Ready = &core.Probe{Exec: []string{"true"}, Interval: core.Duration(100 * time.Millisecond)}
+	s.Modal = &core.ModalSpec{MemorySnapshot: true}
 	sb := launched(t, first, s)
 	shell(t, first, sb.ID, "mkdir /tmp/dir /tmp/to /mnt/it; echo x >/tmp/dir/f; while :; do sleep 1; done >/dev/null 2>&1 &")
 	kept, err := first.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{Name: "kept-files"})
@@ -151,6 +152,13 @@ func TestCallsOfEachOperation(t *testing.T) {
 			s.Snapshot = kept.Name
 			return second(p.Launch(ctx, s, lease(), nil))
 		}},
+		{"checkpoint", false, way + "SandboxTagsGetV2 SandboxWaitV2 TaskSnapshotMemory", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Checkpoint(ctx, sb.ID, "kept"))
+		}},
+		{"checkpoints", false, "", func(ctx context.Context, p *modal.Provider) error { return second(p.Checkpoints(ctx)) }},
+		{"launch from a checkpoint", false, "AuthTokenGet SandboxSnapshotGet SandboxRestoreV2 SandboxGetTunnelsV2 SandboxTagsSetV2", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Launch(ctx, core.Spec{Name: core.NewName(), Checkpoint: "kept"}, lease(), nil))
+		}},
 		{"mount", false, way + "TaskMountDirectory", func(ctx context.Context, p *modal.Provider) error {
 			return p.MountImage(ctx, sb.ID, directory.ID, "/mnt/it")
 		}},
@@ -200,7 +208,7 @@ func (r *rig) count(t *testing.T, test operation) {
 	p := modal.New(opts)
 	r.server.ResetCalls()
 	err := test.do(t.Context(), p)
-	var got []string
+	got := []string{}
 	for _, call := range r.server.Calls() {
 		// The end of an input is sent while the command runs, and not at all when that is over sooner.
 		if call.Method != "TaskExecStdinWrite" {

@@ -62,13 +62,15 @@ func (f firstLogs) read(ctx context.Context, stream core.Stream, silence time.Du
 	if stream == core.Stderr {
 		fd = pb.FileDescriptor_FILE_DESCRIPTOR_STDERR
 	}
-	silent := time.AfterFunc(silence, cancel)
-	defer silent.Stop()
+	silent := newLull(silence, cancel)
+	defer silent.stop()
 	from, err := f.raw.SandboxGetLogs(ctx, pb.SandboxGetLogsRequest_builder{SandboxId: f.id, FileDescriptor: fd, Timeout: logCall, LastEntryId: *last}.Build())
 	for err == nil {
-		silent.Reset(silence)
 		var batch *pb.TaskLogsBatch
-		if batch, err = from.Recv(); err != nil {
+		silent.wait()
+		batch, err = from.Recv()
+		enough := silent.came(sizeOf(batch))
+		if err != nil {
 			break
 		}
 		for _, entry := range batch.GetItems() {
@@ -81,7 +83,7 @@ func (f firstLogs) read(ctx context.Context, stream core.Stream, silence time.Du
 		if batch.GetEntryId() != "" {
 			*last = batch.GetEntryId()
 		}
-		if batch.GetEof() {
+		if batch.GetEof() || enough {
 			return true, nil
 		}
 	}
@@ -92,4 +94,13 @@ func (f firstLogs) read(ctx context.Context, stream core.Stream, silence time.Du
 		return false, nil
 	}
 	return false, err
+}
+
+// sizeOf is how much output a batch has, in bytes.
+func sizeOf(batch *pb.TaskLogsBatch) int {
+	size := 0
+	for _, entry := range batch.GetItems() {
+		size += len(entry.GetData())
+	}
+	return size
 }

@@ -78,7 +78,7 @@ func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &rig{faults: &modaltest.Faults{}, backend: backend, opts: modal.Options{CacheDir: filepath.Join(dir, "modal-cache")}}
+	r := &rig{faults: &modaltest.Faults{}, backend: backend, opts: modal.Options{CacheDir: filepath.Join(dir, "modal-cache"), StateDir: filepath.Join(dir, "modal-state")}}
 	bucket := filepath.Join(dir, "bucket")
 	if err := os.MkdirAll(filepath.Join(bucket, "p"), 0o755); err != nil {
 		tb.Fatal(err)

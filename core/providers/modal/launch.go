@@ -14,6 +14,9 @@ import (
 
 // Launch implements core.Provider.
 func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+	if spec.Checkpoint != "" {
+		return p.restore(ctx, spec, lease)
+	}
 	spec, err := checkSpec(spec)
 	if err != nil {
 		return core.Sandbox{}, err
@@ -89,6 +92,11 @@ func (l *launching) do(ctx context.Context) (core.Sandbox, error) {
 	if err := l.began(ctx, id); err != nil {
 		return core.Sandbox{}, errors.Join(err, l.undo(ctx, id))
 	}
+	return l.launched(ctx, id)
+}
+
+// launched describes the sandbox that was made.
+func (l *launching) launched(ctx context.Context, id string) (core.Sandbox, error) {
 	if l.spec.Name != "" {
 		l.client.cache.put(cachedNames, l.spec.Name, id)
 	}
@@ -127,22 +135,44 @@ func (l *launching) app(ctx context.Context) (*sdk.App, error) {
 
 // create makes the sandbox. The reply is there for sandboxes of the second generation: it says how to reach them.
 func (l *launching) create(ctx context.Context, app *sdk.App, image *sdk.Image, params *sdk.SandboxCreateParams) (*sdk.Sandbox, *pb.SandboxCreateV2Response, error) {
-	var reply *pb.SandboxCreateV2Response
-	var mu sync.Mutex
-	ctx = withWitness(ctx, witness{reply: func(message any) {
-		if made, ok := message.(*pb.SandboxCreateV2Response); ok {
-			mu.Lock()
-			defer mu.Unlock()
-			reply = made
-		}
-	}})
-	sandbox, err := l.client.sdk.Sandboxes.Create(ctx, app, image, params)
-	mu.Lock()
-	defer mu.Unlock()
+	var seen replies
+	sandbox, err := l.client.sdk.Sandboxes.Create(withWitness(ctx, witness{reply: seen.keep}), app, image, params)
+	reply := seen.created()
 	if err != nil && reply != nil {
 		return nil, nil, errors.Join(err, l.undo(ctx, reply.GetSandboxId()))
 	}
 	return sandbox, reply, err
+}
+
+// replies are those to one operation's calls that say how a sandbox is reached.
+type replies struct {
+	mu      sync.Mutex
+	create  *pb.SandboxCreateV2Response
+	restore *pb.SandboxRestoreV2Response
+}
+
+// keep is told every reply.
+func (r *replies) keep(message any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch reply := message.(type) {
+	case *pb.SandboxCreateV2Response:
+		r.create = reply
+	case *pb.SandboxRestoreV2Response:
+		r.restore = reply
+	}
+}
+
+func (r *replies) created() *pb.SandboxCreateV2Response {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.create
+}
+
+func (r *replies) restored() *pb.SandboxRestoreV2Response {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.restore
 }
 
 // began sees whether an entry command was there to be started.

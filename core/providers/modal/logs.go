@@ -23,6 +23,52 @@ import (
 // time that the way to the sandbox takes.
 const quiet = 500 * time.Millisecond
 
+// Who writes all the time is never silent: when less than lullBytes came in lullTime that is not what was there before, but what comes now.
+const (
+	lullTime  = time.Second
+	lullBytes = 32 << 10
+)
+
+// lull tells when a reading that is not to follow is over: when nothing came for so long, or so little that it is being written only now.
+// The time that whoever takes the output needs does not count.
+type lull struct {
+	silence time.Duration
+	timer   *time.Timer
+	from    time.Time
+	begun   bool
+	waited  time.Duration
+	bytes   int
+}
+
+// newLull calls end after a silence; stop releases it.
+func newLull(silence time.Duration, end func()) *lull {
+	return &lull{silence: silence, timer: time.AfterFunc(silence, end), from: time.Now()}
+}
+
+func (l *lull) stop() { l.timer.Stop() }
+
+// wait begins to wait for output.
+func (l *lull) wait() {
+	l.timer.Reset(l.silence)
+	l.from = time.Now()
+}
+
+// came ends a wait, and says whether it was for what is only being written.
+func (l *lull) came(bytes int) (over bool) {
+	l.timer.Stop()
+	if l.silence == forever || !l.begun {
+		l.begun = true
+		return false
+	}
+	l.waited, l.bytes = l.waited+time.Since(l.from), l.bytes+bytes
+	if l.waited < lullTime {
+		return false
+	}
+	over = l.bytes < lullBytes
+	l.waited, l.bytes = 0, 0
+	return over
+}
+
 // forever is the patience of one who follows.
 const forever = time.Duration(math.MaxInt64)
 
@@ -237,11 +283,12 @@ func (r *router) readStream(ctx context.Context, exec string, stream core.Stream
 	if err != nil {
 		return err
 	}
-	silent := time.AfterFunc(silence, cancel)
-	defer silent.Stop()
+	silent := newLull(silence, cancel)
+	defer silent.stop()
 	for {
-		silent.Reset(silence)
+		silent.wait()
 		data, start, err := receive()
+		over := silent.came(len(data))
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -256,6 +303,9 @@ func (r *router) readStream(ctx context.Context, exec string, stream core.Stream
 		select {
 		case items <- logItem{record: core.LogRecord{Time: time.Now().UTC(), Stream: stream, Data: data}}:
 		case <-ctx.Done():
+			return nil
+		}
+		if over {
 			return nil
 		}
 	}

@@ -79,3 +79,32 @@ func eventually(t *testing.T, done func() bool) {
 		time.Sleep(20 * time.Millisecond)
 	}
 }
+
+// What is written all the time has no silence, and who takes it may be slow: all that was there is told, and no more is waited for.
+func TestLogsOfWhatGoesOn(t *testing.T) {
+	p := modal.New(newRig(t, nil).opts)
+	defer func() { _ = p.Close() }()
+	for name, gpu := range map[string]core.GPU{"first": {Type: "T4", Count: 1}, "second": {}} {
+		t.Run(name, func(t *testing.T) {
+			s := spec()
+			s.GPU, s.Command = gpu, []string{"sh", "-c", "seq 200000; touch /tmp/there; while :; do echo on; sleep 0.05; done"}
+			id := launched(t, p, s).ID
+			eventually(t, func() bool {
+				return ran(t, p, id, core.ExecSpec{Command: []string{"test", "-e", "/tmp/there"}}).Code == 0
+			})
+			size, last := 0, ""
+			for record, err := range p.Logs(t.Context(), id, core.LogOptions{Tail: -1}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if size == 0 {
+					time.Sleep(time.Second) // longer than a silence
+				}
+				size, last = size+len(record.Data), string(record.Data)
+			}
+			if size < 1_288_895 || !strings.HasSuffix(last, "on\n") {
+				t.Errorf("%d bytes, at last %q", size, last)
+			}
+		})
+	}
+}

@@ -22,6 +22,8 @@ const IDPrefix = "sb-"
 type Options struct {
 	// CacheDir is where ids are remembered; "" remembers none.
 	CacheDir string
+	// StateDir is where the names of checkpoints are kept; "" makes none.
+	StateDir string
 }
 
 // Factory returns how the provider is opened.
@@ -50,6 +52,8 @@ var (
 	_ core.Doctor           = (*Provider)(nil)
 	_ core.Snapshotter      = (*Provider)(nil)
 	_ core.Differ           = (*Provider)(nil)
+	_ core.Checkpointer     = (*Provider)(nil)
+	_ core.CheckpointFinder = (*Provider)(nil)
 	_ core.SnapshotStore    = (*Provider)(nil)
 	_ core.ImageStore       = (*Provider)(nil)
 	_ core.ImageMounter     = (*Provider)(nil)
@@ -75,7 +79,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 			core.CapBuild, core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory,
 			core.CapTimeout, core.CapIdle, core.CapModal, core.CapPortTLS, core.CapInbound, core.CapReady, core.CapEnforce,
 			core.CapSnapshots, core.CapSnapshotTTL, core.CapSnapshotPath, core.CapSnapshotStore, core.CapImageStore, core.CapImageMount,
-			core.CapVolumeStore, core.CapSecretStore, core.CapAppStore, core.CapEnvironmentStore, core.CapNetworkUpdate, core.CapTunnels, core.CapFileWatch, core.CapDiff,
+			core.CapVolumeStore, core.CapSecretStore, core.CapAppStore, core.CapEnvironmentStore, core.CapNetworkUpdate, core.CapTunnels, core.CapFileWatch, core.CapDiff, core.CapCheckpoint,
 		},
 		Images:    []string{defaultImage},
 		GPUs:      gpus(),

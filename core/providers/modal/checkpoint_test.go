@@ -1,0 +1,97 @@
+//go:build linux
+
+package modal_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal"
+)
+
+// counted is the last number that the entry command has come to.
+func counted(t *testing.T, p *modal.Provider, id string) int {
+	t.Helper()
+	var out strings.Builder
+	ran(t, p, id, core.ExecSpec{Command: []string{"cat", "/tmp/number"}, Stdout: &out})
+	n, err := strconv.Atoi(strings.TrimSpace(out.String()))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// A process that counts goes on counting in a sandbox that is launched from a checkpoint, by its name or by Modal's id.
+func TestCheckpointGoesOn(t *testing.T) {
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	service := core.New(core.Options{Factories: []core.Factory{{Name: p.Name(), IDPrefix: modal.IDPrefix, Open: func() (core.Provider, error) { return p, nil }}}})
+	defer func() { _ = service.Close() }()
+	ctx := t.Context()
+	s := spec()
+	s.Name, s.Env, s.Labels, s.Modal = "counter", map[string]string{"COLOUR": "blue"}, map[string]string{"team": "a"}, &core.ModalSpec{MemorySnapshot: true}
+	s.Command = []string{"sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; echo $i >/tmp/number; sleep 0.05; done"}
+	sb, err := service.Launch(ctx, s, core.LaunchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return counted(t, p, sb.ID) > 3 })
+	made, err := service.Checkpoint(ctx, "counter", "warm")
+	if err != nil || !strings.HasPrefix(made.ID, "sn-") || time.Until(made.Expires) < 6*24*time.Hour {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	before := counted(t, p, sb.ID)
+	if err := service.Terminate(ctx, "counter"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"warm", made.ID} {
+		again, err := service.Launch(ctx, core.Spec{Name: core.NewName(), Checkpoint: name, Labels: map[string]string{"turn": "2"}}, core.LaunchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() bool { return counted(t, p, again.ID) > before })
+		// Its output begins where it goes on. What is written all the time is told as far as it is there.
+		if text, _ := logged(t, p, again.ID, core.LogOptions{Tail: -1}); strings.HasPrefix(text, "1\n") {
+			t.Errorf("%s: it began anew: %q", name, text)
+		}
+		found, err := service.Resolve(ctx, again.Name)
+		if err != nil || found.ID != again.ID || found.Labels["turn"] != "2" || found.Spec.Checkpoint != name {
+			t.Errorf("%s: found %+v, %v", name, found, err)
+		}
+		if name == "warm" && (found.Labels["team"] != "a" || found.Spec.Env["COLOUR"] != "blue" || time.Until(found.Expires) > 10*time.Minute) {
+			t.Errorf("%s: it is %+v", name, found)
+		}
+		if _, err := p.Checkpoint(ctx, again.ID, "again-"+again.Name); err != nil {
+			t.Errorf("%s: one that goes on is not kept again: %v", name, err)
+		}
+	}
+	for _, refused := range []core.Spec{{Checkpoint: "warm", CPU: 2}, {Checkpoint: "warm", Env: map[string]string{"COLOUR": "red"}}, {Checkpoint: made.ID, CPU: 2}} {
+		if _, err := service.Launch(ctx, refused, core.LaunchOptions{}); core.KindOf(err) != core.KindUnsupported {
+			t.Errorf("%+v: %v", refused, err)
+		}
+	}
+	plain := launched(t, p, spec())
+	if _, err := p.Checkpoint(ctx, plain.ID, "plain"); core.KindOf(err) != core.KindConflict || !strings.Contains(core.HintOf(err), "memory_snapshot=true") {
+		t.Errorf("one that was not launched for it: %v", err)
+	}
+
+	// The names are this machine's and this account's; what is forgotten Modal has still.
+	if err := p.RemoveCheckpoint(ctx, made.ID); core.KindOf(err) != core.KindUnsupported {
+		t.Errorf("removing by Modal's id: %v", err)
+	}
+	if err := service.RemoveCheckpoint(ctx, "", "warm"); err != nil {
+		t.Error(err)
+	}
+	if _, err := service.Launch(ctx, core.Spec{Checkpoint: "warm"}, core.LaunchOptions{}); core.KindOf(err) != core.KindNotFound {
+		t.Errorf("what was forgotten: %v", err)
+	}
+	if _, err := p.FindCheckpoint(ctx, made.ID); err != nil {
+		t.Errorf("by its id: %v", err)
+	}
+	if _, err := p.FindCheckpoint(ctx, "sn-01ARZ3NDEKTSV4RRFFQ69G5FAV"); core.KindOf(err) != core.KindNotFound {
+		t.Errorf("one that is not there: %v", err)
+	}
+}

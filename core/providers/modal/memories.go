@@ -1,0 +1,102 @@
+package modal
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// memories are the checkpoints that were made on this machine with one account: a file for each, named after it.
+type memories struct{ dir string }
+
+func (p *Provider) memories(c *client) memories {
+	if p.opts.StateDir == "" {
+		return memories{}
+	}
+	return memories{filepath.Join(p.opts.StateDir, "modal-checkpoints", c.account.key())}
+}
+
+func (m memories) file(name string) string { return filepath.Join(m.dir, name+".json") }
+
+// errNoState is a provider that has nowhere to keep anything.
+var errNoState = core.Errorf(core.KindUnavailable, "modal.checkpoint", "", "there is no state directory to keep names of checkpoints in")
+
+// add keeps one. fs.ErrExist: there is one of that name.
+func (m memories) add(made core.Checkpoint) error {
+	if m.dir == "" {
+		return errNoState
+	}
+	text, err := json.Marshal(made)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(m.dir, 0o700); err != nil {
+		return err
+	}
+	draft, err := os.CreateTemp(m.dir, ".new-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(draft.Name()) }()
+	_, err = draft.Write(text)
+	if err = errors.Join(err, draft.Close()); err != nil {
+		return err
+	}
+	return os.Link(draft.Name(), m.file(made.Name)) // unlike a rename it replaces nothing
+}
+
+// read returns one.
+func (m memories) read(name string) (core.Checkpoint, error) {
+	var kept core.Checkpoint
+	if m.dir == "" || core.ValidateName("checkpoint", name) != nil {
+		return kept, fs.ErrNotExist
+	}
+	text, err := os.ReadFile(m.file(name))
+	if err == nil {
+		err = json.Unmarshal(text, &kept)
+	}
+	return kept, err
+}
+
+// list returns all that have not expired, and removes the others.
+func (m memories) list(now time.Time) ([]core.Checkpoint, error) {
+	if m.dir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(m.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var list []core.Checkpoint
+	for _, entry := range entries {
+		name, ours := strings.CutSuffix(entry.Name(), ".json")
+		if !ours {
+			continue
+		}
+		kept, err := m.read(name)
+		switch {
+		case err != nil: // damaged, or removed meanwhile
+		case now.After(kept.Expires):
+			if err := m.remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+		default:
+			list = append(list, kept)
+		}
+	}
+	return list, nil
+}
+
+// remove forgets one.
+func (m memories) remove(name string) error {
+	if m.dir == "" || core.ValidateName("checkpoint", name) != nil {
+		return fs.ErrNotExist
+	}
+	return os.Remove(m.file(name))
+}
