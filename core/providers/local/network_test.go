@@ -3,11 +3,14 @@
 package local
 
 import (
+	"net/netip"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
 // refused tries what stands for a listed and an unlisted machine, in a network that has neither, and returns which of them the
@@ -76,4 +79,32 @@ func TestPolicyChangesWhileItRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds("after a stop", sb.ID, all[:1])
+}
+
+// What stands for a name inside stands for it in copies, too: processes remember it.
+func TestNamesGoOnInCopies(t *testing.T) {
+	p, sb := crashed(t, func(spec *core.Spec) {
+		spec.Network = core.Network{Mode: core.NetworkAllow, Allow: []string{"good.example"}}
+	})
+	if _, err := p.Checkpoint(t.Context(), sb.ID, "names"); err != nil {
+		t.Fatal(err)
+	}
+	// No resolver answers here, so the name is written into what was kept.
+	path := filepath.Join(p.opts.StateDir, Name, "checkpoints", "names", "checkpoint.json")
+	var file keptFile
+	if err := store.ReadJSON(path, &file); err != nil {
+		t.Fatal(err)
+	}
+	file.Kept.Names = map[string]netip.Addr{"good.example": netip.MustParseAddr("198.19.0.1")}
+	if err := store.WriteJSON(path, file, true); err != nil {
+		t.Fatal(err)
+	}
+	again := launched(t, p, func(spec *core.Spec) { spec.Checkpoint, spec.Network = "names", sb.Spec.Network })
+	for _, id := range []string{again.ID, forkOf(t, p, again.ID).ID} {
+		output(t, p, id, `python3 -c 'import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("198.19.0.1", 443))'`)
+		within(t, "the name is known", func() bool {
+			denials, err := p.Denials(t.Context(), id)
+			return err == nil && len(denials) == 1 && denials[0].Name == "good.example" && denials[0].Protocol == "udp"
+		})
+	}
 }

@@ -7,8 +7,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -84,6 +86,9 @@ func (s *Stack) resolve(query []byte, network string) []byte {
 	if err != nil {
 		return failure(header, nil, dnsmessage.RCodeFormatError)
 	}
+	if _, err := parser.Question(); !errors.Is(err, dnsmessage.ErrSectionDone) {
+		return failure(header, nil, dnsmessage.RCodeFormatError) // one more would go on unseen
+	}
 	flow := Flow{
 		Proto: DNS, Dst: netip.AddrPortFrom(GatewayAddr(), dnsPort),
 		Name: strings.TrimSuffix(question.Name.String(), "."),
@@ -91,20 +96,118 @@ func (s *Stack) resolve(query []byte, network string) []byte {
 	if !s.allow(flow) {
 		return failure(header, &question, dnsmessage.RCodeNameError)
 	}
-	servers, err := s.resolvers()
+	byName := s.current().ByName()
+	if byName && question.Type == dnsmessage.TypeA {
+		return s.standInFor(header, question, query, network)
+	}
+	if byName && slices.Contains([]dnsmessage.Type{dnsmessage.TypeAAAA, typeSVCB, typeHTTPS}, question.Type) {
+		// There is no other way to the name than its stand-in, and no keys that would hide whom a connection asks.
+		return failure(header, &question, dnsmessage.RCodeSuccess)
+	}
+	answer, err := s.ask(s.ctx, query, network)
 	if err != nil {
 		return failure(header, &question, dnsmessage.RCodeServerFailure)
 	}
-	for _, server := range servers {
-		answer, err := exchange(s.ctx, network, server, query)
-		if err == nil {
-			if learner, ok := s.current().(Learner); ok {
-				learner.Learn(answer)
-			}
-			return answer
+	return answer
+}
+
+// typeSVCB and typeHTTPS are RFC 9460's.
+const typeSVCB, typeHTTPS dnsmessage.Type = 64, 65
+
+// standInFor answers a question for the addresses of a domain that is allowed: by its stand-in, if it has addresses and they are not all
+// allowed by themselves.
+func (s *Stack) standInFor(header dnsmessage.Header, question dnsmessage.Question, query []byte, network string) []byte {
+	answer, err := s.ask(s.ctx, query, network)
+	if err != nil {
+		return failure(header, &question, dnsmessage.RCodeServerFailure)
+	}
+	addrs, ttl := addresses(answer)
+	policy := s.current()
+	byThemselves := !slices.ContainsFunc(addrs, func(addr netip.Addr) bool {
+		allowed, _ := policy.Allow(s.ctx, Flow{Proto: TCP, Dst: netip.AddrPortFrom(addr, 0)})
+		return !allowed
+	})
+	if byThemselves {
+		return answer
+	}
+	standIn, ok := s.names.learn(canonical(question.Name.String()), addrs, ttl)
+	if !ok {
+		return failure(header, &question, dnsmessage.RCodeServerFailure)
+	}
+	return reply(header, dnsmessage.Message{
+		Questions: []dnsmessage.Question{question},
+		Answers: []dnsmessage.Resource{{
+			Header: dnsmessage.ResourceHeader{Name: question.Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: standInTTL},
+			Body:   &dnsmessage.AResource{A: standIn.As4()},
+		}},
+	})
+}
+
+// standInTTL is in seconds. A stand-in never changes; a short time lets a sandbox see early that the policy has.
+const standInTTL = 60
+
+// lookup returns where a name is outside: as the resolvers said last, or as they say now.
+func (s *Stack) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
+	if addrs := s.names.outside(name); addrs != nil {
+		return addrs, nil
+	}
+	full, err := dnsmessage.NewName(name + ".")
+	if err != nil {
+		return nil, err
+	}
+	message := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: uint16(rand.Uint32()), RecursionDesired: true}, //nolint:gosec // a socket for each question is what keeps others out
+		Questions: []dnsmessage.Question{{Name: full, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}},
+	}
+	query, err := message.Pack()
+	if err != nil {
+		return nil, err
+	}
+	answer, err := s.ask(ctx, query, "udp")
+	if err != nil {
+		return nil, err
+	}
+	addrs, ttl := addresses(answer)
+	if len(addrs) == 0 {
+		return nil, errNoAddress
+	}
+	s.names.learn(name, addrs, ttl)
+	return addrs, nil
+}
+
+// addresses returns the IPv4 addresses in an answer, which may be damaged, and for how long they hold.
+func addresses(answer []byte) (addrs []netip.Addr, ttl time.Duration) {
+	var message dnsmessage.Message
+	if message.Unpack(answer) != nil {
+		return nil, 0
+	}
+	ttl = maxTTL
+	for _, record := range message.Answers {
+		if body, ok := record.Body.(*dnsmessage.AResource); ok {
+			addrs = append(addrs, netip.AddrFrom4(body.A))
+			ttl = min(ttl, time.Duration(record.Header.TTL)*time.Second)
 		}
 	}
-	return failure(header, &question, dnsmessage.RCodeServerFailure)
+	return addrs, ttl
+}
+
+var (
+	errNoAddress  = errors.New("the name has no address")
+	errNoResolver = errors.New("no resolver answers")
+)
+
+// ask returns the first answer of a resolver.
+func (s *Stack) ask(ctx context.Context, query []byte, network string) ([]byte, error) {
+	servers, err := s.resolvers()
+	if err != nil {
+		return nil, err
+	}
+	for _, server := range servers {
+		if answer, err := exchange(ctx, network, server, query); err == nil {
+			return answer, nil
+		}
+	}
+	return nil, errNoResolver
 }
 
 // exchange asks one server. A socket for each question keeps answers from being mixed up.
@@ -140,12 +243,18 @@ func exchange(ctx context.Context, network string, server netip.AddrPort, query 
 }
 
 func failure(query dnsmessage.Header, question *dnsmessage.Question, code dnsmessage.RCode) []byte {
-	m := dnsmessage.Message{Header: dnsmessage.Header{
-		ID: query.ID, Response: true, OpCode: query.OpCode,
-		RecursionDesired: query.RecursionDesired, RecursionAvailable: true, RCode: code,
-	}}
+	m := dnsmessage.Message{Header: dnsmessage.Header{RCode: code}}
 	if question != nil {
 		m.Questions = []dnsmessage.Question{*question}
+	}
+	return reply(query, m)
+}
+
+// reply makes m the answer to a query.
+func reply(query dnsmessage.Header, m dnsmessage.Message) []byte {
+	m.Header = dnsmessage.Header{
+		ID: query.ID, Response: true, OpCode: query.OpCode,
+		RecursionDesired: query.RecursionDesired, RecursionAvailable: true, RCode: m.RCode,
 	}
 	packed, err := m.Pack()
 	if err != nil {

@@ -48,12 +48,17 @@ func (s *Stack) SetPolicy(policy Policy) {
 func (s *Stack) allow(flow Flow) bool {
 	allowed, reason := s.current().Allow(s.ctx, flow)
 	if !allowed {
-		s.counters.deny(flow, reason)
-		if s.denied != nil {
-			s.denied()
-		}
+		s.refuse(flow, reason)
 	}
 	return allowed
+}
+
+// refuse notes a refusal.
+func (s *Stack) refuse(flow Flow, reason string) {
+	s.counters.deny(flow, reason)
+	if s.denied != nil {
+		s.denied()
+	}
 }
 
 // current is the policy that holds now.

@@ -18,8 +18,8 @@ func only(proto Proto) Policy {
 
 func TestSetPolicyCutsWhatItRefuses(t *testing.T) {
 	s, in := connect(t, policyFunc(allowAll))
-	cut := make(chan error, 1)
-	tcp, err := in.dial(t.Context(), listen(t, func(c net.Conn) { _, err := io.Copy(c, c); cut <- err }))
+	cut := make(chan struct{})
+	tcp, err := in.dial(t.Context(), listen(t, func(c net.Conn) { echo(c); close(cut) }))
 	if err != nil {
 		t.Fatal(err)
 	}

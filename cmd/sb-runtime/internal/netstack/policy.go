@@ -27,7 +27,7 @@ type Flow struct {
 	Proto Proto
 	// Dst is where it goes; for DNS, the gateway.
 	Dst netip.AddrPort
-	// Name is the domain of a DNS question, without the final dot; "" for others.
+	// Name is the domain of a DNS question, without the final dot, or the one that a connection goes to by its stand-in; "" for others.
 	Name string
 }
 
@@ -36,12 +36,8 @@ type Flow struct {
 type Policy interface {
 	// Allow says whether the flow may be. The reason explains a refusal to a person.
 	Allow(ctx context.Context, flow Flow) (allowed bool, reason string)
-}
-
-// Learner is a Policy that wants to know the answers to the questions it allowed.
-type Learner interface {
-	// Learn is given one answer: a DNS message, which may be damaged.
-	Learn(answer []byte)
+	// ByName says that allowing a domain allows what is asked of that name, not the addresses that it has.
+	ByName() bool
 }
 
 // hostAddressesAge is for how long the host's own addresses are taken as known.
@@ -79,6 +75,9 @@ func (p *AllowPublic) Allow(_ context.Context, flow Flow) (bool, string) {
 	}
 	return true, ""
 }
+
+// ByName implements Policy.
+func (p *AllowPublic) ByName() bool { return false }
 
 func (p *AllowPublic) hostAddresses() ([]netip.Addr, error) {
 	p.mu.Lock()

@@ -79,6 +79,7 @@ type Stack struct {
 	stack    *stack.Stack
 	buffers  sync.Pool
 	counters counters
+	names    names
 
 	// ctx ends with Close; goroutines are counted by wg.
 	ctx    context.Context //nolint:containedctx // the flows' lifetime is the stack's, not a call's

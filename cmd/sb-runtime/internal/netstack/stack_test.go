@@ -35,6 +35,8 @@ type policyFunc func(Flow) (bool, string)
 
 func (f policyFunc) Allow(_ context.Context, flow Flow) (bool, string) { return f(flow) }
 
+func (policyFunc) ByName() bool { return false }
+
 func allowAll(Flow) (bool, string) { return true, "" }
 
 // sandbox is a second stack at the guest's end, in the place of the sentry's.
@@ -229,16 +231,24 @@ func TestUDP(t *testing.T) {
 // nameServer answers every question over UDP and TCP with 192.0.2.7.
 func nameServer(t *testing.T) netip.AddrPort {
 	t.Helper()
+	return nameServerOf(t, func(string) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, 7}) })
+}
+
+// nameServerOf answers every question over UDP and TCP by an address, if it is valid.
+func nameServerOf(t *testing.T, where func(name string) netip.Addr) netip.AddrPort {
+	t.Helper()
 	answer := func(query []byte) []byte {
 		var m dnsmessage.Message
 		if m.Unpack(query) != nil {
 			return nil
 		}
 		m.Response = true
-		m.Answers = []dnsmessage.Resource{{
-			Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Class: dnsmessage.ClassINET, TTL: 1},
-			Body:   &dnsmessage.AResource{A: [4]byte{192, 0, 2, 7}},
-		}}
+		if addr := where(m.Questions[0].Name.String()); addr.IsValid() {
+			m.Answers = []dnsmessage.Resource{{
+				Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Class: dnsmessage.ClassINET, TTL: 1},
+				Body:   &dnsmessage.AResource{A: addr.As4()},
+			}}
+		}
 		packed, _ := m.Pack()
 		return packed
 	}

@@ -46,6 +46,10 @@ func (s *Stack) serveTCP(r *tcp.ForwarderRequest) {
 		}
 		return
 	}
+	if name, ok := s.names.of(dst.Addr()); ok {
+		s.serveNamed(r, dst, name)
+		return
+	}
 	flow := Flow{Proto: TCP, Dst: dst}
 	ctx, end := s.follow(flow)
 	defer end()

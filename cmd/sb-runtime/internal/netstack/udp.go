@@ -41,9 +41,7 @@ func (s *Stack) handleUDP(r *udp.ForwarderRequest) bool {
 	}
 	ctx, end := s.ctx, func() {}
 	if !nameServer {
-		flow := Flow{Proto: UDP, Dst: dst}
-		if ctx, end = s.follow(flow); !s.allow(flow) {
-			end()
+		if ctx, end = s.admitUDP(dst); ctx == nil {
 			<-s.udpFree
 			return false
 		}
@@ -69,6 +67,22 @@ func (s *Stack) handleUDP(r *udp.ForwarderRequest) bool {
 		free()
 	}
 	return true
+}
+
+// admitUDP follows a flow that the policy allows; without a context it is refused.
+func (s *Stack) admitUDP(dst netip.AddrPort) (ctx context.Context, end func()) {
+	flow := Flow{Proto: UDP, Dst: dst}
+	if name, ok := s.names.of(dst.Addr()); ok {
+		flow.Name = name
+		s.refuse(flow, "only TCP may go to a domain: of UDP it cannot be seen whom it asks")
+		return nil, nil
+	}
+	ctx, end = s.follow(flow)
+	if !s.allow(flow) {
+		end()
+		return nil, nil
+	}
+	return ctx, end
 }
 
 func (s *Stack) serveUDP(ctx context.Context, inside net.Conn, dst netip.AddrPort) {

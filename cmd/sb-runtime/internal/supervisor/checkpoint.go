@@ -40,7 +40,7 @@ func (s *Supervisor) checkpoint(ctx context.Context, dir string) (_ *wire.Kept, 
 	defer s.helpers.Release(maxHelpers)
 	s.mu.Lock()
 	forwards := s.forwards
-	kept := &wire.Kept{Engine: engineVersion(), Secrets: s.launch.Secrets, Given: s.given(), Last: s.last, Commands: s.keptCommands()}
+	kept := &wire.Kept{Engine: engineVersion(), Secrets: s.launch.Secrets, Given: s.given(), Last: s.last, Commands: s.keptCommands(), Names: s.stack.Names()}
 	s.mu.Unlock()
 	if forwards > 0 {
 		return nil, core.Errorf(core.KindConflict, "checkpoint", s.launch.ID, "%d connections are open to a published port that listens on the sandbox's loopback alone", forwards).
@@ -101,6 +101,7 @@ func (s *Supervisor) awaitImage() (wire.Kept, error) {
 			WithHint("launch from it with the sb that made it, or make a new one")
 	}
 	s.launch.Secrets, s.last = kept.Secrets, kept.Last
+	s.stack.TakeNames(kept.Names)
 	return kept, nil
 }
 

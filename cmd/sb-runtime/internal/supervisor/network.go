@@ -67,3 +67,5 @@ func policy(network core.Network) netstack.Policy {
 type denyAll struct{}
 
 func (denyAll) Allow(context.Context, netstack.Flow) (bool, string) { return false, "network is none" }
+
+func (denyAll) ByName() bool { return false }

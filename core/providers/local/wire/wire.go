@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/netip"
 	"time"
 
 	"google.golang.org/grpc"
@@ -161,6 +162,8 @@ type Kept struct {
 	Secrets map[string]string `json:"secrets,omitempty"`
 	// Given are all that its commands were given, too: what the journal leaves out.
 	Given []Secret `json:"given,omitempty"`
+	// Names are the domains that the sandbox has stand-in addresses of.
+	Names map[string]netip.Addr `json:"names,omitempty"`
 	// Commands are those that go on, and Last is the newest command's number.
 	Commands []KeptCommand `json:"commands,omitempty"`
 	Last     int           `json:"last,omitempty"`

@@ -1,0 +1,130 @@
+//go:build linux
+
+package netstack
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// serveHTTP passes on the requests of a connection to flow.Name that is not encrypted, until it ends. Each is read here and written anew, so
+// that none asks another host, whatever the server would take it for. outside is the first connection to the name.
+func (s *Stack) serveHTTP(ctx context.Context, inside, outside net.Conn, flow Flow) {
+	first := make(chan net.Conn, 1)
+	first <- outside
+	transport := &http.Transport{
+		DisableCompression: true, MaxIdleConnsPerHost: 1,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			select {
+			case conn := <-first:
+				return conn, nil
+			default:
+			}
+			conn, _, err := s.dialName(ctx, flow)
+			return conn, err
+		},
+	}
+	defer transport.CloseIdleConnections()
+	quiet := log.New(io.Discard, "", 0)
+	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: quiet, Rewrite: asItCame}
+	conn := &counted{Conn: inside, counters: &s.counters, over: make(chan struct{})}
+	end := sync.OnceFunc(func() { close(conn.over) })
+	var understood, hijacked atomic.Bool
+	server := &http.Server{
+		ErrorLog: quiet, ReadHeaderTimeout: greetingPatience, BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			hijacked.CompareAndSwap(false, state == http.StateHijacked)
+			if state == http.StateClosed {
+				end()
+			}
+		},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			understood.Store(true)
+			if !asks(r, flow.Name) {
+				s.refuse(flow, "a request to "+flow.Name+" asks for "+strconv.Quote(r.Host))
+				w.Header().Set("Connection", "close")
+				http.Error(w, "the sandbox's network policy does not allow this host here", http.StatusForbidden)
+				return
+			}
+			proxy.ServeHTTP(w, r)
+			if hijacked.Load() { // the server has forgotten it
+				end()
+			}
+		}),
+	}
+	_ = server.Serve(&single{conn: conn})
+	if !understood.Load() {
+		s.refuse(flow, unreadable)
+	}
+}
+
+// asks says whether a request is for a host, and for what leads to no other: HTTP/2 without TLS does.
+func asks(r *http.Request, name string) bool {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	if canonical(host) != name || r.Method == http.MethodConnect {
+		return false
+	}
+	if upgrade := r.Header.Get("Upgrade"); !strings.EqualFold(upgrade, "websocket") {
+		r.Header.Del("Upgrade")
+	}
+	return true
+}
+
+// asItCame undoes what ReverseProxy changes for the servers of one operator.
+func asItCame(p *httputil.ProxyRequest) {
+	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.URL.RawQuery = "http", p.In.Host, p.In.URL.RawQuery
+	p.Out.Host = p.In.Host
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values, ok := p.In.Header[name]; ok {
+			p.Out.Header[name] = values
+		}
+	}
+}
+
+// single is a listener of one connection; it ends with that.
+type single struct {
+	conn     *counted
+	accepted atomic.Bool
+}
+
+func (l *single) Accept() (net.Conn, error) {
+	if l.accepted.CompareAndSwap(false, true) {
+		return l.conn, nil
+	}
+	<-l.conn.over
+	return nil, net.ErrClosed
+}
+func (l *single) Close() error   { return nil }
+func (l *single) Addr() net.Addr { return l.conn.LocalAddr() }
+
+// counted counts the bytes of the sandbox's end of a connection. over is closed when nobody works on it any more.
+type counted struct {
+	net.Conn
+	counters *counters
+	over     chan struct{}
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.counters.sent.Add(int64(n))
+	return n, err
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.counters.received.Add(int64(n))
+	return n, err
+}
+
+func (c *counted) CloseWrite() error { return closeWrite(c.Conn) }

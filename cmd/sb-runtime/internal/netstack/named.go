@@ -1,0 +1,104 @@
+//go:build linux
+
+package netstack
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+)
+
+// greetingPatience is how long a sandbox has to say whom it asks on a connection to a name.
+const greetingPatience = 30 * time.Second
+
+// unreadable is why a protocol that names no host is refused.
+const unreadable = "of this protocol it cannot be seen whom it asks; the allow-list may have the server's address"
+
+// serveNamed connects to the name that dst stands for.
+func (s *Stack) serveNamed(r *tcp.ForwarderRequest, dst netip.AddrPort, name string) {
+	flow := Flow{Proto: TCP, Dst: dst, Name: name}
+	ctx, end := s.follow(flow)
+	defer end()
+	if !s.allow(flow) {
+		r.Complete(true)
+		return
+	}
+	outside, alone, err := s.dialName(ctx, flow)
+	if err != nil || !s.hold(outside) {
+		r.Complete(true)
+		return
+	}
+	defer s.release(outside)
+	inside := s.accept(r)
+	if inside == nil {
+		return
+	}
+	defer s.release(inside)
+	defer context.AfterFunc(ctx, func() {
+		inside.reset()
+		_ = outside.Close()
+	})()
+	if alone {
+		s.relay(inside, outside)
+		return
+	}
+	s.relayNamed(ctx, inside, outside, flow)
+}
+
+// relayNamed passes on what asks flow.Name, and nothing else: many names may be served where outside leads.
+func (s *Stack) relayNamed(ctx context.Context, inside *accepted, outside net.Conn, flow Flow) {
+	_ = inside.SetReadDeadline(time.Now().Add(greetingPatience))
+	greeting := overhear(inside)
+	_ = inside.SetReadDeadline(time.Time{})
+	again := &replayed{accepted: inside, reader: greeting.replay(inside)}
+	switch {
+	case greeting.protocol == speaksHTTP:
+		s.counters.connections.Add(1)
+		s.serveHTTP(ctx, again, outside, flow)
+	case greeting.protocol == speaksTLS && canonical(greeting.host) == flow.Name, greeting.protocol == speaksSSH:
+		s.relay(again, outside)
+	case greeting.protocol == speaksTLS:
+		s.refuse(flow, "the connection to "+flow.Name+" asks for "+orNobody(greeting.host))
+		inside.reset()
+	case len(greeting.said) > 0:
+		s.refuse(flow, unreadable)
+		inside.reset()
+	}
+}
+
+func orNobody(host string) string {
+	if host == "" {
+		return "nobody by name"
+	}
+	return host
+}
+
+// dialName connects to a name. alone says that the address would be allowed without the name, too.
+func (s *Stack) dialName(ctx context.Context, flow Flow) (conn net.Conn, alone bool, err error) {
+	addrs, err := s.lookup(ctx, flow.Name)
+	if err != nil {
+		return nil, false, err
+	}
+	policy, refused := s.current(), ""
+	err = errors.New("no address is allowed")
+	for _, addr := range addrs {
+		dst := netip.AddrPortFrom(addr, flow.Dst.Port())
+		alone, _ := policy.Allow(ctx, Flow{Proto: TCP, Dst: dst})
+		allowed, reason := policy.Allow(ctx, Flow{Proto: TCP, Dst: dst, Name: flow.Name})
+		if !alone && !allowed {
+			refused = flow.Name + " is " + addr.String() + ": " + reason
+			continue
+		}
+		if conn, err = s.dial(ctx, "tcp", dst.String()); err == nil {
+			return conn, alone, nil
+		}
+	}
+	if refused != "" {
+		s.refuse(flow, refused)
+	}
+	return nil, false, err
+}
