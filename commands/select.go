@@ -112,12 +112,20 @@ type outcome struct {
 	Name   string `json:"name"`
 	Result string `json:"result"`
 	Error  string `json:"error,omitempty"`
+	// ExitCode is there where it was told.
+	ExitCode *int `json:"exit_code,omitempty"`
 }
 
 // forEach does work on all sandboxes, a few at a time, and reports each in their
 // order: its id on stdout, or the whole as JSON. The error joins what failed.
 func forEach(ctx context.Context, app *App, boxes []core.Sandbox, result string, asJSON bool, work func(context.Context, core.Sandbox) error) error {
+	return forEachCode(ctx, app, boxes, result, asJSON, func(ctx context.Context, box core.Sandbox) (*int, error) { return nil, work(ctx, box) })
+}
+
+// forEachCode is forEach for work that yields exit codes. They are in the JSON, and a person at a terminal is told them.
+func forEachCode(ctx context.Context, app *App, boxes []core.Sandbox, result string, asJSON bool, work func(context.Context, core.Sandbox) (*int, error)) error {
 	const atOnce = 8
+	codes := make([]*int, len(boxes))
 	failed := make([]error, len(boxes))
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
@@ -125,13 +133,14 @@ func forEach(ctx context.Context, app *App, boxes []core.Sandbox, result string,
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			failed[i] = core.Wrap("", box.Name, work(ctx, box))
+			code, err := work(ctx, box)
+			codes[i], failed[i] = code, core.Wrap("", box.Name, err)
 		})
 	}
 	all.Wait()
 	outcomes := make([]outcome, len(boxes))
 	for i, box := range boxes {
-		outcomes[i] = outcome{ID: box.ID, Name: box.Name, Result: result}
+		outcomes[i] = outcome{ID: box.ID, Name: box.Name, Result: result, ExitCode: codes[i]}
 		if failed[i] != nil {
 			outcomes[i].Result, outcomes[i].Error = core.KindOf(failed[i]).String(), failed[i].Error()
 			continue
@@ -140,6 +149,9 @@ func forEach(ctx context.Context, app *App, boxes []core.Sandbox, result string,
 			if _, err := fmt.Fprintln(app.Streams.Out, box.ID); err != nil {
 				return err
 			}
+		}
+		if code := codes[i]; code != nil && !asJSON && app.Streams.ErrTTY() {
+			_, _ = fmt.Fprintf(app.Streams.Err, "%s: exit code %d\n", box.Name, *code)
 		}
 	}
 	if asJSON {

@@ -44,7 +44,7 @@ func NewTerminate(app *App, runF func(context.Context, *TerminateOptions) error)
 	}
 	opts.Select.register(app, cmd)
 	cmd.Flags().BoolVarP(&opts.Yes, "yes", "y", false, "do not ask")
-	jsonFlag(cmd, &opts.JSON, "an array of id, name, result (terminated, or the kind of the error), error")
+	jsonFlag(cmd, &opts.JSON, "an array of id, name, result (terminated, or the kind of the error), exit_code where it is known, error")
 	return cmd
 }
 
@@ -63,8 +63,8 @@ func runTerminate(ctx context.Context, opts *TerminateOptions) error {
 			return err
 		}
 	}
-	failed := forEach(ctx, opts.App, boxes, "terminated", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
-		return service.Terminate(ctx, box.ID)
+	failed := forEachCode(ctx, opts.App, boxes, "terminated", opts.JSON, func(ctx context.Context, box core.Sandbox) (*int, error) {
+		return service.End(ctx, box.ID)
 	})
 	return errors.Join(missing, failed)
 }

@@ -17,6 +17,7 @@ const (
 	CapLogs             Capability = "logs"
 	CapFiles            Capability = "files"
 	CapFileWatch        Capability = "file_watch"
+	CapEndCode          Capability = "end_code" // Ender
 	CapStats            Capability = "stats"
 	CapWatch            Capability = "watch"
 	CapFork             Capability = "fork"

@@ -67,6 +67,12 @@ type Waiter interface {
 	WaitSandbox(ctx context.Context, id string) (Sandbox, error)
 }
 
+// Ender ends sandboxes as Terminate does, and tells with which exit code.
+type Ender interface {
+	// End is Terminate. The code is that of the entry command, or the one that the provider gives a sandbox that it ended; nil when it tells none.
+	End(ctx context.Context, id string) (*int, error)
+}
+
 // Stopper stops sandboxes so that they can be started again.
 type Stopper interface {
 	// Stop ends every command (SIGTERM, after grace SIGKILL) and keeps the

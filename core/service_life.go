@@ -21,13 +21,30 @@ func (s *Service) act(ctx context.Context, op, ref string, args map[string]any, 
 
 // Terminate ends a sandbox, whatever its state, and removes all that it left.
 func (s *Service) Terminate(ctx context.Context, ref string) error {
-	return s.act(ctx, "terminate", ref, nil, func(sb Sandbox, p Provider) error {
-		if err := p.Terminate(ctx, sb.ID); err != nil {
+	_, err := s.End(ctx, ref)
+	return err
+}
+
+// End is Terminate, and returns the exit code: that of an entry command which had ended, or what the provider tells of its own end; nil when none
+// is known.
+func (s *Service) End(ctx context.Context, ref string) (code *int, err error) {
+	err = s.act(ctx, "terminate", ref, nil, func(sb Sandbox, p Provider) (err error) {
+		code = sb.ExitCode
+		if ender, ok := As[Ender](p); ok {
+			code, err = ender.End(ctx, sb.ID)
+		} else {
+			err = p.Terminate(ctx, sb.ID)
+		}
+		if err != nil {
 			return err
 		}
 		s.broker.publish(Event{Time: s.now(), Type: EventState, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name})
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return code, nil
 }
 
 // Stop ends every command of a persistent sandbox and keeps its filesystem.

@@ -40,6 +40,7 @@ func (s *suite) capabilities(t *testing.T) {
 	optional[core.PortForwarder](t, p, core.CapPortForward)
 	optional[core.ReadyWaiter](t, p, core.CapReady)
 	optional[core.Enforcer](t, p, core.CapEnforce)
+	optional[core.Ender](t, p, core.CapEndCode)
 	if err := p.Check(t.Context()); err != nil {
 		t.Errorf("the provider is not usable: %v (%s)", err, core.HintOf(err))
 	}

@@ -98,8 +98,42 @@ func TestFirstGeneration(t *testing.T) {
 	if text, _ := logged(t, p, id, core.LogOptions{Tail: 1}); text != "last\n" && text != "err\n" {
 		t.Errorf("its last line is %q", text)
 	}
-	if err := p.Terminate(ctx, id); err != nil {
-		t.Error(err)
+	if code, err := p.End(ctx, id); err != nil || code == nil || *code != 3 {
+		t.Errorf("its code is %v, %v", code, err)
+	}
+}
+
+// A sandbox that is ended, or whose time is over, has the code that Modal gives it: who terminates it is told, and who waits for it.
+func TestEndsHaveCodes(t *testing.T) {
+	p := modal.New(newRig(t, nil).opts)
+	defer func() { _ = p.Close() }()
+	s := spec()
+	s.Command = []string{"sleep", "600"}
+	running := launched(t, p, s)
+	waited := make(chan core.Sandbox, 1)
+	go func() {
+		sb, err := p.WaitSandbox(t.Context(), running.ID)
+		if err != nil {
+			t.Error(err)
+		}
+		waited <- sb
+	}()
+	if code, err := p.End(t.Context(), running.ID); err != nil || code == nil || *code != 137 {
+		t.Errorf("terminated: %v, %v", code, err)
+	}
+	if sb := <-waited; sb.ExitCode == nil || *sb.ExitCode != 137 || sb.Reason != core.ReasonStopped {
+		t.Errorf("who waited sees %+v", sb)
+	}
+	s.Name, s.Timeout = core.NewName(), core.Duration(time.Second)
+	late, err := p.WaitSandbox(t.Context(), launched(t, p, s).ID)
+	if err != nil || late.ExitCode == nil || *late.ExitCode != 124 || late.Reason != core.ReasonTimeout {
+		t.Errorf("one whose time was over: %+v, %v", late, err)
+	}
+	if code, err := p.End(t.Context(), late.ID); err != nil || code == nil || *code != 124 {
+		t.Errorf("its code is %v, %v", code, err)
+	}
+	if _, err := p.End(t.Context(), late.ID); core.KindOf(err) != core.KindNotFound {
+		t.Errorf("it is there still: %v", err)
 	}
 }
 

@@ -221,16 +221,22 @@ func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, er
 // Terminate implements core.Provider. Of a sandbox that has ended by itself a tag says from now on
 // that nobody wants to see it any more.
 func (p *Provider) Terminate(ctx context.Context, id string) error {
+	_, err := p.End(ctx, id)
+	return err
+}
+
+// End implements core.Ender with the code that Modal's own tools show.
+func (p *Provider) End(ctx context.Context, id string) (*int, error) {
 	if !strings.HasPrefix(id, IDPrefix) {
-		return notFound(id)
+		return nil, notFound(id)
 	}
 	c, err := p.connect()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	raw, err := c.raw(ctx)
 	if err != nil {
-		return classify("terminate", id, err)
+		return nil, classify("terminate", id, err)
 	}
 	p.forget(id)
 	request := pb.SandboxTerminateRequest_builder{SandboxId: id}.Build()
@@ -241,19 +247,33 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 		reply, err = raw.SandboxTerminateV2(ctx, request)
 	}
 	if err != nil {
-		return p.missing(c, "terminate", id, err)
+		return nil, p.missing(c, "terminate", id, err)
 	}
 	switch reply.GetExistingResult().GetStatus() {
 	case pb.GenericResult_GENERIC_STATUS_UNSPECIFIED:
-		_, err := waitOnce(ctx, raw, id, longPoll)
-		return classify("terminate", id, err)
+		waited, err := waitOnce(ctx, raw, id, longPoll)
+		return returnCode(waited.GetResult()), classify("terminate", id, err)
 	case pb.GenericResult_GENERIC_STATUS_TERMINATED:
-		return notFound(id)
+		return nil, notFound(id)
 	case pb.GenericResult_GENERIC_STATUS_SUCCESS, pb.GenericResult_GENERIC_STATUS_FAILURE, pb.GenericResult_GENERIC_STATUS_TIMEOUT,
 		pb.GenericResult_GENERIC_STATUS_IDLE_TIMEOUT, pb.GenericResult_GENERIC_STATUS_INIT_FAILURE,
 		pb.GenericResult_GENERIC_STATUS_INTERNAL_FAILURE, pb.GenericResult_GENERIC_STATUS_MEMORY_MANAGER_EVICTION:
 	}
-	return p.dismiss(ctx, c, raw, id)
+	return returnCode(reply.GetExistingResult()), p.dismiss(ctx, c, raw, id)
+}
+
+// returnCode is a sandbox's exit code as Modal's SDKs tell it: its entry command's, 124 when its time was over, 137 when somebody ended it.
+func returnCode(result *pb.GenericResult) *int {
+	code := int(result.GetExitcode())
+	switch result.GetStatus() { //nolint:exhaustive // all others have a code of their own
+	case pb.GenericResult_GENERIC_STATUS_UNSPECIFIED:
+		return nil
+	case pb.GenericResult_GENERIC_STATUS_TIMEOUT:
+		code = 124
+	case pb.GenericResult_GENERIC_STATUS_TERMINATED:
+		code = 128 + sigKill
+	}
+	return &code
 }
 
 // dismiss marks a sandbox that has ended as one that nobody wants to see.

@@ -52,6 +52,7 @@ var (
 	_ core.Doctor           = (*Provider)(nil)
 	_ core.Snapshotter      = (*Provider)(nil)
 	_ core.Differ           = (*Provider)(nil)
+	_ core.Ender            = (*Provider)(nil)
 	_ core.Checkpointer     = (*Provider)(nil)
 	_ core.CheckpointFinder = (*Provider)(nil)
 	_ core.SnapshotStore    = (*Provider)(nil)
@@ -79,7 +80,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 			core.CapBuild, core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory,
 			core.CapTimeout, core.CapIdle, core.CapModal, core.CapPortTLS, core.CapInbound, core.CapReady, core.CapEnforce,
 			core.CapSnapshots, core.CapSnapshotTTL, core.CapSnapshotPath, core.CapSnapshotStore, core.CapImageStore, core.CapImageMount,
-			core.CapVolumeStore, core.CapSecretStore, core.CapAppStore, core.CapEnvironmentStore, core.CapNetworkUpdate, core.CapTunnels, core.CapFileWatch, core.CapDiff, core.CapCheckpoint,
+			core.CapVolumeStore, core.CapSecretStore, core.CapAppStore, core.CapEnvironmentStore, core.CapNetworkUpdate, core.CapTunnels, core.CapFileWatch, core.CapDiff, core.CapCheckpoint, core.CapEndCode,
 		},
 		Images:    []string{defaultImage},
 		GPUs:      gpus(),

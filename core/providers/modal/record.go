@@ -151,13 +151,15 @@ func (d described) gone() bool {
 
 // end tells how a sandbox ended, if it has.
 func (d described) end(sb *core.Sandbox) {
-	code := int(d.result.GetExitcode())
+	if code := returnCode(d.result); d.tags[recordTag] == "" || len(sb.Spec.Command) > 0 {
+		sb.ExitCode = code
+	}
 	sb.Message = strings.TrimSpace(d.result.GetException())
 	switch d.result.GetStatus() {
 	case pb.GenericResult_GENERIC_STATUS_UNSPECIFIED:
 		sb.Ended = time.Time{}
 	case pb.GenericResult_GENERIC_STATUS_SUCCESS, pb.GenericResult_GENERIC_STATUS_FAILURE:
-		sb.State, sb.Reason, sb.ExitCode = core.StateExited, core.ReasonCommand, &code
+		sb.State, sb.Reason = core.StateExited, core.ReasonCommand
 	case pb.GenericResult_GENERIC_STATUS_TIMEOUT:
 		sb.State, sb.Reason = core.StateExited, core.ReasonTimeout
 	case pb.GenericResult_GENERIC_STATUS_IDLE_TIMEOUT:
@@ -165,10 +167,12 @@ func (d described) end(sb *core.Sandbox) {
 	case pb.GenericResult_GENERIC_STATUS_TERMINATED:
 		sb.State, sb.Reason = core.StateExited, core.ReasonStopped
 	case pb.GenericResult_GENERIC_STATUS_INIT_FAILURE:
+		sb.ExitCode = nil // it never ran
 		sb.State, sb.Reason = core.StateFailed, core.ReasonLaunch
 	case pb.GenericResult_GENERIC_STATUS_MEMORY_MANAGER_EVICTION:
 		sb.State, sb.Reason = core.StateFailed, core.ReasonMemory
 	case pb.GenericResult_GENERIC_STATUS_INTERNAL_FAILURE:
+		sb.ExitCode = nil // what became of it is not known
 		sb.State, sb.Reason = core.StateLost, core.ReasonCrash
 	}
 }

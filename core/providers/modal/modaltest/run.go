@@ -148,6 +148,10 @@ func (s *Server) supervise(box *sandbox) {
 		case <-box.ended:
 			return
 		case <-entry:
+			if box.entry.err == nil && box.entry.exit.Reason != "" {
+				entry = nil // a limit ended the whole sandbox, which tells so itself
+				continue
+			}
 			// Whoever waits for the end finds what was written.
 			if err := box.commit(); err != nil {
 				s.log.Warn("volumes were not committed", "sandbox", box.id, "error", err)
