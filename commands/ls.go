@@ -32,7 +32,9 @@ func NewLs(app *App, runF func(context.Context, *LsOptions) error) *cobra.Comman
 		Long: "List the sandboxes that live: creating, running, paused and stopped ones. --all adds those that\n" +
 			"exited, failed or were lost, which \"sb terminate\" and \"sb prune\" remove. --orphans lists those\n" +
 			"whose owner is gone and what crashes left behind. COST is what one has cost until now, at least, where the\n" +
-			"provider has prices; see \"sb cost\"." + exitStatusHelp,
+			"provider has prices; see \"sb cost\".\n\n" +
+			"A provider at a distance that is slow comes below the others, and is not waited for longer than 3s,\n" +
+			"unless it is asked alone with --provider." + exitStatusHelp,
 		Example: "  sb ls\n" +
 			"  sb ls --all --label team=ml --json\n" +
 			"  sb terminate $(sb ls -q --app ci)",
@@ -59,15 +61,31 @@ func runLs(ctx context.Context, opts *LsOptions) error {
 		return err
 	}
 	filter.All, filter.Orphans = opts.Select.All, opts.Orphans
-	listing, err := service.List(ctx, filter)
+	first, rest, err := service.ListSoon(ctx, filter, soon)
 	if err != nil {
 		return err
 	}
-	if err := writeSandboxes(opts, listing.Sandboxes); err != nil {
-		return err
+	// Who looks at a table sees what is there at once, and what comes later below it; programs get one list.
+	early := !opts.JSON && !opts.Quiet && len(first.Sandboxes) > 0
+	if early {
+		if err := writeSandboxes(opts, first.Sandboxes); err != nil {
+			return err
+		}
+		first.Sandboxes = nil
 	}
-	return opts.App.warnUnavailable(listing.Failures, filter.Provider != "")
+	late := rest()
+	boxes := slices.Concat(first.Sandboxes, late.Sandboxes)
+	slices.SortStableFunc(boxes, func(a, b core.Sandbox) int { return a.Created.Compare(b.Created) })
+	if !early || len(boxes) > 0 {
+		if err := writeSandboxes(opts, boxes); err != nil {
+			return err
+		}
+	}
+	return opts.App.warnUnavailable(append(first.Failures, late.Failures...), filter.Provider != "")
 }
+
+// soon is how long all providers are waited for before what is there is shown.
+const soon = 500 * time.Millisecond
 
 // warnUnavailable tells which providers did not answer. It is an error when one
 // was asked for by name, and otherwise when it could have something to tell.

@@ -85,6 +85,8 @@ type Capabilities struct {
 	GPUs map[string]int `json:"gpus,omitempty"`
 	// GPUPrices says what one GPU of a type costs, in the provider's words, where it tells: "3.95 USD/h".
 	GPUPrices map[string]string `json:"gpu_prices,omitempty"`
+	// Remote says that the provider is reached over a network that may be slow or absent.
+	Remote bool `json:"remote,omitempty"`
 	// Isolation says in a few words what stands between a sandbox and the host.
 	Isolation string `json:"isolation"`
 }

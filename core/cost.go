@@ -76,7 +76,7 @@ func (s *Service) Cost(ctx context.Context, filter CostFilter) (CostReport, erro
 	if err != nil {
 		return report, err
 	}
-	listing, err := s.List(ctx, ListFilter{Provider: filter.Provider, All: true})
+	listing, err := s.listAll(ctx, ListFilter{Provider: filter.Provider, All: true}, providerTimeout)
 	if err != nil {
 		return report, err
 	}

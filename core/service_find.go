@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -101,7 +100,7 @@ func (s *Service) resolveAt(ctx context.Context, lazies []*lazyProvider, ref, na
 			failed = cmp.Or(failed, err)
 			continue
 		}
-		sandbox, seen, err := s.findName(ctx, p, name)
+		sandbox, seen, err := s.findNameAmong(ctx, len(lazies), p, name)
 		if err == nil && failed != nil {
 			return Sandbox{}, nil, Errorf(KindOf(failed), "resolve", ref, "%s has a sandbox %q, but one before it may, too: %w", lazy.factory.Name, name, failed).
 				WithHint("to mean this one, say %s/%s", lazy.factory.Name, name)
@@ -121,6 +120,16 @@ func (s *Service) resolveAt(ctx context.Context, lazies []*lazyProvider, ref, na
 		return Sandbox{}, nil, Wrap("resolve", ref, failed)
 	}
 	return Sandbox{}, nil, notFound(ref, names)
+}
+
+// findNameAmong is findName that does not wait for ever when others are asked, too.
+func (s *Service) findNameAmong(ctx context.Context, asked int, p Provider, name string) (Sandbox, []string, error) {
+	if asked > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, providerTimeout)
+		defer cancel()
+	}
+	return s.findName(ctx, p, name)
 }
 
 // findName asks one provider for a name. When there is none it returns the names there are.
@@ -160,94 +169,4 @@ func notFound(ref string, names []string) *Error {
 		return e.WithHint("did you mean %q? sb ls --all lists them", near)
 	}
 	return e.WithHint("sb ls --all lists them")
-}
-
-// ListFilter selects sandboxes; zero fields select all.
-type ListFilter struct {
-	Provider string
-	App      string
-	// Labels must all be there with the same values; an empty value fits any.
-	Labels map[string]string
-	// All includes the dead ones.
-	All bool
-	// Orphans keeps only those whose owner is gone.
-	Orphans bool
-}
-
-// Listing is what List found. A provider that failed is in Failures and hides no other.
-type Listing struct {
-	Sandboxes []Sandbox         `json:"sandboxes"`
-	Failures  []ProviderFailure `json:"failures,omitempty"`
-}
-
-// ProviderFailure says why one provider did not answer.
-type ProviderFailure struct {
-	Provider string `json:"provider"`
-	Kind     Kind   `json:"kind"`
-	Error    string `json:"error"`
-	Hint     string `json:"hint,omitempty"`
-}
-
-// List asks all providers at once and returns their sandboxes, oldest first. The
-// error is for a filter that names no provider; a provider's own failure is in the listing.
-func (s *Service) List(ctx context.Context, filter ListFilter) (Listing, error) {
-	lazies := s.lazyProviders
-	if filter.Provider != "" {
-		lazy, err := s.provider(filter.Provider)
-		if err != nil {
-			return Listing{}, err
-		}
-		lazies = []*lazyProvider{lazy}
-	}
-	found := make([][]Sandbox, len(lazies))
-	errs := make([]error, len(lazies))
-	var wg sync.WaitGroup
-	for i, lazy := range lazies {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, providerTimeout)
-			defer cancel()
-			p, err := lazy.open()
-			if err == nil {
-				found[i], err = p.List(ctx)
-			}
-			errs[i] = err
-		})
-	}
-	wg.Wait()
-	listing := Listing{Sandboxes: []Sandbox{}}
-	for i, lazy := range lazies {
-		if err := errs[i]; err != nil {
-			listing.Failures = append(listing.Failures, ProviderFailure{lazy.factory.Name, KindOf(err), err.Error(), HintOf(err)})
-			continue
-		}
-		for _, sb := range found[i] {
-			if s.sees(sb) && filter.matches(sb) {
-				sb.Cost = s.costOf(sb)
-				listing.Sandboxes = append(listing.Sandboxes, sb)
-			}
-		}
-	}
-	slices.SortFunc(listing.Sandboxes, func(a, b Sandbox) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-	})
-	return listing, nil
-}
-
-func (f ListFilter) matches(sb Sandbox) bool {
-	if f.App != "" && sb.App != f.App || f.Orphans && !sb.Orphaned() || !f.All && !f.Orphans && !sb.State.Live() {
-		return false
-	}
-	for key, value := range f.Labels {
-		have, ok := sb.Labels[key]
-		if !ok || value != "" && have != value {
-			return false
-		}
-	}
-	return true
-}
-
-// Orphaned says whether nobody is left who needs the sandbox: its owner is gone
-// and it was bound to them or renewed by them, or it is lost.
-func (sb Sandbox) Orphaned() bool {
-	return sb.State == StateLost || sb.State == StateFailed || (sb.Lease.Bound || sb.Lease.Renewed) && sb.Lease.Owner.Gone()
 }

@@ -210,7 +210,7 @@ type PruneReport struct {
 // crashes left behind, the targets of moves that were cut short among it. It goes on after a failure and reports it.
 func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report PruneReport, err error) {
 	report = PruneReport{DryRun: opts.DryRun, Sandboxes: []Sandbox{}, Leftovers: []Leftover{}}
-	listing, err := s.List(ctx, ListFilter{All: true})
+	listing, err := s.listAll(ctx, ListFilter{All: true}, providerTimeout)
 	if err != nil {
 		return report, err
 	}

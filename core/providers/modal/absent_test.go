@@ -3,6 +3,9 @@
 package modal_test
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,10 +39,59 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	if _, err := service.List(ctx, core.ListFilter{Provider: elsewhere.Name()}); err != nil {
 		t.Error(err)
 	}
-	if err := service.Terminate(ctx, "here"); err != nil {
+	if calls := r.server.Calls(); len(calls) > 0 {
+		t.Errorf("Modal was asked %v", calls)
+	}
+
+	// Who asks all sees what is here at once, and after a while that Modal does not answer.
+	begin := time.Now()
+	first, rest, err := service.ListSoon(ctx, core.ListFilter{}, 50*time.Millisecond)
+	if err != nil || len(first.Sandboxes) != 1 || len(first.Failures) != 0 || time.Since(begin) > 2*time.Second {
+		t.Errorf("at first: %+v, %v", first, err)
+	}
+	if late := rest(); len(late.Sandboxes) != 0 || len(late.Failures) != 1 || late.Failures[0].Provider != modal.Name || !strings.Contains(late.Failures[0].Hint, "--provider modal") || time.Since(begin) > 8*time.Second {
+		t.Errorf("then: %+v", late)
+	}
+	if err := errors.Join(service.Terminate(ctx, "here"), service.Close()); err != nil {
 		t.Error(err)
 	}
-	if err := service.Close(); err != nil || len(r.server.Calls()) > 0 {
-		t.Errorf("Modal was asked %v; %v", r.server.Calls(), err)
+}
+
+// Modal itself looks for an app, for labels with values and for what lives.
+func TestListAsksForLess(t *testing.T) {
+	p := modal.New(newRig(t, nil).opts)
+	defer func() { _ = p.Close() }()
+	s := spec()
+	s.Name, s.Labels = "one", map[string]string{"team": "a", "kind": "x"}
+	one := launched(t, p, s)
+	s.Name, s.Labels = "two", map[string]string{"team": "b"}
+	launched(t, p, s)
+	s.Name, s.App, s.Labels, s.Command = "three", "others", nil, []string{"true"}
+	if _, err := p.WaitSandbox(t.Context(), launched(t, p, s).ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		filter core.ListFilter
+		want   string
+	}{
+		{core.ListFilter{All: true}, "one three two"},
+		{core.ListFilter{}, "one two"},
+		{core.ListFilter{All: true, App: "others"}, "three"},
+		{core.ListFilter{App: "none"}, ""},
+		{core.ListFilter{Labels: map[string]string{"team": "a", "kind": ""}}, "one"},
+		{core.ListFilter{Labels: map[string]string{"team": "b", "kind": "x"}}, ""},
+	} {
+		found, err := p.ListFiltered(t.Context(), test.filter)
+		var names []string
+		for _, sb := range found {
+			names = append(names, sb.Name)
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); err != nil || got != test.want {
+			t.Errorf("%+v: %q, %v; want %q", test.filter, got, err, test.want)
+		}
+	}
+	if sb, err := p.Get(t.Context(), one.ID); err != nil || sb.Labels["team"] != "a" {
+		t.Errorf("%+v, %v", sb, err)
 	}
 }

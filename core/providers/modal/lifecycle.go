@@ -95,6 +95,11 @@ func tagsGet(ctx context.Context, raw pb.ModalClientClient, id string) (*pb.Sand
 
 // List implements core.Provider. It asks for the apps, then for the sandboxes of all apps at once.
 func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
+	return p.ListFiltered(ctx, core.ListFilter{All: true})
+}
+
+// ListFiltered implements core.FilterLister: one app, those with a label of a value, and those that live Modal finds itself.
+func (p *Provider) ListFiltered(ctx context.Context, filter core.ListFilter) ([]core.Sandbox, error) {
 	c, raw, err := p.control(ctx, "list")
 	if noAccount(err) {
 		return nil, nil
@@ -108,11 +113,11 @@ func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
 	}
 	apps := slices.DeleteFunc(found.GetApps(), func(app *pb.AppListResponse_AppListItem) bool {
 		stopped := fromUnix(app.GetStoppedAt())
-		return !stopped.IsZero() && time.Since(stopped) > recent
+		return !stopped.IsZero() && time.Since(stopped) > recent || filter.App != "" && appName(app) != filter.App
 	})
 	lists := make([][]core.Sandbox, len(apps))
 	err = each(apps, func(i int, app *pb.AppListResponse_AppListItem) (err error) {
-		lists[i], err = listApp(ctx, raw, app)
+		lists[i], err = listApp(ctx, raw, app, filter)
 		if status.Code(err) == codes.NotFound {
 			return nil // it has gone meanwhile
 		}
@@ -122,11 +127,19 @@ func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
 }
 
 // listApp pages through one app's sandboxes, the youngest first, until none can be alive any more.
-func listApp(ctx context.Context, raw pb.ModalClientClient, app *pb.AppListResponse_AppListItem) ([]core.Sandbox, error) {
+func listApp(ctx context.Context, raw pb.ModalClientClient, app *pb.AppListResponse_AppListItem, filter core.ListFilter) ([]core.Sandbox, error) {
+	var tags []*pb.SandboxTag
+	for name, value := range filter.Labels {
+		if value != "" { // one that fits any value Modal cannot look for
+			tags = append(tags, pb.SandboxTag_builder{TagName: name, TagValue: value}.Build())
+		}
+	}
 	var sandboxes []core.Sandbox
 	before := 0.0
 	for {
-		reply, err := raw.SandboxListV2(ctx, pb.SandboxListRequest_builder{AppId: app.GetAppId(), BeforeTimestamp: before, IncludeFinished: true}.Build())
+		reply, err := raw.SandboxListV2(ctx, pb.SandboxListRequest_builder{
+			AppId: app.GetAppId(), BeforeTimestamp: before, IncludeFinished: filter.All || filter.Orphans, Tags: tags,
+		}.Build())
 		if err != nil {
 			return nil, err
 		}

@@ -52,6 +52,7 @@ var (
 	_ core.Doctor           = (*Provider)(nil)
 	_ core.Snapshotter      = (*Provider)(nil)
 	_ core.Differ           = (*Provider)(nil)
+	_ core.FilterLister     = (*Provider)(nil)
 	_ core.Ender            = (*Provider)(nil)
 	_ core.Checkpointer     = (*Provider)(nil)
 	_ core.CheckpointFinder = (*Provider)(nil)
@@ -84,6 +85,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 		},
 		Images:    []string{defaultImage},
 		GPUs:      gpus(),
+		Remote:    true,
 		Isolation: "Modal: gVisor on a machine in the cloud",
 	}
 }
