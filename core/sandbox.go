@@ -34,6 +34,8 @@ type Sandbox struct {
 	ExitCode *int `json:"exit_code,omitempty"`
 
 	Ports []PortMapping `json:"ports,omitempty"`
+	// Runtime is what runs the container, where a provider has several: "runc", "crun", "runsc".
+	Runtime string `json:"runtime,omitempty"`
 	// Direct is a command that reaches a persistent sandbox without sb, where there is one.
 	Direct string `json:"direct,omitempty"`
 	Lease  Lease  `json:"lease"`

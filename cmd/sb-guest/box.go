@@ -10,12 +10,12 @@ import (
 )
 
 // runBox is the first process of a container.
-func runBox(stdout, stderr *os.File) int {
+func runBox(stdin, stdout, stderr *os.File) int {
 	if os.Getpid() != 1 {
 		_, _ = fmt.Fprintln(stderr, "sb-guest box is the first process of a container; it has no use of its own")
 		return exitUsage
 	}
-	return box.Run(stdout, stderr)
+	return box.Run(stdin, stdout, stderr)
 }
 
 // runCall carries one call to the box.

@@ -38,7 +38,7 @@ func run(argv []string, stdin, stdout, stderr *os.File) int {
 		}
 		return 0
 	case wire.ModeBox:
-		return runBox(stdout, stderr)
+		return runBox(stdin, stdout, stderr)
 	case wire.ModeCall:
 		return runCall(stderr)
 	case guest.ModePTY:

@@ -5,10 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
+
+// directTimeout is how long a sandbox's first process may take to take a call that the engine does not carry to it. One that is frozen
+// takes none, and the engine then says so.
+const directTimeout = time.Second
 
 // call is one call to a sandbox's first process.
 type call struct {

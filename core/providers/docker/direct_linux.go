@@ -19,9 +19,6 @@ import (
 )
 
 const (
-	// directTimeout is how long a sandbox's first process may take to take a call. One that is frozen takes none, and the
-	// engine then says so.
-	directTimeout = time.Second
 	// directPipe is what the pipes of a direct call hold.
 	directPipe = 1 << 20
 )
@@ -33,11 +30,11 @@ type directLine struct {
 	text            []byte
 }
 
-// direct calls the first process of a container on this machine without the engine: its socket's address is one of its
-// network's, which root may enter. Pipes are all that the sandbox gets. An error means no more than that
+// direct calls the first process of a container on this machine without the engine, by a descriptor that is taken from it: root
+// may do that, and whoever runs a rootless engine. Pipes are all that the sandbox gets. An error means no more than that
 // there is no such way.
 func (e *engine) direct(ctx context.Context, k known) (line, error) {
-	if os.Geteuid() != 0 || k.pid <= 0 || !strings.HasPrefix(e.at.Host, "unix://") {
+	if k.pid <= 0 || !strings.HasPrefix(e.at.Host, "unix://") {
 		return nil, errors.ErrUnsupported
 	}
 	socket, err := enter(k)
@@ -80,68 +77,37 @@ func (e *engine) direct(ctx context.Context, k known) (line, error) {
 // enter returns a socket that is connected to the container's first process. That the process is the one meant is seen by its
 // command line and its mounts, which name the container: the engine could be on another machine, behind a socket on this one.
 func enter(k known) (*os.File, error) {
-	// All that is read here is of one process, whoever has its number next.
-	process, err := unix.Open(fmt.Sprintf("/proc/%d", k.pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	// The door is taken of the process that had the number first, whoever has it next.
+	process, err := unix.PidfdOpen(k.pid, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = unix.Close(process) }()
-	command, err := readAt(process, "cmdline")
+	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", k.pid))
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := readAt(process, "mountinfo")
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", k.pid))
 	if err != nil {
 		return nil, err
 	}
 	if !bytes.HasPrefix(command, []byte(wire.Program+"\x00"+wire.ModeBox+"\x00")) || !bytes.Contains(mounts, []byte(k.container)) {
 		return nil, errors.ErrUnsupported
 	}
-	network, err := unix.Openat(process, "ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	door, err := unix.PidfdGetfd(process, wire.DoorFD, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = unix.Close(network) }()
-	fd, err := socketIn(network)
+	defer func() { _ = unix.Close(door) }()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: wire.Socket}); err != nil {
-		return nil, errors.Join(err, unix.Close(fd))
-	}
-	return os.NewFile(uintptr(fd), "call"), nil
-}
-
-func readAt(dir int, name string) ([]byte, error) {
-	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	err = errors.Join(unix.Sendmsg(door, []byte{0}, unix.UnixRights(pair[1]), nil, 0), unix.Close(pair[1]))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, unix.Close(pair[0]))
 	}
-	f := os.NewFile(uintptr(fd), name)
-	text, err := io.ReadAll(f)
-	return text, errors.Join(err, f.Close())
-}
-
-// socketIn makes a socket in a network namespace. A socket stays in the one that its thread was in.
-func socketIn(network int) (int, error) {
-	runtime.LockOSThread()
-	own, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		runtime.UnlockOSThread()
-		return -1, err
-	}
-	defer func() { _ = unix.Close(own) }()
-	if err := unix.Setns(network, unix.CLONE_NEWNET); err != nil {
-		runtime.UnlockOSThread()
-		return -1, err
-	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if back := unix.Setns(own, unix.CLONE_NEWNET); back != nil {
-		// The thread stays locked, so that it ends with its goroutine and nothing else runs in that network.
-		return -1, errors.Join(err, back)
-	}
-	runtime.UnlockOSThread()
-	return fd, err
+	return os.NewFile(uintptr(pair[0]), "call"), nil
 }
 
 // handOver gives the ends of the pipes to the first process and waits until it has them.

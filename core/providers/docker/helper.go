@@ -1,19 +1,13 @@
 package docker
 
 import (
-	"archive/tar"
-	"bytes"
 	"debug/elf"
-	"encoding/json"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
 // machines maps Go's names of processors to those in programs.
@@ -79,36 +73,4 @@ func (p *Provider) guestPath(arch string) (string, error) {
 		e.Err = wrong
 	}
 	return "", e.WithHint("build it beside sb: CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o sb-guest-linux-%s ./cmd/sb-guest", arch, arch)
-}
-
-// luggage is the archive that a container gets before it starts: the helper, its configuration, and the key.
-func luggage(guest string, config wire.Config, key []byte) ([]byte, error) {
-	program, err := os.ReadFile(guest)
-	if err != nil {
-		return nil, core.Errorf(core.KindUnavailable, "docker", guest, "sb's helper cannot be read: %w", err)
-	}
-	text, err := json.Marshal(config)
-	if err != nil {
-		return nil, err
-	}
-	var archive bytes.Buffer
-	archive.Grow(len(program) + len(text) + 8<<10)
-	w := tar.NewWriter(&archive)
-	for _, f := range []struct {
-		name    string
-		mode    int64
-		content []byte
-	}{{wire.Program, 0o755, program}, {wire.ConfigFile, 0o600, text}, {wire.KeyFile, 0o600, key}} {
-		h := &tar.Header{Name: path.Base(f.name), Mode: f.mode, Size: int64(len(f.content)), Typeflag: tar.TypeReg, ModTime: time.Now()}
-		if err := w.WriteHeader(h); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.content); err != nil {
-			return nil, err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return archive.Bytes(), nil
 }

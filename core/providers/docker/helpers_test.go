@@ -3,9 +3,7 @@ package docker
 import (
 	"bytes"
 	"context"
-	"io"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -106,22 +104,6 @@ func wantKind(t *testing.T, err error, kind core.Kind) {
 	if err == nil || core.KindOf(err) != kind {
 		t.Errorf("error is %v (%v), want one of kind %v", err, core.KindOf(err), kind)
 	}
-}
-
-// content reads a file of a container from outside, whatever its state.
-func content(t *testing.T, c *client.Client, id, path string) string {
-	t.Helper()
-	copied, err := c.CopyFromContainer(t.Context(), containerOf(id), client.CopyFromContainerOptions{SourcePath: path})
-	if err != nil {
-		return ""
-	}
-	text, err := io.ReadAll(copied.Content)
-	_ = copied.Content.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The archive's header and padding do no harm to whoever looks for lines.
-	return strings.ReplaceAll(string(text), "\x00", "")
 }
 
 // readable makes a directory that engines of other users can read, too.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"net/netip"
 	"time"
 
@@ -22,8 +21,6 @@ const labelNetwork = "sb.network"
 
 // nowhere is an address that documentation has for itself (RFC 5737).
 const nowhere = "192.0.2.1"
-
-var _ core.Sweeper = (*Provider)(nil)
 
 // internalName is the name of an app's internal network.
 func internalName(app string) string { return "sb-net-" + cmp.Or(app, "default") }
@@ -147,35 +144,4 @@ func (e *engine) unusedNetworks(ctx context.Context) ([]network.Network, error) 
 		}
 	}
 	return unused, nil
-}
-
-// Leftovers implements core.Sweeper: internal networks without sandboxes.
-func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
-	e, err := p.connect(ctx)
-	if errors.Is(err, errNone) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := within(ctx, askTimeout)
-	defer cancel()
-	unused, err := e.unusedNetworks(ctx)
-	if err != nil {
-		return nil, classify(ctx, "leftovers", "", err)
-	}
-	var left []core.Leftover
-	for _, n := range unused {
-		left = append(left, core.Leftover{Provider: Name, Subject: n.Name, Why: "an internal network without sandboxes"})
-	}
-	return left, nil
-}
-
-// Sweep implements core.Sweeper.
-func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
-	e, err := p.connect(ctx)
-	if err != nil {
-		return err
-	}
-	return e.leaveInternal(ctx, leftover.Subject)
 }

@@ -21,6 +21,8 @@ const (
 	labelLease   = "sb.lease"
 	// labelKey signs calls to the first process. Whoever can read it can exec in the container anyway.
 	labelKey = "sb.key"
+	// labelRuntime is on Podman's containers, of which its imitation of the API says "oci" only.
+	labelRuntime = "sb.runtime"
 	// labelBuild is on images that launches built.
 	labelBuild = "sb.build"
 	// labelSnapshot is on snapshots: the id of the sandbox that was kept.

@@ -1,7 +1,7 @@
 package docker
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,24 +50,27 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 	if err != nil {
 		return core.Sandbox{}, err
 	}
-	guest, err := p.guestPath(image.arch)
+	helper, err := p.helper(image.arch)
 	if err != nil {
 		return core.Sandbox{}, err
 	}
 	progress(core.Progress{Step: "starting the container"})
-	l := launch{p: p, e: e, spec: spec, lease: lease, image: image, guest: guest, key: wire.NewKey()}
+	if err := e.bring(ctx, helper, image.id); err != nil {
+		return core.Sandbox{}, err
+	}
+	l := launch{p: p, e: e, spec: spec, lease: lease, image: image, helper: helper, key: wire.NewKey()}
 	return l.run(ctx)
 }
 
 // launch is one launch under way.
 type launch struct {
-	p     *Provider
-	e     *engine
-	spec  core.Spec
-	lease core.Lease
-	image image
-	guest string
-	key   []byte
+	p      *Provider
+	e      *engine
+	spec   core.Spec
+	lease  core.Lease
+	image  image
+	helper helper
+	key    []byte
 }
 
 // run makes the container and starts it. When many begin at once Podman loses a container's mount for good
@@ -106,7 +109,7 @@ func (l *launch) once(ctx context.Context) (sb core.Sandbox, err error) {
 	if config.Expires.IsZero() && l.spec.Timeout > 0 {
 		config.Expires = time.Now().Add(time.Duration(l.spec.Timeout))
 	}
-	if err := l.e.start(ctx, id, l.guest, config, l.key); err != nil {
+	if err := l.start(ctx, id, config); err != nil {
 		return core.Sandbox{}, err
 	}
 	return l.p.inspect(ctx, id)
@@ -157,13 +160,16 @@ func (l *launch) create(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if l.e.podman {
+		described[labelRuntime] = cmp.Or(host.Runtime, l.e.facts.Runtime)
+	}
 	stop := int(2 * stopSlack / time.Second)
 	options := client.ContainerCreateOptions{
 		Name: namePrefix + l.spec.Name,
 		Config: &container.Config{
 			Hostname: hostname(l.spec.Name), User: "0:0", Image: l.image.id, Cmd: []string{wire.Program, wire.ModeBox},
 			WorkingDir: "/", Labels: described, Volumes: map[string]struct{}{wire.Dir: {}}, StopTimeout: &stop, StopSignal: "SIGTERM",
-			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, AttachStdout: true, ExposedPorts: exposed(l.spec.Ports),
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, AttachStdin: true, AttachStdout: true, OpenStdin: true, StdinOnce: true, ExposedPorts: exposed(l.spec.Ports),
 		},
 		HostConfig: host,
 	}
@@ -177,7 +183,7 @@ func (l *launch) create(ctx context.Context) (string, error) {
 		options.Config.Entrypoint = []string{""}
 	}
 	for try := 0; ; try++ {
-		id, err := l.tryCreate(ctx, options)
+		id, err := l.e.create(ctx, options)
 		switch {
 		case err == nil:
 			return id, nil
@@ -199,7 +205,8 @@ func (l *launch) create(ctx context.Context) (string, error) {
 // createTries is how often a name that others let go of is tried again.
 const createTries = 3
 
-func (l *launch) tryCreate(ctx context.Context, options client.ContainerCreateOptions) (string, error) {
+// create makes a container, whose id it returns.
+func (e *engine) create(ctx context.Context, options client.ContainerCreateOptions) (string, error) {
 	// An engine finishes what it began when nobody waits any more, so somebody has to wait, to remove it.
 	patient, cancel := within(context.WithoutCancel(ctx), workTimeout)
 	defer cancel()
@@ -213,12 +220,12 @@ func (l *launch) tryCreate(ctx context.Context, options client.ContainerCreateOp
 		}
 	})
 	defer stop()
-	created, err := l.e.client.ContainerCreate(patient, options)
+	created, err := e.client.ContainerCreate(patient, options)
 	if err != nil {
 		if ctx.Err() != nil {
-			return "", classify(ctx, "launch", l.spec.Name, ctx.Err())
+			return "", classify(ctx, "launch", options.Name, ctx.Err())
 		}
-		return "", classify(patient, "launch", l.spec.Name, err)
+		return "", classify(patient, "launch", options.Name, err)
 	}
 	return created.ID, nil
 }
@@ -302,9 +309,9 @@ func portOf(number int) network.Port {
 }
 
 // host is what the engine does for the container: all that is not needed is taken away.
-func (l *launch) host(ctx context.Context) (*container.HostConfig, error) {
+func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) {
 	spec := l.spec
-	h := &container.HostConfig{
+	h = &container.HostConfig{
 		// The log has the sandbox's states and is read back by List.
 		LogConfig:   container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 		CapDrop:     []string{"ALL"},
@@ -352,8 +359,8 @@ func (l *launch) host(ctx context.Context) (*container.HostConfig, error) {
 		h.DeviceRequests = []container.DeviceRequest{l.e.facts.gpus(spec.GPU.Count)}
 	}
 	h.Runtime = l.p.opts.Runtime
-	mounts, err := l.p.mounts(ctx, l.e, spec)
-	h.Mounts = mounts
+	h.Mounts, err = l.p.mounts(ctx, l.e, spec)
+	h.Mounts = append(h.Mounts, l.helper.mount())
 	return h, err
 }
 
@@ -395,18 +402,30 @@ func fence(n core.Network) wire.Fence {
 	return wire.Fence{On: true}
 }
 
+// start brings a container to life. An engine that has lost the helper gets it again.
+func (l *launch) start(ctx context.Context, id string, config wire.Config) error {
+	err := l.e.start(ctx, id, config, l.key)
+	if err == nil || ctx.Err() != nil || !l.e.helperLost(ctx, id, l.helper) {
+		return err
+	}
+	if err := l.e.fill(ctx, l.helper, l.image.id); err != nil {
+		return err
+	}
+	return l.e.start(ctx, id, config, l.key)
+}
+
 // start brings a container to life and returns when commands can be run in it.
-func (e *engine) start(ctx context.Context, id, guest string, config wire.Config, key []byte) error {
-	archive, err := luggage(guest, config, key)
+func (e *engine) start(ctx context.Context, id string, config wire.Config, key []byte) error {
+	setup, err := json.Marshal(wire.Setup{Config: config, Key: key})
 	if err != nil {
 		return err
 	}
+	if len(setup) > wire.MaxFrame {
+		return core.Errorf(core.KindUsage, "docker.launch", config.Spec.Name, "what the sandbox is told, its secrets included, is over %s", core.Bytes(wire.MaxFrame))
+	}
 	ctx, cancel := within(ctx, workTimeout)
 	defer cancel()
-	if _, err := e.client.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: wire.Dir, Content: bytes.NewReader(archive)}); err != nil {
-		return classify(ctx, "launch", config.Spec.Name, err)
-	}
-	attached, err := e.client.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdout: true, Stderr: true})
+	attached, err := e.client.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
 		// Podman prepares the container here and does not say what failed; at the start it does.
 		if _, startErr := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); startErr != nil {
@@ -422,6 +441,9 @@ func (e *engine) start(ctx context.Context, id, guest string, config wire.Config
 	go readState(attached.Reader, states, said)
 	if _, err := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
 		return startError(ctx, config.Spec, err)
+	}
+	if _, err := attached.Conn.Write(wire.AppendFrame(nil, wire.FrameSetup, setup)); err != nil {
+		return classify(ctx, "launch", config.Spec.Name, err)
 	}
 	ready := time.NewTimer(readyTimeout)
 	defer ready.Stop()

@@ -158,3 +158,20 @@ func TestNameOfTheDead(t *testing.T) {
 		}
 	})
 }
+
+func TestRuntimeOf(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		usual := box(t, e.open(t, nil), nil)
+		if usual.Runtime != "runc" && usual.Runtime != "crun" {
+			t.Errorf("it runs in %q", usual.Runtime)
+		}
+		named := e.open(t, func(o *Options) { o.Runtime = "runc" })
+		if sb := box(t, named, nil); sb.Runtime != "runc" {
+			t.Errorf("with docker.runtime it runs in %q", sb.Runtime)
+		}
+		p := e.open(t, func(o *Options) { o.Runtime = "none-of-these" })
+		_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: testImage}, core.Lease{}, nil)
+		wantKind(t, err, core.KindUnsupported)
+	})
+}

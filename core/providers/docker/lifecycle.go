@@ -145,10 +145,6 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil {
 		return sb, err
 	}
-	guest, err := p.guestPath(image.arch)
-	if err != nil {
-		return sb, err
-	}
 	// What the first process is told comes from the labels again, not from what the sandbox could have changed.
 	l := launch{p: p, e: e, spec: sb.Spec, lease: sb.Lease, image: image}
 	config, err := l.config(ctx, id)
@@ -159,7 +155,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if config.Secrets, err = p.keptSecrets(ctx, e, k.container); err != nil {
 		return sb, err
 	}
-	if err := e.start(ctx, k.container, guest, config, k.key); err != nil {
+	if err := e.start(ctx, k.container, config, k.key); err != nil {
 		return sb, err
 	}
 	return p.Get(ctx, id)

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"io"
@@ -30,6 +31,9 @@ type engineLine struct {
 	demux demux
 }
 
+// lineBuffer takes several of the pieces that the engine sends, which are of 32 KiB at most.
+const lineBuffer = 256 << 10
+
 // execLine asks the engine for one.
 func (e *engine) execLine(ctx context.Context, container string) (line, error) {
 	created, err := e.client.ExecCreate(ctx, container, client.ExecCreateOptions{
@@ -43,7 +47,7 @@ func (e *engine) execLine(ctx context.Context, container string) (line, error) {
 		return nil, err
 	}
 	l := &engineLine{conn: attached.HijackedResponse}
-	l.demux = demux{r: l.conn.Reader, stderr: &limited{left: guest.MaxReport}}
+	l.demux = demux{r: bufio.NewReaderSize(l.conn.Reader, lineBuffer), stderr: &limited{left: guest.MaxReport}}
 	return l, nil
 }
 

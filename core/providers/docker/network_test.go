@@ -171,6 +171,9 @@ func TestNetworkInternal(t *testing.T) {
 		}
 		for _, pair := range [][2]core.Sandbox{{one, two}, {two, one}} {
 			if e.name == "podman" && bridgesAreFiltered() {
+				if os.Getenv("CI") != "" {
+					t.Error("the firewall filters bridges, which .ci/engines has it not do")
+				}
 				break
 			}
 			eventually(t, "the neighbour answers", func() bool { return get(t, p, pair[0].ID, address(pair[1])) == "served\n" })
@@ -223,7 +226,7 @@ func TestNetworkInternal(t *testing.T) {
 			t.Fatal(err)
 		}
 		left, err := p.Leftovers(t.Context())
-		if err != nil || len(left) != 1 || left[0].Subject != internalName(app+"-2") {
+		if err != nil || len(left) == 0 || left[0].Subject != internalName(app+"-2") {
 			t.Fatalf("left over: %+v, %v", left, err)
 		}
 		if err := p.Sweep(t.Context(), left[0]); err != nil {

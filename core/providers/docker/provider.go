@@ -23,6 +23,11 @@ type Provider struct {
 	knownMu sync.Mutex
 	// known has what later calls to a sandbox need and its labels told.
 	known map[string]known
+
+	spareMu sync.Mutex
+	// spares has calls that may be used once more, by the sandbox's id. None is added once the provider is closed.
+	spares map[string]*spare
+	closed bool
 }
 
 // known is what a call to a sandbox's first process needs.
@@ -119,6 +124,7 @@ func (p *Provider) Check(ctx context.Context) error {
 
 // Close implements core.Provider.
 func (p *Provider) Close() error {
+	p.closeSpares()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.engine == nil {

@@ -72,6 +72,9 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 		}
 		sb.Direct = program + " exec -it " + namePrefix + d.name + " sh"
 	}
+	if sb.Runtime = c.Config.Labels[labelRuntime]; sb.Runtime == "" && c.HostConfig != nil {
+		sb.Runtime = c.HostConfig.Runtime
+	}
 	sb.Created = parseTime(c.Created)
 	sb.Started = parseTime(c.State.StartedAt)
 	sb.Image = cmp.Or(sb.Image, c.Config.Image)

@@ -48,6 +48,9 @@ func (p *Provider) CreateVolume(ctx context.Context, name string, opts core.Volu
 	if opts.Version != 0 {
 		return core.VolumeInfo{}, core.Errorf(core.KindUnsupported, "docker.volume", name, "an engine's volumes have no versions")
 	}
+	if err := notOurs(name); err != nil {
+		return core.VolumeInfo{}, err
+	}
 	e, err := p.connect(ctx)
 	if err != nil {
 		return core.VolumeInfo{}, err

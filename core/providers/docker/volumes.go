@@ -71,6 +71,9 @@ func below(path, dir string) bool {
 
 // volume makes a named volume when it is not there.
 func (p *Provider) volume(ctx context.Context, e *engine, name string) error {
+	if err := notOurs(name); err != nil {
+		return err
+	}
 	ctx, cancel := within(ctx, askTimeout)
 	defer cancel()
 	found, err := e.client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
@@ -85,4 +88,12 @@ func (p *Provider) volume(ctx context.Context, e *engine, name string) error {
 	}
 	_, err = e.client.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}})
 	return classify(ctx, "launch", name, err)
+}
+
+// notOurs refuses the name of a volume that sb's helper comes with: what is in it runs as the first process of every sandbox.
+func notOurs(name string) error {
+	if strings.HasPrefix(name, helperPrefix) {
+		return core.Errorf(core.KindUnauthorized, "docker.volume", name, "sb keeps volumes of such names for its own helper").WithHint("choose another name")
+	}
+	return nil
 }

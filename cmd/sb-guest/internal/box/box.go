@@ -7,6 +7,7 @@ package box
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -64,9 +65,9 @@ type end struct {
 	code  int
 }
 
-// Run is the life of a container. It returns the exit code. log takes the states, stderr what goes
+// Run is the life of a container. It returns the exit code. stdin brings the setup, log takes the states, stderr what goes
 // wrong beside them.
-func Run(log, stderr io.Writer) int {
+func Run(stdin *os.File, log, stderr io.Writer) int {
 	b := &Box{
 		env: os.Environ(), log: log, reaper: newReaper(), commands: map[string]*command{},
 		ending: make(chan end, 1), changed: make(chan struct{}, 1),
@@ -76,20 +77,22 @@ func Run(log, stderr io.Writer) int {
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
 	defer signal.Stop(signals)
 	outlive()
-	if err := b.prepare(); err != nil {
+	if err := b.prepare(stdin); err != nil {
 		_, _ = fmt.Fprintln(stderr, err)
 		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).String()})
 		return exitFailed
 	}
 	listener, err := listen()
-	if err != nil {
+	door, doorErr := openDoor()
+	if err := errors.Join(err, doorErr); err != nil {
 		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error()})
 		return exitFailed
 	}
 	done := make(chan struct{})
 	b.wg.Go(func() { b.reaper.run(done) })
 	defer close(done)
-	go b.serve(listener)
+	go b.serve(listener, accept)
+	go b.serve(door, admit)
 	if err := b.startEntry(); err != nil {
 		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).String()})
 		return exitFailed
@@ -103,22 +106,17 @@ func Run(log, stderr io.Writer) int {
 	return why.code
 }
 
-// prepare reads the configuration and makes the process fit to stand among what it runs.
-func (b *Box) prepare() error {
-	text, err := os.ReadFile(wire.ConfigFile)
+// prepare learns what this sandbox is and makes the process fit to stand among what it runs.
+func (b *Box) prepare(stdin *os.File) error {
+	setup, err := readSetup(stdin)
 	if err != nil {
-		return err
+		return fmt.Errorf("the sandbox was not told what it is: %w", err)
 	}
-	if err := json.Unmarshal(text, &b.config); err != nil {
-		return fmt.Errorf("%s: %w", wire.ConfigFile, err)
+	b.config, b.key = setup.Config, setup.Key
+	if err := keepConfig(b.config); err != nil {
+		return err
 	}
 	b.secrets.Add(b.config.Secrets)
-	if b.key, err = os.ReadFile(wire.KeyFile); err != nil {
-		return err
-	}
-	if err := os.Remove(wire.KeyFile); err != nil {
-		return err
-	}
 	if b.config.Fence.On || b.config.Fence.Closed {
 		if err := raiseFence(b.config.Fence); err != nil {
 			return fmt.Errorf("the network policy cannot be put up: %w", err)

@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -22,19 +24,17 @@ import (
 // requestTimeout bounds how long a caller may take to say what it wants.
 const requestTimeout = 30 * time.Second
 
-// serve takes calls until listener is closed.
-func (b *Box) serve(listener *os.File) {
+// serve takes calls until the process ends.
+func (b *Box) serve(from *os.File, next func(*os.File) (*os.File, error)) {
 	for {
-		conn, err := accept(listener)
-		if errors.Is(err, os.ErrClosed) {
-			return
-		}
-		if err != nil {
+		conn, err := next(from)
+		switch {
+		case err != nil:
 			// Out of descriptors or memory: those who hold them will let go.
 			time.Sleep(10 * time.Millisecond)
-			continue
+		case conn != nil:
+			go b.call(conn)
 		}
-		go b.call(conn)
 	}
 }
 
@@ -49,22 +49,35 @@ func (b *Box) call(conn *os.File) {
 	c := &client{from: files[0], to: files[1]}
 	defer c.close()
 	defer func() { _ = files[2].Close() }()
-	_ = c.from.SetReadDeadline(time.Now().Add(requestTimeout))
-	kind, payload, err := wire.ReadFrame(c.from, nil)
-	if err != nil || kind != wire.FrameRequest {
+	for further := false; ; further = true {
+		_ = c.from.SetReadDeadline(time.Now().Add(requestTimeout))
+		kind, payload, err := wire.ReadFrame(c.from, nil)
+		if err != nil || kind != wire.FrameRequest {
+			return
+		}
+		_ = c.from.SetReadDeadline(time.Time{})
+		request, err := wire.Verify(b.key, payload)
+		file := request.Verb == wire.VerbFiles || request.Verb == wire.VerbFile
+		switch {
+		case err != nil:
+			c.fail(err)
+			return
+		case further && !file:
+			c.fail(wire.ErrFrame)
+			return
+		case further && !c.send(wire.FrameHeard, nil):
+			return
+		}
+		if request.Verb == wire.VerbFile {
+			c.reply(b.file(request))
+			continue
+		}
+		if request.Verb == wire.VerbFiles {
+			b.files(request, files)
+		} else if err := b.answer(request, c); err != nil {
+			c.fail(err)
+		}
 		return
-	}
-	_ = c.from.SetReadDeadline(time.Time{})
-	request, err := wire.Verify(b.key, payload)
-	if request.Verb == wire.VerbFiles && err == nil {
-		b.files(request, files)
-		return
-	}
-	if err == nil {
-		err = b.answer(request, c)
-	}
-	if err != nil {
-		c.fail(err)
 	}
 }
 
@@ -104,7 +117,7 @@ func (b *Box) answer(r wire.Request, c *client) error {
 		}
 		c.reply(wire.Reply{})
 		return nil
-	case wire.VerbFiles: // served before
+	case wire.VerbFiles, wire.VerbFile: // served before
 	}
 	return core.Errorf(core.KindUnsupported, string(r.Verb), "", "the box does not know %q", r.Verb)
 }
@@ -267,23 +280,66 @@ func (b *Box) logs(r wire.Request, c *client) error {
 
 // files runs sb-guest on the caller's own descriptors: what it carries never passes through here.
 func (b *Box) files(r wire.Request, files []*os.File) {
-	fail := func(err error) {
-		var report guest.Report
-		report.Fail("", err)
-		text, err := json.Marshal(report)
-		if err == nil {
-			_, _ = files[2].Write(text)
-		}
+	if err := b.operate(r, files); err != nil {
+		_, _ = files[2].Write(failedReport(err))
 	}
+}
+
+// maxAnswer bounds what a VerbFile brings.
+const maxAnswer = 1 << 20
+
+// file runs sb-guest without a body and returns what it wrote.
+func (b *Box) file(r wire.Request) (reply wire.Reply) {
+	failed := func(err error) wire.Reply { return wire.Reply{Report: failedReport(err)} }
+	nothing, err := os.Open(os.DevNull)
+	if err != nil {
+		return failed(err)
+	}
+	answerFrom, answerTo, err := os.Pipe()
+	if err != nil {
+		return failed(errors.Join(err, nothing.Close()))
+	}
+	reportFrom, reportTo, err := os.Pipe()
+	if err != nil {
+		closeAll([]*os.File{nothing, answerFrom, answerTo})
+		return failed(err)
+	}
+	var wg sync.WaitGroup
+	for to, from := range map[*[]byte]*os.File{&reply.Answer: answerFrom, &reply.Report: reportFrom} {
+		wg.Go(func() {
+			*to, _ = io.ReadAll(io.LimitReader(from, maxAnswer))
+			_ = from.Close()
+		})
+	}
+	err = b.operate(r, []*os.File{nothing, answerTo, reportTo})
+	closeAll([]*os.File{nothing, answerTo, reportTo})
+	wg.Wait()
+	if err != nil {
+		return failed(err)
+	}
+	return reply
+}
+
+// failedReport is what sb-guest would have reported.
+func failedReport(err error) []byte {
+	var report guest.Report
+	report.Fail("", err)
+	text, err := json.Marshal(report)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// operate runs sb-guest to its end. An error means that it was not started.
+func (b *Box) operate(r wire.Request, files []*os.File) error {
 	if err := b.acquire(); err != nil {
-		fail(err)
-		return
+		return err
 	}
 	defer b.release()
 	who, err := lookupUser(b.config.User)
 	if err != nil {
-		fail(err)
-		return
+		return err
 	}
 	fds := make([]uintptr, len(files))
 	for i, f := range files {
@@ -295,8 +351,8 @@ func (b *Box) files(r wire.Request, files []*os.File) {
 		Sys: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: who.uid, Gid: who.gid, Groups: who.groups}},
 	})
 	if err != nil {
-		fail(core.Errorf(core.KindExhausted, "files", "", "sb-guest cannot be started: %w", err))
-		return
+		return core.Errorf(core.KindExhausted, "files", "", "sb-guest cannot be started: %w", err)
 	}
 	<-ended
+	return nil
 }

@@ -21,6 +21,8 @@ const (
 	handoverTimeout = 10 * time.Second
 	// callFiles is how many descriptors a caller hands over.
 	callFiles = 3
+	// callPipe is what the pipes of a call hold.
+	callPipe = 1 << 20
 )
 
 // listen binds the box's address.
@@ -33,6 +35,28 @@ func listen() (*os.File, error) {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
 	return os.NewFile(uintptr(fd), "calls"), nil
+}
+
+// openDoor makes the descriptor by which those outside come in who may take it from this process. What is sent there
+// arrives at the returned one.
+func openDoor() (*os.File, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(unix.Dup3(pair[1], wire.DoorFD, unix.O_CLOEXEC), unix.Close(pair[1])); err != nil {
+		return nil, errors.Join(err, unix.Close(pair[0]))
+	}
+	return os.NewFile(uintptr(pair[0]), "door"), nil
+}
+
+// admit takes one call that came in by the door. A message without one is none.
+func admit(door *os.File) (*os.File, error) {
+	fds, err := receive(door, 1)
+	if err != nil || len(fds) == 0 {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fds[0]), "call"), nil
 }
 
 // accept takes one call.
@@ -55,11 +79,28 @@ func accept(listener *os.File) (*os.File, error) {
 // take receives the caller's descriptors 0 to 2, which the receiver closes.
 func take(conn *os.File) ([]*os.File, error) {
 	_ = conn.SetReadDeadline(time.Now().Add(handoverTimeout))
+	fds, err := receive(conn, callFiles)
+	if err != nil {
+		return nil, err
+	}
+	var files []*os.File
+	for i, fd := range fds {
+		files = append(files, os.NewFile(uintptr(fd), fmt.Sprint("caller's ", i)))
+	}
+	if len(files) != callFiles {
+		closeAll(files)
+		return nil, fmt.Errorf("a call came with %d descriptors", len(files))
+	}
+	return files, nil
+}
+
+// receive takes a message with at most so many descriptors, which the receiver closes.
+func receive(conn *os.File, most int) ([]int, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	oob := make([]byte, unix.CmsgSpace(callFiles*4))
+	oob := make([]byte, unix.CmsgSpace(most*4))
 	n, failure := 0, error(nil)
 	err = raw.Read(func(fd uintptr) bool {
 		_, n, _, _, failure = unix.Recvmsg(int(fd), make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC)
@@ -79,17 +120,11 @@ func take(conn *os.File) ([]*os.File, error) {
 			fds = append(fds, got...)
 		}
 	}
-	var files []*os.File
-	for i, fd := range fds {
+	for _, fd := range fds {
 		// Only a file that does not block can be read with a deadline, or be closed under a reader.
 		_ = unix.SetNonblock(fd, true)
-		files = append(files, os.NewFile(uintptr(fd), fmt.Sprint("caller's ", i)))
 	}
-	if len(files) != callFiles {
-		closeAll(files)
-		return nil, fmt.Errorf("a call came with %d descriptors", len(files))
-	}
-	return files, nil
+	return fds, nil
 }
 
 // Call hands this process's descriptors 0 to 2 to the box and waits until it lets go of the call.
@@ -102,6 +137,10 @@ func Call() error {
 	defer func() { _ = conn.Close() }()
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: wire.Socket}); err != nil {
 		return fmt.Errorf("the box does not answer: %w", err)
+	}
+	for stream := range 2 {
+		// The engine's pipes hold little, and each time one is full or empty three programs take turns. Less room is slower, not wrong.
+		_, _ = unix.FcntlInt(uintptr(stream), unix.F_SETPIPE_SZ, callPipe)
 	}
 	if err := unix.Sendmsg(fd, []byte{0}, unix.UnixRights(0, 1, 2), nil, 0); err != nil {
 		return fmt.Errorf("the box takes no call: %w", err)

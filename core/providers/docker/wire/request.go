@@ -15,11 +15,13 @@ import (
 type Verb string
 
 // The verbs. After VerbFiles the caller's 0 to 2 are sb-guest's own, as package guest has
-// them. All others are answered in frames on 1.
+// them. All others are answered in frames on 1. After a VerbFile another request may follow on the same call, VerbFile or
+// VerbFiles; a FrameHeard comes before what answers it.
 const (
 	VerbExec   Verb = "exec"   // Started, then output; Control and stdin frames are taken
 	VerbAttach Verb = "attach" // the same for a command that was started before
 	VerbFiles  Verb = "files"
+	VerbFile   Verb = "file"   // Reply.Answer and Reply.Report, of a file operation without a body and with a short answer
 	VerbExecs  Verb = "execs"  // Reply.Execs
 	VerbLogs   Verb = "logs"   // records
 	VerbExpire Verb = "expire" // sets when the lifetime ends
@@ -53,7 +55,7 @@ type Request struct {
 	Since  time.Time `json:"since,omitzero"`
 	Until  time.Time `json:"until,omitzero"`
 
-	// File is a guest.Request's argv, for VerbFiles.
+	// File is a guest.Request's argv, for VerbFiles and VerbFile.
 	File []string `json:"file,omitempty"`
 
 	// Port is a TCP port on the sandbox's loopback, for VerbDial.
@@ -85,6 +87,9 @@ type Reply struct {
 	Error *Failure    `json:"error,omitempty"`
 	Exit  *core.Exit  `json:"exit,omitempty"`
 	Execs []core.Exec `json:"execs,omitempty"`
+	// Answer and Report are what sb-guest wrote on 1 and on 2.
+	Answer []byte `json:"answer,omitempty"`
+	Report []byte `json:"report,omitempty"`
 }
 
 // Failure is an error on the wire.
@@ -115,8 +120,7 @@ func (f *Failure) Err(op string) error {
 	return &core.Error{Kind: core.ParseKind(f.Kind), Op: op, Subject: f.Subject, Hint: f.Hint, Err: errors.New(f.Message)}
 }
 
-// NewKey makes the key of one box. Whoever has it may call the box; it never enters the container but as
-// a file that the box removes before anything else runs there.
+// NewKey makes the key of one box. Whoever has it may call the box; in the container it is in the box's memory only.
 func NewKey() []byte {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key)

@@ -1,14 +1,16 @@
 // Package wire is the language between a container's first process, "sb-guest box", and
 // the docker provider.
 //
-// The provider puts Program, a Config and a key into the volume at Dir before the container
-// starts. The box reads both, removes the key, and writes a State as a line of JSON
-// to its stdout whenever it changes; the engine keeps that as the container's log, so the last
-// line says how the sandbox stands even when it is gone.
+// Program comes with a read-only volume at BinDir that many containers share. When the container starts, the provider
+// writes a Setup in a frame to the box's stdin; the box keeps its Config in the volume at Dir, and the key nowhere. It
+// writes a State as a line of JSON to its stdout whenever that changes; the engine keeps that as the container's log, so
+// the last line says how the sandbox stands even when it is gone. A sandbox keeps the Program that it was launched with, so
+// what is said here may only grow.
 //
 // A call is one exec by the engine of "sb-guest call", which hands its descriptors 0 to 2 to the
 // box and waits until the box lets go of them. The caller sends a signed Request in
-// a frame on 0; see Verb for what follows.
+// a frame on 0; see Verb for what follows. Who may take descriptors from the box, as only somebody outside can, goes without
+// the exec: a stream socket that is sent into DoorFD is the same as a connection of "sb-guest call".
 package wire
 
 import (
@@ -24,12 +26,14 @@ import (
 const (
 	// Dir is a volume of its own, so that images made from the container do not have it.
 	Dir        = "/.sb"
-	Program    = Dir + "/sb-guest"
+	BinDir     = Dir + "/bin"
+	Program    = BinDir + "/sb-guest"
 	ConfigFile = Dir + "/box.json"
-	KeyFile    = Dir + "/key"
 	JournalDir = Dir + "/journal"
 	// Socket is the box's abstract address; it is the container's own, as its network is.
 	Socket = "@sb-box"
+	// DoorFD is the box's descriptor that leads back to the box.
+	DoorFD = 100
 	// CallUser runs "sb-guest call": it owns nothing and holds no capability.
 	CallUser = "65533:65533"
 )
@@ -42,6 +46,13 @@ const (
 
 // EntryID is the entry command's id in the journal.
 const EntryID = "0"
+
+// Setup is what a box is told when it starts.
+type Setup struct {
+	Config Config `json:"config"`
+	// Key signs the requests of those who may call the box.
+	Key []byte `json:"key"`
+}
 
 // Config is what a box works with.
 type Config struct {
@@ -92,6 +103,7 @@ type State struct {
 
 // Frame types. From the caller to the box:
 const (
+	FrameSetup    = 'u' // a Setup, on the box's own stdin
 	FrameRequest  = 'q' // a signed Request
 	FrameStdin    = 'i' // bytes of stdin
 	FrameStdinEnd = 'e'
@@ -106,7 +118,8 @@ const (
 	FrameRecord  = 'r' // a log record, see AppendRecord
 	FrameTaken   = 'a' // so many bytes of stdin went to the command, see StdinWindow
 	FrameTold    = 't' // a Reply to a Control with a signal or a size, in their order
-	FrameReply   = 'd' // a Reply, the last frame
+	FrameReply   = 'd' // a Reply, the last frame but after VerbFile
+	FrameHeard   = 'h' // a further request on the same call has come
 )
 
 // StdinWindow is how many bytes of stdin a caller may send ahead of FrameTaken, so that a

@@ -1,0 +1,66 @@
+//go:build linux
+
+package box
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// setupTimeout bounds how long whoever starts the container may take to say what it is. One that is started by hand is told nothing.
+const setupTimeout = 30 * time.Second
+
+// readSetup takes the setup from the process's stdin, and leaves an empty one in its place.
+func readSetup(stdin *os.File) (setup wire.Setup, err error) {
+	own, err := unix.FcntlInt(stdin.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return setup, err
+	}
+	// Only a file that does not block can be read with a deadline.
+	if err := unix.SetNonblock(own, true); err != nil {
+		return setup, errors.Join(err, unix.Close(own))
+	}
+	from := os.NewFile(uintptr(own), "setup")
+	defer func() { err = errors.Join(err, from.Close()) }()
+	nothing, err := os.Open(os.DevNull)
+	if err != nil {
+		return setup, err
+	}
+	defer func() { err = errors.Join(err, nothing.Close()) }()
+	if err := unix.Dup3(int(nothing.Fd()), int(stdin.Fd()), 0); err != nil {
+		return setup, err
+	}
+	if err := from.SetReadDeadline(time.Now().Add(setupTimeout)); err != nil {
+		return setup, err
+	}
+	kind, payload, err := wire.ReadFrame(from, nil)
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded):
+		return setup, errors.New("start it with: sb start")
+	case err != nil:
+		return setup, err
+	case kind != wire.FrameSetup:
+		return setup, wire.ErrFrame
+	}
+	return setup, json.Unmarshal(payload, &setup)
+}
+
+// keepConfig writes down what the next start has to know, secrets among it: for root's eyes, in the sandbox's own volume.
+func keepConfig(config wire.Config) error {
+	text, err := json.Marshal(config)
+	if err != nil {
+		return err
+	}
+	// Whoever was root here may have left something in its place.
+	if err := os.RemoveAll(wire.ConfigFile); err != nil {
+		return err
+	}
+	return os.WriteFile(wire.ConfigFile, text, 0o600)
+}

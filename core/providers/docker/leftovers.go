@@ -1,0 +1,75 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+var _ core.Sweeper = (*Provider)(nil)
+
+// Leftovers implements core.Sweeper: internal networks without sandboxes, and helpers that no sandbox has.
+func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
+	e, err := p.connect(ctx)
+	if errors.Is(err, errNone) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	networks, err := e.unusedNetworks(ctx)
+	if err != nil {
+		return nil, classify(ctx, "leftovers", "", err)
+	}
+	containers, err := e.brokenOff(ctx, fillingAge)
+	if err != nil {
+		return nil, classify(ctx, "leftovers", "", err)
+	}
+	volumes, err := e.unusedHelpers(ctx)
+	if err != nil {
+		return nil, classify(ctx, "leftovers", "", err)
+	}
+	var left []core.Leftover
+	for _, n := range networks {
+		left = append(left, core.Leftover{Provider: Name, Subject: n.Name, Why: "an internal network without sandboxes"})
+	}
+	for _, c := range containers {
+		left = append(left, core.Leftover{Provider: Name, Subject: fillingPrefix + c.ID, Why: "a container that was to bring sb's helper"})
+	}
+	for _, name := range volumes {
+		left = append(left, core.Leftover{Provider: Name, Subject: name, Why: "sb's helper, which no sandbox has any more"})
+	}
+	return left, nil
+}
+
+// fillingPrefix tells a container that fills a volume from the volume.
+const fillingPrefix = "container "
+
+// Sweep implements core.Sweeper. What is in use again stays.
+func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
+	e, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(leftover.Subject, helperPrefix) && !strings.HasPrefix(leftover.Subject, fillingPrefix) {
+		return e.leaveInternal(ctx, leftover.Subject)
+	}
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	if id, filling := strings.CutPrefix(leftover.Subject, fillingPrefix); filling {
+		_, err = e.client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	} else {
+		_, err = e.client.VolumeRemove(ctx, leftover.Subject, client.VolumeRemoveOptions{})
+	}
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
+		return nil
+	}
+	return classify(ctx, "sweep", leftover.Subject, err)
+}

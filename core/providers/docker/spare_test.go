@@ -1,0 +1,109 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+func (p *Provider) spareOf(id string) *call {
+	p.spareMu.Lock()
+	defer p.spareMu.Unlock()
+	if s := p.spares[id]; s != nil {
+		return s.call
+	}
+	return nil
+}
+
+// A copy looks at its target, and writes it on the same call.
+func TestSpareCall(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, throughEngine)
+		sb := box(t, p, nil)
+		if _, err := p.Stat(t.Context(), sb.ID, "/tmp"); err != nil {
+			t.Fatal(err)
+		}
+		kept := p.spareOf(sb.ID)
+		if kept == nil {
+			t.Fatal("no call was kept")
+		}
+		// What is not there is an answer like any other.
+		_, err := p.Stat(t.Context(), sb.ID, "/tmp/file")
+		wantKind(t, err, core.KindNotFound)
+		if again := p.spareOf(sb.ID); again != kept {
+			t.Error("the second question was on a call of its own")
+		}
+		if err := p.WriteFile(t.Context(), sb.ID, "/tmp/file", bytes.NewReader([]byte("written\n")), core.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if p.spareOf(sb.ID) != nil {
+			t.Error("the write was on a call of its own")
+		}
+		if out, _ := sh(t, p, sb.ID, "cat /tmp/file"); out != "written\n" {
+			t.Errorf("the file holds %q", out)
+		}
+		if _, err := p.Stat(t.Context(), sb.ID, "/tmp"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "a call that nobody uses is closed", func() bool { return p.spareOf(sb.ID) == nil })
+		// Nothing but files follows on such a call.
+		c, err := p.dial(t.Context(), sb.ID, "stat", wire.Request{Verb: wire.VerbFile, File: statOf(t, "/tmp")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.close()
+		if _, err := c.reply(nil); err != nil {
+			t.Fatal(err)
+		}
+		payload, err := wire.Request{Verb: wire.VerbExpire, Issued: time.Now()}.Sign(p.known[sb.ID].key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write(wire.AppendFrame(nil, wire.FrameRequest, payload)); err != nil {
+			t.Fatal(err)
+		}
+		if reply, err := c.reply(nil); err == nil {
+			t.Errorf("another verb was answered with %+v", reply)
+		}
+	})
+}
+
+func statOf(t *testing.T, path string) []string {
+	t.Helper()
+	argv, err := guest.Request{Op: guest.OpStat, Path: []byte(path)}.Argv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return argv
+}
+
+// A sandbox that is frozen does not hear; that is told by the engine, soon.
+func TestSpareCallFrozen(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, throughEngine)
+		if err := p.learn(t.Context(), p.engine); err != nil || !p.engine.facts.Freezer {
+			return // it is the first process that pauses there, and it hears
+		}
+		sb := box(t, p, nil)
+		if _, err := p.Stat(t.Context(), sb.ID, "/tmp"); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Pause(t.Context(), sb.ID); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), hangs)
+		defer cancel()
+		_, err := p.Stat(ctx, sb.ID, "/tmp")
+		wantKind(t, err, core.KindConflict)
+		if err := p.Resume(t.Context(), sb.ID); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
