@@ -38,7 +38,7 @@ func (s Spec) Validate() error {
 	if err := s.validateLimits(); err != nil {
 		return err
 	}
-	if err := ValidateEnv(s.Env, s.Secrets); err != nil {
+	if err := validateEnv(s.Env, s.Secrets); err != nil {
 		return err
 	}
 	if s.Workdir != "" && !path.IsAbs(s.Workdir) {
@@ -171,8 +171,8 @@ func (s Spec) validateNetwork() error {
 	return nil
 }
 
-// ValidateEnv checks the names of environment variables and secrets, and that no NUL is in a value.
-func ValidateEnv(env map[string]string, secrets []Secret) error {
+// validateEnv checks the names of environment variables and secrets, and that no NUL is in a value.
+func validateEnv(env map[string]string, secrets []Secret) error {
 	size := 0
 	for name, value := range env {
 		if !envName(name) || strings.ContainsRune(value, 0) {
@@ -209,7 +209,7 @@ func (e ExecSpec) Validate() error {
 	if e.Timeout < 0 {
 		return invalid("timeout", "%s is negative", e.Timeout)
 	}
-	return ValidateEnv(e.Env, e.Secrets)
+	return validateEnv(e.Env, e.Secrets)
 }
 
 func validateArgv(field string, argv []string) error {

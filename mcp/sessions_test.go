@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
@@ -25,105 +26,115 @@ func (b *bench) live(t *testing.T, id string) bool {
 }
 
 func TestSandboxesOutliveTheirClientByALease(t *testing.T) {
-	b := newBench(t, setup.Options{Lease: 600 * time.Millisecond})
-	a := b.connect(t)
-	sb := a.launch(nil)
-	kept := a.launch(args{"keep_after_disconnect": true})
-	time.Sleep(1500 * time.Millisecond) // several leases: they are renewed while the client is there
-	if !b.live(t, sb) {
-		t.Fatal("it ended under its client")
-	}
-	a.hangUp()
-	if !b.live(t, sb) {
-		t.Error("it ended with its client, not a lease later")
-	}
-	eventually(t, "the lease has ended", func() bool { return !b.live(t, sb) })
-	if !b.live(t, kept) {
-		t.Error("what was to be kept has ended")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, setup.Options{Lease: 600 * time.Millisecond})
+		a := b.connect(t)
+		sb := a.launch(nil)
+		kept := a.launch(args{"keep_after_disconnect": true})
+		time.Sleep(1500 * time.Millisecond) // several leases: they are renewed while the client is there
+		if !b.live(t, sb) {
+			t.Fatal("it ended under its client")
+		}
+		a.hangUp()
+		if !b.live(t, sb) {
+			t.Error("it ended with its client, not a lease later")
+		}
+		eventually(t, "the lease has ended", func() bool { return !b.live(t, sb) })
+		if !b.live(t, kept) {
+			t.Error("what was to be kept has ended")
+		}
+	})
 }
 
 // Whoever uses a sandbox keeps it alive, also when another client launched it.
 func TestALeaseIsTakenOver(t *testing.T) {
-	b := newBench(t, setup.Options{Lease: 600 * time.Millisecond})
-	first, second := b.connect(t), b.connect(t)
-	sb := first.launch(nil)
-	second.call("exec", args{"sandbox": sb, "command": "true"})
-	first.hangUp()
-	time.Sleep(1500 * time.Millisecond)
-	if !b.live(t, sb) {
-		t.Error("it ended under the client that uses it")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, setup.Options{Lease: 600 * time.Millisecond})
+		first, second := b.connect(t), b.connect(t)
+		sb := first.launch(nil)
+		second.call("exec", args{"sandbox": sb, "command": "true"})
+		first.hangUp()
+		time.Sleep(1500 * time.Millisecond)
+		if !b.live(t, sb) {
+			t.Error("it ended under the client that uses it")
+		}
+	})
 }
 
 // What sandbox_timeout sets is no lease's: it outlives its client, and a server that begins anew.
 func TestATimeoutSurvivesARestart(t *testing.T) {
-	first := newBench(t, setup.Options{Toolsets: []string{setup.All}, Lease: 300 * time.Millisecond})
-	a := first.connect(t)
-	long, short := a.launch(nil), a.launch(args{"timeout_seconds": 3600})
-	got := a.call("sandbox_timeout", args{"sandbox": long, "timeout_seconds": 7200})
-	checkOutput(t, "sandbox_timeout", got)
-	if end, err := time.Parse(time.RFC3339, got["expires"].(string)); err != nil || time.Until(end) < time.Hour || got["leased"] != nil {
-		t.Errorf("it ends at %v, %v", got, err)
-	}
-	a.call("sandbox_timeout", args{"sandbox": short, "timeout_seconds": 3})
-	a.hangUp()
-	second, err := New(first.service, nil, setup.Options{Toolsets: []string{setup.All}, Lease: 300 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(second.Close)
-	b := &bench{Server: second, service: first.service, provider: first.provider}
-	back := b.connect(t)
-	for range 5 { // each takes part in its life, over several leases
-		back.call("exec", args{"sandbox": long, "command": "sleep 0.2"})
-		_ = back.result("exec", args{"sandbox": short, "command": "true"})
-	}
-	if !b.live(t, long) {
-		t.Error("a lease shortened what was set")
-	}
-	eventually(t, "the short one ends", func() bool {
-		_ = back.result("sandbox_list", args{"sandbox": short})
-		return !b.live(t, short)
+	synctest.Test(t, func(t *testing.T) {
+		first := newBench(t, setup.Options{Toolsets: []string{setup.All}, Lease: 300 * time.Millisecond})
+		a := first.connect(t)
+		long, short := a.launch(nil), a.launch(args{"timeout_seconds": 3600})
+		got := a.call("sandbox_timeout", args{"sandbox": long, "timeout_seconds": 7200})
+		checkOutput(t, "sandbox_timeout", got)
+		if end, err := time.Parse(time.RFC3339, got["expires"].(string)); err != nil || time.Until(end) < time.Hour || got["leased"] != nil {
+			t.Errorf("it ends at %v, %v", got, err)
+		}
+		a.call("sandbox_timeout", args{"sandbox": short, "timeout_seconds": 3})
+		a.hangUp()
+		second, err := New(first.service, nil, setup.Options{Toolsets: []string{setup.All}, Lease: 300 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(second.Close)
+		b := &bench{Server: second, service: first.service, provider: first.provider}
+		back := b.connect(t)
+		for range 5 { // each takes part in its life, over several leases
+			back.call("exec", args{"sandbox": long, "command": "sleep 0.2"})
+			_ = back.result("exec", args{"sandbox": short, "command": "true"})
+		}
+		if !b.live(t, long) {
+			t.Error("a lease shortened what was set")
+		}
+		eventually(t, "the short one ends", func() bool {
+			_ = back.result("sandbox_list", args{"sandbox": short})
+			return !b.live(t, short)
+		})
+		back.hangUp()
+		time.Sleep(time.Second) // several leases
+		if sb, err := b.service.Resolve(t.Context(), long); err != nil || !sb.State.Live() || time.Until(sb.Expires) < time.Hour {
+			t.Errorf("without a client: %+v, %v", sb, err)
+		}
 	})
-	back.hangUp()
-	time.Sleep(time.Second) // several leases
-	if sb, err := b.service.Resolve(t.Context(), long); err != nil || !sb.State.Live() || time.Until(sb.Expires) < time.Hour {
-		t.Errorf("without a client: %+v, %v", sb, err)
-	}
 }
 
 // A lease never makes a sandbox live longer than was asked for.
 func TestALeaseKeepsToTheTimeout(t *testing.T) {
-	b := newBench(t, setup.Options{Lease: 300 * time.Millisecond})
-	a := b.connect(t)
-	sb := a.launch(args{"timeout_seconds": 1})
-	eventually(t, "the timeout", func() bool { return !b.live(t, sb) })
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, setup.Options{Lease: 300 * time.Millisecond})
+		a := b.connect(t)
+		sb := a.launch(args{"timeout_seconds": 1})
+		eventually(t, "the timeout", func() bool { return !b.live(t, sb) })
+	})
 }
 
 func TestOnDisconnect(t *testing.T) {
-	b := newBench(t, setup.Options{OnDisconnect: setup.Terminate})
-	a := b.connect(t)
-	other := b.connect(t)
-	sb, others := a.launch(nil), other.launch(nil)
-	kept := a.launch(args{"keep_after_disconnect": true})
-	a.hangUp()
-	eventually(t, "it is terminated", func() bool { return !b.live(t, sb) })
-	if !b.live(t, others) || !b.live(t, kept) {
-		t.Error("another client's sandbox, or one that was to be kept, went with it")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, setup.Options{OnDisconnect: setup.Terminate})
+		a := b.connect(t)
+		other := b.connect(t)
+		sb, others := a.launch(nil), other.launch(nil)
+		kept := a.launch(args{"keep_after_disconnect": true})
+		a.hangUp()
+		eventually(t, "it is terminated", func() bool { return !b.live(t, sb) })
+		if !b.live(t, others) || !b.live(t, kept) {
+			t.Error("another client's sandbox, or one that was to be kept, went with it")
+		}
 
-	b = newBench(t, setup.Options{OnDisconnect: setup.Detach, Lease: 100 * time.Millisecond})
-	a = b.connect(t)
-	sb = a.launch(nil)
-	a.hangUp()
-	time.Sleep(500 * time.Millisecond)
-	if !b.live(t, sb) {
-		t.Error("a detached sandbox has ended")
-	}
-	if box, err := b.service.Resolve(t.Context(), sb); err != nil || box.Lease.Bound || box.Lease.Renewed {
-		t.Errorf("a detached sandbox is bound to the server: %+v, %v", box.Lease, err)
-	}
+		b = newBench(t, setup.Options{OnDisconnect: setup.Detach, Lease: 100 * time.Millisecond})
+		a = b.connect(t)
+		sb = a.launch(nil)
+		a.hangUp()
+		time.Sleep(500 * time.Millisecond)
+		if !b.live(t, sb) {
+			t.Error("a detached sandbox has ended")
+		}
+		if box, err := b.service.Resolve(t.Context(), sb); err != nil || box.Lease.Bound || box.Lease.Renewed {
+			t.Errorf("a detached sandbox is bound to the server: %+v, %v", box.Lease, err)
+		}
+	})
 }
 
 // cannotRenew is a provider without leases and journal, as clouds are.
