@@ -46,7 +46,7 @@ func runConfigList(_ context.Context, opts *ConfigListOptions) error {
 	if opts.ShowOrigin {
 		last = "ORIGIN"
 	}
-	table := opts.App.table("KEY", "VALUE", last)
+	table := opts.App.table("KEY", "VALUE", last).Wrapped()
 	for _, s := range config.Settings {
 		about := s.Doc
 		if opts.ShowOrigin {

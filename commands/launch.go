@@ -128,7 +128,7 @@ func explain(ctx context.Context, opts *LaunchOptions, service *core.Service) er
 			return err
 		}
 	} else {
-		table := opts.App.table("PROVIDER", "FITS", "CHOSEN", "WHY")
+		table := opts.App.table("PROVIDER", "FITS", "CHOSEN", "WHY").Wrapped()
 		for _, c := range placement.Candidates {
 			table.Row(c.Provider, yesNo(c.OK), yesNo(c.Provider == placement.Chosen), c.Why)
 		}

@@ -53,7 +53,7 @@ func runPolicyExplain(ctx context.Context, opts *PolicyExplainOptions) error {
 	if opts.JSON {
 		return output.List(opts.App.Streams.Out, explained)
 	}
-	table := opts.App.table("PROVIDER", "FIELD", "ASKED", "HELD", "HOW", "GAP")
+	table := opts.App.table("PROVIDER", "FIELD", "ASKED", "HELD", "HOW", "GAP").Wrapped()
 	for _, p := range explained {
 		for _, e := range p.Enforcement {
 			table.Row(append([]string{p.Provider}, enforcementCells(e)...)...)

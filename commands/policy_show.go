@@ -37,7 +37,7 @@ func runPolicyShow(ctx context.Context, app *App, ref string, asJSON bool) error
 	if asJSON {
 		return output.List(app.Streams.Out, list)
 	}
-	table := app.table("FIELD", "ASKED", "HELD", "HOW", "GAP")
+	table := app.table("FIELD", "ASKED", "HELD", "HOW", "GAP").Wrapped()
 	for _, e := range list {
 		table.Row(enforcementCells(e)...)
 	}

@@ -56,7 +56,7 @@ func runProviderLs(ctx context.Context, opts *ProviderLsOptions) error {
 		}
 		return nil
 	}
-	table := opts.App.table("NAME", "USABLE", "ISOLATION", "IMAGES", "GPUS", "WHY NOT")
+	table := opts.App.table("NAME", "USABLE", "ISOLATION", "IMAGES", "GPUS", "WHY NOT").Wrapped()
 	for _, p := range providers {
 		table.Row(p.Name, yesNo(p.Usable), p.Capabilities.Isolation, strings.Join(p.Capabilities.Images, " "),
 			strings.Join(slices.Sorted(maps.Keys(p.Capabilities.GPUs)), " "), p.Error)

@@ -36,7 +36,22 @@ func TestTable(t *testing.T) {
 	if n := strings.Count(narrow, "\n"); n != 3 {
 		t.Errorf("narrow table has %d lines, want 3:\n%s", n, narrow)
 	}
-	t.Log("\n" + narrow)
+	if !strings.Contains(narrow, "loc-aaaaaaaa  one   python3") {
+		t.Errorf("what is short was cut, too:\n%s", narrow)
+	}
+}
+
+// A sentence goes on in the next line where it is not to be cut.
+func TestWrappedTable(t *testing.T) {
+	tab := NewTable(30, false, "FIELD", "GAP").Wrapped()
+	tab.Row("network", "who is served there can be asked, too")
+	var b bytes.Buffer
+	if err := tab.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if want := "FIELD    GAP\nnetwork  who is served there\n         can be asked, too\n"; b.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
+	}
 }
 
 func TestClean(t *testing.T) {

@@ -16,11 +16,18 @@ type Table struct {
 	rows    [][]string
 	colour  bool
 	width   int
+	wrap    bool
 }
 
 // NewTable makes a table. width is the terminal's, at which cells are cut; 0 is unbounded.
 func NewTable(width int, colour bool, headers ...string) *Table {
 	return &Table{headers: headers, width: width, colour: colour}
+}
+
+// Wrapped makes cells that are too wide go on in the next line instead of being cut: what is a sentence is read to its end.
+func (t *Table) Wrapped() *Table {
+	t.wrap = true
+	return t
 }
 
 // Row adds a row. It has as many cells as there are headers.
@@ -54,31 +61,28 @@ func Clean(text string) string {
 
 // Write renders the table without trailing blanks.
 func (t *Table) Write(w io.Writer) error {
-	const gap = 2
 	cell := lipgloss.NewStyle().PaddingRight(gap)
 	header := cell
 	if t.colour {
 		header = cell.Bold(true)
 	}
 	last := len(t.headers) - 1
+	widths := t.widths()
 	view := table.New().
 		Headers(t.headers...).Rows(t.rows...).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).
 		BorderColumn(false).BorderRow(false).BorderHeader(false).
-		Wrap(false).
+		Wrap(t.wrap).
 		StyleFunc(func(row, column int) lipgloss.Style {
 			style := cell
 			if row == table.HeaderRow {
 				style = header
 			}
 			if column == last {
-				style = style.PaddingRight(0)
+				return style.PaddingRight(0).Width(widths[column])
 			}
-			return style
+			return style.Width(widths[column] + gap)
 		})
-	if t.width > 0 && t.naturalWidth(gap) > t.width {
-		view = view.Width(t.width)
-	}
 	var b strings.Builder
 	for line := range strings.SplitSeq(view.String(), "\n") {
 		b.WriteString(strings.TrimRight(line, " "))
@@ -88,14 +92,44 @@ func (t *Table) Write(w io.Writer) error {
 	return err
 }
 
-func (t *Table) naturalWidth(gap int) int {
-	total := gap * (len(t.headers) - 1)
+// gap is how many blanks are between two columns.
+const gap = 2
+
+// widths is how wide each column's text is drawn. Where all do not fit, the widest give way first, so that what is
+// short is not cut for the sake of a sentence; the first column, which says what a row is about, gives way last.
+func (t *Table) widths() []int {
+	const least = 3
+	widths := make([]int, len(t.headers))
 	for column, name := range t.headers {
-		widest := ansi.StringWidth(name)
+		widths[column] = ansi.StringWidth(name)
 		for _, row := range t.rows {
-			widest = max(widest, ansi.StringWidth(row[column]))
+			widths[column] = max(widths[column], ansi.StringWidth(row[column]))
 		}
-		total += widest
 	}
-	return total
+	if t.width > 0 {
+		room := t.width - gap*(len(widths)-1)
+		shrink(widths[1:], room-widths[0], least)
+		shrink(widths, room, 1)
+	}
+	return widths
+}
+
+// shrink takes from the widest until all fit into room, or are down to least.
+func shrink(widths []int, room, least int) {
+	total := 0
+	for _, width := range widths {
+		total += width
+	}
+	for ; total > room; total-- {
+		widest := 0
+		for column, width := range widths {
+			if width > widths[widest] {
+				widest = column
+			}
+		}
+		if widths[widest] <= least {
+			return
+		}
+		widths[widest]--
+	}
 }
