@@ -38,9 +38,9 @@ func NewTop(app *App, runF func(context.Context, *TopOptions) error) *cobra.Comm
 				return usagef(cmd, "--all, --label, --app and --provider go with --once; in the live table press / to filter")
 			}
 			if opts.Once || runF != nil {
-				return orRun(runF, runTop)(cmd.Context(), opts)
+				return orRun(runF, topOnce)(cmd.Context(), opts)
 			}
-			return app.watched(cmd.Context(), func(ctx context.Context) error { return runTop(ctx, opts) })
+			return app.watched(cmd.Context(), func(ctx context.Context, equip func(*tui.Options)) error { return runTop(ctx, opts, equip) })
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Once, "once", false, "print the table once")
@@ -50,14 +50,12 @@ func NewTop(app *App, runF func(context.Context, *TopOptions) error) *cobra.Comm
 	return cmd
 }
 
-func runTop(ctx context.Context, opts *TopOptions) error {
-	if opts.Once {
-		return topOnce(ctx, opts)
-	}
+func runTop(ctx context.Context, opts *TopOptions, equip func(*tui.Options)) error {
 	options, err := opts.App.dashboard(opts.Theme)
 	if err != nil {
 		return err
 	}
+	equip(&options)
 	options.TableOnly = true
 	return tui.Run(ctx, options)
 }

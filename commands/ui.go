@@ -36,7 +36,7 @@ func NewUI(app *App, runF func(context.Context, *UIOptions) error) *cobra.Comman
 			if runF != nil {
 				return runF(cmd.Context(), opts)
 			}
-			return app.watched(cmd.Context(), func(ctx context.Context) error { return runUI(ctx, opts) })
+			return app.watched(cmd.Context(), func(ctx context.Context, equip func(*tui.Options)) error { return runUI(ctx, opts, equip) })
 		},
 	}
 	cmd.Flags().StringVar(&opts.Attach, "attach", "", "open straight at the sandbox `NAME`")
@@ -52,11 +52,12 @@ func themeFlag(cmd *cobra.Command, theme *string) {
 	})
 }
 
-func runUI(ctx context.Context, opts *UIOptions) error {
+func runUI(ctx context.Context, opts *UIOptions, equip func(*tui.Options)) error {
 	options, err := opts.App.dashboard(opts.Theme)
 	if err != nil {
 		return err
 	}
+	equip(&options)
 	options.Attach = opts.Attach
 	return tui.Run(ctx, options)
 }

@@ -14,8 +14,8 @@ import (
 func TestUINeedsATerminal(t *testing.T) {
 	app, _, _ := stubApp(t)
 	for name, run := range map[string]func() error{
-		"ui":  func() error { return runUI(t.Context(), &UIOptions{App: app}) },
-		"top": func() error { return runTop(t.Context(), &TopOptions{App: app}) },
+		"ui":  func() error { return runUI(t.Context(), &UIOptions{App: app}, nil) },
+		"top": func() error { return runTop(t.Context(), &TopOptions{App: app}, nil) },
 	} {
 		if err := run(); core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "sb top --once") {
 			t.Errorf("%s: %v", name, err)
@@ -50,14 +50,14 @@ func TestTopFlags(t *testing.T) {
 
 func TestTopOnce(t *testing.T) {
 	app, streams, _ := stubApp(t, "one", "two")
-	if err := runTop(t.Context(), &TopOptions{App: app, Once: true}); err != nil {
+	if err := topOnce(t.Context(), &TopOptions{App: app, Once: true}); err != nil {
 		t.Fatal(err)
 	}
 	if out := streams.Out.String(); !strings.HasPrefix(out, "NAME") || strings.Count(out, "\n") != 3 || !strings.Contains(out, "two") {
 		t.Error(out)
 	}
 	streams.Out.Reset()
-	if err := runTop(t.Context(), &TopOptions{App: app, Once: true, JSON: true}); err != nil {
+	if err := topOnce(t.Context(), &TopOptions{App: app, Once: true, JSON: true}); err != nil {
 		t.Fatal(err)
 	}
 	var rows []struct{ Sandbox core.Sandbox }

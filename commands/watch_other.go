@@ -2,7 +2,13 @@
 
 package commands
 
-import "context"
+import (
+	"context"
+
+	"github.com/seed-0724f904/sb/tui"
+)
 
 // watched runs a program that has the terminal for itself.
-func (a *App) watched(ctx context.Context, run func(context.Context) error) error { return run(ctx) }
+func (a *App) watched(ctx context.Context, run func(ctx context.Context, equip func(*tui.Options)) error) error {
+	return run(ctx, func(*tui.Options) {})
+}

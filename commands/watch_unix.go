@@ -47,17 +47,27 @@ const (
 
 // watched runs a program that has the terminal for itself so that the terminal is given back
 // however it ends. Where there is no terminal it only runs it.
-func (a *App) watched(ctx context.Context, run func(context.Context) error) error {
+//
+// run gets what makes its dashboard one that can be suspended.
+func (a *App) watched(ctx context.Context, run func(ctx context.Context, equip func(*tui.Options)) error) error {
+	nothing := func(*tui.Options) {}
+	tty, isFile := a.terminalOf()
+	if !a.Streams.InTTY() || !a.Streams.OutTTY() || !isFile {
+		return run(ctx, nothing)
+	}
 	if parent, ok := a.LookupEnv(watcherEnv); ok && parent == strconv.Itoa(os.Getppid()) {
 		if err := a.obey(ctx); err != nil {
 			return err
 		}
-		return run(ctx)
+		s := newSuspender(tty)
+		watching, cancel := context.WithCancel(ctx)
+		var done sync.WaitGroup
+		done.Go(func() { s.run(watching) })
+		defer done.Wait()
+		defer cancel()
+		return run(ctx, func(options *tui.Options) { s.equip(ctx, options) })
 	}
-	if !a.Streams.InTTY() || !a.Streams.OutTTY() {
-		return run(ctx)
-	}
-	return a.watch(ctx)
+	return a.watch(ctx, tty)
 }
 
 // obey makes this process the child of a watch: it tells why it crashed, and takes its signals.
@@ -95,7 +105,7 @@ func (a *App) obey(ctx context.Context) error {
 
 // watch runs this program once more and waits for its end. After a crash it gives the terminal
 // back and says why.
-func (a *App) watch(ctx context.Context) error {
+func (a *App) watch(ctx context.Context, tty int) error {
 	failed := func(err error) error {
 		return core.Errorf(core.KindInternal, "ui", "", "the dashboard cannot be started: %w", err)
 	}
@@ -113,12 +123,24 @@ func (a *App) watch(ctx context.Context) error {
 	if early, ok := errors.AsType[*signalError](context.Cause(ctx)); ok {
 		child.order(early.signal)
 	}
+	stops := make(chan os.Signal, 1)
+	signal.Notify(stops, syscall.SIGTSTP)
+	defer signal.Stop(stops)
+	follow := func(by syscall.Signal) {
+		// It has given the terminal back itself when it could.
+		if by != stopSignal && inFront(tty) {
+			_ = restore() // there is nothing else to give it back with
+			_, _ = io.WriteString(a.Streams.Out, tui.ResetTerminal)
+		}
+		stopJob(0)
+		child.signal(syscall.SIGCONT)
+	}
 	var ended error
 	over := make(chan struct{})
 	var done sync.WaitGroup
 	done.Go(func() {
 		defer close(over)
-		ended = child.wait()
+		ended = child.wait(follow)
 	})
 	for waiting := true; waiting; {
 		select {
@@ -126,21 +148,19 @@ func (a *App) watch(ctx context.Context) error {
 			if endsProgram(s) {
 				child.order(s)
 			}
+		case <-stops:
+			child.signal(syscall.SIGTSTP) // one that is stopped already forgets it
 		case <-over:
 			waiting = false
 		}
 	}
 	done.Wait()
-	exit, _ := errors.AsType[*exec.ExitError](ended)
+	status := child.status
 	switch {
-	case ended == nil:
-		return nil
-	case exit == nil:
+	case ended != nil:
 		return failed(ended)
-	}
-	status, _ := exit.Sys().(syscall.WaitStatus)
-	if !status.Signaled() && len(child.report) == 0 {
-		return passThrough(exit.ExitCode()) // it has said why
+	case !status.Signaled() && len(child.report) == 0:
+		return passThrough(status.ExitStatus()) // it has said why
 	}
 	_ = restore() // there is nothing else to give it back with
 	_, _ = io.WriteString(a.Streams.Out, tui.ResetTerminal)
@@ -170,7 +190,9 @@ type watchedChild struct {
 	cmd    *exec.Cmd
 	crash  *os.File // what it reports
 	orders *os.File
-	report []byte // of a crash, once wait has returned
+	// Once wait has returned: the report of a crash, and how it ended.
+	report []byte
+	status syscall.WaitStatus
 }
 
 func (a *App) startWatched() (_ *watchedChild, err error) {
@@ -207,15 +229,34 @@ func (c *watchedChild) order(s os.Signal) {
 	_, _ = c.orders.Write([]byte{number}) // a child that has ended needs none
 }
 
-// wait waits for the child's end and for what it reports.
-func (c *watchedChild) wait() error {
+// signal sends a signal that stops or continues the child.
+func (c *watchedChild) signal(s syscall.Signal) { _ = c.cmd.Process.Signal(s) } // one that has ended needs none
+
+// wait waits for the child's end and for what it reports. stopped is called each time that a signal has stopped the child.
+func (c *watchedChild) wait(stopped func(by syscall.Signal)) error {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		c.report, _ = io.ReadAll(io.LimitReader(c.crash, maxCrash)) // what there is
 	})
-	err := c.cmd.Wait()
+	err := c.waitStatus(stopped)
 	_ = c.crash.SetReadDeadline(time.Now().Add(crashPatience)) // a pipe has deadlines
 	reading.Wait()
 	_, _ = c.crash.Close(), c.orders.Close()
 	return err
+}
+
+// waitStatus waits as exec.Cmd.Wait does, which has no word for a child that is stopped.
+func (c *watchedChild) waitStatus(stopped func(by syscall.Signal)) error {
+	for {
+		_, err := syscall.Wait4(c.cmd.Process.Pid, &c.status, syscall.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return err
+		case c.status.Stopped():
+			stopped(c.status.StopSignal())
+		default:
+			return c.cmd.Process.Release()
+		}
+	}
 }

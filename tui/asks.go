@@ -472,12 +472,14 @@ func (m *Model) openProviders() tea.Cmd {
 func (m *Model) health(s *source) string {
 	age, overdue := s.old(m.now)
 	switch {
+	case overdue && (s.failed == nil || s.failed.Kind == core.KindTimeout) && !s.listed.IsZero():
+		return "has not answered for " + span(age)
 	case s.failed != nil && s.failed.Hint != "":
 		return safe(s.failed.Error + " → " + s.failed.Hint)
 	case s.failed != nil:
 		return safe(s.failed.Error)
 	case overdue:
-		return "has not answered for " + span(age)
+		return "does not answer"
 	case s.status == nil:
 		return "…"
 	case !s.status.Usable:

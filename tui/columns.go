@@ -88,7 +88,7 @@ func columns() []column {
 			compare: func(a, b *entry) int { return cmp.Compare(latest(a).Memory, latest(b).Memory) },
 		},
 		{
-			id: "cost", title: "COST", least: 8, most: 12, weight: 1, rank: 6, right: true, paint: func(s *styles, _ *entry) paint { return s.warn },
+			id: "cost", title: "COST", least: 10, most: 12, weight: 1, rank: 6, right: true, paint: func(s *styles, _ *entry) paint { return s.warn },
 			text:    func(e *entry, now time.Time) string { return costText(spent(e, now)) },
 			compare: func(a, b *entry) int { return cmp.Compare(perhaps(a.box.Cost).Amount, perhaps(b.box.Cost).Amount) },
 			wanted:  func(e *entry) bool { return e.box.Cost != nil },

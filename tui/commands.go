@@ -279,7 +279,9 @@ func generalCommands() []command {
 		{id: "messages", title: "What was told", group: groupGeneral, keys: []string{"m"}, run: (*Model).openMessages, cli: func(*Model) string { return "sb events" }},
 		{id: "jobs", title: "Cancel something that is under way …", group: groupGeneral, keys: []string{"X"}, can: func(m *Model) bool { return len(m.jobs) > 0 }, run: (*Model).askJobs},
 		{id: "refresh", title: "Look at everything again", group: groupGeneral, keys: []string{"ctrl+r"}, run: (*Model).lookAgain},
-		{id: "suspend", title: "Go to the background, as Ctrl-Z does", group: groupGeneral, keys: []string{"ctrl+z"}, run: func(*Model) tea.Cmd { return tea.Suspend }},
+		{id: "suspend", title: "Go to the background, as Ctrl-Z does", group: groupGeneral, keys: []string{"ctrl+z"}, can: func(m *Model) bool { return m.options.Suspend != nil }, run: func(m *Model) tea.Cmd {
+			return m.fx.aside(m.options.Suspend)
+		}},
 		{id: "quit", title: "Quit", group: groupGeneral, keys: []string{"q", "ctrl+c"}, brief: "quit", run: (*Model).quit},
 	}
 }

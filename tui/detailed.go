@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"path"
 	"slices"
 
 	tea "charm.land/bubbletea/v2"
@@ -194,10 +195,15 @@ func (m *Model) openFile() tea.Cmd {
 	return nil
 }
 
-func (m *Model) reloadDir(path string) tea.Cmd {
-	if known := m.detail.files.dirs[path]; known != nil {
+// reloadDir reads a directory again that the tree has, or else the one that a file is in.
+func (m *Model) reloadDir(name string) tea.Cmd {
+	name = path.Clean(name)
+	if m.detail.files.dirs[name] == nil {
+		name = path.Dir(name)
+	}
+	if known := m.detail.files.dirs[name]; known != nil {
 		known.err = nil
-		return m.fx.readDir(m.detail.gen, m.detail.id, path)
+		return m.fx.readDir(m.detail.gen, m.detail.id, name)
 	}
 	return nil
 }

@@ -425,13 +425,15 @@ func (f *launchForm) view(s *styles, w, h int) []string {
 		}
 		room := max(8, inner-label-3-width(price))
 		hintCells := min(width(hintText), room/2)
-		field.input.SetWidth(max(6, room-hintCells-2))
+		cells := max(6, room-hintCells-2)
 		value := field.input.Value()
-		if i == f.at {
+		switch {
+		case i == f.at && len(field.choices) > 0:
+			field.input.SetWidth(max(1, cells-width("◂  ▸")))
+			value = "◂ " + field.input.View() + " ▸"
+		case i == f.at:
+			field.input.SetWidth(cells)
 			value = field.input.View()
-			if len(field.choices) > 0 {
-				value = "◂ " + value + " ▸"
-			}
 		}
 		marker := "  "
 		if i == f.at {

@@ -593,6 +593,23 @@ func (fx *effects) shell(box core.Sandbox, command []string) tea.Cmd {
 	})
 }
 
+// aside hands the terminal over to something that needs it for a moment.
+func (fx *effects) aside(run func() error) tea.Cmd {
+	return tea.Exec(&foreground{run: run}, func(err error) tea.Msg { return asideOverMsg{err} })
+}
+
+// nextAside waits for the next that comes from outside.
+func (fx *effects) nextAside() tea.Cmd {
+	return fx.do(func(ctx context.Context) tea.Msg {
+		select {
+		case run := <-fx.options.Asides: // nil brings none
+			return asideMsg{run}
+		case <-ctx.Done():
+			return nil
+		}
+	})
+}
+
 // foreground runs something that has the terminal for itself.
 type foreground struct{ run func() error }
 

@@ -177,8 +177,9 @@ func views() map[string]func(*Model) {
 				{Time: atNoon().Add(-time.Minute), Protocol: "dns", Name: "tracker.example", Count: 1},
 			}}})
 		},
-		"providers": keys("v"),
-		"launch":    keys("L"),
+		"providers":     keys("v"),
+		"launch":        keys("L"),
+		"launch-choice": keys("L", "down"),
 		"launch-wrong": func(m *Model) {
 			keys("L", "W", "e", "b")(m)
 		},

@@ -60,6 +60,8 @@ type source struct {
 // trouble is why the provider is of no use now, and what to do about it; "" when it is.
 func (s *source) trouble() (why, hint string) {
 	switch {
+	case s.failed != nil && s.failed.Kind == core.KindTimeout:
+		return "it does not answer", s.failed.Hint
 	case s.failed != nil:
 		return s.failed.Error, s.failed.Hint
 	case s.status != nil && !s.status.Usable:

@@ -181,6 +181,9 @@ func TestFiles(t *testing.T) {
 	}
 	write("/aa/notes.txt", "the text\x1b]0;evil\x07 of it\n")
 	write("/aa/picture.gif", "GIF89a\x02\x00\x03\x00\x00\x00\x00;")
+	if err := service.Mkdir(t.Context(), box.ID, "/empty", false); err != nil {
+		t.Fatal(err)
+	}
 	r := newRig(t, Options{Service: service})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("3")
@@ -214,6 +217,23 @@ func TestFiles(t *testing.T) {
 	if _, err := service.Stat(t.Context(), box.ID, "/aa/picture.gif"); core.KindOf(err) != core.KindNotFound {
 		t.Error("the file is still there:", err)
 	}
+
+	for info, _ := r.m.detail.files.selected(); info.Path != "/empty"; info, _ = r.m.detail.files.selected() {
+		r.press("down")
+	}
+	r.press("enter")
+	r.shows("    empty")
+	r.press("down", "P") // the line that says so stands for its directory
+	r.shows("dev:/empty")
+	r.press("esc")
+	for _, to := range []string{"/empty/", "/empty/named.bin"} { // a directory with a slash, and a new name
+		r.press("P")
+		r.types(local + " " + to)
+		r.press("enter")
+		r.until("it is in the tree", func() bool {
+			return strings.Contains(r.text(), "    "+map[bool]string{true: "pushed.bin", false: "named.bin"}[to == "/empty/"])
+		})
+	}
 }
 
 // One provider that hangs stops neither the keyboard nor the others; its sandboxes are marked
@@ -233,6 +253,9 @@ func TestHangingProvider(t *testing.T) {
 		}
 		r.shows("~") // the age
 		r.shows("✗ slow")
+		r.press("v")
+		r.shows("has not answered for")
+		r.press("esc")
 		launch(t, service, core.Spec{Name: "new", Provider: "quick"})
 		begin := time.Now()
 		r.until("new is there", r.hasRow("new"))

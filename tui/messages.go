@@ -120,6 +120,9 @@ type (
 		name string
 		err  error
 	}
+	// asideMsg has something that wants the terminal for itself for a moment, asideOverMsg its end.
+	asideMsg     struct{ run func() error }
+	asideOverMsg struct{ err error }
 	editReadyMsg struct{ edit edit }
 	editedMsg    struct {
 		edit edit

@@ -129,7 +129,7 @@ func (m *Model) setTheme(dark bool) {
 
 // Init implements tea.Model.
 func (m *Model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.fx.capabilities(m.options.Service.ProviderNames()), m.fx.tick(), m.fx.watch(), m.fx.nextEvents(), m.fx.nextProgress()}
+	cmds := []tea.Cmd{m.fx.capabilities(m.options.Service.ProviderNames()), m.fx.tick(), m.fx.watch(), m.fx.nextEvents(), m.fx.nextProgress(), m.fx.nextAside()}
 	if m.theme == ThemeAuto && !m.options.NoColor {
 		cmds = append(cmds, tea.RequestBackgroundColor)
 	}
@@ -250,6 +250,12 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		}
 	case shellEndedMsg:
 		return m.shellEnded(msg)
+	case asideMsg:
+		return tea.Batch(m.fx.nextAside(), m.fx.aside(msg.run))
+	case asideOverMsg:
+		if msg.err != nil {
+			return m.fail("suspend", msg.err)
+		}
 	case editReadyMsg:
 		return m.fx.editor(msg.edit)
 	case editedMsg:
@@ -257,7 +263,7 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 			m.warn("the editor failed: "+msg.err.Error(), "your text is in "+msg.edit.local)
 			return nil
 		}
-		return m.fx.putBack(msg.edit, nil)
+		return m.fx.putBack(msg.edit, reloadDirMsg{msg.edit.info.Path})
 	case toastOverMsg:
 		m.notices.over(msg.id)
 	case saveMsg:

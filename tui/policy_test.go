@@ -51,12 +51,22 @@ func TestPolicy(t *testing.T) {
 		t.Error("it takes what is no policy")
 	}
 	r.press("ctrl+u")
-	r.types("internal")
-	r.shows("no network policy")
-	r.press("ctrl+u")
 	r.types("a.example,b.example")
 	r.press("ctrl+y")
 	r.until("the command is copied", func() bool { return r.clipboard == "sb policy set web --allow a.example,b.example" })
+}
+
+// What the provider does not have is refused while it is typed.
+func TestPolicyOfAnotherProvider(t *testing.T) {
+	caps := core.Capabilities{Has: []core.Capability{core.CapNetNone}}
+	if network, err := parsePolicy(" none ", caps); err != nil || network.Mode != core.NetworkNone {
+		t.Errorf("%+v, %v", network, err)
+	}
+	for _, text := range []string{"internal", "pypi.org"} {
+		if _, err := parsePolicy(text, caps); core.KindOf(err) != core.KindUnsupported {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }
 
 // The launch form offers the network policies that some provider has.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -37,6 +38,10 @@ type Options struct {
 	Shell func(ctx context.Context, sandbox string, command []string) error
 	// Edit lets a person edit a file of this machine on the terminal; nil has no editor.
 	Edit func(ctx context.Context, path string) error
+	// Suspend stops the program until somebody brings it back, with the terminal given back; nil cannot.
+	Suspend func() error
+	// Asides brings what wants the terminal for itself for a moment, such as a stop that somebody else asked for; nil brings nothing.
+	Asides <-chan func() error
 	// Templates are offered by the launch form; nil has none.
 	Templates func() ([]Template, error)
 	// Now is the clock; nil is time.Now.
@@ -70,8 +75,20 @@ func run(ctx context.Context, options Options, more ...tea.ProgramOption) error 
 	if err != nil {
 		return errors.Join(err, fx.close())
 	}
-	program := tea.NewProgram(model, append(more, tea.WithContext(ctx), tea.WithInput(options.Input), tea.WithOutput(options.Output), tea.WithoutSignalHandler())...)
+	// The end of ctx is a wish to quit: a program whose own context ends closes its input while that is still being read.
+	program := tea.NewProgram(model, append(more, tea.WithInput(options.Input), tea.WithOutput(options.Output), tea.WithoutSignalHandler())...)
+	ran := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-ctx.Done():
+			program.Quit()
+		case <-ran:
+		}
+	})
 	_, runErr := program.Run()
+	close(ran)
+	watching.Wait()
 	closeErr := fx.close()
 	switch {
 	case errors.Is(runErr, tea.ErrProgramPanic):

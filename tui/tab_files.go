@@ -166,6 +166,8 @@ func (f *filesTab) here() string {
 	switch {
 	case ok && info.Mode.IsDir():
 		return info.Path
+	case f.at < len(f.rows) && f.rows[f.at].note != "": // it is about its directory
+		return f.rows[f.at].info.Path
 	case f.at < len(f.rows):
 		return path.Dir(f.rows[f.at].info.Path)
 	}

@@ -66,7 +66,7 @@ func terminalCommands() map[string]func(ts *testscript.TestScript, neg bool, arg
 			}
 		},
 		"signal": func(ts *testscript.TestScript, _ bool, args []string) {
-			signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1}
+			signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "STOP": syscall.SIGSTOP, "TSTP": syscall.SIGTSTP}
 			depth := 0
 			if len(args) > 1 {
 				var err error
