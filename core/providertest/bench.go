@@ -20,6 +20,59 @@ func Bench(b *testing.B, open Opener) {
 	b.Run("Output", s.benchOutput)
 	b.Run("List", s.benchList)
 	b.Run("Files", s.benchFiles)
+	b.Run("Fork", s.benchFork)
+	b.Run("Checkpoint", s.benchCheckpoint)
+}
+
+// heap launches a sandbox with a Python program that holds 200 MB, which it has written to.
+func heap(b *testing.B, p core.Provider) core.Sandbox {
+	b.Helper()
+	const program = "import os, time; held = os.urandom(1 << 20) * 200; open('/tmp/held', 'w').close(); time.sleep(1e6)"
+	sb := launch(b, p, func(spec *core.Spec) { spec.Command = []string{"python3", "-c", program} })
+	eventually(b, "the program holds its memory", func() bool { return sh(b, p, sb.ID, "test -e /tmp/held").exit.Code == 0 })
+	return sb
+}
+
+// benchFork is a fork until commands can be run in it.
+func (s *suite) benchFork(b *testing.B) {
+	p := s.provider(b)
+	forker, ok := core.As[core.Forker](p)
+	if !ok {
+		return
+	}
+	source := heap(b, p)
+	for b.Loop() {
+		fork, err := forker.Fork(b.Context(), source.ID, core.ForkSpec{Name: core.NewName()}, core.Lease{Owner: core.CurrentOwner("bench"), Created: time.Now()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := p.Terminate(b.Context(), fork.ID); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+// benchCheckpoint keeps a sandbox that goes on.
+func (s *suite) benchCheckpoint(b *testing.B) {
+	p := s.provider(b)
+	checkpointer, ok := core.As[core.Checkpointer](p)
+	if !ok {
+		return
+	}
+	source := heap(b, p)
+	for b.Loop() {
+		name := core.NewName()
+		if _, err := checkpointer.Checkpoint(b.Context(), source.ID, name); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := checkpointer.RemoveCheckpoint(b.Context(), name); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
 }
 
 // benchLaunch is a launch, its first command's end and the removal.

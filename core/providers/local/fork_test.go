@@ -109,6 +109,10 @@ func TestForkGoesOn(t *testing.T) {
 	if names := output(t, p, fork.ID, "hostname; cat /etc/hostname; pgrep -c -f -x 'sleep 600'"); names != fork.Name+"\n"+fork.Name+"\n0\n" {
 		t.Errorf("in the fork: %q", names)
 	}
+	within(t, "what it began with is removed", func() bool {
+		_, err := os.Stat(filepath.Join(p.store.Dir(fork.ID), store.ImageDir))
+		return os.IsNotExist(err)
+	})
 	// The source: its connection, its commands, its terminal.
 	echo(t, conn)
 	after := counted(t, p, sb.ID, "0")

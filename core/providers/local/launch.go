@@ -88,7 +88,7 @@ func (p *Provider) keepSecrets(request wire.Launch, secrets map[string]string) e
 
 // forget removes all traces of a sandbox whose lock is ours.
 func (p *Provider) forget(id, name string) error {
-	return errors.Join(p.store.Release(name, id), p.removeGroup(id), p.store.Remove(id), os.RemoveAll(p.overlayDir(id)))
+	return errors.Join(p.store.Release(name, id), p.removeGroup(id), os.RemoveAll(p.overlayDir(id)), p.store.Remove(id))
 }
 
 func (p *Provider) overlayDir(id string) string { return filepath.Join(p.opts.CacheDir, "overlay", id) }

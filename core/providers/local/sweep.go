@@ -28,7 +28,7 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 		if err := ctx.Err(); err != nil {
 			return found, err
 		}
-		if _, err := p.store.ReadLease(id); errors.Is(err, fs.ErrNotExist) && !p.store.Locked(id) {
+		if _, err := p.store.ReadLease(id); errors.Is(err, fs.ErrNotExist) && p.store.Abandoned(id, p.store.Dir(id)) {
 			add(p.store.Dir(id), "a launch was broken off before it began")
 		}
 	}
@@ -38,8 +38,9 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 			return found, stateError("prune", err)
 		}
 		for _, e := range entries {
-			if store.ValidID(e.Name()) && !p.store.Locked(e.Name()) {
-				add(filepath.Join(dir, e.Name()), "its sandbox does not run any more")
+			path := filepath.Join(dir, e.Name())
+			if store.ValidID(e.Name()) && p.store.Abandoned(e.Name(), path) {
+				add(path, "its sandbox does not run any more")
 			}
 		}
 	}
@@ -53,7 +54,9 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 		return found, stateError("prune", err)
 	}
 	for name, id := range names {
-		if _, err := os.Stat(p.store.Dir(id)); errors.Is(err, fs.ErrNotExist) {
+		_, err := os.Stat(p.store.Dir(id))
+		// A sandbox that is being removed loses its name first.
+		if still, nameErr := p.store.Named(name); errors.Is(err, fs.ErrNotExist) && nameErr == nil && still == id {
 			found = append(found, core.Leftover{Provider: Name, Subject: nameSubject + name, Why: "the sandbox that had the name is gone"})
 		}
 	}

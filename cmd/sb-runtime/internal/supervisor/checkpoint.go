@@ -107,10 +107,12 @@ func (s *Supervisor) awaitImage() (wire.Kept, error) {
 
 // rejoin takes over the commands that go on in this copy.
 func (s *Supervisor) rejoin(kept wire.Kept) error {
-	// The image of a fork was for this start alone.
-	if err := os.RemoveAll(filepath.Join(s.launch.Dir, store.ImageDir)); err != nil {
-		return err
-	}
+	// The image of a fork was for this start alone. To remove it can take longer than all the rest.
+	s.wg.Go(func() {
+		if err := s.removeImage(); err != nil {
+			s.log.Error("the image could not be removed", "error", err)
+		}
+	})
 	for _, secret := range kept.Given {
 		s.secrets.Add(map[string]string{secret.Name: secret.Value})
 	}
@@ -120,6 +122,11 @@ func (s *Supervisor) rejoin(kept wire.Kept) error {
 		}
 	}
 	return nil
+}
+
+// removeImage removes the image that a fork began with.
+func (s *Supervisor) removeImage() error {
+	return os.RemoveAll(filepath.Join(s.launch.Dir, store.ImageDir))
 }
 
 // takeOver journals a command anew and gives it outputs here.

@@ -94,6 +94,11 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	if err := errors.Join(os.RemoveAll(s.launch.RuntimeDir), os.RemoveAll(s.launch.OverlayDir)); err != nil {
 		return classify(err)
 	}
+	if s.launch.Image == "" {
+		if err := s.removeImage(); err != nil {
+			return classify(err)
+		}
+	}
 	for _, dir := range []string{s.launch.RuntimeDir, s.launch.OverlayDir, s.journalDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err

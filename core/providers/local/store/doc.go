@@ -1,7 +1,7 @@
 // Package store is the local provider's state directory, as clients and
 // supervisors both read and write it:
 //
-//	names/.lock               taken while a name is reserved or released
+//	names/.lock               taken while a name is reserved or released, and while something is made and locked or removed
 //	names/NAME                symbolic link to the id that has the name
 //	sandboxes/ID/lock         flocked by whoever is responsible: first the client
 //	                          that launches, then, for life, the supervisor

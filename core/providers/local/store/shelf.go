@@ -18,16 +18,19 @@ const draftPrefix = ".new-"
 
 // Shelf is a directory of named things that are made once and then only read: checkpoints, or snapshots. Each is a directory of
 // mode 0700 with a file that describes it.
-type Shelf struct{ dir, file string }
+type Shelf struct {
+	store     *Store
+	dir, file string
+}
 
 // Checkpoints is the shelf of checkpoints.
 func (s *Store) Checkpoints() *Shelf {
-	return &Shelf{filepath.Join(s.state, "checkpoints"), "checkpoint.json"}
+	return &Shelf{s, filepath.Join(s.state, "checkpoints"), "checkpoint.json"}
 }
 
 // Snapshots is the shelf of snapshots.
 func (s *Store) Snapshots() *Shelf {
-	return &Shelf{filepath.Join(s.state, "snapshots"), "snapshot.json"}
+	return &Shelf{s, filepath.Join(s.state, "snapshots"), "snapshot.json"}
 }
 
 // Draft is a thing that is being made. Its lock says that somebody is at it.
@@ -43,18 +46,24 @@ func (s *Shelf) Draft() (*Draft, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(s.dir, draftPrefix)
+	draft := &Draft{shelf: s}
+	err := s.store.withNames(func(string) (err error) {
+		if draft.Dir, err = os.MkdirTemp(s.dir, draftPrefix); err != nil {
+			return err
+		}
+		draft.lock, err = os.OpenFile(filepath.Join(draft.Dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+		if err == nil {
+			err = flock(draft.lock, unix.LOCK_EX|unix.LOCK_NB)
+		}
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(draft.Dir))
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
-	if err == nil {
-		err = flock(lock, unix.LOCK_EX|unix.LOCK_NB)
-	}
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return &Draft{dir, s, lock}, nil
+	return draft, nil
 }
 
 // Publish gives the draft its name, with v to describe it. With replace it takes the place of one that has the
@@ -108,7 +117,7 @@ func (s *Shelf) Abandoned() ([]string, error) {
 	var dirs []string
 	for _, e := range entries {
 		dir := filepath.Join(s.dir, e.Name())
-		if strings.HasPrefix(e.Name(), draftPrefix) && !held(filepath.Join(dir, lockFile)) {
+		if strings.HasPrefix(e.Name(), draftPrefix) && s.store.abandoned(filepath.Join(dir, lockFile), dir) {
 			dirs = append(dirs, dir)
 		}
 	}

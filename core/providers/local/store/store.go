@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,14 +86,17 @@ func (s *Store) Create(id string) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Join(s.state, "sandboxes"), 0o700); err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(s.Dir(id), 0o700); err != nil {
-		return nil, err
-	}
-	lock, err := s.Lock(id)
-	if err != nil {
-		return nil, errors.Join(err, os.Remove(s.Dir(id)))
-	}
-	return lock, nil
+	var lock *Lock
+	err := s.withNames(func(string) (err error) {
+		if err := os.Mkdir(s.Dir(id), 0o700); err != nil {
+			return err
+		}
+		if lock, err = s.Lock(id); err != nil {
+			return errors.Join(err, os.RemoveAll(s.Dir(id)))
+		}
+		return nil
+	})
+	return lock, err
 }
 
 // ErrLocked means that somebody else is responsible for the sandbox.
@@ -101,13 +105,22 @@ var ErrLocked = errors.New("the sandbox is in use")
 // Lock is responsibility for a sandbox. It passes to a child process that inherits File.
 type Lock struct{ File *os.File }
 
-// Lock takes a sandbox's lock, or fails with ErrLocked at once.
+// lookTime is how long somebody who only looks may hold a lock, and lookPause how often that is looked at.
+const lookTime, lookPause = 100 * time.Millisecond, 2 * time.Millisecond
+
+// Lock takes a sandbox's lock, or soon fails with ErrLocked.
 func (s *Store) Lock(id string) (*Lock, error) {
 	f, err := os.OpenFile(filepath.Join(s.Dir(id), lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+	// Locked and Abandoned take it for a moment.
+	for began := time.Now(); errors.Is(err, unix.EWOULDBLOCK) && time.Since(began) < lookTime; {
+		time.Sleep(lookPause)
+		err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err != nil {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, ErrLocked
@@ -123,6 +136,29 @@ func (l *Lock) Close() error { return l.File.Close() }
 // Locked says whether somebody is responsible for the sandbox.
 func (s *Store) Locked(id string) bool {
 	return held(filepath.Join(s.Dir(id), lockFile))
+}
+
+// Abandoned says whether path is there while nobody is responsible for the sandbox.
+func (s *Store) Abandoned(id, path string) bool {
+	return s.abandoned(filepath.Join(s.Dir(id), lockFile), path)
+}
+
+// abandoned says whether path is there while nobody has locked a file. Asked one after the other, what is removed meanwhile would look left
+// behind; and what is being made is locked a moment later.
+func (s *Store) abandoned(lock, path string) bool {
+	err := s.withNames(func(string) error {
+		f, err := os.Open(lock)
+		if err == nil {
+			defer func() { _ = f.Close() }()
+			err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		_, err = os.Lstat(path)
+		return err
+	})
+	return err == nil
 }
 
 // held says whether somebody has locked a file.
@@ -183,20 +219,23 @@ func (s *Store) ReadState(id string) (state State, err error) {
 
 // Remove removes all that a sandbox left on disk. The caller holds its lock.
 func (s *Store) Remove(id string) error {
-	// The lease goes last: until then what is left is known for what it is.
-	if err := removeAllBut(s.Dir(id), leaseFile); err != nil {
+	// The lease and the lock go last: until then what is left is known for what it is.
+	if err := removeAllBut(s.Dir(id), leaseFile, lockFile); err != nil {
 		return err
 	}
-	return errors.Join(os.RemoveAll(s.RuntimeDir(id)), os.RemoveAll(s.Dir(id)))
+	if err := os.RemoveAll(s.RuntimeDir(id)); err != nil {
+		return err
+	}
+	return s.withNames(func(string) error { return os.RemoveAll(s.Dir(id)) })
 }
 
-func removeAllBut(dir, keep string) error {
+func removeAllBut(dir string, keep ...string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if e.Name() != keep {
+		if !slices.Contains(keep, e.Name()) {
 			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 				return err
 			}
