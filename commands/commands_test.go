@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/clients"
 )
 
 // now is the clock of all tests.
@@ -117,6 +118,8 @@ func TestErrorsOnStderr(t *testing.T) {
 		{"unknown flag", []string{"--name", "x"}, 2, "sb: unknown flag: --name\nhint: see \"sb --help\"\n"},
 		{"unknown subcommand", []string{"fs", "cp"}, 2, "sb fs has no command \"cp\"; did you mean \"ls\"?\nhint: see \"sb fs --help\"\n"},
 		{"unknown flag", []string{"ls", "--nope"}, 2, "sb: unknown flag: --nope\nhint: see \"sb ls --help\"\n"},
+		{"help for what is not there", []string{"help", "fs", "cp"}, 2, "sb fs has no command \"cp\"; did you mean \"ls\"?\nhint: see \"sb fs --help\"\n"},
+		{"no client", []string{"mcp", "uninstall"}, 2, "sb mcp uninstall needs --client, with one of " + strings.Join(clients.Names(), ", ") + "\nhint: see \"sb mcp uninstall --help\"\n"},
 		{"missing argument", []string{"ps"}, 2, "sb ps needs SANDBOX\nhint: see \"sb ps --help\"\n"},
 		{"empty argument", []string{"ps", ""}, 2, "sb ps: SANDBOX is empty\nhint: see \"sb ps --help\"\n"},
 		{"extra argument", []string{"ps", "a", "b"}, 2, "sb ps takes no argument \"b\"\nhint: see \"sb ps --help\"\n"},
@@ -150,6 +153,7 @@ func TestBrokenConfiguration(t *testing.T) {
 		{"--help"},
 		{"launch", "--help"},
 		{"help", "exec"},
+		{"--version"},
 		{"version"},
 		{"version", "--json"},
 		{"completion", "bash"},

@@ -2,10 +2,14 @@ package commands
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/configs"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers"
 )
 
 // ConfigSetOptions are what config set works with.
@@ -35,6 +39,15 @@ func runConfigSet(_ context.Context, opts *ConfigSetOptions) error {
 	paths, err := opts.App.Paths()
 	if err != nil {
 		return err
+	}
+	if opts.Key == "provider" && opts.Value != core.ProviderAuto {
+		names := []string{core.ProviderAuto}
+		for _, factory := range providers.Builtin(providers.Options{}) {
+			names = append(names, factory.Name)
+		}
+		if !slices.Contains(names, opts.Value) {
+			return core.Errorf(core.KindUsage, "config", opts.Key, "there is no provider %q", opts.Value).WithHint("it is one of %s", strings.Join(names, ", "))
+		}
 	}
 	return configs.Set(paths.Config, opts.Key, opts.Value)
 }

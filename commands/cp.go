@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -106,7 +107,7 @@ func runCopy(ctx context.Context, opts *CopyOptions) error {
 	}
 	for _, r := range results {
 		if opts.App.Streams.ErrTTY() {
-			_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s -> %s: %d files, %s\n", output.Clean(r.Source), output.Clean(r.Destination), r.Files, core.Bytes(r.Bytes))
+			_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s -> %s: %s, %s\n", output.Clean(r.Source), output.Clean(r.Destination), output.Count(r.Files, "file", "files"), core.Bytes(r.Bytes))
 		}
 	}
 	return failed
@@ -114,7 +115,8 @@ func runCopy(ctx context.Context, opts *CopyOptions) error {
 
 func isDirectory(ctx context.Context, service *core.Service, to transfer.Endpoint) bool {
 	if to.Sandbox == "" {
-		return isHostDirectory(to.Path)
+		info, err := os.Stat(to.Path)
+		return err == nil && info.IsDir()
 	}
 	_, err := service.ReadDir(ctx, to.Sandbox, to.Path)
 	return err == nil

@@ -47,6 +47,9 @@ func NewMCPInstall(app *App, runF func(context.Context, *MCPInstallOptions) erro
 				return usagef(cmd, "%s takes no argument %q; flags of sb mcp come after --", cmd.CommandPath(), args[0])
 			}
 			opts.Args = args
+			if err := opts.check(cmd); err != nil {
+				return err
+			}
 			return orRun(runF, runMCPInstall)(cmd.Context(), opts)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -56,33 +59,23 @@ func NewMCPInstall(app *App, runF func(context.Context, *MCPInstallOptions) erro
 	return cmd
 }
 
-// NewMCPUninstall makes "sb mcp uninstall".
-func NewMCPUninstall(app *App, runF func(context.Context, *MCPInstallOptions) error) *cobra.Command {
-	opts := &MCPInstallOptions{App: app, Uninstall: true}
-	cmd := &cobra.Command{
-		Use:     "uninstall [flags] --client CLIENT",
-		Short:   "Take sb out of an assistant's configuration",
-		Long:    "Take what \"sb mcp install\" wrote out of an assistant's configuration. The file before is kept beside it." + exitStatusHelp,
-		Example: "  sb mcp uninstall --client claude-code\n  sb mcp uninstall --client cursor --project .",
-		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return orRun(runF, runMCPInstall)(cmd.Context(), opts)
-		},
-	}
-	opts.register(cmd)
-	return cmd
-}
-
 func (o *MCPInstallOptions) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.Clients, "client", nil, "`CLIENT` to configure (repeatable)")
 	flags.StringVar(&o.Name, "name", "sb", "`NAME` of the server in the configuration")
 	flags.StringVar(&o.Project, "project", "", "configure the project in `DIR` instead of the user")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "only say what would be changed")
-	_ = cmd.MarkFlagRequired("client")
 	complete(cmd, "client", fixed(clients.Names()...))
 	_ = cmd.MarkFlagDirname("project")
 	jsonFlag(cmd, &o.JSON, "client, file, changed, backup")
+}
+
+// check refuses to guess whose configuration is meant.
+func (o *MCPInstallOptions) check(cmd *cobra.Command) error {
+	if len(o.Clients) == 0 {
+		return usagef(cmd, "%s needs --client, with one of %s", cmd.CommandPath(), strings.Join(clients.Names(), ", "))
+	}
+	return nil
 }
 
 func runMCPInstall(_ context.Context, opts *MCPInstallOptions) error {

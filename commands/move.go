@@ -100,7 +100,7 @@ func runMove(ctx context.Context, opts *MoveOptions) error {
 		return err
 	}
 	if !opts.Quiet && opts.App.Streams.ErrTTY() {
-		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s runs on %s now: %d files, %s\n", result.Target.Name, result.Target.Provider, result.Files, core.Bytes(result.Bytes))
+		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s runs on %s now: %s, %s\n", result.Target.Name, result.Target.Provider, output.Count(result.Files, "file", "files"), core.Bytes(result.Bytes))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/transfer"
 )
 
 // operand is one side of a copy: a path here, a path in a sandbox, or "-" for a stream.
@@ -30,4 +31,13 @@ func parseOperand(text string) (operand, error) {
 		path = "."
 	}
 	return operand{sandbox: sandbox, path: path}, nil
+}
+
+// inside reads SANDBOX[:PATH]; without a path it is the workdir.
+func inside(text string) transfer.Endpoint {
+	sandbox, path, _ := strings.Cut(text, ":")
+	if path == "" {
+		path = "."
+	}
+	return transfer.Endpoint{Sandbox: sandbox, Path: path}
 }

@@ -57,10 +57,11 @@ func runPrune(ctx context.Context, opts *PruneOptions) error {
 			return err
 		}
 		if n := len(report.Sandboxes) + len(report.Leftovers) + len(report.Checkpoints); n > 0 {
-			question := fmt.Sprintf("Remove %d sandboxes and %d leftovers?", len(report.Sandboxes), len(report.Leftovers))
+			what := output.Count(len(report.Sandboxes), "sandbox", "sandboxes")
 			if opts.Select.Checkpoints {
-				question = fmt.Sprintf("Remove %d sandboxes, %d checkpoints and %d leftovers?", len(report.Sandboxes), len(report.Checkpoints), len(report.Leftovers))
+				what += ", " + output.Count(len(report.Checkpoints), "checkpoint", "checkpoints")
 			}
+			question := fmt.Sprintf("Remove %s and %s?", what, output.Count(len(report.Leftovers), "leftover", "leftovers"))
 			if err := confirm(opts.App, question, "--yes"); err != nil {
 				return err
 			}

@@ -2,8 +2,6 @@ package commands
 
 import (
 	"context"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,48 +29,4 @@ func NewPush(app *App, runF func(context.Context, *CopyOptions) error) *cobra.Co
 	cmd.ValidArgsFunction = app.completeCopy
 	opts.register(cmd)
 	return cmd
-}
-
-// NewPull makes "sb pull".
-func NewPull(app *App, runF func(context.Context, *CopyOptions) error) *cobra.Command {
-	opts := &CopyOptions{App: app}
-	cmd := &cobra.Command{
-		Use:   "pull SANDBOX:PATH... [TARGET]",
-		Short: "Copy files from a sandbox to this machine",
-		Long: "Copy files from a sandbox to this machine, by default into the current directory. A TARGET of \"-\"\n" +
-			"is stdout; a directory comes there as a tar archive." + copyRules + exitStatusHelp,
-		Example: "  sb pull dev:/app/out.csv\n  sb pull dev:/app/logs ./logs\n  sb pull 'dev:/app/*.log' logs\n  sb pull dev:/app/out.csv -",
-		Args:    atLeast("SANDBOX:PATH"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.To = transfer.Endpoint{Path: "."}
-			sources := args
-			if last := args[len(args)-1]; len(args) > 1 && (!strings.Contains(last, ":") || strings.HasPrefix(last, ".") || strings.HasPrefix(last, "/")) {
-				sources, opts.To.Path = args[:len(args)-1], last
-			}
-			for _, arg := range sources {
-				if !strings.Contains(arg, ":") {
-					return usagef(cmd, "%q names no path in a sandbox; write SANDBOX:PATH", arg)
-				}
-				opts.From = append(opts.From, inside(arg))
-			}
-			return orRun(runF, runCopy)(cmd.Context(), opts)
-		},
-	}
-	cmd.ValidArgsFunction = app.completeCopy
-	opts.register(cmd)
-	return cmd
-}
-
-// inside reads SANDBOX[:PATH]; without a path it is the workdir.
-func inside(text string) transfer.Endpoint {
-	sandbox, path, _ := strings.Cut(text, ":")
-	if path == "" {
-		path = "."
-	}
-	return transfer.Endpoint{Sandbox: sandbox, Path: path}
-}
-
-func isHostDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }

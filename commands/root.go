@@ -24,6 +24,15 @@ func NewRoot(app *App) *cobra.Command {
 		SilenceUsage:  true,
 	})
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(newHelp())
+	version, only := false, root.RunE
+	root.Flags().BoolVar(&version, "version", false, "print the version, as \"sb version\" does")
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if version && len(args) == 0 {
+			return runVersion(cmd.Context(), &VersionOptions{App: app})
+		}
+		return only(cmd, args)
+	}
 	root.PersistentFlags().StringVar(&app.ConfigFile, "config", "", "read this configuration file")
 	root.SetIn(app.Streams.In)
 	root.SetOut(app.Streams.Out)

@@ -81,7 +81,7 @@ func runStats(ctx context.Context, opts *StatsOptions) error {
 // lookAtStats measures the sandboxes once and keeps the numbers in before.
 func lookAtStats(ctx context.Context, opts *StatsOptions, service *core.Service, before map[string]core.Stats, redraw bool) error {
 	boxes, err := opts.Select.resolve(ctx, service, opts.Refs)
-	failed := []error{err}
+	failed, rows := []error{err}, 0
 	table := opts.App.table("NAME", "CPU", "MEMORY", "PROCS", "DISK", "NET IN", "NET OUT", "DENIED", "STATE")
 	for _, box := range boxes {
 		if box.State != core.StateRunning && box.State != core.StatePaused && len(opts.Refs) == 0 {
@@ -105,6 +105,7 @@ func lookAtStats(ctx context.Context, opts *StatsOptions, service *core.Service,
 		table.Row(box.Name, cpuText(before[box.ID], s, box.Created), output.Used(s.Memory, s.MemoryLimit), strconv.Itoa(s.Processes),
 			output.Used(s.Disk, s.DiskLimit), s.NetReceived.String(), s.NetSent.String(), strconv.Itoa(s.Denied), state)
 		before[box.ID] = s
+		rows++
 	}
 	if !opts.JSON {
 		if redraw && opts.App.Streams.OutTTY() {
@@ -112,8 +113,10 @@ func lookAtStats(ctx context.Context, opts *StatsOptions, service *core.Service,
 				return err
 			}
 		}
-		if err := table.Write(opts.App.Streams.Out); err != nil {
-			return err
+		if rows > 0 || errors.Join(failed...) == nil {
+			if err := table.Write(opts.App.Streams.Out); err != nil {
+				return err
+			}
 		}
 	}
 	return errors.Join(failed...)

@@ -1,0 +1,34 @@
+package commands
+
+import "github.com/spf13/cobra"
+
+// newHelp makes "sb help".
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command",
+		Long:    "Print what a command does, its flags, examples and exit codes, as COMMAND --help does." + exitStatusHelp,
+		Example: "  sb help launch\n  sb help fs ls",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var words []cobra.Completion
+			if found, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
+				for _, child := range found.Commands() {
+					if child.IsAvailableCommand() {
+						words = append(words, cobra.CompletionWithDesc(child.Name(), child.Short))
+					}
+				}
+			}
+			return words, noFiles
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 && found.Annotations[onlyHolds] != "" {
+				return noCommand(found, rest[0])
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+}
