@@ -106,6 +106,9 @@ func (m *Model) header() string {
 	right := strings.Join(chips, "  ")
 	count := fmt.Sprintf(" %d live, %d in all", m.inv.live(), m.table.total)
 	left := s.brand.on(" sb") + s.text.on(count)
+	if e := m.inv.entries[m.detail.id]; e != nil && m.layout.table.empty() {
+		left += s.strong.on("  " + cut(safe(e.box.Name), w/3))
+	}
 	if m.table.filter != "" && m.line != lineFilter {
 		left += s.info.on("  /" + safe(m.table.filter))
 	}
