@@ -25,7 +25,7 @@ func (b *Box) Checkpoint(dir string) error {
 	err := b.container.Checkpoint(b.runtime, dir, sandbox.CheckpointOpts{Compression: statefile.CompressionLevelNone, Resume: true})
 	if err != nil {
 		what, _, _ := strings.Cut(err.Error(), "\n") // a trace of gVisor's kernel follows
-		return fmt.Errorf("keeping the sandbox: %s", what)
+		return written(dir, fmt.Errorf("keeping the sandbox: %s", what))
 	}
 	return private(dir)
 }

@@ -16,7 +16,7 @@ func (b *Box) SaveFS(dir string) error {
 		return err
 	}
 	if err := b.container.FSSave(b.runtime, dir, sandbox.FSSaveOpts{}); err != nil {
-		return fmt.Errorf("saving the filesystem: %w", err)
+		return written(dir, fmt.Errorf("saving the filesystem: %w", err))
 	}
 	return private(dir)
 }

@@ -11,6 +11,30 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
+// classify gives an error of a start of the sandbox a kind.
+func classify(err error) error {
+	return classified("local.launch", "the sandbox could not be started", err)
+}
+
+// classifyExec gives an error of a start of a command a kind.
+func classifyExec(err error) error {
+	return classified("local.exec", "the command could not be started", err)
+}
+
+// classified is classifyAs for what has no kind yet.
+func classified(op, what string, err error) error {
+	if _, ok := errors.AsType[*core.Error](err); ok {
+		return err
+	}
+	return classifyAs(op, what, err)
+}
+
+// classifyAs says what could not be done, with a kind by the error's number.
+func classifyAs(op, what string, err error) error {
+	kind := errnoKind(err)
+	return core.Errorf(kind, op, "", "%s: %w", what, err).WithHint("%s", kindHint(kind))
+}
+
 // errnoKind is the kind of an error by its number.
 func errnoKind(err error) core.Kind {
 	errno, ok := errors.AsType[syscall.Errno](err)

@@ -148,22 +148,22 @@ func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File)
 		control = pipes.input()
 	}
 	if pipes.err != nil {
-		return nil, classify(pipes.err)
+		return nil, classifyExec(pipes.err)
 	}
 	start.Files = pipes.theirs
 	if c.output, err = journal.Create(s.journalDir(), c.exec.ID, limit, s.secrets.Add(request.Secrets)); err != nil {
-		return nil, classify(err)
+		return nil, classifyExec(err)
 	}
 	if err = journal.Write(s.journalDir(), c.exec); err != nil {
 		_ = c.output.Close()
-		return nil, classify(err)
+		return nil, classifyExec(err)
 	}
 	if c.process, err = s.begun(c, start); err != nil {
 		c.process = nil
 		code := shellCode(err)
 		if code == 0 {
 			_ = c.output.Close()
-			return nil, classify(err)
+			return nil, classifyExec(err)
 		}
 		pipes.closeOurs()
 		closeAll(clients)

@@ -173,7 +173,7 @@ func (s *Supervisor) files(ctx context.Context, argv []string, files *wire.Files
 		Argv: argv, Env: environment(who.home, s.launch.Spec.Env), Dir: "/", UID: who.uid, GID: who.gid, Files: streams, Program: s.box.Guest(),
 	})
 	if err != nil {
-		return 0, classify(err)
+		return 0, classifyExec(err)
 	}
 	closeAll(streams)
 	exit, err := process.Wait()
@@ -334,11 +334,6 @@ func (s *Supervisor) awaitQuiet(ctx context.Context, grace time.Duration) {
 		case <-tick.C:
 		}
 	}
-}
-
-func classifyAs(op, what string, err error) error {
-	kind := errnoKind(err)
-	return core.Errorf(kind, op, "", "%s: %w", what, err).WithHint("%s", kindHint(kind))
 }
 
 var _ wire.Server = (*Supervisor)(nil)

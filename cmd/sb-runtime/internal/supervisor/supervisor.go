@@ -5,7 +5,6 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -266,13 +265,4 @@ func hostname(name string) string {
 		return "sandbox"
 	}
 	return name
-}
-
-// classify gives an error of the engine a kind by its errno.
-func classify(err error) error {
-	if _, ok := errors.AsType[*core.Error](err); ok {
-		return err
-	}
-	kind := errnoKind(err)
-	return &core.Error{Kind: kind, Op: "local.launch", Hint: kindHint(kind), Err: fmt.Errorf("the sandbox could not be started: %w", err)}
 }
