@@ -66,6 +66,7 @@ func runLogs(ctx context.Context, opts *LogsOptions) error {
 		return err
 	}
 	streams := opts.App.Streams
+	opts.Select.Times = opts.Timestamps
 	stdout := stamper{w: streams.Out, on: opts.Timestamps}
 	stderr := stamper{w: streams.Err, on: opts.Timestamps}
 	for record, err := range service.Logs(ctx, opts.Sandbox, opts.Select) {

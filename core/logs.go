@@ -26,6 +26,9 @@ type LogOptions struct {
 	Follow bool
 	// Tail keeps the last so many lines; negative keeps all.
 	Tail int
+	// Times wants the times at which it was written, where the provider knows them at a price only: from some it comes with the time at which it
+	// was read.
+	Times bool
 	// Since and Until bound the records' time; zero means unbounded.
 	Since, Until time.Time
 }

@@ -77,18 +77,26 @@ func FindAccount(lookup func(string) (string, bool)) Account {
 	id, secret := cmp.Or(env("MODAL_TOKEN_ID"), chosen.TokenID), cmp.Or(env("MODAL_TOKEN_SECRET"), chosen.TokenSecret)
 	refresh := cmp.Or(env("MODAL_OAUTH_REFRESH_TOKEN"), chosen.OAuthRefreshToken)
 	client := cmp.Or(env("MODAL_OAUTH_CLIENT_ID"), chosen.OAuthClientID)
-	key := cmp.Or(env("MODAL_OAUTH_CLIENT_SECRET"), env("MODAL_OAUTH_JWT_KEY"), chosen.OAuthClientSecret, chosen.OAuthJWTKey)
+	// Which of the two it is a variable decides over the file, whichever of them that has.
+	password, key := env("MODAL_OAUTH_CLIENT_SECRET"), env("MODAL_OAUTH_JWT_KEY")
+	if password == "" && key == "" {
+		password, key = chosen.OAuthClientSecret, chosen.OAuthJWTKey
+	}
+	oauth := refresh != "" || client != "" || password != "" || key != ""
 	switch {
 	case account.Err != nil:
+	case (id != "" || secret != "") && oauth:
+		account.Err = core.Errorf(core.KindUsage, "modal", "", "there are a Modal token and OAuth credentials, and only one of them can be").
+			WithHint("unset the MODAL_OAUTH_* variables, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET; a profile counts, too: %s", account.File)
 	case id != "" && secret != "":
 		account.TokenID = id
 	case id != "" || secret != "":
 		account.Err = core.Errorf(core.KindUnauthorized, "modal", "", "a Modal token has an id and a secret, and one of them is missing").
 			WithHint("set both MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or run: sb login modal")
-	case refresh != "" && client != "" && key != "":
+	case refresh != "" && client != "" && (password == "") != (key == ""):
 		account.TokenID, account.OAuth = client, true
-	case refresh != "" || client != "" || key != "":
-		account.Err = core.Errorf(core.KindUnauthorized, "modal", "", "OAuth needs a refresh token, a client id and a client secret or JWT key, and one of them is missing").
+	case oauth:
+		account.Err = core.Errorf(core.KindUnauthorized, "modal", "", "OAuth needs a refresh token, a client id and either a client secret or a JWT key").
 			WithHint("set MODAL_OAUTH_REFRESH_TOKEN, MODAL_OAUTH_CLIENT_ID and MODAL_OAUTH_CLIENT_SECRET or MODAL_OAUTH_JWT_KEY")
 	}
 	return account

@@ -75,7 +75,7 @@ const forever = time.Duration(math.MaxInt64)
 // Logs implements core.LogReader: what the entry command wrote, or a command by its id. Modal keeps a command's bytes without their
 // times, so a record's time is when it was read; of the entry command it keeps both, and is asked for them when times are asked for.
 func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
-	if !opts.Since.IsZero() || !opts.Until.IsZero() {
+	if !opts.Since.IsZero() || !opts.Until.IsZero() || opts.Times && opts.Exec == "" && !opts.Follow {
 		return p.logsBetween(ctx, id, opts)
 	}
 	return func(yield func(core.LogRecord, error) bool) {

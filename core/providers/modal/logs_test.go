@@ -43,6 +43,9 @@ func TestLogsOfATime(t *testing.T) {
 		text, _ := logged(t, p, id, core.LogOptions{Tail: -1})
 		return text == "early\nlate\n"
 	})
+	if _, records := logged(t, p, id, core.LogOptions{Tail: -1, Times: true}); len(records) != 2 || records[0].Time.After(middle) || records[1].Time.Before(middle) {
+		t.Errorf("with times: %+v, not %s between", records, middle)
+	}
 	for _, test := range []struct {
 		opts core.LogOptions
 		want string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,7 +107,10 @@ func (s *Server) authenticate(ctx context.Context, full string) (context.Context
 func (s *Server) checkToken(headers metadata.MD) error {
 	id, secret := header(headers, "x-modal-token-id"), header(headers, "x-modal-token-secret")
 	if header(headers, "x-modal-refresh-token") != "" {
-		return nil
+		id, secret = header(headers, "x-modal-oauth-client-id"), header(headers, "x-modal-oauth-client-secret")
+		if assertion := header(headers, "x-modal-oauth-client-assertion"); assertion != "" {
+			return s.checkAssertion(id, assertion)
+		}
 	}
 	if id == "" || secret == "" {
 		return status.Error(codes.Unauthenticated, "Token missing. Could not authenticate client.")
@@ -116,6 +120,21 @@ func (s *Server) checkToken(headers metadata.MD) error {
 	}
 	if want, known := s.opts.Tokens[id]; !known || subtle.ConstantTimeCompare([]byte(want), []byte(secret)) != 1 {
 		return status.Error(codes.Unauthenticated, "Token ID is malformed or was revoked.")
+	}
+	return nil
+}
+
+// assertionAudience is whom an OAuth client's assertion is for.
+const assertionAudience = "modal-server"
+
+// checkAssertion looks at what an OAuth client says of itself. The key with which it signs is known to Modal only, so that is not checked.
+func (s *Server) checkAssertion(id, assertion string) error {
+	var claims jwt.RegisteredClaims
+	_, _, err := jwt.NewParser().ParseUnverified(assertion, &claims)
+	_, known := s.opts.Tokens[id]
+	if err != nil || !known && len(s.opts.Tokens) > 0 || claims.Issuer != id || claims.Subject != id || !slices.Contains(claims.Audience, assertionAudience) ||
+		claims.ExpiresAt == nil || time.Now().After(claims.ExpiresAt.Time) {
+		return status.Error(codes.Unauthenticated, "The OAuth client's assertion is not valid.")
 	}
 	return nil
 }
