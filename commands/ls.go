@@ -33,8 +33,8 @@ func NewLs(app *App, runF func(context.Context, *LsOptions) error) *cobra.Comman
 			"exited, failed or were lost, which \"sb terminate\" and \"sb prune\" remove. --orphans lists those\n" +
 			"whose owner is gone and what crashes left behind. COST is what one has cost until now, at least, where the\n" +
 			"provider has prices; see \"sb cost\".\n\n" +
-			"A provider at a distance that is slow comes below the others, and is not waited for longer than 3s,\n" +
-			"unless it is asked alone with --provider." + exitStatusHelp,
+			"A provider at a distance that is slow is not waited for longer than 3s, unless it is asked alone with\n" +
+			"--provider; on a terminal its sandboxes come below those that are there before." + exitStatusHelp,
 		Example: "  sb ls\n" +
 			"  sb ls --all --label team=ml --json\n" +
 			"  sb terminate $(sb ls -q --app ci)",
@@ -65,8 +65,8 @@ func runLs(ctx context.Context, opts *LsOptions) error {
 	if err != nil {
 		return err
 	}
-	// Who looks at a table sees what is there at once, and what comes later below it; programs get one list.
-	early := !opts.JSON && !opts.Quiet && len(first.Sandboxes) > 0
+	// Who looks at a terminal sees what is there at once, and what comes later below it; programs get one list.
+	early := opts.App.Streams.OutTTY() && !opts.JSON && !opts.Quiet && len(first.Sandboxes) > 0
 	if early {
 		if err := writeSandboxes(opts, first.Sandboxes); err != nil {
 			return err

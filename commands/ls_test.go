@@ -1,0 +1,46 @@
+package commands
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// On a terminal what is here is shown before a slow provider has answered; elsewhere there is one table, whoever is slow.
+func TestLsShowsWhatIsHereFirst(t *testing.T) {
+	for name, tables := range map[string]int{"terminal": 2, "pipe": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near := fake.New(fake.Options{Name: "near", IDPrefix: "nea-"})
+				far := fake.New(fake.Options{Name: "far", IDPrefix: "far-"})
+				defer near.Shutdown()
+				defer far.Shutdown()
+				service := core.New(core.Options{Actor: "test", Factories: []core.Factory{near.Factory(), far.Factory()}})
+				defer func() { _ = service.Close() }()
+				for _, provider := range []string{"far", "near"} {
+					if _, err := service.Launch(t.Context(), core.Spec{Provider: provider, Name: "at-" + provider}, core.LaunchOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				far.Inject(fake.OpList, fake.Fault{Delay: 2 * soon})
+				app, streams := testApp(t, nil)
+				app.Service = func() (*core.Service, error) { return service, nil }
+				if name == "terminal" {
+					streams.SetTTY(120)
+				}
+				begin := time.Now()
+				if code := execute(t.Context(), app, []string{"ls"}); code != 0 {
+					t.Fatalf("it ends with %d: %s", code, streams.Err)
+				}
+				got := streams.Out.String()
+				if strings.Count(got, "PROVIDER") != tables || !strings.Contains(got, "at-near") || !strings.Contains(got, "at-far") {
+					t.Errorf("after %s:\n%s", time.Since(begin), got)
+				}
+			})
+		})
+	}
+}
