@@ -89,7 +89,7 @@ func showing(m *Model, tab int) {
 	d := &m.detail
 	execs := []core.Exec{
 		{ID: "0", Command: []string{"python3", "-m", "http.server"}, Actor: "cli", Started: now.Add(-90 * time.Minute), StderrBytes: 4096},
-		{ID: "1", Command: []string{"pip", "install", "flask"}, Actor: "mcp/9f3c", Started: now.Add(-time.Hour), Ended: now.Add(-59 * time.Minute), Exit: &core.Exit{Code: 1}, StdoutBytes: 12345},
+		{ID: "1", Command: []string{"pip", "install", "flask"}, Actor: "mcp/9f3c", Started: now.Add(-time.Hour), Ended: now.Add(-59 * time.Minute), Exit: &core.Exit{Code: 143, Signal: 15}, StdoutBytes: 12345},
 		{ID: "2", Command: []string{"ls"}, Actor: "ui", Started: now.Add(-time.Minute), Ended: now.Add(-time.Minute), Exit: &core.Exit{}, StdoutBytes: 99},
 	}
 	m.Update(execsMsg{gen: d.gen, execs: execs})

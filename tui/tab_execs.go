@@ -61,7 +61,7 @@ func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time, query st
 		}
 		return []string{s.faint.on("no command has run here")}
 	}
-	lines := []string{s.header.on(fit("ID", 5) + fit("STATE", 11) + fit("STARTED", 9) + fit("TOOK", 8) + fit("OUTPUT", 8) + fit("BY", 8) + "COMMAND")}
+	lines := []string{s.header.on(fit("ID", 5) + fit("STATE", 12) + fit("STARTED", 9) + fit("TOOK", 8) + fit("OUTPUT", 8) + fit("BY", 8) + "COMMAND")}
 	newest := slices.Clone(t.execs)
 	slices.Reverse(newest)
 	for i, e := range newest[min(t.offset, len(newest)):] {
@@ -77,11 +77,11 @@ func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time, query st
 			fit(short(core.Bytes(e.StdoutBytes+e.StderrBytes)), 8) + fit(safe(e.Actor), 7) + " " + safe(strings.Join(e.Command, " "))
 		switch current := i+t.offset == t.cursor; {
 		case current && focus:
-			lines = append(lines, s.selected.on(fit(fit(e.ID, 5)+fit(state, 11)+rest, w)))
+			lines = append(lines, s.selected.on(fit(fit(e.ID, 5)+fit(state, 12)+rest, w)))
 		case current:
-			lines = append(lines, s.selectedOut.on(fit(fit(e.ID, 5)+fit(state, 11)+rest, w)))
+			lines = append(lines, s.selectedOut.on(fit(fit(e.ID, 5)+fit(state, 12)+rest, w)))
 		default:
-			lines = append(lines, highlight(s, s.faint.on(fit(e.ID, 5))+p.on(fit(state, 11))+s.text.on(rest), query, false))
+			lines = append(lines, highlight(s, s.faint.on(fit(e.ID, 5))+p.on(fit(state, 12))+s.text.on(rest), query, false))
 		}
 	}
 	return lines
