@@ -26,13 +26,21 @@ func NewConfigSet(app *App, runF func(context.Context, *ConfigSetOptions) error)
 		Short:             "Write one setting to the configuration file",
 		Long:              "Write one setting to the configuration file. Its comments and order stay. A value that is\nnot valid is refused, and the file stays as it was." + exitStatusHelp,
 		Example:           "  sb config set defaults.memory 4GiB\n  sb config set quotas.max_sandboxes 20",
-		Args:              exactly("KEY", "VALUE"),
+		Args:              keyAndValue,
 		ValidArgsFunction: app.completeSettings,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Key, opts.Value = args[0], args[1]
 			return orRun(runF, runConfigSet)(cmd.Context(), opts)
 		},
 	}
+}
+
+// keyAndValue is exactly("KEY", "VALUE") with a value that may be empty, as that of a text is at first.
+func keyAndValue(cmd *cobra.Command, args []string) error {
+	if len(args) == 2 && args[1] == "" {
+		args = []string{args[0], "VALUE"}
+	}
+	return exactly("KEY", "VALUE")(cmd, args)
 }
 
 func runConfigSet(_ context.Context, opts *ConfigSetOptions) error {

@@ -54,7 +54,7 @@ type SnapshotStore interface {
 	RemoveSnapshot(ctx context.Context, id string) error
 }
 
-// snapshotOwner is the provider that says at once that a snapshot is its own, or "".
+// snapshotOwner is the provider that says at once that a snapshot is its own, or else the only one that lists its id, or "".
 func (s *Service) snapshotOwner(ctx context.Context, id string) string {
 	for _, lazy := range s.lazyProviders {
 		p, err := lazy.open()
@@ -67,7 +67,20 @@ func (s *Service) snapshotOwner(ctx context.Context, id string) string {
 			}
 		}
 	}
-	return ""
+	found, err := s.Snapshots(ctx, "")
+	if err != nil {
+		return ""
+	}
+	owner := ""
+	for _, snapshot := range found.Items {
+		if snapshot.ID == id {
+			if owner != "" && owner != snapshot.Provider {
+				return ""
+			}
+			owner = snapshot.Provider
+		}
+	}
+	return owner
 }
 
 // SnapshotFinder knows at once whether a snapshot is its own, so that placement asks no other provider for it, and it for no

@@ -45,3 +45,29 @@ func TestSnapshotIsLaunchedWhereItIs(t *testing.T) {
 		t.Errorf("removing asks another provider: %v", err) // near has said that it is its own, and has no such thing after all
 	}
 }
+
+// A snapshot is removed where it is; only one that several list needs to be told apart.
+func TestSnapshotIsRemovedWhereItIs(t *testing.T) {
+	var factories []core.Factory
+	for _, name := range []string{"near", "far"} {
+		k := fake.NewKeeper(fake.Options{Name: name, IDPrefix: name + "-"}, fake.KeeperOptions{})
+		t.Cleanup(k.Shutdown)
+		factories = append(factories, k.Factory())
+	}
+	s := core.New(core.Options{Factories: factories, Actor: "test"})
+	t.Cleanup(func() { _ = s.Close() })
+	sb, err := s.Launch(t.Context(), core.Spec{Provider: "far"}, core.LaunchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := s.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemoveSnapshot(t.Context(), "", made.ID); err != nil {
+		t.Error(err)
+	}
+	if err := s.RemoveSnapshot(t.Context(), "", made.ID); core.KindOf(err) != core.KindUsage {
+		t.Errorf("one that nobody lists: %v", err)
+	}
+}

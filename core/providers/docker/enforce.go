@@ -2,6 +2,8 @@ package docker
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -31,6 +33,9 @@ func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforc
 			if spec.Network.Mode == core.NetworkInternal {
 				e.How = "an internal network of the engine's, and " + e.How
 			}
+			if slices.ContainsFunc(spec.Network.Allow, isName) {
+				e.Strength, e.Gap = core.Unenforced, "names cannot be told apart in a container's network: a launch with one is refused"
+			}
 		case "volumes":
 			e.How = "a read-only mount"
 		default:
@@ -42,4 +47,10 @@ func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforc
 		}
 	}
 	return list, nil
+}
+
+// isName says whether an entry of an allow-list is a domain, not a CIDR.
+func isName(allowed string) bool {
+	_, err := netip.ParsePrefix(allowed)
+	return err != nil
 }

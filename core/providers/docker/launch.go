@@ -514,7 +514,7 @@ func (p *Provider) refuse(e *engine, spec core.Spec) error {
 		return unsupported("ports", "an engine publishes ports of sandboxes with --network all only", "leave the ports or the network policy out, or use the local provider")
 	}
 	for _, allowed := range spec.Network.Allow {
-		if _, err := netip.ParsePrefix(allowed); err != nil {
+		if isName(allowed) {
 			return unsupported(allowed, "names cannot be told apart in a container's network: only CIDRs can be allowed here",
 				"allow CIDRs, or use the local provider for names")
 		}
