@@ -250,6 +250,12 @@ func TestNamesInACopyAndTheirBound(t *testing.T) {
 	if addressOf(t, inAgain, "one.example.") != first {
 		t.Error("in a copy the name has another address")
 	}
+	var gaps names
+	taken := netip.MustParseAddr("198.19.0.2")
+	gaps.add("one.example", &named{standIn: taken})
+	if addr, ok := gaps.learn("two.example", nil, 0); !ok || addr == taken {
+		t.Errorf("%s stands for two names", addr)
+	}
 	for i := len(s.Names()); i < maxNames; i++ {
 		if _, ok := s.names.learn(fmt.Sprintf("%d.example", i), nil, 0); !ok {
 			t.Fatalf("name %d is one too many", i)
