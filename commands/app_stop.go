@@ -21,7 +21,7 @@ func NewAppStop(app *App) *cobra.Command {
 	opts := &AppStopOptions{App: app}
 	cmd := &cobra.Command{
 		Use: "stop APP", Short: "End an app with all its sandboxes",
-		Long:    "Terminate every sandbox of an app, at all providers or at one, and end the app itself where it is more\nthan a label. It asks first, or needs --yes." + exitStatusHelp,
+		Long:    "Terminate every sandbox of an app, at all providers or at one, and end the app itself where it is more\nthan a label, and print its name. It asks first, or needs --yes." + exitStatusHelp,
 		Example: "  sb app stop ci\n  sb app stop ci --provider modal --yes",
 		Args:    exactly("APP"), ValidArgsFunction: firstArg(app.completeApps),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -31,6 +31,7 @@ func NewAppStop(app *App) *cobra.Command {
 	}
 	opts.provider(app, cmd, "only at the provider `NAME`")
 	cmd.Flags().BoolVarP(&opts.Yes, "yes", "y", false, "do not ask")
+	jsonFlag(cmd, &opts.JSON, outcomeFields("stopped"))
 	return cmd
 }
 
@@ -44,5 +45,7 @@ func runAppStop(ctx context.Context, opts *AppStopOptions) error {
 			return err
 		}
 	}
-	return service.StopApp(ctx, opts.Provider, opts.Name)
+	return forEachName(opts.App, []string{opts.Name}, "stopped", opts.JSON, func(name string) (string, error) {
+		return name, service.StopApp(ctx, opts.Provider, name)
+	})
 }

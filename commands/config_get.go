@@ -6,19 +6,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
 )
 
 // ConfigGetOptions are what config get works with.
 type ConfigGetOptions struct {
-	App *App
-	Key string
+	App  *App
+	Key  string
+	JSON bool
 }
 
 // NewConfigGet makes "sb config get".
 func NewConfigGet(app *App, runF func(context.Context, *ConfigGetOptions) error) *cobra.Command {
 	opts := &ConfigGetOptions{App: app}
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:               "get KEY",
 		Short:             "Print the value of one setting",
 		Long:              "Print the value of one setting, with all layers applied." + exitStatusHelp,
@@ -30,6 +32,8 @@ func NewConfigGet(app *App, runF func(context.Context, *ConfigGetOptions) error)
 			return orRun(runF, runConfigGet)(cmd.Context(), opts)
 		},
 	}
+	jsonFlag(cmd, &opts.JSON, "key, value, origin, doc")
+	return cmd
 }
 
 func runConfigGet(_ context.Context, opts *ConfigGetOptions) error {
@@ -39,6 +43,9 @@ func runConfigGet(_ context.Context, opts *ConfigGetOptions) error {
 	}
 	names := make([]string, 0, len(config.Settings))
 	for _, s := range config.Settings {
+		if s.Key == opts.Key && opts.JSON {
+			return output.JSON(opts.App.Streams.Out, s)
+		}
 		if s.Key == opts.Key {
 			_, err := fmt.Fprintln(opts.App.Streams.Out, s.Value)
 			return err

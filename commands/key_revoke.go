@@ -2,22 +2,21 @@ package commands
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 )
 
 // KeyRevokeOptions are what key revoke works with.
 type KeyRevokeOptions struct {
-	App *App
-	IDs []string
+	App  *App
+	IDs  []string
+	JSON bool
 }
 
 // NewKeyRevoke makes "sb key revoke".
 func NewKeyRevoke(app *App, runF func(context.Context, *KeyRevokeOptions) error) *cobra.Command {
 	opts := &KeyRevokeOptions{App: app}
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "revoke ID...",
 		Short: "Make API keys useless",
 		Long: "Make API keys useless, for ever. Servers that run notice with the next request; links that a key\n" +
@@ -30,6 +29,8 @@ func NewKeyRevoke(app *App, runF func(context.Context, *KeyRevokeOptions) error)
 			return orRun(runF, runKeyRevoke)(cmd.Context(), opts)
 		},
 	}
+	jsonFlag(cmd, &opts.JSON, outcomeFields("revoked"))
+	return cmd
 }
 
 func runKeyRevoke(_ context.Context, opts *KeyRevokeOptions) error {
@@ -37,16 +38,8 @@ func runKeyRevoke(_ context.Context, opts *KeyRevokeOptions) error {
 	if err != nil {
 		return err
 	}
-	var failed []error
-	for _, id := range opts.IDs {
+	return forEachName(opts.App, opts.IDs, "revoked", opts.JSON, func(id string) (string, error) {
 		key, err := store.Revoke(id)
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		if _, err := fmt.Fprintln(opts.App.Streams.Out, key.ID); err != nil {
-			return err
-		}
-	}
-	return errors.Join(failed...)
+		return key.ID, err
+	})
 }

@@ -17,6 +17,7 @@ type KillOptions struct {
 	Sandbox string
 	Execs   []string
 	Signal  int
+	JSON    bool
 }
 
 // NewKill makes "sb kill".
@@ -41,7 +42,7 @@ func NewKill(app *App, runF func(context.Context, *KillOptions) error) *cobra.Co
 					return core.Errorf(core.KindUsage, "kill", args[0], "a signal is for commands, and EXEC, the id of one, is missing").
 						WithHint("%q lists the commands", "sb ps "+args[0])
 				}
-				return runTerminate(cmd.Context(), &TerminateOptions{App: app, Refs: args, Yes: yes})
+				return runTerminate(cmd.Context(), &TerminateOptions{App: app, Refs: args, Yes: yes, JSON: opts.JSON})
 			}
 			number, ok := linuxSignal(signal)
 			if !ok {
@@ -53,6 +54,7 @@ func NewKill(app *App, runF func(context.Context, *KillOptions) error) *cobra.Co
 	}
 	cmd.Flags().StringVarP(&signal, "signal", "s", "TERM", "`SIGNAL` by name or number")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before a sandbox is ended")
+	jsonFlag(cmd, &opts.JSON, outcomeFields("signaled")+"; of sandboxes as in terminate")
 	complete(cmd, "signal", fixed("HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM", "CONT", "STOP", "WINCH"))
 	return cmd
 }
@@ -68,12 +70,9 @@ func runKill(ctx context.Context, opts *KillOptions) error {
 	if err != nil {
 		return err
 	}
-	for _, exec := range opts.Execs {
-		if err := service.Kill(ctx, opts.Sandbox, exec, opts.Signal); err != nil {
-			return err
-		}
-	}
-	return nil
+	return forEachName(opts.App, opts.Execs, "signaled", opts.JSON, func(exec string) (string, error) {
+		return "", service.Kill(ctx, opts.Sandbox, exec, opts.Signal)
+	})
 }
 
 // linuxSignal returns the number of a signal in a sandbox, which is Linux

@@ -1,17 +1,12 @@
 package commands
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -104,80 +99,4 @@ func (f *SelectFlags) resolve(ctx context.Context, service *core.Service, refs [
 		}
 	}
 	return found, errors.Join(failed...)
-}
-
-// outcome is one line of the JSON of a command on several things; what has no id but its name has none here.
-type outcome struct {
-	ID     string `json:"id,omitempty"`
-	Name   string `json:"name"`
-	Result string `json:"result"`
-	Error  string `json:"error,omitempty"`
-	// ExitCode is there where it was told.
-	ExitCode *int `json:"exit_code,omitempty"`
-}
-
-// forEach does work on all sandboxes, a few at a time, and reports each in their
-// order: its id on stdout, or the whole as JSON. The error joins what failed.
-func forEach(ctx context.Context, app *App, boxes []core.Sandbox, result string, asJSON bool, work func(context.Context, core.Sandbox) error) error {
-	return forEachCode(ctx, app, boxes, result, asJSON, func(ctx context.Context, box core.Sandbox) (*int, error) { return nil, work(ctx, box) })
-}
-
-// forEachCode is forEach for work that yields exit codes. They are in the JSON, and a person at a terminal is told them.
-func forEachCode(ctx context.Context, app *App, boxes []core.Sandbox, result string, asJSON bool, work func(context.Context, core.Sandbox) (*int, error)) error {
-	const atOnce = 8
-	codes := make([]*int, len(boxes))
-	failed := make([]error, len(boxes))
-	slots := make(chan struct{}, atOnce)
-	var all sync.WaitGroup
-	for i, box := range boxes {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			code, err := work(ctx, box)
-			codes[i], failed[i] = code, core.Wrap("", box.Name, err)
-		})
-	}
-	all.Wait()
-	outcomes := make([]outcome, len(boxes))
-	for i, box := range boxes {
-		outcomes[i] = outcome{ID: box.ID, Name: box.Name, Result: result, ExitCode: codes[i]}
-		if failed[i] != nil {
-			outcomes[i].Result, outcomes[i].Error = core.KindOf(failed[i]).String(), failed[i].Error()
-			continue
-		}
-		if !asJSON {
-			if _, err := fmt.Fprintln(app.Streams.Out, box.ID); err != nil {
-				return err
-			}
-		}
-		if code := codes[i]; code != nil && !asJSON && app.Streams.ErrTTY() {
-			_, _ = fmt.Fprintf(app.Streams.Err, "%s: exit code %d\n", box.Name, *code)
-		}
-	}
-	if asJSON {
-		if err := output.List(app.Streams.Out, outcomes); err != nil {
-			return err
-		}
-	}
-	return errors.Join(failed...)
-}
-
-// confirm asks a person on the terminal. Without one it refuses and names the flag that answers.
-func confirm(app *App, question, flag string) error {
-	if !app.Streams.CanPrompt() {
-		return core.Errorf(core.KindUsage, "confirm", "", "%s Nobody is at a terminal to answer", question).
-			WithHint("add %s to do it without asking", flag)
-	}
-	if _, err := fmt.Fprintf(app.Streams.Err, "%s [y/N] ", question); err != nil {
-		return err
-	}
-	answer, err := bufio.NewReader(app.Streams.In).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return core.Errorf(core.KindCanceled, "confirm", "", "nothing was done")
 }

@@ -99,7 +99,7 @@ func newStoreRm(app *App, s storeRemoval) *cobra.Command {
 	}
 	flags.provider(app, cmd, "the provider `NAME` that keeps them (default: the configured one, or the only one that can)")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	jsonFlag(cmd, &flags.JSON, "an array of name, result (removed, or the kind of the error), error")
+	jsonFlag(cmd, &flags.JSON, outcomeFields("removed"))
 	return cmd
 }
 
@@ -113,27 +113,9 @@ func runStoreRm(ctx context.Context, app *App, flags *storeFlags, s storeRemoval
 			return err
 		}
 	}
-	var failed []error
-	outcomes := make([]outcome, len(names))
-	for i, name := range names {
-		outcomes[i] = outcome{Name: name, Result: "removed"}
-		if err := s.remove(ctx, service, flags.Provider, name); err != nil {
-			failed = append(failed, core.Wrap(s.noun+" rm", name, err))
-			outcomes[i].Result, outcomes[i].Error = core.KindOf(err).String(), err.Error()
-			continue
-		}
-		if !flags.JSON {
-			if _, err := fmt.Fprintln(app.Streams.Out, name); err != nil {
-				return err
-			}
-		}
-	}
-	if flags.JSON {
-		if err := output.List(app.Streams.Out, outcomes); err != nil {
-			return err
-		}
-	}
-	return errors.Join(failed...)
+	return forEachName(app, names, "removed", flags.JSON, func(name string) (string, error) {
+		return name, core.Wrap(s.noun+" rm", name, s.remove(ctx, service, flags.Provider, name))
+	})
 }
 
 // completeStored completes names of things that providers keep, each once.
