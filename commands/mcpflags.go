@@ -105,10 +105,48 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 	server.SoftDeadline, server.Lease = time.Duration(f.softDeadline), time.Duration(f.lease)
 	server.Policy.MaxTimeout, server.Policy.MaxMemory = core.Duration(f.maxTimeout), core.Bytes(f.maxMemory)
 	server.Policy.NoHostVolumes = true
+	if err := checkPolicy(opts.App, server); err != nil {
+		return err
+	}
 	if err := applyImages(opts.App, cmd, server); err != nil {
 		return err
 	}
 	return f.applyTransport(opts.App, cmd, server)
+}
+
+// checkPolicy refuses what every launch would be refused for, before a client asks for one.
+func checkPolicy(app *App, server *setup.Options) error {
+	policy := server.Policy
+	if err := core.ValidateName("--name-prefix", server.NamePrefix+"x"); err != nil {
+		return err
+	}
+	if err := (core.Spec{CPU: policy.MaxCPU, Memory: policy.MaxMemory, Timeout: policy.MaxTimeout}).Validate(); err != nil {
+		return err
+	}
+	if policy.Template != "" {
+		if err := core.ValidateName("--template", policy.Template); err != nil {
+			return err // a name is no path
+		}
+		paths, err := app.Paths()
+		if err != nil {
+			return err
+		}
+		dir := templateDir(paths)
+		if _, found, err := templatesIn(dir)(policy.Template); err != nil {
+			return err
+		} else if !found {
+			return core.Errorf(core.KindUsage, "mcp", policy.Template, "there is no template %q", policy.Template).WithHint("templates are spec files in %s", dir)
+		}
+	}
+	if policy.Provider == "" {
+		return nil
+	}
+	service, err := app.Service()
+	if err != nil {
+		return err
+	}
+	_, err = service.Capabilities(policy.Provider)
+	return err
 }
 
 // applyImages reads which image code in a language runs in, from the configuration and from the variables that a peer has.
