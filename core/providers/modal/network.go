@@ -3,6 +3,7 @@ package modal
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
@@ -77,8 +78,14 @@ func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforc
 		switch e.Field {
 		case "cpu":
 			e.How = "Modal's hard limit of the cores"
+			if m := spec.Modal; m != nil && m.CPULimit > spec.CPU {
+				e.How = fmt.Sprintf("reserved; Modal's hard limit is that of --modal cpu_limit, %v", m.CPULimit)
+			}
 		case "memory":
 			e.How = "Modal's hard limit; a sandbox above it is ended"
+			if m := spec.Modal; m != nil && m.MemoryLimit > spec.Memory {
+				e.How = fmt.Sprintf("reserved; Modal's hard limit is that of --modal memory_limit, %s: a sandbox above it is ended", m.MemoryLimit)
+			}
 		case "timeout", "idle_timeout":
 			e.How = "Modal ends the sandbox, whoever is gone"
 		case "inbound":
