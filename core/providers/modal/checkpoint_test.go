@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
 // counted is the last number that the entry command has come to.
@@ -39,9 +42,16 @@ func TestCheckpointGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() bool { return counted(t, p, sb.ID) > 3 })
+	// An answer that is lost makes no second one.
+	r.faults.Plan("TaskSnapshotMemory", modaltest.Fault{Code: codes.Unavailable, After: true})
 	made, err := service.Checkpoint(ctx, "counter", "warm")
 	if err != nil || !strings.HasPrefix(made.ID, "sn-") || time.Until(made.Expires) < 6*24*time.Hour {
 		t.Fatalf("%+v, %v", made, err)
+	}
+	if checkpointer, ok := core.As[core.Checkpointer](r.backend); !ok {
+		t.Fatal("the backend keeps none")
+	} else if all, err := checkpointer.Checkpoints(ctx); err != nil || len(all) != 1 {
+		t.Errorf("the backend keeps %+v, %v", all, err)
 	}
 	before := counted(t, p, sb.ID)
 	if err := service.Terminate(ctx, "counter"); err != nil {
