@@ -167,7 +167,15 @@ func (s *Service) unsupported(provider, op string, want Capability) error {
 	}
 	e := Errorf(KindUnsupported, op, provider, "provider %s cannot do: %s", provider, strings.ReplaceAll(string(want), "_", " "))
 	if len(able) > 0 {
-		return e.WithHint("these providers can: %s", strings.Join(able, ", "))
+		e = e.WithHint("these providers can: %s", strings.Join(able, ", "))
+	}
+	if want != CapCheckpoint && want != CapFork {
+		return e
+	}
+	if lazy, err := s.provider(provider); err == nil {
+		if p, err := lazy.open(); err == nil && p.Capabilities().Can(CapSnapshots) {
+			e.Hint = strings.TrimPrefix(e.Hint+"; here the files alone can be kept: sb snapshot", "; ")
+		}
 	}
 	return e
 }

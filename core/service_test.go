@@ -434,3 +434,21 @@ func TestKindOf(t *testing.T) {
 		t.Errorf("wrapped: %v", err)
 	}
 }
+
+// Where a running sandbox cannot be kept its files can, and that is said.
+func TestWhatElseCanBeKept(t *testing.T) {
+	s, one, two := service(t, Options{})
+	one.boxes = []Sandbox{{ID: "one-aaa1", Name: "dev", Provider: "one", State: StateRunning}}
+	one.caps, two.caps = Capabilities{Has: []Capability{CapSnapshots}}, Capabilities{Has: []Capability{CapCheckpoint}}
+	_, err := s.Checkpoint(t.Context(), "dev", "kept")
+	if hint := HintOf(err); KindOf(err) != KindUnsupported || !strings.Contains(hint, "two") || !strings.Contains(hint, "sb snapshot") {
+		t.Errorf("a checkpoint: %v (%s)", err, hint)
+	}
+	if _, err = s.Fork(t.Context(), "dev", ForkOptions{}); KindOf(err) != KindUnsupported || !strings.Contains(HintOf(err), "sb snapshot") {
+		t.Errorf("a fork: %v (%s)", err, HintOf(err))
+	}
+	one.caps = Capabilities{}
+	if _, err = s.Checkpoint(t.Context(), "dev", "kept"); strings.Contains(HintOf(err), "sb snapshot") {
+		t.Errorf("without snapshots: %s", HintOf(err))
+	}
+}

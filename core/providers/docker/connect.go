@@ -110,9 +110,22 @@ func reach(ctx context.Context, at place) (*engine, error) {
 	}
 	if err != nil {
 		_ = e.client.Close()
-		return nil, classify(ctx, "connect", at.Host, err)
+		return nil, at.closed(classify(ctx, "connect", at.Host, err))
 	}
 	return e, nil
+}
+
+// closedHint is for a socket that is there, and not for this user.
+const closedHint = "use a rootless engine, or let an administrator add you to the socket's group"
+
+// closed says of a failure to connect when it is for want of permission.
+func (at place) closed(err error) error {
+	failed, ok := errors.AsType[*core.Error](err)
+	path, local := strings.CutPrefix(at.Host, "unix://")
+	if info, statErr := os.Stat(path); ok && local && statErr == nil && info.Mode().Type() == os.ModeSocket && !writable(path) {
+		failed.Hint = closedHint
+	}
+	return err
 }
 
 // options says how the place is reached.

@@ -59,7 +59,7 @@ func (p *Provider) search(ctx context.Context) []core.Finding {
 			}
 			if err == nil && info.Mode().Type() == os.ModeSocket && !writable(path) {
 				f.Status, f.Detail = statusWarning, "this user may not use "+path
-				f.Fix = "use a rootless engine, or let an administrator add you to the socket's group"
+				f.Fix = closedHint
 				findings = append(findings, f)
 				continue
 			}

@@ -128,6 +128,10 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 		if change.Path == wire.Dir || slices.Contains([]string{"/dev", "/proc", "/sys", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/etc/mtab", "/run/.containerenv"}, change.Path) {
 			continue
 		}
+		// Podman says so of the directories in which it made those.
+		if change.Kind == container.ChangeModify && (change.Path == "/etc" || change.Path == "/run") {
+			continue
+		}
 		changes = append(changes, core.Change{Path: change.Path, Kind: kinds[change.Kind]})
 	}
 	slices.SortFunc(changes, func(a, b core.Change) int { return strings.Compare(a.Path, b.Path) })

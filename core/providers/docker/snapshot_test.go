@@ -87,3 +87,15 @@ func TestSnapshot(t *testing.T) {
 		}
 	})
 }
+
+// A sandbox in which nothing was done differs in nothing.
+func TestDiffOfNothing(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		sb := box(t, p, nil)
+		if changes, err := p.Diff(t.Context(), sb.ID); err != nil || len(changes) > 0 {
+			t.Errorf("it differs in %+v, %v", changes, err)
+		}
+	})
+}
