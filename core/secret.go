@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 )
@@ -45,4 +46,18 @@ type Secret struct {
 	Ref string `json:"ref,omitempty"`
 	// Value is the secret itself when it came from the caller.
 	Value SecretValue `json:"-"`
+}
+
+// GivenSecrets returns the secrets that a sandbox was given, with their values.
+func (s *Service) GivenSecrets(ctx context.Context, ref string) ([]Secret, error) {
+	sb, _, err := s.resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	teller, err := capable[SecretTeller](s, sb.Provider, "secrets", CapGivenSecrets)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := teller.GivenSecrets(ctx, sb.ID)
+	return secrets, Wrap("secrets", ref, err)
 }

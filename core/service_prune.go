@@ -1,0 +1,115 @@
+package core
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// PruneOptions says what Prune removes.
+type PruneOptions struct {
+	// DryRun only says what would be removed.
+	DryRun bool
+	// OlderThan spares dead sandboxes that ended more recently.
+	OlderThan time.Duration
+	// Checkpoints removes checkpoints, too: those that are older than OlderThan.
+	Checkpoints bool
+}
+
+// PruneReport says what Prune removed, or would.
+type PruneReport struct {
+	DryRun    bool       `json:"dry_run"`
+	Sandboxes []Sandbox  `json:"sandboxes"`
+	Leftovers []Leftover `json:"leftovers"`
+	// Checkpoints are there if they were asked for.
+	Checkpoints []Checkpoint      `json:"checkpoints,omitempty"`
+	Failures    []ProviderFailure `json:"failures,omitempty"`
+}
+
+// Prune removes dead sandboxes, those whose bound owner or lease is gone, and what
+// crashes left behind, the targets of moves that were cut short among it. It goes on after a failure and reports it.
+func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report PruneReport, err error) {
+	report = PruneReport{DryRun: opts.DryRun, Sandboxes: []Sandbox{}, Leftovers: []Leftover{}}
+	listing, err := s.listAll(ctx, ListFilter{All: true}, providerTimeout)
+	if err != nil {
+		return report, err
+	}
+	report.Failures = listing.Failures
+	fail := func(provider string, err error) {
+		report.Failures = append(report.Failures, ProviderFailure{provider, KindOf(err), err.Error(), HintOf(err)})
+	}
+	for _, sb := range listing.Sandboxes {
+		if !s.prunable(sb, opts.OlderThan) {
+			continue
+		}
+		if !opts.DryRun {
+			if err := s.Terminate(ctx, sb.Provider+"/"+sb.ID); err != nil && KindOf(err) != KindNotFound {
+				fail(sb.Provider, err)
+				continue
+			}
+		}
+		report.Sandboxes = append(report.Sandboxes, sb)
+	}
+	for _, lazy := range s.lazyProviders {
+		p, err := lazy.open()
+		if err != nil {
+			continue // List has reported it
+		}
+		sweeper, ok := As[Sweeper](p)
+		if !ok {
+			continue
+		}
+		leftovers, err := sweeper.Leftovers(ctx)
+		if err != nil {
+			fail(lazy.factory.Name, err)
+		}
+		for _, leftover := range leftovers {
+			if !opts.DryRun {
+				if err := s.sweep(ctx, sweeper, leftover); err != nil {
+					fail(lazy.factory.Name, err)
+					continue
+				}
+			}
+			report.Leftovers = append(report.Leftovers, leftover)
+		}
+	}
+	s.pruneMoves(ctx, opts, &report)
+	if opts.Checkpoints {
+		if err := s.pruneCheckpoints(ctx, opts, &report); err != nil {
+			return report, err
+		}
+	}
+	return report, ctx.Err()
+}
+
+// prunable says whether Prune removes sb.
+func (s *Service) prunable(sb Sandbox, olderThan time.Duration) bool {
+	if !sb.State.Live() {
+		ended := sb.Ended
+		if ended.IsZero() { // nobody saw the end of a lost one
+			ended = slices.MaxFunc([]time.Time{sb.Created, sb.Started, sb.LastActive}, time.Time.Compare)
+		}
+		return s.now().Sub(ended) >= olderThan
+	}
+	// The lease says what was asked for at first; SetTimeout may have changed it since.
+	expires := sb.Expires
+	if sb.State == StateCreating {
+		expires = sb.Lease.Expires
+	}
+	expired := !expires.IsZero() && sb.State != StateStopped && s.now().After(expires.Add(time.Minute))
+	// One that is renewed ends by itself, and may be in use by whoever took it over, unless it is bound.
+	return expired || sb.Orphaned() && (sb.Lease.Bound || !sb.Lease.Renewed || !s.renews(sb.Provider))
+}
+
+// renews says whether a provider can change how long a sandbox lives.
+func (s *Service) renews(provider string) bool {
+	_, err := capable[Renewer](s, provider, "timeout", CapRenew)
+	return err == nil
+}
+
+func (s *Service) sweep(ctx context.Context, sweeper Sweeper, leftover Leftover) (err error) {
+	record := s.begin("sweep", leftover.Subject)
+	record.Provider = leftover.Provider
+	defer func() { s.finish(record, err) }()
+	return sweeper.Sweep(ctx, leftover)
+}
