@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # sb beside an engine's own command: docs/bench-docker.sh [HOST [IMAGE [COMMAND...]]]. HOST is as in DOCKER_HOST, IMAGE has sh and
-# sleep and is there, COMMAND is docker or podman with the options that lead to the same engine. It needs sb, that command,
-# python3 and hyperfine in PATH and removes what it makes.
+# sleep and is there, COMMAND is docker or podman with the options that lead to the same engine. It needs sb, that command and
+# python3 in PATH and removes what it makes. The two take turns, so that a machine that is busy now and then is so for both.
 set -euo pipefail
 export DOCKER_HOST=${1:-${DOCKER_HOST:-unix:///var/run/docker.sock}}
 export SB_DOCKER_HOST=$DOCKER_HOST SB_DOCKER_IMAGE=${2:-localhost/sb-test:5} SB_PROVIDER=docker
@@ -26,11 +26,17 @@ mkdir "$dir/many"
 for i in $(seq 10000); do echo "$i" >"$dir/many/$i"; done
 
 compare() { # WHAT RUNS SB-COMMAND DOCKER-COMMAND
-	hyperfine --warmup 1 --runs "$2" --export-json "$dir/result" "$3" "$4" >/dev/null 2>&1
-	python3 - "$1" "$dir/result" <<'PY'
-import json, sys
-sb, docker = (1000 * r["median"] for r in json.load(open(sys.argv[2]))["results"])
-print(f"| {sys.argv[1]} | {sb:.0f} ms | {docker:.0f} ms |")
+	python3 - "$@" <<'PY'
+import statistics, subprocess, sys, time
+what, runs, commands = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+took = [[], []]
+for run in range(runs + 1):
+    for command, times in zip(commands, took):
+        begin = time.monotonic()
+        subprocess.run(["sh", "-c", command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if run > 0:  # the first is for the caches
+            times.append(1000 * (time.monotonic() - begin))
+print(f"| {what} | " + " | ".join(f"{statistics.median(times):.0f} ms" for times in took) + " |")
 PY
 }
 
