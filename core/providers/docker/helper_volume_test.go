@@ -2,11 +2,19 @@ package docker
 
 import (
 	"bytes"
+	"context"
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
@@ -26,30 +34,59 @@ func sweepAll(t *testing.T, p *Provider) {
 	}
 }
 
-// helperVolumes lists the volumes of an engine that the helper comes with.
-func helperVolumes(t *testing.T, e testEngine) []string {
+// ownHelper is a build of sb-guest that no other test has, whatever else uses the engine, and the name of its volume, which goes
+// with the test.
+func (e testEngine) ownHelper(t *testing.T) (file, volume string) {
 	t.Helper()
-	listed, err := e.raw(t).VolumeList(t.Context(), client.VolumeListOptions{Filters: make(client.Filters).Add("name", helperPrefix)})
+	program, err := os.ReadFile(guestProgram(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
-	for _, v := range listed.Items {
-		names = append(names, v.Name)
+	file = filepath.Join(t.TempDir(), "sb-guest")
+	// What follows a program's sections is never looked at.
+	if err := os.WriteFile(file, append(program, rand.Text()...), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	return names
+	p := e.open(t, func(o *Options) { o.Guest = file })
+	h, err := p.helper(runtime.GOARCH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Sweep(context.WithoutCancel(t.Context()), core.Leftover{Provider: Name, Subject: h.volume}); err != nil || e.hasVolume(t, h.volume) {
+			t.Errorf("the helper stays: %v", err)
+		}
+	})
+	return file, h.volume
+}
+
+func (e testEngine) hasVolume(t *testing.T, name string) bool {
+	t.Helper()
+	_, err := e.raw(t).VolumeInspect(context.WithoutCancel(t.Context()), name, client.VolumeInspectOptions{})
+	if err != nil && !errdefs.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// unused says whether a volume is among what nothing owns any more.
+func unused(t *testing.T, p *Provider, volume string) bool {
+	t.Helper()
+	left, err := p.Leftovers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(left, func(l core.Leftover) bool { return l.Subject == volume })
 }
 
 // The helper is made once, by whoever comes first, and goes when nobody has it.
 func TestHelperShared(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
-		sweepAll(t, e.open(t, nil))
-		if left := helperVolumes(t, e); len(left) > 0 {
-			t.Fatalf("the engine has %q", left)
-		}
+		file, volume := e.ownHelper(t)
+		own := func(o *Options) { o.Guest = file }
 		// Each as a process of its own would be.
-		providers := []*Provider{e.open(t, nil), e.open(t, nil), e.open(t, nil)}
+		providers := []*Provider{e.open(t, own), e.open(t, own), e.open(t, own)}
 		var wg sync.WaitGroup
 		for _, p := range providers {
 			wg.Go(func() {
@@ -61,10 +98,6 @@ func TestHelperShared(t *testing.T) {
 		}
 		wg.Wait()
 		p := providers[0]
-		volumes := helperVolumes(t, e)
-		if len(volumes) != 1 {
-			t.Fatalf("the engine has %q", volumes)
-		}
 		sb := box(t, p, nil)
 		for _, try := range []string{
 			"echo x > /.sb/bin/sb-guest", "rm -f /.sb/bin/sb-guest", "mv /.sb/bin/sb-guest /.sb/x", "touch /.sb/bin/x", "rmdir /.sb/bin",
@@ -74,25 +107,32 @@ func TestHelperShared(t *testing.T) {
 				t.Errorf("%s worked: %s", try, out)
 			}
 		}
-		if named, err := p.Volumes(t.Context()); err != nil || len(named) > 0 {
+		named, err := p.Volumes(t.Context())
+		if err != nil || slices.ContainsFunc(named, func(v core.VolumeInfo) bool { return v.Name == volume }) {
 			t.Errorf("volumes of somebody's are %+v, %v", named, err)
 		}
-		for _, name := range []string{volumes[0], helperPrefix + "next"} { // of what comes, too: who fills it first is believed
+		for _, name := range []string{volume, helperPrefix + "next"} { // of what comes, too: who fills it first is believed
 			_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: testImage, Volumes: []core.Volume{{Source: name, Target: "/v"}}}, core.Lease{}, nil)
 			wantKind(t, err, core.KindUnauthorized)
 			_, err = p.CreateVolume(t.Context(), name, core.VolumeOptions{})
 			wantKind(t, err, core.KindUnauthorized)
 		}
-		wantKind(t, p.RemoveVolume(t.Context(), volumes[0]), core.KindNotFound)
-		if left, err := p.Leftovers(t.Context()); err != nil || len(left) > 0 {
-			t.Errorf("while it is in use this is left over: %+v, %v", left, err)
+		wantKind(t, p.RemoveVolume(t.Context(), volume), core.KindNotFound)
+		if unused(t, p, volume) {
+			t.Error("while it is in use it is left over")
 		}
-		if err := p.Sweep(t.Context(), core.Leftover{Provider: Name, Subject: volumes[0]}); err != nil {
+		if err := p.Sweep(t.Context(), core.Leftover{Provider: Name, Subject: volume}); err != nil {
 			t.Errorf("sweeping it: %v", err)
 		}
-		if again := helperVolumes(t, e); len(again) != 1 {
-			t.Errorf("under a sandbox it was removed")
+		if !e.hasVolume(t, volume) {
+			t.Error("under a sandbox it was removed")
 		}
+		last := box(t, p, nil)
+		end(t, p, sb.ID)
+		if unused(t, p, volume) {
+			t.Error("with the last but one it is left over")
+		}
+		end(t, p, last.ID)
 	})
 }
 
@@ -100,8 +140,8 @@ func TestHelperShared(t *testing.T) {
 func TestHelperLost(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
-		p := e.open(t, nil)
-		sweepAll(t, p)
+		file, _ := e.ownHelper(t)
+		p := e.open(t, func(o *Options) { o.Guest = file })
 		h, err := p.helper(p.engine.facts.Arch)
 		if err != nil {
 			t.Fatal(err)
@@ -120,6 +160,10 @@ func TestHelperLost(t *testing.T) {
 		if out, _ := sh(t, p, sb.ID, "echo runs"); out != "runs\n" {
 			t.Errorf("then it says %q", out)
 		}
+		end(t, p, sb.ID)
+		if !unused(t, p, h.volume) {
+			t.Error("without sandboxes it is not left over")
+		}
 	})
 }
 
@@ -127,7 +171,8 @@ func TestHelperLost(t *testing.T) {
 func TestHelperBrokenOff(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
-		p := e.open(t, nil)
+		file, _ := e.ownHelper(t)
+		p := e.open(t, func(o *Options) { o.Guest = file })
 		h, err := p.helper(p.engine.facts.Arch)
 		if err != nil {
 			t.Fatal(err)
@@ -136,14 +181,15 @@ func TestHelperBrokenOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for age, want := range map[string]int{"young": 0, "old": 1} {
-			least := fillingAge
-			if age == "old" {
-				least = -fillingAge
+		found := func(age time.Duration) bool {
+			broken, err := p.engine.brokenOff(t.Context(), age)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if found, err := p.engine.brokenOff(t.Context(), least); err != nil || len(found) != want {
-				t.Errorf("%s: %d are found, %v", age, len(found), err)
-			}
+			return slices.ContainsFunc(broken, func(c container.Summary) bool { return c.ID == made.ID })
+		}
+		if found(fillingAge) || !found(-fillingAge) {
+			t.Error("it is found while it is young, or not when it is old")
 		}
 		all, err := p.List(t.Context())
 		if err != nil || slices.ContainsFunc(all, func(sb core.Sandbox) bool { return sb.ID == idOf(made.ID) }) {
@@ -152,8 +198,8 @@ func TestHelperBrokenOff(t *testing.T) {
 		if err := p.Sweep(t.Context(), core.Leftover{Provider: Name, Subject: fillingPrefix + made.ID}); err != nil {
 			t.Error(err)
 		}
-		if found, err := p.engine.brokenOff(t.Context(), -fillingAge); err != nil || len(found) > 0 {
-			t.Errorf("after the sweep: %d are found, %v", len(found), err)
+		if found(-fillingAge) {
+			t.Error("it is found after the sweep")
 		}
 	})
 }

@@ -208,8 +208,8 @@ func TestNetworkInternal(t *testing.T) {
 			t.Fatal(err)
 		}
 		end(t, p, two.ID)
-		if left, err := p.Leftovers(t.Context()); err != nil || len(left) > 0 {
-			t.Errorf("left over: %+v, %v", left, err)
+		if unused(t, p, internalName(app)) {
+			t.Error("the network of a stopped sandbox is left over")
 		}
 		if _, err := p.Start(t.Context(), one.ID); err != nil {
 			t.Fatal(err)
@@ -225,11 +225,10 @@ func TestNetworkInternal(t *testing.T) {
 		if _, err := raw.ContainerRemove(t.Context(), containerOf(other.ID), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
 			t.Fatal(err)
 		}
-		left, err := p.Leftovers(t.Context())
-		if err != nil || len(left) == 0 || left[0].Subject != internalName(app+"-2") {
-			t.Fatalf("left over: %+v, %v", left, err)
+		if !unused(t, p, internalName(app+"-2")) {
+			t.Fatal("the network is not left over")
 		}
-		if err := p.Sweep(t.Context(), left[0]); err != nil {
+		if err := p.Sweep(t.Context(), core.Leftover{Provider: Name, Subject: internalName(app + "-2")}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := raw.NetworkInspect(t.Context(), internalName(app+"-2"), client.NetworkInspectOptions{}); !errdefs.IsNotFound(err) {
