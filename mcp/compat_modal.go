@@ -186,11 +186,10 @@ func modalExec(ctx context.Context, c *call, in modalExecIn) (modalExecOut, erro
 }
 
 func modalMkdir(ctx context.Context, c *call, in modalMkdirIn) (pathOut, error) {
-	sb, err := c.resolve(ctx, in.SandboxID)
+	sb, err := c.use(ctx, in.SandboxID)
 	if err != nil {
 		return pathOut{}, err
 	}
-	c.adopt(sb)
 	name := absolute(sb, in.Path)
 	return pathOut{Path: name, Done: "made"}, c.service.Mkdir(ctx, sb.Provider+"/"+sb.ID, name, in.Parents)
 }

@@ -111,11 +111,10 @@ func mcpSandboxTools() []Tool {
 
 // runPython runs code in the results directory and links what is new there.
 func runPython(ctx context.Context, c *call, in pySandboxIn) (pyOut, error) {
-	sb, err := c.resolve(ctx, in.SandboxID)
+	sb, err := c.use(ctx, in.SandboxID)
 	if err != nil {
 		return pyOut{}, err
 	}
-	c.adopt(sb)
 	ref := sb.Provider + "/" + sb.ID
 	if err := c.service.Mkdir(ctx, ref, resultsDir, true); err != nil {
 		return pyOut{}, err

@@ -205,6 +205,15 @@ func (c *call) resolve(ctx context.Context, ref string) (core.Sandbox, error) {
 	return sb, nil
 }
 
+// use is resolve for what works with the sandbox, which lives on as long as its user does.
+func (c *call) use(ctx context.Context, ref string) (core.Sandbox, error) {
+	sb, err := c.resolve(ctx, ref)
+	if err == nil {
+		c.adopt(sb)
+	}
+	return sb, err
+}
+
 // find is resolve for what shows nothing of the sandbox's: by the name it was asked for, too, where a prefix was added.
 func (c *call) find(ctx context.Context, ref string) (core.Sandbox, error) {
 	sb, err := c.service.Resolve(ctx, ref)

@@ -92,11 +92,10 @@ func runExec(ctx context.Context, c *call, in execIn) (execResult, error) {
 	case in.Command != "":
 		argv = []string{"/bin/sh", "-c", in.Command}
 	}
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return execResult{}, err
 	}
-	c.adopt(sb)
 	return c.execute(ctx, sb, execution{
 		spec: core.ExecSpec{
 			Command: argv, Workdir: in.Workdir, Env: in.Env, Secrets: secretsOf(in.Secrets),
@@ -107,11 +106,10 @@ func runExec(ctx context.Context, c *call, in execIn) (execResult, error) {
 }
 
 func waitExec(ctx context.Context, c *call, in waitIn) (execResult, error) {
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return execResult{}, err
 	}
-	c.adopt(sb)
 	if in.Stdin != "" || in.Close {
 		e := c.server.running.get(sb.ID, in.Exec)
 		if e == nil {
@@ -177,11 +175,10 @@ func runCode(ctx context.Context, c *call, in codeIn) (execResult, error) {
 // code runs a program in a sandbox, or without one in a sandbox of its own that is gone when the program has ended.
 func (c *call) code(ctx context.Context, ref string, x execution, spec core.Spec) (execResult, error) {
 	if ref != "" {
-		sb, err := c.resolve(ctx, ref)
+		sb, err := c.use(ctx, ref)
 		if err != nil {
 			return execResult{}, err
 		}
-		c.adopt(sb)
 		return c.execute(ctx, sb, x)
 	}
 	sb, err := c.launch(ctx, spec, false)

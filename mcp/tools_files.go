@@ -163,11 +163,10 @@ func absolute(sb core.Sandbox, name string) string {
 }
 
 func readFile(ctx context.Context, c *call, in readIn) (readOut, error) {
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return readOut{}, err
 	}
-	c.adopt(sb)
 	return c.readFile(ctx, sb, in)
 }
 
@@ -267,11 +266,10 @@ func fileLink(sb core.Sandbox, name, mimeType string, size int64) mcp.ResourceLi
 }
 
 func writeFile(ctx context.Context, c *call, in writeIn) (writeOut, error) {
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return writeOut{}, err
 	}
-	c.adopt(sb)
 	data := []byte(in.Content)
 	if in.Base64 {
 		if data, err = base64.StdEncoding.DecodeString(in.Content); err != nil {
@@ -292,11 +290,10 @@ func writeFile(ctx context.Context, c *call, in writeIn) (writeOut, error) {
 }
 
 func listFiles(ctx context.Context, c *call, in pathIn) (filesOut, error) {
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return filesOut{}, err
 	}
-	c.adopt(sb)
 	ref, name := sb.Provider+"/"+sb.ID, absolute(sb, in.Path)
 	info, err := c.service.Stat(ctx, ref, name)
 	if err != nil {
@@ -332,11 +329,10 @@ func entryOf(info core.FileInfo) fileEntry {
 }
 
 func removeFile(ctx context.Context, c *call, in removeIn) (pathOut, error) {
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return pathOut{}, err
 	}
-	c.adopt(sb)
 	name := absolute(sb, in.Path)
 	if err := c.service.Remove(ctx, sb.Provider+"/"+sb.ID, name, in.Recursive); err != nil {
 		return pathOut{}, err
@@ -346,11 +342,10 @@ func removeFile(ctx context.Context, c *call, in removeIn) (pathOut, error) {
 }
 
 func makeDir(ctx context.Context, c *call, in pathIn) (pathOut, error) {
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return pathOut{}, err
 	}
-	c.adopt(sb)
 	name := absolute(sb, in.Path)
 	if err := c.service.Mkdir(ctx, sb.Provider+"/"+sb.ID, name, true); err != nil {
 		return pathOut{}, err

@@ -109,14 +109,13 @@ func (o portsOut) text() string {
 
 func ports(ctx context.Context, c *call, in sandboxIn) (portsOut, error) {
 	out := portsOut{Ports: []publishedPort{}}
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return out, err
 	}
 	if !sb.State.Live() {
 		return out, core.Errorf(core.KindConflict, "ports", sb.Name, "the sandbox does not run: it is %s", sb.State)
 	}
-	c.adopt(sb)
 	tunnels, err := c.service.Tunnels(ctx, sb.Provider+"/"+sb.ID)
 	for _, t := range tunnels {
 		out.Ports = append(out.Ports, publishedPort{Port: t.Port, Protocol: string(t.Protocol), Address: t.Address, URL: t.URL})
@@ -125,32 +124,29 @@ func ports(ctx context.Context, c *call, in sandboxIn) (portsOut, error) {
 }
 
 func connectToken(ctx context.Context, c *call, in tokenIn) (tokenOut, error) {
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return tokenOut{}, err
 	}
-	c.adopt(sb)
 	token, err := c.service.ConnectToken(ctx, sb.Provider+"/"+sb.ID, core.ConnectOptions{Port: in.Port, Metadata: in.Note})
 	return tokenOut{token.URL, token.Token.Reveal()}, err // whoever asks is who it is for
 }
 
 func setNetwork(ctx context.Context, c *call, in networkIn) (networkOut, error) {
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return networkOut{}, err
 	}
-	c.adopt(sb)
 	changed, err := c.service.SetNetwork(ctx, sb.Provider+"/"+sb.ID, core.Network{Mode: core.NetworkMode(in.Network), Allow: in.Allow})
 	return networkOut{sb.ID, string(changed.Spec.Network.Mode), changed.Spec.Network.Allow}, err
 }
 
 func denied(ctx context.Context, c *call, in sandboxIn) (denialsOut, error) {
 	out := denialsOut{Denied: []denial{}}
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return out, err
 	}
-	c.adopt(sb)
 	refused, err := c.service.Denials(ctx, sb.Provider+"/"+sb.ID)
 	for _, d := range refused {
 		out.Denied = append(out.Denied, denial{d.Time, d.Protocol, d.Address, d.Port, d.Name, d.Why, d.Count})

@@ -87,11 +87,10 @@ func install(ctx context.Context, c *call, in installIn) (execResult, error) {
 	if in.Manager != "apt" {
 		argv = append(argv, "--")
 	}
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return execResult{}, err
 	}
-	c.adopt(sb)
 	return c.execute(ctx, sb, execution{
 		spec: core.ExecSpec{
 			Command: append(argv, in.Packages...),
@@ -117,11 +116,10 @@ func packageStatus(ctx context.Context, c *call, in statusIn) (statusOut, error)
 	default:
 		argv = []string{"python3", "-m", "pip", "show", "--disable-pip-version-check", "--", in.Package}
 	}
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return statusOut{}, err
 	}
-	c.adopt(sb)
 	result, err := c.execute(ctx, sb, execution{
 		spec: core.ExecSpec{Command: argv, Timeout: statusTimeout}, wait: 2 * statusTimeout, budget: 2000,
 	})

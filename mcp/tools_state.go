@@ -108,11 +108,10 @@ func fork(ctx context.Context, c *call, in forkIn) (sandboxInfo, error) {
 }
 
 func checkpoint(ctx context.Context, c *call, in checkpointIn) (checkpointInfo, error) {
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return checkpointInfo{}, err
 	}
-	c.adopt(sb)
 	made, err := c.service.Checkpoint(ctx, sb.Provider+"/"+sb.ID, in.Name)
 	return checkpointOf(made), err
 }

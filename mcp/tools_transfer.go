@@ -53,11 +53,10 @@ func transferTools() []Tool {
 }
 
 func push(ctx context.Context, c *call, in pushIn) (transferOut, error) {
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return transferOut{}, err
 	}
-	c.adopt(sb)
 	root, relative, err := c.hostPath(ctx, in.Local)
 	if err != nil {
 		return transferOut{}, err
@@ -94,11 +93,10 @@ func (c *call) copying(ctx context.Context) core.ProgressFunc {
 }
 
 func pull(ctx context.Context, c *call, in pullIn) (transferOut, error) {
-	sb, err := c.resolve(ctx, in.Sandbox)
+	sb, err := c.use(ctx, in.Sandbox)
 	if err != nil {
 		return transferOut{}, err
 	}
-	c.adopt(sb)
 	root, relative, err := c.hostPath(ctx, in.Local)
 	if err != nil {
 		return transferOut{}, err
