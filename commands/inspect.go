@@ -72,7 +72,7 @@ func denied(ctx context.Context, service *core.Service, box core.Sandbox) []core
 	if caps, err := service.Capabilities(box.Provider); box.State != core.StateRunning || err != nil || !caps.Can(core.CapDenials) {
 		return nil
 	}
-	denials, err := service.Denials(ctx, box.Provider+"/"+box.ID)
+	denials, err := service.Denials(ctx, box.Ref())
 	if err != nil {
 		return nil
 	}
@@ -85,7 +85,7 @@ func tunnelled(ctx context.Context, service *core.Service, box core.Sandbox) []c
 	if box.State != core.StateRunning || len(box.Spec.Ports) == 0 || err != nil || !caps.Can(core.CapTunnels) {
 		return nil
 	}
-	tunnels, err := service.Tunnels(ctx, box.Provider+"/"+box.ID)
+	tunnels, err := service.Tunnels(ctx, box.Ref())
 	if err != nil {
 		return nil
 	}

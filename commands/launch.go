@@ -95,7 +95,7 @@ func runLaunch(ctx context.Context, opts *LaunchOptions) error {
 func awaitReady(ctx context.Context, service *core.Service, box core.Sandbox, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return service.WaitReady(ctx, box.Provider+"/"+box.ID)
+	return service.WaitReady(ctx, box.Ref())
 }
 
 // tellLaunched prints the sandbox.

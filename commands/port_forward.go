@@ -71,7 +71,7 @@ func runPortForward(ctx context.Context, opts *PortForwardOptions) error {
 	}
 	if caps, err := service.Capabilities(box.Provider); err != nil || !caps.Can(core.CapPortForward) {
 		// Told before anything listens; the operation itself would say the same.
-		_, err := service.DialPort(ctx, box.Provider+"/"+box.ID, opts.Ports[0].Sandbox)
+		_, err := service.DialPort(ctx, box.Ref(), opts.Ports[0].Sandbox)
 		return err
 	}
 	var listeners []net.Listener
@@ -103,7 +103,7 @@ func (o *PortForwardOptions) forward(ctx context.Context, service *core.Service,
 		}
 		all.Go(func() {
 			defer stop()
-			failed[i] = service.Forward(inner, box.Provider+"/"+box.ID, inside, listener, func(err error) {
+			failed[i] = service.Forward(inner, box.Ref(), inside, listener, func(err error) {
 				telling.Lock()
 				defer telling.Unlock()
 				_, _ = fmt.Fprintf(o.App.Streams.Err, "warning: port %d: %s\n", inside, output.Clean(err.Error()))

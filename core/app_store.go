@@ -114,7 +114,7 @@ func (s *Service) stopApp(ctx context.Context, app AppInfo) error {
 	}
 	var failed []error
 	for _, sb := range listing.Sandboxes {
-		if err := s.Terminate(ctx, sb.Provider+"/"+sb.ID); err != nil && KindOf(err) != KindNotFound {
+		if err := s.Terminate(ctx, sb.Ref()); err != nil && KindOf(err) != KindNotFound {
 			failed = append(failed, err)
 		}
 	}

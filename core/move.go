@@ -131,7 +131,7 @@ func (m *move) run(ctx context.Context, p Provider) error {
 	}
 	if !m.opts.Keep {
 		m.step("ending "+m.source.Name, 0)
-		if err := m.s.Terminate(ctx, m.source.Provider+"/"+m.source.ID); err != nil && KindOf(err) != KindNotFound {
+		if err := m.s.Terminate(ctx, m.source.Ref()); err != nil && KindOf(err) != KindNotFound {
 			m.result.Kept = true
 			m.warn("%s/%s could not be ended: %v", m.source.Provider, m.source.ID, err)
 		}
@@ -199,7 +199,7 @@ func (m *move) begin(ctx context.Context, to Provider, spec Spec) error {
 		return m.remember(state)
 	}
 	// Written before the launch: whatever is killed in between, the target can be found by its name and its lease.
-	state = moveState{Owner: m.s.owner, Source: m.source.Provider + "/" + m.source.ID, To: m.opts.To, Name: spec.Name, Begun: m.s.now().UTC()}
+	state = moveState{Owner: m.s.owner, Source: m.source.Ref(), To: m.opts.To, Name: spec.Name, Begun: m.s.now().UTC()}
 	if err := m.remember(state); err != nil {
 		return err
 	}

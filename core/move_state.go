@@ -162,7 +162,7 @@ func (s *Service) pruneMove(ctx context.Context, opts PruneOptions, name string,
 		}
 		if begun {
 			if !opts.DryRun {
-				if err := s.Terminate(ctx, target.Provider+"/"+target.ID); err != nil && KindOf(err) != KindNotFound {
+				if err := s.Terminate(ctx, target.Ref()); err != nil && KindOf(err) != KindNotFound {
 					return err
 				}
 			}

@@ -43,6 +43,9 @@ type Sandbox struct {
 	Cost *Cost `json:"cost,omitempty"`
 }
 
+// Ref is a reference that no other sandbox has, wherever it is: PROVIDER/ID.
+func (sb Sandbox) Ref() string { return sb.Provider + "/" + sb.ID }
+
 // PortMapping is a published port as it is reachable now.
 type PortMapping struct {
 	Sandbox int `json:"sandbox"`

@@ -96,7 +96,7 @@ func (s *Service) Kill(ctx context.Context, ref, exec string, signal int) error 
 		return invalid("signal", "%d is not between 1 and 64", signal)
 	}
 	return s.act(ctx, "kill", ref, map[string]any{"exec": exec, "signal": signal}, func(sb Sandbox, _ Provider) error {
-		process, err := s.Attach(ctx, sb.Provider+"/"+sb.ID, exec, Streams{})
+		process, err := s.Attach(ctx, sb.Ref(), exec, Streams{})
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report PruneRep
 			continue
 		}
 		if !opts.DryRun {
-			if err := s.Terminate(ctx, sb.Provider+"/"+sb.ID); err != nil && KindOf(err) != KindNotFound {
+			if err := s.Terminate(ctx, sb.Ref()); err != nil && KindOf(err) != KindNotFound {
 				fail(sb.Provider, err)
 				continue
 			}

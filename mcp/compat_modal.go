@@ -191,5 +191,5 @@ func modalMkdir(ctx context.Context, c *call, in modalMkdirIn) (pathOut, error) 
 		return pathOut{}, err
 	}
 	name := absolute(sb, in.Path)
-	return pathOut{Path: name, Done: "made"}, c.service.Mkdir(ctx, sb.Provider+"/"+sb.ID, name, in.Parents)
+	return pathOut{Path: name, Done: "made"}, c.service.Mkdir(ctx, sb.Ref(), name, in.Parents)
 }

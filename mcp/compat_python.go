@@ -101,10 +101,10 @@ func mcpSandboxTools() []Tool {
 			if dest == "" {
 				dest = resultsDir
 			}
-			if err := c.service.Mkdir(ctx, sb.Provider+"/"+sb.ID, absolute(sb, dest), true); err != nil {
+			if err := c.service.Mkdir(ctx, sb.Ref(), absolute(sb, dest), true); err != nil {
 				return transferOut{}, err
 			}
-			return push(ctx, c, pushIn{Sandbox: sb.Provider + "/" + sb.ID, Local: in.LocalPath, Path: dest})
+			return push(ctx, c, pushIn{Sandbox: sb.Ref(), Local: in.LocalPath, Path: dest})
 		}),
 	}
 }
@@ -115,7 +115,7 @@ func runPython(ctx context.Context, c *call, in pySandboxIn) (pyOut, error) {
 	if err != nil {
 		return pyOut{}, err
 	}
-	ref := sb.Provider + "/" + sb.ID
+	ref := sb.Ref()
 	if err := c.service.Mkdir(ctx, ref, resultsDir, true); err != nil {
 		return pyOut{}, err
 	}
@@ -190,7 +190,7 @@ func checkPackage(ctx context.Context, c *call, in pyPackageIn) (pyInstallOut, e
 	if err != nil {
 		return pyInstallOut{}, err
 	}
-	execs, err := c.service.Execs(ctx, sb.Provider+"/"+sb.ID)
+	execs, err := c.service.Execs(ctx, sb.Ref())
 	if err != nil {
 		return pyInstallOut{}, err
 	}

@@ -78,7 +78,7 @@ func (c completer) execs(ctx context.Context, sandbox string) []string {
 	if err != nil {
 		return nil
 	}
-	execs, err := call.service.Execs(ctx, sb.Provider+"/"+sb.ID)
+	execs, err := call.service.Execs(ctx, sb.Ref())
 	if err != nil {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (c completer) paths(ctx context.Context, sandbox, typed string) []string {
 		return nil
 	}
 	dir, _ := path.Split(typed)
-	infos, err := call.service.ReadDir(ctx, sb.Provider+"/"+sb.ID, path.Join("/", dir))
+	infos, err := call.service.ReadDir(ctx, sb.Ref(), path.Join("/", dir))
 	if err != nil {
 		return nil
 	}

@@ -68,7 +68,7 @@ func dockerfile(ctx context.Context, c *call, in sandboxIn) (dockerfileOut, erro
 	if err != nil {
 		return dockerfileOut{}, err
 	}
-	ref := sb.Provider + "/" + sb.ID
+	ref := sb.Ref()
 	execs, err := c.service.Execs(ctx, ref)
 	if err != nil {
 		return dockerfileOut{}, err

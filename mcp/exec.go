@@ -128,7 +128,7 @@ func (c *call) start(ctx context.Context, sb core.Sandbox, x execution) (*runnin
 			return nil, nil, err
 		}
 	}
-	process, err := c.service.Exec(ctx, sb.Provider+"/"+sb.ID, x.spec)
+	process, err := c.service.Exec(ctx, sb.Ref(), x.spec)
 	if err != nil {
 		e.closeStdin()
 		return nil, nil, err
@@ -191,7 +191,7 @@ func (c *call) await(ctx context.Context, sb core.Sandbox, id string, e *running
 
 // kill sends a signal to a command. Where the provider finds none by its id, e does, which may be nil.
 func kill(ctx context.Context, service *core.Service, sb core.Sandbox, id string, e *runningExec, signal int) error {
-	err := service.Kill(ctx, sb.Provider+"/"+sb.ID, id, signal)
+	err := service.Kill(ctx, sb.Ref(), id, signal)
 	if err != nil && core.KindOf(err) == core.KindUnsupported && e != nil {
 		return e.process.Signal(ctx, signal)
 	}
@@ -299,7 +299,7 @@ type reading struct {
 
 // read tells a command's output and state by its journal, which outlives this server.
 func (c *call) read(ctx context.Context, sb core.Sandbox, id string, r reading) (execResult, error) {
-	ref := sb.Provider + "/" + sb.ID
+	ref := sb.Ref()
 	opts := core.LogOptions{Exec: id, Tail: -1, Follow: r.wait > 0}
 	if r.cursor != "" {
 		nanos, err := strconv.ParseInt(r.cursor, 10, 64)

@@ -100,7 +100,7 @@ func (s *Server) heed(ctx context.Context, sub *subscription) {
 		s.subscribed.mu.Unlock()
 	}()
 	var told time.Time
-	for event, err := range s.service.WatchFiles(ctx, sub.sandbox.Provider+"/"+sub.sandbox.ID, watched, false) {
+	for event, err := range s.service.WatchFiles(ctx, sub.sandbox.Ref(), watched, false) {
 		switch {
 		case err != nil:
 			s.log.DebugContext(ctx, "watching a file", "path", watched, "error", err)
@@ -183,7 +183,7 @@ func (s *Server) lookAt(sub *subscription, changed bool) {
 func (s *Server) look(ctx context.Context, sb core.Sandbox, name string) (state fileState, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	info, err := s.service.Stat(ctx, sb.Provider+"/"+sb.ID, name)
+	info, err := s.service.Stat(ctx, sb.Ref(), name)
 	if err != nil {
 		return fileState{}, !slices.Contains([]core.Kind{core.KindUnavailable, core.KindTimeout, core.KindCanceled}, core.KindOf(err))
 	}

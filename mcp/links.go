@@ -120,7 +120,7 @@ func (c *call) link(sb core.Sandbox, name string, upload bool, lasting time.Dura
 	}
 	expires := time.Now().Add(lasting)
 	url, err := all.make(grant{
-		Sandbox: sb.Provider + "/" + sb.ID, Path: absolute(sb, name), Write: upload,
+		Sandbox: sb.Ref(), Path: absolute(sb, name), Write: upload,
 		Owner: c.who.Owner, Isolated: c.who.Isolated, Key: c.who.Key, Expires: expires.Unix(),
 	})
 	out := linkOut{URL: url, Method: http.MethodGet, Expires: expires}

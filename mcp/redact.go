@@ -72,7 +72,7 @@ func (s *secrets) know(ctx context.Context, service *core.Service, sb core.Sandb
 	if asked || sb.State != core.StateRunning && sb.State != core.StatePaused {
 		return nil
 	}
-	given, err := service.GivenSecrets(ctx, sb.Provider+"/"+sb.ID)
+	given, err := service.GivenSecrets(ctx, sb.Ref())
 	if err != nil && core.KindOf(err) != core.KindUnsupported {
 		return err
 	}

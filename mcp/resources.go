@@ -199,7 +199,7 @@ func (c *call) resource(ctx context.Context, uri string) ([]mcp.ResourceContents
 	if err != nil {
 		return nil, err
 	}
-	ref := sb.Provider + "/" + sb.ID
+	ref := sb.Ref()
 	switch {
 	case l.kind == "":
 		return jsonContents(uri, infoOf(sb))
@@ -226,7 +226,7 @@ func jsonContents(uri string, value any) ([]mcp.ResourceContents, error) {
 }
 
 func (c *call) fileContents(ctx context.Context, sb core.Sandbox, uri string, l location) ([]mcp.ResourceContents, error) {
-	ref := sb.Provider + "/" + sb.ID
+	ref := sb.Ref()
 	info, err := c.service.Stat(ctx, ref, l.path)
 	if err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func (s *session) touch() {
 func (s *session) lease(sb core.Sandbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ref := sb.Provider + "/" + sb.ID; !s.boxes[ref] {
+	if ref := sb.Ref(); !s.boxes[ref] {
 		s.boxes[ref] = false
 	}
 }

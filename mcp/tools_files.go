@@ -171,7 +171,7 @@ func readFile(ctx context.Context, c *call, in readIn) (readOut, error) {
 }
 
 func (c *call) readFile(ctx context.Context, sb core.Sandbox, in readIn) (readOut, error) {
-	ref, name := sb.Provider+"/"+sb.ID, absolute(sb, in.Path)
+	ref, name := sb.Ref(), absolute(sb, in.Path)
 	out := readOut{Path: name, URI: fileURI(sb.ID, name)}
 	if in.Offset < 0 {
 		return out, core.Errorf(core.KindUsage, "read", "", "the offset is negative")
@@ -248,7 +248,7 @@ func (c *call) readRange(ctx context.Context, sb core.Sandbox, in readIn, out *r
 
 // sizeOf is a file's size: as the sandbox tells it, unless more was seen or it tells none, as of a link or a file of /proc.
 func (c *call) sizeOf(ctx context.Context, sb core.Sandbox, name string, seen int64, more bool, rest io.Reader) (int64, error) {
-	info, err := c.service.Stat(ctx, sb.Provider+"/"+sb.ID, name)
+	info, err := c.service.Stat(ctx, sb.Ref(), name)
 	switch {
 	case err == nil && info.Mode.IsRegular() && info.Size > 0:
 		return info.Size, nil
@@ -281,7 +281,7 @@ func writeFile(ctx context.Context, c *call, in writeIn) (writeOut, error) {
 		opts.Mode = 0o755
 	}
 	name := absolute(sb, in.Path)
-	if err := c.service.WriteFile(ctx, sb.Provider+"/"+sb.ID, name, bytes.NewReader(data), opts); err != nil {
+	if err := c.service.WriteFile(ctx, sb.Ref(), name, bytes.NewReader(data), opts); err != nil {
 		return writeOut{}, err
 	}
 	c.server.fileChanged(sb, name)
@@ -294,7 +294,7 @@ func listFiles(ctx context.Context, c *call, in pathIn) (filesOut, error) {
 	if err != nil {
 		return filesOut{}, err
 	}
-	ref, name := sb.Provider+"/"+sb.ID, absolute(sb, in.Path)
+	ref, name := sb.Ref(), absolute(sb, in.Path)
 	info, err := c.service.Stat(ctx, ref, name)
 	if err != nil {
 		return filesOut{}, err
@@ -334,7 +334,7 @@ func removeFile(ctx context.Context, c *call, in removeIn) (pathOut, error) {
 		return pathOut{}, err
 	}
 	name := absolute(sb, in.Path)
-	if err := c.service.Remove(ctx, sb.Provider+"/"+sb.ID, name, in.Recursive); err != nil {
+	if err := c.service.Remove(ctx, sb.Ref(), name, in.Recursive); err != nil {
 		return pathOut{}, err
 	}
 	c.server.fileChanged(sb, name)
@@ -347,7 +347,7 @@ func makeDir(ctx context.Context, c *call, in pathIn) (pathOut, error) {
 		return pathOut{}, err
 	}
 	name := absolute(sb, in.Path)
-	if err := c.service.Mkdir(ctx, sb.Provider+"/"+sb.ID, name, true); err != nil {
+	if err := c.service.Mkdir(ctx, sb.Ref(), name, true); err != nil {
 		return pathOut{}, err
 	}
 	return pathOut{Path: name, Done: "made"}, nil

@@ -137,7 +137,7 @@ func (c *call) after(ctx context.Context, name string, do func(context.Context, 
 	if err != nil {
 		return sandboxInfo{}, err
 	}
-	ref := sb.Provider + "/" + sb.ID
+	ref := sb.Ref()
 	if err := do(ctx, c, ref); err != nil {
 		return sandboxInfo{}, err
 	}
@@ -167,7 +167,7 @@ func measure(ctx context.Context, c *call, in sandboxIn) (statsOut, error) {
 	if err != nil {
 		return statsOut{}, err
 	}
-	stats, err := c.service.Stats(ctx, sb.Provider+"/"+sb.ID)
+	stats, err := c.service.Stats(ctx, sb.Ref())
 	return statsOut{
 		CPUSeconds: stats.CPU.Seconds(), Memory: stats.Memory, MemoryLimit: stats.MemoryLimit,
 		Processes: stats.Processes, Disk: stats.Disk, DiskLimit: stats.DiskLimit,
@@ -180,7 +180,7 @@ func listExecs(ctx context.Context, c *call, in sandboxIn) (execsOut, error) {
 	if err != nil {
 		return out, err
 	}
-	execs, err := c.service.Execs(ctx, sb.Provider+"/"+sb.ID)
+	execs, err := c.service.Execs(ctx, sb.Ref())
 	if err != nil {
 		return out, err
 	}

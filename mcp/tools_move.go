@@ -60,13 +60,13 @@ func move(ctx context.Context, c *call, in moveIn) (moveOut, error) {
 			return moveOut{}, err
 		}
 	}
-	result, err := c.service.Move(ctx, source.Provider+"/"+source.ID, opts)
+	result, err := c.service.Move(ctx, source.Ref(), opts)
 	if err != nil {
 		return moveOut{}, err
 	}
 	c.server.secrets.add(result.Target.ID, opts.Secrets)
 	if !result.Kept {
-		c.session.release(source.Provider + "/" + source.ID)
+		c.session.release(source.Ref())
 	}
 	c.adopt(result.Target)
 	return moveOut{Sandbox: infoOf(result.Target), Files: result.Files, Bytes: result.Bytes, Warnings: result.Warnings}, nil

@@ -116,7 +116,7 @@ func ports(ctx context.Context, c *call, in sandboxIn) (portsOut, error) {
 	if !sb.State.Live() {
 		return out, core.Errorf(core.KindConflict, "ports", sb.Name, "the sandbox does not run: it is %s", sb.State)
 	}
-	tunnels, err := c.service.Tunnels(ctx, sb.Provider+"/"+sb.ID)
+	tunnels, err := c.service.Tunnels(ctx, sb.Ref())
 	for _, t := range tunnels {
 		out.Ports = append(out.Ports, publishedPort{Port: t.Port, Protocol: string(t.Protocol), Address: t.Address, URL: t.URL})
 	}
@@ -128,7 +128,7 @@ func connectToken(ctx context.Context, c *call, in tokenIn) (tokenOut, error) {
 	if err != nil {
 		return tokenOut{}, err
 	}
-	token, err := c.service.ConnectToken(ctx, sb.Provider+"/"+sb.ID, core.ConnectOptions{Port: in.Port, Metadata: in.Note})
+	token, err := c.service.ConnectToken(ctx, sb.Ref(), core.ConnectOptions{Port: in.Port, Metadata: in.Note})
 	return tokenOut{token.URL, token.Token.Reveal()}, err // whoever asks is who it is for
 }
 
@@ -137,7 +137,7 @@ func setNetwork(ctx context.Context, c *call, in networkIn) (networkOut, error) 
 	if err != nil {
 		return networkOut{}, err
 	}
-	changed, err := c.service.SetNetwork(ctx, sb.Provider+"/"+sb.ID, core.Network{Mode: core.NetworkMode(in.Network), Allow: in.Allow})
+	changed, err := c.service.SetNetwork(ctx, sb.Ref(), core.Network{Mode: core.NetworkMode(in.Network), Allow: in.Allow})
 	return networkOut{sb.ID, string(changed.Spec.Network.Mode), changed.Spec.Network.Allow}, err
 }
 
@@ -147,7 +147,7 @@ func denied(ctx context.Context, c *call, in sandboxIn) (denialsOut, error) {
 	if err != nil {
 		return out, err
 	}
-	refused, err := c.service.Denials(ctx, sb.Provider+"/"+sb.ID)
+	refused, err := c.service.Denials(ctx, sb.Ref())
 	for _, d := range refused {
 		out.Denied = append(out.Denied, denial{d.Time, d.Protocol, d.Address, d.Port, d.Name, d.Why, d.Count})
 	}

@@ -309,7 +309,7 @@ func terminate(ctx context.Context, c *call, in terminateIn) (terminateOut, erro
 }
 
 func (c *call) terminate(ctx context.Context, sb core.Sandbox) error {
-	ref := sb.Provider + "/" + sb.ID
+	ref := sb.Ref()
 	if err := c.service.Terminate(ctx, ref); err != nil {
 		return err
 	}

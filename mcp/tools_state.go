@@ -91,7 +91,7 @@ func fork(ctx context.Context, c *call, in forkIn) (sandboxInfo, error) {
 	}
 	c.adopt(source)
 	keep := in.Keep || c.server.opts.OnDisconnect == setup.Detach
-	forked, err := c.service.Fork(ctx, source.Provider+"/"+source.ID, core.ForkOptions{
+	forked, err := c.service.Fork(ctx, source.Ref(), core.ForkOptions{
 		Name: in.Name, Bound: !keep && c.server.opts.OnDisconnect == setup.Terminate, Renewed: !keep,
 	})
 	if err != nil {
@@ -112,7 +112,7 @@ func checkpoint(ctx context.Context, c *call, in checkpointIn) (checkpointInfo, 
 	if err != nil {
 		return checkpointInfo{}, err
 	}
-	made, err := c.service.Checkpoint(ctx, sb.Provider+"/"+sb.ID, in.Name)
+	made, err := c.service.Checkpoint(ctx, sb.Ref(), in.Name)
 	return checkpointOf(made), err
 }
 

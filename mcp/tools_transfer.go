@@ -66,7 +66,7 @@ func push(ctx context.Context, c *call, in pushIn) (transferOut, error) {
 		relative += "/"
 	}
 	result, err := transfer.Copy(ctx, c.service, transfer.Request{
-		From: transfer.Endpoint{Path: relative}, To: transfer.Endpoint{Sandbox: sb.Provider + "/" + sb.ID, Path: target(sb, in.Path)},
+		From: transfer.Endpoint{Path: relative}, To: transfer.Endpoint{Sandbox: sb.Ref(), Path: target(sb, in.Path)},
 		Exclude: in.Exclude, GitIgnore: true, Root: root, Progress: c.copying(ctx),
 	})
 	return transferOut{Source: in.Local, Destination: sb.Name + ":" + in.Path, Files: result.Files, Bytes: result.Bytes}, err
@@ -128,7 +128,7 @@ func (c *call) pullInto(ctx context.Context, sb core.Sandbox, in pullIn, root *o
 	defer func() { _ = root.RemoveAll(staging) }()
 	const whole = "whole"
 	result, err = transfer.Copy(ctx, c.service, transfer.Request{
-		From:     transfer.Endpoint{Sandbox: sb.Provider + "/" + sb.ID, Path: strings.TrimSuffix(absolute(sb, in.Path), "/")},
+		From:     transfer.Endpoint{Sandbox: sb.Ref(), Path: strings.TrimSuffix(absolute(sb, in.Path), "/")},
 		To:       transfer.Endpoint{Path: filepath.Join(root.Name(), staging, whole)},
 		Progress: c.copying(ctx),
 	})
