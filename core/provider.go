@@ -11,7 +11,7 @@ import (
 // time from several goroutines, stop promptly when ctx ends, and return errors
 // that carry a Kind. Sandboxes outlive the Provider value and the process that holds it.
 //
-// What only some providers can do is an optional interface below, found with As.
+// What only some providers can do is an optional interface, here or beside the operation that needs it, found with As.
 type Provider interface {
 	// Name is the provider's name in references, configuration and output.
 	Name() string
