@@ -184,6 +184,9 @@ func (s *Service) withDefaults(spec Spec) Spec {
 	spec = spec.Clone()
 	d := s.defaults
 	fill(&spec.Provider, d.Provider)
+	if spec.Checkpoint != "" {
+		return spec // it has what it had when it was kept
+	}
 	fill(&spec.App, d.App)
 	fill(&spec.Network.Mode, d.Network)
 	fill(&spec.Timeout, d.Timeout)

@@ -31,7 +31,10 @@ func counted(t *testing.T, p *modal.Provider, id string) int {
 func TestCheckpointGoesOn(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
-	service := core.New(core.Options{Factories: []core.Factory{{Name: p.Name(), IDPrefix: modal.IDPrefix, Open: func() (core.Provider, error) { return p, nil }}}})
+	service := core.New(core.Options{
+		Defaults:  core.Defaults{App: "usual", Network: core.NetworkAll, Memory: core.GiB, Timeout: core.Duration(time.Hour)}, // which no checkpoint is asked for
+		Factories: []core.Factory{{Name: p.Name(), IDPrefix: modal.IDPrefix, Open: func() (core.Provider, error) { return p, nil }}},
+	})
 	defer func() { _ = service.Close() }()
 	ctx := t.Context()
 	s := spec()
