@@ -30,9 +30,11 @@ func (a *App) follow(ctx context.Context, process core.Process) (core.Exit, erro
 
 	wait, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer giveUp(nil)
+	left := ctx.Done()
 	// A signal that came before this took over has ended ctx; the command has not seen it.
 	if early, ok := errors.AsType[*signalError](context.Cause(ctx)); ok {
 		a.pass(wait, process, early.signal)
+		left = nil
 	}
 	var (
 		exit  core.Exit
@@ -54,8 +56,12 @@ func (a *App) follow(ctx context.Context, process core.Process) (core.Exit, erro
 					return exit, &exitError{code: 128 + s.number(), err: core.Errorf(core.KindCanceled, "wait", "",
 						"the command ignored %d interrupts and still runs as %s", patience, process.ID())}
 				}
+				return exit, cause
 			}
 			return exit, err
+		case <-left:
+			giveUp(context.Cause(ctx))
+			left = nil
 		case s := <-signals:
 			if s == os.Interrupt || s == syscall.SIGTERM {
 				if interrupts++; interrupts == patience {

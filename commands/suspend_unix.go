@@ -23,10 +23,11 @@ import (
 //
 //   - the child with SIGTSTP, or with ctrl+z: it gives the terminal back and stops itself;
 //   - the parent with SIGTSTP: it passes it on;
-//   - the child with SIGSTOP: the parent sees it, and gives the terminal back, which the child finds when it goes on;
+//   - the child with SIGSTOP: the parent sees it, continues it, and sends SIGTSTP instead;
 //   - the parent with SIGSTOP: the child sees that the terminal is another's now.
 //
-// The parent stops the whole job. What stops is SIGTTIN: it does so in a program that catches SIGTSTP, which
+// While a shell of a sandbox is open only the last stops anything, and ends the shell: what runs the sandbox reads the
+// terminal itself, and would go on. The parent stops the whole job. What stops is SIGTTIN: it does so in a program that catches SIGTSTP, which
 // Go cannot undo, and where no shell would bring the job back the system ignores it, so that the dashboard goes on.
 const stopSignal = syscall.SIGTTIN
 
@@ -35,8 +36,11 @@ const (
 	stopPatience = 300 * time.Millisecond
 	// lookPause is the time between two looks at whose the terminal is.
 	lookPause = 250 * time.Millisecond
-	// asideAge is how old a wish to be stopped may be: a shell of a sandbox has the terminal longer.
-	asideAge = time.Second
+	// settling is how long the dashboard takes to give the terminal back and to take it again, a little more than
+	// what tui leaves between the two.
+	settling = 350 * time.Millisecond
+	// askPatience is how long the dashboard has to take what is asked of it.
+	askPatience = time.Second
 )
 
 // stopJob stops the process pid, which is this one, or with 0 its whole job, and returns when it is
@@ -80,43 +84,46 @@ type suspender struct {
 	tty     int
 	signals chan os.Signal
 	asides  chan func() error
+	// again says that the dashboard is to take the terminal once more; it is run's.
+	again bool
 
 	mu sync.Mutex
-	// lent says that a shell or an editor has the terminal.
-	lent bool
+	// editing says that an editor has the terminal; leaveShell ends the shell that has it, nil is none.
+	editing    bool
+	leaveShell func()
 	// stopping says that it stops itself; busy is when it was last continued after that, or the dashboard was asked for something.
 	stopping bool
 	busy     time.Time
-	// before are the terminal's modes before the dashboard, and ours those that it gave it; nil is not known.
-	before, ours *term.State
+	// ours are the modes that the dashboard gave the terminal; nil is not known.
+	ours *term.State
 }
 
-// newSuspender makes one for a terminal that the dashboard does not have yet.
 func newSuspender(tty int) *suspender {
-	before, _ := term.GetState(tty) // without it nothing is compared
-	return &suspender{tty: tty, signals: make(chan os.Signal, 4), asides: make(chan func() error), before: before}
+	return &suspender{tty: tty, signals: make(chan os.Signal, 4), asides: make(chan func() error)}
 }
 
 // equip makes a dashboard that can be stopped.
 func (s *suspender) equip(ctx context.Context, options *tui.Options) {
 	shell, edit := options.Shell, options.Edit
 	options.Shell = func(ctx context.Context, sandbox string, command []string) error {
-		s.lend(true)
-		defer s.lend(false)
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		s.lend(false, func() { cancel(core.Errorf(core.KindCanceled, "shell", "", "it has lost the terminal")) })
+		defer s.lend(false, nil)
 		return shell(ctx, sandbox, command)
 	}
 	options.Edit = func(ctx context.Context, path string) error {
-		s.lend(true)
-		defer s.lend(false)
+		s.lend(true, nil)
+		defer s.lend(false, nil)
 		return edit(ctx, path)
 	}
 	options.Suspend = func() error { return s.stop(ctx) }
 	options.Asides = s.asides
 }
 
-// run waits for signals that stop this process, and looks whose the terminal is, until ctx ends.
+// run waits for signals that stop or continue this process, and looks whose the terminal is, until ctx ends.
 func (s *suspender) run(ctx context.Context) {
-	signal.Notify(s.signals, syscall.SIGTSTP)
+	signal.Notify(s.signals, syscall.SIGTSTP, syscall.SIGCONT)
 	defer signal.Stop(s.signals)
 	look := time.NewTicker(lookPause)
 	defer look.Stop()
@@ -124,43 +131,59 @@ func (s *suspender) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.signals:
-			if s.away() {
-				_ = s.stop(ctx) // such as an editor that is suspended, with its whole job
-			} else {
-				s.ask(func() error { return s.stop(ctx) })
-			}
+		case got := <-s.signals:
+			s.heard(ctx, got)
 		case <-look.C:
-			modes, err := term.GetState(s.tty)
-			switch {
-			case err != nil || s.before == nil || s.own() || s.away():
-			case !inFront(s.tty):
-				signal.Ignore(syscall.SIGTTOU) // to give the terminal back from here
-				s.ask(func() error { return s.leave(ctx, modes) })
-			case *modes != *s.before:
-				s.give(modes)
-			default:
-				s.ask(func() error { return nil }) // it was given back while this process was stopped
-			}
+			s.look(ctx)
 		}
 	}
 }
 
-// ask hands something to the dashboard, which takes it once it has the terminal. What it takes too late is forgotten.
+// heard acts on a signal.
+func (s *suspender) heard(ctx context.Context, got os.Signal) {
+	editing, leaveShell := s.lent()
+	switch {
+	case leaveShell != nil:
+	case got == syscall.SIGTSTP && editing:
+		_ = s.stop(ctx) // an editor that is suspended stops its whole job
+	case got == syscall.SIGTSTP:
+		s.ask(func() error { return s.stop(ctx) })
+	case !editing && !s.isStopping():
+		s.again = true // who continued it may have drawn on the terminal
+		s.look(ctx)
+	}
+}
+
+// look leaves a terminal that somebody else has by now.
+func (s *suspender) look(ctx context.Context) {
+	modes, err := term.GetState(s.tty)
+	editing, leaveShell := s.lent()
+	switch {
+	case err != nil || editing || s.own():
+	case !inFront(s.tty):
+		signal.Ignore(syscall.SIGTTOU) // to give the terminal back from here
+		if leaveShell != nil {
+			leaveShell()
+			return
+		}
+		s.ask(func() error { return s.leave(ctx, modes) })
+	case leaveShell == nil && s.again:
+		s.again = false
+		s.ask(func() error { return nil })
+	case leaveShell == nil:
+		s.give(modes)
+	}
+}
+
+// ask hands something to the dashboard, which takes it once it has the terminal.
 func (s *suspender) ask(run func() error) {
-	asked := time.Now()
-	timer := time.NewTimer(asideAge)
+	timer := time.NewTimer(askPatience)
 	defer timer.Stop()
 	select {
-	case s.asides <- func() error {
-		if time.Since(asked) > asideAge {
-			return nil
-		}
-		return run()
-	}:
+	case s.asides <- run:
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.busy = asked
+		s.busy = time.Now()
 	case <-timer.C:
 	}
 }
@@ -169,7 +192,13 @@ func (s *suspender) ask(run func() error) {
 func (s *suspender) own() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stopping || time.Since(s.busy) < asideAge
+	return s.stopping || time.Since(s.busy) < settling
+}
+
+func (s *suspender) isStopping() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopping
 }
 
 // give notes the modes that the dashboard gave the terminal.
@@ -179,24 +208,17 @@ func (s *suspender) give(modes *term.State) {
 	s.ours = modes
 }
 
-func (s *suspender) given() *term.State {
+// lend notes what else has the terminal for itself.
+func (s *suspender) lend(editing bool, leaveShell func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ours
+	s.editing, s.leaveShell = editing, leaveShell
 }
 
-// lend notes whether something else has the terminal for itself.
-func (s *suspender) lend(lent bool) {
+func (s *suspender) lent() (editing bool, leaveShell func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lent = lent
-}
-
-// away says whether something else has the terminal for itself, so that the dashboard does nothing with it.
-func (s *suspender) away() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lent
+	return s.editing, s.leaveShell
 }
 
 // stop stops this process, which has given the terminal back, until it is in front again. The parent follows.
@@ -228,8 +250,9 @@ func (s *suspender) stop(ctx context.Context) error {
 	}
 }
 
-// forget drops the signals that came before it was stopped: a key of an editor stops both processes at once.
+// forget drops the signals that belong to a stop that is over: a key of an editor stops both processes at once.
 func (s *suspender) forget() {
+	time.Sleep(settling / 10) // until those of now are delivered
 	for {
 		select {
 		case <-s.signals:
@@ -245,7 +268,10 @@ func (s *suspender) leave(ctx context.Context, found *term.State) error {
 	if inFront(s.tty) {
 		return nil
 	}
-	if ours := s.given(); ours != nil && *found != *ours {
+	s.mu.Lock()
+	ours := s.ours
+	s.mu.Unlock()
+	if ours != nil && *found != *ours {
 		_ = term.Restore(s.tty, found) // it is somebody else's terminal
 	}
 	return s.stop(ctx)

@@ -67,7 +67,7 @@ func (a *App) watched(ctx context.Context, run func(ctx context.Context, equip f
 		defer cancel()
 		return run(ctx, func(options *tui.Options) { s.equip(ctx, options) })
 	}
-	return a.watch(ctx, tty)
+	return a.watch(ctx)
 }
 
 // obey makes this process the child of a watch: it tells why it crashed, and takes its signals.
@@ -105,7 +105,7 @@ func (a *App) obey(ctx context.Context) error {
 
 // watch runs this program once more and waits for its end. After a crash it gives the terminal
 // back and says why.
-func (a *App) watch(ctx context.Context, tty int) error {
+func (a *App) watch(ctx context.Context) error {
 	failed := func(err error) error {
 		return core.Errorf(core.KindInternal, "ui", "", "the dashboard cannot be started: %w", err)
 	}
@@ -127,13 +127,14 @@ func (a *App) watch(ctx context.Context, tty int) error {
 	signal.Notify(stops, syscall.SIGTSTP)
 	defer signal.Stop(stops)
 	follow := func(by syscall.Signal) {
-		// It has given the terminal back itself when it could.
-		if by != stopSignal && inFront(tty) {
-			_ = restore() // there is nothing else to give it back with
-			_, _ = io.WriteString(a.Streams.Out, tui.ResetTerminal)
+		if by == syscall.SIGSTOP { // it had no time to give the terminal back
+			child.signal(syscall.SIGCONT)
+			child.signal(syscall.SIGTSTP)
+			return
 		}
-		stopJob(0)
-		child.signal(syscall.SIGCONT)
+		if !stopJob(0) { // else all are continued together
+			child.signal(syscall.SIGCONT)
+		}
 	}
 	var ended error
 	over := make(chan struct{})

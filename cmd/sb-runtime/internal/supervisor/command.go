@@ -320,10 +320,10 @@ func (c *command) feed(client *os.File, last bool) {
 			case <-ended:
 			}
 		})
-		_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{client}, make([]byte, 64<<10))
+		_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{client}, make([]byte, 64<<10))
 		close(ended)
 		_ = client.Close()
-		if last {
+		if last && !errors.Is(err, os.ErrDeadlineExceeded) { // a command whose client has left goes on
 			c.closeStdin()
 		}
 	})
@@ -419,8 +419,11 @@ func (c *command) closeOutput(stream core.Stream) {
 }
 
 // abandonClient lets go of the descriptors of a client that has left: whoever reads
-// the other end must see its end.
-func (c *command) abandonClient() {
+// the other end must see its end, and what is typed next on its keyboard, nil for none, is somebody else's.
+func (c *command) abandonClient(keyboard *os.File) {
+	if keyboard != nil {
+		_ = keyboard.SetReadDeadline(time.Now()) // it may be closed
+	}
 	for _, p := range c.pumps {
 		if p.client != nil {
 			_ = p.client.Close()

@@ -4,6 +4,7 @@ package supervisor
 
 import (
 	"context"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -25,12 +26,12 @@ func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[wire.ExecRequest, wire
 	if err != nil {
 		return err
 	}
-	c, err := s.open(first, files)
+	c, keyboard, err := s.open(first, files)
 	if err != nil {
 		return stream.Send(&wire.ExecReply{Error: wire.NewError(err)})
 	}
 	if err := stream.Send(&wire.ExecReply{Started: c.exec.ID}); err != nil {
-		c.abandonClient()
+		c.abandonClient(keyboard)
 		return err
 	}
 	var sending sync.WaitGroup
@@ -39,7 +40,7 @@ func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[wire.ExecRequest, wire
 	for {
 		request, err := stream.Recv()
 		if err != nil {
-			c.abandonClient()
+			c.abandonClient(keyboard)
 			return nil //nolint:nilerr // a client may leave at any time
 		}
 		if err := c.obey(request); err != nil {
@@ -48,19 +49,20 @@ func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[wire.ExecRequest, wire
 	}
 }
 
-// open starts the command that a client asks for, or finds it.
-func (s *Supervisor) open(first *wire.ExecRequest, files *wire.Files) (*command, error) {
+// open starts the command that a client asks for, or finds it. keyboard is the client's stdin when that is a terminal.
+func (s *Supervisor) open(first *wire.ExecRequest, files *wire.Files) (c *command, keyboard *os.File, err error) {
 	if first.Command == nil {
 		s.mu.Lock()
-		c := s.commands[first.Attach]
+		c = s.commands[first.Attach]
 		s.mu.Unlock()
 		if c == nil {
-			return nil, core.Errorf(core.KindNotFound, "attach", first.Attach, "no command %q runs in the sandbox", first.Attach)
+			return nil, nil, core.Errorf(core.KindNotFound, "attach", first.Attach, "no command %q runs in the sandbox", first.Attach)
 		}
 		if stdin, err := files.Take(1); err == nil {
+			keyboard = terminal(stdin[0])
 			c.feed(stdin[0], false)
 		}
-		return c, nil
+		return c, keyboard, nil
 	}
 	count := 0
 	for _, there := range []bool{first.Command.Stdin, first.Command.Stdout, first.Command.Stderr} {
@@ -70,9 +72,30 @@ func (s *Supervisor) open(first *wire.ExecRequest, files *wire.Files) (*command,
 	}
 	clients, err := files.Take(count)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return s.run(first.Command, "", clients)
+	if first.Command.Stdin {
+		keyboard = terminal(clients[0])
+	}
+	c, err = s.run(first.Command, "", clients)
+	return c, keyboard, err
+}
+
+// terminal is f when it is a terminal, else nil.
+func terminal(f *os.File) *os.File {
+	raw, err := f.SyscallConn() // Fd would make it blocking
+	if err != nil {
+		return nil
+	}
+	is := false
+	err = raw.Control(func(fd uintptr) {
+		_, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
+		is = err == nil
+	})
+	if err != nil || !is {
+		return nil
+	}
+	return f
 }
 
 // tell sends what the client must know until the command's end or the client's.
