@@ -32,6 +32,8 @@ const (
 	labelHelper = "sb.helper"
 	// fillingAge is when a container that fills a volume belongs to a launch that broke off.
 	fillingAge = 10 * time.Minute
+	// fillTries is how often a volume is filled that others fill at the same time.
+	fillTries = 3
 )
 
 // helper is one build of sb-guest, as an engine has it: in a volume that is filled once and that sandboxes see read-only.
@@ -89,8 +91,20 @@ func (e *engine) fill(ctx context.Context, h helper, image string) (err error) {
 	}()
 	ctx, cancel := within(ctx, workTimeout)
 	defer cancel()
-	_, err = e.client.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: wire.BinDir, Content: bytes.NewReader(archive)})
-	return classify(ctx, "launch", h.volume, err)
+	for try := 1; ; try++ {
+		_, err := e.client.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: wire.BinDir, Content: bytes.NewReader(archive)})
+		if err == nil {
+			return nil
+		}
+		// An engine that unpacks several at once may fail for one, whose link somebody else has made: that is whole, too.
+		_, statErr := e.client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: wire.Program})
+		if statErr == nil {
+			return nil
+		}
+		if try == fillTries || !errdefs.IsNotFound(statErr) {
+			return classify(ctx, "launch", h.volume, err)
+		}
+	}
 }
 
 // filler is a container in which the helper's volume can be written to.

@@ -167,6 +167,32 @@ func TestHelperLost(t *testing.T) {
 	})
 }
 
+// Several processes may find it missing at the same time.
+func TestHelperFilledAtOnce(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		file, _ := e.ownHelper(t)
+		p := e.open(t, func(o *Options) { o.Guest = file })
+		h, err := p.helper(p.engine.facts.Arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				if err := p.engine.fill(t.Context(), h, testImage); err != nil {
+					t.Errorf("filling it: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		sb := box(t, p, nil)
+		if out, _ := sh(t, p, sb.ID, "echo runs"); out != "runs\n" {
+			t.Errorf("it says %q", out)
+		}
+	})
+}
+
 // What a launch that was killed left behind is found, and what is under way is not.
 func TestHelperBrokenOff(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
