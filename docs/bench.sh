@@ -85,13 +85,16 @@ compare 'Pull 100 MiB' "sb pull bench:/root/100m $work/back" "ENGINE cp bench:/1
 compare 'Push 10 000 files' "sb push $work/many/ bench:/root/many" "ENGINE cp $work/many bench:/many"
 compare 'Pull 10 000 files' "sb pull bench:/root/many/ $work/many-back" "ENGINE cp bench:/many $work/many-back"
 
+processes() { pgrep -f 'sb-runtime supervise|runsc-sandbox|runsc-gofer' | sort; }
+
 printf '\n## 50 sandboxes at once\n\n'
+processes >"$work/before"
 begin=$(date +%s%N)
 for i in $(seq 50); do sb launch --name "bench-$i" --label bench=50 -q >/dev/null & [ $((i % 4)) -ne 0 ] || wait; done
 wait
 printf 'launched in %d ms\n' $((($(date +%s%N) - begin) / 1000000))
 memory=0
-for pid in $(pgrep -f 'sb-runtime supervise|runsc-sandbox|runsc-gofer'); do
+for pid in $(processes | comm -13 "$work/before" -); do
 	pss=$(awk '/^Pss:/ {print $2}' "/proc/$pid/smaps_rollup" 2>/dev/null || echo 0)
 	memory=$((memory + ${pss:-0}))
 done
