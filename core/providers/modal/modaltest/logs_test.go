@@ -15,7 +15,7 @@ import (
 func TestLogs(t *testing.T) {
 	r := newRig(t, nil)
 	begin := time.Now()
-	sb := r.create(&sdk.SandboxCreateParams{Command: []string{"sh", "-c", "echo one; echo two >&2; read go; echo three"}})
+	sb := r.create(&sdk.SandboxCreateParams{Command: []string{"sh", "-c", "echo one; read go; echo two >&2; read go; echo three"}})
 	collect := func(entries iter.Seq2[sdk.LogEntry, error], err error) []string {
 		t.Helper()
 		if err != nil {
@@ -33,13 +33,24 @@ func TestLogs(t *testing.T) {
 		}
 		return lines
 	}
-	for len(collect(sb.Logs.Tail(t.Context(), nil))) < 2 {
-		time.Sleep(10 * time.Millisecond)
+	// Two streams have no order between them, so each line is there before the next is written.
+	written := func(lines int) {
+		t.Helper()
+		for len(collect(sb.Logs.Tail(t.Context(), nil))) < lines {
+			time.Sleep(10 * time.Millisecond)
+		}
 	}
+	goOn := func() {
+		t.Helper()
+		if _, err := sb.Stdin.Write([]byte("go\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	written(1)
+	goOn()
+	written(2)
 	middle := time.Now()
-	if _, err := sb.Stdin.Write([]byte("go\n")); err != nil {
-		t.Fatal(err)
-	}
+	goOn()
 	if code, err := sb.Wait(t.Context(), nil); err != nil || code != 0 {
 		t.Fatalf("code %d, %v", code, err)
 	}
