@@ -85,7 +85,8 @@ func runCopy(ctx context.Context, opts *CopyOptions) error {
 		sources = append(sources, expanded...)
 	}
 	if len(sources) > 1 && !isDirectory(ctx, service, opts.To) {
-		return core.Errorf(core.KindConflict, "cp", opts.To.String(), "several sources need a target that is an existing directory")
+		return core.Errorf(core.KindConflict, "cp", opts.To.String(), "several sources need a target that is an existing directory").
+			WithHint("a sandbox and a path in it are one word: SANDBOX:PATH")
 	}
 	results := []transfer.Result{}
 	var failed error

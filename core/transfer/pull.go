@@ -69,7 +69,7 @@ func (c *copier) pullFile(info core.FileInfo) (err error) {
 			return err
 		}
 	}
-	return os.Rename(f.Name(), target)
+	return replace(f.Name(), target)
 }
 
 // pullTree unpacks a directory near its target, and moves it there when it is whole.
@@ -292,13 +292,13 @@ func merge(from, to string) (old map[string]bool, err error) {
 				return err
 			}
 		}
+		if !d.IsDir() {
+			return replace(name, target)
+		}
 		if err := os.Rename(name, target); err != nil {
 			return err
 		}
-		if d.IsDir() {
-			return fs.SkipDir
-		}
-		return nil
+		return fs.SkipDir
 	})
 	return old, err
 }
