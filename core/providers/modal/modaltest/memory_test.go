@@ -43,10 +43,10 @@ func TestMemorySnapshots(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sb := r.create(&sdk.SandboxCreateParams{
 				Name: "counter-" + name, ExperimentalEnableSnapshot: true, Command: []string{"sh", "-c", counting}, GPU: gpu,
-				Env: map[string]string{"COLOUR": "blue"}, Tags: map[string]string{"team": "a"}, Workdir: "/work",
+				Env: map[string]string{"COLOUR": "blue"}, Tags: map[string]string{"team": "a"}, Workdir: "/srv",
 			})
 			_, before := numbers(t, sb.Stdout, 5)
-			run(t, sb, "echo kept >/work/file")
+			run(t, sb, "echo kept >/srv/file")
 			kept, err := sb.ExperimentalSnapshot(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -54,7 +54,7 @@ func TestMemorySnapshots(t *testing.T) {
 			if _, err := r.client.Sandboxes.ExperimentalFromSnapshot(t.Context(), kept, nil); err == nil {
 				t.Error("there are two sandboxes of one name")
 			}
-			run(t, sb, "echo later >/work/file")
+			run(t, sb, "echo later >/srv/file")
 			numbers(t, sb.Stdout, before+5) // the source goes on
 			if code, err := sb.Terminate(t.Context(), &sdk.SandboxTerminateParams{Wait: true}); err != nil || code != 137 {
 				t.Fatal(code, err)
