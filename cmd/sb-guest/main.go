@@ -47,6 +47,8 @@ func run(argv []string, stdin, stdout, stderr *os.File) int {
 		return runFiles(argv[2:], stdin, stdout, stderr)
 	case guest.ModeWatch:
 		return runWatch(argv[2:], stdin, stdout, stderr)
+	case guest.ModeDial:
+		return runDial(argv[2:], stdin, stdout, stderr)
 	case "--version":
 		_, _ = fmt.Fprintf(stdout, "sb-guest protocol %d\n", guest.Version)
 		return 0

@@ -8,6 +8,7 @@
 //	sb-guest pty ROWS COLS COMMAND [ARG]… runs COMMAND on a terminal of its own
 //	sb-guest files REQUEST                one file operation; REQUEST is JSON
 //	sb-guest watch REQUEST                tells what changes below a path (see Watch); REQUEST is JSON
+//	sb-guest dial PORT                    connects to a TCP port of the sandbox: a zero byte, then what comes from there
 //
 // Descriptors of pty: 0 and 1 carry the terminal's bytes, 2 the report, 3 the
 // control messages (see Resize and Signal); closing 3 only ends the messages.
@@ -51,6 +52,7 @@ const (
 	ModePTY   = "pty"
 	ModeFiles = "files"
 	ModeWatch = "watch"
+	ModeDial  = "dial"
 )
 
 // Op names a file operation.
@@ -138,4 +140,10 @@ func parseSize(rows, cols string) (core.TerminalSize, error) {
 		return core.TerminalSize{}, core.Errorf(core.KindUsage, ModePTY, rows+"x"+cols, "not a terminal size")
 	}
 	return core.TerminalSize{Rows: uint16(r), Cols: uint16(c)}, nil
+}
+
+// DialArgv is the command line that connects to a port. Descriptor 0 carries the bytes that go there, 1 a zero byte once the
+// connection is made and then the bytes that come back; both may be one socket. It exits with 1 when nothing listens.
+func DialArgv(port uint16) []string {
+	return []string{Program, ModeDial, strconv.Itoa(int(port))}
 }

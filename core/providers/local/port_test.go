@@ -4,9 +4,12 @@ package local
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -30,7 +33,13 @@ while True:
 // listening starts the greeter and waits until it listens.
 func listening(t *testing.T, p *Provider, id, address string, port int) {
 	t.Helper()
-	server, err := p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"python3", "-c", greeter, address, fmt.Sprint(port)}, Detach: true})
+	serving(t, p, id, greeter, address, port)
+}
+
+// serving starts a program that says when it listens, and waits until it does.
+func serving(t *testing.T, p *Provider, id, program, address string, port int) {
+	t.Helper()
+	server, err := p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"python3", "-c", program, address, fmt.Sprint(port)}, Detach: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,13 +70,11 @@ func TestDialPort(t *testing.T) {
 				if line, err := from.ReadString('\n'); err != nil || line != "got hello\n" {
 					t.Errorf("port %d answers %q, %v", port, line, err)
 				}
-				if mode == core.NetworkAll && port == 7002 {
-					if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
-						t.Error(err)
-					}
-					if rest, err := io.ReadAll(from); err != nil || string(rest) != "bye\n" {
-						t.Errorf("after the end of one direction it answers %q, %v", rest, err)
-					}
+				if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+					t.Error(err)
+				}
+				if rest, err := io.ReadAll(from); err != nil || string(rest) != "bye\n" {
+					t.Errorf("port %d: after the end of one direction it answers %q, %v", port, rest, err)
 				}
 				if err := conn.Close(); err != nil {
 					t.Error(err)
@@ -77,29 +84,74 @@ func TestDialPort(t *testing.T) {
 	}
 }
 
+// digester answers with the digest of what came until the end; it reads little at a time, so that writers have to wait.
+const digester = `
+import hashlib, socket, sys
+s = socket.create_server((sys.argv[1], int(sys.argv[2])))
+s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+print(1, flush=True)
+c, h = s.accept()[0], hashlib.sha256()
+while part := c.recv(1000):
+    h.update(part)
+c.sendall(h.digest())
+c.close()
+`
+
+// TestDialPortLosesNothing sends more than fits into the buffers on the way.
+func TestDialPortLosesNothing(t *testing.T) {
+	p, sb := crashed(t, nil)
+	for port, address := range map[int]string{7001: "127.0.0.1", 7002: "0.0.0.0"} {
+		serving(t, p, sb.ID, digester, address, port)
+		conn, err := p.DialPort(t.Context(), sb.ID, port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.SetDeadline(time.Now().Add(60 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		digest := sha256.New()
+		if _, err := io.Copy(conn, io.TeeReader(io.LimitReader(rand.NewChaCha8([32]byte{1}), 8<<20), digest)); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(conn); err != nil || !bytes.Equal(got, digest.Sum(nil)) {
+			t.Errorf("at %s other bytes came than were sent, %v", address, err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestDialPortLetsGo connects to a service that takes no notice of an end: once the client is gone the sandbox is idle.
 func TestDialPortLetsGo(t *testing.T) {
-	p, sb := crashed(t, func(spec *core.Spec) {
-		spec.Network.Mode, spec.IdleTimeout = core.NetworkAll, core.Duration(time.Second)
-	})
-	const deaf = `python3 -c "import socket, time; s = socket.create_server(('', 7001)); print(1, flush=True); c = s.accept(); time.sleep(600)" \
-		>/tmp/out 2>&1 & until grep -q 1 /tmp/out; do sleep 0.02; done`
-	if out := output(t, p, sb.ID, deaf); out != "" {
-		t.Fatal(out)
-	}
-	conn, err := p.DialPort(t.Context(), sb.ID, 7001)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
-	within(t, "it is idle", func() bool {
-		got, err := p.Get(t.Context(), sb.ID)
-		return err == nil && got.Reason == core.ReasonIdle
-	})
-	if _, err := p.DialPort(t.Context(), sb.ID, 7001); core.KindOf(err) != core.KindConflict {
-		t.Errorf("of one that has ended: %v", err)
+	for _, address := range []string{"127.0.0.1", "0.0.0.0"} {
+		t.Run(address, func(t *testing.T) {
+			p, sb := crashed(t, func(spec *core.Spec) {
+				spec.Network.Mode, spec.IdleTimeout = core.NetworkAll, core.Duration(time.Second)
+			})
+			const deaf = `python3 -c "import socket, time; s = socket.create_server(('%s', 7001)); print(1, flush=True); c = s.accept(); time.sleep(600)" \
+				>/tmp/out 2>&1 & until grep -q 1 /tmp/out; do sleep 0.02; done`
+			if out := output(t, p, sb.ID, fmt.Sprintf(deaf, address)); out != "" {
+				t.Fatal(out)
+			}
+			conn, err := p.DialPort(t.Context(), sb.ID, 7001)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.Close(); err != nil {
+				t.Fatal(err)
+			}
+			within(t, "it is idle", func() bool {
+				got, err := p.Get(t.Context(), sb.ID)
+				return err == nil && got.Reason == core.ReasonIdle
+			})
+			if _, err := p.DialPort(t.Context(), sb.ID, 7001); core.KindOf(err) != core.KindConflict {
+				t.Errorf("of one that has ended: %v", err)
+			}
+		})
 	}
 }
 

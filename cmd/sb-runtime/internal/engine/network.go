@@ -4,9 +4,13 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,6 +18,8 @@ import (
 	"gvisor.dev/gvisor/pkg/urpc"
 	"gvisor.dev/gvisor/runsc/boot"
 	"gvisor.dev/gvisor/runsc/config"
+
+	"github.com/seed-0724f904/sb/core/guest"
 )
 
 // connect gives the sandbox's network stack its interfaces.
@@ -73,24 +79,61 @@ func (n *Network) links() (*links, error) {
 	}}, nil
 }
 
-// Dial connects to a TCP port inside, one that listens on the sandbox's loopback included. gVisor ends the connection
-// whole when either side ends its direction.
+// Dial connects to a TCP port inside, one that listens on the sandbox's loopback included: sb-guest connects there and carries the
+// bytes. It does not use gVisor's own forward, which loses what a short write leaves over (runsc/boot/portforward, doCopy).
 func (b *Box) Dial(ctx context.Context, port uint16) (net.Conn, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "forward"), os.NewFile(uintptr(fds[1]), "forward")
-	defer func() { _ = ours.Close() }()
-	defer func() { _ = theirs.Close() }()
-	err = b.container.PortForward(&boot.PortForwardOpts{
-		FilePayload: urpc.FilePayload{Files: []*os.File{theirs}}, ContainerID: b.config.ID, Port: port,
-	})
+	ours, theirs := os.NewFile(uintptr(fds[0]), "dial"), os.NewFile(uintptr(fds[1]), "dial")
+	conn, err := net.FileConn(ours)
+	_ = ours.Close()
 	if err != nil {
-		return nil, fmt.Errorf("connecting to port %d of the sandbox: %w", port, err)
+		return nil, errors.Join(err, theirs.Close())
 	}
-	return net.FileConn(ours)
+	helper, err := b.Exec(ctx, Command{Argv: seen(guest.DialArgv(port)), Env: []string{}, Dir: "/", Files: []*os.File{theirs, theirs}})
+	_ = theirs.Close()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the sandbox's %s: %w", GuestPath, err), conn.Close())
+	}
+	carried := &carried{Conn: conn, helper: helper}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	_, err = io.ReadFull(conn, make([]byte, 1))
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = carried.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, fmt.Errorf("nothing listens on port %d of the sandbox: %w", port, unix.ECONNREFUSED)
+	}
+	return carried, nil
+}
+
+// carried is a connection that a process inside carries; it ends with the connection, whatever the other end does.
+type carried struct {
+	net.Conn
+	helper *Process
+	once   sync.Once
+}
+
+func (c *carried) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() {
+		// The sandbox may have ended, and the helper with it.
+		_ = c.helper.Signal(unix.SIGKILL)
+		_, _ = c.helper.Wait()
+	})
+	return err
+}
+
+// CloseWrite passes on the end of one direction.
+func (c *carried) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
 }

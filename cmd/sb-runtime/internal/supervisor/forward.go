@@ -20,7 +20,7 @@ func (s *Supervisor) dial(ctx context.Context, port int) (net.Conn, error) {
 	if err := s.acquire(); err != nil {
 		return nil, err
 	}
-	// gVisor's own way in finds what listens on loopback, too, but a sandbox cannot be kept while it is in use.
+	// The way by sb-guest finds what listens on loopback, too, but a sandbox cannot be kept while it is in use.
 	if conn, err := s.stack.Dial(ctx, port); err == nil {
 		return &busyConn{Conn: conn, release: s.release}, nil
 	}

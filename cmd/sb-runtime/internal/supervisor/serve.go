@@ -228,7 +228,7 @@ func (s *Supervisor) stats() (*core.Stats, error) {
 	stats := &core.Stats{
 		Sandbox: s.launch.ID, Time: time.Now(), Frozen: s.frozen, CPU: s.usage.CPU, CPULimit: spec.CPU,
 		Memory: core.Bytes(s.usage.Memory), MemoryLimit: spec.Memory, Disk: core.Bytes(s.usage.Disk), DiskLimit: spec.Disk,
-		Processes: max(s.usage.Processes-1-s.spawned(), 0), // sb-guest is not the user's
+		Processes: max(s.usage.Processes-1-s.spawned()-s.forwards, 0), // sb-guest is not the user's
 	}
 	net := s.stack.Stats()
 	stats.NetReceived, stats.NetSent, stats.Denied = core.Bytes(net.Received), core.Bytes(net.Sent), int(net.Denied)

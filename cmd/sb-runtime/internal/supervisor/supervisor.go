@@ -55,7 +55,7 @@ type Supervisor struct {
 	mu       sync.Mutex
 	state    store.State
 	busy     int  // commands, file operations and connections under way
-	forwards int  // connections to ports by gVisor's own way in
+	forwards int  // connections to ports that sb-guest carries
 	frozen   bool // suspended because nothing runs
 	paused   bool
 	over     bool // no request is taken any more

@@ -1,0 +1,46 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/cmd/sb-guest/internal/port"
+)
+
+// runDial connects to a port and carries the connection's bytes.
+func runDial(args []string, stdin, stdout, stderr *os.File) int {
+	if len(args) != 1 {
+		_, _ = io.WriteString(stderr, "sb-guest dial takes a port\n")
+		return exitUsage
+	}
+	number, err := strconv.ParseUint(args[0], 10, 16)
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		return exitUsage
+	}
+	conn, err := port.Connect(int(number))
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		return exitFailed
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := stdout.Write([]byte{0}); err != nil {
+		return exitFailed
+	}
+	port.Carry(conn, stdin, ended{stdout})
+	return 0
+}
+
+// ended is an output whose end is told when it is closed, also where the input is the same socket.
+type ended struct{ *os.File }
+
+func (e ended) Close() error {
+	_ = unix.Shutdown(int(e.Fd()), unix.SHUT_WR)
+	return e.File.Close()
+}

@@ -1,0 +1,65 @@
+//go:build linux
+
+// Package port carries connections to ports of the sandbox that the helper runs in.
+package port
+
+import (
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Carry copies what comes in to a connection and what comes back out, until both directions have ended. It closes out.
+func Carry(conn *os.File, in io.ReadCloser, out io.WriteCloser) {
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, _ = io.Copy(conn, in)
+		shut(conn, unix.SHUT_WR)
+	})
+	both.Go(func() {
+		if _, err := io.Copy(out, conn); err != nil {
+			shut(conn, unix.SHUT_RD) // the caller has left
+			_ = in.Close()
+		}
+		_ = out.Close()
+	})
+	both.Wait()
+}
+
+func shut(conn *os.File, how int) {
+	if raw, err := conn.SyscallConn(); err == nil {
+		_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), how) })
+	}
+}
+
+// Connect connects to a port on the loopback, of either family. That is answered at once.
+func Connect(port int) (*os.File, error) {
+	conn, err := connectTo(unix.AF_INET, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+	if err != nil {
+		if six, sixErr := connectTo(unix.AF_INET6, &unix.SockaddrInet6{Port: port, Addr: [16]byte{15: 1}}); sixErr == nil {
+			return six, nil
+		}
+	}
+	return conn, err
+}
+
+func connectTo(family int, address unix.Sockaddr) (*os.File, error) {
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	// So that a listener whose queue is full holds the call up for a while only.
+	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Sec: 10})
+	if err := unix.Connect(fd, address); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{})
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "port"), nil
+}
