@@ -9,7 +9,7 @@ func NewImageMount(app *App) *cobra.Command {
 	return &cobra.Command{
 		Use: "mount SANDBOX IMAGE PATH", Short: "Mount an image in a sandbox that runs",
 		Long: "Mount an image, such as what \"sb snapshot --path\" has kept of a directory, at an absolute path in a sandbox\n" +
-			"that runs. \"sb image unmount\" takes it away." + exitStatusHelp,
+			"that runs. There must be a directory. \"sb image unmount\" takes the image away and shows it again." + exitStatusHelp,
 		Example: "  sb image mount dev im-0123456789abcdef /data",
 		Args:    exactly("SANDBOX", "IMAGE", "PATH"), ValidArgsFunction: firstArg(app.completeSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -137,6 +137,9 @@ func TestWaitReadyOfLaunch(t *testing.T) {
 	if core.KindOf(err) != core.KindTimeout || err == nil || !strings.HasPrefix(out, "clo-") {
 		t.Errorf("%q, %v", out, err)
 	}
+	if told := err.Error(); !strings.Contains(told, "not ready yet") || strings.Contains(told, "deadline") || !strings.Contains(core.HintOf(err), "sb wait --ready slow") {
+		t.Errorf("the error says %q, %q", told, core.HintOf(err))
+	}
 	wantOutput(t, app, streams, "inspect slow", `"state": "running"`)
 }
 

@@ -64,7 +64,11 @@ func (s *Service) WaitReady(ctx context.Context, ref string) error {
 			WithHint("launch it with --ready-tcp PORT or --ready-exec COMMAND")
 	}
 	if waiter, ok := As[ReadyWaiter](p); ok && p.Capabilities().Can(CapReady) {
-		return Wrap("wait", ref, waiter.WaitReady(ctx, sb.ID))
+		err := waiter.WaitReady(ctx, sb.ID)
+		if err != nil && ctx.Err() != nil {
+			return notReady(ctx, sb, ref, nil)
+		}
+		return Wrap("wait", ref, err)
 	}
 	interval := time.Duration(probe.Interval)
 	if interval == 0 {
@@ -72,11 +76,16 @@ func (s *Service) WaitReady(ctx context.Context, ref string) error {
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
+	var last error
 	for {
 		failed := s.attempt(ctx, p, sb, *probe)
 		if failed == nil {
 			return nil
 		}
+		if ctx.Err() != nil { // which says nothing of the sandbox
+			return notReady(ctx, sb, ref, last)
+		}
+		last = failed
 		if KindOf(failed) == KindUnsupported || KindOf(failed) == KindUsage {
 			return Wrap("wait", ref, failed)
 		}
@@ -89,10 +98,19 @@ func (s *Service) WaitReady(ctx context.Context, ref string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return Errorf(KindOf(ctx.Err()), "wait", ref, "it is not ready: %w", failed)
+			return notReady(ctx, sb, ref, last)
 		case <-tick.C:
 		}
 	}
+}
+
+// notReady is the error of a wait that ended before the sandbox was ready. last is what the last attempt found, nil is not known.
+func notReady(ctx context.Context, sb Sandbox, ref string, last error) error {
+	e := Errorf(KindOf(ctx.Err()), "wait", ref, "it is not ready yet")
+	if last != nil {
+		e = Errorf(KindOf(ctx.Err()), "wait", ref, "it is not ready yet: %w", last)
+	}
+	return e.WithHint("it goes on; sb wait --ready %s waits for it, sb logs %s shows what it wrote", sb.Name, sb.Name)
 }
 
 // attempt probes once.

@@ -108,7 +108,7 @@ func (b *Box) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, fmt.Errorf("nothing listens on port %d of the sandbox: %w", port, unix.ECONNREFUSED)
+		return nil, unix.ECONNREFUSED
 	}
 	return carried, nil
 }

@@ -107,7 +107,8 @@ func (r *router) TaskMountDirectory(ctx context.Context, request *pb.TaskMountDi
 	target := path.Clean(string(request.GetPath()))
 	// What was there comes back when the mount is taken away.
 	aside := fmt.Sprintf("/.modal-mounts%s", target)
-	err = s.shell(ctx, box.backend.ID, nil, nil, `test -d "$1" && mkdir -p "$2" && rmdir "$2" && mv "$1" "$2" && mkdir "$1"`, target, aside)
+	err = s.shell(ctx, box.backend.ID, nil, nil, `test -d "$1" || { echo "there is no directory $1" >&2; exit 1; }
+mkdir -p "$2" && rmdir "$2" && mv "$1" "$2" && mkdir "$1"`, target, aside)
 	if err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
@@ -126,7 +127,8 @@ func (r *router) TaskUnmountDirectory(ctx context.Context, request *pb.TaskUnmou
 		return nil, err
 	}
 	target := path.Clean(string(request.GetPath()))
-	err = r.server.shell(ctx, box.backend.ID, nil, nil, `test -d "$2" && rm -rf "$1" && mv "$2" "$1"`, target, "/.modal-mounts"+target)
+	err = r.server.shell(ctx, box.backend.ID, nil, nil, `test -d "$2" || { echo "nothing is mounted at $1" >&2; exit 1; }
+rm -rf "$1" && mv "$2" "$1"`, target, "/.modal-mounts"+target)
 	if err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
