@@ -23,6 +23,10 @@ func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforc
 			e.How = "a resource limit that the container cannot raise"
 		case "disk":
 			e.How = "a quota of the engine's storage"
+			if p.facts().Storage == "btrfs" {
+				// Linux 6.18 says in its log: "qgroup marked inconsistent, to be deleted qgroup has non-zero numbers".
+				e.Strength, e.Gap = core.Partial, "btrfs may stop counting when a container is removed, until somebody runs btrfs quota rescan"
+			}
 		case "timeout", "idle_timeout":
 			e.How = "the container's first process, which ends it"
 		case "network":

@@ -31,6 +31,8 @@ type facts struct {
 	// Arch is Go's name for the processor: "amd64".
 	Arch                         string
 	CPU, Memory, Processes, Disk bool
+	// Storage is the driver that keeps what containers write: "overlay2".
+	Storage string
 	// Freezer says that the engine can pause a container.
 	Freezer  bool
 	Rootless bool
@@ -98,7 +100,7 @@ func (e *engine) ask(ctx context.Context) (facts, error) {
 			f.CDI = append(f.CDI, device.ID)
 		}
 	}
-	f.Disk = e.quota(info)
+	f.Storage, f.Disk = info.Driver, e.quota(info)
 	return f, nil
 }
 

@@ -88,12 +88,12 @@ func (p *Provider) Capabilities() core.Capabilities {
 	}
 }
 
-// facts is what is known of the engine's limits. Nothing known means that all hold but the disk's.
+// facts is what is known of the engine's limits. Nothing known means that all hold.
 func (p *Provider) facts() facts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.engine == nil || !p.engine.facts.Known {
-		return facts{CPU: true, Memory: true, Processes: true}
+		return facts{CPU: true, Memory: true, Processes: true, Disk: true}
 	}
 	return p.engine.facts
 }

@@ -1,0 +1,48 @@
+package docker
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Whether an engine holds a limit is found by asking it: what is not known yet must not refuse a launch before that,
+// and a quota that is not always kept is not said to be.
+func TestLimitsAreAskedForBeforeTheyAreRefused(t *testing.T) {
+	limits := []core.Capability{core.CapCPU, core.CapMemory, core.CapProcesses, core.CapDisk}
+	for driver, strength := range map[string]core.Strength{"btrfs": core.Partial, "zfs": core.Full, "vfs": ""} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/info") {
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(map[string]any{"Driver": driver, "Architecture": "x86_64", "CpuCfsQuota": true, "MemoryLimit": true, "PidsLimit": true})
+				return
+			}
+			imitation().ServeHTTP(w, r)
+		}))
+		t.Cleanup(server.Close)
+		p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().String(), LookupEnv: environment(nil)}}
+		t.Cleanup(func() { _ = p.Close() })
+		for _, limit := range limits {
+			if !p.Capabilities().Can(limit) {
+				t.Errorf("%s: a limit of %s is refused before anybody asked", driver, limit)
+			}
+		}
+		e, err := p.connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.learn(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Capabilities().Can(core.CapDisk); got != (strength != "") {
+			t.Errorf("%s: the engine can bound the disk: %v", driver, got)
+		}
+		if list, err := p.Enforcement(t.Context(), core.Spec{Disk: core.GiB}); err != nil || len(list) != 1 || strength != "" && list[0].Strength != strength {
+			t.Errorf("%s: %+v, %v", driver, list, err)
+		}
+	}
+}
