@@ -75,38 +75,9 @@ func runModalServe(ctx context.Context, opts *ModalServeOptions) error {
 	if err != nil {
 		return err
 	}
-	if host, _, err := net.SplitHostPort(opts.Address); err != nil || host != "localhost" && !net.ParseIP(host).IsLoopback() {
-		return core.Errorf(core.KindUsage, "modal.serve", opts.Address, "the address is not on loopback: calls come without TLS").WithHint("use 127.0.0.1:PORT")
-	}
-	serve := providers.ModalServerOptions{Address: opts.Address, Latency: opts.Latency, Secrets: map[string]map[string]string{}, Buckets: map[string]string{}}
-	serve.TokenID, _ = app.LookupEnv("MODAL_TOKEN_ID")
-	serve.TokenSecret, _ = app.LookupEnv("MODAL_TOKEN_SECRET")
-	serve.Logger = slog.New(slog.NewTextHandler(app.Streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	serve.Scheduling, serve.TokenLife, serve.Proxies = opts.Scheduling, opts.TokenLife, opts.Proxies
-	for _, text := range opts.Faults {
-		fault, err := providers.ParseModalFault(text)
-		if err != nil {
-			return err
-		}
-		serve.Faults = append(serve.Faults, fault)
-	}
-	for _, named := range opts.Buckets {
-		name, dir, err := namedPath("--bucket", named)
-		if err != nil {
-			return err
-		}
-		if serve.Buckets[name], err = filepath.Abs(dir); err != nil {
-			return core.Wrap("modal.serve", dir, err)
-		}
-	}
-	for _, named := range opts.SecretFiles {
-		name, path, err := namedPath("--secret-file", named)
-		if err != nil {
-			return err
-		}
-		if serve.Secrets[name], err = readDotenv("--secret-file", path); err != nil {
-			return err
-		}
+	serve, err := opts.server()
+	if err != nil {
+		return err
 	}
 	if opts.While != 0 {
 		var stop context.CancelFunc
@@ -129,6 +100,47 @@ func runModalServe(ctx context.Context, opts *ModalServeOptions) error {
 		err = closeErr
 	}
 	return err
+}
+
+// server is what the flags say of the server.
+func (opts *ModalServeOptions) server() (serve providers.ModalServerOptions, err error) {
+	app := opts.App
+	if host, _, err := net.SplitHostPort(opts.Address); err != nil || host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		return serve, core.Errorf(core.KindUsage, "modal.serve", opts.Address, "the address is not on loopback: calls come without TLS").WithHint("use 127.0.0.1:PORT")
+	}
+	serve = providers.ModalServerOptions{
+		Address: opts.Address, Latency: opts.Latency, Scheduling: opts.Scheduling, TokenLife: opts.TokenLife, Proxies: opts.Proxies,
+		Secrets: map[string]map[string]string{}, Buckets: map[string]string{},
+		Logger: slog.New(slog.NewTextHandler(app.Streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	serve.TokenID, _ = app.LookupEnv("MODAL_TOKEN_ID")
+	serve.TokenSecret, _ = app.LookupEnv("MODAL_TOKEN_SECRET")
+	for _, text := range opts.Faults {
+		fault, err := providers.ParseModalFault(text)
+		if err != nil {
+			return serve, err
+		}
+		serve.Faults = append(serve.Faults, fault)
+	}
+	for _, named := range opts.Buckets {
+		name, dir, err := namedPath("--bucket", named)
+		if err != nil {
+			return serve, err
+		}
+		if serve.Buckets[name], err = filepath.Abs(dir); err != nil {
+			return serve, core.Wrap("modal.serve", dir, err)
+		}
+	}
+	for _, named := range opts.SecretFiles {
+		name, path, err := namedPath("--secret-file", named)
+		if err != nil {
+			return serve, err
+		}
+		if serve.Secrets[name], err = readDotenv("--secret-file", path); err != nil {
+			return serve, err
+		}
+	}
+	return serve, nil
 }
 
 // untilGone returns a context that ends when a process has.

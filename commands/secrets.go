@@ -92,28 +92,11 @@ func (f *EnvFlags) secrets(lookup func(string) (string, bool), streams *iostream
 		}
 	}
 	for _, secret := range f.Secrets {
-		key, value, assigned := strings.Cut(secret, "=")
-		if err := checkKey("--secret", key); err != nil {
+		key, value, err := readSecret(secret, lookup, streams.Err)
+		if err != nil {
 			return nil, err
 		}
-		switch {
-		case !assigned:
-			v, ok := lookup(key)
-			if !ok {
-				return nil, missingSecret(key)
-			}
-			add(key, v)
-		case strings.HasPrefix(value, "@"):
-			content, err := os.ReadFile(value[1:])
-			if err != nil {
-				return nil, fileError("--secret "+key, value[1:], err)
-			}
-			add(key, strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r"))
-		default:
-			_, _ = fmt.Fprintf(streams.Err, "warning: the value of secret %s is on the command line, where other users and the shell's history see it\n"+
-				"hint: export %s and use --secret %s, or --secret %s=@FILE\n", key, key, key, key)
-			add(key, value)
-		}
+		add(key, value)
 	}
 	for _, secret := range f.SecretRefs {
 		key, ref, assigned := strings.Cut(secret, "=")
@@ -133,6 +116,31 @@ func (f *EnvFlags) secrets(lookup func(string) (string, bool), streams *iostream
 		list = append(list, found[name])
 	}
 	return list, nil
+}
+
+// readSecret resolves one --secret: NAME, NAME=@FILE or NAME=VALUE, of which the last is warned about.
+func readSecret(text string, lookup func(string) (string, bool), warnings io.Writer) (key, value string, err error) {
+	key, value, assigned := strings.Cut(text, "=")
+	if err := checkKey("--secret", key); err != nil {
+		return "", "", err
+	}
+	if !assigned {
+		value, ok := lookup(key)
+		if !ok {
+			return "", "", missingSecret(key)
+		}
+		return key, value, nil
+	}
+	if path, ok := strings.CutPrefix(value, "@"); ok {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return "", "", fileError("--secret "+key, path, err)
+		}
+		return key, strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r"), nil
+	}
+	_, _ = fmt.Fprintf(warnings, "warning: the value of secret %s is on the command line, where other users and the shell's history see it\n"+
+		"hint: export %s and use --secret %s, or --secret %s=@FILE\n", key, key, key, key)
+	return key, value, nil
 }
 
 func missingSecret(key string) error {

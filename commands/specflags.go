@@ -117,23 +117,7 @@ func (f *SpecFlags) spec(flags *pflag.FlagSet, streams *iostreams.Streams, looku
 	set("provider", func() { spec.Provider = f.Provider })
 	set("app", func() { spec.App = f.App })
 	set("name", func() { spec.Name = f.Name })
-	for _, source := range []struct {
-		flag  string
-		value string
-		field *string
-	}{
-		{"image", f.Image, &spec.Image},
-		{"dockerfile", f.Dockerfile, &spec.Dockerfile},
-		{"template", f.Template, &spec.Template},
-		{"snapshot", f.Source, &spec.Snapshot},
-		{"checkpoint", f.Checkpoint, &spec.Checkpoint},
-	} {
-		if flags.Changed(source.flag) && !f.anotherSourceGiven(flags, source.flag) {
-			// What the sandbox is made from is one choice: the flag replaces the file's, whichever field that was.
-			spec.Image, spec.Dockerfile, spec.Template, spec.Snapshot, spec.Checkpoint = "", "", "", "", ""
-		}
-		set(source.flag, func() { *source.field = source.value })
-	}
+	f.setSource(flags, &spec)
 	set("python", func() { spec.Python = f.Python })
 	set("pip", func() { spec.Pip = f.Pip })
 	set("apt", func() { spec.Apt = f.Apt })
@@ -167,9 +151,24 @@ func (f *SpecFlags) spec(flags *pflag.FlagSet, streams *iostreams.Streams, looku
 	if err := f.addLists(flags, &spec); err != nil {
 		return core.Spec{}, err
 	}
+	if err := f.addEnvironment(&spec, streams, lookup); err != nil {
+		return core.Spec{}, err
+	}
+	return spec, nil
+}
+
+// setSource sets what the sandbox is made from. That is one choice: a flag replaces the file's, whichever field that was.
+func (f *SpecFlags) setSource(flags *pflag.FlagSet, spec *core.Spec) {
+	if slices.ContainsFunc([]string{"image", "dockerfile", "template", "snapshot", "checkpoint"}, flags.Changed) {
+		spec.Image, spec.Dockerfile, spec.Template, spec.Snapshot, spec.Checkpoint = f.Image, f.Dockerfile, f.Template, f.Source, f.Checkpoint
+	}
+}
+
+// addEnvironment adds the variables and secrets of the flags to the file's.
+func (f *SpecFlags) addEnvironment(spec *core.Spec, streams *iostreams.Streams, lookup func(string) (string, bool)) error {
 	env, err := f.environment(lookup)
 	if err != nil {
-		return core.Spec{}, err
+		return err
 	}
 	if len(env) > 0 {
 		if spec.Env == nil {
@@ -177,18 +176,12 @@ func (f *SpecFlags) spec(flags *pflag.FlagSet, streams *iostreams.Streams, looku
 		}
 		maps.Copy(spec.Env, env)
 	}
-	given, err := f.secrets(lookup, streams)
+	secrets, err := f.secrets(lookup, streams)
 	if err != nil {
-		return core.Spec{}, err
+		return err
 	}
-	spec.Secrets, err = mergeSecrets(spec.Secrets, given, lookup)
-	return spec, err
-}
-
-func (f *SpecFlags) anotherSourceGiven(flags *pflag.FlagSet, but string) bool {
-	return slices.ContainsFunc([]string{"image", "dockerfile", "template", "snapshot", "checkpoint"}, func(name string) bool {
-		return name != but && flags.Changed(name)
-	})
+	spec.Secrets, err = mergeSecrets(spec.Secrets, secrets, lookup)
+	return err
 }
 
 // addReady makes the readiness probe of the flags; it replaces the file's.

@@ -58,27 +58,11 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 			return Sandbox{}, err
 		}
 	}
-	placement, err := s.place(ctx, spec, wishes, false)
+	p, err := s.choose(ctx, &spec, wishes)
 	if err != nil {
 		return Sandbox{}, err
 	}
-	if placement.Chosen == "" {
-		return Sandbox{}, placement.refusal(spec.Name)
-	}
-	lazy, err := s.provider(placement.Chosen)
-	if err != nil {
-		return Sandbox{}, err
-	}
-	p, err := lazy.open()
-	if err != nil {
-		return Sandbox{}, err
-	}
-	spec = fit(spec, wishes, p.Capabilities())
-	spec.Provider = placement.Chosen
-	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" && spec.Snapshot == "" && spec.Checkpoint == "" && len(images) > 0 {
-		spec.Image = images[0]
-	}
-	if err := s.budget(&spec, placement.Chosen, asked); err != nil {
+	if err := s.budget(&spec, spec.Provider, asked); err != nil {
 		return Sandbox{}, err
 	}
 	record.Args["spec"] = spec.Redacted()
@@ -101,6 +85,31 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	s.announce(sandbox)
 	sandbox.Cost = s.costOf(sandbox)
 	return sandbox, nil
+}
+
+// choose opens the provider that a spec is placed on, and fits the spec to it.
+func (s *Service) choose(ctx context.Context, spec *Spec, wishes []wish) (Provider, error) {
+	placement, err := s.place(ctx, *spec, wishes, false)
+	if err != nil {
+		return nil, err
+	}
+	if placement.Chosen == "" {
+		return nil, placement.refusal(spec.Name)
+	}
+	lazy, err := s.provider(placement.Chosen)
+	if err != nil {
+		return nil, err
+	}
+	p, err := lazy.open()
+	if err != nil {
+		return nil, err
+	}
+	*spec = fit(*spec, wishes, p.Capabilities())
+	spec.Provider = placement.Chosen
+	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" && spec.Snapshot == "" && spec.Checkpoint == "" && len(images) > 0 {
+		spec.Image = images[0]
+	}
+	return p, nil
 }
 
 // recheckCount ends a new sandbox if it is over a quota after all: others may have launched since that was looked at.

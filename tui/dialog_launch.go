@@ -171,17 +171,23 @@ func launchFields(providers, gpus, images []string, can map[core.Capability]bool
 				f.choices = gpus
 			}
 		case "network":
-			f.choices = []string{""}
-			for _, mode := range networkModes() {
-				if can[mode.want] {
-					f.choices = append(f.choices, string(mode.mode))
-				}
-			}
+			f.choices = networkChoices(can)
 		case "persist":
 			f.choices = []string{"", "yes"}
 		}
 	}
 	return fields
+}
+
+// networkChoices are the modes that some provider can, after the default.
+func networkChoices(can map[core.Capability]bool) []string {
+	choices := []string{""}
+	for _, mode := range networkModes() {
+		if can[mode.want] {
+			choices = append(choices, string(mode.mode))
+		}
+	}
+	return choices
 }
 
 func size(id, label string, field func(*core.Spec) *core.Bytes) *launchField {

@@ -222,6 +222,20 @@ func (inv *inventory) apply(event core.Event) bool {
 	return true
 }
 
+// sampled notes what running sandboxes use.
+func (inv *inventory) sampled(msg sampledMsg) {
+	inv.source(msg.provider).sampling = false
+	for _, stats := range msg.stats {
+		if e := inv.entries[stats.Sandbox]; e != nil {
+			e.series = e.series.add(stats)
+			if e.box.Frozen != stats.Frozen {
+				e.box.Frozen = stats.Frozen
+				e.search = searched(e.box)
+			}
+		}
+	}
+}
+
 // searched is where the filter finds letters with gaps between them: every column that does not
 // change with the clock, and the labels.
 func searched(box core.Sandbox) []string {

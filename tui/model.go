@@ -208,16 +208,7 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 	case checkedMsg:
 		return m.checked(msg)
 	case sampledMsg:
-		m.inv.source(msg.provider).sampling = false
-		for _, stats := range msg.stats {
-			if e := m.inv.entries[stats.Sandbox]; e != nil {
-				e.series = e.series.add(stats)
-				if e.box.Frozen != stats.Frozen {
-					e.box.Frozen = stats.Frozen
-					e.search = searched(e.box)
-				}
-			}
-		}
+		m.inv.sampled(msg)
 	case eventsMsg:
 		return tea.Batch(m.fx.nextEvents(), m.happened(msg))
 	case attachedMsg:
@@ -232,13 +223,7 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 			return m.load()
 		}
 	case progressMsg:
-		for _, p := range msg {
-			for _, j := range m.jobs {
-				if j.id == p.id {
-					j.progress = p.Progress
-				}
-			}
-		}
+		m.progressed(msg)
 		return m.fx.nextProgress()
 	case jobDoneMsg:
 		return m.jobDone(msg)

@@ -83,19 +83,9 @@ const maxCopy = 512 << 10
 func (m *Model) perform(r request) tea.Cmd {
 	switch r := r.(type) {
 	case commandRequest:
-		for _, c := range m.commands {
-			if c.id == r.id && m.possible(c) {
-				return c.run(m)
-			}
-		}
+		return m.runCommand(r.id)
 	case copyRequest:
-		text := r.text
-		said := r.what + " copied: " + cut(strings.ReplaceAll(text, "\n", " "), 40)
-		if len(text) > maxCopy {
-			text = text[len(text)-maxCopy:]
-			said = fmt.Sprintf("the last %s of the %s copied", core.Bytes(maxCopy), r.what)
-		}
-		return tea.Batch(tea.SetClipboard(text), m.say(said))
+		return m.copyText(r)
 	case launchRequest:
 		j := m.begin("launching " + orElse(r.spec.Name, "a sandbox"))
 		return m.fx.launch(j, r.spec)
@@ -105,14 +95,7 @@ func (m *Model) perform(r request) tea.Cmd {
 	case execRequest:
 		return m.fx.start(r.box, r.command)
 	case timeoutRequest:
-		said := names(r.boxes) + " may live for " + span(r.timeout)
-		if r.timeout == 0 {
-			said = names(r.boxes) + " may live for ever"
-		}
-		return m.forEach("timeout", said, r.boxes, func(ctx context.Context, box core.Sandbox) error {
-			_, err := m.fx.service.SetTimeout(ctx, box.ID, r.timeout)
-			return err
-		})
+		return m.setTimeout(r)
 	case policyRequest:
 		return m.fx.setNetwork(r.box, r.network)
 	case snapshotRequest:
@@ -149,32 +132,82 @@ func (m *Model) perform(r request) tea.Cmd {
 		m.focusOn(paneDetail)
 		return tea.Batch(m.selectTab(tabOutput), m.openLog(r.exec))
 	case themeRequest:
-		m.theme = r.theme
-		m.setTheme(true)
-		if r.theme == ThemeAuto {
-			return tea.RequestBackgroundColor
-		}
+		return m.chooseTheme(r.theme)
 	case diagnoseRequest:
 		return tea.Batch(m.say("looking at "+r.provider+" …"), m.fx.diagnose(r.provider))
 	case openRequest:
 		return tea.Batch(tea.SetClipboard(r.url), m.fx.openURL(r.url))
 	case cancelRequest:
-		for _, j := range m.jobs {
-			if j.id == r.job {
-				j.cancel()
-			}
-		}
+		m.cancelJobs(func(j *job) bool { return j.id == r.job })
 	case quitRequest:
 		if r.wait {
 			m.leaving = true
 			return nil
 		}
-		for _, j := range m.jobs {
-			j.cancel()
-		}
+		m.cancelJobs(func(*job) bool { return true })
 		return tea.Quit
 	}
 	return nil
+}
+
+// runCommand runs a command of the key map, if it can be now.
+func (m *Model) runCommand(id string) tea.Cmd {
+	for _, c := range m.commands {
+		if c.id == id && m.possible(c) {
+			return c.run(m)
+		}
+	}
+	return nil
+}
+
+// copyText copies a text, of a long one its end.
+func (m *Model) copyText(r copyRequest) tea.Cmd {
+	text := r.text
+	said := r.what + " copied: " + cut(strings.ReplaceAll(text, "\n", " "), 40)
+	if len(text) > maxCopy {
+		text = text[len(text)-maxCopy:]
+		said = fmt.Sprintf("the last %s of the %s copied", core.Bytes(maxCopy), r.what)
+	}
+	return tea.Batch(tea.SetClipboard(text), m.say(said))
+}
+
+func (m *Model) setTimeout(r timeoutRequest) tea.Cmd {
+	said := names(r.boxes) + " may live for " + span(r.timeout)
+	if r.timeout == 0 {
+		said = names(r.boxes) + " may live for ever"
+	}
+	return m.forEach("timeout", said, r.boxes, func(ctx context.Context, box core.Sandbox) error {
+		_, err := m.fx.service.SetTimeout(ctx, box.ID, r.timeout)
+		return err
+	})
+}
+
+func (m *Model) chooseTheme(theme string) tea.Cmd {
+	m.theme = theme
+	m.setTheme(true)
+	if theme == ThemeAuto {
+		return tea.RequestBackgroundColor
+	}
+	return nil
+}
+
+func (m *Model) cancelJobs(which func(*job) bool) {
+	for _, j := range m.jobs {
+		if which(j) {
+			j.cancel()
+		}
+	}
+}
+
+// progressed notes how far jobs are.
+func (m *Model) progressed(msg progressMsg) {
+	for _, p := range msg {
+		for _, j := range m.jobs {
+			if j.id == p.id {
+				j.progress = p.Progress
+			}
+		}
+	}
 }
 
 // forEach does something to several sandboxes at once. Of many it is a job, which quitting asks about.

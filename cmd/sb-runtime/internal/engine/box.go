@@ -42,63 +42,15 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if c.Log == nil {
-		gvlog.SetTarget(&gvlog.GoogleEmitter{Writer: &gvlog.Writer{Next: discard{}}})
-	} else {
-		gvlog.SetTarget(&gvlog.GoogleEmitter{Writer: &gvlog.Writer{Next: c.Log}})
-	}
-	if c.Executable != "" {
-		specutils.ExePath = c.Executable
-	}
+	c.configureGVisor()
 	box := &Box{config: c, done: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			box.abandon()
 		}
 	}()
-	root := filepath.Join(c.Dir, "root")
-	for _, dir := range []string{root, c.OverlayDir} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, err
-		}
-	}
-	if err := buildHostRoot(root, c); err != nil {
+	if err := box.create(); err != nil {
 		return nil, err
-	}
-	if box.guest, err = os.Open(c.Guest); err != nil {
-		return nil, err
-	}
-	rootless, err := inUserNamespace()
-	if err != nil {
-		return nil, err
-	}
-	state, err := stateDir(c.Dir)
-	if err != nil {
-		return nil, err
-	}
-	if box.runtime, err = c.runtimeConfig(state, rootless); err != nil {
-		return nil, err
-	}
-	spec := c.spec(root)
-	bundle, err := writeBundle(c.Dir, spec, c.Limits.Memory)
-	if err != nil {
-		return nil, err
-	}
-	err = withoutStreams(func() (err error) {
-		box.container, err = container.New(box.runtime, container.Args{
-			ID: c.ID, Spec: spec, BundleDir: bundle, Attached: true, FSRestoreImagePath: c.Restore,
-		})
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("creating the sandbox: %w", err)
-	}
-	for _, pid := range []int{box.container.SandboxPid(), box.container.GoferPid.Load()} {
-		process, err := os.FindProcess(pid)
-		if err != nil || pid <= 1 {
-			return nil, fmt.Errorf("gVisor's process %d is not there: %w", pid, err)
-		}
-		box.processes = append(box.processes, process)
 	}
 	begin := box.begin
 	if c.Image != nil {
@@ -115,6 +67,74 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 		awaitExit(box.SandboxPID())
 	})
 	return box, nil
+}
+
+// configureGVisor sets what gVisor keeps for the whole process.
+func (c Config) configureGVisor() {
+	if c.Log == nil {
+		gvlog.SetTarget(&gvlog.GoogleEmitter{Writer: &gvlog.Writer{Next: discard{}}})
+	} else {
+		gvlog.SetTarget(&gvlog.GoogleEmitter{Writer: &gvlog.Writer{Next: c.Log}})
+	}
+	if c.Executable != "" {
+		specutils.ExePath = c.Executable
+	}
+}
+
+// create builds the sandbox's view of the machine and starts gVisor's processes, in which nothing runs yet.
+func (b *Box) create() error {
+	c := b.config
+	root := filepath.Join(c.Dir, "root")
+	for _, dir := range []string{root, c.OverlayDir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	if err := buildHostRoot(root, c); err != nil {
+		return err
+	}
+	var err error
+	if b.guest, err = os.Open(c.Guest); err != nil {
+		return err
+	}
+	rootless, err := inUserNamespace()
+	if err != nil {
+		return err
+	}
+	state, err := stateDir(c.Dir)
+	if err != nil {
+		return err
+	}
+	if b.runtime, err = c.runtimeConfig(state, rootless); err != nil {
+		return err
+	}
+	spec := c.spec(root)
+	bundle, err := writeBundle(c.Dir, spec, c.Limits.Memory)
+	if err != nil {
+		return err
+	}
+	err = withoutStreams(func() (err error) {
+		b.container, err = container.New(b.runtime, container.Args{
+			ID: c.ID, Spec: spec, BundleDir: bundle, Attached: true, FSRestoreImagePath: c.Restore,
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("creating the sandbox: %w", err)
+	}
+	return b.findProcesses()
+}
+
+// findProcesses takes hold of the sentry and the gofer.
+func (b *Box) findProcesses() error {
+	for _, pid := range []int{b.container.SandboxPid(), b.container.GoferPid.Load()} {
+		process, err := os.FindProcess(pid)
+		if err != nil || pid <= 1 {
+			return fmt.Errorf("gVisor's process %d is not there: %w", pid, err)
+		}
+		b.processes = append(b.processes, process)
+	}
+	return nil
 }
 
 // begin starts the first process of a fresh sandbox.

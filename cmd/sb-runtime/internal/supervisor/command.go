@@ -92,97 +92,119 @@ func (s *Supervisor) run(request *wire.Command, id string, clients []*os.File) (
 	return c, err
 }
 
+// begin is run without the count of what is under way.
 func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File) (c *command, err error) {
-	var streams struct{ stdin, stdout, stderr *os.File }
-	rest := clients
-	for _, f := range []struct {
-		there bool
-		file  **os.File
-	}{{request.Stdin, &streams.stdin}, {request.Stdout, &streams.stdout}, {request.Stderr, &streams.stderr}} {
-		if f.there && len(rest) > 0 {
-			*f.file, rest = rest[0], rest[1:]
-		}
-	}
-	who, err := lookup(s.passwd, cmp.Or(request.User, s.launch.Spec.User))
-	if err != nil {
-		closeAll(clients)
-		return nil, err
-	}
-	c = &command{s: s, broken: make(chan core.Stream, 2), done: make(chan struct{})}
-	c.exec = core.Exec{
-		ID: s.number(id), Sandbox: s.launch.ID, Command: request.Argv, User: request.User, Workdir: cmp.Or(request.Workdir, s.launch.Spec.Workdir),
-		TTY: request.TTY, Detach: request.Detach, Actor: request.Actor, Started: time.Now(),
-	}
-	env := environment(who.home, s.launch.Spec.Env, s.launch.Secrets, request.Env, request.Secrets)
 	var pipes pipes
 	defer func() {
 		pipes.closeTheirs()
-		if err != nil {
+		if c == nil || c.process == nil {
 			pipes.closeOurs()
 			closeAll(clients)
 		}
 	}()
-	limit := int64(execLogLimit)
-	if id == entryID && s.launch.LogLimit > 0 {
-		limit = s.launch.LogLimit
+	who, err := lookup(s.passwd, cmp.Or(request.User, s.launch.Spec.User))
+	if err != nil {
+		return nil, err
 	}
-	start := engine.Command{
-		Argv: request.Argv, Env: env, Dir: cmp.Or(c.exec.Workdir, "/"), UID: who.uid, GID: who.gid,
-	}
-	if request.TTY {
-		start.Argv = guest.PTYArgv(request.Size, request.Argv)
-		start.Argv[0] = engine.GuestPath
-		if _, set := request.Env["TERM"]; !set {
-			start.Env = append(start.Env, "TERM=xterm-256color")
-		}
-	}
-	c.spawned = !request.TTY && !request.Stdin && (request.Detach || id == entryID)
-	stdin := (*os.File)(nil)
+	c = s.newCommand(request, id)
+	var stdin, control *os.File
 	if !c.spawned {
 		stdin = pipes.input()
 	}
 	stdout := pipes.output()
 	stderr := pipes.output()
-	control := (*os.File)(nil)
 	if request.TTY {
 		control = pipes.input()
 	}
 	if pipes.err != nil {
 		return nil, classifyExec(pipes.err)
 	}
-	start.Files = pipes.theirs
-	if c.output, err = journal.Create(s.journalDir(), c.exec.ID, limit, s.secrets.Add(request.Secrets)); err != nil {
+	if err := c.openJournal(request.Secrets); err != nil {
 		return nil, classifyExec(err)
 	}
-	if err = journal.Write(s.journalDir(), c.exec); err != nil {
+	if c.process, err = s.begun(c, s.program(request, c, who, pipes.theirs)); err != nil {
+		c.process = nil
+		if code := shellCode(err); code != 0 {
+			return c, c.notStarted(code)
+		}
 		_ = c.output.Close()
 		return nil, classifyExec(err)
 	}
-	if c.process, err = s.begun(c, start); err != nil {
-		c.process = nil
-		code := shellCode(err)
-		if code == 0 {
-			_ = c.output.Close()
-			return nil, classifyExec(err)
-		}
-		pipes.closeOurs()
-		closeAll(clients)
-		err = nil
-		return c, c.notStarted(code)
-	}
+	client := announced(request, clients)
 	c.stdin, c.control = stdin, control
-	c.pumps = []*pump{{stream: core.Stdout, from: stdout, client: streams.stdout, drained: make(chan struct{})}}
+	c.pumps = []*pump{{stream: core.Stdout, from: stdout, client: client.stdout, drained: make(chan struct{})}}
 	if request.TTY {
 		c.report = stderr
-		if streams.stderr != nil {
-			_ = streams.stderr.Close()
+		if client.stderr != nil {
+			_ = client.stderr.Close()
 		}
 	} else {
-		c.pumps = append(c.pumps, &pump{stream: core.Stderr, from: stderr, client: streams.stderr, drained: make(chan struct{})})
+		c.pumps = append(c.pumps, &pump{stream: core.Stderr, from: stderr, client: client.stderr, drained: make(chan struct{})})
 	}
 	s.follow(c, request.Timeout)
-	c.feed(streams.stdin, true)
+	c.feed(client.stdin, true)
 	return c, nil
+}
+
+// newCommand is a command that has yet to be started.
+func (s *Supervisor) newCommand(request *wire.Command, id string) *command {
+	return &command{
+		s: s, broken: make(chan core.Stream, 2), done: make(chan struct{}),
+		spawned: !request.TTY && !request.Stdin && (request.Detach || id == entryID),
+		exec: core.Exec{
+			ID: s.number(id), Sandbox: s.launch.ID, Command: request.Argv, User: request.User, Workdir: cmp.Or(request.Workdir, s.launch.Spec.Workdir),
+			TTY: request.TTY, Detach: request.Detach, Actor: request.Actor, Started: time.Now(),
+		},
+	}
+}
+
+// openJournal makes the command's entry in the journal and the place of its output.
+func (c *command) openJournal(secrets map[string]string) (err error) {
+	limit := int64(execLogLimit)
+	if c.exec.ID == entryID && c.s.launch.LogLimit > 0 {
+		limit = c.s.launch.LogLimit
+	}
+	if c.output, err = journal.Create(c.s.journalDir(), c.exec.ID, limit, c.s.secrets.Add(secrets)); err != nil {
+		return err
+	}
+	if err := journal.Write(c.s.journalDir(), c.exec); err != nil {
+		_ = c.output.Close()
+		return err
+	}
+	return nil
+}
+
+// program is what is started inside for a command: with a terminal sb-guest, which starts the program on one.
+func (s *Supervisor) program(request *wire.Command, c *command, who user, files []*os.File) engine.Command {
+	program := engine.Command{
+		Argv: request.Argv, Env: environment(who.home, s.launch.Spec.Env, s.launch.Secrets, request.Env, request.Secrets),
+		Dir: cmp.Or(c.exec.Workdir, "/"), UID: who.uid, GID: who.gid, Files: files,
+	}
+	if request.TTY {
+		program.Argv = guest.PTYArgv(request.Size, request.Argv)
+		program.Argv[0] = engine.GuestPath
+		if _, set := request.Env["TERM"]; !set {
+			program.Env = append(program.Env, "TERM=xterm-256color")
+		}
+	}
+	return program
+}
+
+// streams are a client's descriptors; nil is one that it did not send.
+type streams struct{ stdin, stdout, stderr *os.File }
+
+// announced gives a client's descriptors the names that its request announces them by, in this order.
+func announced(request *wire.Command, clients []*os.File) streams {
+	var named streams
+	for _, f := range []struct {
+		there bool
+		file  **os.File
+	}{{request.Stdin, &named.stdin}, {request.Stdout, &named.stdout}, {request.Stderr, &named.stderr}} {
+		if f.there && len(clients) > 0 {
+			*f.file, clients = clients[0], clients[1:]
+		}
+	}
+	return named
 }
 
 // begun starts a command, with the sandbox's first process as its parent if it is to go on in a copy.

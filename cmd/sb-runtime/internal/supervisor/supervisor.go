@@ -87,40 +87,15 @@ func newSupervisor(launch wire.Launch, log *slog.Logger) *Supervisor {
 
 // start builds the sandbox. What it made when it fails is for abandon to remove.
 func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) error {
-	spec := s.launch.Spec
 	report(wire.LaunchStatus{Step: "starting the sandbox"})
-	// A supervisor that was killed left its files; the lock says that it is gone.
-	if err := errors.Join(os.RemoveAll(s.launch.RuntimeDir), os.RemoveAll(s.launch.OverlayDir)); err != nil {
-		return classify(err)
-	}
-	if s.launch.Image == "" {
-		if err := s.removeImage(); err != nil {
-			return classify(err)
-		}
-	}
-	for _, dir := range []string{s.launch.RuntimeDir, s.launch.OverlayDir, s.journalDir()} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
+	if err := s.makeDirs(); err != nil {
+		return err
 	}
 	s.continueJournal()
 	if err := s.save(false); err != nil {
 		return err
 	}
-	config := engine.Config{
-		ID: s.launch.ID, Dir: s.launch.RuntimeDir, OverlayDir: s.launch.OverlayDir, Guest: s.launch.Guest, Hostname: hostname(spec.Name),
-		Env: environment("/root", s.launch.Spec.Env),
-		Limits: engine.Limits{
-			CPU: spec.CPU, Memory: int64(spec.Memory), Disk: int64(spec.Disk), Processes: spec.Processes, OpenFiles: spec.OpenFiles,
-		},
-	}
-	for _, v := range spec.Volumes {
-		config.Volumes = append(config.Volumes, engine.Volume{Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly})
-	}
-	config.Restore = s.launch.Files
-	if s.launch.Restore > 0 {
-		config.Restore = s.savedDir(s.launch.Restore)
-	}
+	config := s.config()
 	var kept wire.Kept
 	if s.kept != nil {
 		config.Image = func(context.Context) (dir string, err error) {
@@ -129,7 +104,7 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 		}
 	}
 	var err error
-	if config.Network, err = s.connect(spec.Network); err != nil {
+	if config.Network, err = s.connect(s.launch.Spec.Network); err != nil {
 		return err
 	}
 	defer func() { _ = config.Network.NIC.Close() }()
@@ -139,26 +114,13 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	if s.passwd, err = s.readPasswd(); err != nil {
 		return err
 	}
-	for _, port := range spec.Ports {
-		address, err := s.stack.Publish(ctx, port.Host, port.Sandbox, s.dial)
-		if err != nil {
-			return err
-		}
-		s.state.Ports = append(s.state.Ports, core.PortMapping{Sandbox: port.Sandbox, Address: address})
+	if err := s.publish(ctx); err != nil {
+		return err
 	}
 	if s.socket, err = wire.Listen(filepath.Join(s.launch.RuntimeDir, store.SocketName)); err != nil {
 		return err
 	}
-	now := time.Now()
-	s.state.Ended, s.state.Settled = time.Time{}, false
-	s.state.State, s.state.Started, s.state.LastActive = core.StateRunning, now, now
-	if spec.Timeout > 0 {
-		s.state.Expires = now.Add(time.Duration(spec.Timeout))
-	}
-	s.freezeAt, s.saveAt = now.Add(s.launch.FreezeAfter), now.Add(s.launch.SaveInterval)
-	if s.kept != nil || s.launch.Files != "" {
-		s.dirty, s.saveAt = true, now // what it began with is nowhere else for a start after a crash
-	}
+	s.begins(time.Now())
 	s.wakeUp()
 	s.secrets.Add(s.launch.Secrets)
 	if s.kept != nil {
@@ -176,6 +138,70 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	wire.Register(s.server, s)
 	s.wg.Go(func() { _ = s.server.Serve(s.socket) })
 	return nil
+}
+
+// makeDirs makes the sandbox's directories, without what a supervisor that was killed left there: the
+// lock says that it is gone.
+func (s *Supervisor) makeDirs() error {
+	if err := errors.Join(os.RemoveAll(s.launch.RuntimeDir), os.RemoveAll(s.launch.OverlayDir)); err != nil {
+		return classify(err)
+	}
+	if s.launch.Image == "" {
+		if err := s.removeImage(); err != nil {
+			return classify(err)
+		}
+	}
+	for _, dir := range []string{s.launch.RuntimeDir, s.launch.OverlayDir, s.journalDir()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// config is what the engine is to make, without its network and the image that it goes on from.
+func (s *Supervisor) config() engine.Config {
+	spec := s.launch.Spec
+	config := engine.Config{
+		ID: s.launch.ID, Dir: s.launch.RuntimeDir, OverlayDir: s.launch.OverlayDir, Guest: s.launch.Guest, Hostname: hostname(spec.Name),
+		Env: environment("/root", spec.Env),
+		Limits: engine.Limits{
+			CPU: spec.CPU, Memory: int64(spec.Memory), Disk: int64(spec.Disk), Processes: spec.Processes, OpenFiles: spec.OpenFiles,
+		},
+		Restore: s.launch.Files,
+	}
+	for _, v := range spec.Volumes {
+		config.Volumes = append(config.Volumes, engine.Volume{Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly})
+	}
+	if s.launch.Restore > 0 {
+		config.Restore = s.savedDir(s.launch.Restore)
+	}
+	return config
+}
+
+// publish listens for the ports of the spec.
+func (s *Supervisor) publish(ctx context.Context) error {
+	for _, port := range s.launch.Spec.Ports {
+		address, err := s.stack.Publish(ctx, port.Host, port.Sandbox, s.dial)
+		if err != nil {
+			return err
+		}
+		s.state.Ports = append(s.state.Ports, core.PortMapping{Sandbox: port.Sandbox, Address: address})
+	}
+	return nil
+}
+
+// begins counts the sandbox as running, and its times, from now on.
+func (s *Supervisor) begins(now time.Time) {
+	s.state.Ended, s.state.Settled = time.Time{}, false
+	s.state.State, s.state.Started, s.state.LastActive = core.StateRunning, now, now
+	if timeout := s.launch.Spec.Timeout; timeout > 0 {
+		s.state.Expires = now.Add(time.Duration(timeout))
+	}
+	s.freezeAt, s.saveAt = now.Add(s.launch.FreezeAfter), now.Add(s.launch.SaveInterval)
+	if s.kept != nil || s.launch.Files != "" {
+		s.dirty, s.saveAt = true, now // what it began with is nowhere else for a start after a crash
+	}
 }
 
 // finish asks keep to end the sandbox; the first reason wins.

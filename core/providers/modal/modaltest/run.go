@@ -166,14 +166,7 @@ func (s *Server) supervise(box *sandbox) {
 				s.releaseQuietly(box)
 				return
 			}
-			result := pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137, Exception: end.Message}.Build()
-			if end.Reason == core.ReasonTimeout {
-				result = pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TIMEOUT, Exitcode: 124}.Build()
-			}
-			if end.Reason == core.ReasonMemory {
-				result = pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_FAILURE, Exitcode: 137, Exception: end.Message}.Build()
-			}
-			s.conclude(box, result)
+			s.conclude(box, endResult(end))
 			s.releaseQuietly(box)
 			return
 		case <-commit.C:
@@ -223,6 +216,18 @@ func exitResult(exit core.Exit) *pb.GenericResult {
 		kind = pb.GenericResult_GENERIC_STATUS_INIT_FAILURE
 	}
 	return pb.GenericResult_builder{Status: kind, Exitcode: int32(exit.Code), Exception: exit.Message}.Build() //nolint:gosec // 0 to 255
+}
+
+// endResult is that of a sandbox which the backend ended.
+func endResult(end core.Sandbox) *pb.GenericResult {
+	switch end.Reason {
+	case core.ReasonTimeout:
+		return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TIMEOUT, Exitcode: 124}.Build()
+	case core.ReasonMemory:
+		return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_FAILURE, Exitcode: 137, Exception: end.Message}.Build()
+	default:
+		return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137, Exception: end.Message}.Build()
+	}
 }
 
 // conclude makes a result final; the first one stays.
