@@ -65,8 +65,9 @@ var layers = map[string][]string{
 	"mcp/clients":       {"core"},
 	"cmd/sb-mcp":        {"commands", "commands/iostreams", "mcp"},
 	"cmd/sb":            {"commands", "commands/iostreams"},
-	"cmd/sb-guest":      {"core", "core/guest", "core/journal", "core/providers/docker/wire"},
-	"cmd/sb-runtime":    {"core", "core/guest", "core/journal", "core/providers/local/..."},
+	"cmd/sb-guest":      {"cmd/internal/pipes", "core", "core/guest", "core/journal", "core/providers/docker/wire"},
+	"cmd/sb-runtime":    {"cmd/internal/pipes", "core", "core/guest", "core/journal", "core/providers/local/..."},
+	"cmd/internal":      {},
 	// A provider knows no other provider: each that is added gets a line of its own.
 	"core/providers/local":  {"core", "core/guest", "core/journal"},
 	"core/providers/docker": {"core", "core/guest", "core/journal"},

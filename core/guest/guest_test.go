@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,6 +82,23 @@ func TestReport(t *testing.T) {
 	r, err := DecodeReport([]byte(`{"error":{"kind":"not_found","path":"L2E=","message":"no such file"}}`))
 	if e := r.Err("local.stat"); err != nil || core.KindOf(e) != core.KindNotFound || e.Error() != "/a: no such file" {
 		t.Errorf("%v, %v", e, err)
+	}
+}
+
+func TestReadExit(t *testing.T) {
+	killed := core.Exit{Code: 137, Signal: 9}
+	for report, want := range map[string]core.Exit{
+		"":                                    killed,
+		"panic: at the worst time":            killed,
+		`{"exit":{"code":3}}`:                 {Code: 3},
+		`{"exit":{"code":130,"signal":2}}`:    {Code: 130, Signal: 2},
+		`{"error":{"message":"no terminal"}}`: {Code: 137, Signal: 9, Message: "no terminal"},
+	} {
+		exit := killed
+		ReadExit(strings.NewReader(report), &exit)
+		if exit != want {
+			t.Errorf("after %q it is %+v", report, exit)
+		}
 	}
 }
 

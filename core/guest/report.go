@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -75,6 +76,22 @@ func DecodeReport(data []byte) (Report, error) {
 		return Report{}, core.Errorf(core.KindInternal, "guest", "", "sb-guest failed: %.200q", firstLine(data))
 	}
 	return r, nil
+}
+
+// ReadExit takes a command's end from the report of the sb-guest pty that stood between. What is
+// no report changes nothing: sb-guest itself was killed, and exit says how.
+func ReadExit(r io.Reader, exit *core.Exit) {
+	text, _ := io.ReadAll(io.LimitReader(r, MaxReport))
+	report, err := DecodeReport(text)
+	if err != nil {
+		return
+	}
+	if report.Exit != nil {
+		exit.Code, exit.Signal = report.Exit.Code, report.Exit.Signal
+	}
+	if report.Error != nil {
+		exit.Message = report.Error.Message
+	}
 }
 
 // Err returns the report's failure as a *core.Error with that op, or nil.

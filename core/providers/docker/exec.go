@@ -57,7 +57,7 @@ func (p *Provider) begin(ctx context.Context, id, op string, request wire.Reques
 	if err != nil {
 		return nil, err
 	}
-	streams, release := own(streams)
+	streams, release := streams.Own()
 	process := &process{
 		call: c, streams: streams, release: release, detach: request.Detach,
 		started: make(chan struct{}), done: make(chan struct{}), told: make(chan error, 1),

@@ -60,6 +60,18 @@ func (e testEngine) ownHelper(t *testing.T) (file, volume string) {
 	return file, h.volume
 }
 
+// withOwnHelper opens a provider that has a helper of its own.
+func (e testEngine) withOwnHelper(t *testing.T) (*Provider, helper) {
+	t.Helper()
+	file, _ := e.ownHelper(t)
+	p := e.open(t, func(o *Options) { o.Guest = file })
+	h, err := p.helper(p.engine.facts.Arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, h
+}
+
 func (e testEngine) hasVolume(t *testing.T, name string) bool {
 	t.Helper()
 	_, err := e.raw(t).VolumeInspect(context.WithoutCancel(t.Context()), name, client.VolumeInspectOptions{})
@@ -140,12 +152,7 @@ func TestHelperShared(t *testing.T) {
 func TestHelperLost(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
-		file, _ := e.ownHelper(t)
-		p := e.open(t, func(o *Options) { o.Guest = file })
-		h, err := p.helper(p.engine.facts.Arch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p, h := e.withOwnHelper(t)
 		if _, err := e.raw(t).VolumeCreate(t.Context(), client.VolumeCreateOptions{Name: h.volume}); err != nil {
 			t.Fatal(err)
 		}
@@ -171,12 +178,7 @@ func TestHelperLost(t *testing.T) {
 func TestHelperFilledAtOnce(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
-		file, _ := e.ownHelper(t)
-		p := e.open(t, func(o *Options) { o.Guest = file })
-		h, err := p.helper(p.engine.facts.Arch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p, h := e.withOwnHelper(t)
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
@@ -197,12 +199,7 @@ func TestHelperFilledAtOnce(t *testing.T) {
 func TestHelperBrokenOff(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
-		file, _ := e.ownHelper(t)
-		p := e.open(t, func(o *Options) { o.Guest = file })
-		h, err := p.helper(p.engine.facts.Arch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p, h := e.withOwnHelper(t)
 		made, err := e.raw(t).ContainerCreate(t.Context(), h.filler(testImage))
 		if err != nil {
 			t.Fatal(err)

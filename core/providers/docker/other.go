@@ -2,11 +2,4 @@
 
 package docker
 
-import (
-	"errors"
-	"os"
-)
-
 func writable(string) bool { return true }
-
-func duplicate(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }

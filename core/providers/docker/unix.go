@@ -2,27 +2,7 @@
 
 package docker
 
-import (
-	"os"
-
-	"golang.org/x/sys/unix"
-)
+import "golang.org/x/sys/unix"
 
 // writable says whether this user may connect to a socket.
 func writable(path string) bool { return unix.Access(path, unix.W_OK) == nil }
-
-// duplicate opens a file once more, so that the caller may close its own.
-func duplicate(f *os.File) (*os.File, error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	copied := -1
-	if controlErr := raw.Control(func(fd uintptr) { copied, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); controlErr != nil {
-		return nil, controlErr
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(copied), f.Name()), nil
-}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"os"
 	"sync"
 	"time"
 
@@ -76,7 +75,7 @@ func (p *Provider) start(ctx context.Context, id string, spec core.ExecSpec) (*p
 	if err != nil {
 		return nil, err
 	}
-	streams, release := own(core.Streams{Stdin: spec.Stdin, Stdout: spec.Stdout, Stderr: spec.Stderr})
+	streams, release := core.Streams{Stdin: spec.Stdin, Stdout: spec.Stdout, Stderr: spec.Stderr}.Own()
 	// A second start with the same id changes nothing, so it may be tried again.
 	_, err = call(ctx, r, func(ctx context.Context) (*pb.TaskExecStartResponse, error) {
 		return r.stub.TaskExecStart(ctx, request)
@@ -371,36 +370,4 @@ func (c *process) Close() error {
 	c.cancel()
 	<-c.done
 	return nil
-}
-
-// own takes files among the streams over from the caller, who may close them once the command has started. The
-// returned function closes what was taken.
-func own(s core.Streams) (core.Streams, func()) {
-	var taken []*os.File
-	take := func(stream any) (*os.File, bool) {
-		f, ok := stream.(*os.File)
-		if !ok || f == nil {
-			return nil, false
-		}
-		again, err := duplicate(f)
-		if err != nil {
-			return nil, false // the caller's will do
-		}
-		taken = append(taken, again)
-		return again, true
-	}
-	if f, ok := take(s.Stdin); ok {
-		s.Stdin = f
-	}
-	if f, ok := take(s.Stdout); ok {
-		s.Stdout = f
-	}
-	if f, ok := take(s.Stderr); ok {
-		s.Stderr = f
-	}
-	return s, func() {
-		for _, f := range taken {
-			_ = f.Close()
-		}
-	}
 }

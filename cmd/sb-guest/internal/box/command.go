@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -19,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-0724f904/sb/cmd/internal/pipes"
 	"github.com/seed-0724f904/sb/cmd/sb-guest/internal/program"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/guest"
@@ -127,19 +127,19 @@ func (b *Box) start(r wire.Request, id string, to *client) (c *command, err erro
 
 // spawn starts the process with pipes.
 func (c *command) spawn(file string, argv, env []string, dir string, who user, output *journal.Output) (<-chan syscall.WaitStatus, error) {
-	var p pipes
-	stdin, stdout, stderr := p.input(), p.output(), p.output()
+	var ends pipes.Set
+	stdin, stdout, stderr := ends.Input(), ends.Output(), ends.Output()
 	terminal := file == self
 	if terminal {
-		c.control = p.input()
+		c.control = ends.Input()
 	}
-	defer func() { closeAll(p.theirs) }()
-	if p.err != nil {
-		closeAll(p.ours)
-		return nil, p.err
+	defer ends.CloseTheirs()
+	if err := ends.Err(); err != nil {
+		ends.CloseOurs()
+		return nil, err
 	}
-	files := make([]uintptr, len(p.theirs))
-	for i, f := range p.theirs {
+	files := make([]uintptr, len(ends.Theirs()))
+	for i, f := range ends.Theirs() {
 		files[i] = f.Fd()
 	}
 	pid, ended, err := c.b.reaper.start(file, argv, &syscall.ProcAttr{
@@ -147,7 +147,7 @@ func (c *command) spawn(file string, argv, env []string, dir string, who user, o
 		Sys: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: who.uid, Gid: who.gid, Groups: who.groups}},
 	})
 	if err != nil {
-		closeAll(p.ours)
+		ends.CloseOurs()
 		return nil, err
 	}
 	if c.b.config.Spec.Memory > 0 {
@@ -259,7 +259,9 @@ func (c *command) attend(timeout time.Duration, ended <-chan syscall.WaitStatus,
 		exit.Code = 128 + exit.Signal
 	}
 	if c.report != nil {
-		c.readReport(&exit)
+		_ = c.report.SetReadDeadline(time.Now().Add(drainGrace))
+		guest.ReadExit(c.report, &exit)
+		_ = c.report.Close()
 	}
 	c.b.explain(&exit, kills)
 	stats := output.Stats()
@@ -280,20 +282,6 @@ func (c *command) attend(timeout time.Duration, ended <-chan syscall.WaitStatus,
 	c.b.mu.Lock()
 	delete(c.b.commands, c.exec.ID)
 	c.b.mu.Unlock()
-}
-
-// readReport takes the command's end from sb-guest pty, which stood between.
-func (c *command) readReport(exit *core.Exit) {
-	_ = c.report.SetReadDeadline(time.Now().Add(drainGrace))
-	text, _ := io.ReadAll(io.LimitReader(c.report, guest.MaxReport))
-	_ = c.report.Close()
-	report, err := guest.DecodeReport(text)
-	if err == nil && report.Exit != nil {
-		exit.Code, exit.Signal = report.Exit.Code, report.Exit.Signal
-	}
-	if err == nil && report.Error != nil {
-		exit.Message = report.Error.Message
-	}
 }
 
 // result is how the command ended; it must have.

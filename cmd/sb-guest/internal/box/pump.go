@@ -10,17 +10,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-0724f904/sb/cmd/internal/pipes"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/journal"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
-const (
-	// pipeSize is what a command's pipes hold.
-	pipeSize = 1 << 20
-	// outputChunk is how much one frame of output holds.
-	outputChunk = 256 << 10
-)
+// outputChunk is how much one frame of output holds.
+const outputChunk = 256 << 10
 
 // pump carries one output of a command to the journal and to its client.
 type pump struct {
@@ -58,7 +55,7 @@ func (p *pump) carry(to *client) {
 		n, err := p.from.Read(buffer)
 		deliver(n)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			for left := pipeSize; left > 0; left -= n {
+			for left := pipes.Size; left > 0; left -= n {
 				if n = p.ready(buffer); n <= 0 {
 					break
 				}
@@ -83,39 +80,6 @@ func (p *pump) ready(buffer []byte) int {
 		_ = raw.Control(func(fd uintptr) { n, err = unix.Read(int(fd), buffer) })
 	}
 	return n
-}
-
-// pipes are a command's, in the order of its descriptors.
-type pipes struct {
-	theirs, ours []*os.File
-	err          error
-}
-
-// input adds a pipe that the command reads.
-func (p *pipes) input() *os.File { return p.add(false) }
-
-// output adds a pipe that the command writes.
-func (p *pipes) output() *os.File { return p.add(true) }
-
-func (p *pipes) add(output bool) *os.File {
-	if p.err != nil {
-		return nil
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		p.err = err
-		return nil
-	}
-	ours, theirs := w, r
-	if output {
-		ours, theirs = r, w
-		if raw, err := r.SyscallConn(); err == nil {
-			// Less room is slower, not wrong.
-			_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
-		}
-	}
-	p.ours, p.theirs = append(p.ours, ours), append(p.theirs, theirs)
-	return ours
 }
 
 func closeAll(files []*os.File) {

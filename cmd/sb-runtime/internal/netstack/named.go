@@ -28,25 +28,17 @@ func (s *Stack) serveNamed(r *tcp.ForwarderRequest, dst netip.AddrPort, name str
 		return
 	}
 	outside, alone, err := s.dialName(ctx, flow)
-	if err != nil || !s.hold(outside) {
+	if err != nil {
 		r.Complete(true)
 		return
 	}
-	defer s.release(outside)
-	inside := s.accept(r)
-	if inside == nil {
-		return
-	}
-	defer s.release(inside)
-	defer context.AfterFunc(ctx, func() {
-		inside.reset()
-		_ = outside.Close()
-	})()
-	if alone {
-		s.relay(inside, outside)
-		return
-	}
-	s.relayNamed(ctx, inside, outside, flow)
+	s.join(ctx, r, outside, func(inside *accepted) {
+		if alone {
+			s.relay(inside, outside)
+			return
+		}
+		s.relayNamed(ctx, inside, outside, flow)
+	})
 }
 
 // relayNamed passes on what asks flow.Name, and nothing else: many names may be served where outside leads.

@@ -374,12 +374,7 @@ func TestEachRequestAsksTheName(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			port, asked := behind(t)
 			s, in := withList(t, "good.example")
-			c, err := in.dial(t.Context(), netip.AddrPortFrom(addressOf(t, in, "good.example."), port))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = c.Close() }()
-			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			c := dialGood(t, in, port)
 			if _, err := io.WriteString(c, test.said); err != nil {
 				t.Fatal(err)
 			}
@@ -401,15 +396,22 @@ func TestEachRequestAsksTheName(t *testing.T) {
 	}
 }
 
-func TestManyRequestsOnOneConnection(t *testing.T) {
-	port, _ := behind(t)
-	s, in := withList(t, "good.example")
+// dialGood connects to a port of good.example for as long as the test runs, 10 s at most.
+func dialGood(t *testing.T, in sandbox, port uint16) net.Conn {
+	t.Helper()
 	c, err := in.dial(t.Context(), netip.AddrPortFrom(addressOf(t, in, "good.example."), port))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.Close() }()
+	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	return c
+}
+
+func TestManyRequestsOnOneConnection(t *testing.T) {
+	port, _ := behind(t)
+	s, in := withList(t, "good.example")
+	c := dialGood(t, in, port)
 	answers := bufio.NewReader(c)
 	for i := range 5 {
 		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: good.example\r\n\r\n"); err != nil {

@@ -63,6 +63,12 @@ func (s *Stack) serveTCP(r *tcp.ForwarderRequest) {
 		r.Complete(true)
 		return
 	}
+	s.join(ctx, r, outside, func(inside *accepted) { s.relay(inside, outside) })
+}
+
+// join accepts the sandbox's connection, for which outside was made, and lets relay pass on between them.
+// Both end when ctx does.
+func (s *Stack) join(ctx context.Context, r *tcp.ForwarderRequest, outside net.Conn, relay func(inside *accepted)) {
 	if !s.hold(outside) {
 		r.Complete(true)
 		return
@@ -77,7 +83,7 @@ func (s *Stack) serveTCP(r *tcp.ForwarderRequest) {
 		inside.reset()
 		_ = outside.Close()
 	})()
-	s.relay(inside, outside)
+	relay(inside)
 }
 
 // accepted is the stack's end of a connection that the sandbox made.

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/seed-0724f904/sb/cmd/internal/pipes"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/guest"
 	"github.com/seed-0724f904/sb/core/journal"
@@ -136,29 +137,22 @@ func (s *Supervisor) takeOver(kept wire.KeptCommand) (err error) {
 	if err := s.acquire(); err != nil {
 		return err
 	}
-	var pipes pipes
+	var ends pipes.Set
 	defer func() {
-		pipes.closeTheirs()
+		ends.CloseTheirs()
 		if c.process == nil {
-			pipes.closeOurs()
+			ends.CloseOurs()
 			s.release()
 		}
 	}()
-	stdout, stderr := pipes.output(), pipes.output()
-	if pipes.err != nil {
-		return pipes.err
-	}
-	limit := int64(execLogLimit)
-	if c.exec.ID == entryID && s.launch.LogLimit > 0 {
-		limit = s.launch.LogLimit
-	}
-	if c.output, err = journal.Create(s.journalDir(), c.exec.ID, limit, s.secrets.Add(nil)); err != nil {
+	stdout, stderr := ends.Output(), ends.Output()
+	if err := ends.Err(); err != nil {
 		return err
 	}
-	if err := journal.Write(s.journalDir(), c.exec); err != nil {
-		return errors.Join(err, c.output.Close())
+	if err := c.openJournal(nil); err != nil {
+		return err
 	}
-	process, err := s.box.Spawn(context.Background(), guest.Spawn{ID: c.exec.ID, Attach: true}, pipes.theirs[0], pipes.theirs[1])
+	process, err := s.box.Spawn(context.Background(), guest.Spawn{ID: c.exec.ID, Attach: true}, ends.Theirs()[0], ends.Theirs()[1])
 	switch {
 	case err == nil:
 		c.process = process

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-0724f904/sb/cmd/internal/pipes"
 	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/guest"
@@ -27,8 +28,6 @@ const (
 	entryID = "0"
 	// execLogLimit bounds the output that is kept of a command that is not the entry command.
 	execLogLimit = 8 << 20
-	// pipeSize is what the pipes of a command hold.
-	pipeSize = 1 << 20
 	// copyBuffer is how much one read takes.
 	copyBuffer = 256 << 10
 	// drainGrace is how long output may still be on its way after its command ended;
@@ -94,11 +93,11 @@ func (s *Supervisor) run(request *wire.Command, id string, clients []*os.File) (
 
 // begin is run without the count of what is under way.
 func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File) (c *command, err error) {
-	var pipes pipes
+	var ends pipes.Set
 	defer func() {
-		pipes.closeTheirs()
+		ends.CloseTheirs()
 		if c == nil || c.process == nil {
-			pipes.closeOurs()
+			ends.CloseOurs()
 			closeAll(clients)
 		}
 	}()
@@ -109,20 +108,20 @@ func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File)
 	c = s.newCommand(request, id)
 	var stdin, control *os.File
 	if !c.spawned {
-		stdin = pipes.input()
+		stdin = ends.Input()
 	}
-	stdout := pipes.output()
-	stderr := pipes.output()
+	stdout := ends.Output()
+	stderr := ends.Output()
 	if request.TTY {
-		control = pipes.input()
+		control = ends.Input()
 	}
-	if pipes.err != nil {
-		return nil, classifyExec(pipes.err)
+	if err := ends.Err(); err != nil {
+		return nil, classifyExec(err)
 	}
 	if err := c.openJournal(request.Secrets); err != nil {
 		return nil, classifyExec(err)
 	}
-	if c.process, err = s.begun(c, s.program(request, c, who, pipes.theirs)); err != nil {
+	if c.process, err = s.begun(c, s.program(request, c, who, ends.Theirs())); err != nil {
 		c.process = nil
 		if code := shellCode(err); code != 0 {
 			return c, c.notStarted(code)
@@ -486,7 +485,9 @@ func (c *command) attend(timeout time.Duration) {
 		exit.Code, exit.Signal = 128+int(status.Signal), int(status.Signal)
 	}
 	if c.report != nil {
-		c.readReport(&exit)
+		_ = c.report.SetReadDeadline(time.Now().Add(drainGrace))
+		guest.ReadExit(c.report, &exit)
+		_ = c.report.Close()
 	}
 	stats := c.output.Stats()
 	c.mu.Lock()
@@ -506,20 +507,6 @@ func (c *command) attend(timeout time.Duration) {
 	c.s.mu.Lock()
 	delete(c.s.commands, c.exec.ID)
 	c.s.mu.Unlock()
-}
-
-// readReport takes the command's end from sb-guest, which stood between.
-func (c *command) readReport(exit *core.Exit) {
-	_ = c.report.SetReadDeadline(time.Now().Add(drainGrace))
-	text, _ := io.ReadAll(io.LimitReader(c.report, guest.MaxReport))
-	_ = c.report.Close()
-	report, err := guest.DecodeReport(text)
-	if err == nil && report.Exit != nil {
-		exit.Code, exit.Signal = report.Exit.Code, report.Exit.Signal
-	}
-	if err == nil && report.Error != nil {
-		exit.Message = report.Error.Message
-	}
 }
 
 // signal sends a signal to the command's process group, or through sb-guest to its terminal's.
@@ -567,42 +554,6 @@ func (s *Supervisor) whyEnded() end {
 	}
 	return s.crash()
 }
-
-// pipes are a command's, in the order of its descriptors.
-type pipes struct {
-	theirs, ours []*os.File
-	err          error
-}
-
-// input adds a pipe that the command reads.
-func (p *pipes) input() *os.File { return p.add(false) }
-
-// output adds a pipe that the command writes.
-func (p *pipes) output() *os.File { return p.add(true) }
-
-func (p *pipes) add(output bool) *os.File {
-	if p.err != nil {
-		return nil
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		p.err = err
-		return nil
-	}
-	ours, theirs := w, r
-	if output {
-		ours, theirs = r, w
-		if raw, err := r.SyscallConn(); err == nil {
-			// Less room is slower, not wrong.
-			_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
-		}
-	}
-	p.ours, p.theirs = append(p.ours, ours), append(p.theirs, theirs)
-	return ours
-}
-
-func (p *pipes) closeTheirs() { closeAll(p.theirs) }
-func (p *pipes) closeOurs()   { closeAll(p.ours) }
 
 func closeAll(files []*os.File) {
 	for _, f := range files {

@@ -55,10 +55,8 @@ func (s *Server) SandboxSnapshot(ctx context.Context, r *pb.SandboxSnapshotReque
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-box.ready:
-	case <-ctx.Done():
-		return nil, status.FromContextError(ctx.Err()).Err()
+	if err := box.await(ctx); err != nil {
+		return nil, err
 	}
 	made, err := s.keepMemory(ctx, box, newID("sn-"), "")
 	if err != nil {

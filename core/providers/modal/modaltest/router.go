@@ -33,12 +33,10 @@ func (r *router) box(ctx context.Context, task string) (*sandbox, error) {
 	if box == nil {
 		return nil, status.Errorf(codes.NotFound, "Task '%s' not found", task)
 	}
-	select {
-	case <-box.ready:
-		return box, nil
-	case <-ctx.Done():
-		return nil, status.FromContextError(ctx.Err()).Err()
+	if err := box.await(ctx); err != nil {
+		return nil, err
 	}
+	return box, nil
 }
 
 // running is box for a sandbox that has not ended.

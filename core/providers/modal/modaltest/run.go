@@ -11,6 +11,7 @@ import (
 	"time"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+	"google.golang.org/grpc/status"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -120,6 +121,16 @@ func (s *Server) startEntry(box *sandbox) error {
 	return s.start(s.ctx, box, box.entry, spec)
 }
 
+// await waits until a sandbox was made, or could not be.
+func (b *sandbox) await(ctx context.Context) error {
+	select {
+	case <-b.ready:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
 // supervise waits for whatever ends a sandbox first.
 func (s *Server) supervise(box *sandbox) {
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -220,14 +231,14 @@ func exitResult(exit core.Exit) *pb.GenericResult {
 
 // endResult is that of a sandbox which the backend ended.
 func endResult(end core.Sandbox) *pb.GenericResult {
-	switch end.Reason {
-	case core.ReasonTimeout:
+	if end.Reason == core.ReasonTimeout {
 		return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TIMEOUT, Exitcode: 124}.Build()
-	case core.ReasonMemory:
-		return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_FAILURE, Exitcode: 137, Exception: end.Message}.Build()
-	default:
-		return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137, Exception: end.Message}.Build()
 	}
+	kind := pb.GenericResult_GENERIC_STATUS_TERMINATED
+	if end.Reason == core.ReasonMemory {
+		kind = pb.GenericResult_GENERIC_STATUS_FAILURE
+	}
+	return pb.GenericResult_builder{Status: kind, Exitcode: 137, Exception: end.Message}.Build()
 }
 
 // conclude makes a result final; the first one stays.
@@ -250,10 +261,8 @@ func terminated() *pb.GenericResult {
 // terminate ends a sandbox that somebody wants to end.
 func (s *Server) terminate(ctx context.Context, box *sandbox) error {
 	box.giveUp()
-	select {
-	case <-box.ready:
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := box.await(ctx); err != nil {
+		return err
 	}
 	if !s.conclude(box, terminated()) {
 		return nil

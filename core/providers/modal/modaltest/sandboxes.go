@@ -337,10 +337,8 @@ func (s *Server) SandboxGetTaskId(ctx context.Context, r *pb.SandboxGetTaskIdReq
 		return nil, err
 	}
 	if r.GetWaitUntilReady() || !box.second {
-		select {
-		case <-box.ready:
-		case <-ctx.Done():
-			return nil, status.FromContextError(ctx.Err()).Err()
+		if err := box.await(ctx); err != nil {
+			return nil, err
 		}
 	}
 	s.mu.Lock()

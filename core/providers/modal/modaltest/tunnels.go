@@ -19,10 +19,8 @@ func (s *Server) SandboxGetTunnels(ctx context.Context, r *pb.SandboxGetTunnelsR
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case <-box.ready:
-	case <-ctx.Done():
-		return nil, status.FromContextError(ctx.Err()).Err()
+	if err := box.await(ctx); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

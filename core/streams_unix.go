@@ -1,6 +1,6 @@
 //go:build unix
 
-package modal
+package core
 
 import (
 	"os"

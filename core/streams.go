@@ -1,15 +1,10 @@
-package docker
+package core
 
-import (
-	"io"
-	"os"
+import "os"
 
-	"github.com/seed-0724f904/sb/core"
-)
-
-// own takes files among the streams over from the caller, who may close them once the command has started. The
-// returned function closes what was taken.
-func own(s core.Streams) (core.Streams, func()) {
+// Own takes the files among the streams over from the caller, who may close theirs once the command has
+// started: each is opened once more. What cannot be stays the caller's. release closes what was taken.
+func (s Streams) Own() (own Streams, release func()) {
 	var taken []*os.File
 	take := func(stream any) (*os.File, bool) {
 		f, ok := stream.(*os.File)
@@ -18,13 +13,13 @@ func own(s core.Streams) (core.Streams, func()) {
 		}
 		again, err := duplicate(f)
 		if err != nil {
-			return nil, false // the caller's will do
+			return nil, false
 		}
 		taken = append(taken, again)
 		return again, true
 	}
 	if f, ok := take(s.Stdin); ok {
-		s.Stdin = io.Reader(f)
+		s.Stdin = f
 	}
 	if f, ok := take(s.Stdout); ok {
 		s.Stdout = f
