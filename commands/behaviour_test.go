@@ -145,6 +145,17 @@ func TestExecJSON(t *testing.T) {
 	}
 }
 
+// Providers may be slow to answer: what was asked once and not found, or found to be nothing, is not asked again.
+func TestProvidersAreAskedOnce(t *testing.T) {
+	for _, args := range [][]string{{"exec", "nobody", "true"}, {"exec", "--json", "nobody", "true"}, {"exec", "-d", "nobody", "true"}, {"prune"}} {
+		app, _, provider := stubApp(t, "one")
+		execute(t.Context(), app, args)
+		if provider.lists != 1 {
+			t.Errorf("%q asks %d times for all sandboxes", args, provider.lists)
+		}
+	}
+}
+
 // The terminal is raw while a command has one, and restored however it ends.
 func TestTerminalIsRestored(t *testing.T) {
 	for _, command := range []string{"echo", "exit", "fail"} {

@@ -93,7 +93,8 @@ func (a *App) pass(ctx context.Context, process core.Process, s os.Signal) {
 // our time limits, 125 for our own failures.
 func (a *App) result(ctx context.Context, service *core.Service, sandbox string, exit core.Exit, err error) error {
 	if err != nil {
-		if a.outlived(ctx, service, sandbox) {
+		// Who could not be asked once is not asked again: a provider that hangs would be waited for twice.
+		if !core.Unresolved(err) && a.outlived(ctx, service, sandbox) {
 			return &exitError{code: exitTimeout, err: core.Errorf(core.KindTimeout, "exec", sandbox, "the sandbox's lifetime is over")}
 		}
 		return ownFailure(err)

@@ -56,21 +56,28 @@ func runPrune(ctx context.Context, opts *PruneOptions) error {
 		if err != nil {
 			return err
 		}
-		if n := len(report.Sandboxes) + len(report.Leftovers) + len(report.Checkpoints); n > 0 {
-			what := output.Count(len(report.Sandboxes), "sandbox", "sandboxes")
-			if opts.Select.Checkpoints {
-				what += ", " + output.Count(len(report.Checkpoints), "checkpoint", "checkpoints")
-			}
-			question := fmt.Sprintf("Remove %s and %s?", what, output.Count(len(report.Leftovers), "leftover", "leftovers"))
-			if err := confirm(opts.App, question, "--yes"); err != nil {
-				return err
-			}
+		if len(report.Sandboxes)+len(report.Leftovers)+len(report.Checkpoints) == 0 {
+			report.DryRun = false
+			return pruned(opts, report)
+		}
+		what := output.Count(len(report.Sandboxes), "sandbox", "sandboxes")
+		if opts.Select.Checkpoints {
+			what += ", " + output.Count(len(report.Checkpoints), "checkpoint", "checkpoints")
+		}
+		question := fmt.Sprintf("Remove %s and %s?", what, output.Count(len(report.Leftovers), "leftover", "leftovers"))
+		if err := confirm(opts.App, question, "--yes"); err != nil {
+			return err
 		}
 	}
 	report, err := service.Prune(ctx, opts.Select)
 	if err != nil {
 		return err
 	}
+	return pruned(opts, report)
+}
+
+// pruned prints what was removed.
+func pruned(opts *PruneOptions, report core.PruneReport) error {
 	if opts.JSON {
 		if err := output.JSON(opts.App.Streams.Out, report); err != nil {
 			return err

@@ -24,6 +24,8 @@ type stub struct {
 	terminated []string
 	ran        []core.ExecSpec
 	next       int
+	// lists counts how often it was asked for all.
+	lists int
 }
 
 func (s *stub) Name() string { return "stub" }
@@ -63,6 +65,7 @@ func (s *stub) Get(_ context.Context, id string) (core.Sandbox, error) {
 func (s *stub) List(context.Context) ([]core.Sandbox, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.lists++
 	return slices.Collect(maps.Values(s.boxes)), nil
 }
 

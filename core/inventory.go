@@ -37,13 +37,17 @@ func gather[S, T any](ctx context.Context, s *Service, provider, op string, want
 	var wg sync.WaitGroup
 	for i, name := range names {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+			most := providerTimeout
+			if caps, err := s.Capabilities(name); err == nil && caps.Remote && len(names) > 1 {
+				most = remotePatience
+			}
+			ctx, cancel := context.WithTimeout(ctx, most)
 			defer cancel()
 			store, err := capable[S](s, name, op, want)
 			if err == nil {
 				found[i], err = list(store, ctx)
 			}
-			failed[i] = err
+			failed[i] = late(ctx, err, op, name, most)
 		})
 	}
 	wg.Wait()

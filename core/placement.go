@@ -55,7 +55,7 @@ func (s *Service) place(ctx context.Context, spec Spec, wishes []wish, all bool)
 	}
 	var placement Placement
 	for _, lazy := range lazies {
-		c := lazy.consider(ctx, spec, wishes)
+		c := lazy.considerAmong(ctx, len(lazies), spec, wishes)
 		placement.Candidates = append(placement.Candidates, c)
 		if c.OK && placement.Chosen == "" {
 			placement.Chosen = c.Provider
@@ -65,6 +65,16 @@ func (s *Service) place(ctx context.Context, spec Spec, wishes []wish, all bool)
 		}
 	}
 	return placement, nil
+}
+
+// considerAmong is consider that does not wait for ever when others are considered, too.
+func (l *lazyProvider) considerAmong(ctx context.Context, asked int, spec Spec, wishes []wish) Candidate {
+	if asked > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, providerTimeout)
+		defer cancel()
+	}
+	return l.consider(ctx, spec, wishes)
 }
 
 func (l *lazyProvider) consider(ctx context.Context, spec Spec, wishes []wish) Candidate {

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -12,10 +13,22 @@ func (s *Service) act(ctx context.Context, op, ref string, args map[string]any, 
 	defer func() { s.finish(record, err) }()
 	sandbox, p, err := s.resolve(ctx, ref)
 	if err != nil {
-		return err
+		return &unresolvedError{err}
 	}
 	record.of(sandbox)
 	return Wrap(op, ref, do(sandbox, p))
+}
+
+// unresolvedError is why an operation did not find its sandbox.
+type unresolvedError struct{ err error }
+
+func (e *unresolvedError) Error() string { return e.err.Error() }
+func (e *unresolvedError) Unwrap() error { return e.err }
+
+// Unresolved says whether an operation ended because its sandbox was not found or its provider did not answer, so that nothing was done.
+func Unresolved(err error) bool {
+	_, ok := errors.AsType[*unresolvedError](err)
+	return ok
 }
 
 // Terminate ends a sandbox, whatever its state, and removes all that it left.

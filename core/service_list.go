@@ -122,10 +122,15 @@ func (l *lazyProvider) list(ctx context.Context, filter ListFilter, among bool, 
 	} else {
 		found, err = p.List(ctx)
 	}
-	if err != nil && ctx.Err() == context.DeadlineExceeded {
-		return nil, Errorf(KindTimeout, "list", "", "no answer within %s", most).WithHint("it has longer when it is asked alone: sb ls --provider %s", l.factory.Name)
+	return found, late(ctx, err, "list", l.factory.Name, most)
+}
+
+// late is err, or what it means when most is how long ctx let a provider take and that was over.
+func late(ctx context.Context, err error, op, provider string, most time.Duration) error {
+	if err == nil || ctx.Err() != context.DeadlineExceeded {
+		return err
 	}
-	return found, err
+	return Errorf(KindTimeout, op, "", "no answer within %s", most).WithHint("it has longer when it is asked alone: --provider %s", provider)
 }
 
 // listing collects answers, until all are there or a moment has come.

@@ -19,7 +19,7 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	r := newRig(t, nil)
 	r.faults.SetLatency(time.Hour)
 	r.server.ResetCalls()
-	elsewhere := fake.New(fake.Options{})
+	elsewhere := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
 	defer elsewhere.Shutdown()
 	service := core.New(core.Options{Factories: []core.Factory{
 		{Name: elsewhere.Name(), IDPrefix: "fak-", Open: func() (core.Provider, error) { return elsewhere, nil }}, modal.Factory(r.opts),
@@ -43,6 +43,15 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 		t.Errorf("Modal was asked %v", calls)
 	}
 
+	volumes := make(chan core.Inventory[core.VolumeInfo], 1)
+	go func() {
+		all, err := service.Volumes(ctx, "")
+		if err != nil {
+			t.Error(err)
+		}
+		volumes <- all
+	}()
+
 	// Who asks all sees what is here at once, and after a while that Modal does not answer.
 	begin := time.Now()
 	first, rest, err := service.ListSoon(ctx, core.ListFilter{}, 50*time.Millisecond)
@@ -51,6 +60,9 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	}
 	if late := rest(); len(late.Sandboxes) != 0 || len(late.Failures) != 1 || late.Failures[0].Provider != modal.Name || !strings.Contains(late.Failures[0].Hint, "--provider modal") || time.Since(begin) > 8*time.Second {
 		t.Errorf("then: %+v", late)
+	}
+	if all := <-volumes; len(all.Failures) != 1 || all.Failures[0].Provider != modal.Name || time.Since(begin) > 8*time.Second {
+		t.Errorf("of the volumes: %+v", all)
 	}
 	if err := errors.Join(service.Terminate(ctx, "here"), service.Close()); err != nil {
 		t.Error(err)
