@@ -37,6 +37,7 @@ func Run(t *testing.T, open Opener) {
 		{"Files", s.files},
 		{"FileWatch", s.fileWatch},
 		{"Limits", s.limits},
+		{"Stats", s.stats},
 		{"TwoCallers", s.twoCallers},
 		{"EndUnderCommand", s.endUnderCommand},
 		{"Watch", s.watch},

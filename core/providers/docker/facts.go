@@ -33,8 +33,8 @@ type facts struct {
 	CPU, Memory, Processes, Disk bool
 	// Storage is the driver that keeps what containers write: "overlay2".
 	Storage string
-	// Freezer says that the engine can pause a container.
-	Freezer  bool
+	// Grouped says that each container has a control group of its own: the engine can pause it, and tell what it uses.
+	Grouped  bool
 	Rootless bool
 	// CgroupV1 says that control groups are of the old kind.
 	CgroupV1 bool
@@ -85,7 +85,7 @@ func (e *engine) ask(ctx context.Context) (facts, error) {
 	info := answer.Info
 	f := facts{
 		Known: true, Version: e.version, Arch: architecture(info.Architecture),
-		Runtime: info.DefaultRuntime, CPU: info.CPUCfsQuota, Memory: info.MemoryLimit, Processes: info.PidsLimit, Freezer: true, CgroupV1: info.CgroupVersion == "1",
+		Runtime: info.DefaultRuntime, CPU: info.CPUCfsQuota, Memory: info.MemoryLimit, Processes: info.PidsLimit, Grouped: info.CgroupDriver != "none", CgroupV1: info.CgroupVersion == "1",
 	}
 	for _, option := range info.SecurityOptions {
 		f.Rootless = f.Rootless || strings.Contains(option, "rootless")
@@ -141,7 +141,7 @@ func (e *engine) askPodman(ctx context.Context) (facts, error) {
 		return !f.Rootless || slices.Contains(h.CgroupControllers, name)
 	}
 	f.CPU, f.Memory, f.Processes = controls("cpu"), controls("memory"), controls("pids")
-	f.Freezer = !f.Rootless || !f.CgroupV1
+	f.Grouped = !f.Rootless || !f.CgroupV1
 	return f, nil
 }
 

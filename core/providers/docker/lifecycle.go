@@ -188,7 +188,7 @@ func (p *Provider) Pause(ctx context.Context, id string) error {
 	if err := p.learn(ctx, e); err != nil {
 		return err
 	}
-	if !e.facts.Freezer {
+	if !e.facts.Grouped {
 		if _, err := p.ask(ctx, id, "pause", wire.Request{Verb: wire.VerbPause}); err != nil {
 			return err
 		}
@@ -239,7 +239,7 @@ func (p *Provider) Resume(ctx context.Context, id string) error {
 	if err := p.learn(ctx, e); err != nil {
 		return err
 	}
-	if !e.facts.Freezer {
+	if !e.facts.Grouped {
 		if _, err := p.ask(ctx, id, "resume", wire.Request{Verb: wire.VerbResume}); err != nil {
 			return err
 		}

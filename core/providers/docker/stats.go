@@ -10,6 +10,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
 // Stats implements core.StatsReader.
@@ -27,6 +28,9 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 	if err != nil {
 		return core.Stats{}, err
 	}
+	if err := p.learn(ctx, e); err != nil {
+		return core.Stats{}, err
+	}
 	ctx, cancel := within(ctx, askTimeout)
 	defer cancel()
 	answer, err := e.client.ContainerStats(ctx, containerOf(id), client.ContainerStatsOptions{})
@@ -42,6 +46,15 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 		Sandbox: id, Time: time.Now(), CPU: time.Duration(usage.CPUStats.CPUUsage.TotalUsage), CPULimit: sb.Spec.CPU, //nolint:gosec // 292 years
 		Memory: core.Bytes(used(usage.MemoryStats)), MemoryLimit: sb.Spec.Memory, DiskLimit: sb.Spec.Disk, //nolint:gosec // below 8 EiB
 		Processes: max(int(usage.PidsStats.Current)-1, 0), //nolint:gosec // a number of processes
+	}
+	if !e.facts.Grouped { // what the engine tells is the whole machine's
+		reply, err := p.ask(ctx, id, "stats", wire.Request{Verb: wire.VerbUsage})
+		if err != nil {
+			return core.Stats{}, err
+		}
+		if reply.Usage != nil {
+			stats.CPU, stats.Memory, stats.Processes = reply.Usage.CPU, reply.Usage.Memory, reply.Usage.Processes
+		}
 	}
 	for _, n := range usage.Networks {
 		stats.NetReceived += core.Bytes(n.RxBytes) //nolint:gosec // below 8 EiB

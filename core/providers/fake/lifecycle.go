@@ -305,7 +305,7 @@ func (p *Provider) GivenSecrets(_ context.Context, id string) ([]core.Secret, er
 	return slices.Clone(b.secrets), nil
 }
 
-// Stats implements core.StatsReader.
+// Stats implements core.StatsReader. A command here is on a processor for as long as it runs.
 func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 	if err := p.faults.meet(ctx, OpStats); err != nil {
 		return core.Stats{}, err
@@ -330,6 +330,9 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 	for _, proc := range b.procs {
 		if proc.alive() {
 			stats.Processes++
+			stats.CPU += stats.Time.Sub(proc.started)
+		} else {
+			stats.CPU += proc.result().Duration
 		}
 	}
 	return stats, nil

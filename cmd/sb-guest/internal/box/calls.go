@@ -117,6 +117,12 @@ func (b *Box) answer(r wire.Request, c *client) error {
 		}
 		c.reply(wire.Reply{})
 		return nil
+	case wire.VerbUsage:
+		used, err := usage()
+		if err == nil {
+			c.reply(wire.Reply{Usage: &used})
+		}
+		return err
 	case wire.VerbFiles, wire.VerbFile: // served before
 	}
 	return core.Errorf(core.KindUnsupported, string(r.Verb), "", "the box does not know %q", r.Verb)

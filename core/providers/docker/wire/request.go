@@ -28,7 +28,8 @@ const (
 	VerbStop   Verb = "stop"   // ends all commands and the box
 	VerbPause  Verb = "pause"  // stops all processes, for engines that cannot
 	VerbResume Verb = "resume"
-	VerbDial   Verb = "dial" // connects to Port; after the Reply 0 and 1 carry the connection's bytes
+	VerbUsage  Verb = "usage" // Reply.Usage, for engines that cannot tell
+	VerbDial   Verb = "dial"  // connects to Port; after the Reply 0 and 1 carry the connection's bytes
 )
 
 // Request is one call. Zero fields are left out by verbs that have no use for them.
@@ -87,9 +88,17 @@ type Reply struct {
 	Error *Failure    `json:"error,omitempty"`
 	Exit  *core.Exit  `json:"exit,omitempty"`
 	Execs []core.Exec `json:"execs,omitempty"`
+	Usage *Usage      `json:"usage,omitempty"`
 	// Answer and Report are what sb-guest wrote on 1 and on 2.
 	Answer []byte `json:"answer,omitempty"`
 	Report []byte `json:"report,omitempty"`
+}
+
+// Usage is what the processes of a box use, without its first one.
+type Usage struct {
+	CPU       time.Duration `json:"cpu"` // since the box started
+	Memory    core.Bytes    `json:"memory"`
+	Processes int           `json:"processes"`
 }
 
 // Failure is an error on the wire.

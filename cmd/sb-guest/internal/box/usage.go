@@ -1,0 +1,85 @@
+//go:build linux
+
+package box
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// ticksPerSecond is the unit of times in /proc: USER_HZ is 100 for programs on every architecture (time(7)).
+const ticksPerSecond = 100
+
+// usage adds up what the kernel tells of the sandbox's processes, but for this one. Memory is what is theirs alone or shared
+// among them, not what files lent them. A process that ends meanwhile counts as far as it was seen.
+func usage() (wire.Usage, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return wire.Usage{}, err
+	}
+	var total wire.Usage
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		dir := "/proc/" + entry.Name()
+		stat, err := os.ReadFile(dir + "/stat")
+		if err != nil {
+			continue
+		}
+		own, children := cpuTimes(stat)
+		total.CPU += children // of those that ended
+		if pid == os.Getpid() {
+			continue
+		}
+		total.CPU += own
+		total.Processes++
+		if status, err := os.ReadFile(dir + "/status"); err == nil {
+			total.Memory += memoryOf(status)
+		}
+	}
+	return total, nil
+}
+
+// cpuTimes reads from a /proc/PID/stat what a process used, and what its children did that it waited for; 0 where there is
+// nothing to be read.
+func cpuTimes(stat []byte) (own, children time.Duration) {
+	// proc(5): the name, in parentheses, may hold anything; utime, stime, cutime and cstime are the 12th to the 15th field behind it.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	const first = 11
+	if len(fields) < first+4 {
+		return 0, 0
+	}
+	var times [4]time.Duration
+	for i := range times {
+		ticks, err := strconv.ParseInt(string(fields[first+i]), 10, 64)
+		if err != nil {
+			return 0, 0
+		}
+		times[i] = time.Duration(ticks) * time.Second / ticksPerSecond
+	}
+	return times[0] + times[1], times[2] + times[3]
+}
+
+// memoryOf reads from a /proc/PID/status what a process has of memory that no file can give back.
+func memoryOf(status []byte) core.Bytes {
+	var sum core.Bytes
+	for line := range bytes.Lines(status) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		if string(name) != "RssAnon" && string(name) != "RssShmem" {
+			continue
+		}
+		if fields := bytes.Fields(value); len(fields) > 0 {
+			if kib, err := strconv.ParseInt(string(fields[0]), 10, 64); err == nil {
+				sum += core.Bytes(kib) * core.KiB
+			}
+		}
+	}
+	return sum
+}
