@@ -101,6 +101,7 @@ func (l *lazyProvider) consider(ctx context.Context, spec Spec, wishes []wish) C
 	}
 	// A check may have found that it can do less than providers of its kind can.
 	if !fits() {
+		c.Hint = "sb doctor says why"
 		return c
 	}
 	if finder, ok := As[SnapshotFinder](p); ok && spec.Snapshot != "" {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,15 +18,29 @@ import (
 type shelf struct {
 	name  string
 	caps  Capabilities
+	lacks Capability // found out by Check
 	down  error
 	mu    sync.Mutex
 	boxes []Sandbox
 }
 
-func (p *shelf) Name() string                { return p.name }
-func (p *shelf) Capabilities() Capabilities  { return p.caps }
-func (p *shelf) Check(context.Context) error { return p.down }
-func (p *shelf) Close() error                { return nil }
+func (p *shelf) Name() string { return p.name }
+
+func (p *shelf) Capabilities() Capabilities {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.caps
+}
+
+func (p *shelf) Close() error { return nil }
+
+func (p *shelf) Check(context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.caps.Has = slices.DeleteFunc(slices.Clone(p.caps.Has), func(c Capability) bool { return c == p.lacks })
+	return p.down
+}
+
 func (p *shelf) factory(prefix string) Factory {
 	return Factory{Name: p.name, IDPrefix: prefix, Open: func() (Provider, error) { return p, nil }}
 }
@@ -109,6 +124,10 @@ func TestPlacement(t *testing.T) {
 	}
 	if _, err := s.Launch(t.Context(), Spec{Provider: "three"}, LaunchOptions{}); KindOf(err) != KindUsage {
 		t.Errorf("an unknown provider: %v", err)
+	}
+	one.caps.Has, one.lacks = append(one.caps.Has, CapDisk), CapDisk
+	if _, err := s.Launch(t.Context(), Spec{Provider: "one", Disk: GiB}, LaunchOptions{}); KindOf(err) != KindUnsupported || HintOf(err) != "sb doctor says why" {
+		t.Errorf("a disk that turns out not to be offered: %v, %s", err, HintOf(err))
 	}
 	one.down = Errorf(KindUnavailable, "check", "", "it is down").WithHint("start it")
 	if placement, err := s.Explain(t.Context(), Spec{}); err != nil || placement.Chosen != "two" {
