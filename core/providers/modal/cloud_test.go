@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -134,6 +135,34 @@ func TestEndsHaveCodes(t *testing.T) {
 	}
 	if _, err := p.End(t.Context(), late.ID); core.KindOf(err) != core.KindNotFound {
 		t.Errorf("it is there still: %v", err)
+	}
+}
+
+// A sandbox that Modal lost has no code and is not taken for one that ended well; nor is a command in it.
+func TestLostSandbox(t *testing.T) {
+	for name, command := range map[string][]string{"with an entry command": {"sleep", "600"}, "without": nil} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			p := modal.New(r.opts)
+			defer func() { _ = p.Close() }()
+			s := spec()
+			s.Command = command
+			sb := launched(t, p, s)
+			process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"sleep", "600"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = process.Close() }()
+			if err := syscall.Kill(r.supervisor(t), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if exit, err := process.Wait(t.Context()); err != nil || exit.Code != 137 || exit.Signal != 0 || exit.Message == "" {
+				t.Errorf("the command: %+v, %v", exit, err)
+			}
+			if ended, err := p.WaitSandbox(t.Context(), sb.ID); err != nil || ended.State != core.StateLost || ended.ExitCode != nil || ended.Message == "" {
+				t.Errorf("the sandbox: %+v, %v", ended, err)
+			}
+		})
 	}
 }
 

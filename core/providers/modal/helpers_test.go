@@ -4,6 +4,7 @@ package modal_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -132,6 +133,26 @@ func serveModal(dir string) int {
 		return 1
 	}
 	return 0
+}
+
+// supervisor returns the process that supervises the backend's only sandbox.
+func (r *rig) supervisor(t *testing.T) int {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(r.opts.StateDir), "state", "local", "sandboxes", "*", "state.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state struct {
+		PID int `json:"pid"`
+	}
+	if err := json.Unmarshal(text, &state); err != nil || state.PID == 0 {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return state.PID
 }
 
 // open returns a provider like the one of another process; with cache it has what others learned.

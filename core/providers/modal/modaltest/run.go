@@ -213,7 +213,7 @@ func (s *Server) idle(box *sandbox) bool {
 func entryResult(entry *command) *pb.GenericResult {
 	exit, err := entry.exit, entry.err
 	if err != nil {
-		return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137, Exception: err.Error()}.Build()
+		return lost(err.Error())
 	}
 	return exitResult(exit)
 }
@@ -231,6 +231,9 @@ func exitResult(exit core.Exit) *pb.GenericResult {
 
 // endResult is that of a sandbox which the backend ended.
 func endResult(end core.Sandbox) *pb.GenericResult {
+	if end.State == core.StateLost {
+		return lost(end.Message)
+	}
 	if end.Reason == core.ReasonTimeout {
 		return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TIMEOUT, Exitcode: 124}.Build()
 	}
@@ -251,6 +254,11 @@ func (s *Server) conclude(box *sandbox, result *pb.GenericResult) bool {
 	box.result, box.endedAt = result, time.Now()
 	close(box.ended)
 	return true
+}
+
+// lost is the result of a sandbox of which nobody knows how it ended.
+func lost(why string) *pb.GenericResult {
+	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_INTERNAL_FAILURE, Exception: why}.Build()
 }
 
 // terminated is the result of a sandbox that somebody ended.
