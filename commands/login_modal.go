@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers"
@@ -31,8 +32,10 @@ func NewLoginModal(app *App, runF func(context.Context, *LoginModalOptions) erro
 			"~/.modal.toml, or the file that MODAL_CONFIG_PATH names, readable by you only. Its profile becomes the\n" +
 			"active one; other profiles stay.\n\n" +
 			"A token is made at https://modal.com/settings/tokens. The id comes from --token-id or MODAL_TOKEN_ID,\n" +
-			"the secret from MODAL_TOKEN_SECRET or else from the first line of stdin, never from the command line." + exitStatusHelp,
-		Example: "  sb login modal --token-id ak-123 <secret.txt\n" +
+			"the secret from MODAL_TOKEN_SECRET or else from the first line of stdin, never from the command line. At a\n" +
+			"terminal what is missing is asked for." + exitStatusHelp,
+		Example: "  sb login modal\n" +
+			"  sb login modal --token-id ak-123 <secret.txt\n" +
 			"  MODAL_TOKEN_ID=ak-123 MODAL_TOKEN_SECRET=as-456 sb login modal --profile work",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,11 +56,7 @@ func runLoginModal(ctx context.Context, opts *LoginModalOptions) error {
 	if opts.TokenID == "" {
 		opts.TokenID, _ = app.LookupEnv("MODAL_TOKEN_ID")
 	}
-	if opts.TokenID == "" {
-		return core.Errorf(core.KindUsage, "login", "", "the token's id is not given").
-			WithHint("make a token at https://modal.com/settings/tokens, then: sb login modal --token-id ID <SECRET-FILE")
-	}
-	secret, err := opts.secret()
+	secret, err := opts.token()
 	if err != nil {
 		return err
 	}
@@ -69,22 +68,66 @@ func runLoginModal(ctx context.Context, opts *LoginModalOptions) error {
 	return err
 }
 
-// secret reads the token's secret from the environment or from stdin.
-func (o *LoginModalOptions) secret() (core.SecretValue, error) {
-	if value, _ := o.App.LookupEnv("MODAL_TOKEN_SECRET"); value != "" {
-		return core.NewSecretValue(value), nil
+// token completes the token's id and returns its secret: from flag and environment, else a person is asked, else the secret is
+// the first line of stdin.
+func (o *LoginModalOptions) token() (core.SecretValue, error) {
+	secret, _ := o.App.LookupEnv("MODAL_TOKEN_SECRET")
+	if o.App.Streams.CanPrompt() && (o.TokenID == "" || secret == "") {
+		var err error
+		if secret, err = o.ask(secret); err != nil {
+			return core.SecretValue{}, err
+		}
 	}
-	if o.App.Streams.InTTY() {
+	if o.TokenID == "" {
+		return core.SecretValue{}, core.Errorf(core.KindUsage, "login", "", "the token's id is not given").
+			WithHint("make a token at https://modal.com/settings/tokens, then: sb login modal --token-id ID <SECRET-FILE")
+	}
+	if secret == "" && !o.App.Streams.InTTY() {
+		line, err := bufio.NewReader(io.LimitReader(o.App.Streams.In, 4096)).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return core.SecretValue{}, core.Wrap("login", "", err)
+		}
+		secret = strings.TrimSpace(line)
+	}
+	if secret == "" {
 		return core.SecretValue{}, core.Errorf(core.KindUsage, "login", "", "the token's secret is not given").
 			WithHint("set MODAL_TOKEN_SECRET, or give a file with it on stdin")
 	}
-	line, err := bufio.NewReader(io.LimitReader(o.App.Streams.In, 4096)).ReadString('\n')
-	if line = strings.TrimSpace(line); line == "" {
-		if err == nil || errors.Is(err, io.EOF) {
-			err = errors.New("stdin is empty")
-		}
-		return core.SecretValue{}, core.Errorf(core.KindUsage, "login", "", "the token's secret is not given: %w", err).
-			WithHint("set MODAL_TOKEN_SECRET, or give a file with it on stdin")
+	return core.NewSecretValue(secret), nil
+}
+
+// ask asks a person at the terminal for what is missing of the token. The secret is not shown.
+func (o *LoginModalOptions) ask(secret string) (_ string, err error) {
+	streams := o.App.Streams
+	restore, err := streams.MakeRaw()
+	if err != nil {
+		return "", core.Errorf(core.KindInternal, "login", "", "the terminal refuses raw mode: %w", err)
 	}
-	return core.NewSecretValue(line), nil
+	defer func() { err = errors.Join(err, restore()) }()
+	terminal := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{streams.In, streams.Err}, "token id: ")
+	if o.TokenID == "" {
+		var line string
+		if line, err = terminal.ReadLine(); err != nil {
+			return "", unanswered(streams.Err, err)
+		}
+		o.TokenID = strings.TrimSpace(line)
+	}
+	if secret == "" {
+		if secret, err = terminal.ReadPassword("token secret: "); err != nil {
+			return "", unanswered(streams.Err, err)
+		}
+	}
+	return strings.TrimSpace(secret), nil
+}
+
+// unanswered is why a question at the terminal has no answer: ctrl+c and ctrl+d end its input.
+func unanswered(w io.Writer, err error) error {
+	if errors.Is(err, io.EOF) {
+		_, _ = fmt.Fprint(w, "\r\n") // the terminal is raw, and the cursor behind the question
+		return core.Errorf(core.KindCanceled, "login", "", "nothing was done")
+	}
+	return core.Wrap("login", "", err)
 }

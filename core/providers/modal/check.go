@@ -98,6 +98,8 @@ func checkModal(spec core.Spec) error {
 		return refuse("modal.headers", "a sandbox without a network sends no requests")
 	case len(m.Headers) > 0 && allowsDomains(spec.Network):
 		return refuse("modal.headers", "Modal replaces no headers where the network allows single domains")
+	case m.ImageSecret != "" && (spec.Snapshot != "" || ofModal(spec.Image)):
+		return refuse("modal.image_secret", "an image that Modal has is not pulled from a registry")
 	case m.MemorySnapshot && !spec.GPU.IsZero():
 		return refuse("modal.memory_snapshot", "Modal keeps the memory of no sandbox with a GPU")
 	}

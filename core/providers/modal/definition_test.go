@@ -91,7 +91,11 @@ func TestEveryFieldReachesModal(t *testing.T) {
 
 // A private registry's credentials go along as its kind wants them, told by the host.
 func TestPrivateRegistries(t *testing.T) {
-	r := newRig(t, func(o *modaltest.Options) { o.Secrets = map[string]map[string]string{"login": {"K": "v"}} })
+	r := newRig(t, func(o *modaltest.Options) {
+		o.Secrets = map[string]map[string]string{"half": {"REGISTRY_USERNAME": "me"}, "login": {
+			"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "planted", "AWS_REGION": "us-east-1", "SERVICE_ACCOUNT_JSON": "{}", "REGISTRY_USERNAME": "me", "REGISTRY_PASSWORD": "planted",
+		}}
+	})
 	p := modal.New(r.opts)
 	defer func() { _ = p.Close() }()
 	for image, kind := range map[string]pb.RegistryAuthType{
@@ -105,6 +109,17 @@ func TestPrivateRegistries(t *testing.T) {
 		made := r.server.ImageDefinition(r.server.Definition(launched(t, p, s).ID).GetImageId())
 		if config := made.GetImageRegistryConfig(); config.GetRegistryAuthType() != kind || config.GetSecretId() == "" || strings.Join(made.GetDockerfileCommands(), "\n") != "FROM "+image {
 			t.Errorf("%s: %v", image, made)
+		}
+	}
+	s := spec()
+	s.Image, s.Modal = "registry.example.com/app", &core.ModalSpec{ImageSecret: "half"}
+	if _, err := p.Launch(t.Context(), s, lease(), nil); core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "REGISTRY_PASSWORD") {
+		t.Errorf("a secret without a password: %v", err)
+	}
+	for _, image := range []string{"im-123", "modal:mine"} {
+		s.Image = image
+		if _, err := p.Launch(t.Context(), s, lease(), nil); core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "image_secret") {
+			t.Errorf("%s with a registry's secret: %v", image, err)
 		}
 	}
 }
@@ -135,6 +150,8 @@ func TestMissingAtModal(t *testing.T) {
 		change(&s)
 		if _, err := p.Launch(t.Context(), s, lease(), nil); err == nil || core.KindOf(err) != core.KindNotFound || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
+		} else if hint := core.HintOf(err); strings.Contains(hint, "sb secret create "+name) != (name == "a-secret" || name == "a-login") {
+			t.Errorf("%s: the hint is %q", name, hint)
 		}
 	}
 }

@@ -19,6 +19,14 @@ const defaultImage = "debian:12-slim"
 // defaultPython is what pip packages are installed for when no version is said.
 const defaultPython = "3.12"
 
+// imagePrefix begins the ids of Modal's images.
+const imagePrefix = "im-"
+
+// ofModal says whether an image is one that Modal has, not a registry's.
+func ofModal(image string) bool {
+	return strings.HasPrefix(image, imagePrefix) || strings.HasPrefix(image, publishedPrefix)
+}
+
 // recipe is how an image is made: a base and commands on top.
 type recipe struct {
 	// Base is a registry's name; ID and Published are images that Modal has.
@@ -32,7 +40,7 @@ type recipe struct {
 func recipeOf(spec core.Spec) (recipe, error) {
 	r := recipe{Base: defaultImage}
 	switch {
-	case strings.HasPrefix(spec.Snapshot, "im-"):
+	case strings.HasPrefix(spec.Snapshot, imagePrefix):
 		return recipe{ID: spec.Snapshot}, nil
 	case spec.Snapshot != "":
 		return recipe{Published: snapshotName(spec.Snapshot)}, nil
@@ -44,10 +52,10 @@ func recipeOf(spec core.Spec) (recipe, error) {
 		if r, err = readDockerfile(string(text)); err != nil {
 			return r, err
 		}
-	case strings.HasPrefix(spec.Image, "im-"):
+	case strings.HasPrefix(spec.Image, imagePrefix):
 		r = recipe{ID: spec.Image}
-	case strings.HasPrefix(spec.Image, "modal:"):
-		r = recipe{Published: strings.TrimPrefix(spec.Image, "modal:")}
+	case strings.HasPrefix(spec.Image, publishedPrefix):
+		r = recipe{Published: strings.TrimPrefix(spec.Image, publishedPrefix)}
 	case spec.Image != "" && spec.Image != defaultImage:
 		r.Base = spec.Image
 	case spec.Python != "" || len(spec.Pip) > 0:

@@ -100,7 +100,7 @@ func (p *Provider) PullImage(ctx context.Context, name string, progress core.Pro
 // RemoveImage implements core.ImageStore. Modal lets sandboxes that run from it go on.
 func (p *Provider) RemoveImage(ctx context.Context, ref string) error {
 	name := strings.TrimPrefix(ref, publishedPrefix)
-	if !strings.HasPrefix(name, "im-") && !strings.Contains(name, ":") {
+	if !strings.HasPrefix(name, imagePrefix) && !strings.Contains(name, ":") {
 		name += ":latest"
 	}
 	return p.removeImage(ctx, "image", name)
@@ -113,7 +113,7 @@ func (p *Provider) removeImage(ctx context.Context, op, ref string) error {
 		return err
 	}
 	id := ref
-	if !strings.HasPrefix(ref, "im-") {
+	if !strings.HasPrefix(ref, imagePrefix) {
 		if id, err = p.imageByName(ctx, ref); err != nil {
 			return err
 		}

@@ -31,6 +31,9 @@ type Login struct {
 // Do checks the token with Modal, then writes it to the file and makes its profile the active one, as Modal's own
 // tools do. It returns the profile's name. Other profiles stay; nothing is written when the token is refused.
 func (l Login) Do(ctx context.Context) (string, error) {
+	if _, _, err := readProfile(l.File, ""); err != nil {
+		return "", err // before the SDK reads it, whose errors show the line
+	}
 	workspace, err := l.check(ctx)
 	if err != nil {
 		return "", err

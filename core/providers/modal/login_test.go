@@ -5,6 +5,7 @@ package modal_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
@@ -55,6 +56,17 @@ func TestLogin(t *testing.T) {
 			}
 		})
 	}
+	// A file that cannot be read is said with the line's number and without what stands there.
+	broken := filepath.Join(t.TempDir(), "modal.toml")
+	if err := os.WriteFile(broken, []byte("[work]\ntoken_secret = as-planted\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MODAL_CONFIG_PATH", broken)
+	_, err := modal.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), File: broken}.Do(t.Context())
+	if core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "line 2") || strings.Contains(err.Error(), "as-planted") || core.HintOf(err) == "" {
+		t.Errorf("a broken file: %v", err)
+	}
+	t.Setenv("MODAL_CONFIG_PATH", filepath.Join(t.TempDir(), "none"))
 	// A token that is refused changes nothing.
 	file := filepath.Join(t.TempDir(), "modal.toml")
 	if _, err := (modal.Login{TokenID: tokenID, Secret: core.NewSecretValue("wrong"), File: file}).Do(t.Context()); core.KindOf(err) != core.KindUnauthorized {

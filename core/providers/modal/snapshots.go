@@ -32,7 +32,7 @@ func snapshotName(name string) string {
 
 // Snapshot implements core.Snapshotter. A snapshot is an image of Modal's, under its name if it has one.
 func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOptions) (core.Snapshot, error) {
-	if strings.HasPrefix(opts.Name, "im-") || strings.ContainsAny(opts.Name, ":/ ") {
+	if strings.HasPrefix(opts.Name, imagePrefix) || strings.ContainsAny(opts.Name, ":/ ") {
 		return core.Snapshot{}, core.Errorf(core.KindUsage, "modal.snapshot", opts.Name, "a snapshot's name has no colon, slash or blank at Modal and does not begin with im-")
 	}
 	r, err := p.router(ctx, id, false)
@@ -104,7 +104,7 @@ func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
 
 // RemoveSnapshot implements core.SnapshotStore.
 func (p *Provider) RemoveSnapshot(ctx context.Context, id string) error {
-	if !strings.HasPrefix(id, "im-") {
+	if !strings.HasPrefix(id, imagePrefix) {
 		id = snapshotName(id)
 	}
 	return p.removeImage(ctx, "snapshot", id)
@@ -116,7 +116,7 @@ func (p *Provider) MountImage(ctx context.Context, id, image, target string) err
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(image, "im-") {
+	if !strings.HasPrefix(image, imagePrefix) {
 		// A directory's snapshot by its name, or an image that somebody published.
 		name := snapshotName(image)
 		if published, ok := strings.CutPrefix(image, publishedPrefix); ok {

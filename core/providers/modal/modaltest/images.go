@@ -58,11 +58,13 @@ func (s *Server) ImageDefinition(id string) *pb.Image {
 }
 
 // ImageGetOrCreate finds an image by its recipe or begins to build it.
-func (s *Server) ImageGetOrCreate(_ context.Context, r *pb.ImageGetOrCreateRequest) (*pb.ImageGetOrCreateResponse, error) {
+func (s *Server) ImageGetOrCreate(ctx context.Context, r *pb.ImageGetOrCreateRequest) (*pb.ImageGetOrCreateResponse, error) {
+	registry := r.GetImage().GetImageRegistryConfig()
 	recipe, err := json.Marshal(struct {
 		Commands, Secrets []string
 		Bases             []string
-	}{r.GetImage().GetDockerfileCommands(), r.GetImage().GetSecretIds(), baseIDs(r.GetImage())})
+		Registry          string
+	}{r.GetImage().GetDockerfileCommands(), r.GetImage().GetSecretIds(), baseIDs(r.GetImage()), registry.GetSecretId()})
 	if err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
@@ -76,9 +78,15 @@ func (s *Server) ImageGetOrCreate(_ context.Context, r *pb.ImageGetOrCreateReque
 			return pb.ImageGetOrCreateResponse_builder{ImageId: id, Result: found.result, Metadata: &pb.ImageMetadata{}}.Build(), nil
 		}
 	}
+	if err := s.checkRegistry(registry); err != nil {
+		return nil, err
+	}
 	built, steps, err := s.plan(r.GetImage())
 	if err != nil {
 		return nil, err
+	}
+	if registry.GetSecretId() != "" {
+		s.log.WarnContext(ctx, "recorded, and nothing follows from it here", "image", built.asked, "asked", []string{"registry credentials"})
 	}
 	s.images[built.id], s.builds[key] = built, built.id
 	if len(steps) == 0 {
@@ -92,6 +100,32 @@ func (s *Server) ImageGetOrCreate(_ context.Context, r *pb.ImageGetOrCreateReque
 	}
 	s.work.Go(func() { s.build(built, steps, env) })
 	return pb.ImageGetOrCreateResponse_builder{ImageId: built.id, Metadata: &pb.ImageMetadata{}}.Build(), nil
+}
+
+// checkRegistry refuses a private registry's image without a secret that has the variables which Modal's guide of private registries
+// names. The caller holds mu.
+func (s *Server) checkRegistry(config *pb.ImageRegistryConfig) error {
+	var required []string
+	switch config.GetRegistryAuthType() {
+	case pb.RegistryAuthType_REGISTRY_AUTH_TYPE_STATIC_CREDS:
+		required = []string{"REGISTRY_USERNAME", "REGISTRY_PASSWORD"}
+	case pb.RegistryAuthType_REGISTRY_AUTH_TYPE_AWS:
+		required = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"}
+	case pb.RegistryAuthType_REGISTRY_AUTH_TYPE_GCP:
+		required = []string{"SERVICE_ACCOUNT_JSON"}
+	case pb.RegistryAuthType_REGISTRY_AUTH_TYPE_UNSPECIFIED, pb.RegistryAuthType_REGISTRY_AUTH_TYPE_PUBLIC:
+		return nil
+	}
+	found := s.secrets[config.GetSecretId()]
+	if found == nil {
+		return status.Errorf(codes.NotFound, "Secret '%s' not found", config.GetSecretId())
+	}
+	for _, key := range required {
+		if found.env[key] == "" {
+			return status.Errorf(codes.InvalidArgument, "Secret '%s' is missing key(s): %s", found.name, key)
+		}
+	}
+	return nil
 }
 
 func baseIDs(definition *pb.Image) []string {

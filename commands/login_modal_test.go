@@ -1,0 +1,46 @@
+package commands
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// What is missing of a token is asked for at a terminal; its secret is never shown.
+func TestTokenIsAskedFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		id, secret, typed string
+		wantID            string
+		kind              core.Kind
+		asked             string
+	}{
+		"both":          {typed: "ak-1\ras-planted\r", wantID: "ak-1", asked: "token id: ak-1\r\ntoken secret: \r\n"},
+		"the secret":    {id: "ak-1", typed: "as-planted\r", wantID: "ak-1", asked: "token secret: \r\n"},
+		"the id":        {secret: "as-planted", typed: "ak-1\r", wantID: "ak-1", asked: "token id: ak-1\r\n"},
+		"neither":       {id: "ak-1", secret: "as-planted", wantID: "ak-1"},
+		"ctrl+c":        {id: "ak-1", typed: "as-pl\x03", kind: core.KindCanceled, asked: "token secret: "},
+		"no answer":     {id: "ak-1", typed: "\r", kind: core.KindUsage, asked: "token secret: \r\n"},
+		"no answer, id": {secret: "as-planted", typed: "\r", kind: core.KindUsage, asked: "token id: \r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app, streams := testApp(t, map[string]string{"MODAL_TOKEN_SECRET": test.secret})
+			streams.SetTTY(80).Type(test.typed)
+			opts := &LoginModalOptions{App: app, TokenID: test.id}
+			secret, err := opts.token()
+			if test.wantID == "" {
+				if core.KindOf(err) != test.kind {
+					t.Errorf("error %v", err)
+				}
+			} else if err != nil || opts.TokenID != test.wantID || secret.Reveal() != "as-planted" {
+				t.Errorf("%q, %q, %v", opts.TokenID, secret.Reveal(), err)
+			}
+			if streams.Raw != 0 {
+				t.Error("the terminal is still raw")
+			}
+			if shown := streams.Err.String(); !strings.Contains(shown, test.asked) || strings.Contains(shown, "as-pl") {
+				t.Errorf("shown is %q", shown)
+			}
+		})
+	}
+}
