@@ -25,7 +25,7 @@ func testApp(t *testing.T, env map[string]string) (*App, *iostreams.Test) {
 	streams := iostreams.NewTest()
 	return &App{
 		Streams: streams.Streams,
-		Signals: NewSignals(make(chan os.Signal)),
+		Signals: signalsFrom(make(chan os.Signal)),
 		LookupEnv: func(key string) (string, bool) {
 			value, ok := env[key]
 			return value, ok

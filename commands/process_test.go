@@ -12,6 +12,11 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
+// signalsFrom makes signals that come from a channel.
+func signalsFrom(source chan os.Signal) *Signals {
+	return &Signals{source: source, reset: func() {}}
+}
+
 // testProcess is a command that ends when told to, and remembers what it was sent.
 type testProcess struct {
 	end chan core.Exit
@@ -58,7 +63,7 @@ func following(t *testing.T, process *testProcess) (send chan<- os.Signal, resul
 	source := make(chan os.Signal)
 	app, streams := testApp(t, nil)
 	streams.SetTTY(100)
-	app.Signals = NewSignals(source)
+	app.Signals = signalsFrom(source)
 	ctx, stop := app.Signals.attach(t.Context())
 	var (
 		exit core.Exit
@@ -133,7 +138,7 @@ func TestEarlySignalReachesTheCommand(t *testing.T) {
 
 func TestSignalCancelsWhenNobodyTakesIt(t *testing.T) {
 	source := make(chan os.Signal)
-	signals := NewSignals(source)
+	signals := signalsFrom(source)
 	ctx, stop := signals.attach(t.Context())
 	defer stop()
 	source <- syscall.SIGTERM

@@ -33,11 +33,6 @@ func NotifySignals() *Signals {
 	return s
 }
 
-// NewSignals makes signals that come from a channel, for tests.
-func NewSignals(source chan os.Signal) *Signals {
-	return &Signals{source: source, reset: func() {}}
-}
-
 // attach returns a context that the first signal nobody took cancels, with a
 // *signalError as its cause. After that the program catches no more: a second
 // interrupt ends it at once. The caller calls stop, which waits.

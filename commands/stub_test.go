@@ -128,7 +128,7 @@ func (s *stub) Exec(_ context.Context, id string, spec core.ExecSpec) (core.Proc
 func stubApp(t *testing.T, names ...string) (*App, *iostreams.Test, *stub) {
 	t.Helper()
 	app, streams := testApp(t, nil)
-	app.Signals = NewSignals(make(chan os.Signal))
+	app.Signals = signalsFrom(make(chan os.Signal))
 	provider := &stub{boxes: map[string]core.Sandbox{}, leases: map[string]core.Lease{}}
 	service := core.New(core.Options{
 		Actor: "test", Now: app.Now,

@@ -40,11 +40,8 @@ const Program = "sb-guest"
 // Version is the protocol's version; both sides must agree on it.
 const Version = 1
 
-// The helper's descriptors beyond 0 and 1.
-const (
-	ReportFD  = 2
-	ControlFD = 3
-)
+// ControlFD is the helper's descriptor of Control messages. The Report of how it ended goes to descriptor 2.
+const ControlFD = 3
 
 // Modes are the helper's first arguments.
 const (

@@ -3,6 +3,7 @@ package keys
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -78,8 +79,8 @@ type fileVersion struct {
 // Open names the file, which need not exist.
 func Open(path string) *Store { return &Store{path: path} }
 
-// lockTimeout bounds how long a change waits for another process's.
-const lockTimeout = 5 * time.Second
+// lockTimeout bounds how long a change waits for another process's, and lockPause is how often it looks.
+const lockTimeout, lockPause = 5 * time.Second, 10 * time.Millisecond
 
 // prefix begins every key, so that scanners for leaked secrets find them.
 const prefix = "sb_"
@@ -206,17 +207,12 @@ func (s *Store) change(do func([]Key) ([]Key, error)) (err error) {
 		return core.Errorf(core.KindUnavailable, "key", s.path, "%w", err)
 	}
 	lock := flock.New(s.path + ".lock")
-	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(10 * time.Millisecond) {
-		locked, err := lock.TryLock()
-		if err != nil {
-			return core.Errorf(core.KindUnavailable, "key", s.path, "the keys cannot be locked: %w", err)
-		}
-		if locked {
-			break
-		}
-		if time.Now().After(deadline) {
-			return core.Errorf(core.KindTimeout, "key", s.path, "another process holds the keys")
-		}
+	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
+	defer cancel()
+	if _, err := lock.TryLockContext(ctx, lockPause); errors.Is(err, context.DeadlineExceeded) {
+		return core.Errorf(core.KindTimeout, "key", s.path, "another process holds the keys")
+	} else if err != nil {
+		return core.Errorf(core.KindUnavailable, "key", s.path, "the keys cannot be locked: %w", err)
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	known, err := s.read()
