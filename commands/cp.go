@@ -42,8 +42,8 @@ func NewCp(app *App, runF func(context.Context, *CopyOptions) error) *cobra.Comm
 		Use:   "cp SOURCE... TARGET",
 		Short: "Copy between this machine and sandboxes",
 		Long: "Copy between this machine and sandboxes, or from one sandbox to another. SANDBOX:PATH is a path in\n" +
-			"a sandbox; a relative one begins at its workdir. \"-\" is stdin or stdout. A prefix of one letter\n" +
-			"is a Windows drive." +
+			"a sandbox; a relative one begins at its workdir. \"-\" is stdin or stdout. A file here with a colon\n" +
+			"in its name is ./NAME." +
 			copyRules + exitStatusHelp,
 		Example: "  sb cp src dev:/app\n  sb cp dev:/app/out.csv .\n  sb cp dev:/data test:/data\n  echo hello | sb cp - dev:/root/hello",
 		Args:    atLeast("SOURCE", "TARGET"),

@@ -49,6 +49,9 @@ func NewLaunch(app *App, runF func(context.Context, *LaunchOptions) error) *cobr
 			}
 			if len(args) > 0 {
 				spec.Command = args
+				if err := checkWaitReady(cmd, args); err != nil {
+					return err
+				}
 			}
 			if opts.WaitReady > 0 && spec.Ready == nil {
 				return usagef(cmd, "--wait-ready waits for a probe, and there is none: add --ready-tcp PORT or --ready-exec COMMAND")
@@ -65,6 +68,17 @@ func NewLaunch(app *App, runF func(context.Context, *LaunchOptions) error) *cobr
 	jsonFlag(cmd, &opts.JSON, "the sandbox as in inspect, or with --explain the placement")
 	quietFlag(cmd, &opts.Quiet, "the id, with no progress")
 	return cmd
+}
+
+// checkWaitReady refuses a command that is the value of a bare --wait-ready: "--wait-ready 20s".
+func checkWaitReady(cmd *cobra.Command, command []string) error {
+	flag := cmd.Flags().Lookup("wait-ready")
+	_, err := core.ParseDuration(command[0])
+	if err != nil || !flag.Changed || flag.Value.String() != flag.NoOptDefVal || cmd.ArgsLenAtDash() == 0 {
+		return nil
+	}
+	return core.Errorf(core.KindUsage, cmd.Name(), command[0], "%s is taken for the command, not for the time of --wait-ready", command[0]).
+		WithHint("write --wait-ready=%s; for a command of that name write -- before it", command[0])
 }
 
 func runLaunch(ctx context.Context, opts *LaunchOptions) error {

@@ -86,10 +86,13 @@ func runModalServe(ctx context.Context, opts *ModalServeOptions) error {
 		}
 		defer stop()
 	}
+	report, stop := app.progress()
+	serve.Progress = report
 	server, err := providers.ServeModal(ctx, providers.Options{
 		StateDir: paths.State, RuntimeDir: paths.Runtime, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
 		FreezeAfter: time.Duration(config.Local.FreezeAfter), LogLimit: config.Local.LogLimit,
 	}, serve)
+	stop()
 	if err != nil {
 		return err
 	}

@@ -13,14 +13,14 @@ type operand struct {
 	path    string
 }
 
-// parseOperand reads PATH, SANDBOX:PATH or "-". A path with a slash before its
-// first colon, and a prefix of one letter, which is a Windows drive, are local.
+// parseOperand reads PATH, SANDBOX:PATH or "-". What begins with a dot, a slash or a colon, or has two slashes or
+// a backslash before its first colon, is a path here.
 func parseOperand(text string) (operand, error) {
 	if text == "" {
 		return operand{}, core.Errorf(core.KindUsage, "cp", "", "a path is empty")
 	}
 	sandbox, path, remote := strings.Cut(text, ":")
-	if !remote || len(sandbox) < 2 || strings.HasPrefix(sandbox, ".") || strings.HasPrefix(sandbox, "/") || strings.Contains(sandbox, `\`) {
+	if !remote || sandbox == "" || strings.HasPrefix(sandbox, ".") || strings.HasPrefix(sandbox, "/") || strings.Contains(sandbox, `\`) {
 		return operand{path: text}, nil
 	}
 	// PROVIDER/NAME:PATH is a sandbox; deeper paths are not.

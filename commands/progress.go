@@ -14,11 +14,15 @@ import (
 // progressDelay is how long an operation may take before it says what it does.
 const progressDelay = 500 * time.Millisecond
 
-// progress shows on stderr what a long operation does: one line, on a terminal
-// only, and not before the operation has taken a while. Call stop when it is over.
+// progress shows on stderr what a long operation does: on a terminal as one line, and not before the operation
+// has taken a while; elsewhere what is rare, as a line each. Call stop when it is over.
 func (a *App) progress() (report core.ProgressFunc, stop func()) {
 	if !a.Streams.ErrTTY() {
-		return nil, func() {}
+		return func(p core.Progress) {
+			if p.Rare {
+				_, _ = fmt.Fprintf(a.Streams.Err, "%s ...\n", output.Clean(p.Step))
+			}
+		}, func() {}
 	}
 	var (
 		mu    sync.Mutex

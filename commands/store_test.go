@@ -132,6 +132,13 @@ func TestWaitReadyOfLaunch(t *testing.T) {
 	wantFailure(t, app, streams, "launch --wait-ready", core.KindUsage)
 	wantFailure(t, app, streams, "launch --ready-tcp 80 --ready-exec true", core.KindUsage)
 	wantOutput(t, app, streams, "launch -q --name dev --ready-exec true --wait-ready", "clo-")
+	_, err := did(t, app, streams, "launch -q --ready-exec true --wait-ready 20s serve")
+	if core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "--wait-ready=20s") {
+		t.Errorf("a duration as the command: %v, %q", err, core.HintOf(err))
+	}
+	if _, err := did(t, app, streams, "launch -q --ready-exec true --wait-ready -- 20s"); err == nil || !strings.Contains(err.Error(), `no program "20s"`) {
+		t.Errorf("a command that is called so: %v", err)
+	}
 	// One that is not ready in time is told and goes on.
 	out, err := did(t, app, streams, "launch -q --name slow --ready-exec false --ready-interval 5ms --wait-ready=50ms")
 	if core.KindOf(err) != core.KindTimeout || err == nil || !strings.HasPrefix(out, "clo-") {

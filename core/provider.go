@@ -52,6 +52,8 @@ type Progress struct {
 	// Done and Total are in bytes; Total 0 means unknown.
 	Done  int64 `json:"done,omitempty"`
 	Total int64 `json:"total,omitempty"`
+	// Rare says that the step takes long and hardly ever comes: it is told even where nobody watches the steps.
+	Rare bool `json:"rare,omitempty"`
 }
 
 // Finder finds sandboxes by name without listing them all.

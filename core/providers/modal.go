@@ -49,6 +49,8 @@ type ModalServerOptions struct {
 	Faults []ModalFault
 	// Proxies are the names of Modal proxies that are there. What goes through one leaves from this machine.
 	Proxies []string
+	// Progress is told what the start takes; nil is nobody.
+	Progress core.ProgressFunc
 }
 
 // ModalFault makes the next calls of one RPC fail.
@@ -180,9 +182,9 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 	}
 	guest := ""
 	if provider, ok := s.backend.(interface {
-		Guest(ctx context.Context) (string, error)
+		Guest(ctx context.Context, progress core.ProgressFunc) (string, error)
 	}); ok {
-		if guest, err = provider.Guest(ctx); err != nil {
+		if guest, err = provider.Guest(ctx, m.Progress); err != nil {
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ func (p *Provider) usable(ctx context.Context, progress core.ProgressFunc) (prog
 		return found, err
 	}
 	if progress != nil {
-		progress(core.Progress{Step: "building sb-runtime again without the C library, once"})
+		progress(core.Progress{Step: "building sb-runtime again without the C library: once, about a minute", Rare: true})
 	}
 	out, err := exec.CommandContext(ctx, found.runtime, "rebuild").CombinedOutput() //nolint:gosec // it is what a launch would start
 	switch {
@@ -64,9 +64,9 @@ func (p *Provider) usable(ctx context.Context, progress core.ProgressFunc) (prog
 	return found, nil
 }
 
-// Guest returns the path of sb-guest, as sandboxes here are given it.
-func (p *Provider) Guest(ctx context.Context) (string, error) {
-	found, err := p.usable(ctx, nil)
+// Guest returns the path of sb-guest, as sandboxes here are given it. progress, which may be nil, is told what that takes.
+func (p *Provider) Guest(ctx context.Context, progress core.ProgressFunc) (string, error) {
+	found, err := p.usable(ctx, progress)
 	return found.guest, err
 }
 
