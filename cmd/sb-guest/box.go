@@ -15,7 +15,7 @@ func runBox(stdin, stdout, stderr *os.File) int {
 		_, _ = fmt.Fprintln(stderr, "sb-guest box is the first process of a container; it has no use of its own")
 		return exitUsage
 	}
-	return box.Run(stdin, stdout, stderr)
+	return box.Run(stdin, stdout)
 }
 
 // runCall carries one call to the box.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -439,11 +440,17 @@ func (e *engine) start(ctx context.Context, id string, config wire.Config, key [
 	states := make(chan wire.State, 1)
 	said := &tail{}
 	go readState(attached.Reader, states, said)
+	// Before the start, for the first process does not wait long for it. What the engine does not hold until then goes after.
+	var sending sync.WaitGroup
+	var sendErr error
+	sending.Go(func() { _, sendErr = attached.Conn.Write(wire.AppendFrame(nil, wire.FrameSetup, setup)) })
 	if _, err := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
+		attached.Close()
+		sending.Wait()
 		return startError(ctx, config.Spec, err)
 	}
-	if _, err := attached.Conn.Write(wire.AppendFrame(nil, wire.FrameSetup, setup)); err != nil {
-		return classify(ctx, "launch", config.Spec.Name, err)
+	if sending.Wait(); sendErr != nil {
+		return classify(ctx, "launch", config.Spec.Name, sendErr)
 	}
 	ready := time.NewTimer(readyTimeout)
 	defer ready.Stop()

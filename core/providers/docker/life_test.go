@@ -1,10 +1,12 @@
 package docker
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
@@ -173,5 +175,51 @@ func TestRuntimeOf(t *testing.T) {
 		p := e.open(t, func(o *Options) { o.Runtime = "none-of-these" })
 		_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: testImage}, core.Lease{}, nil)
 		wantKind(t, err, core.KindUnsupported)
+	})
+}
+
+// Somebody starts a sandbox with the engine's own command: nothing tells it what it is, so it ends soon, and says what to do.
+func TestStartedByHand(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		sb := box(t, p, func(spec *core.Spec) { spec.Persist = true })
+		if out, code := sh(t, p, sb.ID, "echo kept > /tmp/file"); code != 0 {
+			t.Fatalf("writing a file: %q, %d", out, code)
+		}
+		c := e.raw(t)
+		stopByHand(t, c, sb.ID)
+		begin := time.Now()
+		if _, err := c.ContainerStart(t.Context(), containerOf(sb.ID), client.ContainerStartOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		var got core.Sandbox
+		eventually(t, "it ends", func() bool {
+			var err error
+			got, err = p.Get(t.Context(), sb.ID)
+			return err == nil && got.State == core.StateFailed
+		})
+		if took := time.Since(begin); took > 20*time.Second {
+			t.Errorf("it ended after %s", took)
+		}
+		logs, err := c.ContainerLogs(t.Context(), containerOf(sb.ID), client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = logs.Close() }()
+		var text bytes.Buffer
+		if _, err := stdcopy.StdCopy(&text, &text, logs); err != nil {
+			t.Fatal(err)
+		}
+		const way = "start it with: sb start NAME"
+		if !strings.Contains(text.String(), way) || !strings.Contains(got.Message, way) {
+			t.Errorf("the engine's log says %q, sb %q; want %q", &text, got.Message, way)
+		}
+		if _, err := p.Start(t.Context(), sb.ID); err != nil {
+			t.Fatal(err)
+		}
+		if out, code := sh(t, p, sb.ID, "cat /tmp/file"); out != "kept\n" || code != 0 {
+			t.Errorf("after sb start: %q, %d", out, code)
+		}
 	})
 }

@@ -65,9 +65,8 @@ type end struct {
 	code  int
 }
 
-// Run is the life of a container. It returns the exit code. stdin brings the setup, log takes the states, stderr what goes
-// wrong beside them.
-func Run(stdin *os.File, log, stderr io.Writer) int {
+// Run is the life of a container. It returns the exit code. stdin brings the setup, log takes the states.
+func Run(stdin *os.File, log io.Writer) int {
 	b := &Box{
 		env: os.Environ(), log: log, reaper: newReaper(), commands: map[string]*command{},
 		ending: make(chan end, 1), changed: make(chan struct{}, 1),
@@ -78,7 +77,6 @@ func Run(stdin *os.File, log, stderr io.Writer) int {
 	defer signal.Stop(signals)
 	outlive()
 	if err := b.prepare(stdin); err != nil {
-		_, _ = fmt.Fprintln(stderr, err)
 		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).String()})
 		return exitFailed
 	}

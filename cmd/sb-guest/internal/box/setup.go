@@ -3,6 +3,7 @@
 package box
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,8 +15,13 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
-// setupTimeout bounds how long whoever starts the container may take to say what it is. One that is started by hand is told nothing.
-const setupTimeout = 30 * time.Second
+const (
+	// silence is how long whoever starts the container may take to begin to say what it is. Sb sends that before the
+	// start; one that is started by hand is told nothing.
+	silence = 5 * time.Second
+	// setupTimeout bounds how long the rest may take.
+	setupTimeout = 30 * time.Second
+)
 
 // readSetup takes the setup from the process's stdin, and leaves an empty one in its place.
 func readSetup(stdin *os.File) (setup wire.Setup, err error) {
@@ -37,13 +43,18 @@ func readSetup(stdin *os.File) (setup wire.Setup, err error) {
 	if err := unix.Dup3(int(nothing.Fd()), int(stdin.Fd()), 0); err != nil {
 		return setup, err
 	}
+	if err := from.SetReadDeadline(time.Now().Add(silence)); err != nil {
+		return setup, err
+	}
+	said := bufio.NewReader(from)
+	if _, err := said.Peek(1); errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return setup, errors.New("start it with: sb start NAME, where its container is sb-NAME")
+	}
 	if err := from.SetReadDeadline(time.Now().Add(setupTimeout)); err != nil {
 		return setup, err
 	}
-	kind, payload, err := wire.ReadFrame(from, nil)
+	kind, payload, err := wire.ReadFrame(said, nil)
 	switch {
-	case errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded):
-		return setup, errors.New("start it with: sb start")
 	case err != nil:
 		return setup, err
 	case kind != wire.FrameSetup:

@@ -1,7 +1,7 @@
 // Package wire is the language between a container's first process, "sb-guest box", and
 // the docker provider.
 //
-// Program comes with a read-only volume at BinDir that many containers share. When the container starts, the provider
+// Program comes with a read-only volume at BinDir that many containers share. Just before it starts the container, the provider
 // writes a Setup in a frame to the box's stdin; the box keeps its Config in the volume at Dir, and the key nowhere. It
 // writes a State as a line of JSON to its stdout whenever that changes; the engine keeps that as the container's log, so
 // the last line says how the sandbox stands even when it is gone. A sandbox keeps the Program that it was launched with, so
