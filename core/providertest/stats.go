@@ -30,7 +30,7 @@ func (s *suite) stats(t *testing.T) {
 	if most := time.Since(began) * time.Duration(runtime.NumCPU()); stats.CPU > most {
 		t.Errorf("%s of processor time were used; there were %s at most", stats.CPU, most)
 	}
-	if stats.Memory <= 0 || stats.Memory > 256*core.MiB || stats.Processes < 1 || stats.Processes > 8 {
+	if stats.Memory <= 0 || stats.Memory > 256*core.MiB || stats.Processes < 1 || stats.Processes > mostThreads {
 		t.Errorf("one small command uses %+v", stats)
 	}
 	if err := busy.Signal(t.Context(), int(syscall.SIGKILL)); err != nil {
@@ -44,3 +44,7 @@ func (s *suite) stats(t *testing.T) {
 		t.Errorf("the limit of memory is %s", stats.MemoryLimit)
 	}
 }
+
+// mostThreads is above what one small command adds up to where an engine counts threads, and those of what carries the call, and below
+// what any machine runs.
+const mostThreads = 40
