@@ -54,6 +54,7 @@ var layers = map[string][]string{
 	"core/transfer":     {"core"},
 	"core/guest":        {"core"},
 	"core/journal":      {"core"},
+	"core/programtest":  {},
 	"core/providertest": {"core"},
 	"core/providers":    {"core", "core/providers/..."},
 	"configs":           {"core"},

@@ -5,7 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"image"
 	"image/png"
 	"io"
@@ -19,45 +19,23 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed-0724f904/sb/core/programtest"
 )
 
 // patience bounds what these stories wait for, where nothing says otherwise.
 const patience = time.Minute
 
-// programs is the directory of sb and its helpers: prebuilt ones where SB_TEST_BIN names it, else built now.
-func programs(t testing.TB) string {
-	t.Helper()
-	if dir := os.Getenv("SB_TEST_BIN"); dir != "" {
-		return dir
-	}
-	built.once.Do(func() {
-		built.dir, built.err = os.MkdirTemp("", "sb-mcp-test-") //nolint:usetesting // for all tests
-		if built.err != nil {
-			return
-		}
-		build := exec.Command("go", "build", "-o", built.dir, "github.com/seed-0724f904/sb/cmd/...")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			built.err = errors.New(string(out))
-		}
-	})
-	if built.err != nil {
-		t.Fatal(built.err)
-	}
-	return built.dir
-}
-
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-}
-
+// TestMain builds sb and its helpers once.
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
+	remove, err := programtest.Build("...")
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		code = m.Run()
 	}
+	remove()
 	os.Exit(code)
 }
 
@@ -75,7 +53,7 @@ func newHome(t testing.TB) *home {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &home{t: t, dir: dir, bin: programs(t)}
+	h := &home{t: t, dir: dir, bin: programtest.Dir()}
 	for _, name := range []string{"home", "state", "run", "config", "cache"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)

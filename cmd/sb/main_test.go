@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
 )
 
@@ -33,26 +34,16 @@ func broken() {
 	main()
 }
 
-// helpers is the directory of sb-runtime and sb-guest: prebuilt ones where SB_TEST_BIN
-// names it, as for users that have no Go, else built now. The scripts' sb finds them by its configuration.
-func helpers(t *testing.T) string {
-	t.Helper()
-	if dir := os.Getenv("SB_TEST_BIN"); dir != "" {
-		return dir
-	}
-	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "github.com/seed-0724f904/sb/cmd/sb-runtime", "github.com/seed-0724f904/sb/cmd/sb-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return dir
-}
-
 // TestScript runs the stories below testdata/script with the real program. Each
 // has a home, a state and a runtime directory of its own.
 func TestScript(t *testing.T) {
-	runtime := filepath.Join(helpers(t), "sb-runtime")
+	// Here and not in TestMain, which is the scripts' sb, too. That finds them by its configuration.
+	remove, err := programtest.Build("sb-runtime", "sb-guest")
+	t.Cleanup(remove)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime := filepath.Join(programtest.Dir(), "sb-runtime")
 	commands := terminalCommands()
 	commands["engine"] = useEngine
 	commands["dropimages"] = dropImages

@@ -38,7 +38,7 @@ func sweepAll(t *testing.T, p *Provider) {
 // with the test.
 func (e testEngine) ownHelper(t *testing.T) (file, volume string) {
 	t.Helper()
-	program, err := os.ReadFile(guestProgram(t))
+	program, err := os.ReadFile(guestProgram())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/seed-0724f904/sb/core/programtest"
 )
 
 func TestMain(m *testing.M) {
@@ -14,16 +16,11 @@ func TestMain(m *testing.M) {
 
 // testMain runs the tests between what all of them need and the search for goroutines that nobody waited for.
 func testMain(m *testing.M) int {
-	if os.Getenv("SB_TEST_BIN") == "" {
-		dir, err := os.MkdirTemp("", "sb-docker-test-")
-		if err == nil {
-			err = buildGuest(dir)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
+	remove, err := programtest.Build("sb-guest")
+	defer remove()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	code := m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {

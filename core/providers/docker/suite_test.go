@@ -3,13 +3,13 @@ package docker
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
@@ -51,7 +51,7 @@ func eachEngine(t *testing.T, test func(*testing.T, testEngine)) {
 func (e testEngine) open(t testing.TB, change func(*Options)) *Provider {
 	t.Helper()
 	opts := Options{
-		Host: e.host, Image: testImage, Guest: guestProgram(t), LogLimit: core.MiB,
+		Host: e.host, Image: testImage, Guest: guestProgram(), LogLimit: core.MiB,
 		LookupEnv: func(string) (string, bool) { return "", false },
 	}
 	if change != nil {
@@ -83,25 +83,8 @@ func (e testEngine) opener() providertest.Opener {
 	}
 }
 
-// guestProgram is sb-guest: a prebuilt one where SB_TEST_BIN names a directory, else built once for this run.
-func guestProgram(t testing.TB) string {
-	t.Helper()
-	if dir := os.Getenv("SB_TEST_BIN"); dir != "" {
-		return filepath.Join(dir, "sb-guest")
-	}
-	return builtGuest
-}
-
-// builtGuest is where TestMain has built sb-guest.
-var builtGuest string
-
-func buildGuest(dir string) error {
-	builtGuest = filepath.Join(dir, "sb-guest")
-	build := exec.Command("go", "build", "-o", builtGuest, "github.com/seed-0724f904/sb/cmd/sb-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	build.Stderr = os.Stderr
-	return build.Run()
-}
+// guestProgram is the path of sb-guest.
+func guestProgram() string { return filepath.Join(programtest.Dir(), "sb-guest") }
 
 func TestContract(t *testing.T) {
 	t.Setenv("SB_SUITE_SECRET", "the host's")

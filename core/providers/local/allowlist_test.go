@@ -4,12 +4,12 @@ package local_test
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/local"
 )
 
@@ -18,7 +18,7 @@ func TestNetworkAllow(t *testing.T) {
 	dir := t.TempDir()
 	p, err := local.New(local.Options{
 		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
-		Runtime: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-runtime"),
+		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"),
 	})
 	if err != nil {
 		t.Fatal(err)

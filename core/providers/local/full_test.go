@@ -25,13 +25,13 @@ func TestFullDisk(t *testing.T) {
 		onFullDisk(t, dir)
 		return
 	}
-	dir, programs := t.TempDir(), programsDir(t)
+	dir := t.TempDir()
 	// A disk of its own, and rights to mount it.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	again := exec.CommandContext(ctx, "unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
 		`mount -t tmpfs -o size=12m none "$0" && exec "$@"`, dir, os.Args[0], "-test.run=^TestFullDisk$", "-test.v")
-	again.Env = append(os.Environ(), smallDisk+"="+dir, "SB_TEST_BIN="+programs)
+	again.Env = append(os.Environ(), smallDisk+"="+dir)
 	out, err := again.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "PASS: TestFullDisk") {
 		t.Errorf("%v: %s", err, out)

@@ -3,30 +3,28 @@
 package local
 
 import (
+	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// programsDir holds sb-runtime and sb-guest: prebuilt ones where SB_TEST_BIN names a directory, as for
-// users that have no Go, else built now.
-func programsDir(tb testing.TB) string {
-	tb.Helper()
-	if dir := os.Getenv("SB_TEST_BIN"); dir != "" {
-		return dir
+// TestMain builds the helpers once.
+func TestMain(m *testing.M) {
+	remove, err := programtest.Build("sb-runtime", "sb-guest")
+	code := 1
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	} else {
+		code = m.Run()
 	}
-	dir := tb.TempDir()
-	build := exec.CommandContext(tb.Context(), "go", "build", "-o", dir, "github.com/seed-0724f904/sb/cmd/sb-runtime", "github.com/seed-0724f904/sb/cmd/sb-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		tb.Fatalf("%v: %s", err, out)
-	}
-	return dir
+	remove()
+	os.Exit(code)
 }
 
 // opener returns providers over one state directory.
@@ -35,7 +33,7 @@ func opener(tb testing.TB, change func(*Options)) providertest.Opener {
 	dir := tb.TempDir()
 	opts := Options{
 		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
-		Runtime: filepath.Join(programsDir(tb), "sb-runtime"), SaveInterval: time.Minute, FreezeAfter: 200 * time.Millisecond, LogLimit: core.MiB,
+		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), SaveInterval: time.Minute, FreezeAfter: 200 * time.Millisecond, LogLimit: core.MiB,
 	}
 	if change != nil {
 		change(&opts)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/local"
 )
 
@@ -18,7 +19,7 @@ func TestVolumes(t *testing.T) {
 	dir, allowed, secret := t.TempDir(), t.TempDir(), t.TempDir()
 	p, err := local.New(local.Options{
 		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
-		Runtime: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-runtime"), HostDirs: []string{allowed},
+		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), HostDirs: []string{allowed},
 	})
 	if err != nil {
 		t.Fatal(err)

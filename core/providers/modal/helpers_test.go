@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -17,44 +16,27 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/local"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
-// TestMain builds the helpers once, unless SB_TEST_BIN names a directory that has them.
+// TestMain builds the helpers once.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(serverVariable); dir != "" {
 		os.Exit(serveModal(dir))
 	}
-	dir := ""
-	if os.Getenv("SB_TEST_BIN") == "" {
-		var err error
-		if dir, err = buildHelpers(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		_ = os.Setenv("SB_TEST_BIN", dir)
+	remove, err := programtest.Build("sb-runtime", "sb-guest")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		remove()
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if dir != "" {
-			_ = os.RemoveAll(dir)
-		}
+		remove()
 		os.Exit(code)
 	}))
-}
-
-func buildHelpers() (string, error) {
-	dir, err := os.MkdirTemp("", "sb-test-")
-	if err != nil {
-		return "", err
-	}
-	build := exec.Command("go", "build", "-o", dir, "github.com/seed-0724f904/sb/cmd/sb-runtime", "github.com/seed-0724f904/sb/cmd/sb-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return dir, nil
 }
 
 // Planted credentials: nothing that is printed or written may show them.
@@ -84,7 +66,7 @@ func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 	if err := os.MkdirAll(filepath.Join(bucket, "p"), 0o755); err != nil {
 		tb.Fatal(err)
 	}
-	options := modaltest.Options{Backend: backend, Buckets: map[string]string{"b": bucket}, Dir: dir, Guest: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-guest"), Tokens: map[string]string{tokenID: tokenSecret}, Faults: r.faults}
+	options := modaltest.Options{Backend: backend, Buckets: map[string]string{"b": bucket}, Dir: dir, Guest: filepath.Join(programtest.Dir(), "sb-guest"), Tokens: map[string]string{tokenID: tokenSecret}, Faults: r.faults}
 	if change != nil {
 		change(&options)
 	}
@@ -112,7 +94,7 @@ func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 func newBackend(dir string) (core.Provider, error) {
 	return local.New(local.Options{
 		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
-		Runtime: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB, HostDirs: []string{dir},
+		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB, HostDirs: []string{dir},
 	})
 }
 

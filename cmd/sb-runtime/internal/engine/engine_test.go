@@ -15,38 +15,31 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/seed-0724f904/sb/core/programtest"
 )
+
+// inside says to this program that it is in its namespaces.
+const inside = "SB_TEST_INSIDE"
 
 // The tests run in a mount namespace of their own, as a supervisor does, and as
 // an ordinary user in a user namespace, too. The sentry is a static build of sb-runtime.
 func TestMain(m *testing.M) {
-	if os.Getenv("SB_ENGINE_BIN") != "" {
+	if os.Getenv(inside) != "" {
 		os.Exit(m.Run())
 	}
 	os.Exit(inNamespaces())
 }
 
 func inNamespaces() int {
-	bin := os.Getenv("SB_TEST_BIN") // prebuilt programs, for users that have no Go
-	if bin == "" {
-		dir, err := os.MkdirTemp("", "sb-engine-bin-")
-		if err != nil {
-			panic(err)
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		if err := os.Chmod(dir, 0o755); err != nil {
-			panic(err)
-		}
-		build := exec.Command("go", "build", "-o", dir, "github.com/seed-0724f904/sb/cmd/sb-runtime", "github.com/seed-0724f904/sb/cmd/sb-guest")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			panic(string(out))
-		}
-		bin = dir
+	remove, err := programtest.Build("sb-runtime", "sb-guest")
+	defer remove()
+	if err != nil {
+		panic(err)
 	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "SB_ENGINE_BIN="+bin)
+	cmd.Env = append(os.Environ(), inside+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if os.Getuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -72,7 +65,7 @@ func start(tb testing.TB, change func(*Config)) *Box {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
-	bin := os.Getenv("SB_ENGINE_BIN")
+	bin := programtest.Dir()
 	c := Config{
 		ID: "test-" + filepath.Base(dir), Dir: filepath.Join(dir, "run"), OverlayDir: filepath.Join(dir, "overlay"),
 		Executable: filepath.Join(bin, "sb-runtime"), Guest: filepath.Join(bin, "sb-guest"),

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -17,40 +16,23 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/local"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
-// TestMain builds the helpers once, unless SB_TEST_BIN names a directory that has them.
+// TestMain builds the helpers once.
 func TestMain(m *testing.M) {
-	dir := ""
-	if os.Getenv("SB_TEST_BIN") == "" {
-		var err error
-		if dir, err = buildHelpers(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		_ = os.Setenv("SB_TEST_BIN", dir)
+	remove, err := programtest.Build("sb-runtime", "sb-guest")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		remove()
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if dir != "" {
-			_ = os.RemoveAll(dir)
-		}
+		remove()
 		os.Exit(code)
 	}))
-}
-
-func buildHelpers() (string, error) {
-	dir, err := os.MkdirTemp("", "sb-test-")
-	if err != nil {
-		return "", err
-	}
-	build := exec.Command("go", "build", "-o", dir, "github.com/seed-0724f904/sb/cmd/sb-runtime", "github.com/seed-0724f904/sb/cmd/sb-guest")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return dir, nil
 }
 
 // rig is a server whose sandboxes run here, and a client made with Modal's own SDK.
@@ -68,13 +50,13 @@ func newRig(t *testing.T, change func(*modaltest.Options)) *rig {
 	dir := t.TempDir()
 	backend, err := local.New(local.Options{
 		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
-		Runtime: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB, HostDirs: []string{dir},
+		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB, HostDirs: []string{dir},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, faults: &modaltest.Faults{}}
-	options := modaltest.Options{Backend: backend, Dir: dir, Guest: filepath.Join(os.Getenv("SB_TEST_BIN"), "sb-guest"), Faults: r.faults}
+	options := modaltest.Options{Backend: backend, Dir: dir, Guest: filepath.Join(programtest.Dir(), "sb-guest"), Faults: r.faults}
 	if change != nil {
 		change(&options)
 	}
