@@ -328,7 +328,6 @@ func (f *launchForm) use(step int) tea.Cmd {
 }
 
 func (f *launchForm) update(msg tea.Msg) answer {
-	field := f.fields[f.at]
 	switch msg := msg.(type) {
 	case askPlacementMsg:
 		if spec, _, err := f.spec(); msg.seq == f.seq && err == nil {
@@ -354,6 +353,11 @@ func (f *launchForm) update(msg tea.Msg) answer {
 		}
 		return answer{}
 	}
+	return f.key(msg)
+}
+
+// key takes a key; what has no meaning of its own is typed.
+func (f *launchForm) key(msg tea.Msg) answer {
 	switch keyOf(msg) {
 	case "esc", "ctrl+c":
 		return answer{done: true}
@@ -369,34 +373,47 @@ func (f *launchForm) update(msg tea.Msg) answer {
 		f.focus(f.at + 1)
 		return answer{}
 	case "enter", "ctrl+s":
-		spec, wrong, err := f.spec()
-		if err != nil {
-			if i := slices.IndexFunc(f.fields, func(x *launchField) bool { return x.id == wrong }); i >= 0 {
-				f.focus(i)
-			}
-			f.err = err
-			return answer{}
-		}
-		return answer{done: true, request: launchRequest{spec}}
+		return f.submit()
 	case "left", "right":
-		if len(field.choices) > 0 {
-			step := 1
-			if keyOf(msg) == "left" {
-				step = len(field.choices) - 1
-			}
-			i := max(0, slices.Index(field.choices, field.input.Value()))
-			field.input.SetValue(field.choices[(i+step)%len(field.choices)])
-			field.input.CursorEnd()
-			return answer{cmd: f.changed()}
+		if choices := f.fields[f.at].choices; len(choices) > 0 {
+			step := map[string]int{"left": len(choices) - 1, "right": 1}[keyOf(msg)]
+			return answer{cmd: f.choose(step)}
 		}
 	}
+	return answer{cmd: f.typed(msg)}
+}
+
+// submit asks for the launch, or goes to the field that is wrong.
+func (f *launchForm) submit() answer {
+	spec, wrong, err := f.spec()
+	if err != nil {
+		if i := slices.IndexFunc(f.fields, func(x *launchField) bool { return x.id == wrong }); i >= 0 {
+			f.focus(i)
+		}
+		f.err = err
+		return answer{}
+	}
+	return answer{done: true, request: launchRequest{spec}}
+}
+
+// choose goes on by so many of the field's choices.
+func (f *launchForm) choose(step int) tea.Cmd {
+	field := f.fields[f.at]
+	i := max(0, slices.Index(field.choices, field.input.Value()))
+	field.input.SetValue(field.choices[(i+step)%len(field.choices)])
+	field.input.CursorEnd()
+	return f.changed()
+}
+
+// typed passes what was typed to the field.
+func (f *launchForm) typed(msg tea.Msg) (cmd tea.Cmd) {
+	field := f.fields[f.at]
 	before := field.input.Value()
-	var cmd tea.Cmd
 	field.input, cmd = field.input.Update(msg)
 	if field.input.Value() != before {
-		return answer{cmd: tea.Batch(cmd, f.changed())}
+		return tea.Batch(cmd, f.changed())
 	}
-	return answer{cmd: cmd}
+	return cmd
 }
 
 func (f *launchForm) view(s *styles, w, h int) []string {

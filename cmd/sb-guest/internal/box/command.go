@@ -82,16 +82,9 @@ func (b *Box) start(r wire.Request, id string, to *client) (c *command, err erro
 	if _, set := r.Env["TERM"]; r.TTY && !set {
 		env = append(env, "TERM=xterm-256color")
 	}
-	limit := b.config.ExecLogLimit
-	if id == wire.EntryID {
-		limit = b.config.EntryLogLimit
-	}
-	output, err := journal.Create(wire.JournalDir, c.exec.ID, limit, b.secrets.Add(r.Secrets))
+	output, err := c.openJournal(r.Secrets)
 	if err != nil {
-		return nil, journalError(err)
-	}
-	if err := journal.Write(wire.JournalDir, c.exec); err != nil {
-		return nil, errors.Join(journalError(err), output.Close())
+		return nil, err
 	}
 	argv, file := r.Argv, self
 	if r.TTY {
@@ -113,16 +106,37 @@ func (b *Box) start(r wire.Request, id string, to *client) (c *command, err erro
 	b.commands[c.exec.ID] = c
 	b.mu.Unlock()
 	c.introduce(to)
+	c.follow(to, r.Timeout, ended, output)
+	return c, nil
+}
+
+// openJournal makes the command's entry in the journal and the place of its output.
+func (c *command) openJournal(secrets map[string]string) (*journal.Output, error) {
+	limit := c.b.config.ExecLogLimit
+	if c.exec.ID == wire.EntryID {
+		limit = c.b.config.EntryLogLimit
+	}
+	output, err := journal.Create(wire.JournalDir, c.exec.ID, limit, c.b.secrets.Add(secrets))
+	if err != nil {
+		return nil, journalError(err)
+	}
+	if err := journal.Write(wire.JournalDir, c.exec); err != nil {
+		return nil, errors.Join(journalError(err), output.Close())
+	}
+	return output, nil
+}
+
+// follow carries a command's output and waits for its end, from now on.
+func (c *command) follow(to *client, timeout time.Duration, ended <-chan syscall.WaitStatus, output *journal.Output) {
 	var carried sync.WaitGroup
 	for _, p := range c.pumps {
 		carried.Go(func() { p.carry(to) })
 	}
-	b.wg.Go(func() {
+	c.b.wg.Go(func() {
 		carried.Wait()
 		_ = output.Close()
 	})
-	b.wg.Go(func() { c.attend(r.Timeout, ended, output) })
-	return c, nil
+	c.b.wg.Go(func() { c.attend(timeout, ended, output) })
 }
 
 // spawn starts the process with pipes.

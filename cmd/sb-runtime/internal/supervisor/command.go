@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"strconv"
 	"sync"
@@ -28,11 +27,6 @@ const (
 	entryID = "0"
 	// execLogLimit bounds the output that is kept of a command that is not the entry command.
 	execLogLimit = 8 << 20
-	// copyBuffer is how much one read takes.
-	copyBuffer = 256 << 10
-	// drainGrace is how long output may still be on its way after its command ended;
-	// the sandbox's kernel has it in the pipe by then.
-	drainGrace = 20 * time.Millisecond
 	// killGrace is what a command that is over its time has to end by itself.
 	killGrace = 3 * time.Second
 )
@@ -66,15 +60,6 @@ type process interface {
 	Wait() (engine.Exit, error)
 	Signal(signal syscall.Signal) error
 	SignalGroup(signal syscall.Signal) error
-}
-
-// pump carries one output of a command to its client and the journal.
-type pump struct {
-	stream core.Stream
-	from   *os.File
-	client *os.File
-	// drained is closed when nothing more is on its way to the client.
-	drained chan struct{}
 }
 
 // run starts a command. clients are the client's descriptors that request announces; run
@@ -189,23 +174,6 @@ func (s *Supervisor) program(request *wire.Command, c *command, who user, files 
 	return program
 }
 
-// streams are a client's descriptors; nil is one that it did not send.
-type streams struct{ stdin, stdout, stderr *os.File }
-
-// announced gives a client's descriptors the names that its request announces them by, in this order.
-func announced(request *wire.Command, clients []*os.File) streams {
-	var named streams
-	for _, f := range []struct {
-		there bool
-		file  **os.File
-	}{{request.Stdin, &named.stdin}, {request.Stdout, &named.stdout}, {request.Stderr, &named.stderr}} {
-		if f.there && len(clients) > 0 {
-			*f.file, clients = clients[0], clients[1:]
-		}
-	}
-	return named
-}
-
 // begun starts a command, with the sandbox's first process as its parent if it is to go on in a copy.
 func (s *Supervisor) begun(c *command, start engine.Command) (process, error) {
 	if !c.spawned {
@@ -312,144 +280,6 @@ func (c *command) notStarted(code int) error {
 	c.exec.Exit = &core.Exit{Code: code, Message: c.exec.Command[0] + ": " + message}
 	close(c.done)
 	return errors.Join(c.output.Close(), journal.Write(c.s.journalDir(), c.exec))
-}
-
-// feed carries a client's stdin to the command; with last the command sees its end.
-// A nil client is an empty stdin.
-func (c *command) feed(client *os.File, last bool) {
-	if client == nil {
-		if last {
-			c.closeStdin()
-		}
-		return
-	}
-	c.mu.Lock()
-	to := c.stdin
-	c.mu.Unlock()
-	if to == nil {
-		_ = client.Close()
-		return
-	}
-	c.s.wg.Go(func() {
-		ended := make(chan struct{})
-		c.s.wg.Go(func() {
-			// A read from a terminal that nobody needs any more would swallow what is
-			// typed next.
-			select {
-			case <-c.done:
-				_ = client.SetReadDeadline(time.Now())
-			case <-ended:
-			}
-		})
-		_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{client}, make([]byte, 64<<10))
-		close(ended)
-		_ = client.Close()
-		if last && !errors.Is(err, os.ErrDeadlineExceeded) { // a command whose client has left goes on
-			c.closeStdin()
-		}
-	})
-}
-
-func (c *command) closeStdin() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stdin != nil {
-		_ = c.stdin.Close()
-		c.stdin = nil
-	}
-}
-
-// carry copies one output until its end. After the command's end it goes on for the
-// journal alone, as long as something in the background holds the stream open.
-func (c *command) carry(p *pump) {
-	defer func() { _ = p.from.Close() }()
-	leave := sync.OnceFunc(func() {
-		c.output.Settle(p.stream)
-		if p.client != nil {
-			_ = p.client.Close()
-		}
-		close(p.drained)
-	})
-	defer leave()
-	buffer := make([]byte, copyBuffer)
-	writing := p.client != nil
-	read := p.from.Read
-	for {
-		n, err := read(buffer)
-		if n > 0 {
-			c.output.Write(p.stream, buffer[:n])
-			if writing {
-				if _, err := p.client.Write(buffer[:n]); err != nil {
-					writing = false
-					if errors.Is(err, syscall.EPIPE) {
-						c.broken <- p.stream
-					}
-				}
-			}
-		}
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			// On a busy machine the deadline can pass before the first read: what the pipe
-			// holds by now is still the command's output.
-			_ = p.from.SetReadDeadline(time.Time{})
-			read = func(b []byte) (int, error) { return readNow(p.from, b) }
-			continue
-		}
-		if errors.Is(err, unix.EAGAIN) {
-			leave()
-			writing = false
-			read = p.from.Read
-			continue
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// readNow reads what a pipe holds; unix.EAGAIN when that is nothing.
-func readNow(f *os.File, b []byte) (n int, err error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	rawErr := raw.Read(func(fd uintptr) bool {
-		for {
-			if n, err = unix.Read(int(fd), b); !errors.Is(err, unix.EINTR) {
-				return true
-			}
-		}
-	})
-	switch {
-	case rawErr != nil:
-		return 0, rawErr
-	case err != nil:
-		return 0, err
-	case n == 0:
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-// closeOutput lets the command know that nobody reads a stream: its next write there fails.
-func (c *command) closeOutput(stream core.Stream) {
-	for _, p := range c.pumps {
-		if p.stream == stream {
-			_ = p.from.Close()
-		}
-	}
-}
-
-// abandonClient lets go of the descriptors of a client that has left: whoever reads
-// the other end must see its end, and what is typed next on its keyboard, nil for none, is somebody else's.
-func (c *command) abandonClient(keyboard *os.File) {
-	if keyboard != nil {
-		_ = keyboard.SetReadDeadline(time.Now()) // it may be closed
-	}
-	for _, p := range c.pumps {
-		if p.client != nil {
-			_ = p.client.Close()
-		}
-	}
 }
 
 // attend waits for the command's end and writes it down.
