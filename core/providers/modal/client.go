@@ -40,7 +40,7 @@ func (p *Provider) connect() (*client, error) {
 		return nil, account.Err
 	}
 	if account.TokenID == "" {
-		return nil, noCredentials()
+		return nil, noCredentials(account)
 	}
 	c := &client{account: account, cache: openCache(p.opts.CacheDir, account)}
 	patience := throttlePatience

@@ -253,6 +253,11 @@ func TestAccount(t *testing.T) {
 			t.Errorf("%v: %q, %v", test.env, got, account.Err)
 		}
 	}
+	t.Setenv("MODAL_CONFIG_PATH", file)
+	t.Setenv("MODAL_PROFILE", "none")
+	if err := modal.New(modal.Options{}).Check(t.Context()); core.KindOf(err) != core.KindUnauthorized || !strings.Contains(err.Error(), `profile "none"`) {
+		t.Errorf("a profile that is not there: %v", err)
+	}
 	half := modal.FindAccount(func(name string) (string, bool) {
 		return map[string]string{"MODAL_TOKEN_ID": "ak-only", "HOME": t.TempDir()}[name], true
 	})

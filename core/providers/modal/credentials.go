@@ -138,7 +138,10 @@ var errNoAccount = errors.New("there are no Modal credentials")
 func noAccount(err error) bool { return errors.Is(err, errNoAccount) }
 
 // noCredentials is what an operation ends with that needs Modal.
-func noCredentials() error {
-	return core.Errorf(core.KindUnauthorized, "modal", "", "%w", errNoAccount).
-		WithHint("sb login modal, or set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET")
+func noCredentials(account Account) error {
+	e := core.Errorf(core.KindUnauthorized, "modal", "", "%w", errNoAccount)
+	if account.Profile != "" {
+		e = core.Errorf(core.KindUnauthorized, "modal", "", "%w for the profile %q", errNoAccount, account.Profile)
+	}
+	return e.WithHint("sb login modal, or set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET")
 }

@@ -32,8 +32,8 @@ func credentialsFinding(account Account) core.Finding {
 	case account.Err != nil:
 		f.Status, f.Detail, f.Fix = statusError, account.Err.Error(), core.HintOf(account.Err)
 	case account.TokenID == "":
-		err := noCredentials()
-		f.Status, f.Detail, f.Fix = statusError, err.Error()+" in the environment or in "+account.File, core.HintOf(err)
+		err := noCredentials(account)
+		f.Status, f.Detail, f.Fix = statusError, err.Error()+", neither in the environment nor in "+account.File, core.HintOf(err)
 	case account.OAuth:
 		f.Detail = "OAuth client " + account.TokenID
 	default:
