@@ -112,12 +112,17 @@ func (m *move) run(ctx context.Context, p Provider) error {
 	if err != nil {
 		return err
 	}
-	if err := to.Check(ctx); err != nil {
-		return err
-	}
 	spec, err := m.spec(p, to)
 	if err != nil {
 		return err
+	}
+	// Known before anything is looked at or launched, which takes its time.
+	placement, err := m.s.Explain(ctx, spec)
+	if err != nil {
+		return err
+	}
+	if placement.Chosen == "" {
+		return placement.refusal(m.source.Name)
 	}
 	roots, deleted, err := m.plan(ctx, p, spec)
 	if err != nil {
@@ -238,6 +243,9 @@ func (m *move) spec(from, to Provider) (Spec, error) {
 	}
 	if m.opts.GPU != nil {
 		spec.GPU = *m.opts.GPU
+	}
+	if !spec.GPU.IsZero() && !caps.Can(CapGPU) {
+		return spec, Errorf(KindUnsupported, "move", m.source.Name, "%s has no GPUs, and it has %s", m.opts.To, spec.GPU).WithHint(`add --gpu "" to go without`)
 	}
 	if err := m.image(&spec, from.Capabilities(), caps); err != nil {
 		return spec, err

@@ -83,6 +83,33 @@ func TestMoveKeepsWhatItIsTold(t *testing.T) {
 }
 
 // Where nobody can tell what differs, the usual places are moved, and that is said.
+// What the new place cannot do is said before anybody looks for what differs, which takes its time.
+func TestMoveWhereItCannotBe(t *testing.T) {
+	cloud := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-", Also: []core.Capability{core.CapGPU, core.CapNetAllow}, GPUs: map[string]int{"T4": 2}}, fake.KeeperOptions{})
+	defer cloud.Shutdown()
+	plain := fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"})
+	defer plain.Shutdown()
+	s := core.New(core.Options{StateDir: t.TempDir(), Factories: []core.Factory{plain.Factory(), cloud.Factory()}})
+	defer func() { _ = s.Close() }()
+	for name, spec := range map[string]core.Spec{
+		"gpu":     {GPU: core.GPU{Type: "T4", Count: 1}},
+		"network": {Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"10.0.0.0/8"}}},
+	} {
+		spec.Provider, spec.Name = "cloud", name
+		if _, err := s.Launch(t.Context(), spec, core.LaunchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		asked := core.Errorf(core.KindInternal, "diff", "", "it was looked for")
+		cloud.Inject(fake.OpSave, fake.Fault{Err: asked})
+		_, err := s.Move(t.Context(), name, core.MoveOptions{To: "plain"})
+		wantKind(t, err, core.KindUnsupported)
+		cloud.Inject(fake.OpSave, fake.Fault{})
+	}
+	if _, err := s.Move(t.Context(), "gpu", core.MoveOptions{To: "plain", GPU: &core.GPU{}}); err != nil {
+		t.Errorf("without its GPU: %v", err)
+	}
+}
+
 func TestMoveWithoutDiff(t *testing.T) {
 	s, _, _ := keepers(t, core.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
 	furnished(t, s, func(spec *core.Spec) { spec.Provider = "cloud" })
