@@ -84,6 +84,25 @@ func (m *move) forget() error {
 	return forgetMove(m.stateFile())
 }
 
+// cutShort returns the source of a move whose process died, when opts ask for that move again: its target has the same name, and may be what
+// the bare name means now. Else it returns ref.
+func (s *Service) cutShort(ref string, opts MoveOptions) string {
+	if s.movesDir() == "" || opts.Name != "" && opts.Name != ref {
+		return ref
+	}
+	files, err := filepath.Glob(filepath.Join(s.movesDir(), "*.json"))
+	if err != nil {
+		return ref // the pattern is ours
+	}
+	for _, file := range files {
+		state, err := readMove(file)
+		if err == nil && state.Source != "" && state.Name == ref && state.To == opts.To && state.Owner.Gone() {
+			return state.Source
+		}
+	}
+	return ref
+}
+
 func forgetMove(name string) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -206,6 +207,36 @@ func TestMoveGoesOn(t *testing.T) {
 		t.Fatalf("%+v, %v", result, err)
 	}
 	if got := ran(t, s, "engine/dev", "cat /root/deep/file"); got != "one\n" {
+		t.Errorf("the target has %q", got)
+	}
+}
+
+// The name that a move was asked for by asks for it again, although its target has that name, too, and comes first.
+func TestMoveGoesOnByName(t *testing.T) {
+	dir := t.TempDir()
+	s, _, _ := keepers(t, core.Options{StateDir: dir}, fake.KeeperOptions{})
+	furnished(t, s, nil)
+	begun, err := s.Launch(t.Context(), core.Spec{Provider: "plain", Name: "dev"}, core.LaunchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := s.Resolve(t.Context(), "cloud/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(map[string]any{"owner": dead(), "source": source.Ref(), "to": "plain", "name": "dev", "target": begun.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "moves", "cloud-"+source.ID+".json")
+	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, text, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	result, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "plain"})
+	if err != nil || !result.Resumed || result.Target.ID != begun.ID {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if got := ran(t, s, "dev", "cat /root/deep/file"); got != "one\n" {
 		t.Errorf("the target has %q", got)
 	}
 }
