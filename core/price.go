@@ -80,6 +80,9 @@ func (s *Service) costOf(sb Sandbox) *Cost {
 
 // budget bounds the lifetime of a launch by what it may cost. asked is the lifetime that was asked for, or 0.
 func (s *Service) budget(spec *Spec, provider string, asked Duration) error {
+	if err := s.knowsPrices(*spec, provider); err != nil {
+		return err
+	}
 	longest, bounded, err := s.affordable(*spec, provider, 0)
 	if err != nil || !bounded {
 		return err
@@ -92,6 +95,19 @@ func (s *Service) budget(spec *Spec, provider string, asked Duration) error {
 		spec.Timeout = longest
 	}
 	return nil
+}
+
+// knowsPrices refuses to bound what is not known: what somebody else's machines cost. One of ours costs nothing where no prices say so.
+func (s *Service) knowsPrices(spec Spec, provider string) error {
+	if _, priced := s.prices[provider]; spec.MaxCost == 0 || priced {
+		return nil
+	}
+	caps, err := s.Capabilities(provider)
+	if err != nil || !caps.Remote {
+		return err
+	}
+	return Errorf(KindUsage, "launch", "", "what a sandbox at %s costs is not known, so --max-cost bounds nothing", provider).
+		WithHint("sb config get prices.%s, or bound it with --timeout", provider)
 }
 
 // affordable returns how long a sandbox can live on what is left of its MaxCost, in whole seconds. Where nothing is

@@ -166,6 +166,17 @@ func TestLostSandbox(t *testing.T) {
 	}
 }
 
+// Where no prices are configured an amount of money bounds nothing, and is refused.
+func TestMoneyWithoutPrices(t *testing.T) {
+	r := newRig(t, nil)
+	service := core.New(core.Options{Factories: []core.Factory{modal.Factory(r.opts)}})
+	defer func() { _ = service.Close() }()
+	_, err := service.Launch(t.Context(), core.Spec{Name: "dear", MaxCost: 1}, core.LaunchOptions{})
+	if err == nil || core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "prices.modal") {
+		t.Errorf("%v, %q", err, core.HintOf(err))
+	}
+}
+
 // What one sandbox wrote to a volume the next one finds.
 func TestVolumes(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
