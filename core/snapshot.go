@@ -54,7 +54,7 @@ type SnapshotStore interface {
 	RemoveSnapshot(ctx context.Context, id string) error
 }
 
-// snapshotOwner is the provider that says at once that a snapshot is its own, or else the only one that lists its id, or "".
+// snapshotOwner is the provider that says at once that a snapshot is its own, or else the only one that lists its id or name, or "".
 func (s *Service) snapshotOwner(ctx context.Context, id string) string {
 	for _, lazy := range s.lazyProviders {
 		p, err := lazy.open()
@@ -73,7 +73,7 @@ func (s *Service) snapshotOwner(ctx context.Context, id string) string {
 	}
 	owner := ""
 	for _, snapshot := range found.Items {
-		if snapshot.ID == id {
+		if snapshot.ID == id || snapshot.Name == id {
 			if owner != "" && owner != snapshot.Provider {
 				return ""
 			}

@@ -67,6 +67,12 @@ func TestSnapshotIsRemovedWhereItIs(t *testing.T) {
 	if err := s.RemoveSnapshot(t.Context(), "", made.ID); err != nil {
 		t.Error(err)
 	}
+	if _, err := s.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{Name: "kept"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemoveSnapshot(t.Context(), "", "kept"); err != nil {
+		t.Errorf("by its name: %v", err)
+	}
 	if err := s.RemoveSnapshot(t.Context(), "", made.ID); core.KindOf(err) != core.KindUsage {
 		t.Errorf("one that nobody lists: %v", err)
 	}

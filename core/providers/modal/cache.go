@@ -12,7 +12,7 @@ import (
 // cacheLimit is how many ids of one sort are kept; then the cache begins anew.
 const cacheLimit = 1000
 
-// cache remembers ids over processes. It is never the truth: what it says is dropped when Modal
+// cache remembers ids, and what never changes of them, over processes. It is never the truth: what it says is dropped when Modal
 // answers that there is no such thing, and it may be removed at any time.
 type cache struct {
 	path string // "" keeps nothing
@@ -31,6 +31,7 @@ const (
 	cachedSecrets = "secrets" // by name
 	cachedVolumes = "volumes" // by name
 	cachedProxies = "proxies" // by name
+	cachedEnds    = "ends"    // when a snapshot ends, by its image; Modal's list does not tell
 )
 
 // openCache returns the cache of one account at one server. It does no I/O.

@@ -58,6 +58,9 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 		}
 		return core.Snapshot{}, classify("snapshot", id, err)
 	}
+	if !made.Expires.IsZero() {
+		r.client.cache.put(cachedEnds, made.ID, made.Expires.Format(time.RFC3339))
+	}
 	if made.Name == "" {
 		made.Name = core.NewName() // one without a name could not be listed
 	}
@@ -87,17 +90,24 @@ func (r *router) snapshot(ctx context.Context, path string, seconds int64) (stri
 	return reply.GetImageId(), err
 }
 
-// Snapshots implements core.SnapshotStore: those that have a name, for Modal lists no others.
+// Snapshots implements core.SnapshotStore: those that have a name, for Modal lists no others. When one ends is known where it was made.
 func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
 	tags, err := p.imageTags(ctx, "snapshot")
+	if err != nil || len(tags) == 0 {
+		return nil, err
+	}
+	c, err := p.connect()
 	if err != nil {
 		return nil, err
 	}
 	var snapshots []core.Snapshot
 	for _, item := range tags {
-		if name, ours := strings.CutSuffix(item.GetTag(), ":"+snapshotTag); ours {
-			snapshots = append(snapshots, core.Snapshot{ID: item.GetImageId(), Name: name, Provider: Name, Created: fromUnix(item.GetUpdatedAt())})
+		name, ours := strings.CutSuffix(item.GetTag(), ":"+snapshotTag)
+		if !ours {
+			continue
 		}
+		end, _ := time.Parse(time.RFC3339, c.cache.get(cachedEnds, item.GetImageId())) // zero of what nobody here knows
+		snapshots = append(snapshots, core.Snapshot{ID: item.GetImageId(), Name: name, Provider: Name, Created: fromUnix(item.GetUpdatedAt()), Expires: end})
 	}
 	return snapshots, nil
 }
