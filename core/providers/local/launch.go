@@ -123,48 +123,20 @@ func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire
 		return stateError("launch", err)
 	}
 	defer func() { _ = log.Close() }()
-	child, err := spawn(programs.runtime, request.Spec.CPU, request.Group, lock.File, log)
-	if err != nil && request.Group != nil {
-		// A group that can be made cannot always be entered from where this process is.
-		request.Group = nil
-		if err := p.removeGroup(request.ID); err != nil {
-			return stateError("launch", err)
-		}
-		child, err = spawn(programs.runtime, request.Spec.CPU, nil, lock.File, log)
-	}
+	child, err := p.startRuntime(programs.runtime, &request, lock, log)
 	if err != nil {
-		return core.Errorf(errKind(err), "local.launch", "", "sb-runtime could not be started: %w", err).WithHint("sb doctor says what this machine does not allow")
+		return err
 	}
 	defer child.release()
 	stop := context.AfterFunc(ctx, child.kill)
 	defer stop()
-	if err := child.tell(request); err != nil {
-		child.kill()
-		return errors.Join(ctx.Err(), fmt.Errorf("sb-runtime does not listen: %w", err))
-	}
-	if image != nil {
-		kept, err := image(ctx)
-		if err == nil {
-			err = child.tell(kept)
-		}
-		if err != nil {
-			child.kill()
-			child.wait()
-			return err
-		}
-	}
-	_ = child.stdin.Close()
-	err = child.listen(progress)
-	if ctx.Err() != nil {
-		err = core.Wrap("local.launch", request.Spec.Name, ctx.Err())
+	err = child.handOver(ctx, request, image)
+	if err == nil {
+		err = child.awaitReady(ctx, request.Spec.Name, log.Name(), progress)
 	}
 	if err != nil {
 		child.kill()
 		child.wait()
-		if errors.Is(err, errSilent) {
-			err = core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime ended before the sandbox was ready: %s", firstLine(log.Name())).
-				WithHint("sb doctor says what this machine does not allow")
-		}
 		return err
 	}
 	p.mu.Lock()
@@ -173,20 +145,63 @@ func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire
 	return nil
 }
 
-// errSilent is the end of a supervisor that said nothing.
-var errSilent = errors.New("sb-runtime ended without a word")
+// startRuntime starts sb-runtime in the sandbox's control group, or without one: a group that can be made cannot always be
+// entered from where this process is.
+func (p *Provider) startRuntime(runtime string, request *wire.Launch, lock *store.Lock, log *os.File) (*child, error) {
+	child, err := spawn(runtime, request.Spec.CPU, request.Group, lock.File, log)
+	if err != nil && request.Group != nil {
+		request.Group = nil
+		if err := p.removeGroup(request.ID); err != nil {
+			return nil, stateError("launch", err)
+		}
+		child, err = spawn(runtime, request.Spec.CPU, nil, lock.File, log)
+	}
+	if err != nil {
+		return nil, core.Errorf(errKind(err), "local.launch", "", "sb-runtime could not be started: %w", err).WithHint("sb doctor says what this machine does not allow")
+	}
+	return child, nil
+}
 
 // firstLine is the first line of a supervisor's log: what it died of.
 func firstLine(log string) string {
 	text, err := os.ReadFile(log)
 	if err != nil || len(text) == 0 {
-		return errSilent.Error()
+		return "its log says nothing"
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	return line
 }
 
-// listen reads the supervisor's status until it is ready.
+// handOver tells the supervisor what to launch and, with an image, what the sandbox goes on from.
+func (c *child) handOver(ctx context.Context, request wire.Launch, image imageFunc) error {
+	defer func() { _ = c.stdin.Close() }()
+	if err := c.tell(request); err != nil {
+		return errors.Join(ctx.Err(), fmt.Errorf("sb-runtime does not listen: %w", err))
+	}
+	if image == nil {
+		return nil
+	}
+	kept, err := image(ctx)
+	if err != nil {
+		return err
+	}
+	return c.tell(kept)
+}
+
+// awaitReady reads the supervisor's status until the sandbox, whose log is told when nothing comes, is ready.
+func (c *child) awaitReady(ctx context.Context, name, log string, progress core.ProgressFunc) error {
+	err := c.listen(progress)
+	switch {
+	case ctx.Err() != nil:
+		return core.Wrap("local.launch", name, ctx.Err())
+	case errors.Is(err, io.EOF):
+		return core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime ended before the sandbox was ready: %s", firstLine(log)).
+			WithHint("sb doctor says what this machine does not allow")
+	}
+	return err
+}
+
+// listen reads the supervisor's status until it is ready; io.EOF is the end of one that said nothing.
 func (c *child) listen(progress core.ProgressFunc) error {
 	lines := json.NewDecoder(c.stdout)
 	for {
@@ -194,7 +209,7 @@ func (c *child) listen(progress core.ProgressFunc) error {
 		err := lines.Decode(&status)
 		switch {
 		case errors.Is(err, io.EOF):
-			return errSilent
+			return io.EOF
 		case err != nil:
 			return core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime wrote nonsense: %w", err)
 		case status.Error != nil:

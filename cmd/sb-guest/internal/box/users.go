@@ -34,7 +34,7 @@ func lookupUser(text string) (user, error) {
 	if name == "root" || numeric && uid == 0 {
 		found.home = "/root"
 	}
-	for _, f := range table("/etc/passwd", 6) {
+	for _, f := range rows("/etc/passwd", 6, colons) {
 		id, idErr := strconv.ParseUint(f[2], 10, 32)
 		gid, gidErr := strconv.ParseUint(f[3], 10, 32)
 		if idErr == nil && gidErr == nil && (f[0] == name || numeric && id == uid) {
@@ -46,7 +46,7 @@ func lookupUser(text string) (user, error) {
 	if !known {
 		return user{}, core.Errorf(core.KindUsage, "exec", name, "the sandbox has no user %q", name).WithHint("name a user of its /etc/passwd, or a uid")
 	}
-	for _, f := range table("/etc/group", 4) {
+	for _, f := range rows("/etc/group", 4, colons) {
 		gid, err := strconv.ParseUint(f[2], 10, 32)
 		if err != nil {
 			continue
@@ -68,8 +68,8 @@ func lookupUser(text string) (user, error) {
 	return found, nil
 }
 
-// table reads a file whose lines have that many fields between colons. One that is not there is empty.
-func table(path string, fields int) [][]string {
+// rows splits the lines of a file and leaves out those with fewer fields. A file that is not there has none.
+func rows(path string, least int, split func(string) []string) [][]string {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil
@@ -77,9 +77,11 @@ func table(path string, fields int) [][]string {
 	defer func() { _ = f.Close() }()
 	var rows [][]string
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if row := strings.Split(lines.Text(), ":"); len(row) >= fields {
+		if row := split(lines.Text()); len(row) >= least {
 			rows = append(rows, row)
 		}
 	}
 	return rows
 }
+
+func colons(line string) []string { return strings.Split(line, ":") }
