@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +12,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 	"golang.org/x/net/netutil"
 
@@ -41,7 +43,7 @@ type Web struct {
 	limits     *limiter
 	streamable *server.StreamableHTTPServer
 	sse        *server.SSEServer
-	owners     sessionOwners
+	legacy     *legacyHTTP
 	draining   atomic.Bool
 	handler    http.Handler
 }
@@ -63,11 +65,8 @@ func (s *Server) NewWeb(ctx context.Context, addr net.Addr) (*Web, error) {
 		return nil, err
 	}
 	s.links.Store(&links{base: w.base, secret: []byte(randomText())})
+	w.legacy = &legacyHTTP{server: s, sessions: map[string]*webSession{}}
 	w.streamable = server.NewStreamableHTTPServer(s.mcp,
-		server.WithSessionIdManagerResolver(&w.owners),
-		server.WithEventStore(newBoundedEvents()),
-		server.WithSessionIdleTTL(s.opts.Lease),
-		server.WithHeartbeatInterval(keepAliveEvery),
 		server.WithHTTPContextFunc(func(ctx context.Context, r *http.Request) context.Context { return withClient(ctx, r.Context()) }),
 		server.WithDisableLocalhostProtection(true), // hostCheck does more
 		server.WithStreamableHTTPLogger(s.log),
@@ -109,10 +108,10 @@ func (w *Web) ServeHTTP(response http.ResponseWriter, r *http.Request) {
 // routes ties paths to handlers. Whatever is not named is not there.
 func (w *Web) routes() http.Handler {
 	mux := http.NewServeMux()
-	protocol := func(h http.Handler) http.Handler { return w.authenticated(w.body(w.owned(h))) }
-	mux.Handle("/mcp", protocol(w.streamable))
+	protocol := func(h http.Handler) http.Handler { return w.authenticated(w.body(h)) }
+	mux.Handle("/mcp", protocol(http.HandlerFunc(w.eras)))
 	mux.Handle("GET /sse", protocol(w.sse.SSEHandler()))
-	mux.Handle("POST /message", protocol(w.sse.MessageHandler()))
+	mux.Handle("POST /message", protocol(w.owned(w.sse.MessageHandler())))
 	mux.Handle("/files/{token}", http.HandlerFunc(w.file))
 	mux.Handle("GET /metrics", w.authenticated(w.metrics()))
 	mux.HandleFunc("GET /healthz", func(response http.ResponseWriter, _ *http.Request) { say(response, http.StatusOK, "ok") })
@@ -125,6 +124,41 @@ func (w *Web) routes() http.Handler {
 	})
 	w.auth.routes(mux)
 	return w.observed(w.guarded(mux))
+}
+
+// eras gives each request of streamable HTTP to whom its protocol's version concerns: from 2026-07-28 on mcp-go, which has a
+// session for each request; before it legacyHTTP.
+func (w *Web) eras(response http.ResponseWriter, r *http.Request) {
+	var message []byte
+	if r.Method == http.MethodPost {
+		message, _ = io.ReadAll(r.Body) // body has read it already
+		r.Body = io.NopCloser(bytes.NewReader(message))
+	}
+	switch {
+	case modern(r.Header, message):
+		w.streamable.ServeHTTP(response, r)
+	case r.Method == http.MethodPost:
+		w.legacy.post(response, r, message)
+	case r.Method == http.MethodGet:
+		w.legacy.get(response, r)
+	case r.Method == http.MethodDelete:
+		w.legacy.delete(response, r)
+	default:
+		w.streamable.ServeHTTP(response, r)
+	}
+}
+
+// modern says whether a request is of protocol 2026-07-28 or later, by what mcp-go decides it by: either of both places names it.
+func modern(header http.Header, message []byte) bool {
+	var body struct {
+		Params struct {
+			Meta *mcp.Meta `json:"_meta"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(message, &body) == nil && mcp.IsModernProtocol(body.Params.Meta.ProtocolVersion()) {
+		return true
+	}
+	return mcp.IsModernProtocol(header.Get(mcp.HeaderProtocolVersion))
 }
 
 func say(w http.ResponseWriter, status int, text string) {
@@ -228,20 +262,23 @@ func (w *patientWriter) Write(p []byte) (int, error) {
 }
 
 // Flush implements http.Flusher.
-func (w *patientWriter) Flush() {
+func (w *patientWriter) Flush() { _ = w.FlushError() }
+
+// FlushError is for http.ResponseController.
+func (w *patientWriter) FlushError() error {
 	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
-	_ = w.control.Flush()
+	return w.control.Flush()
 }
 
 // Unwrap is for http.ResponseController.
 func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Shutdown ends the sessions of both transports: their streams close, new requests are refused.
-func (w *Web) Shutdown(ctx context.Context) {
+// Shutdown ends the sessions of both transports: their streams close, new requests are refused. Calls under way go on until
+// the server is closed.
+func (w *Web) Shutdown() {
 	w.draining.Store(true)
 	w.sse.CloseSessions()
-	w.streamable.CloseSessions(ctx)
-	_ = w.streamable.Shutdown(ctx)
+	w.legacy.shutdown()
 }
 
 // ServeWeb listens and serves until ctx ends, then lets requests end. tell is told the URL.
@@ -257,8 +294,8 @@ func (s *Server) ServeWeb(ctx context.Context, tell io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer web.Shutdown()
 	if err := web.auth.enough(listener.Addr()); err != nil {
-		web.Shutdown(ctx)
 		return err
 	}
 	fillZero(&options.MaxConnections, 1024)
@@ -290,7 +327,7 @@ func (s *Server) ServeWeb(ctx context.Context, tell io.Writer) error {
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer cancel()
-	web.Shutdown(drain)
+	web.Shutdown()
 	if err := h.Shutdown(drain); err != nil {
 		_ = h.Close() // whoever is still there had their time
 	}
@@ -300,89 +337,13 @@ func (s *Server) ServeWeb(ctx context.Context, tell io.Writer) error {
 	return nil
 }
 
-// sessionOwners knows whose each session of streamable HTTP is. It makes ids that nobody can guess, and lets
-// only the owner use one.
-type sessionOwners struct {
-	mu     sync.Mutex
-	owners map[string]string // by session id
-}
-
-// ResolveSessionIdManager implements server.SessionIdManagerResolver.
-func (o *sessionOwners) ResolveSessionIdManager(r *http.Request) server.SessionIdManager { //nolint:revive // mcp-go's name
-	if r == nil {
-		return ownedSessions{o, "", true}
-	}
-	return ownedSessions{o, ownerKey(identityFrom(r.Context())), false}
-}
-
 func ownerKey(who Identity) string { return strconv.FormatBool(who.Isolated) + "/" + who.Owner }
 
-func (o *sessionOwners) note(id, owner string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.owners == nil {
-		o.owners = map[string]string{}
-	}
-	o.owners[id] = owner
-}
-
-func (o *sessionOwners) forget(id string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.owners, id)
-}
-
-// has says whether a session is there and belongs to owner.
-func (o *sessionOwners) has(id, owner string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	have, ok := o.owners[id]
-	return ok && have == owner
-}
-
-// ownedSessions are the sessions of one owner.
-type ownedSessions struct {
-	all   *sessionOwners
-	owner string
-	every bool // the server itself, which may end any
-}
-
-// Generate implements server.SessionIdManager.
-func (o ownedSessions) Generate() string {
-	id := randomText()
-	o.all.note(id, o.owner)
-	return id
-}
-
-// Validate implements server.SessionIdManager.
-func (o ownedSessions) Validate(id string) (terminated bool, err error) {
-	if !o.all.has(id, o.owner) {
-		return false, core.Errorf(core.KindNotFound, "mcp", "", "there is no such session")
-	}
-	return false, nil
-}
-
-// Terminate implements server.SessionIdManager.
-func (o ownedSessions) Terminate(id string) (notAllowed bool, err error) {
-	if !o.every && !o.all.has(id, o.owner) {
-		return true, nil
-	}
-	o.all.forget(id)
-	return false, nil
-}
-
-// owned refuses requests for sessions of somebody else: of streamable HTTP by its header, of SSE by the query.
+// owned refuses messages for sessions of SSE that are somebody else's.
 func (w *Web) owned(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
-		owner := ownerKey(identityFrom(r.Context()))
-		id := r.Header.Get(server.HeaderKeySessionID)
-		if r.URL.Path == "/message" {
-			if id = r.URL.Query().Get("sessionId"); !w.server.sessions.belongs(id, owner) {
-				say(response, http.StatusNotFound, "there is no such session")
-				return
-			}
-		} else if id != "" && !w.owners.has(id, owner) {
-			say(response, http.StatusNotFound, "there is no such session")
+		if !w.server.sessions.belongs(r.URL.Query().Get("sessionId"), ownerKey(identityFrom(r.Context()))) {
+			say(response, http.StatusNotFound, noSession)
 			return
 		}
 		next.ServeHTTP(response, r)

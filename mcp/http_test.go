@@ -1,9 +1,7 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -52,9 +50,7 @@ func newSite(t testing.TB, opts setup.Options) *site {
 	s.server.Start()
 	s.http = &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		s.web.Shutdown(ctx)
+		s.web.Shutdown()
 		s.http.CloseIdleConnections()
 		s.server.CloseClientConnections()
 		s.server.Close()
@@ -583,39 +579,6 @@ func TestSlowlorisIsCutOff(t *testing.T) {
 	cancel()
 	if err := <-served; err != nil {
 		t.Errorf("the server ended with %v", err)
-	}
-}
-
-func TestEventsOfASessionAreBounded(t *testing.T) {
-	events := newBoundedEvents()
-	var ids []string
-	for i := range 3 * keptMessages {
-		id, err := events.StoreEvent(t.Context(), "s", "stream", json.RawMessage(fmt.Sprint(i)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, id)
-	}
-	if kept := len(events.sessions["s"].events); kept != keptMessages {
-		t.Errorf("%d messages are kept", kept)
-	}
-	replay := func(session, last string) (got []string, err error) {
-		_, err = events.ReplayEventsAfter(t.Context(), session, last, func(_ string, message json.RawMessage) error {
-			got = append(got, string(message))
-			return nil
-		})
-		return got, err
-	}
-	if got, err := replay("s", ids[len(ids)-3]); err != nil || len(got) != 2 {
-		t.Errorf("%v, %v", got, err)
-	}
-	for _, wrong := range []struct{ session, last string }{{"s", ids[0]}, {"other", ids[len(ids)-1]}, {"s", "x"}} {
-		if _, err := replay(wrong.session, wrong.last); err == nil {
-			t.Errorf("%v is replayed", wrong)
-		}
-	}
-	if _, err := events.StoreEvent(t.Context(), "s", "stream", bytes.Repeat([]byte("x"), keptBytes)); err != nil || len(events.sessions["s"].events) != 1 {
-		t.Errorf("a large message leaves %d: %v", len(events.sessions["s"].events), err)
 	}
 }
 

@@ -249,16 +249,16 @@ func (c *call) progress(ctx context.Context, message string) {
 // settleTimeout bounds how long a result waits for the notifications before it.
 const settleTimeout = time.Second
 
-// settle waits until the notifications of this call are with the client, so that none comes after the result.
-// A transport takes the next notification when it has written the one before, so one more that is taken
-// says that all others were written; whether it is written itself does not matter.
+// settle waits until the notifications of this call are with the client, so that none comes after the result. A way sees to
+// that by itself. Of a session that is mcp-go's, nobody but its transport takes notifications, each when it has written the one
+// before, so one more that is taken says that all others were written; whether it is written itself does not matter.
 func (c *call) settle(ctx context.Context) {
 	session := server.ClientSessionFromContext(ctx)
 	if c.sent == 0 || session == nil {
 		return
 	}
-	if _, direct := session.(*stdioSession); direct {
-		return // writes in order
+	if _, ordered := session.(*way); ordered {
+		return
 	}
 	c.progress(ctx, "done")
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)

@@ -79,7 +79,9 @@ func (s *sessions) of(ctx context.Context, who Identity) *session {
 	id, standing := "", false
 	if client := server.ClientSessionFromContext(ctx); client != nil {
 		id = client.SessionID()
-		_, standing = client.(*stdioSession)
+		if ours, ok := client.(*way); ok {
+			standing = ours.standing
+		}
 	}
 	if id == "" {
 		id = "shared-" + cmp.Or(who.Key, who.Owner, "user")

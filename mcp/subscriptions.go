@@ -59,7 +59,7 @@ func (s *Server) hookSubscriptions(hooks *server.Hooks) {
 		s.subscribe(ctx, request.Params.URI)
 	})
 	hooks.AddAfterUnsubscribe(func(ctx context.Context, _ any, request *mcp.UnsubscribeRequest, _ *mcp.EmptyResult) {
-		s.subscribed.remove(request.Params.URI, server.ClientSessionFromContext(ctx))
+		s.subscribed.remove(request.Params.URI, subscriber(ctx))
 	})
 	hooks.AddBeforeSubscriptionsListen(func(ctx context.Context, _ any, request *mcp.SubscriptionsListenRequest) {
 		for _, uri := range request.Params.Notifications.ResourceSubscriptions {
@@ -74,7 +74,7 @@ func (s *Server) hookSubscriptions(hooks *server.Hooks) {
 
 // subscribe notes a subscription to what the caller may see. What they may not see never changes for them.
 func (s *Server) subscribe(ctx context.Context, uri string) {
-	client := server.ClientSessionFromContext(ctx)
+	client := subscriber(ctx)
 	l, err := parseURI(uri)
 	if err != nil || client == nil {
 		return

@@ -1,0 +1,522 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// visitor is a client of a session that sees which stream each message comes on.
+type visitor struct {
+	*site
+	t       testing.TB
+	session string
+}
+
+// drop makes a session of a client that says what it can do, as JSON.
+func (s *site) drop(t testing.TB, capabilities string) *visitor {
+	t.Helper()
+	response, text := s.ask(t, "POST", "/mcp", strings.Replace(initialize, `"capabilities":{}`, `"capabilities":`+capabilities, 1), nil)
+	id := response.Header.Get("Mcp-Session-Id")
+	if id == "" {
+		t.Fatalf("no session: %s %s", response.Status, text)
+	}
+	return &visitor{site: s, t: t, session: id}
+}
+
+// inside makes a request one of the session.
+func (v *visitor) inside(r *http.Request) { r.Header.Set("Mcp-Session-Id", v.session) }
+
+// inServer is the session as the server has it; nil if it has none.
+func (v *visitor) inServer() *webSession {
+	v.web.legacy.mu.Lock()
+	defer v.web.legacy.mu.Unlock()
+	return v.web.legacy.sessions[v.session]
+}
+
+// told is a message of the server.
+type told struct {
+	id     string // of the event; "" where the answer is no stream
+	ID     json.RawMessage
+	Method string
+	Params struct {
+		ProgressToken string
+		Progress      int
+		Message, URI  string
+	}
+	Result json.RawMessage
+	Error  *rpcError
+}
+
+// listening is a response that is read message by message.
+type listening struct {
+	t        testing.TB
+	response *http.Response
+	lines    *bufio.Scanner
+	hangUp   context.CancelFunc
+}
+
+// open makes a request whose answer is read as it comes.
+func (v *visitor) open(method, body string, change func(*http.Request)) *listening {
+	v.t.Helper()
+	ctx, cancel := context.WithCancel(v.t.Context())
+	request, err := http.NewRequestWithContext(ctx, method, v.web.URL()+"/mcp", strings.NewReader(body))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json, text/event-stream")
+	v.inside(request)
+	if change != nil {
+		change(request)
+	}
+	response, err := v.http.Do(request)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	l := &listening{t: v.t, response: response, lines: bufio.NewScanner(response.Body)}
+	l.lines.Buffer(nil, 16<<20)
+	l.hangUp = sync.OnceFunc(func() {
+		cancel()
+		_ = response.Body.Close()
+	})
+	v.t.Cleanup(l.hangUp)
+	return l
+}
+
+// next is the next message; false says that there are no more.
+func (l *listening) next() (message told, ok bool) {
+	l.t.Helper()
+	id := ""
+	for l.lines.Scan() {
+		line := l.lines.Text()
+		if rest, is := strings.CutPrefix(line, "id: "); is {
+			id = rest
+		}
+		data, is := strings.CutPrefix(line, "data: ")
+		if !is && !strings.HasPrefix(line, "{") {
+			continue
+		}
+		if !is {
+			data = line
+		}
+		if err := json.Unmarshal([]byte(data), &message); err != nil {
+			l.t.Errorf("%q: %v", line, err)
+		}
+		message.id = id
+		return message, true
+	}
+	return message, false
+}
+
+// rest reads all that comes.
+func (l *listening) rest() (all []told) {
+	l.t.Helper()
+	for message, ok := l.next(); ok; message, ok = l.next() {
+		all = append(all, message)
+	}
+	return all
+}
+
+// callBody is a call of a tool without arguments; its progress has its id for a token.
+func callBody(id int, tool string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{},"_meta":{"progressToken":"call %d"}}}`, id, tool, id)
+}
+
+// checkCall says whether messages are all of a call of test_tool_with_progress and nothing else, from a step on.
+func checkCall(t testing.TB, id, from int, got []told) {
+	t.Helper()
+	steps := []string{"begin", "middle", "end"}[from:]
+	if len(got) != len(steps)+1 {
+		t.Errorf("call %d: %d messages came: %+v", id, len(got), got)
+		return
+	}
+	for i, step := range steps {
+		if p := got[i].Params; p.ProgressToken != fmt.Sprintf("call %d", id) || p.Progress != from+i+1 || p.Message != step {
+			t.Errorf("call %d: message %d is %+v", id, i, got[i])
+		}
+	}
+	if last := got[len(steps)]; string(last.ID) != fmt.Sprint(id) || last.Result == nil {
+		t.Errorf("call %d ends with %+v", id, last)
+	}
+}
+
+// Each call's notifications come on its own stream, in order and before its result, whatever else goes on in the session.
+func TestConcurrentCallsDoNotMix(t *testing.T) {
+	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
+	addFixtures(s.Server)
+	v := s.drop(t, `{}`)
+	get := v.open("GET", "", nil)
+	var wg sync.WaitGroup
+	for client := range 8 {
+		wg.Go(func() {
+			for round := range 25 {
+				id := 100*client + round
+				checkCall(t, id, 0, v.open("POST", callBody(id, "test_tool_with_progress"), nil).rest())
+			}
+		})
+	}
+	wg.Wait()
+	s.mcp.SendNotificationToAllClients(mcp.MethodNotificationResourcesListChanged, nil)
+	if first, ok := get.next(); !ok || first.Method != mcp.MethodNotificationResourcesListChanged {
+		t.Errorf("the stream of no call carries %+v", first)
+	}
+}
+
+// addSteps adds a tool that tells of a step and then waits for the next to be allowed, three times.
+func addSteps(s *Server) (next chan struct{}) {
+	next = make(chan struct{})
+	tool := fixture("steps", "", func(ctx context.Context, c *call, _ map[string]any) (*mcp.CallToolResult, error) {
+		for _, step := range []string{"begin", "middle", "end"} {
+			c.progress(ctx, step)
+			select {
+			case <-next:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		return mcp.NewToolResultText("done"), nil
+	})
+	s.mcp.AddTool(tool.definition(), s.handler(tool))
+	return next
+}
+
+// resume goes on with a stream after an event.
+func (v *visitor) resume(after string) *listening {
+	v.t.Helper()
+	return v.open("GET", "", func(r *http.Request) { r.Header.Set("Last-Event-ID", after) })
+}
+
+// A call goes on when its connection breaks; another one is told what was missed, and then what comes, and nothing twice.
+func TestACallIsResumed(t *testing.T) {
+	s := newSite(t, setup.Options{})
+	next := addSteps(s.Server)
+	v := s.drop(t, `{}`)
+	post := v.open("POST", callBody(7, "steps"), nil)
+	first, ok := post.next()
+	if !ok || first.Params.Message != "begin" {
+		t.Fatalf("it begins with %+v", first)
+	}
+	post.hangUp()
+	next <- struct{}{}
+	stream, _ := v.inServer().find(first.id)
+	eventually(t, "the second step is told", func() bool { said, _, _ := stream.size(); return said == 2 })
+	get := v.resume(first.id)
+	missed, ok := get.next()
+	if !ok || missed.Params.Message != "middle" {
+		t.Fatalf("what was missed is %+v", missed)
+	}
+	next <- struct{}{}
+	next <- struct{}{}
+	checkCall(t, 7, 1, append([]told{missed}, get.rest()...))
+	// All of it once more, after the call has ended.
+	checkCall(t, 7, 1, v.resume(first.id).rest())
+	checkCall(t, 7, 2, v.resume(missed.id).rest())
+}
+
+// What the server asks for a call is asked on the call's own stream, and goes to it whichever is answered first.
+func TestConcurrentCallsAsk(t *testing.T) {
+	s := newSite(t, setup.Options{})
+	addFixtures(s.Server)
+	v := s.drop(t, `{"elicitation":{}}`)
+	get := v.open("GET", "", nil)
+	ask := func(id int) (*listening, told) {
+		l := v.open("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"test_elicitation","arguments":{"message":"ask %d"}}}`, id, id), nil)
+		question, ok := l.next()
+		if !ok || question.Method != "elicitation/create" || question.Params.Message != fmt.Sprintf("ask %d", id) {
+			t.Fatalf("call %d is asked %+v", id, question)
+		}
+		return l, question
+	}
+	one, first := ask(1)
+	two, second := ask(2)
+	for _, test := range []struct {
+		question told
+		call     *listening
+		id       int
+	}{{second, two, 2}, {first, one, 1}} {
+		answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"username":"user %d"}}}`, test.question.ID, test.id)
+		if response, text := s.ask(t, "POST", "/mcp", answer, v.inside); response.StatusCode != 202 {
+			t.Errorf("the answer: %s %s", response.Status, text)
+		}
+		if rest := test.call.rest(); len(rest) != 1 || string(rest[0].ID) != fmt.Sprint(test.id) || !strings.Contains(string(rest[0].Result), fmt.Sprintf("user %d", test.id)) {
+			t.Errorf("call %d ends with %+v", test.id, rest)
+		}
+	}
+	// An answer that nobody waits for is taken.
+	if response, _ := s.ask(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"result":{}}`, v.inside); response.StatusCode != 202 {
+		t.Errorf("a late answer: %s", response.Status)
+	}
+	s.mcp.SendNotificationToAllClients(mcp.MethodNotificationResourcesListChanged, nil)
+	if message, ok := get.next(); !ok || message.Method != mcp.MethodNotificationResourcesListChanged {
+		t.Errorf("the stream of no call carries %+v", message)
+	}
+}
+
+// What belongs to no call waits for a GET, is told to one of them, and goes on after the last event that a client names.
+func TestTheStreamOfNoCall(t *testing.T) {
+	s := newSite(t, setup.Options{})
+	v := s.drop(t, `{}`)
+	tell := func(uri string) {
+		s.mcp.SendNotificationToAllClients(mcp.MethodNotificationResourceUpdated, map[string]any{"uri": uri})
+	}
+	hear := func(l *listening, uri string) string {
+		t.Helper()
+		message, ok := l.next()
+		if !ok || message.Params.URI != uri {
+			t.Fatalf("%q is told as %+v", uri, message)
+		}
+		return message.id
+	}
+	tell("a")
+	first := v.open("GET", "", nil)
+	a := hear(first, "a")
+	tell("b")
+	hear(first, "b")
+	second := v.open("GET", "", nil)
+	if rest := first.rest(); len(rest) != 0 {
+		t.Errorf("the connection that was superseded is told %+v", rest)
+	}
+	tell("c")
+	c := hear(second, "c")
+	second.hangUp()
+	tell("d")
+	third := v.resume(a)
+	for _, uri := range []string{"b", "c", "d"} {
+		hear(third, uri)
+	}
+	tell("e")
+	hear(third, "e")
+	third.hangUp()
+	last := v.resume(c)
+	hear(last, "d")
+	hear(last, "e")
+}
+
+// What ends a session ends its streams and calls, and nothing of it can be used any more.
+func TestDeletedSession(t *testing.T) {
+	s := newSite(t, setup.Options{})
+	addSteps(s.Server)
+	v := s.drop(t, `{}`)
+	get := v.open("GET", "", nil)
+	post := v.open("POST", callBody(1, "steps"), nil)
+	begun, _ := post.next()
+	if response, text := s.ask(t, "DELETE", "/mcp", "", v.inside); response.StatusCode != 200 {
+		t.Fatalf("%s %s", response.Status, text)
+	}
+	if rest := post.rest(); len(rest) != 1 || !strings.Contains(string(rest[0].Result), `"isError":true`) {
+		t.Errorf("the call ends with %+v", rest)
+	}
+	if rest := get.rest(); len(rest) != 0 {
+		t.Errorf("the stream of no call ends with %+v", rest)
+	}
+	for _, request := range []struct{ method, body string }{
+		{"GET", ""}, {"DELETE", ""}, {"POST", callBody(2, "steps")}, {"POST", `{"jsonrpc":"2.0","id":1,"result":{}}`}, {"POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`},
+	} {
+		response, text := s.ask(t, request.method, "/mcp", request.body, func(r *http.Request) {
+			v.inside(r)
+			r.Header.Set("Last-Event-ID", begun.id)
+		})
+		if response.StatusCode != 404 {
+			t.Errorf("%s %s: %s %s", request.method, request.body, response.Status, text)
+		}
+	}
+	eventually(t, "it is unregistered", func() bool { return !s.sessions.belongs(v.session, ownerKey(Identity{})) })
+}
+
+// Requests whose head is wrong are refused before anything is done.
+func TestWrongHeads(t *testing.T) {
+	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
+	v := s.drop(t, `{}`)
+	ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	for name, test := range map[string]struct {
+		method, body string
+		head         map[string]string
+		status       int
+	}{
+		"right":               {"POST", ping, nil, 200},
+		"older":               {"POST", ping, map[string]string{"MCP-Protocol-Version": "2025-03-26"}, 200},
+		"with a charset":      {"POST", ping, map[string]string{"Content-Type": "application/json; charset=utf-8"}, 200},
+		"version":             {"POST", ping, map[string]string{"MCP-Protocol-Version": "1999-01-01"}, 400},
+		"version of GET":      {"GET", "", map[string]string{"MCP-Protocol-Version": "1999-01-01"}, 400},
+		"version of DELETE":   {"DELETE", "", map[string]string{"MCP-Protocol-Version": "1999-01-01"}, 400},
+		"modern GET":          {"GET", "", map[string]string{"MCP-Protocol-Version": "2026-07-28"}, 405},
+		"modern DELETE":       {"DELETE", "", map[string]string{"MCP-Protocol-Version": "2026-07-28"}, 405},
+		"content":             {"POST", ping, map[string]string{"Content-Type": "text/plain"}, 400},
+		"no content":          {"POST", ping, map[string]string{"Content-Type": ""}, 400},
+		"no message":          {"POST", "{", nil, 400},
+		"a batch":             {"POST", "[" + ping + "]", nil, 400},
+		"no session":          {"POST", ping, map[string]string{"Mcp-Session-Id": ""}, 400},
+		"no session of GET":   {"GET", "", map[string]string{"Mcp-Session-Id": ""}, 400},
+		"another session":     {"POST", ping, map[string]string{"Mcp-Session-Id": "other"}, 404},
+		"another of GET":      {"GET", "", map[string]string{"Mcp-Session-Id": "other"}, 404},
+		"another of DELETE":   {"DELETE", "", map[string]string{"Mcp-Session-Id": "other"}, 404},
+		"event":               {"GET", "", map[string]string{"Last-Event-ID": "x"}, 400},
+		"event of no stream":  {"GET", "", map[string]string{"Last-Event-ID": "9-1"}, 400},
+		"event that is to be": {"GET", "", map[string]string{"Last-Event-ID": "0-1"}, 400},
+		"notification":        {"POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil, 202},
+		"no initialization":   {"POST", `{"jsonrpc":"2.0","method":"initialize"}`, map[string]string{"Mcp-Session-Id": ""}, 202},
+		"method":              {"PUT", ping, nil, 404},
+	} {
+		response, text := s.ask(t, test.method, "/mcp", test.body, func(r *http.Request) {
+			v.inside(r)
+			for key, value := range test.head {
+				r.Header.Set(key, value)
+			}
+		})
+		if response.StatusCode != test.status {
+			t.Errorf("%s: %s %s", name, response.Status, text)
+		}
+		if kind := response.Header.Get("Content-Type"); test.status == 200 && kind != "application/json" {
+			t.Errorf("%s: an answer alone comes as %s", name, kind)
+		}
+	}
+	if response, text := s.ask(t, "POST", "/mcp", strings.Replace(initialize, `{"protocolVersion"`, `[{"protocolVersion"`, 1), nil); response.Header.Get("Mcp-Session-Id") != "" {
+		t.Errorf("a session of no client: %s", text)
+	}
+	eventually(t, "no session is left but the one", func() bool {
+		s.web.legacy.mu.Lock()
+		defer s.web.legacy.mu.Unlock()
+		return len(s.web.legacy.sessions) == 1
+	})
+}
+
+// A client has as many calls at the same time as it may, and can still cancel them.
+func TestTooManyCalls(t *testing.T) {
+	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
+	addSteps(s.Server)
+	v := s.drop(t, `{}`)
+	var calls []*listening
+	for id := range maxConcurrent {
+		calls = append(calls, v.open("POST", callBody(id, "steps"), nil))
+	}
+	if response, text := s.ask(t, "POST", "/mcp", callBody(1000, "steps"), v.inside); response.StatusCode != 429 || !strings.Contains(text, `"id":1000`) {
+		t.Errorf("one too many: %s %s", response.Status, text)
+	}
+	s.ask(t, "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`, v.inside)
+	if rest := calls[3].rest(); len(rest) != 2 {
+		t.Errorf("what was cancelled ends with %+v", rest)
+	}
+	eventually(t, "there is room for another", func() bool {
+		response, _ := s.ask(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1001,"method":"ping"}`, v.inside)
+		return response.StatusCode == 200
+	})
+}
+
+// A session ends when nobody was there for a lease. A GET that listens is somebody, and is kept alive.
+func TestIdleSessionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, setup.Options{Lease: 5 * time.Minute})
+		web, err := b.NewWeb(t.Context(), &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(web.Shutdown)
+		session := ""
+		ask := func(ctx context.Context, method, body string) *httptest.ResponseRecorder {
+			request := httptest.NewRequestWithContext(ctx, method, web.URL()+"/mcp", strings.NewReader(body))
+			request.Header.Set("Content-Type", "application/json")
+			if session != "" {
+				request.Header.Set("Mcp-Session-Id", session)
+			}
+			recorder := httptest.NewRecorder()
+			web.ServeHTTP(recorder, request)
+			return recorder
+		}
+		session = ask(t.Context(), "POST", initialize).Header().Get("Mcp-Session-Id")
+		listen, hangUp := context.WithTimeout(t.Context(), 12*time.Minute)
+		defer hangUp()
+		if heard := ask(listen, "GET", "").Body.String(); strings.Count(heard, `"method":"ping"`) != int(12*time.Minute/keepAliveEvery) || strings.Contains(heard, "id: ") {
+			t.Errorf("the stream is kept alive with %q", heard)
+		}
+		ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+		for range 3 {
+			time.Sleep(4 * time.Minute)
+			if response := ask(t.Context(), "POST", ping); response.Code != 200 {
+				t.Fatalf("it has ended: %d %s", response.Code, response.Body)
+			}
+		}
+		time.Sleep(5*time.Minute + time.Second)
+		if response := ask(t.Context(), "POST", ping); response.Code != 404 {
+			t.Errorf("it is still there: %d %s", response.Code, response.Body)
+		}
+	})
+}
+
+// A client that does not read its call's stream holds up neither the call nor the server's memory: what is kept is bounded, and
+// the client is told the newest, in order, when it reads.
+func TestAClientThatDoesNotRead(t *testing.T) {
+	s := newSite(t, setup.Options{})
+	const notes = 300
+	long := strings.Repeat("x", 64<<10)
+	tool := fixture("flood", "", func(ctx context.Context, c *call, _ map[string]any) (*mcp.CallToolResult, error) {
+		for range notes {
+			c.progress(ctx, long)
+		}
+		return mcp.NewToolResultText("done"), nil
+	})
+	s.mcp.AddTool(tool.definition(), s.handler(tool))
+	v := s.drop(t, `{}`)
+	post := v.open("POST", callBody(1, "flood"), nil)
+	session := v.inServer()
+	eventually(t, "the call ends", func() bool {
+		session.mu.Lock()
+		defer session.mu.Unlock()
+		return len(session.past) == 1
+	})
+	if _, messages, bytes := session.past[0].size(); messages > keptMessages || bytes > keptBytes {
+		t.Errorf("%d messages are kept, %d bytes", messages, bytes)
+	}
+	last := 0
+	all := post.rest()
+	for _, message := range all[:len(all)-1] {
+		if message.Params.Progress <= last {
+			t.Fatalf("after %d comes %d", last, message.Params.Progress)
+		}
+		last = message.Params.Progress
+	}
+	if end := all[len(all)-1]; string(end.ID) != "1" || end.Result == nil {
+		t.Errorf("it ends with %+v", end)
+	}
+}
+
+// Changes of what a client subscribed to come on the stream of no call, whichever request subscribed and wherever they come from.
+func TestSubscriptionsOverHTTP(t *testing.T) {
+	s := newSite(t, setup.Options{})
+	v := s.drop(t, `{}`)
+	other := s.visit(t, "")
+	uri := "sandbox://" + other.launch(nil)
+	subscribe := func(method string) {
+		t.Helper()
+		if response, text := s.ask(t, "POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"uri":%q}}`, method, uri), v.inside); !strings.Contains(text, `"result"`) {
+			t.Fatalf("%s: %s %s", method, response.Status, text)
+		}
+	}
+	subscribe("resources/subscribe")
+	get := v.open("GET", "", nil)
+	other.call("sandbox_terminate", args{"all": true})
+	for message, ok := get.next(); message.Method != mcp.MethodNotificationResourceUpdated || message.Params.URI != uri; message, ok = get.next() {
+		if !ok || message.Method != mcp.MethodNotificationResourcesListChanged {
+			t.Fatalf("what comes is %+v", message)
+		}
+	}
+	subscribe("resources/unsubscribe")
+	s.subscribed.mu.Lock()
+	defer s.subscribed.mu.Unlock()
+	if len(s.subscribed.byURI) != 0 {
+		t.Errorf("there are still subscriptions: %v", s.subscribed.byURI)
+	}
+}

@@ -1,0 +1,230 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+const (
+	// maxConcurrent bounds the requests of one client that are handled at the same time.
+	maxConcurrent = 64
+	// notificationQueue is how many notifications may wait for their way to take them; what comes then is dropped.
+	notificationQueue = 256
+)
+
+// peer is a client of a transport that is our own: what it said of itself, and the server's requests that it has not answered.
+type peer struct {
+	id string
+	// standing peers are there until their transport says otherwise.
+	standing bool
+	// own is the way for what belongs to no call.
+	own *way
+	// slots has an entry for each request that is handled.
+	slots       chan struct{}
+	initialized atomic.Bool
+	requests    atomic.Int64
+
+	mu           sync.Mutex
+	level        mcp.LoggingLevel
+	info         mcp.Implementation
+	capabilities mcp.ClientCapabilities
+	pending      map[int64]chan rpcAnswer
+}
+
+func newPeer(id string, standing bool) *peer {
+	p := &peer{id: id, standing: standing, slots: make(chan struct{}, maxConcurrent), pending: map[int64]chan rpcAnswer{}}
+	p.own = p.newWay()
+	return p
+}
+
+// enter takes a slot for a request, which leave gives back. It is false where none is free: to wait for one would keep
+// cancellations from being read.
+func (p *peer) enter() bool {
+	select {
+	case p.slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *peer) leave() { <-p.slots }
+
+type rpcAnswer struct {
+	result json.RawMessage
+	err    *rpcError
+}
+
+// answered hands a client's answer to whoever waits for it. One that nobody waits for any more is no error.
+func (p *peer) answered(e envelope) {
+	var number int64
+	if json.Unmarshal(e.ID, &number) != nil {
+		return
+	}
+	p.mu.Lock()
+	waiting := p.pending[number]
+	delete(p.pending, number)
+	p.mu.Unlock()
+	if waiting != nil {
+		waiting <- rpcAnswer{e.Result, e.Error}
+	}
+}
+
+// way is one way to a peer, as mcp-go sees a client: the peer's own, or that of one call. What the server sends goes
+// to deliver, in order.
+type way struct {
+	*peer
+	notifications chan mcp.JSONRPCNotification
+	outgoing      chan any
+}
+
+var (
+	_ server.SessionWithLogging     = (*way)(nil)
+	_ server.SessionWithClientInfo  = (*way)(nil)
+	_ server.SessionWithElicitation = (*way)(nil)
+	_ server.SessionWithRoots       = (*way)(nil)
+	_ server.SessionWithSampling    = (*way)(nil)
+)
+
+func (p *peer) newWay() *way {
+	return &way{peer: p, notifications: make(chan mcp.JSONRPCNotification, notificationQueue), outgoing: make(chan any)}
+}
+
+// deliver is the only reader of a way. It emits every notification that was sent before a message ahead of it, and what was
+// sent before ended before it returns. Messages that nobody takes any more end with their sender's context.
+func (w *way) deliver(ended <-chan struct{}, emit func(message any)) {
+	flush := func() {
+		for {
+			select {
+			case note := <-w.notifications:
+				emit(note)
+			default:
+				return
+			}
+		}
+	}
+	for {
+		select {
+		case note := <-w.notifications:
+			emit(note)
+		case message := <-w.outgoing:
+			flush()
+			emit(message)
+		case <-ended:
+			flush()
+			return
+		}
+	}
+}
+
+// subscriber is who is told of changes that a request asks for: the client itself, not the one call.
+func subscriber(ctx context.Context) server.ClientSession {
+	client := server.ClientSessionFromContext(ctx)
+	if call, ours := client.(*way); ours {
+		return call.own
+	}
+	return client
+}
+
+// The methods of server.ClientSession, server.SessionWithLogging and server.SessionWithClientInfo.
+
+func (p *peer) Initialize()       { p.initialized.Store(true) }
+func (p *peer) Initialized() bool { return p.initialized.Load() }
+func (p *peer) SessionID() string { return p.id }
+
+func (w *way) NotificationChannel() chan<- mcp.JSONRPCNotification { return w.notifications }
+
+func (p *peer) SetLogLevel(level mcp.LoggingLevel) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.level = level
+}
+
+func (p *peer) GetLogLevel() mcp.LoggingLevel {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.level == "" {
+		return mcp.LoggingLevelError
+	}
+	return p.level
+}
+
+func (p *peer) GetClientInfo() mcp.Implementation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.info
+}
+
+func (p *peer) SetClientInfo(info mcp.Implementation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.info = info
+}
+
+func (p *peer) GetClientCapabilities() mcp.ClientCapabilities {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.capabilities
+}
+
+func (p *peer) SetClientCapabilities(capabilities mcp.ClientCapabilities) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.capabilities = capabilities
+}
+
+// request asks the client for something.
+func (w *way) request(ctx context.Context, method mcp.MCPMethod, params, result any) error {
+	id := w.requests.Add(1)
+	answer := make(chan rpcAnswer, 1)
+	w.mu.Lock()
+	w.pending[id] = answer
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.pending, id)
+	}()
+	select {
+	case w.outgoing <- rpcRequest(id, method, params):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case got := <-answer:
+		if got.err != nil {
+			return fmt.Errorf("the client refused %s: %s (%d)", method, got.err.Message, got.err.Code)
+		}
+		return json.Unmarshal(got.result, result)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// RequestElicitation implements server.SessionWithElicitation.
+func (w *way) RequestElicitation(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	result := &mcp.ElicitationResult{}
+	return result, w.request(ctx, mcp.MethodElicitationCreate, request.Params, result)
+}
+
+// ListRoots implements server.SessionWithRoots.
+func (w *way) ListRoots(ctx context.Context, _ mcp.ListRootsRequest) (*mcp.ListRootsResult, error) {
+	result := &mcp.ListRootsResult{}
+	return result, w.request(ctx, mcp.MethodListRoots, nil, result)
+}
+
+// RequestSampling implements server.SessionWithSampling.
+func (w *way) RequestSampling(ctx context.Context, request mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+	result := &mcp.CreateMessageResult{}
+	err := w.request(ctx, mcp.MethodSamplingCreateMessage, request.CreateMessageParams, result)
+	if err == nil {
+		result.Content, err = mcp.ParseSamplingContent(result.Content)
+	}
+	return result, err
+}
