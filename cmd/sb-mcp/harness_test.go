@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"image"
 	"image/png"
 	"io"
@@ -26,18 +25,7 @@ import (
 // patience bounds what these stories wait for, where nothing says otherwise.
 const patience = time.Minute
 
-// TestMain builds sb and its helpers once.
-func TestMain(m *testing.M) {
-	remove, err := programtest.Build("...")
-	code := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	} else {
-		code = m.Run()
-	}
-	remove()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(programtest.With(m, "...").Run()) }
 
 // home is a user of sb with directories of their own, whose sandboxes end with the test.
 type home struct {

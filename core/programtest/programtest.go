@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 )
@@ -16,8 +17,33 @@ const Variable = "SB_TEST_BIN"
 // Dir is where the programs are, once Build has returned.
 func Dir() string { return os.Getenv(Variable) }
 
+// Tests are the tests of a package: a *testing.M.
+type Tests interface {
+	// Run runs them and returns the process's exit code.
+	Run() int
+}
+
+// With is what TestMain runs in place of tests that start programs: it builds them once, as Build does, and removes them.
+func With(tests Tests, programs ...string) Tests { return built{tests, programs} }
+
+type built struct {
+	tests    Tests
+	programs []string
+}
+
+// Run implements Tests.
+func (b built) Run() int {
+	remove, err := Build(b.programs...)
+	defer remove()
+	if err != nil {
+		log.Print(err)
+		return 1
+	}
+	return b.tests.Run()
+}
+
 // Build sees to it that the programs are there, for this process and those that it starts. programs are names below
-// cmd, or "..." for all. remove removes what was built; it is not nil. Not for several goroutines at once: it is TestMain's.
+// cmd, or "..." for all. remove removes what was built; it is not nil. Not for several goroutines at once.
 func Build(programs ...string) (remove func(), err error) {
 	remove = func() {}
 	if Dir() != "" {

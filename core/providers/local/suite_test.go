@@ -3,7 +3,6 @@
 package local
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,18 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// TestMain builds the helpers once.
-func TestMain(m *testing.M) {
-	remove, err := programtest.Build("sb-runtime", "sb-guest")
-	code := 1
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	} else {
-		code = m.Run()
-	}
-	remove()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(programtest.With(m, "sb-runtime", "sb-guest").Run()) }
 
 // opener returns providers over one state directory.
 func opener(tb testing.TB, change func(*Options)) providertest.Opener {

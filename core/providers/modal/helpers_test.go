@@ -22,21 +22,11 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
-// TestMain builds the helpers once.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(serverVariable); dir != "" {
 		os.Exit(serveModal(dir))
 	}
-	remove, err := programtest.Build("sb-runtime", "sb-guest")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		remove()
-		os.Exit(1)
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		remove()
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(programtest.With(m, "sb-runtime", "sb-guest"))
 }
 
 // Planted credentials: nothing that is printed or written may show them.

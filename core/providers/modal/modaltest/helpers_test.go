@@ -4,10 +4,8 @@ package modaltest_test
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -21,19 +19,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
-// TestMain builds the helpers once.
-func TestMain(m *testing.M) {
-	remove, err := programtest.Build("sb-runtime", "sb-guest")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		remove()
-		os.Exit(1)
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		remove()
-		os.Exit(code)
-	}))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(programtest.With(m, "sb-runtime", "sb-guest")) }
 
 // rig is a server whose sandboxes run here, and a client made with Modal's own SDK.
 type rig struct {
