@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"syscall"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -15,8 +14,9 @@ type client struct {
 	proc           *process
 	stdout, stderr io.Writer
 	replay         []core.LogRecord
-	owned          []io.Closer // copies of the caller's descriptors
-	stdin          io.Closer   // likewise
+	// release closes this side's copies of the caller's output files, and atEnd that of stdin: a read of it that is under way
+	// would swallow what comes next.
+	release, atEnd func()
 
 	chunks chan chunk
 	acks   chan error
@@ -45,12 +45,7 @@ func (proc *process) connect(spec core.ExecSpec) error {
 	if spec.Detach {
 		return nil
 	}
-	c, err := proc.newClient(core.Streams{Stdin: spec.Stdin, Stdout: spec.Stdout, Stderr: spec.Stderr}, true)
-	if err != nil {
-		proc.disconnect()
-		return err
-	}
-	proc.origin = c
+	proc.origin = proc.newClient(core.Streams{Stdin: spec.Stdin, Stdout: spec.Stdout, Stderr: spec.Stderr}, true)
 	return nil
 }
 
@@ -62,32 +57,12 @@ func (proc *process) disconnect() {
 	}
 }
 
-// attach connects streams to a command, running or not.
-func (proc *process) attach(streams core.Streams) (core.Process, error) {
-	c, err := proc.newClient(streams, false)
-	if err != nil {
-		return nil, core.Errorf(core.KindExhausted, "fake.attach", "", "no descriptors are left: %w", err)
-	}
-	return c, nil
-}
-
-func (proc *process) newClient(streams core.Streams, origin bool) (*client, error) {
+// newClient connects streams to a command, running or not. origin is the one who started it.
+func (proc *process) newClient(streams core.Streams, origin bool) *client {
 	c := &client{proc: proc, chunks: make(chan chunk), acks: make(chan error, 1), closed: make(chan struct{}), pumped: make(chan struct{})}
-	var err error
-	if c.stdout, err = c.writer(streams.Stdout); err == nil {
-		c.stderr, err = c.writer(streams.Stderr)
-	}
-	stdin := streams.Stdin
-	if f, ok := stdin.(*os.File); ok && err == nil {
-		var own *os.File
-		if own, err = duplicate(f); err == nil {
-			stdin, c.stdin = own, own
-		}
-	}
-	if err != nil {
-		c.release()
-		return nil, err
-	}
+	outputs, release := core.Streams{Stdout: streams.Stdout, Stderr: streams.Stderr}.Own()
+	input, atEnd := core.Streams{Stdin: streams.Stdin}.Own()
+	c.stdout, c.stderr, c.release, c.atEnd = outputs.Stdout, outputs.Stderr, release, atEnd
 	proc.mu.Lock()
 	if streams.Replay {
 		c.replay = proc.journal.all()
@@ -98,42 +73,12 @@ func (proc *process) newClient(streams core.Streams, origin bool) (*client, erro
 	}
 	proc.mu.Unlock()
 	go c.pump()
-	if stdin != nil && alive && proc.feed != nil {
-		go c.feed(stdin, origin)
+	if input.Stdin != nil && alive && proc.feed != nil {
+		go c.feed(input.Stdin, origin)
 	} else if !alive {
 		c.atEnd()
 	}
-	return c, nil
-}
-
-// writer makes the caller's file this side's own, since the caller may close theirs.
-func (c *client) writer(w io.Writer) (io.Writer, error) {
-	f, ok := w.(*os.File)
-	if !ok {
-		return w, nil
-	}
-	own, err := duplicate(f)
-	if err != nil {
-		return nil, err
-	}
-	c.owned = append(c.owned, own)
-	return own, nil
-}
-
-func duplicate(f *os.File) (*os.File, error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	copied := -1
-	if controlErr := raw.Control(func(fd uintptr) { copied, err = syscall.Dup(int(fd)) }); controlErr != nil {
-		return nil, controlErr
-	}
-	if err != nil {
-		return nil, err
-	}
-	syscall.CloseOnExec(copied)
-	return os.NewFile(uintptr(copied), f.Name()), nil
+	return c
 }
 
 // pump writes to the caller's streams, so that a slow caller blocks only this goroutine.
@@ -203,19 +148,6 @@ func (c *client) feed(stdin io.Reader, origin bool) {
 	_, _ = io.Copy(to, stdin)
 	if origin {
 		_ = c.proc.feed.Close()
-	}
-}
-
-// atEnd lets go of the caller's stdin: a read that is under way would swallow what comes next.
-func (c *client) atEnd() {
-	if c.stdin != nil {
-		_ = c.stdin.Close()
-	}
-}
-
-func (c *client) release() {
-	for _, closer := range c.owned {
-		_ = closer.Close()
 	}
 }
 

@@ -27,7 +27,7 @@ func (p *Provider) Exec(ctx context.Context, id string, spec core.ExecSpec) (cor
 	if proc.origin != nil {
 		return proc.origin, nil
 	}
-	return proc.attach(core.Streams{})
+	return proc.newClient(core.Streams{}, false), nil
 }
 
 // Execs implements core.Journaler.
@@ -55,7 +55,7 @@ func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Str
 	if err != nil {
 		return nil, err
 	}
-	return proc.attach(streams)
+	return proc.newClient(streams, false), nil
 }
 
 // Logs implements core.LogReader.
