@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -149,7 +150,13 @@ func lacks(caps Capabilities, spec Spec) []string {
 		missing = append(missing, fmt.Sprintf("image %s (it has %s)", spec.Image, strings.Join(caps.Images, ", ")))
 	}
 	if most, known := caps.GPUs[spec.GPU.Type]; !spec.GPU.IsZero() && caps.Can(CapGPU) && (!known || spec.GPU.Count > most) {
-		missing = append(missing, "gpu "+spec.GPU.String())
+		what := "gpu " + spec.GPU.String()
+		if known {
+			what += fmt.Sprintf(" (at most %d)", most)
+		} else if near := Nearest(spec.GPU.Type, slices.Sorted(maps.Keys(caps.GPUs))); near != "" {
+			what += fmt.Sprintf(" (did you mean %s?)", near)
+		}
+		missing = append(missing, what)
 	}
 	return missing
 }
