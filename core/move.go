@@ -60,7 +60,6 @@ func usualPaths(workdir string) []string {
 // A move that fails or is canceled ends what it has begun. One whose process died is gone on with by the next Move of the same
 // sandbox to the same provider.
 func (s *Service) Move(ctx context.Context, ref string, opts MoveOptions) (result MoveResult, err error) {
-	ref = s.cutShort(ref, opts)
 	args := map[string]any{"to": opts.To, "keep": opts.Keep}
 	err = s.act(ctx, "move", ref, args, func(sb Sandbox, p Provider) error {
 		m := &move{s: s, opts: opts, source: sb, result: MoveResult{Source: sb, Kept: opts.Keep}}

@@ -84,23 +84,36 @@ func (m *move) forget() error {
 	return forgetMove(m.stateFile())
 }
 
-// cutShort returns the source of a move whose process died, when opts ask for that move again: its target has the same name, and may be what
-// the bare name means now. Else it returns ref.
-func (s *Service) cutShort(ref string, opts MoveOptions) string {
-	if s.movesDir() == "" || opts.Name != "" && opts.Name != ref {
-		return ref
+// moving finds a sandbox by its name while it is moved, or was when the mover died: until the move has ended it, the name is its
+// own, although the half-made target has it, too, and may come first. KindNotFound: no such sandbox is moved.
+func (s *Service) moving(ctx context.Context, name string) (Sandbox, Provider, error) {
+	none := notFound(name, nil)
+	if s.movesDir() == "" {
+		return Sandbox{}, nil, none
 	}
 	files, err := filepath.Glob(filepath.Join(s.movesDir(), "*.json"))
 	if err != nil {
-		return ref // the pattern is ours
+		return Sandbox{}, nil, none // the pattern is ours
 	}
+	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+	defer cancel()
 	for _, file := range files {
 		state, err := readMove(file)
-		if err == nil && state.Source != "" && state.Name == ref && state.To == opts.To && state.Owner.Gone() {
-			return state.Source
+		if err != nil || state.Name != name {
+			continue
 		}
+		provider, id, _ := strings.Cut(state.Source, "/")
+		lazy, err := s.provider(provider)
+		if err != nil {
+			continue // it is not configured any more
+		}
+		source, at, err := s.resolveID(ctx, lazy, id)
+		if KindOf(err) == KindNotFound || err == nil && (source.ID != id || source.Name != name || !source.State.Live()) {
+			continue
+		}
+		return source, at, err
 	}
-	return ref
+	return Sandbox{}, nil, none
 }
 
 func forgetMove(name string) error {

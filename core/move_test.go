@@ -211,7 +211,7 @@ func TestMoveGoesOn(t *testing.T) {
 	}
 }
 
-// The name that a move was asked for by asks for it again, although its target has that name, too, and comes first.
+// Until a move is over the name means its source, although the target has it, too, and comes first: it asks for the move again.
 func TestMoveGoesOnByName(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, core.Options{StateDir: dir}, fake.KeeperOptions{})
@@ -232,9 +232,17 @@ func TestMoveGoesOnByName(t *testing.T) {
 	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, text, 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	for ref, want := range map[string]string{"dev": source.ID, "plain/dev": begun.ID, begun.ID: begun.ID} {
+		if sb, err := s.Resolve(t.Context(), ref); err != nil || sb.ID != want {
+			t.Errorf("until then %s is %s, %v", ref, sb.ID, err)
+		}
+	}
 	result, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "plain"})
 	if err != nil || !result.Resumed || result.Target.ID != begun.ID {
 		t.Fatalf("%+v, %v", result, err)
+	}
+	if sb, err := s.Resolve(t.Context(), "dev"); err != nil || sb.ID != begun.ID {
+		t.Errorf("afterwards dev is %s, %v", sb.ID, err)
 	}
 	if got := ran(t, s, "dev", "cat /root/deep/file"); got != "one\n" {
 		t.Errorf("the target has %q", got)

@@ -13,8 +13,8 @@ const providerTimeout = 10 * time.Second
 
 // Resolve finds a sandbox by reference: an id, a unique prefix of one, a name, or
 // provider/name. A bare name means the first provider in placement order that has
-// it; when one before it does not answer that is not known, and an error. KindNotFound: there
-// is none; KindConflict: the prefix fits several.
+// it; when one before it does not answer that is not known, and an error. While a sandbox is moved its name means it, and
+// not its target. KindNotFound: there is none; KindConflict: the prefix fits several.
 func (s *Service) Resolve(ctx context.Context, ref string) (Sandbox, error) {
 	sandbox, _, err := s.resolve(ctx, ref)
 	if err == nil {
@@ -44,6 +44,9 @@ func (s *Service) resolve(ctx context.Context, ref string) (Sandbox, Provider, e
 		if sandbox, p, found, err := s.resolveIfID(ctx, lazy, ref); found {
 			return sandbox, p, err
 		}
+	}
+	if source, p, err := s.moving(ctx, ref); KindOf(err) != KindNotFound {
+		return source, p, err
 	}
 	return s.resolveAt(ctx, s.lazyProviders, ref, ref)
 }
