@@ -112,6 +112,9 @@ func (m *move) run(ctx context.Context, p Provider) error {
 	if err != nil {
 		return err
 	}
+	if err := to.Check(ctx); err != nil { // it may find that it can do less
+		return err
+	}
 	spec, err := m.spec(p, to)
 	if err != nil {
 		return err

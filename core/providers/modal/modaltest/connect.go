@@ -122,8 +122,11 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r)
 }
 
-// dial connects to a port of a sandbox: by the backend, or where it is published.
+// dial connects to a port of a sandbox, once that is made: by the backend, or where it is published.
 func (s *Server) dial(ctx context.Context, box *sandbox, port int) (net.Conn, error) {
+	if err := box.await(ctx); err != nil {
+		return nil, err
+	}
 	if forwarder, ok := core.As[core.PortForwarder](s.opts.Backend); ok {
 		return forwarder.DialPort(ctx, box.backend.ID, port)
 	}
