@@ -122,6 +122,9 @@ func (l *lazyProvider) list(ctx context.Context, filter ListFilter, among bool, 
 	} else {
 		found, err = p.List(ctx)
 	}
+	if err == nil && len(found) == 0 && filter.Provider != "" {
+		err = p.Check(ctx) // one that is not there has no sandboxes either, but whoever asks for it wants to know
+	}
 	return found, late(ctx, err, "list", l.factory.Name, most)
 }
 

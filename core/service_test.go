@@ -199,6 +199,24 @@ func TestOneProviderDownHidesNoOther(t *testing.T) {
 	}
 }
 
+// One that is not there has no sandboxes and is no failure, unless it is the one that was asked for.
+func TestListOfAnAbsentProvider(t *testing.T) {
+	one := &absentShelf{shelf{name: "one", down: Errorf(KindUnavailable, "check", "", "it is not installed")}}
+	s := New(Options{Factories: []Factory{{Name: "one", Open: func() (Provider, error) { return one, nil }}}})
+	t.Cleanup(func() { _ = s.Close() })
+	for filter, failures := range map[string]int{"": 0, "one": 1} {
+		listing, err := s.List(t.Context(), ListFilter{Provider: filter})
+		if err != nil || len(listing.Failures) != failures {
+			t.Errorf("%q: %+v, %v", filter, listing, err)
+		}
+	}
+}
+
+// absentShelf has nothing where nothing is installed.
+type absentShelf struct{ shelf }
+
+func (p *absentShelf) List(context.Context) ([]Sandbox, error) { return nil, nil }
+
 func TestQuotas(t *testing.T) {
 	s, _, _ := service(t, Options{Quotas: Quotas{MaxSandboxes: 1, MaxMemory: GiB, MaxLifetime: Duration(time.Hour)}})
 	for name, spec := range map[string]Spec{"memory": {Memory: 2 * GiB}, "lifetime": {Timeout: Duration(2 * time.Hour)}} {
