@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -30,7 +31,6 @@ func dialSSH(ctx context.Context, address *url.URL) (net.Conn, error) {
 	args = append(args, "--", address.Hostname(), "docker", "system", "dial-stdio")
 	// The connection outlives the request it was made for.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "ssh", args...)
-	c := &sshConn{cmd: cmd}
 	// Plain pipes, and not the command's own: those would be closed under a reader.
 	inR, inW, err := os.Pipe()
 	if err != nil {
@@ -40,41 +40,74 @@ func dialSSH(ctx context.Context, address *url.URL) (net.Conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, inR.Close(), inW.Close())
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, &c.said
-	c.in, c.out = inW, outR
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, inR.Close(), inW.Close(), outR.Close(), outW.Close())
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, errW
 	err = cmd.Start()
 	_ = inR.Close()
 	_ = outW.Close()
+	_ = errW.Close()
 	if err != nil {
-		return nil, errors.Join(err, inW.Close(), outR.Close())
+		return nil, errors.Join(err, inW.Close(), outR.Close(), errR.Close())
 	}
+	c := &sshConn{cmd: cmd, in: inW, out: outR, complaints: errR, silent: make(chan struct{})}
+	go func() {
+		defer close(c.silent)
+		_, _ = io.Copy(&c.said, errR)
+	}()
 	return c, nil
 }
 
 // sshConn is a connection over the streams of a command.
 type sshConn struct {
-	cmd  *exec.Cmd
-	in   *os.File
-	out  *os.File
-	said tail
+	cmd *exec.Cmd
+	in  *os.File
+	out *os.File
+	// complaints is what the command writes beside; said is the last of it, silent is closed when no more comes.
+	complaints *os.File
+	said       tail
+	silent     chan struct{}
 
 	once sync.Once
-	err  error
 }
 
 // Read implements net.Conn. The end of a connection that never worked says why.
 func (c *sshConn) Read(b []byte) (int, error) {
 	n, err := c.out.Read(b)
 	if errors.Is(err, io.EOF) {
-		if why := c.said.String(); why != "" {
-			err = &net.OpError{Op: "read", Net: "ssh", Err: errors.New(why)}
-		}
+		err = c.explain("read", err)
 	}
 	return n, err
 }
 
-// Write implements net.Conn.
-func (c *sshConn) Write(b []byte) (int, error) { return c.in.Write(b) }
+// Write implements net.Conn. It fails as Read does.
+func (c *sshConn) Write(b []byte) (int, error) {
+	n, err := c.in.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		err = c.explain("write", err)
+	}
+	return n, err
+}
+
+// lastWords bounds the wait for what ssh says at its end. A connection that ssh shares with others (ControlPersist) never says
+// that no more comes.
+const lastWords = time.Second
+
+// explain is what the command said when the connection ended, or err.
+func (c *sshConn) explain(op string, err error) error {
+	timer := time.NewTimer(lastWords)
+	defer timer.Stop()
+	select {
+	case <-c.silent:
+	case <-timer.C:
+	}
+	if why := c.said.String(); why != "" {
+		return &net.OpError{Op: op, Net: "ssh", Err: errors.New(why)}
+	}
+	return err
+}
 
 // CloseWrite lets the engine see the end of what is sent.
 func (c *sshConn) CloseWrite() error { return c.in.Close() }
@@ -86,8 +119,10 @@ func (c *sshConn) Close() error {
 		_ = c.out.Close()
 		_ = c.cmd.Process.Kill()
 		_ = c.cmd.Wait() // its status says that it was killed
+		_ = c.complaints.Close()
+		<-c.silent
 	})
-	return c.err
+	return nil
 }
 
 // LocalAddr implements net.Conn.
