@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -106,13 +105,7 @@ func (e *engine) ask(ctx context.Context) (facts, error) {
 
 // askPodman asks Podman in its own language: what it says in Docker's leaves out what a rootless one cannot do.
 func (e *engine) askPodman(ctx context.Context) (facts, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podman/v4.0.0/libpod/info", http.NoBody)
-	if err != nil {
-		return facts{}, err
-	}
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return e.client.Dialer()(ctx) }}
-	defer transport.CloseIdleConnections()
-	response, err := (&http.Client{Transport: transport}).Do(request)
+	response, err := e.libpod(ctx, http.MethodGet, "info")
 	if err != nil {
 		return facts{}, err
 	}

@@ -426,12 +426,13 @@ func (e *engine) start(ctx context.Context, id string, config wire.Config, key [
 	}
 	ctx, cancel := within(ctx, workTimeout)
 	defer cancel()
+	if e.podman {
+		if err := e.initialize(ctx, id); err != nil {
+			return startError(ctx, config.Spec, err)
+		}
+	}
 	attached, err := e.client.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
-		// Podman prepares the container here and does not say what failed; at the start it does.
-		if _, startErr := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); startErr != nil {
-			err = startErr
-		}
 		return startError(ctx, config.Spec, err)
 	}
 	defer attached.Close()

@@ -11,6 +11,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
 // stopByHand stops a container as somebody with the docker command would.
@@ -61,6 +62,32 @@ func TestBusyIsNotIdle(t *testing.T) {
 		sb := box(t, p, func(spec *core.Spec) { spec.IdleTimeout = core.Duration(time.Second) })
 		if out, code := sh(t, p, sb.ID, "sleep 2.5; echo done"); out != "done\n" || code != 0 {
 			t.Errorf("a command longer than the idle time: %q, %d", out, code)
+		}
+	})
+}
+
+// A container that cannot start says why, also where its ports were opened before.
+func TestWhyAContainerDoesNotStart(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		c := e.raw(t)
+		p := e.open(t, nil)
+		ports := []core.Port{{Sandbox: 80}}
+		created, err := c.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+			Name:       namePrefix + core.NewName(),
+			Config:     &container.Config{Image: testImage, Cmd: []string{"no-such-program"}, ExposedPorts: exposed(ports), AttachStdin: true, OpenStdin: true},
+			HostConfig: &container.HostConfig{PortBindings: published(ports)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if _, err := c.ContainerRemove(t.Context(), created.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
+				t.Error(err)
+			}
+		}()
+		if err := p.engine.start(t.Context(), created.ID, wire.Config{}, nil); err == nil || !strings.Contains(err.Error(), "no-such-program") {
+			t.Errorf("it says %v", err)
 		}
 	})
 }

@@ -1,0 +1,45 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// libpod asks Podman in its own language. The caller closes the answer's body.
+func (e *engine) libpod(ctx context.Context, method, path string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://podman/v4.0.0/libpod/"+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return e.client.Dialer()(ctx) }
+	return (&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}).Do(request)
+}
+
+// initialize prepares a container for its start. Podman does it, too, when somebody attaches, but does not say then what failed; and
+// at the start that follows it says that the container's ports are in use, by itself.
+func (e *engine) initialize(ctx context.Context, id string) error {
+	response, err := e.libpod(ctx, http.MethodPost, "containers/"+id+"/init")
+	if err != nil {
+		return err
+	}
+	if response.StatusCode < http.StatusBadRequest { // 304 where it was prepared before
+		return response.Body.Close()
+	}
+	var answer struct{ Message string }
+	if err := errors.Join(json.NewDecoder(response.Body).Decode(&answer), response.Body.Close()); err != nil {
+		return err
+	}
+	kind := core.KindInternal
+	switch response.StatusCode {
+	case http.StatusNotFound:
+		kind = core.KindNotFound
+	case http.StatusConflict:
+		kind = core.KindConflict
+	}
+	return core.Errorf(kind, "docker.launch", "", "%s", answer.Message)
+}
