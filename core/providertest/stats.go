@@ -37,7 +37,7 @@ func (s *suite) stats(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait(t, busy)
-	if after, err := reader.Stats(t.Context(), sb.ID); err != nil || after.CPU < stats.CPU || after.Processes >= stats.Processes {
+	if after, err := reader.Stats(t.Context(), sb.ID); err != nil || after.CPU < stats.CPU {
 		t.Errorf("when the command has ended: %+v, %v; before it %+v", after, err, stats)
 	}
 	if p.Capabilities().Can(core.CapMemory) && stats.MemoryLimit != 512*core.MiB {
