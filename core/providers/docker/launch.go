@@ -527,8 +527,8 @@ func (p *Provider) refuse(e *engine, spec core.Spec) error {
 				"allow CIDRs, or use the local provider for names")
 		}
 	}
-	if runtime := p.opts.Runtime; runtime != "" && !slices.Contains(f.Runtimes, runtime) {
-		return unsupported(runtime, "the engine has no runtime of that name", "it has "+strings.Join(f.Runtimes, ", ")+"; set docker.runtime")
+	if err := p.refuseRuntime(e); err != nil {
+		return err
 	}
 	for _, secret := range spec.Secrets {
 		if secret.Ref != "" {
@@ -539,6 +539,19 @@ func (p *Provider) refuse(e *engine, spec core.Spec) error {
 		return unsupported("gpu", "this engine offers no GPUs", "install NVIDIA's container toolkit for Docker, or use another provider")
 	}
 	return nil
+}
+
+// refuseRuntime says when the engine does not have the runtime of docker.runtime, or would not take it.
+func (p *Provider) refuseRuntime(e *engine) error {
+	runtime := p.opts.Runtime
+	if runtime == "" || slices.Contains(e.facts.Runtimes, runtime) {
+		return nil
+	}
+	refused := core.Errorf(core.KindUnsupported, "docker.runtime", runtime, "the engine has no runtime of that name")
+	if e.podman {
+		return refused.WithHint("Podman's API takes its own alone, %s: name another in its containers.conf, or unset docker.runtime", e.facts.Runtime)
+	}
+	return refused.WithHint("it has %s; set docker.runtime", strings.Join(e.facts.Runtimes, ", "))
 }
 
 // minOpenFiles is what the first process needs: the limit holds for it, too.

@@ -195,13 +195,21 @@ func TestRuntimeOf(t *testing.T) {
 		if usual.Runtime != "runc" && usual.Runtime != "crun" {
 			t.Errorf("it runs in %q", usual.Runtime)
 		}
-		named := e.open(t, func(o *Options) { o.Runtime = "runc" })
-		if sb := box(t, named, nil); sb.Runtime != "runc" {
+		named := e.open(t, func(o *Options) { o.Runtime = usual.Runtime })
+		if sb := box(t, named, nil); sb.Runtime != usual.Runtime {
 			t.Errorf("with docker.runtime it runs in %q", sb.Runtime)
 		}
-		p := e.open(t, func(o *Options) { o.Runtime = "none-of-these" })
-		_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: testImage}, core.Lease{}, nil)
-		wantKind(t, err, core.KindUnsupported)
+		// No machine that runs these tests has kata; an engine may know its name all the same.
+		for _, runtime := range []string{"none-of-these", "kata"} {
+			p, err := New(Options{Host: e.host, Image: testImage, Guest: guestProgram(), Runtime: runtime, LookupEnv: environment(nil)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantKind(t, p.Check(t.Context()), core.KindUnsupported)
+			_, err = p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: testImage}, core.Lease{}, nil)
+			wantKind(t, err, core.KindUnsupported)
+			_ = p.Close()
+		}
 	})
 }
 

@@ -118,6 +118,9 @@ func (p *Provider) Check(ctx context.Context) error {
 	if err := p.learn(ctx, e); err != nil {
 		return err
 	}
+	if err := p.refuseRuntime(e); err != nil {
+		return err
+	}
 	_, err = p.guestPath(e.facts.Arch)
 	return err
 }
