@@ -101,7 +101,6 @@ type process struct {
 	err     error
 
 	sendMu sync.Mutex
-	closed bool
 	// tellMu is held for one control and its answer, which comes on told.
 	tellMu sync.Mutex
 	told   chan error
@@ -236,9 +235,6 @@ func (p *process) reserve(n int) bool {
 func (p *process) send(kind byte, payload []byte) error {
 	p.sendMu.Lock()
 	defer p.sendMu.Unlock()
-	if p.closed {
-		return io.ErrClosedPipe
-	}
 	_, err := p.call.Write(wire.AppendFrame(nil, kind, payload))
 	return err
 }
@@ -345,11 +341,9 @@ func (p *process) ask(ctx context.Context, c wire.Control) error {
 	}
 }
 
-// Close implements core.Process. The command goes on: the sandbox takes the end of a call for no more than that.
+// Close implements core.Process. The command goes on: the sandbox takes the end of a call for no more than that. It does not wait for
+// what is being sent: an engine may take nothing more once a command has ended.
 func (p *process) Close() error {
-	p.sendMu.Lock()
-	p.closed = true
-	p.sendMu.Unlock()
 	p.call.close()
 	<-p.done
 	return nil

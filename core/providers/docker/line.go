@@ -74,7 +74,8 @@ func (l *engineLine) SetWriteDeadline(t time.Time) error { return l.conn.Conn.Se
 
 func (l *engineLine) said() []byte { return l.demux.stderr.data }
 
-// demux reads the stdout of an engine's multiplexed stream; what comes on stderr goes to a place of its own.
+// demux reads the stdout of an engine's multiplexed stream; what comes on stderr goes to a place of its own. A failure that sb-guest reports
+// there ends the stream: the sandbox waits for the caller to leave then, for what the caller still sends.
 type demux struct {
 	r      io.Reader
 	left   int
@@ -102,6 +103,9 @@ func (d *demux) Read(p []byte) (int, error) {
 		}
 		if _, err := io.CopyN(d.stderr, d.r, int64(size)); err != nil {
 			return 0, err
+		}
+		if report, err := guest.DecodeReport(d.stderr.data); err == nil && report.Error != nil {
+			return 0, io.EOF
 		}
 	}
 	n, err := d.r.Read(p[:min(len(p), d.left)])

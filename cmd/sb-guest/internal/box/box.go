@@ -89,8 +89,8 @@ func Run(stdin *os.File, log io.Writer) int {
 	done := make(chan struct{})
 	b.wg.Go(func() { b.reaper.run(done) })
 	defer close(done)
-	go b.serve(listener, accept)
-	go b.serve(door, admit)
+	go b.serve(listener, accept, engineLinger)
+	go b.serve(door, admit, 0)
 	if err := b.startEntry(); err != nil {
 		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).String()})
 		return exitFailed

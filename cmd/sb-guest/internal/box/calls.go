@@ -24,8 +24,12 @@ import (
 // requestTimeout bounds how long a caller may take to say what it wants.
 const requestTimeout = 30 * time.Second
 
-// serve takes calls until the process ends.
-func (b *Box) serve(from *os.File, next func(*os.File) (*os.File, error)) {
+// engineLinger is how long a call that an engine carries stays open for a client that has its answer and may still send: Podman
+// loses the answer when input is left over. Who came in by the door needs no such time.
+const engineLinger = time.Second
+
+// serve takes calls until the process ends. Those that have been answered wait for linger at most until their clients leave.
+func (b *Box) serve(from *os.File, next func(*os.File) (*os.File, error), linger time.Duration) {
 	for {
 		conn, err := next(from)
 		switch {
@@ -33,20 +37,20 @@ func (b *Box) serve(from *os.File, next func(*os.File) (*os.File, error)) {
 			// Out of descriptors or memory: those who hold them will let go.
 			time.Sleep(10 * time.Millisecond)
 		case conn != nil:
-			go b.call(conn)
+			go b.call(conn, linger)
 		}
 	}
 }
 
 // call serves one call. When it closes conn the process that carries the call ends.
-func (b *Box) call(conn *os.File) {
+func (b *Box) call(conn *os.File, linger time.Duration) {
 	defer func() { _ = conn.Close() }()
 	files, err := take(conn)
 	if err != nil {
 		return
 	}
 	_, _ = conn.Write([]byte{0}) // the caller may wait to know that it has come through
-	c := &client{from: files[0], to: files[1]}
+	c := &client{from: files[0], to: files[1], linger: linger}
 	defer c.close()
 	defer func() { _ = files[2].Close() }()
 	for further := false; ; further = true {
@@ -73,7 +77,7 @@ func (b *Box) call(conn *os.File) {
 			continue
 		}
 		if request.Verb == wire.VerbFiles {
-			b.files(request, files)
+			b.files(request, c, files)
 		} else if err := b.answer(request, c); err != nil {
 			c.fail(err)
 		}
@@ -149,12 +153,15 @@ func (b *Box) exec(r wire.Request, c *client) error {
 		feed.run(cmd.input, c)
 		cmd.closeStdin()
 	}()
+	left := make(chan struct{})
 	go func() {
+		defer close(left)
 		defer feed.end()
 		b.obey(cmd, c, feed)
 	}()
 	<-cmd.done
 	c.finish(wire.Reply{Exit: cmd.result()})
+	c.outlast(left)
 	return nil
 }
 
@@ -209,11 +216,13 @@ func (b *Box) attach(r wire.Request, c *client) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := func() bool { return true }
+	left := make(chan struct{})
 	if cmd != nil {
 		ended = cmd.ended
 		feed := newFeeder()
 		go feed.run(cmd.input, c)
 		go func() {
+			defer close(left)
 			defer cancel()
 			defer feed.end()
 			b.obey(cmd, c, feed)
@@ -234,6 +243,7 @@ func (b *Box) attach(r wire.Request, c *client) error {
 	if cmd != nil {
 		<-cmd.done
 		c.finish(wire.Reply{Exit: cmd.result()})
+		c.outlast(left)
 		return nil
 	}
 	if entry.Exit == nil {
@@ -285,9 +295,19 @@ func (b *Box) logs(r wire.Request, c *client) error {
 }
 
 // files runs sb-guest on the caller's own descriptors: what it carries never passes through here.
-func (b *Box) files(r wire.Request, files []*os.File) {
-	if err := b.operate(r, files); err != nil {
+func (b *Box) files(r wire.Request, c *client, files []*os.File) {
+	done, err := b.operate(r, files)
+	if err != nil {
 		_, _ = files[2].Write(failedReport(err))
+	}
+	if !done {
+		_ = unix.SetNonblock(int(c.from.Fd()), true) // for the deadline
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			_, _ = io.Copy(io.Discard, c.from)
+		}()
+		c.outlast(left)
 	}
 }
 
@@ -317,7 +337,7 @@ func (b *Box) file(r wire.Request) (reply wire.Reply) {
 			_ = from.Close()
 		})
 	}
-	err = b.operate(r, []*os.File{nothing, answerTo, reportTo})
+	_, err = b.operate(r, []*os.File{nothing, answerTo, reportTo})
 	closeAll([]*os.File{nothing, answerTo, reportTo})
 	wg.Wait()
 	if err != nil {
@@ -337,15 +357,15 @@ func failedReport(err error) []byte {
 	return text
 }
 
-// operate runs sb-guest to its end. An error means that it was not started.
-func (b *Box) operate(r wire.Request, files []*os.File) error {
+// operate runs sb-guest to its end, and says whether it did what was asked. An error means that it was not started.
+func (b *Box) operate(r wire.Request, files []*os.File) (bool, error) {
 	if err := b.acquire(); err != nil {
-		return err
+		return false, err
 	}
 	defer b.release()
 	who, err := lookupUser(b.config.User)
 	if err != nil {
-		return err
+		return false, err
 	}
 	fds := make([]uintptr, len(files))
 	for i, f := range files {
@@ -357,8 +377,8 @@ func (b *Box) operate(r wire.Request, files []*os.File) error {
 		Sys: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: who.uid, Gid: who.gid, Groups: who.groups}},
 	})
 	if err != nil {
-		return core.Errorf(core.KindExhausted, "files", "", "sb-guest cannot be started: %w", err)
+		return false, core.Errorf(core.KindExhausted, "files", "", "sb-guest cannot be started: %w", err)
 	}
-	<-ended
-	return nil
+	status := <-ended
+	return status.ExitStatus() == 0, nil
 }

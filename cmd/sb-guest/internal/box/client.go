@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
@@ -13,6 +14,8 @@ import (
 // client is the other end of one call. Frames to a client that has left go nowhere.
 type client struct {
 	from *os.File
+	// linger bounds outlast.
+	linger time.Duration
 
 	// telling is held while a control is carried out and answered.
 	telling sync.Mutex
@@ -62,6 +65,13 @@ func (c *client) reply(r wire.Reply) { c.sendJSON(wire.FrameReply, r) }
 
 // fail ends a call that failed.
 func (c *client) fail(err error) { c.reply(wire.Reply{Error: wire.Fail(err)}) }
+
+// outlast takes what a client that has its answer still sends, until it has left or for the time that it is given. left is closed by who reads
+// its input.
+func (c *client) outlast(left <-chan struct{}) {
+	_ = c.from.SetReadDeadline(time.Now().Add(c.linger))
+	<-left
+}
 
 // close makes the client's end see the end; nothing is sent any more.
 func (c *client) close() {

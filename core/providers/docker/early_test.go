@@ -1,0 +1,44 @@
+package docker
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+)
+
+// TestEndsBeforeItsInput lets the engine carry what nobody in the sandbox reads any more: how the call ended must not get lost
+// with it, as Podman loses what is left to tell when input is left over.
+func TestEndsBeforeItsInput(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, func(o *Options) { o.EngineOnly = true })
+		sb := box(t, p, nil)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 4 {
+					for _, size := range []int{1, 4 << 20} {
+						err := p.WriteFile(t.Context(), sb.ID, "/tmp", strings.NewReader(strings.Repeat("x", size)), core.WriteOptions{})
+						if core.KindOf(err) != core.KindConflict {
+							t.Errorf("writing %d bytes to a directory: %v", size, err)
+						}
+					}
+					process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}, Stdin: bytes.NewReader(make([]byte, wire.StdinWindow))})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if exit, err := process.Wait(t.Context()); err != nil || exit.Code != 0 {
+						t.Errorf("a command that reads nothing: %+v, %v", exit, err)
+					}
+					_ = process.Close()
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
