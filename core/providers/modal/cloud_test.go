@@ -225,9 +225,10 @@ func TestImages(t *testing.T) {
 	if !strings.Contains(strings.Join(steps, "\n"), "Step 1") {
 		t.Errorf("the build's log was not shown: %q", steps)
 	}
-	write("FROM debian:12\nRUN exit 7\n")
-	s.Name = core.NewName()
-	if _, err := p.Launch(t.Context(), s, lease(), nil); err == nil || !strings.Contains(err.Error(), "exit code 7") {
+	write("FROM debian:12\nRUN echo what is wrong; exit 7\n")
+	s.Name, s.Dockerfile = core.NewName(), filepath.Dir(file)
+	if _, err := p.Launch(t.Context(), s, lease(), nil); core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "exit code 7\n") ||
+		!strings.HasSuffix(err.Error(), "\nwhat is wrong") {
 		t.Errorf("a build that fails: %v", err)
 	}
 	write("FROM debian:12\nCOPY a b\n")

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 
 	sdk "github.com/modal-labs/modal-client/go"
@@ -45,9 +47,13 @@ func recipeOf(spec core.Spec) (recipe, error) {
 	case spec.Snapshot != "":
 		return recipe{Published: snapshotName(spec.Snapshot)}, nil
 	case spec.Dockerfile != "":
-		text, err := os.ReadFile(spec.Dockerfile)
+		file := spec.Dockerfile
+		if info, err := os.Stat(file); err == nil && info.IsDir() {
+			file = filepath.Join(file, "Dockerfile")
+		}
+		text, err := os.ReadFile(file)
 		if err != nil {
-			return r, core.Wrap("modal.launch", spec.Dockerfile, err)
+			return r, core.Wrap("modal.launch", file, err)
 		}
 		if r, err = readDockerfile(string(text)); err != nil {
 			return r, err
@@ -139,23 +145,45 @@ func (c *client) image(ctx context.Context, app *sdk.App, r recipe, found *looku
 	return &sdk.Image{ImageID: id}, err
 }
 
-// build has Modal build an image, which it does once for each recipe.
+// build has Modal build an image, which it does once for each recipe. An error has the end of the build's log.
 func (c *client) build(ctx context.Context, app *sdk.App, r recipe, found *lookups, progress core.ProgressFunc) (*sdk.Image, error) {
 	base, err := c.base(ctx, r, found)
 	if err != nil {
 		return nil, err
 	}
-	if progress != nil {
-		progress(core.Progress{Step: "building the image"})
-		ctx = withWitness(ctx, witness{logs: func(text string) {
-			for line := range strings.Lines(text) {
-				if line = strings.TrimSpace(line); line != "" {
-					progress(core.Progress{Step: line})
-				}
-			}
-		}})
+	log := &buildLog{progress: progress}
+	log.step("building the image")
+	built, err := base.DockerfileCommands(r.Commands, nil).Build(withWitness(ctx, witness{logs: log.take}), app, nil)
+	if e, ok := errors.AsType[sdk.RemoteError](err); ok && log.said != "" {
+		return nil, core.Errorf(core.KindUsage, "modal.launch", "", "%s\n%s", strings.TrimSpace(e.Exception), strings.TrimSpace(log.said)).
+			WithHint("see what the step that failed says, and mend the Dockerfile or the package's name")
 	}
-	return base.DockerfileCommands(r.Commands, nil).Build(ctx, app, nil)
+	return built, err
+}
+
+// buildLog follows a build: its lines become progress, and the end of them is kept for a failure.
+type buildLog struct {
+	progress core.ProgressFunc
+	said     string
+}
+
+// buildLogEnd is how much of a log is kept, in bytes.
+const buildLogEnd = 1 << 10
+
+func (b *buildLog) take(text string) {
+	b.said += text
+	if over := len(b.said) - buildLogEnd; over > 0 {
+		b.said = strings.ToValidUTF8(b.said[over:], "")
+	}
+	for line := range strings.Lines(text) {
+		b.step(strings.TrimSpace(line))
+	}
+}
+
+func (b *buildLog) step(step string) {
+	if b.progress != nil && step != "" {
+		b.progress(core.Progress{Step: step})
+	}
 }
 
 // base is what a recipe begins from. A private registry's kind is told by its host.
