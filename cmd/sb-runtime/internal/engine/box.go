@@ -30,6 +30,10 @@ type Box struct {
 	done      chan struct{}
 	wait      sync.WaitGroup
 
+	// calling is held for reading during each call of the container, and for writing while it is destroyed.
+	calling   sync.RWMutex
+	destroyed bool
+
 	mu      sync.Mutex
 	stopped bool
 	overlay string // the sentry's descriptor of the writable layer, once found
@@ -257,9 +261,25 @@ func (b *Box) Stop() error {
 		return fmt.Errorf("killing the sandbox: %w", err)
 	}
 	b.wait.Wait()
+	b.calling.Lock() // calls that are under way end with the sandbox
+	b.destroyed = true
 	err := b.container.Destroy()
+	b.calling.Unlock()
 	b.remove()
 	return err
+}
+
+// errEnded is what remains to say of a sandbox that Stop has removed.
+var errEnded = errors.New("the sandbox has ended")
+
+// call asks something of gVisor. Its container takes no call beside or after its end: it would panic.
+func (b *Box) call(do func(*container.Container) error) error {
+	b.calling.RLock()
+	defer b.calling.RUnlock()
+	if b.destroyed {
+		return errEnded
+	}
+	return do(b.container)
 }
 
 // abandon cleans up after a failed Start.
@@ -304,7 +324,7 @@ func (b *Box) signal(signal unix.Signal) error {
 }
 
 // Pause suspends every process inside; Resume lets them go on.
-func (b *Box) Pause() error { return b.container.Pause() }
+func (b *Box) Pause() error { return b.call((*container.Container).Pause) }
 
 // Resume ends a Pause.
-func (b *Box) Resume() error { return b.container.Resume() }
+func (b *Box) Resume() error { return b.call((*container.Container).Resume) }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gvisor.dev/gvisor/pkg/state/statefile"
+	"gvisor.dev/gvisor/runsc/container"
 	"gvisor.dev/gvisor/runsc/sandbox"
 
 	"github.com/seed-0724f904/sb/core/guest"
@@ -22,7 +23,9 @@ func (b *Box) Checkpoint(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	err := b.container.Checkpoint(b.runtime, dir, sandbox.CheckpointOpts{Compression: statefile.CompressionLevelNone, Resume: true})
+	err := b.call(func(c *container.Container) error {
+		return c.Checkpoint(b.runtime, dir, sandbox.CheckpointOpts{Compression: statefile.CompressionLevelNone, Resume: true})
+	})
 	if err != nil {
 		what, _, _ := strings.Cut(err.Error(), "\n") // a trace of gVisor's kernel follows
 		return written(dir, fmt.Errorf("keeping the sandbox: %s", what))

@@ -16,6 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gvisor.dev/gvisor/runsc/container"
+
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -32,7 +34,7 @@ func (b *Box) Diff() ([]core.Change, error) {
 	defer func() { _ = out.Close() }()
 	written := make(chan error, 1)
 	go func() {
-		err := b.container.TarRootfsUpperLayer(in)
+		err := b.call(func(c *container.Container) error { return c.TarRootfsUpperLayer(in) })
 		_ = in.Close()
 		written <- err
 	}()

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -261,6 +263,51 @@ func TestKilledSentryIsNoticed(t *testing.T) {
 	case <-box.Done():
 	case <-time.After(20 * time.Second):
 		t.Fatal("nobody noticed")
+	}
+}
+
+// What is asked of a sandbox while it ends, or later, fails.
+func TestCallsAtItsEnd(t *testing.T) {
+	box := start(t, nil)
+	dir := t.TempDir()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	execute := func() error {
+		process, err := box.Exec(t.Context(), Command{Argv: []string{"true"}, Env: []string{testPath}, Dir: "/", Files: []*os.File{null, null, null}})
+		if err == nil {
+			_, err = process.Wait()
+		}
+		return err
+	}
+	usage := func() error { _, err := box.Usage(); return err }
+	var saves atomic.Int64
+	save := func() error { return box.SaveFS(filepath.Join(dir, strconv.FormatInt(saves.Add(1), 10))) }
+	signal := func() error { return box.SignalAll(syscall.SIGCONT) }
+	var calls sync.WaitGroup
+	begun := make(chan struct{}, 4)
+	for _, call := range []func() error{execute, usage, save, signal} {
+		calls.Go(func() {
+			err := call()
+			begun <- struct{}{}
+			for err == nil {
+				err = call()
+			}
+		})
+	}
+	for range cap(begun) {
+		<-begun
+	}
+	if err := box.Stop(); err != nil {
+		t.Error(err)
+	}
+	calls.Wait()
+	for _, call := range []func() error{execute, usage, save, signal} {
+		if err := call(); !errors.Is(err, errEnded) {
+			t.Errorf("after its end: %v", err)
+		}
 	}
 }
 

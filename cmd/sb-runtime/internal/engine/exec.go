@@ -11,11 +11,14 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"gvisor.dev/gvisor/pkg/abi/linux"
 	"gvisor.dev/gvisor/pkg/control/client"
 	"gvisor.dev/gvisor/pkg/sentry/control"
 	"gvisor.dev/gvisor/pkg/sentry/kernel/auth"
 	"gvisor.dev/gvisor/pkg/urpc"
+	"gvisor.dev/gvisor/runsc/container"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/guest"
@@ -53,11 +56,15 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Process, error) {
 		Capabilities: execCapabilities(c),
 		FilePayload:  control.NewFilePayload(files, c.Program),
 	}
-	pid, err := b.container.Execute(b.runtime, args)
+	process := &Process{box: b}
+	err := b.call(func(inside *container.Container) (err error) {
+		process.pid, err = inside.Execute(b.runtime, args)
+		return err
+	})
 	if err != nil {
 		return nil, b.whyNotStarted(ctx, c, err)
 	}
-	return &Process{box: b, pid: pid}, nil
+	return process, nil
 }
 
 // execCapabilities gives root what root has in the sandbox, and others nothing.
@@ -82,6 +89,11 @@ func execCapabilities(c Command) *auth.TaskCapabilities {
 // whyNotStarted looks for the program as the sandbox's kernel did, since only an
 // error's text comes back from there.
 func (b *Box) whyNotStarted(ctx context.Context, c Command, cause error) error {
+	select {
+	case <-b.done:
+		return cause
+	default:
+	}
 	if c.Program != nil || len(c.Argv) == 0 {
 		return cause
 	}
@@ -153,7 +165,11 @@ func (p *Process) PID() int { return int(p.pid) }
 // Wait blocks until the process ended. It may be called once. When the sandbox ends
 // first it returns an error.
 func (p *Process) Wait() (Exit, error) {
-	status, err := p.box.container.WaitPID(p.pid)
+	var status unix.WaitStatus
+	err := p.box.call(func(c *container.Container) (err error) {
+		status, err = c.WaitPID(p.pid)
+		return err
+	})
 	if err != nil {
 		return Exit{}, err
 	}
@@ -165,35 +181,47 @@ func (p *Process) Wait() (Exit, error) {
 
 // Signal sends a signal to the process; one that has ended is no error.
 func (p *Process) Signal(signal syscall.Signal) error {
-	return p.box.container.SignalProcess(signal, p.pid)
+	return p.box.signalProcess(signal, p.pid)
 }
 
 // SignalGroup sends a signal to the process's group.
 func (p *Process) SignalGroup(signal syscall.Signal) error {
-	return p.box.container.SignalProcessGroup(signal, p.pid)
+	return p.box.signalGroup(signal, p.pid)
+}
+
+func (b *Box) signalProcess(signal syscall.Signal, pid int32) error {
+	return b.call(func(c *container.Container) error { return c.SignalProcess(signal, pid) })
+}
+
+func (b *Box) signalGroup(signal syscall.Signal, pid int32) error {
+	return b.call(func(c *container.Container) error { return c.SignalProcessGroup(signal, pid) })
 }
 
 // ReadFile writes a file's content to w, a pipe or socket, without starting a
 // process inside. The file is opened with the rights of root inside.
 func (b *Box) ReadFile(name string, w *os.File) error {
-	conn, err := client.ConnectTo(b.container.Sandbox.GetControlSocketPath())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close() }()
-	return conn.Call("Fs.Cat", &control.CatOpts{Files: []string{name}, FilePayload: urpc.FilePayload{Files: []*os.File{w}}}, nil)
+	return b.call(func(c *container.Container) error {
+		conn, err := client.ConnectTo(c.Sandbox.GetControlSocketPath())
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		return conn.Call("Fs.Cat", &control.CatOpts{Files: []string{name}, FilePayload: urpc.FilePayload{Files: []*os.File{w}}}, nil)
+	})
 }
 
 // SignalAll sends a signal to every process inside but the first: that one may not have come so far yet that no signal ends it.
 func (b *Box) SignalAll(signal syscall.Signal) error {
-	processes, err := b.container.Processes()
-	if err != nil {
-		return err
-	}
-	for _, p := range processes {
-		if p.PID != 1 {
-			_ = b.container.SignalProcess(signal, int32(p.PID)) // it may have ended by now
+	return b.call(func(c *container.Container) error {
+		processes, err := c.Processes()
+		if err != nil {
+			return err
 		}
-	}
-	return nil
+		for _, p := range processes {
+			if p.PID != 1 {
+				_ = c.SignalProcess(signal, int32(p.PID)) // it may have ended by now
+			}
+		}
+		return nil
+	})
 }

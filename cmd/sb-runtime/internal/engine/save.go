@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"gvisor.dev/gvisor/runsc/container"
 	"gvisor.dev/gvisor/runsc/sandbox"
 )
 
@@ -15,7 +16,8 @@ func (b *Box) SaveFS(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := b.container.FSSave(b.runtime, dir, sandbox.FSSaveOpts{}); err != nil {
+	err := b.call(func(c *container.Container) error { return c.FSSave(b.runtime, dir, sandbox.FSSaveOpts{}) })
+	if err != nil {
 		return written(dir, fmt.Errorf("saving the filesystem: %w", err))
 	}
 	return private(dir)

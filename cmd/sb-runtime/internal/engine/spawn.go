@@ -105,10 +105,10 @@ func (s *Spawned) Wait() (Exit, error) {
 
 // Signal sends a signal to the command; one that has ended is no error.
 func (s *Spawned) Signal(signal syscall.Signal) error {
-	return s.box.container.SignalProcess(signal, s.pid)
+	return s.box.signalProcess(signal, s.pid)
 }
 
 // SignalGroup sends a signal to the command's process group.
 func (s *Spawned) SignalGroup(signal syscall.Signal) error {
-	return s.box.container.SignalProcessGroup(signal, s.pid)
+	return s.box.signalGroup(signal, s.pid)
 }

@@ -13,26 +13,34 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gvisor.dev/gvisor/runsc/container"
 )
 
 // Memory is what the sandbox's processes and its files in memory use, in bytes; what
 // it only caches does not count. It is cheap enough to be asked for ten times a second.
 func (b *Box) Memory() (int64, error) {
-	usage, err := b.container.Sandbox.Usage(false)
-	if err != nil {
-		return 0, err
-	}
-	//nolint:gosec // an amount of memory
-	return int64(usage.Total - min(usage.Total, usage.PageCache+usage.Mapped)), nil
+	var used int64
+	err := b.call(func(c *container.Container) error {
+		usage, err := c.Sandbox.Usage(false)
+		//nolint:gosec // an amount of memory
+		used = int64(usage.Total - min(usage.Total, usage.PageCache+usage.Mapped))
+		return err
+	})
+	return used, err
 }
 
 // Usage measures the whole sandbox.
 func (b *Box) Usage() (Usage, error) {
-	processes, err := b.container.Processes()
+	var u Usage
+	err := b.call(func(c *container.Container) error {
+		processes, err := c.Processes()
+		u.Processes = len(processes)
+		return err
+	})
 	if err != nil {
-		return Usage{}, err
+		return u, err
 	}
-	u := Usage{Processes: len(processes)}
 	if u.Memory, err = b.Memory(); err != nil {
 		return u, err
 	}
