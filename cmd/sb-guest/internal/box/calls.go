@@ -26,7 +26,7 @@ const requestTimeout = 30 * time.Second
 
 // engineLinger is how long a call that an engine carries stays open for a client that has its answer and may still send: Podman
 // loses the answer when input is left over. Who came in by the door needs no such time.
-const engineLinger = time.Second
+const engineLinger = 5 * time.Second
 
 // serve takes calls until the process ends. Those that have been answered wait for linger at most until their clients leave.
 func (b *Box) serve(from *os.File, next func(*os.File) (*os.File, error), linger time.Duration) {
