@@ -37,12 +37,13 @@ func runSpawn(stdin, stdout, stderr *os.File) int {
 		return fail(err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := passOn(conn, request, unix.UnixRights(int(stdout.Fd()), int(stderr.Fd()))); err != nil {
-		return fail(err)
-	}
+	err = passOn(conn, request, unix.UnixRights(int(stdout.Fd()), int(stderr.Fd())))
 	// Whoever reads the outputs must see their end when init lets go of them.
 	_ = errors.Join(stdout.Close(), stderr.Close())
-	_, _ = io.Copy(reports, conn)
+	// Init may have refused before it had read all.
+	if said, _ := io.Copy(reports, conn); said == 0 && err != nil {
+		return fail(err)
+	}
 	return 0
 }
 
@@ -61,7 +62,7 @@ func dialInit() (*net.UnixConn, error) {
 // passOn writes all of the request; the rights go with its first bytes.
 func passOn(conn *net.UnixConn, request, rights []byte) error {
 	n, _, err := conn.WriteMsgUnix(request, rights, nil)
-	if err != nil {
+	if err != nil || n == len(request) { // to write nothing is an error once init has answered and left
 		return err
 	}
 	_, err = conn.Write(request[n:])

@@ -67,9 +67,12 @@ func TestSpawn(t *testing.T) {
 	if exit, err := s.Wait(); err != nil || exit.Signal != syscall.SIGTERM {
 		t.Errorf("ended with %+v, %v", exit, err)
 	}
-	for name, want := range map[string]error{"no-such-program": ErrNotFound, "/etc/passwd": ErrNotExecutable} {
-		if _, err := box.Spawn(t.Context(), guest.Spawn{ID: "3", Argv: []string{name}, Env: []string{testPath}, Dir: "/"}, os.Stdout, os.Stdout); !errors.Is(err, want) {
-			t.Errorf("%s: %v", name, err)
+	// Often, for init's refusal is quicker at times than the one who asks.
+	for range 100 {
+		for name, want := range map[string]error{"no-such-program": ErrNotFound, "/etc/passwd": ErrNotExecutable} {
+			if _, err := box.Spawn(t.Context(), guest.Spawn{ID: "3", Argv: []string{name}, Env: []string{testPath}, Dir: "/"}, os.Stdout, os.Stdout); !errors.Is(err, want) {
+				t.Fatalf("%s: %v", name, err)
+			}
 		}
 	}
 	if out, exit := run(t, box, "setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "sh", "-c", GuestPath+" spawn 3>&1 </dev/null"); exit.Code == 0 || !strings.Contains(out, "permission denied") {
