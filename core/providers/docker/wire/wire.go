@@ -9,7 +9,8 @@
 //
 // A call is one exec by the engine of "sb-guest call", which hands its descriptors 0 to 2 to the
 // box and waits until the box lets go of them. The caller sends a signed Request in
-// a frame on 0; see Verb for what follows. Who may take descriptors from the box, as only somebody outside can, goes without
+// a frame on 0; see Verb for what follows. A caller that has its Reply, or sb-guest's report of a failure, leaves at once: the box
+// holds such a call for a moment longer, and takes what still comes, for Podman would lose the answer with it. Who may take descriptors from the box, as only somebody outside can, goes without
 // the exec: a stream socket that is sent into DoorFD is the same as a connection of "sb-guest call".
 package wire
 
