@@ -93,6 +93,35 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// What somebody else ended meanwhile is gone, as a selection wished; whoever named it is told.
+func TestTerminateOfWhatIsGone(t *testing.T) {
+	for _, tt := range []struct {
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		{args: []string{"terminate", "--all", "--yes"}, stdout: "stb-1\nstb-2\nstb-3\n"},
+		{args: []string{"terminate", "--label", "name=one", "--yes"}, stdout: "stb-1\n"},
+		{args: []string{"terminate", "one", "three", "two", "nobody"}, code: 3, stdout: "stb-3\n", stderr: "" +
+			"sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n" +
+			"sb: stb-1: no such sandbox\nsb: stb-2: no such sandbox\n"},
+	} {
+		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
+			app, streams, provider := stubApp(t, "one", "two", "three")
+			provider.gone = []string{"stb-1", "stb-2"}
+			if code := execute(t.Context(), app, tt.args); code != tt.code {
+				t.Errorf("exit code %d, want %d", code, tt.code)
+			}
+			if diff := cmp.Diff(tt.stdout, streams.Out.String()); diff != "" {
+				t.Errorf("stdout (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.stderr, streams.Err.String()); diff != "" {
+				t.Errorf("stderr (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestRunTerminatesItsSandbox(t *testing.T) {
 	for _, tt := range []struct {
 		name string

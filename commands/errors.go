@@ -185,10 +185,15 @@ func printError(w io.Writer, err error, code int, asJSON bool) {
 	}
 }
 
-// unjoin splits what errors.Join made.
+// unjoin splits what errors.Join made, also of what it had made.
 func unjoin(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
 	}
-	return []error{err}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, unjoin(one)...)
+	}
+	return all
 }

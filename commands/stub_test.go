@@ -24,6 +24,8 @@ type stub struct {
 	terminated []string
 	ran        []core.ExecSpec
 	next       int
+	// gone are found, but ended by somebody else before Terminate can.
+	gone []string
 	// lists counts how often it was asked for all.
 	lists int
 }
@@ -72,6 +74,9 @@ func (s *stub) List(context.Context) ([]core.Sandbox, error) {
 func (s *stub) Terminate(_ context.Context, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if slices.Contains(s.gone, id) {
+		return core.Errorf(core.KindNotFound, "terminate", id, "no such sandbox")
+	}
 	delete(s.boxes, id)
 	s.terminated = append(s.terminated, id)
 	return nil

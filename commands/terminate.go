@@ -64,7 +64,11 @@ func runTerminate(ctx context.Context, opts *TerminateOptions) error {
 		}
 	}
 	failed := forEachCode(ctx, opts.App, boxes, "terminated", opts.JSON, func(ctx context.Context, box core.Sandbox) (*int, error) {
-		return service.End(ctx, box.ID)
+		code, err := service.End(ctx, box.ID)
+		if opts.Select.given() && core.KindOf(err) == core.KindNotFound {
+			return nil, nil //nolint:nilnil // somebody else ended it since it was listed: it is gone, as was wished
+		}
+		return code, err
 	})
 	return errors.Join(missing, failed)
 }

@@ -152,6 +152,13 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	}
 	lock, err := p.store.Lock(id)
 	if errors.Is(err, store.ErrLocked) {
+		// Another client was quicker. It removes the sandbox, most likely.
+		if err := p.end(ctx, id); err != nil {
+			return err
+		}
+		lock, err = p.store.Lock(id)
+	}
+	if errors.Is(err, store.ErrLocked) {
 		return core.Errorf(core.KindConflict, "local.terminate", sb.Name, "the sandbox is being started or ended by somebody else")
 	}
 	if errors.Is(err, os.ErrNotExist) {

@@ -91,7 +91,11 @@ func (s *Store) Create(id string) (*Lock, error) {
 		if err := os.Mkdir(s.Dir(id), 0o700); err != nil {
 			return err
 		}
-		if lock, err = s.Lock(id); err != nil {
+		f, err := s.openLock(id)
+		if err == nil {
+			lock, err = take(f)
+		}
+		if err != nil {
 			return errors.Join(err, os.RemoveAll(s.Dir(id)))
 		}
 		return nil
@@ -108,13 +112,43 @@ type Lock struct{ File *os.File }
 // lookTime is how long somebody who only looks may hold a lock, and lookPause how often that is looked at.
 const lookTime, lookPause = 100 * time.Millisecond, 2 * time.Millisecond
 
-// Lock takes a sandbox's lock, or soon fails with ErrLocked.
+// Lock takes a sandbox's lock, or soon fails with ErrLocked. A sandbox that is gone, also since whoever had the lock removed it, is
+// fs.ErrNotExist.
 func (s *Store) Lock(id string) (*Lock, error) {
-	f, err := os.OpenFile(filepath.Join(s.Dir(id), lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	var f *os.File
+	// A file that is made while the directory is being removed would keep it there.
+	err := s.withNames(func(string) (err error) {
+		f, err = s.openLock(id)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	err = flock(f, unix.LOCK_EX|unix.LOCK_NB)
+	lock, err := take(f)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := f.Stat()
+	if err == nil {
+		var now os.FileInfo
+		if now, err = os.Stat(f.Name()); err == nil && !os.SameFile(opened, now) {
+			err = fs.ErrNotExist
+		}
+	}
+	if err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return lock, nil
+}
+
+func (s *Store) openLock(id string) (*os.File, error) {
+	return os.OpenFile(filepath.Join(s.Dir(id), lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+}
+
+// take locks an open file, and closes it where that fails.
+func take(f *os.File) (*Lock, error) {
+	err := flock(f, unix.LOCK_EX|unix.LOCK_NB)
 	// Locked and Abandoned take it for a moment.
 	for began := time.Now(); errors.Is(err, unix.EWOULDBLOCK) && time.Since(began) < lookTime; {
 		time.Sleep(lookPause)
