@@ -24,7 +24,7 @@ func NewEnvironmentCreate(app *App) *cobra.Command {
 			return flags.tell(app, made, made.Name)
 		},
 	}
-	flags.provider(app, cmd, "the provider `NAME` (default: the configured one, or the only one that can)")
+	flags.provider(app, cmd, "the provider `NAME` (default: the configured one, or the only one set up that can)")
 	jsonFlag(cmd, &flags.JSON, "name, provider, current")
 	return cmd
 }

@@ -27,7 +27,7 @@ func NewImagePull(app *App) *cobra.Command {
 			return runImagePull(cmd.Context(), opts)
 		},
 	}
-	opts.provider(app, cmd, "the provider `NAME` (default: the configured one, or the only one that can)")
+	opts.provider(app, cmd, "the provider `NAME` (default: the configured one, or the only one set up that can)")
 	jsonFlag(cmd, &opts.JSON, "id, names, provider, created, size")
 	quietFlag(cmd, &opts.Quiet, "the id, with no progress")
 	return cmd

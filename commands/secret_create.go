@@ -45,7 +45,7 @@ func NewSecretCreate(app *App) *cobra.Command {
 			return runSecretCreate(cmd.Context(), opts)
 		},
 	}
-	opts.provider(app, cmd, "the provider `NAME` that keeps it (default: the configured one, or the only one that can)")
+	opts.provider(app, cmd, "the provider `NAME` that keeps it (default: the configured one, or the only one set up that can)")
 	cmd.Flags().StringArrayVar(&opts.Files, "from-file", nil, "take all variables of the KEY=VALUE lines of `FILE` (repeatable)")
 	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "take the place of a secret of that name")
 	jsonFlag(cmd, &opts.JSON, "name, id, provider, created, keys")

@@ -97,7 +97,7 @@ func newStoreRm(app *App, s storeRemoval) *cobra.Command {
 			return runStoreRm(cmd.Context(), app, flags, s, args, yes)
 		},
 	}
-	flags.provider(app, cmd, "the provider `NAME` that keeps them (default: the configured one, or the only one that can)")
+	flags.provider(app, cmd, "the provider `NAME` that keeps them (default: the configured one, or the only one set up that can)")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	jsonFlag(cmd, &flags.JSON, outcomeFields("removed"))
 	return cmd

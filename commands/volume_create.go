@@ -30,7 +30,7 @@ func NewVolumeCreate(app *App) *cobra.Command {
 			return runVolumeCreate(cmd.Context(), opts)
 		},
 	}
-	opts.provider(app, cmd, "the provider `NAME` that keeps it (default: the configured one, or the only one that can)")
+	opts.provider(app, cmd, "the provider `NAME` that keeps it (default: the configured one, or the only one set up that can)")
 	cmd.Flags().IntVar(&opts.Version, "version", 0, "version `N` of the volume's format, where the provider has several")
 	jsonFlag(cmd, &opts.JSON, "name, id, provider, created, size, version")
 	return cmd

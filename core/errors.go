@@ -98,6 +98,12 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// NotSetUp is the cause, and its text, of an error of Provider.Check where what the provider needs was never installed or configured here:
+// nothing of anybody's can be there. One that is down, or refuses, is not that.
+type NotSetUp string
+
+func (e NotSetUp) Error() string { return string(e) }
+
 // Errorf makes an Error of kind k whose cause is formatted as by fmt.Errorf.
 func Errorf(k Kind, op, subject, format string, args ...any) *Error {
 	return &Error{Kind: k, Op: op, Subject: subject, Err: fmt.Errorf(format, args...)}

@@ -40,7 +40,7 @@ func (s *Service) Images(ctx context.Context, provider string) (Inventory[ImageI
 	return inventory(ctx, s, provider, "image ls", CapImageStore, ImageStore.Images)
 }
 
-// PullImage has a provider get an image. provider may be "" when only one keeps images.
+// PullImage has a provider get an image. provider may be "" when only one that is set up keeps images.
 func (s *Service) PullImage(ctx context.Context, provider, name string, progress ProgressFunc) (pulled ImageInfo, err error) {
 	err = stored(ctx, s, provider, "image pull", name, CapImageStore, nil, func(store ImageStore) error {
 		pulled, err = store.PullImage(ctx, name, progress)
@@ -49,7 +49,7 @@ func (s *Service) PullImage(ctx context.Context, provider, name string, progress
 	return pulled, err
 }
 
-// RemoveImage removes an image. provider may be "" when only one keeps images.
+// RemoveImage removes an image. provider may be "" when only one that is set up keeps images.
 func (s *Service) RemoveImage(ctx context.Context, provider, ref string) error {
 	return stored(ctx, s, provider, "image rm", ref, CapImageStore, nil, func(store ImageStore) error {
 		return store.RemoveImage(ctx, ref)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -73,7 +74,7 @@ func stored[S any](ctx context.Context, s *Service, provider, op, subject string
 	if subject == "" || subject[0] == '-' || hasControl(subject) {
 		return invalid("name", "%q is no name", subject)
 	}
-	if provider, err = s.keeper(provider, op, want); err != nil {
+	if provider, err = s.keeper(ctx, provider, op, want); err != nil {
 		return err
 	}
 	record.Provider = provider
@@ -98,14 +99,20 @@ func (s *Service) able(want Capability) []string {
 	return names
 }
 
-// keeper is the provider that is meant: the one that was named, else the configured one if it can, else the only one that can.
-func (s *Service) keeper(provider, op string, want Capability) (string, error) {
+// keeper is the provider that is meant: the one that was named, else the configured one if it can, else the only one that can. Of
+// several those that are not set up are not meant; one that is down may be.
+func (s *Service) keeper(ctx context.Context, provider, op string, want Capability) (string, error) {
 	if provider != "" {
 		return provider, nil
 	}
 	names := s.able(want)
 	if slices.Contains(names, s.defaults.Provider) {
 		return s.defaults.Provider, nil
+	}
+	if len(names) > 1 {
+		if up := s.setUp(ctx, names); len(up) > 0 {
+			names = up
+		}
 	}
 	switch len(names) {
 	case 0:
@@ -114,6 +121,34 @@ func (s *Service) keeper(provider, op string, want Capability) (string, error) {
 		return names[0], nil
 	}
 	return "", Errorf(KindUsage, op, "", "several providers can be meant").WithHint("add --provider, with one of %s", strings.Join(names, ", "))
+}
+
+// setUp leaves out the providers that are not set up, asked all at once.
+func (s *Service) setUp(ctx context.Context, names []string) []string {
+	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+	defer cancel()
+	absent := make([]bool, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() {
+			lazy, err := s.provider(name)
+			if err == nil {
+				var p Provider
+				if p, err = lazy.open(); err == nil {
+					err = p.Check(ctx)
+				}
+			}
+			_, absent[i] = errors.AsType[NotSetUp](err)
+		})
+	}
+	wg.Wait()
+	var up []string
+	for i, name := range names {
+		if !absent[i] {
+			up = append(up, name)
+		}
+	}
+	return up
 }
 
 // shared refuses what providers keep to whoever sees only some of the sandboxes: it has no owner that could be looked at.

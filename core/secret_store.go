@@ -41,7 +41,7 @@ func (s *Service) Secrets(ctx context.Context, provider string) (Inventory[Secre
 	return inventory(ctx, s, provider, "secret ls", CapSecretStore, SecretStore.Secrets)
 }
 
-// CreateSecret has a provider keep variables under a name. provider may be "" when only one keeps secrets.
+// CreateSecret has a provider keep variables under a name. provider may be "" when only one that is set up keeps secrets.
 // The audit log has the variables' names only.
 func (s *Service) CreateSecret(ctx context.Context, provider, name string, values map[string]SecretValue, opts SecretOptions) (made SecretInfo, err error) {
 	if len(values) == 0 {
@@ -60,7 +60,7 @@ func (s *Service) CreateSecret(ctx context.Context, provider, name string, value
 	return made, err
 }
 
-// RemoveSecret removes a secret. provider may be "" when only one keeps secrets.
+// RemoveSecret removes a secret. provider may be "" when only one that is set up keeps secrets.
 func (s *Service) RemoveSecret(ctx context.Context, provider, name string) error {
 	return stored(ctx, s, provider, "secret rm", name, CapSecretStore, nil, func(store SecretStore) error {
 		return store.RemoveSecret(ctx, name)

@@ -159,7 +159,7 @@ func (s *Service) Snapshots(ctx context.Context, provider string) (Inventory[Sna
 	return inventory(ctx, s, provider, "snapshot ls", CapSnapshotStore, SnapshotStore.Snapshots)
 }
 
-// RemoveSnapshot removes a snapshot. provider may be "" when only one keeps snapshots.
+// RemoveSnapshot removes a snapshot. provider may be "" when only one that is set up keeps snapshots.
 func (s *Service) RemoveSnapshot(ctx context.Context, provider, id string) error {
 	if provider == "" {
 		provider = s.snapshotOwner(ctx, id)

@@ -73,6 +73,28 @@ func TestStoreOfWhichProvider(t *testing.T) {
 	}
 }
 
+// A provider that is not set up is not meant; one that is down may be.
+func TestStoreWhereOthersAreNotSetUp(t *testing.T) {
+	service, cloud, engine := keepers(t, core.Options{}, fake.KeeperOptions{})
+	ctx := t.Context()
+	down := core.Errorf(core.KindUnavailable, "cloud", "", "it is down")
+	cloud.Inject(fake.OpCheck, fake.Fault{Err: down, Times: 1})
+	_, err := service.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	wantKind(t, err, core.KindUsage)
+	absent := core.Errorf(core.KindUnauthorized, "cloud", "", "%w", core.NotSetUp("nobody has an account"))
+	cloud.Inject(fake.OpCheck, fake.Fault{Err: absent})
+	made, err := service.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	if err != nil || made.Provider != "engine" {
+		t.Errorf("%+v, %v", made, err)
+	}
+	if err := service.RemoveVolume(ctx, "", "data"); err != nil {
+		t.Error(err)
+	}
+	engine.Inject(fake.OpCheck, fake.Fault{Err: absent})
+	_, err = service.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	wantKind(t, err, core.KindUsage)
+}
+
 // The configured provider is the one that is meant when nobody says otherwise.
 func TestStoreOfConfiguredProvider(t *testing.T) {
 	service, _, _ := keepers(t, core.Options{Defaults: core.Defaults{Provider: "engine"}}, fake.KeeperOptions{})

@@ -39,7 +39,7 @@ func (s *Service) Volumes(ctx context.Context, provider string) (Inventory[Volum
 	return inventory(ctx, s, provider, "volume ls", CapVolumeStore, VolumeStore.Volumes)
 }
 
-// CreateVolume makes an empty volume. provider may be "" when only one keeps volumes.
+// CreateVolume makes an empty volume. provider may be "" when only one that is set up keeps volumes.
 func (s *Service) CreateVolume(ctx context.Context, provider, name string, opts VolumeOptions) (made VolumeInfo, err error) {
 	if opts.Version < 0 {
 		return VolumeInfo{}, invalid("version", "%d is not a version", opts.Version)
@@ -55,7 +55,7 @@ func (s *Service) CreateVolume(ctx context.Context, provider, name string, opts 
 	return made, err
 }
 
-// RemoveVolume removes a volume with all that is on it. provider may be "" when only one keeps volumes.
+// RemoveVolume removes a volume with all that is on it. provider may be "" when only one that is set up keeps volumes.
 func (s *Service) RemoveVolume(ctx context.Context, provider, name string) error {
 	return stored(ctx, s, provider, "volume rm", name, CapVolumeStore, nil, func(store VolumeStore) error {
 		return store.RemoveVolume(ctx, name)

@@ -30,7 +30,7 @@ type engine struct {
 }
 
 // errNone says that no engine is installed, as far as can be seen.
-var errNone = errors.New("no Docker or Podman engine was found")
+const errNone = core.NotSetUp("no Docker or Podman engine was found")
 
 func noEngine() error {
 	e := &core.Error{Kind: core.KindUnavailable, Op: "docker.connect", Err: errNone}

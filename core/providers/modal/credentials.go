@@ -132,7 +132,7 @@ func readProfile(file, name string) (string, profile, error) {
 }
 
 // errNoAccount is the cause of what is refused because there are no credentials at all.
-var errNoAccount = errors.New("there are no Modal credentials")
+const errNoAccount = core.NotSetUp("there are no Modal credentials")
 
 // noAccount says whether an operation was refused for that. Somebody who does not use Modal is not told so by every list.
 func noAccount(err error) bool { return errors.Is(err, errNoAccount) }
