@@ -19,6 +19,11 @@ func (c *copier) across() (err error) {
 	if err != nil {
 		return err
 	}
+	if content {
+		if info, err = c.followed(info); err != nil {
+			return err
+		}
+	}
 	base := path.Base(info.Path)
 	if !info.Mode.IsDir() {
 		return c.acrossFile(info, base)
@@ -30,7 +35,7 @@ func (c *copier) across() (err error) {
 	if err := c.checkOutside(info.Path, target); err != nil {
 		return err
 	}
-	archive, err := c.Export(c.ctx, c.From.Sandbox, name)
+	archive, err := c.Export(c.ctx, c.From.Sandbox, info.Path)
 	if err != nil {
 		return err
 	}
@@ -45,7 +50,7 @@ func (c *copier) across() (err error) {
 			}
 		}()
 	}
-	return c.stream(func(w *tar.Writer) error { return c.repack(bufio.NewReaderSize(archive, copyBuffer), w) }, target)
+	return c.stream(func(w *tar.Writer) error { return c.repack(bufio.NewReaderSize(archive, copyBuffer), info.Path, w) }, target)
 }
 
 // checkOutside refuses a target in the copied directory, where the copy would copy itself.
@@ -84,14 +89,14 @@ func (c *copier) acrossFile(info core.FileInfo, base string) (err error) {
 	return c.WriteFile(c.ctx, c.To.Sandbox, target, counted{c, content}, core.WriteOptions{Mode: mode})
 }
 
-// repack takes the first element off an archive's names.
-func (c *copier) repack(from io.Reader, w *tar.Writer) error {
-	ignored, linked := newIgnore(c.Exclude), links{}
-	r := tar.NewReader(from)
+// repack takes the first element off an archive's names. from is the tree's path in the sandbox.
+func (c *copier) repack(archive io.Reader, from string, w *tar.Writer) error {
+	ignored, linked, heirs := newIgnore(c.Exclude), links{}, heirs{}
+	r := tar.NewReader(archive)
 	for {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			_, err := io.Copy(io.Discard, from)
+			_, err := io.Copy(io.Discard, archive)
 			return err
 		}
 		if err != nil {
@@ -107,29 +112,44 @@ func (c *copier) repack(from io.Reader, w *tar.Writer) error {
 		if err := linked.check(name); err != nil {
 			return err
 		}
-		switch header.Typeflag {
-		case tar.TypeDir:
-			name += "/"
-		case tar.TypeLink:
-			if header.Linkname, err = localName(header.Linkname); err != nil {
-				return err
-			}
-			if err := linked.checkHard(name, header.Linkname); err != nil {
-				return err
-			}
-		case tar.TypeSymlink:
-			if err := checkLink(name, header.Linkname); err != nil {
-				return err
-			}
-			linked[name] = true
-		}
-		header.Name, header.Format = name, tar.FormatPAX
-		c.result.Files++
-		if err := w.WriteHeader(header); err != nil {
+		header.Name = name
+		content, err := c.contentOf(r, header, from, ignored, heirs)
+		if err != nil {
 			return err
 		}
-		if _, err := io.Copy(w, counted{c, r}); err != nil {
+		if err := errors.Join(c.repackEntry(content, header, w, linked), content.Close()); err != nil {
 			return err
 		}
 	}
+}
+
+// repackEntry writes one entry whose name is a path in the tree.
+func (c *copier) repackEntry(content io.Reader, header *tar.Header, w *tar.Writer, linked links) (err error) {
+	name := header.Name
+	switch header.Typeflag {
+	case tar.TypeDir:
+		name += "/"
+	case tar.TypeLink:
+		if header.Linkname, err = localName(header.Linkname); err != nil {
+			return err
+		}
+		if err := linked.checkHard(name, header.Linkname); err != nil {
+			return err
+		}
+	case tar.TypeSymlink:
+		if err := checkLink(name, header.Linkname); err != nil {
+			return err
+		}
+		linked[name] = true
+	}
+	header.Name, header.Format = name, tar.FormatPAX
+	c.result.Files++
+	if err := w.WriteHeader(header); err != nil {
+		return err
+	}
+	n, err := io.CopyN(w, counted{c, content}, header.Size)
+	if errors.Is(err, io.EOF) {
+		return core.Errorf(core.KindConflict, "copy", header.Name, "it shrank to %d bytes while it was copied", n)
+	}
+	return err
 }

@@ -1,6 +1,9 @@
 package transfer
 
 import (
+	"archive/tar"
+	"io"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -64,4 +67,58 @@ func (l links) checkHard(name, old string) error {
 		return core.Errorf(core.KindUsage, "copy", name, "the sandbox sent a hard link to the link %s", old)
 	}
 	return l.check(old)
+}
+
+// maxLinks is how many links lead to one file at most, as for the kernel (path_resolution(7)).
+const maxLinks = 40
+
+// followed returns what a symbolic link in the sandbox that is copied from leads to; what is none leads to itself.
+func (c *copier) followed(info core.FileInfo) (core.FileInfo, error) {
+	from := info.Path
+	for range maxLinks {
+		if info.Mode&fs.ModeSymlink == 0 {
+			return info, nil
+		}
+		next := info.Link
+		if !path.IsAbs(next) {
+			next = path.Join(path.Dir(info.Path), next)
+		}
+		var err error
+		if info, err = c.Stat(c.ctx, c.From.Sandbox, next); err != nil {
+			return info, err
+		}
+	}
+	return info, core.Errorf(core.KindUsage, "copy", from, "too many links lead to one another")
+}
+
+// heirs has the files that are left out and whose content is copied all the same, since they have another name: the first
+// of those, by theirs.
+type heirs map[string]string
+
+// contentOf is an entry's content. A hard link to a file that is left out, which the archive has the content of, becomes a file with
+// that content, or a link to the one that did. from is the tree's path in the sandbox; the header's name is a path in the tree.
+func (c *copier) contentOf(r io.Reader, header *tar.Header, from string, ignored *ignore, taken heirs) (io.ReadCloser, error) {
+	if header.Typeflag != tar.TypeLink {
+		return io.NopCloser(r), nil
+	}
+	old, err := localName(header.Linkname)
+	if err != nil || !excluded(ignored, old, false) {
+		return io.NopCloser(r), err
+	}
+	if heir, ok := taken[old]; ok {
+		header.Linkname = "./" + heir
+		return io.NopCloser(r), nil
+	}
+	name := path.Join(from, header.Name) //nolint:gosec // a path in the sandbox that sent it
+	info, err := c.Stat(c.ctx, c.From.Sandbox, name)
+	if err != nil {
+		return nil, err
+	}
+	content, err := c.ReadFile(c.ctx, c.From.Sandbox, name)
+	if err != nil {
+		return nil, err
+	}
+	taken[old] = header.Name
+	header.Typeflag, header.Linkname, header.Size = tar.TypeReg, "", info.Size
+	return content, nil
 }

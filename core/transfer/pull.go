@@ -22,8 +22,10 @@ func (c *copier) pull() error {
 	if err != nil {
 		return err
 	}
-	if info.Mode&fs.ModeSymlink != 0 && content {
-		info.Mode = fs.ModeDir
+	if content {
+		if info, err = c.followed(info); err != nil {
+			return err
+		}
 	}
 	if !info.Mode.IsDir() {
 		return c.pullFile(info)
@@ -32,14 +34,23 @@ func (c *copier) pull() error {
 	if err != nil {
 		return err
 	}
-	return c.pullTree(name, target, exists)
+	return c.pullTree(info.Path, target, exists)
 }
 
-// pullFile copies one file beside its target, then puts it in place.
+// pullFile copies one file beside its target, then puts it in place. A device or a pipe is written to, and stays what it is.
 func (c *copier) pullFile(info core.FileInfo) (err error) {
 	target, _, err := hostTarget(c.To.Path, path.Base(info.Path), false, false)
 	if err != nil {
 		return err
+	}
+	there, err := os.Stat(target)
+	if err == nil && !there.Mode().IsRegular() {
+		return c.pullInto(target, info)
+	}
+	if err == nil { // what a link leads to is replaced, not the link: /dev/stdout is one
+		if target, err = filepath.EvalSymlinks(target); err != nil {
+			return err
+		}
 	}
 	content, err := c.ReadFile(c.ctx, c.From.Sandbox, info.Path)
 	if err != nil {
@@ -72,6 +83,22 @@ func (c *copier) pullFile(info core.FileInfo) (err error) {
 	return replace(f.Name(), target)
 }
 
+// pullInto writes a file's content to what is no regular file here.
+func (c *copier) pullInto(target string, info core.FileInfo) (err error) {
+	content, err := c.ReadFile(c.ctx, c.From.Sandbox, info.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	f, err := os.OpenFile(target, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	c.total, c.result.Files = info.Size, 1
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, counted{c, content}, make([]byte, copyBuffer))
+	return errors.Join(err, f.Close())
+}
+
 // pullTree unpacks a directory near its target, and moves it there when it is whole.
 func (c *copier) pullTree(name, target string, exists bool) (err error) {
 	archive, err := c.Export(c.ctx, c.From.Sandbox, name)
@@ -101,7 +128,7 @@ func (c *copier) pullTree(name, target string, exists bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
-	directories, err := c.unpack(bufio.NewReaderSize(archive, copyBuffer), tree)
+	directories, err := c.unpack(bufio.NewReaderSize(archive, copyBuffer), name, tree)
 	if err != nil {
 		return err
 	}
@@ -143,10 +170,10 @@ func removeTree(dir string) error {
 }
 
 // unpack reads an archive that a sandbox wrote, and so may be hostile, into an empty
-// tree. It returns the directories' headers: their modes and times are set last.
-func (c *copier) unpack(archive io.Reader, tree *os.Root) ([]*tar.Header, error) {
+// tree. It returns the directories' headers: their modes and times are set last. from is the tree's path in the sandbox.
+func (c *copier) unpack(archive io.Reader, from string, tree *os.Root) ([]*tar.Header, error) {
 	ignored := newIgnore(c.Exclude)
-	linked := links{}
+	linked, heirs := links{}, heirs{}
 	var directories []*tar.Header
 	r := tar.NewReader(archive)
 	for {
@@ -176,7 +203,11 @@ func (c *copier) unpack(archive io.Reader, tree *os.Root) ([]*tar.Header, error)
 		if header.Typeflag == tar.TypeDir {
 			directories = append(directories, header)
 		}
-		if err := c.unpackEntry(r, header, tree, linked); err != nil {
+		content, err := c.contentOf(r, header, from, ignored, heirs)
+		if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(c.unpackEntry(content, header, tree, linked), content.Close()); err != nil {
 			return nil, err
 		}
 	}

@@ -9,23 +9,41 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
 )
 
-// sender is a sandbox that has one directory, /dir, whose archive may be anything.
+// sender is a sandbox that has one directory, /dir, whose archive may be anything, and links.
 type sender struct {
 	Service
 	archive []byte
 	broken  error
+	links   map[string]string
+	got     *bytes.Buffer // what was imported
 }
 
 func (s sender) Stat(_ context.Context, _, name string) (core.FileInfo, error) {
-	return core.FileInfo{Path: name, Mode: fs.ModeDir | 0o755}, nil
+	if target, ok := s.links[name]; ok {
+		return core.FileInfo{Path: name, Mode: fs.ModeSymlink | 0o777, Link: target}, nil
+	}
+	return core.FileInfo{Path: name, Mode: fs.ModeDir | 0o755, Size: 4}, nil
 }
 
-func (s sender) Export(context.Context, string, string) (io.ReadCloser, error) {
+func (s sender) ReadFile(context.Context, string, string) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader("text")), nil
+}
+
+func (s sender) Import(_ context.Context, _, _ string, archive io.Reader, _ core.ImportOptions) error {
+	_, err := s.got.ReadFrom(archive)
+	return err
+}
+
+func (s sender) Export(_ context.Context, _, name string) (io.ReadCloser, error) {
+	if _, ok := s.links[name]; ok {
+		return nil, errors.New("a link was asked for")
+	}
 	if s.broken != nil {
 		return io.NopCloser(io.MultiReader(bytes.NewReader(s.archive), failing{s.broken})), nil
 	}
