@@ -34,8 +34,8 @@ func NewMove(app *App, runF func(context.Context, *MoveOptions) error) *cobra.Co
 			"(--secret-ref) is looked for under its name at the new place. Limits that the new place does not\n" +
 			"know are left out. All of that is said on stderr.\n\n" +
 			"A provider that cannot tell what differs from the image moves the usual directories, or those of\n" +
-			"--path. A move that fails or is interrupted ends what it has begun; one that was killed is gone on with\n" +
-			"by the same command." + exitStatusHelp,
+			"--path. A move that fails or is interrupted ends what it has begun, unless the old one has ended meanwhile;\n" +
+			"one that was killed is gone on with by the same command." + exitStatusHelp,
 		Example: "  sb move dev --to docker\n" +
 			"  sb move train --to modal --gpu H100 --secret HF_TOKEN\n" +
 			"  sb move dev --to local --path /app --keep",

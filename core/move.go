@@ -57,11 +57,16 @@ func usualPaths(workdir string) []string {
 // runs in it does not come along; its entry command is started again, as a background command, once the files are there. The
 // source is ended when the files at the target were read back and are the same.
 //
-// A move that fails or is canceled ends what it has begun. One whose process died is gone on with by the next Move of the same
-// sandbox to the same provider.
+// A move that fails or is canceled ends what it has begun, unless the source has ended meanwhile: then the target has all there is,
+// and stays. One whose process died is gone on with by the next Move of the same sandbox to the same provider. KindConflict: the
+// sandbox does not run, or another Move is about it.
 func (s *Service) Move(ctx context.Context, ref string, opts MoveOptions) (result MoveResult, err error) {
 	args := map[string]any{"to": opts.To, "keep": opts.Keep}
 	err = s.act(ctx, "move", ref, args, func(sb Sandbox, p Provider) error {
+		if _, busy := s.underWay.LoadOrStore(sb.Ref(), true); busy {
+			return Errorf(KindConflict, "move", sb.Name, "it is being moved already")
+		}
+		defer s.underWay.Delete(sb.Ref())
 		m := &move{s: s, opts: opts, source: sb, result: MoveResult{Source: sb, Kept: opts.Keep}}
 		err := m.run(ctx, p)
 		args["target"] = m.result.Target.ID
@@ -134,7 +139,10 @@ func (m *move) run(ctx context.Context, p Provider) error {
 	if err := m.begin(ctx, to, spec); err != nil {
 		return err
 	}
-	if err := m.carry(ctx, to, spec, roots, deleted); err != nil {
+	if err := m.carry(ctx, p, to, spec, roots, deleted); err != nil {
+		if m.ended(ctx, p) {
+			return errors.Join(err, m.leave(), m.forget())
+		}
 		return errors.Join(err, m.undo(ctx, to))
 	}
 	if !m.opts.Keep {
@@ -148,7 +156,7 @@ func (m *move) run(ctx context.Context, p Provider) error {
 }
 
 // carry copies, proves and starts what ran.
-func (m *move) carry(ctx context.Context, to Provider, spec Spec, roots []string, deleted []string) error {
+func (m *move) carry(ctx context.Context, p, to Provider, spec Spec, roots []string, deleted []string) error {
 	from, err := capable[FileSystem](m.s, m.source.Provider, "move", CapFiles)
 	if err != nil {
 		return err
@@ -160,6 +168,10 @@ func (m *move) carry(ctx context.Context, to Provider, spec Spec, roots []string
 	m.tree = movedTree{report: func(done int64) { m.step("copying", done) }}
 	if err := m.tree.copy(ctx, from, m.source.ID, into, m.result.Target.ID, roots, spec.User == ""); err != nil {
 		return err
+	}
+	// A file that was not there any more is forgiven, and may have gone with the sandbox.
+	if m.ended(ctx, p) {
+		return Errorf(KindConflict, "move", m.source.Name, "it ended while it was copied")
 	}
 	for _, name := range deleted {
 		if err := into.Remove(ctx, m.result.Target.ID, name, true); err != nil && KindOf(err) != KindNotFound {
@@ -220,6 +232,21 @@ func (m *move) begin(ctx context.Context, to Provider, spec Spec) error {
 		return errors.Join(err, m.undo(ctx, to))
 	}
 	return nil
+}
+
+// ended says whether the source is known to have ended. It asks when ctx has ended, too.
+func (m *move) ended(ctx context.Context, p Provider) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providerTimeout)
+	defer cancel()
+	sb, err := p.Get(ctx, m.source.ID)
+	return err == nil && !sb.State.Live() || err != nil && KindOf(err) == KindNotFound
+}
+
+// leave tells where what was copied is, of a source that is not there any more.
+func (m *move) leave() error {
+	target := m.result.Target.Ref()
+	return Errorf(KindConflict, "move", m.source.Name, "what was copied so far is in %s, and may not be all", target).
+		WithHint("sb terminate %s removes it", target)
 }
 
 // undo ends the target. It goes on when ctx has ended.

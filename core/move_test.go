@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -435,4 +436,63 @@ func TestMoveProvesItsFiles(t *testing.T) {
 	}
 	_, err = s.Resolve(t.Context(), "plain/dev")
 	wantKind(t, err, core.KindNotFound)
+}
+
+// Two moves of one sandbox in one process, as two calls of a program that serves several: the second is refused while the first is
+// about it, and ends nothing of what that one has made.
+func TestMoveOnceAtATime(t *testing.T) {
+	for name, dir := range map[string]string{"with a state directory": t.TempDir(), "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			s, _, _ := keepers(t, core.Options{StateDir: dir}, fake.KeeperOptions{})
+			furnished(t, s, nil)
+			var once sync.Once
+			_, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "engine", Progress: func(p core.Progress) {
+				if p.Step != "copying" {
+					return
+				}
+				once.Do(func() {
+					_, err := s.Within(core.Scope{}).Move(t.Context(), "cloud/dev", core.MoveOptions{To: "engine"})
+					wantKind(t, err, core.KindConflict)
+				})
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := ran(t, s, "engine/dev", "cat /root/deep/file"); got != "one\n" {
+				t.Errorf("the target has %q", got)
+			}
+			if _, err := s.Move(t.Context(), "engine/dev", core.MoveOptions{To: "plain"}); err != nil {
+				t.Errorf("it cannot be moved again: %v", err)
+			}
+		})
+	}
+}
+
+// A source that ends in the middle: that is no success, and what was copied is all there is.
+func TestMoveWhoseSourceEnds(t *testing.T) {
+	dir := t.TempDir()
+	s, cloud, _ := keepers(t, core.Options{StateDir: dir}, fake.KeeperOptions{})
+	furnished(t, s, nil)
+	ran(t, s, "cloud/dev", "echo two >/srv/second; echo three >/var/third")
+	source, err := s.Resolve(t.Context(), "cloud/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	_, err = s.Move(t.Context(), "dev", core.MoveOptions{To: "engine", Progress: func(p core.Progress) {
+		if p.Step == "copying" {
+			once.Do(func() {
+				if err := cloud.Terminate(t.Context(), source.ID); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}})
+	wantKind(t, err, core.KindConflict)
+	if target, err := s.Resolve(t.Context(), "engine/dev"); err != nil || target.State != core.StateRunning {
+		t.Errorf("the target is %+v, %v", target, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "moves")); err != nil || len(left) != 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
 }

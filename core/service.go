@@ -57,6 +57,8 @@ type Service struct {
 	broker        *broker
 	log           *slog.Logger
 	now           func() time.Time
+	// underWay has the sources of the moves that this process is about; views share it.
+	underWay *sync.Map
 	// scope narrows this view of the service; see Within.
 	scope Scope
 }
@@ -78,6 +80,7 @@ func New(opts Options) *Service {
 		log:       opts.Logger,
 		now:       opts.Now,
 		prices:    opts.Prices,
+		underWay:  &sync.Map{},
 	}
 	if opts.StateDir != "" {
 		s.audit = &auditLog{dir: opts.StateDir, pid: os.Getpid()}
