@@ -110,8 +110,9 @@ func (s *Service) keeper(ctx context.Context, provider, op string, want Capabili
 		return s.defaults.Provider, nil
 	}
 	if len(names) > 1 {
-		if up := s.setUp(ctx, names); len(up) > 0 {
-			names = up
+		able := strings.Join(names, ", ")
+		if names = s.setUp(ctx, names); len(names) == 0 {
+			return "", Errorf(KindUnavailable, op, "", "none of %s is set up", able).WithHint("sb doctor says what they need")
 		}
 	}
 	switch len(names) {

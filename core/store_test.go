@@ -92,7 +92,7 @@ func TestStoreWhereOthersAreNotSetUp(t *testing.T) {
 	}
 	engine.Inject(fake.OpCheck, fake.Fault{Err: absent})
 	_, err = service.CreateVolume(ctx, "", "data", core.VolumeOptions{})
-	wantKind(t, err, core.KindUsage)
+	wantKind(t, err, core.KindUnavailable)
 }
 
 // The configured provider is the one that is meant when nobody says otherwise.
