@@ -26,8 +26,8 @@ func NewDoctor(app *App, runF func(context.Context, *DoctorOptions) error) *cobr
 		Use:   "doctor [PROVIDER...]",
 		Short: "Say what works here, what does not, and how to mend it",
 		Long: "Look at the configuration and at every provider: whether it is usable, why not, and the exact\n" +
-			"command or setting that mends it. It ends with 6 when a provider that was named, or every\n" +
-			"provider, is not usable." + exitStatusHelp,
+			"command or setting that mends it. One that nobody set up has a \"-\". It ends with 6 when a provider\n" +
+			"that was named, or every provider, is not usable." + exitStatusHelp,
 		Example:           "  sb doctor\n  sb doctor local --json",
 		ValidArgsFunction: app.completeProviders,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,7 +35,7 @@ func NewDoctor(app *App, runF func(context.Context, *DoctorOptions) error) *cobr
 			return orRun(runF, runDoctor)(cmd.Context(), opts)
 		},
 	}
-	jsonFlag(cmd, &opts.JSON, "an object: config (file, error, hint), providers (name, usable, error, hint, capabilities, findings of name, status, detail, fix)")
+	jsonFlag(cmd, &opts.JSON, "an object: config (file, error, hint), providers (name, usable, not_set_up, error, hint, capabilities, findings of name, status, detail, fix)")
 	return cmd
 }
 
@@ -72,7 +72,7 @@ func runDoctor(ctx context.Context, opts *DoctorOptions) error {
 		if err := output.JSON(opts.App.Streams.Out, result); err != nil {
 			return err
 		}
-	} else if err := writeDiagnosis(opts.App.Streams.Out, result); err != nil {
+	} else if err := writeDiagnosis(opts.App.Streams.Out, result, len(opts.Providers) > 0); err != nil {
 		return err
 	}
 	if configErr != nil {
@@ -99,7 +99,8 @@ func unknownProvider(asked []string, found []core.ProviderStatus) error {
 	return nil
 }
 
-func writeDiagnosis(w io.Writer, d diagnosis) error {
+// writeDiagnosis writes a diagnosis for people. A provider that nobody set up is a fault only if it was named.
+func writeDiagnosis(w io.Writer, d diagnosis, named bool) error {
 	say := &sayer{w: w}
 	if d.Config.OK {
 		say.line("ok      configuration")
@@ -108,9 +109,14 @@ func writeDiagnosis(w io.Writer, d diagnosis) error {
 		say.fix(d.Config.Hint)
 	}
 	for _, p := range d.Providers {
-		if p.Usable {
+		switch {
+		case p.Usable:
 			say.line("ok      provider " + p.Name + ": " + p.Capabilities.Isolation)
-		} else {
+		case p.NotSetUp && !named:
+			say.line("-       provider " + p.Name + ": " + p.Error)
+			say.line("          to use it: " + p.Hint)
+			continue
+		default:
 			say.line("error   provider " + p.Name + ": " + p.Error)
 			say.fix(p.Hint)
 		}

@@ -98,8 +98,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NotSetUp is the cause, and its text, of an error of Provider.Check where what the provider needs was never installed or configured here:
-// nothing of anybody's can be there. One that is down, or refuses, is not that.
+// NotSetUp is the cause, and its text, of an error of Provider.Check where what the provider needs is not here at all: no engine was
+// found, there are no credentials. One that is down, or refuses, is not that.
 type NotSetUp string
 
 func (e NotSetUp) Error() string { return string(e) }

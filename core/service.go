@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"slices"
@@ -214,7 +215,9 @@ type ProviderStatus struct {
 	Name         string       `json:"name"`
 	Capabilities Capabilities `json:"capabilities"`
 	// Usable says whether sandboxes can be launched there now; else Error and Hint say why not.
-	Usable   bool      `json:"usable"`
+	Usable bool `json:"usable"`
+	// NotSetUp says that it is not usable because nobody set it up: that is no fault where nobody means to use it.
+	NotSetUp bool      `json:"not_set_up,omitempty"`
 	Error    string    `json:"error,omitempty"`
 	Hint     string    `json:"hint,omitempty"`
 	Findings []Finding `json:"findings,omitempty"`
@@ -291,6 +294,7 @@ func (l *lazyProvider) status(ctx context.Context, findings bool) ProviderStatus
 	st.Usable = err == nil
 	if err != nil {
 		st.Error, st.Hint = err.Error(), HintOf(err)
+		_, st.NotSetUp = errors.AsType[NotSetUp](err)
 	}
 	return st
 }

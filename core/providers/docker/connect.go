@@ -34,7 +34,7 @@ const errNone = core.NotSetUp("no Docker or Podman engine was found")
 
 func noEngine() error {
 	e := &core.Error{Kind: core.KindUnavailable, Op: "docker.connect", Err: errNone}
-	return e.WithHint("install Docker or Podman and start it, or set DOCKER_HOST; sb doctor says where it was looked for")
+	return e.WithHint("install Docker or Podman and start it, or set DOCKER_HOST; sb doctor docker says where it was looked for")
 }
 
 // connect finds the engine when it is first needed. A failure is not remembered.

@@ -25,16 +25,24 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 		err = p.learn(ctx, e)
 	}
 	if err != nil {
-		return append(findings, core.Finding{Name: "engine", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)})
+		detail := err.Error()
+		if errors.Is(err, errNone) {
+			detail += p.looked()
+		}
+		return append(findings, core.Finding{Name: "engine", Status: statusError, Detail: detail, Fix: core.HintOf(err)})
 	}
 	detail := fmt.Sprintf("%s at %s (%s), API %s", e.version, e.at.Host, e.at.Why, e.client.ClientVersion())
 	if e.facts.Rootless {
 		detail += ", rootless"
 	}
-	if p.opts.Runtime != "" {
+	refused := p.refuseRuntime(e)
+	if p.opts.Runtime != "" && refused == nil {
 		detail += ", runtime " + p.opts.Runtime
 	}
 	findings = append(findings, core.Finding{Name: "engine", Status: statusOK, Detail: detail})
+	if refused != nil {
+		findings = append(findings, core.Finding{Name: "runtime", Status: statusError, Detail: refused.Error(), Fix: core.HintOf(refused)})
+	}
 	findings = append(findings, limitFindings(e)...)
 	guest, err := p.guestPath(e.facts.Arch)
 	if err != nil {
@@ -74,6 +82,19 @@ func (p *Provider) search(ctx context.Context) []core.Finding {
 		findings = append(findings, f)
 	}
 	return findings
+}
+
+// looked says where an engine was looked for in vain.
+func (p *Provider) looked() string {
+	places, _, err := p.places()
+	if err != nil || len(places) == 0 {
+		return ""
+	}
+	hosts := make([]string, len(places))
+	for i, at := range places {
+		hosts[i] = at.Host
+	}
+	return " at " + strings.Join(hosts, ", ")
 }
 
 // limitFindings says which limits the engine holds.

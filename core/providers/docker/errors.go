@@ -49,7 +49,7 @@ func classify(ctx context.Context, op, subject string, err error) error {
 	case ctx.Err() != nil:
 		e.Kind, e.Err = core.KindOf(ctx.Err()), ctx.Err()
 	case e.Kind == core.KindUnavailable:
-		e.Hint = "start the engine, or name another in DOCKER_HOST; sb doctor says where it was looked for"
+		e.Hint = "start the engine, or name another in DOCKER_HOST; sb doctor docker says where it was looked for"
 	}
 	return e
 }

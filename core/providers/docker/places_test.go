@@ -114,6 +114,23 @@ func imitation() http.Handler {
 	})
 }
 
+// Who has no engine is told where one was looked for.
+func TestLookedFor(t *testing.T) {
+	p, err := New(Options{LookupEnv: environment(map[string]string{"HOME": "/home/me", "XDG_RUNTIME_DIR": "/run/user/7"})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, ok := p.(*Provider)
+	if !ok {
+		t.Fatalf("%T", p)
+	}
+	for _, socket := range []string{"unix:///var/run/docker.sock", "unix:///run/user/7/podman/podman.sock", "unix:///home/me/.colima/default/docker.sock"} {
+		if got := provider.looked(); !strings.Contains(got, socket) {
+			t.Errorf("it says %q, without %s", got, socket)
+		}
+	}
+}
+
 func TestFirstSocketThatAnswers(t *testing.T) {
 	runtime := t.TempDir()
 	sockets := map[string]bool{"docker.sock": false, "podman/podman.sock": true} // the first is one that nobody serves any more
