@@ -82,14 +82,17 @@ func (s *Service) Enforcement(ctx context.Context, ref string) ([]Enforcement, e
 // ExplainPolicy says how well each provider that can launch spec would hold it, without launching; with
 // spec.Provider only that one. KindUnsupported: none can launch it.
 func (s *Service) ExplainPolicy(ctx context.Context, spec Spec) ([]PolicyExplanation, error) {
-	placement, err := s.Explain(ctx, spec)
+	asked, wishes, _, err := s.prepare(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	placement, err := s.place(ctx, asked, wishes, true)
 	if err != nil {
 		return nil, err
 	}
 	if placement.Chosen == "" {
 		return nil, placement.refusal("")
 	}
-	wishes, asked := s.wishes(spec), s.withDefaults(spec)
 	var explained []PolicyExplanation
 	for _, candidate := range placement.Candidates {
 		if !candidate.OK {

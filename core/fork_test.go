@@ -19,7 +19,7 @@ func forking(t *testing.T, change func(*core.Options)) (*core.Service, *fake.Pro
 	}
 	s := core.New(opts)
 	t.Cleanup(func() { _ = s.Close() })
-	spec := core.Spec{Name: "src", Labels: map[string]string{"team": "a"}, Timeout: core.Duration(time.Hour), Env: map[string]string{"A": "1"}}
+	spec := core.Spec{Provider: "fake", Name: "src", Labels: map[string]string{"team": "a"}, Timeout: core.Duration(time.Hour), Env: map[string]string{"A": "1"}}
 	if _, err := s.Launch(t.Context(), spec, core.LaunchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +72,23 @@ func TestForkIsBoundByQuotaAndScope(t *testing.T) {
 	stranger := s.Within(core.Scope{Labels: map[string]string{"team": "b"}})
 	if _, err := stranger.Fork(t.Context(), "src", core.ForkOptions{}); core.KindOf(err) != core.KindNotFound {
 		t.Errorf("out of scope: %v", err)
+	}
+}
+
+// A launch from a checkpoint goes where that is, and what is said of the launch beforehand says so.
+func TestExplainALaunchFromACheckpoint(t *testing.T) {
+	first := fake.New(fake.Options{Name: "first", IDPrefix: "fir-"})
+	t.Cleanup(first.Shutdown)
+	s, _ := forking(t, func(opts *core.Options) { opts.Factories = append([]core.Factory{first.Factory()}, opts.Factories...) })
+	made, err := s.Checkpoint(t.Context(), "fake/src", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if placement, err := s.Explain(t.Context(), core.Spec{Checkpoint: made.Name}); err != nil || placement.Chosen != "fake" {
+		t.Errorf("%+v, %v", placement, err)
+	}
+	if _, err := s.Explain(t.Context(), core.Spec{Checkpoint: made.Name + "x"}); core.KindOf(err) != core.KindNotFound {
+		t.Errorf("one that is not there: %v", err)
 	}
 }
 

@@ -32,13 +32,8 @@ type Candidate struct {
 // Providers are asked in placement order; those that could not do it by what they
 // are (Capabilities) are not contacted.
 func (s *Service) Explain(ctx context.Context, spec Spec) (Placement, error) {
-	spec = spec.Clone()
-	if err := s.instantiate(&spec); err != nil {
-		return Placement{}, err
-	}
-	wishes := s.wishes(spec)
-	spec = s.withDefaults(spec)
-	if err := spec.Validate(); err != nil {
+	spec, wishes, _, err := s.prepare(ctx, spec)
+	if err != nil {
 		return Placement{}, err
 	}
 	return s.place(ctx, spec, wishes, true)

@@ -173,6 +173,23 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
+// What is said of a launch beforehand is said of what it would launch, the template's part included.
+func TestWhatIsExplainedIsWhatIsLaunched(t *testing.T) {
+	base := Spec{Memory: GiB, GPU: GPU{Type: "H100", Count: 1}}
+	s, _, _ := service(t, Options{Templates: func(string) (Spec, bool, error) { return base, true, nil }})
+	explained, err := s.ExplainPolicy(t.Context(), Spec{Template: "t"})
+	if err != nil || len(explained) != 1 || explained[0].Provider != "two" {
+		t.Fatalf("%+v, %v", explained, err)
+	}
+	if list := explained[0].Enforcement; len(list) != 1 || list[0].Field != "memory" || list[0].Asked != "1GiB" {
+		t.Errorf("explained is %+v", list)
+	}
+	confined := s.Within(Scope{Policy: Policy{Provider: "two"}})
+	if placement, err := confined.Explain(t.Context(), Spec{}); err != nil || placement.Chosen != "two" {
+		t.Errorf("under a policy %+v, %v", placement, err)
+	}
+}
+
 // Every field of a template reaches the launch: one that is added to Spec must be added to complete, too.
 func TestCompleteTakesEveryField(t *testing.T) {
 	base := Spec{}

@@ -30,17 +30,9 @@ type LaunchOptions struct {
 func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sandbox Sandbox, err error) {
 	record := s.begin("launch", "")
 	defer func() { s.finish(record.of(sandbox), err) }()
-	spec = spec.Clone()
-	for _, step := range []func(*Spec) error{s.instantiate, func(spec *Spec) error { return s.inherit(ctx, spec) }, s.admit} {
-		if err := step(&spec); err != nil {
-			record.Args = map[string]any{"spec": spec.Redacted()}
-			return Sandbox{}, err
-		}
-	}
-	wishes, asked := s.wishes(spec), spec.Timeout
-	spec = s.withDefaults(spec)
+	spec, wishes, asked, err := s.prepare(ctx, spec)
 	record.Args = map[string]any{"spec": spec.Redacted()}
-	if err := spec.Validate(); err != nil {
+	if err != nil {
 		return Sandbox{}, err
 	}
 	if spec.Name == "" {
@@ -85,6 +77,20 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	s.announce(sandbox)
 	sandbox.Cost = s.costOf(sandbox)
 	return sandbox, nil
+}
+
+// prepare completes what a launch asks for by templates, checkpoints, the scope and the defaults, and checks it. asked is the
+// lifetime without the defaults. With an error it returns the spec as far as it came.
+func (s *Service) prepare(ctx context.Context, spec Spec) (complete Spec, wishes []wish, asked Duration, err error) {
+	spec = spec.Clone()
+	for _, step := range []func(*Spec) error{s.instantiate, func(spec *Spec) error { return s.inherit(ctx, spec) }, s.admit} {
+		if err := step(&spec); err != nil {
+			return spec, nil, 0, err
+		}
+	}
+	wishes, asked = s.wishes(spec), spec.Timeout
+	spec = s.withDefaults(spec)
+	return spec, wishes, asked, spec.Validate()
 }
 
 // choose opens the provider that a spec is placed on, and fits the spec to it.
