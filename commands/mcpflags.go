@@ -53,7 +53,7 @@ func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
 	flags.BoolVar(&server.NoElicit, "no-confirm", false, "never ask the user through the client")
 
 	web := &server.HTTP
-	flags.StringVar(&f.transport, "transport", string(setup.Stdio), "how clients connect: `stdio`, streamable-http or sse")
+	flags.StringVar(&f.transport, "transport", string(setup.Stdio), "how clients connect: `stdio`, streamable-http (or http), or sse")
 	flags.StringVar(&web.Host, "host", "127.0.0.1", "listen on `ADDRESS` (also MCP_HOST)")
 	flags.IntVar(&web.Port, "port", 8000, "listen on `PORT`; 0 takes a free one (also MCP_PORT)")
 	flags.StringVar(&web.TLSCert, "tls-cert", "", "serve HTTPS with the certificate in `FILE` (PEM)")
@@ -173,6 +173,9 @@ func applyImages(app *App, cmd *cobra.Command, server *setup.Options) error {
 // applyTransport reads where clients connect, from flags and from the variables that peers have.
 func (f *mcpFlags) applyTransport(app *App, cmd *cobra.Command, server *setup.Options) error {
 	server.Transport = setup.Transport(f.transport)
+	if f.transport == "http" { // as some clients call it
+		server.Transport = setup.StreamableHTTP
+	}
 	switch server.Transport {
 	case setup.Stdio:
 		server.UseRoots = true

@@ -179,7 +179,7 @@ func TestClients(t *testing.T) {
 			return introduce(h.t, transport.NewIO(s.out, s.in, io.NopCloser(strings.NewReader(""))), legacy)
 		},
 		"mcp-go/streamable": func(h *home) speaker {
-			url, _ := h.listen("--transport", "streamable-http")
+			url, _ := h.listen("--transport", "http")
 			over, err := transport.NewStreamableHTTP(url + "/mcp")
 			if err != nil {
 				h.t.Fatal(err)
