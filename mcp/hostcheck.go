@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mark3labs/mcp-go/server"
+
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
@@ -61,14 +63,31 @@ func (c hostCheck) check(r *http.Request) error {
 	if origin == "" || slices.Contains(c.origins, strings.ToLower(origin)) {
 		return nil
 	}
-	// A page of this machine may talk to a server of this machine: inspectors are such pages.
-	if u, err := url.Parse(origin); err == nil && (u.Scheme == "http" || u.Scheme == "https") && loopback(u.Hostname()) && loopback(hostname(r.Host)) {
+	// The server's own pages have its own host, by whichever of its names. Other ports of this machine are other origins: sandboxes
+	// publish theirs there, and what they serve is not to be trusted.
+	if u, err := url.Parse(origin); err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, r.Host) {
 		return nil
 	}
 	return core.Errorf(core.KindUnauthorized, "mcp", "", "the origin %q is not allowed; --allow-origin names more", origin)
 }
 
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+// crossOrigin lets a page of another origin, which check let pass, read the answer (https://fetch.spec.whatwg.org/#http-cors-protocol).
+// It says whether the request was the browser's question for that and is answered by the headers alone.
+func crossOrigin(header http.Header, r *http.Request) (preflight bool) {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	header.Add("Vary", "Origin")
+	header.Set("Access-Control-Allow-Origin", origin)
+	header.Set("Access-Control-Expose-Headers", server.HeaderKeySessionID+", WWW-Authenticate")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	header.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
+	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+		header.Set("Access-Control-Allow-Headers", asked) // the origin is trusted with any
+	}
+	header.Set("Access-Control-Max-Age", "600")
+	return true
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"mime"
 	"net"
 	"net/http"
 	"strconv"
@@ -77,6 +78,7 @@ func (s *Server) NewWeb(ctx context.Context, addr net.Addr) (*Web, error) {
 		// A request of this transport ends only when its client says so: the POST that brought it is over at once.
 		server.WithSSEDisableLocalhostProtection(true),
 		server.WithAppendQueryToMessageEndpoint(),
+		server.WithSSECORS(server.WithCORSAllowedOrigins(w.hosts.origins...)), // without it, mcp-go lets every origin read
 	)
 	w.handler = w.routes()
 	return w, nil
@@ -211,15 +213,24 @@ func (w *Web) guarded(next http.Handler) http.Handler {
 			say(response, http.StatusForbidden, err.Error())
 			return
 		}
+		if crossOrigin(header, r) {
+			response.WriteHeader(http.StatusNoContent)
+			return
+		}
 		next.ServeHTTP(response, r)
 	})
 }
 
-// body reads a request's body whole, in bounded time and size, before anybody waits for it.
+// body reads a request's body whole, in bounded time and size, before anybody waits for it. It takes JSON alone, which no
+// web page can send to another origin without being allowed to.
 func (w *Web) body(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			next.ServeHTTP(response, r)
+			return
+		}
+		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+			say(response, http.StatusBadRequest, "the content is not application/json")
 			return
 		}
 		control := http.NewResponseController(response)
@@ -234,7 +245,7 @@ func (w *Web) body(next http.Handler) http.Handler {
 			say(response, http.StatusRequestTimeout, "the body did not come")
 			return
 		}
-		r.Body = io.NopCloser(strings.NewReader(string(data)))
+		r.Body = io.NopCloser(bytes.NewReader(data))
 		next.ServeHTTP(response, r)
 	})
 }

@@ -436,7 +436,9 @@ func TestDNSRebindingIsRefused(t *testing.T) {
 		{"localhost:8000", "", 200},
 		{"proxy.example", "", 200},
 		{"", "https://app.example", 200},
-		{"", "http://localhost:6274", 200},
+		{"localhost:8000", "http://localhost:8000", 200},
+		{"", "http://localhost:6274", 403},
+		{"", "http://127.0.0.1:49152", 403},
 		{"evil.example", "", 403},
 		{"evil.example:8000", "http://evil.example:8000", 403},
 		{"", "http://evil.example", 403},
@@ -455,6 +457,43 @@ func TestDNSRebindingIsRefused(t *testing.T) {
 		if response.StatusCode != test.status {
 			t.Errorf("host %q, origin %q: %s %s", test.host, test.origin, response.Status, text)
 		}
+	}
+}
+
+// What a sandbox serves on a port of this machine is a page of this machine in the user's browser: without being allowed to,
+// it neither reads anything nor sends a message.
+func TestPagesOfOtherOrigins(t *testing.T) {
+	s := newSite(t, setup.Options{HTTP: setup.HTTP{AllowOrigins: []string{"https://app.example"}}})
+	from := func(origin string, head ...string) func(*http.Request) {
+		return func(r *http.Request) {
+			r.Header.Set("Origin", origin)
+			for i := 0; i < len(head); i += 2 {
+				r.Header.Set(head[i], head[i+1])
+			}
+		}
+	}
+	const page = "http://127.0.0.1:49152"
+	for _, path := range []string{"/sse", "/mcp", "/metrics", "/healthz"} {
+		if response, _ := s.ask(t, "GET", path, "", from(page)); response.StatusCode != 403 || response.Header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %s, %v", path, response.Status, response.Header)
+		}
+	}
+	if response, _ := s.ask(t, "OPTIONS", "/mcp", "", from(page, "Access-Control-Request-Method", "POST")); response.StatusCode != 403 {
+		t.Errorf("a page that may not asks whether it may: %s", response.Status)
+	}
+	for _, path := range []string{"/mcp", "/message?sessionId=x"} { // what a form or a script can send unasked
+		if response, text := s.ask(t, "POST", path, initialize, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }); response.StatusCode != 400 {
+			t.Errorf("%s takes text: %s %s", path, response.Status, text)
+		}
+	}
+	response, _ := s.ask(t, "OPTIONS", "/mcp", "", from("https://app.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type,mcp-session-id"))
+	if response.StatusCode != 204 || response.Header.Get("Access-Control-Allow-Origin") != "https://app.example" ||
+		response.Header.Get("Access-Control-Allow-Headers") != "content-type,mcp-session-id" {
+		t.Errorf("a page that may asks whether it may: %s, %v", response.Status, response.Header)
+	}
+	response, _ = s.ask(t, "POST", "/mcp", initialize, from("https://app.example"))
+	if response.StatusCode != 200 || response.Header.Get("Access-Control-Allow-Origin") != "https://app.example" || !strings.Contains(response.Header.Get("Access-Control-Expose-Headers"), "Mcp-Session-Id") {
+		t.Errorf("a page that may cannot read the answer: %s, %v", response.Status, response.Header)
 	}
 }
 

@@ -3,7 +3,6 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
-	"mime"
 	"net/http"
 	"sync"
 	"time"
@@ -62,10 +61,6 @@ func (l *legacyHTTP) shutdown() {
 
 // post takes a message.
 func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.RawMessage) {
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		say(w, http.StatusBadRequest, "the content is not application/json")
-		return
-	}
 	var head envelope
 	if err := json.Unmarshal(message, &head); err != nil {
 		sayJSON(w, http.StatusBadRequest, l.server.encode(r.Context(), mcp.NewJSONRPCError(mcp.NewRequestId(nil), mcp.PARSE_ERROR, "the body is no message", nil)))
