@@ -102,7 +102,6 @@ func (c *call) execute(ctx context.Context, sb core.Sandbox, x execution) (execR
 		return execResult{}, err
 	}
 	id := process.ID()
-	c.session.touch()
 	c.server.wg.Go(func() { c.server.follow(sb.ID, process, e) })
 	if x.detach {
 		return execResult{Sandbox: sb.ID, Exec: id, Running: true, Note: fmt.Sprintf("It runs in the background. exec_wait with exec_id %q reads its output.", id)}, nil

@@ -416,27 +416,55 @@ func TestTooManyCalls(t *testing.T) {
 	})
 }
 
+// direct is a client within the process of the server, so that time can be the test's own.
+type direct struct {
+	*bench
+	web     *Web
+	session string
+}
+
+func newDirect(t *testing.T, opts setup.Options) *direct {
+	t.Helper()
+	b := newBench(t, opts)
+	web, err := b.NewWeb(t.Context(), &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(web.Shutdown)
+	d := &direct{bench: b, web: web}
+	d.session = d.ask(t.Context(), "POST", initialize).Header().Get("Mcp-Session-Id")
+	return d
+}
+
+func (d *direct) ask(ctx context.Context, method, body string) *httptest.ResponseRecorder {
+	request := httptest.NewRequestWithContext(ctx, method, d.web.URL()+"/mcp", strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	if d.session != "" {
+		request.Header.Set("Mcp-Session-Id", d.session)
+	}
+	recorder := httptest.NewRecorder()
+	d.web.ServeHTTP(recorder, request)
+	return recorder
+}
+
+// call calls a tool and returns what came back.
+func (d *direct) call(t *testing.T, tool, arguments string) map[string]any {
+	t.Helper()
+	response := d.ask(t.Context(), "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":`+arguments+`}}`)
+	var got struct {
+		Result struct{ StructuredContent map[string]any }
+	}
+	if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil || got.Result.StructuredContent == nil {
+		t.Fatalf("%s: %d %s", tool, response.Code, response.Body)
+	}
+	return got.Result.StructuredContent
+}
+
 // A session ends when nobody was there for a lease. A GET that listens is somebody, and is kept alive.
 func TestIdleSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, setup.Options{Lease: 5 * time.Minute})
-		web, err := b.NewWeb(t.Context(), &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(web.Shutdown)
-		session := ""
-		ask := func(ctx context.Context, method, body string) *httptest.ResponseRecorder {
-			request := httptest.NewRequestWithContext(ctx, method, web.URL()+"/mcp", strings.NewReader(body))
-			request.Header.Set("Content-Type", "application/json")
-			if session != "" {
-				request.Header.Set("Mcp-Session-Id", session)
-			}
-			recorder := httptest.NewRecorder()
-			web.ServeHTTP(recorder, request)
-			return recorder
-		}
-		session = ask(t.Context(), "POST", initialize).Header().Get("Mcp-Session-Id")
+		d := newDirect(t, setup.Options{Lease: 5 * time.Minute})
+		ask := d.ask
 		listen, hangUp := context.WithTimeout(t.Context(), 12*time.Minute)
 		defer hangUp()
 		if heard := ask(listen, "GET", "").Body.String(); strings.Count(heard, `"method":"ping"`) != int(12*time.Minute/keepAliveEvery) || strings.Contains(heard, "id: ") {

@@ -21,8 +21,6 @@ const (
 // peer is a client of a transport that is our own: what it said of itself, and the server's requests that it has not answered.
 type peer struct {
 	id string
-	// standing peers are there until their transport says otherwise.
-	standing bool
 	// own is the way for what belongs to no call.
 	own *way
 	// slots has an entry for each request that is handled.
@@ -37,8 +35,8 @@ type peer struct {
 	pending      map[int64]chan rpcAnswer
 }
 
-func newPeer(id string, standing bool) *peer {
-	p := &peer{id: id, standing: standing, slots: make(chan struct{}, maxConcurrent), pending: map[int64]chan rpcAnswer{}}
+func newPeer(id string) *peer {
+	p := &peer{id: id, slots: make(chan struct{}, maxConcurrent), pending: map[int64]chan rpcAnswer{}}
 	p.own = p.newWay()
 	return p
 }

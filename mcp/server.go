@@ -129,6 +129,8 @@ func (s *Server) handler(tool Tool) server.ToolHandlerFunc {
 	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		begin := time.Now()
 		c := s.call(ctx, request)
+		c.session.enter()
+		defer c.session.leave()
 		arguments := request.Params.RawArguments
 		if arguments == nil && request.Params.Arguments != nil {
 			arguments, _ = json.Marshal(request.Params.Arguments)

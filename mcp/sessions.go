@@ -15,16 +15,18 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// session is one client, for as long as it is there. Requests without a session of the protocol share
-// one for each owner.
+// session is one client, for as long as it is there: until its transport says otherwise, or where the transport knows
+// of no session until it is silent for a lease. Requests without a session of the protocol share one for each owner.
 type session struct {
 	id  string
 	who Identity
-	// standing sessions are there until their transport says otherwise; others until they are silent.
-	standing bool
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// requests are under way; the last was until lastSeen.
+	requests int
 	lastSeen time.Time
+	// gone says that the client is not there any more.
+	gone bool
 	// boxes are the sandboxes that the session keeps alive; true for those whose provider cannot renew: nothing but the
 	// session ends them early.
 	boxes map[string]bool
@@ -37,13 +39,42 @@ func (s *session) touch() {
 	s.lastSeen = time.Now()
 }
 
-// lease makes the session keep a sandbox alive.
-func (s *session) lease(sb core.Sandbox) {
+// enter says that a request is under way, until leave.
+func (s *session) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+}
+
+func (s *session) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests--
+	s.lastSeen = time.Now()
+}
+
+// silent says whether nothing was heard of the client for so long.
+func (s *session) silent(now time.Time, long time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests == 0 && now.Sub(s.lastSeen) > long
+}
+
+// lease makes the session keep a sandbox alive. It says whether the client is there to keep it for.
+func (s *session) lease(sb core.Sandbox) (there bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ref := sb.Ref(); !s.boxes[ref] {
 		s.boxes[ref] = false
 	}
+	return !s.gone
+}
+
+func (s *session) leases(ref string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, leased := s.boxes[ref]
+	return leased
 }
 
 func (s *session) release(ref string) {
@@ -76,12 +107,9 @@ func newSessions(s *Server) *sessions {
 
 // of finds the session of a request and notes that its client is there.
 func (s *sessions) of(ctx context.Context, who Identity) *session {
-	id, standing := "", false
+	id := ""
 	if client := server.ClientSessionFromContext(ctx); client != nil {
 		id = client.SessionID()
-		if ours, ok := client.(*way); ok {
-			standing = ours.standing
-		}
 	}
 	if id == "" {
 		id = "shared-" + cmp.Or(who.Key, who.Owner, "user")
@@ -90,7 +118,7 @@ func (s *sessions) of(ctx context.Context, who Identity) *session {
 	defer s.mu.Unlock()
 	found := s.byID[id]
 	if found == nil {
-		found = &session{id: id, who: who, standing: standing, boxes: map[string]bool{}}
+		found = &session{id: id, who: who, boxes: map[string]bool{}}
 		s.byID[id] = found
 	}
 	found.touch()
@@ -144,6 +172,14 @@ func (s *sessions) belongs(id, owner string) bool {
 	return ok && have == owner
 }
 
+// standing says whether a session's transport will tell when it ends.
+func (s *sessions) standing(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, there := s.registered[id]
+	return there
+}
+
 func (s *sessions) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,10 +206,7 @@ func (s *sessions) keep() {
 			return
 		case now := <-tick.C:
 			for _, session := range s.all() {
-				session.mu.Lock()
-				silent := !session.standing && now.Sub(session.lastSeen) > s.server.opts.Lease
-				session.mu.Unlock()
-				if silent {
+				if !s.standing(session.id) && session.silent(now, s.server.opts.Lease) {
 					s.gone(session.id)
 					continue
 				}
@@ -211,7 +244,7 @@ func (s *sessions) extend(ctx context.Context, ref string) error {
 	return err
 }
 
-// gone settles what becomes of the sandboxes of a client that is not there any more.
+// gone forgets a client that is not there any more.
 func (s *sessions) gone(id string) {
 	s.mu.Lock()
 	session := s.byID[id]
@@ -220,22 +253,34 @@ func (s *sessions) gone(id string) {
 	if session == nil {
 		return
 	}
+	session.mu.Lock()
+	session.gone = true
+	session.mu.Unlock()
+	s.settle(session)
+}
+
+// settle sees to what becomes of the sandboxes of a client that is gone. Those that another one uses stay with that.
+func (s *sessions) settle(left *session) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.server.ctx), time.Minute)
 	defer cancel()
 	all := s.server.opts.OnDisconnect == setup.Terminate
 	if !all {
-		s.renew(ctx, session) // the whole lease from now
+		s.renew(ctx, left) // the whole lease from now
 	}
 	var boxes []string
-	session.mu.Lock()
-	for ref, fixed := range session.boxes {
+	left.mu.Lock()
+	for ref, fixed := range left.boxes {
 		if all || fixed { // what cannot be given a lease must not run on for days, and cost
 			boxes = append(boxes, ref)
 		}
 	}
-	session.mu.Unlock()
+	left.mu.Unlock()
+	others := s.all()
 	var wg sync.WaitGroup
 	for _, ref := range boxes {
+		if slices.ContainsFunc(others, func(other *session) bool { return other.leases(ref) }) {
+			continue
+		}
 		wg.Go(func() {
 			if err := s.server.service.Terminate(ctx, ref); err != nil && core.KindOf(err) != core.KindNotFound {
 				s.server.log.WarnContext(ctx, "a sandbox of a client that is gone is left", "sandbox", ref, "error", err)
@@ -248,6 +293,15 @@ func (s *sessions) gone(id string) {
 func (s *sessions) close() {
 	for _, session := range s.all() {
 		s.gone(session.id)
+	}
+}
+
+// keep makes the session keep a sandbox alive that it launched. A client that is gone by now has left it.
+func (c *call) keep(ctx context.Context, sb core.Sandbox) {
+	there := c.session.lease(sb)
+	c.server.sessions.renew(ctx, c.session)
+	if !there {
+		c.server.sessions.settle(c.session)
 	}
 }
 

@@ -1,11 +1,14 @@
 package mcp
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
@@ -134,6 +137,81 @@ func TestOnDisconnect(t *testing.T) {
 		if box, err := b.service.Resolve(t.Context(), sb); err != nil || box.Lease.Bound || box.Lease.Renewed {
 			t.Errorf("a detached sandbox is bound to the server: %+v, %v", box.Lease, err)
 		}
+	})
+}
+
+// A sandbox ends neither under a call that takes longer than a lease nor under a client that only listens.
+func TestALeaseHoldsDuringACall(t *testing.T) {
+	for _, mode := range []setup.OnDisconnect{setup.Lease, setup.Terminate} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDirect(t, setup.Options{OnDisconnect: mode, Lease: 5 * time.Minute})
+			sb, _ := d.call(t, "sandbox_launch", `{}`)["id"].(string)
+			if got := d.call(t, "exec", `{"sandbox":"`+sb+`","command":"sleep 1800; echo done","wait_seconds":3600}`); got["stdout"] != "done\n" {
+				t.Errorf("%s: a call of several leases: %v", mode, got)
+			}
+			listen, hangUp := context.WithTimeout(t.Context(), 30*time.Minute)
+			defer hangUp()
+			d.ask(listen, "GET", "")
+			if !d.live(t, sb) {
+				t.Errorf("%s: it ended under a client that listens", mode)
+			}
+			time.Sleep(20 * time.Minute)
+			if d.live(t, sb) {
+				t.Errorf("%s: it is still there", mode)
+			}
+			// Without a session, a request that is under way is all that there is of a client.
+			d.session = ""
+			client := d.sessions.of(t.Context(), Identity{})
+			client.enter()
+			time.Sleep(20 * time.Minute)
+			if d.sessions.of(t.Context(), Identity{}) != client {
+				t.Errorf("%s: a client with a request is forgotten", mode)
+			}
+			client.leave()
+			time.Sleep(20 * time.Minute)
+			if d.sessions.count() != 0 {
+				t.Errorf("%s: a client of long ago is remembered", mode)
+			}
+		})
+	}
+}
+
+// What a client that is gone had begun to launch does not stay.
+func TestALaunchThatItsClientDoesNotSee(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDirect(t, setup.Options{OnDisconnect: setup.Terminate})
+		c := d.Server.call(t.Context(), mcp.CallToolRequest{})
+		d.provider.Inject(fake.OpLaunch, fake.Fault{Delay: time.Minute, Times: 1})
+		launched := make(chan core.Sandbox)
+		go func() {
+			sb, err := c.launch(t.Context(), core.Spec{}, false)
+			if err != nil {
+				t.Error(err)
+			}
+			launched <- sb
+		}()
+		synctest.Wait()
+		d.sessions.gone(c.session.id)
+		if sb := <-launched; d.live(t, sb.ID) {
+			t.Error("it runs on, and nobody knows of it")
+		}
+	})
+}
+
+// What two clients use is there as long as one of them is.
+func TestASharedSandboxOutlivesOneClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, setup.Options{OnDisconnect: setup.Terminate})
+		first, second := b.connect(t), b.connect(t)
+		sb := first.launch(nil)
+		second.call("exec", args{"sandbox": sb, "command": "true"})
+		second.hangUp()
+		synctest.Wait()
+		if !b.live(t, sb) {
+			t.Fatal("it ended with a client that had used it, under the one that launched it")
+		}
+		first.hangUp()
+		eventually(t, "it is terminated", func() bool { return !b.live(t, sb) })
 	})
 }
 

@@ -28,7 +28,7 @@ const (
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	client, gone := context.WithCancel(ctx)
 	defer gone()
-	t := &stdio{server: s, peer: newPeer("stdio-"+randomText()[:8], true), out: out, gone: gone}
+	t := &stdio{server: s, peer: newPeer("stdio-" + randomText()[:8]), out: out, gone: gone}
 	if err := s.mcp.RegisterSession(client, t.peer.own); err != nil {
 		return fmt.Errorf("mcp: %w", err)
 	}

@@ -65,6 +65,9 @@ func (s *Server) hookSubscriptions(hooks *server.Hooks) {
 		for _, uri := range request.Params.Notifications.ResourceSubscriptions {
 			s.subscribe(ctx, uri)
 		}
+		listener := s.sessions.of(ctx, identityFrom(ctx))
+		listener.enter()
+		context.AfterFunc(ctx, listener.leave)
 		if client := server.ClientSessionFromContext(ctx); client != nil {
 			context.AfterFunc(ctx, func() { s.subscribed.leave(client) })
 		}

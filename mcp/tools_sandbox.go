@@ -238,8 +238,7 @@ func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 	}
 	c.server.secrets.add(sb.ID, spec.Secrets)
 	if !keep {
-		c.session.lease(sb)
-		c.server.sessions.renew(ctx, c.session)
+		c.keep(ctx, sb)
 	}
 	return sb, nil
 }

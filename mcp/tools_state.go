@@ -101,8 +101,7 @@ func fork(ctx context.Context, c *call, in forkIn) (sandboxInfo, error) {
 		return infoOf(forked), err
 	}
 	if !keep {
-		c.session.lease(forked)
-		c.server.sessions.renew(ctx, c.session)
+		c.keep(ctx, forked)
 	}
 	return infoOf(forked), nil
 }

@@ -38,7 +38,7 @@ type webSession struct {
 // begin makes a session, in a request that calls its leave.
 func (l *legacyHTTP) begin(ctx context.Context, who Identity) (*webSession, error) {
 	s := &webSession{
-		legacy: l, peer: newPeer(randomText(), false), owner: ownerKey(who), closed: make(chan struct{}), none: &stream{}, requests: 1,
+		legacy: l, peer: newPeer(randomText()), owner: ownerKey(who), closed: make(chan struct{}), none: &stream{}, requests: 1,
 	}
 	s.streams = map[int64]*stream{s.none.number: s.none}
 	s.ctx, s.cancel = context.WithCancel(l.server.ctx)
