@@ -57,7 +57,7 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 	made := core.Checkpoint{Name: name, Provider: Name, Sandbox: id, Of: sb.Name, Created: time.Now().UTC(), Spec: sb.Spec}
 	made.Expires = made.Created.Add(memoryLife)
 	if made.ID, err = r.keepMemory(ctx); err != nil {
-		return core.Checkpoint{}, classify("checkpoint", id, err)
+		return core.Checkpoint{}, p.failed(ctx, "checkpoint", id, err)
 	}
 	err = store.add(made)
 	if errors.Is(err, fs.ErrExist) {

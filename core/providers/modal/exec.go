@@ -71,24 +71,33 @@ func (p *Provider) start(ctx context.Context, id string, spec core.ExecSpec) (*p
 		return nil, err
 	}
 	proc := &process{provider: p, router: r, id: uuid.NewString(), tty: spec.TTY, timeout: spec.Timeout, started: time.Now(), done: make(chan struct{})}
-	request, err := proc.request(ctx, spec)
+	found := &lookups{client: r.client}
+	request, err := proc.request(ctx, spec, found)
 	if err != nil {
 		return nil, err
 	}
 	streams, release := core.Streams{Stdin: spec.Stdin, Stdout: spec.Stdout, Stderr: spec.Stderr}.Own()
-	// A second start with the same id changes nothing, so it may be tried again.
-	_, err = call(ctx, r, func(ctx context.Context) (*pb.TaskExecStartResponse, error) {
-		return r.stub.TaskExecStart(ctx, request)
-	})
-	if err != nil && status.Code(err) != codes.AlreadyExists {
+	err = proc.begin(ctx, request)
+	if status.Code(err) == codes.NotFound && found.remembered() {
+		// A secret that the cache remembered is not there any more.
+		if request, err = proc.request(ctx, spec, &lookups{client: r.client, fresh: true}); err == nil {
+			err = proc.begin(ctx, request)
+		}
+	}
+	if err == nil && spec.Detach {
+		// Nobody may be there any more to tell it later that it has no input.
+		err = proc.write(ctx, 0, nil, true)
+		if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
+			err = nil // it has ended already
+		}
+		streams = core.Streams{}
+	}
+	if err != nil {
 		release()
-		return nil, p.startFailed(ctx, id, err)
+		return nil, p.failed(ctx, "exec", id, err)
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	proc.cancel = cancel
-	if spec.Detach {
-		streams = core.Streams{}
-	}
 	go func() {
 		defer close(proc.done)
 		defer release()
@@ -97,13 +106,32 @@ func (p *Provider) start(ctx context.Context, id string, spec core.ExecSpec) (*p
 	return proc, nil
 }
 
-// startFailed finds out why a command did not start.
-func (p *Provider) startFailed(ctx context.Context, id string, err error) error {
-	if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
-		p.forget(id)
-		return p.notRunning(ctx, id)
+// begin starts the command. A second start with the same id changes nothing, so it may be tried again.
+func (c *process) begin(ctx context.Context, request *pb.TaskExecStartRequest) error {
+	_, err := call(ctx, c.router, func(ctx context.Context) (*pb.TaskExecStartResponse, error) {
+		return c.router.stub.TaskExecStart(ctx, request)
+	})
+	if status.Code(err) == codes.AlreadyExists {
+		return nil
 	}
-	return classify("exec", id, err)
+	return err
+}
+
+// failed explains why a call to the machine that runs a sandbox failed. When the sandbox has ended that machine says so, or anything
+// else, or is not there any more; so Modal is asked.
+func (p *Provider) failed(ctx context.Context, op, id string, err error) error {
+	if code := status.Code(err); ctx.Err() == nil && (code == codes.NotFound || code == codes.FailedPrecondition || passing(code)) {
+		sb, getErr := p.Get(ctx, id)
+		switch {
+		case getErr == nil && !sb.State.Live():
+			p.forget(id)
+			return hasEnded(sb)
+		case getErr != nil && core.KindOf(getErr) == core.KindNotFound:
+			p.forget(id)
+			return getErr
+		}
+	}
+	return classify(op, id, err)
 }
 
 // notRunning says what became of a sandbox in which nothing can be run.
@@ -112,12 +140,16 @@ func (p *Provider) notRunning(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	return hasEnded(sb)
+}
+
+func hasEnded(sb core.Sandbox) error {
 	return core.Errorf(core.KindConflict, "modal.exec", sb.Name, "the sandbox is %s (%s)", sb.State, sb.Reason).
 		WithHint("sb logs %s shows what it wrote, sb terminate %s removes it", sb.Name, sb.Name)
 }
 
 // request is what the router is asked for.
-func (c *process) request(ctx context.Context, spec core.ExecSpec) (*pb.TaskExecStartRequest, error) {
+func (c *process) request(ctx context.Context, spec core.ExecSpec, lookup *lookups) (*pb.TaskExecStartRequest, error) {
 	env := map[string]string{markVariable: c.id}
 	maps.Copy(env, spec.Env)
 	var sources []*pb.SecretSource
@@ -126,7 +158,7 @@ func (c *process) request(ctx context.Context, spec core.ExecSpec) (*pb.TaskExec
 			env[secret.Name] = secret.Value.Reveal()
 			continue
 		}
-		found, err := (&lookups{client: c.router.client}).secrets(ctx, []core.Secret{secret})
+		found, err := lookup.secrets(ctx, []core.Secret{secret})
 		if err != nil {
 			return nil, classify("exec", secret.Ref, err)
 		}
@@ -137,10 +169,11 @@ func (c *process) request(ctx context.Context, spec core.ExecSpec) (*pb.TaskExec
 		TaskId: c.router.task, ExecId: c.id, CommandArgs: spec.Command, SecretSources: sources,
 		StdoutConfig: pb.TaskExecStdoutConfig_TASK_EXEC_STDOUT_CONFIG_PIPE, StderrConfig: pb.TaskExecStderrConfig_TASK_EXEC_STDERR_CONFIG_PIPE,
 	}
-	if spec.Stdout == nil && !spec.TTY {
+	// What nobody reads now can be read as a detached command's log.
+	if spec.Stdout == nil && !spec.TTY && !spec.Detach {
 		request.StdoutConfig = pb.TaskExecStdoutConfig_TASK_EXEC_STDOUT_CONFIG_DEVNULL
 	}
-	if spec.Stderr == nil && !spec.TTY {
+	if spec.Stderr == nil && !spec.TTY && !spec.Detach {
 		request.StderrConfig = pb.TaskExecStderrConfig_TASK_EXEC_STDERR_CONFIG_DEVNULL
 	}
 	if spec.Workdir != "" {
@@ -251,11 +284,7 @@ func (c *process) drained(ctx context.Context, copied <-chan struct{}, output *a
 func (c *process) lost(err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
-	if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
-		c.provider.forget(c.router.sandbox)
-		return c.provider.notRunning(ctx, c.router.sandbox)
-	}
-	return classify("exec", c.router.sandbox, err)
+	return c.provider.failed(ctx, "exec", c.router.sandbox, err)
 }
 
 // errReader is a reader of the command's output that went away.

@@ -34,7 +34,7 @@ func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Netwo
 		return r.stub.TaskSetNetworkAccess(ctx, pb.TaskSetNetworkAccessRequest_builder{TaskId: r.task, NetworkAccess: access.Build()}.Build())
 	})
 	if err != nil {
-		return core.Sandbox{}, classify("policy", id, err)
+		return core.Sandbox{}, p.failed(ctx, "policy", id, err)
 	}
 	var rec record
 	if text := d.tags[recordTag]; text != "" {

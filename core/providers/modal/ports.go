@@ -100,7 +100,7 @@ func (p *Provider) Tunnels(ctx context.Context, id string) ([]core.Tunnel, error
 
 // ConnectToken implements core.Tunneler.
 func (p *Provider) ConnectToken(ctx context.Context, id string, opts core.ConnectOptions) (core.ConnectToken, error) {
-	c, raw, err := p.control(ctx, "token")
+	_, raw, err := p.control(ctx, "token")
 	if err != nil {
 		return core.ConnectToken{}, err
 	}
@@ -115,7 +115,7 @@ func (p *Provider) ConnectToken(ctx context.Context, id string, opts core.Connec
 		reply, err = raw.SandboxCreateConnectTokenV2(ctx, request.Build())
 	}
 	if err != nil {
-		return core.ConnectToken{}, p.missing(c, "token", id, err)
+		return core.ConnectToken{}, p.failed(ctx, "token", id, err)
 	}
 	return core.ConnectToken{URL: reply.GetUrl(), Token: core.NewSecretValue(reply.GetToken())}, nil
 }

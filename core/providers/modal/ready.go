@@ -33,7 +33,7 @@ func (p *Provider) WaitReady(ctx context.Context, id string) error {
 			return p.neverReady(ctx, id, err)
 		}
 		if err := patience.again(ctx, err); err != nil {
-			return classify("ready", id, err)
+			return p.failed(ctx, "ready", id, err)
 		}
 	}
 }

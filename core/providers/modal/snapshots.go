@@ -7,8 +7,6 @@ import (
 
 	"github.com/google/uuid"
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -51,12 +49,7 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 		made.Expires = made.Created.Add(time.Duration(seconds) * time.Second)
 	}
 	if made.ID, err = r.snapshot(ctx, opts.Path, seconds); err != nil {
-		if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
-			if sb, getErr := p.Get(ctx, id); getErr != nil || !sb.State.Live() {
-				return core.Snapshot{}, p.notRunning(ctx, id)
-			}
-		}
-		return core.Snapshot{}, classify("snapshot", id, err)
+		return core.Snapshot{}, p.failed(ctx, "snapshot", id, err)
 	}
 	if !made.Expires.IsZero() {
 		r.client.cache.put(cachedEnds, made.ID, made.Expires.Format(time.RFC3339))
@@ -139,7 +132,7 @@ func (p *Provider) MountImage(ctx context.Context, id, image, target string) err
 	_, err = call(ctx, r, func(ctx context.Context) (any, error) {
 		return r.stub.TaskMountDirectory(ctx, pb.TaskMountDirectoryRequest_builder{TaskId: r.task, Path: []byte(target), ImageId: image}.Build())
 	})
-	return classify("mount", image, err)
+	return p.failed(ctx, "mount", id, err)
 }
 
 // UnmountImage implements core.ImageMounter.
@@ -151,5 +144,5 @@ func (p *Provider) UnmountImage(ctx context.Context, id, target string) error {
 	_, err = call(ctx, r, func(ctx context.Context) (any, error) {
 		return r.stub.TaskUnmountDirectory(ctx, pb.TaskUnmountDirectoryRequest_builder{TaskId: r.task, Path: []byte(target)}.Build())
 	})
-	return classify("unmount", target, err)
+	return p.failed(ctx, "unmount", id, err)
 }
