@@ -136,14 +136,14 @@ func (m *move) run(ctx context.Context, p Provider) error {
 	if err != nil {
 		return err
 	}
-	if err := m.begin(ctx, to, spec); err != nil {
+	if err := m.begin(ctx, spec); err != nil {
 		return err
 	}
 	if err := m.carry(ctx, p, to, spec, roots, deleted); err != nil {
 		if m.ended(ctx, p) {
 			return errors.Join(err, m.leave(), m.forget())
 		}
-		return errors.Join(err, m.undo(ctx, to))
+		return errors.Join(err, m.undo(ctx))
 	}
 	if !m.opts.Keep {
 		m.step("ending "+m.source.Name, 0)
@@ -198,7 +198,7 @@ func (m *move) carry(ctx context.Context, p, to Provider, spec Spec, roots []str
 }
 
 // begin launches the target, or finds the one of a move that was cut short.
-func (m *move) begin(ctx context.Context, to Provider, spec Spec) error {
+func (m *move) begin(ctx context.Context, spec Spec) error {
 	state, err := m.remembered()
 	if err != nil {
 		return err
@@ -229,7 +229,7 @@ func (m *move) begin(ctx context.Context, to Provider, spec Spec) error {
 	}
 	m.result.Target, state.Target = target, target.ID
 	if err := m.remember(state); err != nil {
-		return errors.Join(err, m.undo(ctx, to))
+		return errors.Join(err, m.undo(ctx))
 	}
 	return nil
 }
@@ -249,9 +249,9 @@ func (m *move) leave() error {
 		WithHint("sb terminate %s removes it", target)
 }
 
-// undo ends the target. It goes on when ctx has ended.
-func (m *move) undo(ctx context.Context, to Provider) error {
-	err := to.Terminate(context.WithoutCancel(ctx), m.result.Target.ID)
+// undo ends the target, as an operation of its own: what it has cost depends on when that was. It goes on when ctx has ended.
+func (m *move) undo(ctx context.Context) error {
+	err := m.s.Terminate(context.WithoutCancel(ctx), m.result.Target.Ref())
 	if err != nil && KindOf(err) != KindNotFound {
 		return err // what is remembered lets the next one end it
 	}

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -167,6 +168,15 @@ func TestMoveFailsWhole(t *testing.T) {
 	}
 	if got := ran(t, s, "cloud/dev", "cat /root/deep/file"); got != "one\n" {
 		t.Errorf("the source has %q", got)
+	}
+	ended := 0
+	for record, err := range s.History(t.Context(), core.HistoryFilter{Op: "terminate"}) {
+		if err == nil && record.Provider == "engine" && record.Result == "ok" {
+			ended++
+		}
+	}
+	if ended != 2 {
+		t.Errorf("the end of a target is recorded %d times, not twice: what it has cost is not known", ended)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "moves")); err != nil || len(left) != 0 {
 		t.Errorf("left are %v, %v", left, err)
@@ -363,6 +373,58 @@ func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 	}
 	if report, err := s.Prune(t.Context(), core.PruneOptions{}); err != nil || len(report.Sandboxes) != 0 {
 		t.Errorf("prune removes the only copy: %+v, %v", report, err)
+	}
+}
+
+// losing is a provider in which a directory goes away between being seen and being read, once.
+type losing struct {
+	*fake.Keeper
+
+	lost bool
+}
+
+func (l *losing) Export(ctx context.Context, id, name string) (io.ReadCloser, error) {
+	archive, err := l.Keeper.Export(ctx, id, name)
+	if err != nil || name != "/root" && name != "/root/" && name != "/root/deep" || l.lost {
+		return archive, err
+	}
+	l.lost = true
+	var whole bytes.Buffer
+	r, w := tar.NewReader(archive), tar.NewWriter(&whole)
+	header, err := r.Next()
+	if err == nil {
+		err = errors.Join(w.WriteHeader(header), w.Flush())
+	}
+	vanished := core.Errorf(core.KindNotFound, "export", name, "no such file or directory")
+	return io.NopCloser(io.MultiReader(&whole, failing{vanished})), errors.Join(err, archive.Close())
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// What goes away under the move is forgiven, and nothing beside it is lost.
+func TestMoveWhileFilesGoAway(t *testing.T) {
+	from := &losing{Keeper: fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{})}
+	to := fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"})
+	s := core.New(core.Options{Factories: []core.Factory{
+		{Name: "cloud", IDPrefix: "clo-", Open: func() (core.Provider, error) { return from, nil }}, to.Factory(),
+	}})
+	t.Cleanup(func() {
+		_ = s.Close()
+		from.Shutdown()
+		to.Shutdown()
+	})
+	furnished(t, s, nil)
+	want := ran(t, s, "cloud/dev", look)
+	if _, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "plain"}); err != nil {
+		t.Fatal(err)
+	}
+	if !from.lost {
+		t.Fatal("nothing went away")
+	}
+	if got := ran(t, s, "plain/dev", look); got != want {
+		t.Errorf("at the target:\n%s\nat the source:\n%s", got, want)
 	}
 }
 

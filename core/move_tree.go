@@ -61,7 +61,7 @@ func (t *movedTree) write(ctx context.Context, fsys FileSystem, id string, w *ta
 	return nil
 }
 
-// root writes one root. What may not be read is left out: of a directory all else is looked for one by one then.
+// root writes one root. What may not be read is left out, and what goes away meanwhile: of a directory all else is looked for one by one then.
 func (t *movedTree) root(ctx context.Context, fsys FileSystem, id, root string, w *tar.Writer) error {
 	if name, alone := strings.CutSuffix(root, "/"); alone {
 		info, err := fsys.Stat(ctx, id, name)
@@ -79,18 +79,21 @@ func (t *movedTree) root(ctx context.Context, fsys FileSystem, id, root string, 
 		return w.WriteHeader(header)
 	}
 	err := t.export(ctx, fsys, id, root, w)
-	if err == nil || KindOf(err) != KindUnauthorized {
-		return gone(err)
+	if err == nil || KindOf(err) != KindUnauthorized && KindOf(err) != KindNotFound {
+		return err
 	}
 	info, statErr := fsys.Stat(ctx, id, root)
-	if statErr != nil || !info.Mode.IsDir() {
-		t.unreadable = append(t.unreadable, root)
-		return nil
+	switch {
+	case statErr != nil:
+		return t.without(root, statErr)
+	case !info.Mode.IsDir() && KindOf(err) == KindNotFound:
+		return err // there is another one by now
+	case !info.Mode.IsDir():
+		return t.without(root, err)
 	}
 	entries, err := fsys.ReadDir(ctx, id, root)
 	if err != nil {
-		t.unreadable = append(t.unreadable, root)
-		return nil
+		return t.without(root, err)
 	}
 	if err := t.root(ctx, fsys, id, root+"/", w); err != nil {
 		return err
@@ -101,6 +104,15 @@ func (t *movedTree) root(ctx context.Context, fsys FileSystem, id, root string, 
 		}
 	}
 	return nil
+}
+
+// without notes that a file is left out, if err says that it may not be read, or forgives that it is not there any more.
+func (t *movedTree) without(name string, err error) error {
+	if KindOf(err) == KindUnauthorized {
+		t.unreadable = append(t.unreadable, name)
+		return nil
+	}
+	return gone(err)
 }
 
 // gone forgives that a file is not there any more.
