@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/seed-0724f904/sb/cmd/sb-guest/internal/box"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
 // runBox is the first process of a container.
@@ -15,7 +16,7 @@ func runBox(stdin, stdout, stderr *os.File) int {
 		_, _ = fmt.Fprintln(stderr, "sb-guest box is the first process of a container; it has no use of its own")
 		return exitUsage
 	}
-	return box.Run(stdin, stdout)
+	return box.Run(wire.DirOf(os.Args[0]), stdin, stdout)
 }
 
 // runCall carries one call to the box.

@@ -47,7 +47,7 @@ func (p *Provider) dial(ctx context.Context, id, op string, request wire.Request
 		c.line, err = e.direct(bounded, k)
 	}
 	if err != nil {
-		c.line, err = e.execLine(bounded, k.container)
+		c.line, err = e.execLine(bounded, k)
 	}
 	if err != nil {
 		return nil, p.callError(bounded, id, op, err)

@@ -64,7 +64,7 @@ func TestEscapes(t *testing.T) {
 			}
 		})
 		t.Run("a set-uid program", func(t *testing.T) {
-			if out, code := sh(t, p, id, "echo root only > /root/file; chmod 600 /root/file; cp /.sb/bin/sb-guest /tmp/suid && chmod 6755 /tmp/suid"); code != 0 {
+			if out, code := sh(t, p, id, "echo root only > /root/file; chmod 600 /root/file; cp /.sb-*/bin/sb-guest /tmp/suid && chmod 6755 /tmp/suid"); code != 0 {
 				t.Fatal(out)
 			}
 			read, err := guest.Request{Op: guest.OpRead, Path: []byte("/root/file")}.Argv()
@@ -130,7 +130,7 @@ func TestForgedCalls(t *testing.T) {
 		}
 		var out bytes.Buffer
 		call := core.ExecSpec{
-			Command: []string{wire.Program, wire.ModeCall}, User: "dev",
+			Command: []string{p.known[sb.ID].dir.Program(), wire.ModeCall}, User: "dev",
 			Stdin: bytes.NewReader(wire.AppendFrame(nil, wire.FrameRequest, forged)), Stdout: &out,
 		}
 		run(t, p, sb.ID, call)
@@ -141,10 +141,10 @@ func TestForgedCalls(t *testing.T) {
 			t.Errorf("it expires %s, not %s; %v", now.Expires, sb.Expires, err)
 		}
 		key := base64.StdEncoding.EncodeToString(p.known[sb.ID].key)
-		if text, _ := sh(t, p, sb.ID, "cat /.sb/*; env"); strings.Contains(text, key) || !strings.Contains(text, "TOKEN") {
+		if text, _ := sh(t, p, sb.ID, "cat /.sb-*/*; env"); strings.Contains(text, key) || !strings.Contains(text, "TOKEN") {
 			t.Errorf("the key is there, or nothing is: %s", text)
 		}
-		if text, _ := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /.sb/box.json; ls /.sb/journal"}, User: "dev"}); strings.Contains(text, "s3cret") || strings.Contains(text, ".log") {
+		if text, _ := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /.sb-*/box.json; ls /.sb-*/journal"}, User: "dev"}); strings.Contains(text, "s3cret") || strings.Contains(text, ".log") {
 			t.Errorf("an ordinary user reads root's: %s", text)
 		}
 	})
@@ -156,7 +156,7 @@ func TestChangedConfig(t *testing.T) {
 		t.Helper()
 		p := e.open(t, throughEngine)
 		sb := box(t, p, func(spec *core.Spec) { spec.Persist, spec.Network.Mode = true, core.NetworkAll })
-		if out, code := sh(t, p, sb.ID, `ln -s /etc/passwd /.sb/x && mv /.sb/x /.sb/box.json && rm /.sb/box.json && echo '{"spec":{}}' > /.sb/box.json`); code != 0 {
+		if out, code := sh(t, p, sb.ID, `cd /.sb-* && ln -s /etc/passwd x && mv x box.json && rm box.json && echo '{"spec":{}}' > box.json`); code != 0 {
 			t.Fatal(out)
 		}
 		stopByHand(t, e.raw(t), sb.ID)
@@ -166,6 +166,52 @@ func TestChangedConfig(t *testing.T) {
 		if out, _ := sh(t, p, sb.ID, "echo back; ip route add 203.0.113.0/24 dev lo 2>/dev/null && echo ESCAPED"); out != "back\n" {
 			t.Errorf("after the start: %q", out)
 		}
+	})
+}
+
+// An image may have links anywhere, and ask for volumes where they lead. What it has for sb's own program never runs as the first process.
+func TestImageInTheHelpersPlace(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		forgetBuilds(t, e.raw(t))
+		for name, lines := range map[string]string{
+			"link":   "RUN ln -s /proc/self/cwd /.sb && cp /own /bin/sb-guest\n",
+			"volume": "RUN mkdir -p /.sb/bin /a/b && cp /own /.sb/bin/sb-guest && ln -s /.sb/bin /a/b/c\nVOLUME /a/b/c\n",
+		} {
+			dir := t.TempDir()
+			write(t, dir, map[string]string{"own": "#!/bin/sh\nexit 9\n", "Dockerfile": "FROM " + testImage + "\nCOPY own /own\nRUN chmod 755 /own\n" + lines})
+			sb := box(t, p, func(spec *core.Spec) { spec.Image, spec.Dockerfile, spec.Network.Mode = "", dir, core.NetworkAll })
+			if out, _ := sh(t, p, sb.ID, "tr '\\0' ' ' < /proc/1/cmdline"); out != string(p.known[sb.ID].dir)+"/bin/sb-guest box " {
+				t.Errorf("%s: the first process is %q", name, out)
+			}
+			end(t, p, sb.ID)
+		}
+	})
+}
+
+// Root inside can turn a link on the way to a volume, so that the volume would cover the helper at the next start.
+func TestVolumeInTheHelpersPlace(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		c := e.raw(t)
+		forgetBuilds(t, c)
+		dir := t.TempDir()
+		write(t, dir, map[string]string{"Dockerfile": "FROM " + testImage + "\nRUN mkdir /real && ln -s /real /link\nVOLUME /link/data\n"})
+		sb := box(t, p, func(spec *core.Spec) { spec.Image, spec.Dockerfile, spec.Persist = "", dir, true })
+		restart := func() error {
+			stopByHand(t, c, sb.ID)
+			_, err := p.Start(t.Context(), sb.ID)
+			return err
+		}
+		if err := restart(); err != nil {
+			t.Errorf("an image's own link stops it from starting: %v", err)
+		}
+		if out, code := sh(t, p, sb.ID, "ln -sfn /.sb-* /link"); code != 0 {
+			t.Fatal(out)
+		}
+		wantKind(t, restart(), core.KindUnauthorized)
 	})
 }
 

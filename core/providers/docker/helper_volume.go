@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -57,8 +56,8 @@ func (p *Provider) helper(arch string) (helper, error) {
 }
 
 // mount is the helper in a sandbox. A volume that was removed a moment ago is made again by the engine, empty.
-func (h helper) mount() mount.Mount {
-	return mount.Mount{Type: mount.TypeVolume, Source: h.volume, Target: wire.BinDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+func (h helper) mount(dir wire.Dir) mount.Mount {
+	return mount.Mount{Type: mount.TypeVolume, Source: h.volume, Target: dir.Bin(), ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
 }
 
 // bring sees to it that the engine has the helper. image is one that is there; nothing is run from it.
@@ -78,7 +77,8 @@ func (e *engine) fill(ctx context.Context, h helper, image string) (err error) {
 	if err != nil {
 		return err
 	}
-	id, err := e.create(ctx, h.filler(image))
+	dir := wire.NewDir()
+	id, err := e.create(ctx, h.filler(image, dir))
 	if err != nil {
 		return err
 	}
@@ -92,12 +92,12 @@ func (e *engine) fill(ctx context.Context, h helper, image string) (err error) {
 	ctx, cancel := within(ctx, workTimeout)
 	defer cancel()
 	for try := 1; ; try++ {
-		_, err := e.client.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: wire.BinDir, Content: bytes.NewReader(archive)})
+		_, err := e.client.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: dir.Bin(), Content: bytes.NewReader(archive)})
 		if err == nil {
 			return nil
 		}
 		// An engine that unpacks several at once may fail for one, whose link somebody else has made: that is whole, too.
-		_, statErr := e.client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: wire.Program})
+		_, statErr := e.client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: dir.Program()})
 		if statErr == nil {
 			return nil
 		}
@@ -108,12 +108,12 @@ func (e *engine) fill(ctx context.Context, h helper, image string) (err error) {
 }
 
 // filler is a container in which the helper's volume can be written to.
-func (h helper) filler(image string) client.ContainerCreateOptions {
-	writable := h.mount()
+func (h helper) filler(image string, dir wire.Dir) client.ContainerCreateOptions {
+	writable := h.mount(dir)
 	writable.ReadOnly = false
 	return client.ContainerCreateOptions{
 		Name:       helperPrefix + rand.Text(),
-		Config:     &container.Config{Image: image, Cmd: []string{wire.Program}, Labels: map[string]string{labelHelper: version}},
+		Config:     &container.Config{Image: image, Cmd: []string{dir.Program()}, Labels: map[string]string{labelHelper: version}},
 		HostConfig: &container.HostConfig{NetworkMode: network.NetworkNone, Mounts: []mount.Mount{writable}},
 	}
 }
@@ -131,7 +131,7 @@ func (h helper) archive() ([]byte, error) {
 	if _, err := w.Write(h.program); err != nil {
 		return nil, err
 	}
-	if err := w.WriteHeader(&tar.Header{Name: path.Base(wire.Program), Linkname: own, Mode: 0o755, Typeflag: tar.TypeLink, ModTime: now}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: wire.ProgramName, Linkname: own, Mode: 0o755, Typeflag: tar.TypeLink, ModTime: now}); err != nil {
 		return nil, err
 	}
 	return archive.Bytes(), w.Close()
@@ -139,14 +139,14 @@ func (h helper) archive() ([]byte, error) {
 
 // helperLost says whether a container's helper is not in the volume where it was: somebody removed that volume while the
 // container was made.
-func (e *engine) helperLost(ctx context.Context, id string, h helper) bool {
+func (e *engine) helperLost(ctx context.Context, id string, h helper, dir wire.Dir) bool {
 	ctx, cancel := within(ctx, askTimeout)
 	defer cancel()
 	found, err := e.container(ctx, id)
 	if err != nil || !slices.ContainsFunc(found.Mounts, func(m container.MountPoint) bool { return m.Name == h.volume }) {
 		return false
 	}
-	_, err = e.client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: wire.Program})
+	_, err = e.client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: dir.Program()})
 	return errdefs.IsNotFound(err)
 }
 

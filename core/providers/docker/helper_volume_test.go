@@ -18,6 +18,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
 // sweepAll removes what nothing owns any more.
@@ -112,10 +113,10 @@ func TestHelperShared(t *testing.T) {
 		p := providers[0]
 		sb := box(t, p, nil)
 		for _, try := range []string{
-			"echo x > /.sb/bin/sb-guest", "rm -f /.sb/bin/sb-guest", "mv /.sb/bin/sb-guest /.sb/x", "touch /.sb/bin/x", "rmdir /.sb/bin",
-			"mv /.sb/bin /.sb/x", "mv /.sb /x", "mount -o remount,rw /.sb/bin", "mount -t tmpfs none /.sb/bin", "chmod 777 /.sb/bin",
+			"echo x > bin/sb-guest", "rm -f bin/sb-guest", "mv bin/sb-guest x", "touch bin/x", "rmdir bin",
+			"mv bin x", "mv $PWD /x", "mount -o remount,rw bin", "mount -t tmpfs none bin", "chmod 777 bin",
 		} {
-			if out, code := sh(t, p, sb.ID, try+" 2>&1"); code == 0 {
+			if out, code := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", try + " 2>&1"}, Workdir: string(p.known[sb.ID].dir)}); code == 0 {
 				t.Errorf("%s worked: %s", try, out)
 			}
 		}
@@ -200,7 +201,7 @@ func TestHelperBrokenOff(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p, h := e.withOwnHelper(t)
-		made, err := e.raw(t).ContainerCreate(t.Context(), h.filler(testImage))
+		made, err := e.raw(t).ContainerCreate(t.Context(), h.filler(testImage, wire.NewDir()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -17,6 +19,8 @@ import (
 type image struct {
 	id, arch, user, workdir string
 	entrypoint, cmd         []string
+	// volumes are the places where it asks for one.
+	volumes []string
 	// content stands for its files and settings: Podman gives the same image another id each time it is built.
 	content string
 }
@@ -57,6 +61,7 @@ func inspectImage(ctx context.Context, e *engine, name string) (image, error) {
 	i.content = digest(append(found.RootFS.Layers, string(settings))...)
 	if found.Config != nil {
 		i.user, i.workdir, i.entrypoint, i.cmd = found.Config.User, found.Config.WorkingDir, found.Config.Entrypoint, found.Config.Cmd
+		i.volumes = slices.Sorted(maps.Keys(found.Config.Volumes))
 	}
 	return i, nil
 }

@@ -182,6 +182,10 @@ func (p *Provider) fetchJournal(ctx context.Context, id string) (dir string, rem
 	if err != nil {
 		return "", nil, p.absent(err, id)
 	}
+	k, err := p.knownOf(ctx, id)
+	if err != nil {
+		return "", nil, err
+	}
 	dir, err = os.MkdirTemp("", "sb-journal-")
 	if err != nil {
 		return "", nil, core.Wrap("docker.journal", id, err)
@@ -194,7 +198,7 @@ func (p *Provider) fetchJournal(ctx context.Context, id string) (dir string, rem
 	}()
 	ctx, cancel := within(ctx, workTimeout)
 	defer cancel()
-	copied, err := e.client.CopyFromContainer(ctx, containerOf(id), client.CopyFromContainerOptions{SourcePath: wire.JournalDir})
+	copied, err := e.client.CopyFromContainer(ctx, k.container, client.CopyFromContainerOptions{SourcePath: k.dir.Journal()})
 	if errdefs.IsNotFound(err) {
 		if _, err := p.Get(ctx, id); err != nil {
 			return "", nil, err

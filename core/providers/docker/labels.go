@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
 // Labels of a sandbox's container. Only a container with labelVersion is a sandbox, and only volumes and
@@ -21,6 +22,8 @@ const (
 	labelLease   = "sb.lease"
 	// labelKey signs calls to the first process. Whoever can read it can exec in the container anyway.
 	labelKey = "sb.key"
+	// labelDir names the sandbox's wire.Dir.
+	labelDir = "sb.dir"
 	// labelRuntime is on Podman's containers, of which its imitation of the API says "oci" only.
 	labelRuntime = "sb.runtime"
 	// labelBuild is on images that launches built.
@@ -37,7 +40,7 @@ const (
 const namePrefix = "sb-"
 
 // labels describes a sandbox. The spec has no secret values.
-func labels(spec core.Spec, lease core.Lease, key []byte) (map[string]string, error) {
+func labels(spec core.Spec, lease core.Lease, dir wire.Dir, key []byte) (map[string]string, error) {
 	spec = spec.Redacted()
 	specText, err := json.Marshal(spec)
 	if err != nil {
@@ -49,7 +52,7 @@ func labels(spec core.Spec, lease core.Lease, key []byte) (map[string]string, er
 	}
 	l := map[string]string{
 		labelVersion: version, labelName: spec.Name, labelApp: spec.App, labelOwner: lease.Owner.Actor + " " + lease.Owner.User + "@" + lease.Owner.Host,
-		labelSpec: string(specText), labelLease: string(leaseText), labelKey: base64.StdEncoding.EncodeToString(key),
+		labelSpec: string(specText), labelLease: string(leaseText), labelDir: string(dir), labelKey: base64.StdEncoding.EncodeToString(key),
 	}
 	if !lease.Expires.IsZero() {
 		l[labelExpires] = lease.Expires.UTC().Format(time.RFC3339)
@@ -68,6 +71,7 @@ type described struct {
 	name, app string
 	spec      core.Spec
 	lease     core.Lease
+	dir       wire.Dir
 	key       []byte
 }
 
@@ -76,7 +80,7 @@ func describe(l map[string]string) (d described, ok bool) {
 	if l[labelVersion] == "" || l[labelName] == "" {
 		return described{}, false
 	}
-	d = described{name: l[labelName], app: l[labelApp]}
+	d = described{name: l[labelName], app: l[labelApp], dir: wire.Dir(l[labelDir])}
 	_ = json.Unmarshal([]byte(l[labelSpec]), &d.spec)
 	_ = json.Unmarshal([]byte(l[labelLease]), &d.lease)
 	d.key, _ = base64.StdEncoding.DecodeString(l[labelKey])

@@ -16,6 +16,7 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
 
@@ -59,7 +60,7 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 	if err := e.bring(ctx, helper, image.id); err != nil {
 		return core.Sandbox{}, err
 	}
-	l := launch{p: p, e: e, spec: spec, lease: lease, image: image, helper: helper, key: wire.NewKey()}
+	l := launch{p: p, e: e, spec: spec, lease: lease, image: image, helper: helper, dir: wire.NewDir(), key: wire.NewKey()}
 	return l.run(ctx)
 }
 
@@ -71,6 +72,7 @@ type launch struct {
 	lease  core.Lease
 	image  image
 	helper helper
+	dir    wire.Dir
 	key    []byte
 }
 
@@ -153,7 +155,7 @@ func (l *launch) leave(ctx context.Context) {
 // create makes the container. The engine gives a name to one container only, which is what makes names unique;
 // a dead sandbox gives its up.
 func (l *launch) create(ctx context.Context) (string, error) {
-	described, err := labels(l.spec, l.lease, l.key)
+	described, err := labels(l.spec, l.lease, l.dir, l.key)
 	if err != nil {
 		return "", err
 	}
@@ -168,8 +170,8 @@ func (l *launch) create(ctx context.Context) (string, error) {
 	options := client.ContainerCreateOptions{
 		Name: namePrefix + l.spec.Name,
 		Config: &container.Config{
-			Hostname: hostname(l.spec.Name), User: "0:0", Image: l.image.id, Cmd: []string{wire.Program, wire.ModeBox},
-			WorkingDir: "/", Labels: described, Volumes: map[string]struct{}{wire.Dir: {}}, StopTimeout: &stop, StopSignal: "SIGTERM",
+			Hostname: hostname(l.spec.Name), User: "0:0", Image: l.image.id, Cmd: []string{l.dir.Program(), wire.ModeBox},
+			WorkingDir: "/", Labels: described, StopTimeout: &stop, StopSignal: "SIGTERM",
 			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, AttachStdin: true, AttachStdout: true, OpenStdin: true, StdinOnce: true, ExposedPorts: exposed(l.spec.Ports),
 		},
 		HostConfig: host,
@@ -361,7 +363,7 @@ func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) 
 	}
 	h.Runtime = l.p.opts.Runtime
 	h.Mounts, err = l.p.mounts(ctx, l.e, spec)
-	h.Mounts = append(h.Mounts, l.helper.mount())
+	h.Mounts = append(h.Mounts, mount.Mount{Type: mount.TypeVolume, Target: string(l.dir)}, l.helper.mount(l.dir))
 	return h, err
 }
 
@@ -406,7 +408,7 @@ func fence(n core.Network) wire.Fence {
 // start brings a container to life. An engine that has lost the helper gets it again.
 func (l *launch) start(ctx context.Context, id string, config wire.Config) error {
 	err := l.e.start(ctx, id, config, l.key)
-	if err == nil || ctx.Err() != nil || !l.e.helperLost(ctx, id, l.helper) {
+	if err == nil || ctx.Err() != nil || !l.e.helperLost(ctx, id, l.helper, l.dir) {
 		return err
 	}
 	if err := l.e.fill(ctx, l.helper, l.image.id); err != nil {

@@ -146,13 +146,16 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 		return sb, err
 	}
 	// What the first process is told comes from the labels again, not from what the sandbox could have changed.
-	l := launch{p: p, e: e, spec: sb.Spec, lease: sb.Lease, image: image}
+	l := launch{p: p, e: e, spec: sb.Spec, lease: sb.Lease, image: image, dir: k.dir}
+	if err := l.untouched(ctx, k.container); err != nil {
+		return sb, err
+	}
 	config, err := l.config(ctx, id)
 	if err != nil {
 		return sb, err
 	}
 	config.Expires = sb.Expires
-	if config.Secrets, err = p.keptSecrets(ctx, e, k.container); err != nil {
+	if config.Secrets, err = e.keptSecrets(ctx, k); err != nil {
 		return sb, err
 	}
 	if err := e.start(ctx, k.container, config, k.key); err != nil {
@@ -287,7 +290,7 @@ func (p *Provider) GivenSecrets(ctx context.Context, id string) ([]core.Secret, 
 	if err != nil {
 		return nil, err
 	}
-	values, err := p.keptSecrets(ctx, e, k.container)
+	values, err := e.keptSecrets(ctx, k)
 	secrets := make([]core.Secret, 0, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		secrets = append(secrets, core.Secret{Name: name, Value: core.NewSecretValue(values[name])})

@@ -35,9 +35,9 @@ type engineLine struct {
 const lineBuffer = 256 << 10
 
 // execLine asks the engine for one.
-func (e *engine) execLine(ctx context.Context, container string) (line, error) {
-	created, err := e.client.ExecCreate(ctx, container, client.ExecCreateOptions{
-		User: wire.CallUser, AttachStdin: true, AttachStdout: true, AttachStderr: true, Cmd: []string{wire.Program, wire.ModeCall},
+func (e *engine) execLine(ctx context.Context, k known) (line, error) {
+	created, err := e.client.ExecCreate(ctx, k.container, client.ExecCreateOptions{
+		User: wire.CallUser, AttachStdin: true, AttachStdout: true, AttachStderr: true, Cmd: []string{k.dir.Program(), wire.ModeCall},
 	})
 	if err != nil {
 		return nil, err

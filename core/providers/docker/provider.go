@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
 // Provider talks to one engine.
@@ -35,6 +36,7 @@ type known struct {
 	container string
 	// pid is the first process's number on the engine's machine, as last seen; 0 is not known.
 	pid   int
+	dir   wire.Dir
 	key   []byte
 	actor string
 }

@@ -17,12 +17,12 @@ const maxConfig = 8 << 20
 
 // keptSecrets reads the secrets that a sandbox was launched with. They are kept in its volume only, where none but
 // its root can read them.
-func (p *Provider) keptSecrets(ctx context.Context, e *engine, id string) (map[string]string, error) {
+func (e *engine) keptSecrets(ctx context.Context, k known) (map[string]string, error) {
 	ctx, cancel := within(ctx, askTimeout)
 	defer cancel()
-	copied, err := e.client.CopyFromContainer(ctx, id, client.CopyFromContainerOptions{SourcePath: wire.ConfigFile})
+	copied, err := e.client.CopyFromContainer(ctx, k.container, client.CopyFromContainerOptions{SourcePath: k.dir.Config()})
 	if err != nil {
-		return nil, classify(ctx, "start", id, err)
+		return nil, classify(ctx, "start", k.container, err)
 	}
 	r := tar.NewReader(copied.Content)
 	_, err = r.Next()
@@ -30,5 +30,5 @@ func (p *Provider) keptSecrets(ctx context.Context, e *engine, id string) (map[s
 	if err == nil {
 		err = json.NewDecoder(io.LimitReader(r, maxConfig)).Decode(&config)
 	}
-	return config.Secrets, classify(ctx, "start", id, errors.Join(err, copied.Content.Close()))
+	return config.Secrets, classify(ctx, "start", k.container, errors.Join(err, copied.Content.Close()))
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
 var (
@@ -108,6 +107,10 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	if _, err := p.Get(ctx, id); err != nil {
 		return nil, err
 	}
+	k, err := p.knownOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	e, err := p.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -125,7 +128,7 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	changes := []core.Change{}
 	for _, change := range diff.Changes {
 		// The engine's own mount points and the helper's place are no change that anybody made.
-		if change.Path == wire.Dir || slices.Contains([]string{"/dev", "/proc", "/sys", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/etc/mtab", "/run/.containerenv"}, change.Path) {
+		if change.Path == string(k.dir) || slices.Contains([]string{"/dev", "/proc", "/sys", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/etc/mtab", "/run/.containerenv"}, change.Path) {
 			continue
 		}
 		// Podman says so of the directories in which it made those.

@@ -1,7 +1,9 @@
 package docker
 
 import (
+	"cmp"
 	"context"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,7 +13,6 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
 // mounts is what spec's volumes are to the engine. A named one is made when it is not there; it stays when the
@@ -19,10 +20,11 @@ import (
 func (p *Provider) mounts(ctx context.Context, e *engine, spec core.Spec) ([]mount.Mount, error) {
 	var mounts []mount.Mount
 	for _, v := range spec.Volumes {
-		if v.Target == wire.Dir || strings.HasPrefix(v.Target, wire.Dir+"/") || v.Target == "/" {
+		target := path.Clean(v.Target)
+		if target == "/" {
 			return nil, core.Errorf(core.KindUsage, "docker.launch", v.Target, "nothing can be mounted there")
 		}
-		m := mount.Mount{Type: mount.TypeVolume, Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly}
+		m := mount.Mount{Type: mount.TypeVolume, Source: v.Source, Target: target, ReadOnly: v.ReadOnly}
 		if filepath.IsAbs(v.Source) {
 			resolved, err := p.allowed(e, v.Source)
 			if err != nil {
@@ -36,6 +38,34 @@ func (p *Provider) mounts(ctx context.Context, e *engine, spec core.Spec) ([]mou
 		mounts = append(mounts, m)
 	}
 	return mounts, nil
+}
+
+// untouched refuses a sandbox in which a place of a volume has become a link to where sb's own program is: the volume would cover that, and
+// what is in it would run as the first process. Podman takes the last step of such a way for the volume, whatever is there.
+func (l *launch) untouched(ctx context.Context, id string) error {
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	places := l.image.volumes
+	for _, v := range l.spec.Volumes {
+		places = append(places, v.Target)
+	}
+	for _, place := range places {
+		at := "/"
+		for step := range strings.SplitSeq(strings.Trim(path.Clean(place), "/"), "/") {
+			at = path.Join(at, step)
+			found, err := l.e.client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: at})
+			if err != nil && !errdefs.IsNotFound(err) {
+				return classify(ctx, "start", id, err)
+			}
+			at = cmp.Or(found.Stat.LinkTarget, at)
+		}
+		// What leads through /proc leads elsewhere once something runs.
+		if at == "/" || below(at, string(l.dir)) || below(at, "/proc") {
+			return core.Errorf(core.KindUnauthorized, "docker.start", place, "in the sandbox there is a link to %s where a volume is mounted", at).
+				WithHint("sb snapshot keeps its files")
+		}
+	}
+	return nil
 }
 
 // allowed returns the host directory that source stands for, if it may be mounted. Links are followed

@@ -34,6 +34,7 @@ const (
 
 // Box is one sandbox, seen from inside.
 type Box struct {
+	dir    wire.Dir
 	config wire.Config
 	key    []byte
 	env    []string // the image's
@@ -65,10 +66,10 @@ type end struct {
 	code  int
 }
 
-// Run is the life of a container. It returns the exit code. stdin brings the setup, log takes the states.
-func Run(stdin *os.File, log io.Writer) int {
+// Run is the life of a container. It returns the exit code. dir is where the sandbox has what is sb's; stdin brings the setup, log takes the states.
+func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 	b := &Box{
-		env: os.Environ(), log: log, reaper: newReaper(), commands: map[string]*command{},
+		dir: dir, env: os.Environ(), log: log, reaper: newReaper(), commands: map[string]*command{},
 		ending: make(chan end, 1), changed: make(chan struct{}, 1),
 	}
 	// From here on no signal ends the box but those that keep takes.
@@ -111,7 +112,7 @@ func (b *Box) prepare(stdin *os.File) error {
 		return fmt.Errorf("the sandbox was not told what it is: %w", err)
 	}
 	b.config, b.key = setup.Config, setup.Key
-	if err := keepConfig(b.config); err != nil {
+	if err := b.keepConfig(); err != nil {
 		return err
 	}
 	b.secrets.Add(b.config.Secrets)

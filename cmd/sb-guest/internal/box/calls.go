@@ -93,7 +93,7 @@ func (b *Box) answer(r wire.Request, c *client) error {
 	case wire.VerbAttach:
 		return b.attach(r, c)
 	case wire.VerbExecs:
-		execs, err := journal.Execs(wire.JournalDir)
+		execs, err := journal.Execs(b.dir.Journal())
 		if err == nil {
 			c.reply(wire.Reply{Execs: execs})
 		}
@@ -201,7 +201,7 @@ func (b *Box) attach(r wire.Request, c *client) error {
 	b.mu.Lock()
 	cmd := b.commands[r.Exec]
 	b.mu.Unlock()
-	entry, err := journal.Read(wire.JournalDir, r.Exec)
+	entry, err := journal.Read(b.dir.Journal(), r.Exec)
 	if errors.Is(err, fs.ErrNotExist) {
 		return noCommand(r.Exec)
 	}
@@ -228,7 +228,7 @@ func (b *Box) attach(r wire.Request, c *client) error {
 			b.obey(cmd, c, feed)
 		}()
 	}
-	for record, err := range journal.Records(ctx, wire.JournalDir, r.Exec, opts, ended) {
+	for record, err := range journal.Records(ctx, b.dir.Journal(), r.Exec, opts, ended) {
 		if err != nil {
 			return err
 		}
@@ -267,7 +267,7 @@ func (c *command) ended() bool {
 }
 
 func (b *Box) logs(r wire.Request, c *client) error {
-	if _, err := journal.Read(wire.JournalDir, r.Exec); errors.Is(err, fs.ErrNotExist) {
+	if _, err := journal.Read(b.dir.Journal(), r.Exec); errors.Is(err, fs.ErrNotExist) {
 		return noCommand(r.Exec)
 	}
 	b.mu.Lock()
@@ -281,7 +281,7 @@ func (b *Box) logs(r wire.Request, c *client) error {
 	}()
 	opts := core.LogOptions{Exec: r.Exec, Follow: r.Follow, Tail: r.Tail, Since: r.Since, Until: r.Until}
 	var payload []byte
-	for record, err := range journal.Records(ctx, wire.JournalDir, r.Exec, opts, func() bool { return cmd == nil || cmd.ended() }) {
+	for record, err := range journal.Records(ctx, b.dir.Journal(), r.Exec, opts, func() bool { return cmd == nil || cmd.ended() }) {
 		if err != nil {
 			return err
 		}

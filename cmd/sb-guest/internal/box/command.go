@@ -116,11 +116,11 @@ func (c *command) openJournal(secrets map[string]string) (*journal.Output, error
 	if c.exec.ID == wire.EntryID {
 		limit = c.b.config.EntryLogLimit
 	}
-	output, err := journal.Create(wire.JournalDir, c.exec.ID, limit, c.b.secrets.Add(secrets))
+	output, err := journal.Create(c.b.dir.Journal(), c.exec.ID, limit, c.b.secrets.Add(secrets))
 	if err != nil {
 		return nil, journalError(err)
 	}
-	if err := journal.Write(wire.JournalDir, c.exec); err != nil {
+	if err := journal.Write(c.b.dir.Journal(), c.exec); err != nil {
 		return nil, errors.Join(journalError(err), output.Close())
 	}
 	return output, nil
@@ -214,7 +214,7 @@ func (c *command) notStarted(cause error, output *journal.Output, to *client) er
 	c.exec.Exit = &core.Exit{Code: code, Message: c.exec.Command[0] + ": " + message}
 	close(c.done)
 	c.b.release()
-	if err := errors.Join(output.Close(), journal.Write(wire.JournalDir, c.exec)); err != nil {
+	if err := errors.Join(output.Close(), journal.Write(c.b.dir.Journal(), c.exec)); err != nil {
 		c.b.note(err)
 	}
 	return nil
@@ -289,7 +289,7 @@ func (c *command) attend(timeout time.Duration, ended <-chan syscall.WaitStatus,
 	entry := c.exec
 	c.mu.Unlock()
 	c.closeStdin()
-	if err := journal.Write(wire.JournalDir, entry); err != nil {
+	if err := journal.Write(c.b.dir.Journal(), entry); err != nil {
 		c.b.note(err)
 	}
 	close(c.done)
@@ -375,10 +375,10 @@ func (b *Box) number(id string) string {
 // continueJournal goes on counting where the journal of a restarted sandbox ends. What ran when
 // the sandbox stopped without notice has no end; the time is when that was found.
 func (b *Box) continueJournal() error {
-	if err := os.MkdirAll(wire.JournalDir, 0o700); err != nil {
+	if err := os.MkdirAll(b.dir.Journal(), 0o700); err != nil {
 		return err
 	}
-	execs, err := journal.Execs(wire.JournalDir)
+	execs, err := journal.Execs(b.dir.Journal())
 	if err != nil {
 		return err
 	}
@@ -388,7 +388,7 @@ func (b *Box) continueJournal() error {
 		}
 		if e.Running() {
 			e.Ended = time.Now()
-			if err := journal.Write(wire.JournalDir, e); err != nil {
+			if err := journal.Write(b.dir.Journal(), e); err != nil {
 				return err
 			}
 		}

@@ -64,14 +64,14 @@ func readSetup(stdin *os.File) (setup wire.Setup, err error) {
 }
 
 // keepConfig writes down what the next start has to know, secrets among it: for root's eyes, in the sandbox's own volume.
-func keepConfig(config wire.Config) error {
-	text, err := json.Marshal(config)
+func (b *Box) keepConfig() error {
+	text, err := json.Marshal(b.config)
 	if err != nil {
 		return err
 	}
 	// Whoever was root here may have left something in its place.
-	if err := os.RemoveAll(wire.ConfigFile); err != nil {
+	if err := os.RemoveAll(b.dir.Config()); err != nil {
 		return err
 	}
-	return os.WriteFile(wire.ConfigFile, text, 0o600)
+	return os.WriteFile(b.dir.Config(), text, 0o600)
 }

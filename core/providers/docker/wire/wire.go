@@ -1,10 +1,10 @@
 // Package wire is the language between a container's first process, "sb-guest box", and
 // the docker provider.
 //
-// Program comes with a read-only volume at BinDir that many containers share. Just before it starts the container, the provider
-// writes a Setup in a frame to the box's stdin; the box keeps its Config in the volume at Dir, and the key nowhere. It
+// The box's program comes with a read-only volume that many containers share. Just before it starts the container, the provider
+// writes a Setup in a frame to the box's stdin; the box keeps its Config in the sandbox's Dir, and the key nowhere. It
 // writes a State as a line of JSON to its stdout whenever that changes; the engine keeps that as the container's log, so
-// the last line says how the sandbox stands even when it is gone. A sandbox keeps the Program that it was launched with, so
+// the last line says how the sandbox stands even when it is gone. A sandbox keeps the program that it was launched with, so
 // what is said here may only grow.
 //
 // A call is one exec by the engine of "sb-guest call", which hands its descriptors 0 to 2 to the
@@ -15,22 +15,43 @@
 package wire
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"io"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Where things are in the container.
+// Dir is where a sandbox has what is sb's, in the root of its container: a volume, so that images made from the container do not
+// have it. No image knows its name, so none can bring a link in its place or a volume that leads there, and have a program
+// of its own run as the box.
+type Dir string
+
+// NewDir makes the name of one sandbox's.
+func NewDir() Dir { return Dir("/.sb-" + strings.ToLower(rand.Text())) }
+
+// DirOf returns the Dir that a box's program is in.
+func DirOf(program string) Dir { return Dir(path.Dir(path.Dir(program))) }
+
+// Bin is where the volume of the program is mounted.
+func (d Dir) Bin() string { return string(d) + "/bin" }
+
+// Program is the box's program.
+func (d Dir) Program() string { return d.Bin() + "/" + ProgramName }
+
+// Config is the file of the box's Config.
+func (d Dir) Config() string { return string(d) + "/box.json" }
+
+// Journal is the directory of the journal.
+func (d Dir) Journal() string { return string(d) + "/journal" }
+
 const (
-	// Dir is a volume of its own, so that images made from the container do not have it.
-	Dir        = "/.sb"
-	BinDir     = Dir + "/bin"
-	Program    = BinDir + "/sb-guest"
-	ConfigFile = Dir + "/box.json"
-	JournalDir = Dir + "/journal"
+	// ProgramName is the program's name in its volume.
+	ProgramName = "sb-guest"
 	// Socket is the box's abstract address; it is the container's own, as its network is.
 	Socket = "@sb-box"
 	// DoorFD is the box's descriptor that leads back to the box.
