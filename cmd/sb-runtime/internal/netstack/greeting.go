@@ -23,7 +23,7 @@ const (
 	speaksTLS
 	// speaksHTTP is a request of HTTP/1, or looks like one.
 	speaksHTTP
-	// speaksSSH is no other protocol by mistake (RFC 4253, 4.2), and one address has one server of it.
+	// speaksSSH is SSH if the server says so, too; one address has one server of it.
 	speaksSSH
 )
 
@@ -35,8 +35,8 @@ type greeting struct {
 }
 
 // replay reads what was said, and then what follows.
-func (g greeting) replay(rest io.Reader) io.Reader {
-	return io.MultiReader(bytes.NewReader(g.said), rest)
+func replay(said []byte, rest io.Reader) io.Reader {
+	return io.MultiReader(bytes.NewReader(said), rest)
 }
 
 // overhear reads the beginning of a connection until it is seen what it is, or nothing more comes.
@@ -59,13 +59,13 @@ func overhear(conn net.Conn) greeting {
 
 // speaks tells a protocol by the first bytes of a connection; false means that more are needed.
 func speaks(said []byte) (protocol, bool) {
-	const ssh, longestMethod = "SSH-", 20
+	const longestMethod = 20
 	switch {
 	case len(said) == 0:
 		return speaksOther, false
 	case said[0] == 0x16: // a TLS handshake record (RFC 8446, 5.1)
 		return speaksTLS, true
-	case bytes.HasPrefix(said, []byte(ssh)):
+	case bytes.HasPrefix(said, []byte(sshPrefix)):
 		return speaksSSH, true
 	}
 	for i, c := range said {
@@ -77,6 +77,25 @@ func speaks(said []byte) (protocol, bool) {
 		}
 	}
 	return speaksOther, false
+}
+
+// sshPrefix begins the line by which both ends of SSH name themselves, unasked (RFC 4253, 4.2).
+const sshPrefix = "SSH-"
+
+// identified reads what a server says first, and whether it names itself one of SSH; there may be other lines before that.
+func identified(server io.Reader) (said []byte, ssh bool) {
+	const longest = 8 << 10
+	for buffer := make([]byte, 1<<10); len(said) < longest; {
+		n, err := server.Read(buffer)
+		said = append(said, buffer[:n]...)
+		if bytes.HasPrefix(said, []byte(sshPrefix)) || bytes.Contains(said, []byte("\n"+sshPrefix)) {
+			return said, true
+		}
+		if err != nil {
+			break
+		}
+	}
+	return said, false
 }
 
 // hello reads a TLS client's hello, of which said is the beginning, and returns the name that it asks for. What is read is added to said.
@@ -107,10 +126,13 @@ func (l *listening) Read(b []byte) (int, error)  { return l.from.Read(b) }
 func (l *listening) Write(b []byte) (int, error) { return len(b), nil }
 func (l *listening) Close() error                { return nil }
 
-// replayed is the sandbox's end of a connection of which something was read already.
+// replayed is a connection of which something was read already.
 type replayed struct {
-	*accepted
+	net.Conn
 	reader io.Reader
 }
 
 func (r *replayed) Read(b []byte) (int, error) { return r.reader.Read(b) }
+
+// CloseWrite passes on the end of one direction.
+func (r *replayed) CloseWrite() error { return closeWrite(r.Conn) }

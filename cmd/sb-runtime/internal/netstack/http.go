@@ -3,6 +3,7 @@
 package netstack
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log"
@@ -52,7 +53,7 @@ func (s *Stack) serveHTTP(ctx context.Context, inside, outside net.Conn, flow Fl
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			understood.Store(true)
 			if !asks(r, flow.Name) {
-				s.refuse(flow, "a request to "+flow.Name+" asks for "+strconv.Quote(r.Host))
+				s.refuse(flow, "a request to "+flow.Name+" asks for "+strconv.Quote(cmp.Or(r.URL.Opaque, r.Host)))
 				w.Header().Set("Connection", "close")
 				http.Error(w, "the sandbox's network policy does not allow this host here", http.StatusForbidden)
 				return
@@ -75,7 +76,8 @@ func asks(r *http.Request, name string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	if canonical(host) != name || r.Method == http.MethodConnect {
+	// What is behind the colon of "x:http://other/" would go on as it came, and a server takes that for the host.
+	if canonical(host) != name || r.Method == http.MethodConnect || r.URL.Opaque != "" {
 		return false
 	}
 	if upgrade := r.Header.Get("Upgrade"); !strings.EqualFold(upgrade, "websocket") {

@@ -46,13 +46,21 @@ func (s *Stack) relayNamed(ctx context.Context, inside *accepted, outside net.Co
 	_ = inside.SetReadDeadline(time.Now().Add(greetingPatience))
 	greeting := overhear(inside)
 	_ = inside.SetReadDeadline(time.Time{})
-	again := &replayed{accepted: inside, reader: greeting.replay(inside)}
+	again := &replayed{Conn: inside, reader: replay(greeting.said, inside)}
 	switch {
 	case greeting.protocol == speaksHTTP:
 		s.counters.connections.Add(1)
 		s.serveHTTP(ctx, again, outside, flow)
-	case greeting.protocol == speaksTLS && canonical(greeting.host) == flow.Name, greeting.protocol == speaksSSH:
+	case greeting.protocol == speaksTLS && canonical(greeting.host) == flow.Name:
 		s.relay(again, outside)
+	case greeting.protocol == speaksSSH:
+		server, ok := sshServer(outside)
+		if !ok {
+			s.refuse(flow, unreadable)
+			inside.reset()
+			return
+		}
+		s.relay(again, server)
 	case greeting.protocol == speaksTLS:
 		s.refuse(flow, "the connection to "+flow.Name+" asks for "+orNobody(greeting.host))
 		inside.reset()
@@ -60,6 +68,15 @@ func (s *Stack) relayNamed(ctx context.Context, inside *accepted, outside net.Co
 		s.refuse(flow, unreadable)
 		inside.reset()
 	}
+}
+
+// sshServer is outside if there is a server of SSH, which says so unasked. Until then it hears nothing: what begins like SSH is a request to
+// a server of HTTP.
+func sshServer(outside net.Conn) (server net.Conn, ok bool) {
+	_ = outside.SetReadDeadline(time.Now().Add(greetingPatience))
+	said, ok := identified(outside)
+	_ = outside.SetReadDeadline(time.Time{})
+	return &replayed{Conn: outside, reader: replay(said, outside)}, ok
 }
 
 func orNobody(host string) string {

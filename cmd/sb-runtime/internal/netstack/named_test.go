@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 )
 
 // withList connects a sandbox that may reach what list names. All names are served at one address, but those of private.example.
@@ -162,10 +163,7 @@ func TestOnlyTheNameIsReached(t *testing.T) {
 		return string(got)
 	}
 	hello, long := clientHello(t, "good.example"), clientHello(t, "GOOD.example")
-	ssh := []byte("SSH-2.0-x\r\n")
-	for what, said := range map[string][][]byte{
-		"TLS": {hello}, "TLS in pieces": {long[:1], long[1:7], long[7:200], long[200:]}, "SSH": {ssh}, "SSH in pieces": {ssh[:2], ssh[2:]},
-	} {
+	for what, said := range map[string][][]byte{"TLS": {hello}, "TLS in pieces": {long[:1], long[1:7], long[7:200], long[200:]}} {
 		if got := say(said...); !strings.HasPrefix(got, "heard ") {
 			t.Errorf("%s: %q", what, got)
 		}
@@ -201,6 +199,42 @@ func TestOnlyTheNameIsReached(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(refusals(s), "udp good.example: only TCP"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("UDP to a name is not refused: %s", refusals(s))
+		}
+	}
+}
+
+// A server of HTTP takes this for a request: what begins like SSH goes only to who says that he speaks it.
+func TestSSHIsKnownByItsServer(t *testing.T) {
+	const said = "SSH-2.0-x / HTTP/1.1\r\nHost: other.example\r\n\r\n"
+	for banner, passes := range map[string]bool{
+		"SSH-2.0-y\r\n": true, "welcome\r\nSSH-2.0-y\r\n": true, "": false, "HTTP/1.1 408 Request Timeout\r\n\r\n": false, "x SSH-2.0-y\r\n": false,
+	} {
+		heard := make(chan string, 1)
+		server := listen(t, func(c net.Conn) {
+			_, _ = io.WriteString(c, banner)
+			_ = closeWrite(c)
+			all, _ := io.ReadAll(c)
+			heard <- string(all)
+		})
+		s, in := withList(t, "good.example")
+		c := dialGood(t, in, server.Port())
+		for _, piece := range []string{said[:2], said[2:]} {
+			if _, err := io.WriteString(c, piece); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.(*gonet.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := io.ReadAll(c)
+		if !passes {
+			if all := <-heard; all != "" || len(got) > 0 || !strings.Contains(refusals(s), unreadable) {
+				t.Errorf("a server that says %q hears %q, the sandbox %q; refused is %q", banner, all, got, refusals(s))
+			}
+			continue
+		}
+		if all := <-heard; all != said || string(got) != banner || refusals(s) != "" {
+			t.Errorf("a server that says %q hears %q, the sandbox %q; refused is %q", banner, all, got, refusals(s))
 		}
 	}
 }
@@ -364,6 +398,7 @@ func TestEachRequestAsksTheName(t *testing.T) {
 		"two lengths":     {"POST / HTTP/1.1\r\nHost: good.example\r\nContent-Length: 0\r\nContent-Length: 40\r\n\r\n", "400 Bad Request", "", "of this protocol"},
 		"two hosts":       {"GET / HTTP/1.1\r\nHost: good.example\r\nHost: other.example\r\n\r\n", "400 Bad Request", "", "of this protocol"},
 		"an absolute URL": {"GET http://other.example/ HTTP/1.1\r\nHost: good.example\r\n\r\n", "403 Forbidden", "", `"other.example"`},
+		"an opaque URL":   {"GET x:http://other.example/ HTTP/1.1\r\nHost: good.example\r\n\r\n", "403 Forbidden", "", `asks for "http://other.example/"`},
 		"no host":         {"GET / HTTP/1.0\r\n\r\n", "403 Forbidden", "", `""`},
 		"a tunnel":        {"CONNECT good.example:443 HTTP/1.1\r\nHost: good.example\r\n\r\n", "403 Forbidden", "", `"good.example:443"`},
 		"HTTP/2":          {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", "", "good.example"},
@@ -452,7 +487,7 @@ func FuzzOverhear(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said []byte) {
 		rest := bytes.NewReader(said)
 		g := overhear(bytesConn{Reader: rest})
-		if all, err := io.ReadAll(g.replay(rest)); err != nil || !bytes.Equal(all, said) {
+		if all, err := io.ReadAll(replay(g.said, rest)); err != nil || !bytes.Equal(all, said) {
 			t.Errorf("what comes after is %q, %v", all, err)
 		}
 		if g.host != "" && g.protocol != speaksTLS {
