@@ -24,8 +24,8 @@ const (
 	dnsIdle = 15 * time.Second
 	// dnsTry bounds the wait for one resolver.
 	dnsTry = 3 * time.Second
-	// maxQuestions bounds what one flow asks at the same time.
-	maxQuestions = 64
+	// maxQuestions bounds what a sandbox asks at the same time: each question costs a socket and a buffer here.
+	maxQuestions = 512
 )
 
 func isTimeout(err error) bool {
@@ -37,7 +37,6 @@ func isTimeout(err error) bool {
 func (s *Stack) serveDNSOverUDP(conn net.Conn) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	free := make(chan struct{}, maxQuestions)
 	buf := make([]byte, maxDatagram)
 	for {
 		_ = conn.SetReadDeadline(time.Now().Add(dnsIdle))
@@ -47,12 +46,12 @@ func (s *Stack) serveDNSOverUDP(conn net.Conn) {
 		}
 		query := append([]byte(nil), buf[:n]...)
 		select {
-		case free <- struct{}{}:
+		case s.asking <- struct{}{}:
 		default:
 			continue // dropped; resolvers ask again
 		}
 		wg.Go(func() {
-			defer func() { <-free }()
+			defer func() { <-s.asking }()
 			if answer := s.resolve(query, "udp"); answer != nil {
 				_, _ = conn.Write(answer)
 			}
@@ -68,7 +67,13 @@ func (s *Stack) serveDNSOverTCP(conn net.Conn) {
 		if err != nil {
 			return
 		}
+		select {
+		case s.asking <- struct{}{}:
+		case <-s.ctx.Done():
+			return
+		}
 		answer := s.resolve(query, "tcp")
+		<-s.asking
 		if answer == nil || writeMessage(conn, answer) != nil {
 			return
 		}
@@ -81,6 +86,9 @@ func (s *Stack) resolve(query []byte, network string) []byte {
 	header, err := parser.Start(query)
 	if err != nil || header.Response {
 		return nil
+	}
+	if header.OpCode != 0 { // a resolver that trusts this machine would change a zone for it (RFC 2136)
+		return failure(header, nil, dnsmessage.RCodeNotImplemented)
 	}
 	question, err := parser.Question()
 	if err != nil {

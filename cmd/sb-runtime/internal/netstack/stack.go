@@ -93,6 +93,7 @@ type Stack struct {
 	closers map[io.Closer]struct{} // open sockets, which Close closes
 	tcpFree chan struct{}
 	udpFree chan struct{}
+	asking  chan struct{} // taken by each question to the name server that is under way
 }
 
 // New starts a stack.
@@ -100,7 +101,7 @@ func New(config Config) (*Stack, error) {
 	s := &Stack{
 		policy: config.Policy, denied: config.Denied, resolvers: config.Resolvers, dial: config.Dial, nic: config.NIC,
 		closers: map[io.Closer]struct{}{}, flows: map[*following]struct{}{},
-		tcpFree: make(chan struct{}, maxFlows), udpFree: make(chan struct{}, maxFlows),
+		tcpFree: make(chan struct{}, maxFlows), udpFree: make(chan struct{}, maxFlows), asking: make(chan struct{}, maxQuestions),
 	}
 	s.buffers.New = func() any { b := make([]byte, copyBuffer); return &b }
 	if s.resolvers == nil {
