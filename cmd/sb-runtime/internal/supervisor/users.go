@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -18,24 +19,48 @@ type user struct {
 	uid, gid   uint32
 }
 
+const (
+	// maxPasswd bounds what is read of the file, in bytes.
+	maxPasswd = 4 << 20
+	// passwdPatience is how long the file may take.
+	passwdPatience = 5 * time.Second
+)
+
 // readPasswd reads the sandbox's users. A sandbox without the file has none but root.
 func (s *Supervisor) readPasswd() ([]user, error) {
+	return s.readUsers(passwdPatience, func(w *os.File) error { return s.box.ReadFile("/etc/passwd", w) })
+}
+
+// readUsers reads users from what write writes. A sandbox that goes on where another one was may have anything in the file's place, also what
+// has no end or never begins; write is not waited for then before the sandbox ends.
+func (s *Supervisor) readUsers(patience time.Duration, write func(w *os.File) error) ([]user, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = r.Close() }()
-	err = s.box.ReadFile("/etc/passwd", w)
-	_ = w.Close()
-	if err != nil {
-		s.log.Info("the sandbox has no /etc/passwd", "error", err)
+	s.wg.Go(func() {
+		err := write(w)
+		_ = w.Close()
+		if err != nil {
+			s.log.Info("the sandbox's /etc/passwd was not read", "error", err)
+		}
+	})
+	if err := r.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
 	}
-	return parsePasswd(r)
+	users, err := parsePasswd(io.LimitReader(r, maxPasswd))
+	if err != nil {
+		s.log.Warn("the sandbox's /etc/passwd was not read to its end", "error", err)
+	}
+	return users, nil
 }
 
+// parsePasswd reads users until the end of r or an error, which it returns with those before it.
 func parsePasswd(r io.Reader) ([]user, error) {
 	var users []user
 	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxPasswd)
 	for lines.Scan() {
 		f := strings.Split(lines.Text(), ":")
 		if len(f) < 6 {
