@@ -12,6 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
 // A Modal that never answers is not asked for what is elsewhere.
@@ -66,6 +67,28 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	}
 	if err := errors.Join(service.Terminate(ctx, "here"), service.Close()); err != nil {
 		t.Error(err)
+	}
+}
+
+// However few Modal lists at once, all are found.
+func TestListHasAllPages(t *testing.T) {
+	r := newRig(t, func(o *modaltest.Options) { o.Page = 2 })
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	first := launched(t, p, spec())
+	for range 4 {
+		launched(t, p, spec())
+	}
+	for _, filter := range []core.ListFilter{{}, {All: true}} {
+		if found, err := p.ListFiltered(t.Context(), filter); err != nil || len(found) != 5 {
+			t.Errorf("%+v lists %d of 5, %v", filter, len(found), err)
+		}
+	}
+	r.opts.CacheDir = t.TempDir()
+	other := modal.New(r.opts)
+	defer func() { _ = other.Close() }()
+	if found, err := other.FindName(t.Context(), first.Name); err != nil || found.ID != first.ID {
+		t.Errorf("the oldest is %+v, %v", found, err)
 	}
 }
 

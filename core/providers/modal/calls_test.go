@@ -97,10 +97,10 @@ func TestCallsOfEachOperation(t *testing.T) {
 		{"find a name", false, "AuthTokenGet SandboxTagsGetV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
 			return second(p.FindName(ctx, sb.Name))
 		}},
-		{"find a name, nothing remembered", true, "AppList AuthTokenGet SandboxListV2", func(ctx context.Context, p *modal.Provider) error {
+		{"find a name, nothing remembered", true, "AppList AuthTokenGet SandboxListV2 SandboxListV2", func(ctx context.Context, p *modal.Provider) error {
 			return second(p.FindName(ctx, sb.Name))
 		}},
-		{"list", false, "AppList AuthTokenGet SandboxListV2", func(ctx context.Context, p *modal.Provider) error { return second(p.List(ctx)) }},
+		{"list", false, "AppList AuthTokenGet SandboxListV2 SandboxListV2", func(ctx context.Context, p *modal.Provider) error { return second(p.List(ctx)) }},
 		{"exec", false, exec, execTrue(sb.ID, nil)},
 		{"exec, nothing remembered", true, "SandboxGetTaskIdV2 " + exec, execTrue(sb.ID, nil)},
 		{"exec with a secret of Modal's, nothing remembered", true, "SandboxGetTaskIdV2 SecretGetOrCreate " + exec, execTrue(sb.ID, []core.Secret{{Ref: "kept"}})},

@@ -126,7 +126,7 @@ func (p *Provider) described(ctx context.Context, id string) (described, error) 
 			}
 			before = info.GetCreatedAt()
 		}
-		if len(reply.GetSandboxes()) < listPage {
+		if len(reply.GetSandboxes()) == 0 {
 			return d, notFound(id)
 		}
 	}

@@ -126,7 +126,8 @@ func (p *Provider) ListFiltered(ctx context.Context, filter core.ListFilter) ([]
 	return slices.Concat(lists...), classify("list", "", err)
 }
 
-// listApp pages through one app's sandboxes, the youngest first, until none can be alive any more.
+// listApp pages through one app's sandboxes, the youngest first, until none can be alive any more. How many are on a page Modal does
+// not tell, so only an empty one is known to be the last, as in its SDK.
 func listApp(ctx context.Context, raw pb.ModalClientClient, app *pb.AppListResponse_AppListItem, filter core.ListFilter) ([]core.Sandbox, error) {
 	var tags []*pb.SandboxTag
 	for name, value := range filter.Labels {
@@ -153,14 +154,11 @@ func listApp(ctx context.Context, raw pb.ModalClientClient, app *pb.AppListRespo
 			}
 			before = info.GetCreatedAt()
 		}
-		if len(reply.GetSandboxes()) < listPage {
+		if len(reply.GetSandboxes()) == 0 {
 			return sandboxes, nil
 		}
 	}
 }
-
-// listPage is how many sandboxes Modal lists at once; a shorter page is the last one.
-const listPage = 100
 
 // FindName implements core.Finder: by the cache, else among the sandboxes of all apps.
 func (p *Provider) FindName(ctx context.Context, name string) (core.Sandbox, error) {

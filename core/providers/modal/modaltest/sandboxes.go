@@ -406,7 +406,7 @@ func (s *Server) SandboxList(_ context.Context, r *pb.SandboxListRequest) (*pb.S
 		}
 	}
 	slices.SortFunc(infos, func(a, b *pb.SandboxInfo) int { return cmp.Compare(b.GetCreatedAt(), a.GetCreatedAt()) })
-	return pb.SandboxListResponse_builder{Sandboxes: infos[:min(len(infos), listPage)]}.Build(), nil
+	return pb.SandboxListResponse_builder{Sandboxes: infos[:min(len(infos), cmp.Or(s.opts.Page, listPage))]}.Build(), nil
 }
 
 // SandboxListV2 is SandboxList.

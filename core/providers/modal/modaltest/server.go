@@ -43,6 +43,8 @@ type Options struct {
 	// Proxies are the names of proxies that are there, in each environment. What goes through one leaves as
 	// everything does: there is one way out of this machine.
 	Proxies []string
+	// Page is how many sandboxes one answer lists at most; 0 is 100. How many that are at Modal is not known.
+	Page int
 	// Faults says what goes wrong; nil is nothing.
 	Faults *Faults
 	// TokenLife is how long the tokens live that the server hands out; 0 is 20 minutes.
@@ -71,6 +73,8 @@ type Server struct {
 
 	mu    sync.Mutex
 	calls []Call
+	// lost are the answers that faults have lost, by the idempotency keys of their calls.
+	lost map[string]any
 	// kept says which of the backend's sandboxes could not be ended.
 	kept []error
 	state
@@ -110,7 +114,7 @@ func Start(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(core.Errorf(core.KindConflict, "modal.serve", opts.Address, "cannot listen: %w", err), os.RemoveAll(dir))
 	}
-	s := &Server{opts: opts, log: opts.Logger, listener: &connections{Listener: listener, open: map[*client]struct{}{}}, signer: signer, dir: dir, state: newState()}
+	s := &Server{opts: opts, log: opts.Logger, listener: &connections{Listener: listener, open: map[*client]struct{}{}}, signer: signer, dir: dir, lost: map[string]any{}, state: newState()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for name, env := range opts.Secrets {
 		s.addSecret(defaultEnvironment, name, env)
