@@ -115,13 +115,17 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return e
 }
 
-// Wrap gives err an operation and a subject and keeps its kind and hint. It returns nil for nil.
+// Wrap gives err an operation and a subject and keeps its kind and hint. It returns nil for nil. Of joined errors the first
+// decides, and the text is that of all.
 func Wrap(op, subject string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		wrapped := *e
+		if _, joined := err.(interface{ Unwrap() []error }); joined {
+			wrapped.Err = err
+		}
 		if wrapped.Op == "" {
 			wrapped.Op = op
 		}

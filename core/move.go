@@ -141,7 +141,8 @@ func (m *move) run(ctx context.Context, p Provider) error {
 	}
 	if err := m.carry(ctx, p, to, spec, roots, deleted); err != nil {
 		if m.ended(ctx, p) {
-			return errors.Join(err, m.leave(), m.forget())
+			err = errors.Join(err, fmt.Errorf("what was copied so far is in %s, and may not be all", m.result.Target.Ref()))
+			return errors.Join(err, m.forget())
 		}
 		return errors.Join(err, m.undo(ctx))
 	}
@@ -240,13 +241,6 @@ func (m *move) ended(ctx context.Context, p Provider) bool {
 	defer cancel()
 	sb, err := p.Get(ctx, m.source.ID)
 	return err == nil && !sb.State.Live() || err != nil && KindOf(err) == KindNotFound
-}
-
-// leave tells where what was copied is, of a source that is not there any more.
-func (m *move) leave() error {
-	target := m.result.Target.Ref()
-	return Errorf(KindConflict, "move", m.source.Name, "what was copied so far is in %s, and may not be all", target).
-		WithHint("sb terminate %s removes it", target)
 }
 
 // undo ends the target, as an operation of its own: what it has cost depends on when that was. It goes on when ctx has ended.

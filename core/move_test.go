@@ -551,8 +551,8 @@ func TestMoveWhoseSourceEnds(t *testing.T) {
 		}
 	}})
 	wantKind(t, err, core.KindConflict)
-	if target, err := s.Resolve(t.Context(), "engine/dev"); err != nil || target.State != core.StateRunning {
-		t.Errorf("the target is %+v, %v", target, err)
+	if target, resolveErr := s.Resolve(t.Context(), "engine/dev"); resolveErr != nil || target.State != core.StateRunning || !strings.Contains(err.Error(), target.Ref()) {
+		t.Errorf("the target is %+v, %v; told was %v", target, resolveErr, err)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "moves")); err != nil || len(left) != 0 {
 		t.Errorf("left are %v, %v", left, err)

@@ -78,10 +78,7 @@ func (l *launching) do(ctx context.Context) (core.Sandbox, error) {
 	}
 	sandbox, reply, err := l.create(ctx, app, image, params)
 	if err != nil {
-		if kind, _ := kindOf(err); kind == core.KindNotFound {
-			l.stale = true
-		}
-		return fail(err)
+		return core.Sandbox{}, l.failed(ctx, err)
 	}
 	defer func() { _ = sandbox.Detach() }()
 	id := sandbox.SandboxID
@@ -137,11 +134,43 @@ func (l *launching) app(ctx context.Context) (*sdk.App, error) {
 func (l *launching) create(ctx context.Context, app *sdk.App, image *sdk.Image, params *sdk.SandboxCreateParams) (*sdk.Sandbox, *pb.SandboxCreateV2Response, error) {
 	var seen replies
 	sandbox, err := l.client.sdk.Sandboxes.Create(withWitness(ctx, witness{reply: seen.keep}), app, image, params)
-	reply := seen.created()
-	if err != nil && reply != nil {
-		return nil, nil, errors.Join(err, l.undo(ctx, reply.GetSandboxId()))
+	return sandbox, seen.created(), err
+}
+
+// aftermath is how long a launch that has failed may look for what it made.
+const aftermath = 10 * time.Second
+
+// failed says why no sandbox came. When only Modal's answer did not come there may be one all the same, which nobody would know of
+// and somebody would pay for: it is known by its lease, and ended.
+func (l *launching) failed(ctx context.Context, cause error) error {
+	failure := classify("launch", l.spec.Name, cause)
+	switch core.KindOf(failure) {
+	case core.KindNotFound:
+		l.stale = true
+		return failure
+	case core.KindUsage, core.KindExhausted, core.KindUnauthorized, core.KindUnsupported:
+		return failure // Modal has refused it
+	case core.KindInternal, core.KindConflict, core.KindUnavailable, core.KindTimeout, core.KindCanceled:
 	}
-	return sandbox, reply, err
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aftermath)
+	defer cancel()
+	there, err := l.provider.ListFiltered(ctx, core.ListFilter{App: l.spec.App})
+	if err != nil {
+		return errors.Join(failure, errors.New("whether Modal has made the sandbox is not known: sb ls --provider modal"))
+	}
+	for _, sb := range there {
+		if sb.Lease.Owner != l.lease.Owner || !sb.Lease.Created.Equal(l.lease.Created) || sb.Spec.Name != l.spec.Name {
+			continue
+		}
+		if err := l.undo(ctx, sb.ID); err != nil {
+			return errors.Join(failure, err)
+		}
+		if core.KindOf(failure) == core.KindConflict { // with itself
+			return core.Errorf(core.KindUnavailable, "modal.launch", l.spec.Name, "Modal's answer did not come, and the sandbox that it had made was ended").
+				WithHint("try again")
+		}
+	}
+	return failure
 }
 
 // replies are those to one operation's calls that say how a sandbox is reached.

@@ -8,6 +8,7 @@ import (
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 )
@@ -28,7 +29,8 @@ type Fault struct {
 	Message string
 	// RetryAfter tells the client when to come again, as Modal does when it throttles.
 	RetryAfter time.Duration
-	// After lets the work be done and only its answer get lost.
+	// After lets the work be done and only its answer get lost. A client of the control plane that calls again with the same
+	// idempotency key gets it then.
 	After bool
 }
 
@@ -124,7 +126,20 @@ func (s *Server) faultUnary(ctx context.Context, request any, info *grpc.UnarySe
 	if planned && !fault.After {
 		return nil, fault.err()
 	}
+	headers, _ := metadata.FromIncomingContext(ctx)
+	key := header(headers, "x-idempotency-key")
+	s.mu.Lock()
+	reply, again := s.lost[key]
+	s.mu.Unlock()
+	if again {
+		return reply, nil
+	}
 	reply, err := next(ctx, request)
+	if planned && err == nil && key != "" {
+		s.mu.Lock()
+		s.lost[key] = reply
+		s.mu.Unlock()
+	}
 	if planned {
 		return nil, fault.err()
 	}

@@ -58,6 +58,18 @@ func TestFaultsOfCalls(t *testing.T) {
 			t.Errorf("creating answers %v", err)
 		}
 	})
+	t.Run("a lost answer comes again", func(t *testing.T) {
+		r.faults.Plan("SandboxCreateV2", modaltest.Fault{Code: codes.Unavailable, Message: "no", After: true}, modaltest.Fault{Code: codes.Internal, Message: "no"})
+		r.faults.Plan("SandboxTerminateV2", modaltest.Fault{Code: codes.Unavailable, Message: "no", After: true})
+		made := r.create(&sdk.SandboxCreateParams{Name: "once"})
+		found, err := r.client.Sandboxes.FromName(t.Context(), "tests", "once", nil)
+		if err != nil || found.SandboxID != made.SandboxID {
+			t.Errorf("there is %+v, %v", found, err)
+		}
+		if code, err := made.Terminate(t.Context(), &sdk.SandboxTerminateParams{Wait: true}); err != nil || code != 137 {
+			t.Errorf("it ended with %d, %v", code, err)
+		}
+	})
 	t.Run("throttling is waited for", func(t *testing.T) {
 		r.server.ResetCalls()
 		const wait = 300 * time.Millisecond
