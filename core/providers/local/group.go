@@ -10,14 +10,12 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 const (
 	// groupPrefix begins the names of control groups.
 	groupPrefix = "sb-"
-	// kernelMemory is what a sandbox's own kernel, file server and, while it starts, supervisor may take
-	// beside what the sandbox was given.
-	kernelMemory = 256 << 20
 	// kernelTasks are the threads of those, and tasksPerProcess those that stand for one process inside.
 	kernelTasks, tasksPerProcess = 512, 4
 )
@@ -30,7 +28,7 @@ func (p *Provider) group(id string, spec core.Spec) (*cgroup.Group, error) {
 	}
 	limits := cgroup.Limits{CPU: spec.CPU}
 	if spec.Memory > 0 {
-		limits.Memory = int64(spec.Memory) + kernelMemory
+		limits.Memory = int64(spec.Memory) + wire.KernelMemory
 	}
 	if spec.Processes > 0 {
 		limits.Tasks = kernelTasks + tasksPerProcess*spec.Processes

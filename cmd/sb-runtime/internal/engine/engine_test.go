@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -191,6 +192,28 @@ func TestFilesAndUsage(t *testing.T) {
 	if out, exit := run(t, box, "sh", "-c", "head -c 400000000 /dev/zero > /root/full"); exit.Code == 0 || !strings.Contains(out, "No space left") {
 		t.Errorf("filling the disk: %q, %+v", out, exit)
 	}
+}
+
+func TestBeside(t *testing.T) {
+	box := start(t, nil)
+	before, err := box.Beside()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := anonymous(os.Getpid())
+	if err != nil || before-own < 1<<20 {
+		t.Errorf("the kernel and the file server hold %d bytes, %v", before-own, err)
+	}
+	const more = 64 << 20
+	held := make([]byte, more)
+	for i := 0; i < len(held); i += os.Getpagesize() {
+		held[i] = 1
+	}
+	after, err := box.Beside()
+	if err != nil || after < before+more/2 {
+		t.Errorf("with %d bytes more it is %d after %d, %v", more, after, before, err)
+	}
+	runtime.KeepAlive(held)
 }
 
 func TestProcessLimit(t *testing.T) {

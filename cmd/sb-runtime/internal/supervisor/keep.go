@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 const (
@@ -217,15 +218,30 @@ func (s *Supervisor) watchMemory(ctx context.Context, limit int64) {
 			return
 		}
 		used, err := s.box.Memory()
-		if err != nil || used <= limit {
+		if err != nil {
 			continue
 		}
-		s.finish(end{
-			core.StateFailed, core.ReasonMemory,
-			fmt.Sprintf("memory use of %s is over the limit of %s", core.Bytes(used), core.Bytes(limit)),
-		})
-		return
+		beside, err := s.box.Beside()
+		if err != nil {
+			continue
+		}
+		if message := overLimit(used, beside, limit); message != "" {
+			s.finish(end{core.StateFailed, core.ReasonMemory, message})
+			return
+		}
 	}
+}
+
+// overLimit says by what a sandbox is over its memory limit, or "". used is the sandbox's own, beside what its kernel and its supervisor hold.
+func overLimit(used, beside, limit int64) string {
+	switch {
+	case used > limit:
+		return fmt.Sprintf("memory use of %s is over the limit of %s", core.Bytes(used), core.Bytes(limit))
+	case used+beside > limit+wire.KernelMemory:
+		return fmt.Sprintf("memory use of %s, and %s that its kernel and its network hold for it, are over the limit of %s and %s for those",
+			core.Bytes(used), core.Bytes(beside), core.Bytes(limit), core.Bytes(wire.KernelMemory))
+	}
+	return ""
 }
 
 // watchOwner closes gone when the owning process has ended.

@@ -23,6 +23,9 @@ import (
 // Version of the protocol. Both sides must have the same.
 const Version = 1
 
+// KernelMemory is what a sandbox's own kernel, file server and supervisor may take beside what the sandbox was given, in bytes.
+const KernelMemory = 256 << 20
+
 // Error is a core.Error on the wire.
 type Error struct {
 	Kind    core.Kind `json:"-"`
