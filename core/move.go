@@ -99,6 +99,13 @@ func (m *move) run(ctx context.Context, p Provider) error {
 	if m.source.State != StateRunning {
 		return Errorf(KindConflict, "move", m.source.Name, "the sandbox is %s; only a running one can be moved", m.source.State)
 	}
+	if omitted := strings.Join(m.source.Omitted, ", "); omitted != "" {
+		if !m.opts.Keep {
+			return Errorf(KindUnsupported, "move", m.source.Name, "what %s keeps of it lacks its %s, which would be lost", m.source.Provider, omitted).
+				WithHint("--keep moves the rest and leaves it running")
+		}
+		m.warn("its %s is not known and was left out", omitted)
+	}
 	for _, name := range m.opts.Paths {
 		if !path.IsAbs(name) || path.Clean(name) == "/" {
 			return invalid("path", "%q is not an absolute path below the root", name)

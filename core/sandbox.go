@@ -22,6 +22,8 @@ type Sandbox struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Spec is the launch spec with defaults filled in and secrets without values.
 	Spec Spec `json:"spec"`
+	// Omitted names the fields of Spec that were too long for what the provider keeps of a sandbox: they are empty there.
+	Omitted []string `json:"spec_omitted,omitempty"`
 
 	Created time.Time `json:"created"`
 	Started time.Time `json:"started,omitzero"`

@@ -3,6 +3,7 @@ package modal
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,13 +18,15 @@ const (
 	goneTag   = "sb-gone"   // somebody has removed what is left of it
 )
 
-// recordLimit is the largest record in bytes; beyond it what can be long is left out.
+// recordLimit is the largest record in bytes; of one beyond it the longest of what can be long is left out.
 const recordLimit = 4 << 10
 
 // record is what sb keeps of a sandbox in its tags.
 type record struct {
 	Spec  core.Spec  `json:"spec"`
 	Lease core.Lease `json:"lease"`
+	// Omitted names the fields of Spec that were left out.
+	Omitted []string `json:"omitted,omitempty"`
 }
 
 // tagsOf are the tags that a sandbox is launched with.
@@ -34,21 +37,47 @@ func tagsOf(spec core.Spec, lease core.Lease) map[string]string {
 	}
 	kept := spec.Redacted()
 	kept.Labels = nil
-	tags[recordTag] = record{kept, lease}.text()
+	tags[recordTag] = record{Spec: kept, Lease: lease}.text()
 	return tags
 }
 
-// text is the record as a tag has it. Of one that is too large what can be long is left out.
+// text is the record as a tag has it.
 func (r record) text() string {
 	text, err := json.Marshal(r)
-	if err == nil && len(text) > recordLimit {
-		r.Spec.Env, r.Spec.Command, r.Spec.Pip, r.Spec.Apt, r.Spec.Modal = nil, nil, nil, nil, nil
+	for err == nil && len(text) > recordLimit && r.omitLongest() {
 		text, err = json.Marshal(r)
 	}
 	if err != nil {
 		return ""
 	}
 	return string(text)
+}
+
+// omitLongest leaves out the longest field of those that can be long; false says that there is none.
+func (r *record) omitLongest() bool {
+	longest, size := "", len("null")
+	var omit func()
+	for _, field := range []struct {
+		name  string
+		value any
+		omit  func()
+	}{
+		{"env", r.Spec.Env, func() { r.Spec.Env = nil }},
+		{"command", r.Spec.Command, func() { r.Spec.Command = nil }},
+		{"pip", r.Spec.Pip, func() { r.Spec.Pip = nil }},
+		{"apt", r.Spec.Apt, func() { r.Spec.Apt = nil }},
+		{"modal", r.Spec.Modal, func() { r.Spec.Modal = nil }},
+	} {
+		if text, err := json.Marshal(field.value); err == nil && len(text) > size {
+			longest, size, omit = field.name, len(text), field.omit
+		}
+	}
+	if omit == nil {
+		return false
+	}
+	omit()
+	r.Omitted = append(r.Omitted, longest)
+	return true
 }
 
 // described is what Modal says of one sandbox.
@@ -110,7 +139,7 @@ func (d described) sandbox(app string) core.Sandbox {
 	rec.Spec.Labels = labels
 	sb := core.Sandbox{
 		ID: d.id, Name: d.name, Provider: Name, App: rec.Spec.App, State: core.StateRunning, Image: rec.Spec.Image, GPU: rec.Spec.GPU,
-		Labels: labels, Spec: rec.Spec, Created: d.created, Started: d.created, Lease: rec.Lease, Ended: d.ended,
+		Labels: labels, Spec: rec.Spec, Omitted: rec.Omitted, Created: d.created, Started: d.created, Lease: rec.Lease, Ended: d.ended,
 	}
 	if sb.Name == "" {
 		sb.Name = rec.Spec.Name
@@ -151,7 +180,7 @@ func (d described) gone() bool {
 
 // end tells how a sandbox ended, if it has.
 func (d described) end(sb *core.Sandbox) {
-	if code := returnCode(d.result); d.tags[recordTag] == "" || len(sb.Spec.Command) > 0 {
+	if code := returnCode(d.result); d.tags[recordTag] == "" || len(sb.Spec.Command) > 0 || slices.Contains(sb.Omitted, "command") {
 		sb.ExitCode = code
 	}
 	sb.Message = strings.TrimSpace(d.result.GetException())
