@@ -27,7 +27,7 @@ const (
 	// helperPrefix begins the names of the volumes that sb-guest comes with, and of the containers that fill them. No sandbox's
 	// container has such a name, and no volume of anybody's may have one.
 	helperPrefix = "sb.helper-"
-	// labelHelper is on those containers. It is not labelVersion: they are no sandboxes.
+	// labelHelper is on those containers, as version. It is not labelVersion: they are no sandboxes.
 	labelHelper = "sb.helper"
 	// fillingAge is when a container that fills a volume belongs to a launch that broke off.
 	fillingAge = 10 * time.Minute
@@ -175,9 +175,12 @@ func (e *engine) unusedHelpers(ctx context.Context) ([]string, error) {
 
 // brokenOff lists the containers that were to fill a volume and are older than that.
 func (e *engine) brokenOff(ctx context.Context, age time.Duration) ([]container.Summary, error) {
-	listed, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelHelper)})
+	listed, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelHelper+"="+version)})
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(listed.Items, func(c container.Summary) bool { return time.Since(time.Unix(c.Created, 0)) < age }), nil
+	return slices.DeleteFunc(listed.Items, func(c container.Summary) bool {
+		filling := slices.ContainsFunc(c.Names, func(name string) bool { return strings.HasPrefix(strings.TrimPrefix(name, "/"), helperPrefix) })
+		return !filling || time.Since(time.Unix(c.Created, 0)) < age
+	}), nil
 }

@@ -135,7 +135,9 @@ func (e *engine) unusedNetworks(ctx context.Context) ([]network.Network, error) 
 	}
 	used := map[string]bool{}
 	for _, c := range containers.Items {
-		used[c.Labels[labelNetwork]] = true
+		if _, ok := describe(c.ID, c.Labels, c.Names...); ok {
+			used[c.Labels[labelNetwork]] = true
+		}
 	}
 	var unused []network.Network
 	for _, n := range networks.Items {

@@ -3,6 +3,7 @@ package docker
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
-// Labels of a sandbox's container. Only a container with labelVersion is a sandbox, and only volumes and
-// images with it are sb's.
+// Labels of a sandbox's container. Only a container with labelVersion and a sandbox's name is one, for the labels of an image are its
+// containers' as well. Only volumes and images with it are sb's.
 const (
 	labelVersion = "sb.version"
 	labelName    = "sb.name"
@@ -39,6 +40,11 @@ const (
 // namePrefix begins a container's name; what follows is the sandbox's.
 const namePrefix = "sb-"
 
+// deadName is the name of a dead sandbox's container whose own another one has.
+func deadName(sandbox, id string) string {
+	return namePrefix + sandbox + "-" + id[:min(shortID, len(id))]
+}
+
 // labels describes a sandbox. The spec has no secret values.
 func labels(spec core.Spec, lease core.Lease, dir wire.Dir, key []byte) (map[string]string, error) {
 	spec = spec.Redacted()
@@ -53,6 +59,8 @@ func labels(spec core.Spec, lease core.Lease, dir wire.Dir, key []byte) (map[str
 	l := map[string]string{
 		labelVersion: version, labelName: spec.Name, labelApp: spec.App, labelOwner: lease.Owner.Actor + " " + lease.Owner.User + "@" + lease.Owner.Host,
 		labelSpec: string(specText), labelLease: string(leaseText), labelDir: string(dir), labelKey: base64.StdEncoding.EncodeToString(key),
+		// Not the image's.
+		labelRuntime: "", labelNetwork: "",
 	}
 	if !lease.Expires.IsZero() {
 		l[labelExpires] = lease.Expires.UTC().Format(time.RFC3339)
@@ -76,8 +84,11 @@ type described struct {
 }
 
 // describe reads a container's labels; ok is false when it is no sandbox of sb's. What cannot be read is left zero.
-func describe(l map[string]string) (d described, ok bool) {
-	if l[labelVersion] == "" || l[labelName] == "" {
+func describe(id string, l map[string]string, names ...string) (d described, ok bool) {
+	if l[labelVersion] == "" || l[labelName] == "" || !slices.ContainsFunc(names, func(name string) bool {
+		name = strings.TrimPrefix(name, "/")
+		return name == namePrefix+l[labelName] || name == deadName(l[labelName], id)
+	}) {
 		return described{}, false
 	}
 	d = described{name: l[labelName], app: l[labelApp], dir: wire.Dir(l[labelDir])}

@@ -266,7 +266,7 @@ func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error
 	ctx, cancel := within(ctx, askTimeout)
 	defer cancel()
 	dead := containerOf(holder.ID)
-	_, err = l.e.client.ContainerRename(ctx, dead, client.ContainerRenameOptions{NewName: name + "-" + dead})
+	_, err = l.e.client.ContainerRename(ctx, dead, client.ContainerRenameOptions{NewName: deadName(l.spec.Name, dead)})
 	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
 		return false, nil // somebody else was as quick
 	}

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -133,6 +134,48 @@ func TestForeignContainers(t *testing.T) {
 		wantKind(t, err, core.KindConflict)
 		if _, err := c.ContainerInspect(t.Context(), created.ID, client.ContainerInspectOptions{}); err != nil {
 			t.Errorf("it is gone: %v", err)
+		}
+	})
+}
+
+// An image's labels are those of its containers, too: one that was committed from a sandbox by hand makes no sandboxes, and none says what a
+// sandbox of it is.
+func TestLabelsOfAnImage(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		c := e.raw(t)
+		p := e.open(t, nil)
+		image := "localhost/sb-test-labels:" + core.NewName()
+		sb := box(t, p, nil)
+		_, err := c.ContainerCommit(t.Context(), containerOf(sb.ID), client.ContainerCommitOptions{
+			Reference: image, Config: &container.Config{},
+			Changes: []string{"LABEL " + labelRuntime + "=forged", "LABEL " + labelHelper + "=" + version, `CMD ["sleep", "600"]`},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		removeImage(t, c, image)
+		created, err := c.ContainerCreate(t.Context(), client.ContainerCreateOptions{Config: &container.Config{Image: image}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if _, err := c.ContainerRemove(context.WithoutCancel(t.Context()), created.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+				t.Errorf("the foreign container cannot be removed: %v", err)
+			}
+		})
+		all, err := p.List(t.Context())
+		if err != nil || slices.ContainsFunc(all, func(sb core.Sandbox) bool { return sb.ID == idOf(created.ID) }) {
+			t.Errorf("what is listed is %+v, %v", all, err)
+		}
+		wantKind(t, p.Terminate(t.Context(), idOf(created.ID)), core.KindNotFound)
+		of := box(t, p, func(spec *core.Spec) { spec.Image = image })
+		if of.Runtime != sb.Runtime {
+			t.Errorf("a sandbox of it runs in %q, not in %q", of.Runtime, sb.Runtime)
+		}
+		broken, err := p.engine.brokenOff(t.Context(), -fillingAge)
+		if err != nil || slices.ContainsFunc(broken, func(c container.Summary) bool { return c.ID == created.ID || idOf(c.ID) == of.ID }) {
+			t.Errorf("what is to be swept is %+v, %v", broken, err)
 		}
 	})
 }

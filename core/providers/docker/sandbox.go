@@ -60,7 +60,7 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 	if c.Config == nil || c.State == nil {
 		return core.Sandbox{}, notFound(name)
 	}
-	d, ok := describe(c.Config.Labels)
+	d, ok := describe(c.ID, c.Config.Labels, c.Name)
 	if !ok {
 		return core.Sandbox{}, notFound(name)
 	}
@@ -244,7 +244,7 @@ func (p *Provider) list(ctx context.Context, e *engine, filters client.Filters) 
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for _, c := range found.Items {
-		d, ok := describe(c.Labels)
+		d, ok := describe(c.ID, c.Labels, c.Names...)
 		if !ok {
 			continue
 		}

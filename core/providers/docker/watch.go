@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/moby/moby/api/types/events"
@@ -57,7 +58,7 @@ func (p *Provider) event(ctx context.Context, m events.Message) (event core.Even
 		return core.Event{}, false
 	}
 	if m.Action == events.ActionDestroy || m.Action == events.ActionRemove {
-		return event, true
+		return event, strings.HasPrefix(m.Actor.Attributes["name"], namePrefix)
 	}
 	if !slices.Contains([]events.Action{events.ActionStart, events.ActionDie, events.ActionPause, events.ActionUnPause}, m.Action) {
 		return core.Event{}, false
