@@ -116,29 +116,34 @@ func (p *Provider) buildFile(ctx context.Context, e *engine, file string, progre
 }
 
 // bases gets the images that a Dockerfile starts from and docker login has credentials for: BuildKit asks nobody for them
-// without a session. One that is put together from arguments it gets by itself.
+// without a session. One that is put together from arguments it gets by itself, and of one that cannot be had here it says why.
 func (p *Provider) bases(ctx context.Context, e *engine, file string, progress core.ProgressFunc) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return core.Errorf(core.KindNotFound, "docker.build", file, "the Dockerfile cannot be read: %w", err)
 	}
+	stages := map[string]bool{"scratch": true} // names that are no images
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
 		if len(words) < 2 || !strings.EqualFold(words[0], "FROM") {
 			continue
 		}
 		words = slices.DeleteFunc(words[1:], func(word string) bool { return strings.HasPrefix(word, "--") })
-		if len(words) == 0 || strings.Contains(words[0], "$") {
+		if len(words) == 0 {
 			continue
 		}
-		if auth, err := p.credentials().of(words[0]); err != nil || auth == "" {
+		base, known := words[0], stages[strings.ToLower(words[0])]
+		if len(words) == 3 && strings.EqualFold(words[1], "AS") {
+			stages[strings.ToLower(words[2])] = true
+		}
+		if known || strings.Contains(base, "$") {
 			continue
 		}
-		if _, err := p.have(ctx, e, words[0], progress); err != nil {
-			return err
+		if auth, err := p.credentials().of(base); err == nil && auth != "" {
+			_, _ = p.have(ctx, e, base, progress)
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // buildImage sends a context to the engine and returns the name of what it built.

@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,4 +154,30 @@ func TestCredentials(t *testing.T) {
 			forget()
 		}
 	}
+}
+
+// Whoever is logged in to Docker Hub builds all the same from nothing, and from what the Dockerfile made before.
+func TestStagesAreNoImages(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, func(opts *Options) { opts.LookupEnv = loggedIn(t, hubKey, false) })
+		forgetBuilds(t, e.raw(t))
+		dir := t.TempDir()
+		write(t, dir, map[string]string{
+			"Dockerfile": "FROM " + testImage + " AS first\nRUN echo made > /made\nFROM first as second\nFROM scratch\nCOPY --from=second / /\n",
+		})
+		var steps []string
+		spec := core.Spec{Name: core.NewName(), Dockerfile: dir, Network: core.Network{Mode: core.NetworkNone}}
+		sb, err := p.Launch(t.Context(), spec, lease(spec), func(step core.Progress) { steps = append(steps, step.Step) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer end(t, p, sb.ID)
+		if out, _ := sh(t, p, sb.ID, "cat /made"); out != "made\n" {
+			t.Errorf("built was %q", out)
+		}
+		if slices.ContainsFunc(steps, func(step string) bool { return strings.HasPrefix(step, "pulling") }) {
+			t.Errorf("the steps are %q", steps)
+		}
+	})
 }
