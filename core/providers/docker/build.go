@@ -2,6 +2,7 @@ package docker
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -30,14 +31,16 @@ const buildName = "localhost/sb-build:"
 // pythonImage is where Python of a version comes from.
 const pythonImage = "python:%s-slim"
 
-// built returns the name of the image that spec starts from, after its build steps. The engine keeps a layer for
+// built returns the name or the id of the image that spec starts from, after its build steps. The engine keeps a layer for
 // each step, so that what was built before costs nothing.
 func (p *Provider) built(ctx context.Context, e *engine, spec core.Spec, base string, progress core.ProgressFunc) (string, error) {
 	if spec.Dockerfile != "" {
-		var err error
-		if base, err = p.buildFile(ctx, e, spec.Dockerfile, progress); err != nil {
-			return "", err
+		name, id, err := p.buildFile(ctx, e, spec.Dockerfile, progress)
+		if err != nil || len(spec.Apt)+len(spec.Pip) == 0 {
+			// Another sb may give the name to what it builds.
+			return id, err
 		}
+		base = name // no Dockerfile can start from an id
 	}
 	if spec.Python != "" {
 		if spec.Dockerfile != "" || spec.Snapshot != "" || spec.Image != "" && spec.Image != p.opts.Image {
@@ -60,7 +63,8 @@ func (p *Provider) built(ctx context.Context, e *engine, spec core.Spec, base st
 		return buildName + sum, err
 	}
 	files := func(w *tar.Writer) error { return addFile(w, "Dockerfile", []byte(text)) }
-	return p.buildImage(ctx, e, "Dockerfile", sum, files, progress)
+	_, id, err := p.buildImage(ctx, e, "Dockerfile", sum, files, progress)
+	return id, err
 }
 
 // packages is the Dockerfile that installs spec's packages. Their names reach the shell as arguments, never as
@@ -95,7 +99,7 @@ func digest(parts ...string) string {
 }
 
 // buildFile builds a Dockerfile with the directory that it is in.
-func (p *Provider) buildFile(ctx context.Context, e *engine, file string, progress core.ProgressFunc) (string, error) {
+func (p *Provider) buildFile(ctx context.Context, e *engine, file string, progress core.ProgressFunc) (name, id string, err error) {
 	path, err := filepath.Abs(file)
 	if err == nil {
 		var info fs.FileInfo
@@ -105,14 +109,14 @@ func (p *Provider) buildFile(ctx context.Context, e *engine, file string, progre
 		}
 	}
 	if err != nil {
-		return "", core.Errorf(core.KindNotFound, "docker.build", file, "the Dockerfile cannot be read: %w", err)
+		return "", "", core.Errorf(core.KindNotFound, "docker.build", file, "the Dockerfile cannot be read: %w", err)
 	}
 	if err := p.bases(ctx, e, path, progress); err != nil {
-		return "", err
+		return "", "", err
 	}
-	dir, name := filepath.Split(path)
-	files := func(w *tar.Writer) error { return addContext(ctx, w, dir, name) }
-	return p.buildImage(ctx, e, name, digest(path), files, progress)
+	dir, dockerfile := filepath.Split(path)
+	files := func(w *tar.Writer) error { return addContext(ctx, w, dir, dockerfile) }
+	return p.buildImage(ctx, e, dockerfile, digest(path), files, progress)
 }
 
 // bases gets the images that a Dockerfile starts from and docker login has credentials for: BuildKit asks nobody for them
@@ -146,9 +150,9 @@ func (p *Provider) bases(ctx context.Context, e *engine, file string, progress c
 	return ctx.Err()
 }
 
-// buildImage sends a context to the engine and returns the name of what it built.
-func (p *Provider) buildImage(ctx context.Context, e *engine, dockerfile, sum string, files func(*tar.Writer) error, progress core.ProgressFunc) (string, error) {
-	name := buildName + sum
+// buildImage sends a context to the engine and returns the name and the id of what it built.
+func (p *Provider) buildImage(ctx context.Context, e *engine, dockerfile, sum string, files func(*tar.Writer) error, progress core.ProgressFunc) (name, id string, err error) {
+	name = buildName + sum
 	progress(core.Progress{Step: "building the image"})
 	r, w := io.Pipe()
 	sent := make(chan error, 1)
@@ -161,18 +165,18 @@ func (p *Provider) buildImage(ctx context.Context, e *engine, dockerfile, sum st
 		_ = w.CloseWithError(err)
 		sent <- err
 	}()
-	err := p.build(ctx, e, r, dockerfile, name, progress)
+	id, err = p.build(ctx, e, r, dockerfile, name, progress)
 	_ = r.CloseWithError(errors.New("the build is over"))
 	if sendErr := <-sent; err != nil && sendErr != nil && !errors.Is(sendErr, io.ErrClosedPipe) && ctx.Err() == nil {
 		if _, ok := errors.AsType[*fs.PathError](sendErr); ok {
 			err = core.Wrap("docker.build", dockerfile, sendErr)
 		}
 	}
-	return name, err
+	return name, id, err
 }
 
-// build runs one build and tells of its steps: by BuildKit, or by the classic builder of an engine without it.
-func (p *Provider) build(ctx context.Context, e *engine, archive io.Reader, dockerfile, name string, progress core.ProgressFunc) error {
+// build runs one build, tells of its steps and returns the image's id: by BuildKit, or by the classic builder of an engine without it.
+func (p *Provider) build(ctx context.Context, e *engine, archive io.Reader, dockerfile, name string, progress core.ProgressFunc) (string, error) {
 	auths, unread := p.credentials().all()
 	options := client.ImageBuildOptions{
 		Dockerfile: dockerfile, Tags: []string{name}, Remove: true, ForceRemove: true, Labels: map[string]string{labelBuild: version, labelSnapshot: ""}, AuthConfigs: auths,
@@ -182,7 +186,7 @@ func (p *Provider) build(ctx context.Context, e *engine, archive io.Reader, dock
 	}
 	answer, err := e.client.ImageBuild(ctx, archive, options)
 	if err != nil {
-		return classify(ctx, "build", dockerfile, err)
+		return "", classify(ctx, "build", dockerfile, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	steps := newBuildSteps(progress)
@@ -190,17 +194,17 @@ func (p *Provider) build(ctx context.Context, e *engine, archive io.Reader, dock
 		var message jsonstream.Message
 		err := decoder.Decode(&message)
 		if errors.Is(err, io.EOF) {
-			return nil
+			return cmp.Or(steps.image, name), nil
 		}
 		if err != nil {
-			return classify(ctx, "build", dockerfile, err)
+			return "", classify(ctx, "build", dockerfile, err)
 		}
 		if message.Error != nil {
 			said := steps.said.String()
 			if unread != nil {
 				said += "\n" + unread.Error()
 			}
-			return core.Errorf(core.KindUsage, "docker.build", dockerfile, "the build failed: %s\n%s", message.Error.Message, said).
+			return "", core.Errorf(core.KindUsage, "docker.build", dockerfile, "the build failed: %s\n%s", message.Error.Message, said).
 				WithHint("see what the step that failed says, and mend the Dockerfile or the package's name")
 		}
 		steps.take(message)

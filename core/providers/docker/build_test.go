@@ -97,6 +97,30 @@ func TestBuild(t *testing.T) {
 	})
 }
 
+// Another sb on the engine may build from the same path something else; each has what it built.
+func TestBuildsOfOnePath(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		forgetBuilds(t, e.raw(t))
+		dir := t.TempDir()
+		var ids []string
+		for _, what := range []string{"one", "two"} {
+			write(t, dir, map[string]string{"Dockerfile": "FROM " + testImage + "\nRUN echo " + what + " > /what\n"})
+			id, err := p.built(t.Context(), p.engine, core.Spec{Dockerfile: dir}, "", func(core.Progress) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+		sb := box(t, p, func(spec *core.Spec) { spec.Image = ids[0] })
+		if out, _ := sh(t, p, sb.ID, "cat /what"); out != "one\n" {
+			t.Errorf("what was built first is now %q", out)
+		}
+		end(t, p, sb.ID)
+	})
+}
+
 // Packages are layers: installed once, by the image's own tools. Here those only say what they were told.
 func TestPackages(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/moby/moby/api/types/build"
 	"github.com/moby/moby/api/types/jsonstream"
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -15,7 +16,9 @@ import (
 type buildSteps struct {
 	progress core.ProgressFunc
 	said     tail
-	told     map[string]bool
+	// image is the id of what was built, once it is told.
+	image string
+	told  map[string]bool
 }
 
 func newBuildSteps(progress core.ProgressFunc) *buildSteps {
@@ -33,6 +36,10 @@ func (s *buildSteps) take(m jsonstream.Message) {
 			s.trace(trace)
 		}
 		return
+	}
+	var built build.Result
+	if m.Aux != nil && json.Unmarshal(*m.Aux, &built) == nil && built.ID != "" {
+		s.image = built.ID
 	}
 	for line := range strings.Lines(m.Stream) {
 		if line = strings.TrimSpace(line); line == "" {
