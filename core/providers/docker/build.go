@@ -219,14 +219,14 @@ func addFile(w *tar.Writer, name string, content []byte) error {
 	return err
 }
 
-// addContext adds a directory but for what its .dockerignore lists; the Dockerfile is always there.
+// addContext adds a directory but for what the .dockerignore of the Dockerfile lists, or else its own; the Dockerfile is always there.
 func addContext(ctx context.Context, w *tar.Writer, dir, dockerfile string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	ignored, err := ignorePatterns(root)
+	ignored, err := ignorePatterns(root, dockerfile)
 	if err != nil {
 		return err
 	}
@@ -250,8 +250,11 @@ func addContext(ctx context.Context, w *tar.Writer, dir, dockerfile string) erro
 	})
 }
 
-func ignorePatterns(root *os.Root) (*patternmatcher.PatternMatcher, error) {
-	f, err := root.Open(".dockerignore")
+func ignorePatterns(root *os.Root, dockerfile string) (*patternmatcher.PatternMatcher, error) {
+	f, err := root.Open(dockerfile + ".dockerignore")
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = root.Open(".dockerignore")
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return patternmatcher.New(nil)
 	}
