@@ -67,7 +67,7 @@ func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.R
 		return
 	}
 	if head.Method == string(mcp.MethodInitialize) {
-		l.initialize(w, r, message)
+		l.initialize(w, r, head.ID, message)
 		return
 	}
 	s := l.session(w, r)
@@ -80,8 +80,11 @@ func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.R
 	case head.answers():
 		s.peer.answered(head)
 		w.WriteHeader(http.StatusAccepted)
+	case len(head.ID) == 0 && head.Method == string(mcp.MethodNotificationCancelled):
+		s.peer.cancelled(message)
+		w.WriteHeader(http.StatusAccepted)
 	case len(head.ID) == 0:
-		if refused := l.server.handleMessage(s.context(who, s.peer.own), message); refused != nil {
+		if refused := l.server.handleMessage(s.context(who, s.peer.own), head.ID, message); refused != nil {
 			sayJSON(w, http.StatusBadRequest, l.server.encode(r.Context(), refused))
 			return
 		}
@@ -89,7 +92,7 @@ func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.R
 	case !s.peer.enter():
 		sayJSON(w, http.StatusTooManyRequests, l.server.encode(r.Context(), tooBusy(head.ID)))
 	default:
-		if told := s.call(who, message); told != nil {
+		if told := s.call(who, head.ID, message); told != nil {
 			l.reply(w, r, s, told)
 			return
 		}
@@ -98,7 +101,7 @@ func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.R
 }
 
 // initialize begins a session.
-func (l *legacyHTTP) initialize(w http.ResponseWriter, r *http.Request, message json.RawMessage) {
+func (l *legacyHTTP) initialize(w http.ResponseWriter, r *http.Request, id, message json.RawMessage) {
 	who := identityFrom(r.Context())
 	s, err := l.begin(r.Context(), who)
 	if err != nil {
@@ -106,7 +109,7 @@ func (l *legacyHTTP) initialize(w http.ResponseWriter, r *http.Request, message 
 		return
 	}
 	defer s.leave()
-	response := l.server.handleMessage(s.context(who, s.peer.own), message)
+	response := l.server.handleMessage(s.context(who, s.peer.own), id, message)
 	if s.peer.Initialized() {
 		w.Header().Set(server.HeaderKeySessionID, s.peer.id)
 	} else {

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // envelope is what tells the kinds of messages apart.
@@ -38,19 +41,49 @@ func tooBusy(id json.RawMessage) mcp.JSONRPCError {
 	return mcp.NewJSONRPCError(mcp.NewRequestId(id), mcp.INTERNAL_ERROR, "too many requests at the same time", nil)
 }
 
-// handleMessage is mcp-go's, where a panic is the end of one request and not of the server.
-func (s *Server) handleMessage(ctx context.Context, message json.RawMessage) (response mcp.JSONRPCMessage) {
+// handleMessage is mcp-go's, where a panic is the end of one request and not of the server. An answer has the id as it came, since mcp-go
+// reads numbers as floating point, and the code of its error says whose fault it is.
+func (s *Server) handleMessage(ctx context.Context, id, message json.RawMessage) (response mcp.JSONRPCMessage) {
+	code := mcp.INTERNAL_ERROR
 	defer func() {
 		if r := recover(); r != nil {
 			s.log.ErrorContext(ctx, "a request panicked", "panic", r)
-			var head struct {
-				ID any `json:"id"`
-			}
-			_ = json.Unmarshal(message, &head)
-			response = mcp.NewJSONRPCError(mcp.NewRequestId(head.ID), mcp.INTERNAL_ERROR, "internal error", nil)
+			response = mcp.NewJSONRPCError(mcp.NewRequestId(id), mcp.INTERNAL_ERROR, "internal error", nil)
 		}
 	}()
-	return s.mcp.HandleMessage(ctx, message)
+	switch response := s.mcp.HandleMessage(context.WithValue(ctx, codeKey{}, &code), message).(type) {
+	case mcp.JSONRPCResponse:
+		response.ID = mcp.NewRequestId(id)
+		return response
+	case mcp.JSONRPCError:
+		if len(id) > 0 {
+			response.ID = mcp.NewRequestId(id)
+		}
+		if response.Error.Code == mcp.INTERNAL_ERROR {
+			response.Error.Code = code
+		}
+		return response
+	default:
+		return response
+	}
+}
+
+type codeKey struct{}
+
+// hookErrors has mcp-go tell why a request failed: it calls whatever a prompt or a resource fails with an internal error.
+func hookErrors(hooks *server.Hooks) {
+	hooks.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) {
+		code, ours := ctx.Value(codeKey{}).(*int)
+		if !ours {
+			return
+		}
+		switch kind := core.KindOf(err); {
+		case kind == core.KindNotFound && !server.IsModernRequest(ctx):
+			*code = mcp.RESOURCE_NOT_FOUND
+		case kind == core.KindNotFound || kind == core.KindUsage:
+			*code = mcp.INVALID_PARAMS
+		}
+	})
 }
 
 // encode makes a message's JSON; nil if that cannot be.

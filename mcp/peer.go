@@ -33,10 +33,14 @@ type peer struct {
 	info         mcp.Implementation
 	capabilities mcp.ClientCapabilities
 	pending      map[int64]chan rpcAnswer
+	underWay     map[string]*underWay // by the id as it came
 }
 
+// underWay is a request that is handled.
+type underWay struct{ cancel context.CancelFunc }
+
 func newPeer(id string) *peer {
-	p := &peer{id: id, slots: make(chan struct{}, maxConcurrent), pending: map[int64]chan rpcAnswer{}}
+	p := &peer{id: id, slots: make(chan struct{}, maxConcurrent), pending: map[int64]chan rpcAnswer{}, underWay: map[string]*underWay{}}
 	p.own = p.newWay()
 	return p
 }
@@ -53,6 +57,42 @@ func (p *peer) enter() bool {
 }
 
 func (p *peer) leave() { <-p.slots }
+
+// begin says that a request is under way, until end. It is called before another message is taken, so that a cancellation which
+// comes right behind finds it.
+func (p *peer) begin(ctx context.Context, id json.RawMessage) (handled context.Context, end func()) {
+	handled, cancel := context.WithCancel(ctx)
+	request := &underWay{cancel}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.underWay[string(id)] = request
+	return handled, func() {
+		cancel()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.underWay[string(id)] == request { // a client may use an id twice
+			delete(p.underWay, string(id))
+		}
+	}
+}
+
+// cancelled ends the request that a notification names. One that has ended already is no error.
+func (p *peer) cancelled(notification json.RawMessage) {
+	var named struct {
+		Params struct {
+			ID json.RawMessage `json:"requestId"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(notification, &named) != nil {
+		return
+	}
+	p.mu.Lock()
+	request := p.underWay[string(named.Params.ID)]
+	p.mu.Unlock()
+	if request != nil {
+		request.cancel()
+	}
+}
 
 type rpcAnswer struct {
 	result json.RawMessage

@@ -6,6 +6,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // prompt is a task that a user can start from a menu.
@@ -70,7 +72,7 @@ func (s *Server) addPrompts(protocol *server.MCPServer) {
 		protocol.AddPrompt(p.Prompt, func(_ context.Context, request mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			for _, argument := range p.Arguments {
 				if argument.Required && request.Params.Arguments[argument.Name] == "" {
-					return nil, fmt.Errorf("the argument %q is missing: %s", argument.Name, argument.Description)
+					return nil, core.Errorf(core.KindUsage, "prompt", "", "the argument %q is missing: %s", argument.Name, argument.Description)
 				}
 			}
 			return mcp.NewGetPromptResult(p.Description, []mcp.PromptMessage{

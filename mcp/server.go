@@ -83,6 +83,7 @@ func (s *Server) protocol() *server.MCPServer {
 	hooks := &server.Hooks{}
 	s.sessions.hook(hooks)
 	s.hookSubscriptions(hooks)
+	hookErrors(hooks)
 	hooks.AddAfterListResources(s.listResources)
 	hooks.AddBeforeReadResource(encodeURI)
 	protocol := server.NewMCPServer("sb", s.opts.Version,

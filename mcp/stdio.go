@@ -60,7 +60,8 @@ type stdio struct {
 	handlers sync.WaitGroup
 }
 
-// write writes messages, each on a line. The first that cannot be written is the client's end.
+// write writes messages, each on a line. The first that cannot be written is the client's end, and so is one that it does not read
+// for drainTime after it was given up. A write that blocks then is left alone.
 func (t *stdio) write(client context.Context) func(message any) {
 	broken := false
 	return func(message any) {
@@ -68,10 +69,31 @@ func (t *stdio) write(client context.Context) func(message any) {
 		if broken || encoded == nil {
 			return
 		}
-		if _, err := t.out.Write(append(encoded, '\n')); err != nil {
-			broken = true
+		written := make(chan error, 1)
+		go func() {
+			_, err := t.out.Write(append(encoded, '\n'))
+			written <- err
+		}()
+		if broken = !taken(client, written); broken {
 			t.gone()
 		}
+	}
+}
+
+// taken says whether a message was written.
+func taken(client context.Context, written <-chan error) bool {
+	select {
+	case err := <-written:
+		return err == nil
+	case <-client.Done():
+	}
+	timer := time.NewTimer(drainTime)
+	defer timer.Stop()
+	select {
+	case err := <-written:
+		return err == nil
+	case <-timer.C:
+		return false
 	}
 }
 
@@ -151,22 +173,25 @@ func (t *stdio) take(ctx context.Context, line []byte) {
 		t.peer.answered(head)
 		return
 	}
-	if len(head.ID) == 0 || head.Method == string(mcp.MethodInitialize) {
-		t.handle(ctx, line)
-		return
-	}
-	if !t.peer.enter() {
+	switch {
+	case len(head.ID) == 0 && head.Method == string(mcp.MethodNotificationCancelled):
+		t.peer.cancelled(line)
+	case len(head.ID) == 0 || head.Method == string(mcp.MethodInitialize):
+		t.handle(ctx, head.ID, line)
+	case !t.peer.enter():
 		t.peer.own.outgoing <- tooBusy(head.ID)
-		return
+	default:
+		ctx, end := t.peer.begin(ctx, head.ID)
+		t.handlers.Go(func() {
+			defer t.peer.leave()
+			defer end()
+			t.handle(ctx, head.ID, line)
+		})
 	}
-	t.handlers.Go(func() {
-		defer t.peer.leave()
-		t.handle(ctx, line)
-	})
 }
 
-func (t *stdio) handle(ctx context.Context, line []byte) {
-	if response := t.server.handleMessage(ctx, line); response != nil {
+func (t *stdio) handle(ctx context.Context, id, line json.RawMessage) {
+	if response := t.server.handleMessage(ctx, id, line); response != nil {
 		t.peer.own.outgoing <- response
 	}
 }

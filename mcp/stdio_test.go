@@ -3,10 +3,14 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
@@ -42,5 +46,86 @@ func TestAnswersAfterTheLastMessage(t *testing.T) {
 		if !strings.Contains(out.String(), answer) {
 			t.Errorf("%s is missing: %s", answer, out.String())
 		}
+	}
+}
+
+// An answer has the id of its request, whatever number or text that is, and its error says whose fault it is.
+func TestAnswersAreKnownByTheirRequests(t *testing.T) {
+	b := newBench(t, setup.Options{})
+	for _, test := range []struct{ request, answer string }{
+		{`"id":9007199254740993,"method":"ping"`, `"id":9007199254740993,"result"`},
+		{`"id":-1763805600123456789,"method":"nope"`, `"id":-1763805600123456789,"error":{"code":-32601`},
+		{`"id":"é\u0000","method":"ping"`, `"id":"é\u0000","result"`},
+		{`"id":1,"method":"resources/read","params":{"uri":"sandbox://nobody"}`, `"error":{"code":-32002`},
+		{`"id":1,"method":"resources/read","params":{"uri":"sandbox://?offset=x"}`, `"error":{"code":-32002`},
+		{`"id":1,"method":"prompts/get","params":{"name":"train_on_gpu"}`, `"error":{"code":-32602`},
+		{`"id":1,"method":7`, `"id":1,"error":{"code":-32700`},
+	} {
+		var out bytes.Buffer
+		if err := b.ServeStdio(t.Context(), strings.NewReader(`{"jsonrpc":"2.0",`+test.request+"}\n"), &out); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), test.answer) {
+			t.Errorf("%s: %s", test.request, out.String())
+		}
+	}
+}
+
+// A cancellation that comes right behind its request ends it.
+func TestCancelledAtOnce(t *testing.T) {
+	b := newBench(t, setup.Options{})
+	a := b.connect(t)
+	sb := a.launch(nil)
+	var in strings.Builder
+	for id := range 20 {
+		fmt.Fprintf(&in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":%q,"command":"sleep 600"}}}`+"\n", id, sb)
+		fmt.Fprintf(&in, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`+"\n", id)
+	}
+	toServer, fromClient := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- b.ServeStdio(t.Context(), toServer, io.Discard) }()
+	if _, err := io.WriteString(fromClient, in.String()); err != nil {
+		t.Fatal(err)
+	}
+	if err := fromClient.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	eventually(t, "no command runs", func() bool { return !b.runs(t, sb) })
+}
+
+// A client that reads nothing does not keep the server from ending: neither when it says that it is done nor when somebody ends the server.
+func TestAClientThatReadsNothing(t *testing.T) {
+	for _, closes := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, setup.Options{})
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			toServer, fromClient := io.Pipe()
+			fromServer, toClient := io.Pipe()
+			served := make(chan error, 1)
+			go func() { served <- b.ServeStdio(ctx, toServer, toClient) }()
+			for id := range 30 {
+				_, _ = fmt.Fprintf(fromClient, `{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`+"\n", id)
+			}
+			synctest.Wait()
+			if closes {
+				_ = fromClient.Close()
+			} else {
+				end()
+			}
+			select {
+			case err := <-served:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(3 * drainTime):
+				t.Errorf("the server is still there; the client has closed its side: %v", closes)
+			}
+			_ = fromServer.Close()
+			_ = fromClient.Close()
+		})
 	}
 }

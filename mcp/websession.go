@@ -129,7 +129,7 @@ func (s *webSession) find(id string) (told *stream, number int64) {
 // call begins to handle a request, in a slot that it gives back. All that comes of it is told on the stream: what the server
 // sends meanwhile, and then the answer. It goes on when the connection that brought it ends, for that is no
 // cancellation. The stream is nil when the session has ended.
-func (s *webSession) call(who Identity, message json.RawMessage) *stream {
+func (s *webSession) call(who Identity, id, message json.RawMessage) *stream {
 	server := s.legacy.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,14 +140,16 @@ func (s *webSession) call(who Identity, message json.RawMessage) *stream {
 	s.calls++
 	told := &stream{number: s.calls}
 	s.streams[told.number] = told
+	way := s.peer.newWay()
+	ctx, end := s.peer.begin(s.context(who, way), id)
 	server.wg.Go(func() {
 		defer s.peer.leave()
-		way := s.peer.newWay()
+		defer end()
 		answered := make(chan struct{})
 		var answer any
 		go func() {
 			defer close(answered)
-			answer = server.handleMessage(s.context(who, way), message)
+			answer = server.handleMessage(ctx, id, message)
 		}()
 		way.deliver(answered, func(message any) { told.say(server.encode(s.ctx, message)) })
 		var last json.RawMessage
