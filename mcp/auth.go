@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/mark3labs/mcp-go/server"
@@ -24,13 +26,17 @@ type authenticator struct {
 	issuer   string
 	audience string
 	base     string
+	// patience bounds each request to the issuer.
+	patience time.Duration
+	// closed says that there was a key: the door stays closed when the file is lost.
+	closed atomic.Bool
 
 	mu       sync.Mutex
 	verifier *oidc.IDTokenVerifier // made when the first token comes: the issuer may start later than this
 }
 
 func newAuthenticator(_ context.Context, options setup.HTTP, base string) (*authenticator, error) {
-	a := &authenticator{issuer: options.Issuer, audience: options.Audience, base: base}
+	a := &authenticator{issuer: options.Issuer, audience: options.Audience, base: base, patience: issuerTimeout}
 	if a.issuer != "" && a.audience == "" {
 		a.audience = base + "/mcp"
 	}
@@ -45,14 +51,17 @@ func newAuthenticator(_ context.Context, options setup.HTTP, base string) (*auth
 
 // required says whether requests have to say who makes them.
 func (a *authenticator) required() bool {
-	if a.issuer != "" {
+	if a.issuer != "" || a.closed.Load() {
 		return true
 	}
 	if a.keys == nil {
 		return false
 	}
 	known, err := a.keys.List()
-	return err != nil || len(known) > 0 // a key that was revoked does not open the door to all
+	if len(known) > 0 { // a key that was revoked does not open the door to all
+		a.closed.Store(true)
+	}
+	return err != nil || len(known) > 0
 }
 
 // enough refuses to listen where others can connect and nobody has to say who they are.
@@ -127,17 +136,25 @@ func (a *authenticator) token(ctx context.Context, raw string) (Identity, error)
 	return Identity{Owner: owner, Isolated: true, Key: owner, ReadOnly: slices.Contains(strings.Fields(claims.Scope), scopeRead)}, nil
 }
 
+// issuerTimeout is how long a request to the issuer may take.
+const issuerTimeout = 10 * time.Second
+
 func (a *authenticator) tokens(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.verifier == nil {
-		// The keys are fetched again when they change, so the provider must outlive the request.
-		provider, err := oidc.NewProvider(context.WithoutCancel(ctx), a.issuer)
-		if err != nil {
-			return nil, err
-		}
-		a.verifier = provider.Verifier(&oidc.Config{ClientID: a.audience})
+	known := a.verifier
+	a.mu.Unlock()
+	if known != nil {
+		return known, nil
 	}
+	// The keys are fetched again when they change, so the provider must outlive the request.
+	ctx = oidc.ClientContext(context.WithoutCancel(ctx), &http.Client{Timeout: a.patience})
+	provider, err := oidc.NewProvider(ctx, a.issuer)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.verifier = provider.Verifier(&oidc.Config{ClientID: a.audience})
 	return a.verifier, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,6 +115,30 @@ func TestTokens(t *testing.T) {
 	}
 	key := s.key(t, "carol") // keys go on beside tokens
 	s.visit(t, key).launch(nil)
+}
+
+// An issuer that never answers holds up nobody for ever, nor one client another.
+func TestAnIssuerThatHangs(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // connects, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	s := newSite(t, setup.Options{HTTP: setup.HTTP{Issuer: "http://" + listener.Addr().String()}})
+	s.web.auth.patience = 500 * time.Millisecond
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for range 3 {
+		wg.Go(func() {
+			if response, text := s.ask(t, "POST", "/mcp", initialize, bearer("a.b.c")); response.StatusCode != 503 {
+				t.Errorf("%s %s", response.Status, text)
+			}
+		})
+	}
+	wg.Wait()
+	if took := time.Since(begin); took > patience/2 {
+		t.Errorf("it took %s", took)
+	}
 }
 
 func TestTLS(t *testing.T) {

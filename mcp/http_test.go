@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -250,6 +251,12 @@ func TestKeysAreNeeded(t *testing.T) {
 		if response, _ := s.ask(t, "POST", "/mcp", initialize, change); response.StatusCode != 401 {
 			t.Errorf("after the only key was revoked: %s", response.Status)
 		}
+	}
+	if err := os.Remove(s.web.options.KeysFile); err != nil {
+		t.Fatal(err)
+	}
+	if response, _ := s.ask(t, "POST", "/mcp", initialize, nil); response.StatusCode != 401 {
+		t.Errorf("after the file of keys was lost: %s", response.Status)
 	}
 	for _, open := range []string{"/healthz", "/readyz"} {
 		if response, _ := s.ask(t, "GET", open, "", nil); response.StatusCode != 200 {
