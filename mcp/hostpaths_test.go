@@ -6,11 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -51,6 +53,49 @@ func TestPushAndPull(t *testing.T) {
 	a.call("pull", args{"sandbox": sb, "path": "/tmp/other.txt", "local_path": filepath.Join(dir, "back", "a.txt"), "replace": true})
 	if entries, _ := filepath.Glob(filepath.Join(dir, ".sb-*")); len(entries) > 0 {
 		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// A pull is prepared beside its place, since a move from elsewhere can be one between file systems, which fails, and what is
+// replaced goes when the new is there.
+func TestPullReplaces(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "disk", "data", "old"), "old")
+	b := newBench(t, setup.Options{AllowPaths: []string{dir}})
+	a := b.connect(t)
+	sb := a.launch(args{"name": "dev"})
+	a.call("file_write", args{"sandbox": sb, "path": "/tmp/data/new", "content": "new"})
+	for _, place := range []string{"disk", "disk/made/for/it"} {
+		b.provider.Inject(fake.OpRead, fake.Fault{Delay: 300 * time.Millisecond, Times: 3})
+		pulled := make(chan struct{})
+		go func() {
+			defer close(pulled)
+			a.call("pull", args{"sandbox": sb, "path": "/tmp/data", "local_path": place, "replace": true})
+		}()
+		eventually(t, "it is prepared beside "+place, func() bool {
+			staged, _ := filepath.Glob(filepath.Join(dir, "disk", ".sb-*"))
+			return len(staged) == 1
+		})
+		if _, err := os.Stat(filepath.Join(dir, "disk", "data", "old")); place == "disk" && err != nil {
+			t.Errorf("what was there is gone before the new is there: %v", err)
+		}
+		<-pulled
+	}
+	for name, want := range map[string]bool{"disk/data/new": true, "disk/data/old": false, "disk/made/for/it/new": true} {
+		if _, err := os.Stat(filepath.Join(dir, name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if staged, _ := filepath.Glob(filepath.Join(dir, "*", ".sb-*")); len(staged) > 0 {
+		t.Errorf("left behind: %v", staged)
+	}
+	// The whole of a sandbox goes into a directory as well, and not in its place.
+	write(t, filepath.Join(dir, "mine", "file"), "mine")
+	if got := a.call("pull", args{"sandbox": sb, "path": "/", "local_path": "mine", "replace": true}); got["destination"] != filepath.Join(dir, "mine", "mcp-dev") {
+		t.Errorf("a whole sandbox: %v", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "mine", "file")); err != nil {
+		t.Error(err)
 	}
 }
 

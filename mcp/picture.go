@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"golang.org/x/image/draw"
@@ -22,9 +23,11 @@ const (
 	sniffSize = 512
 	// pictureSide is the longest side of a picture in a reply.
 	pictureSide = 768
-	// pictureBytes bounds what is read of a picture, picturePixels what is decoded.
+	// pictureBytes bounds what is read of a picture, picturePixels what is decoded, in up to 8 bytes each.
 	pictureBytes  = 32 << 20
-	picturePixels = 64 << 20
+	picturePixels = 32 << 20
+	// pictureReply bounds a picture that goes into a reply as it is.
+	pictureReply = 1 << 20
 )
 
 // mimeOf is a file's type by its content, and by its name where the content says little.
@@ -60,7 +63,7 @@ func (c *call) readPicture(out *readOut, content io.Reader) error {
 	}
 	out.Size, out.Encoding = int64(len(data))+more, "none"
 	original := mcp.NewResourceLink(out.URI, path.Base(out.Path), "the original", out.MIMEType)
-	if small, mimeType, ok := scaled(data); ok && more == 0 {
+	if small, mimeType, ok := c.server.pictures.scaled(data); ok && more == 0 {
 		out.Encoding = "image"
 		out.extra = append(out.extra, mcp.NewImageContent(base64.StdEncoding.EncodeToString(small), mimeType))
 	}
@@ -68,21 +71,30 @@ func (c *call) readPicture(out *readOut, content io.Reader) error {
 	return nil
 }
 
+// pictures decodes one picture at a time: a small file can be hundreds of megabytes then, and sandboxes write what they want.
+type pictures struct{ mu sync.Mutex }
+
 // scaled returns a picture that fits into a reply: itself when it is small, else a smaller one.
-func scaled(data []byte) (small []byte, mimeType string, ok bool) {
+func (p *pictures) scaled(data []byte) (small []byte, mimeType string, ok bool) {
 	config, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil || config.Width <= 0 || config.Height <= 0 || config.Width > picturePixels/config.Height {
 		return nil, "", false
 	}
-	if config.Width <= pictureSide && config.Height <= pictureSide {
+	fits := config.Width <= pictureSide && config.Height <= pictureSide
+	if fits && len(data) <= pictureReply {
 		return data, "image/" + format, true
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	full, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, "", false
 	}
 	width, height := pictureSide, max(1, config.Height*pictureSide/config.Width)
-	if config.Height > config.Width {
+	switch {
+	case fits: // it has more in it than the picture
+		width, height = config.Width, config.Height
+	case config.Height > config.Width:
 		width, height = max(1, config.Width*pictureSide/config.Height), pictureSide
 	}
 	target := image.NewNRGBA(image.Rect(0, 0, width, height))

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"image"
+	"image/png"
 	"strings"
 	"testing"
 
@@ -174,5 +176,28 @@ func TestSecretsAreRedactedAfterARestart(t *testing.T) {
 	}
 	if got := after.call("file_read", args{"sandbox": sb, "path": "/tmp/t"}); got["content"] != "[redacted] [redacted]\n" || got["redacted"] != true {
 		t.Errorf("a file: %v", got)
+	}
+}
+
+// A picture's reply is as small as the picture, whatever else its file has.
+func TestPicturesAreBounded(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(nil)
+	var small bytes.Buffer
+	if err := png.Encode(&small, image.NewGray(image.Rect(0, 0, 10, 20))); err != nil {
+		t.Fatal(err)
+	}
+	a.put(sb, "/tmp/fat.png", append(small.Bytes(), make([]byte, 2<<20)...))
+	result := a.result("file_read", args{"sandbox": sb, "path": "/tmp/fat.png"})
+	shown, ok := result.Content[1].(mcp.ImageContent)
+	if !ok || len(shown.Data) > 1000 {
+		t.Fatalf("it is shown as %T with %d bytes", result.Content[1], len(shown.Data))
+	}
+	data, err := base64.StdEncoding.DecodeString(shown.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config, err := png.DecodeConfig(bytes.NewReader(data)); err != nil || config.Width != 10 || config.Height != 20 {
+		t.Errorf("its size is %dx%d, %v", config.Width, config.Height, err)
 	}
 }

@@ -28,6 +28,7 @@ type Server struct {
 	secrets  secrets
 	written  writtenFiles
 	running  runningExecs
+	pictures pictures
 	sessions *sessions
 	// subscribed are the resources that clients want to be told of.
 	subscribed subscriptions

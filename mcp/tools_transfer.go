@@ -2,8 +2,8 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -103,7 +103,11 @@ func pull(ctx context.Context, c *call, in pullIn) (transferOut, error) {
 	}
 	defer func() { _ = root.Close() }()
 	if info, err := root.Stat(relative); err == nil && info.IsDir() {
-		relative = filepath.Join(relative, path.Base(absolute(sb, in.Path)))
+		name := path.Base(absolute(sb, in.Path))
+		if name == "/" { // which has none
+			name = sb.Name
+		}
+		relative = filepath.Join(relative, name)
 	}
 	if _, err := root.Lstat(relative); err == nil && !in.Replace {
 		return transferOut{}, core.Errorf(core.KindConflict, "pull", "", "%s exists already", filepath.Join(root.Name(), relative)).
@@ -121,34 +125,49 @@ func pull(ctx context.Context, c *call, in pullIn) (transferOut, error) {
 // pullInto copies to a new directory beside, then moves the whole to its place: no link of the host leads
 // the copy elsewhere, and a copy that breaks leaves what was there.
 func (c *call) pullInto(ctx context.Context, sb core.Sandbox, in pullIn, root *os.Root, relative string) (result transfer.Result, err error) {
-	staging := ".sb-" + randomText()
+	fail := func(err error) (transfer.Result, error) {
+		kind := core.KindOf(err)
+		if kind == core.KindInternal { // the path leads out of the directory
+			kind = core.KindUnauthorized
+		}
+		return result, core.Errorf(kind, "pull", "", "%s: %w", in.Local, err)
+	}
+	beside := filepath.Dir(relative)
+	for beside != "." { // what is to be made is on the file system of what is there
+		if _, err := root.Stat(beside); err == nil || core.KindOf(err) != core.KindNotFound {
+			break
+		}
+		beside = filepath.Dir(beside)
+	}
+	staging := filepath.Join(beside, ".sb-"+randomText())
 	if err := root.Mkdir(staging, 0o700); err != nil {
-		return result, err
+		return fail(err)
 	}
 	defer func() { _ = root.RemoveAll(staging) }()
-	const whole = "whole"
+	whole, before := filepath.Join(staging, "whole"), filepath.Join(staging, "before")
 	result, err = transfer.Copy(ctx, c.service, transfer.Request{
 		From:     transfer.Endpoint{Sandbox: sb.Ref(), Path: strings.TrimSuffix(absolute(sb, in.Path), "/")},
-		To:       transfer.Endpoint{Path: filepath.Join(root.Name(), staging, whole)},
+		To:       transfer.Endpoint{Path: filepath.Join(root.Name(), whole)},
 		Progress: c.copying(ctx),
 	})
 	if err != nil {
 		return result, err
 	}
-	if dir := filepath.Dir(relative); dir != "." {
-		if err := root.MkdirAll(dir, 0o755); err != nil {
-			return result, core.Errorf(core.KindUnauthorized, "pull", "", "%s: %w", in.Local, err)
-		}
+	if err := root.MkdirAll(filepath.Dir(relative), 0o755); err != nil {
+		return fail(err)
 	}
-	if in.Replace {
-		if info, err := root.Lstat(relative); err == nil && info.Mode()&fs.ModeDir != 0 {
-			if err := root.RemoveAll(relative); err != nil {
-				return result, err
-			}
+	replaced := false
+	if info, err := root.Lstat(relative); in.Replace && err == nil && info.IsDir() { // nothing can be renamed over it
+		if err := root.Rename(relative, before); err != nil {
+			return fail(err)
 		}
+		replaced = true
 	}
-	if err := root.Rename(filepath.Join(staging, whole), relative); err != nil {
-		return result, core.Errorf(core.KindUnauthorized, "pull", "", "%s: %w", in.Local, err)
+	if err := root.Rename(whole, relative); err != nil {
+		if replaced {
+			err = errors.Join(err, root.Rename(before, relative))
+		}
+		return fail(err)
 	}
 	return result, nil
 }
