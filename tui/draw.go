@@ -15,12 +15,13 @@ func (r rect) contains(x, y int) bool {
 
 func (r rect) empty() bool { return r.w <= 0 || r.h <= 0 }
 
-// width is the number of cells that text takes.
+// width is the number of cells that text takes, as a terminal counts that knows no clusters of characters, and as Bubble
+// Tea does (see oneMeasure). Whatever else measures or cuts text does it in the same way.
 func width(text string) int {
 	if ascii(text) {
 		return len(text)
 	}
-	return ansi.StringWidth(text)
+	return ansi.StringWidthWc(text)
 }
 
 // ascii says whether each byte of text is one cell.
@@ -64,12 +65,12 @@ func cut(text string, cells int) string {
 	case ascii(text):
 		return text[:cells-1] + "…"
 	}
-	return ansi.Truncate(text, cells, "…")
+	return ansi.TruncateWc(text, cells, "…")
 }
 
 // prose breaks a text between words.
 func prose(text string, cells int) []string {
-	return strings.Split(ansi.Wrap(text, max(1, cells), ""), "\n")
+	return strings.Split(ansi.WrapWc(text, max(1, cells), ""), "\n")
 }
 
 func blanks(n int) string {
@@ -104,7 +105,7 @@ func overlay(base, box []string, x, y, cells int) {
 			continue
 		}
 		right := x + width(line)
-		base[row] = fit(fit(ansi.Truncate(base[row], x, ""), x)+line+ansi.TruncateLeft(base[row], right, ""), cells)
+		base[row] = fit(fit(ansi.TruncateWc(base[row], x, ""), x)+line+ansi.TruncateLeftWc(base[row], right, ""), cells)
 	}
 }
 

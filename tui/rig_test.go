@@ -158,7 +158,7 @@ func checkFrame(t testing.TB, m *Model) {
 		t.Fatalf("%d lines on a screen of %d x %d", len(lines), m.w, m.h)
 	}
 	for i, l := range lines {
-		if w := ansi.StringWidth(l); w != m.w {
+		if w := ansi.StringWidthWc(l); w != m.w {
 			t.Fatalf("line %d is %d cells wide on a screen of %d x %d: %q", i, w, m.w, m.h, l)
 		}
 	}

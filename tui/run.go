@@ -76,7 +76,7 @@ func run(ctx context.Context, options Options, more ...tea.ProgramOption) error 
 		return errors.Join(err, fx.close())
 	}
 	// The end of ctx is a wish to quit: a program whose own context ends closes its input while that is still being read.
-	program := tea.NewProgram(model, append(more, tea.WithInput(options.Input), tea.WithOutput(options.Output), tea.WithoutSignalHandler())...)
+	program := tea.NewProgram(model, append(more, tea.WithInput(options.Input), tea.WithOutput(options.Output), tea.WithoutSignalHandler(), tea.WithFilter(oneMeasure))...)
 	ran := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -99,4 +99,13 @@ func run(ctx context.Context, options Options, more ...tea.ProgramOption) error 
 		return core.Errorf(core.KindInternal, "ui", "", "the terminal failed: %w", runErr)
 	}
 	return errors.Join(closeErr, model.memory().save(options.MemoryFile))
+}
+
+// oneMeasure keeps Bubble Tea from changing how it measures text when the terminal says that it could count
+// characters with their marks as one: all that is drawn is measured as the sum of its characters.
+func oneMeasure(_ tea.Model, msg tea.Msg) tea.Msg {
+	if report, ok := msg.(tea.ModeReportMsg); ok && report.Mode == ansi.ModeUnicodeCore {
+		return nil
+	}
+	return msg
 }

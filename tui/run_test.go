@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/seed-0724f904/sb/core/providers/fake"
 )
@@ -27,5 +28,15 @@ func TestEndWhileInputIsRead(t *testing.T) {
 		if err := errors.Join(typing.Close(), input.Close()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A terminal that can count clusters of characters does not make Bubble Tea count them, as nothing here does.
+func TestOneMeasure(t *testing.T) {
+	if msg := oneMeasure(nil, tea.ModeReportMsg{Mode: ansi.ModeUnicodeCore, Value: ansi.ModeReset}); msg != nil {
+		t.Errorf("it is told of %v", msg)
+	}
+	if msg := oneMeasure(nil, tea.ModeReportMsg{Mode: ansi.ModeSynchronizedOutput, Value: ansi.ModeReset}); msg == nil {
+		t.Error("it is not told of another mode")
 	}
 }

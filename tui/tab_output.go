@@ -140,9 +140,9 @@ func (o *outputTab) pieces(s *styles, n int) []string {
 		return guesttext.Wrap(text, cells)
 	}
 	if o.left > 0 {
-		text = ansi.TruncateLeft(text, o.left, "")
+		text = ansi.TruncateLeftWc(text, o.left, "")
 	}
-	return []string{ansi.Truncate(text, cells, "")}
+	return []string{ansi.TruncateWc(text, cells, "")}
 }
 
 // height is how many rows a line takes.

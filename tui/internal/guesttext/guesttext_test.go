@@ -128,7 +128,7 @@ func FuzzSplitter(f *testing.F) {
 				t.Errorf("%q is not safe", line)
 			}
 			for _, piece := range Wrap(line, 7) {
-				if !safe(piece) || ansi.StringWidth(piece) > 7 {
+				if !safe(piece) || ansi.StringWidthWc(piece) > 7 {
 					t.Errorf("piece %q of %q", piece, line)
 				}
 			}

@@ -2,6 +2,7 @@ package guesttext
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -24,6 +25,9 @@ func (s *simplifier) simplify(r rune) (rune, bool) {
 	case r >= 0x1f1e6 && r <= 0x1f1ff:
 		return 'A' + r - 0x1f1e6, true
 	}
+	if wider(r) {
+		return utf8.RuneError, true
+	}
 	return r, !hidden(r)
 }
 
@@ -39,6 +43,25 @@ func hidden(r rune) bool {
 	case r >= 0x200e && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f:
 		return true
 	case r >= 0xfff9 && r <= 0xfffb, r >= 0xe0000 && r <= 0xe007f:
+		return true
+	}
+	return false
+}
+
+// wider says whether terminals may draw r wider than it is counted, so that a line would run over the end of its row and
+// push the screen up: what stands over the digits that follow, what Unicode has not assigned, and marks that
+// came after glibc 2.36, whose widths terminals of 2022 have.
+func wider(r rune) bool {
+	switch {
+	case r < 0x300 || hidden(r) || r == 0x200b || r == 0x200c:
+		return false
+	case !unicode.IsGraphic(r):
+		return !unicode.Is(unicode.Co, r)
+	case r == 0xcf3 || r == 0xece || r >= 0x3248 && r <= 0x324f:
+		return true
+	case r >= 0x10efd && r <= 0x10eff, r == 0x11241, r >= 0x11f00 && r <= 0x11f59, r >= 0x13430 && r <= 0x13455:
+		return true
+	case r >= 0x1d165 && r <= 0x1d172, r == 0x1e08f, r >= 0x1e4ec && r <= 0x1e4ef:
 		return true
 	}
 	return false

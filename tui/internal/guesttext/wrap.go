@@ -33,7 +33,7 @@ func Wrap(line string, width int) []string {
 		used = 0
 	}
 	for len(line) > 0 {
-		seq, cells, n, _ := ansi.DecodeSequence(line, ansi.NormalState, nil)
+		seq, cells, n, _ := ansi.DecodeSequenceWc(line, ansi.NormalState, nil)
 		line = line[n:]
 		if cells == 0 && seq[0] == esc {
 			colour = seq
