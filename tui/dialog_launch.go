@@ -25,6 +25,7 @@ type launchField struct {
 	id, label, hint string
 	input           textinput.Model
 	choices         []string // when not nil, left and right go through them
+	given           string   // the text that the template made; as long as it stands the template's value does
 	// set puts the text into a spec.
 	set func(spec *core.Spec, text string) error
 	get func(spec core.Spec) string
@@ -139,7 +140,7 @@ func launchFields(providers, gpus, images []string, can map[core.Capability]bool
 			return nil
 		}, func(s core.Spec) string { return string(s.Network.Mode) }),
 		line("ports", "Ports", "ports inside, such as 8000 5432", setPorts, portsText),
-		line("env", "Environment", "NAME=VALUE NAME=VALUE", setEnv, envText),
+		line("env", "Environment", "NAME=VALUE NAME='TWO WORDS'", setEnv, envText),
 		line("persist", "Persistent", "files survive stop and start", func(s *core.Spec, text string) error { s.Persist = text == "yes"; return nil },
 			func(s core.Spec) string {
 				if s.Persist {
@@ -233,7 +234,8 @@ func commandText(s core.Spec) string {
 func setPorts(s *core.Spec, text string) error {
 	s.Ports = nil
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == ',' }) {
-		host, inside, both := strings.Cut(word, ":")
+		numbers, protocol, _ := strings.Cut(word, "/")
+		host, inside, both := strings.Cut(numbers, ":")
 		if !both {
 			host, inside = "0", host
 		}
@@ -242,26 +244,33 @@ func setPorts(s *core.Spec, text string) error {
 		if err != nil || hostErr != nil {
 			return core.Errorf(core.KindUsage, "parse", word, "not a port")
 		}
-		s.Ports = append(s.Ports, core.Port{Host: from, Sandbox: to})
+		s.Ports = append(s.Ports, core.Port{Host: from, Sandbox: to, Protocol: core.PortProtocol(protocol)})
 	}
 	return nil
 }
 
 func portsText(s core.Spec) string {
-	var words []string
+	var list []string
 	for _, p := range s.Ports {
-		if p.Host == 0 {
-			words = append(words, strconv.Itoa(p.Sandbox))
-		} else {
-			words = append(words, fmt.Sprintf("%d:%d", p.Host, p.Sandbox))
+		port := strconv.Itoa(p.Sandbox)
+		if p.Host != 0 {
+			port = fmt.Sprintf("%d:%d", p.Host, p.Sandbox)
 		}
+		if p.Protocol != core.PortDefault {
+			port += "/" + string(p.Protocol)
+		}
+		list = append(list, port)
 	}
-	return strings.Join(words, " ")
+	return strings.Join(list, " ")
 }
 
 func setEnv(s *core.Spec, text string) error {
 	s.Env = nil
-	for word := range strings.FieldsSeq(text) {
+	list, err := words(text)
+	if err != nil {
+		return err
+	}
+	for _, word := range list {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok {
 			return core.Errorf(core.KindUsage, "parse", word, "not NAME=VALUE")
@@ -275,18 +284,23 @@ func setEnv(s *core.Spec, text string) error {
 }
 
 func envText(s core.Spec) string {
-	var words []string
+	var list []string
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
-		words = append(words, k+"="+s.Env[k])
+		list = append(list, k+"="+s.Env[k])
 	}
-	return strings.Join(words, " ")
+	return quote(list...)
 }
 
-// spec is what the form says, and what is wrong with it: a field's label, or "" for the whole.
+// spec is what the form says, and what is wrong with it: a field's label, or "" for the whole. What a template says and
+// nobody changed stays as it is: a line of text does not hold all of it.
 func (f *launchForm) spec() (spec core.Spec, wrong string, err error) {
 	spec = f.base.Clone()
 	for _, field := range f.fields {
-		if err := field.set(&spec, strings.TrimSpace(field.input.Value())); err != nil {
+		text := strings.TrimSpace(field.input.Value())
+		if text == field.given {
+			continue
+		}
+		if err := field.set(&spec, text); err != nil {
 			return spec, field.id, err
 		}
 	}
@@ -323,6 +337,7 @@ func (f *launchForm) use(step int) tea.Cmd {
 		}
 		field.input.SetValue(value)
 		field.input.CursorEnd()
+		field.given = strings.TrimSpace(field.input.Value())
 	}
 	return f.changed()
 }

@@ -49,6 +49,7 @@ func launchLine(spec core.Spec) string {
 	if spec.IdleTimeout != 0 {
 		add("--idle-timeout", spec.IdleTimeout.String())
 	}
+	number("--max-cost", spec.MaxCost)
 	add("--workdir", spec.Workdir)
 	add("--user", spec.User)
 	if len(spec.Network.Allow) > 0 {

@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -148,7 +149,7 @@ func TestLaunchLine(t *testing.T) {
 	spec := core.Spec{
 		Provider: "modal", App: "shop", Name: "web", Image: "python:3.12", Python: "3.12", Pip: []string{"flask", "numpy"}, Apt: []string{"git"},
 		CPU: 1.5, Memory: 512 * core.MiB, Disk: 10 * core.GiB, Processes: 100, OpenFiles: 1000, GPU: core.GPU{Type: "H100", Count: 2},
-		Timeout: core.Duration(2 * time.Hour), IdleTimeout: core.Duration(90 * time.Second), Persist: true, Workdir: "/srv", User: "app",
+		Timeout: core.Duration(2 * time.Hour), IdleTimeout: core.Duration(90 * time.Second), Persist: true, MaxCost: 2.5, Workdir: "/srv", User: "app",
 		Env: map[string]string{"A": "it's", "B": ""}, Secrets: []core.Secret{{Name: "KEY", Ref: "kept"}},
 		Volumes: []core.Volume{{Source: "data", Target: "/data", ReadOnly: true}}, Ports: []core.Port{{Host: 80, Sandbox: 8000, Protocol: core.PortHTTPS}, {Sandbox: 22}},
 		Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org", "10.0.0.0/8"}}, Inbound: []string{"192.0.2.0/24"}, Require: true,
@@ -158,6 +159,7 @@ func TestLaunchLine(t *testing.T) {
 	}
 	checkpoint := core.Spec{Checkpoint: "warm", Ready: &core.Probe{TCP: 8000}}
 	var lines []map[string]any
+	everyField(t, reflect.ValueOf(spec), "Dockerfile", "Template", "Snapshot", "Checkpoint")
 	for _, s := range []core.Spec{spec, checkpoint} {
 		lines = append(lines, map[string]any{"line": launchLine(s), "spec": s})
 	}
@@ -166,4 +168,14 @@ func TestLaunchLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.RequireEqual(t, string(text)+"\n")
+}
+
+// everyField fails for a field that the spec of the test leaves out, so that a new one is not forgotten in the line.
+func everyField(t *testing.T, spec reflect.Value, others ...string) {
+	t.Helper()
+	for i := range spec.NumField() {
+		if name := spec.Type().Field(i).Name; spec.Field(i).IsZero() && !slices.Contains(others, name) {
+			t.Errorf("the spec has no %s", name)
+		}
+	}
 }
