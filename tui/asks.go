@@ -236,16 +236,13 @@ func (m *Model) askPush() tea.Cmd {
 	if m.focus == paneDetail && m.detail.tab == tabFiles {
 		to = m.detail.files.here()
 	}
-	p := newPrompt("Push into "+box.Name, "A file or directory of this machine, and after a blank where it goes; by default "+to+".", "", func(text string) (request, error) {
-		from, target, _ := strings.Cut(strings.TrimSpace(text), " ")
-		if from == "" {
-			return nil, errors.New("a path")
-		}
-		return pushRequest{box, from, orElse(strings.TrimSpace(target), to)}, nil
+	p := newPrompt("Push into "+box.Name, "A file or directory of this machine, and after a blank where it goes in the sandbox; without that to "+quote(to)+" there. Quote blanks as in a shell.", "", func(text string) (request, error) {
+		from, target, err := twoPaths(text, to)
+		return pushRequest{box, from, target}, err
 	})
 	p.cli = func(text string) string {
-		from, target, _ := strings.Cut(strings.TrimSpace(text), " ")
-		return quote("sb", "push", from, box.Name+":"+orElse(strings.TrimSpace(target), to))
+		from, target, _ := twoPaths(text, to) // as far as it can be read
+		return quote("sb", "push", from, box.Name+":"+target)
 	}
 	m.open(p)
 	return nil
@@ -254,25 +251,34 @@ func (m *Model) askPush() tea.Cmd {
 func (m *Model) askPull() tea.Cmd {
 	box, from := m.table.selected().box, ""
 	if info, ok := m.detail.files.selected(); ok && m.focus == paneDetail && m.detail.tab == tabFiles {
-		from = info.Path + " ."
+		from = quote(info.Path, ".")
 	}
-	parse := func(text string) (string, string) {
-		path, target, _ := strings.Cut(strings.TrimSpace(text), " ")
-		return path, orElse(strings.TrimSpace(target), ".")
-	}
-	p := newPrompt("Pull from "+box.Name, "A path in the sandbox, and after a blank where it goes on this machine; by default here.", from, func(text string) (request, error) {
-		path, target := parse(text)
-		if path == "" {
-			return nil, errors.New("a path")
-		}
-		return pullRequest{box, path, target}, nil
+	p := newPrompt("Pull from "+box.Name, "A path in the sandbox, and after a blank where it goes on this machine; without that here. Quote blanks as in a shell.", from, func(text string) (request, error) {
+		path, target, err := twoPaths(text, ".")
+		return pullRequest{box, path, target}, err
 	})
 	p.cli = func(text string) string {
-		path, target := parse(text)
+		path, target, _ := twoPaths(text, ".") // as far as it can be read
 		return quote("sb", "pull", box.Name+":"+path, target)
 	}
 	m.open(p)
 	return nil
+}
+
+// twoPaths reads what is copied and where it goes, which may be left out.
+func twoPaths(text, other string) (from, to string, err error) {
+	list, err := words(text)
+	switch {
+	case err != nil:
+		return "", other, err
+	case len(list) == 0:
+		return "", other, errors.New("a path")
+	case len(list) == 1:
+		return list[0], other, nil
+	case len(list) > 2:
+		err = errors.New("those are more than two paths; a name with blanks is quoted")
+	}
+	return list[0], list[1], err
 }
 
 func (m *Model) askSave() tea.Cmd {

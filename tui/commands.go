@@ -261,7 +261,7 @@ func filesCommands() []command {
 			info, ok := m.detail.files.selected()
 			return ok && info.Mode.IsRegular() && m.options.Edit != nil
 		}, run: (*Model).editFile},
-		{id: "file-delete", title: "Delete …", group: groupFiles, scope: scopeFiles, keys: []string{"D"}, brief: "delete", can: file, run: (*Model).askDelete},
+		{id: "file-delete", title: "Delete …", group: groupFiles, scope: scopeFiles, keys: []string{"D", "delete"}, brief: "delete", can: file, run: (*Model).askDelete},
 		{id: "preview-down", title: "Scroll the shown file down", group: groupFiles, scope: scopeFiles, keys: []string{"J"}, run: func(m *Model) tea.Cmd { m.detail.files.above++; return nil }},
 		{id: "preview-up", title: "Scroll the shown file up", group: groupFiles, scope: scopeFiles, keys: []string{"K"}, run: func(m *Model) tea.Cmd {
 			m.detail.files.above = max(0, m.detail.files.above-1)

@@ -186,7 +186,7 @@ func (m *Model) openFile() tea.Cmd {
 	if !ok {
 		return nil
 	}
-	if !info.Mode.IsDir() {
+	if !info.Mode.IsDir() && d.files.dirs[info.Path] == nil {
 		return m.fx.preview(d.gen, d.id, info)
 	}
 	if d.files.toggle(info.Path) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -303,6 +304,7 @@ func (fx *effects) readDir(gen int, sandbox, path string) tea.Cmd {
 	})
 }
 
+// preview reads the beginning of a file. Of a link to a directory it is what that holds.
 func (fx *effects) preview(gen int, sandbox string, info core.FileInfo) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		p := preview{info: info}
@@ -312,6 +314,11 @@ func (fx *effects) preview(gen int, sandbox string, info core.FileInfo) tea.Cmd 
 			head, err = io.ReadAll(io.LimitReader(content, maxPreview))
 			_ = content.Close() // what was read is what counts
 			p.describe(head)
+		}
+		if err != nil && info.Mode&fs.ModeSymlink != 0 {
+			if infos, dirErr := fx.service.ReadDir(ctx, sandbox, info.Path); dirErr == nil {
+				return dirMsg{gen, info.Path, infos, nil}
+			}
 		}
 		p.err = err
 		return previewMsg{gen, p}
@@ -649,6 +656,11 @@ const maxEdit = 8 << 20
 func (fx *effects) fetch(box core.Sandbox, info core.FileInfo) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		fail := func(err error) tea.Msg { return doneMsg{what: "edit", err: err} }
+		// The list that info is from may be old by now.
+		info, err := fx.service.Stat(ctx, box.ID, info.Path)
+		if err != nil {
+			return fail(err)
+		}
 		content, err := fx.service.ReadFile(ctx, box.ID, info.Path)
 		if err != nil {
 			return fail(err)

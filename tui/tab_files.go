@@ -78,7 +78,7 @@ func (p *preview) describe(head []byte) {
 		p.facts = append(p.facts, "empty")
 		return
 	}
-	if bytes.IndexByte(head, 0) >= 0 || !utf8.Valid(head[:max(0, len(head)-utf8.UTFMax)]) {
+	if bytes.IndexByte(head, 0) >= 0 || !utf8.Valid(wholeRunes(head)) {
 		p.facts = append(p.facts, "binary")
 		for i := 0; i < min(len(head), 1024); i += 16 {
 			p.lines = append(p.lines, fmt.Sprintf("%08x  % x", i, head[i:min(i+16, len(head))]))
@@ -95,6 +95,19 @@ func (p *preview) describe(head []byte) {
 	}
 }
 
+// wholeRunes is text without the character that its end cuts off.
+func wholeRunes(text []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return text[:len(text)-n]
+			}
+			break
+		}
+	}
+	return text
+}
+
 // begin shows the tree of a sandbox from its working directory's root.
 func (f *filesTab) begin() {
 	*f = filesTab{root: "/", dirs: map[string]*dir{"/": {open: true, loading: true}}, h: f.h}
@@ -103,8 +116,9 @@ func (f *filesTab) begin() {
 // take notes what a directory holds.
 func (f *filesTab) take(msg dirMsg) {
 	d := f.dirs[msg.path]
-	if d == nil {
-		return
+	if d == nil { // a link that leads to a directory
+		d = &dir{open: true}
+		f.dirs[msg.path] = d
 	}
 	d.infos, d.err, d.loading = msg.infos, msg.err, false
 	f.flatten()
@@ -236,6 +250,9 @@ func (f *filesTab) tree(s *styles, w, h int, focus bool, query string) []string 
 			}
 		case mode&fs.ModeSymlink != 0:
 			p, name = s.faint, name+" → "+safe(r.info.Link)
+			if d := f.dirs[r.info.Path]; d != nil {
+				mark = map[bool]string{true: "▾ ", false: "▸ "}[d.open]
+			}
 		case mode.IsRegular():
 			if detail = short(core.Bytes(r.info.Size)); mode&0o111 != 0 {
 				p, name = s.good, name+"*"

@@ -1,0 +1,199 @@
+package tui
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// Text is shown as text wherever the part that was read ends.
+func TestPreviewOfText(t *testing.T) {
+	for _, text := range []string{"привет\n", "日本語", "é", "ascii", "x"} {
+		var p preview
+		p.info.Size = int64(len(text))
+		p.describe([]byte(text))
+		if got := strings.Join(p.lines, "|"); got != strings.TrimSuffix(text, "\n") {
+			t.Errorf("%q is shown as %q", text, got)
+		}
+	}
+	long := []byte(strings.Repeat("日本", 10))
+	for n := range 3 {
+		var p preview
+		p.info.Size = 1000
+		p.describe(long[:len(long)-n])
+		if facts := strings.Join(p.facts, " "); strings.Contains(facts, "binary") {
+			t.Errorf("without its last %d bytes it is %s", n, facts)
+		}
+	}
+	for _, binary := range []string{"a\x00b", "\xff\xfe12345", "123\xc3", "1\x80\x80\x80\x80"} {
+		var p preview
+		p.info.Size = int64(len(binary))
+		p.describe([]byte(binary))
+		if facts := strings.Join(p.facts, " "); strings.Contains(facts, "binary") != (binary != "123\xc3") { // that may be the end of what was read
+			t.Errorf("%q is %s", binary, facts)
+		}
+	}
+}
+
+// filesRig is a dashboard at the files of a sandbox that was prepared by a line for its shell.
+func filesRig(t *testing.T, prepare string) (*rig, *core.Service, core.Sandbox) {
+	t.Helper()
+	service := newService(t, fake.New(fake.Options{}))
+	box := launch(t, service, core.Spec{Name: "dev"})
+	process, err := service.Exec(t.Context(), box.ID, core.ExecSpec{Command: []string{"sh", "-c", prepare}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exit, err := process.Wait(t.Context())
+	if err != nil || exit.Code != 0 {
+		t.Fatalf("%+v, %v", exit, err)
+	}
+	if err := process.Close(); err != nil {
+		t.Fatal(err)
+	}
+	edit := func(context.Context, string) error { return nil }
+	r := newRig(t, Options{Service: service, Edit: edit})
+	r.until("dev is there", r.hasRow("dev"))
+	r.press("3", "g")
+	return r, service, box
+}
+
+// find puts the cursor on a file of the tree.
+func (r *rig) find(path string) {
+	r.t.Helper()
+	for i, row := range r.m.detail.files.rows {
+		if row.info.Path == path {
+			r.m.detail.files.move(i - r.m.detail.files.at)
+			return
+		}
+	}
+	r.t.Fatalf("%s is not in the tree", path)
+}
+
+// A link to a directory opens as the directory does.
+func TestLinkToDirectory(t *testing.T) {
+	r, _, _ := filesRig(t, "mkdir /aa; echo text > /aa/inside; ln -s aa /ab; ln -s aa/inside /ac; ln -s nowhere /ad")
+	r.shows("ab → aa")
+	r.find("/ab")
+	r.press("enter")
+	r.shows("▾ ab → aa")
+	r.shows("inside")
+	r.find("/ab/inside")
+	r.press("left", "left")
+	r.shows("▸ ab → aa")
+	r.press("enter")
+	r.shows("▾ ab → aa")
+	r.find("/ac")
+	r.press("enter")
+	r.shows("text")
+	r.find("/ad")
+	r.press("enter")
+	r.shows("no such file")
+}
+
+// Names with blanks are pulled and pushed as they are.
+func TestCopyNamesWithBlanks(t *testing.T) {
+	r, service, box := filesRig(t, `echo text > "/aa b.txt"`)
+	r.shows("aa b.txt")
+	r.find("/aa b.txt")
+	dir := t.TempDir()
+	r.press("U", "backspace")
+	r.types(`"` + filepath.Join(dir, "got it") + `"`)
+	r.press("enter")
+	r.until("it was pulled", func() bool { _, err := os.Stat(filepath.Join(dir, "got it")); return err == nil })
+	r.press("P")
+	r.types(`'` + filepath.Join(dir, "got it") + `' /two\ words`)
+	r.press("ctrl+y")
+	r.until("the command is copied", func() bool { return strings.HasSuffix(r.clipboard, "/got it' 'dev:/two words'") })
+	r.press("enter")
+	r.shows("two words")
+	if _, err := service.Stat(t.Context(), box.ID, "/two words"); err != nil {
+		t.Error(err)
+	}
+	r.press("P")
+	r.types("a b c")
+	r.shows("more than two paths")
+	r.press("enter")
+	if len(r.m.dialogs) != 1 {
+		t.Error("it pushes what cannot be meant")
+	}
+}
+
+// A file that was changed after it was listed can be edited: only a change while it is edited is a conflict.
+func TestEditOfFileThatChangedSinceItWasListed(t *testing.T) {
+	r, service, box := filesRig(t, "echo one > /aa.txt")
+	r.shows("aa.txt")
+	write := func(text string) {
+		t.Helper()
+		if err := service.WriteFile(t.Context(), box.ID, "/aa.txt", strings.NewReader(text), core.WriteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, meanwhile := range []bool{false, true} {
+		write("two")
+		listed, _ := r.m.detail.files.selected()
+		ready, ok := r.m.fx.fetch(box, listed)().(editReadyMsg)
+		if !ok {
+			t.Fatal("it is not fetched")
+		}
+		if err := os.WriteFile(ready.edit.local, []byte("edited"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if meanwhile {
+			write("three")
+		}
+		r.send(editedMsg{edit: ready.edit})
+		if meanwhile {
+			r.shows("changed in the sandbox meanwhile")
+			r.shows("your text is in")
+		} else {
+			r.shows("/aa.txt written")
+		}
+	}
+}
+
+// The key that terminates a sandbox elsewhere deletes a file where the cursor is on one.
+func TestDeleteKeyInFiles(t *testing.T) {
+	r, _, _ := filesRig(t, "echo one > /aa.txt")
+	r.shows("aa.txt")
+	r.find("/aa.txt")
+	r.press("delete")
+	if text := ansi.Strip(r.text()); !strings.Contains(text, "Delete /aa.txt?") {
+		t.Error(text)
+	}
+}
+
+// A launch like one that is there is like it in what a line of text does not hold, too.
+func TestLaunchLikeKeepsWhatALineCannotHold(t *testing.T) {
+	spec := core.Spec{
+		Command: []string{"sh", "-c", "echo one\necho two"}, Env: map[string]string{"A": "two words", "B": "two\nlines"},
+		Ports: []core.Port{{Sandbox: 8000, Protocol: core.PortHTTPS}},
+	}
+	f := newLaunchForm(nil, newInventory(nil), &entry{box: core.Sandbox{Name: "dev", Spec: spec}})
+	f.fx = newEffects(t.Context(), Options{})
+	f.use(1)
+	got, wrong, err := f.spec()
+	if err != nil {
+		t.Fatal(wrong, err)
+	}
+	if launchLine(got) != launchLine(spec) {
+		t.Errorf("it is %s, not %s", launchLine(got), launchLine(spec))
+	}
+	for _, field := range f.fields {
+		if field.id == "env" {
+			field.input.SetValue(field.input.Value() + " C='a b'")
+		}
+	}
+	got, wrong, err = f.spec()
+	if err != nil || got.Env["C"] != "a b" || got.Env["A"] != "two words" {
+		t.Errorf("%q, %s: %v", got.Env, wrong, err)
+	}
+}
