@@ -355,10 +355,10 @@ func (fx *effects) network(gen int, box core.Sandbox, denials bool) tea.Cmd {
 }
 
 // setNetwork changes where a sandbox may connect to.
-func (fx *effects) setNetwork(box core.Sandbox, network core.Network) tea.Cmd {
-	return fx.ask(func(ctx context.Context) tea.Msg {
+func (fx *effects) setNetwork(j *job, box core.Sandbox, network core.Network) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
 		changed, err := fx.service.SetNetwork(ctx, box.ID, network)
-		return doneMsg{what: "policy set", text: box.Name + " may reach " + policyText(changed.Spec.Network), err: err}
+		return box.Name + " may reach " + policyText(changed.Spec.Network), nil, err
 	})
 }
 
@@ -523,9 +523,9 @@ func (fx *effects) kill(box core.Sandbox, exec string, signal int) tea.Cmd {
 	})
 }
 
-func (fx *effects) remove(box core.Sandbox, path string, recursive bool, then tea.Msg) tea.Cmd {
-	return fx.ask(func(ctx context.Context) tea.Msg {
-		return doneMsg{what: "rm", text: path + " removed", err: fx.service.Remove(ctx, box.ID, path, recursive), then: then}
+func (fx *effects) remove(j *job, box core.Sandbox, info core.FileInfo, then tea.Msg) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
+		return info.Path + " removed", then, fx.service.Remove(ctx, box.ID, info.Path, info.Mode.IsDir())
 	})
 }
 
@@ -551,10 +551,18 @@ func (fx *effects) nextProgress() tea.Cmd {
 	})
 }
 
+// goTo shows a sandbox that was made.
+func goTo(made core.Sandbox, err error) tea.Msg {
+	if err != nil {
+		return nil
+	}
+	return attachedMsg{box: made}
+}
+
 func (fx *effects) launch(j *job, spec core.Spec) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
 		box, err := fx.service.Launch(ctx, spec, core.LaunchOptions{Progress: report})
-		return "", attachedMsg{box: box}, err // its event tells
+		return "", goTo(box, err), err // its event tells
 	})
 }
 
@@ -568,14 +576,14 @@ func (fx *effects) snapshot(j *job, box core.Sandbox, name string) tea.Cmd {
 func (fx *effects) fork(j *job, box core.Sandbox, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
 		fork, err := fx.service.Fork(ctx, box.ID, core.ForkOptions{Name: name})
-		return fork.Name + " goes on from where " + box.Name + " was", attachedMsg{box: fork}, err
+		return fork.Name + " goes on from where " + box.Name + " was", goTo(fork, err), err
 	})
 }
 
 func (fx *effects) move(j *job, box core.Sandbox, to string, keep bool) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
 		moved, err := fx.service.Move(ctx, box.ID, core.MoveOptions{To: to, Keep: keep, Progress: report})
-		return box.Name + " is on " + to + " now", attachedMsg{box: moved.Target}, err
+		return box.Name + " is on " + to + " now", goTo(moved.Target, err), err
 	})
 }
 
@@ -691,11 +699,10 @@ func (fx *effects) editor(e edit) tea.Cmd {
 }
 
 // putBack writes what was edited back and removes the copy. When it cannot be written the copy stays.
-func (fx *effects) putBack(e edit, then tea.Msg) tea.Cmd {
-	return fx.ask(func(ctx context.Context) tea.Msg {
-		kept := func(err error) tea.Msg {
-			failed := core.Wrap("edit", e.info.Path, err)
-			return doneMsg{what: "edit", err: &core.Error{Kind: core.KindOf(err), Op: "edit", Subject: e.info.Path, Err: failed, Hint: "your text is in " + e.local}}
+func (fx *effects) putBack(j *job, e edit, then tea.Msg) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
+		kept := func(err error) (string, tea.Msg, error) {
+			return "", then, &core.Error{Kind: core.KindOf(err), Op: "edit", Subject: e.info.Path, Err: err, Hint: "your text is in " + e.local}
 		}
 		text, err := os.ReadFile(e.local)
 		if err != nil {
@@ -715,7 +722,7 @@ func (fx *effects) putBack(e edit, then tea.Msg) tea.Cmd {
 			}
 			said = e.info.Path + " written"
 		}
-		return doneMsg{what: "edit", text: said, err: os.RemoveAll(filepath.Dir(e.local)), then: then}
+		return said, then, os.RemoveAll(filepath.Dir(e.local))
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// job is long work that the dashboard itself does: it ends with it.
+// job is work that the dashboard itself does and that changes something: it would end with the dashboard, so quitting asks.
 type job struct {
 	id       int
 	title    string

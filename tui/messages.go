@@ -102,7 +102,7 @@ type (
 	jobDoneMsg  struct {
 		id  int
 		err error
-		// text is what to say on success; then is a message to handle after it.
+		// text is what to say on success; then is a message to handle after either.
 		text string
 		then any
 	}

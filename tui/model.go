@@ -245,10 +245,9 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return m.fx.editor(msg.edit)
 	case editedMsg:
 		if msg.err != nil {
-			m.warn("the editor failed: "+msg.err.Error(), "your text is in "+msg.edit.local)
-			return nil
+			return m.warn("the editor failed: "+msg.err.Error(), "your text is in "+msg.edit.local)
 		}
-		return m.fx.putBack(msg.edit, reloadDirMsg{msg.edit.info.Path})
+		return m.fx.putBack(m.begin("writing "+msg.edit.info.Path), msg.edit, reloadDirMsg{msg.edit.info.Path})
 	case toastOverMsg:
 		m.notices.over(msg.id)
 	case saveMsg:

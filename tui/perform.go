@@ -97,7 +97,7 @@ func (m *Model) perform(r request) tea.Cmd {
 	case timeoutRequest:
 		return m.setTimeout(r)
 	case policyRequest:
-		return m.fx.setNetwork(r.box, r.network)
+		return m.fx.setNetwork(m.begin("policy of "+r.box.Name), r.box, r.network)
 	case snapshotRequest:
 		return m.fx.snapshot(m.begin("snapshot of "+r.box.Name), r.box, r.name)
 	case forkRequest:
@@ -124,7 +124,7 @@ func (m *Model) perform(r request) tea.Cmd {
 		return m.fx.kill(r.box, r.exec, r.signal)
 	case removeRequest:
 		m.detail.files.preview = nil
-		return m.fx.remove(r.box, r.info.Path, r.info.Mode.IsDir(), reloadDirMsg{path.Dir(r.info.Path)})
+		return m.fx.remove(m.begin("deleting "+r.info.Path+" in "+r.box.Name), r.box, r.info, reloadDirMsg{path.Dir(r.info.Path)})
 	case saveRequest:
 		return m.fx.saveText(r.path, r.text)
 	case sourceRequest:
@@ -140,8 +140,7 @@ func (m *Model) perform(r request) tea.Cmd {
 	case cancelRequest:
 		m.cancelJobs(func(j *job) bool { return j.id == r.job })
 	case quitRequest:
-		if r.wait {
-			m.leaving = true
+		if m.leaving = r.wait && len(m.jobs) > 0; m.leaving {
 			return nil
 		}
 		m.cancelJobs(func(*job) bool { return true })
@@ -210,14 +209,13 @@ func (m *Model) progressed(msg progressMsg) {
 	}
 }
 
-// forEach does something to several sandboxes at once. Of many it is a job, which quitting asks about.
+// forEach does something to several sandboxes at once.
 func (m *Model) forEach(what, text string, boxes []core.Sandbox, work func(context.Context, core.Sandbox) error) tea.Cmd {
-	if len(boxes) <= sampleAtOnce {
-		return m.fx.do(func(ctx context.Context) tea.Msg {
-			return doneMsg{what: what, text: text, err: m.fx.each(ctx, what, boxes, nil, work)}
-		})
+	title := what + " " + plural(len(boxes), "sandbox", "sandboxes")
+	if len(boxes) == 1 {
+		title = what + " " + boxes[0].Name
 	}
-	j := m.begin(what + " " + plural(len(boxes), "sandbox", "sandboxes"))
+	j := m.begin(title)
 	return m.fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
 		return text, nil, m.fx.each(ctx, what, boxes, report, work)
 	})
@@ -231,7 +229,7 @@ func (m *Model) begin(title string) *job {
 	return j
 }
 
-// jobDone is the end of a job.
+// jobDone is the end of a job. One that failed keeps a dashboard that was to end with it: somebody has to see that.
 func (m *Model) jobDone(msg jobDoneMsg) tea.Cmd {
 	i := slices.IndexFunc(m.jobs, func(j *job) bool { return j.id == msg.id })
 	if i < 0 {
@@ -245,13 +243,14 @@ func (m *Model) jobDone(msg jobDoneMsg) tea.Cmd {
 		if msg.text != "" {
 			cmds = append(cmds, m.say(msg.text))
 		}
-		if msg.then != nil {
-			cmds = append(cmds, m.handle(msg.then))
-		}
 	case core.KindOf(msg.err) == core.KindCanceled:
-		cmds = append(cmds, m.warn(title+": canceled", ""))
+		cmds = append(cmds, m.warn(title+": canceled", core.HintOf(msg.err)))
 	default:
+		m.leaving = false
 		cmds = append(cmds, m.fail(title, msg.err))
+	}
+	if msg.then != nil {
+		cmds = append(cmds, m.handle(msg.then))
 	}
 	if m.leaving && len(m.jobs) == 0 {
 		cmds = append(cmds, tea.Quit)
@@ -314,11 +313,11 @@ func (m *Model) editFile() tea.Cmd {
 	return m.fx.fetch(m.table.selected().box, info)
 }
 
-// lookAgain asks everything anew.
+// lookAgain asks everything anew and draws the whole screen, which something else may have written to.
 func (m *Model) lookAgain() tea.Cmd {
 	for _, s := range m.inv.sources {
 		m.inv.hurry(s.name, m.now)
 		s.nextCheck = m.now
 	}
-	return tea.Batch(m.poll(), m.checks(), m.reload())
+	return tea.Batch(tea.ClearScreen, m.poll(), m.checks(), m.reload())
 }

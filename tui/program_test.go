@@ -311,3 +311,16 @@ func TestPanicRestoresTheTerminal(t *testing.T) {
 		t.Error("the alternate screen was left on")
 	}
 }
+
+// What something else has written to the terminal goes away with the key that looks at everything again.
+func TestProgramDrawsAnew(t *testing.T) {
+	tm := newProgram(t, Options{Service: newService(t, fake.New(fake.Options{}))})
+	tm.shows("0 live, 0 in all")
+	if _, err := tm.screen.Write([]byte("\x1b[Hscribbled over it all")); err != nil {
+		t.Fatal(err)
+	}
+	tm.Send(keyPress("ctrl+l"))
+	tm.shows("0 live, 0 in all")
+	tm.Type("q")
+	tm.final()
+}

@@ -1,0 +1,49 @@
+package tui
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// What the dashboard changes is not broken off by quitting without a question, however short it usually is.
+func TestQuitAsksWhileSandboxesAreTerminated(t *testing.T) {
+	provider := fake.New(fake.Options{})
+	service := newService(t, provider)
+	launch(t, service, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: service})
+	r.until("dev is there", r.hasRow("dev"))
+	provider.Inject(fake.OpTerminate, fake.Fault{Delay: time.Second})
+	r.press("x", "y", "q")
+	r.shows("terminate dev")
+	r.press("w")
+	r.until("it quits", func() bool { return r.quit })
+	if _, err := service.Resolve(t.Context(), "dev"); core.KindOf(err) != core.KindNotFound {
+		t.Error("dev is still there:", err)
+	}
+}
+
+// "Quit when done" quits also when it was done while the question was open.
+func TestQuitWhenDoneAlready(t *testing.T) {
+	r := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
+	j := r.m.begin("something")
+	r.press("q")
+	r.send(jobDoneMsg{id: j.id})
+	r.press("w")
+	r.until("it quits", func() bool { return r.quit })
+}
+
+// What fails while the dashboard waits to quit is seen.
+func TestFailureKeepsADashboardThatWouldQuit(t *testing.T) {
+	r := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
+	first, last := r.m.begin("first"), r.m.begin("last")
+	r.press("q", "w")
+	r.send(jobDoneMsg{id: first.id, err: core.Errorf(core.KindUnavailable, "push", "", "the disk is full")})
+	r.send(jobDoneMsg{id: last.id})
+	r.shows("first: the disk is full")
+	if r.m.leaving {
+		t.Error("it still waits to quit")
+	}
+}
