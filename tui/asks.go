@@ -61,7 +61,11 @@ func (m *Model) askTerminate() tea.Cmd {
 
 func (m *Model) askExec() tea.Cmd {
 	box := m.table.selected().box
-	p := newPrompt("Run in "+box.Name, "A line for the shell. It goes on without the dashboard; its output is in the Output tab.", "", func(text string) (request, error) {
+	hint := "A line for the shell. It goes on without the dashboard; its output is in the Output tab."
+	if m.options.TableOnly {
+		hint = "A line for the shell. It goes on without the dashboard; sb logs shows its output."
+	}
+	p := newPrompt("Run in "+box.Name, hint, "", func(text string) (request, error) {
 		if strings.TrimSpace(text) == "" {
 			return nil, errors.New("a command")
 		}
@@ -423,12 +427,13 @@ func keyNames(keys []string) string { return strings.Join(keys, " ") }
 // openHelp shows the key map.
 func (m *Model) openHelp() tea.Cmd {
 	m.open(&pager{title: "Help", lines: func(s *styles, w int) []string {
-		lines := []string{s.faint.on("Mouse: click, wheel, drag the splitter. All commands: ctrl+p or :")}
+		lines := []string{s.faint.on("All commands: " + strings.Join(m.keys["palette"], " or ") + ". Mouse: click, wheel, drag the splitter")}
 		for _, g := range groups() {
-			lines = append(lines, "", s.header.on(g))
+			title := []string{"", s.header.on(g)}
 			for _, c := range m.commands {
-				if c.group == g && len(m.keys[c.id]) > 0 {
-					lines = append(lines, s.key.on(fitRight(keyNames(m.keys[c.id]), 18))+"  "+s.text.on(cut(c.title, w-20)))
+				if c.group == g && len(m.keys[c.id]) > 0 && m.has(c) {
+					lines = append(append(lines, title...), s.key.on(fitRight(keyNames(m.keys[c.id]), 18))+"  "+s.text.on(cut(c.title, w-20)))
+					title = nil
 				}
 			}
 		}

@@ -278,7 +278,7 @@ func generalCommands() []command {
 		{id: "providers", title: "Providers and their health", group: groupGeneral, keys: []string{"v"}, run: (*Model).openProviders, cli: func(*Model) string { return "sb doctor" }},
 		{id: "messages", title: "What was told", group: groupGeneral, keys: []string{"m"}, run: (*Model).openMessages, cli: func(*Model) string { return "sb events" }},
 		{id: "jobs", title: "Cancel something that is under way …", group: groupGeneral, keys: []string{"X"}, can: func(m *Model) bool { return len(m.jobs) > 0 }, run: (*Model).askJobs},
-		{id: "refresh", title: "Look at everything again", group: groupGeneral, keys: []string{"ctrl+r"}, run: (*Model).lookAgain},
+		{id: "refresh", title: "Look at everything again, and draw it anew", group: groupGeneral, keys: []string{"ctrl+r", "ctrl+l"}, run: (*Model).lookAgain},
 		{id: "suspend", title: "Go to the background, as Ctrl-Z does", group: groupGeneral, keys: []string{"ctrl+z"}, can: func(m *Model) bool { return m.options.Suspend != nil }, run: func(m *Model) tea.Cmd {
 			return m.fx.aside(m.options.Suspend)
 		}},
@@ -289,8 +289,9 @@ func generalCommands() []command {
 // keyMap is which keys each command has.
 type keyMap map[string][]string
 
-// newKeyMap takes the default keys and puts those of a person in their place. The error is for
-// commands that do not exist.
+// newKeyMap takes the default keys and puts those of a person in their place. A key that a person
+// gives to one command is taken from those that would be given in its stead. The error is for commands that do not
+// exist, and for a key that is given twice.
 func newKeyMap(own map[string][]string) (keyMap, error) {
 	keys := keyMap{}
 	var names []string
@@ -308,7 +309,26 @@ func newKeyMap(own map[string][]string) (keyMap, error) {
 		}
 		keys[id] = with
 	}
+	for _, given := range allCommands() {
+		for _, key := range own[given.id] {
+			for _, c := range allCommands() {
+				if c.id == given.id || !slices.Contains(keys[c.id], key) || !c.scope.hides(given.scope) {
+					continue
+				}
+				if _, chosen := own[c.id]; !chosen {
+					keys[c.id] = slices.DeleteFunc(slices.Clone(keys[c.id]), func(k string) bool { return k == key })
+				} else if c.scope == given.scope {
+					return nil, core.Errorf(core.KindUsage, "ui", "ui.keys", "ui.keys: %s is given to %s and to %s", key, given.id, c.id)
+				}
+			}
+		}
+	}
 	return keys, nil
+}
+
+// hides says whether a key of a command in this scope may keep one in the other from being heard.
+func (s scope) hides(other scope) bool {
+	return s == other || other == scopeGlobal || other == scopeDetail && s > scopeDetail
 }
 
 // ParseKeys reads keys as they stand in the configuration: "launch=ctrl+n quit=q,ctrl+q". A
@@ -347,12 +367,13 @@ func (m *Model) scopes() []scope {
 	return []scope{scopeDetail, scopeGlobal}
 }
 
-// commandFor finds what a key does now.
+// commandFor finds what a key does now. What it means in a narrow scope but cannot do now it does not do in a wider one
+// either, where it may mean something quite different.
 func (m *Model) commandFor(key string) (command, bool) {
 	for _, scope := range m.scopes() {
 		for _, c := range m.commands {
-			if c.scope == scope && slices.Contains(m.keys[c.id], key) && m.ready(c) {
-				return c, true
+			if c.scope == scope && slices.Contains(m.keys[c.id], key) {
+				return c, m.ready(c)
 			}
 		}
 	}
@@ -366,5 +387,10 @@ func (m *Model) possible(c command) bool {
 
 // ready says whether a command makes sense with what is selected.
 func (m *Model) ready(c command) bool {
-	return (!c.panes || !m.options.TableOnly) && (c.can == nil || c.can(m))
+	return m.has(c) && (c.can == nil || c.can(m))
+}
+
+// has says whether a command can ever be given in this dashboard: the table alone has no detail pane.
+func (m *Model) has(c command) bool {
+	return !m.options.TableOnly || !c.panes && c.scope < scopeDetail
 }

@@ -535,6 +535,39 @@ func TestKeysFromConfiguration(t *testing.T) {
 	}
 }
 
+// A key that is given to a command is that command's, wherever another would have been heard in its stead.
+func TestGivenKeysAreTakenFromOthers(t *testing.T) {
+	keys, err := ParseKeys("refresh=x,/ file-edit=e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: service, Keys: keys})
+	r.until("dev is there", r.hasRow("dev"))
+	r.press("3")
+	r.m.detail.files.begin() // there is no file to delete yet
+	for _, focus := range []pane{paneTable, paneDetail} {
+		r.m.focus = focus
+		for key, want := range map[string]string{"x": "refresh", "/": "refresh", "delete": map[pane]string{paneTable: "terminate", paneDetail: ""}[focus], "q": "quit"} {
+			c, ok := r.m.commandFor(key)
+			if got := map[bool]string{true: c.id}[ok]; got != want {
+				t.Errorf("%s is %q, want %q", key, got, want)
+			}
+		}
+	}
+	r.m.focus = paneTable
+	if c, _ := r.m.commandFor("e"); c.id != "exec" {
+		t.Errorf("e is %q outside of Files", c.id)
+	}
+	if _, err := ParseKeys("launch=x refresh=x"); core.KindOf(err) != core.KindUsage {
+		t.Error("a key for two commands:", err)
+	}
+	if _, err := ParseKeys("detail=o file-open=o"); err != nil {
+		t.Error("two places:", err)
+	}
+}
+
 // No key means two things at the same place.
 func TestKeysAreUnambiguous(t *testing.T) {
 	seen := map[string]string{}
@@ -581,21 +614,24 @@ func TestThemeFollowsTheBackground(t *testing.T) {
 	}
 }
 
-// --attach opens at one sandbox, over a filter that hides it, and leaves the filter for the next time.
+// --attach opens at one sandbox, over a filter that hides it and although it is dead, and leaves both for the next time.
 func TestAttach(t *testing.T) {
 	service := newService(t, fake.New(fake.Options{}))
 	launch(t, service, core.Spec{Name: "a"})
 	box := launch(t, service, core.Spec{Name: "wanted", Command: []string{"sh", "-c", "echo its output"}})
+	if _, err := service.Wait(t.Context(), box.ID); err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "ui.json")
-	if err := (Memory{Filter: "nothing", Tab: "Spec"}).save(file); err != nil {
+	if err := (Memory{Filter: "nothing", Tab: "Spec", HideDead: true}).save(file); err != nil {
 		t.Fatal(err)
 	}
 	r := newRig(t, Options{Service: service, MemoryFile: file, Attach: box.ID})
 	r.until("it is selected", func() bool { e := r.m.table.selected(); return e != nil && e.box.Name == "wanted" })
 	r.press("1")
 	r.shows("its output")
-	if !r.m.zoomed || r.m.memory().Filter != "nothing" {
-		t.Errorf("zoomed %v, filter %q", r.m.zoomed, r.m.memory().Filter)
+	if left := r.m.memory(); !r.m.zoomed || left.Filter != "nothing" || !left.HideDead {
+		t.Errorf("zoomed %v, %+v", r.m.zoomed, left)
 	}
 	if err := Run(t.Context(), Options{Service: service, Attach: "absent"}); core.KindOf(err) != core.KindNotFound {
 		t.Errorf("a sandbox that is not there: %v", err)

@@ -96,20 +96,20 @@ func newModel(fx *effects, options Options, memory Memory) (*Model, error) {
 		m.table.group = memory.Group
 	}
 	if options.Attach != "" {
-		m.focus, m.zoomed, m.table.filter = paneDetail, true, ""
+		m.focus, m.zoomed, m.table.filter, m.table.hideDead = paneDetail, true, "", false
 	}
 	return m, nil
 }
 
 // memory is what is remembered of how the dashboard looks.
 func (m *Model) memory() Memory {
-	filter := m.table.filter
-	if m.options.Attach != "" && filter == "" { // it was put aside
-		filter = m.remembered.Filter
+	filter, hideDead := m.table.filter, m.table.hideDead
+	if m.options.Attach != "" { // they were put aside
+		filter, hideDead = orElse(filter, m.remembered.Filter), hideDead || m.remembered.HideDead
 	}
 	return Memory{
 		Split: m.split, Ratio: m.ratio, Tab: tabNames()[m.detail.tab], Sort: m.table.sort, Reverse: m.table.reverse,
-		Filter: filter, Group: m.table.group, HideDead: m.table.hideDead, NoWrap: !m.detail.output.wrap, Times: m.detail.output.times,
+		Filter: filter, Group: m.table.group, HideDead: hideDead, NoWrap: !m.detail.output.wrap, Times: m.detail.output.times,
 	}
 }
 
@@ -230,7 +230,7 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 	case doneMsg:
 		return m.done(msg)
 	case startedMsg:
-		if msg.sandbox == m.detail.id {
+		if msg.sandbox == m.detail.id && !m.options.TableOnly {
 			return m.perform(sourceRequest{msg.exec})
 		}
 	case shellEndedMsg:
@@ -341,17 +341,12 @@ func (m *Model) hurryUp() tea.Cmd {
 // checked notes a provider's health.
 func (m *Model) checked(msg checkedMsg) tea.Cmd {
 	s := m.inv.source(msg.provider)
-	first := s.status == nil
 	s.status, s.checking, s.nextCheck = &msg.status, false, m.now.Add(checkEvery)
 	if len(msg.status.Capabilities.Has) > 0 {
 		s.caps = msg.status.Capabilities
 	}
 	if !msg.status.Usable {
 		s.nextCheck = m.now.Add(checkEvery / 3)
-	}
-	if first && !msg.status.Usable { // what never worked here is no news
-		s.down = true
-		return nil
 	}
 	return m.tellHealth(s)
 }
@@ -364,6 +359,9 @@ func (m *Model) tellHealth(s *source) tea.Cmd {
 		return nil
 	}
 	s.down, s.nextCheck = down, m.now
+	if down && s.listed.IsZero() { // what never worked here is no news
+		return m.checks()
+	}
 	if why == "" {
 		return tea.Batch(m.say(s.name+" is back"), m.checks())
 	}

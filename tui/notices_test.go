@@ -1,0 +1,62 @@
+package tui
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+)
+
+// A provider that is not set up here is not told of at each start, whichever of its answers comes first.
+func TestWhatNeverWorkedIsNoNews(t *testing.T) {
+	for _, slow := range []fake.Op{fake.OpCheck, fake.OpList} {
+		synctest.Test(t, func(t *testing.T) {
+			absent := fake.New(fake.Options{Name: "absent", IDPrefix: "abs-"})
+			for _, op := range []fake.Op{fake.OpCheck, fake.OpList} {
+				fault := fake.Fault{Err: core.Errorf(core.KindUnavailable, "absent", "", "there is no engine")}
+				if op == slow {
+					fault.Delay = time.Second
+				}
+				absent.Inject(op, fault)
+			}
+			r := newRig(t, Options{Service: newService(t, absent, fake.New(fake.Options{}))})
+			defer r.close()
+			r.limit = 5 * time.Minute // no real ones
+			begin := time.Now()
+			r.until("it was looked at often", func() bool { return time.Since(begin) > 2*time.Minute })
+			for _, n := range r.m.notices.log {
+				t.Errorf("slow %s: it says %q", slow, n.text)
+			}
+		})
+	}
+}
+
+// A notice about an editor goes away as every other does.
+func TestEditorsFailureIsToldForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
+		defer r.close()
+		r.send(editedMsg{edit: edit{local: "/tmp/copy"}, err: errors.New("exit status 1")})
+		r.shows("your text is in /tmp/copy")
+		r.hides("your text is in /tmp/copy")
+	})
+}
+
+// The table alone has no pane, and tells of no key for one.
+func TestHelpOfTheTableAlone(t *testing.T) {
+	r := newRig(t, Options{Service: newService(t, fake.New(fake.Options{})), TableOnly: true})
+	r.send(tea.WindowSizeMsg{Width: 100, Height: 120})
+	r.press("?")
+	r.shows("Launch a sandbox")
+	for _, absent := range []string{"Show the output", "Show Files", "Go to the other pane", "Search in the tab", "Wrap long lines", "Send a signal", "Delete …"} {
+		if strings.Contains(r.text(), absent) {
+			t.Errorf("the help has %q", absent)
+		}
+	}
+}
