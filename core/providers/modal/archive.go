@@ -109,7 +109,9 @@ func (p *Provider) Import(ctx context.Context, id, dir string, archive io.Reader
 	if err != nil {
 		return errors.Join(err, p.discard(ctx, id, path.Join(dir, aside)))
 	}
-	_, err = p.answer(ctx, id, "import", dir, scriptArgv(commitTree, "commit", dir, aside), scriptVerdict)
+	if _, err = p.answer(ctx, id, "import", dir, scriptArgv(commitTree, "commit", dir, aside), scriptVerdict); err != nil {
+		err = errors.Join(err, p.discard(ctx, id, path.Join(dir, aside)))
+	}
 	return err
 }
 

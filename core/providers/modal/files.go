@@ -162,10 +162,13 @@ func (p *Provider) WriteFile(ctx context.Context, id, name string, content io.Re
 	}
 	argv := scriptArgv(commitFile, "commit", name, temp, ".sb-put-"+key, octal(opts.Mode), how)
 	_, err := p.answer(ctx, id, "write", name, argv, scriptVerdict)
-	if errors.Is(err, errNoShell) {
-		err = errors.Join(p.rewrite(ctx, id, temp, name, opts), p.discard(ctx, id, temp))
+	if err == nil {
+		return nil
 	}
-	return err
+	if errors.Is(err, errNoShell) {
+		err = p.rewrite(ctx, id, temp, name, opts)
+	}
+	return errors.Join(err, p.discard(ctx, id, temp))
 }
 
 // upload writes content to a file with the tool.

@@ -281,6 +281,23 @@ func TestTransferGivenUp(t *testing.T) {
 		}
 		cancel()
 	}
+	// All has come, and it cannot be put into place any more.
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "new", Mode: 0o600}), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for name, put := range map[string]func() error{
+		"file": func() error {
+			return p.WriteFile(t.Context(), id, "/tmp/f", strings.NewReader("new"), core.WriteOptions{})
+		},
+		"tree": func() error { return p.Import(t.Context(), id, "/tmp/to", &archive, core.ImportOptions{}) },
+	} {
+		r.faults.Plan("TaskExecStart", modaltest.Fault{}, modaltest.Fault{Code: codes.ResourceExhausted, Message: "no more"})
+		if err := put(); err == nil || core.KindOf(err) != core.KindExhausted {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	if got := shell(t, p, id, "cat /tmp/f; ls -A /tmp/to; ls -A /tmp | grep sb-; ps -e -o args= | grep -c '[t]ar -x'; :"); got != "old\n0\n" {
 		t.Errorf("left behind: %q", got)
 	}
