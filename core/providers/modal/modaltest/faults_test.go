@@ -5,6 +5,7 @@ package modaltest_test
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -223,8 +224,14 @@ func TestConnectTokens(t *testing.T) {
 	if code, _ := get(closed, ""); code != http.StatusForbidden {
 		t.Errorf("from where nobody may connect: %d", code)
 	}
-	if tunnels, err := closed.Tunnels(t.Context(), 10*time.Second, nil); err == nil && tunnels[8080] != nil && tunnels[8080].Port != 0 {
-		t.Errorf("the port of a sandbox that nobody may connect to is published: %+v", tunnels[8080])
+	tunnels, err := closed.Tunnels(t.Context(), 10*time.Second, nil)
+	if err != nil || tunnels[8080] == nil || tunnels[8080].Port == 0 {
+		t.Fatalf("the tunnels are %+v, %v", tunnels, err)
+	}
+	answer, err := http.Get(fmt.Sprintf("http://%s:%d/page", tunnels[8080].Host, tunnels[8080].Port))
+	if err == nil {
+		_ = answer.Body.Close()
+		t.Errorf("the port of a sandbox that nobody may connect to answers %s", answer.Status)
 	}
 }
 

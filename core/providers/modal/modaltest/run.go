@@ -70,6 +70,11 @@ func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
 	if err == nil && box.workdir != "" && box.workdir != "/" && box.from == nil {
 		err = s.makeDirectory(s.ctx, backend.ID, path.Clean(box.workdir))
 	}
+	if err == nil {
+		var shut []core.PortMapping
+		shut, err = s.shut(box)
+		backend.Ports = append(backend.Ports, shut...)
+	}
 	box.begun = time.Now()
 	if err != nil {
 		return backend, errors.Join(err, s.opts.Backend.Terminate(context.WithoutCancel(s.ctx), backend.ID))

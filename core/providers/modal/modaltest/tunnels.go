@@ -39,6 +39,30 @@ func (s *Server) SandboxGetTunnels(ctx context.Context, r *pb.SandboxGetTunnelsR
 	return pb.SandboxGetTunnelsResponse_builder{Result: success(), Tunnels: tunnels}.Build(), nil
 }
 
+// shut gives the ports of a sandbox that this machine may not connect to an address all the same, which ends whatever connects as long
+// as the sandbox is there.
+func (s *Server) shut(box *sandbox) ([]core.PortMapping, error) {
+	if admits(box.definition, loopback) {
+		return nil, nil
+	}
+	var shut []core.PortMapping
+	for _, port := range box.definition.GetOpenPorts().GetPorts() {
+		var listen net.ListenConfig
+		listener, err := listen.Listen(s.ctx, "tcp", net.JoinHostPort(loopback, "0"))
+		if err != nil {
+			return nil, err
+		}
+		context.AfterFunc(box.wanted, func() { _ = listener.Close() })
+		s.work.Go(func() {
+			for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
+				_ = conn.Close()
+			}
+		})
+		shut = append(shut, core.PortMapping{Sandbox: int(port.GetPort()), Address: listener.Addr().String()})
+	}
+	return shut, nil
+}
+
 func splitAddress(mapping core.PortMapping) (string, uint32) {
 	host, port, err := net.SplitHostPort(mapping.Address)
 	if err != nil {
