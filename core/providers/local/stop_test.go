@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
 // trapped launches a persistent sandbox whose entry command, once it is told to end, says so by the file that is
@@ -74,5 +75,59 @@ func TestStopOfASandboxThatDies(t *testing.T) {
 	err := <-stopping
 	if core.KindOf(err) != core.KindConflict || !strings.Contains(err.Error(), "ended before it was saved") {
 		t.Errorf("stop: %v", err)
+	}
+}
+
+// What was written before a pause is saved, too: in its time, and where the sandbox ends without going on.
+func TestPausedSandboxIsSaved(t *testing.T) {
+	for what, test := range map[string]struct {
+		every time.Duration
+		end   syscall.Signal
+	}{"while it is paused": {500 * time.Millisecond, syscall.SIGKILL}, "at its end": {time.Hour, syscall.SIGTERM}} {
+		p, ok := opener(t, func(o *Options) { o.SaveInterval = test.every })(t).(*Provider)
+		if !ok {
+			t.Fatal("not the local provider")
+		}
+		sb := launched(t, p, func(spec *core.Spec) { spec.Persist = true })
+		output(t, p, sb.ID, "echo kept > /root/file")
+		if err := p.Pause(t.Context(), sb.ID); err != nil {
+			t.Fatal(err)
+		}
+		if test.end == syscall.SIGKILL {
+			within(t, "it is saved", func() bool {
+				state, err := p.store.ReadState(sb.ID)
+				return err == nil && state.Saved > 0
+			})
+		}
+		end(t, p, sb.ID, test.end)
+		if _, err := p.Start(t.Context(), sb.ID); err != nil {
+			t.Fatal(err)
+		}
+		if text := output(t, p, sb.ID, "cat /root/file"); text != "kept\n" {
+			t.Errorf("%s: it kept %q", what, text)
+		}
+	}
+}
+
+// end sends a signal to a sandbox's supervisor and waits until that is gone.
+func end(t *testing.T, p *Provider, id string, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(supervisorPID(t, p, id), signal); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "its supervisor is gone", func() bool { return !p.store.Locked(id) })
+}
+
+func TestEndTellsWhatWasNotSaved(t *testing.T) {
+	p, sb := crashed(t, func(spec *core.Spec) { spec.Persist = true })
+	output(t, p, sb.ID, "echo lost > /root/file")
+	saved := filepath.Join(p.store.Dir(sb.ID), store.SavedDir)
+	if err := os.WriteFile(saved, nil, 0o600); err != nil { // no directory can be made there
+		t.Fatal(err)
+	}
+	end(t, p, sb.ID, syscall.SIGTERM)
+	got, err := p.Get(t.Context(), sb.ID)
+	if err != nil || got.State != core.StateStopped || !strings.HasSuffix(got.Message, "; its files were never saved") {
+		t.Errorf("it is %+v, %v", got, err)
 	}
 }

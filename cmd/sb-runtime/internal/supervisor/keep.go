@@ -97,7 +97,7 @@ func (s *Supervisor) due() end {
 	if s.busy == 0 && idle > 0 && expired(s.state.LastActive.Add(idle)) {
 		return end{core.StateExited, core.ReasonIdle, fmt.Sprintf("nothing ran in it for %s", core.Duration(idle))}
 	}
-	if s.saves() && s.dirty && expired(s.saveAt) && !s.paused {
+	if s.saves() && s.dirty && expired(s.saveAt) {
 		if err := s.saveFilesystem(); err != nil {
 			s.log.Error("the filesystem could not be saved", "error", err)
 		}

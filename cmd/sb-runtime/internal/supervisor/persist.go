@@ -62,12 +62,26 @@ func (s *Supervisor) saveBeforeEnd() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.dirty && s.why.state != core.StateStopped && s.why.reason != core.ReasonCrash && !s.paused {
-		if err := s.saveFilesystem(); err != nil {
-			s.log.Error("the filesystem could not be saved at the end", "error", err)
+	if s.dirty && s.why.state != core.StateStopped && !s.savedAtEnd() {
+		lost := "; its files are as they were last saved"
+		if s.state.Saved == 0 {
+			lost = "; its files were never saved"
 		}
+		s.why.message += lost
 	}
 	s.why.state = core.StateStopped
+}
+
+// savedAtEnd saves what can still be saved. The caller holds mu.
+func (s *Supervisor) savedAtEnd() bool {
+	if s.why.reason == core.ReasonCrash {
+		return false
+	}
+	err := s.saveFilesystem()
+	if err != nil {
+		s.log.Error("the filesystem could not be saved at the end", "error", err)
+	}
+	return err == nil
 }
 
 // dropGenerations removes all but one.
