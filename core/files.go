@@ -33,4 +33,6 @@ type WriteOptions struct {
 type ImportOptions struct {
 	// KeepOwner sets the archive's uid and gid; else files belong to the sandbox's user.
 	KeepOwner bool
+	// DirectoryModes gives directories that are there already the archive's mode, and with KeepOwner its owner; else they keep what they have.
+	DirectoryModes bool
 }

@@ -16,8 +16,19 @@ import (
 	"strings"
 )
 
-// stickyBit is that of a file's mode in an archive (POSIX pax, c_mode).
-const stickyBit = 0o1000
+// modeBits are those of a file's mode in an archive (POSIX pax, c_mode).
+const modeBits = 0o7777
+
+// archiveMode is a mode as archives have it.
+func archiveMode(mode fs.FileMode) int64 {
+	bits := int64(mode.Perm())
+	for special, bit := range map[fs.FileMode]int64{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
+		if mode&special != 0 {
+			bits |= bit
+		}
+	}
+	return bits
+}
 
 // movedTree copies files from one sandbox to another as one archive, and knows afterwards what they were.
 type movedTree struct {
@@ -43,7 +54,7 @@ func (t *movedTree) copy(ctx context.Context, from FileSystem, source string, in
 		_ = writer.CloseWithError(err)
 		done <- err
 	}()
-	importErr := into.Import(ctx, target, "/", reader, ImportOptions{KeepOwner: keepOwner})
+	importErr := into.Import(ctx, target, "/", reader, ImportOptions{KeepOwner: keepOwner, DirectoryModes: true})
 	_ = reader.CloseWithError(cmp.Or(importErr, io.ErrClosedPipe))
 	if err := <-done; err != nil && !errors.Is(err, io.ErrClosedPipe) && !errors.Is(err, importErr) {
 		return err
@@ -69,11 +80,8 @@ func (t *movedTree) root(ctx context.Context, fsys FileSystem, id, root string, 
 			return gone(err)
 		}
 		header := &tar.Header{
-			Typeflag: tar.TypeDir, Name: strings.TrimPrefix(name, "/") + "/", Mode: int64(info.Mode.Perm()),
+			Typeflag: tar.TypeDir, Name: strings.TrimPrefix(name, "/") + "/", Mode: archiveMode(info.Mode),
 			ModTime: info.ModTime, Uid: info.UID, Gid: info.GID, Format: tar.FormatPAX,
-		}
-		if info.Mode&fs.ModeSticky != 0 {
-			header.Mode |= stickyBit
 		}
 		t.note(name, header, "")
 		return w.WriteHeader(header)
@@ -181,13 +189,13 @@ func hexOf(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 func (t *movedTree) note(name string, header *tar.Header, content string) {
 	switch header.Typeflag {
 	case tar.TypeDir:
-		t.sums[name] = fmt.Sprintf("directory %o", header.Mode&0o777)
+		t.sums[name] = fmt.Sprintf("directory %o", header.Mode&modeBits)
 	case tar.TypeSymlink:
 		t.sums[name] = "link " + header.Linkname
 	case tar.TypeLink:
 		t.sums[name] = t.sums["/"+header.Linkname]
 	default:
-		t.sums[name] = fmt.Sprintf("file %o %s", header.Mode&0o777, content)
+		t.sums[name] = fmt.Sprintf("file %o %s", header.Mode&modeBits, content)
 	}
 }
 

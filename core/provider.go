@@ -141,7 +141,7 @@ type FileSystem interface {
 	// Export streams path as a tar archive (PAX). Entry names begin with path's last element; links are not followed.
 	Export(ctx context.Context, id, path string) (io.ReadCloser, error)
 	// Import unpacks a tar archive into the directory dir, which exists. Each file
-	// replaces its predecessor at once; an entry or link that points outside dir is refused.
+	// replaces its predecessor at once; an entry or link that points outside dir is refused. Nothing is outside of "/".
 	Import(ctx context.Context, id, dir string, archive io.Reader, opts ImportOptions) error
 }
 

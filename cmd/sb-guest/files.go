@@ -98,7 +98,7 @@ func (f *files) do(r guest.Request) error {
 		if r.Framed {
 			in = guest.NewBodyReader(f.in)
 		}
-		return importArchive(path, in, r.KeepOwner, f.report)
+		return importArchive(path, in, r, f.report)
 	}
 	return core.Errorf(core.KindUnsupported, string(r.Op), "", "sb-guest knows no operation %q", string(r.Op))
 }

@@ -27,14 +27,14 @@ import (
 // importArchive unpacks an archive into dir, which exists. Each file appears at once, under
 // its name, when all of it has come. When the archive is broken, refused or breaks off, whatever
 // this import created is removed again; files that it replaced are complete.
-func importArchive(dir string, r io.Reader, keepOwner bool, report *guest.Report) error {
+func importArchive(dir string, r io.Reader, how guest.Request, report *guest.Report) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }()
 	im := &importer{
-		root: root, report: report, keepOwner: keepOwner,
+		root: root, report: report, keepOwner: how.KeepOwner, directoryModes: how.DirectoryModes,
 		created: map[string]bool{}, buf: make([]byte, copyBuffer), temp: tempName(),
 	}
 	defer im.closeDir()
@@ -53,8 +53,10 @@ type importer struct {
 	realRoot  string
 	report    *guest.Report
 	keepOwner bool
-	buf       []byte
-	temp      string
+	// directoryModes is core.ImportOptions.DirectoryModes.
+	directoryModes bool
+	buf            []byte
+	temp           string
 
 	// dir is the directory that the last entry was made in, kept open because the
 	// next one is most often its neighbour.
@@ -295,7 +297,7 @@ func (im *importer) fd() int { return int(im.dir.Fd()) }
 func (im *importer) finishDirs() error {
 	im.closeDir()
 	for _, h := range slices.Backward(im.dirs) {
-		if h.Name == "." || !im.created[h.Name] {
+		if h.Name == "." || !im.created[h.Name] && (!im.directoryModes || im.fits(h)) {
 			continue // it was there before and keeps what it has
 		}
 		if im.keepOwner {
@@ -311,6 +313,16 @@ func (im *importer) finishDirs() error {
 		}
 	}
 	return nil
+}
+
+// fits says whether a directory has its header's mode and owner already, which somebody else's may not be given.
+func (im *importer) fits(h *tar.Header) bool {
+	info, err := im.root.Stat(h.Name)
+	if err != nil || info.Mode() != h.FileInfo().Mode() {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return !im.keepOwner || ok && int(st.Uid) == h.Uid && int(st.Gid) == h.Gid
 }
 
 // file makes a file. In a directory that this import made itself there is nothing to replace, and
@@ -427,6 +439,9 @@ func (im *importer) symlink(h *tar.Header) (err error) {
 // from wherever that name leads, so only leading ones are taken.
 func (im *importer) checkTarget(h *tar.Header) error {
 	target := h.Linkname
+	if im.realRoot == "/" && target != "" {
+		return nil
+	}
 	if target == "" || path.IsAbs(target) {
 		return refused(h.Name, "its target is absolute or empty")
 	}

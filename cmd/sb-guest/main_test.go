@@ -337,7 +337,7 @@ func FuzzImport(f *testing.F) {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		_ = importArchive(dir, bytes.NewReader(archive), false, &guest.Report{})
+		_ = importArchive(dir, bytes.NewReader(archive), guest.Request{}, &guest.Report{})
 		if diff := cmp.Diff([]string{"in"}, names(t, outside)); diff != "" {
 			t.Error(diff)
 		}

@@ -177,7 +177,7 @@ func (f Files) WriteFile(ctx context.Context, id, path string, content io.Reader
 
 // Import implements core.FileSystem.
 func (f Files) Import(ctx context.Context, id, dir string, archive io.Reader, opts core.ImportOptions) error {
-	return f.send(ctx, id, Request{Op: OpImport, Path: []byte(dir), KeepOwner: opts.KeepOwner, Framed: true}, archive)
+	return f.send(ctx, id, Request{Op: OpImport, Path: []byte(dir), KeepOwner: opts.KeepOwner, DirectoryModes: opts.DirectoryModes, Framed: true}, archive)
 }
 
 // send runs an operation whose body is content. The error is the operation's, or content's own when sb-guest only

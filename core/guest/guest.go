@@ -77,6 +77,8 @@ type Request struct {
 	Append    bool   `json:"append,omitempty"`
 	Recursive bool   `json:"recursive,omitempty"`
 	KeepOwner bool   `json:"keep_owner,omitempty"`
+	// DirectoryModes is core.ImportOptions.DirectoryModes.
+	DirectoryModes bool `json:"directory_modes,omitempty"`
 	// Framed says that the body of OpImport is framed as that of OpWrite is, and ends with its last frame.
 	Framed bool `json:"framed,omitempty"`
 }

@@ -113,6 +113,39 @@ func (s *suite) archives(t *testing.T, p core.Provider, fsys core.FileSystem, id
 	if r := sh(t, p, id, "ls /tmp/escaped 2>/dev/null"); r.out != "" {
 		t.Errorf("something escaped: %+v", r)
 	}
+	s.machine(t, p, fsys, id)
+}
+
+// machine imports into the root, as a move does: links lead wherever they do, and directories that are there are made like the archive's only
+// where that is asked for.
+func (s *suite) machine(t *testing.T, p core.Provider, fsys core.FileSystem, id string) {
+	t.Helper()
+	for _, modes := range []bool{false, true} {
+		var archive bytes.Buffer
+		w := tar.NewWriter(&archive)
+		for _, header := range []tar.Header{
+			{Name: "tmp/copy/", Typeflag: tar.TypeDir, Mode: 0o2750},
+			{Name: "tmp/copy/absolute", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
+			{Name: "tmp/copy/up", Typeflag: tar.TypeSymlink, Linkname: "../dir/../copy/link"},
+		} {
+			if err := w.WriteHeader(&header); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := fsys.Import(t.Context(), id, "/", &archive, core.ImportOptions{DirectoryModes: modes}); err != nil {
+			t.Fatal(err)
+		}
+		info, err := fsys.Stat(t.Context(), id, "/tmp/copy")
+		if err != nil || (info.Mode.Perm() == 0o750) != modes {
+			t.Errorf("modes of directories %v: it has %v, %v", modes, info.Mode, err)
+		}
+		if r := sh(t, p, id, "readlink /tmp/copy/absolute; readlink /tmp/copy/up"); r.out != "/etc/passwd\n../dir/../copy/link\n" {
+			t.Errorf("links: %+v", r)
+		}
+	}
 }
 
 // failingReader breaks off.

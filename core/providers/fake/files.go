@@ -264,10 +264,11 @@ func (b *box) unpack(root string, header *tar.Header, content io.Reader, opts co
 	mode := fs.FileMode(header.Mode).Perm() //nolint:gosec // Perm keeps nine bits
 	switch header.Typeflag {
 	case tar.TypeDir:
-		if err := b.tree.mkdir(name, true, b.uid()); err != nil {
-			return err
+		_, err := b.tree.stat(name, true)
+		if err == nil && !opts.DirectoryModes {
+			return nil // it keeps what it has
 		}
-		if err := b.tree.chmod(name, mode); err != nil {
+		if err := errors.Join(b.tree.mkdir(name, true, b.uid()), b.tree.chmod(name, mode)); err != nil {
 			return err
 		}
 	case tar.TypeReg:

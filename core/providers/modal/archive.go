@@ -41,9 +41,10 @@ tar -x -p $o -f - -C "${p%/}/$3" || exit 19
 `
 
 // commitTree moves what was unpacked into place: whole trees where there was nothing, else file by file, each at once. A directory
-// that was there keeps what it has; one reached over a link that leads outside is refused.
+// that was there keeps what it has, unless the fourth argument is 1: then it has the archive's mode, and with 1 for the fifth its owner.
+// One reached over a link that leads outside is refused.
 const commitTree = unescape + `
-from=${p%/}/$3
+from=${p%/}/$3 modes=$4 owners=$5
 root=$(cd -P "$p" && pwd) || exit 20
 root=${root%/}
 trap 'rm -rf "$from"' EXIT
@@ -55,7 +56,7 @@ merge() {
 		[ -e "$e" ] || [ -L "$e" ] || continue
 		t=${p%/}$1/${e##*/}
 		if [ -d "$e" ] && [ ! -L "$e" ]; then
-			if [ -d "$t" ]; then (merge "$1/${e##*/}") || exit; continue; fi
+			if [ -d "$t" ]; then (merge "$1/${e##*/}") || exit; like "$e" "$t" || exit 23; continue; fi
 			[ -e "$t" ] || [ -L "$t" ] && exit 22
 		else
 			[ -d "$t" ] && [ ! -L "$t" ] && exit 21
@@ -64,6 +65,15 @@ merge() {
 		if [ $# -gt 500 ]; then move "$@" || exit; set -- "$1"; fi
 	done
 	[ $# = 1 ] || move "$@" || exit
+}
+like() {
+	[ "$modes" = 1 ] || return 0
+	if [ "$owners" = 1 ]; then
+		o=$(stat -c %u:%g "$1") || return
+		[ "$o" = "$(stat -L -c %u:%g "$2")" ] || chown "$o" "$2" || return
+	fi
+	m=$(stat -c %a "$1") || return
+	[ "$m" = "$(stat -L -c %a "$2")" ] || chmod "00$m" "$2"
 }
 move() {
 	to=${p%/}$1/; shift
@@ -101,7 +111,7 @@ func (p *Provider) Import(ctx context.Context, id, dir string, archive io.Reader
 		}
 		return err
 	}
-	sendErr := o.send(func(to io.Writer) error { return repack(to, archive) })
+	sendErr := o.send(func(to io.Writer) error { return repack(to, newEntries(archive, dir)) })
 	err = o.end(ctx, scriptVerdict)
 	if sendErr != nil {
 		err = core.Wrap("modal.import", dir, sendErr)
@@ -109,17 +119,16 @@ func (p *Provider) Import(ctx context.Context, id, dir string, archive io.Reader
 	if err != nil {
 		return errors.Join(err, p.discard(ctx, id, path.Join(dir, aside)))
 	}
-	if _, err = p.answer(ctx, id, "import", dir, scriptArgv(commitTree, "commit", dir, aside), scriptVerdict); err != nil {
+	if _, err = p.answer(ctx, id, "import", dir, scriptArgv(commitTree, "commit", dir, aside, flag(opts.DirectoryModes), flag(opts.KeepOwner)), scriptVerdict); err != nil {
 		err = errors.Join(err, p.discard(ctx, id, path.Join(dir, aside)))
 	}
 	return err
 }
 
 // repack checks an archive on its way and writes it as the oldest tar reads it.
-func repack(to io.Writer, archive io.Reader) error {
+func repack(to io.Writer, in *entries) error {
 	buffered := bufio.NewWriterSize(to, copyBlock)
 	out := tar.NewWriter(buffered)
-	in := newEntries(archive)
 	buffer := make([]byte, copyBlock)
 	for {
 		h, err := in.next()
@@ -139,17 +148,19 @@ func repack(to io.Writer, archive io.Reader) error {
 	}
 }
 
-// entries reads a foreign archive: every entry and link lies inside, and its end is marked.
+// entries reads a foreign archive for a directory: every entry and link lies inside, and its end is marked.
 type entries struct {
 	tar     *tar.Reader
 	trailer *trailerReader
+	// root says that the directory is "/", of which no link leads outside.
+	root bool
 	// links are the symbolic links so far; nothing may lie behind one.
 	links map[string]bool
 }
 
-func newEntries(archive io.Reader) *entries {
+func newEntries(archive io.Reader, dir string) *entries {
 	trailer := &trailerReader{r: bufio.NewReaderSize(archive, copyBlock)}
-	return &entries{tar: tar.NewReader(trailer), trailer: trailer, links: map[string]bool{}}
+	return &entries{tar: tar.NewReader(trailer), trailer: trailer, root: path.Clean(dir) == "/", links: map[string]bool{}}
 }
 
 // trailerReader knows whether more was asked for than there was: an archive that is whole has its end marked.
@@ -221,7 +232,7 @@ func (e *entries) check(h *tar.Header) error {
 	delete(e.links, name)
 	switch h.Typeflag {
 	case tar.TypeSymlink:
-		if !leadsInside(name, h.Linkname) {
+		if h.Linkname == "" || !e.root && !leadsInside(name, h.Linkname) {
 			return refusedEntry(h.Name)
 		}
 		e.links[name] = true

@@ -31,7 +31,7 @@ func (p *Provider) importFiles(ctx context.Context, id, dir string, archive io.R
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := &treeWriter{provider: p, id: id, dir: dir, slots: make(chan struct{}, filesAtOnce), cancel: cancel}
-	err := w.entries(ctx, newEntries(archive))
+	err := w.entries(ctx, newEntries(archive, dir))
 	w.work.Wait()
 	// The first failure has canceled the others.
 	if w.err != nil {

@@ -88,6 +88,9 @@ func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 			if header.PAXRecords[opaque] == "y" {
 				replaced = append(replaced, name)
 			}
+			if permissions(header.FileInfo()) != permissions(below) {
+				changes = append(changes, core.Change{Path: name, Kind: "changed"})
+			}
 		default:
 			changes = append(changes, core.Change{Path: name, Kind: "changed"})
 		}
@@ -104,6 +107,11 @@ func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 		}
 	}
 	return changes, nil
+}
+
+// permissions are the bits that chmod(2) changes.
+func permissions(info fs.FileInfo) fs.FileMode {
+	return info.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
 }
 
 // removal says whether an entry of the layer marks what is removed from below.

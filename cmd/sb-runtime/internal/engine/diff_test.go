@@ -16,7 +16,7 @@ func TestDiff(t *testing.T) {
 	}
 	const line = `echo new > /root/new; mkdir -p /srv/dir/sub; echo x > /srv/dir/sub/file; echo box2 > /etc/hostname
 rm /usr/bin/yes; ln -s new /root/link; touch /root/gone; rm /root/gone; chmod 700 /usr/bin/env
-rm -r /etc/alternatives; mkdir /etc/alternatives; rm -r /usr/share/doc; echo file > /usr/share/doc`
+rm -r /etc/alternatives; mkdir /etc/alternatives; rm -r /usr/share/doc; echo file > /usr/share/doc; touch /opt/x; rm /opt/x; chmod 2711 /var/lib`
 	if out, exit := run(t, box, "sh", "-c", line); exit.Code != 0 {
 		t.Fatal(out)
 	}
@@ -36,6 +36,7 @@ rm -r /etc/alternatives; mkdir /etc/alternatives; rm -r /usr/share/doc; echo fil
 	want := map[string]string{
 		"/root/new": "added", "/root/link": "added", "/srv/dir": "added", "/srv/dir/sub": "added", "/srv/dir/sub/file": "added",
 		"/etc/hostname": "changed", "/usr/bin/env": "changed", "/usr/bin/yes": "deleted", "/usr/share/doc": "changed",
+		"/var/lib": "changed",
 	}
 	if diff := cmp.Diff(want, rest); diff != "" {
 		t.Errorf("want -, have +:\n%s", diff)
