@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -39,10 +40,10 @@ func noEngine() error {
 
 // connect finds the engine when it is first needed. A failure is not remembered.
 func (p *Provider) connect(ctx context.Context) (*engine, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.engine != nil {
-		return p.engine, nil
+	p.connecting.Lock()
+	defer p.connecting.Unlock()
+	if e := p.met(); e != nil {
+		return e, nil
 	}
 	places, chosen, err := p.places()
 	if err != nil {
@@ -55,7 +56,9 @@ func (p *Provider) connect(ctx context.Context) (*engine, error) {
 		}
 		e, err := reach(ctx, at)
 		if err == nil {
+			p.mu.Lock()
 			p.engine = e
+			p.mu.Unlock()
 			return e, nil
 		}
 		if failed == nil {
@@ -69,6 +72,13 @@ func (p *Provider) connect(ctx context.Context) (*engine, error) {
 		return nil, noEngine()
 	}
 	return nil, failed
+}
+
+// met returns the engine that was found before, or nil.
+func (p *Provider) met() *engine {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.engine
 }
 
 // there says whether a place that nobody chose has a socket that this user may use.
@@ -96,21 +106,25 @@ func reach(ctx context.Context, at place) (*engine, error) {
 	}
 	how, err := at.options()
 	if err != nil {
-		return nil, core.Errorf(core.KindUnavailable, "docker.connect", at.Host, "%s: %w", at.Why, err)
+		return nil, core.Errorf(core.KindUnavailable, "docker.connect", at.String(), "%s: %w", at.Why, err)
 	}
 	e.client, err = client.New(append(opts, how...)...)
 	if err != nil {
-		return nil, core.Errorf(core.KindUsage, "docker.connect", at.Host, "%s: %w", at.Why, err)
+		return nil, core.Errorf(core.KindUsage, "docker.connect", at.String(), "%s: %w", at.Why, err)
 	}
-	ctx, cancel := within(ctx, connectTimeout)
+	limit := connectTimeout
+	if strings.HasPrefix(at.Host, "ssh://") {
+		limit = sshTimeout
+	}
+	ctx, cancel := within(ctx, limit)
 	defer cancel()
 	ping, err := e.client.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	if err == nil && ping.OSType != "" && ping.OSType != "linux" {
-		err = core.Errorf(core.KindUnsupported, "docker.connect", at.Host, "the engine runs containers of %s, not of Linux", ping.OSType)
+		err = core.Errorf(core.KindUnsupported, "docker.connect", at.String(), "the engine runs containers of %s, not of Linux", ping.OSType)
 	}
 	if err != nil {
 		_ = e.client.Close()
-		return nil, at.closed(classify(ctx, "connect", at.Host, err))
+		return nil, at.closed(classify(ctx, "connect", at.String(), err))
 	}
 	return e, nil
 }
@@ -128,9 +142,40 @@ func (at place) closed(err error) error {
 	return err
 }
 
+// address is the place's, with what the docker command adds: tcp, and Docker's ports.
+func (at place) address() (*url.URL, error) {
+	host := at.Host
+	if !strings.Contains(host, "://") {
+		host = "tcp://" + host
+	}
+	address, err := url.Parse(host)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return nil, failed.Err // without the address, which may hold a password
+	}
+	if _, set := address.User.Password(); set {
+		return nil, errors.New("an engine's address takes no password")
+	}
+	if address.Scheme == "tcp" && address.Port() == "" {
+		port := "2375"
+		if at.TLS != "" {
+			port = "2376"
+		}
+		address.Host = net.JoinHostPort(cmp.Or(address.Hostname(), "localhost"), port)
+	}
+	return address, err
+}
+
+// String is the address without a password that it may hold.
+func (at place) String() string {
+	if address, err := url.Parse(at.Host); err == nil {
+		return address.Redacted()
+	}
+	return "an address that cannot be read"
+}
+
 // options says how the place is reached.
 func (at place) options() ([]client.Opt, error) {
-	address, err := url.Parse(at.Host)
+	address, err := at.address()
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +188,7 @@ func (at place) options() ([]client.Opt, error) {
 	case "unix", "npipe":
 		return []client.Opt{client.WithHost(at.Host)}, nil
 	}
-	opts := []client.Opt{client.WithHost(at.Host)}
+	opts := []client.Opt{client.WithHost(address.String())}
 	if at.TLS == "" {
 		return opts, nil
 	}

@@ -31,7 +31,7 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 		}
 		return append(findings, core.Finding{Name: "engine", Status: statusError, Detail: detail, Fix: core.HintOf(err)})
 	}
-	detail := fmt.Sprintf("%s at %s (%s), API %s", e.version, e.at.Host, e.at.Why, e.client.ClientVersion())
+	detail := fmt.Sprintf("%s at %s (%s), API %s", e.version, e.at, e.at.Why, e.client.ClientVersion())
 	if e.facts.Rootless {
 		detail += ", rootless"
 	}
@@ -59,7 +59,7 @@ func (p *Provider) search(ctx context.Context) []core.Finding {
 	}
 	var findings []core.Finding
 	for _, at := range places {
-		f := core.Finding{Name: at.Why, Status: statusOK, Detail: at.Host}
+		f := core.Finding{Name: at.Why, Status: statusOK, Detail: at.String()}
 		if path, ok := strings.CutPrefix(at.Host, "unix://"); ok && !chosen {
 			info, err := os.Stat(path)
 			if errors.Is(err, os.ErrNotExist) {
@@ -74,9 +74,9 @@ func (p *Provider) search(ctx context.Context) []core.Finding {
 		}
 		e, err := reach(ctx, at)
 		if err != nil {
-			f.Status, f.Detail, f.Fix = statusWarning, at.Host+": "+err.Error(), core.HintOf(err)
+			f.Status, f.Detail, f.Fix = statusWarning, at.String()+": "+err.Error(), core.HintOf(err)
 		} else {
-			f.Detail = e.version + " at " + at.Host
+			f.Detail = e.version + " at " + at.String()
 			_ = e.client.Close()
 		}
 		findings = append(findings, f)
@@ -92,7 +92,7 @@ func (p *Provider) looked() string {
 	}
 	hosts := make([]string, len(places))
 	for i, at := range places {
-		hosts[i] = at.Host
+		hosts[i] = at.String()
 	}
 	return " at " + strings.Join(hosts, ", ")
 }

@@ -19,6 +19,8 @@ const (
 	// connectTimeout bounds the first answer of an engine: one that hangs must not hold up commands
 	// that have no need of it.
 	connectTimeout = 2 * time.Second
+	// sshTimeout is that for one behind ssh, which takes several round trips, starts a program there and may ask for a passphrase.
+	sshTimeout = 30 * time.Second
 	// askTimeout bounds a request that the engine answers from what it knows.
 	askTimeout = 10 * time.Second
 	// workTimeout bounds a request that makes it do something.

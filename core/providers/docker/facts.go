@@ -59,7 +59,7 @@ func (p *Provider) learn(ctx context.Context, e *engine) error {
 		defer cancel()
 		var err error
 		if kept, err = e.ask(ctx); err != nil {
-			return classify(ctx, "connect", e.at.Host, err)
+			return classify(ctx, "connect", e.at.String(), err)
 		}
 		p.keepFacts(e, kept)
 	}

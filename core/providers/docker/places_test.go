@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -232,6 +233,32 @@ func TestContextWithTLS(t *testing.T) {
 	}
 }
 
+// An address may be as short as the docker command takes it, and a password in one is refused and told nobody.
+func TestAddresses(t *testing.T) {
+	for host, want := range map[string]string{
+		"127.0.0.1:1": "tcp://127.0.0.1:1", "tcp://far": "tcp://far:2375", "tcp://": "tcp://localhost:2375", "tcp://[::1]": "tcp://[::1]:2375",
+		"ssh://me@far": "ssh://me@far", "unix:///a/b": "unix:///a/b",
+	} {
+		if got, err := (place{Host: host}).address(); err != nil || got.String() != want {
+			t.Errorf("%s is %v, %v", host, got, err)
+		}
+	}
+	if got, err := (place{Host: "tcp://far", TLS: "/certs"}).address(); err != nil || got.String() != "tcp://far:2376" {
+		t.Errorf("with TLS it is %v, %v", got, err)
+	}
+	for _, host := range []string{"ssh://me:s3cret@far", "tcp://me:s3cret@127.0.0.1:1", "ssh://me:s3cret@far:x"} {
+		p := &Provider{opts: Options{Host: host, LookupEnv: environment(nil)}}
+		_, err := p.connect(t.Context())
+		wantKind(t, err, core.KindUnavailable)
+		for _, finding := range p.Diagnose(t.Context()) {
+			err = errors.Join(err, errors.New(finding.Detail), errors.New(finding.Fix))
+		}
+		if strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("it says %v", err)
+		}
+	}
+}
+
 // ssh:// runs ssh, which runs docker at the other end, which passes bytes on.
 func TestSSH(t *testing.T) {
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(t.TempDir(), "s"))
@@ -245,8 +272,11 @@ func TestSSH(t *testing.T) {
 	t.Cleanup(server.Close)
 	bin := t.TempDir()
 	script := `#!/usr/bin/env python3
-import socket, sys, threading
-if sys.argv[1:] != ["-T", "-o", "ConnectTimeout=30", "-l", "me", "-p", "2222", "--", "far", "docker", "system", "dial-stdio"]:
+import socket, sys, threading, time
+way = ["-T", "-o", "ConnectTimeout=30", "-l", "me", "-p", "2222", "--", "far", "docker"]
+if sys.argv[1:] == way + ["--host", "'unix:///own socket'", "system", "dial-stdio"]:
+    time.sleep(2.5) # as when it asks for a passphrase
+elif sys.argv[1:] != way + ["system", "dial-stdio"]:
     sys.exit("not that way: %r" % sys.argv)
 s = socket.socket(socket.AF_UNIX)
 s.connect("` + listener.Addr().String() + `")
@@ -269,7 +299,7 @@ while True:
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	for host, want := range map[string]string{"ssh://me@far:2222": "", "ssh://me@elsewhere:2222": "not that way", "ssh://-oProxyCommand=x": "host"} {
+	for host, want := range map[string]string{"ssh://me@far:2222": "", "ssh://me@far:2222/own%20socket": "", "ssh://me@elsewhere:2222": "not that way", "ssh://-oProxyCommand=x": "host"} {
 		p := &Provider{opts: Options{Host: host, LookupEnv: environment(nil)}}
 		e, err := p.connect(t.Context())
 		if want == "" && (err != nil || e.version != "Docker/1.2.3") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

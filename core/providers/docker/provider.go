@@ -17,7 +17,9 @@ type Provider struct {
 	guest.Files
 	opts Options
 
-	// mu guards what follows; connecting holds it, so that it happens once.
+	// connecting is held by who looks for the engine, so that it happens once.
+	connecting sync.Mutex
+	// mu guards what follows.
 	mu     sync.Mutex
 	engine *engine
 
@@ -102,9 +104,7 @@ func (p *Provider) facts() facts {
 
 // Check implements core.Provider.
 func (p *Provider) Check(ctx context.Context) error {
-	p.mu.Lock()
-	met := p.engine != nil
-	p.mu.Unlock()
+	met := p.met() != nil
 	e, err := p.connect(ctx)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (p *Provider) Check(ctx context.Context) error {
 		ctx, cancel := within(ctx, connectTimeout)
 		defer cancel()
 		if _, err := e.client.Ping(ctx, client.PingOptions{}); err != nil {
-			return classify(ctx, "check", e.at.Host, err)
+			return classify(ctx, "check", e.at.String(), err)
 		}
 	}
 	if err := p.learn(ctx, e); err != nil {

@@ -28,7 +28,12 @@ func dialSSH(ctx context.Context, address *url.URL) (net.Conn, error) {
 	if port := address.Port(); port != "" {
 		args = append(args, "-p", port)
 	}
-	args = append(args, "--", address.Hostname(), "docker", "system", "dial-stdio")
+	args = append(args, "--", address.Hostname(), "docker")
+	if address.Path != "" && address.Path != "/" {
+		// ssh hands the words to a shell.
+		args = append(args, "--host", "'unix://"+strings.ReplaceAll(address.Path, "'", `'\''`)+"'")
+	}
+	args = append(args, "system", "dial-stdio")
 	// The connection outlives the request it was made for.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "ssh", args...)
 	// Plain pipes, and not the command's own: those would be closed under a reader.
