@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/moby/moby/client"
 
@@ -94,14 +95,15 @@ func (at place) there() bool {
 // reach connects to an engine and asks who it is.
 func reach(ctx context.Context, at place) (*engine, error) {
 	e := &engine{at: at}
+	var first sync.Once
 	opts := []client.Opt{
 		client.WithUserAgent("sb"),
 		client.WithHTTPResponseHook(func(r *http.Response) {
-			// The client's own answer leaves this out. Only the first answer has it here.
-			if e.version == "" {
+			// The client's own answer leaves this out.
+			first.Do(func() {
 				e.podman = r.Header.Get("Libpod-Api-Version") != ""
 				e.version, _, _ = strings.Cut(r.Header.Get("Server"), " ")
-			}
+			})
 		}),
 	}
 	how, err := at.options()

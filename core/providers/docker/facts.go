@@ -64,8 +64,10 @@ func (p *Provider) learn(ctx context.Context, e *engine) error {
 		p.keepFacts(e, kept)
 	}
 	p.mu.Lock()
-	e.facts = kept
-	p.mu.Unlock()
+	defer p.mu.Unlock()
+	if !e.facts.Known { // who was quicker reads what it learned, without the lock
+		e.facts = kept
+	}
 	return nil
 }
 

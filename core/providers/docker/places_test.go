@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -350,6 +351,36 @@ func TestFactsAreKept(t *testing.T) {
 	if got := p.keptFacts(e); got.Known {
 		t.Errorf("from long ago: %+v", got)
 	}
+}
+
+// Several may ask at the same time; what one of them has read does not change any more. The race detector looks on.
+func TestFactsLearnedAtOnce(t *testing.T) {
+	var both sync.WaitGroup
+	both.Add(2)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.41") // and no Server: who stands before an engine may leave it out
+		if strings.HasSuffix(r.URL.Path, "/info") {
+			both.Done()
+			both.Wait()
+			_, _ = io.WriteString(w, `{"Architecture": "x86_64", "Runtimes": {"runc": {}}}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().String(), LookupEnv: environment(nil)}}
+	t.Cleanup(func() { _ = p.Close() })
+	e, err := p.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			if err := p.learn(t.Context(), e); err != nil || e.facts.Arch != "amd64" || e.podman {
+				t.Errorf("learned %+v, %v", e.facts, err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestConnectGivesUpWithItsCaller(t *testing.T) {
