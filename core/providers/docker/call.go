@@ -135,19 +135,41 @@ func (c *call) reply(take func(kind byte, payload []byte) error) (wire.Reply, er
 func (c *call) broke(err error) error {
 	ctx, cancel := within(context.Background(), askTimeout)
 	defer cancel()
+	said := bytes.TrimSpace(c.said())
 	sb, getErr := c.p.Get(ctx, c.id)
+	if getErr == nil && sb.State == core.StateRunning && len(said) == 0 {
+		sb, getErr = c.settled(ctx, sb)
+	}
 	if getErr != nil {
 		return getErr
 	}
 	if err := notRunning(sb, c.op); err != nil {
 		return err
 	}
-	if said := bytes.TrimSpace(c.said()); len(said) > 0 {
+	if len(said) > 0 {
 		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the call to the sandbox failed: %s", said)
 	}
 	return core.Errorf(core.KindUnavailable, "docker."+c.op, c.id, "the connection to the engine broke off: %w", err).
 		WithHint("a command that was running goes on: sb ps %s", sb.Name)
 }
+
+// settled gives the engine a moment to learn that a container ended, and returns the sandbox as it is then: what is inside is gone
+// before that, and Kata's runtime ends its machine in between.
+func (c *call) settled(ctx context.Context, sb core.Sandbox) (core.Sandbox, error) {
+	e, err := c.p.connect(ctx)
+	if err != nil {
+		return sb, err
+	}
+	ending, cancel := within(ctx, endGrace)
+	defer cancel()
+	if err := e.awaitExit(ending, containerOf(c.id)); err != nil && ending.Err() != nil {
+		return sb, nil
+	}
+	return c.p.Get(ctx, c.id)
+}
+
+// endGrace is how long an engine may take to learn of a container's end.
+const endGrace = 3 * time.Second
 
 // frameBuffer holds most frames.
 const frameBuffer = 256<<10 + 16

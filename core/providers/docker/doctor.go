@@ -43,7 +43,7 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 	if refused != nil {
 		findings = append(findings, core.Finding{Name: "runtime", Status: statusError, Detail: refused.Error(), Fix: core.HintOf(refused)})
 	}
-	findings = append(findings, limitFindings(e)...)
+	findings = append(findings, p.limitFindings(e)...)
 	guest, err := p.guestPath(e.facts.Arch)
 	if err != nil {
 		return append(findings, core.Finding{Name: "sb-guest", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)})
@@ -97,14 +97,15 @@ func (p *Provider) looked() string {
 	return " at " + strings.Join(hosts, ", ")
 }
 
-// limitFindings says which limits the engine holds.
-func limitFindings(e *engine) []core.Finding {
+// limitFindings says which limits the engine and its runtime hold.
+func (p *Provider) limitFindings(e *engine) []core.Finding {
 	var held, missing []string
+	caps := p.Capabilities()
 	for _, limit := range []struct {
-		holds bool
-		name  string
-	}{{e.facts.CPU, "cpu"}, {e.facts.Memory, "memory"}, {e.facts.Processes, "processes"}, {e.facts.Disk, "disk"}} {
-		if limit.holds {
+		as   core.Capability
+		name string
+	}{{core.CapCPU, "cpu"}, {core.CapMemory, "memory"}, {core.CapProcesses, "processes"}, {core.CapDisk, "disk"}} {
+		if caps.Can(limit.as) {
 			held = append(held, limit.name)
 		} else {
 			missing = append(missing, limit.name)

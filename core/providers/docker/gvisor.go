@@ -34,14 +34,3 @@ func (e *engine) filesSeen(ctx context.Context, op, id string) error {
 	}
 	return nil
 }
-
-// isolation says what stands between a sandbox and the engine's machine.
-func isolation(runtime string) string {
-	switch {
-	case inGVisor(runtime):
-		return "a container with gVisor's kernel: the engine's runtime " + runtime
-	case runtime != "":
-		return "a container of the engine's runtime " + runtime
-	}
-	return "a container: namespaces, control groups and seccomp on the engine's kernel"
-}

@@ -7,9 +7,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// TestRuntimeCapabilities: what was seen not to hold under gVisor is not offered there; kata's machines have a Linux.
+// TestRuntimeCapabilities: what was seen not to hold under gVisor is not offered there.
 func TestRuntimeCapabilities(t *testing.T) {
-	for runtime, gvisor := range map[string]bool{"": false, "runc": false, "kata": false, "runsc": true, "runsc-kvm": true, "io.containerd.runsc.v1": true} {
+	for runtime, gvisor := range map[string]bool{"": false, "runc": false, "runsc": true, "runsc-kvm": true, "io.containerd.runsc.v1": true} {
 		p, err := New(Options{Runtime: runtime})
 		if err != nil {
 			t.Fatal(err)

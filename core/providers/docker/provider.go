@@ -86,6 +86,9 @@ func (p *Provider) Capabilities() core.Capabilities {
 	if inGVisor(p.opts.Runtime) {
 		has = slices.DeleteFunc(has, lostInGVisor)
 	}
+	if inKata(p.opts.Runtime) {
+		has = slices.DeleteFunc(has, lostInKata)
+	}
 	return core.Capabilities{
 		Has: has, GPUs: offered, Images: []string{p.opts.Image},
 		Isolation: isolation(p.opts.Runtime),

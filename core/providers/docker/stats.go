@@ -47,7 +47,7 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 		Memory: core.Bytes(used(usage.MemoryStats)), MemoryLimit: sb.Spec.Memory, DiskLimit: sb.Spec.Disk, //nolint:gosec // below 8 EiB
 		Processes: max(int(usage.PidsStats.Current)-1, 0), //nolint:gosec // a number of processes
 	}
-	if !e.facts.Grouped { // what the engine tells is the whole machine's
+	if !e.facts.Grouped || inKata(sb.Runtime) { // what the engine tells is the whole machine's, or Kata's own
 		reply, err := p.ask(ctx, id, "stats", wire.Request{Verb: wire.VerbUsage})
 		if err != nil {
 			return core.Stats{}, err
