@@ -65,7 +65,21 @@ func runLoginModal(ctx context.Context, opts *LoginModalOptions) error {
 		return err
 	}
 	_, err = fmt.Fprintf(app.Streams.Err, "the token is valid and kept as profile %s in %s\n", profile, file)
+	for _, name := range opts.overruled(profile) {
+		_, _ = fmt.Fprintf(app.Streams.Err, "warning: %s is set to something else, and counts more: unset it\n", name)
+	}
 	return err
+}
+
+// overruled names the variables because of which something else than the profile that was written is used.
+func (o *LoginModalOptions) overruled(profile string) []string {
+	var names []string
+	for _, variable := range []struct{ name, want string }{{"MODAL_PROFILE", profile}, {"MODAL_TOKEN_ID", o.TokenID}} {
+		if value, _ := o.App.LookupEnv(variable.name); value != "" && value != variable.want {
+			names = append(names, variable.name)
+		}
+	}
+	return names
 }
 
 // token completes the token's id and returns its secret: from flag and environment, else a person is asked, else the secret is

@@ -44,3 +44,18 @@ func TestTokenIsAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// Who keeps a token is told of variables that count more than what was kept.
+func TestTokenThatIsOverruled(t *testing.T) {
+	for want, env := range map[string]map[string]string{
+		"":                             {"MODAL_PROFILE": "work", "MODAL_TOKEN_ID": "ak-1"},
+		"MODAL_PROFILE":                {"MODAL_PROFILE": "other"},
+		"MODAL_PROFILE MODAL_TOKEN_ID": {"MODAL_PROFILE": "other", "MODAL_TOKEN_ID": "ak-2"},
+	} {
+		app, _ := testApp(t, env)
+		opts := &LoginModalOptions{App: app, TokenID: "ak-1"}
+		if got := strings.Join(opts.overruled("work"), " "); got != want {
+			t.Errorf("with %v: %q", env, got)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -43,6 +44,21 @@ type profile struct {
 	OAuthJWTKey       string `toml:"oauth_jwt_key"`
 	Environment       string `toml:"environment"`
 	Active            bool   `toml:"active"`
+}
+
+// oauth says whether some of the profile's credentials are an integration's.
+func (p profile) oauth() bool {
+	return p.OAuthRefreshToken != "" || p.OAuthClientID != "" || p.OAuthClientSecret != "" || p.OAuthJWTKey != ""
+}
+
+// printable says whether a token's id or secret can be sent: they travel in headers.
+func printable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+func unprintable() error {
+	return core.Errorf(core.KindUsage, "modal", "", "the token's id or secret has a character that no token has, such as a line's end").
+		WithHint("see what MODAL_TOKEN_ID, MODAL_TOKEN_SECRET and the profile have; sb login modal takes the secret from a file")
 }
 
 // ConfigFile is the file that Modal's tools read: MODAL_CONFIG_PATH, else .modal.toml in the home directory.
@@ -88,6 +104,8 @@ func FindAccount(lookup func(string) (string, bool)) Account {
 	case (id != "" || secret != "") && oauth:
 		account.Err = core.Errorf(core.KindUsage, "modal", "", "there are a Modal token and OAuth credentials, and only one of them can be").
 			WithHint("unset the MODAL_OAUTH_* variables, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET; a profile counts, too: %s", account.File)
+	case !printable(id + secret):
+		account.Err = unprintable()
 	case id != "" && secret != "":
 		account.TokenID = id
 	case id != "" || secret != "":

@@ -65,8 +65,12 @@ func kindOf(err error) (core.Kind, string) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return core.KindTimeout, "Modal did not answer in time"
 	}
-	if st, ok := status.FromError(err); ok {
-		return kindOfCode(st.Code()), text(st.Message())
+	// The status itself, without what the SDK writes around it.
+	if e, ok := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err); ok {
+		return kindOfCode(e.GRPCStatus().Code()), text(e.GRPCStatus().Message())
 	}
 	return core.KindOf(err), err.Error()
 }

@@ -29,8 +29,12 @@ type Login struct {
 }
 
 // Do checks the token with Modal, then writes it to the file and makes its profile the active one, as Modal's own
-// tools do. It returns the profile's name. Other profiles stay; nothing is written when the token is refused.
+// tools do. It returns the profile's name. Other profiles stay; nothing is written when the token is refused, or the profile has
+// OAuth credentials (KindConflict): only one of them can be.
 func (l Login) Do(ctx context.Context) (string, error) {
+	if !printable(l.TokenID) || !printable(l.Secret.Reveal()) {
+		return "", unprintable()
+	}
 	if _, _, err := readProfile(l.File, ""); err != nil {
 		return "", err // before the SDK reads it, whose errors show the line
 	}
@@ -43,6 +47,10 @@ func (l Login) Do(ctx context.Context) (string, error) {
 	}
 	if l.Profile == "" {
 		l.Profile = "default"
+	}
+	if _, kept, err := readProfile(l.File, l.Profile); err == nil && kept.oauth() {
+		return "", core.Errorf(core.KindConflict, "modal.login", l.File, "the profile %q has OAuth credentials, and a token beside them would count for nothing", l.Profile).
+			WithHint("keep the token under another name: --profile NAME")
 	}
 	return l.Profile, l.write()
 }

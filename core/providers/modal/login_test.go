@@ -67,6 +67,29 @@ func TestLogin(t *testing.T) {
 		t.Errorf("a broken file: %v", err)
 	}
 	t.Setenv("MODAL_CONFIG_PATH", filepath.Join(t.TempDir(), "none"))
+	// One that cannot be sent is told before anything is asked, and where it comes from a variable, too.
+	for _, login := range []modal.Login{{TokenID: "ak-é", Secret: core.NewSecretValue("as-1")}, {TokenID: "ak-1", Secret: core.NewSecretValue("as-planted\n")}} {
+		login.File = filepath.Join(t.TempDir(), "modal.toml")
+		if _, err := login.Do(t.Context()); err == nil || core.KindOf(err) != core.KindUsage || strings.Contains(err.Error(), "planted") {
+			t.Errorf("%s: %v", login.TokenID, err)
+		}
+		account := modal.FindAccount(func(name string) (string, bool) {
+			return map[string]string{"MODAL_CONFIG_PATH": login.File, "MODAL_TOKEN_ID": login.TokenID, "MODAL_TOKEN_SECRET": login.Secret.Reveal()}[name], true
+		})
+		if account.Err == nil || core.KindOf(account.Err) != core.KindUsage {
+			t.Errorf("found as %+v", account)
+		}
+	}
+	// A profile with OAuth credentials stays as it is.
+	integration := filepath.Join(t.TempDir(), "modal.toml")
+	const oauth = "[local]\noauth_client_id = 'cid'\n"
+	if err := os.WriteFile(integration, []byte(oauth), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = modal.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), File: integration}.Do(t.Context())
+	if text, readErr := os.ReadFile(integration); err == nil || core.KindOf(err) != core.KindConflict || string(text) != oauth {
+		t.Errorf("%v; the file is %q, %v", err, text, readErr)
+	}
 	// A token that is refused changes nothing.
 	file := filepath.Join(t.TempDir(), "modal.toml")
 	if _, err := (modal.Login{TokenID: tokenID, Secret: core.NewSecretValue("wrong"), File: file}).Do(t.Context()); core.KindOf(err) != core.KindUnauthorized {
