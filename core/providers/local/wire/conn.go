@@ -14,9 +14,12 @@ import (
 	"google.golang.org/grpc"
 )
 
+// maxMessage bounds a message in bytes. What a fork must know of the commands that go on is one, whatever their command lines hold.
+const maxMessage = 256 << 20
+
 // NewServer returns a gRPC server that speaks this protocol.
 func NewServer() *grpc.Server {
-	return grpc.NewServer(grpc.Creds(handshake{}), grpc.ForceServerCodec(codec{}))
+	return grpc.NewServer(grpc.Creds(handshake{}), grpc.ForceServerCodec(codec{}), grpc.MaxRecvMsgSize(maxMessage))
 }
 
 // Listen makes the socket that a supervisor listens on, mode 0600.
@@ -87,7 +90,7 @@ func Dial(path string, files ...*os.File) (*Client, error) {
 	failed := &failure{}
 	conn, err := grpc.NewClient("passthrough:///supervisor",
 		grpc.WithTransportCredentials(handshake{files, failed}),
-		grpc.WithDefaultCallOptions(grpc.ForceCodec(codec{})),
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(codec{}), grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 		grpc.WithNoProxy(),

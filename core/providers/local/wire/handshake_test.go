@@ -36,12 +36,17 @@ func (echo) Control(_ context.Context, request *Control, files *Files) *ControlR
 
 func serve(t *testing.T, path string) {
 	t.Helper()
+	serveAs(t, path, echo{})
+}
+
+func serveAs(t *testing.T, path string, s Server) {
+	t.Helper()
 	listener, err := Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := NewServer()
-	Register(server, echo{})
+	Register(server, s)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -87,6 +92,29 @@ func TestDescriptorsAreHandedOver(t *testing.T) {
 			t.Errorf("came out: %q, %v", text, err)
 		}
 		_ = errors.Join(outR.Close(), client.Close())
+	}
+}
+
+// mirror answers what it is asked.
+type mirror struct{ echo }
+
+func (mirror) Control(_ context.Context, request *Control, _ *Files) *ControlReply {
+	return &ControlReply{Secrets: []Secret{{Value: request.Argv[0]}}}
+}
+
+// Several commands with long command lines are in one reply, and environments in one request.
+func TestLargeMessages(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ctl.sock")
+	serveAs(t, path, mirror{})
+	client, err := Dial(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	const size = 20 << 20
+	reply, err := client.Control(t.Context(), &Control{Argv: []string{strings.Repeat("x", size)}})
+	if err != nil || len(reply.Secrets) != 1 || len(reply.Secrets[0].Value) != size {
+		t.Errorf("%v", err)
 	}
 }
 
