@@ -37,7 +37,8 @@ type Process struct {
 	pid int32
 }
 
-// Exec starts a program. When it cannot be started the error wraps ErrNotFound or ErrNotExecutable where that is why.
+// Exec starts a program. When it cannot be started the error wraps ErrNotFound or ErrNotExecutable where that is why, and is a *core.Error of
+// KindNotFound where the directory to work in is not there.
 func (b *Box) Exec(ctx context.Context, c Command) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -97,6 +98,9 @@ func (b *Box) whyNotStarted(ctx context.Context, c Command, cause error) error {
 	if c.Program != nil || len(c.Argv) == 0 {
 		return cause
 	}
+	if err := b.checkDir(ctx, c.Dir); err != nil {
+		return err
+	}
 	found := false
 	for _, candidate := range candidates(c) {
 		if mode, err := b.mode(ctx, candidate); err == nil {
@@ -110,6 +114,17 @@ func (b *Box) whyNotStarted(ctx context.Context, c Command, cause error) error {
 		return fmt.Errorf("%s: %w: %w", c.Argv[0], ErrNotExecutable, cause)
 	}
 	return fmt.Errorf("%s: %w", c.Argv[0], ErrNotFound)
+}
+
+// checkDir says of the directory that a program was to work in if it is not there.
+func (b *Box) checkDir(ctx context.Context, dir string) error {
+	if dir == "/" {
+		return nil
+	}
+	if mode, err := b.mode(ctx, dir); err != nil || mode.IsRegular() {
+		return core.Errorf(core.KindNotFound, "exec", dir, "there is no such directory to work in")
+	}
+	return nil
 }
 
 func candidates(c Command) []string {

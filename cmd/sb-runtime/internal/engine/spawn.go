@@ -64,15 +64,18 @@ func (b *Box) Spawn(ctx context.Context, request guest.Spawn, stdout, stderr *os
 		return nil, fmt.Errorf("the sandbox's first process does not answer: %w", err)
 	}
 	if report.Error != nil {
-		return nil, whyNotSpawned(request, report)
+		return nil, b.whyNotSpawned(ctx, request, report)
 	}
 	s.pid = int32(report.PID) //nolint:gosec // a process id
 	return s, nil
 }
 
-func whyNotSpawned(request guest.Spawn, report guest.SpawnReport) error {
+func (b *Box) whyNotSpawned(ctx context.Context, request guest.Spawn, report guest.SpawnReport) error {
 	err := guest.Report{Error: report.Error}.Err("local.exec")
 	if request.Attach || len(request.Argv) == 0 {
+		return err
+	}
+	if err := b.checkDir(ctx, request.Dir); err != nil {
 		return err
 	}
 	switch core.KindOf(err) { //nolint:exhaustive // the others are no fault of the program's

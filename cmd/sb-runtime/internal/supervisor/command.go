@@ -27,6 +27,8 @@ const (
 	entryID = "0"
 	// execLogLimit bounds the output that is kept of a command that is not the entry command.
 	execLogLimit = 8 << 20
+	// exitFailed is the code of a command that could not be started for no fault of the program's.
+	exitFailed = 125
 	// killGrace is what a command that is over its time has to end by itself.
 	killGrace = 3 * time.Second
 )
@@ -108,11 +110,11 @@ func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File)
 	}
 	if c.process, err = s.begun(c, s.program(request, c, who, ends.Theirs())); err != nil {
 		c.process = nil
-		if code := shellCode(err); code != 0 {
-			return c, c.notStarted(code)
+		if code, why := shellCode(err); code != 0 {
+			return c, c.notStarted(code, request.Argv[0]+": "+why.Error())
 		}
-		_ = c.output.Close()
-		return nil, classifyExec(err)
+		err = classifyExec(err)
+		return nil, errors.Join(err, c.notStarted(exitFailed, err.Error()))
 	}
 	client := announced(request, clients)
 	c.stdin, c.control = stdin, control
@@ -258,26 +260,21 @@ func (s *Supervisor) endWith(c *command) {
 	})
 }
 
-// shellCode is the exit code by which a shell says that a program cannot be run, or 0
-// when the failure is not the program's.
-func shellCode(err error) int {
+// shellCode is the exit code by which a shell says that a program cannot be run, and why; 0 when the failure is not the program's.
+func shellCode(err error) (code int, why error) {
 	switch {
 	case errors.Is(err, engine.ErrNotFound):
-		return 127
+		return 127, engine.ErrNotFound
 	case errors.Is(err, engine.ErrNotExecutable):
-		return 126
+		return 126, engine.ErrNotExecutable
 	}
-	return 0
+	return 0, nil
 }
 
-// notStarted ends a command whose program cannot be run, as a shell would.
-func (c *command) notStarted(code int) error {
-	message := engine.ErrNotFound.Error()
-	if code == 126 {
-		message = engine.ErrNotExecutable.Error()
-	}
+// notStarted ends a command that cannot be run.
+func (c *command) notStarted(code int, message string) error {
 	c.exec.Ended = time.Now()
-	c.exec.Exit = &core.Exit{Code: code, Message: c.exec.Command[0] + ": " + message}
+	c.exec.Exit = &core.Exit{Code: code, Message: message}
 	close(c.done)
 	return errors.Join(c.output.Close(), journal.Write(c.s.journalDir(), c.exec))
 }
