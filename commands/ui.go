@@ -64,8 +64,13 @@ func runUI(ctx context.Context, opts *UIOptions, equip func(*tui.Options)) error
 
 // dashboard is what the dashboard is made of, on this program's terminal.
 func (a *App) dashboard(theme string) (tui.Options, error) {
+	const elsewhere = "elsewhere use: sb ls, sb top --once, sb events"
 	if !a.Streams.InTTY() || !a.Streams.OutTTY() {
-		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "the dashboard needs a terminal").WithHint("elsewhere use: sb ls, sb top --once, sb events")
+		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "the dashboard needs a terminal").WithHint(elsewhere)
+	}
+	// Such a terminal cannot place its cursor, and no style would show what is selected.
+	if term, _ := a.LookupEnv("TERM"); term == "dumb" {
+		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "the dashboard needs a terminal that draws; TERM is dumb").WithHint(elsewhere)
 	}
 	config, err := a.Config()
 	if err != nil {

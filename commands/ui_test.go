@@ -11,8 +11,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
+// What is no terminal, or one that cannot draw, gets no dashboard but a hint.
 func TestUINeedsATerminal(t *testing.T) {
-	app, _, _ := stubApp(t)
+	app, streams, _ := stubApp(t)
 	for name, run := range map[string]func() error{
 		"ui":  func() error { return runUI(t.Context(), &UIOptions{App: app}, nil) },
 		"top": func() error { return runTop(t.Context(), &TopOptions{App: app}, nil) },
@@ -20,6 +21,11 @@ func TestUINeedsATerminal(t *testing.T) {
 		if err := run(); core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "sb top --once") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	streams.SetTTY(80)
+	app.LookupEnv = func(name string) (string, bool) { return "dumb", name == "TERM" }
+	if _, err := app.dashboard(""); core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "sb top --once") {
+		t.Errorf("TERM=dumb: %v", err)
 	}
 }
 
