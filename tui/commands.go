@@ -101,7 +101,7 @@ func actionCommands() []command {
 			},
 		},
 		{
-			id: "stop", title: "Stop or start", group: groupActions, keys: []string{"S"}, can: capable(core.CapStop, func(m *Model) bool {
+			id: "stop", title: "Stop or start a persistent one", group: groupActions, keys: []string{"S"}, can: capable(core.CapStop, func(m *Model) bool {
 				return selected(m) && m.table.selected().box.Spec.Persist
 			}), run: (*Model).toggleStop, cli: func(m *Model) string {
 				if runs(m) {

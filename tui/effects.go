@@ -491,10 +491,10 @@ func (fx *effects) takeOff(ctx context.Context, noun string, k kept) error {
 }
 
 // makeVolume makes an empty volume.
-func (fx *effects) makeVolume(s shelf, provider, name string) tea.Cmd {
-	return fx.ask(func(ctx context.Context) tea.Msg {
+func (fx *effects) makeVolume(j *job, s shelf, provider, name string) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
 		made, err := fx.service.CreateVolume(ctx, provider, name, core.VolumeOptions{})
-		return doneMsg{what: "volume create", text: "volume " + made.Name + " is made on " + made.Provider, err: err, then: shelfMsg{s.noun}}
+		return "volume " + made.Name + " is made on " + made.Provider, shelfMsg{s.noun}, err
 	})
 }
 
@@ -506,20 +506,20 @@ func (fx *effects) drop(j *job, s shelf, k kept) tea.Cmd {
 }
 
 // start starts a command in a sandbox and leaves it running.
-func (fx *effects) start(box core.Sandbox, command []string) tea.Cmd {
-	return fx.ask(func(ctx context.Context) tea.Msg {
+func (fx *effects) start(j *job, box core.Sandbox, command []string) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
 		process, err := fx.service.Exec(ctx, box.ID, core.ExecSpec{Command: command, Detach: true})
 		if err != nil {
-			return doneMsg{what: "exec", err: err}
+			return "", nil, err
 		}
 		id := process.ID()
-		return doneMsg{what: "exec", text: "started as " + id + " in " + box.Name, err: process.Close(), then: startedMsg{box.ID, id}}
+		return "started as " + id + " in " + box.Name, startedMsg{box.ID, id}, process.Close()
 	})
 }
 
-func (fx *effects) kill(box core.Sandbox, exec string, signal int) tea.Cmd {
-	return fx.ask(func(ctx context.Context) tea.Msg {
-		return doneMsg{what: "kill", text: fmt.Sprintf("signal %d sent to %s", signal, exec), err: fx.service.Kill(ctx, box.ID, exec, signal)}
+func (fx *effects) kill(j *job, box core.Sandbox, exec string, signal int) tea.Cmd {
+	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
+		return fmt.Sprintf("signal %d sent to %s", signal, exec), nil, fx.service.Kill(ctx, box.ID, exec, signal)
 	})
 }
 

@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"strings"
+
 	tea "charm.land/bubbletea/v2"
 )
 
@@ -12,10 +14,24 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	if m.line != lineNone {
 		return m.lineKey(msg)
 	}
-	if c, ok := m.commandFor(msg.String()); ok {
+	c, ok := m.commandFor(msg.String())
+	switch {
+	case ok:
 		return c.run(m)
+	case c.group == groupActions && m.has(c):
+		return m.say(m.impossible(c))
 	}
 	return nil
+}
+
+// impossible says why a key about a sandbox does nothing.
+func (m *Model) impossible(c command) string {
+	title := strings.TrimSuffix(c.title, " …")
+	e := m.table.selected()
+	if e == nil {
+		return title + ": no sandbox is selected"
+	}
+	return title + ": not possible with " + e.box.Name + ", which is " + stateWord(e.box) + " on " + e.box.Provider
 }
 
 func (m *Model) paste(msg tea.PasteMsg) tea.Cmd {

@@ -60,3 +60,21 @@ func TestHelpOfTheTableAlone(t *testing.T) {
 		}
 	}
 }
+
+// A key for what cannot be done with the sandbox says so.
+func TestKeysThatCannotBeNowSaySo(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: service})
+	r.shows("no sandboxes")
+	r.press("e")
+	r.shows("Run a command: no sandbox is selected")
+	launch(t, service, core.Spec{Name: "dead", Command: []string{"false"}})
+	r.shows("exited 1")
+	r.press("e")
+	r.shows("Run a command: not possible with dead, which is exited 1 on fake")
+	r.press("S")
+	r.shows("Stop or start a persistent one: not possible with dead")
+	if len(r.m.dialogs) != 0 {
+		t.Error("a dialog is open")
+	}
+}

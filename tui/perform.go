@@ -93,7 +93,7 @@ func (m *Model) perform(r request) tea.Cmd {
 		clear(m.table.marks)
 		return m.forEach("terminate", "", r.boxes, func(ctx context.Context, box core.Sandbox) error { return m.fx.service.Terminate(ctx, box.ID) })
 	case execRequest:
-		return m.fx.start(r.box, r.command)
+		return m.fx.start(m.begin("exec in "+r.box.Name), r.box, r.command)
 	case timeoutRequest:
 		return m.setTimeout(r)
 	case policyRequest:
@@ -111,7 +111,7 @@ func (m *Model) perform(r request) tea.Cmd {
 	case dropRequest:
 		return m.fx.drop(m.begin("removing the "+r.shelf.noun+" "+r.kept.name), r.shelf, r.kept)
 	case makeRequest:
-		return m.fx.makeVolume(r.shelf, r.provider, r.name)
+		return m.fx.makeVolume(m.begin("making the volume "+r.name), r.shelf, r.provider, r.name)
 	case askRequest:
 		m.open(r.dialog)
 	case pushRequest:
@@ -121,7 +121,7 @@ func (m *Model) perform(r request) tea.Cmd {
 		j := m.begin("pull " + r.box.Name + ":" + r.from + " to " + r.to)
 		return m.fx.copy(j, transfer.Endpoint{Sandbox: r.box.ID, Path: r.from}, transfer.Endpoint{Path: r.to}, nil)
 	case killRequest:
-		return m.fx.kill(r.box, r.exec, r.signal)
+		return m.fx.kill(m.begin("signal for "+r.exec+" in "+r.box.Name), r.box, r.exec, r.signal)
 	case removeRequest:
 		m.detail.files.preview = nil
 		return m.fx.remove(m.begin("deleting "+r.info.Path+" in "+r.box.Name), r.box, r.info, reloadDirMsg{path.Dir(r.info.Path)})
