@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -159,6 +160,10 @@ func TestArguments(t *testing.T) {
 	for _, test := range []struct{ arguments, wants string }{
 		{`{"must":"x","count":3,"names":["a"],"env":{"A":"b"},"kind":"two","deep":{"name":"n"}}`, ""},
 		{`{"must":"x","count":null}`, ""},
+		{`{"must":"x","count":30.0,"deep":{"name":"n"}}`, ""},
+		{`{"must":"x","count":3e2}`, ""},
+		{`{"must":"x","count":1e300}`, `the argument "count" must be an integer, not a number`},
+		{`{"must":"x","names":[2.0]}`, `the argument "names[0]" must be a string, not a number`},
 		{`{}`, `the argument "must" is missing`},
 		{``, `the argument "must" is missing`},
 		{`{"must":5}`, `the argument "must" must be a string, not a number`},
@@ -180,6 +185,13 @@ func TestArguments(t *testing.T) {
 		case test.wants != "" && (err == nil || !strings.Contains(err.Error(), test.wants)):
 			t.Errorf("%s: got %v, want %s", test.arguments, err, test.wants)
 		}
+	}
+	var read in
+	if err := s.decode(json.RawMessage(`{"must":"<1.0>","count":3.0e1}`), &read); err != nil || read.Count != 30 || read.Must != "<1.0>" {
+		t.Errorf("a whole number with a point: %+v, %v", read, err)
+	}
+	if err := s.decode(json.RawMessage(`{"must":5}`), new(in)); core.HintOf(err) != "must: what it is" {
+		t.Errorf("the hint is %q", core.HintOf(err))
 	}
 	if s.root.Properties["kind"].Default == nil || !slices.Equal(s.root.Properties["kind"].Enum, []any{"one", "two"}) {
 		t.Errorf("the tags are not in the schema: %s", s.encoded)

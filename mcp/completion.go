@@ -103,7 +103,7 @@ func (c completer) paths(ctx context.Context, sandbox, typed string) []string {
 	}
 	var paths []string
 	for _, info := range infos {
-		name := dir + path.Base(info.Path)
+		name := c.server.secrets.clean(sb.ID, dir+path.Base(info.Path))
 		if info.Mode&fs.ModeDir != 0 {
 			name += "/"
 		}

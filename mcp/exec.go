@@ -83,6 +83,8 @@ type execution struct {
 	budget int
 	// detach answers at once, and the command survives a cancelled request.
 	detach bool
+	// once says that nothing is left of the sandbox when the command has ended.
+	once bool
 }
 
 // killGrace is how long a command has after SIGTERM before SIGKILL.
@@ -166,7 +168,7 @@ func (c *call) await(ctx context.Context, sb core.Sandbox, id string, e *running
 	for {
 		select {
 		case <-e.done:
-			return c.finished(ctx, sb, id, e, x)
+			return c.finished(sb, id, e, x)
 		case <-deadline.C:
 			return c.readOrSee(ctx, sb, id, e, reading{budget: x.budget})
 		case <-ctx.Done():
@@ -207,14 +209,23 @@ func (c *call) readOrSee(ctx context.Context, sb core.Sandbox, id string, e *run
 	defer timer.Stop()
 	select {
 	case <-e.done:
-		return c.finished(ctx, sb, id, e, execution{budget: r.budget})
+		return c.finished(sb, id, e, execution{budget: r.budget})
 	case <-timer.C:
 	case <-ctx.Done():
 		return execResult{}, core.Wrap("exec", sb.Name, ctx.Err())
 	}
-	result = c.result(ctx, sb, id, &e.stdout, &e.stderr, r.budget, false)
+	result = c.result(sb, id, &e.stdout, &e.stderr, execution{budget: r.budget}, false)
 	result.Running, result.Note = true, fmt.Sprintf("It is still running. exec_wait with exec_id %q goes on.", id)
 	return result, nil
+}
+
+// noExec is the error about a command that is not there, for a model.
+func noExec(err error, sb core.Sandbox, id string) error {
+	if core.KindOf(err) != core.KindNotFound {
+		return err
+	}
+	return core.Errorf(core.KindNotFound, "exec", sb.Name, "sandbox %s has no command %q", sb.Name, id).
+		WithHint("exec_id is in the result of the call that started it; sandbox://%s/exec lists all", sb.ID)
 }
 
 // end stops a command whose request was cancelled.
@@ -239,24 +250,32 @@ func (s *Server) end(service *core.Service, sb core.Sandbox, id string, e *runni
 }
 
 // finished is the result of a command that ended within its call.
-func (c *call) finished(ctx context.Context, sb core.Sandbox, id string, e *runningExec, x execution) (execResult, error) {
+func (c *call) finished(sb core.Sandbox, id string, e *runningExec, x execution) (execResult, error) {
 	if e.err != nil {
 		if c.server.ctx.Err() != nil {
 			return execResult{}, core.Errorf(core.KindUnavailable, "exec", "", "the server is ending; command %s goes on in %s", id, sb.Name)
 		}
 		return execResult{}, e.err
 	}
-	return c.result(ctx, sb, id, &e.stdout, &e.stderr, x.budget, true).with(e.exit), nil
+	result := c.result(sb, id, &e.stdout, &e.stderr, x, true).with(e.exit, c.server.secrets.of(sb.ID))
+	if x.once {
+		result.Note = "It ran in a sandbox of its own, which is gone."
+	}
+	return result, nil
 }
 
 // result renders what two captures hold; whole says that it is all that the command wrote.
-func (c *call) result(ctx context.Context, sb core.Sandbox, id string, stdout, stderr *capture, budget int, whole bool) execResult {
+func (c *call) result(sb core.Sandbox, id string, stdout, stderr *capture, x execution, whole bool) execResult {
 	r := execResult{Sandbox: sb.ID, Exec: id}
 	outHead, outEnd, outTotal := stdout.snapshot()
 	errHead, errEnd, errTotal := stderr.snapshot()
-	forOut, forErr := share(budget, outTotal, errTotal)
-	out := clip(outHead, outEnd, outTotal, forOut, whole, execURI(sb.ID, id, core.Stdout))
-	errs := clip(errHead, errEnd, errTotal, forErr, whole, execURI(sb.ID, id, core.Stderr))
+	forOut, forErr := share(x.budget, outTotal, errTotal)
+	outURI, errURI := execURI(sb.ID, id, core.Stdout), execURI(sb.ID, id, core.Stderr)
+	if x.once {
+		outURI, errURI = "gone with its sandbox", "gone with its sandbox"
+	}
+	out := clip(outHead, outEnd, outTotal, forOut, whole, outURI)
+	errs := clip(errHead, errEnd, errTotal, forErr, whole, errURI)
 	r.Stdout, r.StdoutBytes, r.Stderr, r.StderrBytes = out.text, outTotal, errs.text, errTotal
 	r.Truncated = out.cut || errs.cut
 	for _, stream := range []struct {
@@ -264,15 +283,15 @@ func (c *call) result(ctx context.Context, sb core.Sandbox, id string, stdout, s
 		clipped
 		total int64
 	}{{core.Stdout, out, outTotal}, {core.Stderr, errs, errTotal}} {
-		if stream.cut {
-			r.links = append(r.links, c.outputLink(ctx, sb, id, stream.name, stream.binary, stream.total))
+		if stream.cut && !x.once {
+			r.links = append(r.links, outputLink(sb, id, stream.name, stream.binary, stream.total))
 		}
 	}
 	return r
 }
 
 // outputLink names the whole of an output.
-func (c *call) outputLink(_ context.Context, sb core.Sandbox, id string, stream core.Stream, binary bool, size int64) mcp.ResourceLink {
+func outputLink(sb core.Sandbox, id string, stream core.Stream, binary bool, size int64) mcp.ResourceLink {
 	kind := "text/plain"
 	if binary {
 		kind = "application/octet-stream"
@@ -323,7 +342,7 @@ func (c *call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 				break // the deadline
 			}
 			stop()
-			return execResult{}, err
+			return execResult{}, noExec(err, sb, id)
 		}
 		last = record.Time
 		if record.Stream == core.Stderr {
@@ -337,16 +356,16 @@ func (c *call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 	stderr.settle()
 	exec, err := c.service.FindExec(ctx, ref, id)
 	if err != nil {
-		return execResult{}, err
+		return execResult{}, noExec(err, sb, id)
 	}
-	result := c.result(ctx, sb, id, &stdout, &stderr, r.budget, r.cursor == "" && exec.Exit != nil && !exec.Truncated)
+	result := c.result(sb, id, &stdout, &stderr, execution{budget: r.budget}, r.cursor == "" && exec.Exit != nil && !exec.Truncated)
 	result.Cursor = r.cursor
 	if !last.IsZero() {
 		result.Cursor = strconv.FormatInt(last.UnixNano()+1, 10)
 	}
 	result.JournalCut = exec.Truncated && r.cursor == ""
 	if exec.Exit != nil {
-		return result.with(*exec.Exit), nil
+		return result.with(*exec.Exit, redactor), nil
 	}
 	if result.Running = exec.Running(); result.Running {
 		from := "reads its output"

@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -243,6 +245,36 @@ func TestSecretsAreRedacted(t *testing.T) {
 	if text := a.readText("sandbox://" + sb + "/files/tmp/t?grep=."); strings.Contains(text, "launch-value") {
 		t.Errorf("search: %q", text)
 	}
+	a.call("exec", args{"sandbox": sb, "command": "mkdir -p /tmp/names/$TOKEN"})
+	if got := a.call("file_list", args{"sandbox": sb, "path": "/tmp/names"}); strings.Contains(fmt.Sprint(got), "launch-value") {
+		t.Errorf("names: %v", got)
+	}
+	if text := a.readText("sandbox://" + sb + "/files/tmp/names"); strings.Contains(text, "launch-value") {
+		t.Errorf("names in a resource: %s", text)
+	}
+	if got := a.call("exec", args{"sandbox": sb, "argv": []string{"/launch-value-1"}}); got["message"] != "/[redacted]: not found" {
+		t.Errorf("a message: %v", got["message"])
+	}
+}
+
+// A list of commands is as long as a reply may be, however many and however long they were.
+func TestExecListIsBounded(t *testing.T) {
+	b := newBench(t, setup.Options{Toolsets: []string{setup.All}})
+	a := b.connect(t)
+	sb := a.launch(nil)
+	for range maxListed + 3 {
+		a.call("exec", args{"sandbox": sb, "command": ": " + strings.Repeat("x", 5000)})
+	}
+	result := a.result("exec_list", args{"sandbox": sb})
+	got, _ := result.StructuredContent.(map[string]any)
+	checkOutput(t, "exec_list", got)
+	list, _ := got["execs"].([]any)
+	if newest, _ := list[len(list)-1].(map[string]any); len(list) != maxListed || got["older"] != 3.0 || newest["exec_id"] != fmt.Sprint(maxListed+3) {
+		t.Errorf("%d commands, after %v, up to %v", len(list), got["older"], newest["exec_id"])
+	}
+	if encoded, err := json.Marshal(got); err != nil || len(encoded) > 2*maxListed*maxArgument || !strings.HasPrefix(textOf(result), "3 older") {
+		t.Errorf("%d bytes, %v", len(encoded), err)
+	}
 }
 
 // Input that nobody reads holds up no call: not the one that sends it, not one that sends more, not the end.
@@ -289,5 +321,52 @@ func TestRunCode(t *testing.T) {
 	checkOutput(t, "run_code", got)
 	if listing, err := b.service.List(t.Context(), core.ListFilter{All: true}); err != nil || len(listing.Sandboxes) != 0 {
 		t.Errorf("a sandbox for one run is left: %v, %v", listing, err)
+	}
+}
+
+// What is said of a run never leads to a sandbox that is gone.
+func TestRunCodeLeavesNothing(t *testing.T) {
+	b := newBench(t, setup.Options{})
+	for _, code := range []string{"i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done", `printf 'a\000b' >&2`} {
+		c := b.call(t.Context(), mcp.CallToolRequest{})
+		out, err := c.code(t.Context(), "", execution{spec: core.ExecSpec{Command: []string{"/bin/sh", "-c", code}}, wait: patience, budget: 1000}, core.Spec{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := resultOf(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encoded, err := json.Marshal(result)
+		if err != nil || strings.Contains(string(encoded), uriScheme) || !strings.Contains(textOf(result), "the whole: gone with its sandbox") || !strings.Contains(textOf(result), "which is gone.") {
+			t.Errorf("%s: %v, %s", code, err, encoded)
+		}
+	}
+}
+
+// A time that is too long to be told is a long one, not one that has passed.
+func TestLongTimes(t *testing.T) {
+	a := newBench(t, setup.Options{Toolsets: []string{setup.All}}).connect(t)
+	sb := a.launch(nil)
+	const wraps = 18446744074 // its nanoseconds are 0.29 s in 64 bits
+	if got := a.call("exec", args{"sandbox": sb, "command": "sleep 0.5; echo done", "timeout_seconds": wraps}); got["stdout"] != "done\n" {
+		t.Errorf("exec: %v", got)
+	}
+	a.fails(core.KindUsage, "sandbox_launch", args{"timeout_seconds": wraps})
+	a.fails(core.KindUsage, "sandbox_timeout", args{"sandbox": sb, "timeout_seconds": wraps})
+	a.call("sandbox_cost", args{"hours": wraps})
+}
+
+// What a model gets wrong is told in the words of its tools.
+func TestErrorsForAModel(t *testing.T) {
+	a := newBench(t, setup.Options{}).connect(t)
+	sb := a.launch(nil)
+	for _, text := range []string{
+		a.fails(core.KindUsage, "exec", args{"sandbox": "", "command": "true"}), a.fails(core.KindNotFound, "exec", args{"sandbox": "nobody", "command": "true"}),
+		a.fails(core.KindNotFound, "exec_wait", args{"sandbox": sb, "exec_id": "99"}), a.fails(core.KindNotFound, "exec_kill", args{"sandbox": sb, "exec_id": "99"}),
+	} {
+		if !strings.Contains(text, "hint: ") || strings.Contains(text, "sb ls") || strings.Contains(text, "sb ps") {
+			t.Error(text)
+		}
 	}
 }

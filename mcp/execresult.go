@@ -34,13 +34,13 @@ type execResult struct {
 // codeTimeout is the exit code of a command that its time limit ended.
 const codeTimeout = 124
 
-// with adds how the command ended.
-func (r execResult) with(exit core.Exit) execResult {
+// with adds how the command ended; clean is without values of secrets.
+func (r execResult) with(exit core.Exit, clean *core.Redactor) execResult {
 	code := exit.Code
 	if exit.TimedOut {
 		code = codeTimeout
 	}
-	r.ExitCode, r.TimedOut, r.Message = &code, exit.TimedOut, exit.Message
+	r.ExitCode, r.TimedOut, r.Message = &code, exit.TimedOut, clean.Clean(exit.Message)
 	if r.Message == "" && exit.Reason != "" {
 		r.Message = "ended by the sandbox's limit: " + string(exit.Reason)
 	}

@@ -108,7 +108,7 @@ func makeLink(ctx context.Context, c *call, in linkIn) (linkOut, error) {
 	}
 	lasting := linkTime
 	if in.Seconds > 0 {
-		lasting = min(time.Duration(in.Seconds)*time.Second, maxLinkTime)
+		lasting = min(seconds(in.Seconds), maxLinkTime)
 	}
 	return c.link(sb, in.Path, in.Direction == "upload", lasting)
 }

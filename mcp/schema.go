@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -100,6 +102,12 @@ func (s *schema) decode(arguments json.RawMessage, into any) error {
 	if err := decoder.Decode(&value); err != nil {
 		return core.Errorf(core.KindUsage, "arguments", "", "the arguments are not JSON: %s", err)
 	}
+	if _, changed := wholeNumbers(value); changed {
+		var err error
+		if arguments, err = json.Marshal(value); err != nil {
+			return core.Errorf(core.KindUsage, "arguments", "", "the arguments cannot be read: %s", err)
+		}
+	}
 	if err := check("", s.root, value); err != nil {
 		return err
 	}
@@ -112,10 +120,10 @@ func (s *schema) decode(arguments json.RawMessage, into any) error {
 // check holds a decoded value against a schema.
 func check(name string, s *jsonschema.Schema, value any) error {
 	if kind := jsonKind(value); !fits(s, kind, value) {
-		return core.Errorf(core.KindUsage, "arguments", "", "%s must be %s, not %s", label(name), wanted(s), kind)
+		return explained(name, s, core.Errorf(core.KindUsage, "arguments", "", "%s must be %s, not %s", label(name), wanted(s), kind))
 	}
 	if len(s.Enum) > 0 && !slices.Contains(s.Enum, value) {
-		return core.Errorf(core.KindUsage, "arguments", "", "%s must be one of %s, not %q", label(name), choices(s.Enum), fmt.Sprint(value))
+		return explained(name, s, core.Errorf(core.KindUsage, "arguments", "", "%s must be one of %s, not %q", label(name), choices(s.Enum), fmt.Sprint(value)))
 	}
 	switch value := value.(type) {
 	case map[string]any:
@@ -133,14 +141,42 @@ func check(name string, s *jsonschema.Schema, value any) error {
 	return nil
 }
 
+// explained adds what the argument is, as its tool says it.
+func explained(name string, s *jsonschema.Schema, e *core.Error) error {
+	if s == nil || s.Description == "" {
+		return e
+	}
+	return e.WithHint("%s: %s", name, s.Description)
+}
+
+// wholeNumbers writes whole numbers as Go reads integers: there are clients that send 30 as 30.0. It changes maps and slices in place.
+func wholeNumbers(value any) (_ any, changed bool) {
+	switch value := value.(type) {
+	case json.Number:
+		f, err := value.Float64()
+		if err == nil && strings.ContainsAny(value.String(), ".eE") && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+			return json.Number(strconv.FormatInt(int64(f), 10)), true
+		}
+	case map[string]any:
+		for key, item := range value {
+			if whole, is := wholeNumbers(item); is {
+				value[key], changed = whole, true
+			}
+		}
+	case []any:
+		for i, item := range value {
+			if whole, is := wholeNumbers(item); is {
+				value[i], changed = whole, true
+			}
+		}
+	}
+	return value, changed
+}
+
 func checkObject(name string, s *jsonschema.Schema, value map[string]any) error {
 	for _, required := range s.Required {
 		if _, there := value[required]; !there {
-			e := core.Errorf(core.KindUsage, "arguments", "", "the argument %q is missing", join(name, required))
-			if p := s.Properties[required]; p != nil && p.Description != "" {
-				return e.WithHint("%s: %s", required, p.Description)
-			}
-			return e
+			return explained(required, s.Properties[required], core.Errorf(core.KindUsage, "arguments", "", "the argument %q is missing", join(name, required)))
 		}
 	}
 	keys := make([]string, 0, len(value))

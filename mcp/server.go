@@ -220,6 +220,9 @@ func (c *call) use(ctx context.Context, ref string) (core.Sandbox, error) {
 
 // find is resolve for what shows nothing of the sandbox's: by the name it was asked for, too, where a prefix was added.
 func (c *call) find(ctx context.Context, ref string) (core.Sandbox, error) {
+	if ref == "" {
+		return core.Sandbox{}, core.Errorf(core.KindUsage, "resolve", "", "no sandbox is named").WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
+	}
 	sb, err := c.service.Resolve(ctx, ref)
 	if core.KindOf(err) == core.KindNotFound && err != nil {
 		prefix := c.server.opts.NamePrefix

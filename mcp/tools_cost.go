@@ -58,7 +58,7 @@ func cost(ctx context.Context, c *call, in costIn) (costOut, error) {
 	out := costOut{Sums: []costSum{}, Totals: map[string]float64{}}
 	filter := core.CostFilter{By: core.CostBy(in.By), App: in.App}
 	if in.Hours > 0 {
-		filter.Since = time.Now().Add(-time.Duration(in.Hours) * time.Hour)
+		filter.Since = time.Now().Add(-min(time.Duration(in.Hours), 100*365*24) * time.Hour)
 	}
 	report, err := c.service.Cost(ctx, filter)
 	if err != nil {

@@ -79,6 +79,12 @@ func (c *call) deadline(seconds *int) time.Duration {
 	return time.Duration(min(max(*seconds, 0), maxWaitSeconds)) * time.Second
 }
 
+// seconds is a time that a call asks for; a century stands for all that is longer, and could not be told in nanoseconds.
+func seconds(n int) time.Duration {
+	const century = 100 * 365 * 24 * 3600
+	return time.Duration(min(max(n, -century), century)) * time.Second
+}
+
 // maxWaitSeconds bounds wait_seconds.
 const maxWaitSeconds = 3600
 
@@ -99,7 +105,7 @@ func runExec(ctx context.Context, c *call, in execIn) (execResult, error) {
 	return c.execute(ctx, sb, execution{
 		spec: core.ExecSpec{
 			Command: argv, Workdir: in.Workdir, Env: in.Env, Secrets: secretsOf(in.Secrets),
-			Timeout: time.Duration(in.Timeout) * time.Second,
+			Timeout: seconds(in.Timeout),
 		},
 		input: in.Stdin, open: in.Open, detach: in.Detach, wait: c.deadline(in.Wait), budget: c.budget(in.Budget),
 	})
@@ -136,7 +142,7 @@ func killExec(ctx context.Context, c *call, in killIn) (execResult, error) {
 	}
 	e := c.server.running.get(sb.ID, in.Exec)
 	if err := kill(ctx, c.service, sb, in.Exec, e, signalNumber(in.Signal)); err != nil {
-		return execResult{}, err
+		return execResult{}, noExec(err, sb, in.Exec)
 	}
 	wait := killGrace
 	if in.Signal == "STOP" || in.Signal == "CONT" {
@@ -167,7 +173,7 @@ func runCode(ctx context.Context, c *call, in codeIn) (execResult, error) {
 		argv = []string{"bash", "-c", in.Code}
 	}
 	return c.code(ctx, in.Sandbox, execution{
-		spec:  core.ExecSpec{Command: argv, Env: in.Env, Timeout: time.Duration(in.Timeout) * time.Second},
+		spec:  core.ExecSpec{Command: argv, Env: in.Env, Timeout: seconds(in.Timeout)},
 		input: in.Stdin, wait: c.server.opts.SoftDeadline, budget: c.budget(in.Budget),
 	}, core.Spec{Image: c.server.opts.Images[in.Language]})
 }
@@ -185,6 +191,7 @@ func (c *call) code(ctx context.Context, ref string, x execution, spec core.Spec
 	if err != nil {
 		return execResult{}, err
 	}
+	x.once = true
 	result, err := c.execute(ctx, sb, x)
 	if err == nil && result.Running {
 		result.Note += " Its sandbox was made for it; terminate that when it is done."
@@ -196,6 +203,5 @@ func (c *call) code(ctx context.Context, ref string, x execution, spec core.Spec
 	if endErr := c.terminate(ctx, sb); endErr != nil {
 		c.server.log.WarnContext(ctx, "a sandbox for one run is left", "sandbox", sb.ID, "error", endErr)
 	}
-	result.links = nil
 	return result, err
 }

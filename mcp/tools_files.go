@@ -310,7 +310,9 @@ func listFiles(ctx context.Context, c *call, in pathIn) (filesOut, error) {
 	}
 	out := filesOut{Entries: []fileEntry{}, Total: len(infos)}
 	for _, info := range infos[:min(len(infos), maxEntries)] {
-		out.Entries = append(out.Entries, entryOf(info))
+		entry := entryOf(info)
+		entry.Path, entry.Link = c.server.secrets.clean(sb.ID, entry.Path), c.server.secrets.clean(sb.ID, entry.Link)
+		out.Entries = append(out.Entries, entry)
 	}
 	return out, nil
 }

@@ -45,7 +45,8 @@ type statsOut struct {
 }
 
 type execsOut struct {
-	Execs []execEntry `json:"execs"`
+	Execs []execEntry `json:"execs" jsonschema:"the newest, oldest first"`
+	Older int         `json:"older,omitempty" jsonschema:"how many were run before them"`
 }
 
 type execEntry struct {
@@ -62,6 +63,9 @@ func (o execsOut) text() string {
 		return "no commands were run"
 	}
 	var lines []string
+	if o.Older > 0 {
+		lines = append(lines, fmt.Sprintf("%d older ones, and then:", o.Older))
+	}
 	for _, e := range o.Execs {
 		state := "running"
 		if !e.Running {
@@ -152,7 +156,7 @@ func setTimeout(ctx context.Context, c *call, in timeoutIn) (sandboxInfo, error)
 	if in.Timeout < 1 {
 		return sandboxInfo{}, core.Errorf(core.KindUsage, "timeout", "", "timeout_seconds must be at least 1")
 	}
-	timeout := time.Duration(in.Timeout) * time.Second
+	timeout := seconds(in.Timeout)
 	return c.after(ctx, in.Sandbox, func(ctx context.Context, c *call, ref string) error {
 		_, err := c.service.SetTimeout(ctx, ref, timeout)
 		if err == nil && c.server.opts.OnDisconnect != setup.Terminate {
@@ -174,6 +178,12 @@ func measure(ctx context.Context, c *call, in sandboxIn) (statsOut, error) {
 	}, err
 }
 
+const (
+	// maxListed is how many entries a list of commands has, maxArgument how many characters of each argument.
+	maxListed   = 100
+	maxArgument = 500
+)
+
 func listExecs(ctx context.Context, c *call, in sandboxIn) (execsOut, error) {
 	out := execsOut{Execs: []execEntry{}}
 	sb, err := c.resolve(ctx, in.Sandbox)
@@ -184,8 +194,15 @@ func listExecs(ctx context.Context, c *call, in sandboxIn) (execsOut, error) {
 	if err != nil {
 		return out, err
 	}
-	for _, e := range execs {
-		entry := execEntry{Exec: e.ID, Command: c.cleanArgv(sb.ID, e.Command), Running: e.Running(), Started: e.Started, Actor: e.Actor}
+	out.Older = max(0, len(execs)-maxListed)
+	for _, e := range execs[out.Older:] {
+		argv := c.cleanArgv(sb.ID, e.Command)
+		for i, arg := range argv {
+			if short := firstRunes([]byte(arg), maxArgument); len(short) < len(arg) {
+				argv[i] = string(short) + "…"
+			}
+		}
+		entry := execEntry{Exec: e.ID, Command: argv, Running: e.Running(), Started: e.Started, Actor: e.Actor}
 		if e.Exit != nil {
 			entry.ExitCode = &e.Exit.Code
 		}

@@ -179,7 +179,7 @@ func launch(ctx context.Context, c *call, in launchIn) (sandboxInfo, error) {
 func (in launchIn) spec() (core.Spec, error) {
 	spec := core.Spec{
 		Provider: in.Provider, App: in.App, Name: in.Name, Image: in.Image, Template: in.Template, Snapshot: in.Snapshot, Checkpoint: in.Checkpoint,
-		Python: in.Python, Pip: in.Pip, Apt: in.Apt, CPU: in.CPU, Timeout: core.Duration(time.Duration(in.Timeout) * time.Second),
+		Python: in.Python, Pip: in.Pip, Apt: in.Apt, CPU: in.CPU, Timeout: core.Duration(seconds(in.Timeout)),
 		Workdir: in.Workdir, Env: in.Env, Persist: in.Persist, MaxCost: in.MaxCost,
 		Network: core.Network{Mode: core.NetworkMode(in.Network), Allow: in.Allow},
 	}
