@@ -5,6 +5,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // ExportDockerfileOptions are what export dockerfile works with.
@@ -37,7 +39,7 @@ func runExportDockerfile(ctx context.Context, opts *ExportDockerfileOptions) err
 	if err != nil {
 		return err
 	}
-	text, err := service.ExportDockerfile(ctx, opts.Ref)
+	text, err := service.ExportDockerfile(ctx, opts.Ref, core.DockerfileOptions{})
 	if err != nil {
 		return err
 	}

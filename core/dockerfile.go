@@ -9,24 +9,44 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // maxDiff bounds how many changed files a Dockerfile names.
 const maxDiff = 200
 
+// DockerfileOptions say what an exported Dockerfile has beside what the core itself knows.
+type DockerfileOptions struct {
+	// Files were written into the sandbox; each stands before the commands that began after it.
+	Files []DockerfileFile
+	// Clean knows the values that are not shown; nil knows none.
+	Clean *Redactor
+}
+
+// DockerfileFile is a text file with an absolute path.
+type DockerfileFile struct {
+	Path, Content string
+	Executable    bool
+	// Written is when it was.
+	Written time.Time
+}
+
 // ExportDockerfile writes a Dockerfile that makes what was made of a sandbox by hand: it begins with what the sandbox
 // was launched from and repeats the commands that succeeded, as its journal has them, or the audit log when the
-// provider keeps no journal. What cannot be repeated is said in comments: files that were pushed or written,
+// provider keeps no journal. What cannot be repeated is said in comments: other files that were pushed or written,
 // values of secrets, and what the provider's diff shows beyond that.
-func (s *Service) ExportDockerfile(ctx context.Context, ref string) (string, error) {
+func (s *Service) ExportDockerfile(ctx context.Context, ref string, opts DockerfileOptions) (string, error) {
 	sb, p, err := s.resolve(ctx, ref)
 	if err != nil {
 		return "", err
 	}
-	d := &dockerfile{}
+	d := &dockerfile{clean: opts.Clean}
+	if len(opts.Files) > 0 {
+		d.line("# syntax=docker/dockerfile:1") // that of files within it, and the first line
+	}
 	d.comment("What was made of sandbox %s (%s), in the order of its making.", sb.Name, sb.ID)
 	d.begin(sb)
-	steps, err := s.steps(ctx, sb, p)
+	steps, err := s.steps(ctx, sb, p, opts.Files)
 	if err != nil {
 		return "", Wrap("export", ref, err)
 	}
@@ -54,8 +74,11 @@ type step struct {
 }
 
 // steps lists what was done, oldest first.
-func (s *Service) steps(ctx context.Context, sb Sandbox, p Provider) ([]step, error) {
+func (s *Service) steps(ctx context.Context, sb Sandbox, p Provider, files []DockerfileFile) ([]step, error) {
 	var list []step
+	for _, file := range files {
+		list = append(list, step{file.Written, func(d *dockerfile) { d.file(file) }})
+	}
 	journalled := false
 	if journal, ok := As[Journaler](p); ok {
 		execs, err := journal.Execs(ctx, sb.ID)
@@ -82,6 +105,9 @@ func (s *Service) steps(ctx context.Context, sb Sandbox, p Provider) ([]step, er
 				list = append(list, step{record.Time, func(d *dockerfile) { d.recorded(record.Args) }})
 			}
 		case "push", "write", "mkdir", "rm":
+			if record.Op == "write" && slices.ContainsFunc(files, func(file DockerfileFile) bool { return file.Path == record.Args["path"] }) {
+				continue
+			}
 			list = append(list, step{record.Time, func(d *dockerfile) {
 				d.comment("sb %s changed %v here: COPY what it needs", record.Op, record.Args["path"])
 			}})
@@ -94,6 +120,7 @@ func (s *Service) steps(ctx context.Context, sb Sandbox, p Provider) ([]step, er
 // dockerfile is the text under way, and where the next line would run.
 type dockerfile struct {
 	text          strings.Builder
+	clean         *Redactor
 	workdir, user string
 }
 
@@ -101,15 +128,44 @@ func (d *dockerfile) line(format string, args ...any) { fmt.Fprintf(&d.text, for
 
 // comment writes a comment, of one line whatever is in it.
 func (d *dockerfile) comment(format string, args ...any) {
-	d.line("# %s", strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " "))
+	d.line("# %s", strings.Join(strings.Fields(d.clean.Clean(fmt.Sprintf(format, args...))), " "))
 }
 
 // argv writes an instruction in its JSON form, which no shell reads.
 func (d *dockerfile) argv(instruction string, argv []string) {
-	text, err := json.Marshal(argv)
-	if err == nil {
-		d.line("%s %s", instruction, text)
+	clean := make([]string, len(argv))
+	for i, arg := range argv {
+		clean[i] = d.clean.Clean(arg)
 	}
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // a person reads it
+	if encoder.Encode(clean) == nil {
+		d.line("%s %s", instruction, strings.TrimSuffix(text.String(), "\n"))
+	}
+}
+
+// file writes a file's content.
+func (d *dockerfile) file(file DockerfileFile) {
+	if strings.ContainsFunc(file.Path, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("\"'$\\`", r)
+	}) {
+		d.comment("%s was written here: COPY it, since its name cannot stand in a line of its own", file.Path)
+		return
+	}
+	end := "EOF"
+	for strings.Contains(file.Content, end) {
+		end += "_"
+	}
+	mode := ""
+	if file.Executable {
+		mode = "--chmod=755 "
+	}
+	content := d.clean.Clean(file.Content)
+	if content != "" && !strings.HasSuffix(content, "\n") {
+		content += "\n"
+	}
+	d.line("COPY %s<<%q %s\n%s%s", mode, end, file.Path, content, end)
 }
 
 // begin writes what the launch asked for.

@@ -2,8 +2,6 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -48,7 +46,7 @@ func (w *writtenFiles) forget(sandbox string) {
 
 type dockerfileOut struct {
 	Dockerfile string   `json:"dockerfile"`
-	LeftOut    []string `json:"left_out,omitempty" jsonschema:"what it does not repeat, and why"`
+	LeftOut    []string `json:"left_out,omitempty" jsonschema:"files that it does not have, and why; what else it does not repeat is in its comments"`
 }
 
 func (o dockerfileOut) text() string {
@@ -68,86 +66,40 @@ func dockerfile(ctx context.Context, c *call, in sandboxIn) (dockerfileOut, erro
 	if err != nil {
 		return dockerfileOut{}, err
 	}
-	ref := sb.Ref()
-	execs, err := c.service.Execs(ctx, ref)
-	if err != nil {
-		return dockerfileOut{}, err
-	}
+	opts := core.DockerfileOptions{Clean: c.server.secrets.of(sb.ID)}
 	var out dockerfileOut
-	image := sb.Image
-	if image == "" || image == "host" {
-		image = "debian:stable"
-		out.LeftOut = append(out.LeftOut, "the image: the sandbox runs on this machine's own programs, so "+image+" stands in for them")
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "# syntax=docker/dockerfile:1\nFROM %s\n", image)
-	if dir := sb.Spec.Workdir; dir != "" {
-		fmt.Fprintf(&b, "WORKDIR %s\n", dir)
-	}
-	for _, name := range sortedKeys(sb.Spec.Env) {
-		value, _ := json.Marshal(sb.Spec.Env[name])
-		fmt.Fprintf(&b, "ENV %s=%s\n", name, value)
-	}
-	files := c.server.written.of(sb.ID)
-	place := func(all bool, before time.Time) {
-		for len(files) > 0 && (all || files[0].at.Before(before)) {
-			if why := c.copyStep(ctx, &b, ref, files[0].path); why != "" {
-				out.LeftOut = append(out.LeftOut, files[0].path+": "+why)
-			}
-			files = files[1:]
+	for _, written := range c.server.written.of(sb.ID) {
+		file := core.DockerfileFile{Path: written.path, Written: written.at}
+		why := ""
+		if file.Content, file.Executable, why = c.inline(ctx, sb.Ref(), written.path); why != "" {
+			out.LeftOut = append(out.LeftOut, written.path+": "+why)
+			continue
 		}
+		opts.Files = append(opts.Files, file)
 	}
-	for _, e := range execs {
-		place(false, e.Started)
-		switch {
-		case e.Exit == nil:
-			out.LeftOut = append(out.LeftOut, "command "+e.ID+", which has not ended")
-		case e.Exit.Code != 0:
-			out.LeftOut = append(out.LeftOut, fmt.Sprintf("command %s, which ended with %d", e.ID, e.Exit.Code))
-		default:
-			argv, _ := json.Marshal(c.cleanArgv(sb.ID, e.Command))
-			fmt.Fprintf(&b, "RUN %s\n", argv)
-		}
-	}
-	place(true, time.Time{})
-	out.Dockerfile = b.String()
-	return out, nil
+	out.Dockerfile, err = c.service.ExportDockerfile(ctx, sb.Ref(), opts)
+	return out, err
 }
 
-func sortedKeys(m map[string]string) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// copyStep writes a file as a step, or says why it cannot.
-func (c *call) copyStep(ctx context.Context, b *strings.Builder, ref, path string) (why string) {
-	content, err := c.service.ReadFile(ctx, ref, path)
+// inline reads a file that can stand in a Dockerfile, or says why it cannot.
+func (c *call) inline(ctx context.Context, ref, name string) (text string, executable bool, why string) {
+	info, err := c.service.Stat(ctx, ref, name)
 	if err != nil {
-		return core.KindOf(err).String()
+		return "", false, core.KindOf(err).String()
+	}
+	content, err := c.service.ReadFile(ctx, ref, name)
+	if err != nil {
+		return "", false, core.KindOf(err).String()
 	}
 	defer func() { _ = content.Close() }()
 	data, err := io.ReadAll(io.LimitReader(content, inlineFile+1))
 	switch {
 	case err != nil:
-		return "it cannot be read"
+		return "", false, "it cannot be read"
 	case len(data) > inlineFile:
-		return "it is too large to stand in a Dockerfile"
+		return "", false, "it is too large to stand in a Dockerfile"
 	case !isText(data):
-		return "it is not text"
+		return "", false, "it is not text"
 	}
-	text := c.server.secrets.clean(ref[strings.Index(ref, "/")+1:], string(data))
-	end := "EOF"
-	for strings.Contains(text, end) {
-		end += "_"
-	}
-	if !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
-	name, _ := json.Marshal(path)
-	fmt.Fprintf(b, "COPY <<\"%s\" %s\n%s%s\n", end, name, text, end)
-	return ""
+	return string(data), info.Mode&0o111 != 0, ""
 }

@@ -215,3 +215,33 @@ func TestAGPUOfATemplateIsAsked(t *testing.T) {
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"gpu": "T4:2"})
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"image": "other"})
 }
+
+// A Dockerfile repeats what was asked for at the launch, each command where it ran, and no value of a secret.
+func TestDockerfile(t *testing.T) {
+	b := newBench(t, setup.Options{Toolsets: []string{setup.All}})
+	a := b.connect(t)
+	sb := a.launch(args{"env": map[string]string{"PRICE": `5$ "net"`, "TEXT": "a\nb"}, "secrets": map[string]string{"TOKEN": "launch-value-1"}})
+	for path, executable := range map[string]bool{"/app/run it.sh": true, "/app/run.sh": true} {
+		a.call("file_write", args{"sandbox": sb, "path": path, "content": "EOF launch-value-1", "executable": executable})
+	}
+	a.put(sb, "/app/data", []byte{0xff, 0})
+	a.call("exec", args{"sandbox": sb, "command": "echo launch-value-1 > made", "workdir": "/app"})
+	got := a.call("dockerfile", args{"sandbox": sb})
+	checkOutput(t, "dockerfile", got)
+	text, _ := got["dockerfile"].(string)
+	for _, line := range []string{
+		"FROM debian:stable-slim\n", `ENV PRICE="5\$ \"net\""` + "\n", "# ENV TEXT has several lines", "# secret TOKEN",
+		"COPY --chmod=755 <<\"EOF_\" /app/run.sh\nEOF [redacted]\nEOF_\n", "# /app/run it.sh was written here",
+		"WORKDIR /app\nRUN [\"/bin/sh\",\"-c\",\"echo [redacted] > made\"]\n",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is missing in\n%s", line, text)
+		}
+	}
+	if strings.Contains(text, "launch-value") {
+		t.Errorf("a secret is in\n%s", text)
+	}
+	if left, _ := got["left_out"].([]any); len(left) != 1 || left[0] != "/app/data: it is not text" {
+		t.Errorf("left out: %v", left)
+	}
+}
