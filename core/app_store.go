@@ -101,16 +101,23 @@ func (s *Service) StopApp(ctx context.Context, provider, name string) (err error
 
 // stopApp ends one app at one provider.
 func (s *Service) stopApp(ctx context.Context, app AppInfo) error {
+	listing, err := s.List(ctx, ListFilter{Provider: app.Provider, App: app.Name})
+	if err != nil {
+		return err
+	}
 	if len(s.scope.Labels) == 0 && slices.Contains(s.able(CapAppStore), app.Provider) {
 		store, err := capable[AppStore](s, app.Provider, "app stop", CapAppStore)
 		if err != nil {
 			return err
 		}
-		return store.StopApp(ctx, app.Name)
-	}
-	listing, err := s.List(ctx, ListFilter{Provider: app.Provider, App: app.Name})
-	if err != nil {
-		return err
+		if err := store.StopApp(ctx, app.Name); err != nil {
+			return err
+		}
+		for _, sb := range listing.Sandboxes { // each has ended: what it has cost depends on when that was
+			s.finish(s.begin("terminate", sb.Ref()).of(sb), nil)
+			s.announceEnd(sb)
+		}
+		return nil
 	}
 	var failed []error
 	for _, sb := range listing.Sandboxes {

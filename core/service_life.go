@@ -50,7 +50,7 @@ func (s *Service) End(ctx context.Context, ref string) (code *int, err error) {
 		if err != nil {
 			return err
 		}
-		s.broker.publish(Event{Time: s.now(), Type: EventState, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name})
+		s.announceEnd(sb)
 		return nil
 	})
 	if err != nil {
@@ -196,6 +196,11 @@ func (s *Service) announce(sb Sandbox) {
 		Time: s.now(), Type: EventState, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name,
 		State: sb.State, Reason: sb.Reason, Message: sb.Message, Actor: s.owner.Actor,
 	})
+}
+
+// announceEnd announces that a sandbox was terminated.
+func (s *Service) announceEnd(sb Sandbox) {
+	s.broker.publish(Event{Time: s.now(), Type: EventState, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name})
 }
 
 // KeepAlive makes a sandbox whose lease is renewed end so long from now, for a holder that says from time to time

@@ -132,7 +132,7 @@ func TestStoresAreClosedToScopes(t *testing.T) {
 }
 
 func TestApps(t *testing.T) {
-	service, _, _ := keepers(t, core.Options{}, fake.KeeperOptions{})
+	service, _, _ := keepers(t, core.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
 	for _, spec := range []core.Spec{{Provider: "plain", App: "web", Name: "a"}, {Provider: "plain", App: "web", Name: "b"}, {Provider: "cloud", App: "web", Name: "c"}, {Provider: "plain", App: "ci", Name: "d"}} {
 		if _, err := service.Launch(t.Context(), spec, core.LaunchOptions{}); err != nil {
 			t.Fatal(err)
@@ -161,6 +161,16 @@ func TestApps(t *testing.T) {
 	wantKind(t, service.StopApp(t.Context(), "", "web"), core.KindNotFound)
 	if _, err := service.Resolve(t.Context(), "d"); err != nil {
 		t.Errorf("another app was stopped: %v", err)
+	}
+	var ended []string
+	for record, err := range service.History(t.Context(), core.HistoryFilter{Op: "terminate"}) {
+		if err != nil || record.Result != "ok" {
+			t.Errorf("%+v, %v", record, err)
+		}
+		ended = append(ended, record.Name)
+	}
+	if want := []string{"a", "b", "c"}; !slices.Equal(ended, want) {
+		t.Errorf("the log has the ends of %q, want %q: without one a sandbox costs for ever", ended, want)
 	}
 }
 
