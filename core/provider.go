@@ -132,7 +132,7 @@ type FileSystem interface {
 	// ReadFile returns the content of a regular file, following links. The caller closes it.
 	ReadFile(ctx context.Context, id, path string) (io.ReadCloser, error)
 	// WriteFile creates or replaces a file at once: readers see the old content or the new.
-	// Nothing changes when content fails.
+	// Nothing changes when content fails. Content that blocks may be read once more after a failure.
 	WriteFile(ctx context.Context, id, path string, content io.Reader, opts WriteOptions) error
 	// Mkdir makes a directory, with its parents when parents is set (then one that exists is fine).
 	Mkdir(ctx context.Context, id, path string, parents bool) error

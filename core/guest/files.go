@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -23,7 +24,7 @@ type Operation interface {
 	io.ReadWriter
 	// CloseWrite says that the body is over.
 	CloseWrite() error
-	// Break lets the body break off: sb-guest takes back what it began.
+	// Break lets the body break off: sb-guest takes back what it began. It may be called while another goroutine writes, and more than once.
 	Break()
 	// Close gives up what is not read and sent, waits for the operation's end and returns how it ended. It may be called
 	// while another goroutine writes, and more than once.
@@ -180,8 +181,14 @@ func (f Files) Import(ctx context.Context, id, dir string, archive io.Reader, op
 	return f.send(ctx, id, Request{Op: OpImport, Path: []byte(dir), KeepOwner: opts.KeepOwner, DirectoryModes: opts.DirectoryModes, Framed: true}, archive)
 }
 
+// patience is how long content may take to be read on when nobody takes it any more: a terminal or a pipe may never go on.
+const patience = time.Second
+
+// errLeft is how the sending of a body ended whose reader has left.
+var errLeft = errors.New("sb-guest ended before it had all")
+
 // send runs an operation whose body is content. The error is the operation's, or content's own when sb-guest only
-// saw the body break off.
+// saw the body break off. A content that blocks is left alone when the operation has ended.
 func (f Files) send(ctx context.Context, id string, request Request, content io.Reader) error {
 	op, err := f.transport.Operate(ctx, id, request)
 	if err != nil {
@@ -193,9 +200,42 @@ func (f Files) send(ctx context.Context, id string, request Request, content io.
 		_, _ = io.Copy(io.Discard, op)
 		result <- op.Close()
 	}()
+	sent := make(chan sending, 1)
+	go func() { sent <- sendBody(op, content) }()
+	defer context.AfterFunc(ctx, op.Break)()
+	var body sending
+	var failed error
+	select {
+	case body = <-sent:
+		failed = <-result
+	case failed = <-result:
+		timer := time.NewTimer(patience)
+		defer timer.Stop()
+		select {
+		case body = <-sent:
+		case <-timer.C:
+			body.err = errLeft
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), ctx.Err())
+	case body.source != nil:
+		return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), body.source)
+	case failed != nil:
+		return failed
+	}
+	return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), body.err)
+}
+
+// sending is how a body was sent: what failed, and the content's own failure.
+type sending struct{ err, source error }
+
+func sendBody(op Operation, content io.Reader) sending {
 	from := &source{r: content}
 	body := NewBodyWriter(op)
-	if _, err = body.ReadFrom(from); err == nil {
+	_, err := body.ReadFrom(from)
+	if err == nil {
 		err = body.Close()
 	}
 	switch {
@@ -204,16 +244,7 @@ func (f Files) send(ctx context.Context, id string, request Request, content io.
 	case from.err != nil:
 		op.Break()
 	}
-	failed := <-result
-	switch {
-	case ctx.Err() != nil:
-		return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), ctx.Err())
-	case from.err != nil:
-		return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), from.err)
-	case failed != nil:
-		return failed
-	}
-	return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), err)
+	return sending{err, from.err}
 }
 
 // source remembers a failure of what is sent, to tell it from one of the way.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -92,6 +93,40 @@ func TestFilesOperationFailsEarly(t *testing.T) {
 	endless := iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 10*ChunkSize)))
 	if err := files.WriteFile(t.Context(), "id", "/file", endless, core.WriteOptions{}); core.KindOf(err) != core.KindExhausted {
 		t.Errorf("the error is %v, want the operation's", err)
+	}
+}
+
+// Nobody waits for the rest of a content that blocks, as a terminal does, when the operation has failed or was given up.
+func TestFilesContentBlocks(t *testing.T) {
+	missing := core.Errorf(core.KindNotFound, "write", "/no/file", "no such file or directory")
+	files := NewFiles("test", helper(func(io.Reader, io.Writer) error { return missing }))
+	content, hold := io.Pipe()
+	defer func() { _ = hold.Close() }()
+	failed := make(chan error, 1)
+	go func() { failed <- files.WriteFile(t.Context(), "id", "/no/file", content, core.WriteOptions{}) }()
+	select {
+	case err := <-failed:
+		if core.KindOf(err) != core.KindNotFound {
+			t.Errorf("the error is %v, want the operation's", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for its content")
+	}
+	var seen error
+	files = NewFiles("test", helper(func(in io.Reader, _ io.Writer) error {
+		_, seen = io.Copy(io.Discard, NewBodyReader(in))
+		return seen
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { failed <- files.WriteFile(ctx, "id", "/file", content, core.WriteOptions{}) }()
+	cancel()
+	select {
+	case err := <-failed:
+		if !errors.Is(err, context.Canceled) || !errors.Is(seen, io.ErrUnexpectedEOF) {
+			t.Errorf("the error is %v, and sb-guest saw %v: the body must break off", err, seen)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("it waits for its content although it was given up")
 	}
 }
 

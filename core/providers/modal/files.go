@@ -177,10 +177,18 @@ func (p *Provider) upload(ctx context.Context, id, subject, temp string, content
 	if err != nil {
 		return err
 	}
-	sendErr := o.send(func(to io.Writer) error {
-		_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{content}, make([]byte, copyBlock))
-		return err
-	})
+	sent := make(chan error, 1)
+	go func() {
+		sent <- o.send(func(to io.Writer) error {
+			_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{content}, make([]byte, copyBlock))
+			return err
+		})
+	}()
+	var sendErr error
+	select {
+	case sendErr = <-sent:
+	case <-ctx.Done(): // content that blocks is left alone
+	}
 	err = o.end(ctx, toolVerdict)
 	if sendErr != nil {
 		return core.Wrap("modal.write", subject, sendErr)
