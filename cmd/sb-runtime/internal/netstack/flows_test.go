@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // only is a policy that allows one kind of flow.
@@ -108,5 +110,15 @@ func TestSetPolicyWhileAFlowIsDecided(t *testing.T) {
 	_, _ = io.WriteString(c, "x")
 	if _, err := c.Read(make([]byte, 1)); err == nil {
 		t.Error("it slipped through")
+	}
+}
+
+// A sandbox must not leave its supervisor without descriptors.
+func TestBoundsLeaveFilesOpen(t *testing.T) {
+	for _, files := range []uint64{64, 256, 1024, 4096, 1 << 20, unix.RLIM_INFINITY} {
+		flows, questions := bounds(files)
+		if flows < 1 || questions < 1 || flows > maxFlows || questions > maxQuestions || uint64(2*flows+questions) > files*2/3 {
+			t.Errorf("of %d files %d flows of each kind and %d questions", files, flows, questions)
+		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"os"
 	"sync"
 
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/tcpip"
 	"gvisor.dev/gvisor/pkg/tcpip/header"
 	"gvisor.dev/gvisor/pkg/tcpip/link/fdbased"
@@ -98,10 +99,11 @@ type Stack struct {
 
 // New starts a stack.
 func New(config Config) (*Stack, error) {
+	flows, questions := bounds(openFiles())
 	s := &Stack{
 		policy: config.Policy, denied: config.Denied, resolvers: config.Resolvers, dial: config.Dial, nic: config.NIC,
 		closers: map[io.Closer]struct{}{}, flows: map[*following]struct{}{},
-		tcpFree: make(chan struct{}, maxFlows), udpFree: make(chan struct{}, maxFlows), asking: make(chan struct{}, maxQuestions),
+		tcpFree: make(chan struct{}, flows), udpFree: make(chan struct{}, flows), asking: make(chan struct{}, questions),
 	}
 	s.buffers.New = func() any { b := make([]byte, copyBuffer); return &b }
 	if s.resolvers == nil {
@@ -122,6 +124,22 @@ func New(config Config) (*Stack, error) {
 		return nil, errors.Join(fmt.Errorf("start the network stack: %w", err), config.NIC.Close())
 	}
 	return s, nil
+}
+
+// bounds says how many TCP and as many UDP flows and how many questions a sandbox may have at the same time, by the number of files that this
+// process may have open: each is one, and who keeps the sandbox needs some for itself.
+func bounds(files uint64) (flows, questions int) {
+	share := int(min(files, 8*maxFlows))
+	return min(maxFlows, share/4), min(maxQuestions, share/8)
+}
+
+// openFiles is how many files this process may have open.
+func openFiles() uint64 {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return unix.RLIM_INFINITY
+	}
+	return limit.Cur
 }
 
 func (s *Stack) start(guest *os.File) error {
