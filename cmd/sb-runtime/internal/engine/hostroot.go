@@ -37,10 +37,11 @@ func hostConfigs() []string {
 }
 
 // skeleton are the directories that every sandbox has, with their modes. The one in /tmp keeps
-// gVisor from mounting a filesystem in memory there, which no disk limit would bound.
+// gVisor from mounting a filesystem in memory there, which no disk limit would bound. The home of "user" is everybody's: where this
+// machine's user is the only one that is mapped it cannot be given away.
 func skeleton() map[string]fs.FileMode {
 	return map[string]fs.FileMode{
-		"dev": 0o755, "proc": 0o555, "sys": 0o555, "etc": 0o755, "home": 0o755, "mnt": 0o755, "media": 0o755,
+		"dev": 0o755, "proc": 0o555, "sys": 0o555, "etc": 0o755, "home": 0o755, "home/user": 0o777 | fs.ModeSticky, "mnt": 0o755, "media": 0o755,
 		"opt": 0o755, "root": 0o700, "run": 0o755, "run/lock": 0o755 | fs.ModeSticky, "srv": 0o755, "var": 0o755, "var/lib": 0o755,
 		"var/cache": 0o755, "var/log": 0o755, "tmp": 0o777 | fs.ModeSticky, "tmp/.X11-unix": 0o777 | fs.ModeSticky, "var/tmp": 0o777 | fs.ModeSticky,
 	}
@@ -166,7 +167,5 @@ func writeIdentity(etc string, config Config) error {
 			return err
 		}
 	}
-	home := filepath.Join(filepath.Dir(etc), "home", "user")
-
-	return os.MkdirAll(home, 0o755)
+	return nil
 }

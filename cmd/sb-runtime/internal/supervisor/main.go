@@ -50,6 +50,7 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 			WithHint("install both from one version: go install ./cmd/..."))})
 		return 1
 	}
+	unix.Umask(0o022) // what the sandbox sees has its modes, whoever launches
 	// What gVisor takes for the sandbox's streams must not be the client's.
 	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
