@@ -130,6 +130,9 @@ func TestEndsHaveCodes(t *testing.T) {
 	if err != nil || late.ExitCode == nil || *late.ExitCode != 124 || late.Reason != core.ReasonTimeout {
 		t.Errorf("one whose time was over: %+v, %v", late, err)
 	}
+	if one, err := p.Get(t.Context(), late.ID); err != nil || one.Ended.IsZero() || one.Ended.Before(one.Created) || one.Image == "" {
+		t.Errorf("alone it is %+v, %v", one, err)
+	}
 	if code, err := p.End(t.Context(), late.ID); err != nil || code == nil || *code != 124 {
 		t.Errorf("its code is %v, %v", code, err)
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	sdk "github.com/modal-labs/modal-client/go"
-	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -75,14 +74,18 @@ func (f found) rewritten(was found) bool {
 // one that is launched from the same image for as long as that takes. The image needs GNU find, else it is KindUnsupported.
 // A file that was written with its size and time as they were is taken for the same.
 func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
-	d, err := p.described(ctx, id)
+	d, err := p.describe(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	sb := d.sandbox("")
 	if !sb.State.Live() {
-		return nil, p.notRunning(ctx, id)
+		return nil, hasEnded(sb)
 	}
+	if d, err = p.listed(ctx, d); err != nil {
+		return nil, classify("diff", id, err)
+	}
+	sb = d.sandbox("")
 	if sb.Spec.Checkpoint != "" {
 		return nil, core.Errorf(core.KindUnsupported, "modal.diff", sb.Name, "what differs from the image is not known of a sandbox that goes on from a checkpoint")
 	}
@@ -103,33 +106,6 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 		return nil, err
 	}
 	return p.compare(ctx, id, reference, now, skip)
-}
-
-// described asks for all that Modal says of one sandbox, its image and when it was made among it.
-func (p *Provider) described(ctx context.Context, id string) (described, error) {
-	d, err := p.describe(ctx, id)
-	if err != nil {
-		return d, err
-	}
-	_, raw, err := p.control(ctx, "diff")
-	if err != nil {
-		return d, err
-	}
-	for before := 0.0; ; {
-		reply, err := raw.SandboxListV2(ctx, pb.SandboxListRequest_builder{AppId: d.appID, BeforeTimestamp: before, IncludeFinished: true}.Build())
-		if err != nil {
-			return d, classify("diff", id, err)
-		}
-		for _, info := range reply.GetSandboxes() {
-			if info.GetId() == id {
-				return fromInfo(info), nil
-			}
-			before = info.GetCreatedAt()
-		}
-		if len(reply.GetSandboxes()) == 0 {
-			return d, notFound(id)
-		}
-	}
 }
 
 // reference launches a sandbox as the other one was at first. It ends by itself, whatever becomes of this process.

@@ -57,9 +57,38 @@ func (p *Provider) describe(ctx context.Context, id string) (described, error) {
 	if err != nil {
 		return described{}, p.missing(c, "get", id, err)
 	}
-	return described{
-		id: id, appID: waited.GetMetadata().GetAppId(), tags: tagMap(tags.GetTags()), result: waited.GetResult(),
-	}, nil
+	d := described{id: id, appID: waited.GetMetadata().GetAppId(), tags: tagMap(tags.GetTags()), result: waited.GetResult()}
+	if sb := d.sandbox(""); sb.State.Live() || d.gone() {
+		return d, nil
+	}
+	// When it ended only the list tells. Without that it has ended all the same.
+	if whole, err := p.listed(ctx, d); err == nil {
+		return whole, nil
+	}
+	return d, nil
+}
+
+// listed asks for all that Modal says of a sandbox in a list: its image, and when it was made and ended, among it.
+func (p *Provider) listed(ctx context.Context, d described) (described, error) {
+	_, raw, err := p.control(ctx, "get")
+	if err != nil {
+		return d, err
+	}
+	for before := 0.0; ; {
+		reply, err := raw.SandboxListV2(ctx, pb.SandboxListRequest_builder{AppId: d.appID, BeforeTimestamp: before, IncludeFinished: true}.Build())
+		if err != nil {
+			return d, err
+		}
+		for _, info := range reply.GetSandboxes() {
+			if info.GetId() == d.id {
+				return fromInfo(info), nil
+			}
+			before = info.GetCreatedAt()
+		}
+		if len(reply.GetSandboxes()) == 0 {
+			return d, notFound(d.id)
+		}
+	}
 }
 
 // missing classifies an error about a sandbox; what the cache says of one that is not there is dropped.

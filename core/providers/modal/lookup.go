@@ -52,13 +52,13 @@ func (l *lookups) id(sort, name string, ask func() (string, error)) (string, err
 func (l *lookups) secret(ctx context.Context, name string) (*sdk.Secret, error) {
 	id, err := l.id(cachedSecrets, name, func() (string, error) {
 		found, err := l.client.sdk.Secrets.FromName(ctx, name, nil)
-		if kind, text := kindOf(err); err != nil && kind == core.KindNotFound {
+		if err == nil {
+			return found.SecretID, nil
+		}
+		if kind, text := kindOf(err); kind == core.KindNotFound {
 			return "", core.Errorf(kind, "modal.launch", name, "%s", text).WithHint("Modal has to keep it: sb secret create %s KEY --provider modal", name)
 		}
-		if err != nil {
-			return "", err
-		}
-		return found.SecretID, nil
+		return "", err
 	})
 	return &sdk.Secret{SecretID: id, Name: name}, err
 }
