@@ -32,7 +32,8 @@ func NewCost(app *App) *cobra.Command {
 		Long: "Sum what sandboxes have cost, from this machine's audit log and from the providers: what they reserved,\n" +
 			"for the time that they lived, at the prices of the configuration (\"sb config get prices.modal\"). What\n" +
 			"one used beyond what it reserved is not in it, nor are discounts and the prices of regions: the bill is the\n" +
-			"provider's. The prices, with their date and source, are told on stderr." + exitStatusHelp,
+			"provider's. One that ended by itself, and that the provider does not list any more, is taken to have lived\n" +
+			"until its lifetime was over. The prices, with their date and source, are told on stderr." + exitStatusHelp,
 		Example: "  sb cost\n  sb cost --by app --since 168h\n  sb cost --by day --since 2026-01-01 --json | jq .totals",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

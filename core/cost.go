@@ -134,6 +134,9 @@ func (s *Service) recordedStays(ctx context.Context) (map[string]*stay, error) {
 				}
 			}
 		case "terminate":
+			if ended, err := time.Parse(time.RFC3339Nano, textOf(record.Args["ended"])); err == nil {
+				at = earlier(at, ended) // by itself, before that
+			}
 			if known != nil {
 				known.end = earlier(known.end, at)
 			}

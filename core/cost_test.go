@@ -1,6 +1,8 @@
 package core_test
 
 import (
+	"context"
+	"errors"
 	"math"
 	"sync"
 	"testing"
@@ -159,5 +161,41 @@ func TestCostOfAForkThatIsGone(t *testing.T) {
 	}
 	if len(amounts) != 2 || !near(amounts["copy "+fork.ID], 2*0.36) {
 		t.Errorf("two hours of a core cost %+v", report.Sums)
+	}
+}
+
+// deciding is a provider that decides what a launch leaves open, as a cloud does.
+type deciding struct{ *fake.Provider }
+
+func (d *deciding) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+	spec.App, spec.Timeout = "own", core.Duration(time.Hour)
+	return d.Provider.Launch(ctx, spec, lease, progress)
+}
+
+// What the provider decided of a sandbox, and when it ended by itself, counts after it is gone, too.
+func TestCostOfWhatIsGone(t *testing.T) {
+	_, p, c := priced(t)
+	s := core.New(core.Options{
+		Factories: []core.Factory{{Name: "cloud", Open: func() (core.Provider, error) { return &deciding{p}, nil }}}, StateDir: t.TempDir(), Now: c.Now,
+		Prices: map[string]core.Prices{"cloud": {Currency: "USD", CPU: 0.0001}},
+	})
+	lost, err := s.Launch(t.Context(), core.Spec{Name: "lost", CPU: 1}, core.LaunchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Launch(t.Context(), core.Spec{Name: "short", CPU: 1, Command: []string{"true"}}, core.LaunchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Wait(t.Context(), "short"); err != nil {
+		t.Fatal(err)
+	}
+	c.pass(30 * time.Minute)
+	if err := errors.Join(p.Terminate(t.Context(), lost.ID), s.Terminate(t.Context(), "short")); err != nil { // nobody tells the log of the first
+		t.Fatal(err)
+	}
+	c.pass(3 * time.Hour)
+	report, err := s.Cost(t.Context(), core.CostFilter{App: "own"})
+	if err != nil || len(report.Sums) != 1 || report.Sums[0].Name != "lost" || !near(report.Totals["USD"], 0.36) {
+		t.Errorf("an hour of a core costs %+v, %v", report, err)
 	}
 }

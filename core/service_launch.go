@@ -71,6 +71,10 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	if err != nil {
 		return Sandbox{}, Wrap("launch", spec.Name, err)
 	}
+	// What the provider has decided is all that will be known of the sandbox once it is gone.
+	fill(&spec.App, sandbox.App)
+	fill(&spec.Timeout, sandbox.Spec.Timeout)
+	record.Args["spec"] = spec.Redacted()
 	if err := s.recheckCount(ctx, p, sandbox); err != nil {
 		return Sandbox{}, err
 	}

@@ -40,8 +40,12 @@ func (s *Service) Terminate(ctx context.Context, ref string) error {
 // End is Terminate, and returns the exit code: that of an entry command which had ended, or what the provider tells of its own end; nil when none
 // is known.
 func (s *Service) End(ctx context.Context, ref string) (code *int, err error) {
-	err = s.act(ctx, "terminate", ref, nil, func(sb Sandbox, p Provider) (err error) {
+	args := map[string]any{}
+	err = s.act(ctx, "terminate", ref, args, func(sb Sandbox, p Provider) (err error) {
 		code = sb.ExitCode
+		if !sb.State.Live() && !sb.Ended.IsZero() {
+			args["ended"] = sb.Ended.UTC().Format(time.RFC3339Nano)
+		}
 		if ender, ok := As[Ender](p); ok {
 			code, err = ender.End(ctx, sb.ID)
 		} else {
