@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
@@ -15,8 +16,8 @@ import (
 // ticksPerSecond is the unit of times in /proc: USER_HZ is 100 for programs on every architecture (time(7)).
 const ticksPerSecond = 100
 
-// usage adds up what the kernel tells of the sandbox's processes, but for this one. Memory is what is theirs alone or shared
-// among them, not what files lent them. A process that ends meanwhile counts as far as it was seen.
+// usage adds up what the kernel tells of the sandbox's processes, but for this one and those that carry calls. Memory is what
+// is theirs alone or shared among them, not what files lent them. A process that ends meanwhile counts as far as it was seen.
 func usage() (wire.Usage, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -33,6 +34,10 @@ func usage() (wire.Usage, error) {
 		if err != nil {
 			continue
 		}
+		status, _ := os.ReadFile(dir + "/status") // of one that has ended nothing is counted but its time
+		if isCall(stat, status) {
+			continue
+		}
 		own, children := cpuTimes(stat)
 		total.CPU += children // of those that ended
 		if pid == os.Getpid() {
@@ -40,11 +45,26 @@ func usage() (wire.Usage, error) {
 		}
 		total.CPU += own
 		total.Processes++
-		if status, err := os.ReadFile(dir + "/status"); err == nil {
-			total.Memory += memoryOf(status)
-		}
+		total.Memory += memoryOf(status)
 	}
 	return total, nil
+}
+
+// isCall says of a process's /proc/PID/stat and status whether it carries a call for the engine: that has put it here, without a parent, as
+// the user for calls. Its time is in nobody's sum once it ends, so the total would go back.
+func isCall(stat, status []byte) bool {
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 || string(fields[1]) != "0" {
+		return false
+	}
+	uid, _, _ := strings.Cut(wire.CallUser, ":")
+	for line := range bytes.Lines(status) {
+		if ids, ok := bytes.CutPrefix(line, []byte("Uid:")); ok {
+			is := bytes.Fields(ids)
+			return len(is) > 0 && string(is[0]) == uid
+		}
+	}
+	return false
 }
 
 // cpuTimes reads from a /proc/PID/stat what a process used, and what its children did that it waited for; 0 where there is

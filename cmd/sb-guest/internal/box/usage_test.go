@@ -26,10 +26,29 @@ func TestProcessesAreRead(t *testing.T) {
 	}
 }
 
+func TestCallsAreTold(t *testing.T) {
+	for _, c := range []struct {
+		stat, status string
+		want         bool
+	}{
+		{"7 (sb-guest) S 0 7 7", "Name:\tsb-guest\nUid:\t65533\t65533\t65533\t65533\nGid:\t1\n", true},
+		{"7 (sh) S 0 7 7", "Uid:\t0\t0\t0\t0\n", false}, // the engine's own exec
+		{"7 (sh) S 1 7 7", "Uid:\t65533\t65533\t65533\t65533\n", false},
+		{"7 (a) S 0 b) S 1 7", "Uid:\t65533\n", false},
+		{"7 (sh) S 0", "Uid:\n", false},
+		{"", "", false},
+	} {
+		if got := isCall([]byte(c.stat), []byte(c.status)); got != c.want {
+			t.Errorf("%q, %q: %v", c.stat, c.status, got)
+		}
+	}
+}
+
 func FuzzProcesses(f *testing.F) {
 	f.Add([]byte("7 (a b) S 1 7 7 0 -1 4194560 100 0 0 0 150 50 200 100 20"), []byte("RssAnon:\t 12 kB\n"))
 	f.Fuzz(func(_ *testing.T, stat, status []byte) {
 		cpuTimes(stat)
 		memoryOf(status)
+		isCall(stat, status)
 	})
 }
