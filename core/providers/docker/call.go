@@ -94,6 +94,11 @@ func notRunning(sb core.Sandbox, op string) error {
 
 // ask makes a call that is answered by one reply.
 func (p *Provider) ask(ctx context.Context, id, op string, request wire.Request) (wire.Reply, error) {
+	return p.askEach(ctx, id, op, request, nil)
+}
+
+// askEach makes a call whose reply comes after other frames, which take gets.
+func (p *Provider) askEach(ctx context.Context, id, op string, request wire.Request, take func(kind byte, payload []byte) error) (wire.Reply, error) {
 	c, err := p.dial(ctx, id, op, request)
 	if err != nil {
 		return wire.Reply{}, err
@@ -101,7 +106,7 @@ func (p *Provider) ask(ctx context.Context, id, op string, request wire.Request)
 	defer c.close()
 	stop := context.AfterFunc(ctx, c.close)
 	defer stop()
-	reply, err := c.reply(nil)
+	reply, err := c.reply(take)
 	if err != nil && ctx.Err() != nil {
 		return reply, core.Wrap("docker."+op, id, ctx.Err())
 	}
@@ -133,6 +138,10 @@ func (c *call) reply(take func(kind byte, payload []byte) error) (wire.Reply, er
 
 // broke says why a call ended without a reply.
 func (c *call) broke(err error) error {
+	if errors.Is(err, wire.ErrFrame) {
+		// It has not ended: there would be no end of what is said.
+		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the sandbox's answer is damaged: %w", err)
+	}
 	ctx, cancel := within(context.Background(), askTimeout)
 	defer cancel()
 	said := bytes.TrimSpace(c.said())

@@ -2,9 +2,11 @@ package docker
 
 import (
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
@@ -35,4 +37,27 @@ func TestCloseDoesNotWaitForInput(t *testing.T) {
 		t.Error(err)
 	}
 	<-fed
+}
+
+// Arguments may be as long as core lets them be, whatever JSON makes of them, and a journal may hold many.
+func TestLongArguments(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, func(opts *Options) { opts.EngineOnly = e.name == "podman" })
+		sb := box(t, p, nil)
+		argv := []string{"sh", "-c", "echo ${#7}"}
+		for range 8 { // the kernel takes no longer single ones
+			argv = append(argv, strings.Repeat("<", 120_000))
+		}
+		const times = 6
+		for range times {
+			if out, code := run(t, p, sb.ID, core.ExecSpec{Command: argv}); out != "120000\n" || code != 0 {
+				t.Fatalf("a long command says %q, %d", out, code)
+			}
+		}
+		execs, err := p.Execs(t.Context(), sb.ID)
+		if err != nil || len(execs) != times || !slices.Equal(execs[times-1].Command, argv) {
+			t.Errorf("%d commands are told, %v", len(execs), err)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -28,13 +30,21 @@ func (p *Provider) Execs(ctx context.Context, id string) ([]core.Exec, error) {
 		return nil, err
 	}
 	if sb.State == core.StateRunning {
-		reply, err := p.ask(ctx, id, "ps", wire.Request{Verb: wire.VerbExecs})
-		if reply.Execs == nil {
-			reply.Execs = []core.Exec{}
-		}
-		return reply.Execs, err
+		execs := []core.Exec{}
+		_, err := p.askEach(ctx, id, "ps", wire.Request{Verb: wire.VerbExecs}, func(kind byte, payload []byte) error {
+			if kind != wire.FrameExec {
+				return nil
+			}
+			var exec core.Exec
+			if err := json.Unmarshal(payload, &exec); err != nil {
+				return core.Errorf(core.KindInternal, "docker.ps", id, "the sandbox's answer is damaged: %w", err)
+			}
+			execs = append(execs, exec)
+			return nil
+		})
+		return execs, err
 	}
-	dir, remove, err := p.fetchJournal(ctx, id)
+	dir, remove, err := p.fetchJournal(ctx, id, func(file string) bool { return strings.HasSuffix(file, ".json") })
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +124,7 @@ func (p *Provider) liveLogs(ctx context.Context, id string, opts core.LogOptions
 // keptLogs reads the journal of a sandbox that does not run.
 func (p *Provider) keptLogs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	return func(yield func(core.LogRecord, error) bool) {
-		dir, remove, err := p.fetchJournal(ctx, id)
+		dir, remove, err := p.fetchJournal(ctx, id, filesOf(opts.Exec))
 		if err != nil {
 			yield(core.LogRecord{}, err)
 			return
@@ -141,7 +151,7 @@ func journalError(exec string, err error) error {
 
 // replay is a command of a sandbox that does not run: it is over.
 func (p *Provider) replay(ctx context.Context, sb core.Sandbox, exec string, streams core.Streams) (core.Process, error) {
-	dir, remove, err := p.fetchJournal(ctx, sb.ID)
+	dir, remove, err := p.fetchJournal(ctx, sb.ID, filesOf(exec))
 	if err != nil {
 		return nil, err
 	}
@@ -176,8 +186,13 @@ func (p *Provider) replay(ctx context.Context, sb core.Sandbox, exec string, str
 	return ended{id: exec, exit: *entry.Exit}, nil
 }
 
-// fetchJournal copies a sandbox's journal to a directory of this machine, which remove removes.
-func (p *Provider) fetchJournal(ctx context.Context, id string) (dir string, remove func(), err error) {
+// filesOf says which files of a journal are a command's.
+func filesOf(exec string) func(file string) bool {
+	return func(file string) bool { return file == exec+".json" || file == exec+".log" || file == exec+".log.1" }
+}
+
+// fetchJournal copies those files of a sandbox's journal that are wanted to a directory of this machine, which remove removes.
+func (p *Provider) fetchJournal(ctx context.Context, id string, wanted func(file string) bool) (dir string, remove func(), err error) {
 	e, err := p.connect(ctx)
 	if err != nil {
 		return "", nil, p.absent(err, id)
@@ -208,12 +223,13 @@ func (p *Provider) fetchJournal(ctx context.Context, id string) (dir string, rem
 	if err != nil {
 		return "", nil, classify(ctx, "journal", id, err)
 	}
-	err = unpackJournal(dir, copied.Content)
+	err = unpackJournal(dir, copied.Content, wanted)
 	return dir, remove, classify(ctx, "journal", id, errors.Join(err, copied.Content.Close()))
 }
 
-// unpackJournal takes the plain files of an archive; whoever was root in the sandbox may have made it.
-func unpackJournal(dir string, archive io.Reader) error {
+// unpackJournal takes the plain files of an archive that are wanted; whoever was root in the sandbox may have made it.
+func unpackJournal(dir string, archive io.Reader, wanted func(file string) bool) error {
+	left := int64(maxJournal)
 	for r := tar.NewReader(archive); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -223,8 +239,11 @@ func unpackJournal(dir string, archive io.Reader) error {
 			return err
 		}
 		name := path.Base(path.Clean(h.Name))
-		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(name) || h.Size > maxJournalFile {
+		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(name) || !wanted(name) {
 			continue
+		}
+		if left -= h.Size; left < 0 {
+			return core.Errorf(core.KindExhausted, "docker.journal", "", "what the sandbox has for its journal is larger than %s", core.Bytes(maxJournal))
 		}
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
@@ -240,8 +259,8 @@ func unpackJournal(dir string, archive io.Reader) error {
 	}
 }
 
-// maxJournalFile is more than the first process ever writes into one.
-const maxJournalFile = 1 << 30
+// maxJournal bounds what is taken of a journal. Files of the sandbox may be said to be of any size, and cost nothing there.
+const maxJournal = 1 << 30
 
 // ended is a command that was over before anybody attached.
 type ended struct {

@@ -3,8 +3,13 @@ package docker
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -306,4 +311,41 @@ func TestStartedByHand(t *testing.T) {
 			t.Errorf("after sb start: %q, %d", out, code)
 		}
 	})
+}
+
+// Whoever waits for a sandbox that is being made does not keep the engine busy.
+func TestWaitWhileItIsMade(t *testing.T) {
+	spec := core.Spec{Name: "made"}
+	described, err := labels(spec, lease(spec), wire.NewDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := strings.Repeat("a", 64)
+	answer, err := json.Marshal(map[string]any{
+		"Id": id, "Name": "/" + namePrefix + spec.Name, "Created": time.Now(), "State": map[string]any{"Status": "created"}, "Config": map[string]any{"Labels": described},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.41")
+		asked.Add(1)
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/wait"):
+			_, _ = io.WriteString(w, `{"StatusCode":0}`)
+		case strings.HasSuffix(r.URL.Path, "/json"):
+			_, _ = w.Write(answer)
+		}
+	}))
+	t.Cleanup(server.Close)
+	p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().String(), LookupEnv: environment(nil)}, known: map[string]known{}}
+	t.Cleanup(func() { _ = p.Close() })
+	ctx, cancel := context.WithTimeout(t.Context(), 3*creatingPoll)
+	defer cancel()
+	_, err = p.WaitSandbox(ctx, idOf(id))
+	wantKind(t, err, core.KindTimeout)
+	if n := asked.Load(); n < 2 || n > 20 {
+		t.Errorf("in that time the engine was asked %d times", n)
+	}
 }

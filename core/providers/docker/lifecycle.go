@@ -79,8 +79,20 @@ func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, er
 		if err := e.awaitExit(ctx, containerOf(id)); err != nil {
 			return core.Sandbox{}, err
 		}
+		if sb.State != core.StateCreating {
+			continue
+		}
+		// It does not run yet, so there was no wait.
+		select {
+		case <-time.After(creatingPoll):
+		case <-ctx.Done():
+			return core.Sandbox{}, core.Wrap("docker.wait", id, ctx.Err())
+		}
 	}
 }
+
+// creatingPoll is how often a sandbox that is being made is looked at.
+const creatingPoll = 100 * time.Millisecond
 
 // awaitExit blocks until a container does not run.
 func (e *engine) awaitExit(ctx context.Context, id string) error {

@@ -137,9 +137,19 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 		}
 		changes = append(changes, core.Change{Path: change.Path, Kind: kinds[change.Kind]})
 	}
+	return ownChanges(changes), nil
+}
+
+// ownChanges sorts changes and leaves out the directories that are said to be changed for what is below them.
+func ownChanges(changes []core.Change) []core.Change {
 	slices.SortFunc(changes, func(a, b core.Change) int { return strings.Compare(a.Path, b.Path) })
-	// A directory with changes below it is said to be changed itself.
-	return slices.DeleteFunc(changes, func(c core.Change) bool {
-		return c.Kind == "changed" && slices.ContainsFunc(changes, func(other core.Change) bool { return strings.HasPrefix(other.Path, c.Path+"/") })
-	}), nil
+	own := make([]core.Change, 0, len(changes))
+	for _, c := range changes {
+		first, _ := slices.BinarySearchFunc(changes, c.Path+"/", func(c core.Change, path string) int { return strings.Compare(c.Path, path) })
+		if c.Kind == "changed" && first < len(changes) && strings.HasPrefix(changes[first].Path, c.Path+"/") {
+			continue
+		}
+		own = append(own, c)
+	}
+	return own
 }

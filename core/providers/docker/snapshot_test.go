@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -98,4 +99,20 @@ func TestDiffOfNothing(t *testing.T) {
 			t.Errorf("it differs in %+v, %v", changes, err)
 		}
 	})
+}
+
+// Of a tree that was changed as a whole each file is looked at once, not once for each other.
+func TestManyChanges(t *testing.T) {
+	changes := []core.Change{{Path: "/a", Kind: "changed"}, {Path: "/a-b", Kind: "changed"}, {Path: "/a/b", Kind: "changed"}, {Path: "/a/b/c", Kind: "deleted"}, {Path: "/d", Kind: "added"}, {Path: "/d/e", Kind: "added"}}
+	want := []core.Change{changes[1], changes[3], changes[4], changes[5]}
+	if got := ownChanges(changes); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	many := make([]core.Change, 400_000)
+	for i := range many {
+		many[i] = core.Change{Path: fmt.Sprintf("/usr/share/file%06d", i), Kind: "changed"}
+	}
+	if got := ownChanges(many); len(got) != len(many) {
+		t.Errorf("%d of %d are left", len(got), len(many))
+	}
 }

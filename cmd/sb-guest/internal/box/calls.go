@@ -94,10 +94,16 @@ func (b *Box) answer(r wire.Request, c *client) error {
 		return b.attach(r, c)
 	case wire.VerbExecs:
 		execs, err := journal.Execs(b.dir.Journal())
-		if err == nil {
-			c.reply(wire.Reply{Execs: execs})
+		if err != nil {
+			return err
 		}
-		return err
+		for _, exec := range execs {
+			if !c.sendJSON(wire.FrameExec, exec) {
+				return nil
+			}
+		}
+		c.reply(wire.Reply{})
+		return nil
 	case wire.VerbLogs:
 		return b.logs(r, c)
 	case wire.VerbDial:

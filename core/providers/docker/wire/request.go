@@ -22,7 +22,7 @@ const (
 	VerbAttach Verb = "attach" // the same for a command that was started before
 	VerbFiles  Verb = "files"
 	VerbFile   Verb = "file"   // Reply.Answer and Reply.Report, of a file operation without a body and with a short answer
-	VerbExecs  Verb = "execs"  // Reply.Execs
+	VerbExecs  Verb = "execs"  // a FrameExec for each command
 	VerbLogs   Verb = "logs"   // records
 	VerbExpire Verb = "expire" // sets when the lifetime ends
 	VerbStop   Verb = "stop"   // ends all commands and the box
@@ -85,10 +85,9 @@ type Control struct {
 
 // Reply is the last frame of a call.
 type Reply struct {
-	Error *Failure    `json:"error,omitempty"`
-	Exit  *core.Exit  `json:"exit,omitempty"`
-	Execs []core.Exec `json:"execs,omitempty"`
-	Usage *Usage      `json:"usage,omitempty"`
+	Error *Failure   `json:"error,omitempty"`
+	Exit  *core.Exit `json:"exit,omitempty"`
+	Usage *Usage     `json:"usage,omitempty"`
 	// Answer and Report are what sb-guest wrote on 1 and on 2.
 	Answer []byte `json:"answer,omitempty"`
 	Report []byte `json:"report,omitempty"`

@@ -139,6 +139,7 @@ const (
 	FrameStderr  = 'x' // bytes
 	FrameRecord  = 'r' // a log record, see AppendRecord
 	FrameTaken   = 'a' // so many bytes of stdin went to the command, see StdinWindow
+	FrameExec    = 'x' // a core.Exec
 	FrameTold    = 't' // a Reply to a Control with a signal or a size, in their order
 	FrameReply   = 'd' // a Reply, the last frame but after VerbFile
 	FrameHeard   = 'h' // a further request on the same call has come
@@ -148,8 +149,9 @@ const (
 // command that does not read never holds up a Control.
 const StdinWindow = 1 << 20
 
-// MaxFrame bounds a frame's payload in bytes.
-const MaxFrame = 4 << 20
+// MaxFrame bounds a frame's payload in bytes. A request with all the arguments and variables that core lets through is below it, however many
+// of their bytes JSON escapes.
+const MaxFrame = 32 << 20
 
 const frameHeader = 5
 
