@@ -369,10 +369,20 @@ func tailOffset(records iter.Seq[logItem], lines int) map[core.Stream]int {
 	}
 	var all []line
 	total := map[core.Stream]int{}
+	open := map[core.Stream]int{} // the line of a stream that has no end yet
 	for item := range records {
+		stream := item.record.Stream
 		for text := range bytes.Lines(item.record.Data) {
-			all = append(all, line{item.record.Stream, len(text)})
-			total[item.record.Stream] += len(text)
+			at, goesOn := open[stream]
+			if !goesOn {
+				at = len(all)
+				all = append(all, line{stream: stream})
+			}
+			all[at].size += len(text)
+			total[stream] += len(text)
+			if open[stream] = at; bytes.HasSuffix(text, []byte("\n")) {
+				delete(open, stream)
+			}
 		}
 	}
 	for _, kept := range all[max(0, len(all)-lines):] {
