@@ -306,6 +306,9 @@ func (m *move) image(spec *Spec, from, to Capabilities) error {
 	if kept := spec.Snapshot + spec.Template + spec.Checkpoint; kept != "" && m.opts.To != m.source.Provider {
 		return Errorf(KindUsage, "move", m.source.Name, "it was launched from %s, which only %s has", kept, m.source.Provider).WithHint("add --image IMAGE")
 	}
+	if spec.Python != "" && slices.Contains(from.Images, spec.Image) {
+		spec.Image = "" // nobody asked for it: Python comes with an image of its own
+	}
 	own := slices.Contains(from.Images, spec.Image) && !from.Can(CapImages)
 	if spec.Image != "" && !slices.Contains(to.Images, spec.Image) && (own || !to.Can(CapImages)) && len(to.Images) > 0 {
 		m.warn("%s has no image %s: it starts from %s", m.opts.To, spec.Image, to.Images[0])

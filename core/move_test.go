@@ -146,6 +146,34 @@ func TestMoveAsksForSecrets(t *testing.T) {
 	}
 }
 
+// foreign is a provider with another default image.
+type foreign struct{ *fake.Provider }
+
+func (f foreign) Capabilities() core.Capabilities {
+	caps := f.Provider.Capabilities()
+	caps.Images = []string{"foreign"}
+	return caps
+}
+
+// Python of a version comes with an image of its own: that the source's provider has a default one says nothing.
+func TestMoveWithPython(t *testing.T) {
+	from := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-", Also: []core.Capability{core.CapBuild}}, fake.KeeperOptions{})
+	to := foreign{fake.New(fake.Options{Name: "plain", IDPrefix: "pla-", Also: []core.Capability{core.CapBuild}})}
+	s := core.New(core.Options{Factories: []core.Factory{
+		from.Factory(), {Name: "plain", IDPrefix: "pla-", Open: func() (core.Provider, error) { return to, nil }},
+	}})
+	t.Cleanup(func() {
+		_ = s.Close()
+		from.Shutdown()
+		to.Shutdown()
+	})
+	furnished(t, s, func(spec *core.Spec) { spec.Python = "3.12" })
+	result, err := s.Move(t.Context(), "dev", core.MoveOptions{To: "plain"})
+	if err != nil || slices.ContainsFunc(result.Warnings, func(w string) bool { return strings.Contains(w, "image") }) || result.Target.Spec.Python != "3.12" {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
 // A move that fails, or is given up, leaves the source as it was and nothing at the target.
 func TestMoveFailsWhole(t *testing.T) {
 	dir := t.TempDir()

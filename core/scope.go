@@ -34,7 +34,7 @@ type Policy struct {
 	// Template is what every launch starts from. A launch may then name only who it is, what it is given (variables
 	// and secrets of its own), where commands start, and a shorter lifetime.
 	Template string
-	// Images lists the images that may be started from. With it Dockerfiles, snapshots and checkpoints are refused.
+	// Images lists the images that may be started from. With it Dockerfiles, snapshots, checkpoints and Python of a version are refused.
 	Images []string
 	// GPUs lists GPU types; "none" alone forbids them all.
 	GPUs []string
@@ -126,6 +126,8 @@ func (p Policy) admit(spec *Spec) error {
 	}
 	if len(p.Images) > 0 && p.Template == "" {
 		switch {
+		case spec.Python != "": // it comes with an image of its own
+			return refuse("Python", spec.Python, "images "+strings.Join(p.Images, ", "))
 		case spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template != "":
 			return refuse("starting from", spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template, "images "+strings.Join(p.Images, ", "))
 		case spec.Image == "":

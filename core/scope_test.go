@@ -89,6 +89,7 @@ func TestPolicy(t *testing.T) {
 		"image allowed":       {Policy{Images: []string{"a", "b"}}, Spec{Image: "b"}, func(s Spec) bool { return s.Image == "b" }},
 		"image refused":       {Policy{Images: []string{"a"}}, Spec{Image: "c"}, nil},
 		"dockerfile refused":  {Policy{Images: []string{"a"}}, Spec{Dockerfile: "D"}, nil},
+		"python refused":      {Policy{Images: []string{"a"}}, Spec{Python: "3.12"}, nil},
 		"snapshot refused":    {Policy{Images: []string{"a"}}, Spec{Snapshot: "s"}, nil},
 		"provider taken":      {Policy{Provider: "one"}, Spec{Provider: ProviderAuto}, func(s Spec) bool { return s.Provider == "one" }},
 		"provider refused":    {Policy{Provider: "one"}, Spec{Provider: "two"}, nil},

@@ -41,8 +41,8 @@ func (s Spec) Validate() error {
 	if err := validateEnv(s.Env, s.Secrets); err != nil {
 		return err
 	}
-	if s.Workdir != "" && !path.IsAbs(s.Workdir) {
-		return invalid("workdir", "%q is not an absolute path", s.Workdir)
+	if err := validatePlace(s.Workdir, s.User); err != nil {
+		return err
 	}
 	if err := s.validateNetwork(); err != nil {
 		return err
@@ -56,6 +56,9 @@ func (s Spec) Validate() error {
 	for i, v := range s.Volumes {
 		if v.Source == "" || !path.IsAbs(v.Target) {
 			return invalid("volumes", "number %d needs a source and an absolute target", i+1)
+		}
+		if hasControl(v.Source) || hasControl(v.Target) {
+			return invalid("volumes", "number %d has a control character", i+1)
 		}
 	}
 	for key, value := range s.Labels {
@@ -82,12 +85,29 @@ func (s Spec) validateImage() error {
 	if len(sources) > 1 {
 		return invalid(strings.Join(sources, " and "), "only one of them can say what the sandbox starts from")
 	}
+	if strings.ContainsFunc(s.Python, func(r rune) bool { return !strings.ContainsRune(versionRunes, r) }) {
+		return invalid("python", "%q is not a version, such as 3.12", s.Python)
+	}
 	for _, list := range [][]string{s.Pip, s.Apt} {
 		for _, p := range list {
 			if p == "" || hasControl(p) || strings.HasPrefix(p, "-") {
 				return invalid("packages", "%q is not a package", p)
 			}
 		}
+	}
+	return nil
+}
+
+// versionRunes are those of a version. It becomes a part of an image's name and of a Dockerfile.
+const versionRunes = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_+"
+
+// validatePlace checks where and as whom commands run.
+func validatePlace(workdir, user string) error {
+	if workdir != "" && !path.IsAbs(workdir) || strings.ContainsRune(workdir, 0) {
+		return invalid("workdir", "%q is not an absolute path", workdir)
+	}
+	if hasControl(user) {
+		return invalid("user", "%q is not a user", user)
 	}
 	return nil
 }
@@ -203,8 +223,8 @@ func (e ExecSpec) Validate() error {
 	if err := validateArgv("command", e.Command); err != nil {
 		return err
 	}
-	if e.Workdir != "" && !path.IsAbs(e.Workdir) {
-		return invalid("workdir", "%q is not an absolute path", e.Workdir)
+	if err := validatePlace(e.Workdir, e.User); err != nil {
+		return err
 	}
 	if e.Timeout < 0 {
 		return invalid("timeout", "%s is negative", e.Timeout)

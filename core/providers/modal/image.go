@@ -38,14 +38,19 @@ type recipe struct {
 	Commands []string
 }
 
-// recipeOf reads a launch spec. KindUsage: the Dockerfile cannot be read or needs files of this machine.
+// recipeOf reads a launch spec. KindUsage: the Dockerfile cannot be read or needs files of this machine. KindUnsupported: it asks for
+// Python of a version over something else.
 func recipeOf(spec core.Spec) (recipe, error) {
 	r := recipe{Base: defaultImage}
+	if spec.Python != "" && (spec.Snapshot+spec.Dockerfile != "" || spec.Image != "" && spec.Image != defaultImage) {
+		return r, core.Errorf(core.KindUnsupported, "modal.launch", spec.Python, "Python of a version comes with its image, not on top of another").
+			WithHint("leave --python out and name an image that has it, such as python:%s-slim", spec.Python)
+	}
 	switch {
 	case strings.HasPrefix(spec.Snapshot, imagePrefix):
-		return recipe{ID: spec.Snapshot}, nil
+		r = recipe{ID: spec.Snapshot}
 	case spec.Snapshot != "":
-		return recipe{Published: snapshotName(spec.Snapshot)}, nil
+		r = recipe{Published: snapshotName(spec.Snapshot)}
 	case spec.Dockerfile != "":
 		file := spec.Dockerfile
 		if info, err := os.Stat(file); err == nil && info.IsDir() {
