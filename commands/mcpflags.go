@@ -22,6 +22,7 @@ type mcpFlags struct {
 	networks     []string
 	transport    string
 	maxBody      bytesValue
+	passEnv      []string
 }
 
 func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
@@ -46,6 +47,7 @@ func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
 	flags.Float64Var(&server.Policy.MaxCPU, "max-cpu", 0, "most `CORES` of a sandbox, and the default")
 	flags.Var(&f.maxMemory, "max-memory", "most memory of a sandbox, and the default")
 	flags.IntVar(&server.MaxSandboxes, "max-sandboxes", 10, "most live `SANDBOXES` of one owner; 0 is no bound")
+	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "give every sandbox these `NAMES` of this environment that are set, as secrets (comma separated, repeatable)")
 	flags.StringVar(&server.NamePrefix, "name-prefix", "mcp-", "begin the names of sandboxes with `TEXT`")
 	flags.StringVar(&f.onDisconnect, "on-disconnect", string(setup.Lease), "what becomes of sandboxes when the client is gone: `lease`, terminate or detach")
 	flags.Var(&f.lease, "lease", "how long sandboxes outlive their client, with --on-disconnect lease")
@@ -105,6 +107,10 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 	server.SoftDeadline, server.Lease = time.Duration(f.softDeadline), time.Duration(f.lease)
 	server.Policy.MaxTimeout, server.Policy.MaxMemory = core.Duration(f.maxTimeout), core.Bytes(f.maxMemory)
 	server.Policy.NoHostVolumes = true
+	var err error
+	if server.Secrets, err = (&EnvFlags{PassEnv: f.passEnv}).secrets(opts.App.LookupEnv, opts.App.Streams); err != nil {
+		return err
+	}
 	if err := checkPolicy(opts.App, server); err != nil {
 		return err
 	}
@@ -132,7 +138,7 @@ func checkPolicy(app *App, server *setup.Options) error {
 			return err
 		}
 		dir := templateDir(paths)
-		if _, found, err := templatesIn(dir)(policy.Template); err != nil {
+		if _, found, err := templatesIn(dir, app.LookupEnv)(policy.Template); err != nil {
 			return err
 		} else if !found {
 			return core.Errorf(core.KindUsage, "mcp", policy.Template, "there is no template %q", policy.Template).WithHint("templates are spec files in %s", dir)

@@ -61,7 +61,7 @@ func openService(app *App) (*core.Service, error) {
 	}
 	defaults, quotas := config.Core()
 	return core.New(core.Options{
-		Actor: app.Actor, StateDir: paths.State, Defaults: defaults, Quotas: quotas, Prices: config.PriceTables(), Templates: templatesIn(templateDir(paths)),
+		Actor: app.Actor, StateDir: paths.State, Defaults: defaults, Quotas: quotas, Prices: config.PriceTables(), Templates: templatesIn(templateDir(paths), app.LookupEnv),
 		Factories: providers.Builtin(providers.Options{
 			StateDir: paths.State, RuntimeDir: paths.Runtime, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
 			SaveInterval: time.Duration(config.Local.SaveInterval), FreezeAfter: time.Duration(config.Local.FreezeAfter), LogLimit: config.Local.LogLimit,

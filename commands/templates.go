@@ -20,9 +20,9 @@ func templateDir(paths configs.Paths) string {
 }
 
 // templatesIn finds templates in a directory, which need not exist.
-func templatesIn(dir string) core.Templates {
+func templatesIn(dir string, lookup func(string) (string, bool)) core.Templates {
 	return func(name string) (core.Spec, bool, error) {
-		spec, err := readTemplate(filepath.Join(dir, name+".yaml"))
+		spec, err := readTemplate(filepath.Join(dir, name+".yaml"), lookup)
 		if errors.Is(err, fs.ErrNotExist) {
 			return core.Spec{}, false, nil
 		}
@@ -48,7 +48,7 @@ func (a *App) completeTemplates(*cobra.Command, []string, string) ([]cobra.Compl
 }
 
 // readTemplates reads the spec files in a directory, which need not exist.
-func readTemplates(dir string) ([]tui.Template, error) {
+func readTemplates(dir string, lookup func(string) (string, bool)) ([]tui.Template, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -63,7 +63,7 @@ func readTemplates(dir string) ([]tui.Template, error) {
 		if !isYAML {
 			continue
 		}
-		spec, err := readTemplate(filepath.Join(dir, entry.Name()))
+		spec, err := readTemplate(filepath.Join(dir, entry.Name()), lookup)
 		if err != nil {
 			failed = append(failed, err)
 			continue
@@ -73,11 +73,18 @@ func readTemplates(dir string) ([]tui.Template, error) {
 	return templates, errors.Join(failed...)
 }
 
-func readTemplate(path string) (core.Spec, error) {
+// readTemplate reads a spec file. Its secrets have names; their values are those of the environment, if they are set there.
+func readTemplate(path string, lookup func(string) (string, bool)) (core.Spec, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return core.Spec{}, core.Wrap("templates", path, err)
 	}
 	defer func() { _ = f.Close() }()
-	return configs.ReadSpec(path, f)
+	spec, err := configs.ReadSpec(path, f)
+	for i, secret := range spec.Secrets {
+		if value, set := lookup(secret.Name); set && secret.Ref == "" {
+			spec.Secrets[i].Value = core.NewSecretValue(value)
+		}
+	}
+	return spec, err
 }

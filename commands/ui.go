@@ -97,7 +97,7 @@ func (a *App) dashboard(theme string) (tui.Options, error) {
 		Service: service, Input: a.Streams.In, Output: a.Streams.Out, Theme: theme, NoColor: !a.Streams.Colour(),
 		Keys: keys, Mouse: config.UI.Mouse == "enabled", MemoryFile: filepath.Join(paths.State, "ui.json"), Edit: a.edit, Now: a.Now,
 		Templates: func() ([]tui.Template, error) {
-			return readTemplates(templateDir(paths))
+			return readTemplates(templateDir(paths), a.LookupEnv)
 		},
 		Shell: func(ctx context.Context, sandbox string, command []string) error {
 			return a.execute(ctx, service, sandbox, a.shellSpec(command))

@@ -74,16 +74,16 @@ func TestTopOnce(t *testing.T) {
 
 func TestTemplates(t *testing.T) {
 	dir := t.TempDir()
-	if templates, err := readTemplates(filepath.Join(dir, "absent")); err != nil || len(templates) != 0 {
+	if templates, err := readTemplates(filepath.Join(dir, "absent"), nil); err != nil || len(templates) != 0 {
 		t.Errorf("%v, %v", templates, err)
 	}
-	for name, text := range map[string]string{"small.yaml": "memory: 64MiB\n", "broken.yaml": "memry: 1\n", "notes.txt": "no template"} {
+	for name, text := range map[string]string{"small.yaml": "memory: 64MiB\nsecrets: [{name: A}, {name: B}]\n", "broken.yaml": "memry: 1\n", "notes.txt": "no template"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	templates, err := readTemplates(dir)
-	if len(templates) != 1 || templates[0].Name != "small" || templates[0].Spec.Memory != 64*core.MiB {
+	templates, err := readTemplates(dir, func(key string) (string, bool) { return "value", key == "A" })
+	if len(templates) != 1 || templates[0].Name != "small" || templates[0].Spec.Memory != 64*core.MiB || templates[0].Spec.Secrets[0].Value.Reveal() != "value" || !templates[0].Spec.Secrets[1].Value.Empty() {
 		t.Errorf("%+v", templates)
 	}
 	if err == nil || !strings.Contains(err.Error(), "broken.yaml") {

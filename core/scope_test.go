@@ -160,7 +160,7 @@ func TestTemplates(t *testing.T) {
 		"policy over it":  {Policy{Template: "t", Networks: []NetworkMode{NetworkAll}}, Spec{}, KindUnauthorized, nil},
 	} {
 		s, _, _ := service(t, Options{Templates: known})
-		spec := test.spec
+		spec := test.spec.Clone()
 		err := s.Within(Scope{Policy: test.policy}).instantiate(&spec)
 		if err == nil {
 			err = test.policy.admit(&spec)
@@ -171,6 +171,20 @@ func TestTemplates(t *testing.T) {
 		case test.want != nil && (err != nil || !test.want(spec)):
 			t.Errorf("%s: %+v, %v", name, spec, err)
 		}
+	}
+}
+
+// A template's secret has a value: its own, or the launch's. One that has none is not launched as if it were empty.
+func TestSecretsOfATemplate(t *testing.T) {
+	base := Spec{Secrets: []Secret{{Name: "SET", Value: NewSecretValue("set")}, {Name: "UNSET"}, {Name: "KEPT", Ref: "kept"}}}
+	s, _, _ := service(t, Options{Templates: func(string) (Spec, bool, error) { return base, true, nil }})
+	spec := Spec{Template: "t"}
+	if err := s.instantiate(&spec); KindOf(err) != KindUsage || !strings.Contains(err.Error(), "UNSET") {
+		t.Errorf("without a value: %v", err)
+	}
+	spec = Spec{Template: "t", Secrets: []Secret{{Name: "UNSET", Value: NewSecretValue("given")}}}
+	if err := s.instantiate(&spec); err != nil || len(spec.Secrets) != 3 {
+		t.Errorf("with one: %v, %v", spec.Secrets, err)
 	}
 }
 

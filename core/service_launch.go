@@ -22,7 +22,8 @@ type LaunchOptions struct {
 	// Renewed is as in Lease: the caller calls KeepAlive from time to time.
 	Renewed  bool
 	Progress ProgressFunc
-	// Confirm, where it is set, is told what is about to be launched, templates and defaults filled in. Its error ends the launch.
+	// Confirm, where it is set, is told what is about to be launched: templates and defaults are filled in, secrets have their values. Its
+	// error ends the launch.
 	Confirm func(Spec) error
 }
 
@@ -46,7 +47,7 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	}
 	record.Name = spec.Name
 	if opts.Confirm != nil {
-		if err := opts.Confirm(spec.Redacted()); err != nil {
+		if err := opts.Confirm(spec.Clone()); err != nil {
 			return Sandbox{}, err
 		}
 	}

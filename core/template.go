@@ -45,6 +45,12 @@ func (s *Service) instantiate(spec *Spec) error {
 			return err
 		}
 	}
+	for _, secret := range base.Secrets {
+		if secret.Ref == "" && secret.Value.Empty() && !slices.ContainsFunc(spec.Secrets, func(given Secret) bool { return given.Name == secret.Name }) {
+			return Errorf(KindUsage, "launch", name, "template %q wants the secret %s, which is not set in this environment", name, secret.Name).
+				WithHint("export %s before sb starts, or give it to the launch", secret.Name)
+		}
+	}
 	spec.Template = ""
 	spec.complete(base)
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -254,6 +255,21 @@ func TestSecretsAreRedacted(t *testing.T) {
 	}
 	if got := a.call("exec", args{"sandbox": sb, "argv": []string{"/launch-value-1"}}); got["message"] != "/[redacted]: not found" {
 		t.Errorf("a message: %v", got["message"])
+	}
+}
+
+// What the server, or a template, gives to every sandbox is kept out of what it shows.
+func TestGivenSecretsAreRedacted(t *testing.T) {
+	provider := fake.New(fake.Options{})
+	template := core.Spec{Secrets: []core.Secret{{Name: "OF_TEMPLATE", Value: core.NewSecretValue("template-value-1")}}}
+	service := core.New(core.Options{Actor: "mcp", Templates: func(string) (core.Spec, bool, error) { return template, true, nil }, Factories: []core.Factory{{
+		Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return cannotRenew{provider}, nil }, // which cannot be asked for secrets
+	}}})
+	given := []core.Secret{{Name: "OF_SERVER", Value: core.NewSecretValue("server-value-1")}, {Name: "OWN", Value: core.NewSecretValue("server-value-2")}}
+	a := benchOver(t, provider, service, setup.Options{Policy: core.Policy{Template: "t"}, Secrets: given}).connect(t)
+	sb := a.launch(args{"secrets": map[string]string{"OWN": "own-value-1"}})
+	if got := a.call("exec", args{"sandbox": sb, "command": `echo $OF_TEMPLATE $OF_SERVER $OWN; [ "$OWN" = own-value-1 ] && echo own`}); got["stdout"] != "[redacted] [redacted] [redacted]\nown\n" {
+		t.Errorf("it is shown: %v", got["stdout"])
 	}
 }
 

@@ -223,10 +223,17 @@ func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 	mode := c.server.opts.OnDisconnect
 	keep = keep || mode == setup.Detach
 	spec.Labels = map[string]string{sessionLabel: c.session.id, ownerLabel: c.who.label()}
+	for _, secret := range c.server.opts.Secrets {
+		if !slices.ContainsFunc(spec.Secrets, func(given core.Secret) bool { return given.Name == secret.Name }) {
+			spec.Secrets = append(spec.Secrets, secret)
+		}
+	}
+	given := spec.Secrets
 	sb, err := c.service.Launch(ctx, spec, core.LaunchOptions{
 		Bound: !keep && mode == setup.Terminate, Renewed: !keep,
 		Progress: func(p core.Progress) { c.progress(ctx, p.Step) },
 		Confirm: func(asked core.Spec) error {
+			given = asked.Secrets // with those of a template
 			if asked.GPU.IsZero() {
 				return nil
 			}
@@ -236,7 +243,7 @@ func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 	if err != nil {
 		return sb, err
 	}
-	c.server.secrets.add(sb.ID, spec.Secrets)
+	c.server.secrets.add(sb.ID, given)
 	if !keep {
 		c.keep(ctx, sb)
 	}

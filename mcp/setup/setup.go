@@ -40,6 +40,9 @@ type Options struct {
 	// Compat serves another system's tool names and parameters instead of sb's.
 	Compat string
 
+	// Secrets are given to every sandbox that is launched here, unless the launch has others of these names.
+	Secrets []core.Secret
+
 	// Images names the image that code in a language runs in when no sandbox is named: "python", "javascript", "bash".
 	Images map[string]string
 
