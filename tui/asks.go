@@ -11,7 +11,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/tui/internal/guesttext"
 )
 
 // This file opens the dialogs.
@@ -442,6 +441,17 @@ func (m *Model) openHelp() tea.Cmd {
 	return nil
 }
 
+// hanging breaks text between words to lines of so many cells, below a head of indent cells.
+func hanging(head string, indent int, p paint, text string, cells int) []string {
+	lines := prose(text, cells-indent)
+	for i, l := range lines {
+		if lines[i] = blanks(indent) + p.on(l); i == 0 {
+			lines[i] = head + p.on(l)
+		}
+	}
+	return lines
+}
+
 // openMessages shows what was told, the newest first.
 func (m *Model) openMessages() tea.Cmd {
 	log := slices.Clone(m.notices.log)
@@ -453,15 +463,9 @@ func (m *Model) openMessages() tea.Cmd {
 		var lines []string
 		for _, n := range log {
 			p := map[severity]paint{severityInfo: s.text, severityWarn: s.warn, severityBad: s.bad}[n.severity]
-			for i, piece := range guesttext.Wrap(n.text, max(1, w-10)) {
-				at := blanks(10)
-				if i == 0 {
-					at = n.at.Local().Format("15:04:05") + "  "
-				}
-				lines = append(lines, s.faint.on(at)+p.on(piece))
-			}
+			lines = append(lines, hanging(s.faint.on(n.at.Local().Format("15:04:05")+"  "), 10, p, n.text, w)...)
 			if n.hint != "" {
-				lines = append(lines, blanks(10)+s.faint.on(cut("→ "+n.hint, w-10)))
+				lines = append(lines, hanging(blanks(10), 10, s.faint, "→ "+n.hint, w)...)
 			}
 		}
 		return lines
@@ -513,9 +517,9 @@ func (m *Model) openDiagnosis(status core.ProviderStatus) {
 		}
 		for _, f := range status.Findings {
 			mark := map[string]string{"ok": s.good.on("✓ "), "warning": s.warn.on("! "), "error": s.bad.on("✗ ")}[f.Status]
-			lines = append(lines, mark+s.text.on(cut(safe(f.Name+" "+f.Detail), w-2)))
+			lines = append(lines, hanging(mark, 2, s.text, safe(f.Name+" "+f.Detail), w)...)
 			if f.Fix != "" {
-				lines = append(lines, "  "+s.faint.on(cut("→ "+safe(f.Fix), w-2)))
+				lines = append(lines, hanging("  ", 2, s.faint, "→ "+safe(f.Fix), w)...)
 			}
 		}
 		return lines

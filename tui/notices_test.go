@@ -78,3 +78,28 @@ func TestKeysThatCannotBeNowSaySo(t *testing.T) {
 		t.Error("a dialog is open")
 	}
 }
+
+// What to do is told in whole, on a narrow screen too.
+func TestHintsAreNotCut(t *testing.T) {
+	const hint = "install the engine with the tool of your system and start it, or set ENGINE_HOST to where one is, as the last words say"
+	absent := fake.New(fake.Options{Name: "absent", IDPrefix: "abs-"})
+	for _, op := range []fake.Op{fake.OpCheck, fake.OpList} {
+		absent.Inject(op, fake.Fault{Err: core.Errorf(core.KindUnavailable, "absent", "", "there is no engine").WithHint(hint)})
+	}
+	r := newRig(t, Options{Service: newService(t, absent)})
+	r.send(tea.WindowSizeMsg{Width: 60, Height: 30})
+	r.shows("no provider is ready; v says why")
+	r.press("v", "enter")
+	r.shows("✗ memory")
+	words := strings.Join(strings.Fields(strings.ReplaceAll(r.text(), "│", " ")), " ")
+	if !strings.Contains(words, "→ "+hint) {
+		t.Error(r.text())
+	}
+	r.press("esc", "esc")
+	r.m.warn("something happened", hint)
+	r.press("m")
+	words = strings.Join(strings.Fields(strings.ReplaceAll(r.text(), "│", " ")), " ")
+	if !strings.Contains(words, "→ "+hint) {
+		t.Error(r.text())
+	}
+}

@@ -88,10 +88,15 @@ func (m *Model) emptiness() string {
 	case m.table.total > 0:
 		return "only dead sandboxes, which are hidden; d shows them"
 	}
+	ready := false
 	for _, src := range m.inv.sources {
 		if src.listed.IsZero() && src.failed == nil {
 			return "looking for sandboxes …"
 		}
+		ready = ready || src.failed == nil && (src.status == nil || src.status.Usable)
+	}
+	if !ready {
+		return "no provider is ready; v says why"
 	}
 	return "no sandboxes; L launches one"
 }
