@@ -87,7 +87,7 @@ type Exec struct {
 	Ended   time.Time `json:"ended,omitzero"`
 	// Exit is nil while the command runs, and for ever when the sandbox was lost under it.
 	Exit *Exit `json:"exit,omitempty"`
-	// StdoutBytes and StderrBytes count what the command wrote, kept or not.
+	// StdoutBytes and StderrBytes count what the command wrote, kept or not. While it runs they may be 0 all the same.
 	StdoutBytes int64 `json:"stdout_bytes"`
 	StderrBytes int64 `json:"stderr_bytes"`
 	// Truncated says that the journal's cap dropped the oldest output.

@@ -160,6 +160,9 @@ func TestExecsAndKill(t *testing.T) {
 	r.press("2")
 	r.shows("● running")
 	r.shows("sleep 1000")
+	if strings.Contains(r.text(), "0B") {
+		t.Error("it says how much a command has written that is not counted yet")
+	}
 	r.press("K")
 	r.shows("Signal for " + id)
 	r.types("KILL")

@@ -74,7 +74,7 @@ func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time, query st
 			ended = now
 		}
 		rest := fit(since(e.Started, now), 9) + fit(span(ended.Sub(e.Started)), 8) +
-			fit(short(core.Bytes(e.StdoutBytes+e.StderrBytes)), 8) + fit(safe(e.Actor), 7) + " " + safe(strings.Join(e.Command, " "))
+			fit(written(e), 8) + fit(safe(e.Actor), 7) + " " + safe(strings.Join(e.Command, " "))
 		switch current := i+t.offset == t.cursor; {
 		case current && focus:
 			lines = append(lines, s.selected.on(fit(fit(e.ID, 5)+fit(state, 12)+rest, w)))
@@ -85,6 +85,15 @@ func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time, query st
 		}
 	}
 	return lines
+}
+
+// written is how much a command wrote; "" while that is not known.
+func written(e core.Exec) string {
+	n := core.Bytes(e.StdoutBytes + e.StderrBytes)
+	if n == 0 && e.Running() {
+		return ""
+	}
+	return short(n)
 }
 
 // execLine is what a search looks at.
