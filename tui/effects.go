@@ -19,6 +19,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/transfer"
@@ -624,6 +625,15 @@ func (fx *effects) nextAside() tea.Cmd {
 		}
 	})
 }
+
+// afterOthers takes back what a program may have left of the terminal and what would keep the dashboard from drawing: the
+// origin and the margins that lines are counted and scrolled in, columns that are pushed, a width that does not
+// wrap, other characters, and black for white.
+const afterOthers = ansi.ResetModeOrigin + "\x1b[r" + ansi.ResetModeLeftRightMargin + ansi.ResetModeInsertReplace + ansi.SetModeAutoWrap +
+	"\x1b(B\x0f" + "\x1b[?5l"
+
+// redraw makes the terminal the dashboard's again after something else had it.
+func redraw() tea.Cmd { return tea.Sequence(tea.Raw(afterOthers), tea.ClearScreen) }
 
 // foreground runs something that has the terminal for itself.
 type foreground struct{ run func() error }

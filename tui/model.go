@@ -239,15 +239,16 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		return tea.Batch(m.fx.nextAside(), m.fx.aside(msg.run))
 	case asideOverMsg:
 		if msg.err != nil {
-			return m.fail("suspend", msg.err)
+			return tea.Batch(redraw(), m.fail("suspend", msg.err))
 		}
+		return redraw()
 	case editReadyMsg:
 		return m.fx.editor(msg.edit)
 	case editedMsg:
 		if msg.err != nil {
-			return m.warn("the editor failed: "+msg.err.Error(), "your text is in "+msg.edit.local)
+			return tea.Batch(redraw(), m.warn("the editor failed: "+msg.err.Error(), "your text is in "+msg.edit.local))
 		}
-		return m.fx.putBack(m.begin("writing "+msg.edit.info.Path), msg.edit, reloadDirMsg{msg.edit.info.Path})
+		return tea.Batch(redraw(), m.fx.putBack(m.begin("writing "+msg.edit.info.Path), msg.edit, reloadDirMsg{msg.edit.info.Path}))
 	case toastOverMsg:
 		m.notices.over(msg.id)
 	case saveMsg:

@@ -272,7 +272,7 @@ func (m *Model) shellEnded(msg shellEndedMsg) tea.Cmd {
 	for _, s := range m.inv.sources {
 		m.inv.hurry(s.name, m.now)
 	}
-	cmds := []tea.Cmd{m.hurryUp(), m.reload()}
+	cmds := []tea.Cmd{redraw(), m.hurryUp(), m.reload()}
 	if msg.err != nil {
 		cmds = append(cmds, m.warn("the shell in "+msg.name+" ended: "+msg.err.Error(), core.HintOf(msg.err)))
 	}
@@ -319,5 +319,5 @@ func (m *Model) lookAgain() tea.Cmd {
 		m.inv.hurry(s.name, m.now)
 		s.nextCheck = m.now
 	}
-	return tea.Batch(tea.ClearScreen, m.poll(), m.checks(), m.reload())
+	return tea.Batch(redraw(), m.poll(), m.checks(), m.reload())
 }

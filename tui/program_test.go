@@ -47,6 +47,17 @@ func newProgram(t *testing.T, options Options) *program {
 // shows waits for text on the screen.
 func (p *program) shows(text string) {
 	p.t.Helper()
+	p.until("the screen shows "+text, func() bool { return strings.Contains(p.screen.String(), text) })
+}
+
+// row is one line of the screen.
+func (p *program) row(n int) string {
+	return strings.Split(p.screen.String(), "\n")[n]
+}
+
+// until draws until something holds.
+func (p *program) until(what string, holds func() bool) {
+	p.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		drawn, err := io.ReadAll(p.Output())
 		if err != nil {
@@ -56,11 +67,11 @@ func (p *program) shows(text string) {
 		if _, err := p.screen.Write(bytes.ReplaceAll(drawn, []byte("\n"), []byte("\r\n"))); err != nil {
 			p.t.Fatal(err)
 		}
-		if strings.Contains(p.screen.String(), text) {
+		if holds() {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("%q never appears:\n%s", text, p.screen.String())
+			p.t.Fatalf("never: %s\n%s", what, p.screen.String())
 		}
 	}
 }
@@ -321,6 +332,31 @@ func TestProgramDrawsAnew(t *testing.T) {
 	}
 	tm.Send(keyPress("ctrl+l"))
 	tm.shows("0 live, 0 in all")
+	tm.Type("q")
+	tm.final()
+}
+
+// A program of a sandbox that left the terminal as it wished does not spoil the dashboard.
+func TestProgramDrawsAfterAShellThatLeftItsModes(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	launch(t, service, core.Spec{Name: "dev"})
+	var tm *program
+	left := make(chan string, 1) // what the program in the sandbox leaves
+	shell := func(context.Context, string, []string) error {
+		left <- "\x1b[5;10r\x1b[?6h\x1b[4h\x1b(0"
+		return nil
+	}
+	tm = newProgram(t, Options{Service: service, Shell: shell})
+	tm.shows("dev")
+	tm.Type("s")
+	if _, err := tm.screen.Write([]byte(<-left)); err != nil {
+		t.Fatal(err)
+	}
+	tm.shows("1 live, 1 in all")
+	top, bottom := func() string { return tm.row(0) }, func() string { return tm.row(29) }
+	tm.until("the first and the last line are where they belong", func() bool {
+		return strings.Contains(top(), "1 live, 1 in all") && strings.Contains(bottom(), "quit")
+	})
 	tm.Type("q")
 	tm.final()
 }
