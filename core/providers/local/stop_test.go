@@ -78,6 +78,26 @@ func TestStopOfASandboxThatDies(t *testing.T) {
 	}
 }
 
+func TestExecInASandboxThatDies(t *testing.T) {
+	p, sb := crashed(t, nil)
+	sentry := sentryPID(t, supervisorPID(t, p, sb.ID))
+	if err := syscall.Kill(sentry, syscall.SIGSTOP); err != nil { // it will not answer
+		t.Fatal(err)
+	}
+	executing := make(chan error, 1)
+	go func() {
+		_, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}})
+		executing <- err
+	}()
+	within(t, "the command is noted", func() bool { execs, err := p.Execs(t.Context(), sb.ID); return err == nil && len(execs) == 1 })
+	if err := syscall.Kill(sentry, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-executing; core.KindOf(err) != core.KindConflict || !strings.Contains(err.Error(), "ended") {
+		t.Errorf("exec: %v", err)
+	}
+}
+
 // What was written before a pause is saved, too: in its time, and where the sandbox ends without going on.
 func TestPausedSandboxIsSaved(t *testing.T) {
 	for what, test := range map[string]struct {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"strings"
@@ -103,11 +104,13 @@ func (b *Box) whyNotStarted(ctx context.Context, c Command, cause error) error {
 	}
 	found := false
 	for _, candidate := range candidates(c) {
-		if mode, err := b.mode(ctx, candidate); err == nil {
-			found = true
-			if mode.IsRegular() && mode&0o111 != 0 {
-				break
-			}
+		mode, there, err := b.mode(ctx, candidate)
+		if err != nil {
+			return cause // nothing can be started, as in a sandbox that ends
+		}
+		found = found || there
+		if there && mode.IsRegular() && mode&0o111 != 0 {
+			break
 		}
 	}
 	if found {
@@ -121,7 +124,7 @@ func (b *Box) checkDir(ctx context.Context, dir string) error {
 	if dir == "/" {
 		return nil
 	}
-	if mode, err := b.mode(ctx, dir); err != nil || mode.IsRegular() {
+	if mode, there, err := b.mode(ctx, dir); err == nil && (!there || mode.IsRegular()) {
 		return core.Errorf(core.KindNotFound, "exec", dir, "there is no such directory to work in")
 	}
 	return nil
@@ -143,32 +146,33 @@ func candidates(c Command) []string {
 	return found
 }
 
-// mode asks sb-guest inside for a file's mode.
-func (b *Box) mode(ctx context.Context, name string) (os.FileMode, error) {
+// mode asks sb-guest inside whether a file is there, and for its mode.
+func (b *Box) mode(ctx context.Context, name string) (mode os.FileMode, there bool, err error) {
 	argv, err := guest.Request{Op: guest.OpStat, Path: []byte(name)}.Argv()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer func() { _ = null.Close() }()
 	out, in, err := os.Pipe()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer func() { _ = out.Close() }()
 	process, err := b.Exec(ctx, Command{Argv: argv, Dir: "/", Files: []*os.File{null, in, null}, Program: b.guest})
 	_ = in.Close()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	infos, readErr := guest.DecodeEntries(out)
-	if exit, err := process.Wait(); err != nil || exit.Code != 0 || readErr != nil || len(infos) != 1 {
-		return 0, core.Errorf(core.KindNotFound, "stat", name, "there is no such file")
+	infos, readErr := guest.DecodeEntries(io.LimitReader(out, guest.MaxReport))
+	exit, err := process.Wait()
+	if err != nil || exit.Code != 0 || readErr != nil || len(infos) != 1 {
+		return 0, false, err
 	}
-	return infos[0].Mode, nil
+	return infos[0].Mode, true, nil
 }
 
 // Guest is the helper program, for Command.Program.

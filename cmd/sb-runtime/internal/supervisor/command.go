@@ -113,7 +113,7 @@ func (s *Supervisor) begin(request *wire.Command, id string, clients []*os.File)
 		if code, why := shellCode(err); code != 0 {
 			return c, c.notStarted(code, request.Argv[0]+": "+why.Error())
 		}
-		err = classifyExec(err)
+		err = s.whyNotBegun(err)
 		return nil, errors.Join(err, c.notStarted(exitFailed, err.Error()))
 	}
 	client := announced(request, clients)
@@ -198,6 +198,14 @@ func (s *Supervisor) follow(c *command, timeout time.Duration) {
 		s.wg.Go(func() { c.carry(p) })
 	}
 	s.wg.Go(func() { c.attend(timeout) })
+}
+
+// whyNotBegun says why a command could not be started: perhaps because the sandbox ended meanwhile.
+func (s *Supervisor) whyNotBegun(err error) error {
+	if _, known := errors.AsType[*core.Error](err); !known && s.hasEnded() {
+		return core.Errorf(core.KindConflict, "local.exec", s.launch.Spec.Name, "the sandbox ended before the command began: %s", s.whyEnded().message)
+	}
+	return classifyExec(err)
 }
 
 // number reserves the next command's id, or returns the one given.

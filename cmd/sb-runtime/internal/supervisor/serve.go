@@ -196,7 +196,7 @@ func (s *Supervisor) files(ctx context.Context, argv []string, files *wire.Files
 		Argv: argv, Env: environment(who.home, s.launch.Spec.Env), Dir: "/", UID: who.uid, GID: who.gid, Files: streams, Program: s.box.Guest(),
 	})
 	if err != nil {
-		return 0, classifyExec(err)
+		return 0, s.whyNotBegun(err)
 	}
 	closeAll(streams)
 	exit, err := process.Wait()
