@@ -36,7 +36,7 @@ func TestLongSpecs(t *testing.T) {
 	if _, err := service.Move(t.Context(), sb.ID, core.MoveOptions{To: elsewhere.Name()}); err == nil || core.KindOf(err) != core.KindUnsupported || !strings.Contains(err.Error(), "command") {
 		t.Errorf("moved: %v", err)
 	}
-	moved, err := service.Move(t.Context(), sb.ID, core.MoveOptions{To: elsewhere.Name(), Keep: true, Paths: []string{"/tmp"}})
+	moved, err := service.Move(t.Context(), sb.ID, core.MoveOptions{To: elsewhere.Name(), Keep: true, Paths: []string{"/root"}})
 	if err != nil || !slices.ContainsFunc(moved.Warnings, func(w string) bool { return strings.Contains(w, "command") }) {
 		t.Errorf("%+v, %v", moved, err)
 	}
