@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -152,22 +153,48 @@ func (s *Service) History(ctx context.Context, filter HistoryFilter) iter.Seq2[A
 		if s.audit == nil {
 			return
 		}
-		for n := auditKeep; n >= 0; n-- {
-			f, err := os.Open(s.audit.path(n))
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
+		files, err := s.audit.files()
+		defer func() {
+			for _, f := range files {
+				_ = f.Close()
 			}
-			if err != nil {
-				yield(AuditRecord{}, Wrap("history", "", err))
-				return
-			}
-			more := readAudit(ctx, f, filter, yield)
-			_ = f.Close()
-			if !more {
+		}()
+		if err != nil {
+			yield(AuditRecord{}, Wrap("history", "", err))
+			return
+		}
+		for _, f := range slices.Backward(files) {
+			if !readAudit(ctx, f, filter, yield) {
 				return
 			}
 		}
 	}
+}
+
+// files opens all generations, the newest first, before any is read: one that is rotated meanwhile would be missed. The caller closes
+// them, also with an error.
+func (a *auditLog) files() (files []*os.File, err error) {
+	var last os.FileInfo
+	for n := range auditKeep + 1 {
+		f, err := os.Open(a.path(n))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return files, err
+		}
+		files = append(files, f)
+		info, err := f.Stat()
+		if err != nil {
+			return files, err
+		}
+		if last != nil && os.SameFile(last, info) { // it was rotated after it was opened
+			_ = f.Close()
+			files = files[:len(files)-1]
+		}
+		last = info
+	}
+	return files, nil
 }
 
 func readAudit(ctx context.Context, f io.Reader, filter HistoryFilter, yield func(AuditRecord, error) bool) bool {

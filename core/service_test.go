@@ -298,6 +298,32 @@ func TestHistoryThatIsCanceledSaysSo(t *testing.T) {
 	}
 }
 
+// What is rotated while it is read is read all the same, and once.
+func TestHistoryOverARotation(t *testing.T) {
+	dir := t.TempDir()
+	s, _, _ := service(t, Options{StateDir: dir})
+	name := filepath.Join(dir, auditFile)
+	line := func(op string) []byte { return []byte(`{"op":"` + op + `","time":"2026-01-02T00:00:00Z"}` + "\n") }
+	if err := errors.Join(os.WriteFile(name+".1", line("one"), 0o600), os.WriteFile(name, line("two"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var ops []string
+	for record, err := range s.History(t.Context(), HistoryFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ops = append(ops, record.Op); len(ops) == 1 {
+			s.audit.rotate()
+			if err := os.WriteFile(name, line("three"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if want := []string{"one", "two"}; !slices.Equal(ops, want) {
+		t.Errorf("read %q, want %q", ops, want)
+	}
+}
+
 func TestFollowerMissesNothingOverARotation(t *testing.T) {
 	log, other := &auditLog{dir: t.TempDir(), pid: 1}, 2
 	follower := &auditFollower{log: log}
