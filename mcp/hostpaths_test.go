@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
@@ -59,6 +60,10 @@ func TestPushAndPull(t *testing.T) {
 // A pull is prepared beside its place, since a move from elsewhere can be one between file systems, which fails, and what is
 // replaced goes when the new is there.
 func TestPullReplaces(t *testing.T) {
+	synctest.Test(t, testPullReplaces)
+}
+
+func testPullReplaces(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "disk", "data", "old"), "old")
 	b := newBench(t, setup.Options{AllowPaths: []string{dir}})
@@ -66,16 +71,16 @@ func TestPullReplaces(t *testing.T) {
 	sb := a.launch(args{"name": "dev"})
 	a.call("file_write", args{"sandbox": sb, "path": "/tmp/data/new", "content": "new"})
 	for _, place := range []string{"disk", "disk/made/for/it"} {
-		b.provider.Inject(fake.OpRead, fake.Fault{Delay: 300 * time.Millisecond, Times: 3})
+		b.provider.Inject(fake.OpRead, fake.Fault{Delay: time.Second, Times: 1})
 		pulled := make(chan struct{})
 		go func() {
 			defer close(pulled)
 			a.call("pull", args{"sandbox": sb, "path": "/tmp/data", "local_path": place, "replace": true})
 		}()
-		eventually(t, "it is prepared beside "+place, func() bool {
-			staged, _ := filepath.Glob(filepath.Join(dir, "disk", ".sb-*"))
-			return len(staged) == 1
-		})
+		synctest.Wait()
+		if staged, _ := filepath.Glob(filepath.Join(dir, "disk", ".sb-*")); len(staged) != 1 {
+			t.Errorf("beside %s there are %v", place, staged)
+		}
 		if _, err := os.Stat(filepath.Join(dir, "disk", "data", "old")); place == "disk" && err != nil {
 			t.Errorf("what was there is gone before the new is there: %v", err)
 		}
