@@ -140,7 +140,7 @@ func viewCommands() []command {
 		}
 	}
 	list := []command{
-		{id: "search", title: "Search in the tab", group: groupView, scope: scopeDetail, keys: []string{"/"}, brief: "search", run: func(m *Model) tea.Cmd { m.beginLine(lineSearch, m.detail.finding().query); return nil }},
+		{id: "search", title: "Search in the tab", group: groupView, scope: scopeDetail, keys: []string{"/"}, brief: "search", run: func(m *Model) tea.Cmd { m.beginLine(lineSearch, ""); return nil }},
 		{id: "next-match", title: "Next match", group: groupView, scope: scopeDetail, keys: []string{"n"}, run: func(m *Model) tea.Cmd { return m.search(1) }},
 		{id: "previous-match", title: "Match before", group: groupView, scope: scopeDetail, keys: []string{"N"}, run: func(m *Model) tea.Cmd { return m.search(-1) }},
 		{id: "filter", title: "Filter", group: groupView, scope: scopeTable, keys: []string{"/"}, brief: "filter", run: func(m *Model) tea.Cmd { m.beginLine(lineFilter, m.table.filter); return nil }},

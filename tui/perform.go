@@ -91,7 +91,13 @@ func (m *Model) perform(r request) tea.Cmd {
 		return m.fx.launch(j, r.spec)
 	case terminateRequest:
 		clear(m.table.marks)
-		return m.forEach("terminate", "", r.boxes, func(ctx context.Context, box core.Sandbox) error { return m.fx.service.Terminate(ctx, box.ID) })
+		return m.forEach("terminate", "", r.boxes, func(ctx context.Context, box core.Sandbox) error {
+			err := m.fx.service.Terminate(ctx, box.ID)
+			if core.KindOf(err) == core.KindNotFound { // somebody else was quicker
+				return nil
+			}
+			return err
+		})
 	case execRequest:
 		return m.fx.start(m.begin("exec in "+r.box.Name), r.box, r.command)
 	case timeoutRequest:

@@ -47,3 +47,24 @@ func TestFailureKeepsADashboardThatWouldQuit(t *testing.T) {
 		t.Error("it still waits to quit")
 	}
 }
+
+// Sandboxes that somebody else ends while the question is open are as gone as was wished.
+func TestTerminateWhatIsGoneAlready(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	for _, name := range []string{"a", "b"} {
+		launch(t, service, core.Spec{Name: name})
+	}
+	r := newRig(t, Options{Service: service})
+	r.until("both are there", func() bool { return len(r.rowNames()) == 2 })
+	r.press("*", "x")
+	if err := service.Terminate(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	r.press("y")
+	r.until("both are gone and it is over", func() bool { return len(r.rowNames()) == 0 && len(r.m.jobs) == 0 })
+	for _, n := range r.m.notices.log {
+		if n.severity != severityInfo {
+			t.Errorf("it says %q", n.text)
+		}
+	}
+}

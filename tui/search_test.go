@@ -33,14 +33,15 @@ func TestSearchInEachTab(t *testing.T) {
 	}
 	r := newRig(t, Options{Service: service})
 	r.until("dev is there", r.hasRow("dev"))
-	find := func(text string) {
-		r.press("/", "ctrl+u")
+	find := func(text string) { // what was looked for before is not in the way
+		r.press("/")
 		r.types(text)
 		r.press("enter")
 	}
 
 	r.press("2")
 	r.until("the journal is there", func() bool { return len(r.m.detail.execs.execs) == 4 })
+	find("hay")
 	find("needle")
 	first, _ := r.m.detail.execs.selected()
 	r.press("n")
@@ -48,7 +49,11 @@ func TestSearchInEachTab(t *testing.T) {
 	if first.Command[1] != "needle" || second.ID != entryExec {
 		t.Errorf("found %q and %q", first.Command, second.Command)
 	}
-	r.press("N")
+	r.press("/", "enter") // nothing new goes on with what is looked for
+	if next, _ := r.m.detail.execs.selected(); next.ID != first.ID {
+		t.Errorf("the next match is %q", next.Command)
+	}
+	r.press("n", "N")
 	if again, _ := r.m.detail.execs.selected(); again.ID != first.ID {
 		t.Errorf("the match before is %q", again.Command)
 	}
