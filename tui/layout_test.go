@@ -1,6 +1,13 @@
 package tui
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/seed-0724f904/sb/core"
+)
 
 // The panes cover the screen and do not overlap, whatever the size.
 func TestLayoutCoversTheScreen(t *testing.T) {
@@ -27,6 +34,19 @@ func TestLayoutCoversTheScreen(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A provider that nobody set up is not shown as one in trouble.
+func TestProviderThatIsNotSetUp(t *testing.T) {
+	m := still(t, Options{}, 120, 30)
+	status := core.ProviderStatus{Name: "modal", Error: "there are no credentials", Hint: "log in"}
+	for _, want := range []string{"✗ modal", "○ modal"} {
+		m.Update(checkedMsg{"modal", status})
+		if got := ansi.Strip(m.View().Content); !strings.Contains(got, want) {
+			t.Errorf("with %+v it shows\n%s", status, got)
+		}
+		status.NotSetUp = true
 	}
 }
 

@@ -132,6 +132,8 @@ func (m *Model) chip(src *source) string {
 	s := m.styles
 	age, overdue := src.old(m.now)
 	switch {
+	case src.status != nil && src.status.NotSetUp:
+		return s.faint.on("○ " + src.name)
 	case overdue && !src.listed.IsZero():
 		return s.bad.on("✗ " + src.name + " " + span(age))
 	case overdue || src.status != nil && !src.status.Usable:
