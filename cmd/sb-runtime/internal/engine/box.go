@@ -225,7 +225,8 @@ func inUserNamespace() (bool, error) {
 
 // limit bounds the sentry from outside: every file it grows (the sandbox's memory, the
 // writable layer) ends at a size that only an escape from the softer limits reaches.
-// The sentry's threads also take 16 MiB of file for each process.
+// The sentry's threads also take 16 MiB of file for each process, and for each that is being forked, also where the
+// processes' limit refuses that in the end: past this size the sentry dies, so there is room for twice what was seen.
 func (b *Box) limit() error {
 	l := b.config.Limits
 	if l.Memory == 0 || l.Disk == 0 {
@@ -233,7 +234,7 @@ func (b *Box) limit() error {
 	}
 	const gib = 1 << 30
 	processes := int64(max(l.Processes, 1024))
-	size := max(l.Memory, l.Disk, processes*16<<20) + 2*gib
+	size := max(l.Memory, l.Disk, 4*processes*16<<20) + 2*gib
 
 	limit := &unix.Rlimit{Cur: uint64(size), Max: uint64(size)}
 	if err := unix.Prlimit(b.SandboxPID(), unix.RLIMIT_FSIZE, limit, nil); err != nil && !errors.Is(err, unix.EPERM) {

@@ -227,6 +227,33 @@ func TestProcessLimit(t *testing.T) {
 	}
 }
 
+// A sandbox that forks until it may not any more goes on.
+func TestForkBomb(t *testing.T) {
+	box := start(t, func(c *Config) { c.Limits = Limits{Memory: 2 << 30, Disk: 1 << 30, Processes: 1024} })
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	_, err = box.Exec(t.Context(), Command{
+		Argv: []string{"sh", "-c", "f() { f | f & }; f; sleep 100"}, Env: []string{testPath}, Dir: "/", UID: 1000, GID: 1000, Files: []*os.File{null, null, null},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for end := time.Now().Add(time.Minute); most < 1000 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		usage, err := box.Usage()
+		if err != nil {
+			t.Fatalf("with %d processes: %v", most, err)
+		}
+		most = max(most, usage.Processes)
+	}
+	if out, exit := run(t, box, "echo", "alive"); exit.Code != 0 || most < 1000 {
+		t.Errorf("with %d processes: %q, %+v", most, out, exit)
+	}
+}
+
 func TestFreeze(t *testing.T) {
 	box := start(t, nil)
 	if err := box.Freeze(); err != nil {
