@@ -86,6 +86,12 @@ func TestBuild(t *testing.T) {
 			}
 			end(t, p, sb.ID)
 		}
+		write(t, dir, map[string]string{"Dockerfile": "FROM " + testImage + "\nWORKDIR /nobody/made\n"})
+		sb := box(t, p, func(spec *core.Spec) { spec.Image, spec.Dockerfile = "", dir })
+		if out, code := run(t, p, sb.ID, core.ExecSpec{Command: []string{"pwd"}}); out != "/nobody/made\n" || code != 0 {
+			t.Errorf("where its image works: %q, %d", out, code)
+		}
+		end(t, p, sb.ID)
 		write(t, dir, map[string]string{"Dockerfile": "FROM " + testImage + "\nRUN echo the reason; exit 9\n"})
 		_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Dockerfile: dir}, core.Lease{}, nil)
 		wantKind(t, err, core.KindUsage)

@@ -128,7 +128,8 @@ func (b *Box) prepare(stdin *os.File) error {
 		return fmt.Errorf("open files cannot be limited: %w", err)
 	}
 	unix.Umask(0o022)
-	if dir := b.config.Spec.Workdir; dir != "" {
+	// An image need not have its own: engines make it when a container starts.
+	if dir := b.config.Workdir; dir != "" {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
