@@ -407,18 +407,19 @@ func fence(n core.Network) wire.Fence {
 
 // start brings a container to life. An engine that has lost the helper gets it again.
 func (l *launch) start(ctx context.Context, id string, config wire.Config) error {
-	err := l.e.start(ctx, id, config, l.key)
+	err := l.e.start(ctx, id, config, l.key, time.Time{})
 	if err == nil || ctx.Err() != nil || !l.e.helperLost(ctx, id, l.helper, l.dir) {
 		return err
 	}
 	if err := l.e.fill(ctx, l.helper, l.image.id); err != nil {
 		return err
 	}
-	return l.e.start(ctx, id, config, l.key)
+	return l.e.start(ctx, id, config, l.key, time.Time{})
 }
 
-// start brings a container to life and returns when commands can be run in it.
-func (e *engine) start(ctx context.Context, id string, config wire.Config, key []byte) error {
+// start brings a container to life and returns when commands can be run in it. before is the time of the last state that is in its log
+// already. Somebody else may start it at the same time: then the first process talks to them, and its state is in the log only.
+func (e *engine) start(ctx context.Context, id string, config wire.Config, key []byte, before time.Time) error {
 	setup, err := json.Marshal(wire.Setup{Config: config, Key: key})
 	if err != nil {
 		return err
@@ -445,35 +446,49 @@ func (e *engine) start(ctx context.Context, id string, config wire.Config, key [
 	go readState(attached.Reader, states, said)
 	// Before the start, for the first process does not wait long for it. What the engine does not hold until then goes after.
 	var sending sync.WaitGroup
-	var sendErr error
-	sending.Go(func() { _, sendErr = attached.Conn.Write(wire.AppendFrame(nil, wire.FrameSetup, setup)) })
+	defer sending.Wait()
+	defer attached.Close()
+	unsent := make(chan error, 1)
+	sending.Go(func() {
+		if _, err := attached.Conn.Write(wire.AppendFrame(nil, wire.FrameSetup, setup)); err != nil {
+			unsent <- err
+		}
+	})
 	if _, err := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
-		attached.Close()
-		sending.Wait()
 		return startError(ctx, config.Spec, err)
-	}
-	if sending.Wait(); sendErr != nil {
-		return classify(ctx, "launch", config.Spec.Name, sendErr)
 	}
 	ready := time.NewTimer(readyTimeout)
 	defer ready.Stop()
-	select {
-	case state, ok := <-states:
-		switch {
-		case ok && state.State == core.StateRunning:
-			return nil
-		case ok && state.State == core.StateExited:
-			return nil // a short command; its end is known
-		case ok && state.State == core.StateFailed:
-			return core.Errorf(core.ParseKind(state.Kind), "docker.launch", "", "%s", state.Message)
+	look := time.NewTicker(othersPoll)
+	defer look.Stop()
+	for {
+		select {
+		case state, ok := <-states:
+			switch {
+			case ok && state.State == core.StateRunning:
+				return nil
+			case ok && state.State == core.StateExited:
+				return nil // a short command; its end is known
+			case ok && state.State == core.StateFailed:
+				return core.Errorf(core.ParseKind(state.Kind), "docker.launch", "", "%s", state.Message)
+			}
+			return core.Errorf(core.KindInternal, "docker.launch", config.Spec.Name, "the container's first process ended: %s", said)
+		case <-look.C:
+			if last, ok := lastState(ctx, e, idOf(id)); ok && last.State == core.StateRunning && !last.Time.Equal(before) {
+				return nil
+			}
+		case err := <-unsent:
+			return classify(ctx, "launch", config.Spec.Name, err)
+		case <-ready.C:
+			return core.Errorf(core.KindTimeout, "docker.launch", config.Spec.Name, "the container did not become ready: %s", said)
+		case <-ctx.Done():
+			return classify(ctx, "launch", config.Spec.Name, ctx.Err())
 		}
-		return core.Errorf(core.KindInternal, "docker.launch", config.Spec.Name, "the container's first process ended: %s", said)
-	case <-ready.C:
-		return core.Errorf(core.KindTimeout, "docker.launch", config.Spec.Name, "the container did not become ready: %s", said)
-	case <-ctx.Done():
-		return classify(ctx, "launch", config.Spec.Name, ctx.Err())
 	}
 }
+
+// othersPoll is how often a start looks whether it was somebody else's.
+const othersPoll = time.Second
 
 // readState sends the first state that the first process writes; what it writes to stderr goes to said.
 func readState(attached io.Reader, states chan<- wire.State, said *tail) {

@@ -93,7 +93,7 @@ func TestWhyAContainerDoesNotStart(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		if err := p.engine.start(t.Context(), created.ID, wire.Config{}, nil); err == nil || !strings.Contains(err.Error(), "no-such-program") {
+		if err := p.engine.start(t.Context(), created.ID, wire.Config{}, nil, time.Time{}); err == nil || !strings.Contains(err.Error(), "no-such-program") {
 			t.Errorf("it says %v", err)
 		}
 	})
@@ -309,6 +309,28 @@ func TestStartedByHand(t *testing.T) {
 		}
 		if out, code := sh(t, p, sb.ID, "cat /tmp/file"); out != "kept\n" || code != 0 {
 			t.Errorf("after sb start: %q, %d", out, code)
+		}
+	})
+}
+
+// Who comes second finds the sandbox started, and does not wait for an answer that the first has.
+func TestStartedTwice(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		sb := box(t, p, func(spec *core.Spec) { spec.Persist = true })
+		before, ok := lastState(t.Context(), p.engine, sb.ID)
+		if !ok {
+			t.Fatal("the engine has no state of it")
+		}
+		stopByHand(t, e.raw(t), sb.ID)
+		if _, err := p.Start(t.Context(), sb.ID); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		k := p.known[sb.ID]
+		if err := p.engine.start(t.Context(), k.container, wire.Config{}, k.key, before.Time); err != nil || time.Since(begin) > readyTimeout/2 {
+			t.Errorf("the second start took %s: %v", time.Since(begin), err)
 		}
 	})
 }

@@ -138,16 +138,18 @@ func (p *Provider) Stop(ctx context.Context, id string, grace time.Duration) err
 
 // Start implements core.Stopper.
 func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
+	e, err := p.connect(ctx)
+	if err != nil {
+		return core.Sandbox{}, p.absent(err, id)
+	}
+	// Before it is seen that the sandbox does not run: what comes later is of its next life.
+	before, _ := lastState(ctx, e, id)
 	sb, err := p.Get(ctx, id)
 	if err != nil {
 		return sb, err
 	}
 	if !sb.Spec.Persist || !slices.Contains([]core.State{core.StateStopped, core.StateLost, core.StateFailed}, sb.State) {
 		return sb, core.Errorf(core.KindConflict, "docker.start", sb.Name, "the sandbox is %s and cannot be started", sb.State)
-	}
-	e, err := p.connect(ctx)
-	if err != nil {
-		return sb, err
 	}
 	k, err := p.knownOf(ctx, id)
 	if err != nil {
@@ -170,7 +172,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if config.Secrets, err = e.keptSecrets(ctx, k); err != nil {
 		return sb, err
 	}
-	if err := e.start(ctx, k.container, config, k.key); err != nil {
+	if err := e.start(ctx, k.container, config, k.key, before.Time); err != nil {
 		return sb, err
 	}
 	return p.Get(ctx, id)
