@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Bounds that no provider exceeds. They catch slips; quotas and providers set tighter ones.
@@ -191,18 +192,27 @@ func (s Spec) validateNetwork() error {
 	return nil
 }
 
-// validateEnv checks the names of environment variables and secrets, and that no NUL is in a value.
+// bytesHint is for what would not arrive as it is: providers carry arguments and variables as text.
+const bytesHint = "pass other bytes through stdin or a file, or encoded"
+
+// validateEnv checks the names of environment variables and secrets, and that their values are UTF-8 without NUL.
 func validateEnv(env map[string]string, secrets []Secret) error {
 	size := 0
 	for name, value := range env {
 		if !envName(name) || strings.ContainsRune(value, 0) {
 			return invalid("env", "%q is not an environment variable", name)
 		}
+		if !utf8.ValidString(value) {
+			return invalid("env", "the value of %s is not UTF-8", name).WithHint(bytesHint)
+		}
 		size += len(name) + len(value)
 	}
 	for _, secret := range secrets {
 		if !envName(secret.Name) || strings.ContainsRune(secret.Value.Reveal(), 0) {
 			return invalid("secrets", "%q is not an environment variable", secret.Name)
+		}
+		if !utf8.ValidString(secret.Value.Reveal()) {
+			return invalid("secrets", "the value of %s is not UTF-8", secret.Name).WithHint(bytesHint)
 		}
 		if _, twice := env[secret.Name]; twice {
 			return invalid("secrets", "%s is in the environment, too", secret.Name)
@@ -237,6 +247,9 @@ func validateArgv(field string, argv []string) error {
 	for _, arg := range argv {
 		if strings.ContainsRune(arg, 0) {
 			return invalid(field, "an argument has a NUL byte")
+		}
+		if !utf8.ValidString(arg) {
+			return invalid(field, "an argument is not UTF-8").WithHint(bytesHint)
 		}
 		size += len(arg)
 	}
