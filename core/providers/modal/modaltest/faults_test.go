@@ -168,10 +168,10 @@ func TestOutputSurvivesDisconnects(t *testing.T) {
 
 // Tokens that expire are replaced without anybody noticing.
 func TestTokensExpire(t *testing.T) {
-	r := newRig(t, func(o *modaltest.Options) { o.TokenLife = time.Second })
+	r := newRig(t, func(o *modaltest.Options) { o.TokenLife = 3 * time.Second })
 	sb := r.create(nil)
 	run(t, sb, "true")
-	time.Sleep(1200 * time.Millisecond)
+	time.Sleep(3200 * time.Millisecond)
 	run(t, sb, "true")
 	if calls := r.methods(); calls["SandboxGetCommandRouterAccess"]+calls["TaskGetCommandRouterAccess"] == 0 {
 		t.Errorf("no fresh token was asked for: %v", calls)
