@@ -429,14 +429,28 @@ func (e *engine) start(ctx context.Context, id string, config wire.Config, key [
 	}
 	ctx, cancel := within(ctx, workTimeout)
 	defer cancel()
+	for try := 1; ; try++ {
+		heard, err := e.tell(ctx, id, config.Spec, setup, before)
+		if err == nil || heard || !e.podman || try == startTries || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// startTries is how often a container is started of whose first process nothing is heard.
+const startTries = 3
+
+// tell is one try of start. heard is false when nothing came of the first process, not even why it failed: Podman clears up after a
+// container's last life at a time of its own, also when the container was prepared for the next one meanwhile.
+func (e *engine) tell(ctx context.Context, id string, spec core.Spec, setup []byte, before time.Time) (heard bool, err error) {
 	if e.podman {
 		if err := e.initialize(ctx, id); err != nil {
-			return startError(ctx, config.Spec, err)
+			return true, startError(ctx, spec, err)
 		}
 	}
 	attached, err := e.client.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
-		return startError(ctx, config.Spec, err)
+		return false, startError(ctx, spec, err)
 	}
 	defer attached.Close()
 	stop := context.AfterFunc(ctx, attached.Close)
@@ -455,7 +469,7 @@ func (e *engine) start(ctx context.Context, id string, config wire.Config, key [
 		}
 	})
 	if _, err := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
-		return startError(ctx, config.Spec, err)
+		return true, startError(ctx, spec, err)
 	}
 	ready := time.NewTimer(readyTimeout)
 	defer ready.Stop()
@@ -466,23 +480,24 @@ func (e *engine) start(ctx context.Context, id string, config wire.Config, key [
 		case state, ok := <-states:
 			switch {
 			case ok && state.State == core.StateRunning:
-				return nil
+				return true, nil
 			case ok && state.State == core.StateExited:
-				return nil // a short command; its end is known
+				return true, nil // a short command; its end is known
 			case ok && state.State == core.StateFailed:
-				return core.Errorf(core.ParseKind(state.Kind), "docker.launch", "", "%s", state.Message)
+				return true, core.Errorf(core.ParseKind(state.Kind), "docker.launch", "", "%s", state.Message)
 			}
-			return core.Errorf(core.KindInternal, "docker.launch", config.Spec.Name, "the container's first process ended: %s", said)
+			why := said.String()
+			return why != "", core.Errorf(core.KindInternal, "docker.launch", spec.Name, "the container's first process ended: %s", why)
 		case <-look.C:
 			if last, ok := lastState(ctx, e, idOf(id)); ok && last.State == core.StateRunning && !last.Time.Equal(before) {
-				return nil
+				return true, nil
 			}
 		case err := <-unsent:
-			return classify(ctx, "launch", config.Spec.Name, err)
+			return false, classify(ctx, "launch", spec.Name, err)
 		case <-ready.C:
-			return core.Errorf(core.KindTimeout, "docker.launch", config.Spec.Name, "the container did not become ready: %s", said)
+			return true, core.Errorf(core.KindTimeout, "docker.launch", spec.Name, "the container did not become ready: %s", said)
 		case <-ctx.Done():
-			return classify(ctx, "launch", config.Spec.Name, ctx.Err())
+			return true, classify(ctx, "launch", spec.Name, ctx.Err())
 		}
 	}
 }

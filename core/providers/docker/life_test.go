@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -309,6 +314,72 @@ func TestStartedByHand(t *testing.T) {
 		}
 		if out, code := sh(t, p, sb.ID, "cat /tmp/file"); out != "kept\n" || code != 0 {
 			t.Errorf("after sb start: %q, %d", out, code)
+		}
+	})
+}
+
+// Podman clears up after a stop when it comes to it, and what is prepared for the next life until then goes, too: nobody can attach, or the
+// connection ends before anything is told.
+func TestStartWhilePodmanClearsUp(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		direct := e.open(t, nil)
+		sb := box(t, direct, func(spec *core.Spec) { spec.Persist = true })
+		if !direct.engine.podman {
+			return
+		}
+		for _, lost := range []func(http.ResponseWriter){
+			func(w http.ResponseWriter) {
+				http.Error(w, `{"message":"the container is not initialized"}`, http.StatusInternalServerError)
+			},
+			func(w http.ResponseWriter) {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err == nil {
+					_, err = io.WriteString(conn, "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+				}
+				if err := errors.Join(err, conn.Close()); err != nil {
+					t.Error(err)
+				}
+			},
+		} {
+			if err := direct.Stop(t.Context(), sb.ID, time.Second); err != nil {
+				t.Fatal(err)
+			}
+			socket := strings.TrimPrefix(e.host, "unix://")
+			engine := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "engine"})
+			engine.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", socket)
+			}, DisableKeepAlives: true}
+			var once sync.Once
+			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				first := false
+				if strings.HasSuffix(r.URL.Path, "/attach") {
+					once.Do(func() { first = true })
+				}
+				if first {
+					lost(w)
+					return
+				}
+				engine.ServeHTTP(w, r)
+			}))
+			p, err := New(Options{Host: "tcp://" + proxy.Listener.Addr().String(), Image: testImage, Guest: guestProgram(), LookupEnv: environment(nil)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			provider, ok := p.(*Provider)
+			if !ok {
+				t.Fatalf("%T", p)
+			}
+			if _, err := provider.Start(t.Context(), sb.ID); err != nil {
+				t.Error(err)
+			}
+			if err := provider.Close(); err != nil {
+				t.Error(err)
+			}
+			proxy.Close()
+			if out, code := sh(t, direct, sb.ID, "echo well"); out != "well\n" || code != 0 {
+				t.Errorf("after the start: %q, %d", out, code)
+			}
 		}
 	})
 }
