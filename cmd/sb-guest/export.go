@@ -83,7 +83,12 @@ func (e *exporter) add(dir int, base, name string, kind fs.FileMode) error {
 		return e.directory(dir, base, header(&st, tar.TypeDir, name+"/"))
 	case unix.S_IFLNK:
 		h := header(&st, tar.TypeSymlink, name)
-		if h.Linkname, err = readlink(dir, base, st.Size); err != nil {
+		h.Linkname, err = readlink(dir, base, st.Size)
+		switch {
+		case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EINVAL): // gone, or no link by now
+			e.report.Skip(e.path(name))
+			return nil
+		case err != nil:
 			return &fs.PathError{Op: "readlink", Path: e.path(name), Err: err}
 		}
 		return e.tar.WriteHeader(h)
@@ -116,15 +121,30 @@ func openDir(dir int, base string) (int, error) {
 	return fd, nil
 }
 
+// vanished says that what a directory has listed is gone, or something else by now.
+func vanished(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENXIO)
+}
+
+// directory sends a directory and all in it. Only the one that was asked for must be there.
 func (e *exporter) directory(parent int, base string, h *tar.Header) error {
+	whole := h.Name == base+"/"
 	fd, err := unix.Openat(parent, base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
+	switch {
+	case vanished(err) && !whole:
+		e.report.Skip(e.path(h.Name))
+		return nil
+	case err != nil:
 		return &fs.PathError{Op: "open", Path: e.path(h.Name), Err: err}
 	}
 	dir := os.NewFile(uintptr(fd), e.path(h.Name))
 	defer func() { _ = dir.Close() }()
 	entries, err := dir.ReadDir(-1)
-	if err != nil {
+	switch {
+	case vanished(err) && !whole:
+		e.report.Skip(e.path(h.Name))
+		return nil
+	case err != nil:
 		return err
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
@@ -142,8 +162,8 @@ func (e *exporter) directory(parent int, base string, h *tar.Header) error {
 func (e *exporter) regular(dir int, base, name string) error {
 	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENXIO):
-		e.report.Skip(e.path(name)) // it is gone, or something else by now
+	case vanished(err):
+		e.report.Skip(e.path(name))
 		return nil
 	case err != nil:
 		return &fs.PathError{Op: "open", Path: e.path(name), Err: err}

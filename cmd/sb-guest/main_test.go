@@ -13,7 +13,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -449,5 +451,36 @@ func TestInterruptKeyReachesTheForegroundJob(t *testing.T) {
 	_ = c.Wait()
 	if code := c.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit %d, want 130", code)
+	}
+}
+
+// What goes away while a tree is read is left out, directories and links, too.
+func TestExportOfWhatGoesAway(t *testing.T) {
+	tree := t.TempDir()
+	over := make(chan struct{})
+	var churn sync.WaitGroup
+	defer churn.Wait()
+	defer close(over)
+	churn.Go(func() {
+		for {
+			for i := range 20 {
+				_ = os.Mkdir(filepath.Join(tree, "d"+strconv.Itoa(i)), 0o755)
+				_ = os.Symlink("d0", filepath.Join(tree, "l"+strconv.Itoa(i)))
+			}
+			for i := range 20 {
+				_ = os.Remove(filepath.Join(tree, "d"+strconv.Itoa(i)))
+				_ = os.Remove(filepath.Join(tree, "l"+strconv.Itoa(i)))
+			}
+			select {
+			case <-over:
+				return
+			default:
+			}
+		}
+	})
+	for range 500 {
+		if _, _, err := do(t, request(guest.OpExport, tree), nil); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
