@@ -318,6 +318,86 @@ func TestStartedByHand(t *testing.T) {
 	})
 }
 
+// through returns the provider over the engine, behind a proxy in which answer may answer instead of it.
+func (e testEngine) through(t *testing.T, answer func(http.ResponseWriter, *http.Request) bool) *Provider {
+	t.Helper()
+	socket := strings.TrimPrefix(e.host, "unix://")
+	engine := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "engine"})
+	engine.FlushInterval = -1
+	engine.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !answer(w, r) {
+			engine.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(proxy.Close)
+	e.host = "tcp://" + proxy.Listener.Addr().String()
+	return e.open(t, nil)
+}
+
+// Podman ends a stream of events when it begins its log of them anew. What happens until somebody asks again is not lost.
+func TestWatchGoesOn(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		direct := e.open(t, nil)
+		if err := direct.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !direct.engine.podman {
+			return
+		}
+		asked, launched := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		p := e.through(t, func(w http.ResponseWriter, r *http.Request) (answered bool) {
+			if strings.HasSuffix(r.URL.Path, "/events") {
+				once.Do(func() {
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(http.StatusOK)
+					close(asked)
+					<-launched
+					answered = true
+				})
+			}
+			return answered
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		seen := make(chan string)
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		defer cancel()
+		watching.Go(func() {
+			for event, err := range p.Watch(ctx) {
+				if err != nil {
+					t.Error(err)
+					cancel()
+					return
+				}
+				select {
+				case seen <- event.Sandbox:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+		<-asked
+		sb := box(t, direct, nil)
+		close(launched)
+		for {
+			select {
+			case id := <-seen:
+				if id == sb.ID {
+					return
+				}
+			case <-ctx.Done():
+				t.Fatal("the launch was not told")
+			}
+		}
+	})
+}
+
 // Podman clears up after a stop when it comes to it, and what is prepared for the next life until then goes, too: nobody can attach, or the
 // connection ends before anything is told.
 func TestStartWhilePodmanClearsUp(t *testing.T) {
@@ -345,38 +425,19 @@ func TestStartWhilePodmanClearsUp(t *testing.T) {
 			if err := direct.Stop(t.Context(), sb.ID, time.Second); err != nil {
 				t.Fatal(err)
 			}
-			socket := strings.TrimPrefix(e.host, "unix://")
-			engine := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "engine"})
-			engine.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, "unix", socket)
-			}, DisableKeepAlives: true}
 			var once sync.Once
-			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				first := false
+			provider := e.through(t, func(w http.ResponseWriter, r *http.Request) (answered bool) {
 				if strings.HasSuffix(r.URL.Path, "/attach") {
-					once.Do(func() { first = true })
+					once.Do(func() {
+						lost(w)
+						answered = true
+					})
 				}
-				if first {
-					lost(w)
-					return
-				}
-				engine.ServeHTTP(w, r)
-			}))
-			p, err := New(Options{Host: "tcp://" + proxy.Listener.Addr().String(), Image: testImage, Guest: guestProgram(), LookupEnv: environment(nil)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			provider, ok := p.(*Provider)
-			if !ok {
-				t.Fatalf("%T", p)
-			}
+				return answered
+			})
 			if _, err := provider.Start(t.Context(), sb.ID); err != nil {
 				t.Error(err)
 			}
-			if err := provider.Close(); err != nil {
-				t.Error(err)
-			}
-			proxy.Close()
 			if out, code := sh(t, direct, sb.ID, "echo well"); out != "well\n" || code != 0 {
 				t.Errorf("after the start: %q, %d", out, code)
 			}

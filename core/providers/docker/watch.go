@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -27,24 +28,47 @@ func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream := e.client.Events(ctx, client.EventsListOptions{Filters: make(client.Filters).Add("type", "container").Add("label", labelVersion+"="+version)})
+		seen := time.Now()
+		stream := e.events(ctx, "")
 		for {
 			select {
 			case message := <-stream.Messages:
+				seen = time.Unix(0, message.TimeNano)
 				event, ok := p.event(ctx, message)
 				if ok && !yield(event, nil) {
 					return
 				}
 			case err := <-stream.Err:
-				if ctx.Err() == nil {
-					yield(core.Event{}, classify(ctx, "watch", "", err))
+				if ctx.Err() != nil {
+					return
 				}
+				if e.podman && errors.Is(err, io.EOF) {
+					// Podman ends a stream when it begins its log of events anew.
+					select {
+					case <-time.After(eventsPause):
+						stream = e.events(ctx, seen.Add(1).Format(time.RFC3339Nano))
+						continue
+					case <-ctx.Done():
+						return
+					}
+				}
+				yield(core.Event{}, classify(ctx, "watch", "", err))
 				return
 			case <-ctx.Done():
 				return
 			}
 		}
 	}
+}
+
+// eventsPause is between a stream of events that ended and the next.
+const eventsPause = 100 * time.Millisecond
+
+// events are the engine's messages of sandboxes, from a time on, or from now on for "".
+func (e *engine) events(ctx context.Context, since string) client.EventsResult {
+	return e.client.Events(ctx, client.EventsListOptions{
+		Since: since, Filters: make(client.Filters).Add("type", "container").Add("label", labelVersion+"="+version),
+	})
 }
 
 // event is what a message of the engine means for a sandbox; ok is false when it means nothing.
