@@ -101,6 +101,29 @@ func TestDiffOfNothing(t *testing.T) {
 	})
 }
 
+// A snapshot is listed and removed by the name that it was given, also where the engine keeps a longer one.
+func TestSnapshotByItsName(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		sb := box(t, p, nil)
+		name := "sb-test-snapshot/" + sb.Name + ":one"
+		made, err := p.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{Name: name})
+		if err != nil || made.ID != name {
+			t.Fatalf("%+v, %v", made, err)
+		}
+		list, err := p.Snapshots(t.Context())
+		if err != nil || !slices.ContainsFunc(list, func(s core.Snapshot) bool { return s.ID == name }) {
+			t.Errorf("listed are %+v, %v", list, err)
+		}
+		if err := p.RemoveSnapshot(t.Context(), name); err != nil {
+			removeImage(t, e.raw(t), name)
+			t.Error(err)
+		}
+		wantKind(t, p.RemoveSnapshot(t.Context(), name), core.KindNotFound)
+	})
+}
+
 // Of a tree that was changed as a whole each file is looked at once, not once for each other.
 func TestManyChanges(t *testing.T) {
 	changes := []core.Change{{Path: "/a", Kind: "changed"}, {Path: "/a-b", Kind: "changed"}, {Path: "/a/b", Kind: "changed"}, {Path: "/a/b/c", Kind: "deleted"}, {Path: "/d", Kind: "added"}, {Path: "/d/e", Kind: "added"}}

@@ -113,7 +113,21 @@ func (p *Provider) images(ctx context.Context, labels ...string) ([]imagetype.Su
 
 // tags are an image's names; the engine has one for those that have none.
 func tags(i imagetype.Summary) []string {
-	return slices.DeleteFunc(slices.Clone(i.RepoTags), func(tag string) bool { return tag == "<none>:<none>" })
+	names := slices.DeleteFunc(slices.Clone(i.RepoTags), func(tag string) bool { return tag == "<none>:<none>" })
+	for n, name := range names {
+		names[n] = familiar(name)
+	}
+	return names
+}
+
+// familiar is an image's name as Docker shows it: Podman has "docker.io/me/dev:v1" for what is "me/dev:v1" for people. What is no name
+// stays as it is.
+func familiar(name string) string {
+	ref, err := reference.ParseDockerRef(name)
+	if err != nil {
+		return name
+	}
+	return reference.FamiliarString(ref)
 }
 
 // Images implements core.ImageStore: those that the engine has, whoever got them.
@@ -194,12 +208,8 @@ func (p *Provider) RemoveSnapshot(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	named := id
-	if ref, err := reference.ParseDockerRef(id); err == nil {
-		named = reference.FamiliarString(ref)
-	}
 	for _, i := range found {
-		if _, ok := snapshotOf(i); !ok || i.ID != id && !slices.Contains(i.RepoTags, id) && !slices.Contains(i.RepoTags, named) {
+		if _, ok := snapshotOf(i); !ok || i.ID != id && !slices.Contains(tags(i), familiar(id)) {
 			continue
 		}
 		return p.RemoveImage(ctx, id)
