@@ -53,6 +53,10 @@ func between(required []string, optional ...string) cobra.PositionalArgs {
 		if most := len(required) + len(optional); len(args) > most {
 			return usagef(cmd, "%s takes no argument %q", cmd.CommandPath(), args[most])
 		}
+		// An empty word is a variable that was not set, not a wish for the default.
+		if i := slices.Index(args[len(required):], ""); i >= 0 {
+			return usagef(cmd, "%s: %s is empty", cmd.CommandPath(), optional[i])
+		}
 		return nil
 	}
 }

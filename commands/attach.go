@@ -54,7 +54,7 @@ func runAttach(ctx context.Context, opts *AttachOptions) error {
 		return err
 	}
 	entry, err := service.FindExec(ctx, opts.Sandbox, opts.Exec)
-	if err != nil {
+	if err != nil && core.KindOf(err) != core.KindUnsupported { // a provider that lists no commands may attach all the same
 		return err
 	}
 	var size core.TerminalSize

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,26 +25,28 @@ type KillOptions struct {
 func NewKill(app *App, runF func(context.Context, *KillOptions) error) *cobra.Command {
 	opts := &KillOptions{App: app}
 	var signal string
-	var yes bool
 	cmd := &cobra.Command{
-		Use:   "kill [-s SIGNAL] SANDBOX [EXEC...]",
-		Short: "Send a signal to commands in a sandbox, or end sandboxes",
-		Long: "Send a signal, SIGTERM unless -s says another, to commands that run in a sandbox. EXEC is an id of\n" +
-			"\"sb ps\", a number; 0 is the entry command. Without EXEC, or with names of more sandboxes in its\n" +
-			"place, it is \"sb terminate\"." + exitStatusHelp,
-		Example:           "  sb kill dev 3\n  sb kill -s KILL dev 3 4\n  sb kill dev",
+		Use:   "kill [-s SIGNAL] SANDBOX EXEC...",
+		Short: "Send a signal to commands in a sandbox",
+		Long: "Send a signal, SIGTERM unless -s names another, to commands that run in a sandbox. EXEC is an id of\n" +
+			"\"sb ps\" or of \"sb exec --detach\"; 0 is the entry command. If one EXEC is not in the sandbox, no command\n" +
+			"gets the signal. \"sb terminate\" ends a sandbox." + exitStatusHelp,
+		Example:           "  sb kill dev 3\n  sb kill -s KILL dev 3 4",
 		ValidArgsFunction: app.completeExecs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := atLeast("SANDBOX")(cmd, args); err != nil {
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] != "" {
+				return core.Errorf(core.KindUsage, "kill", args[0], "EXEC, the id of a command in %s, is missing", args[0]).
+					WithHint("%q lists the commands; %q ends the sandbox", "sb ps "+args[0], "sb terminate "+args[0])
+			}
+			if err := atLeast("SANDBOX", "EXEC")(cmd, args); err != nil {
 				return err
 			}
-			if len(args) == 1 || slices.ContainsFunc(args[1:], notExec) {
-				if cmd.Flags().Changed("signal") {
-					return core.Errorf(core.KindUsage, "kill", args[0], "a signal is for commands, and EXEC, the id of one, is missing").
-						WithHint("%q lists the commands", "sb ps "+args[0])
-				}
-				return runTerminate(cmd.Context(), &TerminateOptions{App: app, Refs: args, Yes: yes, JSON: opts.JSON})
+			if slices.Contains(args, "") {
+				return usagef(cmd, "%s: EXEC is empty", cmd.CommandPath())
 			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
 			number, ok := linuxSignal(signal)
 			if !ok {
 				return usagef(cmd, "no signal is named %q", signal)
@@ -53,16 +56,9 @@ func NewKill(app *App, runF func(context.Context, *KillOptions) error) *cobra.Co
 		},
 	}
 	cmd.Flags().StringVarP(&signal, "signal", "s", "TERM", "`SIGNAL` by name or number")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask before a sandbox is ended")
-	jsonFlag(cmd, &opts.JSON, outcomeFields("signaled")+"; of sandboxes as in terminate")
+	jsonFlag(cmd, &opts.JSON, outcomeFields("signaled"))
 	complete(cmd, "signal", fixed("HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM", "CONT", "STOP", "WINCH"))
 	return cmd
-}
-
-// notExec says whether an argument cannot be the id of a command.
-func notExec(arg string) bool {
-	_, err := strconv.ParseUint(arg, 10, 32)
-	return err != nil
 }
 
 func runKill(ctx context.Context, opts *KillOptions) error {
@@ -70,9 +66,32 @@ func runKill(ctx context.Context, opts *KillOptions) error {
 	if err != nil {
 		return err
 	}
+	box, err := service.Resolve(ctx, opts.Sandbox)
+	if err != nil {
+		return err
+	}
+	if err := allThere(ctx, service, box, opts.Execs); err != nil {
+		return err
+	}
 	return forEachName(opts.App, opts.Execs, "signaled", opts.JSON, func(exec string) (string, error) {
-		return "", service.Kill(ctx, opts.Sandbox, exec, opts.Signal)
+		return "", service.Kill(ctx, box.Ref(), exec, opts.Signal)
 	})
+}
+
+// allThere checks that all commands exist, before the first of them gets a signal. One needs no check of its own.
+func allThere(ctx context.Context, service *core.Service, box core.Sandbox, execs []string) error {
+	if len(execs) == 1 {
+		return nil
+	}
+	var failed []error
+	for _, exec := range execs {
+		process, err := service.Attach(ctx, box.Ref(), exec, core.Streams{})
+		if err == nil {
+			err = process.Close()
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
 }
 
 // linuxSignal returns the number of a signal in a sandbox, which is Linux

@@ -14,6 +14,7 @@ const (
 	CapRenew            Capability = "renew"
 	CapReady            Capability = "ready"
 	CapJournal          Capability = "journal"
+	CapAttach           Capability = "attach"
 	CapLogs             Capability = "logs"
 	CapFiles            Capability = "files"
 	CapFileWatch        Capability = "file_watch"

@@ -73,7 +73,7 @@ type Exit struct {
 
 // Exec is a journal entry: one command that was run in a sandbox.
 type Exec struct {
-	// ID is unique in its sandbox and counts up from "1"; "0" is the entry command.
+	// ID is unique in its sandbox. The provider chooses it ("3", a UUID), so it is opaque; "0" is the entry command.
 	ID      string   `json:"id"`
 	Sandbox string   `json:"sandbox"`
 	Command []string `json:"command"`

@@ -111,8 +111,13 @@ type SecretTeller interface {
 type Journaler interface {
 	// Execs returns the journal, oldest first; the entry command is "0".
 	Execs(ctx context.Context, id string) ([]Exec, error)
+}
+
+// Attacher connects to commands by their ids.
+type Attacher interface {
 	// Attach connects to a running command. Of one that ended, the Process replays
-	// what is asked for and is over.
+	// what is asked for and is over. exec is any text: one that is not the id of a
+	// command in this sandbox is KindNotFound.
 	Attach(ctx context.Context, id, exec string, streams Streams) (Process, error)
 }
 

@@ -80,17 +80,25 @@ func noExec(ref, exec string) error {
 }
 
 // Attach connects streams to a command that runs, or replays one that ended. The
-// caller closes the Process.
+// caller closes the Process. KindNotFound: the sandbox has no such command.
 func (s *Service) Attach(ctx context.Context, ref, exec string, streams Streams) (Process, error) {
-	sb, journal, err := s.journal(ctx, ref)
+	if exec == "" {
+		return nil, Errorf(KindUsage, "attach", ref, "the id of a command is empty").WithHint("sb ps %s lists the commands", ref)
+	}
+	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	process, err := journal.Attach(ctx, sb.ID, exec, streams)
+	attacher, err := capable[Attacher](s, sb.Provider, "attach", CapAttach)
+	if err != nil {
+		return nil, err
+	}
+	process, err := attacher.Attach(ctx, sb.ID, exec, streams)
 	return process, Wrap("attach", ref, err)
 }
 
-// Kill sends a signal to a command's process group.
+// Kill sends a signal to a command's process group. It ends commands only, never a sandbox.
+// KindNotFound: the sandbox has no such command; KindConflict: the command has ended.
 func (s *Service) Kill(ctx context.Context, ref, exec string, signal int) error {
 	if signal < 1 || signal > 64 {
 		return invalid("signal", "%d is not between 1 and 64", signal)

@@ -221,7 +221,7 @@ type cannotRenew struct{ *fake.Provider }
 func (p cannotRenew) Capabilities() core.Capabilities {
 	caps := p.Provider.Capabilities()
 	caps.Has = slices.DeleteFunc(slices.Clone(caps.Has), func(c core.Capability) bool {
-		return c == core.CapRenew || c == core.CapJournal || c == core.CapLogs
+		return c == core.CapRenew || c == core.CapJournal || c == core.CapAttach || c == core.CapLogs
 	})
 	return caps
 }

@@ -17,6 +17,7 @@ func (s *suite) capabilities(t *testing.T) {
 	optional[core.Pauser](t, p, core.CapPause)
 	optional[core.Renewer](t, p, core.CapRenew)
 	optional[core.Journaler](t, p, core.CapJournal)
+	optional[core.Attacher](t, p, core.CapAttach)
 	optional[core.LogReader](t, p, core.CapLogs)
 	optional[core.FileSystem](t, p, core.CapFiles)
 	optional[core.StatsReader](t, p, core.CapStats)

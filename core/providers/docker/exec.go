@@ -38,7 +38,7 @@ func (p *Provider) Exec(ctx context.Context, id string, spec core.ExecSpec) (cor
 	return p.begin(ctx, id, "exec", request, streams)
 }
 
-// Attach implements core.Journaler.
+// Attach implements core.Attacher.
 func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Streams) (core.Process, error) {
 	sb, err := p.Get(ctx, id)
 	if err != nil {

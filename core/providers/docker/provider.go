@@ -51,6 +51,7 @@ var (
 	_ core.Renewer      = (*Provider)(nil)
 	_ core.SecretTeller = (*Provider)(nil)
 	_ core.Journaler    = (*Provider)(nil)
+	_ core.Attacher     = (*Provider)(nil)
 	_ core.LogReader    = (*Provider)(nil)
 	_ core.FileSystem   = (*Provider)(nil)
 	_ core.StatsReader  = (*Provider)(nil)
@@ -64,7 +65,7 @@ func (p *Provider) Name() string { return Name }
 // Capabilities implements core.Provider. Before the engine was asked it is what an engine can do at best.
 func (p *Provider) Capabilities() core.Capabilities {
 	has := []core.Capability{
-		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
+		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapAttach, core.CapLogs, core.CapFiles,
 		core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
 		core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapOpenFiles, core.CapTimeout, core.CapIdle,
 		core.CapSnapshots, core.CapSnapshotStore, core.CapVolumeStore, core.CapImageStore, core.CapPortForward, core.CapDiff, core.CapBuild, core.CapEnforce,

@@ -42,7 +42,7 @@ func (p *Provider) Execs(ctx context.Context, id string) ([]core.Exec, error) {
 	return b.execs(), nil
 }
 
-// Attach implements core.Journaler.
+// Attach implements core.Attacher.
 func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Streams) (core.Process, error) {
 	if err := p.faults.meet(ctx, OpAttach); err != nil {
 		return nil, err

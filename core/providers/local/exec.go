@@ -222,7 +222,7 @@ func (p *Provider) journalDir(id string) string {
 	return p.store.Dir(id) + "/" + store.JournalDir
 }
 
-// Attach implements core.Journaler. Output comes from the journal, which all who are
+// Attach implements core.Attacher. Output comes from the journal, which all who are
 // attached read; input and signals go to the supervisor.
 func (p *Provider) Attach(ctx context.Context, id, exec string, attached core.Streams) (core.Process, error) {
 	execs, err := p.Execs(ctx, id)

@@ -57,6 +57,7 @@ var (
 	_ core.Renewer      = (*Provider)(nil)
 	_ core.SecretTeller = (*Provider)(nil)
 	_ core.Journaler    = (*Provider)(nil)
+	_ core.Attacher     = (*Provider)(nil)
 	_ core.LogReader    = (*Provider)(nil)
 	_ core.FileSystem   = (*Provider)(nil)
 	_ core.StatsReader  = (*Provider)(nil)
@@ -83,7 +84,7 @@ func (p *Provider) Name() string { return Name }
 func (p *Provider) Capabilities() core.Capabilities {
 	caps := core.Capabilities{
 		Has: []core.Capability{
-			core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapLogs, core.CapFiles,
+			core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapAttach, core.CapLogs, core.CapFiles,
 			core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
 			core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory, core.CapDisk, core.CapProcesses, core.CapOpenFiles,
 			core.CapTimeout, core.CapIdle, core.CapEnforce, core.CapFork, core.CapCheckpoint, core.CapDenials,

@@ -31,9 +31,9 @@ type memory struct {
 // keepsMemory says whether the backend can keep sandboxes with their memory, and tells what their entry commands write and how they end.
 func (s *Server) keepsMemory() bool {
 	_, keeps := core.As[core.Checkpointer](s.opts.Backend)
-	_, journal := core.As[core.Journaler](s.opts.Backend)
+	_, attaches := core.As[core.Attacher](s.opts.Backend)
 	_, waits := core.As[core.Waiter](s.opts.Backend)
-	return keeps && journal && waits
+	return keeps && attaches && waits
 }
 
 // TaskSnapshotMemory keeps a sandbox of the second generation.
@@ -189,12 +189,12 @@ func (s *Server) restore(ctx context.Context, id, snapshot string, how pb.Sandbo
 
 // follow takes over an entry command that the backend's sandbox began with: what it wrote, and how it ends.
 func (s *Server) follow(box *sandbox) error {
-	journal, ok := core.As[core.Journaler](s.opts.Backend)
+	attacher, ok := core.As[core.Attacher](s.opts.Backend)
 	if !ok {
-		return errors.New("the backend has no journal")
+		return errors.New("the backend cannot attach to commands")
 	}
 	c := box.entry
-	process, err := journal.Attach(s.ctx, box.backend.ID, "0", core.Streams{Stdout: c.stdout, Stderr: c.stderr, Replay: true})
+	process, err := attacher.Attach(s.ctx, box.backend.ID, "0", core.Streams{Stdout: c.stdout, Stderr: c.stderr, Replay: true})
 	if err != nil {
 		return err
 	}
