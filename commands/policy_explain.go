@@ -23,8 +23,10 @@ func NewPolicyExplain(app *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "explain [launch flags]", Short: "Say how well each provider would hold what a launch asks for",
 		Long: "Say of each provider, or of the one named by --provider, what would hold the limits and policies that the\n" +
-			"flags of \"sb launch\" ask for, and what would get through. Nothing is launched. Providers that cannot\n" +
-			"launch it at all are told by \"sb launch --explain\"." + exitStatusHelp,
+			"flags of \"sb launch\" ask for, and what would get through. Nothing is launched, but what can be tried is:\n" +
+			"a control group is made and removed, and an engine is asked for its limits. A limit marked (default) comes\n" +
+			"from the configuration; --require does not check it. \"sb launch --explain\" lists the providers that cannot\n" +
+			"launch it at all." + exitStatusHelp,
 		Example: "  sb policy explain --allow pypi.org\n  sb policy explain --provider docker --disk 1G --memory 512M",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,7 +39,7 @@ func NewPolicyExplain(app *App) *cobra.Command {
 		},
 	}
 	flags.register(app, cmd)
-	jsonFlag(cmd, &opts.JSON, "an array of provider, enforcement (field, asked, strength, how, gap)")
+	jsonFlag(cmd, &opts.JSON, "an array of provider, enforcement (field, asked, strength, how, gap, default)")
 	return cmd
 }
 

@@ -14,7 +14,8 @@ func NewPolicyShow(app *App) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: "show SANDBOX", Short: "Show what limits a sandbox, and how well that is held",
-		Long:    "Print each limit and policy of a sandbox with what holds it and what it lets through." + exitStatusHelp,
+		Long: "Print each limit and policy of a sandbox with what holds it and what it lets through. Of a running sandbox\n" +
+			"this is read from its control group or its engine; of another it is what starting it now would give." + exitStatusHelp,
 		Example: "  sb policy show dev\n  sb policy show dev --json | jq '.[] | select(.strength != \"full\")'",
 		Args:    exactly("SANDBOX"), ValidArgsFunction: firstArg(app.completeSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,5 +47,9 @@ func runPolicyShow(ctx context.Context, app *App, ref string, asJSON bool) error
 
 // enforcementCells are what a table shows of an enforcement.
 func enforcementCells(e core.Enforcement) []string {
-	return []string{e.Field, e.Asked, string(e.Strength), e.How, e.Gap}
+	asked := e.Asked
+	if e.Default {
+		asked += " (default)"
+	}
+	return []string{e.Field, asked, string(e.Strength), e.How, e.Gap}
 }

@@ -82,7 +82,7 @@ func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
 	flags.StringVar(&f.Network, "network", "", "network `MODE`: none, all, allow or internal (only the sandboxes of its app that have it, too)")
 	flags.StringSliceVar(&f.Allow, "allow", nil, "`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)")
 	flags.StringArrayVarP(&f.Labels, "label", "l", nil, "label `KEY=VALUE` (repeatable)")
-	flags.BoolVar(&f.Require, "require", false, "refuse providers that do not hold every limit and policy fully; see sb policy explain")
+	flags.BoolVar(&f.Require, "require", false, "refuse providers that do not fully hold each limit and policy that is named here or in the spec file; see sb policy explain")
 	flags.IntVar(&f.ReadyTCP, "ready-tcp", 0, "it is ready once `PORT` inside accepts connections")
 	flags.StringVar(&f.ReadyExec, "ready-exec", "", "it is ready once `COMMAND`, a line for its sh, ends with code 0")
 	flags.Var(&f.ReadyInterval, "ready-interval", "time between two attempts to see whether it is ready (default 1s)")

@@ -31,13 +31,18 @@ type Enforcement struct {
 	// How says what holds it; Gap what it lets through, unless it is Full.
 	How string `json:"how"`
 	Gap string `json:"gap,omitempty"`
+	// Default says that the launch did not name the field: its value comes from the configuration. Spec.Require leaves it out.
+	// It is set by ExplainPolicy alone.
+	Default bool `json:"default,omitempty"`
 }
 
 // Enforcer tells how well it holds a spec. Its capability is CapEnforce.
 type Enforcer interface {
-	// Enforcement says of each limit and policy in spec how it is held: at least of those fields of EnforcedFields
-	// that spec sets. spec asks for nothing that Capabilities excludes. It does little or no I/O.
-	Enforcement(ctx context.Context, spec Spec) ([]Enforcement, error)
+	// Enforcement reports how each limit and policy in spec is held: at least those fields of EnforcedFields that spec
+	// sets. id is the sandbox that spec belongs to; "" asks for a sandbox that a launch would start now. The answer is
+	// measured, not assumed: it comes from the running sandbox, from the engine, or from trying what a launch would do.
+	// spec asks for nothing that Capabilities excludes.
+	Enforcement(ctx context.Context, id string, spec Spec) ([]Enforcement, error)
 }
 
 // EnforcedFields returns the fields of a spec that limit what runs in the sandbox, with their values as text.
@@ -69,13 +74,17 @@ type PolicyExplanation struct {
 	Enforcement []Enforcement `json:"enforcement"`
 }
 
-// Enforcement says how well the limits of a sandbox are held.
+// Enforcement says how well the limits of a sandbox are held: of one that has ended, how they would be if it was started now.
 func (s *Service) Enforcement(ctx context.Context, ref string) ([]Enforcement, error) {
 	sb, p, err := s.resolve(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	list, err := enforcement(ctx, p, sb.Spec)
+	id := ""
+	if sb.State.Live() {
+		id = sb.ID
+	}
+	list, err := enforcement(ctx, p, id, sb.Spec)
 	return list, Wrap("policy show", ref, err)
 }
 
@@ -106,9 +115,12 @@ func (s *Service) ExplainPolicy(ctx context.Context, spec Spec) ([]PolicyExplana
 		if err != nil {
 			return nil, err
 		}
-		list, err := enforcement(ctx, p, fit(asked, wishes, p.Capabilities()))
+		list, err := enforcement(ctx, p, "", fit(asked, wishes, p.Capabilities()))
 		if err != nil {
 			return nil, Wrap("policy explain", candidate.Provider, err)
+		}
+		for i, e := range list {
+			list[i].Default = slices.ContainsFunc(wishes, func(w wish) bool { return string(w.need) == e.Field })
 		}
 		explained = append(explained, PolicyExplanation{candidate.Provider, list})
 	}
@@ -116,11 +128,11 @@ func (s *Service) ExplainPolicy(ctx context.Context, spec Spec) ([]PolicyExplana
 }
 
 // enforcement asks a provider how it holds a spec. What it says nothing of is unknown.
-func enforcement(ctx context.Context, p Provider, spec Spec) ([]Enforcement, error) {
+func enforcement(ctx context.Context, p Provider, id string, spec Spec) ([]Enforcement, error) {
 	var told []Enforcement
 	if enforcer, ok := As[Enforcer](p); ok && p.Capabilities().Can(CapEnforce) {
 		var err error
-		if told, err = enforcer.Enforcement(ctx, spec); err != nil {
+		if told, err = enforcer.Enforcement(ctx, id, spec); err != nil {
 			return nil, err
 		}
 	}
@@ -135,7 +147,7 @@ func enforcement(ctx context.Context, p Provider, spec Spec) ([]Enforcement, err
 
 // loosely names what of a spec a provider would not hold fully.
 func loosely(ctx context.Context, p Provider, spec Spec) ([]string, error) {
-	list, err := enforcement(ctx, p, spec)
+	list, err := enforcement(ctx, p, "", spec)
 	var names []string
 	for _, e := range list {
 		if e.Strength != Full {

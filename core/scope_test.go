@@ -205,6 +205,32 @@ func TestWhatIsExplainedIsWhatIsLaunched(t *testing.T) {
 	}
 }
 
+// Explained are the limits that the defaults add, too, and marked: Require checks only those that the launch names.
+func TestRequireChecksWhatIsNamed(t *testing.T) {
+	s, _, _ := service(t, Options{Defaults: Defaults{Memory: GiB}})
+	for _, named := range []Bytes{0, GiB} {
+		explained, err := s.ExplainPolicy(t.Context(), Spec{Provider: "two", Memory: named})
+		if err != nil || len(explained) != 1 || len(explained[0].Enforcement) != 1 {
+			t.Fatalf("%+v, %v", explained, err)
+		}
+		if e := explained[0].Enforcement[0]; e.Field != "memory" || e.Default != (named == 0) {
+			t.Errorf("memory named as %s: %+v", named, e)
+		}
+	}
+	for _, test := range []struct {
+		spec Spec
+		ok   bool
+	}{
+		{Spec{Provider: "two", Require: true}, true}, // how "two" holds memory is unknown
+		{Spec{Provider: "two", Require: true, Memory: GiB}, false},
+	} {
+		placement, err := s.Explain(t.Context(), test.spec)
+		if err != nil || (placement.Chosen != "") != test.ok {
+			t.Errorf("%+v: %+v, %v", test.spec, placement, err)
+		}
+	}
+}
+
 // Every field of a template reaches the launch: one that is added to Spec must be added to complete, too.
 func TestCompleteTakesEveryField(t *testing.T) {
 	base := Spec{}

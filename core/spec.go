@@ -52,7 +52,8 @@ type Spec struct {
 	// Command is the entry command. Its end ends the sandbox; without one the
 	// sandbox lives until its timeout, its idle timeout or terminate.
 	Command []string `json:"command,omitempty"`
-	// Require launches only where each limit and policy that the spec names is held fully.
+	// Require launches only where each limit and policy that the launch names is held fully. Limits that the defaults
+	// of the configuration add are left out.
 	Require bool `json:"require,omitempty"`
 	// Ready is how it is seen that the sandbox is ready for those it serves; Service.WaitReady waits for it.
 	Ready *Probe `json:"ready,omitempty"`

@@ -177,7 +177,7 @@ func (s *suite) enforce(t *testing.T) {
 			limit.set()
 		}
 	}
-	list, err := enforcer.Enforcement(t.Context(), spec)
+	list, err := enforcer.Enforcement(t.Context(), "", spec)
 	if err != nil {
 		t.Fatal(err)
 	}

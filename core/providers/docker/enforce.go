@@ -2,31 +2,36 @@ package docker
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
+
+	"github.com/moby/moby/api/types/container"
 
 	"github.com/seed-0724f904/sb/core"
 )
 
 var _ core.Enforcer = (*Provider)(nil)
 
-// Enforcement implements core.Enforcer. What the engine cannot hold at all a launch refuses.
-func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforcement, error) {
+// Enforcement implements core.Enforcer. The engine is asked each time what it can bound, and of a sandbox what it
+// bounds. A limit that the engine cannot hold at all is refused at launch.
+func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) ([]core.Enforcement, error) {
 	list := spec.EnforcedFields()
+	engine, has, err := p.bounds(ctx, id, spec)
+	if err != nil {
+		return nil, err
+	}
 	for i := range list {
 		e := &list[i]
 		e.Strength = core.Full
 		switch e.Field {
-		case "cpu", "memory", "processes":
-			e.How = "the engine's control group"
+		case "cpu", "memory", "processes", "disk":
+			engine.limit(e, spec)
+			if has != nil {
+				compare(e, has, spec)
+			}
 		case "open_files":
 			e.How = "a resource limit that the container cannot raise"
-		case "disk":
-			e.How = "a quota of the engine's storage"
-			if p.facts().Storage == "btrfs" {
-				// Linux 6.18 says in its log: "qgroup marked inconsistent, to be deleted qgroup has non-zero numbers".
-				e.Strength, e.Gap = core.Partial, "btrfs may stop counting when a container is removed, until somebody runs btrfs quota rescan"
-			}
 		case "timeout", "idle_timeout":
 			e.How = "the container's first process, which ends it"
 		case "network":
@@ -51,6 +56,78 @@ func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforc
 		}
 	}
 	return list, nil
+}
+
+// bounds asks the engine what it can bound, and with an id what it bounds that container to. It asks nothing
+// where spec has no limit that the engine holds.
+func (p *Provider) bounds(ctx context.Context, id string, spec core.Spec) (facts, *container.HostConfig, error) {
+	if spec.CPU == 0 && spec.Memory == 0 && spec.Processes == 0 && spec.Disk == 0 {
+		return facts{}, nil, nil
+	}
+	e, err := p.connect(ctx)
+	if err != nil {
+		return facts{}, nil, err
+	}
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	engine, err := e.ask(ctx)
+	if err != nil {
+		return facts{}, nil, classify(ctx, "policy", e.at.String(), err)
+	}
+	if id == "" {
+		return engine, nil, nil
+	}
+	c, err := e.container(ctx, containerOf(id))
+	if err != nil {
+		return facts{}, nil, classify(ctx, "policy", id, err)
+	}
+	return engine, c.HostConfig, nil
+}
+
+// limit reports how an engine with these facts holds a limit of a container.
+func (f facts) limit(e *core.Enforcement, spec core.Spec) {
+	e.How = "the engine's control group"
+	holds := map[string]bool{"cpu": f.CPU, "memory": f.Memory, "processes": f.Processes, "disk": f.Disk}[e.Field]
+	switch {
+	case !holds:
+		e.Strength, e.How, e.Gap = core.Unenforced, "nothing", "the engine reports that it cannot limit "+e.Field
+	case e.Field == "memory" && !f.Swap:
+		e.Strength, e.Gap = core.Partial, fmt.Sprintf("the engine does not limit swap: beyond %s pages can be swapped out", spec.Memory)
+	case e.Field == "disk":
+		e.How = "a quota of the engine's storage"
+		if f.Storage == "btrfs" {
+			// Linux 6.18 says in its log: "qgroup marked inconsistent, to be deleted qgroup has non-zero numbers".
+			e.Strength, e.Gap = core.Partial, "btrfs may stop counting when a container is removed, until somebody runs btrfs quota rescan"
+		}
+	}
+}
+
+// compare reports a limit that a container does not have: the engine dropped it, or someone changed it since.
+func compare(e *core.Enforcement, has *container.HostConfig, spec core.Spec) {
+	want, have := int64(0), int64(0)
+	switch e.Field {
+	case "cpu":
+		want, have = int64(spec.CPU*1e9), has.NanoCPUs
+		if have == 0 && has.CPUPeriod > 0 { // Podman and "docker update --cpu-quota"
+			have = has.CPUQuota * 1e9 / has.CPUPeriod
+		}
+	case "memory":
+		want, have = int64(spec.Memory), has.Memory
+	case "processes":
+		want = int64(spec.Processes + pidsOfOurs)
+		if has.PidsLimit != nil {
+			have = *has.PidsLimit
+		}
+	default:
+		return // the engine does not say how large the layer may become
+	}
+	if have <= 0 || have > want {
+		limit := "no limit"
+		if have > 0 {
+			limit = fmt.Sprintf("a limit of %d instead of %d", have, want)
+		}
+		e.Strength, e.Gap = core.Unenforced, "the engine has "+limit+" for this container"
+	}
 }
 
 // isName says whether an entry of an allow-list is a domain, not a CIDR.

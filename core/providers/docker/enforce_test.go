@@ -1,7 +1,14 @@
 package docker
 
 import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -14,9 +21,88 @@ func TestNamesAreNotHeld(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = p.Close() })
 	for allowed, want := range map[string]core.Strength{"192.0.2.0/24": core.Full, "pypi.org": core.Unenforced} {
-		list, err := p.(core.Enforcer).Enforcement(t.Context(), core.Spec{Network: core.Network{Mode: core.NetworkAllow, Allow: []string{allowed}}})
+		list, err := p.(core.Enforcer).Enforcement(t.Context(), "", core.Spec{Network: core.Network{Mode: core.NetworkAllow, Allow: []string{allowed}}})
 		if err != nil || len(list) != 1 || list[0].Strength != want {
 			t.Errorf("%s: %+v, %v", allowed, list, err)
 		}
 	}
+}
+
+// An engine that changed since it was asked last is asked again.
+func TestEnforcementAsksTheEngine(t *testing.T) {
+	info := map[string]any{"Driver": "zfs", "Architecture": "x86_64", "CpuCfsQuota": true, "MemoryLimit": true, "SwapLimit": true, "PidsLimit": true}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/info") {
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(info)
+			return
+		}
+		imitation().ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().String(), LookupEnv: environment(nil)}}
+	t.Cleanup(func() { _ = p.Close() })
+	spec := core.Spec{CPU: 0.5, Memory: core.GiB, Processes: 10}
+	for _, test := range []struct {
+		lacks, field string
+		want         core.Strength
+	}{
+		{"", "cpu", core.Full},
+		{"", "memory", core.Full},
+		{"CpuCfsQuota", "cpu", core.Unenforced},
+		{"SwapLimit", "memory", core.Partial},
+		{"MemoryLimit", "memory", core.Unenforced},
+		{"PidsLimit", "processes", core.Unenforced},
+	} {
+		if test.lacks != "" {
+			info[test.lacks] = false
+		}
+		list, err := p.Enforcement(t.Context(), "", spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			if e.Field == test.field && e.Strength != test.want {
+				t.Errorf("without %q: %+v", test.lacks, e)
+			}
+		}
+	}
+}
+
+// What the engine bounds a container to is read from the engine, not from what a launch asked for.
+func TestEnforcementOfAContainer(t *testing.T) {
+	eachEngine(t, func(t *testing.T, e testEngine) {
+		t.Helper()
+		p := e.open(t, nil)
+		if caps := p.Capabilities(); !caps.Can(core.CapCPU) || !caps.Can(core.CapMemory) {
+			t.Skip("this engine has no limits: the launch refuses them")
+		}
+		sb := box(t, p, func(spec *core.Spec) { spec.CPU, spec.Memory, spec.Processes = 0.5, 256*core.MiB, 100 })
+		held := func() map[string]core.Enforcement {
+			list, err := p.Enforcement(t.Context(), sb.ID, sb.Spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fields := map[string]core.Enforcement{}
+			for _, e := range list {
+				fields[e.Field] = e
+			}
+			return fields
+		}
+		for _, field := range []string{"cpu", "memory", "processes"} {
+			if e := held()[field]; e.Strength != core.Full {
+				t.Errorf("%+v", e)
+			}
+		}
+		if e.name != "docker" {
+			return // Podman 4.3 updates no container by Docker's API
+		}
+		raised := client.ContainerUpdateOptions{Resources: &container.Resources{NanoCPUs: 2e9}}
+		if _, err := e.raw(t).ContainerUpdate(t.Context(), containerOf(sb.ID), raised); err != nil {
+			t.Fatal(err)
+		}
+		if e := held()["cpu"]; e.Strength != core.Unenforced || e.Gap == "" {
+			t.Errorf("after docker update --cpus 2: %+v", e)
+		}
+	})
 }

@@ -30,6 +30,8 @@ type facts struct {
 	// Arch is Go's name for the processor: "amd64".
 	Arch                         string
 	CPU, Memory, Processes, Disk bool
+	// Swap says that a limit of memory bounds swap, too.
+	Swap bool
 	// Storage is the driver that keeps what containers write: "overlay2".
 	Storage string
 	// Grouped says that each container has a control group of its own: the engine can pause it, and tell what it uses.
@@ -86,7 +88,7 @@ func (e *engine) ask(ctx context.Context) (facts, error) {
 	info := answer.Info
 	f := facts{
 		Known: true, Version: e.version, Arch: architecture(info.Architecture),
-		Runtime: info.DefaultRuntime, CPU: info.CPUCfsQuota, Memory: info.MemoryLimit, Processes: info.PidsLimit, Grouped: info.CgroupDriver != "none", CgroupV1: info.CgroupVersion == "1",
+		Runtime: info.DefaultRuntime, CPU: info.CPUCfsQuota, Memory: info.MemoryLimit, Processes: info.PidsLimit, Swap: info.SwapLimit, Grouped: info.CgroupDriver != "none", CgroupV1: info.CgroupVersion == "1",
 	}
 	for _, option := range info.SecurityOptions {
 		f.Rootless = f.Rootless || strings.Contains(option, "rootless")
@@ -116,6 +118,7 @@ func (e *engine) askPodman(ctx context.Context) (facts, error) {
 			Arch              string
 			CgroupVersion     string
 			CgroupControllers []string
+			SwapTotal         int64
 			Security          struct{ Rootless bool }
 			OCIRuntime        struct{ Name string }
 		}
@@ -138,6 +141,7 @@ func (e *engine) askPodman(ctx context.Context) (facts, error) {
 	}
 	f.CPU, f.Memory, f.Processes = controls("cpu"), controls("memory"), controls("pids")
 	f.Grouped = !f.Rootless || !f.CgroupV1
+	f.Swap = !f.CgroupV1 || h.SwapTotal == 0 // version 1 counts swap only where the kernel was told to
 	return f, nil
 }
 

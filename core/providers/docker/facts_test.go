@@ -41,7 +41,7 @@ func TestLimitsAreAskedForBeforeTheyAreRefused(t *testing.T) {
 		if got := p.Capabilities().Can(core.CapDisk); got != (strength != "") {
 			t.Errorf("%s: the engine can bound the disk: %v", driver, got)
 		}
-		if list, err := p.Enforcement(t.Context(), core.Spec{Disk: core.GiB}); err != nil || len(list) != 1 || strength != "" && list[0].Strength != strength {
+		if list, err := p.Enforcement(t.Context(), "", core.Spec{Disk: core.GiB}); err != nil || len(list) != 1 || strength != "" && list[0].Strength != strength {
 			t.Errorf("%s: %+v, %v", driver, list, err)
 		}
 	}

@@ -85,7 +85,7 @@ func (k *Keeper) DialPort(ctx context.Context, id string, port int) (net.Conn, e
 }
 
 // Enforcement implements core.Enforcer.
-func (k *Keeper) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforcement, error) {
+func (k *Keeper) Enforcement(_ context.Context, _ string, spec core.Spec) ([]core.Enforcement, error) {
 	list := spec.EnforcedFields()
 	for i := range list {
 		list[i].Strength, list[i].How = core.Full, "there is nothing to hold: it runs in this process's memory"

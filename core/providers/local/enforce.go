@@ -4,20 +4,22 @@ package local
 
 import (
 	"context"
+	"errors"
 	"math"
 	"net/netip"
 	"slices"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 )
 
 var _ core.Enforcer = (*Provider)(nil)
 
 // Enforcement implements core.Enforcer. docs/architecture.md has the table that this is.
-func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforcement, error) {
-	_, err := cgroup.Find(groupPrefix + "looked-for")
-	grouped := err == nil
+func (p *Provider) Enforcement(_ context.Context, id string, spec core.Spec) ([]core.Enforcement, error) {
+	controllers, why := p.held(id, spec)
+	if why == nil {
+		why = errors.New("this machine does not let its user have that controller")
+	}
 	list := spec.EnforcedFields()
 	for i := range list {
 		e := &list[i]
@@ -25,17 +27,17 @@ func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforc
 		switch e.Field {
 		case "cpu":
 			e.How = "a quota of a control group"
-			if !grouped {
+			if !slices.Contains(controllers, "cpu") {
 				e.How = "the processors that the sandbox may run on"
 				if spec.CPU != math.Trunc(spec.CPU) {
-					e.Strength, e.Gap = core.Partial, "without a control group it is rounded up to whole cores"
+					e.Strength, e.Gap = core.Partial, "without a control group it is rounded up to whole cores: "+why.Error()
 				}
 			}
 		case "memory":
 			e.How = "the supervisor's look every 50 ms, and a control group's hard limit for the sandbox with its kernel"
-			if !grouped {
+			if !slices.Contains(controllers, "memory") {
 				e.How = "the supervisor's look every 50 ms"
-				e.Strength, e.Gap = core.Partial, "without a control group more can be taken for up to 50 ms"
+				e.Strength, e.Gap = core.Partial, "without a control group more can be taken for up to 50 ms: "+why.Error()
 			}
 		case "processes":
 			e.How = "a resource limit inside"

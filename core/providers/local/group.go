@@ -4,7 +4,9 @@ package local
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/seed-0724f904/sb/core"
@@ -26,13 +28,7 @@ func (p *Provider) group(id string, spec core.Spec) (*cgroup.Group, error) {
 	if err := p.removeGroup(id); err != nil {
 		return nil, err
 	}
-	limits := cgroup.Limits{CPU: spec.CPU}
-	if spec.Memory > 0 {
-		limits.Memory = int64(spec.Memory) + wire.KernelMemory
-	}
-	if spec.Processes > 0 {
-		limits.Tasks = kernelTasks + tasksPerProcess*spec.Processes
-	}
+	limits := groupLimits(spec)
 	if limits == (cgroup.Limits{}) {
 		return nil, nil //nolint:nilnil // no group is an answer
 	}
@@ -47,6 +43,46 @@ func (p *Provider) group(id string, spec core.Spec) (*cgroup.Group, error) {
 		return nil, nil //nolint:nilerr,nilnil // doctor tells
 	}
 	return group, nil
+}
+
+// groupLimits are the limits of a sandbox's control group.
+func groupLimits(spec core.Spec) cgroup.Limits {
+	limits := cgroup.Limits{CPU: spec.CPU}
+	if spec.Memory > 0 {
+		limits.Memory = int64(spec.Memory) + wire.KernelMemory
+	}
+	if spec.Processes > 0 {
+		limits.Tasks = kernelTasks + tasksPerProcess*spec.Processes
+	}
+	return limits
+}
+
+// held returns the controllers that bound a sandbox: of a running one by what its control group says, else by
+// trying to make one. An error says why there can be none.
+func (p *Provider) held(id string, spec core.Spec) ([]string, error) {
+	limits := groupLimits(spec)
+	if id == "" {
+		if limits == (cgroup.Limits{}) {
+			return nil, nil
+		}
+		return cgroup.Try(fmt.Sprintf("%stry-%d", groupPrefix, os.Getpid()), limits)
+	}
+	var group cgroup.Group
+	err := store.ReadJSON(filepath.Join(p.store.Dir(id), store.GroupFile), &group)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("the sandbox has no control group")
+	}
+	if err == nil && len(group.Dirs) == 0 {
+		err = errors.New("the file of its control group names no directory")
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Where it is was written before it was made: it may never have come to be.
+	if _, err := os.Stat(group.Dirs[0]); errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.New("the sandbox has no control group")
+	}
+	return group.Held(limits)
 }
 
 // removeGroup removes the control group of a sandbox that does not run. A supervisor does that

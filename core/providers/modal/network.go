@@ -70,7 +70,7 @@ func (p *Provider) setTags(ctx context.Context, c *client, id string, tags map[s
 }
 
 // Enforcement implements core.Enforcer.
-func (p *Provider) Enforcement(_ context.Context, spec core.Spec) ([]core.Enforcement, error) {
+func (p *Provider) Enforcement(_ context.Context, _ string, spec core.Spec) ([]core.Enforcement, error) {
 	list := spec.EnforcedFields()
 	for i := range list {
 		e := &list[i]

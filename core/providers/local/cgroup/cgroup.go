@@ -6,14 +6,17 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -186,6 +189,97 @@ func (g *Group) set(s setting) error {
 		return nil
 	}
 	return fmt.Errorf("no %s in %s", s.file, strings.Join(g.Dirs, ", "))
+}
+
+// Try makes a group with limits, enters it as a sandbox's supervisor does, and removes it. It returns the controllers
+// that took their limits. The error says why no process can be bounded.
+func Try(name string, l Limits) (controllers []string, err error) {
+	g, err := Find(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.Create(l); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, g.Remove()) }()
+	if err := g.enterable(); err != nil {
+		return nil, fmt.Errorf("no process can be moved into %s: %w", g.Dirs[0], err)
+	}
+	return g.Held(l)
+}
+
+// enterable reports whether a process that this one starts may be in the group.
+func (g *Group) enterable() error {
+	if g.Version == 1 {
+		done := make(chan error)
+		go func() {
+			// Never unlocked: a thread that cannot be moved back ends with its goroutine.
+			runtime.LockOSThread()
+			done <- g.Inside(func() error { return nil })
+		}()
+		return <-done
+	}
+	dir, err := os.Open(g.Dirs[0])
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	// clone3(2) enters the group before the program is looked for, so the lack of the program proves that it could.
+	attributes := &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	_, err = os.StartProcess("/dev/null/no-program", []string{"no-program"}, &os.ProcAttr{Sys: attributes})
+	if errors.Is(err, unix.ENOTDIR) {
+		return nil
+	}
+	return err
+}
+
+// Held returns the controllers whose limits the group has, as the kernel tells them.
+func (g *Group) Held(l Limits) ([]string, error) {
+	// A controller is held if each setting that it must have reads as it was written.
+	var held, lost []string
+	var first error
+	for _, s := range g.settings(l) {
+		if s.optional {
+			continue
+		}
+		err := g.holds(s)
+		switch {
+		case err == nil && !slices.Contains(held, s.controller):
+			held = append(held, s.controller)
+		case err != nil:
+			lost = append(lost, s.controller)
+			first = cmp.Or(first, err)
+		}
+	}
+	held = subtract(held, lost)
+	if len(held) == 0 && first != nil {
+		return nil, first
+	}
+	return held, nil
+}
+
+// holds compares one setting with the group's file.
+func (g *Group) holds(s setting) error {
+	for _, dir := range g.Dirs {
+		text, err := os.ReadFile(filepath.Join(dir, s.file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it belongs to another hierarchy
+		}
+		if err != nil {
+			return err
+		}
+		if have := strings.TrimSpace(string(text)); !same(have, s.value) {
+			return fmt.Errorf("%s in %s is %s, not %s", s.file, dir, have, s.value)
+		}
+		return nil
+	}
+	return fmt.Errorf("no %s in %s", s.file, strings.Join(g.Dirs, ", "))
+}
+
+// same compares a setting as the kernel tells it with what was written: memory is rounded down to whole pages.
+func same(have, want string) bool {
+	bytes, err := strconv.ParseInt(want, 10, 64)
+	return have == want || err == nil && have == strconv.FormatInt(bytes-bytes%int64(os.Getpagesize()), 10)
 }
 
 // Inside calls start on the calling thread, which is locked to its goroutine, while the thread is in a

@@ -109,3 +109,25 @@ func TestRemoveOfNothing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTry(t *testing.T) {
+	group(t, Limits{}) // skips where none can be made
+	limits := Limits{CPU: 0.5, Memory: 64<<20 + 1, Tasks: 77}
+	name := "sb-try-" + strconv.Itoa(os.Getpid())
+	controllers, err := Try(name, limits)
+	if err != nil || len(controllers) == 0 {
+		t.Fatalf("%q, %v", controllers, err)
+	}
+	g, err := Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range g.Dirs {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", dir, err)
+		}
+	}
+	if held, err := g.Held(limits); err == nil {
+		t.Errorf("a group that is not there holds %q", held)
+	}
+}
