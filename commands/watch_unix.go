@@ -238,6 +238,8 @@ func (c *watchedChild) wait(stopped func(by syscall.Signal)) error {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		c.report, _ = io.ReadAll(io.LimitReader(c.crash, maxCrash)) // what there is
+		// The child cannot end before all of its report has been read.
+		_, _ = io.Copy(io.Discard, c.crash)
 	})
 	err := c.waitStatus(stopped)
 	_ = c.crash.SetReadDeadline(time.Now().Add(crashPatience)) // a pipe has deadlines

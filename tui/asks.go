@@ -33,7 +33,7 @@ func names(boxes []core.Sandbox) string {
 // chosen are the sandboxes that a command is about.
 func (m *Model) chosen() []core.Sandbox {
 	var boxes []core.Sandbox
-	for _, e := range m.table.chosen(m.inv) {
+	for _, e := range m.table.chosen() {
 		boxes = append(boxes, e.box)
 	}
 	return boxes

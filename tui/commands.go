@@ -123,7 +123,7 @@ func actionCommands() []command {
 		{id: "yank", title: "Copy the sb command for what is shown", group: groupActions, keys: []string{"y"}, can: selected, run: func(m *Model) tea.Cmd {
 			return m.perform(copyRequest{"command", m.shownLine()})
 		}},
-		{id: "terminate", title: "Terminate …", group: groupActions, keys: []string{"x", "delete"}, brief: "terminate", can: func(m *Model) bool { return len(m.table.chosen(m.inv)) > 0 }, run: (*Model).askTerminate, cli: func(m *Model) string {
+		{id: "terminate", title: "Terminate …", group: groupActions, keys: []string{"x", "delete"}, brief: "terminate", can: func(m *Model) bool { return len(m.table.chosen()) > 0 }, run: (*Model).askTerminate, cli: func(m *Model) string {
 			return all("sb", "terminate")(m)
 		}},
 		{id: "mark", title: "Mark", group: groupActions, scope: scopeTable, keys: []string{"space"}, can: selected, run: func(m *Model) tea.Cmd { m.table.mark(); return nil }},

@@ -117,7 +117,7 @@ func TestFilterSortGroupAndMarks(t *testing.T) {
 	r.press("b")
 	r.shows("▾ other (2 sandboxes)")
 	r.press("b", "g", "space", "space")
-	if n := len(r.m.table.chosen(r.m.inv)); n != 2 {
+	if n := len(r.m.table.chosen()); n != 2 {
 		t.Errorf("%d are chosen", n)
 	}
 	r.press("x")
@@ -745,4 +745,51 @@ func TestOpenPort(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	r.until("its address is copied", func() bool { return r.clipboard == url })
+}
+
+// An action reaches the marked sandboxes that the screen shows, and never one that the filter hides.
+func TestActionsLeaveHiddenMarksAlone(t *testing.T) {
+	service := newService(t, fake.New(fake.Options{}))
+	for _, name := range []string{"alpha", "beta", "gamma"} {
+		launch(t, service, core.Spec{Name: name, Persist: true})
+	}
+	state := func(name string) core.State {
+		t.Helper()
+		box, err := service.Resolve(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return box.State
+	}
+	r := newRig(t, Options{Service: service})
+	r.until("all are there", func() bool { return len(r.m.table.rows) == 3 })
+	r.press("*", "/")
+	r.types("gamma")
+	r.press("enter")
+	r.shows("3 marked, 2 hidden")
+	for _, action := range []struct {
+		key  string
+		then core.State
+	}{{"p", core.StatePaused}, {"p", core.StateRunning}, {"S", core.StateStopped}, {"S", core.StateRunning}} {
+		r.press(action.key)
+		r.until("gamma is "+string(action.then), func() bool {
+			return len(r.m.jobs) == 0 && r.m.table.selected() != nil && r.m.table.selected().box.State == action.then
+		})
+		for _, hidden := range []string{"alpha", "beta"} {
+			if now := state(hidden); now != core.StateRunning {
+				t.Fatalf("after %s the hidden sandbox %s is %s", action.key, hidden, now)
+			}
+		}
+	}
+	r.press("t")
+	r.shows("How long gamma may live from now")
+	r.press("esc", "x")
+	r.shows("Terminate gamma?")
+	r.press("y")
+	r.until("gamma is gone", func() bool { return len(r.m.table.rows) == 0 })
+	r.shows("2 marked, 2 hidden") // those that were not acted on keep their marks
+	r.press("/")
+	r.press("ctrl+u")
+	r.press("esc")
+	r.until("the others are there", func() bool { return len(r.m.table.rows) == 2 })
 }

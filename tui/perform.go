@@ -90,7 +90,9 @@ func (m *Model) perform(r request) tea.Cmd {
 		j := m.begin("launching " + orElse(r.spec.Name, "a sandbox"))
 		return m.fx.launch(j, r.spec)
 	case terminateRequest:
-		clear(m.table.marks)
+		for _, box := range r.boxes {
+			delete(m.table.marks, box.ID)
+		}
 		return m.forEach("terminate", "", r.boxes, func(ctx context.Context, box core.Sandbox) error {
 			err := m.fx.service.Terminate(ctx, box.ID)
 			if core.KindOf(err) == core.KindNotFound { // somebody else was quicker

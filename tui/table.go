@@ -201,21 +201,30 @@ func (t *table) selected() *entry {
 	return t.rows[t.at].entry
 }
 
-// chosen are the marked sandboxes in the order shown, or else the one under the cursor.
-func (t *table) chosen(inv *inventory) []*entry {
+// chosen are the marked sandboxes that are shown, in their order, or else the one under the cursor. A marked sandbox that
+// the filter hides is left alone: an action never reaches what the screen does not show.
+func (t *table) chosen() []*entry {
 	var chosen []*entry
-	for _, e := range inv.entries {
-		if t.marks[e.box.ID] {
-			chosen = append(chosen, e)
+	for _, r := range t.rows {
+		if r.entry != nil && t.marks[r.entry.box.ID] {
+			chosen = append(chosen, r.entry)
 		}
 	}
-	if len(chosen) == 0 {
-		if e := t.selected(); e != nil {
-			return []*entry{e}
-		}
+	if e := t.selected(); len(chosen) == 0 && e != nil {
+		return []*entry{e}
 	}
-	t.arrange(chosen)
 	return chosen
+}
+
+// marked counts the marked sandboxes, and those of them that are not shown.
+func (t *table) marked() (all, hidden int) {
+	hidden = len(t.marks)
+	for _, r := range t.rows {
+		if r.entry != nil && t.marks[r.entry.box.ID] {
+			hidden--
+		}
+	}
+	return len(t.marks), hidden
 }
 
 // mark toggles the mark of the sandbox under the cursor and goes on to the next.

@@ -117,7 +117,9 @@ func (m *Model) header() string {
 	if m.table.filter != "" && m.line != lineFilter {
 		left += s.info.on("  /" + safe(m.table.filter))
 	}
-	if n := len(m.table.marks); n > 0 {
+	if n, hidden := m.table.marked(); hidden > 0 {
+		left += s.marked.on(fmt.Sprintf("  %d marked, %d hidden", n, hidden))
+	} else if n > 0 {
 		left += s.marked.on(fmt.Sprintf("  %d marked", n))
 	}
 	room := w - width(left) - 2

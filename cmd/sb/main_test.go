@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,12 +24,18 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"sb": main, "sb-broken": broken})
 }
 
-// broken is sb with a bug: it panics in a goroutine of its own at the signal USR1.
+// broken is sb with a bug: it panics in a goroutine of its own at the signal USR1. At USR2 its report is long: it has the
+// traces of many goroutines.
 func broken() {
 	tell := make(chan os.Signal, 1)
-	signal.Notify(tell, syscall.SIGUSR1)
+	signal.Notify(tell, syscall.SIGUSR1, syscall.SIGUSR2)
 	go func() {
-		<-tell
+		if <-tell == syscall.SIGUSR2 {
+			debug.SetTraceback("all")
+			for range 3000 {
+				go func() { select {} }()
+			}
+		}
 		panic("a bug in a provider")
 	}()
 	main()

@@ -66,14 +66,18 @@ func terminalCommands() map[string]func(ts *testscript.TestScript, neg bool, arg
 			}
 		},
 		"signal": func(ts *testscript.TestScript, _ bool, args []string) {
-			signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "STOP": syscall.SIGSTOP, "TSTP": syscall.SIGTSTP}
+			signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "STOP": syscall.SIGSTOP, "TSTP": syscall.SIGTSTP}
+			number, known := signals[args[0]]
+			if !known {
+				ts.Fatalf("signal %s is not one of the test's", args[0])
+			}
 			depth := 0
 			if len(args) > 1 {
 				var err error
 				depth, err = strconv.Atoi(args[1])
 				ts.Check(err)
 			}
-			ts.Check(syscall.Kill(descendant(ts, current(ts).PID(), depth), signals[args[0]]))
+			ts.Check(syscall.Kill(descendant(ts, current(ts).PID(), depth), number))
 		},
 		"ended": func(ts *testscript.TestScript, _ bool, args []string) {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
