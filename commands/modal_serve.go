@@ -89,7 +89,7 @@ func runModalServe(ctx context.Context, opts *ModalServeOptions) error {
 	report, stop := app.progress()
 	serve.Progress = report
 	server, err := providers.ServeModal(ctx, providers.Options{
-		StateDir: paths.State, RuntimeDir: paths.Runtime, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
+		StateDir: paths.State, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
 		FreezeAfter: time.Duration(config.Local.FreezeAfter), LogLimit: config.Local.LogLimit,
 	}, serve)
 	stop()

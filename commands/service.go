@@ -63,7 +63,7 @@ func openService(app *App) (*core.Service, error) {
 	return core.New(core.Options{
 		Actor: app.Actor, StateDir: paths.State, Defaults: defaults, Quotas: quotas, Prices: config.PriceTables(), Templates: templatesIn(templateDir(paths), app.LookupEnv),
 		Factories: providers.Builtin(providers.Options{
-			StateDir: paths.State, RuntimeDir: paths.Runtime, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
+			StateDir: paths.State, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
 			SaveInterval: time.Duration(config.Local.SaveInterval), FreezeAfter: time.Duration(config.Local.FreezeAfter), LogLimit: config.Local.LogLimit,
 			Docker: providers.Docker{
 				Host: config.Docker.Host, Image: config.Docker.Image, Runtime: config.Docker.Runtime, GPUs: config.Docker.GPUs, Guest: config.Docker.Guest, Mounts: filepath.SplitList(config.Docker.Mounts),

@@ -2,12 +2,8 @@ package configs
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
-	"os"
 	"os/user"
 	"path/filepath"
-	"strconv"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -17,16 +13,14 @@ type Paths struct {
 	// Config is config.yaml. One that was asked for, and is not just where it would be, must exist to be read.
 	Config    string
 	ConfigSet bool
-	// State outlives a reboot: sandboxes and the audit log.
+	// State outlives a reboot: sandboxes, with the sockets of those that run, and the audit log.
 	State string
 	// Cache can be deleted when no sandbox runs.
 	Cache string
-	// Runtime holds sockets; it is private to the user and ends with the boot.
-	Runtime string
 }
 
-// FindPaths works the places out. It makes none but a private runtime directory where
-// the system gives none.
+// FindPaths works the places out. It makes none. XDG_RUNTIME_DIR is not among them: it differs between a user's logins and ends
+// with the last of them, and sandboxes must be reachable from all.
 func FindPaths(lookup Lookup) (Paths, error) {
 	base := func(variable, below string) (string, error) {
 		if dir, _ := lookup(variable); filepath.IsAbs(dir) {
@@ -46,9 +40,7 @@ func FindPaths(lookup Lookup) (Paths, error) {
 	if file, _ := lookup("SB_CONFIG"); file != "" {
 		p.Config, p.ConfigSet = file, true
 	}
-	var err error
-	p.Runtime, err = runtimeDir(lookup)
-	return p, err
+	return p, nil
 }
 
 func homeDir(lookup Lookup) (string, error) {
@@ -59,20 +51,4 @@ func homeDir(lookup Lookup) (string, error) {
 		return u.HomeDir, nil
 	}
 	return "", core.Errorf(core.KindUsage, "config", "", "this user has no home directory").WithHint("set HOME, or XDG_CONFIG_HOME, XDG_STATE_HOME and XDG_CACHE_HOME")
-}
-
-// runtimeDir is below XDG_RUNTIME_DIR where that is ours and private, else a
-// directory below the temporary one that nobody else could have prepared.
-func runtimeDir(lookup Lookup) (string, error) {
-	if dir, _ := lookup("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) && private(dir) == nil {
-		return filepath.Join(dir, "sb"), nil
-	}
-	dir := filepath.Join(os.TempDir(), "sb-"+strconv.Itoa(os.Getuid()))
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", core.Errorf(core.KindUnavailable, "config", dir, "the runtime directory cannot be made: %w", err).WithHint("set XDG_RUNTIME_DIR to a private directory")
-	}
-	if err := private(dir); err != nil {
-		return "", core.Errorf(core.KindUnauthorized, "config", dir, "the runtime directory is not safe: %w", err).WithHint("remove it, or set XDG_RUNTIME_DIR to a private directory")
-	}
-	return dir, nil
 }

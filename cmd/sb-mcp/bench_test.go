@@ -24,7 +24,7 @@ func BenchmarkExecTrue(b *testing.B) {
 	h := newHome(b)
 	b.Run("core", func(b *testing.B) {
 		service := core.New(core.Options{Actor: "bench", Factories: providers.Builtin(providers.Options{
-			StateDir: h.dir + "/state/sb", RuntimeDir: h.dir + "/run/sb", CacheDir: h.dir + "/cache/sb", Runtime: filepath.Join(h.bin, "sb-runtime"),
+			StateDir: h.dir + "/state/sb", CacheDir: h.dir + "/cache/sb", Runtime: filepath.Join(h.bin, "sb-runtime"),
 			SaveInterval: time.Minute, LogLimit: core.MiB,
 		})})
 		defer func() { _ = service.Close() }()

@@ -42,7 +42,7 @@ func broken() {
 }
 
 // TestScript runs the stories below testdata/script with the real program. Each
-// has a home, a state and a runtime directory of its own.
+// has a home, a state and a configuration of its own.
 func TestScript(t *testing.T) {
 	// Here and not in TestMain, which is the scripts' sb, too. That finds them by its configuration.
 	remove, err := programtest.Build("sb-runtime", "sb-guest")

@@ -168,7 +168,7 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 		shown = append(shown, dir)
 	}
 	s.backend, err = local.Factory(local.Options{
-		StateDir: o.StateDir, RuntimeDir: o.RuntimeDir, CacheDir: o.CacheDir, Runtime: o.Runtime, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
+		StateDir: o.StateDir, CacheDir: o.CacheDir, Runtime: o.Runtime, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
 		HostDirs: shown,
 	}).Open()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 // Options configure all providers.
 type Options struct {
-	// StateDir, RuntimeDir and CacheDir are sb's own directories.
-	StateDir, RuntimeDir, CacheDir string
+	// StateDir and CacheDir are sb's own directories.
+	StateDir, CacheDir string
 	// Runtime is the path of sb-runtime; "" looks for it.
 	Runtime string
 	// SaveInterval, FreezeAfter and LogLimit are as in local.Options.
@@ -31,7 +31,7 @@ func Builtin(o Options) []core.Factory {
 	o.Docker.CacheDir = o.CacheDir
 	return []core.Factory{
 		local.Factory(local.Options{
-			StateDir: o.StateDir, RuntimeDir: o.RuntimeDir, CacheDir: o.CacheDir, Runtime: o.Runtime,
+			StateDir: o.StateDir, CacheDir: o.CacheDir, Runtime: o.Runtime,
 			SaveInterval: o.SaveInterval, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
 		}),
 		docker.Factory(o.Docker),

@@ -17,7 +17,7 @@ import (
 func TestNetworkAllow(t *testing.T) {
 	dir := t.TempDir()
 	p, err := local.New(local.Options{
-		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
+		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
 		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"),
 	})
 	if err != nil {

@@ -274,7 +274,7 @@ func TestIdleSandboxIsFrozen(t *testing.T) {
 
 func TestLongSocketPath(t *testing.T) {
 	p, ok := opener(t, func(o *Options) {
-		o.RuntimeDir = filepath.Join(o.RuntimeDir, strings.Repeat("long/", 30))
+		o.StateDir = filepath.Join(o.StateDir, strings.Repeat("long/", 30))
 	})(t).(*Provider)
 	if !ok {
 		t.Fatal("not the local provider")

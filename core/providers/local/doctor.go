@@ -29,7 +29,6 @@ func (p *Provider) Diagnose(context.Context) []core.Finding {
 	findings = append(findings, namespaceFindings()...)
 	for _, dir := range []struct{ name, path, variable string }{
 		{"state directory", p.opts.StateDir, "XDG_STATE_HOME"},
-		{"runtime directory", p.opts.RuntimeDir, "XDG_RUNTIME_DIR"},
 		{"cache directory", p.opts.CacheDir, "XDG_CACHE_HOME"},
 	} {
 		findings = append(findings, dirFinding(dir.name, dir.path, dir.variable))

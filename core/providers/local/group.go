@@ -67,16 +67,12 @@ func (p *Provider) held(id string, spec core.Spec) ([]string, error) {
 		}
 		return cgroup.Try(fmt.Sprintf("%stry-%d", groupPrefix, os.Getpid()), limits)
 	}
-	var group cgroup.Group
-	err := store.ReadJSON(filepath.Join(p.store.Dir(id), store.GroupFile), &group)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New("the sandbox has no control group")
-	}
-	if err == nil && len(group.Dirs) == 0 {
-		err = errors.New("the file of its control group names no directory")
-	}
+	group, err := p.groupOf(id)
 	if err != nil {
 		return nil, err
+	}
+	if len(group.Dirs) == 0 {
+		return nil, errors.New("the sandbox has no control group")
 	}
 	// Where it is was written before it was made: it may never have come to be.
 	if _, err := os.Stat(group.Dirs[0]); errors.Is(err, fs.ErrNotExist) {
@@ -88,10 +84,9 @@ func (p *Provider) held(id string, spec core.Spec) ([]string, error) {
 // removeGroup removes the control group of a sandbox that does not run. A supervisor does that
 // itself unless it is killed.
 func (p *Provider) removeGroup(id string) error {
-	var group cgroup.Group
-	err := store.ReadJSON(filepath.Join(p.store.Dir(id), store.GroupFile), &group)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	group, err := p.groupOf(id)
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, group.Remove())
+	return group.Remove()
 }

@@ -34,14 +34,14 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 	request := wire.Launch{ID: id, Spec: spec.Redacted(), Lease: lease, Secrets: secretValues(spec.Secrets)}
 	if spec.Snapshot != "" {
 		if request.Files, err = p.snapshotFiles(spec.Snapshot); err != nil {
-			return core.Sandbox{}, errors.Join(err, p.forget(id, spec.Name))
+			return core.Sandbox{}, errors.Join(err, p.forget(context.WithoutCancel(ctx), id, spec.Name))
 		}
 	}
 	var image imageFunc
 	if spec.Checkpoint != "" {
 		request, image, err = p.fromCheckpoint(request)
 		if err != nil {
-			return core.Sandbox{}, errors.Join(err, p.forget(id, spec.Name))
+			return core.Sandbox{}, errors.Join(err, p.forget(context.WithoutCancel(ctx), id, spec.Name))
 		}
 	}
 	return p.make(ctx, lock, request, image, progress)
@@ -51,7 +51,7 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 func (p *Provider) make(ctx context.Context, lock *store.Lock, request wire.Launch, image imageFunc, progress core.ProgressFunc) (core.Sandbox, error) {
 	if err := p.launch(ctx, lock, request, image, progress); err != nil {
 		// Nothing may be left; what cannot be removed now is found by Leftovers.
-		return core.Sandbox{}, errors.Join(err, p.forget(request.ID, request.Spec.Name))
+		return core.Sandbox{}, errors.Join(err, p.forget(context.WithoutCancel(ctx), request.ID, request.Spec.Name))
 	}
 	return p.read(request.ID)
 }
@@ -84,11 +84,6 @@ func (p *Provider) keepSecrets(request wire.Launch, secrets map[string]string) e
 	}
 	err := store.WriteJSON(filepath.Join(p.store.Dir(request.ID), store.SecretFile), secrets, true)
 	return stateError("launch", err)
-}
-
-// forget removes all traces of a sandbox whose lock is ours.
-func (p *Provider) forget(id, name string) error {
-	return errors.Join(p.store.Release(name, id), p.removeGroup(id), os.RemoveAll(p.overlayDir(id)), p.store.Remove(id))
 }
 
 func (p *Provider) overlayDir(id string) string { return filepath.Join(p.opts.CacheDir, "overlay", id) }
@@ -258,6 +253,9 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return sb, stateError("start", err)
 	}
+	if err := p.clear(ctx, id); err != nil {
+		return sb, stateError("start", err)
+	}
 	if timeout := time.Duration(sb.Spec.Timeout); timeout > 0 {
 		request.Lease.Expires = time.Now().Add(timeout)
 		if err := store.WriteLease(p.store.Dir(id), store.Lease{ID: id, Spec: sb.Spec, Lease: request.Lease}); err != nil {
@@ -267,7 +265,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err := p.supervise(ctx, lock, request, nil, nil); err != nil {
 		// It stays what it was: stopped, with its files.
 		state.State, state.Reason, state.Message = core.StateStopped, core.ReasonLaunch, err.Error()
-		return sb, errors.Join(err, store.WriteState(p.store.Dir(id), state, true))
+		return sb, errors.Join(err, p.clear(context.WithoutCancel(ctx), id), store.WriteState(p.store.Dir(id), state, true))
 	}
 	return p.read(id)
 }

@@ -168,7 +168,7 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 		return stateError("terminate", err)
 	}
 	defer func() { _ = lock.Close() }()
-	if err := p.forget(id, sb.Name); err != nil {
+	if err := p.forget(ctx, id, sb.Name); err != nil {
 		return stateError("terminate", err)
 	}
 	p.reap()

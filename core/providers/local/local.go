@@ -18,9 +18,8 @@ const HostImage = "host"
 
 // Options configure the provider.
 type Options struct {
-	// StateDir holds what outlives a boot, RuntimeDir what does not, CacheDir the
-	// sandboxes' writable layers.
-	StateDir, RuntimeDir, CacheDir string
+	// StateDir holds the sandboxes, their sockets among them. CacheDir holds the writable layers of those that run.
+	StateDir, CacheDir string
 	// Runtime is the path of sb-runtime; "" looks beside this program, then in PATH.
 	Runtime string
 	// SaveInterval is how often a persistent sandbox is saved while it changes.

@@ -44,7 +44,7 @@ type Provider struct {
 
 // New returns the provider. It does no I/O.
 func New(opts Options) (core.Provider, error) {
-	p := &Provider{opts: opts, store: store.New(filepath.Join(opts.StateDir, Name), filepath.Join(opts.RuntimeDir, Name))}
+	p := &Provider{opts: opts, store: store.New(filepath.Join(opts.StateDir, Name))}
 	p.Files = guest.NewFiles(Name, files{p})
 	return p, nil
 }

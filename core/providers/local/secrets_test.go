@@ -28,7 +28,7 @@ func TestSecretsAreOnNoDisk(t *testing.T) {
 		t.Fatal(exit, err)
 	}
 	files := 0
-	for _, dir := range []string{p.opts.StateDir, p.opts.RuntimeDir, p.opts.CacheDir} {
+	for _, dir := range []string{p.opts.StateDir, p.opts.CacheDir} {
 		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
 				return err

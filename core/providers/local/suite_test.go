@@ -20,7 +20,7 @@ func opener(tb testing.TB, change func(*Options)) providertest.Opener {
 	tb.Helper()
 	dir := tb.TempDir()
 	opts := Options{
-		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
+		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
 		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), SaveInterval: time.Minute, FreezeAfter: 200 * time.Millisecond, LogLimit: core.MiB,
 	}
 	if change != nil {

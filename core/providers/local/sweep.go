@@ -13,6 +13,9 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
+// notRunningAnyMore is why something of a running sandbox is left over.
+const notRunningAnyMore = "its sandbox does not run any more"
+
 // Leftovers implements core.Sweeper. It finds directories of sandboxes that never
 // got a lease, checkpoints and snapshots that were broken off, and sockets and writable layers whose sandbox does not run.
 func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
@@ -32,16 +35,22 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 			add(p.store.Dir(id), "a launch was broken off before it began")
 		}
 	}
-	for _, dir := range []string{filepath.Dir(p.store.RuntimeDir("x")), filepath.Dir(p.overlayDir("x"))} {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return found, stateError("prune", err)
+	dead := map[string]bool{} // the writable layer goes with the rest
+	for _, id := range ids {
+		if path := p.store.RuntimeDir(id); p.store.Abandoned(id, path) {
+			add(path, notRunningAnyMore)
+			dead[id] = true
 		}
-		for _, e := range entries {
-			path := filepath.Join(dir, e.Name())
-			if store.ValidID(e.Name()) && p.store.Abandoned(e.Name(), path) {
-				add(path, "its sandbox does not run any more")
-			}
+	}
+	overlays := filepath.Dir(p.overlayDir("x"))
+	entries, err := os.ReadDir(overlays)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return found, stateError("prune", err)
+	}
+	for _, e := range entries {
+		path := filepath.Join(overlays, e.Name())
+		if store.ValidID(e.Name()) && !dead[e.Name()] && p.store.Abandoned(e.Name(), path) {
+			add(path, notRunningAnyMore)
 		}
 	}
 	for what, shelf := range map[string]*store.Shelf{"checkpoint": p.store.Checkpoints(), "snapshot": p.store.Snapshots()} {
@@ -104,12 +113,25 @@ func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
 			}
 			return stateError("prune", p.store.Release(name, id))
 		}
-		if err := os.RemoveAll(l.Subject); err != nil {
-			return stateError("prune", err)
+		if id := filepath.Base(filepath.Dir(l.Subject)); store.ValidID(id) && l.Subject == p.store.RuntimeDir(id) {
+			return p.clearDead(ctx, id)
 		}
-		return nil
+		return stateError("prune", os.RemoveAll(l.Subject))
 	}
 	return core.Errorf(core.KindNotFound, "local.prune", leftover.Subject, "it is not left over any more")
+}
+
+// clearDead clears a sandbox that has no supervisor. Its processes may be there still, and end with that.
+func (p *Provider) clearDead(ctx context.Context, id string) error {
+	lock, err := p.store.Lock(id)
+	if errors.Is(err, store.ErrLocked) || errors.Is(err, fs.ErrNotExist) {
+		return nil // it was started or removed meanwhile
+	}
+	if err != nil {
+		return stateError("prune", err)
+	}
+	defer func() { _ = lock.Close() }()
+	return stateError("prune", p.clear(ctx, id))
 }
 
 func cutName(subject string) (string, bool) {

@@ -18,7 +18,7 @@ import (
 func TestVolumes(t *testing.T) {
 	dir, allowed, secret := t.TempDir(), t.TempDir(), t.TempDir()
 	p, err := local.New(local.Options{
-		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
+		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
 		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), HostDirs: []string{allowed},
 	})
 	if err != nil {

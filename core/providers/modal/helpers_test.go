@@ -85,7 +85,7 @@ func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 // newBackend makes the provider that runs a server's sandboxes.
 func newBackend(dir string) (core.Provider, error) {
 	return local.New(local.Options{
-		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
+		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
 		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB, HostDirs: []string{dir},
 	})
 }

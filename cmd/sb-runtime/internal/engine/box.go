@@ -258,7 +258,7 @@ func (b *Box) Stop() error {
 		return nil
 	}
 	b.stopped = true
-	if err := b.signal(unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+	if err := signal(unix.SIGKILL, b.processes...); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("killing the sandbox: %w", err)
 	}
 	b.wait.Wait()
@@ -307,17 +307,18 @@ func (b *Box) remove() {
 }
 
 // Freeze suspends the sentry, so that an idle sandbox costs no CPU: systrap polls even
-// when nothing runs. Nothing may be going on in the sandbox.
-func (b *Box) Freeze() error { return b.signal(unix.SIGSTOP) }
+// when nothing runs. Nothing may be going on in the sandbox. The gofer is not suspended: it waits for the sentry without
+// polling, and it ends when the sentry's sockets close, which a suspended process does not see.
+func (b *Box) Freeze() error { return signal(unix.SIGSTOP, b.processes[0]) }
 
 // Thaw ends a Freeze.
-func (b *Box) Thaw() error { return b.signal(unix.SIGCONT) }
+func (b *Box) Thaw() error { return signal(unix.SIGCONT, b.processes[0]) }
 
-// signal reaches the sentry and the gofer through their pidfds: gVisor forgets
+// signal reaches gVisor's processes through their pidfds: gVisor forgets
 // the number of a process that has ended, and kill(2) takes some numbers for "everybody".
-func (b *Box) signal(signal unix.Signal) error {
-	for _, process := range b.processes {
-		if err := process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+func signal(sig unix.Signal, processes ...*os.Process) error {
+	for _, process := range processes {
+		if err := process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("signalling the sandbox: %w", err)
 		}
 	}

@@ -16,15 +16,17 @@ func (s *Supervisor) leaveGroup() {
 	}
 }
 
-// removeGroup removes the control group of a sandbox that has ended.
-func (s *Supervisor) removeGroup() {
+// removeGroup removes the control group of a sandbox that has ended, and reports whether there is none now.
+func (s *Supervisor) removeGroup() bool {
 	if s.launch.Group == nil {
-		return
+		return true
 	}
 	s.leaveGroup()
 	if err := s.launch.Group.Remove(); err != nil {
 		s.log.Error("the control group could not be removed", "error", err)
+		return false
 	}
+	return true
 }
 
 // crash says why the sandbox's kernel ended by itself.

@@ -237,12 +237,14 @@ func (s *Supervisor) teardown() {
 	// Before the commands inside end and their clients look why.
 	s.conclude()
 	s.mu.Unlock()
+	clean := s.box != nil // else the engine has cleaned up as far as it could
 	if s.box != nil {
 		if err := s.box.Stop(); err != nil {
 			s.log.Error("the sandbox did not stop cleanly", "error", err)
+			clean = false
 		}
 	}
-	s.removeGroup()
+	clean = s.removeGroup() && clean
 	if s.server != nil {
 		// Every command has ended with the sandbox, so that their calls are ending, too.
 		stopped := make(chan struct{})
@@ -263,8 +265,11 @@ func (s *Supervisor) teardown() {
 	s.mu.Lock()
 	s.conclude() // with the entry command's code
 	s.mu.Unlock()
-	_ = os.RemoveAll(s.launch.RuntimeDir)
 	_ = os.RemoveAll(s.launch.OverlayDir)
+	if clean {
+		// Whoever finds this directory looks for processes of the sandbox.
+		_ = os.RemoveAll(s.launch.RuntimeDir)
+	}
 }
 
 // conclude writes the last state. The caller holds mu.

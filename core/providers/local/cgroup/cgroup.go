@@ -328,6 +328,24 @@ func (g *Group) OutOfMemory() bool {
 	return false
 }
 
+// Processes returns the processes in the group; none if there is no group.
+func (g *Group) Processes() []int {
+	var found []int
+	for _, dir := range g.Dirs {
+		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			// 0 is a process that this PID namespace does not show.
+			if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && pid > 0 && !slices.Contains(found, pid) {
+				found = append(found, pid)
+			}
+		}
+	}
+	return found
+}
+
 // removeTimeout is how long processes that were killed have to leave a group.
 const removeTimeout = 2 * time.Second
 

@@ -7,6 +7,7 @@
 //	                          that launches, then, for life, the supervisor
 //	sandboxes/ID/lease.json   what was asked for and for whom; written first
 //	sandboxes/ID/state.json   what the supervisor last said
+//	sandboxes/ID/run/         sockets and what gVisor needs while the sandbox runs; it goes last when the sandbox ends
 //	sandboxes/ID/journal/     commands and their output: package journal
 //	sandboxes/ID/fs/N/        saved filesystems of a persistent sandbox
 //	sandboxes/ID/image/       memory and files of a fork's source, until the fork runs

@@ -18,19 +18,17 @@ import (
 )
 
 // Store is the state directory of one user.
-type Store struct {
-	state   string
-	runtime string
-}
+type Store struct{ state string }
 
-// New returns the store below the directories state and runtime. It does no I/O.
-func New(state, runtime string) *Store { return &Store{state: state, runtime: runtime} }
+// New returns the store below the directory state. It does no I/O.
+func New(state string) *Store { return &Store{state: state} }
 
 // Dir is a sandbox's directory, which outlives it until it is terminated.
 func (s *Store) Dir(id string) string { return filepath.Join(s.state, "sandboxes", id) }
 
-// RuntimeDir is a sandbox's directory for sockets and what gVisor needs; nothing in it outlives a boot.
-func (s *Store) RuntimeDir(id string) string { return filepath.Join(s.runtime, id) }
+// RuntimeDir is a sandbox's directory for sockets and what gVisor needs while it runs. It lies in the state directory, which
+// all clients of a user share: XDG_RUNTIME_DIR differs between logins, and ends with the last of them.
+func (s *Store) RuntimeDir(id string) string { return filepath.Join(s.Dir(id), runtimeDir) }
 
 // Socket is where a sandbox's supervisor listens.
 func (s *Store) Socket(id string) string { return filepath.Join(s.RuntimeDir(id), SocketName) }
@@ -47,6 +45,7 @@ const (
 	leaseFile  = "lease.json"
 	stateFile  = "state.json"
 	lockFile   = "lock"
+	runtimeDir = "run"
 )
 
 // Lease is what lease.json holds: all that is known before a sandbox exists.
@@ -251,16 +250,18 @@ func (s *Store) ReadState(id string) (state State, err error) {
 	return state, ReadJSON(filepath.Join(s.Dir(id), stateFile), &state)
 }
 
-// Remove removes all that a sandbox left on disk. The caller holds its lock.
-func (s *Store) Remove(id string) error {
+// Remove removes all that a sandbox left on disk, and then its name, if it has that. The caller holds its lock.
+func (s *Store) Remove(id, name string) error {
 	// The lease and the lock go last: until then what is left is known for what it is.
 	if err := removeAllBut(s.Dir(id), leaseFile, lockFile); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(s.RuntimeDir(id)); err != nil {
-		return err
-	}
-	return s.withNames(func(string) error { return os.RemoveAll(s.Dir(id)) })
+	return s.withNames(func(names string) error {
+		if err := release(names, name, id); err != nil {
+			return err
+		}
+		return os.RemoveAll(s.Dir(id))
+	})
 }
 
 func removeAllBut(dir string, keep ...string) error {
@@ -297,13 +298,15 @@ func (s *Store) Reserve(name, id string, taken func(id string) bool) error {
 
 // Release takes a name from a sandbox, if it has it.
 func (s *Store) Release(name, id string) error {
-	return s.withNames(func(dir string) error {
-		link := filepath.Join(dir, name)
-		if holder, err := os.Readlink(link); err != nil || holder != id {
-			return nil
-		}
-		return os.Remove(link)
-	})
+	return s.withNames(func(dir string) error { return release(dir, name, id) })
+}
+
+func release(dir, name, id string) error {
+	link := filepath.Join(dir, name)
+	if holder, err := os.Readlink(link); err != nil || holder != id {
+		return nil
+	}
+	return os.Remove(link)
 }
 
 // Named returns the id that has a name; fs.ErrNotExist when there is none.

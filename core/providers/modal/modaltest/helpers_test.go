@@ -35,7 +35,7 @@ func newRig(t *testing.T, change func(*modaltest.Options)) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	backend, err := local.New(local.Options{
-		StateDir: filepath.Join(dir, "state"), RuntimeDir: filepath.Join(dir, "run"), CacheDir: filepath.Join(dir, "cache"),
+		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
 		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB, HostDirs: []string{dir},
 	})
 	if err != nil {
