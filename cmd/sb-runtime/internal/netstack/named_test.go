@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 )
 
@@ -27,7 +28,7 @@ import (
 func withList(t *testing.T, list ...string) (*Stack, sandbox) {
 	t.Helper()
 	policy := NewAllowPublic()
-	policy.addresses = func() ([]net.Addr, error) { return nil, nil }
+	policy.route = routes("", unix.RTN_UNICAST, "", unix.RTN_UNICAST)
 	return connect(t, NewAllowList(policy, list), nameServerOf(t, func(name string) netip.Addr {
 		switch name {
 		case "private.example.":
@@ -332,7 +333,7 @@ func TestNamesWhenThePolicyChanges(t *testing.T) {
 	}
 	stays, goes := open(good, string(clientHello(t, "good.example"))), open(other, string(clientHello(t, "other.example")))
 	public := NewAllowPublic()
-	public.addresses = func() ([]net.Addr, error) { return nil, nil }
+	public.route = routes("", unix.RTN_UNICAST, "", unix.RTN_UNICAST)
 	s.SetPolicy(NewAllowList(public, []string{"good.example"}))
 	if _, err := goes.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("the connection to the name that is not listed any more: %v", err)

@@ -4,11 +4,8 @@ package netstack
 
 import (
 	"context"
-	"net"
 	"net/netip"
 	"slices"
-	"sync"
-	"time"
 )
 
 // Proto is what a flow speaks.
@@ -40,64 +37,38 @@ type Policy interface {
 	ByName() bool
 }
 
-// hostAddressesAge is for how long the host's own addresses are taken as known.
-const hostAddressesAge = 5 * time.Second
-
-// AllowPublic is the policy of "network all": everything but this host itself,
-// multicast and the link-local and metadata addresses that clouds give credentials on. The
-// host's own addresses count as its loopback, for what listens on all addresses
-// is reached through either. Other machines of a private network stay reachable.
+// AllowPublic is the policy of "network all": everything but this host itself, multicast, and the link-local and
+// metadata addresses that clouds give credentials on. What the kernel would deliver to this host counts as its
+// loopback: a service that listens on all addresses is reached through any of them. Other machines of a private network
+// stay reachable.
 type AllowPublic struct {
-	addresses func() ([]net.Addr, error)
-
-	mu     sync.Mutex
-	own    []netip.Addr
-	looked time.Time
+	route func(netip.Addr) (routeType, error)
 }
 
 // NewAllowPublic returns the policy for this host.
-func NewAllowPublic() *AllowPublic { return &AllowPublic{addresses: net.InterfaceAddrs} }
+func NewAllowPublic() *AllowPublic { return &AllowPublic{route: lookUpRoute} }
 
 // Allow implements Policy.
 func (p *AllowPublic) Allow(_ context.Context, flow Flow) (bool, string) {
 	if flow.Proto == DNS {
 		return true, ""
 	}
-	if reason := reserved(flow.Dst.Addr()); reason != "" {
+	addr := embedded(flow.Dst.Addr())
+	if reason := reserved(addr); reason != "" {
 		return false, reason
 	}
-	own, err := p.hostAddresses()
+	route, err := p.route(addr)
 	if err != nil {
-		return false, "this host's own addresses cannot be read"
+		return false, "this host's routes cannot be read"
 	}
-	if slices.Contains(own, embedded(flow.Dst.Addr())) {
-		return false, "it is an address of this host"
+	if reason := route.reachesHost(); reason != "" {
+		return false, reason
 	}
 	return true, ""
 }
 
 // ByName implements Policy.
 func (p *AllowPublic) ByName() bool { return false }
-
-func (p *AllowPublic) hostAddresses() ([]netip.Addr, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.looked.IsZero() && time.Since(p.looked) < hostAddressesAge {
-		return p.own, nil
-	}
-	found, err := p.addresses()
-	if err != nil {
-		return nil, err
-	}
-	var own []netip.Addr
-	for _, a := range found {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			own = append(own, prefix.Addr().Unmap())
-		}
-	}
-	p.own, p.looked = own, time.Now()
-	return own, nil
-}
 
 // embedded returns the IPv4 address that an IPv6 address stands for, or addr.
 func embedded(addr netip.Addr) netip.Addr {
@@ -108,9 +79,8 @@ func embedded(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// reserved says why no sandbox may ever connect to addr, or "".
+// reserved says why no sandbox may ever connect to addr, which is embedded's, or "".
 func reserved(addr netip.Addr) string {
-	addr = embedded(addr)
 	switch {
 	case !addr.IsValid() || addr.IsUnspecified():
 		return "it is no address"

@@ -4,21 +4,20 @@ package netstack
 
 import (
 	"errors"
-	"net"
 	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 func TestAllowPublic(t *testing.T) {
 	p := NewAllowPublic()
-	p.addresses = func() ([]net.Addr, error) {
-		return []net.Addr{&net.IPNet{IP: net.ParseIP("192.168.7.5"), Mask: net.CIDRMask(24, 32)}}, nil
-	}
+	p.route = routes("192.168.7.5", unix.RTN_LOCAL, "192.168.7.255", unix.RTN_BROADCAST)
 	for addr, want := range map[string]bool{
 		"93.184.216.34": true, "192.168.7.6": true, "10.0.0.1": true, "172.17.0.2": true, "2606:4700::1": true,
+		"192.168.7.255": false, "64:ff9b::c0a8:7ff": false,
 		"192.168.7.5": false, "::ffff:192.168.7.5": false, "64:ff9b::c0a8:705": false,
 		"127.0.0.1": false, "127.8.9.10": false, "::1": false, "::ffff:127.0.0.1": false, "64:ff9b::7f00:1": false,
 		"0.0.0.0": false, "0.1.2.3": false, "::": false, "255.255.255.255": false, "240.0.0.1": false,
@@ -33,9 +32,22 @@ func TestAllowPublic(t *testing.T) {
 	}
 }
 
+// routes are the routes of a host with one special address and one more; all others lead elsewhere.
+func routes(first string, firstType routeType, second string, secondType routeType) func(netip.Addr) (routeType, error) {
+	return func(addr netip.Addr) (routeType, error) {
+		switch addr.String() {
+		case first:
+			return firstType, nil
+		case second:
+			return secondType, nil
+		}
+		return unix.RTN_UNICAST, nil
+	}
+}
+
 func TestAllowPublicRefusesWhenItCannotKnow(t *testing.T) {
 	p := NewAllowPublic()
-	p.addresses = func() ([]net.Addr, error) { return nil, errors.New("no netlink") }
+	p.route = func(netip.Addr) (routeType, error) { return unix.RTN_UNSPEC, errors.New("no netlink") }
 	if ok, _ := p.Allow(t.Context(), Flow{Proto: UDP, Dst: netip.MustParseAddrPort("192.0.2.1:1")}); ok {
 		t.Error("allowed without knowing the host's addresses")
 	}

@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
@@ -161,9 +162,7 @@ func TestTCPCarriesBothWaysAndHalfCloses(t *testing.T) {
 
 func TestRefusedByPolicyIsResetAtOnce(t *testing.T) {
 	policy := NewAllowPublic()
-	policy.addresses = func() ([]net.Addr, error) {
-		return []net.Addr{&net.IPNet{IP: elsewhere().AsSlice(), Mask: net.CIDRMask(24, 32)}}, nil
-	}
+	policy.route = routes(elsewhere().String(), unix.RTN_LOCAL, "", unix.RTN_UNICAST)
 	s, in := connect(t, policy)
 	own := listen(t, echo)
 	for _, dst := range []netip.AddrPort{own, own, netip.MustParseAddrPort("169.254.169.254:80"), netip.AddrPortFrom(GatewayAddr(), 80)} {
