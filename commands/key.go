@@ -33,6 +33,22 @@ func (a *App) keysFile() (string, error) {
 	return filepath.Join(paths.State, "keys.json"), err
 }
 
+// localKeyFile is where the key lies that this user's own programs use for this user's own server.
+func (a *App) localKeyFile() (string, error) {
+	paths, err := a.Paths()
+	return filepath.Join(paths.State, "mcp.key"), err
+}
+
+// localKey returns that key. It is made if it is missing.
+func (a *App) localKey() (string, error) {
+	path, err := a.localKeyFile()
+	if err != nil {
+		return "", err
+	}
+	local, err := keys.OpenLocal(path)
+	return local.Reveal(), err
+}
+
 // completeKeys completes the ids of keys.
 func (a *App) completeKeys(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	store, err := a.keys()

@@ -32,8 +32,9 @@ func NewMCP(app *App, runF func(context.Context, *MCPOptions) error) *cobra.Comm
 		Long: "Serve the sandboxes of this user to an assistant as tools, resources and prompts of the Model Context\n" +
 			"Protocol. Over stdio (the default) the assistant's program starts sb and talks to it; stdout carries\n" +
 			"nothing but protocol, logs go to stderr or --log-file.\n\n" +
-			"Over HTTP (--transport streamable-http or sse) it serves many. Beyond loopback each needs an API key\n" +
-			"(\"sb key create\") or a token of --oauth-issuer, and sees only its own sandboxes.\n\n" +
+			"Over HTTP (--transport streamable-http or sse) it serves many. Each request needs a key. On loopback your\n" +
+			"own programs use your local key, which \"sb mcp install --url\" writes into their configuration. Others need\n" +
+			"an API key (\"sb key create\") or a token of --oauth-issuer, and see only their own sandboxes.\n\n" +
 			"What an assistant launches ends by itself some time after the assistant is gone; see --on-disconnect." + exitStatusHelp,
 		Example: "  sb mcp\n" +
 			"  sb mcp --toolsets default,lifecycle --allow-path ~/project\n" +

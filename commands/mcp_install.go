@@ -3,6 +3,8 @@ package commands
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,6 +24,7 @@ type MCPInstallOptions struct {
 	Name      string
 	Project   string
 	Args      []string
+	URL       string
 	Uninstall bool
 	Print     bool
 	DryRun    bool
@@ -37,11 +40,14 @@ func NewMCPInstall(app *App, runF func(context.Context, *MCPInstallOptions) erro
 		Long: "Write sb into the configuration of an assistant's program, which then starts \"sb mcp\" by itself. What else\n" +
 			"stands there stays, comments included; the file before is kept beside it. Doing it again changes nothing.\n" +
 			"FLAGS after -- are passed on to \"sb mcp\".\n\n" +
+			"With --url the program connects to a server of yours that runs on this machine, \"sb mcp --transport\n" +
+			"streamable-http\". Your local key goes with it, so the file becomes readable for you alone.\n\n" +
 			"The clients are " + strings.Join(clients.Names(), ", ") + "." + exitStatusHelp,
 		Example: "  sb mcp install --client claude-code\n" +
 			"  sb mcp install --client cursor --project . -- --allow-path /home/me/project\n" +
 			"  sb mcp install --client vscode --print\n" +
-			"  sb mcp install --client codex --dry-run",
+			"  sb mcp install --client codex --dry-run\n" +
+			"  sb mcp install --client cursor --url http://127.0.0.1:8000/mcp",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
 				return usagef(cmd, "%s takes no argument %q; flags of sb mcp come after --", cmd.CommandPath(), args[0])
@@ -55,6 +61,7 @@ func NewMCPInstall(app *App, runF func(context.Context, *MCPInstallOptions) erro
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	opts.register(cmd)
+	cmd.Flags().StringVar(&opts.URL, "url", "", "connect to the server at `URL` on this machine, with your local key")
 	cmd.Flags().BoolVar(&opts.Print, "print", false, "only print what belongs into the configuration")
 	return cmd
 }
@@ -74,6 +81,22 @@ func (o *MCPInstallOptions) register(cmd *cobra.Command) {
 func (o *MCPInstallOptions) check(cmd *cobra.Command) error {
 	if len(o.Clients) == 0 {
 		return usagef(cmd, "%s needs --client, with one of %s", cmd.CommandPath(), strings.Join(clients.Names(), ", "))
+	}
+	if o.URL == "" {
+		return nil
+	}
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path == "" {
+		return usagef(cmd, "--url %q is not a URL such as http://127.0.0.1:8000/mcp", o.URL)
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && !ip.IsLoopback() {
+		return usagef(cmd, "--url %q is not on this machine, and the local key is for no other; make a key there with \"sb key create OWNER\"", o.URL)
+	}
+	if len(o.Args) > 0 {
+		return usagef(cmd, "flags after -- are for a server that the client starts, not for the one at --url")
+	}
+	if o.Project != "" {
+		return usagef(cmd, "--project and --url do not go together: others who have the project would get your key")
 	}
 	return nil
 }
@@ -176,9 +199,14 @@ func (o *MCPInstallOptions) server() (clients.Server, clients.Place, error) {
 	if !set || !filepath.IsAbs(config) {
 		config = filepath.Join(home, ".config")
 	}
+	where := clients.Place{OS: runtime.GOOS, Home: home, Config: config}
+	if o.URL != "" && err == nil {
+		key, err := o.App.localKey()
+		return clients.Server{Name: o.Name, URL: o.URL, Key: key}, where, err
+	}
 	server := clients.Server{Name: o.Name, Command: self, Args: append([]string{"mcp"}, o.Args...)}
 	if o.App.ConfigFile != "" {
 		server.Args = append([]string{"--config", paths.Config}, server.Args...)
 	}
-	return server, clients.Place{OS: runtime.GOOS, Home: home, Config: config}, err
+	return server, where, err
 }

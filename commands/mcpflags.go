@@ -63,6 +63,7 @@ func (f *mcpFlags) register(app *App, cmd *cobra.Command, opts *MCPOptions) {
 	flags.StringVar(&web.PublicURL, "public-url", "", "`URL` by which clients reach the server, without a path (default: where it listens)")
 	flags.StringSliceVar(&web.AllowHosts, "allow-host", nil, "serve requests for these host `NAMES`, too (repeatable)")
 	flags.StringSliceVar(&web.AllowOrigins, "allow-origin", nil, "serve requests from these web `ORIGINS`, too (repeatable)")
+	flags.BoolVar(&web.NoAuth, "no-auth", false, "serve every user and program of this machine without a key; on loopback only")
 	flags.StringVar(&web.Issuer, "oauth-issuer", "", "take tokens (JWT) of the OAuth issuer at `URL`")
 	flags.StringVar(&web.Audience, "oauth-audience", "", "`TEXT` that tokens have to be for (default: the server's URL of /mcp)")
 	flags.Var(&f.maxBody, "max-body", "largest request (default 64MiB)")
@@ -212,6 +213,9 @@ func (f *mcpFlags) applyTransport(app *App, cmd *cobra.Command, server *setup.Op
 	}
 	web.MaxBody = int64(f.maxBody)
 	var err error
-	web.KeysFile, err = app.keysFile()
+	if web.KeysFile, err = app.keysFile(); err != nil {
+		return err
+	}
+	web.LocalKeyFile, err = app.localKeyFile()
 	return err
 }

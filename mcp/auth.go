@@ -23,20 +23,22 @@ import (
 // authenticator finds out who makes a request.
 type authenticator struct {
 	keys     *keys.Store // nil without a file
+	local    keys.Local  // the zero value where the server can be reached from other machines
+	noAuth   bool
 	issuer   string
 	audience string
 	base     string
 	// patience bounds each request to the issuer.
 	patience time.Duration
-	// closed says that there was a key: the door stays closed when the file is lost.
+	// closed says that there was an API key: the door stays closed when the file is lost.
 	closed atomic.Bool
 
 	mu       sync.Mutex
 	verifier *oidc.IDTokenVerifier // made when the first token comes: the issuer may start later than this
 }
 
-func newAuthenticator(_ context.Context, options setup.HTTP, base string) (*authenticator, error) {
-	a := &authenticator{issuer: options.Issuer, audience: options.Audience, base: base, patience: issuerTimeout}
+func newAuthenticator(options setup.HTTP, base string, addr net.Addr) (a *authenticator, err error) {
+	a = &authenticator{issuer: options.Issuer, audience: options.Audience, base: base, noAuth: options.NoAuth, patience: issuerTimeout}
 	if a.issuer != "" && a.audience == "" {
 		a.audience = base + "/mcp"
 	}
@@ -46,11 +48,26 @@ func newAuthenticator(_ context.Context, options setup.HTTP, base string) (*auth
 			return nil, err
 		}
 	}
+	if options.LocalKeyFile != "" && !a.noAuth && loopback(addr) {
+		if a.local, err = keys.OpenLocal(options.LocalKeyFile); err != nil {
+			return nil, err
+		}
+	}
 	return a, nil
 }
 
-// required says whether requests have to say who makes them.
-func (a *authenticator) required() bool {
+// loopback reports whether only programs of this machine can connect to addr.
+func loopback(addr net.Addr) bool {
+	host, _, err := net.SplitHostPort(addr.String())
+	ip := net.ParseIP(host)
+	return err == nil && ip != nil && ip.IsLoopback()
+}
+
+// required reports whether requests need a key or a token.
+func (a *authenticator) required() bool { return !a.noAuth || a.configured() }
+
+// configured reports whether there is, or was, an API key, or an issuer of tokens.
+func (a *authenticator) configured() bool {
 	if a.issuer != "" || a.closed.Load() {
 		return true
 	}
@@ -64,14 +81,28 @@ func (a *authenticator) required() bool {
 	return err != nil || len(known) > 0
 }
 
-// enough refuses to listen where others can connect and nobody has to say who they are.
+// enough refuses to listen where no client could be let in, or every user of another machine would be.
 func (a *authenticator) enough(addr net.Addr) error {
-	host, _, err := net.SplitHostPort(addr.String())
-	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() || a.required() {
+	switch {
+	case a.noAuth && a.configured():
+		return core.Errorf(core.KindUsage, "mcp", "", "--no-auth is for a server without API keys and without an issuer of tokens").
+			WithHint("leave --no-auth out; \"sb key ls --all\" lists the keys")
+	case loopback(addr) || a.configured():
 		return nil
 	}
 	return core.Errorf(core.KindUnauthorized, "mcp", "", "%s can be reached from other machines, and there is neither an API key nor an issuer of tokens", addr).
 		WithHint("make a key with \"sb key create OWNER\", configure --oauth-issuer, or listen on 127.0.0.1")
+}
+
+// introduce tells the user of a server at url how clients are let in, where that needs a word.
+func (a *authenticator) introduce(url string) string {
+	switch {
+	case a.noAuth:
+		return "warning: every user of this machine can use it (--no-auth)\n"
+	case a.local != keys.Local{} && !a.configured():
+		return "clients need your local key: sb mcp install --client CLIENT --url " + url + "\n"
+	}
+	return ""
 }
 
 // identify finds out who makes a request.
@@ -91,6 +122,9 @@ func (a *authenticator) identify(r *http.Request) (Identity, error) {
 	}
 	if secret == "" {
 		return Identity{}, core.Errorf(core.KindUnauthorized, "mcp", "", "no API key and no token was sent")
+	}
+	if a.local.Matches(secret) {
+		return Identity{Metrics: true}, nil
 	}
 	if a.keys != nil {
 		if key, err := a.keys.Verify(secret); err == nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/keys"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -163,17 +164,18 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := newBench(t, setup.Options{Transport: setup.StreamableHTTP, HTTP: setup.HTTP{Host: "127.0.0.1", TLSCert: certFile, TLSKey: keyFile}})
+	b := newBench(t, setup.Options{Transport: setup.StreamableHTTP, HTTP: setup.HTTP{Host: "127.0.0.1", NoAuth: true, TLSCert: certFile, TLSKey: keyFile}})
 	ctx, cancel := context.WithCancel(t.Context())
 	told, tell := io.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- b.ServeWeb(ctx, tell) }()
-	line := make([]byte, 200)
+	line := make([]byte, 500)
 	n, err := told.Read(line)
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := strings.TrimPrefix(strings.TrimSpace(string(line[:n])), "listening on ")
+	listening, _, _ := strings.Cut(string(line[:n]), "\n")
+	url := strings.TrimPrefix(listening, "listening on ")
 	if !strings.HasPrefix(url, "https://127.0.0.1:") {
 		t.Errorf("it listens on %s", url)
 	}
@@ -242,4 +244,82 @@ func FuzzLink(f *testing.F) {
 			t.Errorf("%q is taken as %+v", token, g)
 		}
 	})
+}
+
+// Another user of this machine connects to loopback, too. Without a key only health is told.
+func TestLoopbackNeedsTheLocalKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcp.key")
+	s := newSite(t, setup.Options{HTTP: setup.HTTP{LocalKeyFile: file}})
+	local, err := keys.OpenLocal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(key string) func(*http.Request) {
+		return func(r *http.Request) {
+			if key != "" {
+				r.Header.Set("Authorization", "Bearer "+key)
+			}
+		}
+	}
+	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	for _, request := range []struct{ method, path, body string }{
+		{"POST", "/mcp", list}, {"GET", "/mcp", ""}, {"GET", "/sse", ""}, {"POST", "/message", list}, {"GET", "/metrics", ""},
+	} {
+		for _, key := range []string{"", "sb_local_" + strings.Repeat("A", 26)} {
+			if got, text := s.ask(t, request.method, request.path, request.body, with(key)); got.StatusCode != http.StatusUnauthorized {
+				t.Errorf("%s %s with key %q: %s %s", request.method, request.path, key, got.Status, text)
+			}
+		}
+	}
+	if got, text := s.ask(t, "GET", "/metrics", "", with(local.Reveal())); got.StatusCode != http.StatusOK {
+		t.Errorf("with the local key: %s %s", got.Status, text)
+	}
+	s.visit(t, local.Reveal()).call("sandbox_list", args{})
+	s.key(t, "alice") // an API key is for others; the user's own programs keep theirs
+	s.visit(t, local.Reveal()).call("sandbox_list", args{})
+	s.visitSSE(t, local.Reveal()).call("sandbox_list", args{})
+}
+
+// The local key is no key for other machines, and no key at all is only for this one.
+func TestLocalKeyBeyondLoopback(t *testing.T) {
+	dir := t.TempDir()
+	file, store := filepath.Join(dir, "mcp.key"), filepath.Join(dir, "keys.json")
+	outside := &net.TCPAddr{IP: net.IPv4zero, Port: 1}
+	inside := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
+	for _, test := range []struct {
+		name    string
+		addr    net.Addr
+		options setup.HTTP
+		key     bool
+		want    core.Kind // KindInternal: it listens
+	}{
+		{"loopback", inside, setup.HTTP{}, false, core.KindInternal},
+		{"loopback without keys", inside, setup.HTTP{NoAuth: true}, false, core.KindInternal},
+		{"all interfaces", outside, setup.HTTP{}, false, core.KindUnauthorized},
+		{"all interfaces without keys", outside, setup.HTTP{NoAuth: true}, false, core.KindUnauthorized},
+		{"all interfaces with a key", outside, setup.HTTP{}, true, core.KindInternal},
+		{"no keys beside a key", inside, setup.HTTP{NoAuth: true}, true, core.KindUsage},
+	} {
+		test.options.LocalKeyFile, test.options.KeysFile = file, filepath.Join(t.TempDir(), "none")
+		if test.key {
+			test.options.KeysFile = store
+			if _, _, err := keys.Open(store).Create(keys.Key{Owner: "alice"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a, err := newAuthenticator(test.options, "http://sb.example", test.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.enough(test.addr); test.want == core.KindInternal && err != nil || test.want != core.KindInternal && (err == nil || core.KindOf(err) != test.want || core.HintOf(err) == "") {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		local, err := keys.OpenLocal(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.addr == net.Addr(outside) && a.local.Matches(local.Reveal()) {
+			t.Errorf("%s: the local key is taken", test.name)
+		}
+	}
 }

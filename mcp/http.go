@@ -50,7 +50,7 @@ type Web struct {
 }
 
 // NewWeb makes the HTTP side of a server that listens at addr. The caller calls Shutdown.
-func (s *Server) NewWeb(ctx context.Context, addr net.Addr) (*Web, error) {
+func (s *Server) NewWeb(addr net.Addr) (*Web, error) {
 	options := s.opts.HTTP
 	fillZero(&options.MaxBody, maxMessage)
 	fillZero(&options.Rate, 50)
@@ -59,7 +59,7 @@ func (s *Server) NewWeb(ctx context.Context, addr net.Addr) (*Web, error) {
 		w.base = baseURL(options, addr)
 	}
 	var err error
-	if w.auth, err = newAuthenticator(ctx, options, w.base); err != nil {
+	if w.auth, err = newAuthenticator(options, w.base, addr); err != nil {
 		return nil, err
 	}
 	if w.hosts, err = newHostCheck(options, w.base, addr); err != nil {
@@ -301,7 +301,7 @@ func (s *Server) ServeWeb(ctx context.Context, tell io.Writer) error {
 		return core.Errorf(core.KindUnavailable, "mcp", "", "cannot listen: %w", err).WithHint("choose another --port")
 	}
 	defer func() { _ = listener.Close() }()
-	web, err := s.NewWeb(ctx, listener.Addr())
+	web, err := s.NewWeb(listener.Addr())
 	if err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func (s *Server) ServeWeb(ctx context.Context, tell io.Writer) error {
 	if s.opts.Transport == setup.SSE {
 		path = "/sse"
 	}
-	if _, err := fmt.Fprintf(tell, "listening on %s%s\n", web.base, path); err != nil {
+	if _, err := fmt.Fprintf(tell, "listening on %s%s\n%s", web.base, path, web.auth.introduce(web.base+path)); err != nil {
 		return err
 	}
 	served := make(chan error, 1)

@@ -41,9 +41,10 @@ func newSite(t testing.TB, opts setup.Options) *site {
 		opts.HTTP.KeysFile = filepath.Join(t.TempDir(), "keys.json")
 	}
 	s.keys = keys.Open(opts.HTTP.KeysFile)
+	opts.HTTP.NoAuth = opts.HTTP.LocalKeyFile == "" // the tests of others than authentication send no key
 	s.bench = newBench(t, opts)
 	s.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.web.ServeHTTP(w, r) }))
-	web, err := s.NewWeb(t.Context(), s.server.Listener.Addr())
+	web, err := s.NewWeb(s.server.Listener.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -597,17 +598,18 @@ func TestLargeAndSlowRequestsEnd(t *testing.T) {
 
 // A client that sends a byte now and then is cut off before it has sent its headers.
 func TestSlowlorisIsCutOff(t *testing.T) {
-	b := newBench(t, setup.Options{Transport: setup.StreamableHTTP, HTTP: setup.HTTP{Host: "127.0.0.1", HeaderTimeout: 300 * time.Millisecond}})
+	b := newBench(t, setup.Options{Transport: setup.StreamableHTTP, HTTP: setup.HTTP{Host: "127.0.0.1", NoAuth: true, HeaderTimeout: 300 * time.Millisecond}})
 	ctx, cancel := context.WithCancel(t.Context())
 	told, tell := io.Pipe()
 	served := make(chan error, 1)
 	go func() { served <- b.ServeWeb(ctx, tell) }()
-	line := make([]byte, 200)
+	line := make([]byte, 500)
 	n, err := told.Read(line)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(string(line[:n])), "listening on http://"), "/mcp")
+	listening, _, _ := strings.Cut(string(line[:n]), "\n")
+	addr := strings.TrimSuffix(strings.TrimPrefix(listening, "listening on http://"), "/mcp")
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)

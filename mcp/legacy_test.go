@@ -425,8 +425,9 @@ type direct struct {
 
 func newDirect(t *testing.T, opts setup.Options) *direct {
 	t.Helper()
+	opts.HTTP.NoAuth = true
 	b := newBench(t, opts)
-	web, err := b.NewWeb(t.Context(), &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
+	web, err := b.NewWeb(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func BenchmarkExecTrue(b *testing.B) {
 		through(b, a)
 	})
 	b.Run("http", func(b *testing.B) {
-		url, _ := h.listen("--transport", "streamable-http", "--rate-limit", "-1")
+		url, _ := h.listen("--no-auth", "--transport", "streamable-http", "--rate-limit", "-1")
 		through(b, connect(b, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"}))
 	})
 }
@@ -66,7 +66,7 @@ func BenchmarkExecTrue(b *testing.B) {
 // BenchmarkCalls measures how many calls a second a server answers that touch no sandbox, with 1 and with 16 clients.
 func BenchmarkCalls(b *testing.B) {
 	h := newHome(b)
-	url, _ := h.listen("--transport", "streamable-http", "--rate-limit", "-1")
+	url, _ := h.listen("--no-auth", "--transport", "streamable-http", "--rate-limit", "-1")
 	for _, clients := range []int{1, 16} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
 			assistants := make([]*assistant, clients)
@@ -97,7 +97,7 @@ func BenchmarkCalls(b *testing.B) {
 func BenchmarkSessions(b *testing.B) {
 	h := newHome(b)
 	for b.Loop() {
-		url, server := h.listen("--transport", "streamable-http", "--rate-limit", "-1")
+		url, server := h.listen("--no-auth", "--transport", "streamable-http", "--rate-limit", "-1")
 		alone := resident(b, server.cmd.Process.Pid)
 		for range 50 {
 			if _, err := connect(b, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"}).try(b.Context(), "sandbox_list", args{}); err != nil {

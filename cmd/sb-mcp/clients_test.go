@@ -163,11 +163,11 @@ func TestClients(t *testing.T) {
 			return a
 		},
 		"official SDK/streamable": func(h *home) speaker {
-			url, _ := h.listen("--transport", "streamable-http")
+			url, _ := h.listen("--no-auth", "--transport", "streamable-http")
 			return connect(h.t, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"})
 		},
 		"official SDK/sse": func(h *home) speaker {
-			url, _ := h.listen("--transport", "sse")
+			url, _ := h.listen("--no-auth", "--transport", "sse")
 			return connect(h.t, &sdk.SSEClientTransport{Endpoint: url + "/sse"})
 		},
 		"mcp-go/stdio": func(h *home) speaker {
@@ -179,7 +179,7 @@ func TestClients(t *testing.T) {
 			return introduce(h.t, transport.NewIO(s.out, s.in, io.NopCloser(strings.NewReader(""))), legacy)
 		},
 		"mcp-go/streamable": func(h *home) speaker {
-			url, _ := h.listen("--transport", "http")
+			url, _ := h.listen("--no-auth", "--transport", "http")
 			over, err := transport.NewStreamableHTTP(url + "/mcp")
 			if err != nil {
 				h.t.Fatal(err)
@@ -187,7 +187,7 @@ func TestClients(t *testing.T) {
 			return introduce(h.t, over)
 		},
 		"mcp-go/sse": func(h *home) speaker {
-			url, _ := h.listen("--transport", "sse")
+			url, _ := h.listen("--no-auth", "--transport", "sse")
 			over, err := transport.NewSSE(url + "/sse")
 			if err != nil {
 				h.t.Fatal(err)

@@ -58,7 +58,7 @@ func TestEnvironmentOfPeers(t *testing.T) {
 		t.Errorf("it listens to everybody: %s", out)
 	}
 	h.env = slices.Concat(plain, []string{"MCP_HOST=localhost", "MCP_PORT=1"})
-	url, _ := h.listen("--transport", "sse", "--host", "127.0.0.1")
+	url, _ := h.listen("--no-auth", "--transport", "sse", "--host", "127.0.0.1")
 	if !strings.HasPrefix(url, "http://127.0.0.1:") || strings.HasSuffix(url, ":1") {
 		t.Errorf("the flags do not win: %s", url)
 	}

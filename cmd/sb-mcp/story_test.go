@@ -129,7 +129,7 @@ func TestBinaryThereAndBack(t *testing.T) {
 func TestTwentyClientsAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	url, _ := h.listen("--transport", "streamable-http", "--max-sandboxes", "0", "--rate-limit", "-1")
+	url, _ := h.listen("--no-auth", "--transport", "streamable-http", "--max-sandboxes", "0", "--rate-limit", "-1")
 	sb := connect(t, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"}).launch(nil)
 	var wg sync.WaitGroup
 	for i := range 20 {
@@ -312,7 +312,7 @@ func TestStdoutCarriesProtocolOnly(t *testing.T) {
 func TestGracefulShutdown(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	url, server := h.listen("--transport", "streamable-http")
+	url, server := h.listen("--no-auth", "--transport", "streamable-http")
 	a := connect(t, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"})
 	sb := a.launch(nil)
 	ended := make(chan string, 1)

@@ -21,16 +21,33 @@ type Client struct {
 	format  format
 	// keys lead to the object that has the servers by name.
 	keys []string
-	// entry is what stands there for a server.
+	// entry is what stands there for a server that the client starts.
 	entry func(Server) any
+	// remote is what stands there for a server that runs already; nil where the client knows no such servers. In TOML
+	// Client.table writes it.
+	remote func(Server) any
 }
 
 // Server is what a client has to know.
 type Server struct {
 	// Name is the key in the client's configuration.
-	Name    string
+	Name string
+	// Command and Args start the server.
 	Command string
 	Args    []string
+	// URL is where it runs already, and Key what it lets the client in for; then there is no Command.
+	URL, Key string
+}
+
+// value is what stands in the client's file for a server. KindUnsupported: the client cannot use one that runs already.
+func (c Client) value(s Server) (any, error) {
+	switch {
+	case s.URL == "":
+		return c.entry(s), nil
+	case c.remote == nil:
+		return nil, core.Errorf(core.KindUnsupported, "mcp", "", "the configuration of %s takes only servers that it starts itself", c.Title).WithHint("leave --url out")
+	}
+	return c.remote(s), nil
 }
 
 // Place is the machine that a client's files are on.
@@ -56,6 +73,14 @@ func All() []Client {
 	typed := func(s Server) any {
 		return map[string]any{"type": "stdio", "command": s.Command, "args": s.Args}
 	}
+	// headers is how a client sends the key. What it calls the URL differs.
+	headers := func(s Server) map[string]string { return map[string]string{"Authorization": "Bearer " + s.Key} }
+	at := func(url string) func(Server) any {
+		return func(s Server) any { return map[string]any{url: s.URL, "headers": headers(s)} }
+	}
+	atHTTP := func(s Server) any {
+		return map[string]any{"type": "http", "url": s.URL, "headers": headers(s)}
+	}
 	home := func(parts ...string) func(Place) string {
 		return func(p Place) string { return filepath.Join(append([]string{p.Home}, parts...)...) }
 	}
@@ -74,19 +99,23 @@ func All() []Client {
 	}
 	servers := []string{"mcpServers"}
 	return []Client{
-		{Name: "claude-code", Title: "Claude Code", user: home(".claude.json"), project: ".mcp.json", keys: servers, entry: typed},
+		{Name: "claude-code", Title: "Claude Code", user: home(".claude.json"), project: ".mcp.json", keys: servers, entry: typed, remote: atHTTP},
 		{Name: "claude-desktop", Title: "Claude Desktop", user: app("Claude", "claude_desktop_config.json"), keys: servers, entry: plain},
-		{Name: "codex", Title: "Codex", user: home(".codex", "config.toml"), format: formatTOML, keys: []string{"mcp_servers"}, entry: plain},
-		{Name: "cursor", Title: "Cursor", user: home(".cursor", "mcp.json"), project: filepath.Join(".cursor", "mcp.json"), keys: servers, entry: plain},
-		{Name: "gemini", Title: "Gemini CLI", user: home(".gemini", "settings.json"), project: filepath.Join(".gemini", "settings.json"), keys: servers, entry: plain},
+		{Name: "codex", Title: "Codex", user: home(".codex", "config.toml"), format: formatTOML, keys: []string{"mcp_servers"}, entry: plain, remote: func(s Server) any {
+			return map[string]any{"url": s.URL, "http_headers": headers(s)}
+		}},
+		{Name: "cursor", Title: "Cursor", user: home(".cursor", "mcp.json"), project: filepath.Join(".cursor", "mcp.json"), keys: servers, entry: plain, remote: at("url")},
+		{Name: "gemini", Title: "Gemini CLI", user: home(".gemini", "settings.json"), project: filepath.Join(".gemini", "settings.json"), keys: servers, entry: plain, remote: at("httpUrl")},
 		{Name: "opencode", Title: "opencode", user: config("opencode", "opencode.json"), project: "opencode.json", keys: []string{"mcp"}, entry: func(s Server) any {
 			return map[string]any{"type": "local", "command": append([]string{s.Command}, s.Args...), "enabled": true}
+		}, remote: func(s Server) any {
+			return map[string]any{"type": "remote", "url": s.URL, "headers": headers(s), "enabled": true}
 		}},
-		{Name: "vscode", Title: "VS Code", user: app("Code", "User", "mcp.json"), project: filepath.Join(".vscode", "mcp.json"), keys: []string{"servers"}, entry: typed},
-		{Name: "windsurf", Title: "Windsurf", user: home(".codeium", "windsurf", "mcp_config.json"), keys: servers, entry: plain},
+		{Name: "vscode", Title: "VS Code", user: app("Code", "User", "mcp.json"), project: filepath.Join(".vscode", "mcp.json"), keys: []string{"servers"}, entry: typed, remote: atHTTP},
+		{Name: "windsurf", Title: "Windsurf", user: home(".codeium", "windsurf", "mcp_config.json"), keys: servers, entry: plain, remote: at("serverUrl")},
 		{Name: "zed", Title: "Zed", user: config("zed", "settings.json"), project: filepath.Join(".zed", "settings.json"), keys: []string{"context_servers"}, entry: func(s Server) any {
 			return map[string]any{"source": "custom", "command": s.Command, "args": s.Args}
-		}},
+		}, remote: at("url")},
 	}
 }
 

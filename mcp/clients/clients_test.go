@@ -179,3 +179,52 @@ func TestBrokenFilesAreLeftAlone(t *testing.T) {
 		t.Errorf("a slip of the fingers: %v", err)
 	}
 }
+
+// A server that runs already: its URL and the key are in a file that nobody else may read.
+func TestServerThatRuns(t *testing.T) {
+	const key = "sb_local_SECRET"
+	running := clients.Server{Name: "sb", URL: "http://127.0.0.1:8000/mcp", Key: key}
+	for _, c := range clients.All() {
+		t.Run(c.Name, func(t *testing.T) {
+			file, err := c.File(place(t), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			install(t, c, file)
+			if err := os.Chmod(file, 0o644); err != nil { // as the client may have made it
+				t.Fatal(err)
+			}
+			before := read(t, file)
+			change, err := c.Install(file, running, false)
+			if c.Name == "claude-desktop" {
+				if core.KindOf(err) != core.KindUnsupported || read(t, file) != before {
+					t.Errorf("%+v, %v", change, err)
+				}
+				return
+			}
+			text := read(t, file)
+			if err != nil || !change.Changed || !strings.Contains(text, running.URL) || !strings.Contains(text, "Bearer "+key) || strings.Contains(text, "/usr/local/bin/sb") {
+				t.Errorf("%+v, %v: %s", change, err, text)
+			}
+			for _, path := range []string{file, change.Backup} {
+				if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+					t.Errorf("%s: %v, %v", path, info.Mode(), err)
+				}
+			}
+			if err := os.Chmod(file, 0o644); err != nil { // as somebody may change it
+				t.Fatal(err)
+			}
+			change, err = c.Install(file, running, false)
+			if info, statErr := os.Stat(file); err != nil || change.Changed || statErr != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("again: %+v, %v, %v", change, err, info.Mode())
+			}
+			encoded, err := json.Marshal(change)
+			if err != nil || strings.Contains(string(encoded), key) {
+				t.Errorf("what is reported: %s, %v", encoded, err)
+			}
+			if change, err := c.Uninstall(file, "sb", false); err != nil || !change.Changed || strings.Contains(read(t, file), key) {
+				t.Errorf("out: %+v, %v", change, err)
+			}
+		})
+	}
+}

@@ -34,7 +34,11 @@ type Change struct {
 
 // Entry shows what stands in the client's file for a server, with the keys that lead there.
 func (c Client) Entry(s Server) ([]byte, error) {
-	var value any = map[string]any{s.Name: c.entry(s)}
+	entry, err := c.value(s)
+	if err != nil {
+		return nil, err
+	}
+	var value any = map[string]any{s.Name: entry}
 	for _, key := range slices.Backward(c.keys) {
 		value = map[string]any{key: value}
 	}
@@ -45,21 +49,30 @@ func (c Client) Entry(s Server) ([]byte, error) {
 	encoder := json.NewEncoder(&b)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(value)
+	err = encoder.Encode(value)
 	return b.Bytes(), err
 }
 
-// Install puts the server into a client's file. What else is there stays as it is, comments included. Doing it again changes nothing.
+// Install puts the server into a client's file. What else is there stays as it is, comments included. Doing it again changes
+// nothing. A file with a key in it becomes its owner's alone.
 func (c Client) Install(file string, s Server, dryRun bool) (Change, error) {
-	return c.change(file, dryRun, func(before []byte) ([]byte, error) { return c.with(before, s) })
+	if _, err := c.value(s); err != nil {
+		return Change{Client: c.Name, File: file}, err
+	}
+	mask := fs.FileMode(0o777)
+	if s.Key != "" {
+		mask = 0o700
+	}
+	return c.change(file, mask, dryRun, func(before []byte) ([]byte, error) { return c.with(before, s) })
 }
 
 // Uninstall takes the server out of a client's file.
 func (c Client) Uninstall(file, name string, dryRun bool) (Change, error) {
-	return c.change(file, dryRun, func(before []byte) ([]byte, error) { return c.without(before, name) })
+	return c.change(file, 0o777, dryRun, func(before []byte) ([]byte, error) { return c.without(before, name) })
 }
 
-func (c Client) change(file string, dryRun bool, edit func([]byte) ([]byte, error)) (Change, error) {
+// change edits a file, which keeps those bits of its mode that are in mask.
+func (c Client) change(file string, mask fs.FileMode, dryRun bool, edit func([]byte) ([]byte, error)) (Change, error) {
 	// A file that is a link, as people have who keep their configuration elsewhere, stays one.
 	if target, err := filepath.EvalSymlinks(file); err == nil {
 		file = target
@@ -76,8 +89,11 @@ func (c Client) change(file string, dryRun bool, edit func([]byte) ([]byte, erro
 			WithHint("mend it, or add by hand what --print shows")
 	}
 	change.Before, change.After, change.Changed = before, after, !bytes.Equal(before, after)
-	if !change.Changed || dryRun {
+	if dryRun {
 		return change, nil
+	}
+	if !change.Changed {
+		return change, narrow(file, mask)
 	}
 	if exists {
 		change.Backup = file + ".sb-" + time.Now().UTC().Format("20060102-150405.000000000")
@@ -85,14 +101,29 @@ func (c Client) change(file string, dryRun bool, edit func([]byte) ([]byte, erro
 			return change, core.Errorf(core.KindOf(err), "mcp", change.Backup, "no copy could be made, so nothing was changed: %w", err)
 		}
 	}
-	return change, replace(file, after)
+	return change, replace(file, after, mask)
 }
 
-// replace writes a file at once, with the mode that it has.
-func replace(file string, data []byte) (err error) {
+// narrow takes those bits from a file's mode that are not in mask.
+func narrow(file string, mask fs.FileMode) error {
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && info.Mode().Perm()&^mask != 0 {
+		err = os.Chmod(file, info.Mode().Perm()&mask)
+	}
+	if err != nil {
+		return core.Errorf(core.KindOf(err), "mcp", file, "others can read the file, which has a key: %w", err)
+	}
+	return nil
+}
+
+// replace writes a file at once, with those bits of the mode it has that are in mask.
+func replace(file string, data []byte, mask fs.FileMode) (err error) {
 	mode := fs.FileMode(0o600)
 	if info, statErr := os.Stat(file); statErr == nil {
-		mode = info.Mode().Perm()
+		mode = info.Mode().Perm() & mask
 	}
 	fail := func(err error) error {
 		return core.Errorf(core.KindOf(err), "mcp", file, "the configuration cannot be written: %w", err)
@@ -131,13 +162,17 @@ func (c Client) with(before []byte, s Server) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	value, err := c.value(s)
+	if err != nil {
+		return nil, err
+	}
 	var patch []map[string]any
 	for i := range c.keys {
 		if path := pointer(c.keys[:i+1]...); document.Find(path) == nil {
 			patch = append(patch, map[string]any{"op": "add", "path": path, "value": map[string]any{}})
 		}
 	}
-	patch = append(patch, map[string]any{"op": "add", "path": pointer(append(slices.Clip(c.keys), s.Name)...), "value": c.entry(s)})
+	patch = append(patch, map[string]any{"op": "add", "path": pointer(append(slices.Clip(c.keys), s.Name)...), "value": value})
 	return patched(document, patch)
 }
 
@@ -195,7 +230,11 @@ func (c Client) has(before []byte, s Server) (bool, error) {
 			return false, nil
 		}
 	}
-	encoded, err := json.Marshal(c.entry(s))
+	value, err := c.value(s)
+	if err != nil {
+		return false, err
+	}
+	encoded, err := json.Marshal(value)
 	if err != nil {
 		return false, err
 	}
@@ -217,11 +256,15 @@ func pointer(keys ...string) string {
 
 // table is a server as a TOML table.
 func (c Client) table(s Server) []byte {
+	header := fmt.Sprintf("[%s.%s]\n", strings.Join(c.keys, "."), tomlKey(s.Name))
+	if s.URL != "" {
+		return fmt.Appendf(nil, "%surl = %s\nhttp_headers = { Authorization = %s }\n", header, tomlString(s.URL), tomlString("Bearer "+s.Key))
+	}
 	quoted := make([]string, len(s.Args))
 	for i, arg := range s.Args {
 		quoted[i] = tomlString(arg)
 	}
-	return fmt.Appendf(nil, "[%s.%s]\ncommand = %s\nargs = [%s]\n", strings.Join(c.keys, "."), tomlKey(s.Name), tomlString(s.Command), strings.Join(quoted, ", "))
+	return fmt.Appendf(nil, "%scommand = %s\nargs = [%s]\n", header, tomlString(s.Command), strings.Join(quoted, ", "))
 }
 
 // tomlString quotes as a basic string: JSON's escapes are TOML's, too.

@@ -101,8 +101,13 @@ type HTTP struct {
 	// AllowHosts and AllowOrigins are taken in the headers Host and Origin beside the server's own.
 	AllowHosts, AllowOrigins []string
 
-	// KeysFile has the API keys. When it has a usable one every request needs a key, or a token.
+	// KeysFile has the API keys.
 	KeysFile string
+	// LocalKeyFile has the key of the user's own programs, which is made when it is missing. It counts on loopback only.
+	LocalKeyFile string
+	// NoAuth serves every user and program of this machine without a key. It is for loopback, and only as long as
+	// there is neither an API key nor an issuer.
+	NoAuth bool
 	// Issuer and Audience make tokens of an OAuth issuer valid: signed by it, for this audience.
 	Issuer, Audience string
 
