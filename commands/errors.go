@@ -18,6 +18,7 @@ import (
 const (
 	exitOK      = 0
 	exitTimeout = 124 // a guest command's time limit ended it
+	exitKilled  = 137 // its sandbox was terminated, or ran out of memory
 	exitFailure = 125 // exec, run, shell, attach: sb failed, not the command
 )
 

@@ -105,9 +105,46 @@ func (a *App) result(ctx context.Context, service *core.Service, sandbox string,
 	case exit.Reason == core.ReasonTimeout:
 		return &exitError{code: exitTimeout, err: core.Errorf(core.KindTimeout, "exec", sandbox, "the sandbox's lifetime is over")}
 	case exit.Message != "" && exit.Code != exitOK:
-		return &exitError{code: exit.Code, err: core.Errorf(core.KindExhausted, "exec", sandbox, "%s", exit.Message)}
+		return &exitError{code: exit.Code, err: core.Errorf(reasonKind(exit.Reason), "exec", sandbox, "%s", exit.Message)}
 	}
 	return passThrough(exit.Code)
+}
+
+// endOf turns a sandbox's end into this program's. The reason decides: an entry command that the end killed has a code, too.
+func endOf(box core.Sandbox) error {
+	kind := reasonKind(box.Reason)
+	switch box.Reason {
+	case core.ReasonTimeout, core.ReasonIdle:
+		return &exitError{code: exitTimeout, err: core.Errorf(kind, "wait", box.Name, "the sandbox ended: %s", box.Message)}
+	case core.ReasonMemory, core.ReasonLeaseEnded:
+		return &exitError{code: exitKilled, err: core.Errorf(kind, "wait", box.Name, "the sandbox ended: %s", box.Message)}
+	case core.ReasonStopped:
+		if box.State != core.StateStopped {
+			return &exitError{code: exitKilled, err: core.Errorf(kind, "wait", box.Name, "the sandbox was terminated")}
+		}
+	case core.ReasonCommand, core.ReasonDisk, core.ReasonLaunch, core.ReasonCrash, core.ReasonSupervisor, core.ReasonReboot:
+	}
+	switch {
+	case box.State == core.StateFailed || box.State == core.StateLost:
+		return core.Errorf(kind, "wait", box.Name, "the sandbox is %s: %s", stateText(box), box.Message)
+	case box.ExitCode != nil:
+		return passThrough(*box.ExitCode)
+	}
+	return nil
+}
+
+// reasonKind is the kind of the error that tells a reason.
+func reasonKind(reason core.Reason) core.Kind {
+	switch reason {
+	case core.ReasonTimeout, core.ReasonIdle:
+		return core.KindTimeout
+	case core.ReasonMemory, core.ReasonDisk:
+		return core.KindExhausted
+	case core.ReasonCommand, core.ReasonStopped, core.ReasonLeaseEnded:
+		return core.KindConflict
+	case core.ReasonLaunch, core.ReasonCrash, core.ReasonSupervisor, core.ReasonReboot:
+	}
+	return core.KindUnavailable
 }
 
 // outlived says whether a sandbox is gone because its lifetime was over.

@@ -132,9 +132,16 @@ func (s *stub) Exec(_ context.Context, id string, spec core.ExecSpec) (core.Proc
 // stubApp makes an App over a stub with sandboxes of these names.
 func stubApp(t *testing.T, names ...string) (*App, *iostreams.Test, *stub) {
 	t.Helper()
+	provider := &stub{boxes: map[string]core.Sandbox{}, leases: map[string]core.Lease{}}
+	app, streams := appOver(t, provider, names...)
+	return app, streams, provider
+}
+
+// appOver makes an App over a stub, or what embeds one, with sandboxes of these names.
+func appOver(t *testing.T, provider core.Provider, names ...string) (*App, *iostreams.Test) {
+	t.Helper()
 	app, streams := testApp(t, nil)
 	app.Signals = signalsFrom(make(chan os.Signal))
-	provider := &stub{boxes: map[string]core.Sandbox{}, leases: map[string]core.Lease{}}
 	service := core.New(core.Options{
 		Actor: "test", Now: app.Now,
 		Factories: []core.Factory{{Name: "stub", IDPrefix: "stb-", Open: func() (core.Provider, error) { return provider, nil }}},
@@ -151,5 +158,5 @@ func stubApp(t *testing.T, names ...string) (*App, *iostreams.Test, *stub) {
 			t.Fatal(err)
 		}
 	}
-	return app, streams, provider
+	return app, streams
 }

@@ -27,9 +27,10 @@ func NewWait(app *App, runF func(context.Context, *WaitOptions) error) *cobra.Co
 	cmd := &cobra.Command{
 		Use:   "wait SANDBOX [EXEC]",
 		Short: "Wait for a command or a sandbox to end",
-		Long: "Wait until a command ended and end with its exit code. EXEC is an id of \"sb ps\"; without one\n" +
-			"wait for the sandbox, and end with the exit code of its entry command if it had one. With --ready wait\n" +
-			"until the probe that it was launched with has succeeded." + guestStatusHelp,
+		Long: "Wait until a command ended and return its exit code. EXEC is an id of \"sb ps\". Without EXEC wait for the\n" +
+			"sandbox: the exit code is that of its entry command, 124 if its lifetime or idle time was over, 137 if it\n" +
+			"was terminated or ran out of memory, and 0 if it was stopped and had no entry command. With --ready\n" +
+			"wait until the probe that it was launched with has succeeded." + guestStatusHelp,
 		Example:           "  sb wait dev 3\n  sb wait --timeout 10m build && echo done\n  sb wait --ready --timeout 1m web",
 		Annotations:       passesCode(),
 		Args:              between([]string{"SANDBOX"}, "EXEC"),
@@ -92,13 +93,7 @@ func waited(ctx context.Context, opts *WaitOptions, service *core.Service) error
 			return err
 		}
 	}
-	switch {
-	case box.ExitCode != nil:
-		return passThrough(*box.ExitCode)
-	case box.State == core.StateFailed || box.State == core.StateLost:
-		return core.Errorf(core.KindUnavailable, "wait", box.Name, "the sandbox is %s: %s", stateText(box), box.Message)
-	}
-	return nil
+	return endOf(box)
 }
 
 // ready prints a sandbox that is.

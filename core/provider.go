@@ -65,7 +65,8 @@ type Finder interface {
 
 // Waiter waits for the end of a sandbox.
 type Waiter interface {
-	// WaitSandbox blocks until the sandbox is not live or stopped, and returns it as it is then.
+	// WaitSandbox blocks until the sandbox is not live or stopped, and returns it as it is then: neither its reason
+	// nor its exit code changes any more. One that is terminated meanwhile is KindNotFound, or exited with ReasonStopped.
 	WaitSandbox(ctx context.Context, id string) (Sandbox, error)
 }
 

@@ -148,7 +148,8 @@ func (s *Service) SetTimeout(ctx context.Context, ref string, timeout time.Durat
 	return renewed, err
 }
 
-// Wait blocks until a sandbox is neither running nor paused, and returns it as it is then.
+// Wait blocks until a sandbox is neither running nor paused, and returns it as it is then. One that is
+// terminated meanwhile is returned as exited, with ReasonStopped.
 func (s *Service) Wait(ctx context.Context, ref string) (Sandbox, error) {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
@@ -158,8 +159,13 @@ func (s *Service) Wait(ctx context.Context, ref string) (Sandbox, error) {
 	if err != nil {
 		return Sandbox{}, err
 	}
-	sb, err = waiter.WaitSandbox(ctx, sb.ID)
-	return sb, Wrap("wait", ref, err)
+	ended, err := waiter.WaitSandbox(ctx, sb.ID)
+	if err != nil && KindOf(err) == KindNotFound {
+		sb.State, sb.Reason, sb.Message, sb.Ended = StateExited, ReasonStopped, "it was terminated", s.now()
+		sb.Frozen, sb.Ports = false, nil
+		return sb, nil
+	}
+	return ended, Wrap("wait", ref, err)
 }
 
 // Stats measures a sandbox.

@@ -52,7 +52,7 @@ const (
 	ReasonIdle       Reason = "idle"        // nothing ran in it for its idle time
 	ReasonMemory     Reason = "memory"      // it used more memory than its limit
 	ReasonDisk       Reason = "disk"        // its disk or the host's was full and it could not go on
-	ReasonStopped    Reason = "stopped"     // somebody stopped it
+	ReasonStopped    Reason = "stopped"     // somebody stopped it, or terminated it: then its state is exited
 	ReasonLaunch     Reason = "launch"      // it could not be built
 	ReasonCrash      Reason = "crash"       // the machine inside died
 	ReasonSupervisor Reason = "supervisor"  // whatever supervised it died

@@ -3,8 +3,11 @@ package journal
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -23,11 +26,24 @@ func Write(dir string, exec core.Exec) error {
 	return os.Rename(temporary, path)
 }
 
-// Read returns the entry of a command; fs.ErrNotExist when there is none.
+// Read returns the entry of a command. id is any text: fs.ErrNotExist when it is not the id of a command here.
 func Read(dir, id string) (exec core.Exec, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, filepath.Base(id)+".json"))
+	if !validID(id) {
+		return core.Exec{}, fmt.Errorf("command %q: %w", id, fs.ErrNotExist)
+	}
+	path := filepath.Join(dir, id+".json")
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return core.Exec{}, err
 	}
-	return exec, json.Unmarshal(text, &exec)
+	if err := json.Unmarshal(text, &exec); err != nil {
+		return core.Exec{}, fmt.Errorf("%s is damaged: %w", path, err)
+	}
+	return exec, nil
+}
+
+// validID says whether a journal can have an entry of that id: a number, which is safe in a file's name.
+func validID(id string) bool {
+	const most = 19 // digits of an int64
+	return id != "" && len(id) <= most && strings.Trim(id, "0123456789") == ""
 }

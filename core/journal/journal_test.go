@@ -146,8 +146,16 @@ func TestEntriesSurviveATornOne(t *testing.T) {
 	if err != nil || len(execs) != 3 || execs[2].ID != "10" {
 		t.Errorf("%+v, %v", execs, err)
 	}
-	if _, err := Read(dir, "../../etc/passwd"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("an id that is a path: %v", err)
+	for _, id := range []string{"../../etc/passwd", "../2", "./2", "2/", "2\x00", "", ".", "-1", strings.Repeat("9", 300)} {
+		if _, err := Read(dir, id); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("id %q: %v", id, err)
+		}
+		for range Records(t.Context(), dir, id, core.LogOptions{Tail: -1}, func() bool { return true }) {
+			t.Errorf("id %q has output", id)
+		}
+	}
+	if _, err := Read(dir, "3"); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "3.json")) {
+		t.Errorf("the error of a damaged entry is %v: it does not name the file", err)
 	}
 }
 

@@ -18,10 +18,13 @@ import (
 const followPoll = 20 * time.Millisecond
 
 // Records yields a command's output, oldest first. While ended says no and opts.Follow
-// is set it waits for more. An error comes last.
+// is set it waits for more. An error comes last. Of an id that Read does not know there is no output.
 func Records(ctx context.Context, dir, id string, opts core.LogOptions, ended func() bool) iter.Seq2[core.LogRecord, error] {
 	return func(yield func(core.LogRecord, error) bool) {
-		r := &reader{path: filepath.Join(dir, filepath.Base(id)+".log")}
+		if !validID(id) {
+			return
+		}
+		r := &reader{path: filepath.Join(dir, id+".log")}
 		defer r.close()
 		selected := func(record core.LogRecord) bool {
 			return !record.Time.Before(opts.Since) && (opts.Until.IsZero() || record.Time.Before(opts.Until))

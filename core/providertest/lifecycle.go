@@ -188,6 +188,16 @@ func (s *suite) lifetimes(t *testing.T) {
 			t.Errorf("%s: ended as %s (%s), %v", test.capability, ended.State, ended.Reason, err)
 		}
 	}
+	if p.Capabilities().Can(core.CapTimeout) {
+		// An entry command that the end kills is not the reason.
+		sb := launch(t, p, func(spec *core.Spec) {
+			spec.Timeout, spec.Command = core.Duration(time.Second), []string{"sleep", "600"}
+		})
+		ended, err := waiter.WaitSandbox(t.Context(), sb.ID)
+		if err != nil || ended.State != core.StateExited || ended.Reason != core.ReasonTimeout {
+			t.Errorf("with an entry command: ended as %s (%s), %v", ended.State, ended.Reason, err)
+		}
+	}
 	renewer, ok := core.As[core.Renewer](p)
 	if !ok {
 		return
@@ -307,17 +317,34 @@ func (s *suite) twoCallers(t *testing.T) {
 }
 
 // endUnderCommand ends a sandbox while a command runs in it: whoever waits must learn it.
+// endUnderCommand terminates sandboxes under a command, an entry command and those who wait for the sandbox. What
+// these see depends on what they happen to look at meanwhile, so it is done several times.
 func (s *suite) endUnderCommand(t *testing.T) {
 	p, q := s.provider(t), s.provider(t)
-	sb := launch(t, p, nil)
-	process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sleep", "600"}})
-	if err := q.Terminate(t.Context(), sb.ID); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
-	defer cancel()
-	if exit, err := process.Wait(ctx); ctx.Err() != nil || err == nil && exit.Code == 0 {
-		t.Errorf("a command whose sandbox was terminated ended with %+v, %v", exit, err)
+	waiter, waits := core.As[core.Waiter](p)
+	for range 3 {
+		sb := launch(t, p, func(spec *core.Spec) { spec.Command = []string{"sleep", "600"} })
+		process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sleep", "600"}})
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		defer cancel()
+		var wg sync.WaitGroup
+		if waits {
+			wg.Go(func() {
+				ended, err := waiter.WaitSandbox(ctx, sb.ID)
+				terminated := err == nil && ended.State == core.StateExited && ended.Reason == core.ReasonStopped
+				if !terminated && (err == nil || core.KindOf(err) != core.KindNotFound) {
+					t.Errorf("whoever waits for a sandbox that is terminated gets %s (%s), %v", ended.State, ended.Reason, err)
+				}
+			})
+		}
+		if err := q.Terminate(t.Context(), sb.ID); err != nil {
+			t.Fatal(err)
+		}
+		// An engine may ask the sandbox to end before it kills it.
+		if exit, err := process.Wait(ctx); err != nil || exit.Code != 137 && exit.Code != 143 {
+			t.Errorf("a command whose sandbox was terminated ended with %+v, %v", exit, err)
+		}
+		wg.Wait()
 	}
 }
 

@@ -69,12 +69,20 @@ func (p *Provider) awaitRemoval(ctx context.Context, e *engine, id string) error
 func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, error) {
 	for {
 		sb, err := p.Get(ctx, id)
-		if err != nil || sb.State != core.StateRunning && sb.State != core.StatePaused && sb.State != core.StateCreating {
+		if err != nil {
 			return sb, err
 		}
 		e, err := p.connect(ctx)
 		if err != nil {
 			return core.Sandbox{}, err
+		}
+		switch sb.State {
+		case core.StateCreating, core.StateRunning, core.StatePaused:
+		case core.StateLost:
+			// Removal kills a container first, so it looks lost until it is gone.
+			return sb, e.awaitGone(ctx, id)
+		case core.StateStopped, core.StateExited, core.StateFailed:
+			return sb, nil
 		}
 		if err := e.awaitExit(ctx, containerOf(id)); err != nil {
 			return core.Sandbox{}, err
@@ -90,6 +98,31 @@ func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, er
 		}
 	}
 }
+
+// awaitGone returns an error of KindNotFound if a container that has ended is removed, nil if it stays.
+func (e *engine) awaitGone(ctx context.Context, id string) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); ; {
+		c, err := e.container(ctx, containerOf(id))
+		switch {
+		case errdefs.IsNotFound(err):
+			return notFound(id)
+		case err != nil:
+			return classify(ctx, "wait", id, err)
+		case c.State == nil || c.State.Status != container.StateRemoving && time.Since(begin) > removalGrace:
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return core.Wrap("docker.wait", id, ctx.Err())
+		}
+	}
+}
+
+// removalGrace is how long an engine may take from the end of a container until it says that it removes it. Podman says so late.
+const removalGrace = 3 * time.Second
 
 // creatingPoll is how often a sandbox that is being made is looked at.
 const creatingPoll = 100 * time.Millisecond

@@ -113,7 +113,7 @@ func (c *process) follow(done chan<- struct{}) {
 	for {
 		reply, err := c.stream.Recv()
 		if err != nil {
-			c.err = c.lost(err)
+			c.exit, c.err = c.lost(err)
 			return
 		}
 		switch {
@@ -132,17 +132,21 @@ func (c *process) follow(done chan<- struct{}) {
 	}
 }
 
-// lost finds out how a command ended whose supervisor is gone.
-func (c *process) lost(cause error) error {
+// lost finds out how a command ended whose supervisor is gone: with the sandbox, if that has ended.
+func (c *process) lost(cause error) (core.Exit, error) {
 	sb, err := c.provider.read(c.sandbox)
-	if err != nil {
-		return err
+	switch {
+	case core.KindOf(err) == core.KindNotFound && err != nil:
+		return core.Exit{Code: 137, Signal: 9, Reason: core.ReasonStopped, Message: "it was terminated"}, nil
+	case err != nil:
+		return core.Exit{}, err
+	case running(sb.State):
+		return core.Exit{}, core.Errorf(core.KindUnavailable, "local.exec", sb.Name, "the connection to the sandbox broke: %w", cause).
+			WithHint("sb attach %s %s connects to the command again", sb.Name, c.id)
+	case sb.State == core.StateExited:
+		return core.Exit{Code: 137, Signal: 9, Reason: sb.Reason, Message: sb.Message}, nil
 	}
-	if running(sb.State) {
-		return core.Errorf(core.KindUnavailable, "local.exec", sb.Name, "the connection to the sandbox broke: %w", cause).
-			WithHint("sb attach %s %s goes on with the command", sb.Name, c.id)
-	}
-	return notRunning(sb)
+	return core.Exit{}, notRunning(sb)
 }
 
 func (c *process) send(request *wire.ExecRequest) error {

@@ -19,10 +19,21 @@ import (
 func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, error) {
 	tick := time.NewTicker(5 * poll)
 	defer tick.Stop()
+	var last core.Sandbox
+	ending := false
 	for {
+		// Asked first: the supervisor writes its last word, with the entry command's exit code, before it lets go of the lock.
+		supervised := p.store.Locked(id)
 		sb, err := p.Get(ctx, id)
-		if err != nil || !running(sb.State) {
+		switch {
+		case err != nil:
 			return sb, err
+		case running(sb.State) && ending:
+			return last, nil // it was started again
+		case !running(sb.State) && !supervised:
+			return sb, nil
+		case !running(sb.State):
+			ending, last = true, sb
 		}
 		select {
 		case <-ctx.Done():

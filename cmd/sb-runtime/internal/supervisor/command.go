@@ -262,6 +262,9 @@ func (s *Supervisor) endWith(c *command) {
 		s.mu.Lock()
 		s.state.ExitCode = &exit.Code
 		s.mu.Unlock()
+		if exit.Reason != "" {
+			return // the sandbox ended under it: that is the reason, not the command
+		}
 		s.stopping.Lock()
 		defer s.stopping.Unlock()
 		s.finish(end{core.StateExited, core.ReasonCommand, "its command ended with code " + strconv.Itoa(exit.Code)})
