@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 // crashed launches a sandbox whose supervisor and sentry a test may kill.
@@ -61,13 +62,19 @@ func supervisorPID(t *testing.T, p *Provider, id string) int {
 // sentryPID finds the supervisor's child that is the sandbox's kernel.
 func sentryPID(t *testing.T, supervisor int) int {
 	t.Helper()
+	return childPID(t, supervisor, "runsc-sandbox")
+}
+
+// childPID finds the supervisor's child of that name.
+func childPID(t *testing.T, supervisor int, program string) int {
+	t.Helper()
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range stats {
 		cmdline, err := os.ReadFile(filepath.Join(filepath.Dir(name), "cmdline"))
-		if err != nil || !strings.HasPrefix(string(cmdline), "runsc-sandbox") {
+		if err != nil || !strings.HasPrefix(string(cmdline), program) {
 			continue
 		}
 		stat, err := os.ReadFile(name)
@@ -79,7 +86,7 @@ func sentryPID(t *testing.T, supervisor int) int {
 			return atoi(t, filepath.Base(filepath.Dir(name)))
 		}
 	}
-	t.Fatalf("process %d has no sentry", supervisor)
+	t.Fatalf("process %d has no %s", supervisor, program)
 	return 0
 }
 
@@ -131,6 +138,69 @@ func TestKilledSentry(t *testing.T) {
 	_, err = p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}})
 	if core.KindOf(err) != core.KindConflict {
 		t.Errorf("a command in it: %v", err)
+	}
+}
+
+// Without its file server a sandbox cannot open files: it ends, also while it is frozen.
+func TestKilledGofer(t *testing.T) {
+	p, sb := crashed(t, nil)
+	within(t, "it freezes", func() bool {
+		got, err := p.Get(t.Context(), sb.ID)
+		return err == nil && got.Frozen
+	})
+	if err := syscall.Kill(childPID(t, supervisorPID(t, p, sb.ID), "runsc-gofer"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	failed, err := p.WaitSandbox(t.Context(), sb.ID)
+	if err != nil || failed.State != core.StateFailed || failed.Reason != core.ReasonCrash {
+		t.Errorf("it is %+v, %v", failed, err)
+	}
+}
+
+// A start that fails after its client was killed leaves the sandbox stopped: prune does not remove saved files.
+func TestFailedStartKeepsSavedFiles(t *testing.T) {
+	p, sb := crashed(t, func(spec *core.Spec) { spec.Persist = true })
+	if err := p.Stop(t.Context(), sb.ID, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := p.store.Lock(sb.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := p.store.ReadState(sb.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := wire.Launch{ID: sb.ID, Spec: sb.Spec, Lease: sb.Lease, Restore: state.Saved}
+	request.Spec.Command = []string{"no-such-program"}
+	err = p.supervise(t.Context(), lock, request, nil, nil) // what Start does, without what it does after a failure
+	_ = lock.Close()
+	if err == nil {
+		t.Fatal("it was started")
+	}
+	stopped, err := p.Get(t.Context(), sb.ID)
+	if err != nil || stopped.State != core.StateStopped || stopped.Reason != core.ReasonLaunch {
+		t.Errorf("it is %+v, %v", stopped, err)
+	}
+	if _, err := p.Start(t.Context(), sb.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+// A supervisor that ends without a word is reported as that, and not with what its predecessor logged.
+func TestFailedStartNamesItsOwnCause(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(log, []byte("the first life ends\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := firstLine(log, 20); got != "it was killed, or it crashed" {
+		t.Errorf("of a supervisor that logged nothing: %q", got)
+	}
+	if err := os.WriteFile(log, []byte("the first life ends\nthe second fails\nand more\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := firstLine(log, 20); got != "the second fails" {
+		t.Errorf("of one that did: %q", got)
 	}
 }
 

@@ -118,6 +118,10 @@ func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire
 		return stateError("launch", err)
 	}
 	defer func() { _ = log.Close() }()
+	before, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return stateError("launch", err)
+	}
 	child, err := p.startRuntime(programs.runtime, &request, lock, log)
 	if err != nil {
 		return err
@@ -127,7 +131,7 @@ func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire
 	defer stop()
 	err = child.handOver(ctx, request, image)
 	if err == nil {
-		err = child.awaitReady(ctx, request.Spec.Name, log.Name(), progress)
+		err = child.awaitReady(ctx, request.Spec.Name, func() string { return firstLine(log.Name(), before) }, progress)
 	}
 	if err != nil {
 		child.kill()
@@ -157,13 +161,13 @@ func (p *Provider) startRuntime(runtime string, request *wire.Launch, lock *stor
 	return child, nil
 }
 
-// firstLine is the first line of a supervisor's log: what it died of.
-func firstLine(log string) string {
+// firstLine is the first line of a supervisor's log after the offset from, which is where an earlier supervisor ended.
+func firstLine(log string, from int64) string {
 	text, err := os.ReadFile(log)
-	if err != nil || len(text) == 0 {
-		return "its log says nothing"
+	if err != nil || int64(len(text)) <= from {
+		return "it was killed, or it crashed"
 	}
-	line, _, _ := strings.Cut(string(text), "\n")
+	line, _, _ := strings.Cut(string(text[from:]), "\n")
 	return line
 }
 
@@ -183,14 +187,14 @@ func (c *child) handOver(ctx context.Context, request wire.Launch, image imageFu
 	return c.tell(kept)
 }
 
-// awaitReady reads the supervisor's status until the sandbox, whose log is told when nothing comes, is ready.
-func (c *child) awaitReady(ctx context.Context, name, log string, progress core.ProgressFunc) error {
+// awaitReady reads the supervisor's status until the sandbox is ready. When the supervisor ends without a status, why is part of the error.
+func (c *child) awaitReady(ctx context.Context, name string, why func() string, progress core.ProgressFunc) error {
 	err := c.listen(progress)
 	switch {
 	case ctx.Err() != nil:
 		return core.Wrap("local.launch", name, ctx.Err())
 	case errors.Is(err, io.EOF):
-		return core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime ended before the sandbox was ready: %s", firstLine(log)).
+		return core.Errorf(core.KindInternal, "local.launch", "", "sb-runtime ended before the sandbox was ready: %s", why()).
 			WithHint("sb doctor says what this machine does not allow")
 	}
 	return err

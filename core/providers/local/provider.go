@@ -165,7 +165,7 @@ func (p *Provider) markLost(sb *core.Sandbox, state store.State) {
 	bootID := state.BootID
 	if bootID == "" {
 		bootID = sb.Lease.Owner.BootID
-		sb.Reason, sb.Message = core.ReasonLaunch, "its launch was broken off"
+		sb.Reason, sb.Message = core.ReasonLaunch, "its launch or its removal was broken off"
 	}
 	if bootID != core.BootID() {
 		sb.Reason, sb.Message = core.ReasonReboot, "this machine was restarted"

@@ -70,7 +70,15 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 		defer close(box.done)
 		awaitExit(box.SandboxPID())
 	})
+	box.wait.Go(box.endWithGofer)
 	return box, nil
+}
+
+// endWithGofer kills the sentry when the gofer has ended: without it the sentry runs, and no file can be opened.
+func (b *Box) endWithGofer() {
+	sentry, gofer := b.processes[0], b.processes[1]
+	awaitExit(gofer.Pid)
+	_ = signal(unix.SIGKILL, sentry) // it is a child of this process
 }
 
 // configureGVisor sets what gVisor keeps for the whole process.
@@ -243,7 +251,7 @@ func (b *Box) limit() error {
 	return nil
 }
 
-// Done is closed when the sandbox has ended, by Stop or because its kernel died.
+// Done is closed when the sandbox has ended, by Stop or because its kernel or its file server died.
 func (b *Box) Done() <-chan struct{} { return b.done }
 
 // SandboxPID is the sentry's process id.

@@ -226,6 +226,9 @@ func (s *Supervisor) saveLocked(durable bool) error {
 // abandon removes what a failed start made. The client removes the rest.
 func (s *Supervisor) abandon(cause error) {
 	s.why = end{core.StateFailed, core.ReasonLaunch, cause.Error()}
+	if s.launch.Restore > 0 {
+		s.why.state = core.StateStopped // its files are saved, and it can be started again
+	}
 	s.teardown()
 }
 

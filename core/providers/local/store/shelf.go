@@ -134,10 +134,14 @@ func (s *Shelf) entries() ([]fs.DirEntry, error) {
 
 // Remove removes a thing; fs.ErrNotExist when there is none.
 func (s *Shelf) Remove(name string) error {
-	// Under a draft's name first: half of a thing is never listed.
-	gone := filepath.Join(s.dir, draftPrefix+name)
-	if err := os.Rename(filepath.Join(s.dir, name), gone); err != nil {
+	if _, err := os.Lstat(filepath.Join(s.dir, name)); err != nil {
 		return err
 	}
-	return os.RemoveAll(gone)
+	// Under a draft's name first: half of a thing is never listed. The name is new, for a removal that was broken off leaves its own.
+	gone, err := os.MkdirTemp(s.dir, draftPrefix)
+	if err != nil {
+		return err
+	}
+	err = unix.Rename(filepath.Join(s.dir, name), gone) // os.Rename does not replace an empty directory
+	return errors.Join(err, os.RemoveAll(gone))
 }

@@ -252,6 +252,9 @@ func (s *Store) ReadState(id string) (state State, err error) {
 
 // Remove removes all that a sandbox left on disk, and then its name, if it has that. The caller holds its lock.
 func (s *Store) Remove(id, name string) error {
+	if err := s.withdraw(id); err != nil {
+		return err
+	}
 	// The lease and the lock go last: until then what is left is known for what it is.
 	if err := removeAllBut(s.Dir(id), leaseFile, lockFile); err != nil {
 		return err
@@ -262,6 +265,32 @@ func (s *Store) Remove(id, name string) error {
 		}
 		return os.RemoveAll(s.Dir(id))
 	})
+}
+
+// removedDir is where saved files lie while they are removed.
+const removedDir = ".removed"
+
+// withdraw is the step before which a sandbox that is being removed can be started, and after which it is lost: a removal that is
+// broken off never leaves half of its files to be started from. It needs no space on the disk.
+func (s *Store) withdraw(id string) error {
+	states, err := filepath.Glob(filepath.Join(s.Dir(id), stateFile+"*"))
+	if err != nil {
+		return err
+	}
+	for _, state := range states {
+		if err := os.Remove(state); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	removed := filepath.Join(s.Dir(id), removedDir)
+	if err := os.RemoveAll(removed); err != nil {
+		return err
+	}
+	err = os.Rename(filepath.Join(s.Dir(id), SavedDir), removed)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func removeAllBut(dir string, keep ...string) error {
