@@ -204,25 +204,6 @@ func TestHelpIsComplete(t *testing.T) {
 	walk(NewRoot(app))
 }
 
-// The README's table of commands has all of them.
-func TestReadmeNamesEachCommand(t *testing.T) {
-	page, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, found := strings.Cut(string(page), "\n## Commands\n")
-	table, _, _ = strings.Cut(table, "\n## ")
-	if !found {
-		t.Fatal("the README has no commands")
-	}
-	app, _ := testApp(t, nil)
-	for _, cmd := range NewRoot(app).Commands() {
-		if !cmd.Hidden && cmd.Name() != "help" && !strings.Contains(table, "`"+cmd.Name()+"`") {
-			t.Errorf("the README does not name %q", cmd.Name())
-		}
-	}
-}
-
 // Each example of each command is accepted by its parser.
 func TestExamplesParse(t *testing.T) {
 	app, _ := testApp(t, nil)

@@ -95,7 +95,7 @@ func becomeMCP(app *App) error {
 		return core.Errorf(core.KindUnavailable, "mcp", program, "it cannot be started: %w", app.Become(program))
 	}
 	return core.Errorf(core.KindUnavailable, "mcp", "", "sb's helper %s is not there", name).
-		WithHint("install it beside sb: go install ./cmd/...")
+		WithHint("install it beside sb: CGO_ENABLED=0 go install ./cmd/...")
 }
 
 // logger makes the server's log: to stderr, or appended to a file.

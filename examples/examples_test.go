@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,10 +32,7 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			home := t.TempDir()
-			env := append(os.Environ(), "HOME="+home, "TMPDIR="+home, "SB_DOCKER_HOST=none",
-				"XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "XDG_RUNTIME_DIR=",
-				"PATH="+programtest.Dir()+":"+os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0")
+			env := environment(t)
 			t.Cleanup(func() { terminateAll(t, env) })
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
@@ -49,6 +47,45 @@ func TestExamples(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTutorial runs the lines of the tutorial, but for the two that need a terminal.
+func TestTutorial(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/tutorial.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := []string{"set -eux"}
+	for line := range strings.Lines(string(page)) {
+		command, isCode := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+		if !isCode || strings.HasPrefix(command, "sb shell") || command == "sb ui" {
+			continue
+		}
+		script = append(script, command)
+	}
+	if len(script) < 20 {
+		t.Fatalf("the tutorial has only %d lines", len(script))
+	}
+	env := environment(t)
+	t.Cleanup(func() { terminateAll(t, env) })
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", strings.Join(script, "\n"))
+	cmd.Env, cmd.Dir = env, t.TempDir()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// environment returns the environment of a user of their own, with sb in PATH.
+func environment(t *testing.T) []string {
+	t.Helper()
+	home := t.TempDir()
+	return append(os.Environ(), "HOME="+home, "TMPDIR="+home, "SB_DOCKER_HOST=none",
+		"XDG_STATE_HOME=", "XDG_CONFIG_HOME=", "XDG_CACHE_HOME=", "XDG_RUNTIME_DIR=",
+		"PATH="+programtest.Dir()+":"+os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0")
 }
 
 // terminateAll fails the test for each sandbox that an example leaves behind, and ends it.

@@ -1,4 +1,4 @@
-//go:build linux && !cgo
+//go:build linux
 
 // Command sb-runtime is the part of sb that links gVisor. sb starts one for each
 // sandbox on this machine, as its supervisor; the supervisor starts it again as the

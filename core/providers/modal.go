@@ -181,10 +181,8 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 		return err
 	}
 	guest := ""
-	if provider, ok := s.backend.(interface {
-		Guest(ctx context.Context, progress core.ProgressFunc) (string, error)
-	}); ok {
-		if guest, err = provider.Guest(ctx, m.Progress); err != nil {
+	if provider, ok := s.backend.(interface{ Guest() (string, error) }); ok {
+		if guest, err = provider.Guest(); err != nil {
 			return err
 		}
 	}

@@ -37,12 +37,9 @@ func (p *Provider) Diagnose(context.Context) []core.Finding {
 }
 
 func (p *Provider) programFinding() core.Finding {
-	programs, err := p.programs()
+	programs, err := p.usable()
 	if err != nil {
 		return core.Finding{Name: "sb-runtime", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)}
-	}
-	if programs.dynamic() {
-		return core.Finding{Name: "sb-runtime", Status: statusOK, Detail: programs.runtime + ", linked with the C library: the first launch builds it again without"}
 	}
 	return core.Finding{Name: "sb-runtime", Status: statusOK, Detail: programs.runtime}
 }

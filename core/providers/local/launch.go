@@ -102,7 +102,7 @@ type imageFunc func(context.Context) (*wire.Kept, error)
 // supervise starts a supervisor, hands it the lock and waits until the sandbox is ready. With an image that is made while the
 // supervisor prepares itself.
 func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire.Launch, image imageFunc, progress core.ProgressFunc) error {
-	programs, err := p.usable(ctx, progress)
+	programs, err := p.usable()
 	if err != nil {
 		return err
 	}

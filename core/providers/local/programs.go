@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -39,34 +38,22 @@ func (p *Provider) programs() (programs, error) {
 		}
 	}
 	e := core.Errorf(core.KindUnavailable, "local", "", "sb's helpers %s and %s are not there", name, guest)
-	return programs{}, e.WithHint("install them beside sb: go install ./cmd/... ; or name sb-runtime's path in SB_LOCAL_RUNTIME")
+	return programs{}, e.WithHint("install them beside sb: CGO_ENABLED=0 go install ./cmd/... ; or name sb-runtime's path in SB_LOCAL_RUNTIME")
 }
 
-// usable finds the helpers and sees to it that they run: those that a C compiler was there for are
-// linked with the C library, and replace themselves by ones that are not. That takes a
-// minute, once after "go install".
-func (p *Provider) usable(ctx context.Context, progress core.ProgressFunc) (programs, error) {
+// usable finds the helpers and refuses those that are linked with the C library: gVisor does not run in such a program.
+func (p *Provider) usable() (programs, error) {
 	found, err := p.programs()
 	if err != nil || !found.dynamic() {
 		return found, err
 	}
-	if progress != nil {
-		progress(core.Progress{Step: "building sb-runtime again without the C library: once, about a minute", Rare: true})
-	}
-	out, err := exec.CommandContext(ctx, found.runtime, "rebuild").CombinedOutput() //nolint:gosec // it is what a launch would start
-	switch {
-	case ctx.Err() != nil:
-		return found, core.Wrap("local.launch", "", ctx.Err())
-	case err != nil:
-		return found, core.Errorf(core.KindUnavailable, "local.launch", "", "%s is linked with the C library and cannot build itself without: %s", found.runtime, strings.TrimSpace(string(out))).
-			WithHint("CGO_ENABLED=0 go install ./cmd/...")
-	}
-	return found, nil
+	return found, core.Errorf(core.KindUnavailable, "local", "", "%s is linked with the C library, and gVisor does not run so",
+		found.runtime).WithHint("build it again, in sb's source: CGO_ENABLED=0 go install ./cmd/...")
 }
 
-// Guest returns the path of sb-guest, as sandboxes here are given it. progress, which may be nil, is told what that takes.
-func (p *Provider) Guest(ctx context.Context, progress core.ProgressFunc) (string, error) {
-	found, err := p.usable(ctx, progress)
+// Guest returns the path of the sb-guest that sandboxes of this provider use.
+func (p *Provider) Guest() (string, error) {
+	found, err := p.usable()
 	return found.guest, err
 }
 
@@ -96,7 +83,7 @@ func dynamic(path string) bool {
 
 // Check implements core.Provider.
 func (p *Provider) Check(context.Context) error {
-	if _, err := p.programs(); err != nil {
+	if _, err := p.usable(); err != nil {
 		return err
 	}
 	for _, f := range namespaceFindings() {

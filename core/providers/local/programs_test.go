@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// A helper that is linked with the C library and cannot build itself again is told of before anything is made.
+// A launch with helpers that are linked with the C library fails before it makes anything.
 func TestHelpersLinkedWithTheCLibrary(t *testing.T) {
 	dir := t.TempDir()
 	program, err := os.ReadFile("/bin/false")

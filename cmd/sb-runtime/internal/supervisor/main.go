@@ -47,7 +47,7 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	defer func() { _ = stdin.Close() }()
 	if launch.Version != wire.Version {
 		report(wire.LaunchStatus{Error: wire.NewError(core.Errorf(core.KindUnavailable, "local.launch", "", "sb speaks protocol %d, sb-runtime %d", launch.Version, wire.Version).
-			WithHint("install both from one version: go install ./cmd/..."))})
+			WithHint("install both from one version: CGO_ENABLED=0 go install ./cmd/..."))})
 		return 1
 	}
 	unix.Umask(0o022) // what the sandbox sees has its modes, whoever launches
