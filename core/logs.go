@@ -31,4 +31,7 @@ type LogOptions struct {
 	Times bool
 	// Since and Until bound the records' time; zero means unbounded.
 	Since, Until time.Time
+	// Notice, if there is one, is called with a sentence for the reader when the end of the output so far is not certain.
+	// It is called by the goroutine that reads.
+	Notice func(text string)
 }

@@ -125,7 +125,7 @@ func TestCallsOfEachOperation(t *testing.T) {
 		{"import", false, way + tool + " " + tool, func(ctx context.Context, p *modal.Provider) error {
 			return p.Import(ctx, sb.ID, "/tmp/to", bytes.NewReader(archive), core.ImportOptions{})
 		}},
-		{"logs", false, way + "SandboxStdioReadV2 SandboxStdioReadV2 SandboxTagsGetV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
+		{"logs", false, "AppCountLogs AuthTokenGet SandboxGetTaskIdV2 SandboxTagsGetV2 SandboxWaitV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
 			for _, err := range p.Logs(ctx, sb.ID, core.LogOptions{Tail: -1}) {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modal-labs/modal-client/go"
@@ -19,18 +20,27 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// quiet is how long a stream of output that is not followed may be silent before what came is all there is, beside the
-// time that the way to the sandbox takes.
-const quiet = 500 * time.Millisecond
+const (
+	// quiet is how long a command that runs may write nothing before its output so far counts as read. Modal marks the end of a
+	// stream only when the command ends.
+	quiet = 3 * time.Second
+	// glance is quiet for a reading that only looks for the last lines. If it is too short more lines are shown, never fewer.
+	glance = 500 * time.Millisecond
+	// forever is the patience of a reader that waits for the stream's end.
+	forever = time.Duration(math.MaxInt64)
+)
 
-// Who writes all the time is never silent: when less than lullBytes came in lullTime that is not what was there before, but what comes now.
+// A command that writes all the time is never quiet: when less than lullBytes came in lullTime, that is new output and no backlog.
 const (
 	lullTime  = time.Second
 	lullBytes = 32 << 10
 )
 
-// lull tells when a reading that is not to follow is over: when nothing came for so long, or so little that it is being written only now.
-// The time that whoever takes the output needs does not count.
+// clockSkew is how far this machine's clock may be behind Modal's.
+const clockSkew = time.Minute
+
+// lull tells when the output so far of a command that runs has been read: after a silence, or when it comes as slowly as it is written.
+// The time that the reader of the output needs does not count.
 type lull struct {
 	silence time.Duration
 	timer   *time.Timer
@@ -53,7 +63,7 @@ func (l *lull) wait() {
 	l.from = time.Now()
 }
 
-// came ends a wait, and says whether it was for what is only being written.
+// came ends a wait. over reports that only new output comes.
 func (l *lull) came(bytes int) (over bool) {
 	l.timer.Stop()
 	if l.silence == forever || !l.begun {
@@ -69,58 +79,112 @@ func (l *lull) came(bytes int) (over bool) {
 	return over
 }
 
-// forever is the patience of one who follows.
-const forever = time.Duration(math.MaxInt64)
-
-// Logs implements core.LogReader: what the entry command wrote, or a command by its id. Modal keeps a command's bytes without their
-// times, so a record's time is when it was read; of the entry command it keeps both, and is asked for them when times are asked for.
+// Logs implements core.LogReader: what the entry command wrote, or a command by its id. Each reading ends where Modal's API says that the
+// output ends: at the end of a stream for what has ended or is followed, at the end of Modal's stored log for an entry command that runs.
+// For another command that runs the API has no such end: the reading stops when nothing more comes, and opts.Notice reports that.
+//
+// Modal keeps a command's bytes without their times, so a record's time is when it was read. In the stored log each entry has its time.
 func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	if !opts.Since.IsZero() || !opts.Until.IsZero() || opts.Times && opts.Exec == "" && !opts.Follow {
 		return p.logsBetween(ctx, id, opts)
 	}
+	if opts.Exec == "" && !opts.Follow {
+		return p.entryLogs(ctx, id, opts)
+	}
 	return func(yield func(core.LogRecord, error) bool) {
-		var sb core.Sandbox
-		var tail tailer
-		begin := time.Now()
-		err := together(
-			func() (err error) { sb, err = p.Get(ctx, id); return err },
-			func() (err error) { tail, err = p.tailer(ctx, id, opts.Exec); return err },
-		)
+		tail, err := p.tailer(ctx, id, opts.Exec)
 		if err != nil {
 			yield(core.LogRecord{}, err)
 			return
 		}
-		// What has ended has an end, too.
-		enough := quiet + time.Since(begin)
-		if !sb.State.Live() {
-			enough = forever
-		}
-		silence := enough
-		if opts.Follow {
-			silence = forever
-		}
-		records, stop := output(ctx, tail, silence)
-		defer stop()
-		if opts.Tail >= 0 && !opts.Follow {
-			yieldTail(records, opts.Tail, yield)
-			return
-		}
-		if opts.Tail >= 0 {
-			// What is there already is cut to its end; what comes is followed.
-			stop()
-			past, stopPast := output(ctx, tail, enough)
-			skip := tailOffset(past, opts.Tail)
-			stopPast()
-			records, stop = output(ctx, tail, forever)
-			defer stop()
-			records = skipBytes(records, skip)
-		}
-		for item := range records {
-			if !yield(item.record, item.err) || item.err != nil {
+		running := false
+		if opts.Exec != "" {
+			if running, err = p.execRuns(ctx, id, opts.Exec); err != nil {
+				yield(core.LogRecord{}, err)
 				return
 			}
 		}
+		switch {
+		case !opts.Follow && running:
+			yieldRecords(p.soFar(ctx, id, tail, opts), opts.Tail, yield)
+		case opts.Follow && opts.Tail >= 0:
+			// What is there already is cut to its end; what comes is followed.
+			past, stop := output(ctx, tail, glance)
+			skip := tailOffset(past, opts.Tail)
+			stop()
+			records, stop := output(ctx, tail, forever)
+			defer stop()
+			yieldRecords(skipBytes(records, skip), -1, yield)
+		default:
+			records, stop := output(ctx, tail, forever)
+			defer stop()
+			yieldRecords(records, opts.Tail, yield)
+		}
 	}
+}
+
+// entryLogs reads what an entry command has written so far. While it runs Modal's stored log has an end and its stream has none.
+func (p *Provider) entryLogs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
+	return func(yield func(core.LogRecord, error) bool) {
+		sb, err := p.Get(ctx, id)
+		if err != nil {
+			yield(core.LogRecord{}, err)
+			return
+		}
+		if sb.State.Live() {
+			p.stored(ctx, sb, opts, yield)
+			return
+		}
+		tail, err := p.tailer(ctx, id, "")
+		if err != nil {
+			yield(core.LogRecord{}, err)
+			return
+		}
+		records, stop := output(ctx, tail, forever)
+		defer stop()
+		yieldRecords(records, opts.Tail, yield)
+	}
+}
+
+// soFar reads what a command that runs has written: to the end of its streams if it ends meanwhile, else until nothing more comes.
+func (p *Provider) soFar(ctx context.Context, id string, tail tailer, opts core.LogOptions) iter.Seq[logItem] {
+	return func(yield func(logItem) bool) {
+		read := map[core.Stream]int{}
+		records, stop := output(ctx, tail, quiet)
+		defer stop()
+		for item := range records {
+			read[item.record.Stream] += len(item.record.Data)
+			if !yield(item) || item.err != nil {
+				return
+			}
+		}
+		running, err := p.execRuns(ctx, id, opts.Exec)
+		switch {
+		case err != nil:
+			yield(logItem{err: err})
+		case running && opts.Notice != nil:
+			opts.Notice("the command still runs, and Modal does not tell where its output so far ends: this is what came until a pause. --follow shows the rest")
+		case !running:
+			rest, stop := output(ctx, tail, forever)
+			defer stop()
+			skipBytes(rest, read)(yield)
+		}
+	}
+}
+
+// execRuns reports whether a command has not ended. KindNotFound: the sandbox has no such command.
+func (p *Provider) execRuns(ctx context.Context, id, exec string) (bool, error) {
+	r, err := p.router(ctx, id, true)
+	if err != nil {
+		return false, err
+	}
+	reply, err := call(ctx, r, func(ctx context.Context) (*pb.TaskExecPollResponse, error) {
+		return r.stub.TaskExecPoll(ctx, pb.TaskExecPollRequest_builder{TaskId: r.task, ExecId: exec}.Build())
+	})
+	if err != nil {
+		return false, logError(id, exec, err)
+	}
+	return !reply.HasExitStatus(), nil
 }
 
 // tailer reads one stream of a command's output until its end, or until it has been silent for so long.
@@ -146,40 +210,37 @@ func (p *Provider) logsBetween(ctx context.Context, id string, opts core.LogOpti
 				WithHint("leave --since and --until out, or --follow and the command's id"))
 			return
 		}
-		records := func(each func(logItem) bool) {
-			for entry, err := range p.entries(ctx, id, opts.Since, opts.Until) {
-				if entry.Source == sdk.LogSourceSystem {
-					continue
-				}
-				item := logItem{record: core.LogRecord{Time: entry.Timestamp.UTC(), Stream: core.Stdout, Data: []byte(entry.Message)}, err: classify("logs", id, err)}
-				if entry.Source == sdk.LogSourceStderr {
-					item.record.Stream = core.Stderr
-				}
-				if !each(item) || err != nil {
-					return
-				}
-			}
-		}
-		if opts.Tail >= 0 {
-			yieldTail(records, opts.Tail, yield)
+		sb, err := p.Get(ctx, id)
+		if err != nil {
+			yield(core.LogRecord{}, err)
 			return
 		}
-		for item := range records {
-			if !yield(item.record, item.err) {
+		p.stored(ctx, sb, opts, yield)
+	}
+}
+
+// stored reads Modal's stored log of an entry command.
+func (p *Provider) stored(ctx context.Context, sb core.Sandbox, opts core.LogOptions, yield func(core.LogRecord, error) bool) {
+	records := func(each func(logItem) bool) {
+		for entry, err := range p.entries(ctx, sb, opts.Since, opts.Until) {
+			if entry.Source == sdk.LogSourceSystem {
+				continue
+			}
+			item := logItem{record: core.LogRecord{Time: entry.Timestamp.UTC(), Stream: core.Stdout, Data: []byte(entry.Message)}, err: classify("logs", sb.ID, err)}
+			if entry.Source == sdk.LogSourceStderr {
+				item.record.Stream = core.Stderr
+			}
+			if !each(item) || err != nil {
 				return
 			}
 		}
 	}
+	yieldRecords(records, opts.Tail, yield)
 }
 
 // entries asks for the log of a time, oldest first.
-func (p *Provider) entries(ctx context.Context, id string, since, until time.Time) iter.Seq2[sdk.LogEntry, error] {
+func (p *Provider) entries(ctx context.Context, sb core.Sandbox, since, until time.Time) iter.Seq2[sdk.LogEntry, error] {
 	return func(yield func(sdk.LogEntry, error) bool) {
-		sb, err := p.Get(ctx, id)
-		if err != nil {
-			yield(sdk.LogEntry{}, err)
-			return
-		}
 		c, err := p.connect()
 		if err != nil {
 			yield(sdk.LogEntry{}, err)
@@ -189,28 +250,61 @@ func (p *Provider) entries(ctx context.Context, id string, since, until time.Tim
 			since = sb.Created
 		}
 		if until.IsZero() {
-			until = time.Now()
+			until = time.Now().Add(clockSkew)
 		}
 		if !since.Before(until) {
 			return
 		}
-		box, err := c.sdk.Sandboxes.FromID(ctx, id, nil)
+		box, err := c.sdk.Sandboxes.FromID(ctx, sb.ID, nil)
 		if err != nil {
 			yield(sdk.LogEntry{}, err)
 			return
 		}
 		defer func() { _ = box.Detach() }()
-		found, err := box.Logs.Fetch(ctx, since, &sdk.SandboxLogFetchParams{Until: &until})
+		var whole completeness
+		found, err := box.Logs.Fetch(withWitness(ctx, witness{reply: whole.see}), since, &sdk.SandboxLogFetchParams{Until: &until})
 		if err != nil {
 			yield(sdk.LogEntry{}, err)
 			return
 		}
 		for entry, err := range found {
+			if err == nil {
+				err = whole.err(sb.ID)
+			}
 			if !yield(entry, err) || err != nil {
 				return
 			}
 		}
 	}
+}
+
+// storedEntries is the most entries that one answer of Modal's stored log has: the SDK's maxLogFetchEntries. It asks for the shortest time
+// that Modal counts in, two seconds, before it takes an answer that may be cut.
+const storedEntries = 20_000
+
+// completeness notices an answer of the stored log that is full, so that entries may be missing.
+type completeness struct{ cut atomic.Bool }
+
+func (c *completeness) see(reply any) {
+	fetched, ok := reply.(*pb.AppFetchLogsResponse)
+	if !ok {
+		return
+	}
+	entries := 0
+	for _, batch := range fetched.GetBatches() {
+		entries += len(batch.GetItems())
+	}
+	if entries >= storedEntries {
+		c.cut.Store(true)
+	}
+}
+
+func (c *completeness) err(id string) error {
+	if !c.cut.Load() {
+		return nil
+	}
+	return core.Errorf(core.KindUnavailable, "modal.logs", id, "the entry command wrote more than %d lines in two seconds, and Modal returns no more", storedEntries).
+		WithHint("sb logs --follow %s reads the stream itself", id)
 }
 
 // output merges a command's two streams. Each ends, or is over when it has been silent for so long.
@@ -335,6 +429,19 @@ func (r *router) openOutput(ctx context.Context, exec string, stream core.Stream
 		offset += uint64(len(part.GetData()))
 		return part.GetData(), start, err
 	}, err
+}
+
+// yieldRecords yields all records, or with lines of 0 and more the last lines.
+func yieldRecords(records iter.Seq[logItem], lines int, yield func(core.LogRecord, error) bool) {
+	if lines >= 0 {
+		yieldTail(records, lines, yield)
+		return
+	}
+	for item := range records {
+		if !yield(item.record, item.err) || item.err != nil {
+			return
+		}
+	}
 }
 
 // yieldTail yields the last lines of what there is.

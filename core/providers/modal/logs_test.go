@@ -83,6 +83,57 @@ func eventually(t *testing.T, done func() bool) {
 	}
 }
 
+// A stream that pauses is not at its end: no reading loses output, whatever has ended or still runs.
+func TestLogsArePausedInTheMiddle(t *testing.T) {
+	const size, stop = 40 << 20, 18 << 20
+	r := newRig(t, nil)
+	for _, stream := range []string{"SandboxStdioReadV2", "SandboxGetLogs", "TaskExecStdioRead"} {
+		r.faults.Stall(stream, stop, 2*time.Second)
+	}
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	const write = "head -c 41943040 /dev/zero | tr '\\0' x; touch /tmp/there; "
+	for name, gpu := range map[string]core.GPU{"first": {Type: "T4", Count: 1}, "second": {}} {
+		t.Run(name, func(t *testing.T) {
+			s := spec()
+			s.GPU, s.Command = gpu, []string{"sh", "-c", write + "until [ -e /tmp/end ]; do sleep 0.1; done"}
+			id := launched(t, p, s).ID
+			there := func(id string) {
+				eventually(t, func() bool { return ran(t, p, id, core.ExecSpec{Command: []string{"test", "-e", "/tmp/there"}}).Code == 0 })
+			}
+			read := func(what string, opts core.LogOptions) {
+				t.Helper()
+				if text, _ := logged(t, p, id, opts); len(text) != size {
+					t.Errorf("%s: %d bytes of %d", what, len(text), size)
+				}
+			}
+			there(id)
+			read("an entry command that runs", core.LogOptions{Tail: -1})
+			shell(t, p, id, "rm /tmp/there")
+			exec, err := p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"sh", "-c", write + "until [ -e /tmp/over ]; do sleep 0.1; done"}, Detach: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = exec.Close() }()
+			there(id)
+			notice := ""
+			read("a command that runs", core.LogOptions{Tail: -1, Exec: exec.ID(), Notice: func(text string) { notice += text }})
+			if !strings.Contains(notice, "still runs") {
+				t.Errorf("the notice is %q", notice)
+			}
+			shell(t, p, id, "touch /tmp/over")
+			read("a command that is followed", core.LogOptions{Tail: -1, Exec: exec.ID(), Follow: true})
+			read("a command that has ended", core.LogOptions{Tail: -1, Exec: exec.ID()})
+			shell(t, p, id, "touch /tmp/end")
+			read("an entry command that is followed", core.LogOptions{Tail: -1, Follow: true})
+			if _, err := p.WaitSandbox(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			read("an entry command that has ended", core.LogOptions{Tail: -1})
+		})
+	}
+}
+
 // What is written all the time has no silence, and who takes it may be slow: all that was there is told, and no more is waited for.
 func TestLogsOfWhatGoesOn(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
@@ -105,7 +156,7 @@ func TestLogsOfWhatGoesOn(t *testing.T) {
 				}
 				size, last = size+len(record.Data), string(record.Data)
 			}
-			if size < 1_288_895 || !strings.HasSuffix(last, "on\n") {
+			if size < 1_288_895 || !strings.HasSuffix(last, "\n") {
 				t.Errorf("%d bytes, at last %q", size, last)
 			}
 		})

@@ -20,6 +20,13 @@ type Faults struct {
 	scheduling time.Duration
 	planned    map[string][]Fault
 	cut        map[string]int64
+	stalls     map[string]stall
+}
+
+// stall is a pause in a stream.
+type stall struct {
+	after int64 // bytes
+	pause time.Duration
 }
 
 // Fault is what happens to one call instead of its work, or after it.
@@ -73,6 +80,22 @@ func (f *Faults) Cut(method string, bytes int64) {
 		f.cut = map[string]int64{}
 	}
 	f.cut[method] = bytes
+}
+
+// Stall pauses every stream of a method once, after it has carried so many bytes; a pause of 0 lets the streams flow.
+func (f *Faults) Stall(method string, bytes int64, pause time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stalls == nil {
+		f.stalls = map[string]stall{}
+	}
+	f.stalls[method] = stall{bytes, pause}
+}
+
+func (f *Faults) stalled(method string) stall {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stalls[method]
 }
 
 func (f *Faults) next(method string) (Fault, bool) {
@@ -158,7 +181,35 @@ func (s *Server) faultStream(srv any, stream grpc.ServerStream, info *grpc.Strea
 	if cut > 0 {
 		stream = &cutStream{ServerStream: stream, left: cut}
 	}
+	if stalled := s.opts.Faults.stalled(name); stalled.pause > 0 {
+		stream = &stallStream{ServerStream: stream, stall: stalled}
+	}
 	return next(srv, stream)
+}
+
+// stallStream pauses once after so many bytes of output.
+type stallStream struct {
+	grpc.ServerStream
+	stall
+	sent int64
+}
+
+func (c *stallStream) SendMsg(message any) error {
+	switch m := message.(type) {
+	case interface{ GetData() []byte }:
+		c.sent += int64(len(m.GetData()))
+	case *pb.TaskLogsBatch:
+		for _, item := range m.GetItems() {
+			c.sent += int64(len(item.GetData()))
+		}
+	}
+	if c.pause > 0 && c.sent > c.after {
+		if err := pause(c.Context(), c.pause); err != nil {
+			return status.FromContextError(err).Err()
+		}
+		c.pause = 0
+	}
+	return c.ServerStream.SendMsg(message)
 }
 
 // cutStream breaks off after so many bytes of data.

@@ -49,7 +49,7 @@ func (b *sandbox) logItems(source pb.FileDescriptor, since, until time.Time, sea
 		for i, p := range pieces {
 			if strings.Contains(texts[i], search) {
 				items = append(items, pb.TaskLogs_builder{
-					Data: texts[i], FileDescriptor: stream.fd, Timestamp: unix(p.time), TimestampNs: uint64(p.time.UnixNano()),
+					Data: strings.ToValidUTF8(texts[i], "\ufffd"), FileDescriptor: stream.fd, Timestamp: unix(p.time), TimestampNs: uint64(p.time.UnixNano()),
 				}.Build())
 			}
 		}
@@ -127,7 +127,7 @@ func (s *Server) SandboxGetLogs(r *pb.SandboxGetLogsRequest, stream pb.ModalClie
 		offset += int64(len(data))
 		batch := pb.TaskLogsBatch_builder{TaskId: box.task, SandboxId: box.id, EntryId: strconv.FormatInt(offset, 10), Eof: over}
 		if len(data) > 0 {
-			batch.Items = []*pb.TaskLogs{pb.TaskLogs_builder{Data: string(data), Timestamp: unix(time.Now()), FileDescriptor: r.GetFileDescriptor()}.Build()}
+			batch.Items = []*pb.TaskLogs{pb.TaskLogs_builder{Data: strings.ToValidUTF8(string(data), "\ufffd"), Timestamp: unix(time.Now()), FileDescriptor: r.GetFileDescriptor()}.Build()}
 		}
 		if err := stream.Send(batch.Build()); err != nil || over {
 			return err
