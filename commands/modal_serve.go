@@ -28,6 +28,8 @@ type ModalServeOptions struct {
 	Faults      []string
 	Proxies     []string
 	Buckets     []string
+	AnyToken    bool
+	EnvFile     string
 	// While is the process that the server serves; 0 is nobody in particular.
 	While int
 }
@@ -40,13 +42,15 @@ func NewModalServe(app *App, runF func(context.Context, *ModalServeOptions) erro
 		Short: "Serve Modal's API from this machine, with sandboxes that run here",
 		Long: "Serve Modal's API on loopback until interrupted. Programs written with a Modal SDK, and sb itself with\n" +
 			"--provider modal, use it when MODAL_SERVER_URL has the URL that is printed: no account is needed, and\n" +
-			"nothing leaves this machine. Any token will do, unless MODAL_TOKEN_ID and MODAL_TOKEN_SECRET are set here.\n\n" +
-			"Sandboxes are real ones of the local provider, and end with the server. GPU requests are accepted and\n" +
+			"nothing leaves this machine. Clients must show its token: the one in MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, if they\n" +
+			"are set here, or else one that is made. A file, which only you can read, exports the URL and the token for\n" +
+			"a shell: it is named on stderr, or by --env-file.\n\n" +
+			"Sandboxes are real ones, apart from those of the local provider, and end with the server. GPU requests are accepted and\n" +
 			"recorded, but there is no GPU; every image's base is this machine's programs; functions, classes, queues\n" +
 			"and sidecars are not there. docs/modal.md says what else this is not; what holds is measured:\n" +
 			"docs/modal-fidelity.md." + exitStatusHelp,
-		Example: "  sb modal serve --address 127.0.0.1:9000\n" +
-			"  MODAL_SERVER_URL=http://127.0.0.1:9000 MODAL_TOKEN_ID=ak-any MODAL_TOKEN_SECRET=as-any python3 program.py\n" +
+		Example: "  sb modal serve --env-file modal.env\n" +
+			"  . ./modal.env && python3 program.py\n" +
 			"  sb modal serve --while $$ --fault SandboxCreateV2=RESOURCE_EXHAUSTED,retry-after=2s",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,6 +58,8 @@ func NewModalServe(app *App, runF func(context.Context, *ModalServeOptions) erro
 		},
 	}
 	cmd.Flags().StringVar(&opts.Address, "address", "127.0.0.1:0", "listen at `HOST:PORT`, on loopback; port 0 chooses a free one")
+	cmd.Flags().BoolVar(&opts.AnyToken, "any-token", false, "accept any token, so that every user of this machine can use the server")
+	cmd.Flags().StringVar(&opts.EnvFile, "env-file", "", "write what clients need to `FILE`, as lines of a shell; it is removed at the end")
 	cmd.Flags().StringArrayVar(&opts.SecretFiles, "secret-file", nil, "have a secret from the beginning: `NAME=FILE` with KEY=VALUE lines (repeatable)")
 	cmd.Flags().StringArrayVar(&opts.Buckets, "bucket", nil, "let a directory stand for a cloud bucket: `NAME=DIR` (repeatable)")
 	cmd.Flags().DurationVar(&opts.Latency, "latency", 0, "delay each call by a `DURATION`, as a network would")
@@ -96,6 +102,9 @@ func runModalServe(ctx context.Context, opts *ModalServeOptions) error {
 	if err != nil {
 		return err
 	}
+	if file := server.EnvFile(); file != "" {
+		_, _ = fmt.Fprintf(app.Streams.Err, "clients need its URL and its token: . %s\n", file)
+	}
 	if _, err = fmt.Fprintln(app.Streams.Out, server.URL()); err == nil {
 		<-ctx.Done()
 	}
@@ -118,6 +127,14 @@ func (opts *ModalServeOptions) server() (serve providers.ModalServerOptions, err
 	}
 	serve.TokenID, _ = app.LookupEnv("MODAL_TOKEN_ID")
 	serve.TokenSecret, _ = app.LookupEnv("MODAL_TOKEN_SECRET")
+	if serve.AnyToken = opts.AnyToken; !serve.AnyToken && (serve.TokenID == "") != (serve.TokenSecret == "") {
+		return serve, core.Errorf(core.KindUsage, "modal.serve", "", "of MODAL_TOKEN_ID and MODAL_TOKEN_SECRET only one is set").WithHint("set both, or neither")
+	}
+	if opts.EnvFile != "" {
+		if serve.EnvFile, err = filepath.Abs(opts.EnvFile); err != nil {
+			return serve, core.Wrap("modal.serve", opts.EnvFile, err)
+		}
+	}
 	for _, text := range opts.Faults {
 		fault, err := providers.ParseModalFault(text)
 		if err != nil {

@@ -2,7 +2,9 @@ package providers
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -25,6 +27,8 @@ type ModalServer struct {
 	// dir holds its files; lock says that they are somebody's.
 	dir  string
 	lock *flock.Flock
+	// envFile is written for clients; "" is none.
+	envFile string
 	// left are the locks of servers that were killed, until what they left is removed.
 	left []*flock.Flock
 }
@@ -33,8 +37,13 @@ type ModalServer struct {
 type ModalServerOptions struct {
 	// Address is where to listen, on loopback; "" is a free port.
 	Address string
-	// TokenID and TokenSecret are what clients must show; empty accepts any.
+	// TokenID and TokenSecret are the token that clients must show; "" makes one.
 	TokenID, TokenSecret string
+	// AnyToken accepts any token.
+	AnyToken bool
+	// EnvFile is written once the server serves: lines of a shell that export what clients need, mode 0600, removed by Close. "" writes it
+	// below the state directory if the server made the token.
+	EnvFile string
 	// Secrets are there from the beginning: environment variables by the secret's name.
 	Secrets map[string]map[string]string
 	// Buckets are directories that stand for cloud buckets, by the bucket's name.
@@ -62,7 +71,9 @@ func ParseModalFault(text string) (ModalFault, error) { return modaltest.ParseFa
 // ServeModal starts a Modal endpoint.
 func ServeModal(ctx context.Context, o Options, m ModalServerOptions) (*ModalServer, error) {
 	s := &ModalServer{}
-	err := s.claim(filepath.Join(o.CacheDir, "modal-serve"))
+	// The server's sandboxes are its own: no command of sb lists or ends them but as sandboxes at Modal.
+	o.StateDir = filepath.Join(o.StateDir, serveDir)
+	err := s.claim(filepath.Join(o.StateDir, "servers"))
 	if err == nil {
 		err = s.start(ctx, o, m)
 	}
@@ -71,6 +82,9 @@ func ServeModal(ctx context.Context, o Options, m ModalServerOptions) (*ModalSer
 	}
 	return s, nil
 }
+
+// serveDir is the directory of Modal endpoints in sb's state directory.
+const serveDir = "modal-serve"
 
 // claim makes a directory for the server's files, and finds those of servers that were killed.
 func (s *ModalServer) claim(parent string) error {
@@ -105,12 +119,25 @@ func snapshotPrefix(lock *flock.Flock) string {
 
 // sweep removes what killed servers left. A lock's file goes last: whatever is killed in between, the next one finds it.
 func (s *ModalServer) sweep(ctx context.Context) error {
+	all, err := s.backend.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, sb := range all {
+		if !sb.Lease.Owner.Gone() {
+			continue
+		}
+		if err := s.backend.Terminate(ctx, sb.ID); err != nil && core.KindOf(err) != core.KindNotFound {
+			return err
+		}
+	}
 	for len(s.left) > 0 {
 		left := s.left[0]
 		if err := errors.Join(s.removeSnapshots(ctx, snapshotPrefix(left)), s.removeCheckpoints(ctx, snapshotPrefix(left))); err != nil {
 			return err
 		}
-		if err := os.RemoveAll(strings.TrimSuffix(left.Path(), lockSuffix)); err != nil {
+		dir := strings.TrimSuffix(left.Path(), lockSuffix)
+		if err := errors.Join(os.RemoveAll(dir), os.RemoveAll(dir+".env")); err != nil {
 			return core.Wrap("modal.serve", left.Path(), err)
 		}
 		s.left = s.left[1:]
@@ -168,7 +195,7 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 		shown = append(shown, dir)
 	}
 	s.backend, err = local.Factory(local.Options{
-		StateDir: o.StateDir, CacheDir: o.CacheDir, Runtime: o.Runtime, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
+		StateDir: o.StateDir, CacheDir: o.StateDir, Runtime: o.Runtime, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
 		HostDirs: shown,
 	}).Open()
 	if err != nil {
@@ -193,12 +220,57 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 	for _, f := range m.Faults {
 		options.Faults.Plan(f.Method, f.Faults...)
 	}
-	if m.TokenID != "" {
+	made := !m.AnyToken && m.TokenID == ""
+	if made {
+		m.TokenID, m.TokenSecret = "ak-"+rand.Text(), "as-"+rand.Text()
+	}
+	if !m.AnyToken {
 		options.Tokens = map[string]string{m.TokenID: m.TokenSecret}
 	}
-	s.server, err = modaltest.Start(options)
-	return err
+	if s.server, err = modaltest.Start(options); err != nil {
+		return err
+	}
+	switch {
+	case m.EnvFile != "":
+		s.envFile = m.EnvFile
+	case made:
+		s.envFile = s.dir + ".env"
+	default:
+		return nil
+	}
+	if m.AnyToken {
+		m.TokenID, m.TokenSecret = "ak-any", "as-any"
+	}
+	return s.writeEnv(m)
 }
+
+// writeEnv writes the file for clients, which appears whole.
+func (s *ModalServer) writeEnv(m ModalServerOptions) error {
+	text := ""
+	for _, variable := range [][2]string{{"MODAL_SERVER_URL", s.URL()}, {"MODAL_TOKEN_ID", m.TokenID}, {"MODAL_TOKEN_SECRET", m.TokenSecret}} {
+		text += "export " + variable[0] + "='" + strings.ReplaceAll(variable[1], "'", `'\''`) + "'\n"
+	}
+	draft, err := os.CreateTemp(filepath.Dir(s.envFile), ".sb-env-") // mode 0600
+	if err == nil {
+		_, err = draft.WriteString(text)
+		err = errors.Join(err, draft.Close())
+		if err == nil {
+			err = os.Rename(draft.Name(), s.envFile)
+		}
+		if err != nil {
+			err = errors.Join(err, os.Remove(draft.Name()))
+		}
+	}
+	if err != nil {
+		path := s.envFile
+		s.envFile = ""
+		return core.Wrap("modal.serve", path, err)
+	}
+	return nil
+}
+
+// EnvFile is the file that exports what clients need; "" is none.
+func (s *ModalServer) EnvFile() string { return s.envFile }
 
 // URL is what MODAL_SERVER_URL is set to.
 func (s *ModalServer) URL() string { return s.server.URL() }
@@ -214,6 +286,11 @@ func (s *ModalServer) Close() error {
 	}
 	for _, left := range s.left {
 		errs = append(errs, left.Close())
+	}
+	if s.envFile != "" {
+		if err := os.Remove(s.envFile); !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
 	if s.lock != nil && s.dir != "" {
 		errs = append(errs, os.RemoveAll(s.dir), os.Remove(s.lock.Path()), s.lock.Close())

@@ -16,15 +16,23 @@ import (
 
 // An integration's credentials do all that a token does: with a client secret, and with a key that signs.
 func TestOAuth(t *testing.T) {
-	newRig(t, func(o *modaltest.Options) { o.Tokens = map[string]string{"oc-client": "planted-client-secret"} })
-	for _, name := range []string{"MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"} {
-		t.Setenv(name, "")
-	}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
+	newRig(t, func(o *modaltest.Options) {
+		o.Tokens = map[string]string{"oc-client": "planted-client-secret"}
+		o.AssertionKeys = map[string]*rsa.PublicKey{"oc-client": &key.PublicKey}
+	})
 	text := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	forged, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(forged)})
+	for _, name := range []string{"MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"} {
+		t.Setenv(name, "")
+	}
 	t.Setenv("MODAL_OAUTH_REFRESH_TOKEN", "planted-refresh-token")
 	for _, test := range []struct {
 		name                string
@@ -33,6 +41,7 @@ func TestOAuth(t *testing.T) {
 	}{
 		{"a client secret", "oc-client", "planted-client-secret", "", 0},
 		{"a key", "oc-client", "", string(text), 0},
+		{"a forged key", "oc-client", "", string(other), core.KindUnauthorized},
 		{"a wrong secret", "oc-client", "wrong", "", core.KindUnauthorized},
 		{"another client", "oc-other", "", string(text), core.KindUnauthorized},
 		{"neither", "oc-client", "", "", core.KindUnauthorized},

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"slices"
+	"errors"
 	"strings"
 	"time"
 
@@ -127,13 +127,22 @@ func (s *Server) checkToken(headers metadata.MD) error {
 // assertionAudience is whom an OAuth client's assertion is for.
 const assertionAudience = "modal-server"
 
-// checkAssertion looks at what an OAuth client says of itself. The key with which it signs is known to Modal only, so that is not checked.
+// checkAssertion checks what an OAuth client signed. Without a key for the client its assertion is refused, unless any token is accepted.
 func (s *Server) checkAssertion(id, assertion string) error {
-	var claims jwt.RegisteredClaims
-	_, _, err := jwt.NewParser().ParseUnverified(assertion, &claims)
-	_, known := s.opts.Tokens[id]
-	if err != nil || !known && len(s.opts.Tokens) > 0 || claims.Issuer != id || claims.Subject != id || !slices.Contains(claims.Audience, assertionAudience) ||
-		claims.ExpiresAt == nil || time.Now().After(claims.ExpiresAt.Time) {
+	claims, parser := jwt.RegisteredClaims{}, jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodRS256.Alg()}), jwt.WithExpirationRequired(),
+		jwt.WithIssuer(id), jwt.WithSubject(id), jwt.WithAudience(assertionAudience))
+	var err error
+	if key := s.opts.AssertionKeys[id]; key != nil || len(s.opts.Tokens) > 0 {
+		_, err = parser.ParseWithClaims(assertion, &claims, func(*jwt.Token) (any, error) {
+			if key == nil {
+				return nil, errors.New("the client has no key")
+			}
+			return key, nil
+		})
+	} else if _, _, err = parser.ParseUnverified(assertion, &claims); err == nil {
+		err = jwt.NewValidator(jwt.WithExpirationRequired(), jwt.WithIssuer(id), jwt.WithSubject(id), jwt.WithAudience(assertionAudience)).Validate(claims)
+	}
+	if err != nil {
 		return status.Error(codes.Unauthenticated, "The OAuth client's assertion is not valid.")
 	}
 	return nil

@@ -2,6 +2,7 @@ package modaltest
 
 import (
 	"context"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,6 +39,8 @@ type Options struct {
 	Address string
 	// Tokens maps the ids of valid tokens to their secrets; empty accepts any.
 	Tokens map[string]string
+	// AssertionKeys verify what OAuth clients sign, by the client's id.
+	AssertionKeys map[string]*rsa.PublicKey
 	// Secrets are there from the beginning: environment variables by the secret's name.
 	Secrets map[string]map[string]string
 	// Proxies are the names of proxies that are there, in each environment. What goes through one leaves as
