@@ -246,13 +246,13 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 
 // writeEnv writes the file for clients, which appears whole.
 func (s *ModalServer) writeEnv(m ModalServerOptions) error {
-	text := ""
+	var text strings.Builder
 	for _, variable := range [][2]string{{"MODAL_SERVER_URL", s.URL()}, {"MODAL_TOKEN_ID", m.TokenID}, {"MODAL_TOKEN_SECRET", m.TokenSecret}} {
-		text += "export " + variable[0] + "='" + strings.ReplaceAll(variable[1], "'", `'\''`) + "'\n"
+		text.WriteString("export " + variable[0] + "='" + strings.ReplaceAll(variable[1], "'", `'\''`) + "'\n")
 	}
 	draft, err := os.CreateTemp(filepath.Dir(s.envFile), ".sb-env-") // mode 0600
 	if err == nil {
-		_, err = draft.WriteString(text)
+		_, err = draft.WriteString(text.String())
 		err = errors.Join(err, draft.Close())
 		if err == nil {
 			err = os.Rename(draft.Name(), s.envFile)

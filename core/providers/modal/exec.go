@@ -40,6 +40,11 @@ type process struct {
 	exit     core.Exit
 	err      error
 	cut      bool // the output had no end, so what came may not be all; set before done is closed
+	// from and fed are where output and input go on, in bytes; of a command that was started here both are 0.
+	from map[core.Stream]uint64
+	fed  uint64
+	// noInput leaves the command's input alone.
+	noInput bool
 }
 
 // Exec implements core.Provider.
@@ -204,18 +209,22 @@ func (c *process) follow(ctx context.Context, streams core.Streams) {
 	var outErr, errErr error
 	if streams.Stdout != nil {
 		outputs.Go(func() {
-			outErr = c.read(ctx, pb.TaskExecStdioFileDescriptor_TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDOUT, streams.Stdout, output)
+			outErr = c.read(ctx, pb.TaskExecStdioFileDescriptor_TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDOUT, streams.Stdout, c.from[core.Stdout], output)
 		})
 	}
 	if streams.Stderr != nil && !c.tty {
 		outputs.Go(func() {
-			errErr = c.read(ctx, pb.TaskExecStdioFileDescriptor_TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDERR, streams.Stderr, output)
+			errErr = c.read(ctx, pb.TaskExecStdioFileDescriptor_TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDERR, streams.Stderr, c.from[core.Stderr], output)
 		})
 	}
 	// Input ends with the command, not the other way round, and its reader may block for ever.
-	go c.feed(ctx, streams.Stdin)
+	if !c.noInput {
+		go c.feed(ctx, streams.Stdin)
+	}
 	exit, err := c.ended(ctx)
-	exit.Duration = time.Since(c.started)
+	if !c.started.IsZero() {
+		exit.Duration = time.Since(c.started)
+	}
 	copied := make(chan struct{})
 	go func() { outputs.Wait(); close(copied) }()
 	if !c.drained(ctx, copied, output) {
@@ -291,8 +300,7 @@ func (c *process) lost(err error) error {
 var errReader = errors.New("nobody reads the output any more")
 
 // read copies one stream of output. It goes on where a broken connection left off.
-func (c *process) read(ctx context.Context, fd pb.TaskExecStdioFileDescriptor, w io.Writer, output *activity) error {
-	var offset uint64
+func (c *process) read(ctx context.Context, fd pb.TaskExecStdioFileDescriptor, w io.Writer, offset uint64, output *activity) error {
 	for p := c.router.patient(); ; {
 		err := c.readFrom(ctx, fd, &offset, w, output, p)
 		switch {

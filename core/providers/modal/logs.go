@@ -363,7 +363,7 @@ func (r *router) tailStream(ctx context.Context, exec string, stream core.Stream
 
 func logError(id, exec string, err error) error {
 	if exec != "" && status.Code(err) == codes.NotFound {
-		return core.Errorf(core.KindNotFound, "modal.logs", exec, "the sandbox has no command %q", exec)
+		return noExec(exec)
 	}
 	return classify("logs", id, err)
 }

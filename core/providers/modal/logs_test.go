@@ -99,7 +99,9 @@ func TestLogsArePausedInTheMiddle(t *testing.T) {
 			s.GPU, s.Command = gpu, []string{"sh", "-c", write + "until [ -e /tmp/end ]; do sleep 0.1; done"}
 			id := launched(t, p, s).ID
 			there := func(id string) {
-				eventually(t, func() bool { return ran(t, p, id, core.ExecSpec{Command: []string{"test", "-e", "/tmp/there"}}).Code == 0 })
+				eventually(t, func() bool {
+					return ran(t, p, id, core.ExecSpec{Command: []string{"test", "-e", "/tmp/there"}}).Code == 0
+				})
 			}
 			read := func(what string, opts core.LogOptions) {
 				t.Helper()

@@ -48,6 +48,7 @@ var (
 	_ core.Finder           = (*Provider)(nil)
 	_ core.Waiter           = (*Provider)(nil)
 	_ core.LogReader        = (*Provider)(nil)
+	_ core.Attacher         = (*Provider)(nil)
 	_ core.FileSystem       = (*Provider)(nil)
 	_ core.Doctor           = (*Provider)(nil)
 	_ core.Snapshotter      = (*Provider)(nil)
@@ -77,7 +78,7 @@ func (p *Provider) Name() string { return Name }
 func (p *Provider) Capabilities() core.Capabilities {
 	return core.Capabilities{
 		Has: []core.Capability{
-			core.CapFinder, core.CapWait, core.CapLogs, core.CapFiles, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapGPU, core.CapVolumes,
+			core.CapFinder, core.CapWait, core.CapAttach, core.CapLogs, core.CapFiles, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapGPU, core.CapVolumes,
 			core.CapBuild, core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory,
 			core.CapTimeout, core.CapIdle, core.CapModal, core.CapPortTLS, core.CapInbound, core.CapReady, core.CapEnforce,
 			core.CapSnapshots, core.CapSnapshotTTL, core.CapSnapshotPath, core.CapSnapshotStore, core.CapImageStore, core.CapImageMount,

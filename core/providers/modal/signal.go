@@ -56,6 +56,10 @@ func (c *process) control(ctx context.Context, op, script string, args ...string
 	case code == 127:
 		return core.Errorf(core.KindUnsupported, "modal."+op, c.id, "the image has no shell, which Modal needs for this")
 	case code == 3:
+		if running, err := c.provider.execRuns(ctx, c.router.sandbox, c.id); err == nil && running {
+			return core.Errorf(core.KindUnsupported, "modal."+op, c.id, "no process of the command was found: Modal has no call for signals, and sb finds only commands that it started").
+				WithHint("sb terminate %s ends the sandbox with all its commands", c.router.sandbox)
+		}
 		return core.Errorf(core.KindConflict, "modal."+op, c.id, "the command has ended")
 	case code != 0:
 		return core.Errorf(core.KindInternal, "modal."+op, c.id, "exit code %d: %s", code, complaints.text)

@@ -84,7 +84,7 @@ func (b *inbox) take(ctx context.Context) ([]byte, error) {
 // feed passes input on and then its end. Each message says where it belongs, so that one whose answer was lost
 // is sent again and counts once.
 func (c *process) feed(ctx context.Context, input io.Reader) {
-	var offset uint64
+	offset := c.fed
 	if input != nil {
 		box := newInbox()
 		go box.fill(ctx, input)

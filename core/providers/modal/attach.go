@@ -1,0 +1,77 @@
+package modal
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Attach implements core.Attacher for commands that any client started, by the id that Modal knows. The output so far has no end in Modal's
+// API: without streams.Replay all that comes before a pause counts as written before, so that nothing new is left out.
+func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Streams) (core.Process, error) {
+	if parsed, err := uuid.Parse(exec); err != nil || parsed.String() != exec {
+		return nil, noExec(exec)
+	}
+	running, err := p.execRuns(ctx, id, exec)
+	if err != nil {
+		return nil, err
+	}
+	r, err := p.router(ctx, id, true)
+	if err != nil {
+		return nil, err
+	}
+	proc := &process{provider: p, router: r, id: exec, done: make(chan struct{}), noInput: streams.Stdin == nil || !running}
+	if !proc.noInput {
+		reply, err := call(ctx, r, func(ctx context.Context) (*pb.TaskExecStdinStatusResponse, error) {
+			return r.stub.TaskExecStdinStatus(ctx, pb.TaskExecStdinStatusRequest_builder{TaskId: r.task, ExecId: exec}.Build())
+		})
+		if err != nil {
+			return nil, p.failed(ctx, "attach", id, err)
+		}
+		proc.fed, proc.noInput = reply.GetNumBytesWritten(), reply.GetClosed()
+	}
+	if !streams.Replay && (streams.Stdout != nil || streams.Stderr != nil) {
+		if proc.from, err = p.written(ctx, id, exec, running); err != nil {
+			return nil, err
+		}
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	proc.cancel = cancel
+	streams, release := streams.Own()
+	go func() {
+		defer close(proc.done)
+		defer release()
+		proc.follow(life, streams)
+	}()
+	return proc, nil
+}
+
+// written counts what a command has written before, in bytes.
+func (p *Provider) written(ctx context.Context, id, exec string, running bool) (map[core.Stream]uint64, error) {
+	tail, err := p.tailer(ctx, id, exec)
+	if err != nil {
+		return nil, err
+	}
+	patience := forever
+	if running {
+		patience = glance
+	}
+	records, stop := output(ctx, tail, patience)
+	defer stop()
+	written := map[core.Stream]uint64{}
+	for item := range records {
+		if item.err != nil {
+			return nil, item.err
+		}
+		written[item.record.Stream] += uint64(len(item.record.Data))
+	}
+	return written, nil
+}
+
+// noExec is the error for an id that is not one of a command in the sandbox.
+func noExec(exec string) error {
+	return core.Errorf(core.KindNotFound, "modal.exec", exec, "the sandbox has no command %q", exec).WithHint("sb exec --detach prints the id of the command that it starts")
+}

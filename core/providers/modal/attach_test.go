@@ -1,0 +1,94 @@
+//go:build linux
+
+package modal_test
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal"
+)
+
+// A command that one process started is waited for, fed, read and ended by another, by its id alone.
+func TestAttachByID(t *testing.T) {
+	r := newRig(t, nil)
+	for name, gpu := range map[string]core.GPU{"first": {Type: "T4", Count: 1}, "second": {}} {
+		t.Run(name, func(t *testing.T) {
+			starter := modal.New(r.opts)
+			s := spec()
+			s.GPU = gpu
+			id := launched(t, starter, s).ID
+			input, feed := io.Pipe()
+			defer func() { _ = feed.Close() }()
+			begun, err := starter.Exec(t.Context(), id, core.ExecSpec{Command: []string{"sh", "-c", "echo early; while read line; do echo got $line; done; exit 7"}, Stdin: input, Stdout: io.Discard})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := feed.Write([]byte("one\n")); err != nil {
+				t.Fatal(err)
+			}
+			stuck, err := starter.Exec(t.Context(), id, core.ExecSpec{Command: []string{"sleep", "600"}, Detach: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() bool {
+				text, _ := logged(t, starter, id, core.LogOptions{Tail: -1, Exec: begun.ID()})
+				return strings.Contains(text, "got one")
+			})
+			for _, closer := range []io.Closer{begun, stuck, starter} { // the first process is gone
+				if err := closer.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := modal.New(r.opts)
+			t.Cleanup(func() { _ = p.Close() })
+
+			attach := func(exec string, streams core.Streams) core.Process {
+				t.Helper()
+				process, err := p.Attach(t.Context(), id, exec, streams)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = process.Close() })
+				return process
+			}
+			var fresh, all bytes.Buffer
+			onlyNew := attach(begun.ID(), core.Streams{Stdout: &fresh})
+			fed := attach(begun.ID(), core.Streams{Stdin: strings.NewReader("two\n"), Stdout: &all, Replay: true})
+			for process, want := range map[core.Process]string{onlyNew: "got two\n", fed: "early\ngot one\ngot two\n"} {
+				exit, err := process.Wait(t.Context())
+				got := fresh.String()
+				if process == fed {
+					got = all.String()
+				}
+				if err != nil || exit.Code != 7 || got != want {
+					t.Errorf("%+v, %v, %q, want %q", exit, err, got, want)
+				}
+			}
+			if exit, err := attach(begun.ID(), core.Streams{}).Wait(t.Context()); err != nil || exit.Code != 7 {
+				t.Errorf("after its end: %+v, %v", exit, err)
+			}
+			ended := attach(begun.ID(), core.Streams{})
+			if err := ended.Signal(t.Context(), 15); core.KindOf(err) != core.KindConflict {
+				t.Errorf("a signal after its end: %v", err)
+			}
+			killed := attach(stuck.ID(), core.Streams{})
+			if err := killed.Signal(t.Context(), 9); err != nil {
+				t.Fatal(err)
+			}
+			if exit, err := killed.Wait(t.Context()); err != nil || exit.Signal != 9 {
+				t.Errorf("killed: %+v, %v", exit, err)
+			}
+			for _, unknown := range []string{"999", "", "0", "-1", "../1", uuid.NewString(), strings.ToUpper(begun.ID()), strings.Repeat("9", 300)} {
+				if _, err := p.Attach(t.Context(), id, unknown, core.Streams{}); core.KindOf(err) != core.KindNotFound {
+					t.Errorf("%q: %v", unknown, err)
+				}
+			}
+		})
+	}
+}
