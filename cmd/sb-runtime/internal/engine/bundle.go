@@ -17,6 +17,11 @@ import (
 	"github.com/seed-0724f904/sb/core/guest"
 )
 
+// GuestPath is where the sandbox sees sb-guest. What runs for long is started from there: a program that came in by
+// descriptor is mapped from the host, and such a process cannot be kept by Checkpoint. It is a mount of its own, which
+// no process inside can write, replace or remove, in a file system in memory, which no saved file is in the way of.
+const GuestPath = "/dev/.sb-guest-program"
+
 // capabilities are what root inside a sandbox has, as root in a Docker container does by
 // default. They act on gVisor's kernel only, never on the host's.
 func capabilities() []string {
@@ -46,6 +51,7 @@ func (c Config) spec(root string) *specs.Spec {
 		{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"ro"}},
 		{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"mode=755", "size=1m"}},
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"mode=1777", shm}},
+		{Destination: GuestPath, Type: "bind", Source: c.Guest, Options: []string{"bind", "ro", "nosuid", "nodev"}},
 	}
 	for _, v := range c.Volumes {
 		mode := "rw"

@@ -189,3 +189,30 @@ func BenchmarkFork(b *testing.B) {
 		b.ReportMetric(float64(span.Milliseconds())/float64(b.N), name)
 	}
 }
+
+// Root inside can answer in the place of the first process; who asks does not wait for ever.
+func TestSpawnDoesNotWaitForAnImpostor(t *testing.T) {
+	box := start(t, nil)
+	const impostor = `import os, socket
+os.unlink("` + guest.SpawnSocket + `")
+s = socket.socket(socket.AF_UNIX); s.bind("` + guest.SpawnSocket + `"); s.listen()
+if os.fork() == 0:
+    os.close(1); os.close(2)
+    conns = []
+    while True: conns.append(s.accept())
+`
+	if out, exit := run(t, box, "python3", "-c", impostor); exit.Code != 0 {
+		t.Fatal(out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	request := guest.Spawn{ID: "1", Argv: []string{"true"}, Env: []string{testPath}, Dir: "/"}
+	if _, err := box.Spawn(ctx, request, null, null); err == nil || t.Context().Err() != nil {
+		t.Errorf("the impostor was believed: %v", err)
+	}
+}

@@ -9,6 +9,9 @@ import (
 	"gvisor.dev/gvisor/runsc/cli"
 	"gvisor.dev/gvisor/runsc/cmd"
 	"gvisor.dev/gvisor/runsc/cmd/util"
+	"gvisor.dev/gvisor/runsc/fsgofer/extension"
+
+	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/hostview"
 )
 
 // bundlePrefix begins a bundle's name; what follows is the memory limit in bytes, or 0.
@@ -32,6 +35,9 @@ func RunChild(argv []string) {
 		return
 	}
 	showTotalMemory(argv)
+	if argv[0] == "runsc-gofer" {
+		extension.Register(hostview.Extension{Mounts: hostMounts()})
+	}
 	cli.Run(map[util.SubCommand]string{new(cmd.Boot): "", new(cmd.Gofer): "", new(cmd.Umount): ""}, nil)
 }
 

@@ -16,14 +16,14 @@ import (
 // The host image is an allow-list: what is not named here does not exist for the
 // sandbox. Homes, /root, /srv, /var, /run, mail, keys and credentials are not named.
 
-// GuestPath is where the sandbox sees sb-guest. What runs for long is started from there: a program that came in
-// by descriptor is mapped from the host, and such a process cannot be kept by Checkpoint.
-const GuestPath = "/.sb-guest"
-
-// hostTrees are shown read-only with all that is mounted below them.
+// hostTrees are shown read-only. What of them other users could not read is not shown, nor what is mounted below them
+// except hostMounts: see package hostview.
 func hostTrees() []string {
 	return []string{"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", "var/lib/dpkg", "var/lib/python"}
 }
+
+// hostMounts are the directories below hostTrees that may be file systems of their own.
+func hostMounts() []string { return []string{"/usr/local", "/usr/share"} }
 
 // hostConfigs are the entries of /etc that programs need and that hold no secrets;
 // they may be patterns.
@@ -81,20 +81,17 @@ func buildHostRoot(dir string, config Config) error {
 			}
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, GuestPath), nil, 0o644); err != nil { //nolint:gosec // only a place to mount on
-		return err
-	}
-	if err := bindReadOnly(config.Guest, filepath.Join(dir, GuestPath)); err != nil {
-		return err
-	}
 	return writeIdentity(filepath.Join(dir, "etc"), config)
 }
 
 // show makes the host's /name visible at dir/name: a symbolic link as it is,
 // anything else as a read-only view. What the host does not have, or this user
-// may not see, is left out.
+// or others may not see, is left out.
 func show(dir, name string) error {
 	source, target := filepath.Join("/", name), filepath.Join(dir, name)
+	if open, err := othersEnter(filepath.Dir(source)); err != nil || !open {
+		return err
+	}
 	info, err := os.Lstat(source)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil
@@ -123,6 +120,25 @@ func show(dir, name string) error {
 		return err
 	}
 	return bindReadOnly(source, target)
+}
+
+// othersEnter says whether other users of this machine may enter a directory and those above it.
+func othersEnter(dir string) (bool, error) {
+	for ; ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if info.Mode()&0o001 == 0 {
+			return false, nil
+		}
+		if dir == "/" {
+			return true, nil
+		}
+	}
 }
 
 // bindReadOnly clones the mounts below source, makes all of them read-only, and

@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/guest"
@@ -16,6 +19,9 @@ import (
 
 // seen is a command line of sb-guest for the one that the sandbox sees.
 func seen(argv []string) []string { return append([]string{GuestPath}, argv[1:]...) }
+
+// spawnPatience is how long the sandbox's first process may take to start a command. The helper waits 10 s for it.
+const spawnPatience = 30 * time.Second
 
 // Spawned is a command that the sandbox's first process runs.
 type Spawned struct {
@@ -59,8 +65,17 @@ func (b *Box) Spawn(ctx context.Context, request guest.Spawn, stdout, stderr *os
 	}
 	_ = to.Close()
 	s := &Spawned{box: b, pipe: from, reports: json.NewDecoder(from), helper: helper}
+	// Root inside may have put a process of its own in the first one's place.
+	ctx, cancel := context.WithTimeout(ctx, spawnPatience)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = from.SetReadDeadline(time.Unix(1, 0)) })
 	var report guest.SpawnReport
-	if err := s.reports.Decode(&report); err != nil {
+	err = s.reports.Decode(&report)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		_ = helper.Signal(unix.SIGKILL)
 		return nil, fmt.Errorf("the sandbox's first process does not answer: %w", err)
 	}
 	if report.Error != nil {

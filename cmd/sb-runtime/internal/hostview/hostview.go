@@ -1,0 +1,75 @@
+//go:build linux
+
+// Package hostview is the file server of a sandbox's view of this machine. It runs in gVisor's gofer, in the place of
+// gVisor's own server, which would show whatever the gofer may read: the gofer is root or the user who launches.
+//
+// It shows what any user of the machine could read. A file that others may not read does not exist. A directory that
+// others may not enter or list is empty. A mount below a shown directory does not exist either, unless it is named.
+// What the view itself is made of (a file system in memory, see engine) is shown as it is.
+//
+// The view is read-only: what a sandbox writes is in a layer of its own kernel's.
+package hostview
+
+import (
+	specs "github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/sys/unix"
+
+	"gvisor.dev/gvisor/pkg/lisafs"
+	"gvisor.dev/gvisor/pkg/seccomp"
+	"gvisor.dev/gvisor/runsc/fsgofer/extension"
+)
+
+// Extension makes gVisor's gofer serve the root of a sandbox by this package. Mounts are paths in the sandbox at which
+// another file system of the host is shown although it lies below a shown directory.
+type Extension struct{ Mounts []string }
+
+var _ extension.Extension = Extension{}
+
+// Name implements extension.Extension.
+func (Extension) Name() string { return "hostview" }
+
+// TryHandleMount implements extension.Extension. Volumes are left to gVisor's own server.
+func (e Extension) TryHandleMount(_ *specs.Spec, mount *specs.Mount, mountPath string, readonly bool) (lisafs.ConnectionImpl, lisafs.ConnectionOpts, error) {
+	if mount != nil || mountPath != "/" || !readonly {
+		return nil, lisafs.ConnectionOpts{}, nil
+	}
+	return &connection{named: e.Mounts}, lisafs.ConnectionOpts{Readonly: true, WalkStatSupported: true, OpenOnDeleted: true}, nil
+}
+
+// SeccompRules implements extension.Extension.
+func (Extension) SeccompRules() seccomp.SyscallRules {
+	return seccomp.MakeSyscallRules(map[uintptr]seccomp.SyscallRule{unix.SYS_STATX: seccomp.MatchAll{}})
+}
+
+// connection is the sandbox's kernel, as far as it reads this view.
+type connection struct{ named []string }
+
+var _ lisafs.ConnectionImpl = (*connection)(nil)
+
+// Mount implements lisafs.ConnectionImpl.
+func (c *connection) Mount(conn *lisafs.Connection, root *lisafs.Node) (*lisafs.ControlFD, lisafs.Statx, int, error) {
+	fd, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, lisafs.Statx{}, -1, err
+	}
+	attr, err := stat(fd, "")
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, lisafs.Statx{}, -1, err
+	}
+	root.IncRef() // for the node's descriptor
+	f := &file{view: &view{skeleton: attr.Mnt_id, named: c.named}, fd: fd, attr: attr}
+	f.Init(conn, root, mode(attr), f)
+	return f.FD(), answer(attr), -1, nil
+}
+
+// MaxMessageSize implements lisafs.ConnectionImpl.
+func (*connection) MaxMessageSize() uint32 { return lisafs.MaxMessageSize() }
+
+// SupportedMessages implements lisafs.ConnectionImpl. None of them writes.
+func (*connection) SupportedMessages() []lisafs.MID {
+	return []lisafs.MID{
+		lisafs.Mount, lisafs.Channel, lisafs.FStat, lisafs.Walk, lisafs.WalkStat, lisafs.OpenAt, lisafs.Close, lisafs.FSync,
+		lisafs.PRead, lisafs.FStatFS, lisafs.ReadLinkAt, lisafs.Getdents64, lisafs.FGetXattr, lisafs.FListXattr,
+	}
+}
