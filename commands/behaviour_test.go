@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
 )
 
 // Each row runs one command over the stub with the sandboxes one and two.
@@ -261,5 +262,28 @@ func TestOperand(t *testing.T) {
 	}
 	if _, err := parseOperand(""); core.KindOf(err) != core.KindUsage {
 		t.Errorf("an empty operand is accepted")
+	}
+}
+
+// The JSON of a command on several sandboxes has each reference that was typed, also one that leads to none.
+func TestJSONNamesWhatIsNotThere(t *testing.T) {
+	app, streams := keeperApp(t, nil, fake.KeeperOptions{})
+	for _, verb := range []string{"pause", "resume", "stop", "start", "timeout", "terminate"} {
+		wantOutput(t, app, streams, "launch -q --persist --name dev-"+verb, "clo-")
+		line := verb + " --json dev-" + verb + " nosuch"
+		if verb == "timeout" {
+			line = "timeout --json 1h dev-timeout nosuch"
+		}
+		out, err := did(t, app, streams, line)
+		if core.KindOf(err) != core.KindNotFound && verb != "resume" && verb != "start" {
+			t.Errorf("%s: %v", verb, err)
+		}
+		var outcomes []outcome
+		if err := json.Unmarshal([]byte(out), &outcomes); err != nil || len(outcomes) != 2 {
+			t.Fatalf("%s: %q, %v", verb, out, err)
+		}
+		if last := outcomes[1]; last.Name != "nosuch" || last.Result != "not_found" || last.Error == "" {
+			t.Errorf("%s: %+v", verb, last)
+		}
 	}
 }

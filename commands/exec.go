@@ -119,6 +119,10 @@ func detached(ctx context.Context, opts *ExecOptions, service *core.Service) err
 	if err := process.Close(); err != nil {
 		return err
 	}
+	// The journal has at once what could not be started. A provider without one cannot tell.
+	if begun, err := service.FindExec(ctx, opts.Sandbox, id); err == nil && begun.Exit != nil && begun.Exit.NotStarted() {
+		return opts.App.result(ctx, service, opts.Sandbox, *begun.Exit, nil)
+	}
 	if opts.JSON {
 		return output.JSON(opts.App.Streams.Out, map[string]string{"sandbox": opts.Sandbox, "exec": id})
 	}

@@ -21,13 +21,14 @@ type outcome struct {
 }
 
 // forEach does work on all sandboxes, a few at a time, and reports each in their
-// order: its id on stdout, or the whole as JSON. The error joins what failed.
-func forEach(ctx context.Context, app *App, boxes []core.Sandbox, result string, asJSON bool, work func(context.Context, core.Sandbox) error) error {
-	return forEachCode(ctx, app, boxes, result, asJSON, func(ctx context.Context, box core.Sandbox) (*int, error) { return nil, work(ctx, box) })
+// order: its id on stdout, or the whole as JSON, to which the references in missing belong that lead to none. The
+// error joins missing and what failed.
+func forEach(ctx context.Context, app *App, boxes []core.Sandbox, missing error, result string, asJSON bool, work func(context.Context, core.Sandbox) error) error {
+	return forEachCode(ctx, app, boxes, missing, result, asJSON, func(ctx context.Context, box core.Sandbox) (*int, error) { return nil, work(ctx, box) })
 }
 
 // forEachCode is forEach for work that yields exit codes. They are in the JSON, and a person at a terminal is told them.
-func forEachCode(ctx context.Context, app *App, boxes []core.Sandbox, result string, asJSON bool, work func(context.Context, core.Sandbox) (*int, error)) error {
+func forEachCode(ctx context.Context, app *App, boxes []core.Sandbox, missing error, result string, asJSON bool, work func(context.Context, core.Sandbox) (*int, error)) error {
 	const atOnce = 8
 	codes := make([]*int, len(boxes))
 	failed := make([]error, len(boxes))
@@ -59,11 +60,27 @@ func forEachCode(ctx context.Context, app *App, boxes []core.Sandbox, result str
 		}
 	}
 	if asJSON {
-		if err := output.List(app.Streams.Out, outcomes); err != nil {
+		if err := output.List(app.Streams.Out, append(outcomes, unresolved(missing)...)); err != nil {
 			return err
 		}
 	}
-	return errors.Join(failed...)
+	return errors.Join(append([]error{missing}, failed...)...)
+}
+
+// unresolved lists the references in an error of SelectFlags.resolve that lead to no sandbox.
+func unresolved(err error) []outcome {
+	if one, ok := err.(*unresolvedError); ok { //nolint:errorlint // what is joined is walked
+		return []outcome{{Name: one.ref, Result: core.KindOf(one).String(), Error: one.Error()}}
+	}
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // as above
+	if !ok {
+		return nil
+	}
+	var outcomes []outcome
+	for _, e := range joined.Unwrap() {
+		outcomes = append(outcomes, unresolved(e)...)
+	}
+	return outcomes
 }
 
 // outcomeFields documents outcome for --json flags of commands on what has a name only.

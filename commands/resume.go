@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -45,8 +44,7 @@ func runResume(ctx context.Context, opts *ResumeOptions) error {
 		return err
 	}
 	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
-	failed := forEach(ctx, opts.App, boxes, "resumed", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
+	return forEach(ctx, opts.App, boxes, missing, "resumed", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
 		return service.Resume(ctx, box.ID)
 	})
-	return errors.Join(missing, failed)
 }

@@ -74,7 +74,16 @@ func failures(list []core.ProviderFailure) error {
 	return errors.Join(failed...)
 }
 
-// resolve finds the sandboxes. A reference that fails is in the joined error; the others are returned all the same.
+// unresolvedError is why a reference that was typed leads to no sandbox.
+type unresolvedError struct {
+	ref string
+	err error
+}
+
+func (e *unresolvedError) Error() string { return e.err.Error() }
+func (e *unresolvedError) Unwrap() error { return e.err }
+
+// resolve finds the sandboxes. A reference that fails is in the joined error as an *unresolvedError; the others are returned all the same.
 func (f *SelectFlags) resolve(ctx context.Context, service *core.Service, refs []string) ([]core.Sandbox, error) {
 	if len(refs) == 0 {
 		filter, err := f.filter()
@@ -92,7 +101,7 @@ func (f *SelectFlags) resolve(ctx context.Context, service *core.Service, refs [
 		box, err := service.Resolve(ctx, ref)
 		switch {
 		case err != nil:
-			failed = append(failed, err)
+			failed = append(failed, &unresolvedError{ref, err})
 		case !seen[box.ID]:
 			seen[box.ID] = true
 			found = append(found, box)

@@ -19,6 +19,8 @@ type SnapshotOptions struct {
 	// TTL is how long it is kept; Forever keeps it until it is removed.
 	TTL     durationValue
 	Forever bool
+	// Replace takes the place of a snapshot of that name.
+	Replace bool
 	// Path is one directory to keep instead of all.
 	Path  string
 	JSON  bool
@@ -32,9 +34,10 @@ func NewSnapshot(app *App, runF func(context.Context, *SnapshotOptions) error) *
 		Use:   "snapshot SANDBOX [NAME]",
 		Short: "Keep a sandbox's files for others to start from",
 		Long: "Keep the files of a sandbox as they are now, and print what \"sb launch --snapshot\" takes. Volumes and\n" +
-			"secrets are left out. In a container engine a snapshot is an image: NAME is the one it gets, and it can be\n" +
-			"tagged, pushed and run like any other. \"sb snapshot ls\" and \"sb snapshot rm\" keep order among them; a sandbox\n" +
-			"that is called ls or rm is named with its provider: local/ls." + exitStatusHelp,
+			"secrets are left out. A snapshot that has the NAME already is replaced with --replace only. In a container\n" +
+			"engine a snapshot is an image: NAME is the one it gets, and it can be tagged, pushed and run like any other.\n" +
+			"\"sb snapshot ls\" and \"sb snapshot rm\" keep order among them; a sandbox that is called ls or rm is named\n" +
+			"with its provider: local/ls." + exitStatusHelp,
 		Example:           "  sb snapshot dev\n  sb snapshot dev registry.example.com/me/dev:v1\n  sb launch --snapshot registry.example.com/me/dev:v1",
 		Args:              between([]string{"SANDBOX"}, "NAME"),
 		ValidArgsFunction: firstArg(app.completeSandboxes),
@@ -48,6 +51,7 @@ func NewSnapshot(app *App, runF func(context.Context, *SnapshotOptions) error) *
 	}
 	cmd.Flags().Var(&opts.TTL, "ttl", "have the provider remove it after that long (default: the provider's own time)")
 	cmd.Flags().BoolVar(&opts.Forever, "forever", false, "keep it until it is removed")
+	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "replace the snapshot NAME if there is one")
 	cmd.Flags().StringVar(&opts.Path, "path", "", "keep only the directory `PATH`, to be mounted with \"sb image mount\"")
 	jsonFlag(cmd, &opts.JSON, "the snapshot: id, provider, sandbox, created, expires, path, size, hint")
 	quietFlag(cmd, &opts.Quiet, "the id")
@@ -60,7 +64,7 @@ func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
 	if err != nil {
 		return err
 	}
-	snapshot, err := service.Snapshot(ctx, opts.Ref, core.SnapshotOptions{Name: opts.Name, TTL: time.Duration(opts.TTL), NoExpiry: opts.Forever, Path: opts.Path})
+	snapshot, err := service.Snapshot(ctx, opts.Ref, core.SnapshotOptions{Name: opts.Name, TTL: time.Duration(opts.TTL), NoExpiry: opts.Forever, Replace: opts.Replace, Path: opts.Path})
 	if err != nil {
 		return err
 	}

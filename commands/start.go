@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -45,9 +44,8 @@ func runStart(ctx context.Context, opts *StartOptions) error {
 		return err
 	}
 	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
-	failed := forEach(ctx, opts.App, boxes, "started", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
+	return forEach(ctx, opts.App, boxes, missing, "started", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
 		_, err := service.Start(ctx, box.ID)
 		return err
 	})
-	return errors.Join(missing, failed)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -32,8 +33,8 @@ func NewStats(app *App, runF func(context.Context, *StatsOptions) error) *cobra.
 		Short: "Show what sandboxes use",
 		Long: "Show what sandboxes use of CPU, memory, processes, disk and network, again and again on a\n" +
 			"terminal and once elsewhere or with --no-stream. Without SANDBOX all running ones are shown.\n" +
-			"CPU is what was used since the look before, in percent of one core; a frozen sandbox is idle\n" +
-			"and uses none." + exitStatusHelp,
+			"CPU is what was used since the look before, in percent of one core; the first look takes half a\n" +
+			"second. A frozen sandbox is idle and uses none." + exitStatusHelp,
 		Example:           "  sb stats\n  sb stats --no-stream dev\n  sb stats --json --interval 10s dev",
 		ValidArgsFunction: app.completeSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,7 +54,7 @@ func NewStats(app *App, runF func(context.Context, *StatsOptions) error) *cobra.
 	cmd.Flags().BoolVar(&opts.Once, "no-stream", false, "look once")
 	cmd.Flags().Var(&interval, "interval", "time between two looks")
 	opts.Select.registerFilters(app, cmd)
-	jsonFlag(cmd, &opts.JSON, "NDJSON of sandbox, time, cpu_ns, cpu_limit, memory, memory_limit, processes, disk, disk_limit, net_received, net_sent, frozen")
+	jsonFlag(cmd, &opts.JSON, "NDJSON of sandbox, time, cpu_percent (since the look before), cpu_ns (since the launch), cpu_limit, memory, memory_limit, processes, disk, disk_limit, net_received, net_sent, frozen")
 	return cmd
 }
 
@@ -63,6 +64,15 @@ func runStats(ctx context.Context, opts *StatsOptions) error {
 		return err
 	}
 	before := map[string]core.Stats{}
+	// One look tells a sum, two tell what is used now.
+	if _, err := measureStats(ctx, opts, service, before); err != nil && len(before) == 0 {
+		return err
+	}
+	if len(before) > 0 {
+		if err := pause(ctx, min(opts.Interval, firstSpan)); err != nil {
+			return err
+		}
+	}
 	ticker := time.NewTicker(opts.Interval)
 	defer ticker.Stop()
 	for first := true; ; first = false {
@@ -78,11 +88,35 @@ func runStats(ctx context.Context, opts *StatsOptions) error {
 	}
 }
 
-// lookAtStats measures the sandboxes once and keeps the numbers in before.
-func lookAtStats(ctx context.Context, opts *StatsOptions, service *core.Service, before map[string]core.Stats, redraw bool) error {
+// firstSpan is the time between the two looks that the first numbers come from.
+const firstSpan = 500 * time.Millisecond
+
+// pause waits for d, or for the end of ctx, which is its error.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// statsReport is what one sandbox uses, as JSON.
+type statsReport struct {
+	core.Stats
+	// CPUPercent is what was used since the look before, in percent of one core; absent without such a look.
+	CPUPercent *float64 `json:"cpu_percent,omitempty"`
+
+	box core.Sandbox
+}
+
+// measureStats looks at the sandboxes once and keeps the numbers in before. The error joins what failed.
+func measureStats(ctx context.Context, opts *StatsOptions, service *core.Service, before map[string]core.Stats) ([]statsReport, error) {
 	boxes, err := opts.Select.resolve(ctx, service, opts.Refs)
-	failed, rows := []error{err}, 0
-	table := opts.App.table("NAME", "CPU", "MEMORY", "PROCS", "DISK", "NET IN", "NET OUT", "DENIED", "STATE")
+	failed := []error{err}
+	var reports []statsReport
 	for _, box := range boxes {
 		if box.State != core.StateRunning && box.State != core.StatePaused && len(opts.Refs) == 0 {
 			continue
@@ -92,45 +126,67 @@ func lookAtStats(ctx context.Context, opts *StatsOptions, service *core.Service,
 			failed = append(failed, core.Wrap("stats", box.Name, err))
 			continue
 		}
-		if opts.JSON {
-			if err := output.Line(opts.App.Streams.Out, s); err != nil {
+		report := statsReport{Stats: s, box: box}
+		if last, looked := before[box.ID]; looked {
+			report.CPUPercent = cpuPercent(last, s)
+		}
+		before[box.ID] = s
+		reports = append(reports, report)
+	}
+	return reports, errors.Join(failed...)
+}
+
+// lookAtStats measures the sandboxes once more and prints what they use.
+func lookAtStats(ctx context.Context, opts *StatsOptions, service *core.Service, before map[string]core.Stats, redraw bool) error {
+	reports, failed := measureStats(ctx, opts, service, before)
+	if opts.JSON {
+		for _, report := range reports {
+			if err := output.Line(opts.App.Streams.Out, report); err != nil {
 				return err
 			}
-			continue
 		}
-		state := string(box.State)
+		return failed
+	}
+	table := opts.App.table("NAME", "CPU", "MEMORY", "PROCS", "DISK", "NET IN", "NET OUT", "DENIED", "STATE")
+	for _, s := range reports {
+		state := string(s.box.State)
 		if s.Frozen {
 			state = "frozen"
 		}
-		table.Row(box.Name, cpuText(before[box.ID], s, box.Created), output.Used(s.Memory, s.MemoryLimit), strconv.Itoa(s.Processes),
+		table.Row(s.box.Name, percentText(s.CPUPercent), output.Used(s.Memory, s.MemoryLimit), strconv.Itoa(s.Processes),
 			output.Used(s.Disk, s.DiskLimit), s.NetReceived.String(), s.NetSent.String(), strconv.Itoa(s.Denied), state)
-		before[box.ID] = s
-		rows++
 	}
-	if !opts.JSON {
-		if redraw && opts.App.Streams.OutTTY() {
-			if _, err := fmt.Fprint(opts.App.Streams.Out, "\x1b[H\x1b[2J"); err != nil {
-				return err
-			}
-		}
-		if rows > 0 || errors.Join(failed...) == nil {
-			if err := table.Write(opts.App.Streams.Out); err != nil {
-				return err
-			}
+	if redraw && opts.App.Streams.OutTTY() {
+		if _, err := fmt.Fprint(opts.App.Streams.Out, "\x1b[H\x1b[2J"); err != nil {
+			return err
 		}
 	}
-	return errors.Join(failed...)
+	if len(reports) > 0 || failed == nil {
+		if err := table.Write(opts.App.Streams.Out); err != nil {
+			return err
+		}
+	}
+	return failed
 }
 
-// cpuText is the use of CPU between two looks, or since the launch at the first.
-func cpuText(before, now core.Stats, created time.Time) string {
-	from := before.Time
-	if from.IsZero() {
-		from = created
+// cpuPercent is the use of CPU between two looks in percent of one core; nil where they do not tell.
+func cpuPercent(before, now core.Stats) *float64 {
+	span := now.Time.Sub(before.Time)
+	used := now.CPU - before.CPU
+	if span <= 0 || used < 0 { // it was started again in between
+		return nil
 	}
-	span := now.Time.Sub(from)
-	if span <= 0 {
+	if now.Frozen && before.Frozen {
+		used = 0 // measuring is not the sandbox's own use
+	}
+	percent := math.Round(1000*float64(used)/float64(span)) / 10
+	return &percent
+}
+
+// percentText is a use of CPU in a table.
+func percentText(percent *float64) string {
+	if percent == nil {
 		return ""
 	}
-	return fmt.Sprintf("%.1f%%", 100*float64(now.CPU-before.CPU)/float64(span))
+	return fmt.Sprintf("%.1f%%", *percent)
 }

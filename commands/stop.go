@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,8 +50,7 @@ func runStop(ctx context.Context, opts *StopOptions) error {
 		return err
 	}
 	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
-	failed := forEach(ctx, opts.App, boxes, "stopped", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
+	return forEach(ctx, opts.App, boxes, missing, "stopped", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
 		return service.Stop(ctx, box.ID, opts.Grace)
 	})
-	return errors.Join(missing, failed)
 }

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -63,12 +62,11 @@ func runTerminate(ctx context.Context, opts *TerminateOptions) error {
 			return err
 		}
 	}
-	failed := forEachCode(ctx, opts.App, boxes, "terminated", opts.JSON, func(ctx context.Context, box core.Sandbox) (*int, error) {
+	return forEachCode(ctx, opts.App, boxes, missing, "terminated", opts.JSON, func(ctx context.Context, box core.Sandbox) (*int, error) {
 		code, err := service.End(ctx, box.ID)
 		if opts.Select.given() && core.KindOf(err) == core.KindNotFound {
 			return nil, nil //nolint:nilnil // somebody else ended it since it was listed: it is gone, as was wished
 		}
 		return code, err
 	})
-	return errors.Join(missing, failed)
 }

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,9 +59,8 @@ func runTimeout(ctx context.Context, opts *TimeoutOptions) error {
 		return err
 	}
 	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
-	failed := forEach(ctx, opts.App, boxes, "set", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
+	return forEach(ctx, opts.App, boxes, missing, "set", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
 		_, err := service.SetTimeout(ctx, box.ID, time.Duration(opts.Timeout))
 		return err
 	})
-	return errors.Join(missing, failed)
 }

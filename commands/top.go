@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -68,9 +67,6 @@ type topRow struct {
 	cpu string
 }
 
-// topSpan is the time between the two looks that tell the use of CPU.
-const topSpan = 500 * time.Millisecond
-
 func topOnce(ctx context.Context, opts *TopOptions) error {
 	service, err := opts.App.Service()
 	if err != nil {
@@ -115,7 +111,7 @@ func measure(ctx context.Context, service *core.Service, boxes []core.Sandbox) (
 				// A sandbox that ended meanwhile, or a provider that does not measure, has no numbers.
 				if stats, err := service.Stats(ctx, box.ID); err == nil {
 					if before := rows[i].Stats; before != nil {
-						rows[i].cpu = cpuText(*before, stats, box.Created)
+						rows[i].cpu = percentText(cpuPercent(*before, stats))
 					}
 					rows[i].Stats = &stats
 				}
@@ -124,12 +120,8 @@ func measure(ctx context.Context, service *core.Service, boxes []core.Sandbox) (
 		all.Wait()
 	}
 	look()
-	timer := time.NewTimer(topSpan)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := pause(ctx, firstSpan); err != nil {
+		return nil, err
 	}
 	look()
 	return rows, nil

@@ -71,6 +71,11 @@ type Exit struct {
 	Duration time.Duration `json:"duration_ns"`
 }
 
+// NotStarted reports whether there was no command: its program is not there, or cannot be executed. Message says why.
+func (e Exit) NotStarted() bool {
+	return (e.Code == 126 || e.Code == 127) && e.Signal == 0 && e.Reason == "" && e.Message != ""
+}
+
 // Exec is a journal entry: one command that was run in a sandbox.
 type Exec struct {
 	// ID is unique in its sandbox. The provider chooses it ("3", a UUID), so it is opaque; "0" is the entry command.

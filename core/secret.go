@@ -48,6 +48,9 @@ type Secret struct {
 	Value SecretValue `json:"-"`
 }
 
+// kept reports whether the provider keeps the value.
+func (s Secret) kept() bool { return s.Ref != "" }
+
 // GivenSecrets returns the secrets that a sandbox was given, with their values.
 func (s *Service) GivenSecrets(ctx context.Context, ref string) ([]Secret, error) {
 	sb, _, err := s.resolve(ctx, ref)

@@ -20,6 +20,9 @@ func (s *Service) Exec(ctx context.Context, ref string, spec ExecSpec) (process 
 		if spec.User != "" && !p.Capabilities().Can(CapUser) {
 			return s.unsupported(sb.Provider, "exec", CapUser)
 		}
+		if slices.ContainsFunc(spec.Secrets, Secret.kept) && !p.Capabilities().Can(CapSecretStore) {
+			return s.unsupported(sb.Provider, "exec", CapSecretStore)
+		}
 		process, err = p.Exec(ctx, sb.ID, spec)
 		if err == nil {
 			s.broker.publish(Event{

@@ -28,8 +28,10 @@ type Snapshot struct {
 
 // SnapshotOptions say what is kept and how long. The zero value keeps everything as the provider is used to.
 type SnapshotOptions struct {
-	// Name is what the provider calls it; "" chooses one. An existing snapshot of that name is replaced.
+	// Name is what the provider calls it; "" chooses one.
 	Name string
+	// Replace lets it take the place of a snapshot of that name.
+	Replace bool
 	// TTL is how long it is kept; 0 is the provider's own time, which can be for ever. CapSnapshotTTL.
 	TTL time.Duration
 	// NoExpiry keeps it until it is removed. CapSnapshotTTL.
@@ -43,7 +45,14 @@ type SnapshotOptions struct {
 type Snapshotter interface {
 	// Snapshot keeps the filesystem of a sandbox as it is now, volumes and secrets left out. Commands that run are
 	// held up meanwhile. opts asks for nothing that the provider's capabilities exclude.
+	// KindConflict: there is a snapshot of that name, and opts does not replace it. Then nothing has changed.
 	Snapshot(ctx context.Context, id string, opts SnapshotOptions) (Snapshot, error)
+}
+
+// SnapshotExists is the error of a Snapshotter that replaces nothing.
+func SnapshotExists(name string) error {
+	return Errorf(KindConflict, "snapshot", name, "there is a snapshot %q already", name).
+		WithHint("choose another name, or replace it with --replace")
 }
 
 // SnapshotStore knows the snapshots that were made.

@@ -301,6 +301,7 @@ func (s Spec) needs() []Capability {
 	add(CapInbound, len(s.Inbound) > 0)
 	add(CapModal, s.Modal != nil)
 	add(CapUser, s.User != "")
+	add(CapSecretStore, slices.ContainsFunc(s.Secrets, Secret.kept))
 	add(CapNetNone, s.Network.Mode == NetworkNone)
 	add(CapNetAll, s.Network.Mode == NetworkAll)
 	add(CapNetAllow, s.Network.Mode == NetworkAllow)

@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -162,6 +163,7 @@ func (s *suite) snapshots(t *testing.T) {
 	if made.ID == "" || made.Provider != p.Name() || made.Sandbox != sb.ID {
 		t.Errorf("made %+v", made)
 	}
+	s.snapshotNames(t, p, snapshotter, sb.ID)
 	store, kept := optional[core.SnapshotStore](t, p, core.CapSnapshotStore)
 	if kept {
 		list, err := store.Snapshots(ctx)
@@ -227,4 +229,32 @@ func (s *suite) diff(t *testing.T) {
 	if slices.ContainsFunc(changes, func(c core.Change) bool { return c.Path == "/root" || c.Path == "/usr/bin/cat" }) {
 		t.Errorf("what did not change is among %+v", changes)
 	}
+}
+
+// snapshotNames keeps a sandbox twice by the same name: the second time only because it is told to replace.
+func (s *suite) snapshotNames(t *testing.T, p core.Provider, snapshotter core.Snapshotter, id string) {
+	t.Helper()
+	name := core.NewName()
+	first, err := snapshotter.Snapshot(t.Context(), id, core.SnapshotOptions{Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	latest := first.ID
+	t.Cleanup(func() {
+		if store, ok := core.As[core.SnapshotStore](p); ok {
+			if err := store.RemoveSnapshot(context.WithoutCancel(t.Context()), latest); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	_, err = snapshotter.Snapshot(t.Context(), id, core.SnapshotOptions{Name: name})
+	wantKind(t, err, core.KindConflict)
+	if core.HintOf(err) == "" {
+		t.Errorf("no hint goes with %v", err)
+	}
+	again, err := snapshotter.Snapshot(t.Context(), id, core.SnapshotOptions{Name: name, Replace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	latest = again.ID
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
@@ -40,6 +41,9 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	if name == "" {
 		name = snapshotName + strings.ToLower(sb.Name) + ":" + now.Format("20060102-150405")
 	}
+	if err := e.replaceable(ctx, name, opts.Replace); err != nil {
+		return core.Snapshot{}, err
+	}
 	from, err := p.containerImage(ctx, e, containerOf(id))
 	if err != nil {
 		return core.Snapshot{}, err
@@ -63,6 +67,23 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 		snapshot.Size = core.Bytes(image.Size)
 	}
 	return snapshot, nil
+}
+
+// replaceable refuses the name of an image that is there, unless that may be replaced.
+func (e *engine) replaceable(ctx context.Context, name string, replace bool) error {
+	if replace {
+		return nil
+	}
+	ctx, cancel := within(ctx, askTimeout)
+	defer cancel()
+	_, err := e.client.ImageInspect(ctx, name)
+	switch {
+	case err == nil:
+		return core.SnapshotExists(name)
+	case errdefs.IsNotFound(err), errdefs.IsInvalidArgument(err): // the commit says what is wrong with a name
+		return nil
+	}
+	return classify(ctx, "snapshot", name, err)
 }
 
 // snapshotTimeout bounds a commit, which copies all that was written.

@@ -62,6 +62,9 @@ func (k *Keeper) Snapshot(ctx context.Context, id string, opts core.SnapshotOpti
 	}
 	k.Provider.mu.Lock()
 	defer k.Provider.mu.Unlock()
+	if _, exists := k.snapshots[made.ID]; exists && !opts.Replace {
+		return core.Snapshot{}, core.SnapshotExists(made.ID)
+	}
 	k.snapshots[made.ID] = made
 	return made.Snapshot, nil
 }

@@ -34,6 +34,9 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	if err := core.ValidateName("snapshot", name); err != nil {
 		return core.Snapshot{}, err
 	}
+	if _, err := p.store.Snapshots().Read(name, nil); err == nil && !opts.Replace {
+		return core.Snapshot{}, core.SnapshotExists(name)
+	}
 	draft, err := p.store.Snapshots().Draft()
 	if err != nil {
 		return core.Snapshot{}, stateError("snapshot", err)
@@ -55,7 +58,11 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 		return core.Snapshot{}, notRunning(source)
 	}
 	made := core.Snapshot{ID: name, Provider: Name, Sandbox: id, Created: now, Size: treeSize(draft.Dir), Hint: "sb launch --snapshot " + name}
-	return made, stateError("snapshot", draft.Publish(name, made, true))
+	err = draft.Publish(name, made, opts.Replace)
+	if errors.Is(err, fs.ErrExist) {
+		return core.Snapshot{}, core.SnapshotExists(name)
+	}
+	return made, stateError("snapshot", err)
 }
 
 // linkSaved gives the files that were saved of a stopped sandbox a second place. Nobody ever writes to them.

@@ -2,6 +2,7 @@ package modal
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,15 @@ func snapshotName(name string) string {
 func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOptions) (core.Snapshot, error) {
 	if strings.HasPrefix(opts.Name, imagePrefix) || strings.ContainsAny(opts.Name, ":/ ") {
 		return core.Snapshot{}, core.Errorf(core.KindUsage, "modal.snapshot", opts.Name, "a snapshot's name has no colon, slash or blank at Modal and does not begin with im-")
+	}
+	if opts.Name != "" && !opts.Replace {
+		known, err := p.Snapshots(ctx)
+		if err != nil {
+			return core.Snapshot{}, err
+		}
+		if slices.ContainsFunc(known, func(s core.Snapshot) bool { return s.Name == opts.Name }) {
+			return core.Snapshot{}, core.SnapshotExists(opts.Name)
+		}
 	}
 	r, err := p.router(ctx, id, false)
 	if err != nil {
