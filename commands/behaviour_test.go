@@ -43,8 +43,8 @@ func TestCommands(t *testing.T) {
 		{name: "launch with a bad name", args: []string{"launch", "-n", "a b"}, code: 2, stderr: "sb: name \"a b\" has a character that is not allowed\nhint: use a-z, 0-9, '-', '_' and '.', beginning with a letter or digit\n"},
 		{name: "ls", args: []string{"ls"}, stdout: "" +
 			"NAME  ID     PROVIDER  APP  STATE    IMAGE  AGE  ENDS IN\n" +
-			"one   stb-1  stub      web  running  host   3m   -\n" +
-			"two   stb-2  stub      web  running  host   3m   -\n"},
+			"one   stb-1  stub      web  running  host   3m   never\n" +
+			"two   stb-2  stub      web  running  host   3m   never\n"},
 		{name: "ls by label", args: []string{"ls", "-q", "--label", "name=two"}, stdout: "stb-2\n"},
 		{name: "ls of none", args: []string{"ls", "--app", "none", "--json"}, stdout: "[]\n"},
 		{name: "ls of an unknown provider", args: []string{"ls", "--provider", "nope"}, code: 2, stderr: "sb: there is no provider \"nope\"\nhint: the providers are stub\n"},

@@ -16,6 +16,10 @@ func NewCheckpointRm(app *App) *cobra.Command {
 			"Modal removes none before its time: its checkpoints are forgotten, and end when \"sb checkpoint ls\" said.",
 		example: "  sb checkpoint rm warm",
 		names:   checkpointNames,
+		sizes: func(ctx context.Context, service *core.Service, provider string) map[string]core.Bytes {
+			found, err := service.Checkpoints(ctx, provider)
+			return sizesOf(found, err, func(kept core.Checkpoint) (string, core.Bytes) { return kept.Name, kept.Size })
+		},
 		remove: func(ctx context.Context, service *core.Service, provider, name string) error {
 			return service.RemoveCheckpoint(ctx, provider, name)
 		},

@@ -2,10 +2,11 @@ package commands
 
 import "github.com/seed-0724f904/sb/core"
 
-// bytesValue, durationValue and gpuValue make flags of core's quantities.
+// bytesValue, durationValue, timeoutValue and gpuValue make flags of core's quantities.
 type (
 	bytesValue    core.Bytes
 	durationValue core.Duration
+	timeoutValue  core.Duration // of core.ParseTimeout
 	gpuValue      struct{ gpu core.GPU }
 )
 
@@ -36,6 +37,20 @@ func (v *durationValue) String() string {
 	return core.Duration(*v).String()
 }
 func (*durationValue) Type() string { return "DURATION" }
+
+func (v *timeoutValue) Set(s string) error {
+	parsed, err := core.ParseTimeout(s)
+	*v = timeoutValue(parsed)
+	return err
+}
+
+func (v *timeoutValue) String() string {
+	if *v == 0 {
+		return ""
+	}
+	return core.Duration(*v).String()
+}
+func (*timeoutValue) Type() string { return "DURATION" }
 
 func (v *gpuValue) Set(s string) error {
 	parsed, err := core.ParseGPU(s)

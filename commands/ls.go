@@ -160,8 +160,11 @@ func costText(box core.Sandbox) string {
 }
 
 func endsIn(box core.Sandbox, now time.Time) string {
-	if box.Expires.IsZero() || !box.State.Live() {
+	switch {
+	case !box.State.Live() || box.State == core.StateStopped:
 		return ""
+	case box.Expires.IsZero():
+		return "never"
 	}
 	return output.Span(box.Expires.Sub(now))
 }

@@ -27,8 +27,9 @@ func NewPrune(app *App, runF func(context.Context, *PruneOptions) error) *cobra.
 		Use:   "prune",
 		Short: "Remove dead sandboxes and what crashes left behind",
 		Long: "Remove sandboxes that exited, failed or were lost, those whose owner is gone or whose lease is\n" +
-			"over, and what crashes left behind. What runs or is stopped stays; so do checkpoints, unless\n" +
-			"--checkpoints is given. It asks on a terminal; elsewhere it wants --yes or --dry-run." + exitStatusHelp,
+			"over, and what crashes left behind. What runs or is stopped stays; so do persistent sandboxes with\n" +
+			"files, which \"sb terminate\" removes, and checkpoints, unless --checkpoints is given. On a terminal it\n" +
+			"lists what goes and asks; elsewhere it needs --yes or --dry-run." + exitStatusHelp,
 		Example: "  sb prune --dry-run\n  sb prune --yes --older-than 24h",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,6 +61,9 @@ func runPrune(ctx context.Context, opts *PruneOptions) error {
 			report.DryRun = false
 			return pruned(opts, report)
 		}
+		if err := pruneTable(opts.App, "TO REMOVE", report).Write(opts.App.Streams.Err); err != nil {
+			return err
+		}
 		what := output.Count(len(report.Sandboxes), "sandbox", "sandboxes")
 		if opts.Select.Checkpoints {
 			what += ", " + output.Count(len(report.Checkpoints), "checkpoint", "checkpoints")
@@ -76,6 +80,25 @@ func runPrune(ctx context.Context, opts *PruneOptions) error {
 	return pruned(opts, report)
 }
 
+// pruneTable lists what a report is about, with names and sizes.
+func pruneTable(app *App, title string, report core.PruneReport) *output.Table {
+	table := app.table("PROVIDER", title, "NAME", "WHY", "SIZE")
+	for _, box := range report.Sandboxes {
+		why := stateText(box)
+		if box.Spec.Persist {
+			why += ", persistent"
+		}
+		table.Row(box.Provider, box.ID, box.Name, why, sizeText(box.Size))
+	}
+	for _, c := range report.Checkpoints {
+		table.Row(c.Provider, "checkpoint", c.Name, "of "+c.Of, c.Size.String())
+	}
+	for _, l := range report.Leftovers {
+		table.Row(l.Provider, l.Subject, "", l.Why, sizeText(l.Size))
+	}
+	return table
+}
+
 // pruned prints what was removed.
 func pruned(opts *PruneOptions, report core.PruneReport) error {
 	if opts.JSON {
@@ -85,24 +108,10 @@ func pruned(opts *PruneOptions, report core.PruneReport) error {
 		return failures(report.Failures)
 	}
 	if len(report.Sandboxes)+len(report.Leftovers)+len(report.Checkpoints) > 0 {
-		table := opts.App.table("PROVIDER", "REMOVED", "NAME", "WHY", "SIZE")
-		for _, box := range report.Sandboxes {
-			table.Row(box.Provider, box.ID, box.Name, stateText(box), "")
-		}
-		for _, c := range report.Checkpoints {
-			table.Row(c.Provider, "checkpoint", c.Name, "of "+c.Of, c.Size.String())
-		}
-		for _, l := range report.Leftovers {
-			size := ""
-			if l.Size > 0 {
-				size = l.Size.String()
-			}
-			table.Row(l.Provider, l.Subject, "", l.Why, size)
-		}
 		if opts.Select.DryRun {
 			_, _ = fmt.Fprintln(opts.App.Streams.Err, "nothing was removed; these would be:")
 		}
-		if err := table.Write(opts.App.Streams.Out); err != nil {
+		if err := pruneTable(opts.App, "REMOVED", report).Write(opts.App.Streams.Out); err != nil {
 			return err
 		}
 	} else if opts.App.Streams.ErrTTY() {

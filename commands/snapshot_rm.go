@@ -15,6 +15,10 @@ func NewSnapshotRm(app *App) *cobra.Command {
 		long:    "Remove snapshots by their ids. On a terminal it asks first. One that a sandbox still needs is kept.",
 		example: "  sb snapshot rm localhost/sb-snapshot/dev:20260102-150405",
 		names:   snapshotIDs,
+		sizes: func(ctx context.Context, service *core.Service, provider string) map[string]core.Bytes {
+			found, err := service.Snapshots(ctx, provider)
+			return sizesOf(found, err, func(kept core.Snapshot) (string, core.Bytes) { return kept.ID, kept.Size })
+		},
 		remove: func(ctx context.Context, service *core.Service, provider, name string) error {
 			return service.RemoveSnapshot(ctx, provider, name)
 		},

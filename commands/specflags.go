@@ -32,7 +32,7 @@ type SpecFlags struct {
 	Memory, Disk                        bytesValue
 	Processes, OpenFiles                int
 	GPU                                 gpuValue
-	Timeout, IdleTimeout                durationValue
+	Timeout, IdleTimeout                timeoutValue
 	Persist                             bool
 	MaxCost                             float64
 	Workdir, User                       string
@@ -69,8 +69,8 @@ func (f *SpecFlags) register(app *App, cmd *cobra.Command) {
 	flags.IntVar(&f.Processes, "processes", 0, "limit of processes at the same time")
 	flags.IntVar(&f.OpenFiles, "open-files", 0, "limit of open files per process")
 	flags.Var(&f.GPU, "gpu", "GPUs, as `TYPE[:COUNT]`, such as H100 or A100-80GB:4")
-	flags.Var(&f.Timeout, "timeout", "lifetime: the sandbox ends that long after its launch, such as 90s or 2h")
-	flags.Var(&f.IdleTimeout, "idle-timeout", "end it when no command ran in it for that long")
+	flags.Var(&f.Timeout, "timeout", "lifetime: the sandbox ends that long after its launch or latest start, such as 90s or 2h; 0 is none")
+	flags.Var(&f.IdleTimeout, "idle-timeout", "end it when no command ran in it for that long; 0 is never")
 	flags.Float64Var(&f.MaxCost, "max-cost", 0, "end it before it has cost more than `AMOUNT`, in the currency of the provider's prices; refuse what cannot fit")
 	flags.BoolVar(&f.Persist, "persist", false, "keep the filesystem over stop and start")
 	flags.StringVarP(&f.Workdir, "workdir", "w", "", "working `DIR` of commands")

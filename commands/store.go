@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,6 +85,35 @@ type storeRemoval struct {
 	ask    bool
 	names  func(ctx context.Context, service *core.Service) []string
 	remove func(ctx context.Context, service *core.Service, provider, name string) error
+	// sizes tells by name what things take, as far as it is known; nil is nothing.
+	sizes func(ctx context.Context, service *core.Service, provider string) map[string]core.Bytes
+}
+
+// sized are the names, each with its size where that is known.
+func (s storeRemoval) sized(ctx context.Context, service *core.Service, provider string, names []string) []string {
+	if s.sizes == nil {
+		return names
+	}
+	sizes := s.sizes(ctx, service, provider)
+	told := slices.Clone(names)
+	for i, name := range names {
+		if size := sizes[name]; size > 0 {
+			told[i] += " (" + size.String() + ")"
+		}
+	}
+	return told
+}
+
+// sizesOf collects the sizes of an inventory; a failure is none.
+func sizesOf[T any](found core.Inventory[T], err error, of func(T) (name string, size core.Bytes)) map[string]core.Bytes {
+	sizes := map[string]core.Bytes{}
+	if err == nil {
+		for _, item := range found.Items {
+			name, size := of(item)
+			sizes[name] = size
+		}
+	}
+	return sizes
 }
 
 // newStoreRm makes an "rm" of what providers keep.
@@ -109,7 +139,7 @@ func runStoreRm(ctx context.Context, app *App, flags *storeFlags, s storeRemoval
 		return err
 	}
 	if !yes && (s.ask || app.Streams.CanPrompt()) {
-		if err := confirm(app, fmt.Sprintf("Remove %s %s?", s.noun, strings.Join(names, ", ")), "--yes"); err != nil {
+		if err := confirm(app, fmt.Sprintf("Remove %s %s?", s.noun, strings.Join(s.sized(ctx, service, flags.Provider, names), ", ")), "--yes"); err != nil {
 			return err
 		}
 	}

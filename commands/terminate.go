@@ -1,11 +1,13 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -47,6 +49,15 @@ func NewTerminate(app *App, runF func(context.Context, *TerminateOptions) error)
 	return cmd
 }
 
+// nameKept names the persistent sandboxes among those that a question is about, with what their files take.
+func nameKept(app *App, boxes []core.Sandbox) {
+	for _, box := range boxes {
+		if box.Spec.Persist {
+			_, _ = fmt.Fprintf(app.Streams.Err, "%s on %s is persistent: its files go with it (%s)\n", output.Clean(box.Name), box.Provider, cmp.Or(sizeText(box.Size), "size unknown"))
+		}
+	}
+}
+
 func runTerminate(ctx context.Context, opts *TerminateOptions) error {
 	service, err := opts.App.Service()
 	if err != nil {
@@ -54,6 +65,7 @@ func runTerminate(ctx context.Context, opts *TerminateOptions) error {
 	}
 	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
 	if len(boxes) > 0 && !opts.Yes && (opts.Select.given() || opts.App.Streams.CanPrompt()) {
+		nameKept(opts.App, service.Sized(ctx, boxes))
 		question := fmt.Sprintf("Terminate %d sandboxes?", len(boxes))
 		if len(boxes) == 1 {
 			question = fmt.Sprintf("Terminate %s?", boxes[0].Name)

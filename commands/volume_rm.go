@@ -16,6 +16,10 @@ func NewVolumeRm(app *App) *cobra.Command {
 			"is kept. What some of several fail does not stop the others.",
 		example: "  sb volume rm data\n  sb volume rm --provider modal --yes weights",
 		names:   volumeNames,
+		sizes: func(ctx context.Context, service *core.Service, provider string) map[string]core.Bytes {
+			found, err := service.Volumes(ctx, provider)
+			return sizesOf(found, err, func(kept core.VolumeInfo) (string, core.Bytes) { return kept.Name, kept.Size })
+		},
 		remove: func(ctx context.Context, service *core.Service, provider, name string) error {
 			return service.RemoveVolume(ctx, provider, name)
 		},

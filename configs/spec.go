@@ -119,6 +119,11 @@ func fillScalar(into reflect.Value, node *yaml.Node, field string) error {
 	if parser, ok := reflect.TypeAssert[encoding.TextUnmarshaler](into.Addr()); ok {
 		return at(node, field, parser.UnmarshalText([]byte(node.Value)))
 	}
+	if timeout, ok := reflect.TypeAssert[*core.Duration](into.Addr()); ok && (field == "timeout" || field == "idle_timeout") {
+		parsed, err := core.ParseTimeout(node.Value)
+		*timeout = parsed
+		return at(node, field, err)
+	}
 	if parser, ok := reflect.TypeAssert[json.Unmarshaler](into.Addr()); ok {
 		text, err := json.Marshal(node.Value)
 		if err == nil {

@@ -20,6 +20,7 @@ const (
 	CapFileWatch        Capability = "file_watch"
 	CapEndCode          Capability = "end_code" // Ender
 	CapStats            Capability = "stats"
+	CapSize             Capability = "size"
 	CapWatch            Capability = "watch"
 	CapFork             Capability = "fork"
 	CapCheckpoint       Capability = "checkpoint" // Spec.Checkpoint, too
@@ -72,6 +73,7 @@ const (
 	CapProcesses Capability = "processes"
 	CapOpenFiles Capability = "open_files"
 	CapTimeout   Capability = "timeout"
+	CapNoTimeout Capability = "no_timeout" // Spec.Timeout may be NoTimeout
 	CapIdle      Capability = "idle_timeout"
 )
 

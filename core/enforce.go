@@ -58,8 +58,8 @@ func (s Spec) EnforcedFields() []Enforcement {
 	add("disk", s.Disk != 0, s.Disk)
 	add("processes", s.Processes != 0, s.Processes)
 	add("open_files", s.OpenFiles != 0, s.OpenFiles)
-	add("timeout", s.Timeout != 0, s.Timeout)
-	add("idle_timeout", s.IdleTimeout != 0, s.IdleTimeout)
+	add("timeout", s.Timeout > 0, s.Timeout)
+	add("idle_timeout", s.IdleTimeout > 0, s.IdleTimeout)
 	add("network", s.Network.Mode != NetworkDefault, strings.TrimSpace(string(s.Network.Mode)+" "+strings.Join(s.Network.Allow, " ")))
 	add("inbound", len(s.Inbound) > 0, strings.Join(s.Inbound, " "))
 	for _, v := range s.Volumes {

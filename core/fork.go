@@ -11,7 +11,7 @@ type ForkSpec struct {
 	Name string
 	// Labels are all of the fork's labels.
 	Labels map[string]string
-	// Timeout is the fork's lifetime, from now; 0 is none.
+	// Timeout is the fork's lifetime, from now; 0 and NoTimeout are none.
 	Timeout Duration
 }
 

@@ -284,7 +284,7 @@ func (m *move) spec(from, to Provider) (Spec, error) {
 	if err := m.secrets(&spec); err != nil {
 		return spec, err
 	}
-	spec.Timeout = 0
+	spec.Timeout = NoTimeout
 	if left := m.source.Expires.Sub(m.s.now()); !m.source.Expires.IsZero() {
 		spec.Timeout = Duration(max(left.Round(time.Second), time.Second))
 	}
@@ -359,7 +359,8 @@ func (m *move) drop(spec *Spec, caps Capabilities) {
 	lacks(spec.Disk != 0, CapDisk, "limit of the disk", func() { spec.Disk = 0 })
 	lacks(spec.Processes != 0, CapProcesses, "limit of processes", func() { spec.Processes = 0 })
 	lacks(spec.OpenFiles != 0, CapOpenFiles, "limit of open files", func() { spec.OpenFiles = 0 })
-	lacks(spec.IdleTimeout != 0, CapIdle, "idle timeout", func() { spec.IdleTimeout = 0 })
+	lacks(spec.Timeout == NoTimeout, CapNoTimeout, "lifetime without an end", func() { spec.Timeout = 0 })
+	lacks(spec.IdleTimeout > 0, CapIdle, "idle timeout", func() { spec.IdleTimeout = 0 })
 	lacks(spec.Persist, CapPersist, "stop and start", func() { spec.Persist = false })
 	lacks(spec.Modal != nil, CapModal, "fields of Modal's", func() { spec.Modal = nil })
 	for _, v := range spec.Volumes {

@@ -87,11 +87,11 @@ func (s *Service) budget(spec *Spec, provider string, asked Duration) error {
 	if err != nil || !bounded {
 		return err
 	}
-	if asked > longest {
+	if asked == NoTimeout || asked > longest {
 		return Errorf(KindExhausted, "launch", "", "a lifetime of %s at %s costs more than %v %s, which lasts %s",
 			asked, provider, spec.MaxCost, s.prices[provider].Currency, longest).WithHint("ask for --timeout %s, or allow more with --max-cost", longest)
 	}
-	if spec.Timeout == 0 || spec.Timeout > longest {
+	if spec.Timeout <= 0 || spec.Timeout > longest {
 		spec.Timeout = longest
 	}
 	return nil

@@ -151,6 +151,12 @@ type FileSystem interface {
 	Import(ctx context.Context, id, dir string, archive io.Reader, opts ImportOptions) error
 }
 
+// Sizer tells what the files of a sandbox take, running or not.
+type Sizer interface {
+	// Size returns what was written in it, as it is kept on disk or in memory. It may take as long as reading a directory tree does.
+	Size(ctx context.Context, id string) (Bytes, error)
+}
+
 // StatsReader measures sandboxes.
 type StatsReader interface {
 	Stats(ctx context.Context, id string) (Stats, error)

@@ -89,6 +89,23 @@ func (b *Bytes) UnmarshalJSON(data []byte) error {
 // Duration is a time.Duration that is text in files: "90s", "2h30m"; a plain number is seconds.
 type Duration time.Duration
 
+// NoTimeout is the lifetime or idle time of a sandbox that has none, where 0 leaves the choice to the defaults. As text it is "none".
+const NoTimeout Duration = -1
+
+const noTimeoutText = "none"
+
+// ParseTimeout reads a lifetime or idle time that somebody asks for: what ParseDuration takes, and "none" or 0 for NoTimeout.
+func ParseTimeout(s string) (Duration, error) {
+	if strings.TrimSpace(s) == noTimeoutText {
+		return NoTimeout, nil
+	}
+	d, err := ParseDuration(s)
+	if err == nil && d == 0 {
+		return NoTimeout, nil
+	}
+	return d, err
+}
+
 // ParseDuration reads what Duration documents. Negative durations are errors of KindUsage.
 func ParseDuration(s string) (Duration, error) {
 	text := strings.TrimSpace(s)
@@ -104,6 +121,9 @@ func ParseDuration(s string) (Duration, error) {
 
 // String returns the duration without trailing zero units: "2h", "1m30s".
 func (d Duration) String() string {
+	if d == NoTimeout {
+		return noTimeoutText
+	}
 	s := time.Duration(d).String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
@@ -117,9 +137,14 @@ func (d Duration) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalJSON reads a string that ParseDuration takes, or a number of seconds.
+// UnmarshalJSON reads a string that ParseDuration takes, a number of seconds, or the text of NoTimeout.
 func (d *Duration) UnmarshalJSON(data []byte) error {
-	v, err := ParseDuration(strings.Trim(string(data), `"`))
+	text := strings.Trim(string(data), `"`)
+	if text == noTimeoutText {
+		*d = NoTimeout
+		return nil
+	}
+	v, err := ParseDuration(text)
 	if err == nil {
 		*d = v
 	}

@@ -41,6 +41,8 @@ type Sandbox struct {
 	// Direct is a command that reaches a persistent sandbox without sb, where there is one.
 	Direct string `json:"direct,omitempty"`
 	Lease  Lease  `json:"lease"`
+	// Size is what its files take, where that was looked at: in a report of Prune and by Service.Sized.
+	Size Bytes `json:"size,omitempty"`
 	// Cost is what it has cost until now, at least. The Service fills it in where the provider has prices.
 	Cost *Cost `json:"cost,omitempty"`
 }

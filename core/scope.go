@@ -171,7 +171,7 @@ func (p Policy) admitNetwork(spec *Spec) error {
 
 func (p Policy) admitLimits(spec *Spec) error {
 	if p.MaxTimeout > 0 {
-		if spec.Timeout > p.MaxTimeout {
+		if spec.Timeout == NoTimeout || spec.Timeout > p.MaxTimeout {
 			return refuse("lifetime", spec.Timeout.String(), "up to "+p.MaxTimeout.String())
 		}
 		fill(&spec.Timeout, p.MaxTimeout)

@@ -95,6 +95,9 @@ func (s *Service) prepare(ctx context.Context, spec Spec) (complete Spec, wishes
 	}
 	wishes, asked = s.wishes(spec), spec.Timeout
 	spec = s.withDefaults(spec)
+	if spec.IdleTimeout == NoTimeout {
+		spec.IdleTimeout = 0 // no default comes any more
+	}
 	return spec, wishes, asked, spec.Validate()
 }
 
@@ -159,7 +162,7 @@ func (s *Service) checkQuotas(ctx context.Context, spec *Spec) error {
 		return overQuota("memory", spec.Memory.String(), q.MaxMemory.String())
 	}
 	if q.MaxLifetime > 0 {
-		if spec.Timeout > q.MaxLifetime {
+		if spec.Timeout == NoTimeout || spec.Timeout > q.MaxLifetime {
 			return overQuota("lifetime", spec.Timeout.String(), q.MaxLifetime.String())
 		}
 		fill(&spec.Timeout, q.MaxLifetime)

@@ -3,6 +3,8 @@ package core
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -181,6 +183,34 @@ func (s *Service) Stats(ctx context.Context, ref string) (Stats, error) {
 	stats, err := reader.Stats(ctx, sb.ID)
 	return stats, Wrap("stats", ref, err)
 }
+
+// Sized returns the sandboxes with the Size of the persistent ones, for a question whether they are to be removed. A size that is not
+// known soon stays 0.
+func (s *Service) Sized(ctx context.Context, boxes []Sandbox) []Sandbox {
+	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+	defer cancel()
+	sized := slices.Clone(boxes)
+	slots := make(chan struct{}, sizesAtOnce)
+	var all sync.WaitGroup
+	for i := range sized {
+		sizer, err := capable[Sizer](s, sized[i].Provider, "size", CapSize)
+		if !sized[i].Spec.Persist || err != nil {
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if size, err := sizer.Size(ctx, sized[i].ID); err == nil {
+				sized[i].Size = size
+			}
+		})
+	}
+	all.Wait()
+	return sized
+}
+
+// sizesAtOnce bounds how many sandboxes are measured at the same time.
+const sizesAtOnce = 8
 
 // refresh announces the state that a sandbox has now.
 func (s *Service) refresh(ctx context.Context, sb Sandbox) error {

@@ -42,6 +42,7 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report PruneRep
 		if !s.prunable(sb, opts.OlderThan) {
 			continue
 		}
+		sb = s.Sized(ctx, []Sandbox{sb})[0]
 		if !opts.DryRun {
 			if err := s.Terminate(ctx, sb.Ref()); err != nil && KindOf(err) != KindNotFound {
 				fail(sb.Provider, err)
@@ -90,6 +91,9 @@ func (s *Service) prunable(sb Sandbox, olderThan time.Duration) bool {
 			ended = slices.MaxFunc([]time.Time{sb.Created, sb.Started, sb.LastActive}, time.Time.Compare)
 		}
 		return s.now().Sub(ended) >= olderThan
+	}
+	if sb.Spec.Persist && !(sb.Lease.Bound && sb.Orphaned()) {
+		return false // its files are wanted until somebody says otherwise
 	}
 	// The lease says what was asked for at first; SetTimeout may have changed it since.
 	expires := sb.Expires

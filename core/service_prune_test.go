@@ -25,6 +25,9 @@ func TestPrune(t *testing.T) {
 		{ID: "one-7", Provider: "one", State: StateFailed, Ended: now.Add(-time.Minute)},
 		{ID: "one-8", Provider: "one", State: StateLost, Created: hourAgo, LastActive: now.Add(-time.Minute)},
 		{ID: "one-9", Provider: "one", State: StateExited, Ended: hourAgo},
+		// Persistent ones have files that somebody may want.
+		{ID: "one-a", Provider: "one", State: StatePaused, Expires: hourAgo, Spec: Spec{Persist: true}},
+		{ID: "one-b", Provider: "one", State: StateStopped, Reason: ReasonTimeout, Expires: hourAgo, Spec: Spec{Persist: true}},
 	}
 	for _, test := range []struct {
 		olderThan time.Duration

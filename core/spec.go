@@ -29,9 +29,9 @@ type Spec struct {
 	OpenFiles int     `json:"open_files,omitempty"` // per process
 	GPU       GPU     `json:"gpu,omitzero"`
 
-	// Timeout ends the sandbox that long after its launch.
+	// Timeout ends the sandbox that long after its launch, or after its latest start; "none" never does.
 	Timeout Duration `json:"timeout,omitempty"`
-	// IdleTimeout ends it when no command ran in it for that long.
+	// IdleTimeout ends it when no command ran in it for that long; "none" never does.
 	IdleTimeout Duration `json:"idle_timeout,omitempty"`
 	// Persist keeps the filesystem over stop and start, and over a crash up to the last save.
 	Persist bool `json:"persist,omitempty"`

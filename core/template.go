@@ -76,7 +76,7 @@ func fixedByTemplate(spec, base Spec) error {
 	if len(fields) > 0 {
 		return refuse("choosing", strings.Join(slices.Sorted(maps.Keys(fields)), ", "), "what template "+spec.Template+" has")
 	}
-	if base.Timeout > 0 && spec.Timeout > base.Timeout {
+	if base.Timeout > 0 && (spec.Timeout == NoTimeout || spec.Timeout > base.Timeout) {
 		return refuse("lifetime", spec.Timeout.String(), "up to "+base.Timeout.String())
 	}
 	return nil

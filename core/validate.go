@@ -139,7 +139,7 @@ func (s Spec) validateLimits() error {
 		name  string
 		value Duration
 	}{{"timeout", s.Timeout}, {"idle_timeout", s.IdleTimeout}} {
-		if f.value < 0 || time.Duration(f.value) > maxLifetime {
+		if f.value < 0 && f.value != NoTimeout || time.Duration(f.value) > maxLifetime {
 			return invalid(f.name, "%s is not between 0 and ten years", f.value)
 		}
 	}
@@ -292,8 +292,9 @@ func (s Spec) needs() []Capability {
 	add(CapProcesses, s.Processes != 0)
 	add(CapOpenFiles, s.OpenFiles != 0)
 	add(CapGPU, !s.GPU.IsZero())
-	add(CapTimeout, s.Timeout != 0)
-	add(CapIdle, s.IdleTimeout != 0)
+	add(CapTimeout, s.Timeout > 0)
+	add(CapNoTimeout, s.Timeout == NoTimeout)
+	add(CapIdle, s.IdleTimeout > 0)
 	add(CapPersist, s.Persist)
 	add(CapVolumes, len(s.Volumes) > 0)
 	add(CapPorts, len(s.Ports) > 0)

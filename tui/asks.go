@@ -39,8 +39,16 @@ func (m *Model) chosen() []core.Sandbox {
 	return boxes
 }
 
+// askTerminate asks once it is known what the files of persistent sandboxes take.
 func (m *Model) askTerminate() tea.Cmd {
 	boxes := m.chosen()
+	if slices.ContainsFunc(boxes, func(b core.Sandbox) bool { return b.Spec.Persist }) {
+		return m.fx.sized(boxes)
+	}
+	return m.confirmTerminate(boxes)
+}
+
+func (m *Model) confirmTerminate(boxes []core.Sandbox) tea.Cmd {
 	title := "Terminate " + boxes[0].Name + "?"
 	if len(boxes) > 1 {
 		title = fmt.Sprintf("Terminate %d sandboxes?", len(boxes))
@@ -50,12 +58,24 @@ func (m *Model) askTerminate() tea.Cmd {
 		lines[0] = "Its commands end and its files, logs and journal are removed. This cannot be undone."
 	}
 	for _, b := range boxes {
-		lines = append(lines, fmt.Sprintf("%s  %s  %s on %s", safe(b.Name), b.ID, stateWord(b), b.Provider))
+		line := fmt.Sprintf("%s  %s  %s on %s", safe(b.Name), b.ID, stateWord(b), b.Provider)
+		if b.Spec.Persist {
+			line += ", persistent: " + sizeOr(b.Size, "size unknown")
+		}
+		lines = append(lines, line)
 	}
 	m.open(&question{title: title, lines: lines, choices: []choice{
 		{key: "n", label: "Keep"}, {key: "y", label: "Terminate", request: terminateRequest{boxes}},
 	}, cli: onAll([]string{"sb", "terminate"}, boxes)})
 	return nil
+}
+
+// sizeOr is a size, or a text where it is not known.
+func sizeOr(size core.Bytes, unknown string) string {
+	if size == 0 {
+		return unknown
+	}
+	return size.String()
 }
 
 func (m *Model) askExec() tea.Cmd {

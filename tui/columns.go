@@ -192,8 +192,11 @@ func statePaint(s *styles, e *entry) paint {
 }
 
 func leftText(e *entry, now time.Time) string {
-	if e.box.Expires.IsZero() || !e.box.State.Live() {
+	switch {
+	case !e.box.State.Live() || e.box.State == core.StateStopped:
 		return ""
+	case e.box.Expires.IsZero():
+		return "never"
 	}
 	return span(e.box.Expires.Sub(now))
 }

@@ -208,10 +208,10 @@ func size(id, label string, field func(*core.Spec) *core.Bytes) *launchField {
 
 func length(id, label string, field func(*core.Spec) *core.Duration) *launchField {
 	return &launchField{
-		id: id, label: label, hint: "such as 15m or 2h", input: newInput(""),
+		id: id, label: label, hint: "such as 15m or 2h; 0 is without end", input: newInput(""),
 		set: func(s *core.Spec, text string) (err error) {
 			if *field(s) = 0; text != "" {
-				*field(s), err = core.ParseDuration(text)
+				*field(s), err = core.ParseTimeout(text)
 			}
 			return err
 		},

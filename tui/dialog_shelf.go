@@ -174,9 +174,13 @@ func (d *shelfDialog) key(key string) answer {
 
 func dropQuestion(s shelf, k kept) *question {
 	verb := map[string]string{"rm": "Remove", "stop": "Stop"}[s.remove]
+	what := safe(k.name) + " on " + k.provider
+	if k.size > 0 {
+		what += ", " + k.size.String()
+	}
 	return &question{
 		title: verb + " " + s.noun + " " + cut(safe(k.name), 40) + "?",
-		lines: []string{s.warning + " This cannot be undone.", "", safe(k.name) + " on " + k.provider},
+		lines: []string{s.warning + " This cannot be undone.", "", what},
 		choices: []choice{
 			{key: "n", label: "Keep"}, {key: "y", label: verb, request: dropRequest{s, k}},
 		},

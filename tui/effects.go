@@ -363,6 +363,11 @@ func (fx *effects) setNetwork(j *job, box core.Sandbox, network core.Network) te
 	})
 }
 
+// sized finds out what the files of persistent sandboxes take.
+func (fx *effects) sized(boxes []core.Sandbox) tea.Cmd {
+	return fx.ask(func(ctx context.Context) tea.Msg { return sizedMsg{fx.service.Sized(ctx, boxes)} })
+}
+
 func (fx *effects) tunnels(box core.Sandbox) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		tunnels, err := fx.service.Tunnels(ctx, box.ID)

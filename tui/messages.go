@@ -72,6 +72,8 @@ type (
 		gen   int
 		found network
 	}
+	// sizedMsg has sandboxes that are to be terminated, with what their files take.
+	sizedMsg struct{ boxes []core.Sandbox }
 	// tunnelsMsg has the addresses of a sandbox's published ports.
 	tunnelsMsg struct {
 		box     core.Sandbox

@@ -259,6 +259,8 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		m.openDiagnosis(msg.status)
 	case keptMsg, shelfMsg:
 		return m.toShelf(msg)
+	case sizedMsg:
+		return m.confirmTerminate(msg.boxes)
 	case tunnelsMsg:
 		return m.choosePort(msg)
 	case logOpenedMsg, logMsg, execsMsg, dirMsg, previewMsg, historyMsg, networkMsg, reloadDirMsg:

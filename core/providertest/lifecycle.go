@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ func (s *suite) capabilities(t *testing.T) {
 	optional[core.ReadyWaiter](t, p, core.CapReady)
 	optional[core.Enforcer](t, p, core.CapEnforce)
 	optional[core.Ender](t, p, core.CapEndCode)
+	optional[core.Sizer](t, p, core.CapSize)
 	if err := p.Check(t.Context()); err != nil {
 		t.Errorf("the provider is not usable: %v (%s)", err, core.HintOf(err))
 	}
@@ -262,6 +264,93 @@ func (s *suite) persistence(t *testing.T) {
 			t.Fatalf("after the start: %+v", r)
 		}
 	}
+}
+
+// persistentLifetimes: the end of its lifetime stops a persistent sandbox, which keeps its files, and each start gives it its lifetime again. One
+// that was launched without a lifetime, or was told that it has none, keeps none.
+func (s *suite) persistentLifetimes(t *testing.T) {
+	p := s.provider(t)
+	caps := p.Capabilities()
+	stopper, stops := core.As[core.Stopper](p)
+	waiter, waits := core.As[core.Waiter](p)
+	renewer, renews := core.As[core.Renewer](p)
+	if !stops || !waits || !renews || !caps.Can(core.CapPersist) {
+		return
+	}
+	const life = time.Hour
+	sb := launchWith(t, p, func(spec *core.Spec) { spec.Persist, spec.Timeout = true, core.Duration(life) },
+		func(lease *core.Lease) { lease.Expires = lease.Created.Add(life) })
+	if r := sh(t, p, sb.ID, "echo kept > /root/file"); r.exit.Code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	if _, err := renewer.SetTimeout(t.Context(), sb.ID, 10*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	ended, err := waiter.WaitSandbox(t.Context(), sb.ID)
+	if err != nil || ended.State != core.StateStopped || ended.Reason != core.ReasonTimeout {
+		t.Fatalf("ended: %+v, %v", ended, err)
+	}
+	if sizer, ok := core.As[core.Sizer](p); ok {
+		if size, err := sizer.Size(t.Context(), sb.ID); err != nil || size <= 0 {
+			t.Errorf("its files take %s, %v", size, err)
+		}
+	}
+	renewed := func(want bool) {
+		t.Helper()
+		if _, err := stopper.Start(t.Context(), sb.ID); err != nil {
+			t.Fatal(err)
+		}
+		for _, look := range []func() (core.Sandbox, error){
+			func() (core.Sandbox, error) { return p.Get(t.Context(), sb.ID) },
+			func() (core.Sandbox, error) { return listed(t, p, sb.ID) },
+		} {
+			got, err := look()
+			left := time.Until(got.Expires)
+			if err != nil || got.State != core.StateRunning || want && (left < life/2 || left > life) || !want && !got.Expires.IsZero() {
+				t.Fatalf("started: %s until %s, %v", got.State, got.Expires, err)
+			}
+		}
+		if r := sh(t, p, sb.ID, "cat /root/file"); r.out != "kept\n" {
+			t.Fatalf("after the start: %+v", r)
+		}
+	}
+	renewed(true)
+	if got, err := p.Get(t.Context(), sb.ID); err != nil || time.Until(got.Lease.Expires) < life/2 {
+		t.Errorf("after the start its lease is %+v, %v", got.Lease, err)
+	}
+	for range 2 {
+		if _, err := renewer.SetTimeout(t.Context(), sb.ID, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := stopper.Stop(t.Context(), sb.ID, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		renewed(false)
+	}
+	if !caps.Can(core.CapNoTimeout) {
+		return
+	}
+	sb = launch(t, p, func(spec *core.Spec) { spec.Persist, spec.Timeout = true, core.NoTimeout })
+	if !sb.Expires.IsZero() || sb.Spec.Timeout != core.NoTimeout {
+		t.Errorf("launched without a lifetime: %+v", sb)
+	}
+	sh(t, p, sb.ID, "echo kept > /root/file")
+	if err := stopper.Stop(t.Context(), sb.ID, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	renewed(false)
+}
+
+// listed is a sandbox as a listing has it.
+func listed(t testing.TB, p core.Provider, id string) (core.Sandbox, error) {
+	t.Helper()
+	all, err := p.List(t.Context())
+	for _, sb := range all {
+		if sb.ID == id {
+			return sb, err
+		}
+	}
+	return core.Sandbox{}, errors.Join(err, errors.New("it is not listed"))
 }
 
 func (s *suite) pause(t *testing.T) {

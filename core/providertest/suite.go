@@ -29,6 +29,7 @@ func Run(t *testing.T, open Opener) {
 		{"Entry", s.entry},
 		{"Lifetimes", s.lifetimes},
 		{"Persistence", s.persistence},
+		{"PersistentLifetimes", s.persistentLifetimes},
 		{"Pause", s.pause},
 		{"Exec", s.exec},
 		{"Streams", s.streams},

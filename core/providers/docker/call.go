@@ -86,7 +86,11 @@ func notRunning(sb core.Sandbox, op string) error {
 	case core.StatePaused:
 		return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "the sandbox is paused").WithHint("sb resume %s", sb.Name)
 	case core.StateStopped:
-		return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "the sandbox is stopped").WithHint("sb start %s", sb.Name)
+		why := "the sandbox is stopped"
+		if sb.Message != "" {
+			why += ": " + sb.Message
+		}
+		return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "%s", why).WithHint("sb start %s", sb.Name)
 	case core.StateCreating, core.StateExited, core.StateFailed, core.StateLost:
 	}
 	return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "the sandbox does not run: it is %s", sb.State)

@@ -291,7 +291,7 @@ func TestStartedByHand(t *testing.T) {
 		eventually(t, "it ends", func() bool {
 			var err error
 			got, err = p.Get(t.Context(), sb.ID)
-			return err == nil && got.State == core.StateFailed
+			return err == nil && got.State == core.StateStopped && got.Reason == core.ReasonLaunch
 		})
 		if took := time.Since(begin); took > 20*time.Second {
 			t.Errorf("it ended after %s", took)

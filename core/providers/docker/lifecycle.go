@@ -181,8 +181,12 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil {
 		return sb, err
 	}
-	if !sb.Spec.Persist || !slices.Contains([]core.State{core.StateStopped, core.StateLost, core.StateFailed}, sb.State) {
-		return sb, core.Errorf(core.KindConflict, "docker.start", sb.Name, "the sandbox is %s and cannot be started", sb.State)
+	switch {
+	case !sb.Spec.Persist:
+		return sb, core.Errorf(core.KindConflict, "docker.start", sb.Name, "the sandbox is not persistent: nothing of it was kept").
+			WithHint("launch a new one, with --persist if it should survive a stop")
+	case sb.State != core.StateStopped:
+		return sb, core.Errorf(core.KindConflict, "docker.start", sb.Name, "the sandbox is %s", sb.State)
 	}
 	k, err := p.knownOf(ctx, id)
 	if err != nil {
@@ -201,7 +205,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil {
 		return sb, err
 	}
-	config.Expires = sb.Expires
+	config.Expires, config.Settled = renewed(sb.Spec, before, time.Now())
 	if config.Secrets, err = e.keptSecrets(ctx, k); err != nil {
 		return sb, err
 	}
@@ -209,6 +213,39 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 		return sb, err
 	}
 	return p.Get(ctx, id)
+}
+
+// renewed is when a sandbox ends that is started now, after last was the state of its life before: its lifetime begins once more. One that
+// was told never to end keeps to that, which is settled.
+func renewed(spec core.Spec, last wire.State, now time.Time) (expires time.Time, settled bool) {
+	if last.Settled && last.Expires.IsZero() {
+		return time.Time{}, true
+	}
+	if spec.Timeout > 0 {
+		expires = now.Add(time.Duration(spec.Timeout))
+	}
+	return expires, false
+}
+
+// Size implements core.Sizer: what is in the container's own layer.
+func (p *Provider) Size(ctx context.Context, id string) (core.Bytes, error) {
+	e, err := p.connect(ctx)
+	if err != nil {
+		return 0, p.absent(err, id)
+	}
+	if containerOf(id) == "" {
+		return 0, notFound(id)
+	}
+	ctx, cancel := within(ctx, workTimeout)
+	defer cancel()
+	found, err := e.client.ContainerInspect(ctx, containerOf(id), client.ContainerInspectOptions{Size: true})
+	if errdefs.IsNotFound(err) {
+		return 0, notFound(id)
+	}
+	if err != nil || found.Container.SizeRw == nil {
+		return 0, classify(ctx, "size", id, err)
+	}
+	return core.Bytes(*found.Container.SizeRw), nil
 }
 
 // containerImage is the image that a container was made from.

@@ -49,6 +49,7 @@ var (
 	_ core.Stopper      = (*Provider)(nil)
 	_ core.Pauser       = (*Provider)(nil)
 	_ core.Renewer      = (*Provider)(nil)
+	_ core.Sizer        = (*Provider)(nil)
 	_ core.SecretTeller = (*Provider)(nil)
 	_ core.Journaler    = (*Provider)(nil)
 	_ core.Attacher     = (*Provider)(nil)
@@ -67,7 +68,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 	has := []core.Capability{
 		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapAttach, core.CapLogs, core.CapFiles,
 		core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
-		core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapOpenFiles, core.CapTimeout, core.CapIdle,
+		core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapOpenFiles, core.CapTimeout, core.CapNoTimeout, core.CapIdle, core.CapSize,
 		core.CapSnapshots, core.CapSnapshotStore, core.CapVolumeStore, core.CapImageStore, core.CapPortForward, core.CapDiff, core.CapBuild, core.CapEnforce,
 	}
 	facts := p.facts()

@@ -86,8 +86,13 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 		}
 		sortPorts(sb.Ports)
 	}
+	finished := parseTime(c.State.FinishedAt)
+	if renewed := sb.Started.Add(time.Duration(d.spec.Timeout)); d.spec.Timeout > 0 && !finished.IsZero() && sb.Started.After(finished) {
+		// It was started again, which no label tells.
+		sb.Expires, sb.Lease.Expires = renewed, renewed
+	}
 	p.settle(ctx, e, &sb, status{
-		state: string(c.State.Status), oom: c.State.OOMKilled, code: c.State.ExitCode, finished: parseTime(c.State.FinishedAt), fault: c.State.Error,
+		state: string(c.State.Status), oom: c.State.OOMKilled, code: c.State.ExitCode, finished: finished, fault: c.State.Error,
 	})
 	return sb, nil
 }
@@ -146,8 +151,8 @@ type status struct {
 }
 
 // settle finds the sandbox's state: the engine's word, and for why it ended and when it will the last line
-// that its first process wrote.
-func (p *Provider) settle(ctx context.Context, e *engine, sb *core.Sandbox, s status) {
+// that its first process wrote. told is false when a running one has not written any in this life.
+func (p *Provider) settle(ctx context.Context, e *engine, sb *core.Sandbox, s status) (told bool) {
 	switch s.state {
 	case "running", "paused", "restarting", "stopping":
 		sb.State = core.StateRunning
@@ -155,20 +160,22 @@ func (p *Provider) settle(ctx context.Context, e *engine, sb *core.Sandbox, s st
 			sb.State = core.StatePaused
 		}
 		// It may have been told otherwise since its launch.
-		if last, ok := lastState(ctx, e, sb.ID); ok {
-			sb.Expires = last.Expires
-			sb.Lease.Renewed = sb.Lease.Renewed && !last.Settled
-			if last.State == core.StatePaused {
-				sb.State = core.StatePaused
-			}
+		last, ok := lastState(ctx, e, sb.ID)
+		if !ok || last.State != core.StateRunning && last.State != core.StatePaused {
+			return false
 		}
-		return
+		sb.Expires = last.Expires
+		sb.Lease.Renewed = sb.Lease.Renewed && !last.Settled
+		if last.State == core.StatePaused {
+			sb.State = core.StatePaused
+		}
+		return true
 	case "created", "configured", "initialized":
 		sb.State = core.StateCreating
 		if s.fault != "" || sb.Lease.Owner.Gone() || time.Since(sb.Created) > creatingAge {
 			sb.State, sb.Reason, sb.Message = core.StateFailed, core.ReasonLaunch, cmp.Or(s.fault, "its launch broke off")
 		}
-		return
+		return true
 	}
 	sb.Ended = s.finished
 	last, ok := lastState(ctx, e, sb.ID)
@@ -181,10 +188,13 @@ func (p *Provider) settle(ctx context.Context, e *engine, sb *core.Sandbox, s st
 	default:
 		sb.State, sb.Reason = core.StateLost, core.ReasonCrash
 		sb.Message = fmt.Sprintf("the container ended with code %d and did not say why: it was killed, or the engine was", s.code)
-		if sb.Spec.Persist {
-			sb.Message += "; its files are there: sb start " + sb.Name
-		}
 	}
+	if sb.Spec.Persist && sb.State != core.StateStopped {
+		// The container has its files, whatever ended it.
+		sb.State = core.StateStopped
+		sb.Message += "; its files are kept"
+	}
+	return true
 }
 
 // lastState reads the last line that a container's first process wrote.
@@ -284,7 +294,12 @@ func (p *Provider) summary(ctx context.Context, e *engine, c container.Summary, 
 		}
 	}
 	sortPorts(sb.Ports)
-	p.settle(ctx, e, &sb, status{state: state})
+	if !p.settle(ctx, e, &sb, status{state: state}) {
+		// When it was started is not in the listing, and with it when it ends.
+		if inspected, err := p.inspect(ctx, c.ID); err == nil {
+			return inspected
+		}
+	}
 	return sb
 }
 

@@ -41,6 +41,8 @@ type box struct {
 	life    *time.Timer
 	idle    *time.Timer
 	secrets []core.Secret
+	// endless says that SetTimeout took the lifetime away.
+	endless bool
 	// denials are the latest first.
 	denials []core.Denial
 	broadcast
@@ -101,7 +103,7 @@ func (b *box) begin() error {
 	b.sandbox.LastActive = b.sandbox.Started
 	b.sandbox.Ended, b.sandbox.ExitCode = time.Time{}, nil
 	b.become(core.StateRunning, "", "")
-	if timeout := time.Duration(b.sandbox.Spec.Timeout); timeout > 0 {
+	if timeout := time.Duration(b.sandbox.Spec.Timeout); timeout > 0 && !b.endless {
 		b.expireIn(timeout)
 	}
 	entry := b.sandbox.Spec.Command
@@ -177,6 +179,9 @@ func (b *box) end(state core.State, reason core.Reason, message string, code *in
 		if timer != nil {
 			timer.Stop()
 		}
+	}
+	if b.sandbox.Spec.Persist && (reason == core.ReasonTimeout || reason == core.ReasonIdle || reason == core.ReasonCommand) {
+		state = core.StateStopped
 	}
 	b.sandbox.Ended, b.sandbox.ExitCode = b.provider.opts.Now(), code
 	b.become(state, reason, message)

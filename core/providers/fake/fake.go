@@ -93,7 +93,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 	has := []core.Capability{
 		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapAttach, core.CapLogs, core.CapFiles,
 		core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPersist, core.CapUser, core.CapNetNone,
-		core.CapMemory, core.CapDisk, core.CapTimeout, core.CapIdle, core.CapFork, core.CapCheckpoint, core.CapDenials,
+		core.CapMemory, core.CapDisk, core.CapTimeout, core.CapNoTimeout, core.CapIdle, core.CapSize, core.CapFork, core.CapCheckpoint, core.CapDenials,
 	}
 	for _, also := range p.opts.Also {
 		if !slices.Contains(has, also) {

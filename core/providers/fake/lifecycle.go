@@ -268,7 +268,7 @@ func (p *Provider) SetTimeout(ctx context.Context, id string, timeout time.Durat
 	state := b.sandbox.State
 	if state == core.StateRunning || state == core.StatePaused {
 		b.expireIn(timeout)
-		b.sandbox.Lease.Renewed = false
+		b.sandbox.Lease.Renewed, b.endless = false, timeout == 0
 	}
 	b.mu.Unlock()
 	if state != core.StateRunning && state != core.StatePaused {
@@ -303,6 +303,15 @@ func (p *Provider) GivenSecrets(_ context.Context, id string) ([]core.Secret, er
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.secrets), nil
+}
+
+// Size implements core.Sizer.
+func (p *Provider) Size(_ context.Context, id string) (core.Bytes, error) {
+	b, err := p.box(id)
+	if err != nil {
+		return 0, err
+	}
+	return core.Bytes(b.tree.size()), nil
 }
 
 // Stats implements core.StatsReader. A command here is on a processor for as long as it runs.

@@ -260,7 +260,8 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err := p.clear(ctx, id); err != nil {
 		return sb, stateError("start", err)
 	}
-	if timeout := time.Duration(sb.Spec.Timeout); timeout > 0 {
+	request.Endless = state.Settled && state.Expires.IsZero() // somebody said so, and that holds for its next life
+	if timeout := time.Duration(sb.Spec.Timeout); timeout > 0 && !request.Endless {
 		request.Lease.Expires = time.Now().Add(timeout)
 		if err := store.WriteLease(p.store.Dir(id), store.Lease{ID: id, Spec: sb.Spec, Lease: request.Lease}); err != nil {
 			return sb, stateError("start", err)

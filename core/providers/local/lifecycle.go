@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -111,6 +112,20 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 		return core.Stats{}, err
 	}
 	return *reply.Stats, nil
+}
+
+// Size implements core.Sizer: of a running sandbox what was written in it, of another what of that was saved.
+func (p *Provider) Size(ctx context.Context, id string) (core.Bytes, error) {
+	sb, err := p.Get(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if sb.State == core.StateRunning || sb.State == core.StatePaused {
+		if stats, err := p.Stats(ctx, id); err == nil {
+			return stats.Disk, nil
+		}
+	}
+	return treeSize(filepath.Join(p.store.Dir(id), store.SavedDir)), nil
 }
 
 // Denials implements core.DenialReader.

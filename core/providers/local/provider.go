@@ -87,7 +87,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 			core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapAttach, core.CapLogs, core.CapFiles,
 			core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
 			core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory, core.CapDisk, core.CapProcesses, core.CapOpenFiles,
-			core.CapTimeout, core.CapIdle, core.CapEnforce, core.CapFork, core.CapCheckpoint, core.CapDenials,
+			core.CapTimeout, core.CapNoTimeout, core.CapIdle, core.CapSize, core.CapEnforce, core.CapFork, core.CapCheckpoint, core.CapDenials,
 			core.CapSnapshots, core.CapSnapshotStore, core.CapDiff, core.CapPortForward, core.CapNetworkUpdate,
 		},
 		Images:    []string{HostImage},

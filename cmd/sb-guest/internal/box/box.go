@@ -101,6 +101,9 @@ func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 	b.mu.Unlock()
 	why := b.keep(signals)
 	b.terminate(why.grace)
+	b.mu.Lock()
+	why.state.Expires, why.state.Settled = b.expires, b.settled
+	b.mu.Unlock()
 	b.say(why.state)
 	return why.code
 }
@@ -134,7 +137,7 @@ func (b *Box) prepare(stdin *os.File) error {
 			return err
 		}
 	}
-	b.lastActive, b.expires = time.Now(), b.config.Expires
+	b.lastActive, b.expires, b.settled = time.Now(), b.config.Expires, b.config.Settled
 	return b.continueJournal()
 }
 
@@ -219,9 +222,6 @@ func (b *Box) stopped(grace time.Duration) end {
 	if b.config.Spec.Persist {
 		state = wire.State{State: core.StateStopped, Reason: core.ReasonStopped}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	state.Expires = b.expires
 	return end{state: state, grace: grace}
 }
 

@@ -193,9 +193,9 @@ func (s *Supervisor) publish(ctx context.Context) error {
 
 // begins counts the sandbox as running, and its times, from now on.
 func (s *Supervisor) begins(now time.Time) {
-	s.state.Ended, s.state.Settled = time.Time{}, false
+	s.state.Ended, s.state.Settled = time.Time{}, s.launch.Endless
 	s.state.State, s.state.Started, s.state.LastActive = core.StateRunning, now, now
-	if timeout := s.launch.Spec.Timeout; timeout > 0 {
+	if timeout := s.launch.Spec.Timeout; timeout > 0 && !s.launch.Endless {
 		s.state.Expires = now.Add(time.Duration(timeout))
 	}
 	s.freezeAt, s.saveAt = now.Add(s.launch.FreezeAfter), now.Add(s.launch.SaveInterval)

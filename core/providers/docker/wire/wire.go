@@ -89,6 +89,8 @@ type Config struct {
 	Workdir string `json:"workdir,omitempty"`
 	// Expires is when the lifetime ends; zero is never.
 	Expires time.Time `json:"expires,omitzero"`
+	// Settled says that Expires was set for good: no lease changes it.
+	Settled bool `json:"settled,omitempty"`
 	// Fence restricts where the sandbox's packets go.
 	Fence Fence `json:"fence,omitzero"`
 	// ExecLogLimit and EntryLogLimit bound what is kept of a command's output, in bytes.

@@ -193,6 +193,8 @@ type Launch struct {
 	Guest      string            `json:"guest"`
 	// Restore is the generation of the filesystem to begin with; 0 is a fresh one.
 	Restore int `json:"restore,omitempty"`
+	// Endless says that the sandbox has no lifetime, whatever its spec says.
+	Endless bool `json:"endless,omitempty"`
 	// Files is a directory with a filesystem to begin with, of VerbSnapshot; "" is a fresh one, or Restore's.
 	Files string `json:"files,omitempty"`
 	// Image is a directory that VerbCheckpoint wrote, or will have written when a Kept follows this request on the
