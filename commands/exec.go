@@ -124,10 +124,14 @@ func detached(ctx context.Context, opts *ExecOptions, service *core.Service) err
 		return opts.App.result(ctx, service, opts.Sandbox, *begun.Exit, nil)
 	}
 	if opts.JSON {
-		return output.JSON(opts.App.Streams.Out, map[string]string{"sandbox": opts.Sandbox, "exec": id})
+		err = output.JSON(opts.App.Streams.Out, map[string]string{"sandbox": opts.Sandbox, "exec": id})
+	} else {
+		_, err = fmt.Fprintln(opts.App.Streams.Out, id)
 	}
-	_, err = fmt.Fprintln(opts.App.Streams.Out, id)
-	return err
+	if err != nil {
+		return core.Errorf(core.KindOf(err), "exec", opts.Sandbox, "the command runs, but its id %s could not be printed: %w", id, err)
+	}
+	return nil
 }
 
 // execReport is the JSON of a command that ended.

@@ -2,10 +2,12 @@ package commands
 
 import (
 	"context"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -35,7 +37,12 @@ func execute(ctx context.Context, app *App, args []string) int {
 	defer stop()
 	root := NewRoot(app)
 	root.SetArgs(args)
+	help := &sink{w: app.Streams.Out}
+	root.SetOut(help)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = help.err
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -56,4 +63,18 @@ func wantsJSON(cmd *cobra.Command) bool {
 	}
 	asJSON, err := cmd.Flags().GetBool("json")
 	return err == nil && asJSON
+}
+
+// sink remembers why it could not write: cobra, which prints help and completions, drops that.
+type sink struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	if err != nil && s.err == nil {
+		s.err = core.Errorf(core.KindOf(err), "write", "", "the output is lost: %w", err)
+	}
+	return n, err
 }

@@ -46,7 +46,8 @@ type Process interface {
 	ID() string
 	// Wait blocks until the command ended and all of its output was written to the
 	// streams. It may be called again and answers the same. When ctx ends first it returns ctx's
-	// error and the command goes on.
+	// error and the command goes on. When a stream takes no more output the command's next write there fails
+	// with EPIPE or SIGPIPE, and Wait returns LostOutput: no error if the reader only went away.
 	Wait(ctx context.Context) (Exit, error)
 	// Signal sends a signal by number to the command's process group.
 	Signal(ctx context.Context, signal int) error

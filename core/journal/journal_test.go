@@ -150,8 +150,8 @@ func TestEntriesSurviveATornOne(t *testing.T) {
 		if _, err := Read(dir, id); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("id %q: %v", id, err)
 		}
-		for range Records(t.Context(), dir, id, core.LogOptions{Tail: -1}, func() bool { return true }) {
-			t.Errorf("id %q has output", id)
+		for _, err := range Records(t.Context(), dir, id, core.LogOptions{Tail: -1}, func() bool { return true }) {
+			t.Errorf("id %q has output, %v", id, err)
 		}
 	}
 	if _, err := Read(dir, "3"); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "3.json")) {

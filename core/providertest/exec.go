@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -212,6 +214,26 @@ func (s *suite) streams(t *testing.T) {
 		}
 		if exit := wait(t, process); exit.Code != 0 {
 			t.Errorf("%+v", exit)
+		}
+	})
+	t.Run("writer that fails", func(t *testing.T) {
+		// Lost output is an error whatever the command returns, and the command gets to know.
+		for _, test := range []struct {
+			script         string
+			stdout, stderr io.Writer
+		}{
+			{script: "echo hello; echo hello >&2", stdout: fullDisk{}},
+			{script: "echo hello; echo hello >&2", stderr: fullDisk{}},
+			{script: "while echo hello; do :; done", stdout: fullDisk{}},
+			{script: "while echo hello >&2; do :; done", stderr: fullDisk{}},
+		} {
+			process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", test.script}, Stdout: test.stdout, Stderr: test.stderr})
+			ctx, cancel := context.WithTimeout(t.Context(), deadline)
+			exit, err := process.Wait(ctx)
+			cancel()
+			if !errors.Is(err, syscall.ENOSPC) || core.KindOf(err) != core.KindExhausted {
+				t.Errorf("%q ended with %+v, %v", test.script, exit, err)
+			}
 		}
 	})
 	t.Run("reader that leaves", func(t *testing.T) {
@@ -522,4 +544,11 @@ func (s *suite) limits(t *testing.T) {
 	if r := sh(t, p, neighbour.ID, "echo well"); r.out != "well\n" {
 		t.Errorf("the neighbour: %+v", r)
 	}
+}
+
+// fullDisk is a file on a disk that is full.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) {
+	return 0, &os.PathError{Op: "write", Path: "/full", Err: syscall.ENOSPC}
 }

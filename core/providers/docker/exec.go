@@ -99,6 +99,8 @@ type process struct {
 	done    chan struct{}
 	exit    core.Exit
 	err     error
+	// outputLost is why output could not be written; receive's.
+	outputLost error
 
 	sendMu sync.Mutex
 	// tellMu is held for one control and its answer, which comes on told.
@@ -127,6 +129,9 @@ func (p *process) receive() {
 		p.lost()
 	case reply.Exit != nil:
 		p.exit = *reply.Exit
+	}
+	if p.err == nil {
+		p.err = p.outputLost
 	}
 }
 
@@ -190,6 +195,7 @@ func (p *process) write(to *io.Writer, stream core.Stream, data []byte) {
 	}
 	if _, err := (*to).Write(data); err != nil {
 		*to = nil
+		p.outputLost = errors.Join(p.outputLost, core.LostOutput(stream, err))
 		_ = p.control(wire.Control{Broken: stream})
 	}
 }

@@ -179,7 +179,10 @@ func (p *Provider) replay(ctx context.Context, sb core.Sandbox, exec string, str
 				continue
 			}
 			if _, err := to.Write(record.Data); err != nil {
-				return nil, core.Wrap("docker.attach", exec, err)
+				if err := core.LostOutput(record.Stream, err); err != nil {
+					return nil, core.Wrap("docker.attach", exec, err)
+				}
+				break // the reader has enough
 			}
 		}
 	}

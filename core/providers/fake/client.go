@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -23,6 +24,9 @@ type client struct {
 	closed chan struct{}
 	pumped chan struct{} // closed when all was written
 	once   sync.Once
+
+	// lost is why output could not be written. It is the pump's until pumped is closed.
+	lost error
 
 	// abandoned says that a killed command did not wait for the pump. proc.writing guards it.
 	abandoned bool
@@ -111,6 +115,7 @@ func (c *client) write(stream core.Stream, data []byte) error {
 		return nil
 	}
 	_, err := w.Write(data)
+	c.lost = errors.Join(c.lost, core.LostOutput(stream, err))
 	return err
 }
 
@@ -168,7 +173,7 @@ func (c *client) Wait(ctx context.Context) (core.Exit, error) {
 			return core.Exit{}, ctx.Err()
 		}
 	}
-	return c.proc.result(), nil
+	return c.proc.result(), c.lost
 }
 
 // Signal implements core.Process.

@@ -26,8 +26,8 @@ type process struct {
 	client   *wire.Client
 	stream   grpc.BidiStreamingClient[wire.ExecRequest, wire.ExecReply]
 	cancel   context.CancelFunc
-	copies   sync.WaitGroup // of the command's output to writers that could not be handed over
-	done     chan struct{}  // closed when exit or err is known and all output is written
+	copies   copies        // of the command's output to writers that could not be handed over
+	done     chan struct{} // closed when exit or err is known and all output is written
 	exit     core.Exit
 	err      error
 
@@ -47,9 +47,9 @@ func (p *Provider) Exec(ctx context.Context, id string, spec core.ExecSpec) (cor
 	var handed streams
 	if !spec.Detach {
 		command.Stdin = handed.stdin(spec.Stdin)
-		command.Stdout = handed.output(spec.Stdout, &proc.copies)
+		command.Stdout = handed.output(core.Stdout, spec.Stdout, &proc.copies)
 		if !spec.TTY {
-			command.Stderr = handed.output(spec.Stderr, &proc.copies)
+			command.Stderr = handed.output(core.Stderr, spec.Stderr, &proc.copies)
 		}
 	}
 	if err := proc.open(ctx, &wire.ExecRequest{Command: command}, &handed); err != nil {
@@ -63,7 +63,7 @@ func (c *process) open(ctx context.Context, first *wire.ExecRequest, handed *str
 	defer func() {
 		handed.close()
 		if err != nil {
-			c.copies.Wait()
+			_ = c.copies.wait()
 		}
 	}()
 	if handed.err != nil {
@@ -122,7 +122,7 @@ func (c *process) follow(done chan<- struct{}) {
 			// had enough, and the command shall notice.
 			_ = c.send(&wire.ExecRequest{CloseOutput: reply.Broken})
 		case reply.Exit != nil:
-			c.copies.Wait()
+			c.err = c.copies.wait()
 			c.exit = *reply.Exit
 			c.sending.Lock()
 			_ = c.stream.CloseSend() // so that the supervisor need not wait for Close
@@ -280,7 +280,7 @@ func (c *process) replay(attached core.Streams) {
 	c.cancel = func() { cancel(); cancelStream() }
 	go func() {
 		defer close(all)
-		_ = c.provider.copyJournal(ctx, c.sandbox, c.id, attached, opts, func() bool {
+		err := c.provider.copyJournal(ctx, c.sandbox, c.id, attached, opts, func() bool {
 			select {
 			case <-supervised:
 				return true
@@ -289,6 +289,9 @@ func (c *process) replay(attached core.Streams) {
 			}
 		})
 		<-supervised
+		if c.err == nil && ctx.Err() == nil {
+			c.err = err
+		}
 	}()
 }
 
@@ -304,7 +307,7 @@ func (p *Provider) copyJournal(ctx context.Context, id, exec string, to core.Str
 		}
 		if w != nil {
 			if _, err := w.Write(record.Data); err != nil {
-				return core.Wrap("local.attach", exec, err)
+				return core.Wrap("local.attach", exec, core.LostOutput(record.Stream, err))
 			}
 		}
 	}

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // stdin arranges for a command's input and says whether there is any.
@@ -36,9 +39,28 @@ func (s *streams) stdin(from io.Reader) bool {
 	return true
 }
 
-// output arranges for a command's output and says whether anybody wants it. copies counts the
-// copying that this process must do.
-func (s *streams) output(to io.Writer, copies *sync.WaitGroup) bool {
+// copies is the copying of a command's output that this process must do.
+type copies struct {
+	wg   sync.WaitGroup
+	mu   sync.Mutex
+	lost error
+}
+
+// wait waits for the end of the copying and returns why output was lost, if it was.
+func (c *copies) wait() error {
+	c.wg.Wait()
+	return c.lost
+}
+
+func (c *copies) lose(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost = errors.Join(c.lost, err)
+}
+
+// output arranges for a command's output and says whether anybody wants it. The copying that this process must do
+// is among copies.
+func (s *streams) output(stream core.Stream, to io.Writer, copies *copies) bool {
 	if to == nil || s.err != nil {
 		return false
 	}
@@ -55,9 +77,11 @@ func (s *streams) output(to io.Writer, copies *sync.WaitGroup) bool {
 	if raw, err := r.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 1<<20) })
 	}
-	copies.Go(func() {
+	copies.wg.Go(func() {
+		// Once it is closed, the supervisor's next write fails and the command gets to know.
 		defer func() { _ = r.Close() }()
-		_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{r}, make([]byte, 256<<10))
+		_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{r}, make([]byte, 256<<10))
+		copies.lose(core.LostOutput(stream, err))
 	})
 	return true
 }

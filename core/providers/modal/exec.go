@@ -296,20 +296,26 @@ func (c *process) lost(err error) error {
 	return c.provider.failed(ctx, "exec", c.router.sandbox, err)
 }
 
-// errReader is a reader of the command's output that went away.
-var errReader = errors.New("nobody reads the output any more")
+// writeError is why output could not be written here.
+type writeError struct {
+	stream core.Stream
+	err    error
+}
+
+func (e *writeError) Error() string { return e.err.Error() }
+func (e *writeError) Unwrap() error { return e.err }
 
 // read copies one stream of output. It goes on where a broken connection left off.
 func (c *process) read(ctx context.Context, fd pb.TaskExecStdioFileDescriptor, w io.Writer, offset uint64, output *activity) error {
 	for p := c.router.patient(); ; {
 		err := c.readFrom(ctx, fd, &offset, w, output, p)
-		switch {
-		case err == nil:
+		if err == nil {
 			return nil
-		case errors.Is(err, errReader):
+		}
+		if broken, ok := errors.AsType[*writeError](err); ok {
 			// As with a pipe, the writer shall notice.
 			_ = c.Signal(ctx, sigPipe)
-			return nil
+			return core.LostOutput(broken.stream, broken.err)
 		}
 		output.note(1)
 		err = p.again(ctx, err)
@@ -344,7 +350,11 @@ func (c *process) readFrom(ctx context.Context, fd pb.TaskExecStdioFileDescripto
 		_, err = w.Write(part.GetData())
 		output.note(-1)
 		if err != nil {
-			return errReader
+			stream := core.Stdout
+			if fd == pb.TaskExecStdioFileDescriptor_TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDERR {
+				stream = core.Stderr
+			}
+			return &writeError{stream, err}
 		}
 		*offset += uint64(len(part.GetData()))
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -117,7 +116,7 @@ func (c *command) carry(p *pump) {
 			if writing {
 				if _, err := p.client.Write(buffer[:n]); err != nil {
 					writing = false
-					if errors.Is(err, syscall.EPIPE) {
+					if !errors.Is(err, os.ErrClosed) { // closed here: the client has left, and the command goes on
 						c.broken <- p.stream
 					}
 				}
