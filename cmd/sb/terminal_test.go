@@ -132,7 +132,7 @@ func startTerminal(ts *testscript.TestScript, _ bool, args []string) {
 	term, err := tuitest.Start(cmd, cols, rows)
 	ts.Check(err)
 	ts.Value(terminalKey{}).(*terminalHolder).current = term
-	ts.Defer(func() { _ = term.Close() })
+	ts.Defer(func() { ts.Check(term.Close()) })
 }
 
 // terminalHolder is a script's terminal.

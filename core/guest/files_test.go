@@ -109,7 +109,7 @@ func TestFilesContentBlocks(t *testing.T) {
 		if core.KindOf(err) != core.KindNotFound {
 			t.Errorf("the error is %v, want the operation's", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it waits for its content")
 	}
 	var seen error
@@ -125,7 +125,7 @@ func TestFilesContentBlocks(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || !errors.Is(seen, io.ErrUnexpectedEOF) {
 			t.Errorf("the error is %v, and sb-guest saw %v: the body must break off", err, seen)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it waits for its content although it was given up")
 	}
 }

@@ -143,7 +143,7 @@ func (s *suite) entry(t *testing.T) {
 		return
 	}
 	sb := launch(t, p, func(spec *core.Spec) { spec.Command = []string{"sh", "-c", "echo one; echo two >&2; exit 9"} })
-	ended, err := waiter.WaitSandbox(t.Context(), sb.ID)
+	ended, err := waiter.WaitSandbox(Patient(t), sb.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func (s *suite) lifetimes(t *testing.T) {
 			continue
 		}
 		sb := launch(t, p, test.change)
-		ended, err := waiter.WaitSandbox(t.Context(), sb.ID)
+		ended, err := waiter.WaitSandbox(Patient(t), sb.ID)
 		if err != nil || ended.State != core.StateExited || ended.Reason != test.reason {
 			t.Errorf("%s: ended as %s (%s), %v", test.capability, ended.State, ended.Reason, err)
 		}
@@ -195,7 +195,7 @@ func (s *suite) lifetimes(t *testing.T) {
 		sb := launch(t, p, func(spec *core.Spec) {
 			spec.Timeout, spec.Command = core.Duration(time.Second), []string{"sleep", "600"}
 		})
-		ended, err := waiter.WaitSandbox(t.Context(), sb.ID)
+		ended, err := waiter.WaitSandbox(Patient(t), sb.ID)
 		if err != nil || ended.State != core.StateExited || ended.Reason != core.ReasonTimeout {
 			t.Errorf("with an entry command: ended as %s (%s), %v", ended.State, ended.Reason, err)
 		}
@@ -229,7 +229,7 @@ func (s *suite) lifetimes(t *testing.T) {
 	if _, err := renewer.SetTimeout(t.Context(), sb.ID, 10*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	if ended, err := waiter.WaitSandbox(t.Context(), sb.ID); err != nil || ended.Reason != core.ReasonTimeout {
+	if ended, err := waiter.WaitSandbox(Patient(t), sb.ID); err != nil || ended.Reason != core.ReasonTimeout {
 		t.Errorf("ended as %+v, %v", ended, err)
 	}
 }

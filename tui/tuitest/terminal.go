@@ -1,19 +1,23 @@
 package tuitest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/charmbracelet/x/vt"
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 )
 
 // Terminal is a program on a pseudo-terminal with a screen. Its methods may be called at the
@@ -28,26 +32,52 @@ type Terminal struct {
 	busy   sync.WaitGroup
 	ended  chan struct{}
 	err    error
+	// answers are what the screen answers to the program's queries.
+	answers chan []byte
 }
 
-// keepRaw is how much of the output is kept as it came.
-const keepRaw = 1 << 20
+const (
+	// keepRaw is how much of the output is kept as it came.
+	keepRaw = 1 << 20
+	// keepAnswers is how many answers wait for a program that does not read. Later ones are lost, as on a terminal whose buffer is full.
+	keepAnswers = 1024
+	// typing bounds how long a program may take to read what is typed, and closing how long it may take to end once it is killed.
+	typing, closing = 30 * time.Second, 30 * time.Second
+)
 
 // Start starts cmd on a terminal of so many cells. The caller calls Close.
 func Start(cmd *exec.Cmd, cols, rows int) (*Terminal, error) {
-	f, err := pty.StartWithSize(cmd, winsize(cols, rows))
+	blocking, err := pty.StartWithSize(cmd, winsize(cols, rows))
 	if err != nil {
 		return nil, err
 	}
-	t := &Terminal{cmd: cmd, pty: f, screen: vt.NewEmulator(cols, rows), ended: make(chan struct{})}
+	f, err := nonBlocking(blocking)
+	if err != nil {
+		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
+	}
+	t := &Terminal{cmd: cmd, pty: f, screen: vt.NewEmulator(cols, rows), ended: make(chan struct{}), answers: make(chan []byte, keepAnswers)}
 	t.busy.Go(t.draw)
-	// What the terminal answers to queries of the program.
-	t.busy.Go(func() { _, _ = io.Copy(f, t.screen) })
+	t.busy.Go(t.listen)
+	t.busy.Go(t.answer)
 	t.busy.Go(func() {
 		defer close(t.ended)
 		t.err = cmd.Wait()
 	})
 	return t, nil
+}
+
+// nonBlocking replaces a file by one that can be closed, and has deadlines, while it is read and written.
+func nonBlocking(file *os.File) (*os.File, error) {
+	defer func() { _ = file.Close() }()
+	fd, err := unix.Dup(int(file.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	unix.CloseOnExec(fd)
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), file.Name()), nil
 }
 
 func winsize(cols, rows int) *pty.Winsize {
@@ -70,8 +100,35 @@ func (t *Terminal) draw() {
 	}
 }
 
-// Type sends text as it is, control characters included.
+// listen takes the screen's answers, until the screen is closed. It never waits for the program: the screen, which has the lock
+// meanwhile, waits for it.
+func (t *Terminal) listen() {
+	defer close(t.answers)
+	for {
+		buffer := make([]byte, 256)
+		n, err := t.screen.Read(buffer)
+		if err != nil {
+			return
+		}
+		select {
+		case t.answers <- buffer[:n]:
+		default:
+		}
+	}
+}
+
+// answer hands the answers to the program, until the terminal is closed.
+func (t *Terminal) answer() {
+	for text := range t.answers {
+		_, _ = t.pty.Write(text) // it may have ended
+	}
+}
+
+// Type sends text as it is, control characters included. It fails when the program reads nothing for half a minute.
 func (t *Terminal) Type(text string) error {
+	if err := t.pty.SetWriteDeadline(time.Now().Add(typing)); err != nil {
+		return err
+	}
 	_, err := t.pty.WriteString(text)
 	return err
 }
@@ -104,7 +161,15 @@ func (t *Terminal) Resize(cols, rows int) error {
 	t.mu.Lock()
 	t.screen.Resize(cols, rows)
 	t.mu.Unlock()
-	return pty.Setsize(t.pty, winsize(cols, rows))
+	raw, err := t.pty.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(cols), Row: uint16(rows)}) //nolint:gosec // a terminal's size
+	})
+	return errors.Join(err, failed)
 }
 
 // Text is what the screen shows, line by line.
@@ -170,14 +235,66 @@ func (t *Terminal) End(ctx context.Context) (int, error) {
 // PID is the program's process id.
 func (t *Terminal) PID() int { return t.cmd.Process.Pid }
 
-// Close ends the program and gives the terminal back.
+// Close kills the program with all that it started on the terminal, and gives the terminal back. It fails when something of that
+// does not end.
 func (t *Terminal) Close() error {
-	_ = t.cmd.Process.Kill() // it may have ended
-	<-t.ended
-	err := t.pty.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	err := killSession(ctx, t.PID())
+	_ = t.cmd.Process.Kill() // where a session's processes cannot be listed
+	select {
+	case <-t.ended:
+	case <-ctx.Done():
+		err = errors.Join(err, fmt.Errorf("process %d has not ended", t.PID()))
+	}
+	err = errors.Join(err, t.pty.Close())
 	if c, ok := t.screen.InputPipe().(io.Closer); ok {
 		_ = c.Close() // a pipe's close does not fail
 	}
-	t.busy.Wait()
+	over := make(chan struct{})
+	go func() { t.busy.Wait(); close(over) }()
+	select {
+	case <-over:
+	case <-ctx.Done():
+		err = errors.Join(err, errors.New("the terminal's readers have not ended"))
+	}
 	return err
+}
+
+// killSession kills the processes of a session until there are none. Where there is no /proc it kills none.
+func killSession(ctx context.Context, session int) error {
+	for {
+		alive := sessionProcesses(session)
+		if len(alive) == 0 {
+			return nil
+		}
+		for _, pid := range alive {
+			if process, err := os.FindProcess(pid); err == nil {
+				_ = process.Kill() // it may have ended
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("processes %v cannot be killed", alive)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// sessionProcesses lists the processes of a session, zombies apart.
+func sessionProcesses(session int) (pids []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		// The name in parentheses may hold anything; behind it are the state, the parent, the group and the session: proc_pid_stat(5).
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if err == nil && len(fields) > 3 && fields[0] != "Z" && fields[3] == strconv.Itoa(session) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

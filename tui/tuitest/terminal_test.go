@@ -4,6 +4,7 @@ import (
 	"context"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -53,5 +54,45 @@ func TestTerminal(t *testing.T) {
 	}
 	if err := term.Press("no such key"); err == nil {
 		t.Error("there is such a key")
+	}
+}
+
+// A program that asks the terminal and never reads the answers does not hold up those who look at the screen.
+func TestProgramThatReadsNothing(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	script := `stty raw -echo; i=0; while [ $i -lt 20000 ]; do printf '\033[c'; i=$((i+1)); done; echo asked; exec sleep 600`
+	term, err := Start(exec.CommandContext(ctx, "sh", "-c", script), 40, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := term.Wait(ctx, regexp.MustCompile("asked"), false); err != nil {
+		t.Error(err)
+	}
+	if err := term.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a program started on the terminal ends with it, also in a process group of its own that ignores signals.
+func TestCloseEndsWhatWasStarted(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	script := `set -m; sh -c 'trap "" HUP TERM INT; echo started; while :; do sleep 1; done' & wait`
+	term, err := Start(exec.CommandContext(ctx, "sh", "-c", script), 40, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := term.Wait(ctx, regexp.MustCompile("started"), false); err != nil {
+		t.Error(err)
+	}
+	if alive := sessionProcesses(term.PID()); runtime.GOOS == "linux" && len(alive) < 2 {
+		t.Errorf("the session has the processes %v", alive)
+	}
+	if err := term.Close(); err != nil {
+		t.Error(err)
+	}
+	if alive := sessionProcesses(term.PID()); len(alive) > 0 {
+		t.Errorf("processes %v go on", alive)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // TestEndsBeforeItsInput lets the engine carry what nobody in the sandbox reads any more: how the call ended must not get lost
@@ -32,7 +33,7 @@ func TestEndsBeforeItsInput(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if exit, err := process.Wait(t.Context()); err != nil || exit.Code != 0 {
+					if exit, err := process.Wait(providertest.Patient(t)); err != nil || exit.Code != 0 {
 						t.Errorf("a command that reads nothing: %+v, %v", exit, err)
 					}
 					_ = process.Close()

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // daemon is an engine of a test's own, which it may kill.
@@ -244,7 +245,7 @@ func TestDockerKilled(t *testing.T) {
 				if err != nil {
 					continue
 				}
-				exit, err := process.Wait(t.Context())
+				exit, err := process.Wait(providertest.Patient(t))
 				_ = process.Close()
 				if err == nil && exit.Code != 3 && exit.Code != 137 {
 					t.Errorf("a command under the crash ended with %+v", exit)
@@ -258,7 +259,7 @@ func TestDockerKilled(t *testing.T) {
 	})
 	d.kill()
 	soon(t, "learning of the crash", hangs, func() {
-		if exit, err := running.Wait(t.Context()); err == nil && exit.Code == 0 {
+		if exit, err := running.Wait(providertest.Patient(t)); err == nil && exit.Code == 0 {
 			t.Errorf("the command ended with %+v, %v", exit, err)
 		}
 	})
@@ -331,7 +332,7 @@ func TestPodmanKilled(t *testing.T) {
 	defer func() { _ = process.Close() }()
 	d.kill()
 	soon(t, "failing", hangs, func() {
-		_, err := process.Wait(t.Context())
+		_, err := process.Wait(providertest.Patient(t))
 		wantKind(t, err, core.KindUnavailable)
 		_, err = p.List(t.Context())
 		wantKind(t, err, core.KindUnavailable)
@@ -349,7 +350,7 @@ func TestPodmanKilled(t *testing.T) {
 	if out, code := sh(t, p, sb.ID, "touch /tmp/go"); code != 0 {
 		t.Fatal(out)
 	}
-	if exit, err := again.Wait(t.Context()); err != nil || exit.Code != 5 {
+	if exit, err := again.Wait(providertest.Patient(t)); err != nil || exit.Code != 5 {
 		t.Errorf("the command ended with %+v, %v", exit, err)
 	}
 	if err := p.Terminate(t.Context(), sb.ID); err != nil {

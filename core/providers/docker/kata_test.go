@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // TestKata: no machine that runs these tests has Kata, so an engine has a runtime of its name that is runc, but takes as long as
@@ -42,7 +43,7 @@ func TestKata(t *testing.T) {
 	if err := p.Terminate(t.Context(), sb.ID); err != nil {
 		t.Fatal(err)
 	}
-	if exit, err := process.Wait(t.Context()); err != nil || exit.Code != 137 {
+	if exit, err := process.Wait(providertest.Patient(t)); err != nil || exit.Code != 137 {
 		t.Errorf("a command whose sandbox was terminated ended with %+v, %v", exit, err)
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // stopByHand stops a container as somebody with the docker command would.
@@ -225,7 +226,7 @@ func TestNameOfTheDead(t *testing.T) {
 		p := e.open(t, nil)
 		name := core.NewName()
 		dead := box(t, p, func(spec *core.Spec) { spec.Name, spec.Command = name, []string{"true"} })
-		if _, err := p.WaitSandbox(t.Context(), dead.ID); err != nil {
+		if _, err := p.WaitSandbox(providertest.Patient(t), dead.ID); err != nil {
 			t.Fatal(err)
 		}
 		alive := box(t, p, func(spec *core.Spec) { spec.Name = name })

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/local"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // An allow-list lets a sandbox try what it names, and refuses the rest at once.
@@ -44,7 +45,7 @@ for name in ("other.example", "a.listed.example"):
 	if err != nil {
 		t.Fatal(err)
 	}
-	if exit, err := process.Wait(t.Context()); err != nil || exit.Code != 0 {
+	if exit, err := process.Wait(providertest.Patient(t)); err != nil || exit.Code != 0 {
 		t.Fatalf("exit %+v, %v", exit, err)
 	}
 	_ = process.Close()

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // crashed launches a sandbox whose supervisor and sentry a test may kill.
@@ -102,10 +103,10 @@ func TestKilledSupervisor(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := process.Wait(t.Context()); core.KindOf(err) != core.KindConflict {
+	if _, err := process.Wait(providertest.Patient(t)); core.KindOf(err) != core.KindConflict {
 		t.Errorf("the command's caller learns %v", err)
 	}
-	lost, err := p.WaitSandbox(t.Context(), sb.ID)
+	lost, err := p.WaitSandbox(providertest.Patient(t), sb.ID)
 	if err != nil || lost.State != core.StateLost || lost.Reason != core.ReasonSupervisor {
 		t.Errorf("it is %+v, %v", lost, err)
 	}
@@ -131,7 +132,7 @@ func TestKilledSentry(t *testing.T) {
 	if err := syscall.Kill(sentryPID(t, supervisorPID(t, p, sb.ID)), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	failed, err := p.WaitSandbox(t.Context(), sb.ID)
+	failed, err := p.WaitSandbox(providertest.Patient(t), sb.ID)
 	if err != nil || failed.State != core.StateFailed || failed.Reason != core.ReasonCrash {
 		t.Errorf("it is %+v, %v", failed, err)
 	}
@@ -151,7 +152,7 @@ func TestKilledGofer(t *testing.T) {
 	if err := syscall.Kill(childPID(t, supervisorPID(t, p, sb.ID), "runsc-gofer"), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	failed, err := p.WaitSandbox(t.Context(), sb.ID)
+	failed, err := p.WaitSandbox(providertest.Patient(t), sb.ID)
 	if err != nil || failed.State != core.StateFailed || failed.Reason != core.ReasonCrash {
 		t.Errorf("it is %+v, %v", failed, err)
 	}
@@ -218,7 +219,7 @@ func TestPersistentSandboxSurvivesAKill(t *testing.T) {
 	if err := syscall.Kill(supervisorPID(t, p, sb.ID), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	stopped, err := p.WaitSandbox(t.Context(), sb.ID)
+	stopped, err := p.WaitSandbox(providertest.Patient(t), sb.ID)
 	if err != nil || stopped.State != core.StateStopped || stopped.Reason != core.ReasonSupervisor {
 		t.Fatalf("it is %+v, %v", stopped, err)
 	}
@@ -241,7 +242,7 @@ func TestBoundSandboxEndsWithItsOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended, err := p.WaitSandbox(t.Context(), sb.ID)
+	ended, err := p.WaitSandbox(providertest.Patient(t), sb.ID)
 	if err != nil || ended.Reason != core.ReasonLeaseEnded {
 		t.Errorf("it is %+v, %v", ended, err)
 	}

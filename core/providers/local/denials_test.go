@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 func TestDenials(t *testing.T) {
@@ -38,7 +39,7 @@ for port in (80, 80, 81):
 			t.Fatal(err)
 		}
 		defer func() { _ = process.Close() }()
-		if _, err := process.Wait(t.Context()); err != nil {
+		if _, err := process.Wait(providertest.Patient(t)); err != nil {
 			t.Fatal(err)
 		}
 		select {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // forkOf forks a sandbox; the fork ends with the test.
@@ -43,7 +44,7 @@ func output(t *testing.T, p *Provider, id, line string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = process.Close() }()
-	if _, err := process.Wait(t.Context()); err != nil {
+	if _, err := process.Wait(providertest.Patient(t)); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -121,7 +122,7 @@ func TestForkGoesOn(t *testing.T) {
 		if err := process.Signal(t.Context(), 9); err != nil {
 			t.Fatal(err)
 		}
-		if exit, err := process.Wait(t.Context()); err != nil || exit.Code != 137 {
+		if exit, err := process.Wait(providertest.Patient(t)); err != nil || exit.Code != 137 {
 			t.Errorf("a command of the source ended with %+v, %v", exit, err)
 		}
 	}
@@ -134,7 +135,7 @@ func TestForkGoesOn(t *testing.T) {
 	if err := entry.Signal(t.Context(), 15); err != nil {
 		t.Fatal(err)
 	}
-	if ended, err := p.WaitSandbox(t.Context(), fork.ID); err != nil || ended.Reason != core.ReasonCommand || *ended.ExitCode != 143 {
+	if ended, err := p.WaitSandbox(providertest.Patient(t), fork.ID); err != nil || ended.Reason != core.ReasonCommand || *ended.ExitCode != 143 {
 		t.Errorf("the fork ended as %+v, %v", ended, err)
 	}
 	if leftovers, err := p.Leftovers(t.Context()); err != nil || len(leftovers) != 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // Root inside cannot put a program or anything else in the place of sb-guest, and what it puts where earlier versions
@@ -47,7 +48,7 @@ func TestHelperIsNotTheGuests(t *testing.T) {
 			t.Fatalf("%s: %v", when, err)
 		}
 		defer func() { _ = shell.Close() }()
-		if exit, err := shell.Wait(t.Context()); err != nil || exit.Code != 0 || !strings.HasPrefix(screen.String(), "/dev/pts/") {
+		if exit, err := shell.Wait(providertest.Patient(t)); err != nil || exit.Code != 0 || !strings.HasPrefix(screen.String(), "/dev/pts/") {
 			t.Errorf("%s, with a terminal: %+v, %v: %s", when, exit, err, screen.String())
 		}
 	}

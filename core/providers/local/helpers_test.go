@@ -25,7 +25,7 @@ func within(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(30 * time.Second)
+	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
 	for !holds() {
 		select {

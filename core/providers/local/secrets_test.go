@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // While a sandbox runs and after its commands wrote them, no value of a secret is in any file of sb's.
@@ -24,7 +25,7 @@ func TestSecretsAreOnNoDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = process.Close() }()
-	if exit, err := process.Wait(t.Context()); err != nil || exit.Code != 0 {
+	if exit, err := process.Wait(providertest.Patient(t)); err != nil || exit.Code != 0 {
 		t.Fatal(exit, err)
 	}
 	files := 0

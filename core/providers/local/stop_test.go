@@ -79,7 +79,12 @@ func TestStopOfASandboxThatDies(t *testing.T) {
 }
 
 func TestExecInASandboxThatDies(t *testing.T) {
-	p, sb := crashed(t, nil)
+	// Were it frozen, the supervisor would wake the sentry for the command.
+	p, ok := opener(t, func(o *Options) { o.FreezeAfter = 0 })(t).(*Provider)
+	if !ok {
+		t.Fatal("not the local provider")
+	}
+	sb := launched(t, p, nil)
 	sentry := sentryPID(t, supervisorPID(t, p, sb.ID))
 	if err := syscall.Kill(sentry, syscall.SIGSTOP); err != nil { // it will not answer
 		t.Fatal(err)

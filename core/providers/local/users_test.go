@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // The users inside see the same sandbox whatever is masked where it is launched, and the one with a home can use it.
@@ -28,7 +29,7 @@ func TestUsersOfTheHostImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = process.Close() }()
-	if exit, err := process.Wait(t.Context()); err != nil || !strings.HasPrefix(out.String(), "0022\nmine\n1\n") || strings.Contains(out.String(), "denied") {
+	if exit, err := process.Wait(providertest.Patient(t)); err != nil || !strings.HasPrefix(out.String(), "0022\nmine\n1\n") || strings.Contains(out.String(), "denied") {
 		t.Errorf("%+v, %v: %s", exit, err, out.String())
 	}
 }

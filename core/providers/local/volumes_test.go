@@ -13,6 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/local"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 func TestVolumes(t *testing.T) {
@@ -76,7 +77,7 @@ func TestVolumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exit, err := process.Wait(t.Context())
+	exit, err := process.Wait(providertest.Patient(t))
 	_ = process.Close()
 	if err != nil || exit.Code != 0 {
 		t.Fatalf("exit %+v, %v: %s", exit, err, said.String())

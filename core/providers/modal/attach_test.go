@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // A command that one process started is waited for, fed, read and ended by another, by its id alone.
@@ -61,7 +62,7 @@ func TestAttachByID(t *testing.T) {
 			onlyNew := attach(begun.ID(), core.Streams{Stdout: &fresh})
 			fed := attach(begun.ID(), core.Streams{Stdin: strings.NewReader("two\n"), Stdout: &all, Replay: true})
 			for process, want := range map[core.Process]string{onlyNew: "got two\n", fed: "early\ngot one\ngot two\n"} {
-				exit, err := process.Wait(t.Context())
+				exit, err := process.Wait(providertest.Patient(t))
 				got := fresh.String()
 				if process == fed {
 					got = all.String()
@@ -70,7 +71,7 @@ func TestAttachByID(t *testing.T) {
 					t.Errorf("%+v, %v, %q, want %q", exit, err, got, want)
 				}
 			}
-			if exit, err := attach(begun.ID(), core.Streams{}).Wait(t.Context()); err != nil || exit.Code != 7 {
+			if exit, err := attach(begun.ID(), core.Streams{}).Wait(providertest.Patient(t)); err != nil || exit.Code != 7 {
 				t.Errorf("after its end: %+v, %v", exit, err)
 			}
 			ended := attach(begun.ID(), core.Streams{})
@@ -81,7 +82,7 @@ func TestAttachByID(t *testing.T) {
 			if err := killed.Signal(t.Context(), 9); err != nil {
 				t.Fatal(err)
 			}
-			if exit, err := killed.Wait(t.Context()); err != nil || exit.Signal != 9 {
+			if exit, err := killed.Wait(providertest.Patient(t)); err != nil || exit.Signal != 9 {
 				t.Errorf("killed: %+v, %v", exit, err)
 			}
 			for _, unknown := range []string{"999", "", "0", "-1", "../1", uuid.NewString(), strings.ToUpper(begun.ID()), strings.Repeat("9", 300)} {

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // spec is a launch that most tests take.
@@ -44,7 +45,7 @@ func ran(t *testing.T, p core.Provider, id string, s core.ExecSpec) core.Exit {
 		t.Fatal(err)
 	}
 	defer func() { _ = process.Close() }()
-	exit, err := process.Wait(t.Context())
+	exit, err := process.Wait(providertest.Patient(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // A published port answers where the sandbox says.
@@ -113,7 +114,7 @@ func TestEndsHaveCodes(t *testing.T) {
 	running := launched(t, p, s)
 	waited := make(chan core.Sandbox, 1)
 	go func() {
-		sb, err := p.WaitSandbox(t.Context(), running.ID)
+		sb, err := p.WaitSandbox(providertest.Patient(t), running.ID)
 		if err != nil {
 			t.Error(err)
 		}
@@ -126,7 +127,7 @@ func TestEndsHaveCodes(t *testing.T) {
 		t.Errorf("who waited sees %+v", sb)
 	}
 	s.Name, s.Timeout = core.NewName(), core.Duration(time.Second)
-	late, err := p.WaitSandbox(t.Context(), launched(t, p, s).ID)
+	late, err := p.WaitSandbox(providertest.Patient(t), launched(t, p, s).ID)
 	if err != nil || late.ExitCode == nil || *late.ExitCode != 124 || late.Reason != core.ReasonTimeout {
 		t.Errorf("one whose time was over: %+v, %v", late, err)
 	}
@@ -159,10 +160,10 @@ func TestLostSandbox(t *testing.T) {
 			if err := syscall.Kill(r.supervisor(t), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			if exit, err := process.Wait(t.Context()); err != nil || exit.Code != 137 || exit.Signal != 0 || exit.Message == "" {
+			if exit, err := process.Wait(providertest.Patient(t)); err != nil || exit.Code != 137 || exit.Signal != 0 || exit.Message == "" {
 				t.Errorf("the command: %+v, %v", exit, err)
 			}
-			if ended, err := p.WaitSandbox(t.Context(), sb.ID); err != nil || ended.State != core.StateLost || ended.ExitCode != nil || ended.Message == "" {
+			if ended, err := p.WaitSandbox(providertest.Patient(t), sb.ID); err != nil || ended.State != core.StateLost || ended.ExitCode != nil || ended.Message == "" {
 				t.Errorf("the sandbox: %+v, %v", ended, err)
 			}
 		})

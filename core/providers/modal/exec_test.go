@@ -13,6 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // A sandbox that has ended since it was last spoken to is told as that by each operation, also where the machine that ran it does
@@ -26,7 +27,7 @@ func TestOperationsOnWhatHasEnded(t *testing.T) {
 	s.Modal = &core.ModalSpec{MemorySnapshot: true}
 	sb := launched(t, p, s)
 	shell(t, p, sb.ID, "touch /tmp/go")
-	if _, err := p.WaitSandbox(t.Context(), sb.ID); err != nil {
+	if _, err := p.WaitSandbox(providertest.Patient(t), sb.ID); err != nil {
 		t.Fatal(err)
 	}
 	ctx := t.Context()

@@ -94,7 +94,7 @@ func TestLostConnectionIsNoSuccess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exit, err := process.Wait(t.Context())
+	exit, err := process.Wait(providertest.Patient(t))
 	if err == nil || core.KindOf(err) != core.KindUnavailable {
 		t.Errorf("it ended with %+v, %v", exit, err)
 	}

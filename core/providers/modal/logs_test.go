@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // logged returns what Logs yields, as one text.
@@ -128,7 +129,7 @@ func TestLogsArePausedInTheMiddle(t *testing.T) {
 			read("a command that has ended", core.LogOptions{Tail: -1, Exec: exec.ID()})
 			shell(t, p, id, "touch /tmp/end")
 			read("an entry command that is followed", core.LogOptions{Tail: -1, Follow: true})
-			if _, err := p.WaitSandbox(t.Context(), id); err != nil {
+			if _, err := p.WaitSandbox(providertest.Patient(t), id); err != nil {
 				t.Fatal(err)
 			}
 			read("an entry command that has ended", core.LogOptions{Tail: -1})

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // What is too long for a sandbox's record is named, nothing else is left out, and nothing is taken for what it is not.
@@ -45,7 +46,7 @@ func TestLongSpecs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = process.Close() }()
-	if ended, err := service.Wait(t.Context(), sb.ID); err != nil || ended.ExitCode == nil || *ended.ExitCode != 3 {
+	if ended, err := service.Wait(providertest.Patient(t), sb.ID); err != nil || ended.ExitCode == nil || *ended.ExitCode != 3 {
 		t.Errorf("it ended as %+v, %v", ended, err)
 	}
 }

@@ -63,7 +63,7 @@ func TestSetPolicyCutsWhatItRefuses(t *testing.T) {
 	}
 	select {
 	case <-cut:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the other side is still connected")
 	}
 	if _, err := in.dial(t.Context(), listen(t, echo)); err == nil {

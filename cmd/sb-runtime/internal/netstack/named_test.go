@@ -197,7 +197,7 @@ func TestOnlyTheNameIsReached(t *testing.T) {
 	}
 	udp := in.dialUDP(t, good)
 	_, _ = udp.Write([]byte("quic"))
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(refusals(s), "udp good.example: only TCP"); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(refusals(s), "udp good.example: only TCP"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("UDP to a name is not refused: %s", refusals(s))
 		}

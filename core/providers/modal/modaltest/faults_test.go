@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // methods lists the RPCs that were made since the last reset.
@@ -159,7 +160,7 @@ func TestOutputSurvivesDisconnects(t *testing.T) {
 			if err != nil || n != size || string(got.Sum(nil)) != string(want.Sum(nil)) {
 				t.Errorf("%d bytes of %d came, %v", n, size, err)
 			}
-			if code, err := process.Wait(t.Context(), nil); err != nil || code != 3 {
+			if code, err := process.Wait(providertest.Patient(t), nil); err != nil || code != 3 {
 				t.Errorf("code %d, %v", code, err)
 			}
 		})

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providers/local"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(programtest.With(m, "sb-runtime", "sb-guest")) }
@@ -109,7 +110,7 @@ func try(t *testing.T, sb *sdk.Sandbox, script string) (string, int) {
 	if err != nil {
 		t.Fatalf("%s: %v", script, err)
 	}
-	code, err := process.Wait(t.Context(), nil)
+	code, err := process.Wait(providertest.Patient(t), nil)
 	if err != nil {
 		t.Fatalf("%s: %v", script, err)
 	}

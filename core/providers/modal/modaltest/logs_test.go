@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modal-labs/modal-client/go"
+
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // What an entry command wrote can be asked for by time, source, text and number of lines.
@@ -51,7 +53,7 @@ func TestLogs(t *testing.T) {
 	written(2)
 	middle := time.Now()
 	goOn()
-	if code, err := sb.Wait(t.Context(), nil); err != nil || code != 0 {
+	if code, err := sb.Wait(providertest.Patient(t), nil); err != nil || code != 0 {
 		t.Fatalf("code %d, %v", code, err)
 	}
 	for _, tt := range []struct {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	sdk "github.com/modal-labs/modal-client/go"
+
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // counting writes a number, the next one each time, and remembers none of them but in memory.
@@ -98,14 +100,14 @@ func TestMemorySnapshotsEnd(t *testing.T) {
 	if err != nil || string(complaints) != "err\n" {
 		t.Errorf("%q, %v", complaints, err)
 	}
-	if code, err := sb.Wait(t.Context(), nil); err != nil || code != 7 {
+	if code, err := sb.Wait(providertest.Patient(t), nil); err != nil || code != 7 {
 		t.Errorf("it ended with %d, %v", code, err)
 	}
 	if _, err := sb.ExperimentalSnapshot(t.Context(), nil); err == nil {
 		t.Error("what has ended was kept")
 	}
 	killed := r.create(&sdk.SandboxCreateParams{ExperimentalEnableSnapshot: true, Command: []string{"sleep", "600"}, Timeout: 2 * time.Second})
-	if code, err := killed.Wait(t.Context(), nil); err != nil || code != 124 {
+	if code, err := killed.Wait(providertest.Patient(t), nil); err != nil || code != 124 {
 		t.Errorf("one whose time is over ended with %d, %v", code, err)
 	}
 	if _, err := r.create(nil).ExperimentalSnapshot(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "not created with snapshots enabled") {

@@ -10,6 +10,8 @@ import (
 	sdk "github.com/modal-labs/modal-client/go"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // A snapshot has what was written, and has not what was removed; so has an image that was built. What is kept ends
@@ -41,7 +43,7 @@ func TestSnapshots(t *testing.T) {
 	}
 	t.Logf("a snapshot took %s", time.Since(begin))
 	second := create(snapshot, &sdk.SandboxCreateParams{Command: []string{"sh", "-c", "cat /data/link; stat -c %a /data/file; test -e /etc/made || echo gone; test -e /usr/share/doc || echo gone"}})
-	if code, err := second.Wait(t.Context(), nil); err != nil || code != 0 {
+	if code, err := second.Wait(providertest.Patient(t), nil); err != nil || code != 0 {
 		t.Errorf("code %d, %v", code, err)
 	}
 	var out strings.Builder

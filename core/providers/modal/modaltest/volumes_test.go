@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modal-labs/modal-client/go"
 
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // What two sandboxes write to a volume is seen by the other one once it was committed and reloaded, also below a
@@ -61,7 +62,7 @@ func TestVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	writer := r.create(&sdk.SandboxCreateParams{Volumes: map[string]*sdk.Volume{"/vol": volume}, Command: []string{"sh", "-c", "echo three >/vol/end"}})
-	if code, err := writer.Wait(t.Context(), nil); err != nil || code != 0 {
+	if code, err := writer.Wait(providertest.Patient(t), nil); err != nil || code != 0 {
 		t.Fatalf("code %d, %v", code, err)
 	}
 	if out := run(t, mount(volume), "cat /vol/end"); out != "three\n" {
