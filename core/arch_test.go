@@ -69,6 +69,7 @@ var layers = map[string][]string{
 	"cmd/sb-guest":      {"cmd/internal/pipes", "core", "core/guest", "core/journal", "core/providers/docker/wire"},
 	"cmd/sb-runtime":    {"cmd/internal/pipes", "core", "core/guest", "core/journal", "core/providers/local/..."},
 	"cmd/internal":      {},
+	"examples":          {},
 	// A provider knows no other provider: each that is added gets a line of its own.
 	"core/providers/local":  {"core", "core/guest", "core/journal"},
 	"core/providers/docker": {"core", "core/guest", "core/journal"},
