@@ -15,9 +15,10 @@ import (
 
 // copyRules explain what cp, push and pull have in common.
 const copyRules = "\n\nA directory is copied under its own name into a directory that exists; \"dir/\" means the\n" +
-	"directory's content. A target that does not exist becomes the copy. Modes, times and symbolic\n" +
-	"links are kept; a link that points out of the copied tree is refused. Every file appears whole\n" +
-	"or not at all."
+	"directory's content. A target that does not exist becomes the copy. Permissions, times, links and\n" +
+	"holes are kept. A symbolic link is copied as a link, wherever it leads, and nothing is written\n" +
+	"through one. A warning names what is not kept: the setuid bit on this machine, devices, sockets.\n" +
+	"Every file appears whole or not at all."
 
 // CopyOptions are what cp, push and pull work with.
 type CopyOptions struct {
@@ -26,13 +27,20 @@ type CopyOptions struct {
 	To        transfer.Endpoint
 	Exclude   []string
 	GitIgnore bool
-	JSON      bool
+	// IncludeGit is transfer.Request.IncludeGit.
+	IncludeGit bool
+	JSON       bool
 }
 
 func (o *CopyOptions) register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&o.Exclude, "exclude", "x", nil, "leave out what fits a pattern in the syntax of .gitignore; repeatable")
-	cmd.Flags().BoolVar(&o.GitIgnore, "gitignore", false, "leave out .git and what .gitignore files on this machine name")
-	jsonFlag(cmd, &o.JSON, "an array of source, destination, files, bytes")
+	cmd.Flags().BoolVar(&o.GitIgnore, "gitignore", false, "leave out .git and what the .gitignore files of the copied tree name")
+	jsonFlag(cmd, &o.JSON, "an array of source, destination, files, bytes, warnings")
+}
+
+func (o *CopyOptions) registerIncludeGit(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.IncludeGit, "include-git", false,
+		"replace a .git that exists on this machine, too; Git runs programs that are named there")
 }
 
 // NewCp makes "sb cp".
@@ -64,6 +72,7 @@ func NewCp(app *App, runF func(context.Context, *CopyOptions) error) *cobra.Comm
 	}
 	cmd.ValidArgsFunction = app.completeCopy
 	opts.register(cmd)
+	opts.registerIncludeGit(cmd)
 	return cmd
 }
 
@@ -93,10 +102,13 @@ func runCopy(ctx context.Context, opts *CopyOptions) error {
 	for _, from := range sources {
 		report, stop := opts.App.transferBar(from.String(), !opts.JSON)
 		result, err := transfer.Copy(ctx, service, transfer.Request{
-			From: from, To: opts.To, Exclude: opts.Exclude, GitIgnore: opts.GitIgnore,
+			From: from, To: opts.To, Exclude: opts.Exclude, GitIgnore: opts.GitIgnore, IncludeGit: opts.IncludeGit,
 			In: opts.App.Streams.In, Out: opts.App.Streams.Out, Progress: report,
 		})
 		stop()
+		for _, warning := range result.Warnings {
+			_, _ = fmt.Fprintf(opts.App.Streams.Err, "warning: %s: %s\n", output.Clean(from.String()), output.Clean(warning))
+		}
 		if err != nil {
 			failed = errors.Join(failed, err)
 			break

@@ -16,7 +16,8 @@ func NewPull(app *App, runF func(context.Context, *CopyOptions) error) *cobra.Co
 		Use:   "pull SANDBOX:PATH... [TARGET]",
 		Short: "Copy files from a sandbox to this machine",
 		Long: "Copy files from a sandbox to this machine, by default into the current directory. A TARGET of \"-\"\n" +
-			"is stdout; a directory comes there as a tar archive." + copyRules + exitStatusHelp,
+			"is stdout; a directory comes there as a tar archive. The names of the copies are those of the command\n" +
+			"line. A .git that exists in TARGET is kept as it is." + copyRules + exitStatusHelp,
 		Example: "  sb pull dev:/app/out.csv\n  sb pull dev:/app/logs ./logs\n  sb pull 'dev:/app/*.log' logs\n  sb pull dev:/app/out.csv -",
 		Args:    atLeast("SANDBOX:PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,5 +37,6 @@ func NewPull(app *App, runF func(context.Context, *CopyOptions) error) *cobra.Co
 	}
 	cmd.ValidArgsFunction = app.completeCopy
 	opts.register(cmd)
+	opts.registerIncludeGit(cmd)
 	return cmd
 }

@@ -2,6 +2,8 @@ package core
 
 import (
 	"io/fs"
+	"path"
+	"strings"
 	"time"
 )
 
@@ -17,6 +19,53 @@ type FileInfo struct {
 	GID     int         `json:"gid"`
 	// Link is a symbolic link's target.
 	Link string `json:"link,omitempty"`
+}
+
+// maxPath bounds a path and a symbolic link's target, in bytes: PATH_MAX of Linux.
+const maxPath = 4096
+
+// fileModeBits are what FileInfo.Mode may have.
+const fileModeBits = fs.ModeType | fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+
+// CheckFile refuses a description that no file system gives, as a hostile sandbox may answer it: it must be of name, which
+// is absolute and clean. The error is KindInternal.
+func CheckFile(name string, info FileInfo) error {
+	why := ""
+	switch {
+	case info.Path != name:
+		why = "it describes another path"
+	case info.Size < 0:
+		why = "the size is negative"
+	case info.Mode&^fileModeBits != 0:
+		why = "the mode has unknown bits"
+	case info.Link != "" && info.Mode&fs.ModeSymlink == 0:
+		why = "only a symbolic link has a target"
+	case len(info.Link) > maxPath || strings.ContainsRune(info.Link, 0):
+		why = "the target of the link is not a path"
+	default:
+		return nil
+	}
+	return Errorf(KindInternal, "stat", name, "the sandbox sent a damaged answer: %s", why)
+}
+
+// CheckListing is CheckFile for the entries of the directory dir: each lies directly in it. The sandbox chooses the last element of a
+// path, and nothing else.
+func CheckListing(dir string, infos []FileInfo) error {
+	for _, info := range infos {
+		name, inside := strings.CutPrefix(info.Path, strings.TrimSuffix(dir, "/")+"/")
+		if !inside || !isElement(name) {
+			return Errorf(KindInternal, "readdir", dir, "the sandbox sent a damaged answer: %q is no name of a file", name)
+		}
+		if err := CheckFile(path.Join(dir, name), info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isElement says whether name can be one element of a path.
+func isElement(name string) bool {
+	return name != "" && name != "." && name != ".." && len(name) <= maxPath && !strings.ContainsAny(name, "/\x00")
 }
 
 // WriteOptions says how FileSystem.WriteFile creates a file.

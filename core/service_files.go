@@ -33,7 +33,7 @@ func (s *Service) files(ctx context.Context, op, ref, name string, recorded bool
 
 // sandboxPath is a path as providers take it.
 func sandboxPath(op string, sb Sandbox, name string) (string, error) {
-	if name == "" || strings.ContainsRune(name, 0) || len(name) > 4096 {
+	if name == "" || strings.ContainsRune(name, 0) || len(name) > maxPath {
 		return "", Errorf(KindUsage, op, "", "%q is not a path", name)
 	}
 	if !path.IsAbs(name) {
@@ -42,20 +42,25 @@ func sandboxPath(op string, sb Sandbox, name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// Stat describes a file; a symbolic link is not followed.
+// Stat describes a file; a symbolic link is not followed. The path of the description is name made absolute, never one that the
+// sandbox chose.
 func (s *Service) Stat(ctx context.Context, ref, name string) (info FileInfo, err error) {
 	err = s.files(ctx, "stat", ref, name, false, func(fsys FileSystem, id, p string) error {
-		info, err = fsys.Stat(ctx, id, p)
-		return err
+		if info, err = fsys.Stat(ctx, id, p); err != nil {
+			return err
+		}
+		return CheckFile(p, info)
 	})
 	return info, err
 }
 
-// ReadDir returns a directory's entries, sorted by path.
+// ReadDir returns a directory's entries, sorted by path. Each lies directly in the directory.
 func (s *Service) ReadDir(ctx context.Context, ref, name string) (infos []FileInfo, err error) {
 	err = s.files(ctx, "ls", ref, name, false, func(fsys FileSystem, id, p string) error {
-		infos, err = fsys.ReadDir(ctx, id, p)
-		return err
+		if infos, err = fsys.ReadDir(ctx, id, p); err != nil {
+			return err
+		}
+		return CheckListing(p, infos)
 	})
 	return infos, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -33,10 +34,16 @@ type transferOut struct {
 	Destination string `json:"destination"`
 	Files       int    `json:"files"`
 	Bytes       int64  `json:"bytes"`
+	// Warnings say what was not copied as it is.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 func (o transferOut) text() string {
-	return fmt.Sprintf("copied %d files, %d bytes: %s to %s", o.Files, o.Bytes, o.Source, o.Destination)
+	text := fmt.Sprintf("copied %d files, %d bytes: %s to %s", o.Files, o.Bytes, o.Source, o.Destination)
+	for _, warning := range o.Warnings {
+		text += "\nwarning: " + warning
+	}
+	return text
 }
 
 func transferTools() []Tool {
@@ -69,7 +76,7 @@ func push(ctx context.Context, c *call, in pushIn) (transferOut, error) {
 		From: transfer.Endpoint{Path: relative}, To: transfer.Endpoint{Sandbox: sb.Ref(), Path: target(sb, in.Path)},
 		Exclude: in.Exclude, GitIgnore: true, Root: root, Progress: c.copying(ctx),
 	})
-	return transferOut{Source: in.Local, Destination: sb.Name + ":" + in.Path, Files: result.Files, Bytes: result.Bytes}, err
+	return transferOut{Source: in.Local, Destination: sb.Name + ":" + in.Path, Files: result.Files, Bytes: result.Bytes, Warnings: result.Warnings}, err
 }
 
 // target is absolute that keeps a slash at the end, which means a directory.
@@ -115,11 +122,39 @@ func pull(ctx context.Context, c *call, in pullIn) (transferOut, error) {
 	} else if err != nil && core.KindOf(err) != core.KindNotFound {
 		return transferOut{}, core.Errorf(core.KindUnauthorized, "pull", "", "%s: %w", in.Local, err)
 	}
+	if err := keepsGit(root, relative); err != nil {
+		return transferOut{}, err
+	}
 	if err := c.confirm(ctx, "host_write", fmt.Sprintf("Write %s from sandbox %s to %s on this machine?", in.Path, sb.Name, filepath.Join(root.Name(), relative))); err != nil {
 		return transferOut{}, err
 	}
 	result, err := c.pullInto(ctx, sb, in, root, relative)
-	return transferOut{Source: sb.Name + ":" + in.Path, Destination: filepath.Join(root.Name(), relative), Files: result.Files, Bytes: result.Bytes}, err
+	return transferOut{Source: sb.Name + ":" + in.Path, Destination: filepath.Join(root.Name(), relative), Files: result.Files, Bytes: result.Bytes, Warnings: result.Warnings}, err
+}
+
+// keepsGit refuses to replace a repository, or a part of its .git: Git runs programs that are named there.
+func keepsGit(root *os.Root, relative string) error {
+	refused := false
+	for dir := filepath.Join(root.Name(), relative); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		refused = refused || strings.EqualFold(filepath.Base(dir), ".git")
+	}
+	if info, err := root.Lstat(relative); err == nil && info.IsDir() && !refused {
+		err := fs.WalkDir(root.FS(), filepath.ToSlash(relative), func(_ string, d fs.DirEntry, err error) error {
+			if err == nil && strings.EqualFold(d.Name(), ".git") {
+				refused = true
+				return fs.SkipAll
+			}
+			return err
+		})
+		if err != nil {
+			return core.Errorf(core.KindUnauthorized, "pull", "", "%s cannot be looked through: %w", relative, err)
+		}
+	}
+	if refused {
+		return core.Errorf(core.KindConflict, "pull", "", "%s is or holds a .git, which is not replaced by what a sandbox has", filepath.Join(root.Name(), relative)).
+			WithHint("name another path")
+	}
+	return nil
 }
 
 // pullInto copies to a new directory beside, then moves the whole to its place: no link of the host leads

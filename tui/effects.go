@@ -603,7 +603,11 @@ func (fx *effects) checkpoint(j *job, box core.Sandbox, name string) tea.Cmd {
 func (fx *effects) copy(j *job, from, to transfer.Endpoint, then tea.Msg) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
 		result, err := transfer.Copy(ctx, fx.service, transfer.Request{From: from, To: to, Progress: report})
-		return fmt.Sprintf("%s, %s copied to %s", plural(result.Files, "file", "files"), core.Bytes(result.Bytes), to.Path), then, err
+		text := fmt.Sprintf("%s, %s copied to %s", plural(result.Files, "file", "files"), core.Bytes(result.Bytes), to.Path)
+		if len(result.Warnings) > 0 {
+			text += "; " + strings.Join(result.Warnings, "; ")
+		}
+		return text, then, err
 	})
 }
 

@@ -5,6 +5,7 @@ package main
 import (
 	"archive/tar"
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -20,12 +21,11 @@ import (
 	"github.com/seed-0724f904/sb/core/guest"
 )
 
-// export writes root as a PAX archive to w. Devices, sockets and pipes are skipped, and
-// files that vanish meanwhile; the report says so.
-func export(w io.Writer, root string, report *guest.Report) error {
+// export writes root as a PAX archive to w, until ctx ends. Sockets are skipped, and files that vanish meanwhile; the report says so.
+func export(ctx context.Context, w io.Writer, root string, report *guest.Report) error {
 	buffered := bufio.NewWriterSize(w, copyBuffer)
 	e := exporter{
-		tar: tar.NewWriter(buffered), report: report,
+		ctx: ctx, tar: tar.NewWriter(buffered), report: report,
 		links: map[inode]string{}, buf: make([]byte, copyBuffer), above: path.Dir(root),
 	}
 	// A symbolic link at the end stays one.
@@ -51,6 +51,7 @@ func export(w io.Writer, root string, report *guest.Report) error {
 type inode struct{ dev, ino uint64 }
 
 type exporter struct {
+	ctx    context.Context //nolint:containedctx // one lives for one archive
 	tar    *tar.Writer
 	report *guest.Report
 	links  map[inode]string // files with several names, by the name that was sent
@@ -64,6 +65,9 @@ func (e *exporter) path(name string) string { return path.Join(e.above, name) }
 // may be fs.ModeIrregular: that it does not say. Files are opened by their last element: every
 // further one of a path costs time.
 func (e *exporter) add(dir int, base, name string, kind fs.FileMode) error {
+	if err := e.ctx.Err(); err != nil {
+		return err
+	}
 	if kind == 0 {
 		return e.regular(dir, base, name)
 	}
@@ -92,9 +96,21 @@ func (e *exporter) add(dir int, base, name string, kind fs.FileMode) error {
 			return &fs.PathError{Op: "readlink", Path: e.path(name), Err: err}
 		}
 		return e.tar.WriteHeader(h)
+	case unix.S_IFIFO:
+		return e.tar.WriteHeader(header(&st, tar.TypeFifo, name))
+	case unix.S_IFCHR:
+		return e.tar.WriteHeader(device(&st, tar.TypeChar, name))
+	case unix.S_IFBLK:
+		return e.tar.WriteHeader(device(&st, tar.TypeBlock, name))
 	}
 	e.report.Skip(e.path(name))
 	return nil
+}
+
+func device(st *unix.Stat_t, kind byte, name string) *tar.Header {
+	h := header(st, kind, name)
+	h.Devmajor, h.Devminor = int64(unix.Major(st.Rdev)), int64(unix.Minor(st.Rdev))
+	return h
 }
 
 func header(st *unix.Stat_t, kind byte, name string) *tar.Header {
@@ -191,6 +207,9 @@ func (e *exporter) regular(dir int, base, name string) error {
 		return err
 	}
 	for left := st.Size; left > 0; {
+		if err := e.ctx.Err(); err != nil {
+			return err
+		}
 		n, err := fdReader(fd).Read(e.buf[:min(left, int64(len(e.buf)))])
 		if errors.Is(err, io.EOF) {
 			return core.Errorf(core.KindConflict, "", e.path(name), "the file shrank while it was read")

@@ -44,11 +44,11 @@ func runFiles(args []string, stdin, stdout, stderr *os.File) int {
 	runtime.GOMAXPROCS(1)
 	unix.Umask(0)
 	signal.Ignore(unix.SIGPIPE)
-	// A first signal breaks the body off, so that a half-made file is taken back.
+	// A first signal breaks the operation off, so that a half-made file is taken back.
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	defer stop()
 
-	f := files{in: &body{ctx: ctx, r: stdin}, out: stdout, report: &report}
+	f := files{ctx: ctx, in: &body{ctx: ctx, r: stdin}, out: stdout, report: &report}
 	if err := f.do(request); err != nil {
 		report.Fail(string(request.Path), err)
 		return 1
@@ -71,6 +71,7 @@ func (b *body) Read(p []byte) (int, error) {
 
 // files carries out one request.
 type files struct {
+	ctx    context.Context //nolint:containedctx // one lives for one request
 	in     io.Reader
 	out    io.Writer
 	report *guest.Report
@@ -90,9 +91,9 @@ func (f *files) do(r guest.Request) error {
 	case guest.OpMkdir:
 		return mkdir(path, r.Parents)
 	case guest.OpRemove:
-		return remove(path, r.Recursive)
+		return remove(f.ctx, path, r.Recursive)
 	case guest.OpExport:
-		return export(f.out, path, f.report)
+		return export(f.ctx, f.out, path, f.report)
 	case guest.OpImport:
 		in := f.in
 		if r.Framed {
@@ -119,6 +120,9 @@ func (f *files) readDir(path string) error {
 	w := bufio.NewWriterSize(f.out, copyBuffer)
 	encoder := json.NewEncoder(w)
 	for _, e := range entries {
+		if err := f.ctx.Err(); err != nil {
+			return err
+		}
 		entry, err := entryOf(filepath.Join(path, e.Name()))
 		if guest.KindOf(err) == core.KindNotFound {
 			continue // removed since the directory was read
@@ -203,17 +207,4 @@ func mkdir(path string, parents bool) error {
 		return os.MkdirAll(path, defaultDirMode)
 	}
 	return os.Mkdir(path, defaultDirMode)
-}
-
-func remove(path string, recursive bool) error {
-	if path == "/" {
-		return core.Errorf(core.KindUsage, "", path, "the root directory cannot be removed")
-	}
-	if !recursive {
-		return os.Remove(path)
-	}
-	if _, err := os.Lstat(path); err != nil {
-		return err
-	}
-	return os.RemoveAll(path)
 }

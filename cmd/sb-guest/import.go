@@ -10,9 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -38,9 +36,6 @@ func importArchive(dir string, r io.Reader, how guest.Request, report *guest.Rep
 		created: map[string]bool{}, buf: make([]byte, copyBuffer), temp: tempName(),
 	}
 	defer im.closeDir()
-	if im.realRoot, err = filepath.EvalSymlinks(dir); err != nil {
-		return err
-	}
 	if err := im.run(r); err != nil {
 		im.rollBack()
 		return err
@@ -50,7 +45,6 @@ func importArchive(dir string, r io.Reader, how guest.Request, report *guest.Rep
 
 type importer struct {
 	root      *os.Root
-	realRoot  string
 	report    *guest.Report
 	keepOwner bool
 	// directoryModes is core.ImportOptions.DirectoryModes.
@@ -151,7 +145,7 @@ func (im *importer) entry(h *tar.Header, content io.Reader) error {
 		return nil
 	case tar.TypeDir:
 		return im.directory(h)
-	case tar.TypeReg, tar.TypeSymlink, tar.TypeLink, tar.TypeGNUSparse, tar.TypeCont:
+	case tar.TypeReg, tar.TypeSymlink, tar.TypeLink, tar.TypeFifo, tar.TypeGNUSparse, tar.TypeCont:
 	default:
 		im.report.Skip(name)
 		return nil
@@ -167,6 +161,8 @@ func (im *importer) entry(h *tar.Header, content io.Reader) error {
 		err = im.symlink(h)
 	case tar.TypeLink:
 		err = im.hardLink(h)
+	case tar.TypeFifo:
+		err = im.pipe(h)
 	default:
 		err = im.file(h, content)
 	}
@@ -342,11 +338,16 @@ func (im *importer) file(h *tar.Header, content io.Reader) (err error) {
 			_ = unix.Unlinkat(im.fd(), name, 0)
 		}
 	}()
-	_, err = io.CopyBuffer(struct{ io.Writer }{fdWriter(fd)}, struct{ io.Reader }{content}, im.buf)
+	holes := holeWriter{fd: fd}
+	_, err = io.CopyBuffer(&holes, struct{ io.Reader }{content}, im.buf)
+	if err == nil {
+		err = holes.end()
+	}
 	if err == nil && im.keepOwner {
-		if err = unix.Fchown(fd, h.Uid, h.Gid); err == nil {
-			err = unix.Fchmod(fd, mode)
-		}
+		err = unix.Fchown(fd, h.Uid, h.Gid)
+	}
+	if err == nil && (im.keepOwner || mode&0o7000 != 0) { // a write or another owner takes special bits away
+		err = unix.Fchmod(fd, mode)
 	}
 	if err == nil {
 		err = setFileTime(fd, h.ModTime)
@@ -415,9 +416,10 @@ func (im *importer) publish(name string) error {
 	return err
 }
 
+// symlink makes a link, wherever it leads: what comes after it is not made through one that leads outside, for os.Root refuses that.
 func (im *importer) symlink(h *tar.Header) (err error) {
-	if err := im.checkTarget(h); err != nil {
-		return err
+	if h.Linkname == "" {
+		return refused(h.Name, "its target is empty")
 	}
 	if err := unix.Symlinkat(h.Linkname, im.fd(), im.temp); err != nil {
 		return err
@@ -434,38 +436,20 @@ func (im *importer) symlink(h *tar.Header) (err error) {
 	return im.publish(h.Name)
 }
 
-// checkTarget refuses a symbolic link that leads outside. The link's directory may itself have been
-// reached through links, so its true place counts; and a ".." after a name could go up
-// from wherever that name leads, so only leading ones are taken.
-func (im *importer) checkTarget(h *tar.Header) error {
-	target := h.Linkname
-	if im.realRoot == "/" && target != "" {
-		return nil
-	}
-	if target == "" || path.IsAbs(target) {
-		return refused(h.Name, "its target is absolute or empty")
-	}
-	named := false
-	for part := range strings.SplitSeq(target, "/") {
-		switch part {
-		case "", ".":
-		case "..":
-			if named {
-				return refused(h.Name, "its target goes up after a name")
-			}
-		default:
-			named = true
-		}
-	}
-	actual, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(im.fd()))
-	if err != nil {
+func (im *importer) pipe(h *tar.Header) (err error) {
+	if err := unix.Mkfifoat(im.fd(), im.temp, uint32(h.Mode&0o7777)); err != nil {
 		return err
 	}
-	inside, err := filepath.Rel(im.realRoot, filepath.Join(actual, target)) //nolint:gosec // os.Root keeps it inside
-	if err != nil || !filepath.IsLocal(inside) {
-		return refused(h.Name, "its target is outside")
+	defer im.dropTemp(&err)
+	if im.keepOwner {
+		if err := unix.Fchownat(im.fd(), im.temp, h.Uid, h.Gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
 	}
-	return nil
+	if err := im.setTime(h.ModTime); err != nil {
+		return err
+	}
+	return im.publish(h.Name)
 }
 
 func (im *importer) hardLink(h *tar.Header) (err error) {

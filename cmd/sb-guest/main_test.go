@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -118,7 +119,7 @@ func TestWriteReadStat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	infos, err := guest.DecodeEntries(bytes.NewReader(answer))
+	infos, err := guest.DecodeListing(bytes.NewReader(answer), filepath.Dir(path))
 	if err != nil || len(infos) != 1 || infos[0].Path != path || infos[0].Mode != 0o640 || infos[0].Size != 7 {
 		t.Errorf("readdir: %+v, %v", infos, err)
 	}
@@ -205,6 +206,11 @@ func TestExportImportRoundTrip(t *testing.T) {
 		os.Link(from+"/sub/b\xfe", from+"/twin"),
 		os.Symlink("sub/b\xfe", from+"/link"),
 		unix.Mkfifo(from+"/pipe", 0o600),
+		os.Symlink("/usr/bin/python3", from+"/absolute"),
+		os.WriteFile(from+"/setuid", []byte("x"), 0o755),
+		os.Chmod(from+"/setuid", 0o755|fs.ModeSetuid),
+		os.Truncate(from+"/sub/b\xfe", 8<<20),
+		unix.Mknod(from+"/socket", unix.S_IFSOCK|0o600, 0),
 		os.Chtimes(from+"/sub/b\xfe", when, when),
 		os.Chmod(from+"/sub", 0o555),
 	)
@@ -212,7 +218,7 @@ func TestExportImportRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	archive, report, err := do(t, request(guest.OpExport, from), nil)
-	if err != nil || report.Skipped != 1 || string(report.SkippedPaths[0]) != from+"/pipe" {
+	if err != nil || report.Skipped != 1 || string(report.SkippedPaths[0]) != from+"/socket" {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	to := t.TempDir()
@@ -224,10 +230,19 @@ func TestExportImportRoundTrip(t *testing.T) {
 	twin, err2 := os.Stat(to + "/tree/twin")
 	sub, err3 := os.Stat(to + "/tree/sub")
 	link, err4 := os.Readlink(to + "/tree/link")
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	outside, err5 := os.Readlink(to + "/tree/absolute")
+	setuid, err6 := os.Stat(to + "/tree/setuid")
+	pipe, err7 := os.Stat(to + "/tree/pipe")
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		t.Fatal(err)
 	}
-	if file.Mode() != 0o640 || file.Size() != 3<<20 || !file.ModTime().Equal(when) || !os.SameFile(file, twin) ||
+	if outside != "/usr/bin/python3" || setuid.Mode() != 0o755|fs.ModeSetuid || pipe.Mode() != 0o600|fs.ModeNamedPipe {
+		t.Errorf("link %q, setuid %v, pipe %v", outside, setuid.Mode(), pipe.Mode())
+	}
+	if st, ok := file.Sys().(*syscall.Stat_t); !ok || st.Blocks*512 > 4<<20 {
+		t.Errorf("a file of %d bytes with a hole takes %d", file.Size(), st.Blocks*512)
+	}
+	if file.Mode() != 0o640 || file.Size() != 8<<20 || !file.ModTime().Equal(when) || !os.SameFile(file, twin) ||
 		sub.Mode().Perm() != 0o555 || link != "sub/b\xfe" {
 		t.Errorf("file %v %d %v, same %v, sub %v, link %q", file.Mode(), file.Size(), file.ModTime(), os.SameFile(file, twin), sub.Mode(), link)
 	}
@@ -275,8 +290,9 @@ func hostileArchives(t testing.TB) map[string][]byte {
 		"absolute":            archiveOf(t, file("/evil")),
 		"absolute link":       archiveOf(t, link("l", "/"), file("l/evil")),
 		"link to parent":      archiveOf(t, link("l", ".."), file("l/evil")),
-		"link through a link": archiveOf(t, dir, link("d/l", ".."), link("d/l/x", "../..")),
-		"link up a link":      archiveOf(t, dir, link("d/l", ".."), link("d/x", "l/..")),
+		"up a link":           archiveOf(t, dir, link("d/l", ".."), link("d/x", "l/.."), file("d/x/evil")),
+		"over a new link":     archiveOf(t, link("l", "out"), file("l/evil")),
+		"hard link to a link": archiveOf(t, link("l", ".."), hard("h", "l"), file("h/evil")),
 		"hard link":           archiveOf(t, hard("h", "../secret")),
 		"hard link absolute":  archiveOf(t, hard("h", "/etc/passwd")),
 		"existing link":       archiveOf(t, file("out/evil")),

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"bytes"
 	"crypto/rand"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -100,7 +102,11 @@ func (f *files) replace(path string, mode fs.FileMode, old fs.FileInfo) (err err
 			_ = unix.Unlink(temp)
 		}
 	}()
-	_, err = copyAll(fdWriter(fd), guest.NewBodyReader(f.in))
+	holes := holeWriter{fd: fd}
+	_, err = copyAll(&holes, guest.NewBodyReader(f.in))
+	if err == nil {
+		err = holes.end()
+	}
 	if err == nil && old != nil {
 		if st, ok := old.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()) {
 			// Without the right to give files away the new content belongs to the writer.
@@ -134,4 +140,57 @@ func (w fdWriter) Write(p []byte) (int, error) {
 		written += n
 	}
 	return written, nil
+}
+
+// holeSize is how many zeros become a hole at least, in bytes.
+const holeSize = 64 << 10
+
+// holeWriter writes a new file and leaves out long runs of zeros, which take no room then.
+type holeWriter struct {
+	fd int
+	// skipped says that the file ends with a hole.
+	skipped bool
+}
+
+// Write implements io.Writer.
+func (w *holeWriter) Write(p []byte) (int, error) {
+	written := 0
+	for written < len(p) {
+		end := written
+		for end < len(p) && !isHole(p[end:]) { // what is no hole is written at once
+			end += min(holeSize, len(p)-end)
+		}
+		if end == written {
+			if _, err := unix.Seek(w.fd, holeSize, io.SeekCurrent); err != nil {
+				return written, err
+			}
+			w.skipped = true
+			written += holeSize
+			continue
+		}
+		n, err := fdWriter(w.fd).Write(p[written:end])
+		written += n
+		if err != nil {
+			return written, err
+		}
+		w.skipped = false
+	}
+	return written, nil
+}
+
+// isHole says whether p begins with a hole's worth of zeros.
+func isHole(p []byte) bool {
+	return len(p) >= holeSize && p[0] == 0 && bytes.Equal(p[:holeSize-1], p[1:holeSize])
+}
+
+// end gives the file its size.
+func (w *holeWriter) end() error {
+	if !w.skipped {
+		return nil
+	}
+	size, err := unix.Seek(w.fd, 0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	return unix.Ftruncate(w.fd, size)
 }

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"io"
@@ -29,18 +30,59 @@ func (e Entry) FileInfo() core.FileInfo {
 	}
 }
 
-// DecodeEntries reads the answer to OpStat or OpReadDir to its end.
-func DecodeEntries(r io.Reader) ([]core.FileInfo, error) {
+// Limits of an answer that describes files, in bytes. A hostile sandbox can send any amount of anything.
+const (
+	// MaxEntry bounds one Entry. A path and a link's target have 4096 bytes each.
+	MaxEntry = 32 << 10
+	// MaxListing bounds the entries of a directory: those of some 300 000 files.
+	MaxListing = 64 << 20
+)
+
+// errTooLong is an answer above its limit, whose end is not worth waiting for.
+var errTooLong = errors.New("the sandbox's answer is too long")
+
+// DecodeStat reads the answer to OpStat of name, which is absolute and clean.
+func DecodeStat(r io.Reader, name string) (core.FileInfo, error) {
+	infos, err := decodeEntries(r, MaxEntry)
+	if err != nil {
+		return core.FileInfo{}, err
+	}
+	if len(infos) != 1 {
+		return core.FileInfo{}, core.Errorf(core.KindInternal, "guest", name, "sb-guest answered %d entries", len(infos))
+	}
+	return infos[0], core.CheckFile(name, infos[0])
+}
+
+// DecodeListing reads the answer to OpReadDir of dir, which is absolute and clean.
+func DecodeListing(r io.Reader, dir string) ([]core.FileInfo, error) {
+	infos, err := decodeEntries(r, MaxListing)
+	if err != nil {
+		return nil, err
+	}
+	return infos, core.CheckListing(dir, infos)
+}
+
+// DecodeNothing reads the answer to an operation that has none.
+func DecodeNothing(r io.Reader) (struct{}, error) {
+	_, err := decodeEntries(r, 0)
+	return struct{}{}, err
+}
+
+// decodeEntries reads lines of at most limit bytes in all.
+func decodeEntries(r io.Reader, limit int64) ([]core.FileInfo, error) {
+	bounded := &io.LimitedReader{R: r, N: limit + 1}
+	lines := bufio.NewScanner(bounded)
+	lines.Buffer(make([]byte, 0, min(limit+1, answerBuffer)), MaxEntry)
 	infos := []core.FileInfo{}
-	for d := json.NewDecoder(r); ; {
+	for lines.Scan() && bounded.N > 0 {
 		var e Entry
-		err := d.Decode(&e)
-		if errors.Is(err, io.EOF) {
-			return infos, nil
-		}
-		if err != nil {
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return nil, core.Errorf(core.KindInternal, "guest", "", "sb-guest's answer is damaged: %w", err)
 		}
 		infos = append(infos, e.FileInfo())
 	}
+	if bounded.N <= 0 || errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return nil, core.Errorf(core.KindExhausted, "guest", "", "%w", errTooLong)
+	}
+	return infos, lines.Err()
 }

@@ -2,7 +2,6 @@ package guest
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -14,7 +13,8 @@ import (
 
 // Transport starts sb-guest in a provider's sandboxes.
 type Transport interface {
-	// Operate starts one file operation. ctx ends it, after Operate has returned, too.
+	// Operate starts one file operation. ctx ends it, after Operate has returned, too: reads and Close then return soon, whatever
+	// the sandbox does.
 	Operate(ctx context.Context, id string, request Request) (Operation, error)
 }
 
@@ -49,53 +49,47 @@ const answerBuffer = 64 << 10
 
 // Stat implements core.FileSystem.
 func (f Files) Stat(ctx context.Context, id, path string) (core.FileInfo, error) {
-	infos, err := f.entries(ctx, id, Request{Op: OpStat, Path: []byte(path)})
-	if err != nil {
-		return core.FileInfo{}, err
-	}
-	if len(infos) != 1 {
-		return core.FileInfo{}, core.Errorf(core.KindInternal, f.provider+".stat", path, "sb-guest answered %d entries", len(infos))
-	}
-	return infos[0], nil
+	return ask(ctx, f, id, Request{Op: OpStat, Path: []byte(path)}, func(r io.Reader) (core.FileInfo, error) { return DecodeStat(r, path) })
 }
 
 // ReadDir implements core.FileSystem.
 func (f Files) ReadDir(ctx context.Context, id, path string) ([]core.FileInfo, error) {
-	return f.entries(ctx, id, Request{Op: OpReadDir, Path: []byte(path)})
-}
-
-func (f Files) entries(ctx context.Context, id string, request Request) ([]core.FileInfo, error) {
-	answer, err := f.whole(ctx, id, request)
-	if err != nil {
-		return nil, err
-	}
-	return DecodeEntries(bytes.NewReader(answer))
+	return ask(ctx, f, id, Request{Op: OpReadDir, Path: []byte(path)}, func(r io.Reader) ([]core.FileInfo, error) { return DecodeListing(r, path) })
 }
 
 // Mkdir implements core.FileSystem.
 func (f Files) Mkdir(ctx context.Context, id, path string, parents bool) error {
-	_, err := f.whole(ctx, id, Request{Op: OpMkdir, Path: []byte(path), Parents: parents})
+	_, err := ask(ctx, f, id, Request{Op: OpMkdir, Path: []byte(path), Parents: parents}, DecodeNothing)
 	return err
 }
 
 // Remove implements core.FileSystem.
 func (f Files) Remove(ctx context.Context, id, path string, recursive bool) error {
-	_, err := f.whole(ctx, id, Request{Op: OpRemove, Path: []byte(path), Recursive: recursive})
+	_, err := ask(ctx, f, id, Request{Op: OpRemove, Path: []byte(path), Recursive: recursive}, DecodeNothing)
 	return err
 }
 
-// whole runs an operation without a body and returns its whole answer.
-func (f Files) whole(ctx context.Context, id string, request Request) ([]byte, error) {
+// ask runs an operation without a body and decodes its answer. One that is too long ends the operation.
+func ask[T any](ctx context.Context, f Files, id string, request Request, decode func(io.Reader) (T, error)) (T, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var none T
 	op, err := f.transport.Operate(ctx, id, request)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	_ = op.CloseWrite()
-	answer, readErr := io.ReadAll(op)
-	if err := op.Close(); err != nil {
-		return nil, err
+	answer, decodeErr := decode(op)
+	if errors.Is(decodeErr, errTooLong) {
+		cancel() // sb-guest may go on for any time
 	}
-	return answer, core.Wrap(f.provider+"."+string(request.Op), string(request.Path), readErr)
+	if err := op.Close(); err != nil && !errors.Is(decodeErr, errTooLong) {
+		return none, err
+	}
+	if decodeErr != nil {
+		return none, core.Wrap(f.provider+"."+string(request.Op), string(request.Path), decodeErr)
+	}
+	return answer, nil
 }
 
 // ReadFile implements core.FileSystem.

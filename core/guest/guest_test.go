@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"path"
 	"strings"
 	"testing"
 
@@ -115,6 +116,8 @@ func FuzzBodyReader(f *testing.F) {
 func FuzzParsers(f *testing.F) {
 	f.Add("size 1 2")
 	f.Add(`{"v":1,"op":"stat","path":"Lw=="}`)
+	f.Add(`{"path":"L2EvYg==","size":1,"mode":420,"mtime_ns":1}`)
+	f.Add(`{"path":"L2EvLi4=","size":-1,"mode":4294967295}` + "\n" + `{"path":"Li4vLi4v"}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if c, err := ParseControl(text); err == nil && (c.Signal < 0 || c.Signal > 64) {
 			t.Errorf("signal %d", c.Signal)
@@ -123,6 +126,17 @@ func FuzzParsers(f *testing.F) {
 			t.Errorf("path %q", r.Path)
 		}
 		_, _ = DecodeReport([]byte(text))
-		_, _ = DecodeEntries(bytes.NewReader([]byte(text)))
+		if info, err := DecodeStat(strings.NewReader(text), "/a/b"); err == nil && (info.Path != "/a/b" || info.Size < 0) {
+			t.Errorf("stat: %+v", info)
+		}
+		infos, err := DecodeListing(strings.NewReader(text), "/a")
+		if err != nil {
+			return
+		}
+		for _, info := range infos {
+			if path.Dir(info.Path) != "/a" || path.Clean(info.Path) != info.Path || info.Size < 0 {
+				t.Errorf("listing: %+v", info)
+			}
+		}
 	})
 }

@@ -95,15 +95,21 @@ func (s *suite) archives(t *testing.T, p core.Provider, fsys core.FileSystem, id
 	if err := fsys.Import(ctx, id, "/tmp/copy", bytes.NewReader(data[:len(data)/2]), core.ImportOptions{}); err == nil {
 		t.Error("half an archive was imported")
 	}
-	for name, header := range map[string]tar.Header{
-		"parent":   {Name: "../escaped", Typeflag: tar.TypeReg},
-		"absolute": {Name: "/tmp/escaped", Typeflag: tar.TypeReg},
-		"link":     {Name: "link", Typeflag: tar.TypeSymlink, Linkname: "../../escaped"},
+	for name, headers := range map[string][]tar.Header{
+		"parent":       {{Name: "../escaped", Typeflag: tar.TypeReg}},
+		"absolute":     {{Name: "/tmp/escaped", Typeflag: tar.TypeReg}},
+		"through link": {{Name: "up", Typeflag: tar.TypeSymlink, Linkname: ".."}, {Name: "up/escaped", Typeflag: tar.TypeReg}},
+		"hard link":    {{Name: "hard", Typeflag: tar.TypeLink, Linkname: "../escaped"}},
 	} {
 		var hostile bytes.Buffer
 		w := tar.NewWriter(&hostile)
-		header.Mode = int64(fs.ModePerm)
-		if err := errors.Join(w.WriteHeader(&header), w.Close()); err != nil {
+		for _, header := range headers {
+			header.Mode = int64(fs.ModePerm)
+			if err := w.WriteHeader(&header); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if err := fsys.Import(ctx, id, "/tmp/copy", &hostile, core.ImportOptions{}); err == nil {
@@ -112,6 +118,20 @@ func (s *suite) archives(t *testing.T, p core.Provider, fsys core.FileSystem, id
 	}
 	if r := sh(t, p, id, "ls /tmp/escaped 2>/dev/null"); r.out != "" {
 		t.Errorf("something escaped: %+v", r)
+	}
+	var links bytes.Buffer
+	w := tar.NewWriter(&links)
+	for _, target := range []string{"/usr/bin/env", "../../up", "dir/../../up"} {
+		header := tar.Header{Name: "kept" + strings.ReplaceAll(target, "/", "-"), Typeflag: tar.TypeSymlink, Linkname: target}
+		if err := w.WriteHeader(&header); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), fsys.Import(ctx, id, "/tmp/copy", &links, core.ImportOptions{})); err != nil {
+		t.Errorf("links that lead outside: %v", err)
+	}
+	if r := sh(t, p, id, "for l in /tmp/copy/kept*; do readlink $l; done"); r.out != "/usr/bin/env\n../../up\ndir/../../up\n" {
+		t.Errorf("links that lead outside are %+v", r)
 	}
 	s.machine(t, p, fsys, id)
 }

@@ -14,19 +14,18 @@ import (
 
 // across copies from one sandbox to another, or within one.
 func (c *copier) across() (err error) {
-	name, content := source(c.From.Path)
+	name, base, content := source(c.From.Path)
 	info, err := c.Stat(c.ctx, c.From.Sandbox, name)
 	if err != nil {
 		return err
 	}
 	if content {
-		if info, err = c.followed(info); err != nil {
+		if name, info, err = c.followed(name, info); err != nil {
 			return err
 		}
 	}
-	base := path.Base(info.Path)
 	if !info.Mode.IsDir() {
-		return c.acrossFile(info, base)
+		return c.acrossFile(name, info, base)
 	}
 	target, exists, err := c.target(c.To, base, true, content)
 	if err != nil {
@@ -35,7 +34,11 @@ func (c *copier) across() (err error) {
 	if err := c.checkOutside(info.Path, target); err != nil {
 		return err
 	}
-	archive, err := c.Export(c.ctx, c.From.Sandbox, info.Path)
+	ignored, err := c.ignoredInside(name)
+	if err != nil {
+		return err
+	}
+	archive, err := c.Export(c.ctx, c.From.Sandbox, name)
 	if err != nil {
 		return err
 	}
@@ -50,7 +53,9 @@ func (c *copier) across() (err error) {
 			}
 		}()
 	}
-	return c.stream(func(w *tar.Writer) error { return c.repack(bufio.NewReaderSize(archive, copyBuffer), info.Path, w) }, target)
+	return c.stream(func(w *tar.Writer) error {
+		return c.repack(bufio.NewReaderSize(archive, copyBuffer), name, ".", ignored, w)
+	}, target)
 }
 
 // checkOutside refuses a target in the copied directory, where the copy would copy itself.
@@ -71,12 +76,12 @@ func (c *copier) checkOutside(from, target string) error {
 	return nil
 }
 
-func (c *copier) acrossFile(info core.FileInfo, base string) (err error) {
+func (c *copier) acrossFile(name string, info core.FileInfo, base string) (err error) {
 	target, _, err := c.target(c.To, base, false, false)
 	if err != nil {
 		return err
 	}
-	content, err := c.ReadFile(c.ctx, c.From.Sandbox, info.Path)
+	content, err := c.ReadFile(c.ctx, c.From.Sandbox, name)
 	if err != nil {
 		return err
 	}
@@ -86,61 +91,40 @@ func (c *copier) acrossFile(info core.FileInfo, base string) (err error) {
 	if info.Mode&fs.ModeSymlink != 0 {
 		mode = 0
 	}
+	if mode != 0 && info.Mode&specialBits != 0 {
+		c.notices.add(noticeBits, base)
+	}
 	return c.WriteFile(c.ctx, c.To.Sandbox, target, counted{c, content}, core.WriteOptions{Mode: mode})
 }
 
-// repack takes the first element off an archive's names. from is the tree's path in the sandbox.
-func (c *copier) repack(archive io.Reader, from string, w *tar.Writer) error {
-	ignored, linked, heirs := newIgnore(c.Exclude), links{}, heirs{}
-	r := tar.NewReader(archive)
-	for {
-		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			_, err := io.Copy(io.Discard, archive)
-			return err
+// repack writes what a sandbox exported again, with names below prefix. from is the tree's path in the sandbox.
+func (c *copier) repack(archive io.Reader, from, prefix string, ignored *ignore, w *tar.Writer) error {
+	heirs := heirs{}
+	leftOut := func(name string) bool { return ignored.excluded(name, false) }
+	return c.entries(archive, func(r *tar.Reader, header *tar.Header) error {
+		if ignored.excluded(header.Name, header.Typeflag == tar.TypeDir) {
+			return nil
 		}
+		content, err := c.contentOf(r, header, from, leftOut, heirs)
 		if err != nil {
 			return err
 		}
-		name, err := localName(header.Name)
-		if err != nil {
-			return err
-		}
-		if excluded(ignored, name, header.Typeflag == tar.TypeDir) {
-			continue
-		}
-		if err := linked.check(name); err != nil {
-			return err
-		}
-		header.Name = name
-		content, err := c.contentOf(r, header, from, ignored, heirs)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(c.repackEntry(content, header, w, linked), content.Close()); err != nil {
-			return err
-		}
-	}
+		return errors.Join(c.repackEntry(content, header, prefix, w), content.Close())
+	})
 }
 
-// repackEntry writes one entry whose name is a path in the tree.
-func (c *copier) repackEntry(content io.Reader, header *tar.Header, w *tar.Writer, linked links) (err error) {
-	name := header.Name
+// repackEntry writes one entry whose names are paths in the tree.
+func (c *copier) repackEntry(content io.Reader, header *tar.Header, prefix string, w *tar.Writer) (err error) {
+	name := path.Join(prefix, header.Name) //nolint:gosec // localName keeps it inside
 	switch header.Typeflag {
 	case tar.TypeDir:
 		name += "/"
 	case tar.TypeLink:
-		if header.Linkname, err = localName(header.Linkname); err != nil {
-			return err
-		}
-		if err := linked.checkHard(name, header.Linkname); err != nil {
-			return err
-		}
-	case tar.TypeSymlink:
-		if err := checkLink(name, header.Linkname); err != nil {
-			return err
-		}
-		linked[name] = true
+		header.Linkname = path.Join(prefix, header.Linkname) //nolint:gosec // localName keeps it inside
+	case tar.TypeReg, tar.TypeSymlink, tar.TypeFifo:
+	default:
+		c.notFile(header)
+		return nil
 	}
 	header.Name, header.Format = name, tar.FormatPAX
 	c.result.Files++

@@ -80,6 +80,9 @@ func globInside(ctx context.Context, service Service, sandbox, pattern string) (
 			}
 			for _, info := range infos {
 				base := path.Base(info.Path)
+				if base == "." || base == ".." || base == "/" {
+					continue
+				}
 				fits, err := path.Match(element, base)
 				if err != nil {
 					return nil, err

@@ -1,22 +1,38 @@
 package transfer
 
 import (
+	"archive/tar"
 	"bufio"
+	"cmp"
+	"errors"
+	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing/format/gitignore"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+const (
+	ignoreFile = ".gitignore"
+	gitName    = ".git"
+	// maxIgnore bounds the .gitignore files of a tree together, in bytes.
+	maxIgnore = 4 << 20
 )
 
 // ignore decides what is left out of a tree.
 type ignore struct {
+	// git leaves out every .git.
+	git      bool
 	patterns []gitignore.Pattern
 	matcher  gitignore.Matcher
 }
 
-func newIgnore(exclude []string) *ignore {
-	i := &ignore{}
+func newIgnore(exclude []string, git bool) *ignore {
+	i := &ignore{git: git}
 	for _, pattern := range exclude {
 		i.add(pattern, nil)
 	}
@@ -33,16 +49,21 @@ func (i *ignore) add(pattern string, domain []string) {
 
 // addFile adds the patterns of the .gitignore file in a directory of the tree.
 func (i *ignore) addFile(tree fs.FS, dir string) error {
-	f, err := tree.Open(path.Join(dir, ".gitignore"))
+	f, err := tree.Open(path.Join(dir, ignoreFile))
 	if err != nil {
 		return nil //nolint:nilerr // most directories have none
 	}
 	defer func() { _ = f.Close() }()
+	return i.addLines(f, dir)
+}
+
+// addLines adds the patterns of the .gitignore file of a directory.
+func (i *ignore) addLines(r io.Reader, dir string) error {
 	var domain []string
 	if dir != "." {
 		domain = strings.Split(dir, "/")
 	}
-	lines := bufio.NewScanner(f)
+	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		i.add(lines.Text(), domain)
 	}
@@ -51,5 +72,67 @@ func (i *ignore) addFile(tree fs.FS, dir string) error {
 
 // match says whether a path in the tree, slash separated, is left out.
 func (i *ignore) match(name string, directory bool) bool {
-	return i.matcher != nil && name != "." && i.matcher.Match(strings.Split(name, "/"), directory)
+	if name == "." {
+		return false
+	}
+	return i.git && path.Base(name) == gitName || i.matcher != nil && i.matcher.Match(strings.Split(name, "/"), directory)
+}
+
+// excluded says whether a path or a directory above it is left out.
+func (i *ignore) excluded(name string, directory bool) bool {
+	if i.match(name, directory) {
+		return true
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if i.match(dir, true) {
+			return true
+		}
+	}
+	return false
+}
+
+// ignoredInside is what is left out of a tree in a sandbox. An archive may have a .gitignore behind what it names, so they are
+// read first.
+func (c *copier) ignoredInside(name string) (ignored *ignore, err error) {
+	ignored = newIgnore(c.Exclude, c.GitIgnore)
+	if !c.GitIgnore {
+		return ignored, nil
+	}
+	archive, err := c.Export(c.ctx, c.From.Sandbox, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	type file struct{ dir, text string }
+	var files []file
+	left := int64(maxIgnore)
+	err = c.entries(bufio.NewReaderSize(archive, copyBuffer), func(r *tar.Reader, header *tar.Header) error {
+		if header.Typeflag != tar.TypeReg || path.Base(header.Name) != ignoreFile {
+			return nil
+		}
+		if left -= header.Size; left < 0 {
+			return core.Errorf(core.KindExhausted, "copy", header.Name, "the %s files have more than %s", ignoreFile, core.Bytes(maxIgnore))
+		}
+		text, err := io.ReadAll(r)
+		files = append(files, file{path.Dir(header.Name), string(text)})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Those of a directory below decide first, which the matcher takes from its end.
+	slices.SortStableFunc(files, func(a, b file) int { return cmp.Compare(depth(a.dir), depth(b.dir)) })
+	for _, f := range files {
+		if err := ignored.addLines(strings.NewReader(f.text), f.dir); err != nil {
+			return nil, core.Wrap("copy", path.Join(f.dir, ignoreFile), err)
+		}
+	}
+	return ignored, nil
+}
+
+func depth(dir string) int {
+	if dir == "." {
+		return 0
+	}
+	return 1 + strings.Count(dir, "/")
 }

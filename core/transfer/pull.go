@@ -3,6 +3,7 @@ package transfer
 import (
 	"archive/tar"
 	"bufio"
+	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
@@ -11,81 +12,102 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-0724f904/sb/core"
 )
 
 // pull copies from a sandbox to this machine.
 func (c *copier) pull() error {
-	name, content := source(c.From.Path)
+	name, base, content := source(c.From.Path)
 	info, err := c.Stat(c.ctx, c.From.Sandbox, name)
 	if err != nil {
 		return err
 	}
 	if content {
-		if info, err = c.followed(info); err != nil {
+		if name, info, err = c.followed(name, info); err != nil {
 			return err
 		}
 	}
-	if !info.Mode.IsDir() {
-		return c.pullFile(info)
-	}
-	target, exists, err := hostTarget(c.To.Path, path.Base(info.Path), true, content)
+	directory := info.Mode.IsDir()
+	place, err := hostTarget(c.To.Path, base, directory, content && directory)
 	if err != nil {
 		return err
 	}
-	return c.pullTree(info.Path, target, exists)
+	if err := c.checkGit(place.name); err != nil {
+		return err
+	}
+	if directory {
+		return c.pullTree(name, place)
+	}
+	return c.pullFile(name, info, place)
 }
 
-// pullFile copies one file beside its target, then puts it in place. A device or a pipe is written to, and stays what it is.
-func (c *copier) pullFile(info core.FileInfo) (err error) {
-	target, _, err := hostTarget(c.To.Path, path.Base(info.Path), false, false)
-	if err != nil {
-		return err
+// tempName returns a name that no other file has.
+func tempName() string { return ".sb-" + rand.Text() }
+
+// pullFile copies one file beside its target, then puts it in place. A device or a pipe that the user named is written to, and stays
+// what it is.
+func (c *copier) pullFile(name string, info core.FileInfo, place hostPlace) (err error) {
+	if place.special {
+		return c.pullInto(place.name, name, info)
 	}
-	there, err := os.Stat(target)
-	if err == nil && !there.Mode().IsRegular() {
-		return c.pullInto(target, info)
-	}
-	if err == nil { // what a link leads to is replaced, not the link: /dev/stdout is one
-		if target, err = filepath.EvalSymlinks(target); err != nil {
-			return err
-		}
-	}
-	content, err := c.ReadFile(c.ctx, c.From.Sandbox, info.Path)
+	content, err := c.ReadFile(c.ctx, c.From.Sandbox, name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
-	f, err := os.CreateTemp(filepath.Dir(target), ".sb-*")
+	dir, err := os.OpenRoot(filepath.Dir(place.name))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	temp := tempName()
+	f, err := dir.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
+			err = errors.Join(err, dir.Remove(temp))
 		}
 	}()
 	c.total, c.result.Files = info.Size, 1
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, counted{c, content}, make([]byte, copyBuffer))
-	mode, link := info.Mode.Perm(), info.Mode&fs.ModeSymlink != 0
-	if link {
-		mode = 0o644
+	mode, modTime := info.Mode, info.ModTime
+	if mode&fs.ModeSymlink != 0 { // that of what it leads to is not known
+		mode, modTime = 0o644, time.Time{}
 	}
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+	if err = errors.Join(c.fill(f, content, path.Base(name), mode), f.Close()); err != nil {
 		return err
 	}
-	if !link && !info.ModTime.IsZero() {
-		if err = os.Chtimes(f.Name(), info.ModTime, info.ModTime); err != nil {
+	if !modTime.IsZero() {
+		if err = dir.Chtimes(temp, modTime, modTime); err != nil {
 			return err
 		}
 	}
-	return replace(f.Name(), target)
+	return replace(dir, temp, filepath.Base(place.name))
+}
+
+// specialBits are those of a mode that no copy to this machine has.
+const specialBits = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+
+// fill writes content to a new file and gives it its mode. Special bits could make a sandbox's program one that runs as the
+// user of this machine.
+func (c *copier) fill(f *os.File, content io.Reader, name string, mode fs.FileMode) error {
+	if mode&specialBits != 0 {
+		c.notices.add(noticeBits, name)
+	}
+	holes := holeWriter{f: f}
+	_, err := io.CopyBuffer(&holes, struct{ io.Reader }{counted{c, content}}, make([]byte, copyBuffer))
+	if err == nil {
+		err = holes.end()
+	}
+	return errors.Join(err, f.Chmod(mode.Perm()))
 }
 
 // pullInto writes a file's content to what is no regular file here.
-func (c *copier) pullInto(target string, info core.FileInfo) (err error) {
-	content, err := c.ReadFile(c.ctx, c.From.Sandbox, info.Path)
+func (c *copier) pullInto(target, name string, info core.FileInfo) (err error) {
+	content, err := c.ReadFile(c.ctx, c.From.Sandbox, name)
 	if err != nil {
 		return err
 	}
@@ -100,250 +122,144 @@ func (c *copier) pullInto(target string, info core.FileInfo) (err error) {
 }
 
 // pullTree unpacks a directory near its target, and moves it there when it is whole.
-func (c *copier) pullTree(name, target string, exists bool) (err error) {
+func (c *copier) pullTree(name string, place hostPlace) (err error) {
+	ignored, err := c.ignoredInside(name)
+	if err != nil {
+		return err
+	}
 	archive, err := c.Export(c.ctx, c.From.Sandbox, name)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, archive.Close()) }()
-	near := filepath.Dir(target)
-	if exists {
-		near = target // what is above it may be another disk, or another user's
+	near := filepath.Dir(place.name)
+	if place.exists {
+		near = place.name // what is above it may be another disk, or another user's
 	}
-	staging, err := os.MkdirTemp(near, ".sb-*")
+	dir, err := os.OpenRoot(near)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, removeTree(staging)) }()
-	root, err := os.OpenRoot(staging)
-	if err != nil {
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	staging := tempName()
+	if err := dir.Mkdir(staging, 0o700); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	if err := root.Mkdir(treeName, 0o700); err != nil {
-		return err
-	}
-	tree, err := root.OpenRoot(treeName)
+	defer func() { err = errors.Join(err, dir.RemoveAll(staging)) }()
+	tree, err := dir.OpenRoot(staging)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, tree.Close()) }()
-	directories, err := c.unpack(bufio.NewReaderSize(archive, copyBuffer), name, tree)
-	if err != nil {
+	u := unpacking{copier: c, from: name, tree: tree, ignored: ignored, heirs: heirs{}}
+	if place.exists {
+		u.kept = keptGit(dir, c.IncludeGit)
+	}
+	if err := u.run(bufio.NewReaderSize(archive, copyBuffer)); err != nil {
 		return err
 	}
-	staged := filepath.Join(staging, treeName)
-	if !exists {
-		if err := os.Rename(staged, target); err != nil {
+	if !place.exists {
+		if err := dir.Rename(staging, filepath.Base(place.name)); err != nil {
 			return err
 		}
-		return finishDirectories(tree, directories)
+		return finishDirectories(tree, u.directories)
 	}
-	if err := checkMerge(staged, target); err != nil {
+	if err := checkMerge(dir, staging); err != nil {
 		return err
 	}
-	old, err := merge(staged, target)
+	old, err := merge(dir, staging)
 	if err != nil {
 		return err
 	}
-	directories = slices.DeleteFunc(directories, func(d *tar.Header) bool { return old[filepath.FromSlash(d.Name)] })
-	merged, err := os.OpenRoot(target)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, merged.Close()) }()
-	return finishDirectories(merged, directories)
+	return finishDirectories(dir, slices.DeleteFunc(u.directories, func(d directory) bool { return old[d.name] }))
 }
 
-// treeName is the directory in the staging directory that becomes the target.
-const treeName = "tree"
+// unpacking is an archive that becomes a tree.
+type unpacking struct {
+	*copier
+	from    string // the tree's path in the sandbox
+	tree    *os.Root
+	ignored *ignore
+	// kept says of what is left out for it belongs to a repository of the target's; nil leaves out nothing.
+	kept  func(name string) bool
+	heirs heirs
+	// directories get their modes and times last.
+	directories []directory
+}
 
-// removeTree removes a tree whose directories may be closed to their owner.
-func removeTree(dir string) error {
-	_ = filepath.WalkDir(dir, func(name string, d fs.DirEntry, _ error) error {
-		if d != nil && d.IsDir() {
-			_ = os.Chmod(name, 0o700) //nolint:gosec // it is about to be removed
+// directory is one that was unpacked.
+type directory struct {
+	name    string
+	mode    fs.FileMode
+	modTime time.Time
+}
+
+// run reads an archive that a sandbox wrote into an empty tree.
+func (u *unpacking) run(archive io.Reader) error {
+	return u.entries(archive, func(r *tar.Reader, header *tar.Header) error {
+		if u.ignored.excluded(header.Name, header.Typeflag == tar.TypeDir) {
+			return nil
 		}
-		return nil
+		if u.kept != nil && u.kept(header.Name) {
+			if strings.EqualFold(path.Base(header.Name), gitName) {
+				u.notices.add(noticeGit, header.Name)
+			}
+			return nil
+		}
+		content, err := u.contentOf(r, header, u.from, u.leftOut, u.heirs)
+		if err != nil {
+			return err
+		}
+		return errors.Join(u.entry(content, header), content.Close())
 	})
-	return os.RemoveAll(dir)
 }
 
-// unpack reads an archive that a sandbox wrote, and so may be hostile, into an empty
-// tree. It returns the directories' headers: their modes and times are set last. from is the tree's path in the sandbox.
-func (c *copier) unpack(archive io.Reader, from string, tree *os.Root) ([]*tar.Header, error) {
-	ignored := newIgnore(c.Exclude)
-	linked, heirs := links{}, heirs{}
-	var directories []*tar.Header
-	r := tar.NewReader(archive)
-	for {
-		header, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			// The archive's end is not the stream's: that tells whether the sandbox was through.
-			_, err := io.Copy(io.Discard, archive)
-			return directories, err
-		}
-		if err != nil {
-			return nil, err
-		}
-		name, err := localName(header.Name)
-		if err != nil {
-			return nil, err
-		}
-		if excluded(ignored, name, header.Typeflag == tar.TypeDir) {
-			continue
-		}
-		header.Name = name
-		if err := linked.check(name); err != nil {
-			return nil, err
-		}
-		if sparse(header) {
-			return nil, core.Errorf(core.KindUsage, "copy", name, "the sandbox sent a sparse file")
-		}
-		if header.Typeflag == tar.TypeDir {
-			directories = append(directories, header)
-		}
-		content, err := c.contentOf(r, header, from, ignored, heirs)
-		if err != nil {
-			return nil, err
-		}
-		if err := errors.Join(c.unpackEntry(content, header, tree, linked), content.Close()); err != nil {
-			return nil, err
-		}
-	}
+// leftOut says whether a file of the archive is not copied.
+func (u *unpacking) leftOut(name string) bool {
+	return u.ignored.excluded(name, false) || u.kept != nil && u.kept(name)
 }
 
-// sparse says whether an entry stands for more bytes than the archive has: a few of those could fill
-// the disk with zeros. The keys are those of GNU tar's manual, "Storing Sparse Files".
-func sparse(h *tar.Header) bool {
-	if h.Typeflag == tar.TypeGNUSparse {
-		return true
-	}
-	for key := range h.PAXRecords {
-		if strings.HasPrefix(key, "GNU.sparse.") {
-			return true
-		}
-	}
-	return false
-}
-
-// excluded says whether a path or a directory above it is left out.
-func excluded(ignored *ignore, name string, directory bool) bool {
-	if ignored.match(name, directory) {
-		return true
-	}
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if ignored.match(dir, true) {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *copier) unpackEntry(r io.Reader, header *tar.Header, tree *os.Root, linked links) error {
-	mode := header.FileInfo().Mode().Perm()
+func (u *unpacking) entry(r io.Reader, header *tar.Header) error {
+	name, mode := header.Name, header.FileInfo().Mode()
 	switch header.Typeflag {
 	case tar.TypeDir:
-		c.result.Files++
-		return tree.MkdirAll(header.Name, 0o700)
-	case tar.TypeSymlink:
-		if err := checkLink(header.Name, header.Linkname); err != nil {
-			return err
+		if mode&specialBits != 0 {
+			u.notices.add(noticeBits, name)
 		}
-		c.result.Files++
-		linked[header.Name] = true
-		return tree.Symlink(header.Linkname, header.Name)
+		u.directories = append(u.directories, directory{name, mode.Perm(), header.ModTime})
+		u.result.Files++
+		return u.tree.MkdirAll(name, 0o700)
+	case tar.TypeSymlink:
+		if leadsOutside(name, header.Linkname) {
+			u.notices.add(noticeOutside, name+" -> "+header.Linkname)
+		}
+		u.result.Files++
+		return u.tree.Symlink(header.Linkname, name)
 	case tar.TypeLink:
-		old, err := localName(header.Linkname)
+		u.result.Files++
+		return u.tree.Link(header.Linkname, name)
+	case tar.TypeReg:
+		u.result.Files++
+		f, err := u.tree.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
 		}
-		if err := linked.checkHard(header.Name, old); err != nil {
+		if err := errors.Join(u.fill(f, r, name, mode), f.Close()); err != nil {
 			return err
 		}
-		c.result.Files++
-		return tree.Link(old, header.Name)
-	case tar.TypeReg:
-		c.result.Files++
-		return c.unpackFile(r, header, mode, tree)
+		return u.tree.Chtimes(name, header.ModTime, header.ModTime)
 	}
-	return nil // what else there is stays in the sandbox
-}
-
-func (c *copier) unpackFile(r io.Reader, header *tar.Header, mode fs.FileMode, tree *os.Root) error {
-	f, err := tree.OpenFile(header.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(struct{ io.Writer }{f}, counted{c, r})
-	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
-		return err
-	}
-	return tree.Chtimes(header.Name, header.ModTime, header.ModTime)
+	u.notFile(header)
+	return nil
 }
 
 // finishDirectories sets modes and times from the deepest up. It comes after the tree is in its
 // place, for a directory without write permission can neither be filled nor moved.
-func finishDirectories(tree *os.Root, directories []*tar.Header) error {
+func finishDirectories(tree *os.Root, directories []directory) error {
 	for _, d := range slices.Backward(directories) {
-		if err := errors.Join(tree.Chtimes(d.Name, d.ModTime, d.ModTime), tree.Chmod(d.Name, d.FileInfo().Mode().Perm())); err != nil {
+		if err := errors.Join(tree.Chtimes(d.name, d.modTime, d.modTime), tree.Chmod(d.name, d.mode)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// checkMerge refuses a tree that does not fit over the one that exists, before anything is moved.
-func checkMerge(from, to string) error {
-	return walkBoth(from, to, func(_, target string, d fs.DirEntry) error {
-		info, err := os.Lstat(target)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && d.IsDir():
-			return fs.SkipDir
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case info.IsDir() != d.IsDir():
-			return core.Errorf(core.KindConflict, "copy", target, "a file and a directory cannot replace one another")
-		}
-		return nil
-	})
-}
-
-// merge moves a complete tree over an existing one, file by file, and returns which of
-// its directories were there before.
-func merge(from, to string) (old map[string]bool, err error) {
-	old = map[string]bool{}
-	err = walkBoth(from, to, func(name, target string, d fs.DirEntry) error {
-		if d.IsDir() {
-			if info, err := os.Lstat(target); err == nil && info.IsDir() {
-				relative, err := filepath.Rel(to, target)
-				old[relative] = true
-				return err
-			}
-		}
-		if !d.IsDir() {
-			return replace(name, target)
-		}
-		if err := os.Rename(name, target); err != nil {
-			return err
-		}
-		return fs.SkipDir
-	})
-	return old, err
-}
-
-// walkBoth visits each file of a tree with its place in another one.
-func walkBoth(from, to string, visit func(name, target string, d fs.DirEntry) error) error {
-	return filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(from, name)
-		if err != nil {
-			return err
-		}
-		return visit(name, filepath.Join(to, relative), d)
-	})
 }

@@ -22,11 +22,15 @@ type sender struct {
 	broken  error
 	links   map[string]string
 	got     *bytes.Buffer // what was imported
+	file    bool          // it is a file instead
 }
 
 func (s sender) Stat(_ context.Context, _, name string) (core.FileInfo, error) {
 	if target, ok := s.links[name]; ok {
 		return core.FileInfo{Path: name, Mode: fs.ModeSymlink | 0o777, Link: target}, nil
+	}
+	if s.file {
+		return core.FileInfo{Path: name, Mode: 0o600, Size: 4}, nil
 	}
 	return core.FileInfo{Path: name, Mode: fs.ModeDir | 0o755, Size: 4}, nil
 }
@@ -90,8 +94,8 @@ func TestPullRefusesWhatLeadsOutside(t *testing.T) {
 		"parent":            {dir, {Name: "../escaped", Typeflag: tar.TypeReg}},
 		"parent below":      {dir, {Name: "dir/../../escaped", Typeflag: tar.TypeReg}},
 		"absolute":          {dir, {Name: "/escaped", Typeflag: tar.TypeReg}},
-		"link to parent":    {dir, {Name: "dir/l", Typeflag: tar.TypeSymlink, Linkname: "../.."}},
-		"absolute link":     {dir, {Name: "dir/l", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}},
+		"through a link":    {dir, {Name: "dir/l", Typeflag: tar.TypeSymlink, Linkname: "../.."}, {Name: "dir/l/escaped", Typeflag: tar.TypeReg}},
+		"directory twice":   {dir, {Name: "dir/d/", Typeflag: tar.TypeDir}, {Name: "dir/d/", Typeflag: tar.TypeDir}},
 		"hard link outside": {dir, {Name: "dir/l", Typeflag: tar.TypeLink, Linkname: "../../secret"}},
 		"same file twice":   {dir, {Name: "dir/f", Typeflag: tar.TypeReg}, {Name: "dir/f", Typeflag: tar.TypeReg}},
 		"file through link": {dir, {Name: "dir/l", Typeflag: tar.TypeSymlink, Linkname: "sub"}, {Name: "dir/l", Typeflag: tar.TypeReg}},

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-
-	"github.com/seed-0724f904/sb/core"
 )
 
 // What is no file is written to and stays: as root a pull to /dev/null would otherwise make a file of it for all programs.
@@ -25,8 +23,7 @@ func TestPullIntoAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = r.Close() }()
-	c := &copier{Service: sender{}, ctx: t.Context(), Request: Request{To: Endpoint{"", pipe}}}
-	if err := c.pullFile(core.FileInfo{Path: "/dir/f"}); err != nil {
+	if err := pull(t, sender{file: true}, pipe); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Lstat(pipe); err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
@@ -48,8 +45,7 @@ func TestPullThroughALink(t *testing.T) {
 	if err := os.Symlink("file", link); err != nil {
 		t.Fatal(err)
 	}
-	c := &copier{Service: sender{}, ctx: t.Context(), Request: Request{To: Endpoint{"", link}}}
-	if err := c.pullFile(core.FileInfo{Path: "/dir/f", Mode: 0o600}); err != nil {
+	if err := pull(t, sender{file: true}, link); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -18,7 +19,8 @@ import (
 
 // push copies from this machine into a sandbox.
 func (c *copier) push() (err error) {
-	name, content := source(filepath.ToSlash(c.From.Path))
+	name, _, _ := source(filepath.ToSlash(c.From.Path))
+	content := strings.HasSuffix(c.From.Path, "/") || strings.HasSuffix(c.From.Path, "/.") || c.From.Path == "."
 	info, err := c.host().Stat(c.From.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return core.Errorf(core.KindNotFound, "copy", c.From.Path, "there is no %s on this machine", c.From.Path)
@@ -59,9 +61,10 @@ func (c *copier) push() (err error) {
 			}
 		}()
 	}
+	first := map[inode]string{}
 	return c.stream(func(w *tar.Writer) error {
 		for _, e := range entries {
-			if err := c.writeEntry(w, root, e, prefix); err != nil {
+			if err := c.writeEntry(w, root, e, prefix, first); err != nil {
 				return err
 			}
 		}
@@ -142,6 +145,9 @@ func (c *copier) pushFile(info fs.FileInfo, base string) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	c.total, c.result.Files = info.Size(), 1
+	if info.Mode()&specialBits != 0 {
+		c.notices.add(noticeBits, base)
+	}
 	return c.WriteFile(c.ctx, c.To.Sandbox, target, counted{c, f}, core.WriteOptions{Mode: info.Mode().Perm()})
 }
 
@@ -156,7 +162,7 @@ type entry struct {
 func (c *copier) survey(root *os.Root) ([]entry, error) {
 	var entries []entry
 	tree := root.FS()
-	ignored := newIgnore(c.Exclude)
+	ignored := newIgnore(c.Exclude, c.GitIgnore)
 	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -164,7 +170,7 @@ func (c *copier) survey(root *os.Root) ([]entry, error) {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
-		if ignored.match(name, d.IsDir()) || c.GitIgnore && d.IsDir() && path.Base(name) == ".git" {
+		if ignored.match(name, d.IsDir()) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
@@ -185,13 +191,11 @@ func (c *copier) survey(root *os.Root) ([]entry, error) {
 			if e.link, err = root.Readlink(name); err != nil {
 				return err
 			}
-			if err := checkLink(name, filepath.ToSlash(e.link)); err != nil {
-				return err
-			}
 		case info.Mode().IsRegular():
 			c.total += info.Size()
-		case !info.IsDir():
-			return nil // sockets, pipes and devices stay where they are
+		case !info.IsDir() && info.Mode()&fs.ModeNamedPipe == 0:
+			c.notices.add(noticeKind, name) // sockets and devices stay where they are
+			return nil
 		}
 		entries = append(entries, e)
 		return nil
@@ -199,8 +203,8 @@ func (c *copier) survey(root *os.Root) ([]entry, error) {
 	return entries, err
 }
 
-// writeEntry adds one file to the archive, below prefix.
-func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry, prefix string) (err error) {
+// writeEntry adds one file to the archive, below prefix. first has the files with several names, by the name that was written.
+func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry, prefix string, first map[inode]string) (err error) {
 	header, err := tar.FileInfoHeader(e.info, e.link)
 	if err != nil {
 		return err
@@ -211,6 +215,9 @@ func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry, prefix string
 		header.Name += "/"
 	}
 	c.result.Files++
+	if header.Typeflag == tar.TypeSymlink {
+		header.Linkname = filepath.ToSlash(e.link)
+	}
 	if !e.info.Mode().IsRegular() {
 		return w.WriteHeader(header)
 	}
@@ -222,6 +229,13 @@ func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry, prefix string
 	now, err := f.Stat()
 	if err != nil {
 		return err
+	}
+	if id, several := inodeOf(now); several {
+		if name, known := first[id]; known {
+			header.Typeflag, header.Linkname, header.Size = tar.TypeLink, name, 0
+			return w.WriteHeader(header)
+		}
+		first[id] = header.Name
 	}
 	header.Size = now.Size()
 	if err := w.WriteHeader(header); err != nil {

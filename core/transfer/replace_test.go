@@ -8,6 +8,11 @@ import (
 
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = root.Close() }()
 	from, to := filepath.Join(dir, "from"), filepath.Join(dir, "to")
 	write := func(name, text string) {
 		t.Helper()
@@ -20,7 +25,7 @@ func TestReplace(t *testing.T) {
 			write(to, there)
 		}
 		write(from, "new")
-		if err := replace(from, to); err != nil {
+		if err := replace(root, "from", "to"); err != nil {
 			t.Fatal(err)
 		}
 		if text, err := os.ReadFile(to); err != nil || string(text) != "new" {
@@ -37,7 +42,7 @@ func TestReplace(t *testing.T) {
 	}
 	write(kept, "kept")
 	write(from, "new")
-	if err := replace(from, filepath.Dir(kept)); err == nil {
+	if err := replace(root, "from", "directory"); err == nil {
 		t.Error("a directory was replaced by a file")
 	}
 	for name, want := range map[string]string{kept: "kept", from: "new"} {

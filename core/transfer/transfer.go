@@ -7,19 +7,25 @@
 //   - A file goes into a target that is a directory or ends in "/"; else the
 //     target is the copy.
 //
-// Modes, times and symbolic links are kept. A link that points out of the copied
-// tree is refused. Every file appears whole or not at all, and a transfer that
-// breaks leaves no half of a tree.
+// Permissions, times, symbolic and hard links and holes are kept. A symbolic link is
+// copied as a link, wherever it leads, and nothing is written through one. What
+// cannot be kept is in Result.Warnings. Every file appears whole or not at all, and
+// a transfer that breaks leaves no half of a tree.
+//
+// A sandbox is hostile. The names of copies come from the request; of what a sandbox
+// answers only the names below a copied directory are used, and only below the
+// target, through os.Root.
 package transfer
 
 import (
+	"archive/tar"
+	"bufio"
 	"context"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/seed-0724f904/sb/core"
@@ -56,8 +62,10 @@ type Request struct {
 	From, To Endpoint
 	// Exclude has patterns in the syntax of .gitignore, relative to the copied tree.
 	Exclude []string
-	// GitIgnore leaves out what the .gitignore files of a copied tree on this machine name.
+	// GitIgnore leaves out .git and what the .gitignore files of a copied tree name.
 	GitIgnore bool
+	// IncludeGit allows a copy to this machine to write to a .git that exists there, or below it. Git runs programs that are named there.
+	IncludeGit bool
 	// Root, when set, holds what is pushed: From.Path is below it, and no link leads out of it.
 	Root *os.Root
 	In   io.Reader
@@ -72,6 +80,8 @@ type Result struct {
 	Destination string `json:"destination"`
 	Files       int    `json:"files"`
 	Bytes       int64  `json:"bytes"`
+	// Warnings say what was not copied as it is.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Copy makes one copy.
@@ -92,6 +102,7 @@ func Copy(ctx context.Context, service Service, request Request) (Result, error)
 	default:
 		err = core.Errorf(core.KindUsage, "copy", "", "neither side is in a sandbox").WithHint("write SANDBOX:PATH for a path in a sandbox")
 	}
+	c.result.Warnings = c.notices.list()
 	return c.result, core.Wrap("copy", request.From.String(), err)
 }
 
@@ -102,6 +113,8 @@ type copier struct {
 	ctx    context.Context //nolint:containedctx // a copier lives for one call
 	result Result
 	total  int64
+
+	notices notices
 }
 
 // count notes bytes that were copied.
@@ -129,10 +142,13 @@ func (r counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// source says what a path with or without a trailing slash means.
-func source(name string) (clean string, content bool) {
-	content = strings.HasSuffix(name, "/") || strings.HasSuffix(name, "/.") || name == "."
-	return path.Clean(name), content
+// source says what a path with or without a trailing slash means. base is the name that a copy gets, which is the last element of what
+// was asked for. A path that ends without a name means the content.
+func source(name string) (clean, base string, content bool) {
+	content = strings.HasSuffix(name, "/") || strings.HasSuffix(name, "/.")
+	clean = path.Clean(name)
+	base = path.Base(clean)
+	return clean, base, content || base == "." || base == ".." || base == "/"
 }
 
 // target decides where a copy goes in a sandbox: below an existing directory under base, or to
@@ -168,32 +184,6 @@ func (c *copier) target(to Endpoint, base string, directory, content bool) (name
 	return name, err == nil && info.Mode.IsDir(), nil
 }
 
-// hostTarget is target for this machine.
-func hostTarget(to, base string, directory, content bool) (name string, exists bool, err error) {
-	info, err := os.Stat(to)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", false, err
-	case err != nil && (strings.HasSuffix(to, "/") || strings.HasSuffix(to, string(filepath.Separator))) && !directory:
-		return "", false, core.Errorf(core.KindNotFound, "copy", to, "there is no such directory")
-	case err != nil:
-		return filepath.Clean(to), false, nil
-	case !info.IsDir() && directory:
-		return "", false, core.Errorf(core.KindConflict, "copy", to, "it is a file, and a directory cannot replace it")
-	case !info.IsDir() || content:
-		return to, info.IsDir(), nil
-	}
-	name = filepath.Join(to, base)
-	info, err = os.Stat(name)
-	switch {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", false, err
-	case err == nil && info.IsDir() != directory:
-		return "", false, core.Errorf(core.KindConflict, "copy", name, "a file and a directory cannot replace one another")
-	}
-	return name, err == nil && info.IsDir(), nil
-}
-
 // fromStream writes a stream to one file.
 func (c *copier) fromStream() error {
 	if c.In == nil {
@@ -215,18 +205,42 @@ func (c *copier) toStream() (err error) {
 	if err != nil {
 		return err
 	}
-	open := c.ReadFile
+	c.result.Files = 1
 	if info.Mode.IsDir() {
-		open = c.Export
+		return c.treeToStream()
 	}
-	content, err := open(c.ctx, c.From.Sandbox, c.From.Path)
+	content, err := c.ReadFile(c.ctx, c.From.Sandbox, c.From.Path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
-	c.result.Files = 1
 	_, err = io.CopyBuffer(struct{ io.Writer }{c.Out}, counted{c, content}, make([]byte, copyBuffer))
 	return err
+}
+
+// treeToStream writes a directory's archive, whose names begin with what was asked for.
+func (c *copier) treeToStream() (err error) {
+	name, base, content := source(c.From.Path)
+	ignored, err := c.ignoredInside(name)
+	if err != nil {
+		return err
+	}
+	archive, err := c.Export(c.ctx, c.From.Sandbox, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	prefix := "."
+	if !content || base != "." && base != ".." && base != "/" {
+		prefix = base
+	}
+	buffered := bufio.NewWriterSize(c.Out, copyBuffer)
+	w := tar.NewWriter(buffered)
+	c.result.Files = 0
+	if err := c.repack(bufio.NewReaderSize(archive, copyBuffer), name, prefix, ignored, w); err != nil {
+		return err
+	}
+	return errors.Join(w.Close(), buffered.Flush())
 }
 
 // copyBuffer is how much one read takes.

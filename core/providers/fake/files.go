@@ -298,14 +298,8 @@ func (b *box) unpack(root string, header *tar.Header, content io.Reader, opts co
 }
 
 func (b *box) unpackLink(root, name string, header *tar.Header) error {
-	target := path.Join(path.Dir(name), header.Linkname) //nolint:gosec // it is checked below
-	if path.IsAbs(header.Linkname) {
-		target = path.Clean(header.Linkname)
-	}
-	if header.Typeflag == tar.TypeLink {
-		target = path.Join(root, header.Linkname) //nolint:gosec // it is checked below
-	}
-	if !within(root, target) {
+	target := path.Join(root, header.Linkname) //nolint:gosec // it is checked below
+	if header.Typeflag == tar.TypeLink && !within(root, target) {
 		return outside(header.Name)
 	}
 	if err := b.tree.remove(name, false); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,9 @@ import (
 // fileBuffer is what the pipes of a file operation hold.
 const fileBuffer = 1 << 20
 
+// reportGrace is how long a report may be on its way after sb-guest has ended.
+const reportGrace = time.Second
+
 // files is guest.Transport.
 type files struct{ p *Provider }
 
@@ -27,6 +31,7 @@ type files struct{ p *Provider }
 type operation struct {
 	in   *os.File // the request's body
 	out  *os.File // the answer
+	stop func() bool
 	done chan struct{}
 	err  error
 }
@@ -49,6 +54,8 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 		return nil, core.Errorf(core.KindExhausted, "local.files", "", "no descriptors are left: %w", pipes.err)
 	}
 	op := &operation{in: inW, out: outR, done: make(chan struct{})}
+	// What runs in the sandbox may hold the other ends for any time.
+	op.stop = context.AfterFunc(ctx, op.closePipes)
 	go func() {
 		defer close(op.done)
 		report := make(chan []byte, 1)
@@ -61,6 +68,8 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 		_ = inR.Close()
 		_ = outW.Close()
 		_ = reportW.Close()
+		// sb-guest has ended: what it said is there.
+		_ = reportR.SetReadDeadline(time.Now().Add(reportGrace))
 		text := <-report
 		_ = reportR.Close()
 		if err != nil {
@@ -114,10 +123,15 @@ func (o *operation) CloseWrite() error { return o.in.Close() }
 // Break implements guest.Operation.
 func (o *operation) Break() { _ = o.in.Close() }
 
-// Close implements guest.Operation.
-func (o *operation) Close() error {
+func (o *operation) closePipes() {
 	_ = o.in.Close()
 	_ = o.out.Close()
+}
+
+// Close implements guest.Operation.
+func (o *operation) Close() error {
+	o.stop()
+	o.closePipes()
 	<-o.done
 	return o.err
 }

@@ -13,7 +13,12 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-func TestMain(m *testing.M) { os.Exit(programtest.With(m, "sb-runtime", "sb-guest").Run()) }
+func TestMain(m *testing.M) {
+	if how := os.Getenv(attackVariable); how != "" {
+		attack(how)
+	}
+	os.Exit(programtest.With(m, "sb-runtime", "sb-guest").Run())
+}
 
 // opener returns providers over one state directory.
 func opener(tb testing.TB, change func(*Options)) providertest.Opener {

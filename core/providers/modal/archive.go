@@ -111,7 +111,7 @@ func (p *Provider) Import(ctx context.Context, id, dir string, archive io.Reader
 		}
 		return err
 	}
-	sendErr := o.send(func(to io.Writer) error { return repack(to, newEntries(archive, dir)) })
+	sendErr := o.send(func(to io.Writer) error { return repack(to, newEntries(archive)) })
 	err = o.end(ctx, scriptVerdict)
 	if sendErr != nil {
 		err = core.Wrap("modal.import", dir, sendErr)
@@ -148,19 +148,18 @@ func repack(to io.Writer, in *entries) error {
 	}
 }
 
-// entries reads a foreign archive for a directory: every entry and link lies inside, and its end is marked.
+// entries reads a foreign archive for a directory: every entry lies inside, none behind a link, and its end is marked. Symbolic links lead
+// wherever they do.
 type entries struct {
 	tar     *tar.Reader
 	trailer *trailerReader
-	// root says that the directory is "/", of which no link leads outside.
-	root bool
 	// links are the symbolic links so far; nothing may lie behind one.
 	links map[string]bool
 }
 
-func newEntries(archive io.Reader, dir string) *entries {
+func newEntries(archive io.Reader) *entries {
 	trailer := &trailerReader{r: bufio.NewReaderSize(archive, copyBlock)}
-	return &entries{tar: tar.NewReader(trailer), trailer: trailer, root: path.Clean(dir) == "/", links: map[string]bool{}}
+	return &entries{tar: tar.NewReader(trailer), trailer: trailer, links: map[string]bool{}}
 }
 
 // trailerReader knows whether more was asked for than there was: an archive that is whole has its end marked.
@@ -193,11 +192,11 @@ func (e *entries) next() (*tar.Header, error) {
 			return nil, archiveError(err)
 		}
 		switch h.Typeflag {
-		case tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeLink:
+		case tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeLink, tar.TypeFifo:
 		case tar.TypeGNUSparse, tar.TypeCont:
 			h.Typeflag = tar.TypeReg
 		default:
-			continue // devices, pipes, global headers
+			continue // devices, global headers
 		}
 		if err := e.check(h); err != nil {
 			return nil, err
@@ -206,7 +205,7 @@ func (e *entries) next() (*tar.Header, error) {
 	}
 }
 
-// check refuses an entry that points outside, by itself or over a link that the archive made.
+// check refuses an entry that lies outside, by itself or over a link that the archive made.
 func (e *entries) check(h *tar.Header) error {
 	inside := func(name string) (string, bool) {
 		if name == "" || path.IsAbs(name) || strings.ContainsRune(name, 0) {
@@ -232,7 +231,7 @@ func (e *entries) check(h *tar.Header) error {
 	delete(e.links, name)
 	switch h.Typeflag {
 	case tar.TypeSymlink:
-		if h.Linkname == "" || !e.root && !leadsInside(name, h.Linkname) {
+		if h.Linkname == "" {
 			return refusedEntry(h.Name)
 		}
 		e.links[name] = true
@@ -247,28 +246,6 @@ func (e *entries) check(h *tar.Header) error {
 	}
 	h.Name = name
 	return nil
-}
-
-// leadsInside says whether a symbolic link stays inside. A ".." after a name could go up from wherever that name leads, so only
-// leading ones are taken.
-func leadsInside(name, target string) bool {
-	if target == "" || path.IsAbs(target) {
-		return false
-	}
-	named := false
-	for part := range strings.SplitSeq(target, "/") {
-		switch part {
-		case "", ".":
-		case "..":
-			if named {
-				return false
-			}
-		default:
-			named = true
-		}
-	}
-	joined := path.Join(path.Dir(name), target)
-	return joined != ".." && !strings.HasPrefix(joined, "../")
 }
 
 func refusedEntry(name string) error {

@@ -237,7 +237,7 @@ func (p *Provider) piped(ctx context.Context, id string, argv []string, input []
 	go func() {
 		sent <- o.send(func(w io.Writer) error { _, err := w.Write(input); return err })
 	}()
-	output, readErr := io.ReadAll(o.out)
+	output, readErr := o.all()
 	exit, err := o.wait(ctx)
 	if err := errors.Join(err, <-sent, core.Wrap("modal.diff", id, readErr)); err != nil {
 		return "", err

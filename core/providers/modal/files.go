@@ -35,7 +35,7 @@ func (p *Provider) Stat(ctx context.Context, id, name string) (core.FileInfo, er
 	if err != nil {
 		return core.FileInfo{}, err
 	}
-	return infos[0], nil
+	return infos[0], core.CheckFile(name, infos[0])
 }
 
 // ReadDir implements core.FileSystem.
@@ -58,7 +58,7 @@ func (p *Provider) ReadDir(ctx context.Context, id, dir string) ([]core.FileInfo
 		}
 	}
 	slices.SortFunc(infos, func(a, b core.FileInfo) int { return cmp.Compare(a.Path, b.Path) })
-	return infos, nil
+	return infos, core.CheckListing(dir, infos)
 }
 
 // Mkdir implements core.FileSystem.
@@ -73,11 +73,21 @@ func (p *Provider) Mkdir(ctx context.Context, id, dir string, parents bool) erro
 
 // Remove implements core.FileSystem.
 func (p *Provider) Remove(ctx context.Context, id, name string, recursive bool) error {
-	if speakable(name) {
+	if speakable(name) && !recursive {
 		_, err := p.tool(ctx, id, "remove", name, toolRemove, toolPath{Recursive: &recursive})
 		return err
 	}
 	_, err := p.script(ctx, id, "remove", name, "remove", flag(recursive))
+	if !errors.Is(err, errNoShell) || !speakable(name) {
+		return err
+	}
+	// The tool looks for no mounts; these are in every sandbox.
+	for _, mount := range []string{"/proc", "/sys", "/dev", path.Dir(path.Dir(fsTool))} {
+		if name == mount || strings.HasPrefix(name, mount+"/") {
+			return scriptVerdict("remove", name, core.Exit{Code: exitMounted}, nil)
+		}
+	}
+	_, err = p.tool(ctx, id, "remove", name, toolRemove, toolPath{Recursive: &recursive})
 	return err
 }
 

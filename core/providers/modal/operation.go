@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/guest"
 )
 
 // operation is one run of a program in a sandbox that does something with files. Its answer is on stdout, its
@@ -79,11 +80,29 @@ func (p *Provider) answer(ctx context.Context, id, op, subject string, argv []st
 		return nil, err
 	}
 	_ = o.in.Close()
-	text, readErr := io.ReadAll(o.out)
+	text, readErr := o.all()
+	if readErr != nil && core.KindOf(readErr) == core.KindExhausted {
+		return nil, core.Wrap("modal."+op, subject, readErr)
+	}
 	if err := o.end(ctx, verdict); err != nil {
 		return nil, err
 	}
 	return text, core.Wrap("modal."+op, subject, readErr)
+}
+
+// maxAnswer bounds what a program answers, in bytes. Who is root in the sandbox decides what that is.
+const maxAnswer = guest.MaxListing
+
+// all reads the answer. One that is too long is KindExhausted, and the operation is given up.
+func (o *operation) all() ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(o.out, maxAnswer+1))
+	if len(text) > maxAnswer {
+		err = core.Errorf(core.KindExhausted, "modal."+o.op, o.subject, "the sandbox's answer has more than %s", core.Bytes(maxAnswer))
+		_ = o.out.CloseWithError(err)
+		_ = o.process.Close()
+		return nil, err
+	}
+	return text, err
 }
 
 // verdict says what a program's end means.

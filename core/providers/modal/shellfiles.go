@@ -25,6 +25,7 @@ const (
 	exitNotEmpty     = 25
 	exitOutside      = 26
 	exitNoTar        = 27
+	exitMounted      = 28
 )
 
 // unescape puts the path that is the script's second argument, its escapes undone, into $p.
@@ -55,7 +56,13 @@ mkdir)
 remove)
 	there
 	if [ -L "$p" ] || [ ! -d "$p" ]; then rm -f "$p" || exit 23
-	elif [ "$3" = 1 ]; then rm -rf "$p" || exit 23
+	elif [ "$3" = 1 ]; then
+		d=$(cd -P "${p%/*}/" && pwd) || exit 23
+		d=${d%/}/${p##*/}
+		while read -r _ _ _ _ m _; do
+			case $m/ in "$d"/*) exit 28;; esac
+		done </proc/self/mountinfo
+		rm -rf "$p" || exit 23
 	else rmdir "$p" || exit 25; fi;;
 esac
 `
@@ -129,6 +136,8 @@ func scriptVerdict(op, subject string, exit core.Exit, complaints []byte) error 
 		return is(core.KindUsage, "the archive's entry is refused: it points outside")
 	case exitNoTar:
 		return errNoTar
+	case exitMounted:
+		return is(core.KindConflict, "another file system is mounted there or below, and what is mounted is not removed")
 	case 126, 127:
 		return errNoShell
 	}

@@ -31,7 +31,7 @@ func (p *Provider) importFiles(ctx context.Context, id, dir string, archive io.R
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	w := &treeWriter{provider: p, id: id, dir: dir, slots: make(chan struct{}, filesAtOnce), cancel: cancel}
-	err := w.entries(ctx, newEntries(archive, dir))
+	err := w.entries(ctx, newEntries(archive))
 	w.work.Wait()
 	// The first failure has canceled the others.
 	if w.err != nil {
@@ -230,7 +230,10 @@ func (t *treeReader) read(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(content)
+	data, err := io.ReadAll(io.LimitReader(content, 2*smallFile))
+	if len(data) == 2*smallFile {
+		err = core.Errorf(core.KindConflict, "modal.export", name, "it grew while it was read")
+	}
 	return data, errors.Join(err, content.Close())
 }
 

@@ -378,13 +378,54 @@ func (b *Box) operate(r wire.Request, files []*os.File) (bool, error) {
 		fds[i] = f.Fd()
 		_ = unix.SetNonblock(int(fds[i]), false)
 	}
-	_, ended, err := b.reaper.start(self, r.File, &syscall.ProcAttr{
+	pid, ended, err := b.reaper.start(self, r.File, &syscall.ProcAttr{
 		Dir: "/", Env: b.environment(nil, nil, who.home), Files: fds,
 		Sys: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: who.uid, Gid: who.gid, Groups: who.groups}},
 	})
 	if err != nil {
 		return false, core.Errorf(core.KindExhausted, "files", "", "sb-guest cannot be started: %w", err)
 	}
-	status := <-ended
+	status := b.attendHelper(r, pid, files, ended)
 	return status.ExitStatus() == 0, nil
+}
+
+const (
+	// callerPoll is how often it is looked whether a caller is there.
+	callerPoll = 200 * time.Millisecond
+	// helperGrace is how long sb-guest may take to take back what it began.
+	helperGrace = 5 * time.Second
+	// shortLimit is how long an operation may take whose answer is short.
+	shortLimit = 30 * time.Second
+)
+
+// attendHelper waits for the end of a file operation, and ends it when its caller has left: the descriptors of one that is there are open
+// at the other end. Who is root inside can stop sb-guest, so the second signal is one that nothing withstands.
+func (b *Box) attendHelper(r wire.Request, pid int, files []*os.File, ended <-chan syscall.WaitStatus) syscall.WaitStatus {
+	began, left := time.Now(), time.Time{}
+	tick := time.NewTicker(callerPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case status := <-ended:
+			return status
+		case <-tick.C:
+		}
+		switch {
+		case !left.IsZero() && time.Since(left) > helperGrace:
+			_ = b.reaper.signal(pid, unix.SIGKILL)
+		case left.IsZero() && (hungUp(files[:2]) || r.Verb == wire.VerbFile && time.Since(began) > shortLimit):
+			left = time.Now()
+			_ = b.reaper.signal(pid, unix.SIGTERM)
+		}
+	}
+}
+
+// hungUp says whether the other end of one of the descriptors is closed.
+func hungUp(files []*os.File) bool {
+	polls := make([]unix.PollFd, len(files))
+	for i, f := range files {
+		polls[i] = unix.PollFd{Fd: int32(f.Fd()), Events: unix.POLLRDHUP} //nolint:gosec // a descriptor
+	}
+	n, err := unix.Poll(polls, 0)
+	return err == nil && n > 0
 }

@@ -86,6 +86,8 @@ type Command struct {
 	Files []*os.File
 	// Program, when set, is a static binary to execute in place of Argv[0].
 	Program *os.File
+	// Hidden lets no process inside trace the program, root's neither. It is for a helper that starts no program itself.
+	Hidden bool
 	// admin adds the capability to name the sandbox.
 	admin bool
 }

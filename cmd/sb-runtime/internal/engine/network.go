@@ -92,7 +92,7 @@ func (b *Box) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, theirs.Close())
 	}
-	helper, err := b.Exec(ctx, Command{Argv: seen(guest.DialArgv(port)), Env: []string{}, Dir: "/", Files: []*os.File{theirs, theirs}})
+	helper, err := b.Exec(ctx, Command{Argv: seen(guest.DialArgv(port)), Env: []string{}, Dir: "/", Files: []*os.File{theirs, theirs}, Hidden: true})
 	_ = theirs.Close()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the sandbox's %s: %w", GuestPath, err), conn.Close())

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"syscall"
 	"time"
@@ -16,6 +17,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/guest"
 )
+
+// maxReports bounds what is told of a command: two reports. Who is root inside may be the one who tells it.
+const maxReports = 2 * guest.MaxReport
 
 // seen is a command line of sb-guest for the one that the sandbox sees.
 func seen(argv []string) []string { return append([]string{GuestPath}, argv[1:]...) }
@@ -54,7 +58,7 @@ func (b *Box) Spawn(ctx context.Context, request guest.Spawn, stdout, stderr *os
 			_ = from.Close()
 		}
 	}()
-	helper, err := b.Exec(ctx, Command{Argv: seen(guest.SpawnArgv()), Env: []string{}, Dir: "/", Files: []*os.File{in, stdout, stderr, out}})
+	helper, err := b.Exec(ctx, Command{Argv: seen(guest.SpawnArgv()), Env: []string{}, Dir: "/", Files: []*os.File{in, stdout, stderr, out}, Hidden: true})
 	_ = in.Close()
 	_ = out.Close()
 	if err != nil {
@@ -64,7 +68,7 @@ func (b *Box) Spawn(ctx context.Context, request guest.Spawn, stdout, stderr *os
 		return nil, err
 	}
 	_ = to.Close()
-	s := &Spawned{box: b, pipe: from, reports: json.NewDecoder(from), helper: helper}
+	s := &Spawned{box: b, pipe: from, reports: json.NewDecoder(io.LimitReader(from, maxReports)), helper: helper}
 	// Root inside may have put a process of its own in the first one's place.
 	ctx, cancel := context.WithTimeout(ctx, spawnPatience)
 	defer cancel()

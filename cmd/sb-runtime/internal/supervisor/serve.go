@@ -193,13 +193,18 @@ func (s *Supervisor) files(ctx context.Context, argv []string, files *wire.Files
 		return 0, err
 	}
 	process, err := s.box.Exec(ctx, engine.Command{
-		Argv: argv, Env: environment(who.home, s.launch.Spec.Env), Dir: "/", UID: who.uid, GID: who.gid, Files: streams, Program: s.box.Guest(),
+		Argv: argv, Env: environment(who.home, s.launch.Spec.Env), Dir: "/", UID: who.uid, GID: who.gid, Files: streams, Program: s.box.Guest(), Hidden: true,
 	})
 	if err != nil {
 		return 0, s.whyNotBegun(err)
 	}
 	closeAll(streams)
+	ended := make(chan struct{})
+	var ending sync.WaitGroup
+	ending.Go(func() { endWithClient(ctx, process, ended) })
 	exit, err := process.Wait()
+	close(ended)
+	ending.Wait()
 	if err != nil {
 		why := s.whyEnded()
 		return 0, core.Errorf(core.KindConflict, "files", s.launch.ID, "the sandbox ended: %s", why.message)
@@ -208,6 +213,27 @@ func (s *Supervisor) files(ctx context.Context, argv []string, files *wire.Files
 		return 128 + int(exit.Signal), nil
 	}
 	return exit.Code, nil
+}
+
+// helperGrace is how long sb-guest may take to take back what it began.
+const helperGrace = 5 * time.Second
+
+// endWithClient ends a file operation whose client has left, until ended is closed. Who is root inside can stop sb-guest, so the
+// second signal is one that nothing withstands.
+func endWithClient(ctx context.Context, helper *engine.Process, ended <-chan struct{}) {
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+	}
+	_ = helper.Signal(unix.SIGTERM) // it may have ended by now
+	grace := time.NewTimer(helperGrace)
+	defer grace.Stop()
+	select {
+	case <-ended:
+	case <-grace.C:
+		_ = helper.Signal(unix.SIGKILL)
+	}
 }
 
 // stats measures the sandbox without waking it.

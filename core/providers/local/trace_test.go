@@ -1,0 +1,184 @@
+//go:build linux
+
+package local
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// attackVariable, when it is set, makes this program one that attacks the helpers of the sandbox that it runs in.
+const attackVariable = "SB_TEST_ATTACK"
+
+// attack looks for file operations and tries to take them over, or with "stop" stops them. It says what came of it.
+func attack(how string) {
+	fmt.Println("ready")
+	seen := map[int]bool{}
+	for {
+		there := map[int]bool{}
+		lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, name := range lines {
+			text, err := os.ReadFile(name)
+			pid, numberErr := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			if err != nil || numberErr != nil || !bytes.HasPrefix(text, []byte("sb-guest\x00files\x00")) {
+				continue
+			}
+			there[pid] = true
+			if seen[pid] {
+				continue
+			}
+			seen[pid] = true
+			if how == "stop" {
+				fmt.Println("stopped", unix.Kill(pid, unix.SIGSTOP))
+				continue
+			}
+			fmt.Println("traced:", takeOver(pid))
+		}
+		for pid := range seen {
+			if !there[pid] {
+				delete(seen, pid)
+				fmt.Println("gone")
+			}
+		}
+	}
+}
+
+// takeOver returns the ways that led into a process.
+func takeOver(pid int) (ways []string) {
+	if unix.PtraceSeize(pid) == nil {
+		ways = append(ways, "ptrace")
+	}
+	// gVisor lets root open /proc/PID/fd all the same, and so write to an answer: package guest believes none.
+	if f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0); err == nil {
+		ways = append(ways, "mem")
+		_ = f.Close()
+	}
+	local := make([]byte, 16)
+	if _, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &local[0], Len: 16}}, []unix.RemoteIovec{{Base: 0x400000, Len: 16}}, 0); err == nil {
+		ways = append(ways, "process_vm_readv")
+	}
+	return ways
+}
+
+// attacked is a sandbox in which root attacks; said are the lines that it prints.
+func attacked(t *testing.T, how string) (p *Provider, id string, said func(what string) string) {
+	t.Helper()
+	p, sb := crashed(t, nil)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.Open(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = program.Close() }()
+	if err := p.WriteFile(t.Context(), sb.ID, "/tmp/attack", program, core.WriteOptions{Mode: 0o755}); err != nil {
+		t.Fatal(err)
+	}
+	r, w := io.Pipe()
+	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"/tmp/attack"}, Env: map[string]string{attackVariable: how}, Stdout: w, Stderr: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string, 1024)
+	go func() {
+		defer close(lines)
+		for scanner := bufio.NewScanner(r); scanner.Scan(); {
+			lines <- scanner.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = process.Signal(context.Background(), int(unix.SIGKILL))
+		_, _ = process.Wait(context.Background())
+		_ = errors.Join(process.Close(), w.Close())
+	})
+	said = func(what string) string {
+		t.Helper()
+		limit := time.NewTimer(time.Minute)
+		defer limit.Stop()
+		for {
+			select {
+			case line, ok := <-lines:
+				if strings.HasPrefix(line, what) {
+					return line
+				}
+				if !ok {
+					t.Fatalf("the attacker ended before it said %q", what)
+				}
+			case <-limit.C:
+				t.Fatalf("the attacker never said %q", what)
+			}
+		}
+	}
+	said("ready")
+	return p, sb.ID, said
+}
+
+func TestRootInsideCannotTraceAFileOperation(t *testing.T) {
+	p, id, said := attacked(t, "trace")
+	for range 10 {
+		content, hold := io.Pipe()
+		written := make(chan error, 1)
+		go func() { written <- p.WriteFile(t.Context(), id, "/tmp/file", content, core.WriteOptions{}) }()
+		if line := said("traced:"); line != "traced: []" {
+			t.Errorf("root inside got at sb-guest: %s", line)
+		}
+		_, err := hold.Write([]byte("text"))
+		if err := errors.Join(err, hold.Close(), <-written); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Root inside stops every helper. What waits for one ends with its caller, and so does the helper.
+func TestAFileOperationThatIsStoppedEndsWithItsCaller(t *testing.T) {
+	p, id, said := attacked(t, "stop")
+	for name, do := range map[string]func(context.Context) error{
+		"stat":   func(ctx context.Context) error { _, err := p.Stat(ctx, id, "/tmp"); return err },
+		"remove": func(ctx context.Context) error { return p.Remove(ctx, id, "/tmp/nothing", true) },
+		"read": func(ctx context.Context) error {
+			content, err := p.ReadFile(ctx, id, "/etc/passwd")
+			if err == nil {
+				_, err = io.Copy(io.Discard, content)
+				_ = content.Close()
+			}
+			return err
+		},
+		"write": func(ctx context.Context) error {
+			return p.WriteFile(ctx, id, "/tmp/file", strings.NewReader("text"), core.WriteOptions{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			result := make(chan error, 1)
+			go func() { result <- do(ctx) }()
+			said("stopped")
+			cancel()
+			select {
+			case err := <-result:
+				if err == nil {
+					t.Error("it succeeded without its helper")
+				}
+			case <-time.After(30 * time.Second):
+				t.Fatal("the caller waits for a helper that was stopped")
+			}
+			said("gone")
+		})
+	}
+}

@@ -1,0 +1,110 @@
+package transfer
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// maxRemembered bounds what is remembered of an archive's entries, in bytes: those of some 700 000 directories and links.
+const maxRemembered = 128 << 20
+
+// remembered is what one entry costs beside its names.
+const remembered = 128
+
+// entries reads an archive that a sandbox wrote, and so may be hostile. take gets each entry; the names in its header are
+// paths in the tree, and none goes over a symbolic link of the archive.
+func (c *copier) entries(archive io.Reader, take func(*tar.Reader, *tar.Header) error) error {
+	linked, seen, left := links{}, map[string]bool{}, maxRemembered
+	for r := tar.NewReader(archive); ; {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			// The archive's end is not the stream's: that tells whether the sandbox was through.
+			_, err := io.Copy(io.Discard, until{c.ctx, archive})
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if sparse(header) {
+			return core.Errorf(core.KindUsage, "copy", header.Name, "the sandbox sent a sparse file")
+		}
+		if header.Name, err = localName(header.Name); err != nil {
+			return err
+		}
+		if err := linked.check(header.Name); err != nil {
+			return err
+		}
+		switch header.Typeflag {
+		case tar.TypeDir:
+			if seen[header.Name] {
+				return core.Errorf(core.KindUsage, "copy", header.Name, "the sandbox sent it twice")
+			}
+			seen[header.Name] = true
+			left -= len(header.Name) + remembered
+		case tar.TypeSymlink:
+			linked[header.Name] = true
+			left -= len(header.Name) + remembered
+		case tar.TypeLink:
+			if header.Linkname, err = localName(header.Linkname); err != nil {
+				return err
+			}
+			if err := linked.check(header.Linkname); err != nil {
+				return err
+			}
+			if linked[header.Linkname] { // it is another name of the link
+				linked[header.Name] = true
+			}
+			left -= len(header.Name) + len(header.Linkname) + remembered
+		}
+		if left < 0 {
+			return core.Errorf(core.KindExhausted, "copy", c.From.String(), "it has too many directories and links to be copied at once").
+				WithHint("copy the directories below it one by one")
+		}
+		if err := take(r, header); err != nil {
+			return err
+		}
+	}
+}
+
+// until reads until a context ends.
+type until struct {
+	ctx context.Context //nolint:containedctx // an io.Reader has no other way to know it
+	r   io.Reader
+}
+
+func (u until) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.r.Read(p)
+}
+
+// sparse says whether an entry stands for more bytes than the archive has: a few of those could fill
+// the disk with zeros. The keys are those of GNU tar's manual, "Storing Sparse Files".
+func sparse(h *tar.Header) bool {
+	if h.Typeflag == tar.TypeGNUSparse {
+		return true
+	}
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return true
+		}
+	}
+	return false
+}
+
+// notFile notes an entry that is neither a file, a directory nor a link.
+func (c *copier) notFile(header *tar.Header) {
+	if header.Typeflag != tar.TypeXGlobalHeader {
+		c.notices.add(noticeKind, path.Clean(header.Name))
+	}
+}

@@ -1,0 +1,20 @@
+//go:build unix
+
+package transfer
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+// inode tells files apart, whatever they are called.
+type inode struct{ dev, ino uint64 }
+
+// inodeOf returns a file's inode, and whether it has several names.
+func inodeOf(info fs.FileInfo) (id inode, several bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || st.Nlink < 2 {
+		return inode{}, false
+	}
+	return inode{uint64(st.Dev), st.Ino}, true //nolint:unconvert // the type depends on the system
+}

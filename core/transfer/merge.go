@@ -1,0 +1,68 @@
+package transfer
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// checkMerge refuses a tree, below dir, that does not fit over what is in dir, before anything is moved.
+func checkMerge(dir *os.Root, tree string) error {
+	return walkBoth(dir, tree, func(_, target string, d fs.DirEntry) error {
+		info, err := dir.Lstat(target)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && d.IsDir():
+			return fs.SkipDir
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case info.IsDir() != d.IsDir():
+			return notEachOther(path.Join(dir.Name(), target))
+		}
+		return nil
+	})
+}
+
+// notEachOther refuses to put a directory in the place of something else, or the other way round.
+func notEachOther(target string) error {
+	return core.Errorf(core.KindConflict, "copy", target, "a directory and what is none, such as a link, cannot replace one another")
+}
+
+// merge moves a complete tree, below dir, over what is in dir, file by file, and returns which of
+// its directories were there before.
+func merge(dir *os.Root, tree string) (old map[string]bool, err error) {
+	old = map[string]bool{}
+	err = walkBoth(dir, tree, func(name, target string, d fs.DirEntry) error {
+		if !d.IsDir() {
+			return replace(dir, name, target)
+		}
+		if info, err := dir.Lstat(target); err == nil && info.IsDir() {
+			old[target] = true
+			return nil
+		}
+		if err := dir.Rename(name, target); err != nil {
+			return err
+		}
+		return fs.SkipDir
+	})
+	return old, err
+}
+
+// walkBoth visits each file of a tree below dir with its place in dir.
+func walkBoth(dir *os.Root, tree string, visit func(name, target string, d fs.DirEntry) error) error {
+	return fs.WalkDir(dir.FS(), tree, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := strings.TrimPrefix(strings.TrimPrefix(name, tree), "/")
+		if target == "" {
+			target = "."
+		}
+		return visit(name, target, d)
+	})
+}
