@@ -199,6 +199,7 @@ func TestACopyIsNotMadeThroughAPlantedLink(t *testing.T) {
 		"file":      {"/work/.bashrc", sender{file: true}},
 		"directory": {"/.bashrc", sender{archive: pack(t, dir, tar.Header{Name: "work/f", Typeflag: tar.TypeReg})}},
 		"tree":      {"/work/", sender{archive: pack(t, dir, tar.Header{Name: "work/up/", Typeflag: tar.TypeDir}, tar.Header{Name: "work/up/.bashrc", Typeflag: tar.TypeReg})}},
+		"linked":    {"/up", sender{archive: pack(t, dir, tar.Header{Name: "work/.profile", Typeflag: tar.TypeReg})}},
 		"over":      {"/work/", sender{archive: pack(t, dir, tar.Header{Name: "work/.bashrc", Typeflag: tar.TypeReg})}},
 	} {
 		t.Run(name, func(t *testing.T) {
