@@ -13,7 +13,7 @@ func NewCheckpointLs(app *App) *cobra.Command {
 	return newStoreLs(app, storeList[core.Checkpoint]{
 		short: "List checkpoints", long: "List the checkpoints of all providers that keep some, or of one, oldest first.\n\"sb launch --checkpoint NAME\" goes on from one.",
 		example: "  sb checkpoint ls\n  sb checkpoint ls --json",
-		fields:  "name, id, provider, sandbox, of, created, expires, size, spec", quiet: "names",
+		fields:  "name, id, provider, sandbox, of, created, expires, size, note, spec", quiet: "names",
 		headers: []string{"NAME", "PROVIDER", "OF", "SIZE", "AGE", "ENDS IN"},
 		list: func(ctx context.Context, service *core.Service, provider string) (core.Inventory[core.Checkpoint], error) {
 			return service.Checkpoints(ctx, provider)
@@ -21,6 +21,7 @@ func NewCheckpointLs(app *App) *cobra.Command {
 		row: func(app *App, c core.Checkpoint) []string {
 			return []string{c.Name, c.Provider, c.Of, sizeText(c.Size), app.since(c.Created), until(c.Expires, app.Now())}
 		},
-		id: func(c core.Checkpoint) string { return c.Name },
+		id:   func(c core.Checkpoint) string { return c.Name },
+		note: func(c core.Checkpoint) string { return c.Note },
 	})
 }

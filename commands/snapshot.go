@@ -74,6 +74,9 @@ func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
 	if _, err := fmt.Fprintln(opts.App.Streams.Out, snapshot.ID); err != nil {
 		return err
 	}
+	if snapshot.Note != "" {
+		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s: %s\n", snapshot.ID, snapshot.Note)
+	}
 	if !opts.Quiet && opts.App.Streams.ErrTTY() && snapshot.Hint != "" {
 		_, _ = fmt.Fprintf(opts.App.Streams.Err, "next: %s\n", snapshot.Hint)
 	}

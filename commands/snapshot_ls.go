@@ -15,7 +15,7 @@ func NewSnapshotLs(app *App) *cobra.Command {
 	return newStoreLs(app, storeList[core.Snapshot]{
 		short: "List snapshots", long: "List the snapshots of all providers that keep some, or of one. \"sb launch --snapshot ID\" starts from one.",
 		example: "  sb snapshot ls\n  sb snapshot ls --provider docker --json",
-		fields:  "id, name, provider, sandbox, created, expires, path, size", quiet: "ids",
+		fields:  "id, name, provider, sandbox, created, expires, path, size, note", quiet: "ids",
 		headers: []string{"ID", "NAME", "PROVIDER", "SANDBOX", "SIZE", "AGE", "ENDS IN"},
 		list: func(ctx context.Context, service *core.Service, provider string) (core.Inventory[core.Snapshot], error) {
 			return service.Snapshots(ctx, provider)
@@ -23,7 +23,8 @@ func NewSnapshotLs(app *App) *cobra.Command {
 		row: func(app *App, s core.Snapshot) []string {
 			return []string{s.ID, s.Name, s.Provider, s.Sandbox, sizeText(s.Size), app.since(s.Created), until(s.Expires, app.Now())}
 		},
-		id: func(s core.Snapshot) string { return s.ID },
+		id:   func(s core.Snapshot) string { return s.ID },
+		note: func(s core.Snapshot) string { return s.Note },
 	})
 }
 

@@ -2,6 +2,8 @@ package commands
 
 import (
 	"context"
+	"fmt"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -44,8 +46,20 @@ func runStart(ctx context.Context, opts *StartOptions) error {
 		return err
 	}
 	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
-	return forEach(ctx, opts.App, boxes, missing, "started", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
-		_, err := service.Start(ctx, box.ID)
+	var mu sync.Mutex
+	var notes []string
+	failed := forEach(ctx, opts.App, boxes, missing, "started", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
+		started, err := service.Start(ctx, box.ID)
+		if err == nil && started.Message != "" {
+			mu.Lock()
+			notes = append(notes, started.Name+": "+started.Message)
+			mu.Unlock()
+		}
 		return err
 	})
+	// What a running sandbox has a message about was damaged.
+	for _, note := range notes {
+		_, _ = fmt.Fprintln(opts.App.Streams.Err, note)
+	}
+	return failed
 }

@@ -35,6 +35,8 @@ type storeList[T any] struct {
 	list          func(ctx context.Context, service *core.Service, provider string) (core.Inventory[T], error)
 	row           func(app *App, item T) []string
 	id            func(T) string
+	// note says what is wrong with an item; nil says nothing.
+	note func(T) string
 }
 
 // newStoreLs makes an "ls" of what providers keep.
@@ -74,6 +76,11 @@ func runStoreLs[T any](ctx context.Context, app *App, flags *storeFlags, s store
 			table.Row(s.row(app, item)...)
 		}
 		err = table.Write(app.Streams.Out)
+		for _, item := range found.Items {
+			if s.note != nil && s.note(item) != "" {
+				_, _ = fmt.Fprintf(app.Streams.Err, "%s: %s\n", s.id(item), s.note(item))
+			}
+		}
 	}
 	return errors.Join(err, app.warnUnavailable(found.Failures, flags.Provider != ""))
 }

@@ -25,6 +25,8 @@ type Checkpoint struct {
 	Expires time.Time `json:"expires,omitzero"`
 	// Size is 0 where it is not known.
 	Size Bytes `json:"size"`
+	// Note says what is wrong with it; empty is nothing.
+	Note string `json:"note,omitempty"`
 	// Spec is that sandbox's, secrets without values. A launch from the checkpoint takes from it what it leaves open.
 	Spec Spec `json:"spec"`
 }

@@ -22,6 +22,8 @@ type Snapshot struct {
 	Path string `json:"path,omitempty"`
 	// Size is 0 where it is not known.
 	Size Bytes `json:"size,omitempty"`
+	// Note says what is wrong with it; empty is nothing.
+	Note string `json:"note,omitempty"`
 	// Hint says what else can be done with it: "docker push …".
 	Hint string `json:"hint,omitempty"`
 }

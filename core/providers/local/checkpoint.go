@@ -30,7 +30,7 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 	if source.State != core.StateRunning {
 		return core.Checkpoint{}, notRunning(source)
 	}
-	if _, err := p.store.Checkpoints().Read(name, nil); err == nil {
+	if _, err := p.store.Checkpoints().Read(name, nil); err == nil || store.IsDamage(err) {
 		return core.Checkpoint{}, checkpointExists(name)
 	}
 	draft, err := p.store.Checkpoints().Draft()
@@ -41,6 +41,9 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 	kept, err := p.keep(ctx, id, filepath.Join(draft.Dir, store.ImageDir))
 	if err != nil {
 		return core.Checkpoint{}, err
+	}
+	if err := store.Seal(filepath.Join(draft.Dir, store.ImageDir)); err != nil {
+		return core.Checkpoint{}, stateError("checkpoint", err)
 	}
 	kept.Secrets, kept.Given = nil, nil
 	file := keptFile{Kept: *kept, Checkpoint: core.Checkpoint{
@@ -62,7 +65,7 @@ func noCheckpoint(name string) error {
 	return core.Errorf(core.KindNotFound, "local.checkpoint", name, "there is no checkpoint %q", name).WithHint("sb checkpoint ls lists them")
 }
 
-// Checkpoints implements core.Checkpointer. One that cannot be read is left out; Leftovers names it.
+// Checkpoints implements core.Checkpointer. One that cannot be read has a note.
 func (p *Provider) Checkpoints(ctx context.Context) ([]core.Checkpoint, error) {
 	names, err := p.store.Checkpoints().Names()
 	if err != nil {
@@ -74,11 +77,21 @@ func (p *Provider) Checkpoints(ctx context.Context) ([]core.Checkpoint, error) {
 			return nil, err
 		}
 		var file keptFile
-		if _, err := p.store.Checkpoints().Read(name, &file); err == nil {
-			list = append(list, file.Checkpoint)
+		dir, err := p.store.Checkpoints().Read(name, &file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was removed meanwhile
 		}
+		if err != nil {
+			file.Checkpoint = core.Checkpoint{Name: name, Provider: Name, Size: treeSize(dir), Note: cannotRead(err)}
+		}
+		list = append(list, file.Checkpoint)
 	}
 	return list, nil
+}
+
+func damagedCheckpoint(name string, why error) error {
+	return core.Errorf(core.KindConflict, "local.launch", name, "the checkpoint cannot be used: %w", why).
+		WithHint("restore it from a backup, or remove it: sb checkpoint rm %s", name)
 }
 
 // RemoveCheckpoint implements core.Checkpointer.
@@ -104,6 +117,9 @@ func (p *Provider) fromCheckpoint(request wire.Launch) (wire.Launch, imageFunc, 
 	if errors.Is(err, fs.ErrNotExist) {
 		return request, nil, noCheckpoint(name)
 	}
+	if store.IsDamage(err) {
+		return request, nil, damagedCheckpoint(name, err)
+	}
 	if err != nil {
 		return request, nil, stateError("launch", err)
 	}
@@ -114,5 +130,12 @@ func (p *Provider) fromCheckpoint(request wire.Launch) (wire.Launch, imageFunc, 
 	}
 	request.Image, request.Spec.Command = filepath.Join(dir, store.ImageDir), made.Command
 	file.Kept.Secrets = request.Secrets
-	return request, func(context.Context) (*wire.Kept, error) { return &file.Kept, nil }, nil
+	// The check runs while the supervisor prepares itself.
+	return request, func(context.Context) (*wire.Kept, error) {
+		err := store.Check(request.Image)
+		if store.IsDamage(err) {
+			return nil, damagedCheckpoint(name, err)
+		}
+		return &file.Kept, stateError("launch", err)
+	}, nil
 }

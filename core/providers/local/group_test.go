@@ -23,7 +23,7 @@ func grouped(t *testing.T) (*Provider, core.Sandbox, cgroup.Group) {
 	}
 	p, sb := crashed(t, func(s *core.Spec) { s.CPU, s.Memory, s.Processes = 0.5, 256*core.MiB, 200 })
 	var group cgroup.Group
-	if err := store.ReadJSON(filepath.Join(p.store.Dir(sb.ID), store.GroupFile), &group); err != nil {
+	if _, err := store.ReadJSON(filepath.Join(p.store.Dir(sb.ID), store.GroupFile), &group); err != nil {
 		t.Fatal(err)
 	}
 	return p, sb, group

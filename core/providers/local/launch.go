@@ -230,6 +230,10 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if running(sb.State) {
 		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "the sandbox is %s", sb.State)
 	}
+	lease, err := p.store.ReadLease(id)
+	if err != nil {
+		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "its lease cannot be read: %w", err).WithHint("%s", keepHint(sb.Name))
+	}
 	if !sb.Spec.Persist {
 		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "the sandbox is not persistent: nothing of it was kept").
 			WithHint("launch a new one, with --persist if it should survive a stop")
@@ -248,29 +252,82 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 		return sb, stateError("start", err)
 	}
 	defer func() { _ = lock.Close() }()
-	state, err := p.store.ReadState(id)
+	request, err := p.restart(sb)
 	if err != nil {
-		return sb, stateError("start", err)
-	}
-	request := wire.Launch{ID: id, Spec: sb.Spec, Lease: sb.Lease, Restore: state.Saved}
-	err = store.ReadJSON(filepath.Join(p.store.Dir(id), store.SecretFile), &request.Secrets)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return sb, stateError("start", err)
+		return sb, err
 	}
 	if err := p.clear(ctx, id); err != nil {
 		return sb, stateError("start", err)
 	}
-	request.Endless = state.Settled && state.Expires.IsZero() // somebody said so, and that holds for its next life
-	if timeout := time.Duration(sb.Spec.Timeout); timeout > 0 && !request.Endless {
+	before, _ := p.store.ReadState(id) // nothing is known of a state that cannot be read
+	// That it has no lifetime was said once, and holds for its next life.
+	request.Endless = before.Settled && before.Expires.IsZero()
+	timeout := time.Duration(sb.Spec.Timeout)
+	if timeout > 0 && !request.Endless {
 		request.Lease.Expires = time.Now().Add(timeout)
+	}
+	// A damaged lease is written again, too.
+	if timeout > 0 && !request.Endless || lease.Damage != nil {
 		if err := store.WriteLease(p.store.Dir(id), store.Lease{ID: id, Spec: sb.Spec, Lease: request.Lease}); err != nil {
 			return sb, stateError("start", err)
 		}
 	}
 	if err := p.supervise(ctx, lock, request, nil, nil); err != nil {
 		// It stays what it was: stopped, with its files.
-		state.State, state.Reason, state.Message = core.StateStopped, core.ReasonLaunch, err.Error()
-		return sb, errors.Join(err, p.clear(context.WithoutCancel(ctx), id), store.WriteState(p.store.Dir(id), state, true))
+		before.State, before.Reason, before.Message = core.StateStopped, core.ReasonLaunch, err.Error()
+		return sb, errors.Join(err, p.clear(context.WithoutCancel(ctx), id), store.WriteState(p.store.Dir(id), before, true))
 	}
 	return p.read(id)
+}
+
+// restart makes the request that starts a stopped sandbox from its newest saved files that are good.
+func (p *Provider) restart(sb core.Sandbox) (wire.Launch, error) {
+	dir := p.store.Dir(sb.ID)
+	request := wire.Launch{ID: sb.ID, Spec: sb.Spec, Lease: sb.Lease}
+	var damage error
+	var err error
+	if request.Restore, damage, err = p.saved(sb); err != nil {
+		return request, err
+	}
+	if damage != nil {
+		request.Note = fmt.Sprintf("%v; it was started from generation %d of its saved files", damage, request.Restore)
+	}
+	_, err = store.ReadJSON(filepath.Join(dir, store.SecretFile), &request.Secrets)
+	switch {
+	case store.IsDamage(err):
+		return request, core.Errorf(core.KindConflict, "local.start", sb.Name, "its secrets cannot be read: %w", err).WithHint("%s", keepHint(sb.Name))
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return request, stateError("start", err)
+	}
+	return request, nil
+}
+
+// saved returns the newest generation of a sandbox's saved files that is good, 0 if none was ever saved, and what is wrong with newer
+// ones. That none is good where there were some is an error: nothing starts as if it were new.
+func (p *Provider) saved(sb core.Sandbox) (generation int, damage, err error) {
+	saves := store.SavesIn(p.store.Dir(sb.ID))
+	generation, damage, err = saves.Newest()
+	if err != nil {
+		return 0, nil, stateError("start", err)
+	}
+	if generation > 0 {
+		return generation, damage, nil
+	}
+	state, stateErr := p.store.ReadState(sb.ID)
+	switch {
+	case damage == nil && stateErr == nil && state.Saved > 0:
+		damage = &store.DamageError{Path: saves.Dir(state.Saved), Why: "the directory is lost"}
+	case damage == nil && stateErr != nil && !errors.Is(stateErr, fs.ErrNotExist):
+		damage = stateErr
+	}
+	if damage != nil {
+		return 0, nil, core.Errorf(core.KindConflict, "local.start", sb.Name, "no saved files of it can be used: %w", damage).
+			WithHint("restore them from a backup, or remove the sandbox: sb terminate %s", sb.Name)
+	}
+	return 0, nil, nil
+}
+
+// keepHint tells how the files of a sandbox that cannot start are kept.
+func keepHint(name string) string {
+	return fmt.Sprintf("its saved files can be kept: sb snapshot %s", name)
 }

@@ -92,7 +92,7 @@ func TestNamesGoOnInCopies(t *testing.T) {
 	// No resolver answers here, so the name is written into what was kept.
 	path := filepath.Join(p.opts.StateDir, Name, "checkpoints", "names", "checkpoint.json")
 	var file keptFile
-	if err := store.ReadJSON(path, &file); err != nil {
+	if _, err := store.ReadJSON(path, &file); err != nil {
 		t.Fatal(err)
 	}
 	file.Kept.Names = map[string]netip.Addr{"good.example": netip.MustParseAddr("198.19.0.1")}

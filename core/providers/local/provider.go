@@ -5,10 +5,12 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -134,33 +136,87 @@ func (p *Provider) read(id string) (core.Sandbox, error) {
 	locked := p.store.Locked(id)
 	lease, err := p.store.ReadLease(id)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return core.Sandbox{}, notFound(id)
-		}
-		return core.Sandbox{
-			ID: id, Name: id, Provider: Name, State: core.StateLost, Reason: core.ReasonCrash, Message: "its lease cannot be read: " + err.Error(),
-		}, nil
+		return p.withoutLease(id, locked, err)
 	}
 	sb := core.Sandbox{
 		ID: id, Name: lease.Spec.Name, Provider: Name, App: lease.Spec.App, Image: lease.Spec.Image, Labels: lease.Spec.Labels,
 		Spec: lease.Spec, Created: lease.Lease.Created, Lease: lease.Lease, State: core.StateCreating,
 	}
-	state, err := p.store.ReadState(id)
+	if lease.Damage != nil {
+		sb.Message = lease.Damage.Error() + "; its copy is used"
+	}
+	p.addState(&sb, locked)
+	return sb, nil
+}
+
+// addState adds what a sandbox's supervisor last said of it.
+func (p *Provider) addState(sb *core.Sandbox, locked bool) {
+	state, err := p.store.ReadState(sb.ID)
+	if err != nil && (store.IsDamage(err) || store.SavesIn(p.store.Dir(sb.ID)).Any()) {
+		p.withoutState(sb, locked, err)
+		return
+	}
 	if err == nil {
-		sb.State, sb.Reason, sb.Message, sb.Frozen = state.State, state.Reason, state.Message, state.Frozen
+		sb.State, sb.Reason, sb.Frozen = state.State, state.Reason, state.Frozen
+		sb.Message = joined(sb.Message, state.Message, state.Note)
 		sb.Started, sb.Ended, sb.Expires, sb.LastActive = state.Started, state.Ended, state.Expires, state.LastActive
 		sb.ExitCode, sb.Ports = state.ExitCode, state.Ports
 		sb.Lease.Renewed = sb.Lease.Renewed && !state.Settled
 	}
+	if state.Damage != nil {
+		sb.Message = joined(sb.Message, state.Damage.Error()+"; its copy is used")
+	}
 	if running(sb.State) && !locked {
-		p.markLost(&sb, state)
+		p.markLost(sb, state)
+	}
+}
+
+// withoutState describes a sandbox of which neither state.json nor its copy can be read.
+func (p *Provider) withoutState(sb *core.Sandbox, locked bool, why error) {
+	sb.Message = joined(sb.Message, "its state cannot be read: "+why.Error())
+	switch {
+	case locked:
+		sb.State = core.StateRunning
+	case store.SavesIn(p.store.Dir(sb.ID)).Any():
+		sb.State, sb.Reason = core.StateStopped, core.ReasonCrash
+	default:
+		sb.State, sb.Reason = core.StateLost, core.ReasonCrash
+	}
+}
+
+// withoutLease describes a sandbox of which neither lease.json nor its copy can be read. While its files are saved it counts as
+// stopped: nothing removes it unasked.
+func (p *Provider) withoutLease(id string, locked bool, why error) (core.Sandbox, error) {
+	dir := p.store.Dir(id)
+	saved := store.SavesIn(dir).Any()
+	if errors.Is(why, fs.ErrNotExist) && !saved {
+		return core.Sandbox{}, notFound(id)
+	}
+	sb := core.Sandbox{ID: id, Name: p.store.NameOf(id), Provider: Name, State: core.StateLost, Reason: core.ReasonCrash}
+	if sb.Name == "" {
+		sb.Name = id
+	}
+	if locked {
+		p.addState(&sb, locked)
+	} else if saved {
+		sb.State = core.StateStopped
+	}
+	sb.Message = joined("its lease cannot be read: "+why.Error(), sb.Message)
+	if saved {
+		sb.Message = joined(sb.Message, fmt.Sprintf("its saved files take %s", treeSize(filepath.Join(dir, store.SavedDir))))
 	}
 	return sb, nil
+}
+
+// joined joins the messages that are not empty.
+func joined(messages ...string) string {
+	return strings.Join(slices.DeleteFunc(messages, func(m string) bool { return m == "" }), "; ")
 }
 
 // markLost describes a sandbox whose supervisor ended without a last word.
 func (p *Provider) markLost(sb *core.Sandbox, state store.State) {
 	sb.Frozen, sb.Ports = false, nil
+	before := sb.Message
 	sb.State, sb.Reason, sb.Message = core.StateLost, core.ReasonSupervisor, "its supervisor was killed"
 	bootID := state.BootID
 	if bootID == "" {
@@ -170,10 +226,11 @@ func (p *Provider) markLost(sb *core.Sandbox, state store.State) {
 	if bootID != core.BootID() {
 		sb.Reason, sb.Message = core.ReasonReboot, "this machine was restarted"
 	}
-	if sb.Spec.Persist && state.Saved > 0 {
+	if sb.Spec.Persist && store.SavesIn(p.store.Dir(sb.ID)).Any() {
 		sb.State = core.StateStopped
 		sb.Message += "; its files are as they were last saved"
 	}
+	sb.Message = joined(sb.Message, before)
 }
 
 func running(s core.State) bool {

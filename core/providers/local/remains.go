@@ -130,8 +130,15 @@ func killProcess(ctx context.Context, pid int, still func() bool) error {
 // groupOf returns the control group of a sandbox, which has no directories if there is none.
 func (p *Provider) groupOf(id string) (*cgroup.Group, error) {
 	group := &cgroup.Group{}
-	err := store.ReadJSON(filepath.Join(p.store.Dir(id), store.GroupFile), group)
-	if errors.Is(err, fs.ErrNotExist) {
+	_, err := store.ReadJSON(filepath.Join(p.store.Dir(id), store.GroupFile), group)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return group, nil
+	case store.IsDamage(err):
+		// Where a group of that name would be for this process, it was for the one that made it, most likely.
+		if found, err := cgroup.Find(groupPrefix + id); err == nil {
+			return found, nil
+		}
 		return group, nil
 	}
 	return group, err

@@ -4,14 +4,15 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
@@ -43,6 +44,7 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	}
 	defer draft.Close()
 	files := filepath.Join(draft.Dir, store.SavedDir)
+	note := ""
 	switch source.State {
 	case core.StateRunning:
 		ctx, cancel := context.WithTimeout(ctx, keepTimeout)
@@ -51,13 +53,13 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 			return core.Snapshot{}, err
 		}
 	case core.StateStopped:
-		if err := p.linkSaved(id, files); err != nil {
+		if note, err = p.linkSaved(source, files); err != nil {
 			return core.Snapshot{}, stateError("snapshot", err)
 		}
 	case core.StateCreating, core.StatePaused, core.StateExited, core.StateFailed, core.StateLost:
 		return core.Snapshot{}, notRunning(source)
 	}
-	made := core.Snapshot{ID: name, Provider: Name, Sandbox: id, Created: now, Size: treeSize(draft.Dir), Hint: "sb launch --snapshot " + name}
+	made := core.Snapshot{ID: name, Provider: Name, Sandbox: id, Created: now, Size: treeSize(draft.Dir), Hint: "sb launch --snapshot " + name, Note: note}
 	err = draft.Publish(name, made, opts.Replace)
 	if errors.Is(err, fs.ErrExist) {
 		return core.Snapshot{}, core.SnapshotExists(name)
@@ -66,25 +68,32 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 }
 
 // linkSaved gives the files that were saved of a stopped sandbox a second place. Nobody ever writes to them.
-func (p *Provider) linkSaved(id, to string) error {
-	state, err := p.store.ReadState(id)
+// note says what is wrong with newer ones.
+func (p *Provider) linkSaved(source core.Sandbox, to string) (note string, err error) {
+	generation, damage, err := p.saved(source)
 	if err != nil {
-		return err
+		return "", err
 	}
-	from := filepath.Join(p.store.Dir(id), store.SavedDir, strconv.Itoa(state.Saved))
+	if generation == 0 {
+		return "", core.Errorf(core.KindConflict, "local.snapshot", source.Name, "the sandbox has no saved files")
+	}
+	if damage != nil {
+		note = fmt.Sprintf("%v; these are the files of generation %d", damage, generation)
+	}
+	from := store.SavesIn(p.store.Dir(source.ID)).Dir(generation)
 	entries, err := os.ReadDir(from)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := os.Mkdir(to, 0o700); err != nil {
-		return err
+		return "", err
 	}
 	for _, e := range entries {
 		if err := os.Link(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
-			return err
+			return "", err
 		}
 	}
-	return nil
+	return note, store.SyncDir(to)
 }
 
 // Snapshots implements core.SnapshotStore.
@@ -99,12 +108,20 @@ func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
 			return nil, err
 		}
 		var snapshot core.Snapshot
-		if _, err := p.store.Snapshots().Read(name, &snapshot); err == nil {
-			list = append(list, snapshot)
+		dir, err := p.store.Snapshots().Read(name, &snapshot)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was removed meanwhile
 		}
+		if err != nil {
+			snapshot = core.Snapshot{ID: name, Provider: Name, Size: treeSize(dir), Note: cannotRead(err)}
+		}
+		list = append(list, snapshot)
 	}
 	return list, nil
 }
+
+// cannotRead is the note of a snapshot or a checkpoint whose description is lost or damaged.
+func cannotRead(why error) string { return "it cannot be read: " + why.Error() }
 
 // RemoveSnapshot implements core.SnapshotStore. No sandbox needs a snapshot once it runs.
 func (p *Provider) RemoveSnapshot(_ context.Context, id string) error {
@@ -128,19 +145,30 @@ func (p *Provider) HasSnapshot(_ context.Context, id string) (bool, error) {
 		return false, nil
 	}
 	_, err := p.store.Snapshots().Read(id, nil)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil && !store.IsDamage(err):
 		return false, stateError("snapshot", err)
 	}
-	return err == nil, nil
+	return true, nil // a damaged one is there, too
 }
 
 // snapshotFiles is the directory of a snapshot's files.
 func (p *Provider) snapshotFiles(id string) (string, error) {
 	if has, err := p.HasSnapshot(context.Background(), id); err != nil || !has {
-		return "", errors.Join(err, noSnapshot(id))
+		return "", cmp.Or(err, noSnapshot(id))
 	}
 	dir, err := p.store.Snapshots().Read(id, nil)
-	return filepath.Join(dir, store.SavedDir), err
+	files := filepath.Join(dir, store.SavedDir)
+	if err == nil {
+		err = store.Check(files)
+	}
+	if store.IsDamage(err) {
+		return "", core.Errorf(core.KindConflict, "local.launch", id, "the snapshot cannot be used: %w", err).
+			WithHint("restore it from a backup, or remove it: sb snapshot rm %s", id)
+	}
+	return files, stateError("launch", err)
 }
 
 // Diff implements core.Differ. A sandbox from a snapshot differs by what the snapshot does, too.

@@ -17,7 +17,8 @@ import (
 const notRunningAnyMore = "its sandbox does not run any more"
 
 // Leftovers implements core.Sweeper. It finds directories of sandboxes that never
-// got a lease, checkpoints and snapshots that were broken off, and sockets and writable layers whose sandbox does not run.
+// got a lease, checkpoints and snapshots that were broken off, and sockets, processes and writable layers whose sandbox does not run.
+// What was saved, and could be wanted, is no leftover.
 func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	ids, err := p.store.IDs()
 	if err != nil {
@@ -31,7 +32,8 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 		if err := ctx.Err(); err != nil {
 			return found, err
 		}
-		if _, err := p.store.ReadLease(id); errors.Is(err, fs.ErrNotExist) && p.store.Abandoned(id, p.store.Dir(id)) {
+		if _, err := p.store.ReadLease(id); errors.Is(err, fs.ErrNotExist) && !store.SavesIn(p.store.Dir(id)).Any() &&
+			p.store.Abandoned(id, p.store.Dir(id)) {
 			add(p.store.Dir(id), "a launch was broken off before it began")
 		}
 	}
@@ -72,7 +74,8 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	return found, nil
 }
 
-// shelfLeftovers finds what was never finished, or cannot be read.
+// shelfLeftovers finds what was never finished. One that cannot be read is listed and removed by its name only: it may still be
+// of use to somebody.
 func shelfLeftovers(what string, shelf *store.Shelf, add func(path, why string)) error {
 	drafts, err := shelf.Abandoned()
 	if err != nil {
@@ -80,15 +83,6 @@ func shelfLeftovers(what string, shelf *store.Shelf, add func(path, why string))
 	}
 	for _, dir := range drafts {
 		add(dir, "a "+what+" was broken off")
-	}
-	names, err := shelf.Names()
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if dir, err := shelf.Read(name, nil); err != nil {
-			add(dir, "the "+what+" cannot be read: "+err.Error())
-		}
 	}
 	return nil
 }

@@ -3,11 +3,6 @@
 package supervisor
 
 import (
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
@@ -17,9 +12,7 @@ import (
 // saves says whether the filesystem is to outlive the sandbox.
 func (s *Supervisor) saves() bool { return s.launch.Spec.Persist && s.launch.SaveInterval > 0 }
 
-// saveFilesystem writes the filesystem as a new generation, then drops the old one: a
-// crash at any point leaves a whole one. The caller holds mu, so that the sandbox
-// stays awake.
+// saveFilesystem saves the filesystem as a new generation. The caller holds mu, so that the sandbox stays awake.
 func (s *Supervisor) saveFilesystem() error {
 	s.keeping.Lock()
 	defer s.keeping.Unlock()
@@ -27,31 +20,16 @@ func (s *Supervisor) saveFilesystem() error {
 		return err
 	}
 	s.saveAt = time.Now().Add(s.launch.SaveInterval)
-	generation := s.state.Saved + 1
-	final := s.savedDir(generation)
-	temporary := final + ".new"
-	if err := errors.Join(os.RemoveAll(temporary), os.RemoveAll(final)); err != nil {
+	generation, err := store.SavesIn(s.launch.Dir).Save(s.box.SaveFS)
+	if generation == 0 {
 		return err
 	}
-	err := s.box.SaveFS(temporary)
-	if err == nil {
-		err = syncTree(temporary)
-	}
-	if err == nil {
-		err = os.Rename(temporary, final)
-	}
-	if err == nil {
-		err = store.SyncDir(filepath.Dir(final))
-	}
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(temporary))
+		s.log.Error("an old generation of the filesystem could not be removed", "error", err)
 	}
 	s.dirty = false
 	s.state.Saved = generation
-	if err := s.saveLocked(true); err != nil {
-		return err
-	}
-	return s.dropGenerations(generation)
+	return s.saveLocked(true)
 }
 
 // saveBeforeEnd saves what a persistent sandbox has that ends by itself, and makes its end a stop: it can
@@ -82,29 +60,4 @@ func (s *Supervisor) savedAtEnd() bool {
 		s.log.Error("the filesystem could not be saved at the end", "error", err)
 	}
 	return err == nil
-}
-
-// dropGenerations removes all but one.
-func (s *Supervisor) dropGenerations(keep int) error {
-	dir := filepath.Join(s.launch.Dir, store.SavedDir)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.Name() != strconv.Itoa(keep) {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
-		}
-	}
-	return err
-}
-
-// syncTree makes a directory's files durable.
-func syncTree(dir string) error {
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() && !entry.IsDir() {
-			return err
-		}
-		return store.SyncDir(path)
-	})
 }

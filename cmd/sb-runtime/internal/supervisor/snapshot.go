@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 
+	"github.com/seed-0724f904/sb/core/providers/local/store"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
@@ -20,7 +21,7 @@ func (s *Supervisor) snapshot(dir string) error {
 	defer s.keeping.Unlock()
 	err := s.box.SaveFS(dir)
 	if err == nil {
-		err = syncTree(dir)
+		err = store.Seal(dir)
 	}
 	if err != nil {
 		return errors.Join(classifyAs("snapshot", "the files could not be kept", err), os.RemoveAll(dir))

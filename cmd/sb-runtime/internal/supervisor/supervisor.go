@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -81,7 +80,7 @@ func newSupervisor(launch wire.Launch, log *slog.Logger) *Supervisor {
 	started, _ := core.ProcessStart(os.Getpid())
 	return &Supervisor{
 		launch: launch, log: log, helpers: semaphore.NewWeighted(maxHelpers), ending: make(chan end, 1), changed: make(chan struct{}, 1), commands: map[string]*command{},
-		state: store.State{State: core.StateCreating, BootID: core.BootID(), PID: os.Getpid(), PIDStart: started, Saved: launch.Restore},
+		state: store.State{State: core.StateCreating, BootID: core.BootID(), PID: os.Getpid(), PIDStart: started, Saved: launch.Restore, Note: launch.Note},
 	}
 }
 
@@ -174,7 +173,7 @@ func (s *Supervisor) config() engine.Config {
 		config.Volumes = append(config.Volumes, engine.Volume{Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly})
 	}
 	if s.launch.Restore > 0 {
-		config.Restore = s.savedDir(s.launch.Restore)
+		config.Restore = store.SavesIn(s.launch.Dir).Dir(s.launch.Restore)
 	}
 	return config
 }
@@ -288,10 +287,6 @@ func (s *Supervisor) conclude() {
 }
 
 func (s *Supervisor) journalDir() string { return filepath.Join(s.launch.Dir, store.JournalDir) }
-
-func (s *Supervisor) savedDir(generation int) string {
-	return filepath.Join(s.launch.Dir, store.SavedDir, strconv.Itoa(generation))
-}
 
 // hostname is the sandbox's name as far as a host can be called so.
 func hostname(name string) string {

@@ -90,13 +90,20 @@ func (d *Draft) Close() {
 	_ = d.lock.Close()
 }
 
-// Read reads the description of a thing into v, unless that is nil, and returns the thing's directory.
+// Read reads the description of a thing into v, unless that is nil, and returns the thing's directory. fs.ErrNotExist: there is none; DamageError: it
+// cannot be described.
 func (s *Shelf) Read(name string, v any) (dir string, err error) {
 	dir = filepath.Join(s.dir, name)
 	if v == nil {
 		v = &json.RawMessage{}
 	}
-	return dir, ReadJSON(filepath.Join(dir, s.file), v)
+	file := filepath.Join(dir, s.file)
+	if _, err = ReadJSON(file, v); errors.Is(err, fs.ErrNotExist) {
+		if _, statErr := os.Lstat(dir); statErr == nil {
+			err = &DamageError{file, "the file is lost"}
+		}
+	}
+	return dir, err
 }
 
 // Names lists the things.

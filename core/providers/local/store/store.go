@@ -3,7 +3,6 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -53,6 +52,8 @@ type Lease struct {
 	ID    string     `json:"id"`
 	Spec  core.Spec  `json:"spec"` // without the values of secrets
 	Lease core.Lease `json:"lease"`
+	// Damage says that the file was damaged and this is its copy; nil is none.
+	Damage error `json:"-"`
 }
 
 // State is what state.json holds.
@@ -76,8 +77,12 @@ type State struct {
 	// Denied is how often the network policy refused something, and Denial the latest of it.
 	Denied int          `json:"denied,omitempty"`
 	Denial *core.Denial `json:"denial,omitempty"`
-	// Saved is the generation of the filesystem that was saved last; 0 is none.
+	// Saved is the generation of the filesystem that was saved last; 0 is none. It is for display: Saves knows what there is.
 	Saved int `json:"saved,omitempty"`
+	// Note says what of the saved files was damaged at the last start.
+	Note string `json:"note,omitempty"`
+	// Damage says that the file was damaged and this is its copy; nil is none.
+	Damage error `json:"-"`
 }
 
 // Create makes a sandbox's directory and takes its lock.
@@ -235,9 +240,11 @@ func WriteLease(dir string, l Lease) error {
 	return WriteJSON(filepath.Join(dir, leaseFile), l, true)
 }
 
-// ReadLease reads lease.json.
+// ReadLease reads lease.json. fs.ErrNotExist: it was never written, or is lost with its copy.
 func (s *Store) ReadLease(id string) (l Lease, err error) {
-	return l, ReadJSON(filepath.Join(s.Dir(id), leaseFile), &l)
+	damage, err := ReadJSON(filepath.Join(s.Dir(id), leaseFile), &l)
+	l.Damage = damage
+	return l, err
 }
 
 // WriteState replaces state.json in a sandbox's directory. durable waits for the disk.
@@ -245,9 +252,11 @@ func WriteState(dir string, state State, durable bool) error {
 	return WriteJSON(filepath.Join(dir, stateFile), state, durable)
 }
 
-// ReadState reads state.json.
+// ReadState reads state.json. fs.ErrNotExist: it was never written, or is lost with its copy.
 func (s *Store) ReadState(id string) (state State, err error) {
-	return state, ReadJSON(filepath.Join(s.Dir(id), stateFile), &state)
+	damage, err := ReadJSON(filepath.Join(s.Dir(id), stateFile), &state)
+	state.Damage = damage
+	return state, err
 }
 
 // Remove removes all that a sandbox left on disk, and then its name, if it has that. The caller holds its lock.
@@ -256,7 +265,7 @@ func (s *Store) Remove(id, name string) error {
 		return err
 	}
 	// The lease and the lock go last: until then what is left is known for what it is.
-	if err := removeAllBut(s.Dir(id), leaseFile, lockFile); err != nil {
+	if err := removeAllBut(s.Dir(id), leaseFile, leaseFile+copySuffix, lockFile); err != nil {
 		return err
 	}
 	return s.withNames(func(names string) error {
@@ -343,6 +352,20 @@ func (s *Store) Named(name string) (string, error) {
 	return os.Readlink(filepath.Join(s.state, "names", name))
 }
 
+// NameOf returns the name that a sandbox has; "" if it has none.
+func (s *Store) NameOf(id string) string {
+	names, err := s.Names()
+	if err != nil {
+		return ""
+	}
+	for name, holder := range names {
+		if holder == id {
+			return name
+		}
+	}
+	return ""
+}
+
 // Names lists the reserved names and who has them.
 func (s *Store) Names() (map[string]string, error) {
 	dir := filepath.Join(s.state, "names")
@@ -373,43 +396,6 @@ func (s *Store) withNames(do func(dir string) error) error {
 		return err
 	}
 	return do(dir)
-}
-
-// WriteJSON replaces a file by v as JSON, mode 0600. durable waits for the disk.
-func WriteJSON(path string, v any, durable bool) (err error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(text)
-	if durable && err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil || !durable {
-		return err
-	}
-	return SyncDir(filepath.Dir(path))
-}
-
-// ReadJSON reads a file that WriteJSON wrote.
-func ReadJSON(path string, v any) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(text, v)
 }
 
 // SyncDir makes a directory's entries durable.

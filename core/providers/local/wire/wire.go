@@ -195,6 +195,8 @@ type Launch struct {
 	Restore int `json:"restore,omitempty"`
 	// Endless says that the sandbox has no lifetime, whatever its spec says.
 	Endless bool `json:"endless,omitempty"`
+	// Note goes into the sandbox's state: what of its saved files is damaged.
+	Note string `json:"note,omitempty"`
 	// Files is a directory with a filesystem to begin with, of VerbSnapshot; "" is a fresh one, or Restore's.
 	Files string `json:"files,omitempty"`
 	// Image is a directory that VerbCheckpoint wrote, or will have written when a Kept follows this request on the

@@ -1,0 +1,147 @@
+//go:build linux
+
+package store
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	draftSuffix   = ".new"     // of a generation that is being written
+	damagedSuffix = ".damaged" // of one that was found damaged: its files may still be of use to somebody
+)
+
+// Saves are the saved filesystems of a persistent sandbox, one sealed directory for each generation. Two are there, the newest and the
+// one before it that is known to be good. Only the process that holds the sandbox's lock changes them.
+type Saves struct {
+	dir    string
+	writer Writer
+}
+
+// SavesIn returns the saves of a sandbox, given its directory.
+func SavesIn(sandbox string) Saves { return Saves{dir: filepath.Join(sandbox, SavedDir)} }
+
+// Dir is the directory of one generation.
+func (s Saves) Dir(generation int) string { return filepath.Join(s.dir, strconv.Itoa(generation)) }
+
+// Save makes a new generation, which write fills, and then drops those that are not needed any more: the generation
+// before is kept if it proves good, else the newest that does. Killed at any point it leaves a good one.
+func (s Saves) Save(write func(dir string) error) (generation int, err error) {
+	all, err := s.generations(true)
+	if err != nil {
+		return 0, err
+	}
+	generation = 1
+	if len(all) > 0 {
+		generation = all[0] + 1
+	}
+	final := s.Dir(generation)
+	draft := final + draftSuffix
+	if err := os.RemoveAll(draft); err != nil {
+		return 0, err
+	}
+	err = write(draft)
+	if err == nil {
+		s.writer.stepped()
+		err = s.writer.seal(draft)
+	}
+	if err == nil {
+		s.writer.stepped()
+		err = os.Rename(draft, final)
+	}
+	if err == nil {
+		s.writer.stepped()
+		err = SyncDir(s.dir)
+	}
+	if err != nil {
+		return 0, errors.Join(err, os.RemoveAll(draft))
+	}
+	return generation, s.trim(generation)
+}
+
+// trim drops what is older than the newest generation but the newest of those that proves good.
+func (s Saves) trim(newest int) error {
+	all, err := s.generations(false)
+	if err != nil {
+		return err
+	}
+	good := false
+	for _, generation := range all {
+		if generation == newest {
+			continue
+		}
+		s.writer.stepped()
+		if good {
+			err = errors.Join(err, os.RemoveAll(s.Dir(generation)))
+			continue
+		}
+		damage := Check(s.Dir(generation))
+		good = damage == nil
+		if IsDamage(damage) {
+			err = errors.Join(err, os.Rename(s.Dir(generation), s.Dir(generation)+damagedSuffix))
+		}
+	}
+	return err
+}
+
+// Newest returns the newest generation that is good; 0 if there is none. damage says what is wrong with those that are newer.
+func (s Saves) Newest() (generation int, damage, err error) {
+	all, err := s.generations(false)
+	if err != nil {
+		return 0, nil, err
+	}
+	var found []error
+	for _, generation := range all {
+		err := Check(s.Dir(generation))
+		if err == nil {
+			return generation, errors.Join(found...), nil
+		}
+		if !IsDamage(err) {
+			return 0, nil, err
+		}
+		found = append(found, err)
+	}
+	// One that was set aside before is why there may be no other.
+	if set, err := filepath.Glob(filepath.Join(s.dir, "*"+damagedSuffix)); err == nil {
+		for _, dir := range set {
+			found = append(found, &DamageError{dir, "it was set aside"})
+		}
+	}
+	return 0, errors.Join(found...), nil
+}
+
+// Any reports whether something was ever saved and is there, good or not. It reads no file.
+func (s Saves) Any() bool {
+	all, err := s.generations(true)
+	return err != nil || len(all) > 0
+}
+
+// generations lists the numbers of generations, the newest first; with damaged those that were set aside, too.
+func (s Saves) generations(damaged bool) ([]int, error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []int
+	for _, e := range entries {
+		name := e.Name()
+		if damaged {
+			name = strings.TrimSuffix(name, damagedSuffix)
+		}
+		if n, err := strconv.Atoi(name); err == nil && n > 0 && strconv.Itoa(n) == name {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	slices.Reverse(all)
+	return all, nil
+}

@@ -1,0 +1,164 @@
+//go:build linux
+
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// copySuffix ends the name of a sealed file's copy.
+const copySuffix = ".copy"
+
+// sealed is how a file of JSON is kept: with a checksum, so that damage is found, and a generation, which grows with each write.
+type sealed struct {
+	Generation uint64 `json:"generation"`
+	// CRC32C is the checksum of generation and content, in hexadecimal.
+	CRC32C  string          `json:"crc32c"`
+	Content json.RawMessage `json:"content"`
+}
+
+func (s sealed) sum() string {
+	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	_, _ = sum.Write(strconv.AppendUint(nil, s.Generation, 10))
+	_, _ = sum.Write(s.Content)
+	return fmt.Sprintf("%08x", sum.Sum32())
+}
+
+// DamageError says that a kept file is not what was written.
+type DamageError struct {
+	Path string
+	Why  string
+}
+
+func (e *DamageError) Error() string { return e.Path + " is damaged: " + e.Why }
+
+// IsDamage reports whether an error says that a kept file is damaged.
+func IsDamage(err error) bool {
+	_, ok := errors.AsType[*DamageError](err)
+	return ok
+}
+
+// Writer writes sealed files. The zero value is ready. Only one process at a time writes a file: the one that holds the lock of what
+// the file belongs to.
+type Writer struct {
+	// step is called between two changes of the disk, for tests that kill the process there; nil does nothing.
+	step func()
+}
+
+func (w Writer) stepped() {
+	if w.step != nil {
+		w.step()
+	}
+}
+
+// WriteJSON replaces a file by v as JSON, mode 0600, and then its copy. durable waits for the disk. A writer that is killed leaves
+// the old or the new, whole, under one of the two names.
+func WriteJSON(path string, v any, durable bool) error { return Writer{}.WriteJSON(path, v, durable) }
+
+// WriteJSON is the function WriteJSON.
+func (w Writer) WriteJSON(path string, v any, durable bool) error {
+	content, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	before, _ := newest(path)
+	next := sealed{Generation: before.Generation + 1, Content: content}
+	next.CRC32C = next.sum()
+	text, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	if err := w.replace(path, text, durable); err != nil {
+		return err
+	}
+	if durable {
+		if err := SyncDir(filepath.Dir(path)); err != nil {
+			return err
+		}
+	}
+	w.stepped()
+	// The copy is the last good one until the new file is proved.
+	if _, err := readSealed(path); err != nil {
+		return err
+	}
+	return w.replace(path+copySuffix, text, false)
+}
+
+// replace writes a file beside its place and moves it there.
+func (w Writer) replace(path string, text []byte, durable bool) (err error) {
+	dir, name := filepath.Split(path)
+	temporary := filepath.Join(dir, "."+name+".new")
+	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(temporary)
+		}
+	}()
+	w.stepped()
+	_, err = f.Write(text)
+	if durable && err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	w.stepped()
+	return os.Rename(temporary, path)
+}
+
+// ReadJSON reads into v a file that WriteJSON wrote, or its copy when the file is lost or damaged: damage says so then. The error is
+// fs.ErrNotExist when neither is there, and a DamageError that names the file when neither can be used.
+func ReadJSON(path string, v any) (damage, err error) {
+	got, damage := newest(path)
+	if got.Content == nil {
+		return nil, damage
+	}
+	if err := json.Unmarshal(got.Content, v); err != nil {
+		return nil, &DamageError{path, err.Error()}
+	}
+	return damage, nil
+}
+
+// newest returns what a sealed file or its copy holds; without content there is neither. The error says what is wrong with the file.
+func newest(path string) (sealed, error) {
+	file, err := readSealed(path)
+	if err == nil {
+		return file, nil
+	}
+	other, copyErr := readSealed(path + copySuffix)
+	switch {
+	case copyErr == nil && errors.Is(err, fs.ErrNotExist):
+		return other, &DamageError{path, "the file is lost"}
+	case copyErr == nil:
+		return other, err
+	case errors.Is(err, fs.ErrNotExist) && !errors.Is(copyErr, fs.ErrNotExist):
+		return sealed{}, copyErr
+	}
+	return sealed{}, err
+}
+
+// readSealed reads one file and checks it.
+func readSealed(path string) (sealed, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return sealed{}, err
+	}
+	var s sealed
+	if err := json.Unmarshal(text, &s); err != nil {
+		return sealed{}, &DamageError{path, err.Error()}
+	}
+	if s.Content == nil || s.CRC32C != s.sum() {
+		return sealed{}, &DamageError{path, "its checksum differs"}
+	}
+	return s, nil
+}

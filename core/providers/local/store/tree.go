@@ -1,0 +1,99 @@
+//go:build linux
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// SumsFile lists the files of a sealed directory with their sizes and checksums.
+const SumsFile = "sums.json"
+
+// sum is one file of a sealed directory.
+type sum struct {
+	Name   string `json:"name"` // below the directory
+	Size   int64  `json:"size"`
+	CRC32C string `json:"crc32c"`
+}
+
+// Seal makes the files of a directory durable and lists them in SumsFile, so that Check can tell later whether they are what they
+// were. Nothing in the directory is changed after that.
+func Seal(dir string) error { return Writer{}.seal(dir) }
+
+func (w Writer) seal(dir string) error {
+	sums := []sum{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			return SyncDir(path)
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		s, err := measure(path, true)
+		s.Name = name
+		sums = append(sums, s)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.stepped()
+	return w.WriteJSON(filepath.Join(dir, SumsFile), sums, true)
+}
+
+// Check reads the files of a directory that Seal has sealed. A DamageError names the first that is not what it was.
+func Check(dir string) error {
+	list := filepath.Join(dir, SumsFile)
+	var sums []sum
+	if _, err := ReadJSON(list, &sums); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return &DamageError{list, "the file is lost"}
+		}
+		return err
+	}
+	for _, want := range sums {
+		path := filepath.Join(dir, want.Name)
+		have, err := measure(path, false)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return &DamageError{path, "the file is lost"}
+		case err != nil:
+			return err
+		case have.Size != want.Size:
+			return &DamageError{path, fmt.Sprintf("it has %d bytes instead of %d", have.Size, want.Size)}
+		case have.CRC32C != want.CRC32C:
+			return &DamageError{path, "its checksum differs"}
+		}
+	}
+	return nil
+}
+
+// measure reads a file; durable waits until it is on the disk.
+func measure(path string, durable bool) (s sum, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	hash := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	if s.Size, err = io.CopyBuffer(struct{ io.Writer }{hash}, struct{ io.Reader }{f}, make([]byte, 1<<20)); err != nil {
+		return s, err
+	}
+	s.CRC32C = fmt.Sprintf("%08x", hash.Sum32())
+	if durable {
+		err = f.Sync()
+	}
+	return s, err
+}
