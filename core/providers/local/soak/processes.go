@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -156,4 +158,16 @@ func (p process) signal(signal unix.Signal) error {
 		return errGone
 	}
 	return err
+}
+
+// ending is how long a process may take to end by a signal. A sentry passes SIGTERM on and lives.
+const ending = 2 * time.Second
+
+// awaitEnd waits until a process that got a signal has ended: until then it looks alive to whoever compares it with "sb ls".
+func (p process) awaitEnd(ctx context.Context) {
+	for began := time.Now(); time.Since(began) < ending && ctx.Err() == nil; wait(ctx, time.Millisecond) {
+		if started, alive := core.ProcessStart(p.pid); !alive || started != p.started {
+			return
+		}
+	}
 }

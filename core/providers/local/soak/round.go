@@ -344,10 +344,15 @@ func (h *strike) deliver(ctx context.Context) {
 		h.round.ledger.disturb(h.step.name)
 		defer h.round.ledger.disturb(h.step.name)
 	}
-	h.send(ctx, victim, b.signal)
-	if b.signal == unix.SIGSTOP {
+	last := b.signal
+	h.send(ctx, victim, last)
+	if last == unix.SIGSTOP {
+		last = b.then
 		wait(ctx, b.hold)
-		h.send(ctx, victim, b.then)
+		h.send(ctx, victim, last)
+	}
+	if last != unix.SIGCONT {
+		victim.awaitEnd(ctx)
 	}
 }
 
