@@ -92,7 +92,7 @@ func (s *Service) prunable(sb Sandbox, olderThan time.Duration) bool {
 		}
 		return s.now().Sub(ended) >= olderThan
 	}
-	if sb.Spec.Persist && !(sb.Lease.Bound && sb.Orphaned()) {
+	if sb.Spec.Persist && (!sb.Lease.Bound || !sb.Orphaned()) {
 		return false // its files are wanted until somebody says otherwise
 	}
 	// The lease says what was asked for at first; SetTimeout may have changed it since.
