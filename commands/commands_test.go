@@ -235,3 +235,36 @@ func TestExamplesParse(t *testing.T) {
 	}
 	walk(NewRoot(app))
 }
+
+// An example that takes a field out of JSON takes one that the help documents.
+func TestExamplesOfJQTakeFieldsThatExist(t *testing.T) {
+	app, _ := testApp(t, nil)
+	field := regexp.MustCompile(`\.([a-z_]+)|[{,] *([a-z_]+)`)
+	var visit func(*cobra.Command)
+	seen := 0
+	visit = func(cmd *cobra.Command) {
+		for _, child := range cmd.Commands() {
+			visit(child)
+		}
+		for line := range strings.Lines(cmd.Example) {
+			_, filter, found := strings.Cut(line, "| jq ")
+			if !found {
+				continue
+			}
+			seen++
+			documented := cmd.Long
+			if flag := cmd.Flags().Lookup("json"); flag != nil {
+				documented += flag.Usage
+			}
+			for _, match := range field.FindAllStringSubmatch(filter, -1) {
+				if name := match[1] + match[2]; !regexp.MustCompile(`\b` + name + `\b`).MatchString(documented) {
+					t.Errorf("%s: %q takes %q, which the help does not name", cmd.CommandPath(), strings.TrimSpace(line), name)
+				}
+			}
+		}
+	}
+	visit(NewRoot(app))
+	if seen < 5 {
+		t.Errorf("only %d examples were found", seen)
+	}
+}

@@ -28,7 +28,7 @@ func NewEvents(app *App, runF func(context.Context, *EventsOptions) error) *cobr
 		Short: "Show what happens as it happens",
 		Long: "Show changes of sandboxes' states, commands that start and end, and operations, as they happen,\n" +
 			"until interrupted. With SANDBOX only its own." + exitStatusHelp,
-		Example:           "  sb events\n  sb events --json dev | jq -r .state",
+		Example:           "  sb events\n  sb events --json dev | jq -r 'select(.state).state'",
 		Args:              between(nil, "SANDBOX"),
 		ValidArgsFunction: firstArg(app.completeSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -73,7 +74,7 @@ func NewExec(app *App, runF func(context.Context, *ExecOptions) error) *cobra.Co
 	cmd.Flags().SetInterspersed(false)
 	flags.register(cmd)
 	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "leave it running and print its id")
-	jsonFlag(cmd, &opts.JSON, "exec, stdout, stderr (text, or base64 as *_encoding says), *_bytes, *_truncated, exit_code, signal, timed_out, duration_ms; with --detach sandbox and exec")
+	jsonFlag(cmd, &opts.JSON, "exec, stdout, stderr (text, or base64 as *_encoding says), *_bytes, *_truncated, exit_code, signal, timed_out, duration_ns; with --detach sandbox and exec")
 	return cmd
 }
 
@@ -150,7 +151,8 @@ type execReport struct {
 	TimedOut        bool        `json:"timed_out"`
 	Reason          core.Reason `json:"reason,omitempty"`
 	Message         string      `json:"message,omitempty"`
-	DurationMS      float64     `json:"duration_ms"`
+	// Duration is in nanoseconds, as in core.Exit.
+	Duration time.Duration `json:"duration_ns"`
 }
 
 func collected(ctx context.Context, opts *ExecOptions, service *core.Service) error {
@@ -172,7 +174,7 @@ func collected(ctx context.Context, opts *ExecOptions, service *core.Service) er
 		StderrBytes: stderr.total, StderrTruncated: stderr.truncated(),
 		ExitCode: codeOf(ctx, ended), Signal: exit.Signal, TimedOut: exit.TimedOut,
 		Reason: exit.Reason, Message: exit.Message,
-		DurationMS: float64(exit.Duration.Microseconds()) / 1000,
+		Duration: exit.Duration,
 	}
 	report.Stdout, report.StdoutEncoding = stdout.text()
 	report.Stderr, report.StderrEncoding = stderr.text()

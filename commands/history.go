@@ -50,7 +50,7 @@ func NewHistory(app *App, runF func(context.Context, *HistoryOptions) error) *co
 	}
 	cmd.Flags().IntVar(&opts.Limit, "limit", 50, "the last `N` operations; 0 is all")
 	cmd.Flags().StringVar(&since, "since", "", "only from `TIME` on, or how long ago")
-	jsonFlag(cmd, &opts.JSON, "NDJSON of the audit log's records")
+	jsonFlag(cmd, &opts.JSON, "NDJSON of time, actor, user, pid, op, ref, provider, sandbox, name, args, result (ok, or the kind of the error), error, duration_ns")
 	return cmd
 }
 

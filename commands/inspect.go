@@ -24,8 +24,9 @@ func NewInspect(app *App, runF func(context.Context, *InspectOptions) error) *co
 		Short: "Show all that is known of sandboxes, as JSON",
 		Long: "Print a JSON array with all that is known of each sandbox: id, name, provider, app, state, reason\n" +
 			"and message of its end, image, labels, spec (with defaults filled in and secrets without values),\n" +
-			"created, started, ended, expires, last_active, exit_code, ports, cost and lease; and of running ones,\n" +
-			"where the provider tells, denials (what the network policy refused) and tunnels (ports as others reach them)." + exitStatusHelp,
+			"created, started, ended, expires, last_active, exit_code, ports (port, address), cost and lease; and of\n" +
+			"running ones, where the provider tells, denials (what the network policy refused) and tunnels (ports as\n" +
+			"others reach them)." + exitStatusHelp,
 		Example:           "  sb inspect dev\n  sb inspect dev | jq -r '.[0].ports[].address'",
 		Args:              atLeast("SANDBOX"),
 		ValidArgsFunction: app.completeSandboxes,

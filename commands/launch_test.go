@@ -69,7 +69,7 @@ secrets:
   - name: KEY
     ref: stored
 ports:
-  - {host: 8080, sandbox: 80}
+  - {host: 8080, port: 80}
 network: {mode: none}
 labels: {team: ml}
 command: [sleep, "10"]

@@ -42,12 +42,12 @@ func NewModalServe(app *App, runF func(context.Context, *ModalServeOptions) erro
 		Short: "Serve Modal's API from this machine, with sandboxes that run here",
 		Long: "Serve Modal's API on loopback until interrupted. Programs written with a Modal SDK, and sb itself with\n" +
 			"--provider modal, use it when MODAL_SERVER_URL has the URL that is printed: no account is needed, and\n" +
-			"nothing leaves this machine. Clients must show its token: the one in MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, if they\n" +
-			"are set here, or else one that is made. A file, which only you can read, exports the URL and the token for\n" +
-			"a shell: it is named on stderr, or by --env-file.\n\n" +
-			"Sandboxes are real ones, apart from those of the local provider, and end with the server. GPU requests are accepted and\n" +
-			"recorded, but there is no GPU; every image's base is this machine's programs; functions, classes, queues\n" +
-			"and sidecars are not there. docs/modal.md says what else this is not; what holds is measured:\n" +
+			"nothing leaves this machine. Clients must show its token: the one in MODAL_TOKEN_ID and\n" +
+			"MODAL_TOKEN_SECRET, if they are set here, or else one that is made. A file, which only you can read,\n" +
+			"exports the URL and the token for a shell: it is named on stderr, or by --env-file.\n\n" +
+			"Sandboxes are real ones, apart from those of the local provider, and end with the server. GPU requests\n" +
+			"are accepted and recorded, but there is no GPU; every image's base is this machine's programs; functions,\n" +
+			"classes, queues and sidecars are not there. docs/modal.md says what else this is not; what holds is measured:\n" +
 			"docs/modal-fidelity.md." + exitStatusHelp,
 		Example: "  sb modal serve --env-file modal.env\n" +
 			"  . ./modal.env && python3 program.py\n" +

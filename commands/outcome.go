@@ -72,7 +72,7 @@ func unresolved(err error) []outcome {
 	if one, ok := err.(*unresolvedError); ok { //nolint:errorlint // what is joined is walked
 		return []outcome{{Name: one.ref, Result: core.KindOf(one).String(), Error: one.Error()}}
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // as above
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return nil
 	}

@@ -23,7 +23,7 @@ func NewPort(app *App) *cobra.Command {
 		Use: "port SANDBOX", Aliases: []string{"ports"}, Short: "Show where a sandbox's published ports are",
 		Long: "Print the ports that a sandbox publishes (\"sb launch --port\") and where they are reached. \"sb port forward\"\n" +
 			"reaches one that is not published." + exitStatusHelp,
-		Example: "  sb port dev\n  curl \"$(sb port dev --json | jq -r '.[0].url')\"\n  sb port forward dev 8080",
+		Example: "  sb port dev\n  curl \"$(sb port dev --json | jq -r '.[0].address')\"\n  sb port forward dev 8080",
 		Args:    exactly("SANDBOX"), ValidArgsFunction: firstArg(app.completeSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Ref = args[0]

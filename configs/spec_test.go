@@ -26,7 +26,7 @@ idle_timeout: 1h30m
 gpu: h100:2
 persist: true
 network: &net {mode: allow, allow: [pypi.org]}
-ports: [{host: 8080, sandbox: 80}]
+ports: [{host: 8080, port: 80}]
 secrets: [{name: TOKEN}, {name: KEY, ref: stored}]
 command: [sleep, 10]
 `))
@@ -64,7 +64,7 @@ func TestReadSpecRefuses(t *testing.T) {
 		"secrets:\n- name: A\n  value: s3cret":  {"line 3", "secrets[0].value", "no secrets in it"},
 		"memory: lots\n":                        {"line 1", "memory", "not a size", "512MiB"},
 		"env: [a]\n":                            {"env", "names with values"},
-		"ports: [{sandbox: http}]\n":            {"ports[0].sandbox", "whole number"},
+		"ports: [{port: http}]\n":               {"ports[0].port", "whole number"},
 		"persist: maybe\n":                      {"persist", "true or false"},
 		"cpu: two\n":                            {"cpu", "a number"},
 		"pip: numpy\n":                          {"pip", "a list"},
@@ -93,7 +93,7 @@ func TestReadSpecRefuses(t *testing.T) {
 }
 
 func FuzzReadSpec(f *testing.F) {
-	f.Add("name: a\nports: [{sandbox: 1}]\nsecrets: [{name: A}]")
+	f.Add("name: a\nports: [{port: 1}]\nsecrets: [{name: A}]")
 	f.Add("env: &e {A: b}\nlabels: *e\n<<: *e")
 	f.Add("a: &a [*a]")
 	f.Fuzz(func(t *testing.T, text string) {

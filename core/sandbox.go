@@ -52,7 +52,7 @@ func (sb Sandbox) Ref() string { return sb.Provider + "/" + sb.ID }
 
 // PortMapping is a published port as it is reachable now.
 type PortMapping struct {
-	Sandbox int `json:"sandbox"`
+	Sandbox int `json:"port"`
 	// Address is host:port on the machine that published it.
 	Address string `json:"address"`
 }

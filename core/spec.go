@@ -141,7 +141,7 @@ type Port struct {
 	// Host is the port on the host; 0 chooses a free one.
 	Host int `json:"host,omitempty"`
 	// Sandbox is the port inside, 1 to 65535.
-	Sandbox int `json:"sandbox"`
+	Sandbox int `json:"port"`
 	// Protocol is "tcp", "https" or "h2"; without one it is the provider's usual one.
 	Protocol PortProtocol `json:"protocol,omitempty"`
 }
