@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"io"
 
 	"github.com/spf13/cobra"
 )
@@ -41,11 +42,30 @@ func NewCompletion(app *App, runF func(context.Context, *CompletionOptions) erro
 	}
 }
 
+// bashWithoutPackage replaces what cobra's script takes from the package bash-completion where that is not loaded: otherwise
+// each Tab prints an error.
+const bashWithoutPackage = `
+if ! declare -F _init_completion >/dev/null && ! declare -F _get_comp_words_by_ref >/dev/null; then
+    __sb_init_completion() {
+        COMPREPLY=()
+        words=("${COMP_WORDS[@]}")
+        cword=$COMP_CWORD
+        cur=${words[cword]}
+        prev=${words[cword-1]}
+    }
+    declare -F __ltrim_colon_completions >/dev/null || __ltrim_colon_completions() { :; }
+fi
+`
+
 func runCompletion(_ context.Context, opts *CompletionOptions) error {
 	out := opts.App.Streams.Out
 	switch opts.Shell {
 	case "bash":
-		return opts.Root.GenBashCompletionV2(out, true)
+		if err := opts.Root.GenBashCompletionV2(out, true); err != nil {
+			return err
+		}
+		_, err := io.WriteString(out, bashWithoutPackage)
+		return err
 	case "zsh":
 		return opts.Root.GenZshCompletion(out)
 	case "fish":

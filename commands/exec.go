@@ -30,7 +30,8 @@ func NewExec(app *App, runF func(context.Context, *ExecOptions) error) *cobra.Co
 		Use:   "exec [flags] SANDBOX [flags] [--] COMMAND [ARG...]",
 		Short: "Run a command in a sandbox",
 		Long: "Run a command in a sandbox with this program's streams. Stdout and stderr stay apart.\n" +
-			"Stdin is passed on when it is a pipe, a file or a socket, and from a terminal with -i or -t.\n" +
+			"Stdin is passed on when it is a pipe, a file or a socket, and from a terminal with -i or -t. It is read\n" +
+			"even if the command does not read it, so use --no-stdin in a loop that reads the same stdin.\n" +
 			"SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the command; the third\n" +
 			"interrupt that it ignores ends sb, not the command.\n\n" +
 			"Flags end at the first word after SANDBOX that is not a flag; what follows is passed on\n" +
@@ -56,6 +57,8 @@ func NewExec(app *App, runF func(context.Context, *ExecOptions) error) *cobra.Co
 				return err
 			}
 			switch {
+			case flags.NoStdin && flags.Interactive:
+				return usagef(cmd, "--no-stdin and -i exclude each other")
 			case opts.JSON && flags.TTY:
 				return usagef(cmd, "--json collects the output; it cannot be a terminal (-t) as well")
 			case detach && (flags.TTY || flags.Interactive):

@@ -13,6 +13,7 @@ type ExecFlags struct {
 	EnvFlags
 
 	Interactive, TTY bool
+	NoStdin          bool
 	Workdir, User    string
 	Timeout          durationValue
 	Shell            string
@@ -22,6 +23,7 @@ type ExecFlags struct {
 func (f *ExecFlags) registerStreams(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.Interactive, "interactive", "i", false, "pass on what is typed, too (a pipe or file on stdin is passed on anyway)")
+	flags.BoolVar(&f.NoStdin, "no-stdin", false, "give the command an empty stdin: a pipe or file on stdin is not read")
 	flags.BoolVarP(&f.TTY, "tty", "t", false, "give the command a terminal; stderr then goes to stdout")
 	flags.StringVarP(&f.Shell, "command", "c", "", "run `TEXT` with sh -c")
 }
@@ -72,7 +74,7 @@ func (f *ExecFlags) spec(app *App, argv []string) (core.ExecSpec, error) {
 // connect gives spec this program's streams. Stdin is passed on when somebody
 // asked for it or put data there.
 func (f *ExecFlags) connect(app *App, spec *core.ExecSpec) {
-	if f.Interactive || f.TTY || app.Streams.InData() {
+	if !f.NoStdin && (f.Interactive || f.TTY || app.Streams.InData()) {
 		spec.Stdin = app.Streams.In
 	}
 	spec.Stdout, spec.Stderr = app.Streams.Out, app.Streams.Err

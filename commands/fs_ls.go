@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"path"
 	"strconv"
 	"time"
@@ -91,10 +92,38 @@ func runFsLs(ctx context.Context, opts *FsLsOptions) error {
 		if f.Link != "" {
 			name += " -> " + f.Link
 		}
-		table.Row(f.Mode.String(), strconv.Itoa(f.UID)+":"+strconv.Itoa(f.GID), core.Bytes(f.Size).String(),
+		table.Row(modeText(f.Mode), strconv.Itoa(f.UID)+":"+strconv.Itoa(f.GID), core.Bytes(f.Size).String(),
 			f.ModTime.Local().Format("2006-01-02 15:04"), name)
 	}
 	return table.Write(out)
+}
+
+// modeText is a mode as ls(1) prints it: "lrwxrwxrwx", "drwxrwxrwt". fs.FileMode has letters of its own.
+func modeText(mode fs.FileMode) string {
+	text := []byte("-" + mode.Perm().String()[1:])
+	for _, kind := range []struct {
+		bit    fs.FileMode
+		letter byte
+	}{{fs.ModeDir, 'd'}, {fs.ModeSymlink, 'l'}, {fs.ModeNamedPipe, 'p'}, {fs.ModeSocket, 's'}, {fs.ModeDevice, 'b'}, {fs.ModeCharDevice, 'c'}} {
+		if mode&kind.bit != 0 {
+			text[0] = kind.letter
+		}
+	}
+	for _, special := range []struct {
+		bit    fs.FileMode
+		at     int
+		letter byte
+	}{{fs.ModeSetuid, 3, 's'}, {fs.ModeSetgid, 6, 's'}, {fs.ModeSticky, 9, 't'}} {
+		if mode&special.bit == 0 {
+			continue
+		}
+		if text[special.at] == 'x' {
+			text[special.at] = special.letter
+		} else {
+			text[special.at] = special.letter - 'a' + 'A'
+		}
+	}
+	return string(text)
 }
 
 // fileReport is the JSON of a file.

@@ -58,7 +58,7 @@ func runFsStat(ctx context.Context, opts *FsStatOptions) error {
 		{"path", report.Path},
 		{"type", report.Type},
 		{"size", fmt.Sprintf("%d (%s)", report.Size, core.Bytes(report.Size))},
-		{"mode", report.Mode + " (" + info.Mode.String() + ")"},
+		{"mode", report.Mode + " (" + modeText(info.Mode) + ")"},
 		{"owner", strconv.Itoa(report.UID) + ":" + strconv.Itoa(report.GID)},
 		{"modified", report.ModTime.Local().Format(time.RFC3339)},
 		{"link", report.Link},

@@ -28,8 +28,8 @@ func NewPortForward(app *App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "forward SANDBOX [LOCAL:]PORT...", Short: "Reach ports inside a sandbox from this machine",
 		Long: "Listen on this machine and connect whoever connects with a TCP port inside a sandbox, published or not,\n" +
-			"until it is interrupted. LOCAL is the port here, 0 a free one; without it it is the same. Each\n" +
-			"address is printed once it can be used." + exitStatusHelp,
+			"until it is interrupted or the sandbox ends. LOCAL is the port here, 0 a free one; without it it is the\n" +
+			"same. Each address is printed once it can be used." + exitStatusHelp,
 		Example: "  sb port forward dev 8080\n  sb port forward dev 0:8888 5433:5432",
 		Args:    atLeast("SANDBOX", "PORT"), ValidArgsFunction: firstArg(app.completeSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -110,6 +110,17 @@ func (o *PortForwardOptions) forward(ctx context.Context, service *core.Service,
 			})
 		})
 	}
+	var ended error
+	if caps, err := service.Capabilities(box.Provider); err == nil && caps.Can(core.CapWait) {
+		all.Go(func() {
+			last, err := service.Wait(inner, box.Ref())
+			if err != nil {
+				return // inner ended; or the end is not known, and connections say so themselves
+			}
+			ended = core.Errorf(core.KindConflict, "port forward", box.Name, "the sandbox is %s: no more connections are possible", stateText(last))
+			stop()
+		})
+	}
 	all.Wait()
-	return errors.Join(append(failed, ctx.Err())...)
+	return errors.Join(append(failed, ctx.Err(), ended)...)
 }

@@ -53,8 +53,7 @@ func (a *App) follow(ctx context.Context, process core.Process) (core.Exit, erro
 			done.Wait()
 			if cause := context.Cause(wait); err != nil && cause != nil {
 				if s, ok := errors.AsType[*signalError](cause); ok {
-					return exit, &exitError{code: 128 + s.number(), err: core.Errorf(core.KindCanceled, "wait", "",
-						"the command ignored %d interrupts and still runs as %s", patience, process.ID())}
+					return exit, &exitError{code: 128 + s.number(), err: &ignoredError{exec: process.ID()}}
 				}
 				return exit, cause
 			}
@@ -72,6 +71,20 @@ func (a *App) follow(ctx context.Context, process core.Process) (core.Exit, erro
 			a.pass(wait, process, s)
 		}
 	}
+}
+
+// ignoredError says that a command ignored interrupts and was left running.
+type ignoredError struct {
+	exec string
+	// ended says that its sandbox was terminated after that.
+	ended bool
+}
+
+func (e *ignoredError) Error() string {
+	if e.ended {
+		return fmt.Sprintf("the command ignored %d interrupts; its sandbox was terminated", patience)
+	}
+	return fmt.Sprintf("the command ignored %d interrupts and still runs as %s", patience, e.exec)
 }
 
 // pass hands one signal to a command, as well as that goes.

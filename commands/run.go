@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -83,6 +84,9 @@ func runRun(ctx context.Context, opts *RunOptions) (err error) {
 			endErr := service.Terminate(ctx, box.ID)
 			if endErr != nil && core.KindOf(endErr) != core.KindNotFound && err == nil {
 				err = ownFailure(endErr)
+			}
+			if ignored, ok := errors.AsType[*ignoredError](err); ok {
+				ignored.ended = endErr == nil
 			}
 		}()
 	}

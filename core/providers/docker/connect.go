@@ -34,7 +34,13 @@ type engine struct {
 // errNone says that no engine is installed, as far as can be seen.
 const errNone = core.NotSetUp("no Docker or Podman engine was found")
 
-func noEngine() error {
+// noEngine says that none of places has an engine for this user.
+func noEngine(places []place) error {
+	for _, at := range places {
+		if at.socket() {
+			return core.Errorf(core.KindUnavailable, "docker.connect", "", "%w that this user may use: %s may not be opened", errNone, at).WithHint(closedHint)
+		}
+	}
 	e := &core.Error{Kind: core.KindUnavailable, Op: "docker.connect", Err: errNone}
 	return e.WithHint("install Docker or Podman and start it, or set DOCKER_HOST; sb doctor docker says where it was looked for")
 }
@@ -70,7 +76,7 @@ func (p *Provider) connect(ctx context.Context) (*engine, error) {
 		}
 	}
 	if failed == nil {
-		return nil, noEngine()
+		return nil, noEngine(places)
 	}
 	return nil, failed
 }
@@ -85,11 +91,17 @@ func (p *Provider) met() *engine {
 // there says whether a place that nobody chose has a socket that this user may use.
 func (at place) there() bool {
 	path, ok := strings.CutPrefix(at.Host, "unix://")
+	return !ok || at.socket() && writable(path)
+}
+
+// socket says whether a place is a socket of this machine that exists.
+func (at place) socket() bool {
+	path, ok := strings.CutPrefix(at.Host, "unix://")
 	if !ok {
-		return true
+		return false
 	}
 	info, err := os.Stat(path)
-	return err == nil && info.Mode().Type() == os.ModeSocket && writable(path)
+	return err == nil && info.Mode().Type() == os.ModeSocket
 }
 
 // reach connects to an engine and asks who it is.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/seed-0724f904/sb/core"
@@ -87,8 +88,8 @@ func (p *Provider) search(ctx context.Context) []core.Finding {
 // looked says where an engine was looked for in vain.
 func (p *Provider) looked() string {
 	places, _, err := p.places()
-	if err != nil || len(places) == 0 {
-		return ""
+	if err != nil || len(places) == 0 || slices.ContainsFunc(places, place.socket) {
+		return "" // or there is one that may not be used, and the error names it
 	}
 	hosts := make([]string, len(places))
 	for i, at := range places {
