@@ -14,6 +14,8 @@ type AppStopOptions struct {
 	App  *App
 	Name string
 	Yes  bool
+	// AllOwners ends the sandboxes of other owners as well.
+	AllOwners bool
 }
 
 // NewAppStop makes "sb app stop".
@@ -30,6 +32,7 @@ func NewAppStop(app *App) *cobra.Command {
 		},
 	}
 	opts.provider(app, cmd, "only at the provider `NAME`")
+	cmd.Flags().BoolVar(&opts.AllOwners, "all-owners", false, allOwnersUsage)
 	cmd.Flags().BoolVarP(&opts.Yes, "yes", "y", false, "do not ask")
 	jsonFlag(cmd, &opts.JSON, outcomeFields("stopped"))
 	return cmd
@@ -46,6 +49,6 @@ func runAppStop(ctx context.Context, opts *AppStopOptions) error {
 		}
 	}
 	return forEachName(opts.App, []string{opts.Name}, "stopped", opts.JSON, func(name string) (string, error) {
-		return name, service.StopApp(ctx, opts.Provider, name)
+		return name, service.StopApp(ctx, opts.Provider, name, opts.AllOwners)
 	})
 }

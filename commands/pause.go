@@ -43,7 +43,7 @@ func runPause(ctx context.Context, opts *PauseOptions) error {
 	if err != nil {
 		return err
 	}
-	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
+	boxes, missing := opts.Select.resolve(ctx, opts.App, service, opts.Refs)
 	return forEach(ctx, opts.App, boxes, missing, "paused", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
 		return service.Pause(ctx, box.ID)
 	})

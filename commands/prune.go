@@ -40,8 +40,9 @@ func NewPrune(app *App, runF func(context.Context, *PruneOptions) error) *cobra.
 	cmd.Flags().BoolVar(&opts.Select.DryRun, "dry-run", false, "say what would be removed; remove nothing")
 	cmd.Flags().Var(&olderThan, "older-than", "spare what ended more recently than that")
 	cmd.Flags().BoolVar(&opts.Select.Checkpoints, "checkpoints", false, "remove checkpoints, too; --older-than spares younger ones")
+	cmd.Flags().BoolVar(&opts.Select.AllOwners, "all-owners", false, allOwnersUsage)
 	cmd.Flags().BoolVarP(&opts.Yes, "yes", "y", false, "do not ask")
-	jsonFlag(cmd, &opts.JSON, "an object: dry_run, sandboxes as in inspect, leftovers (provider, subject, why, size), checkpoints as in checkpoint ls, failures")
+	jsonFlag(cmd, &opts.JSON, "an object: dry_run, sandboxes as in inspect, leftovers (provider, subject, why, size), others (how many of other owners were left), checkpoints as in checkpoint ls, failures")
 	return cmd
 }
 
@@ -101,6 +102,7 @@ func pruneTable(app *App, title string, report core.PruneReport) *output.Table {
 
 // pruned prints what was removed.
 func pruned(opts *PruneOptions, report core.PruneReport) error {
+	tellOthers(opts.App, report.Others)
 	if opts.JSON {
 		if err := output.JSON(opts.App.Streams.Out, report); err != nil {
 			return err

@@ -43,7 +43,7 @@ func runResume(ctx context.Context, opts *ResumeOptions) error {
 	if err != nil {
 		return err
 	}
-	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
+	boxes, missing := opts.Select.resolve(ctx, opts.App, service, opts.Refs)
 	return forEach(ctx, opts.App, boxes, missing, "resumed", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
 		return service.Resume(ctx, box.ID)
 	})

@@ -3,10 +3,12 @@ package commands
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -16,13 +18,18 @@ type SelectFlags struct {
 	Labels   []string
 	App      string
 	Provider string
+	// AllOwners chooses the sandboxes of other owners as well.
+	AllOwners bool
 }
 
 func (f *SelectFlags) register(app *App, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.BoolVarP(&f.All, "all", "a", false, "all sandboxes")
+	flags.BoolVarP(&f.All, "all", "a", false, "all sandboxes that are yours")
+	flags.BoolVar(&f.AllOwners, "all-owners", false, allOwnersUsage)
 	f.registerFilters(app, cmd)
 }
+
+const allOwnersUsage = "those of other users and state directories, too"
 
 func (f *SelectFlags) registerFilters(app *App, cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -44,6 +51,8 @@ func (f *SelectFlags) check(cmd *cobra.Command, refs []string) error {
 		return usagef(cmd, "%s needs SANDBOX, or one of --all, --label, --app and --provider", cmd.CommandPath())
 	case len(refs) > 0 && f.given():
 		return usagef(cmd, "%s takes sandboxes, or --all, --label, --app and --provider, not both", cmd.CommandPath())
+	case len(refs) > 0 && f.AllOwners:
+		return usagef(cmd, "--all-owners goes with --all, --label, --app and --provider; a sandbox that is named is meant, whoever owns it")
 	}
 	return nil
 }
@@ -83,8 +92,15 @@ type unresolvedError struct {
 func (e *unresolvedError) Error() string { return e.err.Error() }
 func (e *unresolvedError) Unwrap() error { return e.err }
 
+// tellOthers says how many sandboxes of other owners were left alone.
+func tellOthers(app *App, others int) {
+	if others > 0 {
+		_, _ = fmt.Fprintf(app.Streams.Err, "%s of other owners left alone; --all-owners includes them\n", output.Count(others, "sandbox", "sandboxes"))
+	}
+}
+
 // resolve finds the sandboxes. A reference that fails is in the joined error as an *unresolvedError; the others are returned all the same.
-func (f *SelectFlags) resolve(ctx context.Context, service *core.Service, refs []string) ([]core.Sandbox, error) {
+func (f *SelectFlags) resolve(ctx context.Context, app *App, service *core.Service, refs []string) ([]core.Sandbox, error) {
 	if len(refs) == 0 {
 		filter, err := f.filter()
 		if err != nil {
@@ -92,7 +108,13 @@ func (f *SelectFlags) resolve(ctx context.Context, service *core.Service, refs [
 		}
 		filter.All = true
 		listing, err := service.List(ctx, filter)
-		return listing.Sandboxes, errors.Join(err, failures(listing.Failures))
+		err = errors.Join(err, failures(listing.Failures))
+		if f.AllOwners {
+			return listing.Sandboxes, err
+		}
+		mine, others, ownerErr := service.Mine(listing.Sandboxes)
+		tellOthers(app, len(others))
+		return mine, errors.Join(err, ownerErr)
 	}
 	var found []core.Sandbox
 	var failed []error

@@ -45,7 +45,7 @@ func runStart(ctx context.Context, opts *StartOptions) error {
 	if err != nil {
 		return err
 	}
-	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
+	boxes, missing := opts.Select.resolve(ctx, opts.App, service, opts.Refs)
 	var mu sync.Mutex
 	var notes []string
 	failed := forEach(ctx, opts.App, boxes, missing, "started", opts.JSON, func(ctx context.Context, box core.Sandbox) error {

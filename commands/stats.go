@@ -114,7 +114,7 @@ type statsReport struct {
 
 // measureStats looks at the sandboxes once and keeps the numbers in before. The error joins what failed.
 func measureStats(ctx context.Context, opts *StatsOptions, service *core.Service, before map[string]core.Stats) ([]statsReport, error) {
-	boxes, err := opts.Select.resolve(ctx, service, opts.Refs)
+	boxes, err := opts.Select.resolve(ctx, opts.App, service, opts.Refs)
 	failed := []error{err}
 	var reports []statsReport
 	for _, box := range boxes {

@@ -49,7 +49,7 @@ func runStop(ctx context.Context, opts *StopOptions) error {
 	if err != nil {
 		return err
 	}
-	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
+	boxes, missing := opts.Select.resolve(ctx, opts.App, service, opts.Refs)
 	return forEach(ctx, opts.App, boxes, missing, "stopped", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
 		return service.Stop(ctx, box.ID, opts.Grace)
 	})

@@ -63,7 +63,7 @@ func runTerminate(ctx context.Context, opts *TerminateOptions) error {
 	if err != nil {
 		return err
 	}
-	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
+	boxes, missing := opts.Select.resolve(ctx, opts.App, service, opts.Refs)
 	if len(boxes) > 0 && !opts.Yes && (opts.Select.given() || opts.App.Streams.CanPrompt()) {
 		nameKept(opts.App, service.Sized(ctx, boxes))
 		question := fmt.Sprintf("Terminate %d sandboxes?", len(boxes))

@@ -58,7 +58,7 @@ func runTimeout(ctx context.Context, opts *TimeoutOptions) error {
 	if err != nil {
 		return err
 	}
-	boxes, missing := opts.Select.resolve(ctx, service, opts.Refs)
+	boxes, missing := opts.Select.resolve(ctx, opts.App, service, opts.Refs)
 	return forEach(ctx, opts.App, boxes, missing, "set", opts.JSON, func(ctx context.Context, box core.Sandbox) error {
 		_, err := service.SetTimeout(ctx, box.ID, time.Duration(opts.Timeout))
 		return err

@@ -76,8 +76,9 @@ func (s *Service) Apps(ctx context.Context, provider string) (Inventory[AppInfo]
 }
 
 // StopApp ends every sandbox of an app at one provider, or at all of them for "", and the app itself where
-// it is a thing of its own. KindNotFound: there is no such app.
-func (s *Service) StopApp(ctx context.Context, provider, name string) (err error) {
+// it is a thing of its own. KindNotFound: there is no such app. KindConflict: other owners have sandboxes in it too, and allOwners is
+// not set; nothing is ended then.
+func (s *Service) StopApp(ctx context.Context, provider, name string, allOwners bool) (err error) {
 	record := s.begin("app stop", name)
 	record.Provider = provider
 	defer func() { s.finish(record, err) }()
@@ -92,11 +93,30 @@ func (s *Service) StopApp(ctx context.Context, provider, name string) (err error
 		}
 		return Errorf(KindNotFound, "app stop", name, "there is no app %q", name).WithHint("sb app ls lists them")
 	}
+	if !allOwners {
+		if err := s.onlyMine(ctx, provider, name); err != nil {
+			return err
+		}
+	}
 	var failed []error
 	for _, app := range apps.Items {
 		failed = append(failed, s.stopApp(ctx, app))
 	}
 	return Wrap("app stop", name, errors.Join(failed...))
+}
+
+// onlyMine refuses an app in which other owners have sandboxes.
+func (s *Service) onlyMine(ctx context.Context, provider, name string) error {
+	listing, err := s.List(ctx, ListFilter{Provider: provider, App: name})
+	if err != nil {
+		return err
+	}
+	_, others, err := s.Mine(listing.Sandboxes)
+	if err != nil || len(others) == 0 {
+		return err
+	}
+	return Errorf(KindConflict, "app stop", name, "%d of the %d sandboxes in app %q belong to other owners", len(others), len(listing.Sandboxes), name).
+		WithHint("sb terminate --app %s ends your own; sb app stop --all-owners %s ends all", name, name)
 }
 
 // stopApp ends one app at one provider.

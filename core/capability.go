@@ -90,6 +90,8 @@ type Capabilities struct {
 	GPUPrices map[string]string `json:"gpu_prices,omitempty"`
 	// Remote says that the provider is reached over a network that may be slow or absent.
 	Remote bool `json:"remote,omitempty"`
+	// Shared says that other users, and other state directories, may have sandboxes here, too.
+	Shared bool `json:"shared,omitempty"`
 	// Isolation says in a few words what stands between a sandbox and the host.
 	Isolation string `json:"isolation"`
 }

@@ -57,7 +57,11 @@ func (s *Service) Fork(ctx context.Context, ref string, opts ForkOptions) (fork 
 			return err
 		}
 		args["name"] = spec.Name
-		lease := Lease{Owner: s.owner, Created: s.now().UTC(), Bound: opts.Bound, Renewed: opts.Renewed}
+		owner, err := s.asOwner()
+		if err != nil {
+			return err
+		}
+		lease := Lease{Owner: owner, Created: s.now().UTC(), Bound: opts.Bound, Renewed: opts.Renewed}
 		if spec.Timeout > 0 {
 			lease.Expires = lease.Created.Add(time.Duration(spec.Timeout))
 		}

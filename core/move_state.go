@@ -145,7 +145,7 @@ func (s *Service) moveTarget(ctx context.Context, state moveState) (Sandbox, boo
 	if err != nil && KindOf(err) != KindNotFound {
 		return Sandbox{}, false, err
 	}
-	ours := state.Target != "" || found.Lease.Owner == state.Owner && !found.Lease.Created.Before(state.Begun)
+	ours := state.Target != "" || found.Lease.Owner.process() == state.Owner.process() && !found.Lease.Created.Before(state.Begun)
 	return found, err == nil && ours && found.State == StateRunning, nil
 }
 

@@ -16,6 +16,12 @@ func CurrentOwner(actor string) Owner {
 	return o
 }
 
+// process is the owner without the ID, which does not tell processes apart.
+func (o Owner) process() Owner {
+	o.ID = ""
+	return o
+}
+
 // Gone says whether the owning process is known to have ended: it ran on this
 // machine and is not there any more. Of an owner elsewhere nothing is known.
 func (o Owner) Gone() bool {

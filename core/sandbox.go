@@ -77,6 +77,8 @@ type Lease struct {
 
 // Owner identifies who asked for a sandbox, well enough to tell whether they still exist.
 type Owner struct {
+	// ID is the same for all that one user launches with one state directory of sb, and no one else's.
+	ID string `json:"id,omitempty"`
 	// Actor is the frontend and, where there is one, its session: "cli", "ui", "mcp/9f3c".
 	Actor string `json:"actor"`
 	// User is the name of the person on the host, for display.

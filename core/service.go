@@ -49,7 +49,8 @@ type Defaults struct {
 // from several goroutines. Each returns an *Error or nil.
 type Service struct {
 	lazyProviders []*lazyProvider
-	owner         Owner
+	owner         Owner // without its ID, see asOwner
+	identity      *identity
 	quotas        Quotas
 	defaults      Defaults
 	templates     Templates
@@ -82,6 +83,7 @@ func New(opts Options) *Service {
 		now:       opts.Now,
 		prices:    opts.Prices,
 		underWay:  &sync.Map{},
+		identity:  &identity{dir: opts.StateDir},
 	}
 	if opts.StateDir != "" {
 		s.audit = &auditLog{dir: opts.StateDir, pid: os.Getpid()}

@@ -59,7 +59,11 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 		return Sandbox{}, err
 	}
 	record.Args["spec"] = spec.Redacted()
-	lease := Lease{Owner: s.owner, Created: s.now().UTC(), Bound: opts.Bound, Renewed: opts.Renewed}
+	owner, err := s.asOwner()
+	if err != nil {
+		return Sandbox{}, Wrap("launch", spec.Name, err)
+	}
+	lease := Lease{Owner: owner, Created: s.now().UTC(), Bound: opts.Bound, Renewed: opts.Renewed}
 	if spec.Timeout > 0 {
 		lease.Expires = lease.Created.Add(time.Duration(spec.Timeout))
 	}
@@ -193,7 +197,11 @@ func (s *Service) checkCount(ctx context.Context, more int) error {
 	if err != nil {
 		return err
 	}
-	if n := len(listing.Sandboxes) + more; n > s.quotas.MaxSandboxes {
+	mine, _, err := s.Mine(listing.Sandboxes)
+	if err != nil {
+		return err
+	}
+	if n := len(mine) + more; n > s.quotas.MaxSandboxes {
 		return overQuota("sandboxes", fmt.Sprint(n), fmt.Sprint(s.quotas.MaxSandboxes))
 	}
 	return nil

@@ -12,6 +12,8 @@ type PruneOptions struct {
 	DryRun bool
 	// OlderThan spares dead sandboxes that ended more recently.
 	OlderThan time.Duration
+	// AllOwners removes the sandboxes of other owners as well.
+	AllOwners bool
 	// Checkpoints removes checkpoints, too: those that are older than OlderThan.
 	Checkpoints bool
 }
@@ -21,6 +23,8 @@ type PruneReport struct {
 	DryRun    bool       `json:"dry_run"`
 	Sandboxes []Sandbox  `json:"sandboxes"`
 	Leftovers []Leftover `json:"leftovers"`
+	// Others counts the sandboxes that were left because they are another owner's.
+	Others int `json:"others,omitempty"`
 	// Checkpoints are there if they were asked for.
 	Checkpoints []Checkpoint      `json:"checkpoints,omitempty"`
 	Failures    []ProviderFailure `json:"failures,omitempty"`
@@ -38,10 +42,15 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report PruneRep
 	fail := func(provider string, err error) {
 		report.Failures = append(report.Failures, ProviderFailure{provider, KindOf(err), err.Error(), HintOf(err)})
 	}
-	for _, sb := range listing.Sandboxes {
-		if !s.prunable(sb, opts.OlderThan) {
-			continue
+	prunable := slices.DeleteFunc(listing.Sandboxes, func(sb Sandbox) bool { return !s.prunable(sb, opts.OlderThan) })
+	if !opts.AllOwners {
+		mine, others, err := s.Mine(prunable)
+		if err != nil {
+			return report, err
 		}
+		prunable, report.Others = mine, len(others)
+	}
+	for _, sb := range prunable {
 		sb = s.Sized(ctx, []Sandbox{sb})[0]
 		if !opts.DryRun {
 			if err := s.Terminate(ctx, sb.Ref()); err != nil && KindOf(err) != KindNotFound {

@@ -121,7 +121,7 @@ func TestStoresAreClosedToScopes(t *testing.T) {
 	if err != nil || len(apps.Items) != 1 || apps.Items[0].Sandboxes != 1 {
 		t.Errorf("the apps are %+v, %v", apps, err)
 	}
-	if err := scoped.StopApp(t.Context(), "", "others"); err != nil {
+	if err := scoped.StopApp(t.Context(), "", "others", false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := service.Resolve(t.Context(), "theirs"); err != nil {
@@ -149,16 +149,16 @@ func TestApps(t *testing.T) {
 	if want := []string{"plain/ci/x", "cloud/web/x", "plain/web/xx"}; !slices.Equal(got, want) {
 		t.Errorf("apps are %q, want %q", got, want)
 	}
-	if err := service.StopApp(t.Context(), "plain", "web"); err != nil {
+	if err := service.StopApp(t.Context(), "plain", "web", false); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := service.Resolve(t.Context(), "c"); err != nil {
 		t.Errorf("the app of another provider was stopped: %v", err)
 	}
-	if err := service.StopApp(t.Context(), "", "web"); err != nil {
+	if err := service.StopApp(t.Context(), "", "web", false); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, service.StopApp(t.Context(), "", "web"), core.KindNotFound)
+	wantKind(t, service.StopApp(t.Context(), "", "web", false), core.KindNotFound)
 	if _, err := service.Resolve(t.Context(), "d"); err != nil {
 		t.Errorf("another app was stopped: %v", err)
 	}

@@ -289,6 +289,10 @@ func terminate(ctx context.Context, c *call, in terminateIn) (terminateOut, erro
 	if err != nil {
 		return out, err
 	}
+	// Another server at the same engine may have an owner of the same name.
+	if listing.Sandboxes, _, err = c.service.Mine(listing.Sandboxes); err != nil {
+		return out, err
+	}
 	var names []string
 	for _, sb := range listing.Sandboxes {
 		if _, ours := sb.Labels[sessionLabel]; ours && sb.Labels[ownerLabel] == c.who.label() {

@@ -127,7 +127,7 @@ func actionCommands() []command {
 			return all("sb", "terminate")(m)
 		}},
 		{id: "mark", title: "Mark", group: groupActions, scope: scopeTable, keys: []string{"space"}, can: selected, run: func(m *Model) tea.Cmd { m.table.mark(); return nil }},
-		{id: "mark-all", title: "Mark all shown, or none", group: groupActions, scope: scopeTable, keys: []string{"*"}, run: func(m *Model) tea.Cmd { m.table.markAll(); return nil }},
+		{id: "mark-all", title: "Mark all of yours that are shown, or none", group: groupActions, scope: scopeTable, keys: []string{"*"}, run: (*Model).markAll},
 	}
 }
 

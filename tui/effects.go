@@ -489,7 +489,7 @@ func (fx *effects) takeOff(ctx context.Context, noun string, k kept) error {
 	case "checkpoint":
 		return fx.service.RemoveCheckpoint(ctx, k.provider, k.name)
 	case "app":
-		return fx.service.StopApp(ctx, k.provider, k.name)
+		return fx.service.StopApp(ctx, k.provider, k.name, false)
 	case "environment":
 		return fx.service.RemoveEnvironment(ctx, k.provider, k.name)
 	}

@@ -287,6 +287,16 @@ func (m *Model) shellEnded(msg shellEndedMsg) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
+// markAll marks what is shown and one's own. A sandbox of another owner is marked by itself only.
+func (m *Model) markAll() tea.Cmd {
+	mine, _, err := m.fx.service.Mine(m.table.boxes())
+	if err != nil {
+		return m.fail("mark", err)
+	}
+	m.table.markAll(mine)
+	return nil
+}
+
 func (m *Model) togglePause() tea.Cmd {
 	resume := m.table.selected().box.State == core.StatePaused
 	what := map[bool]string{true: "resume", false: "pause"}[resume]

@@ -239,20 +239,29 @@ func (t *table) mark() {
 	}
 }
 
-// markAll marks what is shown, or unmarks all when it is marked already.
-func (t *table) markAll() {
-	all := true
+// boxes are the sandboxes that are shown.
+func (t *table) boxes() []core.Sandbox {
+	var boxes []core.Sandbox
 	for _, r := range t.rows {
-		all = all && (r.entry == nil || t.marks[r.entry.box.ID])
+		if r.entry != nil {
+			boxes = append(boxes, r.entry.box)
+		}
+	}
+	return boxes
+}
+
+// markAll marks these sandboxes alone, or unmarks all when they are marked already.
+func (t *table) markAll(boxes []core.Sandbox) {
+	all := true
+	for _, box := range boxes {
+		all = all && t.marks[box.ID]
 	}
 	clear(t.marks)
 	if all {
 		return
 	}
-	for _, r := range t.rows {
-		if r.entry != nil {
-			t.marks[r.entry.box.ID] = true
-		}
+	for _, box := range boxes {
+		t.marks[box.ID] = true
 	}
 }
 

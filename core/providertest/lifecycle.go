@@ -54,6 +54,7 @@ func (s *suite) lifecycle(t *testing.T) {
 	var steps []string
 	spec := core.Spec{Name: core.NewName(), App: "suite", Image: first(p.Capabilities().Images), Labels: map[string]string{"a": "b"}, Secrets: []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}}}
 	lease := core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}
+	lease.Owner.ID = "0123456789abcdef"
 	sb, err := p.Launch(t.Context(), spec, lease, func(step core.Progress) { steps = append(steps, step.Step) })
 	if err != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 	}
 	return core.Capabilities{
 		Has: has, GPUs: offered, Images: []string{p.opts.Image},
-		Isolation: isolation(p.opts.Runtime),
+		Isolation: isolation(p.opts.Runtime), Shared: true,
 	}
 }
 

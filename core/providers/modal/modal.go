@@ -87,6 +87,7 @@ func (p *Provider) Capabilities() core.Capabilities {
 		Images:    []string{defaultImage},
 		GPUs:      gpus(),
 		Remote:    true,
+		Shared:    true,
 		Isolation: "Modal: gVisor on a machine in the cloud",
 	}
 }
