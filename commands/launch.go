@@ -94,7 +94,7 @@ func runLaunch(ctx context.Context, opts *LaunchOptions) error {
 	if !opts.Quiet {
 		report, stop = opts.App.progress()
 	}
-	box, err := service.Launch(ctx, opts.Spec, core.LaunchOptions{Progress: report})
+	box, err := service.Launch(ctx, opts.Spec, core.LaunchOptions{Progress: report, Notice: opts.App.notice})
 	stop()
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package commands
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
 	"io"
 	"time"
 	"unicode/utf8"
@@ -68,7 +67,7 @@ func runLogs(ctx context.Context, opts *LogsOptions) error {
 	}
 	streams := opts.App.Streams
 	opts.Select.Times = opts.Timestamps
-	opts.Select.Notice = func(text string) { _, _ = fmt.Fprintln(streams.Err, "sb: "+text) }
+	opts.Select.Notice = opts.App.notice
 	stdout := stamper{w: streams.Out, on: opts.Timestamps}
 	stderr := stamper{w: streams.Err, on: opts.Timestamps}
 	for record, err := range service.Logs(ctx, opts.Sandbox, opts.Select) {

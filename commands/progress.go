@@ -14,6 +14,9 @@ import (
 // progressDelay is how long an operation may take before it says what it does.
 const progressDelay = 500 * time.Millisecond
 
+// notice tells the user a sentence on stderr.
+func (a *App) notice(text string) { _, _ = fmt.Fprintln(a.Streams.Err, "sb: "+text) }
+
 // progress shows on stderr what a long operation does: on a terminal as one line, and not before the operation
 // has taken a while; elsewhere what is rare, as a line each. Call stop when it is over.
 func (a *App) progress() (report core.ProgressFunc, stop func()) {

@@ -70,7 +70,7 @@ func runRun(ctx context.Context, opts *RunOptions) (err error) {
 		return err
 	}
 	report, stop := app.progress()
-	box, err := service.Launch(ctx, opts.Spec, core.LaunchOptions{Bound: !opts.Keep, Progress: report})
+	box, err := service.Launch(ctx, opts.Spec, core.LaunchOptions{Bound: !opts.Keep, Progress: report, Notice: opts.App.notice})
 	stop()
 	if err != nil {
 		return err

@@ -135,7 +135,7 @@ func keys() []key {
 		duration("local.save_interval", "1m", "how often a persistent sandbox is saved while it changes", func(c *Config) *core.Duration { return &c.Local.SaveInterval }),
 		duration("local.freeze_after", "1s", "how long an idle sandbox stays awake; 0 is for ever", func(c *Config) *core.Duration { return &c.Local.FreezeAfter }),
 		size("local.log_limit", "16MiB", "what is kept of an entry command's output", func(c *Config) *core.Bytes { return &c.Local.LogLimit }),
-		prices("modal", modalPrices, "what Modal charges per second, as KEY=VALUE with blanks between; none has no prices"),
+		prices("modal", modalPrices, "what Modal charges per second, as words KEY=VALUE (docs/modal.md, Prices, lists the keys); none has no prices"),
 		prices("docker", "", "what a container engine's sandboxes cost per second, in the same form; empty is nothing"),
 		prices("local", "", "what sandboxes on this machine cost per second, in the same form; empty is nothing"),
 		choice("ui.theme", "auto", "the dashboard's colours; auto follows the terminal's background", []string{"auto", "dark", "light", "contrast", "plain"}, func(c *Config) *string { return &c.UI.Theme }),

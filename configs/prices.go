@@ -11,8 +11,10 @@ import (
 )
 
 // modalPrices are Modal's for sandboxes: reserved cores and memory cost three times what they cost functions. Its page is
-// quoted by public pages, which were read on the day that is named. Regions and plans change them.
-const modalPrices = "currency=USD date=2026-07-01 source=https://modal.com/pricing cpu=0.00003942 memory=0.00000672 min_cpu=0.125 min_memory=128MiB " +
+// quoted by public pages, which were read on the day that is named. Plans change them. A sandbox without a cpu limit may use 16 cores more
+// than it reserves, and pays what it uses (modal.com/docs/guide/resources). Of the factors for regions that Modal's pages have named
+// (modal.com/docs/guide/region-selection: 1.25 to 2.5), region is the largest.
+const modalPrices = "currency=USD date=2026-07-01 source=https://modal.com/pricing cpu=0.00003942 memory=0.00000672 min_cpu=0.125 min_memory=128MiB burst_cpu=16 region=2.5 " +
 	"gpu.T4=0.000164 gpu.L4=0.000222 gpu.A10=0.000306 gpu.A10G=0.000306 gpu.L40S=0.000542 gpu.A100=0.000583 gpu.A100-40GB=0.000583 gpu.A100-80GB=0.000694 " +
 	"gpu.RTX-PRO-6000=0.000842 gpu.H100=0.001097 gpu.H100!=0.001097 gpu.H200=0.001261 gpu.B200=0.001736 gpu.B200+=0.001736"
 
@@ -71,10 +73,14 @@ func parsePrices(text string) (*core.Prices, error) {
 			p.Memory, err = amount(value)
 		case name == "min_cpu":
 			p.MinCPU, err = amount(value)
+		case name == "burst_cpu":
+			p.BurstCPU, err = amount(value)
+		case name == "region":
+			p.Region, err = amount(value)
 		case name == "min_memory":
 			p.MinMemory, err = core.ParseBytes(value)
 		default:
-			return nil, fmt.Errorf("%q is not one of currency, date, source, cpu, memory, min_cpu, min_memory and gpu.TYPE", name)
+			return nil, fmt.Errorf("%q is not one of currency, date, source, cpu, memory, min_cpu, min_memory, burst_cpu, region and gpu.TYPE", name)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %q cannot be read", name, value)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -80,6 +81,59 @@ func TestMaxCost(t *testing.T) {
 	}
 }
 
+// The bound is what a sandbox costs at most: use up to its limits, and the factor of regions, count.
+func TestMostRate(t *testing.T) {
+	prices := core.Prices{CPU: 1, Memory: 10, MinCPU: 0.125, MinMemory: core.GiB / 8, BurstCPU: 16, Region: 2.5, GPU: map[string]float64{"H100": 100}}
+	for name, test := range map[string]struct {
+		spec core.Spec
+		want float64
+	}{
+		"limits as reserved": {core.Spec{CPU: 2, Memory: core.GiB}, 12},
+		"higher limits":      {core.Spec{CPU: 2, Memory: core.GiB, Modal: &core.ModalSpec{CPULimit: 8, MemoryLimit: 2 * core.GiB}}, 28},
+		"no cpu":             {core.Spec{Memory: core.GiB}, 26.125},
+		"a region":           {core.Spec{CPU: 2, Memory: core.GiB, Modal: &core.ModalSpec{Regions: []string{"us"}}}, 30},
+		"a gpu in a region":  {core.Spec{CPU: 2, Memory: core.GiB, GPU: core.GPU{Type: "H100", Count: 2}, Modal: &core.ModalSpec{Regions: []string{"us"}}}, 530},
+	} {
+		if got, err := prices.MostRate(test.spec); err != nil || !near(got, test.want) {
+			t.Errorf("%s: %v, %v, want %v", name, got, err, test.want)
+		}
+		if least, err := prices.Rate(test.spec); err != nil || least > test.want {
+			t.Errorf("%s: at least %v, %v", name, least, err)
+		}
+	}
+	_, err := prices.MostRate(core.Spec{CPU: 1})
+	wantKind(t, err, core.KindUsage)
+	prices.BurstCPU, prices.Region = 0, 0
+	_, err = prices.MostRate(core.Spec{Memory: core.GiB})
+	wantKind(t, err, core.KindUsage)
+	_, err = prices.MostRate(core.Spec{CPU: 1, Memory: core.GiB, Modal: &core.ModalSpec{Regions: []string{"us"}}})
+	wantKind(t, err, core.KindUnsupported)
+}
+
+// A GPU that costs money and has no lifetime of its own gets an hour, and the user is told.
+func TestGPUEndsAfterAnHour(t *testing.T) {
+	s, _, c := priced(t)
+	gpu := core.GPU{Type: "H100", Count: 1}
+	for name, test := range map[string]struct {
+		spec core.Spec
+		want time.Duration
+		told bool
+	}{
+		"a-gpu":    {core.Spec{GPU: gpu}, time.Hour, true},
+		"asked":    {core.Spec{GPU: gpu, Timeout: core.Duration(5 * time.Hour)}, 5 * time.Hour, false},
+		"bounded":  {core.Spec{GPU: gpu, MaxCost: 1.8}, 30 * time.Minute, true},
+		"no-price": {core.Spec{CPU: 1, Timeout: core.Duration(3 * time.Hour)}, 3 * time.Hour, false},
+	} {
+		test.spec.Name = name
+		said := ""
+		sb, err := s.Launch(t.Context(), test.spec, core.LaunchOptions{Notice: func(text string) { said += text }})
+		if err != nil || sb.Expires.Sub(c.Now()) != test.want || (said != "") != test.told ||
+			test.told && !strings.Contains(said, "ends after "+core.Duration(test.want).String()+";") {
+			t.Errorf("%s ends in %s, %v; said %q", name, sb.Expires.Sub(c.Now()), err, said)
+		}
+	}
+}
+
 func TestCost(t *testing.T) {
 	s, p, c := priced(t)
 	launch := func(spec core.Spec) core.Sandbox {
@@ -91,10 +145,10 @@ func TestCost(t *testing.T) {
 		return sb
 	}
 	gpu := core.GPU{Type: "H100", Count: 2}
-	launch(core.Spec{Name: "train", App: "ml", GPU: gpu})
+	launch(core.Spec{Name: "train", App: "ml", GPU: gpu, Timeout: core.Duration(24 * time.Hour)})
 	launch(core.Spec{Name: "web", App: "site", CPU: 2})
 	launch(core.Spec{Name: "free", App: "site"})
-	launch(core.Spec{Name: "new", App: "ml", GPU: core.GPU{Type: "NEW", Count: 1}})
+	launch(core.Spec{Name: "new", App: "ml", GPU: core.GPU{Type: "NEW", Count: 1}, Timeout: core.Duration(24 * time.Hour)})
 	gone := launch(core.Spec{Name: "gone", App: "ml", CPU: 1, Timeout: core.Duration(30 * time.Minute)})
 	c.pass(2 * time.Hour)                                     // over midnight
 	if err := p.Terminate(t.Context(), gone.ID); err != nil { // nobody tells the log

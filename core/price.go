@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -20,21 +21,66 @@ type Prices struct {
 	// MinCPU and MinMemory are what is charged at least.
 	MinCPU    float64 `json:"min_cpu,omitempty"`
 	MinMemory Bytes   `json:"min_memory,omitempty"`
+	// BurstCPU is how many cores a sandbox without a cpu limit may use and pay beyond MinCPU; 0 is not known.
+	BurstCPU float64 `json:"burst_cpu,omitempty"`
+	// Region is the largest factor on all prices of a sandbox that names regions; 0 is not known.
+	Region float64 `json:"region,omitempty"`
 }
 
 // Rate returns what a sandbox of this spec costs a second at least: what it uses beyond what it reserves is not
 // known beforehand. KindUnsupported: the GPU has no price.
 func (p Prices) Rate(spec Spec) (float64, error) {
-	rate := max(spec.CPU, p.MinCPU)*p.CPU + float64(max(spec.Memory, p.MinMemory))/float64(GiB)*p.Memory
-	if spec.GPU.IsZero() {
+	return p.rate(max(spec.CPU, p.MinCPU), max(spec.Memory, p.MinMemory), spec.GPU)
+}
+
+// MostRate returns what a sandbox of this spec costs a second at most: what it uses up to its limits is charged beyond what it reserves,
+// and regions multiply all prices. KindUsage: the spec leaves open what bounds the cost. KindUnsupported: a price is not known.
+func (p Prices) MostRate(spec Spec) (float64, error) {
+	cpu, memory := max(spec.CPU, p.MinCPU), max(spec.Memory, p.MinMemory)
+	only := ModalSpec{}
+	if spec.Modal != nil {
+		only = *spec.Modal
+	}
+	unbounded := func(what, flag string) error {
+		return Errorf(KindUsage, "cost", "", "without a limit of its %s the sandbox has no largest cost", what).WithHint("set one: %s", flag)
+	}
+	switch {
+	case spec.CPU > 0:
+		cpu = max(cpu, only.CPULimit)
+	case p.MinCPU > 0 && p.BurstCPU == 0:
+		return 0, unbounded("cpu", "--cpu 1")
+	default:
+		cpu += p.BurstCPU
+	}
+	switch {
+	case spec.Memory > 0:
+		memory = max(memory, only.MemoryLimit)
+	case p.MinMemory > 0:
+		return 0, unbounded("memory", "--memory 2GiB")
+	}
+	rate, err := p.rate(cpu, memory, spec.GPU)
+	if err != nil || len(only.Regions) == 0 {
+		return rate, err
+	}
+	if p.Region == 0 {
+		return 0, Errorf(KindUnsupported, "cost", strings.Join(only.Regions, ","), "the price in regions is not known").
+			WithHint("leave the regions out, or add the largest factor to the provider's prices (region=2.5): sb config get prices.modal")
+	}
+	return rate * p.Region, nil
+}
+
+// rate is what cores, memory and GPUs cost a second.
+func (p Prices) rate(cpu float64, memory Bytes, gpu GPU) (float64, error) {
+	rate := cpu*p.CPU + float64(memory)/float64(GiB)*p.Memory
+	if gpu.IsZero() {
 		return rate, nil
 	}
-	price, known := p.GPU[spec.GPU.Type]
+	price, known := p.GPU[gpu.Type]
 	if !known {
-		return 0, Errorf(KindUnsupported, "cost", spec.GPU.Type, "the price of a %s is not known", spec.GPU.Type).
+		return 0, Errorf(KindUnsupported, "cost", gpu.Type, "the price of a %s is not known", gpu.Type).
 			WithHint("add it to the provider's prices: sb config get prices.modal")
 	}
-	return rate + price*float64(spec.GPU.Count), nil
+	return rate + price*float64(gpu.Count), nil
 }
 
 // Cost is what a sandbox has cost until now, at least.
@@ -64,18 +110,43 @@ func (s *Service) costOf(sb Sandbox) *Cost {
 		return nil
 	}
 	cost := &Cost{Currency: prices.Currency}
+	if sb.State.Live() {
+		cost.PerHour = rate * time.Hour.Seconds()
+	}
+	cost.Amount = rate * s.lived(sb).Seconds()
+	return cost
+}
+
+// lived returns for how long a sandbox has been charged. One that is queued has cost nothing yet.
+func (s *Service) lived(sb Sandbox) time.Duration {
+	if sb.State == StateQueued {
+		return 0
+	}
 	end := sb.Ended
 	if sb.State.Live() {
-		end, cost.PerHour = s.now(), rate*time.Hour.Seconds()
+		end = s.now()
 	}
 	begin := sb.Started
 	if begin.IsZero() {
 		begin = sb.Created
 	}
-	if end.After(begin) {
-		cost.Amount = rate * end.Sub(begin).Seconds()
+	return max(end.Sub(begin), 0)
+}
+
+// gpuLifetime is how long a sandbox with a GPU lives that costs money and has no lifetime of its own.
+const gpuLifetime = Duration(time.Hour)
+
+// boundGPU shortens the default lifetime of a sandbox with a GPU where GPUs have a price. It reports whether it did.
+func (s *Service) boundGPU(spec *Spec, asked Duration) bool {
+	prices, priced := s.prices[spec.Provider]
+	if !priced || spec.GPU.IsZero() || len(prices.GPU) == 0 || asked != 0 || spec.Checkpoint != "" {
+		return false
 	}
-	return cost
+	if spec.Timeout != 0 && spec.Timeout <= gpuLifetime {
+		return false
+	}
+	spec.Timeout = gpuLifetime
+	return true
 }
 
 // budget bounds the lifetime of a launch by what it may cost. asked is the lifetime that was asked for, or 0.
@@ -110,18 +181,18 @@ func (s *Service) knowsPrices(spec Spec, provider string) error {
 		WithHint("sb config get prices.%s, or bound it with --timeout", provider)
 }
 
-// affordable returns how long a sandbox can live on what is left of its MaxCost, in whole seconds. Where nothing is
+// affordable returns how long a sandbox can live on what is left of its MaxCost if it costs the most that it can, in whole seconds. Where nothing is
 // charged, or nothing bounds it, bounded is false.
-func (s *Service) affordable(spec Spec, provider string, spent float64) (longest Duration, bounded bool, err error) {
+func (s *Service) affordable(spec Spec, provider string, lived time.Duration) (longest Duration, bounded bool, err error) {
 	prices, priced := s.prices[provider]
 	if spec.MaxCost == 0 || !priced {
 		return 0, false, nil
 	}
-	rate, err := prices.Rate(spec)
+	rate, err := prices.MostRate(spec)
 	if err != nil || rate == 0 {
 		return 0, false, err
 	}
-	seconds := min((spec.MaxCost-spent)/rate, maxLifetime.Seconds())
+	seconds := min(spec.MaxCost/rate-lived.Seconds(), maxLifetime.Seconds())
 	if seconds < 1 {
 		return 0, true, Errorf(KindExhausted, "cost", "", "%v %s is used up in less than a second", spec.MaxCost, prices.Currency).
 			WithHint("allow more with --max-cost, or ask for less")
@@ -131,11 +202,7 @@ func (s *Service) affordable(spec Spec, provider string, spent float64) (longest
 
 // checkBudget refuses a lifetime from now on that costs more than the sandbox may.
 func (s *Service) checkBudget(sb Sandbox, timeout time.Duration) error {
-	spent := 0.0
-	if cost := s.costOf(sb); cost != nil {
-		spent = cost.Amount
-	}
-	longest, bounded, err := s.affordable(sb.Spec, sb.Provider, spent)
+	longest, bounded, err := s.affordable(sb.Spec, sb.Provider, s.lived(sb))
 	if err != nil || !bounded {
 		return err
 	}

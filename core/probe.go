@@ -93,7 +93,7 @@ func (s *Service) WaitReady(ctx context.Context, ref string) error {
 		if err != nil && KindOf(err) == KindNotFound {
 			return Wrap("wait", ref, err)
 		}
-		if err == nil && now.State != StateRunning && now.State != StateCreating {
+		if err == nil && now.State != StateRunning && now.State != StateCreating && now.State != StateQueued {
 			return Errorf(KindConflict, "wait", ref, "it is %s and was never ready: %w", now.State, failed)
 		}
 		select {

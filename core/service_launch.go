@@ -22,6 +22,8 @@ type LaunchOptions struct {
 	// Renewed is as in Lease: the caller calls KeepAlive from time to time.
 	Renewed  bool
 	Progress ProgressFunc
+	// Notice, where it is set, is called before the launch with a sentence for the user about a lifetime that was not asked for.
+	Notice func(text string)
 	// Confirm, where it is set, is told what is about to be launched: templates and defaults are filled in, secrets have their values. Its
 	// error ends the launch.
 	Confirm func(Spec) error
@@ -55,8 +57,12 @@ func (s *Service) Launch(ctx context.Context, spec Spec, opts LaunchOptions) (sa
 	if err != nil {
 		return Sandbox{}, err
 	}
+	shortened := s.boundGPU(&spec, asked)
 	if err := s.budget(&spec, spec.Provider, asked); err != nil {
 		return Sandbox{}, err
+	}
+	if shortened && opts.Notice != nil {
+		opts.Notice(fmt.Sprintf("%s has a GPU, so it ends after %s; --timeout sets another lifetime", spec.Name, spec.Timeout))
 	}
 	record.Args["spec"] = spec.Redacted()
 	owner, err := s.asOwner()

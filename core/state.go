@@ -12,6 +12,8 @@ package core
 type State string
 
 const (
+	// StateQueued means that the sandbox waits for a machine at its provider. It has cost nothing yet.
+	StateQueued State = "queued"
 	// StateCreating means that the lease is written and the machine is being built.
 	StateCreating State = "creating"
 	// StateRunning means that commands can be run in it. An idle sandbox that the
@@ -34,7 +36,7 @@ const (
 // exited, failed nor lost.
 func (s State) Live() bool {
 	switch s {
-	case StateCreating, StateRunning, StatePaused, StateStopped:
+	case StateQueued, StateCreating, StateRunning, StatePaused, StateStopped:
 		return true
 	case StateExited, StateFailed, StateLost:
 		return false

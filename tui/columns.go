@@ -136,7 +136,7 @@ func latest(e *entry) sample {
 
 func stateRank(e *entry) int {
 	return slices.Index([]core.State{
-		core.StateCreating, core.StateRunning, core.StatePaused, core.StateStopped, core.StateExited, core.StateFailed, core.StateLost,
+		core.StateQueued, core.StateCreating, core.StateRunning, core.StatePaused, core.StateStopped, core.StateExited, core.StateFailed, core.StateLost,
 	}, e.box.State)
 }
 
@@ -150,7 +150,7 @@ func stateText(e *entry, now time.Time) string {
 
 func stateGlyph(box core.Sandbox) string {
 	switch box.State {
-	case core.StateCreating:
+	case core.StateQueued, core.StateCreating:
 		return "◌"
 	case core.StateRunning:
 		return "●"
@@ -171,7 +171,7 @@ func stateGlyph(box core.Sandbox) string {
 
 func statePaint(s *styles, e *entry) paint {
 	switch e.box.State {
-	case core.StateCreating:
+	case core.StateQueued, core.StateCreating:
 		return s.info
 	case core.StateRunning:
 		if e.box.Frozen {

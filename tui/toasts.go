@@ -113,7 +113,7 @@ func told(event core.Event) (severity, string) {
 			return severityInfo, event.Name + " exited: " + event.Message
 		}
 		return severityInfo, event.Name + " exited"
-	case core.StateCreating:
+	case core.StateQueued, core.StateCreating:
 		return severityInfo, ""
 	case core.StateRunning, core.StatePaused, core.StateStopped:
 		return severityInfo, event.Name + " is " + string(event.State)

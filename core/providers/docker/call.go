@@ -91,7 +91,7 @@ func notRunning(sb core.Sandbox, op string) error {
 			why += ": " + sb.Message
 		}
 		return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "%s", why).WithHint("sb start %s", sb.Name)
-	case core.StateCreating, core.StateExited, core.StateFailed, core.StateLost:
+	case core.StateQueued, core.StateCreating, core.StateExited, core.StateFailed, core.StateLost:
 	}
 	return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "the sandbox does not run: it is %s", sb.State)
 }

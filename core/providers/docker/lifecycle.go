@@ -77,7 +77,7 @@ func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, er
 			return core.Sandbox{}, err
 		}
 		switch sb.State {
-		case core.StateCreating, core.StateRunning, core.StatePaused:
+		case core.StateQueued, core.StateCreating, core.StateRunning, core.StatePaused:
 		case core.StateLost:
 			// Removal kills a container first, so it looks lost until it is gone.
 			return sb, e.awaitGone(ctx, id)

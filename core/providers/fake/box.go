@@ -247,7 +247,7 @@ func (b *box) notRunning() error {
 		return e.WithHint("sb resume %s", sb.Name)
 	case core.StateStopped:
 		return e.WithHint("sb start %s", sb.Name)
-	case core.StateCreating, core.StateRunning, core.StateExited, core.StateFailed, core.StateLost:
+	case core.StateQueued, core.StateCreating, core.StateRunning, core.StateExited, core.StateFailed, core.StateLost:
 	}
 	return e
 }

@@ -56,7 +56,7 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 		if note, err = p.linkSaved(source, files); err != nil {
 			return core.Snapshot{}, stateError("snapshot", err)
 		}
-	case core.StateCreating, core.StatePaused, core.StateExited, core.StateFailed, core.StateLost:
+	case core.StateQueued, core.StateCreating, core.StatePaused, core.StateExited, core.StateFailed, core.StateLost:
 		return core.Snapshot{}, notRunning(source)
 	}
 	made := core.Snapshot{ID: name, Provider: Name, Sandbox: id, Created: now, Size: treeSize(draft.Dir), Hint: "sb launch --snapshot " + name, Note: note}
