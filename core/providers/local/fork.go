@@ -4,6 +4,7 @@ package local
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -45,13 +46,26 @@ func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, leas
 	}, nil)
 }
 
-// keep has a sandbox written to dir.
+// keep has a sandbox written to dir, which does not exist yet.
 func (p *Provider) keep(ctx context.Context, id, dir string) (*wire.Kept, error) {
-	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
-	defer cancel()
-	reply, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbCheckpoint, Dir: dir})
+	reply, err := p.writeOut(ctx, id, wire.VerbCheckpoint, dir)
 	if err != nil {
 		return nil, err
 	}
 	return reply.Kept, nil
+}
+
+// writeOut makes dir and has the supervisor write to it as verb says. The supervisor sees no directory that it is not given.
+func (p *Provider) writeOut(ctx context.Context, id string, verb wire.Verb, dir string) (*wire.ControlReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	defer cancel()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, stateError(string(verb), err)
+	}
+	to, err := os.Open(dir)
+	if err != nil {
+		return nil, stateError(string(verb), err)
+	}
+	defer func() { _ = to.Close() }()
+	return p.control(ctx, id, &wire.Control{Verb: verb}, to)
 }

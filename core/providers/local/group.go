@@ -81,8 +81,8 @@ func (p *Provider) held(id string, spec core.Spec) ([]string, error) {
 	return group.Held(limits)
 }
 
-// removeGroup removes the control group of a sandbox that does not run. A supervisor does that
-// itself unless it is killed.
+// removeGroup removes the control group of a sandbox that does not run. No supervisor does that: without capabilities
+// it may not.
 func (p *Provider) removeGroup(id string) error {
 	group, err := p.groupOf(id)
 	if err != nil {

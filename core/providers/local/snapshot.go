@@ -47,10 +47,11 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	note := ""
 	switch source.State {
 	case core.StateRunning:
-		ctx, cancel := context.WithTimeout(ctx, keepTimeout)
-		defer cancel()
-		if _, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbSnapshot, Dir: files}); err != nil {
+		if _, err := p.writeOut(ctx, id, wire.VerbSnapshot, files); err != nil {
 			return core.Snapshot{}, err
+		}
+		if err := store.Seal(files); err != nil {
+			return core.Snapshot{}, stateError("snapshot", err)
 		}
 	case core.StateStopped:
 		if note, err = p.linkSaved(source, files); err != nil {

@@ -36,7 +36,8 @@ type Box struct {
 
 	mu      sync.Mutex
 	stopped bool
-	overlay string // the sentry's descriptor of the writable layer, once found
+	overlay *os.File // the writable layer
+	view    *os.File // the view of the machine, whose mount is gone
 }
 
 // Start builds the host image's view and starts a sandbox in it. One process can
@@ -66,6 +67,9 @@ func Start(ctx context.Context, c Config) (_ *Box, err error) {
 	if err := box.limit(); err != nil {
 		return nil, err
 	}
+	if err := box.hold(); err != nil {
+		return nil, err
+	}
 	box.wait.Go(func() {
 		defer close(box.done)
 		awaitExit(box.SandboxPID())
@@ -79,6 +83,31 @@ func (b *Box) endWithGofer() {
 	sentry, gofer := b.processes[0], b.processes[1]
 	awaitExit(gofer.Pid)
 	_ = signal(unix.SIGKILL, sentry) // it is a child of this process
+}
+
+// hold opens what is needed later and could not be opened without privileges, and takes the view's mount away: the
+// gofer has its own.
+func (b *Box) hold() error {
+	overlay, err := openOverlay(b.SandboxPID(), b.config.OverlayDir)
+	if err != nil {
+		return err
+	}
+	b.overlay = overlay
+	root := filepath.Join(b.config.Dir, "root")
+	view, err := unix.OpenTree(unix.AT_FDCWD, root, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return fmt.Errorf("opening the view: %w", err)
+	}
+	b.view = os.NewFile(uintptr(view), "view")
+	if err := unix.Unmount(root, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmounting the view: %w", err)
+	}
+	return nil
+}
+
+// below is the path of what is called name in the view of the machine, below the writable layer.
+func (b *Box) below(name string) string {
+	return filepath.Join("/proc/self/fd", strconv.Itoa(int(b.view.Fd())), name)
 }
 
 // configureGVisor sets what gVisor keeps for the whole process.
@@ -254,6 +283,12 @@ func (b *Box) limit() error {
 // Done is closed when the sandbox has ended, by Stop or because its kernel or its file server died.
 func (b *Box) Done() <-chan struct{} { return b.done }
 
+// StateDir is the directory of gVisor's own files, which every call uses.
+func (b *Box) StateDir() string { return b.runtime.RootDir }
+
+// Processes are the process ids of the sentry and the gofer.
+func (b *Box) Processes() []int { return []int{b.processes[0].Pid, b.processes[1].Pid} }
+
 // SandboxPID is the sentry's process id.
 func (b *Box) SandboxPID() int { return b.processes[0].Pid }
 
@@ -299,15 +334,15 @@ func (b *Box) abandon() {
 	b.remove()
 }
 
-// remove takes away the files. The view's mounts end with the namespace; detaching
-// them here frees the directory at once.
+// remove takes away the files. A start that failed may have left the view mounted; other mounts end with the namespace.
 func (b *Box) remove() {
-	if b.guest != nil {
-		_ = b.guest.Close()
+	for _, f := range []*os.File{b.guest, b.overlay, b.view} {
+		if f != nil {
+			_ = f.Close()
+		}
 	}
-	_ = unix.Unmount(filepath.Join(b.config.Dir, "root"), unix.MNT_DETACH)
-	if b.runtime != nil && filepath.Dir(b.runtime.RootDir) == "/" {
-		_ = unix.Unmount(b.runtime.RootDir, unix.MNT_DETACH)
+	if b.view == nil {
+		_ = unix.Unmount(filepath.Join(b.config.Dir, "root"), unix.MNT_DETACH)
 	}
 	for _, name := range []string{"root", bundlePrefix + strconv.FormatInt(b.config.Limits.Memory, 10), "state"} {
 		_ = os.RemoveAll(filepath.Join(b.config.Dir, name))

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -69,9 +68,10 @@ func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 			continue
 		}
 		there[name] = true
-		below, err := os.Lstat(filepath.Join(b.config.Dir, "root", name))
+		below, err := os.Lstat(b.below(name))
 		exists := err == nil
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
+		// What this process may not see the sandbox does not either.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR) {
 			return nil, err
 		}
 		switch {
@@ -96,8 +96,8 @@ func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 		}
 	}
 	for _, dir := range replaced {
-		entries, err := os.ReadDir(filepath.Join(b.config.Dir, "root", dir))
-		if err != nil {
+		entries, err := os.ReadDir(b.below(dir))
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, err
 		}
 		for _, e := range entries {

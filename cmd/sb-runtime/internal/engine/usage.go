@@ -77,34 +77,30 @@ func (b *Box) Usage() (Usage, error) {
 
 // Disk is what the sandbox has written to its filesystem, in bytes.
 func (b *Box) Disk() (int64, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.overlay == "" {
-		name, err := findOverlay(b.SandboxPID(), b.config.OverlayDir)
-		if err != nil {
-			return 0, err
-		}
-		b.overlay = name
-	}
 	var stat unix.Stat_t
-	if err := unix.Stat(b.overlay, &stat); err != nil {
+	if err := unix.Fstat(int(b.overlay.Fd()), &stat); err != nil {
 		return 0, err
 	}
 	return stat.Blocks * 512, nil
 }
 
-// findOverlay finds the sentry's descriptor of the unlinked file behind the writable layer.
-func findOverlay(pid int, dir string) (string, error) {
+// openOverlay opens the unlinked file behind the writable layer, of which the sentry has a descriptor.
+func openOverlay(pid int, dir string) (*os.File, error) {
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, fd := range fds {
-		if target, err := os.Readlink(fd); err == nil && strings.HasPrefix(target, dir+"/") {
-			return fd, nil
+		if target, err := os.Readlink(fd); err != nil || !strings.HasPrefix(target, dir+"/") {
+			continue
 		}
+		opened, err := unix.Open(fd, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, fmt.Errorf("opening the writable layer: %w", err)
+		}
+		return os.NewFile(uintptr(opened), "overlay"), nil
 	}
-	return "", fmt.Errorf("the writable layer of process %d is not open", pid)
+	return nil, fmt.Errorf("the writable layer of process %d is not open", pid)
 }
 
 // treeTime is the processor time that a process and all below it used.

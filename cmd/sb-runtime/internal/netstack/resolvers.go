@@ -19,6 +19,9 @@ const (
 	systemdConf = "/run/systemd/resolve/resolv.conf"
 )
 
+// ResolverFiles are the files that name the host's name servers.
+func ResolverFiles() []string { return []string{resolvConf, systemdConf} }
+
 // hostResolvers returns the host's name servers as they are now. It goes past
 // systemd-resolved's stub where it can, for that answers with names from the host's /etc/hosts.
 func hostResolvers() ([]netip.AddrPort, error) {

@@ -25,8 +25,13 @@ const (
 	helperPatience = 10 * time.Second
 )
 
-// checkpoint writes the sandbox to dir and says what a copy of it must know. The sandbox goes on.
-func (s *Supervisor) checkpoint(ctx context.Context, dir string) (_ *wire.Kept, err error) {
+// checkpoint writes the sandbox to the client's directory and returns what a copy of it must know. The sandbox continues.
+func (s *Supervisor) checkpoint(ctx context.Context, files *wire.Files) (_ *wire.Kept, err error) {
+	to, err := files.Take(1)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(to)
 	if err := s.acquire(); err != nil {
 		return nil, err
 	}
@@ -48,10 +53,10 @@ func (s *Supervisor) checkpoint(ctx context.Context, dir string) (_ *wire.Kept, 
 			WithHint("let it listen on 0.0.0.0, or try again when they are closed")
 	}
 	s.keeping.Lock()
-	err = s.box.Checkpoint(dir)
+	err = s.box.Checkpoint(pathOf(to[0]))
 	s.keeping.Unlock()
 	if err != nil {
-		return nil, errors.Join(classifyAs("checkpoint", "the sandbox could not be kept; it goes on", err), os.RemoveAll(dir))
+		return nil, classifyAs("checkpoint", "the sandbox could not be kept; it goes on", err)
 	}
 	return kept, nil
 }

@@ -213,7 +213,7 @@ func (s *Supervisor) watchMemory(ctx context.Context, limit int64) {
 			return
 		case <-tick.C:
 		}
-		if s.launch.Group != nil && s.launch.Group.OutOfMemory() {
+		if s.group.OutOfMemory() {
 			s.finish(s.crash())
 			return
 		}

@@ -153,9 +153,9 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Control, files *
 	case wire.VerbEnd:
 		s.finish(end{core.StateExited, core.ReasonStopped, "it was terminated"})
 	case wire.VerbCheckpoint:
-		reply.Kept, err = s.checkpoint(ctx, request.Dir)
+		reply.Kept, err = s.checkpoint(ctx, files)
 	case wire.VerbSnapshot:
-		err = s.snapshot(request.Dir)
+		err = s.snapshot(files)
 	case wire.VerbDiff:
 		err = s.diff(files)
 	case wire.VerbDenials:

@@ -4,27 +4,33 @@ package supervisor
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
+	"path/filepath"
+	"strconv"
 
-	"github.com/seed-0724f904/sb/core/providers/local/store"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
-// snapshot writes the writable layer to dir, durably.
-func (s *Supervisor) snapshot(dir string) error {
+// pathOf is a path of an open directory, which this process may not be able to reach otherwise.
+func pathOf(dir *os.File) string {
+	return filepath.Join("/proc/self/fd", strconv.FormatUint(uint64(dir.Fd()), 10))
+}
+
+// snapshot writes the writable layer to the client's directory. The client makes it durable.
+func (s *Supervisor) snapshot(files *wire.Files) error {
+	to, err := files.Take(1)
+	if err != nil {
+		return err
+	}
+	defer closeAll(to)
 	if err := s.acquire(); err != nil {
 		return err
 	}
 	defer s.release()
 	s.keeping.Lock()
 	defer s.keeping.Unlock()
-	err := s.box.SaveFS(dir)
-	if err == nil {
-		err = store.Seal(dir)
-	}
-	if err != nil {
-		return errors.Join(classifyAs("snapshot", "the files could not be kept", err), os.RemoveAll(dir))
+	if err := s.box.SaveFS(pathOf(to[0])); err != nil {
+		return classifyAs("snapshot", "the files could not be kept", err)
 	}
 	return nil
 }

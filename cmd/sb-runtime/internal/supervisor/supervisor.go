@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/netstack"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/journal"
+	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
@@ -31,6 +33,7 @@ type Supervisor struct {
 	stack  *netstack.Stack
 	server *grpc.Server
 	socket net.Listener
+	group  *cgroup.Member // the sandbox's control group; nil without one
 	passwd []user
 	// kept reads what comes with an image; nil without one.
 	kept func() (wire.Kept, error)
@@ -87,6 +90,7 @@ func newSupervisor(launch wire.Launch, log *slog.Logger) *Supervisor {
 // start builds the sandbox. What it made when it fails is for abandon to remove.
 func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) error {
 	report(wire.LaunchStatus{Step: "starting the sandbox"})
+	s.openGroup()
 	if err := s.makeDirs(); err != nil {
 		return err
 	}
@@ -119,6 +123,9 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	if s.socket, err = wire.Listen(filepath.Join(s.launch.RuntimeDir, store.SocketName)); err != nil {
 		return err
 	}
+	if err := s.confine(); err != nil {
+		return classify(err)
+	}
 	s.begins(time.Now())
 	s.wakeUp()
 	s.secrets.Add(s.launch.Secrets)
@@ -137,6 +144,27 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	wire.Register(s.server, s)
 	s.wg.Go(func() { _ = s.server.Serve(s.socket) })
 	return nil
+}
+
+// confine gives up what is not needed while the sandbox runs.
+func (s *Supervisor) confine() error {
+	// The files behind the writable layer have no names by now.
+	if err := os.RemoveAll(s.launch.OverlayDir); err != nil {
+		return err
+	}
+	dirs := []string{s.launch.Dir}
+	if state := s.box.StateDir(); !strings.HasPrefix(state, s.launch.Dir+"/") {
+		dirs = append(dirs, state)
+	}
+	root := filepath.Join(s.launch.RuntimeDir, "jail")
+	if err := os.Mkdir(root, 0o700); err != nil {
+		return err
+	}
+	peers := s.box.Processes()
+	if owner := s.launch.Lease.Owner; owner.PID > 0 && !owner.Gone() {
+		peers = append(peers, owner.PID)
+	}
+	return confine(root, dirs, peers...)
 }
 
 // makeDirs makes the sandbox's directories, without what a supervisor that was killed left there: the
@@ -246,7 +274,6 @@ func (s *Supervisor) teardown() {
 			clean = false
 		}
 	}
-	clean = s.removeGroup() && clean
 	if s.server != nil {
 		// Every command has ended with the sandbox, so that their calls are ending, too.
 		stopped := make(chan struct{})
@@ -264,6 +291,7 @@ func (s *Supervisor) teardown() {
 		_ = s.stack.Close()
 	}
 	s.wg.Wait()
+	_ = s.group.Close()
 	s.mu.Lock()
 	s.conclude() // with the entry command's code
 	s.mu.Unlock()

@@ -299,35 +299,6 @@ func (g *Group) Inside(start func() error) (err error) {
 	return start()
 }
 
-// Leave moves the calling process to where the group's maker was.
-func (g *Group) Leave() error {
-	var errs []error
-	for _, dir := range g.Home {
-		errs = append(errs, write(dir, "cgroup.procs", strconv.Itoa(os.Getpid())))
-	}
-	return errors.Join(errs...)
-}
-
-// OutOfMemory says whether the kernel has killed a process of the group for its memory limit.
-func (g *Group) OutOfMemory() bool {
-	file := "memory.events"
-	if g.Version == 1 {
-		file = "memory.oom_control"
-	}
-	for _, dir := range g.Dirs {
-		text, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
-				return strings.TrimSpace(n) != "0"
-			}
-		}
-	}
-	return false
-}
-
 // Processes returns the processes in the group; none if there is no group.
 func (g *Group) Processes() []int {
 	var found []int

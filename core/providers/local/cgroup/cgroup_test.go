@@ -60,15 +60,17 @@ func in(t *testing.T, g *Group, argv ...string) error {
 
 func TestMemoryLimitKills(t *testing.T) {
 	g := group(t, Limits{Memory: 64 << 20})
-	if g.OutOfMemory() {
+	m := g.Member()
+	defer func() { _ = m.Close() }()
+	if m.OutOfMemory() {
 		t.Error("a new group says that it is out of memory")
 	}
-	if err := in(t, g, "true"); err != nil || g.OutOfMemory() {
-		t.Errorf("a small command: %v, out of memory: %v", err, g.OutOfMemory())
+	if err := in(t, g, "true"); err != nil || m.OutOfMemory() {
+		t.Errorf("a small command: %v, out of memory: %v", err, m.OutOfMemory())
 	}
 	// tail keeps a line that never ends in memory.
 	err := in(t, g, "sh", "-c", "head -c 200m /dev/zero | tail")
-	if !g.OutOfMemory() {
+	if !m.OutOfMemory() {
 		t.Errorf("200 MB fit into 64 MB: %v", err)
 	}
 }

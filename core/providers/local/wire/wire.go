@@ -109,8 +109,6 @@ type Control struct {
 	Grace   time.Duration `json:"grace,omitempty"`
 	// Argv belongs to VerbFiles: the command line of sb-guest, whose descriptors 0, 1 and 2 come with the connection.
 	Argv []string `json:"argv,omitempty"`
-	// Dir belongs to VerbCheckpoint and VerbSnapshot: a directory that is not there yet.
-	Dir string `json:"dir,omitempty"`
 	// Network belongs to VerbNetwork.
 	Network *core.Network `json:"network,omitempty"`
 	// Port belongs to VerbDial.
@@ -131,10 +129,11 @@ const (
 	VerbStop    Verb = "stop" // save the filesystem and end
 	VerbEnd     Verb = "end"  // end without saving
 	VerbFiles   Verb = "files"
-	// VerbCheckpoint writes the sandbox, memory included, to a directory; it goes on.
+	// VerbCheckpoint writes the sandbox, memory included, to the directory that comes with the connection, an empty one.
+	// The sandbox continues.
 	VerbCheckpoint Verb = "checkpoint"
 	VerbDenials    Verb = "denials"
-	// VerbSnapshot writes the writable layer to a directory; VerbDiff writes core.Changes as JSON to the
+	// VerbSnapshot writes the writable layer to such a directory; VerbDiff writes core.Changes as JSON to the
 	// descriptor that comes with the connection.
 	VerbSnapshot Verb = "snapshot"
 	VerbDiff     Verb = "diff"
