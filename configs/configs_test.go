@@ -31,7 +31,7 @@ func TestLayersRise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Defaults.Memory != core.GiB || c.Defaults.CPU != 3 || c.Quotas.MaxSandboxes != 5 || c.Defaults.Network != core.NetworkAll {
+	if d := c.Defaults; d.Memory != core.GiB || d.CPU != 3 || d.Network != core.NetworkAll || c.Quotas.MaxSandboxes != 5 {
 		t.Errorf("%+v", c.Config)
 	}
 	origins := map[string]string{}
@@ -39,7 +39,8 @@ func TestLayersRise(t *testing.T) {
 		origins[s.Key] = s.Origin
 	}
 	for key, want := range map[string]string{
-		"defaults.memory": "file " + path, "defaults.cpu": "environment SB_DEFAULTS_CPU", "defaults.disk": "default", "local.freeze_after": "environment SB_LOCAL_FREEZE_AFTER",
+		"defaults.memory": "file " + path, "defaults.cpu": "environment SB_DEFAULTS_CPU", "defaults.disk": "default",
+		"local.freeze_after": "environment SB_LOCAL_FREEZE_AFTER",
 	} {
 		if origins[key] != want {
 			t.Errorf("%s comes from %q, want %q", key, origins[key], want)
@@ -65,13 +66,15 @@ func TestBadFilesAreRefused(t *testing.T) {
 			t.Errorf("%q: %v (%s)", text, err, core.HintOf(err))
 		}
 	}
-	if _, err := Load(t.TempDir(), lookup(nil)); core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "directory") {
+	_, err := Load(t.TempDir(), lookup(nil))
+	if core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "directory") {
 		t.Errorf("a directory: %v", err)
 	}
 	if _, err := Load("/dev/zero", lookup(nil)); core.KindOf(err) != core.KindUsage {
 		t.Errorf("a file without an end: %v", err)
 	}
-	if _, err := Load(filepath.Join(t.TempDir(), "none"), lookup(map[string]string{"SB_QUOTAS_MAX_CPU": "x"})); core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "SB_QUOTAS_MAX_CPU") {
+	_, err = Load(filepath.Join(t.TempDir(), "none"), lookup(map[string]string{"SB_QUOTAS_MAX_CPU": "x"}))
+	if core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "SB_QUOTAS_MAX_CPU") {
 		t.Errorf("a bad variable: %v", err)
 	}
 }
@@ -89,7 +92,7 @@ func TestSetKeepsComments(t *testing.T) {
 	}
 	for _, want := range []string{"# mine", "# enough", "# for now", "memory: 2GiB", "cpu: 1.5", "log_limit: 1MiB"} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("%q is gone from %s", want, text)
+			t.Errorf("%q is missing in %s", want, text)
 		}
 	}
 	for _, bad := range [][2]string{{"defaults.memory", "x"}, {"defaults.nothing", "1"}} {
@@ -130,8 +133,10 @@ func TestInit(t *testing.T) {
 
 func TestPaths(t *testing.T) {
 	home := t.TempDir()
-	p, err := FindPaths(lookup(map[string]string{"HOME": home, "XDG_STATE_HOME": "/x/state", "XDG_CACHE_HOME": "relative"}))
-	if err != nil || p.Config != home+"/.config/sb/config.yaml" || p.State != "/x/state/sb" || p.Cache != home+"/.cache/sb" {
+	vars := map[string]string{"HOME": home, "XDG_STATE_HOME": "/x/state", "XDG_CACHE_HOME": "relative"}
+	p, err := FindPaths(lookup(vars))
+	want := Paths{Config: home + "/.config/sb/config.yaml", State: "/x/state/sb", Cache: home + "/.cache/sb"}
+	if err != nil || p != want {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if p, err = FindPaths(lookup(nil)); err != nil || !filepath.IsAbs(p.State) {

@@ -1,4 +1,5 @@
-// Package configs reads what the user has set: config.yaml in the place that XDG names, and
-// SB_* variables above it. Flags stand above both and are the commands' business. A
-// loaded Config is a value that nobody changes.
+// Package configs reads settings and spec files. Settings are config.yaml and, above it, SB_* variables; flags stand
+// above both and belong to the commands.
+//
+// It imports core and is the only user of viper. Start with Load for settings and ReadSpec for spec files.
 package configs

@@ -17,9 +17,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Set writes one setting to the file at path, keeping the rest of it as it is, comments
-// included, and makes the file if need be. The value is checked first. Readers see the old
-// file or the new, and of two writers at once neither loses the other's setting.
+// Set checks a value and writes it to the file at path, which it makes if necessary. The rest of the file stays,
+// comments included. Readers see the old file or the new one. Two writers at once lose no setting.
 func Set(path, name, value string) error {
 	known := keys()
 	at := slices.IndexFunc(known, func(k key) bool { return k.name == name })
@@ -31,7 +30,7 @@ func Set(path, name, value string) error {
 		return badValue(path, k, value, err)
 	}
 	if !utf8.ValidString(value) {
-		return badValue(path, k, value, errors.New("not text in UTF-8"))
+		return badValue(path, k, value, errors.New("expected text in UTF-8"))
 	}
 	return replace(path, func(old []byte) ([]byte, error) {
 		if _, err := Load(path, func(string) (string, bool) { return "", false }); err != nil {
@@ -41,12 +40,13 @@ func Set(path, name, value string) error {
 	})
 }
 
-// Init writes a file that shows every setting with its default, commented out. One
-// that exists is only replaced with force.
+// Init writes a file with every setting and its default, commented out. Without force, an existing file is
+// core.KindConflict.
 func Init(path string, force bool) error {
 	return replace(path, func([]byte) ([]byte, error) {
 		if _, err := os.Lstat(path); err == nil && !force {
-			return nil, core.Errorf(core.KindConflict, "config", path, "it exists already").WithHint("replace it with: sb config init --force")
+			return nil, core.Errorf(core.KindConflict, "config", path, "the file exists").
+				WithHint("replace it with: sb config init --force")
 		}
 		return []byte(template()), nil
 	})
@@ -55,7 +55,7 @@ func Init(path string, force bool) error {
 // template is the file that Init writes.
 func template() string {
 	var b strings.Builder
-	b.WriteString("# Settings of sb. What is commented out is the default.\n")
+	b.WriteString("# Settings of sb. A line that is commented out shows the default.\n")
 	section := ""
 	for _, k := range keys() {
 		head, _, nested := strings.Cut(k.name, ".")
@@ -72,15 +72,15 @@ func template() string {
 	return b.String()
 }
 
-// commented is the line of the template that shows a setting.
+// commented is the template's line of a setting.
 func commented(k key) string {
 	return fmt.Sprintf("# %s: %q", last(k.name), k.fallback)
 }
 
 func last(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// edit returns a file's text with a setting in it. It changes one line, as a person
-// would; only what is laid out so that this does not do is encoded anew.
+// edit returns a file's text with a setting in it. It changes one line, as a person would. If that does not have the
+// wanted effect, it encodes the whole file again.
 func edit(old []byte, k key, value string) ([]byte, error) {
 	path := strings.Split(k.name, ".")
 	scalar := &yaml.Node{Kind: yaml.ScalarNode, Value: strings.TrimSpace(value)}
@@ -99,16 +99,18 @@ func edit(old []byte, k key, value string) ([]byte, error) {
 		document = yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode}}}
 	}
 	root := document.Content[0]
-	if root.Kind != yaml.MappingNode { // it is null: Load has seen the file
+	if root.Kind != yaml.MappingNode { // it is null: Load has accepted the file
 		*root = yaml.Node{Kind: yaml.MappingNode, HeadComment: root.HeadComment}
 	}
 	for i := 0; i < len(root.Content); i += 2 {
 		if name := root.Content[i]; name.ShortTag() != "!!str" || name.Value == "" {
-			return nil, core.Errorf(core.KindUsage, "config", k.name, "line %d of the file has a key that is no name", name.Line).WithHint("change the file by hand")
+			return nil, core.Errorf(core.KindUsage, "config", k.name, "line %d of the file: a key is not a name", name.Line).
+				WithHint("change the file by hand")
 		}
 	}
 	if _, section := child(root, path[0]); section != nil && section.Kind == yaml.AliasNode {
-		return nil, core.Errorf(core.KindUsage, "config", k.name, "its section is an alias of another").WithHint("change the file by hand")
+		return nil, core.Errorf(core.KindUsage, "config", k.name, "the section is an alias of another one").
+			WithHint("change the file by hand")
 	}
 	changed := editLine(string(old), root, path, k, strings.TrimSuffix(string(shown), "\n"))
 	put(root, path, scalar)
@@ -124,14 +126,14 @@ func edit(old []byte, k key, value string) ([]byte, error) {
 	return encoded.Bytes(), nil
 }
 
-// same says whether two texts hold the same values.
+// same reports whether two texts hold the same values.
 func same(a, b []byte) bool {
 	var inA, inB any
 	return yaml.Unmarshal(a, &inA) == nil && yaml.Unmarshal(b, &inB) == nil && reflect.DeepEqual(inA, inB)
 }
 
-// editLine changes a value where it stands, or puts it in the place of its commented-out
-// default, at the top of its section or at the end.
+// editLine replaces a value, or its commented-out default. Otherwise it adds a line at the top of the section or at the
+// end.
 func editLine(text string, root *yaml.Node, path []string, k key, shown string) string {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -186,7 +188,7 @@ func child(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// put sets a value below a mapping and makes the mappings on the way.
+// put sets a value below a mapping and adds missing mappings.
 func put(mapping *yaml.Node, path []string, scalar *yaml.Node) {
 	_, value := child(mapping, path[0])
 	if value == nil {
@@ -205,11 +207,11 @@ func put(mapping *yaml.Node, path []string, scalar *yaml.Node) {
 	put(value, path[1:], scalar)
 }
 
-// replace puts what change makes of the file's text in its place, at once. A link stays
-// one: the file that it leads to is replaced.
+// replace replaces the file's text atomically by the result of change. A symbolic link stays; its target is replaced.
 func replace(path string, change func(old []byte) ([]byte, error)) error {
 	fail := func(err error) error {
-		return core.Errorf(core.KindOf(err), "config", path, "it cannot be written: %w", err).WithHint("make its directory writable, or name another file with --config or SB_CONFIG")
+		return core.Errorf(core.KindOf(err), "config", path, "cannot write the file: %w", err).
+			WithHint("make its directory writable, or name another file with --config or SB_CONFIG")
 	}
 	target := path
 	if followed, err := filepath.EvalSymlinks(path); err == nil {
@@ -218,10 +220,10 @@ func replace(path string, change func(old []byte) ([]byte, error)) error {
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(target); err == nil {
 		if info.IsDir() {
-			return core.Errorf(core.KindUsage, "config", path, "it is a directory, not a file")
+			return core.Errorf(core.KindUsage, "config", path, "expected a file, found a directory")
 		}
 		if !info.Mode().IsRegular() {
-			return core.Errorf(core.KindUsage, "config", path, "it is not a regular file")
+			return core.Errorf(core.KindUsage, "config", path, "expected a regular file")
 		}
 		mode = info.Mode().Perm()
 	}
@@ -236,7 +238,7 @@ func replace(path string, change func(old []byte) ([]byte, error)) error {
 	defer unlock()
 	old, err := os.ReadFile(target)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return core.Errorf(core.KindUsage, "config", path, "it cannot be read: %w", err)
+		return core.Errorf(core.KindUsage, "config", path, "cannot read the file: %w", err)
 	}
 	text, err := change(old)
 	if err != nil {
@@ -248,7 +250,7 @@ func replace(path string, change func(old []byte) ([]byte, error)) error {
 	return nil
 }
 
-// write replaces a file, so that a crash leaves the old one or the new.
+// write replaces a file atomically: a crash leaves the old file or the new one.
 func write(path string, text []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".config-*")
 	if err != nil {

@@ -63,7 +63,7 @@ func setting(t *testing.T, path, key string) string {
 	return ""
 }
 
-// Each setting of a new file takes the place of the line that shows its default.
+// Each setting of a new file replaces the line of its default.
 func TestSetInANewFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := Init(path, false); err != nil {
@@ -71,7 +71,9 @@ func TestSetInANewFile(t *testing.T) {
 	}
 	want := template()
 	for _, k := range keys() {
-		value := map[kind]string{kindText: "x", kindSize: "3MiB", kindDuration: "7s", kindWhole: "9", kindDecimal: "1.5", kindPrices: "none"}[k.kind]
+		value := map[kind]string{
+			kindText: "x", kindSize: "3MiB", kindDuration: "7s", kindWhole: "9", kindDecimal: "1.5", kindPrices: "none",
+		}[k.kind]
 		if k.kind == kindChoice {
 			value = k.choices[1]
 		}
@@ -126,7 +128,9 @@ func TestSetKeepsLinkAndMode(t *testing.T) {
 
 func TestSettersDoNotLoseEachOthersValues(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	values := map[string]string{"provider": "local", "defaults.cpu": "2", "defaults.memory": "3GiB", "quotas.max_cpu": "4", "local.log_limit": "5MiB"}
+	values := map[string]string{
+		"provider": "local", "defaults.cpu": "2", "defaults.memory": "3GiB", "quotas.max_cpu": "4", "local.log_limit": "5MiB",
+	}
 	var writers sync.WaitGroup
 	for key, value := range values {
 		writers.Go(func() {
@@ -142,7 +146,7 @@ func TestSettersDoNotLoseEachOthersValues(t *testing.T) {
 		}
 	}
 	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
-		t.Errorf("beside the file there is more: %v, %v", left, err)
+		t.Errorf("other files are left: %v, %v", left, err)
 	}
 }
 
@@ -157,7 +161,7 @@ func TestAliasIsNotBroken(t *testing.T) {
 	}
 }
 
-// Whatever a valid file looks like, a value that is set is read back, and the others stay.
+// In any valid file, a value that is set is read back, and the others stay.
 func FuzzSet(f *testing.F) {
 	f.Add("# a\ndefaults:\n  cpu: 1 # b\n", "x y")
 	f.Add("defaults: {app: a, cpu: 2}\nprovider: >\n  a\n  b\n", "012")
@@ -169,7 +173,8 @@ func FuzzSet(f *testing.F) {
 		if err != nil || strings.TrimSpace(value) == "" {
 			return
 		}
-		for _, k := range []struct{ name, value string }{{"defaults.app", value}, {"provider", value}, {"local.log_limit", "7MiB"}} {
+		changes := []struct{ name, value string }{{"defaults.app", value}, {"provider", value}, {"local.log_limit", "7MiB"}}
+		for _, k := range changes {
 			if err := Set(path, k.name, k.value); err != nil {
 				if core.KindOf(err) != core.KindUsage {
 					t.Errorf("%q: %v", text, err)
@@ -178,7 +183,7 @@ func FuzzSet(f *testing.F) {
 			}
 			after, err := Load(path, lookup(nil))
 			if err != nil {
-				t.Fatalf("%q cannot be read any more: %v", text, err)
+				t.Fatalf("%q is no longer readable: %v", text, err)
 			}
 			for i, s := range after.Settings {
 				want := before.Settings[i].Value

@@ -13,29 +13,29 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Lookup is os.LookupEnv or a test's.
+// Lookup returns an environment variable, as os.LookupEnv does.
 type Lookup func(name string) (string, bool)
 
-// Loaded is a configuration and where each of its values comes from.
+// Loaded is a configuration with the origin of each value.
 type Loaded struct {
 	Config
-	// Path is the file, whether it exists or not.
+	// Path is the file, which need not exist.
 	Path string
-	// Settings has every key, in the order of the documentation.
+	// Settings has every key, in the order of the template.
 	Settings []Setting
 }
 
-// LoadFrom is Load of the file at paths.Config, which must exist if it was asked for.
+// LoadFrom loads the file at paths.Config. If paths.ConfigSet, a missing file is core.KindUsage.
 func LoadFrom(paths Paths, lookup Lookup) (Loaded, error) {
 	if _, err := os.Stat(paths.Config); paths.ConfigSet && errors.Is(err, fs.ErrNotExist) {
-		return Loaded{}, core.Errorf(core.KindUsage, "config", paths.Config, "there is no such configuration file").
-			WithHint("sb config init makes one there, with --config or SB_CONFIG as they are")
+		return Loaded{}, core.Errorf(core.KindUsage, "config", paths.Config, "no such configuration file").
+			WithHint("make it with the same --config or SB_CONFIG: sb config init")
 	}
 	return Load(paths.Config, lookup)
 }
 
-// Load reads the file at path, which need not exist, and the environment above it.
-// Errors are of core.KindUsage and name the file or variable, the key and what is expected.
+// Load reads the file at path, which need not exist, and the environment above it. An error is core.KindUsage and names
+// the file or variable, the key, and the expected value.
 func Load(path string, lookup Lookup) (Loaded, error) {
 	v := viper.New()
 	v.SetConfigType("yaml")
@@ -64,13 +64,14 @@ func Load(path string, lookup Lookup) (Loaded, error) {
 		if err := k.set(&loaded.Config, value); err != nil {
 			return Loaded{}, badValue(origin, k, value, err)
 		}
-		loaded.Settings = append(loaded.Settings, Setting{Key: k.name, Value: k.get(loaded.Config), Origin: origin, Doc: k.doc})
+		setting := Setting{Key: k.name, Value: k.get(loaded.Config), Origin: origin, Doc: k.doc}
+		loaded.Settings = append(loaded.Settings, setting)
 	}
 	return loaded, nil
 }
 
-// fromFile is the text of a value as it stands in the file, or "" for null. YAML's own reading of
-// text without quotes is refused where it would lose what was written, as in 012.
+// fromFile returns the text of a value in the file, or "" for null. It refuses text without quotes that YAML reads as
+// something else, such as 012.
 func fromFile(k key, value any) (string, error) {
 	switch value := value.(type) {
 	case nil:
@@ -78,16 +79,16 @@ func fromFile(k key, value any) (string, error) {
 	case string:
 		return value, nil
 	case map[string]any, []any:
-		return "", errors.New("not a single value")
+		return "", errors.New("expected a single value")
 	default:
 		if k.kind == kindText || k.kind == kindChoice {
-			return "", errors.New("not text; put it in quotes")
+			return "", errors.New("expected text; put the value in quotes")
 		}
 		return fmt.Sprint(value), nil
 	}
 }
 
-// Variable is the environment variable of a key.
+// Variable returns the environment variable of a key: SB_DEFAULTS_MEMORY for "defaults.memory".
 func Variable(key string) string {
 	return "SB_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
@@ -98,37 +99,40 @@ func readFile(v *viper.Viper, path string) error {
 		return nil
 	}
 	if err == nil && info.IsDir() {
-		return core.Errorf(core.KindUsage, "config", path, "it is a directory, not a file").WithHint("remove it, or name another file with --config or SB_CONFIG")
+		return core.Errorf(core.KindUsage, "config", path, "expected a file, found a directory").
+			WithHint("remove it, or name another file with --config or SB_CONFIG")
 	}
 	if err != nil {
-		return core.Errorf(core.KindUsage, "config", path, "it cannot be read: %w", err)
+		return core.Errorf(core.KindUsage, "config", path, "cannot read the file: %w", err)
 	}
-	if !info.Mode().IsRegular() && path != os.DevNull { // others may block, or never end
-		return core.Errorf(core.KindUsage, "config", path, "it is not a regular file")
+	if !info.Mode().IsRegular() && path != os.DevNull { // other kinds may block or have no end
+		return core.Errorf(core.KindUsage, "config", path, "expected a regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return core.Errorf(core.KindUsage, "config", path, "it cannot be read: %w", err)
+		return core.Errorf(core.KindUsage, "config", path, "cannot read the file: %w", err)
 	}
 	defer func() { _ = f.Close() }()
 	if err := v.ReadConfig(f); err != nil {
-		return core.Errorf(core.KindUsage, "config", path, "it is not valid YAML: %w", err).WithHint("mend it, or begin again with: sb config init --force")
+		return core.Errorf(core.KindUsage, "config", path, "invalid YAML: %w", err).
+			WithHint("correct the file, or replace it with: sb config init --force")
 	}
 	return nil
 }
 
-// refuseUnknown makes an error of the first key that no setting has.
+// refuseUnknown returns an error for the first unknown key.
 func refuseUnknown(v *viper.Viper, path string, known []key) error {
 	valid := names(known)
 	set := v.AllKeys()
 	slices.Sort(set)
 	for _, name := range set {
-		below := slices.ContainsFunc(valid, func(k string) bool { return strings.HasPrefix(name, k+".") }) // Load says what is wrong
+		// Load reports a key below a setting.
+		below := slices.ContainsFunc(valid, func(k string) bool { return strings.HasPrefix(name, k+".") })
 		section := slices.ContainsFunc(valid, func(k string) bool { return strings.HasPrefix(k, name+".") })
 		switch {
 		case slices.Contains(valid, name) || below || section && v.Get(name) == nil:
 		case section:
-			return core.Errorf(core.KindUsage, "config", path, "%s is a section and has no value of its own", name)
+			return core.Errorf(core.KindUsage, "config", path, "%s is a section and takes no value", name)
 		default:
 			return unknownKey(path, name, valid)
 		}
@@ -145,11 +149,11 @@ func names(known []key) []string {
 }
 
 func unknownKey(path, name string, names []string) error {
-	e := core.Errorf(core.KindUsage, "config", path, "there is no setting %q", name)
+	e := core.Errorf(core.KindUsage, "config", path, "unknown setting %q", name)
 	if near := core.Nearest(name, names); near != "" {
 		return e.WithHint("did you mean %q?", near)
 	}
-	return e.WithHint("sb config list shows all settings")
+	return e.WithHint("list the settings with: sb config list")
 }
 
 func badValue(origin string, k key, value string, err error) error {
@@ -157,5 +161,9 @@ func badValue(origin string, k key, value string, err error) error {
 	if e, ok := errors.AsType[*core.Error](err); ok && e.Err != nil {
 		message = e.Err.Error()
 	}
-	return core.Errorf(core.KindUsage, "config", origin, "%s = %q: %s", k.name, value, message).WithHint("%s; for example: %s", k.doc, k.fallback)
+	hint := k.doc
+	if k.fallback != "" {
+		hint += "; for example: " + k.fallback
+	}
+	return core.Errorf(core.KindUsage, "config", origin, "%s = %q: %s", k.name, value, message).WithHint("%s", hint)
 }

@@ -2,5 +2,5 @@
 
 package configs
 
-// lockDir does nothing where directories cannot be locked.
+// lockDir does nothing: this system cannot lock a directory.
 func lockDir(string) (unlock func(), err error) { return func() {}, nil }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// lockDir keeps other writers out of a directory until unlock, without a file of its own.
+// lockDir keeps other writers out of a directory until unlock. It makes no lock file.
 func lockDir(dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -10,18 +10,19 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// SetModal sets fields of spec.Modal from KEY=VALUE pairs, over those that are there. A KEY is a field's name in a spec
-// file, or that of an entry in one: "regions", "experimental.fast". A VALUE is YAML; where a list is wanted a plain one
-// is split at its commas. An error is of core.KindUsage and has "--modal" as its subject.
+// SetModal sets fields of spec.Modal from KEY=VALUE pairs and keeps the others. A KEY is a field's name in a spec file,
+// or an entry of a field: "regions", "experimental.fast". A VALUE is YAML. For a list, a plain value is split at its
+// commas. An error is core.KindUsage with the subject "--modal".
 func SetModal(spec *core.Spec, pairs []string) error {
 	for _, pair := range pairs {
 		key, text, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return core.Errorf(core.KindUsage, "launch", "--modal", "%q is not KEY=VALUE", pair).WithHint("the keys are %s", strings.Join(ModalKeys(), ", "))
+			return core.Errorf(core.KindUsage, "launch", "--modal", "%q: expected KEY=VALUE", pair).
+				WithHint("the keys are %s", strings.Join(ModalKeys(), ", "))
 		}
 		var document yaml.Node
 		if err := yaml.Unmarshal([]byte(text), &document); err != nil || len(document.Content) == 0 {
-			return core.Errorf(core.KindUsage, "launch", "--modal", "the value of %s cannot be read", key)
+			return core.Errorf(core.KindUsage, "launch", "--modal", "%s: the value is not valid YAML", key)
 		}
 		if spec.Modal == nil {
 			spec.Modal = &core.ModalSpec{}
@@ -33,7 +34,7 @@ func SetModal(spec *core.Spec, pairs []string) error {
 	return nil
 }
 
-// ModalKeys returns the fields that SetModal knows.
+// ModalKeys returns the names of the fields that SetModal sets.
 func ModalKeys() []string {
 	var keys []string
 	for field := range reflect.TypeFor[core.ModalSpec]().Fields() {
@@ -48,7 +49,7 @@ func setField(into reflect.Value, key string, value *yaml.Node) error {
 	name, entry, nested := strings.Cut(key, ".")
 	at := slices.Index(ModalKeys(), name)
 	if at < 0 {
-		e := core.Errorf(core.KindUsage, "launch", "", "there is no field %q", name)
+		e := core.Errorf(core.KindUsage, "launch", "", "unknown field %q", name)
 		if near := core.Nearest(name, ModalKeys()); near != "" {
 			return e.WithHint("did you mean %q?", near)
 		}
@@ -57,7 +58,7 @@ func setField(into reflect.Value, key string, value *yaml.Node) error {
 	field := into.Field(at)
 	if nested {
 		if field.Kind() != reflect.Map {
-			return core.Errorf(core.KindUsage, "launch", "", "%s has no entries with names", name)
+			return core.Errorf(core.KindUsage, "launch", "", "%s has no named entries", name)
 		}
 		if field.IsNil() {
 			field.Set(reflect.MakeMap(field.Type()))
@@ -72,7 +73,8 @@ func setField(into reflect.Value, key string, value *yaml.Node) error {
 	if field.Kind() == reflect.Slice && value.Kind == yaml.ScalarNode {
 		list := &yaml.Node{Kind: yaml.SequenceNode, Line: value.Line}
 		for word := range strings.SplitSeq(value.Value, ",") {
-			list.Content = append(list.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: strings.TrimSpace(word), Line: value.Line})
+			item := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: strings.TrimSpace(word), Line: value.Line}
+			list.Content = append(list.Content, item)
 		}
 		value = list
 	}

@@ -11,7 +11,8 @@ import (
 func TestSetModal(t *testing.T) {
 	spec := core.Spec{Modal: &core.ModalSpec{Cloud: "aws", Proxy: "office"}}
 	err := SetModal(&spec, []string{
-		"regions=us-east, eu", "cloud=gcp", "cpu_limit=4", "memory_limit=4GiB", "oidc=true", "experimental.fast=true", "experimental.level=3",
+		"regions=us-east, eu", "cloud=gcp", "cpu_limit=4", "memory_limit=4GiB", "oidc=true",
+		"experimental.fast=true", "experimental.level=3",
 		"buckets=[{name: data, target: /data, read_only: true}]",
 	})
 	if err != nil {
@@ -19,12 +20,16 @@ func TestSetModal(t *testing.T) {
 	}
 	want := &core.ModalSpec{
 		Regions: []string{"us-east", "eu"}, Cloud: "gcp", Proxy: "office", CPULimit: 4, MemoryLimit: 4 * core.GiB, OIDC: true,
-		Experimental: map[string]string{"fast": "true", "level": "3"}, Buckets: []core.Bucket{{Name: "data", Target: "/data", ReadOnly: true}},
+		Experimental: map[string]string{"fast": "true", "level": "3"},
+		Buckets:      []core.Bucket{{Name: "data", Target: "/data", ReadOnly: true}},
 	}
 	if diff := cmp.Diff(want, spec.Modal); diff != "" {
 		t.Error(diff)
 	}
-	for _, bad := range []string{"regions", "=x", "region=x", "cpu_limit=lots", "buckets=data", "oidc=maybe", "cloud.x=1", "regions=[", "buckets=[{secret_value: x}]"} {
+	for _, bad := range []string{
+		"regions", "=x", "region=x", "cpu_limit=lots", "buckets=data", "oidc=maybe", "cloud.x=1", "regions=[",
+		"buckets=[{secret_value: x}]",
+	} {
 		if err := SetModal(&core.Spec{}, []string{bad}); core.KindOf(err) != core.KindUsage || err == nil {
 			t.Errorf("%s: %v", bad, err)
 		}

@@ -8,19 +8,20 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Paths are the places that sb uses, as the XDG Base Directory Specification names them.
+// Paths are the files and directories of sb, by the XDG Base Directory Specification.
 type Paths struct {
-	// Config is config.yaml. One that was asked for, and is not just where it would be, must exist to be read.
-	Config    string
+	// Config is config.yaml.
+	Config string
+	// ConfigSet reports that the user named Config, so the file must exist.
 	ConfigSet bool
-	// State outlives a reboot: sandboxes, with the sockets of those that run, and the audit log.
+	// State outlives a reboot. It has the sandboxes with their sockets, and the audit log.
 	State string
-	// Cache can be deleted when no sandbox runs.
+	// Cache may be deleted while no sandbox runs.
 	Cache string
 }
 
-// FindPaths works the places out. It makes none. XDG_RUNTIME_DIR is not among them: it differs between a user's logins and ends
-// with the last of them, and sandboxes must be reachable from all.
+// FindPaths returns the paths and creates none of them. It does not use XDG_RUNTIME_DIR: that differs between a user's
+// logins and ends with the last one, and sandboxes must be reachable from all.
 func FindPaths(lookup Lookup) (Paths, error) {
 	base := func(variable, below string) (string, error) {
 		if dir, _ := lookup(variable); filepath.IsAbs(dir) {
@@ -50,5 +51,6 @@ func homeDir(lookup Lookup) (string, error) {
 	if u, err := user.Current(); err == nil && filepath.IsAbs(u.HomeDir) {
 		return u.HomeDir, nil
 	}
-	return "", core.Errorf(core.KindUsage, "config", "", "this user has no home directory").WithHint("set HOME, or XDG_CONFIG_HOME, XDG_STATE_HOME and XDG_CACHE_HOME")
+	return "", core.Errorf(core.KindUsage, "config", "", "this user has no home directory").
+		WithHint("set HOME, or XDG_CONFIG_HOME, XDG_STATE_HOME and XDG_CACHE_HOME")
 }

@@ -10,16 +10,20 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// modalPrices are Modal's for sandboxes: reserved cores and memory cost three times what they cost functions. Its page is
-// quoted by public pages, which were read on the day that is named. Plans change them. A sandbox without a cpu limit may use 16 cores more
-// than it reserves, and pays what it uses (modal.com/docs/guide/resources). Of the factors for regions that Modal's pages have named
-// (modal.com/docs/guide/region-selection: 1.25 to 2.5), region is the largest.
-const modalPrices = "currency=USD date=2026-07-01 source=https://modal.com/pricing cpu=0.00003942 memory=0.00000672 min_cpu=0.125 min_memory=128MiB burst_cpu=16 region=2.5 " +
-	"gpu.T4=0.000164 gpu.L4=0.000222 gpu.A10=0.000306 gpu.A10G=0.000306 gpu.L40S=0.000542 gpu.A100=0.000583 gpu.A100-40GB=0.000583 gpu.A100-80GB=0.000694 " +
-	"gpu.RTX-PRO-6000=0.000842 gpu.H100=0.001097 gpu.H100!=0.001097 gpu.H200=0.001261 gpu.B200=0.001736 gpu.B200+=0.001736"
+// modalPrices are Modal's prices for sandboxes: reserved cores and memory cost three times those of functions. Public
+// pages that quote Modal's page were read on the named date. Plans change the prices.
+//
+// A sandbox without a CPU limit may use 16 cores more than it reserves, and pays for its use
+// (modal.com/docs/guide/resources). Modal's pages name factors for regions from 1.25 to 2.5
+// (modal.com/docs/guide/region-selection); region is the largest.
+const modalPrices = "currency=USD date=2026-07-01 source=https://modal.com/pricing " +
+	"cpu=0.00003942 memory=0.00000672 min_cpu=0.125 min_memory=128MiB burst_cpu=16 region=2.5 " +
+	"gpu.T4=0.000164 gpu.L4=0.000222 gpu.A10=0.000306 gpu.A10G=0.000306 gpu.L40S=0.000542 " +
+	"gpu.A100=0.000583 gpu.A100-40GB=0.000583 gpu.A100-80GB=0.000694 gpu.RTX-PRO-6000=0.000842 " +
+	"gpu.H100=0.001097 gpu.H100!=0.001097 gpu.H200=0.001261 gpu.B200=0.001736 gpu.B200+=0.001736"
 
-// prices makes a setting of a provider's price table: KEY=VALUE with blanks between. Amounts are per second: of one core,
-// one GiB, one GPU of a type.
+// prices returns the setting of a provider's price table: words KEY=VALUE. Amounts are per second, for one core, one
+// GiB, or one GPU of a type.
 func prices(provider, fallback, doc string) key {
 	k := key{name: "prices." + provider, kind: kindPrices, fallback: fallback, doc: doc}
 	k.get = func(c Config) string { return c.Prices[provider].text }
@@ -37,13 +41,13 @@ func prices(provider, fallback, doc string) key {
 	return k
 }
 
-// priceTable is a table as it was written and as it is meant; nil is none.
+// priceTable is a table as text and parsed; nil is no table.
 type priceTable struct {
 	text string
 	*core.Prices
 }
 
-// parsePrices reads a price table; one without words, or the word none, is nil.
+// parsePrices parses a price table. It returns nil for no words and for the word none.
 func parsePrices(text string) (*core.Prices, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 || text == "none" {
@@ -53,7 +57,7 @@ func parsePrices(text string) (*core.Prices, error) {
 	for _, word := range words {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok || value == "" {
-			return nil, fmt.Errorf("%q is not KEY=VALUE", word)
+			return nil, fmt.Errorf("%q: expected KEY=VALUE", word)
 		}
 		var err error
 		gpu, isGPU := strings.CutPrefix(name, "gpu.")
@@ -80,10 +84,11 @@ func parsePrices(text string) (*core.Prices, error) {
 		case name == "min_memory":
 			p.MinMemory, err = core.ParseBytes(value)
 		default:
-			return nil, fmt.Errorf("%q is not one of currency, date, source, cpu, memory, min_cpu, min_memory, burst_cpu, region and gpu.TYPE", name)
+			return nil, fmt.Errorf("unknown key %q; the keys are currency, date, source, cpu, memory, min_cpu, min_memory, "+
+				"burst_cpu, region and gpu.TYPE", name)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %q cannot be read", name, value)
+			return nil, fmt.Errorf("%s: invalid value %q", name, value)
 		}
 	}
 	if p.Currency == "" || p.Date == "" {
@@ -92,7 +97,7 @@ func parsePrices(text string) (*core.Prices, error) {
 	return p, nil
 }
 
-// amount reads a price.
+// amount parses a price, from 0 up.
 func amount(text string) (float64, error) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err == nil && (n < 0 || math.IsNaN(n) || math.IsInf(n, 0)) {

@@ -17,14 +17,18 @@ func TestParsePrices(t *testing.T) {
 	if none, err := parsePrices("  "); none != nil || err != nil {
 		t.Errorf("no words are %+v, %v", none, err)
 	}
-	for _, bad := range []string{"cpu", "cpu=", "currency=USD", "currency=USD date=soon", "currency=USD date=2026-01-02 cpu=-1", "currency=USD date=2026-01-02 cpu=NaN", "currency=USD date=2026-01-02 disk=1", "currency=USD date=2026-01-02 gpu.=1"} {
+	for _, bad := range []string{
+		"cpu", "cpu=", "currency=USD", "currency=USD date=soon", "currency=USD date=2026-01-02 cpu=-1",
+		"currency=USD date=2026-01-02 cpu=NaN", "currency=USD date=2026-01-02 disk=1",
+		"currency=USD date=2026-01-02 gpu.=1",
+	} {
 		if p, err := parsePrices(bad); err == nil {
 			t.Errorf("%q is %+v", bad, p)
 		}
 	}
 }
 
-// Modal's prices are there without being configured; an empty setting takes them away.
+// Modal's prices need no configuration; the word none removes them.
 func TestPriceTables(t *testing.T) {
 	loaded, err := Load(write4test(t, "prices:\n  docker: currency=EUR date=2026-01-02 cpu=0.00001\n"), lookup(nil))
 	if err != nil {

@@ -20,10 +20,11 @@ import (
 
 const dialect = "https://json-schema.org/draft/2020-12/schema"
 
-// Editors check config.yaml and spec files with the schemas. They are made from the
-// types: UPDATE=1 go test ./configs -run TestSchema writes them anew.
+// Editors check config.yaml and spec files with the schemas, which are generated from the types:
+// UPDATE=1 go test ./configs -run TestSchemas.
 func TestSchemas(t *testing.T) {
-	for file, schema := range map[string]*jsonschema.Schema{"schema.json": configSchema(), "spec.schema.json": specSchema(t)} {
+	schemas := map[string]*jsonschema.Schema{"schema.json": configSchema(), "spec.schema.json": specSchema(t)}
+	for file, schema := range schemas {
 		want, err := json.MarshalIndent(schema, "", "  ")
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +36,7 @@ func TestSchemas(t *testing.T) {
 			}
 		}
 		if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the types say; write it with: UPDATE=1 go test ./configs -run TestSchemas (%v)", file, err)
+			t.Errorf("%s differs from the types; update it with: UPDATE=1 go test ./configs -run TestSchemas (%v)", file, err)
 		}
 	}
 }
@@ -50,7 +51,9 @@ func configSchema() *jsonschema.Schema {
 		in, name := root, k.name
 		if head, below, nested := strings.Cut(k.name, "."); nested {
 			if root.Properties[head] == nil {
-				root.Properties[head] = &jsonschema.Schema{Types: []string{"object", "null"}, Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: none()}
+				root.Properties[head] = &jsonschema.Schema{
+					Types: []string{"object", "null"}, Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: none(),
+				}
 				root.PropertyOrder = append(root.PropertyOrder, head)
 			}
 			in, name = root.Properties[head], below
@@ -90,7 +93,9 @@ func specSchema(t *testing.T) *jsonschema.Schema {
 		reflect.TypeFor[core.NetworkMode](): {Enum: []any{
 			string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow),
 		}},
-		reflect.TypeFor[core.PortProtocol](): {Enum: []any{string(core.PortTCP), string(core.PortHTTPS), string(core.PortH2)}},
+		reflect.TypeFor[core.PortProtocol](): {Enum: []any{
+			string(core.PortTCP), string(core.PortHTTPS), string(core.PortH2),
+		}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +106,7 @@ func specSchema(t *testing.T) *jsonschema.Schema {
 	return schema
 }
 
-// describe gives the properties of a struct's schema what the comments say of the fields.
+// describe copies the comments of a struct's fields into its schema.
 func describe(schema *jsonschema.Schema, of reflect.Type, docs map[string]string) {
 	for field := range of.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -125,7 +130,7 @@ func describe(schema *jsonschema.Schema, of reflect.Type, docs map[string]string
 	}
 }
 
-// fieldDocs reads the comments of core's structs, as "Type.Field".
+// fieldDocs returns the comments of core's struct fields, by "Type.Field".
 func fieldDocs(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
@@ -153,7 +158,7 @@ func fieldDocs(t *testing.T) map[string]string {
 	return docs
 }
 
-// The schemas and the readers agree on what is right.
+// The schemas and the readers accept the same files.
 func TestSchemasAgreeWithReaders(t *testing.T) {
 	config, spec := resolve(t, configSchema()), resolve(t, specSchema(t))
 	readSpec := func(text string) error { _, err := ReadSpec("spec.yaml", strings.NewReader(text)); return err }
@@ -188,7 +193,7 @@ func TestSchemasAgreeWithReaders(t *testing.T) {
 		}
 		bySchema, byReader := tt.schema.Validate(jsonForm(t, value)), tt.read(tt.text)
 		if (bySchema == nil) != tt.valid || (byReader == nil) != tt.valid {
-			t.Errorf("%q: the schema says %v, the reader %v", tt.text, bySchema, byReader)
+			t.Errorf("%q: schema: %v, reader: %v", tt.text, bySchema, byReader)
 		}
 	}
 }
@@ -202,7 +207,7 @@ func resolve(t *testing.T, schema *jsonschema.Schema) *jsonschema.Resolved {
 	return resolved
 }
 
-// jsonForm is a value as it would be read from JSON, which schemas are about.
+// jsonForm converts a value to the types that JSON decodes to, because schemas describe JSON.
 func jsonForm(t *testing.T, value any) any {
 	t.Helper()
 	text, err := json.Marshal(value)

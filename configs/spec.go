@@ -18,34 +18,33 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// maxSpec bounds a spec file, so that an endless source ends in an error.
+// maxSpec is the largest spec file, in bytes.
 const maxSpec = 4 << 20
 
-// ReadSpec reads a launch spec in YAML, or in JSON, which is YAML. The fields are those that
-// spec.schema.json describes: the JSON names of core.Spec. Secrets have names and
-// references, never values. Text may stand without quotes: "python: 3.10" is 3.10. An
-// error is of core.KindUsage and has source, which says where the spec comes from, as its subject.
+// ReadSpec reads a launch spec in YAML or JSON. spec.schema.json describes the fields: the JSON names of core.Spec.
+// Secrets have names and references, never values. Text needs no quotes: "python: 3.10" is the text 3.10. An error is
+// core.KindUsage with the subject source.
 func ReadSpec(source string, r io.Reader) (core.Spec, error) {
 	fail := func(err error) (core.Spec, error) {
 		bad := core.Errorf(core.KindUsage, "launch", source, "%w", err)
-		return core.Spec{}, bad.WithHint("%s", cmp.Or(core.HintOf(err), "the fields are those of: sb launch --help"))
+		return core.Spec{}, bad.WithHint("%s", cmp.Or(core.HintOf(err), "see the fields with: sb launch --help"))
 	}
 	text, err := io.ReadAll(io.LimitReader(r, maxSpec+1))
 	if err != nil {
 		return fail(err)
 	}
 	if len(text) > maxSpec {
-		return fail(fmt.Errorf("it is larger than %s", core.Bytes(maxSpec)))
+		return fail(fmt.Errorf("the file is larger than %s", core.Bytes(maxSpec)))
 	}
 	decoder := yaml.NewDecoder(strings.NewReader(string(text)))
 	var document, second yaml.Node
 	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 		return core.Spec{}, nil
 	} else if err != nil {
-		return fail(fmt.Errorf("it is not valid YAML: %w", err))
+		return fail(fmt.Errorf("invalid YAML: %w", err))
 	}
 	if err := decoder.Decode(&second); !errors.Is(err, io.EOF) {
-		return fail(errors.New("it has more than one document"))
+		return fail(errors.New("the file has more than one YAML document"))
 	}
 	var spec core.Spec
 	if err := fill(reflect.ValueOf(&spec).Elem(), document.Content[0], ""); err != nil {
@@ -54,7 +53,7 @@ func ReadSpec(source string, r io.Reader) (core.Spec, error) {
 	return spec, nil
 }
 
-// fill reads a node into a value of core.Spec's types. Field is its dotted name.
+// fill reads a node into a value of core.Spec's types. field is its dotted name.
 func fill(into reflect.Value, node *yaml.Node, field string) error {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
@@ -119,7 +118,8 @@ func fillScalar(into reflect.Value, node *yaml.Node, field string) error {
 	if parser, ok := reflect.TypeAssert[encoding.TextUnmarshaler](into.Addr()); ok {
 		return at(node, field, parser.UnmarshalText([]byte(node.Value)))
 	}
-	if timeout, ok := reflect.TypeAssert[*core.Duration](into.Addr()); ok && (field == "timeout" || field == "idle_timeout") {
+	isTimeout := field == "timeout" || field == "idle_timeout"
+	if timeout, ok := reflect.TypeAssert[*core.Duration](into.Addr()); ok && isTimeout {
 		parsed, err := core.ParseTimeout(node.Value)
 		*timeout = parsed
 		return at(node, field, err)
@@ -151,15 +151,15 @@ func fillScalar(into reflect.Value, node *yaml.Node, field string) error {
 		}
 		into.SetFloat(number)
 	default:
-		return fmt.Errorf("%s cannot stand in a file", field)
+		return fmt.Errorf("%s is not allowed in a file", field)
 	}
 	return nil
 }
 
-// eachPair calls do for each key and value of a mapping whose keys are text, each once.
+// eachPair calls do for each pair of a mapping. It refuses keys that are not text, and repeated keys.
 func eachPair(node *yaml.Node, field string, do func(key, value *yaml.Node) error) error {
 	if node.Kind != yaml.MappingNode {
-		return mismatch(node, field, "names with values")
+		return mismatch(node, field, "a mapping of names to values")
 	}
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -168,7 +168,7 @@ func eachPair(node *yaml.Node, field string, do func(key, value *yaml.Node) erro
 			return mismatch(key, field, "a name")
 		}
 		if seen[key.Value] {
-			return fmt.Errorf("line %d: %s is there twice", key.Line, join(field, key.Value))
+			return fmt.Errorf("line %d: %s is set twice", key.Line, join(field, key.Value))
 		}
 		seen[key.Value] = true
 		if err := do(key, node.Content[i+1]); err != nil {
@@ -186,9 +186,9 @@ func join(field, name string) string {
 }
 
 func unknownField(key *yaml.Node, name, parent string, fields []string) error {
-	e := core.Errorf(core.KindUsage, "launch", "", "line %d: there is no field %q", key.Line, name)
+	e := core.Errorf(core.KindUsage, "launch", "", "line %d: unknown field %q", key.Line, name)
 	if strings.HasPrefix(parent, "secrets[") && key.Value == "value" {
-		return e.WithHint("a spec file has no secrets in it: leave the value out and set the variable when you launch")
+		return e.WithHint("a spec file holds no secrets: remove the value, and set the variable at the launch")
 	}
 	if near := core.Nearest(key.Value, fields); near != "" {
 		return e.WithHint("did you mean %q?", join(parent, near))
@@ -198,15 +198,16 @@ func unknownField(key *yaml.Node, name, parent string, fields []string) error {
 
 func mismatch(node *yaml.Node, field, want string) error {
 	if field == "" {
-		return fmt.Errorf("line %d: not %s", node.Line, want)
+		return fmt.Errorf("line %d: expected %s", node.Line, want)
 	}
-	return fmt.Errorf("line %d: %s is not %s", node.Line, field, want)
+	return fmt.Errorf("line %d: %s: expected %s", node.Line, field, want)
 }
 
-// at says where a value stands that its own type has refused.
+// at adds the line and the field to the error of a value's type.
 func at(node *yaml.Node, field string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return core.Errorf(core.KindUsage, "launch", "", "line %d: %s: %w", node.Line, field, err).WithHint("%s", core.HintOf(err))
+	return core.Errorf(core.KindUsage, "launch", "", "line %d: %s: %w", node.Line, field, err).
+		WithHint("%s", core.HintOf(err))
 }

@@ -35,18 +35,26 @@ command: [sleep, 10]
 	}
 	want := core.Spec{
 		Python: "3.10", Name: "012", Env: map[string]string{"PORT": "8080", "DEBUG": "on", "EMPTY": "", "DAY": "2026-01-02"},
-		CPU: 2, Memory: 512 * core.MiB, Disk: core.GiB, Timeout: core.Duration(90 * time.Second), IdleTimeout: core.Duration(90 * time.Minute),
-		GPU: core.GPU{Type: "H100", Count: 2}, Persist: true, Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org"}},
-		Ports: []core.Port{{Host: 8080, Sandbox: 80}}, Secrets: []core.Secret{{Name: "TOKEN"}, {Name: "KEY", Ref: "stored"}}, Command: []string{"sleep", "10"},
+		CPU: 2, Memory: 512 * core.MiB, Disk: core.GiB,
+		Timeout: core.Duration(90 * time.Second), IdleTimeout: core.Duration(90 * time.Minute),
+		GPU: core.GPU{Type: "H100", Count: 2}, Persist: true,
+		Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org"}},
+		Ports:   []core.Port{{Host: 8080, Sandbox: 80}},
+		Secrets: []core.Secret{{Name: "TOKEN"}, {Name: "KEY", Ref: "stored"}},
+		Command: []string{"sleep", "10"},
 	}
-	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b core.SecretValue) bool { return a.Reveal() == b.Reveal() })); diff != "" {
+	sameSecret := cmp.Comparer(func(a, b core.SecretValue) bool { return a.Reveal() == b.Reveal() })
+	if diff := cmp.Diff(want, got, sameSecret); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 }
 
-// What sb inspect prints as spec can be launched again.
+// The spec that sb inspect prints can be launched again.
 func TestReadSpecReadsItsJSON(t *testing.T) {
-	want := core.Spec{Name: "a", Memory: 3 * core.MiB, Timeout: core.Duration(time.Hour), GPU: core.GPU{Type: "T4", Count: 1}, Env: map[string]string{"A": "b\n"}, Network: core.Network{Mode: core.NetworkNone}}
+	want := core.Spec{
+		Name: "a", Memory: 3 * core.MiB, Timeout: core.Duration(time.Hour), GPU: core.GPU{Type: "T4", Count: 1},
+		Env: map[string]string{"A": "b\n"}, Network: core.Network{Mode: core.NetworkNone},
+	}
 	text, err := json.Marshal(want)
 	if err != nil {
 		t.Fatal(err)
@@ -61,16 +69,16 @@ func TestReadSpecRefuses(t *testing.T) {
 	for text, want := range map[string][]string{
 		"cpu: 1\nmemroy: 1G\n":                  {"line 2", "memroy", `did you mean "memory"`},
 		"network:\n  mod: none\n":               {"line 2", "network.mod", "network.mode"},
-		"secrets:\n- name: A\n  value: s3cret":  {"line 3", "secrets[0].value", "no secrets in it"},
+		"secrets:\n- name: A\n  value: s3cret":  {"line 3", "secrets[0].value", "holds no secrets"},
 		"memory: lots\n":                        {"line 1", "memory", "not a size", "512MiB"},
-		"env: [a]\n":                            {"env", "names with values"},
+		"env: [a]\n":                            {"env", "a mapping of names to values"},
 		"ports: [{port: http}]\n":               {"ports[0].port", "whole number"},
 		"persist: maybe\n":                      {"persist", "true or false"},
 		"cpu: two\n":                            {"cpu", "a number"},
 		"pip: numpy\n":                          {"pip", "a list"},
 		"name: {a: b}\n":                        {"name", "a single value"},
 		"cpu: 1\ncpu: 2\n":                      {"line 2", "cpu", "twice"},
-		"- a\n":                                 {"names with values"},
+		"- a\n":                                 {"a mapping of names to values"},
 		"a: [\n":                                {"YAML"},
 		"cpu: 1\n---\ncpu: 2\n":                 {"more than one"},
 		"gpu: T4:0\n":                           {"gpu", "TYPE"},
@@ -83,7 +91,7 @@ func TestReadSpecRefuses(t *testing.T) {
 		}
 		for _, part := range append(want, "spec.yaml") {
 			if core.KindOf(err) != core.KindUsage || !strings.Contains(said, part) {
-				t.Errorf("%.40q: %q does not say %q", text, said, part)
+				t.Errorf("%.40q: %q lacks %q", text, said, part)
 			}
 		}
 		if strings.Contains(said, "s3cret") {

@@ -11,17 +11,17 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// kind is what sort of value a setting takes.
+// kind is the type of a setting's value.
 type kind int
 
 const (
 	kindText     kind = iota
 	kindChoice        // one of key.choices
-	kindSize          // what core.ParseBytes reads
-	kindDuration      // what core.ParseDuration reads
-	kindWhole         // a whole number from 0 up
-	kindDecimal       // a number from 0 up
-	kindPrices        // what parsePrices reads
+	kindSize          // for core.ParseBytes
+	kindDuration      // for core.ParseDuration
+	kindWhole         // a whole number, 0 or more
+	kindDecimal       // a number, 0 or more
+	kindPrices        // for parsePrices
 )
 
 // The constructors of settings, one for each kind.
@@ -47,7 +47,7 @@ func choice[T ~string](name, fallback, doc string, choices []string, field func(
 		name: name, kind: kindChoice, choices: choices, fallback: fallback, doc: doc,
 		set: func(c *Config, s string) error {
 			if !slices.Contains(choices, s) {
-				return fmt.Errorf("not one of %s", strings.Join(choices, ", "))
+				return fmt.Errorf("expected one of %s", strings.Join(choices, ", "))
 			}
 			*field(c) = T(s)
 			return nil
@@ -64,8 +64,7 @@ func size(name, fallback, doc string, field func(*Config) *core.Bytes) key {
 	}
 }
 
-// exact is a size in text that is read back as the same size, which Bytes.String, made for
-// tables, is not always.
+// exact formats a size without loss. Bytes.String, made for tables, may round.
 func exact(b core.Bytes) string {
 	text := b.String()
 	if same, err := core.ParseBytes(text); err == nil && same == b {
@@ -94,7 +93,7 @@ func whole(name, fallback, doc string, field func(*Config) *int) key {
 		set: func(c *Config, s string) error {
 			n, err := strconv.Atoi(s)
 			if err != nil || n < 0 {
-				return errors.New("not a whole number from 0 up")
+				return errors.New("expected a whole number, 0 or more")
 			}
 			*field(c) = n
 			return nil
@@ -109,7 +108,7 @@ func decimal(name, fallback, doc string, field func(*Config) *float64) key {
 		set: func(c *Config, s string) error {
 			n, err := strconv.ParseFloat(s, 64)
 			if err != nil || n < 0 || math.IsNaN(n) || math.IsInf(n, 0) {
-				return errors.New("not a number from 0 up")
+				return errors.New("expected a number, 0 or more")
 			}
 			*field(c) = n
 			return nil
