@@ -95,7 +95,9 @@ var owners = map[string][]string{
 	"mvdan.cc/sh":                     {"core/providers/fake"},
 	"github.com/mark3labs":            {"mcp"},
 	"github.com/google/jsonschema-go": {"mcp", "configs"},
-	"github.com/moby":                 {"core/providers/docker"},
+	"github.com/moby/moby":            {"core/providers/docker"},
+	"github.com/moby/patternmatcher":  {"core/providers/docker"},
+	"github.com/moby/buildkit":        {"core/providers/modal"},
 	"github.com/docker/cli":           {"core/providers/docker"},
 }
 

@@ -229,6 +229,15 @@ func TestImages(t *testing.T) {
 	if !strings.Contains(strings.Join(steps, "\n"), "Step 1") {
 		t.Errorf("the build's log was not shown: %q", steps)
 	}
+	write("ARG V=12\r\nFROM --platform=linux/amd64 debian:${V} AS app\r\nARG V\r\nENV COLOUR=\"dark red\"\r\nRUN echo $V $COLOUR \\\r\n# a comment\r\n  >/opt-arg\r\n" +
+		"WORKDIR sub/$V\nRUN <<EOF\nread first <<-MORE\n\tinner\nMORE\necho $first >/opt-script\nEOF\nCOPY --chmod=600 <<EOF <<\"B\" /docs/\n$V\nEOF\n$V\nB\nRUN [\"touch\", \"a b\"]\n")
+	s.Name = core.NewName()
+	second := launched(t, p, s)
+	out.Reset()
+	if exit := ran(t, p, second.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /opt-arg /opt-script /docs/EOF /docs/B; stat -c %a /docs/B; pwd; ls; echo \"$V$COLOUR\""}, Stdout: &out}); exit.Code != 0 ||
+		out.String() != "12 dark red\ninner\n12\n$V\n600\n/sub/12\na b\ndark red\n" {
+		t.Errorf("%+v, %q", exit, out.String())
+	}
 	write("FROM debian:12\nRUN echo what is wrong; exit 7\n")
 	s.Name, s.Dockerfile = core.NewName(), filepath.Dir(file)
 	if _, err := p.Launch(t.Context(), s, lease(), nil); core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "exit code 7\n") ||

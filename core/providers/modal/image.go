@@ -89,31 +89,6 @@ func recipeOf(spec core.Spec) (recipe, error) {
 	return r, nil
 }
 
-// readDockerfile takes a Dockerfile's first FROM as the base and hands the rest on.
-func readDockerfile(text string) (recipe, error) {
-	var r recipe
-	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
-		line = strings.TrimSpace(line)
-		verb, rest, _ := strings.Cut(line, " ")
-		switch verb = strings.ToUpper(verb); {
-		case line == "" || strings.HasPrefix(line, "#"):
-		case verb == "FROM" && r.Base == "":
-			r.Base, _, _ = strings.Cut(strings.TrimSpace(rest), " ")
-		case verb == "FROM":
-			return r, core.Errorf(core.KindUsage, "modal.launch", "", "the Dockerfile has more than one stage").WithHint("build it elsewhere and name the image")
-		case (verb == "COPY" && !strings.HasPrefix(strings.ToUpper(strings.TrimSpace(rest)), "--FROM=")) || verb == "ADD":
-			return r, core.Errorf(core.KindUsage, "modal.launch", "", "the Dockerfile copies files from this machine, which Modal cannot see").
-				WithHint("leave COPY out and push the files with: sb push")
-		default:
-			r.Commands = append(r.Commands, line)
-		}
-	}
-	if r.Base == "" {
-		return r, core.Errorf(core.KindUsage, "modal.launch", "", "the Dockerfile has no FROM")
-	}
-	return r, nil
-}
-
 // quoteAll makes words of a shell command that are passed on untouched.
 func quoteAll(words []string) string {
 	quoted := make([]string, len(words))

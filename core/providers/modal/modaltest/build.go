@@ -9,8 +9,11 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// buildStep is a command of a build and where it runs.
-type buildStep struct{ command, workdir string }
+// buildStep is a command of a build, where it runs, and the variables that it has.
+type buildStep struct {
+	command, workdir string
+	env              map[string]string
+}
 
 // build runs an image's steps in a sandbox of the backend and keeps what they changed.
 func (s *Server) build(built *image, steps []buildStep, env []core.Secret) {
@@ -41,7 +44,7 @@ func (s *Server) runSteps(built *image, steps []buildStep, env []core.Secret) (s
 	}
 	for i, step := range steps {
 		write(fmt.Sprintf("=> Step %d: %s\n", i+1, step.command))
-		code, err := s.runIn(s.ctx, box.ID, step.workdir, []string{"sh", "-c", step.command}, textWriter(write))
+		code, err := s.runIn(s.ctx, box.ID, core.ExecSpec{Command: []string{"sh", "-c", step.command}, Workdir: step.workdir, Env: step.env}, textWriter(write))
 		if err != nil {
 			return "", err
 		}

@@ -136,44 +136,8 @@ func baseIDs(definition *pb.Image) []string {
 	return ids
 }
 
-// plan reads the Dockerfile's lines: what is known at once goes into the image, the rest are steps to run. The
-// caller holds mu.
-func (s *Server) plan(definition *pb.Image) (*image, []buildStep, error) {
-	built := &image{id: newID("im-"), definition: definition, done: make(chan struct{}), env: map[string]string{}}
-	var steps []buildStep
-	for _, line := range joinLines(definition.GetDockerfileCommands()) {
-		verb, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-		rest = strings.TrimSpace(rest)
-		switch strings.ToUpper(verb) {
-		case "":
-		case "FROM":
-			if err := s.from(built, definition, rest); err != nil {
-				return nil, nil, err
-			}
-		case "ENV":
-			maps.Copy(built.env, envPairs(rest))
-		case "WORKDIR":
-			steps = append(steps, buildStep{"mkdir -p " + shellQuote(rest), built.workdir})
-			built.workdir = path.Join("/", built.workdir, rest)
-			if path.IsAbs(rest) {
-				built.workdir = path.Clean(rest)
-			}
-		case "RUN":
-			steps = append(steps, buildStep{rest, built.workdir})
-		case "CMD", "ENTRYPOINT", "EXPOSE", "LABEL", "SHELL", "USER", "ARG", "STOPSIGNAL", "MAINTAINER", "HEALTHCHECK":
-			// They say how a container is started, which a sandbox's definition does instead.
-		default:
-			if !strings.HasPrefix(line, "#") {
-				return nil, nil, status.Errorf(codes.InvalidArgument, "this server does not know the Dockerfile command %q", verb)
-			}
-		}
-	}
-	return built, steps, nil
-}
-
 // from puts an image on its base. The caller holds mu.
 func (s *Server) from(built *image, definition *pb.Image, name string) error {
-	name, _, _ = strings.Cut(name, " ")
 	for _, base := range definition.GetBaseImages() {
 		if base.GetDockerTag() != name {
 			continue
@@ -194,32 +158,6 @@ func (s *Server) from(built *image, definition *pb.Image, name string) error {
 		built.base = caps.Images[0]
 	}
 	return nil
-}
-
-// joinLines puts together lines that end in a backslash.
-func joinLines(commands []string) []string {
-	var joined []string
-	for _, command := range commands {
-		for line := range strings.SplitSeq(strings.ReplaceAll(command, "\\\n", " "), "\n") {
-			joined = append(joined, line)
-		}
-	}
-	return joined
-}
-
-// envPairs reads the arguments of ENV: "A=b C=d" or "A b".
-func envPairs(rest string) map[string]string {
-	name, value, _ := strings.Cut(rest, " ")
-	if !strings.Contains(name, "=") {
-		return map[string]string{name: strings.Trim(value, `"'`)}
-	}
-	pairs := map[string]string{}
-	for field := range strings.FieldsSeq(rest) {
-		if name, value, ok := strings.Cut(field, "="); ok {
-			pairs[name] = strings.Trim(value, `"'`)
-		}
-	}
-	return pairs
 }
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -129,9 +129,10 @@ func (b *textBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// runIn runs a command to its end.
-func (s *Server) runIn(ctx context.Context, id, workdir string, command []string, output io.Writer) (int, error) {
-	process, err := s.opts.Backend.Exec(ctx, id, core.ExecSpec{Command: command, Workdir: workdir, Stdout: output, Stderr: output})
+// runIn runs a command to its end. Both its outputs go to output.
+func (s *Server) runIn(ctx context.Context, id string, spec core.ExecSpec, output io.Writer) (int, error) {
+	spec.Stdout, spec.Stderr = output, output
+	process, err := s.opts.Backend.Exec(ctx, id, spec)
 	if err != nil {
 		return 0, err
 	}

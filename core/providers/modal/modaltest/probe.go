@@ -9,6 +9,8 @@ import (
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // entryMoment is how long a sandbox runs at least before it can be ready.
@@ -29,7 +31,7 @@ func (s *Server) probe(ctx context.Context, box *sandbox) (time.Time, error) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		code, err := s.runIn(ctx, box.backend.ID, box.workdir, command, io.Discard)
+		code, err := s.runIn(ctx, box.backend.ID, core.ExecSpec{Command: command, Workdir: box.workdir}, io.Discard)
 		if err == nil && code == 0 {
 			s.mu.Lock()
 			defer s.mu.Unlock()

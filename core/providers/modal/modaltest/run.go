@@ -114,7 +114,9 @@ func (s *Server) startEntry(box *sandbox) error {
 	}
 	// A program that is not there is told before the sandbox counts as begun; without a shell it cannot be looked for.
 	program := d.GetEntrypointArgs()[0]
-	code, err := s.runIn(s.ctx, box.backend.ID, box.workdir, []string{"sh", "-c", `command -v -- "$1" >/dev/null || exit 3`, "sh", program}, io.Discard)
+	code, err := s.runIn(s.ctx, box.backend.ID, core.ExecSpec{
+		Command: []string{"sh", "-c", `command -v -- "$1" >/dev/null || exit 3`, "sh", program}, Workdir: box.workdir,
+	}, io.Discard)
 	if err == nil && code == 3 {
 		return fmt.Errorf("executable file %q not found", program)
 	}
