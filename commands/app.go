@@ -6,7 +6,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/configs"
-	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -24,7 +24,7 @@ type App struct {
 	ConfigFile string
 	Paths      func() (configs.Paths, error)
 	Config     func() (configs.Loaded, error)
-	Service    func() (*core.Service, error)
+	Service    func() (*service.Service, error)
 	// Become and ServeMCP are as in Process.
 	Become   func(program string) error
 	ServeMCP setup.Serve

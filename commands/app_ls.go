@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewAppLs makes "sb app ls".
@@ -16,8 +17,8 @@ func NewAppLs(app *App) *cobra.Command {
 		example: "  sb app ls\n  sb app ls --provider modal --json",
 		fields:  "name, id, provider, state, created, sandboxes", quiet: "names",
 		headers: []string{"NAME", "PROVIDER", "SANDBOXES", "STATE", "AGE"},
-		list: func(ctx context.Context, service *core.Service, provider string) (core.Inventory[core.AppInfo], error) {
-			return service.Apps(ctx, provider)
+		list: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.AppInfo], error) {
+			return svc.Apps(ctx, provider)
 		},
 		row: func(app *App, a core.AppInfo) []string {
 			return []string{a.Name, a.Provider, strconv.Itoa(a.Sandboxes), a.State, app.since(a.Created)}

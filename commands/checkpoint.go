@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewCheckpoint makes "sb checkpoint".
@@ -21,7 +22,7 @@ func NewCheckpoint(app *App) *cobra.Command {
 }
 
 // checkpointNames are for completion.
-func checkpointNames(ctx context.Context, service *core.Service) []string {
-	found, err := service.Checkpoints(ctx, "")
+func checkpointNames(ctx context.Context, svc *service.Service) []string {
+	found, err := svc.Checkpoints(ctx, "")
 	return named(found, err, func(c core.Checkpoint) []string { return []string{c.Name} })
 }

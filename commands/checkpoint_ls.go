@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewCheckpointLs makes "sb checkpoint ls".
@@ -15,8 +16,8 @@ func NewCheckpointLs(app *App) *cobra.Command {
 		example: "  sb checkpoint ls\n  sb checkpoint ls --json",
 		fields:  "name, id, provider, sandbox, of, created, expires, size, note, spec", quiet: "names",
 		headers: []string{"NAME", "PROVIDER", "OF", "SIZE", "AGE", "ENDS IN"},
-		list: func(ctx context.Context, service *core.Service, provider string) (core.Inventory[core.Checkpoint], error) {
-			return service.Checkpoints(ctx, provider)
+		list: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.Checkpoint], error) {
+			return svc.Checkpoints(ctx, provider)
 		},
 		row: func(app *App, c core.Checkpoint) []string {
 			return []string{c.Name, c.Provider, c.Of, sizeText(c.Size), app.since(c.Created), until(c.Expires, app.Now())}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewCheckpointRm makes "sb checkpoint rm".
@@ -16,12 +17,12 @@ func NewCheckpointRm(app *App) *cobra.Command {
 			"Modal removes none before its time: its checkpoints are forgotten, and end when \"sb checkpoint ls\" said.",
 		example: "  sb checkpoint rm warm",
 		names:   checkpointNames,
-		sizes: func(ctx context.Context, service *core.Service, provider string) map[string]core.Bytes {
-			found, err := service.Checkpoints(ctx, provider)
+		sizes: func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes {
+			found, err := svc.Checkpoints(ctx, provider)
 			return sizesOf(found, err, func(kept core.Checkpoint) (string, core.Bytes) { return kept.Name, kept.Size })
 		},
-		remove: func(ctx context.Context, service *core.Service, provider, name string) error {
-			return service.RemoveCheckpoint(ctx, provider, name)
+		remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
+			return svc.RemoveCheckpoint(ctx, provider, name)
 		},
 	})
 }

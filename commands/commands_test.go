@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/clients"
 )
 
@@ -31,7 +32,7 @@ func testApp(t *testing.T, env map[string]string) (*App, *iostreams.Test) {
 			return value, ok
 		},
 		Now: func() time.Time { return now },
-		Service: func() (*core.Service, error) {
+		Service: func() (*service.Service, error) {
 			return nil, core.Errorf(core.KindUsage, "config", "config.yaml", "broken configuration")
 		},
 	}, streams

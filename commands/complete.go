@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-0724f904/sb/configs"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // completeTimeout bounds what pressing Tab may take.
@@ -48,24 +49,24 @@ func firstArg(f cobra.CompletionFunc) cobra.CompletionFunc {
 
 // ask runs a question to the service within the time that a completion has;
 // what fails completes nothing.
-func (a *App) ask(cmd *cobra.Command, question func(context.Context, *core.Service) []string) []string {
+func (a *App) ask(cmd *cobra.Command, question func(context.Context, *service.Service) []string) []string {
 	ctx := cmd.Context()
 	if ctx == nil {
 		ctx = context.Background()
 	}
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
-	service, err := a.Service()
+	svc, err := a.Service()
 	if err != nil {
 		return nil
 	}
-	return question(ctx, service)
+	return question(ctx, svc)
 }
 
 func (a *App) sandboxes(cmd *cobra.Command) []core.Sandbox {
 	var found []core.Sandbox
-	a.ask(cmd, func(ctx context.Context, service *core.Service) []string {
-		listing, err := service.List(ctx, core.ListFilter{All: true})
+	a.ask(cmd, func(ctx context.Context, svc *service.Service) []string {
+		listing, err := svc.List(ctx, core.ListFilter{All: true})
 		if err == nil {
 			found = listing.Sandboxes
 		}
@@ -95,8 +96,8 @@ func (a *App) completeExecs(cmd *cobra.Command, args []string, word string) ([]c
 	case 0:
 		return a.completeSandboxes(cmd, args, word)
 	case 1:
-		return a.ask(cmd, func(ctx context.Context, service *core.Service) []string {
-			execs, err := service.Execs(ctx, args[0])
+		return a.ask(cmd, func(ctx context.Context, svc *service.Service) []string {
+			execs, err := svc.Execs(ctx, args[0])
 			if err != nil {
 				return nil
 			}
@@ -113,7 +114,7 @@ func (a *App) completeExecs(cmd *cobra.Command, args []string, word string) ([]c
 }
 
 func (a *App) completeProviders(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.ask(cmd, func(_ context.Context, service *core.Service) []string { return service.ProviderNames() }), noFiles
+	return a.ask(cmd, func(_ context.Context, svc *service.Service) []string { return svc.ProviderNames() }), noFiles
 }
 
 // completePlaces completes where a sandbox is launched: a provider, or "auto".
@@ -133,10 +134,10 @@ func (a *App) completeApps(cmd *cobra.Command, _ []string, _ string) ([]cobra.Co
 }
 
 func (a *App) completeGPUs(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.ask(cmd, func(_ context.Context, service *core.Service) []string {
+	return a.ask(cmd, func(_ context.Context, svc *service.Service) []string {
 		types := map[string]bool{}
-		for _, provider := range service.ProviderNames() {
-			caps, _ := service.Capabilities(provider) // one that cannot be opened offers nothing
+		for _, provider := range svc.ProviderNames() {
+			caps, _ := svc.Capabilities(provider) // one that cannot be opened offers nothing
 			for name := range caps.GPUs {
 				types[name] = true
 			}
@@ -146,10 +147,10 @@ func (a *App) completeGPUs(cmd *cobra.Command, _ []string, _ string) ([]cobra.Co
 }
 
 func (a *App) completeImages(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	words := a.ask(cmd, func(_ context.Context, service *core.Service) []string {
+	words := a.ask(cmd, func(_ context.Context, svc *service.Service) []string {
 		images := map[string]bool{}
-		for _, provider := range service.ProviderNames() {
-			caps, _ := service.Capabilities(provider) // one that cannot be opened has none
+		for _, provider := range svc.ProviderNames() {
+			caps, _ := svc.Capabilities(provider) // one that cannot be opened has none
 			for _, name := range caps.Images {
 				images[name] = true
 			}
@@ -167,12 +168,12 @@ func (a *App) completeImages(cmd *cobra.Command, _ []string, _ string) ([]cobra.
 // completeInside completes the files of a sandbox below the directory that word names.
 func (a *App) completeInside(cmd *cobra.Command, ref, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	dir, begin := path.Split(word)
-	words := a.ask(cmd, func(ctx context.Context, service *core.Service) []string {
+	words := a.ask(cmd, func(ctx context.Context, svc *service.Service) []string {
 		inside := dir
 		if inside == "" {
 			inside = "."
 		}
-		entries, err := service.ReadDir(ctx, ref, inside)
+		entries, err := svc.ReadDir(ctx, ref, inside)
 		if err != nil {
 			return nil
 		}

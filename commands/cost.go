@@ -14,12 +14,13 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // CostOptions are what cost works with.
 type CostOptions struct {
 	App    *App
-	Filter core.CostFilter
+	Filter service.CostFilter
 	JSON   bool
 }
 
@@ -37,7 +38,7 @@ func NewCost(app *App) *cobra.Command {
 		Example: "  sb cost\n  sb cost --by app --since 168h\n  sb cost --by day --since 2026-01-01 --json | jq .totals",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			opts.Filter.By = core.CostBy(by)
+			opts.Filter.By = service.CostBy(by)
 			if since != "" {
 				at, err := parseTime("--since", since, app.Now())
 				if err != nil {
@@ -48,11 +49,11 @@ func NewCost(app *App) *cobra.Command {
 			return runCost(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().StringVar(&by, "by", string(core.CostBySandbox), "sum by `WHAT`: sandbox, app or day (of UTC)")
+	cmd.Flags().StringVar(&by, "by", string(service.CostBySandbox), "sum by `WHAT`: sandbox, app or day (of UTC)")
 	cmd.Flags().StringVar(&since, "since", "", "only what was charged since `TIME`: a time, or how long ago")
 	cmd.Flags().StringVar(&opts.Filter.App, "app", "", "only sandboxes of the app `NAME`")
 	cmd.Flags().StringVar(&opts.Filter.Provider, "provider", "", "only sandboxes of the provider `NAME`")
-	complete(cmd, "by", fixed(string(core.CostBySandbox), string(core.CostByApp), string(core.CostByDay)))
+	complete(cmd, "by", fixed(string(service.CostBySandbox), string(service.CostByApp), string(service.CostByDay)))
 	complete(cmd, "app", app.completeApps)
 	complete(cmd, "provider", app.completeProviders)
 	jsonFlag(cmd, &opts.JSON, "sums (key, name, provider, sandboxes, time_ns, amount, currency), totals by currency, prices by provider, unpriced")
@@ -60,11 +61,11 @@ func NewCost(app *App) *cobra.Command {
 }
 
 func runCost(ctx context.Context, opts *CostOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
-	report, err := service.Cost(ctx, opts.Filter)
+	report, err := svc.Cost(ctx, opts.Filter)
 	if err != nil {
 		return err
 	}

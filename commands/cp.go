@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/core/transfer"
 )
 
@@ -81,19 +82,19 @@ func (o operand) endpoint() transfer.Endpoint {
 }
 
 func runCopy(ctx context.Context, opts *CopyOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
 	var sources []transfer.Endpoint
 	for _, from := range opts.From {
-		expanded, err := transfer.Expand(ctx, service, from)
+		expanded, err := transfer.Expand(ctx, svc, from)
 		if err != nil {
 			return err
 		}
 		sources = append(sources, expanded...)
 	}
-	if len(sources) > 1 && !isDirectory(ctx, service, opts.To) {
+	if len(sources) > 1 && !isDirectory(ctx, svc, opts.To) {
 		return core.Errorf(core.KindConflict, "cp", opts.To.String(), "several sources need a target that is an existing directory").
 			WithHint("a sandbox and a path in it are one word: SANDBOX:PATH")
 	}
@@ -101,7 +102,7 @@ func runCopy(ctx context.Context, opts *CopyOptions) error {
 	var failed error
 	for _, from := range sources {
 		report, stop := opts.App.transferBar(from.String(), !opts.JSON)
-		result, err := transfer.Copy(ctx, service, transfer.Request{
+		result, err := transfer.Copy(ctx, svc, transfer.Request{
 			From: from, To: opts.To, Exclude: opts.Exclude, GitIgnore: opts.GitIgnore, IncludeGit: opts.IncludeGit,
 			In: opts.App.Streams.In, Out: opts.App.Streams.Out, Progress: report,
 		})
@@ -126,11 +127,11 @@ func runCopy(ctx context.Context, opts *CopyOptions) error {
 	return failed
 }
 
-func isDirectory(ctx context.Context, service *core.Service, to transfer.Endpoint) bool {
+func isDirectory(ctx context.Context, svc *service.Service, to transfer.Endpoint) bool {
 	if to.Sandbox == "" {
 		info, err := os.Stat(to.Path)
 		return err == nil && info.IsDir()
 	}
-	_, err := service.ReadDir(ctx, to.Sandbox, to.Path)
+	_, err := svc.ReadDir(ctx, to.Sandbox, to.Path)
 	return err == nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // DoctorOptions are what doctor works with.
@@ -41,8 +42,8 @@ func NewDoctor(app *App, runF func(context.Context, *DoctorOptions) error) *cobr
 
 // diagnosis is the JSON of doctor.
 type diagnosis struct {
-	Config    configHealth          `json:"config"`
-	Providers []core.ProviderStatus `json:"providers"`
+	Config    configHealth             `json:"config"`
+	Providers []service.ProviderStatus `json:"providers"`
 }
 
 type configHealth struct {
@@ -53,13 +54,13 @@ type configHealth struct {
 
 func runDoctor(ctx context.Context, opts *DoctorOptions) error {
 	var result diagnosis
-	result.Providers = []core.ProviderStatus{}
-	service, configErr := opts.App.Service()
+	result.Providers = []service.ProviderStatus{}
+	svc, configErr := opts.App.Service()
 	result.Config = configHealth{OK: configErr == nil}
 	if configErr != nil {
 		result.Config.Error, result.Config.Hint = configErr.Error(), core.HintOf(configErr)
 	} else {
-		for _, status := range service.Providers(ctx, true) {
+		for _, status := range svc.Providers(ctx, true) {
 			if len(opts.Providers) == 0 || slices.Contains(opts.Providers, status.Name) {
 				result.Providers = append(result.Providers, status)
 			}
@@ -90,9 +91,9 @@ func runDoctor(ctx context.Context, opts *DoctorOptions) error {
 	return nil
 }
 
-func unknownProvider(asked []string, found []core.ProviderStatus) error {
+func unknownProvider(asked []string, found []service.ProviderStatus) error {
 	for _, name := range asked {
-		if !slices.ContainsFunc(found, func(p core.ProviderStatus) bool { return p.Name == name }) {
+		if !slices.ContainsFunc(found, func(p service.ProviderStatus) bool { return p.Name == name }) {
 			return core.Errorf(core.KindUsage, "doctor", name, "there is no provider %q", name).WithHint("%q lists them", "sb provider ls")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewEnvironmentLs makes "sb environment ls".
@@ -15,8 +16,8 @@ func NewEnvironmentLs(app *App) *cobra.Command {
 		example: "  sb environment ls\n  sb environment ls --provider modal --json",
 		fields:  "name, provider, current", quiet: "names",
 		headers: []string{"NAME", "PROVIDER", "CURRENT"},
-		list: func(ctx context.Context, service *core.Service, provider string) (core.Inventory[core.EnvironmentInfo], error) {
-			return service.Environments(ctx, provider)
+		list: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.EnvironmentInfo], error) {
+			return svc.Environments(ctx, provider)
 		},
 		row: func(_ *App, e core.EnvironmentInfo) []string {
 			return []string{e.Name, e.Provider, yesNo(e.Current)}
@@ -26,7 +27,7 @@ func NewEnvironmentLs(app *App) *cobra.Command {
 }
 
 // environmentNames are for completion.
-func environmentNames(ctx context.Context, service *core.Service) []string {
-	found, err := service.Environments(ctx, "")
+func environmentNames(ctx context.Context, svc *service.Service) []string {
+	found, err := svc.Environments(ctx, "")
 	return named(found, err, func(e core.EnvironmentInfo) []string { return []string{e.Name} })
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewEnvironmentRm makes "sb environment rm".
@@ -15,8 +15,8 @@ func NewEnvironmentRm(app *App) *cobra.Command {
 		long:    "Remove environments with their apps, sandboxes, volumes and secrets. It asks first, or needs --yes.",
 		example: "  sb environment rm staging --yes",
 		names:   environmentNames,
-		remove: func(ctx context.Context, service *core.Service, provider, name string) error {
-			return service.RemoveEnvironment(ctx, provider, name)
+		remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
+			return svc.RemoveEnvironment(ctx, provider, name)
 		},
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // ExecOptions are what exec works with.
@@ -82,21 +83,21 @@ func NewExec(app *App, runF func(context.Context, *ExecOptions) error) *cobra.Co
 }
 
 func runExec(ctx context.Context, opts *ExecOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
 	if opts.Spec.Detach {
-		return detached(ctx, opts, service)
+		return detached(ctx, opts, svc)
 	}
 	if opts.JSON {
-		return collected(ctx, opts, service)
+		return collected(ctx, opts, svc)
 	}
-	return opts.App.execute(ctx, service, opts.Sandbox, opts.Spec)
+	return opts.App.execute(ctx, svc, opts.Sandbox, opts.Spec)
 }
 
 // execute runs a command on this program's streams until it ended.
-func (a *App) execute(ctx context.Context, service *core.Service, sandbox string, spec core.ExecSpec) error {
+func (a *App) execute(ctx context.Context, svc *service.Service, sandbox string, spec core.ExecSpec) error {
 	if spec.TTY {
 		size, restore, err := a.terminal()
 		if err != nil {
@@ -105,17 +106,17 @@ func (a *App) execute(ctx context.Context, service *core.Service, sandbox string
 		defer restore()
 		spec.Size = size
 	}
-	process, err := service.Exec(ctx, sandbox, spec)
+	process, err := svc.Exec(ctx, sandbox, spec)
 	if err != nil {
-		return a.result(ctx, service, sandbox, core.Exit{}, err)
+		return a.result(ctx, svc, sandbox, core.Exit{}, err)
 	}
 	defer process.Close()
 	exit, err := a.follow(ctx, process)
-	return a.result(ctx, service, sandbox, exit, err)
+	return a.result(ctx, svc, sandbox, exit, err)
 }
 
-func detached(ctx context.Context, opts *ExecOptions, service *core.Service) error {
-	process, err := service.Exec(ctx, opts.Sandbox, opts.Spec)
+func detached(ctx context.Context, opts *ExecOptions, svc *service.Service) error {
+	process, err := svc.Exec(ctx, opts.Sandbox, opts.Spec)
 	if err != nil {
 		return err
 	}
@@ -124,8 +125,8 @@ func detached(ctx context.Context, opts *ExecOptions, service *core.Service) err
 		return err
 	}
 	// The journal has at once what could not be started. A provider without one cannot tell.
-	if begun, err := service.FindExec(ctx, opts.Sandbox, id); err == nil && begun.Exit != nil && begun.Exit.NotStarted() {
-		return opts.App.result(ctx, service, opts.Sandbox, *begun.Exit, nil)
+	if begun, err := svc.FindExec(ctx, opts.Sandbox, id); err == nil && begun.Exit != nil && begun.Exit.NotStarted() {
+		return opts.App.result(ctx, svc, opts.Sandbox, *begun.Exit, nil)
 	}
 	if opts.JSON {
 		err = output.JSON(opts.App.Streams.Out, map[string]string{"sandbox": opts.Sandbox, "exec": id})
@@ -158,19 +159,19 @@ type execReport struct {
 	Duration time.Duration `json:"duration_ns"`
 }
 
-func collected(ctx context.Context, opts *ExecOptions, service *core.Service) error {
+func collected(ctx context.Context, opts *ExecOptions, svc *service.Service) error {
 	var stdout, stderr capture
 	opts.Spec.Stdout, opts.Spec.Stderr = &stdout, &stderr
-	process, err := service.Exec(ctx, opts.Sandbox, opts.Spec)
+	process, err := svc.Exec(ctx, opts.Sandbox, opts.Spec)
 	if err != nil {
-		return opts.App.result(ctx, service, opts.Sandbox, core.Exit{}, err)
+		return opts.App.result(ctx, svc, opts.Sandbox, core.Exit{}, err)
 	}
 	defer process.Close()
 	exit, err := opts.App.follow(ctx, process)
 	if err != nil {
-		return opts.App.result(ctx, service, opts.Sandbox, exit, err)
+		return opts.App.result(ctx, svc, opts.Sandbox, exit, err)
 	}
-	ended := opts.App.result(ctx, service, opts.Sandbox, exit, nil)
+	ended := opts.App.result(ctx, svc, opts.Sandbox, exit, nil)
 	report := execReport{
 		Exec:        process.ID(),
 		StdoutBytes: stdout.total, StdoutTruncated: stdout.truncated(),

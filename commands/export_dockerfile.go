@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // ExportDockerfileOptions are what export dockerfile works with.
@@ -35,11 +35,11 @@ func NewExportDockerfile(app *App, runF func(context.Context, *ExportDockerfileO
 }
 
 func runExportDockerfile(ctx context.Context, opts *ExportDockerfileOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
-	text, err := service.ExportDockerfile(ctx, opts.Ref, core.DockerfileOptions{})
+	text, err := svc.ExportDockerfile(ctx, opts.Ref, service.DockerfileOptions{})
 	if err != nil {
 		return err
 	}

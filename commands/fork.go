@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // ForkOptions are what fork works with.
@@ -54,7 +55,7 @@ func NewFork(app *App, runF func(context.Context, *ForkOptions) error) *cobra.Co
 }
 
 func runFork(ctx context.Context, opts *ForkOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func runFork(ctx context.Context, opts *ForkOptions) error {
 		if name != "" && opts.Count > 1 {
 			name = fmt.Sprintf("%s-%d", name, n)
 		}
-		fork, forkErr := service.Fork(ctx, opts.Ref, core.ForkOptions{Name: name})
+		fork, forkErr := svc.Fork(ctx, opts.Ref, service.ForkOptions{Name: name})
 		if forkErr != nil {
 			err = forkErr
 			break

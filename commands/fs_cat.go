@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // FsCatOptions are what fs cat works with.
@@ -34,20 +35,20 @@ func NewFsCat(app *App, runF func(context.Context, *FsCatOptions) error) *cobra.
 }
 
 func runFsCat(ctx context.Context, opts *FsCatOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
 	for _, path := range opts.Paths {
-		if err := catFile(ctx, service, opts.Sandbox, path, opts.App.Streams.Out); err != nil {
+		if err := catFile(ctx, svc, opts.Sandbox, path, opts.App.Streams.Out); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func catFile(ctx context.Context, service *core.Service, sandbox, path string, out io.Writer) error {
-	content, err := service.ReadFile(ctx, sandbox, path)
+func catFile(ctx context.Context, svc *service.Service, sandbox, path string, out io.Writer) error {
+	content, err := svc.ReadFile(ctx, sandbox, path)
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
-	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // HistoryOptions are what history works with.
 type HistoryOptions struct {
 	App    *App
-	Select core.HistoryFilter
+	Select service.HistoryFilter
 	Limit  int
 	JSON   bool
 }
@@ -55,12 +55,12 @@ func NewHistory(app *App, runF func(context.Context, *HistoryOptions) error) *co
 }
 
 func runHistory(ctx context.Context, opts *HistoryOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
-	var records []core.AuditRecord
-	for record, err := range service.History(ctx, opts.Select) {
+	var records []service.AuditRecord
+	for record, err := range svc.History(ctx, opts.Select) {
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewImageLs makes "sb image ls".
@@ -16,8 +17,8 @@ func NewImageLs(app *App) *cobra.Command {
 		example: "  sb image ls\n  sb image ls --provider docker --json",
 		fields:  "id, names, provider, created, size", quiet: "ids",
 		headers: []string{"NAME", "ID", "PROVIDER", "SIZE", "AGE"},
-		list: func(ctx context.Context, service *core.Service, provider string) (core.Inventory[core.ImageInfo], error) {
-			return service.Images(ctx, provider)
+		list: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.ImageInfo], error) {
+			return svc.Images(ctx, provider)
 		},
 		row: func(app *App, i core.ImageInfo) []string {
 			return []string{strings.Join(i.Names, " "), shortID(i.ID), i.Provider, sizeText(i.Size), app.since(i.Created)}
@@ -36,7 +37,7 @@ func shortID(id string) string {
 }
 
 // imageNames are for completion.
-func imageNames(ctx context.Context, service *core.Service) []string {
-	found, err := service.Images(ctx, "")
+func imageNames(ctx context.Context, svc *service.Service) []string {
+	found, err := svc.Images(ctx, "")
 	return named(found, err, func(i core.ImageInfo) []string { return i.Names })
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewImageRm makes "sb image rm".
@@ -16,8 +16,8 @@ func NewImageRm(app *App) *cobra.Command {
 			"runs from is kept.",
 		example: "  sb image rm python:3.12\n  sb image rm --provider docker --yes python:3.12",
 		names:   imageNames,
-		remove: func(ctx context.Context, service *core.Service, provider, name string) error {
-			return service.RemoveImage(ctx, provider, name)
+		remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
+			return svc.RemoveImage(ctx, provider, name)
 		},
 	})
 }

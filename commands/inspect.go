@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // InspectOptions are what inspect works with.
@@ -41,19 +42,19 @@ func NewInspect(app *App, runF func(context.Context, *InspectOptions) error) *co
 }
 
 func runInspect(ctx context.Context, opts *InspectOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
 	var boxes []inspected
 	var failed []error
 	for _, ref := range opts.Refs {
-		box, err := service.Resolve(ctx, ref)
+		box, err := svc.Resolve(ctx, ref)
 		if err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		boxes = append(boxes, inspected{box, denied(ctx, service, box), tunnelled(ctx, service, box)})
+		boxes = append(boxes, inspected{box, denied(ctx, svc, box), tunnelled(ctx, svc, box)})
 	}
 	if err := output.List(opts.App.Streams.Out, boxes); err != nil {
 		return err
@@ -69,11 +70,11 @@ type inspected struct {
 }
 
 // denied asks a running sandbox what its network policy refused. One that cannot tell has nothing to show.
-func denied(ctx context.Context, service *core.Service, box core.Sandbox) []core.Denial {
-	if caps, err := service.Capabilities(box.Provider); box.State != core.StateRunning || err != nil || !caps.Can(core.CapDenials) {
+func denied(ctx context.Context, svc *service.Service, box core.Sandbox) []core.Denial {
+	if caps, err := svc.Capabilities(box.Provider); box.State != core.StateRunning || err != nil || !caps.Can(core.CapDenials) {
 		return nil
 	}
-	denials, err := service.Denials(ctx, box.Ref())
+	denials, err := svc.Denials(ctx, box.Ref())
 	if err != nil {
 		return nil
 	}
@@ -81,12 +82,12 @@ func denied(ctx context.Context, service *core.Service, box core.Sandbox) []core
 }
 
 // tunnelled asks where the ports of a running sandbox are that its provider publishes at addresses of its own.
-func tunnelled(ctx context.Context, service *core.Service, box core.Sandbox) []core.Tunnel {
-	caps, err := service.Capabilities(box.Provider)
+func tunnelled(ctx context.Context, svc *service.Service, box core.Sandbox) []core.Tunnel {
+	caps, err := svc.Capabilities(box.Provider)
 	if box.State != core.StateRunning || len(box.Spec.Ports) == 0 || err != nil || !caps.Can(core.CapTunnels) {
 		return nil
 	}
-	tunnels, err := service.Tunnels(ctx, box.Ref())
+	tunnels, err := svc.Tunnels(ctx, box.Ref())
 	if err != nil {
 		return nil
 	}

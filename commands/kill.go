@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // KillOptions are what kill works with.
@@ -62,30 +63,30 @@ func NewKill(app *App, runF func(context.Context, *KillOptions) error) *cobra.Co
 }
 
 func runKill(ctx context.Context, opts *KillOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
-	box, err := service.Resolve(ctx, opts.Sandbox)
+	box, err := svc.Resolve(ctx, opts.Sandbox)
 	if err != nil {
 		return err
 	}
-	if err := allThere(ctx, service, box, opts.Execs); err != nil {
+	if err := allThere(ctx, svc, box, opts.Execs); err != nil {
 		return err
 	}
 	return forEachName(opts.App, opts.Execs, "signaled", opts.JSON, func(exec string) (string, error) {
-		return "", service.Kill(ctx, box.Ref(), exec, opts.Signal)
+		return "", svc.Kill(ctx, box.Ref(), exec, opts.Signal)
 	})
 }
 
 // allThere checks that all commands exist, before the first of them gets a signal. One needs no check of its own.
-func allThere(ctx context.Context, service *core.Service, box core.Sandbox, execs []string) error {
+func allThere(ctx context.Context, svc *service.Service, box core.Sandbox, execs []string) error {
 	if len(execs) == 1 {
 		return nil
 	}
 	var failed []error
 	for _, exec := range execs {
-		process, err := service.Attach(ctx, box.Ref(), exec, core.Streams{})
+		process, err := svc.Attach(ctx, box.Ref(), exec, core.Streams{})
 		if err == nil {
 			err = process.Close()
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // LaunchOptions are what launch works with.
@@ -82,19 +83,19 @@ func checkWaitReady(cmd *cobra.Command, command []string) error {
 }
 
 func runLaunch(ctx context.Context, opts *LaunchOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
 	if opts.Explain {
-		return explain(ctx, opts, service)
+		return explain(ctx, opts, svc)
 	}
 	var report core.ProgressFunc
 	stop := func() {}
 	if !opts.Quiet {
 		report, stop = opts.App.progress()
 	}
-	box, err := service.Launch(ctx, opts.Spec, core.LaunchOptions{Progress: report, Notice: opts.App.notice})
+	box, err := svc.Launch(ctx, opts.Spec, service.LaunchOptions{Progress: report, Notice: opts.App.notice})
 	stop()
 	if err != nil {
 		return err
@@ -102,14 +103,14 @@ func runLaunch(ctx context.Context, opts *LaunchOptions) error {
 	if err := tellLaunched(opts, box); err != nil || opts.WaitReady == 0 {
 		return err
 	}
-	return awaitReady(ctx, service, box, time.Duration(opts.WaitReady))
+	return awaitReady(ctx, svc, box, time.Duration(opts.WaitReady))
 }
 
 // awaitReady waits for a sandbox that was launched. Its id is told by now: one that is not ready goes on.
-func awaitReady(ctx context.Context, service *core.Service, box core.Sandbox, limit time.Duration) error {
+func awaitReady(ctx context.Context, svc *service.Service, box core.Sandbox, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return service.WaitReady(ctx, box.Ref())
+	return svc.WaitReady(ctx, box.Ref())
 }
 
 // tellLaunched prints the sandbox.
@@ -132,8 +133,8 @@ func tellLaunched(opts *LaunchOptions, box core.Sandbox) error {
 	return nil
 }
 
-func explain(ctx context.Context, opts *LaunchOptions, service *core.Service) error {
-	placement, err := service.Explain(ctx, opts.Spec)
+func explain(ctx context.Context, opts *LaunchOptions, svc *service.Service) error {
+	placement, err := svc.Explain(ctx, opts.Spec)
 	if err != nil {
 		return err
 	}

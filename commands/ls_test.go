@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // On a terminal what is here is shown before a slow provider has answered; elsewhere there is one table, whoever is slow.
@@ -19,16 +20,16 @@ func TestLsShowsWhatIsHereFirst(t *testing.T) {
 				far := fake.New(fake.Options{Name: "far", IDPrefix: "far-"})
 				defer near.Shutdown()
 				defer far.Shutdown()
-				service := core.New(core.Options{Actor: "test", Factories: []core.Factory{near.Factory(), far.Factory()}})
-				defer func() { _ = service.Close() }()
+				svc := service.New(service.Options{Actor: "test", Factories: []core.Factory{near.Factory(), far.Factory()}})
+				defer func() { _ = svc.Close() }()
 				for _, provider := range []string{"far", "near"} {
-					if _, err := service.Launch(t.Context(), core.Spec{Provider: provider, Name: "at-" + provider}, core.LaunchOptions{}); err != nil {
+					if _, err := svc.Launch(t.Context(), core.Spec{Provider: provider, Name: "at-" + provider}, service.LaunchOptions{}); err != nil {
 						t.Fatal(err)
 					}
 				}
 				far.Inject(fake.OpList, fake.Fault{Delay: 2 * soon})
 				app, streams := testApp(t, nil)
-				app.Service = func() (*core.Service, error) { return service, nil }
+				app.Service = func() (*service.Service, error) { return svc, nil }
 				if name == "terminal" {
 					streams.SetTTY(120)
 				}

@@ -8,13 +8,14 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // MoveOptions are what move works with.
 type MoveOptions struct {
 	App   *App
 	Ref   string
-	Move  core.MoveOptions
+	Move  service.MoveOptions
 	JSON  bool
 	Quiet bool
 }
@@ -75,7 +76,7 @@ func NewMove(app *App, runF func(context.Context, *MoveOptions) error) *cobra.Co
 }
 
 func runMove(ctx context.Context, opts *MoveOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func runMove(ctx context.Context, opts *MoveOptions) error {
 	if !opts.Quiet {
 		opts.Move.Progress, stop = opts.App.progress()
 	}
-	result, err := service.Move(ctx, opts.Ref, opts.Move)
+	result, err := svc.Move(ctx, opts.Ref, opts.Move)
 	stop()
 	if !opts.Quiet {
 		for _, warning := range result.Warnings {

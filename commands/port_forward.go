@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // PortForwardOptions are what port forward works with.
@@ -61,17 +62,17 @@ func forwardPort(text string) (core.Port, error) {
 }
 
 func runPortForward(ctx context.Context, opts *PortForwardOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
-	box, err := service.Resolve(ctx, opts.Ref)
+	box, err := svc.Resolve(ctx, opts.Ref)
 	if err != nil {
 		return err
 	}
-	if caps, err := service.Capabilities(box.Provider); err != nil || !caps.Can(core.CapPortForward) {
+	if caps, err := svc.Capabilities(box.Provider); err != nil || !caps.Can(core.CapPortForward) {
 		// Told before anything listens; the operation itself would say the same.
-		_, err := service.DialPort(ctx, box.Ref(), opts.Ports[0].Sandbox)
+		_, err := svc.DialPort(ctx, box.Ref(), opts.Ports[0].Sandbox)
 		return err
 	}
 	var listeners []net.Listener
@@ -86,11 +87,11 @@ func runPortForward(ctx context.Context, opts *PortForwardOptions) error {
 		}
 		listeners = append(listeners, listener)
 	}
-	return opts.forward(ctx, service, box, listeners)
+	return opts.forward(ctx, svc, box, listeners)
 }
 
 // forward serves all listeners until ctx ends, or one of them fails.
-func (o *PortForwardOptions) forward(ctx context.Context, service *core.Service, box core.Sandbox, listeners []net.Listener) error {
+func (o *PortForwardOptions) forward(ctx context.Context, svc *service.Service, box core.Sandbox, listeners []net.Listener) error {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	var telling sync.Mutex
@@ -103,7 +104,7 @@ func (o *PortForwardOptions) forward(ctx context.Context, service *core.Service,
 		}
 		all.Go(func() {
 			defer stop()
-			failed[i] = service.Forward(inner, box.Ref(), inside, listener, func(err error) {
+			failed[i] = svc.Forward(inner, box.Ref(), inside, listener, func(err error) {
 				telling.Lock()
 				defer telling.Unlock()
 				_, _ = fmt.Fprintf(o.App.Streams.Err, "warning: port %d: %s\n", inside, output.Clean(err.Error()))
@@ -111,9 +112,9 @@ func (o *PortForwardOptions) forward(ctx context.Context, service *core.Service,
 		})
 	}
 	var ended error
-	if caps, err := service.Capabilities(box.Provider); err == nil && caps.Can(core.CapWait) {
+	if caps, err := svc.Capabilities(box.Provider); err == nil && caps.Can(core.CapWait) {
 		all.Go(func() {
-			last, err := service.Wait(inner, box.Ref())
+			last, err := svc.Wait(inner, box.Ref())
 			if err != nil {
 				return // inner ended; or the end is not known, and connections say so themselves
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 const (
@@ -104,10 +105,10 @@ func (a *App) pass(ctx context.Context, process core.Process, s os.Signal) {
 
 // result turns a command's end into this program's: the guest's code, 124 for
 // our time limits, 125 for our own failures.
-func (a *App) result(ctx context.Context, service *core.Service, sandbox string, exit core.Exit, err error) error {
+func (a *App) result(ctx context.Context, svc *service.Service, sandbox string, exit core.Exit, err error) error {
 	if err != nil {
 		// Who could not be asked once is not asked again: a provider that hangs would be waited for twice.
-		if !core.Unresolved(err) && a.outlived(ctx, service, sandbox) {
+		if !service.Unresolved(err) && a.outlived(ctx, svc, sandbox) {
 			return &exitError{code: exitTimeout, err: core.Errorf(core.KindTimeout, "exec", sandbox, "the sandbox's lifetime is over")}
 		}
 		return ownFailure(err)
@@ -161,10 +162,10 @@ func reasonKind(reason core.Reason) core.Kind {
 }
 
 // outlived says whether a sandbox is gone because its lifetime was over.
-func (a *App) outlived(ctx context.Context, service *core.Service, sandbox string) bool {
+func (a *App) outlived(ctx context.Context, svc *service.Service, sandbox string) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	box, err := service.Resolve(ctx, sandbox)
+	box, err := svc.Resolve(ctx, sandbox)
 	return err == nil && box.Reason == core.ReasonTimeout
 }
 

@@ -9,12 +9,13 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // PruneOptions are what prune works with.
 type PruneOptions struct {
 	App    *App
-	Select core.PruneOptions
+	Select service.PruneOptions
 	Yes    bool
 	JSON   bool
 }
@@ -47,14 +48,14 @@ func NewPrune(app *App, runF func(context.Context, *PruneOptions) error) *cobra.
 }
 
 func runPrune(ctx context.Context, opts *PruneOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
 	if !opts.Select.DryRun && !opts.Yes {
 		preview := opts.Select
 		preview.DryRun = true
-		report, err := service.Prune(ctx, preview)
+		report, err := svc.Prune(ctx, preview)
 		if err != nil {
 			return err
 		}
@@ -74,7 +75,7 @@ func runPrune(ctx context.Context, opts *PruneOptions) error {
 			return err
 		}
 	}
-	report, err := service.Prune(ctx, opts.Select)
+	report, err := svc.Prune(ctx, opts.Select)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // RunOptions are what run works with.
@@ -65,12 +66,12 @@ func NewRun(app *App, runF func(context.Context, *RunOptions) error) *cobra.Comm
 
 func runRun(ctx context.Context, opts *RunOptions) (err error) {
 	app := opts.App
-	service, err := app.Service()
+	svc, err := app.Service()
 	if err != nil {
 		return err
 	}
 	report, stop := app.progress()
-	box, err := service.Launch(ctx, opts.Spec, core.LaunchOptions{Bound: !opts.Keep, Progress: report, Notice: opts.App.notice})
+	box, err := svc.Launch(ctx, opts.Spec, service.LaunchOptions{Bound: !opts.Keep, Progress: report, Notice: opts.App.notice})
 	stop()
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func runRun(ctx context.Context, opts *RunOptions) (err error) {
 		defer func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 			defer cancel()
-			endErr := service.Terminate(ctx, box.ID)
+			endErr := svc.Terminate(ctx, box.ID)
 			if endErr != nil && core.KindOf(endErr) != core.KindNotFound && err == nil {
 				err = ownFailure(endErr)
 			}
@@ -93,5 +94,5 @@ func runRun(ctx context.Context, opts *RunOptions) (err error) {
 	if ctx.Err() != nil {
 		return core.Wrap("run", box.Name, context.Canceled)
 	}
-	return app.execute(ctx, service, box.ID, opts.Exec)
+	return app.execute(ctx, svc, box.ID, opts.Exec)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewSecretLs makes "sb secret ls".
@@ -16,8 +17,8 @@ func NewSecretLs(app *App) *cobra.Command {
 		example: "  sb secret ls\n  sb secret ls --provider modal --json",
 		fields:  "name, id, provider, created, last_used, keys (where the provider tells them)", quiet: "names",
 		headers: []string{"NAME", "PROVIDER", "KEYS", "AGE", "LAST USED"},
-		list: func(ctx context.Context, service *core.Service, provider string) (core.Inventory[core.SecretInfo], error) {
-			return service.Secrets(ctx, provider)
+		list: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.SecretInfo], error) {
+			return svc.Secrets(ctx, provider)
 		},
 		row: func(app *App, s core.SecretInfo) []string {
 			return []string{s.Name, s.Provider, strings.Join(s.Keys, " "), app.since(s.Created), app.since(s.LastUsed)}
@@ -27,7 +28,7 @@ func NewSecretLs(app *App) *cobra.Command {
 }
 
 // secretNames are for completion.
-func secretNames(ctx context.Context, service *core.Service) []string {
-	found, err := service.Secrets(ctx, "")
+func secretNames(ctx context.Context, svc *service.Service) []string {
+	found, err := svc.Secrets(ctx, "")
 	return named(found, err, func(s core.SecretInfo) []string { return []string{s.Name} })
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewSecretRm makes "sb secret rm".
@@ -15,8 +15,8 @@ func NewSecretRm(app *App) *cobra.Command {
 		long:    "Remove secrets that a provider keeps. On a terminal it asks first. Sandboxes that run keep what they have.",
 		example: "  sb secret rm openai\n  sb secret rm --provider modal --yes openai",
 		names:   secretNames,
-		remove: func(ctx context.Context, service *core.Service, provider, name string) error {
-			return service.RemoveSecret(ctx, provider, name)
+		remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
+			return svc.RemoveSecret(ctx, provider, name)
 		},
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // SelectFlags choose the sandboxes that a command works on, in place of naming them.
@@ -100,19 +101,19 @@ func tellOthers(app *App, others int) {
 }
 
 // resolve finds the sandboxes. A reference that fails is in the joined error as an *unresolvedError; the others are returned all the same.
-func (f *SelectFlags) resolve(ctx context.Context, app *App, service *core.Service, refs []string) ([]core.Sandbox, error) {
+func (f *SelectFlags) resolve(ctx context.Context, app *App, svc *service.Service, refs []string) ([]core.Sandbox, error) {
 	if len(refs) == 0 {
 		filter, err := f.filter()
 		if err != nil {
 			return nil, err
 		}
 		filter.All = true
-		listing, err := service.List(ctx, filter)
+		listing, err := svc.List(ctx, filter)
 		err = errors.Join(err, failures(listing.Failures))
 		if f.AllOwners {
 			return listing.Sandboxes, err
 		}
-		mine, others, ownerErr := service.Mine(listing.Sandboxes)
+		mine, others, ownerErr := svc.Mine(listing.Sandboxes)
 		tellOthers(app, len(others))
 		return mine, errors.Join(err, ownerErr)
 	}
@@ -120,7 +121,7 @@ func (f *SelectFlags) resolve(ctx context.Context, app *App, service *core.Servi
 	var failed []error
 	seen := map[string]bool{}
 	for _, ref := range refs {
-		box, err := service.Resolve(ctx, ref)
+		box, err := svc.Resolve(ctx, ref)
 		switch {
 		case err != nil:
 			failed = append(failed, &unresolvedError{ref, err})

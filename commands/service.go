@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/configs"
-	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // actor and actorUI are how the shell and the dashboard are named in leases and in the audit log.
@@ -37,11 +37,11 @@ func newApp(process Process) (app *App, closeApp func()) {
 		}
 		return configs.LoadFrom(paths, app.LookupEnv)
 	})
-	var opened *core.Service
-	app.Service = sync.OnceValues(func() (*core.Service, error) {
-		service, err := openService(app)
-		opened = service
-		return service, err
+	var opened *service.Service
+	app.Service = sync.OnceValues(func() (*service.Service, error) {
+		svc, err := openService(app)
+		opened = svc
+		return svc, err
 	})
 	return app, func() {
 		if opened != nil {
@@ -50,7 +50,7 @@ func newApp(process Process) (app *App, closeApp func()) {
 	}
 }
 
-func openService(app *App) (*core.Service, error) {
+func openService(app *App) (*service.Service, error) {
 	paths, err := app.Paths()
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func openService(app *App) (*core.Service, error) {
 		return nil, err
 	}
 	defaults, quotas := config.Core()
-	return core.New(core.Options{
+	return service.New(service.Options{
 		Actor: app.Actor, StateDir: paths.State, Defaults: defaults, Quotas: quotas, Prices: config.PriceTables(), Templates: templatesIn(templateDir(paths), app.LookupEnv),
 		Factories: providers.Builtin(providers.Options{
 			StateDir: paths.State, CacheDir: paths.Cache, Runtime: config.Local.Runtime,

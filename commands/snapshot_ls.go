@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewSnapshotLs makes "sb snapshot ls".
@@ -17,8 +18,8 @@ func NewSnapshotLs(app *App) *cobra.Command {
 		example: "  sb snapshot ls\n  sb snapshot ls --provider docker --json",
 		fields:  "id, name, provider, sandbox, created, expires, path, size, note", quiet: "ids",
 		headers: []string{"ID", "NAME", "PROVIDER", "SANDBOX", "SIZE", "AGE", "ENDS IN"},
-		list: func(ctx context.Context, service *core.Service, provider string) (core.Inventory[core.Snapshot], error) {
-			return service.Snapshots(ctx, provider)
+		list: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.Snapshot], error) {
+			return svc.Snapshots(ctx, provider)
 		},
 		row: func(app *App, s core.Snapshot) []string {
 			return []string{s.ID, s.Name, s.Provider, s.Sandbox, sizeText(s.Size), app.since(s.Created), until(s.Expires, app.Now())}
@@ -37,7 +38,7 @@ func until(end, now time.Time) string {
 }
 
 // snapshotIDs are for completion.
-func snapshotIDs(ctx context.Context, service *core.Service) []string {
-	found, err := service.Snapshots(ctx, "")
+func snapshotIDs(ctx context.Context, svc *service.Service) []string {
+	found, err := svc.Snapshots(ctx, "")
 	return named(found, err, func(s core.Snapshot) []string { return []string{s.ID} })
 }

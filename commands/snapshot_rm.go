@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewSnapshotRm makes "sb snapshot rm".
@@ -15,12 +16,12 @@ func NewSnapshotRm(app *App) *cobra.Command {
 		long:    "Remove snapshots by their ids. On a terminal it asks first. One that a sandbox still needs is kept.",
 		example: "  sb snapshot rm localhost/sb-snapshot/dev:20260102-150405",
 		names:   snapshotIDs,
-		sizes: func(ctx context.Context, service *core.Service, provider string) map[string]core.Bytes {
-			found, err := service.Snapshots(ctx, provider)
+		sizes: func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes {
+			found, err := svc.Snapshots(ctx, provider)
 			return sizesOf(found, err, func(kept core.Snapshot) (string, core.Bytes) { return kept.ID, kept.Size })
 		},
-		remove: func(ctx context.Context, service *core.Service, provider, name string) error {
-			return service.RemoveSnapshot(ctx, provider, name)
+		remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
+			return svc.RemoveSnapshot(ctx, provider, name)
 		},
 	})
 }

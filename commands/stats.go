@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // StatsOptions are what stats works with.
@@ -59,13 +60,13 @@ func NewStats(app *App, runF func(context.Context, *StatsOptions) error) *cobra.
 }
 
 func runStats(ctx context.Context, opts *StatsOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
 	before := map[string]core.Stats{}
 	// One look tells a sum, two tell what is used now.
-	if _, err := measureStats(ctx, opts, service, before); err != nil && len(before) == 0 {
+	if _, err := measureStats(ctx, opts, svc, before); err != nil && len(before) == 0 {
 		return err
 	}
 	if len(before) > 0 {
@@ -76,7 +77,7 @@ func runStats(ctx context.Context, opts *StatsOptions) error {
 	ticker := time.NewTicker(opts.Interval)
 	defer ticker.Stop()
 	for first := true; ; first = false {
-		lookErr := lookAtStats(ctx, opts, service, before, !first)
+		lookErr := lookAtStats(ctx, opts, svc, before, !first)
 		if opts.Once || (lookErr != nil && first) {
 			return lookErr
 		}
@@ -113,15 +114,15 @@ type statsReport struct {
 }
 
 // measureStats looks at the sandboxes once and keeps the numbers in before. The error joins what failed.
-func measureStats(ctx context.Context, opts *StatsOptions, service *core.Service, before map[string]core.Stats) ([]statsReport, error) {
-	boxes, err := opts.Select.resolve(ctx, opts.App, service, opts.Refs)
+func measureStats(ctx context.Context, opts *StatsOptions, svc *service.Service, before map[string]core.Stats) ([]statsReport, error) {
+	boxes, err := opts.Select.resolve(ctx, opts.App, svc, opts.Refs)
 	failed := []error{err}
 	var reports []statsReport
 	for _, box := range boxes {
 		if box.State != core.StateRunning && box.State != core.StatePaused && len(opts.Refs) == 0 {
 			continue
 		}
-		s, err := service.Stats(ctx, box.ID)
+		s, err := svc.Stats(ctx, box.ID)
 		if err != nil {
 			failed = append(failed, core.Wrap("stats", box.Name, err))
 			continue
@@ -137,8 +138,8 @@ func measureStats(ctx context.Context, opts *StatsOptions, service *core.Service
 }
 
 // lookAtStats measures the sandboxes once more and prints what they use.
-func lookAtStats(ctx context.Context, opts *StatsOptions, service *core.Service, before map[string]core.Stats, redraw bool) error {
-	reports, failed := measureStats(ctx, opts, service, before)
+func lookAtStats(ctx context.Context, opts *StatsOptions, svc *service.Service, before map[string]core.Stats, redraw bool) error {
+	reports, failed := measureStats(ctx, opts, svc, before)
 	if opts.JSON {
 		for _, report := range reports {
 			if err := output.Line(opts.App.Streams.Out, report); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // storeFlags are those of every command on what providers keep.
@@ -32,7 +33,7 @@ type storeList[T any] struct {
 	// fields documents the JSON, quiet what -q prints.
 	fields, quiet string
 	headers       []string
-	list          func(ctx context.Context, service *core.Service, provider string) (core.Inventory[T], error)
+	list          func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[T], error)
 	row           func(app *App, item T) []string
 	id            func(T) string
 	// note says what is wrong with an item; nil says nothing.
@@ -53,11 +54,11 @@ func newStoreLs[T any](app *App, s storeList[T]) *cobra.Command {
 }
 
 func runStoreLs[T any](ctx context.Context, app *App, flags *storeFlags, s storeList[T]) error {
-	service, err := app.Service()
+	svc, err := app.Service()
 	if err != nil {
 		return err
 	}
-	found, err := s.list(ctx, service, flags.Provider)
+	found, err := s.list(ctx, svc, flags.Provider)
 	if err != nil {
 		return err
 	}
@@ -90,18 +91,18 @@ type storeRemoval struct {
 	noun, short, long, example string
 	// ask refuses without a terminal unless --yes is there; else those named are removed at once then.
 	ask    bool
-	names  func(ctx context.Context, service *core.Service) []string
-	remove func(ctx context.Context, service *core.Service, provider, name string) error
+	names  func(ctx context.Context, svc *service.Service) []string
+	remove func(ctx context.Context, svc *service.Service, provider, name string) error
 	// sizes tells by name what things take, as far as it is known; nil is nothing.
-	sizes func(ctx context.Context, service *core.Service, provider string) map[string]core.Bytes
+	sizes func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes
 }
 
 // sized are the names, each with its size where that is known.
-func (s storeRemoval) sized(ctx context.Context, service *core.Service, provider string, names []string) []string {
+func (s storeRemoval) sized(ctx context.Context, svc *service.Service, provider string, names []string) []string {
 	if s.sizes == nil {
 		return names
 	}
-	sizes := s.sizes(ctx, service, provider)
+	sizes := s.sizes(ctx, svc, provider)
 	told := slices.Clone(names)
 	for i, name := range names {
 		if size := sizes[name]; size > 0 {
@@ -112,7 +113,7 @@ func (s storeRemoval) sized(ctx context.Context, service *core.Service, provider
 }
 
 // sizesOf collects the sizes of an inventory; a failure is none.
-func sizesOf[T any](found core.Inventory[T], err error, of func(T) (name string, size core.Bytes)) map[string]core.Bytes {
+func sizesOf[T any](found service.Inventory[T], err error, of func(T) (name string, size core.Bytes)) map[string]core.Bytes {
 	sizes := map[string]core.Bytes{}
 	if err == nil {
 		for _, item := range found.Items {
@@ -141,22 +142,22 @@ func newStoreRm(app *App, s storeRemoval) *cobra.Command {
 }
 
 func runStoreRm(ctx context.Context, app *App, flags *storeFlags, s storeRemoval, names []string, yes bool) error {
-	service, err := app.Service()
+	svc, err := app.Service()
 	if err != nil {
 		return err
 	}
 	if !yes && (s.ask || app.Streams.CanPrompt()) {
-		if err := confirm(app, fmt.Sprintf("Remove %s %s?", s.noun, strings.Join(s.sized(ctx, service, flags.Provider, names), ", ")), "--yes"); err != nil {
+		if err := confirm(app, fmt.Sprintf("Remove %s %s?", s.noun, strings.Join(s.sized(ctx, svc, flags.Provider, names), ", ")), "--yes"); err != nil {
 			return err
 		}
 	}
 	return forEachName(app, names, "removed", flags.JSON, func(name string) (string, error) {
-		return name, core.Wrap(s.noun+" rm", name, s.remove(ctx, service, flags.Provider, name))
+		return name, core.Wrap(s.noun+" rm", name, s.remove(ctx, svc, flags.Provider, name))
 	})
 }
 
 // completeStored completes names of things that providers keep, each once.
-func (a *App) completeStored(names func(context.Context, *core.Service) []string) cobra.CompletionFunc {
+func (a *App) completeStored(names func(context.Context, *service.Service) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		given := map[string]bool{}
 		for _, arg := range args {
@@ -174,7 +175,7 @@ func (a *App) completeStored(names func(context.Context, *core.Service) []string
 }
 
 // named collects the names of an inventory; a failure is no names.
-func named[T any](found core.Inventory[T], err error, names func(T) []string) []string {
+func named[T any](found service.Inventory[T], err error, names func(T) []string) []string {
 	var all []string
 	if err == nil {
 		for _, item := range found.Items {

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // keeperApp makes an App over a provider that keeps things.
@@ -15,12 +16,12 @@ func keeperApp(t *testing.T, env map[string]string, more fake.KeeperOptions) (*A
 	t.Helper()
 	app, streams := testApp(t, env)
 	keeper := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-", Now: app.Now}, more)
-	service := core.New(core.Options{Actor: "test", Now: app.Now, StateDir: t.TempDir(), Factories: []core.Factory{keeper.Factory()}})
+	svc := service.New(service.Options{Actor: "test", Now: app.Now, StateDir: t.TempDir(), Factories: []core.Factory{keeper.Factory()}})
 	t.Cleanup(func() {
-		_ = service.Close()
+		_ = svc.Close()
 		keeper.Shutdown()
 	})
-	app.Service = func() (*core.Service, error) { return service, nil }
+	app.Service = func() (*service.Service, error) { return svc, nil }
 	return app, streams
 }
 

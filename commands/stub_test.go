@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // stub is a provider in memory whose commands are a few words that tests need:
@@ -142,19 +143,19 @@ func appOver(t *testing.T, provider core.Provider, names ...string) (*App, *iost
 	t.Helper()
 	app, streams := testApp(t, nil)
 	app.Signals = signalsFrom(make(chan os.Signal))
-	service := core.New(core.Options{
+	svc := service.New(service.Options{
 		Actor: "test", Now: app.Now,
 		Factories: []core.Factory{{Name: "stub", IDPrefix: "stb-", Open: func() (core.Provider, error) { return provider, nil }}},
 	})
 	t.Cleanup(func() {
-		if err := service.Close(); err != nil {
+		if err := svc.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	app.Service = func() (*core.Service, error) { return service, nil }
+	app.Service = func() (*service.Service, error) { return svc, nil }
 	for _, name := range names {
 		spec := core.Spec{Name: name, Image: "host", App: "web", Labels: map[string]string{"name": name}}
-		if _, err := service.Launch(t.Context(), spec, core.LaunchOptions{}); err != nil {
+		if _, err := svc.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

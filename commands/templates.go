@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-0724f904/sb/configs"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/tui"
 )
 
@@ -20,7 +21,7 @@ func templateDir(paths configs.Paths) string {
 }
 
 // templatesIn finds templates in a directory, which need not exist.
-func templatesIn(dir string, lookup func(string) (string, bool)) core.Templates {
+func templatesIn(dir string, lookup func(string) (string, bool)) service.Templates {
 	return func(name string) (core.Spec, bool, error) {
 		spec, err := readTemplate(filepath.Join(dir, name+".yaml"), lookup)
 		if errors.Is(err, fs.ErrNotExist) {

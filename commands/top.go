@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/tui"
 )
 
@@ -68,7 +69,7 @@ type topRow struct {
 }
 
 func topOnce(ctx context.Context, opts *TopOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
@@ -77,11 +78,11 @@ func topOnce(ctx context.Context, opts *TopOptions) error {
 		return err
 	}
 	filter.All = opts.Select.All
-	listing, err := service.List(ctx, filter)
+	listing, err := svc.List(ctx, filter)
 	if err != nil {
 		return err
 	}
-	rows, err := measure(ctx, service, listing.Sandboxes)
+	rows, err := measure(ctx, svc, listing.Sandboxes)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func topOnce(ctx context.Context, opts *TopOptions) error {
 }
 
 // measure looks twice at all sandboxes that run.
-func measure(ctx context.Context, service *core.Service, boxes []core.Sandbox) ([]topRow, error) {
+func measure(ctx context.Context, svc *service.Service, boxes []core.Sandbox) ([]topRow, error) {
 	rows := make([]topRow, len(boxes))
 	look := func() {
 		const atOnce = 8
@@ -109,7 +110,7 @@ func measure(ctx context.Context, service *core.Service, boxes []core.Sandbox) (
 			all.Go(func() {
 				defer func() { <-slots }()
 				// A sandbox that ended meanwhile, or a provider that does not measure, has no numbers.
-				if stats, err := service.Stats(ctx, box.ID); err == nil {
+				if stats, err := svc.Stats(ctx, box.ID); err == nil {
 					if before := rows[i].Stats; before != nil {
 						rows[i].cpu = percentText(cpuPercent(*before, stats))
 					}

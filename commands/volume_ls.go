@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // NewVolumeLs makes "sb volume ls".
@@ -15,8 +16,8 @@ func NewVolumeLs(app *App) *cobra.Command {
 		example: "  sb volume ls\n  sb volume ls --provider modal --json",
 		fields:  "name, id, provider, created, size, version", quiet: "names",
 		headers: []string{"NAME", "PROVIDER", "SIZE", "AGE"},
-		list: func(ctx context.Context, service *core.Service, provider string) (core.Inventory[core.VolumeInfo], error) {
-			return service.Volumes(ctx, provider)
+		list: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.VolumeInfo], error) {
+			return svc.Volumes(ctx, provider)
 		},
 		row: func(app *App, v core.VolumeInfo) []string {
 			return []string{v.Name, v.Provider, sizeText(v.Size), app.since(v.Created)}
@@ -26,7 +27,7 @@ func NewVolumeLs(app *App) *cobra.Command {
 }
 
 // volumeNames are for completion.
-func volumeNames(ctx context.Context, service *core.Service) []string {
-	found, err := service.Volumes(ctx, "")
+func volumeNames(ctx context.Context, svc *service.Service) []string {
+	found, err := svc.Volumes(ctx, "")
 	return named(found, err, func(v core.VolumeInfo) []string { return []string{v.Name} })
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // WaitOptions are what wait works with.
@@ -52,7 +53,7 @@ func NewWait(app *App, runF func(context.Context, *WaitOptions) error) *cobra.Co
 }
 
 func runWait(ctx context.Context, opts *WaitOptions) error {
-	service, err := opts.App.Service()
+	svc, err := opts.App.Service()
 	if err != nil {
 		return err
 	}
@@ -61,12 +62,12 @@ func runWait(ctx context.Context, opts *WaitOptions) error {
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(limit))
 		defer cancel()
 	}
-	return waited(ctx, opts, service)
+	return waited(ctx, opts, svc)
 }
 
-func waited(ctx context.Context, opts *WaitOptions, service *core.Service) error {
+func waited(ctx context.Context, opts *WaitOptions, svc *service.Service) error {
 	if opts.Exec != "" {
-		exit, err := service.WaitExec(ctx, opts.Sandbox, opts.Exec)
+		exit, err := svc.WaitExec(ctx, opts.Sandbox, opts.Exec)
 		if err != nil {
 			return late(ctx, err)
 		}
@@ -75,16 +76,16 @@ func waited(ctx context.Context, opts *WaitOptions, service *core.Service) error
 				return err
 			}
 		}
-		return opts.App.result(ctx, service, opts.Sandbox, exit, nil)
+		return opts.App.result(ctx, svc, opts.Sandbox, exit, nil)
 	}
 	if opts.Ready {
-		err := service.WaitReady(ctx, opts.Sandbox)
+		err := svc.WaitReady(ctx, opts.Sandbox)
 		if err != nil {
 			return late(ctx, err)
 		}
-		return ready(ctx, opts, service)
+		return ready(ctx, opts, svc)
 	}
-	box, err := service.Wait(ctx, opts.Sandbox)
+	box, err := svc.Wait(ctx, opts.Sandbox)
 	if err != nil {
 		return late(ctx, err)
 	}
@@ -97,11 +98,11 @@ func waited(ctx context.Context, opts *WaitOptions, service *core.Service) error
 }
 
 // ready prints a sandbox that is.
-func ready(ctx context.Context, opts *WaitOptions, service *core.Service) error {
+func ready(ctx context.Context, opts *WaitOptions, svc *service.Service) error {
 	if !opts.JSON {
 		return nil
 	}
-	box, err := service.Resolve(ctx, opts.Sandbox)
+	box, err := svc.Resolve(ctx, opts.Sandbox)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // Config holds every setting, with all layers applied. It does not change after Load.
@@ -195,13 +196,13 @@ func keys() []key {
 }
 
 // Core returns the launch defaults and the quotas as the service takes them.
-func (c Config) Core() (core.Defaults, core.Quotas) {
+func (c Config) Core() (service.Defaults, service.Quotas) {
 	d, q := c.Defaults, c.Quotas
-	defaults := core.Defaults{
+	defaults := service.Defaults{
 		Provider: c.Provider, App: d.App, Network: d.Network, Timeout: d.Timeout, IdleTimeout: d.IdleTimeout,
 		CPU: d.CPU, Memory: d.Memory, Disk: d.Disk, Processes: d.Processes, OpenFiles: d.OpenFiles,
 	}
-	quotas := core.Quotas{
+	quotas := service.Quotas{
 		MaxSandboxes: q.MaxSandboxes, MaxCPU: q.MaxCPU, MaxMemory: q.MaxMemory, MaxLifetime: q.MaxLifetime,
 	}
 	return defaults, quotas

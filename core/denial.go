@@ -28,17 +28,3 @@ type DenialReader interface {
 	// long as the sandbox runs.
 	Denials(ctx context.Context, id string) ([]Denial, error)
 }
-
-// Denials returns what a running sandbox wanted to connect to and was refused, the latest first.
-func (s *Service) Denials(ctx context.Context, ref string) ([]Denial, error) {
-	sb, _, err := s.resolve(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	reader, err := capable[DenialReader](s, sb.Provider, "denials", CapDenials)
-	if err != nil {
-		return nil, err
-	}
-	denials, err := reader.Denials(ctx, sb.ID)
-	return denials, Wrap("denials", ref, err)
-}

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -66,93 +65,4 @@ func (s Spec) EnforcedFields() []Enforcement {
 		add("volumes", v.ReadOnly, v.Source+" read-only")
 	}
 	return list
-}
-
-// PolicyExplanation says how well one provider would hold a spec.
-type PolicyExplanation struct {
-	Provider    string        `json:"provider"`
-	Enforcement []Enforcement `json:"enforcement"`
-}
-
-// Enforcement says how well the limits of a sandbox are held: of one that has ended, how they would be if it was started now.
-func (s *Service) Enforcement(ctx context.Context, ref string) ([]Enforcement, error) {
-	sb, p, err := s.resolve(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	id := ""
-	if sb.State.Live() {
-		id = sb.ID
-	}
-	list, err := enforcement(ctx, p, id, sb.Spec)
-	return list, Wrap("policy show", ref, err)
-}
-
-// ExplainPolicy says how well each provider that can launch spec would hold it, without launching; with
-// spec.Provider only that one. KindUnsupported: none can launch it.
-func (s *Service) ExplainPolicy(ctx context.Context, spec Spec) ([]PolicyExplanation, error) {
-	asked, wishes, _, err := s.prepare(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	placement, err := s.place(ctx, asked, wishes, true)
-	if err != nil {
-		return nil, err
-	}
-	if placement.Chosen == "" {
-		return nil, placement.refusal("")
-	}
-	var explained []PolicyExplanation
-	for _, candidate := range placement.Candidates {
-		if !candidate.OK {
-			continue
-		}
-		lazy, err := s.provider(candidate.Provider)
-		if err != nil {
-			return nil, err
-		}
-		p, err := lazy.open()
-		if err != nil {
-			return nil, err
-		}
-		list, err := enforcement(ctx, p, "", fit(asked, wishes, p.Capabilities()))
-		if err != nil {
-			return nil, Wrap("policy explain", candidate.Provider, err)
-		}
-		for i, e := range list {
-			list[i].Default = slices.ContainsFunc(wishes, func(w wish) bool { return string(w.need) == e.Field })
-		}
-		explained = append(explained, PolicyExplanation{candidate.Provider, list})
-	}
-	return explained, nil
-}
-
-// enforcement asks a provider how it holds a spec. What it says nothing of is unknown.
-func enforcement(ctx context.Context, p Provider, id string, spec Spec) ([]Enforcement, error) {
-	var told []Enforcement
-	if enforcer, ok := As[Enforcer](p); ok && p.Capabilities().Can(CapEnforce) {
-		var err error
-		if told, err = enforcer.Enforcement(ctx, id, spec); err != nil {
-			return nil, err
-		}
-	}
-	for _, asked := range spec.EnforcedFields() {
-		if !slices.ContainsFunc(told, func(e Enforcement) bool { return e.Field == asked.Field }) {
-			asked.Strength, asked.Gap = Unknown, "the provider does not tell how it is held"
-			told = append(told, asked)
-		}
-	}
-	return told, nil
-}
-
-// loosely names what of a spec a provider would not hold fully.
-func loosely(ctx context.Context, p Provider, spec Spec) ([]string, error) {
-	list, err := enforcement(ctx, p, "", spec)
-	var names []string
-	for _, e := range list {
-		if e.Strength != Full {
-			names = append(names, fmt.Sprintf("does not hold %s fully (%s)", e.Field, e.Gap))
-		}
-	}
-	return names, err
 }

@@ -32,27 +32,3 @@ type FileWatcher interface {
 	// sandbox is not told.
 	WatchFiles(ctx context.Context, id, path string, recursive bool) iter.Seq2[FileEvent, error]
 }
-
-// WatchFiles tells what changes at a path of a sandbox, as FileWatcher does. A relative path begins at the sandbox's
-// workdir. That ctx has ended is no error.
-func (s *Service) WatchFiles(ctx context.Context, ref, name string, recursive bool) iter.Seq2[FileEvent, error] {
-	return func(yield func(FileEvent, error) bool) {
-		sb, _, err := s.resolve(ctx, ref)
-		var watcher FileWatcher
-		if err == nil {
-			watcher, err = capable[FileWatcher](s, sb.Provider, "watch", CapFileWatch)
-		}
-		if err == nil {
-			name, err = sandboxPath("watch", sb, name)
-		}
-		if err != nil {
-			yield(FileEvent{}, err)
-			return
-		}
-		for event, err := range watcher.WatchFiles(ctx, sb.ID, name, recursive) {
-			if err != nil && ctx.Err() != nil || !yield(event, Wrap("watch", name, err)) || err != nil {
-				return
-			}
-		}
-	}
-}

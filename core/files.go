@@ -21,8 +21,8 @@ type FileInfo struct {
 	Link string `json:"link,omitempty"`
 }
 
-// maxPath bounds a path and a symbolic link's target, in bytes: PATH_MAX of Linux.
-const maxPath = 4096
+// MaxPath bounds a path and a symbolic link's target, in bytes: PATH_MAX of Linux.
+const MaxPath = 4096
 
 // fileModeBits are what FileInfo.Mode may have.
 const fileModeBits = fs.ModeType | fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
@@ -40,7 +40,7 @@ func CheckFile(name string, info FileInfo) error {
 		why = "the mode has unknown bits"
 	case info.Link != "" && info.Mode&fs.ModeSymlink == 0:
 		why = "only a symbolic link has a target"
-	case len(info.Link) > maxPath || strings.ContainsRune(info.Link, 0):
+	case len(info.Link) > MaxPath || strings.ContainsRune(info.Link, 0):
 		why = "the target of the link is not a path"
 	default:
 		return nil
@@ -65,7 +65,7 @@ func CheckListing(dir string, infos []FileInfo) error {
 
 // isElement says whether name can be one element of a path.
 func isElement(name string) bool {
-	return name != "" && name != "." && name != ".." && len(name) <= maxPath && !strings.ContainsAny(name, "/\x00")
+	return name != "" && name != "." && name != ".." && len(name) <= MaxPath && !strings.ContainsAny(name, "/\x00")
 }
 
 // WriteOptions says how FileSystem.WriteFile creates a file.

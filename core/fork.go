@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"time"
 )
 
 // ForkSpec says what a fork has of its own; all else it has as its source.
@@ -24,59 +23,4 @@ type Forker interface {
 	// is built; when Fork fails nothing is left behind.
 	// KindConflict: the source is not running, or the name is taken. KindUnsupported: this one cannot be forked.
 	Fork(ctx context.Context, id string, spec ForkSpec, lease Lease) (Sandbox, error)
-}
-
-// ForkOptions is what a fork is asked for with.
-type ForkOptions struct {
-	// Name is the fork's; "" makes one.
-	Name string
-	// Bound and Renewed are as in LaunchOptions.
-	Bound, Renewed bool
-}
-
-// Fork copies a running sandbox, processes and memory included. Quotas and the scope's policy hold as for a launch.
-func (s *Service) Fork(ctx context.Context, ref string, opts ForkOptions) (fork Sandbox, err error) {
-	args := map[string]any{"name": opts.Name}
-	err = s.act(ctx, "fork", ref, args, func(sb Sandbox, p Provider) error {
-		forker, err := capable[Forker](s, sb.Provider, "fork", CapFork)
-		if err != nil {
-			return err
-		}
-		spec := sb.Spec.Clone()
-		spec.Provider, spec.Name = sb.Provider, opts.Name
-		if err := s.admit(&spec); err != nil {
-			return err
-		}
-		if err := s.checkQuotas(ctx, &spec); err != nil {
-			return err
-		}
-		if spec.Name == "" {
-			spec.Name = NewName()
-		}
-		if err := s.checkName(spec.Name); err != nil {
-			return err
-		}
-		args["name"] = spec.Name
-		owner, err := s.asOwner()
-		if err != nil {
-			return err
-		}
-		lease := Lease{Owner: owner, Created: s.now().UTC(), Bound: opts.Bound, Renewed: opts.Renewed}
-		if spec.Timeout > 0 {
-			lease.Expires = lease.Created.Add(time.Duration(spec.Timeout))
-		}
-		fork, err = forker.Fork(ctx, sb.ID, ForkSpec{Name: spec.Name, Labels: spec.Labels, Timeout: spec.Timeout}, lease)
-		if err != nil {
-			return err
-		}
-		// With its own spec what it costs can be told when it is gone.
-		args["fork"], args["spec"] = fork.ID, spec.Redacted()
-		if err := s.recheckCount(ctx, p, fork); err != nil {
-			fork = Sandbox{}
-			return err
-		}
-		s.announce(fork)
-		return nil
-	})
-	return fork, err
 }

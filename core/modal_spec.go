@@ -97,38 +97,38 @@ func (m *ModalSpec) validate(spec Spec) error {
 		return nil
 	}
 	for _, word := range append([]string{m.Cloud, m.Proxy, m.CustomDomain, m.ImageSecret}, m.Regions...) {
-		if hasControl(word) || strings.Contains(word, " ") {
-			return invalid("modal", "%q has a blank or control character", word)
+		if HasControl(word) || strings.Contains(word, " ") {
+			return Invalid("modal", "%q has a blank or control character", word)
 		}
 	}
 	if m.Runtime != "" && m.Runtime != "gvisor" && m.Runtime != "vm" {
-		return invalid("modal.runtime", "%q is neither gvisor nor vm", m.Runtime)
+		return Invalid("modal.runtime", "%q is neither gvisor nor vm", m.Runtime)
 	}
 	if m.CPULimit != 0 && (m.CPULimit < spec.CPU || m.CPULimit > maxCPU) {
-		return invalid("modal.cpu_limit", "%v is not between the %v cores that are reserved and %d", m.CPULimit, spec.CPU, maxCPU)
+		return Invalid("modal.cpu_limit", "%v is not between the %v cores that are reserved and %d", m.CPULimit, spec.CPU, maxCPU)
 	}
 	if m.MemoryLimit != 0 && (m.MemoryLimit < spec.Memory || m.MemoryLimit > 64*TiB) {
-		return invalid("modal.memory_limit", "%s is not between the %s that are reserved and 64TiB", m.MemoryLimit, spec.Memory)
+		return Invalid("modal.memory_limit", "%s is not between the %s that are reserved and 64TiB", m.MemoryLimit, spec.Memory)
 	}
 	for i, b := range m.Buckets {
 		switch {
 		case b.Name == "" || !path.IsAbs(b.Target):
-			return invalid("modal.buckets", "number %d needs a name and an absolute target", i+1)
+			return Invalid("modal.buckets", "number %d needs a name and an absolute target", i+1)
 		case b.Prefix != "" && !strings.HasSuffix(b.Prefix, "/"):
-			return invalid("modal.buckets", "the prefix %q does not end with a slash", b.Prefix)
+			return Invalid("modal.buckets", "the prefix %q does not end with a slash", b.Prefix)
 		case b.RequesterPays && b.Secret == "":
-			return invalid("modal.buckets", "requester_pays of %s needs a secret", b.Name)
+			return Invalid("modal.buckets", "requester_pays of %s needs a secret", b.Name)
 		}
 	}
 	count := 0
 	for i, h := range m.Headers {
 		if h.Domain == "" || len(h.Headers) == 0 {
-			return invalid("modal.headers", "number %d needs a domain and headers", i+1)
+			return Invalid("modal.headers", "number %d needs a domain and headers", i+1)
 		}
 		count += len(h.Headers)
 	}
 	if count > maxHeaders {
-		return invalid("modal.headers", "%d headers are more than the %d that Modal replaces", count, maxHeaders)
+		return Invalid("modal.headers", "%d headers are more than the %d that Modal replaces", count, maxHeaders)
 	}
 	return nil
 }

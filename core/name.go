@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// maxName is the longest sandbox or app name: a DNS label, since the name is the hostname.
-const maxName = 63
+// MaxName is the longest sandbox or app name: a DNS label, since the name is the hostname.
+const MaxName = 63
 
 // ValidateName checks a sandbox's or an app's name: 1 to 63 characters, a to z, 0 to 9,
 // '-', '_' and '.', beginning with a letter or digit. Service.Launch also refuses what looks like an id.
 func ValidateName(what, name string) error {
-	if name == "" || len(name) > maxName {
-		return Errorf(KindUsage, "validate", "", "%s must have 1 to %d characters, not %d", what, maxName, len(name))
+	if name == "" || len(name) > MaxName {
+		return Errorf(KindUsage, "validate", "", "%s must have 1 to %d characters, not %d", what, MaxName, len(name))
 	}
 	for i := range len(name) {
 		c := name[i]

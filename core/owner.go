@@ -16,8 +16,8 @@ func CurrentOwner(actor string) Owner {
 	return o
 }
 
-// process is the owner without the ID, which does not tell processes apart.
-func (o Owner) process() Owner {
+// Process is the owner without the ID, which does not tell processes apart.
+func (o Owner) Process() Owner {
 	o.ID = ""
 	return o
 }

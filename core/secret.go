@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 )
@@ -48,19 +47,5 @@ type Secret struct {
 	Value SecretValue `json:"-"`
 }
 
-// kept reports whether the provider keeps the value.
-func (s Secret) kept() bool { return s.Ref != "" }
-
-// GivenSecrets returns the secrets that a sandbox was given, with their values.
-func (s *Service) GivenSecrets(ctx context.Context, ref string) ([]Secret, error) {
-	sb, _, err := s.resolve(ctx, ref)
-	if err != nil {
-		return nil, err
-	}
-	teller, err := capable[SecretTeller](s, sb.Provider, "secrets", CapGivenSecrets)
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := teller.GivenSecrets(ctx, sb.ID)
-	return secrets, Wrap("secrets", ref, err)
-}
+// Kept reports whether the provider keeps the value.
+func (s Secret) Kept() bool { return s.Ref != "" }

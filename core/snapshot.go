@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"path"
 	"time"
 )
 
@@ -65,35 +64,6 @@ type SnapshotStore interface {
 	RemoveSnapshot(ctx context.Context, id string) error
 }
 
-// snapshotOwner is the provider that says at once that a snapshot is its own, or else the only one that lists its id or name, or "".
-func (s *Service) snapshotOwner(ctx context.Context, id string) string {
-	for _, lazy := range s.lazyProviders {
-		p, err := lazy.open()
-		if err != nil {
-			continue
-		}
-		if finder, ok := As[SnapshotFinder](p); ok {
-			if has, err := finder.HasSnapshot(ctx, id); err == nil && has {
-				return lazy.factory.Name
-			}
-		}
-	}
-	found, err := s.Snapshots(ctx, "")
-	if err != nil {
-		return ""
-	}
-	owner := ""
-	for _, snapshot := range found.Items {
-		if snapshot.ID == id || snapshot.Name == id {
-			if owner != "" && owner != snapshot.Provider {
-				return ""
-			}
-			owner = snapshot.Provider
-		}
-	}
-	return owner
-}
-
 // SnapshotFinder knows at once whether a snapshot is its own, so that placement asks no other provider for it, and it for no
 // other's.
 type SnapshotFinder interface {
@@ -112,70 +82,4 @@ type Change struct {
 type Differ interface {
 	// Diff returns the changes, sorted by path. Directories that were only written in are left out.
 	Diff(ctx context.Context, id string) ([]Change, error)
-}
-
-// Snapshot keeps the filesystem of a sandbox, or one directory of it.
-func (s *Service) Snapshot(ctx context.Context, ref string, opts SnapshotOptions) (snapshot Snapshot, err error) {
-	if err := opts.validate(); err != nil {
-		return Snapshot{}, err
-	}
-	err = s.act(ctx, "snapshot", ref, opts.args(), func(sb Sandbox, p Provider) error {
-		snapshotter, err := capable[Snapshotter](s, sb.Provider, "snapshot", CapSnapshots)
-		if err != nil {
-			return err
-		}
-		if (opts.TTL != 0 || opts.NoExpiry) && !p.Capabilities().Can(CapSnapshotTTL) {
-			return s.unsupported(sb.Provider, "snapshot", CapSnapshotTTL)
-		}
-		if opts.Path != "" && !p.Capabilities().Can(CapSnapshotPath) {
-			return s.unsupported(sb.Provider, "snapshot", CapSnapshotPath)
-		}
-		snapshot, err = snapshotter.Snapshot(ctx, sb.ID, opts)
-		return err
-	})
-	return snapshot, err
-}
-
-func (o SnapshotOptions) validate() error {
-	switch {
-	case o.Name != "" && (hasControl(o.Name) || o.Name[0] == '-'):
-		return invalid("name", "%q is no name for a snapshot", o.Name)
-	case o.TTL < 0 || o.TTL > 0 && o.TTL < time.Second || o.TTL > maxLifetime:
-		return invalid("ttl", "%s is not between one second and ten years", o.TTL)
-	case o.TTL != 0 && o.NoExpiry:
-		return invalid("ttl", "it cannot be kept both for %s and for ever", o.TTL)
-	case o.Path != "" && !path.IsAbs(o.Path):
-		return invalid("path", "%q is not an absolute path", o.Path)
-	}
-	return nil
-}
-
-// args is what the audit log keeps of the options.
-func (o SnapshotOptions) args() map[string]any {
-	args := map[string]any{"name": o.Name}
-	if o.TTL != 0 {
-		args["ttl"] = Duration(o.TTL)
-	}
-	if o.NoExpiry {
-		args["no_expiry"] = true
-	}
-	if o.Path != "" {
-		args["path"] = o.Path
-	}
-	return args
-}
-
-// Snapshots lists the snapshots that a provider keeps; "" asks all providers.
-func (s *Service) Snapshots(ctx context.Context, provider string) (Inventory[Snapshot], error) {
-	return inventory(ctx, s, provider, "snapshot ls", CapSnapshotStore, SnapshotStore.Snapshots)
-}
-
-// RemoveSnapshot removes a snapshot. provider may be "" when only one that is set up keeps snapshots.
-func (s *Service) RemoveSnapshot(ctx context.Context, provider, id string) error {
-	if provider == "" {
-		provider = s.snapshotOwner(ctx, id)
-	}
-	return stored(ctx, s, provider, "snapshot rm", id, CapSnapshotStore, nil, func(store SnapshotStore) error {
-		return store.RemoveSnapshot(ctx, id)
-	})
 }

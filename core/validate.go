@@ -16,7 +16,7 @@ const (
 	maxCPU       = 1024
 	maxProcesses = 4 << 20
 	maxOpenFiles = 1 << 30
-	maxLifetime  = 10 * 365 * 24 * time.Hour
+	MaxLifetime  = 10 * 365 * 24 * time.Hour
 	maxStrings   = 1 << 20 // bytes of environment or argv
 )
 
@@ -56,15 +56,15 @@ func (s Spec) Validate() error {
 	}
 	for i, v := range s.Volumes {
 		if v.Source == "" || !path.IsAbs(v.Target) {
-			return invalid("volumes", "number %d needs a source and an absolute target", i+1)
+			return Invalid("volumes", "number %d needs a source and an absolute target", i+1)
 		}
-		if hasControl(v.Source) || hasControl(v.Target) {
-			return invalid("volumes", "number %d has a control character", i+1)
+		if HasControl(v.Source) || HasControl(v.Target) {
+			return Invalid("volumes", "number %d has a control character", i+1)
 		}
 	}
 	for key, value := range s.Labels {
-		if key == "" || len(key) > 128 || len(value) > 1024 || hasControl(key) || hasControl(value) || strings.Contains(key, "=") {
-			return invalid("labels", "%q is not a label", key)
+		if key == "" || len(key) > 128 || len(value) > 1024 || HasControl(key) || HasControl(value) || strings.Contains(key, "=") {
+			return Invalid("labels", "%q is not a label", key)
 		}
 	}
 	return validateArgv("command", s.Command)
@@ -79,20 +79,20 @@ func (s Spec) validateImage() error {
 			continue
 		}
 		sources = append(sources, f.name)
-		if hasControl(f.value) || strings.ContainsAny(f.value, " ") && f.name != "dockerfile" {
-			return invalid(f.name, "%q has a blank or control character", f.value)
+		if HasControl(f.value) || strings.ContainsAny(f.value, " ") && f.name != "dockerfile" {
+			return Invalid(f.name, "%q has a blank or control character", f.value)
 		}
 	}
 	if len(sources) > 1 {
-		return invalid(strings.Join(sources, " and "), "only one of them can say what the sandbox starts from")
+		return Invalid(strings.Join(sources, " and "), "only one of them can say what the sandbox starts from")
 	}
 	if strings.ContainsFunc(s.Python, func(r rune) bool { return !strings.ContainsRune(versionRunes, r) }) {
-		return invalid("python", "%q is not a version, such as 3.12", s.Python)
+		return Invalid("python", "%q is not a version, such as 3.12", s.Python)
 	}
 	for _, list := range [][]string{s.Pip, s.Apt} {
 		for _, p := range list {
-			if p == "" || hasControl(p) || strings.HasPrefix(p, "-") {
-				return invalid("packages", "%q is not a package", p)
+			if p == "" || HasControl(p) || strings.HasPrefix(p, "-") {
+				return Invalid("packages", "%q is not a package", p)
 			}
 		}
 	}
@@ -105,10 +105,10 @@ const versionRunes = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV
 // validatePlace checks where and as whom commands run.
 func validatePlace(workdir, user string) error {
 	if workdir != "" && !path.IsAbs(workdir) || strings.ContainsRune(workdir, 0) {
-		return invalid("workdir", "%q is not an absolute path", workdir)
+		return Invalid("workdir", "%q is not an absolute path", workdir)
 	}
-	if hasControl(user) {
-		return invalid("user", "%q is not a user", user)
+	if HasControl(user) {
+		return Invalid("user", "%q is not a user", user)
 	}
 	return nil
 }
@@ -118,29 +118,29 @@ const unitHint = "a number without a unit is bytes: write 512MiB or 2G"
 
 func (s Spec) validateLimits() error {
 	if s.CPU < 0 || s.CPU > maxCPU || math.IsNaN(s.CPU) {
-		return invalid("cpu", "%v is not between 0 and %d cores", s.CPU, maxCPU)
+		return Invalid("cpu", "%v is not between 0 and %d cores", s.CPU, maxCPU)
 	}
 	if s.Memory != 0 && s.Memory < 16*MiB || s.Memory > 64*TiB {
-		return invalid("memory", "%s is not between 16MiB and 64TiB", s.Memory).WithHint(unitHint)
+		return Invalid("memory", "%s is not between 16MiB and 64TiB", s.Memory).WithHint(unitHint)
 	}
 	if s.Disk != 0 && s.Disk < MiB || s.Disk > 1024*TiB {
-		return invalid("disk", "%s is not between 1MiB and 1024TiB", s.Disk).WithHint(unitHint)
+		return Invalid("disk", "%s is not between 1MiB and 1024TiB", s.Disk).WithHint(unitHint)
 	}
 	if s.Processes < 0 || s.Processes > maxProcesses {
-		return invalid("processes", "%d is not between 1 and %d", s.Processes, maxProcesses)
+		return Invalid("processes", "%d is not between 1 and %d", s.Processes, maxProcesses)
 	}
 	if s.OpenFiles < 0 || s.OpenFiles > maxOpenFiles {
-		return invalid("open_files", "%d is not between 1 and %d", s.OpenFiles, maxOpenFiles)
+		return Invalid("open_files", "%d is not between 1 and %d", s.OpenFiles, maxOpenFiles)
 	}
 	if s.MaxCost < 0 || math.IsNaN(s.MaxCost) || math.IsInf(s.MaxCost, 0) {
-		return invalid("max_cost", "%v is no amount", s.MaxCost)
+		return Invalid("max_cost", "%v is no amount", s.MaxCost)
 	}
 	for _, f := range []struct {
 		name  string
 		value Duration
 	}{{"timeout", s.Timeout}, {"idle_timeout", s.IdleTimeout}} {
-		if f.value < 0 && f.value != NoTimeout || time.Duration(f.value) > maxLifetime {
-			return invalid(f.name, "%s is not between 0 and ten years", f.value)
+		if f.value < 0 && f.value != NoTimeout || time.Duration(f.value) > MaxLifetime {
+			return Invalid(f.name, "%s is not between 0 and ten years", f.value)
 		}
 	}
 	return nil
@@ -151,16 +151,16 @@ func (n Network) Validate() error {
 	switch n.Mode {
 	case NetworkDefault, NetworkNone, NetworkAll, NetworkInternal:
 		if len(n.Allow) > 0 {
-			return invalid("network", "an allow-list needs mode %q", NetworkAllow)
+			return Invalid("network", "an allow-list needs mode %q", NetworkAllow)
 		}
 	case NetworkAllow:
 		for _, a := range n.Allow {
-			if _, err := netip.ParsePrefix(a); err != nil && (a == "" || strings.ContainsAny(a, "/ :@") || hasControl(a)) {
-				return invalid("network", "%q is neither a domain nor a CIDR", a)
+			if _, err := netip.ParsePrefix(a); err != nil && (a == "" || strings.ContainsAny(a, "/ :@") || HasControl(a)) {
+				return Invalid("network", "%q is neither a domain nor a CIDR", a)
 			}
 		}
 	default:
-		return invalid("network", "%q is not one of none, all, allow and internal", n.Mode)
+		return Invalid("network", "%q is not one of none, all, allow and internal", n.Mode)
 	}
 	return nil
 }
@@ -171,22 +171,22 @@ func (s Spec) validateNetwork() error {
 	}
 	for _, cidr := range s.Inbound {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
-			return invalid("inbound", "%q is not a CIDR, such as 203.0.113.0/24", cidr)
+			return Invalid("inbound", "%q is not a CIDR, such as 203.0.113.0/24", cidr)
 		}
 	}
 	seen := map[int]bool{}
 	for _, p := range s.Ports {
 		if p.Sandbox < 1 || p.Sandbox > 65535 || p.Host < 0 || p.Host > 65535 {
-			return invalid("ports", "%d:%d is not HOST:SANDBOX with ports from 1 to 65535", p.Host, p.Sandbox)
+			return Invalid("ports", "%d:%d is not HOST:SANDBOX with ports from 1 to 65535", p.Host, p.Sandbox)
 		}
 		if p.Host != 0 && seen[p.Host] {
-			return invalid("ports", "host port %d is named twice", p.Host)
+			return Invalid("ports", "host port %d is named twice", p.Host)
 		}
 		seen[p.Host] = true
 		switch p.Protocol {
 		case PortDefault, PortTCP, PortHTTPS, PortH2:
 		default:
-			return invalid("ports", "%q is not one of tcp, https and h2", p.Protocol)
+			return Invalid("ports", "%q is not one of tcp, https and h2", p.Protocol)
 		}
 	}
 	return nil
@@ -199,28 +199,28 @@ const bytesHint = "pass other bytes through stdin or a file, or encoded"
 func validateEnv(env map[string]string, secrets []Secret) error {
 	size := 0
 	for name, value := range env {
-		if !envName(name) || strings.ContainsRune(value, 0) {
-			return invalid("env", "%q is not an environment variable", name)
+		if !EnvName(name) || strings.ContainsRune(value, 0) {
+			return Invalid("env", "%q is not an environment variable", name)
 		}
 		if !utf8.ValidString(value) {
-			return invalid("env", "the value of %s is not UTF-8", name).WithHint(bytesHint)
+			return Invalid("env", "the value of %s is not UTF-8", name).WithHint(bytesHint)
 		}
 		size += len(name) + len(value)
 	}
 	for _, secret := range secrets {
-		if !envName(secret.Name) || strings.ContainsRune(secret.Value.Reveal(), 0) {
-			return invalid("secrets", "%q is not an environment variable", secret.Name)
+		if !EnvName(secret.Name) || strings.ContainsRune(secret.Value.Reveal(), 0) {
+			return Invalid("secrets", "%q is not an environment variable", secret.Name)
 		}
 		if !utf8.ValidString(secret.Value.Reveal()) {
-			return invalid("secrets", "the value of %s is not UTF-8", secret.Name).WithHint(bytesHint)
+			return Invalid("secrets", "the value of %s is not UTF-8", secret.Name).WithHint(bytesHint)
 		}
 		if _, twice := env[secret.Name]; twice {
-			return invalid("secrets", "%s is in the environment, too", secret.Name)
+			return Invalid("secrets", "%s is in the environment, too", secret.Name)
 		}
 		size += len(secret.Name) + len(secret.Value.Reveal())
 	}
 	if size > maxStrings {
-		return invalid("env", "the environment is larger than %d bytes", maxStrings)
+		return Invalid("env", "the environment is larger than %d bytes", maxStrings)
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (e ExecSpec) Validate() error {
 		return err
 	}
 	if e.Timeout < 0 {
-		return invalid("timeout", "%s is negative", e.Timeout)
+		return Invalid("timeout", "%s is negative", e.Timeout)
 	}
 	return validateEnv(e.Env, e.Secrets)
 }
@@ -246,36 +246,36 @@ func validateArgv(field string, argv []string) error {
 	size := 0
 	for _, arg := range argv {
 		if strings.ContainsRune(arg, 0) {
-			return invalid(field, "an argument has a NUL byte")
+			return Invalid(field, "an argument has a NUL byte")
 		}
 		if !utf8.ValidString(arg) {
-			return invalid(field, "an argument is not UTF-8").WithHint(bytesHint)
+			return Invalid(field, "an argument is not UTF-8").WithHint(bytesHint)
 		}
 		size += len(arg)
 	}
 	if size > maxStrings {
-		return invalid(field, "it is larger than %d bytes", maxStrings)
+		return Invalid(field, "it is larger than %d bytes", maxStrings)
 	}
 	if len(argv) > 0 && argv[0] == "" {
-		return invalid(field, "the program's name is empty")
+		return Invalid(field, "the program's name is empty")
 	}
 	return nil
 }
 
-func envName(name string) bool {
+func EnvName(name string) bool {
 	return name != "" && !strings.ContainsAny(name, "= \t\r\n\x00") && (name[0] < '0' || name[0] > '9')
 }
 
-func hasControl(s string) bool {
+func HasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-func invalid(field, format string, args ...any) *Error {
+func Invalid(field, format string, args ...any) *Error {
 	return Errorf(KindUsage, "validate", "", "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
-// needs lists the capabilities that the spec takes for granted.
-func (s Spec) needs() []Capability {
+// Needs lists the capabilities that the spec takes for granted.
+func (s Spec) Needs() []Capability {
 	var caps []Capability
 	add := func(c Capability, when bool) {
 		if when && !slices.Contains(caps, c) {
@@ -302,7 +302,7 @@ func (s Spec) needs() []Capability {
 	add(CapInbound, len(s.Inbound) > 0)
 	add(CapModal, s.Modal != nil)
 	add(CapUser, s.User != "")
-	add(CapSecretStore, slices.ContainsFunc(s.Secrets, Secret.kept))
+	add(CapSecretStore, slices.ContainsFunc(s.Secrets, Secret.Kept))
 	add(CapNetNone, s.Network.Mode == NetworkNone)
 	add(CapNetAll, s.Network.Mode == NetworkAll)
 	add(CapNetAllow, s.Network.Mode == NetworkAllow)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -119,8 +120,8 @@ func TestCompatToolSnapshots(t *testing.T) {
 func compatBench(t *testing.T, opts setup.Options) *assistant {
 	t.Helper()
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapCPU, core.CapImages}})
-	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}})
-	return benchOver(t, provider, service, opts).connect(t)
+	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}})
+	return benchOver(t, provider, svc, opts).connect(t)
 }
 
 func TestCompatMCP4Modal(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // writtenFiles remembers which files this server wrote into sandboxes, in their order among the commands.
@@ -66,10 +67,10 @@ func dockerfile(ctx context.Context, c *call, in sandboxIn) (dockerfileOut, erro
 	if err != nil {
 		return dockerfileOut{}, err
 	}
-	opts := core.DockerfileOptions{Clean: c.server.secrets.of(sb.ID)}
+	opts := service.DockerfileOptions{Clean: c.server.secrets.of(sb.ID)}
 	var out dockerfileOut
 	for _, written := range c.server.written.of(sb.ID) {
-		file := core.DockerfileFile{Path: written.path, Written: written.at}
+		file := service.DockerfileFile{Path: written.path, Written: written.at}
 		why := ""
 		if file.Content, file.Executable, why = c.inline(ctx, sb.Ref(), written.path); why != "" {
 			out.LeftOut = append(out.LeftOut, written.path+": "+why)

@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // runningExecs are the commands that this server holds the streams of.
@@ -191,8 +192,8 @@ func (c *call) await(ctx context.Context, sb core.Sandbox, id string, e *running
 }
 
 // kill sends a signal to a command. Where the provider finds none by its id, e does, which may be nil.
-func kill(ctx context.Context, service *core.Service, sb core.Sandbox, id string, e *runningExec, signal int) error {
-	err := service.Kill(ctx, sb.Ref(), id, signal)
+func kill(ctx context.Context, svc *service.Service, sb core.Sandbox, id string, e *runningExec, signal int) error {
+	err := svc.Kill(ctx, sb.Ref(), id, signal)
 	if err != nil && core.KindOf(err) == core.KindUnsupported && e != nil {
 		return e.process.Signal(ctx, signal)
 	}
@@ -229,11 +230,11 @@ func noExec(err error, sb core.Sandbox, id string) error {
 }
 
 // end stops a command whose request was cancelled.
-func (s *Server) end(service *core.Service, sb core.Sandbox, id string, e *runningExec) {
+func (s *Server) end(svc *service.Service, sb core.Sandbox, id string, e *runningExec) {
 	ctx, cancel := context.WithTimeout(s.ctx, 2*killGrace)
 	defer cancel()
 	for _, signal := range []int{sigTerm, sigKill} {
-		if err := kill(ctx, service, sb, id, e, signal); err != nil {
+		if err := kill(ctx, svc, sb, id, e, signal); err != nil {
 			return
 		}
 		grace := time.NewTimer(killGrace)

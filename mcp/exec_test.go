@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -262,11 +263,11 @@ func TestSecretsAreRedacted(t *testing.T) {
 func TestGivenSecretsAreRedacted(t *testing.T) {
 	provider := fake.New(fake.Options{})
 	template := core.Spec{Secrets: []core.Secret{{Name: "OF_TEMPLATE", Value: core.NewSecretValue("template-value-1")}}}
-	service := core.New(core.Options{Actor: "mcp", Templates: func(string) (core.Spec, bool, error) { return template, true, nil }, Factories: []core.Factory{{
+	svc := service.New(service.Options{Actor: "mcp", Templates: func(string) (core.Spec, bool, error) { return template, true, nil }, Factories: []core.Factory{{
 		Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return cannotRenew{provider}, nil }, // which cannot be asked for secrets
 	}}})
 	given := []core.Secret{{Name: "OF_SERVER", Value: core.NewSecretValue("server-value-1")}, {Name: "OWN", Value: core.NewSecretValue("server-value-2")}}
-	a := benchOver(t, provider, service, setup.Options{Policy: core.Policy{Template: "t"}, Secrets: given}).connect(t)
+	a := benchOver(t, provider, svc, setup.Options{Policy: service.Policy{Template: "t"}, Secrets: given}).connect(t)
 	sb := a.launch(args{"secrets": map[string]string{"OWN": "own-value-1"}})
 	if got := a.call("exec", args{"sandbox": sb, "command": `echo $OF_TEMPLATE $OF_SERVER $OWN; [ "$OWN" = own-value-1 ] && echo own`}); got["stdout"] != "[redacted] [redacted] [redacted]\nown\n" {
 		t.Errorf("it is shown: %v", got["stdout"])

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -27,31 +28,31 @@ const patience = 20 * time.Second
 // bench is a server over the fake provider.
 type bench struct {
 	*Server
-	service  *core.Service
+	service  *service.Service
 	provider *fake.Provider
 }
 
 func newBench(t testing.TB, opts setup.Options) *bench {
 	t.Helper()
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 4}})
-	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}})
-	return benchOver(t, provider, service, opts)
+	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}})
+	return benchOver(t, provider, svc, opts)
 }
 
-func benchOver(t testing.TB, provider *fake.Provider, service *core.Service, opts setup.Options) *bench {
+func benchOver(t testing.TB, provider *fake.Provider, svc *service.Service, opts setup.Options) *bench {
 	t.Helper()
-	s, err := New(service, nil, opts)
+	s, err := New(svc, nil, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		s.Close()
-		if err := service.Close(); err != nil {
+		if err := svc.Close(); err != nil {
 			t.Error(err)
 		}
 		provider.Shutdown()
 	})
-	return &bench{Server: s, service: service, provider: provider}
+	return &bench{Server: s, service: svc, provider: provider}
 }
 
 // assistant is a client of a server, and what it was told.

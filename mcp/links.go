@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -144,12 +145,12 @@ func (w *Web) file(response http.ResponseWriter, r *http.Request) {
 		say(response, http.StatusTooManyRequests, "too many requests")
 		return
 	}
-	service := w.server.serviceFor(Identity{Owner: g.Owner, Isolated: g.Isolated}, "link")
+	svc := w.server.serviceFor(Identity{Owner: g.Owner, Isolated: g.Isolated}, "link")
 	switch {
 	case r.Method == http.MethodPut && g.Write:
-		w.upload(response, r, service, g)
+		w.upload(response, r, svc, g)
 	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && !g.Write:
-		w.download(response, r, service, g)
+		w.download(response, r, svc, g)
 	default:
 		say(response, http.StatusMethodNotAllowed, "this link is not for that")
 	}
@@ -171,13 +172,13 @@ func harmless(mimeType string) bool {
 	return slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain", "text/csv", "application/json", "application/pdf"}, mimeType)
 }
 
-func (w *Web) download(response http.ResponseWriter, r *http.Request, service *core.Service, g grant) {
-	info, err := service.Stat(r.Context(), g.Sandbox, g.Path)
+func (w *Web) download(response http.ResponseWriter, r *http.Request, svc *service.Service, g grant) {
+	info, err := svc.Stat(r.Context(), g.Sandbox, g.Path)
 	if err != nil {
 		fileError(response, err)
 		return
 	}
-	file := &sandboxFile{ctx: r.Context(), service: service, ref: g.Sandbox, path: g.Path, size: info.Size}
+	file := &sandboxFile{ctx: r.Context(), service: svc, ref: g.Sandbox, path: g.Path, size: info.Size}
 	defer file.close()
 	beginning := make([]byte, sniffSize)
 	n, err := io.ReadFull(file, beginning)
@@ -203,16 +204,16 @@ func (w *Web) download(response http.ResponseWriter, r *http.Request, service *c
 	http.ServeContent(response, r, "", info.ModTime, file)
 }
 
-func (w *Web) upload(response http.ResponseWriter, r *http.Request, service *core.Service, g grant) {
+func (w *Web) upload(response http.ResponseWriter, r *http.Request, svc *service.Service, g grant) {
 	control := http.NewResponseController(response)
 	body := &patientReader{r: http.MaxBytesReader(response, r.Body, maxUpload), control: control}
-	err := service.WriteFile(r.Context(), g.Sandbox, g.Path, body, core.WriteOptions{Parents: true})
+	err := svc.WriteFile(r.Context(), g.Sandbox, g.Path, body, core.WriteOptions{Parents: true})
 	_ = control.SetReadDeadline(time.Time{})
 	if err != nil {
 		fileError(response, err)
 		return
 	}
-	if sb, err := service.Resolve(r.Context(), g.Sandbox); err == nil {
+	if sb, err := svc.Resolve(r.Context(), g.Sandbox); err == nil {
 		w.server.fileChanged(sb, g.Path)
 	}
 	response.WriteHeader(http.StatusNoContent)
@@ -236,7 +237,7 @@ func (p *patientReader) Read(b []byte) (int, error) {
 // what is before the place is read and dropped.
 type sandboxFile struct {
 	ctx     context.Context //nolint:containedctx // lives for one request
-	service *core.Service
+	service *service.Service
 	ref     string
 	path    string
 	size    int64

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // secrets are those of the sandboxes that clients use, to keep their values out of what the server answers: those
@@ -65,14 +66,14 @@ func (s *secrets) of(sandbox string) *core.Redactor {
 func (s *secrets) clean(sandbox, text string) string { return s.of(sandbox).Clean(text) }
 
 // know asks, once, for the secrets of a sandbox that another process launched.
-func (s *secrets) know(ctx context.Context, service *core.Service, sb core.Sandbox) error {
+func (s *secrets) know(ctx context.Context, svc *service.Service, sb core.Sandbox) error {
 	s.mu.RLock()
 	_, asked := s.boxes[sb.ID]
 	s.mu.RUnlock()
 	if asked || sb.State != core.StateRunning && sb.State != core.StatePaused {
 		return nil
 	}
-	given, err := service.GivenSecrets(ctx, sb.Ref())
+	given, err := svc.GivenSecrets(ctx, sb.Ref())
 	if err != nil && core.KindOf(err) != core.KindUnsupported {
 		return err
 	}

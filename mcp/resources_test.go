@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -209,10 +210,10 @@ func (p tellsOfFiles) WatchFiles(ctx context.Context, _, name string, _ bool) it
 func TestWatchedFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := tellsOfFiles{fake.New(fake.Options{}), make(chan string), make(chan []core.FileEvent), &atomic.Int64{}}
-		service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{{
+		svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{{
 			Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil },
 		}}})
-		a := benchOver(t, provider.Provider, service, setup.Options{}).connect(t, legacy())
+		a := benchOver(t, provider.Provider, svc, setup.Options{}).connect(t, legacy())
 		sb := a.launch(nil)
 		uri := fileURI(sb, "/tmp/watched")
 		request := mcp.SubscribeRequest{}

@@ -15,13 +15,14 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
 // Server serves one Service to any number of clients. ServeStdio and Handler are its transports; Close ends it.
 type Server struct {
 	opts     setup.Options
-	service  *core.Service
+	service  *service.Service
 	log      *slog.Logger
 	mcp      *server.MCPServer
 	tools    []Tool
@@ -42,7 +43,7 @@ type Server struct {
 }
 
 // New makes a server over service, which the caller closes after it; log may be nil. The caller calls Close.
-func New(service *core.Service, log *slog.Logger, opts setup.Options) (*Server, error) {
+func New(svc *service.Service, log *slog.Logger, opts setup.Options) (*Server, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -55,7 +56,7 @@ func New(service *core.Service, log *slog.Logger, opts setup.Options) (*Server, 
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: opts, service: service, log: log, tools: tools}
+	s := &Server{opts: opts, service: svc, log: log, tools: tools}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.sessions = newSessions(s)
 	s.mcp = s.protocol()
@@ -161,7 +162,7 @@ type call struct {
 	who     Identity
 	session *session
 	// service sees what the caller may see.
-	service *core.Service
+	service *service.Service
 	request mcp.CallToolRequest
 	// sent counts progress notifications.
 	sent int
@@ -181,8 +182,8 @@ const (
 )
 
 // serviceFor is the service as one caller sees it.
-func (s *Server) serviceFor(who Identity, session string) *core.Service {
-	scope := core.Scope{
+func (s *Server) serviceFor(who Identity, session string) *service.Service {
+	scope := service.Scope{
 		Actor: "mcp/" + session, NamePrefix: s.opts.NamePrefix, MaxSandboxes: s.opts.MaxSandboxes,
 		Counted: map[string]string{ownerLabel: who.label()}, Policy: s.opts.Policy,
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -229,10 +230,10 @@ func (p cannotRenew) Capabilities() core.Capabilities {
 // Without a journal, commands are as far as the server itself saw them.
 func TestWithoutJournal(t *testing.T) {
 	provider := fake.New(fake.Options{})
-	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{{
+	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{{
 		Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return cannotRenew{provider}, nil },
 	}}})
-	a := benchOver(t, provider, service, setup.Options{Toolsets: []string{setup.All}}).connect(t)
+	a := benchOver(t, provider, svc, setup.Options{Toolsets: []string{setup.All}}).connect(t)
 	sb := a.launch(nil)
 	got := a.call("exec", args{"sandbox": sb, "command": "echo begun; sleep 600", "wait_seconds": 1})
 	if got["running"] != true || got["stdout"] != "begun\n" {
@@ -251,10 +252,10 @@ func TestWithoutJournal(t *testing.T) {
 // Where a lease cannot be, sandboxes end with their client, and those of a killed server are for sb prune.
 func TestWithoutLeases(t *testing.T) {
 	provider := fake.New(fake.Options{})
-	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{{
+	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{{
 		Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return cannotRenew{provider}, nil },
 	}}})
-	b := benchOver(t, provider, service, setup.Options{})
+	b := benchOver(t, provider, svc, setup.Options{})
 	a := b.connect(t)
 	sb := a.launch(nil)
 	a.hangUp()
@@ -286,12 +287,12 @@ func TestLaunchesAreBoundAndNamed(t *testing.T) {
 }
 
 func TestPolicyHoldsForEveryWayToLaunch(t *testing.T) {
-	b := newBench(t, setup.Options{Policy: core.Policy{Images: []string{"host"}, GPUs: []string{"none"}, MaxTimeout: core.Duration(time.Hour)}})
+	b := newBench(t, setup.Options{Policy: service.Policy{Images: []string{"host"}, GPUs: []string{"none"}, MaxTimeout: core.Duration(time.Hour)}})
 	a := b.connect(t)
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"image": "evil"})
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"gpu": "T4"})
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"timeout_seconds": 7200})
-	b = newBench(t, setup.Options{Toolsets: []string{setup.All}, Policy: core.Policy{MaxTimeout: core.Duration(time.Hour)}})
+	b = newBench(t, setup.Options{Toolsets: []string{setup.All}, Policy: service.Policy{MaxTimeout: core.Duration(time.Hour)}})
 	a = b.connect(t)
 	a.fails(core.KindUnauthorized, "sandbox_timeout", args{"sandbox": a.launch(nil), "timeout_seconds": 7200})
 }

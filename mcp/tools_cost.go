@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -56,7 +57,7 @@ func costTools() []Tool {
 
 func cost(ctx context.Context, c *call, in costIn) (costOut, error) {
 	out := costOut{Sums: []costSum{}, Totals: map[string]float64{}}
-	filter := core.CostFilter{By: core.CostBy(in.By), App: in.App}
+	filter := service.CostFilter{By: service.CostBy(in.By), App: in.App}
 	if in.Hours > 0 {
 		filter.Since = time.Now().Add(-min(time.Duration(in.Hours), 100*365*24) * time.Hour)
 	}

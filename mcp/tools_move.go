@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -44,7 +45,7 @@ func move(ctx context.Context, c *call, in moveIn) (moveOut, error) {
 	if err != nil {
 		return moveOut{}, err
 	}
-	opts := core.MoveOptions{
+	opts := service.MoveOptions{
 		To: in.To, Name: in.Name, Image: in.Image, Secrets: secretsOf(in.Secrets), Paths: in.Paths, Keep: in.Keep,
 		Progress: func(p core.Progress) { c.progress(ctx, p.Step) },
 	}

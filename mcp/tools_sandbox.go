@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -229,7 +230,7 @@ func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 		}
 	}
 	given := spec.Secrets
-	sb, err := c.service.Launch(ctx, spec, core.LaunchOptions{
+	sb, err := c.service.Launch(ctx, spec, service.LaunchOptions{
 		Bound: !keep && mode == setup.Terminate, Renewed: !keep,
 		Progress: func(p core.Progress) { c.progress(ctx, p.Step) },
 		Confirm: func(asked core.Spec) error {

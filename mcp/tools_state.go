@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -91,7 +92,7 @@ func fork(ctx context.Context, c *call, in forkIn) (sandboxInfo, error) {
 	}
 	c.adopt(source)
 	keep := in.Keep || c.server.opts.OnDisconnect == setup.Detach
-	forked, err := c.service.Fork(ctx, source.Ref(), core.ForkOptions{
+	forked, err := c.service.Fork(ctx, source.Ref(), service.ForkOptions{
 		Name: in.Name, Bound: !keep && c.server.opts.OnDisconnect == setup.Terminate, Renewed: !keep,
 	})
 	if err != nil {

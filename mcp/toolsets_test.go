@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -17,9 +18,9 @@ import (
 func keeperBench(t *testing.T, opts setup.Options) *bench {
 	t.Helper()
 	keeper := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
-	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
+	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
 	opts.Toolsets = []string{setup.All}
-	return benchOver(t, keeper.Provider, service, opts)
+	return benchOver(t, keeper.Provider, svc, opts)
 }
 
 // A fork and a sandbox from a checkpoint go on from where their source was, belong to the session, and count.
@@ -58,7 +59,7 @@ func TestForkAndCheckpoint(t *testing.T) {
 }
 
 func TestNetworkTools(t *testing.T) {
-	b := keeperBench(t, setup.Options{Policy: core.Policy{Networks: []core.NetworkMode{core.NetworkNone, core.NetworkAllow}}})
+	b := keeperBench(t, setup.Options{Policy: service.Policy{Networks: []core.NetworkMode{core.NetworkNone, core.NetworkAllow}}})
 	a := b.connect(t)
 	sb := a.launch(args{"ports": []int{8080, 443}})
 	got := a.call("ports", args{"sandbox": sb})
@@ -123,8 +124,8 @@ func TestStoreTools(t *testing.T) {
 func TestMove(t *testing.T) {
 	here := fake.New(fake.Options{})
 	there := fake.New(fake.Options{Name: "cloud", IDPrefix: "cld-", Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 1}})
-	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{here.Factory(), there.Factory()}, StateDir: t.TempDir()})
-	b := benchOver(t, here, service, setup.Options{Toolsets: []string{setup.All}})
+	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{here.Factory(), there.Factory()}, StateDir: t.TempDir()})
+	b := benchOver(t, here, svc, setup.Options{Toolsets: []string{setup.All}})
 	t.Cleanup(there.Shutdown)
 	user := &answers{}
 	a := b.connect(t, client.WithElicitationHandler(user))
@@ -147,11 +148,11 @@ func TestMove(t *testing.T) {
 // What a sandbox costs is told with it and summed, for its owner alone, and a bound is the core's.
 func TestCost(t *testing.T) {
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapCPU}})
-	service := core.New(core.Options{
+	svc := service.New(service.Options{
 		Actor: "mcp", Factories: []core.Factory{provider.Factory()}, StateDir: t.TempDir(),
 		Prices: map[string]core.Prices{"fake": {Currency: "USD", CPU: 3600}},
 	})
-	b := benchOver(t, provider, service, setup.Options{Toolsets: []string{setup.All}})
+	b := benchOver(t, provider, svc, setup.Options{Toolsets: []string{setup.All}})
 	a := b.connect(t)
 	sb := a.launch(args{"cpu": 1, "max_cost": 100000})
 	a.call("exec", args{"sandbox": sb, "command": "sleep 0.1"})
@@ -164,7 +165,7 @@ func TestCost(t *testing.T) {
 	if sums, _ := got["sums"].([]any); len(sums) != 1 || sums[0].(map[string]any)["amount"].(float64) <= 0 {
 		t.Errorf("sums: %v", got)
 	}
-	if report, err := b.serviceFor(Identity{Owner: "mallory", Isolated: true}, "s").Cost(t.Context(), core.CostFilter{}); err != nil || len(report.Sums) != 0 {
+	if report, err := b.serviceFor(Identity{Owner: "mallory", Isolated: true}, "s").Cost(t.Context(), service.CostFilter{}); err != nil || len(report.Sums) != 0 {
 		t.Errorf("another owner is told %+v, %v", report.Sums, err)
 	}
 	a.fails(core.KindUsage, "sandbox_launch", args{"max_cost": -1})
@@ -174,20 +175,20 @@ func TestCost(t *testing.T) {
 func TestStoresAreClosedToKeys(t *testing.T) {
 	var asked []core.Volume
 	keeper := fake.NewKeeper(fake.Options{Also: []core.Capability{core.CapVolumes}}, fake.KeeperOptions{})
-	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
-	b := benchOver(t, keeper.Provider, service, setup.Options{Toolsets: []string{setup.All}, Policy: core.Policy{NoHostVolumes: true}})
+	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
+	b := benchOver(t, keeper.Provider, svc, setup.Options{Toolsets: []string{setup.All}, Policy: service.Policy{NoHostVolumes: true}})
 	scoped := b.serviceFor(Identity{Owner: "alice", Isolated: true}, "s")
 	if _, err := scoped.Volumes(t.Context(), ""); core.KindOf(err) != core.KindUnauthorized {
 		t.Errorf("volumes: %v", err)
 	}
-	if _, err := scoped.Launch(t.Context(), core.Spec{Secrets: []core.Secret{{Name: "cloud", Ref: "cloud"}}}, core.LaunchOptions{}); core.KindOf(err) != core.KindUnauthorized {
+	if _, err := scoped.Launch(t.Context(), core.Spec{Secrets: []core.Secret{{Name: "cloud", Ref: "cloud"}}}, service.LaunchOptions{}); core.KindOf(err) != core.KindUnauthorized {
 		t.Errorf("a kept secret: %v", err)
 	}
-	if _, err := scoped.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, core.LaunchOptions{}); core.KindOf(err) != core.KindUnauthorized {
+	if _, err := scoped.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, service.LaunchOptions{}); core.KindOf(err) != core.KindUnauthorized {
 		t.Errorf("a directory of the host: %v", err)
 	}
 	for _, source := range []string{"data", "alice-data"} {
-		_, err := scoped.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: source, Target: "/x"}}}, core.LaunchOptions{
+		_, err := scoped.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: source, Target: "/x"}}}, service.LaunchOptions{
 			Confirm: func(spec core.Spec) error { asked = append(asked, spec.Volumes...); return nil },
 		})
 		if err != nil {
@@ -202,10 +203,10 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 // The user is asked for a GPU that a template brings, as for one that is named.
 func TestAGPUOfATemplateIsAsked(t *testing.T) {
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 4}})
-	service := core.New(core.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}, Templates: func(name string) (core.Spec, bool, error) {
+	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}, Templates: func(name string) (core.Spec, bool, error) {
 		return core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, name == "train", nil
 	}})
-	b := benchOver(t, provider, service, setup.Options{Policy: core.Policy{Template: "train"}})
+	b := benchOver(t, provider, svc, setup.Options{Policy: service.Policy{Template: "train"}})
 	user := &answers{}
 	a := b.connect(t, client.WithElicitationHandler(user))
 	a.fails(core.KindCanceled, "sandbox_launch", nil)

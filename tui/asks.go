@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // This file opens the dialogs.
@@ -524,7 +525,7 @@ func (m *Model) health(s *source) string {
 }
 
 // openDiagnosis shows what the doctor found.
-func (m *Model) openDiagnosis(status core.ProviderStatus) {
+func (m *Model) openDiagnosis(status service.ProviderStatus) {
 	m.open(&pager{title: status.Name, lines: func(s *styles, w int) []string {
 		state := "ready"
 		if !status.Usable {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // crowd makes a dashboard of n sandboxes, all of whose commands are left alone.
@@ -24,7 +25,7 @@ func crowd(b *testing.B, n int) *Model {
 	b.Helper()
 	m := still(b, Options{}, 200, 60)
 	random := rand.New(rand.NewPCG(1, 2))
-	m.Update(listedMsg{"local", core.Listing{Sandboxes: crowdOf(n, random)}})
+	m.Update(listedMsg{"local", service.Listing{Sandboxes: crowdOf(n, random)}})
 	for range 20 {
 		for _, e := range m.table.visible() {
 			m.Update(sampledMsg{"local", []core.Stats{{Sandbox: e.box.ID, Time: atNoon(), CPU: time.Duration(random.IntN(1e9)), Memory: core.Bytes(random.IntN(1 << 30))}}})
@@ -70,7 +71,7 @@ func BenchmarkListAndFrame(b *testing.B) {
 			boxes := crowdOf(n, random)
 			for b.Loop() {
 				boxes[random.IntN(n)].LastActive = atNoon().Add(time.Duration(random.IntN(1e9)))
-				m.Update(listedMsg{"local", core.Listing{Sandboxes: boxes}})
+				m.Update(listedMsg{"local", service.Listing{Sandboxes: boxes}})
 				_ = m.View()
 			}
 		})
@@ -119,11 +120,11 @@ func BenchmarkLogFlood(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		provider := &flooding{Provider: fake.New(fake.Options{}), total: total}
-		service := core.New(core.Options{Factories: []core.Factory{{Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil }}}})
-		if _, err := service.Launch(b.Context(), core.Spec{Name: "flood", Command: []string{"sleep", "1000"}}, core.LaunchOptions{}); err != nil {
+		svc := service.New(service.Options{Factories: []core.Factory{{Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil }}}})
+		if _, err := svc.Launch(b.Context(), core.Spec{Name: "flood", Command: []string{"sleep", "1000"}}, service.LaunchOptions{}); err != nil {
 			b.Fatal(err)
 		}
-		r := newRig(b, Options{Service: service})
+		r := newRig(b, Options{Service: svc})
 		r.m.detail.tab = tabSpec
 		r.until("flood is there", r.hasRow("flood"))
 		var before, after runtime.MemStats
@@ -157,7 +158,7 @@ func BenchmarkLogFlood(b *testing.B) {
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "kept-MiB")
 		r.close()
 		provider.Shutdown()
-		_ = service.Close()
+		_ = svc.Close()
 		b.StartTimer()
 	}
 }
@@ -165,15 +166,15 @@ func BenchmarkLogFlood(b *testing.B) {
 // From nothing to the first frame on the terminal, with 1000 sandboxes.
 func BenchmarkFirstFrame(b *testing.B) {
 	provider := fake.New(fake.Options{})
-	service := newService(b, provider)
+	svc := newService(b, provider)
 	for i := range 1000 {
-		launch(b, service, core.Spec{Name: fmt.Sprintf("box-%d", i)})
+		launch(b, svc, core.Spec{Name: fmt.Sprintf("box-%d", i)})
 	}
 	for b.Loop() {
 		input, typing := io.Pipe()
 		out := &untilText{text: "running", seen: func() { go func() { _, _ = typing.Write([]byte("q")) }() }}
 		ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
-		if err := run(ctx, Options{Service: service, Input: input, Output: out, Theme: ThemeDark}, tea.WithWindowSize(120, 40)); err != nil {
+		if err := run(ctx, Options{Service: svc, Input: input, Output: out, Theme: ThemeDark}, tea.WithWindowSize(120, 40)); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(out.at.Sub(out.begun).Microseconds())/1000, "ms-to-frame")

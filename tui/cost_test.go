@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // What a sandbox has cost has a column where something costs, and grows with the clock.
@@ -21,7 +22,7 @@ func TestCostColumn(t *testing.T) {
 
 	provider := fake.New(fake.Options{})
 	t.Cleanup(provider.Shutdown)
-	priced := core.New(core.Options{Factories: []core.Factory{provider.Factory()}, Prices: map[string]core.Prices{"fake": {Currency: "USD", CPU: 1, MinCPU: 1}}})
+	priced := service.New(service.Options{Factories: []core.Factory{provider.Factory()}, Prices: map[string]core.Prices{"fake": {Currency: "USD", CPU: 1, MinCPU: 1}}})
 	t.Cleanup(func() { _ = priced.Close() })
 	launch(t, priced, core.Spec{Name: "dev"})
 	r = newRig(t, Options{Service: priced})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // The tabs of the detail pane, in order.
@@ -36,7 +37,7 @@ type detail struct {
 	files   filesTab
 	scroll  scroller // of the tabs that are plain text
 	network network
-	records []core.AuditRecord
+	records []service.AuditRecord
 	history struct {
 		loaded bool
 		err    error

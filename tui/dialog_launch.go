@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // Template is a spec to begin a launch with.
@@ -45,7 +46,7 @@ type launchForm struct {
 
 	seq       int
 	asked     bool
-	placement *core.Placement
+	placement *service.Placement
 	err       error
 	rows      int
 }

@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // kept is one thing that a provider keeps: a volume, a secret, an image. Of a secret it has names only.
@@ -72,7 +73,7 @@ type shelfDialog struct {
 	shelves []shelf
 	which   int
 	loaded  bool
-	found   core.Inventory[kept]
+	found   service.Inventory[kept]
 	err     error
 	at      int
 	offset  int
@@ -94,7 +95,7 @@ func (d *shelfDialog) selected() (kept, bool) {
 // turn goes to another shelf.
 func (d *shelfDialog) turn(to int) answer {
 	d.which = (to + len(d.shelves)) % len(d.shelves)
-	d.loaded, d.found, d.err, d.at, d.offset = false, core.Inventory[kept]{}, nil, 0, 0
+	d.loaded, d.found, d.err, d.at, d.offset = false, service.Inventory[kept]{}, nil, 0, 0
 	return answer{request: shelfRequest{d.shelf()}}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/core/transfer"
 )
 
@@ -43,7 +44,7 @@ const (
 type effects struct {
 	ctx     context.Context //nolint:containedctx // it is the dashboard's life, which every command shares
 	cancel  context.CancelFunc
-	service *core.Service
+	service *service.Service
 	options Options
 
 	events   *feed[core.Event]
@@ -178,10 +179,10 @@ func (fx *effects) diagnose(provider string) tea.Cmd {
 	return fx.do(func(ctx context.Context) tea.Msg { return findingsMsg{fx.status(ctx, provider, true)} })
 }
 
-func (fx *effects) status(ctx context.Context, provider string, findings bool) core.ProviderStatus {
+func (fx *effects) status(ctx context.Context, provider string, findings bool) service.ProviderStatus {
 	status, err := fx.service.ProviderStatus(ctx, provider, findings)
 	if err != nil {
-		return core.ProviderStatus{Name: provider, Error: err.Error(), Hint: core.HintOf(err)}
+		return service.ProviderStatus{Name: provider, Error: err.Error(), Hint: core.HintOf(err)}
 	}
 	return status
 }
@@ -328,8 +329,8 @@ func (fx *effects) preview(gen int, sandbox string, info core.FileInfo) tea.Cmd 
 
 func (fx *effects) history(gen int, sandbox string) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
-		var records []core.AuditRecord
-		for record, err := range fx.service.History(ctx, core.HistoryFilter{Sandbox: sandbox}) {
+		var records []service.AuditRecord
+		for record, err := range fx.service.History(ctx, service.HistoryFilter{Sandbox: sandbox}) {
 			if err != nil {
 				return historyMsg{gen, nil, err}
 			}
@@ -426,7 +427,7 @@ func (fx *effects) kept(s shelf) tea.Cmd {
 }
 
 // shelved asks the providers for what they keep of a kind.
-func (fx *effects) shelved(ctx context.Context, noun string) (core.Inventory[kept], error) {
+func (fx *effects) shelved(ctx context.Context, noun string) (service.Inventory[kept], error) {
 	switch noun {
 	case "volume":
 		found, err := fx.service.Volumes(ctx, "")
@@ -462,12 +463,12 @@ func (fx *effects) shelved(ctx context.Context, noun string) (core.Inventory[kep
 			return kept{e.Name, e.Provider, map[bool]string{true: "the one in use"}[e.Current], 0, time.Time{}}
 		})
 	}
-	return core.Inventory[kept]{}, core.Errorf(core.KindInternal, "ui", noun, "nothing is known of it")
+	return service.Inventory[kept]{}, core.Errorf(core.KindInternal, "ui", noun, "nothing is known of it")
 }
 
 // shelve writes what a provider keeps in the words of a shelf, by name.
-func shelve[T any](found core.Inventory[T], err error, as func(T) kept) (core.Inventory[kept], error) {
-	all := core.Inventory[kept]{Failures: found.Failures}
+func shelve[T any](found service.Inventory[T], err error, as func(T) kept) (service.Inventory[kept], error) {
+	all := service.Inventory[kept]{Failures: found.Failures}
 	for _, item := range found.Items {
 		all.Items = append(all.Items, as(item))
 	}
@@ -567,7 +568,7 @@ func goTo(made core.Sandbox, err error) tea.Msg {
 
 func (fx *effects) launch(j *job, spec core.Spec) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
-		box, err := fx.service.Launch(ctx, spec, core.LaunchOptions{Progress: report})
+		box, err := fx.service.Launch(ctx, spec, service.LaunchOptions{Progress: report})
 		return "", goTo(box, err), err // its event tells
 	})
 }
@@ -581,14 +582,14 @@ func (fx *effects) snapshot(j *job, box core.Sandbox, name string) tea.Cmd {
 
 func (fx *effects) fork(j *job, box core.Sandbox, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		fork, err := fx.service.Fork(ctx, box.ID, core.ForkOptions{Name: name})
+		fork, err := fx.service.Fork(ctx, box.ID, service.ForkOptions{Name: name})
 		return fork.Name + " goes on from where " + box.Name + " was", goTo(fork, err), err
 	})
 }
 
 func (fx *effects) move(j *job, box core.Sandbox, to string, keep bool) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
-		moved, err := fx.service.Move(ctx, box.ID, core.MoveOptions{To: to, Keep: keep, Progress: report})
+		moved, err := fx.service.Move(ctx, box.ID, service.MoveOptions{To: to, Keep: keep, Progress: report})
 		return box.Name + " is on " + to + " now", goTo(moved.Target, err), err
 	})
 }

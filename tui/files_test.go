@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // Text is shown as text wherever the part that was read ends.
@@ -43,11 +44,11 @@ func TestPreviewOfText(t *testing.T) {
 }
 
 // filesRig is a dashboard at the files of a sandbox that was prepared by a line for its shell.
-func filesRig(t *testing.T, prepare string) (*rig, *core.Service, core.Sandbox) {
+func filesRig(t *testing.T, prepare string) (*rig, *service.Service, core.Sandbox) {
 	t.Helper()
-	service := newService(t, fake.New(fake.Options{}))
-	box := launch(t, service, core.Spec{Name: "dev"})
-	process, err := service.Exec(t.Context(), box.ID, core.ExecSpec{Command: []string{"sh", "-c", prepare}})
+	svc := newService(t, fake.New(fake.Options{}))
+	box := launch(t, svc, core.Spec{Name: "dev"})
+	process, err := svc.Exec(t.Context(), box.ID, core.ExecSpec{Command: []string{"sh", "-c", prepare}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,10 +60,10 @@ func filesRig(t *testing.T, prepare string) (*rig, *core.Service, core.Sandbox) 
 		t.Fatal(err)
 	}
 	edit := func(context.Context, string) error { return nil }
-	r := newRig(t, Options{Service: service, Edit: edit})
+	r := newRig(t, Options{Service: svc, Edit: edit})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("3", "g")
-	return r, service, box
+	return r, svc, box
 }
 
 // find puts the cursor on a file of the tree.
@@ -100,7 +101,7 @@ func TestLinkToDirectory(t *testing.T) {
 
 // Names with blanks are pulled and pushed as they are.
 func TestCopyNamesWithBlanks(t *testing.T) {
-	r, service, box := filesRig(t, `echo text > "/aa b.txt"`)
+	r, svc, box := filesRig(t, `echo text > "/aa b.txt"`)
 	r.shows("aa b.txt")
 	r.find("/aa b.txt")
 	dir := t.TempDir()
@@ -114,7 +115,7 @@ func TestCopyNamesWithBlanks(t *testing.T) {
 	r.until("the command is copied", func() bool { return strings.HasSuffix(r.clipboard, "/got it' 'dev:/two words'") })
 	r.press("enter")
 	r.shows("two words")
-	if _, err := service.Stat(t.Context(), box.ID, "/two words"); err != nil {
+	if _, err := svc.Stat(t.Context(), box.ID, "/two words"); err != nil {
 		t.Error(err)
 	}
 	r.press("P")
@@ -128,11 +129,11 @@ func TestCopyNamesWithBlanks(t *testing.T) {
 
 // A file that was changed after it was listed can be edited: only a change while it is edited is a conflict.
 func TestEditOfFileThatChangedSinceItWasListed(t *testing.T) {
-	r, service, box := filesRig(t, "echo one > /aa.txt")
+	r, svc, box := filesRig(t, "echo one > /aa.txt")
 	r.shows("aa.txt")
 	write := func(text string) {
 		t.Helper()
-		if err := service.WriteFile(t.Context(), box.ID, "/aa.txt", strings.NewReader(text), core.WriteOptions{}); err != nil {
+		if err := svc.WriteFile(t.Context(), box.ID, "/aa.txt", strings.NewReader(text), core.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

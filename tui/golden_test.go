@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // atNoon is the clock of the pictures.
@@ -39,13 +40,13 @@ func still(t testing.TB, options Options, w, h int) *Model {
 	all := core.Capabilities{Has: []core.Capability{core.CapStats, core.CapJournal, core.CapFiles, core.CapPause, core.CapStop, core.CapRenew, core.CapTTY}, Isolation: "gVisor", Images: []string{"host"}}
 	do(tea.WindowSizeMsg{Width: w, Height: h}, capabilitiesMsg{"local": all, "docker": all, "modal": all})
 	now := atNoon()
-	ok := func(name string) core.ProviderStatus {
-		return core.ProviderStatus{Name: name, Usable: true, Capabilities: all}
+	ok := func(name string) service.ProviderStatus {
+		return service.ProviderStatus{Name: name, Usable: true, Capabilities: all}
 	}
-	do(listedMsg{"local", core.Listing{Sandboxes: pictured("local", now)}}, listedMsg{"docker", core.Listing{Sandboxes: pictured("docker", now)}},
-		listedMsg{"modal", core.Listing{Failures: []core.ProviderFailure{{Provider: "modal", Kind: core.KindUnauthorized, Error: "no token", Hint: "run: modal token new"}}}},
+	do(listedMsg{"local", service.Listing{Sandboxes: pictured("local", now)}}, listedMsg{"docker", service.Listing{Sandboxes: pictured("docker", now)}},
+		listedMsg{"modal", service.Listing{Failures: []core.ProviderFailure{{Provider: "modal", Kind: core.KindUnauthorized, Error: "no token", Hint: "run: modal token new"}}}},
 		checkedMsg{"local", ok("local")}, checkedMsg{"docker", ok("docker")},
-		checkedMsg{"modal", core.ProviderStatus{Name: "modal", Error: "no token", Hint: "run: modal token new"}})
+		checkedMsg{"modal", service.ProviderStatus{Name: "modal", Error: "no token", Hint: "run: modal token new"}})
 	for i := range 40 {
 		at := now.Add(time.Duration(i-40) * 2 * time.Second)
 		do(sampledMsg{"local", []core.Stats{{
@@ -104,7 +105,7 @@ func showing(m *Model, tab int) {
 	m.Update(dirMsg{gen: d.gen, path: "/", infos: []core.FileInfo{
 		{Path: "/app", Mode: 0o755 | 1<<31}, {Path: "/lib", Mode: 0o777 | 1<<27, Link: "usr/lib"}, {Path: "/run.sh", Size: 120, Mode: 0o755}, {Path: "/日本.txt", Size: 1 << 20, Mode: 0o644},
 	}})
-	m.Update(historyMsg{gen: d.gen, records: []core.AuditRecord{
+	m.Update(historyMsg{gen: d.gen, records: []service.AuditRecord{
 		{Time: now.Add(-90 * time.Minute), Actor: "cli", Op: "launch", Result: "ok", Duration: 127 * time.Millisecond},
 		{Time: now.Add(-time.Hour), Actor: "mcp/9f3c", Op: "exec", Result: "timeout", Duration: 30 * time.Second, Args: map[string]any{"command": []any{"pip", "install", "flask"}}},
 	}})
@@ -156,7 +157,7 @@ func views() map[string]func(*Model) {
 		"cost": func(m *Model) {
 			boxes := pictured("docker", atNoon())
 			boxes[0].Cost = &core.Cost{Amount: 12.5, Currency: "USD"}
-			m.Update(listedMsg{"docker", core.Listing{Sandboxes: boxes}})
+			m.Update(listedMsg{"docker", service.Listing{Sandboxes: boxes}})
 			keys("esc")(m)
 		},
 		"kept": func(m *Model) {
@@ -164,7 +165,7 @@ func views() map[string]func(*Model) {
 				s.caps.Has = append(s.caps.Has, core.CapVolumeStore, core.CapSecretStore, core.CapImageStore, core.CapSnapshotStore, core.CapCheckpoint)
 			}
 			keys("V")(m)
-			m.Update(keptMsg{shelf: "volume", kept: core.Inventory[kept]{Items: []kept{
+			m.Update(keptMsg{shelf: "volume", kept: service.Inventory[kept]{Items: []kept{
 				{name: "data", provider: "docker", size: 3 * core.GiB, created: atNoon().Add(-time.Hour)}, {name: "日本", provider: "modal", detail: "version 2"},
 			}, Failures: []core.ProviderFailure{{Provider: "local", Error: "it does not answer"}}}})
 			keys("down")(m)
@@ -186,7 +187,7 @@ func views() map[string]func(*Model) {
 		"launch-explained": func(m *Model) {
 			keys("L")(m)
 			form := m.dialogs[0].(*launchForm)
-			m.Update(explainedMsg{seq: form.seq, placement: core.Placement{Chosen: "local"}})
+			m.Update(explainedMsg{seq: form.seq, placement: service.Placement{Chosen: "local"}})
 		},
 		"toasts": func(m *Model) {
 			m.say("web is running")
@@ -204,7 +205,7 @@ func views() map[string]func(*Model) {
 			keys("q")(m)
 		},
 		"diagnosis": func(m *Model) {
-			m.Update(findingsMsg{core.ProviderStatus{Name: "local", Usable: true, Findings: []core.Finding{
+			m.Update(findingsMsg{service.ProviderStatus{Name: "local", Usable: true, Findings: []core.Finding{
 				{Name: "user namespaces", Status: "ok"}, {Name: "cgroups", Status: "warning", Detail: "not delegated", Fix: "systemctl enable x"},
 			}}})
 		},

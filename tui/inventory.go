@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/tui/internal/guesttext"
 )
 
@@ -38,7 +39,7 @@ type source struct {
 	name string
 	caps core.Capabilities
 	// status is what the provider last said of itself; nil before it did.
-	status *core.ProviderStatus
+	status *service.ProviderStatus
 	// listed is when it last told its sandboxes.
 	listed time.Time
 	// failed is why it last did not; nil when it did.
@@ -146,7 +147,7 @@ func (inv *inventory) hurry(name string, now time.Time) {
 }
 
 // take notes what a provider answered to a list, and says whether anything changed.
-func (inv *inventory) take(name string, listing core.Listing, now time.Time) (changed bool) {
+func (inv *inventory) take(name string, listing service.Listing, now time.Time) (changed bool) {
 	s := inv.source(name)
 	if s == nil {
 		return false

@@ -7,28 +7,29 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // keeperRig drives a dashboard over a provider that keeps things.
-func keeperRig(t *testing.T) (*rig, *core.Service) {
+func keeperRig(t *testing.T) (*rig, *service.Service) {
 	t.Helper()
 	keeper := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
 	t.Cleanup(keeper.Shutdown)
-	service := core.New(core.Options{Factories: []core.Factory{keeper.Factory()}})
-	t.Cleanup(func() { _ = service.Close() })
-	return newRig(t, Options{Service: service}), service
+	svc := service.New(service.Options{Factories: []core.Factory{keeper.Factory()}})
+	t.Cleanup(func() { _ = svc.Close() })
+	return newRig(t, Options{Service: svc}), svc
 }
 
 // What providers keep is listed, made and removed; of secrets only names are seen.
 func TestShelves(t *testing.T) {
-	r, service := keeperRig(t)
-	if _, err := service.CreateVolume(t.Context(), "", "data", core.VolumeOptions{}); err != nil {
+	r, svc := keeperRig(t)
+	if _, err := svc.CreateVolume(t.Context(), "", "data", core.VolumeOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := service.CreateSecret(t.Context(), "", "keys", map[string]core.SecretValue{"API_KEY": core.NewSecretValue("hunter2")}, core.SecretOptions{}); err != nil {
+	if _, err := svc.CreateSecret(t.Context(), "", "keys", map[string]core.SecretValue{"API_KEY": core.NewSecretValue("hunter2")}, core.SecretOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	launch(t, service, core.Spec{Name: "web", App: "shop"})
+	launch(t, svc, core.Spec{Name: "web", App: "shop"})
 	r.until("web is there", r.hasRow("web"))
 	r.press("V")
 	r.shows("data")
@@ -43,7 +44,7 @@ func TestShelves(t *testing.T) {
 	r.hides("Remove volume more?")
 	r.press("D", "y")
 	r.shows("volume more is removed")
-	found, err := service.Volumes(t.Context(), "")
+	found, err := svc.Volumes(t.Context(), "")
 	if err != nil || len(found.Items) != 1 || found.Items[0].Name != "data" {
 		t.Errorf("%+v, %v", found.Items, err)
 	}
@@ -74,21 +75,21 @@ func TestShelves(t *testing.T) {
 // A provider that fails is told of, and hides nothing.
 func TestShelfOfAFailingProvider(t *testing.T) {
 	d := &shelfDialog{shelves: shelves(), now: time.Now}
-	d.update(keptMsg{shelf: "volume", kept: core.Inventory[kept]{Items: []kept{{name: "data", provider: "docker"}}, Failures: []core.ProviderFailure{{Provider: "modal", Error: "no token"}}}})
+	d.update(keptMsg{shelf: "volume", kept: service.Inventory[kept]{Items: []kept{{name: "data", provider: "docker"}}, Failures: []core.ProviderFailure{{Provider: "modal", Error: "no token"}}}})
 	text := strings.Join(d.view(newStyles(ThemePlain), 80, 24), "\n")
 	if !strings.Contains(text, "data") || !strings.Contains(text, "modal: no token") {
 		t.Error(text)
 	}
-	d.update(keptMsg{shelf: "secret", kept: core.Inventory[kept]{}}) // late: of the kind that was left
+	d.update(keptMsg{shelf: "secret", kept: service.Inventory[kept]{}}) // late: of the kind that was left
 	if len(d.found.Items) != 1 {
 		t.Error("a late answer counts")
 	}
 }
 
 func TestForkAndCheckpoint(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	launch(t, service, core.Spec{Name: "dev", Command: []string{"sleep", "1000"}})
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{}))
+	launch(t, svc, core.Spec{Name: "dev", Command: []string{"sleep", "1000"}})
+	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("F")
 	r.shows("sb fork dev")
@@ -99,7 +100,7 @@ func TestForkAndCheckpoint(t *testing.T) {
 	r.types("warm")
 	r.press("enter")
 	r.shows("copy is kept as warm")
-	listing, err := service.Checkpoints(t.Context(), "")
+	listing, err := svc.Checkpoints(t.Context(), "")
 	if err != nil || len(listing.Items) != 1 || listing.Items[0].Of != "copy" {
 		t.Errorf("%+v, %v", listing, err)
 	}
@@ -108,9 +109,9 @@ func TestForkAndCheckpoint(t *testing.T) {
 // Connections that the policy refused are told of once and listed as they come.
 func TestDeniedConnections(t *testing.T) {
 	provider := fake.New(fake.Options{})
-	service := newService(t, provider)
-	box := launch(t, service, core.Spec{Name: "dev"})
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, provider)
+	box := launch(t, svc, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("4")
 	r.shows("nothing")
@@ -140,12 +141,12 @@ func TestDeniedConnections(t *testing.T) {
 
 // A sandbox moves to another provider with its files.
 func TestMove(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}), fake.New(fake.Options{Name: "other", IDPrefix: "oth-"}))
-	box := launch(t, service, core.Spec{Name: "dev", Provider: "fake", Workdir: "/srv"})
-	if err := service.WriteFile(t.Context(), box.ID, "/srv/file", strings.NewReader("kept"), core.WriteOptions{Parents: true}); err != nil {
+	svc := newService(t, fake.New(fake.Options{}), fake.New(fake.Options{Name: "other", IDPrefix: "oth-"}))
+	box := launch(t, svc, core.Spec{Name: "dev", Provider: "fake", Workdir: "/srv"})
+	if err := svc.WriteFile(t.Context(), box.ID, "/srv/file", strings.NewReader("kept"), core.WriteOptions{Parents: true}); err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, Options{Service: service})
+	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("M")
 	r.shows("sb move dev --to other")
@@ -155,7 +156,7 @@ func TestMove(t *testing.T) {
 		e := r.m.table.selected()
 		return len(r.rowNames()) == 1 && e != nil && e.box.Provider == "other"
 	})
-	if _, err := service.Stat(t.Context(), r.m.table.selected().box.ID, "/srv/file"); err != nil {
+	if _, err := svc.Stat(t.Context(), r.m.table.selected().box.ID, "/srv/file"); err != nil {
 		t.Error(err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // The panes cover the screen and do not overlap, whatever the size.
@@ -40,7 +40,7 @@ func TestLayoutCoversTheScreen(t *testing.T) {
 // A provider that nobody set up is not shown as one in trouble.
 func TestProviderThatIsNotSetUp(t *testing.T) {
 	m := still(t, Options{}, 120, 30)
-	status := core.ProviderStatus{Name: "modal", Error: "there are no credentials", Hint: "log in"}
+	status := service.ProviderStatus{Name: "modal", Error: "there are no credentials", Hint: "log in"}
 	for _, want := range []string{"✗ modal", "○ modal"} {
 		m.Update(checkedMsg{"modal", status})
 		if got := ansi.Strip(m.View().Content); !strings.Contains(got, want) {

@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/exp/golden"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // Every command line that can be copied, in a file; commands/lines_test.go reads it with the real commands.
@@ -83,7 +84,7 @@ func TestCommandLines(t *testing.T) {
 	shelves := m.dialogs[0].(*shelfDialog)
 	for range shelves.shelves {
 		thing := kept{name: "a b", provider: "local"}
-		m.Update(keptMsg{shelf: shelves.shelf().noun, kept: core.Inventory[kept]{Items: []kept{thing}}})
+		m.Update(keptMsg{shelf: shelves.shelf().noun, kept: service.Inventory[kept]{Items: []kept{thing}}})
 		copied()
 		lines[shelves.update(keyPress("y")).request.(copyRequest).text] = true
 		if shelves.shelf().create {

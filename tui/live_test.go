@@ -18,11 +18,12 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 func TestLaunchTailAndTerminate(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: svc})
 	r.shows("no sandboxes; L launches one")
 
 	r.press("L")
@@ -45,7 +46,7 @@ func TestLaunchTailAndTerminate(t *testing.T) {
 	r.shows("Terminate web?")
 	r.press("enter") // the harmless choice
 	r.until("the dialog is closed", func() bool { return len(r.m.dialogs) == 0 })
-	if _, err := service.Resolve(t.Context(), "web"); err != nil {
+	if _, err := svc.Resolve(t.Context(), "web"); err != nil {
 		t.Fatal("Enter on the question has terminated it:", err)
 	}
 	r.press("x", "y")
@@ -57,10 +58,10 @@ func TestLaunchTailAndTerminate(t *testing.T) {
 
 func TestChangesOfOthersAppear(t *testing.T) {
 	provider := fake.New(fake.Options{})
-	service := newService(t, provider)
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, provider)
+	r := newRig(t, Options{Service: svc})
 	r.shows("no sandboxes")
-	other := core.New(core.Options{Actor: "cli", Factories: []core.Factory{provider.Factory()}})
+	other := service.New(service.Options{Actor: "cli", Factories: []core.Factory{provider.Factory()}})
 	defer other.Close()
 	box := launch(t, other, core.Spec{Name: "dev"})
 	r.shows("● running")
@@ -77,14 +78,14 @@ func TestChangesOfOthersAppear(t *testing.T) {
 }
 
 func TestFilterSortGroupAndMarks(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}), fake.New(fake.Options{Name: "other", IDPrefix: "oth-"}))
+	svc := newService(t, fake.New(fake.Options{}), fake.New(fake.Options{Name: "other", IDPrefix: "oth-"}))
 	for i, spec := range []core.Spec{
 		{Name: "alpha", App: "one"}, {Name: "beta", App: "two"}, {Name: "gamma", App: "one", Provider: "other"}, {Name: "delta", Provider: "other"},
 	} {
 		spec.Labels = map[string]string{"number": fmt.Sprint(i)}
-		launch(t, service, spec)
+		launch(t, svc, spec)
 	}
-	r := newRig(t, Options{Service: service})
+	r := newRig(t, Options{Service: svc})
 	r.until("all are there", func() bool { return len(r.m.table.rows) == 4 })
 	same := func(want ...string) {
 		t.Helper()
@@ -131,12 +132,12 @@ func TestFilterSortGroupAndMarks(t *testing.T) {
 
 // The cursor stays on its sandbox whatever comes and goes around it.
 func TestCursorStaysOnItsSandbox(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	launch(t, service, core.Spec{Name: "m"})
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{}))
+	launch(t, svc, core.Spec{Name: "m"})
+	r := newRig(t, Options{Service: svc})
 	r.until("m is there", r.hasRow("m"))
 	for _, name := range []string{"a", "z", "b"} {
-		launch(t, service, core.Spec{Name: name})
+		launch(t, svc, core.Spec{Name: name})
 		r.until(name+" is there", r.hasRow(name))
 		if got := r.m.table.selected().box.Name; got != "m" {
 			t.Fatalf("the cursor is on %s", got)
@@ -145,11 +146,11 @@ func TestCursorStaysOnItsSandbox(t *testing.T) {
 }
 
 func TestExecsAndKill(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	box := launch(t, service, core.Spec{Name: "dev"})
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{}))
+	box := launch(t, svc, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
-	process, err := service.Exec(t.Context(), "dev", core.ExecSpec{Command: []string{"sleep", "1000"}, Detach: true})
+	process, err := svc.Exec(t.Context(), "dev", core.ExecSpec{Command: []string{"sleep", "1000"}, Detach: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,26 +169,26 @@ func TestExecsAndKill(t *testing.T) {
 	r.types("KILL")
 	r.press("enter")
 	r.shows("✗ signal 9")
-	if _, err := service.FindExec(t.Context(), box.ID, id); err != nil {
+	if _, err := svc.FindExec(t.Context(), box.ID, id); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestFiles(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	box := launch(t, service, core.Spec{Name: "dev"})
+	svc := newService(t, fake.New(fake.Options{}))
+	box := launch(t, svc, core.Spec{Name: "dev"})
 	write := func(path, text string) {
 		t.Helper()
-		if err := service.WriteFile(t.Context(), box.ID, path, strings.NewReader(text), core.WriteOptions{Parents: true}); err != nil {
+		if err := svc.WriteFile(t.Context(), box.ID, path, strings.NewReader(text), core.WriteOptions{Parents: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("/aa/notes.txt", "the text\x1b]0;evil\x07 of it\n")
 	write("/aa/picture.gif", "GIF89a\x02\x00\x03\x00\x00\x00\x00;")
-	if err := service.Mkdir(t.Context(), box.ID, "/empty", false); err != nil {
+	if err := svc.Mkdir(t.Context(), box.ID, "/empty", false); err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, Options{Service: service})
+	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("3")
 	r.shows("▸ aa/")
@@ -217,7 +218,7 @@ func TestFiles(t *testing.T) {
 	r.shows("This cannot be undone")
 	r.press("y")
 	r.hides("picture.gif")
-	if _, err := service.Stat(t.Context(), box.ID, "/aa/picture.gif"); core.KindOf(err) != core.KindNotFound {
+	if _, err := svc.Stat(t.Context(), box.ID, "/aa/picture.gif"); core.KindOf(err) != core.KindNotFound {
 		t.Error("the file is still there:", err)
 	}
 
@@ -244,9 +245,9 @@ func TestFiles(t *testing.T) {
 func TestHangingProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, quick := fake.New(fake.Options{Name: "slow", IDPrefix: "slo-"}), fake.New(fake.Options{Name: "quick", IDPrefix: "qui-"})
-		service := newService(t, slow, quick)
-		launch(t, service, core.Spec{Name: "old", Provider: "slow"})
-		r := newRig(t, Options{Service: service})
+		svc := newService(t, slow, quick)
+		launch(t, svc, core.Spec{Name: "old", Provider: "slow"})
+		r := newRig(t, Options{Service: svc})
 		defer r.close()
 		r.limit = 5 * time.Minute // no real ones
 		r.until("old is there", r.hasRow("old"))
@@ -259,7 +260,7 @@ func TestHangingProvider(t *testing.T) {
 		r.press("v")
 		r.shows("has not answered for")
 		r.press("esc")
-		launch(t, service, core.Spec{Name: "new", Provider: "quick"})
+		launch(t, svc, core.Spec{Name: "new", Provider: "quick"})
 		begin := time.Now()
 		r.until("new is there", r.hasRow("new"))
 		if took := time.Since(begin); took > time.Second {
@@ -284,9 +285,9 @@ func TestHangingProvider(t *testing.T) {
 func TestProviderThatDiesAndReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := fake.New(fake.Options{})
-		service := newService(t, provider)
-		launch(t, service, core.Spec{Name: "dev"})
-		r := newRig(t, Options{Service: service})
+		svc := newService(t, provider)
+		launch(t, svc, core.Spec{Name: "dev"})
+		r := newRig(t, Options{Service: svc})
 		defer r.close()
 		r.limit = 5 * time.Minute // no real ones
 		r.until("dev is there", r.hasRow("dev"))
@@ -317,7 +318,7 @@ func TestPollingBacksOff(t *testing.T) {
 		if len(inv.due(now)) != 1 || len(inv.due(now)) != 0 {
 			t.Fatal("not due once")
 		}
-		inv.take("p", core.Listing{}, now)
+		inv.take("p", service.Listing{}, now)
 		waits = append(waits, inv.sources[0].next.Sub(now))
 		last = now
 	}
@@ -329,25 +330,25 @@ func TestPollingBacksOff(t *testing.T) {
 		t.Error("a change does not hurry it")
 	}
 	inv.hurry("p", now) // while it is under way
-	inv.take("p", core.Listing{}, now)
+	inv.take("p", service.Listing{}, now)
 	if len(inv.due(now)) != 1 {
 		t.Error("a change during a list is not followed by another list")
 	}
-	inv.take("p", core.Listing{}, now)
+	inv.take("p", service.Listing{}, now)
 	if len(inv.due(now)) != 0 {
 		t.Error("one change makes it list again and again")
 	}
 }
 
 func TestTwoHundredComeAndGo(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: svc})
 	r.shows("no sandboxes")
 	over := make(chan error, 1)
 	go func() {
 		var failed []error
 		for i := range 200 {
-			_, err := service.Launch(t.Context(), core.Spec{Name: fmt.Sprintf("box-%03d", i)}, core.LaunchOptions{})
+			_, err := svc.Launch(t.Context(), core.Spec{Name: fmt.Sprintf("box-%03d", i)}, service.LaunchOptions{})
 			failed = append(failed, err)
 		}
 		over <- errors.Join(failed...)
@@ -358,7 +359,7 @@ func TestTwoHundredComeAndGo(t *testing.T) {
 	}
 	r.press("*", "x", "y")
 	r.until("none is there", func() bool { return len(r.m.table.rows) == 0 })
-	listing, err := service.List(t.Context(), core.ListFilter{All: true})
+	listing, err := svc.List(t.Context(), core.ListFilter{All: true})
 	if err != nil || len(listing.Sandboxes) != 0 {
 		t.Errorf("%d are left, %v", len(listing.Sandboxes), err)
 	}
@@ -367,9 +368,9 @@ func TestTwoHundredComeAndGo(t *testing.T) {
 // A transfer is the dashboard's own: quitting asks.
 func TestQuitAsksWhileTransfersRun(t *testing.T) {
 	provider := fake.New(fake.Options{})
-	service := newService(t, provider)
-	launch(t, service, core.Spec{Name: "dev"})
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, provider)
+	launch(t, svc, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
@@ -393,9 +394,9 @@ func TestQuitAsksWhileTransfersRun(t *testing.T) {
 }
 
 func TestSearchCopyAndSave(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	launch(t, service, core.Spec{Name: "job", Command: []string{"sh", "-c", `i=0; while [ $i -lt 60 ]; do echo "line $i"; i=$((i+1)); done; printf '\033[31mneedle\033[0m\033]0;t\007\n' >&2`}})
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{}))
+	launch(t, svc, core.Spec{Name: "job", Command: []string{"sh", "-c", `i=0; while [ $i -lt 60 ]; do echo "line $i"; i=$((i+1)); done; printf '\033[31mneedle\033[0m\033]0;t\007\n' >&2`}})
+	r := newRig(t, Options{Service: svc})
 	r.shows("needle")
 	r.press("1", "g")
 	r.shows("line 0")
@@ -416,9 +417,9 @@ func TestSearchCopyAndSave(t *testing.T) {
 }
 
 func TestYank(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	box := launch(t, service, core.Spec{Name: "dev"})
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{}))
+	box := launch(t, svc, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
 	for _, test := range []struct {
 		keys []string
@@ -441,9 +442,9 @@ func TestYank(t *testing.T) {
 }
 
 func TestTimeLeft(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	launch(t, service, core.Spec{Name: "dev"})
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{}))
+	launch(t, svc, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("t")
 	r.types("2x")
@@ -455,11 +456,11 @@ func TestTimeLeft(t *testing.T) {
 }
 
 func TestMouse(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
+	svc := newService(t, fake.New(fake.Options{}))
 	for i := range 40 {
-		launch(t, service, core.Spec{Name: fmt.Sprintf("box-%02d", i)})
+		launch(t, svc, core.Spec{Name: fmt.Sprintf("box-%02d", i)})
 	}
-	r := newRig(t, Options{Service: service})
+	r := newRig(t, Options{Service: svc})
 	r.until("all are there", func() bool { return len(r.m.table.rows) == 40 })
 	click := func(x, y int) { r.send(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft}) }
 	click(20, 5)
@@ -496,17 +497,17 @@ func TestMouse(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	launch(t, service, core.Spec{Name: "dev"})
+	svc := newService(t, fake.New(fake.Options{}))
+	launch(t, svc, core.Spec{Name: "dev"})
 	file := filepath.Join(t.TempDir(), "sub", "ui.json")
-	r := newRig(t, Options{Service: service, MemoryFile: file})
+	r := newRig(t, Options{Service: svc, MemoryFile: file})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press(">", "r", "b", "|", "+", "6", "tab", "/")
 	r.types("dev")
 	r.press("enter")
 	want := r.m.memory()
 	r.until("it is saved", func() bool { return loadMemory(file) == want })
-	again := newRig(t, Options{Service: service, MemoryFile: file})
+	again := newRig(t, Options{Service: svc, MemoryFile: file})
 	if diff := cmp.Diff(want, again.m.memory()); diff != "" {
 		t.Error(diff)
 	}
@@ -523,8 +524,8 @@ func TestKeysFromConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := newService(t, fake.New(fake.Options{}))
-	r := newRig(t, Options{Service: service, Keys: keys})
+	svc := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: svc, Keys: keys})
 	r.press("L", "q")
 	if len(r.m.dialogs) != 0 || r.quit {
 		t.Error("the old keys still work")
@@ -544,9 +545,9 @@ func TestGivenKeysAreTakenFromOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := newService(t, fake.New(fake.Options{}))
-	launch(t, service, core.Spec{Name: "dev"})
-	r := newRig(t, Options{Service: service, Keys: keys})
+	svc := newService(t, fake.New(fake.Options{}))
+	launch(t, svc, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: svc, Keys: keys})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("3")
 	r.m.detail.files.begin() // there is no file to delete yet
@@ -592,8 +593,8 @@ func TestKeysAreUnambiguous(t *testing.T) {
 
 // Without a theme of its own the dashboard follows the terminal's background; NO_COLOR wins.
 func TestThemeFollowsTheBackground(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	r := newRig(t, Options{Service: service, Theme: ThemeAuto})
+	svc := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: svc, Theme: ThemeAuto})
 	for _, test := range []struct {
 		background color.Color
 		want       string
@@ -609,7 +610,7 @@ func TestThemeFollowsTheBackground(t *testing.T) {
 	if r.m.styles.theme != ThemeContrast {
 		t.Error(r.m.styles.theme)
 	}
-	plain := newRig(t, Options{Service: service, Theme: ThemeLight, NoColor: true})
+	plain := newRig(t, Options{Service: svc, Theme: ThemeLight, NoColor: true})
 	for _, l := range plain.m.screen() {
 		if strings.Contains(l, "38;") || strings.Contains(l, "48;") {
 			t.Fatalf("a colour with NO_COLOR: %q", l)
@@ -619,33 +620,33 @@ func TestThemeFollowsTheBackground(t *testing.T) {
 
 // --attach opens at one sandbox, over a filter that hides it and although it is dead, and leaves both for the next time.
 func TestAttach(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	launch(t, service, core.Spec{Name: "a"})
-	box := launch(t, service, core.Spec{Name: "wanted", Command: []string{"sh", "-c", "echo its output"}})
-	if _, err := service.Wait(t.Context(), box.ID); err != nil {
+	svc := newService(t, fake.New(fake.Options{}))
+	launch(t, svc, core.Spec{Name: "a"})
+	box := launch(t, svc, core.Spec{Name: "wanted", Command: []string{"sh", "-c", "echo its output"}})
+	if _, err := svc.Wait(t.Context(), box.ID); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "ui.json")
 	if err := (Memory{Filter: "nothing", Tab: "Spec", HideDead: true}).save(file); err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, Options{Service: service, MemoryFile: file, Attach: box.ID})
+	r := newRig(t, Options{Service: svc, MemoryFile: file, Attach: box.ID})
 	r.until("it is selected", func() bool { e := r.m.table.selected(); return e != nil && e.box.Name == "wanted" })
 	r.press("1")
 	r.shows("its output")
 	if left := r.m.memory(); !r.m.zoomed || left.Filter != "nothing" || !left.HideDead {
 		t.Errorf("zoomed %v, %+v", r.m.zoomed, left)
 	}
-	if err := Run(t.Context(), Options{Service: service, Attach: "absent"}); core.KindOf(err) != core.KindNotFound {
+	if err := Run(t.Context(), Options{Service: svc, Attach: "absent"}); core.KindOf(err) != core.KindNotFound {
 		t.Errorf("a sandbox that is not there: %v", err)
 	}
 }
 
 // A key that was meant for something else does no harm to a question.
 func TestQuestionsBeginHarmless(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	launch(t, service, core.Spec{Name: "dev"})
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{}))
+	launch(t, svc, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
 	for _, key := range []string{"enter", "esc", "q", "ctrl+c", "n", "space", "x"} {
 		r.press("x")
@@ -659,10 +660,10 @@ func TestQuestionsBeginHarmless(t *testing.T) {
 
 // What an old log still has to say does not come into the new one.
 func TestLateOutputIsDropped(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	launch(t, service, core.Spec{Name: "one", Command: []string{"sh", "-c", "echo of one"}})
-	launch(t, service, core.Spec{Name: "two", Command: []string{"sh", "-c", "echo of two"}})
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{}))
+	launch(t, svc, core.Spec{Name: "one", Command: []string{"sh", "-c", "echo of one"}})
+	launch(t, svc, core.Spec{Name: "two", Command: []string{"sh", "-c", "echo of two"}})
+	r := newRig(t, Options{Service: svc})
 	r.shows("of one")
 	late := logMsg{gen: r.m.detail.output.gen, batch: []logBatch{{lines: []logLine{{text: "late words"}}}}}
 	r.press("down")
@@ -697,10 +698,10 @@ func TestSnapshot(t *testing.T) {
 
 	provider := &snapping{Provider: fake.New(fake.Options{Also: []core.Capability{core.CapSnapshots}})}
 	t.Cleanup(provider.Shutdown)
-	service := core.New(core.Options{Factories: []core.Factory{{Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil }}}})
-	t.Cleanup(func() { _ = service.Close() })
-	box := launch(t, service, core.Spec{Name: "dev"})
-	r := newRig(t, Options{Service: service})
+	svc := service.New(service.Options{Factories: []core.Factory{{Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil }}}})
+	t.Cleanup(func() { _ = svc.Close() })
+	box := launch(t, svc, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("I")
 	r.shows("Snapshot of dev")
@@ -729,14 +730,14 @@ func TestOpenPort(t *testing.T) {
 	t.Setenv("PATH", dir)
 	keeper := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
 	t.Cleanup(keeper.Shutdown)
-	service := core.New(core.Options{Factories: []core.Factory{keeper.Factory()}})
-	t.Cleanup(func() { _ = service.Close() })
-	box := launch(t, service, core.Spec{Name: "web", Ports: []core.Port{{Sandbox: 8000}}})
-	tunnels, err := service.Tunnels(t.Context(), box.ID)
+	svc := service.New(service.Options{Factories: []core.Factory{keeper.Factory()}})
+	t.Cleanup(func() { _ = svc.Close() })
+	box := launch(t, svc, core.Spec{Name: "web", Ports: []core.Port{{Sandbox: 8000}}})
+	tunnels, err := svc.Tunnels(t.Context(), box.ID)
 	if err != nil || len(tunnels) != 1 {
 		t.Fatalf("%+v, %v", tunnels, err)
 	}
-	r := newRig(t, Options{Service: service})
+	r := newRig(t, Options{Service: svc})
 	r.until("web is there", r.hasRow("web"))
 	r.press("o")
 	url := tunnelURL(tunnels[0])
@@ -749,19 +750,19 @@ func TestOpenPort(t *testing.T) {
 
 // An action reaches the marked sandboxes that the screen shows, and never one that the filter hides.
 func TestActionsLeaveHiddenMarksAlone(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
+	svc := newService(t, fake.New(fake.Options{}))
 	for _, name := range []string{"alpha", "beta", "gamma"} {
-		launch(t, service, core.Spec{Name: name, Persist: true})
+		launch(t, svc, core.Spec{Name: name, Persist: true})
 	}
 	state := func(name string) core.State {
 		t.Helper()
-		box, err := service.Resolve(t.Context(), name)
+		box, err := svc.Resolve(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return box.State
 	}
-	r := newRig(t, Options{Service: service})
+	r := newRig(t, Options{Service: svc})
 	r.until("all are there", func() bool { return len(r.m.table.rows) == 3 })
 	r.press("*", "/")
 	r.types("gamma")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/tui/internal/guesttext"
 )
 
@@ -77,10 +78,10 @@ func trimLog(lines []logLine, size int) (kept []logLine, left, dropped int) {
 }
 
 // read reads a command's output to its end and puts it into the feed.
-func (f *logFeed) read(ctx context.Context, service *core.Service, sandbox, exec string) {
+func (f *logFeed) read(ctx context.Context, svc *service.Service, sandbox, exec string) {
 	defer f.end()
 	var splitters [2]guesttext.Splitter
-	for record, err := range service.Logs(ctx, sandbox, core.LogOptions{Exec: exec, Follow: true, Tail: maxLogLines}) {
+	for record, err := range svc.Logs(ctx, sandbox, core.LogOptions{Exec: exec, Follow: true, Tail: maxLogLines}) {
 		batch := logBatch{err: err}
 		if err == nil {
 			stderr := record.Stream == core.Stderr

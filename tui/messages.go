@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // The messages that effects come back with.
@@ -17,11 +18,11 @@ type (
 
 	listedMsg struct {
 		provider string
-		listing  core.Listing
+		listing  service.Listing
 	}
 	checkedMsg struct {
 		provider string
-		status   core.ProviderStatus
+		status   service.ProviderStatus
 	}
 	sampledMsg struct {
 		provider string
@@ -64,7 +65,7 @@ type (
 	}
 	historyMsg struct {
 		gen     int
-		records []core.AuditRecord
+		records []service.AuditRecord
 		err     error
 	}
 
@@ -82,7 +83,7 @@ type (
 	}
 	keptMsg struct {
 		shelf string
-		kept  core.Inventory[kept]
+		kept  service.Inventory[kept]
 		err   error
 	}
 
@@ -91,14 +92,14 @@ type (
 
 	explainedMsg struct {
 		seq       int
-		placement core.Placement
+		placement service.Placement
 		err       error
 	}
 	templatesMsg struct {
 		templates []Template
 		err       error
 	}
-	findingsMsg struct{ status core.ProviderStatus }
+	findingsMsg struct{ status service.ProviderStatus }
 
 	progressMsg []jobProgress
 	jobDoneMsg  struct {

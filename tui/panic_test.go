@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // panickingChild makes this test program one in which the dashboard panics.
@@ -18,7 +19,7 @@ const panickingChild = "SB_TUI_PANICKING_CHILD"
 
 // runPanickingChild returns 7 when Run reports the panic of an effect.
 func runPanickingChild() int {
-	service := core.New(core.Options{Factories: []core.Factory{fake.New(fake.Options{}).Factory()}})
+	svc := service.New(service.Options{Factories: []core.Factory{fake.New(fake.Options{}).Factory()}})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	input, typing := io.Pipe()
@@ -29,7 +30,7 @@ func runPanickingChild() int {
 		_, _ = typing.Write([]byte{'L'}) // the form asks for templates
 	}()
 	templates := func() ([]Template, error) { panic("a bug") }
-	err := Run(ctx, Options{Service: service, Input: input, Output: drawn, Mouse: true, Theme: ThemeDark, Templates: templates})
+	err := Run(ctx, Options{Service: svc, Input: input, Output: drawn, Mouse: true, Theme: ThemeDark, Templates: templates})
 	fmt.Println(err)
 	if core.KindOf(err) == core.KindInternal && ctx.Err() == nil {
 		return 7

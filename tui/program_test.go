@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // program is a dashboard that runs as a whole, with a terminal that shows what it draws.
@@ -87,8 +88,8 @@ func (p *program) final() *Model {
 }
 
 func TestProgramLaunchesAndTerminates(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	tm := newProgram(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{}))
+	tm := newProgram(t, Options{Service: svc})
 	tm.shows("no sandboxes")
 	tm.Type("L")
 	tm.shows("runs on fake")
@@ -108,30 +109,30 @@ func TestProgramLaunchesAndTerminates(t *testing.T) {
 	if len(m.table.rows) != 0 || len(m.inv.entries) != 0 {
 		t.Errorf("%d rows are left", len(m.table.rows))
 	}
-	if _, err := service.Resolve(t.Context(), "dev"); core.KindOf(err) != core.KindNotFound {
+	if _, err := svc.Resolve(t.Context(), "dev"); core.KindOf(err) != core.KindNotFound {
 		t.Error("dev is still there:", err)
 	}
 }
 
 // A sandbox that vanishes while its shell is open leaves a working dashboard.
 func TestProgramOutlivesItsShell(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	launch(t, service, core.Spec{Name: "one"})
-	launch(t, service, core.Spec{Name: "two"})
+	svc := newService(t, fake.New(fake.Options{}))
+	launch(t, svc, core.Spec{Name: "one"})
+	launch(t, svc, core.Spec{Name: "two"})
 	var argv []string
 	shell := func(ctx context.Context, sandbox string, command []string) error {
 		argv = command
-		if err := service.Terminate(ctx, sandbox); err != nil {
+		if err := svc.Terminate(ctx, sandbox); err != nil {
 			t.Error(err)
 		}
 		for i := range 300 { // nobody reads events meanwhile
-			if _, err := service.Launch(ctx, core.Spec{Name: fmt.Sprintf("box-%d", i)}, core.LaunchOptions{}); err != nil {
+			if _, err := svc.Launch(ctx, core.Spec{Name: fmt.Sprintf("box-%d", i)}, service.LaunchOptions{}); err != nil {
 				t.Error(err)
 			}
 		}
 		return core.Errorf(core.KindUnavailable, "exec", sandbox, "the sandbox is gone")
 	}
-	tm := newProgram(t, Options{Service: service, Shell: shell})
+	tm := newProgram(t, Options{Service: svc, Shell: shell})
 	tm.shows("two")
 	tm.Type("s")
 	tm.shows("the sandbox is gone")
@@ -148,14 +149,14 @@ func TestProgramOutlivesItsShell(t *testing.T) {
 }
 
 func TestProgramEditsFiles(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	box := launch(t, service, core.Spec{Name: "dev"})
-	if err := service.WriteFile(t.Context(), box.ID, "/aa.txt", strings.NewReader("before"), core.WriteOptions{}); err != nil {
+	svc := newService(t, fake.New(fake.Options{}))
+	box := launch(t, svc, core.Spec{Name: "dev"})
+	if err := svc.WriteFile(t.Context(), box.ID, "/aa.txt", strings.NewReader("before"), core.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", t.TempDir())
 	edit := func(_ context.Context, path string) error { return os.WriteFile(path, []byte("after"), 0o600) }
-	tm := newProgram(t, Options{Service: service, Edit: edit})
+	tm := newProgram(t, Options{Service: svc, Edit: edit})
 	tm.shows("dev")
 	tm.Type("3")
 	tm.shows("aa.txt")
@@ -163,7 +164,7 @@ func TestProgramEditsFiles(t *testing.T) {
 	tm.shows("/aa.txt written")
 	tm.Type("q")
 	tm.final()
-	content, err := service.ReadFile(t.Context(), box.ID, "/aa.txt")
+	content, err := svc.ReadFile(t.Context(), box.ID, "/aa.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,11 +179,11 @@ func TestProgramEditsFiles(t *testing.T) {
 
 // A window that is resized all the time keeps working.
 func TestProgramResizeStorm(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
+	svc := newService(t, fake.New(fake.Options{}))
 	for i := range 50 {
-		launch(t, service, core.Spec{Name: fmt.Sprintf("box-%02d", i)})
+		launch(t, svc, core.Spec{Name: fmt.Sprintf("box-%02d", i)})
 	}
-	tm := newProgram(t, Options{Service: service})
+	tm := newProgram(t, Options{Service: svc})
 	tm.shows("box-05")
 	for i := range 500 {
 		tm.Send(tea.WindowSizeMsg{Width: 1 + i*7%250, Height: 1 + i*3%80})
@@ -202,9 +203,9 @@ func TestProgramResizeStorm(t *testing.T) {
 // Keys are answered while a guest floods its output, and memory is bounded.
 func TestProgramLogFlood(t *testing.T) {
 	provider := fake.New(fake.Options{LogLimit: 64 * core.MiB})
-	service := newService(t, provider)
-	launch(t, service, core.Spec{Name: "flood", Command: []string{"sh", "-c", "yes some output of a program that never ends"}})
-	tm := newProgram(t, Options{Service: service})
+	svc := newService(t, provider)
+	launch(t, svc, core.Spec{Name: "flood", Command: []string{"sh", "-c", "yes some output of a program that never ends"}})
+	tm := newProgram(t, Options{Service: svc})
 	tm.shows("never ends")
 	tm.Type("?")
 	tm.shows("Mouse: click")
@@ -218,10 +219,10 @@ func TestProgramLogFlood(t *testing.T) {
 
 // What a guest writes reaches the terminal as text and colours only.
 func TestHostileOutputIsDrawnAsText(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
+	svc := newService(t, fake.New(fake.Options{}))
 	hostile := `\033]0;title\007\033]52;c;ZXZpbA==\007\033[2J\033[?1049l\033[31mred\033[10;10Hmoved\033c\033[6n\000\033P+q\033\\end\n`
-	launch(t, service, core.Spec{Name: "evil", Command: []string{"sh", "-c", "printf '" + hostile + "'"}})
-	r := newRig(t, Options{Service: service})
+	launch(t, svc, core.Spec{Name: "evil", Command: []string{"sh", "-c", "printf '" + hostile + "'"}})
+	r := newRig(t, Options{Service: svc})
 	r.shows("␀end")
 	if !strings.Contains(r.text(), "redmoved␀end") {
 		t.Error(r.text())
@@ -245,14 +246,14 @@ func TestHostileOutputIsDrawnAsText(t *testing.T) {
 }
 
 func TestLaunchForm(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{
+	svc := newService(t, fake.New(fake.Options{
 		Also: []core.Capability{core.CapGPU, core.CapCPU, core.CapPorts}, GPUs: map[string]int{"H100": 8, "T4": 1}, GPUPrices: map[string]string{"H100": "3.95 USD/h"},
 	}))
-	launch(t, service, core.Spec{Name: "first", Memory: 300 * core.MiB, Env: map[string]string{"A": "b"}, Labels: map[string]string{"kept": "yes"}})
+	launch(t, svc, core.Spec{Name: "first", Memory: 300 * core.MiB, Env: map[string]string{"A": "b"}, Labels: map[string]string{"kept": "yes"}})
 	templates := func() ([]Template, error) {
 		return []Template{{"small", core.Spec{Memory: 64 * core.MiB, Command: []string{"sleep", "100"}}}}, nil
 	}
-	r := newRig(t, Options{Service: service, Templates: templates})
+	r := newRig(t, Options{Service: svc, Templates: templates})
 	r.until("first is there", r.hasRow("first"))
 	r.press("L")
 	r.shows("✓ runs on fake")
@@ -284,7 +285,7 @@ func TestLaunchForm(t *testing.T) {
 	}
 	r.press("enter")
 	r.until("second is there", r.hasRow("second"))
-	box, err := service.Resolve(t.Context(), "second")
+	box, err := svc.Resolve(t.Context(), "second")
 	if err != nil || box.GPU.Type != "H100" || box.Spec.Memory != 300*core.MiB || box.Labels["kept"] != "yes" {
 		t.Errorf("%+v, %v", box, err)
 	}
@@ -338,15 +339,15 @@ func TestProgramDrawsAnew(t *testing.T) {
 
 // A program of a sandbox that left the terminal as it wished does not spoil the dashboard.
 func TestProgramDrawsAfterAShellThatLeftItsModes(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	launch(t, service, core.Spec{Name: "dev"})
+	svc := newService(t, fake.New(fake.Options{}))
+	launch(t, svc, core.Spec{Name: "dev"})
 	var tm *program
 	left := make(chan string, 1) // what the program in the sandbox leaves
 	shell := func(context.Context, string, []string) error {
 		left <- "\x1b[5;10r\x1b[?6h\x1b[4h\x1b(0"
 		return nil
 	}
-	tm = newProgram(t, Options{Service: service, Shell: shell})
+	tm = newProgram(t, Options{Service: svc, Shell: shell})
 	tm.shows("dev")
 	tm.Type("s")
 	if _, err := tm.screen.Write([]byte(<-left)); err != nil {

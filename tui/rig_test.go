@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 func TestMain(m *testing.M) {
@@ -28,25 +29,25 @@ func TestMain(m *testing.M) {
 }
 
 // newService makes a service over providers.
-func newService(t testing.TB, providers ...*fake.Provider) *core.Service {
+func newService(t testing.TB, providers ...*fake.Provider) *service.Service {
 	t.Helper()
 	var factories []core.Factory
 	for _, p := range providers {
 		factories = append(factories, p.Factory())
 		t.Cleanup(p.Shutdown)
 	}
-	service := core.New(core.Options{Actor: "ui", Factories: factories, StateDir: t.TempDir()})
+	svc := service.New(service.Options{Actor: "ui", Factories: factories, StateDir: t.TempDir()})
 	t.Cleanup(func() {
-		if err := service.Close(); err != nil {
+		if err := svc.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return service
+	return svc
 }
 
-func launch(t testing.TB, service *core.Service, spec core.Spec) core.Sandbox {
+func launch(t testing.TB, svc *service.Service, spec core.Spec) core.Sandbox {
 	t.Helper()
-	box, err := service.Launch(t.Context(), spec, core.LaunchOptions{})
+	box, err := svc.Launch(t.Context(), spec, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

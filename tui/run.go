@@ -12,11 +12,12 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // Options are what a dashboard is made of.
 type Options struct {
-	Service *core.Service
+	Service *service.Service
 	// Input and Output are the terminal.
 	Input  io.Reader
 	Output io.Writer

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/tui/internal/graph"
 	"github.com/seed-0724f904/sb/tui/internal/guesttext"
 )
@@ -240,7 +241,7 @@ func specLines(s *styles, w int, e *entry, now time.Time) []string {
 const maxHistory = 500
 
 // historyLines are the operations on a sandbox, the newest first.
-func historyLines(s *styles, w int, records []core.AuditRecord, err error, loaded bool) []string {
+func historyLines(s *styles, w int, records []service.AuditRecord, err error, loaded bool) []string {
 	switch {
 	case err != nil:
 		return problem(s, err, w)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // BenchmarkExecTrue compares one exec of "true" as the core does it with the same through a server: the difference is
@@ -23,18 +24,18 @@ import (
 func BenchmarkExecTrue(b *testing.B) {
 	h := newHome(b)
 	b.Run("core", func(b *testing.B) {
-		service := core.New(core.Options{Actor: "bench", Factories: providers.Builtin(providers.Options{
+		svc := service.New(service.Options{Actor: "bench", Factories: providers.Builtin(providers.Options{
 			StateDir: h.dir + "/state/sb", CacheDir: h.dir + "/cache/sb", Runtime: filepath.Join(h.bin, "sb-runtime"),
 			SaveInterval: time.Minute, LogLimit: core.MiB,
 		})})
-		defer func() { _ = service.Close() }()
-		sb, err := service.Launch(b.Context(), core.Spec{Provider: "local"}, core.LaunchOptions{})
+		defer func() { _ = svc.Close() }()
+		sb, err := svc.Launch(b.Context(), core.Spec{Provider: "local"}, service.LaunchOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer func() { _ = service.Terminate(context.Background(), sb.ID) }()
+		defer func() { _ = svc.Terminate(context.Background(), sb.ID) }()
 		for b.Loop() {
-			process, err := service.Exec(b.Context(), "local/"+sb.ID, core.ExecSpec{Command: []string{"true"}})
+			process, err := svc.Exec(b.Context(), "local/"+sb.ID, core.ExecSpec{Command: []string{"true"}})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // Run is one run of a server.
 type Run struct {
 	Options
 	// Service is every operation. It is closed after the run.
-	Service *core.Service
+	Service *service.Service
 	// Log is told what goes on. It never writes to the protocol's stream.
 	Log *slog.Logger
 	// In and Out carry the protocol over stdio.
@@ -52,7 +53,7 @@ type Options struct {
 	Budget int
 
 	// Policy is what may be launched.
-	Policy core.Policy
+	Policy service.Policy
 	// NamePrefix begins the names of sandboxes launched here; "" is "mcp-".
 	NamePrefix string
 	// MaxSandboxes bounds the live sandboxes of one owner that were launched here; 0 is no bound.

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 	"github.com/seed-0724f904/sb/core/providertest"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // A Modal that never answers is not asked for what is elsewhere.
@@ -23,31 +24,31 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	r.server.ResetCalls()
 	elsewhere := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
 	defer elsewhere.Shutdown()
-	service := core.New(core.Options{Factories: []core.Factory{
+	svc := service.New(service.Options{Factories: []core.Factory{
 		{Name: elsewhere.Name(), IDPrefix: "fak-", Open: func() (core.Provider, error) { return elsewhere, nil }}, modal.Factory(r.opts),
 	}})
 	ctx := t.Context()
-	sb, err := service.Launch(ctx, core.Spec{Name: "here"}, core.LaunchOptions{})
+	sb, err := svc.Launch(ctx, core.Spec{Name: "here"}, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, ref := range []string{"here", sb.ID, sb.ID[:len(sb.ID)-2]} {
-		process, err := service.Exec(ctx, ref, core.ExecSpec{Command: []string{"true"}})
+		process, err := svc.Exec(ctx, ref, core.ExecSpec{Command: []string{"true"}})
 		if err != nil {
 			t.Fatalf("%s: %v", ref, err)
 		}
 		_ = process.Close()
 	}
-	if _, err := service.List(ctx, core.ListFilter{Provider: elsewhere.Name()}); err != nil {
+	if _, err := svc.List(ctx, core.ListFilter{Provider: elsewhere.Name()}); err != nil {
 		t.Error(err)
 	}
 	if calls := r.server.Calls(); len(calls) > 0 {
 		t.Errorf("Modal was asked %v", calls)
 	}
 
-	volumes := make(chan core.Inventory[core.VolumeInfo], 1)
+	volumes := make(chan service.Inventory[core.VolumeInfo], 1)
 	go func() {
-		all, err := service.Volumes(ctx, "")
+		all, err := svc.Volumes(ctx, "")
 		if err != nil {
 			t.Error(err)
 		}
@@ -55,7 +56,7 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	}()
 
 	// Who asks all sees what is here at once, and after a while that Modal does not answer.
-	first, rest, err := service.ListSoon(ctx, core.ListFilter{}, 50*time.Millisecond)
+	first, rest, err := svc.ListSoon(ctx, core.ListFilter{}, 50*time.Millisecond)
 	if err != nil || len(first.Sandboxes) != 1 || len(first.Failures) != 0 {
 		t.Errorf("at first: %+v, %v", first, err)
 	}
@@ -65,7 +66,7 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	if all := <-volumes; len(all.Failures) != 1 || all.Failures[0].Provider != modal.Name {
 		t.Errorf("of the volumes: %+v", all)
 	}
-	if err := errors.Join(service.Terminate(ctx, "here"), service.Close()); err != nil {
+	if err := errors.Join(svc.Terminate(ctx, "here"), svc.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // counted is the last number that the entry command has come to.
@@ -31,23 +32,23 @@ func counted(t *testing.T, p *modal.Provider, id string) int {
 func TestCheckpointGoesOn(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
-	service := core.New(core.Options{
-		Defaults:  core.Defaults{App: "usual", Network: core.NetworkAll, Memory: core.GiB, Timeout: core.Duration(time.Hour)}, // which no checkpoint is asked for
+	svc := service.New(service.Options{
+		Defaults:  service.Defaults{App: "usual", Network: core.NetworkAll, Memory: core.GiB, Timeout: core.Duration(time.Hour)}, // which no checkpoint is asked for
 		Factories: []core.Factory{{Name: p.Name(), IDPrefix: modal.IDPrefix, Open: func() (core.Provider, error) { return p, nil }}},
 	})
-	defer func() { _ = service.Close() }()
+	defer func() { _ = svc.Close() }()
 	ctx := t.Context()
 	s := spec()
 	s.Name, s.Env, s.Labels, s.Modal = "counter", map[string]string{"COLOUR": "blue"}, map[string]string{"team": "a"}, &core.ModalSpec{MemorySnapshot: true}
 	s.Command = []string{"sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; echo $i >/tmp/number; sleep 0.05; done"}
-	sb, err := service.Launch(ctx, s, core.LaunchOptions{})
+	sb, err := svc.Launch(ctx, s, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() bool { return counted(t, p, sb.ID) > 3 })
 	// An answer that is lost makes no second one.
 	r.faults.Plan("TaskSnapshotMemory", modaltest.Fault{Code: codes.Unavailable, After: true})
-	made, err := service.Checkpoint(ctx, "counter", "warm")
+	made, err := svc.Checkpoint(ctx, "counter", "warm")
 	if err != nil || !strings.HasPrefix(made.ID, "sn-") || time.Until(made.Expires) < 6*24*time.Hour {
 		t.Fatalf("%+v, %v", made, err)
 	}
@@ -57,11 +58,11 @@ func TestCheckpointGoesOn(t *testing.T) {
 		t.Errorf("the backend keeps %+v, %v", all, err)
 	}
 	before := counted(t, p, sb.ID)
-	if err := service.Terminate(ctx, "counter"); err != nil {
+	if err := svc.Terminate(ctx, "counter"); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"warm", made.ID} {
-		again, err := service.Launch(ctx, core.Spec{Name: core.NewName(), Checkpoint: name, Labels: map[string]string{"turn": "2"}}, core.LaunchOptions{})
+		again, err := svc.Launch(ctx, core.Spec{Name: core.NewName(), Checkpoint: name, Labels: map[string]string{"turn": "2"}}, service.LaunchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func TestCheckpointGoesOn(t *testing.T) {
 		if text, _ := logged(t, p, again.ID, core.LogOptions{Tail: -1}); strings.HasPrefix(text, "1\n") {
 			t.Errorf("%s: it began anew: %q", name, text)
 		}
-		found, err := service.Resolve(ctx, again.Name)
+		found, err := svc.Resolve(ctx, again.Name)
 		if err != nil || found.ID != again.ID || found.Labels["turn"] != "2" || found.Spec.Checkpoint != name {
 			t.Errorf("%s: found %+v, %v", name, found, err)
 		}
@@ -82,7 +83,7 @@ func TestCheckpointGoesOn(t *testing.T) {
 		}
 	}
 	for _, refused := range []core.Spec{{Checkpoint: "warm", CPU: 2}, {Checkpoint: "warm", Env: map[string]string{"COLOUR": "red"}}, {Checkpoint: made.ID, CPU: 2}} {
-		if _, err := service.Launch(ctx, refused, core.LaunchOptions{}); core.KindOf(err) != core.KindUnsupported {
+		if _, err := svc.Launch(ctx, refused, service.LaunchOptions{}); core.KindOf(err) != core.KindUnsupported {
 			t.Errorf("%+v: %v", refused, err)
 		}
 	}
@@ -95,10 +96,10 @@ func TestCheckpointGoesOn(t *testing.T) {
 	if err := p.RemoveCheckpoint(ctx, made.ID); core.KindOf(err) != core.KindUnsupported {
 		t.Errorf("removing by Modal's id: %v", err)
 	}
-	if err := service.RemoveCheckpoint(ctx, "", "warm"); err != nil {
+	if err := svc.RemoveCheckpoint(ctx, "", "warm"); err != nil {
 		t.Error(err)
 	}
-	if _, err := service.Launch(ctx, core.Spec{Checkpoint: "warm"}, core.LaunchOptions{}); core.KindOf(err) != core.KindNotFound {
+	if _, err := svc.Launch(ctx, core.Spec{Checkpoint: "warm"}, service.LaunchOptions{}); core.KindOf(err) != core.KindNotFound {
 		t.Errorf("what was forgotten: %v", err)
 	}
 	if _, err := p.FindCheckpoint(ctx, made.ID); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 	"github.com/seed-0724f904/sb/core/providertest"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // A published port answers where the sandbox says.
@@ -173,9 +174,9 @@ func TestLostSandbox(t *testing.T) {
 // Where no prices are configured an amount of money bounds nothing, and is refused.
 func TestMoneyWithoutPrices(t *testing.T) {
 	r := newRig(t, nil)
-	service := core.New(core.Options{Factories: []core.Factory{modal.Factory(r.opts)}})
-	defer func() { _ = service.Close() }()
-	_, err := service.Launch(t.Context(), core.Spec{Name: "dear", MaxCost: 1}, core.LaunchOptions{})
+	svc := service.New(service.Options{Factories: []core.Factory{modal.Factory(r.opts)}})
+	defer func() { _ = svc.Close() }()
+	_, err := svc.Launch(t.Context(), core.Spec{Name: "dear", MaxCost: 1}, service.LaunchOptions{})
 	if err == nil || core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "prices.modal") {
 		t.Errorf("%v, %q", err, core.HintOf(err))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // telling is a provider that shows what differed.
@@ -33,18 +34,18 @@ func TestMoveTakesTheDifference(t *testing.T) {
 	p := &telling{Provider: modal.New(r.opts)}
 	elsewhere := fake.New(fake.Options{})
 	defer elsewhere.Shutdown()
-	service := core.New(core.Options{Factories: []core.Factory{
+	svc := service.New(service.Options{Factories: []core.Factory{
 		{Name: elsewhere.Name(), IDPrefix: "fak-", Open: func() (core.Provider, error) { return elsewhere, nil }},
 		{Name: p.Name(), IDPrefix: modal.IDPrefix, Open: func() (core.Provider, error) { return p, nil }},
 	}})
-	defer func() { _ = service.Close() }()
+	defer func() { _ = svc.Close() }()
 	s := spec()
 	s.Name, s.Volumes = "wanderer", []core.Volume{{Source: "data", Target: "/data"}}
 	sb := launched(t, p, s)
 	shell(t, p, sb.ID, `mkdir -p /opt/new/deep; echo one >/opt/new/deep/file; printf x >'/opt/new/a
 b'; echo kept >/data/file; ln -s /opt/new /srv/link; echo more >>/etc/profile-of-mine
 rm /usr/bin/yes; chmod 700 /var/cache; cp /bin/true /usr/bin/zcat.new && mv /usr/bin/zcat.new /usr/bin/zcat; touch -r /usr /usr/bin; tr D d </etc/os-release >/tmp/o && cat /tmp/o >/etc/os-release && rm /tmp/o; cat /etc/passwd >/tmp/p && cat /tmp/p >/etc/passwd && rm /tmp/p`)
-	result, err := service.Move(t.Context(), "wanderer", core.MoveOptions{To: elsewhere.Name()})
+	result, err := svc.Move(t.Context(), "wanderer", service.MoveOptions{To: elsewhere.Name()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providertest"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // What is too long for a sandbox's record is named, nothing else is left out, and nothing is taken for what it is not.
@@ -18,35 +19,35 @@ func TestLongSpecs(t *testing.T) {
 	r := newRig(t, nil)
 	elsewhere := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
 	defer elsewhere.Shutdown()
-	service := core.New(core.Options{Factories: []core.Factory{modal.Factory(r.opts), elsewhere.Factory()}})
-	defer func() { _ = service.Close() }()
+	svc := service.New(service.Options{Factories: []core.Factory{modal.Factory(r.opts), elsewhere.Factory()}})
+	defer func() { _ = svc.Close() }()
 	s := spec()
 	s.Provider, s.Env = modal.Name, map[string]string{"SHORT": "kept"}
 	s.Command = []string{"sh", "-c", "while ! test -e /tmp/go; do sleep 0.05; done; exit 3 # " + strings.Repeat("long", 1200)}
-	sb, err := service.Launch(t.Context(), s, core.LaunchOptions{})
+	sb, err := svc.Launch(t.Context(), s, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := service.Resolve(t.Context(), sb.ID)
+	found, err := svc.Resolve(t.Context(), sb.ID)
 	if err != nil || !slices.Equal(found.Omitted, []string{"command"}) || found.Spec.Command != nil || found.Spec.Env["SHORT"] != "kept" {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if _, err := service.SetNetwork(t.Context(), sb.ID, core.Network{Mode: core.NetworkNone}); err != nil {
+	if _, err := svc.SetNetwork(t.Context(), sb.ID, core.Network{Mode: core.NetworkNone}); err != nil {
 		t.Error(err)
 	}
-	if _, err := service.Move(t.Context(), sb.ID, core.MoveOptions{To: elsewhere.Name()}); err == nil || core.KindOf(err) != core.KindUnsupported || !strings.Contains(err.Error(), "command") {
+	if _, err := svc.Move(t.Context(), sb.ID, service.MoveOptions{To: elsewhere.Name()}); err == nil || core.KindOf(err) != core.KindUnsupported || !strings.Contains(err.Error(), "command") {
 		t.Errorf("moved: %v", err)
 	}
-	moved, err := service.Move(t.Context(), sb.ID, core.MoveOptions{To: elsewhere.Name(), Keep: true, Paths: []string{"/root"}})
+	moved, err := svc.Move(t.Context(), sb.ID, service.MoveOptions{To: elsewhere.Name(), Keep: true, Paths: []string{"/root"}})
 	if err != nil || !slices.ContainsFunc(moved.Warnings, func(w string) bool { return strings.Contains(w, "command") }) {
 		t.Errorf("%+v, %v", moved, err)
 	}
-	process, err := service.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"touch", "/tmp/go"}})
+	process, err := svc.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"touch", "/tmp/go"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = process.Close() }()
-	if ended, err := service.Wait(providertest.Patient(t), sb.ID); err != nil || ended.ExitCode == nil || *ended.ExitCode != 3 {
+	if ended, err := svc.Wait(providertest.Patient(t), sb.ID); err != nil || ended.ExitCode == nil || *ended.ExitCode != 3 {
 		t.Errorf("it ended as %+v, %v", ended, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // said collects whatever a frontend could show or write.
@@ -39,39 +40,39 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	r := newRig(t, nil)
 	state := t.TempDir()
 	var shown said
-	service := core.New(core.Options{
+	svc := service.New(service.Options{
 		Factories: []core.Factory{modal.Factory(r.opts)}, StateDir: state,
 		Logger: slog.New(slog.NewTextHandler(&shown, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	ctx := t.Context()
-	stored, err := service.CreateSecret(ctx, modal.Name, "kept", map[string]core.SecretValue{"KEPT": core.NewSecretValue(kept)}, core.SecretOptions{})
+	stored, err := svc.CreateSecret(ctx, modal.Name, "kept", map[string]core.SecretValue{"KEPT": core.NewSecretValue(kept)}, core.SecretOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, again := service.CreateSecret(ctx, modal.Name, "kept", map[string]core.SecretValue{"KEPT": core.NewSecretValue(kept)}, core.SecretOptions{})
+	_, again := svc.CreateSecret(ctx, modal.Name, "kept", map[string]core.SecretValue{"KEPT": core.NewSecretValue(kept)}, core.SecretOptions{})
 	s := spec()
 	s.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue(inline)}, {Name: "KEPT", Ref: "kept"}}
 	s.Ports = []core.Port{{Sandbox: 8000}}
-	sb, err := service.Launch(ctx, s, core.LaunchOptions{})
+	sb, err := svc.Launch(ctx, s, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.faults.Plan("SandboxCreateV2", modaltest.Fault{Code: codes.InvalidArgument, Message: "no"})
 	s.Name = core.NewName()
-	_, refused := service.Launch(ctx, s, core.LaunchOptions{})
+	_, refused := svc.Launch(ctx, s, service.LaunchOptions{})
 	secrets := []core.Secret{{Name: "SENT", Value: core.NewSecretValue(sent)}}
-	process, err := service.Exec(ctx, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", `test "${#SENT} ${#TOKEN} ${#KEPT}" = "18 20 18"`}, Secrets: secrets})
+	process, err := svc.Exec(ctx, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", `test "${#SENT} ${#TOKEN} ${#KEPT}" = "18 20 18"`}, Secrets: secrets})
 	if err != nil {
 		t.Fatal(err)
 	}
 	exit, err := process.Wait(ctx)
 	_ = process.Close()
 	r.faults.Plan("TaskExecStart", modaltest.Fault{Code: codes.InvalidArgument, Message: "no"})
-	_, notRun := service.Exec(ctx, sb.ID, core.ExecSpec{Command: []string{"true"}, Secrets: secrets})
-	token, err2 := service.ConnectToken(ctx, sb.ID, core.ConnectOptions{Port: 8000})
-	list, err3 := service.List(ctx, core.ListFilter{All: true})
-	inventory, err4 := service.Secrets(ctx, modal.Name)
-	shown.add(stored, again, sb, refused, exit, err, notRun, token, err2, list, err3, inventory, err4, service.Providers(ctx, true))
+	_, notRun := svc.Exec(ctx, sb.ID, core.ExecSpec{Command: []string{"true"}, Secrets: secrets})
+	token, err2 := svc.ConnectToken(ctx, sb.ID, core.ConnectOptions{Port: 8000})
+	list, err3 := svc.List(ctx, core.ListFilter{All: true})
+	inventory, err4 := svc.Secrets(ctx, modal.Name)
+	shown.add(stored, again, sb, refused, exit, err, notRun, token, err2, list, err3, inventory, err4, svc.Providers(ctx, true))
 	if exit.Code != 0 || again == nil || refused == nil || notRun == nil || token.Token.Empty() {
 		t.Errorf("something did not happen as planned: %+v, %v, %v, %v", exit, again, refused, notRun)
 	}
@@ -84,7 +85,7 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	if core.KindOf(loginErr) != core.KindUnauthorized {
 		t.Errorf("with a wrong secret: %v", loginErr)
 	}
-	if err := service.Close(); err != nil {
+	if err := svc.Close(); err != nil {
 		t.Error(err)
 	}
 	if !strings.Contains(shown.String(), "TOKEN") || len(filesWith(t, state, sb.ID)) == 0 {

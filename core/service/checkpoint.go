@@ -1,0 +1,205 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"github.com/seed-0724f904/sb/core"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Checkpoint keeps a running sandbox, memory and files, under a name; "" makes one from the sandbox's name and the time.
+func (s *Service) Checkpoint(ctx context.Context, ref, name string) (checkpoint core.Checkpoint, err error) {
+	args := map[string]any{"name": name}
+	err = s.act(ctx, "checkpoint", ref, args, func(sb core.Sandbox, _ core.Provider) error {
+		checkpointer, err := capable[core.Checkpointer](s, sb.Provider, "checkpoint", core.CapCheckpoint)
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			stamp := s.now().UTC().Format("-20060102-150405")
+			name = sb.Name[:min(len(sb.Name), core.MaxName-len(stamp))] + stamp
+			args["name"] = name
+		}
+		if err := core.ValidateName("name", name); err != nil {
+			return err
+		}
+		checkpoint, err = checkpointer.Checkpoint(ctx, sb.ID, name)
+		return err
+	})
+	return checkpoint, err
+}
+
+// Checkpoints lists the checkpoints that a provider keeps, oldest first; "" asks all providers.
+func (s *Service) Checkpoints(ctx context.Context, provider string) (Inventory[core.Checkpoint], error) {
+	found, err := gather(ctx, s, provider, "checkpoint ls", core.CapCheckpoint, core.Checkpointer.Checkpoints)
+	if err != nil {
+		return found, err
+	}
+	found.Items = slices.DeleteFunc(found.Items, func(c core.Checkpoint) bool {
+		return !hasLabels(core.Sandbox{Labels: c.Spec.Labels}, s.scope.Labels)
+	})
+	slices.SortFunc(found.Items, func(a, b core.Checkpoint) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+	})
+	return found, ctx.Err()
+}
+
+// RemoveCheckpoint removes a checkpoint: a name, or provider/name. provider may be "" for the first that has it.
+func (s *Service) RemoveCheckpoint(ctx context.Context, provider, ref string) (err error) {
+	record := s.begin("checkpoint rm", ref)
+	defer func() { s.finish(record, err) }()
+	checkpoint, err := s.findCheckpoint(ctx, provider, ref)
+	if err != nil {
+		return err
+	}
+	record.Provider = checkpoint.Provider
+	checkpointer, err := capable[core.Checkpointer](s, checkpoint.Provider, "checkpoint rm", core.CapCheckpoint)
+	if err != nil {
+		return err
+	}
+	return core.Wrap("checkpoint rm", ref, checkpointer.RemoveCheckpoint(ctx, checkpoint.Name))
+}
+
+// findCheckpoint finds a checkpoint by NAME or provider/NAME, at one provider or, with "", at the first that has it.
+func (s *Service) findCheckpoint(ctx context.Context, provider, ref string) (core.Checkpoint, error) {
+	name := ref
+	if at, rest, qualified := strings.Cut(ref, "/"); qualified {
+		provider, name = at, rest
+	}
+	if provider == core.ProviderAuto {
+		provider = ""
+	}
+	found, err := s.Checkpoints(ctx, provider)
+	if err != nil {
+		return core.Checkpoint{}, core.Wrap("checkpoint", ref, err)
+	}
+	var names []string
+	for _, c := range found.Items {
+		if c.Name == name {
+			return c, nil
+		}
+		names = append(names, c.Name)
+	}
+	for _, failure := range found.Failures {
+		return core.Checkpoint{}, core.Errorf(failure.Kind, "checkpoint", ref, "%s", failure.Error).WithHint("%s", failure.Hint)
+	}
+	if c, err := s.unlistedCheckpoint(ctx, provider, name); err == nil || core.KindOf(err) != core.KindNotFound {
+		return c, err
+	}
+	missing := core.Errorf(core.KindNotFound, "checkpoint", ref, "there is no checkpoint %q", ref)
+	if near := core.Nearest(name, names); near != "" {
+		return core.Checkpoint{}, missing.WithHint("did you mean %q? sb checkpoint ls lists them", near)
+	}
+	return core.Checkpoint{}, missing.WithHint("sb checkpoint ls lists them")
+}
+
+// unlistedCheckpoint asks the providers that know checkpoints beyond those they list, or one of them.
+func (s *Service) unlistedCheckpoint(ctx context.Context, provider, id string) (core.Checkpoint, error) {
+	for _, lazy := range s.lazyProviders {
+		if provider != "" && provider != lazy.factory.Name {
+			continue
+		}
+		p, err := lazy.open()
+		if err != nil {
+			continue // listing has reported it
+		}
+		finder, ok := core.As[core.CheckpointFinder](p)
+		if !ok {
+			continue
+		}
+		found, err := finder.FindCheckpoint(ctx, id)
+		if err == nil && !hasLabels(core.Sandbox{Labels: found.Spec.Labels}, s.scope.Labels) || err != nil && core.KindOf(err) == core.KindNotFound {
+			continue
+		}
+		return found, core.Wrap("checkpoint", id, err)
+	}
+	return core.Checkpoint{}, core.Errorf(core.KindNotFound, "checkpoint", id, "there is no checkpoint %q", id)
+}
+
+// inherit completes a launch from a checkpoint by what the sandbox was that is kept in it. Secrets are not kept beside the
+// memory: commands that are started later have those that this launch names.
+func (s *Service) inherit(ctx context.Context, spec *core.Spec) error {
+	if spec.Checkpoint == "" {
+		return nil
+	}
+	for _, fixed := range []struct {
+		field string
+		given bool
+	}{
+		{"disk", spec.Disk != 0},
+		{"processes", spec.Processes != 0},
+		{"open_files", spec.OpenFiles != 0},
+		{"volumes", len(spec.Volumes) > 0},
+		{"gpu", !spec.GPU.IsZero()},
+		{"python", spec.Python != ""},
+		{"pip", len(spec.Pip) > 0},
+		{"apt", len(spec.Apt) > 0},
+		{"command", len(spec.Command) > 0},
+		{"modal", spec.Modal != nil},
+	} {
+		if fixed.given {
+			return core.Invalid(fixed.field, "a sandbox from a checkpoint has what it had when that was made")
+		}
+	}
+	checkpoint, err := s.findCheckpoint(ctx, spec.Provider, spec.Checkpoint)
+	if err != nil {
+		return err
+	}
+	kept := checkpoint.Spec.Clone()
+	spec.Provider, spec.Checkpoint = checkpoint.Provider, checkpoint.Name
+	spec.Disk, spec.Processes, spec.OpenFiles, spec.Volumes, spec.GPU = kept.Disk, kept.Processes, kept.OpenFiles, kept.Volumes, kept.GPU
+	spec.Persist, spec.Modal = spec.Persist || kept.Persist, kept.Modal
+	fill(&spec.App, kept.App)
+	fill(&spec.CPU, kept.CPU)
+	fill(&spec.Memory, kept.Memory)
+	fill(&spec.Timeout, kept.Timeout)
+	fill(&spec.IdleTimeout, kept.IdleTimeout)
+	fill(&spec.Workdir, kept.Workdir)
+	fill(&spec.User, kept.User)
+	if spec.Network.Mode == core.NetworkDefault {
+		spec.Network = kept.Network
+	}
+	if len(spec.Ports) == 0 {
+		for _, port := range kept.Ports {
+			port.Host = 0 // the sandbox that it was made of may have that one still
+			spec.Ports = append(spec.Ports, port)
+		}
+	}
+	spec.Env = under(kept.Env, spec.Env)
+	spec.Labels = under(kept.Labels, spec.Labels)
+	return nil
+}
+
+// under returns base with over's entries laid over it.
+func under(base, over map[string]string) map[string]string {
+	if base == nil {
+		return over
+	}
+	merged := maps.Clone(base)
+	maps.Copy(merged, over)
+	return merged
+}
+
+// pruneCheckpoints removes those that are older than a span, for Prune.
+func (s *Service) pruneCheckpoints(ctx context.Context, opts PruneOptions, report *core.PruneReport) error {
+	found, err := s.Checkpoints(ctx, "")
+	if err != nil {
+		return err
+	}
+	report.Failures = append(report.Failures, found.Failures...)
+	for _, c := range found.Items {
+		if s.now().Sub(c.Created) < opts.OlderThan {
+			continue
+		}
+		if !opts.DryRun {
+			if err := s.RemoveCheckpoint(ctx, c.Provider, c.Name); err != nil && core.KindOf(err) != core.KindNotFound {
+				report.Failures = append(report.Failures, core.ProviderFailure{c.Provider, core.KindOf(err), err.Error(), core.HintOf(err)})
+				continue
+			}
+		}
+		report.Checkpoints = append(report.Checkpoints, c)
+	}
+	return nil
+}

@@ -1,0 +1,227 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"github.com/seed-0724f904/sb/core"
+	"maps"
+	"slices"
+	"time"
+)
+
+// CostBy is what costs are summed by.
+type CostBy string
+
+// What costs are summed by.
+const (
+	CostBySandbox CostBy = "sandbox"
+	CostByApp     CostBy = "app"
+	// CostByDay sums by days of UTC.
+	CostByDay CostBy = "day"
+)
+
+// CostFilter selects what is summed; zero fields select all, by sandbox.
+type CostFilter struct {
+	By       CostBy
+	Provider string
+	App      string
+	// Since leaves out what was charged before it.
+	Since time.Time
+}
+
+// CostSum is one line of a CostReport.
+type CostSum struct {
+	// Key is a sandbox's id, an app's name, or a day: "2026-01-02".
+	Key string `json:"key"`
+	// Name belongs to a sandbox.
+	Name string `json:"name,omitempty"`
+	// Provider is not there for days.
+	Provider string `json:"provider,omitempty"`
+	// Sandboxes counts those that are summed.
+	Sandboxes int `json:"sandboxes"`
+	// Time is how long they ran, together.
+	Time     time.Duration `json:"time_ns"`
+	Amount   float64       `json:"amount"`
+	Currency string        `json:"currency"`
+}
+
+// CostReport says what sandboxes have cost, at least: what one used beyond what it reserved is not known here.
+type CostReport struct {
+	Sums []CostSum `json:"sums"`
+	// Totals has the sum for each currency.
+	Totals map[string]float64 `json:"totals"`
+	// Prices are those that were applied, by provider.
+	Prices map[string]core.Prices `json:"prices"`
+	// Unpriced names sandboxes whose GPU has no price.
+	Unpriced []string               `json:"unpriced,omitempty"`
+	Failures []core.ProviderFailure `json:"failures,omitempty"`
+}
+
+// stay is the time that a sandbox was charged for.
+type stay struct {
+	id, name, provider, app string
+	spec                    core.Spec
+	begin, end              time.Time
+}
+
+// Cost sums what sandboxes of priced providers have cost, from the audit log and, for those that the log does not know
+// or the end of, from the providers. One that is gone from both is taken to have lived until its lifetime was over.
+func (s *Service) Cost(ctx context.Context, filter CostFilter) (CostReport, error) {
+	report := CostReport{Sums: []CostSum{}, Totals: map[string]float64{}, Prices: map[string]core.Prices{}}
+	filter.By = cmp.Or(filter.By, CostBySandbox)
+	if filter.By != CostBySandbox && filter.By != CostByApp && filter.By != CostByDay {
+		return report, core.Invalid("by", "%q is not one of sandbox, app and day", filter.By)
+	}
+	stays, err := s.recordedStays(ctx)
+	if err != nil {
+		return report, err
+	}
+	listing, err := s.listAll(ctx, core.ListFilter{Provider: filter.Provider, All: true}, providerTimeout)
+	if err != nil {
+		return report, err
+	}
+	report.Failures = slices.DeleteFunc(listing.Failures, func(f core.ProviderFailure) bool { _, priced := s.prices[f.Provider]; return !priced })
+	for _, sb := range listing.Sandboxes {
+		known := stays[sb.ID]
+		if known == nil {
+			known = &stay{begin: sb.Created}
+			stays[sb.ID] = known
+		}
+		known.id, known.name, known.provider, known.app, known.spec = sb.ID, sb.Name, sb.Provider, sb.App, sb.Spec
+		known.end = sb.Ended
+		if sb.State.Live() || known.end.IsZero() {
+			known.end = s.now()
+		}
+	}
+	sums := map[string]*CostSum{}
+	for _, id := range slices.Sorted(maps.Keys(stays)) {
+		s.charge(*stays[id], filter, &report, sums)
+	}
+	for _, key := range slices.Sorted(maps.Keys(sums)) {
+		report.Sums = append(report.Sums, *sums[key])
+	}
+	if filter.By != CostByDay {
+		slices.SortStableFunc(report.Sums, func(a, b CostSum) int { return cmp.Compare(b.Amount, a.Amount) })
+	}
+	return report, nil
+}
+
+// recordedStays reads the audit log. Under a scope there is none: a record does not tell whose it is.
+func (s *Service) recordedStays(ctx context.Context) (map[string]*stay, error) {
+	stays := map[string]*stay{}
+	if len(s.scope.Labels) > 0 {
+		return stays, nil
+	}
+	for record, err := range s.History(ctx, HistoryFilter{}) {
+		if err != nil {
+			return nil, err
+		}
+		if record.Result != "ok" || record.Sandbox == "" {
+			continue
+		}
+		at := record.Time.Add(record.Duration)
+		known := stays[record.Sandbox]
+		switch record.Op {
+		case "launch":
+			s.noteStay(stays, record.Sandbox, record.Name, at, record)
+		case "fork":
+			s.noteStay(stays, textOf(record.Args["fork"]), textOf(record.Args["name"]), at, record)
+		case "timeout":
+			if known != nil {
+				known.end = s.now()
+				if timeout, err := core.ParseDuration(textOf(record.Args["timeout"])); err == nil && timeout > 0 {
+					known.end = earlier(known.end, at.Add(time.Duration(timeout)))
+				}
+			}
+		case "terminate":
+			if ended, err := time.Parse(time.RFC3339Nano, textOf(record.Args["ended"])); err == nil {
+				at = earlier(at, ended) // by itself, before that
+			}
+			if known != nil {
+				known.end = earlier(known.end, at)
+			}
+		}
+	}
+	return stays, nil
+}
+
+// noteStay notes that a sandbox was made, with the spec in the record.
+func (s *Service) noteStay(stays map[string]*stay, id, name string, at time.Time, record AuditRecord) {
+	spec, ok := recordedSpec(record)
+	if !ok || id == "" {
+		return
+	}
+	made := &stay{id: id, name: name, provider: record.Provider, app: spec.App, spec: spec, begin: at, end: s.now()}
+	if spec.Timeout > 0 {
+		made.end = earlier(made.end, at.Add(time.Duration(spec.Timeout)))
+	}
+	stays[id] = made
+}
+
+func textOf(value any) string {
+	text, _ := value.(string)
+	return text
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// recordedSpec reads the spec of what was made back from its record; false means that there is none.
+func recordedSpec(record AuditRecord) (spec core.Spec, ok bool) {
+	if record.Args["spec"] == nil {
+		return spec, false
+	}
+	text, err := json.Marshal(record.Args["spec"])
+	if err != nil {
+		return spec, false
+	}
+	return spec, json.Unmarshal(text, &spec) == nil
+}
+
+// charge adds what a stay has cost to the sums.
+func (s *Service) charge(t stay, filter CostFilter, report *CostReport, sums map[string]*CostSum) {
+	prices, priced := s.prices[t.provider]
+	if !priced || filter.Provider != "" && t.provider != filter.Provider || filter.App != "" && t.app != filter.App {
+		return
+	}
+	if t.begin.Before(filter.Since) {
+		t.begin = filter.Since
+	}
+	if !t.end.After(t.begin) {
+		return
+	}
+	rate, err := prices.Rate(t.spec)
+	if err != nil {
+		report.Unpriced = append(report.Unpriced, t.name)
+		return
+	}
+	report.Prices[t.provider] = prices
+	add := func(key, name, provider string, length time.Duration) {
+		sum := sums[key+" "+provider+" "+prices.Currency]
+		if sum == nil {
+			sum = &CostSum{Key: key, Name: name, Provider: provider, Currency: prices.Currency}
+			sums[key+" "+provider+" "+prices.Currency] = sum
+		}
+		sum.Sandboxes++
+		sum.Time += length
+		sum.Amount += rate * length.Seconds()
+		report.Totals[prices.Currency] += rate * length.Seconds()
+	}
+	switch filter.By {
+	case CostByApp:
+		add(t.app, "", t.provider, t.end.Sub(t.begin))
+	case CostByDay:
+		for begin := t.begin.UTC(); begin.Before(t.end); {
+			midnight := time.Date(begin.Year(), begin.Month(), begin.Day()+1, 0, 0, 0, 0, time.UTC)
+			add(begin.Format(time.DateOnly), "", "", earlier(midnight, t.end).Sub(begin))
+			begin = midnight
+		}
+	case CostBySandbox:
+		add(t.id, t.name, t.provider, t.end.Sub(t.begin))
+	}
+}

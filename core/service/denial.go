@@ -1,0 +1,20 @@
+package service
+
+import (
+	"context"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Denials returns what a running sandbox wanted to connect to and was refused, the latest first.
+func (s *Service) Denials(ctx context.Context, ref string) ([]core.Denial, error) {
+	sb, _, err := s.resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := capable[core.DenialReader](s, sb.Provider, "denials", core.CapDenials)
+	if err != nil {
+		return nil, err
+	}
+	denials, err := reader.Denials(ctx, sb.ID)
+	return denials, core.Wrap("denials", ref, err)
+}

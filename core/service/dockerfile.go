@@ -1,0 +1,264 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"github.com/seed-0724f904/sb/core"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// maxDiff bounds how many changed files a Dockerfile names.
+const maxDiff = 200
+
+// DockerfileOptions say what an exported Dockerfile has beside what the core itself knows.
+type DockerfileOptions struct {
+	// Files were written into the sandbox; each stands before the commands that began after it.
+	Files []DockerfileFile
+	// Clean knows the values that are not shown; nil knows none.
+	Clean *core.Redactor
+}
+
+// DockerfileFile is a text file with an absolute path.
+type DockerfileFile struct {
+	Path, Content string
+	Executable    bool
+	// Written is when it was.
+	Written time.Time
+}
+
+// ExportDockerfile writes a Dockerfile that makes what was made of a sandbox by hand: it begins with what the sandbox
+// was launched from and repeats the commands that succeeded, as its journal has them, or the audit log when the
+// provider keeps no journal. What cannot be repeated is said in comments: other files that were pushed or written,
+// values of secrets, and what the provider's diff shows beyond that.
+func (s *Service) ExportDockerfile(ctx context.Context, ref string, opts DockerfileOptions) (string, error) {
+	sb, p, err := s.resolve(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	d := &dockerfile{clean: opts.Clean}
+	if len(opts.Files) > 0 {
+		d.line("# syntax=docker/dockerfile:1") // that of files within it, and the first line
+	}
+	d.comment("What was made of sandbox %s (%s), in the order of its making.", sb.Name, sb.ID)
+	d.begin(sb)
+	steps, err := s.steps(ctx, sb, p, opts.Files)
+	if err != nil {
+		return "", core.Wrap("export", ref, err)
+	}
+	for _, step := range steps {
+		step.write(d)
+	}
+	if differ, ok := core.As[core.Differ](p); ok {
+		changes, err := differ.Diff(ctx, sb.ID)
+		if err != nil {
+			return "", core.Wrap("export", ref, err)
+		}
+		d.diff(changes)
+	}
+	d.place(sb.Spec.Workdir, sb.Spec.User)
+	if len(sb.Spec.Command) > 0 {
+		d.argv("CMD", sb.Spec.Command)
+	}
+	return d.text.String(), nil
+}
+
+// step is one thing that was done in a sandbox.
+type step struct {
+	at    time.Time
+	write func(*dockerfile)
+}
+
+// steps lists what was done, oldest first.
+func (s *Service) steps(ctx context.Context, sb core.Sandbox, p core.Provider, files []DockerfileFile) ([]step, error) {
+	var list []step
+	for _, file := range files {
+		list = append(list, step{file.Written, func(d *dockerfile) { d.file(file) }})
+	}
+	journalled := false
+	if journal, ok := core.As[core.Journaler](p); ok {
+		execs, err := journal.Execs(ctx, sb.ID)
+		if err != nil {
+			return nil, err
+		}
+		journalled = true
+		for _, e := range execs {
+			if e.ID != "0" { // the entry command is the image's own
+				list = append(list, step{e.Started, func(d *dockerfile) { d.command(e) }})
+			}
+		}
+	}
+	for record, err := range s.History(ctx, HistoryFilter{Sandbox: sb.ID}) {
+		if err != nil {
+			return nil, err
+		}
+		if record.Result != "ok" || record.Sandbox != sb.ID {
+			continue
+		}
+		switch record.Op {
+		case "exec":
+			if !journalled {
+				list = append(list, step{record.Time, func(d *dockerfile) { d.recorded(record.Args) }})
+			}
+		case "push", "write", "mkdir", "rm":
+			if record.Op == "write" && slices.ContainsFunc(files, func(file DockerfileFile) bool { return file.Path == record.Args["path"] }) {
+				continue
+			}
+			list = append(list, step{record.Time, func(d *dockerfile) {
+				d.comment("sb %s changed %v here: COPY what it needs", record.Op, record.Args["path"])
+			}})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b step) int { return a.at.Compare(b.at) })
+	return list, nil
+}
+
+// dockerfile is the text under way, and where the next line would run.
+type dockerfile struct {
+	text          strings.Builder
+	clean         *core.Redactor
+	workdir, user string
+}
+
+func (d *dockerfile) line(format string, args ...any) { fmt.Fprintf(&d.text, format+"\n", args...) }
+
+// comment writes a comment, of one line whatever is in it.
+func (d *dockerfile) comment(format string, args ...any) {
+	d.line("# %s", strings.Join(strings.Fields(d.clean.Clean(fmt.Sprintf(format, args...))), " "))
+}
+
+// argv writes an instruction in its JSON form, which no shell reads.
+func (d *dockerfile) argv(instruction string, argv []string) {
+	clean := make([]string, len(argv))
+	for i, arg := range argv {
+		clean[i] = d.clean.Clean(arg)
+	}
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // a person reads it
+	if encoder.Encode(clean) == nil {
+		d.line("%s %s", instruction, strings.TrimSuffix(text.String(), "\n"))
+	}
+}
+
+// file writes a file's content.
+func (d *dockerfile) file(file DockerfileFile) {
+	if strings.ContainsFunc(file.Path, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune("\"'$\\`", r)
+	}) {
+		d.comment("%s was written here: COPY it, since its name cannot stand in a line of its own", file.Path)
+		return
+	}
+	end := "EOF"
+	for strings.Contains(file.Content, end) {
+		end += "_"
+	}
+	mode := ""
+	if file.Executable {
+		mode = "--chmod=755 "
+	}
+	content := d.clean.Clean(file.Content)
+	if content != "" && !strings.HasSuffix(content, "\n") {
+		content += "\n"
+	}
+	d.line("COPY %s<<%q %s\n%s%s", mode, end, file.Path, content, end)
+}
+
+// begin writes what the launch asked for.
+func (d *dockerfile) begin(sb core.Sandbox) {
+	spec := sb.Spec
+	if spec.Dockerfile != "" {
+		d.comment("It was built from %s; put that file's lines in the place of the next one.", spec.Dockerfile)
+	}
+	from := cmp.Or(spec.Snapshot, spec.Image, sb.Image, "scratch")
+	if from == "host" {
+		d.comment("It saw the programs of the machine it ran on; choose the image that is most like it.")
+		from = "debian:stable-slim"
+	}
+	d.line("FROM %s", from)
+	if spec.Python != "" {
+		d.comment("Python %s", spec.Python)
+	}
+	if len(spec.Apt) > 0 {
+		d.argv("RUN", append([]string{"sh", "-c", `apt-get update && apt-get install -y --no-install-recommends -- "$@" && rm -rf /var/lib/apt/lists/*`, "sh"}, spec.Apt...))
+	}
+	if len(spec.Pip) > 0 {
+		d.argv("RUN", append([]string{"python3", "-m", "pip", "install", "--no-cache-dir", "--"}, spec.Pip...))
+	}
+	for _, name := range slices.Sorted(maps.Keys(spec.Env)) {
+		if strings.ContainsAny(spec.Env[name], "\r\n") {
+			d.comment("ENV %s has several lines: set it where the image is run", name)
+			continue
+		}
+		d.line("ENV %s=%s", name, quoted(spec.Env[name]))
+	}
+	for _, secret := range spec.Secrets {
+		d.comment("secret %s: give it where the image is run", secret.Name)
+	}
+	d.place(spec.Workdir, spec.User)
+}
+
+// quoted is a value as ENV takes it.
+func quoted(value string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `\$`).Replace(value) + `"`
+}
+
+// place says where what follows runs and as whom, unless that is so already.
+func (d *dockerfile) place(workdir, user string) {
+	if workdir != "" && workdir != d.workdir && !core.HasControl(workdir) {
+		d.line("WORKDIR %s", workdir)
+		d.workdir = workdir
+	}
+	if user != "" && user != d.user && !core.HasControl(user) {
+		d.line("USER %s", user)
+		d.user = user
+	}
+}
+
+// command writes a journalled command, or why it is left out.
+func (d *dockerfile) command(e core.Exec) {
+	switch {
+	case e.TTY:
+		d.comment("somebody worked at a terminal here: %s", strings.Join(e.Command, " "))
+	case e.Exit == nil:
+		d.comment("has not ended: %s", strings.Join(e.Command, " "))
+	case e.Exit.Code != 0:
+		d.comment("failed with code %d: %s", e.Exit.Code, strings.Join(e.Command, " "))
+	default:
+		d.place(e.Workdir, e.User)
+		d.argv("RUN", e.Command)
+	}
+}
+
+// recorded writes a command of the audit log, which does not know how it ended.
+func (d *dockerfile) recorded(args map[string]any) {
+	words, ok := args["command"].([]any)
+	if !ok {
+		return
+	}
+	var argv []string
+	for _, word := range words {
+		argv = append(argv, fmt.Sprint(word))
+	}
+	d.argv("RUN", argv)
+}
+
+// diff names the files that differ from what the sandbox was launched from.
+func (d *dockerfile) diff(changes []core.Change) {
+	if len(changes) == 0 {
+		return
+	}
+	d.comment("In the end these files differed from the image:")
+	for i, change := range changes {
+		if i == maxDiff {
+			d.comment("and %d more", len(changes)-maxDiff)
+			break
+		}
+		d.comment("%s %s", change.Kind, change.Path)
+	}
+}

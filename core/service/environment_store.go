@@ -1,0 +1,27 @@
+package service
+
+import (
+	"context"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Environments lists the environments of a provider; "" asks all providers.
+func (s *Service) Environments(ctx context.Context, provider string) (Inventory[core.EnvironmentInfo], error) {
+	return inventory(ctx, s, provider, "environment ls", core.CapEnvironmentStore, core.EnvironmentStore.Environments)
+}
+
+// CreateEnvironment makes an environment. provider may be "" when only one has them.
+func (s *Service) CreateEnvironment(ctx context.Context, provider, name string) (made core.EnvironmentInfo, err error) {
+	err = stored(ctx, s, provider, "environment create", name, core.CapEnvironmentStore, nil, func(store core.EnvironmentStore) error {
+		made, err = store.CreateEnvironment(ctx, name)
+		return err
+	})
+	return made, err
+}
+
+// RemoveEnvironment removes an environment with everything in it. provider may be "" when only one has them.
+func (s *Service) RemoveEnvironment(ctx context.Context, provider, name string) error {
+	return stored(ctx, s, provider, "environment rm", name, core.CapEnvironmentStore, nil, func(store core.EnvironmentStore) error {
+		return store.RemoveEnvironment(ctx, name)
+	})
+}

@@ -1,0 +1,65 @@
+package service
+
+import (
+	"context"
+	"github.com/seed-0724f904/sb/core"
+	"iter"
+	"sync"
+)
+
+// Events yields what happens until ctx ends: operations and state changes of this
+// process, those that the providers see, and operations of other processes, which the
+// audit log tells. An error does not end it unless it is the last.
+func (s *Service) Events(ctx context.Context) iter.Seq2[core.Event, error] {
+	return func(yield func(core.Event, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		sub := s.broker.subscribe()
+		type item struct {
+			event core.Event
+			err   error
+		}
+		items := make(chan item)
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer s.broker.unsubscribe(sub)
+		defer cancel()
+		forward := func(seq iter.Seq2[core.Event, error]) {
+			wg.Go(func() {
+				for event, err := range seq {
+					select {
+					case items <- item{event, err}:
+					case <-ctx.Done():
+						return
+					}
+				}
+			})
+		}
+		for _, lazy := range s.lazyProviders {
+			if p, err := lazy.open(); err == nil {
+				if watcher, ok := core.As[core.Watcher](p); ok {
+					forward(watcher.Watch(ctx))
+				}
+			}
+		}
+		if s.audit != nil {
+			forward(s.audit.others(ctx))
+		}
+		for {
+			var next item
+			select {
+			case <-ctx.Done():
+				return
+			case <-sub.lagged:
+				yield(core.Event{}, core.Errorf(core.KindExhausted, "events", "", "the reader of events is too slow"))
+				return
+			case <-sub.done:
+				return
+			case next.event = <-sub.events:
+			case next = <-items:
+			}
+			if !yield(next.event, next.err) {
+				return
+			}
+		}
+	}
+}

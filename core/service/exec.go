@@ -1,0 +1,159 @@
+package service
+
+import (
+	"context"
+	"github.com/seed-0724f904/sb/core"
+	"iter"
+	"maps"
+	"slices"
+)
+
+// Exec starts a command in a sandbox. ctx bounds the start only: to end a command
+// call Signal. The caller closes the Process.
+func (s *Service) Exec(ctx context.Context, ref string, spec core.ExecSpec) (process core.Process, err error) {
+	err = s.act(ctx, "exec", ref, execArgs(spec), func(sb core.Sandbox, p core.Provider) error {
+		if err := spec.Validate(); err != nil {
+			return err
+		}
+		if spec.TTY && !p.Capabilities().Can(core.CapTTY) {
+			return s.unsupported(sb.Provider, "exec", core.CapTTY)
+		}
+		if spec.User != "" && !p.Capabilities().Can(core.CapUser) {
+			return s.unsupported(sb.Provider, "exec", core.CapUser)
+		}
+		if slices.ContainsFunc(spec.Secrets, core.Secret.Kept) && !p.Capabilities().Can(core.CapSecretStore) {
+			return s.unsupported(sb.Provider, "exec", core.CapSecretStore)
+		}
+		process, err = p.Exec(ctx, sb.ID, spec)
+		if err == nil {
+			s.broker.publish(core.Event{
+				Time: s.now(), Type: core.EventExec, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name, Actor: s.owner.Actor,
+				Exec: &core.Exec{ID: process.ID(), Sandbox: sb.ID, Command: spec.Command, TTY: spec.TTY, Detach: spec.Detach, Started: s.now()},
+			})
+		}
+		return err
+	})
+	return process, err
+}
+
+// execArgs is what the audit log keeps of a command: no values of variables.
+func execArgs(spec core.ExecSpec) map[string]any {
+	args := map[string]any{"command": spec.Command}
+	if spec.Workdir != "" {
+		args["workdir"] = spec.Workdir
+	}
+	if spec.User != "" {
+		args["user"] = spec.User
+	}
+	if len(spec.Env) > 0 {
+		args["env"] = slices.Sorted(maps.Keys(spec.Env))
+	}
+	for _, secret := range spec.Secrets {
+		names, _ := args["secrets"].([]string)
+		args["secrets"] = append(names, secret.Name)
+	}
+	return args
+}
+
+// Execs returns a sandbox's journal of commands, oldest first.
+func (s *Service) Execs(ctx context.Context, ref string) ([]core.Exec, error) {
+	sb, journal, err := s.journal(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	execs, err := journal.Execs(ctx, sb.ID)
+	return execs, core.Wrap("ps", ref, err)
+}
+
+// FindExec returns one entry of a sandbox's journal.
+func (s *Service) FindExec(ctx context.Context, ref, exec string) (core.Exec, error) {
+	execs, err := s.Execs(ctx, ref)
+	if err != nil {
+		return core.Exec{}, err
+	}
+	for _, e := range execs {
+		if e.ID == exec {
+			return e, nil
+		}
+	}
+	return core.Exec{}, noExec(ref, exec)
+}
+
+func noExec(ref, exec string) error {
+	return core.Errorf(core.KindNotFound, "exec", exec, "sandbox %s has no command %q", ref, exec).WithHint("sb ps %s lists them", ref)
+}
+
+// Attach connects streams to a command that runs, or replays one that ended. The
+// caller closes the Process. KindNotFound: the sandbox has no such command.
+func (s *Service) Attach(ctx context.Context, ref, exec string, streams core.Streams) (core.Process, error) {
+	if exec == "" {
+		return nil, core.Errorf(core.KindUsage, "attach", ref, "the id of a command is empty").WithHint("sb ps %s lists the commands", ref)
+	}
+	sb, _, err := s.resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	attacher, err := capable[core.Attacher](s, sb.Provider, "attach", core.CapAttach)
+	if err != nil {
+		return nil, err
+	}
+	process, err := attacher.Attach(ctx, sb.ID, exec, streams)
+	return process, core.Wrap("attach", ref, err)
+}
+
+// Kill sends a signal to a command's process group. It ends commands only, never a sandbox.
+// KindNotFound: the sandbox has no such command; KindConflict: the command has ended.
+func (s *Service) Kill(ctx context.Context, ref, exec string, signal int) error {
+	if signal < 1 || signal > 64 {
+		return core.Invalid("signal", "%d is not between 1 and 64", signal)
+	}
+	return s.act(ctx, "kill", ref, map[string]any{"exec": exec, "signal": signal}, func(sb core.Sandbox, _ core.Provider) error {
+		process, err := s.Attach(ctx, sb.Ref(), exec, core.Streams{})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = process.Close() }()
+		return process.Signal(ctx, signal)
+	})
+}
+
+// WaitExec blocks until a command ended and returns how.
+func (s *Service) WaitExec(ctx context.Context, ref, exec string) (core.Exit, error) {
+	process, err := s.Attach(ctx, ref, exec, core.Streams{})
+	if err != nil {
+		return core.Exit{}, err
+	}
+	defer func() { _ = process.Close() }()
+	exit, err := process.Wait(ctx)
+	return exit, core.Wrap("wait", ref, err)
+}
+
+func (s *Service) journal(ctx context.Context, ref string) (core.Sandbox, core.Journaler, error) {
+	sb, _, err := s.resolve(ctx, ref)
+	if err != nil {
+		return sb, nil, err
+	}
+	journal, err := capable[core.Journaler](s, sb.Provider, "ps", core.CapJournal)
+	return sb, journal, err
+}
+
+// Logs yields what the entry command or another one wrote, oldest first, and at most one error, last.
+func (s *Service) Logs(ctx context.Context, ref string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
+	return func(yield func(core.LogRecord, error) bool) {
+		sb, _, err := s.resolve(ctx, ref)
+		if err != nil {
+			yield(core.LogRecord{}, err)
+			return
+		}
+		reader, err := capable[core.LogReader](s, sb.Provider, "logs", core.CapLogs)
+		if err != nil {
+			yield(core.LogRecord{}, err)
+			return
+		}
+		for record, err := range reader.Logs(ctx, sb.ID, opts) {
+			if !yield(record, core.Wrap("logs", ref, err)) || err != nil {
+				return
+			}
+		}
+	}
+}

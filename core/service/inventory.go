@@ -1,0 +1,162 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"github.com/seed-0724f904/sb/core"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Inventory is what the providers keep of one kind: volumes, secrets, images. A provider that failed is in Failures and
+// hides no other.
+type Inventory[T any] struct {
+	Items    []T                    `json:"items"`
+	Failures []core.ProviderFailure `json:"failures,omitempty"`
+}
+
+// inventory is gather of what belongs to all who use a provider.
+func inventory[S, T any](ctx context.Context, s *Service, provider, op string, want core.Capability, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
+	if err := s.shared(op); err != nil {
+		return Inventory[T]{}, err
+	}
+	return gather(ctx, s, provider, op, want, list)
+}
+
+// gather asks the providers for what they keep, all at once, in placement order. A provider that was named and
+// keeps none is KindUnsupported. S is the optional interface of want.
+func gather[S, T any](ctx context.Context, s *Service, provider, op string, want core.Capability, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
+	names := s.able(want)
+	if provider != "" {
+		if _, err := capable[S](s, provider, op, want); err != nil {
+			return Inventory[T]{}, err
+		}
+		names = []string{provider}
+	}
+	found := make([][]T, len(names))
+	failed := make([]error, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() {
+			most := providerTimeout
+			if caps, err := s.Capabilities(name); err == nil && caps.Remote && len(names) > 1 {
+				most = remotePatience
+			}
+			ctx, cancel := context.WithTimeout(ctx, most)
+			defer cancel()
+			store, err := capable[S](s, name, op, want)
+			if err == nil {
+				found[i], err = list(store, ctx)
+			}
+			failed[i] = late(ctx, err, op, name, most)
+		})
+	}
+	wg.Wait()
+	all := Inventory[T]{Items: []T{}}
+	for i, name := range names {
+		if err := failed[i]; err != nil {
+			all.Failures = append(all.Failures, core.ProviderFailure{name, core.KindOf(err), err.Error(), core.HintOf(err)})
+			continue
+		}
+		all.Items = append(all.Items, found[i]...)
+	}
+	return all, nil
+}
+
+// stored runs one recorded operation on what a provider keeps.
+func stored[S any](ctx context.Context, s *Service, provider, op, subject string, want core.Capability, args map[string]any, do func(S) error) (err error) {
+	record := s.begin(op, subject)
+	record.Args = args
+	defer func() { s.finish(record, err) }()
+	if err := s.shared(op); err != nil {
+		return err
+	}
+	if subject == "" || subject[0] == '-' || core.HasControl(subject) {
+		return core.Invalid("name", "%q is no name", subject)
+	}
+	if provider, err = s.keeper(ctx, provider, op, want); err != nil {
+		return err
+	}
+	record.Provider = provider
+	store, err := capable[S](s, provider, op, want)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return core.Wrap(op, subject, err)
+	}
+	return core.Wrap(op, subject, do(store))
+}
+
+// able names the providers that have a capability, in placement order.
+func (s *Service) able(want core.Capability) []string {
+	var names []string
+	for _, lazy := range s.lazyProviders {
+		if p, err := lazy.open(); err == nil && p.Capabilities().Can(want) {
+			names = append(names, lazy.factory.Name)
+		}
+	}
+	return names
+}
+
+// keeper is the provider that is meant: the one that was named, else the configured one if it can, else the only one that can. Of
+// several those that are not set up are not meant; one that is down may be.
+func (s *Service) keeper(ctx context.Context, provider, op string, want core.Capability) (string, error) {
+	if provider != "" {
+		return provider, nil
+	}
+	names := s.able(want)
+	if slices.Contains(names, s.defaults.Provider) {
+		return s.defaults.Provider, nil
+	}
+	if len(names) > 1 {
+		able := strings.Join(names, ", ")
+		if names = s.setUp(ctx, names); len(names) == 0 {
+			return "", core.Errorf(core.KindUnavailable, op, "", "none of %s is set up", able).WithHint("sb doctor says what they need")
+		}
+	}
+	switch len(names) {
+	case 0:
+		return "", core.Errorf(core.KindUnsupported, op, "", "no provider can do: %s", strings.ReplaceAll(string(want), "_", " "))
+	case 1:
+		return names[0], nil
+	}
+	return "", core.Errorf(core.KindUsage, op, "", "several providers can be meant").WithHint("add --provider, with one of %s", strings.Join(names, ", "))
+}
+
+// setUp leaves out the providers that are not set up, asked all at once.
+func (s *Service) setUp(ctx context.Context, names []string) []string {
+	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+	defer cancel()
+	absent := make([]bool, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() {
+			lazy, err := s.provider(name)
+			if err == nil {
+				var p core.Provider
+				if p, err = lazy.open(); err == nil {
+					err = p.Check(ctx)
+				}
+			}
+			_, absent[i] = errors.AsType[core.NotSetUp](err)
+		})
+	}
+	wg.Wait()
+	var up []string
+	for i, name := range names {
+		if !absent[i] {
+			up = append(up, name)
+		}
+	}
+	return up
+}
+
+// shared refuses what providers keep to whoever sees only some of the sandboxes: it has no owner that could be looked at.
+func (s *Service) shared(op string) error {
+	if len(s.scope.Labels) == 0 {
+		return nil
+	}
+	return core.Errorf(core.KindUnauthorized, op, "", "what a provider keeps belongs to all who use it, and is not open here")
+}

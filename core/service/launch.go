@@ -1,0 +1,220 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"github.com/seed-0724f904/sb/core"
+	"strings"
+	"time"
+)
+
+// Quotas bound what this user may have. A zero field means no bound.
+type Quotas struct {
+	MaxSandboxes int // live ones, over all providers that can be asked
+	MaxCPU       float64
+	MaxMemory    core.Bytes
+	MaxLifetime  core.Duration
+}
+
+// LaunchOptions is what a launch needs beside its spec.
+type LaunchOptions struct {
+	// Bound ties the sandbox to this process: it may be reaped once the process is gone.
+	Bound bool
+	// Renewed is as in Lease: the caller calls KeepAlive from time to time.
+	Renewed  bool
+	Progress core.ProgressFunc
+	// Notice, where it is set, is called before the launch with a sentence for the user about a lifetime that was not asked for.
+	Notice func(text string)
+	// Confirm, where it is set, is told what is about to be launched: templates and defaults are filled in, secrets have their values. Its
+	// error ends the launch.
+	Confirm func(core.Spec) error
+}
+
+// Launch makes a sandbox and returns once commands can be run in it.
+func (s *Service) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions) (sandbox core.Sandbox, err error) {
+	record := s.begin("launch", "")
+	defer func() { s.finish(record.of(sandbox), err) }()
+	spec, wishes, asked, err := s.prepare(ctx, spec)
+	record.Args = map[string]any{"spec": spec.Redacted()}
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	if spec.Name == "" {
+		spec.Name = core.NewName()
+	}
+	if err := s.checkName(spec.Name); err != nil {
+		return core.Sandbox{}, err
+	}
+	if err := s.checkQuotas(ctx, &spec); err != nil {
+		return core.Sandbox{}, err
+	}
+	record.Name = spec.Name
+	if opts.Confirm != nil {
+		if err := opts.Confirm(spec.Clone()); err != nil {
+			return core.Sandbox{}, err
+		}
+	}
+	p, err := s.choose(ctx, &spec, wishes)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	shortened := s.boundGPU(&spec, asked)
+	if err := s.budget(&spec, spec.Provider, asked); err != nil {
+		return core.Sandbox{}, err
+	}
+	if shortened && opts.Notice != nil {
+		opts.Notice(fmt.Sprintf("%s has a GPU, so it ends after %s; --timeout sets another lifetime", spec.Name, spec.Timeout))
+	}
+	record.Args["spec"] = spec.Redacted()
+	owner, err := s.asOwner()
+	if err != nil {
+		return core.Sandbox{}, core.Wrap("launch", spec.Name, err)
+	}
+	lease := core.Lease{Owner: owner, Created: s.now().UTC(), Bound: opts.Bound, Renewed: opts.Renewed}
+	if spec.Timeout > 0 {
+		lease.Expires = lease.Created.Add(time.Duration(spec.Timeout))
+	}
+	sandbox, err = p.Launch(ctx, spec, lease, func(progress core.Progress) {
+		s.broker.publish(core.Event{Time: s.now(), Type: core.EventProgress, Provider: spec.Provider, Name: spec.Name, Progress: &progress})
+		if opts.Progress != nil {
+			opts.Progress(progress)
+		}
+	})
+	if err != nil {
+		return core.Sandbox{}, core.Wrap("launch", spec.Name, err)
+	}
+	// What the provider has decided is all that will be known of the sandbox once it is gone.
+	fill(&spec.App, sandbox.App)
+	fill(&spec.Timeout, sandbox.Spec.Timeout)
+	record.Args["spec"] = spec.Redacted()
+	if err := s.recheckCount(ctx, p, sandbox); err != nil {
+		return core.Sandbox{}, err
+	}
+	s.announce(sandbox)
+	sandbox.Cost = s.costOf(sandbox)
+	return sandbox, nil
+}
+
+// prepare completes what a launch asks for by templates, checkpoints, the scope and the defaults, and checks it. asked is the
+// lifetime without the defaults. With an error it returns the spec as far as it came.
+func (s *Service) prepare(ctx context.Context, spec core.Spec) (complete core.Spec, wishes []wish, asked core.Duration, err error) {
+	spec = spec.Clone()
+	for _, step := range []func(*core.Spec) error{s.instantiate, func(spec *core.Spec) error { return s.inherit(ctx, spec) }, s.admit} {
+		if err := step(&spec); err != nil {
+			return spec, nil, 0, err
+		}
+	}
+	wishes, asked = s.wishes(spec), spec.Timeout
+	spec = s.withDefaults(spec)
+	if spec.IdleTimeout == core.NoTimeout {
+		spec.IdleTimeout = 0 // no default comes any more
+	}
+	return spec, wishes, asked, spec.Validate()
+}
+
+// choose opens the provider that a spec is placed on, and fits the spec to it.
+func (s *Service) choose(ctx context.Context, spec *core.Spec, wishes []wish) (core.Provider, error) {
+	placement, err := s.place(ctx, *spec, wishes, false)
+	if err != nil {
+		return nil, err
+	}
+	if placement.Chosen == "" {
+		return nil, placement.refusal(spec.Name)
+	}
+	lazy, err := s.provider(placement.Chosen)
+	if err != nil {
+		return nil, err
+	}
+	p, err := lazy.open()
+	if err != nil {
+		return nil, err
+	}
+	*spec = fit(*spec, wishes, p.Capabilities())
+	spec.Provider = placement.Chosen
+	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" && spec.Snapshot == "" && spec.Checkpoint == "" && len(images) > 0 {
+		spec.Image = images[0]
+	}
+	return p, nil
+}
+
+// recheckCount ends a new sandbox if it is over a quota after all: others may have launched since that was looked at.
+func (s *Service) recheckCount(ctx context.Context, p core.Provider, sandbox core.Sandbox) error {
+	err := s.checkCount(ctx, 0)
+	if err == nil {
+		return nil
+	}
+	if endErr := p.Terminate(context.WithoutCancel(ctx), sandbox.ID); endErr != nil {
+		s.log.Warn("a sandbox over the quota could not be ended", "id", sandbox.ID, "error", endErr)
+	}
+	return err
+}
+
+// checkName refuses a name that cannot be a sandbox's, or looks like an id.
+func (s *Service) checkName(name string) error {
+	if err := core.ValidateName("name", name); err != nil {
+		return err
+	}
+	for _, lazy := range s.lazyProviders {
+		if prefix := lazy.factory.IDPrefix; prefix != "" && strings.HasPrefix(name, prefix) {
+			return core.Invalid("name", "%q looks like an id of provider %s", name, lazy.factory.Name).
+				WithHint("choose a name that does not begin with %q", prefix)
+		}
+	}
+	return nil
+}
+
+// checkQuotas refuses what is over the bounds. A lifetime that was left open becomes the longest allowed.
+func (s *Service) checkQuotas(ctx context.Context, spec *core.Spec) error {
+	q := s.quotas
+	if q.MaxCPU > 0 && spec.CPU > q.MaxCPU {
+		return overQuota("cpu", fmt.Sprint(spec.CPU), fmt.Sprint(q.MaxCPU))
+	}
+	if q.MaxMemory > 0 && spec.Memory > q.MaxMemory {
+		return overQuota("memory", spec.Memory.String(), q.MaxMemory.String())
+	}
+	if q.MaxLifetime > 0 {
+		if spec.Timeout == core.NoTimeout || spec.Timeout > q.MaxLifetime {
+			return overQuota("lifetime", spec.Timeout.String(), q.MaxLifetime.String())
+		}
+		fill(&spec.Timeout, q.MaxLifetime)
+	}
+	fill(&spec.CPU, q.MaxCPU)
+	fill(&spec.Memory, q.MaxMemory)
+	return s.checkCount(ctx, 1)
+}
+
+// checkCount refuses if with more sandboxes than there are the quota, or what the scope allows, were passed.
+func (s *Service) checkCount(ctx context.Context, more int) error {
+	if most := s.scope.MaxSandboxes; most > 0 {
+		listing, err := s.List(ctx, core.ListFilter{Labels: s.scope.Counted})
+		if err != nil {
+			return err
+		}
+		if len(listing.Sandboxes)+more > most {
+			return core.Errorf(core.KindExhausted, "launch", "", "there are %d sandboxes already, the most that are allowed here", most).
+				WithHint("use one of them, or terminate one")
+		}
+	}
+	if s.quotas.MaxSandboxes == 0 {
+		return nil
+	}
+	all := *s // the quota counts what the scope does not see, too
+	all.scope = Scope{}
+	listing, err := all.List(ctx, core.ListFilter{})
+	if err != nil {
+		return err
+	}
+	mine, _, err := s.Mine(listing.Sandboxes)
+	if err != nil {
+		return err
+	}
+	if n := len(mine) + more; n > s.quotas.MaxSandboxes {
+		return overQuota("sandboxes", fmt.Sprint(n), fmt.Sprint(s.quotas.MaxSandboxes))
+	}
+	return nil
+}
+
+func overQuota(field, asked, most string) error {
+	return core.Errorf(core.KindExhausted, "launch", "", "%s of %s is over the quota of %s", field, asked, most).
+		WithHint("ask for less, or raise it with: sb config set quotas.max_%s VALUE", field)
+}

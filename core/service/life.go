@@ -1,0 +1,266 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"github.com/seed-0724f904/sb/core"
+	"slices"
+	"sync"
+	"time"
+)
+
+// act resolves a reference, runs one operation at its provider, and records it.
+func (s *Service) act(ctx context.Context, op, ref string, args map[string]any, do func(core.Sandbox, core.Provider) error) (err error) {
+	record := s.begin(op, ref)
+	record.Args = args
+	defer func() { s.finish(record, err) }()
+	sandbox, p, err := s.resolve(ctx, ref)
+	if err != nil {
+		return &unresolvedError{err}
+	}
+	record.of(sandbox)
+	return core.Wrap(op, ref, do(sandbox, p))
+}
+
+// unresolvedError is why an operation did not find its sandbox.
+type unresolvedError struct{ err error }
+
+func (e *unresolvedError) Error() string { return e.err.Error() }
+func (e *unresolvedError) Unwrap() error { return e.err }
+
+// Unresolved says whether an operation ended because its sandbox was not found or its provider did not answer, so that nothing was done.
+func Unresolved(err error) bool {
+	_, ok := errors.AsType[*unresolvedError](err)
+	return ok
+}
+
+// Terminate ends a sandbox, whatever its state, and removes all that it left.
+func (s *Service) Terminate(ctx context.Context, ref string) error {
+	_, err := s.End(ctx, ref)
+	return err
+}
+
+// End is Terminate, and returns the exit code: that of an entry command which had ended, or what the provider tells of its own end; nil when none
+// is known.
+func (s *Service) End(ctx context.Context, ref string) (code *int, err error) {
+	args := map[string]any{}
+	err = s.act(ctx, "terminate", ref, args, func(sb core.Sandbox, p core.Provider) (err error) {
+		code = sb.ExitCode
+		if !sb.State.Live() && !sb.Ended.IsZero() {
+			args["ended"] = sb.Ended.UTC().Format(time.RFC3339Nano)
+		}
+		if ender, ok := core.As[core.Ender](p); ok {
+			code, err = ender.End(ctx, sb.ID)
+		} else {
+			err = p.Terminate(ctx, sb.ID)
+		}
+		if err != nil {
+			return err
+		}
+		s.announceEnd(sb)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return code, nil
+}
+
+// Stop ends every command of a persistent sandbox and keeps its filesystem.
+// Processes get grace to end by themselves.
+func (s *Service) Stop(ctx context.Context, ref string, grace time.Duration) error {
+	return s.act(ctx, "stop", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
+		stopper, err := capable[core.Stopper](s, sb.Provider, "stop", core.CapStop)
+		if err != nil {
+			return err
+		}
+		if err := stopper.Stop(ctx, sb.ID, grace); err != nil {
+			return err
+		}
+		return s.refresh(ctx, sb)
+	})
+}
+
+// Start brings a stopped or crashed persistent sandbox back.
+func (s *Service) Start(ctx context.Context, ref string) (started core.Sandbox, err error) {
+	err = s.act(ctx, "start", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
+		stopper, err := capable[core.Stopper](s, sb.Provider, "start", core.CapStop)
+		if err != nil {
+			return err
+		}
+		started, err = stopper.Start(ctx, sb.ID)
+		if err == nil {
+			s.announce(started)
+		}
+		return err
+	})
+	return started, err
+}
+
+// Pause suspends every process of a sandbox until Resume.
+func (s *Service) Pause(ctx context.Context, ref string) error {
+	return s.act(ctx, "pause", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
+		pauser, err := capable[core.Pauser](s, sb.Provider, "pause", core.CapPause)
+		if err != nil {
+			return err
+		}
+		if err := pauser.Pause(ctx, sb.ID); err != nil {
+			return err
+		}
+		return s.refresh(ctx, sb)
+	})
+}
+
+// Resume lets a paused sandbox go on.
+func (s *Service) Resume(ctx context.Context, ref string) error {
+	return s.act(ctx, "resume", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
+		pauser, err := capable[core.Pauser](s, sb.Provider, "resume", core.CapPause)
+		if err != nil {
+			return err
+		}
+		if err := pauser.Resume(ctx, sb.ID); err != nil {
+			return err
+		}
+		return s.refresh(ctx, sb)
+	})
+}
+
+// SetTimeout makes a sandbox end so long from now; 0 means never, if the quota allows it.
+func (s *Service) SetTimeout(ctx context.Context, ref string, timeout time.Duration) (renewed core.Sandbox, err error) {
+	most := time.Duration(s.quotas.MaxLifetime)
+	if timeout < 0 || timeout > core.MaxLifetime {
+		return core.Sandbox{}, core.Invalid("timeout", "%s is not between 0 and ten years", timeout)
+	}
+	if most > 0 && (timeout == 0 || timeout > most) {
+		return core.Sandbox{}, core.Errorf(core.KindExhausted, "timeout", ref, "it is over the quota of %s", core.Duration(most))
+	}
+	if err := s.scope.Policy.admitTimeout(timeout); err != nil {
+		return core.Sandbox{}, err
+	}
+	err = s.act(ctx, "timeout", ref, map[string]any{"timeout": core.Duration(timeout)}, func(sb core.Sandbox, _ core.Provider) error {
+		renewer, err := capable[core.Renewer](s, sb.Provider, "timeout", core.CapRenew)
+		if err != nil {
+			return err
+		}
+		if err := s.checkBudget(sb, timeout); err != nil {
+			return err
+		}
+		renewed, err = renewer.SetTimeout(ctx, sb.ID, timeout)
+		return err
+	})
+	return renewed, err
+}
+
+// Wait blocks until a sandbox is neither running nor paused, and returns it as it is then. One that is
+// terminated meanwhile is returned as exited, with ReasonStopped.
+func (s *Service) Wait(ctx context.Context, ref string) (core.Sandbox, error) {
+	sb, _, err := s.resolve(ctx, ref)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	waiter, err := capable[core.Waiter](s, sb.Provider, "wait", core.CapWait)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
+	ended, err := waiter.WaitSandbox(ctx, sb.ID)
+	if err != nil && core.KindOf(err) == core.KindNotFound {
+		sb.State, sb.Reason, sb.Message, sb.Ended = core.StateExited, core.ReasonStopped, "it was terminated", s.now()
+		sb.Frozen, sb.Ports = false, nil
+		return sb, nil
+	}
+	return ended, core.Wrap("wait", ref, err)
+}
+
+// Stats measures a sandbox.
+func (s *Service) Stats(ctx context.Context, ref string) (core.Stats, error) {
+	sb, _, err := s.resolve(ctx, ref)
+	if err != nil {
+		return core.Stats{}, err
+	}
+	reader, err := capable[core.StatsReader](s, sb.Provider, "stats", core.CapStats)
+	if err != nil {
+		return core.Stats{}, err
+	}
+	stats, err := reader.Stats(ctx, sb.ID)
+	return stats, core.Wrap("stats", ref, err)
+}
+
+// Sized returns the sandboxes with the Size of the persistent ones, for a question whether they are to be removed. A size that is not
+// known soon stays 0.
+func (s *Service) Sized(ctx context.Context, boxes []core.Sandbox) []core.Sandbox {
+	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+	defer cancel()
+	sized := slices.Clone(boxes)
+	slots := make(chan struct{}, sizesAtOnce)
+	var all sync.WaitGroup
+	for i := range sized {
+		sizer, err := capable[core.Sizer](s, sized[i].Provider, "size", core.CapSize)
+		if !sized[i].Spec.Persist || err != nil {
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if size, err := sizer.Size(ctx, sized[i].ID); err == nil {
+				sized[i].Size = size
+			}
+		})
+	}
+	all.Wait()
+	return sized
+}
+
+// sizesAtOnce bounds how many sandboxes are measured at the same time.
+const sizesAtOnce = 8
+
+// refresh announces the state that a sandbox has now.
+func (s *Service) refresh(ctx context.Context, sb core.Sandbox) error {
+	lazy, err := s.provider(sb.Provider)
+	if err != nil {
+		return err
+	}
+	p, err := lazy.open()
+	if err != nil {
+		return err
+	}
+	now, err := p.Get(ctx, sb.ID)
+	if err != nil {
+		s.log.WarnContext(ctx, "state after the operation is unknown", "sandbox", sb.ID, "error", err)
+		return nil
+	}
+	s.announce(now)
+	return nil
+}
+
+func (s *Service) announce(sb core.Sandbox) {
+	s.broker.publish(core.Event{
+		Time: s.now(), Type: core.EventState, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name,
+		State: sb.State, Reason: sb.Reason, Message: sb.Message, Actor: s.owner.Actor,
+	})
+}
+
+// announceEnd announces that a sandbox was terminated.
+func (s *Service) announceEnd(sb core.Sandbox) {
+	s.broker.publish(core.Event{Time: s.now(), Type: core.EventState, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name})
+}
+
+// KeepAlive makes a sandbox whose lease is renewed end so long from now, for a holder that says from time to time
+// that it is still there; never later than it was launched for, and never otherwise than SetTimeout said.
+// It is neither recorded nor published.
+func (s *Service) KeepAlive(ctx context.Context, ref string, lease time.Duration) error {
+	sb, _, err := s.resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	renewer, err := capable[core.Renewer](s, sb.Provider, "timeout", core.CapRenew)
+	if err != nil {
+		return err
+	}
+	if end := sb.Lease.Expires; !end.IsZero() {
+		lease = min(lease, end.Sub(s.now()))
+	}
+	if !sb.Lease.Renewed || lease <= 0 {
+		return nil // another end stands
+	}
+	return core.Wrap("timeout", ref, renewer.KeepAlive(ctx, sb.ID, lease))
+}

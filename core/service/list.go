@@ -1,0 +1,145 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"github.com/seed-0724f904/sb/core"
+	"slices"
+	"time"
+)
+
+// Listing is what List found. A provider that failed is in Failures and hides no other.
+type Listing struct {
+	Sandboxes []core.Sandbox         `json:"sandboxes"`
+	Failures  []core.ProviderFailure `json:"failures,omitempty"`
+}
+
+// remotePatience bounds how long a provider at a distance (Capabilities.Remote) may take when others are asked, too.
+const remotePatience = 3 * time.Second
+
+// List asks all providers at once and returns their sandboxes, oldest first. The
+// error is for a filter that names no provider; a provider's own failure is in the listing.
+// When several are asked, one at a distance is not waited for long.
+func (s *Service) List(ctx context.Context, filter core.ListFilter) (Listing, error) {
+	return s.listAll(ctx, filter, remotePatience)
+}
+
+// listAll is List with another patience.
+func (s *Service) listAll(ctx context.Context, filter core.ListFilter, patience time.Duration) (Listing, error) {
+	asked, err := s.ask(ctx, filter, patience)
+	if err != nil {
+		return Listing{}, err
+	}
+	return asked.listing(nil), nil
+}
+
+// ListSoon is List for those who show something early: first is what has come before a while is over. The caller calls rest, which waits for
+// the other providers and returns theirs.
+func (s *Service) ListSoon(ctx context.Context, filter core.ListFilter, while time.Duration) (first Listing, rest func() Listing, err error) {
+	asked, err := s.ask(ctx, filter, remotePatience)
+	if err != nil {
+		return Listing{}, nil, err
+	}
+	timer := time.NewTimer(while)
+	defer timer.Stop()
+	return asked.listing(timer.C), func() Listing { return asked.listing(nil) }, nil
+}
+
+// asking is a question to several providers under way.
+type asking struct {
+	service *Service
+	filter  core.ListFilter
+	answers chan answer
+	missing int
+}
+
+// answer is one provider's.
+type answer struct {
+	provider string
+	found    []core.Sandbox
+	err      error
+}
+
+func (s *Service) ask(ctx context.Context, filter core.ListFilter, patience time.Duration) (*asking, error) {
+	lazies := s.lazyProviders
+	if filter.Provider != "" {
+		lazy, err := s.provider(filter.Provider)
+		if err != nil {
+			return nil, err
+		}
+		lazies = []*lazyProvider{lazy}
+	}
+	a := &asking{service: s, filter: filter, answers: make(chan answer, len(lazies)), missing: len(lazies)}
+	for _, lazy := range lazies {
+		go func() {
+			found, err := lazy.list(ctx, filter, len(lazies) > 1, patience)
+			a.answers <- answer{lazy.factory.Name, found, err}
+		}()
+	}
+	return a, nil
+}
+
+// list asks one provider.
+func (l *lazyProvider) list(ctx context.Context, filter core.ListFilter, among bool, patience time.Duration) ([]core.Sandbox, error) {
+	p, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	most := providerTimeout
+	if among && p.Capabilities().Remote {
+		most = patience
+	}
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	var found []core.Sandbox
+	if lister, ok := core.As[core.FilterLister](p); ok {
+		found, err = lister.ListFiltered(ctx, filter)
+	} else {
+		found, err = p.List(ctx)
+	}
+	if err == nil && len(found) == 0 && filter.Provider != "" {
+		err = p.Check(ctx) // one that is not there has no sandboxes either, but whoever asks for it wants to know
+	}
+	return found, late(ctx, err, "list", l.factory.Name, most)
+}
+
+// late is err, or what it means when most is how long ctx let a provider take and that was over.
+func late(ctx context.Context, err error, op, provider string, most time.Duration) error {
+	if err == nil || ctx.Err() != context.DeadlineExceeded {
+		return err
+	}
+	return core.Errorf(core.KindTimeout, op, "", "no answer within %s", most).WithHint("it has longer when it is asked alone: --provider %s", provider)
+}
+
+// listing collects answers, until all are there or a moment has come.
+func (a *asking) listing(until <-chan time.Time) Listing {
+	listing := Listing{Sandboxes: []core.Sandbox{}}
+	for ; a.missing > 0; a.missing-- {
+		var got answer
+		select {
+		case got = <-a.answers:
+		case <-until:
+			return listing.sorted()
+		}
+		if got.err != nil {
+			listing.Failures = append(listing.Failures, core.ProviderFailure{got.provider, core.KindOf(got.err), got.err.Error(), core.HintOf(got.err)})
+			continue
+		}
+		for _, sb := range got.found {
+			if a.service.sees(sb) && a.filter.Matches(sb) {
+				sb.Cost = a.service.costOf(sb)
+				listing.Sandboxes = append(listing.Sandboxes, sb)
+			}
+		}
+	}
+	return listing.sorted()
+}
+
+// sorted puts the sandboxes in their order, oldest first, and the failures by provider.
+func (l Listing) sorted() Listing {
+	slices.SortFunc(l.Sandboxes, func(a, b core.Sandbox) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	slices.SortFunc(l.Failures, func(a, b core.ProviderFailure) int { return cmp.Compare(a.Provider, b.Provider) })
+	return l
+}

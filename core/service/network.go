@@ -1,0 +1,38 @@
+package service
+
+import (
+	"context"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// SetNetwork changes where a running sandbox may connect to.
+func (s *Service) SetNetwork(ctx context.Context, ref string, network core.Network) (changed core.Sandbox, err error) {
+	args := map[string]any{"mode": network.Mode, "allow": network.Allow}
+	err = s.act(ctx, "policy set", ref, args, func(sb core.Sandbox, p core.Provider) error {
+		if network.Mode == core.NetworkDefault {
+			return core.Invalid("network", "no mode is named")
+		}
+		if err := network.Validate(); err != nil {
+			return err
+		}
+		asked := core.Spec{Network: network}
+		if err := s.scope.Policy.admitNetwork(&asked); err != nil {
+			return err
+		}
+		policer, err := capable[core.NetworkPolicer](s, sb.Provider, "policy set", core.CapNetworkUpdate)
+		if err != nil {
+			return err
+		}
+		for _, need := range asked.Needs() {
+			if !p.Capabilities().Can(need) {
+				return s.unsupported(sb.Provider, "policy set", need)
+			}
+		}
+		changed, err = policer.SetNetwork(ctx, sb.ID, network)
+		if err == nil {
+			s.announce(changed)
+		}
+		return err
+	})
+	return changed, err
+}

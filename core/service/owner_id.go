@@ -1,0 +1,125 @@
+package service
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"github.com/seed-0724f904/sb/core"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// ownerFile is where a state directory keeps the random part of its owner's id.
+const ownerFile = "owner"
+
+// identity is who this state directory and user are as an owner of sandboxes. The zero dir is an owner of this process alone.
+type identity struct {
+	dir  string
+	once sync.Once
+	id   string
+	err  error
+}
+
+// get returns the owner's id: the same for each process of one user over one state directory, and another for everybody else. It is
+// made when it is first needed.
+func (i *identity) get() (string, error) {
+	i.once.Do(func() {
+		seed := rand.Text()
+		if i.dir != "" {
+			if seed, i.err = ownerSeed(i.dir); i.err != nil {
+				return
+			}
+		}
+		sum := sha256.Sum256([]byte(seed + " " + strconv.Itoa(os.Getuid())))
+		i.id = hex.EncodeToString(sum[:8])
+	})
+	return i.id, i.err
+}
+
+// ownerSeed reads the random text of a state directory, or makes it. Of several that make it at once the first counts.
+func ownerSeed(dir string) (string, error) {
+	file := filepath.Join(dir, ownerFile)
+	seed, err := readOwner(file)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return seed, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", ownerError(file, err)
+	}
+	draft, err := os.CreateTemp(dir, ownerFile+"-*") // 0600
+	if err != nil {
+		return "", ownerError(file, err)
+	}
+	_, err = draft.WriteString(rand.Text() + "\n")
+	if err = errors.Join(err, draft.Sync(), draft.Close()); err == nil {
+		err = os.Link(draft.Name(), file)
+	}
+	removed := os.Remove(draft.Name())
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", ownerError(file, err)
+	}
+	if removed != nil {
+		return "", ownerError(file, removed)
+	}
+	return readOwner(file)
+}
+
+func readOwner(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	seed := strings.TrimSpace(string(text))
+	if err == nil && len(seed) < len(rand.Text()) {
+		err = errors.New("the file is damaged")
+	}
+	if err != nil {
+		return "", ownerError(file, err)
+	}
+	return seed, nil
+}
+
+func ownerError(file string, err error) error {
+	return core.Errorf(core.KindUnavailable, "owner", file, "%s: %w", file, err).
+		WithHint("it says which sandboxes are yours; once it is removed, those of before count as another owner's")
+}
+
+// asOwner is this process as the owner of what it launches.
+func (s *Service) asOwner() (core.Owner, error) {
+	id, err := s.identity.get()
+	owner := s.owner
+	owner.ID = id
+	return owner, err
+}
+
+// Mine separates the sandboxes of this user and state directory from those of others, for operations on all of them. A sandbox at a provider that
+// nobody shares is one's own; at another one it is its owner's, and without an owner nobody's.
+func (s *Service) Mine(boxes []core.Sandbox) (mine, others []core.Sandbox, err error) {
+	shared := map[string]bool{}
+	mine = []core.Sandbox{}
+	for _, sb := range boxes {
+		at, known := shared[sb.Provider]
+		if !known {
+			caps, err := s.Capabilities(sb.Provider)
+			at = err != nil || caps.Shared
+			shared[sb.Provider] = at
+		}
+		if at {
+			id, err := s.identity.get()
+			if err != nil {
+				return nil, nil, err
+			}
+			if sb.Lease.Owner.ID != id {
+				others = append(others, sb)
+				continue
+			}
+		}
+		mine = append(mine, sb)
+	}
+	return mine, others, nil
+}

@@ -1,0 +1,180 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"github.com/seed-0724f904/sb/core"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Placement says where a spec would run and why.
+type Placement struct {
+	// Chosen is a provider's name, or "" when no provider can.
+	Chosen     string      `json:"chosen"`
+	Candidates []Candidate `json:"candidates"`
+}
+
+// Candidate is one provider that was considered.
+type Candidate struct {
+	Provider string `json:"provider"`
+	OK       bool   `json:"ok"`
+	// Why says what is missing, or that nothing is.
+	Why  string `json:"why"`
+	Hint string `json:"hint,omitempty"`
+	kind core.Kind
+}
+
+// Explain says which provider Launch would take for spec, without launching.
+// Providers are asked in placement order; those that could not do it by what they
+// are (Capabilities) are not contacted.
+func (s *Service) Explain(ctx context.Context, spec core.Spec) (Placement, error) {
+	spec, wishes, _, err := s.prepare(ctx, spec)
+	if err != nil {
+		return Placement{}, err
+	}
+	return s.place(ctx, spec, wishes, true)
+}
+
+// place considers the providers in order. With all it goes on after the first that fits.
+func (s *Service) place(ctx context.Context, spec core.Spec, wishes []wish, all bool) (Placement, error) {
+	lazies := s.lazyProviders
+	if spec.Provider != "" && spec.Provider != core.ProviderAuto {
+		lazy, err := s.provider(spec.Provider)
+		if err != nil {
+			return Placement{}, err
+		}
+		lazies = []*lazyProvider{lazy}
+	}
+	var placement Placement
+	for _, lazy := range lazies {
+		c := lazy.considerAmong(ctx, len(lazies), spec, wishes)
+		placement.Candidates = append(placement.Candidates, c)
+		if c.OK && placement.Chosen == "" {
+			placement.Chosen = c.Provider
+			if !all {
+				break
+			}
+		}
+	}
+	return placement, nil
+}
+
+// considerAmong is consider that does not wait for ever when others are considered, too.
+func (l *lazyProvider) considerAmong(ctx context.Context, asked int, spec core.Spec, wishes []wish) Candidate {
+	if asked > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, providerTimeout)
+		defer cancel()
+	}
+	return l.consider(ctx, spec, wishes)
+}
+
+func (l *lazyProvider) consider(ctx context.Context, spec core.Spec, wishes []wish) Candidate {
+	c := Candidate{Provider: l.factory.Name}
+	p, err := l.open()
+	if err != nil {
+		c.Why, c.Hint, c.kind = err.Error(), core.HintOf(err), core.KindOf(err)
+		return c
+	}
+	fits := func() bool {
+		caps := p.Capabilities()
+		missing := lacks(caps, fit(spec, wishes, caps))
+		if len(missing) > 0 {
+			c.Why, c.kind = "cannot do: "+strings.Join(missing, ", "), core.KindUnsupported
+		}
+		return len(missing) == 0
+	}
+	if !fits() {
+		return c
+	}
+	if err := p.Check(ctx); err != nil {
+		c.Why, c.Hint, c.kind = err.Error(), core.HintOf(err), core.KindOf(err)
+		return c
+	}
+	// A check may have found that it can do less than providers of its kind can.
+	if !fits() {
+		c.Hint = "sb doctor says why"
+		return c
+	}
+	if finder, ok := core.As[core.SnapshotFinder](p); ok && spec.Snapshot != "" {
+		has, err := finder.HasSnapshot(ctx, spec.Snapshot)
+		if err == nil && !has {
+			err = core.Errorf(core.KindNotFound, "launch", "", "there is no snapshot %q", spec.Snapshot).WithHint("sb snapshot ls lists them")
+		}
+		if err != nil {
+			c.Why, c.Hint, c.kind = err.Error(), core.HintOf(err), core.KindOf(err)
+			return c
+		}
+	}
+	if spec.Require {
+		asked := spec.Clone()
+		for _, w := range wishes {
+			w.drop(&asked)
+		}
+		loose, err := loosely(ctx, p, asked)
+		if err != nil {
+			c.Why, c.Hint, c.kind = err.Error(), core.HintOf(err), core.KindOf(err)
+			return c
+		}
+		if len(loose) > 0 {
+			c.Why, c.kind = strings.Join(loose, ", "), core.KindUnsupported
+			c.Hint = "sb policy explain says what gets through; without --require it is launched all the same"
+			return c
+		}
+	}
+	c.OK, c.Why = true, "can do all that is asked"
+	return c
+}
+
+// lacks names what spec asks for and the provider cannot do.
+func lacks(caps core.Capabilities, spec core.Spec) []string {
+	var missing []string
+	for _, need := range spec.Needs() {
+		if !caps.Can(need) {
+			missing = append(missing, strings.ReplaceAll(string(need), "_", " "))
+		}
+	}
+	if spec.Ready != nil && spec.Ready.TCP != 0 && !caps.Can(core.CapReady) && !caps.Can(core.CapPortForward) {
+		missing = append(missing, "ready (a TCP probe)")
+	}
+	if spec.Image != "" && !caps.Can(core.CapImages) && !slices.Contains(caps.Images, spec.Image) {
+		missing = append(missing, fmt.Sprintf("image %s (it has %s)", spec.Image, strings.Join(caps.Images, ", ")))
+	}
+	if most, known := caps.GPUs[spec.GPU.Type]; !spec.GPU.IsZero() && caps.Can(core.CapGPU) && (!known || spec.GPU.Count > most) {
+		what := "gpu " + spec.GPU.String()
+		if known {
+			what += fmt.Sprintf(" (at most %d)", most)
+		} else if near := core.Nearest(spec.GPU.Type, slices.Sorted(maps.Keys(caps.GPUs))); near != "" {
+			what += fmt.Sprintf(" (did you mean %s?)", near)
+		}
+		missing = append(missing, what)
+	}
+	return missing
+}
+
+// refusal turns a placement without a choice into the error that a launch ends with.
+func (p Placement) refusal(subject string) error {
+	if len(p.Candidates) == 0 {
+		return core.Errorf(core.KindUnavailable, "launch", subject, "no provider is configured")
+	}
+	var parts, hints []string
+	kind := core.KindUnsupported
+	for _, c := range p.Candidates {
+		parts = append(parts, c.Provider+": "+c.Why)
+		if c.Hint != "" {
+			hints = append(hints, c.Hint)
+		}
+		if c.kind != core.KindUnsupported {
+			kind = c.kind
+		}
+	}
+	if len(p.Candidates) > 1 && kind != core.KindUnsupported {
+		kind = core.KindUnavailable
+	}
+	if len(hints) == 0 {
+		hints = append(hints, "sb provider ls --json says what each can do")
+	}
+	return core.Errorf(kind, "launch", "", "%s", strings.Join(parts, "; ")).WithHint("%s", strings.Join(hints, "; "))
+}

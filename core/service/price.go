@@ -1,0 +1,119 @@
+package service
+
+import (
+	"github.com/seed-0724f904/sb/core"
+	"time"
+)
+
+// costOf returns what a sandbox has cost until now, or nil where its provider has no prices.
+func (s *Service) costOf(sb core.Sandbox) *core.Cost {
+	prices, priced := s.prices[sb.Provider]
+	if !priced {
+		return nil
+	}
+	rate, err := prices.Rate(sb.Spec)
+	if err != nil {
+		return nil
+	}
+	cost := &core.Cost{Currency: prices.Currency}
+	if sb.State.Live() {
+		cost.PerHour = rate * time.Hour.Seconds()
+	}
+	cost.Amount = rate * s.lived(sb).Seconds()
+	return cost
+}
+
+// lived returns for how long a sandbox has been charged. One that is queued has cost nothing yet.
+func (s *Service) lived(sb core.Sandbox) time.Duration {
+	if sb.State == core.StateQueued {
+		return 0
+	}
+	end := sb.Ended
+	if sb.State.Live() {
+		end = s.now()
+	}
+	begin := sb.Started
+	if begin.IsZero() {
+		begin = sb.Created
+	}
+	return max(end.Sub(begin), 0)
+}
+
+// gpuLifetime is how long a sandbox with a GPU lives that costs money and has no lifetime of its own.
+const gpuLifetime = core.Duration(time.Hour)
+
+// boundGPU shortens the default lifetime of a sandbox with a GPU where GPUs have a price. It reports whether it did.
+func (s *Service) boundGPU(spec *core.Spec, asked core.Duration) bool {
+	prices, priced := s.prices[spec.Provider]
+	if !priced || spec.GPU.IsZero() || len(prices.GPU) == 0 || asked != 0 || spec.Checkpoint != "" {
+		return false
+	}
+	if spec.Timeout != 0 && spec.Timeout <= gpuLifetime {
+		return false
+	}
+	spec.Timeout = gpuLifetime
+	return true
+}
+
+// budget bounds the lifetime of a launch by what it may cost. asked is the lifetime that was asked for, or 0.
+func (s *Service) budget(spec *core.Spec, provider string, asked core.Duration) error {
+	if err := s.knowsPrices(*spec, provider); err != nil {
+		return err
+	}
+	longest, bounded, err := s.affordable(*spec, provider, 0)
+	if err != nil || !bounded {
+		return err
+	}
+	if asked == core.NoTimeout || asked > longest {
+		return core.Errorf(core.KindExhausted, "launch", "", "a lifetime of %s at %s costs more than %v %s, which lasts %s",
+			asked, provider, spec.MaxCost, s.prices[provider].Currency, longest).WithHint("ask for --timeout %s, or allow more with --max-cost", longest)
+	}
+	if spec.Timeout <= 0 || spec.Timeout > longest {
+		spec.Timeout = longest
+	}
+	return nil
+}
+
+// knowsPrices refuses to bound what is not known: what somebody else's machines cost. One of ours costs nothing where no prices say so.
+func (s *Service) knowsPrices(spec core.Spec, provider string) error {
+	if _, priced := s.prices[provider]; spec.MaxCost == 0 || priced {
+		return nil
+	}
+	caps, err := s.Capabilities(provider)
+	if err != nil || !caps.Remote {
+		return err
+	}
+	return core.Errorf(core.KindUsage, "launch", "", "what a sandbox at %s costs is not known, so --max-cost bounds nothing", provider).
+		WithHint("sb config get prices.%s, or bound it with --timeout", provider)
+}
+
+// affordable returns how long a sandbox can live on what is left of its MaxCost if it costs the most that it can, in whole seconds. Where nothing is
+// charged, or nothing bounds it, bounded is false.
+func (s *Service) affordable(spec core.Spec, provider string, lived time.Duration) (longest core.Duration, bounded bool, err error) {
+	prices, priced := s.prices[provider]
+	if spec.MaxCost == 0 || !priced {
+		return 0, false, nil
+	}
+	rate, err := prices.MostRate(spec)
+	if err != nil || rate == 0 {
+		return 0, false, err
+	}
+	seconds := min(spec.MaxCost/rate-lived.Seconds(), core.MaxLifetime.Seconds())
+	if seconds < 1 {
+		return 0, true, core.Errorf(core.KindExhausted, "cost", "", "%v %s is used up in less than a second", spec.MaxCost, prices.Currency).
+			WithHint("allow more with --max-cost, or ask for less")
+	}
+	return core.Duration(time.Duration(seconds) * time.Second), true, nil
+}
+
+// checkBudget refuses a lifetime from now on that costs more than the sandbox may.
+func (s *Service) checkBudget(sb core.Sandbox, timeout time.Duration) error {
+	longest, bounded, err := s.affordable(sb.Spec, sb.Provider, s.lived(sb))
+	if err != nil || !bounded {
+		return err
+	}
+	if timeout == 0 || timeout > time.Duration(longest) {
+		return core.Errorf(core.KindExhausted, "timeout", sb.Name, "it may cost %v %s, which lasts %s from now", sb.Spec.MaxCost, s.prices[sb.Provider].Currency, longest)
+	}
+	return nil
+}

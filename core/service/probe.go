@@ -1,0 +1,102 @@
+package service
+
+import (
+	"context"
+	"github.com/seed-0724f904/sb/core"
+	"net"
+	"time"
+)
+
+// defaultProbeInterval is the time between two attempts when the probe names none.
+const defaultProbeInterval = time.Second
+
+// WaitReady blocks until the readiness probe of a sandbox has succeeded, the sandbox has ended (KindConflict) or
+// ctx has. A provider that does not probe by itself is probed from here: each attempt of a command is in the sandbox's
+// journal, and the last one's failure in the error.
+func (s *Service) WaitReady(ctx context.Context, ref string) error {
+	sb, p, err := s.resolve(ctx, ref)
+	if err != nil {
+		return err
+	}
+	probe := sb.Spec.Ready
+	if probe == nil {
+		return core.Errorf(core.KindConflict, "wait", ref, "it was launched without a readiness probe").
+			WithHint("launch it with --ready-tcp PORT or --ready-exec COMMAND")
+	}
+	if waiter, ok := core.As[core.ReadyWaiter](p); ok && p.Capabilities().Can(core.CapReady) {
+		err := waiter.WaitReady(ctx, sb.ID)
+		if err != nil && ctx.Err() != nil {
+			return notReady(ctx, sb, ref, nil)
+		}
+		return core.Wrap("wait", ref, err)
+	}
+	interval := time.Duration(probe.Interval)
+	if interval == 0 {
+		interval = defaultProbeInterval
+	}
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	var last error
+	for {
+		failed := s.attempt(ctx, p, sb, *probe)
+		if failed == nil {
+			return nil
+		}
+		if ctx.Err() != nil { // which says nothing of the sandbox
+			return notReady(ctx, sb, ref, last)
+		}
+		last = failed
+		if core.KindOf(failed) == core.KindUnsupported || core.KindOf(failed) == core.KindUsage {
+			return core.Wrap("wait", ref, failed)
+		}
+		now, err := p.Get(ctx, sb.ID)
+		if err != nil && core.KindOf(err) == core.KindNotFound {
+			return core.Wrap("wait", ref, err)
+		}
+		if err == nil && now.State != core.StateRunning && now.State != core.StateCreating && now.State != core.StateQueued {
+			return core.Errorf(core.KindConflict, "wait", ref, "it is %s and was never ready: %w", now.State, failed)
+		}
+		select {
+		case <-ctx.Done():
+			return notReady(ctx, sb, ref, last)
+		case <-tick.C:
+		}
+	}
+}
+
+// notReady is the error of a wait that ended before the sandbox was ready. last is what the last attempt found, nil is not known.
+func notReady(ctx context.Context, sb core.Sandbox, ref string, last error) error {
+	e := core.Errorf(core.KindOf(ctx.Err()), "wait", ref, "it is not ready yet")
+	if last != nil {
+		e = core.Errorf(core.KindOf(ctx.Err()), "wait", ref, "it is not ready yet: %w", last)
+	}
+	return e.WithHint("it goes on; sb wait --ready %s waits for it, sb logs %s shows what it wrote", sb.Name, sb.Name)
+}
+
+// attempt probes once.
+func (s *Service) attempt(ctx context.Context, p core.Provider, sb core.Sandbox, probe core.Probe) error {
+	if probe.TCP != 0 {
+		forwarder, err := capable[core.PortForwarder](s, sb.Provider, "wait", core.CapPortForward)
+		if err != nil {
+			return err
+		}
+		var conn net.Conn
+		if conn, err = forwarder.DialPort(ctx, sb.ID, probe.TCP); err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+	process, err := p.Exec(ctx, sb.ID, core.ExecSpec{Command: probe.Exec})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = process.Close() }()
+	exit, err := process.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	if exit.Code != 0 {
+		return core.Errorf(core.KindUnavailable, "wait", "", "%s ended with code %d", probe.Exec[0], exit.Code)
+	}
+	return nil
+}

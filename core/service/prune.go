@@ -1,0 +1,117 @@
+package service
+
+import (
+	"context"
+	"github.com/seed-0724f904/sb/core"
+	"slices"
+	"time"
+)
+
+// PruneOptions says what Prune removes.
+type PruneOptions struct {
+	// DryRun only says what would be removed.
+	DryRun bool
+	// OlderThan spares dead sandboxes that ended more recently.
+	OlderThan time.Duration
+	// AllOwners removes the sandboxes of other owners as well.
+	AllOwners bool
+	// Checkpoints removes checkpoints, too: those that are older than OlderThan.
+	Checkpoints bool
+}
+
+// Prune removes dead sandboxes, those whose bound owner or lease is gone, and what
+// crashes left behind, the targets of moves that were cut short among it. It goes on after a failure and reports it.
+func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report core.PruneReport, err error) {
+	report = core.PruneReport{DryRun: opts.DryRun, Sandboxes: []core.Sandbox{}, Leftovers: []core.Leftover{}}
+	listing, err := s.listAll(ctx, core.ListFilter{All: true}, providerTimeout)
+	if err != nil {
+		return report, err
+	}
+	report.Failures = listing.Failures
+	fail := func(provider string, err error) {
+		report.Failures = append(report.Failures, core.ProviderFailure{provider, core.KindOf(err), err.Error(), core.HintOf(err)})
+	}
+	prunable := slices.DeleteFunc(listing.Sandboxes, func(sb core.Sandbox) bool { return !s.prunable(sb, opts.OlderThan) })
+	if !opts.AllOwners {
+		mine, others, err := s.Mine(prunable)
+		if err != nil {
+			return report, err
+		}
+		prunable, report.Others = mine, len(others)
+	}
+	for _, sb := range prunable {
+		sb = s.Sized(ctx, []core.Sandbox{sb})[0]
+		if !opts.DryRun {
+			if err := s.Terminate(ctx, sb.Ref()); err != nil && core.KindOf(err) != core.KindNotFound {
+				fail(sb.Provider, err)
+				continue
+			}
+		}
+		report.Sandboxes = append(report.Sandboxes, sb)
+	}
+	for _, lazy := range s.lazyProviders {
+		p, err := lazy.open()
+		if err != nil {
+			continue // List has reported it
+		}
+		sweeper, ok := core.As[core.Sweeper](p)
+		if !ok {
+			continue
+		}
+		leftovers, err := sweeper.Leftovers(ctx)
+		if err != nil {
+			fail(lazy.factory.Name, err)
+		}
+		for _, leftover := range leftovers {
+			if !opts.DryRun {
+				if err := s.sweep(ctx, sweeper, leftover); err != nil {
+					fail(lazy.factory.Name, err)
+					continue
+				}
+			}
+			report.Leftovers = append(report.Leftovers, leftover)
+		}
+	}
+	s.pruneMoves(ctx, opts, &report)
+	if opts.Checkpoints {
+		if err := s.pruneCheckpoints(ctx, opts, &report); err != nil {
+			return report, err
+		}
+	}
+	return report, ctx.Err()
+}
+
+// prunable says whether Prune removes sb.
+func (s *Service) prunable(sb core.Sandbox, olderThan time.Duration) bool {
+	if !sb.State.Live() {
+		ended := sb.Ended
+		if ended.IsZero() { // nobody saw the end of a lost one
+			ended = slices.MaxFunc([]time.Time{sb.Created, sb.Started, sb.LastActive}, time.Time.Compare)
+		}
+		return s.now().Sub(ended) >= olderThan
+	}
+	if sb.Spec.Persist && (!sb.Lease.Bound || !sb.Orphaned()) {
+		return false // its files are wanted until somebody says otherwise
+	}
+	// The lease says what was asked for at first; SetTimeout may have changed it since.
+	expires := sb.Expires
+	if sb.State == core.StateCreating {
+		expires = sb.Lease.Expires
+	}
+	expired := !expires.IsZero() && sb.State != core.StateStopped && s.now().After(expires.Add(time.Minute))
+	// One that is renewed ends by itself, and may be in use by whoever took it over, unless it is bound.
+	return expired || sb.Orphaned() && (sb.Lease.Bound || !sb.Lease.Renewed || !s.renews(sb.Provider))
+}
+
+// renews says whether a provider can change how long a sandbox lives.
+func (s *Service) renews(provider string) bool {
+	_, err := capable[core.Renewer](s, provider, "timeout", core.CapRenew)
+	return err == nil
+}
+
+func (s *Service) sweep(ctx context.Context, sweeper core.Sweeper, leftover core.Leftover) (err error) {
+	record := s.begin("sweep", leftover.Subject)
+	record.Provider = leftover.Provider
+	defer func() { s.finish(record, err) }()
+	return sweeper.Sweep(ctx, leftover)
+}

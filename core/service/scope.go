@@ -1,0 +1,201 @@
+package service
+
+import (
+	"fmt"
+	"github.com/seed-0724f904/sb/core"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Scope narrows what one user of a shared Service sees and may do. The zero value narrows nothing.
+type Scope struct {
+	// Actor replaces Options.Actor: "mcp/9f3c".
+	Actor string
+	// Labels are put on every launch. A sandbox that lacks one of them is not there:
+	// not listed, not found by any reference, not named in errors.
+	Labels map[string]string
+	// NamePrefix begins the name of every launch; it is added where it is missing.
+	NamePrefix string
+	// VolumePrefix begins the name of every volume that a launch mounts; it is added where it is missing. With Labels,
+	// secrets that a provider keeps are refused: they belong to all who use it.
+	VolumePrefix string
+	// MaxSandboxes bounds the live sandboxes that the scope sees and that have Counted; 0 is no bound.
+	MaxSandboxes int
+	// Counted are the labels of the sandboxes that MaxSandboxes counts, and are put on every launch as Labels are.
+	Counted map[string]string
+	Policy  Policy
+}
+
+// Policy says what may be launched. A zero field allows everything.
+type Policy struct {
+	// Provider is the only one; it is taken where the spec names none.
+	Provider string
+	// Template is what every launch starts from. A launch may then name only who it is, what it is given (variables
+	// and secrets of its own), where commands start, and a shorter lifetime.
+	Template string
+	// Images lists the images that may be started from. With it Dockerfiles, snapshots, checkpoints and Python of a version are refused.
+	Images []string
+	// GPUs lists GPU types; "none" alone forbids them all.
+	GPUs []string
+	// Networks lists the modes; the first is the default.
+	Networks []core.NetworkMode
+	// MaxTimeout is the longest lifetime, and the default.
+	MaxTimeout core.Duration
+	MaxCPU     float64
+	MaxMemory  core.Bytes
+	// NoHostVolumes refuses host directories as volumes.
+	NoHostVolumes bool
+}
+
+// Within returns a view of s that is narrowed by scope: by its labels beside those of s, by the rest
+// instead of what s has. It shares providers, audit log and events with s, and is not to be closed.
+// Events, Prune and Providers are not narrowed.
+func (s *Service) Within(scope Scope) *Service {
+	narrow := *s
+	if scope.Actor != "" {
+		narrow.owner.Actor = scope.Actor
+	}
+	labels := maps.Clone(s.scope.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, scope.Labels)
+	scope.Labels = labels
+	narrow.scope = scope
+	return &narrow
+}
+
+// sees says whether a sandbox exists for this service.
+func (s *Service) sees(sb core.Sandbox) bool { return hasLabels(sb, s.scope.Labels) }
+
+func hasLabels(sb core.Sandbox, labels map[string]string) bool {
+	for key, value := range labels {
+		if have, ok := sb.Labels[key]; !ok || have != value {
+			return false
+		}
+	}
+	return true
+}
+
+// admit applies the scope to a launch: what it fixes is filled in, what it forbids is refused.
+func (s *Service) admit(spec *core.Spec) error {
+	if prefix := s.scope.NamePrefix; prefix != "" && !strings.HasPrefix(spec.Name, prefix) {
+		if spec.Name == "" {
+			spec.Name = core.NewName()
+		}
+		spec.Name = prefix + spec.Name
+	}
+	for _, labels := range []map[string]string{s.scope.Labels, s.scope.Counted} {
+		for key, value := range labels {
+			if spec.Labels == nil {
+				spec.Labels = map[string]string{}
+			}
+			spec.Labels[key] = value
+		}
+	}
+	for _, secret := range spec.Secrets {
+		if secret.Ref != "" {
+			if err := s.shared("launch"); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.scope.Policy.admit(spec); err != nil {
+		return err
+	}
+	for i, volume := range spec.Volumes {
+		if !strings.HasPrefix(volume.Source, s.scope.VolumePrefix) {
+			spec.Volumes[i].Source = s.scope.VolumePrefix + volume.Source
+		}
+	}
+	return nil
+}
+
+// refuse says what a policy does not allow.
+func refuse(field, asked, allowed string) error {
+	return core.Errorf(core.KindUnauthorized, "launch", "", "%s %s is not allowed here", field, asked).WithHint("allowed: %s", allowed)
+}
+
+func (p Policy) admit(spec *core.Spec) error {
+	if p.Provider != "" {
+		if asked := spec.Provider; asked != "" && asked != core.ProviderAuto && asked != p.Provider {
+			return refuse("provider", asked, p.Provider)
+		}
+		spec.Provider = p.Provider
+	}
+	if len(p.Images) > 0 && p.Template == "" {
+		switch {
+		case spec.Python != "": // it comes with an image of its own
+			return refuse("Python", spec.Python, "images "+strings.Join(p.Images, ", "))
+		case spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template != "":
+			return refuse("starting from", spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template, "images "+strings.Join(p.Images, ", "))
+		case spec.Image == "":
+			spec.Image = p.Images[0]
+		case !slices.Contains(p.Images, spec.Image):
+			return refuse("image", spec.Image, strings.Join(p.Images, ", "))
+		}
+	}
+	if len(p.GPUs) > 0 && !spec.GPU.IsZero() && !slices.Contains(p.GPUs, spec.GPU.Type) {
+		return refuse("GPU", spec.GPU.String(), strings.Join(p.GPUs, ", "))
+	}
+	if err := p.admitNetwork(spec); err != nil {
+		return err
+	}
+	if p.NoHostVolumes {
+		for _, v := range spec.Volumes {
+			if strings.HasPrefix(v.Source, "/") || strings.HasPrefix(v.Source, ".") || strings.HasPrefix(v.Source, "~") {
+				return refuse("volume", v.Source, "named volumes")
+			}
+		}
+	}
+	return p.admitLimits(spec)
+}
+
+func (p Policy) admitNetwork(spec *core.Spec) error {
+	if len(p.Networks) == 0 {
+		return nil
+	}
+	if spec.Network.Mode == core.NetworkDefault {
+		spec.Network.Mode = p.Networks[0]
+	}
+	if !slices.Contains(p.Networks, spec.Network.Mode) {
+		allowed := make([]string, len(p.Networks))
+		for i, mode := range p.Networks {
+			allowed[i] = string(mode)
+		}
+		return refuse("network", string(spec.Network.Mode), strings.Join(allowed, ", "))
+	}
+	return nil
+}
+
+func (p Policy) admitLimits(spec *core.Spec) error {
+	if p.MaxTimeout > 0 {
+		if spec.Timeout == core.NoTimeout || spec.Timeout > p.MaxTimeout {
+			return refuse("lifetime", spec.Timeout.String(), "up to "+p.MaxTimeout.String())
+		}
+		fill(&spec.Timeout, p.MaxTimeout)
+	}
+	if p.MaxCPU > 0 {
+		if spec.CPU > p.MaxCPU {
+			return refuse("cpu", fmt.Sprint(spec.CPU), "up to "+fmt.Sprint(p.MaxCPU))
+		}
+		fill(&spec.CPU, p.MaxCPU)
+	}
+	if p.MaxMemory > 0 {
+		if spec.Memory > p.MaxMemory {
+			return refuse("memory", spec.Memory.String(), "up to "+p.MaxMemory.String())
+		}
+		fill(&spec.Memory, p.MaxMemory)
+	}
+	return nil
+}
+
+// admitTimeout refuses a lifetime beyond the policy's.
+func (p Policy) admitTimeout(timeout time.Duration) error {
+	if most := time.Duration(p.MaxTimeout); most > 0 && (timeout == 0 || timeout > most) {
+		return core.Errorf(core.KindUnauthorized, "timeout", "", "a lifetime of %s is not allowed here", core.Duration(timeout)).WithHint("allowed: up to %s", p.MaxTimeout)
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+package service
+
+import (
+	"context"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// GivenSecrets returns the secrets that a sandbox was given, with their values.
+func (s *Service) GivenSecrets(ctx context.Context, ref string) ([]core.Secret, error) {
+	sb, _, err := s.resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	teller, err := capable[core.SecretTeller](s, sb.Provider, "secrets", core.CapGivenSecrets)
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := teller.GivenSecrets(ctx, sb.ID)
+	return secrets, core.Wrap("secrets", ref, err)
+}

@@ -1,0 +1,40 @@
+package service
+
+import (
+	"context"
+	"github.com/seed-0724f904/sb/core"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Secrets lists the secrets that a provider keeps; "" asks all providers.
+func (s *Service) Secrets(ctx context.Context, provider string) (Inventory[core.SecretInfo], error) {
+	return inventory(ctx, s, provider, "secret ls", core.CapSecretStore, core.SecretStore.Secrets)
+}
+
+// CreateSecret has a provider keep variables under a name. provider may be "" when only one that is set up keeps secrets.
+// The audit log has the variables' names only.
+func (s *Service) CreateSecret(ctx context.Context, provider, name string, values map[string]core.SecretValue, opts core.SecretOptions) (made core.SecretInfo, err error) {
+	if len(values) == 0 {
+		return core.SecretInfo{}, core.Invalid("secret", "it has no variables")
+	}
+	for key, value := range values {
+		if !core.EnvName(key) || strings.ContainsRune(value.Reveal(), 0) {
+			return core.SecretInfo{}, core.Invalid("secret", "%q is not an environment variable", key)
+		}
+	}
+	args := map[string]any{"keys": slices.Sorted(maps.Keys(values)), "replace": opts.Replace}
+	err = stored(ctx, s, provider, "secret create", name, core.CapSecretStore, args, func(store core.SecretStore) error {
+		made, err = store.CreateSecret(ctx, name, values, opts)
+		return err
+	})
+	return made, err
+}
+
+// RemoveSecret removes a secret. provider may be "" when only one that is set up keeps secrets.
+func (s *Service) RemoveSecret(ctx context.Context, provider, name string) error {
+	return stored(ctx, s, provider, "secret rm", name, core.CapSecretStore, nil, func(store core.SecretStore) error {
+		return store.RemoveSecret(ctx, name)
+	})
+}

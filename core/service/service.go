@@ -1,0 +1,303 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"github.com/seed-0724f904/sb/core"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options is what a Service is made of.
+type Options struct {
+	// Factories are the providers in placement order.
+	Factories []core.Factory
+	// Actor is the frontend, as in Owner.Actor.
+	Actor    string
+	Quotas   Quotas
+	Defaults Defaults
+	// Templates finds what Spec.Template names; nil knows none.
+	Templates Templates
+	// Prices are what providers charge, by their names. One that is not there costs nothing.
+	Prices map[string]core.Prices
+	// StateDir is where the audit log is kept; "" keeps none.
+	StateDir string
+	// Logger is told what goes wrong beside an operation; nil discards.
+	Logger *slog.Logger
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+}
+
+// Defaults fill in what a launch spec leaves open.
+type Defaults struct {
+	Provider    string
+	App         string
+	Network     core.NetworkMode
+	Timeout     core.Duration
+	IdleTimeout core.Duration
+	CPU         float64
+	Memory      core.Bytes
+	Disk        core.Bytes
+	Processes   int
+	OpenFiles   int
+}
+
+// Service is every operation of sb. Its methods may be called at the same time
+// from several goroutines. Each returns an *Error or nil.
+type Service struct {
+	lazyProviders []*lazyProvider
+	owner         core.Owner // without its ID, see asOwner
+	identity      *identity
+	quotas        Quotas
+	defaults      Defaults
+	templates     Templates
+	prices        map[string]core.Prices
+	audit         *auditLog
+	broker        *broker
+	log           *slog.Logger
+	now           func() time.Time
+	// underWay has the sources of the moves that this process is about; views share it.
+	underWay *sync.Map
+	// scope narrows this view of the service; see Within.
+	scope Scope
+}
+
+// New makes a Service. It does no I/O beyond looking at this process; providers are opened when they are first needed.
+func New(opts Options) *Service {
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	s := &Service{
+		owner:     core.CurrentOwner(opts.Actor),
+		quotas:    opts.Quotas,
+		defaults:  opts.Defaults,
+		templates: opts.Templates,
+		broker:    newBroker(),
+		log:       opts.Logger,
+		now:       opts.Now,
+		prices:    opts.Prices,
+		underWay:  &sync.Map{},
+		identity:  &identity{dir: opts.StateDir},
+	}
+	if opts.StateDir != "" {
+		s.audit = &auditLog{dir: opts.StateDir, pid: os.Getpid()}
+	}
+	for _, f := range opts.Factories {
+		s.lazyProviders = append(s.lazyProviders, &lazyProvider{factory: f})
+	}
+	return s
+}
+
+// Close ends subscriptions and closes the providers that were opened. Sandboxes go on.
+func (s *Service) Close() error {
+	s.broker.close()
+	var first error
+	for _, lazy := range s.lazyProviders {
+		if err := lazy.close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// lazyProvider opens a provider once, when it is first needed.
+type lazyProvider struct {
+	factory  core.Factory
+	mu       sync.Mutex
+	provider core.Provider
+	err      error
+}
+
+func (l *lazyProvider) open() (core.Provider, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.provider == nil && l.err == nil {
+		l.provider, l.err = l.factory.Open()
+	}
+	return l.provider, l.err
+}
+
+func (l *lazyProvider) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.provider == nil {
+		return nil
+	}
+	return l.provider.Close()
+}
+
+// provider finds a configured provider by name.
+func (s *Service) provider(name string) (*lazyProvider, error) {
+	var names []string
+	for _, lazy := range s.lazyProviders {
+		if lazy.factory.Name == name {
+			return lazy, nil
+		}
+		names = append(names, lazy.factory.Name)
+	}
+	return nil, core.Errorf(core.KindUsage, "provider", name, "there is no provider %q", name).
+		WithHint("the providers are %s", strings.Join(names, ", "))
+}
+
+// capable opens the sandbox's provider and finds the optional interface T, whose name in
+// Capabilities is want.
+func capable[T any](s *Service, provider, op string, want core.Capability) (T, error) {
+	var zero T
+	lazy, err := s.provider(provider)
+	if err != nil {
+		return zero, err
+	}
+	p, err := lazy.open()
+	if err != nil {
+		return zero, err
+	}
+	if t, ok := core.As[T](p); ok && p.Capabilities().Can(want) {
+		return t, nil
+	}
+	return zero, s.unsupported(provider, op, want)
+}
+
+// unsupported names the providers that can do what this one cannot.
+func (s *Service) unsupported(provider, op string, want core.Capability) error {
+	var able []string
+	for _, lazy := range s.lazyProviders {
+		if p, err := lazy.open(); err == nil && p.Capabilities().Can(want) {
+			able = append(able, lazy.factory.Name)
+		}
+	}
+	e := core.Errorf(core.KindUnsupported, op, provider, "provider %s cannot do: %s", provider, strings.ReplaceAll(string(want), "_", " "))
+	if len(able) > 0 {
+		e = e.WithHint("these providers can: %s", strings.Join(able, ", "))
+	}
+	if want != core.CapCheckpoint && want != core.CapFork {
+		return e
+	}
+	if lazy, err := s.provider(provider); err == nil {
+		if p, err := lazy.open(); err == nil && p.Capabilities().Can(core.CapSnapshots) {
+			e.Hint = strings.TrimPrefix(e.Hint+"; here the files alone can be kept: sb snapshot", "; ")
+		}
+	}
+	return e
+}
+
+func (s *Service) withDefaults(spec core.Spec) core.Spec {
+	spec = spec.Clone()
+	d := s.defaults
+	fill(&spec.Provider, d.Provider)
+	if spec.Checkpoint != "" {
+		return spec // it has what it had when it was kept
+	}
+	fill(&spec.App, d.App)
+	fill(&spec.Network.Mode, d.Network)
+	fill(&spec.Timeout, d.Timeout)
+	fill(&spec.IdleTimeout, d.IdleTimeout)
+	fill(&spec.CPU, d.CPU)
+	fill(&spec.Memory, d.Memory)
+	fill(&spec.Disk, d.Disk)
+	fill(&spec.Processes, d.Processes)
+	fill(&spec.OpenFiles, d.OpenFiles)
+	return spec
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// ProviderStatus is what one provider says of itself.
+type ProviderStatus struct {
+	Name         string            `json:"name"`
+	Capabilities core.Capabilities `json:"capabilities"`
+	// Usable says whether sandboxes can be launched there now; else Error and Hint say why not.
+	Usable bool `json:"usable"`
+	// NotSetUp says that it is not usable because nobody set it up: that is no fault where nobody means to use it.
+	NotSetUp bool           `json:"not_set_up,omitempty"`
+	Error    string         `json:"error,omitempty"`
+	Hint     string         `json:"hint,omitempty"`
+	Findings []core.Finding `json:"findings,omitempty"`
+}
+
+// Providers asks every provider, all at once, whether it is usable. With findings
+// it looks closer, which takes longer. The result is in placement order.
+func (s *Service) Providers(ctx context.Context, findings bool) []ProviderStatus {
+	statuses := make([]ProviderStatus, len(s.lazyProviders))
+	var wg sync.WaitGroup
+	for i, lazy := range s.lazyProviders {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+			defer cancel()
+			statuses[i] = s.priced(lazy.status(ctx, findings))
+		})
+	}
+	wg.Wait()
+	return statuses
+}
+
+// ProviderNames returns the names of the configured providers in placement order.
+func (s *Service) ProviderNames() []string {
+	names := make([]string, len(s.lazyProviders))
+	for i, lazy := range s.lazyProviders {
+		names[i] = lazy.factory.Name
+	}
+	return names
+}
+
+// Capabilities returns what a provider can do, without asking whether it is usable.
+func (s *Service) Capabilities(name string) (core.Capabilities, error) {
+	lazy, err := s.provider(name)
+	if err != nil {
+		return core.Capabilities{}, err
+	}
+	p, err := lazy.open()
+	if err != nil {
+		return core.Capabilities{}, err
+	}
+	return p.Capabilities(), nil
+}
+
+// ProviderStatus is Providers for one of them. KindUsage: there is no provider of that name.
+func (s *Service) ProviderStatus(ctx context.Context, name string, findings bool) (ProviderStatus, error) {
+	lazy, err := s.provider(name)
+	if err != nil {
+		return ProviderStatus{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
+	defer cancel()
+	return s.priced(lazy.status(ctx, findings)), nil
+}
+
+// priced adds what GPUs cost, unless the provider tells that itself.
+func (s *Service) priced(status ProviderStatus) ProviderStatus {
+	if prices, ok := s.prices[status.Name]; ok && status.Capabilities.GPUPrices == nil {
+		status.Capabilities.GPUPrices = prices.GPUPrices()
+	}
+	return status
+}
+
+func (l *lazyProvider) status(ctx context.Context, findings bool) ProviderStatus {
+	st := ProviderStatus{Name: l.factory.Name}
+	p, err := l.open()
+	if err == nil {
+		st.Capabilities = p.Capabilities()
+		st.Capabilities.Has = slices.Clone(st.Capabilities.Has)
+		err = p.Check(ctx)
+		if doctor, ok := core.As[core.Doctor](p); ok && findings {
+			st.Findings = doctor.Diagnose(ctx)
+		}
+	}
+	st.Usable = err == nil
+	if err != nil {
+		st.Error, st.Hint = err.Error(), core.HintOf(err)
+		_, st.NotSetUp = errors.AsType[core.NotSetUp](err)
+	}
+	return st
+}

@@ -1,0 +1,103 @@
+package service
+
+import (
+	"context"
+	"github.com/seed-0724f904/sb/core"
+	"path"
+	"time"
+)
+
+// snapshotOwner is the provider that says at once that a snapshot is its own, or else the only one that lists its id or name, or "".
+func (s *Service) snapshotOwner(ctx context.Context, id string) string {
+	for _, lazy := range s.lazyProviders {
+		p, err := lazy.open()
+		if err != nil {
+			continue
+		}
+		if finder, ok := core.As[core.SnapshotFinder](p); ok {
+			if has, err := finder.HasSnapshot(ctx, id); err == nil && has {
+				return lazy.factory.Name
+			}
+		}
+	}
+	found, err := s.Snapshots(ctx, "")
+	if err != nil {
+		return ""
+	}
+	owner := ""
+	for _, snapshot := range found.Items {
+		if snapshot.ID == id || snapshot.Name == id {
+			if owner != "" && owner != snapshot.Provider {
+				return ""
+			}
+			owner = snapshot.Provider
+		}
+	}
+	return owner
+}
+
+// Snapshot keeps the filesystem of a sandbox, or one directory of it.
+func (s *Service) Snapshot(ctx context.Context, ref string, opts core.SnapshotOptions) (snapshot core.Snapshot, err error) {
+	if err := validateSnapshot(opts); err != nil {
+		return core.Snapshot{}, err
+	}
+	err = s.act(ctx, "snapshot", ref, snapshotArgs(opts), func(sb core.Sandbox, p core.Provider) error {
+		snapshotter, err := capable[core.Snapshotter](s, sb.Provider, "snapshot", core.CapSnapshots)
+		if err != nil {
+			return err
+		}
+		if (opts.TTL != 0 || opts.NoExpiry) && !p.Capabilities().Can(core.CapSnapshotTTL) {
+			return s.unsupported(sb.Provider, "snapshot", core.CapSnapshotTTL)
+		}
+		if opts.Path != "" && !p.Capabilities().Can(core.CapSnapshotPath) {
+			return s.unsupported(sb.Provider, "snapshot", core.CapSnapshotPath)
+		}
+		snapshot, err = snapshotter.Snapshot(ctx, sb.ID, opts)
+		return err
+	})
+	return snapshot, err
+}
+
+func validateSnapshot(o core.SnapshotOptions) error {
+	switch {
+	case o.Name != "" && (core.HasControl(o.Name) || o.Name[0] == '-'):
+		return core.Invalid("name", "%q is no name for a snapshot", o.Name)
+	case o.TTL < 0 || o.TTL > 0 && o.TTL < time.Second || o.TTL > core.MaxLifetime:
+		return core.Invalid("ttl", "%s is not between one second and ten years", o.TTL)
+	case o.TTL != 0 && o.NoExpiry:
+		return core.Invalid("ttl", "it cannot be kept both for %s and for ever", o.TTL)
+	case o.Path != "" && !path.IsAbs(o.Path):
+		return core.Invalid("path", "%q is not an absolute path", o.Path)
+	}
+	return nil
+}
+
+// args is what the audit log keeps of the options.
+func snapshotArgs(o core.SnapshotOptions) map[string]any {
+	args := map[string]any{"name": o.Name}
+	if o.TTL != 0 {
+		args["ttl"] = core.Duration(o.TTL)
+	}
+	if o.NoExpiry {
+		args["no_expiry"] = true
+	}
+	if o.Path != "" {
+		args["path"] = o.Path
+	}
+	return args
+}
+
+// Snapshots lists the snapshots that a provider keeps; "" asks all providers.
+func (s *Service) Snapshots(ctx context.Context, provider string) (Inventory[core.Snapshot], error) {
+	return inventory(ctx, s, provider, "snapshot ls", core.CapSnapshotStore, core.SnapshotStore.Snapshots)
+}
+
+// RemoveSnapshot removes a snapshot. provider may be "" when only one that is set up keeps snapshots.
+func (s *Service) RemoveSnapshot(ctx context.Context, provider, id string) error {
+	if provider == "" {
+		provider = s.snapshotOwner(ctx, id)
+	}
+	return stored(ctx, s, provider, "snapshot rm", id, core.CapSnapshotStore, nil, func(store core.SnapshotStore) error {
+		return store.RemoveSnapshot(ctx, id)
+	})
+}

@@ -1,0 +1,314 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// keepers returns a service over two keepers, "cloud" and "engine", and a plain provider, "plain".
+func keepers(t *testing.T, opts service.Options, more fake.KeeperOptions) (*service.Service, *fake.Keeper, *fake.Keeper) {
+	t.Helper()
+	cloud := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, more)
+	engine := fake.NewKeeper(fake.Options{Name: "engine", IDPrefix: "eng-"}, more)
+	plain := fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"})
+	opts.Factories = []core.Factory{plain.Factory(), cloud.Factory(), engine.Factory()}
+	svc := service.New(opts)
+	t.Cleanup(func() {
+		_ = svc.Close()
+		cloud.Shutdown()
+		engine.Shutdown()
+		plain.Shutdown()
+	})
+	return svc, cloud, engine
+}
+
+func wantKind(t *testing.T, err error, kind core.Kind) {
+	t.Helper()
+	if err == nil || core.KindOf(err) != kind {
+		t.Errorf("error is %v, want one of kind %v", err, kind)
+	}
+}
+
+func TestStoreOfWhichProvider(t *testing.T) {
+	svc, _, engine := keepers(t, service.Options{}, fake.KeeperOptions{})
+	ctx := t.Context()
+	_, err := svc.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	wantKind(t, err, core.KindUsage) // two could be meant
+	if !strings.Contains(core.HintOf(err), "cloud, engine") {
+		t.Errorf("the hint is %q", core.HintOf(err))
+	}
+	_, err = svc.CreateVolume(ctx, "plain", "data", core.VolumeOptions{})
+	wantKind(t, err, core.KindUnsupported)
+	_, err = svc.CreateVolume(ctx, "nowhere", "data", core.VolumeOptions{})
+	wantKind(t, err, core.KindUsage)
+	_, err = svc.CreateVolume(ctx, "cloud", "-data", core.VolumeOptions{})
+	wantKind(t, err, core.KindUsage)
+	for _, provider := range []string{"cloud", "engine"} {
+		if _, err := svc.CreateVolume(ctx, provider, "data", core.VolumeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := svc.Volumes(ctx, "")
+	if err != nil || len(all.Items) != 2 || all.Items[0].Provider != "cloud" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	_, err = svc.Volumes(ctx, "plain")
+	wantKind(t, err, core.KindUnsupported)
+	engine.Inject(fake.OpStore, fake.Fault{Err: core.Errorf(core.KindUnavailable, "engine", "", "it is down")})
+	all, err = svc.Volumes(ctx, "")
+	if err != nil || len(all.Items) != 1 || len(all.Failures) != 1 || all.Failures[0].Provider != "engine" || all.Failures[0].Kind != core.KindUnavailable {
+		t.Errorf("with one down: %+v, %v", all, err)
+	}
+	if err := svc.RemoveVolume(ctx, "cloud", "data"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A provider that is not set up is not meant; one that is down may be.
+func TestStoreWhereOthersAreNotSetUp(t *testing.T) {
+	svc, cloud, engine := keepers(t, service.Options{}, fake.KeeperOptions{})
+	ctx := t.Context()
+	down := core.Errorf(core.KindUnavailable, "cloud", "", "it is down")
+	cloud.Inject(fake.OpCheck, fake.Fault{Err: down, Times: 1})
+	_, err := svc.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	wantKind(t, err, core.KindUsage)
+	absent := core.Errorf(core.KindUnauthorized, "cloud", "", "%w", core.NotSetUp("nobody has an account"))
+	cloud.Inject(fake.OpCheck, fake.Fault{Err: absent})
+	made, err := svc.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	if err != nil || made.Provider != "engine" {
+		t.Errorf("%+v, %v", made, err)
+	}
+	if err := svc.RemoveVolume(ctx, "", "data"); err != nil {
+		t.Error(err)
+	}
+	engine.Inject(fake.OpCheck, fake.Fault{Err: absent})
+	_, err = svc.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	wantKind(t, err, core.KindUnavailable)
+}
+
+// The configured provider is the one that is meant when nobody says otherwise.
+func TestStoreOfConfiguredProvider(t *testing.T) {
+	svc, _, _ := keepers(t, service.Options{Defaults: service.Defaults{Provider: "engine"}}, fake.KeeperOptions{})
+	made, err := svc.CreateEnvironment(t.Context(), "", "test")
+	if err != nil || made.Provider != "engine" {
+		t.Errorf("%+v, %v", made, err)
+	}
+}
+
+// What a provider keeps is nobody's, so whoever sees only some sandboxes gets none of it.
+func TestStoresAreClosedToScopes(t *testing.T) {
+	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{})
+	scoped := svc.Within(service.Scope{Labels: map[string]string{"owner": "somebody"}})
+	_, err := scoped.Volumes(t.Context(), "cloud")
+	wantKind(t, err, core.KindUnauthorized)
+	wantKind(t, scoped.RemoveSecret(t.Context(), "cloud", "token"), core.KindUnauthorized)
+	if _, err := svc.Launch(t.Context(), core.Spec{Provider: "cloud", App: "others", Name: "theirs"}, service.LaunchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scoped.Launch(t.Context(), core.Spec{Provider: "cloud", App: "others", Name: "mine"}, service.LaunchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	apps, err := scoped.Apps(t.Context(), "")
+	if err != nil || len(apps.Items) != 1 || apps.Items[0].Sandboxes != 1 {
+		t.Errorf("the apps are %+v, %v", apps, err)
+	}
+	if err := scoped.StopApp(t.Context(), "", "others", false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := svc.Resolve(t.Context(), "theirs"); err != nil {
+		t.Errorf("another's sandbox was stopped with the app: %v", err)
+	}
+	_, err = svc.Resolve(t.Context(), "mine")
+	wantKind(t, err, core.KindNotFound)
+}
+
+func TestApps(t *testing.T) {
+	svc, _, _ := keepers(t, service.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
+	for _, spec := range []core.Spec{{Provider: "plain", App: "web", Name: "a"}, {Provider: "plain", App: "web", Name: "b"}, {Provider: "cloud", App: "web", Name: "c"}, {Provider: "plain", App: "ci", Name: "d"}} {
+		if _, err := svc.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apps, err := svc.Apps(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, app := range apps.Items {
+		got = append(got, app.Provider+"/"+app.Name+"/"+strings.Repeat("x", app.Sandboxes))
+	}
+	if want := []string{"plain/ci/x", "cloud/web/x", "plain/web/xx"}; !slices.Equal(got, want) {
+		t.Errorf("apps are %q, want %q", got, want)
+	}
+	if err := svc.StopApp(t.Context(), "plain", "web", false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := svc.Resolve(t.Context(), "c"); err != nil {
+		t.Errorf("the app of another provider was stopped: %v", err)
+	}
+	if err := svc.StopApp(t.Context(), "", "web", false); err != nil {
+		t.Fatal(err)
+	}
+	wantKind(t, svc.StopApp(t.Context(), "", "web", false), core.KindNotFound)
+	if _, err := svc.Resolve(t.Context(), "d"); err != nil {
+		t.Errorf("another app was stopped: %v", err)
+	}
+	var ended []string
+	for record, err := range svc.History(t.Context(), service.HistoryFilter{Op: "terminate"}) {
+		if err != nil || record.Result != "ok" {
+			t.Errorf("%+v, %v", record, err)
+		}
+		ended = append(ended, record.Name)
+	}
+	if want := []string{"a", "b", "c"}; !slices.Equal(ended, want) {
+		t.Errorf("the log has the ends of %q, want %q: without one a sandbox costs for ever", ended, want)
+	}
+}
+
+// Values of secrets reach the provider and nothing that is written down.
+func TestSecretsAreNotRecorded(t *testing.T) {
+	svc, _, _ := keepers(t, service.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
+	values := map[string]core.SecretValue{"TOKEN": core.NewSecretValue("hunter2")}
+	if _, err := svc.CreateSecret(t.Context(), "cloud", "api", values, core.SecretOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var ops []string
+	for record, err := range svc.History(t.Context(), service.HistoryFilter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := record.Op
+		for _, arg := range record.Args {
+			if strings.Contains(fmt.Sprint(arg), "hunter2") {
+				t.Error("the audit log has the secret")
+			}
+		}
+		ops = append(ops, text)
+	}
+	if !slices.Equal(ops, []string{"secret create"}) {
+		t.Errorf("recorded were %q", ops)
+	}
+	_, err := svc.CreateSecret(t.Context(), "cloud", "empty", nil, core.SecretOptions{})
+	wantKind(t, err, core.KindUsage)
+}
+
+func TestSetNetwork(t *testing.T) {
+	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{})
+	if _, err := svc.Launch(t.Context(), core.Spec{Provider: "cloud", Name: "dev", Network: core.Network{Mode: core.NetworkAll}}, service.LaunchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := svc.SetNetwork(t.Context(), "dev", core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org"}})
+	if err != nil || changed.Spec.Network.Mode != core.NetworkAllow {
+		t.Errorf("%+v, %v", changed.Spec.Network, err)
+	}
+	_, err = svc.SetNetwork(t.Context(), "dev", core.Network{})
+	wantKind(t, err, core.KindUsage)
+	_, err = svc.SetNetwork(t.Context(), "dev", core.Network{Mode: core.NetworkAll, Allow: []string{"pypi.org"}})
+	wantKind(t, err, core.KindUsage)
+	_, err = svc.Within(service.Scope{Policy: service.Policy{Networks: []core.NetworkMode{core.NetworkNone}}}).SetNetwork(t.Context(), "dev", core.Network{Mode: core.NetworkAll})
+	wantKind(t, err, core.KindUnauthorized)
+}
+
+// A probe is asked from here when the provider does not ask it: until it succeeds, its sandbox ends or the caller gives up.
+func TestWaitReady(t *testing.T) {
+	serve := map[int]func(net.Conn){80: func(net.Conn) {}}
+	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{Serve: serve})
+	launch := func(name string, ready *core.Probe) {
+		t.Helper()
+		if _, err := svc.Launch(t.Context(), core.Spec{Provider: "cloud", Name: name, Ready: ready}, service.LaunchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	soon := core.Duration(5 * time.Millisecond)
+	launch("port", &core.Probe{TCP: 80})
+	launch("shut", &core.Probe{TCP: 81, Interval: soon})
+	launch("file", &core.Probe{Exec: []string{"test", "-e", "/tmp/ready"}, Interval: soon})
+	launch("none", nil)
+	if err := svc.WaitReady(t.Context(), "port"); err != nil {
+		t.Error(err)
+	}
+	wantKind(t, svc.WaitReady(t.Context(), "none"), core.KindConflict)
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	wantKind(t, svc.WaitReady(short, "shut"), core.KindTimeout)
+	done := make(chan error, 2)
+	go func() { done <- svc.WaitReady(t.Context(), "file") }()
+	if err := svc.WriteFile(t.Context(), "file", "/tmp/ready", strings.NewReader(""), core.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	go func() { done <- svc.WaitReady(t.Context(), "shut") }()
+	if err := svc.Terminate(t.Context(), "shut"); err != nil {
+		t.Fatal(err)
+	}
+	// It is seen as ended or as gone already, as it comes.
+	if err := <-done; err == nil || core.KindOf(err) != core.KindNotFound && core.KindOf(err) != core.KindConflict {
+		t.Errorf("waiting for one that was terminated: %v", err)
+	}
+	_, err := svc.Launch(t.Context(), core.Spec{Provider: "plain", Ready: &core.Probe{TCP: 80}}, service.LaunchOptions{})
+	wantKind(t, err, core.KindUnsupported)
+}
+
+// Bytes pass both ways, the end of one way is passed on, and the end of ctx closes all.
+func TestForward(t *testing.T) {
+	echo := func(conn net.Conn) { _, _ = io.Copy(conn, conn) }
+	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{Serve: map[int]func(net.Conn){7: echo}})
+	if _, err := svc.Launch(t.Context(), core.Spec{Provider: "cloud", Name: "dev"}, service.LaunchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	forward := func(port int, failed func(error)) (address string, stop func() error) {
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- svc.Forward(ctx, "dev", port, listener, failed) }()
+		return listener.Addr().String(), func() error { cancel(); return <-done }
+	}
+	address, stop := forward(7, nil)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	back := make([]byte, 5)
+	if _, err := io.ReadFull(conn, back); err != nil || string(back) != "hello" {
+		t.Errorf("%q came back, %v", back, err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := conn.Read(back); err == nil {
+		t.Error("the connection is open after the forwarding ended")
+	}
+	why := make(chan error, 1)
+	address, stop = forward(8, func(err error) { why <- err })
+	refused, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := refused.Read(back); err == nil {
+		t.Error("a port where nobody listens answers")
+	}
+	_ = refused.Close()
+	wantKind(t, <-why, core.KindUnavailable)
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}

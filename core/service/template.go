@@ -1,0 +1,133 @@
+package service
+
+import (
+	"encoding/json"
+	"github.com/seed-0724f904/sb/core"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Templates finds the launch spec that a name stands for; found is false when there is none of that name.
+type Templates func(name string) (spec core.Spec, found bool, err error)
+
+// instantiate completes a launch by the template that it names, or that the scope's policy fixes. What the launch names
+// itself stands; under a policy that is little, see fixedByTemplate.
+func (s *Service) instantiate(spec *core.Spec) error {
+	fixed := s.scope.Policy.Template
+	if fixed != "" {
+		source := spec.Image + spec.Dockerfile + spec.Snapshot + spec.Checkpoint
+		if source != "" || spec.Template != "" && spec.Template != fixed {
+			return refuse("starting from", source+spec.Template, "template "+fixed)
+		}
+		spec.Template = fixed
+	}
+	name := spec.Template
+	if name == "" {
+		return nil
+	}
+	var base core.Spec
+	found, err := false, error(nil)
+	if s.templates != nil && core.ValidateName("template", name) == nil { // a name is no path
+		base, found, err = s.templates(name)
+	}
+	if err != nil {
+		return core.Wrap("launch", name, err)
+	}
+	if !found {
+		if len(s.able(core.CapTemplates)) > 0 {
+			return nil // a provider's
+		}
+		return core.Errorf(core.KindNotFound, "launch", name, "there is no template %q", name).
+			WithHint("templates are spec files in the directory templates beside sb's configuration")
+	}
+	if fixed != "" {
+		if err := fixedByTemplate(*spec, base); err != nil {
+			return err
+		}
+	}
+	for _, secret := range base.Secrets {
+		if secret.Ref == "" && secret.Value.Empty() && !slices.ContainsFunc(spec.Secrets, func(given core.Secret) bool { return given.Name == secret.Name }) {
+			return core.Errorf(core.KindUsage, "launch", name, "template %q wants the secret %s, which is not set in this environment", name, secret.Name).
+				WithHint("export %s before sb starts, or give it to the launch", secret.Name)
+		}
+	}
+	spec.Template = ""
+	complete(spec, base)
+	return nil
+}
+
+// fixedByTemplate refuses what a launch may not name where a policy fixes its template: all but who it is, what it is
+// given, where commands start, and a shorter lifetime.
+func fixedByTemplate(spec, base core.Spec) error {
+	asked := spec
+	asked.Template, asked.Name, asked.App, asked.Labels, asked.Env, asked.Workdir, asked.Timeout = "", "", "", nil, nil, "", 0
+	asked.Secrets = slices.DeleteFunc(slices.Clone(spec.Secrets), func(secret core.Secret) bool { return secret.Ref == "" })
+	if asked.Provider == core.ProviderAuto || asked.Provider == base.Provider {
+		asked.Provider = ""
+	}
+	text, err := json.Marshal(asked)
+	if err != nil {
+		return core.Wrap("launch", spec.Name, err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return core.Wrap("launch", spec.Name, err)
+	}
+	if len(fields) > 0 {
+		return refuse("choosing", strings.Join(slices.Sorted(maps.Keys(fields)), ", "), "what template "+spec.Template+" has")
+	}
+	if base.Timeout > 0 && (spec.Timeout == core.NoTimeout || spec.Timeout > base.Timeout) {
+		return refuse("lifetime", spec.Timeout.String(), "up to "+base.Timeout.String())
+	}
+	return nil
+}
+
+// complete takes from base what s leaves open.
+func complete(s *core.Spec, base core.Spec) {
+	base = base.Clone()
+	if s.Image+s.Dockerfile+s.Template+s.Snapshot+s.Checkpoint == "" {
+		s.Image, s.Dockerfile, s.Snapshot, s.Checkpoint = base.Image, base.Dockerfile, base.Snapshot, base.Checkpoint
+	}
+	if s.Provider == core.ProviderAuto {
+		s.Provider = ""
+	}
+	fill(&s.Provider, base.Provider)
+	fill(&s.App, base.App)
+	fill(&s.Python, base.Python)
+	fill(&s.CPU, base.CPU)
+	fill(&s.Memory, base.Memory)
+	fill(&s.Disk, base.Disk)
+	fill(&s.Processes, base.Processes)
+	fill(&s.OpenFiles, base.OpenFiles)
+	fill(&s.GPU, base.GPU)
+	fill(&s.Timeout, base.Timeout)
+	fill(&s.IdleTimeout, base.IdleTimeout)
+	fill(&s.Workdir, base.Workdir)
+	fill(&s.User, base.User)
+	fill(&s.MaxCost, base.MaxCost)
+	fill(&s.Ready, base.Ready)
+	fill(&s.Modal, base.Modal)
+	fillList(&s.Pip, base.Pip)
+	fillList(&s.Apt, base.Apt)
+	fillList(&s.Volumes, base.Volumes)
+	fillList(&s.Ports, base.Ports)
+	fillList(&s.Inbound, base.Inbound)
+	fillList(&s.Command, base.Command)
+	if s.Network.Mode == core.NetworkDefault {
+		s.Network = base.Network
+	}
+	s.Persist, s.Require = s.Persist || base.Persist, s.Require || base.Require
+	s.Env, s.Labels = under(base.Env, s.Env), under(base.Labels, s.Labels)
+	for _, secret := range base.Secrets {
+		if !slices.ContainsFunc(s.Secrets, func(given core.Secret) bool { return given.Name == secret.Name }) {
+			s.Secrets = append(s.Secrets, secret)
+		}
+	}
+}
+
+func fillList[T any](field *[]T, value []T) {
+	if len(*field) == 0 {
+		*field = value
+	}
+}

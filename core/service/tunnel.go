@@ -1,0 +1,44 @@
+package service
+
+import (
+	"context"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Tunnels returns the ports that a sandbox publishes, sorted by port. Of a provider without
+// Tunneler they are those of Sandbox.Ports.
+func (s *Service) Tunnels(ctx context.Context, ref string) ([]core.Tunnel, error) {
+	sb, p, err := s.resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if tunneler, ok := core.As[core.Tunneler](p); ok && p.Capabilities().Can(core.CapTunnels) {
+		tunnels, err := tunneler.Tunnels(ctx, sb.ID)
+		return tunnels, core.Wrap("port", ref, err)
+	}
+	tunnels := []core.Tunnel{}
+	for _, port := range sb.Ports {
+		tunnels = append(tunnels, core.Tunnel{Port: port.Sandbox, Protocol: core.PortTCP, Address: port.Address})
+	}
+	return tunnels, nil
+}
+
+// ConnectToken makes a token with which one can connect to a sandbox. The audit log does not have it.
+func (s *Service) ConnectToken(ctx context.Context, ref string, opts core.ConnectOptions) (token core.ConnectToken, err error) {
+	args := map[string]any{"port": opts.Port, "metadata": opts.Metadata}
+	err = s.act(ctx, "tunnel token", ref, args, func(sb core.Sandbox, _ core.Provider) error {
+		if opts.Port < 0 || opts.Port > 65535 {
+			return core.Invalid("port", "%d is not a port", opts.Port)
+		}
+		if core.HasControl(opts.Metadata) || len(opts.Metadata) > 512 {
+			return core.Invalid("metadata", "it must have at most 512 characters, none of them control characters")
+		}
+		tunneler, err := capable[core.Tunneler](s, sb.Provider, "tunnel token", core.CapTunnels)
+		if err != nil {
+			return err
+		}
+		token, err = tunneler.ConnectToken(ctx, sb.ID, opts)
+		return err
+	})
+	return token, err
+}
