@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-0724f904/sb/commands/files"
+	"github.com/seed-0724f904/sb/commands/internal/cli"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 )
@@ -152,13 +154,13 @@ func TestExecJSON(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		args []string
-		want execReport
+		want cli.ExecReport
 	}{
-		{"text", []string{"echo", "é"}, execReport{Exec: "1", Stdout: "é\n", StdoutEncoding: "utf-8", StdoutBytes: 3, StderrEncoding: "utf-8"}},
-		{"stderr", []string{"err", "x"}, execReport{Exec: "1", StdoutEncoding: "utf-8", Stderr: "x\n", StderrEncoding: "utf-8", StderrBytes: 2}},
-		{"binary", []string{"binary"}, execReport{Exec: "1", Stdout: "//4=", StdoutEncoding: "base64", StdoutBytes: 2, StderrEncoding: "utf-8"}},
-		{"code", []string{"exit", "9"}, execReport{Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 9}},
-		{"time limit", []string{"timeout"}, execReport{Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 124, Signal: 15, TimedOut: true}},
+		{"text", []string{"echo", "é"}, cli.ExecReport{Exec: "1", Stdout: "é\n", StdoutEncoding: "utf-8", StdoutBytes: 3, StderrEncoding: "utf-8"}},
+		{"stderr", []string{"err", "x"}, cli.ExecReport{Exec: "1", StdoutEncoding: "utf-8", Stderr: "x\n", StderrEncoding: "utf-8", StderrBytes: 2}},
+		{"binary", []string{"binary"}, cli.ExecReport{Exec: "1", Stdout: "//4=", StdoutEncoding: "base64", StdoutBytes: 2, StderrEncoding: "utf-8"}},
+		{"code", []string{"exit", "9"}, cli.ExecReport{Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 9}},
+		{"time limit", []string{"timeout"}, cli.ExecReport{Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 124, Signal: 15, TimedOut: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			app, streams, _ := stubApp(t, "one")
@@ -166,7 +168,7 @@ func TestExecJSON(t *testing.T) {
 			if code != tt.want.ExitCode {
 				t.Errorf("exit code %d, want %d", code, tt.want.ExitCode)
 			}
-			var got execReport
+			var got cli.ExecReport
 			if err := json.Unmarshal(streams.Out.Bytes(), &got); err != nil {
 				t.Fatal(err)
 			}
@@ -241,26 +243,26 @@ func TestSecretsAreNeverShown(t *testing.T) {
 }
 
 func TestOperand(t *testing.T) {
-	for text, want := range map[string]operand{
-		"file":              {path: "file"},
-		"dev:/a":            {sandbox: "dev", path: "/a"},
-		"dev:":              {sandbox: "dev", path: "."},
-		"dev:a:b":           {sandbox: "dev", path: "a:b"},
-		"local/dev:/a":      {sandbox: "local/dev", path: "/a"},
-		"./dev:/a":          {path: "./dev:/a"},
-		"/x/dev:a":          {path: "/x/dev:a"},
-		"t:/x":              {sandbox: "t", path: "/x"},
-		":x":                {path: ":x"},
-		"-":                 {path: "-"},
-		"a/b/c:d":           {path: "a/b/c:d"},
-		"loc-abcdefgh:/etc": {sandbox: "loc-abcdefgh", path: "/etc"},
+	for text, want := range map[string]files.Operand{
+		"file":              {Path: "file"},
+		"dev:/a":            {Sandbox: "dev", Path: "/a"},
+		"dev:":              {Sandbox: "dev", Path: "."},
+		"dev:a:b":           {Sandbox: "dev", Path: "a:b"},
+		"local/dev:/a":      {Sandbox: "local/dev", Path: "/a"},
+		"./dev:/a":          {Path: "./dev:/a"},
+		"/x/dev:a":          {Path: "/x/dev:a"},
+		"t:/x":              {Sandbox: "t", Path: "/x"},
+		":x":                {Path: ":x"},
+		"-":                 {Path: "-"},
+		"a/b/c:d":           {Path: "a/b/c:d"},
+		"loc-abcdefgh:/etc": {Sandbox: "loc-abcdefgh", Path: "/etc"},
 	} {
-		got, err := parseOperand(text)
+		got, err := files.ParseOperand(text)
 		if err != nil || got != want {
 			t.Errorf("parseOperand(%q) = %+v, %v; want %+v", text, got, err, want)
 		}
 	}
-	if _, err := parseOperand(""); core.KindOf(err) != core.KindUsage {
+	if _, err := files.ParseOperand(""); core.KindOf(err) != core.KindUsage {
 		t.Errorf("an empty operand is accepted")
 	}
 }
@@ -278,7 +280,7 @@ func TestJSONNamesWhatIsNotThere(t *testing.T) {
 		if core.KindOf(err) != core.KindNotFound && verb != "resume" && verb != "start" {
 			t.Errorf("%s: %v", verb, err)
 		}
-		var outcomes []outcome
+		var outcomes []cli.Outcome
 		if err := json.Unmarshal([]byte(out), &outcomes); err != nil || len(outcomes) != 2 {
 			t.Fatalf("%s: %q, %v", verb, out, err)
 		}

@@ -7,40 +7,18 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/clitest"
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/clients"
 )
 
-// now is the clock of all tests.
-var now = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
-
-// testApp makes an App whose service must not be asked.
-func testApp(t *testing.T, env map[string]string) (*App, *iostreams.Test) {
-	t.Helper()
-	streams := iostreams.NewTest()
-	return &App{
-		Streams: streams.Streams,
-		Signals: signalsFrom(make(chan os.Signal)),
-		LookupEnv: func(key string) (string, bool) {
-			value, ok := env[key]
-			return value, ok
-		},
-		Now: func() time.Time { return now },
-		Service: func() (*service.Service, error) {
-			return nil, core.Errorf(core.KindUsage, "config", "config.yaml", "broken configuration")
-		},
-	}, streams
-}
-
 // parse runs one command with args up to the point where its work would begin,
 // and returns the options that it would work with.
-func parse[O any](t *testing.T, app *App, newCmd func(*App, func(context.Context, *O) error) *cobra.Command, args ...string) (*O, error) {
+func parse[O any](t *testing.T, app *cli.App, newCmd func(*cli.App, func(context.Context, *O) error) *cobra.Command, args ...string) (*O, error) {
 	t.Helper()
 	var got *O
 	root := NewRoot(app)
@@ -75,7 +53,7 @@ func wantUsage(t *testing.T, err error, want string) {
 
 func TestExitCodes(t *testing.T) {
 	interrupted, cancel := context.WithCancelCause(t.Context())
-	cancel(&signalError{os.Interrupt})
+	cancel(&cli.SignalError{Signal: os.Interrupt})
 	for _, tt := range []struct {
 		name string
 		ctx  context.Context
@@ -94,13 +72,13 @@ func TestExitCodes(t *testing.T) {
 		{"exhausted", t.Context(), core.Errorf(core.KindExhausted, "", "", "x"), 9},
 		{"canceled", t.Context(), context.Canceled, 130},
 		{"interrupted", interrupted, context.Canceled, 130},
-		{"guest", t.Context(), passThrough(42), 42},
-		{"own failure", t.Context(), ownFailure(core.Errorf(core.KindNotFound, "", "", "x")), 125},
-		{"own failure keeps a guest's code", t.Context(), ownFailure(passThrough(7)), 7},
-		{"own failure keeps an interrupt", interrupted, ownFailure(context.Canceled), 130},
+		{"guest", t.Context(), cli.PassThrough(42), 42},
+		{"own failure", t.Context(), cli.OwnFailure(core.Errorf(core.KindNotFound, "", "", "x")), 125},
+		{"own failure keeps a guest's code", t.Context(), cli.OwnFailure(cli.PassThrough(7)), 7},
+		{"own failure keeps an interrupt", interrupted, cli.OwnFailure(context.Canceled), 130},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := codeOf(tt.ctx, tt.err); got != tt.want {
+			if got := cli.CodeOf(tt.ctx, tt.err); got != tt.want {
 				t.Errorf("exit code %d, want %d", got, tt.want)
 			}
 		})
@@ -133,7 +111,7 @@ func TestErrorsOnStderr(t *testing.T) {
 		{"negative size", []string{"launch", "--memory=-1G"}, 2, "sb: invalid argument \"-1G\" for \"-m, --memory\" flag: -1G: not a size\nhint: write a number with a unit, such as 512MiB or 2G\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			app, streams := testApp(t, nil)
+			app, streams := clitest.New(t, nil)
 			if code := execute(t.Context(), app, tt.args); code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
@@ -165,12 +143,12 @@ func TestBrokenConfiguration(t *testing.T) {
 		{"__complete", "launch", "--gpu", ""},
 		{"docs", t.TempDir()},
 	} {
-		app, streams := testApp(t, nil)
+		app, streams := clitest.New(t, nil)
 		if code := execute(t.Context(), app, args); code != 0 {
 			t.Errorf("sb %s ends with %d: %s", strings.Join(args, " "), code, streams.Err)
 		}
 	}
-	app, streams := testApp(t, nil)
+	app, streams := clitest.New(t, nil)
 	if code := execute(t.Context(), app, []string{"doctor"}); code != 2 {
 		t.Errorf("doctor ends with %d, want 2", code)
 	}
@@ -181,7 +159,7 @@ func TestBrokenConfiguration(t *testing.T) {
 
 // Each command documents itself: examples, and what its exit codes mean.
 func TestHelpIsComplete(t *testing.T) {
-	app, _ := testApp(t, nil)
+	app, _ := clitest.New(t, nil)
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		for _, child := range cmd.Commands() {
@@ -207,7 +185,7 @@ func TestHelpIsComplete(t *testing.T) {
 
 // Each example of each command is accepted by its parser.
 func TestExamplesParse(t *testing.T) {
-	app, _ := testApp(t, nil)
+	app, _ := clitest.New(t, nil)
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		for _, child := range cmd.Commands() {
@@ -239,7 +217,7 @@ func TestExamplesParse(t *testing.T) {
 
 // An example that takes a field out of JSON takes one that the help documents.
 func TestExamplesOfJQTakeFieldsThatExist(t *testing.T) {
-	app, _ := testApp(t, nil)
+	app, _ := clitest.New(t, nil)
 	field := regexp.MustCompile(`\.([a-z_]+)|[{,] *([a-z_]+)`)
 	var visit func(*cobra.Command)
 	seen := 0

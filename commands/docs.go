@@ -7,27 +7,28 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"github.com/seed-0724f904/sb/commands/internal/cli"
 	"github.com/seed-0724f904/sb/core"
 )
 
 // DocsOptions are what docs works with.
 type DocsOptions struct {
-	App  *App
+	App  *cli.App
 	Root *cobra.Command
 	Dir  string
 }
 
 // NewDocs makes the hidden "sb docs", which writes the reference of all commands as Markdown.
-func NewDocs(app *App, runF func(context.Context, *DocsOptions) error) *cobra.Command {
+func NewDocs(app *cli.App, runF func(context.Context, *DocsOptions) error) *cobra.Command {
 	opts := &DocsOptions{App: app}
 	return &cobra.Command{
 		Use:    "docs DIR",
 		Short:  "Write the reference of all commands as Markdown",
 		Hidden: true,
-		Args:   exactly("DIR"),
+		Args:   cli.Exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Root, opts.Dir = cmd.Root(), args[0]
-			return orRun(runF, runDocs)(cmd.Context(), opts)
+			return cli.OrRun(runF, runDocs)(cmd.Context(), opts)
 		},
 	}
 }

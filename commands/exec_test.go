@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/seed-0724f904/sb/commands/exec"
+	"github.com/seed-0724f904/sb/commands/internal/clitest"
 )
 
 func TestNewExec(t *testing.T) {
@@ -25,8 +27,8 @@ func TestNewExec(t *testing.T) {
 		{"a command named like a flag's value", []string{"dev", "-e", "A=1", "env"}, "dev", []string{"env"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			app, _ := testApp(t, nil)
-			got, err := parse(t, app, NewExec, tt.args...)
+			app, _ := clitest.New(t, nil)
+			got, err := parse(t, app, exec.NewExec, tt.args...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,8 +43,8 @@ func TestNewExec(t *testing.T) {
 }
 
 func TestNewExecFlags(t *testing.T) {
-	app, _ := testApp(t, map[string]string{"FROM": "outside", "TOKEN": "s3cret"})
-	got, err := parse(t, app, NewExec, "-e", "A=1=2", "-e", "FROM", "--secret", "TOKEN", "-w", "/w", "-u", "1000:1000",
+	app, _ := clitest.New(t, map[string]string{"FROM": "outside", "TOKEN": "s3cret"})
+	got, err := parse(t, app, exec.NewExec, "-e", "A=1=2", "-e", "FROM", "--secret", "TOKEN", "-w", "/w", "-u", "1000:1000",
 		"--timeout", "1m30s", "-i", "dev", "true")
 	if err != nil {
 		t.Fatal(err)
@@ -74,14 +76,14 @@ func TestNewExecStdin(t *testing.T) {
 		{"nothing is passed to a detached command", []string{"-d", "dev", "cat"}, false, true, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			app, streams := testApp(t, nil)
+			app, streams := clitest.New(t, nil)
 			if tt.terminal {
 				streams.SetTTY(80)
 			}
 			if tt.data {
 				streams.SetInput("x")
 			}
-			got, err := parse(t, app, NewExec, tt.args...)
+			got, err := parse(t, app, exec.NewExec, tt.args...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,8 +111,8 @@ func TestNewExecRefuses(t *testing.T) {
 		{"negative timeout", []string{"--timeout=-1s", "dev", "true"}, "not a duration"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			app, _ := testApp(t, nil)
-			_, err := parse(t, app, NewExec, tt.args...)
+			app, _ := clitest.New(t, nil)
+			_, err := parse(t, app, exec.NewExec, tt.args...)
 			wantUsage(t, err, tt.want)
 		})
 	}

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"github.com/seed-0724f904/sb/commands/files"
 	"io/fs"
 	"testing"
 )
@@ -18,7 +19,7 @@ func TestModeText(t *testing.T) {
 		fs.ModeDevice | 0o660:                    "brw-rw----",
 		fs.ModeDevice | fs.ModeCharDevice | 0o66: "c---rw-rw-",
 	} {
-		if got := modeText(mode); got != want {
+		if got := files.ModeText(mode); got != want {
 			t.Errorf("%v: %s, want %s", mode, got, want)
 		}
 	}

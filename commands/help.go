@@ -1,12 +1,15 @@
 package commands
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/spf13/cobra"
+)
 
 // newHelp makes "sb help".
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about any command",
-		Long:    "Print what a command does, its flags, examples and exit codes, as COMMAND --help does." + exitStatusHelp,
+		Long:    "Print what a command does, its flags, examples and exit codes, as COMMAND --help does." + cli.ExitStatusHelp,
 		Example: "  sb help launch\n  sb help fs ls",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var words []cobra.Completion
@@ -17,15 +20,15 @@ func newHelp() *cobra.Command {
 					}
 				}
 			}
-			return words, noFiles
+			return words, cli.NoFiles
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			found, rest, err := cmd.Root().Find(args)
 			if err != nil {
 				return err
 			}
-			if len(rest) > 0 && found.Annotations[onlyHolds] != "" {
-				return noCommand(found, rest[0])
+			if len(rest) > 0 && found.Annotations[cli.OnlyHolds] != "" {
+				return cli.NoCommand(found, rest[0])
 			}
 			found.InitDefaultHelpFlag()
 			return found.Help()

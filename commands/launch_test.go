@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/seed-0724f904/sb/commands/internal/clitest"
+	"github.com/seed-0724f904/sb/commands/sandboxes"
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -17,8 +19,8 @@ func specDiff(want, got core.Spec) string {
 }
 
 func TestNewLaunchFlags(t *testing.T) {
-	app, _ := testApp(t, map[string]string{"TOKEN": "s3cret"})
-	got, err := parse(t, app, NewLaunch,
+	app, _ := clitest.New(t, map[string]string{"TOKEN": "s3cret"})
+	got, err := parse(t, app, sandboxes.NewLaunch,
 		"--provider", "local", "--app", "web", "-n", "dev", "--image", "python:3.12", "--python", "3.12",
 		"--pip", "numpy,pandas", "--pip", "scipy", "--apt", "curl", "--cpu", "1.5", "-m", "2G", "--disk", "10GiB",
 		"--processes", "100", "--open-files", "1024", "--gpu", "a100-80gb:4", "--timeout", "2h", "--idle-timeout", "90",
@@ -74,8 +76,8 @@ network: {mode: none}
 labels: {team: ml}
 command: [sleep, "10"]
 `)
-	app, _ := testApp(t, map[string]string{"TOKEN": "s3cret"})
-	got, err := parse(t, app, NewLaunch, "--file", file, "--name", "flag", "--template", "base", "-e", "B=3", "--memory", "1G")
+	app, _ := clitest.New(t, map[string]string{"TOKEN": "s3cret"})
+	got, err := parse(t, app, sandboxes.NewLaunch, "--file", file, "--name", "flag", "--template", "base", "-e", "B=3", "--memory", "1G")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +94,9 @@ command: [sleep, "10"]
 }
 
 func TestNewLaunchFileFromStdin(t *testing.T) {
-	app, streams := testApp(t, nil)
+	app, streams := clitest.New(t, nil)
 	streams.SetInput("name: piped\n")
-	got, err := parse(t, app, NewLaunch, "-f", "-")
+	got, err := parse(t, app, sandboxes.NewLaunch, "-f", "-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,8 +127,8 @@ func TestNewLaunchRefuses(t *testing.T) {
 		{"GPU count of zero", []string{"--gpu", "T4:0"}, "GPU"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			app, _ := testApp(t, nil)
-			_, err := parse(t, app, NewLaunch, tt.args...)
+			app, _ := clitest.New(t, nil)
+			_, err := parse(t, app, sandboxes.NewLaunch, tt.args...)
 			wantUsage(t, err, tt.want)
 		})
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-0724f904/sb/commands/internal/clitest"
+	"github.com/seed-0724f904/sb/commands/sandboxes"
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -21,7 +23,7 @@ func TestTheDashboardsLinesAreRight(t *testing.T) {
 	}
 	for line := range strings.Lines(string(text)) {
 		args := shellWords(t, line)
-		app, _ := testApp(t, nil)
+		app, _ := clitest.New(t, nil)
 		root := NewRoot(app)
 		if args[0] == "config" || args[0] == "doctor" { // they need no service
 			cmd, rest, err := root.Find(args)
@@ -70,8 +72,8 @@ func TestTheDashboardsLaunchLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, l := range lines {
-		app, _ := testApp(t, nil)
-		opts, err := parse(t, app, NewLaunch, shellWords(t, l.Line)[1:]...)
+		app, _ := clitest.New(t, nil)
+		opts, err := parse(t, app, sandboxes.NewLaunch, shellWords(t, l.Line)[1:]...)
 		if err != nil {
 			t.Fatalf("%s: %v", l.Line, err)
 		}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-0724f904/sb/commands/internal/clitest"
+	"github.com/seed-0724f904/sb/commands/setup"
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -24,10 +26,10 @@ func TestTokenIsAskedFor(t *testing.T) {
 		"no answer, id": {secret: "as-planted", typed: "\r", kind: core.KindUsage, asked: "token id: \r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			app, streams := testApp(t, map[string]string{"MODAL_TOKEN_SECRET": test.secret})
+			app, streams := clitest.New(t, map[string]string{"MODAL_TOKEN_SECRET": test.secret})
 			streams.SetTTY(80).Type(test.typed)
-			opts := &LoginModalOptions{App: app, TokenID: test.id}
-			secret, err := opts.token()
+			opts := &setup.LoginModalOptions{App: app, TokenID: test.id}
+			secret, err := opts.Token()
 			if test.wantID == "" {
 				if core.KindOf(err) != test.kind {
 					t.Errorf("error %v", err)
@@ -52,9 +54,9 @@ func TestTokenThatIsOverruled(t *testing.T) {
 		"MODAL_PROFILE":                {"MODAL_PROFILE": "other"},
 		"MODAL_PROFILE MODAL_TOKEN_ID": {"MODAL_PROFILE": "other", "MODAL_TOKEN_ID": "ak-2"},
 	} {
-		app, _ := testApp(t, env)
-		opts := &LoginModalOptions{App: app, TokenID: "ak-1"}
-		if got := strings.Join(opts.overruled("work"), " "); got != want {
+		app, _ := clitest.New(t, env)
+		opts := &setup.LoginModalOptions{App: app, TokenID: "ak-1"}
+		if got := strings.Join(opts.Overruled("work"), " "); got != want {
 			t.Errorf("with %v: %q", env, got)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-0724f904/sb/commands/internal/clitest"
+	"github.com/seed-0724f904/sb/commands/sandboxes"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
@@ -27,8 +29,8 @@ func TestLsShowsWhatIsHereFirst(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				far.Inject(fake.OpList, fake.Fault{Delay: 2 * soon})
-				app, streams := testApp(t, nil)
+				far.Inject(fake.OpList, fake.Fault{Delay: 2 * sandboxes.Soon})
+				app, streams := clitest.New(t, nil)
 				app.Service = func() (*service.Service, error) { return svc, nil }
 				if name == "terminal" {
 					streams.SetTTY(120)

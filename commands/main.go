@@ -6,34 +6,20 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/commands/internal/cli"
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// Process is what a program has from its operating system.
-type Process struct {
-	Streams   *iostreams.Streams
-	LookupEnv func(key string) (value string, ok bool)
-	Signals   *Signals
-	Build     Build
-	// Become replaces the process by another program with the same arguments and
-	// environment. It returns only when it fails.
-	Become func(program string) error
-	// ServeMCP serves the Model Context Protocol; nil becomes sb-mcp for that.
-	ServeMCP setup.Serve
-}
-
 // Main runs sb with args, without the program's name, and returns its exit code.
-func Main(ctx context.Context, process Process, args []string) int {
-	app, closeApp := newApp(process)
+func Main(ctx context.Context, process cli.Process, args []string) int {
+	app, closeApp := cli.NewApp(process)
 	defer closeApp()
 	return execute(ctx, app, args)
 }
 
 // execute runs the command that args name and maps its error to an exit code.
-func execute(ctx context.Context, app *App, args []string) int {
-	ctx, stop := app.Signals.attach(ctx)
+func execute(ctx context.Context, app *cli.App, args []string) int {
+	ctx, stop := app.Signals.Attach(ctx)
 	defer stop()
 	root := NewRoot(app)
 	root.SetArgs(args)
@@ -44,16 +30,16 @@ func execute(ctx context.Context, app *App, args []string) int {
 		err = help.err
 	}
 	if err == nil {
-		return exitOK
+		return cli.ExitOK
 	}
-	if cmd != nil && cmd.Annotations[guestCode] != "" {
-		err = ownFailure(err)
+	if cmd != nil && cmd.Annotations[cli.GuestCode] != "" {
+		err = cli.OwnFailure(err)
 	}
-	code := codeOf(ctx, err)
-	if interrupted(ctx, err) {
+	code := cli.CodeOf(ctx, err)
+	if cli.Interrupted(ctx, err) {
 		return code // whoever pressed Ctrl-C knows
 	}
-	printError(app.Streams.Err, err, code, wantsJSON(cmd))
+	cli.PrintError(app.Streams.Err, err, code, wantsJSON(cmd))
 	return code
 }
 

@@ -3,17 +3,25 @@ package commands
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/seed-0724f904/sb/commands/assistants"
+	"github.com/seed-0724f904/sb/commands/exec"
+	"github.com/seed-0724f904/sb/commands/files"
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/sandboxes"
+	"github.com/seed-0724f904/sb/commands/setup"
+	"github.com/seed-0724f904/sb/commands/stores"
+	"github.com/seed-0724f904/sb/commands/watch"
 	"github.com/seed-0724f904/sb/core"
 )
 
 // NewRoot makes the command tree.
-func NewRoot(app *App) *cobra.Command {
-	root := group(&cobra.Command{
+func NewRoot(app *cli.App) *cobra.Command {
+	root := cli.Group(&cobra.Command{
 		Use:   "sb",
 		Short: "Sandboxes for code that you do not trust",
 		Long: "sb runs commands in sandboxes: isolated machines on this computer, on a container engine or in\n" +
 			"the cloud. A SANDBOX is named by its name, its id, a unique beginning of its id, or\n" +
-			"PROVIDER/NAME. Stdout is data, stderr is talk; --json prints JSON, errors included." + exitStatusHelp,
+			"PROVIDER/NAME. Stdout is data, stderr is talk; --json prints JSON, errors included." + cli.ExitStatusHelp,
 		Example: "  sb run -- python3 -c 'print(6*7)'\n" +
 			"  sb launch --name dev\n" +
 			"  sb exec dev uname -a\n" +
@@ -29,7 +37,7 @@ func NewRoot(app *App) *cobra.Command {
 	root.Flags().BoolVar(&version, "version", false, "print the version, as \"sb version\" does")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if version && len(args) == 0 {
-			return runVersion(cmd.Context(), &VersionOptions{App: app})
+			return setup.RunVersion(cmd.Context(), &setup.VersionOptions{App: app})
 		}
 		return only(cmd, args)
 	}
@@ -39,13 +47,13 @@ func NewRoot(app *App) *cobra.Command {
 	root.SetErr(app.Streams.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		// A flag that a group does not know most often belongs to a command whose name is not right.
-		if words := cmd.Flags().Args(); cmd.Annotations[onlyHolds] != "" && len(words) > 0 {
-			return noCommand(cmd, words[0])
+		if words := cmd.Flags().Args(); cmd.Annotations[cli.OnlyHolds] != "" && len(words) > 0 {
+			return cli.NoCommand(cmd, words[0])
 		}
 		if hint := core.HintOf(err); hint != "" {
 			return core.Errorf(core.KindUsage, cmd.Name(), "", "%s", err).WithHint("%s", hint)
 		}
-		return usagef(cmd, "%s", err)
+		return cli.Usagef(cmd, "%s", err)
 	})
 
 	add := func(id, title string, commands ...*cobra.Command) {
@@ -56,23 +64,23 @@ func NewRoot(app *App) *cobra.Command {
 		}
 	}
 	add("sandboxes", "Sandboxes:",
-		NewRun(app, nil), NewLaunch(app, nil), NewLs(app, nil), NewInspect(app, nil),
-		NewPort(app), NewTunnel(app), NewPolicy(app),
-		NewStop(app, nil), NewStart(app, nil), NewPause(app, nil), NewResume(app, nil), NewTimeout(app, nil),
-		NewSnapshot(app, nil), NewMove(app, nil), NewFork(app, nil), NewCheckpoint(app), NewExport(app),
-		NewTerminate(app, nil), NewPrune(app, nil))
+		sandboxes.NewRun(app, nil), sandboxes.NewLaunch(app, nil), sandboxes.NewLs(app, nil), sandboxes.NewInspect(app, nil),
+		sandboxes.NewPort(app), sandboxes.NewTunnel(app), sandboxes.NewPolicy(app),
+		sandboxes.NewStop(app, nil), sandboxes.NewStart(app, nil), sandboxes.NewPause(app, nil), sandboxes.NewResume(app, nil), sandboxes.NewTimeout(app, nil),
+		sandboxes.NewSnapshot(app, nil), sandboxes.NewMove(app, nil), sandboxes.NewFork(app, nil), sandboxes.NewCheckpoint(app), sandboxes.NewExport(app),
+		sandboxes.NewTerminate(app, nil), sandboxes.NewPrune(app, nil))
 	add("commands", "Commands in sandboxes:",
-		NewExec(app, nil), NewShell(app, nil), NewAttach(app, nil), NewPs(app, nil),
-		NewLogs(app, nil), NewWait(app, nil), NewKill(app, nil))
+		exec.NewExec(app, nil), exec.NewShell(app, nil), exec.NewAttach(app, nil), exec.NewPs(app, nil),
+		exec.NewLogs(app, nil), exec.NewWait(app, nil), exec.NewKill(app, nil))
 	add("files", "Files:",
-		NewCp(app, nil), NewPush(app, nil), NewPull(app, nil), NewFs(app))
+		files.NewCp(app, nil), files.NewPush(app, nil), files.NewPull(app, nil), files.NewFs(app))
 	add("kept", "What providers keep:",
-		NewApp(app), NewVolume(app), NewSecret(app), NewImage(app), NewEnvironment(app))
+		stores.NewApp(app), stores.NewVolume(app), stores.NewSecret(app), stores.NewImage(app), stores.NewEnvironment(app))
 	add("watch", "What goes on:",
-		NewUI(app, nil), NewTop(app, nil), NewStats(app, nil), NewEvents(app, nil), NewHistory(app, nil), NewCost(app))
-	add("assistants", "Assistants:", NewMCP(app, nil), NewKey(app))
+		watch.NewUI(app, nil), watch.NewTop(app, nil), watch.NewStats(app, nil), watch.NewEvents(app, nil), watch.NewHistory(app, nil), watch.NewCost(app))
+	add("assistants", "Assistants:", assistants.NewMCP(app, nil), assistants.NewKey(app))
 	add("setup", "Setup:",
-		NewDoctor(app, nil), NewLogin(app), NewModal(app), NewProvider(app), NewConfig(app), NewCompletion(app, nil), NewVersion(app, nil))
+		setup.NewDoctor(app, nil), setup.NewLogin(app), setup.NewModal(app), setup.NewProvider(app), setup.NewConfig(app), setup.NewCompletion(app, nil), setup.NewVersion(app, nil))
 	root.SetHelpCommandGroupID("setup")
 	root.AddCommand(NewDocs(app, nil))
 	return root

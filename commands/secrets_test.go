@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-0724f904/sb/commands/internal/cli"
 	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/core"
 )
@@ -12,12 +13,12 @@ import (
 func TestSecrets(t *testing.T) {
 	env := map[string]string{"FROM_ENV": "value-env"}
 	lookup := func(key string) (string, bool) { v, ok := env[key]; return v, ok }
-	flags := EnvFlags{
+	flags := cli.EnvFlags{
 		Secrets:     []string{"FROM_ENV", "FROM_FILE=@" + writeFile(t, "secret", "value-file\n"), "INLINE=value=inline"},
 		SecretFiles: []string{writeFile(t, ".env", "# comment\nexport DOT=value-dot\nQUOTED='a b'\n")},
 	}
 	streams := iostreams.NewTest()
-	got, err := flags.secrets(lookup, streams.Streams)
+	got, err := flags.ReadSecrets(lookup, streams.Streams)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestSecrets(t *testing.T) {
 func TestSecretErrorsShowNoValue(t *testing.T) {
 	const value = "hunter2"
 	none := func(string) (string, bool) { return "", false }
-	for name, flags := range map[string]EnvFlags{
+	for name, flags := range map[string]cli.EnvFlags{
 		"broken dotenv":    {SecretFiles: []string{writeFile(t, ".env", "OK=1\n"+value+" is not a line\n")}},
 		"unclosed quote":   {SecretFiles: []string{writeFile(t, ".env", "KEY=\""+value+"\n")}},
 		"blank in the key": {Secrets: []string{"my key=" + value}},
@@ -53,7 +54,7 @@ func TestSecretErrorsShowNoValue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			streams := iostreams.NewTest()
-			_, err := flags.secrets(none, streams.Streams)
+			_, err := flags.ReadSecrets(none, streams.Streams)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -66,11 +67,11 @@ func TestSecretErrorsShowNoValue(t *testing.T) {
 }
 
 func TestEnvironmentOrder(t *testing.T) {
-	flags := EnvFlags{
+	flags := cli.EnvFlags{
 		EnvFiles: []string{writeFile(t, "a.env", "A=1\nB=1\nC=1\n"), writeFile(t, "b.env", "B=2\nC=2\n")},
 		Env:      []string{"C=3", "D="},
 	}
-	got, err := flags.environment(func(string) (string, bool) { return "", false })
+	got, err := flags.Environment(func(string) (string, bool) { return "", false })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-0724f904/sb/commands/watch"
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -21,13 +22,13 @@ func TestCPUIsARate(t *testing.T) {
 		"started again": {core.Stats{Time: at.Add(time.Second), CPU: time.Second}, ""},
 		"at once":       {core.Stats{Time: at, CPU: time.Hour}, ""},
 	} {
-		if got := percentText(cpuPercent(before, test.now)); got != test.want {
+		if got := watch.PercentText(watch.CPUPercent(before, test.now)); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
 	before.Frozen = true
 	now := core.Stats{Time: at.Add(time.Second), CPU: time.Hour + 100*time.Millisecond, Frozen: true}
-	if got := percentText(cpuPercent(before, now)); got != "0.0%" {
+	if got := watch.PercentText(watch.CPUPercent(before, now)); got != "0.0%" {
 		t.Errorf("frozen: %q", got)
 	}
 }

@@ -5,16 +5,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/clitest"
 	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/commands/sandboxes"
+	"github.com/seed-0724f904/sb/commands/stores"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
 )
 
 // keeperApp makes an App over a provider that keeps things.
-func keeperApp(t *testing.T, env map[string]string, more fake.KeeperOptions) (*App, *iostreams.Test) {
+func keeperApp(t *testing.T, env map[string]string, more fake.KeeperOptions) (*cli.App, *iostreams.Test) {
 	t.Helper()
-	app, streams := testApp(t, env)
+	app, streams := clitest.New(t, env)
 	keeper := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-", Now: app.Now}, more)
 	svc := service.New(service.Options{Actor: "test", Now: app.Now, StateDir: t.TempDir(), Factories: []core.Factory{keeper.Factory()}})
 	t.Cleanup(func() {
@@ -26,7 +30,7 @@ func keeperApp(t *testing.T, env map[string]string, more fake.KeeperOptions) (*A
 }
 
 // did runs a command line and returns what it wrote on stdout since the last one.
-func did(t *testing.T, app *App, streams *iostreams.Test, line string) (string, error) {
+func did(t *testing.T, app *cli.App, streams *iostreams.Test, line string) (string, error) {
 	t.Helper()
 	streams.Out.Reset()
 	root := NewRoot(app)
@@ -36,7 +40,7 @@ func did(t *testing.T, app *App, streams *iostreams.Test, line string) (string, 
 }
 
 // wantOutput runs a command line that must succeed and say so.
-func wantOutput(t *testing.T, app *App, streams *iostreams.Test, line, want string) {
+func wantOutput(t *testing.T, app *cli.App, streams *iostreams.Test, line, want string) {
 	t.Helper()
 	got, err := did(t, app, streams, line)
 	if err != nil || !strings.Contains(got, want) {
@@ -44,7 +48,7 @@ func wantOutput(t *testing.T, app *App, streams *iostreams.Test, line, want stri
 	}
 }
 
-func wantFailure(t *testing.T, app *App, streams *iostreams.Test, line string, kind core.Kind) {
+func wantFailure(t *testing.T, app *cli.App, streams *iostreams.Test, line string, kind core.Kind) {
 	t.Helper()
 	if out, err := did(t, app, streams, line); err == nil || core.KindOf(err) != kind {
 		t.Errorf("sb %s: %q, %v; want an error of kind %v", line, out, err, kind)
@@ -101,10 +105,10 @@ func TestRemovalAsks(t *testing.T) {
 // A value comes from the environment, a file or stdin, never from the command line, where others could read it.
 func TestSecretValues(t *testing.T) {
 	file := writeFile(t, "token", "from a file\n")
-	app, streams := testApp(t, map[string]string{"A": "from here"})
+	app, streams := clitest.New(t, map[string]string{"A": "from here"})
 	streams.SetInput("from stdin\n")
-	opts := &SecretCreateOptions{App: app, Keys: []string{"A", "B=@" + file, "C=-"}, Files: []string{writeFile(t, ".env", "D=from lines\n")}}
-	values, err := opts.values()
+	opts := &stores.SecretCreateOptions{App: app, Keys: []string{"A", "B=@" + file, "C=-"}, Files: []string{writeFile(t, ".env", "D=from lines\n")}}
+	values, err := opts.Values()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +117,7 @@ func TestSecretValues(t *testing.T) {
 			t.Errorf("%s is %q, want %q", key, got, want)
 		}
 	}
-	_, err = (&SecretCreateOptions{App: app, Keys: []string{"A=hunter2"}}).values()
+	_, err = (&stores.SecretCreateOptions{App: app, Keys: []string{"A=hunter2"}}).Values()
 	wantUsage(t, err, "on the command line")
 	if strings.Contains(err.Error()+core.HintOf(err), "hunter2") {
 		t.Errorf("the error shows the value: %v", err)
@@ -153,12 +157,12 @@ func TestWaitReadyOfLaunch(t *testing.T) {
 
 func TestForwardPort(t *testing.T) {
 	for text, want := range map[string]core.Port{"8080": {Host: 8080, Sandbox: 8080}, "0:80": {Sandbox: 80}, "81:80": {Host: 81, Sandbox: 80}} {
-		if got, err := forwardPort(text); err != nil || got != want {
+		if got, err := sandboxes.ForwardPort(text); err != nil || got != want {
 			t.Errorf("%s is %+v, %v", text, got, err)
 		}
 	}
 	for _, bad := range []string{"", "0", "x", "1:2:3", "80/tcp", "70000"} {
-		if port, err := forwardPort(bad); err == nil {
+		if port, err := sandboxes.ForwardPort(bad); err == nil {
 			t.Errorf("%q is %+v", bad, port)
 		}
 	}
@@ -171,7 +175,7 @@ func TestPortForward(t *testing.T) {
 	streams.Out.Reset()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := runPortForward(ctx, &PortForwardOptions{App: app, Ref: "dev", Address: "127.0.0.1", Ports: []core.Port{{Sandbox: 80}}})
+	err := sandboxes.RunPortForward(ctx, &sandboxes.PortForwardOptions{App: app, Ref: "dev", Address: "127.0.0.1", Ports: []core.Port{{Sandbox: 80}}})
 	if core.KindOf(err) != core.KindCanceled && core.KindOf(err) != core.KindConflict {
 		t.Errorf("%v", err)
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/clitest"
 	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
@@ -50,7 +52,7 @@ func (s *stub) Launch(_ context.Context, spec core.Spec, lease core.Lease, repor
 	s.next++
 	box := core.Sandbox{
 		ID: "stb-" + strconv.Itoa(s.next), Name: spec.Name, Provider: "stub", App: spec.App, State: core.StateRunning,
-		Image: spec.Image, Labels: spec.Labels, Spec: spec.Redacted(), Created: now.Add(-3 * 60e9), Started: now, Lease: lease,
+		Image: spec.Image, Labels: spec.Labels, Spec: spec.Redacted(), Created: clitest.Now.Add(-3 * 60e9), Started: clitest.Now, Lease: lease,
 	}
 	s.boxes[box.ID], s.leases[box.ID] = box, lease
 	return box, nil
@@ -125,13 +127,20 @@ func (s *stub) Exec(_ context.Context, id string, spec core.ExecSpec) (core.Proc
 	case "fail":
 		return nil, core.Errorf(core.KindUnavailable, "exec", id, "the supervisor is gone")
 	}
-	process := &testProcess{end: make(chan core.Exit, 1)}
-	process.end <- exit
-	return process, nil
+	return ended{exit}, nil
 }
 
+// ended is a process that is over.
+type ended struct{ exit core.Exit }
+
+func (ended) ID() string                                      { return "1" }
+func (ended) Close() error                                    { return nil }
+func (e ended) Wait(context.Context) (core.Exit, error)       { return e.exit, nil }
+func (ended) Signal(context.Context, int) error               { return nil }
+func (ended) Resize(context.Context, core.TerminalSize) error { return nil }
+
 // stubApp makes an App over a stub with sandboxes of these names.
-func stubApp(t *testing.T, names ...string) (*App, *iostreams.Test, *stub) {
+func stubApp(t *testing.T, names ...string) (*cli.App, *iostreams.Test, *stub) {
 	t.Helper()
 	provider := &stub{boxes: map[string]core.Sandbox{}, leases: map[string]core.Lease{}}
 	app, streams := appOver(t, provider, names...)
@@ -139,10 +148,10 @@ func stubApp(t *testing.T, names ...string) (*App, *iostreams.Test, *stub) {
 }
 
 // appOver makes an App over a stub, or what embeds one, with sandboxes of these names.
-func appOver(t *testing.T, provider core.Provider, names ...string) (*App, *iostreams.Test) {
+func appOver(t *testing.T, provider core.Provider, names ...string) (*cli.App, *iostreams.Test) {
 	t.Helper()
-	app, streams := testApp(t, nil)
-	app.Signals = signalsFrom(make(chan os.Signal))
+	app, streams := clitest.New(t, nil)
+	app.Signals = cli.SignalsFrom(make(chan os.Signal))
 	svc := service.New(service.Options{
 		Actor: "test", Now: app.Now,
 		Factories: []core.Factory{{Name: "stub", IDPrefix: "stb-", Open: func() (core.Provider, error) { return provider, nil }}},

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/clitest"
+	"github.com/seed-0724f904/sb/commands/watch"
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -15,8 +18,8 @@ import (
 func TestUINeedsATerminal(t *testing.T) {
 	app, streams, _ := stubApp(t)
 	for name, run := range map[string]func() error{
-		"ui":  func() error { return runUI(t.Context(), &UIOptions{App: app}, nil) },
-		"top": func() error { return runTop(t.Context(), &TopOptions{App: app}, nil) },
+		"ui":  func() error { return watch.RunUI(t.Context(), &watch.UIOptions{App: app}, nil) },
+		"top": func() error { return watch.RunTop(t.Context(), &watch.TopOptions{App: app}, nil) },
 	} {
 		if err := run(); core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "sb top --once") {
 			t.Errorf("%s: %v", name, err)
@@ -24,17 +27,17 @@ func TestUINeedsATerminal(t *testing.T) {
 	}
 	streams.SetTTY(80)
 	app.LookupEnv = func(name string) (string, bool) { return "dumb", name == "TERM" }
-	if _, err := app.dashboard(""); core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "sb top --once") {
+	if _, err := watch.Dashboard(app, ""); core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "sb top --once") {
 		t.Errorf("TERM=dumb: %v", err)
 	}
 }
 
 // Where stdout is no terminal top prints once by itself, and filters go with that only.
 func TestTopFlags(t *testing.T) {
-	app, streams := testApp(t, nil)
-	run := func(args ...string) (*TopOptions, error) {
-		var got *TopOptions
-		cmd := NewTop(app, func(_ context.Context, o *TopOptions) error { got = o; return nil })
+	app, streams := clitest.New(t, nil)
+	run := func(args ...string) (*watch.TopOptions, error) {
+		var got *watch.TopOptions
+		cmd := watch.NewTop(app, func(_ context.Context, o *watch.TopOptions) error { got = o; return nil })
 		cmd.SetArgs(args)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		return got, cmd.ExecuteContext(t.Context())
@@ -56,14 +59,14 @@ func TestTopFlags(t *testing.T) {
 
 func TestTopOnce(t *testing.T) {
 	app, streams, _ := stubApp(t, "one", "two")
-	if err := topOnce(t.Context(), &TopOptions{App: app, Once: true}); err != nil {
+	if err := watch.TopOnce(t.Context(), &watch.TopOptions{App: app, Once: true}); err != nil {
 		t.Fatal(err)
 	}
 	if out := streams.Out.String(); !strings.HasPrefix(out, "NAME") || strings.Count(out, "\n") != 3 || !strings.Contains(out, "two") {
 		t.Error(out)
 	}
 	streams.Out.Reset()
-	if err := topOnce(t.Context(), &TopOptions{App: app, Once: true, JSON: true}); err != nil {
+	if err := watch.TopOnce(t.Context(), &watch.TopOptions{App: app, Once: true, JSON: true}); err != nil {
 		t.Fatal(err)
 	}
 	var rows []struct{ Sandbox core.Sandbox }
@@ -74,7 +77,7 @@ func TestTopOnce(t *testing.T) {
 
 func TestTemplates(t *testing.T) {
 	dir := t.TempDir()
-	if templates, err := readTemplates(filepath.Join(dir, "absent"), nil); err != nil || len(templates) != 0 {
+	if templates, err := cli.ReadTemplates(filepath.Join(dir, "absent"), nil); err != nil || len(templates) != 0 {
 		t.Errorf("%v, %v", templates, err)
 	}
 	for name, text := range map[string]string{"small.yaml": "memory: 64MiB\nsecrets: [{name: A}, {name: B}]\n", "broken.yaml": "memry: 1\n", "notes.txt": "no template"} {
@@ -82,7 +85,7 @@ func TestTemplates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	templates, err := readTemplates(dir, func(key string) (string, bool) { return "value", key == "A" })
+	templates, err := cli.ReadTemplates(dir, func(key string) (string, bool) { return "value", key == "A" })
 	if len(templates) != 1 || templates[0].Name != "small" || templates[0].Spec.Memory != 64*core.MiB || templates[0].Spec.Secrets[0].Value.Reveal() != "value" || !templates[0].Spec.Secrets[1].Value.Empty() {
 		t.Errorf("%+v", templates)
 	}
@@ -92,12 +95,12 @@ func TestTemplates(t *testing.T) {
 }
 
 func TestEditor(t *testing.T) {
-	app, _ := testApp(t, nil)
+	app, _ := clitest.New(t, nil)
 	for want, env := range map[string]map[string]string{
 		"vi": {}, "nano": {"EDITOR": "nano"}, "code|--wait": {"EDITOR": "nano", "VISUAL": "code --wait"}, "ed": {"VISUAL": " ", "EDITOR": "ed"},
 	} {
 		app.LookupEnv = func(key string) (string, bool) { v, ok := env[key]; return v, ok }
-		if got := strings.Join(app.editor(), "|"); got != want {
+		if got := strings.Join(watch.Editor(app), "|"); got != want {
 			t.Errorf("%v: %s, want %s", env, got, want)
 		}
 	}

@@ -1,0 +1,121 @@
+package assistants
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// MCPOptions are what mcp works with.
+type MCPOptions struct {
+	App      *cli.App
+	Run      setup.Run
+	LogFile  string
+	LogLevel string
+	LogJSON  bool
+}
+
+// NewMCP makes "sb mcp".
+func NewMCP(app *cli.App, runF func(context.Context, *MCPOptions) error) *cobra.Command {
+	opts := &MCPOptions{App: app}
+	flags := &mcpFlags{}
+	cmd := &cobra.Command{
+		Use:   "mcp [flags]",
+		Short: "Serve sandboxes to an assistant as tools (Model Context Protocol)",
+		Long: "Serve the sandboxes of this user to an assistant as tools, resources and prompts of the Model Context\n" +
+			"Protocol. Over stdio (the default) the assistant's program starts sb and talks to it; stdout carries\n" +
+			"nothing but protocol, logs go to stderr or --log-file.\n\n" +
+			"Over HTTP (--transport streamable-http or sse) it serves many. Each request needs a key. On loopback your\n" +
+			"own programs use your local key, which \"sb mcp install --url\" writes into their configuration. Others need\n" +
+			"an API key (\"sb key create\") or a token of --oauth-issuer, and see only their own sandboxes.\n\n" +
+			"What an assistant launches ends by itself some time after the assistant is gone; see --on-disconnect." + cli.ExitStatusHelp,
+		Example: "  sb mcp\n" +
+			"  sb mcp --toolsets default,lifecycle --allow-path ~/project\n" +
+			"  sb mcp --read-only\n" +
+			"  sb mcp --transport streamable-http --port 8000\n" +
+			"  sb mcp --images python:3.12 --gpus none --max-timeout 1h --max-sandboxes 3",
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flags.apply(cmd, opts); err != nil {
+				return err
+			}
+			return cli.OrRun(runF, runMCP)(cmd.Context(), opts)
+		},
+	}
+	flags.Register(app, cmd, opts)
+	cmd.AddCommand(NewMCPInstall(app, nil), NewMCPUninstall(app, nil))
+	return cmd
+}
+
+func runMCP(ctx context.Context, opts *MCPOptions) (err error) {
+	app := opts.App
+	if app.ServeMCP == nil {
+		return becomeMCP(app)
+	}
+	service, err := app.Service()
+	if err != nil {
+		return err
+	}
+	log, closeLog, err := opts.logger()
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	run := opts.Run
+	run.Service, run.Log, run.Version = service, log, app.Build.Complete().Version
+	run.In, run.Out, run.Err = app.Streams.In, app.Streams.Out, app.Streams.Err
+	return app.ServeMCP(ctx, run)
+}
+
+// becomeMCP replaces this process by sb-mcp: what serves the protocol takes longer to start than most commands
+// take altogether, so sb does not link it.
+func becomeMCP(app *cli.App) error {
+	const name = "sb-mcp"
+	var tried []string
+	if self, err := os.Executable(); err == nil {
+		if resolved, err := filepath.EvalSymlinks(self); err == nil {
+			self = resolved
+		}
+		tried = append(tried, filepath.Join(filepath.Dir(self), name))
+	}
+	if found, err := exec.LookPath(name); err == nil {
+		tried = append(tried, found)
+	}
+	for _, program := range tried {
+		if _, err := os.Stat(program); err != nil {
+			continue
+		}
+		return core.Errorf(core.KindUnavailable, "mcp", program, "it cannot be started: %w", app.Become(program))
+	}
+	return core.Errorf(core.KindUnavailable, "mcp", "", "sb's helper %s is not there", name).
+		WithHint("install it beside sb: CGO_ENABLED=0 go install ./cmd/...")
+}
+
+// logger makes the server's log: to stderr, or appended to a file.
+func (o *MCPOptions) logger() (log *slog.Logger, closeLog func(), err error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(o.LogLevel)); err != nil {
+		return nil, nil, core.Errorf(core.KindUsage, "mcp", "", "--log-level %q is none of debug, info, warn and error", o.LogLevel)
+	}
+	to, closeLog := o.App.Streams.Err, func() {}
+	if o.LogFile != "" {
+		f, err := os.OpenFile(o.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, nil, core.Errorf(core.KindUsage, "mcp", o.LogFile, "the log cannot be written: %w", err)
+		}
+		to, closeLog = f, func() { _ = f.Close() }
+	}
+	handlerOptions := &slog.HandlerOptions{Level: level}
+	if o.LogJSON {
+		return slog.New(slog.NewJSONHandler(to, handlerOptions)), closeLog, nil
+	}
+	return slog.New(slog.NewTextHandler(to, handlerOptions)), closeLog, nil
+}

@@ -1,0 +1,213 @@
+package assistants
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/clients"
+)
+
+// MCPInstallOptions are what mcp install and mcp uninstall work with.
+type MCPInstallOptions struct {
+	App       *cli.App
+	Clients   []string
+	Name      string
+	Project   string
+	Args      []string
+	URL       string
+	Uninstall bool
+	Print     bool
+	DryRun    bool
+	JSON      bool
+}
+
+// NewMCPInstall makes "sb mcp install".
+func NewMCPInstall(app *cli.App, runF func(context.Context, *MCPInstallOptions) error) *cobra.Command {
+	opts := &MCPInstallOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "install [flags] --client CLIENT [-- FLAGS...]",
+		Short: "Write sb into an assistant's configuration",
+		Long: "Write sb into the configuration of an assistant's program, which then starts \"sb mcp\" by itself. What else\n" +
+			"stands there stays, comments included; the file before is kept beside it. Doing it again changes nothing.\n" +
+			"FLAGS after -- are passed on to \"sb mcp\".\n\n" +
+			"With --url the program connects to a server of yours that runs on this machine, \"sb mcp --transport\n" +
+			"streamable-http\". Your local key goes with it, so the file becomes readable for you alone.\n\n" +
+			"The clients are " + strings.Join(clients.Names(), ", ") + "." + cli.ExitStatusHelp,
+		Example: "  sb mcp install --client claude-code\n" +
+			"  sb mcp install --client cursor --project . -- --allow-path /home/me/project\n" +
+			"  sb mcp install --client vscode --print\n" +
+			"  sb mcp install --client codex --dry-run\n" +
+			"  sb mcp install --client cursor --url http://127.0.0.1:8000/mcp",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
+				return cli.Usagef(cmd, "%s takes no argument %q; flags of sb mcp come after --", cmd.CommandPath(), args[0])
+			}
+			opts.Args = args
+			if err := opts.Check(cmd); err != nil {
+				return err
+			}
+			return cli.OrRun(runF, runMCPInstall)(cmd.Context(), opts)
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	opts.Register(cmd)
+	cmd.Flags().StringVar(&opts.URL, "url", "", "connect to the server at `URL` on this machine, with your local key")
+	cmd.Flags().BoolVar(&opts.Print, "print", false, "only print what belongs into the configuration")
+	return cmd
+}
+
+func (o *MCPInstallOptions) Register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&o.Clients, "client", nil, "`CLIENT` to configure (repeatable)")
+	flags.StringVar(&o.Name, "name", "sb", "`NAME` of the server in the configuration")
+	flags.StringVar(&o.Project, "project", "", "configure the project in `DIR` instead of the user")
+	flags.BoolVar(&o.DryRun, "dry-run", false, "only say what would be changed")
+	cli.Complete(cmd, "client", cli.Fixed(clients.Names()...))
+	_ = cmd.MarkFlagDirname("project")
+	cli.JSONFlag(cmd, &o.JSON, "client, file, changed, backup")
+}
+
+// Check refuses to guess whose configuration is meant.
+func (o *MCPInstallOptions) Check(cmd *cobra.Command) error {
+	if len(o.Clients) == 0 {
+		return cli.Usagef(cmd, "%s needs --client, with one of %s", cmd.CommandPath(), strings.Join(clients.Names(), ", "))
+	}
+	if o.URL == "" {
+		return nil
+	}
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path == "" {
+		return cli.Usagef(cmd, "--url %q is not a URL such as http://127.0.0.1:8000/mcp", o.URL)
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && !ip.IsLoopback() {
+		return cli.Usagef(cmd, "--url %q is not on this machine, and the local key is for no other; make a key there with \"sb key create OWNER\"", o.URL)
+	}
+	if len(o.Args) > 0 {
+		return cli.Usagef(cmd, "flags after -- are for a server that the client starts, not for the one at --url")
+	}
+	if o.Project != "" {
+		return cli.Usagef(cmd, "--project and --url do not go together: others who have the project would get your key")
+	}
+	return nil
+}
+
+func runMCPInstall(_ context.Context, opts *MCPInstallOptions) error {
+	server, place, err := opts.server()
+	if err != nil {
+		return err
+	}
+	out := opts.App.Streams.Out
+	changes := []clients.Change{}
+	for _, name := range opts.Clients {
+		client, err := clients.Find(name)
+		if err != nil {
+			return err
+		}
+		file, err := client.File(place, opts.Project)
+		if err != nil {
+			return err
+		}
+		if opts.Print {
+			entry, err := client.Entry(server)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(opts.App.Streams.Err, "for %s, in %s:\n", client.Title, file); err != nil {
+				return err
+			}
+			if _, err := out.Write(entry); err != nil {
+				return err
+			}
+			continue
+		}
+		var change clients.Change
+		if opts.Uninstall {
+			change, err = client.Uninstall(file, opts.Name, opts.DryRun)
+		} else {
+			change, err = client.Install(file, server, opts.DryRun)
+		}
+		if err != nil {
+			return err
+		}
+		changes = append(changes, change)
+		if !opts.JSON {
+			if err := opts.Tell(client, change); err != nil {
+				return err
+			}
+		}
+	}
+	if opts.JSON && !opts.Print {
+		return output.JSON(out, changes)
+	}
+	return nil
+}
+
+// Tell says what became of a file.
+func (o *MCPInstallOptions) Tell(client clients.Client, change clients.Change) error {
+	verb, state := "was written into", "already has sb"
+	if o.Uninstall {
+		verb, state = "was taken out of", "does not have sb"
+	}
+	if o.DryRun {
+		verb = strings.Replace(verb, "was", "would be", 1)
+	}
+	text := change.File + " " + state
+	if change.Changed {
+		text = o.Name + " " + verb + " " + change.File
+	}
+	if change.Backup != "" {
+		text += " (before: " + change.Backup + ")"
+	}
+	if change.Changed && !o.DryRun {
+		text += "; restart " + client.Title
+	}
+	_, err := fmt.Fprintln(o.App.Streams.Out, text)
+	return err
+}
+
+// server is this program as a client has to start it: by its whole path, for desktop programs know no PATH.
+func (o *MCPInstallOptions) server() (clients.Server, clients.Place, error) {
+	if err := core.ValidateName("name", o.Name); err != nil {
+		return clients.Server{}, clients.Place{}, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return clients.Server{}, clients.Place{}, core.Errorf(core.KindInternal, "mcp", "", "this program cannot be found: %w", err)
+	}
+	if filepath.Base(self) == "sb-mcp" { // which sb becomes for some commands
+		self = filepath.Join(filepath.Dir(self), "sb")
+	}
+	paths, err := o.App.Paths()
+	if err != nil {
+		return clients.Server{}, clients.Place{}, err
+	}
+	home, _ := o.App.LookupEnv("HOME")
+	if home == "" {
+		home, err = os.UserHomeDir()
+	}
+	config, set := o.App.LookupEnv("XDG_CONFIG_HOME")
+	if !set || !filepath.IsAbs(config) {
+		config = filepath.Join(home, ".config")
+	}
+	where := clients.Place{OS: runtime.GOOS, Home: home, Config: config}
+	if o.URL != "" && err == nil {
+		key, err := localKey(o.App)
+		return clients.Server{Name: o.Name, URL: o.URL, Key: key}, where, err
+	}
+	server := clients.Server{Name: o.Name, Command: self, Args: append([]string{"mcp"}, o.Args...)}
+	if o.App.ConfigFile != "" {
+		server.Args = append([]string{"--config", paths.Config}, server.Args...)
+	}
+	return server, where, err
+}

@@ -1,0 +1,81 @@
+package exec
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// AttachOptions are what attach works with.
+type AttachOptions struct {
+	App     *cli.App
+	Sandbox string
+	Exec    string
+	Streams core.Streams
+}
+
+// NewAttach makes "sb attach".
+func NewAttach(app *cli.App, runF func(context.Context, *AttachOptions) error) *cobra.Command {
+	opts := &AttachOptions{App: app}
+	var noStdin, noReplay bool
+	cmd := &cobra.Command{
+		Use:   "attach SANDBOX [EXEC]",
+		Short: "Connect to a command that runs in a sandbox",
+		Long: "Connect this program's streams to a command that runs already: EXEC is an id of \"sb ps\", and\n" +
+			"without one the sandbox's entry command. What it has written so far is shown first. Interrupts\n" +
+			"are passed on as in \"sb exec\". Of a command that ended the kept output is shown." + cli.GuestStatusHelp,
+		Example:           "  sb attach dev 3\n  sb attach --no-stdin --no-replay dev",
+		Annotations:       cli.PassesCode(),
+		Args:              cli.Between([]string{"SANDBOX"}, "EXEC"),
+		ValidArgsFunction: app.CompleteExecs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Sandbox, opts.Exec = args[0], "0"
+			if len(args) > 1 {
+				opts.Exec = args[1]
+			}
+			opts.Streams = core.Streams{Stdout: app.Streams.Out, Stderr: app.Streams.Err, Replay: !noReplay}
+			if !noStdin {
+				opts.Streams.Stdin = app.Streams.In
+			}
+			return cli.OrRun(runF, runAttach)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().BoolVar(&noStdin, "no-stdin", false, "do not pass stdin on")
+	cmd.Flags().BoolVar(&noReplay, "no-replay", false, "show only what is written from now on")
+	return cmd
+}
+
+func runAttach(ctx context.Context, opts *AttachOptions) error {
+	app := opts.App
+	service, err := app.Service()
+	if err != nil {
+		return err
+	}
+	entry, err := service.FindExec(ctx, opts.Sandbox, opts.Exec)
+	if err != nil && core.KindOf(err) != core.KindUnsupported { // a provider that lists no commands may attach all the same
+		return err
+	}
+	var size core.TerminalSize
+	terminal := entry.TTY && entry.Running() && opts.Streams.Stdin != nil
+	if terminal {
+		measured, restore, err := app.Terminal()
+		if err != nil {
+			return err
+		}
+		defer restore()
+		size = measured
+	}
+	process, err := service.Attach(ctx, opts.Sandbox, opts.Exec, opts.Streams)
+	if err != nil {
+		return err
+	}
+	defer process.Close()
+	if terminal {
+		_ = process.Resize(ctx, size) // a size that cannot be set is the old one
+	}
+	exit, err := app.Follow(ctx, process)
+	return app.Result(ctx, service, opts.Sandbox, exit, err)
+}

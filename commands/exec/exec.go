@@ -1,0 +1,181 @@
+package exec
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// ExecOptions are what exec works with.
+type ExecOptions struct {
+	App     *cli.App
+	Sandbox string
+	Spec    core.ExecSpec
+	JSON    bool
+}
+
+// NewExec makes "sb exec".
+func NewExec(app *cli.App, runF func(context.Context, *ExecOptions) error) *cobra.Command {
+	opts := &ExecOptions{App: app}
+	flags := &cli.ExecFlags{}
+	var detach bool
+	cmd := &cobra.Command{
+		Use:   "exec [flags] SANDBOX [flags] [--] COMMAND [ARG...]",
+		Short: "Run a command in a sandbox",
+		Long: "Run a command in a sandbox with this program's streams. Stdout and stderr stay apart.\n" +
+			"Stdin is passed on when it is a pipe, a file or a socket, and from a terminal with -i or -t. It is read\n" +
+			"even if the command does not read it, so use --no-stdin in a loop that reads the same stdin.\n" +
+			"SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the command; the third\n" +
+			"interrupt that it ignores ends sb, not the command.\n\n" +
+			"Flags end at the first word after SANDBOX that is not a flag; what follows is passed on\n" +
+			"untouched. With -c TEXT a shell runs TEXT, and further words are its $0, $1 and so on.\n\n" +
+			"With --detach the command goes on alone and its id is printed: see \"sb ps\", \"sb logs\",\n" +
+			"\"sb wait\", \"sb attach\" and \"sb kill\". With --json the output is collected (up to 16MiB of\n" +
+			"each stream) and printed as one object once the command ended; the exit code is the same." + cli.GuestStatusHelp,
+		Example: "  sb exec dev ls -la /\n" +
+			"  sb exec dev -c 'echo $HOME | wc -c'\n" +
+			"  tar c . | sb exec dev -w /app tar x\n" +
+			"  sb exec -it dev python3\n" +
+			"  sb exec dev --timeout 30s --json -- make test\n" +
+			"  id=$(sb exec --detach dev ./server) && sb logs -f dev $id",
+		Annotations:       cli.PassesCode(),
+		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			sandbox, words, err := cli.SplitCommand(cmd, args)
+			if err != nil {
+				return err
+			}
+			argv, err := flags.Argv(cmd, words)
+			if err != nil {
+				return err
+			}
+			switch {
+			case flags.NoStdin && flags.Interactive:
+				return cli.Usagef(cmd, "--no-stdin and -i exclude each other")
+			case opts.JSON && flags.TTY:
+				return cli.Usagef(cmd, "--json collects the output; it cannot be a terminal (-t) as well")
+			case detach && (flags.TTY || flags.Interactive):
+				return cli.Usagef(cmd, "--detach leaves the command without streams; -i and -t need them")
+			}
+			opts.Sandbox = sandbox
+			if opts.Spec, err = flags.Spec(app, argv); err != nil {
+				return err
+			}
+			if opts.Spec.Detach = detach; !detach {
+				flags.Connect(app, &opts.Spec)
+			}
+			return cli.OrRun(runF, runExec)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	flags.Register(cmd)
+	cmd.Flags().BoolVarP(&detach, "detach", "d", false, "leave it running and print its id")
+	cli.JSONFlag(cmd, &opts.JSON, "exec, stdout, stderr (text, or base64 as *_encoding says), *_bytes, *_truncated, exit_code, signal, timed_out, duration_ns; with --detach sandbox and exec")
+	return cmd
+}
+
+func runExec(ctx context.Context, opts *ExecOptions) error {
+	svc, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	if opts.Spec.Detach {
+		return detached(ctx, opts, svc)
+	}
+	if opts.JSON {
+		return collected(ctx, opts, svc)
+	}
+	return opts.App.Execute(ctx, svc, opts.Sandbox, opts.Spec)
+}
+
+func detached(ctx context.Context, opts *ExecOptions, svc *service.Service) error {
+	process, err := svc.Exec(ctx, opts.Sandbox, opts.Spec)
+	if err != nil {
+		return err
+	}
+	id := process.ID()
+	if err := process.Close(); err != nil {
+		return err
+	}
+	// The journal has at once what could not be started. A provider without one cannot tell.
+	if begun, err := svc.FindExec(ctx, opts.Sandbox, id); err == nil && begun.Exit != nil && begun.Exit.NotStarted() {
+		return opts.App.Result(ctx, svc, opts.Sandbox, *begun.Exit, nil)
+	}
+	if opts.JSON {
+		err = output.JSON(opts.App.Streams.Out, map[string]string{"sandbox": opts.Sandbox, "exec": id})
+	} else {
+		_, err = fmt.Fprintln(opts.App.Streams.Out, id)
+	}
+	if err != nil {
+		return core.Errorf(core.KindOf(err), "exec", opts.Sandbox, "the command runs, but its id %s could not be printed: %w", id, err)
+	}
+	return nil
+}
+
+func collected(ctx context.Context, opts *ExecOptions, svc *service.Service) error {
+	var stdout, stderr capture
+	opts.Spec.Stdout, opts.Spec.Stderr = &stdout, &stderr
+	process, err := svc.Exec(ctx, opts.Sandbox, opts.Spec)
+	if err != nil {
+		return opts.App.Result(ctx, svc, opts.Sandbox, core.Exit{}, err)
+	}
+	defer process.Close()
+	exit, err := opts.App.Follow(ctx, process)
+	if err != nil {
+		return opts.App.Result(ctx, svc, opts.Sandbox, exit, err)
+	}
+	ended := opts.App.Result(ctx, svc, opts.Sandbox, exit, nil)
+	report := cli.ExecReport{
+		Exec:        process.ID(),
+		StdoutBytes: stdout.total, StdoutTruncated: stdout.truncated(),
+		StderrBytes: stderr.total, StderrTruncated: stderr.truncated(),
+		ExitCode: cli.CodeOf(ctx, ended), Signal: exit.Signal, TimedOut: exit.TimedOut,
+		Reason: exit.Reason, Message: exit.Message,
+		Duration: exit.Duration,
+	}
+	report.Stdout, report.StdoutEncoding = stdout.text()
+	report.Stderr, report.StderrEncoding = stderr.text()
+	if err := output.JSON(opts.App.Streams.Out, report); err != nil {
+		return err
+	}
+	return cli.PassThrough(report.ExitCode)
+}
+
+// captureLimit is how much of one stream --json collects.
+const captureLimit = 16 << 20
+
+// capture keeps the beginning of what is written and counts the rest.
+type capture struct {
+	kept  []byte
+	total int64
+}
+
+func (c *capture) Write(p []byte) (int, error) {
+	c.total += int64(len(p))
+	c.kept = append(c.kept, p[:min(len(p), captureLimit-len(c.kept))]...)
+	return len(p), nil
+}
+
+func (c *capture) truncated() bool { return c.total > int64(len(c.kept)) }
+
+// text returns what was kept and how it is encoded: as it is when that is text, else base64.
+func (c *capture) text() (text, encoding string) {
+	kept := c.kept
+	if c.truncated() { // a cut through a character does not make text binary
+		for i := 0; i < utf8.UTFMax && len(kept) > 0 && !utf8.Valid(kept[max(0, len(kept)-utf8.UTFMax):]); i++ {
+			kept = kept[:len(kept)-1]
+		}
+	}
+	if utf8.Valid(kept) {
+		return string(kept), "utf-8"
+	}
+	return base64.StdEncoding.EncodeToString(c.kept), "base64"
+}

@@ -1,0 +1,87 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// PsOptions are what ps works with.
+type PsOptions struct {
+	App     *cli.App
+	Sandbox string
+	All     bool
+	JSON    bool
+	Quiet   bool
+}
+
+// NewPs makes "sb ps".
+func NewPs(app *cli.App, runF func(context.Context, *PsOptions) error) *cobra.Command {
+	opts := &PsOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "ps SANDBOX",
+		Short: "List the commands that run in a sandbox",
+		Long: "List the commands that run in a sandbox, whoever started them; --all adds those that ended. Their\n" +
+			"ids are for \"sb logs\", \"sb attach\", \"sb wait\" and \"sb kill\". 0 is the sandbox's entry command." + cli.ExitStatusHelp,
+		Example:           "  sb ps dev\n  sb ps --all --json dev",
+		Args:              cli.Exactly("SANDBOX"),
+		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Sandbox = args[0]
+			return cli.OrRun(runF, runPs)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().BoolVarP(&opts.All, "all", "a", false, "commands that ended, too")
+	cli.JSONFlag(cmd, &opts.JSON, "an array of id, sandbox, command, user, workdir, tty, detach, actor, started, ended, exit, stdout_bytes, stderr_bytes, truncated")
+	cli.QuietFlag(cmd, &opts.Quiet, "ids")
+	return cmd
+}
+
+func runPs(ctx context.Context, opts *PsOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	all, err := service.Execs(ctx, opts.Sandbox)
+	if err != nil {
+		return err
+	}
+	var execs []core.Exec
+	for _, e := range all {
+		if opts.All || e.Running() {
+			execs = append(execs, e)
+		}
+	}
+	out := opts.App.Streams.Out
+	switch {
+	case opts.JSON:
+		return output.List(out, execs)
+	case opts.Quiet:
+		for _, e := range execs {
+			if _, err := fmt.Fprintln(out, e.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	case len(execs) == 0:
+		if opts.App.Streams.ErrTTY() {
+			_, _ = fmt.Fprintf(opts.App.Streams.Err, "nothing runs in %s; --all shows what ended\n", opts.Sandbox)
+		}
+		return nil
+	}
+	now := opts.App.Now()
+	table := opts.App.Table("EXEC", "STATUS", "AGE", "TOOK", "BY", "COMMAND")
+	for _, e := range execs {
+		took := now.Sub(e.Started)
+		if !e.Running() {
+			took = e.Ended.Sub(e.Started)
+		}
+		table.Row(e.ID, cli.ExecStatus(e), output.Age(e.Started, now), output.Elapsed(took), e.Actor, cli.ShellText(e.Command))
+	}
+	return table.Write(out)
+}

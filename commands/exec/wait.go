@@ -1,0 +1,119 @@
+package exec
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// WaitOptions are what wait works with.
+type WaitOptions struct {
+	App     *cli.App
+	Sandbox string
+	Exec    string
+	Timeout cli.DurationValue
+	// Ready waits for the readiness probe instead of the end.
+	Ready bool
+	JSON  bool
+}
+
+// NewWait makes "sb wait".
+func NewWait(app *cli.App, runF func(context.Context, *WaitOptions) error) *cobra.Command {
+	opts := &WaitOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "wait SANDBOX [EXEC]",
+		Short: "Wait for a command or a sandbox to end",
+		Long: "Wait until a command ended and return its exit code. EXEC is an id of \"sb ps\". Without EXEC wait for the\n" +
+			"sandbox: the exit code is that of its entry command, 124 if its lifetime or idle time was over, 137 if it\n" +
+			"was terminated or ran out of memory, and 0 if it was stopped and had no entry command. With --ready\n" +
+			"wait until the probe that it was launched with has succeeded." + cli.GuestStatusHelp,
+		Example:           "  sb wait dev 3\n  sb wait --timeout 10m build && echo done\n  sb wait --ready --timeout 1m web",
+		Annotations:       cli.PassesCode(),
+		Args:              cli.Between([]string{"SANDBOX"}, "EXEC"),
+		ValidArgsFunction: app.CompleteExecs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if opts.Sandbox = args[0]; len(args) > 1 {
+				opts.Exec = args[1]
+			}
+			if opts.Ready && opts.Exec != "" {
+				return cli.Usagef(cmd, "--ready waits for a sandbox, not for a command in it")
+			}
+			return cli.OrRun(runF, runWait)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().Var(&opts.Timeout, "timeout", "stop waiting after that long, with exit code 124; nothing is ended")
+	cmd.Flags().BoolVar(&opts.Ready, "ready", false, "wait until it is ready, not until it ends")
+	cli.JSONFlag(cmd, &opts.JSON, "of a command exit_code, signal, timed_out, reason, message, duration_ns; of a sandbox as in inspect")
+	return cmd
+}
+
+func runWait(ctx context.Context, opts *WaitOptions) error {
+	svc, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	if limit := core.Duration(opts.Timeout); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(limit))
+		defer cancel()
+	}
+	return waited(ctx, opts, svc)
+}
+
+func waited(ctx context.Context, opts *WaitOptions, svc *service.Service) error {
+	if opts.Exec != "" {
+		exit, err := svc.WaitExec(ctx, opts.Sandbox, opts.Exec)
+		if err != nil {
+			return late(ctx, err)
+		}
+		if opts.JSON {
+			if err := output.JSON(opts.App.Streams.Out, exit); err != nil {
+				return err
+			}
+		}
+		return opts.App.Result(ctx, svc, opts.Sandbox, exit, nil)
+	}
+	if opts.Ready {
+		err := svc.WaitReady(ctx, opts.Sandbox)
+		if err != nil {
+			return late(ctx, err)
+		}
+		return ready(ctx, opts, svc)
+	}
+	box, err := svc.Wait(ctx, opts.Sandbox)
+	if err != nil {
+		return late(ctx, err)
+	}
+	if opts.JSON {
+		if err := output.JSON(opts.App.Streams.Out, box); err != nil {
+			return err
+		}
+	}
+	return cli.EndOf(box)
+}
+
+// ready prints a sandbox that is.
+func ready(ctx context.Context, opts *WaitOptions, svc *service.Service) error {
+	if !opts.JSON {
+		return nil
+	}
+	box, err := svc.Resolve(ctx, opts.Sandbox)
+	if err != nil {
+		return err
+	}
+	return output.JSON(opts.App.Streams.Out, box)
+}
+
+// late tells our own time limit from the failures of others.
+func late(ctx context.Context, err error) error {
+	if ctx.Err() == context.DeadlineExceeded {
+		return &cli.ExitError{Code: cli.ExitTimeout, Err: core.Errorf(core.KindTimeout, "wait", "", "not yet when the time to wait was over")}
+	}
+	return err
+}

@@ -1,0 +1,488 @@
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// NewFs makes "sb fs", which holds the operations on files inside sandboxes.
+func NewFs(app *cli.App) *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:   "fs",
+		Short: "Read and write files inside a sandbox",
+		Long: "Read and write files inside a running sandbox, as its user. A relative PATH begins at the\n" +
+			"sandbox's working directory. To move whole trees see \"sb cp\"." + cli.ExitStatusHelp,
+		Example: "  sb fs ls dev /etc\n  sb fs cat dev notes.txt\n  echo hello | sb fs write dev /tmp/hello",
+	}, NewFsLs(app, nil), NewFsCat(app, nil), NewFsWrite(app, nil), NewFsMkdir(app, nil), NewFsRm(app, nil), NewFsStat(app, nil),
+		NewFsWatch(app, nil))
+}
+
+// FsCatOptions are what fs cat works with.
+type FsCatOptions struct {
+	App     *cli.App
+	Sandbox string
+	Paths   []string
+}
+
+// NewFsCat makes "sb fs cat".
+func NewFsCat(app *cli.App, runF func(context.Context, *FsCatOptions) error) *cobra.Command {
+	opts := &FsCatOptions{App: app}
+	return &cobra.Command{
+		Use:               "cat SANDBOX PATH...",
+		Short:             "Write files to stdout",
+		Long:              "Write the content of files of a sandbox to stdout, one after the other, untouched." + cli.ExitStatusHelp,
+		Example:           "  sb fs cat dev /etc/hosts\n  sb fs cat dev plot.png > plot.png",
+		Args:              cli.AtLeast("SANDBOX", "PATH"),
+		ValidArgsFunction: app.CompletePath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Sandbox, opts.Paths = args[0], args[1:]
+			return cli.OrRun(runF, runFsCat)(cmd.Context(), opts)
+		},
+	}
+}
+
+func runFsCat(ctx context.Context, opts *FsCatOptions) error {
+	svc, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	for _, path := range opts.Paths {
+		if err := catFile(ctx, svc, opts.Sandbox, path, opts.App.Streams.Out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func catFile(ctx context.Context, svc *service.Service, sandbox, path string, out io.Writer) error {
+	content, err := svc.ReadFile(ctx, sandbox, path)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	_, err = io.Copy(out, content)
+	return core.Wrap("read", path, err)
+}
+
+// FsLsOptions are what fs ls works with.
+type FsLsOptions struct {
+	App     *cli.App
+	Sandbox string
+	Path    string
+	JSON    bool
+	Quiet   bool
+}
+
+// fileFields documents fileReport for --json flags.
+const fileFields = "path, type (file, directory, symlink, other), size, mode (as in 0644), mod_time, uid, gid, link"
+
+// NewFsLs makes "sb fs ls".
+func NewFsLs(app *cli.App, runF func(context.Context, *FsLsOptions) error) *cobra.Command {
+	opts := &FsLsOptions{App: app}
+	cmd := &cobra.Command{
+		Use:               "ls SANDBOX [PATH]",
+		Aliases:           []string{"list"},
+		Short:             "List a directory",
+		Long:              "List a directory of a sandbox, or the one file that PATH names. Hidden files are listed, too." + cli.ExitStatusHelp,
+		Example:           "  sb fs ls dev\n  sb fs ls --json dev /var/log",
+		Args:              cli.Between([]string{"SANDBOX"}, "PATH"),
+		ValidArgsFunction: app.CompletePath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Sandbox, opts.Path = args[0], "."
+			if len(args) > 1 {
+				opts.Path = args[1]
+			}
+			return cli.OrRun(runF, runFsLs)(cmd.Context(), opts)
+		},
+	}
+	cli.JSONFlag(cmd, &opts.JSON, "an array of "+fileFields)
+	cli.QuietFlag(cmd, &opts.Quiet, "names")
+	return cmd
+}
+
+func runFsLs(ctx context.Context, opts *FsLsOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	info, err := service.Stat(ctx, opts.Sandbox, opts.Path)
+	if err != nil {
+		return err
+	}
+	list := []core.FileInfo{info}
+	// Of a link to a directory its entries are listed, as ls does with a trailing slash.
+	if info.Mode.IsDir() || info.Link != "" {
+		entries, err := service.ReadDir(ctx, opts.Sandbox, opts.Path)
+		switch {
+		case err == nil:
+			list = entries
+		case info.Mode.IsDir():
+			return err
+		}
+	}
+	out := opts.App.Streams.Out
+	switch {
+	case opts.JSON:
+		reports := make([]fileReport, len(list))
+		for i, f := range list {
+			reports[i] = reportFile(f)
+		}
+		return output.List(out, reports)
+	case opts.Quiet:
+		for _, f := range list {
+			if _, err := fmt.Fprintln(out, path.Base(f.Path)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := opts.App.Table("MODE", "OWNER", "SIZE", "MODIFIED", "NAME")
+	for _, f := range list {
+		name := path.Base(f.Path)
+		if f.Link != "" {
+			name += " -> " + f.Link
+		}
+		table.Row(ModeText(f.Mode), strconv.Itoa(f.UID)+":"+strconv.Itoa(f.GID), core.Bytes(f.Size).String(),
+			f.ModTime.Local().Format("2006-01-02 15:04"), name)
+	}
+	return table.Write(out)
+}
+
+// ModeText is a mode as ls(1) prints it: "lrwxrwxrwx", "drwxrwxrwt". fs.FileMode has letters of its own.
+func ModeText(mode fs.FileMode) string {
+	text := []byte("-" + mode.Perm().String()[1:])
+	for _, kind := range []struct {
+		bit    fs.FileMode
+		letter byte
+	}{{fs.ModeDir, 'd'}, {fs.ModeSymlink, 'l'}, {fs.ModeNamedPipe, 'p'}, {fs.ModeSocket, 's'}, {fs.ModeDevice, 'b'}, {fs.ModeCharDevice, 'c'}} {
+		if mode&kind.bit != 0 {
+			text[0] = kind.letter
+		}
+	}
+	for _, special := range []struct {
+		bit    fs.FileMode
+		at     int
+		letter byte
+	}{{fs.ModeSetuid, 3, 's'}, {fs.ModeSetgid, 6, 's'}, {fs.ModeSticky, 9, 't'}} {
+		if mode&special.bit == 0 {
+			continue
+		}
+		if text[special.at] == 'x' {
+			text[special.at] = special.letter
+		} else {
+			text[special.at] = special.letter - 'a' + 'A'
+		}
+	}
+	return string(text)
+}
+
+// fileReport is the JSON of a file.
+type fileReport struct {
+	Path    string    `json:"path"`
+	Type    string    `json:"type"`
+	Size    int64     `json:"size"`
+	Mode    string    `json:"mode"`
+	ModTime time.Time `json:"mod_time"`
+	UID     int       `json:"uid"`
+	GID     int       `json:"gid"`
+	Link    string    `json:"link,omitempty"`
+}
+
+func reportFile(f core.FileInfo) fileReport {
+	kind := "other"
+	switch {
+	case f.Mode.IsRegular():
+		kind = "file"
+	case f.Mode.IsDir():
+		kind = "directory"
+	case f.Link != "":
+		kind = "symlink"
+	}
+	return fileReport{
+		Path: f.Path, Type: kind, Size: f.Size, Mode: octalMode(f.Mode),
+		ModTime: f.ModTime, UID: f.UID, GID: f.GID, Link: f.Link,
+	}
+}
+
+// FsMkdirOptions are what fs mkdir works with.
+type FsMkdirOptions struct {
+	App     *cli.App
+	Sandbox string
+	Paths   []string
+	Parents bool
+}
+
+// NewFsMkdir makes "sb fs mkdir".
+func NewFsMkdir(app *cli.App, runF func(context.Context, *FsMkdirOptions) error) *cobra.Command {
+	opts := &FsMkdirOptions{App: app}
+	cmd := &cobra.Command{
+		Use:               "mkdir SANDBOX PATH...",
+		Short:             "Make directories",
+		Long:              "Make directories in a sandbox. With -p missing parents are made and one that exists is fine." + cli.ExitStatusHelp,
+		Example:           "  sb fs mkdir -p dev /srv/data/in",
+		Args:              cli.AtLeast("SANDBOX", "PATH"),
+		ValidArgsFunction: app.CompletePath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Sandbox, opts.Paths = args[0], args[1:]
+			return cli.OrRun(runF, runFsMkdir)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().BoolVarP(&opts.Parents, "parents", "p", false, "make missing parents; one that exists is fine")
+	return cmd
+}
+
+func runFsMkdir(ctx context.Context, opts *FsMkdirOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	for _, path := range opts.Paths {
+		if err := service.Mkdir(ctx, opts.Sandbox, path, opts.Parents); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FsRmOptions are what fs rm works with.
+type FsRmOptions struct {
+	App       *cli.App
+	Sandbox   string
+	Paths     []string
+	Recursive bool
+	Force     bool
+}
+
+// NewFsRm makes "sb fs rm".
+func NewFsRm(app *cli.App, runF func(context.Context, *FsRmOptions) error) *cobra.Command {
+	opts := &FsRmOptions{App: app}
+	cmd := &cobra.Command{
+		Use:               "rm SANDBOX PATH...",
+		Aliases:           []string{"remove"},
+		Short:             "Remove files",
+		Long:              "Remove files and empty directories of a sandbox, with -r whole trees. Links are not followed." + cli.ExitStatusHelp,
+		Example:           "  sb fs rm dev /tmp/hello\n  sb fs rm -r dev build",
+		Args:              cli.AtLeast("SANDBOX", "PATH"),
+		ValidArgsFunction: app.CompletePath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Sandbox, opts.Paths = args[0], args[1:]
+			return cli.OrRun(runF, runFsRm)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().BoolVarP(&opts.Recursive, "recursive", "r", false, "remove directories with all that is in them")
+	cmd.Flags().BoolVarP(&opts.Force, "force", "f", false, "what is not there is no error")
+	return cmd
+}
+
+func runFsRm(ctx context.Context, opts *FsRmOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	if opts.Force { // a missing sandbox is an error all the same
+		if _, err := service.Resolve(ctx, opts.Sandbox); err != nil {
+			return err
+		}
+	}
+	var failed []error
+	for _, path := range opts.Paths {
+		err := service.Remove(ctx, opts.Sandbox, path, opts.Recursive)
+		if err != nil && (!opts.Force || core.KindOf(err) != core.KindNotFound) {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// FsStatOptions are what fs stat works with.
+type FsStatOptions struct {
+	App     *cli.App
+	Sandbox string
+	Path    string
+	JSON    bool
+}
+
+// NewFsStat makes "sb fs stat".
+func NewFsStat(app *cli.App, runF func(context.Context, *FsStatOptions) error) *cobra.Command {
+	opts := &FsStatOptions{App: app}
+	cmd := &cobra.Command{
+		Use:               "stat SANDBOX PATH",
+		Short:             "Describe a file",
+		Long:              "Describe a file of a sandbox. A symbolic link is described itself." + cli.ExitStatusHelp,
+		Example:           "  sb fs stat dev /etc/hosts\n  sb fs stat --json dev data | jq .size",
+		Args:              cli.Exactly("SANDBOX", "PATH"),
+		ValidArgsFunction: app.CompletePath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Sandbox, opts.Path = args[0], args[1]
+			return cli.OrRun(runF, runFsStat)(cmd.Context(), opts)
+		},
+	}
+	cli.JSONFlag(cmd, &opts.JSON, "an object: "+fileFields)
+	return cmd
+}
+
+func runFsStat(ctx context.Context, opts *FsStatOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	info, err := service.Stat(ctx, opts.Sandbox, opts.Path)
+	if err != nil {
+		return err
+	}
+	report := reportFile(info)
+	if opts.JSON {
+		return output.JSON(opts.App.Streams.Out, report)
+	}
+	table := opts.App.Table("FIELD", "VALUE")
+	for _, row := range [][2]string{
+		{"path", report.Path},
+		{"type", report.Type},
+		{"size", fmt.Sprintf("%d (%s)", report.Size, core.Bytes(report.Size))},
+		{"mode", report.Mode + " (" + ModeText(info.Mode) + ")"},
+		{"owner", strconv.Itoa(report.UID) + ":" + strconv.Itoa(report.GID)},
+		{"modified", report.ModTime.Local().Format(time.RFC3339)},
+		{"link", report.Link},
+	} {
+		if row[1] != "" {
+			table.Row(row[0], row[1])
+		}
+	}
+	return table.Write(opts.App.Streams.Out)
+}
+
+// octalMode writes permissions as chmod takes them, with the special bits in front.
+func octalMode(mode fs.FileMode) string {
+	bits := uint32(mode.Perm())
+	if mode&fs.ModeSetuid != 0 {
+		bits |= 0o4000
+	}
+	if mode&fs.ModeSetgid != 0 {
+		bits |= 0o2000
+	}
+	if mode&fs.ModeSticky != 0 {
+		bits |= 0o1000
+	}
+	return fmt.Sprintf("%04o", bits)
+}
+
+// FsWatchOptions are what fs watch works with.
+type FsWatchOptions struct {
+	App       *cli.App
+	Sandbox   string
+	Path      string
+	Recursive bool
+	JSON      bool
+}
+
+// NewFsWatch makes "sb fs watch".
+func NewFsWatch(app *cli.App, runF func(context.Context, *FsWatchOptions) error) *cobra.Command {
+	opts := &FsWatchOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "watch SANDBOX [PATH]",
+		Short: "Tell what changes",
+		Long: "Tell what changes in a directory of a sandbox or in one file, a line for each change, until it is\n" +
+			"interrupted or the sandbox ends. What changes before the watch stands is not told." + cli.ExitStatusHelp,
+		Example:           "  sb fs watch dev /app\n  sb fs watch -r dev . --json | jq -r .path",
+		Args:              cli.Between([]string{"SANDBOX"}, "PATH"),
+		ValidArgsFunction: app.CompletePath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Sandbox, opts.Path = args[0], "."
+			if len(args) > 1 {
+				opts.Path = args[1]
+			}
+			return cli.OrRun(runF, runFsWatch)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().BoolVarP(&opts.Recursive, "recursive", "r", false, "watch the directories below, too")
+	cli.JSONFlag(cmd, &opts.JSON, "NDJSON of kind (created, modified, removed, renamed), path, from")
+	return cmd
+}
+
+func runFsWatch(ctx context.Context, opts *FsWatchOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	out := opts.App.Streams.Out
+	encoder := json.NewEncoder(out)
+	for event, err := range service.WatchFiles(ctx, opts.Sandbox, opts.Path, opts.Recursive) {
+		if err == nil && opts.JSON {
+			err = encoder.Encode(event)
+		} else if err == nil {
+			path := event.Path
+			if event.From != "" {
+				path = event.From + " -> " + path
+			}
+			_, err = fmt.Fprintf(out, "%-8s  %s\n", event.Kind, path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// FsWriteOptions are what fs write works with.
+type FsWriteOptions struct {
+	App     *cli.App
+	Sandbox string
+	Path    string
+	Write   core.WriteOptions
+}
+
+// NewFsWrite makes "sb fs write".
+func NewFsWrite(app *cli.App, runF func(context.Context, *FsWriteOptions) error) *cobra.Command {
+	opts := &FsWriteOptions{App: app}
+	var mode string
+	cmd := &cobra.Command{
+		Use:   "write SANDBOX PATH",
+		Short: "Write stdin to a file",
+		Long: "Write stdin to a file of a sandbox. The file is replaced at once: readers see the old content or\n" +
+			"the new, and a write that fails changes nothing. With --append it is extended instead." + cli.ExitStatusHelp,
+		Example: "  echo 'hello' | sb fs write dev /tmp/hello\n" +
+			"  sb fs write --parents --mode 0755 dev bin/tool < tool",
+		Args:              cli.Exactly("SANDBOX", "PATH"),
+		ValidArgsFunction: app.CompletePath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Sandbox, opts.Path = args[0], args[1]
+			if mode != "" {
+				bits, err := strconv.ParseUint(mode, 8, 12)
+				if err != nil || bits > 0o777 || bits == 0 {
+					return cli.Usagef(cmd, "--mode %s is not an octal mode from 0001 to 0777", mode)
+				}
+				opts.Write.Mode = fs.FileMode(bits)
+			}
+			if app.Streams.InTTY() {
+				return cli.Usagef(cmd, "%s reads stdin, which is a terminal; redirect a file or a pipe", cmd.CommandPath())
+			}
+			return cli.OrRun(runF, runFsWrite)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().BoolVarP(&opts.Write.Append, "append", "a", false, "add to the file instead of replacing it")
+	cmd.Flags().BoolVar(&opts.Write.Parents, "parents", false, "make missing directories")
+	cmd.Flags().StringVar(&mode, "mode", "", "permissions in `OCTAL` (default: those of the file, or 0644)")
+	return cmd
+}
+
+func runFsWrite(ctx context.Context, opts *FsWriteOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	return service.WriteFile(ctx, opts.Sandbox, opts.Path, opts.App.Streams.In, opts.Write)
+}

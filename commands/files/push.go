@@ -1,0 +1,33 @@
+package files
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/core/transfer"
+)
+
+// NewPush makes "sb push".
+func NewPush(app *cli.App, runF func(context.Context, *CopyOptions) error) *cobra.Command {
+	opts := &CopyOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "push SOURCE... SANDBOX[:PATH]",
+		Short: "Copy files from this machine into a sandbox",
+		Long: "Copy files from this machine into a sandbox, by default into its workdir. \"-\" is stdin." +
+			copyRules + cli.ExitStatusHelp,
+		Example: "  sb push main.py dev\n  sb push --gitignore . dev:/app\n  sb push src/ dev:/app/src",
+		Args:    cli.AtLeast("SOURCE", "SANDBOX"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, arg := range args[:len(args)-1] {
+				opts.From = append(opts.From, transfer.Endpoint{Path: arg})
+			}
+			opts.To = inside(args[len(args)-1])
+			return cli.OrRun(runF, runCopy)(cmd.Context(), opts)
+		},
+	}
+	cmd.ValidArgsFunction = app.CompleteCopy
+	opts.Register(cmd)
+	return cmd
+}

@@ -1,0 +1,44 @@
+package cli
+
+import "runtime/debug"
+
+// Build says what was built. Release builds set it by the linker; others take it
+// from what the go command recorded.
+type Build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Date    string `json:"date,omitempty"`
+}
+
+// Complete fills in what the linker was not told.
+func (b Build) Complete() Build {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	modified := false
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			if b.Commit == "" {
+				b.Commit = setting.Value
+			}
+		case "vcs.time":
+			if b.Date == "" {
+				b.Date = setting.Value
+			}
+		case "vcs.modified":
+			modified = setting.Value == "true"
+		}
+	}
+	if b.Version == "" {
+		b.Version = info.Main.Version
+	}
+	if b.Version == "" || b.Version == "(devel)" {
+		b.Version = "devel"
+		if modified {
+			b.Version = "devel+dirty"
+		}
+	}
+	return b
+}

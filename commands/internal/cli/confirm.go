@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Confirm asks a person on the terminal. Without one it refuses and names the flag that answers.
+func Confirm(app *App, question, flag string) error {
+	if !app.Streams.CanPrompt() {
+		return core.Errorf(core.KindUsage, "confirm", "", "%s Nobody is at a terminal to answer", question).
+			WithHint("add %s to do it without asking", flag)
+	}
+	if _, err := fmt.Fprintf(app.Streams.Err, "%s [y/N] ", question); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(app.Streams.In).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return core.Errorf(core.KindCanceled, "confirm", "", "nothing was done")
+}

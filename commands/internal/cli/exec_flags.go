@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// ExecFlags are the flags that say how a command runs in a sandbox.
+type ExecFlags struct {
+	EnvFlags
+
+	Interactive, TTY bool
+	NoStdin          bool
+	Workdir, User    string
+	Timeout          DurationValue
+	Shell            string
+}
+
+// RegisterStreams adds the flags that run shares with exec without clashing with those of a spec.
+func (f *ExecFlags) RegisterStreams(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.BoolVarP(&f.Interactive, "interactive", "i", false, "pass on what is typed, too (a pipe or file on stdin is passed on anyway)")
+	flags.BoolVar(&f.NoStdin, "no-stdin", false, "give the command an empty stdin: a pipe or file on stdin is not read")
+	flags.BoolVarP(&f.TTY, "tty", "t", false, "give the command a terminal; stderr then goes to stdout")
+	flags.StringVarP(&f.Shell, "command", "c", "", "run `TEXT` with sh -c")
+}
+
+func (f *ExecFlags) Register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	f.RegisterStreams(cmd)
+	f.RegisterPlace(cmd)
+	flags.Var(&f.Timeout, "timeout", "end the command after that long, with exit code 124")
+}
+
+// RegisterPlace adds the flags for the environment and place that a command runs in.
+func (f *ExecFlags) RegisterPlace(cmd *cobra.Command) {
+	f.EnvFlags.Register(cmd.Flags())
+	cmd.Flags().StringVarP(&f.Workdir, "workdir", "w", "", "working `DIR` (default: the sandbox's)")
+	cmd.Flags().StringVarP(&f.User, "user", "u", "", "run as `USER[:GROUP]` (default: the sandbox's)")
+}
+
+// Argv returns the command to run: words, or a shell with TEXT, whose $0, $1... are words.
+func (f *ExecFlags) Argv(cmd *cobra.Command, words []string) ([]string, error) {
+	if cmd.Flags().Changed("command") {
+		return append([]string{"/bin/sh", "-c", f.Shell}, words...), nil
+	}
+	if len(words) == 0 {
+		return nil, Usagef(cmd, "%s needs a command", cmd.CommandPath())
+	}
+	return words, nil
+}
+
+// Spec makes the exec spec, without streams.
+func (f *ExecFlags) Spec(app *App, argv []string) (core.ExecSpec, error) {
+	env, err := f.Environment(app.LookupEnv)
+	if err != nil {
+		return core.ExecSpec{}, err
+	}
+	secrets, err := f.ReadSecrets(app.LookupEnv, app.Streams)
+	if err != nil {
+		return core.ExecSpec{}, err
+	}
+	return core.ExecSpec{
+		Command: argv, Env: env, Secrets: secrets,
+		Workdir: f.Workdir, User: f.User,
+		TTY: f.TTY, Timeout: time.Duration(f.Timeout),
+	}, nil
+}
+
+// Connect gives spec this program's streams. Stdin is passed on when somebody
+// asked for it or put data there.
+func (f *ExecFlags) Connect(app *App, spec *core.ExecSpec) {
+	if !f.NoStdin && (f.Interactive || f.TTY || app.Streams.InData()) {
+		spec.Stdin = app.Streams.In
+	}
+	spec.Stdout, spec.Stderr = app.Streams.Out, app.Streams.Err
+}

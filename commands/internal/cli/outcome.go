@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Outcome is one line of the JSON of a command on several things; what has no id but its name has none here.
+type Outcome struct {
+	ID     string `json:"id,omitempty"`
+	Name   string `json:"name"`
+	Result string `json:"result"`
+	Error  string `json:"error,omitempty"`
+	// ExitCode is there where it was told.
+	ExitCode *int `json:"exit_code,omitempty"`
+}
+
+// ForEach does work on all sandboxes, a few at a time, and reports each in their
+// order: its id on stdout, or the whole as JSON, to which the references in missing belong that lead to none. The
+// error joins missing and what failed.
+func ForEach(ctx context.Context, app *App, boxes []core.Sandbox, missing error, result string, asJSON bool, work func(context.Context, core.Sandbox) error) error {
+	return ForEachCode(ctx, app, boxes, missing, result, asJSON, func(ctx context.Context, box core.Sandbox) (*int, error) { return nil, work(ctx, box) })
+}
+
+// ForEachCode is forEach for work that yields exit codes. They are in the JSON, and a person at a terminal is told them.
+func ForEachCode(ctx context.Context, app *App, boxes []core.Sandbox, missing error, result string, asJSON bool, work func(context.Context, core.Sandbox) (*int, error)) error {
+	const atOnce = 8
+	codes := make([]*int, len(boxes))
+	failed := make([]error, len(boxes))
+	slots := make(chan struct{}, atOnce)
+	var all sync.WaitGroup
+	for i, box := range boxes {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			code, err := work(ctx, box)
+			codes[i], failed[i] = code, core.Wrap("", box.Name, err)
+		})
+	}
+	all.Wait()
+	outcomes := make([]Outcome, len(boxes))
+	for i, box := range boxes {
+		outcomes[i] = Outcome{ID: box.ID, Name: box.Name, Result: result, ExitCode: codes[i]}
+		if failed[i] != nil {
+			outcomes[i].Result, outcomes[i].Error = core.KindOf(failed[i]).String(), failed[i].Error()
+			continue
+		}
+		if !asJSON {
+			if _, err := fmt.Fprintln(app.Streams.Out, box.ID); err != nil {
+				return err
+			}
+		}
+		if code := codes[i]; code != nil && !asJSON && app.Streams.ErrTTY() {
+			_, _ = fmt.Fprintf(app.Streams.Err, "%s: exit code %d\n", box.Name, *code)
+		}
+	}
+	if asJSON {
+		if err := output.List(app.Streams.Out, append(outcomes, unresolved(missing)...)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(append([]error{missing}, failed...)...)
+}
+
+// unresolved lists the references in an error of SelectFlags.resolve that lead to no sandbox.
+func unresolved(err error) []Outcome {
+	if one, ok := err.(*unresolvedError); ok { //nolint:errorlint // what is joined is walked
+		return []Outcome{{Name: one.ref, Result: core.KindOf(one).String(), Error: one.Error()}}
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return nil
+	}
+	var outcomes []Outcome
+	for _, e := range joined.Unwrap() {
+		outcomes = append(outcomes, unresolved(e)...)
+	}
+	return outcomes
+}
+
+// OutcomeFields documents outcome for --json flags of commands on what has a name only.
+func OutcomeFields(result string) string {
+	return "an array of name, result (" + result + ", or the kind of the error), error"
+}
+
+// ForEachName does work on things one after the other and reports each: what work tells on stdout, unless that is "", or
+// the whole as JSON. One that fails does not stop the others; the error joins what failed.
+func ForEachName(app *App, names []string, result string, asJSON bool, work func(name string) (told string, err error)) error {
+	var failed []error
+	outcomes := make([]Outcome, len(names))
+	for i, name := range names {
+		told, err := work(name)
+		outcomes[i] = Outcome{Name: name, Result: result}
+		switch {
+		case err != nil:
+			failed = append(failed, err)
+			outcomes[i].Result, outcomes[i].Error = core.KindOf(err).String(), err.Error()
+		case told != "" && !asJSON:
+			if _, err := fmt.Fprintln(app.Streams.Out, told); err != nil {
+				return err
+			}
+		}
+	}
+	if asJSON {
+		if err := output.List(app.Streams.Out, outcomes); err != nil {
+			return err
+		}
+	}
+	return errors.Join(failed...)
+}

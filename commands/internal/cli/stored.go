@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// StoreFlags are those of every command on what providers keep.
+type StoreFlags struct {
+	Provider string
+	JSON     bool
+	Quiet    bool
+}
+
+func (f *StoreFlags) RegisterProvider(app *App, cmd *cobra.Command, usage string) {
+	cmd.Flags().StringVar(&f.Provider, "provider", "", usage)
+	Complete(cmd, "provider", app.CompleteProviders)
+}
+
+// StoreList describes the "ls" of one kind of thing that providers keep.
+type StoreList[T any] struct {
+	Short, Long, Example string
+	// fields documents the JSON, quiet what -q prints.
+	Fields, Quiet string
+	Headers       []string
+	List          func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[T], error)
+	Row           func(app *App, item T) []string
+	ID            func(T) string
+	// note says what is wrong with an item; nil says nothing.
+	Note func(T) string
+}
+
+// NewStoreLs makes an "ls" of what providers keep.
+func NewStoreLs[T any](app *App, s StoreList[T]) *cobra.Command {
+	flags := &StoreFlags{}
+	cmd := &cobra.Command{
+		Use: "ls [flags]", Aliases: []string{"list"}, Short: s.Short, Long: s.Long + ExitStatusHelp, Example: s.Example, Args: NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runStoreLs(cmd.Context(), app, flags, s) },
+	}
+	flags.RegisterProvider(app, cmd, "only those of the provider `NAME`")
+	JSONFlag(cmd, &flags.JSON, "an array of "+s.Fields)
+	QuietFlag(cmd, &flags.Quiet, s.Quiet)
+	return cmd
+}
+
+func runStoreLs[T any](ctx context.Context, app *App, flags *StoreFlags, s StoreList[T]) error {
+	svc, err := app.Service()
+	if err != nil {
+		return err
+	}
+	found, err := s.List(ctx, svc, flags.Provider)
+	if err != nil {
+		return err
+	}
+	switch {
+	case flags.JSON:
+		err = output.List(app.Streams.Out, found.Items)
+	case flags.Quiet:
+		for _, item := range found.Items {
+			if _, err = fmt.Fprintln(app.Streams.Out, s.ID(item)); err != nil {
+				break
+			}
+		}
+	case len(found.Items) > 0:
+		table := app.Table(s.Headers...)
+		for _, item := range found.Items {
+			table.Row(s.Row(app, item)...)
+		}
+		err = table.Write(app.Streams.Out)
+		for _, item := range found.Items {
+			if s.Note != nil && s.Note(item) != "" {
+				_, _ = fmt.Fprintf(app.Streams.Err, "%s: %s\n", s.ID(item), s.Note(item))
+			}
+		}
+	}
+	return errors.Join(err, app.WarnUnavailable(found.Failures, flags.Provider != ""))
+}
+
+// StoreRemoval describes the "rm" of one kind of thing that providers keep.
+type StoreRemoval struct {
+	Noun, Short, Long, Example string
+	// ask refuses without a terminal unless --yes is there; else those named are removed at once then.
+	Ask    bool
+	Names  func(ctx context.Context, svc *service.Service) []string
+	Remove func(ctx context.Context, svc *service.Service, provider, name string) error
+	// sizes tells by name what things take, as far as it is known; nil is nothing.
+	Sizes func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes
+}
+
+// sized are the names, each with its size where that is known.
+func (s StoreRemoval) sized(ctx context.Context, svc *service.Service, provider string, names []string) []string {
+	if s.Sizes == nil {
+		return names
+	}
+	sizes := s.Sizes(ctx, svc, provider)
+	told := slices.Clone(names)
+	for i, name := range names {
+		if size := sizes[name]; size > 0 {
+			told[i] += " (" + size.String() + ")"
+		}
+	}
+	return told
+}
+
+// NewStoreRm makes an "rm" of what providers keep.
+func NewStoreRm(app *App, s StoreRemoval) *cobra.Command {
+	flags, yes := &StoreFlags{}, false
+	operand := strings.ToUpper(s.Noun)
+	cmd := &cobra.Command{
+		Use: "rm " + operand + "...", Aliases: []string{"remove", "delete"}, Short: s.Short, Long: s.Long + ExitStatusHelp, Example: s.Example,
+		Args: AtLeast(operand), ValidArgsFunction: app.completeStored(s.Names),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runStoreRm(cmd.Context(), app, flags, s, args, yes)
+		},
+	}
+	flags.RegisterProvider(app, cmd, "the provider `NAME` that keeps them (default: the configured one, or the only one set up that can)")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	JSONFlag(cmd, &flags.JSON, OutcomeFields("removed"))
+	return cmd
+}
+
+func runStoreRm(ctx context.Context, app *App, flags *StoreFlags, s StoreRemoval, names []string, yes bool) error {
+	svc, err := app.Service()
+	if err != nil {
+		return err
+	}
+	if !yes && (s.Ask || app.Streams.CanPrompt()) {
+		if err := Confirm(app, fmt.Sprintf("Remove %s %s?", s.Noun, strings.Join(s.sized(ctx, svc, flags.Provider, names), ", ")), "--yes"); err != nil {
+			return err
+		}
+	}
+	return ForEachName(app, names, "removed", flags.JSON, func(name string) (string, error) {
+		return name, core.Wrap(s.Noun+" rm", name, s.Remove(ctx, svc, flags.Provider, name))
+	})
+}
+
+// completeStored completes names of things that providers keep, each once.
+func (a *App) completeStored(names func(context.Context, *service.Service) []string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		given := map[string]bool{}
+		for _, arg := range args {
+			given[arg] = true
+		}
+		var words []string
+		for _, name := range a.ask(cmd, names) {
+			if strings.HasPrefix(name, word) && !given[name] {
+				given[name] = true
+				words = append(words, name)
+			}
+		}
+		return words, NoFiles
+	}
+}
+
+// Named collects the names of an inventory; a failure is no names.
+func Named[T any](found service.Inventory[T], err error, names func(T) []string) []string {
+	var all []string
+	if err == nil {
+		for _, item := range found.Items {
+			all = append(all, names(item)...)
+		}
+	}
+	return all
+}
+
+// Tell prints what was made: JSON, or its id alone.
+func (f *StoreFlags) Tell(app *App, made any, id string) error {
+	if f.JSON {
+		return output.JSON(app.Streams.Out, made)
+	}
+	_, err := fmt.Fprintln(app.Streams.Out, id)
+	return err
+}

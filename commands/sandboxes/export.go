@@ -1,0 +1,59 @@
+package sandboxes
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// NewExport makes "sb export", which holds what a sandbox can be written down as.
+func NewExport(app *cli.App) *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:     "export",
+		Short:   "Write down how a sandbox came to be",
+		Long:    "Write down how a sandbox came to be, so that it can be made again elsewhere." + cli.ExitStatusHelp,
+		Example: "  sb export dockerfile dev > Dockerfile",
+	}, NewExportDockerfile(app, nil))
+}
+
+// ExportDockerfileOptions are what export dockerfile works with.
+type ExportDockerfileOptions struct {
+	App *cli.App
+	Ref string
+}
+
+// NewExportDockerfile makes "sb export dockerfile".
+func NewExportDockerfile(app *cli.App, runF func(context.Context, *ExportDockerfileOptions) error) *cobra.Command {
+	opts := &ExportDockerfileOptions{App: app}
+	return &cobra.Command{
+		Use:   "dockerfile SANDBOX",
+		Short: "Print a Dockerfile that makes what was made of a sandbox",
+		Long: "Print a Dockerfile that begins with what the sandbox was launched from and repeats the commands that\n" +
+			"succeeded in it, from its journal and the audit log. What cannot be repeated is in comments: pushed and\n" +
+			"written files, commands that failed, secrets, and the files that differ from the image." + cli.ExitStatusHelp,
+		Example:           "  sb export dockerfile dev > Dockerfile",
+		Args:              cli.Between([]string{"SANDBOX"}),
+		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Ref = args[0]
+			return cli.OrRun(runF, runExportDockerfile)(cmd.Context(), opts)
+		},
+	}
+}
+
+func runExportDockerfile(ctx context.Context, opts *ExportDockerfileOptions) error {
+	svc, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	text, err := svc.ExportDockerfile(ctx, opts.Ref, service.DockerfileOptions{})
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(opts.App.Streams.Out, text)
+	return err
+}

@@ -1,0 +1,94 @@
+package sandboxes
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// ForkOptions are what fork works with.
+type ForkOptions struct {
+	App   *cli.App
+	Ref   string
+	Name  string
+	Count int
+	JSON  bool
+	Quiet bool
+}
+
+// NewFork makes "sb fork".
+func NewFork(app *cli.App, runF func(context.Context, *ForkOptions) error) *cobra.Command {
+	opts := &ForkOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "fork SANDBOX",
+		Short: "Copy a running sandbox, processes and memory included",
+		Long: "Make a sandbox that goes on from where SANDBOX is now, and print its id. Files and memory are\n" +
+			"copied and change apart from then on; volumes are shared. The source stands still for the time\n" +
+			"that its memory takes to be written (about 0.1 s for 200 MiB) and loses nothing: not its commands,\n" +
+			"not its connections.\n\n" +
+			"The entry command and commands that were started with \"sb exec --detach\" go on in the fork, under the\n" +
+			"same ids. Commands that somebody waits for, shells, and what those have put in the background are\n" +
+			"killed there; so are connections to the outside. Ports of the host are chosen anew, the lifetime begins\n" +
+			"again, and secrets are those of the source.\n\n" +
+			"With --count each fork is a copy of its own moment. Those that were made before one fails stay." + cli.ExitStatusHelp,
+		Example:           "  sb fork dev --name dev-2\n  sb fork dev --count 3 --quiet",
+		Args:              cli.Exactly("SANDBOX"),
+		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Ref = args[0]
+			if opts.Count < 1 {
+				return core.Errorf(core.KindUsage, "fork", "--count", "%d is not at least 1", opts.Count)
+			}
+			return cli.OrRun(runF, runFork)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().StringVarP(&opts.Name, "name", "n", "", "`NAME` of the fork; with --count the forks are NAME-1, NAME-2 … (default: one is made)")
+	cmd.Flags().IntVar(&opts.Count, "count", 1, "how many forks to make")
+	cli.JSONFlag(cmd, &opts.JSON, "an array of sandboxes as in inspect")
+	cli.QuietFlag(cmd, &opts.Quiet, "the ids")
+	return cmd
+}
+
+func runFork(ctx context.Context, opts *ForkOptions) error {
+	svc, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	var made []core.Sandbox
+	for n := 1; n <= opts.Count; n++ {
+		name := opts.Name
+		if name != "" && opts.Count > 1 {
+			name = fmt.Sprintf("%s-%d", name, n)
+		}
+		fork, forkErr := svc.Fork(ctx, opts.Ref, service.ForkOptions{Name: name})
+		if forkErr != nil {
+			err = forkErr
+			break
+		}
+		made = append(made, fork)
+		if opts.JSON {
+			continue
+		}
+		if _, err := fmt.Fprintln(opts.App.Streams.Out, fork.ID); err != nil {
+			return err
+		}
+		if !opts.Quiet && opts.App.Streams.ErrTTY() {
+			_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s runs on %s; next: sb shell %s\n", fork.Name, fork.Provider, fork.Name)
+			for _, port := range fork.Ports {
+				_, _ = fmt.Fprintf(opts.App.Streams.Err, "port %d is at %s\n", port.Sandbox, port.Address)
+			}
+		}
+	}
+	if opts.JSON {
+		if err := output.List(opts.App.Streams.Out, made); err != nil {
+			return err
+		}
+	}
+	return err
+}

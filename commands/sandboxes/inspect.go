@@ -1,0 +1,96 @@
+package sandboxes
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// InspectOptions are what inspect works with.
+type InspectOptions struct {
+	App  *cli.App
+	Refs []string
+}
+
+// NewInspect makes "sb inspect".
+func NewInspect(app *cli.App, runF func(context.Context, *InspectOptions) error) *cobra.Command {
+	opts := &InspectOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "inspect SANDBOX...",
+		Short: "Show all that is known of sandboxes, as JSON",
+		Long: "Print a JSON array with all that is known of each sandbox: id, name, provider, app, state, reason\n" +
+			"and message of its end, image, labels, spec (with defaults filled in and secrets without values),\n" +
+			"created, started, ended, expires, last_active, exit_code, ports (port, address), cost and lease; and of\n" +
+			"running ones, where the provider tells, denials (what the network policy refused) and tunnels (ports as\n" +
+			"others reach them)." + cli.ExitStatusHelp,
+		Example:           "  sb inspect dev\n  sb inspect dev | jq -r '.[0].ports[].address'",
+		Args:              cli.AtLeast("SANDBOX"),
+		ValidArgsFunction: app.CompleteSandboxes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Refs = args
+			return cli.OrRun(runF, runInspect)(cmd.Context(), opts)
+		},
+	}
+	var always bool
+	cli.JSONFlag(cmd, &always, "which it always does; accepted because every command has it")
+	return cmd
+}
+
+func runInspect(ctx context.Context, opts *InspectOptions) error {
+	svc, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	var boxes []inspected
+	var failed []error
+	for _, ref := range opts.Refs {
+		box, err := svc.Resolve(ctx, ref)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		boxes = append(boxes, inspected{box, denied(ctx, svc, box), tunnelled(ctx, svc, box)})
+	}
+	if err := output.List(opts.App.Streams.Out, boxes); err != nil {
+		return err
+	}
+	return errors.Join(failed...)
+}
+
+// inspected is a sandbox with what only running ones tell.
+type inspected struct {
+	core.Sandbox
+	Denials []core.Denial `json:"denials,omitempty"`
+	Tunnels []core.Tunnel `json:"tunnels,omitempty"`
+}
+
+// denied asks a running sandbox what its network policy refused. One that cannot tell has nothing to show.
+func denied(ctx context.Context, svc *service.Service, box core.Sandbox) []core.Denial {
+	if caps, err := svc.Capabilities(box.Provider); box.State != core.StateRunning || err != nil || !caps.Can(core.CapDenials) {
+		return nil
+	}
+	denials, err := svc.Denials(ctx, box.Ref())
+	if err != nil {
+		return nil
+	}
+	return denials
+}
+
+// tunnelled asks where the ports of a running sandbox are that its provider publishes at addresses of its own.
+func tunnelled(ctx context.Context, svc *service.Service, box core.Sandbox) []core.Tunnel {
+	caps, err := svc.Capabilities(box.Provider)
+	if box.State != core.StateRunning || len(box.Spec.Ports) == 0 || err != nil || !caps.Can(core.CapTunnels) {
+		return nil
+	}
+	tunnels, err := svc.Tunnels(ctx, box.Ref())
+	if err != nil {
+		return nil
+	}
+	return tunnels
+}

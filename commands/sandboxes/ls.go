@@ -1,0 +1,130 @@
+package sandboxes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// LsOptions are what ls works with.
+type LsOptions struct {
+	App     *cli.App
+	Select  cli.SelectFlags
+	Orphans bool
+	JSON    bool
+	Quiet   bool
+}
+
+// NewLs makes "sb ls".
+func NewLs(app *cli.App, runF func(context.Context, *LsOptions) error) *cobra.Command {
+	opts := &LsOptions{App: app}
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List sandboxes",
+		Long: "List the sandboxes that live: creating, running, paused and stopped ones. --all adds those that\n" +
+			"exited, failed or were lost, which \"sb terminate\" and \"sb prune\" remove. --orphans lists those\n" +
+			"whose owner is gone and what crashes left behind. COST is what one has cost until now, at least, where the\n" +
+			"provider has prices; see \"sb cost\".\n\n" +
+			"A provider at a distance that is slow is not waited for longer than 3s, unless it is asked alone with\n" +
+			"--provider; on a terminal its sandboxes come below those that are there before." + cli.ExitStatusHelp,
+		Example: "  sb ls\n" +
+			"  sb ls --all --label team=ml --json\n" +
+			"  sb terminate $(sb ls -q --app ci)",
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.OrRun(runF, runLs)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().BoolVarP(&opts.Select.All, "all", "a", false, "dead sandboxes, too")
+	opts.Select.RegisterFilters(app, cmd)
+	cmd.Flags().BoolVar(&opts.Orphans, "orphans", false, "only what nobody owns any more")
+	cli.JSONFlag(cmd, &opts.JSON, "an array of sandboxes as in inspect, oldest first")
+	cli.QuietFlag(cmd, &opts.Quiet, "ids")
+	return cmd
+}
+
+func runLs(ctx context.Context, opts *LsOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	filter, err := opts.Select.Filter()
+	if err != nil {
+		return err
+	}
+	filter.All, filter.Orphans = opts.Select.All, opts.Orphans
+	first, rest, err := service.ListSoon(ctx, filter, Soon)
+	if err != nil {
+		return err
+	}
+	// Who looks at a terminal sees what is there at once, and what comes later below it; programs get one list.
+	early := opts.App.Streams.OutTTY() && !opts.JSON && !opts.Quiet && len(first.Sandboxes) > 0
+	if early {
+		if err := writeSandboxes(opts, first.Sandboxes); err != nil {
+			return err
+		}
+		first.Sandboxes = nil
+	}
+	late := rest()
+	boxes := slices.Concat(first.Sandboxes, late.Sandboxes)
+	slices.SortStableFunc(boxes, func(a, b core.Sandbox) int { return a.Created.Compare(b.Created) })
+	if !early || len(boxes) > 0 {
+		if err := writeSandboxes(opts, boxes); err != nil {
+			return err
+		}
+	}
+	return opts.App.WarnUnavailable(append(first.Failures, late.Failures...), filter.Provider != "")
+}
+
+// Soon is how long all providers are waited for before what is there is shown.
+const Soon = 500 * time.Millisecond
+
+func writeSandboxes(opts *LsOptions, boxes []core.Sandbox) error {
+	out := opts.App.Streams.Out
+	switch {
+	case opts.JSON:
+		return output.List(out, boxes)
+	case opts.Quiet:
+		for _, box := range boxes {
+			if _, err := fmt.Fprintln(out, box.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	case len(boxes) == 0:
+		if opts.App.Streams.ErrTTY() {
+			_, _ = fmt.Fprintln(opts.App.Streams.Err, `no sandboxes; "sb launch" makes one, "sb ls --all" shows dead ones`)
+		}
+		return nil
+	}
+	now := opts.App.Now()
+	headers := []string{"NAME", "ID", "PROVIDER", "APP", "STATE", "IMAGE", "AGE", "ENDS IN"}
+	priced := slices.ContainsFunc(boxes, func(box core.Sandbox) bool { return box.Cost != nil })
+	if priced {
+		headers = append(headers, "COST")
+	}
+	table := opts.App.Table(headers...)
+	for _, box := range boxes {
+		cells := []string{box.Name, box.ID, box.Provider, box.App, cli.StateText(box), cli.ImageText(box), output.Age(box.Created, now), cli.EndsIn(box, now)}
+		if priced {
+			cells = append(cells, costText(box))
+		}
+		table.Row(cells...)
+	}
+	return table.Write(out)
+}
+
+func costText(box core.Sandbox) string {
+	if box.Cost == nil {
+		return ""
+	}
+	return box.Cost.String()
+}

@@ -1,0 +1,108 @@
+package sandboxes
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// MoveOptions are what move works with.
+type MoveOptions struct {
+	App   *cli.App
+	Ref   string
+	Move  service.MoveOptions
+	JSON  bool
+	Quiet bool
+}
+
+// NewMove makes "sb move".
+func NewMove(app *cli.App, runF func(context.Context, *MoveOptions) error) *cobra.Command {
+	opts := &MoveOptions{App: app}
+	var gpu cli.GPUValue
+	var env cli.EnvFlags
+	cmd := &cobra.Command{
+		Use: "move SANDBOX --to PROVIDER", Short: "Move a sandbox to another provider",
+		Long: "Make a sandbox anew at another provider, over the same image, with the same environment and policy and the\n" +
+			"files that differ from the image, and print the new id. The old one is ended once all files were read\n" +
+			"back at the new place and are the same; --keep leaves it.\n\n" +
+			"What runs does not come along: the entry command is started again, as a background command. Volumes\n" +
+			"are not moved. Values of secrets are kept nowhere, so they are given again; one that the provider keeps\n" +
+			"(--secret-ref) is looked for under its name at the new place. Limits that the new place does not\n" +
+			"know are left out. All of that is said on stderr.\n\n" +
+			"A provider that cannot tell what differs from the image moves the usual directories, or those of\n" +
+			"--path. A move that fails or is interrupted ends what it has begun, unless the old one has ended meanwhile;\n" +
+			"one that was killed is gone on with by the same command." + cli.ExitStatusHelp,
+		Example: "  sb move dev --to docker\n" +
+			"  sb move train --to modal --gpu H100 --secret HF_TOKEN\n" +
+			"  sb move dev --to local --path /app --keep",
+		Args: cli.Exactly("SANDBOX"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Ref = args[0]
+			if opts.Move.To == "" {
+				return cli.Usagef(cmd, "%s needs --to PROVIDER", cmd.CommandPath())
+			}
+			if cmd.Flags().Changed("gpu") {
+				opts.Move.GPU = &gpu.GPU
+			}
+			var err error
+			if opts.Move.Secrets, err = env.ReadSecrets(app.LookupEnv, app.Streams); err != nil {
+				return err
+			}
+			return cli.OrRun(runF, runMove)(cmd.Context(), opts)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&opts.Move.To, "to", "", "the provider `NAME` to move to")
+	flags.StringVarP(&opts.Move.Name, "name", "n", "", "the new `NAME` (default: the same)")
+	flags.StringVar(&opts.Move.Image, "image", "", "start from image `NAME` instead of the same")
+	flags.Var(&gpu, "gpu", "GPUs at the new place, as `TYPE[:COUNT]`; empty is none (default: the same)")
+	flags.StringArrayVar(&opts.Move.Paths, "path", nil, "move the file or directory `PATH`, whole, instead of what differs from the image (repeatable)")
+	flags.StringArrayVar(&env.Secrets, "secret", nil, "give a secret again: `KEY` from this environment, or KEY=@FILE (repeatable)")
+	flags.StringArrayVar(&env.SecretFiles, "secret-file", nil, "read secrets from the KEY=VALUE lines of `FILE` (repeatable)")
+	flags.StringArrayVar(&env.SecretRefs, "secret-ref", nil, "take a secret that the new provider keeps: `KEY[=NAME]` (repeatable)")
+	flags.BoolVar(&opts.Move.Keep, "keep", false, "leave the old sandbox running")
+	cli.Complete(cmd, "to", app.CompleteProviders)
+	cli.Complete(cmd, "gpu", app.CompleteGPUs)
+	cli.Complete(cmd, "image", app.CompleteImages)
+	cli.JSONFlag(cmd, &opts.JSON, "source, target (as in inspect), files, bytes, digest, resumed, kept, warnings")
+	cli.QuietFlag(cmd, &opts.Quiet, "the new id, with neither progress nor warnings")
+	return cmd
+}
+
+func runMove(ctx context.Context, opts *MoveOptions) error {
+	svc, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	stop := func() {}
+	if !opts.Quiet {
+		opts.Move.Progress, stop = opts.App.Progress()
+	}
+	result, err := svc.Move(ctx, opts.Ref, opts.Move)
+	stop()
+	if !opts.Quiet {
+		for _, warning := range result.Warnings {
+			_, _ = fmt.Fprintf(opts.App.Streams.Err, "warning: %s\n", output.Clean(warning))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if opts.JSON {
+		return output.JSON(opts.App.Streams.Out, result)
+	}
+	if _, err := fmt.Fprintln(opts.App.Streams.Out, result.Target.ID); err != nil {
+		return err
+	}
+	if !opts.Quiet && opts.App.Streams.ErrTTY() {
+		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s runs on %s now: %s, %s\n", result.Target.Name, result.Target.Provider, output.Count(result.Files, "file", "files"), core.Bytes(result.Bytes))
+	}
+	return nil
+}

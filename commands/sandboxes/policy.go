@@ -1,0 +1,177 @@
+package sandboxes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// NewPolicy makes "sb policy", which holds what concerns limits and network policies.
+func NewPolicy(app *cli.App) *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use: "policy", Aliases: []string{"policies"}, Short: "What limits a sandbox, and how well that is held",
+		Long: "Show and change where a sandbox may connect to, and see how well a provider holds the limits that a launch\n" +
+			"asks for. \"sb launch --require\" refuses a provider that does not fully hold each limit and policy that the\n" +
+			"launch names. Limits that \"sb policy explain\" marks as (default) do not count." + cli.ExitStatusHelp,
+		Example: "  sb policy show dev\n  sb policy set dev --allow pypi.org\n  sb policy explain --allow pypi.org --disk 1G",
+	}, NewPolicyShow(app), NewPolicySet(app), NewPolicyExplain(app))
+}
+
+// NewPolicyShow makes "sb policy show".
+func NewPolicyShow(app *cli.App) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "show SANDBOX", Short: "Show what limits a sandbox, and how well that is held",
+		Long: "Print each limit and policy of a sandbox with what holds it and what it lets through. Of a running sandbox\n" +
+			"this is read from its control group or its engine; of another it is what starting it now would give." + cli.ExitStatusHelp,
+		Example: "  sb policy show dev\n  sb policy show dev --json | jq '.[] | select(.strength != \"full\")'",
+		Args:    cli.Exactly("SANDBOX"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runPolicyShow(cmd.Context(), app, args[0], asJSON)
+		},
+	}
+	cli.JSONFlag(cmd, &asJSON, "an array of field, asked, strength (full, partial, unenforced or unknown), how, gap")
+	return cmd
+}
+
+func runPolicyShow(ctx context.Context, app *cli.App, ref string, asJSON bool) error {
+	service, err := app.Service()
+	if err != nil {
+		return err
+	}
+	list, err := service.Enforcement(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return output.List(app.Streams.Out, list)
+	}
+	table := app.Table("FIELD", "ASKED", "HELD", "HOW", "GAP").Wrapped()
+	for _, e := range list {
+		table.Row(enforcementCells(e)...)
+	}
+	return table.Write(app.Streams.Out)
+}
+
+// enforcementCells are what a table shows of an enforcement.
+func enforcementCells(e core.Enforcement) []string {
+	asked := e.Asked
+	if e.Default {
+		asked += " (default)"
+	}
+	return []string{e.Field, asked, string(e.Strength), e.How, e.Gap}
+}
+
+// PolicySetOptions are what policy set works with.
+type PolicySetOptions struct {
+	App     *cli.App
+	Ref     string
+	Network core.Network
+	JSON    bool
+}
+
+// NewPolicySet makes "sb policy set".
+func NewPolicySet(app *cli.App) *cobra.Command {
+	opts := &PolicySetOptions{App: app}
+	var mode string
+	cmd := &cobra.Command{
+		Use: "set SANDBOX (--network MODE | --allow HOSTS)", Short: "Change where a running sandbox may connect to",
+		Long:    "Replace the network policy of a sandbox that runs and print the new one." + cli.ExitStatusHelp,
+		Example: "  sb policy set dev --network none\n  sb policy set dev --allow pypi.org,files.pythonhosted.org",
+		Args:    cli.Exactly("SANDBOX"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Ref = args[0]
+			opts.Network.Mode = core.NetworkMode(mode)
+			if mode == "" && cmd.Flags().Changed("allow") {
+				opts.Network.Mode = core.NetworkAllow
+			}
+			if opts.Network.Mode == core.NetworkDefault {
+				return cli.Usagef(cmd, "%s needs --network or --allow", cmd.CommandPath())
+			}
+			return runPolicySet(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().StringVar(&mode, "network", "", "network `MODE`: none, all, allow or internal")
+	cmd.Flags().StringSliceVar(&opts.Network.Allow, "allow", nil, "`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)")
+	cli.Complete(cmd, "network", cli.Fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow), string(core.NetworkInternal)))
+	cli.JSONFlag(cmd, &opts.JSON, "mode, allow")
+	return cmd
+}
+
+func runPolicySet(ctx context.Context, opts *PolicySetOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	changed, err := service.SetNetwork(ctx, opts.Ref, opts.Network)
+	if err != nil {
+		return err
+	}
+	now := changed.Spec.Network
+	if opts.JSON {
+		return output.JSON(opts.App.Streams.Out, now)
+	}
+	_, err = fmt.Fprintln(opts.App.Streams.Out, strings.TrimSpace(string(now.Mode)+" "+strings.Join(now.Allow, " ")))
+	return err
+}
+
+// PolicyExplainOptions are what policy explain works with.
+type PolicyExplainOptions struct {
+	App  *cli.App
+	Spec core.Spec
+	JSON bool
+}
+
+// NewPolicyExplain makes "sb policy explain".
+func NewPolicyExplain(app *cli.App) *cobra.Command {
+	opts := &PolicyExplainOptions{App: app}
+	flags := &cli.SpecFlags{}
+	cmd := &cobra.Command{
+		Use: "explain [launch flags]", Short: "Say how well each provider would hold what a launch asks for",
+		Long: "Say of each provider, or of the one named by --provider, what would hold the limits and policies that the\n" +
+			"flags of \"sb launch\" ask for, and what would get through. Nothing is launched, but what can be tried is:\n" +
+			"a control group is made and removed, and an engine is asked for its limits. A limit marked (default) comes\n" +
+			"from the configuration; --require does not check it. \"sb launch --explain\" lists the providers that cannot\n" +
+			"launch it at all." + cli.ExitStatusHelp,
+		Example: "  sb policy explain --allow pypi.org\n  sb policy explain --provider docker --disk 1G --memory 512M",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			spec, err := flags.Spec(cmd.Flags(), app.Streams, app.LookupEnv)
+			if err != nil {
+				return err
+			}
+			opts.Spec = spec
+			return runPolicyExplain(cmd.Context(), opts)
+		},
+	}
+	flags.Register(app, cmd)
+	cli.JSONFlag(cmd, &opts.JSON, "an array of provider, enforcement (field, asked, strength, how, gap, default)")
+	return cmd
+}
+
+func runPolicyExplain(ctx context.Context, opts *PolicyExplainOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	explained, err := service.ExplainPolicy(ctx, opts.Spec)
+	if err != nil {
+		return err
+	}
+	if opts.JSON {
+		return output.List(opts.App.Streams.Out, explained)
+	}
+	table := opts.App.Table("PROVIDER", "FIELD", "ASKED", "HELD", "HOW", "GAP").Wrapped()
+	for _, p := range explained {
+		for _, e := range p.Enforcement {
+			table.Row(append([]string{p.Provider}, enforcementCells(e)...)...)
+		}
+	}
+	return table.Write(opts.App.Streams.Out)
+}

@@ -1,0 +1,99 @@
+package sandboxes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// RunOptions are what run works with.
+type RunOptions struct {
+	App  *cli.App
+	Spec core.Spec
+	Exec core.ExecSpec
+	Keep bool
+}
+
+// NewRun makes "sb run".
+func NewRun(app *cli.App, runF func(context.Context, *RunOptions) error) *cobra.Command {
+	opts := &RunOptions{App: app}
+	flags := &cli.SpecFlags{}
+	streams := &cli.ExecFlags{}
+	cmd := &cobra.Command{
+		Use:   "run [flags] [--] COMMAND [ARG...]",
+		Short: "Run a command in a sandbox of its own",
+		Long: "Launch a sandbox, run a command in it with this program's streams, and terminate the sandbox\n" +
+			"when the command ended. The sandbox ends with sb, however sb ends; --keep leaves it running.\n\n" +
+			"Flags end at the first word of COMMAND, which is passed on untouched. --timeout limits the\n" +
+			"sandbox's life, and so the command's. Streams and signals are handled as in \"sb exec\", all\n" +
+			"other flags as in \"sb launch\"; the command of a --file is used when none is given." + cli.GuestStatusHelp,
+		Example: "  sb run -- python3 -c 'print(6*7)'\n" +
+			"  sb run --network none --memory 512MiB -- ./untrusted\n" +
+			"  sb run -it -- bash\n" +
+			"  sb run --keep --name build -c 'git clone https://example.com/repo && make -C repo'\n" +
+			"  generate | sb run python3 filter.py > result",
+		Annotations: cli.PassesCode(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			spec, err := flags.Spec(cmd.Flags(), app.Streams, app.LookupEnv)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 && !cmd.Flags().Changed("command") {
+				args = spec.Command
+			}
+			argv, err := streams.Argv(cmd, args)
+			if err != nil {
+				return err
+			}
+			spec.Command = nil
+			opts.Spec = spec
+			opts.Exec = core.ExecSpec{Command: argv, TTY: streams.TTY}
+			streams.Connect(app, &opts.Exec)
+			return cli.OrRun(runF, runRun)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	streams.RegisterStreams(cmd)
+	cmd.Flags().BoolVar(&opts.Keep, "keep", false, "leave the sandbox running when the command ended")
+	flags.Register(app, cmd)
+	return cmd
+}
+
+func runRun(ctx context.Context, opts *RunOptions) (err error) {
+	app := opts.App
+	svc, err := app.Service()
+	if err != nil {
+		return err
+	}
+	report, stop := app.Progress()
+	box, err := svc.Launch(ctx, opts.Spec, service.LaunchOptions{Bound: !opts.Keep, Progress: report, Notice: opts.App.Notice})
+	stop()
+	if err != nil {
+		return err
+	}
+	if opts.Keep {
+		_, _ = fmt.Fprintf(app.Streams.Err, "sandbox %s (%s)\n", box.Name, box.ID)
+	} else {
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cli.CleanupTimeout)
+			defer cancel()
+			endErr := svc.Terminate(ctx, box.ID)
+			if endErr != nil && core.KindOf(endErr) != core.KindNotFound && err == nil {
+				err = cli.OwnFailure(endErr)
+			}
+			if ignored, ok := errors.AsType[*cli.IgnoredError](err); ok {
+				ignored.Ended = endErr == nil
+			}
+		}()
+	}
+	if ctx.Err() != nil {
+		return core.Wrap("run", box.Name, context.Canceled)
+	}
+	return app.Execute(ctx, svc, box.ID, opts.Exec)
+}

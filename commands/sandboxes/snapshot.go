@@ -1,0 +1,130 @@
+package sandboxes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/commands/stores"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// SnapshotOptions are what snapshot works with.
+type SnapshotOptions struct {
+	App  *cli.App
+	Ref  string
+	Name string
+	// TTL is how long it is kept; Forever keeps it until it is removed.
+	TTL     cli.DurationValue
+	Forever bool
+	// Replace takes the place of a snapshot of that name.
+	Replace bool
+	// Path is one directory to keep instead of all.
+	Path  string
+	JSON  bool
+	Quiet bool
+}
+
+// NewSnapshot makes "sb snapshot".
+func NewSnapshot(app *cli.App, runF func(context.Context, *SnapshotOptions) error) *cobra.Command {
+	opts := &SnapshotOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "snapshot SANDBOX [NAME]",
+		Short: "Keep a sandbox's files for others to start from",
+		Long: "Keep the files of a sandbox as they are now, and print what \"sb launch --snapshot\" takes. Volumes and\n" +
+			"secrets are left out. A snapshot that has the NAME already is replaced with --replace only. In a container\n" +
+			"engine a snapshot is an image: NAME is the one it gets, and it can be tagged, pushed and run like any other.\n" +
+			"\"sb snapshot ls\" and \"sb snapshot rm\" keep order among them; a sandbox that is called ls or rm is named\n" +
+			"with its provider: local/ls." + cli.ExitStatusHelp,
+		Example:           "  sb snapshot dev\n  sb snapshot dev registry.example.com/me/dev:v1\n  sb launch --snapshot registry.example.com/me/dev:v1",
+		Args:              cli.Between([]string{"SANDBOX"}, "NAME"),
+		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Ref = args[0]
+			if len(args) > 1 {
+				opts.Name = args[1]
+			}
+			return cli.OrRun(runF, runSnapshot)(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().Var(&opts.TTL, "ttl", "have the provider remove it after that long (default: the provider's own time)")
+	cmd.Flags().BoolVar(&opts.Forever, "forever", false, "keep it until it is removed")
+	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "replace the snapshot NAME if there is one")
+	cmd.Flags().StringVar(&opts.Path, "path", "", "keep only the directory `PATH`, to be mounted with \"sb image mount\"")
+	cli.JSONFlag(cmd, &opts.JSON, "the snapshot: id, provider, sandbox, created, expires, path, size, hint")
+	cli.QuietFlag(cmd, &opts.Quiet, "the id")
+	cmd.AddCommand(NewSnapshotLs(app), NewSnapshotRm(app))
+	return cmd
+}
+
+func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	snapshot, err := service.Snapshot(ctx, opts.Ref, core.SnapshotOptions{Name: opts.Name, TTL: time.Duration(opts.TTL), NoExpiry: opts.Forever, Replace: opts.Replace, Path: opts.Path})
+	if err != nil {
+		return err
+	}
+	if opts.JSON {
+		return output.JSON(opts.App.Streams.Out, snapshot)
+	}
+	if _, err := fmt.Fprintln(opts.App.Streams.Out, snapshot.ID); err != nil {
+		return err
+	}
+	if snapshot.Note != "" {
+		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s: %s\n", snapshot.ID, snapshot.Note)
+	}
+	if !opts.Quiet && opts.App.Streams.ErrTTY() && snapshot.Hint != "" {
+		_, _ = fmt.Fprintf(opts.App.Streams.Err, "next: %s\n", snapshot.Hint)
+	}
+	return nil
+}
+
+// NewSnapshotLs makes "sb snapshot ls".
+func NewSnapshotLs(app *cli.App) *cobra.Command {
+	return cli.NewStoreLs(app, cli.StoreList[core.Snapshot]{
+		Short: "List snapshots", Long: "List the snapshots of all providers that keep some, or of one. \"sb launch --snapshot ID\" starts from one.",
+		Example: "  sb snapshot ls\n  sb snapshot ls --provider docker --json",
+		Fields:  "id, name, provider, sandbox, created, expires, path, size, note", Quiet: "ids",
+		Headers: []string{"ID", "NAME", "PROVIDER", "SANDBOX", "SIZE", "AGE", "ENDS IN"},
+		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.Snapshot], error) {
+			return svc.Snapshots(ctx, provider)
+		},
+		Row: func(app *cli.App, s core.Snapshot) []string {
+			return []string{s.ID, s.Name, s.Provider, s.Sandbox, cli.SizeText(s.Size), app.Since(s.Created), until(s.Expires, app.Now())}
+		},
+		ID:   func(s core.Snapshot) string { return s.ID },
+		Note: func(s core.Snapshot) string { return s.Note },
+	})
+}
+
+// until is the time left, or "" when there is no end.
+func until(end, now time.Time) string {
+	if end.IsZero() {
+		return ""
+	}
+	return output.Span(end.Sub(now))
+}
+
+// NewSnapshotRm makes "sb snapshot rm".
+func NewSnapshotRm(app *cli.App) *cobra.Command {
+	return cli.NewStoreRm(app, cli.StoreRemoval{
+		Noun: "snapshot", Short: "Remove snapshots",
+		Long:    "Remove snapshots by their ids. On a terminal it asks first. One that a sandbox still needs is kept.",
+		Example: "  sb snapshot rm localhost/sb-snapshot/dev:20260102-150405",
+		Names:   cli.SnapshotIDs,
+		Sizes: func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes {
+			found, err := svc.Snapshots(ctx, provider)
+			return stores.SizesOf(found, err, func(kept core.Snapshot) (string, core.Bytes) { return kept.ID, kept.Size })
+		},
+		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
+			return svc.RemoveSnapshot(ctx, provider, name)
+		},
+	})
+}

@@ -1,0 +1,62 @@
+package sandboxes
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// TunnelOptions are what tunnel works with.
+type TunnelOptions struct {
+	App     *cli.App
+	Ref     string
+	Connect core.ConnectOptions
+	JSON    bool
+}
+
+// NewTunnel makes "sb tunnel".
+func NewTunnel(app *cli.App) *cobra.Command {
+	opts := &TunnelOptions{App: app}
+	cmd := &cobra.Command{
+		Use: "tunnel SANDBOX", Short: "Make a token with which others can connect to a sandbox",
+		Long: "Make a token with which HTTP requests reach a port of a sandbox in a cloud, without the port being open to\n" +
+			"everybody, and print the URL and the token, a line each. The token goes into the header\n" +
+			"\"Authorization: Bearer TOKEN\". It is shown this once. \"sb port\" shows ports that are open, and\n" +
+			"\"sb port forward\" brings one to this machine." + cli.ExitStatusHelp,
+		Example: "  sb tunnel web --port 8000\n  sb tunnel web --json | jq -r .token",
+		Args:    cli.Exactly("SANDBOX"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Ref = args[0]
+			return runTunnel(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().IntVar(&opts.Connect.Port, "port", 0, "`PORT` inside that requests go to (default: the provider's, 8080 at Modal)")
+	cmd.Flags().StringVar(&opts.Connect.Metadata, "metadata", "", "`TEXT` that the sandbox finds in a header of each request")
+	cli.JSONFlag(cmd, &opts.JSON, "url, token")
+	return cmd
+}
+
+func runTunnel(ctx context.Context, opts *TunnelOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	made, err := service.ConnectToken(ctx, opts.Ref, opts.Connect)
+	if err != nil {
+		return err
+	}
+	out := opts.App.Streams.Out
+	if opts.JSON {
+		return output.JSON(out, struct {
+			URL   string `json:"url"`
+			Token string `json:"token"`
+		}{made.URL, made.Token.Reveal()})
+	}
+	_, err = fmt.Fprintf(out, "%s\n%s\n", made.URL, made.Token.Reveal())
+	return err
+}

@@ -1,0 +1,153 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// DoctorOptions are what doctor works with.
+type DoctorOptions struct {
+	App       *cli.App
+	Providers []string
+	JSON      bool
+}
+
+// NewDoctor makes "sb doctor".
+func NewDoctor(app *cli.App, runF func(context.Context, *DoctorOptions) error) *cobra.Command {
+	opts := &DoctorOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "doctor [PROVIDER...]",
+		Short: "Say what works here, what does not, and how to mend it",
+		Long: "Look at the configuration and at every provider: whether it is usable, why not, and the exact\n" +
+			"command or setting that mends it. One that nobody set up has a \"-\". It ends with 6 when a provider\n" +
+			"that was named, or every provider, is not usable." + cli.ExitStatusHelp,
+		Example:           "  sb doctor\n  sb doctor local --json",
+		ValidArgsFunction: app.CompleteProviders,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Providers = args
+			return cli.OrRun(runF, runDoctor)(cmd.Context(), opts)
+		},
+	}
+	cli.JSONFlag(cmd, &opts.JSON, "an object: config (file, error, hint), providers (name, usable, not_set_up, error, hint, capabilities, findings of name, status, detail, fix)")
+	return cmd
+}
+
+// diagnosis is the JSON of doctor.
+type diagnosis struct {
+	Config    configHealth             `json:"config"`
+	Providers []service.ProviderStatus `json:"providers"`
+}
+
+type configHealth struct {
+	OK    bool   `json:"ok"`
+	Error string `json:"error,omitempty"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+func runDoctor(ctx context.Context, opts *DoctorOptions) error {
+	var result diagnosis
+	result.Providers = []service.ProviderStatus{}
+	svc, configErr := opts.App.Service()
+	result.Config = configHealth{OK: configErr == nil}
+	if configErr != nil {
+		result.Config.Error, result.Config.Hint = configErr.Error(), core.HintOf(configErr)
+	} else {
+		for _, status := range svc.Providers(ctx, true) {
+			if len(opts.Providers) == 0 || slices.Contains(opts.Providers, status.Name) {
+				result.Providers = append(result.Providers, status)
+			}
+		}
+		if err := unknownProvider(opts.Providers, result.Providers); err != nil {
+			return err
+		}
+	}
+	if opts.JSON {
+		if err := output.JSON(opts.App.Streams.Out, result); err != nil {
+			return err
+		}
+	} else if err := writeDiagnosis(opts.App.Streams.Out, result, len(opts.Providers) > 0); err != nil {
+		return err
+	}
+	if configErr != nil {
+		return &cli.ExitError{Code: cli.ExitCode(core.KindOf(configErr))}
+	}
+	usable := 0
+	for _, p := range result.Providers {
+		if p.Usable {
+			usable++
+		}
+	}
+	if usable == 0 || (len(opts.Providers) > 0 && usable < len(result.Providers)) {
+		return &cli.ExitError{Code: cli.ExitCode(core.KindUnavailable)}
+	}
+	return nil
+}
+
+func unknownProvider(asked []string, found []service.ProviderStatus) error {
+	for _, name := range asked {
+		if !slices.ContainsFunc(found, func(p service.ProviderStatus) bool { return p.Name == name }) {
+			return core.Errorf(core.KindUsage, "doctor", name, "there is no provider %q", name).WithHint("%q lists them", "sb provider ls")
+		}
+	}
+	return nil
+}
+
+// writeDiagnosis writes a diagnosis for people. A provider that nobody set up is a fault only if it was named.
+func writeDiagnosis(w io.Writer, d diagnosis, named bool) error {
+	say := &sayer{w: w}
+	if d.Config.OK {
+		say.line("ok      configuration")
+	} else {
+		say.line("error   configuration: " + d.Config.Error)
+		say.fix(d.Config.Hint)
+	}
+	for _, p := range d.Providers {
+		switch {
+		case p.Usable:
+			say.line("ok      provider " + p.Name + ": " + p.Capabilities.Isolation)
+		case p.NotSetUp && !named:
+			say.line("-       provider " + p.Name + ": " + p.Error)
+			say.line("          to use it: " + p.Hint)
+			continue
+		default:
+			say.line("error   provider " + p.Name + ": " + p.Error)
+			say.fix(p.Hint)
+		}
+		for _, f := range p.Findings {
+			text := fmt.Sprintf("  %-7s %s", f.Status, f.Name)
+			if f.Detail != "" {
+				text += ": " + f.Detail
+			}
+			say.line(text)
+			say.fix(f.Fix)
+		}
+	}
+	return say.err
+}
+
+// sayer writes lines and keeps the first error.
+type sayer struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sayer) line(text string) {
+	if s.err == nil {
+		_, s.err = fmt.Fprintln(s.w, output.Clean(text))
+	}
+}
+
+func (s *sayer) fix(text string) {
+	if text != "" {
+		s.line("          fix: " + text)
+	}
+}

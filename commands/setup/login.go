@@ -1,0 +1,16 @@
+package setup
+
+import (
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/spf13/cobra"
+)
+
+// NewLogin makes "sb login", which keeps credentials for providers.
+func NewLogin(app *cli.App) *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:     "login",
+		Short:   "Keep credentials for a provider",
+		Long:    "Keep credentials for a provider, where its own tools look for them." + cli.ExitStatusHelp,
+		Example: "  sb login modal --token-id ak-123 <secret.txt",
+	}, NewLoginModal(app, nil))
+}

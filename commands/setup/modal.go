@@ -1,0 +1,16 @@
+package setup
+
+import (
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/spf13/cobra"
+)
+
+// NewModal makes "sb modal", which holds what concerns Modal.
+func NewModal(app *cli.App) *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:     "modal",
+		Short:   "A Modal endpoint on this machine",
+		Long:    "A Modal endpoint on this machine, for programs that use a Modal SDK." + cli.ExitStatusHelp,
+		Example: "  sb modal serve",
+	}, NewModalServe(app, nil))
+}

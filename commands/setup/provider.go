@@ -1,0 +1,77 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/output"
+)
+
+// NewProvider makes "sb provider", which holds what concerns providers.
+func NewProvider(app *cli.App) *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use:     "provider",
+		Aliases: []string{"providers"},
+		Short:   "Look at the places where sandboxes run",
+		Long:    "Look at the places where sandboxes run." + cli.ExitStatusHelp,
+		Example: "  sb provider ls",
+	}, NewProviderLs(app, nil))
+}
+
+// ProviderLsOptions are what provider ls works with.
+type ProviderLsOptions struct {
+	App   *cli.App
+	JSON  bool
+	Quiet bool
+}
+
+// NewProviderLs makes "sb provider ls".
+func NewProviderLs(app *cli.App, runF func(context.Context, *ProviderLsOptions) error) *cobra.Command {
+	opts := &ProviderLsOptions{App: app}
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List providers and what they can do",
+		Long:    "List the providers in the order in which --provider auto considers them." + cli.ExitStatusHelp,
+		Example: "  sb provider ls\n  sb provider ls --json | jq '.[] | {name, usable}'",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cli.OrRun(runF, runProviderLs)(cmd.Context(), opts)
+		},
+	}
+	cli.JSONFlag(cmd, &opts.JSON, "an array of name, usable, error, hint, capabilities (has, images, gpus, isolation)")
+	cli.QuietFlag(cmd, &opts.Quiet, "names")
+	return cmd
+}
+
+func runProviderLs(ctx context.Context, opts *ProviderLsOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	out := opts.App.Streams.Out
+	providers := service.Providers(ctx, false)
+	switch {
+	case opts.JSON:
+		return output.List(out, providers)
+	case opts.Quiet:
+		for _, p := range providers {
+			if _, err := fmt.Fprintln(out, p.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := opts.App.Table("NAME", "USABLE", "ISOLATION", "IMAGES", "GPUS", "WHY NOT").Wrapped()
+	for _, p := range providers {
+		table.Row(p.Name, cli.YesNo(p.Usable), p.Capabilities.Isolation, strings.Join(p.Capabilities.Images, " "),
+			strings.Join(slices.Sorted(maps.Keys(p.Capabilities.GPUs)), " "), p.Error)
+	}
+	return table.Write(out)
+}

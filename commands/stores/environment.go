@@ -1,0 +1,82 @@
+package stores
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// NewEnvironment makes "sb environment", which holds what concerns a provider's environments.
+func NewEnvironment(app *cli.App) *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use: "environment", Aliases: []string{"environments"}, Short: "A provider's environments, with volumes, secrets and apps of their own",
+		Long: "List, make and remove the environments of a provider: spaces with volumes, secrets and apps of their own, as\n" +
+			"Modal has them. MODAL_ENVIRONMENT says in which one sb works." + cli.ExitStatusHelp,
+		Example: "  sb environment create staging\n  sb environment ls\n  sb environment rm staging",
+	}, NewEnvironmentLs(app), NewEnvironmentCreate(app), NewEnvironmentRm(app))
+}
+
+// NewEnvironmentCreate makes "sb environment create".
+func NewEnvironmentCreate(app *cli.App) *cobra.Command {
+	flags := &cli.StoreFlags{}
+	cmd := &cobra.Command{
+		Use: "create ENVIRONMENT", Short: "Make an environment",
+		Long:    "Make an empty environment and print its name." + cli.ExitStatusHelp,
+		Example: "  sb environment create staging --provider modal",
+		Args:    cli.Exactly("ENVIRONMENT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			service, err := app.Service()
+			if err != nil {
+				return err
+			}
+			made, err := service.CreateEnvironment(cmd.Context(), flags.Provider, args[0])
+			if err != nil {
+				return err
+			}
+			return flags.Tell(app, made, made.Name)
+		},
+	}
+	flags.RegisterProvider(app, cmd, "the provider `NAME` (default: the configured one, or the only one set up that can)")
+	cli.JSONFlag(cmd, &flags.JSON, "name, provider, current")
+	return cmd
+}
+
+// NewEnvironmentLs makes "sb environment ls".
+func NewEnvironmentLs(app *cli.App) *cobra.Command {
+	return cli.NewStoreLs(app, cli.StoreList[core.EnvironmentInfo]{
+		Short: "List environments", Long: "List the environments of all providers that have some, or of one.",
+		Example: "  sb environment ls\n  sb environment ls --provider modal --json",
+		Fields:  "name, provider, current", Quiet: "names",
+		Headers: []string{"NAME", "PROVIDER", "CURRENT"},
+		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.EnvironmentInfo], error) {
+			return svc.Environments(ctx, provider)
+		},
+		Row: func(_ *cli.App, e core.EnvironmentInfo) []string {
+			return []string{e.Name, e.Provider, cli.YesNo(e.Current)}
+		},
+		ID: func(e core.EnvironmentInfo) string { return e.Name },
+	})
+}
+
+// environmentNames are for completion.
+func environmentNames(ctx context.Context, svc *service.Service) []string {
+	found, err := svc.Environments(ctx, "")
+	return cli.Named(found, err, func(e core.EnvironmentInfo) []string { return []string{e.Name} })
+}
+
+// NewEnvironmentRm makes "sb environment rm".
+func NewEnvironmentRm(app *cli.App) *cobra.Command {
+	return cli.NewStoreRm(app, cli.StoreRemoval{
+		Noun: "environment", Short: "Remove environments with everything in them", Ask: true,
+		Long:    "Remove environments with their apps, sandboxes, volumes and secrets. It asks first, or needs --yes.",
+		Example: "  sb environment rm staging --yes",
+		Names:   environmentNames,
+		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
+			return svc.RemoveEnvironment(ctx, provider, name)
+		},
+	})
+}

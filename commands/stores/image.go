@@ -1,0 +1,146 @@
+package stores
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// NewImage makes "sb image", which holds what concerns images.
+func NewImage(app *cli.App) *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use: "image", Aliases: []string{"images"}, Short: "Images that providers have at hand",
+		Long:    "List, get and remove the images that providers have at hand, and mount one in a sandbox that runs." + cli.ExitStatusHelp,
+		Example: "  sb image pull python:3.12 --provider docker\n  sb image ls\n  sb image rm python:3.12",
+	}, NewImageLs(app), NewImagePull(app), NewImageRm(app), NewImageMount(app), NewImageUnmount(app))
+}
+
+// NewImageLs makes "sb image ls".
+func NewImageLs(app *cli.App) *cobra.Command {
+	return cli.NewStoreLs(app, cli.StoreList[core.ImageInfo]{
+		Short: "List images", Long: "List the images that providers have at hand. Any other that a registry has can be launched from, too,\nwhere the provider can get it.",
+		Example: "  sb image ls\n  sb image ls --provider docker --json",
+		Fields:  "id, names, provider, created, size", Quiet: "ids",
+		Headers: []string{"NAME", "ID", "PROVIDER", "SIZE", "AGE"},
+		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.ImageInfo], error) {
+			return svc.Images(ctx, provider)
+		},
+		Row: func(app *cli.App, i core.ImageInfo) []string {
+			return []string{strings.Join(i.Names, " "), shortID(i.ID), i.Provider, cli.SizeText(i.Size), app.Since(i.Created)}
+		},
+		ID: func(i core.ImageInfo) string { return i.ID },
+	})
+}
+
+// shortID cuts a digest to what tells images apart.
+func shortID(id string) string {
+	const enough = 12
+	if hex, ok := strings.CutPrefix(id, "sha256:"); ok && len(hex) > enough {
+		return hex[:enough]
+	}
+	return id
+}
+
+// imageNames are for completion.
+func imageNames(ctx context.Context, svc *service.Service) []string {
+	found, err := svc.Images(ctx, "")
+	return cli.Named(found, err, func(i core.ImageInfo) []string { return i.Names })
+}
+
+// NewImageRm makes "sb image rm".
+func NewImageRm(app *cli.App) *cobra.Command {
+	return cli.NewStoreRm(app, cli.StoreRemoval{
+		Noun: "image", Short: "Remove images",
+		Long: "Remove images that a provider has at hand, by name or id. On a terminal it asks first. One that a sandbox\n" +
+			"runs from is kept.",
+		Example: "  sb image rm python:3.12\n  sb image rm --provider docker --yes python:3.12",
+		Names:   imageNames,
+		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
+			return svc.RemoveImage(ctx, provider, name)
+		},
+	})
+}
+
+// ImagePullOptions are what image pull works with.
+type ImagePullOptions struct {
+	cli.StoreFlags
+
+	App   *cli.App
+	Image string
+}
+
+// NewImagePull makes "sb image pull".
+func NewImagePull(app *cli.App) *cobra.Command {
+	opts := &ImagePullOptions{App: app}
+	cmd := &cobra.Command{
+		Use: "pull IMAGE", Short: "Get an image, so that a launch does not wait for it",
+		Long:    "Have a provider get an image and print its id. A launch does so by itself." + cli.ExitStatusHelp,
+		Example: "  sb image pull python:3.12 --provider docker",
+		Args:    cli.Exactly("IMAGE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opts.Image = args[0]
+			return runImagePull(cmd.Context(), opts)
+		},
+	}
+	opts.RegisterProvider(app, cmd, "the provider `NAME` (default: the configured one, or the only one set up that can)")
+	cli.JSONFlag(cmd, &opts.JSON, "id, names, provider, created, size")
+	cli.QuietFlag(cmd, &opts.Quiet, "the id, with no progress")
+	return cmd
+}
+
+func runImagePull(ctx context.Context, opts *ImagePullOptions) error {
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	report, stop := opts.App.Progress()
+	if opts.Quiet {
+		report = nil
+	}
+	pulled, err := service.PullImage(ctx, opts.Provider, opts.Image, report)
+	stop()
+	if err != nil {
+		return err
+	}
+	return opts.Tell(opts.App, pulled, pulled.ID)
+}
+
+// NewImageMount makes "sb image mount".
+func NewImageMount(app *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "mount SANDBOX IMAGE PATH", Short: "Mount an image in a sandbox that runs",
+		Long: "Mount an image, such as what \"sb snapshot --path\" has kept of a directory, at an absolute path in a sandbox\n" +
+			"that runs. There must be a directory. \"sb image unmount\" takes the image away and shows it again." + cli.ExitStatusHelp,
+		Example: "  sb image mount dev im-0123456789abcdef /data",
+		Args:    cli.Exactly("SANDBOX", "IMAGE", "PATH"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			service, err := app.Service()
+			if err != nil {
+				return err
+			}
+			return service.MountImage(cmd.Context(), args[0], args[1], args[2])
+		},
+	}
+}
+
+// NewImageUnmount makes "sb image unmount".
+func NewImageUnmount(app *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "unmount SANDBOX PATH", Short: "Take a mounted image away",
+		Long:    "Take away what \"sb image mount\" has mounted at a path of a sandbox." + cli.ExitStatusHelp,
+		Example: "  sb image unmount dev /data",
+		Args:    cli.Exactly("SANDBOX", "PATH"), ValidArgsFunction: app.CompletePath,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			service, err := app.Service()
+			if err != nil {
+				return err
+			}
+			return service.UnmountImage(cmd.Context(), args[0], args[1])
+		},
+	}
+}

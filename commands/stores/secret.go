@@ -1,0 +1,175 @@
+package stores
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+)
+
+// NewSecret makes "sb secret", which holds what concerns secrets that providers keep.
+func NewSecret(app *cli.App) *cobra.Command {
+	return cli.Group(&cobra.Command{
+		Use: "secret", Short: "Secrets that providers keep",
+		Long: "List, make and remove the secrets that providers keep: environment variables under one name, whose values\n" +
+			"nobody gets back. \"sb launch --secret-ref KEY=NAME\" gives one to a sandbox." + cli.ExitStatusHelp,
+		Example: "  sb secret create openai OPENAI_API_KEY\n  sb launch --provider modal --secret-ref OPENAI_API_KEY=openai\n  sb secret ls",
+	}, NewSecretLs(app), NewSecretCreate(app), NewSecretRm(app))
+}
+
+// maxSecret bounds a value that is read from stdin.
+const maxSecret = 1 << 20
+
+// SecretCreateOptions are what secret create works with.
+type SecretCreateOptions struct {
+	cli.StoreFlags
+
+	App     *cli.App
+	Name    string
+	Keys    []string
+	Files   []string
+	Replace bool
+}
+
+// NewSecretCreate makes "sb secret create".
+func NewSecretCreate(app *cli.App) *cobra.Command {
+	opts := &SecretCreateOptions{App: app}
+	cmd := &cobra.Command{
+		Use: "create SECRET [KEY|KEY=@FILE|KEY=-]...", Short: "Have a provider keep a secret",
+		Long: "Have a provider keep environment variables under a name. KEY takes the value from the variable of\n" +
+			"that name here, KEY=@FILE from a file, KEY=- from stdin, and --from-file all KEY=VALUE lines of a\n" +
+			"file. A value is never an argument, which other processes could read." + cli.ExitStatusHelp,
+		Example: "  sb secret create openai OPENAI_API_KEY --provider modal\n" +
+			"  sb secret create registry REGISTRY_USERNAME REGISTRY_PASSWORD=@password.txt\n" +
+			"  pass show token | sb secret create deploy TOKEN=-\n" +
+			"  sb secret create app --from-file .env --replace",
+		Args: cli.AtLeast("SECRET"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if opts.Name, opts.Keys = args[0], args[1:]; len(opts.Keys) == 0 && len(opts.Files) == 0 {
+				return cli.Usagef(cmd, "%s needs KEY or --from-file", cmd.CommandPath())
+			}
+			return runSecretCreate(cmd.Context(), opts)
+		},
+	}
+	opts.RegisterProvider(app, cmd, "the provider `NAME` that keeps it (default: the configured one, or the only one set up that can)")
+	cmd.Flags().StringArrayVar(&opts.Files, "from-file", nil, "take all variables of the KEY=VALUE lines of `FILE` (repeatable)")
+	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "take the place of a secret of that name")
+	cli.JSONFlag(cmd, &opts.JSON, "name, id, provider, created, keys")
+	return cmd
+}
+
+func runSecretCreate(ctx context.Context, opts *SecretCreateOptions) error {
+	values, err := opts.Values()
+	if err != nil {
+		return err
+	}
+	service, err := opts.App.Service()
+	if err != nil {
+		return err
+	}
+	made, err := service.CreateSecret(ctx, opts.Provider, opts.Name, values, core.SecretOptions{Replace: opts.Replace})
+	if err != nil {
+		return err
+	}
+	return opts.Tell(opts.App, made, made.Name)
+}
+
+// Values reads the variables.
+func (o *SecretCreateOptions) Values() (map[string]core.SecretValue, error) {
+	values := map[string]core.SecretValue{}
+	for _, file := range o.Files {
+		found, err := cli.ReadDotenv("--from-file", file)
+		if err != nil {
+			return nil, err
+		}
+		for key, value := range found {
+			values[key] = core.NewSecretValue(value)
+		}
+	}
+	var others []string
+	for _, key := range o.Keys {
+		name, rest, _ := strings.Cut(key, "=")
+		switch {
+		case rest == "-":
+			if err := cli.CheckKey("KEY", name); err != nil {
+				return nil, err
+			}
+			value, err := o.fromStdin(name)
+			if err != nil {
+				return nil, err
+			}
+			values[name] = value
+		case strings.Contains(key, "=") && !strings.HasPrefix(rest, "@"):
+			return nil, core.Errorf(core.KindUsage, "secret create", name, "the value of %s is on the command line, where others can read it", name).
+				WithHint("write %s, %s=@FILE or %s=-", name, name, name)
+		default:
+			others = append(others, key)
+		}
+	}
+	// What is left is read as --secret reads it.
+	secrets, err := (&cli.EnvFlags{Secrets: others}).ReadSecrets(o.App.LookupEnv, o.App.Streams)
+	if err != nil {
+		return nil, err
+	}
+	for _, secret := range secrets {
+		values[secret.Name] = secret.Value
+	}
+	return values, nil
+}
+
+// fromStdin reads one value from stdin, without the line end behind it.
+func (o *SecretCreateOptions) fromStdin(key string) (core.SecretValue, error) {
+	if o.App.Streams.CanPrompt() {
+		_, _ = fmt.Fprintf(o.App.Streams.Err, "value of %s, then ctrl-d: ", key)
+	}
+	text, err := io.ReadAll(io.LimitReader(o.App.Streams.In, maxSecret+1))
+	if err != nil {
+		return core.SecretValue{}, cli.FileError("KEY=-", "stdin", err)
+	}
+	if len(text) > maxSecret {
+		return core.SecretValue{}, core.Errorf(core.KindUsage, "secret create", key, "the value of %s is larger than %s", key, core.Bytes(maxSecret))
+	}
+	return core.NewSecretValue(strings.TrimRight(string(text), "\r\n")), nil
+}
+
+// NewSecretLs makes "sb secret ls".
+func NewSecretLs(app *cli.App) *cobra.Command {
+	return cli.NewStoreLs(app, cli.StoreList[core.SecretInfo]{
+		Short: "List secrets", Long: "List the secrets of all providers that keep some, or of one: their names, never their values.",
+		Example: "  sb secret ls\n  sb secret ls --provider modal --json",
+		Fields:  "name, id, provider, created, last_used, keys (where the provider tells them)", Quiet: "names",
+		Headers: []string{"NAME", "PROVIDER", "KEYS", "AGE", "LAST USED"},
+		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.SecretInfo], error) {
+			return svc.Secrets(ctx, provider)
+		},
+		Row: func(app *cli.App, s core.SecretInfo) []string {
+			return []string{s.Name, s.Provider, strings.Join(s.Keys, " "), app.Since(s.Created), app.Since(s.LastUsed)}
+		},
+		ID: func(s core.SecretInfo) string { return s.Name },
+	})
+}
+
+// secretNames are for completion.
+func secretNames(ctx context.Context, svc *service.Service) []string {
+	found, err := svc.Secrets(ctx, "")
+	return cli.Named(found, err, func(s core.SecretInfo) []string { return []string{s.Name} })
+}
+
+// NewSecretRm makes "sb secret rm".
+func NewSecretRm(app *cli.App) *cobra.Command {
+	return cli.NewStoreRm(app, cli.StoreRemoval{
+		Noun: "secret", Short: "Remove secrets",
+		Long:    "Remove secrets that a provider keeps. On a terminal it asks first. Sandboxes that run keep what they have.",
+		Example: "  sb secret rm openai\n  sb secret rm --provider modal --yes openai",
+		Names:   secretNames,
+		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
+			return svc.RemoveSecret(ctx, provider, name)
+		},
+	})
+}

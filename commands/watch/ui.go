@@ -1,0 +1,136 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui"
+)
+
+// UIOptions are what ui works with.
+type UIOptions struct {
+	App    *cli.App
+	Attach string
+	Theme  string
+}
+
+// NewUI makes "sb ui".
+func NewUI(app *cli.App, runF func(context.Context, *UIOptions) error) *cobra.Command {
+	opts := &UIOptions{App: app}
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "Open the dashboard",
+		Long: "Open the dashboard: all sandboxes of all providers, live, with their output, files, processes and\n" +
+			"numbers, and all that the commands do at one key each. \"?\" shows the keys, \":\" all commands.\n" +
+			"Quitting it ends no sandbox. Colours, keys and mouse: sb config list | grep ui." + cli.ExitStatusHelp,
+		Example: "  sb ui\n  sb ui --attach dev\n  sb ui --theme light",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if runF != nil {
+				return runF(cmd.Context(), opts)
+			}
+			return watched(cmd.Context(), app, func(ctx context.Context, equip func(*tui.Options)) error { return RunUI(ctx, opts, equip) })
+		},
+	}
+	cmd.Flags().StringVar(&opts.Attach, "attach", "", "open straight at the sandbox `NAME`")
+	themeFlag(cmd, &opts.Theme)
+	cli.Complete(cmd, "attach", app.CompleteSandboxes)
+	return cmd
+}
+
+func themeFlag(cmd *cobra.Command, theme *string) {
+	cmd.Flags().StringVar(theme, "theme", "", "`COLOURS`: "+strings.Join(tui.Themes(), ", ")+" (default: the setting ui.theme)")
+	cli.Complete(cmd, "theme", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return tui.Themes(), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+func RunUI(ctx context.Context, opts *UIOptions, equip func(*tui.Options)) error {
+	options, err := Dashboard(opts.App, opts.Theme)
+	if err != nil {
+		return err
+	}
+	equip(&options)
+	options.Attach = opts.Attach
+	return tui.Run(ctx, options)
+}
+
+// Dashboard is what the dashboard is made of, on this program's terminal.
+func Dashboard(a *cli.App, theme string) (tui.Options, error) {
+	const elsewhere = "elsewhere use: sb ls, sb top --once, sb events"
+	if !a.Streams.InTTY() || !a.Streams.OutTTY() {
+		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "the dashboard needs a terminal").WithHint(elsewhere)
+	}
+	// Such a terminal cannot place its cursor, and no style would show what is selected.
+	if term, _ := a.LookupEnv("TERM"); term == "dumb" {
+		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "the dashboard needs a terminal that draws; TERM is dumb").WithHint(elsewhere)
+	}
+	config, err := a.Config()
+	if err != nil {
+		return tui.Options{}, err
+	}
+	theme = cmp.Or(theme, config.UI.Theme)
+	if !slices.Contains(tui.Themes(), theme) {
+		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "there is no theme %q", theme).WithHint("the themes are %s", strings.Join(tui.Themes(), ", "))
+	}
+	keys, err := tui.ParseKeys(config.UI.Keys)
+	if err != nil {
+		return tui.Options{}, err
+	}
+	paths, err := a.Paths()
+	if err != nil {
+		return tui.Options{}, err
+	}
+	a.Actor = cli.ActorUI
+	service, err := a.Service()
+	if err != nil {
+		return tui.Options{}, err
+	}
+	return tui.Options{
+		Service: service, Input: a.Streams.In, Output: a.Streams.Out, Theme: theme, NoColor: !a.Streams.Colour(),
+		Keys: keys, Mouse: config.UI.Mouse == "enabled", MemoryFile: filepath.Join(paths.State, "ui.json"), Edit: func(ctx context.Context, path string) error { return edit(ctx, a, path) }, Now: a.Now,
+		Templates: func() ([]tui.Template, error) {
+			return cli.ReadTemplates(cli.TemplateDir(paths), a.LookupEnv)
+		},
+		Shell: func(ctx context.Context, sandbox string, command []string) error {
+			return a.Execute(ctx, service, sandbox, shellSpec(a, command))
+		},
+	}, nil
+}
+
+// shellSpec is a command with this program's terminal.
+func shellSpec(a *cli.App, command []string) core.ExecSpec {
+	spec := core.ExecSpec{Command: command, TTY: true, Stdin: a.Streams.In, Stdout: a.Streams.Out, Stderr: a.Streams.Err}
+	if term, ok := a.LookupEnv("TERM"); ok {
+		spec.Env = map[string]string{"TERM": term}
+	}
+	return spec
+}
+
+// Editor is the command that edits a file, without the file.
+func Editor(a *cli.App) []string {
+	for _, name := range []string{"VISUAL", "EDITOR"} {
+		if value, _ := a.LookupEnv(name); strings.TrimSpace(value) != "" {
+			return strings.Fields(value)
+		}
+	}
+	return []string{"vi"}
+}
+
+// edit lets the person's editor edit a file. Ctrl-C is the editor's, as long as it has the terminal.
+func edit(ctx context.Context, a *cli.App, path string) error {
+	_, release := a.Signals.Take()
+	defer release()
+	argv := append(Editor(a), path)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // it is the user's own choice of an editor
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Streams.Out, a.Streams.Err
+	return cmd.Run()
+}

@@ -1,0 +1,266 @@
+//go:build unix
+
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui"
+)
+
+// The dashboard runs in a child of the process that was started. Nothing in a Go program can
+// catch a panic in somebody else's goroutine, or SIGKILL; the parent outlives both and gives the
+// terminal back.
+
+// watcherEnv tells the child its parent's process id. What the child starts inherits the
+// variable, but not the parent.
+const watcherEnv = "SB_UI_WATCHER"
+
+// Files of the child beside its streams.
+const (
+	crashFile = 3 // it writes there why it crashed
+	orderFile = 4 // it reads the signals there that the parent got; its end is the parent's
+)
+
+const (
+	// maxCrash is how much of a crash's report is kept.
+	maxCrash = 64 << 10
+	// crashPatience is how long the rest of a report is waited for after the crash.
+	crashPatience = time.Second
+	// orderPause is the time between two signals to a child that has lost its parent.
+	orderPause = time.Second
+)
+
+// watched runs a program that has the terminal for itself so that the terminal is given back
+// however it ends. Where there is no terminal it only runs it.
+//
+// run gets what makes its dashboard one that can be suspended.
+func watched(ctx context.Context, a *cli.App, run func(ctx context.Context, equip func(*tui.Options)) error) error {
+	nothing := func(*tui.Options) {}
+	tty, isFile := terminalOf(a)
+	if !a.Streams.InTTY() || !a.Streams.OutTTY() || !isFile {
+		return run(ctx, nothing)
+	}
+	if parent, ok := a.LookupEnv(watcherEnv); ok && parent == strconv.Itoa(os.Getppid()) {
+		if err := obey(ctx, a); err != nil {
+			return err
+		}
+		s := newSuspender(tty)
+		watching, cancel := context.WithCancel(ctx)
+		var done sync.WaitGroup
+		done.Go(func() { s.run(watching) })
+		defer done.Wait()
+		defer cancel()
+		return run(ctx, func(options *tui.Options) { s.equip(ctx, options) })
+	}
+	return watch(ctx, a)
+}
+
+// obey makes this process the child of a watch: it tells why it crashed, and takes its signals.
+func obey(ctx context.Context, a *cli.App) error {
+	syscall.CloseOnExec(crashFile)
+	syscall.CloseOnExec(orderFile)
+	crash := os.NewFile(crashFile, "crash")
+	err := errors.Join(debug.SetCrashOutput(crash, debug.CrashOptions{}), crash.Close())
+	if err != nil {
+		return core.Errorf(core.KindInternal, "ui", "", "the watching process cannot be told of a crash: %w", err)
+	}
+	orders := os.NewFile(orderFile, "orders")
+	// This goroutine ends with the process: a parent that lives says nothing.
+	go func() {
+		order := make([]byte, 1)
+		for ctx.Err() == nil {
+			if _, err := orders.Read(order); err == nil {
+				a.Signals.Raise(syscall.Signal(order[0]))
+				continue
+			}
+			// Without a parent the terminal is somebody else's, and only who ignores this signal may
+			// still bring back its state. A shell of a sandbox takes the first that is raised.
+			signal.Ignore(syscall.SIGTTOU)
+			a.Signals.Raise(syscall.SIGHUP)
+			timer := time.NewTimer(orderPause)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+		}
+	}()
+	return nil
+}
+
+// watch runs this program once more and waits for its end. After a crash it gives the terminal
+// back and says why.
+func watch(ctx context.Context, a *cli.App) error {
+	failed := func(err error) error {
+		return core.Errorf(core.KindInternal, "ui", "", "the dashboard cannot be started: %w", err)
+	}
+	restore, err := a.Streams.Keep()
+	if err != nil {
+		return failed(err)
+	}
+	child, err := startWatched(a)
+	if err != nil {
+		return failed(err)
+	}
+	signals, release := a.Signals.Take()
+	defer release()
+	// One that came before this took over has ended ctx.
+	if early, ok := errors.AsType[*cli.SignalError](context.Cause(ctx)); ok {
+		child.order(early.Signal)
+	}
+	stops := make(chan os.Signal, 1)
+	signal.Notify(stops, syscall.SIGTSTP)
+	defer signal.Stop(stops)
+	follow := func(by syscall.Signal) {
+		if by == syscall.SIGSTOP { // it had no time to give the terminal back
+			child.signal(syscall.SIGCONT)
+			child.signal(syscall.SIGTSTP)
+			return
+		}
+		if !stopJob(0) { // else all are continued together
+			child.signal(syscall.SIGCONT)
+		}
+	}
+	var ended error
+	over := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		defer close(over)
+		ended = child.wait(follow)
+	})
+	for waiting := true; waiting; {
+		select {
+		case s := <-signals:
+			if cli.EndsProgram(s) {
+				child.order(s)
+			}
+		case <-stops:
+			child.signal(syscall.SIGTSTP) // one that is stopped already forgets it
+		case <-over:
+			waiting = false
+		}
+	}
+	done.Wait()
+	status := child.status
+	switch {
+	case ended != nil:
+		return failed(ended)
+	case !status.Signaled() && len(child.report) == 0:
+		return cli.PassThrough(status.ExitStatus()) // it has said why
+	}
+	_ = restore() // there is nothing else to give it back with
+	_, _ = io.WriteString(a.Streams.Out, tui.ResetTerminal)
+	if len(child.report) > 0 {
+		return crashed(a, child.report)
+	}
+	return &cli.ExitError{Code: 128 + int(status.Signal()), Err: core.Errorf(core.KindCanceled, "ui", "", "the dashboard was ended: %s", status.Signal())}
+}
+
+// crashed says why the child crashed and keeps its whole report.
+func crashed(a *cli.App, report []byte) error {
+	why, _, _ := strings.Cut(string(report), "\n")
+	crash := core.Errorf(core.KindInternal, "ui", "", "the dashboard crashed: %s", why)
+	paths, err := a.Paths()
+	if err != nil {
+		return crash
+	}
+	file := filepath.Join(paths.State, "ui-crash.txt")
+	if os.WriteFile(file, report, 0o600) != nil {
+		return crash
+	}
+	return crash.WithHint("sandboxes go on; %s has what a bug report needs", file)
+}
+
+// watchedChild is this program once more.
+type watchedChild struct {
+	cmd    *exec.Cmd
+	crash  *os.File // what it reports
+	orders *os.File
+	// Once wait has returned: the report of a crash, and how it ended.
+	report []byte
+	status syscall.WaitStatus
+}
+
+func startWatched(a *cli.App) (_ *watchedChild, err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	crash, crashEnd, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	orderEnd, orders, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, crash.Close(), crashEnd.Close())
+	}
+	// It is ended by an order, so that it gives the terminal back by itself.
+	cmd := exec.CommandContext(context.Background(), program, os.Args[1:]...) //nolint:gosec // it is this program
+	cmd.Args[0] = os.Args[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Streams.Out, a.Streams.Err
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", watcherEnv, os.Getpid()))
+	cmd.ExtraFiles = []*os.File{crashEnd, orderEnd}
+	err = cmd.Start()
+	_, _ = crashEnd.Close(), orderEnd.Close() // the child has them
+	if err != nil {
+		return nil, errors.Join(err, crash.Close(), orders.Close())
+	}
+	return &watchedChild{cmd: cmd, crash: crash, orders: orders}, nil
+}
+
+// order passes a signal on. It is no real one: the child may have got that from the terminal,
+// and a second would end it at once.
+func (c *watchedChild) order(s os.Signal) {
+	number := byte(cli.SignalNumber(s))   //nolint:gosec // signals are below 65
+	_, _ = c.orders.Write([]byte{number}) // a child that has ended needs none
+}
+
+// signal sends a signal that stops or continues the child.
+func (c *watchedChild) signal(s syscall.Signal) { _ = c.cmd.Process.Signal(s) } // one that has ended needs none
+
+// wait waits for the child's end and for what it reports. stopped is called each time that a signal has stopped the child.
+func (c *watchedChild) wait(stopped func(by syscall.Signal)) error {
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		c.report, _ = io.ReadAll(io.LimitReader(c.crash, maxCrash)) // what there is
+		// The child cannot end before all of its report has been read.
+		_, _ = io.Copy(io.Discard, c.crash)
+	})
+	err := c.waitStatus(stopped)
+	_ = c.crash.SetReadDeadline(time.Now().Add(crashPatience)) // a pipe has deadlines
+	reading.Wait()
+	_, _ = c.crash.Close(), c.orders.Close()
+	return err
+}
+
+// waitStatus waits as exec.Cmd.Wait does, which has no word for a child that is stopped.
+func (c *watchedChild) waitStatus(stopped func(by syscall.Signal)) error {
+	for {
+		_, err := syscall.Wait4(c.cmd.Process.Pid, &c.status, syscall.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return err
+		case c.status.Stopped():
+			stopped(c.status.StopSignal())
+		default:
+			return c.cmd.Process.Release()
+		}
+	}
+}
