@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/seed-0724f904/sb/cmd/sb-guest/internal/box"
+	"github.com/seed-0724f904/sb/core/agent/box"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seed-0724f904/sb/cmd/sb-guest/internal/port"
+	"github.com/seed-0724f904/sb/core/agent/port"
 )
 
 // runDial connects to a port and carries the connection's bytes.

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
 // runSpawn hands the request on descriptor 0 to init, with descriptors 1 and 2, and copies init's reports to SpawnReportFD until the

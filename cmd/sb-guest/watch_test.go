@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
 func TestWatch(t *testing.T) {

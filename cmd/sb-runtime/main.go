@@ -8,8 +8,8 @@ package main
 import (
 	"os"
 
-	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
-	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/supervisor"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/engine"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/supervisor"
 )
 
 func main() {

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
 // forger is a sandbox whose helper was taken over: it answers each operation as it likes, for as long as it likes.

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/journal"
+	"github.com/seed-0724f904/sb/core/agent/journal"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )

@@ -10,7 +10,7 @@ import (
 	"iter"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/journal"
+	"github.com/seed-0724f904/sb/core/agent/journal"
 )
 
 // entryExec is the entry command's id in the journal.

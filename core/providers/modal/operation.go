@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
 // operation is one run of a program in a sandbox that does something with files. Its answer is on stdout, its

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
 // fsTool is the program that Modal's clients run for file operations. Here it is a

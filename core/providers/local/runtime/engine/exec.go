@@ -22,7 +22,7 @@ import (
 	"gvisor.dev/gvisor/runsc/container"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
 var (

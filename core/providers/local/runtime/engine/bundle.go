@@ -14,7 +14,7 @@ import (
 	"gvisor.dev/gvisor/runsc/config"
 	"gvisor.dev/gvisor/runsc/flag"
 
-	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
 // GuestPath is where the sandbox sees sb-guest. What runs for long is started from there: a program that came in by

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/netstack"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
 )
 
 // tellPause is how long refusals are gathered before the state tells of them: who watches gets few events of a flood.

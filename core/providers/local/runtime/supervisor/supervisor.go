@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 
-	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
-	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/netstack"
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/journal"
+	"github.com/seed-0724f904/sb/core/agent/journal"
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/engine"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )

@@ -18,11 +18,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seed-0724f904/sb/cmd/internal/pipes"
-	"github.com/seed-0724f904/sb/cmd/sb-guest/internal/program"
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/guest"
-	"github.com/seed-0724f904/sb/core/journal"
+	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/agent/journal"
+	"github.com/seed-0724f904/sb/core/agent/pipes"
+	"github.com/seed-0724f904/sb/core/agent/program"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 

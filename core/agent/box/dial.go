@@ -3,8 +3,8 @@
 package box
 
 import (
-	"github.com/seed-0724f904/sb/cmd/sb-guest/internal/port"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/port"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 

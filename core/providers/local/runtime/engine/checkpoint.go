@@ -13,7 +13,7 @@ import (
 	"gvisor.dev/gvisor/runsc/container"
 	"gvisor.dev/gvisor/runsc/sandbox"
 
-	"github.com/seed-0724f904/sb/core/guest"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
 // Checkpoint writes the whole sandbox to dir, an empty directory: processes, memory and filesystem. The sandbox stands

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/netstack"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
 )
 
 // enterJail replaces what this process sees of the machine's files: dirs, which it may write in, /proc, /dev/null and the

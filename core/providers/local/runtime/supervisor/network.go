@@ -5,9 +5,9 @@ package supervisor
 import (
 	"context"
 
-	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
-	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/netstack"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/engine"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 

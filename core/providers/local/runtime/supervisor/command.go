@@ -14,11 +14,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seed-0724f904/sb/cmd/internal/pipes"
-	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/guest"
-	"github.com/seed-0724f904/sb/core/journal"
+	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/agent/journal"
+	"github.com/seed-0724f904/sb/core/agent/pipes"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/engine"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 

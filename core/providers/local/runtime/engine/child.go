@@ -11,7 +11,7 @@ import (
 	"gvisor.dev/gvisor/runsc/cmd/util"
 	"gvisor.dev/gvisor/runsc/fsgofer/extension"
 
-	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/hostview"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/hostview"
 )
 
 // bundlePrefix begins a bundle's name; what follows is the memory limit in bytes, or 0.

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
-	"github.com/seed-0724f904/sb/cmd/sb-runtime/internal/engine"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/runtime/engine"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 

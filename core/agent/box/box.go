@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/journal"
+	"github.com/seed-0724f904/sb/core/agent/journal"
 	"github.com/seed-0724f904/sb/core/providers/docker/wire"
 )
 
