@@ -18,7 +18,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/guest"
 	"github.com/seed-0724f904/sb/core/agent/journal"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // requestTimeout bounds how long a caller may take to say what it wants.

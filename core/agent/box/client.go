@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // client is the other end of one call. Frames to a client that has left go nowhere.

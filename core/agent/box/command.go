@@ -23,7 +23,7 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/journal"
 	"github.com/seed-0724f904/sb/core/agent/pipes"
 	"github.com/seed-0724f904/sb/core/agent/program"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 const (

@@ -5,7 +5,7 @@ package box
 import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/port"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // dial connects the caller with a port on the sandbox's loopback. After the reply the call carries the connection's bytes.

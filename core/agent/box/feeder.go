@@ -6,7 +6,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // feeder carries stdin frames to a command in a goroutine of its own, so that whoever reads the

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // The fence is made of routing rules. They stand before the routes, so nothing that the network adds later

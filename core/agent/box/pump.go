@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/journal"
 	"github.com/seed-0724f904/sb/core/agent/pipes"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // outputChunk is how much one frame of output holds.

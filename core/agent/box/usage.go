@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // ticksPerSecond is the unit of times in /proc: USER_HZ is 100 for programs on every architecture (time(7)).

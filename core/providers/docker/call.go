@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // directTimeout is how long a sandbox's first process may take to take a call that the engine does not carry to it. One that is frozen

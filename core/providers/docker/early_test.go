@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // stdinChunk is how much of stdin one frame holds.

@@ -13,7 +13,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // labelNetwork is on an app's internal network and on the containers in it: the network's name.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // Labels of a sandbox's container. Only a container with labelVersion and a sandbox's name is one, for the labels of an image are its

@@ -10,7 +10,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core/agent/guest"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // line carries a call's streams to a sandbox's first process and back. Reading gives what that writes; closing, which may be

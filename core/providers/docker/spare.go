@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // spareAge is how long a call is kept for what follows: a copy asks what its target is, then writes it. An exec of the engine

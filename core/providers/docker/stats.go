@@ -10,7 +10,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // Stats implements core.StatsReader.

@@ -1,13 +1,13 @@
 //go:build linux
 
-package main
+package inside
 
 import (
 	"fmt"
 	"os"
 
 	"github.com/seed-0724f904/sb/core/agent/box"
-	"github.com/seed-0724f904/sb/core/providers/docker/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // runBox is the first process of a container.
