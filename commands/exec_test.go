@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/seed-0724f904/sb/commands/exec"
 	"github.com/seed-0724f904/sb/commands/internal/clitest"
 )

@@ -1,9 +1,10 @@
 package commands
 
 import (
-	"github.com/seed-0724f904/sb/commands/files"
 	"io/fs"
 	"testing"
+
+	"github.com/seed-0724f904/sb/commands/files"
 )
 
 func TestModeText(t *testing.T) {

@@ -1,8 +1,9 @@
 package commands
 
 import (
-	"github.com/seed-0724f904/sb/commands/internal/cli"
 	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
 )
 
 // newHelp makes "sb help".

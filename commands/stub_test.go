@@ -52,7 +52,7 @@ func (s *stub) Launch(_ context.Context, spec core.Spec, lease core.Lease, repor
 	s.next++
 	box := core.Sandbox{
 		ID: "stb-" + strconv.Itoa(s.next), Name: spec.Name, Provider: "stub", App: spec.App, State: core.StateRunning,
-		Image: spec.Image, Labels: spec.Labels, Spec: spec.Redacted(), Created: clitest.Now.Add(-3 * 60e9), Started: clitest.Now, Lease: lease,
+		Image: spec.Image, Labels: spec.Labels, Spec: spec.Redacted(), Created: clitest.Now().Add(-3 * 60e9), Started: clitest.Now(), Lease: lease,
 	}
 	s.boxes[box.ID], s.leases[box.ID] = box, lease
 	return box, nil

@@ -262,14 +262,17 @@ func validateArgv(field string, argv []string) error {
 	return nil
 }
 
+// EnvName reports whether name can be the name of a variable.
 func EnvName(name string) bool {
 	return name != "" && !strings.ContainsAny(name, "= \t\r\n\x00") && (name[0] < '0' || name[0] > '9')
 }
 
+// HasControl reports whether s has control characters.
 func HasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
+// Invalid returns an error of kind usage about a field of a spec.
 func Invalid(field, format string, args ...any) *Error {
 	return Errorf(KindUsage, "validate", "", "%s: %s", field, fmt.Sprintf(format, args...))
 }

@@ -39,11 +39,11 @@ type transferOut struct {
 }
 
 func (o transferOut) text() string {
-	text := fmt.Sprintf("copied %d files, %d bytes: %s to %s", o.Files, o.Bytes, o.Source, o.Destination)
+	lines := []string{fmt.Sprintf("copied %d files, %d bytes: %s to %s", o.Files, o.Bytes, o.Source, o.Destination)}
 	for _, warning := range o.Warnings {
-		text += "\nwarning: " + warning
+		lines = append(lines, "warning: "+warning)
 	}
-	return text
+	return strings.Join(lines, "\n")
 }
 
 func transferTools() []Tool {

@@ -67,6 +67,7 @@ func NewMCPInstall(app *cli.App, runF func(context.Context, *MCPInstallOptions) 
 	return cmd
 }
 
+// Register adds the flags of the installation.
 func (o *MCPInstallOptions) Register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.Clients, "client", nil, "`CLIENT` to configure (repeatable)")

@@ -3,8 +3,9 @@ package assistants
 import (
 	"context"
 
-	"github.com/seed-0724f904/sb/commands/internal/cli"
 	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
 )
 
 // NewMCPUninstall makes "sb mcp uninstall".

@@ -14,8 +14,8 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// ExecOptions are what exec works with.
-type ExecOptions struct {
+// Options are what exec works with.
+type Options struct {
 	App     *cli.App
 	Sandbox string
 	Spec    core.ExecSpec
@@ -23,8 +23,8 @@ type ExecOptions struct {
 }
 
 // NewExec makes "sb exec".
-func NewExec(app *cli.App, runF func(context.Context, *ExecOptions) error) *cobra.Command {
-	opts := &ExecOptions{App: app}
+func NewExec(app *cli.App, runF func(context.Context, *Options) error) *cobra.Command {
+	opts := &Options{App: app}
 	flags := &cli.ExecFlags{}
 	var detach bool
 	cmd := &cobra.Command{
@@ -82,7 +82,7 @@ func NewExec(app *cli.App, runF func(context.Context, *ExecOptions) error) *cobr
 	return cmd
 }
 
-func runExec(ctx context.Context, opts *ExecOptions) error {
+func runExec(ctx context.Context, opts *Options) error {
 	svc, err := opts.App.Service()
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func runExec(ctx context.Context, opts *ExecOptions) error {
 	return opts.App.Execute(ctx, svc, opts.Sandbox, opts.Spec)
 }
 
-func detached(ctx context.Context, opts *ExecOptions, svc *service.Service) error {
+func detached(ctx context.Context, opts *Options, svc *service.Service) error {
 	process, err := svc.Exec(ctx, opts.Sandbox, opts.Spec)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func detached(ctx context.Context, opts *ExecOptions, svc *service.Service) erro
 	return nil
 }
 
-func collected(ctx context.Context, opts *ExecOptions, svc *service.Service) error {
+func collected(ctx context.Context, opts *Options, svc *service.Service) error {
 	var stdout, stderr capture
 	opts.Spec.Stdout, opts.Spec.Stderr = &stdout, &stderr
 	process, err := svc.Exec(ctx, opts.Sandbox, opts.Spec)

@@ -34,6 +34,7 @@ type CopyOptions struct {
 	JSON       bool
 }
 
+// Register adds the flags that all copies share.
 func (o *CopyOptions) Register(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVarP(&o.Exclude, "exclude", "x", nil, "leave out what fits a pattern in the syntax of .gitignore; repeatable")
 	cmd.Flags().BoolVar(&o.GitIgnore, "gitignore", false, "leave out .git and what the .gitignore files of the copied tree name")

@@ -62,6 +62,7 @@ func ForwardPort(text string) (core.Port, error) {
 	return port, nil
 }
 
+// RunPortForward forwards ports until the context or the sandbox ends.
 func RunPortForward(ctx context.Context, opts *PortForwardOptions) error {
 	svc, err := opts.App.Service()
 	if err != nil {

@@ -4,8 +4,9 @@ import (
 	"context"
 	"io"
 
-	"github.com/seed-0724f904/sb/commands/internal/cli"
 	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
 )
 
 // CompletionOptions are what completion works with.

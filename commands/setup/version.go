@@ -34,6 +34,7 @@ func NewVersion(app *cli.App, runF func(context.Context, *VersionOptions) error)
 	return cmd
 }
 
+// RunVersion prints the version.
 func RunVersion(_ context.Context, opts *VersionOptions) error {
 	build := opts.App.Build.Complete()
 	platform := runtime.GOOS + "/" + runtime.GOARCH

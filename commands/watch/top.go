@@ -51,6 +51,7 @@ func NewTop(app *cli.App, runF func(context.Context, *TopOptions) error) *cobra.
 	return cmd
 }
 
+// RunTop shows the table until it is closed.
 func RunTop(ctx context.Context, opts *TopOptions, equip func(*tui.Options)) error {
 	options, err := Dashboard(opts.App, opts.Theme)
 	if err != nil {
@@ -69,6 +70,7 @@ type topRow struct {
 	cpu string
 }
 
+// TopOnce prints the table once.
 func TopOnce(ctx context.Context, opts *TopOptions) error {
 	svc, err := opts.App.Service()
 	if err != nil {

@@ -53,6 +53,7 @@ func themeFlag(cmd *cobra.Command, theme *string) {
 	})
 }
 
+// RunUI shows the dashboard until it is closed.
 func RunUI(ctx context.Context, opts *UIOptions, equip func(*tui.Options)) error {
 	options, err := Dashboard(opts.App, opts.Theme)
 	if err != nil {

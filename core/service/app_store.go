@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"github.com/seed-0724f904/sb/core"
 	"slices"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Apps lists the apps of a provider, with the sandboxes that live in them; "" asks all providers. They are sorted by name.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"github.com/seed-0724f904/sb/core"
 	"io"
 	"io/fs"
 	"iter"
@@ -14,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 const (
@@ -217,6 +218,7 @@ func readAudit(ctx context.Context, f io.Reader, filter HistoryFilter, yield fun
 	return false
 }
 
+// Matches reports whether the filter lets a record pass.
 func (f HistoryFilter) Matches(r AuditRecord) bool {
 	return (f.Sandbox == "" || f.Sandbox == r.Sandbox || f.Sandbox == r.Name || f.Sandbox == r.Ref) &&
 		(f.Op == "" || f.Op == r.Op) && !r.Time.Before(f.Since)

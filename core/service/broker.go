@@ -1,9 +1,10 @@
 package service
 
 import (
-	"github.com/seed-0724f904/sb/core"
 	"sync"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 const (

@@ -3,10 +3,11 @@ package service
 import (
 	"cmp"
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Checkpoint keeps a running sandbox, memory and files, under a name; "" makes one from the sandbox's name and the time.
@@ -195,7 +196,7 @@ func (s *Service) pruneCheckpoints(ctx context.Context, opts PruneOptions, repor
 		}
 		if !opts.DryRun {
 			if err := s.RemoveCheckpoint(ctx, c.Provider, c.Name); err != nil && core.KindOf(err) != core.KindNotFound {
-				report.Failures = append(report.Failures, core.ProviderFailure{c.Provider, core.KindOf(err), err.Error(), core.HintOf(err)})
+				report.Failures = append(report.Failures, failure(c.Provider, err))
 				continue
 			}
 		}

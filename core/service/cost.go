@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"github.com/seed-0724f904/sb/core"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // CostBy is what costs are summed by.

@@ -5,12 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"github.com/seed-0724f904/sb/core"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // maxDiff bounds how many changed files a Dockerfile names.

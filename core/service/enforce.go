@@ -3,8 +3,9 @@ package service
 import (
 	"context"
 	"fmt"
-	"github.com/seed-0724f904/sb/core"
 	"slices"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // PolicyExplanation says how well one provider would hold a spec.

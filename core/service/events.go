@@ -2,9 +2,10 @@ package service
 
 import (
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"iter"
 	"sync"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Events yields what happens until ctx ends: operations and state changes of this

@@ -2,10 +2,11 @@ package service
 
 import (
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"iter"
 	"maps"
 	"slices"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Exec starts a command in a sandbox. ctx bounds the start only: to end a command

@@ -2,8 +2,9 @@ package service
 
 import (
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"iter"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // WatchFiles tells what changes at a path of a sandbox, as FileWatcher does. A relative path begins at the sandbox's

@@ -2,10 +2,11 @@ package service
 
 import (
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"io"
 	"path"
 	"strings"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // files resolves ref and path for one operation on a sandbox's files. A relative

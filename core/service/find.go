@@ -3,10 +3,11 @@ package service
 import (
 	"cmp"
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // providerTimeout bounds how long one provider may take when several are asked.

@@ -2,8 +2,9 @@ package service
 
 import (
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // ForkOptions is what a fork is asked for with.

@@ -3,10 +3,11 @@ package service
 import (
 	"context"
 	"errors"
-	"github.com/seed-0724f904/sb/core"
 	"io"
 	"net"
 	"sync"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // DialPort connects to a TCP port inside a sandbox. The caller closes the connection.

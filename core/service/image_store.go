@@ -2,8 +2,9 @@ package service
 
 import (
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"path"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Images lists the images that a provider has at hand; "" asks all providers.

@@ -3,10 +3,11 @@ package service
 import (
 	"context"
 	"errors"
-	"github.com/seed-0724f904/sb/core"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Inventory is what the providers keep of one kind: volumes, secrets, images. A provider that failed is in Failures and
@@ -56,7 +57,7 @@ func gather[S, T any](ctx context.Context, s *Service, provider, op string, want
 	all := Inventory[T]{Items: []T{}}
 	for i, name := range names {
 		if err := failed[i]; err != nil {
-			all.Failures = append(all.Failures, core.ProviderFailure{name, core.KindOf(err), err.Error(), core.HintOf(err)})
+			all.Failures = append(all.Failures, failure(name, err))
 			continue
 		}
 		all.Items = append(all.Items, found[i]...)

@@ -3,9 +3,10 @@ package service
 import (
 	"context"
 	"fmt"
-	"github.com/seed-0724f904/sb/core"
 	"strings"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Quotas bound what this user may have. A zero field means no bound.

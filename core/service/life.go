@@ -3,10 +3,11 @@ package service
 import (
 	"context"
 	"errors"
-	"github.com/seed-0724f904/sb/core"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // act resolves a reference, runs one operation at its provider, and records it.

@@ -3,9 +3,10 @@ package service
 import (
 	"cmp"
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"slices"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Listing is what List found. A provider that failed is in Failures and hides no other.
@@ -122,7 +123,7 @@ func (a *asking) listing(until <-chan time.Time) Listing {
 			return listing.sorted()
 		}
 		if got.err != nil {
-			listing.Failures = append(listing.Failures, core.ProviderFailure{got.provider, core.KindOf(got.err), got.err.Error(), core.HintOf(got.err)})
+			listing.Failures = append(listing.Failures, failure(got.provider, got.err))
 			continue
 		}
 		for _, sb := range got.found {
@@ -142,4 +143,9 @@ func (l Listing) sorted() Listing {
 	})
 	slices.SortFunc(l.Failures, func(a, b core.ProviderFailure) int { return cmp.Compare(a.Provider, b.Provider) })
 	return l
+}
+
+// failure reports that a provider did not answer.
+func failure(provider string, err error) core.ProviderFailure {
+	return core.ProviderFailure{Provider: provider, Kind: core.KindOf(err), Error: err.Error(), Hint: core.HintOf(err)}
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/seed-0724f904/sb/core"
 	"path"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // MoveOptions say where a sandbox goes and what is different there.

@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"github.com/seed-0724f904/sb/core"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // moveState is what is known of a move on disk while it is under way. It is written before the target is launched.
@@ -166,7 +167,7 @@ func (s *Service) pruneMoves(ctx context.Context, opts PruneOptions, report *cor
 			continue
 		}
 		if err := s.pruneMove(ctx, opts, name, state, report); err != nil {
-			report.Failures = append(report.Failures, core.ProviderFailure{state.To, core.KindOf(err), err.Error(), core.HintOf(err)})
+			report.Failures = append(report.Failures, failure(state.To, err))
 		}
 	}
 }

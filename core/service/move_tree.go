@@ -8,13 +8,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"github.com/seed-0724f904/sb/core"
 	"hash"
 	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // modeBits are those of a file's mode in an archive (POSIX pax, c_mode).

@@ -5,13 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"github.com/seed-0724f904/sb/core"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // ownerFile is where a state directory keeps the random part of its owner's id.

@@ -1,12 +1,13 @@
 package service
 
 import (
-	"github.com/seed-0724f904/sb/core"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // At a shared provider operations on all reach one's own sandboxes: not those of another state directory, and not those of nobody.

@@ -3,10 +3,11 @@ package service
 import (
 	"context"
 	"fmt"
-	"github.com/seed-0724f904/sb/core"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Placement says where a spec would run and why.

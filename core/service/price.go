@@ -1,8 +1,9 @@
 package service
 
 import (
-	"github.com/seed-0724f904/sb/core"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // costOf returns what a sandbox has cost until now, or nil where its provider has no prices.

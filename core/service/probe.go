@@ -2,9 +2,10 @@ package service
 
 import (
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"net"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // defaultProbeInterval is the time between two attempts when the probe names none.

@@ -2,9 +2,10 @@ package service
 
 import (
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"slices"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // PruneOptions says what Prune removes.
@@ -29,7 +30,7 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report core.Pru
 	}
 	report.Failures = listing.Failures
 	fail := func(provider string, err error) {
-		report.Failures = append(report.Failures, core.ProviderFailure{provider, core.KindOf(err), err.Error(), core.HintOf(err)})
+		report.Failures = append(report.Failures, failure(provider, err))
 	}
 	prunable := slices.DeleteFunc(listing.Sandboxes, func(sb core.Sandbox) bool { return !s.prunable(sb, opts.OlderThan) })
 	if !opts.AllOwners {

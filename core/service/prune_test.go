@@ -1,12 +1,13 @@
 package service
 
 import (
-	"github.com/seed-0724f904/sb/core"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 func TestPrune(t *testing.T) {

@@ -2,11 +2,12 @@ package service
 
 import (
 	"fmt"
-	"github.com/seed-0724f904/sb/core"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Scope narrows what one user of a shared Service sees and may do. The zero value narrows nothing.

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+
 	"github.com/seed-0724f904/sb/core"
 )
 

@@ -2,10 +2,11 @@ package service
 
 import (
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Secrets lists the secrets that a provider keeps; "" asks all providers.

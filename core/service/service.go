@@ -3,13 +3,14 @@ package service
 import (
 	"context"
 	"errors"
-	"github.com/seed-0724f904/sb/core"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Options is what a Service is made of.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/seed-0724f904/sb/core"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // shelf is a provider that only keeps sandboxes.
@@ -108,9 +109,9 @@ func TestPlacement(t *testing.T) {
 	}{
 		{core.Spec{}, "one"},
 		{core.Spec{Provider: "two"}, "two"},
-		{core.Spec{GPU: core.GPU{"H100", 8}}, "two"},
-		{core.Spec{GPU: core.GPU{"H100", 9}}, ""},
-		{core.Spec{GPU: core.GPU{"T4", 1}}, ""},
+		{core.Spec{GPU: core.GPU{Type: "H100", Count: 8}}, "two"},
+		{core.Spec{GPU: core.GPU{Type: "H100", Count: 9}}, ""},
+		{core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, ""},
 		{core.Spec{Disk: core.GiB}, ""},
 		{core.Spec{Image: "other"}, ""},
 	} {

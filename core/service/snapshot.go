@@ -2,9 +2,10 @@ package service
 
 import (
 	"context"
-	"github.com/seed-0724f904/sb/core"
 	"path"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // snapshotOwner is the provider that says at once that a snapshot is its own, or else the only one that lists its id or name, or "".

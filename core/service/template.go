@@ -2,10 +2,11 @@ package service
 
 import (
 	"encoding/json"
-	"github.com/seed-0724f904/sb/core"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // Templates finds the launch spec that a name stands for; found is false when there is none of that name.

@@ -2,9 +2,10 @@ package service
 
 import (
 	"encoding/json"
-	"github.com/seed-0724f904/sb/core"
 	"testing"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // A launch without a lifetime has none, whatever the defaults are, and is refused where a bound is set.

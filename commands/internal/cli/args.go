@@ -17,9 +17,10 @@ func OrRun[O any](runF, run func(context.Context, *O) error) func(context.Contex
 	return run
 }
 
-// noArgs, exactly and atLeast check the number of arguments; the error names what is missing.
+// NoArgs accepts no argument.
 func NoArgs(cmd *cobra.Command, args []string) error { return Exactly()(cmd, args) }
 
+// Exactly accepts one argument for each name. Errors name the missing one.
 func Exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := AtLeast(names...)(cmd, args); err != nil {
@@ -32,6 +33,7 @@ func Exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// AtLeast accepts the named arguments and more of the last.
 func AtLeast(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < len(names) {
@@ -96,6 +98,7 @@ func JSONFlag(cmd *cobra.Command, value *bool, fields string) {
 	cmd.Flags().BoolVar(value, "json", false, "print JSON: "+fields)
 }
 
+// QuietFlag adds -q; what names the text that it prints.
 func QuietFlag(cmd *cobra.Command, value *bool, what string) {
 	cmd.Flags().BoolVarP(value, "quiet", "q", false, "print only "+what)
 }

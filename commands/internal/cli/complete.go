@@ -18,6 +18,7 @@ import (
 // completeTimeout bounds what pressing Tab may take.
 const completeTimeout = 800 * time.Millisecond
 
+// NoFiles tells the shell not to complete file names.
 const NoFiles = cobra.ShellCompDirectiveNoFileComp
 
 // Complete registers the completion of a flag's value. The flag exists, so it cannot fail.
@@ -113,6 +114,7 @@ func (a *App) CompleteExecs(cmd *cobra.Command, args []string, word string) ([]c
 	return nil, NoFiles
 }
 
+// CompleteProviders completes the names of providers.
 func (a *App) CompleteProviders(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.ask(cmd, func(_ context.Context, svc *service.Service) []string { return svc.ProviderNames() }), NoFiles
 }
@@ -123,6 +125,7 @@ func (a *App) completePlaces(cmd *cobra.Command, args []string, word string) ([]
 	return append([]string{core.ProviderAuto}, words...), directive
 }
 
+// CompleteApps completes the names of apps.
 func (a *App) CompleteApps(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	apps := map[string]bool{}
 	for _, box := range a.sandboxes(cmd) {
@@ -133,6 +136,7 @@ func (a *App) CompleteApps(cmd *cobra.Command, _ []string, _ string) ([]cobra.Co
 	return slices.Sorted(maps.Keys(apps)), NoFiles
 }
 
+// CompleteGPUs completes GPU types.
 func (a *App) CompleteGPUs(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.ask(cmd, func(_ context.Context, svc *service.Service) []string {
 		types := map[string]bool{}
@@ -146,6 +150,7 @@ func (a *App) CompleteGPUs(cmd *cobra.Command, _ []string, _ string) ([]cobra.Co
 	}), NoFiles
 }
 
+// CompleteImages completes the names of images.
 func (a *App) CompleteImages(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	words := a.ask(cmd, func(_ context.Context, svc *service.Service) []string {
 		images := map[string]bool{}

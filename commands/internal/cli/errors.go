@@ -119,6 +119,7 @@ func OwnFailure(err error) error {
 // GuestCode marks the commands whose exit code is a guest's.
 const GuestCode = "guest-code"
 
+// PassesCode returns the annotation of a command whose exit code is that of a command in a sandbox.
 func PassesCode() map[string]string { return map[string]string{GuestCode: "yes"} }
 
 // Usagef makes an error of bad usage of cmd.

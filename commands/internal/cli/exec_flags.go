@@ -28,6 +28,7 @@ func (f *ExecFlags) RegisterStreams(cmd *cobra.Command) {
 	flags.StringVarP(&f.Shell, "command", "c", "", "run `TEXT` with sh -c")
 }
 
+// Register adds all flags of a command that runs a command.
 func (f *ExecFlags) Register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false

@@ -2,14 +2,19 @@ package cli
 
 import "github.com/seed-0724f904/sb/core"
 
-// bytesValue, durationValue, timeoutValue and gpuValue make flags of core's quantities.
-type (
-	BytesValue    core.Bytes
-	DurationValue core.Duration
-	timeoutValue  core.Duration // of core.ParseTimeout
-	GPUValue      struct{ GPU core.GPU }
-)
+// BytesValue is a flag of a size.
+type BytesValue core.Bytes
 
+// DurationValue is a flag of a duration.
+type DurationValue core.Duration
+
+// timeoutValue is a flag that core.ParseTimeout reads.
+type timeoutValue core.Duration
+
+// GPUValue is a flag of a GPU type and count.
+type GPUValue struct{ GPU core.GPU }
+
+// Set implements pflag.Value.
 func (v *BytesValue) Set(s string) error {
 	parsed, err := core.ParseBytes(s)
 	*v = BytesValue(parsed)
@@ -22,8 +27,10 @@ func (v *BytesValue) String() string {
 	}
 	return core.Bytes(*v).String()
 }
+// Type implements pflag.Value.
 func (*BytesValue) Type() string { return "SIZE" }
 
+// Set implements pflag.Value.
 func (v *DurationValue) Set(s string) error {
 	parsed, err := core.ParseDuration(s)
 	*v = DurationValue(parsed)
@@ -36,6 +43,7 @@ func (v *DurationValue) String() string {
 	}
 	return core.Duration(*v).String()
 }
+// Type implements pflag.Value.
 func (*DurationValue) Type() string { return "DURATION" }
 
 func (v *timeoutValue) Set(s string) error {
@@ -52,10 +60,12 @@ func (v *timeoutValue) String() string {
 }
 func (*timeoutValue) Type() string { return "DURATION" }
 
+// Set implements pflag.Value.
 func (v *GPUValue) Set(s string) error {
 	parsed, err := core.ParseGPU(s)
 	v.GPU = parsed
 	return err
 }
 func (v *GPUValue) String() string { return v.GPU.String() }
+// Type implements pflag.Value.
 func (*GPUValue) Type() string     { return "GPU" }

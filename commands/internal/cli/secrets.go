@@ -28,6 +28,7 @@ type EnvFlags struct {
 	SecretRefs  []string
 }
 
+// Register adds the flags of variables and secrets.
 func (f *EnvFlags) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.Env, "env", "e", nil, "set `KEY=VALUE`, or pass KEY on from this environment (repeatable)")
 	flags.StringSliceVar(&f.PassEnv, "pass-env", nil, "pass on `NAMES` of this environment that are set, as secrets (comma separated, repeatable)")

@@ -23,6 +23,7 @@ type SelectFlags struct {
 	AllOwners bool
 }
 
+// Register adds the flags that select sandboxes, --all included.
 func (f *SelectFlags) Register(app *App, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.All, "all", "a", false, "all sandboxes that are yours")
@@ -30,8 +31,10 @@ func (f *SelectFlags) Register(app *App, cmd *cobra.Command) {
 	f.RegisterFilters(app, cmd)
 }
 
+// AllOwnersUsage is the help of --all-owners.
 const AllOwnersUsage = "those of other users and state directories, too"
 
+// RegisterFilters adds the flags that filter sandboxes.
 func (f *SelectFlags) RegisterFilters(app *App, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&f.Labels, "label", "l", nil, "sandboxes with the label `KEY[=VALUE]` (repeatable: all must match)")
@@ -41,6 +44,7 @@ func (f *SelectFlags) RegisterFilters(app *App, cmd *cobra.Command) {
 	Complete(cmd, "provider", app.CompleteProviders)
 }
 
+// Given reports whether a flag selects sandboxes.
 func (f *SelectFlags) Given() bool {
 	return f.All || len(f.Labels) > 0 || f.App != "" || f.Provider != ""
 }

@@ -48,6 +48,7 @@ type SpecFlags struct {
 	Modal                               []string
 }
 
+// Register adds the flags that describe a sandbox.
 func (f *SpecFlags) Register(app *App, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -318,6 +319,7 @@ func parseVolume(text string) (core.Volume, error) {
 	return volume, nil
 }
 
+// ParsePort reads [HOST:]PORT[/PROTOCOL].
 func ParsePort(text string) (core.Port, error) {
 	numbers, protocol, _ := strings.Cut(text, "/")
 	host, inside, two := strings.Cut(numbers, ":")

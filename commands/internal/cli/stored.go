@@ -21,6 +21,7 @@ type StoreFlags struct {
 	Quiet    bool
 }
 
+// RegisterProvider adds --provider with this help.
 func (f *StoreFlags) RegisterProvider(app *App, cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&f.Provider, "provider", "", usage)
 	Complete(cmd, "provider", app.CompleteProviders)

@@ -28,6 +28,7 @@ func ParseTime(flag, text string, now time.Time) (time.Time, error) {
 	return now.Add(-time.Duration(ago)), nil
 }
 
+// YesNo is the text of a boolean in a table.
 func YesNo(b bool) string {
 	if b {
 		return "yes"
@@ -58,6 +59,7 @@ func StateText(box core.Sandbox) string {
 	return string(box.State)
 }
 
+// ImageText is the text of a sandbox's image in a table.
 func ImageText(box core.Sandbox) string {
 	if box.GPU.IsZero() {
 		return box.Image
@@ -65,6 +67,7 @@ func ImageText(box core.Sandbox) string {
 	return box.Image + " " + box.GPU.String()
 }
 
+// EndsIn is the text of the time that a sandbox has left.
 func EndsIn(box core.Sandbox, now time.Time) string {
 	switch {
 	case !box.State.Live() || box.State == core.StateStopped:
@@ -75,6 +78,7 @@ func EndsIn(box core.Sandbox, now time.Time) string {
 	return output.Span(box.Expires.Sub(now))
 }
 
+// ExecStatus is the text of the state of a command in a sandbox.
 func ExecStatus(e core.Exec) string {
 	switch {
 	case e.Running():

@@ -12,7 +12,7 @@ import (
 )
 
 // Now is the clock of all tests.
-var Now = time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+func Now() time.Time { return time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC) }
 
 // New makes an App whose service must not be asked.
 func New(t *testing.T, env map[string]string) (*cli.App, *iostreams.Test) {
@@ -25,7 +25,7 @@ func New(t *testing.T, env map[string]string) (*cli.App, *iostreams.Test) {
 			value, ok := env[key]
 			return value, ok
 		},
-		Now: func() time.Time { return Now },
+		Now: Now,
 		Service: func() (*service.Service, error) {
 			return nil, core.Errorf(core.KindUsage, "config", "config.yaml", "broken configuration")
 		},

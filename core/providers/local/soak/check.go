@@ -138,7 +138,7 @@ func disagreements(sandboxes []core.Sandbox, processes []process) (problems []st
 
 // usable uses a sandbox as its state promises.
 func (r *round) usable(ctx context.Context, sb core.Sandbox) {
-	switch sb.State {
+	switch sb.State { //nolint:exhaustive // the others are usable as they are, or not at all
 	case core.StatePaused:
 		if a := r.world.sb(ctx, nil, "resume", sb.ID); a.code != 0 {
 			r.violation("%s is paused and cannot be resumed: %s", sb.Name, a.stderr)

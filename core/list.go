@@ -30,6 +30,7 @@ type FilterLister interface {
 	ListFiltered(ctx context.Context, filter ListFilter) ([]Sandbox, error)
 }
 
+// Matches reports whether the filter lets a sandbox pass.
 func (f ListFilter) Matches(sb Sandbox) bool {
 	if f.App != "" && sb.App != f.App || f.Orphans && !sb.Orphaned() || !f.All && !f.Orphans && !sb.State.Live() {
 		return false

@@ -1,0 +1,4 @@
+// Package exec holds the commands that run, watch and end commands in sandboxes.
+// It imports commands/internal/cli and core/service, and no other group.
+// Each file is named after its noun; NewX makes the command and runX does the work.
+package exec

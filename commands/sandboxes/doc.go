@@ -1,0 +1,4 @@
+// Package sandboxes holds the commands that launch, list, change and end sandboxes.
+// It imports commands/internal/cli and core/service, and no other group.
+// Each file is named after its noun; NewX makes the command and runX does the work.
+package sandboxes

@@ -1,0 +1,4 @@
+// Package stores holds the commands for what providers keep: volumes, secrets, images, apps, environments.
+// It imports commands/internal/cli and core/service, and no other group.
+// Each file is named after its noun; NewX makes the command and runX does the work.
+package stores
