@@ -19,8 +19,8 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// BenchmarkExecTrue compares one exec of "true" as the core does it with the same through a server: the difference is
-// what the protocol costs.
+// BenchmarkExecTrue compares an exec of "true" by the core with one through a server. The difference is the cost of the
+// protocol.
 func BenchmarkExecTrue(b *testing.B) {
 	h := newHome(b)
 	b.Run("core", func(b *testing.B) {
@@ -64,7 +64,7 @@ func BenchmarkExecTrue(b *testing.B) {
 	})
 }
 
-// BenchmarkCalls measures how many calls a second a server answers that touch no sandbox, with 1 and with 16 clients.
+// BenchmarkCalls measures the calls per second that touch no sandbox, with 1 and with 16 clients.
 func BenchmarkCalls(b *testing.B) {
 	h := newHome(b)
 	url, _ := h.listen("--no-auth", "--transport", "streamable-http", "--rate-limit", "-1")
@@ -110,7 +110,7 @@ func BenchmarkSessions(b *testing.B) {
 	}
 }
 
-// resident is the memory that a process has now.
+// resident returns the resident memory of a process, in bytes.
 func resident(t testing.TB, pid int) int {
 	t.Helper()
 	var size, pages int

@@ -16,15 +16,15 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// speaker is a client of the protocol, as the story needs it.
+// speaker is the part of a protocol client that the story needs.
 type speaker interface {
-	// tools counts the tools on offer.
+	// tools returns the number of tools.
 	tools(ctx context.Context) (int, error)
-	// use calls a tool; failed says that its result is an error.
+	// use calls a tool. failed reports that its result is an error.
 	use(ctx context.Context, tool string, arguments args) (structured map[string]any, text string, failed bool, err error)
 	resource(ctx context.Context, uri string) (text string, err error)
 	prompt(ctx context.Context, name string, arguments map[string]string) (messages int, err error)
-	// heard are the messages of progress so far.
+	// heard returns the progress messages so far.
 	heard() string
 }
 
@@ -132,7 +132,7 @@ func (g *gopher) resource(ctx context.Context, uri string) (string, error) {
 	}
 	text, ok := result.Contents[0].(mcp.TextResourceContents)
 	if !ok {
-		return "", errors.New("it is no text")
+		return "", errors.New("not text")
 	}
 	return text.Text, nil
 }
@@ -153,10 +153,10 @@ func (g *gopher) heard() string {
 	return strings.Join(g.progress, "\n")
 }
 
-// The same story with both libraries' clients over all three transports, with real sandboxes.
+// The same story with the clients of both libraries over all three transports, with real sandboxes.
 func TestClients(t *testing.T) {
 	t.Parallel()
-	legacy := client.WithLegacyProtocolOnly() //nolint:staticcheck // most clients in use are such
+	legacy := client.WithLegacyProtocolOnly() //nolint:staticcheck // most clients in use speak it
 	for name, meet := range map[string]func(*home) speaker{
 		"official SDK/stdio": func(h *home) speaker {
 			a, _ := h.stdio()
@@ -242,7 +242,8 @@ func tell(t *testing.T, s speaker) {
 	if messages, err := s.prompt(ctx, "run_untrusted_code", map[string]string{"source": "x.py"}); err != nil || messages != 1 {
 		t.Errorf("prompt: %d messages, %v", messages, err)
 	}
-	if _, text, failed, err := s.use(ctx, "exec", args{"sandbox": "nobody", "command": "true"}); err != nil || !failed || !strings.HasPrefix(text, "error (not_found): ") {
+	_, text, failed, err := s.use(ctx, "exec", args{"sandbox": "absent", "command": "true"})
+	if err != nil || !failed || !strings.HasPrefix(text, "error (not_found): ") {
 		t.Errorf("a failure: %q, %v", text, err)
 	}
 	call("sandbox_terminate", args{"sandbox": sb})

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// A server's template says what is launched, for whoever asks for whatever; commands know it by its name, too.
+// Every launch of a server with a template is of that template. Commands find the template by its name.
 func TestTemplateOfTheServer(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -48,14 +48,14 @@ func TestTemplateOfTheServer(t *testing.T) {
 	}
 }
 
-// MCP_HOST and MCP_PORT are taken where the flags are not given, and a host that others can reach needs keys.
+// MCP_HOST and MCP_PORT replace missing flags. A host that others can reach needs keys.
 func TestEnvironmentOfPeers(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	plain := h.env
 	h.env = slices.Concat(plain, []string{"MCP_HOST=0.0.0.0", "MCP_PORT=0"})
 	if out := h.sb("mcp", "--transport", "streamable-http"); !strings.Contains(out, "neither an API key nor an issuer") {
-		t.Errorf("it listens to everybody: %s", out)
+		t.Errorf("it listens to all without keys: %s", out)
 	}
 	h.env = slices.Concat(plain, []string{"MCP_HOST=localhost", "MCP_PORT=1"})
 	url, _ := h.listen("--no-auth", "--transport", "sse", "--host", "127.0.0.1")
@@ -80,7 +80,7 @@ func TestEnvironmentOfPeers(t *testing.T) {
 	}
 }
 
-// Code runs in the image of its language: of the configuration, or of a peer's variables, which win.
+// Code runs in the image of its language. The variables of other servers win over the settings.
 func TestImagesOfLanguages(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -98,7 +98,7 @@ func TestImagesOfLanguages(t *testing.T) {
 	}
 }
 
-// With --log-file the log is there, as JSON where that is asked for, and nowhere else.
+// With --log-file the log is in that file only, in JSON on request.
 func TestLogFile(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -106,7 +106,7 @@ func TestLogFile(t *testing.T) {
 	server := h.serve("--log-file", file, "--log-json", "--log-level", "debug")
 	r := bufio.NewReader(server.out)
 	if _, err := io.WriteString(server.in, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n"+
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"nobody","command":"true"}}}`+"\n"); err != nil {
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"absent","command":"true"}}}`+"\n"); err != nil {
 		t.Fatal(err)
 	}
 	answer(t, r, 1)
@@ -122,11 +122,11 @@ func TestLogFile(t *testing.T) {
 	for entry := range strings.Lines(string(text)) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(entry), &fields); err != nil {
-			t.Errorf("%q is no JSON", entry)
+			t.Errorf("%q is not JSON", entry)
 		}
 		found = found || fields["msg"] == "tool" && fields["name"] == "exec" && fields["result"] == "not_found"
 	}
 	if !found || server.stderr.String() != "" {
-		t.Errorf("the log has no call, or stderr has something: %s%s", text, server.stderr)
+		t.Errorf("the log lacks the call, or stderr has output: %s%s", text, server.stderr)
 	}
 }

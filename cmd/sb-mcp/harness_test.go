@@ -22,12 +22,12 @@ import (
 	"github.com/seed-0724f904/sb/core/programtest"
 )
 
-// patience bounds what these stories wait for, where nothing says otherwise.
+// patience is the longest wait of these stories, unless stated otherwise.
 const patience = time.Minute
 
 func TestMain(m *testing.M) { os.Exit(programtest.With(m, "...").Run()) }
 
-// home is a user of sb with directories of their own, whose sandboxes end with the test.
+// home is a user of sb with separate directories. Their sandboxes end with the test.
 type home struct {
 	t   testing.TB
 	dir string
@@ -37,7 +37,7 @@ type home struct {
 
 func newHome(t testing.TB) *home {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sb-") //nolint:usetesting // short: sockets are below it
+	dir, err := os.MkdirTemp("", "sb-") //nolint:usetesting // a short path, for the sockets below it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func newHome(t testing.TB) *home {
 	return h
 }
 
-// sb runs a command and returns what it printed.
+// sb runs a command and returns its output.
 func (h *home) sb(arguments ...string) string {
 	cmd := exec.Command(filepath.Join(h.bin, "sb"), arguments...)
 	cmd.Env = h.env
@@ -106,7 +106,7 @@ func (h *home) serve(arguments ...string) *served {
 	}
 	s.wait = sync.OnceValue(s.cmd.Wait)
 	h.t.Cleanup(func() {
-		if h.t.Failed() { // what it was doing says why
+		if h.t.Failed() { // the log may show the reason
 			_ = s.cmd.Process.Signal(syscall.SIGQUIT)
 			_ = s.wait()
 			h.t.Logf("the server's log:\n%s", s.stderr)
@@ -119,7 +119,7 @@ func (h *home) serve(arguments ...string) *served {
 	return s
 }
 
-// listen serves over HTTP on a free port and returns the URL without a path.
+// listen starts a server over HTTP on a free port and returns its URL without a path.
 func (h *home) listen(arguments ...string) (url string, s *served) {
 	h.t.Helper()
 	s = h.serve(append([]string{"--port", "0"}, arguments...)...)
@@ -156,7 +156,7 @@ func connect(t testing.TB, over sdk.Transport) *assistant {
 			a.progress = append(a.progress, request.Params.Message)
 		},
 	})
-	session, err := client.Connect(context.Background(), over, nil) // the stream of SSE lives as long as the context
+	session, err := client.Connect(context.Background(), over, nil) // the SSE stream ends with the context
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func connect(t testing.TB, over sdk.Transport) *assistant {
 	return a
 }
 
-// stdio is a client of a server that it started.
+// stdio starts a server and returns a client that is connected over stdio.
 func (h *home) stdio(arguments ...string) (*assistant, *served) {
 	h.t.Helper()
 	s := h.serve(arguments...)
@@ -180,7 +180,7 @@ func (a *assistant) try(ctx context.Context, tool string, arguments args) (*sdk.
 	return a.session.CallTool(ctx, params)
 }
 
-// call calls a tool that has to succeed and returns its structured content.
+// call calls a tool, which must succeed, and returns its structured content.
 func (a *assistant) call(tool string, arguments args) map[string]any {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
@@ -226,7 +226,7 @@ func (a *assistant) read(uri string) *sdk.ResourceContents {
 	return result.Contents[0]
 }
 
-// line reads one message of a server that is spoken to by hand.
+// line reads one message of a server, without a client library.
 func line(t testing.TB, r *bufio.Reader) map[string]any {
 	t.Helper()
 	text, err := r.ReadBytes('\n')
@@ -240,7 +240,7 @@ func line(t testing.TB, r *bufio.Reader) map[string]any {
 	return message
 }
 
-// answer reads messages up to the answer to a request.
+// answer reads messages until the answer to a request.
 func answer(t testing.TB, r *bufio.Reader, id int) {
 	t.Helper()
 	for {

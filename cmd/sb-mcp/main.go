@@ -1,4 +1,4 @@
-// Command sb-mcp is sb with the Model Context Protocol linked: "sb mcp" becomes it.
+// Command sb-mcp is sb with the Model Context Protocol linked. "sb mcp" replaces its process with it.
 package main
 
 import (
@@ -12,11 +12,11 @@ import (
 	"github.com/seed-0724f904/sb/mcp"
 )
 
-// Set by the linker in release builds; commands falls back to what the go command recorded.
+// Set by the linker in release builds. Otherwise commands uses the go command's record.
 var version, commit, date string //nolint:gochecknoglobals // the linker sets variables only
 
 func main() {
-	// A client that is gone must not end this process by a signal: it has sandboxes to settle first.
+	// A broken pipe to the client must not end this process: it must end sandboxes first.
 	signal.Ignore(syscall.SIGPIPE)
 	os.Exit(commands.Main(context.Background(), commands.Process{
 		Streams:   iostreams.New(os.Stdin, os.Stdout, os.Stderr, os.LookupEnv),

@@ -13,9 +13,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// The flows that the documentation of each of these systems shows, with its own tool names, on real sandboxes.
+// These are the flows from the documentation of each system, with its own tool names, on real sandboxes.
 
-// mcp4modal: a testing environment: launch, push the code, run the tests, write and read files, pull the results.
+// mcp4modal: a test environment. It launches, pushes code, runs tests, writes and reads files, and pulls results.
 func TestFlowOfMCP4Modal(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -54,7 +54,7 @@ func TestFlowOfMCP4Modal(t *testing.T) {
 	}
 }
 
-// docker-sandbox-server: a persistent environment, a script that is written and run, a Dockerfile of it.
+// docker-sandbox-server: a persistent environment, a script in it, and its Dockerfile.
 func TestFlowOfDockerSandboxServer(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -83,7 +83,7 @@ func TestFlowOfDockerSandboxServer(t *testing.T) {
 	back.call("exit_container", args{"container_id": id})
 }
 
-// mcp-sandbox: code that makes files, which come back as links; over SSE with the key in the URL, as its users configure it.
+// mcp-sandbox: code makes files, and links to them come back. It uses SSE with the key in the URL, as its users do.
 func TestFlowOfMCPSandbox(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -115,7 +115,7 @@ func TestFlowOfMCPSandbox(t *testing.T) {
 	}
 }
 
-// code-sandbox-mcp: a snippet in, its output out, and nothing is left.
+// code-sandbox-mcp: a snippet goes in, its output comes out, and no sandbox is left.
 func TestFlowOfCodeSandboxMCP(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -124,7 +124,7 @@ func TestFlowOfCodeSandboxMCP(t *testing.T) {
 		t.Errorf("python: %v", got)
 	}
 	got := a.call("run_js_code", args{"code": "console.log(6*7)"})
-	if got["stdout"] != "42\n" && got["exit_code"] != 127.0 { // where this machine has no Node.js, that is what is said
+	if got["stdout"] != "42\n" && got["exit_code"] != 127.0 { // 127 without Node.js on this machine
 		t.Errorf("javascript: %v", got)
 	}
 	if left := strings.TrimSpace(h.sb("ls", "--all", "-q")); left != "" {
@@ -132,7 +132,7 @@ func TestFlowOfCodeSandboxMCP(t *testing.T) {
 	}
 }
 
-// python-sandbox-mcp is a REST service; what it executes runs here as run_code, and its picture is file_read's.
+// python-sandbox-mcp is a REST service. run_code executes its code, and file_read returns its picture.
 func TestFlowOfPythonSandboxMCP(t *testing.T) {
 	t.Parallel()
 	a, _ := newHome(t).stdio()

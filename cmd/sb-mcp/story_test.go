@@ -25,7 +25,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Commands of many soft deadlines end well, whatever clients' limits are: three minutes are four of the usual ones, here four are 12 s.
+// A command that outlasts several soft deadlines succeeds. Four of the usual ones are three minutes, here they are 12 s.
 func TestThreeMinuteCommand(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second
@@ -48,7 +48,7 @@ func TestThreeMinuteCommand(t *testing.T) {
 	}
 }
 
-// A gigabyte of output costs neither the reply's budget nor the server's memory.
+// A gigabyte of output stays within the budget of the reply and the memory of the server.
 func TestGigabyteOfOutput(t *testing.T) {
 	t.Parallel()
 	a, server := newHome(t).stdio()
@@ -70,7 +70,7 @@ func TestGigabyteOfOutput(t *testing.T) {
 	}
 }
 
-// peak is the most memory that a process had (proc(5), VmHWM).
+// peak returns the largest resident memory of a process so far, in bytes (proc(5), VmHWM).
 func peak(t testing.TB, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -90,7 +90,7 @@ func peak(t testing.TB, pid int) int {
 	return 0
 }
 
-// Bytes go there and back unchanged: by content, by host path, and by a pipe of the sandbox.
+// Bytes make a round trip unchanged: by content, by host path, and through a pipe of the sandbox.
 func TestBinaryThereAndBack(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -150,7 +150,7 @@ func TestTwentyClientsAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// A command goes on when its client is killed in the middle of a call, and the next client reads it all.
+// A command continues after its client is killed during a call. The next client reads all output.
 func TestClientKilledMidCall(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -189,7 +189,7 @@ func until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// A command goes on when the server is killed, and the next server knows all of it.
+// A command continues after the server is killed. The next server has all output.
 func TestServerKilledMidExec(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
@@ -210,7 +210,7 @@ func TestServerKilledMidExec(t *testing.T) {
 	}
 }
 
-// Messages that are no messages are answered or ignored; the server lives on.
+// The server answers or ignores malformed messages, and continues.
 func TestMalformedMessages(t *testing.T) {
 	t.Parallel()
 	server := newHome(t).serve()
@@ -277,7 +277,7 @@ func TestMalformedMessages(t *testing.T) {
 	}
 }
 
-// However much there is to log, stdout carries protocol and nothing else.
+// With any amount of logging, stdout carries the protocol only.
 func TestStdoutCarriesProtocolOnly(t *testing.T) {
 	t.Parallel()
 	server := newHome(t).serve("--log-level", "debug")
@@ -308,7 +308,7 @@ func TestStdoutCarriesProtocolOnly(t *testing.T) {
 	}
 }
 
-// A server that is told to end lets the calls under way end, and leaves no process.
+// A server that gets SIGTERM lets running calls end, and leaves no process.
 func TestGracefulShutdown(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)

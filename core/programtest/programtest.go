@@ -1,4 +1,5 @@
-// Package programtest builds sb's programs for tests that start them.
+// Package programtest builds sb's programs for tests that start them. It imports the standard library only. Start with
+// With, for TestMain.
 package programtest
 
 import (
@@ -10,20 +11,20 @@ import (
 	"os/exec"
 )
 
-// Variable names the directory of the programs. Where it is set before the tests they are taken from there, as for
-// users that have no Go.
+// Variable is the environment variable with the directory of the programs. If it is set before the tests, they build no
+// programs and need no Go.
 const Variable = "SB_TEST_BIN"
 
-// Dir is where the programs are, once Build has returned.
+// Dir returns the directory of the programs, after Build.
 func Dir() string { return os.Getenv(Variable) }
 
-// Tests are the tests of a package: a *testing.M.
+// Tests is a *testing.M.
 type Tests interface {
-	// Run runs them and returns the process's exit code.
+	// Run runs the tests and returns the exit code of the process.
 	Run() int
 }
 
-// With is what TestMain runs in place of tests that start programs: it builds them once, as Build does, and removes them.
+// With returns tests for TestMain that build the programs first and remove them at the end. programs is as for Build.
 func With(tests Tests, programs ...string) Tests { return built{tests, programs} }
 
 type built struct {
@@ -42,8 +43,8 @@ func (b built) Run() int {
 	return b.tests.Run()
 }
 
-// Build sees to it that the programs are there, for this process and those that it starts. programs are names below
-// cmd, or "..." for all. remove removes what was built; it is not nil. Not for several goroutines at once.
+// Build builds the programs, unless Variable is set, and sets Variable. programs are names below cmd, or "..." for all.
+// remove removes the built programs; it is never nil. Build is not safe for concurrent use.
 func Build(programs ...string) (remove func(), err error) {
 	remove = func() {}
 	if Dir() != "" {
@@ -63,5 +64,6 @@ func Build(programs ...string) (remove func(), err error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return remove, fmt.Errorf("%w: %s", err, out)
 	}
-	return remove, errors.Join(os.Chmod(dir, 0o755), os.Setenv(Variable, dir)) //nolint:gosec // other users start them, too
+	err = os.Chmod(dir, 0o755) //nolint:gosec // other users start them, too
+	return remove, errors.Join(err, os.Setenv(Variable, dir))
 }
