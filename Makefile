@@ -20,7 +20,8 @@ test: ## go test ./... with a summary of the skipped tests and their reasons
 
 lint: ## golangci-lint and go vet
 	@"$(GOLANGCI_LINT)" version 2>/dev/null | grep -q "version $(GOLANGCI_LINT_VERSION:v%=%) " || \
-		GOBIN="$(dir $(GOLANGCI_LINT))" go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+		GOBIN="$(dir $(GOLANGCI_LINT))" \
+		go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	"$(GOLANGCI_LINT)" run --allow-parallel-runners ./...
 	go vet ./...
 

@@ -22,5 +22,5 @@ for await (const other of modal.sandboxes.list({ appId: app.appId, tags: { story
 assert.deepEqual(found, [sandbox.sandboxId]);
 
 assert.equal(await sandbox.terminate({ wait: true }), 137);
-console.log("the JavaScript SDK finds what it expects");
+console.log("the story with the JavaScript SDK passes");
 process.exit(0);
