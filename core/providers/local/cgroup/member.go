@@ -43,7 +43,7 @@ func (g *Group) Member() *Member {
 	return m
 }
 
-// Leave moves the calling process to where the group's maker was.
+// Leave moves the calling process to where the group's maker was. It may be called once.
 func (m *Member) Leave() error {
 	if m == nil {
 		return nil
@@ -51,8 +51,9 @@ func (m *Member) Leave() error {
 	errs := []error{m.barred}
 	for _, f := range m.home {
 		_, err := f.WriteString(strconv.Itoa(os.Getpid()))
-		errs = append(errs, err)
+		errs = append(errs, err, f.Close()) // open, it could move other processes out of their groups
 	}
+	m.home = nil
 	return errors.Join(errs...)
 }
 

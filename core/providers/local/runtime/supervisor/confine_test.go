@@ -50,6 +50,7 @@ func checkConfined(t *testing.T, dir string) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		t.Fatal(err)
 	}
+	checkResolvers(t, filepath.Join(dir, "resolvers"))
 	root := filepath.Join(dir, "jail")
 	if err := os.Mkdir(root, 0o700); err != nil {
 		t.Fatal(err)
@@ -143,4 +144,60 @@ func checkFiles(t *testing.T) {
 			t.Errorf("it may %s: %v", name, err)
 		}
 	}
+}
+
+// checkResolvers shows a file behind a symbolic link, under a mount as containers have it, and one that is replaced.
+func checkResolvers(t *testing.T, dir string) {
+	t.Helper()
+	root, file, link := filepath.Join(dir, "root"), filepath.Join(dir, "run", "resolv.conf"), filepath.Join(dir, "etc", "resolv.conf")
+	mounted := filepath.Join(dir, "mounted")
+	for _, parent := range []string{root, filepath.Dir(file), filepath.Dir(link)} {
+		if err := os.MkdirAll(parent, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(want string) {
+		t.Helper()
+		if text, err := os.ReadFile(filepath.Join(root, file)); err != nil || string(text) != want {
+			t.Errorf("the name servers are %q, not %q: %v", text, want, err)
+		}
+	}
+	write(file, "below")
+	write(mounted, "above")
+	foreign := os.Geteuid() == 0 && os.Chown(filepath.Dir(file), 1, 1) == nil // else the directory is this user's
+	if err := unix.Mount(mounted, file, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := showResolvers(root, []string{link, filepath.Join(dir, "none", "resolv.conf")}); err != nil {
+		t.Fatal(err)
+	}
+	check("above")
+	if target, err := os.Readlink(filepath.Join(root, link)); err != nil || target != file {
+		t.Errorf("the link leads to %q: %v", target, err)
+	}
+	if err := os.WriteFile(filepath.Join(root, file), nil, 0o600); !errors.Is(err, unix.EROFS) {
+		t.Errorf("the name servers can be changed: %v", err)
+	}
+	if !foreign {
+		return
+	}
+	for _, path := range []string{file, filepath.Join(root, file)} {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(mounted, "replaced")
+	if err := os.Rename(mounted, file); err != nil {
+		t.Fatal(err)
+	}
+	check("replaced")
 }

@@ -27,18 +27,18 @@ func enterJail(root string, dirs ...string) error {
 		return fmt.Errorf("mounting the root: %w", err)
 	}
 	for _, dir := range dirs {
-		if err := show(root, dir, 0); err != nil {
+		if err := show(root, dir, false); err != nil {
 			return err
 		}
 	}
-	if err := show(root, os.DevNull, 0); err != nil {
+	if err := show(root, os.DevNull, false); err != nil {
 		return err
 	}
 	// Most of /proc/sys is writable for root without any capability.
-	if err := show(root, "/proc", unix.MOUNT_ATTR_RDONLY); err != nil {
+	if err := show(root, "/proc", true); err != nil {
 		return err
 	}
-	if err := showResolvers(root); err != nil {
+	if err := showResolvers(root, netstack.ResolverFiles()); err != nil {
 		return err
 	}
 	if err := os.Chdir(root); err != nil {
@@ -57,8 +57,9 @@ func enterJail(root string, dirs ...string) error {
 	return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 }
 
-// show makes a file or directory of the machine visible at the same path below root, with attributes of mount_setattr(2).
-func show(root, path string, attributes uint64) error {
+// show makes a file or directory of the machine visible at the same path below root. A read-only one comes with the file
+// systems that are mounted on it and below it: an ordinary user may not uncover what they hide.
+func show(root, path string, readOnly bool) error {
 	info, err := os.Stat(path) //nolint:gosec // the client names the paths
 	if err != nil {
 		return err
@@ -77,16 +78,16 @@ func show(root, path string, attributes uint64) error {
 		}
 	}
 	flags := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC)
-	if path == "/proc" {
-		flags |= unix.AT_RECURSIVE // an ordinary user may not uncover what is mounted there
+	if readOnly {
+		flags |= unix.AT_RECURSIVE
 	}
 	tree, err := unix.OpenTree(unix.AT_FDCWD, path, flags)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", path, err)
 	}
 	defer func() { _ = unix.Close(tree) }()
-	if attributes != 0 {
-		set := unix.MountAttr{Attr_set: attributes}
+	if readOnly {
+		set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 		if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set); err != nil {
 			return fmt.Errorf("making %s read-only: %w", path, err)
 		}
@@ -99,9 +100,9 @@ func show(root, path string, attributes uint64) error {
 
 // showResolvers shows the files that name the machine's name servers. The directory of such a file is shown, so that a
 // file that replaces it is seen; but not a directory of this user, which may have files that other users may not read.
-func showResolvers(root string) error {
+func showResolvers(root string, files []string) error {
 	var shown []string
-	for _, path := range netstack.ResolverFiles() {
+	for _, path := range files {
 		file, err := filepath.EvalSymlinks(path)
 		if err != nil {
 			continue // a file that cannot be read names no servers
@@ -111,7 +112,7 @@ func showResolvers(root string) error {
 			visible = dir
 		}
 		if !slices.Contains(shown, visible) {
-			if err := show(root, visible, unix.MOUNT_ATTR_RDONLY); err != nil {
+			if err := show(root, visible, true); err != nil {
 				return err
 			}
 			shown = append(shown, visible)
