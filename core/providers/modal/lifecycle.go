@@ -58,7 +58,8 @@ func (p *Provider) describe(ctx context.Context, id string) (described, error) {
 		return described{}, p.missing(c, "get", id, err)
 	}
 	d := described{id: id, appID: waited.GetMetadata().GetAppId(), tags: tagMap(tags.GetTags()), result: waited.GetResult()}
-	if sb := d.sandbox(""); sb.State.Live() || d.gone() {
+	// Whether one of the first generation still waits for a machine only the list tells: the second's creation waits for it.
+	if sb := d.sandbox(""); sb.State.Live() && !firstGeneration(id) || d.gone() {
 		return d, nil
 	}
 	// When it ended only the list tells. Without that it has ended all the same.

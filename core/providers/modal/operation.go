@@ -20,6 +20,7 @@ type operation struct {
 	// subject names what it is about, in errors.
 	op, subject string
 	complaints  *limitedBuffer
+	answers     bool // it has no body and its answer is read whole
 	once        sync.Once
 	exit        core.Exit
 	err         error
@@ -27,6 +28,9 @@ type operation struct {
 
 // farewell is how long a program that is given up may take to end.
 const farewell = 2 * time.Second
+
+// killTime is how long killing it may take.
+const killTime = 10 * time.Second
 
 // operate starts a program. The caller closes in when it has sent all, reads out to its end, and then calls wait. When
 // ctx ends the program gets the end of its input, and the answer breaks off.
@@ -58,10 +62,7 @@ func (o *operation) wait(ctx context.Context) (core.Exit, error) {
 		go func() { _, _ = io.Copy(io.Discard, o.out) }()
 		o.exit, o.err = o.process.Wait(ctx)
 		if ctx.Err() != nil {
-			// Its input has ended, and so it will; one that still waited for input would stay as long as the sandbox.
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
-			_, _ = o.process.Wait(last)
-			cancel()
+			o.abandon(context.WithoutCancel(ctx))
 			// What it made of half an input is no answer.
 			o.err = core.Wrap("modal."+o.op, o.subject, ctx.Err())
 		}
@@ -73,12 +74,29 @@ func (o *operation) wait(ctx context.Context) (core.Exit, error) {
 	return o.exit, o.err
 }
 
+// abandon ends the program after ctx of the caller has ended. A program with a body sees the end of its input and has a moment to clean up;
+// others, such as rm, do not notice that nobody waits, and are killed at once.
+func (o *operation) abandon(ctx context.Context) {
+	if !o.answers {
+		last, cancel := context.WithTimeout(ctx, farewell)
+		defer cancel()
+		if _, err := o.process.Wait(last); err == nil {
+			return
+		}
+	}
+	last, cancel := context.WithTimeout(ctx, killTime)
+	defer cancel()
+	// It may have ended meanwhile, and without a shell nothing can be killed.
+	_ = o.process.Signal(last, sigKill)
+}
+
 // answer runs an operation without a body to its end and returns what it answered.
 func (p *Provider) answer(ctx context.Context, id, op, subject string, argv []string, verdict verdict) ([]byte, error) {
 	o, err := p.operate(ctx, id, op, subject, argv)
 	if err != nil {
 		return nil, err
 	}
+	o.answers = true
 	_ = o.in.Close()
 	text, readErr := o.all()
 	if readErr != nil && core.KindOf(readErr) == core.KindExhausted {

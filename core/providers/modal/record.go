@@ -86,6 +86,8 @@ type described struct {
 	created         time.Time
 	tags            map[string]string
 	result          *pb.GenericResult
+	started         time.Time // zero of a sandbox that is queued, and where Modal does not tell
+	queued          bool
 	ended           time.Time
 	gpu             string
 	gpuCount        int
@@ -123,6 +125,8 @@ func fromInfo(info *pb.SandboxInfo) described {
 	if d.result == nil {
 		d.result = info.GetMetadata().GetResult()
 	}
+	d.started = fromUnix(info.GetTaskInfo().GetStartedAt())
+	d.queued = firstGeneration(d.id) && d.started.IsZero() && d.result.GetStatus() == pb.GenericResult_GENERIC_STATUS_UNSPECIFIED
 	return d
 }
 
@@ -168,6 +172,12 @@ func (d described) sandbox(app string) core.Sandbox {
 	}
 	if life > 0 && !sb.Created.IsZero() {
 		sb.Expires = sb.Created.Add(life)
+	}
+	if !d.started.IsZero() {
+		sb.Started = d.started
+	}
+	if d.queued {
+		sb.State, sb.Started = core.StateQueued, time.Time{}
 	}
 	d.end(&sb)
 	return sb

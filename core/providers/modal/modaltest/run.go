@@ -31,7 +31,7 @@ func (s *Server) run(box *sandbox, below *image) {
 		return
 	}
 	s.mu.Lock()
-	box.backend, box.lastActive = backend, time.Now()
+	box.backend, box.lastActive, box.startedAt = backend, time.Now(), time.Now()
 	s.mu.Unlock()
 	begin := s.startEntry
 	if box.entryInside {

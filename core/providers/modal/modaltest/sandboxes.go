@@ -343,7 +343,10 @@ func (s *Server) SandboxGetTaskId(ctx context.Context, r *pb.SandboxGetTaskIdReq
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !box.live() {
+	switch {
+	case !box.live() && box.startedAt.IsZero(): // it never got a machine
+		return pb.SandboxGetTaskIdResponse_builder{TaskResult: box.result}.Build(), nil
+	case !box.live():
 		return pb.SandboxGetTaskIdResponse_builder{TaskId: &box.task, TaskResult: box.result}.Build(), nil
 	}
 	return pb.SandboxGetTaskIdResponse_builder{TaskId: &box.task}.Build(), nil
@@ -419,7 +422,7 @@ func (s *Server) info(box *sandbox) *pb.SandboxInfo {
 	d := box.definition
 	resources := d.GetResources()
 	task := pb.TaskInfo_builder{
-		Id: box.task, SandboxId: box.id, StartedAt: unix(box.created), FinishedAt: unix(box.endedAt), EnqueuedAt: unix(box.created),
+		Id: box.task, SandboxId: box.id, StartedAt: unix(box.startedAt), FinishedAt: unix(box.endedAt), EnqueuedAt: unix(box.created),
 		Result: box.result, GpuType: resources.GetGpuConfig().GetGpuType(), GpuConfig: resources.GetGpuConfig(),
 	}
 	return pb.SandboxInfo_builder{

@@ -104,6 +104,7 @@ type sandbox struct {
 	commands   map[string]*command
 	retired    []*command // those that have ended, the oldest first
 	lastActive time.Time
+	startedAt  time.Time // zero while it is queued
 	busy       int
 	network    *pb.NetworkAccess
 	readyAt    time.Time
