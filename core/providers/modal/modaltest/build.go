@@ -2,7 +2,11 @@ package modaltest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
@@ -42,6 +46,14 @@ func (s *Server) runSteps(built *image, steps []buildStep, env []core.Secret) (s
 		defer s.mu.Unlock()
 		built.log = append(built.log, text)
 	}
+	if built.python() {
+		if err := s.shell(s.ctx, box.ID, nil, nil, linkPython); err != nil {
+			return "", err
+		}
+	}
+	if err := s.checkPip(box.ID, steps); err != nil {
+		return "", err
+	}
 	for i, step := range steps {
 		write(fmt.Sprintf("=> Step %d: %s\n", i+1, step.command))
 		code, err := s.runIn(s.ctx, box.ID, core.ExecSpec{Command: []string{"sh", "-c", step.command}, Workdir: step.workdir, Env: step.env}, textWriter(write))
@@ -53,6 +65,18 @@ func (s *Server) runSteps(built *image, steps []buildStep, env []core.Secret) (s
 		}
 	}
 	return s.keep(s.ctx, box.ID, built.id)
+}
+
+// checkPip refuses to install packages with a pip that this machine does not have.
+func (s *Server) checkPip(id string, steps []buildStep) error {
+	if !slices.ContainsFunc(steps, func(step buildStep) bool { return strings.Contains(step.command, "-m pip install") }) {
+		return nil
+	}
+	code, err := s.runIn(s.ctx, id, core.ExecSpec{Command: []string{"sh", "-c", "python3 -m pip --version"}}, io.Discard)
+	if err == nil && code != 0 {
+		err = errors.New("images here have this machine's programs, and this machine's Python has no pip: install it (on Debian: python3-pip)")
+	}
+	return err
 }
 
 // textWriter hands what is written to a function.

@@ -95,6 +95,10 @@ type sandbox struct {
 	// begun is when what changes became the sandbox's own doing; it is set before ready is closed.
 	begun time.Time
 
+	// inputs counts the writes to stdin that were taken in the first generation; guarded by inputMu.
+	inputMu sync.Mutex
+	inputs  uint32
+
 	// Guarded by Server.mu.
 	name       string
 	tags       map[string]string
