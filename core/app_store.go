@@ -10,17 +10,18 @@ type AppInfo struct {
 	Name     string `json:"name"`
 	ID       string `json:"id,omitempty"`
 	Provider string `json:"provider"`
-	// State is in the provider's words; "" where an app is only a label of its sandboxes.
+	// State is the provider's own name for the state; "" where an app is only a label of its sandboxes.
 	State   string    `json:"state,omitempty"`
 	Created time.Time `json:"created,omitzero"`
-	// Sandboxes counts those that live.
+	// Sandboxes counts the live ones.
 	Sandboxes int `json:"sandboxes"`
 }
 
-// AppStore knows apps as things of their own. Its capability is CapAppStore; elsewhere an app is a label of its sandboxes.
+// AppStore manages apps as separate objects. Its capability is CapAppStore. Without it, an app is a label of its
+// sandboxes.
 type AppStore interface {
-	// Apps returns those that are not stopped, in no order. Sandboxes is left 0.
+	// Apps returns the apps that are not stopped, in no order. It leaves Sandboxes 0.
 	Apps(ctx context.Context) ([]AppInfo, error)
-	// StopApp ends an app with everything that runs in it.
+	// StopApp ends an app and everything that runs in it.
 	StopApp(ctx context.Context, name string) error
 }

@@ -43,7 +43,7 @@ const (
 	CapSnapshotStore    Capability = "snapshot_store"
 )
 
-// The capabilities that let a spec, or the options of an operation, ask for something.
+// The capabilities that a spec or the options of an operation can require.
 const (
 	CapTTY       Capability = "tty"
 	CapPersist   Capability = "persist"
@@ -77,26 +77,26 @@ const (
 	CapIdle      Capability = "idle_timeout"
 )
 
-// Capabilities says as data what a provider can do. The contract suite holds it
-// against the optional interfaces that the provider has.
+// Capabilities describes a provider's features as data. The contract suite checks it against the optional interfaces of
+// the provider.
 type Capabilities struct {
 	// Has lists the capabilities.
 	Has []Capability `json:"has"`
 	// Images lists the image names that need no registry: "host". The first is the default.
 	Images []string `json:"images,omitempty"`
-	// GPUs lists the GPU types on offer, with the most of each that one sandbox may have.
+	// GPUs lists the GPU types, each with the highest count for one sandbox.
 	GPUs map[string]int `json:"gpus,omitempty"`
-	// GPUPrices says what one GPU of a type costs, in the provider's words, where it tells: "3.95 USD/h".
+	// GPUPrices has the price of one GPU of each type as text: "3.95 USD/h". Types without a known price are absent.
 	GPUPrices map[string]string `json:"gpu_prices,omitempty"`
-	// Remote says that the provider is reached over a network that may be slow or absent.
+	// Remote means that the provider is reached over a network that may be slow or absent.
 	Remote bool `json:"remote,omitempty"`
-	// Shared says that other users, and other state directories, may have sandboxes here, too.
+	// Shared means that other users and other state directories may have sandboxes at this provider.
 	Shared bool `json:"shared,omitempty"`
-	// Isolation says in a few words what stands between a sandbox and the host.
+	// Isolation names in a few words the boundary between a sandbox and the host.
 	Isolation string `json:"isolation"`
 }
 
-// Can says whether c is among the capabilities.
+// Can reports whether c is among the capabilities.
 func (c Capabilities) Can(want Capability) bool {
 	return slices.Contains(c.Has, want)
 }

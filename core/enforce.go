@@ -6,41 +6,41 @@ import (
 	"strings"
 )
 
-// Strength says how well a provider holds what a spec asks for.
+// Strength is how well a provider enforces a field of a spec.
 type Strength string
 
 const (
-	// Full holds against what runs in the sandbox.
+	// Full cannot be bypassed from inside the sandbox.
 	Full Strength = "full"
-	// Partial holds with gaps that Enforcement.Gap names.
+	// Partial has the gaps that Enforcement.Gap names.
 	Partial Strength = "partial"
-	// Unenforced is only written down.
+	// Unenforced is recorded but has no effect.
 	Unenforced Strength = "unenforced"
-	// Unknown is what the provider does not tell.
+	// Unknown means that the provider does not report it.
 	Unknown Strength = "unknown"
 )
 
-// Enforcement says how one field of a spec is held.
+// Enforcement is how the provider enforces one field of a spec.
 type Enforcement struct {
-	// Field is the spec's: "network", "disk".
+	// Field is the field's name: "network", "disk".
 	Field string `json:"field"`
 	// Asked is the field's value: "allow pypi.org".
 	Asked    string   `json:"asked"`
 	Strength Strength `json:"strength"`
-	// How says what holds it; Gap what it lets through, unless it is Full.
+	// How names the mechanism. Gap describes what it does not cover; it is empty if Strength is Full.
 	How string `json:"how"`
 	Gap string `json:"gap,omitempty"`
-	// Default says that the launch did not name the field: its value comes from the configuration. Spec.Require leaves it out.
-	// It is set by ExplainPolicy alone.
+	// Default means that the value comes from the configuration, not from the launch. Spec.Require ignores such fields.
+	// Only ExplainPolicy sets it.
 	Default bool `json:"default,omitempty"`
 }
 
-// Enforcer tells how well it holds a spec. Its capability is CapEnforce.
+// Enforcer reports how well the provider enforces a spec. Its capability is CapEnforce.
 type Enforcer interface {
-	// Enforcement reports how each limit and policy in spec is held: at least those fields of EnforcedFields that spec
-	// sets. id is the sandbox that spec belongs to; "" asks for a sandbox that a launch would start now. The answer is
-	// measured, not assumed: it comes from the running sandbox, from the engine, or from trying what a launch would do.
-	// spec asks for nothing that Capabilities excludes.
+	// Enforcement reports how each limit and policy in spec is enforced: at least those fields of EnforcedFields that spec
+	// sets. id is the sandbox that spec belongs to; "" means a sandbox that would be launched now. The result is measured,
+	// not assumed: it comes from the running sandbox, from the engine, or from a trial of the launch's steps. spec
+	// requires no capability that the provider lacks.
 	Enforcement(ctx context.Context, id string, spec Spec) ([]Enforcement, error)
 }
 

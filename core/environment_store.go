@@ -2,21 +2,21 @@ package core
 
 import "context"
 
-// EnvironmentInfo is a provider's environment: a space with volumes, secrets and apps of its own. It has
-// nothing to do with environment variables.
+// EnvironmentInfo is a provider's environment: a namespace for volumes, secrets and apps. It is unrelated to
+// environment variables.
 type EnvironmentInfo struct {
 	Name     string `json:"name"`
 	Provider string `json:"provider"`
-	// Current says that it is the one that this sb works in.
+	// Current marks the environment that this sb uses.
 	Current bool `json:"current,omitempty"`
 }
 
-// EnvironmentStore keeps environments. Its capability is CapEnvironmentStore.
+// EnvironmentStore manages environments. Its capability is CapEnvironmentStore.
 type EnvironmentStore interface {
-	// Environments returns them in no order.
+	// Environments returns the environments in no order.
 	Environments(ctx context.Context) ([]EnvironmentInfo, error)
-	// CreateEnvironment makes an empty one. KindConflict: there is one of that name.
+	// CreateEnvironment creates an empty environment. KindConflict: the name is taken.
 	CreateEnvironment(ctx context.Context, name string) (EnvironmentInfo, error)
-	// RemoveEnvironment removes one with everything in it.
+	// RemoveEnvironment removes an environment and everything in it.
 	RemoveEnvironment(ctx context.Context, name string) error
 }

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// Kind sorts errors by what the caller can do about them. Frontends switch on it
-// and on nothing else.
+// Kind classifies errors by how the caller can handle them. Frontends switch on the kind and on nothing else.
 type Kind int
 
 const (
-	// KindInternal is a bug or a failure nobody classified.
+	// KindInternal is a bug or an unclassified failure.
 	KindInternal Kind = iota
 	// KindUsage is bad input: the same call can never succeed.
 	KindUsage
@@ -70,20 +69,20 @@ func ParseKind(s string) Kind {
 	return KindInternal
 }
 
-// Error is the only error that frontends look into. It never holds a secret.
+// Error is the only error type that frontends inspect. It never contains a secret.
 type Error struct {
 	Kind Kind
-	// Op is what was being done, as "provider.verb" or "verb": "local.launch".
+	// Op is the operation, as "provider.verb" or "verb": "local.launch".
 	Op string
-	// Subject is what it was done to: a sandbox reference, a path, a flag.
+	// Subject is the object of the operation: a sandbox reference, a path, a flag.
 	Subject string
-	// Hint is one sentence that says what to do next, or "".
+	// Hint is one sentence with the next step, or "".
 	Hint string
 	// Err is the cause; its text is the message.
 	Err error
 }
 
-// Error returns "subject: cause". Op and Hint are for frontends to show apart.
+// Error returns "subject: cause". Frontends show Op and Hint separately.
 func (e *Error) Error() string {
 	msg := e.Kind.String()
 	if e.Err != nil {
@@ -98,13 +97,13 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NotSetUp is the cause, and its text, of an error of Provider.Check where what the provider needs is not here at all: no engine was
-// found, there are no credentials. One that is down, or refuses, is not that.
+// NotSetUp is the cause in an error of Provider.Check where a requirement is absent: no engine was found, or there are
+// no credentials. An engine that is down or refuses the connection is not NotSetUp.
 type NotSetUp string
 
 func (e NotSetUp) Error() string { return string(e) }
 
-// Errorf makes an Error of kind k whose cause is formatted as by fmt.Errorf.
+// Errorf returns an Error of kind k with a cause formatted as by fmt.Errorf.
 func Errorf(k Kind, op, subject, format string, args ...any) *Error {
 	return &Error{Kind: k, Op: op, Subject: subject, Err: fmt.Errorf(format, args...)}
 }
@@ -115,8 +114,8 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return e
 }
 
-// Wrap gives err an operation and a subject and keeps its kind and hint. It returns nil for nil. Of joined errors the first
-// decides, and the text is that of all.
+// Wrap adds an operation and a subject to err and keeps its kind and hint. It returns nil for nil. For joined errors,
+// the first one sets the kind and the text has all of them.
 func Wrap(op, subject string, err error) error {
 	if err == nil {
 		return nil
@@ -137,7 +136,7 @@ func Wrap(op, subject string, err error) error {
 	return &Error{Kind: KindOf(err), Op: op, Subject: subject, Err: err}
 }
 
-// KindOf classifies any error, the standard library's included. KindOf(nil) is KindInternal.
+// KindOf classifies any error, including those of the standard library. KindOf(nil) is KindInternal.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind

@@ -2,23 +2,23 @@ package core
 
 import "time"
 
-// EventType names what happened.
+// EventType is the type of an event.
 type EventType string
 
 const (
-	// EventState reports a sandbox's new state, whoever caused it.
+	// EventState reports a sandbox's new state, whatever caused the change.
 	EventState EventType = "state"
-	// EventOperation reports an operation of a Service, once it is over.
+	// EventOperation reports a finished operation of a Service.
 	EventOperation EventType = "operation"
 	// EventProgress reports a step of an operation. It may be dropped.
 	EventProgress EventType = "progress"
 	// EventExec reports that a command started or ended.
 	EventExec EventType = "exec"
-	// EventDenial reports that the network policy refused something. Several in a short time may be one event.
+	// EventDenial reports a refusal of the network policy. Several in a short time may be one event.
 	EventDenial EventType = "denial"
 )
 
-// Event is one thing that happened. It holds no secrets.
+// Event is one reported change or operation. It contains no secrets.
 type Event struct {
 	Time     time.Time `json:"time"`
 	Type     EventType `json:"type"`
@@ -35,7 +35,7 @@ type Event struct {
 	Actor  string `json:"actor,omitempty"`
 	// Exec belongs to EventExec.
 	Exec *Exec `json:"exec,omitempty"`
-	// Denial belongs to EventDenial: the latest.
+	// Denial belongs to EventDenial; it is the latest refusal.
 	Denial *Denial `json:"denial,omitempty"`
 	// Progress belongs to EventProgress.
 	Progress *Progress `json:"progress,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// FileEventKind says what happened to a file.
+// FileEventKind is the kind of a change to a file.
 type FileEventKind string
 
 // The kinds.
@@ -19,16 +19,16 @@ const (
 // FileEvent is one change in a sandbox's filesystem.
 type FileEvent struct {
 	Kind FileEventKind `json:"kind"`
-	// Path is absolute. Of what was renamed it is where it is now, if that is watched, else where it was.
+	// Path is absolute. For a rename it is the new path if that is watched, else the old one.
 	Path string `json:"path"`
-	// From is where something renamed was, if both places are watched.
+	// From is the old path of a rename, if both paths are watched.
 	From string `json:"from,omitempty"`
 }
 
-// FileWatcher tells what changes in a sandbox's filesystem. Its capability is CapFileWatch.
+// FileWatcher reports changes in a sandbox's filesystem. Its capability is CapFileWatch.
 type FileWatcher interface {
-	// WatchFiles yields the changes of a file, or of a directory's entries, with recursive of all below, too. It goes on until
-	// ctx ends, the caller stops or the sandbox ends; an error comes last. What changes before the watch stands in the
-	// sandbox is not told.
+	// WatchFiles yields the changes of a file or of a directory's entries; with recursive, of the whole tree. It ends when
+	// ctx ends, the caller stops or the sandbox ends; an error is the last value. Changes from before the watch is active
+	// are not reported.
 	WatchFiles(ctx context.Context, id, path string, recursive bool) iter.Seq2[FileEvent, error]
 }

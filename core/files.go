@@ -12,7 +12,7 @@ type FileInfo struct {
 	// Path is absolute.
 	Path string `json:"path"`
 	Size int64  `json:"size"`
-	// Mode has the type bits of fs.FileMode; its JSON is text as "ls -l" writes it.
+	// Mode has the type bits of fs.FileMode; in JSON it is text in the format of "ls -l".
 	Mode    fs.FileMode `json:"-"`
 	ModTime time.Time   `json:"mod_time"`
 	UID     int         `json:"uid"`
@@ -21,14 +21,14 @@ type FileInfo struct {
 	Link string `json:"link,omitempty"`
 }
 
-// MaxPath bounds a path and a symbolic link's target, in bytes: PATH_MAX of Linux.
+// MaxPath is the highest length of a path and of a symbolic link's target, in bytes: PATH_MAX of Linux.
 const MaxPath = 4096
 
-// fileModeBits are what FileInfo.Mode may have.
+// fileModeBits are the bits that FileInfo.Mode may have.
 const fileModeBits = fs.ModeType | fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// CheckFile refuses a description that no file system gives, as a hostile sandbox may answer it: it must be of name, which
-// is absolute and clean. The error is KindInternal.
+// CheckFile rejects a description that no filesystem produces: a hostile sandbox may send one. It must describe name,
+// which is absolute and clean. The error is KindInternal.
 func CheckFile(name string, info FileInfo) error {
 	why := ""
 	switch {
@@ -48,8 +48,8 @@ func CheckFile(name string, info FileInfo) error {
 	return Errorf(KindInternal, "stat", name, "the sandbox sent a damaged answer: %s", why)
 }
 
-// CheckListing is CheckFile for the entries of the directory dir: each lies directly in it. The sandbox chooses the last element of a
-// path, and nothing else.
+// CheckListing is CheckFile for the entries of the directory dir. Each must lie directly in dir: the sandbox chooses
+// only the last element of a path.
 func CheckListing(dir string, infos []FileInfo) error {
 	for _, info := range infos {
 		name, inside := strings.CutPrefix(info.Path, strings.TrimSuffix(dir, "/")+"/")
@@ -63,25 +63,26 @@ func CheckListing(dir string, infos []FileInfo) error {
 	return nil
 }
 
-// isElement says whether name can be one element of a path.
+// isElement reports whether name can be one element of a path.
 func isElement(name string) bool {
 	return name != "" && name != "." && name != ".." && len(name) <= MaxPath && !strings.ContainsAny(name, "/\x00")
 }
 
-// WriteOptions says how FileSystem.WriteFile creates a file.
+// WriteOptions are the options of FileSystem.WriteFile.
 type WriteOptions struct {
-	// Mode is the permission bits; 0 keeps those of a file that exists, else 0644.
+	// Mode is the permission bits; 0 keeps those of an existing file and gives a new one 0644.
 	Mode fs.FileMode
-	// Parents makes missing directories.
+	// Parents creates missing directories.
 	Parents bool
-	// Append adds to the file instead of replacing it; it is then not atomic.
+	// Append adds to the file instead of replacing it. Appending is not atomic.
 	Append bool
 }
 
-// ImportOptions says how FileSystem.Import unpacks an archive.
+// ImportOptions are the options of FileSystem.Import.
 type ImportOptions struct {
-	// KeepOwner sets the archive's uid and gid; else files belong to the sandbox's user.
+	// KeepOwner applies the archive's uid and gid; without it files belong to the sandbox's user.
 	KeepOwner bool
-	// DirectoryModes gives directories that are there already the archive's mode, and with KeepOwner its owner; else they keep what they have.
+	// DirectoryModes applies the archive's mode, and with KeepOwner its owner, to existing directories. Without it they
+	// stay unchanged.
 	DirectoryModes bool
 }

@@ -5,31 +5,32 @@ import (
 	"time"
 )
 
-// ImageInfo is an image that a provider has at hand.
+// ImageInfo is an image that the provider has stored.
 type ImageInfo struct {
 	ID string `json:"id"`
-	// Names are those that Spec.Image takes; an image that was only built may have none.
+	// Names are valid values for Spec.Image; a built image may have none.
 	Names    []string  `json:"names,omitempty"`
 	Provider string    `json:"provider"`
 	Created  time.Time `json:"created,omitzero"`
-	// Size is 0 where it is not known.
+	// Size is 0 where it is unknown.
 	Size Bytes `json:"size,omitempty"`
 }
 
-// ImageStore has images at hand. Its capability is CapImageStore; CapImages says that any other can be launched from, too.
+// ImageStore manages stored images. Its capability is CapImageStore. With CapImages a launch can also use any other
+// image.
 type ImageStore interface {
-	// Images returns them in no order.
+	// Images returns the images in no order.
 	Images(ctx context.Context) ([]ImageInfo, error)
-	// PullImage gets an image, so that a launch from it does not wait for that.
+	// PullImage downloads an image, so that a launch from it does not wait for the download.
 	PullImage(ctx context.Context, name string, progress ProgressFunc) (ImageInfo, error)
-	// RemoveImage removes one by its id or one of its names. KindConflict: a sandbox runs from it.
+	// RemoveImage removes an image by its id or one of its names. KindConflict: a sandbox uses it.
 	RemoveImage(ctx context.Context, ref string) error
 }
 
-// ImageMounter puts an image into a sandbox that runs. Its capability is CapImageMount.
+// ImageMounter mounts images in running sandboxes. Its capability is CapImageMount.
 type ImageMounter interface {
 	// MountImage mounts an image, such as a snapshot of a directory, at an absolute path.
 	MountImage(ctx context.Context, id, image, target string) error
-	// UnmountImage takes what was mounted there away.
+	// UnmountImage removes the mount at target.
 	UnmountImage(ctx context.Context, id, target string) error
 }

@@ -8,15 +8,15 @@ import (
 type ListFilter struct {
 	Provider string
 	App      string
-	// Labels must all be there with the same values; an empty value fits any.
+	// Labels must all be present with the same values; an empty value matches any.
 	Labels map[string]string
-	// All includes the dead ones.
+	// All includes dead sandboxes.
 	All bool
-	// Orphans keeps only those whose owner is gone.
+	// Orphans selects only sandboxes whose owner is gone.
 	Orphans bool
 }
 
-// ProviderFailure says why one provider did not answer.
+// ProviderFailure is the error of one provider that did not answer.
 type ProviderFailure struct {
 	Provider string `json:"provider"`
 	Kind     Kind   `json:"kind"`
@@ -24,13 +24,13 @@ type ProviderFailure struct {
 	Hint     string `json:"hint,omitempty"`
 }
 
-// FilterLister lists less than all where the provider can ask for less.
+// FilterLister is for providers that can filter on their side.
 type FilterLister interface {
-	// ListFiltered returns all sandboxes that the filter fits, and perhaps others. Its Provider is not looked at.
+	// ListFiltered returns all sandboxes that match the filter, and possibly others. It ignores the filter's Provider.
 	ListFiltered(ctx context.Context, filter ListFilter) ([]Sandbox, error)
 }
 
-// Matches reports whether the filter lets a sandbox pass.
+// Matches reports whether sb matches the filter.
 func (f ListFilter) Matches(sb Sandbox) bool {
 	if f.App != "" && sb.App != f.App || f.Orphans && !sb.Orphaned() || !f.All && !f.Orphans && !sb.State.Live() {
 		return false
@@ -44,8 +44,8 @@ func (f ListFilter) Matches(sb Sandbox) bool {
 	return true
 }
 
-// Orphaned says whether nobody is left who needs the sandbox: its owner is gone
-// and it was bound to them or renewed by them, or it is lost.
+// Orphaned reports whether the sandbox is lost, or its owner is gone and the sandbox was bound to or renewed by that
+// owner.
 func (sb Sandbox) Orphaned() bool {
 	return sb.State == StateLost || sb.State == StateFailed || (sb.Lease.Bound || sb.Lease.Renewed) && sb.Lease.Owner.Gone()
 }

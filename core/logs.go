@@ -11,27 +11,27 @@ const (
 	Stderr Stream = "stderr"
 )
 
-// LogRecord is a piece of output as it was written: any bytes, not always a line.
+// LogRecord is a piece of output as it was written. It can be any bytes, not only whole lines.
 type LogRecord struct {
 	Time   time.Time `json:"time"`
 	Stream Stream    `json:"stream"`
 	Data   []byte    `json:"data"`
 }
 
-// LogOptions selects output.
+// LogOptions select output.
 type LogOptions struct {
-	// Exec is a journal id; "" is the entry command.
+	// Exec is a journal id; "" means the entry command.
 	Exec string
-	// Follow goes on until the command ends or the caller stops.
+	// Follow waits for more output until the command ends or the caller stops.
 	Follow bool
-	// Tail keeps the last so many lines; negative keeps all.
+	// Tail limits the output to this many last lines; negative means no limit.
 	Tail int
-	// Times wants the times at which it was written, where the provider knows them at a price only: from some it comes with the time at which it
-	// was read.
+	// Times requests the write times from a provider where they are expensive. Without it, such a provider's records may
+	// have the time of the read.
 	Times bool
 	// Since and Until bound the records' time; zero means unbounded.
 	Since, Until time.Time
-	// Notice, if there is one, is called with a sentence for the reader when the end of the output so far is not certain.
-	// It is called by the goroutine that reads.
+	// Notice, if not nil, receives a sentence for the user when the end of the current output is uncertain. The reading
+	// goroutine calls it.
 	Notice func(text string)
 }

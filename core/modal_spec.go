@@ -7,70 +7,70 @@ import (
 	"strings"
 )
 
-// maxHeaders is how many headers Modal replaces for one sandbox.
+// maxHeaders is the highest number of headers that Modal replaces for one sandbox.
 const maxHeaders = 25
 
-// ModalSpec is what only Modal's sandboxes have. A zero field leaves the choice to Modal.
+// ModalSpec has the settings that only Modal supports. Zero fields use Modal's defaults.
 type ModalSpec struct {
-	// Regions are those that it may run in: "us-east".
+	// Regions are the allowed regions: "us-east".
 	Regions []string `json:"regions,omitempty"`
-	// Cloud is the cloud that it runs in: "aws", "gcp", "oci".
+	// Cloud is the cloud to run in: "aws", "gcp", "oci".
 	Cloud string `json:"cloud,omitempty"`
 	// Runtime is "gvisor" or "vm".
 	Runtime string `json:"runtime,omitempty"`
 	// Proxy is the name of a Modal proxy, which gives outgoing connections a fixed address.
 	Proxy string `json:"proxy,omitempty"`
-	// CustomDomain is the domain of published ports, set up with Modal beforehand.
+	// CustomDomain is the domain of published ports. It must be set up with Modal beforehand.
 	CustomDomain string `json:"custom_domain,omitempty"`
 	// PrivateIPv6 lets sandboxes of one workspace and region reach each other.
 	PrivateIPv6 bool `json:"private_ipv6,omitempty"`
 
-	// CPULimit is the hard limit in cores when Spec.CPU is only what is reserved. Without it the two are the same.
+	// CPULimit is the hard limit in cores; Spec.CPU is then the reservation. Without it, Spec.CPU is both.
 	CPULimit float64 `json:"cpu_limit,omitempty"`
-	// MemoryLimit is the hard limit when Spec.Memory is only what is reserved. Without it the two are the same.
+	// MemoryLimit is the hard limit; Spec.Memory is then the reservation. Without it, Spec.Memory is both.
 	MemoryLimit Bytes `json:"memory_limit,omitempty"`
 
-	// ImageSecret names the secret at Modal with the credentials of the image's registry.
+	// ImageSecret names the secret at Modal that has the credentials of the image's registry.
 	ImageSecret string `json:"image_secret,omitempty"`
 	// Buckets mounts buckets of S3, R2 and GCS.
 	Buckets []Bucket `json:"buckets,omitempty"`
-	// OIDC puts a token that says who the sandbox is in its variable MODAL_IDENTITY_TOKEN.
+	// OIDC sets the variable MODAL_IDENTITY_TOKEN to a token that identifies the sandbox.
 	OIDC bool `json:"oidc,omitempty"`
-	// Headers are replaced in outgoing HTTPS requests; the secrets in them never come into the sandbox.
+	// Headers are replaced in outgoing HTTPS requests. Their secrets never enter the sandbox.
 	Headers []HeaderReplacement `json:"headers,omitempty"`
 
 	// PTY gives the entry command a terminal.
 	PTY bool `json:"pty,omitempty"`
-	// MemorySnapshot makes it possible to keep the sandbox with its memory.
+	// MemorySnapshot allows checkpoints of the sandbox.
 	MemorySnapshot bool `json:"memory_snapshot,omitempty"`
-	// Experimental are Modal's experimental options; "true" and "false" are sent as such, all else as text.
+	// Experimental are Modal's experimental options. "true" and "false" are sent as booleans, all other values as text.
 	Experimental map[string]string `json:"experimental,omitempty"`
 }
 
 // Bucket mounts a bucket of an object store.
 type Bucket struct {
-	// Name is the bucket's.
+	// Name is the bucket's name.
 	Name string `json:"name"`
 	// Target is an absolute path inside.
 	Target string `json:"target"`
 	// Prefix is the part of the bucket that is mounted; it ends with a slash.
 	Prefix string `json:"prefix,omitempty"`
-	// Endpoint is the store's URL; without it it is Amazon's.
+	// Endpoint is the store's URL; "" means Amazon S3.
 	Endpoint string `json:"endpoint,omitempty"`
-	// Secret names the secret at Modal with the credentials.
+	// Secret names the secret at Modal that has the credentials.
 	Secret string `json:"secret,omitempty"`
-	// RoleARN is the role that is taken on with the sandbox's OIDC token.
+	// RoleARN is the role that the sandbox assumes with its OIDC token.
 	RoleARN  string `json:"role_arn,omitempty"`
 	ReadOnly bool   `json:"read_only,omitempty"`
-	// RequesterPays pays for the requests; it needs a secret.
+	// RequesterPays charges requests to the sandbox's account; it needs a secret.
 	RequesterPays bool `json:"requester_pays,omitempty"`
 }
 
 // HeaderReplacement sets headers of requests to one domain.
 type HeaderReplacement struct {
-	// Domain is a domain, "*.example.com" with those below it, or "*".
+	// Domain is a domain, "*.example.com" for its subdomains, or "*".
 	Domain string `json:"domain"`
-	// Headers are names and values. $KEY in a value is the secret's variable of that name, $$ is a dollar sign.
+	// Headers are names and values. $KEY in a value is the secret's variable of that name; $$ is a dollar sign.
 	Headers map[string]string `json:"headers"`
 	// Secret names the secret at Modal that the values refer to.
 	Secret string `json:"secret,omitempty"`
@@ -91,7 +91,7 @@ func (m *ModalSpec) clone() *ModalSpec {
 	return &c
 }
 
-// validate checks what holds whatever Modal says of it. spec is what m belongs to.
+// validate makes the checks that need no answer from Modal. spec is the spec that contains m.
 func (m *ModalSpec) validate(spec Spec) error {
 	if m == nil {
 		return nil

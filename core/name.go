@@ -10,8 +10,8 @@ import (
 // MaxName is the longest sandbox or app name: a DNS label, since the name is the hostname.
 const MaxName = 63
 
-// ValidateName checks a sandbox's or an app's name: 1 to 63 characters, a to z, 0 to 9,
-// '-', '_' and '.', beginning with a letter or digit. Service.Launch also refuses what looks like an id.
+// ValidateName checks the name of a sandbox or an app: 1 to 63 characters, a to z, 0 to 9, '-', '_' and '.', beginning
+// with a letter or digit. Service.Launch also rejects names that look like ids.
 func ValidateName(what, name string) error {
 	if name == "" || len(name) > MaxName {
 		return Errorf(KindUsage, "validate", "", "%s must have 1 to %d characters, not %d", what, MaxName, len(name))
@@ -27,7 +27,7 @@ func ValidateName(what, name string) error {
 	return nil
 }
 
-// NewName makes a name that can be said aloud: "brave-otter-417".
+// NewName returns a random name that is easy to say: "brave-otter-417".
 func NewName() string {
 	adjectives := strings.Fields("able bold brave brisk calm clear clever cool crisp deft eager fair fast fine fond free fresh glad good grand happy keen kind light lively lucky mellow merry mild neat nimble noble plain prime proud quick quiet rapid ready sharp shiny smart smooth snug solid spry steady still sunny swift tidy vivid warm wise witty young zesty")
 	animals := strings.Fields("ant auk bat bear bee bison boar cat cod colt crab crane crow deer dingo dove duck eagle eel egret elk emu falcon ferret finch fox frog gecko goat goose gull hare hawk hen heron ibex ibis jay kiwi koala lark lemur lion llama lynx mole moose moth mouse newt okapi otter owl panda perch pony puffin quail rabbit raven robin seal shrew skunk sloth snail stoat stork swan tapir tern tiger toad trout vole wasp whale wolf wren yak zebra")
@@ -42,15 +42,14 @@ func pick(words []string) string {
 	return words[n.Int64()]
 }
 
-// NewID makes a random id with a provider's prefix: 40 bits in lower-case base32.
+// NewID returns a random id with a provider's prefix: 40 bits in lower-case base32.
 func NewID(prefix string) string {
 	var random [5]byte
 	_, _ = rand.Read(random[:])
 	return prefix + strings.ToLower(base32.StdEncoding.EncodeToString(random[:]))
 }
 
-// Nearest returns the candidate that is most like word, or "" when none is close
-// enough to be a slip of the fingers.
+// Nearest returns the candidate that is most similar to word, or "" when none is close enough to be a typing error.
 func Nearest(word string, candidates []string) string {
 	best, bestDistance := "", max(len(word)/3, 1)+1
 	for _, c := range candidates {
@@ -61,7 +60,7 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// editDistance is Levenshtein's.
+// editDistance is the Levenshtein distance.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

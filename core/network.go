@@ -2,9 +2,9 @@ package core
 
 import "context"
 
-// NetworkPolicer changes where a running sandbox may connect to. Its capability is CapNetworkUpdate.
+// NetworkPolicer changes the network policy of a running sandbox. Its capability is CapNetworkUpdate.
 type NetworkPolicer interface {
-	// SetNetwork replaces the policy; network has a mode. Connections that the new one does not allow are cut
-	// where the provider can do that. The Spec of the sandbox that is returned, and of later ones, has the new policy.
+	// SetNetwork replaces the policy; network has a mode. Where possible, the provider cuts connections that the new
+	// policy does not allow. The returned sandbox, and later ones, have the new policy in their Spec.
 	SetNetwork(ctx context.Context, id string, network Network) (Sandbox, error)
 }

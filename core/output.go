@@ -7,8 +7,9 @@ import (
 	"syscall"
 )
 
-// LostOutput is the error of a command whose output could not be written where the caller wants it, because of err.
-// It is nil if err is nil or only says that the reader went away: as with a pipe of the shell, that is the reader's choice.
+// LostOutput returns the error for a command whose output could not be written to the caller's stream because of err.
+// It is nil if err is nil or only means that the reader closed its end: as in a shell pipeline, that is the reader's
+// choice.
 func LostOutput(stream Stream, err error) error {
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrClosedPipe), errors.Is(err, fs.ErrClosed):

@@ -16,14 +16,14 @@ func CurrentOwner(actor string) Owner {
 	return o
 }
 
-// Process is the owner without the ID, which does not tell processes apart.
+// Process returns the owner without its ID, which processes share.
 func (o Owner) Process() Owner {
 	o.ID = ""
 	return o
 }
 
-// Gone says whether the owning process is known to have ended: it ran on this
-// machine and is not there any more. Of an owner elsewhere nothing is known.
+// Gone reports whether the owning process is known to have ended: it ran on this machine and no longer exists. For an
+// owner on another machine it returns false.
 func (o Owner) Gone() bool {
 	host, err := os.Hostname()
 	if err != nil || o.PID == 0 || o.BootID == "" || o.Host != host {

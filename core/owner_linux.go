@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// BootID names this boot of the machine (random(4), proc/sys/kernel/random/boot_id); "" if unknown.
+// BootID returns the id of this boot of the machine (random(4), proc/sys/kernel/random/boot_id); "" if unknown.
 func BootID() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -16,14 +16,14 @@ func BootID() string {
 	return strings.TrimSpace(string(data))
 }
 
-// ProcessStart returns when a process started, in clock ticks since boot
-// (proc(5), stat field 22), and whether there is such a process. A zombie is none.
+// ProcessStart returns when a process started, in clock ticks since boot (proc(5), stat field 22). It returns false if
+// there is no such process or it is a zombie.
 func ProcessStart(pid int) (uint64, bool) {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0, false
 	}
-	// The name in field 2 may hold blanks and parentheses; what follows its last ')' begins with field 3.
+	// The name in field 2 may contain blanks and parentheses. Field 3 begins after its last ')'.
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	if len(fields) < 20 || bytes.Equal(fields[0], []byte("Z")) {
 		return 0, false

@@ -2,8 +2,8 @@
 
 package core
 
-// BootID names this boot of the machine; it is known on Linux only.
+// BootID returns "": the id is known on Linux only.
 func BootID() string { return "" }
 
-// ProcessStart is known on Linux only.
+// ProcessStart returns false: start times are known on Linux only.
 func ProcessStart(int) (uint64, bool) { return 0, false }

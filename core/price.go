@@ -7,34 +7,35 @@ import (
 	"time"
 )
 
-// Prices is what a provider charges for what a sandbox reserves, per second.
+// Prices are a provider's prices for reserved resources, per second.
 type Prices struct {
 	// Currency is the ISO 4217 code: "USD".
 	Currency string `json:"currency"`
-	// Date is the day of which the prices are, Source where they were read.
+	// Date is the day of the prices, Source where they were published.
 	Date   string `json:"date"`
 	Source string `json:"source"`
-	// CPU is for one core, Memory for one GiB, GPU for one of a type.
+	// CPU is the price of one core, Memory of one GiB, GPU of one of each type.
 	CPU    float64            `json:"cpu"`
 	Memory float64            `json:"memory"`
 	GPU    map[string]float64 `json:"gpu,omitempty"`
-	// MinCPU and MinMemory are what is charged at least.
+	// MinCPU and MinMemory are the smallest billed amounts.
 	MinCPU    float64 `json:"min_cpu,omitempty"`
 	MinMemory Bytes   `json:"min_memory,omitempty"`
-	// BurstCPU is how many cores a sandbox without a cpu limit may use and pay beyond MinCPU; 0 is not known.
+	// BurstCPU is the number of cores beyond MinCPU that a sandbox without a CPU limit may use and pay for; 0 means
+	// unknown.
 	BurstCPU float64 `json:"burst_cpu,omitempty"`
-	// Region is the largest factor on all prices of a sandbox that names regions; 0 is not known.
+	// Region is the highest factor on the prices of a sandbox with regions; 0 means unknown.
 	Region float64 `json:"region,omitempty"`
 }
 
-// Rate returns what a sandbox of this spec costs a second at least: what it uses beyond what it reserves is not
-// known beforehand. KindUnsupported: the GPU has no price.
+// Rate returns the lowest cost of a sandbox with this spec, per second. Use beyond the reservation is not included,
+// because it is unknown in advance. KindUnsupported: the GPU has no price.
 func (p Prices) Rate(spec Spec) (float64, error) {
 	return p.rate(max(spec.CPU, p.MinCPU), max(spec.Memory, p.MinMemory), spec.GPU)
 }
 
-// MostRate returns what a sandbox of this spec costs a second at most: what it uses up to its limits is charged beyond what it reserves,
-// and regions multiply all prices. KindUsage: the spec leaves open what bounds the cost. KindUnsupported: a price is not known.
+// MostRate returns the highest cost of a sandbox with this spec, per second: use up to its limits, multiplied by the
+// region factor. KindUsage: the spec has no limit that bounds the cost. KindUnsupported: a price is unknown.
 func (p Prices) MostRate(spec Spec) (float64, error) {
 	cpu, memory := max(spec.CPU, p.MinCPU), max(spec.Memory, p.MinMemory)
 	only := ModalSpec{}
@@ -69,7 +70,7 @@ func (p Prices) MostRate(spec Spec) (float64, error) {
 	return rate * p.Region, nil
 }
 
-// rate is what cores, memory and GPUs cost a second.
+// rate returns the cost of cores, memory and GPUs, per second.
 func (p Prices) rate(cpu float64, memory Bytes, gpu GPU) (float64, error) {
 	rate := cpu*p.CPU + float64(memory)/float64(GiB)*p.Memory
 	if gpu.IsZero() {
@@ -83,15 +84,15 @@ func (p Prices) rate(cpu float64, memory Bytes, gpu GPU) (float64, error) {
 	return rate + price*float64(gpu.Count), nil
 }
 
-// Cost is what a sandbox has cost until now, at least.
+// Cost is the lowest possible cost of a sandbox until now.
 type Cost struct {
 	Amount   float64 `json:"amount"`
 	Currency string  `json:"currency"`
-	// PerHour is what another hour costs; 0 of a dead sandbox.
+	// PerHour is the cost of one more hour; 0 for a dead sandbox.
 	PerHour float64 `json:"per_hour"`
 }
 
-// String returns the amount to the cent, or more exactly below one: "1.25 USD".
+// String returns the amount to the cent, or with more digits below one cent: "1.25 USD".
 func (c Cost) String() string {
 	if c.Amount != 0 && c.Amount < 0.01 {
 		return fmt.Sprintf("%.4f %s", c.Amount, c.Currency)
@@ -99,7 +100,7 @@ func (c Cost) String() string {
 	return fmt.Sprintf("%.2f %s", c.Amount, c.Currency)
 }
 
-// GPUPrices says what the GPUs of a provider cost, for Capabilities.
+// GPUPrices returns the GPU prices as text, for Capabilities.
 func (p Prices) GPUPrices() map[string]string {
 	told := map[string]string{}
 	for name, price := range p.GPU {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Probe is how it is seen that a sandbox is ready for those it serves. Exactly one of TCP and Exec is set.
+// Probe is a check whether a sandbox is ready for its users. Exactly one of TCP and Exec is set.
 type Probe struct {
 	// TCP is a port inside that accepts connections, 1 to 65535.
 	TCP int `json:"tcp,omitempty"`
-	// Exec is a command inside that ends with code 0.
+	// Exec is a command inside that exits with code 0 when the sandbox is ready.
 	Exec []string `json:"exec,omitempty"`
-	// Interval is the time between two attempts, a second without it.
+	// Interval is the time between two attempts; 0 means one second.
 	Interval Duration `json:"interval,omitempty"`
 }
 
@@ -39,9 +39,9 @@ func (p *Probe) validate() error {
 	return validateArgv("ready", p.Exec)
 }
 
-// ReadyWaiter probes a sandbox where it runs. Without it (CapReady) the Service itself probes:
-// a command with Exec, a port with PortForwarder.
+// ReadyWaiter is for providers that run the probe themselves. Its capability is CapReady. Without it the Service
+// probes: with an exec, or with a connection through PortForwarder.
 type ReadyWaiter interface {
-	// WaitReady blocks until Spec.Ready has succeeded. KindConflict: the sandbox has no probe, or does not run any more.
+	// WaitReady blocks until Spec.Ready has succeeded. KindConflict: the sandbox has no probe or no longer runs.
 	WaitReady(ctx context.Context, id string) error
 }
