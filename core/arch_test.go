@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Each direct dependency has a line in the documentation that says why.
+// TestDependenciesAreExplained checks that the documentation has a line with the reason for each direct dependency.
 func TestDependenciesAreExplained(t *testing.T) {
 	mod, err := os.ReadFile("../go.mod")
 	if err != nil {
@@ -46,9 +46,8 @@ func TestDependenciesAreExplained(t *testing.T) {
 
 const module = "github.com/seed-0724f904/sb"
 
-// layers says what of this module each part may import, besides what lies below itself.
-// A part is the longest key that a package's path begins with. An entry that ends in /... also
-// stands for what lies below it.
+// layers lists the packages of this module that each part may import, besides its own subpackages. A part is the
+// longest key that is a prefix of a package's path. An entry that ends in /... includes the subpackages.
 var layers = map[string][]string{
 	"core":              {},
 	"core/service":      {"core"},
@@ -73,7 +72,7 @@ var layers = map[string][]string{
 	"cmd/sb-runtime": {"core/providers/local/runtime/..."},
 	"examples":       {},
 	"docs":           {},
-	// A provider knows no other provider: each that is added gets a line of its own.
+	// A provider imports no other provider: each new one gets a line of its own.
 	"core/providers/local":         {"core", "core/agent/guest", "core/agent/journal"},
 	"core/providers/local/runtime": {"core", "core/agent/...", "core/providers/local/..."},
 	"core/providers/docker":        {"core", "core/agent/guest", "core/agent/journal", "core/agent/wire"},
@@ -81,7 +80,7 @@ var layers = map[string][]string{
 	"core/providers/modal":         {"core", "core/agent/guest"},
 }
 
-// owners names the parts that alone may import a library.
+// owners lists the only parts that may import a library.
 var owners = map[string][]string{
 	"gvisor.dev/gvisor":               {"core/providers/local/runtime"},
 	"github.com/spf13/viper":          {"configs"},
@@ -105,7 +104,7 @@ var owners = map[string][]string{
 	"github.com/docker/cli":           {"core/providers/docker"},
 }
 
-// programs names what must not be linked into a package, however indirectly.
+// programs lists the packages that a program must not link, even indirectly.
 var programs = map[string][]string{
 	"core":         {"github.com", "google.golang.org", "gvisor.dev", "go.yaml.in"},
 	"cmd/sb":       {"gvisor.dev", "github.com/mark3labs", "github.com/google/jsonschema-go"},
@@ -118,7 +117,7 @@ type listed struct {
 	Deps       []string
 }
 
-// list returns this module's packages as they are built for a system.
+// list returns this module's packages as built for an operating system.
 func list(t *testing.T, goos string, patterns ...string) []listed {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Imports,Deps"}, patterns...)...)
@@ -144,7 +143,7 @@ func list(t *testing.T, goos string, patterns ...string) []listed {
 
 func below(path, prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") }
 
-// part is the layer that a package of this module belongs to, or "".
+// part returns the layer of a package of this module, or "".
 func part(path string) string {
 	best := ""
 	for name := range layers {
@@ -191,8 +190,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// What a program links shows in its start-up time, so it is checked for every
-// system that the program is built for.
+// Linked packages cost start-up time, so the check covers every system that the program is built for.
 func TestLinked(t *testing.T) {
 	for _, goos := range []string{"linux", "darwin"} {
 		for name, forbidden := range programs {

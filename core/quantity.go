@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Bytes is an amount of memory or storage. As text it is a number with an
-// optional unit: "512MiB", "1.5G", "100MB"; K, M, G and T alone are binary, as in Docker.
+// Bytes is an amount of memory or storage. Its text is a number with an optional unit: "512MiB", "1.5G", "100MB". K, M,
+// G and T alone are binary, as in Docker.
 type Bytes int64
 
 // The binary units.
@@ -20,8 +20,7 @@ const (
 	TiB Bytes = 1 << 40
 )
 
-// ParseBytes reads what Bytes documents. Negative, non-finite and overflowing
-// amounts are errors of KindUsage.
+// ParseBytes parses the text of Bytes. Negative, non-finite and overflowing amounts are errors of KindUsage.
 func ParseBytes(s string) (Bytes, error) {
 	text := strings.TrimSpace(s)
 	cut := strings.LastIndexAny(text, "0123456789.") + 1
@@ -77,7 +76,7 @@ func (b Bytes) String() string {
 // MarshalJSON writes a plain number of bytes, which programs need.
 func (b Bytes) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, int64(b), 10), nil }
 
-// UnmarshalJSON reads a number of bytes or a string that ParseBytes takes.
+// UnmarshalJSON accepts a number of bytes or a string for ParseBytes.
 func (b *Bytes) UnmarshalJSON(data []byte) error {
 	v, err := ParseBytes(strings.Trim(string(data), `"`))
 	if err == nil {
@@ -86,15 +85,15 @@ func (b *Bytes) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Duration is a time.Duration that is text in files: "90s", "2h30m"; a plain number is seconds.
+// Duration is a time.Duration with a text form for files: "90s", "2h30m". A plain number is seconds.
 type Duration time.Duration
 
-// NoTimeout is the lifetime or idle time of a sandbox that has none, where 0 leaves the choice to the defaults. As text it is "none".
+// NoTimeout means no lifetime or idle limit, while 0 means the default. Its text is "none".
 const NoTimeout Duration = -1
 
 const noTimeoutText = "none"
 
-// ParseTimeout reads a lifetime or idle time that somebody asks for: what ParseDuration takes, and "none" or 0 for NoTimeout.
+// ParseTimeout parses a lifetime or idle time: a duration for ParseDuration, or "none" or 0 for NoTimeout.
 func ParseTimeout(s string) (Duration, error) {
 	if strings.TrimSpace(s) == noTimeoutText {
 		return NoTimeout, nil
@@ -106,7 +105,7 @@ func ParseTimeout(s string) (Duration, error) {
 	return d, err
 }
 
-// ParseDuration reads what Duration documents. Negative durations are errors of KindUsage.
+// ParseDuration parses the text of Duration. Negative durations are errors of KindUsage.
 func ParseDuration(s string) (Duration, error) {
 	text := strings.TrimSpace(s)
 	if n, err := strconv.ParseFloat(text, 64); err == nil && !strings.ContainsAny(text, "xXpP_") {
@@ -137,7 +136,7 @@ func (d Duration) String() string {
 // MarshalText implements encoding.TextMarshaler.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalJSON reads a string that ParseDuration takes, a number of seconds, or the text of NoTimeout.
+// UnmarshalJSON accepts a string for ParseDuration, a number of seconds, or the text of NoTimeout.
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	text := strings.Trim(string(data), `"`)
 	if text == noTimeoutText {
@@ -151,15 +150,14 @@ func (d *Duration) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// GPU asks for Count accelerators of one type. The zero value asks for none. As
-// text it is "TYPE" or "TYPE:COUNT": "H100", "A100-80GB:4".
+// GPU requests Count accelerators of one type. The zero value requests none. Its text is "TYPE" or "TYPE:COUNT":
+// "H100", "A100-80GB:4".
 type GPU struct {
 	Type  string
 	Count int
 }
 
-// ParseGPU reads what GPU documents; the type is folded to upper case. Whether
-// the type exists is for the provider to say.
+// ParseGPU parses the text of GPU and converts the type to upper case. The provider decides whether the type exists.
 func ParseGPU(s string) (GPU, error) {
 	if s == "" {
 		return GPU{}, nil
@@ -179,7 +177,7 @@ func ParseGPU(s string) (GPU, error) {
 	return g, nil
 }
 
-// String returns the text that ParseGPU reads.
+// String returns text for ParseGPU.
 func (g GPU) String() string {
 	switch {
 	case g.Type == "":
@@ -202,5 +200,5 @@ func (g *GPU) UnmarshalText(text []byte) error {
 	return err
 }
 
-// IsZero reports that no GPU is asked for; JSON leaves the field out then.
+// IsZero reports whether no GPU is requested; JSON then omits the field.
 func (g GPU) IsZero() bool { return g == GPU{} }

@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// minSecret is the length in bytes below which a value is no secret but a word of its own.
+// minSecret is the shortest value, in bytes, that is redacted. Shorter ones would match ordinary text.
 const minSecret = 4
 
-// Redactor finds the values of secrets in what sandboxes write. It finds them as they were given: an encoded
-// or divided value is another text. A nil Redactor finds nothing. It is safe for concurrent use.
+// Redactor finds secret values in the output of sandboxes. It finds exact values only, not encoded or divided ones. A
+// nil Redactor finds nothing. It is safe for concurrent use.
 type Redactor struct {
 	values [][]byte // longest first
 	first  [256]bool
 }
 
-// NewRedactor finds the values of secrets; nil when none has one of at least four bytes.
+// NewRedactor returns a Redactor for secrets; nil when no value has at least four bytes.
 func NewRedactor(secrets []Secret) *Redactor {
 	r := &Redactor{}
 	for _, secret := range secrets {
@@ -41,30 +41,31 @@ func (r *Redactor) Clean(text string) string {
 	return string(append(s.Next([]byte(text)), s.Rest()...))
 }
 
-// Stream begins a stream of output.
+// Stream starts redacting a stream of output.
 func (r *Redactor) Stream() *RedactedStream { return &RedactedStream{redactor: r} }
 
-// RedactedStream redacts a stream that comes in pieces, wherever they are cut. It is for one goroutine.
+// RedactedStream redacts a stream that arrives in pieces, wherever they are split. It is not safe for concurrent use.
 type RedactedStream struct {
 	redactor *Redactor
-	// held is the end of what came: it may be the beginning of a value. Its first shown bytes were returned already.
+	// held is the end of the input so far, which may be the beginning of a value. Its first shown bytes were already
+	// returned.
 	held  []byte
 	shown int
 	found bool
 }
 
-// Found says whether a value was replaced.
+// Found reports whether a value was replaced.
 func (s *RedactedStream) Found() bool { return s.found }
 
-// Next takes the next piece and returns what can be shown now. What may be the beginning of a value is held back
-// until more comes; one byte alone is not, for prompts end in any character: if a value follows, that byte was shown.
-// The result is valid until the next call.
+// Next adds a piece of input and returns the output that is safe to show. A possible beginning of a value is held until
+// more input arrives. A single byte is not held, because prompts can end in any character: if a value follows, its
+// first byte was shown. The result is valid until the next call.
 func (s *RedactedStream) Next(piece []byte) []byte {
 	r := s.redactor
 	if r == nil || len(s.held) == 0 && !slices.ContainsFunc(piece, func(b byte) bool { return r.first[b] }) {
 		return piece
 	}
-	data := append(s.held, piece...) //nolint:gocritic // held is made anew below
+	data := append(s.held, piece...) //nolint:gocritic // held is replaced below
 	out := make([]byte, 0, len(data))
 	at := 0
 	for at < len(data) {
@@ -91,7 +92,7 @@ func (s *RedactedStream) Next(piece []byte) []byte {
 	return out
 }
 
-// Rest ends the stream and returns what was held back.
+// Rest ends the stream and returns the held bytes.
 func (s *RedactedStream) Rest() []byte {
 	if len(s.held) == 0 {
 		return nil
@@ -99,7 +100,7 @@ func (s *RedactedStream) Rest() []byte {
 	var out []byte
 	for at := 0; at < len(s.held); {
 		value := 0
-		for _, v := range s.redactor.values { // here a value that is the beginning of a longer one counts
+		for _, v := range s.redactor.values { // at the end, a value that is a prefix of a longer one counts
 			if bytes.HasPrefix(s.held[at:], v) {
 				value = len(v)
 				break
@@ -121,7 +122,7 @@ func (s *RedactedStream) Rest() []byte {
 	return out
 }
 
-// match says how long the value is that data begins with; partial, that data may be the beginning of one.
+// match returns the length of the value that data begins with. partial means that data may be the beginning of a value.
 func (r *Redactor) match(data []byte) (value int, partial bool) {
 	if !r.first[data[0]] {
 		return 0, false
@@ -137,12 +138,12 @@ func (r *Redactor) match(data []byte) (value int, partial bool) {
 	return 0, false
 }
 
-// Reader redacts what is read from stream.
+// Reader returns a reader that redacts stream.
 func (r *Redactor) Reader(stream io.Reader) *RedactedReader {
 	return &RedactedReader{stream: stream, redacted: r.Stream(), buffer: make([]byte, 32<<10)}
 }
 
-// RedactedReader is a reader without the values of secrets.
+// RedactedReader reads a stream and replaces the values of secrets.
 type RedactedReader struct {
 	stream   io.Reader
 	redacted *RedactedStream
@@ -151,7 +152,7 @@ type RedactedReader struct {
 	err      error
 }
 
-// Found says whether a value was replaced in what was read so far.
+// Found reports whether the input so far had a value that was replaced.
 func (r *RedactedReader) Found() bool { return r.redacted.Found() }
 
 // Read implements io.Reader.

@@ -16,7 +16,7 @@ func secretsFor(values ...string) []Secret {
 	return secrets
 }
 
-// Values are found wherever the pieces of a stream are cut.
+// Values are found wherever the stream is split.
 func TestRedactorFindsValuesInPieces(t *testing.T) {
 	r := NewRedactor(secretsFor("hunter2", "hunter2-long", "abcabd", "key"))
 	const text = "a hunter2 b hunter2-long c hunter2-lo abcabcabd hunter"
@@ -31,7 +31,7 @@ func TestRedactorFindsValuesInPieces(t *testing.T) {
 			got = append(got, s.Next([]byte(text[at:min(at+size, len(text))]))...)
 		}
 		got = append(got, s.Rest()...)
-		// A cut behind a value's first character shows that character.
+		// A split after a value's first character shows that character.
 		if plain := strings.NewReplacer("h[redacted]", "[redacted]", "a[redacted]", "[redacted]").Replace(string(got)); plain != want || !s.Found() {
 			t.Errorf("pieces of %d: %q", size, got)
 		}
@@ -42,7 +42,7 @@ func TestRedactorFindsValuesInPieces(t *testing.T) {
 	}
 }
 
-// A character that a value begins with is shown at once, and what follows it is still found.
+// The first character of a value is shown at once, and the rest of the value is still found.
 func TestRedactorShowsALoneCharacter(t *testing.T) {
 	s := NewRedactor(secretsFor("hunter2")).Stream()
 	if got := s.Next([]byte("prompt h")); string(got) != "prompt h" {
@@ -71,7 +71,7 @@ func TestNothingToRedact(t *testing.T) {
 	}
 }
 
-// However a stream is cut, everything but values comes through and no value does.
+// However a stream is split, everything but values is shown and no value is.
 func FuzzRedactor(f *testing.F) {
 	f.Add("value", "a value in a valve", uint8(3))
 	f.Add("aaab", "aaaaaaabaaab", uint8(1))
@@ -97,7 +97,7 @@ func FuzzRedactor(f *testing.F) {
 	})
 }
 
-// overlaps says whether a value could be found again in what stands for it.
+// overlaps reports whether the replacement text could complete a value.
 func overlaps(value string) bool {
 	shown := "[" + redacted + "]"
 	return strings.Contains(shown, value)

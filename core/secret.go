@@ -5,20 +5,20 @@ import (
 	"log/slog"
 )
 
-// redacted stands wherever a secret's value would.
+// redacted replaces the value of a secret in all output.
 const redacted = "[redacted]"
 
-// SecretValue holds a value that must not be shown. Every way of printing or
-// encoding it yields "[redacted]"; Reveal is the one way to the value.
+// SecretValue holds a value that must not be shown. Printing and encoding yield "[redacted]"; only Reveal returns the
+// value.
 type SecretValue struct{ value string }
 
 // NewSecretValue wraps value.
 func NewSecretValue(value string) SecretValue { return SecretValue{value} }
 
-// Reveal returns the value. Its callers hand it to a sandbox's environment and nowhere else.
+// Reveal returns the value. Callers pass it to a sandbox's environment and nowhere else.
 func (s SecretValue) Reveal() string { return s.value }
 
-// Empty says whether there is no value, as in a spec that came back from a provider.
+// Empty reports whether there is no value, as in a spec that a provider returned.
 func (s SecretValue) Empty() bool { return s.value == "" }
 
 // String implements fmt.Stringer.
@@ -36,16 +36,16 @@ func (SecretValue) LogValue() slog.Value { return slog.StringValue(redacted) }
 // MarshalText implements encoding.TextMarshaler.
 func (SecretValue) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// Secret is an environment variable whose value is never shown again: not in
-// argv, logs, the audit log, errors, JSON or a screen.
+// Secret is an environment variable with a confidential value. The value never appears in argv, logs, the audit log,
+// errors, JSON or on a screen.
 type Secret struct {
 	// Name is the environment variable.
 	Name string `json:"name"`
-	// Ref names a secret that the provider keeps; then Value is empty.
+	// Ref names a secret that the provider stores; Value is then empty.
 	Ref string `json:"ref,omitempty"`
-	// Value is the secret itself when it came from the caller.
+	// Value is the secret itself, if the caller supplied it.
 	Value SecretValue `json:"-"`
 }
 
-// Kept reports whether the provider keeps the value.
+// Kept reports whether the provider stores the value.
 func (s Secret) Kept() bool { return s.Ref != "" }

@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// SecretInfo is a secret that a provider keeps. Nobody gets its values back; Secret is one that is used.
+// SecretInfo is a secret that a provider stores. Its values cannot be read back. Secret is the use of one in a spec.
 type SecretInfo struct {
-	// Name is what Secret.Ref takes.
+	// Name is the value for Secret.Ref.
 	Name     string    `json:"name"`
 	ID       string    `json:"id,omitempty"`
 	Provider string    `json:"provider"`
 	Created  time.Time `json:"created,omitzero"`
 	LastUsed time.Time `json:"last_used,omitzero"`
-	// Keys are the variables in it, where the provider tells them.
+	// Keys are its variable names, where the provider reports them.
 	Keys []string `json:"keys,omitempty"`
 }
 
-// SecretOptions say how a secret is made.
+// SecretOptions are the options of SecretStore.CreateSecret.
 type SecretOptions struct {
-	// Replace takes the place of one that exists; else that is KindConflict.
+	// Replace overwrites an existing secret; without it an existing one is KindConflict.
 	Replace bool
 }
 
-// SecretStore keeps secrets: environment variables under one name. Its capability is CapSecretStore.
+// SecretStore stores secrets: environment variables under one name. Its capability is CapSecretStore.
 type SecretStore interface {
-	// Secrets returns them in no order.
+	// Secrets returns the secrets in no order.
 	Secrets(ctx context.Context) ([]SecretInfo, error)
-	// CreateSecret keeps values, of which there is at least one. KindConflict: see SecretOptions.
+	// CreateSecret stores values, at least one. KindConflict: see SecretOptions.
 	CreateSecret(ctx context.Context, name string, values map[string]SecretValue, opts SecretOptions) (SecretInfo, error)
-	// RemoveSecret removes one. Sandboxes that run keep what they have.
+	// RemoveSecret removes a secret. Running sandboxes keep their values.
 	RemoveSecret(ctx context.Context, name string) error
 }

@@ -1,13 +1,13 @@
 package core
 
-// PruneReport says what Prune removed, or would.
+// PruneReport lists what Prune removed or, in a dry run, would remove.
 type PruneReport struct {
 	DryRun    bool       `json:"dry_run"`
 	Sandboxes []Sandbox  `json:"sandboxes"`
 	Leftovers []Leftover `json:"leftovers"`
-	// Others counts the sandboxes that were left because they are another owner's.
+	// Others counts the sandboxes that were kept because they belong to another owner.
 	Others int `json:"others,omitempty"`
-	// Checkpoints are there if they were asked for.
+	// Checkpoints is set if checkpoints were requested.
 	Checkpoints []Checkpoint      `json:"checkpoints,omitempty"`
 	Failures    []ProviderFailure `json:"failures,omitempty"`
 }

@@ -5,81 +5,81 @@ import (
 	"time"
 )
 
-// Snapshot is a sandbox's filesystem, kept for others to start from.
+// Snapshot is a saved filesystem of a sandbox. New sandboxes can start from it.
 type Snapshot struct {
-	// ID is what Spec.Snapshot takes.
+	// ID is the value for Spec.Snapshot.
 	ID string `json:"id"`
-	// Name is what the caller called it, where that is not the id.
+	// Name is the caller's name for it, where it differs from the id.
 	Name     string `json:"name,omitempty"`
 	Provider string `json:"provider"`
-	// Sandbox is the id of the sandbox it was made of, where that is known.
+	// Sandbox is the id of the source sandbox, where known.
 	Sandbox string    `json:"sandbox,omitempty"`
 	Created time.Time `json:"created,omitzero"`
-	// Expires is when the provider removes it; zero means never, or that it is not known.
+	// Expires is when the provider removes it; zero means never or unknown.
 	Expires time.Time `json:"expires,omitzero"`
-	// Path is the directory that was kept, when not the whole filesystem was.
+	// Path is the saved directory; "" means the whole filesystem.
 	Path string `json:"path,omitempty"`
-	// Size is 0 where it is not known.
+	// Size is 0 where it is unknown.
 	Size Bytes `json:"size,omitempty"`
-	// Note says what is wrong with it; empty is nothing.
+	// Note describes a problem with it; "" means none.
 	Note string `json:"note,omitempty"`
-	// Hint says what else can be done with it: "docker push …".
+	// Hint is a command that can use it elsewhere: "docker push …".
 	Hint string `json:"hint,omitempty"`
 }
 
-// SnapshotOptions say what is kept and how long. The zero value keeps everything as the provider is used to.
+// SnapshotOptions are the options of a snapshot. The zero value saves the whole filesystem with the provider's
+// defaults.
 type SnapshotOptions struct {
-	// Name is what the provider calls it; "" chooses one.
+	// Name is its name at the provider; "" chooses one.
 	Name string
-	// Replace lets it take the place of a snapshot of that name.
+	// Replace overwrites an existing snapshot of that name.
 	Replace bool
-	// TTL is how long it is kept; 0 is the provider's own time, which can be for ever. CapSnapshotTTL.
+	// TTL is its lifetime; 0 means the provider's default, which can be unlimited. It needs CapSnapshotTTL.
 	TTL time.Duration
-	// NoExpiry keeps it until it is removed. CapSnapshotTTL.
+	// NoExpiry keeps it until it is removed. It needs CapSnapshotTTL.
 	NoExpiry bool
-	// Path keeps one directory, an absolute path, instead of the whole filesystem; the result can be
-	// mounted (ImageMounter) but not launched from. CapSnapshotPath.
+	// Path saves only this directory, an absolute path. The result can be mounted (ImageMounter) but not launched from. It
+	// needs CapSnapshotPath.
 	Path string
 }
 
-// Snapshotter keeps filesystems. CapSnapshots says that the provider has it and takes Spec.Snapshot.
+// Snapshotter saves filesystems. With CapSnapshots the provider also accepts Spec.Snapshot.
 type Snapshotter interface {
-	// Snapshot keeps the filesystem of a sandbox as it is now, volumes and secrets left out. Commands that run are
-	// held up meanwhile. opts asks for nothing that the provider's capabilities exclude.
-	// KindConflict: there is a snapshot of that name, and opts does not replace it. Then nothing has changed.
+	// Snapshot saves the current filesystem of a sandbox, without volumes and secrets. Running commands pause meanwhile.
+	// opts requires no capability that the provider lacks. KindConflict: the name is taken and opts does not replace it;
+	// nothing has changed then.
 	Snapshot(ctx context.Context, id string, opts SnapshotOptions) (Snapshot, error)
 }
 
-// SnapshotExists is the error of a Snapshotter that replaces nothing.
+// SnapshotExists returns the error for a name that is taken.
 func SnapshotExists(name string) error {
 	return Errorf(KindConflict, "snapshot", name, "there is a snapshot %q already", name).
 		WithHint("choose another name, or replace it with --replace")
 }
 
-// SnapshotStore knows the snapshots that were made.
+// SnapshotStore manages snapshots.
 type SnapshotStore interface {
-	// Snapshots returns them in no order; those that others made of this provider's sandboxes, too.
+	// Snapshots returns the snapshots in no order, including those that others took of this provider's sandboxes.
 	Snapshots(ctx context.Context) ([]Snapshot, error)
-	// RemoveSnapshot removes one by its id or name. KindConflict: a sandbox still needs it.
+	// RemoveSnapshot removes a snapshot by its id or name. KindConflict: a sandbox still needs it.
 	RemoveSnapshot(ctx context.Context, id string) error
 }
 
-// SnapshotFinder knows at once whether a snapshot is its own, so that placement asks no other provider for it, and it for no
-// other's.
+// SnapshotFinder recognizes the provider's own snapshots without a search, so that placement asks no other provider.
 type SnapshotFinder interface {
-	// HasSnapshot says whether Spec.Snapshot may name it.
+	// HasSnapshot reports whether id is a snapshot of this provider that Spec.Snapshot accepts.
 	HasSnapshot(ctx context.Context, id string) (bool, error)
 }
 
-// Change is one file that a sandbox has and what it was launched from had otherwise.
+// Change is a file that differs between a sandbox and its image.
 type Change struct {
 	Path string `json:"path"`
 	// Kind is "added", "changed" or "deleted".
 	Kind string `json:"kind"`
 }
 
-// Differ tells what changed in a sandbox's filesystem. Its capability is CapDiff.
+// Differ returns the changes in a sandbox's filesystem. Its capability is CapDiff.
 type Differ interface {
-	// Diff returns the changes, sorted by path. Directories that were only written in are left out.
+	// Diff returns the changes, sorted by path. It omits directories in which only entries changed.
 	Diff(ctx context.Context, id string) ([]Change, error)
 }

@@ -2,14 +2,14 @@ package core
 
 import "maps"
 
-// Spec is what a launch asks for, the same for all providers. A zero field means
-// the provider's default. The JSON names are the field names of spec files.
+// Spec is a request to launch a sandbox, the same for all providers. Zero fields use the provider's defaults. The JSON
+// names are the field names of spec files.
 type Spec struct {
-	// Provider is a provider's name, or "auto" or "" for placement to choose.
+	// Provider is a provider's name; "auto" and "" let placement choose.
 	Provider string `json:"provider,omitempty"`
 	// App groups sandboxes; "" is the default app.
 	App string `json:"app,omitempty"`
-	// Name is unique among a provider's live sandboxes; "" lets the service make one.
+	// Name is unique among a provider's live sandboxes; "" lets the service choose one.
 	Name string `json:"name,omitempty"`
 
 	// At most one of Image, Dockerfile, Template, Snapshot and Checkpoint is set.
@@ -24,18 +24,19 @@ type Spec struct {
 
 	CPU       float64 `json:"cpu,omitempty"` // cores
 	Memory    Bytes   `json:"memory,omitempty"`
-	Disk      Bytes   `json:"disk,omitempty"`       // what the sandbox may write
-	Processes int     `json:"processes,omitempty"`  // at the same time
+	Disk      Bytes   `json:"disk,omitempty"`       // writable space
+	Processes int     `json:"processes,omitempty"`  // maximum number
 	OpenFiles int     `json:"open_files,omitempty"` // per process
 	GPU       GPU     `json:"gpu,omitzero"`
 
-	// Timeout ends the sandbox that long after its launch, or after its latest start; "none" never does.
+	// Timeout ends the sandbox this long after its launch or latest start; "none" means no limit.
 	Timeout Duration `json:"timeout,omitempty"`
-	// IdleTimeout ends it when no command ran in it for that long; "none" never does.
+	// IdleTimeout ends it after this long without a running command; "none" means no limit.
 	IdleTimeout Duration `json:"idle_timeout,omitempty"`
-	// Persist keeps the filesystem over stop and start, and over a crash up to the last save.
+	// Persist keeps the filesystem over stop and start. After a crash it has the state of the last save.
 	Persist bool `json:"persist,omitempty"`
-	// MaxCost ends it before it has cost more, in the currency of the provider's prices. A provider without prices costs nothing.
+	// MaxCost ends the sandbox before its cost exceeds this amount, in the currency of the provider's prices. Sandboxes of
+	// a provider without prices cost nothing.
 	MaxCost float64 `json:"max_cost,omitempty"`
 
 	Workdir string            `json:"workdir,omitempty"`
@@ -45,24 +46,24 @@ type Spec struct {
 	Volumes []Volume          `json:"volumes,omitempty"`
 	Ports   []Port            `json:"ports,omitempty"`
 	Network Network           `json:"network,omitzero"`
-	// Inbound lists the CIDRs that may connect to published ports; empty lets everybody.
+	// Inbound lists the CIDRs that may connect to published ports; empty means all addresses.
 	Inbound []string          `json:"inbound,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
 
-	// Command is the entry command. Its end ends the sandbox; without one the
-	// sandbox lives until its timeout, its idle timeout or terminate.
+	// Command is the entry command. The sandbox ends when it ends. Without one, the sandbox runs until its timeout, its
+	// idle timeout or terminate.
 	Command []string `json:"command,omitempty"`
-	// Require launches only where each limit and policy that the launch names is held fully. Limits that the defaults
-	// of the configuration add are left out.
+	// Require rejects a launch unless every limit and policy that it names is fully enforced. Limits from the
+	// configuration's defaults do not count.
 	Require bool `json:"require,omitempty"`
-	// Ready is how it is seen that the sandbox is ready for those it serves; Service.WaitReady waits for it.
+	// Ready is the readiness check. Service.WaitReady waits for it.
 	Ready *Probe `json:"ready,omitempty"`
 
-	// Modal is what only Modal has. With it no other provider is chosen.
+	// Modal has the settings that only Modal supports. If set, only Modal can be chosen.
 	Modal *ModalSpec `json:"modal,omitempty"`
 }
 
-// Clone returns a copy that shares nothing mutable with s.
+// Clone returns a deep copy.
 func (s Spec) Clone() Spec {
 	s.Pip = append([]string(nil), s.Pip...)
 	s.Apt = append([]string(nil), s.Apt...)
@@ -79,7 +80,7 @@ func (s Spec) Clone() Spec {
 	return s
 }
 
-// Redacted returns a copy whose secrets have names but no values.
+// Redacted returns a copy without the values of secrets.
 func (s Spec) Redacted() Spec {
 	s = s.Clone()
 	for i := range s.Secrets {
@@ -88,21 +89,20 @@ func (s Spec) Redacted() Spec {
 	return s
 }
 
-// NetworkMode says where a sandbox may connect to.
+// NetworkMode is the kind of destinations that a sandbox may connect to.
 type NetworkMode string
 
 const (
-	// NetworkDefault leaves the choice to the configuration.
+	// NetworkDefault uses the mode in the configuration.
 	NetworkDefault NetworkMode = ""
-	// NetworkNone gives the sandbox its own loopback and nothing else.
+	// NetworkNone gives the sandbox only its own loopback.
 	NetworkNone NetworkMode = "none"
-	// NetworkAll lets it reach the outside, never the host's own loopback,
-	// link-local or cloud metadata addresses.
+	// NetworkAll allows all outside addresses, but never the host's loopback, link-local or cloud metadata addresses.
 	NetworkAll NetworkMode = "all"
-	// NetworkAllow lets it reach what Network.Allow lists.
+	// NetworkAllow allows only the destinations in Network.Allow.
 	NetworkAllow NetworkMode = "allow"
-	// NetworkInternal lets it reach the sandboxes of its app and provider that have this mode, too, and nothing else:
-	// not the outside, and not the host.
+	// NetworkInternal allows only sandboxes of the same app and provider that also have this mode. It excludes the outside
+	// and the host.
 	NetworkInternal NetworkMode = "internal"
 )
 
@@ -117,31 +117,31 @@ type Network struct {
 type Volume struct {
 	// Source is a volume's name or an absolute host path.
 	Source string `json:"source"`
-	// Target is an absolute path inside.
+	// Target is an absolute path in the sandbox.
 	Target   string `json:"target"`
 	ReadOnly bool   `json:"read_only,omitempty"`
 }
 
-// PortProtocol says what stands between a published port and those who connect to it.
+// PortProtocol is the protocol between clients and a published port.
 type PortProtocol string
 
 const (
-	// PortDefault is the provider's usual one: "tcp" on this machine, "https" in a cloud.
+	// PortDefault is the provider's default: "tcp" on this machine, "https" in a cloud.
 	PortDefault PortProtocol = ""
-	// PortTCP passes bytes on as they are.
+	// PortTCP forwards bytes unchanged.
 	PortTCP PortProtocol = "tcp"
-	// PortHTTPS ends TLS in front of the sandbox.
+	// PortHTTPS terminates TLS in front of the sandbox.
 	PortHTTPS PortProtocol = "https"
-	// PortH2 is PortHTTPS with HTTP/2 up to the sandbox, as gRPC needs it.
+	// PortH2 is PortHTTPS with HTTP/2 to the sandbox, as gRPC requires.
 	PortH2 PortProtocol = "h2"
 )
 
-// Port publishes a port of the sandbox: on the host's loopback, or where the provider is reached.
+// Port publishes a port of the sandbox: on the host's loopback, or at the provider's address.
 type Port struct {
 	// Host is the port on the host; 0 chooses a free one.
 	Host int `json:"host,omitempty"`
-	// Sandbox is the port inside, 1 to 65535.
+	// Sandbox is the port in the sandbox, 1 to 65535.
 	Sandbox int `json:"port"`
-	// Protocol is "tcp", "https" or "h2"; without one it is the provider's usual one.
+	// Protocol is "tcp", "https" or "h2"; "" means the provider's default.
 	Protocol PortProtocol `json:"protocol,omitempty"`
 }

@@ -12,28 +12,27 @@ package core
 type State string
 
 const (
-	// StateQueued means that the sandbox waits for a machine at its provider. It has cost nothing yet.
+	// StateQueued means that the sandbox waits for a machine at its provider. It has no cost yet.
 	StateQueued State = "queued"
 	// StateCreating means that the lease is written and the machine is being built.
 	StateCreating State = "creating"
-	// StateRunning means that commands can be run in it. An idle sandbox that the
-	// provider froze to save CPU is running: the next request thaws it.
+	// StateRunning means that commands can run in it. This includes an idle sandbox that the provider froze to save CPU:
+	// the next request thaws it.
 	StateRunning State = "running"
-	// StatePaused means that somebody paused it; commands wait for resume.
+	// StatePaused means that a user paused it; commands wait for resume.
 	StatePaused State = "paused"
-	// StateStopped means that only the filesystem is kept; start brings it back.
+	// StateStopped means that only the filesystem remains; start restarts the sandbox.
 	StateStopped State = "stopped"
-	// StateExited means that it ended by itself: its command returned, or its
-	// lifetime or idle time was over. Sandbox.Reason tells which.
+	// StateExited means that its command returned, a user terminated it, or its lifetime or idle time was over.
+	// Sandbox.Reason has the cause.
 	StateExited State = "exited"
-	// StateFailed means that it could not be built or broke a limit that ends a sandbox.
+	// StateFailed means that it could not be built or exceeded a limit that ends a sandbox.
 	StateFailed State = "failed"
-	// StateLost means that whatever ran it vanished: a crash, a kill -9, a reboot.
+	// StateLost means that its supervisor or machine vanished: a crash, a kill -9, a reboot.
 	StateLost State = "lost"
 )
 
-// Live says whether the sandbox occupies resources or can again: it is neither
-// exited, failed nor lost.
+// Live reports whether the sandbox uses resources or can do so again: it is not exited, failed or lost.
 func (s State) Live() bool {
 	switch s {
 	case StateQueued, StateCreating, StateRunning, StatePaused, StateStopped:
@@ -44,20 +43,20 @@ func (s State) Live() bool {
 	return false
 }
 
-// Reason says why a sandbox is no longer running.
+// Reason is why a sandbox no longer runs.
 type Reason string
 
 // The reasons.
 const (
 	ReasonCommand    Reason = "command"     // its entry command returned
 	ReasonTimeout    Reason = "timeout"     // its lifetime was over
-	ReasonIdle       Reason = "idle"        // nothing ran in it for its idle time
+	ReasonIdle       Reason = "idle"        // nothing ran in it for its idle timeout
 	ReasonMemory     Reason = "memory"      // it used more memory than its limit
-	ReasonDisk       Reason = "disk"        // its disk or the host's was full and it could not go on
-	ReasonStopped    Reason = "stopped"     // somebody stopped it, or terminated it: then its state is exited
+	ReasonDisk       Reason = "disk"        // its disk or the host's was full and it could not continue
+	ReasonStopped    Reason = "stopped"     // stopped by a user; terminated if its state is exited
 	ReasonLaunch     Reason = "launch"      // it could not be built
 	ReasonCrash      Reason = "crash"       // the machine inside died
-	ReasonSupervisor Reason = "supervisor"  // whatever supervised it died
+	ReasonSupervisor Reason = "supervisor"  // its supervisor died
 	ReasonReboot     Reason = "reboot"      // the host was restarted
-	ReasonLeaseEnded Reason = "lease_ended" // whoever it was for is gone
+	ReasonLeaseEnded Reason = "lease_ended" // its owner is gone
 )

@@ -2,7 +2,7 @@ package core
 
 import "time"
 
-// Stats is what a sandbox uses at one moment. Limits are 0 where there is none.
+// Stats is a measurement of a sandbox. Limits are 0 where there is none.
 type Stats struct {
 	Sandbox string    `json:"sandbox"`
 	Time    time.Time `json:"time"`
@@ -16,8 +16,8 @@ type Stats struct {
 	DiskLimit   Bytes         `json:"disk_limit,omitempty"`
 	NetReceived Bytes         `json:"net_received"`
 	NetSent     Bytes         `json:"net_sent"`
-	// Denied is how often the network policy refused a connection or a name, where that is counted.
+	// Denied counts the connections and names that the network policy refused, where the provider counts them.
 	Denied int `json:"denied,omitempty"`
-	// Frozen says that the sandbox is idle and costs no CPU until the next request.
+	// Frozen means that the sandbox is idle and uses no CPU until the next request.
 	Frozen bool `json:"frozen"`
 }

@@ -2,8 +2,8 @@ package core
 
 import "os"
 
-// Own takes the files among the streams over from the caller, who may close theirs once the command has
-// started: each is opened once more. What cannot be stays the caller's. release closes what was taken.
+// Own duplicates the files among the streams, so that the caller may close its own once the command has started. Files
+// that cannot be duplicated stay the caller's. release closes the duplicates.
 func (s Streams) Own() (own Streams, release func()) {
 	var taken []*os.File
 	take := func(stream any) (*os.File, bool) {

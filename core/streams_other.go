@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// duplicate is not possible here; the caller's file will do.
+// duplicate is not possible on this system, so the caller's file is used.
 func duplicate(*os.File) (*os.File, error) { return nil, errors.ErrUnsupported }

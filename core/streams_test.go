@@ -9,7 +9,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// What was taken over lives as long as release says, whatever the caller does with theirs; what is no file is passed on.
+// Owned files stay open until release, even if the caller closes its own. Streams that are not files are passed
+// through.
 func TestOwnStreams(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -25,7 +26,7 @@ func TestOwnStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	got, err := io.ReadAll(r) // it ends because nobody has the pipe any more
+	got, err := io.ReadAll(r) // it ends because no one has the pipe any more
 	if err != nil || string(got) != "kept" || own.Stdin != nil || own.Stderr != &stderr || !own.Replay {
 		t.Errorf("%q, %v, %+v", got, err, own)
 	}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// duplicate opens a file once more, so that the caller may close its own.
+// duplicate opens a second descriptor of a file, so that the caller may close its own.
 func duplicate(f *os.File) (*os.File, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds that no provider exceeds. They catch slips; quotas and providers set tighter ones.
+// Upper bounds for all providers. They catch typing errors; quotas and providers set tighter bounds.
 const (
 	maxCPU       = 1024
 	maxProcesses = 4 << 20
@@ -20,8 +20,7 @@ const (
 	maxStrings   = 1 << 20 // bytes of environment or argv
 )
 
-// Validate checks what can be checked without a provider. The error is of KindUsage and
-// names the field.
+// Validate makes the checks that need no provider. Errors are KindUsage and name the field.
 func (s Spec) Validate() error {
 	if s.Name != "" {
 		if err := ValidateName("name", s.Name); err != nil {
@@ -99,10 +98,10 @@ func (s Spec) validateImage() error {
 	return nil
 }
 
-// versionRunes are those of a version. It becomes a part of an image's name and of a Dockerfile.
+// versionRunes are the characters of a version, which becomes part of an image name and of a Dockerfile.
 const versionRunes = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_+"
 
-// validatePlace checks where and as whom commands run.
+// validatePlace checks the working directory and the user of commands.
 func validatePlace(workdir, user string) error {
 	if workdir != "" && !path.IsAbs(workdir) || strings.ContainsRune(workdir, 0) {
 		return Invalid("workdir", "%q is not an absolute path", workdir)
@@ -113,7 +112,7 @@ func validatePlace(workdir, user string) error {
 	return nil
 }
 
-// unitHint is for whoever left out the unit of a size.
+// unitHint is the hint for a size without a unit.
 const unitHint = "a number without a unit is bytes: write 512MiB or 2G"
 
 func (s Spec) validateLimits() error {
@@ -192,7 +191,7 @@ func (s Spec) validateNetwork() error {
 	return nil
 }
 
-// bytesHint is for what would not arrive as it is: providers carry arguments and variables as text.
+// bytesHint is the hint for values that are not text: providers pass arguments and variables as text.
 const bytesHint = "pass other bytes through stdin or a file, or encoded"
 
 // validateEnv checks the names of environment variables and secrets, and that their values are UTF-8 without NUL.
@@ -225,7 +224,7 @@ func validateEnv(env map[string]string, secrets []Secret) error {
 	return nil
 }
 
-// Validate checks a command before it is sent to a provider.
+// Validate checks a command before it goes to a provider.
 func (e ExecSpec) Validate() error {
 	if len(e.Command) == 0 || e.Command[0] == "" {
 		return Errorf(KindUsage, "exec", "", "no command to run")
@@ -262,12 +261,12 @@ func validateArgv(field string, argv []string) error {
 	return nil
 }
 
-// EnvName reports whether name can be the name of a variable.
+// EnvName reports whether name is a valid variable name.
 func EnvName(name string) bool {
 	return name != "" && !strings.ContainsAny(name, "= \t\r\n\x00") && (name[0] < '0' || name[0] > '9')
 }
 
-// HasControl reports whether s has control characters.
+// HasControl reports whether s contains control characters.
 func HasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
@@ -277,7 +276,7 @@ func Invalid(field, format string, args ...any) *Error {
 	return Errorf(KindUsage, "validate", "", "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
-// Needs lists the capabilities that the spec takes for granted.
+// Needs lists the capabilities that the spec requires.
 func (s Spec) Needs() []Capability {
 	var caps []Capability
 	add := func(c Capability, when bool) {

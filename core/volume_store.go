@@ -5,31 +5,32 @@ import (
 	"time"
 )
 
-// VolumeInfo is a volume that a provider keeps; Volume is one that is mounted.
+// VolumeInfo is a volume that a provider stores. Volume is the mount of one.
 type VolumeInfo struct {
-	// Name is what Volume.Source takes.
+	// Name is the value for Volume.Source.
 	Name     string    `json:"name"`
 	ID       string    `json:"id,omitempty"`
 	Provider string    `json:"provider"`
 	Created  time.Time `json:"created,omitzero"`
-	// Size is 0 where it is not known.
+	// Size is 0 where it is unknown.
 	Size Bytes `json:"size,omitempty"`
-	// Version is that of the volume's format, where the provider has several.
+	// Version is the version of the volume's format, where the provider has several.
 	Version int `json:"version,omitempty"`
 }
 
-// VolumeOptions say how a volume is made.
+// VolumeOptions are the options of VolumeStore.CreateVolume.
 type VolumeOptions struct {
-	// Version is that of the format; 0 leaves it to the provider. One without versions refuses others (KindUnsupported).
+	// Version is the version of the format; 0 means the provider's default. A provider without versions rejects others
+	// (KindUnsupported).
 	Version int
 }
 
-// VolumeStore keeps volumes. Its capability is CapVolumeStore; CapVolumes says that they can be mounted.
+// VolumeStore manages volumes. Its capability is CapVolumeStore. CapVolumes means that sandboxes can mount them.
 type VolumeStore interface {
-	// Volumes returns them in no order.
+	// Volumes returns the volumes in no order.
 	Volumes(ctx context.Context) ([]VolumeInfo, error)
-	// CreateVolume makes an empty one. KindConflict: there is one of that name.
+	// CreateVolume creates an empty volume. KindConflict: the name is taken.
 	CreateVolume(ctx context.Context, name string, opts VolumeOptions) (VolumeInfo, error)
-	// RemoveVolume removes one with all that is on it. KindConflict: a sandbox has it mounted.
+	// RemoveVolume removes a volume and its contents. KindConflict: a sandbox has it mounted.
 	RemoveVolume(ctx context.Context, name string) error
 }
