@@ -22,7 +22,7 @@ func (m *Model) askLaunch() tea.Cmd {
 	return tea.Batch(form.changed(), m.fx.templates())
 }
 
-// names writes the names of sandboxes in one line.
+// names joins the names of sandboxes with commas.
 func names(boxes []core.Sandbox) string {
 	list := make([]string, len(boxes))
 	for i, b := range boxes {
@@ -31,7 +31,7 @@ func names(boxes []core.Sandbox) string {
 	return strings.Join(list, ", ")
 }
 
-// chosen are the sandboxes that a command is about.
+// chosen returns the sandboxes that an action applies to.
 func (m *Model) chosen() []core.Sandbox {
 	var boxes []core.Sandbox
 	for _, e := range m.table.chosen() {
@@ -40,7 +40,7 @@ func (m *Model) chosen() []core.Sandbox {
 	return boxes
 }
 
-// askTerminate asks once it is known what the files of persistent sandboxes take.
+// askTerminate asks before sandboxes are terminated. For persistent ones it first reads the size of their files.
 func (m *Model) askTerminate() tea.Cmd {
 	boxes := m.chosen()
 	if slices.ContainsFunc(boxes, func(b core.Sandbox) bool { return b.Spec.Persist }) {
@@ -54,9 +54,9 @@ func (m *Model) confirmTerminate(boxes []core.Sandbox) tea.Cmd {
 	if len(boxes) > 1 {
 		title = fmt.Sprintf("Terminate %d sandboxes?", len(boxes))
 	}
-	lines := []string{"Their commands end and their files, logs and journals are removed. This cannot be undone.", ""}
+	lines := []string{"Their commands stop. Their files, logs and journals are removed. This cannot be undone.", ""}
 	if len(boxes) == 1 {
-		lines[0] = "Its commands end and its files, logs and journal are removed. This cannot be undone."
+		lines[0] = "Its commands stop. Its files, logs and journal are removed. This cannot be undone."
 	}
 	for _, b := range boxes {
 		line := fmt.Sprintf("%s  %s  %s on %s", safe(b.Name), b.ID, stateWord(b), b.Provider)
@@ -71,7 +71,7 @@ func (m *Model) confirmTerminate(boxes []core.Sandbox) tea.Cmd {
 	return nil
 }
 
-// sizeOr is a size, or a text where it is not known.
+// sizeOr returns a size as text, or unknown for zero.
 func sizeOr(size core.Bytes, unknown string) string {
 	if size == 0 {
 		return unknown
@@ -81,13 +81,13 @@ func sizeOr(size core.Bytes, unknown string) string {
 
 func (m *Model) askExec() tea.Cmd {
 	box := m.table.selected().box
-	hint := "A line for the shell. It goes on without the dashboard; its output is in the Output tab."
+	hint := "A shell command line. It keeps running after you quit. The Output tab shows its output."
 	if m.options.TableOnly {
-		hint = "A line for the shell. It goes on without the dashboard; sb logs shows its output."
+		hint = "A shell command line. It keeps running after you quit. \"sb logs\" shows its output."
 	}
 	p := newPrompt("Run in "+box.Name, hint, "", func(text string) (request, error) {
 		if strings.TrimSpace(text) == "" {
-			return nil, errors.New("a command")
+			return nil, errors.New("enter a command")
 		}
 		return execRequest{box, []string{"/bin/sh", "-c", text}}, nil
 	})
@@ -98,7 +98,8 @@ func (m *Model) askExec() tea.Cmd {
 
 func (m *Model) askTimeout() tea.Cmd {
 	boxes := m.chosen()
-	p := newPrompt("How long "+cut(names(boxes), 40)+" may live from now", "Such as 30m or 2h; 0 is for ever.", "", func(text string) (request, error) {
+	const hint = "The time left from now, such as 30m or 2h. 0 removes the limit."
+	p := newPrompt("Timeout of "+cut(names(boxes), 40), hint, "", func(text string) (request, error) {
 		d, err := core.ParseDuration(text)
 		return timeoutRequest{boxes, time.Duration(d)}, err
 	})
@@ -109,7 +110,7 @@ func (m *Model) askTimeout() tea.Cmd {
 	return nil
 }
 
-// askPolicy asks where a sandbox may connect to: a mode by its name, or else what it may reach.
+// askPolicy asks for a network policy: the name of a mode, or a list of allowed domains and CIDRs.
 func (m *Model) askPolicy() tea.Cmd {
 	e := m.table.selected()
 	box, caps := e.box, e.from.caps
@@ -123,40 +124,44 @@ func (m *Model) askPolicy() tea.Cmd {
 			modes = append(modes, string(mode.mode))
 		}
 	}
-	hint := strings.Join(modes, ", ")
+	hint := "Modes: " + strings.Join(modes, ", ") + "."
 	if caps.Can(core.CapNetAllow) {
-		hint += ", or the domains and CIDRs that it may reach: pypi.org 10.0.0.0/8"
+		hint += " Or list the allowed domains and CIDRs: pypi.org 10.0.0.0/8."
 	}
-	p := newPrompt("Where "+cut(box.Name, 40)+" may connect to", hint+".", current, func(text string) (request, error) {
+	p := newPrompt("Network policy of "+cut(box.Name, 40), hint, current, func(text string) (request, error) {
 		network, err := parsePolicy(text, caps)
 		return policyRequest{box, network}, err
 	})
 	p.cli = func(text string) string {
-		network, _ := parsePolicy(text, caps) // as far as it can be read
+		network, _ := parsePolicy(text, caps) // best effort: the text may be incomplete
 		if network.Mode == core.NetworkAllow {
 			return quote("sb", "policy", "set", box.Name, "--allow", strings.Join(network.Allow, ","))
 		}
-		return quote("sb", "policy", "set", box.Name, "--network", orElse(string(network.Mode), string(core.NetworkNone)))
+		mode := orElse(string(network.Mode), string(core.NetworkNone))
+		return quote("sb", "policy", "set", box.Name, "--network", mode)
 	}
 	m.open(p)
 	return nil
 }
 
-// networkMode is a network policy that has a name and nothing else.
+// networkMode is a network policy without a list, and the capability it needs.
 type networkMode struct {
 	mode core.NetworkMode
 	want core.Capability
 }
 
 func networkModes() []networkMode {
-	return []networkMode{{core.NetworkAll, core.CapNetAll}, {core.NetworkNone, core.CapNetNone}, {core.NetworkInternal, core.CapNetInternal}}
+	return []networkMode{
+		{core.NetworkAll, core.CapNetAll}, {core.NetworkNone, core.CapNetNone},
+		{core.NetworkInternal, core.CapNetInternal},
+	}
 }
 
-// parsePolicy reads a policy as it is typed; KindUnsupported is for one that the provider does not have.
+// parsePolicy reads a typed policy. KindUnsupported: the provider does not support it.
 func parsePolicy(text string, caps core.Capabilities) (core.Network, error) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })
 	if len(words) == 0 {
-		return core.Network{}, errors.New("a mode, or what it may reach")
+		return core.Network{}, errors.New("enter a mode, or domains and CIDRs")
 	}
 	network, want := core.Network{Mode: core.NetworkAllow, Allow: words}, core.CapNetAllow
 	for _, mode := range networkModes() {
@@ -168,14 +173,16 @@ func parsePolicy(text string, caps core.Capabilities) (core.Network, error) {
 		return network, err
 	}
 	if !caps.Can(want) {
-		return network, core.Errorf(core.KindUnsupported, "policy set", "", "the provider has no network policy %q", network.Mode)
+		return network, core.Errorf(core.KindUnsupported, "policy set", "",
+			"the provider does not support network policy %q", network.Mode)
 	}
 	return network, nil
 }
 
 func (m *Model) askSnapshot() tea.Cmd {
 	box := m.table.selected().box
-	m.open(named("Snapshot of "+box.Name, "A name for it; empty lets the provider choose. The launch form takes it under Snapshot.",
+	const hint = "An optional name. Without one the provider chooses. The launch form accepts it under Snapshot."
+	m.open(named("Snapshot of "+box.Name, hint,
 		func(name string) request { return snapshotRequest{box, name} },
 		func(name string) []string {
 			if name == "" {
@@ -186,14 +193,14 @@ func (m *Model) askSnapshot() tea.Cmd {
 	return nil
 }
 
-// named asks for a name that may be empty.
+// named asks for an optional name.
 func named(title, hint string, of func(name string) request, argv func(name string) []string) *prompt {
 	p := newPrompt(title, hint, "", func(text string) (request, error) { return of(strings.TrimSpace(text)), nil })
 	p.cli = func(text string) string { return quote(argv(strings.TrimSpace(text))...) }
 	return p
 }
 
-// onAll is a command line about several sandboxes.
+// onAll returns a command line with the names of several sandboxes.
 func onAll(argv []string, boxes []core.Sandbox) string {
 	for _, b := range boxes {
 		argv = append(argv, b.Name)
@@ -203,7 +210,8 @@ func onAll(argv []string, boxes []core.Sandbox) string {
 
 func (m *Model) askFork() tea.Cmd {
 	box := m.table.selected().box
-	m.open(named("Fork of "+box.Name, "A name for the copy; empty makes one up. It goes on from here with the same processes, memory and files.",
+	const hint = "An optional name for the copy. The copy starts with the same processes, memory and files."
+	m.open(named("Fork of "+box.Name, hint,
 		func(name string) request { return forkRequest{box, name} },
 		func(name string) []string {
 			if name == "" {
@@ -214,7 +222,7 @@ func (m *Model) askFork() tea.Cmd {
 	return nil
 }
 
-// askMove asks which provider a sandbox goes to, and whether the one that is left ends.
+// askMove asks for the target provider, and whether the original is terminated.
 func (m *Model) askMove() tea.Cmd {
 	box := m.table.selected().box
 	var items []item
@@ -223,16 +231,23 @@ func (m *Model) askMove() tea.Cmd {
 			continue
 		}
 		items = append(items,
-			item{label: "to " + s.name, detail: "this one ends once all is there", request: moveRequest{box, s.name, false}, cli: quote("sb", "move", box.Name, "--to", s.name)},
-			item{label: "to " + s.name + ", and keep this one", request: moveRequest{box, s.name, true}, cli: quote("sb", "move", box.Name, "--to", s.name, "--keep")})
+			item{
+				label: "to " + s.name, detail: "then terminate the original", request: moveRequest{box, s.name, false},
+				cli: quote("sb", "move", box.Name, "--to", s.name),
+			},
+			item{
+				label: "to " + s.name + ", keep the original", request: moveRequest{box, s.name, true},
+				cli: quote("sb", "move", box.Name, "--to", s.name, "--keep"),
+			})
 	}
-	m.open(newPicker("Move "+box.Name+": its files; its commands begin anew", items))
+	m.open(newPicker("Move "+box.Name+": copies files, restarts commands", items))
 	return nil
 }
 
 func (m *Model) askCheckpoint() tea.Cmd {
 	box := m.table.selected().box
-	m.open(named("Checkpoint of "+box.Name, "A name; empty makes one of the sandbox's and the time. Memory and files are kept. It is as secret as the sandbox.",
+	const hint = "An optional name. A checkpoint holds memory and files, secrets included: protect it like the sandbox."
+	m.open(named("Checkpoint of "+box.Name, hint,
 		func(name string) request { return checkpointRequest{box, name} },
 		func(name string) []string {
 			if name == "" {
@@ -243,16 +258,16 @@ func (m *Model) askCheckpoint() tea.Cmd {
 	return nil
 }
 
-// openShelves shows what the providers keep.
-func (m *Model) openShelves() tea.Cmd {
-	d := &shelfDialog{now: m.options.Now}
-	for _, s := range shelves() {
+// openStores shows the stores of all providers.
+func (m *Model) openStores() tea.Cmd {
+	d := &storeDialog{now: m.options.Now}
+	for _, s := range stores() {
 		if s.want == "" || m.inv.anyCan(s.want) {
-			d.shelves = append(d.shelves, s)
+			d.stores = append(d.stores, s)
 		}
 	}
 	m.open(d)
-	return m.fx.kept(d.shelf())
+	return m.fx.listStore(d.store())
 }
 
 func (m *Model) askPush() tea.Cmd {
@@ -260,12 +275,14 @@ func (m *Model) askPush() tea.Cmd {
 	if m.focus == paneDetail && m.detail.tab == tabFiles {
 		to = m.detail.files.here()
 	}
-	p := newPrompt("Push into "+box.Name, "A file or directory of this machine, and after a blank where it goes in the sandbox; without that to "+quote(to)+" there. Quote blanks as in a shell.", "", func(text string) (request, error) {
+	hint := "LOCAL [TARGET]: a local file or directory, and a path in the sandbox (default " + quote(to) +
+		"). Quote spaces as in a shell."
+	p := newPrompt("Push into "+box.Name, hint, "", func(text string) (request, error) {
 		from, target, err := twoPaths(text, to)
 		return pushRequest{box, from, target}, err
 	})
 	p.cli = func(text string) string {
-		from, target, _ := twoPaths(text, to) // as far as it can be read
+		from, target, _ := twoPaths(text, to) // best effort: the text may be incomplete
 		return quote("sb", "push", from, box.Name+":"+target)
 	}
 	m.open(p)
@@ -277,30 +294,32 @@ func (m *Model) askPull() tea.Cmd {
 	if info, ok := m.detail.files.selected(); ok && m.focus == paneDetail && m.detail.tab == tabFiles {
 		from = quote(info.Path, ".")
 	}
-	p := newPrompt("Pull from "+box.Name, "A path in the sandbox, and after a blank where it goes on this machine; without that here. Quote blanks as in a shell.", from, func(text string) (request, error) {
+	const hint = "PATH [LOCAL]: a path in the sandbox, and a local path (default: the working directory). " +
+		"Quote spaces as in a shell."
+	p := newPrompt("Pull from "+box.Name, hint, from, func(text string) (request, error) {
 		path, target, err := twoPaths(text, ".")
 		return pullRequest{box, path, target}, err
 	})
 	p.cli = func(text string) string {
-		path, target, _ := twoPaths(text, ".") // as far as it can be read
+		path, target, _ := twoPaths(text, ".") // best effort: the text may be incomplete
 		return quote("sb", "pull", box.Name+":"+path, target)
 	}
 	m.open(p)
 	return nil
 }
 
-// twoPaths reads what is copied and where it goes, which may be left out.
+// twoPaths reads a source and an optional target, which defaults to other.
 func twoPaths(text, other string) (from, to string, err error) {
 	list, err := words(text)
 	switch {
 	case err != nil:
 		return "", other, err
 	case len(list) == 0:
-		return "", other, errors.New("a path")
+		return "", other, errors.New("enter a path")
 	case len(list) == 1:
 		return list[0], other, nil
 	case len(list) > 2:
-		err = errors.New("those are more than two paths; a name with blanks is quoted")
+		err = errors.New("more than two paths; quote names with spaces")
 	}
 	return list[0], list[1], err
 }
@@ -312,9 +331,10 @@ func (m *Model) askSave() tea.Cmd {
 	}
 	name := e.box.Name + "-" + m.detail.output.exec + ".log"
 	text := m.detail.output.text()
-	p := newPrompt("Save the output", "A file that does not exist yet.", name, func(path string) (request, error) {
+	const hint = "A new file. Existing files are not overwritten."
+	p := newPrompt("Save the output", hint, name, func(path string) (request, error) {
 		if strings.TrimSpace(path) == "" {
-			return nil, errors.New("a path")
+			return nil, errors.New("enter a path")
 		}
 		return saveRequest{path, text}, nil
 	})
@@ -334,7 +354,10 @@ func (m *Model) askKill() tea.Cmd {
 	for _, s := range []struct {
 		name   string
 		number int
-	}{{"TERM: ask it to end", 15}, {"INT: as Ctrl-C", 2}, {"KILL: end it at once", 9}, {"HUP", 1}, {"USR1", 10}, {"USR2", 12}, {"STOP", 19}, {"CONT", 18}} {
+	}{
+		{"TERM: ask it to exit", 15}, {"INT: same as Ctrl-C", 2}, {"KILL: end it immediately", 9}, {"HUP", 1},
+		{"USR1", 10}, {"USR2", 12}, {"STOP", 19}, {"CONT", 18},
+	} {
 		items = append(items, item{
 			label: s.name, request: killRequest{box.box, e.ID, s.number},
 			cli: quote("sb", "kill", "--signal", fmt.Sprint(s.number), box.box.Name, e.ID),
@@ -350,13 +373,18 @@ func (m *Model) askDelete() tea.Cmd {
 	if !ok || e == nil {
 		return nil
 	}
-	what := "The file is removed."
+	warning := "The file is removed."
 	if info.Mode.IsDir() {
-		what = "The directory and all that is in it are removed."
+		warning = "The directory and everything in it are removed."
 	}
-	m.open(&question{title: "Delete " + cut(safe(info.Path), 50) + "?", lines: []string{what + " This cannot be undone.", "", safe(info.Path) + " in " + safe(e.box.Name)}, choices: []choice{
-		{key: "n", label: "Keep"}, {key: "y", label: "Delete", request: removeRequest{e.box, info}},
-	}, cli: removeLine(e.box, info)})
+	m.open(&question{
+		title: "Delete " + cut(safe(info.Path), 50) + "?",
+		lines: []string{warning + " This cannot be undone.", "", safe(info.Path) + " in " + safe(e.box.Name)},
+		choices: []choice{
+			{key: "n", label: "Keep"}, {key: "y", label: "Delete", request: removeRequest{e.box, info}},
+		},
+		cli: removeLine(e.box, info),
+	})
 	return nil
 }
 
@@ -370,7 +398,8 @@ func removeLine(box core.Sandbox, info core.FileInfo) string {
 func (m *Model) askTheme() tea.Cmd {
 	var items []item
 	for _, theme := range Themes() {
-		items = append(items, item{label: theme, request: themeRequest{theme}, cli: quote("sb", "config", "set", "ui.theme", theme)})
+		cli := quote("sb", "config", "set", "ui.theme", theme)
+		items = append(items, item{label: theme, request: themeRequest{theme}, cli: cli})
 	}
 	m.open(newPicker("Theme", items))
 	return nil
@@ -387,7 +416,7 @@ func (m *Model) askJobs() tea.Cmd {
 	return nil
 }
 
-// quit ends the dashboard, after a question when that would break something off.
+// quit ends the dashboard. While jobs are running it asks first.
 func (m *Model) quit() tea.Cmd {
 	if len(m.jobs) == 0 {
 		return tea.Quit
@@ -396,22 +425,24 @@ func (m *Model) quit() tea.Cmd {
 	for _, j := range m.jobs {
 		lines = append(lines, safe(j.title))
 	}
-	lines = append(lines, "", "Sandboxes go on without the dashboard; this does not.")
-	m.open(&question{title: plural(len(m.jobs), "thing is", "things are") + " still under way", lines: lines, choices: []choice{
-		{key: "n", label: "Stay"}, {key: "w", label: "Quit when done", request: quitRequest{wait: true}}, {key: "y", label: "Cancel and quit", request: quitRequest{}},
+	lines = append(lines, "", "Sandboxes keep running after you quit. Jobs do not.")
+	m.open(&question{title: plural(len(m.jobs), "job is", "jobs are") + " still running", lines: lines, choices: []choice{
+		{key: "n", label: "Stay"},
+		{key: "w", label: "Quit when done", request: quitRequest{wait: true}},
+		{key: "y", label: "Cancel and quit", request: quitRequest{}},
 	}})
 	return nil
 }
 
 func (m *Model) openPort() tea.Cmd { return m.fx.tunnels(m.table.selected().box) }
 
-// choosePort opens the only port, or asks which.
+// choosePort opens the only port, or asks which of several.
 func (m *Model) choosePort(msg tunnelsMsg) tea.Cmd {
 	switch {
 	case msg.err != nil:
 		return m.fail("open", msg.err)
 	case len(msg.tunnels) == 0:
-		return m.warn(msg.box.Name+" publishes no port", "")
+		return m.warn(msg.box.Name+" has no published ports", "")
 	case len(msg.tunnels) == 1:
 		return m.perform(openRequest{tunnelURL(msg.tunnels[0])})
 	}
@@ -423,7 +454,7 @@ func (m *Model) choosePort(msg tunnelsMsg) tea.Cmd {
 	return nil
 }
 
-// tunnelURL is the address to open a published port in a browser.
+// tunnelURL returns the address of a published port for a browser.
 func tunnelURL(t core.Tunnel) string { return orElse(t.URL, "http://"+t.Address) }
 
 func (m *Model) openPalette() tea.Cmd {
@@ -447,12 +478,14 @@ func keyNames(keys []string) string { return strings.Join(keys, " ") }
 // openHelp shows the key map.
 func (m *Model) openHelp() tea.Cmd {
 	m.open(&pager{title: "Help", lines: func(s *styles, w int) []string {
-		lines := []string{s.faint.on("All commands: " + strings.Join(m.keys["palette"], " or ") + ". Mouse: click, wheel, drag the splitter")}
+		lines := []string{s.faint.on("All commands: " + strings.Join(m.keys["palette"], " or ") +
+			". Mouse: click, wheel, drag the splitter")}
 		for _, g := range groups() {
 			title := []string{"", s.header.on(g)}
 			for _, c := range m.commands {
 				if c.group == g && len(m.keys[c.id]) > 0 && m.has(c) {
-					lines = append(append(lines, title...), s.key.on(fitRight(keyNames(m.keys[c.id]), 18))+"  "+s.text.on(cut(c.title, w-20)))
+					keys := s.key.on(fitRight(keyNames(m.keys[c.id]), 18))
+					lines = append(append(lines, title...), keys+"  "+s.text.on(cut(c.title, w-20)))
 					title = nil
 				}
 			}
@@ -462,7 +495,7 @@ func (m *Model) openHelp() tea.Cmd {
 	return nil
 }
 
-// hanging breaks text between words to lines of so many cells, below a head of indent cells.
+// hanging wraps text between words after a head that is indent cells wide. Later lines are indented as far.
 func hanging(head string, indent int, p paint, text string, cells int) []string {
 	lines := prose(text, cells-indent)
 	for i, l := range lines {
@@ -473,13 +506,13 @@ func hanging(head string, indent int, p paint, text string, cells int) []string 
 	return lines
 }
 
-// openMessages shows what was told, the newest first.
+// openMessages shows the log of notices, the newest first.
 func (m *Model) openMessages() tea.Cmd {
 	log := slices.Clone(m.notices.log)
 	slices.Reverse(log)
 	m.open(&pager{title: "Messages", wide: true, lines: func(s *styles, w int) []string {
 		if len(log) == 0 {
-			return []string{s.faint.on("nothing yet")}
+			return []string{s.faint.on("no messages yet")}
 		}
 		var lines []string
 		for _, n := range log {
@@ -500,22 +533,22 @@ func (m *Model) openProviders() tea.Cmd {
 	for _, s := range m.inv.sources {
 		items = append(items, item{label: s.name, detail: m.health(s), request: diagnoseRequest{s.name}, cli: "sb doctor"})
 	}
-	m.open(newPicker("Providers · enter looks closer", items))
+	m.open(newPicker("Providers · enter runs the doctor", items))
 	return nil
 }
 
-// health is a provider's state in a few words.
+// health describes a provider's state in a few words.
 func (m *Model) health(s *source) string {
 	age, overdue := s.old(m.now)
 	switch {
 	case overdue && (s.failed == nil || s.failed.Kind == core.KindTimeout) && !s.listed.IsZero():
-		return "has not answered for " + span(age)
+		return "no answer for " + span(age)
 	case s.failed != nil && s.failed.Hint != "":
 		return safe(s.failed.Error + " → " + s.failed.Hint)
 	case s.failed != nil:
 		return safe(s.failed.Error)
 	case overdue:
-		return "does not answer"
+		return "no answer"
 	case s.status == nil:
 		return "…"
 	case !s.status.Usable:
@@ -524,21 +557,21 @@ func (m *Model) health(s *source) string {
 	return "ready · " + safe(s.caps.Isolation)
 }
 
-// openDiagnosis shows what the doctor found.
+// openDiagnosis shows the doctor's findings.
 func (m *Model) openDiagnosis(status service.ProviderStatus) {
 	m.open(&pager{title: status.Name, lines: func(s *styles, w int) []string {
 		state := "ready"
 		if !status.Usable {
 			state = "not usable"
 		}
-		lines := facts(s, w, "state", state, "error", status.Error, "what to do", status.Hint, "isolation", status.Capabilities.Isolation,
-			"images", strings.Join(status.Capabilities.Images, ", "))
+		lines := facts(s, w, "state", state, "error", status.Error, "fix", status.Hint,
+			"isolation", status.Capabilities.Isolation, "images", strings.Join(status.Capabilities.Images, ", "))
 		if len(status.Findings) > 0 {
 			lines = append(lines, "")
 		}
 		for _, f := range status.Findings {
-			mark := map[string]string{"ok": s.good.on("✓ "), "warning": s.warn.on("! "), "error": s.bad.on("✗ ")}[f.Status]
-			lines = append(lines, hanging(mark, 2, s.text, safe(f.Name+" "+f.Detail), w)...)
+			marks := map[string]string{"ok": s.good.on("✓ "), "warning": s.warn.on("! "), "error": s.bad.on("✗ ")}
+			lines = append(lines, hanging(marks[f.Status], 2, s.text, safe(f.Name+" "+f.Detail), w)...)
 			if f.Fix != "" {
 				lines = append(lines, hanging("  ", 2, s.faint, "→ "+safe(f.Fix), w)...)
 			}
@@ -547,7 +580,7 @@ func (m *Model) openDiagnosis(status service.ProviderStatus) {
 	}})
 }
 
-// shownLine is the command line that shows what the dashboard shows.
+// shownLine returns the command line that prints the current view.
 func (m *Model) shownLine() string {
 	name := m.table.selected().box.Name
 	if m.focus == paneTable {

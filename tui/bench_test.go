@@ -20,7 +20,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// crowd makes a dashboard of n sandboxes, all of whose commands are left alone.
+// crowd returns a dashboard of n sandboxes. None of its commands run.
 func crowd(b *testing.B, n int) *Model {
 	b.Helper()
 	m := still(b, Options{}, 200, 60)
@@ -28,7 +28,9 @@ func crowd(b *testing.B, n int) *Model {
 	m.Update(listedMsg{"local", service.Listing{Sandboxes: crowdOf(n, random)}})
 	for range 20 {
 		for _, e := range m.table.visible() {
-			m.Update(sampledMsg{"local", []core.Stats{{Sandbox: e.box.ID, Time: atNoon(), CPU: time.Duration(random.IntN(1e9)), Memory: core.Bytes(random.IntN(1 << 30))}}})
+			cpu, memory := time.Duration(random.IntN(1e9)), core.Bytes(random.IntN(1<<30))
+			stats := core.Stats{Sandbox: e.box.ID, Time: atNoon(), CPU: cpu, Memory: memory}
+			m.Update(sampledMsg{"local", []core.Stats{stats}})
 		}
 	}
 	return m
@@ -38,15 +40,16 @@ func crowdOf(n int, random *rand.Rand) []core.Sandbox {
 	boxes := make([]core.Sandbox, n)
 	for i := range boxes {
 		boxes[i] = core.Sandbox{
-			ID: fmt.Sprintf("loc-%06d", i), Name: fmt.Sprintf("sandbox-%05d", random.IntN(1e5)), Provider: "local", App: []string{"api", "batch", "ci"}[i%3],
-			State: []core.State{core.StateRunning, core.StateRunning, core.StateExited}[random.IntN(3)], Image: "ghcr.io/org/image:latest",
+			ID: fmt.Sprintf("loc-%06d", i), Name: fmt.Sprintf("sandbox-%05d", random.IntN(1e5)), Provider: "local",
+			App: []string{"api", "batch", "ci"}[i%3], Image: "ghcr.io/org/image:latest",
+			State:   []core.State{core.StateRunning, core.StateRunning, core.StateExited}[random.IntN(3)],
 			Created: atNoon().Add(-time.Duration(random.IntN(1e5)) * time.Second), Expires: atNoon().Add(time.Hour),
 		}
 	}
 	return boxes
 }
 
-// One key, and the frame after it: Update and View.
+// A key and its frame: Update and View.
 func BenchmarkKeyAndFrame(b *testing.B) {
 	for _, n := range []int{1_000, 10_000} {
 		b.Run(fmt.Sprintf("rows=%d", n), func(b *testing.B) {
@@ -62,7 +65,7 @@ func BenchmarkKeyAndFrame(b *testing.B) {
 	}
 }
 
-// A provider's whole list comes anew, and the frame after it.
+// A new list of a provider and its frame.
 func BenchmarkListAndFrame(b *testing.B) {
 	for _, n := range []int{1_000, 10_000} {
 		b.Run(fmt.Sprintf("rows=%d", n), func(b *testing.B) {
@@ -78,7 +81,7 @@ func BenchmarkListAndFrame(b *testing.B) {
 	}
 }
 
-// One letter more in the filter, and the frame after it.
+// A letter typed in the filter and its frame, then one deleted and its frame.
 func BenchmarkFilterAndFrame(b *testing.B) {
 	for _, n := range []int{1_000, 10_000} {
 		b.Run(fmt.Sprintf("rows=%d", n), func(b *testing.B) {
@@ -94,7 +97,7 @@ func BenchmarkFilterAndFrame(b *testing.B) {
 	}
 }
 
-// flooding is a provider whose sandbox has written so much.
+// flooding is a provider whose sandbox has written total bytes.
 type flooding struct {
 	*fake.Provider
 
@@ -113,17 +116,16 @@ func (p *flooding) Logs(ctx context.Context, _ string, _ core.LogOptions) iter.S
 	}
 }
 
-// 100 MiB of output while keys are pressed: how long all takes, how long the slowest key
-// waits for its frame, and what is kept.
+// 100 MiB of output during key presses: the throughput, the latency of the keys, and the memory kept.
 func BenchmarkLogFlood(b *testing.B) {
 	const total = 100 << 20
 	for b.Loop() {
 		b.StopTimer()
 		provider := &flooding{Provider: fake.New(fake.Options{}), total: total}
-		svc := service.New(service.Options{Factories: []core.Factory{{Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil }}}})
-		if _, err := svc.Launch(b.Context(), core.Spec{Name: "flood", Command: []string{"sleep", "1000"}}, service.LaunchOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		open := func() (core.Provider, error) { return provider, nil }
+		factory := core.Factory{Name: "fake", IDPrefix: "fak-", Open: open}
+		svc := service.New(service.Options{Factories: []core.Factory{factory}})
+		launch(b, svc, core.Spec{Name: "flood", Command: []string{"sleep", "1000"}})
 		r := newRig(b, Options{Service: svc})
 		r.m.detail.tab = tabSpec
 		r.until("flood is there", r.hasRow("flood"))
@@ -163,7 +165,7 @@ func BenchmarkLogFlood(b *testing.B) {
 	}
 }
 
-// From nothing to the first frame on the terminal, with 1000 sandboxes.
+// The time from the start to the first frame on the terminal, with 1000 sandboxes.
 func BenchmarkFirstFrame(b *testing.B) {
 	provider := fake.New(fake.Options{})
 	svc := newService(b, provider)
@@ -174,7 +176,8 @@ func BenchmarkFirstFrame(b *testing.B) {
 		input, typing := io.Pipe()
 		out := &untilText{text: "running", seen: func() { go func() { _, _ = typing.Write([]byte("q")) }() }}
 		ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
-		if err := run(ctx, Options{Service: svc, Input: input, Output: out, Theme: ThemeDark}, tea.WithWindowSize(120, 40)); err != nil {
+		options := Options{Service: svc, Input: input, Output: out, Theme: ThemeDark}
+		if err := run(ctx, options, tea.WithWindowSize(120, 40)); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(out.at.Sub(out.begun).Microseconds())/1000, "ms-to-frame")
@@ -183,7 +186,7 @@ func BenchmarkFirstFrame(b *testing.B) {
 	}
 }
 
-// untilText tells when text was drawn.
+// untilText calls seen when text is drawn for the first time.
 type untilText struct {
 	text      string
 	seen      func()

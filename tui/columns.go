@@ -12,29 +12,33 @@ import (
 	"github.com/seed-0724f904/sb/tui/internal/guesttext"
 )
 
-// sparkWidth is how many samples a cell shows.
+// sparkWidth is the number of samples in a sparkline.
 const sparkWidth = 7
 
 // column is one column of the sandbox table.
 type column struct {
 	id, title string
-	// least is the narrowest that is of use, most the widest; what is left over goes to
-	// columns by weight.
+	// least and most bound the width in cells. Spare cells are distributed by weight.
 	least, most, weight int
-	// rank says which columns go first when there is no room: the highest.
+	// rank orders the columns when they do not fit: the highest is hidden first.
 	rank    int
 	right   bool
 	compare func(a, b *entry) int
 	text    func(e *entry, now time.Time) string
 	paint   func(s *styles, e *entry) paint
-	// wanted says whether a sandbox has something to show here; nil is always.
+	// wanted reports whether a sandbox has a value for this column; nil means always.
 	wanted func(e *entry) bool
 }
 
-// columns are all columns in the order in which they are shown.
+// columns returns all columns in display order.
 func columns() []column {
 	text := func(s *styles, _ *entry) paint { return s.text }
 	faint := func(s *styles, _ *entry) paint { return s.faint }
+	strong := func(s *styles, _ *entry) paint { return s.strong }
+	info := func(s *styles, _ *entry) paint { return s.info }
+	warn := func(s *styles, _ *entry) paint { return s.warn }
+	processor := func(s *styles, _ *entry) paint { return s.processor }
+	memory := func(s *styles, _ *entry) paint { return s.memory }
 	return []column{
 		{
 			id: "state", title: "STATE", least: 10, most: 16, weight: 1, rank: 2, paint: statePaint,
@@ -42,7 +46,7 @@ func columns() []column {
 			compare: func(a, b *entry) int { return cmp.Or(cmp.Compare(stateRank(a), stateRank(b)), byName(a, b)) },
 		},
 		{
-			id: "name", title: "NAME", least: 12, most: 40, weight: 4, rank: 1, paint: func(s *styles, _ *entry) paint { return s.strong },
+			id: "name", title: "NAME", least: 12, most: 40, weight: 4, rank: 1, paint: strong,
 			text: func(e *entry, _ time.Time) string { return e.search[0] }, compare: byName,
 		},
 		{
@@ -62,7 +66,7 @@ func columns() []column {
 			compare: func(a, b *entry) int { return cmp.Compare(a.box.Image, b.box.Image) },
 		},
 		{
-			id: "gpu", title: "GPU", least: 6, most: 12, weight: 1, rank: 7, paint: func(s *styles, _ *entry) paint { return s.info },
+			id: "gpu", title: "GPU", least: 6, most: 12, weight: 1, rank: 7, paint: info,
 			text: func(e *entry, _ time.Time) string { return e.search[5] },
 			compare: func(a, b *entry) int {
 				return cmp.Or(cmp.Compare(a.box.GPU.Type, b.box.GPU.Type), cmp.Compare(a.box.GPU.Count, b.box.GPU.Count))
@@ -75,22 +79,23 @@ func columns() []column {
 			compare: func(a, b *entry) int { return b.box.Created.Compare(a.box.Created) },
 		},
 		{
-			id: "left", title: "LEFT", least: 6, most: 7, rank: 4, right: true, paint: leftPaint, text: leftText, compare: byExpiry,
+			id: "left", title: "LEFT", least: 6, most: 7, rank: 4, right: true, paint: faint,
+			text: leftText, compare: byExpiry,
 		},
 		{
-			id: "cpu", title: "CPU", least: sparkWidth + 5, most: sparkWidth + 5, rank: 5, paint: func(s *styles, _ *entry) paint { return s.processor },
+			id: "cpu", title: "CPU", least: sparkWidth + 5, most: sparkWidth + 5, rank: 5, paint: processor,
 			text:    processorText,
 			compare: func(a, b *entry) int { return cmp.Compare(latest(a).cpu, latest(b).cpu) },
 		},
 		{
-			id: "memory", title: "MEMORY", least: sparkWidth + 6, most: sparkWidth + 6, rank: 10, paint: func(s *styles, _ *entry) paint { return s.memory },
+			id: "memory", title: "MEMORY", least: sparkWidth + 6, most: sparkWidth + 6, rank: 10, paint: memory,
 			text:    memoryText,
 			compare: func(a, b *entry) int { return cmp.Compare(latest(a).Memory, latest(b).Memory) },
 		},
 		{
-			id: "cost", title: "COST", least: 10, most: 12, weight: 1, rank: 6, right: true, paint: func(s *styles, _ *entry) paint { return s.warn },
+			id: "cost", title: "COST", least: 10, most: 12, weight: 1, rank: 6, right: true, paint: warn,
 			text:    func(e *entry, now time.Time) string { return costText(spent(e, now)) },
-			compare: func(a, b *entry) int { return cmp.Compare(perhaps(a.box.Cost).Amount, perhaps(b.box.Cost).Amount) },
+			compare: func(a, b *entry) int { return cmp.Compare(orZero(a.box.Cost).Amount, orZero(b.box.Cost).Amount) },
 			wanted:  func(e *entry) bool { return e.box.Cost != nil },
 		},
 		{
@@ -101,7 +106,7 @@ func columns() []column {
 	}
 }
 
-// spent is what a sandbox has cost until now, or nil: what was told, and the rate since then.
+// spent returns a sandbox's cost until now, or nil. It extrapolates the last list by the hourly rate.
 func spent(e *entry, now time.Time) *core.Cost {
 	if e.box.Cost == nil {
 		return nil
@@ -120,7 +125,7 @@ func costText(cost *core.Cost) string {
 	return cost.String()
 }
 
-func perhaps(cost *core.Cost) core.Cost {
+func orZero(cost *core.Cost) core.Cost {
 	if cost == nil {
 		return core.Cost{}
 	}
@@ -136,7 +141,8 @@ func latest(e *entry) sample {
 
 func stateRank(e *entry) int {
 	return slices.Index([]core.State{
-		core.StateQueued, core.StateCreating, core.StateRunning, core.StatePaused, core.StateStopped, core.StateExited, core.StateFailed, core.StateLost,
+		core.StateQueued, core.StateCreating, core.StateRunning, core.StatePaused, core.StateStopped,
+		core.StateExited, core.StateFailed, core.StateLost,
 	}, e.box.State)
 }
 
@@ -201,9 +207,7 @@ func leftText(e *entry, now time.Time) string {
 	return span(e.box.Expires.Sub(now))
 }
 
-func leftPaint(s *styles, _ *entry) paint { return s.faint }
-
-// byExpiry puts what ends first before what ends later, and last what never ends.
+// byExpiry sorts by the time left. Sandboxes without a limit are last.
 func byExpiry(a, b *entry) int {
 	never := func(e *entry) bool { return e.box.Expires.IsZero() || !e.box.State.Live() }
 	switch {
@@ -226,7 +230,8 @@ func processorText(e *entry, _ time.Time) string {
 	if last.CPULimit > 0 {
 		limit = 100 * last.CPULimit
 	}
-	return graph.Spark(e.series.values(sparkWidth, func(s sample) float64 { return s.cpu }), limit, sparkWidth) + fmt.Sprintf("%4.0f%%", min(last.cpu, 9999))
+	values := e.series.values(sparkWidth, func(s sample) float64 { return s.cpu })
+	return graph.Spark(values, limit, sparkWidth) + fmt.Sprintf("%4.0f%%", min(last.cpu, 9999))
 }
 
 func memoryText(e *entry, _ time.Time) string {
@@ -242,7 +247,7 @@ func memoryText(e *entry, _ time.Time) string {
 	return graph.Spark(values, top, sparkWidth) + fitRight(short(last.Memory), 6)
 }
 
-// chooseColumns decides which columns a table of so many cells shows and how wide each is.
+// chooseColumns returns the columns that fit into cells, and their widths.
 func chooseColumns(all []column, cells int) (shown []column, widths []int) {
 	const gap = 1
 	shown = slices.Clone(all)
@@ -276,7 +281,7 @@ func chooseColumns(all []column, cells int) (shown []column, widths []int) {
 	return shown, widths
 }
 
-// columnNamed finds a column by its id.
+// columnNamed returns the column with an id, in any case of letters.
 func columnNamed(id string) (column, bool) {
 	all := columns()
 	i := slices.IndexFunc(all, func(c column) bool { return c.id == strings.ToLower(id) })
@@ -286,5 +291,5 @@ func columnNamed(id string) (column, bool) {
 	return all[i], true
 }
 
-// safe is text of a sandbox or provider made fit for a cell.
+// safe makes text from a sandbox or provider safe for one line of the terminal.
 func safe(text string) string { return guesttext.Line(text) }

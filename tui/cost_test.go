@@ -10,19 +10,20 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// What a sandbox has cost has a column where something costs, and grows with the clock.
+// The cost column appears only when a sandbox has a cost, and the cost grows with the clock.
 func TestCostColumn(t *testing.T) {
 	free := newService(t, fake.New(fake.Options{}))
 	launch(t, free, core.Spec{Name: "dev"})
 	r := newRig(t, Options{Service: free})
 	r.until("dev is there", r.hasRow("dev"))
 	if strings.Contains(r.text(), "COST") {
-		t.Error("nothing costs, and there is a column for it")
+		t.Error("there is a cost column without a cost")
 	}
 
 	provider := fake.New(fake.Options{})
 	t.Cleanup(provider.Shutdown)
-	priced := service.New(service.Options{Factories: []core.Factory{provider.Factory()}, Prices: map[string]core.Prices{"fake": {Currency: "USD", CPU: 1, MinCPU: 1}}})
+	prices := map[string]core.Prices{"fake": {Currency: "USD", CPU: 1, MinCPU: 1}}
+	priced := service.New(service.Options{Factories: []core.Factory{provider.Factory()}, Prices: prices})
 	t.Cleanup(func() { _ = priced.Close() })
 	launch(t, priced, core.Spec{Name: "dev"})
 	r = newRig(t, Options{Service: priced})
@@ -31,8 +32,8 @@ func TestCostColumn(t *testing.T) {
 	if e.box.Cost.PerHour != 3600 {
 		t.Fatalf("%+v", e.box.Cost)
 	}
-	told := e.box.Cost.Amount
-	if got := spent(e, e.from.listed.Add(time.Minute)).Amount; got < told+59 || got > told+61 {
-		t.Errorf("%v a minute after %v", got, told)
+	listed := e.box.Cost.Amount
+	if got := spent(e, e.from.listed.Add(time.Minute)).Amount; got < listed+59 || got > listed+61 {
+		t.Errorf("%v a minute after %v", got, listed)
 	}
 }

@@ -24,18 +24,18 @@ func tabNames() []string {
 	return []string{"Output", "Execs", "Files", "Network", "Stats", "Spec", "History"}
 }
 
-// detail shows one sandbox.
+// detail is the pane that shows one sandbox.
 type detail struct {
 	tab  int
-	id   string // the sandbox that is shown
-	gen  int    // counts what was shown, so that late answers are told apart
+	id   string // the shown sandbox
+	gen  int    // counts the shown sandboxes: an answer with an older number is stale
 	size rect
 
 	output  outputTab
-	find    finder // in the tabs beside Output, which has its own
+	find    finder // of all tabs except Output, which has its own
 	execs   execsTab
 	files   filesTab
-	scroll  scroller // of the tabs that are plain text
+	scroll  scroller // of the plain-text tabs
 	network network
 	records []service.AuditRecord
 	history struct {
@@ -53,7 +53,7 @@ func newDetail(m Memory) detail {
 	return d
 }
 
-// show changes to another sandbox and forgets what was known of the one before.
+// show switches to another sandbox and drops the data of the previous one.
 func (d *detail) show(id string) {
 	d.id = id
 	d.gen++
@@ -65,7 +65,7 @@ func (d *detail) show(id string) {
 	d.records, d.history.loaded, d.history.err = nil, false, nil
 }
 
-// concerns says whether what is shown changes with an event about the sandbox.
+// concerns reports whether an event about the sandbox may change the visible tab.
 func (d *detail) concerns(event core.Event) bool {
 	switch event.Type {
 	case core.EventExec, core.EventState:
@@ -97,7 +97,7 @@ func (d *detail) move(by int) {
 	}
 }
 
-// finding is the search in the tab that is shown.
+// finding returns the search of the visible tab.
 func (d *detail) finding() *finder {
 	if d.tab == tabOutput {
 		return &d.output.finder
@@ -105,7 +105,7 @@ func (d *detail) finding() *finder {
 	return &d.find
 }
 
-// search goes to the next match in the tab that is shown, onwards or back, and says whether there is one.
+// search moves to the next match in the visible tab, forward or back, and reports whether there is one.
 func (d *detail) search(s *styles, e *entry, step int, now time.Time) bool {
 	var n int
 	switch {
@@ -139,7 +139,7 @@ func (d *detail) search(s *styles, e *entry, step int, now time.Time) bool {
 	return n >= 0
 }
 
-// page is how far a page key goes.
+// page returns the number of lines that a page key scrolls.
 func (d *detail) page() int { return max(1, d.size.h-3) }
 
 func (d *detail) view(s *styles, e *entry, focus bool, now time.Time) []string {
@@ -168,7 +168,7 @@ func (d *detail) view(s *styles, e *entry, focus bool, now time.Time) []string {
 	return block(lines, d.size.w, d.size.h)
 }
 
-// text is the content of the tabs that are plain text.
+// text returns the content of the plain-text tabs.
 func (d *detail) text(s *styles, w, h int, e *entry, now time.Time) []string {
 	switch d.tab {
 	case tabNetwork:
@@ -182,7 +182,7 @@ func (d *detail) text(s *styles, w, h int, e *entry, now time.Time) []string {
 	}
 }
 
-// tabs draws the line of tabs.
+// tabs draws the tab bar.
 func (d *detail) tabs(s *styles, focus bool) string {
 	var b strings.Builder
 	for i, name := range d.labels() {
@@ -201,7 +201,7 @@ func (d *detail) tabs(s *styles, focus bool) string {
 	return " " + b.String()
 }
 
-// labels are the tabs' names, shortened where there is no room.
+// labels returns the names of the tabs, shortened when they do not fit.
 func (d *detail) labels() []string {
 	names := tabNames()
 	total := 1
@@ -217,7 +217,7 @@ func (d *detail) labels() []string {
 	return names
 }
 
-// tabAt is the tab at a cell of the line of tabs, or -1.
+// tabAt returns the tab at a cell of the tab bar, or -1.
 func (d *detail) tabAt(x int) int {
 	left := 1
 	for i, name := range d.labels() {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// load reads what the active tab shows, as far as that is not there yet.
+// load reads the data of the visible tab.
 func (m *Model) load() tea.Cmd {
 	e := m.table.selected()
 	if e == nil || e.box.ID != m.detail.id || m.options.TableOnly {
@@ -39,7 +39,7 @@ func (m *Model) load() tea.Cmd {
 	return nil
 }
 
-// reload reads again what changes while it is shown.
+// reload reads the data of the visible tab again. Files are reloaded only by key.
 func (m *Model) reload() tea.Cmd {
 	if m.detail.tab == tabFiles {
 		return nil
@@ -47,11 +47,11 @@ func (m *Model) reload() tea.Cmd {
 	return m.load()
 }
 
-// journal looks for new commands and ends of commands while they are shown.
+// journal reads the journal again while a tab shows it.
 func (m *Model) journal() tea.Cmd {
 	e := m.table.selected()
-	shown := m.detail.tab == tabOutput || m.detail.tab == tabExecs
-	if !running(e) || e.box.Frozen || e.box.ID != m.detail.id || !shown || m.asking || m.layout.detail.empty() || !m.inv.can(e, core.CapJournal) {
+	shown := !m.layout.detail.empty() && (m.detail.tab == tabOutput || m.detail.tab == tabExecs)
+	if !shown || m.asking || !running(e) || e.box.Frozen || e.box.ID != m.detail.id || !m.inv.can(e, core.CapJournal) {
 		return nil
 	}
 	if _, overdue := e.from.old(m.now); overdue {
@@ -80,7 +80,7 @@ func (m *Model) openLog(exec string) tea.Cmd {
 // reloadDirMsg asks to read a directory again.
 type reloadDirMsg struct{ path string }
 
-// detailed takes what was read for the detail pane, unless another sandbox is shown by now.
+// detailed stores data for the detail pane and drops data of a sandbox that is no longer shown.
 func (m *Model) detailed(msg tea.Msg) tea.Cmd {
 	d := &m.detail
 	switch msg := msg.(type) {
@@ -117,7 +117,7 @@ func (m *Model) detailed(msg tea.Msg) tea.Cmd {
 		exec := d.output.choose(e.box, msg.execs)
 		i := slices.IndexFunc(msg.execs, func(x core.Exec) bool { return x.ID == exec })
 		if exec == d.output.exec && !d.output.open && i >= 0 && msg.execs[i].Running() {
-			d.output.exec = "" // its log was not there yet, or broke off
+			d.output.exec = "" // read its log again: it was not there yet, or broke off
 		}
 		return m.openLog(exec)
 	case dirMsg:
@@ -143,26 +143,26 @@ func (m *Model) detailed(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// selectTab changes the tab and reads what it shows.
+// selectTab switches the tab and loads its data.
 func (m *Model) selectTab(tab int) tea.Cmd {
 	m.detail.tab = tab
 	m.detail.scroll, m.detail.find = scroller{}, newFinder("")
 	return tea.Batch(m.load(), m.changed())
 }
 
-// search goes to the next match in the tab, onwards or back.
+// search moves to the next match in the tab, forward or back.
 func (m *Model) search(step int) tea.Cmd {
 	query, e := m.detail.finding().query, m.table.selected()
 	if query == "" || e == nil || m.detail.search(m.styles, e, step, m.now) {
 		return nil
 	}
 	if m.detail.tab == tabFiles {
-		return m.say("not found in what is open: " + query)
+		return m.say("not found in open directories: " + query)
 	}
 	return m.say("not found: " + query)
 }
 
-// openTab is selectTab with the focus on it.
+// openTab is selectTab with the focus on the detail pane.
 func (m *Model) openTab(tab int) tea.Cmd {
 	m.focusOn(paneDetail)
 	return m.selectTab(tab)
@@ -195,7 +195,7 @@ func (m *Model) openFile() tea.Cmd {
 	return nil
 }
 
-// reloadDir reads a directory again that the tree has, or else the one that a file is in.
+// reloadDir reads a directory of the tree again, or the one around a file.
 func (m *Model) reloadDir(name string) tea.Cmd {
 	name = path.Clean(name)
 	if m.detail.files.dirs[name] == nil {

@@ -6,23 +6,23 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// request is what a dialog or a command asks the root to do. perform has them all.
+// request asks the root for an action. perform.go has all of them.
 type request any
 
 // answer is a dialog's answer to a message.
 type answer struct {
 	// done closes the dialog.
 	done bool
-	// request is carried out then.
+	// request, when not nil, is carried out afterwards.
 	request request
 	cmd     tea.Cmd
 }
 
-// dialog is a box over the panes that gets keys first.
+// dialog is a box over the panes. The topmost dialog gets all keys.
 type dialog interface {
-	// update handles a message. Its place on the screen is the one of the last view.
+	// update handles a message. Clicks refer to the box that view drew last.
 	update(msg tea.Msg) answer
-	// view draws the box, at most so large.
+	// view draws the box in at most w by h cells.
 	view(s *styles, w, h int) []string
 }
 
@@ -38,7 +38,7 @@ func frame(s *styles, title string, lines []string, w int) []string {
 	return append(out, s.frame.on("╰"+strings.Repeat("─", max(0, w-2))+"╯"))
 }
 
-// place is where a box stands: in the middle.
+// place returns the top left corner of a centered box.
 func place(box []string, w, h int) (x, y int) {
 	if len(box) == 0 {
 		return 0, 0
@@ -46,7 +46,7 @@ func place(box []string, w, h int) (x, y int) {
 	return max(0, (w-width(box[0]))/2), max(0, (h-len(box))/2)
 }
 
-// keyOf is a key press as the key map writes it, or "".
+// keyOf returns the name of a pressed key, as in the key map, or "".
 func keyOf(msg tea.Msg) string {
 	if key, ok := msg.(tea.KeyPressMsg); ok {
 		return key.String()

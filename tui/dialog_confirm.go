@@ -10,14 +10,14 @@ type choice struct {
 	request    request
 }
 
-// question asks before something is done. The first choice is the harmless one; Enter on
-// a question that was not read does no harm.
+// question asks for confirmation. The first choice changes nothing and is preselected, so that a stray Enter
+// does no harm.
 type question struct {
 	title   string
 	lines   []string
 	choices []choice
 	at      int
-	// cli is the command line that does what the last choice does, or "".
+	// cli is the command line equivalent to the last choice, or "".
 	cli string
 
 	buttons []rect // relative to the box

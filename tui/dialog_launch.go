@@ -15,31 +15,30 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// Template is a spec to begin a launch with.
+// Template is a named spec that fills the launch form.
 type Template struct {
 	Name string
 	Spec core.Spec
 }
 
-// launchField is one line of the form: text, or one of several choices.
+// launchField is one line of the form.
 type launchField struct {
 	id, label, hint string
 	input           textinput.Model
-	choices         []string // when not nil, left and right go through them
-	given           string   // the text that the template made; as long as it stands the template's value does
-	// set puts the text into a spec.
+	choices         []string // when not nil, left and right cycle through them
+	given           string   // the template's text: while unchanged, the spec keeps the template's value
+	// set writes the text to a spec.
 	set func(spec *core.Spec, text string) error
 	get func(spec core.Spec) string
 }
 
-// launchForm makes a launch spec. What is typed is checked at once, and where the sandbox
-// would run is asked when typing pauses.
+// launchForm edits a launch spec. It validates every change, and shows the placement when typing pauses.
 type launchForm struct {
 	fx        *effects
 	fields    []*launchField
 	at        int
 	offset    int
-	base      core.Spec // what has no field
+	base      core.Spec // the template, with the settings that have no field
 	templates []Template
 	template  int // index + 1; 0 is none
 	prices    map[string]string
@@ -51,10 +50,10 @@ type launchForm struct {
 	rows      int
 }
 
-// launchDelay is how long typing pauses before placement is asked.
+// launchDelay is the pause in typing after which the form asks for the placement.
 const launchDelay = 300 * time.Millisecond
 
-// askPlacementMsg asks where the sandbox would run, if nothing was typed since.
+// askPlacementMsg asks for the placement. It is stale when seq is not the form's.
 type askPlacementMsg struct{ seq int }
 
 func newLaunchForm(fx *effects, inv *inventory, like *entry) *launchForm {
@@ -83,8 +82,8 @@ func newLaunchForm(fx *effects, inv *inventory, like *entry) *launchForm {
 	return f
 }
 
-// similar is a spec for one more of the same: without its name, its host ports, and secrets, whose
-// values nobody but the sandbox has.
+// similar returns a spec for another sandbox like this one. It drops the name, host ports, and secrets without a
+// reference: only the sandbox has their values.
 func similar(spec core.Spec) core.Spec {
 	spec = spec.Clone()
 	spec.Name = ""
@@ -104,22 +103,24 @@ func launchFields(providers, gpus, images []string, can map[core.Capability]bool
 			func(s core.Spec) string { return *field(&s) })
 	}
 	fields := []*launchField{
-		plain("name", "Name", "empty makes one up", func(s *core.Spec) *string { return &s.Name }),
-		plain("provider", "Provider", "auto takes the first that can", func(s *core.Spec) *string { return &s.Provider }),
-		plain("image", "Image", orElse(strings.Join(images, ", "), "any OCI image"), func(s *core.Spec) *string { return &s.Image }),
-		line("command", "Command", "empty keeps it open; as in a shell", func(s *core.Spec, text string) error {
+		plain("name", "Name", "empty generates one", func(s *core.Spec) *string { return &s.Name }),
+		plain("provider", "Provider", "auto picks the first that can", func(s *core.Spec) *string { return &s.Provider }),
+		plain("image", "Image", orElse(strings.Join(images, ", "), "any OCI image"),
+			func(s *core.Spec) *string { return &s.Image }),
+		line("command", "Command", "shell command, or empty for none", func(s *core.Spec, text string) error {
 			s.Command = nil
 			if text != "" {
 				s.Command = []string{"/bin/sh", "-c", text}
 			}
 			return nil
 		}, commandText),
-		line("gpu", "GPU", "TYPE or TYPE:COUNT", func(s *core.Spec, text string) (err error) { s.GPU, err = core.ParseGPU(text); return err },
+		line("gpu", "GPU", "TYPE or TYPE:COUNT",
+			func(s *core.Spec, text string) (err error) { s.GPU, err = core.ParseGPU(text); return err },
 			func(s core.Spec) string { return s.GPU.String() }),
 		line("cpu", "CPU", "cores", func(s *core.Spec, text string) error {
 			n, err := strconv.ParseFloat(orElse(text, "0"), 64)
 			if err != nil {
-				return core.Errorf(core.KindUsage, "parse", text, "not a number of cores")
+				return core.Errorf(core.KindUsage, "parse", text, "%q is not a number of cores", text)
 			}
 			s.CPU = n
 			return nil
@@ -131,18 +132,19 @@ func launchFields(providers, gpus, images []string, can map[core.Capability]bool
 		}),
 		size("memory", "Memory", func(s *core.Spec) *core.Bytes { return &s.Memory }),
 		size("disk", "Disk", func(s *core.Spec) *core.Bytes { return &s.Disk }),
-		length("timeout", "Lives for", func(s *core.Spec) *core.Duration { return &s.Timeout }),
-		length("idle_timeout", "Idle for", func(s *core.Spec) *core.Duration { return &s.IdleTimeout }),
-		line("network", "Network", "where it may connect to", func(s *core.Spec, text string) error {
+		length("timeout", "Timeout", func(s *core.Spec) *core.Duration { return &s.Timeout }),
+		length("idle_timeout", "Idle timeout", func(s *core.Spec) *core.Duration { return &s.IdleTimeout }),
+		line("network", "Network", "allowed connections", func(s *core.Spec, text string) error {
 			s.Network.Mode = core.NetworkMode(text)
 			if text != string(core.NetworkAllow) {
 				s.Network.Allow = nil
 			}
 			return nil
 		}, func(s core.Spec) string { return string(s.Network.Mode) }),
-		line("ports", "Ports", "ports inside, such as 8000 5432", setPorts, portsText),
+		line("ports", "Ports", "in the sandbox, such as 80 5432", setPorts, portsText),
 		line("env", "Environment", "NAME=VALUE NAME='TWO WORDS'", setEnv, envText),
-		line("persist", "Persistent", "files survive stop and start", func(s *core.Spec, text string) error { s.Persist = text == "yes"; return nil },
+		line("persist", "Persistent", "files survive stop and start",
+			func(s *core.Spec, text string) error { s.Persist = text == "yes"; return nil },
 			func(s core.Spec) string {
 				if s.Persist {
 					return "yes"
@@ -155,9 +157,18 @@ func launchFields(providers, gpus, images []string, can map[core.Capability]bool
 		id, label, hint string
 		field           func(*core.Spec) *string
 	}{
-		{core.CapTemplates, "template", "Template", "a template of the provider, in place of an image", func(s *core.Spec) *string { return &s.Template }},
-		{core.CapCheckpoint, "checkpoint", "Checkpoint", "a checkpoint to go on from, memory included", func(s *core.Spec) *string { return &s.Checkpoint }},
-		{core.CapSnapshots, "snapshot", "Snapshot", "a snapshot to start from, in place of an image", func(s *core.Spec) *string { return &s.Snapshot }},
+		{
+			core.CapTemplates, "template", "Template", "the provider's, instead of an image",
+			func(s *core.Spec) *string { return &s.Template },
+		},
+		{
+			core.CapCheckpoint, "checkpoint", "Checkpoint", "restores memory and files",
+			func(s *core.Spec) *string { return &s.Checkpoint },
+		},
+		{
+			core.CapSnapshots, "snapshot", "Snapshot", "instead of an image",
+			func(s *core.Spec) *string { return &s.Snapshot },
+		},
 	} {
 		if can[source.want] {
 			fields = slices.Insert(fields, 4, plain(source.id, source.label, source.hint, source.field))
@@ -181,7 +192,7 @@ func launchFields(providers, gpus, images []string, can map[core.Capability]bool
 	return fields
 }
 
-// networkChoices are the modes that some provider can, after the default.
+// networkChoices returns the default and the modes that some provider supports.
 func networkChoices(can map[core.Capability]bool) []string {
 	choices := []string{""}
 	for _, mode := range networkModes() {
@@ -209,7 +220,7 @@ func size(id, label string, field func(*core.Spec) *core.Bytes) *launchField {
 
 func length(id, label string, field func(*core.Spec) *core.Duration) *launchField {
 	return &launchField{
-		id: id, label: label, hint: "such as 15m or 2h; 0 is without end", input: newInput(""),
+		id: id, label: label, hint: "such as 15m or 2h; 0: no limit", input: newInput(""),
 		set: func(s *core.Spec, text string) (err error) {
 			if *field(s) = 0; text != "" {
 				*field(s), err = core.ParseTimeout(text)
@@ -243,7 +254,7 @@ func setPorts(s *core.Spec, text string) error {
 		from, hostErr := strconv.Atoi(host)
 		to, err := strconv.Atoi(inside)
 		if err != nil || hostErr != nil {
-			return core.Errorf(core.KindUsage, "parse", word, "not a port")
+			return core.Errorf(core.KindUsage, "parse", word, "%q is not PORT or HOST:PORT", word)
 		}
 		s.Ports = append(s.Ports, core.Port{Host: from, Sandbox: to, Protocol: core.PortProtocol(protocol)})
 	}
@@ -274,7 +285,7 @@ func setEnv(s *core.Spec, text string) error {
 	for _, word := range list {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok {
-			return core.Errorf(core.KindUsage, "parse", word, "not NAME=VALUE")
+			return core.Errorf(core.KindUsage, "parse", word, "%q is not NAME=VALUE", word)
 		}
 		if s.Env == nil {
 			s.Env = map[string]string{}
@@ -292,8 +303,8 @@ func envText(s core.Spec) string {
 	return quote(list...)
 }
 
-// spec is what the form says, and what is wrong with it: a field's label, or "" for the whole. What a template says and
-// nobody changed stays as it is: a line of text does not hold all of it.
+// spec returns the form's spec. On an error, wrong is the id of the bad field, or "" when the spec as a whole is
+// invalid. Unchanged fields keep the template's value, because a line of text cannot express every value.
 func (f *launchForm) spec() (spec core.Spec, wrong string, err error) {
 	spec = f.base.Clone()
 	for _, field := range f.fields {
@@ -314,7 +325,7 @@ func (f *launchForm) focus(at int) {
 	_ = f.fields[f.at].input.Focus() // its command only blinks
 }
 
-// changed asks for the placement when typing pauses.
+// changed drops the placement and asks for a new one when typing pauses.
 func (f *launchForm) changed() tea.Cmd {
 	f.seq++
 	f.placement, f.err, f.asked = nil, nil, false
@@ -372,7 +383,7 @@ func (f *launchForm) update(msg tea.Msg) answer {
 	return f.key(msg)
 }
 
-// key takes a key; what has no meaning of its own is typed.
+// key handles a key. Keys without a function of their own are typed.
 func (f *launchForm) key(msg tea.Msg) answer {
 	switch keyOf(msg) {
 	case "esc", "ctrl+c":
@@ -380,7 +391,7 @@ func (f *launchForm) key(msg tea.Msg) answer {
 	case "ctrl+t":
 		return answer{cmd: f.use(1)}
 	case "ctrl+y":
-		spec, _, _ := f.spec() // as far as it can be read
+		spec, _, _ := f.spec() // best effort: a field may be incomplete
 		return answer{request: copyRequest{"command", launchLine(spec)}}
 	case "up", "shift+tab":
 		f.focus(f.at - 1)
@@ -399,7 +410,7 @@ func (f *launchForm) key(msg tea.Msg) answer {
 	return answer{cmd: f.typed(msg)}
 }
 
-// submit asks for the launch, or goes to the field that is wrong.
+// submit requests the launch, or moves to the wrong field.
 func (f *launchForm) submit() answer {
 	spec, wrong, err := f.spec()
 	if err != nil {
@@ -412,7 +423,7 @@ func (f *launchForm) submit() answer {
 	return answer{done: true, request: launchRequest{spec}}
 }
 
-// choose goes on by so many of the field's choices.
+// choose advances a field by step choices.
 func (f *launchForm) choose(step int) tea.Cmd {
 	field := f.fields[f.at]
 	i := max(0, slices.Index(field.choices, field.input.Value()))
@@ -421,7 +432,7 @@ func (f *launchForm) choose(step int) tea.Cmd {
 	return f.changed()
 }
 
-// typed passes what was typed to the field.
+// typed passes a key to the field.
 func (f *launchForm) typed(msg tea.Msg) (cmd tea.Cmd) {
 	field := f.fields[f.at]
 	before := field.input.Value()
@@ -478,14 +489,16 @@ func (f *launchForm) view(s *styles, w, h int) []string {
 		if i == f.at {
 			marker = s.key.on("› ")
 		}
-		lines = append(lines, marker+p.on(fit(name, label))+fit(value, room-hintCells-1)+s.info.on(price)+" "+s.faint.on(cut(hintText, hintCells)))
+		lines = append(lines, marker+p.on(fit(name, label))+fit(value, room-hintCells-1)+s.info.on(price)+" "+
+			s.faint.on(cut(hintText, hintCells)))
 	}
 	lines = append(lines, "")
 	lines = append(lines, f.verdict(s, err, inner)...)
-	return frame(s, "Launch a sandbox", append(lines, s.faint.on(cut("enter launches · ↑↓ fields · ←→ choices · ctrl+y copies the command · esc", inner))), w)
+	keys := s.faint.on(cut("enter launches · ↑↓ fields · ←→ choices · ctrl+y copies the command · esc closes", inner))
+	return frame(s, "Launch a sandbox", append(lines, keys), w)
 }
 
-// verdict says what is wrong, or where the sandbox would run.
+// verdict shows the error or the placement, always in two lines.
 func (f *launchForm) verdict(s *styles, err error, w int) []string {
 	if err == nil {
 		err = f.err
@@ -503,5 +516,5 @@ func (f *launchForm) verdict(s *styles, err error, w int) []string {
 	for _, c := range f.placement.Candidates {
 		why = append(why, c.Provider+" "+c.Why)
 	}
-	return []string{line(s.fieldWrong, "✗ no provider can: "+strings.Join(why, "; ")), ""}
+	return []string{line(s.fieldWrong, "✗ no provider can run it: "+strings.Join(why, "; ")), ""}
 }

@@ -2,10 +2,10 @@ package tui
 
 import tea "charm.land/bubbletea/v2"
 
-// pager shows text until it is closed.
+// pager is a dialog that shows text.
 type pager struct {
 	title string
-	// lines makes the text for a width.
+	// lines renders the text for a width in cells.
 	lines  func(s *styles, w int) []string
 	scroll scroller
 	wide   bool
@@ -50,7 +50,7 @@ func (p *pager) view(s *styles, w, h int) []string {
 	return frame(s, title+" · esc closes", shown, w)
 }
 
-// wheelStep is how many lines a turn of the wheel moves.
+// wheelStep returns how many lines a turn of the wheel scrolls.
 func wheelStep(msg tea.MouseWheelMsg) int {
 	const lines = 3
 	if msg.Button == tea.MouseWheelUp {

@@ -10,11 +10,11 @@ import (
 type item struct {
 	label, detail string
 	request       request
-	// cli is the command line that does the same, or "".
+	// cli is the equivalent command line, or "".
 	cli string
 }
 
-// picker chooses one of several items; typing filters them.
+// picker is a list to choose one item from. Typing filters it.
 type picker struct {
 	title  string
 	items  []item

@@ -7,13 +7,13 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// prompt asks for one line of text, which is checked as it is typed.
+// prompt asks for one line of text and validates it while the user types.
 type prompt struct {
 	title, hint string
 	input       textinput.Model
-	// check makes a request of the text, or says what is wrong with it.
+	// check returns the request for a text, or an error that explains why there is none.
 	check func(text string) (request, error)
-	// cli is the command line that does the same; nil for none.
+	// cli returns the equivalent command line; nil means there is none.
 	cli func(text string) string
 }
 
@@ -21,7 +21,7 @@ func newPrompt(title, hint, value string, check func(string) (request, error)) *
 	return &prompt{title: title, hint: hint, input: newInput(value), check: check}
 }
 
-// newInput makes a line of input with the cursor at its end.
+// newInput returns a text input with the cursor at the end of value.
 func newInput(value string) textinput.Model {
 	in := textinput.New()
 	in.Prompt = ""

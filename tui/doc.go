@@ -1,8 +1,9 @@
-// Package tui is the dashboard: a live view of all sandboxes that can do what the commands do.
+// Package tui is the dashboard: a live view of all sandboxes, with the actions of the shell commands.
 //
-// One Model is the root. It routes messages: to the dialog on top, to the pane that has the
-// focus, to the commands of the key map. Panes, tabs and dialogs are plain structs. Nothing in
-// Update waits or does I/O: what does is in effects.go and comes back as a message. Dialogs
-// answer with a request, which the root carries out. layout.go has all rectangles,
-// theme.go all colours, commands.go all that a key or the palette can do.
+// It may import core, core/service, core/transfer and tui/internal; no provider and no command.
+//
+// Start reading at model.go: one Model is the root and routes each message to the dialog on top, the focused pane
+// or the key map. Panes, tabs and dialogs are plain structs. Update never blocks and does no I/O: effects.go does,
+// and its results come back as messages. Dialogs answer with a request, which perform.go carries out.
+// commands.go has every action of a key or the palette, layout.go all rectangles, theme.go all colors.
 package tui

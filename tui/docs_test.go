@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The page lists every command with its keys: UPDATE=1 go test ./tui -run TestPage writes them.
+// docs/dashboard.md lists every command with its keys. To update: UPDATE=1 go test ./tui -run TestPage
 func TestPageListsTheCommands(t *testing.T) {
 	const page, head = "../docs/dashboard.md", "## Commands for `ui.keys`\n\n"
 	text, err := os.ReadFile(page)
@@ -34,6 +34,6 @@ func TestPageListsTheCommands(t *testing.T) {
 		return
 	}
 	if b.String() != string(text) {
-		t.Errorf("%s is not what the commands are; write it with: UPDATE=1 go test ./tui -run TestPage", page)
+		t.Errorf("%s does not list the current commands; update it with: UPDATE=1 go test ./tui -run TestPage", page)
 	}
 }

@@ -15,8 +15,8 @@ func (r rect) contains(x, y int) bool {
 
 func (r rect) empty() bool { return r.w <= 0 || r.h <= 0 }
 
-// width is the number of cells that text takes, as a terminal counts that knows no clusters of characters, and as Bubble
-// Tea does (see oneMeasure). Whatever else measures or cuts text does it in the same way.
+// width returns the number of cells of text: the sum of its characters, as in terminals without grapheme clusters
+// and in Bubble Tea (see oneMeasure). All code that measures or cuts text must count the same way.
 func width(text string) int {
 	if ascii(text) {
 		return len(text)
@@ -24,7 +24,7 @@ func width(text string) int {
 	return ansi.StringWidthWc(text)
 }
 
-// ascii says whether each byte of text is one cell.
+// ascii reports whether each byte of text takes one cell.
 func ascii(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] >= 0x7f {
@@ -34,7 +34,7 @@ func ascii(text string) bool {
 	return true
 }
 
-// fit makes text exactly so many cells wide. Text that is cut ends in "…".
+// fit pads or cuts text to exactly cells cells. Cut text ends in "…".
 func fit(text string, cells int) string {
 	if cells <= 0 {
 		return ""
@@ -47,7 +47,7 @@ func fit(text string, cells int) string {
 	return text + blanks(cells-w)
 }
 
-// fitRight is fit with the text at the right end.
+// fitRight is fit with the text aligned to the right.
 func fitRight(text string, cells int) string {
 	if w := width(text); w < cells {
 		return blanks(cells-w) + text
@@ -55,7 +55,7 @@ func fitRight(text string, cells int) string {
 	return fit(text, cells)
 }
 
-// cut makes text at most so many cells wide.
+// cut cuts text to at most cells cells. Cut text ends in "…".
 func cut(text string, cells int) string {
 	switch {
 	case cells <= 0:
@@ -68,13 +68,14 @@ func cut(text string, cells int) string {
 	return ansi.TruncateWc(text, cells, "…")
 }
 
-// prose breaks a text between words.
+// prose wraps text between words.
 func prose(text string, cells int) []string {
 	return strings.Split(ansi.WrapWc(text, max(1, cells), ""), "\n")
 }
 
 func blanks(n int) string {
-	const many = "                                                                                                    "
+	const fifty = "                                                  "
+	const many = fifty + fifty
 	switch {
 	case n <= 0:
 		return ""
@@ -84,7 +85,7 @@ func blanks(n int) string {
 	return strings.Repeat(" ", n)
 }
 
-// block makes lines a block of exactly this size.
+// block pads or cuts lines to a block of w by h cells.
 func block(lines []string, w, h int) []string {
 	out := make([]string, h)
 	for i := range out {
@@ -97,7 +98,7 @@ func block(lines []string, w, h int) []string {
 	return out
 }
 
-// overlay draws box over base, whose lines are cells wide, with its corner at x, y.
+// overlay draws box over base, with its top left corner at x, y. The lines of base are cells wide.
 func overlay(base, box []string, x, y, cells int) {
 	for i, line := range box {
 		row := y + i
@@ -109,7 +110,7 @@ func overlay(base, box []string, x, y, cells int) {
 	}
 }
 
-// joinSides puts two blocks of the same height side by side.
+// joinSides joins three blocks of the same height side by side.
 func joinSides(left, middle, right []string) []string {
 	out := make([]string, len(left))
 	for i := range left {

@@ -27,22 +27,22 @@ import (
 )
 
 const (
-	// callTimeout bounds what is asked on the side: samples, journals, directories.
+	// callTimeout bounds background reads: samples, journals, directories.
 	callTimeout = 15 * time.Second
-	// eventLimit is how many events are kept for a dashboard that lags.
+	// eventLimit is the number of events kept while the dashboard lags.
 	eventLimit = 1000
-	// eachTimeout bounds what is done to one of several sandboxes.
+	// eachTimeout bounds an operation on one of several sandboxes.
 	eachTimeout = time.Minute
-	// sampleAtOnce is how many sandboxes of one provider are measured at the same time.
+	// sampleAtOnce is the number of concurrent operations: samples of one provider, or calls of each.
 	sampleAtOnce = 8
-	// closeTimeout is how long the end waits for what is under way.
+	// closeTimeout is how long close waits for running work.
 	closeTimeout = 5 * time.Second
 )
 
-// effects is all that the dashboard does outside of itself. Each method returns a command that
-// waits, and whose message tells the result.
+// effects has all I/O of the dashboard. Its methods return commands that may block. The message of a command is the
+// result.
 type effects struct {
-	ctx     context.Context //nolint:containedctx // it is the dashboard's life, which every command shares
+	ctx     context.Context //nolint:containedctx // all commands share the dashboard's lifetime
 	cancel  context.CancelFunc
 	service *service.Service
 	options Options
@@ -67,7 +67,7 @@ func newEffects(ctx context.Context, options Options) *effects {
 	}
 }
 
-// close ends everything and waits for it, though not for ever: a provider may not answer.
+// close cancels all work and waits for it, at most closeTimeout: a provider may hang.
 func (fx *effects) close() error {
 	fx.mu.Lock()
 	fx.closed = true
@@ -84,11 +84,11 @@ func (fx *effects) close() error {
 	case <-over:
 		return nil
 	case <-timer.C:
-		return core.Errorf(core.KindTimeout, "ui", "", "something that the dashboard had begun did not end within %s", closeTimeout)
+		return core.Errorf(core.KindTimeout, "ui", "", "background work did not end within %s", closeTimeout)
 	}
 }
 
-// enter counts a goroutine; false says that the dashboard has ended.
+// enter registers a goroutine with busy. It returns false when the dashboard has ended.
 func (fx *effects) enter() bool {
 	fx.mu.Lock()
 	defer fx.mu.Unlock()
@@ -99,7 +99,7 @@ func (fx *effects) enter() bool {
 	return true
 }
 
-// do makes a command of work that ends with the dashboard.
+// do returns a command that runs work. The dashboard's end cancels it.
 func (fx *effects) do(work func(ctx context.Context) tea.Msg) tea.Cmd {
 	return func() tea.Msg {
 		if !fx.enter() {
@@ -162,7 +162,9 @@ func (fx *effects) list(provider string) tea.Cmd {
 	return fx.do(func(ctx context.Context) tea.Msg {
 		listing, err := fx.service.List(ctx, core.ListFilter{Provider: provider, All: true})
 		if err != nil {
-			listing.Failures = []core.ProviderFailure{{Provider: provider, Kind: core.KindOf(err), Error: err.Error(), Hint: core.HintOf(err)}}
+			listing.Failures = []core.ProviderFailure{{
+				Provider: provider, Kind: core.KindOf(err), Error: err.Error(), Hint: core.HintOf(err),
+			}}
 		}
 		return listedMsg{provider, listing}
 	})
@@ -174,7 +176,7 @@ func (fx *effects) check(provider string) tea.Cmd {
 	})
 }
 
-// diagnose looks closer at a provider.
+// diagnose runs the doctor on a provider.
 func (fx *effects) diagnose(provider string) tea.Cmd {
 	return fx.do(func(ctx context.Context) tea.Msg { return findingsMsg{fx.status(ctx, provider, true)} })
 }
@@ -187,7 +189,7 @@ func (fx *effects) status(ctx context.Context, provider string, findings bool) s
 	return status
 }
 
-// sample measures sandboxes of one provider. Those that cannot be measured are left out.
+// sample measures sandboxes of one provider. It leaves out those that fail.
 func (fx *effects) sample(provider string, ids []string) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		found := make([]*core.Stats, len(ids))
@@ -214,7 +216,7 @@ func (fx *effects) sample(provider string, ids []string) tea.Cmd {
 	})
 }
 
-// watch subscribes to events for as long as the dashboard lives.
+// watch subscribes to events until the dashboard ends.
 func (fx *effects) watch() tea.Cmd {
 	return fx.do(func(ctx context.Context) tea.Msg {
 		for ctx.Err() == nil {
@@ -223,7 +225,7 @@ func (fx *effects) watch() tea.Cmd {
 					fx.events.put(event)
 				}
 			}
-			// It ends before its time only when events were lost.
+			// The subscription ends early only when events were lost; the empty event reports that.
 			fx.events.put(core.Event{})
 			timer := time.NewTimer(time.Second)
 			select {
@@ -254,7 +256,7 @@ func (fx *effects) nextEvents() tea.Cmd {
 	})
 }
 
-// attach finds the sandbox to begin with.
+// attach finds the sandbox to open first.
 func (fx *effects) attach(ref string) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		box, err := fx.service.Resolve(ctx, ref)
@@ -262,7 +264,7 @@ func (fx *effects) attach(ref string) tea.Cmd {
 	})
 }
 
-// openLog begins to read a command's output.
+// openLog starts to read a command's output.
 func (fx *effects) openLog(gen int, sandbox, exec string) tea.Cmd {
 	return fx.do(func(ctx context.Context) tea.Msg {
 		if !fx.enter() {
@@ -306,7 +308,7 @@ func (fx *effects) readDir(gen int, sandbox, path string) tea.Cmd {
 	})
 }
 
-// preview reads the beginning of a file. Of a link to a directory it is what that holds.
+// preview reads the beginning of a file. For a link to a directory it lists the directory.
 func (fx *effects) preview(gen int, sandbox string, info core.FileInfo) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		p := preview{info: info}
@@ -314,7 +316,7 @@ func (fx *effects) preview(gen int, sandbox string, info core.FileInfo) tea.Cmd 
 		if err == nil {
 			var head []byte
 			head, err = io.ReadAll(io.LimitReader(content, maxPreview))
-			_ = content.Close() // what was read is what counts
+			_ = content.Close() // the data was read already
 			p.describe(head)
 		}
 		if err != nil && info.Mode&fs.ModeSymlink != 0 {
@@ -342,7 +344,7 @@ func (fx *effects) history(gen int, sandbox string) tea.Cmd {
 	})
 }
 
-// network asks for what a sandbox was refused, where that is known, and where its ports are.
+// network reads the addresses of a sandbox's ports and, if denials is set, its denied connections.
 func (fx *effects) network(gen int, box core.Sandbox, denials bool) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		found := network{known: true}
@@ -356,15 +358,15 @@ func (fx *effects) network(gen int, box core.Sandbox, denials bool) tea.Cmd {
 	})
 }
 
-// setNetwork changes where a sandbox may connect to.
+// setNetwork changes a sandbox's network policy.
 func (fx *effects) setNetwork(j *job, box core.Sandbox, network core.Network) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
 		changed, err := fx.service.SetNetwork(ctx, box.ID, network)
-		return box.Name + " may reach " + policyText(changed.Spec.Network), nil, err
+		return "network policy of " + box.Name + " is " + policyText(changed.Spec.Network), nil, err
 	})
 }
 
-// sized finds out what the files of persistent sandboxes take.
+// sized reads the size of the files of persistent sandboxes.
 func (fx *effects) sized(boxes []core.Sandbox) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg { return sizedMsg{fx.service.Sized(ctx, boxes)} })
 }
@@ -376,7 +378,7 @@ func (fx *effects) tunnels(box core.Sandbox) tea.Cmd {
 	})
 }
 
-// explain asks where a spec would run.
+// explain asks for the placement of a spec.
 func (fx *effects) explain(seq int, spec core.Spec) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		placement, err := fx.service.Explain(ctx, spec)
@@ -394,8 +396,11 @@ func (fx *effects) templates() tea.Cmd {
 	})
 }
 
-// each does something to several sandboxes, a few at once, and joins what fails.
-func (fx *effects) each(ctx context.Context, what string, boxes []core.Sandbox, report core.ProgressFunc, work func(context.Context, core.Sandbox) error) error {
+// each runs work for several sandboxes, sampleAtOnce at a time, and joins the errors.
+func (fx *effects) each(
+	ctx context.Context, op string, boxes []core.Sandbox, report core.ProgressFunc,
+	work func(context.Context, core.Sandbox) error,
+) error {
 	failed := make([]error, len(boxes))
 	slots := make(chan struct{}, sampleAtOnce)
 	var all sync.WaitGroup
@@ -407,7 +412,7 @@ func (fx *effects) each(ctx context.Context, what string, boxes []core.Sandbox, 
 			ctx, cancel := context.WithTimeout(ctx, eachTimeout)
 			defer cancel()
 			if err := work(ctx, box); err != nil {
-				failed[i] = core.Wrap(what, box.Name, err)
+				failed[i] = core.Wrap(op, box.Name, err)
 			}
 			if n := done.Add(1); report != nil {
 				report(core.Progress{Step: fmt.Sprintf("%d of %d", n, len(boxes))})
@@ -418,66 +423,73 @@ func (fx *effects) each(ctx context.Context, what string, boxes []core.Sandbox, 
 	return errors.Join(failed...)
 }
 
-// kept lists what the providers keep on a shelf.
-func (fx *effects) kept(s shelf) tea.Cmd {
+// listStore lists a store of all providers.
+func (fx *effects) listStore(s store) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
-		found, err := fx.shelved(ctx, s.noun)
-		return keptMsg{s.noun, found, err}
+		found, err := fx.storedItems(ctx, s.noun)
+		return storeMsg{s.noun, found, err}
 	})
 }
 
-// shelved asks the providers for what they keep of a kind.
-func (fx *effects) shelved(ctx context.Context, noun string) (service.Inventory[kept], error) {
+// storedItems lists the items of the store with this noun, of all providers.
+func (fx *effects) storedItems(ctx context.Context, noun string) (service.Inventory[storedItem], error) {
 	switch noun {
 	case "volume":
 		found, err := fx.service.Volumes(ctx, "")
-		return shelve(found, err, func(v core.VolumeInfo) kept { return kept{v.Name, v.Provider, "", v.Size, v.Created} })
+		return toStoredItems(found, err, func(v core.VolumeInfo) storedItem {
+			return storedItem{v.Name, v.Provider, "", v.Size, v.Created}
+		})
 	case "secret":
 		found, err := fx.service.Secrets(ctx, "")
-		return shelve(found, err, func(s core.SecretInfo) kept {
-			return kept{s.Name, s.Provider, strings.Join(s.Keys, " "), 0, s.Created}
+		return toStoredItems(found, err, func(s core.SecretInfo) storedItem {
+			return storedItem{s.Name, s.Provider, strings.Join(s.Keys, " "), 0, s.Created}
 		})
 	case "image":
 		found, err := fx.service.Images(ctx, "")
-		return shelve(found, err, func(i core.ImageInfo) kept {
-			return kept{append(i.Names, i.ID)[0], i.Provider, i.ID, i.Size, i.Created}
+		return toStoredItems(found, err, func(i core.ImageInfo) storedItem {
+			return storedItem{append(i.Names, i.ID)[0], i.Provider, i.ID, i.Size, i.Created}
 		})
 	case "snapshot":
 		found, err := fx.service.Snapshots(ctx, "")
-		return shelve(found, err, func(s core.Snapshot) kept {
-			return kept{s.ID, s.Provider, strings.TrimSpace(s.Name + " " + s.Path), s.Size, s.Created}
+		return toStoredItems(found, err, func(s core.Snapshot) storedItem {
+			return storedItem{s.ID, s.Provider, strings.TrimSpace(s.Name + " " + s.Path), s.Size, s.Created}
 		})
 	case "checkpoint":
 		found, err := fx.service.Checkpoints(ctx, "")
-		return shelve(found, err, func(c core.Checkpoint) kept {
-			return kept{c.Name, c.Provider, "of " + c.Of, c.Size, c.Created}
+		return toStoredItems(found, err, func(c core.Checkpoint) storedItem {
+			return storedItem{c.Name, c.Provider, "of " + c.Of, c.Size, c.Created}
 		})
 	case "app":
 		found, err := fx.service.Apps(ctx, "")
-		return shelve(found, err, func(a core.AppInfo) kept {
-			return kept{a.Name, a.Provider, strings.TrimSpace(plural(a.Sandboxes, "sandbox", "sandboxes") + " " + a.State), 0, a.Created}
+		return toStoredItems(found, err, func(a core.AppInfo) storedItem {
+			detail := strings.TrimSpace(plural(a.Sandboxes, "sandbox", "sandboxes") + " " + a.State)
+			return storedItem{a.Name, a.Provider, detail, 0, a.Created}
 		})
 	case "environment":
 		found, err := fx.service.Environments(ctx, "")
-		return shelve(found, err, func(e core.EnvironmentInfo) kept {
-			return kept{e.Name, e.Provider, map[bool]string{true: "the one in use"}[e.Current], 0, time.Time{}}
+		return toStoredItems(found, err, func(e core.EnvironmentInfo) storedItem {
+			return storedItem{e.Name, e.Provider, map[bool]string{true: "in use"}[e.Current], 0, time.Time{}}
 		})
 	}
-	return service.Inventory[kept]{}, core.Errorf(core.KindInternal, "ui", noun, "nothing is known of it")
+	return service.Inventory[storedItem]{}, core.Errorf(core.KindInternal, "ui", noun, "unknown store")
 }
 
-// shelve writes what a provider keeps in the words of a shelf, by name.
-func shelve[T any](found service.Inventory[T], err error, as func(T) kept) (service.Inventory[kept], error) {
-	all := service.Inventory[kept]{Failures: found.Failures}
+// toStoredItems converts a provider's list, sorted by name.
+func toStoredItems[T any](
+	found service.Inventory[T], err error, as func(T) storedItem,
+) (service.Inventory[storedItem], error) {
+	all := service.Inventory[storedItem]{Failures: found.Failures}
 	for _, item := range found.Items {
 		all.Items = append(all.Items, as(item))
 	}
-	slices.SortStableFunc(all.Items, func(a, b kept) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.provider, b.provider)) })
+	slices.SortStableFunc(all.Items, func(a, b storedItem) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.provider, b.provider))
+	})
 	return all, err
 }
 
-// takeOff removes something from a shelf.
-func (fx *effects) takeOff(ctx context.Context, noun string, k kept) error {
+// removeItem removes an item from the store with this noun.
+func (fx *effects) removeItem(ctx context.Context, noun string, k storedItem) error {
 	switch noun {
 	case "volume":
 		return fx.service.RemoveVolume(ctx, k.provider, k.name)
@@ -494,21 +506,21 @@ func (fx *effects) takeOff(ctx context.Context, noun string, k kept) error {
 	case "environment":
 		return fx.service.RemoveEnvironment(ctx, k.provider, k.name)
 	}
-	return core.Errorf(core.KindInternal, "ui", noun, "nothing is known of it")
+	return core.Errorf(core.KindInternal, "ui", noun, "unknown store")
 }
 
-// makeVolume makes an empty volume.
-func (fx *effects) makeVolume(j *job, s shelf, provider, name string) tea.Cmd {
+// createVolume creates an empty volume.
+func (fx *effects) createVolume(j *job, s store, provider, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
 		made, err := fx.service.CreateVolume(ctx, provider, name, core.VolumeOptions{})
-		return "volume " + made.Name + " is made on " + made.Provider, shelfMsg{s.noun}, err
+		return "volume " + made.Name + " is created on " + made.Provider, storeChangedMsg{s.noun}, err
 	})
 }
 
-// drop removes something from a shelf.
-func (fx *effects) drop(j *job, s shelf, k kept) tea.Cmd {
+// removeStored is removeItem as a job.
+func (fx *effects) removeStored(j *job, s store, k storedItem) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		return s.noun + " " + k.name + " " + s.removed, shelfMsg{s.noun}, fx.takeOff(ctx, s.noun, k)
+		return s.noun + " " + k.name + " " + s.removed, storeChangedMsg{s.noun}, fx.removeItem(ctx, s.noun, k)
 	})
 }
 
@@ -520,7 +532,7 @@ func (fx *effects) start(j *job, box core.Sandbox, command []string) tea.Cmd {
 			return "", nil, err
 		}
 		id := process.ID()
-		return "started as " + id + " in " + box.Name, startedMsg{box.ID, id}, process.Close()
+		return "command " + id + " is started in " + box.Name, startedMsg{box.ID, id}, process.Close()
 	})
 }
 
@@ -536,8 +548,10 @@ func (fx *effects) remove(j *job, box core.Sandbox, info core.FileInfo, then tea
 	})
 }
 
-// run makes a command of a job.
-func (fx *effects) run(j *job, work func(ctx context.Context, report core.ProgressFunc) (text string, then tea.Msg, err error)) tea.Cmd {
+// run returns a command that runs the job's work. On success text is shown. The message then is handled in any case.
+func (fx *effects) run(
+	j *job, work func(ctx context.Context, report core.ProgressFunc) (text string, then tea.Msg, err error),
+) tea.Cmd {
 	ctx, cancel := context.WithCancel(fx.ctx)
 	j.cancel = cancel
 	id := j.id
@@ -558,7 +572,7 @@ func (fx *effects) nextProgress() tea.Cmd {
 	})
 }
 
-// goTo shows a sandbox that was made.
+// goTo returns the message that selects a new sandbox, or nil after an error.
 func goTo(made core.Sandbox, err error) tea.Msg {
 	if err != nil {
 		return nil
@@ -569,35 +583,35 @@ func goTo(made core.Sandbox, err error) tea.Msg {
 func (fx *effects) launch(j *job, spec core.Spec) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
 		box, err := fx.service.Launch(ctx, spec, service.LaunchOptions{Progress: report})
-		return "", goTo(box, err), err // its event tells
+		return "", goTo(box, err), err // its event causes the notice
 	})
 }
 
 func (fx *effects) snapshot(j *job, box core.Sandbox, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		kept, err := fx.service.Snapshot(ctx, box.ID, core.SnapshotOptions{Name: name})
-		return "the snapshot of " + box.Name + " is " + kept.ID, nil, err
+		snapshot, err := fx.service.Snapshot(ctx, box.ID, core.SnapshotOptions{Name: name})
+		return "snapshot " + snapshot.ID + " of " + box.Name + " is created", nil, err
 	})
 }
 
 func (fx *effects) fork(j *job, box core.Sandbox, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
 		fork, err := fx.service.Fork(ctx, box.ID, service.ForkOptions{Name: name})
-		return fork.Name + " goes on from where " + box.Name + " was", goTo(fork, err), err
+		return fork.Name + " is forked from " + box.Name, goTo(fork, err), err
 	})
 }
 
 func (fx *effects) move(j *job, box core.Sandbox, to string, keep bool) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
 		moved, err := fx.service.Move(ctx, box.ID, service.MoveOptions{To: to, Keep: keep, Progress: report})
-		return box.Name + " is on " + to + " now", goTo(moved.Target, err), err
+		return box.Name + " is moved to " + to, goTo(moved.Target, err), err
 	})
 }
 
 func (fx *effects) checkpoint(j *job, box core.Sandbox, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
 		made, err := fx.service.Checkpoint(ctx, box.ID, name)
-		return box.Name + " is kept as " + made.Name + ", " + made.Size.String(), nil, err
+		return "checkpoint " + made.Name + " of " + box.Name + " is created, " + made.Size.String(), nil, err
 	})
 }
 
@@ -614,21 +628,20 @@ func (fx *effects) copy(j *job, from, to transfer.Endpoint, then tea.Msg) tea.Cm
 
 // shell hands the terminal over to a shell in a sandbox.
 func (fx *effects) shell(box core.Sandbox, command []string) tea.Cmd {
-	return tea.Exec(&foreground{run: func() error { return fx.options.Shell(fx.ctx, box.ID, command) }}, func(err error) tea.Msg {
-		return shellEndedMsg{box.Name, err}
-	})
+	run := func() error { return fx.options.Shell(fx.ctx, box.ID, command) }
+	return tea.Exec(&foreground{run: run}, func(err error) tea.Msg { return shellEndedMsg{box.Name, err} })
 }
 
-// aside hands the terminal over to something that needs it for a moment.
+// aside hands the terminal over to a function; see Options.Asides.
 func (fx *effects) aside(run func() error) tea.Cmd {
 	return tea.Exec(&foreground{run: run}, func(err error) tea.Msg { return asideOverMsg{err} })
 }
 
-// nextAside waits for the next that comes from outside.
+// nextAside waits for the next function from Options.Asides.
 func (fx *effects) nextAside() tea.Cmd {
 	return fx.do(func(ctx context.Context) tea.Msg {
 		select {
-		case run := <-fx.options.Asides: // nil brings none
+		case run := <-fx.options.Asides: // a nil channel never delivers
 			return asideMsg{run}
 		case <-ctx.Done():
 			return nil
@@ -636,20 +649,20 @@ func (fx *effects) nextAside() tea.Cmd {
 	})
 }
 
-// afterOthers takes back what a program may have left of the terminal and what would keep the dashboard from drawing: the
-// origin and the margins that lines are counted and scrolled in, columns that are pushed, a width that does not
-// wrap, other characters, and black for white.
-const afterOthers = ansi.ResetModeOrigin + "\x1b[r" + ansi.ResetModeLeftRightMargin + ansi.ResetModeInsertReplace + ansi.SetModeAutoWrap +
-	"\x1b(B\x0f" + "\x1b[?5l"
+// afterOthers resets the modes that another program may have left and that would break drawing: origin mode,
+// scroll margins, insert mode, no auto-wrap, another character set and reverse video.
+const afterOthers = ansi.ResetModeOrigin + "\x1b[r" + ansi.ResetModeLeftRightMargin + ansi.ResetModeInsertReplace +
+	ansi.SetModeAutoWrap + "\x1b(B\x0f" + "\x1b[?5l"
 
-// redraw makes the terminal the dashboard's again after something else had it.
+// redraw restores the terminal's modes and draws the whole screen, after another program used the terminal.
 func redraw() tea.Cmd { return tea.Sequence(tea.Raw(afterOthers), tea.ClearScreen) }
 
-// foreground runs something that has the terminal for itself.
+// foreground is a tea.ExecCommand that runs a function.
 type foreground struct{ run func() error }
 
-// foregroundLeast is how long something has the terminal at least. Bubble Tea 2.0.9 stops the clock of its
-// renderer a moment after it has released the terminal; one that is restored before that never draws again.
+// foregroundLeast is the least time that a foreground function holds the terminal. Bubble Tea 2.0.9 stops its
+// renderer's ticker a moment after it released the terminal. If the terminal is restored before that, it never
+// draws again.
 const foregroundLeast = 250 * time.Millisecond
 
 // Run implements tea.ExecCommand.
@@ -660,7 +673,7 @@ func (f *foreground) Run() error {
 	return err
 }
 
-// SetStdin implements tea.ExecCommand: what runs has the streams already.
+// SetStdin implements tea.ExecCommand. The function has its own streams.
 func (*foreground) SetStdin(io.Reader) {}
 
 // SetStdout implements tea.ExecCommand.
@@ -669,7 +682,7 @@ func (*foreground) SetStdout(io.Writer) {}
 // SetStderr implements tea.ExecCommand.
 func (*foreground) SetStderr(io.Writer) {}
 
-// edit is a file that is being edited on this machine.
+// edit is a sandbox's file during an edit on this machine.
 type edit struct {
 	box   core.Sandbox
 	info  core.FileInfo
@@ -677,14 +690,14 @@ type edit struct {
 	old   []byte
 }
 
-// maxEdit is how large a file may be that is edited.
+// maxEdit is the largest editable file in bytes.
 const maxEdit = 8 << 20
 
-// fetch brings a file here, to be edited.
+// fetch copies a file to this machine for an edit.
 func (fx *effects) fetch(box core.Sandbox, info core.FileInfo) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		fail := func(err error) tea.Msg { return doneMsg{what: "edit", err: err} }
-		// The list that info is from may be old by now.
+		// The directory listing may be stale, and putBack compares the modification time.
 		info, err := fx.service.Stat(ctx, box.ID, info.Path)
 		if err != nil {
 			return fail(err)
@@ -698,7 +711,8 @@ func (fx *effects) fetch(box core.Sandbox, info core.FileInfo) tea.Cmd {
 			return fail(err)
 		}
 		if len(old) > maxEdit {
-			return fail(core.Errorf(core.KindUsage, "edit", info.Path, "it is larger than %s", core.Bytes(maxEdit)).WithHint("pull it, edit it, and push it"))
+			return fail(core.Errorf(core.KindUsage, "edit", info.Path, "larger than %s", core.Bytes(maxEdit)).
+				WithHint("pull the file, edit it, then push it"))
 		}
 		dir, err := os.MkdirTemp("", "sb-edit-")
 		if err != nil {
@@ -718,27 +732,28 @@ func (fx *effects) editor(e edit) tea.Cmd {
 	return tea.Exec(&foreground{run: run}, func(err error) tea.Msg { return editedMsg{e, err} })
 }
 
-// putBack writes what was edited back and removes the copy. When it cannot be written the copy stays.
+// putBack writes an edited file back to the sandbox and removes the local copy. After an error the copy stays.
 func (fx *effects) putBack(j *job, e edit, then tea.Msg) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		kept := func(err error) (string, tea.Msg, error) {
-			return "", then, &core.Error{Kind: core.KindOf(err), Op: "edit", Subject: e.info.Path, Err: err, Hint: "your text is in " + e.local}
+		fail := func(err error) (string, tea.Msg, error) {
+			hint := "your text is in " + e.local
+			return "", then, &core.Error{Kind: core.KindOf(err), Op: "edit", Subject: e.info.Path, Err: err, Hint: hint}
 		}
 		text, err := os.ReadFile(e.local)
 		if err != nil {
-			return kept(err)
+			return fail(err)
 		}
 		said := e.info.Path + " is unchanged"
 		if !bytes.Equal(text, e.old) {
 			now, err := fx.service.Stat(ctx, e.box.ID, e.info.Path)
 			if err == nil && !now.ModTime.Equal(e.info.ModTime) {
-				err = core.Errorf(core.KindConflict, "edit", e.info.Path, "it was changed in the sandbox meanwhile")
+				err = core.Errorf(core.KindConflict, "edit", e.info.Path, "the file changed in the sandbox during the edit")
 			}
 			if err == nil {
 				err = fx.service.WriteFile(ctx, e.box.ID, e.info.Path, bytes.NewReader(text), core.WriteOptions{})
 			}
 			if err != nil {
-				return kept(err)
+				return fail(err)
 			}
 			said = e.info.Path + " written"
 		}
@@ -746,10 +761,10 @@ func (fx *effects) putBack(j *job, e edit, then tea.Msg) tea.Cmd {
 	})
 }
 
-// openPatience is how long an opener has to say that it cannot: some stay for as long as the browser.
+// openPatience is how long openURL waits for the opener to fail. Some openers run as long as the browser.
 const openPatience = 3 * time.Second
 
-// openURL shows a page in the browser of this machine's desktop. The browser outlives the dashboard.
+// openURL opens a page in the desktop's browser. The browser outlives the dashboard.
 func (fx *effects) openURL(url string) tea.Cmd {
 	return fx.do(func(ctx context.Context) tea.Msg {
 		opener := "xdg-open"
@@ -770,13 +785,14 @@ func (fx *effects) openURL(url string) tea.Cmd {
 			}
 		}
 		if err != nil {
-			err = core.Errorf(core.KindUnavailable, "open", url, "no browser was opened: %w", err).WithHint("the address was copied to the clipboard")
+			err = core.Errorf(core.KindUnavailable, "open", url, "cannot open a browser: %w", err).
+				WithHint("the address is in the clipboard")
 		}
 		return doneMsg{what: "open", text: url + " opened", err: err}
 	})
 }
 
-// saveText writes text to a file that does not exist yet.
+// saveText writes text to a new file.
 func (fx *effects) saveText(path, text string) tea.Cmd {
 	return fx.do(func(context.Context) tea.Msg {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -788,11 +804,11 @@ func (fx *effects) saveText(path, text string) tea.Cmd {
 	})
 }
 
-// remember writes the layout.
+// remember saves the layout.
 func (fx *effects) remember(memory Memory) tea.Cmd {
 	return fx.do(func(context.Context) tea.Msg {
 		if err := memory.save(fx.options.MemoryFile); err != nil {
-			return doneMsg{what: "remember", err: err}
+			return doneMsg{what: "save the layout", err: err}
 		}
 		return nil
 	})

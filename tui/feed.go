@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// feed carries what a goroutine produces to the dashboard, in batches and at a pace that
-// drawing can follow. The producer never waits: when the dashboard lags, as while a shell
-// has the terminal, merge bounds what is kept.
+// feed carries items from a goroutine to the dashboard, in batches and at the pace of drawing. The producer never
+// blocks. When the dashboard lags, as during a shell, merge bounds the kept items.
 type feed[T any] struct {
 	merge func(kept, added []T) []T
 
 	mu    sync.Mutex
 	kept  []T
 	ended bool
-	ready chan struct{} // holds a token while there is something to take
+	ready chan struct{} // holds a token while there are items
 }
 
 // framePace is the least time between two batches.
 const framePace = 40 * time.Millisecond
 
-// newFeed makes a feed. merge adds to what was not taken yet and may drop some; nil keeps all.
+// newFeed returns a feed. merge adds items to the kept ones and may drop some; nil keeps all.
 func newFeed[T any](merge func(kept, added []T) []T) *feed[T] {
 	if merge == nil {
 		merge = func(kept, added []T) []T { return append(kept, added...) }
@@ -36,7 +35,7 @@ func (f *feed[T]) put(items ...T) {
 	f.wake()
 }
 
-// end says that nothing will be put any more.
+// end closes the feed: no put follows.
 func (f *feed[T]) end() {
 	f.mu.Lock()
 	f.ended = true
@@ -51,7 +50,7 @@ func (f *feed[T]) wake() {
 	}
 }
 
-// take waits for a batch. open is false when it was the last, or ctx ended.
+// take waits for a batch. open is false for the last one, and when ctx ended.
 func (f *feed[T]) take(ctx context.Context) (batch []T, open bool) {
 	select {
 	case <-f.ready:

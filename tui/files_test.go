@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// Text is shown as text wherever the part that was read ends.
+// Text is previewed as text, even when the read ends within a character.
 func TestPreviewOfText(t *testing.T) {
 	for _, text := range []string{"привет\n", "日本語", "é", "ascii", "x"} {
 		var p preview
@@ -30,20 +30,21 @@ func TestPreviewOfText(t *testing.T) {
 		p.info.Size = 1000
 		p.describe(long[:len(long)-n])
 		if facts := strings.Join(p.facts, " "); strings.Contains(facts, "binary") {
-			t.Errorf("without its last %d bytes it is %s", n, facts)
+			t.Errorf("text without its last %d bytes: %s", n, facts)
 		}
 	}
 	for _, binary := range []string{"a\x00b", "\xff\xfe12345", "123\xc3", "1\x80\x80\x80\x80"} {
 		var p preview
 		p.info.Size = int64(len(binary))
 		p.describe([]byte(binary))
-		if facts := strings.Join(p.facts, " "); strings.Contains(facts, "binary") != (binary != "123\xc3") { // that may be the end of what was read
+		want := binary != "123\xc3" // may be text that was cut within a character
+		if facts := strings.Join(p.facts, " "); strings.Contains(facts, "binary") != want {
 			t.Errorf("%q is %s", binary, facts)
 		}
 	}
 }
 
-// filesRig is a dashboard at the files of a sandbox that was prepared by a line for its shell.
+// filesRig is a dashboard at the Files tab of a sandbox, after a shell line has prepared its files.
 func filesRig(t *testing.T, prepare string) (*rig, *service.Service, core.Sandbox) {
 	t.Helper()
 	svc := newService(t, fake.New(fake.Options{}))
@@ -66,7 +67,7 @@ func filesRig(t *testing.T, prepare string) (*rig, *service.Service, core.Sandbo
 	return r, svc, box
 }
 
-// find puts the cursor on a file of the tree.
+// find moves the cursor to a file of the tree.
 func (r *rig) find(path string) {
 	r.t.Helper()
 	for i, row := range r.m.detail.files.rows {
@@ -78,7 +79,7 @@ func (r *rig) find(path string) {
 	r.t.Fatalf("%s is not in the tree", path)
 }
 
-// A link to a directory opens as the directory does.
+// A link to a directory opens like a directory.
 func TestLinkToDirectory(t *testing.T) {
 	r, _, _ := filesRig(t, "mkdir /aa; echo text > /aa/inside; ln -s aa /ab; ln -s aa/inside /ac; ln -s nowhere /ad")
 	r.shows("ab → aa")
@@ -99,7 +100,7 @@ func TestLinkToDirectory(t *testing.T) {
 	r.shows("no such file")
 }
 
-// Names with blanks are pulled and pushed as they are.
+// Names with spaces can be pulled and pushed.
 func TestCopyNamesWithBlanks(t *testing.T) {
 	r, svc, box := filesRig(t, `echo text > "/aa b.txt"`)
 	r.shows("aa b.txt")
@@ -123,17 +124,18 @@ func TestCopyNamesWithBlanks(t *testing.T) {
 	r.shows("more than two paths")
 	r.press("enter")
 	if len(r.m.dialogs) != 1 {
-		t.Error("it pushes what cannot be meant")
+		t.Error("the prompt accepted three paths")
 	}
 }
 
-// A file that was changed after it was listed can be edited: only a change while it is edited is a conflict.
+// A file that changed after it was listed can be edited. Only a change during the edit is a conflict.
 func TestEditOfFileThatChangedSinceItWasListed(t *testing.T) {
 	r, svc, box := filesRig(t, "echo one > /aa.txt")
 	r.shows("aa.txt")
 	write := func(text string) {
 		t.Helper()
-		if err := svc.WriteFile(t.Context(), box.ID, "/aa.txt", strings.NewReader(text), core.WriteOptions{}); err != nil {
+		content := strings.NewReader(text)
+		if err := svc.WriteFile(t.Context(), box.ID, "/aa.txt", content, core.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -143,7 +145,7 @@ func TestEditOfFileThatChangedSinceItWasListed(t *testing.T) {
 		listed, _ := r.m.detail.files.selected()
 		ready, ok := r.m.fx.fetch(box, listed)().(editReadyMsg)
 		if !ok {
-			t.Fatal("it is not fetched")
+			t.Fatal("the file was not fetched")
 		}
 		if err := os.WriteFile(ready.edit.local, []byte("edited"), 0o600); err != nil {
 			t.Fatal(err)
@@ -153,7 +155,7 @@ func TestEditOfFileThatChangedSinceItWasListed(t *testing.T) {
 		}
 		r.send(editedMsg{edit: ready.edit})
 		if meanwhile {
-			r.shows("changed in the sandbox meanwhile")
+			r.shows("changed in the sandbox during the edit")
 			r.shows("your text is in")
 		} else {
 			r.shows("/aa.txt written")
@@ -161,7 +163,7 @@ func TestEditOfFileThatChangedSinceItWasListed(t *testing.T) {
 	}
 }
 
-// The key that terminates a sandbox elsewhere deletes a file where the cursor is on one.
+// The delete key, which elsewhere terminates a sandbox, deletes the file under the cursor.
 func TestDeleteKeyInFiles(t *testing.T) {
 	r, _, _ := filesRig(t, "echo one > /aa.txt")
 	r.shows("aa.txt")
@@ -172,7 +174,7 @@ func TestDeleteKeyInFiles(t *testing.T) {
 	}
 }
 
-// A launch like one that is there is like it in what a line of text does not hold, too.
+// A launch like an existing sandbox keeps the settings that the form cannot show in one line.
 func TestLaunchLikeKeepsWhatALineCannotHold(t *testing.T) {
 	spec := core.Spec{
 		Command: []string{"sh", "-c", "echo one\necho two"}, Env: map[string]string{"A": "two words", "B": "two\nlines"},
@@ -186,7 +188,7 @@ func TestLaunchLikeKeepsWhatALineCannotHold(t *testing.T) {
 		t.Fatal(wrong, err)
 	}
 	if launchLine(got) != launchLine(spec) {
-		t.Errorf("it is %s, not %s", launchLine(got), launchLine(spec))
+		t.Errorf("got %s, want %s", launchLine(got), launchLine(spec))
 	}
 	for _, field := range f.fields {
 		if field.id == "env" {

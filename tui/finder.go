@@ -9,14 +9,14 @@ import (
 // finder is a search in the lines of a tab.
 type finder struct {
 	query string
-	// current is the line of the match that was gone to, or -1.
+	// current is the line of the current match, or -1.
 	current int
 }
 
 func newFinder(query string) finder { return finder{query, -1} }
 
-// next is the next line with the query, onwards from a line or back, around the end; -1 is none. A line
-// is counted from first to before end.
+// next returns the next line with the query after (step 1) or before (step -1) a line, or -1. It searches the lines
+// from first to end-1 and wraps around.
 func (f *finder) next(step, from, first, end int, line func(n int) string) int {
 	if f.query == "" {
 		return -1
@@ -36,7 +36,7 @@ func (f *finder) next(step, from, first, end int, line func(n int) string) int {
 	return -1
 }
 
-// highlight marks every place of query in a line, whose own colours it loses.
+// highlight marks every match of query in a line. A line with a match loses its own colors.
 func highlight(s *styles, text, query string, current bool) string {
 	plain := ansi.Strip(text)
 	lower, query := strings.ToLower(plain), strings.ToLower(query)

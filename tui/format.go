@@ -11,7 +11,7 @@ import (
 
 const day = 24 * time.Hour
 
-// span writes a length of time in its two largest units: "42s", "7m05s", "3h20m", "12d04h".
+// span formats a duration in its two largest units: "42s", "7m05s", "3h20m", "12d04h".
 func span(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -26,7 +26,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
 }
 
-// since is the span from t to now; "" for the zero time.
+// since formats the span from t to now; "" for the zero time.
 func since(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -41,7 +41,7 @@ func used(amount, limit core.Bytes) string {
 	return amount.String() + " of " + limit.String()
 }
 
-// short writes an amount in at most five cells: "812B", "12M", "1.5G".
+// short formats a size in at most five cells: "812B", "12M", "1.5G".
 func short(b core.Bytes) string {
 	for _, u := range []struct {
 		size core.Bytes
@@ -58,7 +58,7 @@ func short(b core.Bytes) string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
-// quote writes argv as a shell reads it.
+// quote formats argv as a shell command line.
 func quote(argv ...string) string {
 	words := make([]string, len(argv))
 	for i, arg := range argv {
@@ -73,7 +73,7 @@ func unsafeInShell(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./:=,@%+", r)
 }
 
-// plural writes "1 sandbox" or "3 sandboxes".
+// plural formats a count: "1 sandbox" or "3 sandboxes".
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

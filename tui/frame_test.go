@@ -12,8 +12,7 @@ import (
 
 // The goldens of a frame are two: its text, the same in every theme, and how its cells look in one theme.
 
-// frameText is a frame as text: what follows the last letter of a line is left out (each line is as wide as the screen,
-// checkFrame says so), and of equal lines one is written with their number.
+// frameText returns a frame as text, without trailing blanks. Equal lines are written once, with their number.
 func frameText(lines []string) string {
 	plain := make([]string, len(lines))
 	for i, l := range lines {
@@ -22,8 +21,8 @@ func frameText(lines []string) string {
 	return squeeze(plain)
 }
 
-// frameStyles is how a frame looks: a letter for each style with its attributes, and each line as a number of cells and their
-// style, one after the other; "." is no style. A blank of which nothing is seen belongs to what stands before it.
+// frameStyles returns the styles of a frame: a legend with a letter for each style, then each line as runs of a number
+// of cells and their style. "." is no style. An invisible blank belongs to the run before it.
 func frameStyles(t testing.TB, lines []string, w, h int) string {
 	t.Helper()
 	screen := vt.NewEmulator(w, h)
@@ -65,13 +64,14 @@ func frameStyles(t testing.TB, lines []string, w, h int) string {
 	return legend.String() + squeeze(rows)
 }
 
-// unseen says whether a cell is blank, and no attribute shows on it.
+// unseen reports whether a cell is blank and has no visible attribute.
 func unseen(cell *uv.Cell) bool {
 	s := cell.Style
-	return strings.TrimSpace(cell.Content) == "" && s.Bg == nil && s.Underline == uv.UnderlineNone && s.Attrs&(uv.AttrReverse|uv.AttrStrikethrough) == 0
+	return strings.TrimSpace(cell.Content) == "" && s.Bg == nil && s.Underline == uv.UnderlineNone &&
+		s.Attrs&(uv.AttrReverse|uv.AttrStrikethrough) == 0
 }
 
-// squeeze writes equal lines once.
+// squeeze writes runs of equal lines once, with their number.
 func squeeze(lines []string) string {
 	var b strings.Builder
 	for i := 0; i < len(lines); {

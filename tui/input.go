@@ -6,7 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// key routes a key: to the dialog on top, to the open line of input, or to what it stands for.
+// key routes a key to the topmost dialog, to the open text input, or to the key's command.
 func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	if len(m.dialogs) > 0 {
 		return m.toDialog(msg)
@@ -24,14 +24,14 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// impossible says why a key about a sandbox does nothing.
+// impossible explains why an action is not available now.
 func (m *Model) impossible(c command) string {
 	title := strings.TrimSuffix(c.title, " …")
 	e := m.table.selected()
 	if e == nil {
 		return title + ": no sandbox is selected"
 	}
-	return title + ": not possible with " + e.box.Name + ", which is " + stateWord(e.box) + " on " + e.box.Provider
+	return title + ": not available for " + e.box.Name + " (" + stateWord(e.box) + " on " + e.box.Provider + ")"
 }
 
 func (m *Model) paste(msg tea.PasteMsg) tea.Cmd {
@@ -46,7 +46,7 @@ func (m *Model) paste(msg tea.PasteMsg) tea.Cmd {
 	return nil
 }
 
-// toDialog hands a message to the dialog on top and carries out its answer.
+// toDialog passes a message to the topmost dialog and carries out its answer.
 func (m *Model) toDialog(msg tea.Msg) tea.Cmd {
 	top := m.dialogs[len(m.dialogs)-1]
 	a := top.update(msg)
@@ -59,11 +59,11 @@ func (m *Model) toDialog(msg tea.Msg) tea.Cmd {
 	return tea.Batch(a.cmd, m.perform(a.request))
 }
 
-// toShelf hands a message to the shelves, which a question may be above of.
-func (m *Model) toShelf(msg tea.Msg) tea.Cmd {
+// toStores passes a message to the store dialog, even when a question is open above it.
+func (m *Model) toStores(msg tea.Msg) tea.Cmd {
 	for _, d := range m.dialogs {
-		if shelves, ok := d.(*shelfDialog); ok {
-			return m.perform(shelves.update(msg).request)
+		if stores, ok := d.(*storeDialog); ok {
+			return m.perform(stores.update(msg).request)
 		}
 	}
 	return nil
@@ -71,7 +71,7 @@ func (m *Model) toShelf(msg tea.Msg) tea.Cmd {
 
 func (m *Model) open(d dialog) { m.dialogs = append(m.dialogs, d) }
 
-// beginLine opens the line of input at the bottom.
+// beginLine opens the text input in the footer.
 func (m *Model) beginLine(which int, value string) {
 	m.line, m.input = which, newInput(value)
 }
@@ -105,7 +105,7 @@ func (m *Model) lineKey(msg tea.KeyPressMsg) tea.Cmd {
 	return tea.Batch(cmd, m.lineChanged())
 }
 
-// lineChanged applies what is typed at once.
+// lineChanged applies the text input on every change.
 func (m *Model) lineChanged() tea.Cmd {
 	text := m.input.Value()
 	switch m.line {
@@ -118,7 +118,7 @@ func (m *Model) lineChanged() tea.Cmd {
 	return nil
 }
 
-// mouse routes a click, a turn of the wheel or a drag.
+// mouse routes clicks, drags and the wheel.
 func (m *Model) mouse(msg tea.MouseMsg) tea.Cmd {
 	at := msg.Mouse()
 	switch msg := msg.(type) {

@@ -13,56 +13,54 @@ import (
 )
 
 const (
-	// pollFirst to pollMost are the waits between two looks at a provider without events: a wait
+	// pollFirst and pollMost bound the interval between two lists of a provider without events. The interval
 	// grows while nothing changes or the provider fails.
 	pollFirst = 2 * time.Second
 	pollMost  = 30 * time.Second
-	// pollWatched is the wait at a provider that tells of changes by itself.
+	// pollWatched is the interval for a provider that sends events.
 	pollWatched = 15 * time.Second
-	// checkEvery is how often a provider's health is asked.
+	// checkEvery is the interval between two health checks of a provider.
 	checkEvery = 30 * time.Second
-	// patience is how long an answer may take before what is shown counts as old.
+	// patience is how long a list may take before the shown sandboxes count as stale.
 	patience = 3 * time.Second
 )
 
-// entry is one sandbox as it was last seen.
+// entry is the last known state of one sandbox.
 type entry struct {
 	box    core.Sandbox
 	from   *source
 	series series
-	// search has what the filter looks at.
-	search []string
+	search []string // the fields that the filter searches; see searched
 }
 
-// source is one provider as the dashboard sees it.
+// source is the dashboard's view of one provider.
 type source struct {
 	name string
 	caps core.Capabilities
-	// status is what the provider last said of itself; nil before it did.
+	// status is the last health check; nil before the first.
 	status *service.ProviderStatus
-	// listed is when it last told its sandboxes.
+	// listed is the time of the last successful list.
 	listed time.Time
-	// failed is why it last did not; nil when it did.
+	// failed is the last list's failure; nil after a success.
 	failed *core.ProviderFailure
 
 	polling bool
-	asked   time.Time // when the poll that is under way began
+	asked   time.Time // start of the running poll
 	again   bool      // something changed since then
 	wait    time.Duration
 	next    time.Time
 
-	// down says that its trouble was told.
-	down      bool
+	down      bool // a notice reported its failure
 	checking  bool
 	nextCheck time.Time
 	sampling  bool
 }
 
-// trouble is why the provider is of no use now, and what to do about it; "" when it is.
+// trouble returns why the provider is unusable and how to fix it, or "".
 func (s *source) trouble() (why, hint string) {
 	switch {
 	case s.failed != nil && s.failed.Kind == core.KindTimeout:
-		return "it does not answer", s.failed.Hint
+		return "no answer", s.failed.Hint
 	case s.failed != nil:
 		return s.failed.Error, s.failed.Hint
 	case s.status != nil && !s.status.Usable:
@@ -71,7 +69,7 @@ func (s *source) trouble() (why, hint string) {
 	return "", ""
 }
 
-// old says how long ago the provider last answered, when its answers are overdue.
+// old reports whether the provider's answer is overdue, and the age of its last list: 0 without one.
 func (s *source) old(now time.Time) (age time.Duration, overdue bool) {
 	if s.failed == nil && (!s.polling || now.Sub(s.asked) < patience) {
 		return 0, false
@@ -82,7 +80,7 @@ func (s *source) old(now time.Time) (age time.Duration, overdue bool) {
 	return now.Sub(s.listed), true
 }
 
-// inventory is all that is known of providers and sandboxes.
+// inventory holds the known providers and sandboxes.
 type inventory struct {
 	sources []*source
 	entries map[string]*entry // by sandbox id
@@ -105,17 +103,17 @@ func (inv *inventory) source(name string) *source {
 	return nil
 }
 
-// can says whether a sandbox's provider has a capability.
+// can reports whether a sandbox's provider has a capability.
 func (inv *inventory) can(e *entry, want core.Capability) bool {
 	return e != nil && e.from != nil && e.from.caps.Can(want)
 }
 
-// anyCan says whether some provider has a capability.
+// anyCan reports whether some provider has a capability.
 func (inv *inventory) anyCan(want core.Capability) bool {
 	return slices.ContainsFunc(inv.sources, func(s *source) bool { return s.caps.Can(want) })
 }
 
-// due returns the providers whose sandboxes are to be listed now, and marks them as asked.
+// due returns the providers to list now and marks them as polling.
 func (inv *inventory) due(now time.Time) []string {
 	var names []string
 	for _, s := range inv.sources {
@@ -127,7 +125,7 @@ func (inv *inventory) due(now time.Time) []string {
 	return names
 }
 
-// dueChecks returns the providers whose health is to be asked now.
+// dueChecks returns the providers to check now and marks them as checking.
 func (inv *inventory) dueChecks(now time.Time) []string {
 	var names []string
 	for _, s := range inv.sources {
@@ -139,14 +137,14 @@ func (inv *inventory) dueChecks(now time.Time) []string {
 	return names
 }
 
-// hurry makes a provider due soon: something has changed there.
+// hurry makes a provider due now, because something changed there.
 func (inv *inventory) hurry(name string, now time.Time) {
 	if s := inv.source(name); s != nil {
 		s.next, s.wait, s.again = now, pollFirst, s.polling
 	}
 }
 
-// take notes what a provider answered to a list, and says whether anything changed.
+// take stores a provider's list and reports whether anything changed.
 func (inv *inventory) take(name string, listing service.Listing, now time.Time) (changed bool) {
 	s := inv.source(name)
 	if s == nil {
@@ -188,7 +186,7 @@ func (inv *inventory) take(name string, listing service.Listing, now time.Time) 
 	return changed
 }
 
-// put notes one sandbox and says whether it is new or looks different.
+// put stores one sandbox and reports whether it is new or looks different.
 func (inv *inventory) put(s *source, box core.Sandbox) bool {
 	e := inv.entries[box.ID]
 	if e == nil {
@@ -196,8 +194,8 @@ func (inv *inventory) put(s *source, box core.Sandbox) bool {
 		inv.entries[box.ID] = e
 	}
 	same := e.search != nil && e.box.State == box.State && e.box.Reason == box.Reason && e.box.Frozen == box.Frozen &&
-		e.box.Name == box.Name && e.box.Expires.Equal(box.Expires) && e.box.LastActive.Equal(box.LastActive) && e.box.Image == box.Image &&
-		(e.box.Cost == nil) == (box.Cost == nil)
+		e.box.Name == box.Name && e.box.Image == box.Image && e.box.Expires.Equal(box.Expires) &&
+		e.box.LastActive.Equal(box.LastActive) && (e.box.Cost == nil) == (box.Cost == nil)
 	e.box = box
 	if !same {
 		e.search = searched(box)
@@ -205,7 +203,7 @@ func (inv *inventory) put(s *source, box core.Sandbox) bool {
 	return !same
 }
 
-// apply notes what an event tells and says whether anything changed.
+// apply applies an event and reports whether anything changed.
 func (inv *inventory) apply(event core.Event) bool {
 	if event.Type != core.EventState || event.Sandbox == "" {
 		return false
@@ -223,7 +221,7 @@ func (inv *inventory) apply(event core.Event) bool {
 	return true
 }
 
-// sampled notes what running sandboxes use.
+// sampled stores the resource use of running sandboxes.
 func (inv *inventory) sampled(msg sampledMsg) {
 	inv.source(msg.provider).sampling = false
 	for _, stats := range msg.stats {
@@ -237,8 +235,7 @@ func (inv *inventory) sampled(msg sampledMsg) {
 	}
 }
 
-// searched is where the filter finds letters with gaps between them: every column that does not
-// change with the clock, and the labels.
+// searched returns the fields for the fuzzy filter: the labels and every column that does not change with the clock.
 func searched(box core.Sandbox) []string {
 	fields := []string{box.Name, stateWord(box), box.Provider, box.App, box.Image, box.GPU.String()}
 	for _, key := range slices.Sorted(maps.Keys(box.Labels)) {
@@ -250,7 +247,7 @@ func searched(box core.Sandbox) []string {
 	return fields
 }
 
-// stateWord is a sandbox's state in one or two words.
+// stateWord describes a sandbox's state in one or two words.
 func stateWord(box core.Sandbox) string {
 	switch {
 	case box.Frozen && box.State == core.StateRunning:
@@ -263,10 +260,10 @@ func stateWord(box core.Sandbox) string {
 	return string(box.State)
 }
 
-// maxSamples is how much of a sandbox's past is kept for graphs.
+// maxSamples is how many samples of a sandbox are kept for graphs.
 const maxSamples = 300
 
-// sample is what a sandbox used at one moment; rates are since the sample before.
+// sample is a sandbox's resource use at one moment. Rates are relative to the previous sample.
 type sample struct {
 	core.Stats
 	cpu          float64 // percent of one core
@@ -275,7 +272,7 @@ type sample struct {
 	disk, memory float64
 }
 
-// series are a sandbox's samples, oldest first.
+// series holds a sandbox's samples, oldest first.
 type series []sample
 
 func (s series) add(stats core.Stats) series {
@@ -301,7 +298,7 @@ func (s series) last() (sample, bool) {
 	return s[len(s)-1], true
 }
 
-// values are the last n of one measure.
+// values returns the last n values of one measure.
 func (s series) values(n int, of func(sample) float64) []float64 {
 	if len(s) > n {
 		s = s[len(s)-n:]

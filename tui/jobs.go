@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// job is work that the dashboard itself does and that changes something: it would end with the dashboard, so quitting asks.
+// job is work of the dashboard that changes something. It ends with the dashboard, so quitting asks.
 type job struct {
 	id       int
 	title    string
@@ -18,10 +18,10 @@ type job struct {
 	cancel   context.CancelFunc
 }
 
-// quietJob is how long a job takes before it gets a line.
+// quietJob is how long a job runs before it gets a line on the screen.
 const quietJob = 300 * time.Millisecond
 
-// shownJobs are the jobs that have taken a while.
+// shownJobs returns the jobs that have run for quietJob.
 func (m *Model) shownJobs() []*job {
 	var shown []*job
 	for _, j := range m.jobs {
@@ -32,7 +32,7 @@ func (m *Model) shownJobs() []*job {
 	return shown
 }
 
-// jobProgress is what a job reports.
+// jobProgress is a progress report of a job.
 type jobProgress struct {
 	id int
 	core.Progress
@@ -53,14 +53,16 @@ next:
 	return kept
 }
 
-// line draws a job: its title, a bar or its step, and how long it has taken.
+// line draws a job: its title, a progress bar or its step, and its duration.
 func (j *job) line(s *styles, cells int, now time.Time) string {
 	const bar = 20
 	p := j.progress
 	state := safe(p.Step)
 	if p.Total > 0 {
 		done := int(min(p.Done, p.Total) * bar / p.Total)
-		state = fmt.Sprintf("%s %3d%% %s of %s", strings.Repeat("█", done)+strings.Repeat("░", bar-done), min(p.Done*100/p.Total, 100), core.Bytes(p.Done), core.Bytes(p.Total))
+		drawn := strings.Repeat("█", done) + strings.Repeat("░", bar-done)
+		percent := min(p.Done*100/p.Total, 100)
+		state = fmt.Sprintf("%s %3d%% %s of %s", drawn, percent, core.Bytes(p.Done), core.Bytes(p.Total))
 	} else if p.Done > 0 {
 		state += " " + core.Bytes(p.Done).String()
 	}

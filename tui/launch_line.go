@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// launchLine is the command line that launches a spec.
+// launchLine returns the command line that launches a spec.
 func launchLine(spec core.Spec) string {
 	argv := []string{"sb", "launch"}
 	add := func(flag, value string) {
@@ -98,7 +98,7 @@ func launchLine(spec core.Spec) string {
 	return quote(argv...)
 }
 
-// readyFlags write a probe. A command that is no line for sh is quoted for one.
+// readyFlags returns the flags of a probe. A command other than "sh -c LINE" is quoted into a line for sh.
 func readyFlags(ready *core.Probe) []string {
 	var argv []string
 	switch {
@@ -117,7 +117,7 @@ func readyFlags(ready *core.Probe) []string {
 	return argv
 }
 
-// modalFlags write what only Modal has: the values are JSON, which the flag takes as YAML.
+// modalFlags returns the flags of Modal's own settings. The values are JSON, which the flag parses as YAML.
 func modalFlags(modal *core.ModalSpec) []string {
 	if modal == nil {
 		return nil
@@ -125,7 +125,7 @@ func modalFlags(modal *core.ModalSpec) []string {
 	text, err := json.Marshal(modal)
 	fields := map[string]json.RawMessage{}
 	if err != nil || json.Unmarshal(text, &fields) != nil {
-		return nil // it is made of nothing that JSON does not know
+		return nil // cannot happen: all fields are plain JSON
 	}
 	var argv []string
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -134,7 +134,7 @@ func modalFlags(modal *core.ModalSpec) []string {
 	return argv
 }
 
-// exact is a size as text that is read back as the same size; "" for none.
+// exact writes a size such that ParseBytes returns the same size; "" for zero.
 func exact(b core.Bytes) string {
 	if b == 0 {
 		return ""

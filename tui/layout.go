@@ -1,13 +1,13 @@
 package tui
 
-// Sizes below which the panes are shown one at a time, and from which they stand side by side.
+// Below smallWidth or smallHeight the screen shows one pane; from sideWidth the panes are side by side.
 const (
 	smallWidth, smallHeight = 70, 20
 	sideWidth               = 150
 	minPane                 = 4
 )
 
-// pane is a part of the body that can have the focus.
+// pane is a part of the body that can be focused.
 type pane int
 
 const (
@@ -15,13 +15,13 @@ const (
 	paneDetail
 )
 
-// arrangement says how the panes are to be laid out.
+// arrangement has the settings of a layout.
 type arrangement struct {
 	// split is "auto", "side" or "stack".
 	split string
-	// ratio is the table's part of the body, in percent.
+	// ratio is the table's share of the body in percent.
 	ratio int
-	// zoomed shows only the pane that has the focus.
+	// zoomed shows only the focused pane.
 	zoomed bool
 	focus  pane
 	// tableOnly is "sb top".
@@ -29,12 +29,12 @@ type arrangement struct {
 	jobs      int
 }
 
-// layout is where everything is.
+// layout has the rectangles of a screen. Hidden parts are empty.
 type layout struct {
 	w, h                            int
 	header, table, splitter, detail rect
 	jobs, footer                    rect
-	// side says that the splitter is a column.
+	// side reports that the panes are side by side and the splitter is a column.
 	side bool
 }
 
@@ -80,13 +80,13 @@ func arrange(w, h int, a arrangement) layout {
 	return l
 }
 
-// share is percent of total, so that both parts have least at least.
+// share returns percent of total, such that both parts have at least least.
 func share(total, percent, least int) int {
 	least = min(least, total/2)
 	return min(max(total*percent/100, least), total-least)
 }
 
-// ratioAt is the ratio that puts the splitter where the pointer is.
+// ratioAt returns the ratio that puts the splitter at a cell.
 func (l layout) ratioAt(x, y int) int {
 	body, at := l.table.h+l.detail.h, y-l.table.y
 	if l.side {

@@ -9,13 +9,15 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// The panes cover the screen and do not overlap, whatever the size.
+// The panes cover the screen and do not overlap, at any size.
 func TestLayoutCoversTheScreen(t *testing.T) {
 	for _, split := range []string{splitAuto, splitSide, splitStack} {
 		for ratio := 10; ratio <= 90; ratio += 20 {
 			for w := 1; w < 300; w += 7 {
 				for h := 1; h < 100; h += 3 {
-					for _, a := range []arrangement{{}, {focus: paneDetail}, {zoomed: true, focus: paneDetail}, {tableOnly: true, focus: paneDetail}, {jobs: 5}} {
+					for _, a := range []arrangement{
+						{}, {focus: paneDetail}, {zoomed: true, focus: paneDetail}, {tableOnly: true, focus: paneDetail}, {jobs: 5},
+					} {
 						a.split, a.ratio = split, ratio
 						l := arrange(w, h, a)
 						area := 0
@@ -37,7 +39,7 @@ func TestLayoutCoversTheScreen(t *testing.T) {
 	}
 }
 
-// A provider that nobody set up is not shown as one in trouble.
+// A provider that is not set up is not shown as failed.
 func TestProviderThatIsNotSetUp(t *testing.T) {
 	m := still(t, Options{}, 120, 30)
 	status := service.ProviderStatus{Name: "modal", Error: "there are no credentials", Hint: "log in"}
@@ -80,7 +82,7 @@ func TestColumnsThatFit(t *testing.T) {
 			t.Errorf("%d columns take %d of %d cells", len(shown), total, w)
 		}
 		if w >= 12 && shown[min(1, len(shown)-1)].id != "name" && shown[0].id != "name" {
-			t.Errorf("at %d there is no name", w)
+			t.Errorf("the name column is missing at width %d", w)
 		}
 	}
 }

@@ -15,29 +15,31 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// Every command line that can be copied, in a file; commands/lines_test.go reads it with the real commands.
+// The golden file has every command line that the dashboard copies. A test of the commands parses these lines.
 func TestCommandLines(t *testing.T) {
 	m := still(t, Options{}, 120, 40)
 	caps := m.inv.source("local").caps
-	caps.Has = append(caps.Has, core.CapFork, core.CapCheckpoint, core.CapSnapshots, core.CapVolumeStore, core.CapSecretStore, core.CapImageStore, core.CapSnapshotStore, core.CapEnvironmentStore,
+	caps.Has = append(caps.Has,
+		core.CapFork, core.CapCheckpoint, core.CapSnapshots, core.CapVolumeStore, core.CapSecretStore, core.CapImageStore,
+		core.CapSnapshotStore, core.CapEnvironmentStore,
 		core.CapNetworkUpdate, core.CapNetAll, core.CapNetNone, core.CapNetAllow)
 	m.inv.source("local").caps = caps
 	showing(m, tabOutput)
 	lines := map[string]bool{}
-	// Those of the list of commands.
+	// Of the palette.
 	for _, c := range m.commands {
 		if c.cli != nil && m.ready(c) {
 			lines[c.cli(m)] = true
 		}
 	}
-	// Those of what is shown.
+	// Of each view.
 	for tab := range tabNames() {
 		showing(m, tab)
 		lines[m.shownLine()] = true
 	}
 	m.focus = paneTable
 	lines[m.shownLine()] = true
-	// Those of the dialogs, with text typed and without.
+	// Of the dialogs, with and without typed text.
 	copied := func() {
 		t.Helper()
 		a := m.dialogs[len(m.dialogs)-1].update(keyPress("ctrl+y"))
@@ -81,13 +83,13 @@ func TestCommandLines(t *testing.T) {
 	dialog(tabFiles, "end", "D")
 	dialog(tabExecs, "end", "K")
 	m.Update(keyPress("V"))
-	shelves := m.dialogs[0].(*shelfDialog)
-	for range shelves.shelves {
-		thing := kept{name: "a b", provider: "local"}
-		m.Update(keptMsg{shelf: shelves.shelf().noun, kept: service.Inventory[kept]{Items: []kept{thing}}})
+	stores := m.dialogs[0].(*storeDialog)
+	for range stores.stores {
+		thing := storedItem{name: "a b", provider: "local"}
+		m.Update(storeMsg{store: stores.store().noun, items: service.Inventory[storedItem]{Items: []storedItem{thing}}})
 		copied()
-		lines[shelves.update(keyPress("y")).request.(copyRequest).text] = true
-		if shelves.shelf().create {
+		lines[stores.update(keyPress("y")).request.(copyRequest).text] = true
+		if stores.store().create {
 			m.Update(keyPress("n"))
 			m.Update(keyPress("x"))
 			copied()
@@ -103,7 +105,7 @@ func TestCommandLines(t *testing.T) {
 	golden.RequireEqual(t, strings.Join(sorted, "\n")+"\n")
 }
 
-// Each action that the dashboard promises has a key, and its command line can be copied.
+// Each action has a key and a command line to copy.
 func TestEveryActionHasAKeyAndALine(t *testing.T) {
 	m := still(t, Options{Shell: noShell}, 120, 40)
 	has := m.inv.source("local").caps
@@ -112,7 +114,10 @@ func TestEveryActionHasAKeyAndALine(t *testing.T) {
 	m.openHelp()
 	help := strings.Join(m.dialogs[0].(*pager).lines(m.styles, 200), "\n")
 	m.dialogs = nil
-	for _, id := range []string{"launch", "exec", "shell", "logs", "push", "pull", "pause", "stop", "snapshot", "fork", "checkpoint", "move", "timeout", "policy", "open", "terminate"} {
+	for _, id := range []string{
+		"launch", "exec", "shell", "logs", "push", "pull", "pause", "stop", "snapshot", "fork", "checkpoint", "move",
+		"timeout", "policy", "open", "terminate",
+	} {
 		showing(m, tabOutput)
 		i := slices.IndexFunc(m.commands, func(c command) bool { return c.id == id })
 		c := m.commands[i]
@@ -123,10 +128,11 @@ func TestEveryActionHasAKeyAndALine(t *testing.T) {
 			t.Errorf("%s has no key, or is not in the help", id)
 		}
 		m.openPalette()
-		inPalette := slices.ContainsFunc(m.dialogs[0].(*picker).items, func(it item) bool { return it.request == commandRequest{id} })
+		items := m.dialogs[0].(*picker).items
+		inPalette := slices.ContainsFunc(items, func(it item) bool { return it.request == commandRequest{id} })
 		m.dialogs = nil
 		if !inPalette {
-			t.Errorf("%s is not in the list of commands", id)
+			t.Errorf("%s is not in the palette", id)
 		}
 		if c.cli != nil && strings.HasPrefix(c.cli(m), "sb ") {
 			continue
@@ -145,18 +151,26 @@ func TestEveryActionHasAKeyAndALine(t *testing.T) {
 
 func noShell(context.Context, string, []string) error { return nil }
 
-// The line of a launch says all that the spec says; commands/lines_test.go reads the one and looks for the other.
+// The golden file has specs with their launch lines. A test of the commands parses each line and compares the spec.
 func TestLaunchLine(t *testing.T) {
 	spec := core.Spec{
-		Provider: "modal", App: "shop", Name: "web", Image: "python:3.12", Python: "3.12", Pip: []string{"flask", "numpy"}, Apt: []string{"git"},
-		CPU: 1.5, Memory: 512 * core.MiB, Disk: 10 * core.GiB, Processes: 100, OpenFiles: 1000, GPU: core.GPU{Type: "H100", Count: 2},
-		Timeout: core.Duration(2 * time.Hour), IdleTimeout: core.Duration(90 * time.Second), Persist: true, MaxCost: 2.5, Workdir: "/srv", User: "app",
+		Provider: "modal", App: "shop", Name: "web", Image: "python:3.12",
+		Python: "3.12", Pip: []string{"flask", "numpy"}, Apt: []string{"git"},
+		CPU: 1.5, Memory: 512 * core.MiB, Disk: 10 * core.GiB, Processes: 100, OpenFiles: 1000,
+		GPU:     core.GPU{Type: "H100", Count: 2},
+		Timeout: core.Duration(2 * time.Hour), IdleTimeout: core.Duration(90 * time.Second), MaxCost: 2.5,
+		Persist: true, Workdir: "/srv", User: "app",
 		Env: map[string]string{"A": "it's", "B": ""}, Secrets: []core.Secret{{Name: "KEY", Ref: "kept"}},
-		Volumes: []core.Volume{{Source: "data", Target: "/data", ReadOnly: true}}, Ports: []core.Port{{Host: 80, Sandbox: 8000, Protocol: core.PortHTTPS}, {Sandbox: 22}},
-		Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org", "10.0.0.0/8"}}, Inbound: []string{"192.0.2.0/24"}, Require: true,
+		Volumes: []core.Volume{{Source: "data", Target: "/data", ReadOnly: true}},
+		Ports:   []core.Port{{Host: 80, Sandbox: 8000, Protocol: core.PortHTTPS}, {Sandbox: 22}},
+		Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org", "10.0.0.0/8"}},
+		Inbound: []string{"192.0.2.0/24"}, Require: true,
 		Labels: map[string]string{"team": "ml"}, Command: []string{"sh", "-c", "sleep 1; echo 'x'"},
 		Ready: &core.Probe{Exec: []string{"sh", "-c", "test -e /ready"}, Interval: core.Duration(2 * time.Second)},
-		Modal: &core.ModalSpec{Regions: []string{"us-east", "eu"}, Cloud: "aws", CPULimit: 4, MemoryLimit: core.GiB, OIDC: true, Experimental: map[string]string{"fast": "true"}, Buckets: []core.Bucket{{Name: "b", Target: "/b"}}},
+		Modal: &core.ModalSpec{
+			Regions: []string{"us-east", "eu"}, Cloud: "aws", CPULimit: 4, MemoryLimit: core.GiB, OIDC: true,
+			Experimental: map[string]string{"fast": "true"}, Buckets: []core.Bucket{{Name: "b", Target: "/b"}},
+		},
 	}
 	checkpoint := core.Spec{Checkpoint: "warm", Ready: &core.Probe{TCP: 8000}}
 	var lines []map[string]any
@@ -171,7 +185,7 @@ func TestLaunchLine(t *testing.T) {
 	golden.RequireEqual(t, string(text)+"\n")
 }
 
-// everyField fails for a field that the spec of the test leaves out, so that a new one is not forgotten in the line.
+// everyField fails if the test's spec lacks a field, so that the launch line covers new fields.
 func everyField(t *testing.T, spec reflect.Value, others ...string) {
 	t.Helper()
 	for i := range spec.NumField() {

@@ -32,7 +32,9 @@ func TestLaunchTailAndTerminate(t *testing.T) {
 	r.press("down", "down", "down")
 	r.types("echo first line; sleep 100")
 	r.press("enter")
-	r.until("web is there and selected", func() bool { return r.hasRow("web")() && r.m.table.selected().box.Name == "web" })
+	r.until("web is there and selected", func() bool {
+		return r.hasRow("web")() && r.m.table.selected().box.Name == "web"
+	})
 	r.shows("first line")
 
 	r.press("e")
@@ -47,7 +49,7 @@ func TestLaunchTailAndTerminate(t *testing.T) {
 	r.press("enter") // the harmless choice
 	r.until("the dialog is closed", func() bool { return len(r.m.dialogs) == 0 })
 	if _, err := svc.Resolve(t.Context(), "web"); err != nil {
-		t.Fatal("Enter on the question has terminated it:", err)
+		t.Fatal("Enter in the dialog terminated the sandbox:", err)
 	}
 	r.press("x", "y")
 	r.until("web is gone", func() bool { return len(r.m.table.rows) == 0 })
@@ -80,7 +82,8 @@ func TestChangesOfOthersAppear(t *testing.T) {
 func TestFilterSortGroupAndMarks(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}), fake.New(fake.Options{Name: "other", IDPrefix: "oth-"}))
 	for i, spec := range []core.Spec{
-		{Name: "alpha", App: "one"}, {Name: "beta", App: "two"}, {Name: "gamma", App: "one", Provider: "other"}, {Name: "delta", Provider: "other"},
+		{Name: "alpha", App: "one"}, {Name: "beta", App: "two"},
+		{Name: "gamma", App: "one", Provider: "other"}, {Name: "delta", Provider: "other"},
 	} {
 		spec.Labels = map[string]string{"number": fmt.Sprint(i)}
 		launch(t, svc, spec)
@@ -119,7 +122,7 @@ func TestFilterSortGroupAndMarks(t *testing.T) {
 	r.shows("▾ other (2 sandboxes)")
 	r.press("b", "g", "space", "space")
 	if n := len(r.m.table.chosen()); n != 2 {
-		t.Errorf("%d are chosen", n)
+		t.Errorf("%d sandboxes are chosen, want 2", n)
 	}
 	r.press("x")
 	r.shows("Terminate 2 sandboxes?")
@@ -130,7 +133,7 @@ func TestFilterSortGroupAndMarks(t *testing.T) {
 	r.until("none is left", func() bool { return len(r.m.table.rows) == 0 })
 }
 
-// The cursor stays on its sandbox whatever comes and goes around it.
+// The cursor stays on its sandbox while others appear and disappear.
 func TestCursorStaysOnItsSandbox(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	launch(t, svc, core.Spec{Name: "m"})
@@ -162,7 +165,7 @@ func TestExecsAndKill(t *testing.T) {
 	r.shows("● running")
 	r.shows("sleep 1000")
 	if strings.Contains(r.text(), "0B") {
-		t.Error("it says how much a command has written that is not counted yet")
+		t.Error("a running command shows an output size of 0")
 	}
 	r.press("K")
 	r.shows("Signal for " + id)
@@ -179,7 +182,8 @@ func TestFiles(t *testing.T) {
 	box := launch(t, svc, core.Spec{Name: "dev"})
 	write := func(path, text string) {
 		t.Helper()
-		if err := svc.WriteFile(t.Context(), box.ID, path, strings.NewReader(text), core.WriteOptions{Parents: true}); err != nil {
+		options := core.WriteOptions{Parents: true}
+		if err := svc.WriteFile(t.Context(), box.ID, path, strings.NewReader(text), options); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,7 +201,7 @@ func TestFiles(t *testing.T) {
 	r.press("down", "enter")
 	r.shows("the text of it")
 	r.press("down", "enter")
-	r.shows("gif picture of 2 × 3")
+	r.shows("gif image, 2 × 3")
 
 	dir := t.TempDir()
 	r.press("U")
@@ -227,7 +231,7 @@ func TestFiles(t *testing.T) {
 	}
 	r.press("enter")
 	r.shows("    empty")
-	r.press("down", "P") // the line that says so stands for its directory
+	r.press("down", "P") // the note "empty" stands for its directory
 	r.shows("dev:/empty")
 	r.press("esc")
 	for _, to := range []string{"/empty/", "/empty/named.bin"} { // a directory with a slash, and a new name
@@ -240,16 +244,17 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// One provider that hangs stops neither the keyboard nor the others; its sandboxes are marked
-// with their age until it is back.
+// A provider that hangs blocks neither the keyboard nor other providers. Until it answers again, its sandboxes show
+// their age.
 func TestHangingProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow, quick := fake.New(fake.Options{Name: "slow", IDPrefix: "slo-"}), fake.New(fake.Options{Name: "quick", IDPrefix: "qui-"})
+		slow := fake.New(fake.Options{Name: "slow", IDPrefix: "slo-"})
+		quick := fake.New(fake.Options{Name: "quick", IDPrefix: "qui-"})
 		svc := newService(t, slow, quick)
 		launch(t, svc, core.Spec{Name: "old", Provider: "slow"})
 		r := newRig(t, Options{Service: svc})
 		defer r.close()
-		r.limit = 5 * time.Minute // no real ones
+		r.limit = 5 * time.Minute // of the bubble's fake clock
 		r.until("old is there", r.hasRow("old"))
 
 		for _, op := range []fake.Op{fake.OpList, fake.OpCheck, fake.OpGet, fake.OpStats, fake.OpFind} {
@@ -258,7 +263,7 @@ func TestHangingProvider(t *testing.T) {
 		r.shows("~") // the age
 		r.shows("✗ slow")
 		r.press("v")
-		r.shows("has not answered for")
+		r.shows("no answer for")
 		r.press("esc")
 		launch(t, svc, core.Spec{Name: "new", Provider: "quick"})
 		begin := time.Now()
@@ -281,7 +286,7 @@ func TestHangingProvider(t *testing.T) {
 	})
 }
 
-// A provider that is down keeps its last answer on the screen, and is asked less and less often.
+// The sandboxes of a provider that is down stay on the screen.
 func TestProviderThatDiesAndReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := fake.New(fake.Options{})
@@ -289,18 +294,18 @@ func TestProviderThatDiesAndReturns(t *testing.T) {
 		launch(t, svc, core.Spec{Name: "dev"})
 		r := newRig(t, Options{Service: svc})
 		defer r.close()
-		r.limit = 5 * time.Minute // no real ones
+		r.limit = 5 * time.Minute // of the bubble's fake clock
 		r.until("dev is there", r.hasRow("dev"))
 		down := core.Errorf(core.KindUnavailable, "fake", "", "the engine is down").WithHint("start the engine")
 		provider.Inject(fake.OpList, fake.Fault{Err: down})
 		provider.Inject(fake.OpCheck, fake.Fault{Err: down})
 		r.shows("start the engine")
 		if !r.hasRow("dev")() {
-			t.Error("its sandbox has vanished")
+			t.Error("its sandbox disappeared")
 		}
 		provider.Inject(fake.OpList, fake.Fault{})
 		provider.Inject(fake.OpCheck, fake.Fault{})
-		r.shows("fake is back")
+		r.shows("fake is available again")
 		r.hides("start the engine")
 	})
 }
@@ -316,27 +321,27 @@ func TestPollingBacksOff(t *testing.T) {
 			now = last
 		}
 		if len(inv.due(now)) != 1 || len(inv.due(now)) != 0 {
-			t.Fatal("not due once")
+			t.Fatal("the provider is not due exactly once")
 		}
 		inv.take("p", service.Listing{}, now)
 		waits = append(waits, inv.sources[0].next.Sub(now))
 		last = now
 	}
 	if waits[0] >= waits[3] || waits[11] != pollMost {
-		t.Errorf("waits %v", waits)
+		t.Errorf("the intervals do not grow to %s: %v", pollMost, waits)
 	}
 	inv.hurry("p", now)
 	if len(inv.due(now)) != 1 {
-		t.Error("a change does not hurry it")
+		t.Error("a change does not make the provider due")
 	}
-	inv.hurry("p", now) // while it is under way
+	inv.hurry("p", now) // during a list
 	inv.take("p", service.Listing{}, now)
 	if len(inv.due(now)) != 1 {
 		t.Error("a change during a list is not followed by another list")
 	}
 	inv.take("p", service.Listing{}, now)
 	if len(inv.due(now)) != 0 {
-		t.Error("one change makes it list again and again")
+		t.Error("one change causes more than one further list")
 	}
 }
 
@@ -361,11 +366,11 @@ func TestTwoHundredComeAndGo(t *testing.T) {
 	r.until("none is there", func() bool { return len(r.m.table.rows) == 0 })
 	listing, err := svc.List(t.Context(), core.ListFilter{All: true})
 	if err != nil || len(listing.Sandboxes) != 0 {
-		t.Errorf("%d are left, %v", len(listing.Sandboxes), err)
+		t.Errorf("%d sandboxes are left, %v", len(listing.Sandboxes), err)
 	}
 }
 
-// A transfer is the dashboard's own: quitting asks.
+// A transfer ends with the dashboard, so quitting asks first.
 func TestQuitAsksWhileTransfersRun(t *testing.T) {
 	provider := fake.New(fake.Options{})
 	svc := newService(t, provider)
@@ -382,10 +387,10 @@ func TestQuitAsksWhileTransfersRun(t *testing.T) {
 	r.press("enter")
 	r.shows("⟳ push")
 	r.press("q")
-	r.shows("1 thing is still under way")
+	r.shows("1 job is still running")
 	r.press("n", "q", "w")
 	if r.quit || len(r.m.jobs) != 1 {
-		t.Fatal("it did not stay")
+		t.Fatal("the dashboard or the transfer ended")
 	}
 	r.press("X")
 	r.shows("Cancel")
@@ -395,7 +400,9 @@ func TestQuitAsksWhileTransfersRun(t *testing.T) {
 
 func TestSearchCopyAndSave(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
-	launch(t, svc, core.Spec{Name: "job", Command: []string{"sh", "-c", `i=0; while [ $i -lt 60 ]; do echo "line $i"; i=$((i+1)); done; printf '\033[31mneedle\033[0m\033]0;t\007\n' >&2`}})
+	script := `i=0; while [ $i -lt 60 ]; do echo "line $i"; i=$((i+1)); done; ` +
+		`printf '\033[31mneedle\033[0m\033]0;t\007\n' >&2`
+	launch(t, svc, core.Spec{Name: "job", Command: []string{"sh", "-c", script}})
 	r := newRig(t, Options{Service: svc})
 	r.shows("needle")
 	r.press("1", "g")
@@ -465,11 +472,11 @@ func TestMouse(t *testing.T) {
 	click := func(x, y int) { r.send(tea.MouseClickMsg{X: x, Y: y, Button: tea.MouseLeft}) }
 	click(20, 5)
 	if got := r.m.table.selected().box.Name; got != "box-03" {
-		t.Errorf("the click has selected %s", got)
+		t.Errorf("the click selected %s", got)
 	}
 	click(15, 1)
 	if !r.m.table.reverse {
-		t.Error("a click on the sorted column does not reverse it")
+		t.Error("a click on the sort column does not reverse the order")
 	}
 	before := r.m.table.offset
 	r.send(tea.MouseWheelMsg{X: 5, Y: 5, Button: tea.MouseWheelDown})
@@ -532,14 +539,16 @@ func TestKeysFromConfiguration(t *testing.T) {
 	}
 	r.press("ctrl+q")
 	r.until("it quits", func() bool { return r.quit })
-	for text, hint := range map[string]string{"lanch=x": `"launch"`, "nonsense": "for example", "qqqqqqqqq=x": "docs/dashboard.md"} {
+	for text, hint := range map[string]string{
+		"lanch=x": `"launch"`, "nonsense": "for example", "qqqqqqqqq=x": "docs/dashboard.md",
+	} {
 		if _, err := ParseKeys(text); core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), hint) {
 			t.Errorf("%s: %v, %s", text, err, core.HintOf(err))
 		}
 	}
 }
 
-// A key that is given to a command is that command's, wherever another would have been heard in its stead.
+// A key assigned to a command is removed from the commands that it would shadow.
 func TestGivenKeysAreTakenFromOthers(t *testing.T) {
 	keys, err := ParseKeys("refresh=x,/ file-edit=e")
 	if err != nil {
@@ -550,10 +559,11 @@ func TestGivenKeysAreTakenFromOthers(t *testing.T) {
 	r := newRig(t, Options{Service: svc, Keys: keys})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("3")
-	r.m.detail.files.begin() // there is no file to delete yet
+	r.m.detail.files.begin() // without a file, "delete" does nothing
 	for _, focus := range []pane{paneTable, paneDetail} {
 		r.m.focus = focus
-		for key, want := range map[string]string{"x": "refresh", "/": "refresh", "delete": map[pane]string{paneTable: "terminate", paneDetail: ""}[focus], "q": "quit"} {
+		onDelete := map[pane]string{paneTable: "terminate", paneDetail: ""}[focus]
+		for key, want := range map[string]string{"x": "refresh", "/": "refresh", "delete": onDelete, "q": "quit"} {
 			c, ok := r.m.commandFor(key)
 			if got := map[bool]string{true: c.id}[ok]; got != want {
 				t.Errorf("%s is %q, want %q", key, got, want)
@@ -565,33 +575,33 @@ func TestGivenKeysAreTakenFromOthers(t *testing.T) {
 		t.Errorf("e is %q outside of Files", c.id)
 	}
 	if _, err := ParseKeys("launch=x refresh=x"); core.KindOf(err) != core.KindUsage {
-		t.Error("a key for two commands:", err)
+		t.Error("one key for two commands:", err)
 	}
 	if _, err := ParseKeys("detail=o file-open=o"); err != nil {
-		t.Error("two places:", err)
+		t.Error("one key in two scopes:", err)
 	}
 }
 
-// No key means two things at the same place.
+// No key has two commands in the same scope.
 func TestKeysAreUnambiguous(t *testing.T) {
 	seen := map[string]string{}
 	ids := map[string]bool{}
 	for _, c := range allCommands() {
 		if ids[c.id] {
-			t.Errorf("two commands are called %s", c.id)
+			t.Errorf("two commands have the id %s", c.id)
 		}
 		ids[c.id] = true
 		for _, k := range c.keys {
 			at := fmt.Sprint(c.scope, k)
 			if seen[at] != "" {
-				t.Errorf("%s means %s and %s", k, seen[at], c.id)
+				t.Errorf("key %s belongs to %s and %s", k, seen[at], c.id)
 			}
 			seen[at] = c.id
 		}
 	}
 }
 
-// Without a theme of its own the dashboard follows the terminal's background; NO_COLOR wins.
+// The theme "auto" follows the terminal's background. NO_COLOR overrides every theme.
 func TestThemeFollowsTheBackground(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	r := newRig(t, Options{Service: svc, Theme: ThemeAuto})
@@ -613,12 +623,12 @@ func TestThemeFollowsTheBackground(t *testing.T) {
 	plain := newRig(t, Options{Service: svc, Theme: ThemeLight, NoColor: true})
 	for _, l := range plain.m.screen() {
 		if strings.Contains(l, "38;") || strings.Contains(l, "48;") {
-			t.Fatalf("a colour with NO_COLOR: %q", l)
+			t.Fatalf("a color despite NO_COLOR: %q", l)
 		}
 	}
 }
 
-// --attach opens at one sandbox, over a filter that hides it and although it is dead, and leaves both for the next time.
+// --attach opens one sandbox, even if the saved filter or "hide dead" would hide it. Both settings stay saved.
 func TestAttach(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	launch(t, svc, core.Spec{Name: "a"})
@@ -631,18 +641,18 @@ func TestAttach(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig(t, Options{Service: svc, MemoryFile: file, Attach: box.ID})
-	r.until("it is selected", func() bool { e := r.m.table.selected(); return e != nil && e.box.Name == "wanted" })
+	r.until("wanted is selected", func() bool { e := r.m.table.selected(); return e != nil && e.box.Name == "wanted" })
 	r.press("1")
 	r.shows("its output")
 	if left := r.m.memory(); !r.m.zoomed || left.Filter != "nothing" || !left.HideDead {
 		t.Errorf("zoomed %v, %+v", r.m.zoomed, left)
 	}
 	if err := Run(t.Context(), Options{Service: svc, Attach: "absent"}); core.KindOf(err) != core.KindNotFound {
-		t.Errorf("a sandbox that is not there: %v", err)
+		t.Errorf("a sandbox that does not exist: %v", err)
 	}
 }
 
-// A key that was meant for something else does no harm to a question.
+// Only the key of the destructive choice confirms a question.
 func TestQuestionsBeginHarmless(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	launch(t, svc, core.Spec{Name: "dev"})
@@ -658,7 +668,7 @@ func TestQuestionsBeginHarmless(t *testing.T) {
 	}
 }
 
-// What an old log still has to say does not come into the new one.
+// Late output of one log does not appear in another.
 func TestLateOutputIsDropped(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	launch(t, svc, core.Spec{Name: "one", Command: []string{"sh", "-c", "echo of one"}})
@@ -674,7 +684,7 @@ func TestLateOutputIsDropped(t *testing.T) {
 	}
 }
 
-// snapping is a provider that keeps snapshots.
+// snapping is a provider with snapshots.
 type snapping struct {
 	*fake.Provider
 
@@ -686,19 +696,20 @@ func (p *snapping) Snapshot(_ context.Context, id string, opts core.SnapshotOpti
 	return core.Snapshot{ID: "snap-of-" + id, Provider: p.Name(), Sandbox: id}, nil
 }
 
-// A snapshot is offered where the provider keeps them, and only there; the form launches from one.
+// Snapshots are offered only where the provider supports them. The launch form starts a sandbox from one.
 func TestSnapshot(t *testing.T) {
 	plain := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
 	launch(t, plain.m.options.Service, core.Spec{Name: "dev"})
 	plain.until("dev is there", plain.hasRow("dev"))
 	plain.press("I")
 	if len(plain.m.dialogs) != 0 {
-		t.Error("it is offered where the provider keeps none")
+		t.Error("a snapshot is offered without the capability")
 	}
 
 	provider := &snapping{Provider: fake.New(fake.Options{Also: []core.Capability{core.CapSnapshots}})}
 	t.Cleanup(provider.Shutdown)
-	svc := service.New(service.Options{Factories: []core.Factory{{Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil }}}})
+	factory := core.Factory{Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil }}
+	svc := service.New(service.Options{Factories: []core.Factory{factory}})
 	t.Cleanup(func() { _ = svc.Close() })
 	box := launch(t, svc, core.Spec{Name: "dev"})
 	r := newRig(t, Options{Service: svc})
@@ -717,14 +728,15 @@ func TestSnapshot(t *testing.T) {
 	r.until("the command is copied", func() bool { return r.clipboard == "sb launch --snapshot snap-of-"+box.ID })
 }
 
-// A port is opened by the desktop's own program, which may stay as long as the browser.
+// A port opens with the desktop's own opener.
 func TestOpenPort(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("the opener of this test is that of Linux")
+		t.Skip("this test needs xdg-open, the opener of Linux")
 	}
 	dir := t.TempDir()
 	opened := filepath.Join(dir, "opened")
-	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\nprintf %s \"$1\" >"+opened+"\n"), 0o700); err != nil {
+	script := "#!/bin/sh\nprintf %s \"$1\" >" + opened + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir)
@@ -748,7 +760,7 @@ func TestOpenPort(t *testing.T) {
 	r.until("its address is copied", func() bool { return r.clipboard == url })
 }
 
-// An action reaches the marked sandboxes that the screen shows, and never one that the filter hides.
+// An action applies to the visible marked sandboxes, never to one that the filter hides.
 func TestActionsLeaveHiddenMarksAlone(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	for _, name := range []string{"alpha", "beta", "gamma"} {
@@ -783,12 +795,12 @@ func TestActionsLeaveHiddenMarksAlone(t *testing.T) {
 		}
 	}
 	r.press("t")
-	r.shows("How long gamma may live from now")
+	r.shows("Timeout of gamma")
 	r.press("esc", "x")
 	r.shows("Terminate gamma?")
 	r.press("y")
 	r.until("gamma is gone", func() bool { return len(r.m.table.rows) == 0 })
-	r.shows("2 marked, 2 hidden") // those that were not acted on keep their marks
+	r.shows("2 marked, 2 hidden") // the hidden ones keep their marks
 	r.press("/")
 	r.press("ctrl+u")
 	r.press("esc")

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxLogLines and maxLogBytes bound what is kept of one command's output.
+	// maxLogLines and maxLogBytes bound the kept output of one command.
 	maxLogLines = 50_000
 	maxLogBytes = 16 << 20
 )
@@ -22,13 +22,13 @@ type logLine struct {
 	text   string
 }
 
-// logBatch is a piece of output that came at once.
+// logBatch is a piece of output.
 type logBatch struct {
 	lines []logLine
-	// partial are the lines that have not ended yet: of stdout and of stderr.
+	// partial has the unfinished lines of stdout and stderr.
 	partial [2]string
 	bytes   int
-	// lost counts lines that were dropped because nobody drew them in time.
+	// lost counts the lines dropped before they were drawn.
 	lost int
 	err  error
 }
@@ -44,7 +44,7 @@ func newLogFeed(cancel context.CancelFunc) *logFeed {
 	return &logFeed{newFeed(mergeLog), cancel}
 }
 
-// mergeLog makes one batch of all and keeps the newest part of it.
+// mergeLog combines batches into one and keeps its newest part.
 func mergeLog(kept, added []logBatch) []logBatch {
 	if len(kept) == 0 {
 		kept = make([]logBatch, 1)
@@ -64,8 +64,8 @@ func mergeLog(kept, added []logBatch) []logBatch {
 	return kept
 }
 
-// trimLog drops the oldest lines of a log that is over its bounds, and a quarter more, so that it
-// is not done for every line.
+// trimLog drops the oldest lines of a log over its bounds. It drops a quarter more, so that it need not copy the log
+// for every line.
 func trimLog(lines []logLine, size int) (kept []logLine, left, dropped int) {
 	if len(lines) <= maxLogLines && size <= maxLogBytes {
 		return lines, size, 0

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Memory is what the dashboard remembers from one run to the next.
+// Memory is the layout that the dashboard restores at its next start.
 type Memory struct {
 	Split    string `json:"split,omitempty"`
 	Ratio    int    `json:"ratio,omitempty"`
@@ -21,8 +21,8 @@ type Memory struct {
 	Times    bool   `json:"times,omitempty"`
 }
 
-// loadMemory reads a file that save wrote. What cannot be read is as if it were not there:
-// a layout is worth no error.
+// loadMemory reads a file that save wrote. A missing or damaged file gives the default layout: it is not worth
+// an error.
 func loadMemory(path string) Memory {
 	var m Memory
 	text, err := os.ReadFile(path)
@@ -32,7 +32,7 @@ func loadMemory(path string) Memory {
 	return m
 }
 
-// save replaces the file at once. No path is no memory.
+// save replaces the file atomically. With an empty path it does nothing.
 func (m Memory) save(path string) (err error) {
 	if path == "" {
 		return nil

@@ -7,11 +7,11 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// The messages that effects come back with.
+// The messages that effects return.
 type (
-	// tickMsg comes once a second.
+	// tickMsg arrives once per second.
 	tickMsg struct{ now time.Time }
-	// hurryMsg asks for the polls that are due.
+	// hurryMsg starts the due polls.
 	hurryMsg struct{}
 
 	capabilitiesMsg map[string]core.Capabilities
@@ -30,7 +30,7 @@ type (
 	}
 	eventsMsg struct {
 		events []core.Event
-		// lost says that events may be missing before these.
+		// lost reports that events before these may be missing.
 		lost bool
 	}
 	attachedMsg struct {
@@ -38,7 +38,7 @@ type (
 		err error
 	}
 
-	// Messages to the tabs. gen tells those that are about a sandbox or tab that was left.
+	// Messages for the tabs. gen identifies the shown sandbox or log: a message with an older number is stale.
 	logOpenedMsg struct {
 		gen int
 		log *logFeed
@@ -73,7 +73,7 @@ type (
 		gen   int
 		found network
 	}
-	// sizedMsg has sandboxes that are to be terminated, with what their files take.
+	// sizedMsg has the sandboxes to terminate, with the size of their files.
 	sizedMsg struct{ boxes []core.Sandbox }
 	// tunnelsMsg has the addresses of a sandbox's published ports.
 	tunnelsMsg struct {
@@ -81,13 +81,13 @@ type (
 		tunnels []core.Tunnel
 		err     error
 	}
-	keptMsg struct {
-		shelf string
-		kept  service.Inventory[kept]
+	storeMsg struct {
+		store string
+		items service.Inventory[storedItem]
 		err   error
 	}
 
-	// settledMsg comes when the cursor has rested a moment on a sandbox.
+	// settledMsg arrives when the cursor has rested on a sandbox for settleTime.
 	settledMsg struct{ gen int }
 
 	explainedMsg struct {
@@ -105,16 +105,16 @@ type (
 	jobDoneMsg  struct {
 		id  int
 		err error
-		// text is what to say on success; then is a message to handle after either.
+		// text is the notice on success; then is a message to handle in any case.
 		text string
 		then any
 	}
-	// doneMsg ends a short operation that is no job.
+	// doneMsg ends a short operation without a job.
 	doneMsg struct {
 		what string
 		text string
 		err  error
-		// then is a message to handle after it.
+		// then is a message to handle afterwards.
 		then any
 	}
 	startedMsg struct{ sandbox, exec string }
@@ -123,7 +123,7 @@ type (
 		name string
 		err  error
 	}
-	// asideMsg has something that wants the terminal for itself for a moment, asideOverMsg its end.
+	// asideMsg has a function that needs the terminal for a moment; asideOverMsg reports its end.
 	asideMsg     struct{ run func() error }
 	asideOverMsg struct{ err error }
 	editReadyMsg struct{ edit edit }

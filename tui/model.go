@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// settleTime is how long the cursor rests on a sandbox before its details are read.
+	// settleTime is how long the cursor rests on a sandbox before its details are loaded.
 	settleTime = 120 * time.Millisecond
-	// hurryTime is how long changes are gathered before a provider is listed.
+	// hurryTime is how long changes are collected before a provider is listed.
 	hurryTime = 150 * time.Millisecond
-	// saveTime is how long after a change the layout is written.
+	// saveTime is the delay between a layout change and its save.
 	saveTime = time.Second
-	// sampleTicks and frozenTicks are the seconds between two measurements.
+	// sampleTicks and frozenTicks are the seconds between two samples of a running and of a frozen sandbox.
 	sampleTicks = 2
 	frozenTicks = 10
-	// execTicks is the seconds between two looks at the journal that is shown.
+	// execTicks is the seconds between two reads of the visible journal.
 	execTicks = 2
 )
 
-// The lines of input at the bottom.
+// The text inputs in the footer.
 const (
 	lineNone = iota
 	lineFilter
 	lineSearch
 )
 
-// Model is the root: it holds the panes and routes messages to them.
+// Model is the root of the dashboard: it holds the panes and dialogs and routes messages to them.
 type Model struct {
 	options  Options
 	fx       *effects
@@ -54,23 +54,22 @@ type Model struct {
 	zoomed bool
 	focus  pane
 
-	line  int // which line of input is open
+	line  int // the open text input
 	input textinput.Model
 
 	now      time.Time
 	ticks    int
-	stale    bool // the table is to be made anew
-	hurried  bool // a hurryMsg is under way
-	asking   bool // the journal is being read
+	stale    bool // the table needs a refresh
+	hurried  bool // a hurryMsg is pending
+	asking   bool // a read of the journal is running
 	dragging bool
-	attach   string // the sandbox to go to when it appears
-	// told is what was last told of each sandbox and of each target that one was refused: an event
-	// may come by several ways.
+	attach   string // the sandbox to select when it appears
+	// told is the last notice about each sandbox and each denied target. The same event may arrive several times.
 	told  map[string]string
 	saves int
-	// remembered is the layout that was there at the beginning.
+	// remembered is the layout at startup.
 	remembered Memory
-	// leaving ends the dashboard when the last job is over.
+	// leaving quits the dashboard after the last job.
 	leaving bool
 }
 
@@ -82,7 +81,8 @@ func newModel(fx *effects, options Options, memory Memory) (*Model, error) {
 	m := &Model{
 		remembered: memory, options: options, fx: fx, commands: allCommands(), keys: keys, theme: options.Theme,
 		inv: newInventory(options.Service.ProviderNames()), table: newTable(), detail: newDetail(memory),
-		split: orElse(memory.Split, splitAuto), ratio: memory.Ratio, now: options.Now(), input: newInput(""), told: map[string]string{},
+		split: orElse(memory.Split, splitAuto), ratio: memory.Ratio, now: options.Now(), input: newInput(""),
+		told: map[string]string{},
 	}
 	if m.ratio < 10 || m.ratio > 90 {
 		m.ratio = 50
@@ -101,19 +101,20 @@ func newModel(fx *effects, options Options, memory Memory) (*Model, error) {
 	return m, nil
 }
 
-// memory is what is remembered of how the dashboard looks.
+// memory returns the current layout.
 func (m *Model) memory() Memory {
 	filter, hideDead := m.table.filter, m.table.hideDead
-	if m.options.Attach != "" { // they were put aside
+	if m.options.Attach != "" { // newModel cleared both
 		filter, hideDead = orElse(filter, m.remembered.Filter), hideDead || m.remembered.HideDead
 	}
 	return Memory{
 		Split: m.split, Ratio: m.ratio, Tab: tabNames()[m.detail.tab], Sort: m.table.sort, Reverse: m.table.reverse,
-		Filter: filter, Group: m.table.group, HideDead: hideDead, NoWrap: !m.detail.output.wrap, Times: m.detail.output.times,
+		Filter: filter, Group: m.table.group, HideDead: hideDead,
+		NoWrap: !m.detail.output.wrap, Times: m.detail.output.times,
 	}
 }
 
-// setTheme makes the styles of the chosen theme; dark is the terminal's background.
+// setTheme applies the chosen theme. dark describes the terminal's background.
 func (m *Model) setTheme(dark bool) {
 	theme := m.theme
 	switch {
@@ -129,7 +130,10 @@ func (m *Model) setTheme(dark bool) {
 
 // Init implements tea.Model.
 func (m *Model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.fx.capabilities(m.options.Service.ProviderNames()), m.fx.tick(), m.fx.watch(), m.fx.nextEvents(), m.fx.nextProgress(), m.fx.nextAside()}
+	cmds := []tea.Cmd{
+		m.fx.capabilities(m.options.Service.ProviderNames()), m.fx.tick(), m.fx.watch(),
+		m.fx.nextEvents(), m.fx.nextProgress(), m.fx.nextAside(),
+	}
 	if m.theme == ThemeAuto && !m.options.NoColor {
 		cmds = append(cmds, tea.RequestBackgroundColor)
 	}
@@ -146,7 +150,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, tea.Batch(cmd, m.settle())
 }
 
-// settle brings the panes in line with what has changed.
+// settle updates the panes after a message.
 func (m *Model) settle() tea.Cmd {
 	m.arrange()
 	if m.stale {
@@ -171,7 +175,8 @@ func (m *Model) settle() tea.Cmd {
 
 func (m *Model) arrange() {
 	m.layout = arrange(m.w, m.h, arrangement{
-		split: m.split, ratio: m.ratio, zoomed: m.zoomed, focus: m.focus, tableOnly: m.options.TableOnly, jobs: len(m.shownJobs()),
+		split: m.split, ratio: m.ratio, zoomed: m.zoomed, focus: m.focus,
+		tableOnly: m.options.TableOnly, jobs: len(m.shownJobs()),
 	})
 	if !m.layout.table.empty() && m.layout.table != m.table.size {
 		m.table.setSize(m.layout.table)
@@ -248,7 +253,8 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		if msg.err != nil {
 			return tea.Batch(redraw(), m.warn("the editor failed: "+msg.err.Error(), "your text is in "+msg.edit.local))
 		}
-		return tea.Batch(redraw(), m.fx.putBack(m.begin("writing "+msg.edit.info.Path), msg.edit, reloadDirMsg{msg.edit.info.Path}))
+		path := msg.edit.info.Path
+		return tea.Batch(redraw(), m.fx.putBack(m.begin("writing "+path), msg.edit, reloadDirMsg{path}))
 	case toastOverMsg:
 		m.notices.over(msg.id)
 	case saveMsg:
@@ -257,8 +263,8 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		}
 	case findingsMsg:
 		m.openDiagnosis(msg.status)
-	case keptMsg, shelfMsg:
-		return m.toShelf(msg)
+	case storeMsg, storeChangedMsg:
+		return m.toStores(msg)
 	case sizedMsg:
 		return m.confirmTerminate(msg.boxes)
 	case tunnelsMsg:
@@ -273,10 +279,10 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// tick is what is done once a second.
+// tick runs once per second.
 func (m *Model) tick() tea.Cmd {
 	m.ticks++
-	m.stale = m.stale || m.ticks%10 == 0 && m.table.sort != "name" // what changes with the clock or the samples
+	m.stale = m.stale || m.ticks%10 == 0 && m.table.sort != "name" // other columns may change with the clock or samples
 	cmds := []tea.Cmd{m.poll(), m.checks()}
 	if m.ticks%sampleTicks == 0 {
 		cmds = append(cmds, m.samples())
@@ -303,7 +309,7 @@ func (m *Model) checks() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// samples measures the sandboxes that can be seen.
+// samples measures the visible sandboxes.
 func (m *Model) samples() tea.Cmd {
 	wanted := m.table.visible()
 	if e := m.table.selected(); e != nil {
@@ -314,7 +320,8 @@ func (m *Model) samples() tea.Cmd {
 	for _, e := range wanted {
 		_, overdue := e.from.old(m.now)
 		idle := e.box.Frozen && m.ticks%frozenTicks != 0 && len(e.series) > 1
-		if e.box.State == core.StateRunning && m.inv.can(e, core.CapStats) && !e.from.sampling && !overdue && !idle && !seen[e.box.ID] {
+		measurable := e.box.State == core.StateRunning && m.inv.can(e, core.CapStats)
+		if measurable && !e.from.sampling && !overdue && !idle && !seen[e.box.ID] {
 			seen[e.box.ID] = true
 			ids[e.from] = append(ids[e.from], e.box.ID)
 		}
@@ -327,7 +334,7 @@ func (m *Model) samples() tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// hurryUp lists the providers that are due soon, once for all that happens in between.
+// hurryUp lists the due providers after hurryTime. Calls until then are combined into one.
 func (m *Model) hurryUp() tea.Cmd {
 	if m.hurried {
 		return nil
@@ -341,7 +348,7 @@ func (m *Model) hurryUp() tea.Cmd {
 	return nil
 }
 
-// checked notes a provider's health.
+// checked stores a provider's health.
 func (m *Model) checked(msg checkedMsg) tea.Cmd {
 	s := m.inv.source(msg.provider)
 	s.status, s.checking, s.nextCheck = &msg.status, false, m.now.Add(checkEvery)
@@ -354,7 +361,7 @@ func (m *Model) checked(msg checkedMsg) tea.Cmd {
 	return m.tellHealth(s)
 }
 
-// tellHealth tells when a provider gets into trouble or out of it, and then looks at its health.
+// tellHealth shows a notice when a provider fails or recovers, and checks its health again.
 func (m *Model) tellHealth(s *source) tea.Cmd {
 	why, hint := s.trouble()
 	down := why != ""
@@ -362,16 +369,16 @@ func (m *Model) tellHealth(s *source) tea.Cmd {
 		return nil
 	}
 	s.down, s.nextCheck = down, m.now
-	if down && s.listed.IsZero() { // what never worked here is no news
+	if down && s.listed.IsZero() { // it never worked here: no notice
 		return m.checks()
 	}
 	if why == "" {
-		return tea.Batch(m.say(s.name+" is back"), m.checks())
+		return tea.Batch(m.say(s.name+" is available again"), m.checks())
 	}
 	return tea.Batch(m.warn(s.name+": "+why, hint), m.checks())
 }
 
-// happened takes events.
+// happened handles events.
 func (m *Model) happened(msg eventsMsg) tea.Cmd {
 	var cmds []tea.Cmd
 	var said []notice
@@ -404,7 +411,7 @@ func (m *Model) happened(msg eventsMsg) tea.Cmd {
 	return tea.Batch(append(cmds, m.hurryUp())...)
 }
 
-// unheard says whether an event tells something that was not told yet.
+// unheard reports whether an event has news that no notice showed yet.
 func (m *Model) unheard(event core.Event) bool {
 	const enough = 10_000
 	about, news := event.Sandbox, string(event.State)
@@ -421,7 +428,7 @@ func (m *Model) unheard(event core.Event) bool {
 	return true
 }
 
-// gather tells of many things at once: all are in the log, one line is on the screen.
+// gather adds several notices to the log and shows a single one for all.
 func (m *Model) gather(said []notice) tea.Cmd {
 	worst := severityInfo
 	for _, n := range said {
@@ -431,7 +438,7 @@ func (m *Model) gather(said []notice) tea.Cmd {
 	return m.toast(worst, plural(len(said), "change", "changes")+": "+said[len(said)-1].text+", …", "")
 }
 
-// toast tells something for a while.
+// toast shows a notice for a few seconds.
 func (m *Model) toast(s severity, text, hint string) tea.Cmd {
 	n := m.notices.add(m.now, s, text, hint)
 	d := toastTime
@@ -444,12 +451,12 @@ func (m *Model) toast(s severity, text, hint string) tea.Cmd {
 func (m *Model) say(text string) tea.Cmd        { return m.toast(severityInfo, text, "") }
 func (m *Model) warn(text, hint string) tea.Cmd { return m.toast(severityWarn, text, hint) }
 
-// fail tells of an error.
+// fail shows an error with its hint.
 func (m *Model) fail(what string, err error) tea.Cmd {
 	return m.toast(severityBad, what+": "+err.Error(), core.HintOf(err))
 }
 
-// done is the end of a short operation.
+// done handles the end of a short operation.
 func (m *Model) done(msg doneMsg) tea.Cmd {
 	var cmds []tea.Cmd
 	switch {
@@ -464,7 +471,7 @@ func (m *Model) done(msg doneMsg) tea.Cmd {
 	return tea.Batch(append(cmds, m.hurryUp())...)
 }
 
-// changed notes that the layout is to be remembered.
+// changed schedules a save of the layout.
 func (m *Model) changed() tea.Cmd {
 	if m.options.MemoryFile == "" {
 		return nil
@@ -473,14 +480,14 @@ func (m *Model) changed() tea.Cmd {
 	return m.fx.after(saveTime, saveMsg{m.saves})
 }
 
-// focusOn gives a pane the focus.
+// focusOn focuses a pane.
 func (m *Model) focusOn(p pane) {
 	if !m.options.TableOnly {
 		m.focus = p
 	}
 }
 
-// move moves the cursor, or scrolls, in the pane that has the focus.
+// move moves the cursor of the focused pane, or scrolls it.
 func (m *Model) move(by int) tea.Cmd {
 	if m.focus == paneDetail {
 		if m.detail.tab == tabOutput && (by > 1<<20 || by < -1<<20) {
@@ -495,7 +502,7 @@ func (m *Model) move(by int) tea.Cmd {
 	return nil
 }
 
-// back leaves what was entered last.
+// back closes the preview, search, zoom, pane, marks or filter, whichever comes first.
 func (m *Model) back() tea.Cmd {
 	switch {
 	case m.focus == paneDetail && m.detail.tab == tabFiles && m.detail.files.preview != nil:

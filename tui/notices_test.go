@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 )
 
-// A provider that is not set up here is not told of at each start, whichever of its answers comes first.
+// A provider that never worked here causes no notice, whichever of its answers arrives first.
 func TestWhatNeverWorkedIsNoNews(t *testing.T) {
 	for _, slow := range []fake.Op{fake.OpCheck, fake.OpList} {
 		synctest.Test(t, func(t *testing.T) {
@@ -27,17 +27,17 @@ func TestWhatNeverWorkedIsNoNews(t *testing.T) {
 			}
 			r := newRig(t, Options{Service: newService(t, absent, fake.New(fake.Options{}))})
 			defer r.close()
-			r.limit = 5 * time.Minute // no real ones
+			r.limit = 5 * time.Minute // of the bubble's fake clock
 			begin := time.Now()
 			r.until("it was looked at often", func() bool { return time.Since(begin) > 2*time.Minute })
 			for _, n := range r.m.notices.log {
-				t.Errorf("slow %s: it says %q", slow, n.text)
+				t.Errorf("slow %s: notice %q", slow, n.text)
 			}
 		})
 	}
 }
 
-// A notice about an editor goes away as every other does.
+// A notice about a failed editor disappears after a while.
 func TestEditorsFailureIsToldForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
@@ -48,47 +48,52 @@ func TestEditorsFailureIsToldForAWhile(t *testing.T) {
 	})
 }
 
-// The table alone has no pane, and tells of no key for one.
+// "sb top" has no detail pane, and its help has no keys for one.
 func TestHelpOfTheTableAlone(t *testing.T) {
 	r := newRig(t, Options{Service: newService(t, fake.New(fake.Options{})), TableOnly: true})
 	r.send(tea.WindowSizeMsg{Width: 100, Height: 120})
 	r.press("?")
 	r.shows("Launch a sandbox")
-	for _, absent := range []string{"Show the output", "Show Files", "Go to the other pane", "Search in the tab", "Wrap long lines", "Send a signal", "Delete …"} {
+	for _, absent := range []string{
+		"Show the output", "Show Files", "Go to the other pane", "Search in the tab", "Wrap long lines", "Send a signal",
+		"Delete …",
+	} {
 		if strings.Contains(r.text(), absent) {
 			t.Errorf("the help has %q", absent)
 		}
 	}
 }
 
-// A key for what cannot be done with the sandbox says so.
+// The key of an unavailable action explains why.
 func TestKeysThatCannotBeNowSaySo(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{}))
+	r := newRig(t, Options{Service: svc})
 	r.shows("no sandboxes")
 	r.press("e")
 	r.shows("Run a command: no sandbox is selected")
-	launch(t, service, core.Spec{Name: "dead", Command: []string{"false"}})
+	launch(t, svc, core.Spec{Name: "dead", Command: []string{"false"}})
 	r.shows("exited 1")
 	r.press("e")
-	r.shows("Run a command: not possible with dead, which is exited 1 on fake")
+	r.shows("Run a command: not available for dead (exited 1 on fake)")
 	r.press("S")
-	r.shows("Stop or start a persistent one: not possible with dead")
+	r.shows("Stop or start a persistent sandbox: not available for dead")
 	if len(r.m.dialogs) != 0 {
 		t.Error("a dialog is open")
 	}
 }
 
-// What to do is told in whole, on a narrow screen too.
+// Hints are shown in full, on a narrow screen too.
 func TestHintsAreNotCut(t *testing.T) {
-	const hint = "install the engine with the tool of your system and start it, or set ENGINE_HOST to where one is, as the last words say"
+	const hint = "install the engine with the tool of your system and start it, " +
+		"or set ENGINE_HOST to where one is, as the last words say"
 	absent := fake.New(fake.Options{Name: "absent", IDPrefix: "abs-"})
+	failure := core.Errorf(core.KindUnavailable, "absent", "", "there is no engine").WithHint(hint)
 	for _, op := range []fake.Op{fake.OpCheck, fake.OpList} {
-		absent.Inject(op, fake.Fault{Err: core.Errorf(core.KindUnavailable, "absent", "", "there is no engine").WithHint(hint)})
+		absent.Inject(op, fake.Fault{Err: failure})
 	}
 	r := newRig(t, Options{Service: newService(t, absent)})
 	r.send(tea.WindowSizeMsg{Width: 60, Height: 30})
-	r.shows("no provider is ready; v says why")
+	r.shows("no provider is ready; v shows why")
 	r.press("v", "enter")
 	r.shows("✗ memory")
 	words := strings.Join(strings.Fields(strings.ReplaceAll(r.text(), "│", " ")), " ")

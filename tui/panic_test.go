@@ -14,10 +14,10 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// panickingChild makes this test program one in which the dashboard panics.
+// panickingChild is the environment variable that turns this test program into a dashboard that panics.
 const panickingChild = "SB_TUI_PANICKING_CHILD"
 
-// runPanickingChild returns 7 when Run reports the panic of an effect.
+// runPanickingChild returns 7 if Run reports the panic of an effect, else 1.
 func runPanickingChild() int {
 	svc := service.New(service.Options{Factories: []core.Factory{fake.New(fake.Options{}).Factory()}})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -30,7 +30,9 @@ func runPanickingChild() int {
 		_, _ = typing.Write([]byte{'L'}) // the form asks for templates
 	}()
 	templates := func() ([]Template, error) { panic("a bug") }
-	err := Run(ctx, Options{Service: svc, Input: input, Output: drawn, Mouse: true, Theme: ThemeDark, Templates: templates})
+	err := Run(ctx, Options{
+		Service: svc, Input: input, Output: drawn, Mouse: true, Theme: ThemeDark, Templates: templates,
+	})
 	fmt.Println(err)
 	if core.KindOf(err) == core.KindInternal && ctx.Err() == nil {
 		return 7
@@ -38,7 +40,7 @@ func runPanickingChild() int {
 	return 1
 }
 
-// watchedWriter tells when the alternate screen is on.
+// watchedWriter closes drawn when the alternate screen is switched on.
 type watchedWriter struct {
 	io.Writer
 

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core/transfer"
 )
 
-// The requests that dialogs and commands make.
+// The requests of dialogs and commands.
 type (
 	commandRequest   struct{ id string }
 	copyRequest      struct{ what, text string }
@@ -76,7 +76,7 @@ type (
 	quitRequest     struct{ wait bool }
 )
 
-// maxCopy is how much terminals take as one copy.
+// maxCopy is the largest copy in bytes that terminals accept.
 const maxCopy = 512 << 10
 
 // perform carries out a request.
@@ -95,7 +95,7 @@ func (m *Model) perform(r request) tea.Cmd {
 		}
 		return m.forEach("terminate", "", r.boxes, func(ctx context.Context, box core.Sandbox) error {
 			err := m.fx.service.Terminate(ctx, box.ID)
-			if core.KindOf(err) == core.KindNotFound { // somebody else was quicker
+			if core.KindOf(err) == core.KindNotFound { // it ended meanwhile
 				return nil
 			}
 			return err
@@ -114,17 +114,18 @@ func (m *Model) perform(r request) tea.Cmd {
 		return m.fx.move(m.begin("moving "+r.box.Name+" to "+r.to), r.box, r.to, r.keep)
 	case checkpointRequest:
 		return m.fx.checkpoint(m.begin("checkpoint of "+r.box.Name), r.box, r.name)
-	case shelfRequest:
-		return m.fx.kept(r.shelf)
-	case dropRequest:
-		return m.fx.drop(m.begin("removing the "+r.shelf.noun+" "+r.kept.name), r.shelf, r.kept)
-	case makeRequest:
-		return m.fx.makeVolume(m.begin("making the volume "+r.name), r.shelf, r.provider, r.name)
+	case storeRequest:
+		return m.fx.listStore(r.store)
+	case removeItemRequest:
+		return m.fx.removeStored(m.begin("removing "+r.store.noun+" "+r.item.name), r.store, r.item)
+	case createItemRequest:
+		return m.fx.createVolume(m.begin("creating volume "+r.name), r.store, r.provider, r.name)
 	case askRequest:
 		m.open(r.dialog)
 	case pushRequest:
 		j := m.begin("push " + r.from + " to " + r.box.Name + ":" + r.to)
-		return m.fx.copy(j, transfer.Endpoint{Path: r.from}, transfer.Endpoint{Sandbox: r.box.ID, Path: r.to}, reloadDirMsg{r.to})
+		to := transfer.Endpoint{Sandbox: r.box.ID, Path: r.to}
+		return m.fx.copy(j, transfer.Endpoint{Path: r.from}, to, reloadDirMsg{r.to})
 	case pullRequest:
 		j := m.begin("pull " + r.box.Name + ":" + r.from + " to " + r.to)
 		return m.fx.copy(j, transfer.Endpoint{Sandbox: r.box.ID, Path: r.from}, transfer.Endpoint{Path: r.to}, nil)
@@ -132,7 +133,8 @@ func (m *Model) perform(r request) tea.Cmd {
 		return m.fx.kill(m.begin("signal for "+r.exec+" in "+r.box.Name), r.box, r.exec, r.signal)
 	case removeRequest:
 		m.detail.files.preview = nil
-		return m.fx.remove(m.begin("deleting "+r.info.Path+" in "+r.box.Name), r.box, r.info, reloadDirMsg{path.Dir(r.info.Path)})
+		j := m.begin("deleting " + r.info.Path + " in " + r.box.Name)
+		return m.fx.remove(j, r.box, r.info, reloadDirMsg{path.Dir(r.info.Path)})
 	case saveRequest:
 		return m.fx.saveText(r.path, r.text)
 	case sourceRequest:
@@ -142,7 +144,7 @@ func (m *Model) perform(r request) tea.Cmd {
 	case themeRequest:
 		return m.chooseTheme(r.theme)
 	case diagnoseRequest:
-		return tea.Batch(m.say("looking at "+r.provider+" …"), m.fx.diagnose(r.provider))
+		return tea.Batch(m.say("checking "+r.provider+" …"), m.fx.diagnose(r.provider))
 	case openRequest:
 		return tea.Batch(tea.SetClipboard(r.url), m.fx.openURL(r.url))
 	case cancelRequest:
@@ -157,7 +159,7 @@ func (m *Model) perform(r request) tea.Cmd {
 	return nil
 }
 
-// runCommand runs a command of the key map, if it can be now.
+// runCommand runs a command of the key map if it is possible now.
 func (m *Model) runCommand(id string) tea.Cmd {
 	for _, c := range m.commands {
 		if c.id == id && m.possible(c) {
@@ -167,7 +169,7 @@ func (m *Model) runCommand(id string) tea.Cmd {
 	return nil
 }
 
-// copyText copies a text, of a long one its end.
+// copyText copies a text, or its end when it is longer than maxCopy.
 func (m *Model) copyText(r copyRequest) tea.Cmd {
 	text := r.text
 	said := r.what + " copied: " + cut(strings.ReplaceAll(text, "\n", " "), 40)
@@ -179,9 +181,9 @@ func (m *Model) copyText(r copyRequest) tea.Cmd {
 }
 
 func (m *Model) setTimeout(r timeoutRequest) tea.Cmd {
-	said := names(r.boxes) + " may live for " + span(r.timeout)
+	said := "timeout of " + names(r.boxes) + " is " + span(r.timeout)
 	if r.timeout == 0 {
-		said = names(r.boxes) + " may live for ever"
+		said = "timeout of " + names(r.boxes) + " is removed"
 	}
 	return m.forEach("timeout", said, r.boxes, func(ctx context.Context, box core.Sandbox) error {
 		_, err := m.fx.service.SetTimeout(ctx, box.ID, r.timeout)
@@ -206,7 +208,7 @@ func (m *Model) cancelJobs(which func(*job) bool) {
 	}
 }
 
-// progressed notes how far jobs are.
+// progressed stores the progress of jobs.
 func (m *Model) progressed(msg progressMsg) {
 	for _, p := range msg {
 		for _, j := range m.jobs {
@@ -217,19 +219,19 @@ func (m *Model) progressed(msg progressMsg) {
 	}
 }
 
-// forEach does something to several sandboxes at once.
-func (m *Model) forEach(what, text string, boxes []core.Sandbox, work func(context.Context, core.Sandbox) error) tea.Cmd {
-	title := what + " " + plural(len(boxes), "sandbox", "sandboxes")
+// forEach starts a job that runs work for several sandboxes.
+func (m *Model) forEach(op, text string, boxes []core.Sandbox, work func(context.Context, core.Sandbox) error) tea.Cmd {
+	title := op + " " + plural(len(boxes), "sandbox", "sandboxes")
 	if len(boxes) == 1 {
-		title = what + " " + boxes[0].Name
+		title = op + " " + boxes[0].Name
 	}
 	j := m.begin(title)
 	return m.fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
-		return text, nil, m.fx.each(ctx, what, boxes, report, work)
+		return text, nil, m.fx.each(ctx, op, boxes, report, work)
 	})
 }
 
-// begin notes a job.
+// begin adds a job.
 func (m *Model) begin(title string) *job {
 	m.nextJob++
 	j := &job{id: m.nextJob, title: safe(title), began: m.now}
@@ -237,7 +239,7 @@ func (m *Model) begin(title string) *job {
 	return j
 }
 
-// jobDone is the end of a job. One that failed keeps a dashboard that was to end with it: somebody has to see that.
+// jobDone handles the end of a job. A failed job cancels "quit when done", so that the user sees the error.
 func (m *Model) jobDone(msg jobDoneMsg) tea.Cmd {
 	i := slices.IndexFunc(m.jobs, func(j *job) bool { return j.id == msg.id })
 	if i < 0 {
@@ -275,7 +277,7 @@ func (m *Model) openShell() tea.Cmd {
 	return m.fx.shell(m.table.selected().box, loginShell())
 }
 
-// shellEnded tells how a shell ended; all may have changed meanwhile.
+// shellEnded shows how a shell ended and reloads everything.
 func (m *Model) shellEnded(msg shellEndedMsg) tea.Cmd {
 	for _, s := range m.inv.sources {
 		m.inv.hurry(s.name, m.now)
@@ -287,7 +289,7 @@ func (m *Model) shellEnded(msg shellEndedMsg) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// markAll marks what is shown and one's own. A sandbox of another owner is marked by itself only.
+// markAll marks the shown sandboxes of the current owner. Those of other owners can only be marked one at a time.
 func (m *Model) markAll() tea.Cmd {
 	mine, _, err := m.fx.service.Mine(m.table.boxes())
 	if err != nil {
@@ -299,8 +301,8 @@ func (m *Model) markAll() tea.Cmd {
 
 func (m *Model) togglePause() tea.Cmd {
 	resume := m.table.selected().box.State == core.StatePaused
-	what := map[bool]string{true: "resume", false: "pause"}[resume]
-	return m.forEach(what, "", m.chosen(), func(ctx context.Context, box core.Sandbox) error {
+	op := map[bool]string{true: "resume", false: "pause"}[resume]
+	return m.forEach(op, "", m.chosen(), func(ctx context.Context, box core.Sandbox) error {
 		if resume {
 			return m.fx.service.Resume(ctx, box.ID)
 		}
@@ -308,13 +310,13 @@ func (m *Model) togglePause() tea.Cmd {
 	})
 }
 
-// stopGrace is how long processes have to end by themselves.
+// stopGrace is how long processes have to exit before they are killed.
 const stopGrace = 10 * time.Second
 
 func (m *Model) toggleStop() tea.Cmd {
 	stop := m.table.selected().box.State == core.StateRunning
-	what := map[bool]string{true: "stop", false: "start"}[stop]
-	return m.forEach(what, "", m.chosen(), func(ctx context.Context, box core.Sandbox) error {
+	op := map[bool]string{true: "stop", false: "start"}[stop]
+	return m.forEach(op, "", m.chosen(), func(ctx context.Context, box core.Sandbox) error {
 		if stop {
 			return m.fx.service.Stop(ctx, box.ID, stopGrace)
 		}
@@ -331,8 +333,8 @@ func (m *Model) editFile() tea.Cmd {
 	return m.fx.fetch(m.table.selected().box, info)
 }
 
-// lookAgain asks everything anew and draws the whole screen, which something else may have written to.
-func (m *Model) lookAgain() tea.Cmd {
+// refresh reloads everything and draws the whole screen, which another program may have written to.
+func (m *Model) refresh() tea.Cmd {
 	for _, s := range m.inv.sources {
 		m.inv.hurry(s.name, m.now)
 		s.nextCheck = m.now

@@ -9,28 +9,28 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 )
 
-// The network policy of a sandbox that runs is changed where the provider can, and only there.
+// The network policy of a running sandbox can be changed only where the provider supports it.
 func TestPolicy(t *testing.T) {
 	plain := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
 	launch(t, plain.m.options.Service, core.Spec{Name: "dev"})
 	plain.until("dev is there", plain.hasRow("dev"))
 	plain.press("A")
 	if len(plain.m.dialogs) != 0 {
-		t.Error("it is offered where the provider cannot")
+		t.Error("the change is offered without the capability")
 	}
 
-	r, service := keeperRig(t)
-	box := launch(t, service, core.Spec{Name: "web"})
+	r, svc := keeperRig(t)
+	box := launch(t, svc, core.Spec{Name: "web"})
 	r.until("web is there", r.hasRow("web"))
 	change := func(text, said string, want core.Network) {
 		t.Helper()
 		r.press("A")
-		r.shows("Where web may connect to")
+		r.shows("Network policy of web")
 		r.press("ctrl+u")
 		r.types(text)
 		r.press("enter")
 		r.shows(said)
-		now, err := service.Resolve(t.Context(), box.ID)
+		now, err := svc.Resolve(t.Context(), box.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,17 +38,18 @@ func TestPolicy(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	change("none", "web may reach none", core.Network{Mode: core.NetworkNone})
-	change("pypi.org 10.0.0.0/8", "web may reach allow: pypi.org, 10.0.0.0/8", core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org", "10.0.0.0/8"}})
+	change("none", "network policy of web is none", core.Network{Mode: core.NetworkNone})
+	change("pypi.org 10.0.0.0/8", "network policy of web is allow: pypi.org, 10.0.0.0/8",
+		core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org", "10.0.0.0/8"}})
 	r.press("4")
 	r.shows("allow: pypi.org, 10.0.0.0/8")
 
-	r.press("A") // what it has now is there to be changed
+	r.press("A") // the prompt starts with the current policy
 	r.types(",a b:c")
 	r.shows("neither a domain nor a CIDR")
 	r.press("enter")
 	if len(r.m.dialogs) != 1 {
-		t.Error("it takes what is no policy")
+		t.Error("the prompt accepted an invalid policy")
 	}
 	r.press("ctrl+u")
 	r.types("a.example,b.example")
@@ -56,7 +57,7 @@ func TestPolicy(t *testing.T) {
 	r.until("the command is copied", func() bool { return r.clipboard == "sb policy set web --allow a.example,b.example" })
 }
 
-// What the provider does not have is refused while it is typed.
+// A policy that the provider does not support is an error while it is typed.
 func TestPolicyOfAnotherProvider(t *testing.T) {
 	caps := core.Capabilities{Has: []core.Capability{core.CapNetNone}}
 	if network, err := parsePolicy(" none ", caps); err != nil || network.Mode != core.NetworkNone {
@@ -78,8 +79,8 @@ func TestLaunchFormNetworks(t *testing.T) {
 		{nil, []string{"", "none"}},
 		{[]core.Capability{core.CapNetAll, core.CapNetInternal}, []string{"", "all", "none", "internal"}},
 	} {
-		service := newService(t, fake.New(fake.Options{Also: test.also}))
-		r := newRig(t, Options{Service: service})
+		svc := newService(t, fake.New(fake.Options{Also: test.also}))
+		r := newRig(t, Options{Service: svc})
 		r.shows("no sandboxes")
 		r.press("L")
 		for _, f := range r.m.dialogs[0].(*launchForm).fields {
@@ -91,8 +92,8 @@ func TestLaunchFormNetworks(t *testing.T) {
 			}
 		}
 	}
-	service := newService(t, fake.New(fake.Options{Also: []core.Capability{core.CapNetInternal}}))
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, fake.New(fake.Options{Also: []core.Capability{core.CapNetInternal}}))
+	r := newRig(t, Options{Service: svc})
 	r.shows("no sandboxes")
 	r.press("L")
 	form := r.m.dialogs[0].(*launchForm)
@@ -104,7 +105,7 @@ func TestLaunchFormNetworks(t *testing.T) {
 	r.shows("✓ runs on fake")
 	r.press("enter")
 	r.until("it is there", r.hasRow("inside"))
-	if box, err := service.Resolve(t.Context(), "inside"); err != nil || box.Spec.Network.Mode != core.NetworkInternal {
+	if box, err := svc.Resolve(t.Context(), "inside"); err != nil || box.Spec.Network.Mode != core.NetworkInternal {
 		t.Errorf("%+v, %v", box.Spec.Network, err)
 	}
 }

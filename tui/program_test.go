@@ -21,7 +21,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// program is a dashboard that runs as a whole, with a terminal that shows what it draws.
+// program is a complete running dashboard with an emulated terminal.
 type program struct {
 	*teatest.TestModel
 
@@ -51,12 +51,12 @@ func (p *program) shows(text string) {
 	p.until("the screen shows "+text, func() bool { return strings.Contains(p.screen.String(), text) })
 }
 
-// row is one line of the screen.
+// row returns one line of the screen.
 func (p *program) row(n int) string {
 	return strings.Split(p.screen.String(), "\n")[n]
 }
 
-// until draws until something holds.
+// until draws until holds returns true.
 func (p *program) until(what string, holds func() bool) {
 	p.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -64,7 +64,7 @@ func (p *program) until(what string, holds func() bool) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		// Where the output is no terminal Bubble Tea takes it for one that makes CR LF of LF.
+		// The output is not a terminal, and Bubble Tea assumes that LF becomes CR LF.
 		if _, err := p.screen.Write(bytes.ReplaceAll(drawn, []byte("\n"), []byte("\r\n"))); err != nil {
 			p.t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func TestProgramLaunchesAndTerminates(t *testing.T) {
 	}
 }
 
-// A sandbox that vanishes while its shell is open leaves a working dashboard.
+// The dashboard keeps working when a sandbox disappears during its shell.
 func TestProgramOutlivesItsShell(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	launch(t, svc, core.Spec{Name: "one"})
@@ -125,7 +125,7 @@ func TestProgramOutlivesItsShell(t *testing.T) {
 		if err := svc.Terminate(ctx, sandbox); err != nil {
 			t.Error(err)
 		}
-		for i := range 300 { // nobody reads events meanwhile
+		for i := range 300 { // the dashboard reads no events meanwhile
 			if _, err := svc.Launch(ctx, core.Spec{Name: fmt.Sprintf("box-%d", i)}, service.LaunchOptions{}); err != nil {
 				t.Error(err)
 			}
@@ -136,7 +136,7 @@ func TestProgramOutlivesItsShell(t *testing.T) {
 	tm.shows("two")
 	tm.Type("s")
 	tm.shows("the sandbox is gone")
-	tm.shows("301 in all")
+	tm.shows("301 total")
 	tm.Type("G")
 	tm.Type("q")
 	m := tm.final()
@@ -144,14 +144,15 @@ func TestProgramOutlivesItsShell(t *testing.T) {
 		t.Errorf("%d sandboxes after the shell %q", len(m.inv.entries), argv)
 	}
 	if !strings.Contains(fmt.Sprint(m.notices.log), "the sandbox is gone") {
-		t.Error("it does not say why the shell ended")
+		t.Error("no notice says why the shell ended")
 	}
 }
 
 func TestProgramEditsFiles(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	box := launch(t, svc, core.Spec{Name: "dev"})
-	if err := svc.WriteFile(t.Context(), box.ID, "/aa.txt", strings.NewReader("before"), core.WriteOptions{}); err != nil {
+	content := strings.NewReader("before")
+	if err := svc.WriteFile(t.Context(), box.ID, "/aa.txt", content, core.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", t.TempDir())
@@ -164,11 +165,11 @@ func TestProgramEditsFiles(t *testing.T) {
 	tm.shows("/aa.txt written")
 	tm.Type("q")
 	tm.final()
-	content, err := svc.ReadFile(t.Context(), box.ID, "/aa.txt")
+	edited, err := svc.ReadFile(t.Context(), box.ID, "/aa.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := io.ReadAll(content)
+	text, err := io.ReadAll(edited)
 	if err != nil || string(text) != "after" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -177,7 +178,7 @@ func TestProgramEditsFiles(t *testing.T) {
 	}
 }
 
-// A window that is resized all the time keeps working.
+// The dashboard survives many quick resizes.
 func TestProgramResizeStorm(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	for i := range 50 {
@@ -200,11 +201,12 @@ func TestProgramResizeStorm(t *testing.T) {
 	checkFrame(t, m)
 }
 
-// Keys are answered while a guest floods its output, and memory is bounded.
+// While a guest floods its output, keys still work and memory stays bounded.
 func TestProgramLogFlood(t *testing.T) {
 	provider := fake.New(fake.Options{LogLimit: 64 * core.MiB})
 	svc := newService(t, provider)
-	launch(t, svc, core.Spec{Name: "flood", Command: []string{"sh", "-c", "yes some output of a program that never ends"}})
+	command := []string{"sh", "-c", "yes some output of a program that never ends"}
+	launch(t, svc, core.Spec{Name: "flood", Command: command})
 	tm := newProgram(t, Options{Service: svc})
 	tm.shows("never ends")
 	tm.Type("?")
@@ -217,10 +219,11 @@ func TestProgramLogFlood(t *testing.T) {
 	}
 }
 
-// What a guest writes reaches the terminal as text and colours only.
+// Output of a guest reaches the terminal only as text and colors.
 func TestHostileOutputIsDrawnAsText(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
-	hostile := `\033]0;title\007\033]52;c;ZXZpbA==\007\033[2J\033[?1049l\033[31mred\033[10;10Hmoved\033c\033[6n\000\033P+q\033\\end\n`
+	hostile := `\033]0;title\007\033]52;c;ZXZpbA==\007\033[2J\033[?1049l\033[31mred` +
+		`\033[10;10Hmoved\033c\033[6n\000\033P+q\033\\end\n`
 	launch(t, svc, core.Spec{Name: "evil", Command: []string{"sh", "-c", "printf '" + hostile + "'"}})
 	r := newRig(t, Options{Service: svc})
 	r.shows("␀end")
@@ -238,7 +241,7 @@ func TestHostileOutputIsDrawnAsText(t *testing.T) {
 			}
 			end := strings.IndexByte(rest, 'm')
 			if end < 0 || !strings.HasPrefix(rest, "\x1b[") || strings.Trim(rest[2:end], "0123456789;") != "" {
-				t.Fatalf("line %d has more than colours: %q", i, l)
+				t.Fatalf("line %d has an escape sequence other than a color: %q", i, l)
 			}
 			rest = rest[end+1:]
 		}
@@ -247,9 +250,12 @@ func TestHostileOutputIsDrawnAsText(t *testing.T) {
 
 func TestLaunchForm(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{
-		Also: []core.Capability{core.CapGPU, core.CapCPU, core.CapPorts}, GPUs: map[string]int{"H100": 8, "T4": 1}, GPUPrices: map[string]string{"H100": "3.95 USD/h"},
+		Also: []core.Capability{core.CapGPU, core.CapCPU, core.CapPorts},
+		GPUs: map[string]int{"H100": 8, "T4": 1}, GPUPrices: map[string]string{"H100": "3.95 USD/h"},
 	}))
-	launch(t, svc, core.Spec{Name: "first", Memory: 300 * core.MiB, Env: map[string]string{"A": "b"}, Labels: map[string]string{"kept": "yes"}})
+	launch(t, svc, core.Spec{
+		Name: "first", Memory: 300 * core.MiB, Env: map[string]string{"A": "b"}, Labels: map[string]string{"kept": "yes"},
+	})
 	templates := func() ([]Template, error) {
 		return []Template{{"small", core.Spec{Memory: 64 * core.MiB, Command: []string{"sleep", "100"}}}}, nil
 	}
@@ -280,7 +286,8 @@ func TestLaunchForm(t *testing.T) {
 	r.shows("3.95 USD/h")
 	r.press("ctrl+y")
 	r.until("the command is copied", func() bool { return r.clipboard != "" })
-	if want := "sb launch --provider fake --name second --image host --gpu H100 --memory 300MiB --label kept=yes --env A=b"; r.clipboard != want {
+	want := "sb launch --provider fake --name second --image host --gpu H100 --memory 300MiB --label kept=yes --env A=b"
+	if r.clipboard != want {
 		t.Errorf("copied %s, want %s", r.clipboard, want)
 	}
 	r.press("enter")
@@ -297,15 +304,14 @@ func TestLaunchForm(t *testing.T) {
 		r.press("down")
 	}
 	r.types("many")
-	r.shows("not a number of cores")
+	r.shows(`"many" is not a number of cores`)
 	r.press("enter")
 	if len(r.m.dialogs) != 1 {
-		t.Error("it launches with a wrong field")
+		t.Error("the form launched with an invalid field")
 	}
 }
 
-// The panic of an effect ends the program with an error, and the terminal is as before: that is
-// seen in a program of its own.
+// A panic in an effect ends the program with an error and restores the terminal. The test needs a process of its own.
 func TestPanicRestoresTheTerminal(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), panickingChild+"=1")
@@ -324,20 +330,20 @@ func TestPanicRestoresTheTerminal(t *testing.T) {
 	}
 }
 
-// What something else has written to the terminal goes away with the key that looks at everything again.
-func TestProgramDrawsAnew(t *testing.T) {
+// The refresh key removes text that another program wrote to the terminal.
+func TestProgramRedraws(t *testing.T) {
 	tm := newProgram(t, Options{Service: newService(t, fake.New(fake.Options{}))})
-	tm.shows("0 live, 0 in all")
+	tm.shows("0 live, 0 total")
 	if _, err := tm.screen.Write([]byte("\x1b[Hscribbled over it all")); err != nil {
 		t.Fatal(err)
 	}
 	tm.Send(keyPress("ctrl+l"))
-	tm.shows("0 live, 0 in all")
+	tm.shows("0 live, 0 total")
 	tm.Type("q")
 	tm.final()
 }
 
-// A program of a sandbox that left the terminal as it wished does not spoil the dashboard.
+// Terminal modes left by a sandbox's program do not break the dashboard.
 func TestProgramDrawsAfterAShellThatLeftItsModes(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	launch(t, svc, core.Spec{Name: "dev"})
@@ -353,10 +359,10 @@ func TestProgramDrawsAfterAShellThatLeftItsModes(t *testing.T) {
 	if _, err := tm.screen.Write([]byte(<-left)); err != nil {
 		t.Fatal(err)
 	}
-	tm.shows("1 live, 1 in all")
+	tm.shows("1 live, 1 total")
 	top, bottom := func() string { return tm.row(0) }, func() string { return tm.row(29) }
 	tm.until("the first and the last line are where they belong", func() bool {
-		return strings.Contains(top(), "1 live, 1 in all") && strings.Contains(bottom(), "quit")
+		return strings.Contains(top(), "1 live, 1 total") && strings.Contains(bottom(), "quit")
 	})
 	tm.Type("q")
 	tm.final()

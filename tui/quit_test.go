@@ -8,24 +8,24 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 )
 
-// What the dashboard changes is not broken off by quitting without a question, however short it usually is.
+// Quitting asks while a sandbox is being terminated, however short that usually is.
 func TestQuitAsksWhileSandboxesAreTerminated(t *testing.T) {
 	provider := fake.New(fake.Options{})
-	service := newService(t, provider)
-	launch(t, service, core.Spec{Name: "dev"})
-	r := newRig(t, Options{Service: service})
+	svc := newService(t, provider)
+	launch(t, svc, core.Spec{Name: "dev"})
+	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
 	provider.Inject(fake.OpTerminate, fake.Fault{Delay: time.Second})
 	r.press("x", "y", "q")
 	r.shows("terminate dev")
 	r.press("w")
 	r.until("it quits", func() bool { return r.quit })
-	if _, err := service.Resolve(t.Context(), "dev"); core.KindOf(err) != core.KindNotFound {
+	if _, err := svc.Resolve(t.Context(), "dev"); core.KindOf(err) != core.KindNotFound {
 		t.Error("dev is still there:", err)
 	}
 }
 
-// "Quit when done" quits also when it was done while the question was open.
+// "Quit when done" also quits when the job ended while the question was open.
 func TestQuitWhenDoneAlready(t *testing.T) {
 	r := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
 	j := r.m.begin("something")
@@ -35,7 +35,7 @@ func TestQuitWhenDoneAlready(t *testing.T) {
 	r.until("it quits", func() bool { return r.quit })
 }
 
-// What fails while the dashboard waits to quit is seen.
+// When a job fails, the dashboard does not quit, so that the user sees the error.
 func TestFailureKeepsADashboardThatWouldQuit(t *testing.T) {
 	r := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
 	first, last := r.m.begin("first"), r.m.begin("last")
@@ -44,27 +44,27 @@ func TestFailureKeepsADashboardThatWouldQuit(t *testing.T) {
 	r.send(jobDoneMsg{id: last.id})
 	r.shows("first: the disk is full")
 	if r.m.leaving {
-		t.Error("it still waits to quit")
+		t.Error("the dashboard still waits to quit")
 	}
 }
 
-// Sandboxes that somebody else ends while the question is open are as gone as was wished.
+// A sandbox that ends while the question is open causes no error.
 func TestTerminateWhatIsGoneAlready(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
+	svc := newService(t, fake.New(fake.Options{}))
 	for _, name := range []string{"a", "b"} {
-		launch(t, service, core.Spec{Name: name})
+		launch(t, svc, core.Spec{Name: name})
 	}
-	r := newRig(t, Options{Service: service})
+	r := newRig(t, Options{Service: svc})
 	r.until("both are there", func() bool { return len(r.rowNames()) == 2 })
 	r.press("*", "x")
-	if err := service.Terminate(t.Context(), "a"); err != nil {
+	if err := svc.Terminate(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	r.press("y")
-	r.until("both are gone and it is over", func() bool { return len(r.rowNames()) == 0 && len(r.m.jobs) == 0 })
+	r.until("both are gone and the job has ended", func() bool { return len(r.rowNames()) == 0 && len(r.m.jobs) == 0 })
 	for _, n := range r.m.notices.log {
 		if n.severity != severityInfo {
-			t.Errorf("it says %q", n.text)
+			t.Errorf("notice %q", n.text)
 		}
 	}
 }

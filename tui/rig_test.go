@@ -24,11 +24,11 @@ func TestMain(m *testing.M) {
 		os.Exit(runPanickingChild())
 	}
 	time.Local = time.UTC
-	// The test model's own, which waits for an interrupt.
+	// The test model's goroutine, which waits for an interrupt.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/charmbracelet/x/exp/teatest/v2.NewTestModel.func2"))
 }
 
-// newService makes a service over providers.
+// newService returns a service over providers.
 func newService(t testing.TB, providers ...*fake.Provider) *service.Service {
 	t.Helper()
 	var factories []core.Factory
@@ -54,14 +54,13 @@ func launch(t testing.TB, svc *service.Service, spec core.Spec) core.Sandbox {
 	return box
 }
 
-// rig drives a Model as a program does, without a terminal: it runs its commands and hands it
-// their messages, one at a time.
+// rig drives a Model without a terminal: it runs the commands and delivers their messages, one at a time.
 type rig struct {
 	t    testing.TB
 	m    *Model
 	msgs chan tea.Msg
 	quit bool
-	// clipboard is what was copied last.
+	// clipboard is the last copied text.
 	clipboard string
 	ran       sync.WaitGroup
 	// limit is how long until waits.
@@ -90,7 +89,7 @@ func newRig(t testing.TB, options Options) *rig {
 	return r
 }
 
-// close ends what is under way; a test in a bubble calls it before the bubble ends.
+// close ends all running commands. A test in a synctest bubble calls it before the bubble ends.
 func (r *rig) close() {
 	r.stop()
 	over := make(chan struct{})
@@ -127,7 +126,7 @@ func (r *rig) run(cmd tea.Cmd) {
 	})
 }
 
-// send hands the model a message and runs what it answers.
+// send delivers a message to the model and runs the resulting command.
 func (r *rig) send(msg tea.Msg) {
 	r.t.Helper()
 	switch msg.(type) {
@@ -146,7 +145,7 @@ func (r *rig) send(msg tea.Msg) {
 	r.run(cmd)
 }
 
-// check holds what every frame must be: as large as the screen.
+// check fails unless the frame has the size of the screen.
 func (r *rig) check() {
 	r.t.Helper()
 	checkFrame(r.t, r.m)
@@ -165,7 +164,7 @@ func checkFrame(t testing.TB, m *Model) {
 	}
 }
 
-// until handles messages until something holds.
+// until handles messages until holds returns true.
 func (r *rig) until(what string, holds func() bool) {
 	r.t.Helper()
 	limit := time.NewTimer(r.limit)
@@ -192,7 +191,7 @@ func (r *rig) hides(text string) {
 	r.until("the screen does not show "+text, func() bool { return !strings.Contains(r.text(), text) })
 }
 
-// text is the screen without colours.
+// text returns the screen without colors.
 func (r *rig) text() string { return ansi.Strip(strings.Join(r.m.screen(), "\n")) }
 
 // press presses keys by their names: "enter", "ctrl+p", "x".
@@ -220,8 +219,10 @@ func keyPress(name string) tea.KeyPressMsg {
 		key.Mod, name = tea.ModShift, rest
 	}
 	special := map[string]rune{
-		"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight,
-		"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd, "backspace": tea.KeyBackspace, "delete": tea.KeyDelete,
+		"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab,
+		"backspace": tea.KeyBackspace, "delete": tea.KeyDelete,
+		"up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight,
+		"pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd,
 	}
 	switch code, ok := special[name]; {
 	case ok:
@@ -237,7 +238,7 @@ func keyPress(name string) tea.KeyPressMsg {
 	return key
 }
 
-// rowNames are the sandboxes in the table, in order.
+// rowNames returns the names of the sandboxes in the table, in order.
 func (r *rig) rowNames() []string {
 	var names []string
 	for _, row := range r.m.table.rows {

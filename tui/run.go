@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// Options are what a dashboard is made of.
+// Options configure a dashboard.
 type Options struct {
 	Service *service.Service
 	// Input and Output are the terminal.
@@ -23,40 +23,40 @@ type Options struct {
 	Output io.Writer
 	// Theme is one of Themes; "" is ThemeAuto.
 	Theme string
-	// NoColor overrides the theme.
+	// NoColor selects ThemePlain, whatever Theme is.
 	NoColor bool
-	// Keys takes the place of the default keys of the commands named.
+	// Keys replaces the default keys of the named commands; see ParseKeys.
 	Keys map[string][]string
-	// Mouse lets the dashboard have the mouse.
+	// Mouse enables mouse support.
 	Mouse bool
-	// Attach is a reference to the sandbox to begin with, or "".
+	// Attach is a name or id of the sandbox to open first, or "".
 	Attach string
-	// TableOnly shows the table alone.
+	// TableOnly hides the detail pane ("sb top").
 	TableOnly bool
-	// MemoryFile is where the layout is remembered; "" remembers nothing.
+	// MemoryFile stores the layout; "" stores nothing.
 	MemoryFile string
-	// Shell runs a command of a sandbox on the terminal until it ended; nil has no shells.
+	// Shell runs a command in a sandbox on the terminal and returns when it ends; nil disables shells.
 	Shell func(ctx context.Context, sandbox string, command []string) error
-	// Edit lets a person edit a file of this machine on the terminal; nil has no editor.
+	// Edit opens a local file in an editor on the terminal and returns when it ends; nil disables editing.
 	Edit func(ctx context.Context, path string) error
-	// Suspend stops the program until somebody brings it back, with the terminal given back; nil cannot.
+	// Suspend releases the terminal, stops the process, and returns once the process is resumed; nil disables it.
 	Suspend func() error
-	// Asides brings what wants the terminal for itself for a moment, such as a stop that somebody else asked for; nil brings nothing.
+	// Asides delivers functions that need the terminal for a moment, such as a suspend by signal; nil has none.
 	Asides <-chan func() error
-	// Templates are offered by the launch form; nil has none.
+	// Templates returns the templates of the launch form; nil has none.
 	Templates func() ([]Template, error)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// ResetTerminal takes back all that a dashboard changes of a terminal, for one that could not do
-// it itself.
+// ResetTerminal restores every terminal mode that a dashboard changes. It is for a dashboard that was killed.
 const ResetTerminal = ansi.ResetModifyOtherKeys + "\x1b[<1u" + // the keyboard protocol
-	ansi.ResetModeMouseButtonEvent + ansi.ResetModeMouseAnyEvent + ansi.ResetModeMouseExtSgr + ansi.ResetModeBracketedPaste +
-	ansi.ResetModeSynchronizedOutput + ansi.ResetModeUnicodeCore + ansi.ResetModeAltScreenSaveCursor + ansi.SetModeTextCursorEnable + "\x1b]2;\a\x1b[m\r"
+	ansi.ResetModeMouseButtonEvent + ansi.ResetModeMouseAnyEvent + ansi.ResetModeMouseExtSgr +
+	ansi.ResetModeBracketedPaste + ansi.ResetModeSynchronizedOutput + ansi.ResetModeUnicodeCore +
+	ansi.ResetModeAltScreenSaveCursor + ansi.SetModeTextCursorEnable + "\x1b]2;\a\x1b[m\r"
 
-// Run shows the dashboard until it is quit or ctx ends, and leaves the terminal as it was.
-// Sandboxes go on. KindNotFound: there is no sandbox Attach.
+// Run shows the dashboard until the user quits or ctx ends, and restores the terminal. Sandboxes keep running.
+// KindNotFound: the sandbox in Attach does not exist.
 func Run(ctx context.Context, options Options) error { return run(ctx, options) }
 
 func run(ctx context.Context, options Options, more ...tea.ProgramOption) error {
@@ -76,8 +76,9 @@ func run(ctx context.Context, options Options, more ...tea.ProgramOption) error 
 	if err != nil {
 		return errors.Join(err, fx.close())
 	}
-	// The end of ctx is a wish to quit: a program whose own context ends closes its input while that is still being read.
-	program := tea.NewProgram(model, append(more, tea.WithInput(options.Input), tea.WithOutput(options.Output), tea.WithoutSignalHandler(), tea.WithFilter(oneMeasure))...)
+	// The program does not get ctx itself: when a program's context ends, it closes its input while still reading it.
+	program := tea.NewProgram(model, append(more, tea.WithInput(options.Input), tea.WithOutput(options.Output),
+		tea.WithoutSignalHandler(), tea.WithFilter(oneMeasure))...)
 	ran := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
@@ -93,7 +94,7 @@ func run(ctx context.Context, options Options, more ...tea.ProgramOption) error 
 	closeErr := fx.close()
 	switch {
 	case errors.Is(runErr, tea.ErrProgramPanic):
-		return core.Errorf(core.KindInternal, "ui", "", "the dashboard broke: %w", runErr)
+		return core.Errorf(core.KindInternal, "ui", "", "the dashboard crashed: %w", runErr)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case runErr != nil:
@@ -102,8 +103,8 @@ func run(ctx context.Context, options Options, more ...tea.ProgramOption) error 
 	return errors.Join(closeErr, model.memory().save(options.MemoryFile))
 }
 
-// oneMeasure keeps Bubble Tea from changing how it measures text when the terminal says that it could count
-// characters with their marks as one: all that is drawn is measured as the sum of its characters.
+// oneMeasure drops the terminal's report about grapheme clusters. With it Bubble Tea would measure text by clusters,
+// while this package measures text by characters (see width).
 func oneMeasure(_ tea.Model, msg tea.Msg) tea.Msg {
 	if report, ok := msg.(tea.ModeReportMsg); ok && report.Mode == ansi.ModeUnicodeCore {
 		return nil

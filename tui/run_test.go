@@ -12,9 +12,9 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 )
 
-// A dashboard that is told to end has stopped to read its input when it closes it: the race detector sees whether it has.
+// When ctx ends, the dashboard stops reading its input before it closes it. The race detector checks that.
 func TestEndWhileInputIsRead(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
+	svc := newService(t, fake.New(fake.Options{}))
 	for range 20 {
 		input, typing, err := os.Pipe()
 		if err != nil {
@@ -22,7 +22,8 @@ func TestEndWhileInputIsRead(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &untilText{text: "live", seen: cancel}
-		if err := run(ctx, Options{Service: service, Input: input, Output: out, Theme: ThemeDark}, tea.WithWindowSize(80, 24)); !errors.Is(err, context.Canceled) {
+		options := Options{Service: svc, Input: input, Output: out, Theme: ThemeDark}
+		if err := run(ctx, options, tea.WithWindowSize(80, 24)); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		if err := errors.Join(typing.Close(), input.Close()); err != nil {
@@ -31,12 +32,12 @@ func TestEndWhileInputIsRead(t *testing.T) {
 	}
 }
 
-// A terminal that can count clusters of characters does not make Bubble Tea count them, as nothing here does.
+// Bubble Tea does not switch to grapheme clusters, which this package does not use, when the terminal supports them.
 func TestOneMeasure(t *testing.T) {
 	if msg := oneMeasure(nil, tea.ModeReportMsg{Mode: ansi.ModeUnicodeCore, Value: ansi.ModeReset}); msg != nil {
-		t.Errorf("it is told of %v", msg)
+		t.Errorf("the filter passes %v", msg)
 	}
 	if msg := oneMeasure(nil, tea.ModeReportMsg{Mode: ansi.ModeSynchronizedOutput, Value: ansi.ModeReset}); msg == nil {
-		t.Error("it is not told of another mode")
+		t.Error("the filter drops another mode")
 	}
 }

@@ -9,21 +9,23 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 )
 
-// Each tab can be searched; esc forgets the search before it leaves the tab.
+// Each tab can be searched. Esc ends the search before it leaves the tab.
 func TestSearchInEachTab(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
+	svc := newService(t, fake.New(fake.Options{}))
 	labels := map[string]string{}
 	for i := range 60 {
 		labels[fmt.Sprintf("label-%02d", i)] = "of many"
 	}
-	box := launch(t, service, core.Spec{Name: "dev", Labels: labels, Command: []string{"sh", "-c", "echo one; echo needle; sleep 1000"}})
+	command := []string{"sh", "-c", "echo one; echo needle; sleep 1000"}
+	box := launch(t, svc, core.Spec{Name: "dev", Labels: labels, Command: command})
 	for _, name := range []string{"/aa/hay.txt", "/aa/needle.txt", "/zz/needle"} {
-		if err := service.WriteFile(t.Context(), box.ID, name, strings.NewReader("text"), core.WriteOptions{Parents: true}); err != nil {
+		options := core.WriteOptions{Parents: true}
+		if err := svc.WriteFile(t.Context(), box.ID, name, strings.NewReader("text"), options); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, word := range []string{"needle", "hay", "hay"} {
-		process, err := service.Exec(t.Context(), box.ID, core.ExecSpec{Command: []string{"echo", word}, Detach: true})
+		process, err := svc.Exec(t.Context(), box.ID, core.ExecSpec{Command: []string{"echo", word}, Detach: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,9 +33,9 @@ func TestSearchInEachTab(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := newRig(t, Options{Service: service})
+	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
-	find := func(text string) { // what was looked for before is not in the way
+	find := func(text string) { // "/" starts with an empty query
 		r.press("/")
 		r.types(text)
 		r.press("enter")
@@ -49,17 +51,17 @@ func TestSearchInEachTab(t *testing.T) {
 	if first.Command[1] != "needle" || second.ID != entryExec {
 		t.Errorf("found %q and %q", first.Command, second.Command)
 	}
-	r.press("/", "enter") // nothing new goes on with what is looked for
+	r.press("/", "enter") // an empty query repeats the last search
 	if next, _ := r.m.detail.execs.selected(); next.ID != first.ID {
 		t.Errorf("the next match is %q", next.Command)
 	}
 	r.press("n", "N")
 	if again, _ := r.m.detail.execs.selected(); again.ID != first.ID {
-		t.Errorf("the match before is %q", again.Command)
+		t.Errorf("the previous match is %q", again.Command)
 	}
 	r.press("esc")
 	if r.m.focus != paneDetail || r.m.detail.find.query != "" {
-		t.Error("esc does not forget the search first")
+		t.Error("esc does not end the search first")
 	}
 
 	r.press("3")
@@ -70,12 +72,12 @@ func TestSearchInEachTab(t *testing.T) {
 	if info, _ := r.m.detail.files.selected(); info.Path != "/aa/needle.txt" {
 		t.Errorf("the cursor is on %s", info.Path)
 	}
-	r.press("n") // the other is in a directory that is closed
+	r.press("n") // the other match is in a closed directory
 	if info, _ := r.m.detail.files.selected(); info.Path != "/aa/needle.txt" {
 		t.Errorf("the next match is %s", info.Path)
 	}
 	find("nowhere")
-	r.shows("not found in what is open: nowhere")
+	r.shows("not found in open directories: nowhere")
 
 	r.press("6")
 	if strings.Contains(r.text(), "/nowhere") {
@@ -103,15 +105,15 @@ func TestSearchInEachTab(t *testing.T) {
 	}
 }
 
-// A file that is shown alone is searched itself.
+// With the preview in full, the search looks at the file.
 func TestSearchInAShownFile(t *testing.T) {
-	service := newService(t, fake.New(fake.Options{}))
-	box := launch(t, service, core.Spec{Name: "dev"})
+	svc := newService(t, fake.New(fake.Options{}))
+	box := launch(t, svc, core.Spec{Name: "dev"})
 	text := strings.Repeat("hay\n", 100) + "the needle\n" + strings.Repeat("hay\n", 100)
-	if err := service.WriteFile(t.Context(), box.ID, "/aa.txt", strings.NewReader(text), core.WriteOptions{}); err != nil {
+	if err := svc.WriteFile(t.Context(), box.ID, "/aa.txt", strings.NewReader(text), core.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, Options{Service: service})
+	r := newRig(t, Options{Service: svc})
 	r.m.split, r.m.ratio = splitSide, 60 // too narrow for the tree beside it
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("3")

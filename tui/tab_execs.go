@@ -59,9 +59,10 @@ func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time, query st
 		if !t.loaded {
 			return []string{s.faint.on("…")}
 		}
-		return []string{s.faint.on("no command has run here")}
+		return []string{s.faint.on("no commands yet")}
 	}
-	lines := []string{s.header.on(fit("ID", 5) + fit("STATE", 12) + fit("STARTED", 9) + fit("TOOK", 8) + fit("OUTPUT", 8) + fit("BY", 8) + "COMMAND")}
+	lines := []string{s.header.on(fit("ID", 5) + fit("STATE", 12) + fit("STARTED", 9) + fit("TOOK", 8) +
+		fit("OUTPUT", 8) + fit("BY", 8) + "COMMAND")}
 	newest := slices.Clone(t.execs)
 	slices.Reverse(newest)
 	for i, e := range newest[min(t.offset, len(newest)):] {
@@ -87,7 +88,7 @@ func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time, query st
 	return lines
 }
 
-// written is how much a command wrote; "" while that is not known.
+// written formats the size of a command's output; "" while it is not known.
 func written(e core.Exec) string {
 	n := core.Bytes(e.StdoutBytes + e.StderrBytes)
 	if n == 0 && e.Running() {
@@ -96,7 +97,7 @@ func written(e core.Exec) string {
 	return short(n)
 }
 
-// execLine is what a search looks at.
+// execLine returns the searchable text of a command.
 func execLine(e core.Exec) string {
 	return safe(e.ID + " " + e.Actor + " " + strings.Join(e.Command, " "))
 }

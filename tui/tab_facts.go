@@ -16,21 +16,21 @@ import (
 	"github.com/seed-0724f904/sb/tui/internal/guesttext"
 )
 
-// scroller is a text that is taller than its place.
+// scroller holds the scroll position of a text.
 type scroller struct{ above, h, total int }
 
 func (sc *scroller) move(by int) {
 	sc.above = min(max(sc.above+by, 0), max(0, sc.total-sc.h))
 }
 
-// cutTo returns the part that is on the screen.
+// cutTo returns the visible part of lines.
 func (sc *scroller) cutTo(lines []string, h int) []string {
 	sc.h, sc.total = h, len(lines)
 	sc.move(0)
 	return lines[sc.above:min(sc.above+h, len(lines))]
 }
 
-// facts draws pairs of a name and a value; pairs without a value are left out.
+// facts draws pairs of a name and a value. It skips pairs without a value.
 func facts(s *styles, w int, pairs ...string) []string {
 	const name = 14
 	var lines []string
@@ -49,7 +49,7 @@ func facts(s *styles, w int, pairs ...string) []string {
 	return lines
 }
 
-// network is what is known of a sandbox's connections, beside what is in its facts.
+// network holds a sandbox's denied connections and published ports.
 type network struct {
 	known   bool
 	denials []core.Denial
@@ -59,10 +59,10 @@ type network struct {
 	tunnelsErr error
 }
 
-// publishes says whether ports of a sandbox can be reached from outside.
+// publishes reports whether a sandbox has published ports.
 func publishes(box core.Sandbox) bool { return len(box.Ports)+len(box.Spec.Ports) > 0 }
 
-// deniedTarget is what was refused, in one word.
+// deniedTarget formats the target of a denied connection.
 func deniedTarget(d core.Denial) string {
 	target := orElse(d.Name, d.Address)
 	if d.Port != 0 {
@@ -71,18 +71,18 @@ func deniedTarget(d core.Denial) string {
 	return target + " (" + d.Protocol + ")"
 }
 
-// denied draws what was refused, the latest first.
+// denied draws the denied connections, the latest first.
 func (l network) denied(s *styles, w int, e *entry, now time.Time) []string {
 	lines := []string{s.header.on("DENIED")}
 	switch {
 	case l.err != nil:
 		return append(lines, problem(s, l.err, w)...)
 	case !e.from.caps.Can(core.CapDenials):
-		return append(lines, s.faint.on(cut("provider "+e.box.Provider+" does not tell of denied connections", w)))
+		return append(lines, s.faint.on(cut("provider "+e.box.Provider+" does not report denied connections", w)))
 	case !l.known && running(e):
 		return append(lines, s.faint.on("…"))
 	case len(l.denials) == 0:
-		return append(lines, s.faint.on("nothing"))
+		return append(lines, s.faint.on("no denied connections"))
 	}
 	for _, d := range l.denials {
 		count := fitRight(strconv.Itoa(d.Count)+"×", 6) + " " + fitRight(since(d.Time, now), 7) + " ago  "
@@ -90,17 +90,18 @@ func (l network) denied(s *styles, w int, e *entry, now time.Time) []string {
 		if d.Name != "" && d.Address != "" {
 			why = strings.TrimSpace(d.Address + " " + why)
 		}
-		lines = append(lines, s.faint.on(count)+s.bad.on(cut(safe(deniedTarget(d)), max(1, w-width(count))))+"  "+s.faint.on(safe(why)))
+		target := s.bad.on(cut(safe(deniedTarget(d)), max(1, w-width(count))))
+		lines = append(lines, s.faint.on(count)+target+"  "+s.faint.on(safe(why)))
 	}
 	return lines
 }
 
-// networkLines are a sandbox's ports, policy, denied connections and traffic.
+// networkLines draws a sandbox's ports, policy, denied connections and traffic.
 func networkLines(s *styles, w int, e *entry, known network, now time.Time) []string {
 	lines := []string{s.header.on("PORTS")}
 	switch {
 	case !publishes(e.box):
-		lines = append(lines, s.faint.on("none is published"))
+		lines = append(lines, s.faint.on("no published ports"))
 	case known.tunnelsErr != nil:
 		lines = append(lines, problem(s, known.tunnelsErr, w)...)
 	case len(known.tunnels) == 0:
@@ -113,7 +114,8 @@ func networkLines(s *styles, w int, e *entry, known network, now time.Time) []st
 	}
 	policy := policyText(e.box.Spec.Network)
 	lines = append(lines, "", s.header.on("POLICY"))
-	lines = append(lines, facts(s, w, "may reach", orElse(policy, "what the provider allows"), "reached from", strings.Join(e.box.Spec.Inbound, ", "))...)
+	lines = append(lines, facts(s, w,
+		"outbound", orElse(policy, "the provider's default"), "inbound", strings.Join(e.box.Spec.Inbound, ", "))...)
 	lines = append(lines, "")
 	lines = append(lines, known.denied(s, w, e, now)...)
 	lines = append(lines, "", s.header.on("TRAFFIC"))
@@ -131,7 +133,7 @@ func networkLines(s *styles, w int, e *entry, known network, now time.Time) []st
 	return lines
 }
 
-// policyText is a network policy in one line.
+// policyText formats a network policy in one line.
 func policyText(network core.Network) string {
 	if len(network.Allow) > 0 {
 		return string(network.Mode) + ": " + strings.Join(network.Allow, ", ")
@@ -153,7 +155,7 @@ func orElse(text, other string) string {
 	return text
 }
 
-// statsLines are graphs of what a sandbox used over time.
+// statsLines draws graphs of a sandbox's resource use over time.
 func statsLines(s *styles, w, h int, e *entry, now time.Time) []string {
 	last, ok := e.series.last()
 	if !ok {
@@ -179,16 +181,22 @@ func statsLines(s *styles, w, h int, e *entry, now time.Time) []string {
 		cpu += fmt.Sprintf(" of %g cores", last.CPULimit)
 	}
 	if last.Frozen {
-		cpu += " · frozen: idle, it costs none"
+		cpu += " · frozen while idle"
 	}
 	draw(s.processor, cpu, 100*last.CPULimit, func(x sample) float64 { return x.cpu })
-	draw(s.memory, "Memory "+used(last.Memory, last.MemoryLimit), float64(last.MemoryLimit), func(x sample) float64 { return x.memory })
-	draw(s.text, "Disk "+used(last.Disk, last.DiskLimit), float64(last.DiskLimit), func(x sample) float64 { return x.disk })
-	draw(s.network, fmt.Sprintf("Network in %s/s, out %s/s", core.Bytes(last.received), core.Bytes(last.sent)), 0, func(x sample) float64 { return x.received + x.sent })
-	return append(lines, s.faint.on(cut(fmt.Sprintf("%s · %s of CPU time · measured %s ago, %d samples", plural(last.Processes, "process", "processes"), last.CPU.Round(time.Millisecond), since(last.Time, now), len(e.series)), w)))
+	draw(s.memory, "Memory "+used(last.Memory, last.MemoryLimit), float64(last.MemoryLimit),
+		func(x sample) float64 { return x.memory })
+	draw(s.text, "Disk "+used(last.Disk, last.DiskLimit), float64(last.DiskLimit),
+		func(x sample) float64 { return x.disk })
+	draw(s.network, fmt.Sprintf("Network in %s/s, out %s/s", core.Bytes(last.received), core.Bytes(last.sent)), 0,
+		func(x sample) float64 { return x.received + x.sent })
+	summary := fmt.Sprintf("%s · %s of CPU time · measured %s ago, %d samples",
+		plural(last.Processes, "process", "processes"), last.CPU.Round(time.Millisecond),
+		since(last.Time, now), len(e.series))
+	return append(lines, s.faint.on(cut(summary, w)))
 }
 
-// specLines are all facts about a sandbox and the spec that it was launched with.
+// specLines draws all facts about a sandbox, and its spec.
 func specLines(s *styles, w int, e *entry, now time.Time) []string {
 	b := e.box
 	at := func(t time.Time) string {
@@ -214,12 +222,13 @@ func specLines(s *styles, w int, e *entry, now time.Time) []string {
 	}
 	cost := costText(spent(e, now))
 	if b.Cost != nil && b.Cost.PerHour > 0 {
-		cost += fmt.Sprintf(" until now, %.2f %s an hour", b.Cost.PerHour, b.Cost.Currency)
+		cost += fmt.Sprintf(" so far, %.2f %s per hour", b.Cost.PerHour, b.Cost.Currency)
 	}
 	lines := facts(s, w,
-		"id", b.ID, "name", b.Name, "provider", b.Provider, "app", b.App, "state", stateWord(b), "why", b.Message,
+		"id", b.ID, "name", b.Name, "provider", b.Provider, "app", b.App, "state", stateWord(b), "reason", b.Message,
 		"image", b.Image, "gpu", b.GPU.String(), "labels", strings.Join(labels, " "),
-		"created", at(b.Created), "started", at(b.Started), "ended", at(b.Ended), "ends", expires, "last active", at(b.LastActive), "cost", cost, "owner", owner)
+		"created", at(b.Created), "started", at(b.Started), "ended", at(b.Ended), "expires", expires,
+		"last active", at(b.LastActive), "cost", cost, "owner", owner)
 	lines = append(lines, "", s.header.on("SPEC"))
 	text, err := json.MarshalIndent(b.Spec, "", "  ")
 	if err != nil {
@@ -237,10 +246,10 @@ func specLines(s *styles, w int, e *entry, now time.Time) []string {
 	return lines
 }
 
-// maxHistory is how many operations are shown.
+// maxHistory is the number of operations shown.
 const maxHistory = 500
 
-// historyLines are the operations on a sandbox, the newest first.
+// historyLines draws the operations on a sandbox, the newest first.
 func historyLines(s *styles, w int, records []service.AuditRecord, err error, loaded bool) []string {
 	switch {
 	case err != nil:
@@ -248,23 +257,25 @@ func historyLines(s *styles, w int, records []service.AuditRecord, err error, lo
 	case !loaded:
 		return []string{s.faint.on("…")}
 	case len(records) == 0:
-		return []string{s.faint.on("nothing was done here")}
+		return []string{s.faint.on("no operations yet")}
 	}
-	lines := []string{s.header.on(fit("TIME", 20) + fit("BY", 10) + fit("OPERATION", 11) + fit("RESULT", 14) + fit("TOOK", 8) + "WHAT")}
+	lines := []string{s.header.on(fit("TIME", 20) + fit("BY", 10) + fit("OPERATION", 11) + fit("RESULT", 14) +
+		fit("TOOK", 8) + "DETAILS")}
 	for _, r := range slices.Backward(records) {
 		p := s.off
 		if r.Result != "ok" {
 			p = s.bad
 		}
-		what := orElse(argsText(r.Args), r.Error)
-		lines = append(lines, s.faint.on(fit(r.Time.Local().Format("2006-01-02 15:04:05"), 20)+fit(safe(r.Actor), 9)+" ")+
-			s.text.on(fit(safe(r.Op), 11))+p.on(fit(safe(r.Result), 14))+s.faint.on(fit(r.Duration.Round(time.Millisecond).String(), 8))+
-			s.text.on(cut(safe(what), max(0, w-63))))
+		details := orElse(argsText(r.Args), r.Error)
+		when, took := r.Time.Local().Format("2006-01-02 15:04:05"), r.Duration.Round(time.Millisecond).String()
+		lines = append(lines, s.faint.on(fit(when, 20)+fit(safe(r.Actor), 9)+" ")+
+			s.text.on(fit(safe(r.Op), 11))+p.on(fit(safe(r.Result), 14))+s.faint.on(fit(took, 8))+
+			s.text.on(cut(safe(details), max(0, w-63))))
 	}
 	return lines
 }
 
-// argsText is what an operation was asked, in one line.
+// argsText formats the arguments of an operation in one line.
 func argsText(args map[string]any) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(args)) {

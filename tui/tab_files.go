@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"image"
-	_ "image/gif"  // so that its facts are known
-	_ "image/jpeg" // likewise
-	_ "image/png"  // likewise
+	_ "image/gif"  // for image.DecodeConfig
+	_ "image/jpeg" // for image.DecodeConfig
+	_ "image/png"  // for image.DecodeConfig
 	"io/fs"
 	"net/http"
 	"path"
@@ -17,10 +17,10 @@ import (
 	"github.com/seed-0724f904/sb/tui/internal/guesttext"
 )
 
-// maxPreview is how much of a file is read to show it.
+// maxPreview is how many bytes of a file are read for its preview.
 const maxPreview = 64 << 10
 
-// filesTab shows a sandbox's files as a tree that is read as it is opened.
+// filesTab shows a sandbox's files as a tree. A directory is read when it is opened.
 type filesTab struct {
 	root   string
 	dirs   map[string]*dir
@@ -31,12 +31,12 @@ type filesTab struct {
 	h      int
 
 	preview *preview
-	// full shows the preview alone, where there is no room for both.
+	// full shows the preview without the tree, on narrow screens.
 	full  bool
-	above int // lines of the preview that are scrolled off
+	above int // the first visible line of the preview
 }
 
-// dir is what is known of a directory.
+// dir is a directory of the tree.
 type dir struct {
 	infos   []core.FileInfo
 	err     error
@@ -44,14 +44,14 @@ type dir struct {
 	loading bool
 }
 
-// fileRow is one line of the tree: a file, or what went wrong below a directory.
+// fileRow is one line of the tree: a file, or a note such as an error below its directory.
 type fileRow struct {
 	depth int
 	info  core.FileInfo
 	note  string
 }
 
-// name is how the line calls it.
+// name returns the text of the line.
 func (r fileRow) name() string {
 	if r.note != "" {
 		return r.note
@@ -59,7 +59,7 @@ func (r fileRow) name() string {
 	return safe(path.Base(r.info.Path))
 }
 
-// preview is a file's beginning and what is known of it.
+// preview is the beginning of a file, with facts about it.
 type preview struct {
 	info  core.FileInfo
 	facts []string
@@ -67,11 +67,11 @@ type preview struct {
 	err   error
 }
 
-// describe reads the beginning of a file: text as lines, pictures as facts.
+// describe fills the preview from the beginning of a file: text as lines, binary as hex, images as facts.
 func (p *preview) describe(head []byte) {
 	p.facts = append(p.facts, core.Bytes(p.info.Size).String(), http.DetectContentType(head))
 	if config, format, err := image.DecodeConfig(bytes.NewReader(head)); err == nil {
-		p.facts = append(p.facts, fmt.Sprintf("%s picture of %d × %d", format, config.Width, config.Height))
+		p.facts = append(p.facts, fmt.Sprintf("%s image, %d × %d", format, config.Width, config.Height))
 		return
 	}
 	if len(head) == 0 {
@@ -91,11 +91,11 @@ func (p *preview) describe(head []byte) {
 		p.lines = append(p.lines, last)
 	}
 	if int64(len(head)) < p.info.Size {
-		p.facts = append(p.facts, "beginning")
+		p.facts = append(p.facts, "truncated")
 	}
 }
 
-// wholeRunes is text without the character that its end cuts off.
+// wholeRunes returns text without an incomplete character at its end.
 func wholeRunes(text []byte) []byte {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
@@ -108,15 +108,15 @@ func wholeRunes(text []byte) []byte {
 	return text
 }
 
-// begin shows the tree of a sandbox from its working directory's root.
+// begin resets the tree to the sandbox's root directory, still unread.
 func (f *filesTab) begin() {
 	*f = filesTab{root: "/", dirs: map[string]*dir{"/": {open: true, loading: true}}, h: f.h}
 }
 
-// take notes what a directory holds.
+// take stores the listing of a directory.
 func (f *filesTab) take(msg dirMsg) {
 	d := f.dirs[msg.path]
-	if d == nil { // a link that leads to a directory
+	if d == nil { // a link to a directory
 		d = &dir{open: true}
 		f.dirs[msg.path] = d
 	}
@@ -166,7 +166,7 @@ func (f *filesTab) move(by int) {
 	f.offset = max(f.offset, f.at-page+1, 0)
 }
 
-// selected is the file under the cursor.
+// selected returns the file under the cursor. It returns false on a note.
 func (f *filesTab) selected() (core.FileInfo, bool) {
 	if f.at < 0 || f.at >= len(f.rows) || f.rows[f.at].note != "" {
 		return core.FileInfo{}, false
@@ -174,13 +174,13 @@ func (f *filesTab) selected() (core.FileInfo, bool) {
 	return f.rows[f.at].info, true
 }
 
-// here is the directory that the cursor is in or on.
+// here returns the directory under the cursor, or the one around it.
 func (f *filesTab) here() string {
 	info, ok := f.selected()
 	switch {
 	case ok && info.Mode.IsDir():
 		return info.Path
-	case f.at < len(f.rows) && f.rows[f.at].note != "": // it is about its directory
+	case f.at < len(f.rows) && f.rows[f.at].note != "": // a note has the path of its directory
 		return f.rows[f.at].info.Path
 	case f.at < len(f.rows):
 		return path.Dir(f.rows[f.at].info.Path)
@@ -188,7 +188,7 @@ func (f *filesTab) here() string {
 	return f.root
 }
 
-// toggle opens or closes a directory; read says that it is to be read.
+// toggle opens or closes a directory and reports whether it must be read.
 func (f *filesTab) toggle(name string) (read bool) {
 	d := f.dirs[name]
 	if d == nil {
@@ -202,7 +202,7 @@ func (f *filesTab) toggle(name string) (read bool) {
 	return read
 }
 
-// shut closes the directory under the cursor, or goes to the one above.
+// shut closes the directory under the cursor, or moves to the parent.
 func (f *filesTab) shut() {
 	info, ok := f.selected()
 	if d := f.dirs[info.Path]; ok && d != nil && d.open {
@@ -231,7 +231,8 @@ func (f *filesTab) view(s *styles, w, h int, focus bool, find finder) []string {
 	for i := range bar {
 		bar[i] = s.border.on("│")
 	}
-	return joinSides(block(f.tree(s, left, h, focus, find.query), left, h), bar, block(f.show(s, w-left-1, h, newFinder("")), w-left-1, h))
+	return joinSides(block(f.tree(s, left, h, focus, find.query), left, h), bar,
+		block(f.show(s, w-left-1, h, newFinder("")), w-left-1, h))
 }
 
 func (f *filesTab) tree(s *styles, w, h int, focus bool, query string) []string {
@@ -277,7 +278,8 @@ func (f *filesTab) tree(s *styles, w, h int, focus bool, query string) []string 
 
 func (f *filesTab) show(s *styles, w, h int, find finder) []string {
 	p := f.preview
-	lines := []string{s.strong.on(cut(safe(p.info.Path), w)), s.faint.on(cut(p.info.Mode.String()+" · "+strings.Join(p.facts, " · "), w))}
+	facts := p.info.Mode.String() + " · " + strings.Join(p.facts, " · ")
+	lines := []string{s.strong.on(cut(safe(p.info.Path), w)), s.faint.on(cut(facts, w))}
 	if p.err != nil {
 		return append(lines, problem(s, p.err, w)...)
 	}

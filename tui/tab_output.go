@@ -15,27 +15,27 @@ import (
 // entryExec is the entry command's id in the journal.
 const entryExec = "0"
 
-// outputTab shows what one command of a sandbox wrote.
+// outputTab shows the output of one command of a sandbox.
 type outputTab struct {
-	// exec is the command that is shown; "" before it is known which.
+	// exec is the id of the shown command; "" before one is chosen.
 	exec string
-	// chosen says that a person chose it, so that a newer one does not take its place.
+	// chosen reports that the user chose the command: a newer one does not replace it.
 	chosen bool
 	log    *logFeed
 	open   bool
-	gen    int // counts the logs that were shown
+	gen    int // counts the shown logs
 
 	lines   []logLine
 	bytes   int
-	dropped int // lines that were there before lines[0]
+	dropped int // the number of lines dropped before lines[0]
 	lost    int
 	partial [2]string
 	err     error
 
 	follow, wrap, times bool
-	// top is the first line on the screen, counted from the first ever, and sub the piece of it.
+	// top is the first visible line, counted from the start of the output, and sub its first visible piece.
 	top, sub int
-	left     int // cells cut off at the left when lines are not wrapped
+	left     int // cells scrolled off to the left, without wrapping
 	w, h     int
 
 	finder
@@ -45,12 +45,14 @@ func newOutputTab(m Memory) outputTab {
 	return outputTab{follow: true, wrap: !m.NoWrap, times: m.Times, finder: newFinder("")}
 }
 
-// clear forgets the log, not the settings.
+// clear drops the log and keeps the settings.
 func (o *outputTab) clear() {
-	*o = outputTab{follow: true, wrap: o.wrap, times: o.times, w: o.w, h: o.h, finder: newFinder(o.query), gen: o.gen + 1}
+	*o = outputTab{
+		follow: true, wrap: o.wrap, times: o.times, w: o.w, h: o.h, finder: newFinder(o.query), gen: o.gen + 1,
+	}
 }
 
-// choose picks the command to show when nobody has: the entry command, or else the newest.
+// choose picks the command to show unless the user chose one: the entry command, or else the newest.
 func (o *outputTab) choose(box core.Sandbox, execs []core.Exec) (exec string) {
 	if o.chosen || len(execs) == 0 && o.exec != "" {
 		return o.exec
@@ -59,7 +61,8 @@ func (o *outputTab) choose(box core.Sandbox, execs []core.Exec) (exec string) {
 		return entryExec
 	}
 	running := slices.IndexFunc(execs, core.Exec.Running)
-	if i := slices.IndexFunc(execs, func(e core.Exec) bool { return e.ID == o.exec }); i >= 0 && (execs[i].Running() || running < 0 && i == len(execs)-1) {
+	shown := slices.IndexFunc(execs, func(e core.Exec) bool { return e.ID == o.exec })
+	if shown >= 0 && (execs[shown].Running() || running < 0 && shown == len(execs)-1) {
 		return o.exec
 	}
 	for _, e := range slices.Backward(execs) {
@@ -70,7 +73,7 @@ func (o *outputTab) choose(box core.Sandbox, execs []core.Exec) (exec string) {
 	return execs[len(execs)-1].ID
 }
 
-// take adds what came.
+// take appends output.
 func (o *outputTab) take(msg logMsg) {
 	for _, b := range msg.batch {
 		o.lines = append(o.lines, b.lines...)
@@ -90,7 +93,7 @@ func (o *outputTab) take(msg logMsg) {
 	o.open = msg.open
 }
 
-// end is the number of the line after the last; partial lines count.
+// end returns the number after the last line. Partial lines count.
 func (o *outputTab) end() int {
 	n := o.dropped + len(o.lines)
 	for _, p := range o.partial {
@@ -121,7 +124,7 @@ func (o *outputTab) line(n int) logLine {
 
 const timeLayout = "15:04:05.000"
 
-// gutter is the cells before the text.
+// gutter returns the number of cells before the text.
 func (o *outputTab) gutter() int {
 	if o.times {
 		return len(timeLayout) + 2
@@ -129,7 +132,7 @@ func (o *outputTab) gutter() int {
 	return 1
 }
 
-// pieces are a line's rows on the screen, without the gutter.
+// pieces returns a line's rows on the screen, without the gutter.
 func (o *outputTab) pieces(s *styles, n int) []string {
 	text := o.line(n).text
 	cells := max(1, o.w-o.gutter())
@@ -145,7 +148,7 @@ func (o *outputTab) pieces(s *styles, n int) []string {
 	return []string{ansi.TruncateWc(text, cells, "")}
 }
 
-// height is how many rows a line takes.
+// height returns the number of rows of a line.
 func (o *outputTab) height(n int) int {
 	if !o.wrap {
 		return 1
@@ -158,7 +161,7 @@ func (o *outputTab) height(n int) int {
 	return len(guesttext.Wrap(text, cells))
 }
 
-// toEnd puts the last row at the bottom.
+// toEnd scrolls to the end.
 func (o *outputTab) toEnd() {
 	rows := o.h
 	o.top, o.sub = o.end(), 0
@@ -172,7 +175,7 @@ func (o *outputTab) toEnd() {
 	}
 }
 
-// scroll moves the text by rows. At the end it follows again.
+// scroll scrolls by rows. Scrolling up stops following; scrolling past the end resumes it.
 func (o *outputTab) scroll(rows int) {
 	if rows < 0 && o.follow {
 		o.toEnd()
@@ -200,7 +203,7 @@ func (o *outputTab) scroll(rows int) {
 	}
 }
 
-// atEnd says whether the last row is on the screen.
+// atEnd reports whether the last row is visible.
 func (o *outputTab) atEnd() bool {
 	rows := -o.sub
 	for n := o.top; n < o.end(); n++ {
@@ -213,7 +216,7 @@ func (o *outputTab) atEnd() bool {
 
 func (o *outputTab) toTop() { o.follow, o.top, o.sub = false, o.dropped, 0 }
 
-// search goes to the next line that has the query, onwards or back, and says whether there is one.
+// search moves to the next line with the query, forward or back, and reports whether there is one.
 func (o *outputTab) search(step int) bool {
 	from := o.current
 	if from < o.dropped || from >= o.end() {
@@ -233,7 +236,7 @@ func (o *outputTab) search(step int) bool {
 	return true
 }
 
-// text is the whole log without colours, to copy or save.
+// text returns the whole log without colors, to copy or save.
 func (o *outputTab) text() string {
 	var b strings.Builder
 	for n := o.dropped; n < o.end(); n++ {
@@ -247,7 +250,7 @@ func (o *outputTab) text() string {
 	return b.String()
 }
 
-// view draws the log below a line that says what it is.
+// view draws the log below its title.
 func (o *outputTab) view(s *styles, w, h int, journal *execsTab) []string {
 	execs := journal.execs
 	o.w, o.h = w, max(1, h-1)
@@ -258,7 +261,7 @@ func (o *outputTab) view(s *styles, w, h int, journal *execsTab) []string {
 		return []string{s.faint.on("…")}
 	}
 	if o.exec == "" {
-		return []string{s.faint.on("no command has run here; e runs one")}
+		return []string{s.faint.on("no commands yet; e runs one")}
 	}
 	lines := []string{o.title(s, execs)}
 	switch {
@@ -280,7 +283,7 @@ func (o *outputTab) view(s *styles, w, h int, journal *execsTab) []string {
 	return lines
 }
 
-// margin is what stands before a row: the time at a line's first, and a bar for stderr.
+// margin draws the cells before a row: the time on a line's first row, and a bar for stderr.
 func (o *outputTab) margin(s *styles, l logLine, row int) string {
 	bar := " "
 	if l.stderr {
@@ -296,17 +299,17 @@ func (o *outputTab) margin(s *styles, l logLine, row int) string {
 }
 
 func (o *outputTab) title(s *styles, execs []core.Exec) string {
-	what := "command " + o.exec
+	name := "command " + o.exec
 	if o.exec == entryExec {
-		what = "entry command"
+		name = "entry command"
 	}
 	for _, e := range execs {
 		if e.ID == o.exec {
-			what += ": " + safe(strings.Join(e.Command, " "))
+			name += ": " + safe(strings.Join(e.Command, " "))
 			break
 		}
 	}
-	title := s.strong.on(cut(what, max(10, o.w*2/3)))
+	title := s.strong.on(cut(name, max(10, o.w*2/3)))
 	var facts []string
 	if len(execs) > 1 {
 		facts = append(facts, plural(len(execs), "command", "commands"))

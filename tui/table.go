@@ -18,7 +18,7 @@ const (
 	groupProvider = "provider"
 )
 
-// table is the list of sandboxes: what is shown, in which order, and where the cursor is.
+// table is the list of sandboxes, with its filter, order, cursor and marks.
 type table struct {
 	columns  []column
 	sort     string
@@ -28,8 +28,8 @@ type table struct {
 	hideDead bool
 
 	rows   []tableRow
-	wanted []column // those that have something to show
-	total  int      // sandboxes, shown or not
+	wanted []column // the columns that are not empty
+	total  int      // all sandboxes, hidden ones included
 	cursor string   // a sandbox id
 	at     int      // the cursor's row
 	offset int      // the first row on the screen
@@ -50,7 +50,7 @@ func newTable() *table {
 	return &table{columns: columns(), sort: "name", marks: map[string]bool{}}
 }
 
-// refresh takes the sandboxes anew. The cursor stays on its sandbox, or where that was.
+// refresh rebuilds the rows from the inventory. The cursor stays on its sandbox, or at its row if that is gone.
 func (t *table) refresh(inv *inventory) {
 	t.total = len(inv.entries)
 	entries := make([]*entry, 0, len(inv.entries))
@@ -85,7 +85,7 @@ func (t *table) refresh(inv *inventory) {
 	t.fitColumns()
 }
 
-// arrange sorts: groups first, then the sorted column, then the id, so that equal rows stay in place.
+// arrange sorts by group, the sort column, name and id, so that equal rows keep their order.
 func (t *table) arrange(entries []*entry) {
 	compare := byName
 	if c, ok := columnNamed(t.sort); ok {
@@ -112,8 +112,8 @@ func (t *table) groupOf(e *entry) string {
 	return cmp.Or(e.search[3], "no app")
 }
 
-// matches says whether each term is found, as a fuzzy match, in some field. Of an id, which is
-// random, it must be a piece.
+// matches reports whether each term matches some field fuzzily, or is a substring of the id. A fuzzy match of the
+// random id would find too much.
 func matches(e *entry, terms []string) bool {
 	for _, term := range terms {
 		if !strings.Contains(e.box.ID, term) && len(fuzzy.FindNoSort(term, e.search)) == 0 {
@@ -123,9 +123,10 @@ func matches(e *entry, terms []string) bool {
 	return true
 }
 
-// find puts the cursor's row where its sandbox is now.
+// find moves the cursor's row to its sandbox.
 func (t *table) find() {
-	if i := slices.IndexFunc(t.rows, func(r tableRow) bool { return r.entry != nil && r.entry.box.ID == t.cursor }); i >= 0 {
+	under := func(r tableRow) bool { return r.entry != nil && r.entry.box.ID == t.cursor }
+	if i := slices.IndexFunc(t.rows, under); i >= 0 {
 		t.at = i
 	} else {
 		t.at = min(t.at, len(t.rows)-1)
@@ -134,7 +135,7 @@ func (t *table) find() {
 	t.scroll()
 }
 
-// settle moves the cursor off a title, onwards if it can, and notes its sandbox.
+// settle moves the cursor from a title to the next sandbox in the direction of step, or else in the other one.
 func (t *table) settle(step int) {
 	t.at = min(max(t.at, 0), max(0, len(t.rows)-1))
 	for i := t.at; i >= 0 && i < len(t.rows); i += step {
@@ -143,7 +144,7 @@ func (t *table) settle(step int) {
 			break
 		}
 	}
-	if t.at < len(t.rows) && t.rows[t.at].entry == nil { // titles only in this direction
+	if t.at < len(t.rows) && t.rows[t.at].entry == nil { // only titles in this direction
 		for i := t.at; i >= 0 && i < len(t.rows); i -= step {
 			if t.rows[i].entry != nil {
 				t.at = i
@@ -157,7 +158,7 @@ func (t *table) settle(step int) {
 	}
 }
 
-// move moves the cursor by so many rows.
+// move moves the cursor by a number of rows.
 func (t *table) move(by int) {
 	step := 1
 	if by < 0 {
@@ -168,10 +169,10 @@ func (t *table) move(by int) {
 	t.scroll()
 }
 
-// page is how many rows are on the screen.
+// page returns the number of rows on the screen.
 func (t *table) page() int { return max(1, t.size.h-1) }
 
-// scroll brings the cursor onto the screen.
+// scroll makes the cursor visible.
 func (t *table) scroll() {
 	page := t.page()
 	t.offset = min(t.offset, t.at)
@@ -185,7 +186,7 @@ func (t *table) scroll() {
 	}
 }
 
-// wheel scrolls without moving the cursor further than the screen needs.
+// wheel scrolls. The cursor moves only to stay on the screen.
 func (t *table) wheel(by int) {
 	page := t.page()
 	t.offset = min(max(t.offset+by, 0), max(0, len(t.rows)-page))
@@ -193,7 +194,7 @@ func (t *table) wheel(by int) {
 	t.settle(1)
 }
 
-// selected is the sandbox under the cursor, or nil.
+// selected returns the sandbox under the cursor, or nil.
 func (t *table) selected() *entry {
 	if t.at < 0 || t.at >= len(t.rows) {
 		return nil
@@ -201,8 +202,8 @@ func (t *table) selected() *entry {
 	return t.rows[t.at].entry
 }
 
-// chosen are the marked sandboxes that are shown, in their order, or else the one under the cursor. A marked sandbox that
-// the filter hides is left alone: an action never reaches what the screen does not show.
+// chosen returns the marked sandboxes among the rows, or else the one under the cursor. Hidden sandboxes are left
+// out, even if marked: an action never applies to a sandbox that the table does not show.
 func (t *table) chosen() []*entry {
 	var chosen []*entry
 	for _, r := range t.rows {
@@ -216,7 +217,7 @@ func (t *table) chosen() []*entry {
 	return chosen
 }
 
-// marked counts the marked sandboxes, and those of them that are not shown.
+// marked counts the marked sandboxes, and the hidden ones among them.
 func (t *table) marked() (all, hidden int) {
 	hidden = len(t.marks)
 	for _, r := range t.rows {
@@ -227,7 +228,7 @@ func (t *table) marked() (all, hidden int) {
 	return len(t.marks), hidden
 }
 
-// mark toggles the mark of the sandbox under the cursor and goes on to the next.
+// mark toggles the mark of the sandbox under the cursor and moves to the next.
 func (t *table) mark() {
 	if e := t.selected(); e != nil {
 		if t.marks[e.box.ID] {
@@ -239,7 +240,7 @@ func (t *table) mark() {
 	}
 }
 
-// boxes are the sandboxes that are shown.
+// boxes returns the sandboxes of all rows.
 func (t *table) boxes() []core.Sandbox {
 	var boxes []core.Sandbox
 	for _, r := range t.rows {
@@ -250,7 +251,7 @@ func (t *table) boxes() []core.Sandbox {
 	return boxes
 }
 
-// markAll marks these sandboxes alone, or unmarks all when they are marked already.
+// markAll replaces all marks by these sandboxes, or removes all marks when these are all marked.
 func (t *table) markAll(boxes []core.Sandbox) {
 	all := true
 	for _, box := range boxes {
@@ -265,7 +266,7 @@ func (t *table) markAll(boxes []core.Sandbox) {
 	}
 }
 
-// sortNext makes the next shown column the sorted one.
+// sortNext sorts by the next visible column.
 func (t *table) sortNext(step int) {
 	if len(t.shown) == 0 {
 		return
@@ -275,7 +276,7 @@ func (t *table) sortNext(step int) {
 	t.reverse = false
 }
 
-// sortAt sorts by the column at a cell of the header; once more reverses.
+// sortAt sorts by the column at cell x of the header, or reverses its order.
 func (t *table) sortAt(x int) {
 	left := markWidth
 	for i, c := range t.shown {
@@ -288,7 +289,7 @@ func (t *table) sortAt(x int) {
 	}
 }
 
-// rowAt is the row at a line of the pane, or -1.
+// rowAt returns the row at a line of the pane, or -1.
 func (t *table) rowAt(y int) int {
 	if i := t.offset + y - 1; y > 0 && i < len(t.rows) {
 		return i
@@ -296,14 +297,14 @@ func (t *table) rowAt(y int) int {
 	return -1
 }
 
-// goTo puts the cursor on a row.
+// goTo moves the cursor to a row.
 func (t *table) goTo(row int) {
 	t.at = row
 	t.settle(1)
 	t.scroll()
 }
 
-// visible are the sandboxes on the screen.
+// visible returns the sandboxes on the screen.
 func (t *table) visible() []*entry {
 	var entries []*entry
 	for _, r := range t.rows[min(t.offset, len(t.rows)):min(t.offset+t.page(), len(t.rows))] {
@@ -320,14 +321,14 @@ func (t *table) setSize(r rect) {
 	t.scroll()
 }
 
-// markWidth is the cells before the first column.
+// markWidth is the number of cells before the first column.
 const markWidth = 2
 
 func (t *table) fitColumns() {
 	t.shown, t.widths = chooseColumns(t.wanted, t.size.w-markWidth)
 }
 
-// live counts the sandboxes that live.
+// live counts the live sandboxes.
 func (inv *inventory) live() int {
 	n := 0
 	for _, e := range inv.entries {
@@ -425,8 +426,8 @@ func (t *table) row(s *styles, i int, focus bool, now time.Time) string {
 	return s.selectedOut.on(fit(b.String(), t.size.w))
 }
 
-// dead says whether nothing can be run in a sandbox any more.
+// dead reports whether a sandbox is nil or has ended.
 func dead(e *entry) bool { return e == nil || !e.box.State.Live() }
 
-// running says whether commands can be run in a sandbox.
+// running reports whether a sandbox can run commands.
 func running(e *entry) bool { return e != nil && e.box.State == core.StateRunning }

@@ -7,22 +7,21 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// The themes. ThemeAuto is dark or light as the terminal's background is.
+// The themes. ThemeAuto is dark or light, depending on the terminal's background.
 const (
 	ThemeAuto     = "auto"
 	ThemeDark     = "dark"
 	ThemeLight    = "light"
 	ThemeContrast = "contrast"
-	ThemePlain    = "plain" // no colours, as with NO_COLOR
+	ThemePlain    = "plain" // no colors, as with NO_COLOR
 )
 
-// Themes lists the themes that can be chosen.
+// Themes lists the available themes.
 func Themes() []string {
 	return []string{ThemeAuto, ThemeDark, ThemeLight, ThemeContrast, ThemePlain}
 }
 
-// paint is a style that is put around text by joining strings, which is all that a cell of a
-// table can afford.
+// paint is a style as escape sequences around text. Joining strings is much faster than a lipgloss style per cell.
 type paint struct{ open, close string }
 
 func newPaint(style lipgloss.Style) paint {
@@ -30,7 +29,7 @@ func newPaint(style lipgloss.Style) paint {
 	return paint{open, closing}
 }
 
-// on paints text that has no colours of its own.
+// on paints text that has no colors of its own.
 func (p paint) on(text string) string {
 	if p.open == "" || text == "" {
 		return text
@@ -38,14 +37,14 @@ func (p paint) on(text string) string {
 	return p.open + text + p.close
 }
 
-// palette has the colours of a theme; nil is the terminal's own.
+// palette has the colors of a theme; nil is the terminal's own.
 type palette struct {
 	text, faint, accent, good, warn, bad, info color.Color
 	selected, selectedFaint, onSelected, panel color.Color
 	processor, memory, network                 color.Color
 }
 
-// styles are the tokens. Nothing else in the package names a colour.
+// styles are the tokens. Nothing else in the package names a color.
 type styles struct {
 	theme string
 
@@ -74,19 +73,22 @@ func palettes(theme string) palette {
 	switch theme {
 	case ThemeLight:
 		return palette{
-			text: c("#24292f"), faint: c("#656d76"), accent: c("#6639ba"), good: c("#116329"), warn: c("#7d4e00"), bad: c("#b3151d"), info: c("#0550ae"),
+			text: c("#24292f"), faint: c("#656d76"), accent: c("#6639ba"),
+			good: c("#116329"), warn: c("#7d4e00"), bad: c("#b3151d"), info: c("#0550ae"),
 			selected: c("#d0e3fb"), selectedFaint: c("#e4e8ec"), onSelected: c("#0b1f38"), panel: c("#f0f2f5"),
 			processor: c("#0550ae"), memory: c("#6639ba"), network: c("#116329"),
 		}
 	case ThemeContrast:
 		return palette{
-			text: c("#ffffff"), faint: c("#d0d0d0"), accent: c("#ffff00"), good: c("#00ff66"), warn: c("#ffd700"), bad: c("#ff6b6b"), info: c("#66d9ff"),
+			text: c("#ffffff"), faint: c("#d0d0d0"), accent: c("#ffff00"),
+			good: c("#00ff66"), warn: c("#ffd700"), bad: c("#ff6b6b"), info: c("#66d9ff"),
 			selected: c("#ffff00"), selectedFaint: c("#5f5f5f"), onSelected: c("#000000"), panel: c("#000000"),
 			processor: c("#66d9ff"), memory: c("#ffff00"), network: c("#00ff66"),
 		}
 	default:
 		return palette{
-			text: c("#d7dae0"), faint: c("#848b98"), accent: c("#b392f0"), good: c("#7ee787"), warn: c("#e3b341"), bad: c("#ff7b72"), info: c("#79c0ff"),
+			text: c("#d7dae0"), faint: c("#848b98"), accent: c("#b392f0"),
+			good: c("#7ee787"), warn: c("#e3b341"), bad: c("#ff7b72"), info: c("#79c0ff"),
 			selected: c("#264f78"), selectedFaint: c("#32363e"), onSelected: c("#ffffff"), panel: c("#21252b"),
 			processor: c("#79c0ff"), memory: c("#b392f0"), network: c("#7ee787"),
 		}
@@ -108,19 +110,23 @@ func newStyles(theme string) *styles {
 		border: plain(p.faint), borderFocus: plain(p.accent),
 		header: bold(p.faint), headerSorted: bold(p.accent), group: bold(p.info),
 		selected: filled(p.onSelected, p.selected), selectedOut: filled(p.text, p.selectedFaint), marked: bold(p.warn),
-		good: plain(p.good), warn: plain(p.warn), bad: plain(p.bad), info: plain(p.info), off: plain(p.faint), stale: newPaint(fg(p.faint).Italic(true)),
-		tab: plain(p.faint), tabActive: newPaint(fg(p.accent).Bold(true).Underline(true)),
+		good: plain(p.good), warn: plain(p.warn), bad: plain(p.bad), info: plain(p.info), off: plain(p.faint),
+		stale: newPaint(fg(p.faint).Italic(true)),
+		tab:   plain(p.faint), tabActive: newPaint(fg(p.accent).Bold(true).Underline(true)),
 		key: bold(p.accent), help: plain(p.faint),
-		match: newPaint(fg(p.onSelected).Background(p.selected)), matchCurrent: newPaint(fg(p.onSelected).Background(p.selected).Reverse(true)),
-		stderr: plain(p.warn), processor: plain(p.processor), memory: plain(p.memory), network: plain(p.network),
+		match:        newPaint(fg(p.onSelected).Background(p.selected)),
+		matchCurrent: newPaint(fg(p.onSelected).Background(p.selected).Reverse(true)),
+		stderr:       plain(p.warn), processor: plain(p.processor), memory: plain(p.memory), network: plain(p.network),
 		frame: plain(p.accent), dialog: plain(p.text), dialogTitle: bold(p.accent),
 		field: plain(p.text), fieldActive: newPaint(fg(p.text).Bold(true)), fieldWrong: plain(p.bad),
-		button: filled(p.text, p.selectedFaint), buttonActive: newPaint(fg(p.onSelected).Background(p.selected).Bold(true)),
-		toast: filled(p.text, p.panel), toastWarn: filled(p.warn, p.panel), toastBad: filled(p.bad, p.panel), bar: plain(p.accent),
+		button:       filled(p.text, p.selectedFaint),
+		buttonActive: newPaint(fg(p.onSelected).Background(p.selected).Bold(true)),
+		toast:        filled(p.text, p.panel), toastWarn: filled(p.warn, p.panel), toastBad: filled(p.bad, p.panel),
+		bar: plain(p.accent),
 	}
 }
 
-// plainStyles tells things apart by weight, reverse and underline alone.
+// plainStyles uses no colors, only bold, faint, reverse and underline.
 func plainStyles() *styles {
 	none := paint{}
 	style := lipgloss.NewStyle()

@@ -13,7 +13,7 @@ const (
 	maxNotices = 500
 )
 
-// severity says how loud a notice is.
+// severity is the importance of a notice.
 type severity int
 
 const (
@@ -22,7 +22,7 @@ const (
 	severityBad
 )
 
-// notice is something that was told.
+// notice is one message to the user.
 type notice struct {
 	id       int
 	at       time.Time
@@ -31,14 +31,14 @@ type notice struct {
 	hint     string
 }
 
-// notices are what was told: the log of all, and those that are on the screen.
+// notices holds the log of all notices and those on the screen.
 type notices struct {
 	log   []notice
 	shown []notice
 	next  int
 }
 
-// add tells something and returns it.
+// add shows and logs a notice.
 func (n *notices) add(at time.Time, s severity, text, hint string) notice {
 	n.next++
 	told := notice{n.next, at, s, safe(text), safe(hint)}
@@ -49,7 +49,7 @@ func (n *notices) add(at time.Time, s severity, text, hint string) notice {
 	return told
 }
 
-// over takes a notice off the screen.
+// over removes a notice from the screen.
 func (n *notices) over(id int) {
 	for i, t := range n.shown {
 		if t.id == id {
@@ -59,7 +59,7 @@ func (n *notices) over(id int) {
 	}
 }
 
-// view draws the notices that are on the screen, at most so wide.
+// view draws the notices on the screen, at most cells wide.
 func (n *notices) view(s *styles, cells int) []string {
 	var lines []string
 	for _, t := range n.shown {
@@ -91,10 +91,10 @@ func (n *notices) view(s *styles, cells int) []string {
 	return lines
 }
 
-// told is what an event says to a person, or "".
+// told returns the notice for an event, or "".
 func told(event core.Event) (severity, string) {
 	if event.Type == core.EventDenial && event.Denial != nil && event.Name != "" {
-		return severityWarn, event.Name + " was refused " + deniedTarget(*event.Denial)
+		return severityWarn, event.Name + ": connection denied to " + deniedTarget(*event.Denial)
 	}
 	if event.Type != core.EventState || event.Name == "" {
 		return severityInfo, ""
@@ -103,7 +103,10 @@ func told(event core.Event) (severity, string) {
 	case "":
 		return severityInfo, event.Name + " is terminated"
 	case core.StateFailed, core.StateLost:
-		text := event.Name + " is " + string(event.State)
+		text := event.Name + " " + string(event.State)
+		if event.State == core.StateLost {
+			text = event.Name + " is lost"
+		}
 		if event.Message != "" {
 			text += ": " + event.Message
 		}

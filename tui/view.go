@@ -18,7 +18,7 @@ func (m *Model) View() tea.View {
 	return v
 }
 
-// screen draws all lines, each as wide as the screen.
+// screen draws the whole screen; every line has its full width.
 func (m *Model) screen() []string {
 	l, s := m.layout, m.styles
 	if l.w < 1 || l.h < 1 {
@@ -80,13 +80,13 @@ func (m *Model) body() []string {
 	return append(append(tableView(), rule), detailView()...)
 }
 
-// emptiness says why the table is empty.
+// emptiness explains why the table is empty.
 func (m *Model) emptiness() string {
 	switch {
 	case m.table.total > 0 && m.table.filter != "":
-		return "nothing fits the filter; esc clears it"
+		return "no sandbox matches the filter; esc clears it"
 	case m.table.total > 0:
-		return "only dead sandboxes, which are hidden; d shows them"
+		return "all sandboxes are dead and hidden; d shows them"
 	}
 	ready := false
 	for _, src := range m.inv.sources {
@@ -96,12 +96,12 @@ func (m *Model) emptiness() string {
 		ready = ready || src.failed == nil && (src.status == nil || src.status.Usable)
 	}
 	if !ready {
-		return "no provider is ready; v says why"
+		return "no provider is ready; v shows why"
 	}
 	return "no sandboxes; L launches one"
 }
 
-// header is the first line: what there is, and how the providers are.
+// header draws the first line: the number of sandboxes and the state of each provider.
 func (m *Model) header() string {
 	s, w := m.styles, m.layout.w
 	var chips []string
@@ -109,7 +109,7 @@ func (m *Model) header() string {
 		chips = append(chips, m.chip(src))
 	}
 	right := strings.Join(chips, "  ")
-	count := fmt.Sprintf(" %d live, %d in all", m.inv.live(), m.table.total)
+	count := fmt.Sprintf(" %d live, %d total", m.inv.live(), m.table.total)
 	left := s.brand.on(" sb") + s.text.on(count)
 	if e := m.inv.entries[m.detail.id]; e != nil && m.layout.table.empty() {
 		left += s.strong.on("  " + cut(safe(e.box.Name), w/3))
@@ -129,7 +129,7 @@ func (m *Model) header() string {
 	return fit(left+blanks(w-width(left)-width(right)-1)+right, w)
 }
 
-// chip is a provider in the header.
+// chip draws a provider for the header.
 func (m *Model) chip(src *source) string {
 	s := m.styles
 	age, overdue := src.old(m.now)
@@ -146,13 +146,13 @@ func (m *Model) chip(src *source) string {
 	return s.good.on("● ") + s.text.on(src.name)
 }
 
-// footer is the last line: what is typed, or what can be done.
+// footer draws the last line: the text input, a hint about a failing provider, or the available keys.
 func (m *Model) footer() string {
 	s, w := m.styles, m.layout.w
 	switch m.line {
 	case lineFilter, lineSearch:
 		m.input.SetWidth(max(4, w-24))
-		return fit(s.key.on("/")+m.input.View()+s.faint.on("  enter keeps · esc clears"), w)
+		return fit(s.key.on("/")+m.input.View()+s.faint.on("  enter applies · esc clears"), w)
 	}
 	if hint := m.trouble(); hint != "" && len(m.dialogs) == 0 {
 		return fit(s.warn.on(cut(" "+hint, w)), w)
@@ -177,7 +177,7 @@ func (m *Model) footer() string {
 	return fit(b.String(), w)
 }
 
-// trouble is what to do about the selected sandbox's provider, when it does not tell its sandboxes.
+// trouble returns a hint for the selected sandbox's provider when its last list failed, or "".
 func (m *Model) trouble() string {
 	e := m.table.selected()
 	if e == nil || e.from.failed == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// words reads text as a shell reads the words of a line: blanks separate them, quotes and backslashes keep what they
-// stand around or before. Nothing is expanded. KindUsage: a quote is not closed.
+// words splits a line into words as a shell does: blanks separate words; quotes and backslashes escape.
+// It expands nothing. KindUsage: unclosed quote.
 func words(text string) ([]string, error) {
 	var list []string
 	var word strings.Builder
@@ -39,7 +39,7 @@ func words(text string) ([]string, error) {
 		}
 	}
 	if open != 0 || escaped {
-		return nil, core.Errorf(core.KindUsage, "parse", "", "a quote is not closed")
+		return nil, core.Errorf(core.KindUsage, "parse", "", "unclosed quote")
 	}
 	if begun {
 		list = append(list, word.String())

@@ -30,7 +30,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// What quote writes, words reads.
+// words is the inverse of quote.
 func FuzzWordsReadsWhatQuoteWrites(f *testing.F) {
 	f.Add("it's", `a\"b`, "")
 	f.Fuzz(func(t *testing.T, a, b, c string) {

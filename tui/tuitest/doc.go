@@ -1,3 +1,5 @@
-// Package tuitest runs a program on a terminal of its own, as a person does: it presses keys
-// and reads the screen. Stories of the dashboard and the README's pictures are made with it.
+// Package tuitest runs a program on its own pseudo-terminal, presses keys and reads the screen. The dashboard's
+// stories and the pictures in the docs use it.
+//
+// It may import no other package of this module. Start reading at Terminal.
 package tuitest

@@ -9,7 +9,7 @@ import (
 	uv "github.com/charmbracelet/ultraviolet"
 )
 
-// The picture's measures in pixels, and the colours that a terminal has by itself.
+// The picture's dimensions in pixels, and the terminal's default colors.
 const (
 	cellWidth, cellHeight = 8.4, 18
 	margin                = 14
@@ -17,13 +17,14 @@ const (
 	foreground            = "#d7dae0"
 )
 
-// SVG draws the screen as a picture.
+// SVG returns a picture of the screen.
 func (t *Terminal) SVG() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, h := t.screen.Width(), t.screen.Height()
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%d" font-family="'DejaVu Sans Mono','Cascadia Mono',Menlo,Consolas,monospace" font-size="14">`+"\n",
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%d" `+
+		`font-family="'DejaVu Sans Mono','Cascadia Mono',Menlo,Consolas,monospace" font-size="14">`+"\n",
 		float64(w)*cellWidth+2*margin, h*cellHeight+2*margin)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="8" fill="%s"/>`+"\n", background)
 	for y := range h {
@@ -33,7 +34,7 @@ func (t *Terminal) SVG() string {
 	return b.String()
 }
 
-// svgLine draws a line as runs of cells that look the same.
+// svgLine draws a line as runs of cells of the same style.
 func (t *Terminal) svgLine(b *strings.Builder, y, w int) {
 	for x := 0; x < w; {
 		cell := t.screen.CellAt(x, y)
@@ -62,7 +63,8 @@ func svgRun(b *strings.Builder, text string, style uv.Style, x, y, cells int) {
 	}
 	left, top := margin+float64(x)*cellWidth, margin+y*cellHeight
 	if back != "" {
-		fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`, left, top, float64(cells)*cellWidth, cellHeight, back)
+		fmt.Fprintf(b, `<rect x="%.1f" y="%d" width="%.1f" height="%d" fill="%s"/>`,
+			left, top, float64(cells)*cellWidth, cellHeight, back)
 	}
 	if strings.TrimSpace(text) == "" {
 		return

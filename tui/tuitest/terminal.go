@@ -20,32 +20,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a program on a pseudo-terminal with a screen. Its methods may be called at the
-// same time from several goroutines.
+// Terminal is a program on a pseudo-terminal with a screen. Its methods are safe for concurrent use.
 type Terminal struct {
 	cmd *exec.Cmd
 	pty *os.File
 
 	mu     sync.Mutex
 	screen *vt.Emulator
-	raw    []byte // the last output, for what the screen does not tell
+	raw    []byte // the latest output, escape sequences included
 	busy   sync.WaitGroup
 	ended  chan struct{}
 	err    error
-	// answers are what the screen answers to the program's queries.
+	// answers has the screen's answers to the program's queries.
 	answers chan []byte
 }
 
 const (
-	// keepRaw is how much of the output is kept as it came.
+	// keepRaw is how many bytes of the latest output are kept.
 	keepRaw = 1 << 20
-	// keepAnswers is how many answers wait for a program that does not read. Later ones are lost, as on a terminal whose buffer is full.
+	// keepAnswers is how many answers wait for a program that does not read. Later ones are lost, as on a real
+	// terminal with a full buffer.
 	keepAnswers = 1024
-	// typing bounds how long a program may take to read what is typed, and closing how long it may take to end once it is killed.
+	// typing bounds how long a program may take to read its input, and closing how long to end once it is killed.
 	typing, closing = 30 * time.Second, 30 * time.Second
 )
 
-// Start starts cmd on a terminal of so many cells. The caller calls Close.
+// Start starts cmd on a terminal of cols by rows cells. The caller must call Close.
 func Start(cmd *exec.Cmd, cols, rows int) (*Terminal, error) {
 	blocking, err := pty.StartWithSize(cmd, winsize(cols, rows))
 	if err != nil {
@@ -55,7 +55,10 @@ func Start(cmd *exec.Cmd, cols, rows int) (*Terminal, error) {
 	if err != nil {
 		return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
-	t := &Terminal{cmd: cmd, pty: f, screen: vt.NewEmulator(cols, rows), ended: make(chan struct{}), answers: make(chan []byte, keepAnswers)}
+	t := &Terminal{
+		cmd: cmd, pty: f, screen: vt.NewEmulator(cols, rows),
+		ended: make(chan struct{}), answers: make(chan []byte, keepAnswers),
+	}
 	t.busy.Go(t.draw)
 	t.busy.Go(t.listen)
 	t.busy.Go(t.answer)
@@ -66,7 +69,7 @@ func Start(cmd *exec.Cmd, cols, rows int) (*Terminal, error) {
 	return t, nil
 }
 
-// nonBlocking replaces a file by one that can be closed, and has deadlines, while it is read and written.
+// nonBlocking replaces a file by one with deadlines that can be closed during a read or write.
 func nonBlocking(file *os.File) (*os.File, error) {
 	defer func() { _ = file.Close() }()
 	fd, err := unix.Dup(int(file.Fd()))
@@ -84,13 +87,13 @@ func winsize(cols, rows int) *pty.Winsize {
 	return &pty.Winsize{Cols: uint16(cols), Rows: uint16(rows)} //nolint:gosec // a terminal's size
 }
 
-// draw feeds the screen until the program and all that it started have closed the terminal.
+// draw feeds the screen until the program and all its children have closed the terminal.
 func (t *Terminal) draw() {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := t.pty.Read(buffer)
 		t.mu.Lock()
-		_, _ = t.screen.Write(buffer[:n]) // it takes everything
+		_, _ = t.screen.Write(buffer[:n]) // it never fails
 		t.raw = append(t.raw, buffer[:n]...)
 		t.raw = t.raw[max(0, len(t.raw)-keepRaw):]
 		t.mu.Unlock()
@@ -100,8 +103,8 @@ func (t *Terminal) draw() {
 	}
 }
 
-// listen takes the screen's answers, until the screen is closed. It never waits for the program: the screen, which has the lock
-// meanwhile, waits for it.
+// listen reads the screen's answers until the screen is closed. It must not wait for the program: the screen holds
+// the lock while it waits for listen.
 func (t *Terminal) listen() {
 	defer close(t.answers)
 	for {
@@ -117,14 +120,14 @@ func (t *Terminal) listen() {
 	}
 }
 
-// answer hands the answers to the program, until the terminal is closed.
+// answer writes the answers to the program until the terminal is closed.
 func (t *Terminal) answer() {
 	for text := range t.answers {
 		_, _ = t.pty.Write(text) // it may have ended
 	}
 }
 
-// Type sends text as it is, control characters included. It fails when the program reads nothing for half a minute.
+// Type sends text, control characters included. It fails when the program does not read it within 30 seconds.
 func (t *Terminal) Type(text string) error {
 	if err := t.pty.SetWriteDeadline(time.Now().Add(typing)); err != nil {
 		return err
@@ -151,7 +154,7 @@ func (t *Terminal) Press(key string) error {
 	return fmt.Errorf("there is no key %q", key)
 }
 
-// Click presses and releases the left button at a cell, counted from 0.
+// Click presses and releases the left button at a cell. The top left cell is 0, 0.
 func (t *Terminal) Click(x, y int) error {
 	return t.Type(fmt.Sprintf("\x1b[<0;%d;%dM\x1b[<0;%d;%dm", x+1, y+1, x+1, y+1))
 }
@@ -167,12 +170,13 @@ func (t *Terminal) Resize(cols, rows int) error {
 	}
 	var failed error
 	err = raw.Control(func(fd uintptr) {
-		failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(cols), Row: uint16(rows)}) //nolint:gosec // a terminal's size
+		size := &unix.Winsize{Col: uint16(cols), Row: uint16(rows)} //nolint:gosec // a terminal's size
+		failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, size)
 	})
 	return errors.Join(err, failed)
 }
 
-// Text is what the screen shows, line by line.
+// Text returns the text of the screen, one line per row, without trailing blanks.
 func (t *Terminal) Text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,14 +199,14 @@ func (t *Terminal) Text() string {
 	return b.String()
 }
 
-// Raw is the last output as it came.
+// Raw returns the latest output, at most keepRaw bytes, with its escape sequences.
 func (t *Terminal) Raw() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.raw)
 }
 
-// Wait waits until the screen's text matches, or does not any more with not.
+// Wait waits until the screen's text matches pattern or, with not, no longer matches it.
 func (t *Terminal) Wait(ctx context.Context, pattern *regexp.Regexp, not bool) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -219,12 +223,12 @@ func (t *Terminal) Wait(ctx context.Context, pattern *regexp.Regexp, not bool) e
 	}
 }
 
-// End waits for the program's end and returns its exit code.
+// End waits until the program has ended and returns its exit code.
 func (t *Terminal) End(ctx context.Context) (int, error) {
 	select {
 	case <-t.ended:
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w; the program goes on:\n%s", ctx.Err(), t.Text())
+		return 0, fmt.Errorf("%w; the program is still running:\n%s", ctx.Err(), t.Text())
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](t.err); ok {
 		return exit.ExitCode(), nil
@@ -232,11 +236,11 @@ func (t *Terminal) End(ctx context.Context) (int, error) {
 	return 0, t.err
 }
 
-// PID is the program's process id.
+// PID returns the program's process id.
 func (t *Terminal) PID() int { return t.cmd.Process.Pid }
 
-// Close kills the program with all that it started on the terminal, and gives the terminal back. It fails when something of that
-// does not end.
+// Close kills the program and all processes of its session, and closes the terminal. It fails when one of them does
+// not end.
 func (t *Terminal) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
@@ -261,7 +265,7 @@ func (t *Terminal) Close() error {
 	return err
 }
 
-// killSession kills the processes of a session until there are none. Where there is no /proc it kills none.
+// killSession kills the processes of a session until there are none. Without /proc it kills none.
 func killSession(ctx context.Context, session int) error {
 	for {
 		alive := sessionProcesses(session)
@@ -281,7 +285,7 @@ func killSession(ctx context.Context, session int) error {
 	}
 }
 
-// sessionProcesses lists the processes of a session, zombies apart.
+// sessionProcesses lists the processes of a session, except zombies.
 func sessionProcesses(session int) (pids []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
@@ -289,7 +293,7 @@ func sessionProcesses(session int) (pids []int) {
 		if err != nil {
 			continue
 		}
-		// The name in parentheses may hold anything; behind it are the state, the parent, the group and the session: proc_pid_stat(5).
+		// The name in parentheses may contain anything. After it: state, parent, group, session; see proc_pid_stat(5).
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		if err == nil && len(fields) > 3 && fields[0] != "Z" && fields[3] == strconv.Itoa(session) {

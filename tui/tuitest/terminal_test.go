@@ -53,15 +53,16 @@ func TestTerminal(t *testing.T) {
 		t.Errorf("%d, %v", code, err)
 	}
 	if err := term.Press("no such key"); err == nil {
-		t.Error("there is such a key")
+		t.Error("an unknown key is not an error")
 	}
 }
 
-// A program that asks the terminal and never reads the answers does not hold up those who look at the screen.
+// A program that queries the terminal and never reads the answers does not block readers of the screen.
 func TestProgramThatReadsNothing(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	script := `stty raw -echo; i=0; while [ $i -lt 20000 ]; do printf '\033[c'; i=$((i+1)); done; echo asked; exec sleep 600`
+	script := `stty raw -echo; i=0; while [ $i -lt 20000 ]; do printf '\033[c'; i=$((i+1)); done; ` +
+		`echo asked; exec sleep 600`
 	term, err := Start(exec.CommandContext(ctx, "sh", "-c", script), 40, 10)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +75,7 @@ func TestProgramThatReadsNothing(t *testing.T) {
 	}
 }
 
-// What a program started on the terminal ends with it, also in a process group of its own that ignores signals.
+// Close ends all processes of the session, even one in another process group that ignores signals.
 func TestCloseEndsWhatWasStarted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -93,6 +94,6 @@ func TestCloseEndsWhatWasStarted(t *testing.T) {
 		t.Error(err)
 	}
 	if alive := sessionProcesses(term.PID()); len(alive) > 0 {
-		t.Errorf("processes %v go on", alive)
+		t.Errorf("processes %v are still running", alive)
 	}
 }

@@ -1,17 +1,19 @@
 // Package graph draws numbers with block characters.
+//
+// It may import only the standard library. Start reading at Area.
 package graph
 
 import "strings"
 
 const blocks = " ▁▂▃▄▅▆▇█"
 
-// Spark draws the last width values in one line, as wide as width. A value of top or
-// more is a full block; what is above zero is never drawn empty.
+// Spark draws the last width values in one line of width cells. A value of top or more is a full block. A value
+// above zero is never empty.
 func Spark(values []float64, top float64, width int) string {
 	return Area(values, top, width, 1)[0]
 }
 
-// Area draws the last width values as columns of a graph of so many rows, from the top down.
+// Area draws the last width values as columns of a graph with height rows. The first row is the top.
 func Area(values []float64, top float64, width, height int) []string {
 	if len(values) > width {
 		values = values[len(values)-width:]

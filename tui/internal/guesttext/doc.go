@@ -1,4 +1,6 @@
-// Package guesttext makes text that comes from sandboxes safe for a terminal. What stays
-// are printable characters and colours; everything else that a terminal would obey is
-// removed: cursor moves, titles, clipboard and mode changes, other character sets, queries.
+// Package guesttext makes text from sandboxes safe for a terminal. It keeps printable characters and colors, and
+// removes all other control sequences: cursor moves, titles, clipboard, modes, character sets, queries.
+//
+// It may import only the standard library and charmbracelet/x/ansi. Start reading at Line for one line of text and
+// at Splitter for a stream.
 package guesttext

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lines writes output in one piece and in single bytes, which must not matter.
+// lines writes output in one piece and byte by byte, and fails unless both give the same lines.
 func lines(t *testing.T, output string) []string {
 	t.Helper()
 	split := func(size int) []string {
@@ -25,7 +25,7 @@ func lines(t *testing.T, output string) []string {
 	}
 	whole := split(len(output) + 1)
 	if diff := cmp.Diff(whole, split(1)); diff != "" {
-		t.Errorf("byte by byte it differs:\n%s", diff)
+		t.Errorf("the lines differ when written byte by byte:\n%s", diff)
 	}
 	return whole
 }
@@ -35,28 +35,34 @@ func TestSplitter(t *testing.T) {
 		in   string
 		want []string
 	}{
-		"lines":               {"one\ntwo\r\nthree", []string{"one", "two", "three"}},
-		"progress":            {"10%\r20%\r100%\ndone\n", []string{"100%", "done", ""}},
-		"tab":                 {"a\tb\n", []string{"a       b", ""}},
-		"colour":              {"\x1b[31mred\x1b[m plain\n", []string{"\x1b[0;31mred\x1b[0m plain", ""}},
-		"colour over lines":   {"\x1b[1;32mone\ntwo\x1b[0m\nthree\n", []string{"\x1b[0;1;32mone\x1b[0m", "\x1b[0;1;32mtwo\x1b[0m", "three", ""}},
-		"256 and true colour": {"\x1b[38;5;208ma\x1b[48:2::1:2:3mb\n", []string{"\x1b[0;38;5;208ma\x1b[0;38;5;208;48;2;1;2;3mb\x1b[0m", ""}},
-		"conceal and blink":   {"\x1b[8mhidden\x1b[5mblinks\n", []string{"hiddenblinks", ""}},
-		"title":               {"a\x1b]0;evil\x07b\x1b]2;evil\x1b\\c\n", []string{"abc", ""}},
-		"clipboard":           {"a\x1b]52;c;ZXZpbA==\x07b\n", []string{"ab", ""}},
-		"hyperlink":           {"\x1b]8;;http://evil\x1b\\text\x1b]8;;\x1b\\\n", []string{"text", ""}},
-		"cursor and screen":   {"\x1b[2J\x1b[H\x1b[10;10Hx\x1b[?1049h\x1b[?25l\x1b7\x1b8y\n", []string{"xy", ""}},
-		"keyboard mode":       {"\x1b[>4;2mx\x1b[?1mx\n", []string{"xx", ""}},
-		"character sets":      {"\x1b(0x\x1b#8y\x0e\n", []string{"xy␎", ""}},
-		"query":               {"\x1b[c\x1b[6n\x1bZ\x05x\n", []string{"␅x", ""}},
-		"device strings":      {"\x1bPq evil\x1b\\a\x1b_evil\x1b\\b\x1b^evil\x1b\\c\n", []string{"abc", ""}},
-		"unterminated title":  {"\x1b]0;evil\nnext\n", []string{"", "next", ""}},
-		"C1 controls":         {"a\u009b31mb\u0085c\n", []string{"a31mbc", ""}},
-		"raw C1":              {"a\x9b31mb\n", []string{"a\ufffd31mb", ""}},
-		"bidi":                {"user\u202etxt\u2066.exe\n", []string{"usertxt.exe", ""}},
-		"binary":              {"\x00\x01\x7f\xff\n", []string{"␀␁␡\ufffd", ""}},
-		"bell and backspace":  {"a\a\bb\n", []string{"ab", ""}},
-		"wide":                {"日本 👩‍💻 é\n", []string{"日本 👩 é", ""}},
+		"lines":    {"one\ntwo\r\nthree", []string{"one", "two", "three"}},
+		"progress": {"10%\r20%\r100%\ndone\n", []string{"100%", "done", ""}},
+		"tab":      {"a\tb\n", []string{"a       b", ""}},
+		"color":    {"\x1b[31mred\x1b[m plain\n", []string{"\x1b[0;31mred\x1b[0m plain", ""}},
+		"color over lines": {
+			"\x1b[1;32mone\ntwo\x1b[0m\nthree\n",
+			[]string{"\x1b[0;1;32mone\x1b[0m", "\x1b[0;1;32mtwo\x1b[0m", "three", ""},
+		},
+		"256 and true color": {
+			"\x1b[38;5;208ma\x1b[48:2::1:2:3mb\n",
+			[]string{"\x1b[0;38;5;208ma\x1b[0;38;5;208;48;2;1;2;3mb\x1b[0m", ""},
+		},
+		"conceal and blink":  {"\x1b[8mhidden\x1b[5mblinks\n", []string{"hiddenblinks", ""}},
+		"title":              {"a\x1b]0;evil\x07b\x1b]2;evil\x1b\\c\n", []string{"abc", ""}},
+		"clipboard":          {"a\x1b]52;c;ZXZpbA==\x07b\n", []string{"ab", ""}},
+		"hyperlink":          {"\x1b]8;;http://evil\x1b\\text\x1b]8;;\x1b\\\n", []string{"text", ""}},
+		"cursor and screen":  {"\x1b[2J\x1b[H\x1b[10;10Hx\x1b[?1049h\x1b[?25l\x1b7\x1b8y\n", []string{"xy", ""}},
+		"keyboard mode":      {"\x1b[>4;2mx\x1b[?1mx\n", []string{"xx", ""}},
+		"character sets":     {"\x1b(0x\x1b#8y\x0e\n", []string{"xy␎", ""}},
+		"query":              {"\x1b[c\x1b[6n\x1bZ\x05x\n", []string{"␅x", ""}},
+		"device strings":     {"\x1bPq evil\x1b\\a\x1b_evil\x1b\\b\x1b^evil\x1b\\c\n", []string{"abc", ""}},
+		"unterminated title": {"\x1b]0;evil\nnext\n", []string{"", "next", ""}},
+		"C1 controls":        {"a\u009b31mb\u0085c\n", []string{"a31mbc", ""}},
+		"raw C1":             {"a\x9b31mb\n", []string{"a\ufffd31mb", ""}},
+		"bidi":               {"user\u202etxt\u2066.exe\n", []string{"usertxt.exe", ""}},
+		"binary":             {"\x00\x01\x7f\xff\n", []string{"␀␁␡\ufffd", ""}},
+		"bell and backspace": {"a\a\bb\n", []string{"ab", ""}},
+		"wide":               {"日本 👩‍💻 é\n", []string{"日本 👩 é", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, lines(t, test.in)); diff != "" {
@@ -66,7 +72,7 @@ func TestSplitter(t *testing.T) {
 	}
 }
 
-// What never ends hides a bounded part of what follows.
+// An unterminated sequence hides only a bounded part of the text after it.
 func TestEndlessSequences(t *testing.T) {
 	for _, begin := range []string{"\x1b]0;", "\x1b[", "\x1bP", "\x1b "} {
 		var s Splitter
@@ -77,7 +83,7 @@ func TestEndlessSequences(t *testing.T) {
 		}
 		s.Write([]byte("\nend\n"), func(line string) { got.WriteString(line) })
 		if !strings.HasSuffix(got.String(), "end") || got.Len() < 10000 {
-			t.Errorf("%q: %d bytes came out", begin, got.Len())
+			t.Errorf("%q: %d bytes were emitted", begin, got.Len())
 		}
 		if len(s.held) > maxSequence {
 			t.Errorf("%q: %d bytes are held", begin, len(s.held))
@@ -99,12 +105,12 @@ func TestLongLinesAreCut(t *testing.T) {
 	}
 }
 
-// safe says whether a terminal draws text and does nothing else with it.
+// safe reports whether text has only printable characters and SGR sequences.
 func safe(text string) bool {
 	for rest := []byte(text); len(rest) > 0; {
 		if rest[0] == esc {
 			n, whole := sequence(rest)
-			if !whole || rest[n-1] != 'm' || !colours(rest[2:n-1]) {
+			if !whole || rest[n-1] != 'm' || !isSGR(rest[2:n-1]) {
 				return false
 			}
 			rest = rest[n:]
@@ -143,7 +149,7 @@ func FuzzSplitter(f *testing.F) {
 	})
 }
 
-// Hostile text costs no more than its length.
+// The time for hostile text is linear in its length.
 func TestLineOfManySequences(t *testing.T) {
 	text := strings.Repeat("\x1b[", 1<<20)
 	if got := Line(text); strings.ContainsRune(got, esc) {
@@ -166,10 +172,11 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Terminals measure characters in two ways; what is drawn is as wide in both.
+// The result has the same width with and without grapheme clusters.
 func TestEmojiAreAsWideEverywhere(t *testing.T) {
 	for in, want := range map[string]string{
-		"👩‍💻": "👩", "👩‍👩‍👧‍👦x": "👩x", "❤️": "❤", "🇩🇪": "DE", "1️⃣": "1", "👍🏽!": "👍!", "🏴‍☠️": "🏴", "日本 é ☕": "日本 é ☕", "a\u200db": "ab",
+		"👩‍💻": "👩", "👩‍👩‍👧‍👦x": "👩x", "❤️": "❤", "🇩🇪": "DE", "1️⃣": "1", "👍🏽!": "👍!", "🏴‍☠️": "🏴",
+		"日本 é ☕": "日本 é ☕", "a\u200db": "ab",
 	} {
 		got := Line(in)
 		if got != want || ansi.StringWidth(got) != ansi.StringWidthWc(got) {

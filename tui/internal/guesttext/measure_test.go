@@ -8,9 +8,11 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// What terminals draw wider than it is counted would push the screen up: it becomes a character that all count alike.
+// Characters that some terminals draw wider than their counted width become a replacement character.
 func TestWhatTerminalsDrawWider(t *testing.T) {
-	for _, r := range []rune{0x600, 0x6dd, 0x70f, 0x8e2, 0x110bd, 0x378, 0xfffe, 0x3ffff, 0xcf3, 0x3248, 0x1d165, 0x1e08f} {
+	for _, r := range []rune{
+		0x600, 0x6dd, 0x70f, 0x8e2, 0x110bd, 0x378, 0xfffe, 0x3ffff, 0xcf3, 0x3248, 0x1d165, 0x1e08f,
+	} {
 		if got := Line("a" + string(r) + "b"); got != "a\ufffdb" {
 			t.Errorf("%U becomes %q", r, got)
 		}
@@ -22,7 +24,7 @@ func TestWhatTerminalsDrawWider(t *testing.T) {
 	}
 }
 
-// What takes no cell is a mark on what is before it, or nothing.
+// A drawn character without a width of its own is a combining mark.
 func TestOnlyMarksTakeNoCell(t *testing.T) {
 	for r := rune(0xa0); r <= unicode.MaxRune; r++ {
 		drawn := strings.Trim(Line("a"+string(r)+"b"), "ab")
@@ -35,9 +37,11 @@ func TestOnlyMarksTakeNoCell(t *testing.T) {
 	}
 }
 
-// A text of any script is on the screen in whole: no piece is wider than its row by the count of characters.
+// Wrap keeps the whole text of any script, and no piece is wider than its row.
 func TestWrapKeepsEveryScript(t *testing.T) {
-	for _, word := range []string{"नमस्ते क्षत्रिय ", "น้ำ ที่ ", "\u1112\u1161\u11ab\u1100\u116e\u11a8 ", "العربية ", "தமிழ் ", "日本 "} {
+	for _, word := range []string{
+		"नमस्ते क्षत्रिय ", "น้ำ ที่ ", "\u1112\u1161\u11ab\u1100\u116e\u11a8 ", "العربية ", "தமிழ் ", "日本 ",
+	} {
 		text := strings.Repeat(word, 50)
 		var whole strings.Builder
 		for _, piece := range Wrap(text, 79) {

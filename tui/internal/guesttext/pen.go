@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// pen is what colours and attributes are set. Blinking and concealed text are not among
-// them: the one disturbs, the other hides.
+// pen holds the current colors and attributes. It ignores blinking, which disturbs, and concealed text, which hides.
 type pen struct {
 	fg, bg     string // parameters such as "31" or "38;5;208"; "" is the default
 	attributes [10]bool
@@ -47,37 +46,37 @@ func (p *pen) set(params string) {
 		case n == 49:
 			p.bg = ""
 		case n == 38 || n == 48 || n == 58:
-			var colour string
+			var color string
 			if colons {
-				colour = colonColour(rest)
+				color = colonColor(rest)
 			} else {
 				var used int
-				colour, used = semicolonColour(fields[i+1:])
+				color, used = semicolonColor(fields[i+1:])
 				i += used
 			}
 			switch {
-			case colour == "":
+			case color == "":
 			case n == 38:
-				p.fg = "38;" + colour
+				p.fg = "38;" + color
 			case n == 48:
-				p.bg = "48;" + colour
+				p.bg = "48;" + color
 			}
 		}
 	}
 }
 
-// colonColour reads what follows "38:", with or without a colour space.
-func colonColour(text string) string {
+// colonColor reads the parameters after "38:", with or without a color space.
+func colonColor(text string) string {
 	fields := strings.Split(text, ":")
 	if len(fields) == 5 && fields[0] == "2" {
 		fields = append(fields[:1], fields[2:]...)
 	}
-	colour, _ := semicolonColour(fields)
-	return colour
+	color, _ := semicolonColor(fields)
+	return color
 }
 
-// semicolonColour reads "5;N" or "2;R;G;B" and returns how many fields those are.
-func semicolonColour(fields []string) (colour string, used int) {
+// semicolonColor reads "5;N" or "2;R;G;B" and returns the number of fields used.
+func semicolonColor(fields []string) (color string, used int) {
 	want := 0
 	switch {
 	case len(fields) == 0:
@@ -100,7 +99,7 @@ func semicolonColour(fields []string) (colour string, used int) {
 	return strings.Join(fields[:want], ";"), want
 }
 
-// code is the sequence that sets exactly this pen, whatever was set before.
+// code returns the sequence that resets all attributes and sets this pen.
 func (p pen) code() string {
 	if p == (pen{}) {
 		return reset
@@ -113,10 +112,10 @@ func (p pen) code() string {
 			b.WriteString(strconv.Itoa(n))
 		}
 	}
-	for _, colour := range []string{p.fg, p.bg} {
-		if colour != "" {
+	for _, color := range []string{p.fg, p.bg} {
+		if color != "" {
 			b.WriteByte(';')
-			b.WriteString(colour)
+			b.WriteString(color)
 		}
 	}
 	b.WriteByte('m')

@@ -6,12 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// simplifier takes what terminals disagree about out of emoji: how wide a sequence of several
-// characters is. The first picture of a joined sequence stays, skin tones and variations go, and
-// flags become the letters of their country.
+// simplifier replaces emoji sequences whose width differs between terminals. It keeps the first picture of a joined
+// sequence, drops skin tones and variations, and turns flags into the letters of their country.
 type simplifier struct{ joined bool }
 
-// simplify returns what is drawn for r; false draws nothing.
+// simplify returns the replacement for r, or false to draw nothing.
 func (s *simplifier) simplify(r rune) (rune, bool) {
 	const joiner, pictures = 0x200d, 0x2190
 	after := s.joined
@@ -31,11 +30,11 @@ func (s *simplifier) simplify(r rune) (rune, bool) {
 	return r, !hidden(r)
 }
 
-// controlPictures is where Unicode shows the control characters: U+2400 for NUL and so on.
+// controlPictures is the Unicode block with pictures of the control characters: U+2400 for NUL and so on.
 const controlPictures = 0x2400
 
-// hidden says whether a terminal draws nothing for r, or draws it as what it is not: C1
-// controls, bidirectional controls, separators of lines, tags and other formats.
+// hidden reports whether r is invisible or misleading on a terminal: C1 controls, bidirectional controls, line
+// separators, tags and other format characters.
 func hidden(r rune) bool {
 	switch {
 	case r >= 0x80 && r < 0xa0, r == 0xad, r == 0x61c, r == 0x180e, r == 0xfeff:
@@ -48,9 +47,9 @@ func hidden(r rune) bool {
 	return false
 }
 
-// wider says whether terminals may draw r wider than it is counted, so that a line would run over the end of its row and
-// push the screen up: what stands over the digits that follow, what Unicode has not assigned, and marks that
-// came after glibc 2.36, whose widths terminals of 2022 have.
+// wider reports whether a terminal may draw r wider than its counted width. Such a line would run over its row and
+// scroll the screen. These are signs that span the following digits, unassigned characters, and marks added after
+// glibc 2.36, whose width tables many terminals use.
 func wider(r rune) bool {
 	switch {
 	case r < 0x300 || hidden(r) || r == 0x200b || r == 0x200c:
@@ -67,8 +66,8 @@ func wider(r rune) bool {
 	return false
 }
 
-// Line makes text safe for one line without colours: escape sequences are removed, line
-// breaks and tabs become blanks, control characters are shown as pictures.
+// Line makes text safe for one line without colors. It removes escape sequences, turns line breaks and tabs into
+// blanks, and shows control characters as pictures.
 func Line(text string) string {
 	if plain(text) {
 		return text
@@ -97,7 +96,7 @@ func Line(text string) string {
 	return b.String()
 }
 
-// plain says whether text is printable ASCII, as nearly all is.
+// plain reports whether text is printable ASCII: the common, fast case.
 func plain(text string) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] >= 0x7f {

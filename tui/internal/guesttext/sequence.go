@@ -5,14 +5,13 @@ import "bytes"
 const (
 	esc  = 0x1b
 	bell = 0x07
-	// maxSequence is how long an escape sequence may be. A longer one, or one that never ends,
-	// hides no more than that of what follows.
+	// maxSequence is the longest escape sequence in bytes. A longer or unterminated one is not treated as a sequence,
+	// so that it cannot hide the text after it.
 	maxSequence = 4 << 10
 )
 
-// sequence returns how many bytes the escape sequence at the beginning of data has, and
-// whether it is whole. A sequence that is broken off by what cannot be part of it ends before that;
-// one that is too long is its first byte only.
+// sequence returns the length of the escape sequence at the start of data, and whether it is complete. A byte that
+// cannot be part of the sequence ends it. Of a sequence over maxSequence it returns only the first byte.
 func sequence(data []byte) (n int, whole bool) {
 	if len(data) < 2 {
 		return len(data), false
@@ -52,8 +51,8 @@ func csi(data []byte) (n int, whole bool) {
 	return len(data), false
 }
 
-// controlString ends at BEL or ESC \. A line feed ends it too: no terminal program needs
-// one there, and lines that follow must not vanish.
+// controlString is sequence for OSC, DCS and the like. They end at BEL or ESC \, and here also at a line feed, so
+// that the lines after an unterminated one stay visible.
 func controlString(data []byte) (n int, whole bool) {
 	end := bytes.IndexAny(data[2:min(len(data), maxSequence)], "\x07\x1b\n")
 	switch {

@@ -6,24 +6,23 @@ import (
 
 const (
 	tabStop = 8
-	// maxLine is how long a line may be in bytes; the rest is the next line.
+	// maxLine is the longest line in bytes. A longer one is split.
 	maxLine = 16 << 10
 )
 
-// Splitter cuts a stream of output into safe lines. Each line sets its own colours, from
-// those that were in force at its beginning, and ends with the default ones. The zero
-// value is ready for use.
+// Splitter splits a stream of output into safe lines. Each line sets its own colors, starting with those of the
+// previous line, and ends with the default colors. The zero value is ready for use.
 type Splitter struct {
-	held     []byte // an escape sequence or character that is not whole yet
+	held     []byte // an incomplete escape sequence or character
 	line     []byte
-	column   int // about: combining and wide characters count as one
+	column   int // approximate: combining and wide characters count as one
 	pen      pen
-	drawn    pen  // what the line has set
-	returned bool // a carriage return came last
+	drawn    pen  // the last pen written to line
+	returned bool // the last character was a carriage return
 	emoji    simplifier
 }
 
-// Write takes output and hands over the lines that are whole now, without line feeds.
+// Write takes output and emits each completed line, without its line feed.
 func (s *Splitter) Write(data []byte, emit func(line string)) {
 	if len(s.held) > 0 {
 		data = append(s.held, data...)
@@ -47,7 +46,7 @@ func (s *Splitter) Write(data []byte, emit func(line string)) {
 	}
 }
 
-// Partial is the line that has not ended yet, or "".
+// Partial returns the unfinished line, or "".
 func (s *Splitter) Partial() string {
 	return s.finished()
 }
@@ -61,8 +60,8 @@ func printable(data []byte) int {
 	return len(data)
 }
 
-// special handles what is not printable ASCII at the beginning of data and returns how
-// many bytes that was; 0 asks for more.
+// special handles data that does not start with printable ASCII and returns the number of bytes used. 0 means that
+// data is incomplete.
 func (s *Splitter) special(data []byte, emit func(string)) int {
 	switch c := data[0]; {
 	case c == '\n':
@@ -81,7 +80,7 @@ func (s *Splitter) special(data []byte, emit func(string)) int {
 		if !whole {
 			return 0
 		}
-		if n > 2 && data[1] == '[' && data[n-1] == 'm' && colours(data[2:n-1]) {
+		if n > 2 && data[1] == '[' && data[n-1] == 'm' && isSGR(data[2:n-1]) {
 			s.pen.set(string(data[2 : n-1]))
 		}
 		return n
@@ -103,9 +102,9 @@ func (s *Splitter) special(data []byte, emit func(string)) int {
 	return size
 }
 
-// colours says whether params are those of a plain SGR sequence: other sequences that end in
-// "m" change how the keyboard works.
-func colours(params []byte) bool {
+// isSGR reports whether params are those of a plain SGR sequence. Other sequences that end in "m" change keyboard
+// modes.
+func isSGR(params []byte) bool {
 	for _, c := range params {
 		if (c < '0' || c > '9') && c != ';' && c != ':' {
 			return false
@@ -114,7 +113,7 @@ func colours(params []byte) bool {
 	return true
 }
 
-// text adds to the line. After a carriage return it begins the line anew, as progress bars do.
+// text appends to the line. After a carriage return it replaces the line, as progress bars do.
 func (s *Splitter) text(data []byte, emit func(string)) {
 	if s.returned {
 		s.clear()

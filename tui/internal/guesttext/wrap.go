@@ -6,8 +6,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Wrap cuts a line into pieces of at most width cells. Each piece sets its own colours. A
-// character is never cut; one that is wider than width is left out.
+// Wrap cuts a line into pieces of at most width cells. Each piece sets its own colors. Wrap never splits a character
+// and drops one that is wider than width.
 func Wrap(line string, width int) []string {
 	if width <= 0 {
 		return nil
@@ -22,23 +22,23 @@ func Wrap(line string, width int) []string {
 	}
 	var pieces []string
 	var piece strings.Builder
-	colour, used := "", 0
+	color, used := "", 0
 	flush := func() {
-		if colour != "" {
+		if color != "" {
 			piece.WriteString(reset)
 		}
 		pieces = append(pieces, piece.String())
 		piece.Reset()
-		piece.WriteString(colour)
+		piece.WriteString(color)
 		used = 0
 	}
 	for len(line) > 0 {
 		seq, cells, n, _ := ansi.DecodeSequenceWc(line, ansi.NormalState, nil)
 		line = line[n:]
 		if cells == 0 && seq[0] == esc {
-			colour = seq
+			color = seq
 			if seq == reset {
-				colour = ""
+				color = ""
 			}
 			piece.WriteString(seq)
 			continue

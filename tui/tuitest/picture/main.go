@@ -1,4 +1,4 @@
-// Picture runs a program on a terminal, presses keys, and draws what the screen then shows as SVG:
+// Picture runs a program on a terminal, presses keys, and writes the screen as an SVG file:
 //
 //	picture OUT.svg 120x36 STEP... -- COMMAND [ARG...]
 //
@@ -51,7 +51,7 @@ func run(args []string) (err error) {
 			return err
 		}
 	}
-	return os.WriteFile(args[0], []byte(term.SVG()), 0o644) //nolint:gosec // a picture is for everybody
+	return os.WriteFile(args[0], []byte(term.SVG()), 0o644) //nolint:gosec // a public picture
 }
 
 func perform(ctx context.Context, term *tuitest.Terminal, step string) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// keeperRig drives a dashboard over a provider that keeps things.
+// keeperRig drives a dashboard over a provider with stores.
 func keeperRig(t *testing.T) (*rig, *service.Service) {
 	t.Helper()
 	keeper := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
@@ -20,13 +20,14 @@ func keeperRig(t *testing.T) (*rig, *service.Service) {
 	return newRig(t, Options{Service: svc}), svc
 }
 
-// What providers keep is listed, made and removed; of secrets only names are seen.
-func TestShelves(t *testing.T) {
+// Stored items are listed, created and removed. A secret's value never appears.
+func TestStores(t *testing.T) {
 	r, svc := keeperRig(t)
 	if _, err := svc.CreateVolume(t.Context(), "", "data", core.VolumeOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := svc.CreateSecret(t.Context(), "", "keys", map[string]core.SecretValue{"API_KEY": core.NewSecretValue("hunter2")}, core.SecretOptions{}); err != nil {
+	values := map[string]core.SecretValue{"API_KEY": core.NewSecretValue("hunter2")}
+	if _, err := svc.CreateSecret(t.Context(), "", "keys", values, core.SecretOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	launch(t, svc, core.Spec{Name: "web", App: "shop"})
@@ -36,8 +37,8 @@ func TestShelves(t *testing.T) {
 	r.press("n")
 	r.types("more")
 	r.press("enter")
-	r.shows("volume more is made on fake")
-	r.until("it is on the shelf", func() bool { return len(r.m.dialogs[0].(*shelfDialog).found.Items) == 2 })
+	r.shows("volume more is created on fake")
+	r.until("it is in the store", func() bool { return len(r.m.dialogs[0].(*storeDialog).found.Items) == 2 })
 	r.press("end", "D")
 	r.shows("Remove volume more?")
 	r.press("enter") // the harmless choice
@@ -56,9 +57,9 @@ func TestShelves(t *testing.T) {
 	}
 	for _, title := range []string{"Images", "Snapshots", "Checkpoints", "Apps"} {
 		r.press("right")
-		d := r.m.dialogs[0].(*shelfDialog)
-		if d.shelf().title != title {
-			t.Fatalf("%s comes in place of %s", d.shelf().title, title)
+		d := r.m.dialogs[0].(*storeDialog)
+		if d.store().title != title {
+			t.Fatalf("store %s, want %s", d.store().title, title)
 		}
 		r.until(title+" are there", func() bool { return d.loaded && d.err == nil })
 	}
@@ -68,21 +69,24 @@ func TestShelves(t *testing.T) {
 	r.until("web is gone", func() bool { return !r.hasRow("web")() })
 	r.press("esc")
 	if len(r.m.dialogs) != 0 {
-		t.Error("it is still open")
+		t.Error("the dialog is still open")
 	}
 }
 
-// A provider that fails is told of, and hides nothing.
-func TestShelfOfAFailingProvider(t *testing.T) {
-	d := &shelfDialog{shelves: shelves(), now: time.Now}
-	d.update(keptMsg{shelf: "volume", kept: service.Inventory[kept]{Items: []kept{{name: "data", provider: "docker"}}, Failures: []core.ProviderFailure{{Provider: "modal", Error: "no token"}}}})
+// The failure of one provider is shown next to the items of the others.
+func TestStoreOfAFailingProvider(t *testing.T) {
+	d := &storeDialog{stores: stores(), now: time.Now}
+	d.update(storeMsg{store: "volume", items: service.Inventory[storedItem]{
+		Items:    []storedItem{{name: "data", provider: "docker"}},
+		Failures: []core.ProviderFailure{{Provider: "modal", Error: "no token"}},
+	}})
 	text := strings.Join(d.view(newStyles(ThemePlain), 80, 24), "\n")
 	if !strings.Contains(text, "data") || !strings.Contains(text, "modal: no token") {
 		t.Error(text)
 	}
-	d.update(keptMsg{shelf: "secret", kept: service.Inventory[kept]{}}) // late: of the kind that was left
+	d.update(storeMsg{store: "secret", items: service.Inventory[storedItem]{}}) // late: for another store
 	if len(d.found.Items) != 1 {
-		t.Error("a late answer counts")
+		t.Error("a late answer for another store was used")
 	}
 }
 
@@ -95,18 +99,20 @@ func TestForkAndCheckpoint(t *testing.T) {
 	r.shows("sb fork dev")
 	r.types("copy")
 	r.press("enter")
-	r.until("the fork is there and selected", func() bool { return r.hasRow("copy")() && r.m.table.selected().box.Name == "copy" })
+	r.until("the fork is there and selected", func() bool {
+		return r.hasRow("copy")() && r.m.table.selected().box.Name == "copy"
+	})
 	r.press("H")
 	r.types("warm")
 	r.press("enter")
-	r.shows("copy is kept as warm")
+	r.shows("checkpoint warm of copy is created")
 	listing, err := svc.Checkpoints(t.Context(), "")
 	if err != nil || len(listing.Items) != 1 || listing.Items[0].Of != "copy" {
 		t.Errorf("%+v, %v", listing, err)
 	}
 }
 
-// Connections that the policy refused are told of once and listed as they come.
+// Denied connections cause one notice per target, and the Network tab lists all of them.
 func TestDeniedConnections(t *testing.T) {
 	provider := fake.New(fake.Options{})
 	svc := newService(t, provider)
@@ -114,15 +120,16 @@ func TestDeniedConnections(t *testing.T) {
 	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("4")
-	r.shows("nothing")
+	r.shows("no denied connections")
 	deny := func(name string, count int) {
 		t.Helper()
-		if err := provider.Deny(box.ID, core.Denial{Time: time.Now(), Protocol: "tcp", Name: name, Port: 443, Count: count}); err != nil {
+		denial := core.Denial{Time: time.Now(), Protocol: "tcp", Name: name, Port: 443, Count: count}
+		if err := provider.Deny(box.ID, denial); err != nil {
 			t.Fatal(err)
 		}
 	}
 	deny("evil.example", 3)
-	r.shows("dev was refused evil.example:443")
+	r.shows("dev: connection denied to evil.example:443")
 	r.shows("3×")
 	deny("evil.example", 4)
 	r.shows("4×")
@@ -135,7 +142,7 @@ func TestDeniedConnections(t *testing.T) {
 		}
 	}
 	if told != 1 {
-		t.Errorf("it was told %d times", told)
+		t.Errorf("%d notices, want 1", told)
 	}
 }
 
@@ -143,7 +150,8 @@ func TestDeniedConnections(t *testing.T) {
 func TestMove(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}), fake.New(fake.Options{Name: "other", IDPrefix: "oth-"}))
 	box := launch(t, svc, core.Spec{Name: "dev", Provider: "fake", Workdir: "/srv"})
-	if err := svc.WriteFile(t.Context(), box.ID, "/srv/file", strings.NewReader("kept"), core.WriteOptions{Parents: true}); err != nil {
+	content, options := strings.NewReader("kept"), core.WriteOptions{Parents: true}
+	if err := svc.WriteFile(t.Context(), box.ID, "/srv/file", content, options); err != nil {
 		t.Fatal(err)
 	}
 	r := newRig(t, Options{Service: svc})
@@ -151,7 +159,7 @@ func TestMove(t *testing.T) {
 	r.press("M")
 	r.shows("sb move dev --to other")
 	r.press("enter")
-	r.shows("dev is on other now")
+	r.shows("dev is moved to other")
 	r.until("it is the only one", func() bool {
 		e := r.m.table.selected()
 		return len(r.rowNames()) == 1 && e != nil && e.box.Provider == "other"
