@@ -106,9 +106,8 @@ func (a *auditLog) append(record *AuditRecord) error {
 		line = append([]byte{'\n'}, line...)
 	}
 	if err == nil && info.Size() > auditSize {
-		// A rename is atomic, and whoever still holds the old file loses nothing:
-		// its line is in the file that is kept. Two processes that rotate at once
-		// at worst shift twice.
+		// A rename is atomic. A process that still has the old file open appends to the kept generation. If two processes
+		// rotate at once, the log shifts twice at worst.
 		a.rotate()
 	}
 	_, err = f.Write(line)

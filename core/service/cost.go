@@ -11,10 +11,10 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// CostBy is what costs are summed by.
+// CostBy is the grouping of a cost report.
 type CostBy string
 
-// What costs are summed by.
+// The groupings.
 const (
 	CostBySandbox CostBy = "sandbox"
 	CostByApp     CostBy = "app"
@@ -22,12 +22,12 @@ const (
 	CostByDay CostBy = "day"
 )
 
-// CostFilter selects what is summed; zero fields select all, by sandbox.
+// CostFilter selects the sandboxes to sum; zero fields select all, grouped by sandbox.
 type CostFilter struct {
 	By       CostBy
 	Provider string
 	App      string
-	// Since leaves out what was charged before it.
+	// Since excludes earlier charges.
 	Since time.Time
 }
 
@@ -37,37 +37,37 @@ type CostSum struct {
 	Key string `json:"key"`
 	// Name belongs to a sandbox.
 	Name string `json:"name,omitempty"`
-	// Provider is not there for days.
+	// Provider is empty for days.
 	Provider string `json:"provider,omitempty"`
-	// Sandboxes counts those that are summed.
+	// Sandboxes counts the sandboxes in the sum.
 	Sandboxes int `json:"sandboxes"`
-	// Time is how long they ran, together.
+	// Time is their total running time.
 	Time     time.Duration `json:"time_ns"`
 	Amount   float64       `json:"amount"`
 	Currency string        `json:"currency"`
 }
 
-// CostReport says what sandboxes have cost, at least: what one used beyond what it reserved is not known here.
+// CostReport has the lowest possible cost of sandboxes. Use beyond their reservations is unknown.
 type CostReport struct {
 	Sums []CostSum `json:"sums"`
-	// Totals has the sum for each currency.
+	// Totals has one sum for each currency.
 	Totals map[string]float64 `json:"totals"`
-	// Prices are those that were applied, by provider.
+	// Prices are the prices used, by provider.
 	Prices map[string]core.Prices `json:"prices"`
-	// Unpriced names sandboxes whose GPU has no price.
+	// Unpriced names the sandboxes with a GPU without a price.
 	Unpriced []string               `json:"unpriced,omitempty"`
 	Failures []core.ProviderFailure `json:"failures,omitempty"`
 }
 
-// stay is the time that a sandbox was charged for.
+// stay is a time for which a sandbox was charged.
 type stay struct {
 	id, name, provider, app string
 	spec                    core.Spec
 	begin, end              time.Time
 }
 
-// Cost sums what sandboxes of priced providers have cost, from the audit log and, for those that the log does not know
-// or the end of, from the providers. One that is gone from both is taken to have lived until its lifetime was over.
+// Cost sums the cost of sandboxes at providers with prices. It reads the audit log, and asks the providers for
+// sandboxes that the log does not cover completely. A sandbox that is in neither counts until the end of its lifetime.
 func (s *Service) Cost(ctx context.Context, filter CostFilter) (CostReport, error) {
 	report := CostReport{Sums: []CostSum{}, Totals: map[string]float64{}, Prices: map[string]core.Prices{}}
 	filter.By = cmp.Or(filter.By, CostBySandbox)
@@ -108,7 +108,7 @@ func (s *Service) Cost(ctx context.Context, filter CostFilter) (CostReport, erro
 	return report, nil
 }
 
-// recordedStays reads the audit log. Under a scope there is none: a record does not tell whose it is.
+// recordedStays reads the audit log. Under a scope it returns none, because records do not name the owner.
 func (s *Service) recordedStays(ctx context.Context) (map[string]*stay, error) {
 	stays := map[string]*stay{}
 	if len(s.scope.Labels) > 0 {
@@ -137,7 +137,7 @@ func (s *Service) recordedStays(ctx context.Context) (map[string]*stay, error) {
 			}
 		case "terminate":
 			if ended, err := time.Parse(time.RFC3339Nano, textOf(record.Args["ended"])); err == nil {
-				at = earlier(at, ended) // by itself, before that
+				at = earlier(at, ended) // its lifetime ended before that
 			}
 			if known != nil {
 				known.end = earlier(known.end, at)

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// clock is a time that a test sets.
+// clock is a time that a test controls.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -32,8 +32,8 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// priced returns a service over one provider with a GPU, where an H100 costs 3.60 an hour, a core 0.36, and a
-// sandbox without wishes nothing.
+// priced returns a service over one provider with prices: 3.60 an hour for an H100, 0.36 for a core, and nothing for an
+// empty spec.
 func priced(t *testing.T) (*service.Service, *fake.Provider, *clock) {
 	t.Helper()
 	c := &clock{now: time.Date(2026, 1, 2, 23, 0, 0, 0, time.UTC)}
@@ -71,7 +71,7 @@ func TestMaxCost(t *testing.T) {
 	_, err = s.Launch(t.Context(), core.Spec{Name: "odd", MaxCost: -1}, service.LaunchOptions{})
 	wantKind(t, err, core.KindUsage)
 
-	// What is spent is gone: half an hour is left after half an hour.
+	// After half an hour, the budget is enough for half an hour more.
 	c.pass(30 * time.Minute)
 	_, err = s.SetTimeout(t.Context(), "dev", time.Hour)
 	wantKind(t, err, core.KindExhausted)
@@ -82,7 +82,7 @@ func TestMaxCost(t *testing.T) {
 	}
 }
 
-// The bound is what a sandbox costs at most: use up to its limits, and the factor of regions, count.
+// MaxCost bounds the highest possible cost: use up to the limits, times the region factor.
 func TestMostRate(t *testing.T) {
 	prices := core.Prices{CPU: 1, Memory: 10, MinCPU: 0.125, MinMemory: core.GiB / 8, BurstCPU: 16, Region: 2.5, GPU: map[string]float64{"H100": 100}}
 	for name, test := range map[string]struct {
@@ -111,7 +111,7 @@ func TestMostRate(t *testing.T) {
 	wantKind(t, err, core.KindUnsupported)
 }
 
-// A GPU that costs money and has no lifetime of its own gets an hour, and the user is told.
+// A sandbox with a priced GPU and no lifetime gets one hour, and the user gets a notice.
 func TestGPUEndsAfterAnHour(t *testing.T) {
 	s, _, c := priced(t)
 	gpu := core.GPU{Type: "H100", Count: 1}
@@ -152,7 +152,7 @@ func TestCost(t *testing.T) {
 	launch(core.Spec{Name: "new", App: "ml", GPU: core.GPU{Type: "NEW", Count: 1}, Timeout: core.Duration(24 * time.Hour)})
 	gone := launch(core.Spec{Name: "gone", App: "ml", CPU: 1, Timeout: core.Duration(30 * time.Minute)})
 	c.pass(2 * time.Hour)                                     // over midnight
-	if err := p.Terminate(t.Context(), gone.ID); err != nil { // nobody tells the log
+	if err := p.Terminate(t.Context(), gone.ID); err != nil { // the log has no record of it
 		t.Fatal(err)
 	}
 	if err := s.Terminate(t.Context(), "train"); err != nil {
@@ -190,7 +190,7 @@ func TestCost(t *testing.T) {
 	wantKind(t, err, core.KindUsage)
 }
 
-// A fork that nobody knows any more is charged from the log, under its own name and with what its source was given.
+// A fork that is gone is charged from the log, under its own name and with the spec of its source.
 func TestCostOfAForkThatIsGone(t *testing.T) {
 	s, _, c := priced(t)
 	if _, err := s.Launch(t.Context(), core.Spec{Name: "src", App: "ml", CPU: 1, Env: map[string]string{"A": "1"}}, service.LaunchOptions{}); err != nil {
@@ -227,7 +227,7 @@ func (d *deciding) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 	return d.Provider.Launch(ctx, spec, lease, progress)
 }
 
-// What the provider decided of a sandbox, and when it ended by itself, counts after it is gone, too.
+// The provider's choices and the sandbox's own end still count after the sandbox is gone.
 func TestCostOfWhatIsGone(t *testing.T) {
 	_, p, c := priced(t)
 	s := service.New(service.Options{
@@ -245,7 +245,7 @@ func TestCostOfWhatIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.pass(30 * time.Minute)
-	if err := errors.Join(p.Terminate(t.Context(), lost.ID), s.Terminate(t.Context(), "short")); err != nil { // nobody tells the log of the first
+	if err := errors.Join(p.Terminate(t.Context(), lost.ID), s.Terminate(t.Context(), "short")); err != nil { // the log has no record of the first
 		t.Fatal(err)
 	}
 	c.pass(3 * time.Hour)

@@ -8,13 +8,14 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// PolicyExplanation says how well one provider would hold a spec.
+// PolicyExplanation is how well one provider would enforce a spec.
 type PolicyExplanation struct {
 	Provider    string             `json:"provider"`
 	Enforcement []core.Enforcement `json:"enforcement"`
 }
 
-// Enforcement says how well the limits of a sandbox are held: of one that has ended, how they would be if it was started now.
+// Enforcement reports how well the limits of a sandbox are enforced. For one that has ended, it reports how they would
+// be if it started now.
 func (s *Service) Enforcement(ctx context.Context, ref string) ([]core.Enforcement, error) {
 	sb, p, err := s.resolve(ctx, ref)
 	if err != nil {
@@ -28,8 +29,8 @@ func (s *Service) Enforcement(ctx context.Context, ref string) ([]core.Enforceme
 	return list, core.Wrap("policy show", ref, err)
 }
 
-// ExplainPolicy says how well each provider that can launch spec would hold it, without launching; with
-// spec.Provider only that one. KindUnsupported: none can launch it.
+// ExplainPolicy reports how well each provider that can launch spec would enforce it, without launching. If
+// spec.Provider is set, it reports only that provider. KindUnsupported: none can launch it.
 func (s *Service) ExplainPolicy(ctx context.Context, spec core.Spec) ([]PolicyExplanation, error) {
 	asked, wishes, _, err := s.prepare(ctx, spec)
 	if err != nil {
@@ -67,7 +68,7 @@ func (s *Service) ExplainPolicy(ctx context.Context, spec core.Spec) ([]PolicyEx
 	return explained, nil
 }
 
-// enforcement asks a provider how it holds a spec. What it says nothing of is unknown.
+// enforcement asks a provider how it enforces a spec. Fields that the provider does not report are unknown.
 func enforcement(ctx context.Context, p core.Provider, id string, spec core.Spec) ([]core.Enforcement, error) {
 	var told []core.Enforcement
 	if enforcer, ok := core.As[core.Enforcer](p); ok && p.Capabilities().Can(core.CapEnforce) {
@@ -85,7 +86,7 @@ func enforcement(ctx context.Context, p core.Provider, id string, spec core.Spec
 	return told, nil
 }
 
-// loosely names what of a spec a provider would not hold fully.
+// loosely names the fields of a spec that a provider would not fully enforce.
 func loosely(ctx context.Context, p core.Provider, spec core.Spec) ([]string, error) {
 	list, err := enforcement(ctx, p, "", spec)
 	var names []string

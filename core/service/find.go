@@ -13,10 +13,10 @@ import (
 // providerTimeout bounds how long one provider may take when several are asked.
 const providerTimeout = 10 * time.Second
 
-// Resolve finds a sandbox by reference: an id, a unique prefix of one, a name, or
-// provider/name. A bare name means the first provider in placement order that has
-// it; when one before it does not answer that is not known, and an error. While a sandbox is moved its name means it, and
-// not its target. KindNotFound: there is none; KindConflict: the prefix fits several.
+// Resolve finds a sandbox by a reference: an id, a unique prefix of one, a name, or provider/name. A bare name means
+// the first provider in placement order that has it. If an earlier provider does not answer, Resolve returns its error.
+// While a sandbox is moved, its name means the source, not the target. KindNotFound: there is none. KindConflict:
+// several ids have the prefix.
 func (s *Service) Resolve(ctx context.Context, ref string) (core.Sandbox, error) {
 	sandbox, _, err := s.resolve(ctx, ref)
 	if err == nil {
@@ -127,7 +127,7 @@ func (s *Service) resolveAt(ctx context.Context, lazies []*lazyProvider, ref, na
 	return core.Sandbox{}, nil, notFound(ref, names)
 }
 
-// findNameAmong is findName that does not wait for ever when others are asked, too.
+// findNameAmong is findName with a time limit when several providers are asked.
 func (s *Service) findNameAmong(ctx context.Context, asked int, p core.Provider, name string) (core.Sandbox, []string, error) {
 	if asked > 1 {
 		var cancel context.CancelFunc
@@ -137,7 +137,7 @@ func (s *Service) findNameAmong(ctx context.Context, asked int, p core.Provider,
 	return s.findName(ctx, p, name)
 }
 
-// findName asks one provider for a name. When there is none it returns the names there are.
+// findName asks one provider for a name. If there is none, it returns the existing names.
 func (s *Service) findName(ctx context.Context, p core.Provider, name string) (core.Sandbox, []string, error) {
 	if finder, ok := core.As[core.Finder](p); ok {
 		sandbox, err := finder.FindName(ctx, name)

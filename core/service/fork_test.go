@@ -76,7 +76,7 @@ func TestForkIsBoundByQuotaAndScope(t *testing.T) {
 	}
 }
 
-// A launch from a checkpoint goes where that is, and what is said of the launch beforehand says so.
+// A launch from a checkpoint goes to the provider that has it, and Explain reports that in advance.
 func TestExplainALaunchFromACheckpoint(t *testing.T) {
 	first := fake.New(fake.Options{Name: "first", IDPrefix: "fir-"})
 	t.Cleanup(first.Shutdown)

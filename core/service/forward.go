@@ -22,7 +22,7 @@ func (s *Service) DialPort(ctx context.Context, ref string, port int) (conn net.
 	return conn, err
 }
 
-// dialer finds how a port of a sandbox is reached.
+// dialer returns the function that connects to a port of a sandbox.
 func (s *Service) dialer(sb core.Sandbox, port int) (func(context.Context) (net.Conn, error), error) {
 	if port < 1 || port > 65535 {
 		return nil, core.Invalid("port", "%d is not a port", port)
@@ -34,9 +34,9 @@ func (s *Service) dialer(sb core.Sandbox, port int) (func(context.Context) (net.
 	return func(ctx context.Context) (net.Conn, error) { return forwarder.DialPort(ctx, sb.ID, port) }, nil
 }
 
-// Forward connects everybody who connects to listener with a TCP port inside a sandbox, until ctx ends, which is no error.
-// It closes listener and returns when all connections are closed. One that cannot be made is
-// closed at once, and failed is told why; it may be nil and must be ready for several calls at a time.
+// Forward connects each client of listener with a TCP port in a sandbox until ctx ends, which is no error. It closes
+// listener and returns when all connections are closed. If a connection fails, its client is closed at once and failed
+// receives the error. failed may be nil; it is called concurrently.
 func (s *Service) Forward(ctx context.Context, ref string, port int, listener net.Listener, failed func(error)) error {
 	defer func() { _ = listener.Close() }()
 	return s.act(ctx, "port forward", ref, map[string]any{"port": port, "listen": listener.Addr().String()}, func(sb core.Sandbox, _ core.Provider) error {

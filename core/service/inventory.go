@@ -10,14 +10,14 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Inventory is what the providers keep of one kind: volumes, secrets, images. A provider that failed is in Failures and
-// hides no other.
+// Inventory is the list of one kind of object that providers store: volumes, secrets, images. Failures has the
+// providers that failed; the others are still listed.
 type Inventory[T any] struct {
 	Items    []T                    `json:"items"`
 	Failures []core.ProviderFailure `json:"failures,omitempty"`
 }
 
-// inventory is gather of what belongs to all who use a provider.
+// inventory is gather for objects that all users of a provider share.
 func inventory[S, T any](ctx context.Context, s *Service, provider, op string, want core.Capability, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
 	if err := s.shared(op); err != nil {
 		return Inventory[T]{}, err
@@ -25,8 +25,8 @@ func inventory[S, T any](ctx context.Context, s *Service, provider, op string, w
 	return gather(ctx, s, provider, op, want, list)
 }
 
-// gather asks the providers for what they keep, all at once, in placement order. A provider that was named and
-// keeps none is KindUnsupported. S is the optional interface of want.
+// gather asks the providers for their objects, all at once, in placement order. S is the optional interface of want.
+// KindUnsupported: the named provider does not have it.
 func gather[S, T any](ctx context.Context, s *Service, provider, op string, want core.Capability, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
 	names := s.able(want)
 	if provider != "" {
@@ -65,7 +65,7 @@ func gather[S, T any](ctx context.Context, s *Service, provider, op string, want
 	return all, nil
 }
 
-// stored runs one recorded operation on what a provider keeps.
+// stored runs one recorded operation on a provider's stored objects.
 func stored[S any](ctx context.Context, s *Service, provider, op, subject string, want core.Capability, args map[string]any, do func(S) error) (err error) {
 	record := s.begin(op, subject)
 	record.Args = args
@@ -101,8 +101,8 @@ func (s *Service) able(want core.Capability) []string {
 	return names
 }
 
-// keeper is the provider that is meant: the one that was named, else the configured one if it can, else the only one that can. Of
-// several those that are not set up are not meant; one that is down may be.
+// keeper chooses the provider of an operation: the named one, else the configured one if it has the feature, else the
+// only one that has it. Providers that are not set up do not count; one that is down does.
 func (s *Service) keeper(ctx context.Context, provider, op string, want core.Capability) (string, error) {
 	if provider != "" {
 		return provider, nil
@@ -126,7 +126,7 @@ func (s *Service) keeper(ctx context.Context, provider, op string, want core.Cap
 	return "", core.Errorf(core.KindUsage, op, "", "several providers can be meant").WithHint("add --provider, with one of %s", strings.Join(names, ", "))
 }
 
-// setUp leaves out the providers that are not set up, asked all at once.
+// setUp returns the names of the providers that are set up. It asks all at once.
 func (s *Service) setUp(ctx context.Context, names []string) []string {
 	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
@@ -154,7 +154,7 @@ func (s *Service) setUp(ctx context.Context, names []string) []string {
 	return up
 }
 
-// shared refuses what providers keep to whoever sees only some of the sandboxes: it has no owner that could be looked at.
+// shared refuses stored objects under a scope: they have no owner to check.
 func (s *Service) shared(op string) error {
 	if len(s.scope.Labels) == 0 {
 		return nil

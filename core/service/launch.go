@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Quotas bound what this user may have. A zero field means no bound.
+// Quotas are the limits of this user. A zero field means no limit.
 type Quotas struct {
 	MaxSandboxes int // live ones, over all providers that can be asked
 	MaxCPU       float64
@@ -17,21 +17,22 @@ type Quotas struct {
 	MaxLifetime  core.Duration
 }
 
-// LaunchOptions is what a launch needs beside its spec.
+// LaunchOptions are the options of a launch beside its spec.
 type LaunchOptions struct {
-	// Bound ties the sandbox to this process: it may be reaped once the process is gone.
+	// Bound ties the sandbox to this process: it may be removed once the process is gone.
 	Bound bool
-	// Renewed is as in Lease: the caller calls KeepAlive from time to time.
+	// Renewed is as in Lease: the caller calls KeepAlive regularly.
 	Renewed  bool
 	Progress core.ProgressFunc
-	// Notice, where it is set, is called before the launch with a sentence for the user about a lifetime that was not asked for.
+	// Notice, if set, is called before the launch with a sentence for the user about a lifetime that the caller did not
+	// request.
 	Notice func(text string)
-	// Confirm, where it is set, is told what is about to be launched: templates and defaults are filled in, secrets have their values. Its
-	// error ends the launch.
+	// Confirm, if set, receives the complete spec before the launch: with templates, defaults and the values of secrets.
+	// Its error cancels the launch.
 	Confirm func(core.Spec) error
 }
 
-// Launch makes a sandbox and returns once commands can be run in it.
+// Launch creates a sandbox and returns when commands can run in it.
 func (s *Service) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions) (sandbox core.Sandbox, err error) {
 	record := s.begin("launch", "")
 	defer func() { s.finish(record.of(sandbox), err) }()
@@ -84,7 +85,7 @@ func (s *Service) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions
 	if err != nil {
 		return core.Sandbox{}, core.Wrap("launch", spec.Name, err)
 	}
-	// What the provider has decided is all that will be known of the sandbox once it is gone.
+	// The record needs the provider's choices: they are unknown once the sandbox is gone.
 	fill(&spec.App, sandbox.App)
 	fill(&spec.Timeout, sandbox.Spec.Timeout)
 	record.Args["spec"] = spec.Redacted()
@@ -96,8 +97,8 @@ func (s *Service) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions
 	return sandbox, nil
 }
 
-// prepare completes what a launch asks for by templates, checkpoints, the scope and the defaults, and checks it. asked is the
-// lifetime without the defaults. With an error it returns the spec as far as it came.
+// prepare completes a launch with templates, checkpoints, the scope and the defaults, and validates it. asked is the
+// lifetime without the defaults. With an error it returns the spec as far as it was completed.
 func (s *Service) prepare(ctx context.Context, spec core.Spec) (complete core.Spec, wishes []wish, asked core.Duration, err error) {
 	spec = spec.Clone()
 	for _, step := range []func(*core.Spec) error{s.instantiate, func(spec *core.Spec) error { return s.inherit(ctx, spec) }, s.admit} {
@@ -113,7 +114,7 @@ func (s *Service) prepare(ctx context.Context, spec core.Spec) (complete core.Sp
 	return spec, wishes, asked, spec.Validate()
 }
 
-// choose opens the provider that a spec is placed on, and fits the spec to it.
+// choose places a spec, opens the provider and adapts the spec to it.
 func (s *Service) choose(ctx context.Context, spec *core.Spec, wishes []wish) (core.Provider, error) {
 	placement, err := s.place(ctx, *spec, wishes, false)
 	if err != nil {
@@ -138,7 +139,7 @@ func (s *Service) choose(ctx context.Context, spec *core.Spec, wishes []wish) (c
 	return p, nil
 }
 
-// recheckCount ends a new sandbox if it is over a quota after all: others may have launched since that was looked at.
+// recheckCount ends a new sandbox if it exceeds a quota because of other launches at the same time.
 func (s *Service) recheckCount(ctx context.Context, p core.Provider, sandbox core.Sandbox) error {
 	err := s.checkCount(ctx, 0)
 	if err == nil {
@@ -150,7 +151,7 @@ func (s *Service) recheckCount(ctx context.Context, p core.Provider, sandbox cor
 	return err
 }
 
-// checkName refuses a name that cannot be a sandbox's, or looks like an id.
+// checkName rejects an invalid sandbox name and one that looks like an id.
 func (s *Service) checkName(name string) error {
 	if err := core.ValidateName("name", name); err != nil {
 		return err
@@ -164,7 +165,7 @@ func (s *Service) checkName(name string) error {
 	return nil
 }
 
-// checkQuotas refuses what is over the bounds. A lifetime that was left open becomes the longest allowed.
+// checkQuotas rejects a spec beyond the limits. An open lifetime becomes the longest allowed.
 func (s *Service) checkQuotas(ctx context.Context, spec *core.Spec) error {
 	q := s.quotas
 	if q.MaxCPU > 0 && spec.CPU > q.MaxCPU {
@@ -184,7 +185,7 @@ func (s *Service) checkQuotas(ctx context.Context, spec *core.Spec) error {
 	return s.checkCount(ctx, 1)
 }
 
-// checkCount refuses if with more sandboxes than there are the quota, or what the scope allows, were passed.
+// checkCount rejects a launch of more sandboxes if the quota or the scope's limit would be exceeded.
 func (s *Service) checkCount(ctx context.Context, more int) error {
 	if most := s.scope.MaxSandboxes; most > 0 {
 		listing, err := s.List(ctx, core.ListFilter{Labels: s.scope.Counted})

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Listing is what List found. A provider that failed is in Failures and hides no other.
+// Listing is the result of List. Failures has the providers that failed; the others are still listed.
 type Listing struct {
 	Sandboxes []core.Sandbox         `json:"sandboxes"`
 	Failures  []core.ProviderFailure `json:"failures,omitempty"`
@@ -18,14 +18,13 @@ type Listing struct {
 // remotePatience bounds how long a provider at a distance (Capabilities.Remote) may take when others are asked, too.
 const remotePatience = 3 * time.Second
 
-// List asks all providers at once and returns their sandboxes, oldest first. The
-// error is for a filter that names no provider; a provider's own failure is in the listing.
-// When several are asked, one at a distance is not waited for long.
+// List asks all providers at once and returns their sandboxes, oldest first. It returns an error only for a filter with
+// an unknown provider; other failures are in the listing. If several are asked, the wait for a remote one is short.
 func (s *Service) List(ctx context.Context, filter core.ListFilter) (Listing, error) {
 	return s.listAll(ctx, filter, remotePatience)
 }
 
-// listAll is List with another patience.
+// listAll is List with another time limit.
 func (s *Service) listAll(ctx context.Context, filter core.ListFilter, patience time.Duration) (Listing, error) {
 	asked, err := s.ask(ctx, filter, patience)
 	if err != nil {
@@ -34,8 +33,8 @@ func (s *Service) listAll(ctx context.Context, filter core.ListFilter, patience 
 	return asked.listing(nil), nil
 }
 
-// ListSoon is List for those who show something early: first is what has come before a while is over. The caller calls rest, which waits for
-// the other providers and returns theirs.
+// ListSoon is List for callers that show results early. first has the results after a short wait. The caller calls
+// rest, which waits for the other providers and returns their results.
 func (s *Service) ListSoon(ctx context.Context, filter core.ListFilter, while time.Duration) (first Listing, rest func() Listing, err error) {
 	asked, err := s.ask(ctx, filter, remotePatience)
 	if err != nil {
@@ -99,7 +98,7 @@ func (l *lazyProvider) list(ctx context.Context, filter core.ListFilter, among b
 		found, err = p.List(ctx)
 	}
 	if err == nil && len(found) == 0 && filter.Provider != "" {
-		err = p.Check(ctx) // one that is not there has no sandboxes either, but whoever asks for it wants to know
+		err = p.Check(ctx) // a provider that is not there has no sandboxes; only a request for it alone is an error
 	}
 	return found, late(ctx, err, "list", l.factory.Name, most)
 }

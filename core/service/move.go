@@ -12,37 +12,38 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// MoveOptions say where a sandbox goes and what is different there.
+// MoveOptions are the target of a move and the changes to the spec.
 type MoveOptions struct {
-	// To is a provider's name.
+	// To is the name of the target's provider.
 	To string
-	// Name is the new one's; "" keeps the name, which only another provider allows.
+	// Name is the target's name; "" keeps the name, which requires another provider.
 	Name string
-	// Image takes the place of the image; without it the same is used, or the provider's default where it cannot be had.
+	// Image replaces the image. Without it the move uses the same image, or the target provider's default where that is
+	// unavailable.
 	Image string
-	// GPU takes the place of the GPU; nil keeps it.
+	// GPU replaces the GPU; nil keeps it.
 	GPU *core.GPU
-	// Secrets are given anew: their values are nowhere to be read.
+	// Secrets supplies the values of secrets again, because they cannot be read back.
 	Secrets []core.Secret
-	// Paths are moved, whole, instead of what differs from the image. They are absolute.
+	// Paths are moved completely, instead of the differences from the image. They are absolute.
 	Paths []string
 	// Keep leaves the source running.
 	Keep     bool
 	Progress core.ProgressFunc
 }
 
-// MoveResult is what became of a sandbox that was moved.
+// MoveResult is the result of a move.
 type MoveResult struct {
 	Source core.Sandbox `json:"source"`
 	Target core.Sandbox `json:"target"`
-	// Files and Bytes were copied; Digest is a SHA-256 over all of them, the same on both sides.
+	// Files and Bytes count the copied data. Digest is a SHA-256 over all files, equal on both sides.
 	Files  int    `json:"files"`
 	Bytes  int64  `json:"bytes"`
 	Digest string `json:"digest"`
-	// Resumed says that an earlier move was gone on with, Kept that the source is still there.
+	// Resumed means that this move continued an earlier one, Kept that the source still exists.
 	Resumed bool `json:"resumed,omitempty"`
 	Kept    bool `json:"kept,omitempty"`
-	// Warnings say what is not as it was.
+	// Warnings list the differences from the source.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -55,13 +56,13 @@ func usualPaths(workdir string) []string {
 	return paths
 }
 
-// Move makes a sandbox anew at another provider: the same spec, over the same image, with the files that differ from it. What
-// runs in it does not come along; its entry command is started again, as a background command, once the files are there. The
-// source is ended when the files at the target were read back and are the same.
+// Move recreates a sandbox at another provider: the same spec and image, with the files that differ from the image.
+// Processes are not moved; the entry command restarts as a background command once the files are there. Move ends the
+// source after it has read the target's files back and found them equal.
 //
-// A move that fails or is canceled ends what it has begun, unless the source has ended meanwhile: then the target has all there is,
-// and stays. One whose process died is gone on with by the next Move of the same sandbox to the same provider. KindConflict: the
-// sandbox does not run, or another Move is about it.
+// A move that fails or is canceled ends its target. If the source has ended meanwhile, the target has the only copy and
+// stays. If the process of a move died, the next Move of the same sandbox to the same provider continues it.
+// KindConflict: the sandbox does not run, or another Move of it is running.
 func (s *Service) Move(ctx context.Context, ref string, opts MoveOptions) (result MoveResult, err error) {
 	args := map[string]any{"to": opts.To, "keep": opts.Keep}
 	err = s.act(ctx, "move", ref, args, func(sb core.Sandbox, p core.Provider) error {
@@ -252,7 +253,8 @@ func (m *move) ended(ctx context.Context, p core.Provider) bool {
 	return err == nil && !sb.State.Live() || err != nil && core.KindOf(err) == core.KindNotFound
 }
 
-// undo ends the target, as an operation of its own: what it has cost depends on when that was. It goes on when ctx has ended.
+// undo ends the target as a recorded operation of its own, because the target's cost depends on its end. It ignores the
+// end of ctx.
 func (m *move) undo(ctx context.Context) error {
 	err := m.s.Terminate(context.WithoutCancel(ctx), m.result.Target.Ref())
 	if err != nil && core.KindOf(err) != core.KindNotFound {
@@ -262,7 +264,8 @@ func (m *move) undo(ctx context.Context) error {
 	return m.forget()
 }
 
-// spec is what the target is launched from. What it cannot have is left out and warned of, unless somebody must decide.
+// spec returns the spec of the target. It drops unsupported fields with a warning; if the user must decide, it returns
+// an error.
 func (m *move) spec(from, to core.Provider) (core.Spec, error) {
 	spec := m.source.Spec.Clone()
 	caps := to.Capabilities()
@@ -299,7 +302,7 @@ func (m *move) spec(from, to core.Provider) (core.Spec, error) {
 	return spec, nil
 }
 
-// image sees that the target has an image to start from.
+// image makes sure that the target has an image to start from.
 func (m *move) image(spec *core.Spec, from, to core.Capabilities) error {
 	if m.opts.Image != "" {
 		spec.Image, spec.Dockerfile, spec.Template, spec.Snapshot, spec.Checkpoint = m.opts.Image, "", "", "", ""
@@ -309,7 +312,7 @@ func (m *move) image(spec *core.Spec, from, to core.Capabilities) error {
 		return core.Errorf(core.KindUsage, "move", m.source.Name, "it was launched from %s, which only %s has", kept, m.source.Provider).WithHint("add --image IMAGE")
 	}
 	if spec.Python != "" && slices.Contains(from.Images, spec.Image) {
-		spec.Image = "" // nobody asked for it: Python comes with an image of its own
+		spec.Image = "" // not requested by the user: Python comes with an image of its own
 	}
 	own := slices.Contains(from.Images, spec.Image) && !from.Can(core.CapImages)
 	if spec.Image != "" && !slices.Contains(to.Images, spec.Image) && (own || !to.Can(core.CapImages)) && len(to.Images) > 0 {
@@ -319,7 +322,7 @@ func (m *move) image(spec *core.Spec, from, to core.Capabilities) error {
 	return nil
 }
 
-// secrets puts the values that were given anew in their places.
+// secrets sets the supplied values of secrets.
 func (m *move) secrets(spec *core.Spec) error {
 	given := map[string]core.Secret{}
 	for _, secret := range m.opts.Secrets {
@@ -348,7 +351,7 @@ func (m *move) secrets(spec *core.Spec) error {
 	return nil
 }
 
-// drop leaves out what the target cannot have, and says so.
+// drop removes the fields that the target does not support, with a warning.
 func (m *move) drop(spec *core.Spec, caps core.Capabilities) {
 	lacks := func(set bool, need core.Capability, what string, drop func()) {
 		if set && !caps.Can(need) {
@@ -371,7 +374,7 @@ func (m *move) drop(spec *core.Spec, caps core.Capabilities) {
 	spec.Volumes = nil
 }
 
-// plan lists what is copied, each path with all below it, and what was deleted.
+// plan lists the paths to copy, each with its tree, and the deleted paths.
 func (m *move) plan(ctx context.Context, p core.Provider, spec core.Spec) (roots, deleted []string, err error) {
 	m.step("comparing with the image", 0)
 	skip := func(name string) bool {

@@ -86,8 +86,8 @@ func TestMoveKeepsWhatItIsTold(t *testing.T) {
 	}
 }
 
-// Where nobody can tell what differs, the usual places are moved, and that is said.
-// What the new place cannot do is said before anybody looks for what differs, which takes its time.
+// If the provider cannot report differences, the usual paths are moved, with a warning. Unsupported features are
+// reported before the slow search for differences.
 func TestMoveWhereItCannotBe(t *testing.T) {
 	cloud := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-", Also: []core.Capability{core.CapGPU, core.CapNetAllow}, GPUs: map[string]int{"T4": 2}}, fake.KeeperOptions{})
 	defer cloud.Shutdown()
@@ -432,7 +432,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// What goes away under the move is forgiven, and nothing beside it is lost.
+// A file that disappears during the move is skipped, and all others are moved.
 func TestMoveWhileFilesGoAway(t *testing.T) {
 	from := &losing{Keeper: fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{})}
 	to := fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"})

@@ -74,7 +74,8 @@ func (t *movedTree) write(ctx context.Context, fsys core.FileSystem, id string, 
 	return nil
 }
 
-// root writes one root. What may not be read is left out, and what goes away meanwhile: of a directory all else is looked for one by one then.
+// root writes one root. It skips unreadable files and files that disappear meanwhile: the rest of their directory is
+// then copied entry by entry.
 func (t *movedTree) root(ctx context.Context, fsys core.FileSystem, id, root string, w *tar.Writer) error {
 	if name, alone := strings.CutSuffix(root, "/"); alone {
 		info, err := fsys.Stat(ctx, id, name)
@@ -157,7 +158,7 @@ func (t *movedTree) export(ctx context.Context, fsys core.FileSystem, id, root s
 		switch header.Typeflag {
 		case tar.TypeReg, tar.TypeDir, tar.TypeSymlink, tar.TypeLink:
 		default:
-			continue // devices and sockets are made by whoever needs them
+			continue // devices and sockets are recreated by the programs that need them
 		}
 		if _, twice := t.sums[name]; twice {
 			continue

@@ -98,8 +98,9 @@ func (s *Service) asOwner() (core.Owner, error) {
 	return owner, err
 }
 
-// Mine separates the sandboxes of this user and state directory from those of others, for operations on all of them. A sandbox at a provider that
-// nobody shares is one's own; at another one it is its owner's, and without an owner nobody's.
+// Mine splits sandboxes into those of this user and state directory and those of others, for operations on all of them.
+// At a provider that is not shared, all are this user's. At a shared one, a sandbox without an owner is among the
+// others.
 func (s *Service) Mine(boxes []core.Sandbox) (mine, others []core.Sandbox, err error) {
 	shared := map[string]bool{}
 	mine = []core.Sandbox{}

@@ -10,7 +10,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// At a shared provider operations on all reach one's own sandboxes: not those of another state directory, and not those of nobody.
+// At a shared provider, operations on all sandboxes affect only one's own: not those of another state directory, and
+// not those without an owner.
 func TestMine(t *testing.T) {
 	home := t.TempDir()
 	s, one, two := service(t, Options{StateDir: home, Quotas: Quotas{MaxSandboxes: 3}})

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Placement says where a spec would run and why.
+// Placement is the provider that a spec would run at, with the reasons.
 type Placement struct {
 	// Chosen is a provider's name, or "" when no provider can.
 	Chosen     string      `json:"chosen"`
@@ -21,15 +21,14 @@ type Placement struct {
 type Candidate struct {
 	Provider string `json:"provider"`
 	OK       bool   `json:"ok"`
-	// Why says what is missing, or that nothing is.
+	// Why names the missing feature, or says that nothing is missing.
 	Why  string `json:"why"`
 	Hint string `json:"hint,omitempty"`
 	kind core.Kind
 }
 
-// Explain says which provider Launch would take for spec, without launching.
-// Providers are asked in placement order; those that could not do it by what they
-// are (Capabilities) are not contacted.
+// Explain reports which provider Launch would choose for spec, without launching. It asks providers in placement order.
+// It does not contact those whose Capabilities exclude the spec.
 func (s *Service) Explain(ctx context.Context, spec core.Spec) (Placement, error) {
 	spec, wishes, _, err := s.prepare(ctx, spec)
 	if err != nil {
@@ -38,7 +37,7 @@ func (s *Service) Explain(ctx context.Context, spec core.Spec) (Placement, error
 	return s.place(ctx, spec, wishes, true)
 }
 
-// place considers the providers in order. With all it goes on after the first that fits.
+// place considers the providers in order. With all it continues after the first that fits.
 func (s *Service) place(ctx context.Context, spec core.Spec, wishes []wish, all bool) (Placement, error) {
 	lazies := s.lazyProviders
 	if spec.Provider != "" && spec.Provider != core.ProviderAuto {
@@ -62,7 +61,7 @@ func (s *Service) place(ctx context.Context, spec core.Spec, wishes []wish, all 
 	return placement, nil
 }
 
-// considerAmong is consider that does not wait for ever when others are considered, too.
+// considerAmong is consider with a time limit when several providers are considered.
 func (l *lazyProvider) considerAmong(ctx context.Context, asked int, spec core.Spec, wishes []wish) Candidate {
 	if asked > 1 {
 		var cancel context.CancelFunc
@@ -129,7 +128,7 @@ func (l *lazyProvider) consider(ctx context.Context, spec core.Spec, wishes []wi
 	return c
 }
 
-// lacks names what spec asks for and the provider cannot do.
+// lacks names the features that spec requires and the provider does not have.
 func lacks(caps core.Capabilities, spec core.Spec) []string {
 	var missing []string
 	for _, need := range spec.Needs() {

@@ -75,7 +75,8 @@ func (s *Service) budget(spec *core.Spec, provider string, asked core.Duration) 
 	return nil
 }
 
-// knowsPrices refuses to bound what is not known: what somebody else's machines cost. One of ours costs nothing where no prices say so.
+// knowsPrices rejects a cost limit at a remote provider without known prices. Local sandboxes without prices cost
+// nothing.
 func (s *Service) knowsPrices(spec core.Spec, provider string) error {
 	if _, priced := s.prices[provider]; spec.MaxCost == 0 || priced {
 		return nil

@@ -11,9 +11,9 @@ import (
 // defaultProbeInterval is the time between two attempts when the probe names none.
 const defaultProbeInterval = time.Second
 
-// WaitReady blocks until the readiness probe of a sandbox has succeeded, the sandbox has ended (KindConflict) or
-// ctx has. A provider that does not probe by itself is probed from here: each attempt of a command is in the sandbox's
-// journal, and the last one's failure in the error.
+// WaitReady blocks until the readiness probe of a sandbox has succeeded, the sandbox has ended (KindConflict) or ctx
+// has. If the provider does not run probes, the Service does: each attempt of a command is in the sandbox's journal.
+// The error has the failure of the last attempt.
 func (s *Service) WaitReady(ctx context.Context, ref string) error {
 	sb, p, err := s.resolve(ctx, ref)
 	if err != nil {

@@ -8,20 +8,20 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// PruneOptions says what Prune removes.
+// PruneOptions selects the objects that Prune removes.
 type PruneOptions struct {
-	// DryRun only says what would be removed.
+	// DryRun only reports.
 	DryRun bool
-	// OlderThan spares dead sandboxes that ended more recently.
+	// OlderThan keeps dead sandboxes that ended more recently.
 	OlderThan time.Duration
-	// AllOwners removes the sandboxes of other owners as well.
+	// AllOwners also removes sandboxes of other owners.
 	AllOwners bool
-	// Checkpoints removes checkpoints, too: those that are older than OlderThan.
+	// Checkpoints also removes checkpoints that are older than OlderThan.
 	Checkpoints bool
 }
 
-// Prune removes dead sandboxes, those whose bound owner or lease is gone, and what
-// crashes left behind, the targets of moves that were cut short among it. It goes on after a failure and reports it.
+// Prune removes dead sandboxes, sandboxes whose bound owner or lease is gone, and leftovers of crashes, including the
+// targets of interrupted moves. It continues after a failure and reports it.
 func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report core.PruneReport, err error) {
 	report = core.PruneReport{DryRun: opts.DryRun, Sandboxes: []core.Sandbox{}, Leftovers: []core.Leftover{}}
 	listing, err := s.listAll(ctx, core.ListFilter{All: true}, providerTimeout)
@@ -82,25 +82,25 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report core.Pru
 	return report, ctx.Err()
 }
 
-// prunable says whether Prune removes sb.
+// prunable reports whether Prune removes sb.
 func (s *Service) prunable(sb core.Sandbox, olderThan time.Duration) bool {
 	if !sb.State.Live() {
 		ended := sb.Ended
-		if ended.IsZero() { // nobody saw the end of a lost one
+		if ended.IsZero() { // the end of a lost one is unknown
 			ended = slices.MaxFunc([]time.Time{sb.Created, sb.Started, sb.LastActive}, time.Time.Compare)
 		}
 		return s.now().Sub(ended) >= olderThan
 	}
 	if sb.Spec.Persist && (!sb.Lease.Bound || !sb.Orphaned()) {
-		return false // its files are wanted until somebody says otherwise
+		return false // its files are kept until the user removes them
 	}
-	// The lease says what was asked for at first; SetTimeout may have changed it since.
+	// The lease has the original expiry; SetTimeout may have changed it since.
 	expires := sb.Expires
 	if sb.State == core.StateCreating {
 		expires = sb.Lease.Expires
 	}
 	expired := !expires.IsZero() && sb.State != core.StateStopped && s.now().After(expires.Add(time.Minute))
-	// One that is renewed ends by itself, and may be in use by whoever took it over, unless it is bound.
+	// A renewed sandbox ends when its renewals stop. Another process may renew it now, so only a bound one is removed.
 	return expired || sb.Orphaned() && (sb.Lease.Bound || !sb.Lease.Renewed || !s.renews(sb.Provider))
 }
 

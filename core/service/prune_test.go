@@ -19,7 +19,7 @@ func TestPrune(t *testing.T) {
 	one.boxes = []core.Sandbox{
 		{ID: "one-0", Provider: "one", State: core.StateRunning},
 		{ID: "one-1", Provider: "one", State: core.StateRunning, Lease: core.Lease{Expires: hourAgo}, Expires: now.Add(time.Hour)},
-		{ID: "one-2", Provider: "one", State: core.StateRunning, Lease: core.Lease{Expires: hourAgo}}, // renewed for ever
+		{ID: "one-2", Provider: "one", State: core.StateRunning, Lease: core.Lease{Expires: hourAgo}}, // renewed without a limit
 		{ID: "one-3", Provider: "one", State: core.StateRunning, Expires: hourAgo},
 		{ID: "one-4", Provider: "one", State: core.StateCreating, Lease: core.Lease{Expires: hourAgo}},
 		{ID: "one-5", Provider: "one", State: core.StateRunning, Lease: core.Lease{Bound: true, Owner: gone}},
@@ -27,7 +27,7 @@ func TestPrune(t *testing.T) {
 		{ID: "one-7", Provider: "one", State: core.StateFailed, Ended: now.Add(-time.Minute)},
 		{ID: "one-8", Provider: "one", State: core.StateLost, Created: hourAgo, LastActive: now.Add(-time.Minute)},
 		{ID: "one-9", Provider: "one", State: core.StateExited, Ended: hourAgo},
-		// Persistent ones have files that somebody may want.
+		// Persistent sandboxes have files that the user may want.
 		{ID: "one-a", Provider: "one", State: core.StatePaused, Expires: hourAgo, Spec: core.Spec{Persist: true}},
 		{ID: "one-b", Provider: "one", State: core.StateStopped, Reason: core.ReasonTimeout, Expires: hourAgo, Spec: core.Spec{Persist: true}},
 	}

@@ -190,7 +190,7 @@ func TestSecretsOfATemplate(t *testing.T) {
 	}
 }
 
-// What is said of a launch beforehand is said of what it would launch, the template's part included.
+// Explain describes the spec that a launch would use, including the template.
 func TestWhatIsExplainedIsWhatIsLaunched(t *testing.T) {
 	base := core.Spec{Memory: core.GiB, GPU: core.GPU{Type: "H100", Count: 1}}
 	s, _, _ := service(t, Options{Templates: func(string) (core.Spec, bool, error) { return base, true, nil }})

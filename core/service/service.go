@@ -27,7 +27,7 @@ type Options struct {
 	Prices map[string]core.Prices
 	// StateDir is where the audit log is kept; "" keeps none.
 	StateDir string
-	// Logger is told what goes wrong beside an operation; nil discards.
+	// Logger receives failures that do not belong to an operation's result; nil discards them.
 	Logger *slog.Logger
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -214,13 +214,13 @@ func fill[T comparable](field *T, value T) {
 	}
 }
 
-// ProviderStatus is what one provider says of itself.
+// ProviderStatus is the status of one provider.
 type ProviderStatus struct {
 	Name         string            `json:"name"`
 	Capabilities core.Capabilities `json:"capabilities"`
-	// Usable says whether sandboxes can be launched there now; else Error and Hint say why not.
+	// Usable reports whether sandboxes can be launched there now. If not, Error and Hint have the reason.
 	Usable bool `json:"usable"`
-	// NotSetUp says that it is not usable because nobody set it up: that is no fault where nobody means to use it.
+	// NotSetUp means that it is unusable because it was never set up. That is no fault unless the user wants to use it.
 	NotSetUp bool           `json:"not_set_up,omitempty"`
 	Error    string         `json:"error,omitempty"`
 	Hint     string         `json:"hint,omitempty"`

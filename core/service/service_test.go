@@ -300,7 +300,7 @@ func TestHistoryThatIsCanceledSaysSo(t *testing.T) {
 	}
 }
 
-// What is rotated while it is read is read all the same, and once.
+// A reader sees records that are rotated meanwhile, and sees each once.
 func TestHistoryOverARotation(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := service(t, Options{StateDir: dir})

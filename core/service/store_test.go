@@ -96,7 +96,7 @@ func TestStoreWhereOthersAreNotSetUp(t *testing.T) {
 	wantKind(t, err, core.KindUnavailable)
 }
 
-// The configured provider is the one that is meant when nobody says otherwise.
+// The configured provider is the default.
 func TestStoreOfConfiguredProvider(t *testing.T) {
 	svc, _, _ := keepers(t, service.Options{Defaults: service.Defaults{Provider: "engine"}}, fake.KeeperOptions{})
 	made, err := svc.CreateEnvironment(t.Context(), "", "test")
@@ -105,7 +105,7 @@ func TestStoreOfConfiguredProvider(t *testing.T) {
 	}
 }
 
-// What a provider keeps is nobody's, so whoever sees only some sandboxes gets none of it.
+// Stored objects have no owner, so a service with a scope gets none of them.
 func TestStoresAreClosedToScopes(t *testing.T) {
 	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{})
 	scoped := svc.Within(service.Scope{Labels: map[string]string{"owner": "somebody"}})

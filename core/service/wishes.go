@@ -2,15 +2,14 @@ package service
 
 import "github.com/seed-0724f904/sb/core"
 
-// wish is a limit that nobody asked for: it comes from the defaults. A provider that can hold it does; for one that
-// cannot it is left out of the spec, where everybody can see that there is none. What was asked for is
-// refused instead.
+// wish is a limit that comes from the defaults, not from the user. Providers that support it enforce it. For others it
+// is removed from the spec, so that the spec shows no limit. An unsupported limit that the user requested is an error.
 type wish struct {
 	need core.Capability
 	drop func(*core.Spec)
 }
 
-// wishes lists the limits that the defaults added to what was asked. A quota's bound is no wish.
+// wishes lists the limits that the defaults added to the request. A quota's limit is no wish.
 func (s *Service) wishes(asked core.Spec) []wish {
 	var list []wish
 	add := func(open bool, need core.Capability, drop func(*core.Spec)) {
@@ -26,7 +25,7 @@ func (s *Service) wishes(asked core.Spec) []wish {
 	return list
 }
 
-// fit returns spec without the wishes that a provider cannot fulfil.
+// fit returns spec without the wishes that a provider does not support.
 func fit(spec core.Spec, wishes []wish, caps core.Capabilities) core.Spec {
 	spec = spec.Clone()
 	for _, w := range wishes {
