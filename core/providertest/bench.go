@@ -54,7 +54,7 @@ func (s *suite) benchFork(b *testing.B) {
 	}
 }
 
-// benchCheckpoint keeps a sandbox that goes on.
+// benchCheckpoint takes checkpoints of a sandbox that keeps running.
 func (s *suite) benchCheckpoint(b *testing.B) {
 	p := s.provider(b)
 	checkpointer, ok := core.As[core.Checkpointer](p)

@@ -276,7 +276,7 @@ func (s *suite) streams(t *testing.T) {
 		}
 	})
 	t.Run("background process", func(t *testing.T) {
-		// The command is over when it is over, whoever still holds its output.
+		// A command has ended when its process has, even if another process still holds its output.
 		if r := sh(t, p, sb.ID, "sleep 600 & echo started"); r.out != "started\n" || r.exit.Code != 0 {
 			t.Errorf("%+v", r)
 		}

@@ -212,7 +212,7 @@ func (s *suite) lifetimes(t *testing.T) {
 	if got, err := p.Get(t.Context(), leased.ID); err != nil || !got.Lease.Renewed || time.Until(got.Expires) > 11*time.Minute || time.Until(got.Expires) < 5*time.Minute {
 		t.Errorf("kept alive until %s, %+v, %v", got.Expires, got.Lease, err)
 	}
-	// What is set for good is no lease's any more, for whoever looks.
+	// SetTimeout turns the lease's renewal off.
 	if _, err := renewer.SetTimeout(t.Context(), leased.ID, 3*time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -406,9 +406,8 @@ func (s *suite) twoCallers(t *testing.T) {
 	}
 }
 
-// endUnderCommand ends a sandbox while a command runs in it: whoever waits must learn it.
-// endUnderCommand terminates sandboxes under a command, an entry command and those who wait for the sandbox. What
-// these see depends on what they happen to look at meanwhile, so it is done several times.
+// endUnderCommand terminates sandboxes with a running command, an entry command and waiting callers. All of them must
+// notice. The result depends on timing, so it runs several times.
 func (s *suite) endUnderCommand(t *testing.T) {
 	p, q := s.provider(t), s.provider(t)
 	waiter, waits := core.As[core.Waiter](p)

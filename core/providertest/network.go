@@ -63,7 +63,8 @@ func (s *suite) networkUpdate(t *testing.T) {
 	wantKind(t, err, core.KindNotFound)
 }
 
-// networkInternal launches two sandboxes of an app that see each other only. What they reach is for the provider's own tests.
+// networkInternal launches two sandboxes of an app that reach only each other. The provider's own tests check their
+// connections.
 func (s *suite) networkInternal(t *testing.T) {
 	p := s.provider(t)
 	if !p.Capabilities().Can(core.CapNetInternal) {
@@ -104,8 +105,8 @@ func (s *suite) tunnels(t *testing.T) {
 	}
 }
 
-// portForward connects to a port where nobody listens, and to none of a sandbox that is not there. That
-// bytes pass is for the provider's own tests: what listens differs by image.
+// portForward connects to a port without a listener, and to a port of a missing sandbox. The provider's own tests check
+// the transfer of bytes, because listeners differ by image.
 func (s *suite) portForward(t *testing.T) {
 	p := s.provider(t)
 	forwarder, ok := optional[core.PortForwarder](t, p, core.CapPortForward)

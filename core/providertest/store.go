@@ -231,7 +231,7 @@ func (s *suite) diff(t *testing.T) {
 	}
 }
 
-// snapshotNames keeps a sandbox twice by the same name: the second time only because it is told to replace.
+// snapshotNames takes two snapshots of one name: the second succeeds only with Replace.
 func (s *suite) snapshotNames(t *testing.T, p core.Provider, snapshotter core.Snapshotter, id string) {
 	t.Helper()
 	name := core.NewName()

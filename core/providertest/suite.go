@@ -1,6 +1,5 @@
-// Package providertest is the contract of core.Provider as tests: every provider
-// runs Run. What a provider says it cannot do must be absent; nothing is skipped.
-// Commands in the suite are POSIX: sh, cat, sleep, head, printf.
+// Package providertest is the contract of core.Provider as tests: every provider runs Run. Features that a provider
+// does not claim must be absent; nothing is skipped. Commands in the suite are POSIX: sh, cat, sleep, head, printf.
 package providertest
 
 import (

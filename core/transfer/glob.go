@@ -11,8 +11,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Expand returns what a pattern ("*", "?", "[…]") stands for, sorted. A path without one, or one
-// that exists as it is written, stands for itself. KindNotFound: nothing fits.
+// Expand returns the paths that match a pattern ("*", "?", "[…]"), sorted. A path without a pattern, or one that exists
+// literally, returns itself. KindNotFound: nothing matches.
 func Expand(ctx context.Context, service Service, from Endpoint) ([]Endpoint, error) {
 	if from.stream() || !strings.ContainsAny(from.Path, "*?[") {
 		return []Endpoint{from}, nil

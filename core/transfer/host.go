@@ -10,17 +10,18 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// hostPlace is where a copy goes on this machine.
+// hostPlace is the target of a copy to this machine.
 type hostPlace struct {
 	name string
-	// exists says that it is a directory that is there.
+	// exists means that it is an existing directory.
 	exists bool
-	// special says that it is there and neither a file nor a directory.
+	// special means that it exists and is neither a file nor a directory.
 	special bool
 }
 
-// hostTarget decides where a copy goes on this machine: below an existing directory under base, or to the path itself. A link that the
-// user named is followed, as cp does; one that lies where base leads is not, for a sandbox may have put it there.
+// hostTarget returns the target of a copy to this machine: a path below an existing directory under base, or the path
+// itself. Like cp, it follows a link that the user named. It does not follow a link at base's place, because a sandbox
+// may have created it.
 func hostTarget(to, base string, directory, content bool) (hostPlace, error) {
 	info, err := os.Stat(to)
 	switch {

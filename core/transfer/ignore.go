@@ -23,7 +23,7 @@ const (
 	maxIgnore = 4 << 20
 )
 
-// ignore decides what is left out of a tree.
+// ignore decides which files of a tree are skipped.
 type ignore struct {
 	// git leaves out every .git.
 	git      bool

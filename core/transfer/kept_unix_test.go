@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// What a tree has beside plain files is kept, or named.
+// A push keeps or names everything in a tree besides plain files.
 func TestPushKeepsWhatATreeHas(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tree")
 	name := func(base string) string { return filepath.Join(dir, base) }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// notice is a kind of thing that is not copied as it is.
+// notice is a kind of file that is not copied exactly.
 type notice string
 
 const (
@@ -15,10 +15,10 @@ const (
 	noticeOutside notice = "copied as links that lead out of what was copied"
 )
 
-// noticed is how many names a notice tells.
+// noticed is the highest number of names in a notice.
 const noticed = 8
 
-// notices are what a copy has to say of what it did not copy as it is.
+// notices are the warnings of a copy, by kind.
 type notices struct {
 	order []notice
 	names map[notice][]string

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// What is no file is written to and stays: as root a pull to /dev/null would otherwise make a file of it for all programs.
+// A target that is not a regular file is written to, not replaced. As root, a pull to /dev/null would otherwise replace
+// it for all programs.
 func TestPullIntoAPipe(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")

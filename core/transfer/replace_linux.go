@@ -38,7 +38,7 @@ func replace(root *os.Root, from, to string) (err error) {
 		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
 	if err := unix.Unlinkat(int(source.Fd()), path.Base(from), 0); err != nil {
-		// What was there is no file, or may not be removed: it has its name again.
+		// The target is not a file, or may not be removed: it has its name again.
 		return errors.Join(&fs.PathError{Op: "replace", Path: to, Err: err}, exchange())
 	}
 	return nil

@@ -70,17 +70,17 @@ type Request struct {
 	Root *os.Root
 	In   io.Reader
 	Out  io.Writer
-	// Progress is told what has been copied so far.
+	// Progress receives the number of bytes copied so far.
 	Progress core.ProgressFunc
 }
 
-// Result says what was copied.
+// Result is the result of a copy.
 type Result struct {
 	Source      string `json:"source"`
 	Destination string `json:"destination"`
 	Files       int    `json:"files"`
 	Bytes       int64  `json:"bytes"`
-	// Warnings say what was not copied as it is.
+	// Warnings describe the files that were not copied exactly.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -106,7 +106,7 @@ func Copy(ctx context.Context, service Service, request Request) (Result, error)
 	return c.result, core.Wrap("copy", request.From.String(), err)
 }
 
-// copier is one copy under way.
+// copier is a copy in progress.
 type copier struct {
 	Service
 	Request

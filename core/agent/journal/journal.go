@@ -100,8 +100,8 @@ func (o *Output) Write(stream core.Stream, data []byte) {
 	o.write(stream, o.redacted(stream).Next(data))
 }
 
-// Settle writes what was held back of a stream because it could have been the beginning of a secret: its command
-// has ended, and whoever follows it waits for no more.
+// Settle writes the bytes of a stream that were held as the possible beginning of a secret. Call it when the command
+// has ended, so that readers get the end of the output.
 func (o *Output) Settle(stream core.Stream) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -108,7 +108,7 @@ func TestFollowSeesWhatIsWritten(t *testing.T) {
 	written, over := 0, make(chan struct{})
 	var got strings.Builder
 	for record, err := range Records(t.Context(), dir, "1", core.LogOptions{Tail: -1, Follow: true}, func() bool {
-		// The writer goes on while the reader polls, over several rotations.
+		// The writer continues while the reader polls, over several rotations.
 		if written == 30 {
 			select {
 			case <-over:

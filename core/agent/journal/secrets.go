@@ -8,9 +8,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Secrets are those that a sandbox and its commands were given, as whoever supervises it remembers them: in memory,
-// to keep them out of the journal and to tell who shows the sandbox's output what not to show.
-// The zero value is ready; it is safe for concurrent use.
+// Secrets are the secrets of a sandbox and its commands, in the memory of its supervisor. They are redacted in the
+// journal, and frontends get them to redact the sandbox's output. The zero value is ready to use. It is safe for
+// concurrent use.
 type Secrets struct {
 	mu       sync.Mutex
 	known    []core.Secret

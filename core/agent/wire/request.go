@@ -79,7 +79,7 @@ type Started struct {
 type Control struct {
 	Signal int               `json:"signal,omitempty"`
 	Size   core.TerminalSize `json:"size,omitzero"`
-	// Broken names a stream that nobody reads any more.
+	// Broken names a stream whose reader is gone.
 	Broken core.Stream `json:"broken,omitempty"`
 }
 
@@ -128,15 +128,16 @@ func (f *Failure) Err(op string) error {
 	return &core.Error{Kind: core.ParseKind(f.Kind), Op: op, Subject: f.Subject, Hint: f.Hint, Err: errors.New(f.Message)}
 }
 
-// NewKey makes the key of one box. Whoever has it may call the box; in the container it is in the box's memory only.
+// NewKey returns a key for one box. A caller with the key may call the box. In the container, only the box's memory has
+// it.
 func NewKey() []byte {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key)
 	return key
 }
 
-// signed is a request on the wire. The process that carries it in the container could be in
-// the hands of whoever is root there, so it learns no key: it can repeat a request, not make one.
+// signed is a request on the wire. Root in the container may control the process that carries it, so the request does
+// not contain the key: that process can repeat a request but not create one.
 type signed struct {
 	Body []byte `json:"body"`
 	MAC  []byte `json:"mac"`

@@ -69,7 +69,7 @@ const (
 // EntryID is the entry command's id in the journal.
 const EntryID = "0"
 
-// Setup is what a box is told when it starts.
+// Setup is the configuration that a box receives at its start.
 type Setup struct {
 	Config Config `json:"config"`
 	// Key signs the requests of those who may call the box.
@@ -83,7 +83,7 @@ type Config struct {
 	Spec    core.Spec         `json:"spec"`
 	Secrets map[string]string `json:"secrets,omitempty"`
 	Actor   string            `json:"actor,omitempty"`
-	// User runs commands for which nobody is named: the spec's, else the image's.
+	// User runs the commands without a user of their own: the spec's user, else the image's.
 	User string `json:"user,omitempty"`
 	// Workdir is the spec's, else the image's.
 	Workdir string `json:"workdir,omitempty"`
@@ -98,9 +98,9 @@ type Config struct {
 	EntryLogLimit int64 `json:"entry_log_limit"`
 }
 
-// Fence is a network policy that the box puts up before anything else runs.
+// Fence is a network policy that the box applies before it starts anything else.
 type Fence struct {
-	// On makes link-local addresses and the container's neighbours unreachable.
+	// On makes link-local addresses and the container's neighbors unreachable.
 	On bool `json:"on,omitempty"`
 	// Only, when set, lists the CIDRs that stay reachable.
 	Only []string `json:"only,omitempty"`
@@ -157,7 +157,7 @@ const MaxFrame = 32 << 20
 
 const frameHeader = 5
 
-// ErrFrame is a frame that is too long or of a type nobody knows.
+// ErrFrame is a frame that is too long or of an unknown type.
 var ErrFrame = errors.New("what came is no frame")
 
 // AppendFrame appends the frame to b.

@@ -299,7 +299,7 @@ func (b *box) ended(proc *process) {
 func (b *box) process(id string) (*process, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	// The latest of that id: a start begins the entry command anew.
+	// The latest of that id: a start runs the entry command again.
 	for _, proc := range slices.Backward(b.procs) {
 		if proc.id == id {
 			return proc, nil

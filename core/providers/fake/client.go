@@ -53,7 +53,7 @@ func (proc *process) connect(spec core.ExecSpec) error {
 	return nil
 }
 
-// disconnect closes the command's stdin, whoever writes to it.
+// disconnect closes the command's stdin for all writers.
 func (proc *process) disconnect() {
 	if proc.stdin != nil {
 		_ = proc.stdin.Close()

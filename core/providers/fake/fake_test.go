@@ -138,7 +138,7 @@ func TestSlowReaderOfAKilledCommand(t *testing.T) {
 	if _, err := io.ReadFull(r, make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody reads on, and still the sandbox can be ended.
+	// The output has no reader any more, and the sandbox can still be terminated.
 	if err := p.Terminate(t.Context(), sb.ID); err != nil {
 		t.Fatal(err)
 	}

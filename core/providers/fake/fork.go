@@ -14,7 +14,7 @@ type kept struct {
 	tree *tree
 }
 
-// Fork implements core.Forker for the files and the environment; no command goes on in the fork.
+// Fork implements core.Forker for the files and the environment. The fork has none of the source's running commands.
 func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, lease core.Lease) (core.Sandbox, error) {
 	if err := p.faults.meet(ctx, OpFork); err != nil {
 		return core.Sandbox{}, err

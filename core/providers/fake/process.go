@@ -28,7 +28,7 @@ const (
 	sigTerm = 15
 )
 
-// killed is why a command did not end by itself.
+// killed is the reason why a command was ended.
 type killed struct {
 	signal  int
 	reason  core.Reason
@@ -303,7 +303,7 @@ func (o output) Write(data []byte) (int, error) {
 	proc.mu.Lock()
 	if proc.exit != nil {
 		proc.mu.Unlock()
-		return 0, syscall.EPIPE // what stayed in the background writes to nobody
+		return 0, syscall.EPIPE // the output of background commands is discarded
 	}
 	proc.journal.add(o.stream, text)
 	clients := slices.Clone(proc.clients)

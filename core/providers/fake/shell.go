@@ -159,8 +159,7 @@ func word(text string) *syntax.Word {
 	return &syntax.Word{Parts: []syntax.WordPart{&syntax.SglQuoted{Value: text}}}
 }
 
-// status is the exit code that the interpreter's answer stands for. Of a shell that was
-// killed nobody looks at it.
+// status returns the exit code for the interpreter's error. For a killed shell the code is unused.
 func status(err error) int {
 	if err == nil {
 		return 0
