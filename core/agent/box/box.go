@@ -165,7 +165,7 @@ func (b *Box) say(state wire.State) {
 	}
 }
 
-// note keeps a failure that is nobody's answer: in the container's log, before the state there.
+// note records a failure outside of any request in the container's log, before the state.
 func (b *Box) note(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -53,7 +53,8 @@ func (c *client) tell(do func() error) {
 	c.sendJSON(wire.FrameTold, wire.Reply{Error: wire.Fail(do())})
 }
 
-// finish ends the call of a command that has ended. What ended it, if that was a control, is answered first.
+// finish ends the call of a command that has ended. If a control of this client ended it, the control is answered
+// first.
 func (c *client) finish(r wire.Reply) {
 	c.telling.Lock()
 	defer c.telling.Unlock()

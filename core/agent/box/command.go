@@ -31,7 +31,7 @@ const (
 	self = "/proc/self/exe"
 	// drainGrace is how long output may still be on its way after its command ended.
 	drainGrace = 5 * time.Millisecond
-	// killGrace is what a command that is over its time has to end by itself.
+	// killGrace is the time between SIGTERM and SIGKILL for a command that exceeded its timeout.
 	killGrace = 3 * time.Second
 	// victimScore makes the kernel end a command, not the box, when memory runs out (proc(5), oom_score_adj).
 	victimScore = "500"
@@ -56,8 +56,9 @@ type command struct {
 	timedOut bool
 }
 
-// start runs a command. to gets its id, before anything else for a caller could wait for that, and its output; nil is nobody. A program that cannot be run is a
-// command that has ended. The caller has acquired the box; the command's end releases it.
+// start runs a command. to receives its id, before another caller can wait for that id, and its output; it may be nil.
+// A program that cannot run is a command that has ended. The caller has acquired the box; the command's end releases
+// it.
 func (b *Box) start(r wire.Request, id string, to *client) (c *command, err error) {
 	release := b.release
 	defer func() {
@@ -352,7 +353,7 @@ func (c *command) resize(size core.TerminalSize) error {
 	return err
 }
 
-// breakStream lets the command know that nobody reads a stream: its next write there fails.
+// breakStream closes the read end of a stream whose reader is gone: the command's next write there fails.
 func (c *command) breakStream(stream core.Stream) {
 	for _, p := range c.pumps {
 		if p.stream == stream {
@@ -372,8 +373,8 @@ func (b *Box) number(id string) string {
 	return strconv.Itoa(b.last)
 }
 
-// continueJournal goes on counting where the journal of a restarted sandbox ends. What ran when
-// the sandbox stopped without notice has no end; the time is when that was found.
+// continueJournal continues the numbering of a restarted sandbox's journal. Commands that ran when the sandbox stopped
+// without notice have no end; the recorded time is when that was found.
 func (b *Box) continueJournal() error {
 	if err := os.MkdirAll(b.dir.Journal(), 0o700); err != nil {
 		return err

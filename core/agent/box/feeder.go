@@ -9,8 +9,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// feeder carries stdin frames to a command in a goroutine of its own, so that whoever reads the
-// frames never waits for the command. What is queued is bounded by wire.StdinWindow.
+// feeder passes stdin frames to a command in a goroutine of its own, so that the reader of the frames never waits for
+// the command. wire.StdinWindow bounds the queue.
 type feeder struct {
 	mu    sync.Mutex
 	more  *sync.Cond

@@ -17,9 +17,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// The fence is made of routing rules. They stand before the routes, so nothing that the network adds later
-// leads around them, and need no module that an engine's kernel could lack. Whoever is in the
-// sandbox has not the capability to change them.
+// The fence consists of routing rules. Rules come before routes, so later changes to the network cannot bypass them.
+// They need no kernel module. Processes in the sandbox lack the capability to change them.
 
 // rule decides on packets to a network: they are routed as usual, or unreachable.
 type rule struct {
@@ -119,7 +118,7 @@ func plan(f wire.Fence, routes []route, dns []netip.Addr) ([]rule, error) {
 	for _, prefix := range linkLocal {
 		add(prefix, false, 0)
 	}
-	// Answers to what comes through a published port go to the gateway; the neighbours are other sandboxes.
+	// Replies to clients of a published port go to the gateway; the neighbors are other sandboxes.
 	for _, r := range routes {
 		if r.gateway.IsValid() && !r.gateway.IsLinkLocalUnicast() {
 			add(netip.PrefixFrom(r.gateway, r.gateway.BitLen()), true, 0)

@@ -13,8 +13,8 @@ import (
 // in the sandbox has them.
 func setupOnly() []uintptr { return []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SETPCAP} }
 
-// dropSetup gives up what only preparation needs, on all threads, and hides this process from what it runs:
-// without CAP_SYS_PTRACE nobody can look into it or at its files any more.
+// dropSetup drops the capabilities that only the setup needs, on all threads, and protects this process from the
+// sandbox. Without CAP_SYS_PTRACE no process in the sandbox can read its memory or its files.
 func dropSetup() error {
 	var caps [2]unix.CapUserData
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

@@ -69,7 +69,7 @@ func (b *Box) keepConfig() error {
 	if err != nil {
 		return err
 	}
-	// Whoever was root here may have left something in its place.
+	// A root process in the sandbox may have left another file in its place.
 	if err := os.RemoveAll(b.dir.Config()); err != nil {
 		return err
 	}

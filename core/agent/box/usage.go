@@ -50,8 +50,9 @@ func usage() (wire.Usage, error) {
 	return total, nil
 }
 
-// isCall says of a process's /proc/PID/stat and status whether it carries a call for the engine: that has put it here, without a parent, as
-// the user for calls. Its time is in nobody's sum once it ends, so the total would go back.
+// isCall reports, from a process's /proc/PID/stat and status, whether it carries a call for the engine. The engine
+// starts such a process without a parent, as the user for calls. Its CPU time vanishes when it ends, so counting it
+// would make the total decrease.
 func isCall(stat, status []byte) bool {
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 2 || string(fields[1]) != "0" {

@@ -18,8 +18,8 @@ type Transport interface {
 	Operate(ctx context.Context, id string, request Request) (Operation, error)
 }
 
-// Operation is a file operation under way. Reading gives its answer and no error but io.EOF, whatever the outcome.
-// Writing adds to its body; an error there says no more than that nobody reads it any longer.
+// Operation is a file operation in progress. Read returns its answer and no error but io.EOF, whatever the outcome.
+// Write adds to its body; an error only means that the body has no reader any more.
 type Operation interface {
 	io.ReadWriter
 	// CloseWrite says that the body is over.
@@ -175,7 +175,7 @@ func (f Files) Import(ctx context.Context, id, dir string, archive io.Reader, op
 	return f.send(ctx, id, Request{Op: OpImport, Path: []byte(dir), KeepOwner: opts.KeepOwner, DirectoryModes: opts.DirectoryModes, Framed: true}, archive)
 }
 
-// patience is how long content may take to be read on when nobody takes it any more: a terminal or a pipe may never go on.
+// patience is how long a read of unused content may block, because a terminal or a pipe may never return.
 const patience = time.Second
 
 // errLeft is how the sending of a body ended whose reader has left.
@@ -188,7 +188,7 @@ func (f Files) send(ctx context.Context, id string, request Request, content io.
 	if err != nil {
 		return err
 	}
-	// It may end before it has taken all, and then nobody takes the rest.
+	// It may end before it has read everything; the rest is then unused.
 	result := make(chan error, 1)
 	go func() {
 		_, _ = io.Copy(io.Discard, op)

@@ -83,7 +83,7 @@ func TestFilesSourceBreaks(t *testing.T) {
 	}
 }
 
-// One that fails before it has taken all tells why, and the rest is sent to nobody.
+// An operation that fails early reports the reason, and the rest of the content is discarded.
 func TestFilesOperationFailsEarly(t *testing.T) {
 	full := core.Errorf(core.KindExhausted, "write", "/file", "no space left on device")
 	files := NewFiles("test", helper(func(in io.Reader, _ io.Writer) error {
@@ -96,7 +96,7 @@ func TestFilesOperationFailsEarly(t *testing.T) {
 	}
 }
 
-// Nobody waits for the rest of a content that blocks, as a terminal does, when the operation has failed or was given up.
+// A failed or canceled operation does not wait for content that blocks, as a terminal does.
 func TestFilesContentBlocks(t *testing.T) {
 	missing := core.Errorf(core.KindNotFound, "write", "/no/file", "no such file or directory")
 	files := NewFiles("test", helper(func(io.Reader, io.Writer) error { return missing }))

@@ -15,9 +15,9 @@ const SpawnReportFD = 3
 // MaxSpawn bounds a Spawn in bytes.
 const MaxSpawn = 4 << 20
 
-// Spawn asks init to run a command, or for one that it runs. Such a command is a child of the sandbox's first process: it goes on
-// in a copy of the sandbox's memory, where what was started from outside is killed. Its output goes through pipes
-// inside, so that it does not notice when those outside change.
+// Spawn asks init to run a command, or controls one that init runs. Such a command is a child of the sandbox's first
+// process, so it continues in a fork of the sandbox; commands started from outside are killed there. Its output goes
+// through pipes inside, so that changes outside do not affect it.
 type Spawn struct {
 	// ID names the command to init.
 	ID string `json:"id"`
@@ -31,7 +31,7 @@ type Spawn struct {
 	Groups []uint32 `json:"groups,omitempty"`
 }
 
-// SpawnReport is what is told of a spawned command: first its PID or why there is none, last its end.
+// SpawnReport is a report on a spawned command: first its PID or the error, last its end.
 type SpawnReport struct {
 	PID   int      `json:"pid,omitempty"`
 	Exit  *Exit    `json:"exit,omitempty"`

@@ -9,7 +9,7 @@ type Watch struct {
 	Path string `json:"path"`
 	// Recursive looks into directories below, those that come later included.
 	Recursive bool `json:"recursive,omitempty"`
-	// Filter names the types that are told; nil tells all of them.
+	// Filter names the event types to report; nil means all.
 	Filter *[]string `json:"filter,omitempty"`
 	// Seconds bounds the time; nil does not.
 	Seconds *int `json:"timeout_secs,omitempty"`

@@ -37,7 +37,7 @@ func runDial(args []string, stdin, stdout, stderr *os.File) int {
 	return 0
 }
 
-// ended is an output whose end is told when it is closed, also where the input is the same socket.
+// ended is an output whose close signals its end, even if the input is the same socket.
 type ended struct{ *os.File }
 
 func (e ended) Close() error {

@@ -21,7 +21,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// export writes root as a PAX archive to w, until ctx ends. Sockets are skipped, and files that vanish meanwhile; the report says so.
+// export writes root as a PAX archive to w, until ctx ends. It skips sockets and files that vanish meanwhile, and the
+// report names them.
 func export(ctx context.Context, w io.Writer, root string, report *guest.Report) error {
 	buffered := bufio.NewWriterSize(w, copyBuffer)
 	e := exporter{

@@ -52,8 +52,7 @@ type importer struct {
 	buf            []byte
 	temp           string
 
-	// dir is the directory that the last entry was made in, kept open because the
-	// next one is most often its neighbour.
+	// dir is the directory of the last entry. It stays open because the next entry is usually in the same one.
 	dir     *os.File
 	dirName string
 
@@ -257,7 +256,7 @@ func (im *importer) note(name string) {
 func (im *importer) rollBack() {
 	im.closeDir()
 	for _, name := range slices.Backward(im.topmost) {
-		// What cannot be removed is left; the error that led here is the one to report.
+		// A failed removal is ignored: the error that led here is the one to report.
 		_ = im.root.RemoveAll(name)
 	}
 }
@@ -321,8 +320,8 @@ func (im *importer) fits(h *tar.Header) bool {
 	return !im.keepOwner || ok && int(st.Uid) == h.Uid && int(st.Gid) == h.Gid
 }
 
-// file makes a file. In a directory that this import made itself there is nothing to replace, and
-// nobody knows of it yet; elsewhere the file appears under its name when it is complete.
+// file creates a file. In a directory that this import created it writes the file directly, because nothing else uses
+// it yet. Elsewhere the file appears under its name when it is complete.
 func (im *importer) file(h *tar.Header, content io.Reader) (err error) {
 	mode := uint32(h.Mode & 0o7777)
 	name := im.temp

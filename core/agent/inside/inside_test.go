@@ -470,7 +470,7 @@ func TestInterruptKeyReachesTheForegroundJob(t *testing.T) {
 	}
 }
 
-// What goes away while a tree is read is left out, directories and links, too.
+// Files, directories and links that vanish during an export are skipped.
 func TestExportOfWhatGoesAway(t *testing.T) {
 	tree := t.TempDir()
 	over := make(chan struct{})

@@ -35,11 +35,11 @@ type nursling struct {
 	over    chan struct{}
 }
 
-// serve answers whoever connects, for ever.
+// serve answers connections until the process ends.
 func (n *nursery) serve() {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: guest.SpawnSocket, Net: "unix"})
 	if err != nil {
-		return // spawn fails, and says so
+		return // spawn returns an error
 	}
 	if err := os.Chmod(guest.SpawnSocket, 0o600); err != nil {
 		return

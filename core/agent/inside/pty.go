@@ -66,7 +66,7 @@ func runPTY(args []string, stdin, stdout, stderr *os.File) int {
 	file, err := program.Find(command[0], path, "")
 	var process *os.Process
 	if err == nil {
-		process, err = os.StartProcess(file, command, &os.ProcAttr{ //nolint:gosec // running what it is told is its purpose
+		process, err = os.StartProcess(file, command, &os.ProcAttr{ //nolint:gosec // running the given command is its purpose
 			Env:   os.Environ(),
 			Files: []*os.File{slave, slave, slave},
 			Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0},
@@ -205,7 +205,7 @@ func (t *terminal) output(w io.Writer, over <-chan struct{}) {
 		n, err := t.master.Read(buf)
 		if n > 0 && !broken {
 			if _, werr := w.Write(buf[:n]); werr != nil {
-				// Nobody looks any more: hang up, as when a terminal's window is closed.
+				// The reader is gone: hang up, as when a terminal's window is closed.
 				broken = true
 				t.signal(unix.SIGHUP)
 				t.signal(unix.SIGCONT)
@@ -238,7 +238,7 @@ func (t *terminal) control(r io.Reader) {
 			t.signal(syscall.Signal(message.Signal))
 		default:
 			t.ioctl(func(fd int) error { return resize(fd, message.Size) })
-			// Linux does this by itself, gVisor's terminals do not.
+			// Linux does this automatically; gVisor's terminals do not.
 			if group := t.foreground(); group > 0 {
 				_ = unix.Kill(-group, unix.SIGWINCH)
 			}

@@ -33,7 +33,7 @@ func newRelay(from, to int) *relay {
 func (r *relay) run() {
 	buffer := make([]byte, relayBuffer)
 	for {
-		// What is taken out of the pipe counts as busy before it is out: see flush.
+		// The relay counts as busy before data leaves the pipe: see flush.
 		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(r.from), Events: unix.POLLIN}}, -1); err != nil && !errors.Is(err, unix.EINTR) { //nolint:gosec // a descriptor
 			break
 		}
@@ -65,7 +65,7 @@ func (r *relay) set(busy bool) {
 	r.changed.Broadcast()
 }
 
-// write passes on all of data; false means that nobody wants more.
+// write forwards all of data; false means that the reader is gone.
 func (r *relay) write(data []byte) bool {
 	for len(data) > 0 {
 		r.mu.Lock()
@@ -116,7 +116,8 @@ func (r *relay) redirect(to int) {
 	r.changed.Broadcast()
 }
 
-// flush waits until what the pipe holds now is passed on. Whoever holds the pipe open in the background is not waited for.
+// flush waits until the pipe's current content is forwarded. It does not wait for background processes that hold the
+// pipe open.
 func (r *relay) flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

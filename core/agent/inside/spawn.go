@@ -38,7 +38,7 @@ func runSpawn(stdin, stdout, stderr *os.File) int {
 	}
 	defer func() { _ = conn.Close() }()
 	err = passOn(conn, request, unix.UnixRights(int(stdout.Fd()), int(stderr.Fd())))
-	// Whoever reads the outputs must see their end when init lets go of them.
+	// Readers of the outputs must see their end when init closes them.
 	_ = errors.Join(stdout.Close(), stderr.Close())
 	// Init may have refused before it had read all.
 	if said, _ := io.Copy(reports, conn); said == 0 && err != nil {

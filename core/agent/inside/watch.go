@@ -145,7 +145,7 @@ func (w *watcher) run(stdin *os.File) error {
 		}
 		if polls[1].Revents != 0 {
 			if n, err := unix.Read(int(stdin.Fd()), buffer[:1]); n == 0 || err != nil {
-				return nil //nolint:nilerr // nobody wants to know more
+				return nil //nolint:nilerr // the reader is gone
 			}
 		}
 	}
@@ -209,8 +209,8 @@ func (w *watcher) event(path string, number int32, mask, cookie uint32) error {
 	return nil
 }
 
-// came looks into a directory that turned up; what is in one that was just made is told, too, since it may have
-// come before the watch.
+// came looks into a new directory. It reports the entries of one that was just created, since they may be older than
+// the watch.
 func (w *watcher) came(path string, mask uint32, tell bool) error {
 	if !w.request.Recursive || mask&unix.IN_ISDIR == 0 {
 		return nil
@@ -225,7 +225,7 @@ func (w *watcher) came(path string, mask uint32, tell bool) error {
 	return w.below(path, found)
 }
 
-// flush tells of a file that moved to where nobody watches.
+// flush reports a file that moved to an unwatched place.
 func (w *watcher) flush() error {
 	if w.left == "" {
 		return nil
