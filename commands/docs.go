@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// DocsOptions are what docs works with.
+// DocsOptions holds the options of "sb docs".
 type DocsOptions struct {
 	App  *cli.App
 	Root *cobra.Command
@@ -37,6 +38,13 @@ func runDocs(_ context.Context, opts *DocsOptions) error {
 	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
 		return core.Wrap("docs", opts.Dir, err)
 	}
-	opts.Root.DisableAutoGenTag = true // it holds the date
-	return core.Wrap("docs", opts.Dir, doc.GenMarkdownTree(opts.Root, opts.Dir))
+	opts.Root.DisableAutoGenTag = true // the tag contains the date
+	err := doc.GenMarkdownTree(opts.Root, opts.Dir)
+	for _, child := range opts.Root.Commands() {
+		if child.IsAdditionalHelpTopicCommand() && child.Name() != "help" {
+			child.DisableAutoGenTag = true
+			err = errors.Join(err, doc.GenMarkdownTree(child, opts.Dir))
+		}
+	}
+	return core.Wrap("docs", opts.Dir, err)
 }

@@ -9,14 +9,14 @@ import (
 // newHelp makes "sb help".
 func newHelp() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Help about any command",
-		Long:    "Print what a command does, its flags, examples and exit codes, as COMMAND --help does." + cli.ExitStatusHelp,
-		Example: "  sb help launch\n  sb help fs ls",
+		Use: "help [COMMAND]", Short: "Show help for a command",
+		Long:    "Show the help of a command, as COMMAND --help does, or of a topic.",
+		Example: "  sb help launch\n  sb help fs ls\n  sb help exit-codes",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var words []cobra.Completion
 			if found, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
 				for _, child := range found.Commands() {
-					if child.IsAvailableCommand() {
+					if child.IsAvailableCommand() || child.IsAdditionalHelpTopicCommand() {
 						words = append(words, cobra.CompletionWithDesc(child.Name(), child.Short))
 					}
 				}
@@ -35,4 +35,9 @@ func newHelp() *cobra.Command {
 			return found.Help()
 		},
 	}
+}
+
+// newExitCodes makes the help topic "exit-codes".
+func newExitCodes() *cobra.Command {
+	return &cobra.Command{Use: "exit-codes", Short: "List the exit codes of sb", Long: cli.ExitCodesHelp}
 }

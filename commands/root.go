@@ -18,10 +18,10 @@ import (
 func NewRoot(app *cli.App) *cobra.Command {
 	root := cli.Group(&cobra.Command{
 		Use:   "sb",
-		Short: "Sandboxes for code that you do not trust",
-		Long: "sb runs commands in sandboxes: isolated machines on this computer, on a container engine or in\n" +
-			"the cloud. A SANDBOX is named by its name, its id, a unique beginning of its id, or\n" +
-			"PROVIDER/NAME. Stdout is data, stderr is talk; --json prints JSON, errors included." + cli.ExitStatusHelp,
+		Short: "Run code that you do not trust in sandboxes",
+		Long: "sb runs commands in sandboxes: isolated machines on this computer, on a container engine or in the cloud.\n" +
+			"SANDBOX is a name, an id, a unique prefix of an id, or PROVIDER/NAME. Results go to stdout, messages to\n" +
+			"stderr; --json prints both as JSON. \"sb help exit-codes\" lists the exit codes.",
 		Example: "  sb run -- python3 -c 'print(6*7)'\n" +
 			"  sb launch --name dev\n" +
 			"  sb exec dev uname -a\n" +
@@ -46,7 +46,7 @@ func NewRoot(app *cli.App) *cobra.Command {
 	root.SetOut(app.Streams.Out)
 	root.SetErr(app.Streams.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		// A flag that a group does not know most often belongs to a command whose name is not right.
+		// An unknown flag of a group usually belongs to a misspelled command.
 		if words := cmd.Flags().Args(); cmd.Annotations[cli.OnlyHolds] != "" && len(words) > 0 {
 			return cli.NoCommand(cmd, words[0])
 		}
@@ -64,24 +64,30 @@ func NewRoot(app *cli.App) *cobra.Command {
 		}
 	}
 	add("sandboxes", "Sandboxes:",
-		sandboxes.NewRun(app, nil), sandboxes.NewLaunch(app, nil), sandboxes.NewLs(app, nil), sandboxes.NewInspect(app, nil),
+		sandboxes.NewRun(app, nil), sandboxes.NewLaunch(app, nil), sandboxes.NewLs(app, nil),
+		sandboxes.NewInspect(app, nil),
 		sandboxes.NewPort(app), sandboxes.NewTunnel(app), sandboxes.NewPolicy(app),
-		sandboxes.NewStop(app, nil), sandboxes.NewStart(app, nil), sandboxes.NewPause(app, nil), sandboxes.NewResume(app, nil), sandboxes.NewTimeout(app, nil),
-		sandboxes.NewSnapshot(app, nil), sandboxes.NewMove(app, nil), sandboxes.NewFork(app, nil), sandboxes.NewCheckpoint(app), sandboxes.NewExport(app),
+		sandboxes.NewStop(app, nil), sandboxes.NewStart(app, nil), sandboxes.NewPause(app, nil),
+		sandboxes.NewResume(app, nil), sandboxes.NewTimeout(app, nil),
+		sandboxes.NewSnapshot(app, nil), sandboxes.NewMove(app, nil), sandboxes.NewFork(app, nil),
+		sandboxes.NewCheckpoint(app), sandboxes.NewExport(app),
 		sandboxes.NewTerminate(app, nil), sandboxes.NewPrune(app, nil))
 	add("commands", "Commands in sandboxes:",
 		exec.NewExec(app, nil), exec.NewShell(app, nil), exec.NewAttach(app, nil), exec.NewPs(app, nil),
 		exec.NewLogs(app, nil), exec.NewWait(app, nil), exec.NewKill(app, nil))
 	add("files", "Files:",
 		files.NewCp(app, nil), files.NewPush(app, nil), files.NewPull(app, nil), files.NewFs(app))
-	add("kept", "What providers keep:",
-		stores.NewApp(app), stores.NewVolume(app), stores.NewSecret(app), stores.NewImage(app), stores.NewEnvironment(app))
-	add("watch", "What goes on:",
-		watch.NewUI(app, nil), watch.NewTop(app, nil), watch.NewStats(app, nil), watch.NewEvents(app, nil), watch.NewHistory(app, nil), watch.NewCost(app))
+	add("kept", "Provider resources:",
+		stores.NewApp(app), stores.NewVolume(app), stores.NewSecret(app), stores.NewImage(app),
+		stores.NewEnvironment(app))
+	add("watch", "Monitoring:",
+		watch.NewUI(app, nil), watch.NewTop(app, nil), watch.NewStats(app, nil), watch.NewEvents(app, nil),
+		watch.NewHistory(app, nil), watch.NewCost(app))
 	add("assistants", "Assistants:", assistants.NewMCP(app, nil), assistants.NewKey(app))
 	add("setup", "Setup:",
-		setup.NewDoctor(app, nil), setup.NewLogin(app), setup.NewModal(app), setup.NewProvider(app), setup.NewConfig(app), setup.NewCompletion(app, nil), setup.NewVersion(app, nil))
+		setup.NewDoctor(app, nil), setup.NewLogin(app), setup.NewModal(app), setup.NewProvider(app),
+		setup.NewConfig(app), setup.NewCompletion(app, nil), setup.NewVersion(app, nil))
 	root.SetHelpCommandGroupID("setup")
-	root.AddCommand(NewDocs(app, nil))
+	root.AddCommand(NewDocs(app, nil), newExitCodes())
 	return root
 }

@@ -19,9 +19,9 @@ func NewKey(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "key",
 		Example: "  sb key create alice\n  sb key ls\n  sb key revoke k3j5x2aa",
-		Short:   "API keys for \"sb mcp\" over HTTP",
-		Long: "Make, list and revoke the keys that clients of \"sb mcp\" over HTTP have to send. Each key has an owner\n" +
-			"and sees only the sandboxes of that owner. Keys are kept hashed; one is shown once, when it is made." + cli.ExitStatusHelp,
+		Short:   "Manage API keys for \"sb mcp\" over HTTP",
+		Long: "Create, list and revoke API keys for clients of \"sb mcp\" over HTTP. Each key has an owner and sees only that\n" +
+			"owner's sandboxes. Keys are stored as hashes; a key is shown only once.",
 	}, NewKeyCreate(app, nil), NewKeyLs(app, nil), NewKeyRevoke(app, nil))
 }
 
@@ -91,9 +91,9 @@ func NewKeyCreate(app *cli.App, runF func(context.Context, *KeyCreateOptions) er
 	var ttl cli.DurationValue
 	cmd := &cobra.Command{
 		Use:   "create [flags] OWNER",
-		Short: "Make an API key",
-		Long: "Make an API key and print it: it is shown this once. Clients send it as \"Authorization: Bearer KEY\".\n" +
-			"Keys of the same OWNER see the same sandboxes; nobody else's." + cli.ExitStatusHelp,
+		Short: "Create an API key",
+		Long: "Create an API key and print it. It is shown only once. Clients send it as \"Authorization: Bearer KEY\".\n" +
+			"Keys with the same OWNER see the same sandboxes, and no others.",
 		Example: "  sb key create alice\n" +
 			"  sb key create --scope read --expires 720h dashboard\n" +
 			"  sb key create --max-sandboxes 3 --rate 10 guest",
@@ -183,7 +183,7 @@ func NewKeyLs(app *cli.App, runF func(context.Context, *KeyLsOptions) error) *co
 	cmd := &cobra.Command{
 		Use:     "ls [flags]",
 		Short:   "List API keys",
-		Long:    "List the API keys that are valid." + cli.ExitStatusHelp,
+		Long:    "List the valid API keys.",
 		Example: "  sb key ls\n  sb key ls --all --json",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -241,9 +241,9 @@ func NewKeyRevoke(app *cli.App, runF func(context.Context, *KeyRevokeOptions) er
 	opts := &KeyRevokeOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
-		Short: "Make API keys useless",
-		Long: "Make API keys useless, for ever. Servers that run notice with the next request; links that a key\n" +
-			"made end with it. The sandboxes of its owner stay." + cli.ExitStatusHelp,
+		Short: "Revoke API keys",
+		Long: "Revoke API keys permanently. Running servers refuse them from the next request on, and links made with them\n" +
+			"stop working. The owner's sandboxes remain.",
 		Example:           "  sb key revoke k3j5x2aa",
 		Args:              cli.AtLeast("ID"),
 		ValidArgsFunction: completeKeys(app),

@@ -29,14 +29,14 @@ func NewMCP(app *cli.App, runF func(context.Context, *MCPOptions) error) *cobra.
 	flags := &mcpFlags{}
 	cmd := &cobra.Command{
 		Use:   "mcp [flags]",
-		Short: "Serve sandboxes to an assistant as tools (Model Context Protocol)",
-		Long: "Serve the sandboxes of this user to an assistant as tools, resources and prompts of the Model Context\n" +
-			"Protocol. Over stdio (the default) the assistant's program starts sb and talks to it; stdout carries\n" +
-			"nothing but protocol, logs go to stderr or --log-file.\n\n" +
-			"Over HTTP (--transport streamable-http or sse) it serves many. Each request needs a key. On loopback your\n" +
-			"own programs use your local key, which \"sb mcp install --url\" writes into their configuration. Others need\n" +
-			"an API key (\"sb key create\") or a token of --oauth-issuer, and see only their own sandboxes.\n\n" +
-			"What an assistant launches ends by itself some time after the assistant is gone; see --on-disconnect." + cli.ExitStatusHelp,
+		Short: "Serve sandboxes to AI assistants over MCP",
+		Long: "Serve your sandboxes to an AI assistant as tools, resources and prompts of the Model Context Protocol.\n" +
+			"Over stdio (the default) the assistant starts sb. Stdout carries only the protocol; logs go to stderr or\n" +
+			"--log-file.\n\n" +
+			"Over HTTP (--transport streamable-http or sse) one server serves many clients, and each request needs a key.\n" +
+			"On loopback your own programs use your local key, which \"sb mcp install --url\" configures. Others need an API\n" +
+			"key (\"sb key create\") or a token of --oauth-issuer, and see only their own sandboxes.\n\n" +
+			"Sandboxes that an assistant launched end some time after it disconnects; see --on-disconnect.",
 		Example: "  sb mcp\n" +
 			"  sb mcp --toolsets default,lifecycle --allow-path ~/project\n" +
 			"  sb mcp --read-only\n" +

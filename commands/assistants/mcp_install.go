@@ -37,13 +37,13 @@ func NewMCPInstall(app *cli.App, runF func(context.Context, *MCPInstallOptions) 
 	opts := &MCPInstallOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "install [flags] --client CLIENT [-- FLAGS...]",
-		Short: "Write sb into an assistant's configuration",
-		Long: "Write sb into the configuration of an assistant's program, which then starts \"sb mcp\" by itself. What else\n" +
-			"stands there stays, comments included; the file before is kept beside it. Doing it again changes nothing.\n" +
-			"FLAGS after -- are passed on to \"sb mcp\".\n\n" +
-			"With --url the program connects to a server of yours that runs on this machine, \"sb mcp --transport\n" +
-			"streamable-http\". Your local key goes with it, so the file becomes readable for you alone.\n\n" +
-			"The clients are " + strings.Join(clients.Names(), ", ") + "." + cli.ExitStatusHelp,
+		Short: "Add sb to an assistant's configuration",
+		Long: "Add sb to an assistant's configuration, so that the assistant starts \"sb mcp\". Other settings and comments\n" +
+			"are kept, and the previous file is saved beside it. Running it again changes nothing. FLAGS after -- are\n" +
+			"passed to \"sb mcp\".\n\n" +
+			"With --url the assistant connects to your server on this machine (\"sb mcp --transport streamable-http\").\n" +
+			"The file then contains your local key, and becomes readable only by you.\n\n" +
+			"The clients are " + strings.Join(clients.Names(), ", ") + ".",
 		Example: "  sb mcp install --client claude-code\n" +
 			"  sb mcp install --client cursor --project . -- --allow-path /home/me/project\n" +
 			"  sb mcp install --client vscode --print\n" +

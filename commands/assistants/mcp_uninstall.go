@@ -13,8 +13,8 @@ func NewMCPUninstall(app *cli.App, runF func(context.Context, *MCPInstallOptions
 	opts := &MCPInstallOptions{App: app, Uninstall: true}
 	cmd := &cobra.Command{
 		Use:     "uninstall [flags] --client CLIENT",
-		Short:   "Take sb out of an assistant's configuration",
-		Long:    "Take what \"sb mcp install\" wrote out of an assistant's configuration. The file before is kept beside it." + cli.ExitStatusHelp,
+		Short:   "Remove sb from an assistant's configuration",
+		Long:    "Remove the entry of \"sb mcp install\" from an assistant's configuration. The previous file is saved beside it.",
 		Example: "  sb mcp uninstall --client claude-code\n  sb mcp uninstall --client cursor --project .",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -23,10 +23,10 @@ func NewAttach(app *cli.App, runF func(context.Context, *AttachOptions) error) *
 	var noStdin, noReplay bool
 	cmd := &cobra.Command{
 		Use:   "attach SANDBOX [EXEC]",
-		Short: "Connect to a command that runs in a sandbox",
-		Long: "Connect this program's streams to a command that runs already: EXEC is an id of \"sb ps\", and\n" +
-			"without one the sandbox's entry command. What it has written so far is shown first. Interrupts\n" +
-			"are passed on as in \"sb exec\". Of a command that ended the kept output is shown." + cli.GuestStatusHelp,
+		Short: "Connect to a running command",
+		Long: "Connect this terminal to a running command. EXEC is an id from \"sb ps\" (default: the entry command).\n" +
+			"Its earlier output is shown first. Signals are forwarded as in \"sb exec\". For a command that has exited, the\n" +
+			"stored output is shown." + cli.GuestExitHelp,
 		Example:           "  sb attach dev 3\n  sb attach --no-stdin --no-replay dev",
 		Annotations:       cli.PassesCode(),
 		Args:              cli.Between([]string{"SANDBOX"}, "EXEC"),

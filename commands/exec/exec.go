@@ -30,16 +30,16 @@ func NewExec(app *cli.App, runF func(context.Context, *Options) error) *cobra.Co
 	cmd := &cobra.Command{
 		Use:   "exec [flags] SANDBOX [flags] [--] COMMAND [ARG...]",
 		Short: "Run a command in a sandbox",
-		Long: "Run a command in a sandbox with this program's streams. Stdout and stderr stay apart.\n" +
-			"Stdin is passed on when it is a pipe, a file or a socket, and from a terminal with -i or -t. It is read\n" +
-			"even if the command does not read it, so use --no-stdin in a loop that reads the same stdin.\n" +
-			"SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to the command; the third\n" +
-			"interrupt that it ignores ends sb, not the command.\n\n" +
-			"Flags end at the first word after SANDBOX that is not a flag; what follows is passed on\n" +
-			"untouched. With -c TEXT a shell runs TEXT, and further words are its $0, $1 and so on.\n\n" +
-			"With --detach the command goes on alone and its id is printed: see \"sb ps\", \"sb logs\",\n" +
-			"\"sb wait\", \"sb attach\" and \"sb kill\". With --json the output is collected (up to 16MiB of\n" +
-			"each stream) and printed as one object once the command ended; the exit code is the same." + cli.GuestStatusHelp,
+		Long: "Run a command in a sandbox. Stdout and stderr stay separate. Stdin is forwarded from a pipe, file or socket,\n" +
+			"and from a terminal with -i or -t. It is read even if the command does not read it: use --no-stdin in a loop\n" +
+			"that reads the same stdin.\n\n" +
+			"SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to the command. The third interrupt that\n" +
+			"it ignores ends sb, not the command.\n\n" +
+			"Flags end at the first word after SANDBOX that is not a flag. With -c TEXT a shell runs TEXT, and further\n" +
+			"words are its $0, $1 and so on.\n\n" +
+			"With --detach the command runs in the background and its id is printed: see \"sb ps\", \"sb logs\", \"sb wait\",\n" +
+			"\"sb attach\" and \"sb kill\". With --json the output (up to 16MiB of each stream) is printed as one object when\n" +
+			"the command returns; the exit code is the same." + cli.GuestExitHelp,
 		Example: "  sb exec dev ls -la /\n" +
 			"  sb exec dev -c 'echo $HOME | wc -c'\n" +
 			"  tar c . | sb exec dev -w /app tar x\n" +

@@ -30,9 +30,9 @@ func NewKill(app *cli.App, runF func(context.Context, *KillOptions) error) *cobr
 	cmd := &cobra.Command{
 		Use:   "kill [-s SIGNAL] SANDBOX EXEC...",
 		Short: "Send a signal to commands in a sandbox",
-		Long: "Send a signal, SIGTERM unless -s names another, to commands that run in a sandbox. EXEC is an id of\n" +
-			"\"sb ps\" or of \"sb exec --detach\"; 0 is the entry command. If one EXEC is not in the sandbox, no command\n" +
-			"gets the signal. \"sb terminate\" ends a sandbox." + cli.ExitStatusHelp,
+		Long: "Send a signal (default: SIGTERM) to running commands. EXEC is an id from \"sb ps\" or \"sb exec --detach\"; 0 is\n" +
+			"the entry command. If one EXEC does not exist, no command gets the signal. To end a sandbox use\n" +
+			"\"sb terminate\".",
 		Example:           "  sb kill dev 3\n  sb kill -s KILL dev 3 4",
 		ValidArgsFunction: app.CompleteExecs,
 		Args: func(cmd *cobra.Command, args []string) error {

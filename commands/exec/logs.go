@@ -29,11 +29,10 @@ func NewLogs(app *cli.App, runF func(context.Context, *LogsOptions) error) *cobr
 	var since, until string
 	cmd := &cobra.Command{
 		Use:   "logs SANDBOX [EXEC]",
-		Short: "Show what a command wrote",
-		Long: "Show what a command wrote, stdout on stdout and stderr on stderr: EXEC is an id of \"sb ps\", and\n" +
-			"without one the sandbox's entry command. Logs are kept after a command and a sandbox ended, up\n" +
-			"to a size at which the oldest output is dropped.\n\n" +
-			"--since and --until take a time (2026-01-02T15:04:05Z, 2026-01-02) or how long ago (10m)." + cli.ExitStatusHelp,
+		Short: "Show the output of a command",
+		Long: "Show the output of a command: stdout on stdout, stderr on stderr. EXEC is an id from \"sb ps\" (default: the\n" +
+			"entry command). Logs outlive commands and sandboxes; above a size limit the oldest output is dropped.\n\n" +
+			"--since and --until take a time (2026-01-02T15:04:05Z, 2026-01-02) or how long ago (10m).",
 		Example:           "  sb logs dev\n  sb logs -f --tail 20 dev 3\n  sb logs --since 10m --timestamps dev",
 		Args:              cli.Between([]string{"SANDBOX"}, "EXEC"),
 		ValidArgsFunction: app.CompleteExecs,

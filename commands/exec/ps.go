@@ -25,9 +25,9 @@ func NewPs(app *cli.App, runF func(context.Context, *PsOptions) error) *cobra.Co
 	opts := &PsOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "ps SANDBOX",
-		Short: "List the commands that run in a sandbox",
-		Long: "List the commands that run in a sandbox, whoever started them; --all adds those that ended. Their\n" +
-			"ids are for \"sb logs\", \"sb attach\", \"sb wait\" and \"sb kill\". 0 is the sandbox's entry command." + cli.ExitStatusHelp,
+		Short: "List the commands of a sandbox",
+		Long: "List the running commands of a sandbox, from all users and programs. --all adds those that exited.\n" +
+			"Pass the ids to \"sb logs\", \"sb attach\", \"sb wait\" and \"sb kill\". 0 is the entry command.",
 		Example:           "  sb ps dev\n  sb ps --all --json dev",
 		Args:              cli.Exactly("SANDBOX"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),

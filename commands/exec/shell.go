@@ -27,9 +27,9 @@ func NewShell(app *cli.App, runF func(context.Context, *ShellOptions) error) *co
 		Use:     "shell [flags] SANDBOX [flags] [--] [COMMAND [ARG...]]",
 		Aliases: []string{"sh"},
 		Short:   "Open a shell in a sandbox",
-		Long: "Open a shell in a sandbox: /bin/bash where there is one, else /bin/sh, or COMMAND. On a\n" +
-			"terminal the shell gets one of its own that follows this one's size; Ctrl-C and Ctrl-D go to it.\n" +
-			"When stdin is a pipe or a file the shell reads its commands from there." + cli.GuestStatusHelp,
+		Long: "Open a shell in a sandbox: /bin/bash, or /bin/sh if there is no bash, or COMMAND. On a terminal the shell\n" +
+			"gets its own terminal, which follows this one's size; Ctrl-C and Ctrl-D go to it. If stdin is a pipe or a\n" +
+			"file, the shell reads its commands from there." + cli.GuestExitHelp,
 		Example: "  sb shell dev\n" +
 			"  sb shell -u root -w /srv dev\n" +
 			"  echo 'uname -a' | sb shell dev",

@@ -29,10 +29,10 @@ func NewWait(app *cli.App, runF func(context.Context, *WaitOptions) error) *cobr
 	cmd := &cobra.Command{
 		Use:   "wait SANDBOX [EXEC]",
 		Short: "Wait for a command or a sandbox to end",
-		Long: "Wait until a command ended and return its exit code. EXEC is an id of \"sb ps\". Without EXEC wait for the\n" +
-			"sandbox: the exit code is that of its entry command, 124 if its lifetime or idle time was over, 137 if it\n" +
-			"was terminated or ran out of memory, and 0 if it was stopped and had no entry command. With --ready\n" +
-			"wait until the probe that it was launched with has succeeded." + cli.GuestStatusHelp,
+		Long: "Wait until a command exits and return its exit code. EXEC is an id from \"sb ps\". Without EXEC, wait for the\n" +
+			"sandbox and return the exit code of its entry command: 124 if its lifetime or idle time expired, 137 if it\n" +
+			"was terminated or ran out of memory, 0 if it was stopped and had no entry command. With --ready, wait until\n" +
+			"the readiness probe of the launch succeeds." + cli.GuestExitHelp,
 		Example:           "  sb wait dev 3\n  sb wait --timeout 10m build && echo done\n  sb wait --ready --timeout 1m web",
 		Annotations:       cli.PassesCode(),
 		Args:              cli.Between([]string{"SANDBOX"}, "EXEC"),

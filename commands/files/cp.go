@@ -51,11 +51,9 @@ func NewCp(app *cli.App, runF func(context.Context, *CopyOptions) error) *cobra.
 	opts := &CopyOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "cp SOURCE... TARGET",
-		Short: "Copy between this machine and sandboxes",
-		Long: "Copy between this machine and sandboxes, or from one sandbox to another. SANDBOX:PATH is a path in\n" +
-			"a sandbox; a relative one begins at its workdir. \"-\" is stdin or stdout. A file here with a colon\n" +
-			"in its name is ./NAME." +
-			copyRules + cli.ExitStatusHelp,
+		Short: "Copy files between this machine and sandboxes",
+		Long: "Copy files between this machine and sandboxes, or from one sandbox to another. SANDBOX:PATH is a path in a\n" +
+			"sandbox, relative to its workdir. \"-\" is stdin or stdout. Write ./NAME for a local file with a colon." + copyRules,
 		Example: "  sb cp src dev:/app\n  sb cp dev:/app/out.csv .\n  sb cp dev:/data test:/data\n  echo hello | sb cp - dev:/root/hello",
 		Args:    cli.AtLeast("SOURCE", "TARGET"),
 		RunE: func(cmd *cobra.Command, args []string) error {

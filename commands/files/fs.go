@@ -23,9 +23,9 @@ import (
 func NewFs(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "fs",
-		Short: "Read and write files inside a sandbox",
-		Long: "Read and write files inside a running sandbox, as its user. A relative PATH begins at the\n" +
-			"sandbox's working directory. To move whole trees see \"sb cp\"." + cli.ExitStatusHelp,
+		Short: "Read and write files in a sandbox",
+		Long: "Read and write files in a running sandbox, as its user. PATH is relative to the working directory.\n" +
+			"To copy directory trees use \"sb cp\".",
 		Example: "  sb fs ls dev /etc\n  sb fs cat dev notes.txt\n  echo hello | sb fs write dev /tmp/hello",
 	}, NewFsLs(app, nil), NewFsCat(app, nil), NewFsWrite(app, nil), NewFsMkdir(app, nil), NewFsRm(app, nil), NewFsStat(app, nil),
 		NewFsWatch(app, nil))
@@ -43,8 +43,8 @@ func NewFsCat(app *cli.App, runF func(context.Context, *FsCatOptions) error) *co
 	opts := &FsCatOptions{App: app}
 	return &cobra.Command{
 		Use:               "cat SANDBOX PATH...",
-		Short:             "Write files to stdout",
-		Long:              "Write the content of files of a sandbox to stdout, one after the other, untouched." + cli.ExitStatusHelp,
+		Short:             "Print files",
+		Long:              "Print the content of files of a sandbox to stdout, unchanged, one after the other.",
 		Example:           "  sb fs cat dev /etc/hosts\n  sb fs cat dev plot.png > plot.png",
 		Args:              cli.AtLeast("SANDBOX", "PATH"),
 		ValidArgsFunction: app.CompletePath,
@@ -97,7 +97,7 @@ func NewFsLs(app *cli.App, runF func(context.Context, *FsLsOptions) error) *cobr
 		Use:               "ls SANDBOX [PATH]",
 		Aliases:           []string{"list"},
 		Short:             "List a directory",
-		Long:              "List a directory of a sandbox, or the one file that PATH names. Hidden files are listed, too." + cli.ExitStatusHelp,
+		Long:              "List a directory or one file of a sandbox, hidden files included.",
 		Example:           "  sb fs ls dev\n  sb fs ls --json dev /var/log",
 		Args:              cli.Between([]string{"SANDBOX"}, "PATH"),
 		ValidArgsFunction: app.CompletePath,
@@ -231,8 +231,8 @@ func NewFsMkdir(app *cli.App, runF func(context.Context, *FsMkdirOptions) error)
 	opts := &FsMkdirOptions{App: app}
 	cmd := &cobra.Command{
 		Use:               "mkdir SANDBOX PATH...",
-		Short:             "Make directories",
-		Long:              "Make directories in a sandbox. With -p missing parents are made and one that exists is fine." + cli.ExitStatusHelp,
+		Short:             "Create directories",
+		Long:              "Create directories in a sandbox. With -p, missing parents are created and existing directories are no error.",
 		Example:           "  sb fs mkdir -p dev /srv/data/in",
 		Args:              cli.AtLeast("SANDBOX", "PATH"),
 		ValidArgsFunction: app.CompletePath,
@@ -274,7 +274,7 @@ func NewFsRm(app *cli.App, runF func(context.Context, *FsRmOptions) error) *cobr
 		Use:               "rm SANDBOX PATH...",
 		Aliases:           []string{"remove"},
 		Short:             "Remove files",
-		Long:              "Remove files and empty directories of a sandbox, with -r whole trees. Links are not followed." + cli.ExitStatusHelp,
+		Long:              "Remove files and empty directories of a sandbox, or whole trees with -r. Links are not followed.",
 		Example:           "  sb fs rm dev /tmp/hello\n  sb fs rm -r dev build",
 		Args:              cli.AtLeast("SANDBOX", "PATH"),
 		ValidArgsFunction: app.CompletePath,
@@ -321,8 +321,8 @@ func NewFsStat(app *cli.App, runF func(context.Context, *FsStatOptions) error) *
 	opts := &FsStatOptions{App: app}
 	cmd := &cobra.Command{
 		Use:               "stat SANDBOX PATH",
-		Short:             "Describe a file",
-		Long:              "Describe a file of a sandbox. A symbolic link is described itself." + cli.ExitStatusHelp,
+		Short:             "Show details of a file",
+		Long:              "Show details of a file of a sandbox. Symbolic links are not followed.",
 		Example:           "  sb fs stat dev /etc/hosts\n  sb fs stat --json dev data | jq .size",
 		Args:              cli.Exactly("SANDBOX", "PATH"),
 		ValidArgsFunction: app.CompletePath,
@@ -394,9 +394,9 @@ func NewFsWatch(app *cli.App, runF func(context.Context, *FsWatchOptions) error)
 	opts := &FsWatchOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "watch SANDBOX [PATH]",
-		Short: "Tell what changes",
-		Long: "Tell what changes in a directory of a sandbox or in one file, a line for each change, until it is\n" +
-			"interrupted or the sandbox ends. What changes before the watch stands is not told." + cli.ExitStatusHelp,
+		Short: "Watch files for changes",
+		Long: "Print one line for each change in a directory or file of a sandbox, until interrupted or the sandbox ends.\n" +
+			"Changes before the watch starts are not shown.",
 		Example:           "  sb fs watch dev /app\n  sb fs watch -r dev . --json | jq -r .path",
 		Args:              cli.Between([]string{"SANDBOX"}, "PATH"),
 		ValidArgsFunction: app.CompletePath,
@@ -452,8 +452,8 @@ func NewFsWrite(app *cli.App, runF func(context.Context, *FsWriteOptions) error)
 	cmd := &cobra.Command{
 		Use:   "write SANDBOX PATH",
 		Short: "Write stdin to a file",
-		Long: "Write stdin to a file of a sandbox. The file is replaced at once: readers see the old content or\n" +
-			"the new, and a write that fails changes nothing. With --append it is extended instead." + cli.ExitStatusHelp,
+		Long: "Write stdin to a file of a sandbox. The file is replaced atomically: a failed write changes nothing.\n" +
+			"With --append, stdin is appended to it.",
 		Example: "  echo 'hello' | sb fs write dev /tmp/hello\n" +
 			"  sb fs write --parents --mode 0755 dev bin/tool < tool",
 		Args:              cli.Exactly("SANDBOX", "PATH"),

@@ -16,9 +16,9 @@ func NewPull(app *cli.App, runF func(context.Context, *CopyOptions) error) *cobr
 	cmd := &cobra.Command{
 		Use:   "pull SANDBOX:PATH... [TARGET]",
 		Short: "Copy files from a sandbox to this machine",
-		Long: "Copy files from a sandbox to this machine, by default into the current directory. A TARGET of \"-\"\n" +
-			"is stdout; a directory comes there as a tar archive. The names of the copies are those of the command\n" +
-			"line. A .git that exists in TARGET is kept as it is." + copyRules + cli.ExitStatusHelp,
+		Long: "Copy files from a sandbox to this machine (default: into the current directory). With TARGET \"-\" the output\n" +
+			"goes to stdout, a directory as a tar archive. Copies get the names of the command line. A .git that exists in\n" +
+			"TARGET is not changed." + copyRules,
 		Example: "  sb pull dev:/app/out.csv\n  sb pull dev:/app/logs ./logs\n  sb pull 'dev:/app/*.log' logs\n  sb pull dev:/app/out.csv -",
 		Args:    cli.AtLeast("SANDBOX:PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -13,10 +13,9 @@ import (
 func NewPush(app *cli.App, runF func(context.Context, *CopyOptions) error) *cobra.Command {
 	opts := &CopyOptions{App: app}
 	cmd := &cobra.Command{
-		Use:   "push SOURCE... SANDBOX[:PATH]",
-		Short: "Copy files from this machine into a sandbox",
-		Long: "Copy files from this machine into a sandbox, by default into its workdir. \"-\" is stdin." +
-			copyRules + cli.ExitStatusHelp,
+		Use:     "push SOURCE... SANDBOX[:PATH]",
+		Short:   "Copy local files into a sandbox",
+		Long:    "Copy local files into a sandbox (default: into its workdir). \"-\" is stdin." + copyRules,
 		Example: "  sb push main.py dev\n  sb push --gitignore . dev:/app\n  sb push src/ dev:/app/src",
 		Args:    cli.AtLeast("SOURCE", "SANDBOX"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -18,10 +18,10 @@ func NewCheckpoint(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "checkpoint",
 		Example: "  sb checkpoint create dev --name warm\n  sb launch --checkpoint warm\n  sb checkpoint rm warm",
-		Short:   "Sandboxes kept as they were, memory included",
-		Long: "Keep running sandboxes, memory and files, under a name, and launch others that go on from there.\n\n" +
-			"A checkpoint holds what the processes held in memory, secrets included: it is as secret as the sandbox\n" +
-			"was. On this machine it lies in the state directory, readable for you alone." + cli.ExitStatusHelp,
+		Short:   "Save running sandboxes, memory included",
+		Long: "Save the memory and files of a running sandbox, and launch copies that continue from there.\n" +
+			"A checkpoint contains the memory of the processes, secrets included: protect it like the sandbox.\n" +
+			"The local provider stores it in the state directory, readable only by you.",
 	}, NewCheckpointCreate(app, nil), NewCheckpointLs(app), NewCheckpointRm(app))
 }
 
@@ -39,11 +39,11 @@ func NewCheckpointCreate(app *cli.App, runF func(context.Context, *CheckpointCre
 	opts := &CheckpointCreateOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "create SANDBOX",
-		Short: "Keep a running sandbox as it is now, memory included",
-		Long: "Keep a running sandbox as it is now under a name, and print the name. The sandbox goes on. What goes on in\n" +
-			"a sandbox that is launched from it is as with \"sb fork\": the entry command and detached ones.\n\n" +
-			"Modal keeps only what was launched with --modal memory_snapshot=true: the entry command alone, and\n" +
-			"for seven days. The name is known on this machine." + cli.ExitStatusHelp,
+		Short: "Save the memory and files of a running sandbox",
+		Long: "Save a running sandbox as a checkpoint and print its name. The sandbox keeps running. A sandbox launched\n" +
+			"from it continues the entry command and detached commands, as with \"sb fork\".\n\n" +
+			"Modal saves only sandboxes launched with --modal memory_snapshot=true, only the entry command, and for\n" +
+			"seven days. The checkpoint's name is stored on this machine.",
 		Example:           "  sb checkpoint create dev --name warm",
 		Args:              cli.Exactly("SANDBOX"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
@@ -86,7 +86,8 @@ func runCheckpointCreate(ctx context.Context, opts *CheckpointCreateOptions) err
 // NewCheckpointLs makes "sb checkpoint ls".
 func NewCheckpointLs(app *cli.App) *cobra.Command {
 	return cli.NewStoreLs(app, cli.StoreList[core.Checkpoint]{
-		Short: "List checkpoints", Long: "List the checkpoints of all providers that keep some, or of one, oldest first.\n\"sb launch --checkpoint NAME\" goes on from one.",
+		Short: "List checkpoints", Long: "List the checkpoints of all providers or of one, oldest first.\n" +
+			"Use \"sb launch --checkpoint NAME\" to launch a sandbox from one.",
 		Example: "  sb checkpoint ls\n  sb checkpoint ls --json",
 		Fields:  "name, id, provider, sandbox, of, created, expires, size, note, spec", Quiet: "names",
 		Headers: []string{"NAME", "PROVIDER", "OF", "SIZE", "AGE", "ENDS IN"},
@@ -105,8 +106,8 @@ func NewCheckpointLs(app *cli.App) *cobra.Command {
 func NewCheckpointRm(app *cli.App) *cobra.Command {
 	return cli.NewStoreRm(app, cli.StoreRemoval{
 		Noun: "checkpoint", Short: "Remove checkpoints",
-		Long: "Remove checkpoints by their names. On a terminal it asks first. Sandboxes that were launched from them go on.\n" +
-			"Modal removes none before its time: its checkpoints are forgotten, and end when \"sb checkpoint ls\" said.",
+		Long: "Remove checkpoints by name. On a terminal it asks first. Sandboxes launched from them keep running.\n" +
+			"Modal cannot delete checkpoints: sb forgets them, and they expire at the time that \"sb checkpoint ls\" shows.",
 		Example: "  sb checkpoint rm warm",
 		Names:   cli.CheckpointNames,
 		Sizes: func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes {

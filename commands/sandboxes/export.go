@@ -14,8 +14,8 @@ import (
 func NewExport(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "export",
-		Short:   "Write down how a sandbox came to be",
-		Long:    "Write down how a sandbox came to be, so that it can be made again elsewhere." + cli.ExitStatusHelp,
+		Short:   "Export the steps that made a sandbox",
+		Long:    "Export the steps that made a sandbox, so that you can build it elsewhere.",
 		Example: "  sb export dockerfile dev > Dockerfile",
 	}, NewExportDockerfile(app, nil))
 }
@@ -31,10 +31,10 @@ func NewExportDockerfile(app *cli.App, runF func(context.Context, *ExportDockerf
 	opts := &ExportDockerfileOptions{App: app}
 	return &cobra.Command{
 		Use:   "dockerfile SANDBOX",
-		Short: "Print a Dockerfile that makes what was made of a sandbox",
-		Long: "Print a Dockerfile that begins with what the sandbox was launched from and repeats the commands that\n" +
-			"succeeded in it, from its journal and the audit log. What cannot be repeated is in comments: pushed and\n" +
-			"written files, commands that failed, secrets, and the files that differ from the image." + cli.ExitStatusHelp,
+		Short: "Print a Dockerfile that repeats a sandbox's commands",
+		Long: "Print a Dockerfile that starts from the sandbox's image and repeats the commands that succeeded in it.\n" +
+			"The commands come from its journal and the audit log. Comments list the rest: pushed and written files,\n" +
+			"failed commands, secrets, and files that differ from the image.",
 		Example:           "  sb export dockerfile dev > Dockerfile",
 		Args:              cli.Between([]string{"SANDBOX"}),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),

@@ -28,15 +28,12 @@ func NewFork(app *cli.App, runF func(context.Context, *ForkOptions) error) *cobr
 	cmd := &cobra.Command{
 		Use:   "fork SANDBOX",
 		Short: "Copy a running sandbox, processes and memory included",
-		Long: "Make a sandbox that goes on from where SANDBOX is now, and print its id. Files and memory are\n" +
-			"copied and change apart from then on; volumes are shared. The source stands still for the time\n" +
-			"that its memory takes to be written (about 0.1 s for 200 MiB) and loses nothing: not its commands,\n" +
-			"not its connections.\n\n" +
-			"The entry command and commands that were started with \"sb exec --detach\" go on in the fork, under the\n" +
-			"same ids. Commands that somebody waits for, shells, and what those have put in the background are\n" +
-			"killed there; so are connections to the outside. Ports of the host are chosen anew, the lifetime begins\n" +
-			"again, and secrets are those of the source.\n\n" +
-			"With --count each fork is a copy of its own moment. Those that were made before one fails stay." + cli.ExitStatusHelp,
+		Long: "Copy a running sandbox and print the id of the copy. Memory and files are copied; volumes are shared.\n" +
+			"The source pauses while its memory is written (about 0.1 s for 200 MiB) and loses nothing.\n\n" +
+			"The entry command and commands started with \"sb exec --detach\" continue in the fork, with the same ids.\n" +
+			"Attached commands, shells and their background processes are killed there. Outside connections are closed,\n" +
+			"host ports are chosen again, and the lifetime restarts. Secrets are copied.\n\n" +
+			"With --count, each fork is made at its own moment. If one fails, the earlier forks remain.",
 		Example:           "  sb fork dev --name dev-2\n  sb fork dev --count 3 --quiet",
 		Args:              cli.Exactly("SANDBOX"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),

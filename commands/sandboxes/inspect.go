@@ -23,12 +23,11 @@ func NewInspect(app *cli.App, runF func(context.Context, *InspectOptions) error)
 	opts := &InspectOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "inspect SANDBOX...",
-		Short: "Show all that is known of sandboxes, as JSON",
-		Long: "Print a JSON array with all that is known of each sandbox: id, name, provider, app, state, reason\n" +
-			"and message of its end, image, labels, spec (with defaults filled in and secrets without values),\n" +
-			"created, started, ended, expires, last_active, exit_code, ports (port, address), cost and lease; and of\n" +
-			"running ones, where the provider tells, denials (what the network policy refused) and tunnels (ports as\n" +
-			"others reach them)." + cli.ExitStatusHelp,
+		Short: "Show every detail of sandboxes as JSON",
+		Long: "Print a JSON array with the details of each sandbox: id, name, provider, app, state, reason, message,\n" +
+			"image, labels, spec (with defaults, without the values of secrets), created, started, ended, expires,\n" +
+			"last_active, exit_code, ports (port, address), cost and lease. Running sandboxes also have denials\n" +
+			"(connections that the network policy refused) and tunnels (public addresses), if the provider reports them.",
 		Example:           "  sb inspect dev\n  sb inspect dev | jq -r '.[0].ports[].address'",
 		Args:              cli.AtLeast("SANDBOX"),
 		ValidArgsFunction: app.CompleteSandboxes,

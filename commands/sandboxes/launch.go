@@ -32,13 +32,13 @@ func NewLaunch(app *cli.App, runF func(context.Context, *LaunchOptions) error) *
 		Use:     "launch [flags] [--] [COMMAND [ARG...]]",
 		Aliases: []string{"create"},
 		Short:   "Launch a sandbox and leave it running",
-		Long: "Launch a sandbox and print its id. It lives until its command returns, its --timeout\n" +
-			"or --idle-timeout is over, or it is terminated; it does not need sb to go on.\n\n" +
-			"Flags end at the first word of COMMAND, which is passed on untouched. All that flags say\n" +
-			"can stand in a YAML file for --file, under the names of the JSON that \"sb inspect\" prints\n" +
-			"as spec; flags override the file. What the provider cannot do is refused before anything starts.\n\n" +
-			"A secret in the file has a name and, for one that the provider keeps, a ref; its value comes\n" +
-			"from this environment, never from the file." + cli.ExitStatusHelp,
+		Long: "Launch a sandbox and print its id. It runs until its command returns, its --timeout or --idle-timeout\n" +
+			"expires, or it is terminated. It does not need sb to keep running.\n\n" +
+			"Flags end at the first word of COMMAND. A YAML file for --file can contain every option, with the names\n" +
+			"that \"sb inspect\" prints under spec; flags override the file. If the provider does not support an option,\n" +
+			"nothing is launched.\n\n" +
+			"A secret in the file has a name and, if the provider stores it, a ref. Its value comes from this\n" +
+			"environment, never from the file.",
 		Example: "  sb launch --name dev\n" +
 			"  sb launch --image python:3.12 --memory 2G --timeout 1h --secret API_TOKEN\n" +
 			"  sb launch --gpu H100:2 --explain\n" +

@@ -29,12 +29,11 @@ func NewLs(app *cli.App, runF func(context.Context, *LsOptions) error) *cobra.Co
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List sandboxes",
-		Long: "List the sandboxes that live: creating, running, paused and stopped ones. --all adds those that\n" +
-			"exited, failed or were lost, which \"sb terminate\" and \"sb prune\" remove. --orphans lists those\n" +
-			"whose owner is gone and what crashes left behind. COST is what one has cost until now, at least, where the\n" +
-			"provider has prices; see \"sb cost\".\n\n" +
-			"A provider at a distance that is slow is not waited for longer than 3s, unless it is asked alone with\n" +
-			"--provider; on a terminal its sandboxes come below those that are there before." + cli.ExitStatusHelp,
+		Long: "List sandboxes that are being created, running, paused or stopped. --all adds those that exited, failed or\n" +
+			"were lost. --orphans lists sandboxes whose owner is gone, and leftovers of crashes. COST is the least that\n" +
+			"a sandbox has cost until now, if its provider has prices; see \"sb cost\".\n\n" +
+			"A slow remote provider is skipped after 3s, unless --provider names it. On a terminal, its sandboxes are\n" +
+			"added below the others when they arrive.",
 		Example: "  sb ls\n" +
 			"  sb ls --all --label team=ml --json\n" +
 			"  sb terminate $(sb ls -q --app ci)",

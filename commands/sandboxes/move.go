@@ -28,16 +28,14 @@ func NewMove(app *cli.App, runF func(context.Context, *MoveOptions) error) *cobr
 	var env cli.EnvFlags
 	cmd := &cobra.Command{
 		Use: "move SANDBOX --to PROVIDER", Short: "Move a sandbox to another provider",
-		Long: "Make a sandbox anew at another provider, over the same image, with the same environment and policy and the\n" +
-			"files that differ from the image, and print the new id. The old one is ended once all files were read\n" +
-			"back at the new place and are the same; --keep leaves it.\n\n" +
-			"What runs does not come along: the entry command is started again, as a background command. Volumes\n" +
-			"are not moved. Values of secrets are kept nowhere, so they are given again; one that the provider keeps\n" +
-			"(--secret-ref) is looked for under its name at the new place. Limits that the new place does not\n" +
-			"know are left out. All of that is said on stderr.\n\n" +
-			"A provider that cannot tell what differs from the image moves the usual directories, or those of\n" +
-			"--path. A move that fails or is interrupted ends what it has begun, unless the old one has ended meanwhile;\n" +
-			"one that was killed is gone on with by the same command." + cli.ExitStatusHelp,
+		Long: "Recreate a sandbox at another provider and print the new id. It gets the same image, environment, policy\n" +
+			"and changed files. The old sandbox is removed after all copied files were verified; --keep leaves it.\n\n" +
+			"Processes do not move: the entry command restarts as a background command. Volumes do not move. Pass the\n" +
+			"values of secrets again; a secret stored at a provider (--secret-ref) is looked up by name. Limits that the\n" +
+			"new provider does not support are dropped. Warnings on stderr list all of this.\n\n" +
+			"If a provider cannot list changed files, the usual directories are moved, or those of --path. A failed or\n" +
+			"interrupted move removes the new sandbox, unless the old one has ended. If sb was killed, run the same\n" +
+			"command again to continue.",
 		Example: "  sb move dev --to docker\n" +
 			"  sb move train --to modal --gpu H100 --secret HF_TOKEN\n" +
 			"  sb move dev --to local --path /app --keep",

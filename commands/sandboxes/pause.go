@@ -22,8 +22,8 @@ func NewPause(app *cli.App, runF func(context.Context, *PauseOptions) error) *co
 	opts := &PauseOptions{App: app}
 	cmd := &cobra.Command{
 		Use:               "pause SANDBOX...",
-		Short:             "Suspend every process of sandboxes",
-		Long:              "Suspend every process of sandboxes, in memory. Commands wait for \"sb resume\"; lifetimes go on." + cli.ExitStatusHelp,
+		Short:             "Pause running sandboxes",
+		Long:              "Pause all processes of sandboxes, in memory. Commands wait for \"sb resume\"; lifetimes keep counting.",
 		Example:           "  sb pause dev",
 		ValidArgsFunction: app.CompleteSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {

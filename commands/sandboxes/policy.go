@@ -15,10 +15,10 @@ import (
 // NewPolicy makes "sb policy", which holds what concerns limits and network policies.
 func NewPolicy(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
-		Use: "policy", Aliases: []string{"policies"}, Short: "What limits a sandbox, and how well that is held",
-		Long: "Show and change where a sandbox may connect to, and see how well a provider holds the limits that a launch\n" +
-			"asks for. \"sb launch --require\" refuses a provider that does not fully hold each limit and policy that the\n" +
-			"launch names. Limits that \"sb policy explain\" marks as (default) do not count." + cli.ExitStatusHelp,
+		Use: "policy", Aliases: []string{"policies"}, Short: "Limits of sandboxes and how well they are enforced",
+		Long: "Show and change where a sandbox may connect to, and show how well a provider enforces limits.\n" +
+			"\"sb launch --require\" refuses a provider that does not fully enforce each requested limit. Limits that\n" +
+			"\"sb policy explain\" marks as (default) do not count.",
 		Example: "  sb policy show dev\n  sb policy set dev --allow pypi.org\n  sb policy explain --allow pypi.org --disk 1G",
 	}, NewPolicyShow(app), NewPolicySet(app), NewPolicyExplain(app))
 }
@@ -27,9 +27,10 @@ func NewPolicy(app *cli.App) *cobra.Command {
 func NewPolicyShow(app *cli.App) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use: "show SANDBOX", Short: "Show what limits a sandbox, and how well that is held",
-		Long: "Print each limit and policy of a sandbox with what holds it and what it lets through. Of a running sandbox\n" +
-			"this is read from its control group or its engine; of another it is what starting it now would give." + cli.ExitStatusHelp,
+		Use: "show SANDBOX", Short: "Show the limits of a sandbox and how they are enforced",
+		Long: "Print each limit and policy of a sandbox, the mechanism that enforces it, and its gaps.\n" +
+			"For a running sandbox the limits are read from its control group or engine. Otherwise the command shows\n" +
+			"what starting it now would give.",
 		Example: "  sb policy show dev\n  sb policy show dev --json | jq '.[] | select(.strength != \"full\")'",
 		Args:    cli.Exactly("SANDBOX"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,7 +83,7 @@ func NewPolicySet(app *cli.App) *cobra.Command {
 	var mode string
 	cmd := &cobra.Command{
 		Use: "set SANDBOX (--network MODE | --allow HOSTS)", Short: "Change where a running sandbox may connect to",
-		Long:    "Replace the network policy of a sandbox that runs and print the new one." + cli.ExitStatusHelp,
+		Long:    "Replace the network policy of a running sandbox and print the new one.",
 		Example: "  sb policy set dev --network none\n  sb policy set dev --allow pypi.org,files.pythonhosted.org",
 		Args:    cli.Exactly("SANDBOX"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -133,12 +134,11 @@ func NewPolicyExplain(app *cli.App) *cobra.Command {
 	opts := &PolicyExplainOptions{App: app}
 	flags := &cli.SpecFlags{}
 	cmd := &cobra.Command{
-		Use: "explain [launch flags]", Short: "Say how well each provider would hold what a launch asks for",
-		Long: "Say of each provider, or of the one named by --provider, what would hold the limits and policies that the\n" +
-			"flags of \"sb launch\" ask for, and what would get through. Nothing is launched, but what can be tried is:\n" +
-			"a control group is made and removed, and an engine is asked for its limits. A limit marked (default) comes\n" +
-			"from the configuration; --require does not check it. \"sb launch --explain\" lists the providers that cannot\n" +
-			"launch it at all." + cli.ExitStatusHelp,
+		Use: "explain [launch flags]", Short: "Show how well each provider would enforce limits",
+		Long: "Show how each provider, or the one of --provider, would enforce the limits of a launch, and the gaps.\n" +
+			"Nothing is launched. Some checks are real: a control group is created and removed, and an engine is asked\n" +
+			"for its limits. Limits marked (default) come from the configuration; --require does not check them.\n" +
+			"\"sb launch --explain\" lists the providers that cannot launch it at all.",
 		Example: "  sb policy explain --allow pypi.org\n  sb policy explain --provider docker --disk 1G --memory 512M",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -21,9 +21,9 @@ type PortOptions struct {
 func NewPort(app *cli.App) *cobra.Command {
 	opts := &PortOptions{App: app}
 	cmd := &cobra.Command{
-		Use: "port SANDBOX", Aliases: []string{"ports"}, Short: "Show where a sandbox's published ports are",
-		Long: "Print the ports that a sandbox publishes (\"sb launch --port\") and where they are reached. \"sb port forward\"\n" +
-			"reaches one that is not published." + cli.ExitStatusHelp,
+		Use: "port SANDBOX", Aliases: []string{"ports"}, Short: "Show a sandbox's published ports",
+		Long: "Print the published ports of a sandbox (\"sb launch --port\") and their addresses.\n" +
+			"For other ports use \"sb port forward\".",
 		Example: "  sb port dev\n  curl \"$(sb port dev --json | jq -r '.[0].address')\"\n  sb port forward dev 8080",
 		Args:    cli.Exactly("SANDBOX"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {

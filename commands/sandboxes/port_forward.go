@@ -28,10 +28,10 @@ type PortForwardOptions struct {
 func NewPortForward(app *cli.App) *cobra.Command {
 	opts := &PortForwardOptions{App: app}
 	cmd := &cobra.Command{
-		Use: "forward SANDBOX [LOCAL:]PORT...", Short: "Reach ports inside a sandbox from this machine",
-		Long: "Listen on this machine and connect whoever connects with a TCP port inside a sandbox, published or not,\n" +
-			"until it is interrupted or the sandbox ends. LOCAL is the port here, 0 a free one; without it it is the\n" +
-			"same. Each address is printed once it can be used." + cli.ExitStatusHelp,
+		Use: "forward SANDBOX [LOCAL:]PORT...", Short: "Forward local ports to a sandbox",
+		Long: "Listen on this machine and forward connections to a TCP port of a sandbox, published or not, until\n" +
+			"interrupted or the sandbox ends. LOCAL is the port here (default: the same port; 0: a free port). Each\n" +
+			"address is printed when it is ready.",
 		Example: "  sb port forward dev 8080\n  sb port forward dev 0:8888 5433:5432",
 		Args:    cli.AtLeast("SANDBOX", "PORT"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {

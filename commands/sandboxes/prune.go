@@ -27,11 +27,10 @@ func NewPrune(app *cli.App, runF func(context.Context, *PruneOptions) error) *co
 	var olderThan cli.DurationValue
 	cmd := &cobra.Command{
 		Use:   "prune",
-		Short: "Remove dead sandboxes and what crashes left behind",
-		Long: "Remove sandboxes that exited, failed or were lost, those whose owner is gone or whose lease is\n" +
-			"over, and what crashes left behind. What runs or is stopped stays; so do persistent sandboxes with\n" +
-			"files, which \"sb terminate\" removes, and checkpoints, unless --checkpoints is given. On a terminal it\n" +
-			"lists what goes and asks; elsewhere it needs --yes or --dry-run." + cli.ExitStatusHelp,
+		Short: "Remove dead sandboxes and leftovers of crashes",
+		Long: "Remove sandboxes that exited, failed, were lost, or whose owner or lease is gone, and leftovers of crashes.\n" +
+			"Running and stopped sandboxes, persistent files, and checkpoints (without --checkpoints) are kept.\n" +
+			"On a terminal it lists them and asks; elsewhere it needs --yes or --dry-run.",
 		Example: "  sb prune --dry-run\n  sb prune --yes --older-than 24h",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

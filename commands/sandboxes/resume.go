@@ -22,8 +22,8 @@ func NewResume(app *cli.App, runF func(context.Context, *ResumeOptions) error) *
 	opts := &ResumeOptions{App: app}
 	cmd := &cobra.Command{
 		Use:               "resume SANDBOX...",
-		Short:             "Let paused sandboxes go on",
-		Long:              "Let the processes of paused sandboxes go on where they were." + cli.ExitStatusHelp,
+		Short:             "Resume paused sandboxes",
+		Long:              "Resume the processes of paused sandboxes.",
 		Example:           "  sb resume dev",
 		ValidArgsFunction: app.CompleteSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,12 +27,12 @@ func NewRun(app *cli.App, runF func(context.Context, *RunOptions) error) *cobra.
 	streams := &cli.ExecFlags{}
 	cmd := &cobra.Command{
 		Use:   "run [flags] [--] COMMAND [ARG...]",
-		Short: "Run a command in a sandbox of its own",
-		Long: "Launch a sandbox, run a command in it with this program's streams, and terminate the sandbox\n" +
-			"when the command ended. The sandbox ends with sb, however sb ends; --keep leaves it running.\n\n" +
-			"Flags end at the first word of COMMAND, which is passed on untouched. --timeout limits the\n" +
-			"sandbox's life, and so the command's. Streams and signals are handled as in \"sb exec\", all\n" +
-			"other flags as in \"sb launch\"; the command of a --file is used when none is given." + cli.GuestStatusHelp,
+		Short: "Run a command in a new sandbox",
+		Long: "Launch a sandbox, run a command in it, and terminate the sandbox when the command returns.\n" +
+			"The sandbox ends with sb, even if sb is killed; --keep leaves it running.\n\n" +
+			"Flags end at the first word of COMMAND. --timeout limits the sandbox's lifetime, and so the command's.\n" +
+			"Streams and signals work as in \"sb exec\", other flags as in \"sb launch\". Without COMMAND, the command of\n" +
+			"--file runs." + cli.GuestExitHelp,
 		Example: "  sb run -- python3 -c 'print(6*7)'\n" +
 			"  sb run --network none --memory 512MiB -- ./untrusted\n" +
 			"  sb run -it -- bash\n" +

@@ -35,12 +35,11 @@ func NewSnapshot(app *cli.App, runF func(context.Context, *SnapshotOptions) erro
 	opts := &SnapshotOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "snapshot SANDBOX [NAME]",
-		Short: "Keep a sandbox's files for others to start from",
-		Long: "Keep the files of a sandbox as they are now, and print what \"sb launch --snapshot\" takes. Volumes and\n" +
-			"secrets are left out. A snapshot that has the NAME already is replaced with --replace only. In a container\n" +
-			"engine a snapshot is an image: NAME is the one it gets, and it can be tagged, pushed and run like any other.\n" +
-			"\"sb snapshot ls\" and \"sb snapshot rm\" keep order among them; a sandbox that is called ls or rm is named\n" +
-			"with its provider: local/ls." + cli.ExitStatusHelp,
+		Short: "Save a sandbox's files as a snapshot",
+		Long: "Save the files of a sandbox and print the id for \"sb launch --snapshot\". Volumes and secrets are left out.\n" +
+			"If NAME exists, --replace is required. In a container engine the snapshot is an image called NAME, which\n" +
+			"you can tag, push and run.\n\n" +
+			"To snapshot a sandbox called ls or rm, name its provider: local/ls.",
 		Example:           "  sb snapshot dev\n  sb snapshot dev registry.example.com/me/dev:v1\n  sb launch --snapshot registry.example.com/me/dev:v1",
 		Args:              cli.Between([]string{"SANDBOX"}, "NAME"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
@@ -89,7 +88,7 @@ func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
 // NewSnapshotLs makes "sb snapshot ls".
 func NewSnapshotLs(app *cli.App) *cobra.Command {
 	return cli.NewStoreLs(app, cli.StoreList[core.Snapshot]{
-		Short: "List snapshots", Long: "List the snapshots of all providers that keep some, or of one. \"sb launch --snapshot ID\" starts from one.",
+		Short: "List snapshots", Long: "List the snapshots of all providers or of one. Use \"sb launch --snapshot ID\" to launch from one.",
 		Example: "  sb snapshot ls\n  sb snapshot ls --provider docker --json",
 		Fields:  "id, name, provider, sandbox, created, expires, path, size, note", Quiet: "ids",
 		Headers: []string{"ID", "NAME", "PROVIDER", "SANDBOX", "SIZE", "AGE", "ENDS IN"},
@@ -116,7 +115,7 @@ func until(end, now time.Time) string {
 func NewSnapshotRm(app *cli.App) *cobra.Command {
 	return cli.NewStoreRm(app, cli.StoreRemoval{
 		Noun: "snapshot", Short: "Remove snapshots",
-		Long:    "Remove snapshots by their ids. On a terminal it asks first. One that a sandbox still needs is kept.",
+		Long:    "Remove snapshots by id. On a terminal it asks first. A snapshot that a sandbox still uses is kept.",
 		Example: "  sb snapshot rm localhost/sb-snapshot/dev:20260102-150405",
 		Names:   cli.SnapshotIDs,
 		Sizes: func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes {

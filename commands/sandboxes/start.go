@@ -24,8 +24,8 @@ func NewStart(app *cli.App, runF func(context.Context, *StartOptions) error) *co
 	opts := &StartOptions{App: app}
 	cmd := &cobra.Command{
 		Use:               "start SANDBOX...",
-		Short:             "Start stopped sandboxes again",
-		Long:              "Bring back sandboxes that were stopped, or that crashed, with their files as they were last saved." + cli.ExitStatusHelp,
+		Short:             "Start stopped sandboxes",
+		Long:              "Start sandboxes that were stopped or crashed, with their last saved files.",
 		Example:           "  sb start dev\n  sb start --app web",
 		ValidArgsFunction: app.CompleteSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {

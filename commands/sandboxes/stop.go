@@ -26,8 +26,8 @@ func NewStop(app *cli.App, runF func(context.Context, *StopOptions) error) *cobr
 	cmd := &cobra.Command{
 		Use:   "stop SANDBOX...",
 		Short: "Stop persistent sandboxes and keep their files",
-		Long: "Stop sandboxes that were launched with --persist. Their commands get SIGTERM and, when the grace\n" +
-			"time is over, SIGKILL; their files are kept and \"sb start\" brings them back." + cli.ExitStatusHelp,
+		Long: "Stop sandboxes that were launched with --persist. Their commands get SIGTERM and, after the grace period,\n" +
+			"SIGKILL. Their files are kept; \"sb start\" starts them again.",
 		Example:           "  sb stop dev\n  sb stop --grace 1m --label team=ml",
 		ValidArgsFunction: app.CompleteSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,10 +27,10 @@ func NewTerminate(app *cli.App, runF func(context.Context, *TerminateOptions) er
 	cmd := &cobra.Command{
 		Use:     "terminate SANDBOX...",
 		Aliases: []string{"rm", "remove", "delete"},
-		Short:   "End sandboxes and remove all they left",
-		Long: "End sandboxes, running or not, and remove their files, logs and journals. Those chosen by --all,\n" +
-			"--label, --app or --provider are removed after a question on the terminal, or with --yes; those\n" +
-			"named are removed at once. What some of several fail does not stop the others." + cli.ExitStatusHelp,
+		Short:   "End sandboxes and remove their files",
+		Long: "End sandboxes, running or not, and remove their files, logs and journals. Sandboxes that you name are\n" +
+			"removed at once. With --all, --label, --app or --provider it asks first, or needs --yes. If some fail, the\n" +
+			"others are still removed.",
 		Example: "  sb terminate dev\n" +
 			"  sb rm dev build-7\n" +
 			"  sb terminate --all --yes\n" +

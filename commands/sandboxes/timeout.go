@@ -24,9 +24,9 @@ func NewTimeout(app *cli.App, runF func(context.Context, *TimeoutOptions) error)
 	opts := &TimeoutOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "timeout DURATION SANDBOX...",
-		Short: "Set how long sandboxes may live from now",
-		Long: "Set how long sandboxes may live from now, whatever their lifetime was: 30m, 2h, 7d; 0 is for ever.\n" +
-			"It is written down where the sandbox runs and holds without sb." + cli.ExitStatusHelp,
+		Short: "Set the remaining lifetime of sandboxes",
+		Long: "Set the remaining lifetime of sandboxes, counted from now: 30m, 2h, 7d, or 0 for no limit.\n" +
+			"It is enforced where the sandbox runs, even without sb.",
 		Example:           "  sb timeout 2h dev\n  sb timeout 0 --app shop",
 		Args:              cli.AtLeast("DURATION"),
 		ValidArgsFunction: completeAfterDuration(app),

@@ -23,11 +23,10 @@ type TunnelOptions struct {
 func NewTunnel(app *cli.App) *cobra.Command {
 	opts := &TunnelOptions{App: app}
 	cmd := &cobra.Command{
-		Use: "tunnel SANDBOX", Short: "Make a token with which others can connect to a sandbox",
-		Long: "Make a token with which HTTP requests reach a port of a sandbox in a cloud, without the port being open to\n" +
-			"everybody, and print the URL and the token, a line each. The token goes into the header\n" +
-			"\"Authorization: Bearer TOKEN\". It is shown this once. \"sb port\" shows ports that are open, and\n" +
-			"\"sb port forward\" brings one to this machine." + cli.ExitStatusHelp,
+		Use: "tunnel SANDBOX", Short: "Create a token for HTTP access to a sandbox",
+		Long: "Create a token for HTTP requests to a port of a cloud sandbox, and print the URL and the token on two lines.\n" +
+			"The port stays closed to others. Send the token as \"Authorization: Bearer TOKEN\"; it is shown only once.\n" +
+			"\"sb port\" shows open ports; \"sb port forward\" forwards one to this machine.",
 		Example: "  sb tunnel web --port 8000\n  sb tunnel web --json | jq -r .token",
 		Args:    cli.Exactly("SANDBOX"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -21,9 +21,9 @@ func NewCompletion(app *cli.App, runF func(context.Context, *CompletionOptions) 
 	opts := &CompletionOptions{App: app}
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
-		Short: "Print a shell's completion script",
-		Long: "Print the script that teaches a shell to complete sb's commands, flags, sandboxes,\n" +
-			"providers, apps, GPUs, images and files inside sandboxes." + cli.ExitStatusHelp,
+		Short: "Print a shell completion script",
+		Long: "Print the script that lets a shell complete commands, flags, sandboxes, providers, apps, GPUs, images and\n" +
+			"files in sandboxes.",
 		Example: "  # bash, for this session and for all to come\n" +
 			"  source <(sb completion bash)\n" +
 			"  sb completion bash > ~/.local/share/bash-completion/completions/sb\n\n" +

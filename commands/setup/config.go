@@ -20,8 +20,8 @@ func NewConfig(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:   "config",
 		Short: "Show and change settings",
-		Long: "Show and change settings. They come from config.yaml, from SB_* variables above it (SB_DEFAULTS_MEMORY\n" +
-			"for defaults.memory), and from flags above both." + cli.ExitStatusHelp,
+		Long: "Show and change settings. Flags override SB_* variables (SB_DEFAULTS_MEMORY for defaults.memory), which\n" +
+			"override config.yaml.",
 		Example: "  sb config list --show-origin\n  sb config set defaults.memory 4GiB",
 	}, NewConfigGet(app, nil), NewConfigSet(app, nil), NewConfigList(app, nil), NewConfigPath(app, nil), NewConfigInit(app, nil))
 }
@@ -51,9 +51,10 @@ type ConfigSetOptions struct {
 func NewConfigSet(app *cli.App, runF func(context.Context, *ConfigSetOptions) error) *cobra.Command {
 	opts := &ConfigSetOptions{App: app}
 	return &cobra.Command{
-		Use:               "set KEY VALUE",
-		Short:             "Write one setting to the configuration file",
-		Long:              "Write one setting to the configuration file. Its comments and order stay. A value that is\nnot valid is refused, and the file stays as it was." + cli.ExitStatusHelp,
+		Use:   "set KEY VALUE",
+		Short: "Write one setting to the configuration file",
+		Long: "Write one setting to the configuration file. Comments and order are kept. An invalid value is refused and the\n" +
+			"file is not changed.",
 		Example:           "  sb config set defaults.memory 4GiB\n  sb config set quotas.max_sandboxes 20",
 		Args:              keyAndValue,
 		ValidArgsFunction: completeSettings(app),
@@ -101,7 +102,7 @@ func NewConfigInit(app *cli.App, runF func(context.Context, *ConfigInitOptions) 
 	cmd := &cobra.Command{
 		Use:     "init",
 		Short:   "Write a configuration file that explains every setting",
-		Long:    "Write a configuration file that explains every setting and changes none." + cli.ExitStatusHelp,
+		Long:    "Write a configuration file that explains every setting and changes none.",
 		Example: "  sb config init",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -133,7 +134,7 @@ func NewConfigGet(app *cli.App, runF func(context.Context, *ConfigGetOptions) er
 	cmd := &cobra.Command{
 		Use:               "get KEY",
 		Short:             "Print the value of one setting",
-		Long:              "Print the value of one setting, with all layers applied." + cli.ExitStatusHelp,
+		Long:              "Print the value of one setting in effect: the default, the file's or the variable's.",
 		Example:           "  sb config get defaults.memory",
 		Args:              cli.Exactly("KEY"),
 		ValidArgsFunction: completeSettings(app),
@@ -183,7 +184,7 @@ func NewConfigList(app *cli.App, runF func(context.Context, *ConfigListOptions) 
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "Show all settings",
-		Long:    "Show all settings with the values in force." + cli.ExitStatusHelp,
+		Long:    "Show all settings with the values in effect.",
 		Example: "  sb config list\n  sb config list --show-origin",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -227,7 +228,7 @@ func NewConfigPath(app *cli.App, runF func(context.Context, *ConfigPathOptions) 
 	return &cobra.Command{
 		Use:     "path",
 		Short:   "Print the configuration file's path",
-		Long:    "Print the configuration file's path, whether there is one or not." + cli.ExitStatusHelp,
+		Long:    "Print the configuration file's path, even if the file does not exist.",
 		Example: "  sb config path",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -26,10 +26,12 @@ func NewDoctor(app *cli.App, runF func(context.Context, *DoctorOptions) error) *
 	opts := &DoctorOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "doctor [PROVIDER...]",
-		Short: "Say what works here, what does not, and how to mend it",
-		Long: "Look at the configuration and at every provider: whether it is usable, why not, and the exact\n" +
-			"command or setting that mends it. One that nobody set up has a \"-\". It ends with 6 when a provider\n" +
-			"that was named, or every provider, is not usable." + cli.ExitStatusHelp,
+		Short: "Check what works here and how to fix the rest",
+		Long: "Check the configuration and every provider, and print the exact command or setting that fixes each problem.\n" +
+			"A provider that was never set up has a \"-\".\n\n" +
+			"EXIT CODES\n" +
+			"  6    a named provider, or every provider, is not usable\n" +
+			"  See \"sb help exit-codes\" for the others.",
 		Example:           "  sb doctor\n  sb doctor local --json",
 		ValidArgsFunction: app.CompleteProviders,
 		RunE: func(cmd *cobra.Command, args []string) error {

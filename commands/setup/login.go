@@ -10,8 +10,8 @@ import (
 func NewLogin(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "login",
-		Short:   "Keep credentials for a provider",
-		Long:    "Keep credentials for a provider, where its own tools look for them." + cli.ExitStatusHelp,
+		Short:   "Store credentials for a provider",
+		Long:    "Store credentials for a provider, where the provider's own tools look for them.",
 		Example: "  sb login modal --token-id ak-123 <secret.txt",
 	}, NewLoginModal(app, nil))
 }

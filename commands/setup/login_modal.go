@@ -28,13 +28,12 @@ func NewLoginModal(app *cli.App, runF func(context.Context, *LoginModalOptions) 
 	opts := &LoginModalOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "modal",
-		Short: "Keep a Modal token in ~/.modal.toml",
-		Long: "Ask Modal whether a token is valid, and keep it where Modal's own tools look for it: in\n" +
-			"~/.modal.toml, or the file that MODAL_CONFIG_PATH names, readable by you only. Its profile becomes the\n" +
-			"active one; other profiles stay.\n\n" +
-			"A token is made at https://modal.com/settings/tokens. The id comes from --token-id or MODAL_TOKEN_ID,\n" +
-			"the secret from MODAL_TOKEN_SECRET or else from the first line of stdin, never from the command line. At a\n" +
-			"terminal what is missing is asked for." + cli.ExitStatusHelp,
+		Short: "Store a Modal token in ~/.modal.toml",
+		Long: "Verify a Modal token and store it in ~/.modal.toml (or the file of MODAL_CONFIG_PATH), readable only by you.\n" +
+			"Its profile becomes the active one; other profiles are kept.\n\n" +
+			"Create a token at https://modal.com/settings/tokens. The id comes from --token-id or MODAL_TOKEN_ID, the\n" +
+			"secret from MODAL_TOKEN_SECRET or the first line of stdin, never from the command line. On a terminal sb asks\n" +
+			"for missing parts.",
 		Example: "  sb login modal\n" +
 			"  sb login modal --token-id ak-123 <secret.txt\n" +
 			"  MODAL_TOKEN_ID=ak-123 MODAL_TOKEN_SECRET=as-456 sb login modal --profile work",

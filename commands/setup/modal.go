@@ -10,8 +10,8 @@ import (
 func NewModal(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "modal",
-		Short:   "A Modal endpoint on this machine",
-		Long:    "A Modal endpoint on this machine, for programs that use a Modal SDK." + cli.ExitStatusHelp,
+		Short:   "Serve a Modal endpoint on this machine",
+		Long:    "Serve a Modal endpoint on this machine, for programs that use a Modal SDK.",
 		Example: "  sb modal serve",
 	}, NewModalServe(app, nil))
 }

@@ -40,16 +40,14 @@ func NewModalServe(app *cli.App, runF func(context.Context, *ModalServeOptions) 
 	opts := &ModalServeOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve Modal's API from this machine, with sandboxes that run here",
-		Long: "Serve Modal's API on loopback until interrupted. Programs written with a Modal SDK, and sb itself with\n" +
-			"--provider modal, use it when MODAL_SERVER_URL has the URL that is printed: no account is needed, and\n" +
-			"nothing leaves this machine. Clients must show its token: the one in MODAL_TOKEN_ID and\n" +
-			"MODAL_TOKEN_SECRET, if they are set here, or else one that is made. A file, which only you can read,\n" +
-			"exports the URL and the token for a shell: it is named on stderr, or by --env-file.\n\n" +
-			"Sandboxes are real ones, apart from those of the local provider, and end with the server. GPU requests\n" +
-			"are accepted and recorded, but there is no GPU; every image's base is this machine's programs; functions,\n" +
-			"classes, queues and sidecars are not there. docs/modal.md says what else this is not; what holds is measured:\n" +
-			"docs/modal-fidelity.md." + cli.ExitStatusHelp,
+		Short: "Serve Modal's API with local sandboxes",
+		Long: "Serve Modal's API on loopback until interrupted. Set MODAL_SERVER_URL to the printed URL, and programs with a\n" +
+			"Modal SDK, or sb with --provider modal, use it without an account and without the network.\n\n" +
+			"Clients need the token of MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or a new one if these are not set. A file\n" +
+			"exports the URL and the token for a shell. Only you can read it; --env-file sets its path, or stderr shows it.\n\n" +
+			"Sandboxes are real, separate from those of the local provider, and end with the server. GPU requests are\n" +
+			"recorded, but there is no GPU. Every image contains this machine's programs. Functions, classes, queues and\n" +
+			"sidecars are not supported. See docs/modal.md for the limits and docs/modal-fidelity.md for the measurements.",
 		Example: "  sb modal serve --env-file modal.env\n" +
 			"  . ./modal.env && python3 program.py\n" +
 			"  sb modal serve --while $$ --fault SandboxCreateV2=RESOURCE_EXHAUSTED,retry-after=2s",

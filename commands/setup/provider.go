@@ -18,8 +18,8 @@ func NewProvider(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use:     "provider",
 		Aliases: []string{"providers"},
-		Short:   "Look at the places where sandboxes run",
-		Long:    "Look at the places where sandboxes run." + cli.ExitStatusHelp,
+		Short:   "Show providers, which run sandboxes",
+		Long:    "Show providers, which run sandboxes.",
 		Example: "  sb provider ls",
 	}, NewProviderLs(app, nil))
 }
@@ -37,8 +37,8 @@ func NewProviderLs(app *cli.App, runF func(context.Context, *ProviderLsOptions) 
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List providers and what they can do",
-		Long:    "List the providers in the order in which --provider auto considers them." + cli.ExitStatusHelp,
+		Short:   "List providers and their capabilities",
+		Long:    "List the providers in the order in which --provider auto tries them.",
 		Example: "  sb provider ls\n  sb provider ls --json | jq '.[] | {name, usable}'",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -23,7 +23,7 @@ func NewVersion(app *cli.App, runF func(context.Context, *VersionOptions) error)
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
-		Long:    "Print sb's version, the commit it was built from, and the Go version that built it." + cli.ExitStatusHelp,
+		Long:    "Print the version of sb, its commit, and the Go version that built it.",
 		Example: "  sb version\n  sb version --json",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

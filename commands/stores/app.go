@@ -15,8 +15,8 @@ import (
 // NewApp makes "sb app", which holds what concerns apps.
 func NewApp(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
-		Use: "app", Aliases: []string{"apps"}, Short: "Apps, which group sandboxes",
-		Long:    "List and stop apps. \"sb launch --app NAME\" puts a sandbox into one." + cli.ExitStatusHelp,
+		Use: "app", Aliases: []string{"apps"}, Short: "Manage apps, which group sandboxes",
+		Long:    "List and stop apps. \"sb launch --app NAME\" adds a sandbox to one.",
 		Example: "  sb app ls\n  sb app stop ci --yes",
 	}, NewAppLs(app), NewAppStop(app))
 }
@@ -24,7 +24,8 @@ func NewApp(app *cli.App) *cobra.Command {
 // NewAppLs makes "sb app ls".
 func NewAppLs(app *cli.App) *cobra.Command {
 	return cli.NewStoreLs(app, cli.StoreList[core.AppInfo]{
-		Short: "List apps", Long: "List the apps of all providers, or of one, with how many sandboxes live in them. Where an app is only a\nlabel it is there as long as a sandbox is.",
+		Short: "List apps", Long: "List the apps of all providers or of one, with the number of their sandboxes. If an app is only a label, it\n" +
+			"exists as long as one of its sandboxes.",
 		Example: "  sb app ls\n  sb app ls --provider modal --json",
 		Fields:  "name, id, provider, state, created, sandboxes", Quiet: "names",
 		Headers: []string{"NAME", "PROVIDER", "SANDBOXES", "STATE", "AGE"},
@@ -53,8 +54,9 @@ type AppStopOptions struct {
 func NewAppStop(app *cli.App) *cobra.Command {
 	opts := &AppStopOptions{App: app}
 	cmd := &cobra.Command{
-		Use: "stop APP", Short: "End an app with all its sandboxes",
-		Long:    "Terminate every sandbox of an app, at all providers or at one, and end the app itself where it is more\nthan a label, and print its name. It asks first, or needs --yes." + cli.ExitStatusHelp,
+		Use: "stop APP", Short: "Stop an app and terminate its sandboxes",
+		Long: "Terminate every sandbox of an app, at all providers or at one, and print the app's name. An app that is more\n" +
+			"than a label is stopped, too. It asks first, or needs --yes.",
 		Example: "  sb app stop ci\n  sb app stop ci --provider modal --yes",
 		Args:    cli.Exactly("APP"), ValidArgsFunction: cli.FirstArg(app.CompleteApps),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -13,9 +13,9 @@ import (
 // NewEnvironment makes "sb environment", which holds what concerns a provider's environments.
 func NewEnvironment(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
-		Use: "environment", Aliases: []string{"environments"}, Short: "A provider's environments, with volumes, secrets and apps of their own",
-		Long: "List, make and remove the environments of a provider: spaces with volumes, secrets and apps of their own, as\n" +
-			"Modal has them. MODAL_ENVIRONMENT says in which one sb works." + cli.ExitStatusHelp,
+		Use: "environment", Aliases: []string{"environments"}, Short: "Manage environments of a provider",
+		Long: "List, create and remove environments. Each has its own volumes, secrets and apps, as in Modal.\n" +
+			"MODAL_ENVIRONMENT sets the one that sb uses.",
 		Example: "  sb environment create staging\n  sb environment ls\n  sb environment rm staging",
 	}, NewEnvironmentLs(app), NewEnvironmentCreate(app), NewEnvironmentRm(app))
 }
@@ -24,8 +24,8 @@ func NewEnvironment(app *cli.App) *cobra.Command {
 func NewEnvironmentCreate(app *cli.App) *cobra.Command {
 	flags := &cli.StoreFlags{}
 	cmd := &cobra.Command{
-		Use: "create ENVIRONMENT", Short: "Make an environment",
-		Long:    "Make an empty environment and print its name." + cli.ExitStatusHelp,
+		Use: "create ENVIRONMENT", Short: "Create an environment",
+		Long:    "Create an empty environment and print its name.",
 		Example: "  sb environment create staging --provider modal",
 		Args:    cli.Exactly("ENVIRONMENT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,7 +48,7 @@ func NewEnvironmentCreate(app *cli.App) *cobra.Command {
 // NewEnvironmentLs makes "sb environment ls".
 func NewEnvironmentLs(app *cli.App) *cobra.Command {
 	return cli.NewStoreLs(app, cli.StoreList[core.EnvironmentInfo]{
-		Short: "List environments", Long: "List the environments of all providers that have some, or of one.",
+		Short: "List environments", Long: "List the environments of all providers or of one.",
 		Example: "  sb environment ls\n  sb environment ls --provider modal --json",
 		Fields:  "name, provider, current", Quiet: "names",
 		Headers: []string{"NAME", "PROVIDER", "CURRENT"},
@@ -71,7 +71,7 @@ func environmentNames(ctx context.Context, svc *service.Service) []string {
 // NewEnvironmentRm makes "sb environment rm".
 func NewEnvironmentRm(app *cli.App) *cobra.Command {
 	return cli.NewStoreRm(app, cli.StoreRemoval{
-		Noun: "environment", Short: "Remove environments with everything in them", Ask: true,
+		Noun: "environment", Short: "Remove environments and everything in them", Ask: true,
 		Long:    "Remove environments with their apps, sandboxes, volumes and secrets. It asks first, or needs --yes.",
 		Example: "  sb environment rm staging --yes",
 		Names:   environmentNames,

@@ -14,8 +14,8 @@ import (
 // NewImage makes "sb image", which holds what concerns images.
 func NewImage(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
-		Use: "image", Aliases: []string{"images"}, Short: "Images that providers have at hand",
-		Long:    "List, get and remove the images that providers have at hand, and mount one in a sandbox that runs." + cli.ExitStatusHelp,
+		Use: "image", Aliases: []string{"images"}, Short: "Manage images",
+		Long:    "List, pull and remove the images that providers have downloaded, and mount one in a running sandbox.",
 		Example: "  sb image pull python:3.12 --provider docker\n  sb image ls\n  sb image rm python:3.12",
 	}, NewImageLs(app), NewImagePull(app), NewImageRm(app), NewImageMount(app), NewImageUnmount(app))
 }
@@ -23,7 +23,8 @@ func NewImage(app *cli.App) *cobra.Command {
 // NewImageLs makes "sb image ls".
 func NewImageLs(app *cli.App) *cobra.Command {
 	return cli.NewStoreLs(app, cli.StoreList[core.ImageInfo]{
-		Short: "List images", Long: "List the images that providers have at hand. Any other that a registry has can be launched from, too,\nwhere the provider can get it.",
+		Short: "List images", Long: "List the images that providers have downloaded. You can also launch from any image of a registry, if the\n" +
+			"provider supports it.",
 		Example: "  sb image ls\n  sb image ls --provider docker --json",
 		Fields:  "id, names, provider, created, size", Quiet: "ids",
 		Headers: []string{"NAME", "ID", "PROVIDER", "SIZE", "AGE"},
@@ -56,8 +57,7 @@ func imageNames(ctx context.Context, svc *service.Service) []string {
 func NewImageRm(app *cli.App) *cobra.Command {
 	return cli.NewStoreRm(app, cli.StoreRemoval{
 		Noun: "image", Short: "Remove images",
-		Long: "Remove images that a provider has at hand, by name or id. On a terminal it asks first. One that a sandbox\n" +
-			"runs from is kept.",
+		Long:    "Remove images of a provider by name or id. On a terminal it asks first. An image that a sandbox uses is kept.",
 		Example: "  sb image rm python:3.12\n  sb image rm --provider docker --yes python:3.12",
 		Names:   imageNames,
 		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
@@ -78,8 +78,8 @@ type ImagePullOptions struct {
 func NewImagePull(app *cli.App) *cobra.Command {
 	opts := &ImagePullOptions{App: app}
 	cmd := &cobra.Command{
-		Use: "pull IMAGE", Short: "Get an image, so that a launch does not wait for it",
-		Long:    "Have a provider get an image and print its id. A launch does so by itself." + cli.ExitStatusHelp,
+		Use: "pull IMAGE", Short: "Pull an image",
+		Long:    "Pull an image and print its id. A launch pulls a missing image automatically.",
 		Example: "  sb image pull python:3.12 --provider docker",
 		Args:    cli.Exactly("IMAGE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -113,9 +113,9 @@ func runImagePull(ctx context.Context, opts *ImagePullOptions) error {
 // NewImageMount makes "sb image mount".
 func NewImageMount(app *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "mount SANDBOX IMAGE PATH", Short: "Mount an image in a sandbox that runs",
-		Long: "Mount an image, such as what \"sb snapshot --path\" has kept of a directory, at an absolute path in a sandbox\n" +
-			"that runs. There must be a directory. \"sb image unmount\" takes the image away and shows it again." + cli.ExitStatusHelp,
+		Use: "mount SANDBOX IMAGE PATH", Short: "Mount an image in a running sandbox",
+		Long: "Mount an image, for example from \"sb snapshot --path\", at an absolute path of a running sandbox.\n" +
+			"The directory must exist. \"sb image unmount\" removes the mount.",
 		Example: "  sb image mount dev im-0123456789abcdef /data",
 		Args:    cli.Exactly("SANDBOX", "IMAGE", "PATH"), ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -131,8 +131,8 @@ func NewImageMount(app *cli.App) *cobra.Command {
 // NewImageUnmount makes "sb image unmount".
 func NewImageUnmount(app *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "unmount SANDBOX PATH", Short: "Take a mounted image away",
-		Long:    "Take away what \"sb image mount\" has mounted at a path of a sandbox." + cli.ExitStatusHelp,
+		Use: "unmount SANDBOX PATH", Short: "Unmount an image",
+		Long:    "Unmount an image that \"sb image mount\" mounted at a path of a sandbox.",
 		Example: "  sb image unmount dev /data",
 		Args:    cli.Exactly("SANDBOX", "PATH"), ValidArgsFunction: app.CompletePath,
 		RunE: func(cmd *cobra.Command, args []string) error {

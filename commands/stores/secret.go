@@ -16,9 +16,9 @@ import (
 // NewSecret makes "sb secret", which holds what concerns secrets that providers keep.
 func NewSecret(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
-		Use: "secret", Short: "Secrets that providers keep",
-		Long: "List, make and remove the secrets that providers keep: environment variables under one name, whose values\n" +
-			"nobody gets back. \"sb launch --secret-ref KEY=NAME\" gives one to a sandbox." + cli.ExitStatusHelp,
+		Use: "secret", Short: "Manage secrets stored at providers",
+		Long: "List, create and remove secrets. A secret is a named set of environment variables; its values cannot be read\n" +
+			"back. \"sb launch --secret-ref KEY=NAME\" passes one to a sandbox.",
 		Example: "  sb secret create openai OPENAI_API_KEY\n  sb launch --provider modal --secret-ref OPENAI_API_KEY=openai\n  sb secret ls",
 	}, NewSecretLs(app), NewSecretCreate(app), NewSecretRm(app))
 }
@@ -41,10 +41,10 @@ type SecretCreateOptions struct {
 func NewSecretCreate(app *cli.App) *cobra.Command {
 	opts := &SecretCreateOptions{App: app}
 	cmd := &cobra.Command{
-		Use: "create SECRET [KEY|KEY=@FILE|KEY=-]...", Short: "Have a provider keep a secret",
-		Long: "Have a provider keep environment variables under a name. KEY takes the value from the variable of\n" +
-			"that name here, KEY=@FILE from a file, KEY=- from stdin, and --from-file all KEY=VALUE lines of a\n" +
-			"file. A value is never an argument, which other processes could read." + cli.ExitStatusHelp,
+		Use: "create SECRET [KEY|KEY=@FILE|KEY=-]...", Short: "Store a secret at a provider",
+		Long: "Store environment variables at a provider under a name. KEY takes the value of that variable here,\n" +
+			"KEY=@FILE reads a file, KEY=- reads stdin, and --from-file reads KEY=VALUE lines. Values are never\n" +
+			"arguments, because other processes could read them.",
 		Example: "  sb secret create openai OPENAI_API_KEY --provider modal\n" +
 			"  sb secret create registry REGISTRY_USERNAME REGISTRY_PASSWORD=@password.txt\n" +
 			"  pass show token | sb secret create deploy TOKEN=-\n" +
@@ -141,7 +141,7 @@ func (o *SecretCreateOptions) fromStdin(key string) (core.SecretValue, error) {
 // NewSecretLs makes "sb secret ls".
 func NewSecretLs(app *cli.App) *cobra.Command {
 	return cli.NewStoreLs(app, cli.StoreList[core.SecretInfo]{
-		Short: "List secrets", Long: "List the secrets of all providers that keep some, or of one: their names, never their values.",
+		Short: "List secrets", Long: "List the names of the secrets of all providers or of one. Values are never shown.",
 		Example: "  sb secret ls\n  sb secret ls --provider modal --json",
 		Fields:  "name, id, provider, created, last_used, keys (where the provider tells them)", Quiet: "names",
 		Headers: []string{"NAME", "PROVIDER", "KEYS", "AGE", "LAST USED"},
@@ -165,7 +165,7 @@ func secretNames(ctx context.Context, svc *service.Service) []string {
 func NewSecretRm(app *cli.App) *cobra.Command {
 	return cli.NewStoreRm(app, cli.StoreRemoval{
 		Noun: "secret", Short: "Remove secrets",
-		Long:    "Remove secrets that a provider keeps. On a terminal it asks first. Sandboxes that run keep what they have.",
+		Long:    "Remove secrets from a provider. On a terminal it asks first. Running sandboxes keep their values.",
 		Example: "  sb secret rm openai\n  sb secret rm --provider modal --yes openai",
 		Names:   secretNames,
 		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {

@@ -13,8 +13,8 @@ import (
 // NewVolume makes "sb volume", which holds what concerns volumes.
 func NewVolume(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
-		Use: "volume", Aliases: []string{"volumes"}, Short: "Volumes that providers keep",
-		Long:    "List, make and remove the volumes that providers keep. \"sb launch --volume NAME:/PATH\" mounts one." + cli.ExitStatusHelp,
+		Use: "volume", Aliases: []string{"volumes"}, Short: "Manage volumes",
+		Long:    "List, create and remove volumes. \"sb launch --volume NAME:/PATH\" mounts one.",
 		Example: "  sb volume create data --provider docker\n  sb launch --provider docker --volume data:/data\n  sb volume ls",
 	}, NewVolumeLs(app), NewVolumeCreate(app), NewVolumeRm(app))
 }
@@ -32,8 +32,9 @@ type VolumeCreateOptions struct {
 func NewVolumeCreate(app *cli.App) *cobra.Command {
 	opts := &VolumeCreateOptions{App: app}
 	cmd := &cobra.Command{
-		Use: "create VOLUME", Short: "Make an empty volume",
-		Long:    "Make an empty volume and print its name. A launch makes the volumes that it mounts by itself where\nthe provider can do that." + cli.ExitStatusHelp,
+		Use: "create VOLUME", Short: "Create a volume",
+		Long: "Create an empty volume and print its name. A launch creates missing volumes automatically if the provider\n" +
+			"supports it.",
 		Example: "  sb volume create data --provider docker\n  sb volume create weights --provider modal --version 2",
 		Args:    cli.Exactly("VOLUME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,7 +63,7 @@ func runVolumeCreate(ctx context.Context, opts *VolumeCreateOptions) error {
 // NewVolumeLs makes "sb volume ls".
 func NewVolumeLs(app *cli.App) *cobra.Command {
 	return cli.NewStoreLs(app, cli.StoreList[core.VolumeInfo]{
-		Short: "List volumes", Long: "List the volumes of all providers that keep some, or of one.",
+		Short: "List volumes", Long: "List the volumes of all providers or of one.",
 		Example: "  sb volume ls\n  sb volume ls --provider modal --json",
 		Fields:  "name, id, provider, created, size, version", Quiet: "names",
 		Headers: []string{"NAME", "PROVIDER", "SIZE", "AGE"},
@@ -85,9 +86,9 @@ func volumeNames(ctx context.Context, svc *service.Service) []string {
 // NewVolumeRm makes "sb volume rm".
 func NewVolumeRm(app *cli.App) *cobra.Command {
 	return cli.NewStoreRm(app, cli.StoreRemoval{
-		Noun: "volume", Short: "Remove volumes with all that is on them",
-		Long: "Remove volumes with all that is on them. On a terminal it asks first. One that a sandbox has mounted\n" +
-			"is kept. What some of several fail does not stop the others.",
+		Noun: "volume", Short: "Remove volumes and their files",
+		Long: "Remove volumes and their files. On a terminal it asks first. A mounted volume is kept. If some fail, the\n" +
+			"others are still removed.",
 		Example: "  sb volume rm data\n  sb volume rm --provider modal --yes weights",
 		Names:   volumeNames,
 		Sizes: func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes {

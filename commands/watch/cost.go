@@ -30,12 +30,11 @@ func NewCost(app *cli.App) *cobra.Command {
 	opts := &CostOptions{App: app}
 	var since, by string
 	cmd := &cobra.Command{
-		Use: "cost", Short: "Sum what sandboxes have cost",
-		Long: "Sum what sandboxes have cost, from this machine's audit log and from the providers: what they reserved,\n" +
-			"for the time that they lived, at the prices of the configuration (\"sb config get prices.modal\"). What\n" +
-			"one used beyond what it reserved is not in it, nor are discounts and the prices of regions: the bill is the\n" +
-			"provider's. One that ended by itself, and that the provider does not list any more, is taken to have lived\n" +
-			"until its lifetime was over. The prices, with their date and source, are told on stderr." + cli.ExitStatusHelp,
+		Use: "cost", Short: "Show the cost of sandboxes",
+		Long: "Estimate the cost of sandboxes from this machine's audit log and the providers: the reserved resources\n" +
+			"multiplied by the lifetime and the configured prices (\"sb config get prices.modal\"). Use beyond the\n" +
+			"reservation, discounts and regional prices are not included: the provider's bill decides. A sandbox that the\n" +
+			"provider no longer lists counts until its lifetime expired. Prices, with date and source, are on stderr.",
 		Example: "  sb cost\n  sb cost --by app --since 168h\n  sb cost --by day --since 2026-01-01 --json | jq .totals",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -26,9 +26,9 @@ func NewEvents(app *cli.App, runF func(context.Context, *EventsOptions) error) *
 	opts := &EventsOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "events [SANDBOX]",
-		Short: "Show what happens as it happens",
-		Long: "Show changes of sandboxes' states, commands that start and end, and operations, as they happen,\n" +
-			"until interrupted. With SANDBOX only its own." + cli.ExitStatusHelp,
+		Short: "Show events as they happen",
+		Long: "Show state changes, starts and ends of commands, and operations as they happen, until interrupted.\n" +
+			"With SANDBOX, show only its events.",
 		Example:           "  sb events\n  sb events --json dev | jq -r 'select(.state).state'",
 		Args:              cli.Between(nil, "SANDBOX"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),

@@ -29,9 +29,9 @@ func NewHistory(app *cli.App, runF func(context.Context, *HistoryOptions) error)
 	var since string
 	cmd := &cobra.Command{
 		Use:   "history [SANDBOX]",
-		Short: "Show what was done, from the audit log",
-		Long: "Show the operations that this user's sb did, oldest first, from the shell, the dashboard and\n" +
-			"MCP alike; with SANDBOX only those on it, also when it is long gone." + cli.ExitStatusHelp,
+		Short: "Show past operations from the audit log",
+		Long: "Show this user's operations, oldest first, from the shell, the dashboard and MCP. With SANDBOX, show only\n" +
+			"its operations, even if it is gone.",
 		Example:           "  sb history\n  sb history --limit 0 --since 24h dev\n  sb history --json | jq 'select(.result != \"ok\")'",
 		Args:              cli.Between(nil, "SANDBOX"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),

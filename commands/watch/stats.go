@@ -32,11 +32,10 @@ func NewStats(app *cli.App, runF func(context.Context, *StatsOptions) error) *co
 	interval := cli.DurationValue(2 * time.Second)
 	cmd := &cobra.Command{
 		Use:   "stats [SANDBOX...]",
-		Short: "Show what sandboxes use",
-		Long: "Show what sandboxes use of CPU, memory, processes, disk and network, again and again on a\n" +
-			"terminal and once elsewhere or with --no-stream. Without SANDBOX all running ones are shown.\n" +
-			"CPU is what was used since the look before, in percent of one core; the first look takes half a\n" +
-			"second. A frozen sandbox is idle and uses none." + cli.ExitStatusHelp,
+		Short: "Show resource usage of sandboxes",
+		Long: "Show CPU, memory, processes, disk and network of sandboxes: repeatedly on a terminal, once elsewhere or with\n" +
+			"--no-stream. Without SANDBOX, show all running ones. CPU is the use since the previous sample, in percent\n" +
+			"of one core; the first sample takes half a second. A frozen sandbox uses none.",
 		Example:           "  sb stats\n  sb stats --no-stream dev\n  sb stats --json --interval 10s dev",
 		ValidArgsFunction: app.CompleteSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {

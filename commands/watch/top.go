@@ -29,8 +29,8 @@ func NewTop(app *cli.App, runF func(context.Context, *TopOptions) error) *cobra.
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch all sandboxes in one table",
-		Long: "Watch all sandboxes and what they use in one live table: the dashboard's, alone. Keys are those of\n" +
-			"\"sb ui\". --once prints the table once, as does a stdout that is no terminal." + cli.ExitStatusHelp,
+		Long: "Watch all sandboxes and their resource usage in one live table. The keys are those of \"sb ui\".\n" +
+			"With --once, or if stdout is not a terminal, the table is printed once.",
 		Example: "  sb top\n  sb top --once\n  sb top --json --app ci",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -28,9 +28,9 @@ func NewUI(app *cli.App, runF func(context.Context, *UIOptions) error) *cobra.Co
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Open the dashboard",
-		Long: "Open the dashboard: all sandboxes of all providers, live, with their output, files, processes and\n" +
-			"numbers, and all that the commands do at one key each. \"?\" shows the keys, \":\" all commands.\n" +
-			"Quitting it ends no sandbox. Colours, keys and mouse: sb config list | grep ui." + cli.ExitStatusHelp,
+		Long: "Open the dashboard: all sandboxes of all providers, live, with their output, files, processes and usage.\n" +
+			"Press \"?\" for the keys and \":\" for all commands. Quitting ends no sandbox. For colors, keys and mouse see:\n" +
+			"sb config list | grep ui",
 		Example: "  sb ui\n  sb ui --attach dev\n  sb ui --theme light",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -49,33 +49,40 @@ func ExitCode(kind core.Kind) int {
 	return 1
 }
 
-// ExitStatusHelp documents exitCode for commands that run no guest command.
-const ExitStatusHelp = `
+// ExitCodesHelp documents ExitCode and the codes of commands that pass a guest's code through.
+const ExitCodesHelp = `sb exits with one of these codes:
 
-EXIT STATUS
   0    success
   1    internal error
-  2    bad usage: arguments, flags or values
+  2    invalid arguments, flags or values
   3    no such sandbox, command or file
-  4    conflict: it exists already, or is in the wrong state
-  5    the provider cannot do this
-  6    the provider is not available; "sb doctor" says why
-  7    permission or credentials refused
-  8    a time limit was over
-  9    a quota or a resource (disk, memory) ran out
-  130  interrupted (128+n for signal n)`
+  4    conflict: it already exists, or is in the wrong state
+  5    the provider does not support it
+  6    the provider is unavailable; "sb doctor" shows why
+  7    permission denied or invalid credentials
+  8    timed out
+  9    a quota or a resource (disk, memory) is exhausted
+  130  interrupted (128+n for signal n)
 
-// GuestStatusHelp documents the codes of commands that pass a guest's code through.
-const GuestStatusHelp = `
+exec, run, shell, attach and wait exit with the code of the command in the sandbox, or with one of these:
 
-EXIT STATUS
-  The command's own exit code is passed through, as a shell reports it:
-  0    success
-  124  --timeout, or the sandbox's lifetime, ended the command
-  125  sb itself failed; the message on stderr says why
+  124  --timeout or the lifetime of the sandbox ended the command
+  125  sb failed; stderr shows why
   126  the command cannot be executed
   127  the command was not found
-  128+n  signal n ended the command (137: SIGKILL, also for too much memory)
+  128+n  signal n ended the command (137: SIGKILL, also when out of memory)
+  130, 143  sb was interrupted before the command ran`
+
+// GuestExitHelp documents the codes of commands that pass a guest's code through.
+const GuestExitHelp = `
+
+EXIT CODES
+  The exit code of the command in the sandbox, or:
+  124  --timeout or the lifetime of the sandbox ended the command
+  125  sb failed; stderr shows why
+  126  the command cannot be executed
+  127  the command was not found
+  128+n  signal n ended the command (137: SIGKILL, also when out of memory)
   130, 143  sb was interrupted before the command ran`
 
 // ExitError ends the program with a code. Without Err nothing is printed: what

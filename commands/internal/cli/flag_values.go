@@ -27,6 +27,7 @@ func (v *BytesValue) String() string {
 	}
 	return core.Bytes(*v).String()
 }
+
 // Type implements pflag.Value.
 func (*BytesValue) Type() string { return "SIZE" }
 
@@ -43,6 +44,7 @@ func (v *DurationValue) String() string {
 	}
 	return core.Duration(*v).String()
 }
+
 // Type implements pflag.Value.
 func (*DurationValue) Type() string { return "DURATION" }
 
@@ -67,5 +69,6 @@ func (v *GPUValue) Set(s string) error {
 	return err
 }
 func (v *GPUValue) String() string { return v.GPU.String() }
+
 // Type implements pflag.Value.
-func (*GPUValue) Type() string     { return "GPU" }
+func (*GPUValue) Type() string { return "GPU" }

@@ -44,7 +44,7 @@ type StoreList[T any] struct {
 func NewStoreLs[T any](app *App, s StoreList[T]) *cobra.Command {
 	flags := &StoreFlags{}
 	cmd := &cobra.Command{
-		Use: "ls [flags]", Aliases: []string{"list"}, Short: s.Short, Long: s.Long + ExitStatusHelp, Example: s.Example, Args: NoArgs,
+		Use: "ls [flags]", Aliases: []string{"list"}, Short: s.Short, Long: s.Long, Example: s.Example, Args: NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runStoreLs(cmd.Context(), app, flags, s) },
 	}
 	flags.RegisterProvider(app, cmd, "only those of the provider `NAME`")
@@ -117,7 +117,7 @@ func NewStoreRm(app *App, s StoreRemoval) *cobra.Command {
 	flags, yes := &StoreFlags{}, false
 	operand := strings.ToUpper(s.Noun)
 	cmd := &cobra.Command{
-		Use: "rm " + operand + "...", Aliases: []string{"remove", "delete"}, Short: s.Short, Long: s.Long + ExitStatusHelp, Example: s.Example,
+		Use: "rm " + operand + "...", Aliases: []string{"remove", "delete"}, Short: s.Short, Long: s.Long, Example: s.Example,
 		Args: AtLeast(operand), ValidArgsFunction: app.completeStored(s.Names),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runStoreRm(cmd.Context(), app, flags, s, args, yes)
