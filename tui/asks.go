@@ -152,7 +152,8 @@ type networkMode struct {
 
 func networkModes() []networkMode {
 	return []networkMode{
-		{core.NetworkAll, core.CapNetAll}, {core.NetworkNone, core.CapNetNone},
+		{core.NetworkAll, core.CapNetAll},
+		{core.NetworkNone, core.CapNetNone},
 		{core.NetworkInternal, core.CapNetInternal},
 	}
 }
@@ -355,8 +356,14 @@ func (m *Model) askKill() tea.Cmd {
 		name   string
 		number int
 	}{
-		{"TERM: ask it to exit", 15}, {"INT: same as Ctrl-C", 2}, {"KILL: end it immediately", 9}, {"HUP", 1},
-		{"USR1", 10}, {"USR2", 12}, {"STOP", 19}, {"CONT", 18},
+		{"TERM: ask it to exit", 15},
+		{"INT: same as Ctrl-C", 2},
+		{"KILL: end it immediately", 9},
+		{"HUP", 1},
+		{"USR1", 10},
+		{"USR2", 12},
+		{"STOP", 19},
+		{"CONT", 18},
 	} {
 		items = append(items, item{
 			label: s.name, request: killRequest{box.box, e.ID, s.number},

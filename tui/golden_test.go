@@ -145,8 +145,10 @@ func showing(m *Model, tab int) {
 		}, partial: [2]string{"> ", ""}}}})
 	}
 	m.Update(dirMsg{gen: d.gen, path: "/", infos: []core.FileInfo{
-		{Path: "/app", Mode: 0o755 | 1<<31}, {Path: "/lib", Mode: 0o777 | 1<<27, Link: "usr/lib"},
-		{Path: "/run.sh", Size: 120, Mode: 0o755}, {Path: "/日本.txt", Size: 1 << 20, Mode: 0o644},
+		{Path: "/app", Mode: 0o755 | 1<<31},
+		{Path: "/lib", Mode: 0o777 | 1<<27, Link: "usr/lib"},
+		{Path: "/run.sh", Size: 120, Mode: 0o755},
+		{Path: "/日本.txt", Size: 1 << 20, Mode: 0o644},
 	}})
 	m.Update(historyMsg{gen: d.gen, records: []service.AuditRecord{
 		{Time: now.Add(-90 * time.Minute), Actor: "cli", Op: "launch", Result: "ok", Duration: 127 * time.Millisecond},

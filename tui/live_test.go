@@ -82,8 +82,10 @@ func TestChangesOfOthersAppear(t *testing.T) {
 func TestFilterSortGroupAndMarks(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}), fake.New(fake.Options{Name: "other", IDPrefix: "oth-"}))
 	for i, spec := range []core.Spec{
-		{Name: "alpha", App: "one"}, {Name: "beta", App: "two"},
-		{Name: "gamma", App: "one", Provider: "other"}, {Name: "delta", Provider: "other"},
+		{Name: "alpha", App: "one"},
+		{Name: "beta", App: "two"},
+		{Name: "gamma", App: "one", Provider: "other"},
+		{Name: "delta", Provider: "other"},
 	} {
 		spec.Labels = map[string]string{"number": fmt.Sprint(i)}
 		launch(t, svc, spec)

@@ -120,13 +120,15 @@ func (r *rig) supervisor(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var state struct {
-		PID int `json:"pid"`
+	var file struct {
+		Content struct {
+			PID int `json:"pid"`
+		} `json:"content"`
 	}
-	if err := json.Unmarshal(text, &state); err != nil || state.PID == 0 {
+	if err := json.Unmarshal(text, &file); err != nil || file.Content.PID == 0 {
 		t.Fatalf("%s: %v", text, err)
 	}
-	return state.PID
+	return file.Content.PID
 }
 
 // open returns a provider like the one of another process; with cache it has what others learned.
