@@ -19,6 +19,9 @@ const keepTimeout = 5 * time.Minute
 // Fork implements core.Forker. Commands go on in the fork that the sandbox's first process runs: the entry command and
 // those that were started detached. gVisor kills all others in a copy.
 func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, lease core.Lease) (core.Sandbox, error) {
+	if err := checkOpenFiles("fork"); err != nil {
+		return core.Sandbox{}, err
+	}
 	source, err := p.Get(ctx, id)
 	if err != nil {
 		return core.Sandbox{}, err

@@ -21,6 +21,9 @@ import (
 
 // Launch implements core.Provider.
 func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+	if err := checkOpenFiles("launch"); err != nil {
+		return core.Sandbox{}, err
+	}
 	spec, err := p.withVolumes(spec)
 	if err != nil {
 		return core.Sandbox{}, err
@@ -155,6 +158,9 @@ func (p *Provider) startRuntime(runtime string, request *wire.Launch, lock *stor
 		}
 		child, err = spawn(runtime, request.Spec.CPU, nil, lock.File, log)
 	}
+	if outOfFiles(err) {
+		return nil, openFilesError("launch", err)
+	}
 	if err != nil {
 		return nil, core.Errorf(errKind(err), "local.launch", "", "sb-runtime could not be started: %w", err).WithHint("sb doctor says what this machine does not allow")
 	}
@@ -227,6 +233,9 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil {
 		return sb, err
 	}
+	if err := checkOpenFiles("start"); err != nil {
+		return sb, err
+	}
 	if running(sb.State) {
 		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "the sandbox is %s", sb.State)
 	}
@@ -238,18 +247,9 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "the sandbox is not persistent: nothing of it was kept").
 			WithHint("launch a new one, with --persist if it should survive a stop")
 	}
-	// A supervisor says how it ends before it has.
-	ending, cancel := context.WithTimeout(ctx, endTimeout)
-	defer cancel()
-	if err := p.awaitEnd(ending, id); err != nil {
-		return sb, err
-	}
-	lock, err := p.store.Lock(id)
-	if errors.Is(err, store.ErrLocked) {
-		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "the sandbox is being started or stopped by somebody else")
-	}
+	lock, err := p.lockToStart(ctx, sb, endTimeout)
 	if err != nil {
-		return sb, stateError("start", err)
+		return sb, err
 	}
 	defer func() { _ = lock.Close() }()
 	request, err := p.restart(sb)
@@ -292,7 +292,11 @@ func (p *Provider) restart(sb core.Sandbox) (wire.Launch, error) {
 	if damage != nil {
 		request.Note = fmt.Sprintf("%v; it was started from generation %d of its saved files", damage, request.Restore)
 	}
-	_, err = store.ReadJSON(filepath.Join(dir, store.SecretFile), &request.Secrets)
+	secrets := filepath.Join(dir, store.SecretFile)
+	_, err = store.ReadJSON(secrets, &request.Secrets)
+	if errors.Is(err, fs.ErrNotExist) && len(sb.Spec.Secrets) > 0 {
+		err = &store.DamageError{Path: secrets, Why: "the file is lost"}
+	}
 	switch {
 	case store.IsDamage(err):
 		return request, core.Errorf(core.KindConflict, "local.start", sb.Name, "its secrets cannot be read: %w", err).WithHint("%s", keepHint(sb.Name))
@@ -325,6 +329,30 @@ func (p *Provider) saved(sb core.Sandbox) (generation int, damage, err error) {
 			WithHint("restore them from a backup, or remove the sandbox: sb terminate %s", sb.Name)
 	}
 	return 0, nil, nil
+}
+
+// lockToStart takes the lock of an ended sandbox. Its supervisor reports the end before it exits, so the lock may be held for up to
+// limit. KindConflict: another process still holds it then.
+func (p *Provider) lockToStart(ctx context.Context, sb core.Sandbox, limit time.Duration) (*store.Lock, error) {
+	busy := core.Errorf(core.KindConflict, "local.start", sb.Name, "another sb is starting or stopping the sandbox %q", sb.Name).
+		WithHint("wait until it is done, then try again: sb inspect %s shows the state", sb.Name)
+	ending, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := p.awaitEnd(ending, sb.ID)
+	if ctx.Err() != nil {
+		return nil, core.Wrap("local.start", sb.Name, ctx.Err())
+	}
+	if err != nil {
+		return nil, busy
+	}
+	lock, err := p.store.Lock(sb.ID)
+	switch {
+	case errors.Is(err, store.ErrLocked):
+		return nil, busy
+	case err != nil:
+		return nil, stateError("start", err)
+	}
+	return lock, nil
 }
 
 // keepHint tells how the files of a sandbox that cannot start are kept.

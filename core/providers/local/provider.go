@@ -135,6 +135,9 @@ func (p *Provider) read(id string) (core.Sandbox, error) {
 	// Asked first: a supervisor that ends in between has written its last word before.
 	locked := p.store.Locked(id)
 	lease, err := p.store.ReadLease(id)
+	if outOfFiles(err) {
+		return core.Sandbox{}, openFilesError("read", err)
+	}
 	if err != nil {
 		return p.withoutLease(id, locked, err)
 	}
@@ -249,7 +252,11 @@ func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if sb, err := p.read(id); err == nil {
+		sb, err := p.read(id)
+		if outOfFiles(err) {
+			return nil, err
+		}
+		if err == nil {
 			sandboxes = append(sandboxes, sb)
 		}
 	}
@@ -271,6 +278,8 @@ func (p *Provider) FindName(_ context.Context, name string) (core.Sandbox, error
 // stateError classifies what the state directory answers.
 func stateError(op string, err error) error {
 	switch {
+	case outOfFiles(err):
+		return openFilesError(op, err)
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return core.Errorf(core.KindExhausted, "local."+op, "", "the disk is full: %w", err).WithHint("free some space, then try again; sb prune removes dead sandboxes")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):

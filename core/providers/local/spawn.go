@@ -153,7 +153,7 @@ func pinTo(cpu float64) error {
 // errKind classifies why a process could not be started.
 func errKind(err error) core.Kind {
 	switch {
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EMFILE):
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOSPC):
 		return core.KindExhausted
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
 		return core.KindUnavailable

@@ -32,7 +32,11 @@ func classified(op, what string, err error) error {
 // classifyAs says what could not be done, with a kind by the error's number.
 func classifyAs(op, what string, err error) error {
 	kind := errnoKind(err)
-	return core.Errorf(kind, op, "", "%s: %w", what, err).WithHint("%s", kindHint(kind))
+	hint := kindHint(kind)
+	if errors.Is(err, unix.EMFILE) {
+		hint = "raise the limit of open files: ulimit -n 1024"
+	}
+	return core.Errorf(kind, op, "", "%s: %w", what, err).WithHint("%s", hint)
 }
 
 // errnoKind is the kind of an error by its number.
