@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/internal/cli"
 	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
 )
@@ -144,7 +145,7 @@ func runFsLs(ctx context.Context, opts *FsLsOptions) error {
 		return output.List(out, reports)
 	case opts.Quiet:
 		for _, f := range list {
-			if _, err := fmt.Fprintln(out, path.Base(f.Path)); err != nil {
+			if _, err := fmt.Fprintln(out, shown(opts.App.Streams, path.Base(f.Path))); err != nil {
 				return err
 			}
 		}
@@ -160,6 +161,14 @@ func runFsLs(ctx context.Context, opts *FsLsOptions) error {
 			f.ModTime.Local().Format("2006-01-02 15:04"), name)
 	}
 	return table.Write(out)
+}
+
+// shown is a name that the guest chose, as stdout gets it: without control characters on a terminal, unchanged in a pipe or a file.
+func shown(streams *iostreams.Streams, name string) string {
+	if streams.OutTTY() {
+		return output.Clean(name)
+	}
+	return name
 }
 
 // ModeText is a mode as ls(1) prints it: "lrwxrwxrwx", "drwxrwxrwt". fs.FileMode has letters of its own.
@@ -428,7 +437,7 @@ func runFsWatch(ctx context.Context, opts *FsWatchOptions) error {
 			if event.From != "" {
 				path = event.From + " -> " + path
 			}
-			_, err = fmt.Fprintf(out, "%-8s  %s\n", event.Kind, path)
+			_, err = fmt.Fprintf(out, "%-8s  %s\n", event.Kind, shown(opts.App.Streams, path))
 		}
 		if err != nil {
 			return err

@@ -114,13 +114,20 @@ func awaitReady(ctx context.Context, svc *service.Service, box core.Sandbox, lim
 	return svc.WaitReady(ctx, box.Ref())
 }
 
-// tellLaunched prints the sandbox.
+// tellLaunched prints the sandbox. The error of a failed write names the sandbox, which keeps running.
 func tellLaunched(opts *LaunchOptions, box core.Sandbox) error {
+	var err error
 	if opts.JSON {
-		return output.JSON(opts.App.Streams.Out, box)
+		err = output.JSON(opts.App.Streams.Out, box)
+	} else {
+		_, err = fmt.Fprintln(opts.App.Streams.Out, box.ID)
 	}
-	if _, err := fmt.Fprintln(opts.App.Streams.Out, box.ID); err != nil {
-		return err
+	if err != nil {
+		return core.Errorf(core.KindOf(err), "launch", box.ID, "the sandbox %s runs, but its id could not be printed: %w", box.ID, err).
+			WithHint("sb terminate %s ends it", box.ID)
+	}
+	if opts.JSON {
+		return nil
 	}
 	if !opts.Quiet && box.Direct != "" {
 		_, _ = fmt.Fprintf(opts.App.Streams.Err, "it outlives sb: %s\n", box.Direct)
