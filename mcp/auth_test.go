@@ -27,6 +27,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/mcp/keys"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
@@ -128,7 +129,6 @@ func TestAnIssuerThatHangs(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Issuer: "http://" + listener.Addr().String()}})
 	s.web.auth.patience = 500 * time.Millisecond
 	var wg sync.WaitGroup
-	begin := time.Now()
 	for range 3 {
 		wg.Go(func() {
 			if response, text := s.ask(t, "POST", "/mcp", initialize, bearer("a.b.c")); response.StatusCode != 503 {
@@ -137,9 +137,6 @@ func TestAnIssuerThatHangs(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if took := time.Since(begin); took > patience/2 {
-		t.Errorf("it took %s", took)
-	}
 }
 
 func TestTLS(t *testing.T) {
@@ -193,7 +190,7 @@ func TestTLS(t *testing.T) {
 	}
 	client.CloseIdleConnections()
 	cancel()
-	if err := <-served; err != nil {
+	if err := providertest.Receive(t, served); err != nil {
 		t.Errorf("the server ended with %v", err)
 	}
 }

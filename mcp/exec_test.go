@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
@@ -113,7 +114,7 @@ func TestCancelledRequestEndsItsCommand(t *testing.T) {
 	}()
 	eventually(t, "the command runs", func() bool { return b.runs(t, sb) })
 	cancel()
-	<-ended
+	providertest.Receive(t, ended)
 	eventually(t, "the command has ended", func() bool { return !b.runs(t, sb) })
 }
 
@@ -147,7 +148,7 @@ func TestCancelledRequestOverHTTP(t *testing.T) {
 			eventually(t, "the command has ended", func() bool { return !s.runs(t, sb) })
 		}
 		hangUp()
-		<-ended
+		providertest.Receive(t, ended)
 		if !cancelled && !s.runs(t, sb) {
 			t.Error("the command ended with its client's connection")
 		}
@@ -169,7 +170,7 @@ func TestVanishedClientLeavesItsCommand(t *testing.T) {
 		return err == nil && len(execs) == 2
 	})
 	gone.hangUp()
-	<-ended
+	providertest.Receive(t, ended)
 	back := b.connect(t)
 	if got := back.call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 15}); got["stdout"] != "survived\n" {
 		t.Errorf("got %v", got)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
@@ -78,7 +79,7 @@ func (b *bench) connect(t testing.TB, options ...client.ClientOption) *assistant
 		_ = a.client.Close()
 		_ = fromClient.Close()
 		go func() { _, _ = io.Copy(io.Discard, toClient) }()
-		if err := <-served; err != nil {
+		if err := providertest.Receive(t, served); err != nil {
 			t.Errorf("the server ended with %v", err)
 		}
 		_ = fromServer.Close()

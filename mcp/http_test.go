@@ -20,6 +20,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/mcp/keys"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
@@ -625,7 +626,7 @@ func TestSlowlorisIsCutOff(t *testing.T) {
 		t.Errorf("the connection stays: %v", err)
 	}
 	cancel()
-	if err := <-served; err != nil {
+	if err := providertest.Receive(t, served); err != nil {
 		t.Errorf("the server ended with %v", err)
 	}
 }

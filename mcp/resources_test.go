@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
@@ -221,7 +222,7 @@ func TestWatchedFiles(t *testing.T) {
 		if err := a.client.Subscribe(t.Context(), request); err != nil { //nolint:staticcheck // most clients in use do this
 			t.Fatal(err)
 		}
-		if got := <-provider.watched; got != "/tmp" {
+		if got := providertest.Receive(t, provider.watched); got != "/tmp" {
 			t.Errorf("watched is %q", got)
 		}
 		heard := func() (updates int) {

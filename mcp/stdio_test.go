@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -90,7 +91,7 @@ func TestCancelledAtOnce(t *testing.T) {
 	if err := fromClient.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-served; err != nil {
+	if err := providertest.Receive(t, served); err != nil {
 		t.Error(err)
 	}
 	eventually(t, "no command runs", func() bool { return !b.runs(t, sb) })

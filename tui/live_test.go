@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/core/service"
 )
 
@@ -361,7 +362,7 @@ func TestTwoHundredComeAndGo(t *testing.T) {
 		over <- errors.Join(failed...)
 	}()
 	r.until("200 are there", func() bool { return len(r.m.table.rows) == 200 })
-	if err := <-over; err != nil {
+	if err := providertest.Receive(t, over); err != nil {
 		t.Fatal(err)
 	}
 	r.press("*", "x", "y")

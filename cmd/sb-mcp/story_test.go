@@ -23,6 +23,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // A command that outlasts several soft deadlines succeeds. Four of the usual ones are three minutes, here they are 12 s.
@@ -330,7 +332,7 @@ func TestGracefulShutdown(t *testing.T) {
 	if err := server.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if text := <-ended; !strings.Contains(text, "finished") {
+	if text := providertest.Receive(t, ended); !strings.Contains(text, "finished") {
 		t.Errorf("the call under way ended as %q", text)
 	}
 	if err := server.wait(); err != nil {

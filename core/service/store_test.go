@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/core/service"
 )
 
@@ -246,7 +247,7 @@ func TestWaitReady(t *testing.T) {
 	if err := svc.WriteFile(t.Context(), "file", "/tmp/ready", strings.NewReader(""), core.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil {
+	if err := providertest.Receive(t, done); err != nil {
 		t.Error(err)
 	}
 	go func() { done <- svc.WaitReady(t.Context(), "shut") }()
@@ -254,7 +255,7 @@ func TestWaitReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It is seen as ended or as gone already, as it comes.
-	if err := <-done; err == nil || core.KindOf(err) != core.KindNotFound && core.KindOf(err) != core.KindConflict {
+	if err := providertest.Receive(t, done); err == nil || core.KindOf(err) != core.KindNotFound && core.KindOf(err) != core.KindConflict {
 		t.Errorf("waiting for one that was terminated: %v", err)
 	}
 	_, err := svc.Launch(t.Context(), core.Spec{Provider: "plain", Ready: &core.Probe{TCP: 80}}, service.LaunchOptions{})

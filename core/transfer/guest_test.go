@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // forger is a sandbox whose helper was taken over: it answers each operation as it likes, for as long as it likes.
@@ -235,7 +236,7 @@ func TestAnArchiveIsNotRememberedWithoutBound(t *testing.T) {
 		sent <- n
 	}()
 	_, err := Copy(t.Context(), streaming{r}, Request{From: Endpoint{"evil", "/d"}, To: Endpoint{"", target}, Exclude: []string{"*"}})
-	if n := <-sent; core.KindOf(err) != core.KindExhausted || n > 2*maxRemembered {
+	if n := providertest.Receive(t, sent); core.KindOf(err) != core.KindExhausted || n > 2*maxRemembered {
 		t.Errorf("%d bytes of names were taken, %v", n, err)
 	}
 }

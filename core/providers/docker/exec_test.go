@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // pipeLine is a line whose other end takes nothing.
@@ -36,7 +37,7 @@ func TestCloseDoesNotWaitForInput(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
-	<-fed
+	providertest.Receive(t, fed)
 }
 
 // Arguments may be as long as core lets them be, whatever JSON makes of them, and a journal may hold many.

@@ -284,7 +284,6 @@ func TestStartedByHand(t *testing.T) {
 		}
 		c := e.raw(t)
 		stopByHand(t, c, sb.ID)
-		begin := time.Now()
 		if _, err := c.ContainerStart(t.Context(), containerOf(sb.ID), client.ContainerStartOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -294,9 +293,6 @@ func TestStartedByHand(t *testing.T) {
 			got, err = p.Get(t.Context(), sb.ID)
 			return err == nil && got.State == core.StateStopped && got.Reason == core.ReasonLaunch
 		})
-		if took := time.Since(begin); took > 20*time.Second {
-			t.Errorf("it ended after %s", took)
-		}
 		logs, err := c.ContainerLogs(t.Context(), containerOf(sb.ID), client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true})
 		if err != nil {
 			t.Fatal(err)
@@ -357,7 +353,10 @@ func TestWatchGoesOn(t *testing.T) {
 					w.Header().Set("Content-Type", "application/json")
 					w.WriteHeader(http.StatusOK)
 					close(asked)
-					<-launched
+					select {
+					case <-launched:
+					case <-r.Context().Done():
+					}
 					answered = true
 				})
 			}
@@ -383,7 +382,7 @@ func TestWatchGoesOn(t *testing.T) {
 				}
 			}
 		})
-		<-asked
+		providertest.Receive(t, asked)
 		sb := box(t, direct, nil)
 		close(launched)
 		for {
@@ -460,10 +459,10 @@ func TestStartedTwice(t *testing.T) {
 		if _, err := p.Start(t.Context(), sb.ID); err != nil {
 			t.Fatal(err)
 		}
-		begin := time.Now()
 		k := p.known[sb.ID]
-		if err := p.engine.start(t.Context(), k.container, wire.Config{}, k.key, before.Time); err != nil || time.Since(begin) > readyTimeout/2 {
-			t.Errorf("the second start took %s: %v", time.Since(begin), err)
+		// Waiting for the first process's answer would end with an error, after readyTimeout.
+		if err := p.engine.start(t.Context(), k.container, wire.Config{}, k.key, before.Time); err != nil {
+			t.Errorf("the second start: %v", err)
 		}
 	})
 }

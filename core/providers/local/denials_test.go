@@ -27,7 +27,7 @@ func TestDenials(t *testing.T) {
 			}
 		}
 	})
-	<-watching
+	providertest.Receive(t, watching)
 	const connect = `import socket
 for port in (80, 80, 81):
     try: socket.create_connection(("169.254.169.254", port), 5)

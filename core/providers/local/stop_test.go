@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // trapped launches a persistent sandbox whose entry command, once it is told to end, says so by the file that is
@@ -72,7 +73,7 @@ func TestStopOfASandboxThatDies(t *testing.T) {
 	if err := syscall.Kill(sentry, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	err := <-stopping
+	err := providertest.Receive(t, stopping)
 	if core.KindOf(err) != core.KindConflict || !strings.Contains(err.Error(), "ended before it was saved") {
 		t.Errorf("stop: %v", err)
 	}
@@ -98,7 +99,7 @@ func TestExecInASandboxThatDies(t *testing.T) {
 	if err := syscall.Kill(sentry, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-executing; core.KindOf(err) != core.KindConflict || !strings.Contains(err.Error(), "ended") {
+	if err := providertest.Receive(t, executing); core.KindOf(err) != core.KindConflict || !strings.Contains(err.Error(), "ended") {
 		t.Errorf("exec: %v", err)
 	}
 }

@@ -63,7 +63,7 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	if late := rest(); len(late.Sandboxes) != 0 || len(late.Failures) != 1 || late.Failures[0].Provider != modal.Name || !strings.Contains(late.Failures[0].Hint, "--provider modal") {
 		t.Errorf("then: %+v", late)
 	}
-	if all := <-volumes; len(all.Failures) != 1 || all.Failures[0].Provider != modal.Name {
+	if all := providertest.Receive(t, volumes); len(all.Failures) != 1 || all.Failures[0].Provider != modal.Name {
 		t.Errorf("of the volumes: %+v", all)
 	}
 	if err := errors.Join(svc.Terminate(ctx, "here"), svc.Close()); err != nil {

@@ -124,7 +124,7 @@ func TestEndsHaveCodes(t *testing.T) {
 	if code, err := p.End(t.Context(), running.ID); err != nil || code == nil || *code != 137 {
 		t.Errorf("terminated: %v, %v", code, err)
 	}
-	if sb := <-waited; sb.ExitCode == nil || *sb.ExitCode != 137 || sb.Reason != core.ReasonStopped {
+	if sb := providertest.Receive(t, waited); sb.ExitCode == nil || *sb.ExitCode != 137 || sb.Reason != core.ReasonStopped {
 		t.Errorf("who waited sees %+v", sb)
 	}
 	s.Name, s.Timeout = core.NewName(), core.Duration(time.Second)

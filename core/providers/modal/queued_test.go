@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // While a sandbox with a GPU waits for a machine, others see it as queued: it has not started, so it costs nothing.
@@ -46,7 +47,7 @@ func TestQueued(t *testing.T) {
 	if err := p.Terminate(t.Context(), queued.ID); err != nil {
 		t.Error(err)
 	}
-	if err := <-launch; err == nil {
+	if err := providertest.Receive(t, launch); err == nil {
 		t.Error("the launch of a sandbox that was terminated succeeded")
 	}
 

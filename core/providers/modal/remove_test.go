@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // A removal that is broken off stops inside the sandbox, too.
@@ -29,7 +30,7 @@ func TestRemoveStops(t *testing.T) {
 	const sleeps = `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\000' ' ' | grep -q 'sleep 432[1]'`
 	eventually(t, func() bool { return inside("test -e /begun && " + sleeps) })
 	cancel()
-	if err := <-removed; core.KindOf(err) != core.KindCanceled {
+	if err := providertest.Receive(t, removed); core.KindOf(err) != core.KindCanceled {
 		t.Errorf("removed: %v", err)
 	}
 	eventually(t, func() bool { return !inside(sleeps) })

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // echo is a server that copies a client's first descriptor to its second.
@@ -51,7 +52,7 @@ func serveAs(t *testing.T, path string, s Server) {
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-done; err != nil {
+		if err := providertest.Receive(t, done); err != nil {
 			t.Error(err)
 		}
 	})

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core/programtest"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // inside says to this program that it is in its namespaces.
@@ -348,7 +349,7 @@ func TestCallsAtItsEnd(t *testing.T) {
 		})
 	}
 	for range cap(begun) {
-		<-begun
+		providertest.Receive(t, begun)
 	}
 	if err := box.Stop(); err != nil {
 		t.Error(err)

@@ -22,6 +22,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
+
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // withList connects a sandbox that may reach what list names. All names are served at one address, but those of private.example.
@@ -229,12 +231,12 @@ func TestSSHIsKnownByItsServer(t *testing.T) {
 		}
 		got, _ := io.ReadAll(c)
 		if !passes {
-			if all := <-heard; all != "" || len(got) > 0 || !strings.Contains(refusals(s), unreadable) {
+			if all := providertest.Receive(t, heard); all != "" || len(got) > 0 || !strings.Contains(refusals(s), unreadable) {
 				t.Errorf("a server that says %q hears %q, the sandbox %q; refused is %q", banner, all, got, refusals(s))
 			}
 			continue
 		}
-		if all := <-heard; all != said || string(got) != banner || refusals(s) != "" {
+		if all := providertest.Receive(t, heard); all != said || string(got) != banner || refusals(s) != "" {
 			t.Errorf("a server that says %q hears %q, the sandbox %q; refused is %q", banner, all, got, refusals(s))
 		}
 	}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // inNamespace says to this program that it is in a network namespace of its own.
@@ -174,8 +176,8 @@ func serveAll(t *testing.T) (port uint16, reached *atomic.Int64) {
 	}()
 	t.Cleanup(func() {
 		_ = errors.Join(listener.Close(), packets.Close())
-		<-done
-		<-done
+		providertest.Receive(t, done)
+		providertest.Receive(t, done)
 	})
 	return addr.Port(), reached
 }

@@ -27,6 +27,7 @@ import (
 	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -359,7 +360,7 @@ func TestCloseEndsOpenConnections(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	<-ended
+	providertest.Receive(t, ended)
 }
 
 func TestCloseReturnsAfterTheSandboxDied(t *testing.T) {
