@@ -190,8 +190,7 @@ type machine struct {
 
 func overMachine(t *testing.T, policy Policy, resolvers ...netip.AddrPort) machine {
 	t.Helper()
-	s, in := connect(t, policy, resolvers...)
-	s.dial = (&net.Dialer{Timeout: 5 * time.Second}).DialContext
+	s, in := connectBy(t, (&net.Dialer{Timeout: 5 * time.Second}).DialContext, policy, resolvers...)
 	return machine{in, s}
 }
 

@@ -70,6 +70,24 @@ func outside(addr net.Addr) netip.AddrPort {
 // connect starts a Stack and a sandbox at its other end.
 func connect(t testing.TB, policy Policy, resolvers ...netip.AddrPort) (*Stack, sandbox) {
 	t.Helper()
+	return connectBy(t, dialElsewhere, policy, resolvers...)
+}
+
+// dialElsewhere reaches elsewhere, which is a port of this machine, and nothing else.
+func dialElsewhere(ctx context.Context, network, address string) (net.Conn, error) {
+	to := netip.MustParseAddrPort(address)
+	if to.Addr() != elsewhere() {
+		return nil, fmt.Errorf("dialled %v", to)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), to.Port()).String())
+}
+
+// connectBy is connect with another dialer.
+func connectBy(t testing.TB, dial func(ctx context.Context, network, address string) (net.Conn, error),
+	policy Policy, resolvers ...netip.AddrPort,
+) (*Stack, sandbox) {
+	t.Helper()
 	host, guest, err := Pair()
 	if err != nil {
 		t.Fatal(err)
@@ -81,14 +99,7 @@ func connect(t testing.TB, policy Policy, resolvers ...netip.AddrPort) (*Stack, 
 	s, err := New(Config{
 		NIC: host, Guest: guest, Policy: policy,
 		Resolvers: func() ([]netip.AddrPort, error) { return resolvers, nil },
-		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-			to := netip.MustParseAddrPort(address)
-			if to.Addr() != elsewhere() {
-				return nil, fmt.Errorf("dialled %v", to)
-			}
-			var d net.Dialer
-			return d.DialContext(ctx, network, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), to.Port()).String())
-		},
+		Dial:      dial,
 	})
 	if err != nil {
 		t.Fatal(err)

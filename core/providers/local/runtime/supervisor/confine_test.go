@@ -1,4 +1,6 @@
-//go:build linux
+//go:build linux && !cgo
+
+// A program with the C library cannot give up capabilities on all threads; see syscall.AllThreadsSyscall. sb-runtime has none.
 
 package supervisor
 
