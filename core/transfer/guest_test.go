@@ -76,22 +76,22 @@ func TestAForgedDescriptionIsRefused(t *testing.T) {
 	long := strings.Repeat("x", guest.MaxEntry)
 	for name, entry := range map[string]guest.Entry{
 		"parent":        {Path: []byte("../.bashrc"), Mode: mode},
-		"parent below":  {Path: []byte("/work/../.bashrc"), Mode: mode},
+		"parent below":  {Path: []byte("/src/../.bashrc"), Mode: mode},
 		"other":         {Path: []byte("/etc/.bashrc"), Mode: mode},
-		"not clean":     {Path: []byte("/work/.."), Mode: mode},
+		"not clean":     {Path: []byte("/src/.."), Mode: mode},
 		"empty":         {Mode: mode},
-		"negative size": {Path: []byte("/work"), Mode: mode, Size: -1},
-		"unknown mode":  {Path: []byte("/work"), Mode: 1 << 17},
+		"negative size": {Path: []byte("/src"), Mode: mode, Size: -1},
+		"unknown mode":  {Path: []byte("/src"), Mode: 1 << 17},
 		"long":          {Path: []byte(long), Mode: mode},
-		"long link":     {Path: []byte("/work"), Mode: uint32(fs.ModeSymlink), Link: []byte(long[:5000])},
+		"long link":     {Path: []byte("/src"), Mode: uint32(fs.ModeSymlink), Link: []byte(long[:5000])},
 	} {
 		for _, op := range []guest.Op{guest.OpStat, guest.OpReadDir} {
 			t.Run(name+" "+string(op), func(t *testing.T) {
 				target, check := home(t)
 				defer check()
 				asked := entry
-				if op == guest.OpReadDir && bytes.Equal(asked.Path, []byte("/work")) {
-					asked.Path = []byte("/work/f")
+				if op == guest.OpReadDir && bytes.Equal(asked.Path, []byte("/src")) {
+					asked.Path = []byte("/src/f")
 				}
 				files := guest.NewFiles("test", forger(func(request guest.Request) io.Reader {
 					if request.Op == op {
@@ -100,12 +100,12 @@ func TestAForgedDescriptionIsRefused(t *testing.T) {
 					return strings.NewReader("text")
 				}))
 				if op == guest.OpReadDir {
-					if infos, err := files.ReadDir(t.Context(), "id", "/work"); err == nil {
+					if infos, err := files.ReadDir(t.Context(), "id", "/src"); err == nil {
 						t.Errorf("it was believed: %v", infos)
 					}
 					return
 				}
-				_, err := Copy(t.Context(), files, Request{From: Endpoint{"evil", "/work"}, To: Endpoint{"", target}})
+				_, err := Copy(t.Context(), files, Request{From: Endpoint{"evil", "/src"}, To: Endpoint{"", target}})
 				if err == nil {
 					t.Error("it was copied")
 				}
@@ -132,13 +132,13 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestAnEndlessAnswerIsGivenUp(t *testing.T) {
-	entry := line(t, guest.Entry{Path: []byte("/work/" + strings.Repeat("x", 2000)), Mode: 0o644})
+	entry := line(t, guest.Entry{Path: []byte("/src/" + strings.Repeat("x", 2000)), Mode: 0o644})
 	for name, text := range map[string]string{"lines": entry, "one line": "[[[[", "no JSON": "\x00", "empty lines": "\n"} {
 		for op, ask := range map[string]func(guest.Files) error{
-			"stat":    func(f guest.Files) error { _, err := f.Stat(t.Context(), "id", "/work"); return err },
-			"readdir": func(f guest.Files) error { _, err := f.ReadDir(t.Context(), "id", "/work"); return err },
-			"mkdir":   func(f guest.Files) error { return f.Mkdir(t.Context(), "id", "/work", false) },
-			"remove":  func(f guest.Files) error { return f.Remove(t.Context(), "id", "/work", true) },
+			"stat":    func(f guest.Files) error { _, err := f.Stat(t.Context(), "id", "/src"); return err },
+			"readdir": func(f guest.Files) error { _, err := f.ReadDir(t.Context(), "id", "/src"); return err },
+			"mkdir":   func(f guest.Files) error { return f.Mkdir(t.Context(), "id", "/src", false) },
+			"remove":  func(f guest.Files) error { return f.Remove(t.Context(), "id", "/src", true) },
 		} {
 			answer := &endless{text: text}
 			err := ask(guest.NewFiles("test", forger(func(guest.Request) io.Reader { return answer })))
@@ -166,12 +166,12 @@ func TestTheNameOfACopyIsTheUsers(t *testing.T) {
 		for _, mode := range []fs.FileMode{0o600, fs.ModeDir | 0o700} {
 			target, check := home(t)
 			box := liar{sender{archive: archive, got: &bytes.Buffer{}}, lie, mode}
-			result, err := Copy(t.Context(), box, Request{From: Endpoint{"evil", "/work"}, To: Endpoint{"", target + "/"}})
+			result, err := Copy(t.Context(), box, Request{From: Endpoint{"evil", "/src"}, To: Endpoint{"", target + "/"}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			entries, err := os.ReadDir(target)
-			if err != nil || len(entries) != 1 || entries[0].Name() != "work" {
+			if err != nil || len(entries) != 1 || entries[0].Name() != "src" {
 				t.Errorf("%q made %v, %v, %+v", lie, entries, err, result)
 			}
 			check()
@@ -192,22 +192,22 @@ func TestTheNameOfACopyIsTheUsers(t *testing.T) {
 
 // An earlier copy may have brought a link, which a later one must not follow.
 func TestACopyIsNotMadeThroughAPlantedLink(t *testing.T) {
-	dir := tar.Header{Name: "work/", Typeflag: tar.TypeDir}
+	dir := tar.Header{Name: "src/", Typeflag: tar.TypeDir}
 	for name, second := range map[string]struct {
 		from string
 		box  sender
 	}{
-		"file":      {"/work/.bashrc", sender{file: true}},
-		"directory": {"/.bashrc", sender{archive: pack(t, dir, tar.Header{Name: "work/f", Typeflag: tar.TypeReg})}},
-		"tree":      {"/work/", sender{archive: pack(t, dir, tar.Header{Name: "work/up/", Typeflag: tar.TypeDir}, tar.Header{Name: "work/up/.bashrc", Typeflag: tar.TypeReg})}},
-		"linked":    {"/up", sender{archive: pack(t, dir, tar.Header{Name: "work/.profile", Typeflag: tar.TypeReg})}},
-		"over":      {"/work/", sender{archive: pack(t, dir, tar.Header{Name: "work/.bashrc", Typeflag: tar.TypeReg})}},
+		"file":      {"/src/.bashrc", sender{file: true}},
+		"directory": {"/.bashrc", sender{archive: pack(t, dir, tar.Header{Name: "src/f", Typeflag: tar.TypeReg})}},
+		"tree":      {"/src/", sender{archive: pack(t, dir, tar.Header{Name: "src/up/", Typeflag: tar.TypeDir}, tar.Header{Name: "src/up/.bashrc", Typeflag: tar.TypeReg})}},
+		"linked":    {"/up", sender{archive: pack(t, dir, tar.Header{Name: "src/.profile", Typeflag: tar.TypeReg})}},
+		"over":      {"/src/", sender{archive: pack(t, dir, tar.Header{Name: "src/.bashrc", Typeflag: tar.TypeReg})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target, check := home(t)
-			first := sender{archive: pack(t, dir, tar.Header{Name: "work/.bashrc", Typeflag: tar.TypeSymlink, Linkname: "../.bashrc"},
-				tar.Header{Name: "work/up", Typeflag: tar.TypeSymlink, Linkname: ".."})}
-			result, err := Copy(t.Context(), first, Request{From: Endpoint{"evil", "/work/"}, To: Endpoint{"", target}})
+			first := sender{archive: pack(t, dir, tar.Header{Name: "src/.bashrc", Typeflag: tar.TypeSymlink, Linkname: "../.bashrc"},
+				tar.Header{Name: "src/up", Typeflag: tar.TypeSymlink, Linkname: ".."})}
+			result, err := Copy(t.Context(), first, Request{From: Endpoint{"evil", "/src/"}, To: Endpoint{"", target}})
 			if err != nil || len(result.Warnings) != 1 {
 				t.Fatalf("%+v, %v", result, err)
 			}

@@ -27,7 +27,7 @@ func ForEach(ctx context.Context, app *App, boxes []core.Sandbox, missing error,
 	return ForEachCode(ctx, app, boxes, missing, result, asJSON, func(ctx context.Context, box core.Sandbox) (*int, error) { return nil, work(ctx, box) })
 }
 
-// ForEachCode is forEach for work that yields exit codes. They are in the JSON, and a person at a terminal is told them.
+// ForEachCode is forEach for work that yields exit codes. The JSON has them, and a terminal shows them.
 func ForEachCode(ctx context.Context, app *App, boxes []core.Sandbox, missing error, result string, asJSON bool, work func(context.Context, core.Sandbox) (*int, error)) error {
 	const atOnce = 8
 	codes := make([]*int, len(boxes))

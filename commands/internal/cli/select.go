@@ -57,7 +57,7 @@ func (f *SelectFlags) Check(cmd *cobra.Command, refs []string) error {
 	case len(refs) > 0 && f.Given():
 		return Usagef(cmd, "%s takes sandboxes, or --all, --label, --app and --provider, not both", cmd.CommandPath())
 	case len(refs) > 0 && f.AllOwners:
-		return Usagef(cmd, "--all-owners goes with --all, --label, --app and --provider; a sandbox that is named is meant, whoever owns it")
+		return Usagef(cmd, "--all-owners works with --all, --label, --app and --provider; a named sandbox needs no --all-owners")
 	}
 	return nil
 }

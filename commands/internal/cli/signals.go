@@ -33,7 +33,7 @@ func NotifySignals() *Signals {
 	return s
 }
 
-// Attach returns a context that the first signal nobody took cancels, with a
+// Attach returns a context that the first signal without a taker cancels, with a
 // *signalError as its cause. After that the program catches no more: a second
 // interrupt ends it at once. The caller calls stop, which waits.
 func (s *Signals) Attach(parent context.Context) (ctx context.Context, stop func()) {

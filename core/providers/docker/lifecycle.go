@@ -121,7 +121,7 @@ func (e *engine) awaitGone(ctx context.Context, id string) error {
 	}
 }
 
-// removalGrace is how long an engine may take from the end of a container until it says that it removes it. Podman says so late.
+// removalGrace bounds the time from a container's end until the engine reports its removal. Podman reports it late.
 const removalGrace = 3 * time.Second
 
 // creatingPoll is how often a sandbox that is being made is looked at.
@@ -227,7 +227,7 @@ func renewed(spec core.Spec, last wire.State, now time.Time) (expires time.Time,
 	return expires, false
 }
 
-// Size implements core.Sizer: what is in the container's own layer.
+// Size implements core.Sizer: the size of the container's writable layer.
 func (p *Provider) Size(ctx context.Context, id string) (core.Bytes, error) {
 	e, err := p.connect(ctx)
 	if err != nil {

@@ -87,7 +87,7 @@ func dirFinding(name, path, variable string) core.Finding {
 func groupFinding() core.Finding {
 	const name = "control groups"
 	without := core.Finding{Name: name, Status: statusWarning, Detail: "none can be made, so memory is watched every 50 ms and cpu is whole cores"}
-	// Limits that hold nothing back: what is tried is whether each controller takes one.
+	// These limits bound nothing. The probe checks whether each controller accepts one.
 	most := cgroup.Limits{CPU: float64(runtime.NumCPU()), Memory: 1 << 40, Tasks: 1 << 15}
 	controllers, err := cgroup.Try(fmt.Sprintf("%sdoctor-%d", groupPrefix, os.Getpid()), most)
 	if err != nil {

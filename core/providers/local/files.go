@@ -68,7 +68,7 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 		_ = inR.Close()
 		_ = outW.Close()
 		_ = reportW.Close()
-		// sb-guest has ended: what it said is there.
+		// sb-guest has ended, so its whole report has arrived.
 		_ = reportR.SetReadDeadline(time.Now().Add(reportGrace))
 		text := <-report
 		_ = reportR.Close()

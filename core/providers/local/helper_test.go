@@ -13,7 +13,7 @@ import (
 )
 
 // Root inside cannot put a program or anything else in the place of sb-guest, and what it puts where earlier versions
-// had it is in nobody's way, also after a stop.
+// had it does not block the helper, also after a stop.
 func TestHelperIsNotTheGuests(t *testing.T) {
 	p, sb := crashed(t, func(spec *core.Spec) { spec.Persist = true })
 	const attack = `for path in $(find /dev -name '.sb*' ! -type s) /.sb-guest; do

@@ -190,7 +190,7 @@ func BenchmarkFork(b *testing.B) {
 	}
 }
 
-// Root inside can answer in the place of the first process; who asks does not wait for ever.
+// Root inside can answer in place of the first process. The caller's wait is bounded.
 func TestSpawnDoesNotWaitForAnImpostor(t *testing.T) {
 	box := start(t, nil)
 	const impostor = `import os, socket

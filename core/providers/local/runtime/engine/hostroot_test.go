@@ -63,7 +63,7 @@ func TestHostImageShowsWhatOthersCouldRead(t *testing.T) {
 			t.Errorf("read: %s", line)
 		}
 	}
-	// What is not shown is in nobody's way.
+	// Hidden names can be written over.
 	out, exit := run(t, box, "/bin/sh", "-ec", `cd /opt; echo mine > open/private; cat open/private; mkdir mounted closed/new; echo a > closed/new/file; find closed | wc -l`)
 	if exit.Code != 0 || out != "mine\n3\n" {
 		t.Errorf("%d: %s", exit.Code, out)
