@@ -87,6 +87,9 @@ func (f *failure) why(err error) error {
 // Dial prepares a connection that carries files. It connects with the first call.
 // The files must stay open until that call has been answered.
 func Dial(path string, files ...*os.File) (*Client, error) {
+	for _, f := range files {
+		f.Fd() // makes it a blocking one, which the sandbox expects
+	}
 	failed := &failure{}
 	conn, err := grpc.NewClient("passthrough:///supervisor",
 		grpc.WithTransportCredentials(handshake{files, failed}),

@@ -125,15 +125,7 @@ func (h handshake) greet(ctx context.Context, conn net.Conn) (net.Conn, credenti
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, nil, err
 	}
-	var rights []byte
-	if len(h.files) > 0 {
-		fds := make([]int, len(h.files))
-		for i, f := range h.files {
-			fds[i] = int(f.Fd())
-		}
-		rights = unix.UnixRights(fds...)
-	}
-	if _, _, err := unixConn.WriteMsgUnix(hello(len(h.files)), rights, nil); err != nil {
+	if err := sendHello(unixConn, h.files, nil); err != nil {
 		return nil, nil, err
 	}
 	var answer [2]byte
@@ -148,6 +140,28 @@ func (h handshake) greet(ctx context.Context, conn net.Conn) (net.Conn, credenti
 		return nil, nil, versionError(int(version))
 	}
 	return conn, authInfo{}, conn.SetDeadline(time.Time{})
+}
+
+// sendHello sends the first message with fds and the descriptors of files.
+// A canceled call may close its files meanwhile, so each one is held until the message is sent.
+func sendHello(conn *net.UnixConn, files []*os.File, fds []int) error {
+	if len(files) == 0 {
+		var rights []byte
+		if len(fds) > 0 {
+			rights = unix.UnixRights(fds...)
+		}
+		_, _, err := conn.WriteMsgUnix(hello(len(fds)), rights, nil)
+		return err
+	}
+	raw, err := files[0].SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	if err := raw.Control(func(fd uintptr) { sent = sendHello(conn, files[1:], append(fds, int(fd))) }); err != nil {
+		return err
+	}
+	return sent
 }
 
 func versionError(theirs int) error {
