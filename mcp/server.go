@@ -164,6 +164,8 @@ type call struct {
 	// service sees what the caller may see.
 	service *service.Service
 	request mcp.CallToolRequest
+	// notices are sentences for the user, which the result carries.
+	notices []string
 	// sent counts progress notifications.
 	sent int
 	mu   sync.Mutex

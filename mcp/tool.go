@@ -45,7 +45,14 @@ func define[In, Out any](tool Tool, run func(ctx context.Context, c *call, in In
 		if err != nil {
 			return nil, err
 		}
-		return resultOf(out)
+		result, err := resultOf(out)
+		if err != nil {
+			return nil, err
+		}
+		for _, notice := range c.notices {
+			result.Content = append(result.Content, mcp.NewTextContent("note: "+notice))
+		}
+		return result, nil
 	}
 	return tool
 }

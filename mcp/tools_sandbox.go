@@ -46,7 +46,7 @@ type sandboxInfo struct {
 	ID       string            `json:"id"`
 	Name     string            `json:"name"`
 	Provider string            `json:"provider"`
-	State    string            `json:"state" jsonschema:"creating, running, paused, stopped, exited, failed or lost"`
+	State    string            `json:"state" jsonschema:"queued, creating, running, paused, stopped, exited, failed or lost"`
 	Reason   string            `json:"reason,omitempty" jsonschema:"why it does not run"`
 	Image    string            `json:"image,omitempty"`
 	GPU      string            `json:"gpu,omitempty"`
@@ -56,6 +56,7 @@ type sandboxInfo struct {
 	Leased   bool              `json:"leased,omitempty" jsonschema:"it ends earlier when its clients are gone"`
 	Cost     string            `json:"cost,omitempty" jsonschema:"until now"`
 	Ports    map[string]string `json:"ports,omitempty" jsonschema:"port inside: address to reach it"`
+	Note     string            `json:"note,omitempty" jsonschema:"what the user should know of this launch"`
 }
 
 func infoOf(sb core.Sandbox) sandboxInfo {
@@ -173,7 +174,9 @@ func launch(ctx context.Context, c *call, in launchIn) (sandboxInfo, error) {
 		return sandboxInfo{}, err
 	}
 	sb, err := c.launch(ctx, spec, in.Keep)
-	return infoOf(sb), err
+	info := infoOf(sb)
+	info.Note = strings.Join(c.notices, "; ")
+	return info, err
 }
 
 // spec turns a tool's arguments into the core's.
@@ -233,6 +236,7 @@ func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 	sb, err := c.service.Launch(ctx, spec, service.LaunchOptions{
 		Bound: !keep && mode == setup.Terminate, Renewed: !keep,
 		Progress: func(p core.Progress) { c.progress(ctx, p.Step) },
+		Notice:   func(text string) { c.notices = append(c.notices, text) },
 		Confirm: func(asked core.Spec) error {
 			given = asked.Secrets // with those of a template
 			if asked.GPU.IsZero() {

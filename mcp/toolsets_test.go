@@ -171,6 +171,32 @@ func TestCost(t *testing.T) {
 	a.fails(core.KindUsage, "sandbox_launch", args{"max_cost": -1})
 }
 
+// A launch that the core shortens has a note in its result.
+func TestNoticesAreInResults(t *testing.T) {
+	here := fake.New(fake.Options{})
+	cloud := fake.New(fake.Options{Name: "cloud", IDPrefix: "cld-", Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 1}})
+	svc := service.New(service.Options{
+		Actor: "mcp", Factories: []core.Factory{here.Factory(), cloud.Factory()}, StateDir: t.TempDir(),
+		Prices: map[string]core.Prices{"cloud": {Currency: "USD", GPU: map[string]float64{"T4": 0.001}}},
+	})
+	b := benchOver(t, here, svc, setup.Options{Toolsets: []string{setup.All}})
+	t.Cleanup(cloud.Shutdown)
+	a := b.connect(t, client.WithElicitationHandler(&answers{agree: true}))
+	const notice = "has a GPU, so it ends after 1h"
+	launched := a.result("sandbox_launch", args{"name": "train", "gpu": "T4"})
+	if text := textOf(launched); launched.IsError || !strings.Contains(text, "note: mcp-train "+notice) {
+		t.Errorf("launched: %s", text)
+	}
+	got, _ := launched.StructuredContent.(map[string]any)
+	checkOutput(t, "sandbox_launch", got)
+	if note, _ := got["note"].(string); !strings.Contains(note, notice) {
+		t.Errorf("launched: %v", got)
+	}
+	if text := textOf(a.result("sandbox_launch", args{"name": "bounded", "gpu": "T4", "timeout_seconds": 60})); strings.Contains(text, "note:") {
+		t.Errorf("a launch with a lifetime has a note: %s", text)
+	}
+}
+
 // What providers keep belongs to all who use them: keys see none of it, and have volumes of their own.
 func TestStoresAreClosedToKeys(t *testing.T) {
 	var asked []core.Volume

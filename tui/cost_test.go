@@ -37,3 +37,23 @@ func TestCostColumn(t *testing.T) {
 		t.Errorf("%v a minute after %v", got, listed)
 	}
 }
+
+// A launch whose lifetime the core shortens is a notice on the screen and in the log.
+func TestLaunchHasTheCoresNotice(t *testing.T) {
+	provider := fake.New(fake.Options{Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"H100": 8}})
+	t.Cleanup(provider.Shutdown)
+	prices := map[string]core.Prices{"fake": {Currency: "USD", GPU: map[string]float64{"H100": 1}}}
+	priced := service.New(service.Options{Factories: []core.Factory{provider.Factory()}, Prices: prices, StateDir: t.TempDir()})
+	t.Cleanup(func() { _ = priced.Close() })
+	r := newRig(t, Options{Service: priced})
+	r.press("L")
+	r.shows("✓ runs on fake")
+	r.types("train")
+	form := r.m.dialogs[0].(*launchForm)
+	for form.fields[form.at].id != "gpu" {
+		r.press("down")
+	}
+	r.types("H100")
+	r.press("enter")
+	r.shows("train has a GPU, so it ends after 1h")
+}

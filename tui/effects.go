@@ -582,8 +582,11 @@ func goTo(made core.Sandbox, err error) tea.Msg {
 
 func (fx *effects) launch(j *job, spec core.Spec) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
-		box, err := fx.service.Launch(ctx, spec, service.LaunchOptions{Progress: report})
-		return "", goTo(box, err), err // its event causes the notice
+		var notices []string // the launch itself has the notice of its event
+		box, err := fx.service.Launch(ctx, spec, service.LaunchOptions{
+			Progress: report, Notice: func(text string) { notices = append(notices, text) },
+		})
+		return strings.Join(notices, "; "), goTo(box, err), err
 	})
 }
 

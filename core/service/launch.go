@@ -65,7 +65,7 @@ func (s *Service) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions
 		return core.Sandbox{}, err
 	}
 	if shortened && opts.Notice != nil {
-		opts.Notice(fmt.Sprintf("%s has a GPU, so it ends after %s; --timeout sets another lifetime", spec.Name, spec.Timeout))
+		opts.Notice(fmt.Sprintf("%s has a GPU, so it ends after %s; set a timeout for another lifetime", spec.Name, spec.Timeout))
 	}
 	record.Args["spec"] = spec.Redacted()
 	owner, err := s.asOwner()

@@ -234,7 +234,7 @@ func (m *move) begin(ctx context.Context, spec core.Spec) error {
 	if err := m.remember(state); err != nil {
 		return err
 	}
-	target, err := m.s.Launch(ctx, spec, LaunchOptions{Progress: m.opts.Progress})
+	target, err := m.s.Launch(ctx, spec, LaunchOptions{Progress: m.opts.Progress, Notice: func(text string) { m.warn("%s", text) }})
 	if err != nil {
 		return errors.Join(err, m.forget())
 	}
