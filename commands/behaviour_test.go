@@ -2,6 +2,7 @@ package commands
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -262,7 +263,7 @@ func TestOperand(t *testing.T) {
 			t.Errorf("parseOperand(%q) = %+v, %v; want %+v", text, got, err, want)
 		}
 	}
-	if _, err := files.ParseOperand(""); core.KindOf(err) != core.KindUsage {
+	if _, err := files.ParseOperand(""); !errors.Is(err, core.KindUsage) {
 		t.Errorf("an empty operand is accepted")
 	}
 }
@@ -277,7 +278,7 @@ func TestJSONNamesWhatIsNotThere(t *testing.T) {
 			line = "timeout --json 1h dev-timeout nosuch"
 		}
 		out, err := did(t, app, streams, line)
-		if core.KindOf(err) != core.KindNotFound && verb != "resume" && verb != "start" {
+		if !errors.Is(err, core.KindNotFound) && verb != "resume" && verb != "start" {
 			t.Errorf("%s: %v", verb, err)
 		}
 		var outcomes []cli.Outcome

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func TestTokenIsAskedFor(t *testing.T) {
 			opts := &setup.LoginModalOptions{App: app, TokenID: test.id}
 			secret, err := opts.Token()
 			if test.wantID == "" {
-				if core.KindOf(err) != test.kind {
+				if !errors.Is(err, test.kind) {
 					t.Errorf("error %v", err)
 				}
 			} else if err != nil || opts.TokenID != test.wantID || secret.Reveal() != "as-planted" {

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -50,7 +51,7 @@ func wantOutput(t *testing.T, app *cli.App, streams *iostreams.Test, line, want 
 
 func wantFailure(t *testing.T, app *cli.App, streams *iostreams.Test, line string, kind core.Kind) {
 	t.Helper()
-	if out, err := did(t, app, streams, line); err == nil || core.KindOf(err) != kind {
+	if out, err := did(t, app, streams, line); !errors.Is(err, kind) {
 		t.Errorf("sb %s: %q, %v; want an error of kind %v", line, out, err, kind)
 	}
 }
@@ -138,7 +139,7 @@ func TestWaitReadyOfLaunch(t *testing.T) {
 	wantFailure(t, app, streams, "launch --ready-tcp 80 --ready-exec true", core.KindUsage)
 	wantOutput(t, app, streams, "launch -q --name dev --ready-exec true --wait-ready", "clo-")
 	_, err := did(t, app, streams, "launch -q --ready-exec true --wait-ready 20s serve")
-	if core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "--wait-ready=20s") {
+	if !errors.Is(err, core.KindUsage) || !strings.Contains(core.HintOf(err), "--wait-ready=20s") {
 		t.Errorf("a duration as the command: %v, %q", err, core.HintOf(err))
 	}
 	if _, err := did(t, app, streams, "launch -q --ready-exec true --wait-ready -- 20s"); err == nil || !strings.Contains(err.Error(), `no program "20s"`) {
@@ -146,7 +147,7 @@ func TestWaitReadyOfLaunch(t *testing.T) {
 	}
 	// One that is not ready in time is told and goes on.
 	out, err := did(t, app, streams, "launch -q --name slow --ready-exec false --ready-interval 5ms --wait-ready=50ms")
-	if core.KindOf(err) != core.KindTimeout || err == nil || !strings.HasPrefix(out, "clo-") {
+	if !errors.Is(err, core.KindTimeout) || !strings.HasPrefix(out, "clo-") {
 		t.Errorf("%q, %v", out, err)
 	}
 	if told := err.Error(); !strings.Contains(told, "not ready yet") || strings.Contains(told, "deadline") || !strings.Contains(core.HintOf(err), "sb wait --ready slow") {
@@ -176,7 +177,7 @@ func TestPortForward(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := sandboxes.RunPortForward(ctx, &sandboxes.PortForwardOptions{App: app, Ref: "dev", Address: "127.0.0.1", Ports: []core.Port{{Sandbox: 80}}})
-	if core.KindOf(err) != core.KindCanceled && core.KindOf(err) != core.KindConflict {
+	if !errors.Is(err, core.KindCanceled) && !errors.Is(err, core.KindConflict) {
 		t.Errorf("%v", err)
 	}
 }

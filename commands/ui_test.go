@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,13 +22,13 @@ func TestUINeedsATerminal(t *testing.T) {
 		"ui":  func() error { return watch.RunUI(t.Context(), &watch.UIOptions{App: app}, nil) },
 		"top": func() error { return watch.RunTop(t.Context(), &watch.TopOptions{App: app}, nil) },
 	} {
-		if err := run(); core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "sb top --once") {
+		if err := run(); !errors.Is(err, core.KindUsage) || !strings.Contains(core.HintOf(err), "sb top --once") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	streams.SetTTY(80)
 	app.LookupEnv = func(name string) (string, bool) { return "dumb", name == "TERM" }
-	if _, err := watch.Dashboard(app, ""); core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "sb top --once") {
+	if _, err := watch.Dashboard(app, ""); !errors.Is(err, core.KindUsage) || !strings.Contains(core.HintOf(err), "sb top --once") {
 		t.Errorf("TERM=dumb: %v", err)
 	}
 }
@@ -49,7 +50,7 @@ func TestTopFlags(t *testing.T) {
 	if got, err := run(); err != nil || got.Once {
 		t.Errorf("on a terminal: %+v, %v", got, err)
 	}
-	if _, err := run("--app", "web"); core.KindOf(err) != core.KindUsage {
+	if _, err := run("--app", "web"); !errors.Is(err, core.KindUsage) {
 		t.Errorf("a filter in the live table: %v", err)
 	}
 	if got, err := run("--json"); err != nil || !got.Once {

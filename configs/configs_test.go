@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,19 +63,19 @@ func TestBadFilesAreRefused(t *testing.T) {
 		"a: b: c\n":                          "YAML",
 	} {
 		_, err := Load(write4test(t, text), lookup(nil))
-		if core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error()+core.HintOf(err), want) {
+		if !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error()+core.HintOf(err), want) {
 			t.Errorf("%q: %v (%s)", text, err, core.HintOf(err))
 		}
 	}
 	_, err := Load(t.TempDir(), lookup(nil))
-	if core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "directory") {
+	if !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "directory") {
 		t.Errorf("a directory: %v", err)
 	}
-	if _, err := Load("/dev/zero", lookup(nil)); core.KindOf(err) != core.KindUsage {
+	if _, err := Load("/dev/zero", lookup(nil)); !errors.Is(err, core.KindUsage) {
 		t.Errorf("a file without an end: %v", err)
 	}
 	_, err = Load(filepath.Join(t.TempDir(), "none"), lookup(map[string]string{"SB_QUOTAS_MAX_CPU": "x"}))
-	if core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "SB_QUOTAS_MAX_CPU") {
+	if !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "SB_QUOTAS_MAX_CPU") {
 		t.Errorf("a bad variable: %v", err)
 	}
 }
@@ -96,7 +97,7 @@ func TestSetKeepsComments(t *testing.T) {
 		}
 	}
 	for _, bad := range [][2]string{{"defaults.memory", "x"}, {"defaults.nothing", "1"}} {
-		if err := Set(path, bad[0], bad[1]); core.KindOf(err) != core.KindUsage {
+		if err := Set(path, bad[0], bad[1]); !errors.Is(err, core.KindUsage) {
 			t.Errorf("%v: %v", bad, err)
 		}
 	}
@@ -111,7 +112,7 @@ func TestInit(t *testing.T) {
 	if err := Init(path, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := Init(path, false); core.KindOf(err) != core.KindConflict {
+	if err := Init(path, false); !errors.Is(err, core.KindConflict) {
 		t.Errorf("over a file that exists: %v", err)
 	}
 	c, err := Load(path, lookup(nil))
@@ -151,7 +152,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add("? ! : - |")
 	f.Fuzz(func(t *testing.T, text string) {
 		path := write4test(t, text)
-		if _, err := Load(path, lookup(nil)); err != nil && core.KindOf(err) != core.KindUsage {
+		if _, err := Load(path, lookup(nil)); err != nil && !errors.Is(err, core.KindUsage) {
 			t.Errorf("%q: %v", text, err)
 		}
 	})

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -153,7 +154,7 @@ func TestSettersDoNotLoseEachOthersValues(t *testing.T) {
 func TestAliasIsNotBroken(t *testing.T) {
 	text := "defaults: &d\nquotas: *d\n"
 	path := write4test(t, text)
-	if err := Set(path, "quotas.max_cpu", "2"); core.KindOf(err) != core.KindUsage {
+	if err := Set(path, "quotas.max_cpu", "2"); !errors.Is(err, core.KindUsage) {
 		t.Errorf("%v", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || string(after) != text {
@@ -176,7 +177,7 @@ func FuzzSet(f *testing.F) {
 		changes := []struct{ name, value string }{{"defaults.app", value}, {"provider", value}, {"local.log_limit", "7MiB"}}
 		for _, k := range changes {
 			if err := Set(path, k.name, k.value); err != nil {
-				if core.KindOf(err) != core.KindUsage {
+				if !errors.Is(err, core.KindUsage) {
 					t.Errorf("%q: %v", text, err)
 				}
 				return

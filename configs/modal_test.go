@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,7 +31,7 @@ func TestSetModal(t *testing.T) {
 		"regions", "=x", "region=x", "cpu_limit=lots", "buckets=data", "oidc=maybe", "cloud.x=1", "regions=[",
 		"buckets=[{secret_value: x}]",
 	} {
-		if err := SetModal(&core.Spec{}, []string{bad}); core.KindOf(err) != core.KindUsage || err == nil {
+		if err := SetModal(&core.Spec{}, []string{bad}); !errors.Is(err, core.KindUsage) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

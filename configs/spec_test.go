@@ -2,6 +2,7 @@ package configs
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -90,7 +91,7 @@ func TestReadSpecRefuses(t *testing.T) {
 			said = err.Error() + " " + core.HintOf(err)
 		}
 		for _, part := range append(want, "spec.yaml") {
-			if core.KindOf(err) != core.KindUsage || !strings.Contains(said, part) {
+			if !errors.Is(err, core.KindUsage) || !strings.Contains(said, part) {
 				t.Errorf("%.40q: %q lacks %q", text, said, part)
 			}
 		}
@@ -107,7 +108,7 @@ func FuzzReadSpec(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		spec, err := ReadSpec("spec.yaml", strings.NewReader(text))
 		if err != nil {
-			if core.KindOf(err) != core.KindUsage {
+			if !errors.Is(err, core.KindUsage) {
 				t.Errorf("%q: %v", text, err)
 			}
 			return

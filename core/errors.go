@@ -9,6 +9,9 @@ import (
 )
 
 // Kind classifies errors by how the caller can handle them. Frontends switch on the kind and on nothing else.
+//
+// A Kind is an error only so that errors.Is can test for it: errors.Is(err, KindNotFound). Return an *Error instead.
+// KindOf also classifies errors of the standard library.
 type Kind int
 
 const (
@@ -56,6 +59,9 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
+// Error is String.
+func (k Kind) Error() string { return k.String() }
+
 // MarshalText implements encoding.TextMarshaler.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
@@ -69,7 +75,8 @@ func ParseKind(s string) Kind {
 	return KindInternal
 }
 
-// Error is the only error type that frontends inspect. It never contains a secret.
+// Error is the only error type that frontends inspect. It never contains a secret. It has one kind: an Error in its
+// cause does not add another. Therefore it has Is and As in place of Unwrap.
 type Error struct {
 	Kind Kind
 	// Op is the operation, as "provider.verb" or "verb": "local.launch".
@@ -94,8 +101,16 @@ func (e *Error) Error() string {
 	return e.Subject + ": " + msg
 }
 
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
+// Is reports whether target is e's kind, or for any other target, whether the cause is target.
+func (e *Error) Is(target error) bool {
+	if kind, ok := target.(Kind); ok {
+		return e.Kind == kind
+	}
+	return errors.Is(e.Err, target)
+}
+
+// As is errors.As for the cause.
+func (e *Error) As(target any) bool { return errors.As(e.Err, target) }
 
 // NotSetUp is the cause in an error of Provider.Check where a requirement is absent: no engine was found, or there are
 // no credentials. An engine that is down or refuses the connection is not NotSetUp.
@@ -136,7 +151,8 @@ func Wrap(op, subject string, err error) error {
 	return &Error{Kind: KindOf(err), Op: op, Subject: subject, Err: err}
 }
 
-// KindOf classifies any error, including those of the standard library. KindOf(nil) is KindInternal.
+// KindOf classifies any error, including those of the standard library, for code that needs the kind itself. KindOf(nil)
+// is KindInternal. To test for one kind, use errors.Is.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind

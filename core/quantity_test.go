@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 )
@@ -15,7 +16,7 @@ func TestParseBytes(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "-1", "x", "1X", "1e400", "0x10", "99999999999999TiB", "NaN", "Inf", "1_000", "MiB"} {
-		if got, err := ParseBytes(text); KindOf(err) != KindUsage {
+		if got, err := ParseBytes(text); !errors.Is(err, KindUsage) {
 			t.Errorf("%q is %d, %v; want an error of kind usage", text, got, err)
 		}
 	}
@@ -27,7 +28,7 @@ func FuzzParseBytes(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		n, err := ParseBytes(text)
-		if err != nil && KindOf(err) != KindUsage {
+		if err != nil && !errors.Is(err, KindUsage) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if n < 0 {
@@ -45,7 +46,7 @@ func TestParseDuration(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "-1", "-5s", "x", "1y", "1e30", "NaN", "0x5"} {
-		if got, err := ParseDuration(text); KindOf(err) != KindUsage {
+		if got, err := ParseDuration(text); !errors.Is(err, KindUsage) {
 			t.Errorf("%q is %v, %v; want an error of kind usage", text, got, err)
 		}
 	}
@@ -56,7 +57,7 @@ func FuzzParseDuration(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if d, err := ParseDuration(text); d < 0 || err != nil && KindOf(err) != KindUsage {
+		if d, err := ParseDuration(text); d < 0 || err != nil && !errors.Is(err, KindUsage) {
 			t.Errorf("%q is %v, %v", text, d, err)
 		}
 	})
@@ -69,7 +70,7 @@ func TestParseGPU(t *testing.T) {
 		}
 	}
 	for _, text := range []string{":", ":2", "H100:0", "H100:-1", "H100:x", "H100:999999999999"} {
-		if _, err := ParseGPU(text); KindOf(err) != KindUsage {
+		if _, err := ParseGPU(text); !errors.Is(err, KindUsage) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

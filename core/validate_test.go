@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -68,7 +69,7 @@ func TestSpecValidate(t *testing.T) {
 	} {
 		spec := good.Clone()
 		change(&spec)
-		if err := spec.Validate(); KindOf(err) != KindUsage {
+		if err := spec.Validate(); !errors.Is(err, KindUsage) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net"
 	"net/http"
 	"slices"
@@ -129,7 +130,7 @@ func (a *authenticator) identify(r *http.Request) (Identity, error) {
 	if a.keys != nil {
 		if key, err := a.keys.Verify(secret); err == nil {
 			return identityOf(key), nil
-		} else if core.KindOf(err) != core.KindUnauthorized {
+		} else if !errors.Is(err, core.KindUnauthorized) {
 			return Identity{}, err
 		}
 	}
@@ -216,7 +217,7 @@ func (w *Web) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
 		who, err := w.auth.identify(r)
 		switch {
-		case core.KindOf(err) == core.KindUnauthorized && err != nil:
+		case errors.Is(err, core.KindUnauthorized):
 			w.server.stats.refused("unauthorized")
 			response.Header().Set("WWW-Authenticate", w.auth.challenge())
 			say(response, http.StatusUnauthorized, err.Error())

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -65,7 +66,7 @@ func dockerSandboxTools() []Tool {
 		}),
 		define(Tool{Name: "save_container_state", Title: "Save a container", OpenWorld: true, Description: "Save a container's files as an image that other containers can start from."}, func(ctx context.Context, c *call, in containerSaveIn) (containerOut, error) {
 			saved, err := snapshot(ctx, c, snapshotIn{Sandbox: in.ContainerID, Name: in.Name})
-			if core.KindOf(err) == core.KindUsage && err != nil {
+			if errors.Is(err, core.KindUsage) {
 				saved, err = snapshot(ctx, c, snapshotIn{Sandbox: in.ContainerID, Name: untagged(in.Name)})
 			}
 			return containerOut{ContainerID: in.ContainerID, Name: saved.Snapshot, Status: "saved", Usage: "create a container with image " + in.Name + " to start from it"}, err

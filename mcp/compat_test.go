@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,7 +112,7 @@ func TestCompatToolSnapshots(t *testing.T) {
 		}
 	}
 	for _, bad := range []setup.Options{{Compat: "other"}, {Compat: setup.MCPSandbox, ReadOnly: true}} {
-		if _, err := selectTools(bad); core.KindOf(err) != core.KindUsage {
+		if _, err := selectTools(bad); !errors.Is(err, core.KindUsage) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -194,7 +195,7 @@ func (c *call) await(ctx context.Context, sb core.Sandbox, id string, e *running
 // kill sends a signal to a command. Where the provider finds none by its id, e does, which may be nil.
 func kill(ctx context.Context, svc *service.Service, sb core.Sandbox, id string, e *runningExec, signal int) error {
 	err := svc.Kill(ctx, sb.Ref(), id, signal)
-	if err != nil && core.KindOf(err) == core.KindUnsupported && e != nil {
+	if errors.Is(err, core.KindUnsupported) && e != nil {
 		return e.process.Signal(ctx, signal)
 	}
 	return err
@@ -203,7 +204,7 @@ func kill(ctx context.Context, svc *service.Service, sb core.Sandbox, id string,
 // readOrSee reads a command's journal; where the provider keeps none, what this server saw of it has to do.
 func (c *call) readOrSee(ctx context.Context, sb core.Sandbox, id string, e *runningExec, r reading) (execResult, error) {
 	result, err := c.read(ctx, sb, id, r)
-	if err == nil || core.KindOf(err) != core.KindUnsupported || e == nil {
+	if !errors.Is(err, core.KindUnsupported) || e == nil {
 		return result, err
 	}
 	timer := time.NewTimer(r.wait)
@@ -222,7 +223,7 @@ func (c *call) readOrSee(ctx context.Context, sb core.Sandbox, id string, e *run
 
 // noExec is the error about a command that is not there, for a model.
 func noExec(err error, sb core.Sandbox, id string) error {
-	if core.KindOf(err) != core.KindNotFound {
+	if !errors.Is(err, core.KindNotFound) {
 		return err
 	}
 	return core.Errorf(core.KindNotFound, "exec", sb.Name, "sandbox %s has no command %q", sb.Name, id).

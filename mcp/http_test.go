@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -585,7 +586,7 @@ func TestListeningToOthersNeedsAuthentication(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	err := b.ServeWeb(ctx, io.Discard)
-	if core.KindOf(err) != core.KindUnauthorized || err == nil || !strings.Contains(core.HintOf(err), "sb key create") {
+	if !errors.Is(err, core.KindUnauthorized) || !strings.Contains(core.HintOf(err), "sb key create") {
 		t.Errorf("got %v", err)
 	}
 }

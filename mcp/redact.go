@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -74,7 +75,7 @@ func (s *secrets) know(ctx context.Context, svc *service.Service, sb core.Sandbo
 		return nil
 	}
 	given, err := svc.GivenSecrets(ctx, sb.Ref())
-	if err != nil && core.KindOf(err) != core.KindUnsupported {
+	if err != nil && !errors.Is(err, core.KindUnsupported) {
 		return err
 	}
 	s.add(sb.ID, given)

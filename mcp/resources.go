@@ -59,7 +59,7 @@ func (s *Server) readResource(ctx context.Context, request mcp.ReadResourceReque
 	c := s.call(ctx, mcp.CallToolRequest{})
 	contents, err := c.resource(ctx, request.Params.URI)
 	if err != nil {
-		if core.KindOf(err) == core.KindNotFound {
+		if errors.Is(err, core.KindNotFound) {
 			return nil, fmt.Errorf("%w: %w", server.ErrResourceNotFound, err)
 		}
 		if hint := core.HintOf(err); hint != "" {

@@ -227,7 +227,7 @@ func (c *call) find(ctx context.Context, ref string) (core.Sandbox, error) {
 		return core.Sandbox{}, core.Errorf(core.KindUsage, "resolve", "", "no sandbox is named").WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
 	}
 	sb, err := c.service.Resolve(ctx, ref)
-	if core.KindOf(err) == core.KindNotFound && err != nil {
+	if errors.Is(err, core.KindNotFound) {
 		prefix := c.server.opts.NamePrefix
 		if c.who.Isolated {
 			prefix += c.who.Owner + "-"

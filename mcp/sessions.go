@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -221,9 +222,9 @@ func (s *sessions) renew(ctx context.Context, session *session) {
 	for _, ref := range session.refs() {
 		switch err := s.extend(ctx, ref); {
 		case err == nil:
-		case core.KindOf(err) == core.KindNotFound:
+		case errors.Is(err, core.KindNotFound):
 			session.release(ref)
-		case core.KindOf(err) == core.KindUnsupported:
+		case errors.Is(err, core.KindUnsupported):
 			session.mu.Lock()
 			session.boxes[ref] = true
 			session.mu.Unlock()
@@ -282,7 +283,7 @@ func (s *sessions) settle(left *session) {
 			continue
 		}
 		wg.Go(func() {
-			if err := s.server.service.Terminate(ctx, ref); err != nil && core.KindOf(err) != core.KindNotFound {
+			if err := s.server.service.Terminate(ctx, ref); err != nil && !errors.Is(err, core.KindNotFound) {
 				s.server.log.WarnContext(ctx, "a sandbox of a client that is gone is left", "sandbox", ref, "error", err)
 			}
 		})

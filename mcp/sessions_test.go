@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ import (
 func (b *bench) live(t *testing.T, id string) bool {
 	t.Helper()
 	sb, err := b.service.Resolve(t.Context(), id)
-	if core.KindOf(err) == core.KindNotFound && err != nil {
+	if errors.Is(err, core.KindNotFound) {
 		return false
 	}
 	if err != nil {

@@ -119,7 +119,7 @@ func pull(ctx context.Context, c *call, in pullIn) (transferOut, error) {
 	if _, err := root.Lstat(relative); err == nil && !in.Replace {
 		return transferOut{}, core.Errorf(core.KindConflict, "pull", "", "%s exists already", filepath.Join(root.Name(), relative)).
 			WithHint("say replace: true, or name another path")
-	} else if err != nil && core.KindOf(err) != core.KindNotFound {
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return transferOut{}, core.Errorf(core.KindUnauthorized, "pull", "", "%s: %w", in.Local, err)
 	}
 	if err := keepsGit(root, relative); err != nil {
@@ -169,7 +169,7 @@ func (c *call) pullInto(ctx context.Context, sb core.Sandbox, in pullIn, root *o
 	}
 	beside := filepath.Dir(relative)
 	for beside != "." { // what is to be made is on the file system of what is there
-		if _, err := root.Stat(beside); err == nil || core.KindOf(err) != core.KindNotFound {
+		if _, err := root.Stat(beside); !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		beside = filepath.Dir(beside)

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -204,13 +205,13 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
 	b := benchOver(t, keeper.Provider, svc, setup.Options{Toolsets: []string{setup.All}, Policy: service.Policy{NoHostVolumes: true}})
 	scoped := b.serviceFor(Identity{Owner: "alice", Isolated: true}, "s")
-	if _, err := scoped.Volumes(t.Context(), ""); core.KindOf(err) != core.KindUnauthorized {
+	if _, err := scoped.Volumes(t.Context(), ""); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("volumes: %v", err)
 	}
-	if _, err := scoped.Launch(t.Context(), core.Spec{Secrets: []core.Secret{{Name: "cloud", Ref: "cloud"}}}, service.LaunchOptions{}); core.KindOf(err) != core.KindUnauthorized {
+	if _, err := scoped.Launch(t.Context(), core.Spec{Secrets: []core.Secret{{Name: "cloud", Ref: "cloud"}}}, service.LaunchOptions{}); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a kept secret: %v", err)
 	}
-	if _, err := scoped.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, service.LaunchOptions{}); core.KindOf(err) != core.KindUnauthorized {
+	if _, err := scoped.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, service.LaunchOptions{}); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a directory of the host: %v", err)
 	}
 	for _, source := range []string{"data", "alice-data"} {

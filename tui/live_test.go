@@ -225,7 +225,7 @@ func TestFiles(t *testing.T) {
 	r.shows("This cannot be undone")
 	r.press("y")
 	r.hides("picture.gif")
-	if _, err := svc.Stat(t.Context(), box.ID, "/aa/picture.gif"); core.KindOf(err) != core.KindNotFound {
+	if _, err := svc.Stat(t.Context(), box.ID, "/aa/picture.gif"); !errors.Is(err, core.KindNotFound) {
 		t.Error("the file is still there:", err)
 	}
 
@@ -545,7 +545,7 @@ func TestKeysFromConfiguration(t *testing.T) {
 	for text, hint := range map[string]string{
 		"lanch=x": `"launch"`, "nonsense": "for example", "qqqqqqqqq=x": "docs/dashboard.md",
 	} {
-		if _, err := ParseKeys(text); core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), hint) {
+		if _, err := ParseKeys(text); !errors.Is(err, core.KindUsage) || !strings.Contains(core.HintOf(err), hint) {
 			t.Errorf("%s: %v, %s", text, err, core.HintOf(err))
 		}
 	}
@@ -577,7 +577,7 @@ func TestGivenKeysAreTakenFromOthers(t *testing.T) {
 	if c, _ := r.m.commandFor("e"); c.id != "exec" {
 		t.Errorf("e is %q outside of Files", c.id)
 	}
-	if _, err := ParseKeys("launch=x refresh=x"); core.KindOf(err) != core.KindUsage {
+	if _, err := ParseKeys("launch=x refresh=x"); !errors.Is(err, core.KindUsage) {
 		t.Error("one key for two commands:", err)
 	}
 	if _, err := ParseKeys("detail=o file-open=o"); err != nil {
@@ -650,7 +650,7 @@ func TestAttach(t *testing.T) {
 	if left := r.m.memory(); !r.m.zoomed || left.Filter != "nothing" || !left.HideDead {
 		t.Errorf("zoomed %v, %+v", r.m.zoomed, left)
 	}
-	if err := Run(t.Context(), Options{Service: svc, Attach: "absent"}); core.KindOf(err) != core.KindNotFound {
+	if err := Run(t.Context(), Options{Service: svc, Attach: "absent"}); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("a sandbox that does not exist: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -95,7 +96,7 @@ func (m *Model) perform(r request) tea.Cmd {
 		}
 		return m.forEach("terminate", "", r.boxes, func(ctx context.Context, box core.Sandbox) error {
 			err := m.fx.service.Terminate(ctx, box.ID)
-			if core.KindOf(err) == core.KindNotFound { // it ended meanwhile
+			if errors.Is(err, core.KindNotFound) { // it ended meanwhile
 				return nil
 			}
 			return err

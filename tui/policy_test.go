@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,7 +65,7 @@ func TestPolicyOfAnotherProvider(t *testing.T) {
 		t.Errorf("%+v, %v", network, err)
 	}
 	for _, text := range []string{"internal", "pypi.org"} {
-		if _, err := parsePolicy(text, caps); core.KindOf(err) != core.KindUnsupported {
+		if _, err := parsePolicy(text, caps); !errors.Is(err, core.KindUnsupported) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

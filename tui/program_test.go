@@ -109,7 +109,7 @@ func TestProgramLaunchesAndTerminates(t *testing.T) {
 	if len(m.table.rows) != 0 || len(m.inv.entries) != 0 {
 		t.Errorf("%d rows are left", len(m.table.rows))
 	}
-	if _, err := svc.Resolve(t.Context(), "dev"); core.KindOf(err) != core.KindNotFound {
+	if _, err := svc.Resolve(t.Context(), "dev"); !errors.Is(err, core.KindNotFound) {
 		t.Error("dev is still there:", err)
 	}
 }

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func TestQuitAsksWhileSandboxesAreTerminated(t *testing.T) {
 	r.shows("terminate dev")
 	r.press("w")
 	r.until("it quits", func() bool { return r.quit })
-	if _, err := svc.Resolve(t.Context(), "dev"); core.KindOf(err) != core.KindNotFound {
+	if _, err := svc.Resolve(t.Context(), "dev"); !errors.Is(err, core.KindNotFound) {
 		t.Error("dev is still there:", err)
 	}
 }

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,7 +25,7 @@ func TestWords(t *testing.T) {
 		}
 	}
 	for _, text := range []string{`'open`, `"open`, `open\`} {
-		if got, err := words(text); core.KindOf(err) != core.KindUsage {
+		if got, err := words(text); !errors.Is(err, core.KindUsage) {
 			t.Errorf("%s is %q, %v", text, got, err)
 		}
 	}

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -55,7 +56,7 @@ func runAttach(ctx context.Context, opts *AttachOptions) error {
 		return err
 	}
 	entry, err := service.FindExec(ctx, opts.Sandbox, opts.Exec)
-	if err != nil && core.KindOf(err) != core.KindUnsupported { // a provider that lists no commands may attach all the same
+	if err != nil && !errors.Is(err, core.KindUnsupported) { // a provider that lists no commands may attach all the same
 		return err
 	}
 	var size core.TerminalSize

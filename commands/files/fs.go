@@ -310,7 +310,7 @@ func runFsRm(ctx context.Context, opts *FsRmOptions) error {
 	var failed []error
 	for _, path := range opts.Paths {
 		err := service.Remove(ctx, opts.Sandbox, path, opts.Recursive)
-		if err != nil && (!opts.Force || core.KindOf(err) != core.KindNotFound) {
+		if err != nil && (!opts.Force || !errors.Is(err, core.KindNotFound)) {
 			failed = append(failed, err)
 		}
 	}

@@ -84,7 +84,7 @@ func runRun(ctx context.Context, opts *RunOptions) (err error) {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cli.CleanupTimeout)
 			defer cancel()
 			endErr := svc.Terminate(ctx, box.ID)
-			if endErr != nil && core.KindOf(endErr) != core.KindNotFound && err == nil {
+			if endErr != nil && !errors.Is(endErr, core.KindNotFound) && err == nil {
 				err = cli.OwnFailure(endErr)
 			}
 			if ignored, ok := errors.AsType[*cli.IgnoredError](err); ok {

@@ -3,6 +3,7 @@ package sandboxes
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -77,7 +78,7 @@ func runTerminate(ctx context.Context, opts *TerminateOptions) error {
 	}
 	return cli.ForEachCode(ctx, opts.App, boxes, missing, "terminated", opts.JSON, func(ctx context.Context, box core.Sandbox) (*int, error) {
 		code, err := service.End(ctx, box.ID)
-		if opts.Select.Given() && core.KindOf(err) == core.KindNotFound {
+		if opts.Select.Given() && errors.Is(err, core.KindNotFound) {
 			return nil, nil //nolint:nilnil // somebody else ended it since it was listed: it is gone, as was wished
 		}
 		return code, err

@@ -127,7 +127,7 @@ func (s *ModalServer) sweep(ctx context.Context) error {
 		if !sb.Lease.Owner.Gone() {
 			continue
 		}
-		if err := s.backend.Terminate(ctx, sb.ID); err != nil && core.KindOf(err) != core.KindNotFound {
+		if err := s.backend.Terminate(ctx, sb.ID); err != nil && !errors.Is(err, core.KindNotFound) {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func (s *ModalServer) removeSnapshots(ctx context.Context, prefix string) error 
 	}
 	for _, snapshot := range all {
 		if strings.HasPrefix(snapshot.ID, prefix) {
-			if err := store.RemoveSnapshot(ctx, snapshot.ID); err != nil && core.KindOf(err) != core.KindNotFound {
+			if err := store.RemoveSnapshot(ctx, snapshot.ID); err != nil && !errors.Is(err, core.KindNotFound) {
 				return err
 			}
 		}
@@ -178,7 +178,7 @@ func (s *ModalServer) removeCheckpoints(ctx context.Context, prefix string) erro
 	}
 	for _, checkpoint := range all {
 		if strings.HasPrefix(checkpoint.Name, prefix) {
-			if err := checkpointer.RemoveCheckpoint(ctx, checkpoint.Name); err != nil && core.KindOf(err) != core.KindNotFound {
+			if err := checkpointer.RemoveCheckpoint(ctx, checkpoint.Name); err != nil && !errors.Is(err, core.KindNotFound) {
 				return err
 			}
 		}

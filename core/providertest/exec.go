@@ -231,7 +231,7 @@ func (s *suite) streams(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), deadline)
 			exit, err := process.Wait(ctx)
 			cancel()
-			if !errors.Is(err, syscall.ENOSPC) || core.KindOf(err) != core.KindExhausted {
+			if !errors.Is(err, syscall.ENOSPC) || !errors.Is(err, core.KindExhausted) {
 				t.Errorf("%q ended with %+v, %v", test.script, exit, err)
 			}
 		}

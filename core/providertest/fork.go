@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 func endAfter(t *testing.T, p core.Provider, id string) {
 	t.Helper()
 	t.Cleanup(func() {
-		if err := p.Terminate(context.WithoutCancel(t.Context()), id); err != nil && core.KindOf(err) != core.KindNotFound {
+		if err := p.Terminate(context.WithoutCancel(t.Context()), id); err != nil && !errors.Is(err, core.KindNotFound) {
 			t.Errorf("terminating: %v", err)
 		}
 	})

@@ -90,7 +90,7 @@ func (s *suite) lifecycle(t *testing.T) {
 	_, err = p.Get(t.Context(), sb.ID)
 	wantKind(t, err, core.KindNotFound)
 	_, err = p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}})
-	if kind := core.KindOf(err); err == nil || kind != core.KindNotFound && kind != core.KindConflict {
+	if !errors.Is(err, core.KindNotFound) && !errors.Is(err, core.KindConflict) {
 		t.Errorf("exec in a terminated sandbox: %v", err)
 	}
 	_, err = p.Get(t.Context(), "no-such-id")
@@ -285,7 +285,7 @@ func (s *suite) persistentLifetimes(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	// The sandbox may have ended before the provider reads it once more for the answer.
-	if _, err := renewer.SetTimeout(t.Context(), sb.ID, 10*time.Millisecond); err != nil && core.KindOf(err) != core.KindConflict {
+	if _, err := renewer.SetTimeout(t.Context(), sb.ID, 10*time.Millisecond); err != nil && !errors.Is(err, core.KindConflict) {
 		t.Fatal(err)
 	}
 	ended, err := waiter.WaitSandbox(t.Context(), sb.ID)
@@ -398,11 +398,11 @@ func (s *suite) twoCallers(t *testing.T) {
 	}
 	wg.Wait()
 	for _, err := range errs {
-		if kind := core.KindOf(err); err != nil && kind != core.KindNotFound && kind != core.KindConflict {
+		if err != nil && !errors.Is(err, core.KindNotFound) && !errors.Is(err, core.KindConflict) {
 			t.Error(err)
 		}
 	}
-	if _, err := q.Get(t.Context(), sb.ID); core.KindOf(err) != core.KindNotFound {
+	if _, err := q.Get(t.Context(), sb.ID); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("after both terminated it: %v", err)
 	}
 }
@@ -422,7 +422,7 @@ func (s *suite) endUnderCommand(t *testing.T) {
 			wg.Go(func() {
 				ended, err := waiter.WaitSandbox(ctx, sb.ID)
 				terminated := err == nil && ended.State == core.StateExited && ended.Reason == core.ReasonStopped
-				if !terminated && (err == nil || core.KindOf(err) != core.KindNotFound) {
+				if !terminated && (!errors.Is(err, core.KindNotFound)) {
 					t.Errorf("whoever waits for a sandbox that is terminated gets %s (%s), %v", ended.State, ended.Reason, err)
 				}
 			})
@@ -492,7 +492,7 @@ func (s *suite) watch(t *testing.T) {
 			}
 		}
 		patience.Stop()
-		if err := p.Terminate(ctx, sb.ID); err != nil && core.KindOf(err) != core.KindNotFound {
+		if err := p.Terminate(ctx, sb.ID); err != nil && !errors.Is(err, core.KindNotFound) {
 			t.Fatal(err)
 		}
 		if came {

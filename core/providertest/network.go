@@ -1,6 +1,7 @@
 package providertest
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +98,7 @@ func (s *suite) tunnels(t *testing.T) {
 		t.Errorf("the tunnels are %+v", tunnels)
 	}
 	token, err := tunneler.ConnectToken(t.Context(), sb.ID, core.ConnectOptions{Port: 8000})
-	if core.KindOf(err) == core.KindUnsupported && err != nil {
+	if errors.Is(err, core.KindUnsupported) {
 		return
 	}
 	if err != nil || token.URL == "" || token.Token.Empty() {

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -140,7 +141,7 @@ func (s *suite) appStore(t *testing.T) {
 	}
 	eventually(t, "the sandbox of a stopped app ends", func() bool {
 		got, err := p.Get(t.Context(), sb.ID)
-		return core.KindOf(err) == core.KindNotFound && err != nil || err == nil && !got.State.Live()
+		return errors.Is(err, core.KindNotFound) || err == nil && !got.State.Live()
 	})
 }
 

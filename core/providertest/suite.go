@@ -5,6 +5,7 @@ package providertest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -112,7 +113,7 @@ func launchWith(t testing.TB, p core.Provider, change func(*core.Spec), lease fu
 		t.Fatalf("launching: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := p.Terminate(context.WithoutCancel(t.Context()), sb.ID); err != nil && core.KindOf(err) != core.KindNotFound {
+		if err := p.Terminate(context.WithoutCancel(t.Context()), sb.ID); err != nil && !errors.Is(err, core.KindNotFound) {
 			t.Errorf("terminating: %v", err)
 		}
 	})

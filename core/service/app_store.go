@@ -122,7 +122,7 @@ func (s *Service) stopApp(ctx context.Context, app core.AppInfo) error {
 	}
 	var failed []error
 	for _, sb := range listing.Sandboxes {
-		if err := s.Terminate(ctx, sb.Ref()); err != nil && core.KindOf(err) != core.KindNotFound {
+		if err := s.Terminate(ctx, sb.Ref()); err != nil && !errors.Is(err, core.KindNotFound) {
 			failed = append(failed, err)
 		}
 	}

@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -86,7 +87,7 @@ func (s *Service) findCheckpoint(ctx context.Context, provider, ref string) (cor
 	for _, failure := range found.Failures {
 		return core.Checkpoint{}, core.Errorf(failure.Kind, "checkpoint", ref, "%s", failure.Error).WithHint("%s", failure.Hint)
 	}
-	if c, err := s.unlistedCheckpoint(ctx, provider, name); err == nil || core.KindOf(err) != core.KindNotFound {
+	if c, err := s.unlistedCheckpoint(ctx, provider, name); !errors.Is(err, core.KindNotFound) {
 		return c, err
 	}
 	missing := core.Errorf(core.KindNotFound, "checkpoint", ref, "there is no checkpoint %q", ref)
@@ -111,7 +112,7 @@ func (s *Service) unlistedCheckpoint(ctx context.Context, provider, id string) (
 			continue
 		}
 		found, err := finder.FindCheckpoint(ctx, id)
-		if err == nil && !hasLabels(core.Sandbox{Labels: found.Spec.Labels}, s.scope.Labels) || err != nil && core.KindOf(err) == core.KindNotFound {
+		if err == nil && !hasLabels(core.Sandbox{Labels: found.Spec.Labels}, s.scope.Labels) || errors.Is(err, core.KindNotFound) {
 			continue
 		}
 		return found, core.Wrap("checkpoint", id, err)
@@ -195,7 +196,7 @@ func (s *Service) pruneCheckpoints(ctx context.Context, opts PruneOptions, repor
 			continue
 		}
 		if !opts.DryRun {
-			if err := s.RemoveCheckpoint(ctx, c.Provider, c.Name); err != nil && core.KindOf(err) != core.KindNotFound {
+			if err := s.RemoveCheckpoint(ctx, c.Provider, c.Name); err != nil && !errors.Is(err, core.KindNotFound) {
 				report.Failures = append(report.Failures, failure(c.Provider, err))
 				continue
 			}

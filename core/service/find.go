@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +48,7 @@ func (s *Service) resolve(ctx context.Context, ref string) (core.Sandbox, core.P
 			return sandbox, p, err
 		}
 	}
-	if source, p, err := s.moving(ctx, ref); core.KindOf(err) != core.KindNotFound {
+	if source, p, err := s.moving(ctx, ref); !errors.Is(err, core.KindNotFound) {
 		return source, p, err
 	}
 	return s.resolveAt(ctx, s.lazyProviders, ref, ref)
@@ -60,7 +61,7 @@ func (s *Service) resolveIfID(ctx context.Context, lazy *lazyProvider, ref strin
 		return core.Sandbox{}, nil, false, nil
 	}
 	sandbox, p, err = s.resolveID(ctx, lazy, ref)
-	return sandbox, p, err == nil || core.KindOf(err) != core.KindNotFound, err
+	return sandbox, p, !errors.Is(err, core.KindNotFound), err
 }
 
 // resolveID finds an id, or what begins like one.
@@ -73,7 +74,7 @@ func (s *Service) resolveID(ctx context.Context, lazy *lazyProvider, ref string)
 	if err == nil && !s.sees(sandbox) {
 		return core.Sandbox{}, nil, notFound(ref, nil)
 	}
-	if err == nil || core.KindOf(err) != core.KindNotFound {
+	if !errors.Is(err, core.KindNotFound) {
 		return sandbox, p, core.Wrap("resolve", ref, err)
 	}
 	all, err := p.List(ctx)
@@ -113,7 +114,7 @@ func (s *Service) resolveAt(ctx context.Context, lazies []*lazyProvider, ref, na
 		if err == nil {
 			return sandbox, p, nil
 		}
-		if core.KindOf(err) != core.KindNotFound {
+		if !errors.Is(err, core.KindNotFound) {
 			failed = cmp.Or(failed, err)
 		}
 		names = append(names, seen...)
@@ -141,7 +142,7 @@ func (s *Service) findNameAmong(ctx context.Context, asked int, p core.Provider,
 func (s *Service) findName(ctx context.Context, p core.Provider, name string) (core.Sandbox, []string, error) {
 	if finder, ok := core.As[core.Finder](p); ok {
 		sandbox, err := finder.FindName(ctx, name)
-		if err != nil && core.KindOf(err) != core.KindNotFound {
+		if err != nil && !errors.Is(err, core.KindNotFound) {
 			return sandbox, nil, err
 		}
 		if err == nil && s.sees(sandbox) {

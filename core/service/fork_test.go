@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestForkIsRecordedAndHasItsOwnLease(t *testing.T) {
 		t.Errorf("without a name: %+v, %v", made, err)
 	}
 	for name, kind := range map[string]core.Kind{"copy": core.KindConflict, "fak-abc": core.KindUsage, "No Name": core.KindUsage} {
-		if _, err := s.Fork(t.Context(), "src", service.ForkOptions{Name: name}); core.KindOf(err) != kind {
+		if _, err := s.Fork(t.Context(), "src", service.ForkOptions{Name: name}); !errors.Is(err, kind) {
 			t.Errorf("named %q: %v", name, err)
 		}
 	}
@@ -64,14 +65,14 @@ func TestForkIsBoundByQuotaAndScope(t *testing.T) {
 	if _, err := s.Fork(t.Context(), "src", service.ForkOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Fork(t.Context(), "src", service.ForkOptions{}); core.KindOf(err) != core.KindExhausted {
+	if _, err := s.Fork(t.Context(), "src", service.ForkOptions{}); !errors.Is(err, core.KindExhausted) {
 		t.Errorf("over the quota: %v", err)
 	}
 	if all, err := p.List(t.Context()); err != nil || len(all) != 2 {
 		t.Errorf("%d sandboxes, %v", len(all), err)
 	}
 	stranger := s.Within(service.Scope{Labels: map[string]string{"team": "b"}})
-	if _, err := stranger.Fork(t.Context(), "src", service.ForkOptions{}); core.KindOf(err) != core.KindNotFound {
+	if _, err := stranger.Fork(t.Context(), "src", service.ForkOptions{}); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("out of scope: %v", err)
 	}
 }
@@ -90,7 +91,7 @@ func TestExplainALaunchFromACheckpoint(t *testing.T) {
 	if placement, err := s.Explain(t.Context(), core.Spec{Checkpoint: made.Name}); err != nil || placement.Chosen != "fake" {
 		t.Errorf("%+v, %v", placement, err)
 	}
-	if _, err := s.Explain(t.Context(), core.Spec{Checkpoint: made.Name + "x"}); core.KindOf(err) != core.KindNotFound {
+	if _, err := s.Explain(t.Context(), core.Spec{Checkpoint: made.Name + "x"}); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("one that is not there: %v", err)
 	}
 }
@@ -110,23 +111,23 @@ func TestCheckpointAndLaunchFromIt(t *testing.T) {
 	}
 	for _, spec := range []core.Spec{{Disk: core.GiB}, {Command: []string{"true"}}, {Image: "host"}, {Pip: []string{"x"}}} {
 		spec.Checkpoint = made.Name
-		if _, err := s.Launch(t.Context(), spec, service.LaunchOptions{}); core.KindOf(err) != core.KindUsage {
+		if _, err := s.Launch(t.Context(), spec, service.LaunchOptions{}); !errors.Is(err, core.KindUsage) {
 			t.Errorf("with %+v: %v", spec, err)
 		}
 	}
 	_, err = s.Launch(t.Context(), core.Spec{Checkpoint: made.Name + "x"}, service.LaunchOptions{})
-	if core.KindOf(err) != core.KindNotFound || core.HintOf(err) == "" {
+	if !errors.Is(err, core.KindNotFound) || core.HintOf(err) == "" {
 		t.Errorf("one that is not there: %v (%s)", err, core.HintOf(err))
 	}
 	stranger := s.Within(service.Scope{Labels: map[string]string{"team": "b"}})
 	if listing, err := stranger.Checkpoints(t.Context(), ""); err != nil || len(listing.Items) != 0 {
 		t.Errorf("out of scope: %+v, %v", listing, err)
 	}
-	if err := stranger.RemoveCheckpoint(t.Context(), "", made.Name); core.KindOf(err) != core.KindNotFound {
+	if err := stranger.RemoveCheckpoint(t.Context(), "", made.Name); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("out of scope: %v", err)
 	}
 	confined := s.Within(service.Scope{Policy: service.Policy{Images: []string{"host"}}})
-	if _, err := confined.Launch(t.Context(), core.Spec{Checkpoint: made.Name}, service.LaunchOptions{}); core.KindOf(err) != core.KindUnauthorized {
+	if _, err := confined.Launch(t.Context(), core.Spec{Checkpoint: made.Name}, service.LaunchOptions{}); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("past the allowed images: %v", err)
 	}
 	report, err := s.Prune(t.Context(), service.PruneOptions{Checkpoints: true, OlderThan: time.Hour})
@@ -136,7 +137,7 @@ func TestCheckpointAndLaunchFromIt(t *testing.T) {
 	if report, err = s.Prune(t.Context(), service.PruneOptions{Checkpoints: true}); err != nil || len(report.Checkpoints) != 1 {
 		t.Errorf("pruned %+v, %v", report.Checkpoints, err)
 	}
-	if err := s.RemoveCheckpoint(t.Context(), "", made.Name); core.KindOf(err) != core.KindNotFound {
+	if err := s.RemoveCheckpoint(t.Context(), "", made.Name); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("removed twice: %v", err)
 	}
 }

@@ -164,7 +164,7 @@ func (s *Service) Wait(ctx context.Context, ref string) (core.Sandbox, error) {
 		return core.Sandbox{}, err
 	}
 	ended, err := waiter.WaitSandbox(ctx, sb.ID)
-	if err != nil && core.KindOf(err) == core.KindNotFound {
+	if errors.Is(err, core.KindNotFound) {
 		sb.State, sb.Reason, sb.Message, sb.Ended = core.StateExited, core.ReasonStopped, "it was terminated", s.now()
 		sb.Frozen, sb.Ports = false, nil
 		return sb, nil

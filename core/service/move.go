@@ -158,7 +158,7 @@ func (m *move) run(ctx context.Context, p core.Provider) error {
 	}
 	if !m.opts.Keep {
 		m.step("ending "+m.source.Name, 0)
-		if err := m.s.Terminate(ctx, m.source.Ref()); err != nil && core.KindOf(err) != core.KindNotFound {
+		if err := m.s.Terminate(ctx, m.source.Ref()); err != nil && !errors.Is(err, core.KindNotFound) {
 			m.result.Kept = true
 			m.warn("%s/%s could not be ended: %v", m.source.Provider, m.source.ID, err)
 		}
@@ -185,7 +185,7 @@ func (m *move) carry(ctx context.Context, p, to core.Provider, spec core.Spec, r
 		return core.Errorf(core.KindConflict, "move", m.source.Name, "it ended while it was copied")
 	}
 	for _, name := range deleted {
-		if err := into.Remove(ctx, m.result.Target.ID, name, true); err != nil && core.KindOf(err) != core.KindNotFound {
+		if err := into.Remove(ctx, m.result.Target.ID, name, true); err != nil && !errors.Is(err, core.KindNotFound) {
 			m.warn("%s could not be removed: %v", name, err)
 		}
 	}
@@ -250,14 +250,14 @@ func (m *move) ended(ctx context.Context, p core.Provider) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), providerTimeout)
 	defer cancel()
 	sb, err := p.Get(ctx, m.source.ID)
-	return err == nil && !sb.State.Live() || err != nil && core.KindOf(err) == core.KindNotFound
+	return err == nil && !sb.State.Live() || errors.Is(err, core.KindNotFound)
 }
 
 // undo ends the target as a recorded operation of its own, because the target's cost depends on its end. It ignores the
 // end of ctx.
 func (m *move) undo(ctx context.Context) error {
 	err := m.s.Terminate(context.WithoutCancel(ctx), m.result.Target.Ref())
-	if err != nil && core.KindOf(err) != core.KindNotFound {
+	if err != nil && !errors.Is(err, core.KindNotFound) {
 		return err // what is remembered lets the next one end it
 	}
 	m.result.Target = core.Sandbox{}
@@ -389,7 +389,7 @@ func (m *move) plan(ctx context.Context, p core.Provider, spec core.Spec) (roots
 		return slices.DeleteFunc(cleaned(m.opts.Paths), skip), nil, nil
 	}
 	changes, err := m.changes(ctx)
-	if core.KindOf(err) == core.KindUnsupported && err != nil {
+	if errors.Is(err, core.KindUnsupported) {
 		paths := usualPaths(spec.Workdir)
 		m.warn("what differs from the image cannot be told (%v): only %s were moved, --path names others", err, strings.Join(paths, " "))
 		return slices.DeleteFunc(paths, skip), nil, nil
@@ -437,7 +437,7 @@ func (m *move) rootOf(ctx context.Context, p core.Provider, change core.Change) 
 	}
 	info, err := fsys.Stat(ctx, m.source.ID, change.Path)
 	switch {
-	case err != nil && core.KindOf(err) == core.KindNotFound:
+	case errors.Is(err, core.KindNotFound):
 		return "", nil // it is gone since
 	case err != nil:
 		return "", err

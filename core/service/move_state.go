@@ -110,7 +110,7 @@ func (s *Service) moving(ctx context.Context, name string) (core.Sandbox, core.P
 			continue // it is not configured any more
 		}
 		source, at, err := s.resolveID(ctx, lazy, id)
-		if core.KindOf(err) == core.KindNotFound || err == nil && (source.ID != id || source.Name != name || !source.State.Live()) {
+		if errors.Is(err, core.KindNotFound) || err == nil && (source.ID != id || source.Name != name || !source.State.Live()) {
 			continue
 		}
 		return source, at, err
@@ -144,7 +144,7 @@ func (s *Service) moveTarget(ctx context.Context, state moveState) (core.Sandbox
 	} else {
 		found, _, err = s.findName(ctx, p, state.Name)
 	}
-	if err != nil && core.KindOf(err) != core.KindNotFound {
+	if err != nil && !errors.Is(err, core.KindNotFound) {
 		return core.Sandbox{}, false, err
 	}
 	ours := state.Target != "" || found.Lease.Owner.Process() == state.Owner.Process() && !found.Lease.Created.Before(state.Begun)
@@ -183,7 +183,7 @@ func (s *Service) pruneMove(ctx context.Context, opts PruneOptions, name string,
 		return err
 	}
 	source, err := from.Get(ctx, id)
-	if err != nil && core.KindOf(err) != core.KindNotFound {
+	if err != nil && !errors.Is(err, core.KindNotFound) {
 		return err
 	}
 	if err == nil && !s.sees(source) {
@@ -196,7 +196,7 @@ func (s *Service) pruneMove(ctx context.Context, opts PruneOptions, name string,
 		}
 		if begun {
 			if !opts.DryRun {
-				if err := s.Terminate(ctx, target.Ref()); err != nil && core.KindOf(err) != core.KindNotFound {
+				if err := s.Terminate(ctx, target.Ref()); err != nil && !errors.Is(err, core.KindNotFound) {
 					return err
 				}
 			}

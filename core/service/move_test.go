@@ -192,7 +192,7 @@ func TestMoveFailsWhole(t *testing.T) {
 	if err == nil {
 		t.Error("a move that was given up succeeded")
 	}
-	if _, err := s.Resolve(t.Context(), "engine/dev"); core.KindOf(err) != core.KindNotFound || err == nil {
+	if _, err := s.Resolve(t.Context(), "engine/dev"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("something is left at the target: %v", err)
 	}
 	if got := ran(t, s, "cloud/dev", "cat /root/deep/file"); got != "one\n" {

@@ -90,14 +90,14 @@ func (t *movedTree) root(ctx context.Context, fsys core.FileSystem, id, root str
 		return w.WriteHeader(header)
 	}
 	err := t.export(ctx, fsys, id, root, w)
-	if err == nil || core.KindOf(err) != core.KindUnauthorized && core.KindOf(err) != core.KindNotFound {
+	if err == nil || !errors.Is(err, core.KindUnauthorized) && !errors.Is(err, core.KindNotFound) {
 		return err
 	}
 	info, statErr := fsys.Stat(ctx, id, root)
 	switch {
 	case statErr != nil:
 		return t.without(root, statErr)
-	case !info.Mode.IsDir() && core.KindOf(err) == core.KindNotFound:
+	case !info.Mode.IsDir() && errors.Is(err, core.KindNotFound):
 		return err // there is another one by now
 	case !info.Mode.IsDir():
 		return t.without(root, err)
@@ -119,7 +119,7 @@ func (t *movedTree) root(ctx context.Context, fsys core.FileSystem, id, root str
 
 // without notes that a file is left out, if err says that it may not be read, or forgives that it is not there any more.
 func (t *movedTree) without(name string, err error) error {
-	if core.KindOf(err) == core.KindUnauthorized {
+	if errors.Is(err, core.KindUnauthorized) {
 		t.unreadable = append(t.unreadable, name)
 		return nil
 	}
@@ -128,7 +128,7 @@ func (t *movedTree) without(name string, err error) error {
 
 // gone forgives that a file is not there any more.
 func gone(err error) error {
-	if err != nil && core.KindOf(err) == core.KindNotFound {
+	if errors.Is(err, core.KindNotFound) {
 		return nil
 	}
 	return err

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -83,7 +84,7 @@ func TestOwnerIDIsMadeOnce(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, ownerFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&identity{dir: dir}).get(); core.KindOf(err) != core.KindUnavailable || core.HintOf(err) == "" {
+	if _, err := (&identity{dir: dir}).get(); !errors.Is(err, core.KindUnavailable) || core.HintOf(err) == "" {
 		t.Errorf("a damaged file: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"net"
 	"time"
 
@@ -47,11 +48,11 @@ func (s *Service) WaitReady(ctx context.Context, ref string) error {
 			return notReady(ctx, sb, ref, last)
 		}
 		last = failed
-		if core.KindOf(failed) == core.KindUnsupported || core.KindOf(failed) == core.KindUsage {
+		if errors.Is(failed, core.KindUnsupported) || errors.Is(failed, core.KindUsage) {
 			return core.Wrap("wait", ref, failed)
 		}
 		now, err := p.Get(ctx, sb.ID)
-		if err != nil && core.KindOf(err) == core.KindNotFound {
+		if errors.Is(err, core.KindNotFound) {
 			return core.Wrap("wait", ref, err)
 		}
 		if err == nil && now.State != core.StateRunning && now.State != core.StateCreating && now.State != core.StateQueued {

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -43,7 +44,7 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report core.Pru
 	for _, sb := range prunable {
 		sb = s.Sized(ctx, []core.Sandbox{sb})[0]
 		if !opts.DryRun {
-			if err := s.Terminate(ctx, sb.Ref()); err != nil && core.KindOf(err) != core.KindNotFound {
+			if err := s.Terminate(ctx, sb.Ref()); err != nil && !errors.Is(err, core.KindNotFound) {
 				fail(sb.Provider, err)
 				continue
 			}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +57,7 @@ func TestPrune(t *testing.T) {
 func TestNameLikeAnIDIsRefused(t *testing.T) {
 	s, _, _ := service(t, Options{})
 	for _, name := range []string{"one-0", "two-x"} {
-		if _, err := s.Launch(t.Context(), core.Spec{Name: name}, LaunchOptions{}); err == nil || core.KindOf(err) != core.KindUsage {
+		if _, err := s.Launch(t.Context(), core.Spec{Name: name}, LaunchOptions{}); !errors.Is(err, core.KindUsage) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func TestScopeHidesWhatIsNotItsOwn(t *testing.T) {
 	}
 	for _, ref := range []string{"one-0", "one/one-0", "one-2", "secret-project", "one/secret-project", "nobodys", "one-3", "secret-projec"} {
 		_, err := scoped.Resolve(t.Context(), ref)
-		if core.KindOf(err) != core.KindNotFound {
+		if !errors.Is(err, core.KindNotFound) {
 			t.Errorf("%s: %v", ref, err)
 		}
 		if err != nil && (strings.Contains(strings.ReplaceAll(err.Error(), ref, ""), "secret") || strings.Contains(core.HintOf(err), "secret")) {
@@ -36,10 +37,10 @@ func TestScopeHidesWhatIsNotItsOwn(t *testing.T) {
 	if listing, err := scoped.List(t.Context(), core.ListFilter{All: true}); err != nil || len(listing.Sandboxes) != 1 {
 		t.Errorf("the list is %+v, %v", listing, err)
 	}
-	if err := scoped.Terminate(t.Context(), "one-0"); core.KindOf(err) != core.KindNotFound {
+	if err := scoped.Terminate(t.Context(), "one-0"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("terminating another's: %v", err)
 	}
-	if _, err := scoped.Within(Scope{Actor: "deeper"}).Resolve(t.Context(), "one-0"); core.KindOf(err) != core.KindNotFound {
+	if _, err := scoped.Within(Scope{Actor: "deeper"}).Resolve(t.Context(), "one-0"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("a scope in a scope sees more: %v", err)
 	}
 	if sb, err := s.Resolve(t.Context(), "one-0"); err != nil || sb.ID != "one-0" {
@@ -112,7 +113,7 @@ func TestPolicy(t *testing.T) {
 		spec := test.spec
 		err := test.policy.admit(&spec)
 		switch {
-		case test.want == nil && (core.KindOf(err) != core.KindUnauthorized || err == nil || core.HintOf(err) == ""):
+		case test.want == nil && (!errors.Is(err, core.KindUnauthorized) || core.HintOf(err) == ""):
 			t.Errorf("%s: %v", name, err)
 		case test.want != nil && (err != nil || !test.want(spec)):
 			t.Errorf("%s: %+v, %v", name, spec, err)
@@ -120,11 +121,11 @@ func TestPolicy(t *testing.T) {
 	}
 	// Before defaults are filled in and before any provider is asked.
 	s, one, _ := service(t, Options{})
-	if _, err := s.Within(Scope{Policy: Policy{Images: []string{"a"}}}).Launch(t.Context(), core.Spec{Image: "b"}, LaunchOptions{}); core.KindOf(err) != core.KindUnauthorized || len(one.boxes) != 0 {
+	if _, err := s.Within(Scope{Policy: Policy{Images: []string{"a"}}}).Launch(t.Context(), core.Spec{Image: "b"}, LaunchOptions{}); !errors.Is(err, core.KindUnauthorized) || len(one.boxes) != 0 {
 		t.Errorf("launch: %v", err)
 	}
 	one.boxes = []core.Sandbox{{ID: "one-0", Provider: "one", State: core.StateRunning}}
-	if _, err := s.Within(Scope{Policy: Policy{MaxTimeout: hour}}).SetTimeout(t.Context(), "one-0", 0); core.KindOf(err) != core.KindUnauthorized {
+	if _, err := s.Within(Scope{Policy: Policy{MaxTimeout: hour}}).SetTimeout(t.Context(), "one-0", 0); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a lifetime for ever: %v", err)
 	}
 }
@@ -181,7 +182,7 @@ func TestSecretsOfATemplate(t *testing.T) {
 	base := core.Spec{Secrets: []core.Secret{{Name: "SET", Value: core.NewSecretValue("set")}, {Name: "UNSET"}, {Name: "KEPT", Ref: "kept"}}}
 	s, _, _ := service(t, Options{Templates: func(string) (core.Spec, bool, error) { return base, true, nil }})
 	spec := core.Spec{Template: "t"}
-	if err := s.instantiate(&spec); core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "UNSET") {
+	if err := s.instantiate(&spec); !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "UNSET") {
 		t.Errorf("without a value: %v", err)
 	}
 	spec = core.Spec{Template: "t", Secrets: []core.Secret{{Name: "UNSET", Value: core.NewSecretValue("given")}}}

@@ -121,21 +121,21 @@ func TestPlacement(t *testing.T) {
 		}
 	}
 	_, err := s.Launch(t.Context(), core.Spec{Disk: core.GiB}, LaunchOptions{})
-	if core.KindOf(err) != core.KindUnsupported || !strings.Contains(err.Error(), "disk") {
+	if !errors.Is(err, core.KindUnsupported) || !strings.Contains(err.Error(), "disk") {
 		t.Errorf("a disk that nobody offers: %v", err)
 	}
-	if _, err := s.Launch(t.Context(), core.Spec{Provider: "three"}, LaunchOptions{}); core.KindOf(err) != core.KindUsage {
+	if _, err := s.Launch(t.Context(), core.Spec{Provider: "three"}, LaunchOptions{}); !errors.Is(err, core.KindUsage) {
 		t.Errorf("an unknown provider: %v", err)
 	}
 	one.caps.Has, one.lacks = append(one.caps.Has, core.CapDisk), core.CapDisk
-	if _, err := s.Launch(t.Context(), core.Spec{Provider: "one", Disk: core.GiB}, LaunchOptions{}); core.KindOf(err) != core.KindUnsupported || core.HintOf(err) != "sb doctor says why" {
+	if _, err := s.Launch(t.Context(), core.Spec{Provider: "one", Disk: core.GiB}, LaunchOptions{}); !errors.Is(err, core.KindUnsupported) || core.HintOf(err) != "sb doctor says why" {
 		t.Errorf("a disk that turns out not to be offered: %v, %s", err, core.HintOf(err))
 	}
 	one.down = core.Errorf(core.KindUnavailable, "check", "", "it is down").WithHint("start it")
 	if placement, err := s.Explain(t.Context(), core.Spec{}); err != nil || placement.Chosen != "two" {
 		t.Errorf("with one down it goes to %+v, %v", placement, err)
 	}
-	if _, err := s.Launch(t.Context(), core.Spec{Provider: "one"}, LaunchOptions{}); core.KindOf(err) != core.KindUnavailable || core.HintOf(err) != "start it" {
+	if _, err := s.Launch(t.Context(), core.Spec{Provider: "one"}, LaunchOptions{}); !errors.Is(err, core.KindUnavailable) || core.HintOf(err) != "start it" {
 		t.Errorf("at the one that is down: %v, %s", err, core.HintOf(err))
 	}
 }
@@ -157,7 +157,7 @@ func TestResolve(t *testing.T) {
 	for ref, kind := range map[string]core.Kind{
 		"one-aa": core.KindConflict, "nothing": core.KindNotFound, "one/other": core.KindNotFound, "three/dev": core.KindUsage, "": core.KindUsage, "one-zzz": core.KindNotFound, "one/": core.KindNotFound,
 	} {
-		if sb, err := s.Resolve(t.Context(), ref); core.KindOf(err) != kind || err == nil {
+		if sb, err := s.Resolve(t.Context(), ref); !errors.Is(err, kind) {
 			t.Errorf("%q is %+v, %v; want an error of kind %v", ref, sb, err, kind)
 		}
 	}
@@ -222,7 +222,7 @@ func (p *absentShelf) List(context.Context) ([]core.Sandbox, error) { return nil
 func TestQuotas(t *testing.T) {
 	s, _, _ := service(t, Options{Quotas: Quotas{MaxSandboxes: 1, MaxMemory: core.GiB, MaxLifetime: core.Duration(time.Hour)}})
 	for name, spec := range map[string]core.Spec{"memory": {Memory: 2 * core.GiB}, "lifetime": {Timeout: core.Duration(2 * time.Hour)}} {
-		if _, err := s.Launch(t.Context(), spec, LaunchOptions{}); core.KindOf(err) != core.KindExhausted || !strings.Contains(err.Error(), name) {
+		if _, err := s.Launch(t.Context(), spec, LaunchOptions{}); !errors.Is(err, core.KindExhausted) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestQuotas(t *testing.T) {
 	if sb.Lease.Owner.Gone() {
 		t.Error("this process is gone, it is said")
 	}
-	if _, err := s.Launch(t.Context(), core.Spec{}, LaunchOptions{}); core.KindOf(err) != core.KindExhausted {
+	if _, err := s.Launch(t.Context(), core.Spec{}, LaunchOptions{}); !errors.Is(err, core.KindExhausted) {
 		t.Errorf("a second sandbox: %v", err)
 	}
 }
@@ -259,7 +259,7 @@ func TestQuotaHoldsWhenSeveralLaunchAtOnce(t *testing.T) {
 	for range launches {
 		s := New(Options{Factories: []core.Factory{factory}, Quotas: Quotas{MaxSandboxes: 2}})
 		wg.Go(func() {
-			if _, err := s.Launch(t.Context(), core.Spec{}, LaunchOptions{}); err != nil && core.KindOf(err) != core.KindExhausted {
+			if _, err := s.Launch(t.Context(), core.Spec{}, LaunchOptions{}); err != nil && !errors.Is(err, core.KindExhausted) {
 				t.Error(err)
 			}
 		})
@@ -274,7 +274,7 @@ func TestANameIsNotLookedUpBehindAProviderThatIsDown(t *testing.T) {
 	s, one, two := service(t, Options{})
 	one.down = core.Errorf(core.KindUnavailable, "list", "", "it is down")
 	two.boxes = []core.Sandbox{{ID: "two-x", Name: "dev", Provider: "two", State: core.StateRunning}}
-	if sb, err := s.Resolve(t.Context(), "dev"); core.KindOf(err) != core.KindUnavailable || !strings.Contains(core.HintOf(err), "two/dev") {
+	if sb, err := s.Resolve(t.Context(), "dev"); !errors.Is(err, core.KindUnavailable) || !strings.Contains(core.HintOf(err), "two/dev") {
 		t.Errorf("it is %+v, %v, %s", sb, err, core.HintOf(err))
 	}
 	for _, ref := range []string{"two/dev", "two-x"} {
@@ -295,7 +295,7 @@ func TestHistoryThatIsCanceledSaysSo(t *testing.T) {
 	for _, err := range s.History(ctx, HistoryFilter{}) {
 		last = err
 	}
-	if core.KindOf(last) != core.KindCanceled {
+	if !errors.Is(last, core.KindCanceled) {
 		t.Errorf("it ended with %v", last)
 	}
 }
@@ -495,7 +495,7 @@ func TestKindOf(t *testing.T) {
 			t.Errorf("%v is %v, want %v", err, got, want)
 		}
 	}
-	if err := core.Wrap("op", "subject", core.Errorf(core.KindNotFound, "", "", "cause").WithHint("hint")); err.Error() != "subject: cause" || core.HintOf(err) != "hint" || core.KindOf(err) != core.KindNotFound {
+	if err := core.Wrap("op", "subject", core.Errorf(core.KindNotFound, "", "", "cause").WithHint("hint")); err.Error() != "subject: cause" || core.HintOf(err) != "hint" || !errors.Is(err, core.KindNotFound) {
 		t.Errorf("wrapped: %v", err)
 	}
 }
@@ -506,10 +506,10 @@ func TestWhatElseCanBeKept(t *testing.T) {
 	one.boxes = []core.Sandbox{{ID: "one-aaa1", Name: "dev", Provider: "one", State: core.StateRunning}}
 	one.caps, two.caps = core.Capabilities{Has: []core.Capability{core.CapSnapshots}}, core.Capabilities{Has: []core.Capability{core.CapCheckpoint}}
 	_, err := s.Checkpoint(t.Context(), "dev", "kept")
-	if hint := core.HintOf(err); core.KindOf(err) != core.KindUnsupported || !strings.Contains(hint, "two") || !strings.Contains(hint, "sb snapshot") {
+	if hint := core.HintOf(err); !errors.Is(err, core.KindUnsupported) || !strings.Contains(hint, "two") || !strings.Contains(hint, "sb snapshot") {
 		t.Errorf("a checkpoint: %v (%s)", err, hint)
 	}
-	if _, err = s.Fork(t.Context(), "dev", ForkOptions{}); core.KindOf(err) != core.KindUnsupported || !strings.Contains(core.HintOf(err), "sb snapshot") {
+	if _, err = s.Fork(t.Context(), "dev", ForkOptions{}); !errors.Is(err, core.KindUnsupported) || !strings.Contains(core.HintOf(err), "sb snapshot") {
 		t.Errorf("a fork: %v (%s)", err, core.HintOf(err))
 	}
 	one.caps = core.Capabilities{}

@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
@@ -39,10 +40,10 @@ func TestSnapshotIsLaunchedWhereItIs(t *testing.T) {
 		}
 	}
 	_, err := s.Launch(t.Context(), core.Spec{Provider: "near", Snapshot: "theirs"}, service.LaunchOptions{})
-	if core.KindOf(err) != core.KindNotFound || core.HintOf(err) == "" {
+	if !errors.Is(err, core.KindNotFound) || core.HintOf(err) == "" {
 		t.Errorf("from one that is not there: %v (%s)", err, core.HintOf(err))
 	}
-	if err := s.RemoveSnapshot(t.Context(), "", "ours"); core.KindOf(err) != core.KindNotFound {
+	if err := s.RemoveSnapshot(t.Context(), "", "ours"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("removing asks another provider: %v", err) // near has said that it is its own, and has no such thing after all
 	}
 }
@@ -74,7 +75,7 @@ func TestSnapshotIsRemovedWhereItIs(t *testing.T) {
 	if err := s.RemoveSnapshot(t.Context(), "", "kept"); err != nil {
 		t.Errorf("by its name: %v", err)
 	}
-	if err := s.RemoveSnapshot(t.Context(), "", made.ID); core.KindOf(err) != core.KindUsage {
+	if err := s.RemoveSnapshot(t.Context(), "", made.ID); !errors.Is(err, core.KindUsage) {
 		t.Errorf("one that nobody lists: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -35,7 +36,7 @@ func keepers(t *testing.T, opts service.Options, more fake.KeeperOptions) (*serv
 
 func wantKind(t *testing.T, err error, kind core.Kind) {
 	t.Helper()
-	if err == nil || core.KindOf(err) != kind {
+	if !errors.Is(err, kind) {
 		t.Errorf("error is %v, want one of kind %v", err, kind)
 	}
 }
@@ -255,7 +256,7 @@ func TestWaitReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It is seen as ended or as gone already, as it comes.
-	if err := providertest.Receive(t, done); err == nil || core.KindOf(err) != core.KindNotFound && core.KindOf(err) != core.KindConflict {
+	if err := providertest.Receive(t, done); !errors.Is(err, core.KindNotFound) && !errors.Is(err, core.KindConflict) {
 		t.Errorf("waiting for one that was terminated: %v", err)
 	}
 	_, err := svc.Launch(t.Context(), core.Spec{Provider: "plain", Ready: &core.Probe{TCP: 80}}, service.LaunchOptions{})

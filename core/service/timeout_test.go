@@ -2,6 +2,7 @@ package service
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func TestNoTimeout(t *testing.T) {
 		if test.spec != nil {
 			test.spec(&spec)
 		}
-		if _, err := s.Within(test.view).Launch(t.Context(), spec, LaunchOptions{}); err == nil || core.KindOf(err) != test.kind {
+		if _, err := s.Within(test.view).Launch(t.Context(), spec, LaunchOptions{}); !errors.Is(err, test.kind) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -153,7 +153,7 @@ func TestARepositoryOfTheTargetIsKept(t *testing.T) {
 			}
 			for _, box := range []sender{repository(t), {file: true}} {
 				_, err := Copy(t.Context(), box, Request{From: Endpoint{"box", "/config"}, To: Endpoint{"", target}})
-				if core.KindOf(err) != core.KindConflict {
+				if !errors.Is(err, core.KindConflict) {
 					t.Errorf("want a conflict, got %v", err)
 				}
 			}

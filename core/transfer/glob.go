@@ -61,7 +61,7 @@ func globInside(ctx context.Context, service Service, sandbox, pattern string) (
 				if wild {
 					// A pattern before it chose directories that need not all have it.
 					_, err := service.Stat(ctx, sandbox, name)
-					if kind := core.KindOf(err); err != nil && (kind == core.KindNotFound || kind == core.KindConflict) {
+					if errors.Is(err, core.KindNotFound) || errors.Is(err, core.KindConflict) {
 						continue
 					}
 					if err != nil {
@@ -72,7 +72,7 @@ func globInside(ctx context.Context, service Service, sandbox, pattern string) (
 				continue
 			}
 			infos, err := service.ReadDir(ctx, sandbox, dir)
-			if kind := core.KindOf(err); err != nil && (kind == core.KindNotFound || kind == core.KindConflict) {
+			if errors.Is(err, core.KindNotFound) || errors.Is(err, core.KindConflict) {
 				continue
 			}
 			if err != nil {

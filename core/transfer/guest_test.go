@@ -236,7 +236,7 @@ func TestAnArchiveIsNotRememberedWithoutBound(t *testing.T) {
 		sent <- n
 	}()
 	_, err := Copy(t.Context(), streaming{r}, Request{From: Endpoint{"evil", "/d"}, To: Endpoint{"", target}, Exclude: []string{"*"}})
-	if n := providertest.Receive(t, sent); core.KindOf(err) != core.KindExhausted || n > 2*maxRemembered {
+	if n := providertest.Receive(t, sent); !errors.Is(err, core.KindExhausted) || n > 2*maxRemembered {
 		t.Errorf("%d bytes of names were taken, %v", n, err)
 	}
 }

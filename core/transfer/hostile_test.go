@@ -140,7 +140,7 @@ func TestRefusedMergeReplacesNothing(t *testing.T) {
 	}
 	from := sender{archive: pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir},
 		tar.Header{Name: "dir/a", Typeflag: tar.TypeReg}, tar.Header{Name: "dir/z", Typeflag: tar.TypeReg})}
-	if err := pull(t, from, parent); core.KindOf(err) != core.KindConflict {
+	if err := pull(t, from, parent); !errors.Is(err, core.KindConflict) {
 		t.Errorf("want a conflict, got %v", err)
 	}
 	if data, err := os.ReadFile(filepath.Join(target, "a")); err != nil || string(data) != "old" {
@@ -222,7 +222,7 @@ func TestDirectoryIsNotCopiedIntoItself(t *testing.T) {
 	box := tree{files: map[string]fs.FileMode{"/": fs.ModeDir, "/d": fs.ModeDir, "/d/e": fs.ModeDir}}
 	for _, to := range []string{"/d/new", "/d/e"} {
 		_, err := Copy(t.Context(), box, Request{From: Endpoint{"box", "/d"}, To: Endpoint{"box", to}})
-		if core.KindOf(err) != core.KindUsage {
+		if !errors.Is(err, core.KindUsage) {
 			t.Errorf("%s: want a usage error, got %v", to, err)
 		}
 	}
@@ -241,7 +241,7 @@ func TestPullRefusesSparseFiles(t *testing.T) {
 			t.Fatalf("%d bytes, %v", len(archive), err)
 		}
 		target := filepath.Join(t.TempDir(), "b")
-		if err := pull(t, sender{archive: archive}, target); core.KindOf(err) != core.KindUsage {
+		if err := pull(t, sender{archive: archive}, target); !errors.Is(err, core.KindUsage) {
 			t.Errorf("%s: %v", format, err)
 		}
 		if _, err := os.Stat(target); !errors.Is(err, fs.ErrNotExist) {

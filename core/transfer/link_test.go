@@ -65,7 +65,7 @@ func TestALinkToADirectory(t *testing.T) {
 	if _, err := Copy(t.Context(), from, Request{From: Endpoint{"box", "/links/one/"}, To: Endpoint{"other", "/dir"}}); err != nil || from.got.Len() == 0 {
 		t.Errorf("into the other sandbox: %v", err)
 	}
-	if _, err := Copy(t.Context(), from, Request{From: Endpoint{"box", "/loop/"}, To: Endpoint{"", target}}); core.KindOf(err) != core.KindUsage {
+	if _, err := Copy(t.Context(), from, Request{From: Endpoint{"box", "/loop/"}, To: Endpoint{"", target}}); !errors.Is(err, core.KindUsage) {
 		t.Errorf("a loop: %v", err)
 	}
 }

@@ -100,7 +100,7 @@ func (c *copier) rollBack(target string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), rollBackTimeout)
 	defer cancel()
 	err := c.Remove(ctx, c.To.Sandbox, target, true)
-	if core.KindOf(err) == core.KindNotFound {
+	if errors.Is(err, core.KindNotFound) {
 		return nil
 	}
 	return err

@@ -162,7 +162,7 @@ func (c *copier) target(to Endpoint, base string, directory, content bool) (name
 		}
 	}
 	switch {
-	case err != nil && core.KindOf(err) != core.KindNotFound:
+	case err != nil && !errors.Is(err, core.KindNotFound):
 		return "", false, err
 	case err != nil && strings.HasSuffix(to.Path, "/") && !directory:
 		return "", false, core.Errorf(core.KindNotFound, "copy", to.String(), "there is no such directory").WithHint("make it first: sb fs mkdir -p %s %s", to.Sandbox, to.Path)
@@ -176,7 +176,7 @@ func (c *copier) target(to Endpoint, base string, directory, content bool) (name
 	name = path.Join(to.Path, base)
 	info, err = c.Stat(c.ctx, to.Sandbox, name)
 	switch {
-	case err != nil && core.KindOf(err) != core.KindNotFound:
+	case err != nil && !errors.Is(err, core.KindNotFound):
 		return "", false, err
 	case err == nil && info.Mode.IsDir() != directory:
 		return "", false, core.Errorf(core.KindConflict, "copy", to.Sandbox+":"+name, "a file and a directory cannot replace one another")

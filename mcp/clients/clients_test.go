@@ -2,6 +2,7 @@ package clients_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -168,7 +169,7 @@ func TestBrokenFilesAreLeftAlone(t *testing.T) {
 		if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Install(file, server(), false); core.KindOf(err) != core.KindUsage || core.HintOf(err) == "" {
+		if _, err := c.Install(file, server(), false); !errors.Is(err, core.KindUsage) || core.HintOf(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 		if read(t, file) != broken {
@@ -197,7 +198,7 @@ func TestServerThatRuns(t *testing.T) {
 			before := read(t, file)
 			change, err := c.Install(file, running, false)
 			if c.Name == "claude-desktop" {
-				if core.KindOf(err) != core.KindUnsupported || read(t, file) != before {
+				if !errors.Is(err, core.KindUnsupported) || read(t, file) != before {
 					t.Errorf("%+v, %v", change, err)
 				}
 				return

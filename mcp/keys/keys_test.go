@@ -1,6 +1,7 @@
 package keys_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,20 +38,20 @@ func TestLifeOfAKey(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	for _, wrong := range []string{"", "sb_", secret + "x", secret[:len(secret)-1], key.Hash} {
-		if found, err := other.Verify(wrong); core.KindOf(err) != core.KindUnauthorized {
+		if found, err := other.Verify(wrong); !errors.Is(err, core.KindUnauthorized) {
 			t.Errorf("%q is %+v, %v", wrong, found, err)
 		}
 	}
-	if _, err := store.Revoke("nobody"); core.KindOf(err) != core.KindNotFound {
+	if _, err := store.Revoke("nobody"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("revoking what is not there: %v", err)
 	}
 	if _, err := store.Revoke(key.ID); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := other.Verify(secret); core.KindOf(err) != core.KindUnauthorized {
+	if found, err := other.Verify(secret); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a revoked key is %+v, %v", found, err)
 	}
-	if _, err := other.Find(key.ID); core.KindOf(err) != core.KindUnauthorized {
+	if _, err := other.Find(key.ID); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a revoked key is found: %v", err)
 	}
 }
@@ -61,7 +62,7 @@ func TestExpiry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Verify(secret); core.KindOf(err) != core.KindUnauthorized {
+	if _, err := store.Verify(secret); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("an expired key is taken: %v", err)
 	}
 }
@@ -69,7 +70,7 @@ func TestExpiry(t *testing.T) {
 func TestBadKeysAreRefused(t *testing.T) {
 	store := keys.Open(filepath.Join(t.TempDir(), "keys.json"))
 	for _, bad := range []keys.Key{{}, {Owner: "../x"}, {Owner: "a", Scope: []keys.Scope{"root"}}} {
-		if _, _, err := store.Create(bad); core.KindOf(err) != core.KindUsage {
+		if _, _, err := store.Create(bad); !errors.Is(err, core.KindUsage) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
@@ -96,7 +97,7 @@ func TestBrokenFileIsNoKey(t *testing.T) {
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keys.Open(path).Verify("x"); core.KindOf(err) != core.KindUnavailable {
+	if _, err := keys.Open(path).Verify("x"); !errors.Is(err, core.KindUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package keys_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -56,7 +57,7 @@ func TestLocalKeyOfOthersIsRefused(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keys.OpenLocal(path); core.KindOf(err) != core.KindUnauthorized || core.HintOf(err) == "" {
+	if _, err := keys.OpenLocal(path); !errors.Is(err, core.KindUnauthorized) || core.HintOf(err) == "" {
 		t.Errorf("readable by all: %v", err)
 	}
 	for name, text := range map[string]string{"empty": "", "short": "sb_local_x\n", "other": "password-password-password-password\n"} {
@@ -64,7 +65,7 @@ func TestLocalKeyOfOthersIsRefused(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := keys.OpenLocal(path); core.KindOf(err) != core.KindUnavailable || core.HintOf(err) == "" {
+		if _, err := keys.OpenLocal(path); !errors.Is(err, core.KindUnavailable) || core.HintOf(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

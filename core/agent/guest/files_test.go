@@ -91,7 +91,7 @@ func TestFilesOperationFailsEarly(t *testing.T) {
 		return full
 	}))
 	endless := iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 10*ChunkSize)))
-	if err := files.WriteFile(t.Context(), "id", "/file", endless, core.WriteOptions{}); core.KindOf(err) != core.KindExhausted {
+	if err := files.WriteFile(t.Context(), "id", "/file", endless, core.WriteOptions{}); !errors.Is(err, core.KindExhausted) {
 		t.Errorf("the error is %v, want the operation's", err)
 	}
 }
@@ -106,7 +106,7 @@ func TestFilesContentBlocks(t *testing.T) {
 	go func() { failed <- files.WriteFile(t.Context(), "id", "/no/file", content, core.WriteOptions{}) }()
 	select {
 	case err := <-failed:
-		if core.KindOf(err) != core.KindNotFound {
+		if !errors.Is(err, core.KindNotFound) {
 			t.Errorf("the error is %v, want the operation's", err)
 		}
 	case <-time.After(time.Minute):
@@ -172,7 +172,7 @@ func TestFilesAnswers(t *testing.T) {
 	}
 	missing := core.Errorf(core.KindNotFound, "read", "/file", "no such file")
 	files := NewFiles("test", helper(func(io.Reader, io.Writer) error { return missing }))
-	if _, err := files.ReadFile(t.Context(), "id", "/file"); core.KindOf(err) != core.KindNotFound {
+	if _, err := files.ReadFile(t.Context(), "id", "/file"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("what fails before the first byte is %v", err)
 	}
 }

@@ -81,7 +81,7 @@ func TestReport(t *testing.T) {
 		}
 	}
 	r, err := DecodeReport([]byte(`{"error":{"kind":"not_found","path":"L2E=","message":"no such file"}}`))
-	if e := r.Err("local.stat"); err != nil || core.KindOf(e) != core.KindNotFound || e.Error() != "/a: no such file" {
+	if e := r.Err("local.stat"); err != nil || !errors.Is(e, core.KindNotFound) || e.Error() != "/a: no such file" {
 		t.Errorf("%v, %v", e, err)
 	}
 }

@@ -191,7 +191,7 @@ func TestErrorKinds(t *testing.T) {
 		{guest.OpStat, dir + "/" + strings.Repeat("x", 300), core.KindUsage},
 		{"bogus", dir, core.KindUnsupported},
 	} {
-		if _, _, err := do(t, request(c.op, c.path), framed(t, "")); core.KindOf(err) != c.want || err == nil {
+		if _, _, err := do(t, request(c.op, c.path), framed(t, "")); !errors.Is(err, c.want) {
 			t.Errorf("%s %s: %v (%v), want %v", c.op, c.path, err, core.KindOf(err), c.want)
 		}
 	}
@@ -249,7 +249,7 @@ func TestExportImportRoundTrip(t *testing.T) {
 	// A broken import takes back what it made.
 	for _, cut := range []int{0, 512, 1536, len(archive) / 2, len(archive) - 1024} {
 		dir := t.TempDir()
-		if _, _, err := do(t, request(guest.OpImport, dir), bytes.NewReader(archive[:cut])); core.KindOf(err) != core.KindUsage {
+		if _, _, err := do(t, request(guest.OpImport, dir), bytes.NewReader(archive[:cut])); !errors.Is(err, core.KindUsage) {
 			t.Errorf("cut at %d: %v", cut, err)
 		}
 		if left := names(t, dir); len(left) > 0 {
@@ -311,7 +311,7 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := do(t, request(guest.OpImport, dir), bytes.NewReader(archive)); core.KindOf(err) != core.KindUsage {
+			if _, _, err := do(t, request(guest.OpImport, dir), bytes.NewReader(archive)); !errors.Is(err, core.KindUsage) {
 				t.Errorf("import: %v, want a refusal", err)
 			}
 			if diff := cmp.Diff([]string{"in", "secret"}, names(t, outside)); diff != "" {

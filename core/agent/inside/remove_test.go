@@ -68,7 +68,7 @@ func TestRemoveDoesNotCrossMounts(t *testing.T) {
 		if dir == "/proc/1" { // it is no mount, and nothing in it can be removed: what counts is that nothing is followed
 			continue
 		}
-		if err := checkMounts(dir); core.KindOf(err) != core.KindConflict {
+		if err := checkMounts(dir); !errors.Is(err, core.KindConflict) {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestRemoveDoesNotCrossMounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := remove(t.Context(), filepath.Join(dir, "tree"), true)
-	if core.KindOf(err) != core.KindConflict || !strings.Contains(err.Error(), "mounted") {
+	if !errors.Is(err, core.KindConflict) || !strings.Contains(err.Error(), "mounted") {
 		t.Errorf("want a conflict, got %v", err)
 	}
 	for _, name := range []string{kept, filepath.Join(dir, "tree", "first")} {
@@ -111,7 +111,7 @@ func TestRemoveDoesNotCrossMounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := remover{ctx: t.Context(), device: st.Dev}
-	if err := r.tree(parent, "tree", filepath.Join(dir, "tree")); core.KindOf(err) != core.KindConflict {
+	if err := r.tree(parent, "tree", filepath.Join(dir, "tree")); !errors.Is(err, core.KindConflict) {
 		t.Errorf("want a conflict, got %v", err)
 	}
 	if _, err := os.Stat(kept); err != nil {

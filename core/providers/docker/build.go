@@ -59,7 +59,7 @@ func (p *Provider) built(ctx context.Context, e *engine, spec core.Spec, base st
 	}
 	text := packages(base, from.user, spec)
 	sum := digest(from.content, text)
-	if _, err := inspectImage(ctx, e, buildName+sum); core.KindOf(err) != core.KindNotFound {
+	if _, err := inspectImage(ctx, e, buildName+sum); !errors.Is(err, core.KindNotFound) {
 		return buildName + sum, err
 	}
 	files := func(w *tar.Writer) error { return addFile(w, "Dockerfile", []byte(text)) }

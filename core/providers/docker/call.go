@@ -64,7 +64,7 @@ func (c *call) close() { _ = c.Close() }
 // callError says what a call's failure means for the sandbox.
 func (p *Provider) callError(ctx context.Context, id, op string, err error) error {
 	failed := classify(ctx, op, id, err)
-	if ctx.Err() != nil || core.KindOf(failed) == core.KindUnavailable {
+	if ctx.Err() != nil || errors.Is(failed, core.KindUnavailable) {
 		return failed
 	}
 	// Asked again, for what the engine says of an exec is one thing for several states.

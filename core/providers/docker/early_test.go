@@ -2,6 +2,7 @@ package docker
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,7 @@ func TestEndsBeforeItsInput(t *testing.T) {
 				for range 4 {
 					for _, size := range []int{1, 4 << 20} {
 						err := p.WriteFile(t.Context(), sb.ID, "/tmp", strings.NewReader(strings.Repeat("x", size)), core.WriteOptions{})
-						if core.KindOf(err) != core.KindConflict {
+						if !errors.Is(err, core.KindConflict) {
 							t.Errorf("writing %d bytes to a directory: %v", size, err)
 						}
 					}

@@ -140,7 +140,7 @@ var errDetached = errors.New("detached")
 
 // lost makes an end of a sandbox's end: whoever terminated it ended the command, too.
 func (p *process) lost() {
-	if kind := core.KindOf(p.err); p.id == "" || kind != core.KindNotFound && kind != core.KindConflict {
+	if p.id == "" || !errors.Is(p.err, core.KindNotFound) && !errors.Is(p.err, core.KindConflict) {
 		return
 	}
 	p.exit = core.Exit{Code: 137, Signal: 9, Message: "the sandbox ended under the command: " + p.err.Error()}

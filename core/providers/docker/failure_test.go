@@ -487,8 +487,8 @@ func TestLaunchGivenUp(t *testing.T) {
 			end(t, p, sb.ID)
 			break
 		}
-		if kind := core.KindOf(err); kind != core.KindTimeout {
-			t.Errorf("given up after %s: %v (%v)", after, err, kind)
+		if !errors.Is(err, core.KindTimeout) {
+			t.Errorf("given up after %s: %v (%v)", after, err, core.KindOf(err))
 		}
 	}
 	nothingLeft(t, d)

@@ -3,6 +3,7 @@ package docker
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func lease(spec core.Spec) core.Lease {
 
 func end(t *testing.T, p *Provider, id string) {
 	t.Helper()
-	if err := p.Terminate(context.WithoutCancel(t.Context()), id); err != nil && core.KindOf(err) != core.KindNotFound {
+	if err := p.Terminate(context.WithoutCancel(t.Context()), id); err != nil && !errors.Is(err, core.KindNotFound) {
 		t.Errorf("terminating: %v", err)
 	}
 }
@@ -101,7 +102,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func wantKind(t *testing.T, err error, kind core.Kind) {
 	t.Helper()
-	if err == nil || core.KindOf(err) != kind {
+	if !errors.Is(err, kind) {
 		t.Errorf("error is %v (%v), want one of kind %v", err, core.KindOf(err), kind)
 	}
 }

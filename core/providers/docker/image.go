@@ -37,7 +37,7 @@ func (p *Provider) image(ctx context.Context, e *engine, spec core.Spec, progres
 // have returns an image, after getting it when the engine does not have it.
 func (p *Provider) have(ctx context.Context, e *engine, name string, progress core.ProgressFunc) (image, error) {
 	found, err := inspectImage(ctx, e, name)
-	if core.KindOf(err) == core.KindNotFound {
+	if errors.Is(err, core.KindNotFound) {
 		if err := p.pull(ctx, e, name, progress); err != nil {
 			return image{}, err
 		}

@@ -72,7 +72,7 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 			records = p.liveLogs(ctx, id, opts)
 		}
 		for record, err := range records {
-			if opts.Exec == wire.EntryID && core.KindOf(err) == core.KindNotFound && err != nil {
+			if opts.Exec == wire.EntryID && errors.Is(err, core.KindNotFound) {
 				return // a sandbox without an entry command has an empty log
 			}
 			if !yield(record, core.Wrap("docker.logs", id, err)) || err != nil {
@@ -113,7 +113,7 @@ func (p *Provider) liveLogs(ctx context.Context, id string, opts core.LogOptions
 		case errors.Is(err, errDetached):
 		case ctx.Err() != nil:
 			yield(core.LogRecord{}, ctx.Err())
-		case err != nil && opts.Follow && core.KindOf(err) == core.KindConflict:
+		case opts.Follow && errors.Is(err, core.KindConflict):
 			// The sandbox ended, and with it what was followed.
 		case err != nil:
 			yield(core.LogRecord{}, err)

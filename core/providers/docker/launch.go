@@ -190,7 +190,7 @@ func (l *launch) create(ctx context.Context) (string, error) {
 		switch {
 		case err == nil:
 			return id, nil
-		case core.KindOf(err) == core.KindConflict, l.e.podman && core.KindOf(err) == core.KindInternal:
+		case errors.Is(err, core.KindConflict), l.e.podman && core.KindOf(err) == core.KindInternal:
 		default:
 			return "", err
 		}
@@ -244,7 +244,7 @@ func nameTaken(name string) error {
 // makeWay gives a dead sandbox's container another name. free says that nothing has the name.
 func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error) {
 	holder, err := l.p.inspect(ctx, name)
-	if core.KindOf(err) == core.KindNotFound && err != nil {
+	if errors.Is(err, core.KindNotFound) {
 		ctx, cancel := within(ctx, askTimeout)
 		defer cancel()
 		_, err := l.e.client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -398,7 +399,7 @@ func (p *Provider) expire(ctx context.Context, sb core.Sandbox, timeout time.Dur
 	}
 	e.awaitLine(ctx, id, func(s wire.State) bool { return s.Expires.Equal(request.Expires) || s.State != core.StateRunning })
 	now, err := p.Get(ctx, id)
-	if err != nil && core.KindOf(err) == core.KindNotFound {
+	if errors.Is(err, core.KindNotFound) {
 		now, err = sb, nil // its time was over at once
 	}
 	now.Expires = request.Expires

@@ -38,7 +38,7 @@ func (p *Provider) Get(ctx context.Context, id string) (core.Sandbox, error) {
 		return core.Sandbox{}, notFound(id)
 	}
 	sb, err := p.inspect(ctx, name)
-	if core.KindOf(err) == core.KindNotFound {
+	if errors.Is(err, core.KindNotFound) {
 		err = notFound(id)
 	}
 	return sb, err
@@ -313,7 +313,7 @@ func (p *Provider) FindName(ctx context.Context, name string) (core.Sandbox, err
 	if err == nil && sb.Name == name && sb.State.Live() {
 		return sb, nil
 	}
-	if err != nil && core.KindOf(err) != core.KindNotFound {
+	if err != nil && !errors.Is(err, core.KindNotFound) {
 		return core.Sandbox{}, err
 	}
 	e, err := p.connect(ctx)

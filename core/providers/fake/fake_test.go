@@ -61,7 +61,7 @@ func TestInject(t *testing.T) {
 		t.Errorf("the third time: %v", err)
 	}
 	p.Inject(fake.OpLaunch, fake.Fault{Err: broken})
-	if _, err := p.Launch(t.Context(), core.Spec{Name: "a"}, core.Lease{}, nil); core.KindOf(err) != core.KindUnavailable {
+	if _, err := p.Launch(t.Context(), core.Spec{Name: "a"}, core.Lease{}, nil); !errors.Is(err, core.KindUnavailable) {
 		t.Errorf("Launch: %v", err)
 	}
 	if all, err := p.List(t.Context()); err != nil || len(all) != 0 {
@@ -82,7 +82,7 @@ func TestDelayPassesInTheCallersTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		start = time.Now()
-		if err := p.Check(ctx); core.KindOf(err) != core.KindTimeout || time.Since(start) != time.Minute {
+		if err := p.Check(ctx); !errors.Is(err, core.KindTimeout) || time.Since(start) != time.Minute {
 			t.Errorf("after %s: %v", time.Since(start), err)
 		}
 	})
@@ -208,7 +208,7 @@ func TestImportThroughALinkThatLeadsOut(t *testing.T) {
 		}
 		return p.Import(t.Context(), sb.ID, "/tmp/in", &archive, core.ImportOptions{})
 	}
-	if err := write("door/file"); core.KindOf(err) != core.KindUsage {
+	if err := write("door/file"); !errors.Is(err, core.KindUsage) {
 		t.Errorf("through the door: %v", err)
 	}
 	if err := write("file"); err != nil {

@@ -4,6 +4,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -40,7 +41,7 @@ func launched(t *testing.T, p *Provider, change func(*core.Spec)) core.Sandbox {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := p.Terminate(context.WithoutCancel(t.Context()), sb.ID); err != nil && core.KindOf(err) != core.KindNotFound {
+		if err := p.Terminate(context.WithoutCancel(t.Context()), sb.ID); err != nil && !errors.Is(err, core.KindNotFound) {
 			t.Error(err)
 		}
 	})
@@ -103,7 +104,7 @@ func TestKilledSupervisor(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := process.Wait(providertest.Patient(t)); core.KindOf(err) != core.KindConflict {
+	if _, err := process.Wait(providertest.Patient(t)); !errors.Is(err, core.KindConflict) {
 		t.Errorf("the command's caller learns %v", err)
 	}
 	lost, err := p.WaitSandbox(providertest.Patient(t), sb.ID)
@@ -137,7 +138,7 @@ func TestKilledSentry(t *testing.T) {
 		t.Errorf("it is %+v, %v", failed, err)
 	}
 	_, err = p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}})
-	if core.KindOf(err) != core.KindConflict {
+	if !errors.Is(err, core.KindConflict) {
 		t.Errorf("a command in it: %v", err)
 	}
 }

@@ -204,7 +204,7 @@ func TestNoGoodSaves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := p.Start(t.Context(), sb.ID); core.KindOf(err) != core.KindConflict || !strings.Contains(err.Error(), saves.Dir(2)) {
+	if _, err := p.Start(t.Context(), sb.ID); !errors.Is(err, core.KindConflict) || !strings.Contains(err.Error(), saves.Dir(2)) {
 		t.Errorf("start: %v", err)
 	}
 	nothingIsPruned(t, p, sb.ID)
@@ -246,7 +246,7 @@ func TestDamagedShelf(t *testing.T) {
 						if err := p.Terminate(context.WithoutCancel(t.Context()), made.ID); err != nil {
 							t.Error(err)
 						}
-					} else if core.KindOf(err) != core.KindConflict || !strings.Contains(err.Error(), path) {
+					} else if !errors.Is(err, core.KindConflict) || !strings.Contains(err.Error(), path) {
 						t.Errorf("launch: %v", err)
 					}
 					leftovers, err := p.Leftovers(t.Context())

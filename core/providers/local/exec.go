@@ -136,7 +136,7 @@ func (c *process) follow(done chan<- struct{}) {
 func (c *process) lost(cause error) (core.Exit, error) {
 	sb, err := c.provider.read(c.sandbox)
 	switch {
-	case core.KindOf(err) == core.KindNotFound && err != nil:
+	case errors.Is(err, core.KindNotFound):
 		return core.Exit{Code: 137, Signal: 9, Reason: core.ReasonStopped, Message: "it was terminated"}, nil
 	case err != nil:
 		return core.Exit{}, err
@@ -248,7 +248,7 @@ func (p *Provider) Attach(ctx context.Context, id, exec string, attached core.St
 		case err == nil:
 			proc.replay(attached)
 			return proc, nil
-		case core.KindOf(err) != core.KindNotFound && core.KindOf(err) != core.KindConflict:
+		case !errors.Is(err, core.KindNotFound) && !errors.Is(err, core.KindConflict):
 			return nil, err
 		}
 		// It ended in between.

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -28,7 +29,7 @@ func forkOf(t *testing.T, p *Provider, id string) core.Sandbox {
 		t.Fatalf("forking: %v (%s)", err, core.HintOf(err))
 	}
 	t.Cleanup(func() {
-		if err := p.Terminate(context.WithoutCancel(t.Context()), fork.ID); err != nil && core.KindOf(err) != core.KindNotFound {
+		if err := p.Terminate(context.WithoutCancel(t.Context()), fork.ID); err != nil && !errors.Is(err, core.KindNotFound) {
 			t.Error(err)
 		}
 	})

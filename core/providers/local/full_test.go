@@ -4,6 +4,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,7 +64,7 @@ func onFullDisk(t *testing.T, dir string) {
 	for what, err := range map[string]error{
 		"exec": execErr, "checkpoint": checkpointErr, "snapshot": snapshotErr, "fork": forkErr, "policy": policyErr, "stop": p.Stop(t.Context(), sb.ID, time.Second),
 	} {
-		if core.KindOf(err) != core.KindExhausted || core.HintOf(err) == "" || !strings.Contains(err.Error(), unix.ENOSPC.Error()) {
+		if !errors.Is(err, core.KindExhausted) || core.HintOf(err) == "" || !strings.Contains(err.Error(), unix.ENOSPC.Error()) {
 			t.Errorf("%s: %v (%s)", what, err, core.HintOf(err))
 		}
 		if err != nil && strings.Contains(err.Error(), "the sandbox could not be started") {

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"errors"
 	"syscall"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestHungSupervisorIsKilled(t *testing.T) {
 	if err := p.Terminate(t.Context(), sb.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Get(t.Context(), sb.ID); core.KindOf(err) != core.KindNotFound {
+	if _, err := p.Get(t.Context(), sb.ID); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("afterwards: %v", err)
 	}
 }

@@ -38,7 +38,7 @@ func TestTerminateAtOnce(t *testing.T) {
 			switch {
 			case err == nil:
 				ended++
-			case core.KindOf(err) != core.KindNotFound:
+			case !errors.Is(err, core.KindNotFound):
 				t.Fatal(err)
 			}
 		}

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,7 +50,7 @@ func TestLaunchWithFewOpenFiles(t *testing.T) {
 func TestOutOfFilesIsExhausted(t *testing.T) {
 	for _, errno := range []error{unix.EMFILE, unix.ENFILE} {
 		err := stateError("list", &os.PathError{Op: "open", Path: "/x", Err: errno})
-		if core.KindOf(err) != core.KindExhausted || core.HintOf(err) == "" || !strings.Contains(err.Error(), "limit of open files") {
+		if !errors.Is(err, core.KindExhausted) || core.HintOf(err) == "" || !strings.Contains(err.Error(), "limit of open files") {
 			t.Errorf("%v: %v, hint %q", errno, err, core.HintOf(err))
 		}
 	}
@@ -69,7 +70,7 @@ func TestStartWhileAnotherStarts(t *testing.T) {
 	}
 	defer func() { _ = held.Close() }()
 	lock, err := p.lockToStart(t.Context(), sb, 2*time.Millisecond)
-	if lock != nil || core.KindOf(err) != core.KindConflict || !strings.Contains(err.Error(), `another sb is starting or stopping the sandbox "busy-box"`) {
+	if lock != nil || !errors.Is(err, core.KindConflict) || !strings.Contains(err.Error(), `another sb is starting or stopping the sandbox "busy-box"`) {
 		t.Errorf("it is %v, %v", lock, err)
 	}
 }

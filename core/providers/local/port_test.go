@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -148,7 +149,7 @@ func TestDialPortLetsGo(t *testing.T) {
 				got, err := p.Get(t.Context(), sb.ID)
 				return err == nil && got.Reason == core.ReasonIdle
 			})
-			if _, err := p.DialPort(t.Context(), sb.ID, 7001); core.KindOf(err) != core.KindConflict {
+			if _, err := p.DialPort(t.Context(), sb.ID, 7001); !errors.Is(err, core.KindConflict) {
 				t.Errorf("of one that has ended: %v", err)
 			}
 		})
@@ -163,13 +164,13 @@ func TestDialPortWakesAFrozenSandbox(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if _, err := p.DialPort(ctx, sb.ID, 7001); core.KindOf(err) != core.KindUnavailable {
+	if _, err := p.DialPort(ctx, sb.ID, 7001); !errors.Is(err, core.KindUnavailable) {
 		t.Errorf("%v", err)
 	}
 	if err := p.Pause(t.Context(), sb.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.DialPort(ctx, sb.ID, 7001); core.KindOf(err) != core.KindConflict {
+	if _, err := p.DialPort(ctx, sb.ID, 7001); !errors.Is(err, core.KindConflict) {
 		t.Errorf("of a paused one: %v", err)
 	}
 }

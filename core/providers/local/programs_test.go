@@ -3,6 +3,7 @@
 package local
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -28,7 +29,7 @@ func TestHelpersLinkedWithTheCLibrary(t *testing.T) {
 	}
 	p := opener(t, func(o *Options) { o.Runtime = filepath.Join(dir, "sb-runtime") })(t)
 	_, err = p.Launch(t.Context(), core.Spec{Name: "box", Image: HostImage}, core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()}, nil)
-	if core.KindOf(err) != core.KindUnavailable || core.HintOf(err) == "" {
+	if !errors.Is(err, core.KindUnavailable) || core.HintOf(err) == "" {
 		t.Errorf("Launch: %v", err)
 	}
 	if all, err := p.List(t.Context()); err != nil || len(all) > 0 {

@@ -4,6 +4,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -167,7 +168,7 @@ func TestTerminateKeepsTheRecordOfWhatIsLeft(t *testing.T) {
 		t.Skip("this user cannot make control groups: ", err)
 	}
 	defer func() { _ = os.Remove(inner) }()
-	if err := p.Terminate(t.Context(), sb.ID); core.KindOf(err) != core.KindUnavailable || !strings.Contains(err.Error(), group.Dirs[0]) {
+	if err := p.Terminate(t.Context(), sb.ID); !errors.Is(err, core.KindUnavailable) || !strings.Contains(err.Error(), group.Dirs[0]) {
 		t.Errorf("terminate: %v", err)
 	}
 	if found, err := p.FindName(t.Context(), sb.Name); err != nil || found.ID != sb.ID {

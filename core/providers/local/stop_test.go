@@ -3,6 +3,7 @@
 package local
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,7 +75,7 @@ func TestStopOfASandboxThatDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := providertest.Receive(t, stopping)
-	if core.KindOf(err) != core.KindConflict || !strings.Contains(err.Error(), "ended before it was saved") {
+	if !errors.Is(err, core.KindConflict) || !strings.Contains(err.Error(), "ended before it was saved") {
 		t.Errorf("stop: %v", err)
 	}
 }
@@ -99,7 +100,7 @@ func TestExecInASandboxThatDies(t *testing.T) {
 	if err := syscall.Kill(sentry, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := providertest.Receive(t, executing); core.KindOf(err) != core.KindConflict || !strings.Contains(err.Error(), "ended") {
+	if err := providertest.Receive(t, executing); !errors.Is(err, core.KindConflict) || !strings.Contains(err.Error(), "ended") {
 		t.Errorf("exec: %v", err)
 	}
 }

@@ -3,6 +3,7 @@
 package local
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ func TestNoSuchWorkdir(t *testing.T) {
 	for what, spec := range map[string]core.ExecSpec{"a command": {}, "a detached one": {Detach: true}, "one on a terminal": {TTY: true}} {
 		spec.Command, spec.Workdir = []string{"true"}, "/no/such/directory"
 		process, err := p.Exec(t.Context(), sb.ID, spec)
-		if core.KindOf(err) != core.KindNotFound || !strings.Contains(err.Error(), spec.Workdir) {
+		if !errors.Is(err, core.KindNotFound) || !strings.Contains(err.Error(), spec.Workdir) {
 			t.Errorf("%s: %v, %v", what, process, err)
 		}
 	}

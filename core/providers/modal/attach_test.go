@@ -4,6 +4,7 @@ package modal_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -75,7 +76,7 @@ func TestAttachByID(t *testing.T) {
 				t.Errorf("after its end: %+v, %v", exit, err)
 			}
 			ended := attach(begun.ID(), core.Streams{})
-			if err := ended.Signal(t.Context(), 15); core.KindOf(err) != core.KindConflict {
+			if err := ended.Signal(t.Context(), 15); !errors.Is(err, core.KindConflict) {
 				t.Errorf("a signal after its end: %v", err)
 			}
 			killed := attach(stuck.ID(), core.Streams{})
@@ -86,7 +87,7 @@ func TestAttachByID(t *testing.T) {
 				t.Errorf("killed: %+v, %v", exit, err)
 			}
 			for _, unknown := range []string{"999", "", "0", "-1", "../1", uuid.NewString(), strings.ToUpper(begun.ID()), strings.Repeat("9", 300)} {
-				if _, err := p.Attach(t.Context(), id, unknown, core.Streams{}); core.KindOf(err) != core.KindNotFound {
+				if _, err := p.Attach(t.Context(), id, unknown, core.Streams{}); !errors.Is(err, core.KindNotFound) {
 					t.Errorf("%q: %v", unknown, err)
 				}
 			}

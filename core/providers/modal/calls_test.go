@@ -309,16 +309,16 @@ func TestNoCredentialsNoCalls(t *testing.T) {
 	if all, err := p.List(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("List: %v, %v", all, err)
 	}
-	if err := p.Check(t.Context()); core.KindOf(err) != core.KindUnauthorized || !strings.Contains(core.HintOf(err), "sb login modal") {
+	if err := p.Check(t.Context()); !errors.Is(err, core.KindUnauthorized) || !strings.Contains(core.HintOf(err), "sb login modal") {
 		t.Errorf("Check: %v (%s)", err, core.HintOf(err))
 	}
-	if _, err := p.FindName(t.Context(), "any"); core.KindOf(err) != core.KindNotFound {
+	if _, err := p.FindName(t.Context(), "any"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("FindName: %v", err)
 	}
-	if _, err := p.Get(t.Context(), "sb-01ARZ3NDEKTSV4RRFFQ69G5FAV"); core.KindOf(err) != core.KindNotFound {
+	if _, err := p.Get(t.Context(), "sb-01ARZ3NDEKTSV4RRFFQ69G5FAV"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("Get: %v", err)
 	}
-	if _, err := p.Launch(t.Context(), spec(), lease(), nil); core.KindOf(err) != core.KindUnauthorized {
+	if _, err := p.Launch(t.Context(), spec(), lease(), nil); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("Launch: %v", err)
 	}
 	p.Diagnose(t.Context())

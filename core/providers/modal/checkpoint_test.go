@@ -3,6 +3,7 @@
 package modal_test
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -83,29 +84,29 @@ func TestCheckpointGoesOn(t *testing.T) {
 		}
 	}
 	for _, refused := range []core.Spec{{Checkpoint: "warm", CPU: 2}, {Checkpoint: "warm", Env: map[string]string{"COLOUR": "red"}}, {Checkpoint: made.ID, CPU: 2}} {
-		if _, err := svc.Launch(ctx, refused, service.LaunchOptions{}); core.KindOf(err) != core.KindUnsupported {
+		if _, err := svc.Launch(ctx, refused, service.LaunchOptions{}); !errors.Is(err, core.KindUnsupported) {
 			t.Errorf("%+v: %v", refused, err)
 		}
 	}
 	plain := launched(t, p, spec())
-	if _, err := p.Checkpoint(ctx, plain.ID, "plain"); core.KindOf(err) != core.KindConflict || !strings.Contains(core.HintOf(err), "memory_snapshot=true") {
+	if _, err := p.Checkpoint(ctx, plain.ID, "plain"); !errors.Is(err, core.KindConflict) || !strings.Contains(core.HintOf(err), "memory_snapshot=true") {
 		t.Errorf("one that was not launched for it: %v", err)
 	}
 
 	// The names are this machine's and this account's; what is forgotten Modal has still.
-	if err := p.RemoveCheckpoint(ctx, made.ID); core.KindOf(err) != core.KindUnsupported {
+	if err := p.RemoveCheckpoint(ctx, made.ID); !errors.Is(err, core.KindUnsupported) {
 		t.Errorf("removing by Modal's id: %v", err)
 	}
 	if err := svc.RemoveCheckpoint(ctx, "", "warm"); err != nil {
 		t.Error(err)
 	}
-	if _, err := svc.Launch(ctx, core.Spec{Checkpoint: "warm"}, service.LaunchOptions{}); core.KindOf(err) != core.KindNotFound {
+	if _, err := svc.Launch(ctx, core.Spec{Checkpoint: "warm"}, service.LaunchOptions{}); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("what was forgotten: %v", err)
 	}
 	if _, err := p.FindCheckpoint(ctx, made.ID); err != nil {
 		t.Errorf("by its id: %v", err)
 	}
-	if _, err := p.FindCheckpoint(ctx, "sn-01ARZ3NDEKTSV4RRFFQ69G5FAV"); core.KindOf(err) != core.KindNotFound {
+	if _, err := p.FindCheckpoint(ctx, "sn-01ARZ3NDEKTSV4RRFFQ69G5FAV"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("one that is not there: %v", err)
 	}
 }

@@ -3,6 +3,7 @@
 package modal_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -138,7 +139,7 @@ func TestEndsHaveCodes(t *testing.T) {
 	if code, err := p.End(t.Context(), late.ID); err != nil || code == nil || *code != 124 {
 		t.Errorf("its code is %v, %v", code, err)
 	}
-	if _, err := p.End(t.Context(), late.ID); core.KindOf(err) != core.KindNotFound {
+	if _, err := p.End(t.Context(), late.ID); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("it is there still: %v", err)
 	}
 }
@@ -177,7 +178,7 @@ func TestMoneyWithoutPrices(t *testing.T) {
 	svc := service.New(service.Options{Factories: []core.Factory{modal.Factory(r.opts)}})
 	defer func() { _ = svc.Close() }()
 	_, err := svc.Launch(t.Context(), core.Spec{Name: "dear", MaxCost: 1}, service.LaunchOptions{})
-	if err == nil || core.KindOf(err) != core.KindUsage || !strings.Contains(core.HintOf(err), "prices.modal") {
+	if !errors.Is(err, core.KindUsage) || !strings.Contains(core.HintOf(err), "prices.modal") {
 		t.Errorf("%v, %q", err, core.HintOf(err))
 	}
 }
@@ -241,12 +242,12 @@ func TestImages(t *testing.T) {
 	}
 	write("FROM debian:12\nRUN echo what is wrong; exit 7\n")
 	s.Name, s.Dockerfile = core.NewName(), filepath.Dir(file)
-	if _, err := p.Launch(t.Context(), s, lease(), nil); core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "exit code 7\n") ||
+	if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "exit code 7\n") ||
 		!strings.HasSuffix(err.Error(), "\nwhat is wrong") {
 		t.Errorf("a build that fails: %v", err)
 	}
 	write("FROM debian:12\nCOPY a b\n")
-	if _, err := p.Launch(t.Context(), s, lease(), nil); core.KindOf(err) != core.KindUsage {
+	if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindUsage) {
 		t.Errorf("COPY: %v", err)
 	}
 }
@@ -281,13 +282,13 @@ func TestAccount(t *testing.T) {
 	}
 	t.Setenv("MODAL_CONFIG_PATH", file)
 	t.Setenv("MODAL_PROFILE", "none")
-	if err := modal.New(modal.Options{}).Check(t.Context()); core.KindOf(err) != core.KindUnauthorized || !strings.Contains(err.Error(), `profile "none"`) {
+	if err := modal.New(modal.Options{}).Check(t.Context()); !errors.Is(err, core.KindUnauthorized) || !strings.Contains(err.Error(), `profile "none"`) {
 		t.Errorf("a profile that is not there: %v", err)
 	}
 	half := modal.FindAccount(func(name string) (string, bool) {
 		return map[string]string{"MODAL_TOKEN_ID": "ak-only", "HOME": t.TempDir()}[name], true
 	})
-	if core.KindOf(half.Err) != core.KindUnauthorized {
+	if !errors.Is(half.Err, core.KindUnauthorized) {
 		t.Errorf("half a token: %v", half.Err)
 	}
 }

@@ -3,6 +3,7 @@
 package modal_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -113,12 +114,12 @@ func TestPrivateRegistries(t *testing.T) {
 	}
 	s := spec()
 	s.Image, s.Modal = "registry.example.com/app", &core.ModalSpec{ImageSecret: "half"}
-	if _, err := p.Launch(t.Context(), s, lease(), nil); core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "REGISTRY_PASSWORD") {
+	if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "REGISTRY_PASSWORD") {
 		t.Errorf("a secret without a password: %v", err)
 	}
 	for _, image := range []string{"im-123", "modal:mine"} {
 		s.Image = image
-		if _, err := p.Launch(t.Context(), s, lease(), nil); core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "image_secret") {
+		if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "image_secret") {
 			t.Errorf("%s with a registry's secret: %v", image, err)
 		}
 	}
@@ -148,7 +149,7 @@ func TestMissingAtModal(t *testing.T) {
 	} {
 		s := spec()
 		change(&s)
-		if _, err := p.Launch(t.Context(), s, lease(), nil); err == nil || core.KindOf(err) != core.KindNotFound || !strings.Contains(err.Error(), name) {
+		if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindNotFound) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		} else if hint := core.HintOf(err); strings.Contains(hint, "sb secret create "+name) != (name == "a-secret" || name == "a-login") {
 			t.Errorf("%s: the hint is %q", name, hint)

@@ -4,6 +4,7 @@ package modal_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -73,7 +74,7 @@ rm /usr/bin/yes; chmod 700 /var/cache; cp /bin/true /usr/bin/zcat.new && mv /usr
 	if info, err := elsewhere.Stat(t.Context(), result.Target.ID, "/opt/new/deep/file"); err != nil || info.Size != 4 {
 		t.Errorf("at the target: %+v, %v", info, err)
 	}
-	if _, err := elsewhere.Stat(t.Context(), result.Target.ID, "/usr/bin/yes"); core.KindOf(err) != core.KindNotFound {
+	if _, err := elsewhere.Stat(t.Context(), result.Target.ID, "/usr/bin/yes"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("what was deleted is at the target: %v", err)
 	}
 }

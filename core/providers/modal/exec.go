@@ -131,7 +131,7 @@ func (p *Provider) failed(ctx context.Context, op, id string, err error) error {
 		case getErr == nil && !sb.State.Live():
 			p.forget(id)
 			return hasEnded(sb)
-		case getErr != nil && core.KindOf(getErr) == core.KindNotFound:
+		case errors.Is(getErr, core.KindNotFound):
 			p.forget(id)
 			return getErr
 		}

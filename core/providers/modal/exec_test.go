@@ -33,7 +33,7 @@ func TestOperationsOnWhatHasEnded(t *testing.T) {
 	ctx := t.Context()
 	exec := func() error { return second(p.Exec(ctx, sb.ID, core.ExecSpec{Command: []string{"true"}})) }
 	told := func(name string, err error) {
-		if err == nil || core.KindOf(err) != core.KindConflict || !strings.Contains(err.Error(), "exited") {
+		if !errors.Is(err, core.KindConflict) || !strings.Contains(err.Error(), "exited") {
 			t.Errorf("%s: %v (%v)", name, err, core.KindOf(err))
 		}
 	}
@@ -111,7 +111,7 @@ func TestSecretOfAnExecIsMadeAgain(t *testing.T) {
 		}
 	}
 	_, err := here.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}, Secrets: []core.Secret{{Ref: "shared"}}, Stdout: io.Discard})
-	if err == nil || core.KindOf(err) != core.KindNotFound || !strings.Contains(err.Error(), "shared") {
+	if !errors.Is(err, core.KindNotFound) || !strings.Contains(err.Error(), "shared") {
 		t.Errorf("without the secret: %v", err)
 	}
 }

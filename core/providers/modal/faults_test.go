@@ -95,7 +95,7 @@ func TestLostConnectionIsNoSuccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	exit, err := process.Wait(providertest.Patient(t))
-	if err == nil || core.KindOf(err) != core.KindUnavailable {
+	if !errors.Is(err, core.KindUnavailable) {
 		t.Errorf("it ended with %+v, %v", exit, err)
 	}
 	_ = process.Close()
@@ -116,7 +116,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		r.faults.Plan("SandboxCreateV2", test.fault)
 		_, err := p.Launch(t.Context(), spec(), lease(), nil)
-		if core.KindOf(err) != test.kind || !strings.Contains(err.Error(), test.fault.Message) {
+		if !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.fault.Message) {
 			t.Errorf("%s: %v (%v)", test.fault.Code, err, core.KindOf(err))
 		}
 	}
@@ -157,7 +157,7 @@ func TestToldBeforeTheCall(t *testing.T) {
 	} {
 		s := spec()
 		change(&s)
-		if _, err := p.Launch(t.Context(), s, lease(), nil); err == nil || core.KindOf(err) != core.KindUsage && core.KindOf(err) != core.KindUnsupported {
+		if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindUsage) && !errors.Is(err, core.KindUnsupported) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -95,7 +95,7 @@ func (p *Provider) Remove(ctx context.Context, id, name string, recursive bool) 
 func (p *Provider) ReadFile(ctx context.Context, id, name string) (io.ReadCloser, error) {
 	if speakable(name) {
 		content, err := p.stream(ctx, id, "read", name, toolArgv(toolRead, toolPath{Path: name}), toolVerdict)
-		if err == nil || core.KindOf(err) != core.KindExhausted {
+		if !errors.Is(err, core.KindExhausted) {
 			return content, err
 		}
 	}
@@ -211,7 +211,7 @@ func (p *Provider) discard(ctx context.Context, id, temp string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	_, err := p.tool(ctx, id, "remove", temp, toolRemove, toolPath{Recursive: new(true)})
-	if core.KindOf(err) == core.KindNotFound || core.KindOf(err) == core.KindConflict {
+	if errors.Is(err, core.KindNotFound) || errors.Is(err, core.KindConflict) {
 		return nil
 	}
 	return err

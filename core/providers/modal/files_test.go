@@ -63,11 +63,11 @@ func TestFileDetails(t *testing.T) {
 		t.Errorf("%+v, %v; the owner is %s", info, err, users)
 	}
 	for name, kind := range map[string]core.Kind{"/tmp/d/f/below": core.KindConflict, "/tmp/none": core.KindNotFound} {
-		if _, err := p.ReadDir(ctx, id, name); core.KindOf(err) != kind {
+		if _, err := p.ReadDir(ctx, id, name); !errors.Is(err, kind) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := p.Remove(ctx, id, "/tmp/none\xff", true); core.KindOf(err) != core.KindNotFound {
+	if err := p.Remove(ctx, id, "/tmp/none\xff", true); !errors.Is(err, core.KindNotFound) {
 		t.Error(err)
 	}
 	if err := errors.Join(p.Mkdir(ctx, id, "/tmp/odd\xff", false), p.Remove(ctx, id, "/tmp/odd\xff", false)); err != nil {
@@ -163,10 +163,10 @@ func TestTreesWithAndWithoutTar(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%.2000s", diff)
 			}
-			if err := p.Import(ctx, id, "/tmp/to", bytes.NewReader(archive[:len(archive)/2]), core.ImportOptions{}); core.KindOf(err) != core.KindUsage {
+			if err := p.Import(ctx, id, "/tmp/to", bytes.NewReader(archive[:len(archive)/2]), core.ImportOptions{}); !errors.Is(err, core.KindUsage) {
 				t.Errorf("half an archive: %v", err)
 			}
-			if _, err := p.Export(ctx, id, "/tmp/none"); core.KindOf(err) != core.KindNotFound {
+			if _, err := p.Export(ctx, id, "/tmp/none"); !errors.Is(err, core.KindNotFound) {
 				t.Errorf("nothing: %v", err)
 			}
 			if left := shell(t, p, id, "ls -A /tmp/to"); left != "tree\n" {
@@ -194,10 +194,10 @@ func TestFilesWithoutShell(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	_ = content.Close()
-	if err := p.WriteFile(ctx, id, "/tmp/in/f", strings.NewReader("x"), core.WriteOptions{Mode: 0o755}); core.KindOf(err) != core.KindUnsupported {
+	if err := p.WriteFile(ctx, id, "/tmp/in/f", strings.NewReader("x"), core.WriteOptions{Mode: 0o755}); !errors.Is(err, core.KindUnsupported) {
 		t.Errorf("a mode: %v", err)
 	}
-	if err := p.WriteFile(ctx, id, "/tmp/no/f", strings.NewReader("x"), core.WriteOptions{}); core.KindOf(err) != core.KindNotFound {
+	if err := p.WriteFile(ctx, id, "/tmp/no/f", strings.NewReader("x"), core.WriteOptions{}); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("no directory: %v", err)
 	}
 	if infos, err := p.ReadDir(ctx, id, "/tmp/in"); err != nil || len(infos) != 1 {
@@ -276,7 +276,7 @@ func TestTransferGivenUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		content := &endless{begun: make(chan struct{})}
 		go func() { <-content.begun; cancel() }()
-		if err := put(ctx, content); core.KindOf(err) != core.KindCanceled {
+		if err := put(ctx, content); !errors.Is(err, core.KindCanceled) {
 			t.Errorf("%s: %v", name, err)
 		}
 		cancel()
@@ -294,7 +294,7 @@ func TestTransferGivenUp(t *testing.T) {
 		"tree": func() error { return p.Import(t.Context(), id, "/tmp/to", &archive, core.ImportOptions{}) },
 	} {
 		r.faults.Plan("TaskExecStart", modaltest.Fault{}, modaltest.Fault{Code: codes.ResourceExhausted, Message: "no more"})
-		if err := put(); err == nil || core.KindOf(err) != core.KindExhausted {
+		if err := put(); !errors.Is(err, core.KindExhausted) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -3,6 +3,7 @@ package modal
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"math"
 	"path"
@@ -161,7 +162,7 @@ func (p *Provider) owners(ctx context.Context, id string, entries []sdk.FileInfo
 func (p *Provider) readOwners(ctx context.Context, id string) (*owners, error) {
 	read := func(table string, into *accounts) error {
 		text, err := p.answer(ctx, id, "stat", table, toolArgv(toolRead, toolPath{Path: table}), toolVerdict)
-		if core.KindOf(err) == core.KindNotFound && err != nil {
+		if errors.Is(err, core.KindNotFound) {
 			return nil
 		}
 		*into = parseAccounts(string(text))

@@ -1,6 +1,7 @@
 package modal
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ func TestRecipeHasAllThatIsAsked(t *testing.T) {
 		"snapshot":   {Python: "3.12", Snapshot: "im-1"},
 		"dockerfile": {Python: "3.12", Dockerfile: "Dockerfile"},
 	} {
-		if r, err := recipeOf(spec); core.KindOf(err) != core.KindUnsupported || core.HintOf(err) == "" {
+		if r, err := recipeOf(spec); !errors.Is(err, core.KindUnsupported) || core.HintOf(err) == "" {
 			t.Errorf("Python over a %s: %+v, %v", name, r, err)
 		}
 	}
@@ -97,7 +98,7 @@ func TestReadDockerfileRefuses(t *testing.T) {
 		"a broken word":    {"ARG V=1\nFROM ${V\n", "line 2", core.KindUsage},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := readDockerfile(test.text); core.KindOf(err) != test.kind || !strings.Contains(err.Error(), test.says) {
+			if _, err := readDockerfile(test.text); !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("%v", err)
 			}
 		})

@@ -31,7 +31,7 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 	}
 	l := &launching{provider: p, client: c, spec: spec, lease: lease, recipe: made, progress: progress, lookups: &lookups{client: c}}
 	sb, err := l.do(ctx)
-	if kind := core.KindOf(err); err != nil && l.lookups.remembered() && (kind == core.KindNotFound || kind == core.KindConflict && l.stale) {
+	if l.lookups.remembered() && (errors.Is(err, core.KindNotFound) || l.stale && errors.Is(err, core.KindConflict)) {
 		// What the cache remembered is not there any more.
 		l.lookups = &lookups{client: c, fresh: true}
 		sb, err = l.do(ctx)
@@ -112,7 +112,7 @@ func (l *launching) launched(ctx context.Context, id string) (core.Sandbox, erro
 // undo ends a sandbox that did not become what was asked for.
 func (l *launching) undo(ctx context.Context, id string) error {
 	err := l.provider.Terminate(context.WithoutCancel(ctx), id)
-	if core.KindOf(err) == core.KindNotFound {
+	if errors.Is(err, core.KindNotFound) {
 		return nil
 	}
 	return err
@@ -165,7 +165,7 @@ func (l *launching) failed(ctx context.Context, cause error) error {
 		if err := l.undo(ctx, sb.ID); err != nil {
 			return errors.Join(failure, err)
 		}
-		if core.KindOf(failure) == core.KindConflict { // with itself
+		if errors.Is(failure, core.KindConflict) { // with itself
 			return core.Errorf(core.KindUnavailable, "modal.launch", l.spec.Name, "Modal's answer did not come, and the sandbox that it had made was ended").
 				WithHint("try again")
 		}

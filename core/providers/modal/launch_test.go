@@ -3,6 +3,7 @@
 package modal_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func TestLaunchWhoseAnswerIsLost(t *testing.T) {
 		// Somebody else's of the same name is let be.
 		r.faults.Plan(name, modaltest.Fault{Code: codes.Unavailable, Message: "the answer was lost", After: true})
 		there := launched(t, p, s)
-		if _, err := p.Launch(t.Context(), s, lease(), nil); err == nil || core.KindOf(err) != core.KindConflict {
+		if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindConflict) {
 			t.Errorf("%s of a name that is taken: %v", name, err)
 		}
 		if left, err := p.ListFiltered(t.Context(), core.ListFilter{}); err != nil || len(left) != 1 || left[0].ID != there.ID {

@@ -2,6 +2,7 @@ package modal
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -204,7 +205,7 @@ func (p *Provider) FindName(ctx context.Context, name string) (core.Sandbox, err
 		if err == nil && sb.Name == name && sb.State.Live() {
 			return sb, nil
 		}
-		if err != nil && core.KindOf(err) != core.KindNotFound {
+		if err != nil && !errors.Is(err, core.KindNotFound) {
 			return core.Sandbox{}, err
 		}
 		c.cache.put(cachedNames, name, "")

@@ -3,6 +3,7 @@
 package modal_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,20 +64,20 @@ func TestLogin(t *testing.T) {
 	}
 	t.Setenv("MODAL_CONFIG_PATH", broken)
 	_, err := modal.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), File: broken}.Do(t.Context())
-	if core.KindOf(err) != core.KindUsage || !strings.Contains(err.Error(), "line 2") || strings.Contains(err.Error(), "as-planted") || core.HintOf(err) == "" {
+	if !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "line 2") || strings.Contains(err.Error(), "as-planted") || core.HintOf(err) == "" {
 		t.Errorf("a broken file: %v", err)
 	}
 	t.Setenv("MODAL_CONFIG_PATH", filepath.Join(t.TempDir(), "none"))
 	// One that cannot be sent is told before anything is asked, and where it comes from a variable, too.
 	for _, login := range []modal.Login{{TokenID: "ak-é", Secret: core.NewSecretValue("as-1")}, {TokenID: "ak-1", Secret: core.NewSecretValue("as-planted\n")}} {
 		login.File = filepath.Join(t.TempDir(), "modal.toml")
-		if _, err := login.Do(t.Context()); err == nil || core.KindOf(err) != core.KindUsage || strings.Contains(err.Error(), "planted") {
+		if _, err := login.Do(t.Context()); !errors.Is(err, core.KindUsage) || strings.Contains(err.Error(), "planted") {
 			t.Errorf("%s: %v", login.TokenID, err)
 		}
 		account := modal.FindAccount(func(name string) (string, bool) {
 			return map[string]string{"MODAL_CONFIG_PATH": login.File, "MODAL_TOKEN_ID": login.TokenID, "MODAL_TOKEN_SECRET": login.Secret.Reveal()}[name], true
 		})
-		if account.Err == nil || core.KindOf(account.Err) != core.KindUsage {
+		if !errors.Is(account.Err, core.KindUsage) {
 			t.Errorf("found as %+v", account)
 		}
 	}
@@ -87,12 +88,12 @@ func TestLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = modal.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), File: integration}.Do(t.Context())
-	if text, readErr := os.ReadFile(integration); err == nil || core.KindOf(err) != core.KindConflict || string(text) != oauth {
+	if text, readErr := os.ReadFile(integration); !errors.Is(err, core.KindConflict) || string(text) != oauth {
 		t.Errorf("%v; the file is %q, %v", err, text, readErr)
 	}
 	// A token that is refused changes nothing.
 	file := filepath.Join(t.TempDir(), "modal.toml")
-	if _, err := (modal.Login{TokenID: tokenID, Secret: core.NewSecretValue("wrong"), File: file}).Do(t.Context()); core.KindOf(err) != core.KindUnauthorized {
+	if _, err := (modal.Login{TokenID: tokenID, Secret: core.NewSecretValue("wrong"), File: file}).Do(t.Context()); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a wrong secret: %v", err)
 	}
 	if _, err := os.Stat(file); err == nil {

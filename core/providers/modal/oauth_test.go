@@ -7,6 +7,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
@@ -55,7 +56,7 @@ func TestOAuth(t *testing.T) {
 			p := modal.New(modal.Options{})
 			defer func() { _ = p.Close() }()
 			_, err := p.Launch(t.Context(), spec(), lease(), nil)
-			if test.want == 0 && err != nil || test.want != 0 && (err == nil || core.KindOf(err) != test.want) {
+			if test.want == 0 && err != nil || test.want != 0 && (!errors.Is(err, test.want)) {
 				t.Errorf("launching: %v", err)
 			}
 			if findings := p.Diagnose(t.Context()); test.want == 0 && (len(findings) != 2 || findings[0].Detail != "OAuth client oc-client" || findings[1].Status != "ok") {
@@ -69,7 +70,7 @@ func TestOAuth(t *testing.T) {
 	t.Setenv("MODAL_TOKEN_SECRET", tokenSecret)
 	both := modal.New(modal.Options{})
 	defer func() { _ = both.Close() }()
-	if err := both.Check(t.Context()); core.KindOf(err) != core.KindUsage || core.HintOf(err) == "" {
+	if err := both.Check(t.Context()); !errors.Is(err, core.KindUsage) || core.HintOf(err) == "" {
 		t.Errorf("a token and OAuth: %v", err)
 	}
 }

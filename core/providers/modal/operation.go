@@ -99,7 +99,7 @@ func (p *Provider) answer(ctx context.Context, id, op, subject string, argv []st
 	o.answers = true
 	_ = o.in.Close()
 	text, readErr := o.all()
-	if readErr != nil && core.KindOf(readErr) == core.KindExhausted {
+	if errors.Is(readErr, core.KindExhausted) {
 		return nil, core.Wrap("modal."+op, subject, readErr)
 	}
 	if err := o.end(ctx, verdict); err != nil {

@@ -3,6 +3,7 @@
 package modal_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func TestLongSpecs(t *testing.T) {
 	if _, err := svc.SetNetwork(t.Context(), sb.ID, core.Network{Mode: core.NetworkNone}); err != nil {
 		t.Error(err)
 	}
-	if _, err := svc.Move(t.Context(), sb.ID, service.MoveOptions{To: elsewhere.Name()}); err == nil || core.KindOf(err) != core.KindUnsupported || !strings.Contains(err.Error(), "command") {
+	if _, err := svc.Move(t.Context(), sb.ID, service.MoveOptions{To: elsewhere.Name()}); !errors.Is(err, core.KindUnsupported) || !strings.Contains(err.Error(), "command") {
 		t.Errorf("moved: %v", err)
 	}
 	moved, err := svc.Move(t.Context(), sb.ID, service.MoveOptions{To: elsewhere.Name(), Keep: true, Paths: []string{"/root"}})

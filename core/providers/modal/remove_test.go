@@ -4,6 +4,7 @@ package modal_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
@@ -30,7 +31,7 @@ func TestRemoveStops(t *testing.T) {
 	const sleeps = `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\000' ' ' | grep -q 'sleep 432[1]'`
 	eventually(t, func() bool { return inside("test -e /begun && " + sleeps) })
 	cancel()
-	if err := providertest.Receive(t, removed); core.KindOf(err) != core.KindCanceled {
+	if err := providertest.Receive(t, removed); !errors.Is(err, core.KindCanceled) {
 		t.Errorf("removed: %v", err)
 	}
 	eventually(t, func() bool { return !inside(sleeps) })

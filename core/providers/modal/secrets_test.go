@@ -5,6 +5,7 @@ package modal_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -82,7 +83,7 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	shown.add(q.Check(ctx), q.Diagnose(ctx))
 	_, loginErr := modal.Login{TokenID: tokenID, Secret: core.NewSecretValue(wrong), File: filepath.Join(t.TempDir(), "modal.toml")}.Do(ctx)
 	shown.add(loginErr)
-	if core.KindOf(loginErr) != core.KindUnauthorized {
+	if !errors.Is(loginErr, core.KindUnauthorized) {
 		t.Errorf("with a wrong secret: %v", loginErr)
 	}
 	if err := svc.Close(); err != nil {

@@ -161,7 +161,7 @@ func FuzzParseHello(f *testing.F) {
 
 func TestErrorsKeepTheirKind(t *testing.T) {
 	err := NewError(core.Errorf(core.KindConflict, "op", "subject", "cause").WithHint("hint")).Err("there")
-	if core.KindOf(err) != core.KindConflict || core.HintOf(err) != "hint" || !strings.Contains(err.Error(), "cause") {
+	if !errors.Is(err, core.KindConflict) || core.HintOf(err) != "hint" || !strings.Contains(err.Error(), "cause") {
 		t.Errorf("%v", err)
 	}
 	if NewError(nil).Err("x") != nil {

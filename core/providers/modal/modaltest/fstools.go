@@ -181,7 +181,7 @@ func (t *fsRun) follow(ctx context.Context, name string) (core.FileInfo, error) 
 
 func (t *fsRun) mkdir(ctx context.Context, dir string, parents bool) error {
 	err := t.files.Mkdir(ctx, t.id, dir, parents)
-	if core.KindOf(err) != core.KindConflict {
+	if !errors.Is(err, core.KindConflict) {
 		return err
 	}
 	if info, statErr := t.files.Stat(ctx, t.id, dir); statErr == nil {
@@ -212,7 +212,7 @@ func (t *fsRun) read(ctx context.Context, name string) error {
 
 func (t *fsRun) remove(ctx context.Context, name string, recursive bool) error {
 	err := t.files.Remove(ctx, t.id, name, recursive)
-	if core.KindOf(err) == core.KindConflict {
+	if errors.Is(err, core.KindConflict) {
 		return &fsFailure{Kind: "DirectoryNotEmpty", Message: "directory is not empty"}
 	}
 	return err
@@ -220,7 +220,7 @@ func (t *fsRun) remove(ctx context.Context, name string, recursive bool) error {
 
 func (t *fsRun) write(ctx context.Context, name string) error {
 	err := t.files.WriteFile(ctx, t.id, name, t.stdin, core.WriteOptions{Parents: true})
-	if core.KindOf(err) != core.KindConflict {
+	if !errors.Is(err, core.KindConflict) {
 		return err
 	}
 	if info, statErr := t.follow(ctx, name); statErr == nil && info.Mode.IsDir() {

@@ -58,7 +58,7 @@ func (s *Server) removeSnapshot(ctx context.Context, id string) error {
 	}
 	delete(s.snapshots, id)
 	err := store.RemoveSnapshot(ctx, id)
-	if core.KindOf(err) == core.KindNotFound {
+	if errors.Is(err, core.KindNotFound) {
 		return nil
 	}
 	return err

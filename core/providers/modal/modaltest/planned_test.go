@@ -3,6 +3,7 @@
 package modaltest_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func TestParseFault(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for _, text := range []string{"", "X", "X=", "=UNAVAILABLE", "X=OK", "X=NO_SUCH", "X=UNAVAILABLE,", "X=UNAVAILABLE,times=0", "X=UNAVAILABLE,times=-1", "X=UNAVAILABLE,retry-after=1", "X=UNAVAILABLE,soon"} {
-		if _, err := modaltest.ParseFault(text); core.KindOf(err) != core.KindUsage {
+		if _, err := modaltest.ParseFault(text); !errors.Is(err, core.KindUsage) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

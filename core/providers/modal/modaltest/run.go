@@ -297,7 +297,7 @@ func (s *Server) release(box *sandbox) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Minute)
 	defer cancel()
 	err := s.opts.Backend.Terminate(ctx, box.backend.ID)
-	if core.KindOf(err) == core.KindNotFound {
+	if errors.Is(err, core.KindNotFound) {
 		err = nil
 	}
 	if s.ctx.Err() == nil { // volumes end with the server

@@ -349,7 +349,7 @@ func TestPublish(t *testing.T) {
 	}
 
 	port := int(netip.MustParseAddrPort(addr).Port())
-	if _, err := s.Publish(t.Context(), port, 8080, nil); core.KindOf(err) != core.KindConflict {
+	if _, err := s.Publish(t.Context(), port, 8080, nil); !errors.Is(err, core.KindConflict) {
 		t.Errorf("the same port again: %v, want a conflict", err)
 	}
 	if err := s.Close(); err != nil {

@@ -166,7 +166,7 @@ func (s *Supervisor) takeOver(kept wire.KeptCommand) (err error) {
 			{stream: core.Stderr, from: stderr, drained: make(chan struct{})},
 		}
 		s.follow(c, kept.Left)
-	case core.KindOf(err) == core.KindNotFound:
+	case errors.Is(err, core.KindNotFound):
 		// It ended between what was written of it and the copy.
 		c.exec.Ended, c.exec.Exit = time.Now(), &core.Exit{Code: 137, Signal: 9, Message: "it ended while the sandbox was copied"}
 		close(c.done)

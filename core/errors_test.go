@@ -1,0 +1,31 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+)
+
+func TestErrorIsOfOneKind(t *testing.T) {
+	inner := Errorf(KindNotFound, "local.stat", "/a", "no such file: %w", fs.ErrNotExist)
+	outer := fmt.Errorf("while it was copied: %w", Errorf(KindUnavailable, "move", "dev", "the source is lost: %w", inner))
+
+	if !errors.Is(outer, KindUnavailable) || errors.Is(outer, KindNotFound) {
+		t.Errorf("%v has another kind than its outermost Error", outer)
+	}
+	if !errors.Is(outer, fs.ErrNotExist) || errors.Is(outer, context.Canceled) {
+		t.Errorf("%v lost its cause", outer)
+	}
+	if e, ok := errors.AsType[*Error](outer); !ok || e.Op != "move" {
+		t.Errorf("%v is found as %v", outer, e)
+	}
+	type text struct{ error }
+	if _, ok := errors.AsType[text](Wrap("move", "dev", text{errors.New("x")})); !ok {
+		t.Error("the type of a cause is lost")
+	}
+	if errors.Is(nil, KindInternal) || errors.Is(&Error{Kind: KindUsage}, fs.ErrExist) || !errors.Is(&Error{}, KindInternal) {
+		t.Error("an error without a cause is of another kind")
+	}
+}
