@@ -100,7 +100,7 @@ var owners = map[string][]string{
 	"github.com/google/jsonschema-go": {"mcp", "configs"},
 	"github.com/moby/moby":            {"core/providers/docker"},
 	"github.com/moby/patternmatcher":  {"core/providers/docker"},
-	"github.com/moby/buildkit":        {"core/providers/modal"},
+	"github.com/moby/buildkit":        {"core/providers/docker", "core/providers/modal"},
 	"github.com/docker/cli":           {"core/providers/docker"},
 }
 

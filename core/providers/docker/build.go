@@ -2,6 +2,7 @@ package docker
 
 import (
 	"archive/tar"
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -13,9 +14,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
+	"github.com/moby/buildkit/frontend/dockerfile/parser"
 	"github.com/moby/moby/api/types/build"
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/client"
@@ -119,35 +120,43 @@ func (p *Provider) buildFile(ctx context.Context, e *engine, file string, progre
 	return p.buildImage(ctx, e, dockerfile, digest(path), files, progress)
 }
 
-// bases gets the images that a Dockerfile starts from and docker login has credentials for: BuildKit asks nobody for them
-// without a session. One that is put together from arguments it gets by itself, and of one that cannot be had here it says why.
+// bases gets the images that a Dockerfile starts from and docker login has credentials for: BuildKit has no credentials
+// without a session. An image that cannot be pulled here is left to the builder, which reports it.
 func (p *Provider) bases(ctx context.Context, e *engine, file string, progress core.ProgressFunc) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return core.Errorf(core.KindNotFound, "docker.build", file, "the Dockerfile cannot be read: %w", err)
 	}
-	stages := map[string]bool{"scratch": true} // names that are no images
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(line)
-		if len(words) < 2 || !strings.EqualFold(words[0], "FROM") {
-			continue
-		}
-		words = slices.DeleteFunc(words[1:], func(word string) bool { return strings.HasPrefix(word, "--") })
-		if len(words) == 0 {
-			continue
-		}
-		base, known := words[0], stages[strings.ToLower(words[0])]
-		if len(words) == 3 && strings.EqualFold(words[1], "AS") {
-			stages[strings.ToLower(words[2])] = true
-		}
-		if known || strings.Contains(base, "$") {
-			continue
-		}
+	for _, base := range baseNames(text) {
 		if auth, err := p.credentials().of(base); err == nil && auth != "" {
 			_, _ = p.have(ctx, e, base, progress)
 		}
 	}
 	return ctx.Err()
+}
+
+// baseNames lists the images that a Dockerfile starts from, without those whose name has a variable. A Dockerfile that
+// cannot be parsed has none: the builder reports the error.
+func baseNames(dockerfile []byte) []string {
+	parsed, err := parser.Parse(bytes.NewReader(dockerfile))
+	if err != nil {
+		return nil
+	}
+	var names []string
+	stages := map[string]bool{"scratch": true} // names that are no images
+	for _, node := range parsed.AST.Children {
+		if !strings.EqualFold(node.Value, "FROM") || node.Next == nil {
+			continue
+		}
+		name := node.Next.Value
+		if !stages[strings.ToLower(name)] && !strings.Contains(name, "$") {
+			names = append(names, name)
+		}
+		if as := node.Next.Next; as != nil && strings.EqualFold(as.Value, "AS") && as.Next != nil {
+			stages[strings.ToLower(as.Next.Value)] = true
+		}
+	}
+	return names
 }
 
 // buildImage sends a context to the engine and returns the name and the id of what it built.

@@ -196,6 +196,29 @@ func TestBuildContext(t *testing.T) {
 }
 
 // BuildKit's messages are protocol buffers; what is damaged is no more than progress that is not told.
+func TestBaseNames(t *testing.T) {
+	const text = `# escape=\
+FROM --platform=linux/amd64 far.example/private:1 AS Base
+COPY <<END /script
+FROM no/image
+END
+RUN echo a; \
+    FROM=b
+from \
+    other:2
+FROM base AS next
+FROM $VARIABLE
+FROM scratch
+COPY --from=next / /
+`
+	if got, want := baseNames([]byte(text)), []string{"far.example/private:1", "other:2"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := baseNames([]byte("FROM a\nRUN <<END\n")); got != nil {
+		t.Errorf("of a damaged Dockerfile: %q", got)
+	}
+}
+
 func FuzzTrace(f *testing.F) {
 	vertex := protowire.AppendTag(nil, vertexName, protowire.BytesType)
 	vertex = protowire.AppendString(vertex, "[1/2] RUN true")

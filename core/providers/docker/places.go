@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 
+	cliconfig "github.com/docker/cli/cli/config"
+
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -83,19 +85,13 @@ func (p *Provider) places() (list []place, chosen bool, err error) {
 	return list, false, nil
 }
 
-// currentContext is the name of the context in force, and what says so.
-func currentContext(variable, config string) (name, why string) {
+// currentContext returns the name of the current context, and where it is set.
+func currentContext(variable, dir string) (name, why string) {
 	if variable != "" {
 		return variable, "DOCKER_CONTEXT " + variable
 	}
-	text, err := os.ReadFile(filepath.Join(config, "config.json"))
+	file, err := cliconfig.Load(dir)
 	if err != nil {
-		return "", ""
-	}
-	var file struct {
-		CurrentContext string `json:"currentContext"`
-	}
-	if json.Unmarshal(text, &file) != nil {
 		return "", ""
 	}
 	return file.CurrentContext, "context " + file.CurrentContext

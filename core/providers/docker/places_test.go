@@ -273,7 +273,9 @@ func TestSSH(t *testing.T) {
 	t.Cleanup(server.Close)
 	bin := t.TempDir()
 	script := `#!/usr/bin/env python3
-import socket, sys, threading, time
+import os, socket, sys, threading, time
+if os.getsid(0) != os.getsid(os.getppid()):
+    sys.exit("without the terminal of sb, where ssh asks for a passphrase")
 way = ["-T", "-o", "ConnectTimeout=30", "-l", "me", "-p", "2222", "--", "far", "docker"]
 if sys.argv[1:] == way + ["--host", "'unix:///own socket'", "system", "dial-stdio"]:
     time.sleep(2.5) # as when it asks for a passphrase
