@@ -102,6 +102,9 @@ type Exec struct {
 // Running reports whether the journal has no end for the command yet.
 func (e Exec) Running() bool { return e.Exit == nil && e.Ended.IsZero() }
 
+// Damaged reports that the journal's entry cannot be read: only ID is known, and Exit.Message names the file.
+func (e Exec) Damaged() bool { return e.Exit != nil && e.Started.IsZero() }
+
 // Streams are the streams that Attach connects to a running command; see ExecSpec.
 type Streams struct {
 	Stdin          io.Reader

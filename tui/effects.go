@@ -333,6 +333,9 @@ func (fx *effects) history(gen int, sandbox string) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		var records []service.AuditRecord
 		for record, err := range fx.service.History(ctx, service.HistoryFilter{Sandbox: sandbox}) {
+			if _, ok := errors.AsType[*service.AuditDamage](err); ok {
+				continue // "sb history" names it
+			}
 			if err != nil {
 				return historyMsg{gen, nil, err}
 			}

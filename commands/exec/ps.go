@@ -53,6 +53,9 @@ func runPs(ctx context.Context, opts *PsOptions) error {
 	}
 	var execs []core.Exec
 	for _, e := range all {
+		if e.Damaged() {
+			_, _ = fmt.Fprintf(opts.App.Streams.Err, "warning: command %s: %s\n", e.ID, output.Clean(e.Exit.Message))
+		}
 		if opts.All || e.Running() {
 			execs = append(execs, e)
 		}
@@ -77,6 +80,10 @@ func runPs(ctx context.Context, opts *PsOptions) error {
 	now := opts.App.Now()
 	table := opts.App.Table("EXEC", "STATUS", "AGE", "TOOK", "BY", "COMMAND")
 	for _, e := range execs {
+		if e.Damaged() {
+			table.Row(e.ID, "unknown", "", "", "", "")
+			continue
+		}
 		took := now.Sub(e.Started)
 		if !e.Running() {
 			took = e.Ended.Sub(e.Started)

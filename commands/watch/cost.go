@@ -69,6 +69,9 @@ func runCost(ctx context.Context, opts *CostOptions) error {
 	if err != nil {
 		return err
 	}
+	for _, warning := range report.Warnings {
+		_, _ = fmt.Fprintf(opts.App.Streams.Err, "warning: %s\n", output.Clean(warning))
+	}
 	if opts.JSON {
 		return errors.Join(output.JSON(opts.App.Streams.Out, report), opts.App.WarnUnavailable(report.Failures, opts.Filter.Provider != ""))
 	}

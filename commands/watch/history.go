@@ -3,6 +3,7 @@ package watch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,6 +63,10 @@ func runHistory(ctx context.Context, opts *HistoryOptions) error {
 	}
 	var records []service.AuditRecord
 	for record, err := range svc.History(ctx, opts.Select) {
+		if damage, ok := errors.AsType[*service.AuditDamage](err); ok {
+			_, _ = fmt.Fprintf(opts.App.Streams.Err, "warning: %s\n", output.Clean(damage.Error()))
+			continue
+		}
 		if err != nil {
 			return err
 		}

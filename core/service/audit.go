@@ -2,9 +2,11 @@ package service
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -147,8 +149,26 @@ type HistoryFilter struct {
 	Since   time.Time
 }
 
-// History yields the audit log, oldest first. Lines that are not records are
-// skipped: a full disk can cut one short.
+// AuditDamage is an error of History: some lines of a file are not records, and were skipped. A kill and a full disk can cut
+// a line short.
+type AuditDamage struct {
+	Path string
+	// Lines counts them. First is the number of the first, from 1.
+	Lines, First int
+}
+
+func (e *AuditDamage) Error() string {
+	return fmt.Sprintf("%s is damaged: %d of its lines are not records and were skipped, the first is line %d", e.Path, e.Lines, e.First)
+}
+
+// parseAudit reads one line of the log, and reports whether it is a record.
+func parseAudit(line []byte) (record AuditRecord, ok bool) {
+	err := json.Unmarshal(line, &record)
+	return record, err == nil && !record.Time.IsZero() && record.Op != "" && record.Result != ""
+}
+
+// History yields the audit log, oldest first. After the records of a file it yields an AuditDamage if the file is damaged;
+// the records of newer files follow. Every other error is the last.
 func (s *Service) History(ctx context.Context, filter HistoryFilter) iter.Seq2[AuditRecord, error] {
 	return func(yield func(AuditRecord, error) bool) {
 		if s.audit == nil {
@@ -165,7 +185,11 @@ func (s *Service) History(ctx context.Context, filter HistoryFilter) iter.Seq2[A
 			return
 		}
 		for _, f := range slices.Backward(files) {
-			if !readAudit(ctx, f, filter, yield) {
+			damage := AuditDamage{Path: f.Name()}
+			if !damage.read(ctx, f, filter, yield) {
+				return
+			}
+			if damage.Lines > 0 && !yield(AuditRecord{}, &damage) {
 				return
 			}
 		}
@@ -198,15 +222,21 @@ func (a *auditLog) files() (files []*os.File, err error) {
 	return files, nil
 }
 
-func readAudit(ctx context.Context, f io.Reader, filter HistoryFilter, yield func(AuditRecord, error) bool) bool {
+// read yields the records of a file and counts the lines that are none. It reports whether more is wanted.
+func (e *AuditDamage) read(ctx context.Context, f io.Reader, filter HistoryFilter, yield func(AuditRecord, error) bool) bool {
 	lines := bufio.NewReader(f)
-	for ctx.Err() == nil {
+	for number := 1; ctx.Err() == nil; number++ {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return true
+			return true // a last line without an end is being written
 		}
-		var record AuditRecord
-		if json.Unmarshal(line, &record) != nil {
+		if len(line) == 1 {
+			continue // two writers saw the same torn line, and both ended it
+		}
+		record, ok := parseAudit(line)
+		if !ok {
+			e.Lines++
+			e.First = cmp.Or(e.First, number)
 			continue
 		}
 		if filter.Matches(record) && !yield(record, nil) {
@@ -311,8 +341,8 @@ func (f *auditFollower) read(yield func(core.Event, error) bool) bool {
 			return true
 		}
 		f.offset += int64(len(line))
-		var record AuditRecord
-		if json.Unmarshal(line, &record) != nil || record.PID == f.log.pid {
+		record, ok := parseAudit(line)
+		if !ok || record.PID == f.log.pid {
 			continue
 		}
 		if !yield(record.event(), nil) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -57,6 +58,8 @@ type CostReport struct {
 	// Unpriced names the sandboxes with a GPU without a price.
 	Unpriced []string               `json:"unpriced,omitempty"`
 	Failures []core.ProviderFailure `json:"failures,omitempty"`
+	// Warnings name what of the audit log could not be read.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // stay is a time for which a sandbox was charged.
@@ -74,7 +77,7 @@ func (s *Service) Cost(ctx context.Context, filter CostFilter) (CostReport, erro
 	if filter.By != CostBySandbox && filter.By != CostByApp && filter.By != CostByDay {
 		return report, core.Invalid("by", "%q is not one of sandbox, app and day", filter.By)
 	}
-	stays, err := s.recordedStays(ctx)
+	stays, err := s.recordedStays(ctx, &report)
 	if err != nil {
 		return report, err
 	}
@@ -109,12 +112,16 @@ func (s *Service) Cost(ctx context.Context, filter CostFilter) (CostReport, erro
 }
 
 // recordedStays reads the audit log. Under a scope it returns none, because records do not name the owner.
-func (s *Service) recordedStays(ctx context.Context) (map[string]*stay, error) {
+func (s *Service) recordedStays(ctx context.Context, report *CostReport) (map[string]*stay, error) {
 	stays := map[string]*stay{}
 	if len(s.scope.Labels) > 0 {
 		return stays, nil
 	}
 	for record, err := range s.History(ctx, HistoryFilter{}) {
+		if damage, ok := errors.AsType[*AuditDamage](err); ok {
+			report.Warnings = append(report.Warnings, damage.Error())
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

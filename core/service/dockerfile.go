@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -95,6 +96,10 @@ func (s *Service) steps(ctx context.Context, sb core.Sandbox, p core.Provider, f
 		}
 	}
 	for record, err := range s.History(ctx, HistoryFilter{Sandbox: sb.ID}) {
+		if _, ok := errors.AsType[*AuditDamage](err); ok {
+			list = append(list, step{s.now(), func(d *dockerfile) { d.comment("the audit log is damaged: steps may be missing here") }})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -224,6 +229,8 @@ func (d *dockerfile) place(workdir, user string) {
 // command writes a journalled command, or why it is left out.
 func (d *dockerfile) command(e core.Exec) {
 	switch {
+	case e.Damaged():
+		d.comment("command %s is not known: its entry in the journal is damaged", e.ID)
 	case e.TTY:
 		d.comment("somebody worked at a terminal here: %s", strings.Join(e.Command, " "))
 	case e.Exit == nil:

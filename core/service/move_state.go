@@ -37,7 +37,7 @@ func (m *move) stateFile() string {
 	if m.s.movesDir() == "" {
 		return ""
 	}
-	return filepath.Join(m.s.movesDir(), m.source.Provider+"-"+m.source.ID+".json")
+	return filepath.Join(m.s.movesDir(), stateName(m.source.Provider, m.source.ID))
 }
 
 // remembered reads what an earlier move of the same sandbox left.
@@ -58,8 +58,20 @@ func readMove(name string) (moveState, error) {
 	if err != nil {
 		return state, err
 	}
-	return state, json.Unmarshal(text, &state)
+	err = json.Unmarshal(text, &state)
+	if provider, id, _ := strings.Cut(state.Source, "/"); err == nil && (id == "" || name != filepath.Join(filepath.Dir(name), stateName(provider, id)) ||
+		state.To == "" || state.Name == "" && state.Target == "") {
+		err = errors.New("it does not describe the move of its name")
+	}
+	if err != nil {
+		return moveState{}, core.Errorf(core.KindConflict, "move", "", "%s is damaged: %w", name, err).
+			WithHint("find the unfinished target with \"sb ls\" and terminate it, then remove the file")
+	}
+	return state, nil
 }
+
+// stateName is the name of the file with the state of a sandbox's move.
+func stateName(provider, id string) string { return provider + "-" + id + ".json" }
 
 func (m *move) remember(state moveState) error {
 	name := m.stateFile()
@@ -163,7 +175,11 @@ func (s *Service) pruneMoves(ctx context.Context, opts PruneOptions, report *cor
 	}
 	for _, name := range names {
 		state, err := readMove(name)
-		if err != nil || state.Source == "" || !state.Owner.Gone() {
+		if err != nil {
+			report.Failures = append(report.Failures, failure("moves", err))
+			continue
+		}
+		if state.Source == "" || !state.Owner.Gone() { // Source is empty if the file is gone again
 			continue
 		}
 		if err := s.pruneMove(ctx, opts, name, state, report); err != nil {

@@ -228,7 +228,8 @@ func TestMoveGoesOn(t *testing.T) {
 	remember := func(pid, boot string) {
 		t.Helper()
 		host, _ := os.Hostname()
-		text := `{"owner": {"actor": "cli", "host": "` + host + `", "boot_id": "` + boot + `", "pid": ` + pid + `}, "to": "engine", "target": "` + begun.ID + `"}`
+		text := `{"owner": {"actor": "cli", "host": "` + host + `", "boot_id": "` + boot + `", "pid": ` + pid + `},
+			"source": "` + source.Ref() + `", "to": "engine", "target": "` + begun.ID + `"}`
 		if err := os.MkdirAll(filepath.Join(dir, "moves"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -286,6 +287,46 @@ func TestMoveGoesOnByName(t *testing.T) {
 	}
 	if got := ran(t, s, "dev", "cat /root/deep/file"); got != "one\n" {
 		t.Errorf("the target has %q", got)
+	}
+}
+
+// A state of a move that is empty, cut or of another sandbox is not believed: the file is named, and nothing is launched or ended.
+func TestDamagedMoveIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
+	furnished(t, s, nil)
+	source, err := s.Resolve(t.Context(), "dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := json.Marshal(map[string]any{"owner": dead(), "source": source.Ref(), "to": "plain", "name": "dev"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "moves", "cloud-"+source.ID+".json")
+	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"empty": "", "{}": "{}", "cut": string(whole[:len(whole)/2]), "another's": strings.Replace(string(whole), source.ID, "other", 1),
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
+		if wantKind(t, err, core.KindConflict); !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: move: %v", name, err)
+		}
+		report, err := s.Prune(t.Context(), service.PruneOptions{})
+		if err != nil || len(report.Sandboxes) > 0 || len(report.Failures) != 1 || !strings.Contains(report.Failures[0].Error, file) {
+			t.Errorf("%s: prune: %+v, %v", name, report, err)
+		}
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if list, err := s.List(t.Context(), core.ListFilter{}); err != nil || len(list.Sandboxes) != 1 {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
 

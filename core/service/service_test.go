@@ -305,7 +305,9 @@ func TestHistoryOverARotation(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := service(t, Options{StateDir: dir})
 	name := filepath.Join(dir, auditFile)
-	line := func(op string) []byte { return []byte(`{"op":"` + op + `","time":"2026-01-02T00:00:00Z"}` + "\n") }
+	line := func(op string) []byte {
+		return []byte(`{"op":"` + op + `","time":"2026-01-02T00:00:00Z","result":"ok"}` + "\n")
+	}
 	if err := errors.Join(os.WriteFile(name+".1", line("one"), 0o600), os.WriteFile(name, line("two"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -326,6 +328,51 @@ func TestHistoryOverARotation(t *testing.T) {
 	}
 }
 
+// Lines that are no records are counted and their file is named, once. The records around them are there.
+func TestDamagedAuditLinesAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	s, _, _ := service(t, Options{StateDir: dir})
+	name := filepath.Join(dir, auditFile)
+	line := func(op string) string {
+		return `{"op":"` + op + `","time":"2026-01-02T00:00:00Z","result":"ok"}` + "\n"
+	}
+	older := line("one") + "{}\n" + `{"op":"lau` + "\n" + line("two")
+	newer := line("three") + line("four")[:20] // it is being written
+	if err := errors.Join(os.WriteFile(name+".1", []byte(older), 0o600), os.WriteFile(name, []byte(newer), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	var ops, damaged []string
+	for record, err := range s.History(t.Context(), HistoryFilter{}) {
+		if err != nil {
+			damaged = append(damaged, err.Error())
+			continue
+		}
+		ops = append(ops, record.Op)
+	}
+	if want := []string{"one", "two", "three"}; !slices.Equal(ops, want) {
+		t.Errorf("read %q, want %q", ops, want)
+	}
+	if len(damaged) != 1 || !strings.Contains(damaged[0], name+".1 is damaged: 2 of its lines") || !strings.Contains(damaged[0], "line 2") {
+		t.Errorf("%q", damaged)
+	}
+	// The next record ends the line that was cut, and is whole.
+	if err := s.audit.append(&AuditRecord{Time: time.Now(), Op: "five", Result: "ok"}); err != nil {
+		t.Fatal(err)
+	}
+	ops = nil
+	for record := range s.History(t.Context(), HistoryFilter{Op: "five"}) {
+		if record.Op != "" {
+			ops = append(ops, record.Op)
+		}
+	}
+	if len(ops) != 1 {
+		t.Errorf("after a cut line: %q", ops)
+	}
+	if report, err := s.Cost(t.Context(), CostFilter{}); err != nil || len(report.Warnings) != 2 {
+		t.Errorf("the cost: %q, %v", report.Warnings, err)
+	}
+}
+
 func TestFollowerMissesNothingOverARotation(t *testing.T) {
 	log, other := &auditLog{dir: t.TempDir(), pid: 1}, 2
 	follower := &auditFollower{log: log}
@@ -337,7 +384,7 @@ func TestFollowerMissesNothingOverARotation(t *testing.T) {
 	}
 	write := func(op string) {
 		t.Helper()
-		if err := log.append(&AuditRecord{Op: op, PID: other}); err != nil {
+		if err := log.append(&AuditRecord{Time: time.Now(), Op: op, Result: "ok", PID: other}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -399,7 +446,7 @@ func TestAuditLinesOfManyWritersStayWhole(t *testing.T) {
 		wg.Go(func() {
 			log := &auditLog{dir: dir, pid: w}
 			for range 50 {
-				if err := log.append(&AuditRecord{Op: "x", PID: w, Args: map[string]any{"long": strings.Repeat("y", 5000)}}); err != nil {
+				if err := log.append(&AuditRecord{Time: time.Now(), Op: "x", Result: "ok", PID: w, Args: map[string]any{"long": strings.Repeat("y", 5000)}}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -451,7 +498,7 @@ func TestEvents(t *testing.T) {
 			other = other || event.Type == core.EventOperation && event.Op == "theirs"
 		case <-tick.C:
 			// Again and again: the subscription begins at a moment of its own.
-			if err := theirs.append(&AuditRecord{Op: "theirs", PID: -1}); err != nil {
+			if err := theirs.append(&AuditRecord{Time: time.Now(), Op: "theirs", Result: "ok", PID: -1}); err != nil {
 				t.Fatal(err)
 			}
 			wg.Go(func() {

@@ -1,13 +1,16 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -32,14 +35,34 @@ func Read(dir, id string) (exec core.Exec, err error) {
 		return core.Exec{}, fmt.Errorf("command %q: %w", id, fs.ErrNotExist)
 	}
 	path := filepath.Join(dir, id+".json")
-	text, err := os.ReadFile(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return core.Exec{}, err
 	}
-	if err := json.Unmarshal(text, &exec); err != nil {
+	defer func() { _ = f.Close() }()
+	if err := json.NewDecoder(io.LimitReader(f, maxEntry)).Decode(&exec); err != nil {
 		return core.Exec{}, fmt.Errorf("%s is damaged: %w", path, err)
 	}
+	// A file that is empty JSON, or of another command, decodes, too.
+	if exec.ID != id || exec.Started.IsZero() {
+		return core.Exec{}, fmt.Errorf("%s is damaged: it does not describe command %s", path, id)
+	}
 	return exec, nil
+}
+
+// maxEntry bounds an entry in bytes: the kernel bounds a command line by far less.
+const maxEntry = 16 << 20
+
+// openRegular opens a file of the journal. It waits for no FIFO: the writer is a supervisor that parses hostile packets.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(cmp.Or(err, fmt.Errorf("%s is damaged: it is not a regular file", path)), f.Close())
+	}
+	return f, nil
 }
 
 // validID says whether a journal can have an entry of that id: a number, which is safe in a file's name.

@@ -32,7 +32,11 @@ const (
 	stderrTag = 2
 )
 
-// Execs reads all entries in a journal's directory, oldest first. One that cannot be read is left out.
+// codeUnknown is the exit code of a command whose entry cannot be read.
+const codeUnknown = 125
+
+// Execs reads all entries in a journal's directory, oldest first. One that cannot be read has only its id, and an exit whose
+// message names the file.
 func Execs(dir string) ([]core.Exec, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,12 +48,17 @@ func Execs(dir string) ([]core.Exec, error) {
 	execs := []core.Exec{}
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok || strings.HasPrefix(id, ".") {
+		if !ok || !validID(id) {
 			continue
 		}
-		if exec, err := Read(dir, id); err == nil {
-			execs = append(execs, exec)
+		exec, err := Read(dir, id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
+		if err != nil {
+			exec = core.Exec{ID: id, Exit: &core.Exit{Code: codeUnknown, Message: err.Error()}}
+		}
+		execs = append(execs, exec)
 	}
 	slices.SortFunc(execs, func(a, b core.Exec) int { return number(a.ID) - number(b.ID) })
 	return execs, nil
@@ -85,11 +94,42 @@ type Stats struct {
 // Create starts the output of command id, without the values that redact finds; it may be nil.
 func Create(dir, id string, limit int64, redact *core.Redactor) (*Output, error) {
 	path := filepath.Join(dir, id+".log")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &Output{path: path, limit: limit, file: f, stdout: redact.Stream(), stderr: redact.Stream()}, nil
+	size, err := dropTorn(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &Output{path: path, limit: limit, file: f, size: size, stdout: redact.Stream(), stderr: redact.Stream()}, nil
+}
+
+// dropTorn removes what follows the last whole record, and returns the size that is left. A writer that was killed may have
+// left a torn record, which would hide those that follow it.
+func dropTorn(f *os.File) (size int64, err error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	var header [headerSize]byte
+	for size+headerSize <= info.Size() {
+		if _, err := f.ReadAt(header[:], size); err != nil {
+			return 0, err
+		}
+		length, err := checkHeader(header)
+		if err != nil {
+			return info.Size(), nil //nolint:nilerr // a reader names the damage
+		}
+		if size+headerSize+length > info.Size() {
+			break
+		}
+		size += headerSize + length
+	}
+	if size < info.Size() {
+		err = f.Truncate(size)
+	}
+	return size, err
 }
 
 // Write appends data. The disk's failure is not the command's: what cannot be kept
@@ -183,6 +223,18 @@ func (o *Output) Close() error {
 // errCut is the end of a file that is being written, or was when its writer died.
 var errCut = errors.New("record is cut short")
 
+// checkHeader returns the length of a record's data.
+func checkHeader(header [headerSize]byte) (length int64, err error) {
+	length = int64(binary.BigEndian.Uint32(header[9:]))
+	switch tag := header[8]; {
+	case tag != stdoutTag && tag != stderrTag:
+		return 0, fmt.Errorf("a record has the unknown stream %d", tag)
+	case length > MaxRecord:
+		return 0, fmt.Errorf("a record has %d bytes", length)
+	}
+	return length, nil
+}
+
 // readRecord reads one record. io.EOF is a clean end.
 func readRecord(r io.Reader) (core.LogRecord, error) {
 	var header [headerSize]byte
@@ -192,18 +244,13 @@ func readRecord(r io.Reader) (core.LogRecord, error) {
 		}
 		return core.LogRecord{}, err
 	}
-	record := core.LogRecord{Time: time.Unix(0, int64(binary.BigEndian.Uint64(header[:8])))} //nolint:gosec // any number is a time
-	switch header[8] {
-	case stdoutTag:
-		record.Stream = core.Stdout
-	case stderrTag:
-		record.Stream = core.Stderr
-	default:
-		return core.LogRecord{}, fmt.Errorf("the journal has a record of unknown stream %d", header[8])
+	length, err := checkHeader(header)
+	if err != nil {
+		return core.LogRecord{}, err
 	}
-	length := binary.BigEndian.Uint32(header[9:])
-	if length > MaxRecord {
-		return core.LogRecord{}, fmt.Errorf("the journal has a record of %d bytes", length)
+	record := core.LogRecord{Time: time.Unix(0, int64(binary.BigEndian.Uint64(header[:8]))), Stream: core.Stdout} //nolint:gosec // any number is a time
+	if header[8] == stderrTag {
+		record.Stream = core.Stderr
 	}
 	record.Data = make([]byte, length)
 	if _, err := io.ReadFull(r, record.Data); err != nil {

@@ -132,15 +132,12 @@ func TestFollowSeesWhatIsWritten(t *testing.T) {
 	_ = o.Close()
 }
 
-func TestEntriesSurviveATornOne(t *testing.T) {
+func TestEntriesAreFoundByTheirID(t *testing.T) {
 	dir := t.TempDir()
 	for _, id := range []string{"0", "2", "10"} {
-		if err := Write(dir, core.Exec{ID: id, Command: []string{"x"}}); err != nil {
+		if err := Write(dir, core.Exec{ID: id, Command: []string{"x"}, Started: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := os.WriteFile(filepath.Join(dir, "3.json"), []byte(`{"id":`), 0o600); err != nil {
-		t.Fatal(err)
 	}
 	execs, err := Execs(dir)
 	if err != nil || len(execs) != 3 || execs[2].ID != "10" {
@@ -178,4 +175,94 @@ func FuzzReadRecord(f *testing.F) {
 			}
 		}
 	})
+}
+
+// An entry that is damaged is listed by its id, and its file is named. The others are listed as ever.
+func TestDamagedEntriesAreNamed(t *testing.T) {
+	damages := map[string]func(path string) error{
+		"empty": func(path string) error { return os.Truncate(path, 0) },
+		"cut":   func(path string) error { return os.Truncate(path, 20) },
+		"{}":    func(path string) error { return os.WriteFile(path, []byte("{}"), 0o600) },
+		"another's": func(path string) error {
+			return os.WriteFile(path, []byte(`{"id":"9","started":"2026-01-02T00:00:00Z"}`), 0o600)
+		},
+		"not a file": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+	}
+	for name, damage := range damages {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, id := range []string{"1", "2", "3"} {
+				if err := Write(dir, core.Exec{ID: id, Command: []string{"true"}, Started: time.Now()}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			path := filepath.Join(dir, "2.json")
+			if err := damage(path); err != nil {
+				t.Fatal(err)
+			}
+			execs, err := Execs(dir)
+			if err != nil || len(execs) != 3 {
+				t.Fatalf("%+v, %v", execs, err)
+			}
+			if execs[1].ID != "2" || execs[1].Exit == nil || !strings.Contains(execs[1].Exit.Message, path) {
+				t.Errorf("%+v", execs[1])
+			}
+			if execs[0].Command == nil || execs[2].Command == nil {
+				t.Errorf("the others: %+v", execs)
+			}
+		})
+	}
+}
+
+// The entry command of a sandbox that was killed and started again writes to the same file.
+func TestTornRecordDoesNotHideTheNext(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "1.log")
+	write := func(text string) {
+		t.Helper()
+		o, err := Create(dir, "1", 1<<20, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Write(core.Stdout, []byte(text))
+		if err := o.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for cut := range int64(headerSize + 4) {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		write("one ")
+		write("torn")
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, info.Size()-1-cut); err != nil {
+			t.Fatal(err)
+		}
+		if got := collect(t, dir, core.LogOptions{Tail: -1}); got != "one " {
+			t.Errorf("cut by %d: %q", cut+1, got)
+		}
+		write("two")
+		if got := collect(t, dir, core.LogOptions{Tail: -1}); got != "one two" {
+			t.Errorf("cut by %d, and then written: %q", cut+1, got)
+		}
+	}
+}
+
+func TestDamagedOutputIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "1.log")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("x"), 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var last error
+	for _, err := range Records(t.Context(), dir, "1", core.LogOptions{Tail: -1}, func() bool { return true }) {
+		last = err
+	}
+	if last == nil || !strings.Contains(last.Error(), path) {
+		t.Errorf("%v", last)
+	}
 }

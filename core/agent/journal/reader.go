@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -95,7 +96,7 @@ func (r *reader) next() (core.LogRecord, error) {
 			return record, nil
 		}
 		if !errors.Is(err, io.EOF) && !errors.Is(err, errCut) {
-			return core.LogRecord{}, err
+			return core.LogRecord{}, fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
 		}
 		if !r.rotated() {
 			return core.LogRecord{}, io.EOF
@@ -108,12 +109,12 @@ func (r *reader) next() (core.LogRecord, error) {
 // open opens the file that follows the one read last.
 func (r *reader) open() bool {
 	if r.offset == 0 && !r.older {
-		if f, err := os.Open(r.path + ".1"); err == nil {
+		if f, err := openRegular(r.path + ".1"); err == nil {
 			r.file, r.older = f, true
 			return true
 		}
 	}
-	f, err := os.Open(r.path)
+	f, err := openRegular(r.path)
 	if err != nil {
 		return false
 	}

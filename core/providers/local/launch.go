@@ -116,7 +116,7 @@ func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire
 	if request.Group, err = p.group(request.ID, request.Spec); err != nil {
 		return stateError("launch", err)
 	}
-	log, err := os.OpenFile(filepath.Join(request.Dir, store.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := store.OpenRegular(filepath.Join(request.Dir, store.LogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return stateError("launch", err)
 	}

@@ -30,6 +30,8 @@ func damages() map[string]func(path string) error {
 		"flipped": flip,
 		"{}":      func(path string) error { return os.WriteFile(path, []byte("{}"), 0o600) },
 		"missing": os.Remove,
+		"a link":  func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path)) },
+		"a FIFO":  func(path string) error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) },
 	}
 }
 
@@ -176,6 +178,61 @@ func TestDamagedSaveFallsBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A link or another special file is never sealed, nor accepted later in the place of what was sealed.
+func TestSealedTreesHoldNoLinks(t *testing.T) {
+	plant := map[string]func(path string) error{
+		"link":      func(path string) error { return os.Symlink("/etc/passwd", path) },
+		"FIFO":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
+	}
+	for what, plant := range plant {
+		t.Run(what, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "tree")
+			if err := errors.Join(fill("text")(dir), Seal(dir)); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(dir, "pages.img")
+			if err := errors.Join(os.Remove(path), plant(path)); err != nil {
+				t.Fatal(err)
+			}
+			if err := Check(dir); !IsDamage(err) || !strings.Contains(err.Error(), path) {
+				t.Errorf("Check: %v", err)
+			}
+			if err := Seal(dir); what != "directory" && (err == nil || !strings.Contains(err.Error(), path)) {
+				t.Errorf("Seal: %v", err)
+			}
+		})
+	}
+	t.Run("the tree itself", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "tree")
+		link := filepath.Join(t.TempDir(), "link")
+		if err := errors.Join(fill("text")(dir), os.Symlink(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+		if err := Seal(link); err == nil || !strings.Contains(err.Error(), link) {
+			t.Errorf("Seal: %v", err)
+		}
+		if err := Seal(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := Check(link); !IsDamage(err) || !strings.Contains(err.Error(), link) {
+			t.Errorf("Check: %v", err)
+		}
+	})
+	t.Run("a list that leads outside", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "tree")
+		if err := fill("text")(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := WriteJSON(filepath.Join(dir, SumsFile), []sum{{Name: "../../etc/passwd"}}, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := Check(dir); !IsDamage(err) || !strings.Contains(err.Error(), SumsFile) {
+			t.Errorf("Check: %v", err)
+		}
+	})
 }
 
 // killEnv is the step of a save, or of a replaced file, at which TestKilledChild kills itself.

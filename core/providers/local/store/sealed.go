@@ -3,18 +3,25 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // copySuffix ends the name of a sealed file's copy.
 const copySuffix = ".copy"
+
+// maxSealed bounds a sealed file in bytes. The largest have the list of a tree, or a spec.
+const maxSealed = 64 << 20
 
 // sealed is how a file of JSON is kept: with a checksum, so that damage is found, and a generation, which grows with each write.
 type sealed struct {
@@ -129,6 +136,35 @@ func ReadJSON(path string, v any) (damage, err error) {
 	return damage, nil
 }
 
+// errIrregular means that something else is in a file's place.
+var errIrregular = errors.New("it is not a regular file")
+
+// OpenRegular opens a file as os.OpenFile does. It follows no link in place of the file and waits for no FIFO. A supervisor
+// writes in the sandbox's directory, and whoever takes it over could plant those for the next client.
+func OpenRegular(path string, flags int, mode fs.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, mode)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
+		return nil, fmt.Errorf("%s: %w", path, errIrregular)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(cmp.Or(err, fmt.Errorf("%s: %w", path, errIrregular)), f.Close())
+	}
+	return f, nil
+}
+
+// readRegular reads a whole file, at most maxSealed bytes of it.
+func readRegular(path string) ([]byte, error) {
+	f, err := OpenRegular(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxSealed))
+	return text, errors.Join(err, f.Close())
+}
+
 // newest returns what a sealed file or its copy holds; without content there is neither. The error says what is wrong with the file.
 func newest(path string) (sealed, error) {
 	file, err := readSealed(path)
@@ -149,7 +185,10 @@ func newest(path string) (sealed, error) {
 
 // readSealed reads one file and checks it.
 func readSealed(path string) (sealed, error) {
-	text, err := os.ReadFile(path)
+	text, err := readRegular(path)
+	if errors.Is(err, errIrregular) {
+		return sealed{}, &DamageError{path, errIrregular.Error()}
+	}
 	if err != nil {
 		return sealed{}, err
 	}

@@ -147,7 +147,7 @@ func (s *Store) Lock(id string) (*Lock, error) {
 }
 
 func (s *Store) openLock(id string) (*os.File, error) {
-	return os.OpenFile(filepath.Join(s.Dir(id), lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	return OpenRegular(filepath.Join(s.Dir(id), lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 }
 
 // take locks an open file, and closes it where that fails.
@@ -185,7 +185,7 @@ func (s *Store) Abandoned(id, path string) bool {
 // behind; and what is being made is locked a moment later.
 func (s *Store) abandoned(lock, path string) bool {
 	err := s.withNames(func(string) error {
-		f, err := os.Open(lock)
+		f, err := OpenRegular(lock, os.O_RDONLY, 0)
 		if err == nil {
 			defer func() { _ = f.Close() }()
 			err = flock(f, unix.LOCK_SH|unix.LOCK_NB)
@@ -201,7 +201,7 @@ func (s *Store) abandoned(lock, path string) bool {
 
 // held says whether somebody has locked a file.
 func held(path string) bool {
-	f, err := os.Open(path)
+	f, err := OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}

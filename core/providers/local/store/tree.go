@@ -22,8 +22,8 @@ type sum struct {
 	CRC32C string `json:"crc32c"`
 }
 
-// Seal makes the files of a directory durable and lists them in SumsFile, so that Check can tell later whether they are what they
-// were. Nothing in the directory is changed after that.
+// Seal makes the files of a directory durable and lists them in SumsFile, so that Check finds each later change. Nothing in
+// the directory is changed after that. A directory is refused if it is a link, or holds anything but files and directories.
 func Seal(dir string) error { return Writer{}.seal(dir) }
 
 func (w Writer) seal(dir string) error {
@@ -34,8 +34,10 @@ func (w Writer) seal(dir string) error {
 			return err
 		case entry.IsDir():
 			return SyncDir(path)
+		case path == dir:
+			return fmt.Errorf("%s cannot be sealed: it is not a directory", path)
 		case !entry.Type().IsRegular():
-			return nil
+			return fmt.Errorf("%s cannot be sealed: it is not a regular file", path)
 		}
 		name, err := filepath.Rel(dir, path)
 		if err != nil {
@@ -53,8 +55,12 @@ func (w Writer) seal(dir string) error {
 	return w.WriteJSON(filepath.Join(dir, SumsFile), sums, true)
 }
 
-// Check reads the files of a directory that Seal has sealed. A DamageError names the first that is not what it was.
+// Check reads the files of a directory that Seal has sealed. A DamageError names the first that is not what it was. Neither
+// the directory nor a file may be a link: Seal has made none.
 func Check(dir string) error {
+	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+		return &DamageError{dir, "it is not a directory"}
+	}
 	list := filepath.Join(dir, SumsFile)
 	var sums []sum
 	if _, err := ReadJSON(list, &sums); err != nil {
@@ -64,9 +70,14 @@ func Check(dir string) error {
 		return err
 	}
 	for _, want := range sums {
+		if !filepath.IsLocal(want.Name) {
+			return &DamageError{list, fmt.Sprintf("it lists %q", want.Name)}
+		}
 		path := filepath.Join(dir, want.Name)
 		have, err := measure(path, false)
 		switch {
+		case errors.Is(err, errIrregular):
+			return &DamageError{path, errIrregular.Error()}
 		case errors.Is(err, fs.ErrNotExist):
 			return &DamageError{path, "the file is lost"}
 		case err != nil:
@@ -80,9 +91,9 @@ func Check(dir string) error {
 	return nil
 }
 
-// measure reads a file; durable waits until it is on the disk.
+// measure reads a file; durable waits until it is on the disk. It follows no link and waits for no FIFO.
 func measure(path string, durable bool) (s sum, err error) {
-	f, err := os.Open(path)
+	f, err := OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return s, err
 	}
