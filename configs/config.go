@@ -9,37 +9,15 @@ import (
 
 // Config holds every setting, with all layers applied. It does not change after Load.
 type Config struct {
-	// Provider launches sandboxes: a provider's name, or "auto".
-	Provider string
-	Defaults Defaults
-	Quotas   Quotas
+	// Defaults apply to the fields that a launch leaves open. Zero leaves them to the provider.
+	Defaults core.Spec
+	Quotas   service.Quotas
 	Local    Local
 	UI       UI
 	Docker   Docker
 	// Prices are the providers' price tables, by provider.
 	Prices map[string]priceTable
 	Images Images
-}
-
-// Defaults apply to the fields that a launch leaves open. Zero leaves them to the provider.
-type Defaults struct {
-	App         string
-	Network     core.NetworkMode
-	Timeout     core.Duration
-	IdleTimeout core.Duration
-	CPU         float64
-	Memory      core.Bytes
-	Disk        core.Bytes
-	Processes   int
-	OpenFiles   int
-}
-
-// Quotas limit one user's sandboxes. Zero is no limit.
-type Quotas struct {
-	MaxSandboxes int
-	MaxCPU       float64
-	MaxMemory    core.Bytes
-	MaxLifetime  core.Duration
 }
 
 // Local configures sandboxes on this machine.
@@ -119,27 +97,19 @@ type key struct {
 func keys() []key {
 	return []key{
 		text("provider", core.ProviderAuto, "provider of new sandboxes: auto, or a provider's name",
-			func(c *Config) *string { return &c.Provider }),
+			func(c *Config) *string { return &c.Defaults.Provider }),
 
-		text("defaults.app", "", "app of new sandboxes",
-			func(c *Config) *string { return &c.Defaults.App }),
+		ofSpec("app", ""),
 		choice("defaults.network", string(core.NetworkAll), "network policy: all or none",
 			[]string{string(core.NetworkAll), string(core.NetworkNone)},
-			func(c *Config) *core.NetworkMode { return &c.Defaults.Network }),
-		duration("defaults.timeout", "24h", "lifetime; 0 is no limit",
-			func(c *Config) *core.Duration { return &c.Defaults.Timeout }),
-		duration("defaults.idle_timeout", "0", "time until an idle sandbox ends; 0 is no limit",
-			func(c *Config) *core.Duration { return &c.Defaults.IdleTimeout }),
-		decimal("defaults.cpu", "0", "cores; 0 is all",
-			func(c *Config) *float64 { return &c.Defaults.CPU }),
-		size("defaults.memory", "2GiB", "memory; 0 is no limit",
-			func(c *Config) *core.Bytes { return &c.Defaults.Memory }),
-		size("defaults.disk", "8GiB", "size of the files that a sandbox writes; 0 is no limit",
-			func(c *Config) *core.Bytes { return &c.Defaults.Disk }),
-		whole("defaults.processes", "1024", "processes at the same time; 0 is no limit",
-			func(c *Config) *int { return &c.Defaults.Processes }),
-		whole("defaults.open_files", "65536", "open files of one process; 0 is no limit",
-			func(c *Config) *int { return &c.Defaults.OpenFiles }),
+			func(c *Config) *core.NetworkMode { return &c.Defaults.Network.Mode }),
+		ofSpec("timeout", "24h"),
+		ofSpec("idle_timeout", "0"),
+		ofSpec("cpu", "0"),
+		ofSpec("memory", "2GiB"),
+		ofSpec("disk", "8GiB"),
+		ofSpec("processes", "1024"),
+		ofSpec("open_files", "65536"),
 
 		whole("quotas.max_sandboxes", "0", "sandboxes at the same time; 0 is no limit",
 			func(c *Config) *int { return &c.Quotas.MaxSandboxes }),
@@ -193,17 +163,4 @@ func keys() []key {
 		text("images.bash", "", "image for bash code that sb mcp runs without a sandbox",
 			func(c *Config) *string { return &c.Images.Bash }),
 	}
-}
-
-// Core returns the launch defaults and the quotas as the service takes them.
-func (c Config) Core() (service.Defaults, service.Quotas) {
-	d, q := c.Defaults, c.Quotas
-	defaults := service.Defaults{
-		Provider: c.Provider, App: d.App, Network: d.Network, Timeout: d.Timeout, IdleTimeout: d.IdleTimeout,
-		CPU: d.CPU, Memory: d.Memory, Disk: d.Disk, Processes: d.Processes, OpenFiles: d.OpenFiles,
-	}
-	quotas := service.Quotas{
-		MaxSandboxes: q.MaxSandboxes, MaxCPU: q.MaxCPU, MaxMemory: q.MaxMemory, MaxLifetime: q.MaxLifetime,
-	}
-	return defaults, quotas
 }

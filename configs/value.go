@@ -64,6 +64,34 @@ func size(name, fallback, doc string, field func(*Config) *core.Bytes) key {
 	}
 }
 
+// ofSpec makes the setting of a field's default in defaults.
+func ofSpec(name, fallback string) key {
+	field := core.FieldNamed(name)
+	name = "defaults." + name
+	doc := field.Help()
+	if field.Limit && !strings.HasSuffix(doc, noLimit) {
+		doc += noLimit
+	}
+	switch field.Ref(&core.Spec{}).(type) {
+	case *float64:
+		return decimal(name, fallback, doc, fieldOf[float64](field))
+	case *core.Bytes:
+		return size(name, fallback, doc, fieldOf[core.Bytes](field))
+	case *core.Duration:
+		return duration(name, fallback, doc, fieldOf[core.Duration](field))
+	case *int:
+		return whole(name, fallback, doc, fieldOf[int](field))
+	}
+	return text(name, fallback, doc, fieldOf[string](field))
+}
+
+// noLimit ends the description of a limit that may be 0.
+const noLimit = "; 0 is no limit"
+
+func fieldOf[T any](field core.Field) func(*Config) *T {
+	return func(c *Config) *T { return field.Ref(&c.Defaults).(*T) }
+}
+
 // exact formats a size without loss. Bytes.String, made for tables, may round.
 func exact(b core.Bytes) string {
 	text := b.String()

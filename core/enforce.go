@@ -52,13 +52,9 @@ func (s Spec) EnforcedFields() []Enforcement {
 			list = append(list, Enforcement{Field: field, Asked: fmt.Sprint(asked)})
 		}
 	}
-	add("cpu", s.CPU != 0, s.CPU)
-	add("memory", s.Memory != 0, s.Memory)
-	add("disk", s.Disk != 0, s.Disk)
-	add("processes", s.Processes != 0, s.Processes)
-	add("open_files", s.OpenFiles != 0, s.OpenFiles)
-	add("timeout", s.Timeout > 0, s.Timeout)
-	add("idle_timeout", s.IdleTimeout > 0, s.IdleTimeout)
+	for _, f := range Fields() {
+		add(f.Name, f.Limit && !f.IsZero(s) && f.Value(s) != any(NoTimeout), f.Value(s))
+	}
 	add("network", s.Network.Mode != NetworkDefault, strings.TrimSpace(string(s.Network.Mode)+" "+strings.Join(s.Network.Allow, " ")))
 	add("inbound", len(s.Inbound) > 0, strings.Join(s.Inbound, " "))
 	for _, v := range s.Volumes {

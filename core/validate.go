@@ -1,11 +1,11 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/netip"
 	"path"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,54 +22,35 @@ const (
 
 // Validate makes the checks that need no provider. Errors are KindUsage and name the field.
 func (s Spec) Validate() error {
-	if s.Name != "" {
-		if err := ValidateName("name", s.Name); err != nil {
+	for _, f := range Fields() {
+		if f.check == nil {
+			continue
+		}
+		if err := f.check(s); err != nil {
 			return err
 		}
 	}
-	if s.App != "" {
-		if err := ValidateName("app", s.App); err != nil {
-			return err
-		}
-	}
-	if err := s.validateImage(); err != nil {
-		return err
-	}
-	if err := s.validateLimits(); err != nil {
+	if err := s.validateSource(); err != nil {
 		return err
 	}
 	if err := validateEnv(s.Env, s.Secrets); err != nil {
 		return err
 	}
-	if err := validatePlace(s.Workdir, s.User); err != nil {
+	if err := s.Network.Validate(); err != nil {
 		return err
 	}
-	if err := s.validateNetwork(); err != nil {
-		return err
-	}
-	if err := s.Ready.validate(); err != nil {
-		return err
-	}
-	if err := s.Modal.validate(s); err != nil {
-		return err
-	}
-	for i, v := range s.Volumes {
-		if v.Source == "" || !path.IsAbs(v.Target) {
-			return Invalid("volumes", "number %d needs a source and an absolute target", i+1)
-		}
-		if HasControl(v.Source) || HasControl(v.Target) {
-			return Invalid("volumes", "number %d has a control character", i+1)
-		}
-	}
-	for key, value := range s.Labels {
-		if key == "" || len(key) > 128 || len(value) > 1024 || HasControl(key) || HasControl(value) || strings.Contains(key, "=") {
-			return Invalid("labels", "%q is not a label", key)
-		}
-	}
-	return validateArgv("command", s.Command)
+	return s.validatePorts()
 }
 
-func (s Spec) validateImage() error {
+func validateOptionalName(field, name string) error {
+	if name == "" {
+		return nil
+	}
+	return ValidateName(field, name)
+}
+
+// validateSource checks the fields that name what the sandbox starts from. At most one of them may be set.
+func (s Spec) validateSource() error {
 	var sources []string
 	for _, f := range []struct{ name, value string }{
 		{"image", s.Image}, {"dockerfile", s.Dockerfile}, {"template", s.Template}, {"snapshot", s.Snapshot}, {"checkpoint", s.Checkpoint},
@@ -85,14 +66,20 @@ func (s Spec) validateImage() error {
 	if len(sources) > 1 {
 		return Invalid(strings.Join(sources, " and "), "only one of them can say what the sandbox starts from")
 	}
+	return nil
+}
+
+func (s Spec) checkPython() error {
 	if strings.ContainsFunc(s.Python, func(r rune) bool { return !strings.ContainsRune(versionRunes, r) }) {
 		return Invalid("python", "%q is not a version, such as 3.12", s.Python)
 	}
-	for _, list := range [][]string{s.Pip, s.Apt} {
-		for _, p := range list {
-			if p == "" || HasControl(p) || strings.HasPrefix(p, "-") {
-				return Invalid("packages", "%q is not a package", p)
-			}
+	return nil
+}
+
+func validatePackages(list []string) error {
+	for _, p := range list {
+		if p == "" || HasControl(p) || strings.HasPrefix(p, "-") {
+			return Invalid("packages", "%q is not a package", p)
 		}
 	}
 	return nil
@@ -101,13 +88,27 @@ func (s Spec) validateImage() error {
 // versionRunes are the characters of a version, which becomes part of an image name and of a Dockerfile.
 const versionRunes = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-_+"
 
-// validatePlace checks the working directory and the user of commands.
-func validatePlace(workdir, user string) error {
+func (s Spec) checkWorkdir() error { return validateWorkdir(s.Workdir) }
+
+func validateWorkdir(workdir string) error {
 	if workdir != "" && !path.IsAbs(workdir) || strings.ContainsRune(workdir, 0) {
 		return Invalid("workdir", "%q is not an absolute path", workdir)
 	}
+	return nil
+}
+
+func (s Spec) checkUser() error { return validateUser(s.User) }
+
+func validateUser(user string) error {
 	if HasControl(user) {
 		return Invalid("user", "%q is not a user", user)
+	}
+	return nil
+}
+
+func (s Spec) checkCPU() error {
+	if s.CPU < 0 || s.CPU > maxCPU || math.IsNaN(s.CPU) {
+		return Invalid("cpu", "%v is not between 0 and %d cores", s.CPU, maxCPU)
 	}
 	return nil
 }
@@ -115,31 +116,57 @@ func validatePlace(workdir, user string) error {
 // unitHint is the hint for a size without a unit.
 const unitHint = "a number without a unit is bytes: write 512MiB or 2G"
 
-func (s Spec) validateLimits() error {
-	if s.CPU < 0 || s.CPU > maxCPU || math.IsNaN(s.CPU) {
-		return Invalid("cpu", "%v is not between 0 and %d cores", s.CPU, maxCPU)
-	}
+func (s Spec) checkMemory() error {
 	if s.Memory != 0 && s.Memory < 16*MiB || s.Memory > 64*TiB {
 		return Invalid("memory", "%s is not between 16MiB and 64TiB", s.Memory).WithHint(unitHint)
 	}
+	return nil
+}
+
+func (s Spec) checkDisk() error {
 	if s.Disk != 0 && s.Disk < MiB || s.Disk > 1024*TiB {
 		return Invalid("disk", "%s is not between 1MiB and 1024TiB", s.Disk).WithHint(unitHint)
 	}
-	if s.Processes < 0 || s.Processes > maxProcesses {
-		return Invalid("processes", "%d is not between 1 and %d", s.Processes, maxProcesses)
+	return nil
+}
+
+func validateCount(field string, n, most int) error {
+	if n < 0 || n > most {
+		return Invalid(field, "%d is not between 1 and %d", n, most)
 	}
-	if s.OpenFiles < 0 || s.OpenFiles > maxOpenFiles {
-		return Invalid("open_files", "%d is not between 1 and %d", s.OpenFiles, maxOpenFiles)
+	return nil
+}
+
+func validateTimeout(field string, timeout Duration) error {
+	if timeout < 0 && timeout != NoTimeout || time.Duration(timeout) > MaxLifetime {
+		return Invalid(field, "%s is not between 0 and ten years", timeout)
 	}
+	return nil
+}
+
+func (s Spec) checkMaxCost() error {
 	if s.MaxCost < 0 || math.IsNaN(s.MaxCost) || math.IsInf(s.MaxCost, 0) {
 		return Invalid("max_cost", "%v is no amount", s.MaxCost)
 	}
-	for _, f := range []struct {
-		name  string
-		value Duration
-	}{{"timeout", s.Timeout}, {"idle_timeout", s.IdleTimeout}} {
-		if f.value < 0 && f.value != NoTimeout || time.Duration(f.value) > MaxLifetime {
-			return Invalid(f.name, "%s is not between 0 and ten years", f.value)
+	return nil
+}
+
+func (s Spec) checkVolumes() error {
+	for i, v := range s.Volumes {
+		if v.Source == "" || !path.IsAbs(v.Target) {
+			return Invalid("volumes", "number %d needs a source and an absolute target", i+1)
+		}
+		if HasControl(v.Source) || HasControl(v.Target) {
+			return Invalid("volumes", "number %d has a control character", i+1)
+		}
+	}
+	return nil
+}
+
+func (s Spec) checkLabels() error {
+	for key, value := range s.Labels {
+		if key == "" || len(key) > 128 || len(value) > 1024 || HasControl(key) || HasControl(value) || strings.Contains(key, "=") {
+			return Invalid("labels", "%q is not a label", key)
 		}
 	}
 	return nil
@@ -164,15 +191,16 @@ func (n Network) Validate() error {
 	return nil
 }
 
-func (s Spec) validateNetwork() error {
-	if err := s.Network.Validate(); err != nil {
-		return err
-	}
+func (s Spec) checkInbound() error {
 	for _, cidr := range s.Inbound {
 		if _, err := netip.ParsePrefix(cidr); err != nil {
 			return Invalid("inbound", "%q is not a CIDR, such as 203.0.113.0/24", cidr)
 		}
 	}
+	return nil
+}
+
+func (s Spec) validatePorts() error {
 	seen := map[int]bool{}
 	for _, p := range s.Ports {
 		if p.Sandbox < 1 || p.Sandbox > 65535 || p.Host < 0 || p.Host > 65535 {
@@ -232,7 +260,7 @@ func (e ExecSpec) Validate() error {
 	if err := validateArgv("command", e.Command); err != nil {
 		return err
 	}
-	if err := validatePlace(e.Workdir, e.User); err != nil {
+	if err := cmp.Or(validateWorkdir(e.Workdir), validateUser(e.User)); err != nil {
 		return err
 	}
 	if e.Timeout < 0 {
@@ -274,40 +302,4 @@ func HasControl(s string) bool {
 // Invalid returns an error of kind usage about a field of a spec.
 func Invalid(field, format string, args ...any) *Error {
 	return Errorf(KindUsage, "validate", "", "%s: %s", field, fmt.Sprintf(format, args...))
-}
-
-// Needs lists the capabilities that the spec requires.
-func (s Spec) Needs() []Capability {
-	var caps []Capability
-	add := func(c Capability, when bool) {
-		if when && !slices.Contains(caps, c) {
-			caps = append(caps, c)
-		}
-	}
-	add(CapBuild, s.Dockerfile != "" || s.Python != "" || len(s.Pip)+len(s.Apt) > 0)
-	add(CapTemplates, s.Template != "")
-	add(CapSnapshots, s.Snapshot != "")
-	add(CapCheckpoint, s.Checkpoint != "")
-	add(CapCPU, s.CPU != 0)
-	add(CapMemory, s.Memory != 0)
-	add(CapDisk, s.Disk != 0)
-	add(CapProcesses, s.Processes != 0)
-	add(CapOpenFiles, s.OpenFiles != 0)
-	add(CapGPU, !s.GPU.IsZero())
-	add(CapTimeout, s.Timeout > 0)
-	add(CapNoTimeout, s.Timeout == NoTimeout)
-	add(CapIdle, s.IdleTimeout > 0)
-	add(CapPersist, s.Persist)
-	add(CapVolumes, len(s.Volumes) > 0)
-	add(CapPorts, len(s.Ports) > 0)
-	add(CapPortTLS, slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Protocol == PortHTTPS || p.Protocol == PortH2 }))
-	add(CapInbound, len(s.Inbound) > 0)
-	add(CapModal, s.Modal != nil)
-	add(CapUser, s.User != "")
-	add(CapSecretStore, slices.ContainsFunc(s.Secrets, Secret.Kept))
-	add(CapNetNone, s.Network.Mode == NetworkNone)
-	add(CapNetAll, s.Network.Mode == NetworkAll)
-	add(CapNetAllow, s.Network.Mode == NetworkAllow)
-	add(CapNetInternal, s.Network.Mode == NetworkInternal)
-	return caps
 }

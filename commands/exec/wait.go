@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,7 +71,7 @@ func waited(ctx context.Context, opts *WaitOptions, svc *service.Service) error 
 	if opts.Exec != "" {
 		exit, err := svc.WaitExec(ctx, opts.Sandbox, opts.Exec)
 		if err != nil {
-			return late(ctx, err)
+			return late(ctx, opts, err)
 		}
 		if opts.JSON {
 			if err := output.JSON(opts.App.Streams.Out, exit); err != nil {
@@ -82,13 +83,13 @@ func waited(ctx context.Context, opts *WaitOptions, svc *service.Service) error 
 	if opts.Ready {
 		err := svc.WaitReady(ctx, opts.Sandbox)
 		if err != nil {
-			return late(ctx, err)
+			return late(ctx, opts, err)
 		}
 		return ready(ctx, opts, svc)
 	}
 	box, err := svc.Wait(ctx, opts.Sandbox)
 	if err != nil {
-		return late(ctx, err)
+		return late(ctx, opts, err)
 	}
 	if opts.JSON {
 		if err := output.JSON(opts.App.Streams.Out, box); err != nil {
@@ -110,10 +111,20 @@ func ready(ctx context.Context, opts *WaitOptions, svc *service.Service) error {
 	return output.JSON(opts.App.Streams.Out, box)
 }
 
-// late tells our own time limit from the failures of others.
-func late(ctx context.Context, err error) error {
-	if ctx.Err() == context.DeadlineExceeded {
-		return &cli.ExitError{Code: cli.ExitTimeout, Err: core.Errorf(core.KindTimeout, "wait", "", "not yet when the time to wait was over")}
+// late replaces the error of an ended wait by our own if --timeout ended it.
+func late(ctx context.Context, opts *WaitOptions, err error) error {
+	if ctx.Err() != context.DeadlineExceeded {
+		return err
 	}
-	return err
+	what := fmt.Sprintf("%q to end", opts.Sandbox)
+	switch {
+	case opts.Exec != "":
+		what = fmt.Sprintf("command %s in %q to end", opts.Exec, opts.Sandbox)
+	case opts.Ready:
+		what = fmt.Sprintf("%q to become ready", opts.Sandbox)
+	}
+	return &cli.ExitError{
+		Code: cli.ExitTimeout,
+		Err:  core.Errorf(core.KindTimeout, "wait", "", "timed out after %s waiting for %s", core.Duration(opts.Timeout), what),
+	}
 }

@@ -160,7 +160,7 @@ func explain(ctx context.Context, opts *LaunchOptions, svc *service.Service) err
 		}
 	}
 	if placement.Chosen == "" {
-		return core.Errorf(core.KindUnsupported, "launch", "", "no provider can do all that is asked").
+		return core.Errorf(core.KindUnsupported, "launch", "", "no provider supports all of the spec").
 			WithHint("ask for less, or see %q for what each provider can do", "sb provider ls")
 	}
 	return nil

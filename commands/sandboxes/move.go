@@ -24,7 +24,7 @@ type MoveOptions struct {
 // NewMove makes "sb move".
 func NewMove(app *cli.App, runF func(context.Context, *MoveOptions) error) *cobra.Command {
 	opts := &MoveOptions{App: app}
-	var gpu cli.GPUValue
+	var gpu core.GPU
 	var env cli.EnvFlags
 	cmd := &cobra.Command{
 		Use: "move SANDBOX --to PROVIDER", Short: "Move a sandbox to another provider",
@@ -46,7 +46,7 @@ func NewMove(app *cli.App, runF func(context.Context, *MoveOptions) error) *cobr
 				return cli.Usagef(cmd, "%s needs --to PROVIDER", cmd.CommandPath())
 			}
 			if cmd.Flags().Changed("gpu") {
-				opts.Move.GPU = &gpu.GPU
+				opts.Move.GPU = &gpu
 			}
 			var err error
 			if opts.Move.Secrets, err = env.ReadSecrets(app.LookupEnv, app.Streams); err != nil {
@@ -60,7 +60,7 @@ func NewMove(app *cli.App, runF func(context.Context, *MoveOptions) error) *cobr
 	flags.StringVar(&opts.Move.To, "to", "", "the provider `NAME` to move to")
 	flags.StringVarP(&opts.Move.Name, "name", "n", "", "the new `NAME` (default: the same)")
 	flags.StringVar(&opts.Move.Image, "image", "", "start from image `NAME` instead of the same")
-	flags.Var(&gpu, "gpu", "GPUs at the new place, as `TYPE[:COUNT]`; empty is none (default: the same)")
+	flags.Var(cli.GPUValue{GPU: &gpu}, "gpu", "GPUs at the new place, as `TYPE[:COUNT]`; empty is none (default: the same)")
 	flags.StringArrayVar(&opts.Move.Paths, "path", nil, "move the file or directory `PATH`, whole, instead of what differs from the image (repeatable)")
 	flags.StringArrayVar(&env.Secrets, "secret", nil, "give a secret again: `KEY` from this environment, or KEY=@FILE (repeatable)")
 	flags.StringArrayVar(&env.SecretFiles, "secret-file", nil, "read secrets from the KEY=VALUE lines of `FILE` (repeatable)")

@@ -234,7 +234,7 @@ func (s *suspender) stop(ctx context.Context) error {
 	defer s.forget()
 	for {
 		if !stopJob(os.Getpid()) {
-			return core.Errorf(core.KindUnsupported, "suspend", "", "nobody would bring it back").WithHint("it was not started by a shell that can stop and continue it")
+			return core.Errorf(core.KindUnsupported, "suspend", "", "cannot suspend: no shell would resume it").WithHint("it was not started by a shell with job control")
 		}
 		if inFront(s.tty) {
 			return nil

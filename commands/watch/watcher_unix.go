@@ -184,7 +184,7 @@ func crashed(a *cli.App, report []byte) error {
 	if os.WriteFile(file, report, 0o600) != nil {
 		return crash
 	}
-	return crash.WithHint("sandboxes go on; %s has what a bug report needs", file)
+	return crash.WithHint("the sandboxes keep running; attach %s to a bug report", file)
 }
 
 // watchedChild is this program once more.

@@ -126,23 +126,11 @@ func (s *Service) inherit(ctx context.Context, spec *core.Spec) error {
 	if spec.Checkpoint == "" {
 		return nil
 	}
-	for _, fixed := range []struct {
-		field string
-		given bool
-	}{
-		{"disk", spec.Disk != 0},
-		{"processes", spec.Processes != 0},
-		{"open_files", spec.OpenFiles != 0},
-		{"volumes", len(spec.Volumes) > 0},
-		{"gpu", !spec.GPU.IsZero()},
-		{"python", spec.Python != ""},
-		{"pip", len(spec.Pip) > 0},
-		{"apt", len(spec.Apt) > 0},
-		{"command", len(spec.Command) > 0},
-		{"modal", spec.Modal != nil},
+	for _, name := range []string{
+		"disk", "processes", "open_files", "volumes", "gpu", "python", "pip", "apt", "command", "modal",
 	} {
-		if fixed.given {
-			return core.Invalid(fixed.field, "a sandbox from a checkpoint has what it had when that was made")
+		if !core.FieldNamed(name).IsZero(*spec) {
+			return core.Invalid(name, "a sandbox from a checkpoint has what it had when that was made")
 		}
 	}
 	checkpoint, err := s.findCheckpoint(ctx, spec.Provider, spec.Checkpoint)
@@ -151,17 +139,11 @@ func (s *Service) inherit(ctx context.Context, spec *core.Spec) error {
 	}
 	kept := checkpoint.Spec.Clone()
 	spec.Provider, spec.Checkpoint = checkpoint.Provider, checkpoint.Name
-	spec.Disk, spec.Processes, spec.OpenFiles, spec.Volumes, spec.GPU = kept.Disk, kept.Processes, kept.OpenFiles, kept.Volumes, kept.GPU
-	spec.Persist, spec.Modal = spec.Persist || kept.Persist, kept.Modal
-	fill(&spec.App, kept.App)
-	fill(&spec.CPU, kept.CPU)
-	fill(&spec.Memory, kept.Memory)
-	fill(&spec.Timeout, kept.Timeout)
-	fill(&spec.IdleTimeout, kept.IdleTimeout)
-	fill(&spec.Workdir, kept.Workdir)
-	fill(&spec.User, kept.User)
-	if spec.Network.Mode == core.NetworkDefault {
-		spec.Network = kept.Network
+	for _, name := range []string{"disk", "processes", "open_files", "volumes", "gpu", "modal"} {
+		core.FieldNamed(name).Copy(spec, kept)
+	}
+	for _, name := range []string{"persist", "app", "cpu", "memory", "timeout", "idle_timeout", "workdir", "user", "network"} {
+		core.FieldNamed(name).Fill(spec, kept)
 	}
 	if len(spec.Ports) == 0 {
 		for _, port := range kept.Ports {

@@ -41,7 +41,7 @@ func (s *Service) ExplainPolicy(ctx context.Context, spec core.Spec) ([]PolicyEx
 		return nil, err
 	}
 	if placement.Chosen == "" {
-		return nil, placement.refusal("")
+		return nil, s.refusal(placement, asked, wishes)
 	}
 	var explained []PolicyExplanation
 	for _, candidate := range placement.Candidates {

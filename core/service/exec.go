@@ -17,13 +17,13 @@ func (s *Service) Exec(ctx context.Context, ref string, spec core.ExecSpec) (pro
 			return err
 		}
 		if spec.TTY && !p.Capabilities().Can(core.CapTTY) {
-			return s.unsupported(sb.Provider, "exec", core.CapTTY)
+			return s.unsupported(sb.Provider, "exec", "--tty", core.CapTTY)
 		}
 		if spec.User != "" && !p.Capabilities().Can(core.CapUser) {
-			return s.unsupported(sb.Provider, "exec", core.CapUser)
+			return s.unsupported(sb.Provider, "exec", "--user", core.CapUser)
 		}
 		if slices.ContainsFunc(spec.Secrets, core.Secret.Kept) && !p.Capabilities().Can(core.CapSecretStore) {
-			return s.unsupported(sb.Provider, "exec", core.CapSecretStore)
+			return s.unsupported(sb.Provider, "exec", "--secret-ref", core.CapSecretStore)
 		}
 		process, err = p.Exec(ctx, sb.ID, spec)
 		if err == nil {

@@ -30,8 +30,10 @@ func inventory[S, T any](ctx context.Context, s *Service, provider, op string, w
 func gather[S, T any](ctx context.Context, s *Service, provider, op string, want core.Capability, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
 	names := s.able(want)
 	if provider != "" {
-		if _, err := capable[S](s, provider, op, want); err != nil {
+		if caps, err := s.Capabilities(provider); err != nil {
 			return Inventory[T]{}, err
+		} else if !caps.Can(want) {
+			return Inventory[T]{}, s.unsupportedAt(provider, op, want)
 		}
 		names = []string{provider}
 	}
@@ -80,6 +82,9 @@ func stored[S any](ctx context.Context, s *Service, provider, op, subject string
 		return err
 	}
 	record.Provider = provider
+	if caps, err := s.Capabilities(provider); err == nil && !caps.Can(want) {
+		return s.unsupportedAt(provider, op, want)
+	}
 	store, err := capable[S](s, provider, op, want)
 	if err != nil {
 		return err
@@ -119,11 +124,11 @@ func (s *Service) keeper(ctx context.Context, provider, op string, want core.Cap
 	}
 	switch len(names) {
 	case 0:
-		return "", core.Errorf(core.KindUnsupported, op, "", "no provider can do: %s", strings.ReplaceAll(string(want), "_", " "))
+		return "", core.Errorf(core.KindUnsupported, op, "", "no provider supports %q", op)
 	case 1:
 		return names[0], nil
 	}
-	return "", core.Errorf(core.KindUsage, op, "", "several providers can be meant").WithHint("add --provider, with one of %s", strings.Join(names, ", "))
+	return "", core.Errorf(core.KindUsage, op, "", "several providers support %q", op).WithHint("%s", useProvider(names))
 }
 
 // setUp returns the names of the providers that are set up. It asks all at once.

@@ -121,7 +121,7 @@ func (s *Service) choose(ctx context.Context, spec *core.Spec, wishes []wish) (c
 		return nil, err
 	}
 	if placement.Chosen == "" {
-		return nil, placement.refusal(spec.Name)
+		return nil, s.refusal(placement, *spec, wishes)
 	}
 	lazy, err := s.provider(placement.Chosen)
 	if err != nil {

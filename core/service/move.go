@@ -140,7 +140,7 @@ func (m *move) run(ctx context.Context, p core.Provider) error {
 		return err
 	}
 	if placement.Chosen == "" {
-		return placement.refusal(m.source.Name)
+		return m.s.refusal(placement, spec, nil)
 	}
 	roots, deleted, err := m.plan(ctx, p, spec)
 	if err != nil {
@@ -223,7 +223,7 @@ func (m *move) begin(ctx context.Context, spec core.Spec) error {
 		return err
 	case begun && state.To != m.opts.To:
 		return core.Errorf(core.KindConflict, "move", m.source.Name, "a move to %s was cut short", state.To).
-			WithHint("go on with it: sb move %s --to %s", m.source.Name, state.To)
+			WithHint("continue it with: sb move %s --to %s", m.source.Name, state.To)
 	case begun:
 		m.result.Target, m.result.Resumed = found, true
 		state.Owner, state.Target = m.s.owner, found.ID
@@ -353,21 +353,14 @@ func (m *move) secrets(spec *core.Spec) error {
 
 // drop removes the fields that the target does not support, with a warning.
 func (m *move) drop(spec *core.Spec, caps core.Capabilities) {
-	lacks := func(set bool, need core.Capability, what string, drop func()) {
-		if set && !caps.Can(need) {
-			m.warn("%s has no %s: it is left out", m.opts.To, what)
-			drop()
+	for _, need := range spec.NeededFor() {
+		f := core.FieldNamed(need.Field)
+		left := f.Limit || f.Name == "persist" || f.Name == "modal"
+		if left && need.Capability != core.CapTimeout && !caps.Can(need.Capability) {
+			m.warn("%s does not support %s; it was left out", m.opts.To, need.Flag)
+			f.Clear(spec)
 		}
 	}
-	lacks(spec.CPU != 0, core.CapCPU, "limit of cores", func() { spec.CPU = 0 })
-	lacks(spec.Memory != 0, core.CapMemory, "limit of memory", func() { spec.Memory = 0 })
-	lacks(spec.Disk != 0, core.CapDisk, "limit of the disk", func() { spec.Disk = 0 })
-	lacks(spec.Processes != 0, core.CapProcesses, "limit of processes", func() { spec.Processes = 0 })
-	lacks(spec.OpenFiles != 0, core.CapOpenFiles, "limit of open files", func() { spec.OpenFiles = 0 })
-	lacks(spec.Timeout == core.NoTimeout, core.CapNoTimeout, "lifetime without an end", func() { spec.Timeout = 0 })
-	lacks(spec.IdleTimeout > 0, core.CapIdle, "idle timeout", func() { spec.IdleTimeout = 0 })
-	lacks(spec.Persist, core.CapPersist, "stop and start", func() { spec.Persist = false })
-	lacks(spec.Modal != nil, core.CapModal, "fields of Modal's", func() { spec.Modal = nil })
 	for _, v := range spec.Volumes {
 		m.warn("volume %s at %s is not moved", v.Source, v.Target)
 	}
@@ -391,7 +384,7 @@ func (m *move) plan(ctx context.Context, p core.Provider, spec core.Spec) (roots
 	changes, err := m.changes(ctx)
 	if errors.Is(err, core.KindUnsupported) {
 		paths := usualPaths(spec.Workdir)
-		m.warn("what differs from the image cannot be told (%v): only %s were moved, --path names others", err, strings.Join(paths, " "))
+		m.warn("the differences from the image are unknown (%v): only %s were moved; --path names others", err, strings.Join(paths, " "))
 		return slices.DeleteFunc(paths, skip), nil, nil
 	}
 	if err != nil {
@@ -419,7 +412,7 @@ func (m *move) plan(ctx context.Context, p core.Provider, spec core.Spec) (roots
 
 // changes asks the source's provider what differs from the image. KindUnsupported: it cannot tell.
 func (m *move) changes(ctx context.Context) ([]core.Change, error) {
-	differ, err := capable[core.Differ](m.s, m.source.Provider, "move", core.CapDiff)
+	differ, err := capable[core.Differ](m.s, m.source.Provider, "diff", core.CapDiff)
 	if err != nil {
 		return nil, err
 	}

@@ -124,7 +124,7 @@ func TestMoveWithoutDiff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ran(t, s, "engine/dev", "cat /root/link"); got != "one\n" || !strings.Contains(strings.Join(result.Warnings, "\n"), "what differs from the image cannot be told") {
+	if got := ran(t, s, "engine/dev", "cat /root/link"); got != "one\n" || !strings.Contains(strings.Join(result.Warnings, "\n"), "the differences from the image are unknown") {
 		t.Errorf("%q, %+v", got, result.Warnings)
 	}
 }

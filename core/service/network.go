@@ -24,9 +24,9 @@ func (s *Service) SetNetwork(ctx context.Context, ref string, network core.Netwo
 		if err != nil {
 			return err
 		}
-		for _, need := range asked.Needs() {
-			if !p.Capabilities().Can(need) {
-				return s.unsupported(sb.Provider, "policy set", need)
+		for _, need := range asked.NeededFor() {
+			if !p.Capabilities().Can(need.Capability) {
+				return s.unsupported(sb.Provider, "policy set", need.Flag, need.Capability)
 			}
 		}
 		changed, err = policer.SetNetwork(ctx, sb.ID, network)

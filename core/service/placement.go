@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -25,6 +26,8 @@ type Candidate struct {
 	Why  string `json:"why"`
 	Hint string `json:"hint,omitempty"`
 	kind core.Kind
+	// missing has the flags that its capabilities exclude.
+	missing []string
 }
 
 // Explain reports which provider Launch would choose for spec, without launching. It asks providers in placement order.
@@ -80,11 +83,11 @@ func (l *lazyProvider) consider(ctx context.Context, spec core.Spec, wishes []wi
 	}
 	fits := func() bool {
 		caps := p.Capabilities()
-		missing := lacks(caps, fit(spec, wishes, caps))
-		if len(missing) > 0 {
-			c.Why, c.kind = "cannot do: "+strings.Join(missing, ", "), core.KindUnsupported
+		c.missing = lacks(caps, fit(spec, wishes, caps))
+		if len(c.missing) > 0 {
+			c.Why, c.kind = "does not support "+strings.Join(c.missing, ", "), core.KindUnsupported
 		}
-		return len(missing) == 0
+		return len(c.missing) == 0
 	}
 	if !fits() {
 		return c
@@ -124,26 +127,26 @@ func (l *lazyProvider) consider(ctx context.Context, spec core.Spec, wishes []wi
 			return c
 		}
 	}
-	c.OK, c.Why = true, "can do all that is asked"
+	c.OK, c.Why = true, "supports all of the spec"
 	return c
 }
 
-// lacks names the features that spec requires and the provider does not have.
+// lacks names the flags that spec requires and the provider does not have.
 func lacks(caps core.Capabilities, spec core.Spec) []string {
 	var missing []string
-	for _, need := range spec.Needs() {
-		if !caps.Can(need) {
-			missing = append(missing, strings.ReplaceAll(string(need), "_", " "))
+	for _, need := range spec.NeededFor() {
+		if !caps.Can(need.Capability) {
+			missing = append(missing, need.Flag)
 		}
 	}
 	if spec.Ready != nil && spec.Ready.TCP != 0 && !caps.Can(core.CapReady) && !caps.Can(core.CapPortForward) {
-		missing = append(missing, "ready (a TCP probe)")
+		missing = append(missing, "--ready-tcp")
 	}
 	if spec.Image != "" && !caps.Can(core.CapImages) && !slices.Contains(caps.Images, spec.Image) {
-		missing = append(missing, fmt.Sprintf("image %s (it has %s)", spec.Image, strings.Join(caps.Images, ", ")))
+		missing = append(missing, fmt.Sprintf("--image %s (it has %s)", spec.Image, strings.Join(caps.Images, ", ")))
 	}
 	if most, known := caps.GPUs[spec.GPU.Type]; !spec.GPU.IsZero() && caps.Can(core.CapGPU) && (!known || spec.GPU.Count > most) {
-		what := "gpu " + spec.GPU.String()
+		what := "--gpu " + spec.GPU.String()
 		if known {
 			what += fmt.Sprintf(" (at most %d)", most)
 		} else if near := core.Nearest(spec.GPU.Type, slices.Sorted(maps.Keys(caps.GPUs))); near != "" {
@@ -154,10 +157,15 @@ func lacks(caps core.Capabilities, spec core.Spec) []string {
 	return missing
 }
 
-// refusal turns a placement without a choice into the error that a launch ends with.
-func (p Placement) refusal(subject string) error {
+// refusal is the error of a launch whose placement has no choice.
+func (s *Service) refusal(p Placement, spec core.Spec, wishes []wish) error {
 	if len(p.Candidates) == 0 {
-		return core.Errorf(core.KindUnavailable, "launch", subject, "no provider is configured")
+		return core.Errorf(core.KindUnavailable, "launch", spec.Name, "no provider is configured")
+	}
+	if only := p.Candidates[0]; len(p.Candidates) == 1 && len(only.missing) > 0 {
+		hint := useProvider(s.fitting(spec, wishes))
+		return core.Errorf(core.KindUnsupported, "launch", "", "provider %q %s", only.Provider, only.Why).
+			WithHint("%s", cmp.Or(only.Hint, hint, providersHint))
 	}
 	var parts, hints []string
 	kind := core.KindUnsupported
@@ -174,7 +182,20 @@ func (p Placement) refusal(subject string) error {
 		kind = core.KindUnavailable
 	}
 	if len(hints) == 0 {
-		hints = append(hints, "sb provider ls --json says what each can do")
+		hints = append(hints, providersHint)
 	}
 	return core.Errorf(kind, "launch", "", "%s", strings.Join(parts, "; ")).WithHint("%s", strings.Join(hints, "; "))
+}
+
+const providersHint = "sb provider ls --json lists what each provider supports"
+
+// fitting names the providers whose capabilities include the spec, in placement order.
+func (s *Service) fitting(spec core.Spec, wishes []wish) []string {
+	var names []string
+	for _, lazy := range s.lazyProviders {
+		if p, err := lazy.open(); err == nil && len(lacks(p.Capabilities(), fit(spec, wishes, p.Capabilities()))) == 0 {
+			names = append(names, lazy.factory.Name)
+		}
+	}
+	return names
 }

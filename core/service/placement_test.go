@@ -15,10 +15,10 @@ func TestGPUThatIsNotThere(t *testing.T) {
 	s := service.New(service.Options{Factories: []core.Factory{p.Factory()}})
 	defer func() { _ = s.Close() }()
 	for gpu, want := range map[core.GPU]string{
-		{Type: "A10G", Count: 5}:  "cannot do: gpu A10G:5 (at most 4)",
-		{Type: "H1000", Count: 1}: "cannot do: gpu H1000 (did you mean H100?)",
-		{Type: "XYZ", Count: 1}:   "cannot do: gpu XYZ",
-		{Type: "A10G", Count: 4}:  "can do all that is asked",
+		{Type: "A10G", Count: 5}:  "does not support --gpu A10G:5 (at most 4)",
+		{Type: "H1000", Count: 1}: "does not support --gpu H1000 (did you mean H100?)",
+		{Type: "XYZ", Count: 1}:   "does not support --gpu XYZ",
+		{Type: "A10G", Count: 4}:  "supports all of the spec",
 	} {
 		placement, err := s.Explain(t.Context(), core.Spec{GPU: gpu})
 		if err != nil || placement.Candidates[0].Why != want {

@@ -72,7 +72,7 @@ func notReady(ctx context.Context, sb core.Sandbox, ref string, last error) erro
 	if last != nil {
 		e = core.Errorf(core.KindOf(ctx.Err()), "wait", ref, "it is not ready yet: %w", last)
 	}
-	return e.WithHint("it goes on; sb wait --ready %s waits for it, sb logs %s shows what it wrote", sb.Name, sb.Name)
+	return e.WithHint("it keeps running; sb wait --ready %s waits for it, sb logs %s shows its output", sb.Name, sb.Name)
 }
 
 // attempt probes once.

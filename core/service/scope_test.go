@@ -210,7 +210,7 @@ func TestWhatIsExplainedIsWhatIsLaunched(t *testing.T) {
 
 // Explained are the limits that the defaults add, too, and marked: Require checks only those that the launch names.
 func TestRequireChecksWhatIsNamed(t *testing.T) {
-	s, _, _ := service(t, Options{Defaults: Defaults{Memory: core.GiB}})
+	s, _, _ := service(t, Options{Defaults: core.Spec{Memory: core.GiB}})
 	for _, named := range []core.Bytes{0, core.GiB} {
 		explained, err := s.ExplainPolicy(t.Context(), core.Spec{Provider: "two", Memory: named})
 		if err != nil || len(explained) != 1 || len(explained[0].Enforcement) != 1 {

@@ -18,9 +18,10 @@ type Options struct {
 	// Factories are the providers in placement order.
 	Factories []core.Factory
 	// Actor is the frontend, as in Owner.Actor.
-	Actor    string
-	Quotas   Quotas
-	Defaults Defaults
+	Actor  string
+	Quotas Quotas
+	// Defaults fill in what a launch spec leaves open.
+	Defaults core.Spec
 	// Templates finds what Spec.Template names; nil knows none.
 	Templates Templates
 	// Prices are what providers charge, by their names. One that is not there costs nothing.
@@ -33,20 +34,6 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Defaults fill in what a launch spec leaves open.
-type Defaults struct {
-	Provider    string
-	App         string
-	Network     core.NetworkMode
-	Timeout     core.Duration
-	IdleTimeout core.Duration
-	CPU         float64
-	Memory      core.Bytes
-	Disk        core.Bytes
-	Processes   int
-	OpenFiles   int
-}
-
 // Service is every operation of sb. Its methods may be called at the same time
 // from several goroutines. Each returns an *Error or nil.
 type Service struct {
@@ -54,7 +41,7 @@ type Service struct {
 	owner         core.Owner // without its ID, see asOwner
 	identity      *identity
 	quotas        Quotas
-	defaults      Defaults
+	defaults      core.Spec
 	templates     Templates
 	prices        map[string]core.Prices
 	audit         *auditLog
@@ -162,48 +149,18 @@ func capable[T any](s *Service, provider, op string, want core.Capability) (T, e
 	if t, ok := core.As[T](p); ok && p.Capabilities().Can(want) {
 		return t, nil
 	}
-	return zero, s.unsupported(provider, op, want)
-}
-
-// unsupported names the providers that can do what this one cannot.
-func (s *Service) unsupported(provider, op string, want core.Capability) error {
-	var able []string
-	for _, lazy := range s.lazyProviders {
-		if p, err := lazy.open(); err == nil && p.Capabilities().Can(want) {
-			able = append(able, lazy.factory.Name)
-		}
-	}
-	e := core.Errorf(core.KindUnsupported, op, provider, "provider %s cannot do: %s", provider, strings.ReplaceAll(string(want), "_", " "))
-	if len(able) > 0 {
-		e = e.WithHint("these providers can: %s", strings.Join(able, ", "))
-	}
-	if want != core.CapCheckpoint && want != core.CapFork {
-		return e
-	}
-	if lazy, err := s.provider(provider); err == nil {
-		if p, err := lazy.open(); err == nil && p.Capabilities().Can(core.CapSnapshots) {
-			e.Hint = strings.TrimPrefix(e.Hint+"; here the files alone can be kept: sb snapshot", "; ")
-		}
-	}
-	return e
+	return zero, s.unsupported(provider, op, "", want)
 }
 
 func (s *Service) withDefaults(spec core.Spec) core.Spec {
 	spec = spec.Clone()
-	d := s.defaults
-	fill(&spec.Provider, d.Provider)
+	fill(&spec.Provider, s.defaults.Provider)
 	if spec.Checkpoint != "" {
 		return spec // it has what it had when it was kept
 	}
-	fill(&spec.App, d.App)
-	fill(&spec.Network.Mode, d.Network)
-	fill(&spec.Timeout, d.Timeout)
-	fill(&spec.IdleTimeout, d.IdleTimeout)
-	fill(&spec.CPU, d.CPU)
-	fill(&spec.Memory, d.Memory)
-	fill(&spec.Disk, d.Disk)
-	fill(&spec.Processes, d.Processes)
-	fill(&spec.OpenFiles, d.OpenFiles)
+	for _, f := range core.Fields() {
+		f.Fill(&spec, s.defaults)
+	}
 	return spec
 }
 

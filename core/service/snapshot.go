@@ -48,10 +48,10 @@ func (s *Service) Snapshot(ctx context.Context, ref string, opts core.SnapshotOp
 			return err
 		}
 		if (opts.TTL != 0 || opts.NoExpiry) && !p.Capabilities().Can(core.CapSnapshotTTL) {
-			return s.unsupported(sb.Provider, "snapshot", core.CapSnapshotTTL)
+			return s.unsupported(sb.Provider, "snapshot", "--ttl", core.CapSnapshotTTL)
 		}
 		if opts.Path != "" && !p.Capabilities().Can(core.CapSnapshotPath) {
-			return s.unsupported(sb.Provider, "snapshot", core.CapSnapshotPath)
+			return s.unsupported(sb.Provider, "snapshot", "--path", core.CapSnapshotPath)
 		}
 		snapshot, err = snapshotter.Snapshot(ctx, sb.ID, opts)
 		return err

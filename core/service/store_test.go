@@ -46,7 +46,7 @@ func TestStoreOfWhichProvider(t *testing.T) {
 	ctx := t.Context()
 	_, err := svc.CreateVolume(ctx, "", "data", core.VolumeOptions{})
 	wantKind(t, err, core.KindUsage) // two could be meant
-	if !strings.Contains(core.HintOf(err), "cloud, engine") {
+	if !strings.Contains(core.HintOf(err), "use --provider cloud or engine") {
 		t.Errorf("the hint is %q", core.HintOf(err))
 	}
 	_, err = svc.CreateVolume(ctx, "plain", "data", core.VolumeOptions{})
@@ -100,7 +100,7 @@ func TestStoreWhereOthersAreNotSetUp(t *testing.T) {
 
 // The configured provider is the default.
 func TestStoreOfConfiguredProvider(t *testing.T) {
-	svc, _, _ := keepers(t, service.Options{Defaults: service.Defaults{Provider: "engine"}}, fake.KeeperOptions{})
+	svc, _, _ := keepers(t, service.Options{Defaults: core.Spec{Provider: "engine"}}, fake.KeeperOptions{})
 	made, err := svc.CreateEnvironment(t.Context(), "", "test")
 	if err != nil || made.Provider != "engine" {
 		t.Errorf("%+v, %v", made, err)

@@ -93,42 +93,17 @@ func complete(s *core.Spec, base core.Spec) {
 	if s.Provider == core.ProviderAuto {
 		s.Provider = ""
 	}
-	fill(&s.Provider, base.Provider)
-	fill(&s.App, base.App)
-	fill(&s.Python, base.Python)
-	fill(&s.CPU, base.CPU)
-	fill(&s.Memory, base.Memory)
-	fill(&s.Disk, base.Disk)
-	fill(&s.Processes, base.Processes)
-	fill(&s.OpenFiles, base.OpenFiles)
-	fill(&s.GPU, base.GPU)
-	fill(&s.Timeout, base.Timeout)
-	fill(&s.IdleTimeout, base.IdleTimeout)
-	fill(&s.Workdir, base.Workdir)
-	fill(&s.User, base.User)
-	fill(&s.MaxCost, base.MaxCost)
-	fill(&s.Ready, base.Ready)
-	fill(&s.Modal, base.Modal)
-	fillList(&s.Pip, base.Pip)
-	fillList(&s.Apt, base.Apt)
-	fillList(&s.Volumes, base.Volumes)
-	fillList(&s.Ports, base.Ports)
-	fillList(&s.Inbound, base.Inbound)
-	fillList(&s.Command, base.Command)
-	if s.Network.Mode == core.NetworkDefault {
-		s.Network = base.Network
+	for _, f := range core.Fields() {
+		switch f.Name {
+		case "name", "image", "dockerfile", "template", "snapshot", "checkpoint", "env", "labels", "secrets":
+		default:
+			f.Fill(s, base)
+		}
 	}
-	s.Persist, s.Require = s.Persist || base.Persist, s.Require || base.Require
 	s.Env, s.Labels = under(base.Env, s.Env), under(base.Labels, s.Labels)
 	for _, secret := range base.Secrets {
 		if !slices.ContainsFunc(s.Secrets, func(given core.Secret) bool { return given.Name == secret.Name }) {
 			s.Secrets = append(s.Secrets, secret)
 		}
-	}
-}
-
-func fillList[T any](field *[]T, value []T) {
-	if len(*field) == 0 {
-		*field = value
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // A launch without a lifetime has none, whatever the defaults are, and is refused where a bound is set.
 func TestNoTimeout(t *testing.T) {
-	day := Defaults{Timeout: core.Duration(24 * time.Hour), IdleTimeout: core.Duration(time.Hour)}
+	day := core.Spec{Timeout: core.Duration(24 * time.Hour), IdleTimeout: core.Duration(time.Hour)}
 	ask := core.Spec{Name: "open", Provider: "one", Timeout: core.NoTimeout, IdleTimeout: core.NoTimeout}
 	able := []core.Capability{core.CapNoTimeout, core.CapTimeout, core.CapIdle}
 

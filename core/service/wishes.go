@@ -12,16 +12,12 @@ type wish struct {
 // wishes lists the limits that the defaults added to the request. A quota's limit is no wish.
 func (s *Service) wishes(asked core.Spec) []wish {
 	var list []wish
-	add := func(open bool, need core.Capability, drop func(*core.Spec)) {
-		if open {
-			list = append(list, wish{need, drop})
+	for _, f := range core.Fields() {
+		bounded := f.Name == "cpu" && s.quotas.MaxCPU > 0 || f.Name == "memory" && s.quotas.MaxMemory > 0
+		if f.Limit && f.Need != "" && f.IsZero(asked) && !bounded {
+			list = append(list, wish{f.Need, f.Clear})
 		}
 	}
-	add(asked.CPU == 0 && s.quotas.MaxCPU == 0, core.CapCPU, func(spec *core.Spec) { spec.CPU = 0 })
-	add(asked.Memory == 0 && s.quotas.MaxMemory == 0, core.CapMemory, func(spec *core.Spec) { spec.Memory = 0 })
-	add(asked.Disk == 0, core.CapDisk, func(spec *core.Spec) { spec.Disk = 0 })
-	add(asked.Processes == 0, core.CapProcesses, func(spec *core.Spec) { spec.Processes = 0 })
-	add(asked.OpenFiles == 0, core.CapOpenFiles, func(spec *core.Spec) { spec.OpenFiles = 0 })
 	return list
 }
 

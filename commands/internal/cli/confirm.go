@@ -13,8 +13,8 @@ import (
 // Confirm asks a person on the terminal. Without one it refuses and names the flag that answers.
 func Confirm(app *App, question, flag string) error {
 	if !app.Streams.CanPrompt() {
-		return core.Errorf(core.KindUsage, "confirm", "", "%s Nobody is at a terminal to answer", question).
-			WithHint("add %s to do it without asking", flag)
+		return core.Errorf(core.KindUsage, "confirm", "", "%s There is no terminal to answer on", question).
+			WithHint("add %s to skip the question", flag)
 	}
 	if _, err := fmt.Fprintf(app.Streams.Err, "%s [y/N] ", question); err != nil {
 		return err

@@ -11,8 +11,8 @@ type DurationValue core.Duration
 // timeoutValue is a flag that core.ParseTimeout reads.
 type timeoutValue core.Duration
 
-// GPUValue is a flag of a GPU type and count.
-type GPUValue struct{ GPU core.GPU }
+// GPUValue is a flag of a GPU type and count. It writes to what it points to.
+type GPUValue struct{ GPU *core.GPU }
 
 // Set implements pflag.Value.
 func (v *BytesValue) Set(s string) error {
@@ -63,12 +63,17 @@ func (v *timeoutValue) String() string {
 func (*timeoutValue) Type() string { return "DURATION" }
 
 // Set implements pflag.Value.
-func (v *GPUValue) Set(s string) error {
-	parsed, err := core.ParseGPU(s)
-	v.GPU = parsed
+func (v GPUValue) Set(s string) (err error) {
+	*v.GPU, err = core.ParseGPU(s)
 	return err
 }
-func (v *GPUValue) String() string { return v.GPU.String() }
+
+func (v GPUValue) String() string {
+	if v.GPU == nil {
+		return ""
+	}
+	return v.GPU.String()
+}
 
 // Type implements pflag.Value.
-func (*GPUValue) Type() string { return "GPU" }
+func (GPUValue) Type() string { return "GPU" }

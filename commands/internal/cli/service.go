@@ -59,9 +59,9 @@ func openService(app *App) (*service.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	defaults, quotas := config.Core()
 	return service.New(service.Options{
-		Actor: app.Actor, StateDir: paths.State, Defaults: defaults, Quotas: quotas, Prices: config.PriceTables(), Templates: TemplatesIn(TemplateDir(paths), app.LookupEnv),
+		Actor: app.Actor, StateDir: paths.State, Defaults: config.Defaults, Quotas: config.Quotas,
+		Prices: config.PriceTables(), Templates: TemplatesIn(TemplateDir(paths), app.LookupEnv),
 		Factories: providers.Builtin(providers.Options{
 			StateDir: paths.State, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
 			SaveInterval: time.Duration(config.Local.SaveInterval), FreezeAfter: time.Duration(config.Local.FreezeAfter), LogLimit: config.Local.LogLimit,

@@ -18,76 +18,47 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// SpecFlags are the flags that describe a sandbox: one for each field of core.Spec.
+// SpecFlags are the flags that describe a sandbox. core.Fields declares them, except those that make a field together.
 type SpecFlags struct {
-	File string
 	EnvFlags
 
-	Provider, App, Name                 string
-	Image, Dockerfile, Template, Source string
-	Checkpoint                          string
-	Python                              string
-	Pip, Apt                            []string
-	CPU                                 float64
-	Memory, Disk                        BytesValue
-	Processes, OpenFiles                int
-	GPU                                 GPUValue
-	Timeout, IdleTimeout                timeoutValue
-	Persist                             bool
-	MaxCost                             float64
-	Workdir, User                       string
-	Volumes, Ports                      []string
-	Network                             string
-	Allow                               []string
-	Labels                              []string
-	Inbound                             []string
-	Require                             bool
-	ReadyTCP                            int
-	ReadyExec                           string
-	ReadyInterval                       DurationValue
-	Modal                               []string
+	file string
+	// single are the fields with a flag of their own that pflag parses into given.
+	single []core.Field
+	given  core.Spec
+	// lines has the unparsed values of repeatable flags by field.
+	lines map[string]*[]string
+
+	allow         []string
+	readyTCP      int
+	readyExec     string
+	readyInterval DurationValue
 }
 
 // Register adds the flags that describe a sandbox.
 func (f *SpecFlags) Register(app *App, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVarP(&f.File, "file", "f", "", "read the spec from YAML `FILE` (- is stdin); flags override it")
-	flags.StringVar(&f.Provider, "provider", "", "where it runs: `NAME` or auto (default auto)")
-	flags.StringVar(&f.App, "app", "", "app `NAME` that groups sandboxes")
-	flags.StringVarP(&f.Name, "name", "n", "", "`NAME`, unique among the provider's live sandboxes (default: one is made)")
-	flags.StringVar(&f.Image, "image", "", "image `NAME` (default: the provider's; host is this machine's programs)")
-	flags.StringVar(&f.Dockerfile, "dockerfile", "", "build the image from `FILE`")
-	flags.StringVar(&f.Template, "template", "", "template `NAME` to start from")
-	flags.StringVar(&f.Source, "snapshot", "", "snapshot `ID` to start from")
-	flags.StringVar(&f.Checkpoint, "checkpoint", "", "checkpoint `NAME` to go on from, memory included; what it had holds where no flag says otherwise")
-	flags.StringVar(&f.Python, "python", "", "Python `VERSION` to have, such as 3.12")
-	flags.StringSliceVar(&f.Pip, "pip", nil, "Python `PACKAGES` to install (repeatable, or comma separated)")
-	flags.StringSliceVar(&f.Apt, "apt", nil, "Debian `PACKAGES` to install (repeatable, or comma separated)")
-	flags.Float64Var(&f.CPU, "cpu", 0, "`CORES` of CPU")
-	flags.VarP(&f.Memory, "memory", "m", "memory limit, such as 512MiB or 2G")
-	flags.Var(&f.Disk, "disk", "limit of what it may write, such as 10G")
-	flags.IntVar(&f.Processes, "processes", 0, "limit of processes at the same time")
-	flags.IntVar(&f.OpenFiles, "open-files", 0, "limit of open files per process")
-	flags.Var(&f.GPU, "gpu", "GPUs, as `TYPE[:COUNT]`, such as H100 or A100-80GB:4")
-	flags.Var(&f.Timeout, "timeout", "lifetime: the sandbox ends that long after its launch or latest start, such as 90s or 2h; 0 is none")
-	flags.Var(&f.IdleTimeout, "idle-timeout", "end it when no command ran in it for that long; 0 is never")
-	flags.Float64Var(&f.MaxCost, "max-cost", 0, "end it before it has cost more than `AMOUNT`, in the currency of the provider's prices; refuse what cannot fit")
-	flags.BoolVar(&f.Persist, "persist", false, "keep the filesystem over stop and start")
-	flags.StringVarP(&f.Workdir, "workdir", "w", "", "working `DIR` of commands")
-	flags.StringVarP(&f.User, "user", "u", "", "run as `USER[:GROUP]`, names or numbers inside")
-	f.EnvFlags.Register(flags)
-	flags.StringArrayVarP(&f.Volumes, "volume", "v", nil, "mount `SOURCE:TARGET[:ro]` (repeatable)")
-	flags.StringArrayVarP(&f.Ports, "port", "p", nil, "publish `[HOST:]PORT[/PROTOCOL]`: on this machine's loopback, in a cloud at an address of its own; PROTOCOL is tcp, https or h2 (repeatable)")
-	flags.StringSliceVar(&f.Inbound, "inbound", nil, "`CIDRS` that may connect to published ports (repeatable; default: all)")
-	flags.StringVar(&f.Network, "network", "", "network `MODE`: none, all, allow or internal (only the sandboxes of its app that have it, too)")
-	flags.StringSliceVar(&f.Allow, "allow", nil, "`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)")
-	flags.StringArrayVarP(&f.Labels, "label", "l", nil, "label `KEY=VALUE` (repeatable)")
-	flags.BoolVar(&f.Require, "require", false, "refuse providers that do not fully hold each limit and policy that is named here or in the spec file; see sb policy explain")
-	flags.IntVar(&f.ReadyTCP, "ready-tcp", 0, "it is ready once `PORT` inside accepts connections")
-	flags.StringVar(&f.ReadyExec, "ready-exec", "", "it is ready once `COMMAND`, a line for its sh, ends with code 0")
-	flags.Var(&f.ReadyInterval, "ready-interval", "time between two attempts to see whether it is ready (default 1s)")
-	flags.StringArrayVar(&f.Modal, "modal", nil, "what only Modal has, as `KEY=VALUE`, such as regions=us-east or cpu_limit=4 (repeatable)")
+	flags.StringVarP(&f.file, "file", "f", "", "read the spec from YAML `FILE` (- is stdin); flags override it")
+	f.lines = map[string]*[]string{"volumes": {}, "ports": {}, "labels": {}, "modal": {}}
+	for _, field := range core.Fields() {
+		switch field.Name {
+		case "command": // the arguments
+		case "env":
+			f.EnvFlags.Register(flags)
+		case "secrets": // EnvFlags has them
+		case "network":
+			flags.StringVar((*string)(&f.given.Network.Mode), field.Flag, "", field.Doc)
+			flags.StringSliceVar(&f.allow, "allow", nil,
+				"`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)")
+		case "ready":
+			flags.IntVar(&f.readyTCP, "ready-tcp", 0, "it is ready once `PORT` inside accepts connections")
+			flags.StringVar(&f.readyExec, "ready-exec", "", "it is ready once `COMMAND`, a line for its sh, ends with code 0")
+			flags.Var(&f.readyInterval, "ready-interval", "time between two readiness checks (default 1s)")
+		default:
+			f.register(flags, field)
+		}
+	}
 
 	Complete(cmd, "provider", app.completePlaces)
 	Complete(cmd, "app", app.CompleteApps)
@@ -101,52 +72,53 @@ func (f *SpecFlags) Register(app *App, cmd *cobra.Command) {
 	Complete(cmd, "modal", completeModal)
 }
 
+// register adds the flag of one field.
+func (f *SpecFlags) register(flags *pflag.FlagSet, field core.Field) {
+	if lines, ok := f.lines[field.Name]; ok {
+		flags.StringArrayVarP(lines, field.Flag, field.Letter, nil, field.Doc+" (repeatable)")
+		return
+	}
+	f.single = append(f.single, field)
+	switch value := field.Ref(&f.given).(type) {
+	case *string:
+		flags.StringVarP(value, field.Flag, field.Letter, "", field.Doc)
+	case *bool:
+		flags.BoolVarP(value, field.Flag, field.Letter, false, field.Doc)
+	case *int:
+		flags.IntVarP(value, field.Flag, field.Letter, 0, field.Doc)
+	case *float64:
+		flags.Float64VarP(value, field.Flag, field.Letter, 0, field.Doc)
+	case *core.Bytes:
+		flags.VarP((*BytesValue)(value), field.Flag, field.Letter, field.Doc)
+	case *core.Duration:
+		flags.VarP((*timeoutValue)(value), field.Flag, field.Letter, field.Doc)
+	case *core.GPU:
+		flags.VarP(GPUValue{value}, field.Flag, field.Letter, field.Doc)
+	case *[]string:
+		flags.StringSliceVarP(value, field.Flag, field.Letter, nil, field.Doc+" (repeatable, or comma separated)")
+	}
+}
+
 // Spec makes the launch spec: the file's fields, overridden by the flags that were given.
 func (f *SpecFlags) Spec(flags *pflag.FlagSet, streams *iostreams.Streams, lookup func(string) (string, bool)) (core.Spec, error) {
 	var spec core.Spec
-	if f.File != "" {
+	if f.file != "" {
 		var err error
-		if spec, err = readSpec(f.File, streams.In); err != nil {
+		if spec, err = readSpec(f.file, streams.In); err != nil {
 			return core.Spec{}, err
 		}
 	}
-	set := func(name string, apply func()) {
-		if flags.Changed(name) {
-			apply()
+	for _, field := range f.single {
+		if flags.Changed(field.Flag) {
+			field.Copy(&spec, f.given)
 		}
 	}
-	set("provider", func() { spec.Provider = f.Provider })
-	set("app", func() { spec.App = f.App })
-	set("name", func() { spec.Name = f.Name })
 	f.setSource(flags, &spec)
-	set("python", func() { spec.Python = f.Python })
-	set("pip", func() { spec.Pip = f.Pip })
-	set("apt", func() { spec.Apt = f.Apt })
-	set("cpu", func() { spec.CPU = f.CPU })
-	set("memory", func() { spec.Memory = core.Bytes(f.Memory) })
-	set("disk", func() { spec.Disk = core.Bytes(f.Disk) })
-	set("processes", func() { spec.Processes = f.Processes })
-	set("open-files", func() { spec.OpenFiles = f.OpenFiles })
-	set("gpu", func() { spec.GPU = f.GPU.GPU })
-	set("timeout", func() { spec.Timeout = core.Duration(f.Timeout) })
-	set("idle-timeout", func() { spec.IdleTimeout = core.Duration(f.IdleTimeout) })
-	set("max-cost", func() { spec.MaxCost = f.MaxCost })
-	set("persist", func() { spec.Persist = f.Persist })
-	set("workdir", func() { spec.Workdir = f.Workdir })
-	set("user", func() { spec.User = f.User })
-	set("allow", func() { spec.Network = core.Network{Mode: core.NetworkAllow, Allow: f.Allow} })
-	set("network", func() {
-		spec.Network.Mode = core.NetworkMode(f.Network)
-		if !flags.Changed("allow") && spec.Network.Mode != core.NetworkAllow {
-			spec.Network.Allow = nil
-		}
-	})
-	set("require", func() { spec.Require = f.Require })
-	set("inbound", func() { spec.Inbound = f.Inbound })
+	f.setNetwork(flags, &spec)
 	if err := f.addReady(flags, &spec); err != nil {
 		return core.Spec{}, err
 	}
-	if err := configs.SetModal(&spec, f.Modal); err != nil {
+	if err := configs.SetModal(&spec, *f.lines["modal"]); err != nil {
 		return core.Spec{}, err
 	}
 	if err := f.addLists(flags, &spec); err != nil {
@@ -158,10 +130,30 @@ func (f *SpecFlags) Spec(flags *pflag.FlagSet, streams *iostreams.Streams, looku
 	return spec, nil
 }
 
+// sourceFields names what a sandbox can start from.
+func sourceFields() []string {
+	return []string{"image", "dockerfile", "template", "snapshot", "checkpoint"}
+}
+
 // setSource sets what the sandbox is made from. That is one choice: a flag replaces the file's, whichever field that was.
 func (f *SpecFlags) setSource(flags *pflag.FlagSet, spec *core.Spec) {
-	if slices.ContainsFunc([]string{"image", "dockerfile", "template", "snapshot", "checkpoint"}, flags.Changed) {
-		spec.Image, spec.Dockerfile, spec.Template, spec.Snapshot, spec.Checkpoint = f.Image, f.Dockerfile, f.Template, f.Source, f.Checkpoint
+	if !slices.ContainsFunc(sourceFields(), flags.Changed) {
+		return
+	}
+	for _, name := range sourceFields() {
+		core.FieldNamed(name).Copy(spec, f.given)
+	}
+}
+
+func (f *SpecFlags) setNetwork(flags *pflag.FlagSet, spec *core.Spec) {
+	if flags.Changed("allow") {
+		spec.Network = core.Network{Mode: core.NetworkAllow, Allow: f.allow}
+	}
+	if flags.Changed("network") {
+		spec.Network.Mode = f.given.Network.Mode
+		if !flags.Changed("allow") && spec.Network.Mode != core.NetworkAllow {
+			spec.Network.Allow = nil
+		}
 	}
 }
 
@@ -193,16 +185,16 @@ func (f *SpecFlags) addReady(flags *pflag.FlagSet, spec *core.Spec) error {
 	}
 	switch {
 	case tcp:
-		spec.Ready = &core.Probe{TCP: f.ReadyTCP}
+		spec.Ready = &core.Probe{TCP: f.readyTCP}
 	case exec:
-		spec.Ready = &core.Probe{Exec: []string{"sh", "-c", f.ReadyExec}}
+		spec.Ready = &core.Probe{Exec: []string{"sh", "-c", f.readyExec}}
 	}
 	if flags.Changed("ready-interval") {
 		if spec.Ready == nil {
 			return core.Errorf(core.KindUsage, "parse", "", "--ready-interval says how often, but not what is looked at").
 				WithHint("add --ready-tcp PORT or --ready-exec COMMAND")
 		}
-		spec.Ready.Interval = core.Duration(f.ReadyInterval)
+		spec.Ready.Interval = core.Duration(f.readyInterval)
 	}
 	return nil
 }
@@ -210,7 +202,7 @@ func (f *SpecFlags) addReady(flags *pflag.FlagSet, spec *core.Spec) error {
 func (f *SpecFlags) addLists(flags *pflag.FlagSet, spec *core.Spec) error {
 	if flags.Changed("volume") {
 		spec.Volumes = nil
-		for _, text := range f.Volumes {
+		for _, text := range *f.lines["volumes"] {
 			volume, err := parseVolume(text)
 			if err != nil {
 				return err
@@ -220,7 +212,7 @@ func (f *SpecFlags) addLists(flags *pflag.FlagSet, spec *core.Spec) error {
 	}
 	if flags.Changed("port") {
 		spec.Ports = nil
-		for _, text := range f.Ports {
+		for _, text := range *f.lines["ports"] {
 			port, err := ParsePort(text)
 			if err != nil {
 				return err
@@ -228,7 +220,7 @@ func (f *SpecFlags) addLists(flags *pflag.FlagSet, spec *core.Spec) error {
 			spec.Ports = append(spec.Ports, port)
 		}
 	}
-	labels, err := parseLabels(f.Labels)
+	labels, err := parseLabels(*f.lines["labels"])
 	if err != nil {
 		return err
 	}

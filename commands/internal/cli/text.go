@@ -53,7 +53,7 @@ func StateText(box core.Sandbox) string {
 	switch {
 	case box.ExitCode != nil && box.Reason == core.ReasonCommand:
 		return fmt.Sprintf("%s (%d)", box.State, *box.ExitCode)
-	case box.Reason != "":
+	case box.Reason != "" && string(box.Reason) != string(box.State):
 		return fmt.Sprintf("%s (%s)", box.State, strings.ReplaceAll(string(box.Reason), "_", " "))
 	}
 	return string(box.State)

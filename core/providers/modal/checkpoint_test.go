@@ -34,7 +34,7 @@ func TestCheckpointGoesOn(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	svc := service.New(service.Options{
-		Defaults:  service.Defaults{App: "usual", Network: core.NetworkAll, Memory: core.GiB, Timeout: core.Duration(time.Hour)}, // which no checkpoint is asked for
+		Defaults:  core.Spec{App: "usual", Network: core.Network{Mode: core.NetworkAll}, Memory: core.GiB, Timeout: core.Duration(time.Hour)}, // which no checkpoint is asked for
 		Factories: []core.Factory{{Name: p.Name(), IDPrefix: modal.IDPrefix, Open: func() (core.Provider, error) { return p, nil }}},
 	})
 	defer func() { _ = svc.Close() }()
