@@ -16,7 +16,7 @@ func (s *Service) unsupported(provider, op, flag string, want core.Capability) e
 	e := core.Errorf(core.KindUnsupported, op, provider, "provider %q does not support %s", provider, flag)
 	var hints []string
 	if able := s.able(want); len(able) > 0 {
-		hints = append(hints, strings.Join(able, " and ")+" can")
+		hints = append(hints, "supported by "+strings.Join(able, " and "))
 	}
 	if want == core.CapCheckpoint || want == core.CapFork {
 		if caps, err := s.Capabilities(provider); err == nil && caps.Can(core.CapSnapshots) {
