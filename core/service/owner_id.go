@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -42,52 +43,61 @@ func (i *identity) get() (string, error) {
 	return i.id, i.err
 }
 
-// ownerSeed reads the random text of a state directory, or makes it. Of several that make it at once the first counts.
+// ownerSeed reads the random text of a state directory, or makes it. If several processes make it at once, the first one counts.
 func ownerSeed(dir string) (string, error) {
 	file := filepath.Join(dir, ownerFile)
 	seed, err := readOwner(file)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return seed, err
 	}
+	if err := makeOwner(dir, file); err != nil {
+		return "", stateError(dir, err)
+	}
+	return readOwner(file)
+}
+
+func makeOwner(dir, file string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", ownerError(file, err)
+		return err
 	}
 	draft, err := os.CreateTemp(dir, ownerFile+"-*") // 0600
 	if err != nil {
-		return "", ownerError(file, err)
+		return err
 	}
 	_, err = draft.WriteString(rand.Text() + "\n")
 	if err = errors.Join(err, draft.Sync(), draft.Close()); err == nil {
 		err = os.Link(draft.Name(), file)
 	}
-	removed := os.Remove(draft.Name())
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", ownerError(file, err)
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
 	}
-	if removed != nil {
-		return "", ownerError(file, removed)
-	}
-	return readOwner(file)
+	return errors.Join(err, os.Remove(draft.Name()))
 }
 
+// readOwner returns fs.ErrNotExist if there is no file, or a *core.Error that names it.
 func readOwner(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	seed := strings.TrimSpace(string(text))
-	if err == nil && len(seed) < len(rand.Text()) {
-		err = errors.New("the file is damaged")
-	}
 	if err != nil {
-		return "", ownerError(file, err)
+		return "", stateError(filepath.Dir(file), err)
+	}
+	seed := strings.TrimSpace(string(text))
+	if len(seed) < len(rand.Text()) {
+		return "", core.Errorf(core.KindUnavailable, "owner", file, "%s is damaged", file).
+			WithHint("restore the file, or remove it; sandboxes launched before then need --all-owners")
 	}
 	return seed, nil
 }
 
-func ownerError(file string, err error) error {
-	return core.Errorf(core.KindUnavailable, "owner", file, "%s: %w", file, err).
-		WithHint("it says which sandboxes are yours; once it is removed, those of before count as another owner's")
+// stateError classifies a failure to read or write the state directory.
+func stateError(dir string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return core.Errorf(core.KindExhausted, "owner", dir, "the disk is full: %w", err).WithHint("free some space, then try again")
+	}
+	return core.Errorf(core.KindUnavailable, "owner", dir, "the state directory cannot be used: %w", err).
+		WithHint("set XDG_STATE_HOME to a directory that you can write")
 }
 
 // asOwner is this process as the owner of what it launches.
