@@ -1,13 +1,15 @@
 package core
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // Capability names one thing that only some providers can do.
 type Capability string
 
-// The capabilities with an optional interface, which a provider has exactly if it names the capability.
+// Capabilities that are an optional interface of the provider, as far as code names them.
 const (
-	CapFinder           Capability = "find"
 	CapWait             Capability = "wait"
 	CapStop             Capability = "stop"
 	CapPause            Capability = "pause"
@@ -18,9 +20,7 @@ const (
 	CapLogs             Capability = "logs"
 	CapFiles            Capability = "files"
 	CapFileWatch        Capability = "file_watch"
-	CapEndCode          Capability = "end_code" // Ender
 	CapStats            Capability = "stats"
-	CapSize             Capability = "size"
 	CapWatch            Capability = "watch"
 	CapFork             Capability = "fork"
 	CapCheckpoint       Capability = "checkpoint" // Spec.Checkpoint, too
@@ -31,9 +31,6 @@ const (
 	CapTunnels          Capability = "tunnels"
 	CapPortForward      Capability = "port_forward"
 	CapEnforce          Capability = "enforce"
-	CapGivenSecrets     Capability = "given_secrets" // SecretTeller
-	CapSweep            Capability = "sweep"
-	CapDoctor           Capability = "doctor"
 	CapVolumeStore      Capability = "volume_store"
 	CapSecretStore      Capability = "secret_store"
 	CapImageStore       Capability = "image_store"
@@ -43,7 +40,7 @@ const (
 	CapSnapshotStore    Capability = "snapshot_store"
 )
 
-// The capabilities that a spec or the options of an operation can require.
+// Capabilities without an interface: a spec or the options of an operation can require them.
 const (
 	CapTTY       Capability = "tty"
 	CapPersist   Capability = "persist"
@@ -77,10 +74,87 @@ const (
 	CapIdle      Capability = "idle_timeout"
 )
 
-// Capabilities describes a provider's features as data. The contract suite checks it against the optional interfaces of
-// the provider.
+// interfaces are the optional interfaces of a provider and their capabilities.
+func interfaces() []feature {
+	return []feature{
+		featureOf[Finder]("find"),
+		featureOf[Waiter](CapWait),
+		featureOf[Stopper](CapStop),
+		featureOf[Pauser](CapPause),
+		featureOf[Renewer](CapRenew),
+		featureOf[ReadyWaiter](CapReady),
+		featureOf[Journaler](CapJournal),
+		featureOf[Attacher](CapAttach),
+		featureOf[LogReader](CapLogs),
+		featureOf[FileSystem](CapFiles),
+		featureOf[FileWatcher](CapFileWatch),
+		featureOf[Ender]("end_code"),
+		featureOf[StatsReader](CapStats),
+		featureOf[Sizer]("size"),
+		featureOf[Watcher](CapWatch),
+		featureOf[Forker](CapFork),
+		featureOf[Checkpointer](CapCheckpoint),
+		featureOf[Snapshotter](CapSnapshots),
+		featureOf[Differ](CapDiff),
+		featureOf[NetworkPolicer](CapNetworkUpdate),
+		featureOf[DenialReader](CapDenials),
+		featureOf[Tunneler](CapTunnels),
+		featureOf[PortForwarder](CapPortForward),
+		featureOf[Enforcer](CapEnforce),
+		featureOf[SecretTeller]("given_secrets"),
+		featureOf[Sweeper]("sweep"),
+		featureOf[Doctor]("doctor"),
+		featureOf[VolumeStore](CapVolumeStore),
+		featureOf[SecretStore](CapSecretStore),
+		featureOf[ImageStore](CapImageStore),
+		featureOf[ImageMounter](CapImageMount),
+		featureOf[AppStore](CapAppStore),
+		featureOf[EnvironmentStore](CapEnvironmentStore),
+		featureOf[SnapshotStore](CapSnapshotStore),
+	}
+}
+
+type feature struct {
+	name Capability
+	of   reflect.Type
+	in   func(Provider) bool
+}
+
+func featureOf[T any](name Capability) feature {
+	return feature{name, reflect.TypeFor[T](), func(p Provider) bool { _, ok := p.(T); return ok }}
+}
+
+// Implemented returns the capabilities that are an optional interface of p. Capabilities.Has consists of them, without
+// those that the engine or the runtime behind p lacks, and of the capabilities without an interface.
+func Implemented(p Provider) []Capability {
+	var has []Capability
+	for _, feature := range interfaces() {
+		if feature.in(p) {
+			has = append(has, feature.name)
+		}
+	}
+	return has
+}
+
+// CapabilityOf returns the capability that is the optional interface T, or "" if there is none.
+func CapabilityOf[T any]() Capability {
+	for _, feature := range interfaces() {
+		if feature.of == reflect.TypeFor[T]() {
+			return feature.name
+		}
+	}
+	return ""
+}
+
+// Optional returns p as the optional interface T, if p has the interface and names its capability.
+func Optional[T any](p Provider) (T, bool) {
+	t, ok := p.(T)
+	return t, ok && p.Capabilities().Can(CapabilityOf[T]())
+}
+
+// Capabilities describes a provider's features as data.
 type Capabilities struct {
-	// Has lists the capabilities.
+	// Has lists the capabilities, in no order. A provider starts it with Implemented.
 	Has []Capability `json:"has"`
 	// Images lists the image names that need no registry: "host". The first is the default.
 	Images []string `json:"images,omitempty"`

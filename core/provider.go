@@ -10,7 +10,8 @@ import (
 // Provider runs sandboxes in one place. Its methods are safe for concurrent use, stop promptly when ctx ends, and
 // return errors with a Kind. Sandboxes outlive the Provider value and its process.
 //
-// Optional features are optional interfaces, here or beside the operation that needs them. Find them with As.
+// Optional features are optional interfaces, here or beside the operation that needs them. Find them with a type
+// assertion, or with Optional, which asks the engine behind the provider, too.
 type Provider interface {
 	// Name is the provider's name in references, configuration and output.
 	Name() string
@@ -198,25 +199,6 @@ type Finding struct {
 	Detail string `json:"detail,omitempty"`
 	// Fix is the exact command or setting that fixes it.
 	Fix string `json:"fix,omitempty"`
-}
-
-// Unwrapper is a provider that wraps another, to retry or to measure. Wrappers make no decisions.
-type Unwrapper interface{ Unwrap() Provider }
-
-// As finds the optional interface T in p or in the providers that p wraps.
-func As[T any](p Provider) (T, bool) {
-	for p != nil {
-		if t, ok := p.(T); ok {
-			return t, true
-		}
-		u, ok := p.(Unwrapper)
-		if !ok {
-			break
-		}
-		p = u.Unwrap()
-	}
-	var zero T
-	return zero, false
 }
 
 // Factory creates a provider when it is first needed.

@@ -149,7 +149,7 @@ func (s *ModalServer) sweep(ctx context.Context) error {
 }
 
 func (s *ModalServer) removeSnapshots(ctx context.Context, prefix string) error {
-	store, ok := core.As[core.SnapshotStore](s.backend)
+	store, ok := s.backend.(core.SnapshotStore)
 	if !ok {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (s *ModalServer) removeSnapshots(ctx context.Context, prefix string) error 
 }
 
 func (s *ModalServer) removeCheckpoints(ctx context.Context, prefix string) error {
-	checkpointer, ok := core.As[core.Checkpointer](s.backend)
+	checkpointer, ok := s.backend.(core.Checkpointer)
 	if !ok {
 		return nil
 	}

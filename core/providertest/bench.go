@@ -36,7 +36,7 @@ func heap(b *testing.B, p core.Provider) core.Sandbox {
 // benchFork is a fork until commands can be run in it.
 func (s *suite) benchFork(b *testing.B) {
 	p := s.provider(b)
-	forker, ok := core.As[core.Forker](p)
+	forker, ok := p.(core.Forker)
 	if !ok {
 		return
 	}
@@ -57,7 +57,7 @@ func (s *suite) benchFork(b *testing.B) {
 // benchCheckpoint takes checkpoints of a sandbox that keeps running.
 func (s *suite) benchCheckpoint(b *testing.B) {
 	p := s.provider(b)
-	checkpointer, ok := core.As[core.Checkpointer](p)
+	checkpointer, ok := p.(core.Checkpointer)
 	if !ok {
 		return
 	}
@@ -129,7 +129,7 @@ func (s *suite) benchList(b *testing.B) {
 
 func (s *suite) benchFiles(b *testing.B) {
 	p := s.provider(b)
-	fsys, ok := core.As[core.FileSystem](p)
+	fsys, ok := p.(core.FileSystem)
 	if !ok {
 		return
 	}

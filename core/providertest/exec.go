@@ -294,7 +294,7 @@ func (c *counter) Write(p []byte) (int, error) {
 // told checks that a provider which tells secrets keeps them out of what it keeps of output.
 func (s *suite) told(t *testing.T, p core.Provider) {
 	t.Helper()
-	teller, ok := optional[core.SecretTeller](t, p, core.CapGivenSecrets)
+	teller, ok := optional[core.SecretTeller](t, p)
 	if !ok {
 		return
 	}
@@ -305,14 +305,14 @@ func (s *suite) told(t *testing.T, p core.Provider) {
 	if r.out != "launch-value command-value\n" {
 		t.Errorf("the command's own caller sees %q", r.out)
 	}
-	if other, ok := core.As[core.SecretTeller](s.provider(t)); ok {
+	if other, ok := s.provider(t).(core.SecretTeller); ok {
 		teller = other // as another process, which was given no secret
 	}
 	secrets, err := teller.GivenSecrets(t.Context(), sb.ID)
 	if err != nil || len(secrets) == 0 || secrets[0].Name != "LAUNCHED" || secrets[0].Value.Reveal() != "launch-value" {
 		t.Errorf("told are %v, %v", secrets, err)
 	}
-	logs, ok := core.As[core.LogReader](p)
+	logs, ok := p.(core.LogReader)
 	if !ok {
 		return
 	}
@@ -330,7 +330,7 @@ func (s *suite) told(t *testing.T, p core.Provider) {
 
 func (s *suite) journal(t *testing.T) {
 	p := s.provider(t)
-	journal, ok := optional[core.Journaler](t, p, core.CapJournal)
+	journal, ok := optional[core.Journaler](t, p)
 	if !ok {
 		return
 	}
@@ -353,7 +353,7 @@ func (s *suite) journal(t *testing.T) {
 	}
 	s.told(t, p)
 	other := s.provider(t)
-	attacher, ok := optional[core.Attacher](t, other, core.CapAttach)
+	attacher, ok := optional[core.Attacher](t, other)
 	if !ok {
 		return
 	}
@@ -381,7 +381,7 @@ func (s *suite) journal(t *testing.T) {
 		_, err = attacher.Attach(t.Context(), sb.ID, unknown, core.Streams{})
 		wantKind(t, err, core.KindNotFound)
 	}
-	if logs, ok := core.As[core.LogReader](p); ok {
+	if logs, ok := p.(core.LogReader); ok {
 		s.logs(t, p, logs, sb.ID, id)
 	}
 }

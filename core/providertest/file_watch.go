@@ -11,7 +11,7 @@ import (
 // fileWatch changes files until a watch has told of each kind of change.
 func (s *suite) fileWatch(t *testing.T) {
 	p := s.provider(t)
-	watcher, ok := optional[core.FileWatcher](t, p, core.CapFileWatch)
+	watcher, ok := optional[core.FileWatcher](t, p)
 	if !ok {
 		return
 	}

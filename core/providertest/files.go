@@ -14,7 +14,7 @@ import (
 
 func (s *suite) files(t *testing.T) {
 	p := s.provider(t)
-	fsys, ok := optional[core.FileSystem](t, p, core.CapFiles)
+	fsys, ok := optional[core.FileSystem](t, p)
 	if !ok {
 		return
 	}

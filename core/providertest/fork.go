@@ -23,7 +23,7 @@ func endAfter(t *testing.T, p core.Provider, id string) {
 // fork checks what every fork has. That processes go on is for the provider's own tests: not every one has processes.
 func (s *suite) fork(t *testing.T) {
 	p := s.provider(t)
-	forker, ok := optional[core.Forker](t, p, core.CapFork)
+	forker, ok := optional[core.Forker](t, p)
 	if !ok {
 		return
 	}
@@ -69,7 +69,7 @@ func (s *suite) fork(t *testing.T) {
 	if r := sh(t, p, fork.ID, "cat /root/file"); r.out != "fork\n" {
 		t.Errorf("the fork after its source's end: %+v", r)
 	}
-	if pauser, ok := core.As[core.Pauser](p); ok {
+	if pauser, ok := p.(core.Pauser); ok {
 		if err := pauser.Pause(t.Context(), fork.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func (s *suite) fork(t *testing.T) {
 
 func (s *suite) checkpoints(t *testing.T) {
 	p := s.provider(t)
-	checkpointer, ok := optional[core.Checkpointer](t, p, core.CapCheckpoint)
+	checkpointer, ok := optional[core.Checkpointer](t, p)
 	if !ok {
 		return
 	}
@@ -146,7 +146,7 @@ func (s *suite) checkpoints(t *testing.T) {
 // an image has.
 func (s *suite) denials(t *testing.T) {
 	p := s.provider(t)
-	reader, ok := optional[core.DenialReader](t, p, core.CapDenials)
+	reader, ok := optional[core.DenialReader](t, p)
 	if !ok {
 		return
 	}

@@ -12,40 +12,15 @@ import (
 
 func (s *suite) capabilities(t *testing.T) {
 	p := s.provider(t)
-	optional[core.Finder](t, p, core.CapFinder)
-	optional[core.Waiter](t, p, core.CapWait)
-	optional[core.Stopper](t, p, core.CapStop)
-	optional[core.Pauser](t, p, core.CapPause)
-	optional[core.Renewer](t, p, core.CapRenew)
-	optional[core.Journaler](t, p, core.CapJournal)
-	optional[core.Attacher](t, p, core.CapAttach)
-	optional[core.LogReader](t, p, core.CapLogs)
-	optional[core.FileSystem](t, p, core.CapFiles)
-	optional[core.StatsReader](t, p, core.CapStats)
-	optional[core.Watcher](t, p, core.CapWatch)
-	optional[core.Sweeper](t, p, core.CapSweep)
-	optional[core.Doctor](t, p, core.CapDoctor)
-	optional[core.Snapshotter](t, p, core.CapSnapshots)
-	optional[core.Forker](t, p, core.CapFork)
-	optional[core.Checkpointer](t, p, core.CapCheckpoint)
-	optional[core.DenialReader](t, p, core.CapDenials)
-	optional[core.SnapshotStore](t, p, core.CapSnapshotStore)
-	optional[core.Differ](t, p, core.CapDiff)
-	optional[core.VolumeStore](t, p, core.CapVolumeStore)
-	optional[core.SecretStore](t, p, core.CapSecretStore)
-	optional[core.ImageStore](t, p, core.CapImageStore)
-	optional[core.ImageMounter](t, p, core.CapImageMount)
-	optional[core.AppStore](t, p, core.CapAppStore)
-	optional[core.EnvironmentStore](t, p, core.CapEnvironmentStore)
-	optional[core.NetworkPolicer](t, p, core.CapNetworkUpdate)
-	optional[core.Tunneler](t, p, core.CapTunnels)
-	optional[core.PortForwarder](t, p, core.CapPortForward)
-	optional[core.ReadyWaiter](t, p, core.CapReady)
-	optional[core.Enforcer](t, p, core.CapEnforce)
-	optional[core.Ender](t, p, core.CapEndCode)
-	optional[core.Sizer](t, p, core.CapSize)
 	if err := p.Check(t.Context()); err != nil {
 		t.Errorf("the provider is not usable: %v (%s)", err, core.HintOf(err))
+	}
+	named := map[core.Capability]bool{}
+	for _, c := range p.Capabilities().Has {
+		if named[c] {
+			t.Errorf("capability %q twice", c)
+		}
+		named[c] = true
 	}
 }
 
@@ -124,7 +99,7 @@ func (s *suite) names(t *testing.T) {
 	if winner == "" {
 		t.Fatal("nobody got the name")
 	}
-	if finder, ok := core.As[core.Finder](p); ok {
+	if finder, ok := p.(core.Finder); ok {
 		if sb, err := finder.FindName(t.Context(), name); err != nil || sb.ID != winner {
 			t.Errorf("FindName: %+v, %v", sb, err)
 		}
@@ -139,7 +114,7 @@ func (s *suite) names(t *testing.T) {
 
 func (s *suite) entry(t *testing.T) {
 	p := s.provider(t)
-	waiter, ok := optional[core.Waiter](t, p, core.CapWait)
+	waiter, ok := optional[core.Waiter](t, p)
 	if !ok {
 		return
 	}
@@ -151,7 +126,7 @@ func (s *suite) entry(t *testing.T) {
 	if ended.State != core.StateExited || ended.Reason != core.ReasonCommand || ended.ExitCode == nil || *ended.ExitCode != 9 {
 		t.Errorf("ended as %+v", ended)
 	}
-	if logs, ok := optional[core.LogReader](t, p, core.CapLogs); ok {
+	if logs, ok := optional[core.LogReader](t, p); ok {
 		text := map[core.Stream]string{}
 		for record, err := range logs.Logs(t.Context(), sb.ID, core.LogOptions{Tail: -1, Follow: true}) {
 			if err != nil {
@@ -170,7 +145,7 @@ func (s *suite) entry(t *testing.T) {
 
 func (s *suite) lifetimes(t *testing.T) {
 	p := s.provider(t)
-	waiter, ok := core.As[core.Waiter](p)
+	waiter, ok := p.(core.Waiter)
 	if !ok {
 		return
 	}
@@ -201,7 +176,7 @@ func (s *suite) lifetimes(t *testing.T) {
 			t.Errorf("with an entry command: ended as %s (%s), %v", ended.State, ended.Reason, err)
 		}
 	}
-	renewer, ok := core.As[core.Renewer](p)
+	renewer, ok := p.(core.Renewer)
 	if !ok {
 		return
 	}
@@ -237,7 +212,7 @@ func (s *suite) lifetimes(t *testing.T) {
 
 func (s *suite) persistence(t *testing.T) {
 	p := s.provider(t)
-	stopper, ok := optional[core.Stopper](t, p, core.CapStop)
+	stopper, ok := optional[core.Stopper](t, p)
 	if !ok {
 		return
 	}
@@ -272,9 +247,9 @@ func (s *suite) persistence(t *testing.T) {
 func (s *suite) persistentLifetimes(t *testing.T) {
 	p := s.provider(t)
 	caps := p.Capabilities()
-	stopper, stops := core.As[core.Stopper](p)
-	waiter, waits := core.As[core.Waiter](p)
-	renewer, renews := core.As[core.Renewer](p)
+	stopper, stops := p.(core.Stopper)
+	waiter, waits := p.(core.Waiter)
+	renewer, renews := p.(core.Renewer)
 	if !stops || !waits || !renews || !caps.Can(core.CapPersist) {
 		return
 	}
@@ -292,7 +267,7 @@ func (s *suite) persistentLifetimes(t *testing.T) {
 	if err != nil || ended.State != core.StateStopped || ended.Reason != core.ReasonTimeout {
 		t.Fatalf("ended: %+v, %v", ended, err)
 	}
-	if sizer, ok := core.As[core.Sizer](p); ok {
+	if sizer, ok := p.(core.Sizer); ok {
 		if size, err := sizer.Size(t.Context(), sb.ID); err != nil || size <= 0 {
 			t.Errorf("its files take %s, %v", size, err)
 		}
@@ -357,7 +332,7 @@ func listed(t testing.TB, p core.Provider, id string) (core.Sandbox, error) {
 
 func (s *suite) pause(t *testing.T) {
 	p := s.provider(t)
-	pauser, ok := optional[core.Pauser](t, p, core.CapPause)
+	pauser, ok := optional[core.Pauser](t, p)
 	if !ok {
 		return
 	}
@@ -411,7 +386,7 @@ func (s *suite) twoCallers(t *testing.T) {
 // notice. The result depends on timing, so it runs several times.
 func (s *suite) endUnderCommand(t *testing.T) {
 	p, q := s.provider(t), s.provider(t)
-	waiter, waits := core.As[core.Waiter](p)
+	waiter, waits := p.(core.Waiter)
 	for range 3 {
 		sb := launch(t, p, func(spec *core.Spec) { spec.Command = []string{"sleep", "600"} })
 		process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sleep", "600"}})
@@ -440,7 +415,7 @@ func (s *suite) endUnderCommand(t *testing.T) {
 
 func (s *suite) watch(t *testing.T) {
 	p := s.provider(t)
-	watcher, ok := optional[core.Watcher](t, p, core.CapWatch)
+	watcher, ok := optional[core.Watcher](t, p)
 	if !ok {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 // is for the provider's own tests.
 func (s *suite) networkUpdate(t *testing.T) {
 	p := s.provider(t)
-	policer, ok := optional[core.NetworkPolicer](t, p, core.CapNetworkUpdate)
+	policer, ok := optional[core.NetworkPolicer](t, p)
 	if !ok {
 		return
 	}
@@ -40,7 +40,7 @@ func (s *suite) networkUpdate(t *testing.T) {
 			}
 		}
 	}
-	if forker, ok := optional[core.Forker](t, p, core.CapFork); ok {
+	if forker, ok := optional[core.Forker](t, p); ok {
 		fork, err := forker.Fork(t.Context(), sb.ID, core.ForkSpec{Name: core.NewName()}, core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()})
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func (s *suite) networkUpdate(t *testing.T) {
 			t.Errorf("the fork's policy is %+v", fork.Spec.Network)
 		}
 	}
-	if stopper, ok := optional[core.Stopper](t, p, core.CapStop); ok && caps.Can(core.CapPersist) {
+	if stopper, ok := optional[core.Stopper](t, p); ok && caps.Can(core.CapPersist) {
 		if err := stopper.Stop(t.Context(), sb.ID, time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func (s *suite) networkInternal(t *testing.T) {
 // tunnels publishes a port and asks where it is.
 func (s *suite) tunnels(t *testing.T) {
 	p := s.provider(t)
-	tunneler, ok := optional[core.Tunneler](t, p, core.CapTunnels)
+	tunneler, ok := optional[core.Tunneler](t, p)
 	if !ok {
 		return
 	}
@@ -110,7 +110,7 @@ func (s *suite) tunnels(t *testing.T) {
 // the transfer of bytes, because listeners differ by image.
 func (s *suite) portForward(t *testing.T) {
 	p := s.provider(t)
-	forwarder, ok := optional[core.PortForwarder](t, p, core.CapPortForward)
+	forwarder, ok := optional[core.PortForwarder](t, p)
 	if !ok {
 		return
 	}
@@ -124,7 +124,7 @@ func (s *suite) portForward(t *testing.T) {
 // ready waits for a probe that fails at first.
 func (s *suite) ready(t *testing.T) {
 	p := s.provider(t)
-	waiter, ok := optional[core.ReadyWaiter](t, p, core.CapReady)
+	waiter, ok := optional[core.ReadyWaiter](t, p)
 	if !ok {
 		return
 	}
@@ -155,7 +155,7 @@ func (s *suite) ready(t *testing.T) {
 // enforce asks how a spec is held: each field that limits is answered for, and what is not held fully says what gets through.
 func (s *suite) enforce(t *testing.T) {
 	p := s.provider(t)
-	enforcer, ok := optional[core.Enforcer](t, p, core.CapEnforce)
+	enforcer, ok := optional[core.Enforcer](t, p)
 	if !ok {
 		return
 	}

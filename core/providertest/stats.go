@@ -12,7 +12,7 @@ import (
 // stats are the sandbox's own, not those of the machine that it shares with others.
 func (s *suite) stats(t *testing.T) {
 	p := s.provider(t)
-	reader, ok := optional[core.StatsReader](t, p, core.CapStats)
+	reader, ok := optional[core.StatsReader](t, p)
 	if !ok {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 // volumeStore makes a volume and removes it.
 func (s *suite) volumeStore(t *testing.T) {
 	p := s.provider(t)
-	store, ok := optional[core.VolumeStore](t, p, core.CapVolumeStore)
+	store, ok := optional[core.VolumeStore](t, p)
 	if !ok {
 		return
 	}
@@ -49,7 +49,7 @@ func (s *suite) volumeStore(t *testing.T) {
 // secretStore keeps a secret, replaces and removes it.
 func (s *suite) secretStore(t *testing.T) {
 	p := s.provider(t)
-	store, ok := optional[core.SecretStore](t, p, core.CapSecretStore)
+	store, ok := optional[core.SecretStore](t, p)
 	if !ok {
 		return
 	}
@@ -80,7 +80,7 @@ func (s *suite) secretStore(t *testing.T) {
 // environmentStore makes an environment and removes it.
 func (s *suite) environmentStore(t *testing.T) {
 	p := s.provider(t)
-	store, ok := optional[core.EnvironmentStore](t, p, core.CapEnvironmentStore)
+	store, ok := optional[core.EnvironmentStore](t, p)
 	if !ok {
 		return
 	}
@@ -103,7 +103,7 @@ func (s *suite) environmentStore(t *testing.T) {
 // imageStore pulls the default image, where one is named, and removes what is not there.
 func (s *suite) imageStore(t *testing.T) {
 	p := s.provider(t)
-	store, ok := optional[core.ImageStore](t, p, core.CapImageStore)
+	store, ok := optional[core.ImageStore](t, p)
 	if !ok {
 		return
 	}
@@ -126,7 +126,7 @@ func (s *suite) imageStore(t *testing.T) {
 // appStore finds the app of a sandbox and stops it.
 func (s *suite) appStore(t *testing.T) {
 	p := s.provider(t)
-	store, ok := optional[core.AppStore](t, p, core.CapAppStore)
+	store, ok := optional[core.AppStore](t, p)
 	if !ok {
 		return
 	}
@@ -148,7 +148,7 @@ func (s *suite) appStore(t *testing.T) {
 // snapshots keeps the files of a sandbox, starts another from them and removes what was kept.
 func (s *suite) snapshots(t *testing.T) {
 	p := s.provider(t)
-	snapshotter, ok := optional[core.Snapshotter](t, p, core.CapSnapshots)
+	snapshotter, ok := optional[core.Snapshotter](t, p)
 	if !ok {
 		return
 	}
@@ -165,7 +165,7 @@ func (s *suite) snapshots(t *testing.T) {
 		t.Errorf("made %+v", made)
 	}
 	s.snapshotNames(t, p, snapshotter, sb.ID)
-	store, kept := optional[core.SnapshotStore](t, p, core.CapSnapshotStore)
+	store, kept := optional[core.SnapshotStore](t, p)
 	if kept {
 		list, err := store.Snapshots(ctx)
 		if err != nil || !slices.ContainsFunc(list, func(other core.Snapshot) bool { return other.ID == made.ID }) {
@@ -202,7 +202,7 @@ func (s *suite) snapshots(t *testing.T) {
 // diff tells what was added, changed and deleted, and nothing else.
 func (s *suite) diff(t *testing.T) {
 	p := s.provider(t)
-	differ, ok := optional[core.Differ](t, p, core.CapDiff)
+	differ, ok := optional[core.Differ](t, p)
 	if !ok {
 		return
 	}
@@ -242,7 +242,7 @@ func (s *suite) snapshotNames(t *testing.T, p core.Provider, snapshotter core.Sn
 	}
 	latest := first.ID
 	t.Cleanup(func() {
-		if store, ok := core.As[core.SnapshotStore](p); ok {
+		if store, ok := p.(core.SnapshotStore); ok {
 			if err := store.RemoveSnapshot(context.WithoutCancel(t.Context()), latest); err != nil {
 				t.Error(err)
 			}

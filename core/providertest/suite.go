@@ -200,12 +200,12 @@ func wantKind(t testing.TB, err error, kind core.Kind) {
 	}
 }
 
-// optional returns the interface T, which must be there exactly if the capability is named.
-func optional[T any](t *testing.T, p core.Provider, want core.Capability) (T, bool) {
+// optional returns the interface T, if p names its capability. Then p must have it.
+func optional[T any](t *testing.T, p core.Provider) (T, bool) {
 	t.Helper()
-	v, ok := core.As[T](p)
-	if ok != p.Capabilities().Can(want) {
-		t.Errorf("capability %q is %v, the interface is %v", want, p.Capabilities().Can(want), ok)
+	v, ok := core.Optional[T](p)
+	if want := core.CapabilityOf[T](); !ok && p.Capabilities().Can(want) {
+		t.Errorf("capability %q without the interface", want)
 	}
 	return v, ok
 }

@@ -30,7 +30,7 @@ func (s *Service) Apps(ctx context.Context, provider string) (Inventory[core.App
 	result := Inventory[core.AppInfo]{Items: []core.AppInfo{}, Failures: listing.Failures}
 	keep := s.able(core.CapAppStore)
 	if len(s.scope.Labels) == 0 && len(keep) > 0 && (provider == "" || slices.Contains(keep, provider)) {
-		known, err := inventory(ctx, s, provider, "app ls", core.CapAppStore, core.AppStore.Apps)
+		known, err := inventory(ctx, s, provider, "app ls", core.AppStore.Apps)
 		if err != nil {
 			return Inventory[core.AppInfo]{}, err
 		}
@@ -107,7 +107,7 @@ func (s *Service) stopApp(ctx context.Context, app core.AppInfo) error {
 		return err
 	}
 	if len(s.scope.Labels) == 0 && slices.Contains(s.able(core.CapAppStore), app.Provider) {
-		store, err := capable[core.AppStore](s, app.Provider, "app stop", core.CapAppStore)
+		store, err := capable[core.AppStore](s, app.Provider, "app stop")
 		if err != nil {
 			return err
 		}

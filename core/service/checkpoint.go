@@ -15,7 +15,7 @@ import (
 func (s *Service) Checkpoint(ctx context.Context, ref, name string) (checkpoint core.Checkpoint, err error) {
 	args := map[string]any{"name": name}
 	err = s.act(ctx, "checkpoint", ref, args, func(sb core.Sandbox, _ core.Provider) error {
-		checkpointer, err := capable[core.Checkpointer](s, sb.Provider, "checkpoint", core.CapCheckpoint)
+		checkpointer, err := capable[core.Checkpointer](s, sb.Provider, "checkpoint")
 		if err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func (s *Service) Checkpoint(ctx context.Context, ref, name string) (checkpoint 
 
 // Checkpoints lists the checkpoints that a provider keeps, oldest first; "" asks all providers.
 func (s *Service) Checkpoints(ctx context.Context, provider string) (Inventory[core.Checkpoint], error) {
-	found, err := gather(ctx, s, provider, "checkpoint ls", core.CapCheckpoint, core.Checkpointer.Checkpoints)
+	found, err := gather(ctx, s, provider, "checkpoint ls", core.Checkpointer.Checkpoints)
 	if err != nil {
 		return found, err
 	}
@@ -57,7 +57,7 @@ func (s *Service) RemoveCheckpoint(ctx context.Context, provider, ref string) (e
 		return err
 	}
 	record.Provider = checkpoint.Provider
-	checkpointer, err := capable[core.Checkpointer](s, checkpoint.Provider, "checkpoint rm", core.CapCheckpoint)
+	checkpointer, err := capable[core.Checkpointer](s, checkpoint.Provider, "checkpoint rm")
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *Service) unlistedCheckpoint(ctx context.Context, provider, id string) (
 		if err != nil {
 			continue // listing has reported it
 		}
-		finder, ok := core.As[core.CheckpointFinder](p)
+		finder, ok := p.(core.CheckpointFinder)
 		if !ok {
 			continue
 		}

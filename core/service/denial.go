@@ -12,7 +12,7 @@ func (s *Service) Denials(ctx context.Context, ref string) ([]core.Denial, error
 	if err != nil {
 		return nil, err
 	}
-	reader, err := capable[core.DenialReader](s, sb.Provider, "denials", core.CapDenials)
+	reader, err := capable[core.DenialReader](s, sb.Provider, "denials")
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (s *Service) ExportDockerfile(ctx context.Context, ref string, opts Dockerf
 	for _, step := range steps {
 		step.write(d)
 	}
-	if differ, ok := core.As[core.Differ](p); ok {
+	if differ, ok := p.(core.Differ); ok {
 		changes, err := differ.Diff(ctx, sb.ID)
 		if err != nil {
 			return "", core.Wrap("export", ref, err)
@@ -83,7 +83,7 @@ func (s *Service) steps(ctx context.Context, sb core.Sandbox, p core.Provider, f
 		list = append(list, step{file.Written, func(d *dockerfile) { d.file(file) }})
 	}
 	journalled := false
-	if journal, ok := core.As[core.Journaler](p); ok {
+	if journal, ok := p.(core.Journaler); ok {
 		execs, err := journal.Execs(ctx, sb.ID)
 		if err != nil {
 			return nil, err

@@ -71,7 +71,7 @@ func (s *Service) ExplainPolicy(ctx context.Context, spec core.Spec) ([]PolicyEx
 // enforcement asks a provider how it enforces a spec. Fields that the provider does not report are unknown.
 func enforcement(ctx context.Context, p core.Provider, id string, spec core.Spec) ([]core.Enforcement, error) {
 	var told []core.Enforcement
-	if enforcer, ok := core.As[core.Enforcer](p); ok && p.Capabilities().Can(core.CapEnforce) {
+	if enforcer, ok := core.Optional[core.Enforcer](p); ok {
 		var err error
 		if told, err = enforcer.Enforcement(ctx, id, spec); err != nil {
 			return nil, err

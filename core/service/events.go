@@ -37,7 +37,7 @@ func (s *Service) Events(ctx context.Context) iter.Seq2[core.Event, error] {
 		}
 		for _, lazy := range s.lazyProviders {
 			if p, err := lazy.open(); err == nil {
-				if watcher, ok := core.As[core.Watcher](p); ok {
+				if watcher, ok := p.(core.Watcher); ok {
 					forward(watcher.Watch(ctx))
 				}
 			}

@@ -94,7 +94,7 @@ func (s *Service) Attach(ctx context.Context, ref, exec string, streams core.Str
 	if err != nil {
 		return nil, err
 	}
-	attacher, err := capable[core.Attacher](s, sb.Provider, "attach", core.CapAttach)
+	attacher, err := capable[core.Attacher](s, sb.Provider, "attach")
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *Service) journal(ctx context.Context, ref string) (core.Sandbox, core.J
 	if err != nil {
 		return sb, nil, err
 	}
-	journal, err := capable[core.Journaler](s, sb.Provider, "ps", core.CapJournal)
+	journal, err := capable[core.Journaler](s, sb.Provider, "ps")
 	return sb, journal, err
 }
 
@@ -146,7 +146,7 @@ func (s *Service) Logs(ctx context.Context, ref string, opts core.LogOptions) it
 			yield(core.LogRecord{}, err)
 			return
 		}
-		reader, err := capable[core.LogReader](s, sb.Provider, "logs", core.CapLogs)
+		reader, err := capable[core.LogReader](s, sb.Provider, "logs")
 		if err != nil {
 			yield(core.LogRecord{}, err)
 			return

@@ -14,7 +14,7 @@ func (s *Service) WatchFiles(ctx context.Context, ref, name string, recursive bo
 		sb, _, err := s.resolve(ctx, ref)
 		var watcher core.FileWatcher
 		if err == nil {
-			watcher, err = capable[core.FileWatcher](s, sb.Provider, "watch", core.CapFileWatch)
+			watcher, err = capable[core.FileWatcher](s, sb.Provider, "watch")
 		}
 		if err == nil {
 			name, err = sandboxPath("watch", sb, name)

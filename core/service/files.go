@@ -13,7 +13,7 @@ import (
 // path begins at the sandbox's workdir.
 func (s *Service) files(ctx context.Context, op, ref, name string, recorded bool, do func(core.FileSystem, string, string) error) error {
 	run := func(sb core.Sandbox, _ core.Provider) error {
-		fsys, err := capable[core.FileSystem](s, sb.Provider, op, core.CapFiles)
+		fsys, err := capable[core.FileSystem](s, sb.Provider, op)
 		if err != nil {
 			return err
 		}

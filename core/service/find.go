@@ -140,7 +140,7 @@ func (s *Service) findNameAmong(ctx context.Context, asked int, p core.Provider,
 
 // findName asks one provider for a name. If there is none, it returns the existing names.
 func (s *Service) findName(ctx context.Context, p core.Provider, name string) (core.Sandbox, []string, error) {
-	if finder, ok := core.As[core.Finder](p); ok {
+	if finder, ok := p.(core.Finder); ok {
 		sandbox, err := finder.FindName(ctx, name)
 		if err != nil && !errors.Is(err, core.KindNotFound) {
 			return sandbox, nil, err

@@ -19,7 +19,7 @@ type ForkOptions struct {
 func (s *Service) Fork(ctx context.Context, ref string, opts ForkOptions) (fork core.Sandbox, err error) {
 	args := map[string]any{"name": opts.Name}
 	err = s.act(ctx, "fork", ref, args, func(sb core.Sandbox, p core.Provider) error {
-		forker, err := capable[core.Forker](s, sb.Provider, "fork", core.CapFork)
+		forker, err := capable[core.Forker](s, sb.Provider, "fork")
 		if err != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ func (s *Service) dialer(sb core.Sandbox, port int) (func(context.Context) (net.
 	if port < 1 || port > 65535 {
 		return nil, core.Invalid("port", "%d is not a port", port)
 	}
-	forwarder, err := capable[core.PortForwarder](s, sb.Provider, "port forward", core.CapPortForward)
+	forwarder, err := capable[core.PortForwarder](s, sb.Provider, "port forward")
 	if err != nil {
 		return nil, err
 	}

@@ -9,12 +9,12 @@ import (
 
 // Images lists the images that a provider has at hand; "" asks all providers.
 func (s *Service) Images(ctx context.Context, provider string) (Inventory[core.ImageInfo], error) {
-	return inventory(ctx, s, provider, "image ls", core.CapImageStore, core.ImageStore.Images)
+	return inventory(ctx, s, provider, "image ls", core.ImageStore.Images)
 }
 
 // PullImage has a provider get an image. provider may be "" when only one that is set up keeps images.
 func (s *Service) PullImage(ctx context.Context, provider, name string, progress core.ProgressFunc) (pulled core.ImageInfo, err error) {
-	err = stored(ctx, s, provider, "image pull", name, core.CapImageStore, nil, func(store core.ImageStore) error {
+	err = stored(ctx, s, provider, "image pull", name, nil, func(store core.ImageStore) error {
 		pulled, err = store.PullImage(ctx, name, progress)
 		return err
 	})
@@ -23,7 +23,7 @@ func (s *Service) PullImage(ctx context.Context, provider, name string, progress
 
 // RemoveImage removes an image. provider may be "" when only one that is set up keeps images.
 func (s *Service) RemoveImage(ctx context.Context, provider, ref string) error {
-	return stored(ctx, s, provider, "image rm", ref, core.CapImageStore, nil, func(store core.ImageStore) error {
+	return stored(ctx, s, provider, "image rm", ref, nil, func(store core.ImageStore) error {
 		return store.RemoveImage(ctx, ref)
 	})
 }
@@ -47,7 +47,7 @@ func (s *Service) mount(ctx context.Context, op, ref, target string, args map[st
 		if !path.IsAbs(target) || path.Clean(target) == "/" {
 			return core.Invalid("path", "%q is not an absolute path below the root", target)
 		}
-		mounter, err := capable[core.ImageMounter](s, sb.Provider, op, core.CapImageMount)
+		mounter, err := capable[core.ImageMounter](s, sb.Provider, op)
 		if err != nil {
 			return err
 		}

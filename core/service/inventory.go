@@ -18,16 +18,17 @@ type Inventory[T any] struct {
 }
 
 // inventory is gather for objects that all users of a provider share.
-func inventory[S, T any](ctx context.Context, s *Service, provider, op string, want core.Capability, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
+func inventory[S, T any](ctx context.Context, s *Service, provider, op string, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
 	if err := s.shared(op); err != nil {
 		return Inventory[T]{}, err
 	}
-	return gather(ctx, s, provider, op, want, list)
+	return gather(ctx, s, provider, op, list)
 }
 
-// gather asks the providers for their objects, all at once, in placement order. S is the optional interface of want.
+// gather asks the providers that have the optional interface S for their objects, all at once, in placement order.
 // KindUnsupported: the named provider does not have it.
-func gather[S, T any](ctx context.Context, s *Service, provider, op string, want core.Capability, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
+func gather[S, T any](ctx context.Context, s *Service, provider, op string, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
+	want := core.CapabilityOf[S]()
 	names := s.able(want)
 	if provider != "" {
 		if caps, err := s.Capabilities(provider); err != nil {
@@ -48,7 +49,7 @@ func gather[S, T any](ctx context.Context, s *Service, provider, op string, want
 			}
 			ctx, cancel := context.WithTimeout(ctx, most)
 			defer cancel()
-			store, err := capable[S](s, name, op, want)
+			store, err := capable[S](s, name, op)
 			if err == nil {
 				found[i], err = list(store, ctx)
 			}
@@ -68,7 +69,7 @@ func gather[S, T any](ctx context.Context, s *Service, provider, op string, want
 }
 
 // stored runs one recorded operation on a provider's stored objects.
-func stored[S any](ctx context.Context, s *Service, provider, op, subject string, want core.Capability, args map[string]any, do func(S) error) (err error) {
+func stored[S any](ctx context.Context, s *Service, provider, op, subject string, args map[string]any, do func(S) error) (err error) {
 	record := s.begin(op, subject)
 	record.Args = args
 	defer func() { s.finish(record, err) }()
@@ -78,6 +79,7 @@ func stored[S any](ctx context.Context, s *Service, provider, op, subject string
 	if subject == "" || subject[0] == '-' || core.HasControl(subject) {
 		return core.Invalid("name", "%q is no name", subject)
 	}
+	want := core.CapabilityOf[S]()
 	if provider, err = s.keeper(ctx, provider, op, want); err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func stored[S any](ctx context.Context, s *Service, provider, op, subject string
 	if caps, err := s.Capabilities(provider); err == nil && !caps.Can(want) {
 		return s.unsupportedAt(provider, op, want)
 	}
-	store, err := capable[S](s, provider, op, want)
+	store, err := capable[S](s, provider, op)
 	if err != nil {
 		return err
 	}

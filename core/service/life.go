@@ -50,7 +50,7 @@ func (s *Service) End(ctx context.Context, ref string) (code *int, err error) {
 		if !sb.State.Live() && !sb.Ended.IsZero() {
 			args["ended"] = sb.Ended.UTC().Format(time.RFC3339Nano)
 		}
-		if ender, ok := core.As[core.Ender](p); ok {
+		if ender, ok := p.(core.Ender); ok {
 			code, err = ender.End(ctx, sb.ID)
 		} else {
 			err = p.Terminate(ctx, sb.ID)
@@ -71,7 +71,7 @@ func (s *Service) End(ctx context.Context, ref string) (code *int, err error) {
 // Processes get grace to end by themselves.
 func (s *Service) Stop(ctx context.Context, ref string, grace time.Duration) error {
 	return s.act(ctx, "stop", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
-		stopper, err := capable[core.Stopper](s, sb.Provider, "stop", core.CapStop)
+		stopper, err := capable[core.Stopper](s, sb.Provider, "stop")
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (s *Service) Stop(ctx context.Context, ref string, grace time.Duration) err
 // Start brings a stopped or crashed persistent sandbox back.
 func (s *Service) Start(ctx context.Context, ref string) (started core.Sandbox, err error) {
 	err = s.act(ctx, "start", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
-		stopper, err := capable[core.Stopper](s, sb.Provider, "start", core.CapStop)
+		stopper, err := capable[core.Stopper](s, sb.Provider, "start")
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (s *Service) Start(ctx context.Context, ref string) (started core.Sandbox, 
 // Pause suspends every process of a sandbox until Resume.
 func (s *Service) Pause(ctx context.Context, ref string) error {
 	return s.act(ctx, "pause", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
-		pauser, err := capable[core.Pauser](s, sb.Provider, "pause", core.CapPause)
+		pauser, err := capable[core.Pauser](s, sb.Provider, "pause")
 		if err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (s *Service) Pause(ctx context.Context, ref string) error {
 // Resume lets a paused sandbox go on.
 func (s *Service) Resume(ctx context.Context, ref string) error {
 	return s.act(ctx, "resume", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
-		pauser, err := capable[core.Pauser](s, sb.Provider, "resume", core.CapPause)
+		pauser, err := capable[core.Pauser](s, sb.Provider, "resume")
 		if err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (s *Service) SetTimeout(ctx context.Context, ref string, timeout time.Durat
 		return core.Sandbox{}, err
 	}
 	err = s.act(ctx, "timeout", ref, map[string]any{"timeout": core.Duration(timeout)}, func(sb core.Sandbox, _ core.Provider) error {
-		renewer, err := capable[core.Renewer](s, sb.Provider, "timeout", core.CapRenew)
+		renewer, err := capable[core.Renewer](s, sb.Provider, "timeout")
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (s *Service) Wait(ctx context.Context, ref string) (core.Sandbox, error) {
 	if err != nil {
 		return core.Sandbox{}, err
 	}
-	waiter, err := capable[core.Waiter](s, sb.Provider, "wait", core.CapWait)
+	waiter, err := capable[core.Waiter](s, sb.Provider, "wait")
 	if err != nil {
 		return core.Sandbox{}, err
 	}
@@ -178,7 +178,7 @@ func (s *Service) Stats(ctx context.Context, ref string) (core.Stats, error) {
 	if err != nil {
 		return core.Stats{}, err
 	}
-	reader, err := capable[core.StatsReader](s, sb.Provider, "stats", core.CapStats)
+	reader, err := capable[core.StatsReader](s, sb.Provider, "stats")
 	if err != nil {
 		return core.Stats{}, err
 	}
@@ -195,7 +195,7 @@ func (s *Service) Sized(ctx context.Context, boxes []core.Sandbox) []core.Sandbo
 	slots := make(chan struct{}, sizesAtOnce)
 	var all sync.WaitGroup
 	for i := range sized {
-		sizer, err := capable[core.Sizer](s, sized[i].Provider, "size", core.CapSize)
+		sizer, err := capable[core.Sizer](s, sized[i].Provider, "size")
 		if !sized[i].Spec.Persist || err != nil {
 			continue
 		}
@@ -253,7 +253,7 @@ func (s *Service) KeepAlive(ctx context.Context, ref string, lease time.Duration
 	if err != nil {
 		return err
 	}
-	renewer, err := capable[core.Renewer](s, sb.Provider, "timeout", core.CapRenew)
+	renewer, err := capable[core.Renewer](s, sb.Provider, "timeout")
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func (l *lazyProvider) list(ctx context.Context, filter core.ListFilter, among b
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	var found []core.Sandbox
-	if lister, ok := core.As[core.FilterLister](p); ok {
+	if lister, ok := p.(core.FilterLister); ok {
 		found, err = lister.ListFiltered(ctx, filter)
 	} else {
 		found, err = p.List(ctx)

@@ -115,7 +115,7 @@ func (m *move) run(ctx context.Context, p core.Provider) error {
 		}
 	}
 	for _, provider := range []string{m.source.Provider, m.opts.To} {
-		if _, err := capable[core.FileSystem](m.s, provider, "move", core.CapFiles); err != nil {
+		if _, err := capable[core.FileSystem](m.s, provider, "move"); err != nil {
 			return err
 		}
 	}
@@ -168,11 +168,11 @@ func (m *move) run(ctx context.Context, p core.Provider) error {
 
 // carry copies, proves and starts what ran.
 func (m *move) carry(ctx context.Context, p, to core.Provider, spec core.Spec, roots []string, deleted []string) error {
-	from, err := capable[core.FileSystem](m.s, m.source.Provider, "move", core.CapFiles)
+	from, err := capable[core.FileSystem](m.s, m.source.Provider, "move")
 	if err != nil {
 		return err
 	}
-	into, err := capable[core.FileSystem](m.s, m.opts.To, "move", core.CapFiles)
+	into, err := capable[core.FileSystem](m.s, m.opts.To, "move")
 	if err != nil {
 		return err
 	}
@@ -412,7 +412,7 @@ func (m *move) plan(ctx context.Context, p core.Provider, spec core.Spec) (roots
 
 // changes asks the source's provider what differs from the image. KindUnsupported: it cannot tell.
 func (m *move) changes(ctx context.Context) ([]core.Change, error) {
-	differ, err := capable[core.Differ](m.s, m.source.Provider, "diff", core.CapDiff)
+	differ, err := capable[core.Differ](m.s, m.source.Provider, "diff")
 	if err != nil {
 		return nil, err
 	}
@@ -424,7 +424,7 @@ func (m *move) rootOf(ctx context.Context, p core.Provider, change core.Change) 
 	if change.Kind == "added" {
 		return change.Path, nil
 	}
-	fsys, err := capable[core.FileSystem](m.s, p.Name(), "move", core.CapFiles)
+	fsys, err := capable[core.FileSystem](m.s, p.Name(), "move")
 	if err != nil {
 		return "", err
 	}

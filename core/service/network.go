@@ -20,7 +20,7 @@ func (s *Service) SetNetwork(ctx context.Context, ref string, network core.Netwo
 		if err := s.scope.Policy.admitNetwork(&asked); err != nil {
 			return err
 		}
-		policer, err := capable[core.NetworkPolicer](s, sb.Provider, "policy set", core.CapNetworkUpdate)
+		policer, err := capable[core.NetworkPolicer](s, sb.Provider, "policy set")
 		if err != nil {
 			return err
 		}

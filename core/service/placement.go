@@ -101,7 +101,7 @@ func (l *lazyProvider) consider(ctx context.Context, spec core.Spec, wishes []wi
 		c.Hint = "sb doctor says why"
 		return c
 	}
-	if finder, ok := core.As[core.SnapshotFinder](p); ok && spec.Snapshot != "" {
+	if finder, ok := p.(core.SnapshotFinder); ok && spec.Snapshot != "" {
 		has, err := finder.HasSnapshot(ctx, spec.Snapshot)
 		if err == nil && !has {
 			err = core.Errorf(core.KindNotFound, "launch", "", "there is no snapshot %q", spec.Snapshot).WithHint("sb snapshot ls lists them")

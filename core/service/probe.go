@@ -25,7 +25,7 @@ func (s *Service) WaitReady(ctx context.Context, ref string) error {
 		return core.Errorf(core.KindConflict, "wait", ref, "it was launched without a readiness probe").
 			WithHint("launch it with --ready-tcp PORT or --ready-exec COMMAND")
 	}
-	if waiter, ok := core.As[core.ReadyWaiter](p); ok && p.Capabilities().Can(core.CapReady) {
+	if waiter, ok := core.Optional[core.ReadyWaiter](p); ok {
 		err := waiter.WaitReady(ctx, sb.ID)
 		if err != nil && ctx.Err() != nil {
 			return notReady(ctx, sb, ref, nil)
@@ -78,7 +78,7 @@ func notReady(ctx context.Context, sb core.Sandbox, ref string, last error) erro
 // attempt probes once.
 func (s *Service) attempt(ctx context.Context, p core.Provider, sb core.Sandbox, probe core.Probe) error {
 	if probe.TCP != 0 {
-		forwarder, err := capable[core.PortForwarder](s, sb.Provider, "wait", core.CapPortForward)
+		forwarder, err := capable[core.PortForwarder](s, sb.Provider, "wait")
 		if err != nil {
 			return err
 		}

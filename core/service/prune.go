@@ -56,7 +56,7 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report core.Pru
 		if err != nil {
 			continue // List has reported it
 		}
-		sweeper, ok := core.As[core.Sweeper](p)
+		sweeper, ok := p.(core.Sweeper)
 		if !ok {
 			continue
 		}
@@ -107,7 +107,7 @@ func (s *Service) prunable(sb core.Sandbox, olderThan time.Duration) bool {
 
 // renews says whether a provider can change how long a sandbox lives.
 func (s *Service) renews(provider string) bool {
-	_, err := capable[core.Renewer](s, provider, "timeout", core.CapRenew)
+	_, err := capable[core.Renewer](s, provider, "timeout")
 	return err == nil
 }
 

@@ -12,7 +12,7 @@ func (s *Service) GivenSecrets(ctx context.Context, ref string) ([]core.Secret, 
 	if err != nil {
 		return nil, err
 	}
-	teller, err := capable[core.SecretTeller](s, sb.Provider, "secrets", core.CapGivenSecrets)
+	teller, err := capable[core.SecretTeller](s, sb.Provider, "secrets")
 	if err != nil {
 		return nil, err
 	}

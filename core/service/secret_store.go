@@ -11,7 +11,7 @@ import (
 
 // Secrets lists the secrets that a provider keeps; "" asks all providers.
 func (s *Service) Secrets(ctx context.Context, provider string) (Inventory[core.SecretInfo], error) {
-	return inventory(ctx, s, provider, "secret ls", core.CapSecretStore, core.SecretStore.Secrets)
+	return inventory(ctx, s, provider, "secret ls", core.SecretStore.Secrets)
 }
 
 // CreateSecret has a provider keep variables under a name. provider may be "" when only one that is set up keeps secrets.
@@ -26,7 +26,7 @@ func (s *Service) CreateSecret(ctx context.Context, provider, name string, value
 		}
 	}
 	args := map[string]any{"keys": slices.Sorted(maps.Keys(values)), "replace": opts.Replace}
-	err = stored(ctx, s, provider, "secret create", name, core.CapSecretStore, args, func(store core.SecretStore) error {
+	err = stored(ctx, s, provider, "secret create", name, args, func(store core.SecretStore) error {
 		made, err = store.CreateSecret(ctx, name, values, opts)
 		return err
 	})
@@ -35,7 +35,7 @@ func (s *Service) CreateSecret(ctx context.Context, provider, name string, value
 
 // RemoveSecret removes a secret. provider may be "" when only one that is set up keeps secrets.
 func (s *Service) RemoveSecret(ctx context.Context, provider, name string) error {
-	return stored(ctx, s, provider, "secret rm", name, core.CapSecretStore, nil, func(store core.SecretStore) error {
+	return stored(ctx, s, provider, "secret rm", name, nil, func(store core.SecretStore) error {
 		return store.RemoveSecret(ctx, name)
 	})
 }

@@ -134,9 +134,8 @@ func (s *Service) provider(name string) (*lazyProvider, error) {
 		WithHint("the providers are %s", strings.Join(names, ", "))
 }
 
-// capable opens the sandbox's provider and finds the optional interface T, whose name in
-// Capabilities is want.
-func capable[T any](s *Service, provider, op string, want core.Capability) (T, error) {
+// capable opens a provider and returns it as the optional interface T.
+func capable[T any](s *Service, provider, op string) (T, error) {
 	var zero T
 	lazy, err := s.provider(provider)
 	if err != nil {
@@ -146,10 +145,10 @@ func capable[T any](s *Service, provider, op string, want core.Capability) (T, e
 	if err != nil {
 		return zero, err
 	}
-	if t, ok := core.As[T](p); ok && p.Capabilities().Can(want) {
+	if t, ok := core.Optional[T](p); ok {
 		return t, nil
 	}
-	return zero, s.unsupported(provider, op, "", want)
+	return zero, s.unsupported(provider, op, "", core.CapabilityOf[T]())
 }
 
 func (s *Service) withDefaults(spec core.Spec) core.Spec {
@@ -248,7 +247,7 @@ func (l *lazyProvider) status(ctx context.Context, findings bool) ProviderStatus
 		st.Capabilities = p.Capabilities()
 		st.Capabilities.Has = slices.Clone(st.Capabilities.Has)
 		err = p.Check(ctx)
-		if doctor, ok := core.As[core.Doctor](p); ok && findings {
+		if doctor, ok := p.(core.Doctor); ok && findings {
 			st.Findings = doctor.Diagnose(ctx)
 		}
 	}

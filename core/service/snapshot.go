@@ -15,7 +15,7 @@ func (s *Service) snapshotOwner(ctx context.Context, id string) string {
 		if err != nil {
 			continue
 		}
-		if finder, ok := core.As[core.SnapshotFinder](p); ok {
+		if finder, ok := p.(core.SnapshotFinder); ok {
 			if has, err := finder.HasSnapshot(ctx, id); err == nil && has {
 				return lazy.factory.Name
 			}
@@ -43,7 +43,7 @@ func (s *Service) Snapshot(ctx context.Context, ref string, opts core.SnapshotOp
 		return core.Snapshot{}, err
 	}
 	err = s.act(ctx, "snapshot", ref, snapshotArgs(opts), func(sb core.Sandbox, p core.Provider) error {
-		snapshotter, err := capable[core.Snapshotter](s, sb.Provider, "snapshot", core.CapSnapshots)
+		snapshotter, err := capable[core.Snapshotter](s, sb.Provider, "snapshot")
 		if err != nil {
 			return err
 		}
@@ -90,7 +90,7 @@ func snapshotArgs(o core.SnapshotOptions) map[string]any {
 
 // Snapshots lists the snapshots that a provider keeps; "" asks all providers.
 func (s *Service) Snapshots(ctx context.Context, provider string) (Inventory[core.Snapshot], error) {
-	return inventory(ctx, s, provider, "snapshot ls", core.CapSnapshotStore, core.SnapshotStore.Snapshots)
+	return inventory(ctx, s, provider, "snapshot ls", core.SnapshotStore.Snapshots)
 }
 
 // RemoveSnapshot removes a snapshot. provider may be "" when only one that is set up keeps snapshots.
@@ -98,7 +98,7 @@ func (s *Service) RemoveSnapshot(ctx context.Context, provider, id string) error
 	if provider == "" {
 		provider = s.snapshotOwner(ctx, id)
 	}
-	return stored(ctx, s, provider, "snapshot rm", id, core.CapSnapshotStore, nil, func(store core.SnapshotStore) error {
+	return stored(ctx, s, provider, "snapshot rm", id, nil, func(store core.SnapshotStore) error {
 		return store.RemoveSnapshot(ctx, id)
 	})
 }

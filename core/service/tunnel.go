@@ -13,7 +13,7 @@ func (s *Service) Tunnels(ctx context.Context, ref string) ([]core.Tunnel, error
 	if err != nil {
 		return nil, err
 	}
-	if tunneler, ok := core.As[core.Tunneler](p); ok && p.Capabilities().Can(core.CapTunnels) {
+	if tunneler, ok := core.Optional[core.Tunneler](p); ok {
 		tunnels, err := tunneler.Tunnels(ctx, sb.ID)
 		return tunnels, core.Wrap("port", ref, err)
 	}
@@ -34,7 +34,7 @@ func (s *Service) ConnectToken(ctx context.Context, ref string, opts core.Connec
 		if core.HasControl(opts.Metadata) || len(opts.Metadata) > 512 {
 			return core.Invalid("metadata", "it must have at most 512 characters, none of them control characters")
 		}
-		tunneler, err := capable[core.Tunneler](s, sb.Provider, "tunnel token", core.CapTunnels)
+		tunneler, err := capable[core.Tunneler](s, sb.Provider, "tunnel token")
 		if err != nil {
 			return err
 		}

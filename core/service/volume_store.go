@@ -8,7 +8,7 @@ import (
 
 // Volumes lists the volumes that a provider keeps; "" asks all providers.
 func (s *Service) Volumes(ctx context.Context, provider string) (Inventory[core.VolumeInfo], error) {
-	return inventory(ctx, s, provider, "volume ls", core.CapVolumeStore, core.VolumeStore.Volumes)
+	return inventory(ctx, s, provider, "volume ls", core.VolumeStore.Volumes)
 }
 
 // CreateVolume makes an empty volume. provider may be "" when only one that is set up keeps volumes.
@@ -20,7 +20,7 @@ func (s *Service) CreateVolume(ctx context.Context, provider, name string, opts 
 	if opts.Version != 0 {
 		args = map[string]any{"version": opts.Version}
 	}
-	err = stored(ctx, s, provider, "volume create", name, core.CapVolumeStore, args, func(store core.VolumeStore) error {
+	err = stored(ctx, s, provider, "volume create", name, args, func(store core.VolumeStore) error {
 		made, err = store.CreateVolume(ctx, name, opts)
 		return err
 	})
@@ -29,7 +29,7 @@ func (s *Service) CreateVolume(ctx context.Context, provider, name string, opts 
 
 // RemoveVolume removes a volume with all that is on it. provider may be "" when only one that is set up keeps volumes.
 func (s *Service) RemoveVolume(ctx context.Context, provider, name string) error {
-	return stored(ctx, s, provider, "volume rm", name, core.CapVolumeStore, nil, func(store core.VolumeStore) error {
+	return stored(ctx, s, provider, "volume rm", name, nil, func(store core.VolumeStore) error {
 		return store.RemoveVolume(ctx, name)
 	})
 }

@@ -263,7 +263,7 @@ func TestRuntimeOf(t *testing.T) {
 			wantKind(t, p.Check(t.Context()), core.KindUnsupported)
 			_, err = p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: testImage}, core.Lease{}, nil)
 			wantKind(t, err, core.KindUnsupported)
-			if doctor, ok := core.As[core.Doctor](p); !ok || !slices.ContainsFunc(doctor.Diagnose(t.Context()), func(f core.Finding) bool {
+			if doctor, ok := p.(core.Doctor); !ok || !slices.ContainsFunc(doctor.Diagnose(t.Context()), func(f core.Finding) bool {
 				return f.Name == "runtime" && f.Status == statusError && strings.Contains(f.Detail, runtime)
 			}) {
 				t.Error("the doctor does not find that the runtime is not there")

@@ -65,12 +65,9 @@ func (p *Provider) Name() string { return Name }
 
 // Capabilities implements core.Provider. Before the engine was asked it is what an engine can do at best.
 func (p *Provider) Capabilities() core.Capabilities {
-	has := []core.Capability{
-		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapAttach, core.CapLogs, core.CapFiles,
-		core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
-		core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapOpenFiles, core.CapTimeout, core.CapNoTimeout, core.CapIdle, core.CapSize,
-		core.CapSnapshots, core.CapSnapshotStore, core.CapVolumeStore, core.CapImageStore, core.CapPortForward, core.CapDiff, core.CapBuild, core.CapEnforce,
-	}
+	has := append(core.Implemented(p), core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes, core.CapImages,
+		core.CapBuild, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapOpenFiles,
+		core.CapTimeout, core.CapNoTimeout, core.CapIdle)
 	facts := p.facts()
 	for _, limit := range []struct {
 		holds bool

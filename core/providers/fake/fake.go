@@ -90,11 +90,8 @@ func (p *Provider) Name() string { return p.opts.Name }
 
 // Capabilities implements core.Provider.
 func (p *Provider) Capabilities() core.Capabilities {
-	has := []core.Capability{
-		core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapAttach, core.CapLogs, core.CapFiles,
-		core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPersist, core.CapUser, core.CapNetNone,
-		core.CapMemory, core.CapDisk, core.CapTimeout, core.CapNoTimeout, core.CapIdle, core.CapSize, core.CapFork, core.CapCheckpoint, core.CapDenials,
-	}
+	has := append(core.Implemented(p), core.CapTTY, core.CapPersist, core.CapUser, core.CapNetNone,
+		core.CapMemory, core.CapDisk, core.CapTimeout, core.CapNoTimeout, core.CapIdle)
 	for _, also := range p.opts.Also {
 		if !slices.Contains(has, also) {
 			has = append(has, also)

@@ -55,10 +55,8 @@ func (k *Keeper) Factory() core.Factory {
 // Capabilities implements core.Provider.
 func (k *Keeper) Capabilities() core.Capabilities {
 	caps := k.Provider.Capabilities()
-	caps.Has = append(slices.Clone(caps.Has),
-		core.CapSnapshots, core.CapSnapshotTTL, core.CapSnapshotPath, core.CapSnapshotStore, core.CapDiff, core.CapImageMount,
-		core.CapVolumeStore, core.CapSecretStore, core.CapImageStore, core.CapAppStore, core.CapEnvironmentStore,
-		core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapNetworkUpdate, core.CapTunnels, core.CapPortForward, core.CapPorts, core.CapEnforce)
+	caps.Has = append(append(caps.Has, core.Implemented(k)...), core.CapSnapshotTTL, core.CapSnapshotPath,
+		core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapPorts)
 	slices.Sort(caps.Has)
 	caps.Has = slices.Compact(caps.Has)
 	return caps

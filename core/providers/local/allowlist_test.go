@@ -49,7 +49,7 @@ for name in ("other.example", "a.listed.example"):
 		t.Fatalf("exit %+v, %v", exit, err)
 	}
 	_ = process.Close()
-	reader, _ := core.As[core.DenialReader](p)
+	reader, _ := p.(core.DenialReader)
 	denials, err := reader.Denials(t.Context(), sb.ID)
 	if err != nil {
 		t.Fatal(err)

@@ -85,13 +85,9 @@ func (p *Provider) Name() string { return Name }
 // Capabilities implements core.Provider.
 func (p *Provider) Capabilities() core.Capabilities {
 	caps := core.Capabilities{
-		Has: []core.Capability{
-			core.CapFinder, core.CapWait, core.CapStop, core.CapPause, core.CapRenew, core.CapJournal, core.CapAttach, core.CapLogs, core.CapFiles,
-			core.CapStats, core.CapWatch, core.CapGivenSecrets, core.CapSweep, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
-			core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory, core.CapDisk, core.CapProcesses, core.CapOpenFiles,
-			core.CapTimeout, core.CapNoTimeout, core.CapIdle, core.CapSize, core.CapEnforce, core.CapFork, core.CapCheckpoint, core.CapDenials,
-			core.CapSnapshots, core.CapSnapshotStore, core.CapDiff, core.CapPortForward, core.CapNetworkUpdate,
-		},
+		Has: append(core.Implemented(p), core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser,
+			core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory, core.CapDisk,
+			core.CapProcesses, core.CapOpenFiles, core.CapTimeout, core.CapNoTimeout, core.CapIdle),
 		Images:    []string{HostImage},
 		Isolation: "gVisor: a kernel of its own, in user space",
 	}

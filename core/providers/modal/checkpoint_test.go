@@ -53,7 +53,7 @@ func TestCheckpointGoesOn(t *testing.T) {
 	if err != nil || !strings.HasPrefix(made.ID, "sn-") || time.Until(made.Expires) < 6*24*time.Hour {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	if checkpointer, ok := core.As[core.Checkpointer](r.backend); !ok {
+	if checkpointer, ok := r.backend.(core.Checkpointer); !ok {
 		t.Fatal("the backend keeps none")
 	} else if all, err := checkpointer.Checkpoints(ctx); err != nil || len(all) != 1 {
 		t.Errorf("the backend keeps %+v, %v", all, err)

@@ -77,13 +77,10 @@ func (p *Provider) Name() string { return Name }
 // Capabilities implements core.Provider.
 func (p *Provider) Capabilities() core.Capabilities {
 	return core.Capabilities{
-		Has: []core.Capability{
-			core.CapFinder, core.CapWait, core.CapAttach, core.CapLogs, core.CapFiles, core.CapDoctor, core.CapTTY, core.CapPorts, core.CapGPU, core.CapVolumes,
-			core.CapBuild, core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapCPU, core.CapMemory,
-			core.CapTimeout, core.CapIdle, core.CapModal, core.CapPortTLS, core.CapInbound, core.CapReady, core.CapEnforce,
-			core.CapSnapshots, core.CapSnapshotTTL, core.CapSnapshotPath, core.CapSnapshotStore, core.CapImageStore, core.CapImageMount,
-			core.CapVolumeStore, core.CapSecretStore, core.CapAppStore, core.CapEnvironmentStore, core.CapNetworkUpdate, core.CapTunnels, core.CapFileWatch, core.CapDiff, core.CapCheckpoint, core.CapEndCode,
-		},
+		Has: append(core.Implemented(p), core.CapTTY, core.CapPorts, core.CapPortTLS, core.CapInbound, core.CapGPU,
+			core.CapVolumes, core.CapBuild, core.CapImages, core.CapNetNone, core.CapNetAll, core.CapNetAllow,
+			core.CapCPU, core.CapMemory, core.CapTimeout, core.CapIdle, core.CapModal, core.CapSnapshotTTL,
+			core.CapSnapshotPath),
 		Images:    []string{defaultImage},
 		GPUs:      gpus(),
 		Remote:    true,

@@ -21,7 +21,7 @@ func TestPolicyChangeHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, ok := core.As[core.DenialReader](r.backend)
+	reader, ok := r.backend.(core.DenialReader)
 	if !ok {
 		t.Fatal("the backend tells no refusals")
 	}

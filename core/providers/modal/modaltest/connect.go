@@ -127,7 +127,7 @@ func (s *Server) dial(ctx context.Context, box *sandbox, port int) (net.Conn, er
 	if err := box.await(ctx); err != nil {
 		return nil, err
 	}
-	if forwarder, ok := core.As[core.PortForwarder](s.opts.Backend); ok {
+	if forwarder, ok := s.opts.Backend.(core.PortForwarder); ok {
 		return forwarder.DialPort(ctx, box.backend.ID, port)
 	}
 	s.mu.Lock()

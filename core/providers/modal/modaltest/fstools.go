@@ -74,7 +74,7 @@ func (s *Server) startFSTool(ctx context.Context, box *sandbox, c *command, argv
 	if len(argv) != 2 || json.Unmarshal([]byte(argv[1]), &parsed) != nil {
 		return status.Error(codes.InvalidArgument, "the file system tool takes one JSON command")
 	}
-	files, ok := core.As[core.FileSystem](s.opts.Backend)
+	files, ok := s.opts.Backend.(core.FileSystem)
 	if !ok {
 		return status.Error(codes.Unimplemented, "the backend has no files")
 	}

@@ -57,7 +57,7 @@ func newRig(t *testing.T, change func(*modaltest.Options)) *rig {
 		if left, err := backend.List(context.Background()); err != nil || len(left) > 0 {
 			t.Errorf("sandboxes of the backend were left behind: %+v, %v", left, err)
 		}
-		if store, ok := core.As[core.SnapshotStore](backend); ok {
+		if store, ok := backend.(core.SnapshotStore); ok {
 			if left, err := store.Snapshots(context.Background()); err != nil || len(left) > 0 {
 				t.Errorf("snapshots of the backend were left behind: %+v, %v", left, err)
 			}

@@ -24,7 +24,7 @@ func (i *image) on(spec core.Spec) core.Spec {
 
 // keep makes a snapshot of a sandbox of the backend, for the image of an id, and returns what the backend calls it.
 func (s *Server) keep(ctx context.Context, box, image string) (string, error) {
-	snapshotter, ok := core.As[core.Snapshotter](s.opts.Backend)
+	snapshotter, ok := s.opts.Backend.(core.Snapshotter)
 	if !ok {
 		return "", core.Errorf(core.KindUnsupported, "modal.serve", s.opts.Backend.Name(), "the backend has no snapshots")
 	}
@@ -52,7 +52,7 @@ func (s *Server) dropSnapshot(ctx context.Context, gone *image) {
 
 // removeSnapshot removes one that keep made. The caller holds mu.
 func (s *Server) removeSnapshot(ctx context.Context, id string) error {
-	store, ok := core.As[core.SnapshotStore](s.opts.Backend)
+	store, ok := s.opts.Backend.(core.SnapshotStore)
 	if !ok || !s.snapshots[id] {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (s *Server) pack(ctx context.Context, i *image) (path string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, s.opts.Backend.Terminate(context.WithoutCancel(ctx), box.ID)) }()
-	differ, ok := core.As[core.Differ](s.opts.Backend)
+	differ, ok := s.opts.Backend.(core.Differ)
 	if !ok {
 		return "", core.Errorf(core.KindUnsupported, "modal.serve", s.opts.Backend.Name(), "the backend does not tell what changed")
 	}

@@ -30,9 +30,9 @@ type memory struct {
 
 // keepsMemory says whether the backend can keep sandboxes with their memory, and tells what their entry commands write and how they end.
 func (s *Server) keepsMemory() bool {
-	_, keeps := core.As[core.Checkpointer](s.opts.Backend)
-	_, attaches := core.As[core.Attacher](s.opts.Backend)
-	_, waits := core.As[core.Waiter](s.opts.Backend)
+	_, keeps := s.opts.Backend.(core.Checkpointer)
+	_, attaches := s.opts.Backend.(core.Attacher)
+	_, waits := s.opts.Backend.(core.Waiter)
 	return keeps && attaches && waits
 }
 
@@ -134,7 +134,7 @@ func (s *Server) keepMemory(ctx context.Context, box *sandbox, id, key string) (
 		}
 	}
 	s.mu.Unlock()
-	checkpointer, ok := core.As[core.Checkpointer](s.opts.Backend)
+	checkpointer, ok := s.opts.Backend.(core.Checkpointer)
 	switch {
 	case !live:
 		return nil, status.Error(codes.FailedPrecondition, "the Sandbox has already finished")
@@ -189,7 +189,7 @@ func (s *Server) restore(ctx context.Context, id, snapshot string, how pb.Sandbo
 
 // follow takes over an entry command that the backend's sandbox began with: what it wrote, and how it ends.
 func (s *Server) follow(box *sandbox) error {
-	attacher, ok := core.As[core.Attacher](s.opts.Backend)
+	attacher, ok := s.opts.Backend.(core.Attacher)
 	if !ok {
 		return errors.New("the backend cannot attach to commands")
 	}

@@ -22,7 +22,7 @@ func (r *router) TaskSetNetworkAccess(ctx context.Context, request *pb.TaskSetNe
 		return nil, err
 	}
 	s := r.server
-	policer, ok := core.As[core.NetworkPolicer](s.opts.Backend)
+	policer, ok := s.opts.Backend.(core.NetworkPolicer)
 	if !ok {
 		s.log.WarnContext(ctx, "a network policy is recorded, not enforced", "sandbox", box.id)
 	} else if _, err := policer.SetNetwork(ctx, box.backend.ID, allowed(access)); err != nil {

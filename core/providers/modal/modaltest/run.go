@@ -83,7 +83,7 @@ func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
 }
 
 func (s *Server) makeDirectory(ctx context.Context, id, dir string) error {
-	files, ok := core.As[core.FileSystem](s.opts.Backend)
+	files, ok := s.opts.Backend.(core.FileSystem)
 	if !ok {
 		return core.Errorf(core.KindUnsupported, "modal.serve", s.opts.Backend.Name(), "the backend has no files")
 	}
@@ -144,7 +144,7 @@ func (s *Server) supervise(box *sandbox) {
 	defer cancel()
 	gone := make(chan core.Sandbox, 1)
 	s.work.Go(func() {
-		waiter, ok := core.As[core.Waiter](s.opts.Backend)
+		waiter, ok := s.opts.Backend.(core.Waiter)
 		if !ok {
 			return
 		}

@@ -157,7 +157,7 @@ func (s *Server) close() error {
 	for id := range s.snapshots {
 		errs = append(errs, s.removeSnapshot(context.Background(), id))
 	}
-	if checkpointer, ok := core.As[core.Checkpointer](s.opts.Backend); ok {
+	if checkpointer, ok := s.opts.Backend.(core.Checkpointer); ok {
 		for _, kept := range s.memories {
 			errs = append(errs, checkpointer.RemoveCheckpoint(context.Background(), kept.checkpoint))
 		}
