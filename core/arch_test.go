@@ -73,7 +73,7 @@ var layers = map[string][]string{
 	"examples":       {},
 	"docs":           {},
 	// A provider imports no other provider: each new one gets a line of its own.
-	"core/providers/local":         {"core", "core/agent/guest", "core/agent/journal"},
+	"core/providers/local":         {"core", "core/agent/guest", "core/agent/journal", "core/agent/wire"},
 	"core/providers/local/runtime": {"core", "core/agent/...", "core/providers/local/..."},
 	"core/providers/docker":        {"core", "core/agent/guest", "core/agent/journal", "core/agent/wire"},
 	"core/providers/fake":          {"core"},

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/agent/journal"
+	"github.com/seed-0724f904/sb/core/agent/command"
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
@@ -40,19 +40,18 @@ type Box struct {
 	env    []string // the image's
 	log    io.Writer
 	reaper *reaper
+	// commands are set by prepare.
+	commands *command.Commands
 	// ending takes the first reason to end; changed wakes keep.
 	ending  chan end
 	changed chan struct{}
 	wg      sync.WaitGroup
 
 	mu         sync.Mutex
-	commands   map[string]*command
-	last       int
 	busy       int
 	lastActive time.Time
 	expires    time.Time
 	settled    bool // expires was set for good
-	secrets    journal.Secrets
 	issued     time.Time
 	over       bool
 	paused     bool
@@ -69,7 +68,7 @@ type end struct {
 // Run is the life of a container. It returns the exit code. dir is where the sandbox has what is sb's; stdin brings the setup, log takes the states.
 func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 	b := &Box{
-		dir: dir, env: os.Environ(), log: log, reaper: newReaper(), commands: map[string]*command{},
+		dir: dir, env: os.Environ(), log: log, reaper: newReaper(),
 		ending: make(chan end, 1), changed: make(chan struct{}, 1),
 	}
 	// From here on no signal ends the box but those that keep takes.
@@ -118,7 +117,10 @@ func (b *Box) prepare(stdin *os.File) error {
 	if err := b.keepConfig(); err != nil {
 		return err
 	}
-	b.secrets.Add(b.config.Secrets)
+	b.commands = command.New(host{b}, command.Config{
+		Sandbox: b.config.ID, Dir: b.dir.Journal(), LogLimit: b.config.ExecLogLimit, EntryLogLimit: b.config.EntryLogLimit,
+	})
+	b.commands.Secrets.Add(b.config.Secrets)
 	if b.config.Fence.On || b.config.Fence.Closed {
 		if err := raiseFence(b.config.Fence); err != nil {
 			return fmt.Errorf("the network policy cannot be put up: %w", err)
@@ -138,7 +140,7 @@ func (b *Box) prepare(stdin *os.File) error {
 		}
 	}
 	b.lastActive, b.expires, b.settled = time.Now(), b.config.Expires, b.config.Settled
-	return b.continueJournal()
+	return b.commands.Open()
 }
 
 // limitFiles bounds the open files of this process and of all that it starts. What bounds the
@@ -179,23 +181,12 @@ func (b *Box) startEntry() error {
 	if len(b.config.Spec.Command) == 0 {
 		return nil
 	}
-	if err := b.acquire(); err != nil {
-		return err
-	}
-	c, err := b.start(wire.Request{Argv: b.config.Spec.Command, Actor: b.config.Actor}, wire.EntryID, nil)
+	c, err := b.commands.RunEntry(&wire.Command{Argv: b.config.Spec.Command, Actor: b.config.Actor})
 	if err != nil {
 		return err
 	}
-	if c.pid == 0 {
-		kind := core.KindNotFound
-		if c.exec.Exit.Code == codeNotExecutable {
-			kind = core.KindUnauthorized
-		}
-		return core.Errorf(kind, "launch", "", "%s", c.exec.Exit.Message)
-	}
 	b.wg.Go(func() {
-		<-c.done
-		exit := c.result()
+		exit := c.Exit()
 		state := wire.State{
 			State: core.StateExited, Reason: core.ReasonCommand, ExitCode: &exit.Code,
 			Message: fmt.Sprintf("its command ended with code %d", exit.Code),
@@ -346,17 +337,14 @@ func (b *Box) pause(on bool) error {
 func (b *Box) terminate(grace time.Duration) {
 	b.mu.Lock()
 	b.over = true
-	var running []*command
-	for _, c := range b.commands {
-		running = append(running, c)
-	}
 	b.mu.Unlock()
+	running := b.commands.Running()
 	wait := func(limit time.Duration) {
 		timer := time.NewTimer(limit)
 		defer timer.Stop()
 		for _, c := range running {
 			select {
-			case <-c.done:
+			case <-c.Done():
 			case <-timer.C:
 				return
 			}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/command"
 	"github.com/seed-0724f904/sb/core/agent/guest"
 	"github.com/seed-0724f904/sb/core/agent/journal"
 	"github.com/seed-0724f904/sb/core/agent/wire"
@@ -139,25 +140,18 @@ func (b *Box) answer(r wire.Request, c *client) error {
 }
 
 func (b *Box) exec(r wire.Request, c *client) error {
-	if err := b.acquire(); err != nil {
+	to := &command.Client{Started: func(id string) { c.sendJSON(wire.FrameStarted, wire.Started{ID: id}) }}
+	if !r.Detach {
+		to.Stdout, to.Stderr = output{c, wire.FrameStdout}, output{c, wire.FrameStderr}
+	}
+	cmd, err := b.commands.Run(&r.Command, to)
+	if err != nil || r.Detach {
 		return err
-	}
-	to := c
-	if r.Detach {
-		to = nil
-	}
-	cmd, err := b.start(r, "", to)
-	if err != nil {
-		return err
-	}
-	if r.Detach {
-		c.sendJSON(wire.FrameStarted, wire.Started{ID: cmd.exec.ID})
-		return nil
 	}
 	feed := newFeeder()
 	go func() {
-		feed.run(cmd.input, c)
-		cmd.closeStdin()
+		feed.run(cmd.Stdin, c)
+		cmd.CloseStdin()
 	}()
 	left := make(chan struct{})
 	go func() {
@@ -165,14 +159,14 @@ func (b *Box) exec(r wire.Request, c *client) error {
 		defer feed.end()
 		b.obey(cmd, c, feed)
 	}()
-	<-cmd.done
-	c.finish(wire.Reply{Exit: cmd.result()})
+	exit := cmd.Exit()
+	c.finish(wire.Reply{Exit: &exit})
 	c.outlast(left)
 	return nil
 }
 
 // obey does what the client's frames ask for, until it leaves.
-func (b *Box) obey(cmd *command, c *client, feed *feeder) {
+func (b *Box) obey(cmd *command.Command, c *client, feed *feeder) {
 	buffer := make([]byte, 64<<10)
 	for {
 		kind, payload, err := wire.ReadFrame(c.from, buffer)
@@ -190,23 +184,17 @@ func (b *Box) obey(cmd *command, c *client, feed *feeder) {
 				return
 			}
 			if control.Broken != "" {
-				cmd.breakStream(control.Broken)
+				_ = cmd.Obey(control)
 				continue
 			}
-			told := cmd.resize
-			if control.Signal > 0 {
-				told = func(core.TerminalSize) error { return cmd.signal(syscall.Signal(control.Signal)) }
-			}
-			c.tell(func() error { return told(control.Size) })
+			c.tell(func() error { return cmd.Obey(control) })
 		}
 	}
 }
 
 // attach follows a command's output in the journal; its stdin and controls are as in exec.
 func (b *Box) attach(r wire.Request, c *client) error {
-	b.mu.Lock()
-	cmd := b.commands[r.Exec]
-	b.mu.Unlock()
+	cmd := b.commands.Get(r.Exec)
 	entry, err := journal.Read(b.dir.Journal(), r.Exec)
 	if errors.Is(err, fs.ErrNotExist) {
 		return noCommand(r.Exec)
@@ -224,9 +212,9 @@ func (b *Box) attach(r wire.Request, c *client) error {
 	ended := func() bool { return true }
 	left := make(chan struct{})
 	if cmd != nil {
-		ended = cmd.ended
+		ended = cmd.Ended
 		feed := newFeeder()
-		go feed.run(cmd.input, c)
+		go feed.run(cmd.Stdin, c)
 		go func() {
 			defer close(left)
 			defer cancel()
@@ -247,8 +235,8 @@ func (b *Box) attach(r wire.Request, c *client) error {
 		}
 	}
 	if cmd != nil {
-		<-cmd.done
-		c.finish(wire.Reply{Exit: cmd.result()})
+		exit := cmd.Exit()
+		c.finish(wire.Reply{Exit: &exit})
 		c.outlast(left)
 		return nil
 	}
@@ -263,22 +251,11 @@ func noCommand(id string) error {
 	return core.Errorf(core.KindNotFound, "exec", id, "the sandbox has no command %q", id)
 }
 
-func (c *command) ended() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
-
 func (b *Box) logs(r wire.Request, c *client) error {
 	if _, err := journal.Read(b.dir.Journal(), r.Exec); errors.Is(err, fs.ErrNotExist) {
 		return noCommand(r.Exec)
 	}
-	b.mu.Lock()
-	cmd := b.commands[r.Exec]
-	b.mu.Unlock()
+	cmd := b.commands.Get(r.Exec)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -287,7 +264,7 @@ func (b *Box) logs(r wire.Request, c *client) error {
 	}()
 	opts := core.LogOptions{Exec: r.Exec, Follow: r.Follow, Tail: r.Tail, Since: r.Since, Until: r.Until}
 	var payload []byte
-	for record, err := range journal.Records(ctx, b.dir.Journal(), r.Exec, opts, func() bool { return cmd == nil || cmd.ended() }) {
+	for record, err := range journal.Records(ctx, b.dir.Journal(), r.Exec, opts, func() bool { return cmd == nil || cmd.Ended() }) {
 		if err != nil {
 			return err
 		}
@@ -369,7 +346,7 @@ func (b *Box) operate(r wire.Request, files []*os.File) (bool, error) {
 		return false, err
 	}
 	defer b.release()
-	who, err := lookupUser(b.config.User)
+	who, err := findUser(b.config.User)
 	if err != nil {
 		return false, err
 	}
@@ -379,8 +356,7 @@ func (b *Box) operate(r wire.Request, files []*os.File) (bool, error) {
 		_ = unix.SetNonblock(int(fds[i]), false)
 	}
 	pid, ended, err := b.reaper.start(self, r.File, &syscall.ProcAttr{
-		Dir: "/", Env: b.environment(nil, nil, who.home), Files: fds,
-		Sys: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: who.uid, Gid: who.gid, Groups: who.groups}},
+		Dir: "/", Env: b.environment(who.Home), Files: fds, Sys: attributes(who),
 	})
 	if err != nil {
 		return false, core.Errorf(core.KindExhausted, "files", "", "sb-guest cannot be started: %w", err)

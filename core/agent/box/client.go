@@ -74,6 +74,29 @@ func (c *client) outlast(left <-chan struct{}) {
 	<-left
 }
 
+// output is one output of a command, as frames.
+type output struct {
+	to   *client
+	kind byte
+}
+
+// Write implements io.Writer. The command continues without a client that has left.
+func (o output) Write(data []byte) (int, error) {
+	if !o.to.send(o.kind, data) {
+		return 0, os.ErrClosed
+	}
+	return len(data), nil
+}
+
+// Close implements io.Closer. The call's reply is the end.
+func (o output) Close() error { return nil }
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
 // close makes the client's end see the end; nothing is sent any more.
 func (c *client) close() {
 	_ = c.from.Close()

@@ -3,6 +3,7 @@
 package box
 
 import (
+	"bufio"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -141,7 +142,7 @@ func routes() []route {
 // hexadecimal in the processor's order.
 func routes4(path string) []route {
 	var list []route
-	for _, f := range rows(path, 8, strings.Fields) {
+	for _, f := range rows(path, 8) {
 		to, toOK := address4(f[1])
 		gateway, gatewayOK := address4(f[2])
 		mask, maskOK := address4(f[7])
@@ -177,7 +178,7 @@ func address4(text string) (netip.Addr, bool) {
 // multicast groups and to single addresses of this machine's own are left out.
 func routes6(path string) []route {
 	var list []route
-	for _, f := range rows(path, 10, strings.Fields) {
+	for _, f := range rows(path, 10) {
 		to, toErr := hex.DecodeString(f[0])
 		bits, bitsErr := hex.DecodeString(f[1])
 		hop, hopErr := hex.DecodeString(f[4])
@@ -199,7 +200,7 @@ func routes6(path string) []route {
 // nameservers reads resolv.conf(5).
 func nameservers(path string) []netip.Addr {
 	var servers []netip.Addr
-	for _, f := range rows(path, 2, strings.Fields) {
+	for _, f := range rows(path, 2) {
 		if server, err := netip.ParseAddr(f[1]); err == nil && f[0] == "nameserver" {
 			servers = append(servers, server.WithZone(""))
 		}
@@ -259,4 +260,20 @@ func attribute(b []byte, kind uint16, value []byte) []byte {
 		b = append(b, 0)
 	}
 	return b
+}
+
+// rows returns the fields of a file's lines, without lines of fewer fields. A file that does not exist has none.
+func rows(path string, least int) [][]string {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	var rows [][]string
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if row := strings.Fields(lines.Text()); len(row) >= least {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }

@@ -15,6 +15,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
+// EntryID is the id of the entry command.
+const EntryID = "0"
+
 // Write replaces the entry of a command. It holds no secrets.
 func Write(dir string, exec core.Exec) error {
 	text, err := json.Marshal(exec)

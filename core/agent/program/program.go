@@ -11,6 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+var (
+	// ErrNotFound is a program that does not exist: exit code 127 in a shell.
+	ErrNotFound = errors.New("program not found")
+	// ErrNotExecutable is a program that may not be executed: exit code 126.
+	ErrNotExecutable = errors.New("program cannot be executed")
+)
+
 // DefaultPath is where programs are looked for without a PATH.
 const DefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

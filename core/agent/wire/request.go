@@ -36,18 +36,7 @@ const (
 type Request struct {
 	Verb Verb `json:"verb"`
 
-	Argv    []string          `json:"argv,omitempty"`
-	Env     map[string]string `json:"env,omitempty"`
-	Secrets map[string]string `json:"secrets,omitempty"`
-	Workdir string            `json:"workdir,omitempty"`
-	User    string            `json:"user,omitempty"`
-	TTY     bool              `json:"tty,omitempty"`
-	Size    core.TerminalSize `json:"size,omitzero"`
-	Timeout time.Duration     `json:"timeout,omitempty"`
-	Detach  bool              `json:"detach,omitempty"`
-	// Stdin says that stdin frames will come; else the command's stdin is empty.
-	Stdin bool   `json:"stdin,omitempty"`
-	Actor string `json:"actor,omitempty"`
+	Command
 
 	Exec   string    `json:"exec,omitempty"`
 	Replay bool      `json:"replay,omitempty"`

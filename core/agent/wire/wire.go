@@ -66,9 +66,6 @@ const (
 	ModeCall = "call"
 )
 
-// EntryID is the entry command's id in the journal.
-const EntryID = "0"
-
 // Setup is the configuration that a box receives at its start.
 type Setup struct {
 	Config Config `json:"config"`

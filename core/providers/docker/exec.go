@@ -17,8 +17,10 @@ const stdinChunk = 64 << 10
 // Exec implements core.Provider.
 func (p *Provider) Exec(ctx context.Context, id string, spec core.ExecSpec) (core.Process, error) {
 	request := wire.Request{
-		Verb: wire.VerbExec, Argv: spec.Command, Env: spec.Env, Workdir: spec.Workdir, User: spec.User, TTY: spec.TTY, Size: spec.Size,
-		Timeout: spec.Timeout, Detach: spec.Detach, Stdin: spec.Stdin != nil && !spec.Detach, Secrets: map[string]string{},
+		Verb: wire.VerbExec, Command: wire.Command{
+			Argv: spec.Command, Env: spec.Env, Workdir: spec.Workdir, User: spec.User, TTY: spec.TTY, Size: spec.Size,
+			Timeout: spec.Timeout, Detach: spec.Detach, Stdin: spec.Stdin != nil && !spec.Detach, Secrets: map[string]string{},
+		},
 	}
 	for _, secret := range spec.Secrets {
 		if secret.Ref != "" {
@@ -47,7 +49,7 @@ func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Str
 	if sb.State != core.StateRunning {
 		return p.replay(ctx, sb, exec, streams)
 	}
-	request := wire.Request{Verb: wire.VerbAttach, Exec: exec, Replay: streams.Replay, Stdin: streams.Stdin != nil}
+	request := wire.Request{Verb: wire.VerbAttach, Exec: exec, Replay: streams.Replay}
 	return p.begin(ctx, id, "attach", request, streams)
 }
 

@@ -66,13 +66,13 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 			yield(core.LogRecord{}, err)
 			return
 		}
-		opts.Exec = cmp.Or(opts.Exec, wire.EntryID)
+		opts.Exec = cmp.Or(opts.Exec, journal.EntryID)
 		records := p.keptLogs(ctx, id, opts)
 		if sb.State == core.StateRunning {
 			records = p.liveLogs(ctx, id, opts)
 		}
 		for record, err := range records {
-			if opts.Exec == wire.EntryID && errors.Is(err, core.KindNotFound) {
+			if opts.Exec == journal.EntryID && errors.Is(err, core.KindNotFound) {
 				return // a sandbox without an entry command has an empty log
 			}
 			if !yield(record, core.Wrap("docker.logs", id, err)) || err != nil {

@@ -13,9 +13,6 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/journal"
 )
 
-// entryExec is the entry command's id in the journal.
-const entryExec = "0"
-
 // Logs implements core.LogReader. It reads the journal's files, so that it works
 // for dead sandboxes and costs the supervisor nothing.
 func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
@@ -24,11 +21,11 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 			yield(core.LogRecord{}, err)
 			return
 		}
-		exec := cmp.Or(opts.Exec, entryExec)
+		exec := cmp.Or(opts.Exec, journal.EntryID)
 		dir := p.journalDir(id)
 		_, err := journal.Read(dir, exec)
 		if errors.Is(err, fs.ErrNotExist) {
-			if exec != entryExec {
+			if exec != journal.EntryID {
 				err = core.Errorf(core.KindNotFound, "local.logs", exec, "the sandbox has no command %q", exec).WithHint("sb ps %s lists them", id)
 				yield(core.LogRecord{}, err)
 			}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 )
 
@@ -61,24 +62,8 @@ type Secret struct {
 	Value string `json:"value"`
 }
 
-// Command is a command on the wire: core.ExecSpec without its streams.
-type Command struct {
-	Argv []string          `json:"argv"`
-	Env  map[string]string `json:"env,omitempty"`
-	// Secrets are variables whose values stay out of the journal.
-	Secrets map[string]string `json:"secrets,omitempty"`
-	Workdir string            `json:"workdir,omitempty"`
-	User    string            `json:"user,omitempty"`
-	TTY     bool              `json:"tty,omitempty"`
-	Size    core.TerminalSize `json:"size,omitzero"`
-	Timeout time.Duration     `json:"timeout,omitempty"`
-	Detach  bool              `json:"detach,omitempty"`
-	Actor   string            `json:"actor,omitempty"`
-	// Stdin, Stdout and Stderr say which descriptors come with the connection, in this order.
-	Stdin  bool `json:"stdin,omitempty"`
-	Stdout bool `json:"stdout,omitempty"`
-	Stderr bool `json:"stderr,omitempty"`
-}
+// Command is a command that is to start.
+type Command = wire.Command
 
 // ExecRequest is one message of a client in an Exec or Attach call. The first has
 // Command or Attach, the others one of the rest.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/agent/program"
 )
 
 // spawn has the first process run a command and returns it with its output.
@@ -69,7 +70,7 @@ func TestSpawn(t *testing.T) {
 	}
 	// Often, for init's refusal is quicker at times than the one who asks.
 	for range 100 {
-		for name, want := range map[string]error{"no-such-program": ErrNotFound, "/etc/passwd": ErrNotExecutable} {
+		for name, want := range map[string]error{"no-such-program": program.ErrNotFound, "/etc/passwd": program.ErrNotExecutable} {
 			if _, err := box.Spawn(t.Context(), guest.Spawn{ID: "3", Argv: []string{name}, Env: []string{testPath}, Dir: "/"}, os.Stdout, os.Stdout); !errors.Is(err, want) {
 				t.Fatalf("%s: %v", name, err)
 			}

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-0724f904/sb/core/agent/program"
 	"github.com/seed-0724f904/sb/core/programtest"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
@@ -157,7 +158,7 @@ func TestExecSaysWhyNot(t *testing.T) {
 		t.Fatal(exit)
 	}
 	for argv, want := range map[string]error{
-		"nothing-of-that-name": ErrNotFound, "/no/such/file": ErrNotFound, "/tmp/plain": ErrNotExecutable, "/tmp/dir": ErrNotExecutable,
+		"nothing-of-that-name": program.ErrNotFound, "/no/such/file": program.ErrNotFound, "/tmp/plain": program.ErrNotExecutable, "/tmp/dir": program.ErrNotExecutable,
 	} {
 		_, err := box.Exec(t.Context(), Command{Argv: []string{argv}, Env: []string{testPath}, Dir: "/"})
 		if !errors.Is(err, want) {

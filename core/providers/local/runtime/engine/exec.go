@@ -4,7 +4,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -23,13 +22,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/guest"
-)
-
-var (
-	// ErrNotFound is a program that is not there: exit code 127 in a shell.
-	ErrNotFound = errors.New("program not found")
-	// ErrNotExecutable is a program that may not be executed: exit code 126.
-	ErrNotExecutable = errors.New("program cannot be executed")
+	"github.com/seed-0724f904/sb/core/agent/program"
 )
 
 // Process is a program that was started inside.
@@ -38,7 +31,7 @@ type Process struct {
 	pid int32
 }
 
-// Exec starts a program. When it cannot be started the error wraps ErrNotFound or ErrNotExecutable where that is why, and is a *core.Error of
+// Exec starts a program. When it cannot be started the error wraps program.ErrNotFound or program.ErrNotExecutable where that is why, and is a *core.Error of
 // KindNotFound where the directory to work in is not there.
 func (b *Box) Exec(ctx context.Context, c Command) (*Process, error) {
 	if err := ctx.Err(); err != nil {
@@ -118,9 +111,9 @@ func (b *Box) whyNotStarted(ctx context.Context, c Command, cause error) error {
 		}
 	}
 	if found {
-		return fmt.Errorf("%s: %w: %w", c.Argv[0], ErrNotExecutable, cause)
+		return fmt.Errorf("%s: %w: %w", c.Argv[0], program.ErrNotExecutable, cause)
 	}
-	return fmt.Errorf("%s: %w", c.Argv[0], ErrNotFound)
+	return fmt.Errorf("%s: %w", c.Argv[0], program.ErrNotFound)
 }
 
 // checkDir says of the directory that a program was to work in if it is not there.

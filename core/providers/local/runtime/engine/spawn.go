@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/agent/program"
 )
 
 // maxReports bounds what is told of a command: two reports. Who is root inside may be the one who tells it.
@@ -99,9 +100,9 @@ func (b *Box) whyNotSpawned(ctx context.Context, request guest.Spawn, report gue
 	}
 	switch core.KindOf(err) { //nolint:exhaustive // the others are no fault of the program's
 	case core.KindNotFound:
-		return fmt.Errorf("%s: %w", request.Argv[0], ErrNotFound)
+		return fmt.Errorf("%s: %w", request.Argv[0], program.ErrNotFound)
 	case core.KindUnauthorized, core.KindConflict, core.KindUnsupported:
-		return fmt.Errorf("%s: %w: %w", request.Argv[0], ErrNotExecutable, err)
+		return fmt.Errorf("%s: %w: %w", request.Argv[0], program.ErrNotExecutable, err)
 	}
 	return err
 }

@@ -4,16 +4,15 @@ package supervisor
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/command"
 	"github.com/seed-0724f904/sb/core/agent/guest"
 	"github.com/seed-0724f904/sb/core/agent/journal"
-	"github.com/seed-0724f904/sb/core/agent/pipes"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
@@ -46,7 +45,7 @@ func (s *Supervisor) checkpoint(ctx context.Context, files *wire.Files) (_ *wire
 	defer s.helpers.Release(maxHelpers)
 	s.mu.Lock()
 	forwards := s.forwards
-	kept := &wire.Kept{Engine: engineVersion(), Secrets: s.launch.Secrets, Given: s.given(), Last: s.last, Commands: s.keptCommands(), Names: s.stack.Names()}
+	kept := &wire.Kept{Engine: engineVersion(), Secrets: s.launch.Secrets, Given: s.given(), Last: s.commands.Last(), Commands: s.keptCommands(), Names: s.stack.Names()}
 	s.mu.Unlock()
 	if forwards > 0 {
 		return nil, core.Errorf(core.KindConflict, "checkpoint", s.launch.ID, "%d connections are open to a published port that listens on the sandbox's loopback alone", forwards).
@@ -61,25 +60,18 @@ func (s *Supervisor) checkpoint(ctx context.Context, files *wire.Files) (_ *wire
 	return kept, nil
 }
 
-// keptCommands are those that go on in a copy. The caller holds mu.
+// keptCommands are those that continue in a copy.
 func (s *Supervisor) keptCommands() []wire.KeptCommand {
 	var list []wire.KeptCommand
-	for _, c := range s.commands {
-		if !c.spawned {
-			continue
+	for _, c := range s.commands.Running() {
+		if c.Kept() {
+			list = append(list, wire.KeptCommand{Exec: c.Exec(), Left: c.Left()})
 		}
-		c.mu.Lock()
-		kept := wire.KeptCommand{Exec: c.exec}
-		c.mu.Unlock()
-		if !c.limit.IsZero() {
-			kept.Left = max(time.Until(c.limit), time.Millisecond)
-		}
-		list = append(list, kept)
 	}
 	return list
 }
 
-// spawned counts the commands for which sb-guest stands as a process of its own. The caller holds mu.
+// spawned counts the commands for which sb-guest stands as a process of its own.
 func (s *Supervisor) spawned() int { return len(s.keptCommands()) }
 
 // engineVersion is the version of gVisor that this program is linked with.
@@ -106,7 +98,8 @@ func (s *Supervisor) awaitImage() (wire.Kept, error) {
 		return kept, core.Errorf(core.KindConflict, "local.launch", "", "the checkpoint is of another version of sb-runtime: gVisor %s, not %s", kept.Engine, own).
 			WithHint("launch from it with the sb that made it, or make a new one")
 	}
-	s.launch.Secrets, s.last = kept.Secrets, kept.Last
+	s.launch.Secrets = kept.Secrets
+	s.commands.Continue(kept.Last)
 	s.stack.TakeNames(kept.Names)
 	return kept, nil
 }
@@ -120,7 +113,7 @@ func (s *Supervisor) rejoin(kept wire.Kept) error {
 		}
 	})
 	for _, secret := range kept.Given {
-		s.secrets.Add(map[string]string{secret.Name: secret.Value})
+		s.commands.Secrets.Add(map[string]string{secret.Name: secret.Value})
 	}
 	for _, command := range kept.Commands {
 		if err := s.takeOver(command); err != nil {
@@ -135,49 +128,14 @@ func (s *Supervisor) removeImage() error {
 	return os.RemoveAll(filepath.Join(s.launch.Dir, store.ImageDir))
 }
 
-// takeOver journals a command anew and gives it outputs here.
-func (s *Supervisor) takeOver(kept wire.KeptCommand) (err error) {
-	c := &command{s: s, spawned: true, exec: kept.Exec, broken: make(chan core.Stream, 2), done: make(chan struct{})}
-	c.exec.Sandbox, c.exec.StdoutBytes, c.exec.StderrBytes, c.exec.Truncated = s.launch.ID, 0, 0, false
-	if err := s.acquire(); err != nil {
-		return err
-	}
-	var ends pipes.Set
-	defer func() {
-		ends.CloseTheirs()
-		if c.process == nil {
-			ends.CloseOurs()
-			s.release()
-		}
-	}()
-	stdout, stderr := ends.Output(), ends.Output()
-	if err := ends.Err(); err != nil {
-		return err
-	}
-	if err := c.openJournal(nil); err != nil {
-		return err
-	}
-	process, err := s.box.Spawn(context.Background(), guest.Spawn{ID: c.exec.ID, Attach: true}, ends.Theirs()[0], ends.Theirs()[1])
-	switch {
-	case err == nil:
-		c.process = process
-		c.pumps = []*pump{
-			{stream: core.Stdout, from: stdout, drained: make(chan struct{})},
-			{stream: core.Stderr, from: stderr, drained: make(chan struct{})},
-		}
-		s.follow(c, kept.Left)
-	case errors.Is(err, core.KindNotFound):
-		// It ended between what was written of it and the copy.
-		c.exec.Ended, c.exec.Exit = time.Now(), &core.Exit{Code: 137, Signal: 9, Message: "it ended while the sandbox was copied"}
-		close(c.done)
-		if err := errors.Join(c.output.Close(), journal.Write(s.journalDir(), c.exec)); err != nil {
-			return err
-		}
-	default:
-		return errors.Join(err, c.output.Close())
-	}
-	if c.exec.ID == entryID {
+// takeOver journals a command that continues here and gives it outputs.
+func (s *Supervisor) takeOver(kept wire.KeptCommand) error {
+	c, err := s.commands.Adopt(kept.Exec, kept.Left, func(stdout, stderr *os.File) (command.Process, error) {
+		inside, err := s.box.Spawn(context.Background(), guest.Spawn{ID: kept.ID, Attach: true}, stdout, stderr)
+		return process{s, inside}, err
+	})
+	if err == nil && kept.ID == journal.EntryID {
 		s.endWith(c)
 	}
-	return nil
+	return err
 }

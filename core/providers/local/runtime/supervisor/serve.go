@@ -6,13 +6,14 @@ import (
 	"context"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/command"
+	agent "github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/engine"
 	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
@@ -26,43 +27,41 @@ func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[wire.ExecRequest, wire
 	if err != nil {
 		return err
 	}
-	c, keyboard, err := s.open(first, files)
+	broken := make(chan core.Stream, 2)
+	c, client, err := s.open(first, files, broken)
 	if err != nil {
 		return stream.Send(&wire.ExecReply{Error: wire.NewError(err)})
 	}
-	if err := stream.Send(&wire.ExecReply{Started: c.exec.ID}); err != nil {
-		c.abandonClient(keyboard)
+	if err := stream.Send(&wire.ExecReply{Started: c.ID()}); err != nil {
+		client.abandon()
 		return err
 	}
 	var sending sync.WaitGroup
-	sending.Go(func() { c.tell(stream) })
+	sending.Go(func() { tell(c, stream, broken) })
 	defer sending.Wait()
 	for {
 		request, err := stream.Recv()
 		if err != nil {
-			c.abandonClient(keyboard)
+			client.abandon()
 			return nil //nolint:nilerr // a client may leave at any time
 		}
-		if err := c.obey(request); err != nil {
-			s.log.Warn("a client's request failed", "exec", c.exec.ID, "error", err)
+		if err := obey(c, request); err != nil {
+			s.log.Warn("a client's request failed", "exec", c.ID(), "error", err)
 		}
 	}
 }
 
-// open starts the command that a client asks for, or finds it. keyboard is the client's stdin when that is a terminal.
-func (s *Supervisor) open(first *wire.ExecRequest, files *wire.Files) (c *command, keyboard *os.File, err error) {
+// open starts the command that a client asks for, or finds it. broken takes the outputs whose reader is gone.
+func (s *Supervisor) open(first *wire.ExecRequest, files *wire.Files, broken chan<- core.Stream) (c *command.Command, client streams, err error) {
 	if first.Command == nil {
-		s.mu.Lock()
-		c = s.commands[first.Attach]
-		s.mu.Unlock()
-		if c == nil {
-			return nil, nil, core.Errorf(core.KindNotFound, "attach", first.Attach, "no command %q runs in the sandbox", first.Attach)
+		if c = s.commands.Get(first.Attach); c == nil {
+			return nil, client, core.Errorf(core.KindNotFound, "attach", first.Attach, "no command %q runs in the sandbox", first.Attach)
 		}
 		if stdin, err := files.Take(1); err == nil {
-			keyboard = terminal(stdin[0])
-			c.feed(stdin[0], false)
+			client.stdin = stdin[0]
+			s.feed(c, client.stdin, false)
 		}
-		return c, keyboard, nil
+		return c, client, nil
 	}
 	count := 0
 	for _, there := range []bool{first.Command.Stdin, first.Command.Stdout, first.Command.Stderr} {
@@ -72,44 +71,44 @@ func (s *Supervisor) open(first *wire.ExecRequest, files *wire.Files) (c *comman
 	}
 	clients, err := files.Take(count)
 	if err != nil {
-		return nil, nil, err
+		return nil, client, err
 	}
-	if first.Command.Stdin {
-		keyboard = terminal(clients[0])
+	client = announced(first.Command, clients)
+	c, err = s.commands.Run(first.Command, client.outputs(broken))
+	switch {
+	case client.stdin == nil:
+	case err != nil || c.Ended():
+		_ = client.stdin.Close()
+	default:
+		s.feed(c, client.stdin, true)
 	}
-	c, err = s.run(first.Command, "", clients)
-	return c, keyboard, err
+	return c, client, err
 }
 
-// terminal is f when it is a terminal, else nil.
-func terminal(f *os.File) *os.File {
+// isTerminal reports whether f is a terminal.
+func isTerminal(f *os.File) bool {
 	raw, err := f.SyscallConn() // Fd would make it blocking
 	if err != nil {
-		return nil
+		return false
 	}
 	is := false
 	err = raw.Control(func(fd uintptr) {
 		_, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
 		is = err == nil
 	})
-	if err != nil || !is {
-		return nil
-	}
-	return f
+	return err == nil && is
 }
 
 // tell sends what the client must know until the command's end or the client's.
-func (c *command) tell(stream grpc.BidiStreamingServer[wire.ExecRequest, wire.ExecReply]) {
+func tell(c *command.Command, stream grpc.BidiStreamingServer[wire.ExecRequest, wire.ExecReply], broken <-chan core.Stream) {
 	for {
 		select {
-		case broken := <-c.broken:
-			if stream.Send(&wire.ExecReply{Broken: broken}) != nil {
+		case one := <-broken:
+			if stream.Send(&wire.ExecReply{Broken: one}) != nil {
 				return
 			}
-		case <-c.done:
-			c.mu.Lock()
-			exit := *c.exec.Exit
-			c.mu.Unlock()
+		case <-c.Done():
+			exit := c.Exit()
 			_ = stream.Send(&wire.ExecReply{Exit: &exit})
 			return
 		case <-stream.Context().Done():
@@ -119,16 +118,12 @@ func (c *command) tell(stream grpc.BidiStreamingServer[wire.ExecRequest, wire.Ex
 }
 
 // obey does what a client asks of a running command.
-func (c *command) obey(request *wire.ExecRequest) error {
-	switch {
-	case request.Signal != 0:
-		return c.signal(syscall.Signal(request.Signal))
-	case request.Size != nil:
-		return c.resize(*request.Size)
-	case request.CloseOutput != "":
-		c.closeOutput(request.CloseOutput)
+func obey(c *command.Command, request *wire.ExecRequest) error {
+	control := agent.Control{Signal: request.Signal, Broken: request.CloseOutput}
+	if request.Size != nil {
+		control.Size = *request.Size
 	}
-	return nil
+	return c.Obey(control)
 }
 
 // Control implements wire.Server.
@@ -188,12 +183,12 @@ func (s *Supervisor) files(ctx context.Context, argv []string, files *wire.Files
 		return 0, err
 	}
 	defer s.helpers.Release(1)
-	who, err := lookup(s.passwd, s.launch.Spec.User)
+	who, err := s.user(s.launch.Spec.User)
 	if err != nil {
 		return 0, err
 	}
 	process, err := s.box.Exec(ctx, engine.Command{
-		Argv: argv, Env: environment(who.home, s.launch.Spec.Env), Dir: "/", UID: who.uid, GID: who.gid, Files: streams, Program: s.box.Guest(), Hidden: true,
+		Argv: argv, Env: environment(who.Home, s.launch.Spec.Env), Dir: "/", UID: who.UID, GID: who.GID, Files: streams, Program: s.box.Guest(), Hidden: true,
 	})
 	if err != nil {
 		return 0, s.whyNotBegun(err)
@@ -295,7 +290,7 @@ func (s *Supervisor) resume() error {
 // given are the secrets that the sandbox and its commands were given.
 func (s *Supervisor) given() []wire.Secret {
 	var list []wire.Secret
-	for _, secret := range s.secrets.All() {
+	for _, secret := range s.commands.Secrets.All() {
 		list = append(list, wire.Secret{Name: secret.Name, Value: secret.Value.Reveal()})
 	}
 	return list

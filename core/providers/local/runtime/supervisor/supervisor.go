@@ -3,6 +3,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -17,7 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/agent/journal"
+	"github.com/seed-0724f904/sb/core/agent/command"
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/engine"
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
@@ -34,7 +35,7 @@ type Supervisor struct {
 	server *grpc.Server
 	socket net.Listener
 	group  *cgroup.Member // the sandbox's control group; nil without one
-	passwd []user
+	passwd []command.User
 	// kept reads what comes with an image; nil without one.
 	kept func() (wire.Kept, error)
 	// helpers is taken by everyone who runs sb-guest by descriptor, and whole by who keeps the sandbox.
@@ -42,9 +43,9 @@ type Supervisor struct {
 	// ending takes the first reason to end.
 	ending chan end
 	// changed wakes keep after a deadline moved.
-	changed chan struct{}
-	wg      sync.WaitGroup
-	secrets journal.Secrets
+	changed  chan struct{}
+	wg       sync.WaitGroup
+	commands *command.Commands
 
 	// stopping is held by stop. The entry command's end waits for it: it is not the sandbox's own when it was asked for. It is
 	// taken before mu.
@@ -67,8 +68,6 @@ type Supervisor struct {
 	tellAt   time.Time    // when the state is to tell of refused connections; zero is never
 	usage    engine.Usage // as measured last
 	awake    context.CancelFunc
-	commands map[string]*command
-	last     int // the newest command's number
 	why      end
 }
 
@@ -81,10 +80,14 @@ type end struct {
 
 func newSupervisor(launch wire.Launch, log *slog.Logger) *Supervisor {
 	started, _ := core.ProcessStart(os.Getpid())
-	return &Supervisor{
-		launch: launch, log: log, helpers: semaphore.NewWeighted(maxHelpers), ending: make(chan end, 1), changed: make(chan struct{}, 1), commands: map[string]*command{},
+	s := &Supervisor{
+		launch: launch, log: log, helpers: semaphore.NewWeighted(maxHelpers), ending: make(chan end, 1), changed: make(chan struct{}, 1),
 		state: store.State{State: core.StateCreating, BootID: core.BootID(), PID: os.Getpid(), PIDStart: started, Saved: launch.Restore, Note: launch.Note},
 	}
+	s.commands = command.New(host{s}, command.Config{
+		Sandbox: launch.ID, Dir: s.journalDir(), LogLimit: logLimit, EntryLogLimit: cmp.Or(launch.LogLimit, logLimit),
+	})
+	return s
 }
 
 // start builds the sandbox. What it made when it fails is for abandon to remove.
@@ -94,7 +97,9 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	if err := s.makeDirs(); err != nil {
 		return err
 	}
-	s.continueJournal()
+	if err := s.commands.Open(); err != nil {
+		return classify(err)
+	}
 	if err := s.save(false); err != nil {
 		return err
 	}
@@ -128,7 +133,7 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	}
 	s.begins(time.Now())
 	s.wakeUp()
-	s.secrets.Add(s.launch.Secrets)
+	s.commands.Secrets.Add(s.launch.Secrets)
 	if s.kept != nil {
 		err = s.rejoin(kept)
 	} else {
@@ -178,7 +183,7 @@ func (s *Supervisor) makeDirs() error {
 			return classify(err)
 		}
 	}
-	for _, dir := range []string{s.launch.RuntimeDir, s.launch.OverlayDir, s.journalDir()} {
+	for _, dir := range []string{s.launch.RuntimeDir, s.launch.OverlayDir} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
@@ -290,6 +295,7 @@ func (s *Supervisor) teardown() {
 	if s.stack != nil {
 		_ = s.stack.Close()
 	}
+	s.commands.Wait()
 	s.wg.Wait()
 	_ = s.group.Close()
 	s.mu.Lock()
