@@ -75,7 +75,11 @@ var layers = map[string][]string{
 	// A provider imports no other provider: each new one gets a line of its own.
 	"core/providers/local":         {"core", "core/agent/guest", "core/agent/journal", "core/agent/wire"},
 	"core/providers/local/runtime": {"core", "core/agent/...", "core/providers/local/..."},
-	"core/providers/docker":        {"core", "core/agent/guest", "core/agent/journal", "core/agent/wire"},
+	"core/providers/docker": {
+		"core", "core/agent/guest", "core/agent/journal", "core/agent/wire", "core/providers/docker/...",
+	},
+	"core/providers/docker/engine": {"core"},
+	"core/providers/docker/image":  {"core", "core/providers/docker/engine"},
 	"core/providers/fake":          {"core"},
 	"core/providers/modal":         {"core", "core/agent/guest"},
 }

@@ -1,11 +1,7 @@
 package docker
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/moby/moby/client"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -113,11 +108,11 @@ func TestBuildsOfOnePath(t *testing.T) {
 		var ids []string
 		for _, what := range []string{"one", "two"} {
 			write(t, dir, map[string]string{"Dockerfile": "FROM " + testImage + "\nRUN echo " + what + " > /what\n"})
-			id, err := p.built(t.Context(), p.engine, core.Spec{Dockerfile: dir}, "", func(core.Progress) {})
+			image, err := p.store(p.engine).Get(t.Context(), core.Spec{Dockerfile: dir}, func(core.Progress) {})
 			if err != nil {
 				t.Fatal(err)
 			}
-			ids = append(ids, id)
+			ids = append(ids, image.ID)
 		}
 		sb := box(t, p, func(spec *core.Spec) { spec.Image = ids[0] })
 		if out, _ := sh(t, p, sb.ID, "cat /what"); out != "one\n" {
@@ -157,80 +152,5 @@ func TestPackages(t *testing.T) {
 		}
 		_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: "other", Python: "3.12"}, core.Lease{}, nil)
 		wantKind(t, err, core.KindUnsupported)
-	})
-}
-
-func TestBuildContext(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir, map[string]string{
-		"Dockerfile": "FROM x", ".dockerignore": "# all but\n*\n!keep\nkeep/not\n", "keep/a": "a", "keep/not/b": "b", "other/c": "c", "d": "d",
-	})
-	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "keep", "link")); err != nil {
-		t.Fatal(err)
-	}
-	write(t, dir, map[string]string{"own": "FROM x", "own.dockerignore": "*\n!d\n"})
-	for dockerfile, want := range map[string][]string{"Dockerfile": {"Dockerfile", "keep", "keep/a", "keep/link/etc/passwd"}, "own": {"d", "own"}} {
-		var archive bytes.Buffer
-		w := tar.NewWriter(&archive)
-		if err := errors.Join(addContext(t.Context(), w, dir, dockerfile), w.Close()); err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		for r := tar.NewReader(&archive); ; {
-			h, err := r.Next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if h.Uid != 0 || h.Uname != "" {
-				t.Errorf("%s belongs to %d %s", h.Name, h.Uid, h.Uname)
-			}
-			names = append(names, strings.TrimSuffix(h.Name, "/")+h.Linkname)
-		}
-		if !slices.Equal(names, want) {
-			t.Errorf("the context is %q, want %q", names, want)
-		}
-	}
-}
-
-// BuildKit's messages are protocol buffers; what is damaged is no more than progress that is not told.
-func TestBaseNames(t *testing.T) {
-	const text = `# escape=\
-FROM --platform=linux/amd64 far.example/private:1 AS Base
-COPY <<END /script
-FROM no/image
-END
-RUN echo a; \
-    FROM=b
-from \
-    other:2
-FROM base AS next
-FROM $VARIABLE
-FROM scratch
-COPY --from=next / /
-`
-	if got, want := baseNames([]byte(text)), []string{"far.example/private:1", "other:2"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := baseNames([]byte("FROM a\nRUN <<END\n")); got != nil {
-		t.Errorf("of a damaged Dockerfile: %q", got)
-	}
-}
-
-func FuzzTrace(f *testing.F) {
-	vertex := protowire.AppendTag(nil, vertexName, protowire.BytesType)
-	vertex = protowire.AppendString(vertex, "[1/2] RUN true")
-	vertex = protowire.AppendTag(vertex, vertexStarted, protowire.BytesType)
-	vertex = protowire.AppendBytes(vertex, nil)
-	status := protowire.AppendTag(nil, statusVertexes, protowire.BytesType)
-	f.Add(protowire.AppendBytes(status, vertex))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		var steps []string
-		newBuildSteps(func(p core.Progress) { steps = append(steps, p.Step) }).trace(text)
-		if bytes.Contains(text, []byte("[1/2] RUN true")) && bytes.Equal(text, protowire.AppendBytes(status, vertex)) && !slices.Equal(steps, []string{"building: [1/2] RUN true"}) {
-			t.Errorf("the steps are %q", steps)
-		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 // directTimeout is how long a sandbox's first process may take to take a call that the engine does not carry to it. One that is frozen
@@ -40,7 +41,7 @@ func (p *Provider) dial(ctx context.Context, id, op string, request wire.Request
 	if err != nil {
 		return nil, core.Wrap("docker."+op, id, err)
 	}
-	bounded, cancel := within(ctx, workTimeout)
+	bounded, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
 	c := &call{p: p, id: id, op: op}
 	if err = errors.ErrUnsupported; !p.opts.EngineOnly {
@@ -63,7 +64,7 @@ func (c *call) close() { _ = c.Close() }
 
 // callError says what a call's failure means for the sandbox.
 func (p *Provider) callError(ctx context.Context, id, op string, err error) error {
-	failed := classify(ctx, op, id, err)
+	failed := engine.Classify(ctx, op, id, err)
 	if ctx.Err() != nil || errors.Is(failed, core.KindUnavailable) {
 		return failed
 	}
@@ -146,7 +147,7 @@ func (c *call) broke(err error) error {
 		// It has not ended: there would be no end of what is said.
 		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the sandbox's answer is damaged: %w", err)
 	}
-	ctx, cancel := within(context.Background(), askTimeout)
+	ctx, cancel := engine.Within(context.Background(), engine.AskTimeout)
 	defer cancel()
 	said := bytes.TrimSpace(c.said())
 	sb, getErr := c.p.Get(ctx, c.id)
@@ -173,7 +174,7 @@ func (c *call) settled(ctx context.Context, sb core.Sandbox) (core.Sandbox, erro
 	if err != nil {
 		return sb, err
 	}
-	ending, cancel := within(ctx, endGrace)
+	ending, cancel := engine.Within(ctx, endGrace)
 	defer cancel()
 	if err := e.awaitExit(ending, containerOf(c.id)); err != nil && ending.Err() != nil {
 		return sb, nil

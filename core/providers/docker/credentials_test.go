@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
+	"github.com/seed-0724f904/sb/core/providers/docker/image"
 )
 
 const (
@@ -160,7 +161,7 @@ func TestCredentials(t *testing.T) {
 func TestStagesAreNoImages(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
-		p := e.open(t, func(opts *Options) { opts.LookupEnv = loggedIn(t, hubKey, false) })
+		p := e.open(t, func(opts *Options) { opts.LookupEnv = loggedIn(t, image.HubKey, false) })
 		forgetBuilds(t, e.raw(t))
 		dir := t.TempDir()
 		write(t, dir, map[string]string{

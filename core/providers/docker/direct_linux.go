@@ -33,8 +33,8 @@ type directLine struct {
 // direct calls the first process of a container on this machine without the engine, by a descriptor that is taken from it: root
 // may do that, and whoever runs a rootless engine. Pipes are all that the sandbox gets. An error means no more than that
 // there is no such way.
-func (e *engine) direct(ctx context.Context, k known) (line, error) {
-	if k.pid <= 0 || !strings.HasPrefix(e.at.Host, "unix://") {
+func (e containers) direct(ctx context.Context, k known) (line, error) {
+	if k.pid <= 0 || !strings.HasPrefix(e.At.Host, "unix://") {
 		return nil, errors.ErrUnsupported
 	}
 	socket, err := enter(k)

@@ -8,4 +8,4 @@ import (
 )
 
 // direct is for Linux only: elsewhere the engine is in a machine of its own.
-func (e *engine) direct(context.Context, known) (line, error) { return nil, errors.ErrUnsupported }
+func (e containers) direct(context.Context, known) (line, error) { return nil, errors.ErrUnsupported }

@@ -1,8 +1,9 @@
-// Package docker runs sandboxes in containers of any engine that speaks Docker's API, Podman
-// included. The engine is found by itself and first contacted when it is needed. Each container's
-// first process is sb-guest, which runs commands, keeps their journal and ends the container
-// when its time is over, so that nothing depends on this process going on; package wire has how
-// it is talked to. What a sandbox is stands in its container's labels.
+// Package docker runs sandboxes in containers of any engine with Docker's API, Podman included. Each container's first
+// process is sb-guest: it runs commands, keeps their journal and ends the container when its lifetime is over. So
+// nothing depends on a process of this machine. A container's labels describe its sandbox.
+//
+// Here are the operations of the provider; package engine connects to the engine, and package image pulls and builds
+// images. It imports core and core/agent. Start with Launch in launch.go; call.go has the calls to sb-guest.
 package docker
 
 import (
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 // Name is the provider's name.
@@ -18,8 +20,8 @@ const Name = "docker"
 // IDPrefix begins each sandbox's id; what follows is the beginning of its container's id.
 const IDPrefix = "dkr-"
 
-// NoHost is the address of no engine: the provider acts as where none is installed.
-const NoHost = "none"
+// NoHost is the Options.Host with which no engine is found.
+const NoHost = engine.NoHost
 
 // DefaultImage is launched when nothing else is asked for.
 const DefaultImage = "debian:bookworm-slim"

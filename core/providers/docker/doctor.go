@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 // Statuses of a finding.
@@ -20,20 +21,20 @@ const (
 
 // Diagnose implements core.Doctor: which engine is used and why not another, and what it can do.
 func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
-	findings := p.search(ctx)
+	findings := p.found(ctx)
 	e, err := p.connect(ctx)
 	if err == nil {
 		err = p.learn(ctx, e)
 	}
 	if err != nil {
 		detail := err.Error()
-		if errors.Is(err, errNone) {
+		if errors.Is(err, engine.ErrNone) {
 			detail += p.looked()
 		}
 		return append(findings, core.Finding{Name: "engine", Status: statusError, Detail: detail, Fix: core.HintOf(err)})
 	}
-	detail := fmt.Sprintf("%s at %s (%s), API %s", e.version, e.at, e.at.Why, e.client.ClientVersion())
-	if e.facts.Rootless {
+	detail := fmt.Sprintf("%s at %s (%s), API %s", e.Version, e.At, e.At.Why, e.Client.ClientVersion())
+	if e.Facts.Rootless {
 		detail += ", rootless"
 	}
 	refused := p.refuseRuntime(e)
@@ -45,7 +46,7 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 		findings = append(findings, core.Finding{Name: "runtime", Status: statusError, Detail: refused.Error(), Fix: core.HintOf(refused)})
 	}
 	findings = append(findings, p.limitFindings(e)...)
-	guest, err := p.guestPath(e.facts.Arch)
+	guest, err := p.guestPath(e.Facts.Arch)
 	if err != nil {
 		return append(findings, core.Finding{Name: "sb-guest", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)})
 	}
@@ -53,8 +54,8 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 }
 
 // search says of each place where an engine may be what is there.
-func (p *Provider) search(ctx context.Context) []core.Finding {
-	places, chosen, err := p.places()
+func (p *Provider) found(ctx context.Context) []core.Finding {
+	places, chosen, err := p.search().Places()
 	if err != nil {
 		return []core.Finding{{Name: "search", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)}}
 	}
@@ -62,23 +63,22 @@ func (p *Provider) search(ctx context.Context) []core.Finding {
 	for _, at := range places {
 		f := core.Finding{Name: at.Why, Status: statusOK, Detail: at.String()}
 		if path, ok := strings.CutPrefix(at.Host, "unix://"); ok && !chosen {
-			info, err := os.Stat(path)
-			if errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 				continue
 			}
-			if err == nil && info.Mode().Type() == os.ModeSocket && !writable(path) {
+			if at.Socket() && !engine.Writable(path) {
 				f.Status, f.Detail = statusWarning, "this user may not use "+path
-				f.Fix = closedHint
+				f.Fix = engine.ClosedHint
 				findings = append(findings, f)
 				continue
 			}
 		}
-		e, err := reach(ctx, at)
+		e, err := engine.Reach(ctx, at)
 		if err != nil {
 			f.Status, f.Detail, f.Fix = statusWarning, at.String()+": "+err.Error(), core.HintOf(err)
 		} else {
-			f.Detail = e.version + " at " + at.String()
-			_ = e.client.Close()
+			f.Detail = e.Version + " at " + at.String()
+			_ = e.Client.Close()
 		}
 		findings = append(findings, f)
 	}
@@ -87,8 +87,8 @@ func (p *Provider) search(ctx context.Context) []core.Finding {
 
 // looked says where an engine was looked for in vain.
 func (p *Provider) looked() string {
-	places, _, err := p.places()
-	if err != nil || len(places) == 0 || slices.ContainsFunc(places, place.socket) {
+	places, _, err := p.search().Places()
+	if err != nil || len(places) == 0 || slices.ContainsFunc(places, engine.Place.Socket) {
 		return "" // or there is one that may not be used, and the error names it
 	}
 	hosts := make([]string, len(places))
@@ -99,7 +99,7 @@ func (p *Provider) looked() string {
 }
 
 // limitFindings says which limits the engine and its runtime hold.
-func (p *Provider) limitFindings(e *engine) []core.Finding {
+func (p *Provider) limitFindings(e containers) []core.Finding {
 	var held, missing []string
 	caps := p.Capabilities()
 	for _, limit := range []struct {

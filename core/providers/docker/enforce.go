@@ -9,6 +9,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 var _ core.Enforcer = (*Provider)(nil)
@@ -17,7 +18,7 @@ var _ core.Enforcer = (*Provider)(nil)
 // bounds. A limit that the engine cannot hold at all is refused at launch.
 func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) ([]core.Enforcement, error) {
 	list := spec.EnforcedFields()
-	engine, has, err := p.bounds(ctx, id, spec)
+	facts, has, err := p.bounds(ctx, id, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +27,7 @@ func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) (
 		e.Strength = core.Full
 		switch e.Field {
 		case "cpu", "memory", "processes", "disk":
-			engine.limit(e, spec)
+			limit(facts, e, spec)
 			if has != nil {
 				compare(e, has, spec)
 			}
@@ -60,32 +61,32 @@ func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) (
 
 // bounds asks the engine what it can bound, and with an id what it bounds that container to. It asks nothing
 // where spec has no limit that the engine holds.
-func (p *Provider) bounds(ctx context.Context, id string, spec core.Spec) (facts, *container.HostConfig, error) {
+func (p *Provider) bounds(ctx context.Context, id string, spec core.Spec) (engine.Facts, *container.HostConfig, error) {
 	if spec.CPU == 0 && spec.Memory == 0 && spec.Processes == 0 && spec.Disk == 0 {
-		return facts{}, nil, nil
+		return engine.Facts{}, nil, nil
 	}
 	e, err := p.connect(ctx)
 	if err != nil {
-		return facts{}, nil, err
+		return engine.Facts{}, nil, err
 	}
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	engine, err := e.ask(ctx)
+	facts, err := e.Ask(ctx)
 	if err != nil {
-		return facts{}, nil, classify(ctx, "policy", e.at.String(), err)
+		return engine.Facts{}, nil, engine.Classify(ctx, "policy", e.At.String(), err)
 	}
 	if id == "" {
-		return engine, nil, nil
+		return facts, nil, nil
 	}
 	c, err := e.container(ctx, containerOf(id))
 	if err != nil {
-		return facts{}, nil, classify(ctx, "policy", id, err)
+		return engine.Facts{}, nil, engine.Classify(ctx, "policy", id, err)
 	}
-	return engine, c.HostConfig, nil
+	return facts, c.HostConfig, nil
 }
 
 // limit reports how an engine with these facts holds a limit of a container.
-func (f facts) limit(e *core.Enforcement, spec core.Spec) {
+func limit(f engine.Facts, e *core.Enforcement, spec core.Spec) {
 	e.How = "the engine's control group"
 	holds := map[string]bool{"cpu": f.CPU, "memory": f.Memory, "processes": f.Processes, "disk": f.Disk}[e.Field]
 	switch {

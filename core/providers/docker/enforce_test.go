@@ -11,6 +11,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
 )
 
 // What a launch refuses is not said to be held.
@@ -37,10 +38,10 @@ func TestEnforcementAsksTheEngine(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(info)
 			return
 		}
-		imitation().ServeHTTP(w, r)
+		dockertest.Imitation().ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().String(), LookupEnv: environment(nil)}}
+	p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().String(), LookupEnv: dockertest.Environment(nil)}}
 	t.Cleanup(func() { _ = p.Close() })
 	spec := core.Spec{CPU: 0.5, Memory: core.GiB, Processes: 10}
 	for _, test := range []struct {

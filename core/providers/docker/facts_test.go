@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
 )
 
 // Whether an engine holds a limit is found by asking it: what is not known yet must not refuse a launch before that,
@@ -21,10 +22,10 @@ func TestLimitsAreAskedForBeforeTheyAreRefused(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(map[string]any{"Driver": driver, "Architecture": "x86_64", "CpuCfsQuota": true, "MemoryLimit": true, "PidsLimit": true})
 				return
 			}
-			imitation().ServeHTTP(w, r)
+			dockertest.Imitation().ServeHTTP(w, r)
 		}))
 		t.Cleanup(server.Close)
-		p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().String(), LookupEnv: environment(nil)}}
+		p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().String(), LookupEnv: dockertest.Environment(nil)}}
 		t.Cleanup(func() { _ = p.Close() })
 		for _, limit := range limits {
 			if !p.Capabilities().Can(limit) {

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
@@ -381,7 +382,7 @@ func TestDockerHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "first contact", 2*connectTimeout, func() {
+	soon(t, "first contact", 2*engine.ConnectTimeout, func() {
 		_, err := fresh.List(t.Context())
 		wantKind(t, err, core.KindUnavailable)
 	})
@@ -420,7 +421,7 @@ func TestDeafSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	soon(t, "listing", 2*connectTimeout, func() {
+	soon(t, "listing", 2*engine.ConnectTimeout, func() {
 		_, err := p.List(t.Context())
 		wantKind(t, err, core.KindUnavailable)
 	})

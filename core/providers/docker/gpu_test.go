@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 // An engine hands NVIDIA's cards out by a hook of NVIDIA's. Here is no card, but what would put one into the container is asked
@@ -50,8 +51,8 @@ func TestGPURefused(t *testing.T) {
 
 // Cards that have names are asked for by them.
 func TestGPUNames(t *testing.T) {
-	f := facts{CDI: []string{cdiKind + "0", cdiKind + "1", cdiKind + "2"}}
-	if r := f.gpus(2); r.Driver != "cdi" || len(r.DeviceIDs) != 2 || r.DeviceIDs[1] != cdiKind+"1" {
+	f := engine.Facts{CDI: []string{engine.CDIKind + "0", engine.CDIKind + "1", engine.CDIKind + "2"}}
+	if r := gpus(f, 2); r.Driver != "cdi" || len(r.DeviceIDs) != 2 || r.DeviceIDs[1] != engine.CDIKind+"1" {
 		t.Errorf("the request is %+v", r)
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 const (
@@ -61,18 +62,18 @@ func (h helper) mount(dir wire.Dir) mount.Mount {
 }
 
 // bring sees to it that the engine has the helper. image is one that is there; nothing is run from it.
-func (e *engine) bring(ctx context.Context, h helper, image string) error {
-	asking, cancel := within(ctx, askTimeout)
+func (e containers) bring(ctx context.Context, h helper, image string) error {
+	asking, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	_, err := e.client.VolumeInspect(asking, h.volume, client.VolumeInspectOptions{})
+	_, err := e.Client.VolumeInspect(asking, h.volume, client.VolumeInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return e.fill(ctx, h, image)
 	}
-	return classify(asking, "launch", h.volume, err)
+	return engine.Classify(asking, "launch", h.volume, err)
 }
 
 // fill puts the helper into its volume, which is made when it is not there, by a container that is never started.
-func (e *engine) fill(ctx context.Context, h helper, image string) (err error) {
+func (e containers) fill(ctx context.Context, h helper, image string) (err error) {
 	archive, err := h.archive()
 	if err != nil {
 		return err
@@ -84,25 +85,25 @@ func (e *engine) fill(ctx context.Context, h helper, image string) (err error) {
 	}
 	defer func() {
 		// The caller may be gone already; what was made has to go all the same.
-		ctx, cancel := within(context.WithoutCancel(ctx), workTimeout)
+		ctx, cancel := engine.Within(context.WithoutCancel(ctx), engine.WorkTimeout)
 		defer cancel()
-		_, removeErr := e.client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-		err = errors.Join(err, classify(ctx, "launch", h.volume, removeErr))
+		_, removeErr := e.Client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		err = errors.Join(err, engine.Classify(ctx, "launch", h.volume, removeErr))
 	}()
-	ctx, cancel := within(ctx, workTimeout)
+	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
 	for try := 1; ; try++ {
-		_, err := e.client.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: dir.Bin(), Content: bytes.NewReader(archive)})
+		_, err := e.Client.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: dir.Bin(), Content: bytes.NewReader(archive)})
 		if err == nil {
 			return nil
 		}
 		// An engine that unpacks several at once may fail for one, whose link somebody else has made: that is whole, too.
-		_, statErr := e.client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: dir.Program()})
+		_, statErr := e.Client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: dir.Program()})
 		if statErr == nil {
 			return nil
 		}
 		if try == fillTries || !errdefs.IsNotFound(statErr) {
-			return classify(ctx, "launch", h.volume, err)
+			return engine.Classify(ctx, "launch", h.volume, err)
 		}
 	}
 }
@@ -139,21 +140,21 @@ func (h helper) archive() ([]byte, error) {
 
 // helperLost says whether a container's helper is not in the volume where it was: somebody removed that volume while the
 // container was made.
-func (e *engine) helperLost(ctx context.Context, id string, h helper, dir wire.Dir) bool {
-	ctx, cancel := within(ctx, askTimeout)
+func (e containers) helperLost(ctx context.Context, id string, h helper, dir wire.Dir) bool {
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
 	found, err := e.container(ctx, id)
 	if err != nil || !slices.ContainsFunc(found.Mounts, func(m container.MountPoint) bool { return m.Name == h.volume }) {
 		return false
 	}
-	_, err = e.client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: dir.Program()})
+	_, err = e.Client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: dir.Program()})
 	return errdefs.IsNotFound(err)
 }
 
 // unusedHelpers lists the helper's volumes that no container has. They are asked for one by one: what Podman calls dangling may
 // be in use.
-func (e *engine) unusedHelpers(ctx context.Context) ([]string, error) {
-	listed, err := e.client.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("name", helperPrefix)})
+func (e containers) unusedHelpers(ctx context.Context) ([]string, error) {
+	listed, err := e.Client.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("name", helperPrefix)})
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +163,7 @@ func (e *engine) unusedHelpers(ctx context.Context) ([]string, error) {
 		if !strings.HasPrefix(v.Name, helperPrefix) { // the filter takes parts of names, too
 			continue
 		}
-		users, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Limit: 1, Filters: make(client.Filters).Add("volume", v.Name)})
+		users, err := e.Client.ContainerList(ctx, client.ContainerListOptions{All: true, Limit: 1, Filters: make(client.Filters).Add("volume", v.Name)})
 		if err != nil {
 			return nil, err
 		}
@@ -174,8 +175,8 @@ func (e *engine) unusedHelpers(ctx context.Context) ([]string, error) {
 }
 
 // brokenOff lists the containers that were to fill a volume and are older than that.
-func (e *engine) brokenOff(ctx context.Context, age time.Duration) ([]container.Summary, error) {
-	listed, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelHelper+"="+version)})
+func (e containers) brokenOff(ctx context.Context, age time.Duration) ([]container.Summary, error) {
+	listed, err := e.Client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelHelper+"="+version)})
 	if err != nil {
 		return nil, err
 	}

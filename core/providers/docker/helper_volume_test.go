@@ -66,7 +66,7 @@ func (e testEngine) withOwnHelper(t *testing.T) (*Provider, helper) {
 	t.Helper()
 	file, _ := e.ownHelper(t)
 	p := e.open(t, func(o *Options) { o.Guest = file })
-	h, err := p.helper(p.engine.facts.Arch)
+	h, err := p.helper(p.engine.Facts.Arch)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 // labelNetwork is on an app's internal network and on the containers in it: the network's name.
@@ -26,8 +27,8 @@ const nowhere = "192.0.2.1"
 func internalName(app string) string { return "sb-net-" + cmp.Or(app, "default") }
 
 // internal returns an app's internal network. It is made when it is not there; one that sb did not make is refused.
-func (p *Provider) internal(ctx context.Context, e *engine, app string) (network.Network, error) {
-	ctx, cancel := within(ctx, askTimeout)
+func (p *Provider) internal(ctx context.Context, e containers, app string) (network.Network, error) {
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
 	name := internalName(app)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -44,13 +45,13 @@ func (p *Provider) internal(ctx context.Context, e *engine, app string) (network
 		case len(found) > 0:
 			return found[0], nil
 		case err != nil && (try == networkTries || !errdefs.IsConflict(err) && !errdefs.IsPermissionDenied(err)):
-			return network.Network{}, classify(ctx, "launch", name, err)
+			return network.Network{}, engine.Classify(ctx, "launch", name, err)
 		}
 		// Somebody else makes it, or has just taken it away.
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return network.Network{}, classify(ctx, "launch", name, ctx.Err())
+			return network.Network{}, engine.Classify(ctx, "launch", name, ctx.Err())
 		}
 	}
 }
@@ -60,19 +61,19 @@ const networkTries = 50
 
 // makeInternal makes a network. Docker gives one name to two networks that are asked for at once, but one bridge to one
 // only: who comes second is refused.
-func (e *engine) makeInternal(ctx context.Context, name string) error {
+func (e containers) makeInternal(ctx context.Context, name string) error {
 	options := client.NetworkCreateOptions{Driver: "bridge", Internal: true, Labels: map[string]string{labelVersion: version, labelNetwork: name}}
-	if !e.podman {
+	if !e.Podman {
 		sum := sha256.Sum256([]byte(name))
 		options.Options = map[string]string{"com.docker.network.bridge.name": "sb-" + hex.EncodeToString(sum[:6])} // 15 bytes are an interface's most
 	}
-	_, err := e.client.NetworkCreate(ctx, name, options)
+	_, err := e.Client.NetworkCreate(ctx, name, options)
 	return err
 }
 
 // networksNamed lists the networks of a name.
-func (e *engine) networksNamed(ctx context.Context, name string) ([]network.Network, error) {
-	listed, err := e.client.NetworkList(ctx, client.NetworkListOptions{Filters: make(client.Filters).Add("name", name)})
+func (e containers) networksNamed(ctx context.Context, name string) ([]network.Network, error) {
+	listed, err := e.Client.NetworkList(ctx, client.NetworkListOptions{Filters: make(client.Filters).Add("name", name)})
 	if err != nil {
 		return nil, err
 	}
@@ -104,32 +105,32 @@ func internalFence(n network.Network) wire.Fence {
 
 // leaveInternal removes an app's internal network when no container has it any more. An engine refuses to remove one in
 // use, but does not count those that are stopped.
-func (e *engine) leaveInternal(ctx context.Context, name string) error {
-	ctx, cancel := within(context.WithoutCancel(ctx), askTimeout)
+func (e containers) leaveInternal(ctx context.Context, name string) error {
+	ctx, cancel := engine.Within(context.WithoutCancel(ctx), engine.AskTimeout)
 	defer cancel()
 	unused, err := e.unusedNetworks(ctx)
 	if err != nil {
-		return classify(ctx, "network", name, err)
+		return engine.Classify(ctx, "network", name, err)
 	}
 	for _, n := range unused {
 		if n.Name != name {
 			continue
 		}
-		_, err := e.client.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
+		_, err := e.Client.NetworkRemove(ctx, n.ID, client.NetworkRemoveOptions{})
 		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsPermissionDenied(err) && !errdefs.IsConflict(err) {
-			return classify(ctx, "network", name, err)
+			return engine.Classify(ctx, "network", name, err)
 		}
 	}
 	return nil
 }
 
 // unusedNetworks lists the networks that sb made and no container has.
-func (e *engine) unusedNetworks(ctx context.Context) ([]network.Network, error) {
-	networks, err := e.client.NetworkList(ctx, client.NetworkListOptions{Filters: make(client.Filters).Add("label", labelNetwork)})
+func (e containers) unusedNetworks(ctx context.Context) ([]network.Network, error) {
+	networks, err := e.Client.NetworkList(ctx, client.NetworkListOptions{Filters: make(client.Filters).Add("label", labelNetwork)})
 	if err != nil || len(networks.Items) == 0 {
 		return nil, err
 	}
-	containers, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelNetwork)})
+	containers, err := e.Client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelNetwork)})
 	if err != nil {
 		return nil, err
 	}

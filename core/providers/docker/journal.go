@@ -20,6 +20,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/journal"
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 // Execs implements core.Journaler. A sandbox that does not run has its journal in a volume that the engine
@@ -214,9 +215,9 @@ func (p *Provider) fetchJournal(ctx context.Context, id string, wanted func(file
 			remove()
 		}
 	}()
-	ctx, cancel := within(ctx, workTimeout)
+	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
-	copied, err := e.client.CopyFromContainer(ctx, k.container, client.CopyFromContainerOptions{SourcePath: k.dir.Journal()})
+	copied, err := e.Client.CopyFromContainer(ctx, k.container, client.CopyFromContainerOptions{SourcePath: k.dir.Journal()})
 	if errdefs.IsNotFound(err) {
 		if _, err := p.Get(ctx, id); err != nil {
 			return "", nil, err
@@ -224,10 +225,10 @@ func (p *Provider) fetchJournal(ctx context.Context, id string, wanted func(file
 		return dir, remove, nil // nothing ever ran in it
 	}
 	if err != nil {
-		return "", nil, classify(ctx, "journal", id, err)
+		return "", nil, engine.Classify(ctx, "journal", id, err)
 	}
 	err = unpackJournal(dir, copied.Content, wanted)
-	return dir, remove, classify(ctx, "journal", id, errors.Join(err, copied.Content.Close()))
+	return dir, remove, engine.Classify(ctx, "journal", id, errors.Join(err, copied.Content.Close()))
 }
 
 // unpackJournal takes the plain files of an archive that are wanted; whoever was root in the sandbox may have made it.

@@ -22,6 +22,8 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
+	"github.com/seed-0724f904/sb/core/providers/docker/image"
 )
 
 const (
@@ -48,29 +50,29 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 	if err := p.refuse(e, spec); err != nil {
 		return core.Sandbox{}, err
 	}
-	image, err := p.image(ctx, e, spec, progress)
+	from, err := p.store(e).Get(ctx, spec, progress)
 	if err != nil {
 		return core.Sandbox{}, err
 	}
-	helper, err := p.helper(image.arch)
+	helper, err := p.helper(from.Arch)
 	if err != nil {
 		return core.Sandbox{}, err
 	}
 	progress(core.Progress{Step: "starting the container"})
-	if err := e.bring(ctx, helper, image.id); err != nil {
+	if err := e.bring(ctx, helper, from.ID); err != nil {
 		return core.Sandbox{}, err
 	}
-	l := launch{p: p, e: e, spec: spec, lease: lease, image: image, helper: helper, dir: wire.NewDir(), key: wire.NewKey()}
+	l := launch{p: p, e: e, spec: spec, lease: lease, image: from, helper: helper, dir: wire.NewDir(), key: wire.NewKey()}
 	return l.run(ctx)
 }
 
 // launch is one launch under way.
 type launch struct {
 	p      *Provider
-	e      *engine
+	e      containers
 	spec   core.Spec
 	lease  core.Lease
-	image  image
+	image  image.Image
 	helper helper
 	dir    wire.Dir
 	key    []byte
@@ -81,7 +83,7 @@ type launch struct {
 func (l *launch) run(ctx context.Context) (core.Sandbox, error) {
 	for try := 1; ; try++ {
 		sb, err := l.once(ctx)
-		if err == nil || !l.e.podman || try == podmanTries || core.KindOf(err) != core.KindInternal {
+		if err == nil || !l.e.Podman || try == podmanTries || core.KindOf(err) != core.KindInternal {
 			return sb, err
 		}
 	}
@@ -98,9 +100,9 @@ func (l *launch) once(ctx context.Context) (sb core.Sandbox, err error) {
 	defer func() {
 		if err != nil {
 			// The caller may be gone already; what was made has to go all the same.
-			ctx, cancel := within(context.WithoutCancel(ctx), workTimeout)
+			ctx, cancel := engine.Within(context.WithoutCancel(ctx), engine.WorkTimeout)
 			defer cancel()
-			_, _ = l.e.client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+			_, _ = l.e.Client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 			l.leave(ctx)
 		}
 	}()
@@ -134,10 +136,10 @@ func (l *launch) config(ctx context.Context, id string) (wire.Config, error) {
 		ExecLogLimit: execLogLimit, EntryLogLimit: int64(l.p.opts.LogLimit), Fence: fence,
 	}
 	if config.User == "" {
-		config.User = l.image.user
+		config.User = l.image.User
 	}
 	if config.Workdir == "" {
-		config.Workdir = l.image.workdir
+		config.Workdir = l.image.Workdir
 	}
 	for _, secret := range l.spec.Secrets {
 		config.Secrets[secret.Name] = secret.Value.Reveal()
@@ -163,14 +165,14 @@ func (l *launch) create(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if l.e.podman {
-		described[labelRuntime] = cmp.Or(host.Runtime, l.e.facts.Runtime)
+	if l.e.Podman {
+		described[labelRuntime] = cmp.Or(host.Runtime, l.e.Facts.Runtime)
 	}
 	stop := int(2 * stopSlack / time.Second)
 	options := client.ContainerCreateOptions{
 		Name: namePrefix + l.spec.Name,
 		Config: &container.Config{
-			Hostname: hostname(l.spec.Name), User: "0:0", Image: l.image.id, Cmd: []string{l.dir.Program(), wire.ModeBox},
+			Hostname: hostname(l.spec.Name), User: "0:0", Image: l.image.ID, Cmd: []string{l.dir.Program(), wire.ModeBox},
 			WorkingDir: "/", Labels: described, StopTimeout: &stop, StopSignal: "SIGTERM",
 			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, AttachStdin: true, AttachStdout: true, OpenStdin: true, StdinOnce: true, ExposedPorts: exposed(l.spec.Ports),
 		},
@@ -181,7 +183,7 @@ func (l *launch) create(ctx context.Context) (string, error) {
 			internalName(l.spec.App): {Aliases: []string{l.spec.Name}},
 		}}
 	}
-	if len(l.image.entrypoint) > 0 {
+	if len(l.image.Entrypoint) > 0 {
 		// This means none. It is not simply replaced, for a snapshot could not be rid of it again.
 		options.Config.Entrypoint = []string{""}
 	}
@@ -190,7 +192,7 @@ func (l *launch) create(ctx context.Context) (string, error) {
 		switch {
 		case err == nil:
 			return id, nil
-		case errors.Is(err, core.KindConflict), l.e.podman && core.KindOf(err) == core.KindInternal:
+		case errors.Is(err, core.KindConflict), l.e.Podman && core.KindOf(err) == core.KindInternal:
 		default:
 			return "", err
 		}
@@ -209,9 +211,9 @@ func (l *launch) create(ctx context.Context) (string, error) {
 const createTries = 3
 
 // create makes a container, whose id it returns.
-func (e *engine) create(ctx context.Context, options client.ContainerCreateOptions) (string, error) {
+func (e containers) create(ctx context.Context, options client.ContainerCreateOptions) (string, error) {
 	// An engine finishes what it began when nobody waits any more, so somebody has to wait, to remove it.
-	patient, cancel := within(context.WithoutCancel(ctx), workTimeout)
+	patient, cancel := engine.Within(context.WithoutCancel(ctx), engine.WorkTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		timer := time.NewTimer(createGrace)
@@ -223,12 +225,12 @@ func (e *engine) create(ctx context.Context, options client.ContainerCreateOptio
 		}
 	})
 	defer stop()
-	created, err := e.client.ContainerCreate(patient, options)
+	created, err := e.Client.ContainerCreate(patient, options)
 	if err != nil {
 		if ctx.Err() != nil {
-			return "", classify(ctx, "launch", options.Name, ctx.Err())
+			return "", engine.Classify(ctx, "launch", options.Name, ctx.Err())
 		}
-		return "", classify(patient, "launch", options.Name, err)
+		return "", engine.Classify(patient, "launch", options.Name, err)
 	}
 	return created.ID, nil
 }
@@ -245,15 +247,15 @@ func nameTaken(name string) error {
 func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error) {
 	holder, err := l.p.inspect(ctx, name)
 	if errors.Is(err, core.KindNotFound) {
-		ctx, cancel := within(ctx, askTimeout)
+		ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 		defer cancel()
-		_, err := l.e.client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+		_, err := l.e.Client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 		switch {
 		case err == nil:
 			return false, core.Errorf(core.KindConflict, "docker.launch", l.spec.Name, "a container that sb did not make has the name %s", name).
 				WithHint("choose another name")
 		case !errdefs.IsNotFound(err):
-			return false, classify(ctx, "launch", l.spec.Name, err)
+			return false, engine.Classify(ctx, "launch", l.spec.Name, err)
 		}
 		return l.settled(ctx), nil
 	}
@@ -263,24 +265,24 @@ func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error
 	if holder.State.Live() {
 		return false, nameTaken(l.spec.Name)
 	}
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
 	dead := containerOf(holder.ID)
-	_, err = l.e.client.ContainerRename(ctx, dead, client.ContainerRenameOptions{NewName: deadName(l.spec.Name, dead)})
+	_, err = l.e.Client.ContainerRename(ctx, dead, client.ContainerRenameOptions{NewName: deadName(l.spec.Name, dead)})
 	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
 		return false, nil // somebody else was as quick
 	}
-	return false, classify(ctx, "launch", l.spec.Name, err)
+	return false, engine.Classify(ctx, "launch", l.spec.Name, err)
 }
 
 // settled gives a launch that has the name, but no container yet, a moment to show. It says whether nothing shows.
 func (l *launch) settled(ctx context.Context) bool {
-	ctx, cancel := within(ctx, nameGrace)
+	ctx, cancel := engine.Within(ctx, nameGrace)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		_, err := l.e.client.ContainerInspect(ctx, namePrefix+l.spec.Name, client.ContainerInspectOptions{})
+		_, err := l.e.Client.ContainerInspect(ctx, namePrefix+l.spec.Name, client.ContainerInspectOptions{})
 		if err == nil {
 			return false
 		}
@@ -323,13 +325,13 @@ func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) 
 		IpcMode:     "private",
 		NetworkMode: network.NetworkNone,
 	}
-	if l.e.podman {
+	if l.e.Podman {
 		h.LogConfig = container.LogConfig{Type: "k8s-file"}
 	}
 	if spec.Network.Mode != core.NetworkNone {
 		// Not a network of sb's own: those have a name server in the engine, which no fence stands before.
 		h.NetworkMode = network.NetworkBridge
-		if l.e.podman {
+		if l.e.Podman {
 			h.NetworkMode = "private" // what Podman has where it runs: its bridge, slirp4netns or pasta
 		}
 		// For the fence; the first process gives both up before anything else runs.
@@ -359,7 +361,7 @@ func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) 
 		h.StorageOpt = map[string]string{"size": strconv.FormatInt(int64(spec.Disk), 10)}
 	}
 	if !spec.GPU.IsZero() {
-		h.DeviceRequests = []container.DeviceRequest{l.e.facts.gpus(spec.GPU.Count)}
+		h.DeviceRequests = []container.DeviceRequest{gpus(l.e.Facts, spec.GPU.Count)}
 	}
 	h.Runtime = l.p.opts.Runtime
 	h.Mounts, err = l.p.mounts(ctx, l.e, spec)
@@ -367,8 +369,8 @@ func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) 
 	return h, err
 }
 
-// gpus asks for so many of the engine's GPUs: of NVIDIA's own runtime, or else by their names.
-func (f facts) gpus(count int) container.DeviceRequest {
+// gpus requests a number of the engine's GPUs: from NVIDIA's own runtime, or else by their names.
+func gpus(f engine.Facts, count int) container.DeviceRequest {
 	if f.GPU || len(f.CDI) == 0 {
 		return container.DeviceRequest{Driver: "nvidia", Count: count, Capabilities: [][]string{{"gpu"}}}
 	}
@@ -411,7 +413,7 @@ func (l *launch) start(ctx context.Context, id string, config wire.Config) error
 	if err == nil || ctx.Err() != nil || !l.e.helperLost(ctx, id, l.helper, l.dir) {
 		return err
 	}
-	if err := l.e.fill(ctx, l.helper, l.image.id); err != nil {
+	if err := l.e.fill(ctx, l.helper, l.image.ID); err != nil {
 		return err
 	}
 	return l.e.start(ctx, id, config, l.key, time.Time{})
@@ -419,7 +421,7 @@ func (l *launch) start(ctx context.Context, id string, config wire.Config) error
 
 // start brings a container to life and returns when commands can be run in it. before is the time of the last state that is in its log
 // already. Somebody else may start it at the same time: then the first process talks to them, and its state is in the log only.
-func (e *engine) start(ctx context.Context, id string, config wire.Config, key []byte, before time.Time) error {
+func (e containers) start(ctx context.Context, id string, config wire.Config, key []byte, before time.Time) error {
 	setup, err := json.Marshal(wire.Setup{Config: config, Key: key})
 	if err != nil {
 		return err
@@ -427,11 +429,11 @@ func (e *engine) start(ctx context.Context, id string, config wire.Config, key [
 	if len(setup) > wire.MaxFrame {
 		return core.Errorf(core.KindUsage, "docker.launch", config.Spec.Name, "what the sandbox is told, its secrets included, is over %s", core.Bytes(wire.MaxFrame))
 	}
-	ctx, cancel := within(ctx, workTimeout)
+	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
 	for try := 1; ; try++ {
 		heard, err := e.tell(ctx, id, config.Spec, setup, before)
-		if err == nil || heard || !e.podman || try == startTries || ctx.Err() != nil {
+		if err == nil || heard || !e.Podman || try == startTries || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -442,13 +444,13 @@ const startTries = 3
 
 // tell is one try of start. heard is false when nothing came of the first process, not even why it failed: Podman clears up after a
 // container's last life at a time of its own, also when the container was prepared for the next one meanwhile.
-func (e *engine) tell(ctx context.Context, id string, spec core.Spec, setup []byte, before time.Time) (heard bool, err error) {
-	if e.podman {
-		if err := e.initialize(ctx, id); err != nil {
+func (e containers) tell(ctx context.Context, id string, spec core.Spec, setup []byte, before time.Time) (heard bool, err error) {
+	if e.Podman {
+		if err := e.Initialize(ctx, id); err != nil {
 			return true, startError(ctx, spec, err)
 		}
 	}
-	attached, err := e.client.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	attached, err := e.Client.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
 		return false, startError(ctx, spec, err)
 	}
@@ -456,7 +458,7 @@ func (e *engine) tell(ctx context.Context, id string, spec core.Spec, setup []by
 	stop := context.AfterFunc(ctx, attached.Close)
 	defer stop()
 	states := make(chan wire.State, 1)
-	said := &tail{}
+	said := &engine.Tail{}
 	go readState(attached.Reader, states, said)
 	// Before the start, for the first process does not wait long for it. What the engine does not hold until then goes after.
 	var sending sync.WaitGroup
@@ -468,7 +470,7 @@ func (e *engine) tell(ctx context.Context, id string, spec core.Spec, setup []by
 			unsent <- err
 		}
 	})
-	if _, err := e.client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
+	if _, err := e.Client.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
 		return true, startError(ctx, spec, err)
 	}
 	ready := time.NewTimer(readyTimeout)
@@ -493,11 +495,11 @@ func (e *engine) tell(ctx context.Context, id string, spec core.Spec, setup []by
 				return true, nil
 			}
 		case err := <-unsent:
-			return false, classify(ctx, "launch", spec.Name, err)
+			return false, engine.Classify(ctx, "launch", spec.Name, err)
 		case <-ready.C:
 			return true, core.Errorf(core.KindTimeout, "docker.launch", spec.Name, "the container did not become ready: %s", said)
 		case <-ctx.Done():
-			return true, classify(ctx, "launch", spec.Name, ctx.Err())
+			return true, engine.Classify(ctx, "launch", spec.Name, ctx.Err())
 		}
 	}
 }
@@ -506,7 +508,7 @@ func (e *engine) tell(ctx context.Context, id string, spec core.Spec, setup []by
 const othersPoll = time.Second
 
 // readState sends the first state that the first process writes; what it writes to stderr goes to said.
-func readState(attached io.Reader, states chan<- wire.State, said *tail) {
+func readState(attached io.Reader, states chan<- wire.State, said *engine.Tail) {
 	defer close(states)
 	r, w := io.Pipe()
 	go func() {
@@ -522,7 +524,7 @@ func readState(attached io.Reader, states chan<- wire.State, said *tail) {
 
 // startError says what a container's failure to start means.
 func startError(ctx context.Context, spec core.Spec, err error) error {
-	failed := classify(ctx, "launch", spec.Name, err)
+	failed := engine.Classify(ctx, "launch", spec.Name, err)
 	e, ok := errors.AsType[*core.Error](failed)
 	if ok && !spec.GPU.IsZero() && (e.Kind == core.KindInternal || e.Kind == core.KindUsage) {
 		e.Kind = core.KindUnsupported
@@ -532,11 +534,11 @@ func startError(ctx context.Context, spec core.Spec, err error) error {
 }
 
 // refuse says what this engine cannot do for spec, and what sb's policy forbids.
-func (p *Provider) refuse(e *engine, spec core.Spec) error {
+func (p *Provider) refuse(e containers, spec core.Spec) error {
 	unsupported := func(subject, why, hint string) error {
 		return core.Errorf(core.KindUnsupported, "docker.launch", subject, "%s", why).WithHint("%s", hint)
 	}
-	f := e.facts
+	f := e.Facts
 	for _, limit := range []struct {
 		asked, holds bool
 		name         string
@@ -574,26 +576,26 @@ func (p *Provider) refuse(e *engine, spec core.Spec) error {
 }
 
 // refuseRuntime says when the engine does not have the runtime of docker.runtime, or would not take it.
-func (p *Provider) refuseRuntime(e *engine) error {
+func (p *Provider) refuseRuntime(e containers) error {
 	runtime := p.opts.Runtime
-	if runtime == "" || slices.Contains(e.facts.Runtimes, runtime) {
+	if runtime == "" || slices.Contains(e.Facts.Runtimes, runtime) {
 		return nil
 	}
 	refused := core.Errorf(core.KindUnsupported, "docker.runtime", runtime, "the engine has no runtime of that name")
-	if e.podman {
-		return refused.WithHint("Podman's API takes its own alone, %s: name another in its containers.conf, or unset docker.runtime", e.facts.Runtime)
+	if e.Podman {
+		return refused.WithHint("Podman's API takes its own alone, %s: name another in its containers.conf, or unset docker.runtime", e.Facts.Runtime)
 	}
-	return refused.WithHint("it has %s; set docker.runtime", strings.Join(e.facts.Runtimes, ", "))
+	return refused.WithHint("it has %s; set docker.runtime", strings.Join(e.Facts.Runtimes, ", "))
 }
 
 // minOpenFiles is what the first process needs: the limit holds for it, too.
 const minOpenFiles = 256
 
-func limitHint(e *engine, name string) string {
+func limitHint(e containers, name string) string {
 	switch {
 	case name == "disk":
 		return "Docker bounds the disk on XFS with project quotas (overlay2), btrfs and ZFS; leave --disk out here"
-	case e.facts.Rootless && e.facts.CgroupV1:
+	case e.Facts.Rootless && e.Facts.CgroupV1:
 		return "rootless engines need control groups of version 2; leave --" + name + " out here"
 	}
 	return "leave --" + name + " out here"

@@ -9,6 +9,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 var _ core.Sweeper = (*Provider)(nil)
@@ -16,25 +17,25 @@ var _ core.Sweeper = (*Provider)(nil)
 // Leftovers implements core.Sweeper: internal networks without sandboxes, and helpers that no sandbox has.
 func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	e, err := p.connect(ctx)
-	if errors.Is(err, errNone) {
+	if errors.Is(err, engine.ErrNone) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
 	networks, err := e.unusedNetworks(ctx)
 	if err != nil {
-		return nil, classify(ctx, "leftovers", "", err)
+		return nil, engine.Classify(ctx, "leftovers", "", err)
 	}
 	containers, err := e.brokenOff(ctx, fillingAge)
 	if err != nil {
-		return nil, classify(ctx, "leftovers", "", err)
+		return nil, engine.Classify(ctx, "leftovers", "", err)
 	}
 	volumes, err := e.unusedHelpers(ctx)
 	if err != nil {
-		return nil, classify(ctx, "leftovers", "", err)
+		return nil, engine.Classify(ctx, "leftovers", "", err)
 	}
 	var left []core.Leftover
 	for _, n := range networks {
@@ -61,15 +62,15 @@ func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
 	if !strings.HasPrefix(leftover.Subject, helperPrefix) && !strings.HasPrefix(leftover.Subject, fillingPrefix) {
 		return e.leaveInternal(ctx, leftover.Subject)
 	}
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
 	if id, filling := strings.CutPrefix(leftover.Subject, fillingPrefix); filling {
-		_, err = e.client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		_, err = e.Client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	} else {
-		_, err = e.client.VolumeRemove(ctx, leftover.Subject, client.VolumeRemoveOptions{})
+		_, err = e.Client.VolumeRemove(ctx, leftover.Subject, client.VolumeRemoveOptions{})
 	}
 	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
 		return nil
 	}
-	return classify(ctx, "sweep", leftover.Subject, err)
+	return engine.Classify(ctx, "sweep", leftover.Subject, err)
 }

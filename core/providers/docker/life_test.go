@@ -24,6 +24,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
@@ -256,7 +257,7 @@ func TestRuntimeOf(t *testing.T) {
 		}
 		// No machine that runs these tests has kata; an engine may know its name all the same.
 		for _, runtime := range []string{"none-of-these", "kata"} {
-			p, err := New(Options{Host: e.host, Image: testImage, Guest: guestProgram(), Runtime: runtime, LookupEnv: environment(nil)})
+			p, err := New(Options{Host: e.host, Image: testImage, Guest: guestProgram(), Runtime: runtime, LookupEnv: dockertest.Environment(nil)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -342,7 +343,7 @@ func TestWatchGoesOn(t *testing.T) {
 		if err := direct.Check(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if !direct.engine.podman {
+		if !direct.engine.Podman {
 			return
 		}
 		asked, launched := make(chan struct{}), make(chan struct{})
@@ -405,7 +406,7 @@ func TestStartWhilePodmanClearsUp(t *testing.T) {
 		t.Helper()
 		direct := e.open(t, nil)
 		sb := box(t, direct, func(spec *core.Spec) { spec.Persist = true })
-		if !direct.engine.podman {
+		if !direct.engine.Podman {
 			return
 		}
 		for _, lost := range []func(http.ResponseWriter){
@@ -493,7 +494,7 @@ func TestWaitWhileItIsMade(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().String(), LookupEnv: environment(nil)}, known: map[string]known{}}
+	p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().String(), LookupEnv: dockertest.Environment(nil)}, known: map[string]known{}}
 	t.Cleanup(func() { _ = p.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), 3*creatingPoll)
 	defer cancel()

@@ -13,6 +13,8 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
+	"github.com/seed-0724f904/sb/core/providers/docker/image"
 )
 
 // stopSlack is what the first process has beyond the commands' grace to write down how it ended.
@@ -28,9 +30,9 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	if err != nil {
 		return p.absent(err, id)
 	}
-	bounded, cancel := within(ctx, workTimeout)
+	bounded, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
-	_, err = e.client.ContainerRemove(bounded, containerOf(id), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	_, err = e.Client.ContainerRemove(bounded, containerOf(id), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	p.knownMu.Lock()
 	delete(p.known, id)
 	p.knownMu.Unlock()
@@ -43,11 +45,11 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	case err == nil && sb.Spec.Network.Mode == core.NetworkInternal:
 		return e.leaveInternal(ctx, internalName(sb.App))
 	}
-	return classify(bounded, "terminate", id, err)
+	return engine.Classify(bounded, "terminate", id, err)
 }
 
 // awaitRemoval waits until a container that is being removed is gone.
-func (p *Provider) awaitRemoval(ctx context.Context, e *engine, id string) error {
+func (p *Provider) awaitRemoval(ctx context.Context, e containers, id string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -56,12 +58,12 @@ func (p *Provider) awaitRemoval(ctx context.Context, e *engine, id string) error
 			return nil
 		}
 		if err != nil {
-			return classify(ctx, "terminate", id, err)
+			return engine.Classify(ctx, "terminate", id, err)
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return classify(ctx, "terminate", id, ctx.Err())
+			return engine.Classify(ctx, "terminate", id, ctx.Err())
 		}
 	}
 }
@@ -101,7 +103,7 @@ func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, er
 }
 
 // awaitGone returns an error of KindNotFound if a container that has ended is removed, nil if it stays.
-func (e *engine) awaitGone(ctx context.Context, id string) error {
+func (e containers) awaitGone(ctx context.Context, id string) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for begin := time.Now(); ; {
@@ -110,7 +112,7 @@ func (e *engine) awaitGone(ctx context.Context, id string) error {
 		case errdefs.IsNotFound(err):
 			return notFound(id)
 		case err != nil:
-			return classify(ctx, "wait", id, err)
+			return engine.Classify(ctx, "wait", id, err)
 		case c.State == nil || c.State.Status != container.StateRemoving && time.Since(begin) > removalGrace:
 			return nil
 		}
@@ -129,9 +131,9 @@ const removalGrace = 3 * time.Second
 const creatingPoll = 100 * time.Millisecond
 
 // awaitExit blocks until a container does not run.
-func (e *engine) awaitExit(ctx context.Context, id string) error {
+func (e containers) awaitExit(ctx context.Context, id string) error {
 	condition := container.WaitConditionNotRunning
-	waited := e.client.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: condition})
+	waited := e.Client.ContainerWait(ctx, id, client.ContainerWaitOptions{Condition: condition})
 	select {
 	case <-waited.Result:
 		return nil
@@ -139,7 +141,7 @@ func (e *engine) awaitExit(ctx context.Context, id string) error {
 		if errdefs.IsNotFound(err) {
 			return notFound(IDPrefix + id)
 		}
-		return classify(ctx, "wait", id, err)
+		return engine.Classify(ctx, "wait", id, err)
 	case <-ctx.Done():
 		return core.Wrap("docker.wait", id, ctx.Err())
 	}
@@ -165,7 +167,7 @@ func (p *Provider) Stop(ctx context.Context, id string, grace time.Duration) err
 	if err != nil {
 		return err
 	}
-	bounded, cancel := within(ctx, grace+stopSlack)
+	bounded, cancel := engine.Within(ctx, grace+stopSlack)
 	defer cancel()
 	return e.awaitExit(bounded, containerOf(id))
 }
@@ -193,12 +195,12 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil {
 		return sb, err
 	}
-	image, err := p.containerImage(ctx, e, k.container)
+	from, err := p.containerImage(ctx, e, k.container)
 	if err != nil {
 		return sb, err
 	}
 	// What the first process is told comes from the labels again, not from what the sandbox could have changed.
-	l := launch{p: p, e: e, spec: sb.Spec, lease: sb.Lease, image: image, dir: k.dir}
+	l := launch{p: p, e: e, spec: sb.Spec, lease: sb.Lease, image: from, dir: k.dir}
 	if err := l.untouched(ctx, k.container); err != nil {
 		return sb, err
 	}
@@ -237,27 +239,27 @@ func (p *Provider) Size(ctx context.Context, id string) (core.Bytes, error) {
 	if containerOf(id) == "" {
 		return 0, notFound(id)
 	}
-	ctx, cancel := within(ctx, workTimeout)
+	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
-	found, err := e.client.ContainerInspect(ctx, containerOf(id), client.ContainerInspectOptions{Size: true})
+	found, err := e.Client.ContainerInspect(ctx, containerOf(id), client.ContainerInspectOptions{Size: true})
 	if errdefs.IsNotFound(err) {
 		return 0, notFound(id)
 	}
 	if err != nil || found.Container.SizeRw == nil {
-		return 0, classify(ctx, "size", id, err)
+		return 0, engine.Classify(ctx, "size", id, err)
 	}
 	return core.Bytes(*found.Container.SizeRw), nil
 }
 
-// containerImage is the image that a container was made from.
-func (p *Provider) containerImage(ctx context.Context, e *engine, id string) (image, error) {
-	ctx, cancel := within(ctx, askTimeout)
+// containerImage returns the image that a container was made from.
+func (p *Provider) containerImage(ctx context.Context, e containers, id string) (image.Image, error) {
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
 	found, err := e.container(ctx, id)
 	if err != nil {
-		return image{}, classify(ctx, "start", id, err)
+		return image.Image{}, engine.Classify(ctx, "start", id, err)
 	}
-	return inspectImage(ctx, e, found.Image)
+	return image.Inspect(ctx, e.Engine, found.Image)
 }
 
 // Pause implements core.Pauser.
@@ -276,23 +278,23 @@ func (p *Provider) Pause(ctx context.Context, id string) error {
 	if err := p.learn(ctx, e); err != nil {
 		return err
 	}
-	if !e.facts.Grouped {
+	if !e.Facts.Grouped {
 		if _, err := p.ask(ctx, id, "pause", wire.Request{Verb: wire.VerbPause}); err != nil {
 			return err
 		}
 		e.awaitLine(ctx, id, func(s wire.State) bool { return s.State == core.StatePaused })
 		return nil
 	}
-	ctx, cancel := within(ctx, workTimeout)
+	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
-	_, err = e.client.ContainerPause(ctx, containerOf(id), client.ContainerPauseOptions{})
-	return classify(ctx, "pause", id, err)
+	_, err = e.Client.ContainerPause(ctx, containerOf(id), client.ContainerPauseOptions{})
+	return engine.Classify(ctx, "pause", id, err)
 }
 
 // awaitLine waits until the engine has taken down what the first process just said, for others read it there. An
 // engine that is slow with it is not waited for long.
-func (e *engine) awaitLine(ctx context.Context, id string, said func(wire.State) bool) {
-	ctx, cancel := within(ctx, lineTimeout)
+func (e containers) awaitLine(ctx context.Context, id string, said func(wire.State) bool) {
+	ctx, cancel := engine.Within(ctx, lineTimeout)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -327,17 +329,17 @@ func (p *Provider) Resume(ctx context.Context, id string) error {
 	if err := p.learn(ctx, e); err != nil {
 		return err
 	}
-	if !e.facts.Grouped {
+	if !e.Facts.Grouped {
 		if _, err := p.ask(ctx, id, "resume", wire.Request{Verb: wire.VerbResume}); err != nil {
 			return err
 		}
 		e.awaitLine(ctx, id, func(s wire.State) bool { return s.State != core.StatePaused })
 		return nil
 	}
-	ctx, cancel := within(ctx, workTimeout)
+	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
-	_, err = e.client.ContainerUnpause(ctx, containerOf(id), client.ContainerUnpauseOptions{})
-	return classify(ctx, "resume", id, err)
+	_, err = e.Client.ContainerUnpause(ctx, containerOf(id), client.ContainerUnpauseOptions{})
+	return engine.Classify(ctx, "resume", id, err)
 }
 
 // SetTimeout implements core.Renewer.

@@ -35,14 +35,14 @@ type engineLine struct {
 const lineBuffer = 256 << 10
 
 // execLine asks the engine for one.
-func (e *engine) execLine(ctx context.Context, k known) (line, error) {
-	created, err := e.client.ExecCreate(ctx, k.container, client.ExecCreateOptions{
+func (e containers) execLine(ctx context.Context, k known) (line, error) {
+	created, err := e.Client.ExecCreate(ctx, k.container, client.ExecCreateOptions{
 		User: wire.CallUser, AttachStdin: true, AttachStdout: true, AttachStderr: true, Cmd: []string{k.dir.Program(), wire.ModeCall},
 	})
 	if err != nil {
 		return nil, err
 	}
-	attached, err := e.client.ExecAttach(ctx, created.ID, client.ExecAttachOptions{})
+	attached, err := e.Client.ExecAttach(ctx, created.ID, client.ExecAttachOptions{})
 	if err != nil {
 		return nil, err
 	}

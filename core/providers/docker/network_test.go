@@ -178,7 +178,7 @@ func TestNetworkInternal(t *testing.T) {
 			}
 			eventually(t, "the neighbour answers", func() bool { return get(t, p, pair[0].ID, address(pair[1])) == "served\n" })
 			name, _ := sh(t, p, pair[0].ID, fmt.Sprintf(`printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 3 %s 8000 2>&1 | tail -n 1`, pair[1].Name))
-			if named := name == "served\n"; named == p.engine.podman {
+			if named := name == "served\n"; named == p.engine.Podman {
 				t.Errorf("by name the neighbour answers %q", name)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/guest"
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 // Provider talks to one engine.
@@ -21,7 +22,7 @@ type Provider struct {
 	connecting sync.Mutex
 	// mu guards what follows.
 	mu     sync.Mutex
-	engine *engine
+	engine containers
 
 	knownMu sync.Mutex
 	// known has what later calls to a sandbox need and its labels told.
@@ -94,29 +95,29 @@ func (p *Provider) Capabilities() core.Capabilities {
 	}
 }
 
-// facts is what is known of the engine's limits. Nothing known means that all hold.
-func (p *Provider) facts() facts {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.engine == nil || !p.engine.facts.Known {
-		return facts{CPU: true, Memory: true, Processes: true, Disk: true}
+// facts returns the engine's facts. Before they are known all limits hold.
+func (p *Provider) facts() engine.Facts {
+	if e := p.met(); e.Engine != nil {
+		if f := e.Learned(); f.Known {
+			return f
+		}
 	}
-	return p.engine.facts
+	return engine.Facts{CPU: true, Memory: true, Processes: true, Disk: true}
 }
 
 // Check implements core.Provider.
 func (p *Provider) Check(ctx context.Context) error {
-	met := p.met() != nil
+	met := p.met().Engine != nil
 	e, err := p.connect(ctx)
 	if err != nil {
 		return err
 	}
 	if met {
 		// It was there once, which says nothing of now.
-		ctx, cancel := within(ctx, connectTimeout)
+		ctx, cancel := engine.Within(ctx, engine.ConnectTimeout)
 		defer cancel()
-		if _, err := e.client.Ping(ctx, client.PingOptions{}); err != nil {
-			return classify(ctx, "check", e.at.String(), err)
+		if _, err := e.Client.Ping(ctx, client.PingOptions{}); err != nil {
+			return engine.Classify(ctx, "check", e.At.String(), err)
 		}
 	}
 	if err := p.learn(ctx, e); err != nil {
@@ -125,7 +126,7 @@ func (p *Provider) Check(ctx context.Context) error {
 	if err := p.refuseRuntime(e); err != nil {
 		return err
 	}
-	_, err = p.guestPath(e.facts.Arch)
+	_, err = p.guestPath(e.Facts.Arch)
 	return err
 }
 
@@ -134,10 +135,10 @@ func (p *Provider) Close() error {
 	p.closeSpares()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.engine == nil {
+	if p.engine.Engine == nil {
 		return nil
 	}
-	err := p.engine.client.Close()
-	p.engine = nil
+	err := p.engine.Client.Close()
+	p.engine = containers{}
 	return err
 }

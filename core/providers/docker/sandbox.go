@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 const (
@@ -51,11 +52,11 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 	if err != nil {
 		return core.Sandbox{}, p.absent(err, name)
 	}
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
 	c, err := e.container(ctx, name)
 	if err != nil {
-		return core.Sandbox{}, classify(ctx, "get", name, err)
+		return core.Sandbox{}, engine.Classify(ctx, "get", name, err)
 	}
 	if c.Config == nil || c.State == nil {
 		return core.Sandbox{}, notFound(name)
@@ -67,7 +68,7 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 	sb := p.sandbox(c.ID, d, c.State.Pid)
 	if d.spec.Persist {
 		program := "docker"
-		if e.podman {
+		if e.Podman {
 			program = "podman"
 		}
 		sb.Direct = program + " exec -it " + namePrefix + d.name + " sh"
@@ -98,12 +99,12 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 }
 
 // container asks for a container by its id or name. Podman cannot tell of one that is just ending, so it is asked again.
-func (e *engine) container(ctx context.Context, name string) (container.InspectResponse, error) {
+func (e containers) container(ctx context.Context, name string) (container.InspectResponse, error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for begin := time.Now(); ; {
-		found, err := e.client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
-		if err == nil || !e.podman || !errdefs.IsInternal(err) || time.Since(begin) > endingGrace {
+		found, err := e.Client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+		if err == nil || !e.Podman || !errdefs.IsInternal(err) || time.Since(begin) > endingGrace {
 			return found.Container, err
 		}
 		select {
@@ -119,7 +120,7 @@ const endingGrace = 3 * time.Second
 
 // absent makes "nothing is there" of "no engine is installed".
 func (p *Provider) absent(err error, name string) error {
-	if errors.Is(err, errNone) {
+	if errors.Is(err, engine.ErrNone) {
 		return notFound(name)
 	}
 	return err
@@ -152,7 +153,7 @@ type status struct {
 
 // settle finds the sandbox's state: the engine's word, and for why it ended and when it will the last line
 // that its first process wrote. told is false when a running one has not written any in this life.
-func (p *Provider) settle(ctx context.Context, e *engine, sb *core.Sandbox, s status) (told bool) {
+func (p *Provider) settle(ctx context.Context, e containers, sb *core.Sandbox, s status) (told bool) {
 	switch s.state {
 	case "running", "paused", "restarting", "stopping":
 		sb.State = core.StateRunning
@@ -198,10 +199,10 @@ func (p *Provider) settle(ctx context.Context, e *engine, sb *core.Sandbox, s st
 }
 
 // lastState reads the last line that a container's first process wrote.
-func lastState(ctx context.Context, e *engine, id string) (wire.State, bool) {
-	ctx, cancel := within(ctx, askTimeout)
+func lastState(ctx context.Context, e containers, id string) (wire.State, bool) {
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	logs, err := e.client.ContainerLogs(ctx, containerOf(id), client.ContainerLogsOptions{ShowStdout: true, Tail: "1"})
+	logs, err := e.Client.ContainerLogs(ctx, containerOf(id), client.ContainerLogsOptions{ShowStdout: true, Tail: "1"})
 	if err != nil {
 		return wire.State{}, false
 	}
@@ -233,7 +234,7 @@ func (l *limited) Write(p []byte) (int, error) {
 // List implements core.Provider. Where no engine is installed there are no sandboxes.
 func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
 	e, err := p.connect(ctx)
-	if errors.Is(err, errNone) {
+	if errors.Is(err, engine.ErrNone) {
 		return []core.Sandbox{}, nil
 	}
 	if err != nil {
@@ -242,12 +243,12 @@ func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
 	return p.list(ctx, e, make(client.Filters).Add("label", labelVersion))
 }
 
-func (p *Provider) list(ctx context.Context, e *engine, filters client.Filters) ([]core.Sandbox, error) {
-	ctx, cancel := within(ctx, askTimeout)
+func (p *Provider) list(ctx context.Context, e containers, filters client.Filters) ([]core.Sandbox, error) {
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	found, err := e.client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
+	found, err := e.Client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: filters})
 	if err != nil {
-		return nil, classify(ctx, "list", "", err)
+		return nil, engine.Classify(ctx, "list", "", err)
 	}
 	sandboxes := make([]core.Sandbox, 0, len(found.Items))
 	slots := make(chan struct{}, readers)
@@ -272,7 +273,7 @@ func (p *Provider) list(ctx context.Context, e *engine, filters client.Filters) 
 }
 
 // summary makes a sandbox of one line of a listing.
-func (p *Provider) summary(ctx context.Context, e *engine, c container.Summary, d described) core.Sandbox {
+func (p *Provider) summary(ctx context.Context, e containers, c container.Summary, d described) core.Sandbox {
 	state := string(c.State)
 	switch state {
 	case "running", "paused":
@@ -362,4 +363,8 @@ func (p *Provider) knownOf(ctx context.Context, id string) (known, error) {
 	p.knownMu.Lock()
 	defer p.knownMu.Unlock()
 	return p.known[id], nil
+}
+
+func notFound(id string) error {
+	return core.Errorf(core.KindNotFound, "docker", id, "there is no sandbox %q", id).WithHint("sb ls --all lists them")
 }

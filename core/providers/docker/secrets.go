@@ -10,6 +10,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 // maxConfig bounds what is read of a sandbox's configuration.
@@ -17,12 +18,12 @@ const maxConfig = 8 << 20
 
 // keptSecrets reads the secrets that a sandbox was launched with. They are kept in its volume only, where none but
 // its root can read them.
-func (e *engine) keptSecrets(ctx context.Context, k known) (map[string]string, error) {
-	ctx, cancel := within(ctx, askTimeout)
+func (e containers) keptSecrets(ctx context.Context, k known) (map[string]string, error) {
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	copied, err := e.client.CopyFromContainer(ctx, k.container, client.CopyFromContainerOptions{SourcePath: k.dir.Config()})
+	copied, err := e.Client.CopyFromContainer(ctx, k.container, client.CopyFromContainerOptions{SourcePath: k.dir.Config()})
 	if err != nil {
-		return nil, classify(ctx, "start", k.container, err)
+		return nil, engine.Classify(ctx, "start", k.container, err)
 	}
 	r := tar.NewReader(copied.Content)
 	_, err = r.Next()
@@ -30,5 +31,5 @@ func (e *engine) keptSecrets(ctx context.Context, k known) (map[string]string, e
 	if err == nil {
 		err = json.NewDecoder(io.LimitReader(r, maxConfig)).Decode(&config)
 	}
-	return config.Secrets, classify(ctx, "start", k.container, errors.Join(err, copied.Content.Close()))
+	return config.Secrets, engine.Classify(ctx, "start", k.container, errors.Join(err, copied.Content.Close()))
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
+	"github.com/seed-0724f904/sb/core/providers/docker/image"
 )
 
 var (
@@ -50,40 +52,40 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	}
 	found, err := e.container(ctx, containerOf(id))
 	if err != nil {
-		return core.Snapshot{}, classify(ctx, "snapshot", id, err)
+		return core.Snapshot{}, engine.Classify(ctx, "snapshot", id, err)
 	}
-	bounded, cancel := within(ctx, snapshotTimeout)
+	bounded, cancel := engine.Within(ctx, snapshotTimeout)
 	defer cancel()
-	committed, err := e.client.ContainerCommit(bounded, containerOf(id), client.ContainerCommitOptions{
-		Reference: name, Comment: "snapshot of sandbox " + sb.Name, Changes: append(from.restore(found.Config.Labels), "LABEL "+labelSnapshot+"="+sb.ID),
+	committed, err := e.Client.ContainerCommit(bounded, containerOf(id), client.ContainerCommitOptions{
+		Reference: name, Comment: "snapshot of sandbox " + sb.Name, Changes: append(restore(from, found.Config.Labels), "LABEL "+labelSnapshot+"="+sb.ID),
 		// Those of the first process are nobody else's business. Podman wants this even when it says nothing.
 		Config: &container.Config{},
 	})
 	if err != nil {
-		return core.Snapshot{}, classify(bounded, "snapshot", name, err)
+		return core.Snapshot{}, engine.Classify(bounded, "snapshot", name, err)
 	}
 	snapshot := core.Snapshot{ID: name, Provider: Name, Sandbox: sb.ID, Created: now, Hint: "docker tag " + name + " REPOSITORY:TAG; docker push REPOSITORY:TAG"}
-	if image, err := e.client.ImageInspect(bounded, committed.ID); err == nil {
+	if image, err := e.Client.ImageInspect(bounded, committed.ID); err == nil {
 		snapshot.Size = core.Bytes(image.Size)
 	}
 	return snapshot, nil
 }
 
 // replaceable refuses the name of an image that is there, unless that may be replaced.
-func (e *engine) replaceable(ctx context.Context, name string, replace bool) error {
+func (e containers) replaceable(ctx context.Context, name string, replace bool) error {
 	if replace {
 		return nil
 	}
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	_, err := e.client.ImageInspect(ctx, name)
+	_, err := e.Client.ImageInspect(ctx, name)
 	switch {
 	case err == nil:
 		return core.SnapshotExists(name)
 	case errdefs.IsNotFound(err), errdefs.IsInvalidArgument(err): // the commit says what is wrong with a name
 		return nil
 	}
-	return classify(ctx, "snapshot", name, err)
+	return engine.Classify(ctx, "snapshot", name, err)
 }
 
 // snapshotTimeout bounds a commit, which copies all that was written.
@@ -91,7 +93,7 @@ const snapshotTimeout = 30 * time.Minute
 
 // restore lists the changes, as lines of a Dockerfile, that make of a sandbox's container one like those of its image:
 // with the image's command and user, and without what says that it is a sandbox.
-func (i image) restore(labels map[string]string) []string {
+func restore(i image.Image, labels map[string]string) []string {
 	list := func(argv []string) string {
 		text, err := json.Marshal(argv)
 		if err != nil {
@@ -99,15 +101,15 @@ func (i image) restore(labels map[string]string) []string {
 		}
 		return string(text)
 	}
-	cmd := i.cmd
-	if len(cmd) == 0 && len(i.entrypoint) == 0 {
+	cmd := i.Cmd
+	if len(cmd) == 0 && len(i.Entrypoint) == 0 {
 		cmd = []string{"/bin/sh"}
 	}
 	changes := []string{"CMD " + list(cmd)}
-	if len(i.entrypoint) > 0 {
-		changes = append(changes, "ENTRYPOINT "+list(i.entrypoint))
+	if len(i.Entrypoint) > 0 {
+		changes = append(changes, "ENTRYPOINT "+list(i.Entrypoint))
 	}
-	user, workdir := i.user, i.workdir
+	user, workdir := i.User, i.Workdir
 	if user == "" {
 		user = "root"
 	}
@@ -139,11 +141,11 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	if err := e.filesSeen(ctx, "diff", id); err != nil {
 		return nil, err
 	}
-	ctx, cancel := within(ctx, workTimeout)
+	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
-	diff, err := e.client.ContainerDiff(ctx, containerOf(id), client.ContainerDiffOptions{})
+	diff, err := e.Client.ContainerDiff(ctx, containerOf(id), client.ContainerDiffOptions{})
 	if err != nil {
-		return nil, classify(ctx, "diff", id, err)
+		return nil, engine.Classify(ctx, "diff", id, err)
 	}
 	kinds := map[container.ChangeType]string{container.ChangeModify: "changed", container.ChangeAdd: "added", container.ChangeDelete: "deleted"}
 	changes := []core.Change{}

@@ -90,7 +90,7 @@ func TestSpareCallFrozen(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p := e.open(t, throughEngine)
-		if err := p.learn(t.Context(), p.engine); err != nil || !p.engine.facts.Grouped {
+		if err := p.learn(t.Context(), p.engine); err != nil || !p.engine.Facts.Grouped {
 			return // it is the first process that pauses there, and it hears
 		}
 		sb := box(t, p, nil)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 // Stats implements core.StatsReader.
@@ -31,23 +32,23 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 	if err := p.learn(ctx, e); err != nil {
 		return core.Stats{}, err
 	}
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	answer, err := e.client.ContainerStats(ctx, containerOf(id), client.ContainerStatsOptions{})
+	answer, err := e.Client.ContainerStats(ctx, containerOf(id), client.ContainerStatsOptions{})
 	if err != nil {
-		return core.Stats{}, classify(ctx, "stats", id, err)
+		return core.Stats{}, engine.Classify(ctx, "stats", id, err)
 	}
 	var usage container.StatsResponse
 	err = json.NewDecoder(answer.Body).Decode(&usage)
 	if err := errors.Join(err, answer.Body.Close()); err != nil {
-		return core.Stats{}, classify(ctx, "stats", id, err)
+		return core.Stats{}, engine.Classify(ctx, "stats", id, err)
 	}
 	stats := core.Stats{
 		Sandbox: id, Time: time.Now(), CPU: time.Duration(usage.CPUStats.CPUUsage.TotalUsage), CPULimit: sb.Spec.CPU, //nolint:gosec // 292 years
 		Memory: core.Bytes(used(usage.MemoryStats)), MemoryLimit: sb.Spec.Memory, DiskLimit: sb.Spec.Disk, //nolint:gosec // below 8 EiB
 		Processes: max(int(usage.PidsStats.Current)-1, 0), //nolint:gosec // a number of processes
 	}
-	if !e.facts.Grouped || inKata(sb.Runtime) { // what the engine tells is the whole machine's, or Kata's own
+	if !e.Facts.Grouped || inKata(sb.Runtime) { // what the engine tells is the whole machine's, or Kata's own
 		reply, err := p.ask(ctx, id, "stats", wire.Request{Verb: wire.VerbUsage})
 		if err != nil {
 			return core.Stats{}, err
@@ -60,7 +61,7 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 		stats.NetReceived += core.Bytes(n.RxBytes) //nolint:gosec // below 8 EiB
 		stats.NetSent += core.Bytes(n.TxBytes)     //nolint:gosec // below 8 EiB
 	}
-	found, err := e.client.ContainerInspect(ctx, containerOf(id), client.ContainerInspectOptions{Size: true})
+	found, err := e.Client.ContainerInspect(ctx, containerOf(id), client.ContainerInspectOptions{Size: true})
 	if err == nil && found.Container.SizeRw != nil {
 		stats.Disk = core.Bytes(*found.Container.SizeRw)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 var (
@@ -24,17 +25,17 @@ var (
 // Volumes implements core.VolumeStore. Those that sb did not make are nobody's business here.
 func (p *Provider) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 	e, err := p.connect(ctx)
-	if errors.Is(err, errNone) {
+	if errors.Is(err, engine.ErrNone) {
 		return []core.VolumeInfo{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	found, err := e.client.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("label", labelVersion+"="+version)})
+	found, err := e.Client.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("label", labelVersion+"="+version)})
 	if err != nil {
-		return nil, classify(ctx, "volumes", "", err)
+		return nil, engine.Classify(ctx, "volumes", "", err)
 	}
 	list := make([]core.VolumeInfo, 0, len(found.Items))
 	for _, v := range found.Items {
@@ -55,18 +56,18 @@ func (p *Provider) CreateVolume(ctx context.Context, name string, opts core.Volu
 	if err != nil {
 		return core.VolumeInfo{}, err
 	}
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	_, err = e.client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+	_, err = e.Client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	switch {
 	case err == nil:
 		return core.VolumeInfo{}, core.Errorf(core.KindConflict, "docker.volume", name, "the engine has a volume of that name").WithHint("choose another name")
 	case !errdefs.IsNotFound(err):
-		return core.VolumeInfo{}, classify(ctx, "volume", name, err)
+		return core.VolumeInfo{}, engine.Classify(ctx, "volume", name, err)
 	}
-	made, err := e.client.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}})
+	made, err := e.Client.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}})
 	if err != nil {
-		return core.VolumeInfo{}, classify(ctx, "volume", name, err)
+		return core.VolumeInfo{}, engine.Classify(ctx, "volume", name, err)
 	}
 	return core.VolumeInfo{Name: made.Volume.Name, Provider: Name, Created: parseTime(made.Volume.CreatedAt)}, nil
 }
@@ -77,25 +78,25 @@ func (p *Provider) RemoveVolume(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := within(ctx, workTimeout)
+	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
-	found, err := e.client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+	found, err := e.Client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	if err == nil && found.Volume.Labels[labelVersion] == "" {
 		return core.Errorf(core.KindNotFound, "docker.volume", name, "sb made no volume of that name").WithHint("sb volume ls lists them")
 	}
 	if err == nil {
-		_, err = e.client.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
+		_, err = e.Client.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 	}
 	if errdefs.IsNotFound(err) {
 		return core.Errorf(core.KindNotFound, "docker.volume", name, "there is no volume %q", name).WithHint("sb volume ls lists them")
 	}
-	return classify(ctx, "volume", name, err)
+	return engine.Classify(ctx, "volume", name, err)
 }
 
 // images lists images of the engine with those labels.
 func (p *Provider) images(ctx context.Context, labels ...string) ([]imagetype.Summary, error) {
 	e, err := p.connect(ctx)
-	if errors.Is(err, errNone) {
+	if errors.Is(err, engine.ErrNone) {
 		return nil, nil
 	}
 	if err != nil {
@@ -105,10 +106,10 @@ func (p *Provider) images(ctx context.Context, labels ...string) ([]imagetype.Su
 	if len(labels) > 0 {
 		filters.Add("label", labels...)
 	}
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	found, err := e.client.ImageList(ctx, client.ImageListOptions{Filters: filters})
-	return found.Items, classify(ctx, "images", "", err)
+	found, err := e.Client.ImageList(ctx, client.ImageListOptions{Filters: filters})
+	return found.Items, engine.Classify(ctx, "images", "", err)
 }
 
 // tags are an image's names; the engine has one for those that have none.
@@ -154,15 +155,15 @@ func (p *Provider) PullImage(ctx context.Context, name string, progress core.Pro
 		return core.ImageInfo{}, core.Errorf(core.KindUsage, "docker.image", name, "it is no image's name: %w", err)
 	}
 	if reference.Domain(named) != "localhost" {
-		if err := p.pull(ctx, e, name, progress); err != nil {
+		if err := p.store(e).Pull(ctx, name, progress); err != nil {
 			return core.ImageInfo{}, err
 		}
 	}
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	found, err := e.client.ImageInspect(ctx, name)
+	found, err := e.Client.ImageInspect(ctx, name)
 	if err != nil {
-		return core.ImageInfo{}, classify(ctx, "image", name, err)
+		return core.ImageInfo{}, engine.Classify(ctx, "image", name, err)
 	}
 	return core.ImageInfo{ID: found.ID, Names: found.RepoTags, Provider: Name, Created: parseTime(found.Created), Size: core.Bytes(found.Size)}, nil
 }
@@ -173,13 +174,13 @@ func (p *Provider) RemoveImage(ctx context.Context, ref string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := within(ctx, workTimeout)
+	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
-	_, err = e.client.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
+	_, err = e.Client.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
 	if errdefs.IsNotFound(err) {
 		return core.Errorf(core.KindNotFound, "docker.image", ref, "there is no image %q", ref).WithHint("sb image ls lists them")
 	}
-	return classify(ctx, "image", ref, err)
+	return engine.Classify(ctx, "image", ref, err)
 }
 
 // Snapshots implements core.SnapshotStore: the images that sb committed.

@@ -13,11 +13,12 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 // mounts is what spec's volumes are to the engine. A named one is made when it is not there; it stays when the
 // sandbox ends. One that sb did not make, and host directories outside the policy, are refused.
-func (p *Provider) mounts(ctx context.Context, e *engine, spec core.Spec) ([]mount.Mount, error) {
+func (p *Provider) mounts(ctx context.Context, e containers, spec core.Spec) ([]mount.Mount, error) {
 	var mounts []mount.Mount
 	for _, v := range spec.Volumes {
 		target := path.Clean(v.Target)
@@ -43,9 +44,9 @@ func (p *Provider) mounts(ctx context.Context, e *engine, spec core.Spec) ([]mou
 // untouched refuses a sandbox in which a place of a volume has become a link to where sb's own program is: the volume would cover that, and
 // what is in it would run as the first process. Podman takes the last step of such a way for the volume, whatever is there.
 func (l *launch) untouched(ctx context.Context, id string) error {
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	places := l.image.volumes
+	places := l.image.Volumes
 	for _, v := range l.spec.Volumes {
 		places = append(places, v.Target)
 	}
@@ -53,9 +54,9 @@ func (l *launch) untouched(ctx context.Context, id string) error {
 		at := "/"
 		for step := range strings.SplitSeq(strings.Trim(path.Clean(place), "/"), "/") {
 			at = path.Join(at, step)
-			found, err := l.e.client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: at})
+			found, err := l.e.Client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: at})
 			if err != nil && !errdefs.IsNotFound(err) {
-				return classify(ctx, "start", id, err)
+				return engine.Classify(ctx, "start", id, err)
 			}
 			at = cmp.Or(found.Stat.LinkTarget, at)
 		}
@@ -70,7 +71,7 @@ func (l *launch) untouched(ctx context.Context, id string) error {
 
 // allowed returns the host directory that source stands for, if it may be mounted. Links are followed
 // first: the policy is for what is mounted, not for what it is called. The engine's own socket never is.
-func (p *Provider) allowed(e *engine, source string) (string, error) {
+func (p *Provider) allowed(e containers, source string) (string, error) {
 	forbidden := func() error {
 		return core.Errorf(core.KindUnauthorized, "docker.launch", source, "the policy lets no sandbox see this directory of the host").
 			WithHint("use a named volume, or allow it with: sb config set docker.mounts %s", source)
@@ -79,7 +80,7 @@ func (p *Provider) allowed(e *engine, source string) (string, error) {
 	if err != nil {
 		return "", forbidden()
 	}
-	if socket, ok := strings.CutPrefix(e.at.Host, "unix://"); ok {
+	if socket, ok := strings.CutPrefix(e.At.Host, "unix://"); ok {
 		if target, err := filepath.EvalSymlinks(socket); err == nil {
 			socket = target
 		}
@@ -100,13 +101,13 @@ func below(path, dir string) bool {
 }
 
 // volume makes a named volume when it is not there.
-func (p *Provider) volume(ctx context.Context, e *engine, name string) error {
+func (p *Provider) volume(ctx context.Context, e containers, name string) error {
 	if err := notOurs(name); err != nil {
 		return err
 	}
-	ctx, cancel := within(ctx, askTimeout)
+	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	found, err := e.client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+	found, err := e.Client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	switch {
 	case err == nil && found.Volume.Labels[labelVersion] != "":
 		return nil
@@ -114,10 +115,10 @@ func (p *Provider) volume(ctx context.Context, e *engine, name string) error {
 		return core.Errorf(core.KindUnauthorized, "docker.launch", name, "the engine has a volume %s that sb did not make", name).
 			WithHint("choose another name")
 	case !errdefs.IsNotFound(err):
-		return classify(ctx, "launch", name, err)
+		return engine.Classify(ctx, "launch", name, err)
 	}
-	_, err = e.client.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}})
-	return classify(ctx, "launch", name, err)
+	_, err = e.Client.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}})
+	return engine.Classify(ctx, "launch", name, err)
 }
 
 // notOurs refuses the name of a volume that sb's helper comes with: what is in it runs as the first process of every sandbox.

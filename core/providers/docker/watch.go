@@ -13,13 +13,14 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
 // Watch implements core.Watcher. Where no engine is installed nothing happens.
 func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 	return func(yield func(core.Event, error) bool) {
 		e, err := p.connect(ctx)
-		if errors.Is(err, errNone) {
+		if errors.Is(err, engine.ErrNone) {
 			return
 		}
 		if err != nil {
@@ -42,7 +43,7 @@ func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 				if ctx.Err() != nil {
 					return
 				}
-				if e.podman && errors.Is(err, io.EOF) {
+				if e.Podman && errors.Is(err, io.EOF) {
 					// Podman ends a stream when it begins its log of events anew.
 					select {
 					case <-time.After(eventsPause):
@@ -52,7 +53,7 @@ func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 						return
 					}
 				}
-				yield(core.Event{}, classify(ctx, "watch", "", err))
+				yield(core.Event{}, engine.Classify(ctx, "watch", "", err))
 				return
 			case <-ctx.Done():
 				return
@@ -65,8 +66,8 @@ func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 const eventsPause = 100 * time.Millisecond
 
 // events are the engine's messages of sandboxes, from a time on, or from now on for "".
-func (e *engine) events(ctx context.Context, since string) client.EventsResult {
-	return e.client.Events(ctx, client.EventsListOptions{
+func (e containers) events(ctx context.Context, since string) client.EventsResult {
+	return e.Client.Events(ctx, client.EventsListOptions{
 		Since: since, Filters: make(client.Filters).Add("type", "container").Add("label", labelVersion+"="+version),
 	})
 }

@@ -1,4 +1,4 @@
-package docker
+package engine
 
 import (
 	"context"
@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// connectTimeout bounds the first answer of an engine: one that hangs must not hold up commands
-	// that have no need of it.
-	connectTimeout = 2 * time.Second
-	// sshTimeout is that for one behind ssh, which takes several round trips, starts a program there and may ask for a passphrase.
+	// ConnectTimeout bounds the first answer of an engine, so that one that hangs does not delay other commands.
+	ConnectTimeout = 2 * time.Second
+	// sshTimeout is ConnectTimeout over ssh, which takes several round trips, starts a program there and may ask for a
+	// passphrase.
 	sshTimeout = 30 * time.Second
-	// askTimeout bounds a request that the engine answers from what it knows.
-	askTimeout = 10 * time.Second
-	// workTimeout bounds a request that makes it do something.
-	workTimeout = 2 * time.Minute
+	// AskTimeout bounds a request for information.
+	AskTimeout = 10 * time.Second
+	// WorkTimeout bounds a request that changes something.
+	WorkTimeout = 2 * time.Minute
 )
 
-// errSlow is why a request's context ended when the engine took too long.
+// errSlow is the cause of a request's context that ended because the engine took too long.
 var errSlow = errors.New("the engine does not answer")
 
-// within bounds a request.
-func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+// Within bounds a request.
+func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, errSlow)
 }
 
-// classify makes a *core.Error of what the client returned. ctx is the request's.
-func classify(ctx context.Context, op, subject string, err error) error {
+// Classify makes a *core.Error of the client's error. ctx is the request's context.
+func Classify(ctx context.Context, op, subject string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func classify(ctx context.Context, op, subject string, err error) error {
 	return e
 }
 
-// plain is err without what the client says of itself.
+// plain returns err without the prefix of the client.
 func plain(err error) error {
 	if text, cut := strings.CutPrefix(err.Error(), "Error response from daemon: "); cut {
 		return errors.New(text)
@@ -64,12 +64,13 @@ func plain(err error) error {
 	return err
 }
 
-// kindOf sorts by the type that the client derives from the status code.
+// kindOf classifies by the type that the client derives from the status code.
 func kindOf(err error) core.Kind {
 	switch {
 	case errdefs.IsNotFound(err):
 		return core.KindNotFound
-	case errdefs.IsConflict(err), errdefs.IsAlreadyExists(err), errdefs.IsNotModified(err), errdefs.IsFailedPrecondition(err):
+	case errdefs.IsConflict(err), errdefs.IsAlreadyExists(err), errdefs.IsNotModified(err),
+		errdefs.IsFailedPrecondition(err):
 		return core.KindConflict
 	case errdefs.IsInvalidArgument(err), errdefs.IsOutOfRange(err):
 		return core.KindUsage
@@ -85,20 +86,17 @@ func kindOf(err error) core.Kind {
 	return core.KindOf(err)
 }
 
-// broken says whether a connection could not be made or broke off.
+// broken reports whether a connection failed or broke off.
 func broken(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return true
 	}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		switch errno {
-		case syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENOENT, syscall.EHOSTUNREACH, syscall.ETIMEDOUT:
+		case syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENOENT, syscall.EHOSTUNREACH,
+			syscall.ETIMEDOUT:
 			return true
 		}
 	}
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
-}
-
-func notFound(id string) error {
-	return core.Errorf(core.KindNotFound, "docker", id, "there is no sandbox %q", id).WithHint("sb ls --all lists them")
 }

@@ -1,4 +1,4 @@
-package docker
+package image
 
 import (
 	"path/filepath"
@@ -10,39 +10,39 @@ import (
 	"github.com/moby/moby/api/types/registry"
 )
 
-// hubKey is what docker login calls Docker Hub in its configuration.
-const hubKey = "https://index.docker.io/v1/"
+// HubKey is docker login's name of Docker Hub.
+const HubKey = "https://index.docker.io/v1/"
 
-// credentials are those that docker login has kept, read with its own helpers when they are first needed. They
-// go to the engine only.
-type credentials struct{ dir string }
+// Login has the credentials of docker login, which its own helpers read when they are needed. They are sent to the engine
+// only. The zero value has none.
+type Login struct{ dir string }
 
-// credentials finds where docker login keeps them.
-func (p *Provider) credentials() credentials {
-	if dir, _ := p.opts.LookupEnv("DOCKER_CONFIG"); dir != "" {
-		return credentials{dir}
+// FindLogin finds the configuration of docker login.
+func FindLogin(lookupEnv func(string) (string, bool)) Login {
+	if dir, _ := lookupEnv("DOCKER_CONFIG"); dir != "" {
+		return Login{dir}
 	}
-	home, _ := p.opts.LookupEnv("HOME")
+	home, _ := lookupEnv("HOME")
 	if home == "" {
-		return credentials{}
+		return Login{}
 	}
-	return credentials{filepath.Join(home, ".docker")}
+	return Login{filepath.Join(home, ".docker")}
 }
 
-// of returns those for the registry of an image, encoded as the API takes them; "" is none.
-func (c credentials) of(image string) (string, error) {
-	if c.dir == "" {
+// of returns the credentials for the registry of an image, encoded for the API; "" is none.
+func (l Login) of(image string) (string, error) {
+	if l.dir == "" {
 		return "", nil
 	}
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
-		return "", nil //nolint:nilerr // what is wrong with the name the engine says
+		return "", nil //nolint:nilerr // the engine reports a wrong name
 	}
 	key := reference.Domain(named)
 	if key == "docker.io" {
-		key = hubKey
+		key = HubKey
 	}
-	file, err := config.Load(c.dir)
+	file, err := config.Load(l.dir)
 	if err != nil {
 		return "", err
 	}
@@ -56,12 +56,12 @@ func (c credentials) of(image string) (string, error) {
 	return authconfig.Encode(convert(found))
 }
 
-// all returns those of every registry, for a build, which may start from images of several.
-func (c credentials) all() (map[string]registry.AuthConfig, error) {
-	if c.dir == "" {
+// all returns the credentials of all registries, for a build, which may start from images of several.
+func (l Login) all() (map[string]registry.AuthConfig, error) {
+	if l.dir == "" {
 		return nil, nil
 	}
-	file, err := config.Load(c.dir)
+	file, err := config.Load(l.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (c credentials) all() (map[string]registry.AuthConfig, error) {
 	return all, err
 }
 
-// convert makes the API's type of the configuration's.
+// convert converts the configuration's type to the API's.
 func convert(from types.AuthConfig) registry.AuthConfig {
 	return registry.AuthConfig{
 		Username: from.Username, Password: from.Password, Auth: from.Auth, ServerAddress: from.ServerAddress,

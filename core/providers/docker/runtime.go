@@ -6,7 +6,21 @@ import (
 	"strings"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
+
+// isolation says what stands between a sandbox and the engine's machine.
+func isolation(runtime string) string {
+	switch {
+	case inGVisor(runtime):
+		return "a container with gVisor's kernel: the engine's runtime " + runtime
+	case inKata(runtime):
+		return "a container in a virtual machine of its own: the engine's runtime " + runtime
+	case runtime != "":
+		return "a container of the engine's runtime " + runtime
+	}
+	return "a container: namespaces, control groups and seccomp on the engine's kernel"
+}
 
 // inGVisor says whether a runtime's name is one of gVisor's: "runsc", "runsc-kvm", "io.containerd.runsc.v1".
 func inGVisor(runtime string) bool {
@@ -23,10 +37,10 @@ func lostInGVisor(c core.Capability) bool {
 }
 
 // filesSeen refuses what needs the engine to see a container's files, which under runsc it does not.
-func (e *engine) filesSeen(ctx context.Context, op, id string) error {
+func (e containers) filesSeen(ctx context.Context, op, id string) error {
 	found, err := e.container(ctx, containerOf(id))
 	if err != nil {
-		return classify(ctx, op, id, err)
+		return engine.Classify(ctx, op, id, err)
 	}
 	if found.HostConfig != nil && inGVisor(found.HostConfig.Runtime) {
 		return core.Errorf(core.KindUnsupported, "docker."+op, id, "the engine does not see what is written under its runtime %s", found.HostConfig.Runtime).
@@ -34,3 +48,12 @@ func (e *engine) filesSeen(ctx context.Context, op, id string) error {
 	}
 	return nil
 }
+
+// inKata says whether a runtime's name is one of Kata's: "kata", "kata-runtime", "io.containerd.kata.v2", "io.containerd.kata-qemu.v2".
+func inKata(runtime string) bool {
+	return strings.HasPrefix(runtime, "kata") || strings.HasPrefix(runtime, "io.containerd.kata")
+}
+
+// lostInKata are the capabilities that a container has and one in Kata's machine has not. Kata 1.13 to 3 leave the bound of processes
+// out of what they tell the machine.
+func lostInKata(c core.Capability) bool { return c == core.CapProcesses }

@@ -1,4 +1,4 @@
-package docker
+package engine
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// dialSSH reaches an engine on another machine as the docker command does: by ssh, and the docker
-// command there.
+// dialSSH connects to an engine on another machine as the docker command does: over ssh and the docker command there.
+// ssh keeps this process's terminal, so that it can ask for a passphrase.
 func dialSSH(ctx context.Context, address *url.URL) (net.Conn, error) {
 	if address.Hostname() == "" || strings.HasPrefix(address.Hostname(), "-") {
 		return nil, errors.New("ssh:// needs a host")
 	}
-	// -T: no terminal. What ssh asks it asks on the terminal by itself.
+	// -T: no terminal at the other end.
 	args := []string{"-T", "-o", "ConnectTimeout=30"}
 	if user := address.User.Username(); user != "" {
 		args = append(args, "-l", user)
@@ -70,15 +70,15 @@ type sshConn struct {
 	cmd *exec.Cmd
 	in  *os.File
 	out *os.File
-	// complaints is what the command writes beside; said is the last of it, silent is closed when no more comes.
+	// complaints is the command's stderr. said has the end of it; silent is closed at its end.
 	complaints *os.File
-	said       tail
+	said       Tail
 	silent     chan struct{}
 
 	once sync.Once
 }
 
-// Read implements net.Conn. The end of a connection that never worked says why.
+// Read implements net.Conn. At the end of a failed connection it returns ssh's error.
 func (c *sshConn) Read(b []byte) (int, error) {
 	n, err := c.out.Read(b)
 	if errors.Is(err, io.EOF) {
@@ -96,11 +96,10 @@ func (c *sshConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// lastWords bounds the wait for what ssh says at its end. A connection that ssh shares with others (ControlPersist) never says
-// that no more comes.
+// lastWords bounds the wait for the end of ssh's stderr. An ssh that shares its connection (ControlPersist) keeps it open.
 const lastWords = time.Second
 
-// explain is what the command said when the connection ended, or err.
+// explain returns the command's stderr at the end of the connection, or err.
 func (c *sshConn) explain(op string, err error) error {
 	timer := time.NewTimer(lastWords)
 	defer timer.Stop()
@@ -114,7 +113,7 @@ func (c *sshConn) explain(op string, err error) error {
 	return err
 }
 
-// CloseWrite lets the engine see the end of what is sent.
+// CloseWrite ends the stream to the engine.
 func (c *sshConn) CloseWrite() error { return c.in.Close() }
 
 // Close implements net.Conn. It waits for the command.
@@ -146,28 +145,3 @@ func (c *sshConn) SetReadDeadline(t time.Time) error { return c.out.SetReadDeadl
 
 // SetWriteDeadline implements net.Conn.
 func (c *sshConn) SetWriteDeadline(t time.Time) error { return c.in.SetWriteDeadline(t) }
-
-// tail keeps the last of what was written.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-const tailSize = 1 << 10
-
-// Write implements io.Writer.
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, p...)
-	if over := len(t.text) - tailSize; over > 0 {
-		t.text = t.text[over:]
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.TrimSpace(string(t.text))
-}

@@ -1,6 +1,7 @@
-package docker
+package engine
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,30 +16,73 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// place is where an engine may be.
-type place struct {
-	// Why says what led here: "DOCKER_HOST", "context colima".
-	Why string
-	// Host is the address, as in DOCKER_HOST.
+// NoHost is the Search.Host that finds no engine.
+const NoHost = "none"
+
+// Search finds the engine.
+type Search struct {
+	// Host is the address from the settings, as in DOCKER_HOST; "" searches, and NoHost finds none.
 	Host string
-	// TLS is a directory of ca.pem, cert.pem and key.pem, or "".
-	TLS string
-	// SkipVerify takes any certificate of the engine's.
-	SkipVerify bool
+	// LookupEnv reads the caller's environment.
+	LookupEnv func(string) (string, bool)
 }
 
-// places lists where to look. When somebody chose an engine that is the only place, and chosen is true; else they
-// are in order of preference.
-func (p *Provider) places() (list []place, chosen bool, err error) {
+// ErrNone reports that no engine was found.
+const ErrNone = core.NotSetUp("no Docker or Podman engine was found")
+
+// noEngine is the error when no place has an engine for this user.
+func noEngine(places []Place) error {
+	for _, at := range places {
+		if at.Socket() {
+			return core.Errorf(core.KindUnavailable, "docker.connect", "",
+				"%w that this user may use: %s may not be opened", ErrNone, at).WithHint(ClosedHint)
+		}
+	}
+	e := &core.Error{Kind: core.KindUnavailable, Op: "docker.connect", Err: ErrNone}
+	return e.WithHint("install Docker or Podman and start it, or set DOCKER_HOST; " +
+		"sb doctor docker says where it was looked for")
+}
+
+// Connect returns the first engine that answers.
+func (s Search) Connect(ctx context.Context) (*Engine, error) {
+	places, chosen, err := s.Places()
+	if err != nil {
+		return nil, err
+	}
+	var failed error
+	for _, at := range places {
+		if !chosen && !at.there() {
+			continue
+		}
+		e, err := Reach(ctx, at)
+		if err == nil {
+			return e, nil
+		}
+		if failed == nil {
+			failed = err
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if failed == nil {
+		return nil, noEngine(places)
+	}
+	return nil, failed
+}
+
+// Places lists the places to search, in order of preference. When the user chose an engine, chosen is true and it is
+// the only place.
+func (s Search) Places() (list []Place, chosen bool, err error) {
 	env := func(name string) string {
-		value, _ := p.opts.LookupEnv(name)
+		value, _ := s.LookupEnv(name)
 		return value
 	}
-	if p.opts.Host == NoHost {
+	if s.Host == NoHost {
 		return nil, false, nil
 	}
-	if p.opts.Host != "" {
-		return []place{{Why: "docker.host", Host: p.opts.Host}}, true, nil
+	if s.Host != "" {
+		return []Place{{Why: "docker.host", Host: s.Host}}, true, nil
 	}
 	home := env("HOME")
 	config := env("DOCKER_CONFIG")
@@ -46,22 +90,22 @@ func (p *Provider) places() (list []place, chosen bool, err error) {
 		config = filepath.Join(home, ".docker")
 	}
 	if host := env("DOCKER_HOST"); host != "" {
-		at := place{Why: "DOCKER_HOST", Host: host}
+		at := Place{Why: "DOCKER_HOST", Host: host}
 		if env("DOCKER_TLS_VERIFY") != "" || env("DOCKER_TLS") != "" || env("DOCKER_CERT_PATH") != "" {
 			at.TLS, at.SkipVerify = env("DOCKER_CERT_PATH"), env("DOCKER_TLS_VERIFY") == ""
 			if at.TLS == "" {
 				at.TLS = config
 			}
 		}
-		return []place{at}, true, nil
+		return []Place{at}, true, nil
 	}
 	if name, why := currentContext(env("DOCKER_CONTEXT"), config); name != "" && name != "default" {
 		at, err := readContext(config, name)
 		at.Why = why
-		return []place{at}, true, err
+		return []Place{at}, true, err
 	}
 	if host := env("CONTAINER_HOST"); host != "" {
-		return []place{{Why: "CONTAINER_HOST", Host: host}}, true, nil
+		return []Place{{Why: "CONTAINER_HOST", Host: host}}, true, nil
 	}
 	runtime := env("XDG_RUNTIME_DIR")
 	if runtime == "" {
@@ -80,7 +124,7 @@ func (p *Provider) places() (list []place, chosen bool, err error) {
 		{"Podman", "/run/podman/podman.sock"},
 		{"Podman machine", home + "/.local/share/containers/podman/machine/podman.sock"},
 	} {
-		list = append(list, place{Why: socket.why, Host: "unix://" + socket.path})
+		list = append(list, Place{Why: socket.why, Host: "unix://" + socket.path})
 	}
 	return list, false, nil
 }
@@ -98,16 +142,17 @@ func currentContext(variable, dir string) (name, why string) {
 }
 
 // readContext reads a context as the docker command keeps it.
-func readContext(config, name string) (place, error) {
+func readContext(config, name string) (Place, error) {
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])
 	text, err := os.ReadFile(filepath.Join(config, "contexts", "meta", id, "meta.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return place{}, core.Errorf(core.KindUnavailable, "docker.connect", name, "there is no Docker context %q", name).
+		return Place{}, core.Errorf(core.KindUnavailable, "docker.connect", name, "there is no Docker context %q", name).
 			WithHint("docker context ls lists them")
 	}
 	if err != nil {
-		return place{}, core.Errorf(core.KindUnavailable, "docker.connect", name, "the Docker context cannot be read: %w", err)
+		return Place{}, core.Errorf(core.KindUnavailable, "docker.connect", name,
+			"the Docker context cannot be read: %w", err)
 	}
 	var meta struct {
 		Endpoints map[string]struct {
@@ -116,9 +161,10 @@ func readContext(config, name string) (place, error) {
 		}
 	}
 	if err := json.Unmarshal(text, &meta); err != nil || meta.Endpoints["docker"].Host == "" {
-		return place{}, core.Errorf(core.KindUnavailable, "docker.connect", name, "the Docker context names no engine")
+		return Place{}, core.Errorf(core.KindUnavailable, "docker.connect", name,
+			"the Docker context names no engine")
 	}
-	at := place{Host: meta.Endpoints["docker"].Host, SkipVerify: meta.Endpoints["docker"].SkipTLSVerify}
+	at := Place{Host: meta.Endpoints["docker"].Host, SkipVerify: meta.Endpoints["docker"].SkipTLSVerify}
 	if dir := filepath.Join(config, "contexts", "tls", id, "docker"); isDir(dir) {
 		at.TLS = dir
 	}

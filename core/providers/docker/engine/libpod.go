@@ -1,4 +1,4 @@
-package docker
+package engine
 
 import (
 	"context"
@@ -10,19 +10,20 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// libpod asks Podman in its own language. The caller closes the answer's body.
-func (e *engine) libpod(ctx context.Context, method, path string) (*http.Response, error) {
+// libpod makes a request to Podman's own API. The caller closes the answer's body.
+func (e *Engine) libpod(ctx context.Context, method, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://podman/v4.0.0/libpod/"+path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return e.client.Dialer()(ctx) }
-	return (&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}).Do(request)
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return e.Client.Dialer()(ctx) }
+	own := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+	return own.Do(request)
 }
 
-// initialize prepares a container for its start. Podman does it, too, when somebody attaches, but does not say then what failed; and
-// at the start that follows it says that the container's ports are in use, by itself.
-func (e *engine) initialize(ctx context.Context, id string) error {
+// Initialize prepares a container of Podman's for its start. Podman also does it on attach, but returns no error then,
+// and the start that follows reports the container's own ports as in use.
+func (e *Engine) Initialize(ctx context.Context, id string) error {
 	response, err := e.libpod(ctx, http.MethodPost, "containers/"+id+"/init")
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package docker
+package image
 
 import (
 	"encoding/json"
@@ -10,19 +10,20 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// buildSteps follows a build: its steps become progress, and the end of what they wrote is kept for a failure.
+// buildSteps follows a build. It reports the steps as progress and keeps the end of their output for an error.
 type buildSteps struct {
 	progress core.ProgressFunc
-	said     tail
-	// image is the id of what was built, once it is told.
-	image string
-	told  map[string]bool
+	said     engine.Tail
+	// image is the id of the built image, once the builder reports it.
+	image    string
+	reported map[string]bool
 }
 
 func newBuildSteps(progress core.ProgressFunc) *buildSteps {
-	return &buildSteps{progress: progress, told: map[string]bool{}}
+	return &buildSteps{progress: progress, reported: map[string]bool{}}
 }
 
 // traceID is the id of BuildKit's messages.
@@ -53,8 +54,8 @@ func (s *buildSteps) take(m jsonstream.Message) {
 }
 
 func (s *buildSteps) step(name string) {
-	if !s.told[name] {
-		s.told[name] = true
+	if !s.reported[name] {
+		s.reported[name] = true
 		s.progress(core.Progress{Step: "building: " + name})
 	}
 }
@@ -69,7 +70,7 @@ const (
 	logMessage     = 4 // VertexLog.msg
 )
 
-// trace reads a StatusResponse. What is damaged is left out: it is progress only.
+// trace reads a StatusResponse. It skips damaged parts: they are progress only.
 func (s *buildSteps) trace(text []byte) {
 	fields(text, func(field int, value []byte, _ uint64) {
 		switch field {
@@ -86,7 +87,7 @@ func (s *buildSteps) trace(text []byte) {
 					started = true
 				}
 			})
-			// Names of the builder's own steps say nothing to whoever waits.
+			// The builder's own steps mean nothing to the user.
 			if started && !strings.HasPrefix(name, "[internal]") {
 				if cached {
 					name += " (cached)"
@@ -103,7 +104,7 @@ func (s *buildSteps) trace(text []byte) {
 	})
 }
 
-// fields calls take with each field of a message: its bytes or its number, whichever it has.
+// fields calls take with each field of a message, with its bytes or its number.
 func fields(text []byte, take func(field int, value []byte, number uint64)) {
 	for len(text) > 0 {
 		field, kind, n := protowire.ConsumeTag(text)

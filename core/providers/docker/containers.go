@@ -1,0 +1,57 @@
+package docker
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/seed-0724f904/sb/core/providers/docker/engine"
+	"github.com/seed-0724f904/sb/core/providers/docker/image"
+)
+
+// containers has the requests to an engine that sandboxes need.
+type containers struct{ *engine.Engine }
+
+// connect finds the engine when it is first needed. The next call tries again after a failure.
+func (p *Provider) connect(ctx context.Context) (containers, error) {
+	p.connecting.Lock()
+	defer p.connecting.Unlock()
+	if e := p.met(); e.Engine != nil {
+		return e, nil
+	}
+	found, err := p.search().Connect(ctx)
+	if err != nil {
+		return containers{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.engine = containers{found}
+	return p.engine, nil
+}
+
+// met returns the engine that was found before; its Engine is nil when there is none.
+func (p *Provider) met() containers {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.engine
+}
+
+func (p *Provider) search() engine.Search {
+	return engine.Search{Host: p.opts.Host, LookupEnv: p.opts.LookupEnv}
+}
+
+// learn completes the engine's facts.
+func (p *Provider) learn(ctx context.Context, e containers) error {
+	dir := ""
+	if p.opts.CacheDir != "" {
+		dir = filepath.Join(p.opts.CacheDir, Name)
+	}
+	return e.Learn(ctx, dir)
+}
+
+// store returns the engine's images.
+func (p *Provider) store(e containers) image.Store {
+	return image.Store{
+		Engine: e.Engine, Login: image.FindLogin(p.opts.LookupEnv), Default: p.opts.Image,
+		Labels: map[string]string{labelBuild: version, labelSnapshot: ""},
+	}
+}

@@ -1,5 +1,0 @@
-//go:build !unix
-
-package docker
-
-func writable(string) bool { return true }
