@@ -44,7 +44,7 @@ func NewAttach(app *cli.App, runF func(context.Context, *AttachOptions) error) *
 			return cli.OrRun(runF, runAttach)(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().BoolVar(&noStdin, "no-stdin", false, "do not pass stdin on")
+	cmd.Flags().BoolVarP(&noStdin, "no-stdin", "n", false, "do not pass stdin on")
 	cmd.Flags().BoolVar(&noReplay, "no-replay", false, "show only what is written from now on")
 	return cmd
 }

@@ -31,8 +31,8 @@ func NewExec(app *cli.App, runF func(context.Context, *Options) error) *cobra.Co
 		Use:   "exec [flags] SANDBOX [flags] [--] COMMAND [ARG...]",
 		Short: "Run a command in a sandbox",
 		Long: "Run a command in a sandbox. Stdout and stderr stay separate. Stdin is forwarded from a pipe, file or socket,\n" +
-			"and from a terminal with -i or -t. It is read even if the command does not read it: use --no-stdin in a loop\n" +
-			"that reads the same stdin.\n\n" +
+			"and from a terminal with -i or -t. It is read even if the command does not read it, which sb cannot know:\n" +
+			"use -n in a loop that reads the same stdin, as with ssh.\n\n" +
 			"SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to the command. The third interrupt that\n" +
 			"it ignores ends sb, not the command.\n\n" +
 			"Flags end at the first word after SANDBOX that is not a flag. With -c TEXT a shell runs TEXT, and further\n" +
@@ -44,6 +44,7 @@ func NewExec(app *cli.App, runF func(context.Context, *Options) error) *cobra.Co
 			"  sb exec dev -c 'echo $HOME | wc -c'\n" +
 			"  tar c . | sb exec dev -w /app tar x\n" +
 			"  sb exec -it dev python3\n" +
+			"  while read -r f; do sb exec -n dev wc -l \"$f\"; done <files\n" +
 			"  sb exec dev --timeout 30s --json -- make test\n" +
 			"  id=$(sb exec --detach dev ./server) && sb logs -f dev $id",
 		Annotations:       cli.PassesCode(),

@@ -59,7 +59,7 @@ func NewRun(app *cli.App, runF func(context.Context, *RunOptions) error) *cobra.
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
-	streams.RegisterStreams(cmd)
+	streams.RegisterStreams(cmd, "")
 	cmd.Flags().BoolVar(&opts.Keep, "keep", false, "leave the sandbox running when the command ended")
 	flags.Register(app, cmd)
 	return cmd

@@ -266,3 +266,30 @@ func TestDamagedShelf(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The state of a sandbox that is lost in both copies is named, while the sandbox runs and after that.
+func TestLostStateIsNamed(t *testing.T) {
+	p, sb := crashed(t, nil)
+	pid := supervisorPID(t, p, sb.ID)
+	path := p.store.StatePath(sb.ID)
+	lose := func() {
+		t.Helper()
+		for _, name := range []string{path, path + ".copy"} { // the supervisor may write them again
+			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+	}
+	lose()
+	if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State != core.StateRunning || !strings.Contains(got.Message, path) {
+		t.Errorf("it runs: %s, %q, %v", got.State, got.Message, err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the sandbox is lost", func() bool { return !p.store.Locked(sb.ID) })
+	lose()
+	if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State != core.StateLost || !strings.Contains(got.Message, path) {
+		t.Errorf("afterwards: %s, %q, %v", got.State, got.Message, err)
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
 // Statuses of a finding.
@@ -33,7 +34,30 @@ func (p *Provider) Diagnose(context.Context) []core.Finding {
 	} {
 		findings = append(findings, dirFinding(dir.name, dir.path, dir.variable))
 	}
-	return append(findings, groupFinding(), kernelFinding())
+	findings = append(findings, groupFinding(p.store.GroupName(fmt.Sprintf("doctor-%d", os.Getpid()))), kernelFinding())
+	return append(findings, p.damageFindings()...)
+}
+
+// damageFindings names each damaged file that describes a sandbox. Those of an operation are named by the operation, too.
+func (p *Provider) damageFindings() []core.Finding {
+	var findings []core.Finding
+	ids, err := p.store.IDs()
+	if err != nil {
+		return nil // the finding of the state directory tells
+	}
+	for _, id := range ids {
+		lease, leaseErr := p.store.ReadLease(id)
+		state, stateErr := p.store.ReadState(id)
+		_, groupDamage, groupErr := p.readGroup(id)
+		for _, damage := range []error{lease.Damage, leaseErr, state.Damage, stateErr, groupDamage, groupErr} {
+			if store.IsDamage(damage) {
+				findings = append(findings, core.Finding{
+					Name: "sandbox " + id, Status: statusWarning, Detail: damage.Error(), Fix: "see what is left with: sb inspect " + id,
+				})
+			}
+		}
+	}
+	return findings
 }
 
 func (p *Provider) programFinding() core.Finding {
@@ -83,16 +107,16 @@ func dirFinding(name, path, variable string) core.Finding {
 	return core.Finding{Name: name, Status: statusOK, Detail: path}
 }
 
-// groupFinding tells what bounds a sandbox from outside. It tries: rights to control groups are not told by files' modes.
-func groupFinding() core.Finding {
+// groupFinding tells what bounds a sandbox from outside. It tries, with a group of that name: rights to control groups are not told by files' modes.
+func groupFinding(group string) core.Finding {
 	const name = "control groups"
 	without := core.Finding{Name: name, Status: statusWarning, Detail: "none can be made, so memory is watched every 50 ms and cpu is whole cores"}
 	// These limits bound nothing. The probe checks whether each controller accepts one.
 	most := cgroup.Limits{CPU: float64(runtime.NumCPU()), Memory: 1 << 40, Tasks: 1 << 15}
-	controllers, err := cgroup.Try(fmt.Sprintf("%sdoctor-%d", groupPrefix, os.Getpid()), most)
+	controllers, err := cgroup.Try(group, most)
 	if err != nil {
 		without.Detail += ": " + err.Error()
-		if group, err := cgroup.Find(groupPrefix); err == nil && group.Version == 2 && os.Geteuid() != 0 {
+		if group, err := cgroup.Find(group); err == nil && group.Version == 2 && os.Geteuid() != 0 {
 			without.Fix = "start sb in a group of your own: systemd-run --user --scope -p Delegate=yes sb launch"
 		}
 		return without

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
 // strengths returns how each field of a spec is held.
@@ -42,9 +44,9 @@ func TestEnforcementWithoutControlGroups(t *testing.T) {
 		}
 		defer func() { _ = unix.Setfsuid(0) }()
 	} else {
-		grouped = groupFinding().Status == statusOK // this user may make control groups
+		grouped = groupFinding("sb-test-"+strconv.Itoa(os.Getpid())).Status == statusOK // this user may make control groups
 	}
-	fields := strengths(t, &Provider{}, "", spec)
+	fields := strengths(t, &Provider{store: store.New("unused")}, "", spec)
 	for _, field := range []string{"cpu", "memory"} {
 		e := fields[field]
 		full := e.Strength == core.Full && strings.Contains(e.How, "control group")
@@ -53,7 +55,7 @@ func TestEnforcementWithoutControlGroups(t *testing.T) {
 			t.Errorf("%s: %+v", field, e)
 		}
 	}
-	if e := strengths(t, &Provider{}, "", core.Spec{CPU: 2})["cpu"]; e.Strength != core.Full {
+	if e := strengths(t, &Provider{store: store.New("unused")}, "", core.Spec{CPU: 2})["cpu"]; e.Strength != core.Full {
 		t.Errorf("whole cores need no control group: %+v", e)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
@@ -16,8 +19,6 @@ import (
 )
 
 const (
-	// groupPrefix begins the names of control groups.
-	groupPrefix = "sb-"
 	// kernelTasks are the threads of those, and tasksPerProcess those that stand for one process inside.
 	kernelTasks, tasksPerProcess = 512, 4
 )
@@ -32,7 +33,7 @@ func (p *Provider) group(id string, spec core.Spec) (*cgroup.Group, error) {
 	if limits == (cgroup.Limits{}) {
 		return nil, nil //nolint:nilnil // no group is an answer
 	}
-	group, err := cgroup.Find(groupPrefix + id)
+	group, err := cgroup.Find(p.store.GroupName(id))
 	if err != nil {
 		return nil, nil //nolint:nilerr,nilnil // doctor tells
 	}
@@ -65,7 +66,7 @@ func (p *Provider) held(id string, spec core.Spec) ([]string, error) {
 		if limits == (cgroup.Limits{}) {
 			return nil, nil
 		}
-		return cgroup.Try(fmt.Sprintf("%stry-%d", groupPrefix, os.Getpid()), limits)
+		return cgroup.Try(p.store.GroupName(fmt.Sprintf("try-%d", os.Getpid())), limits)
 	}
 	group, err := p.groupOf(id)
 	if err != nil {
@@ -89,4 +90,18 @@ func (p *Provider) removeGroup(id string) error {
 		return err
 	}
 	return group.Remove()
+}
+
+// groupAge is how old an empty control group without a sandbox is at least. A launch makes the group a moment before the
+// first process enters it.
+const groupAge = time.Minute
+
+// abandonedGroups finds the control groups of this state directory whose sandbox has no record any more, and those of a
+// check that was killed. With processes in it a group is none of them.
+func (p *Provider) abandonedGroups() []string {
+	prefix := p.store.GroupName("")
+	return slices.DeleteFunc(cgroup.Empty(prefix, groupAge), func(dir string) bool {
+		_, err := os.Lstat(p.store.Dir(strings.TrimPrefix(filepath.Base(dir), prefix)))
+		return err == nil
+	})
 }

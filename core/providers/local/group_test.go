@@ -3,12 +3,16 @@
 package local
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
@@ -18,7 +22,7 @@ import (
 // grouped launches a sandbox that has a control group.
 func grouped(t *testing.T) (*Provider, core.Sandbox, cgroup.Group) {
 	t.Helper()
-	if f := groupFinding(); f.Status != statusOK {
+	if f := groupFinding("sb-test-" + strconv.Itoa(os.Getpid())); f.Status != statusOK {
 		t.Skip(f.Detail)
 	}
 	p, sb := crashed(t, func(s *core.Spec) { s.CPU, s.Memory, s.Processes = 0.5, 256*core.MiB, 200 })
@@ -63,6 +67,102 @@ func TestControlGroup(t *testing.T) {
 	})
 	if err := p.Terminate(t.Context(), sb.ID); err != nil {
 		t.Fatal(err)
+	}
+	gone(t, group)
+}
+
+// A record that leads elsewhere is not believed: nothing there is killed or removed, and the sandbox's own group goes.
+func TestForgedControlGroupIsRefused(t *testing.T) {
+	p, sb, group := grouped(t)
+	bystander := exec.CommandContext(t.Context(), "sleep", "1000")
+	if err := bystander.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
+	// What looks like a group, and a directory and a file that the removal of a group would remove.
+	fake := filepath.Join(t.TempDir(), filepath.Base(group.Dirs[0]))
+	empty, file := filepath.Join(t.TempDir(), "x-"+sb.ID), filepath.Join(t.TempDir(), "y-"+sb.ID)
+	if err := errors.Join(os.Mkdir(fake, 0o700), os.Mkdir(empty, 0o700), os.WriteFile(file, nil, 0o600),
+		os.WriteFile(filepath.Join(fake, "cgroup.procs"), []byte(strconv.Itoa(bystander.Process.Pid)), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	record := filepath.Join(p.store.Dir(sb.ID), store.GroupFile)
+	if err := syscall.Kill(supervisorPID(t, p, sb.ID), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the sandbox is lost", func() bool { return !p.store.Locked(sb.ID) })
+	for _, dir := range []string{fake, empty, file, filepath.Dir(group.Dirs[0]), "../" + filepath.Base(group.Dirs[0])} {
+		if err := store.WriteJSON(record, cgroup.Group{Version: group.Version, Dirs: []string{dir}}, false); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := p.groupOf(sb.ID); err != nil || !slices.Equal(found.Dirs, group.Dirs) {
+			t.Errorf("%s: %+v, %v", dir, found, err)
+		}
+	}
+	if !slices.ContainsFunc(p.Diagnose(t.Context()), func(f core.Finding) bool { return strings.Contains(f.Detail, record) }) {
+		t.Error("doctor does not name the record")
+	}
+	if err := p.Terminate(t.Context(), sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, group)
+	for _, path := range []string{fake, empty, file} {
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, alive := core.ProcessStart(bystander.Process.Pid); !alive {
+		t.Error("a process that is not the sandbox's was killed")
+	}
+}
+
+// A group whose sandbox has no record any more is removed by prune, once it is empty and old enough.
+func TestControlGroupWithoutASandbox(t *testing.T) {
+	p, sb, group := grouped(t)
+	left := func() (dirs []string) {
+		t.Helper()
+		leftovers, err := p.Leftovers(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range leftovers {
+			if slices.Contains(group.Dirs, l.Subject) {
+				dirs = append(dirs, l.Subject)
+			}
+		}
+		return dirs
+	}
+	old := time.Now().Add(-2 * groupAge)
+	age := func() {
+		t.Helper()
+		for _, dir := range group.Dirs {
+			if err := os.Chtimes(dir, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	age()
+	if dirs := left(); len(dirs) > 0 {
+		t.Errorf("of a sandbox that runs: %q", dirs)
+	}
+	if err := syscall.Kill(supervisorPID(t, p, sb.ID), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "its processes end", func() bool { return len(boxProcesses(t, p, sb.ID)) == 0 })
+	if dirs := left(); len(dirs) > 0 {
+		t.Errorf("of a sandbox that has a record: %q", dirs)
+	}
+	if err := os.RemoveAll(p.store.Dir(sb.ID)); err != nil {
+		t.Fatal(err)
+	}
+	dirs := left()
+	if len(dirs) != len(group.Dirs) {
+		t.Errorf("without a record: %q of %q", dirs, group.Dirs)
+	}
+	for _, dir := range dirs {
+		if err := p.Sweep(t.Context(), core.Leftover{Subject: dir}); err != nil {
+			t.Error(err)
+		}
 	}
 	gone(t, group)
 }

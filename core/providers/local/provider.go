@@ -151,7 +151,8 @@ func (p *Provider) read(id string) (core.Sandbox, error) {
 // addState adds what a sandbox's supervisor last said of it.
 func (p *Provider) addState(sb *core.Sandbox, locked bool) {
 	state, err := p.store.ReadState(sb.ID)
-	if err != nil && (store.IsDamage(err) || store.SavesIn(p.store.Dir(sb.ID)).Any()) {
+	lost := errors.Is(err, fs.ErrNotExist) && locked && p.serves(sb.ID)
+	if err != nil && (lost || store.IsDamage(err) || store.SavesIn(p.store.Dir(sb.ID)).Any()) {
 		p.withoutState(sb, locked, err)
 		return
 	}
@@ -168,6 +169,12 @@ func (p *Provider) addState(sb *core.Sandbox, locked bool) {
 	if running(sb.State) && !locked {
 		p.markLost(sb, state)
 	}
+}
+
+// serves reports whether the socket of a supervisor is there. It comes after state.json.
+func (p *Provider) serves(id string) bool {
+	_, err := os.Lstat(p.store.Socket(id))
+	return err == nil
 }
 
 // withoutState describes a sandbox of which neither state.json nor its copy can be read.
@@ -220,7 +227,8 @@ func (p *Provider) markLost(sb *core.Sandbox, state store.State) {
 	bootID := state.BootID
 	if bootID == "" {
 		bootID = sb.Lease.Owner.BootID
-		sb.Reason, sb.Message = core.ReasonLaunch, "its launch or its removal was broken off"
+		sb.Reason = core.ReasonLaunch
+		sb.Message = "its launch or its removal was broken off: there is no " + p.store.StatePath(sb.ID)
 	}
 	if bootID != core.BootID() {
 		sb.Reason, sb.Message = core.ReasonReboot, "this machine was restarted"

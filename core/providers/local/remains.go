@@ -127,19 +127,31 @@ func killProcess(ctx context.Context, pid int, still func() bool) error {
 	}
 }
 
-// groupOf returns the control group of a sandbox, which has no directories if there is none.
+// groupOf returns the control group of a sandbox, which has no directories if there is none. Of a file that cannot be
+// believed it is the group that this process would make: that is where it was made, most likely.
 func (p *Provider) groupOf(id string) (*cgroup.Group, error) {
-	group := &cgroup.Group{}
-	_, err := store.ReadJSON(filepath.Join(p.store.Dir(id), store.GroupFile), group)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return group, nil
-	case store.IsDamage(err):
-		// Where a group of that name would be for this process, it was for the one that made it, most likely.
-		if found, err := cgroup.Find(groupPrefix + id); err == nil {
-			return found, nil
-		}
-		return group, nil
+	group, _, err := p.readGroup(id)
+	if !store.IsDamage(err) {
+		return group, err
 	}
-	return group, err
+	if found, err := cgroup.Find(p.store.GroupName(id)); err == nil {
+		return found, nil
+	}
+	return &cgroup.Group{}, nil
+}
+
+// readGroup reads where a sandbox's control group is. damage says that the copy of the file was read.
+func (p *Provider) readGroup(id string) (group *cgroup.Group, damage, err error) {
+	path := filepath.Join(p.store.Dir(id), store.GroupFile)
+	group = &cgroup.Group{}
+	damage, err = store.ReadJSON(path, group)
+	if errors.Is(err, fs.ErrNotExist) {
+		return group, nil, nil
+	}
+	if err == nil {
+		if why := group.Check("-" + id); why != nil {
+			return &cgroup.Group{}, nil, &store.DamageError{Path: path, Why: why.Error()}
+		}
+	}
+	return group, damage, err
 }

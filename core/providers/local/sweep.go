@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
@@ -17,7 +19,8 @@ import (
 const notRunningAnyMore = "its sandbox does not run any more"
 
 // Leftovers implements core.Sweeper. It finds directories of sandboxes that never
-// got a lease, checkpoints and snapshots that were broken off, and sockets, processes and writable layers whose sandbox does not run.
+// got a lease, checkpoints and snapshots that were broken off, empty control groups without a sandbox, and sockets, processes
+// and writable layers whose sandbox does not run.
 // What was saved, and could be wanted, is no leftover.
 func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	ids, err := p.store.IDs()
@@ -59,6 +62,9 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 		if err := shelfLeftovers(what, shelf, add); err != nil {
 			return found, stateError("prune", err)
 		}
+	}
+	for _, dir := range p.abandonedGroups() {
+		found = append(found, core.Leftover{Provider: Name, Subject: dir, Why: "an empty control group without a sandbox"})
 	}
 	names, err := p.store.Names()
 	if err != nil {
@@ -109,6 +115,9 @@ func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
 		}
 		if id := filepath.Base(filepath.Dir(l.Subject)); store.ValidID(id) && l.Subject == p.store.RuntimeDir(id) {
 			return p.clearDead(ctx, id)
+		}
+		if strings.HasPrefix(filepath.Base(l.Subject), p.store.GroupName("")) {
+			return stateError("prune", (&cgroup.Group{Dirs: []string{l.Subject}}).Remove())
 		}
 		return stateError("prune", os.RemoveAll(l.Subject))
 	}

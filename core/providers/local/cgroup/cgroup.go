@@ -299,6 +299,72 @@ func (g *Group) Inside(start func() error) (err error) {
 	return start()
 }
 
+// Empty lists the directories of control groups that this user has made, whose names begin with prefix, and that had no
+// process and no child for at least age.
+func Empty(prefix string, age time.Duration) []string {
+	own, ownErr := os.ReadFile("/proc/self/cgroup")
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if ownErr != nil || err != nil {
+		return nil
+	}
+	var found []string
+	for _, h := range parse(string(own), string(mounts)) {
+		_ = filepath.WalkDir(h.mount, func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return filepath.SkipDir // it is gone, or another user's
+			case entry.IsDir() && strings.HasPrefix(entry.Name(), prefix):
+				if empty(path, age) {
+					found = append(found, path)
+				}
+				return filepath.SkipDir
+			}
+			return nil
+		})
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// empty reports whether a directory is an empty control group of this user that is older than age.
+func empty(dir string, age time.Duration) bool {
+	info, err := os.Lstat(dir)
+	if err != nil || time.Since(info.ModTime()) < age {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(stat.Uid) != os.Geteuid() || stat.Nlink > 2 { // a directory has a link for each child
+		return false
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	return err == nil && len(text) == 0
+}
+
+// Check returns an error unless every directory is of the kernel's control groups and its name ends with suffix. A group that
+// was read from a file is checked before its processes are killed and it is removed: the file may be forged.
+func (g *Group) Check(suffix string) error {
+	for _, dir := range g.Dirs {
+		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || !strings.HasSuffix(filepath.Base(dir), suffix) {
+			return fmt.Errorf("%q is no control group of %s", dir, strings.TrimPrefix(suffix, "-"))
+		}
+		var info unix.Statfs_t
+		err := unix.Statfs(filepath.Dir(dir), &info)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it went with its parent
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+		if info.Type != unix.CGROUP_SUPER_MAGIC && info.Type != unix.CGROUP2_SUPER_MAGIC {
+			return fmt.Errorf("%s is not among the control groups", dir)
+		}
+		if link, err := os.Lstat(dir); err == nil && !link.IsDir() {
+			return fmt.Errorf("%s is not a directory", dir)
+		}
+	}
+	return nil
+}
+
 // Processes returns the processes in the group; none if there is no group.
 func (g *Group) Processes() []int {
 	var found []int
@@ -326,13 +392,13 @@ func (g *Group) Remove() error {
 	deadline := time.Now().Add(removeTimeout)
 	for _, dir := range g.Dirs {
 		for {
-			err := os.Remove(dir)
+			err := unix.Rmdir(dir)
 			if errors.Is(err, unix.EBUSY) && time.Now().Before(deadline) {
 				time.Sleep(5 * time.Millisecond) // the kernel tells nobody in version 1
 				continue
 			}
-			if !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, err)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				errs = append(errs, &fs.PathError{Op: "rmdir", Path: dir, Err: err})
 			}
 			break
 		}

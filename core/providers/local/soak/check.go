@@ -268,15 +268,15 @@ func (r *round) nothingLeft(ctx context.Context) {
 		r.violation("%v", err)
 	}
 	for _, id := range ids {
-		for _, dir := range groupsOf(id) {
+		for _, dir := range groupsOf(r.world.store.GroupName(id)) {
 			r.violation("left behind: %s", dir)
 		}
 	}
 }
 
-// groupsOf lists the control groups that a sandbox still has.
-func groupsOf(id string) (dirs []string) {
-	group, err := cgroup.Find("sb-" + id)
+// groupsOf lists the directories of a control group that are still there.
+func groupsOf(name string) (dirs []string) {
+	group, err := cgroup.Find(name)
 	if err != nil {
 		return nil // there are none on this machine
 	}

@@ -4,6 +4,8 @@ package store
 
 import (
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,6 +30,11 @@ func (s *Store) Dir(id string) string { return filepath.Join(s.state, "sandboxes
 // RuntimeDir is a sandbox's directory for sockets and what gVisor needs while it runs. It lies in the state directory, which
 // all clients of a user share: XDG_RUNTIME_DIR differs between logins, and ends with the last of them.
 func (s *Store) RuntimeDir(id string) string { return filepath.Join(s.Dir(id), runtimeDir) }
+
+// GroupName is the name of a sandbox's control group. Groups of other state directories have other names.
+func (s *Store) GroupName(id string) string {
+	return fmt.Sprintf("sb-%08x-%s", crc32.ChecksumIEEE([]byte(s.state)), id)
+}
 
 // Socket is where a sandbox's supervisor listens.
 func (s *Store) Socket(id string) string { return filepath.Join(s.RuntimeDir(id), SocketName) }
@@ -251,6 +258,9 @@ func (s *Store) ReadLease(id string) (l Lease, err error) {
 func WriteState(dir string, state State, durable bool) error {
 	return WriteJSON(filepath.Join(dir, stateFile), state, durable)
 }
+
+// StatePath is where state.json is.
+func (s *Store) StatePath(id string) string { return filepath.Join(s.Dir(id), stateFile) }
 
 // ReadState reads state.json. fs.ErrNotExist: it was never written, or is lost with its copy.
 func (s *Store) ReadState(id string) (state State, err error) {
