@@ -95,87 +95,22 @@ func similar(spec core.Spec) core.Spec {
 }
 
 func launchFields(providers, gpus, images []string, can map[core.Capability]bool) []*launchField {
-	line := func(id, label, hint string, set func(*core.Spec, string) error, get func(core.Spec) string) *launchField {
-		return &launchField{id: id, label: label, hint: hint, input: newInput(""), set: set, get: get}
-	}
-	plain := func(id, label, hint string, field func(*core.Spec) *string) *launchField {
-		return line(id, label, hint, func(s *core.Spec, text string) error { *field(s) = text; return nil },
-			func(s core.Spec) string { return *field(&s) })
-	}
-	fields := []*launchField{
-		plain("name", "Name", "empty generates one", func(s *core.Spec) *string { return &s.Name }),
-		plain("provider", "Provider", "auto picks the first that can", func(s *core.Spec) *string { return &s.Provider }),
-		plain("image", "Image", orElse(strings.Join(images, ", "), "any OCI image"),
-			func(s *core.Spec) *string { return &s.Image }),
-		line("command", "Command", "shell command, or empty for none", func(s *core.Spec, text string) error {
-			s.Command = nil
-			if text != "" {
-				s.Command = []string{"/bin/sh", "-c", text}
-			}
-			return nil
-		}, commandText),
-		line("gpu", "GPU", "TYPE or TYPE:COUNT",
-			func(s *core.Spec, text string) (err error) { s.GPU, err = core.ParseGPU(text); return err },
-			func(s core.Spec) string { return s.GPU.String() }),
-		line("cpu", "CPU", "cores", func(s *core.Spec, text string) error {
-			n, err := strconv.ParseFloat(orElse(text, "0"), 64)
-			if err != nil {
-				return core.Errorf(core.KindUsage, "parse", text, "%q is not a number of cores", text)
-			}
-			s.CPU = n
-			return nil
-		}, func(s core.Spec) string {
-			if s.CPU == 0 {
-				return ""
-			}
-			return strconv.FormatFloat(s.CPU, 'f', -1, 64)
-		}),
-		size("memory", "Memory", func(s *core.Spec) *core.Bytes { return &s.Memory }),
-		size("disk", "Disk", func(s *core.Spec) *core.Bytes { return &s.Disk }),
-		length("timeout", "Timeout", func(s *core.Spec) *core.Duration { return &s.Timeout }),
-		length("idle_timeout", "Idle timeout", func(s *core.Spec) *core.Duration { return &s.IdleTimeout }),
-		line("network", "Network", "allowed connections", func(s *core.Spec, text string) error {
-			s.Network.Mode = core.NetworkMode(text)
-			if text != string(core.NetworkAllow) {
-				s.Network.Allow = nil
-			}
-			return nil
-		}, func(s core.Spec) string { return string(s.Network.Mode) }),
-		line("ports", "Ports", "in the sandbox, such as 80 5432", setPorts, portsText),
-		line("env", "Environment", "NAME=VALUE NAME='TWO WORDS'", setEnv, envText),
-		line("persist", "Persistent", "files survive stop and start",
-			func(s *core.Spec, text string) error { s.Persist = text == "yes"; return nil },
-			func(s core.Spec) string {
-				if s.Persist {
-					return "yes"
-				}
-				return ""
-			}),
-	}
-	for _, source := range []struct {
-		want            core.Capability
-		id, label, hint string
-		field           func(*core.Spec) *string
-	}{
-		{
-			core.CapTemplates, "template", "Template", "the provider's, instead of an image",
-			func(s *core.Spec) *string { return &s.Template },
-		},
-		{
-			core.CapCheckpoint, "checkpoint", "Checkpoint", "restores memory and files",
-			func(s *core.Spec) *string { return &s.Checkpoint },
-		},
-		{
-			core.CapSnapshots, "snapshot", "Snapshot", "instead of an image",
-			func(s *core.Spec) *string { return &s.Snapshot },
-		},
-	} {
-		if can[source.want] {
-			fields = slices.Insert(fields, 4, plain(source.id, source.label, source.hint, source.field))
+	names := []string{"name", "provider", "image", "command"}
+	for _, field := range core.Fields() {
+		source := field.Name == "template" || field.Name == "snapshot" || field.Name == "checkpoint"
+		if source && can[field.Need] {
+			names = slices.Insert(names, 4, field.Name)
 		}
+	}
+	names = append(names, "gpu", "cpu", "memory", "disk", "timeout", "idle_timeout", "network", "ports", "env", "persist")
+	fields := make([]*launchField, len(names))
+	for i, name := range names {
+		fields[i] = newLaunchField(core.FieldNamed(name))
 	}
 	for _, f := range fields {
 		switch f.id {
+		case "image":
+			f.hint = orElse(strings.Join(images, ", "), f.hint)
 		case "provider":
 			f.choices = providers
 			f.input.SetValue(providers[0])
@@ -186,7 +121,7 @@ func launchFields(providers, gpus, images []string, can map[core.Capability]bool
 		case "network":
 			f.choices = networkChoices(can)
 		case "persist":
-			f.choices = []string{"", "yes"}
+			f.choices = []string{"", yes}
 		}
 	}
 	return fields
@@ -203,38 +138,79 @@ func networkChoices(can map[core.Capability]bool) []string {
 	return choices
 }
 
-func size(id, label string, field func(*core.Spec) *core.Bytes) *launchField {
+// newLaunchField makes the line of a field of the spec.
+func newLaunchField(field core.Field) *launchField {
 	return &launchField{
-		id: id, label: label, hint: "such as 512MiB or 2G", input: newInput(""),
-		set: func(s *core.Spec, text string) (err error) {
-			if *field(s) = 0; text != "" {
-				*field(s), err = core.ParseBytes(text)
+		id: field.Name, label: field.Label, hint: field.Hint, input: newInput(""),
+		set: func(s *core.Spec, text string) error {
+			field.Clear(s)
+			if text == "" {
+				return nil
 			}
-			return err
+			return parseField(field, s, text)
 		},
 		get: func(s core.Spec) string {
-			return exact(*field(&s))
+			if field.IsZero(s) {
+				return ""
+			}
+			return fieldText(field, s)
 		},
 	}
 }
 
-func length(id, label string, field func(*core.Spec) *core.Duration) *launchField {
-	return &launchField{
-		id: id, label: label, hint: "such as 15m or 2h; 0: no limit", input: newInput(""),
-		set: func(s *core.Spec, text string) (err error) {
-			if *field(s) = 0; text != "" {
-				*field(s), err = core.ParseTimeout(text)
-			}
-			return err
-		},
-		get: func(s core.Spec) string {
-			if *field(&s) == 0 {
-				return ""
-			}
-			return field(&s).String()
-		},
+// parseField sets a field of s to what was typed.
+func parseField(field core.Field, s *core.Spec, text string) (err error) {
+	switch value := field.Ref(s).(type) {
+	case *string:
+		*value = text
+	case *bool:
+		*value = text == yes
+	case *float64:
+		if *value, err = strconv.ParseFloat(text, 64); err != nil {
+			err = core.Errorf(core.KindUsage, "parse", text, "%q is not a number of %s", text, field.Hint)
+		}
+	case *core.Bytes:
+		*value, err = core.ParseBytes(text)
+	case *core.Duration:
+		*value, err = core.ParseTimeout(text)
+	case *core.GPU:
+		*value, err = core.ParseGPU(text)
+	case *core.Network:
+		value.Mode = core.NetworkMode(text)
+	case *[]core.Port:
+		return setPorts(s, text)
+	case *map[string]string:
+		return setEnv(s, text)
+	case *[]string:
+		*value = []string{"/bin/sh", "-c", text}
+	}
+	return err
+}
+
+// fieldText is the text of a field that is set, as parseField reads it.
+func fieldText(field core.Field, s core.Spec) string {
+	switch value := field.Value(s).(type) {
+	case bool:
+		return yes
+	case float64:
+		return strconv.FormatFloat(value, 'f', -1, 64)
+	case core.Bytes:
+		return exact(value)
+	case core.Network:
+		return string(value.Mode)
+	case []core.Port:
+		return portsText(s)
+	case map[string]string:
+		return envText(s)
+	case []string:
+		return commandText(s)
+	default:
+		return fmt.Sprint(value)
 	}
 }
+
+// yes is the text of a field that is on.
+const yes = "yes"
 
 func commandText(s core.Spec) string {
 	if len(s.Command) == 3 && s.Command[0] == "/bin/sh" && s.Command[1] == "-c" {

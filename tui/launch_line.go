@@ -19,83 +19,75 @@ func launchLine(spec core.Spec) string {
 			argv = append(argv, flag, value)
 		}
 	}
-	number := func(flag string, n float64) {
-		if n != 0 {
-			add(flag, strconv.FormatFloat(n, 'f', -1, 64))
+	for _, field := range core.Fields() {
+		if field.IsZero(spec) || field.Name == "command" || field.Name == "ready" || field.Name == "modal" {
+			continue
 		}
-	}
-	if spec.Provider != core.ProviderAuto {
-		add("--provider", spec.Provider)
-	}
-	add("--name", spec.Name)
-	add("--app", spec.App)
-	add("--image", spec.Image)
-	add("--dockerfile", spec.Dockerfile)
-	add("--template", spec.Template)
-	add("--snapshot", spec.Snapshot)
-	add("--checkpoint", spec.Checkpoint)
-	add("--python", spec.Python)
-	add("--pip", strings.Join(spec.Pip, ","))
-	add("--apt", strings.Join(spec.Apt, ","))
-	add("--gpu", spec.GPU.String())
-	number("--cpu", spec.CPU)
-	add("--memory", exact(spec.Memory))
-	add("--disk", exact(spec.Disk))
-	number("--processes", float64(spec.Processes))
-	number("--open-files", float64(spec.OpenFiles))
-	if spec.Timeout != 0 {
-		add("--timeout", spec.Timeout.String())
-	}
-	if spec.IdleTimeout != 0 {
-		add("--idle-timeout", spec.IdleTimeout.String())
-	}
-	number("--max-cost", spec.MaxCost)
-	add("--workdir", spec.Workdir)
-	add("--user", spec.User)
-	if len(spec.Network.Allow) > 0 {
-		add("--allow", strings.Join(spec.Network.Allow, ","))
-	} else {
-		add("--network", string(spec.Network.Mode))
-	}
-	for _, v := range spec.Volumes {
-		mount := v.Source + ":" + v.Target
-		if v.ReadOnly {
-			mount += ":ro"
+		flag := "--" + field.Flag
+		switch value := field.Value(spec).(type) {
+		case bool:
+			argv = append(argv, flag)
+		case int:
+			add(flag, strconv.Itoa(value))
+		case float64:
+			add(flag, strconv.FormatFloat(value, 'f', -1, 64))
+		case core.Bytes:
+			add(flag, exact(value))
+		case []string:
+			add(flag, strings.Join(value, ","))
+		case core.Network:
+			if len(value.Allow) > 0 {
+				add("--allow", strings.Join(value.Allow, ","))
+			} else {
+				add(flag, string(value.Mode))
+			}
+		case []core.Volume:
+			for _, v := range value {
+				add(flag, volumeText(v))
+			}
+		case []core.Port:
+			for _, p := range value {
+				add(flag, portText(p))
+			}
+		case map[string]string:
+			for _, k := range slices.Sorted(maps.Keys(value)) {
+				add(flag, k+"="+value[k])
+			}
+		case []core.Secret:
+			for _, secret := range value {
+				if secret.Ref != "" {
+					add("--secret-ref", secret.Name+"="+secret.Ref)
+				} else {
+					add(flag, secret.Name)
+				}
+			}
+		default:
+			if text := fmt.Sprint(value); flag != "--provider" || text != core.ProviderAuto {
+				add(flag, text)
+			}
 		}
-		add("--volume", mount)
-	}
-	for _, p := range spec.Ports {
-		port := fmt.Sprintf("%d:%d", p.Host, p.Sandbox)
-		if p.Protocol != core.PortDefault {
-			port += "/" + string(p.Protocol)
-		}
-		add("--port", port)
-	}
-	add("--inbound", strings.Join(spec.Inbound, ","))
-	for _, k := range slices.Sorted(maps.Keys(spec.Labels)) {
-		add("--label", k+"="+spec.Labels[k])
-	}
-	for _, k := range slices.Sorted(maps.Keys(spec.Env)) {
-		add("--env", k+"="+spec.Env[k])
-	}
-	for _, secret := range spec.Secrets {
-		if secret.Ref != "" {
-			add("--secret-ref", secret.Name+"="+secret.Ref)
-		} else {
-			add("--secret", secret.Name)
-		}
-	}
-	if spec.Persist {
-		argv = append(argv, "--persist")
-	}
-	if spec.Require {
-		argv = append(argv, "--require")
 	}
 	argv = append(append(argv, readyFlags(spec.Ready)...), modalFlags(spec.Modal)...)
 	if len(spec.Command) > 0 {
 		argv = append(append(argv, "--"), spec.Command...)
 	}
 	return quote(argv...)
+}
+
+func volumeText(v core.Volume) string {
+	text := v.Source + ":" + v.Target
+	if v.ReadOnly {
+		text += ":ro"
+	}
+	return text
+}
+
+func portText(p core.Port) string {
+	text := fmt.Sprintf("%d:%d", p.Host, p.Sandbox)
+	if p.Protocol != core.PortDefault {
+		text += "/" + string(p.Protocol)
+	}
+	return text
 }
 
 // readyFlags returns the flags of a probe. A command other than "sh -c LINE" is quoted into a line for sh.

@@ -286,7 +286,7 @@ func TestLaunchForm(t *testing.T) {
 	r.shows("3.95 USD/h")
 	r.press("ctrl+y")
 	r.until("the command is copied", func() bool { return r.clipboard != "" })
-	want := "sb launch --provider fake --name second --image host --gpu H100 --memory 300MiB --label kept=yes --env A=b"
+	want := "sb launch --provider fake --name second --image host --memory 300MiB --gpu H100 --env A=b --label kept=yes"
 	if r.clipboard != want {
 		t.Errorf("copied %s, want %s", r.clipboard, want)
 	}
