@@ -60,7 +60,7 @@ func size(name, fallback, doc string, field func(*Config) *core.Bytes) key {
 	return key{
 		name: name, kind: kindSize, fallback: fallback, doc: doc,
 		set: func(c *Config, s string) (err error) { *field(c), err = core.ParseBytes(s); return err },
-		get: func(c Config) string { return exact(*field(&c)) },
+		get: func(c Config) string { return field(&c).Exact() },
 	}
 }
 
@@ -90,21 +90,6 @@ const noLimit = "; 0 is no limit"
 
 func fieldOf[T any](field core.Field) func(*Config) *T {
 	return func(c *Config) *T { return field.Ref(&c.Defaults).(*T) }
-}
-
-// exact formats a size without loss. Bytes.String, made for tables, may round.
-func exact(b core.Bytes) string {
-	text := b.String()
-	if same, err := core.ParseBytes(text); err == nil && same == b {
-		return text
-	}
-	switch {
-	case b%core.MiB == 0:
-		return strconv.FormatInt(int64(b/core.MiB), 10) + "MiB"
-	case b%core.KiB == 0:
-		return strconv.FormatInt(int64(b/core.KiB), 10) + "KiB"
-	}
-	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
 func duration(name, fallback, doc string, field func(*Config) *core.Duration) key {

@@ -102,7 +102,7 @@ func sourceFields() []Field {
 			ref: func(s *Spec) any { return &s.Name }, check: func(s Spec) error { return validateOptionalName("name", s.Name) },
 		},
 		{
-			Name: "image", Flag: "image", Doc: "image `NAME` (default: the provider's; host is this machine's programs)",
+			Name: "image", Flag: "image", Doc: "image `NAME`, such as python:3.12 (default: the provider's; host is this machine's programs)",
 			Label: "Image", Hint: "any OCI image",
 			ref: func(s *Spec) any { return &s.Image },
 		},
@@ -187,7 +187,7 @@ func limitFields() []Field {
 		},
 		{
 			Name: "max_cost", Flag: "max-cost",
-			Doc: "end the sandbox before it has cost more than `AMOUNT`, in the currency of the provider's prices",
+			Doc: "end the sandbox before it has cost more than `AMOUNT` in the currency of the provider's prices",
 			ref: func(s *Spec) any { return &s.MaxCost }, check: Spec.checkMaxCost,
 		},
 		{
@@ -202,7 +202,7 @@ func limitFields() []Field {
 func insideFields() []Field {
 	return []Field{
 		{
-			Name: "workdir", Flag: "workdir", Letter: "w", Doc: "working `DIR` of commands",
+			Name: "workdir", Flag: "workdir", Letter: "w", Doc: "working directory `DIR` of commands",
 			ref: func(s *Spec) any { return &s.Workdir }, check: Spec.checkWorkdir,
 		},
 		{

@@ -73,6 +73,21 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
+// Exact returns the amount without loss, in the largest unit that ParseBytes reads back. String may round.
+func (b Bytes) Exact() string {
+	text := b.String()
+	if same, err := ParseBytes(text); err == nil && same == b {
+		return text
+	}
+	switch {
+	case b%MiB == 0:
+		return strconv.FormatInt(int64(b/MiB), 10) + "MiB"
+	case b%KiB == 0:
+		return strconv.FormatInt(int64(b/KiB), 10) + "KiB"
+	}
+	return strconv.FormatInt(int64(b), 10) + "B"
+}
+
 // MarshalJSON writes a plain number of bytes, which programs need.
 func (b Bytes) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, int64(b), 10), nil }
 

@@ -70,6 +70,9 @@ func settle(s *jsonschema.Schema, t reflect.Type, strict bool) {
 			continue
 		}
 		settle(property, field.Type, strict)
+		if of := field.Tag.Get("spec"); of != "" && property.Description == "" {
+			property.Description = core.FieldNamed(of).Help()
+		}
 		if choices := field.Tag.Get("enum"); choices != "" {
 			target := property
 			if property.Items != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -13,31 +14,33 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
+// launchIn is the input of sandbox_launch. The tag spec names the field of the spec that an argument sets, and whose
+// description it has unless the tag jsonschema has another.
 type launchIn struct {
-	Name       string            `json:"name,omitempty" jsonschema:"name to find it by; made up when left out"`
-	Provider   string            `json:"provider,omitempty" jsonschema:"where it runs: auto, local, docker, modal; auto takes the first that can do what is asked"`
-	Image      string            `json:"image,omitempty" jsonschema:"image to start from, such as python:3.12; left out: this machine's own programs"`
-	Template   string            `json:"template,omitempty" jsonschema:"template of the user's, which fills in what is left open here"`
-	Snapshot   string            `json:"snapshot,omitempty" jsonschema:"snapshot to start from instead of an image"`
-	Checkpoint string            `json:"checkpoint,omitempty" jsonschema:"checkpoint to go on from"`
-	Python     string            `json:"python_version,omitempty" jsonschema:"Python version to install"`
-	Pip        []string          `json:"pip,omitempty" jsonschema:"Python packages to install"`
-	Apt        []string          `json:"apt,omitempty" jsonschema:"Debian packages to install"`
-	CPU        float64           `json:"cpu,omitempty" jsonschema:"cores"`
-	Memory     string            `json:"memory,omitempty" jsonschema:"such as 512MiB or 4GiB"`
-	GPU        string            `json:"gpu,omitempty" jsonschema:"TYPE or TYPE:COUNT: T4, L4, A10G, A100-40GB, A100-80GB, L40S, H100, H200, B200. It costs money"`
+	Name       string            `json:"name,omitempty" spec:"name"`
+	Provider   string            `json:"provider,omitempty" spec:"provider" jsonschema:"where it runs: auto, local, docker, modal; auto takes the first that can do what is asked"`
+	Image      string            `json:"image,omitempty" spec:"image"`
+	Template   string            `json:"template,omitempty" spec:"template"`
+	Snapshot   string            `json:"snapshot,omitempty" spec:"snapshot"`
+	Checkpoint string            `json:"checkpoint,omitempty" spec:"checkpoint"`
+	Python     string            `json:"python_version,omitempty" spec:"python"`
+	Pip        []string          `json:"pip,omitempty" spec:"pip"`
+	Apt        []string          `json:"apt,omitempty" spec:"apt"`
+	CPU        float64           `json:"cpu,omitempty" spec:"cpu"`
+	Memory     string            `json:"memory,omitempty" spec:"memory"`
+	GPU        string            `json:"gpu,omitempty" spec:"gpu" jsonschema:"TYPE or TYPE:COUNT: T4, L4, A10G, A100-40GB, A100-80GB, L40S, H100, H200, B200. It costs money"`
 	Timeout    int               `json:"timeout_seconds,omitempty" jsonschema:"it ends that long after its launch"`
-	MaxCost    float64           `json:"max_cost,omitempty" jsonschema:"it ends before it has cost more, in the provider's currency"`
-	Workdir    string            `json:"workdir,omitempty" jsonschema:"absolute path where commands start"`
-	Env        map[string]string `json:"env,omitempty" jsonschema:"environment variables"`
-	Secrets    map[string]string `json:"secrets,omitempty" jsonschema:"environment variables whose values are kept out of output and logs"`
+	MaxCost    float64           `json:"max_cost,omitempty" spec:"max_cost"`
+	Workdir    string            `json:"workdir,omitempty" spec:"workdir"`
+	Env        map[string]string `json:"env,omitempty" spec:"env"`
+	Secrets    map[string]string `json:"secrets,omitempty" spec:"secrets"`
 	SecretRefs []string          `json:"secret_names,omitempty" jsonschema:"secrets that the provider keeps, by name"`
 	Volumes    map[string]string `json:"volumes,omitempty" jsonschema:"absolute path inside: volume name"`
 	Ports      []int             `json:"ports,omitempty" jsonschema:"ports to make reachable from outside"`
 	Network    string            `json:"network,omitempty" jsonschema:"where it may connect to" enum:"none|all|allow|internal"`
 	Allow      []string          `json:"network_allow,omitempty" jsonschema:"domains and CIDRs, with network allow"`
-	App        string            `json:"app,omitempty" jsonschema:"group it belongs to"`
-	Persist    bool              `json:"persist,omitempty" jsonschema:"keep its files over stop and start"`
+	App        string            `json:"app,omitempty" spec:"app"`
+	Persist    bool              `json:"persist,omitempty" spec:"persist"`
 	Keep       bool              `json:"keep_after_disconnect,omitempty" jsonschema:"do not end it when this client is gone"`
 }
 
@@ -179,24 +182,14 @@ func launch(ctx context.Context, c *call, in launchIn) (sandboxInfo, error) {
 	return info, err
 }
 
-// spec turns a tool's arguments into the core's.
+// spec makes the launch spec of the arguments.
 func (in launchIn) spec() (core.Spec, error) {
 	spec := core.Spec{
-		Provider: in.Provider, App: in.App, Name: in.Name, Image: in.Image, Template: in.Template, Snapshot: in.Snapshot, Checkpoint: in.Checkpoint,
-		Python: in.Python, Pip: in.Pip, Apt: in.Apt, CPU: in.CPU, Timeout: core.Duration(seconds(in.Timeout)),
-		Workdir: in.Workdir, Env: in.Env, Persist: in.Persist, MaxCost: in.MaxCost,
+		Timeout: core.Duration(seconds(in.Timeout)),
 		Network: core.Network{Mode: core.NetworkMode(in.Network), Allow: in.Allow},
 	}
-	var err error
-	if in.Memory != "" {
-		if spec.Memory, err = core.ParseBytes(in.Memory); err != nil {
-			return spec, err
-		}
-	}
-	if in.GPU != "" {
-		if spec.GPU, err = core.ParseGPU(in.GPU); err != nil {
-			return spec, err
-		}
+	if err := setFields(&spec, in); err != nil {
+		return spec, err
 	}
 	if len(in.Allow) > 0 && in.Network == "" {
 		spec.Network.Mode = core.NetworkAllow
@@ -212,6 +205,27 @@ func (in launchIn) spec() (core.Spec, error) {
 		spec.Ports = append(spec.Ports, core.Port{Sandbox: port})
 	}
 	return spec, nil
+}
+
+// setFields sets the fields of a spec that the tags spec of an input name. Others of a different type are left alone.
+func setFields(spec *core.Spec, in launchIn) error {
+	value := reflect.ValueOf(in)
+	for i := range value.NumField() {
+		name := value.Type().Field(i).Tag.Get("spec")
+		if name == "" || value.Field(i).IsZero() {
+			continue
+		}
+		field := core.FieldNamed(name)
+		target := reflect.ValueOf(field.Ref(spec)).Elem()
+		if value.Field(i).Type() == target.Type() {
+			target.Set(value.Field(i))
+		} else if value.Field(i).Kind() == reflect.String {
+			if _, err := field.Parse(spec, value.Field(i).String()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func secretsOf(values map[string]string) []core.Secret {

@@ -140,77 +140,49 @@ func networkChoices(can map[core.Capability]bool) []string {
 
 // newLaunchField makes the line of a field of the spec.
 func newLaunchField(field core.Field) *launchField {
-	return &launchField{
+	f := &launchField{
 		id: field.Name, label: field.Label, hint: field.Hint, input: newInput(""),
 		set: func(s *core.Spec, text string) error {
-			field.Clear(s)
-			if text == "" {
-				return nil
-			}
-			return parseField(field, s, text)
+			_, err := field.Parse(s, text)
+			return err
 		},
-		get: func(s core.Spec) string {
-			if field.IsZero(s) {
-				return ""
-			}
-			return fieldText(field, s)
-		},
+		get: field.Text,
 	}
-}
-
-// parseField sets a field of s to what was typed.
-func parseField(field core.Field, s *core.Spec, text string) (err error) {
-	switch value := field.Ref(s).(type) {
-	case *string:
-		*value = text
-	case *bool:
-		*value = text == yes
-	case *float64:
-		if *value, err = strconv.ParseFloat(text, 64); err != nil {
-			err = core.Errorf(core.KindUsage, "parse", text, "%q is not a number of %s", text, field.Hint)
+	switch field.Name {
+	case "command":
+		f.set, f.get = setCommand, commandText
+	case "ports":
+		f.set, f.get = setPorts, portsText
+	case "env":
+		f.set, f.get = setEnv, envText
+	case "network":
+		f.set = func(s *core.Spec, text string) error {
+			s.Network = core.Network{Mode: core.NetworkMode(text)}
+			return nil
 		}
-	case *core.Bytes:
-		*value, err = core.ParseBytes(text)
-	case *core.Duration:
-		*value, err = core.ParseTimeout(text)
-	case *core.GPU:
-		*value, err = core.ParseGPU(text)
-	case *core.Network:
-		value.Mode = core.NetworkMode(text)
-	case *[]core.Port:
-		return setPorts(s, text)
-	case *map[string]string:
-		return setEnv(s, text)
-	case *[]string:
-		*value = []string{"/bin/sh", "-c", text}
+		f.get = func(s core.Spec) string { return string(s.Network.Mode) }
+	case "persist":
+		f.set = func(s *core.Spec, text string) error { s.Persist = text == yes; return nil }
+		f.get = func(s core.Spec) string {
+			if s.Persist {
+				return yes
+			}
+			return ""
+		}
 	}
-	return err
-}
-
-// fieldText is the text of a field that is set, as parseField reads it.
-func fieldText(field core.Field, s core.Spec) string {
-	switch value := field.Value(s).(type) {
-	case bool:
-		return yes
-	case float64:
-		return strconv.FormatFloat(value, 'f', -1, 64)
-	case core.Bytes:
-		return exact(value)
-	case core.Network:
-		return string(value.Mode)
-	case []core.Port:
-		return portsText(s)
-	case map[string]string:
-		return envText(s)
-	case []string:
-		return commandText(s)
-	default:
-		return fmt.Sprint(value)
-	}
+	return f
 }
 
 // yes is the text of a field that is on.
 const yes = "yes"
+
+func setCommand(s *core.Spec, text string) error {
+	s.Command = nil
+	if text != "" {
+		s.Command = []string{"/bin/sh", "-c", text}
+	}
+	return nil
+}
 
 func commandText(s core.Spec) string {
 	if len(s.Command) == 3 && s.Command[0] == "/bin/sh" && s.Command[1] == "-c" {

@@ -32,7 +32,7 @@ func launchLine(spec core.Spec) string {
 		case float64:
 			add(flag, strconv.FormatFloat(value, 'f', -1, 64))
 		case core.Bytes:
-			add(flag, exact(value))
+			add(flag, value.Exact())
 		case []string:
 			add(flag, strings.Join(value, ","))
 		case core.Network:
@@ -124,15 +124,4 @@ func modalFlags(modal *core.ModalSpec) []string {
 		argv = append(argv, "--modal", key+"="+string(fields[key]))
 	}
 	return argv
-}
-
-// exact writes a size such that ParseBytes returns the same size; "" for zero.
-func exact(b core.Bytes) string {
-	if b == 0 {
-		return ""
-	}
-	if same, err := core.ParseBytes(b.String()); err == nil && same == b {
-		return b.String()
-	}
-	return strconv.FormatInt(int64(b), 10) + "B"
 }

@@ -304,7 +304,7 @@ func TestLaunchForm(t *testing.T) {
 		r.press("down")
 	}
 	r.types("many")
-	r.shows(`"many" is not a number of cores`)
+	r.shows(`cpu: "many" is not a number`)
 	r.press("enter")
 	if len(r.m.dialogs) != 1 {
 		t.Error("the form launched with an invalid field")
