@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // Set checks a value and writes it to the file at path, which it makes if necessary. The rest of the file stays,
@@ -244,24 +245,8 @@ func replace(path string, change func(old []byte) ([]byte, error)) error {
 	if err != nil {
 		return err
 	}
-	if err := write(target, text, mode); err != nil {
+	if err := atomicfile.WriteDurable(target, text, mode); err != nil {
 		return fail(err)
-	}
-	return nil
-}
-
-// write replaces a file atomically: a crash leaves the old file or the new one.
-func write(path string, text []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".config-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }

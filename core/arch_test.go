@@ -47,8 +47,10 @@ func TestDependenciesAreExplained(t *testing.T) {
 const module = "github.com/seed-0724f904/sb"
 
 // layers lists the packages of this module that each part may import, besides its own subpackages. A part is the
-// longest key that is a prefix of a package's path. An entry that ends in /... includes the subpackages.
+// longest key that is a prefix of a package's path. An entry that ends in /... includes the subpackages. Every part may
+// import those below internal, which import none.
 var layers = map[string][]string{
+	"internal":          {},
 	"core":              {},
 	"core/service":      {"core"},
 	"core/agent":        {"core"},
@@ -159,7 +161,7 @@ func part(path string) string {
 }
 
 func mayImport(from, to string) bool {
-	if below(to, from) && part(to) == from {
+	if below(to, from) && part(to) == from || below(to, "internal") {
 		return true
 	}
 	return slices.ContainsFunc(layers[from], func(allowed string) bool {

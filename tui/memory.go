@@ -2,9 +2,10 @@ package tui
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
+
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // Memory is the layout that the dashboard restores at its next start.
@@ -33,7 +34,7 @@ func loadMemory(path string) Memory {
 }
 
 // save replaces the file atomically. With an empty path it does nothing.
-func (m Memory) save(path string) (err error) {
+func (m Memory) save(path string) error {
 	if path == "" {
 		return nil
 	}
@@ -44,16 +45,5 @@ func (m Memory) save(path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".ui-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return atomicfile.Write(path, append(text, '\n'), 0o600)
 }

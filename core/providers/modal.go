@@ -18,6 +18,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local"
 	"github.com/seed-0724f904/sb/core/providers/modal"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // ModalServer is a Modal endpoint whose sandboxes run on this machine.
@@ -250,18 +251,7 @@ func (s *ModalServer) writeEnv(m ModalServerOptions) error {
 	for _, variable := range [][2]string{{"MODAL_SERVER_URL", s.URL()}, {"MODAL_TOKEN_ID", m.TokenID}, {"MODAL_TOKEN_SECRET", m.TokenSecret}} {
 		text.WriteString("export " + variable[0] + "='" + strings.ReplaceAll(variable[1], "'", `'\''`) + "'\n")
 	}
-	draft, err := os.CreateTemp(filepath.Dir(s.envFile), ".sb-env-") // mode 0600
-	if err == nil {
-		_, err = draft.WriteString(text.String())
-		err = errors.Join(err, draft.Close())
-		if err == nil {
-			err = os.Rename(draft.Name(), s.envFile)
-		}
-		if err != nil {
-			err = errors.Join(err, os.Remove(draft.Name()))
-		}
-	}
-	if err != nil {
+	if err := atomicfile.Write(s.envFile, []byte(text.String()), 0o600); err != nil {
 		path := s.envFile
 		s.envFile = ""
 		return core.Wrap("modal.serve", path, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // moveState is what is known of a move on disk while it is under way. It is written before the target is launched.
@@ -85,10 +86,7 @@ func (m *move) remember(state moveState) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(name+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+	return atomicfile.WriteDurable(name, text, 0o600)
 }
 
 func (m *move) forget() error {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // ownerFile is where a state directory keeps the random part of its owner's id.
@@ -60,18 +61,11 @@ func makeOwner(dir, file string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	draft, err := os.CreateTemp(dir, ownerFile+"-*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = draft.WriteString(rand.Text() + "\n")
-	if err = errors.Join(err, draft.Sync(), draft.Close()); err == nil {
-		err = os.Link(draft.Name(), file)
-	}
+	err := atomicfile.CreateDurable(file, []byte(rand.Text()+"\n"), 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		err = nil
+		return nil
 	}
-	return errors.Join(err, os.Remove(draft.Name()))
+	return err
 }
 
 // readOwner returns fs.ErrNotExist if there is no file, or a *core.Error that names it.

@@ -17,6 +17,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // Change is what became, or would become, of a client's file.
@@ -120,7 +121,7 @@ func narrow(file string, mask fs.FileMode) error {
 }
 
 // replace writes a file at once, with those bits of the mode it has that are in mask.
-func replace(file string, data []byte, mask fs.FileMode) (err error) {
+func replace(file string, data []byte, mask fs.FileMode) error {
 	mode := fs.FileMode(0o600)
 	if info, statErr := os.Stat(file); statErr == nil {
 		mode = info.Mode().Perm() & mask
@@ -131,16 +132,7 @@ func replace(file string, data []byte, mask fs.FileMode) (err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fail(err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".sb-*")
-	if err != nil {
-		return fail(err)
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
+	if err := atomicfile.WriteDurable(file, data, mode); err != nil {
 		return fail(err)
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // Scope is what a key may do.
@@ -226,16 +227,7 @@ func (s *Store) change(do func([]Key) ([]Key, error)) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(s.path), ".keys-*") // mode 0600
-	if err != nil {
-		return core.Errorf(core.KindUnavailable, "key", s.path, "%w", err)
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(append(data, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), s.path)
-	}
-	if err != nil {
+	if err := atomicfile.WriteDurable(s.path, append(data, '\n'), 0o600); err != nil {
 		return core.Errorf(core.KindUnavailable, "key", s.path, "the keys cannot be written: %w", err)
 	}
 	return nil

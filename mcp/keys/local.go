@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // localPrefix begins the local key. It is no key's id, which has eight characters.
@@ -73,18 +74,9 @@ func readLocal(path string) (Local, error) {
 }
 
 // makeLocal writes a new key. fs.ErrExist: another process was first.
-func makeLocal(path string) (err error) {
+func makeLocal(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".mcp-key-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.WriteString(localPrefix + rand.Text() + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Link(f.Name(), path) // unlike a rename it replaces no other process's key
+	return atomicfile.CreateDurable(path, []byte(localPrefix+rand.Text()+"\n"), 0o600)
 }

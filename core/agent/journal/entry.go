@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // EntryID is the id of the entry command.
@@ -24,12 +25,7 @@ func Write(dir string, exec core.Exec) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, exec.ID+".json")
-	temporary := filepath.Join(dir, "."+exec.ID+".json")
-	if err := os.WriteFile(temporary, text, 0o600); err != nil {
-		return errors.Join(err, os.Remove(temporary))
-	}
-	return os.Rename(temporary, path)
+	return atomicfile.Write(filepath.Join(dir, exec.ID+".json"), text, 0o600)
 }
 
 // Read returns the entry of a command. id is any text: fs.ErrNotExist when it is not the id of a command here.

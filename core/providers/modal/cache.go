@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // cacheLimit is how many ids of one sort are kept; then the cache begins anew.
@@ -102,12 +104,5 @@ func (c *cache) write() {
 	if err != nil || os.MkdirAll(filepath.Dir(c.path), 0o700) != nil {
 		return
 	}
-	file, err := os.CreateTemp(filepath.Dir(c.path), ".new-")
-	if err != nil {
-		return
-	}
-	_, err = file.Write(text)
-	if closeErr := file.Close(); err != nil || closeErr != nil || os.Rename(file.Name(), c.path) != nil {
-		_ = os.Remove(file.Name())
-	}
+	_ = atomicfile.Write(c.path, text, 0o600) // it is a cache
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // Login is a token and where to keep it.
@@ -173,20 +174,5 @@ func replaceFile(path string, content []byte) error {
 	if resolved, err := filepath.EvalSymlinks(path); err == nil {
 		path = resolved // a link stays one
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), ".modal-*.toml")
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	if err == nil {
-		err = file.Sync()
-	}
-	err = errors.Join(err, file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	return nil
+	return atomicfile.WriteDurable(path, content, 0o600)
 }

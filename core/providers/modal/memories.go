@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // memories are the checkpoints that were made on this machine with one account: a file for each, named after it.
@@ -39,16 +40,7 @@ func (m memories) add(made core.Checkpoint) error {
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return err
 	}
-	draft, err := os.CreateTemp(m.dir, ".new-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(draft.Name()) }()
-	_, err = draft.Write(text)
-	if err = errors.Join(err, draft.Close()); err != nil {
-		return err
-	}
-	return os.Link(draft.Name(), m.file(made.Name)) // unlike a rename it replaces nothing
+	return atomicfile.CreateDurable(m.file(made.Name), text, 0o600)
 }
 
 // read returns one.

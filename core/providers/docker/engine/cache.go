@@ -4,10 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // factsAge is how long the cache of an engine's facts is used. Podman takes a third of a second to answer.
@@ -47,8 +48,5 @@ func (e *Engine) cache(dir string, f Facts) {
 	if err != nil || os.MkdirAll(dir, 0o700) != nil {
 		return
 	}
-	temporary := fmt.Sprintf("%s.%d", file, os.Getpid())
-	if os.WriteFile(temporary, text, 0o600) != nil || os.Rename(temporary, file) != nil {
-		_ = os.Remove(temporary)
-	}
+	_ = atomicfile.Write(file, text, 0o600)
 }

@@ -1,0 +1,72 @@
+// Package atomicfile replaces whole files: readers and a killed writer leave the old content or the new. It is the one
+// place that writes by temporary file and rename. It imports the standard library only, and every package may import
+// it. Start with Write.
+//
+// Two writers work in their own way: core/providers/local/store, whose tests kill it between two changes of the disk,
+// and core/agent/inside, which replaces files through descriptors because the guest is hostile.
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Write replaces the file at path. It does not follow a symbolic link at path. It does not wait for the disk: after a
+// crash of the machine the file may be empty. Use it for what can be made again.
+func Write(path string, content []byte, mode fs.FileMode) error {
+	return write(path, content, mode, false, os.Rename)
+}
+
+// WriteDurable is Write for what cannot be made again: when it returns, the new content is on the disk.
+func WriteDurable(path string, content []byte, mode fs.FileMode) error {
+	return write(path, content, mode, true, os.Rename)
+}
+
+// CreateDurable is WriteDurable for a new file. The error is fs.ErrExist if path exists: of several writers, one wins.
+func CreateDurable(path string, content []byte, mode fs.FileMode) error {
+	return write(path, content, mode, true, func(from, to string) error {
+		return errors.Join(os.Link(from, to), os.Remove(from))
+	})
+}
+
+// write puts a file beside its place, and moves it there with place.
+func write(path string, content []byte, mode fs.FileMode, durable bool, place func(from, to string) error) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil && mode != 0o600 {
+		err = f.Chmod(mode)
+	}
+	if err == nil && durable {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = place(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the error says enough
+		return err
+	}
+	if durable {
+		return syncDir(dir)
+	}
+	return nil
+}
+
+// syncDir makes the entries of a directory durable.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" { // directories cannot be opened there
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
