@@ -26,7 +26,11 @@ func runPanickingChild() int {
 	defer typing.Close()
 	drawn := &watchedWriter{Writer: os.Stdout, drawn: make(chan struct{})}
 	go func() {
-		<-drawn.drawn
+		select {
+		case <-drawn.drawn:
+		case <-ctx.Done():
+			return
+		}
 		_, _ = typing.Write([]byte{'L'}) // the form asks for templates
 	}()
 	templates := func() ([]Template, error) { panic("a bug") }

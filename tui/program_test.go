@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/core/service"
 )
 
@@ -356,7 +357,7 @@ func TestProgramDrawsAfterAShellThatLeftItsModes(t *testing.T) {
 	tm = newProgram(t, Options{Service: svc, Shell: shell})
 	tm.shows("dev")
 	tm.Type("s")
-	if _, err := tm.screen.Write([]byte(<-left)); err != nil {
+	if _, err := tm.screen.Write([]byte(providertest.Receive(t, left))); err != nil {
 		t.Fatal(err)
 	}
 	tm.shows("1 live, 1 total")

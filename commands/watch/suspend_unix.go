@@ -83,6 +83,7 @@ func inFront(tty int) bool {
 // suspender stops the process that draws, and brings it back.
 type suspender struct {
 	tty     int
+	loan    loan
 	signals chan os.Signal
 	asides  chan func() error
 	// again says that the dashboard is to take the terminal once more; it is run's.
@@ -99,8 +100,8 @@ type suspender struct {
 	ours *term.State
 }
 
-func newSuspender(tty int) *suspender {
-	return &suspender{tty: tty, signals: make(chan os.Signal, 4), asides: make(chan func() error)}
+func newSuspender(tty int, loan loan) *suspender {
+	return &suspender{tty: tty, loan: loan, signals: make(chan os.Signal, 4), asides: make(chan func() error)}
 }
 
 // equip makes a dashboard that can be stopped.
@@ -109,6 +110,7 @@ func (s *suspender) equip(ctx context.Context, options *tui.Options) {
 	options.Shell = func(ctx context.Context, sandbox string, command []string) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
+		defer s.deafen()()
 		s.lend(false, func() { cancel(core.Errorf(core.KindCanceled, "shell", "", "it has lost the terminal")) })
 		defer s.lend(false, nil)
 		return shell(ctx, sandbox, command)
@@ -124,7 +126,7 @@ func (s *suspender) equip(ctx context.Context, options *tui.Options) {
 
 // run waits for signals that stop or continue this process, and looks whose the terminal is, until ctx ends.
 func (s *suspender) run(ctx context.Context) {
-	signal.Notify(s.signals, syscall.SIGTSTP, syscall.SIGCONT)
+	s.hear()
 	defer signal.Stop(s.signals)
 	look := time.NewTicker(lookPause)
 	defer look.Stop()
@@ -138,6 +140,30 @@ func (s *suspender) run(ctx context.Context) {
 			s.look(ctx)
 		}
 	}
+}
+
+func (s *suspender) hear() { signal.Notify(s.signals, syscall.SIGTSTP, syscall.SIGCONT) }
+
+// deafen drops the signals until the function that it returns is called, those included that this process has got and
+// not handled by then. The parent sends none meanwhile.
+func (s *suspender) deafen() (undo func()) {
+	dropped := make(chan os.Signal, 1)
+	s.loan.begin()
+	signal.Notify(dropped, syscall.SIGTSTP, syscall.SIGCONT) // never without a channel: SIGTSTP would stop this process
+	signal.Stop(s.signals)
+	return func() {
+		settleSignals()
+		s.hear()
+		signal.Stop(dropped)
+		s.loan.end()
+	}
+}
+
+// settleSignals returns when the signals that this process has got are in their channels.
+func settleSignals() {
+	none := make(chan os.Signal, 1)
+	signal.Notify(none, syscall.SIGTSTP)
+	signal.Stop(none) // its contract is to wait for that
 }
 
 // heard acts on a signal.

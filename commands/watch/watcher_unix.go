@@ -35,6 +35,8 @@ const watcherEnv = "SB_UI_WATCHER"
 const (
 	crashFile = 3 // it writes there why it crashed
 	orderFile = 4 // it reads the signals there that the parent got; its end is the parent's
+	takeFile  = 5 // these two are the ends of the pipe of its loan
+	putFile   = 6
 )
 
 const (
@@ -60,7 +62,7 @@ func watched(ctx context.Context, a *cli.App, run func(ctx context.Context, equi
 		if err := obey(ctx, a); err != nil {
 			return err
 		}
-		s := newSuspender(tty)
+		s := newSuspender(tty, inheritedLoan())
 		watching, cancel := context.WithCancel(ctx)
 		var done sync.WaitGroup
 		done.Go(func() { s.run(watching) })
@@ -127,22 +129,12 @@ func watch(ctx context.Context, a *cli.App) error {
 	stops := make(chan os.Signal, 1)
 	signal.Notify(stops, syscall.SIGTSTP)
 	defer signal.Stop(stops)
-	follow := func(by syscall.Signal) {
-		if by == syscall.SIGSTOP { // it had no time to give the terminal back
-			child.signal(syscall.SIGCONT)
-			child.signal(syscall.SIGTSTP)
-			return
-		}
-		if !stopJob(0) { // else all are continued together
-			child.signal(syscall.SIGCONT)
-		}
-	}
 	var ended error
-	over := make(chan struct{})
+	halts := make(chan syscall.Signal)
 	var done sync.WaitGroup
 	done.Go(func() {
-		defer close(over)
-		ended = child.wait(follow)
+		defer close(halts)
+		ended = child.wait(func(by syscall.Signal) { halts <- by })
 	})
 	for waiting := true; waiting; {
 		select {
@@ -151,9 +143,16 @@ func watch(ctx context.Context, a *cli.App) error {
 				child.order(s)
 			}
 		case <-stops:
-			child.signal(syscall.SIGTSTP) // one that is stopped already forgets it
-		case <-over:
-			waiting = false
+			child.suspend() // one that is stopped already forgets it
+		case by, stopped := <-halts:
+			if waiting = stopped; stopped {
+				settleSignals()
+				select {
+				case <-stops: // it came before: both are one stop
+				default:
+				}
+				child.follow(by)
+			}
 		}
 	}
 	done.Wait()
@@ -192,6 +191,7 @@ type watchedChild struct {
 	cmd    *exec.Cmd
 	crash  *os.File // what it reports
 	orders *os.File
+	loan   loan
 	// Once wait has returned: the report of a crash, and how it ended.
 	report []byte
 	status syscall.WaitStatus
@@ -210,18 +210,22 @@ func startWatched(a *cli.App) (_ *watchedChild, err error) {
 	if err != nil {
 		return nil, errors.Join(err, crash.Close(), crashEnd.Close())
 	}
+	loan, err := newLoan()
+	if err != nil {
+		return nil, errors.Join(err, crash.Close(), crashEnd.Close(), orderEnd.Close(), orders.Close())
+	}
 	// It is ended by an order, so that it gives the terminal back by itself.
 	cmd := exec.CommandContext(context.Background(), program, os.Args[1:]...) //nolint:gosec // it is this program
 	cmd.Args[0] = os.Args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Streams.Out, a.Streams.Err
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", watcherEnv, os.Getpid()))
-	cmd.ExtraFiles = []*os.File{crashEnd, orderEnd}
+	cmd.ExtraFiles = []*os.File{crashEnd, orderEnd, loan.take, loan.put}
 	err = cmd.Start()
 	_, _ = crashEnd.Close(), orderEnd.Close() // the child has them
 	if err != nil {
-		return nil, errors.Join(err, crash.Close(), orders.Close())
+		return nil, errors.Join(err, crash.Close(), orders.Close(), loan.close())
 	}
-	return &watchedChild{cmd: cmd, crash: crash, orders: orders}, nil
+	return &watchedChild{cmd: cmd, crash: crash, orders: orders, loan: loan}, nil
 }
 
 // order passes a signal on. It is no real one: the child may have got that from the terminal,
@@ -234,6 +238,28 @@ func (c *watchedChild) order(s os.Signal) {
 // signal sends a signal that stops or continues the child.
 func (c *watchedChild) signal(s syscall.Signal) { _ = c.cmd.Process.Signal(s) } // one that has ended needs none
 
+// suspend stops the child by SIGTSTP, so that it first gives the terminal back. While a shell of a sandbox has the
+// terminal, it does nothing.
+func (c *watchedChild) suspend() {
+	if !c.loan.isOut() {
+		c.signal(syscall.SIGTSTP)
+	}
+}
+
+// follow acts on a stop of the child by a signal. The child is still stopped, so its loan does not change meanwhile: a
+// SIGTSTP that is sent later could arrive after the shell has ended.
+func (c *watchedChild) follow(by syscall.Signal) {
+	switch {
+	case by == syscall.SIGSTOP && c.loan.isOut():
+		c.signal(syscall.SIGCONT)
+	case by == syscall.SIGSTOP: // it had no time to give the terminal back
+		c.signal(syscall.SIGCONT)
+		c.signal(syscall.SIGTSTP)
+	case !stopJob(0): // else all are continued together
+		c.signal(syscall.SIGCONT)
+	}
+}
+
 // wait waits for the child's end and for what it reports. stopped is called each time that a signal has stopped the child.
 func (c *watchedChild) wait(stopped func(by syscall.Signal)) error {
 	var reading sync.WaitGroup
@@ -245,7 +271,7 @@ func (c *watchedChild) wait(stopped func(by syscall.Signal)) error {
 	err := c.waitStatus(stopped)
 	_ = c.crash.SetReadDeadline(time.Now().Add(crashPatience)) // a pipe has deadlines
 	reading.Wait()
-	_, _ = c.crash.Close(), c.orders.Close()
+	_, _, _ = c.crash.Close(), c.orders.Close(), c.loan.close()
 	return err
 }
 

@@ -278,7 +278,7 @@ func TestForward(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- svc.Forward(ctx, "dev", port, listener, failed) }()
-		return listener.Addr().String(), func() error { cancel(); return <-done }
+		return listener.Addr().String(), func() error { cancel(); return providertest.Receive(t, done) }
 	}
 	address, stop := forward(7, nil)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -54,7 +55,7 @@ func (p *testProcess) Resize(_ context.Context, size core.TerminalSize) error {
 }
 
 // following starts a follow of a process and waits until it takes the signals.
-func following(t *testing.T, process *testProcess) (send chan<- os.Signal, result func() (core.Exit, error)) {
+func following(t *testing.T, process *testProcess) (send func(os.Signal), result func() (core.Exit, error)) {
 	t.Helper()
 	source := make(chan os.Signal)
 	streams := iostreams.NewTest().SetTTY(100)
@@ -66,16 +67,24 @@ func following(t *testing.T, process *testProcess) (send chan<- os.Signal, resul
 		done sync.WaitGroup
 	)
 	done.Go(func() { exit, err = app.Follow(ctx, process) })
-	for {
-		app.Signals.mu.Lock()
-		taken := app.Signals.taker != nil
-		app.Signals.mu.Unlock()
-		if taken {
-			break
+	for limit, taken := time.Now().Add(time.Minute), false; !taken; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("nothing takes the signals")
 		}
+		app.Signals.mu.Lock()
+		taken = app.Signals.taker != nil
+		app.Signals.mu.Unlock()
 	}
 	t.Cleanup(stop)
-	return source, func() (core.Exit, error) { done.Wait(); return exit, err }
+	send = func(s os.Signal) {
+		t.Helper()
+		select {
+		case source <- s:
+		case <-time.After(time.Minute):
+			t.Fatalf("the program does not take %s", s)
+		}
+	}
+	return send, func() (core.Exit, error) { done.Wait(); return exit, err }
 }
 
 func TestSignalsGoToTheCommand(t *testing.T) {
@@ -86,11 +95,11 @@ func TestSignalsGoToTheCommand(t *testing.T) {
 		}
 	}
 	send, result := following(t, process)
-	send <- os.Interrupt
-	send <- syscall.SIGTERM
-	send <- syscall.SIGUSR1
-	send <- syscall.SIGWINCH
-	send <- syscall.SIGHUP
+	send(os.Interrupt)
+	send(syscall.SIGTERM)
+	send(syscall.SIGUSR1)
+	send(syscall.SIGWINCH)
+	send(syscall.SIGHUP)
 	exit, err := result()
 	if err != nil || exit.Code != 129 {
 		t.Errorf("exit %+v, error %v; want code 129", exit, err)
@@ -107,7 +116,7 @@ func TestThirdInterruptEndsTheWait(t *testing.T) {
 	process := &testProcess{end: make(chan core.Exit)}
 	send, result := following(t, process)
 	for range patience {
-		send <- os.Interrupt
+		send(os.Interrupt)
 	}
 	_, err := result()
 	if code := CodeOf(t.Context(), err); code != 130 {
@@ -138,7 +147,11 @@ func TestSignalCancelsWhenNobodyTakesIt(t *testing.T) {
 	ctx, stop := signals.Attach(t.Context())
 	defer stop()
 	source <- syscall.SIGTERM
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the context has not ended")
+	}
 	if code := CodeOf(ctx, ctx.Err()); code != 143 {
 		t.Errorf("exit code %d, want 143", code)
 	}

@@ -50,9 +50,13 @@ func (j *job) Break()                      { _ = j.body.Close() }
 func (j *job) Close() error {
 	_ = j.answer.Close()
 	_ = j.body.Close()
-	err := <-j.done
-	j.done <- err
-	return err
+	select {
+	case err := <-j.done:
+		j.done <- err
+		return err
+	case <-time.After(time.Minute):
+		return errors.New("the helper does not end")
+	}
 }
 
 func TestFilesSendsWholeBodies(t *testing.T) {

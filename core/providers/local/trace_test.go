@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // attackVariable, when it is set, makes this program one that attacks the helpers of the sandbox that it runs in.
@@ -139,7 +140,7 @@ func TestRootInsideCannotTraceAFileOperation(t *testing.T) {
 			t.Errorf("root inside got at sb-guest: %s", line)
 		}
 		_, err := hold.Write([]byte("text"))
-		if err := errors.Join(err, hold.Close(), <-written); err != nil {
+		if err := errors.Join(err, hold.Close(), providertest.Receive(t, written)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -26,6 +26,9 @@ func spawn(t *testing.T, box *Box, request guest.Spawn) (*Spawned, *bufio.Reader
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close() })
+	if err := r.SetReadDeadline(time.Now().Add(hangs)); err != nil {
+		t.Fatal(err)
+	}
 	request.Env, request.Dir = []string{testPath}, "/"
 	s, err := box.Spawn(t.Context(), request, w, w)
 	_ = w.Close()
@@ -57,7 +60,7 @@ func TestSpawn(t *testing.T) {
 	if n := number(t, out); n != 1000 {
 		t.Errorf("it runs as %d", n)
 	}
-	if exit, err := s.Wait(); err != nil || exit.Code != 7 {
+	if exit, err := ended(t, s); err != nil || exit.Code != 7 {
 		t.Errorf("ended with %+v, %v", exit, err)
 	}
 	s, out = spawn(t, box, guest.Spawn{ID: "2", Argv: []string{"sh", "-c", "echo 5; sleep 600"}})
@@ -65,7 +68,7 @@ func TestSpawn(t *testing.T) {
 	if err := s.SignalGroup(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if exit, err := s.Wait(); err != nil || exit.Signal != syscall.SIGTERM {
+	if exit, err := ended(t, s); err != nil || exit.Signal != syscall.SIGTERM {
 		t.Errorf("ended with %+v, %v", exit, err)
 	}
 	// Often, for init's refusal is quicker at times than the one who asks.
@@ -119,7 +122,7 @@ func TestCheckpointGoesOnAsACopy(t *testing.T) {
 		if err := s.SignalGroup(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		if exit, err := s.Wait(); err != nil || exit.Signal != syscall.SIGKILL {
+		if exit, err := ended(t, s); err != nil || exit.Signal != syscall.SIGKILL {
 			t.Errorf("ended with %+v, %v", exit, err)
 		}
 	}
@@ -131,13 +134,13 @@ func TestCheckpointGoesOnAsACopy(t *testing.T) {
 		last = n
 	}
 	for _, command := range []interface {
+		waiter
 		Signal(syscall.Signal) error
-		Wait() (Exit, error)
 	}{kept, outside} {
 		if err := command.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		if exit, err := command.Wait(); err != nil || exit.Signal != syscall.SIGTERM {
+		if exit, err := ended(t, command); err != nil || exit.Signal != syscall.SIGTERM {
 			t.Errorf("in the source it ended with %+v, %v", exit, err)
 		}
 	}
@@ -175,7 +178,12 @@ func BenchmarkFork(b *testing.B) {
 			c.Image = func(context.Context) (string, error) {
 				prepared := time.Now()
 				preparing += prepared.Sub(began)
-				err := <-kept
+				var err error
+				select {
+				case err = <-kept:
+				case <-b.Context().Done():
+					err = b.Context().Err()
+				}
 				waiting += time.Since(prepared)
 				return image, err
 			}

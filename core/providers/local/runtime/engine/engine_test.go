@@ -95,6 +95,27 @@ func start(tb testing.TB, change func(*Config)) *Box {
 	return box
 }
 
+// hangs bounds each wait for a process inside.
+const hangs = 2 * time.Minute
+
+type waiter interface{ Wait() (Exit, error) }
+
+// ended returns how a process ended, and fails the test when it does not.
+func ended(tb testing.TB, process waiter) (Exit, error) {
+	tb.Helper()
+	type end struct {
+		exit Exit
+		err  error
+	}
+	ends := make(chan end, 1)
+	go func() {
+		exit, err := process.Wait()
+		ends <- end{exit, err}
+	}()
+	got := providertest.Receive(tb, ends)
+	return got.exit, got.err
+}
+
 // run executes argv and returns what it wrote and how it ended.
 func run(tb testing.TB, box *Box, argv ...string) (string, Exit) {
 	tb.Helper()
@@ -112,12 +133,15 @@ func run(tb testing.TB, box *Box, argv ...string) (string, Exit) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	if err := out.SetReadDeadline(time.Now().Add(hangs)); err != nil {
+		tb.Fatal(err)
+	}
 	text, err := io.ReadAll(out)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	_ = out.Close()
-	exit, err := process.Wait()
+	exit, err := ended(tb, process)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -95,7 +95,10 @@ func TestSetPolicyWhileAFlowIsDecided(t *testing.T) {
 	var s *Stack
 	ready := make(chan struct{})
 	policy := policyFunc(func(Flow) (bool, string) {
-		<-ready
+		select {
+		case <-ready:
+		case <-t.Context().Done():
+		}
 		s.SetPolicy(only(UDP)) // after the old one was asked, before it has answered
 		return true, ""
 	})
