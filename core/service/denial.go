@@ -17,5 +17,5 @@ func (s *Service) Denials(ctx context.Context, ref string) ([]core.Denial, error
 		return nil, err
 	}
 	denials, err := reader.Denials(ctx, sb.ID)
-	return denials, core.Wrap("denials", ref, err)
+	return denials, about("denials", ref, sb, err)
 }

@@ -51,7 +51,7 @@ func (s *Service) ExportDockerfile(ctx context.Context, ref string, opts Dockerf
 	d.begin(sb)
 	steps, err := s.steps(ctx, sb, p, opts.Files)
 	if err != nil {
-		return "", core.Wrap("export", ref, err)
+		return "", about("export", ref, sb, err)
 	}
 	for _, step := range steps {
 		step.write(d)
@@ -59,7 +59,7 @@ func (s *Service) ExportDockerfile(ctx context.Context, ref string, opts Dockerf
 	if differ, ok := p.(core.Differ); ok {
 		changes, err := differ.Diff(ctx, sb.ID)
 		if err != nil {
-			return "", core.Wrap("export", ref, err)
+			return "", about("export", ref, sb, err)
 		}
 		d.diff(changes)
 	}

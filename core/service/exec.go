@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"slices"
@@ -63,7 +64,7 @@ func (s *Service) Execs(ctx context.Context, ref string) ([]core.Exec, error) {
 		return nil, err
 	}
 	execs, err := journal.Execs(ctx, sb.ID)
-	return execs, core.Wrap("ps", ref, err)
+	return execs, about("ps", ref, sb, err)
 }
 
 // FindExec returns one entry of a sandbox's journal.
@@ -94,12 +95,28 @@ func (s *Service) Attach(ctx context.Context, ref, exec string, streams core.Str
 	if err != nil {
 		return nil, err
 	}
+	return s.attach(ctx, ref, sb, exec, streams)
+}
+
+// attach is Attach for the sandbox that ref is resolved to.
+func (s *Service) attach(
+	ctx context.Context, ref string, sb core.Sandbox, exec string, streams core.Streams,
+) (core.Process, error) {
 	attacher, err := capable[core.Attacher](s, sb.Provider, "attach")
 	if err != nil {
 		return nil, err
 	}
 	process, err := attacher.Attach(ctx, sb.ID, exec, streams)
-	return process, core.Wrap("attach", ref, err)
+	return process, aboutExec("attach", ref, sb, exec, err)
+}
+
+// aboutExec is about, and names the sandbox of a command that was not found.
+func aboutExec(op, ref string, sb core.Sandbox, exec string, err error) error {
+	e, ok := errors.AsType[*core.Error](err)
+	if ok && e.Kind == core.KindNotFound && e.Subject == exec && e.Hint == "" {
+		return noExec(shown(ref, sb), exec)
+	}
+	return about(op, ref, sb, err)
 }
 
 // Kill sends a signal to a command's process group. It ends commands only, never a sandbox.
@@ -109,7 +126,7 @@ func (s *Service) Kill(ctx context.Context, ref, exec string, signal int) error 
 		return core.Invalid("signal", "%d is not between 1 and 64", signal)
 	}
 	return s.act(ctx, "kill", ref, map[string]any{"exec": exec, "signal": signal}, func(sb core.Sandbox, _ core.Provider) error {
-		process, err := s.Attach(ctx, sb.Ref(), exec, core.Streams{})
+		process, err := s.attach(ctx, ref, sb, exec, core.Streams{})
 		if err != nil {
 			return err
 		}
@@ -152,7 +169,7 @@ func (s *Service) Logs(ctx context.Context, ref string, opts core.LogOptions) it
 			return
 		}
 		for record, err := range reader.Logs(ctx, sb.ID, opts) {
-			if !yield(record, core.Wrap("logs", ref, err)) || err != nil {
+			if !yield(record, aboutExec("logs", ref, sb, opts.Exec, err)) || err != nil {
 				return
 			}
 		}

@@ -30,7 +30,7 @@ func (s *Service) files(ctx context.Context, op, ref, name string, recorded bool
 	if err != nil {
 		return err
 	}
-	return run(sb, p)
+	return about(op, ref, sb, run(sb, p))
 }
 
 // sandboxPath is a path as providers take it.

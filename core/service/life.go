@@ -20,7 +20,25 @@ func (s *Service) act(ctx context.Context, op, ref string, args map[string]any, 
 		return &unresolvedError{err}
 	}
 	record.of(sandbox)
-	return core.Wrap(op, ref, do(sandbox, p))
+	return about(op, ref, sandbox, do(sandbox, p))
+}
+
+// about wraps an error of an operation on sb. It names the sandbox as the user did, or by its name if ref is
+// the full reference, which a command uses after it has found the sandbox.
+func about(op, ref string, sb core.Sandbox, err error) error {
+	ref = shown(ref, sb)
+	err = core.Wrap(op, ref, err)
+	if e, ok := errors.AsType[*core.Error](err); ok && (e.Subject == sb.ID || e.Subject == sb.Ref()) {
+		e.Subject = ref
+	}
+	return err
+}
+
+func shown(ref string, sb core.Sandbox) string {
+	if ref == sb.Ref() && sb.Name != "" {
+		return sb.Name
+	}
+	return ref
 }
 
 // unresolvedError is why an operation did not find its sandbox.
@@ -169,7 +187,7 @@ func (s *Service) Wait(ctx context.Context, ref string) (core.Sandbox, error) {
 		sb.Frozen, sb.Ports = false, nil
 		return sb, nil
 	}
-	return ended, core.Wrap("wait", ref, err)
+	return ended, about("wait", ref, sb, err)
 }
 
 // Stats measures a sandbox.
@@ -183,7 +201,7 @@ func (s *Service) Stats(ctx context.Context, ref string) (core.Stats, error) {
 		return core.Stats{}, err
 	}
 	stats, err := reader.Stats(ctx, sb.ID)
-	return stats, core.Wrap("stats", ref, err)
+	return stats, about("stats", ref, sb, err)
 }
 
 // Sized returns the sandboxes with the Size of the persistent ones, for a question whether they are to be removed. A size that is not

@@ -30,7 +30,7 @@ func (s *Service) WaitReady(ctx context.Context, ref string) error {
 		if err != nil && ctx.Err() != nil {
 			return notReady(ctx, sb, ref, nil)
 		}
-		return core.Wrap("wait", ref, err)
+		return about("wait", ref, sb, err)
 	}
 	interval := time.Duration(probe.Interval)
 	if interval == 0 {
@@ -53,7 +53,7 @@ func (s *Service) WaitReady(ctx context.Context, ref string) error {
 		}
 		now, err := p.Get(ctx, sb.ID)
 		if errors.Is(err, core.KindNotFound) {
-			return core.Wrap("wait", ref, err)
+			return about("wait", ref, sb, err)
 		}
 		if err == nil && now.State != core.StateRunning && now.State != core.StateCreating && now.State != core.StateQueued {
 			return core.Errorf(core.KindConflict, "wait", ref, "it is %s and was never ready: %w", now.State, failed)

@@ -17,5 +17,5 @@ func (s *Service) GivenSecrets(ctx context.Context, ref string) ([]core.Secret, 
 		return nil, err
 	}
 	secrets, err := teller.GivenSecrets(ctx, sb.ID)
-	return secrets, core.Wrap("secrets", ref, err)
+	return secrets, about("secrets", ref, sb, err)
 }

@@ -15,7 +15,7 @@ func (s *Service) Tunnels(ctx context.Context, ref string) ([]core.Tunnel, error
 	}
 	if tunneler, ok := core.Optional[core.Tunneler](p); ok {
 		tunnels, err := tunneler.Tunnels(ctx, sb.ID)
-		return tunnels, core.Wrap("port", ref, err)
+		return tunnels, about("port", ref, sb, err)
 	}
 	tunnels := []core.Tunnel{}
 	for _, port := range sb.Ports {

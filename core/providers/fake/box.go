@@ -305,7 +305,7 @@ func (b *box) process(id string) (*process, error) {
 			return proc, nil
 		}
 	}
-	return nil, core.Errorf(core.KindNotFound, "fake", id, "there is no command %q in the sandbox", id).WithHint("sb ps %s lists them", b.sandbox.Name)
+	return nil, core.Errorf(core.KindNotFound, "fake", id, "there is no command %q in the sandbox", id)
 }
 
 // execs is the journal.

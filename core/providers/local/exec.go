@@ -86,7 +86,8 @@ func (c *process) open(ctx context.Context, first *wire.ExecRequest, handed *str
 	}
 	if reply.Error != nil {
 		cancel()
-		return errors.Join(reply.Error.Err("local.exec"), c.client.Close())
+		_ = c.client.Close() // the command was not started
+		return reply.Error.Err("local.exec")
 	}
 	c.id = reply.Started
 	done := make(chan struct{})
@@ -235,7 +236,7 @@ func (p *Provider) Attach(ctx context.Context, id, exec string, attached core.St
 	}
 	at := slices.IndexFunc(execs, func(e core.Exec) bool { return e.ID == exec })
 	if at < 0 {
-		return nil, core.Errorf(core.KindNotFound, "local.attach", exec, "the sandbox has no command %q", exec).WithHint("sb ps %s lists them", id)
+		return nil, core.Errorf(core.KindNotFound, "local.attach", exec, "the sandbox has no command %q", exec)
 	}
 	proc := &process{provider: p, sandbox: id, id: exec}
 	if execs[at].Exit == nil {

@@ -26,7 +26,7 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 		_, err := journal.Read(dir, exec)
 		if errors.Is(err, fs.ErrNotExist) {
 			if exec != journal.EntryID {
-				err = core.Errorf(core.KindNotFound, "local.logs", exec, "the sandbox has no command %q", exec).WithHint("sb ps %s lists them", id)
+				err = core.Errorf(core.KindNotFound, "local.logs", exec, "the sandbox has no command %q", exec)
 				yield(core.LogRecord{}, err)
 			}
 			return // a sandbox without an entry command has an empty log

@@ -44,6 +44,9 @@ func NewError(err error) *Error {
 	e := &Error{Name: core.KindOf(err).String(), Message: err.Error(), Hint: core.HintOf(err)}
 	if ce, ok := errors.AsType[*core.Error](err); ok {
 		e.Subject = ce.Subject
+		if ce.Err != nil && err == error(ce) {
+			e.Message = ce.Err.Error() // the subject comes beside it
+		}
 	}
 	return e
 }
