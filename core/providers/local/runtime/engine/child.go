@@ -35,6 +35,9 @@ func RunChild(argv []string) {
 		return
 	}
 	showTotalMemory(argv)
+	if argv[0] == "runsc-sandbox" {
+		sendBrokenPipes()
+	}
 	if argv[0] == "runsc-gofer" {
 		extension.Register(hostview.Extension{Mounts: hostMounts()})
 	}
