@@ -54,6 +54,9 @@ func (s *Server) runSteps(built *image, steps []buildStep, env []core.Secret) (s
 	if err := s.checkPip(box.ID, steps); err != nil {
 		return "", err
 	}
+	if err := s.giveApt(s.ctx, box.ID, steps); err != nil {
+		return "", err
+	}
 	for i, step := range steps {
 		write(fmt.Sprintf("=> Step %d: %s\n", i+1, step.command))
 		code, err := s.runIn(s.ctx, box.ID, core.ExecSpec{Command: []string{"sh", "-c", step.command}, Workdir: step.workdir, Env: step.env}, textWriter(write))

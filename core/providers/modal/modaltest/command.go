@@ -115,7 +115,8 @@ func (s *Server) retire(box *sandbox, c *command) {
 	}
 }
 
-// active counts what keeps a sandbox from being idle; an entry command does not.
+// active counts what keeps a sandbox from being idle: commands, file operations and connections. An entry command does not;
+// input for it counts with by 0.
 func (s *Server) active(box *sandbox, by int, entry bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

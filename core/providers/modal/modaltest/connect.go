@@ -122,13 +122,30 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r)
 }
 
+// activeConn is a connection that keeps its sandbox from being idle.
+type activeConn struct {
+	net.Conn
+	over func()
+}
+
+// Close implements net.Conn.
+func (c activeConn) Close() error {
+	c.over()
+	return c.Conn.Close()
+}
+
 // dial connects to a port of a sandbox, once that is made: by the backend, or where it is published.
 func (s *Server) dial(ctx context.Context, box *sandbox, port int) (net.Conn, error) {
 	if err := box.await(ctx); err != nil {
 		return nil, err
 	}
 	if forwarder, ok := s.opts.Backend.(core.PortForwarder); ok {
-		return forwarder.DialPort(ctx, box.backend.ID, port)
+		conn, err := forwarder.DialPort(ctx, box.backend.ID, port)
+		if err != nil {
+			return nil, err
+		}
+		s.active(box, 1, false)
+		return activeConn{conn, sync.OnceFunc(func() { s.active(box, -1, false) })}, nil
 	}
 	s.mu.Lock()
 	address := ""

@@ -307,5 +307,6 @@ func (r *router) SandboxStdinWriteV2(ctx context.Context, request *pb.SandboxStd
 	if err != nil {
 		return nil, err
 	}
+	r.server.active(box, 0, false)
 	return &pb.SandboxStdinWriteV2Response{}, box.entry.write(request.GetOffset(), request.GetData(), request.GetEof())
 }

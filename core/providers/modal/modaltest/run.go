@@ -26,6 +26,10 @@ func (s *Server) run(box *sandbox, below *image) {
 			result = terminated()
 		}
 		s.conclude(box, result)
+		if box.exit != nil {
+			box.exit.err = errors.New("the Sandbox never ran")
+			close(box.exit.done)
+		}
 		box.entry.spoolsEnd()
 		close(box.ready)
 		return
@@ -59,7 +63,7 @@ func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
 		return core.Sandbox{}, err
 	}
 	spec.Volumes = volumes
-	backend, err := s.opts.Backend.Launch(s.ctx, spec, s.lease(box.life()), nil)
+	backend, err := s.opts.Backend.Launch(s.ctx, spec, s.lease(time.Duration(spec.Timeout)), nil)
 	if err != nil {
 		return backend, err
 	}
@@ -71,9 +75,7 @@ func (s *Server) prepare(box *sandbox, below *image) (core.Sandbox, error) {
 		err = s.makeDirectory(s.ctx, backend.ID, path.Clean(box.workdir))
 	}
 	if err == nil {
-		var shut []core.PortMapping
-		shut, err = s.shut(box)
-		backend.Ports = append(backend.Ports, shut...)
+		backend.Ports, err = s.publish(box, backend)
 	}
 	box.begun = time.Now()
 	if err != nil {
@@ -156,6 +158,12 @@ func (s *Server) supervise(box *sandbox) {
 	if box.hasEntry && !box.entryInside { // else the backend tells of its end
 		entry = box.entry.done
 	}
+	var over <-chan time.Time
+	if box.exit != nil { // else the backend ends it
+		life := time.NewTimer(box.life())
+		defer life.Stop()
+		over = life.C
+	}
 	idle := time.NewTicker(50 * time.Millisecond)
 	defer idle.Stop()
 	// Modal commits what a sandbox writes to its volumes every few seconds.
@@ -185,6 +193,10 @@ func (s *Server) supervise(box *sandbox) {
 				return
 			}
 			s.conclude(box, endResult(end))
+			s.releaseQuietly(box)
+			return
+		case <-over:
+			s.conclude(box, timedOut())
 			s.releaseQuietly(box)
 			return
 		case <-commit.C:
@@ -242,7 +254,7 @@ func endResult(end core.Sandbox) *pb.GenericResult {
 		return lost(end.Message)
 	}
 	if end.Reason == core.ReasonTimeout {
-		return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TIMEOUT, Exitcode: 124}.Build()
+		return timedOut()
 	}
 	kind := pb.GenericResult_GENERIC_STATUS_TERMINATED
 	if end.Reason == core.ReasonMemory {
@@ -266,6 +278,11 @@ func (s *Server) conclude(box *sandbox, result *pb.GenericResult) bool {
 // lost is the result of a sandbox of which nobody knows how it ended.
 func lost(why string) *pb.GenericResult {
 	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_INTERNAL_FAILURE, Exception: why}.Build()
+}
+
+// timedOut is the result of a sandbox whose lifetime is over.
+func timedOut() *pb.GenericResult {
+	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TIMEOUT, Exitcode: 124}.Build()
 }
 
 // terminated is the result of a sandbox that somebody ended.
@@ -292,10 +309,11 @@ func (s *Server) releaseQuietly(box *sandbox) {
 	}
 }
 
-// release saves volumes and gives the backend's sandbox back. What was written stays readable.
+// release keeps an exit snapshot, saves volumes and gives the backend's sandbox back. What was written stays readable.
 func (s *Server) release(box *sandbox) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Minute)
 	defer cancel()
+	s.keepExit(ctx, box)
 	err := s.opts.Backend.Terminate(ctx, box.backend.ID)
 	if errors.Is(err, core.KindNotFound) {
 		err = nil

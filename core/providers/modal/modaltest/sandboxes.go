@@ -127,7 +127,11 @@ func (s *Server) admit(id, appID string, definition *pb.Sandbox, tags []*pb.Sand
 		ready: make(chan struct{}), ended: make(chan struct{}), name: definition.GetName(), tags: tagMap(tags),
 		commands: map[string]*command{}, lastActive: now, below: below, network: definition.GetNetworkAccess(),
 	}
-	box.entryInside = box.hasEntry && definition.GetEnableSnapshot() && !definition.GetPtyInfo().GetEnabled() && s.keepsMemory()
+	if asksExitSnapshot(definition) {
+		box.exit = &exitSnapshot{done: make(chan struct{})}
+	}
+	// A backend's sandbox that begins with its entry command is gone with it, and an exit snapshot with both.
+	box.entryInside = box.hasEntry && box.exit == nil && definition.GetEnableSnapshot() && !definition.GetPtyInfo().GetEnabled() && s.keepsMemory()
 	box.wanted, box.giveUp = context.WithCancel(s.ctx)
 	if box.entry, err = s.newCommand("entry"); err != nil {
 		return nil, nil, status.Error(codes.Internal, err.Error())
@@ -452,6 +456,9 @@ func (b *sandbox) spec(s *Server, below *image) core.Spec {
 		spec.Command = b.entryCommand(below)
 	default:
 		spec = below.on(spec)
+	}
+	if b.exit != nil {
+		spec.Timeout += core.Duration(endGrace)
 	}
 	caps := s.opts.Backend.Capabilities()
 	if most := d.GetResources().GetMemoryMbMax(); most > 0 && caps.Can(core.CapMemory) {

@@ -90,6 +90,8 @@ type sandbox struct {
 	// tool guards hasTool: whether the file tool's helper is in the sandbox.
 	tool    sync.Mutex
 	hasTool bool
+	// exit is what is kept of it at its end; nil is nothing.
+	exit *exitSnapshot
 	// mounts are its volumes.
 	mounts []*mount
 	// begun is when what changes became the sandbox's own doing; it is set before ready is closed.

@@ -26,6 +26,7 @@ func (s *Server) SandboxStdinWrite(ctx context.Context, r *pb.SandboxStdinWriteR
 	case r.GetIndex() > next:
 		return nil, status.Errorf(codes.InvalidArgument, "the next write to stdin is number %d, not %d", next, r.GetIndex())
 	}
+	s.active(box, 0, false)
 	written, _ := box.entry.status()
 	if err := box.entry.write(written, r.GetInput(), r.GetEof()); err != nil {
 		return nil, err

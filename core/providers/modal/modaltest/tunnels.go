@@ -2,9 +2,11 @@ package modaltest
 
 import (
 	"context"
+	"io"
 	"net"
 	"slices"
 	"strconv"
+	"sync"
 
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 	"google.golang.org/grpc/codes"
@@ -39,14 +41,17 @@ func (s *Server) SandboxGetTunnels(ctx context.Context, r *pb.SandboxGetTunnelsR
 	return pb.SandboxGetTunnelsResponse_builder{Result: success(), Tunnels: tunnels}.Build(), nil
 }
 
-// shut gives the ports of a sandbox that this machine may not connect to an address all the same, which ends whatever connects as long
-// as the sandbox is there.
-func (s *Server) shut(box *sandbox) ([]core.PortMapping, error) {
-	if admits(box.definition, loopback) {
-		return nil, nil
-	}
-	var shut []core.PortMapping
+// publish gives each open port of a sandbox an address on loopback, as long as the sandbox is there. A port that this machine
+// may not connect to has one too, which ends each connection.
+func (s *Server) publish(box *sandbox, backend core.Sandbox) ([]core.PortMapping, error) {
+	var published []core.PortMapping
 	for _, port := range box.definition.GetOpenPorts().GetPorts() {
+		inside := ""
+		for _, mapping := range backend.Ports {
+			if mapping.Sandbox == int(port.GetPort()) {
+				inside = mapping.Address
+			}
+		}
 		var listen net.ListenConfig
 		listener, err := listen.Listen(s.ctx, "tcp", net.JoinHostPort(loopback, "0"))
 		if err != nil {
@@ -55,12 +60,41 @@ func (s *Server) shut(box *sandbox) ([]core.PortMapping, error) {
 		context.AfterFunc(box.wanted, func() { _ = listener.Close() })
 		s.work.Go(func() {
 			for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
-				_ = conn.Close()
+				s.work.Go(func() { s.carry(box, conn, inside) })
 			}
 		})
-		shut = append(shut, core.PortMapping{Sandbox: int(port.GetPort()), Address: listener.Addr().String()})
+		published = append(published, core.PortMapping{Sandbox: int(port.GetPort()), Address: listener.Addr().String()})
 	}
-	return shut, nil
+	return published, nil
+}
+
+// carry copies between a connection and a port inside until both ends have closed. The sandbox is not idle meanwhile.
+func (s *Server) carry(box *sandbox, outer net.Conn, inside string) {
+	defer func() { _ = outer.Close() }()
+	if inside == "" {
+		return
+	}
+	s.active(box, 1, false)
+	defer s.active(box, -1, false)
+	var dialer net.Dialer
+	inner, err := dialer.DialContext(box.wanted, "tcp", inside)
+	if err != nil {
+		return
+	}
+	defer func() { _ = inner.Close() }()
+	both := func() { _, _ = outer.Close(), inner.Close() }
+	defer context.AfterFunc(box.wanted, both)()
+	var ways sync.WaitGroup
+	for _, way := range []struct{ to, from net.Conn }{{inner, outer}, {outer, inner}} {
+		ways.Go(func() {
+			if _, err := io.Copy(way.to, way.from); err != nil {
+				both()
+			} else if half, ok := way.to.(*net.TCPConn); ok {
+				_ = half.CloseWrite()
+			}
+		})
+	}
+	ways.Wait()
 }
 
 func splitAddress(mapping core.PortMapping) (string, uint32) {
