@@ -84,6 +84,7 @@ func interfaces() []feature {
 		featureOf[Renewer](CapRenew),
 		featureOf[ReadyWaiter](CapReady),
 		featureOf[Journaler](CapJournal),
+		featureOf[ExecTeller]("exec_end"),
 		featureOf[Attacher](CapAttach),
 		featureOf[LogReader](CapLogs),
 		featureOf[FileSystem](CapFiles),

@@ -112,6 +112,13 @@ type Journaler interface {
 	Execs(ctx context.Context, id string) ([]Exec, error)
 }
 
+// ExecTeller knows commands by their ids. It is for providers that cannot list commands, and so are no Journaler.
+type ExecTeller interface {
+	// ExecEnd returns how a command ended, or nil while it runs. exec is unchecked text: KindNotFound if it is not the id
+	// of a command that the provider knows.
+	ExecEnd(ctx context.Context, id, exec string) (*Exit, error)
+}
+
 // Attacher connects to commands by their ids.
 type Attacher interface {
 	// Attach connects to a running command. For one that has ended, the Process replays the requested output and ends.

@@ -27,7 +27,8 @@ func NewPs(app *cli.App, runF func(context.Context, *PsOptions) error) *cobra.Co
 		Use:   "ps SANDBOX",
 		Short: "List the commands of a sandbox",
 		Long: "List the running commands of a sandbox, from all users and programs. --all adds those that exited.\n" +
-			"Pass the ids to \"sb logs\", \"sb attach\", \"sb wait\" and \"sb kill\". 0 is the entry command.",
+			"Pass the ids to \"sb logs\", \"sb attach\", \"sb wait\" and \"sb kill\". 0 is the entry command.\n\n" +
+			"Modal keeps no list of commands. There, the list is of the last 200 commands in your audit log, with their states.",
 		Example:           "  sb ps dev\n  sb ps --all --json dev",
 		Args:              cli.Exactly("SANDBOX"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
@@ -84,11 +85,14 @@ func runPs(ctx context.Context, opts *PsOptions) error {
 			table.Row(e.ID, "unknown", "", "", "", "")
 			continue
 		}
-		took := now.Sub(e.Started)
-		if !e.Running() {
-			took = e.Ended.Sub(e.Started)
+		took := ""
+		switch {
+		case e.Running():
+			took = output.Elapsed(now.Sub(e.Started))
+		case !e.Ended.IsZero():
+			took = output.Elapsed(e.Ended.Sub(e.Started))
 		}
-		table.Row(e.ID, cli.ExecStatus(e), output.Age(e.Started, now), output.Elapsed(took), e.Actor, cli.ShellText(e.Command))
+		table.Row(e.ID, cli.ExecStatus(e), output.Age(e.Started, now), took, e.Actor, cli.ShellText(e.Command))
 	}
 	return table.Write(out)
 }

@@ -13,7 +13,8 @@ import (
 // Exec starts a command in a sandbox. ctx bounds the start only: to end a command
 // call Signal. The caller closes the Process.
 func (s *Service) Exec(ctx context.Context, ref string, spec core.ExecSpec) (process core.Process, err error) {
-	err = s.act(ctx, "exec", ref, execArgs(spec), func(sb core.Sandbox, p core.Provider) error {
+	args := execArgs(spec)
+	err = s.act(ctx, "exec", ref, args, func(sb core.Sandbox, p core.Provider) error {
 		if err := spec.Validate(); err != nil {
 			return err
 		}
@@ -28,6 +29,7 @@ func (s *Service) Exec(ctx context.Context, ref string, spec core.ExecSpec) (pro
 		}
 		process, err = p.Exec(ctx, sb.ID, spec)
 		if err == nil {
+			args["exec"] = process.ID()
 			s.broker.publish(core.Event{
 				Time: s.now(), Type: core.EventExec, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name, Actor: s.owner.Actor,
 				Exec: &core.Exec{ID: process.ID(), Sandbox: sb.ID, Command: spec.Command, TTY: spec.TTY, Detach: spec.Detach, Started: s.now()},
@@ -47,6 +49,12 @@ func execArgs(spec core.ExecSpec) map[string]any {
 	if spec.User != "" {
 		args["user"] = spec.User
 	}
+	if spec.TTY {
+		args["tty"] = true
+	}
+	if spec.Detach {
+		args["detach"] = true
+	}
 	if len(spec.Env) > 0 {
 		args["env"] = slices.Sorted(maps.Keys(spec.Env))
 	}
@@ -57,9 +65,18 @@ func execArgs(spec core.ExecSpec) map[string]any {
 	return args
 }
 
-// Execs returns a sandbox's journal of commands, oldest first.
+// Execs returns a sandbox's journal of commands, oldest first. Of a provider without a journal it returns the newest commands
+// that this user's audit log has: without the times of their ends, and without the entry command.
 func (s *Service) Execs(ctx context.Context, ref string) ([]core.Exec, error) {
-	sb, journal, err := s.journal(ctx, ref)
+	sb, _, err := s.resolve(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	if teller, err := capable[core.ExecTeller](s, sb.Provider, "ps"); err == nil && s.audit != nil {
+		execs, err := s.recorded(ctx, sb, teller)
+		return execs, about("ps", ref, sb, err)
+	}
+	journal, err := capable[core.Journaler](s, sb.Provider, "ps")
 	if err != nil {
 		return nil, err
 	}
@@ -144,15 +161,6 @@ func (s *Service) WaitExec(ctx context.Context, ref, exec string) (core.Exit, er
 	defer func() { _ = process.Close() }()
 	exit, err := process.Wait(ctx)
 	return exit, core.Wrap("wait", ref, err)
-}
-
-func (s *Service) journal(ctx context.Context, ref string) (core.Sandbox, core.Journaler, error) {
-	sb, _, err := s.resolve(ctx, ref)
-	if err != nil {
-		return sb, nil, err
-	}
-	journal, err := capable[core.Journaler](s, sb.Provider, "ps")
-	return sb, journal, err
 }
 
 // Logs yields what the entry command or another one wrote, oldest first, and at most one error, last.

@@ -12,7 +12,7 @@ import (
 // Attach implements core.Attacher for commands that any client started, by the id that Modal knows. The output so far has no end in Modal's
 // API: without streams.Replay all that comes before a pause counts as written before, so that nothing new is left out.
 func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Streams) (core.Process, error) {
-	if parsed, err := uuid.Parse(exec); err != nil || parsed.String() != exec {
+	if !execID(exec) {
 		return nil, noExec(exec)
 	}
 	running, err := p.execRuns(ctx, id, exec)
@@ -47,6 +47,26 @@ func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Str
 		proc.follow(life, streams)
 	}()
 	return proc, nil
+}
+
+// execID reports whether text is an id as sb and Modal's SDKs give commands.
+func execID(text string) bool {
+	parsed, err := uuid.Parse(text)
+	return err == nil && parsed.String() == text
+}
+
+// ExecEnd implements core.ExecTeller.
+func (p *Provider) ExecEnd(ctx context.Context, id, exec string) (*core.Exit, error) {
+	if !execID(exec) {
+		return nil, noExec(exec)
+	}
+	reply, err := p.poll(ctx, id, exec)
+	if err != nil || !reply.HasExitStatus() {
+		return nil, err
+	}
+	ended := process{}
+	exit := ended.exitOf(reply)
+	return &exit, nil
 }
 
 // written counts what a command has written before, in bytes.

@@ -59,6 +59,9 @@ func TestAttachByID(t *testing.T) {
 				t.Cleanup(func() { _ = process.Close() })
 				return process
 			}
+			if exit, err := p.ExecEnd(t.Context(), id, stuck.ID()); err != nil || exit != nil {
+				t.Errorf("a running command has ended: %+v, %v", exit, err)
+			}
 			var fresh, all bytes.Buffer
 			onlyNew := attach(begun.ID(), core.Streams{Stdout: &fresh})
 			fed := attach(begun.ID(), core.Streams{Stdin: strings.NewReader("two\n"), Stdout: &all, Replay: true})
@@ -75,6 +78,9 @@ func TestAttachByID(t *testing.T) {
 			if exit, err := attach(begun.ID(), core.Streams{}).Wait(providertest.Patient(t)); err != nil || exit.Code != 7 {
 				t.Errorf("after its end: %+v, %v", exit, err)
 			}
+			if exit, err := p.ExecEnd(t.Context(), id, begun.ID()); err != nil || exit == nil || exit.Code != 7 {
+				t.Errorf("its end: %+v, %v", exit, err)
+			}
 			ended := attach(begun.ID(), core.Streams{})
 			if err := ended.Signal(t.Context(), 15); !errors.Is(err, core.KindConflict) {
 				t.Errorf("a signal after its end: %v", err)
@@ -86,9 +92,15 @@ func TestAttachByID(t *testing.T) {
 			if exit, err := killed.Wait(providertest.Patient(t)); err != nil || exit.Signal != 9 {
 				t.Errorf("killed: %+v, %v", exit, err)
 			}
+			if exit, err := p.ExecEnd(t.Context(), id, stuck.ID()); err != nil || exit == nil || exit.Signal != 9 {
+				t.Errorf("its end: %+v, %v", exit, err)
+			}
 			for _, unknown := range []string{"999", "", "0", "-1", "../1", uuid.NewString(), strings.ToUpper(begun.ID()), strings.Repeat("9", 300)} {
 				if _, err := p.Attach(t.Context(), id, unknown, core.Streams{}); !errors.Is(err, core.KindNotFound) {
 					t.Errorf("%q: %v", unknown, err)
+				}
+				if _, err := p.ExecEnd(t.Context(), id, unknown); !errors.Is(err, core.KindNotFound) {
+					t.Errorf("the end of %q: %v", unknown, err)
 				}
 			}
 		})

@@ -381,8 +381,15 @@ func (c *process) ended(ctx context.Context) (core.Exit, error) {
 	}
 }
 
+// exitStatus is how a command ended, as Modal's answers to a wait and to a poll have it.
+type exitStatus interface {
+	HasSignal() bool
+	GetSignal() int32
+	GetCode() int32
+}
+
 // exitOf tells a signal, a code and Modal's own end of a command apart.
-func (c *process) exitOf(reply *pb.TaskExecWaitResponse) core.Exit {
+func (c *process) exitOf(reply exitStatus) core.Exit {
 	over := c.timeout > 0 && time.Since(c.started) >= c.timeout
 	if reply.HasSignal() {
 		signal := int(reply.GetSignal())

@@ -174,17 +174,23 @@ func (p *Provider) soFar(ctx context.Context, id string, tail tailer, opts core.
 
 // execRuns reports whether a command has not ended. KindNotFound: the sandbox has no such command.
 func (p *Provider) execRuns(ctx context.Context, id, exec string) (bool, error) {
+	reply, err := p.poll(ctx, id, exec)
+	return err == nil && !reply.HasExitStatus(), err
+}
+
+// poll asks how a command ended, if it has. KindNotFound: the sandbox has no such command.
+func (p *Provider) poll(ctx context.Context, id, exec string) (*pb.TaskExecPollResponse, error) {
 	r, err := p.router(ctx, id, true)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	reply, err := call(ctx, r, func(ctx context.Context) (*pb.TaskExecPollResponse, error) {
 		return r.stub.TaskExecPoll(ctx, pb.TaskExecPollRequest_builder{TaskId: r.task, ExecId: exec}.Build())
 	})
 	if err != nil {
-		return false, logError(id, exec, err)
+		return nil, logError(id, exec, err)
 	}
-	return !reply.HasExitStatus(), nil
+	return reply, nil
 }
 
 // tailer reads one stream of a command's output until its end, or until it has been silent for so long.
