@@ -128,15 +128,16 @@ func (b *Box) answer(r wire.Request, c *client) error {
 		}
 		c.reply(wire.Reply{})
 		return nil
-	case wire.VerbUsage:
+	case wire.VerbStats:
 		used, err := usage()
 		if err == nil {
-			c.reply(wire.Reply{Usage: &used})
+			c.reply(wire.Reply{Stats: &used})
 		}
 		return err
 	case wire.VerbFiles, wire.VerbFile: // served before
+	case wire.VerbSecrets, wire.VerbEnd, wire.VerbCheckpoint, wire.VerbSnapshot, wire.VerbDiff, wire.VerbDenials, wire.VerbNetwork:
 	}
-	return core.Errorf(core.KindUnsupported, string(r.Verb), "", "the box does not know %q", r.Verb)
+	return core.Errorf(core.KindUnsupported, string(r.Verb), "", "a container does not have %q", r.Verb)
 }
 
 func (b *Box) exec(r wire.Request, c *client) error {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-0724f904/sb/core/agent/guest"
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
@@ -50,7 +51,7 @@ func (c *client) sendJSON(kind byte, v any) bool {
 func (c *client) tell(do func() error) {
 	c.telling.Lock()
 	defer c.telling.Unlock()
-	c.sendJSON(wire.FrameTold, wire.Reply{Error: wire.Fail(do())})
+	c.sendJSON(wire.FrameTold, wire.Reply{Error: guest.Fail(do())})
 }
 
 // finish ends the call of a command that has ended. If a control of this client ended it, the control is answered
@@ -65,7 +66,7 @@ func (c *client) finish(r wire.Reply) {
 func (c *client) reply(r wire.Reply) { c.sendJSON(wire.FrameReply, r) }
 
 // fail ends a call that failed.
-func (c *client) fail(err error) { c.reply(wire.Reply{Error: wire.Fail(err)}) }
+func (c *client) fail(err error) { c.reply(wire.Reply{Error: guest.Fail(err)}) }
 
 // outlast takes what a client that has its answer still sends, until it has left or for the time that it is given. left is closed by who reads
 // its input.

@@ -60,7 +60,10 @@ func readSetup(stdin *os.File) (setup wire.Setup, err error) {
 	case kind != wire.FrameSetup:
 		return setup, wire.ErrFrame
 	}
-	return setup, json.Unmarshal(payload, &setup)
+	if err := json.Unmarshal(payload, &setup); err != nil {
+		return setup, err
+	}
+	return setup, wire.CheckVersion(setup.Version, wire.Version)
 }
 
 // keepConfig writes down what the next start has to know, secrets among it: for root's eyes, in the sandbox's own volume.

@@ -18,12 +18,12 @@ const ticksPerSecond = 100
 
 // usage adds up what the kernel tells of the sandbox's processes, but for this one and those that carry calls. Memory is what
 // is theirs alone or shared among them, not what files lent them. A process that ends meanwhile counts as far as it was seen.
-func usage() (wire.Usage, error) {
+func usage() (core.Stats, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return wire.Usage{}, err
+		return core.Stats{}, err
 	}
-	var total wire.Usage
+	var total core.Stats
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil {

@@ -33,12 +33,39 @@ type Exit struct {
 	Signal int `json:"signal,omitempty"`
 }
 
-// Failure is an error on the wire.
+// Failure is a core.Error in a message: in a Report, and in the answers of supervisors (package wire).
 type Failure struct {
 	// Kind is a core.Kind's name.
-	Kind    string `json:"kind"`
+	Kind string `json:"kind"`
+	// Path is the error's subject, in most cases a path.
 	Path    []byte `json:"path,omitempty"`
 	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Fail returns err as a Failure; nil stays nil.
+func Fail(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	f := &Failure{Kind: core.KindOf(err).String(), Message: err.Error(), Hint: core.HintOf(err)}
+	if e, ok := errors.AsType[*core.Error](err); ok {
+		f.Path = []byte(e.Subject)
+		if e.Err != nil && err == error(e) {
+			f.Message = e.Err.Error() // Path has the subject
+		}
+	}
+	return f
+}
+
+// Err returns the failure as a *core.Error with that op; nil for nil.
+func (f *Failure) Err(op string) error {
+	if f == nil {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.ParseKind(f.Kind), Op: op, Subject: string(f.Path), Hint: f.Hint, Err: errors.New(f.Message),
+	}
 }
 
 // Skip notes an entry that is left out.
@@ -95,14 +122,7 @@ func ReadExit(r io.Reader, exit *core.Exit) {
 }
 
 // Err returns the report's failure as a *core.Error with that op, or nil.
-func (r Report) Err(op string) error {
-	if r.Error == nil {
-		return nil
-	}
-	return &core.Error{
-		Kind: core.ParseKind(r.Error.Kind), Op: op, Subject: string(r.Error.Path), Err: errors.New(r.Error.Message),
-	}
-}
+func (r Report) Err(op string) error { return r.Error.Err(op) }
 
 func firstLine(data []byte) string {
 	line, _, _ := bytes.Cut(bytes.TrimSpace(data), []byte("\n"))

@@ -1,43 +1,69 @@
 package wire
 
 import (
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/json"
-	"errors"
+	"net/netip"
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// Verb is what a call asks for.
+// Verb is the operation that a Request asks for.
 type Verb string
 
-// The verbs. After VerbFiles the caller's 0 to 2 are sb-guest's own, as package guest has
-// them. All others are answered in frames on 1. After a VerbFile another request may follow on the same call, VerbFile or
-// VerbFiles; a FrameHeard comes before what answers it.
+// The verbs of every supervisor.
 const (
-	VerbExec   Verb = "exec"   // Started, then output; Control and stdin frames are taken
-	VerbAttach Verb = "attach" // the same for a command that was started before
-	VerbFiles  Verb = "files"
-	VerbFile   Verb = "file"   // Reply.Answer and Reply.Report, of a file operation without a body and with a short answer
-	VerbExecs  Verb = "execs"  // a FrameExec for each command
-	VerbLogs   Verb = "logs"   // records
-	VerbExpire Verb = "expire" // sets when the lifetime ends
-	VerbStop   Verb = "stop"   // ends all commands and the box
-	VerbPause  Verb = "pause"  // stops all processes, for engines that cannot
+	// VerbExec starts a command and VerbAttach follows one that runs. Started answers them, then the command's output, and
+	// last a Reply with Exit. Controls are taken meanwhile.
+	VerbExec   Verb = "exec"
+	VerbAttach Verb = "attach"
+	// VerbFiles runs sb-guest on the caller's descriptors 0 to 2, as package guest describes.
+	VerbFiles Verb = "files"
+	// VerbExpire sets when the lifetime ends.
+	VerbExpire Verb = "expire"
+	// VerbStop ends all commands and the sandbox, which can start again.
+	VerbStop   Verb = "stop"
+	VerbPause  Verb = "pause"
 	VerbResume Verb = "resume"
-	VerbUsage  Verb = "usage" // Reply.Usage, for engines that cannot tell
-	VerbDial   Verb = "dial"  // connects to Port; after the Reply 0 and 1 carry the connection's bytes
+	VerbStats  Verb = "stats"
+	// VerbDial connects to Port. In a container, descriptors 0 and 1 carry the connection's bytes after the Reply. On this
+	// machine, the unix socket that comes with the request does.
+	VerbDial Verb = "dial"
 )
 
-// Request is one call. Zero fields are left out by verbs that have no use for them.
+// The verbs of containers, whose journal and descriptors the caller cannot reach. After a VerbFile another VerbFile or VerbFiles
+// may follow on the same call. A FrameHeard comes before its answer.
+const (
+	VerbFile  Verb = "file"  // Reply.Answer and Reply.Report of a file operation without a body and with a short answer
+	VerbExecs Verb = "execs" // a FrameExec for each command
+	VerbLogs  Verb = "logs"  // records
+)
+
+// The verbs of sandboxes on this machine.
+const (
+	VerbSecrets Verb = "secrets"
+	VerbEnd     Verb = "end" // end without saving
+	// VerbCheckpoint writes the sandbox with its memory to the empty directory that comes with the request. The sandbox
+	// continues.
+	VerbCheckpoint Verb = "checkpoint"
+	// VerbSnapshot writes the writable layer to such a directory.
+	VerbSnapshot Verb = "snapshot"
+	// VerbDiff writes core.Changes as JSON to the descriptor that comes with the request.
+	VerbDiff    Verb = "diff"
+	VerbDenials Verb = "denials"
+	VerbNetwork Verb = "network" // replace the network policy
+)
+
+// Request is one call. Fields that a verb does not use are zero.
 type Request struct {
 	Verb Verb `json:"verb"`
+	// Version is the caller's; Sign sets it. On this machine the handshake of the socket carries it.
+	Version int `json:"version,omitempty"`
 
+	// Command belongs to VerbExec; of an attached command it has the streams.
 	Command
 
+	// Exec names a command, for VerbAttach and VerbLogs; the others belong to VerbLogs, Replay to VerbAttach.
 	Exec   string    `json:"exec,omitempty"`
 	Replay bool      `json:"replay,omitempty"`
 	Follow bool      `json:"follow,omitempty"`
@@ -45,18 +71,30 @@ type Request struct {
 	Since  time.Time `json:"since,omitzero"`
 	Until  time.Time `json:"until,omitzero"`
 
-	// File is a guest.Request's argv, for VerbFiles and VerbFile.
+	// File is the command line of sb-guest, for VerbFiles and VerbFile.
 	File []string `json:"file,omitempty"`
 
-	// Port is a TCP port on the sandbox's loopback, for VerbDial.
+	// Port is a TCP port inside, for VerbDial.
 	Port int `json:"port,omitempty"`
 
+	// Expires belongs to VerbExpire; zero is never. Lease renews a lease, which changes nothing once the end was set without
+	// it. Calls to a container can overtake each other: Issued orders them, and the older one is refused.
 	Expires time.Time `json:"expires,omitzero"`
-	// Lease belongs to VerbExpire: it renews a lease, which changes nothing once the end was set without it.
-	Lease bool `json:"lease,omitempty"`
-	// Issued orders the requests of VerbExpire: one that is older than the last is refused.
-	Issued time.Time     `json:"issued,omitzero"`
-	Grace  time.Duration `json:"grace,omitempty"`
+	Lease   bool      `json:"lease,omitempty"`
+	Issued  time.Time `json:"issued,omitzero"`
+
+	// Grace belongs to VerbStop.
+	Grace time.Duration `json:"grace,omitempty"`
+	// Network belongs to VerbNetwork.
+	Network *core.Network `json:"network,omitempty"`
+}
+
+// Control is a message to a command that runs.
+type Control struct {
+	Signal int               `json:"signal,omitempty"`
+	Size   core.TerminalSize `json:"size,omitzero"`
+	// Broken names a stream whose reader is gone: the command's next write there fails.
+	Broken core.Stream `json:"broken,omitempty"`
 }
 
 // Started answers VerbExec and VerbAttach.
@@ -64,101 +102,46 @@ type Started struct {
 	ID string `json:"id"`
 }
 
-// Control is a message to a command that runs.
-type Control struct {
-	Signal int               `json:"signal,omitempty"`
-	Size   core.TerminalSize `json:"size,omitzero"`
-	// Broken names a stream whose reader is gone.
-	Broken core.Stream `json:"broken,omitempty"`
-}
-
-// Reply is the last frame of a call.
+// Reply is the last answer of a call.
 type Reply struct {
-	Error *Failure   `json:"error,omitempty"`
-	Exit  *core.Exit `json:"exit,omitempty"`
-	Usage *Usage     `json:"usage,omitempty"`
-	// Answer and Report are what sb-guest wrote on 1 and on 2.
+	Error *guest.Failure `json:"error,omitempty"`
+	// Exit is how the command ended; of VerbFiles it has sb-guest's code.
+	Exit *core.Exit `json:"exit,omitempty"`
+	// Stats are those of VerbStats. A container measures CPU, memory and processes, without its first process.
+	Stats *core.Stats `json:"stats,omitempty"`
+	// Answer and Report are what sb-guest wrote to its descriptors 1 and 2, for VerbFile.
 	Answer []byte `json:"answer,omitempty"`
 	Report []byte `json:"report,omitempty"`
+	// Secrets belong to VerbSecrets, Kept to VerbCheckpoint, Denials to VerbDenials.
+	Secrets []Secret      `json:"secrets,omitempty"`
+	Kept    *Kept         `json:"kept,omitempty"`
+	Denials []core.Denial `json:"denials,omitempty"`
 }
 
-// Usage is what the processes of a box use, without its first one.
-type Usage struct {
-	CPU       time.Duration `json:"cpu"` // since the box started
-	Memory    core.Bytes    `json:"memory"`
-	Processes int           `json:"processes"`
+// Secret is a core.Secret with its value.
+type Secret struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
-// Failure is an error on the wire.
-type Failure struct {
-	Kind    string `json:"kind"`
-	Subject string `json:"subject,omitempty"`
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
+// Kept is what a sandbox that continues from a checkpoint needs beside the memory.
+type Kept struct {
+	// Engine is the version of the kernel that made it: no other can read it.
+	Engine string `json:"engine"`
+	// Secrets are the source's. They are for a fork, and never written.
+	Secrets map[string]string `json:"secrets,omitempty"`
+	// Given are also the secrets of its commands: those that the journal leaves out.
+	Given []Secret `json:"given,omitempty"`
+	// Names are the domains for which the sandbox has stand-in addresses.
+	Names map[string]netip.Addr `json:"names,omitempty"`
+	// Commands are those that continue, and Last is the newest command's number.
+	Commands []KeptCommand `json:"commands,omitempty"`
+	Last     int           `json:"last,omitempty"`
 }
 
-// Fail describes err; nil for nil.
-func Fail(err error) *Failure {
-	if err == nil {
-		return nil
-	}
-	f := &Failure{Kind: core.KindOf(err).String(), Message: err.Error(), Hint: core.HintOf(err)}
-	if e, ok := errors.AsType[*core.Error](err); ok && e.Err != nil {
-		f.Subject, f.Message = e.Subject, e.Err.Error()
-	}
-	return f
-}
-
-// Err returns the failure as a *core.Error with that op, or nil.
-func (f *Failure) Err(op string) error {
-	if f == nil {
-		return nil
-	}
-	return &core.Error{Kind: core.ParseKind(f.Kind), Op: op, Subject: f.Subject, Hint: f.Hint, Err: errors.New(f.Message)}
-}
-
-// NewKey returns a key for one box. A caller with the key may call the box. In the container, only the box's memory has
-// it.
-func NewKey() []byte {
-	key := make([]byte, sha256.Size)
-	_, _ = rand.Read(key)
-	return key
-}
-
-// signed is a request on the wire. Root in the container may control the process that carries it, so the request does
-// not contain the key: that process can repeat a request but not create one.
-type signed struct {
-	Body []byte `json:"body"`
-	MAC  []byte `json:"mac"`
-}
-
-// Sign returns the payload of a FrameRequest.
-func (r Request) Sign(key []byte) ([]byte, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(signed{Body: body, MAC: mac(key, body)})
-}
-
-// Verify reads the payload of a FrameRequest. Errors are core.KindUnauthorized or KindUsage.
-func Verify(key, payload []byte) (Request, error) {
-	var s signed
-	var r Request
-	if err := json.Unmarshal(payload, &s); err != nil {
-		return r, core.Errorf(core.KindUsage, "call", "", "the request is damaged: %w", err)
-	}
-	if !hmac.Equal(s.MAC, mac(key, s.Body)) {
-		return r, core.Errorf(core.KindUnauthorized, "call", "", "the request is not signed by this sandbox's owner")
-	}
-	if err := json.Unmarshal(s.Body, &r); err != nil {
-		return r, core.Errorf(core.KindUsage, "call", "", "the request is damaged: %w", err)
-	}
-	return r, nil
-}
-
-func mac(key, body []byte) []byte {
-	h := hmac.New(sha256.New, key)
-	h.Write(body)
-	return h.Sum(nil)
+// KeptCommand is a command that continues in a copy.
+type KeptCommand struct {
+	core.Exec
+	// Left is the rest of its timeout; 0 is none.
+	Left time.Duration `json:"left,omitempty"`
 }

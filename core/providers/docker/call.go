@@ -37,6 +37,9 @@ func (p *Provider) dial(ctx context.Context, id, op string, request wire.Request
 	if err != nil {
 		return nil, err
 	}
+	if err := wire.CheckVersion(wire.Version, k.protocol); err != nil {
+		return nil, core.Wrap("docker."+op, id, err)
+	}
 	payload, err := request.Sign(k.key)
 	if err != nil {
 		return nil, core.Wrap("docker."+op, id, err)

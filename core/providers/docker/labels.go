@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ const (
 	labelLease   = "sb.lease"
 	// labelKey signs calls to the first process. Whoever can read it can exec in the container anyway.
 	labelKey = "sb.key"
+	// labelProtocol is the wire.Version of the first process; without it, that is 1.
+	labelProtocol = "sb.protocol"
 	// labelDir names the sandbox's wire.Dir.
 	labelDir = "sb.dir"
 	// labelRuntime is on Podman's containers, of which its imitation of the API says "oci" only.
@@ -59,6 +62,7 @@ func labels(spec core.Spec, lease core.Lease, dir wire.Dir, key []byte) (map[str
 	l := map[string]string{
 		labelVersion: version, labelName: spec.Name, labelApp: spec.App, labelOwner: lease.Owner.Actor + " " + lease.Owner.User + "@" + lease.Owner.Host,
 		labelSpec: string(specText), labelLease: string(leaseText), labelDir: string(dir), labelKey: base64.StdEncoding.EncodeToString(key),
+		labelProtocol: strconv.Itoa(wire.Version),
 		// Not the image's.
 		labelRuntime: "", labelNetwork: "",
 	}
@@ -80,6 +84,7 @@ type described struct {
 	spec      core.Spec
 	lease     core.Lease
 	dir       wire.Dir
+	protocol  int
 	key       []byte
 }
 
@@ -91,7 +96,10 @@ func describe(id string, l map[string]string, names ...string) (d described, ok 
 	}) {
 		return described{}, false
 	}
-	d = described{name: l[labelName], app: l[labelApp], dir: wire.Dir(l[labelDir])}
+	d = described{name: l[labelName], app: l[labelApp], dir: wire.Dir(l[labelDir]), protocol: 1}
+	if n, err := strconv.Atoi(l[labelProtocol]); err == nil {
+		d.protocol = n
+	}
 	_ = json.Unmarshal([]byte(l[labelSpec]), &d.spec)
 	_ = json.Unmarshal([]byte(l[labelLease]), &d.lease)
 	d.key, _ = base64.StdEncoding.DecodeString(l[labelKey])

@@ -422,7 +422,7 @@ func (l *launch) start(ctx context.Context, id string, config wire.Config) error
 // start brings a container to life and returns when commands can be run in it. before is the time of the last state that is in its log
 // already. Somebody else may start it at the same time: then the first process talks to them, and its state is in the log only.
 func (e containers) start(ctx context.Context, id string, config wire.Config, key []byte, before time.Time) error {
-	setup, err := json.Marshal(wire.Setup{Config: config, Key: key})
+	setup, err := json.Marshal(wire.Setup{Version: wire.Version, Config: config, Key: key})
 	if err != nil {
 		return err
 	}

@@ -195,6 +195,9 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil {
 		return sb, err
 	}
+	if err := wire.CheckVersion(wire.Version, k.protocol); err != nil {
+		return sb, core.Wrap("docker.start", sb.Name, err)
+	}
 	from, err := p.containerImage(ctx, e, k.container)
 	if err != nil {
 		return sb, err

@@ -38,8 +38,11 @@ type Provider struct {
 type known struct {
 	container string
 	// pid is the first process's number on the engine's machine, as last seen; 0 is not known.
-	pid   int
-	dir   wire.Dir
+	pid int
+	dir wire.Dir
+	// protocol is the wire.Version of the first process.
+	protocol int
+
 	key   []byte
 	actor string
 }

@@ -133,7 +133,7 @@ func (p *Provider) sandbox(container string, d described, pid int) core.Sandbox 
 	if pid == 0 {
 		pid = p.known[id].pid
 	}
-	p.known[id] = known{container: container, pid: pid, dir: d.dir, key: d.key, actor: d.lease.Owner.Actor}
+	p.known[id] = known{container: container, pid: pid, dir: d.dir, protocol: d.protocol, key: d.key, actor: d.lease.Owner.Actor}
 	p.knownMu.Unlock()
 	d.spec.Name, d.spec.App = d.name, d.app
 	return core.Sandbox{

@@ -49,12 +49,12 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 		Processes: max(int(usage.PidsStats.Current)-1, 0), //nolint:gosec // a number of processes
 	}
 	if !e.Facts.Grouped || inKata(sb.Runtime) { // what the engine tells is the whole machine's, or Kata's own
-		reply, err := p.ask(ctx, id, "stats", wire.Request{Verb: wire.VerbUsage})
+		reply, err := p.ask(ctx, id, "stats", wire.Request{Verb: wire.VerbStats})
 		if err != nil {
 			return core.Stats{}, err
 		}
-		if reply.Usage != nil {
-			stats.CPU, stats.Memory, stats.Processes = reply.Usage.CPU, reply.Usage.Memory, reply.Usage.Processes
+		if reply.Stats != nil {
+			stats.CPU, stats.Memory, stats.Processes = reply.Stats.CPU, reply.Stats.Memory, reply.Stats.Processes
 		}
 	}
 	for _, n := range usage.Networks {

@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 // keptFile is what is written beside a checkpoint's image.
@@ -107,7 +108,7 @@ func (p *Provider) RemoveCheckpoint(_ context.Context, name string) error {
 }
 
 // fromCheckpoint makes a launch go on from the checkpoint that its spec names.
-func (p *Provider) fromCheckpoint(request wire.Launch) (wire.Launch, imageFunc, error) {
+func (p *Provider) fromCheckpoint(request socket.Launch) (socket.Launch, imageFunc, error) {
 	name := request.Spec.Checkpoint
 	if core.ValidateName("checkpoint", name) != nil {
 		return request, nil, noCheckpoint(name)

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
@@ -173,7 +173,7 @@ func TestFailedStartKeepsSavedFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := wire.Launch{ID: sb.ID, Spec: sb.Spec, Lease: sb.Lease, Restore: state.Saved}
+	request := socket.Launch{ID: sb.ID, Spec: sb.Spec, Lease: sb.Lease, Restore: state.Saved}
 	request.Spec.Command = []string{"no-such-program"}
 	err = p.supervise(t.Context(), lock, request, nil, nil) // what Start does, without what it does after a failure
 	_ = lock.Close()

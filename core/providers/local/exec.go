@@ -14,8 +14,9 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/journal"
+	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 // process is a command whose supervisor this side is connected to.
@@ -23,8 +24,8 @@ type process struct {
 	provider *Provider
 	sandbox  string
 	id       string
-	client   *wire.Client
-	stream   grpc.BidiStreamingClient[wire.ExecRequest, wire.ExecReply]
+	client   *socket.Client
+	stream   grpc.BidiStreamingClient[socket.Ask, socket.Answer]
 	cancel   context.CancelFunc
 	copies   copies        // of the command's output to writers that could not be handed over
 	done     chan struct{} // closed when exit or err is known and all output is written
@@ -39,27 +40,27 @@ func (p *Provider) Exec(ctx context.Context, id string, spec core.ExecSpec) (cor
 	if !store.ValidID(id) {
 		return nil, notFound(id)
 	}
-	command := &wire.Command{
+	request := &wire.Request{Verb: wire.VerbExec, Command: wire.Command{
 		Argv: spec.Command, Env: spec.Env, Secrets: secretValues(spec.Secrets), Workdir: spec.Workdir, User: spec.User,
 		TTY: spec.TTY, Size: spec.Size, Timeout: spec.Timeout, Detach: spec.Detach,
-	}
+	}}
 	proc := &process{provider: p, sandbox: id}
 	var handed streams
 	if !spec.Detach {
-		command.Stdin = handed.stdin(spec.Stdin)
-		command.Stdout = handed.output(core.Stdout, spec.Stdout, &proc.copies)
+		request.Stdin = handed.stdin(spec.Stdin)
+		request.Stdout = handed.output(core.Stdout, spec.Stdout, &proc.copies)
 		if !spec.TTY {
-			command.Stderr = handed.output(core.Stderr, spec.Stderr, &proc.copies)
+			request.Stderr = handed.output(core.Stderr, spec.Stderr, &proc.copies)
 		}
 	}
-	if err := proc.open(ctx, &wire.ExecRequest{Command: command}, &handed); err != nil {
+	if err := proc.open(ctx, request, &handed); err != nil {
 		return nil, err
 	}
 	return proc, nil
 }
 
 // open connects, sends the first request and waits for the command's start.
-func (c *process) open(ctx context.Context, first *wire.ExecRequest, handed *streams) (err error) {
+func (c *process) open(ctx context.Context, first *wire.Request, handed *streams) (err error) {
 	defer func() {
 		handed.close()
 		if err != nil {
@@ -69,7 +70,7 @@ func (c *process) open(ctx context.Context, first *wire.ExecRequest, handed *str
 	if handed.err != nil {
 		return core.Errorf(core.KindExhausted, "local.exec", "", "no descriptors are left: %w", handed.err)
 	}
-	if c.client, err = wire.Dial(c.provider.store.Socket(c.sandbox), handed.files...); err != nil {
+	if c.client, err = socket.Dial(c.provider.store.Socket(c.sandbox), handed.files...); err != nil {
 		return core.Wrap("local.exec", c.sandbox, err)
 	}
 	// The stream outlives ctx, which bounds the start only.
@@ -84,25 +85,28 @@ func (c *process) open(ctx context.Context, first *wire.ExecRequest, handed *str
 		cancel()
 		return errors.Join(c.provider.whyUnreachable(ctx, c.sandbox, err), c.client.Close())
 	}
-	if reply.Error != nil {
+	if reply.Started == nil {
 		cancel()
 		_ = c.client.Close() // the command was not started
-		return reply.Error.Err("local.exec")
+		if reply.Reply != nil && reply.Reply.Error != nil {
+			return reply.Reply.Error.Err("local.exec")
+		}
+		return core.Errorf(core.KindInternal, "local.exec", "", "the supervisor's answer has no command")
 	}
-	c.id = reply.Started
+	c.id = reply.Started.ID
 	done := make(chan struct{})
 	c.done = done
 	go c.follow(done)
 	return nil
 }
 
-func (c *process) begin(ctx context.Context, first *wire.ExecRequest) (*wire.ExecReply, error) {
+func (c *process) begin(ctx context.Context, first *wire.Request) (*socket.Answer, error) {
 	stream, err := c.client.Exec(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c.stream = stream
-	if err := stream.Send(first); err != nil && !errors.Is(err, io.EOF) {
+	if err := stream.Send(&socket.Ask{Request: first}); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	return stream.Recv()
@@ -121,10 +125,10 @@ func (c *process) follow(done chan<- struct{}) {
 		case reply.Broken != "":
 			// This side lives, so it is not a crash that closed the stream: the reader
 			// had enough, and the command shall notice.
-			_ = c.send(&wire.ExecRequest{CloseOutput: reply.Broken})
-		case reply.Exit != nil:
+			_ = c.send(&wire.Control{Broken: reply.Broken})
+		case reply.Reply != nil && reply.Reply.Exit != nil:
 			c.err = c.copies.wait()
-			c.exit = *reply.Exit
+			c.exit = *reply.Reply.Exit
 			c.sending.Lock()
 			_ = c.stream.CloseSend() // so that the supervisor need not wait for Close
 			c.sending.Unlock()
@@ -150,10 +154,10 @@ func (c *process) lost(cause error) (core.Exit, error) {
 	return core.Exit{}, notRunning(sb)
 }
 
-func (c *process) send(request *wire.ExecRequest) error {
+func (c *process) send(control *wire.Control) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	return c.stream.Send(request)
+	return c.stream.Send(&socket.Ask{Control: control})
 }
 
 // ID implements core.Process.
@@ -171,21 +175,21 @@ func (c *process) Wait(ctx context.Context) (core.Exit, error) {
 
 // Signal implements core.Process.
 func (c *process) Signal(_ context.Context, signal int) error {
-	return c.ask(&wire.ExecRequest{Signal: signal})
+	return c.ask(&wire.Control{Signal: signal})
 }
 
 // Resize implements core.Process.
 func (c *process) Resize(_ context.Context, size core.TerminalSize) error {
-	return c.ask(&wire.ExecRequest{Size: &size})
+	return c.ask(&wire.Control{Size: size})
 }
 
-func (c *process) ask(request *wire.ExecRequest) error {
+func (c *process) ask(control *wire.Control) error {
 	select {
 	case <-c.done:
 		return core.Errorf(core.KindConflict, "local.exec", c.id, "the command has ended")
 	default:
 	}
-	return core.Wrap("local.exec", c.id, c.send(request))
+	return core.Wrap("local.exec", c.id, c.send(control))
 }
 
 // Close implements core.Process.
@@ -241,10 +245,11 @@ func (p *Provider) Attach(ctx context.Context, id, exec string, attached core.St
 	proc := &process{provider: p, sandbox: id, id: exec}
 	if execs[at].Exit == nil {
 		var handed streams
+		request := &wire.Request{Verb: wire.VerbAttach, Exec: exec}
 		if attached.Stdin != nil {
-			handed.stdin(attached.Stdin)
+			request.Stdin = handed.stdin(attached.Stdin)
 		}
-		err := proc.open(ctx, &wire.ExecRequest{Attach: exec}, &handed)
+		err := proc.open(ctx, request, &handed)
 		switch {
 		case err == nil:
 			proc.replay(attached)

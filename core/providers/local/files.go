@@ -13,8 +13,8 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 // fileBuffer is what the pipes of a file operation hold.
@@ -63,7 +63,7 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 			text, _ := io.ReadAll(io.LimitReader(reportR, guest.MaxReport))
 			report <- text
 		}()
-		reply, err := f.p.control(ctx, id, &wire.Control{Verb: wire.VerbFiles, Argv: argv}, inR, outW, reportW)
+		reply, err := f.p.control(ctx, id, &wire.Request{Verb: wire.VerbFiles, File: argv}, inR, outW, reportW)
 		// Until the call was answered these copies kept the pipes open on both sides.
 		_ = inR.Close()
 		_ = outW.Close()
@@ -72,17 +72,16 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 		_ = reportR.SetReadDeadline(time.Now().Add(reportGrace))
 		text := <-report
 		_ = reportR.Close()
-		if err != nil {
-			op.err = err
-			return
+		if err == nil {
+			err = outcome(string(request.Op), reply.Exit, text)
 		}
-		op.err = outcome(string(request.Op), reply.ExitCode, text)
+		op.err = err
 	}()
 	return op, nil
 }
 
 // outcome is what sb-guest's report and exit code say.
-func outcome(op string, code int, text []byte) error {
+func outcome(op string, exit *core.Exit, text []byte) error {
 	report, err := guest.DecodeReport(text)
 	if err != nil {
 		return err
@@ -90,8 +89,8 @@ func outcome(op string, code int, text []byte) error {
 	if err := report.Err("local." + op); err != nil {
 		return err
 	}
-	if code != 0 {
-		return core.Errorf(core.KindInternal, "local."+op, "", "sb-guest ended with code %d", code)
+	if exit == nil || exit.Code != 0 {
+		return core.Errorf(core.KindInternal, "local."+op, "", "sb-guest ended with %+v", exit)
 	}
 	return nil
 }

@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 // keepTimeout bounds how long a sandbox may be written out; it stands still meanwhile.
@@ -35,7 +36,7 @@ func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, leas
 		return core.Sandbox{}, stateError("fork", err)
 	}
 	defer func() { _ = lock.Close() }()
-	request := wire.Launch{ID: forkID, Spec: source.Spec.Clone(), Lease: lease, Image: filepath.Join(p.store.Dir(forkID), store.ImageDir)}
+	request := socket.Launch{ID: forkID, Spec: source.Spec.Clone(), Lease: lease, Image: filepath.Join(p.store.Dir(forkID), store.ImageDir)}
 	request.Spec.Name, request.Spec.Labels, request.Spec.Timeout = spec.Name, spec.Labels, spec.Timeout
 	for i := range request.Spec.Ports {
 		request.Spec.Ports[i].Host = 0 // the source has it
@@ -59,7 +60,7 @@ func (p *Provider) keep(ctx context.Context, id, dir string) (*wire.Kept, error)
 }
 
 // writeOut makes dir and has the supervisor write to it as verb says. The supervisor sees no directory that it is not given.
-func (p *Provider) writeOut(ctx context.Context, id string, verb wire.Verb, dir string) (*wire.ControlReply, error) {
+func (p *Provider) writeOut(ctx context.Context, id string, verb wire.Verb, dir string) (*wire.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -70,5 +71,5 @@ func (p *Provider) writeOut(ctx context.Context, id string, verb wire.Verb, dir 
 		return nil, stateError(string(verb), err)
 	}
 	defer func() { _ = to.Close() }()
-	return p.control(ctx, id, &wire.Control{Verb: verb}, to)
+	return p.control(ctx, id, &wire.Request{Verb: verb}, to)
 }

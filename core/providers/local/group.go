@@ -14,8 +14,8 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 const (
@@ -50,7 +50,7 @@ func (p *Provider) group(id string, spec core.Spec) (*cgroup.Group, error) {
 func groupLimits(spec core.Spec) cgroup.Limits {
 	limits := cgroup.Limits{CPU: spec.CPU}
 	if spec.Memory > 0 {
-		limits.Memory = int64(spec.Memory) + wire.KernelMemory
+		limits.Memory = int64(spec.Memory) + socket.KernelMemory
 	}
 	if spec.Processes > 0 {
 		limits.Tasks = kernelTasks + tasksPerProcess*spec.Processes

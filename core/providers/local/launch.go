@@ -15,8 +15,9 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 // Launch implements core.Provider.
@@ -34,7 +35,7 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 		return core.Sandbox{}, stateError("launch", err)
 	}
 	defer func() { _ = lock.Close() }()
-	request := wire.Launch{ID: id, Spec: spec.Redacted(), Lease: lease, Secrets: secretValues(spec.Secrets)}
+	request := socket.Launch{ID: id, Spec: spec.Redacted(), Lease: lease, Secrets: secretValues(spec.Secrets)}
 	if spec.Snapshot != "" {
 		if request.Files, err = p.snapshotFiles(spec.Snapshot); err != nil {
 			return core.Sandbox{}, errors.Join(err, p.forget(context.WithoutCancel(ctx), id, spec.Name))
@@ -51,7 +52,7 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 }
 
 // make builds a sandbox whose lock is ours; when that fails nothing is left.
-func (p *Provider) make(ctx context.Context, lock *store.Lock, request wire.Launch, image imageFunc, progress core.ProgressFunc) (core.Sandbox, error) {
+func (p *Provider) make(ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc) (core.Sandbox, error) {
 	if err := p.launch(ctx, lock, request, image, progress); err != nil {
 		// Nothing may be left; what cannot be removed now is found by Leftovers.
 		return core.Sandbox{}, errors.Join(err, p.forget(context.WithoutCancel(ctx), request.ID, request.Spec.Name))
@@ -59,7 +60,7 @@ func (p *Provider) make(ctx context.Context, lock *store.Lock, request wire.Laun
 	return p.read(request.ID)
 }
 
-func (p *Provider) launch(ctx context.Context, lock *store.Lock, request wire.Launch, image imageFunc, progress core.ProgressFunc) error {
+func (p *Provider) launch(ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc) error {
 	if err := store.WriteLease(p.store.Dir(request.ID), store.Lease{ID: request.ID, Spec: request.Spec, Lease: request.Lease}); err != nil {
 		return stateError("launch", err)
 	}
@@ -81,7 +82,7 @@ func (p *Provider) launch(ctx context.Context, lock *store.Lock, request wire.La
 }
 
 // keepSecrets writes down what a persistent sandbox was launched with: once stopped it must be able to start with it.
-func (p *Provider) keepSecrets(request wire.Launch, secrets map[string]string) error {
+func (p *Provider) keepSecrets(request socket.Launch, secrets map[string]string) error {
 	if !request.Spec.Persist || len(secrets) == 0 {
 		return nil
 	}
@@ -104,7 +105,7 @@ type imageFunc func(context.Context) (*wire.Kept, error)
 
 // supervise starts a supervisor, hands it the lock and waits until the sandbox is ready. With an image that is made while the
 // supervisor prepares itself.
-func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire.Launch, image imageFunc, progress core.ProgressFunc) error {
+func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc) error {
 	programs, err := p.usable()
 	if err != nil {
 		return err
@@ -149,7 +150,7 @@ func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request wire
 
 // startRuntime starts sb-runtime in the sandbox's control group, or without one: a group that can be made cannot always be
 // entered from where this process is.
-func (p *Provider) startRuntime(runtime string, request *wire.Launch, lock *store.Lock, log *os.File) (*child, error) {
+func (p *Provider) startRuntime(runtime string, request *socket.Launch, lock *store.Lock, log *os.File) (*child, error) {
 	child, err := spawn(runtime, request.Spec.CPU, request.Group, lock.File, log)
 	if err != nil && request.Group != nil {
 		request.Group = nil
@@ -178,7 +179,7 @@ func firstLine(log string, from int64) string {
 }
 
 // handOver tells the supervisor what to launch and, with an image, what the sandbox goes on from.
-func (c *child) handOver(ctx context.Context, request wire.Launch, image imageFunc) error {
+func (c *child) handOver(ctx context.Context, request socket.Launch, image imageFunc) error {
 	defer func() { _ = c.stdin.Close() }()
 	if err := c.tell(request); err != nil {
 		return errors.Join(ctx.Err(), fmt.Errorf("sb-runtime does not listen: %w", err))
@@ -210,7 +211,7 @@ func (c *child) awaitReady(ctx context.Context, name string, why func() string, 
 func (c *child) listen(progress core.ProgressFunc) error {
 	lines := json.NewDecoder(c.stdout)
 	for {
-		var status wire.LaunchStatus
+		var status socket.LaunchStatus
 		err := lines.Decode(&status)
 		switch {
 		case errors.Is(err, io.EOF):
@@ -281,9 +282,9 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 }
 
 // restart makes the request that starts a stopped sandbox from its newest saved files that are good.
-func (p *Provider) restart(sb core.Sandbox) (wire.Launch, error) {
+func (p *Provider) restart(sb core.Sandbox) (socket.Launch, error) {
 	dir := p.store.Dir(sb.ID)
-	request := wire.Launch{ID: sb.ID, Spec: sb.Spec, Lease: sb.Lease}
+	request := socket.Launch{ID: sb.ID, Spec: sb.Spec, Lease: sb.Lease}
 	var damage error
 	var err error
 	if request.Restore, damage, err = p.saved(sb); err != nil {

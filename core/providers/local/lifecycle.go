@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 // WaitSandbox implements core.Waiter.
@@ -53,7 +53,7 @@ func (p *Provider) Stop(ctx context.Context, id string, grace time.Duration) err
 	if !running(sb.State) {
 		return notRunning(sb)
 	}
-	if _, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbStop, Grace: grace}); err != nil {
+	if _, err := p.control(ctx, id, &wire.Request{Verb: wire.VerbStop, Grace: grace}); err != nil {
 		return err
 	}
 	return p.awaitEnd(ctx, id)
@@ -61,17 +61,21 @@ func (p *Provider) Stop(ctx context.Context, id string, grace time.Duration) err
 
 // Pause implements core.Pauser.
 func (p *Provider) Pause(ctx context.Context, id string) error {
-	return p.request(ctx, id, &wire.Control{Verb: wire.VerbPause})
+	return p.request(ctx, id, &wire.Request{Verb: wire.VerbPause})
 }
 
 // Resume implements core.Pauser.
 func (p *Provider) Resume(ctx context.Context, id string) error {
-	return p.request(ctx, id, &wire.Control{Verb: wire.VerbResume})
+	return p.request(ctx, id, &wire.Request{Verb: wire.VerbResume})
 }
 
 // SetTimeout implements core.Renewer.
 func (p *Provider) SetTimeout(ctx context.Context, id string, timeout time.Duration) (core.Sandbox, error) {
-	if err := p.request(ctx, id, &wire.Control{Verb: wire.VerbTimeout, Timeout: timeout}); err != nil {
+	request := &wire.Request{Verb: wire.VerbExpire, Issued: time.Now()}
+	if timeout > 0 {
+		request.Expires = request.Issued.Add(timeout)
+	}
+	if err := p.request(ctx, id, request); err != nil {
 		return core.Sandbox{}, err
 	}
 	return p.read(id)
@@ -79,7 +83,8 @@ func (p *Provider) SetTimeout(ctx context.Context, id string, timeout time.Durat
 
 // KeepAlive implements core.Renewer.
 func (p *Provider) KeepAlive(ctx context.Context, id string, lease time.Duration) error {
-	return p.request(ctx, id, &wire.Control{Verb: wire.VerbLease, Timeout: lease})
+	now := time.Now()
+	return p.request(ctx, id, &wire.Request{Verb: wire.VerbExpire, Issued: now, Expires: now.Add(lease), Lease: true})
 }
 
 // GivenSecrets implements core.SecretTeller. The supervisor knows them; they are on no disk unless the sandbox persists.
@@ -89,7 +94,7 @@ func (p *Provider) GivenSecrets(ctx context.Context, id string) ([]core.Secret, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
-	reply, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbSecrets})
+	reply, err := p.control(ctx, id, &wire.Request{Verb: wire.VerbSecrets})
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +112,7 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
-	reply, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbStats})
+	reply, err := p.control(ctx, id, &wire.Request{Verb: wire.VerbStats})
 	if err != nil {
 		return core.Stats{}, err
 	}
@@ -135,7 +140,7 @@ func (p *Provider) Denials(ctx context.Context, id string) ([]core.Denial, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
-	reply, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbDenials})
+	reply, err := p.control(ctx, id, &wire.Request{Verb: wire.VerbDenials})
 	if err != nil {
 		return nil, err
 	}
@@ -145,14 +150,14 @@ func (p *Provider) Denials(ctx context.Context, id string) ([]core.Denial, error
 // SetNetwork implements core.NetworkPolicer. The supervisor holds the sandbox to the new policy from then on; it is the sandbox's after a stop
 // and in forks, too.
 func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Network) (core.Sandbox, error) {
-	if err := p.request(ctx, id, &wire.Control{Verb: wire.VerbNetwork, Network: &network}); err != nil {
+	if err := p.request(ctx, id, &wire.Request{Verb: wire.VerbNetwork, Network: &network}); err != nil {
 		return core.Sandbox{}, err
 	}
 	return p.read(id)
 }
 
 // request makes a request that is answered soon.
-func (p *Provider) request(ctx context.Context, id string, request *wire.Control) error {
+func (p *Provider) request(ctx context.Context, id string, request *wire.Request) error {
 	if !store.ValidID(id) {
 		return notFound(id)
 	}
@@ -205,7 +210,7 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 func (p *Provider) end(ctx context.Context, id string) error {
 	asked, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
-	_, err := p.control(asked, id, &wire.Control{Verb: wire.VerbEnd})
+	_, err := p.control(asked, id, &wire.Request{Verb: wire.VerbEnd})
 	grace := endTimeout
 	if sb, readErr := p.read(id); err != nil && readErr == nil && running(sb.State) {
 		// It hangs, or another client is removing it at this moment.

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 // DialPort implements core.PortForwarder: the supervisor carries the bytes between a socket of this process and the
@@ -30,7 +30,7 @@ func (p *Provider) DialPort(ctx context.Context, id string, port int) (net.Conn,
 	defer func() { _ = theirs.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
-	if _, err := p.control(ctx, id, &wire.Control{Verb: wire.VerbDial, Port: port}, theirs); err != nil {
+	if _, err := p.control(ctx, id, &wire.Request{Verb: wire.VerbDial, Port: port}, theirs); err != nil {
 		return nil, err
 	}
 	conn, err := net.FileConn(ours)

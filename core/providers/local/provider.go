@@ -18,8 +18,9 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 const (
@@ -294,8 +295,8 @@ func stateError(op string, err error) error {
 }
 
 // control makes one request of a sandbox's supervisor.
-func (p *Provider) control(ctx context.Context, id string, request *wire.Control, files ...*os.File) (*wire.ControlReply, error) {
-	client, err := wire.Dial(p.store.Socket(id), files...)
+func (p *Provider) control(ctx context.Context, id string, request *wire.Request, files ...*os.File) (*wire.Reply, error) {
+	client, err := socket.Dial(p.store.Socket(id), files...)
 	if err != nil {
 		return nil, core.Wrap("local", id, err)
 	}

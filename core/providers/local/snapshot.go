@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 // Snapshot implements core.Snapshotter: the writable layer is kept, since all that is below it is this machine's. Of a stopped
@@ -187,7 +187,7 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 		_, _ = io.Copy(&buffer, out)
 		text <- buffer.Bytes()
 	}()
-	_, err = p.control(ctx, id, &wire.Control{Verb: wire.VerbDiff}, in)
+	_, err = p.control(ctx, id, &wire.Request{Verb: wire.VerbDiff}, in)
 	_ = in.Close()
 	answer := <-text
 	_ = out.Close()

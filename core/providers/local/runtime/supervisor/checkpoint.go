@@ -13,8 +13,9 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/command"
 	"github.com/seed-0724f904/sb/core/agent/guest"
 	"github.com/seed-0724f904/sb/core/agent/journal"
+	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 )
 
 // checkpoint writes the sandbox to the client's directory and returns what a copy of it must know. The sandbox continues.
-func (s *Supervisor) checkpoint(ctx context.Context, files *wire.Files) (_ *wire.Kept, err error) {
+func (s *Supervisor) checkpoint(ctx context.Context, files *socket.Files) (_ *wire.Kept, err error) {
 	to, err := files.Take(1)
 	if err != nil {
 		return nil, err

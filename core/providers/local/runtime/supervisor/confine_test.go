@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -46,6 +47,7 @@ func TestConfine(t *testing.T) {
 
 func checkConfined(t *testing.T, dir string) {
 	t.Helper()
+	runtime.LockOSThread() // no_new_privs is the thread's
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}

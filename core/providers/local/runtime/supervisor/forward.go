@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 )
 
 // dial connects to a port inside. The sandbox stays awake while the connection is open.
@@ -62,7 +62,7 @@ func (c *busyConn) CloseWrite() error {
 }
 
 // forward connects the client's socket with a port inside, until either is closed or the sandbox ends.
-func (s *Supervisor) forward(ctx context.Context, port int, files *wire.Files) error {
+func (s *Supervisor) forward(ctx context.Context, port int, files *socket.Files) error {
 	if port < 1 || port > 65535 {
 		return core.Errorf(core.KindUsage, "port forward", s.launch.ID, "%d is not a port", port)
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 )
 
 const (
@@ -237,9 +237,9 @@ func overLimit(used, beside, limit int64) string {
 	switch {
 	case used > limit:
 		return fmt.Sprintf("memory use of %s is over the limit of %s", core.Bytes(used), core.Bytes(limit))
-	case used+beside > limit+wire.KernelMemory:
+	case used+beside > limit+socket.KernelMemory:
 		return fmt.Sprintf("memory use of %s, and %s that its kernel and its network hold for it, are over the limit of %s and %s for those",
-			core.Bytes(used), core.Bytes(beside), core.Bytes(limit), core.Bytes(wire.KernelMemory))
+			core.Bytes(used), core.Bytes(beside), core.Bytes(limit), core.Bytes(socket.KernelMemory))
 	}
 	return ""
 }

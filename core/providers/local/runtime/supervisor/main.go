@@ -17,11 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
+	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 )
 
-// Main runs the program and returns its exit code. "supervise" reads a wire.Launch from
-// stdin, writes wire.LaunchStatus lines to stdout until the sandbox is ready, and keeps it
+// Main runs the program and returns its exit code. "supervise" reads a socket.Launch from
+// stdin, writes socket.LaunchStatus lines to stdout until the sandbox is ready, and keeps it
 // until it ends; descriptor 3 is the sandbox's lock, held by being open. stderr is its log.
 func Main(args []string, stdin, stdout, stderr *os.File) int {
 	if len(args) == 1 && args[0] == "version" {
@@ -34,19 +36,19 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	status := json.NewEncoder(stdout)
-	report := func(s wire.LaunchStatus) {
+	report := func(s socket.LaunchStatus) {
 		// A client that is gone does not matter: the lease says whose the sandbox is.
 		_ = status.Encode(s)
 	}
-	var launch wire.Launch
+	var launch socket.Launch
 	requests := json.NewDecoder(stdin)
 	if err := requests.Decode(&launch); err != nil {
-		report(wire.LaunchStatus{Error: wire.NewError(fmt.Errorf("reading the launch request: %w", err))})
+		report(socket.LaunchStatus{Error: guest.Fail(fmt.Errorf("reading the launch request: %w", err))})
 		return 1
 	}
 	defer func() { _ = stdin.Close() }()
 	if launch.Version != wire.Version {
-		report(wire.LaunchStatus{Error: wire.NewError(core.Errorf(core.KindUnavailable, "local.launch", "", "sb speaks protocol %d, sb-runtime %d", launch.Version, wire.Version).
+		report(socket.LaunchStatus{Error: guest.Fail(core.Errorf(core.KindUnavailable, "local.launch", "", "sb speaks protocol %d, sb-runtime %d", launch.Version, wire.Version).
 			WithHint("install both from one version: CGO_ENABLED=0 go install ./cmd/..."))})
 		return 1
 	}
@@ -62,10 +64,10 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	if err := s.start(ctx, report); err != nil {
 		log.Error("the sandbox could not be started", "error", err)
 		s.abandon(err)
-		report(wire.LaunchStatus{Error: wire.NewError(err)})
+		report(socket.LaunchStatus{Error: guest.Fail(err)})
 		return 1
 	}
-	report(wire.LaunchStatus{Ready: true})
+	report(socket.LaunchStatus{Ready: true})
 	_ = stdout.Close()
 	_ = stdin.Close()
 	s.leaveGroup()

@@ -13,26 +13,27 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/command"
-	agent "github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/engine"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 )
 
 // endSeen is how long it takes at most until the end of a sandbox's kernel is known here.
 const endSeen = time.Second
 
-// Exec implements wire.Server. The command goes on when the client leaves.
-func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[wire.ExecRequest, wire.ExecReply], files *wire.Files) error {
+// Exec implements socket.Server. The command goes on when the client leaves.
+func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[socket.Ask, socket.Answer], files *socket.Files) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
 	}
 	broken := make(chan core.Stream, 2)
-	c, client, err := s.open(first, files, broken)
+	c, client, err := s.open(first.Request, files, broken)
 	if err != nil {
-		return stream.Send(&wire.ExecReply{Error: wire.NewError(err)})
+		return stream.Send(&socket.Answer{Reply: &wire.Reply{Error: guest.Fail(err)}})
 	}
-	if err := stream.Send(&wire.ExecReply{Started: c.ID()}); err != nil {
+	if err := stream.Send(&socket.Answer{Started: &wire.Started{ID: c.ID()}}); err != nil {
 		client.abandon()
 		return err
 	}
@@ -45,17 +46,23 @@ func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[wire.ExecRequest, wire
 			client.abandon()
 			return nil //nolint:nilerr // a client may leave at any time
 		}
-		if err := obey(c, request); err != nil {
+		if request.Control == nil {
+			continue
+		}
+		if err := c.Obey(*request.Control); err != nil {
 			s.log.Warn("a client's request failed", "exec", c.ID(), "error", err)
 		}
 	}
 }
 
 // open starts the command that a client asks for, or finds it. broken takes the outputs whose reader is gone.
-func (s *Supervisor) open(first *wire.ExecRequest, files *wire.Files, broken chan<- core.Stream) (c *command.Command, client streams, err error) {
-	if first.Command == nil {
-		if c = s.commands.Get(first.Attach); c == nil {
-			return nil, client, core.Errorf(core.KindNotFound, "attach", first.Attach, "no command %q runs in the sandbox", first.Attach)
+func (s *Supervisor) open(first *wire.Request, files *socket.Files, broken chan<- core.Stream) (c *command.Command, client streams, err error) {
+	switch {
+	case first == nil || first.Verb != wire.VerbExec && first.Verb != wire.VerbAttach:
+		return nil, client, core.Errorf(core.KindUsage, "exec", "", "the first message is not a request for a command")
+	case first.Verb == wire.VerbAttach:
+		if c = s.commands.Get(first.Exec); c == nil {
+			return nil, client, core.Errorf(core.KindNotFound, "attach", first.Exec, "no command %q runs in the sandbox", first.Exec)
 		}
 		if stdin, err := files.Take(1); err == nil {
 			client.stdin = stdin[0]
@@ -64,7 +71,7 @@ func (s *Supervisor) open(first *wire.ExecRequest, files *wire.Files, broken cha
 		return c, client, nil
 	}
 	count := 0
-	for _, there := range []bool{first.Command.Stdin, first.Command.Stdout, first.Command.Stderr} {
+	for _, there := range []bool{first.Stdin, first.Stdout, first.Stderr} {
 		if there {
 			count++
 		}
@@ -73,8 +80,8 @@ func (s *Supervisor) open(first *wire.ExecRequest, files *wire.Files, broken cha
 	if err != nil {
 		return nil, client, err
 	}
-	client = announced(first.Command, clients)
-	c, err = s.commands.Run(first.Command, client.outputs(broken))
+	client = announced(&first.Command, clients)
+	c, err = s.commands.Run(&first.Command, client.outputs(broken))
 	switch {
 	case client.stdin == nil:
 	case err != nil || c.Ended():
@@ -100,16 +107,16 @@ func isTerminal(f *os.File) bool {
 }
 
 // tell sends what the client must know until the command's end or the client's.
-func tell(c *command.Command, stream grpc.BidiStreamingServer[wire.ExecRequest, wire.ExecReply], broken <-chan core.Stream) {
+func tell(c *command.Command, stream grpc.BidiStreamingServer[socket.Ask, socket.Answer], broken <-chan core.Stream) {
 	for {
 		select {
 		case one := <-broken:
-			if stream.Send(&wire.ExecReply{Broken: one}) != nil {
+			if stream.Send(&socket.Answer{Broken: one}) != nil {
 				return
 			}
 		case <-c.Done():
 			exit := c.Exit()
-			_ = stream.Send(&wire.ExecReply{Exit: &exit})
+			_ = stream.Send(&socket.Answer{Reply: &wire.Reply{Exit: &exit}})
 			return
 		case <-stream.Context().Done():
 			return
@@ -117,18 +124,9 @@ func tell(c *command.Command, stream grpc.BidiStreamingServer[wire.ExecRequest, 
 	}
 }
 
-// obey does what a client asks of a running command.
-func obey(c *command.Command, request *wire.ExecRequest) error {
-	control := agent.Control{Signal: request.Signal, Broken: request.CloseOutput}
-	if request.Size != nil {
-		control.Size = *request.Size
-	}
-	return c.Obey(control)
-}
-
-// Control implements wire.Server.
-func (s *Supervisor) Control(ctx context.Context, request *wire.Control, files *wire.Files) *wire.ControlReply {
-	reply := &wire.ControlReply{}
+// Control implements socket.Server.
+func (s *Supervisor) Control(ctx context.Context, request *wire.Request, files *socket.Files) *wire.Reply {
+	reply := &wire.Reply{}
 	var err error
 	switch request.Verb {
 	case wire.VerbStats:
@@ -137,10 +135,8 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Control, files *
 		err = s.pause()
 	case wire.VerbResume:
 		err = s.resume()
-	case wire.VerbTimeout:
-		err = s.setTimeout(request.Timeout)
-	case wire.VerbLease:
-		err = s.keepAlive(request.Timeout)
+	case wire.VerbExpire:
+		err = s.expire(request.Expires, request.Lease)
 	case wire.VerbSecrets:
 		reply.Secrets = s.given()
 	case wire.VerbStop:
@@ -160,38 +156,40 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Control, files *
 	case wire.VerbDial:
 		err = s.forward(ctx, request.Port, files)
 	case wire.VerbFiles:
-		reply.ExitCode, err = s.files(ctx, request.Argv, files)
+		reply.Exit, err = s.files(ctx, request.File, files)
+	case wire.VerbExec, wire.VerbAttach, wire.VerbFile, wire.VerbExecs, wire.VerbLogs:
+		fallthrough
 	default:
 		err = core.Errorf(core.KindUnsupported, string(request.Verb), "", "the supervisor does not know %q", request.Verb)
 	}
-	reply.Error = wire.NewError(err)
+	reply.Error = guest.Fail(err)
 	return reply
 }
 
 // files runs sb-guest with the client's descriptors: what it carries never passes through here.
-func (s *Supervisor) files(ctx context.Context, argv []string, files *wire.Files) (int, error) {
+func (s *Supervisor) files(ctx context.Context, argv []string, files *socket.Files) (*core.Exit, error) {
 	streams, err := files.Take(3)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer closeAll(streams)
 	if err := s.acquire(); err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer s.release()
 	if err := s.helpers.Acquire(ctx, 1); err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer s.helpers.Release(1)
 	who, err := s.user(s.launch.Spec.User)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	process, err := s.box.Exec(ctx, engine.Command{
 		Argv: argv, Env: environment(who.Home, s.launch.Spec.Env), Dir: "/", UID: who.UID, GID: who.GID, Files: streams, Program: s.box.Guest(), Hidden: true,
 	})
 	if err != nil {
-		return 0, s.whyNotBegun(err)
+		return nil, s.whyNotBegun(err)
 	}
 	closeAll(streams)
 	ended := make(chan struct{})
@@ -202,12 +200,12 @@ func (s *Supervisor) files(ctx context.Context, argv []string, files *wire.Files
 	ending.Wait()
 	if err != nil {
 		why := s.whyEnded()
-		return 0, core.Errorf(core.KindConflict, "files", s.launch.ID, "the sandbox ended: %s", why.message)
+		return nil, core.Errorf(core.KindConflict, "files", s.launch.ID, "the sandbox ended: %s", why.message)
 	}
 	if exit.Signal != 0 {
-		return 128 + int(exit.Signal), nil
+		exit.Code = 128 + int(exit.Signal)
 	}
-	return exit.Code, nil
+	return &core.Exit{Code: exit.Code, Signal: int(exit.Signal)}, nil
 }
 
 // helperGrace is how long sb-guest may take to take back what it began.
@@ -296,25 +294,14 @@ func (s *Supervisor) given() []wire.Secret {
 	return list
 }
 
-func (s *Supervisor) setTimeout(timeout time.Duration) error {
+// expire sets when the lifetime ends; zero is never. A lease changes nothing once the end was set without one.
+func (s *Supervisor) expire(at time.Time, lease bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.state.Expires, s.state.Settled = time.Time{}, true
-	if timeout > 0 {
-		s.state.Expires = time.Now().Add(timeout)
-	}
-	s.wake()
-	return s.saveLocked(true)
-}
-
-// keepAlive renews a lease, unless the end was set for good.
-func (s *Supervisor) keepAlive(lease time.Duration) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state.Settled {
+	if s.state.Settled && lease {
 		return nil
 	}
-	s.state.Expires = time.Now().Add(lease)
+	s.state.Expires, s.state.Settled = at, !lease
 	s.wake()
 	return s.saveLocked(true)
 }
@@ -380,4 +367,4 @@ func (s *Supervisor) awaitQuiet(ctx context.Context, grace time.Duration) {
 	}
 }
 
-var _ wire.Server = (*Supervisor)(nil)
+var _ socket.Server = (*Supervisor)(nil)

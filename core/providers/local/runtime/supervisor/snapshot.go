@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 )
 
 // pathOf is a path of an open directory, which this process may not be able to reach otherwise.
@@ -17,7 +17,7 @@ func pathOf(dir *os.File) string {
 }
 
 // snapshot writes the writable layer to the client's directory. The client makes it durable.
-func (s *Supervisor) snapshot(files *wire.Files) error {
+func (s *Supervisor) snapshot(files *socket.Files) error {
 	to, err := files.Take(1)
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func (s *Supervisor) snapshot(files *wire.Files) error {
 }
 
 // diff writes to the client's descriptor what the writable layer changes.
-func (s *Supervisor) diff(files *wire.Files) error {
+func (s *Supervisor) diff(files *socket.Files) error {
 	to, err := files.Take(1)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/command"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // streams are a client's descriptors; nil is one that it did not send.

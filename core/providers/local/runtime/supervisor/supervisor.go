@@ -19,16 +19,17 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/command"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/engine"
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
-	"github.com/seed-0724f904/sb/core/providers/local/wire"
 )
 
 // Supervisor keeps one sandbox.
 type Supervisor struct {
-	launch wire.Launch
+	launch socket.Launch
 	log    *slog.Logger
 	box    *engine.Box
 	stack  *netstack.Stack
@@ -78,7 +79,7 @@ type end struct {
 	message string
 }
 
-func newSupervisor(launch wire.Launch, log *slog.Logger) *Supervisor {
+func newSupervisor(launch socket.Launch, log *slog.Logger) *Supervisor {
 	started, _ := core.ProcessStart(os.Getpid())
 	s := &Supervisor{
 		launch: launch, log: log, helpers: semaphore.NewWeighted(maxHelpers), ending: make(chan end, 1), changed: make(chan struct{}, 1),
@@ -91,8 +92,8 @@ func newSupervisor(launch wire.Launch, log *slog.Logger) *Supervisor {
 }
 
 // start builds the sandbox. What it made when it fails is for abandon to remove.
-func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) error {
-	report(wire.LaunchStatus{Step: "starting the sandbox"})
+func (s *Supervisor) start(ctx context.Context, report func(socket.LaunchStatus)) error {
+	report(socket.LaunchStatus{Step: "starting the sandbox"})
 	s.openGroup()
 	if err := s.makeDirs(); err != nil {
 		return err
@@ -125,7 +126,7 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	if err := s.publish(ctx); err != nil {
 		return err
 	}
-	if s.socket, err = wire.Listen(filepath.Join(s.launch.RuntimeDir, store.SocketName)); err != nil {
+	if s.socket, err = socket.Listen(filepath.Join(s.launch.RuntimeDir, store.SocketName)); err != nil {
 		return err
 	}
 	if err := s.confine(); err != nil {
@@ -145,8 +146,8 @@ func (s *Supervisor) start(ctx context.Context, report func(wire.LaunchStatus)) 
 	if err := s.save(true); err != nil {
 		return err
 	}
-	s.server = wire.NewServer()
-	wire.Register(s.server, s)
+	s.server = socket.NewServer()
+	socket.Register(s.server, s)
 	s.wg.Go(func() { _ = s.server.Serve(s.socket) })
 	return nil
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package wire
+package socket
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // maxMessage bounds a message in bytes. What a fork must know of the commands that go on is one, whatever their command lines hold.
@@ -120,17 +122,17 @@ func Dial(path string, files ...*os.File) (*Client, error) {
 func (c *Client) Close() error { return c.conn.Close() }
 
 // Exec opens a call for one command.
-func (c *Client) Exec(ctx context.Context) (grpc.BidiStreamingClient[ExecRequest, ExecReply], error) {
+func (c *Client) Exec(ctx context.Context) (grpc.BidiStreamingClient[Ask, Answer], error) {
 	stream, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, execMethod)
 	if err != nil {
 		return nil, c.failure.why(err)
 	}
-	return &grpc.GenericClientStream[ExecRequest, ExecReply]{ClientStream: stream}, nil
+	return &grpc.GenericClientStream[Ask, Answer]{ClientStream: stream}, nil
 }
 
 // Control makes one request. The error is the connection's; the supervisor's is in the reply.
-func (c *Client) Control(ctx context.Context, request *Control) (*ControlReply, error) {
-	var reply ControlReply
+func (c *Client) Control(ctx context.Context, request *wire.Request) (*wire.Reply, error) {
+	var reply wire.Reply
 	if err := c.conn.Invoke(ctx, controlMethod, request, &reply); err != nil {
 		return nil, c.failure.why(err)
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package wire
+package socket
 
 import (
 	"context"
@@ -15,24 +15,26 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
 // echo is a server that copies a client's first descriptor to its second.
 type echo struct{}
 
-func (echo) Exec(grpc.BidiStreamingServer[ExecRequest, ExecReply], *Files) error { return nil }
+func (echo) Exec(grpc.BidiStreamingServer[Ask, Answer], *Files) error { return nil }
 
-func (echo) Control(_ context.Context, request *Control, files *Files) *ControlReply {
+func (echo) Control(_ context.Context, request *wire.Request, files *Files) *wire.Reply {
 	taken, err := files.Take(2)
 	if err != nil {
-		return &ControlReply{Error: NewError(err)}
+		return &wire.Reply{Error: guest.Fail(err)}
 	}
 	_, err = io.Copy(taken[1], taken[0])
 	for _, f := range taken {
 		_ = f.Close()
 	}
-	return &ControlReply{ExitCode: len(request.Argv), Error: NewError(err)}
+	return &wire.Reply{Exit: &core.Exit{Code: len(request.File)}, Error: guest.Fail(err)}
 }
 
 func serve(t *testing.T, path string) {
@@ -84,8 +86,8 @@ func TestDescriptorsAreHandedOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reply, err := client.Control(t.Context(), &Control{Verb: VerbFiles, Argv: []string{"a", "b"}})
-		if err != nil || reply.ExitCode != 2 || reply.Error != nil {
+		reply, err := client.Control(t.Context(), &wire.Request{Verb: wire.VerbFiles, File: []string{"a", "b"}})
+		if err != nil || reply.Exit.Code != 2 || reply.Error != nil {
 			t.Errorf("%+v, %v", reply, err)
 		}
 		_ = errors.Join(inR.Close(), outW.Close())
@@ -99,8 +101,8 @@ func TestDescriptorsAreHandedOver(t *testing.T) {
 // mirror answers what it is asked.
 type mirror struct{ echo }
 
-func (mirror) Control(_ context.Context, request *Control, _ *Files) *ControlReply {
-	return &ControlReply{Secrets: []Secret{{Value: request.Argv[0]}}}
+func (mirror) Control(_ context.Context, request *wire.Request, _ *Files) *wire.Reply {
+	return &wire.Reply{Secrets: []wire.Secret{{Value: request.File[0]}}}
 }
 
 // Several commands with long command lines are in one reply, and environments in one request.
@@ -113,7 +115,7 @@ func TestLargeMessages(t *testing.T) {
 	}
 	defer func() { _ = client.Close() }()
 	const size = 20 << 20
-	reply, err := client.Control(t.Context(), &Control{Argv: []string{strings.Repeat("x", size)}})
+	reply, err := client.Control(t.Context(), &wire.Request{File: []string{strings.Repeat("x", size)}})
 	if err != nil || len(reply.Secrets) != 1 || len(reply.Secrets[0].Value) != size {
 		t.Errorf("%v", err)
 	}
@@ -125,8 +127,45 @@ func TestNobodyListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Close() }()
-	if _, err := client.Control(t.Context(), &Control{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := client.Control(t.Context(), &wire.Request{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the error is %v; its cause must be kept", err)
+	}
+}
+
+// A supervisor of an older version, which an earlier sb launched, is named with both versions.
+func TestOlderSupervisor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ctl.sock")
+	listener, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	served := make(chan error, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			_, err = io.ReadFull(conn, make([]byte, helloSize))
+		}
+		if err == nil {
+			_, err = conn.Write([]byte{0, wire.Version - 1})
+		}
+		served <- err
+		if conn != nil {
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		}
+	}()
+	client, err := Dial(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	_, err = client.Control(t.Context(), &wire.Request{Verb: wire.VerbStats})
+	if !errors.Is(err, core.KindUnavailable) || !strings.Contains(err.Error(), "the sandbox's supervisor 1") {
+		t.Errorf("%v", err)
+	}
+	if err := providertest.Receive(t, served); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -160,11 +199,11 @@ func FuzzParseHello(f *testing.F) {
 }
 
 func TestErrorsKeepTheirKind(t *testing.T) {
-	err := NewError(core.Errorf(core.KindConflict, "op", "subject", "cause").WithHint("hint")).Err("there")
+	err := guest.Fail(core.Errorf(core.KindConflict, "op", "subject", "cause").WithHint("hint")).Err("there")
 	if !errors.Is(err, core.KindConflict) || core.HintOf(err) != "hint" || !strings.Contains(err.Error(), "cause") {
 		t.Errorf("%v", err)
 	}
-	if NewError(nil).Err("x") != nil {
+	if guest.Fail(nil).Err("x") != nil {
 		t.Error("no error became one")
 	}
 }

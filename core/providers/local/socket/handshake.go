@@ -1,6 +1,6 @@
 //go:build linux
 
-package wire
+package socket
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
 // The client begins with one message of helloSize bytes, which carries its
@@ -34,7 +35,7 @@ const (
 // hello returns a client's first message.
 func hello(files int) []byte {
 	b := append(make([]byte, 0, helloSize), magic...)
-	b = binary.BigEndian.AppendUint16(b, Version)
+	b = binary.BigEndian.AppendUint16(b, wire.Version)
 	return binary.BigEndian.AppendUint16(b, uint16(files)) //nolint:gosec // at most maxFiles
 }
 
@@ -133,11 +134,12 @@ func (h handshake) greet(ctx context.Context, conn net.Conn) (net.Conn, credenti
 		return nil, nil, err
 	}
 	switch version := binary.BigEndian.Uint16(answer[:]); version {
-	case Version:
 	case 0:
 		return nil, nil, core.Errorf(core.KindUnauthorized, "connect", "", "the sandbox's supervisor belongs to another user")
 	default:
-		return nil, nil, versionError(int(version))
+		if err := wire.CheckVersion(wire.Version, int(version)); err != nil {
+			return nil, nil, err
+		}
 	}
 	return conn, authInfo{}, conn.SetDeadline(time.Time{})
 }
@@ -164,11 +166,6 @@ func sendHello(conn *net.UnixConn, files []*os.File, fds []int) error {
 	return sent
 }
 
-func versionError(theirs int) error {
-	return core.Errorf(core.KindUnavailable, "connect", "", "this sb speaks protocol %d, the sandbox's supervisor %d", Version, theirs).
-		WithHint("use the sb that launched it, or terminate the sandbox and launch it again")
-}
-
 // ServerHandshake checks who is there and takes their descriptors.
 func (h handshake) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	unixConn, ok := conn.(*net.UnixConn)
@@ -190,8 +187,8 @@ func (h handshake) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInf
 	if same, err := sameUser(unixConn); err != nil || !same {
 		return refuse(0, errors.Join(err, errors.New("the client is another user")))
 	}
-	if _, err := conn.Write(binary.BigEndian.AppendUint16(nil, Version)); err != nil {
-		return refuse(Version, err)
+	if _, err := conn.Write(binary.BigEndian.AppendUint16(nil, wire.Version)); err != nil {
+		return refuse(wire.Version, err)
 	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		files.close()
@@ -232,8 +229,8 @@ func receive(conn *net.UnixConn) (*Files, error) {
 	version, announced, err := parseHello(message[:n])
 	switch {
 	case err != nil:
-	case version != Version:
-		// The client learns of it by the answer.
+	case version != wire.Version:
+		// The answer has the version.
 	case announced != len(files.files) || flags&unix.MSG_CTRUNC != 0:
 		err = fmt.Errorf("%d descriptors were announced, %d came", announced, len(files.files))
 	}

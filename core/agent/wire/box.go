@@ -1,0 +1,118 @@
+package wire
+
+import (
+	"crypto/rand"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// A box is the first process of a container, "sb-guest box". Its program comes with a read-only volume that many containers
+// share. Just before it starts the container, the provider writes a Setup in a frame to the box's stdin. The box keeps its
+// Config in the sandbox's Dir, and the key nowhere. It writes a State as a line of JSON to its stdout whenever that changes.
+// The engine keeps that as the container's log, so the last line has the state of a sandbox that is gone.
+//
+// A call is one exec by the engine of "sb-guest call", which hands its descriptors 0 to 2 to the box and waits until the box
+// closes them. The caller sends a signed Request in a frame on 0; Verb describes what follows. A caller that has its Reply,
+// or sb-guest's report of a failure, leaves at once. The box holds such a call a moment longer and reads what still comes,
+// because Podman would lose the answer with it. A caller that can take descriptors from the box, as only a process outside
+// can, needs no exec: a stream socket that is sent into DoorFD is the same as a connection of "sb-guest call".
+
+// Dir is the directory of a container that belongs to sb, a volume in its root. Images made from the container do not have
+// it. No image knows its name, so none can put a link or a volume of its own there, and have a program run as the box.
+type Dir string
+
+// NewDir makes the name of one sandbox's.
+func NewDir() Dir { return Dir("/.sb-" + strings.ToLower(rand.Text())) }
+
+// DirOf returns the Dir that a box's program is in.
+func DirOf(program string) Dir { return Dir(path.Dir(path.Dir(program))) }
+
+// Bin is where the volume of the program is mounted.
+func (d Dir) Bin() string { return string(d) + "/bin" }
+
+// Program is the box's program.
+func (d Dir) Program() string { return d.Bin() + "/" + ProgramName }
+
+// Config is the file of the box's Config.
+func (d Dir) Config() string { return string(d) + "/box.json" }
+
+// Journal is the directory of the journal.
+func (d Dir) Journal() string { return string(d) + "/journal" }
+
+const (
+	// ProgramName is the program's name in its volume.
+	ProgramName = "sb-guest"
+	// Socket is the box's abstract address; it is the container's own, as its network is.
+	Socket = "@sb-box"
+	// DoorFD is the box's descriptor that leads back to the box.
+	DoorFD = 100
+	// CallUser runs "sb-guest call": it owns nothing and holds no capability.
+	CallUser = "65533:65533"
+)
+
+// Modes are sb-guest's first arguments.
+const (
+	ModeBox  = "box"
+	ModeCall = "call"
+)
+
+// Setup is the configuration that a box receives at its start.
+type Setup struct {
+	// Version is the provider's.
+	Version int    `json:"version"`
+	Config  Config `json:"config"`
+	// Key signs the requests of those who may call the box.
+	Key []byte `json:"key"`
+}
+
+// Config is what a box works with.
+type Config struct {
+	ID string `json:"id"`
+	// Spec is the launch spec; its secrets have no values.
+	Spec    core.Spec         `json:"spec"`
+	Secrets map[string]string `json:"secrets,omitempty"`
+	Actor   string            `json:"actor,omitempty"`
+	// User runs the commands without a user of their own: the spec's user, else the image's.
+	User string `json:"user,omitempty"`
+	// Workdir is the spec's, else the image's.
+	Workdir string `json:"workdir,omitempty"`
+	// Expires is when the lifetime ends; zero is never.
+	Expires time.Time `json:"expires,omitzero"`
+	// Settled says that Expires was set for good: no lease changes it.
+	Settled bool `json:"settled,omitempty"`
+	// Fence restricts where the sandbox's packets go.
+	Fence Fence `json:"fence,omitzero"`
+	// ExecLogLimit and EntryLogLimit bound what is kept of a command's output, in bytes.
+	ExecLogLimit  int64 `json:"exec_log_limit"`
+	EntryLogLimit int64 `json:"entry_log_limit"`
+}
+
+// Fence is a network policy that the box applies before it starts anything else.
+type Fence struct {
+	// On makes link-local addresses and the container's neighbors unreachable.
+	On bool `json:"on,omitempty"`
+	// Only, when set, lists the CIDRs that stay reachable.
+	Only []string `json:"only,omitempty"`
+	// Never lists CIDRs that are unreachable, whatever Only says.
+	Never []string `json:"never,omitempty"`
+	// Closed says that Only holds even when it is empty.
+	Closed bool `json:"closed,omitempty"`
+}
+
+// State is one line of the container's log.
+type State struct {
+	Time time.Time `json:"time"`
+	// State is running, stopped, exited or failed.
+	State    core.State  `json:"state"`
+	Reason   core.Reason `json:"reason,omitempty"`
+	Message  string      `json:"message,omitempty"`
+	ExitCode *int        `json:"exit_code,omitempty"`
+	Expires  time.Time   `json:"expires,omitzero"`
+	// Settled says that Expires was set for good: no lease changes it.
+	Settled bool `json:"settled,omitempty"`
+	// Kind is the error's, when State is failed before it was running.
+	Kind string `json:"kind,omitempty"`
+}

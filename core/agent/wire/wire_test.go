@@ -1,0 +1,101 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// forge signs a request as a client of another version does. Version 1 had no number.
+func forge(t *testing.T, key []byte, body string) []byte {
+	t.Helper()
+	payload, err := json.Marshal(signed{Body: []byte(body), MAC: mac(key, []byte(body))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return payload
+}
+
+func TestRequestsAreVerified(t *testing.T) {
+	key := NewKey()
+	payload, err := Request{Verb: VerbExec, Command: Command{Argv: []string{"true"}}}.Sign(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Verify(key, payload); err != nil || r.Verb != VerbExec || len(r.Argv) != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for name, test := range map[string]struct {
+		payload []byte
+		want    core.Kind
+		says    string
+	}{
+		"another key":     {forge(t, NewKey(), `{"version":2}`), core.KindUnauthorized, "not signed"},
+		"damaged":         {payload[:len(payload)-5], core.KindUsage, "damaged"},
+		"version 1":       {forge(t, key, `{"verb":"exec","argv":["true"]}`), core.KindUnavailable, "speaks protocol 0, the sandbox's supervisor 2"},
+		"a later version": {forge(t, key, `{"version":9,"verb":{"name":"exec"}}`), core.KindUnavailable, "speaks protocol 9"},
+	} {
+		if _, err := Verify(key, test.payload); !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestCheckVersion(t *testing.T) {
+	if err := CheckVersion(Version, Version); err != nil {
+		t.Error(err)
+	}
+	err := CheckVersion(Version, 1)
+	if !errors.Is(err, core.KindUnavailable) || !strings.Contains(core.HintOf(err), "use the sb that launched it") {
+		t.Errorf("%v (%s)", err, core.HintOf(err))
+	}
+}
+
+// Each type of a frame means one thing.
+func TestFrameTypesDiffer(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "frame.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		value, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(value.Names[0].Name, "Frame") {
+			return true
+		}
+		kind := value.Values[0].(*ast.BasicLit).Value
+		if names[kind] != "" {
+			t.Errorf("%s and %s are both %s", names[kind], value.Names[0].Name, kind)
+		}
+		names[kind] = value.Names[0].Name
+		return true
+	})
+	if len(names) < 10 {
+		t.Errorf("only %d types were found", len(names))
+	}
+}
+
+func FuzzReadFrame(f *testing.F) {
+	f.Add(AppendFrame(nil, FrameStdout, []byte("text")))
+	f.Add(AppendFrame(nil, FrameRecord, AppendRecord(nil, core.LogRecord{Stream: core.Stderr, Data: []byte("x")})))
+	f.Add([]byte{FrameReply, 0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		kind, payload, err := ReadFrame(bytes.NewReader(data), nil)
+		if err != nil {
+			return
+		}
+		if again := AppendFrame(nil, kind, payload); !bytes.HasPrefix(data, again) {
+			t.Errorf("%q was read as %q", data, again)
+		}
+		_, _ = ParseRecord(payload)
+		_, _ = ParseTaken(payload)
+		_, _ = Verify([]byte("key"), payload)
+	})
+}
