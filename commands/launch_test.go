@@ -12,6 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/internal/clitest"
 	"github.com/seed-0724f904/sb/commands/sandboxes"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
 func specDiff(want, got core.Spec) string {
@@ -40,7 +41,7 @@ func TestNewLaunchFlags(t *testing.T) {
 		Volumes: []core.Volume{{Source: "data", Target: "/data", ReadOnly: true}},
 		Ports:   []core.Port{{Host: 8080, Sandbox: 80}, {Sandbox: 9000}, {Host: 8443, Sandbox: 443, Protocol: core.PortH2}},
 		Inbound: []string{"203.0.113.0/24"}, Ready: &core.Probe{Exec: []string{"sh", "-c", "test -e /ok"}, Interval: core.Duration(2 * time.Second)},
-		Modal:   &core.ModalSpec{Regions: []string{"us-east", "eu"}, Cloud: "aws"},
+		Modal:   modalspec.Section{Regions: []string{"us-east", "eu"}, Cloud: "aws"}.JSON(),
 		Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org", "10.0.0.0/8"}},
 		Labels:  map[string]string{"team": "ml"}, Command: []string{"serve", "--port", "80"},
 	}

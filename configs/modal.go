@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
 // SetModal sets fields of spec.Modal from KEY=VALUE pairs and keeps the others. A KEY is a field's name in a spec file,
@@ -24,12 +25,14 @@ func SetModal(spec *core.Spec, pairs []string) error {
 		if err := yaml.Unmarshal([]byte(text), &document); err != nil || len(document.Content) == 0 {
 			return core.Errorf(core.KindUsage, "launch", "--modal", "%s: the value is not valid YAML", key)
 		}
-		if spec.Modal == nil {
-			spec.Modal = &core.ModalSpec{}
+		section, err := modalspec.Of(*spec)
+		if err != nil {
+			return err
 		}
-		if err := setField(reflect.ValueOf(spec.Modal).Elem(), key, document.Content[0]); err != nil {
+		if err := setField(reflect.ValueOf(&section).Elem(), key, document.Content[0]); err != nil {
 			return core.Errorf(core.KindUsage, "launch", "--modal", "%s: %w", key, err).WithHint("%s", core.HintOf(err))
 		}
+		spec.Modal = section.JSON()
 	}
 	return nil
 }
@@ -37,7 +40,7 @@ func SetModal(spec *core.Spec, pairs []string) error {
 // ModalKeys returns the names of the fields that SetModal sets.
 func ModalKeys() []string {
 	var keys []string
-	for field := range reflect.TypeFor[core.ModalSpec]().Fields() {
+	for field := range reflect.TypeFor[modalspec.Section]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		keys = append(keys, name)
 	}

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
 const dialect = "https://json-schema.org/draft/2020-12/schema"
@@ -86,7 +87,7 @@ func settingSchema(k key) *jsonschema.Schema {
 func specSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	quantity := &jsonschema.Schema{Types: []string{"string", "number"}}
-	schema, err := jsonschema.For[core.Spec](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+	options := &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[core.Bytes]():    quantity,
 		reflect.TypeFor[core.Duration](): quantity,
 		reflect.TypeFor[core.GPU]():      {Type: "string", Description: "TYPE or TYPE:COUNT"},
@@ -96,13 +97,20 @@ func specSchema(t *testing.T) *jsonschema.Schema {
 		reflect.TypeFor[core.PortProtocol](): {Enum: []any{
 			string(core.PortTCP), string(core.PortHTTPS), string(core.PortH2),
 		}},
-	}})
+	}}
+	modal, err := jsonschema.For[*modalspec.Section](options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.TypeSchemas[reflect.TypeFor[json.RawMessage]()] = modal
+	schema, err := jsonschema.For[core.Spec](options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	schema.Schema, schema.Title = dialect, "launch spec of sb"
 	docs := fieldDocs(t)
 	describe(schema, reflect.TypeFor[core.Spec](), docs)
+	describe(schema.Properties["modal"], reflect.TypeFor[modalspec.Section](), docs)
 	return schema
 }
 
@@ -134,7 +142,7 @@ func describe(schema *jsonschema.Schema, of reflect.Type, docs map[string]string
 func fieldDocs(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	for _, name := range []string{"spec.go", "secret.go", "probe.go", "modal_spec.go"} {
+	for _, name := range []string{"spec.go", "secret.go", "probe.go", "providers/modal/modalspec/modalspec.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), "../core/"+name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
 // maxSpec is the largest spec file, in bytes.
@@ -59,6 +60,14 @@ func fill(into reflect.Value, node *yaml.Node, field string) error {
 		node = node.Alias
 	}
 	if node.Tag == "!!null" {
+		return nil
+	}
+	if into.Type() == reflect.TypeFor[json.RawMessage]() { // Spec.Modal
+		var section modalspec.Section
+		if err := fill(reflect.ValueOf(&section).Elem(), node, field); err != nil {
+			return err
+		}
+		into.SetBytes(section.JSON())
 		return nil
 	}
 	switch into.Kind() {

@@ -58,7 +58,7 @@ var layers = map[string][]string{
 	"core/programtest":  {},
 	"core/providertest": {"core"},
 	"core/providers":    {"core", "core/providers/..."},
-	"configs":           {"core", "core/service"},
+	"configs":           {"core", "core/service", "core/providers/modal/modalspec"},
 	"tui":               {"core", "core/service", "core/transfer"},
 	"commands": {
 		"core", "core/service", "core/providers", "core/transfer", "configs", "tui",

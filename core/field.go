@@ -257,7 +257,7 @@ func insideFields() []Field {
 		},
 		{
 			Name: "modal", Flag: "modal", Doc: "a setting of Modal as `KEY=VALUE`, such as regions=us-east or cpu_limit=4", Need: CapModal,
-			ref: func(s *Spec) any { return &s.Modal }, check: func(s Spec) error { return s.Modal.validate(s) },
+			ref: func(s *Spec) any { return &s.Modal }, check: Spec.checkModal,
 		},
 	}
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -38,9 +39,9 @@ func (p Prices) Rate(spec Spec) (float64, error) {
 // region factor. KindUsage: the spec has no limit that bounds the cost. KindUnsupported: a price is unknown.
 func (p Prices) MostRate(spec Spec) (float64, error) {
 	cpu, memory := max(spec.CPU, p.MinCPU), max(spec.Memory, p.MinMemory)
-	only := ModalSpec{}
-	if spec.Modal != nil {
-		only = *spec.Modal
+	only, err := boundsOf(spec)
+	if err != nil {
+		return 0, err
 	}
 	unbounded := func(what, flag string) error {
 		return Errorf(KindUsage, "cost", "", "without a limit of its %s the sandbox has no largest cost", what).WithHint("set one: %s", flag)
@@ -68,6 +69,23 @@ func (p Prices) MostRate(spec Spec) (float64, error) {
 			WithHint("leave the regions out, or add the largest factor to the provider's prices (region=2.5): sb config get prices.modal")
 	}
 	return rate * p.Region, nil
+}
+
+// bounds are the settings in a provider's own section of a spec that change the highest cost. A provider whose section
+// has such settings gives them these names.
+type bounds struct {
+	CPULimit    float64  `json:"cpu_limit"`
+	MemoryLimit Bytes    `json:"memory_limit"`
+	Regions     []string `json:"regions"`
+}
+
+func boundsOf(spec Spec) (b bounds, err error) {
+	if spec.Modal != nil {
+		if err := json.Unmarshal(spec.Modal, &b); err != nil {
+			return bounds{}, Invalid("modal", "%v", err)
+		}
+	}
+	return b, nil
 }
 
 // rate returns the cost of cores, memory and GPUs, per second.

@@ -213,6 +213,9 @@ type Factory struct {
 	Name string
 	// IDPrefix is the prefix of its sandbox ids: "loc-".
 	IDPrefix string
+	// CheckSpec checks the section of a spec that only this provider understands, and opens nothing. It is nil if there is
+	// none. The error is KindUsage.
+	CheckSpec func(Spec) error
 	// Open makes no connection. It fails only for a configuration that can never work.
 	Open func() (Provider, error)
 }

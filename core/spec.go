@@ -1,6 +1,10 @@
 package core
 
-import "maps"
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
 
 // Spec is a request to launch a sandbox, the same for all providers. Zero fields use the provider's defaults. The JSON
 // names are the field names of spec files.
@@ -60,7 +64,7 @@ type Spec struct {
 	Ready *Probe `json:"ready,omitempty"`
 
 	// Modal has the settings that only Modal supports. If set, only Modal can be chosen.
-	Modal *ModalSpec `json:"modal,omitempty"`
+	Modal json.RawMessage `json:"modal,omitempty"`
 }
 
 // Clone returns a deep copy.
@@ -74,7 +78,7 @@ func (s Spec) Clone() Spec {
 	s.Network.Allow = append([]string(nil), s.Network.Allow...)
 	s.Inbound = append([]string(nil), s.Inbound...)
 	s.Ready = s.Ready.clone()
-	s.Modal = s.Modal.clone()
+	s.Modal = slices.Clone(s.Modal)
 	s.Env = maps.Clone(s.Env)
 	s.Labels = maps.Clone(s.Labels)
 	return s

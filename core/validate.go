@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/netip"
@@ -302,4 +303,13 @@ func HasControl(s string) bool {
 // Invalid returns an error of kind usage about a field of a spec.
 func Invalid(field, format string, args ...any) *Error {
 	return Errorf(KindUsage, "validate", "", "%s: %s", field, fmt.Sprintf(format, args...))
+}
+
+// checkModal checks that the section is an object. Its fields are Factory.CheckSpec's.
+func (s Spec) checkModal() error {
+	var fields map[string]json.RawMessage
+	if s.Modal != nil && (json.Unmarshal(s.Modal, &fields) != nil || fields == nil) {
+		return Invalid("modal", "expected an object of settings")
+	}
+	return nil
 }

@@ -58,14 +58,10 @@ func TestSpecValidate(t *testing.T) {
 		"probe of two things":     func(s *Spec) { s.Ready = &Probe{TCP: 1, Exec: []string{"true"}} },
 		"probe of port 70000":     func(s *Spec) { s.Ready = &Probe{TCP: 70000} },
 		"probe without a pause":   func(s *Spec) { s.Ready = &Probe{TCP: 1, Interval: 1} },
-		"unknown runtime":         func(s *Spec) { s.Modal = &ModalSpec{Runtime: "wasm"} },
-		"limit below request":     func(s *Spec) { s.CPU, s.Modal = 2, &ModalSpec{CPULimit: 1} },
-		"bucket without target":   func(s *Spec) { s.Modal = &ModalSpec{Buckets: []Bucket{{Name: "data"}}} },
-		"prefix of a bucket":      func(s *Spec) { s.Modal = &ModalSpec{Buckets: []Bucket{{Name: "a", Target: "/a", Prefix: "x"}}} },
-		"headers of no domain": func(s *Spec) {
-			s.Modal = &ModalSpec{Headers: []HeaderReplacement{{Headers: map[string]string{"A": "b"}}}}
-		},
-		"option as a package": func(s *Spec) { s.Pip = []string{"--index-url=x"} },
+		"modal that is a text":    func(s *Spec) { s.Modal = []byte(`"x"`) },
+		"modal that is no JSON":   func(s *Spec) { s.Modal = []byte(`{`) },
+		"modal that is null":      func(s *Spec) { s.Modal = []byte(`null`) },
+		"option as a package":     func(s *Spec) { s.Pip = []string{"--index-url=x"} },
 	} {
 		spec := good.Clone()
 		change(&spec)

@@ -110,14 +110,13 @@ func readyFlags(ready *core.Probe) []string {
 }
 
 // modalFlags returns the flags of Modal's own settings. The values are JSON, which the flag parses as YAML.
-func modalFlags(modal *core.ModalSpec) []string {
+func modalFlags(modal json.RawMessage) []string {
 	if modal == nil {
 		return nil
 	}
-	text, err := json.Marshal(modal)
 	fields := map[string]json.RawMessage{}
-	if err != nil || json.Unmarshal(text, &fields) != nil {
-		return nil // cannot happen: all fields are plain JSON
+	if json.Unmarshal(modal, &fields) != nil {
+		return nil // cannot happen: a spec is checked before it is shown
 	}
 	var argv []string
 	for _, key := range slices.Sorted(maps.Keys(fields)) {

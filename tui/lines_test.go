@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/exp/golden"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 	"github.com/seed-0724f904/sb/core/service"
 )
 
@@ -167,10 +168,10 @@ func TestLaunchLine(t *testing.T) {
 		Inbound: []string{"192.0.2.0/24"}, Require: true,
 		Labels: map[string]string{"team": "ml"}, Command: []string{"sh", "-c", "sleep 1; echo 'x'"},
 		Ready: &core.Probe{Exec: []string{"sh", "-c", "test -e /ready"}, Interval: core.Duration(2 * time.Second)},
-		Modal: &core.ModalSpec{
+		Modal: modalspec.Section{
 			Regions: []string{"us-east", "eu"}, Cloud: "aws", CPULimit: 4, MemoryLimit: core.GiB, OIDC: true,
-			Experimental: map[string]string{"fast": "true"}, Buckets: []core.Bucket{{Name: "b", Target: "/b"}},
-		},
+			Experimental: map[string]string{"fast": "true"}, Buckets: []modalspec.Bucket{{Name: "b", Target: "/b"}},
+		}.JSON(),
 	}
 	checkpoint := core.Spec{Checkpoint: "warm", Ready: &core.Probe{TCP: 8000}}
 	var lines []map[string]any

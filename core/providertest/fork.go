@@ -89,7 +89,7 @@ func (s *suite) checkpoints(t *testing.T) {
 	source := launch(t, p, func(spec *core.Spec) {
 		spec.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}}
 		if elsewhere {
-			spec.Modal, token = &core.ModalSpec{MemorySnapshot: true}, "s3cret"
+			spec.Modal, token = []byte(`{"memory_snapshot": true}`), "s3cret"
 		}
 	})
 	sh(t, p, source.ID, "echo kept > /root/file")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 	"github.com/seed-0724f904/sb/core/service"
 )
 
@@ -90,10 +91,10 @@ func TestMostRate(t *testing.T) {
 		want float64
 	}{
 		"limits as reserved": {core.Spec{CPU: 2, Memory: core.GiB}, 12},
-		"higher limits":      {core.Spec{CPU: 2, Memory: core.GiB, Modal: &core.ModalSpec{CPULimit: 8, MemoryLimit: 2 * core.GiB}}, 28},
+		"higher limits":      {core.Spec{CPU: 2, Memory: core.GiB, Modal: modalspec.Section{CPULimit: 8, MemoryLimit: 2 * core.GiB}.JSON()}, 28},
 		"no cpu":             {core.Spec{Memory: core.GiB}, 26.125},
-		"a region":           {core.Spec{CPU: 2, Memory: core.GiB, Modal: &core.ModalSpec{Regions: []string{"us"}}}, 30},
-		"a gpu in a region":  {core.Spec{CPU: 2, Memory: core.GiB, GPU: core.GPU{Type: "H100", Count: 2}, Modal: &core.ModalSpec{Regions: []string{"us"}}}, 530},
+		"a region":           {core.Spec{CPU: 2, Memory: core.GiB, Modal: modalspec.Section{Regions: []string{"us"}}.JSON()}, 30},
+		"a gpu in a region":  {core.Spec{CPU: 2, Memory: core.GiB, GPU: core.GPU{Type: "H100", Count: 2}, Modal: modalspec.Section{Regions: []string{"us"}}.JSON()}, 530},
 	} {
 		if got, err := prices.MostRate(test.spec); err != nil || !near(got, test.want) {
 			t.Errorf("%s: %v, %v, want %v", name, got, err, test.want)
@@ -107,7 +108,7 @@ func TestMostRate(t *testing.T) {
 	prices.BurstCPU, prices.Region = 0, 0
 	_, err = prices.MostRate(core.Spec{Memory: core.GiB})
 	wantKind(t, err, core.KindUsage)
-	_, err = prices.MostRate(core.Spec{CPU: 1, Memory: core.GiB, Modal: &core.ModalSpec{Regions: []string{"us"}}})
+	_, err = prices.MostRate(core.Spec{CPU: 1, Memory: core.GiB, Modal: modalspec.Section{Regions: []string{"us"}}.JSON()})
 	wantKind(t, err, core.KindUnsupported)
 }
 

@@ -111,7 +111,23 @@ func (s *Service) prepare(ctx context.Context, spec core.Spec) (complete core.Sp
 	if spec.IdleTimeout == core.NoTimeout {
 		spec.IdleTimeout = 0 // no default comes any more
 	}
-	return spec, wishes, asked, spec.Validate()
+	return spec, wishes, asked, s.check(spec)
+}
+
+// check validates a spec, and with it the sections of providers.
+func (s *Service) check(spec core.Spec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	for _, lazy := range s.lazyProviders {
+		if lazy.factory.CheckSpec == nil {
+			continue
+		}
+		if err := lazy.factory.CheckSpec(spec); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // choose places a spec, opens the provider and adapts the spec to it.

@@ -260,6 +260,8 @@ func fillValue(t *testing.T, v reflect.Value) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(7)
+	case reflect.Uint8:
+		v.SetUint('7')
 	case reflect.Float64:
 		v.SetFloat(7)
 	case reflect.Slice:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
@@ -69,7 +70,7 @@ func TestCallsOfEachOperation(t *testing.T) {
 	s := spec()
 	s.Ports = []core.Port{{Sandbox: 8000}}
 	s.Ready = &core.Probe{Exec: []string{"true"}, Interval: core.Duration(100 * time.Millisecond)}
-	s.Modal = &core.ModalSpec{MemorySnapshot: true}
+	s.Modal = modalspec.Section{MemorySnapshot: true}.JSON()
 	sb := launched(t, first, s)
 	shell(t, first, sb.ID, "mkdir /tmp/dir /tmp/to /mnt/it; echo x >/tmp/dir/f; while :; do sleep 1; done >/dev/null 2>&1 &")
 	kept, err := first.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{Name: "kept-files"})
@@ -233,7 +234,7 @@ func launches(t *testing.T) []operation {
 	full := func(s *core.Spec) {
 		s.Volumes = []core.Volume{{Source: "one", Target: "/one"}, {Source: "two", Target: "/two"}}
 		s.Secrets = []core.Secret{{Ref: "kept"}, {Name: "INLINE", Value: core.NewSecretValue("x")}}
-		s.Modal = &core.ModalSpec{Buckets: []core.Bucket{{Name: "b", Target: "/b", Secret: "kept"}}}
+		s.Modal = modalspec.Section{Buckets: []modalspec.Bucket{{Name: "b", Target: "/b", Secret: "kept"}}}.JSON()
 	}
 	return []operation{
 		{"launch, the first ever", true, "AppGetOrCreate AuthTokenGet EnvironmentGetOrCreate ImageGetOrCreate SandboxCreateV2", launchAndForget(t, nil)},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
 // Bounds that Modal sets. They are checked here so that a slip costs no image build.
@@ -79,9 +80,9 @@ func checkModal(spec core.Spec) error {
 	if closed && len(spec.Inbound) > 0 {
 		return refuse("inbound", "a sandbox without a network has no ports that somebody could connect to")
 	}
-	m := spec.Modal
-	if m == nil {
-		return nil
+	m, err := modalspec.Of(spec)
+	if err != nil {
+		return err
 	}
 	switch {
 	case m.CPULimit > maxCPU:

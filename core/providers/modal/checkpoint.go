@@ -1,6 +1,7 @@
 package modal
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
 const (
@@ -28,7 +30,7 @@ const (
 )
 
 // Checkpoint implements core.Checkpointer with Modal's experimental memory snapshots. Modal neither names nor lists nor removes them: the name and
-// what the sandbox was are kept on this machine. A sandbox must have been launched for it (core.ModalSpec.MemorySnapshot).
+// what the sandbox was are kept on this machine. A sandbox must have been launched for it (modalspec.Section.MemorySnapshot).
 func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkpoint, error) {
 	if strings.HasPrefix(name, memoryPrefix) {
 		return core.Checkpoint{}, core.Errorf(core.KindUsage, "modal.checkpoint", name, "a checkpoint's name does not begin with %s, as Modal's own ids do", memoryPrefix)
@@ -46,7 +48,7 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 	if !sb.State.Live() {
 		return core.Checkpoint{}, p.notRunning(ctx, id)
 	}
-	if d.tags[recordTag] != "" && (sb.Spec.Modal == nil || !sb.Spec.Modal.MemorySnapshot) {
+	if m, err := modalspec.Of(sb.Spec); d.tags[recordTag] != "" && (err != nil || !m.MemorySnapshot) {
 		return core.Checkpoint{}, core.Errorf(core.KindConflict, "modal.checkpoint", sb.Name, "Modal keeps the memory only of a sandbox that was launched for it").
 			WithHint("launch it with: --modal memory_snapshot=true")
 	}
@@ -173,7 +175,7 @@ func (p *Provider) restore(ctx context.Context, spec core.Spec, lease core.Lease
 	spec = was.Clone()
 	spec.Provider, spec.Name, spec.Labels, spec.Checkpoint = Name, name, labels, kept.Name
 	if kept.Name == "" { // somebody else's, of whom this is known
-		spec.Checkpoint, spec.Modal = kept.ID, &core.ModalSpec{MemorySnapshot: true}
+		spec.Checkpoint, spec.Modal = kept.ID, modalspec.Section{MemorySnapshot: true}.JSON()
 	}
 	l := &launching{provider: p, client: c, spec: spec, lease: lease, lookups: &lookups{client: c}}
 	return l.restore(ctx, kept)
@@ -199,7 +201,7 @@ func changedField(spec, kept core.Spec) string {
 		{"network", spec.Network.Mode == core.NetworkDefault || spec.Network.Mode == kept.Network.Mode && slices.Equal(spec.Network.Allow, kept.Network.Allow)},
 		{"inbound", len(spec.Inbound) == 0 || slices.Equal(spec.Inbound, kept.Inbound)},
 		{"ready", spec.Ready == nil || reflect.DeepEqual(spec.Ready, kept.Ready)},
-		{"modal", spec.Modal == nil || reflect.DeepEqual(spec.Modal, kept.Modal)},
+		{"modal", spec.Modal == nil || bytes.Equal(spec.Modal, kept.Modal)},
 	} {
 		if !field.same {
 			return field.name

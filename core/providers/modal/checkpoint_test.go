@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 	"github.com/seed-0724f904/sb/core/service"
 )
@@ -40,7 +41,7 @@ func TestCheckpointGoesOn(t *testing.T) {
 	defer func() { _ = svc.Close() }()
 	ctx := t.Context()
 	s := spec()
-	s.Name, s.Env, s.Labels, s.Modal = "counter", map[string]string{"COLOUR": "blue"}, map[string]string{"team": "a"}, &core.ModalSpec{MemorySnapshot: true}
+	s.Name, s.Env, s.Labels, s.Modal = "counter", map[string]string{"COLOUR": "blue"}, map[string]string{"team": "a"}, modalspec.Section{MemorySnapshot: true}.JSON()
 	s.Command = []string{"sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; echo $i >/tmp/number; sleep 0.05; done"}
 	sb, err := svc.Launch(ctx, s, service.LaunchOptions{})
 	if err != nil {

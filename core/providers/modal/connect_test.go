@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
@@ -101,7 +102,7 @@ func TestConnectTokenCarriesBytes(t *testing.T) {
 func TestProxies(t *testing.T) {
 	r := newRig(t, func(o *modaltest.Options) { o.Proxies = []string{"exit"} })
 	s := spec()
-	s.Modal = &core.ModalSpec{Proxy: "exit"}
+	s.Modal = modalspec.Section{Proxy: "exit"}.JSON()
 	for turn, want := range []int{1, 0} {
 		p := modal.New(r.opts)
 		s.Name = core.NewName()

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modal-labs/modal-client/go"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
 // definition is what Modal is asked for. What has to be looked up is looked up at once.
@@ -46,9 +47,9 @@ func (l *launching) definition(ctx context.Context) (*sdk.SandboxCreateParams, e
 
 // onlyModals fills in what only Modal has.
 func (l *launching) onlyModals(ctx context.Context, params *sdk.SandboxCreateParams) error {
-	m := l.spec.Modal
-	if m == nil {
-		return nil
+	m, err := modalspec.Of(l.spec)
+	if err != nil || l.spec.Modal == nil {
+		return err
 	}
 	params.Regions, params.Cloud, params.Runtime, params.CustomDomain = m.Regions, m.Cloud, sdk.SandboxRuntime(m.Runtime), m.CustomDomain
 	params.I6PN, params.PTY, params.IncludeOidcIdentityToken, params.ExperimentalEnableSnapshot = m.PrivateIPv6, m.PTY, m.OIDC, m.MemorySnapshot
@@ -143,9 +144,9 @@ func (l *launching) volumes(ctx context.Context) (map[string]*sdk.Volume, error)
 }
 
 // buckets mounts buckets of object stores.
-func (l *launching) buckets(ctx context.Context, list []core.Bucket) (map[string]*sdk.CloudBucketMount, error) {
+func (l *launching) buckets(ctx context.Context, list []modalspec.Bucket) (map[string]*sdk.CloudBucketMount, error) {
 	made := make([]*sdk.CloudBucketMount, len(list))
-	err := each(list, func(i int, b core.Bucket) (err error) {
+	err := each(list, func(i int, b modalspec.Bucket) (err error) {
 		params := &sdk.CloudBucketMountParams{
 			ReadOnly: b.ReadOnly, RequesterPays: b.RequesterPays, BucketEndpointURL: given(b.Endpoint), KeyPrefix: given(b.Prefix), OidcAuthRoleArn: given(b.RoleARN),
 		}
@@ -167,12 +168,12 @@ func (l *launching) buckets(ctx context.Context, list []core.Bucket) (map[string
 }
 
 // headers is the policy that replaces headers of outgoing requests.
-func (l *launching) headers(ctx context.Context, list []core.HeaderReplacement) (*sdk.ExperimentalOutboundPolicy, error) {
+func (l *launching) headers(ctx context.Context, list []modalspec.HeaderReplacement) (*sdk.ExperimentalOutboundPolicy, error) {
 	if len(list) == 0 {
 		return nil, nil //nolint:nilnil // no policy is no error
 	}
 	replacements := make([]sdk.ExperimentalOutboundPolicyHeaderReplacement, len(list))
-	err := each(list, func(i int, h core.HeaderReplacement) (err error) {
+	err := each(list, func(i int, h modalspec.HeaderReplacement) (err error) {
 		replacements[i] = sdk.ExperimentalOutboundPolicyHeaderReplacement{Domain: h.Domain, Headers: h.Headers}
 		if h.Secret != "" {
 			replacements[i].Secret, err = l.lookups.secret(ctx, h.Secret)

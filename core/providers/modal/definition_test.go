@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
@@ -31,12 +32,12 @@ func TestEveryFieldReachesModal(t *testing.T) {
 	s.Inbound = []string{"203.0.113.0/24"}
 	s.Network = core.Network{Mode: core.NetworkAllow, Allow: []string{"10.0.0.0/8"}}
 	s.Ready = &core.Probe{TCP: 8000, Interval: core.Duration(2 * time.Second)}
-	s.Modal = &core.ModalSpec{
+	s.Modal = modalspec.Section{
 		Regions: []string{"us-east", "us-west"}, Cloud: "aws", Runtime: "vm", CustomDomain: "sandboxes.example.com", PrivateIPv6: true,
 		CPULimit: 4, MemoryLimit: core.GiB, OIDC: true, PTY: true, MemorySnapshot: true, Experimental: map[string]string{"fast": "true", "mode": "x"},
-		Buckets: []core.Bucket{{Name: "b", Target: "/bucket", Prefix: "p/", Endpoint: "https://x.r2.cloudflarestorage.com", Secret: "bucket", ReadOnly: true, RequesterPays: true}},
-		Headers: []core.HeaderReplacement{{Domain: "api.example.com", Headers: map[string]string{"Authorization": "Bearer $KEY"}, Secret: "api"}},
-	}
+		Buckets: []modalspec.Bucket{{Name: "b", Target: "/bucket", Prefix: "p/", Endpoint: "https://x.r2.cloudflarestorage.com", Secret: "bucket", ReadOnly: true, RequesterPays: true}},
+		Headers: []modalspec.HeaderReplacement{{Domain: "api.example.com", Headers: map[string]string{"Authorization": "Bearer $KEY"}, Secret: "api"}},
+	}.JSON()
 	sb := launched(t, p, s)
 	d := r.server.Definition(sb.ID)
 	if d == nil {
@@ -85,7 +86,7 @@ func TestEveryFieldReachesModal(t *testing.T) {
 		t.Errorf("the tunnels are %+v, %v", tunnelsOf, err)
 	}
 	got, err := p.Get(t.Context(), sb.ID)
-	if err != nil || got.Spec.Modal == nil || got.Spec.Modal.Runtime != "vm" || got.Spec.Ready == nil || got.Labels["team"] != "x" {
+	if m, ofErr := modalspec.Of(got.Spec); err != nil || ofErr != nil || m.Runtime != "vm" || got.Spec.Ready == nil || got.Labels["team"] != "x" {
 		t.Errorf("it is told as %+v, %v", got, err)
 	}
 }
@@ -106,14 +107,14 @@ func TestPrivateRegistries(t *testing.T) {
 		"registry.example.com/app":                       pb.RegistryAuthType_REGISTRY_AUTH_TYPE_STATIC_CREDS,
 	} {
 		s := spec()
-		s.Image, s.Modal = image, &core.ModalSpec{ImageSecret: "login"}
+		s.Image, s.Modal = image, modalspec.Section{ImageSecret: "login"}.JSON()
 		made := r.server.ImageDefinition(r.server.Definition(launched(t, p, s).ID).GetImageId())
 		if config := made.GetImageRegistryConfig(); config.GetRegistryAuthType() != kind || config.GetSecretId() == "" || strings.Join(made.GetDockerfileCommands(), "\n") != "FROM "+image {
 			t.Errorf("%s: %v", image, made)
 		}
 	}
 	s := spec()
-	s.Image, s.Modal = "registry.example.com/app", &core.ModalSpec{ImageSecret: "half"}
+	s.Image, s.Modal = "registry.example.com/app", modalspec.Section{ImageSecret: "half"}.JSON()
 	if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "REGISTRY_PASSWORD") {
 		t.Errorf("a secret without a password: %v", err)
 	}
@@ -138,13 +139,13 @@ func TestMissingAtModal(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()
 	for name, change := range map[string]func(*core.Spec){
-		"a-proxy":    func(s *core.Spec) { s.Modal = &core.ModalSpec{Proxy: "a-proxy"} },
+		"a-proxy":    func(s *core.Spec) { s.Modal = modalspec.Section{Proxy: "a-proxy"}.JSON() },
 		"a-secret":   func(s *core.Spec) { s.Secrets = []core.Secret{{Ref: "a-secret"}} },
 		"an-image":   func(s *core.Spec) { s.Image = "modal:an-image" },
 		"a-snapshot": func(s *core.Spec) { s.Snapshot = "a-snapshot" },
 		"a-login": func(s *core.Spec) {
 			s.Image = "123.dkr.ecr.us-east-1.amazonaws.com/x"
-			s.Modal = &core.ModalSpec{ImageSecret: "a-login"}
+			s.Modal = modalspec.Section{ImageSecret: "a-login"}.JSON()
 		},
 	} {
 		s := spec()

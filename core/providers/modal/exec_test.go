@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
@@ -24,7 +25,7 @@ func TestOperationsOnWhatHasEnded(t *testing.T) {
 	defer func() { _ = p.Close() }()
 	s := spec()
 	s.Command = []string{"sh", "-c", "while ! test -e /tmp/go; do sleep 0.05; done"}
-	s.Modal = &core.ModalSpec{MemorySnapshot: true}
+	s.Modal = modalspec.Section{MemorySnapshot: true}.JSON()
 	sb := launched(t, p, s)
 	shell(t, p, sb.ID, "touch /tmp/go")
 	if _, err := p.WaitSandbox(providertest.Patient(t), sb.ID); err != nil {

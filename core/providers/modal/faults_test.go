@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 	"github.com/seed-0724f904/sb/core/providertest"
 )
@@ -137,21 +138,21 @@ func TestToldBeforeTheCall(t *testing.T) {
 		"too long":       func(s *core.Spec) { s.Timeout = core.Duration(25 * time.Hour) },
 		"too much":       func(s *core.Spec) { s.Memory = core.TiB },
 		"a host's port":  func(s *core.Spec) { s.Ports = []core.Port{{Host: 80, Sandbox: 80}} },
-		"memory limit":   func(s *core.Spec) { s.Memory, s.Modal = core.GiB, &core.ModalSpec{MemoryLimit: core.TiB} },
-		"cpu limit":      func(s *core.Spec) { s.Modal = &core.ModalSpec{CPULimit: 2} },
-		"no reservation": func(s *core.Spec) { s.Modal = &core.ModalSpec{MemoryLimit: core.GiB} },
+		"memory limit":   func(s *core.Spec) { s.Memory, s.Modal = core.GiB, modalspec.Section{MemoryLimit: core.TiB}.JSON() },
+		"cpu limit":      func(s *core.Spec) { s.Modal = modalspec.Section{CPULimit: 2}.JSON() },
+		"no reservation": func(s *core.Spec) { s.Modal = modalspec.Section{MemoryLimit: core.GiB}.JSON() },
 		"headers": func(s *core.Spec) {
-			s.Modal = &core.ModalSpec{Headers: []core.HeaderReplacement{{Domain: "*", Headers: map[string]string{"A": "$KEY"}}}}
+			s.Modal = modalspec.Section{Headers: []modalspec.HeaderReplacement{{Domain: "*", Headers: map[string]string{"A": "$KEY"}}}}.JSON()
 		},
 		"headers and domains": func(s *core.Spec) {
 			s.Network = core.Network{Mode: core.NetworkAllow, Allow: []string{"example.com"}}
-			s.Modal = &core.ModalSpec{Headers: []core.HeaderReplacement{{Domain: "*", Headers: map[string]string{"A": "b"}}}}
+			s.Modal = modalspec.Section{Headers: []modalspec.HeaderReplacement{{Domain: "*", Headers: map[string]string{"A": "b"}}}}.JSON()
 		},
 		"inbound to nothing": func(s *core.Spec) {
 			s.Network.Mode, s.Inbound = core.NetworkNone, []string{"203.0.113.0/24"}
 		},
 		"memory of a GPU": func(s *core.Spec) {
-			s.GPU, s.Modal = core.GPU{Type: "T4", Count: 1}, &core.ModalSpec{MemorySnapshot: true}
+			s.GPU, s.Modal = core.GPU{Type: "T4", Count: 1}, modalspec.Section{MemorySnapshot: true}.JSON()
 		},
 		"a host's files": func(s *core.Spec) { s.Volumes = []core.Volume{{Source: "/etc", Target: "/x"}} },
 	} {

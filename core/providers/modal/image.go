@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modal-labs/modal-client/go"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
 // defaultImage is what a sandbox begins from when nothing is said.
@@ -76,8 +77,12 @@ func recipeOf(spec core.Spec) (recipe, error) {
 		}
 		r.Base = "python:" + version + "-slim"
 	}
-	if spec.Modal != nil && r.Base != "" {
-		r.Access = spec.Modal.ImageSecret
+	if r.Base != "" {
+		m, err := modalspec.Of(spec)
+		if err != nil {
+			return r, err
+		}
+		r.Access = m.ImageSecret
 	}
 	if len(spec.Apt) > 0 {
 		r.Commands = append(r.Commands, "RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "+

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
 // Name is the provider's name.
@@ -28,7 +29,7 @@ type Options struct {
 
 // Factory returns how the provider is opened.
 func Factory(opts Options) core.Factory {
-	return core.Factory{Name: Name, IDPrefix: IDPrefix, Open: func() (core.Provider, error) { return New(opts), nil }}
+	return core.Factory{Name: Name, IDPrefix: IDPrefix, CheckSpec: modalspec.Check, Open: func() (core.Provider, error) { return New(opts), nil }}
 }
 
 // Provider is a client of Modal. One connection serves all operations; it is made when it is first needed.

@@ -8,6 +8,7 @@ import (
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
 // SetNetwork implements core.NetworkPolicer. Modal knows allow-lists only on a sandbox that runs: an empty one is none, and
@@ -71,6 +72,10 @@ func (p *Provider) setTags(ctx context.Context, c *client, id string, tags map[s
 
 // Enforcement implements core.Enforcer.
 func (p *Provider) Enforcement(_ context.Context, _ string, spec core.Spec) ([]core.Enforcement, error) {
+	m, err := modalspec.Of(spec)
+	if err != nil {
+		return nil, err
+	}
 	list := spec.EnforcedFields()
 	for i := range list {
 		e := &list[i]
@@ -78,12 +83,12 @@ func (p *Provider) Enforcement(_ context.Context, _ string, spec core.Spec) ([]c
 		switch e.Field {
 		case "cpu":
 			e.How = "Modal's hard limit of the cores"
-			if m := spec.Modal; m != nil && m.CPULimit > spec.CPU {
+			if m.CPULimit > spec.CPU {
 				e.How = fmt.Sprintf("reserved; Modal's hard limit is that of --modal cpu_limit, %v", m.CPULimit)
 			}
 		case "memory":
 			e.How = "Modal's hard limit; a sandbox above it is ended"
-			if m := spec.Modal; m != nil && m.MemoryLimit > spec.Memory {
+			if m.MemoryLimit > spec.Memory {
 				e.How = fmt.Sprintf("reserved; Modal's hard limit is that of --modal memory_limit, %s: a sandbox above it is ended", m.MemoryLimit)
 			}
 		case "timeout", "idle_timeout":

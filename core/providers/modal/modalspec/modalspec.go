@@ -1,17 +1,24 @@
-package core
+// Package modalspec has the settings of a spec that only Modal supports, the value of core.Spec.Modal. It is a package
+// of its own, so that readers of files and flags know the fields and do not link Modal's SDK. It imports core only.
+package modalspec
 
 import (
-	"maps"
+	"bytes"
+	"encoding/json"
 	"path"
-	"slices"
 	"strings"
+
+	"github.com/seed-0724f904/sb/core"
 )
+
+// maxCPU is the highest CPU limit, in cores, as for core.Spec.CPU.
+const maxCPU = 1024
 
 // maxHeaders is the highest number of headers that Modal replaces for one sandbox.
 const maxHeaders = 25
 
-// ModalSpec has the settings that only Modal supports. Zero fields use Modal's defaults.
-type ModalSpec struct {
+// Section has the settings that only Modal supports. Zero fields use Modal's defaults.
+type Section struct {
 	// Regions are the allowed regions: "us-east".
 	Regions []string `json:"regions,omitempty"`
 	// Cloud is the cloud to run in: "aws", "gcp", "oci".
@@ -28,7 +35,7 @@ type ModalSpec struct {
 	// CPULimit is the hard limit in cores; Spec.CPU is then the reservation. Without it, Spec.CPU is both.
 	CPULimit float64 `json:"cpu_limit,omitempty"`
 	// MemoryLimit is the hard limit; Spec.Memory is then the reservation. Without it, Spec.Memory is both.
-	MemoryLimit Bytes `json:"memory_limit,omitempty"`
+	MemoryLimit core.Bytes `json:"memory_limit,omitempty"`
 
 	// ImageSecret names the secret at Modal that has the credentials of the image's registry.
 	ImageSecret string `json:"image_secret,omitempty"`
@@ -76,59 +83,72 @@ type HeaderReplacement struct {
 	Secret string `json:"secret,omitempty"`
 }
 
-func (m *ModalSpec) clone() *ModalSpec {
-	if m == nil {
-		return nil
+// Of returns the section of a spec, zero if it has none. It ignores unknown fields: a newer sb may have written them.
+func Of(spec core.Spec) (Section, error) {
+	var m Section
+	if spec.Modal == nil {
+		return m, nil
 	}
-	c := *m
-	c.Regions = slices.Clone(m.Regions)
-	c.Buckets = slices.Clone(m.Buckets)
-	c.Headers = slices.Clone(m.Headers)
-	for i := range c.Headers {
-		c.Headers[i].Headers = maps.Clone(m.Headers[i].Headers)
+	if err := json.Unmarshal(spec.Modal, &m); err != nil {
+		return Section{}, core.Invalid("modal", "%v", err)
 	}
-	c.Experimental = maps.Clone(m.Experimental)
-	return &c
+	return m, nil
 }
 
-// validate makes the checks that need no answer from Modal. spec is the spec that contains m.
-func (m *ModalSpec) validate(spec Spec) error {
-	if m == nil {
+// JSON returns the section as a spec has it.
+func (m Section) JSON() json.RawMessage {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return nil // cannot happen: all fields are plain JSON
+	}
+	return text
+}
+
+// Check makes the checks of a spec's section that need no answer from Modal. Unknown fields are errors. The error is
+// core.KindUsage.
+func Check(spec core.Spec) error {
+	if spec.Modal == nil {
 		return nil
 	}
+	var m Section
+	decoder := json.NewDecoder(bytes.NewReader(spec.Modal))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&m); err != nil {
+		return core.Invalid("modal", "%v", err)
+	}
 	for _, word := range append([]string{m.Cloud, m.Proxy, m.CustomDomain, m.ImageSecret}, m.Regions...) {
-		if HasControl(word) || strings.Contains(word, " ") {
-			return Invalid("modal", "%q has a blank or control character", word)
+		if core.HasControl(word) || strings.Contains(word, " ") {
+			return core.Invalid("modal", "%q has a blank or control character", word)
 		}
 	}
 	if m.Runtime != "" && m.Runtime != "gvisor" && m.Runtime != "vm" {
-		return Invalid("modal.runtime", "%q is neither gvisor nor vm", m.Runtime)
+		return core.Invalid("modal.runtime", "%q is neither gvisor nor vm", m.Runtime)
 	}
 	if m.CPULimit != 0 && (m.CPULimit < spec.CPU || m.CPULimit > maxCPU) {
-		return Invalid("modal.cpu_limit", "%v is not between the %v cores that are reserved and %d", m.CPULimit, spec.CPU, maxCPU)
+		return core.Invalid("modal.cpu_limit", "%v is not between the %v cores that are reserved and %d", m.CPULimit, spec.CPU, maxCPU)
 	}
-	if m.MemoryLimit != 0 && (m.MemoryLimit < spec.Memory || m.MemoryLimit > 64*TiB) {
-		return Invalid("modal.memory_limit", "%s is not between the %s that are reserved and 64TiB", m.MemoryLimit, spec.Memory)
+	if m.MemoryLimit != 0 && (m.MemoryLimit < spec.Memory || m.MemoryLimit > 64*core.TiB) {
+		return core.Invalid("modal.memory_limit", "%s is not between the %s that are reserved and 64TiB", m.MemoryLimit, spec.Memory)
 	}
 	for i, b := range m.Buckets {
 		switch {
 		case b.Name == "" || !path.IsAbs(b.Target):
-			return Invalid("modal.buckets", "number %d needs a name and an absolute target", i+1)
+			return core.Invalid("modal.buckets", "number %d needs a name and an absolute target", i+1)
 		case b.Prefix != "" && !strings.HasSuffix(b.Prefix, "/"):
-			return Invalid("modal.buckets", "the prefix %q does not end with a slash", b.Prefix)
+			return core.Invalid("modal.buckets", "the prefix %q does not end with a slash", b.Prefix)
 		case b.RequesterPays && b.Secret == "":
-			return Invalid("modal.buckets", "requester_pays of %s needs a secret", b.Name)
+			return core.Invalid("modal.buckets", "requester_pays of %s needs a secret", b.Name)
 		}
 	}
 	count := 0
 	for i, h := range m.Headers {
 		if h.Domain == "" || len(h.Headers) == 0 {
-			return Invalid("modal.headers", "number %d needs a domain and headers", i+1)
+			return core.Invalid("modal.headers", "number %d needs a domain and headers", i+1)
 		}
 		count += len(h.Headers)
 	}
 	if count > maxHeaders {
-		return Invalid("modal.headers", "%d headers are more than the %d that Modal replaces", count, maxHeaders)
+		return core.Invalid("modal.headers", "%d headers are more than the %d that Modal replaces", count, maxHeaders)
 	}
 	return nil
 }
