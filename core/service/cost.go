@@ -87,9 +87,13 @@ func (s *Service) Cost(ctx context.Context, filter CostFilter) (CostReport, erro
 	}
 	report.Failures = slices.DeleteFunc(listing.Failures, func(f core.ProviderFailure) bool { _, priced := s.prices[f.Provider]; return !priced })
 	for _, sb := range listing.Sandboxes {
+		if sb.State == core.StateQueued {
+			delete(stays, sb.ID)
+			continue
+		}
 		known := stays[sb.ID]
 		if known == nil {
-			known = &stay{begin: sb.Created}
+			known = &stay{begin: charged(sb)}
 			stays[sb.ID] = known
 		}
 		known.id, known.name, known.provider, known.app, known.spec = sb.ID, sb.Name, sb.Provider, sb.App, sb.Spec

@@ -255,3 +255,40 @@ func TestCostOfWhatIsGone(t *testing.T) {
 		t.Errorf("an hour of a core costs %+v, %v", report, err)
 	}
 }
+
+// waiting lists sandboxes of a provider as the name says: "queued" waits for a machine, "late" got one after 30 minutes.
+type waiting struct{ *fake.Provider }
+
+func (w waiting) List(ctx context.Context) ([]core.Sandbox, error) {
+	list, err := w.Provider.List(ctx)
+	for i := range list {
+		switch list[i].Name {
+		case "queued":
+			list[i].State, list[i].Started = core.StateQueued, time.Time{}
+		case "late":
+			list[i].Started = list[i].Created.Add(30 * time.Minute)
+		}
+	}
+	return list, err
+}
+
+// The time that a sandbox waits for a machine costs nothing.
+func TestQueueingCostsNothing(t *testing.T) {
+	other, p, c := priced(t)
+	for _, name := range []string{"queued", "late"} {
+		if _, err := other.Launch(t.Context(), core.Spec{Name: name, CPU: 1}, service.LaunchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.pass(time.Hour)
+	s := service.New(service.Options{
+		Factories: []core.Factory{{Name: "cloud", IDPrefix: p.Factory().IDPrefix, Open: func() (core.Provider, error) { return waiting{p}, nil }}},
+		StateDir:  t.TempDir(), Now: c.Now,
+		Prices: map[string]core.Prices{"cloud": {Currency: "USD", Date: "2026-01-01", CPU: 0.0001}},
+	})
+	t.Cleanup(func() { _ = s.Close() })
+	report, err := s.Cost(t.Context(), service.CostFilter{})
+	if err != nil || len(report.Sums) != 1 || report.Sums[0].Name != "late" || !near(report.Totals["USD"], 0.18) {
+		t.Errorf("%+v, %v", report, err)
+	}
+}

@@ -33,11 +33,15 @@ func (s *Service) lived(sb core.Sandbox) time.Duration {
 	if sb.State.Live() {
 		end = s.now()
 	}
-	begin := sb.Started
-	if begin.IsZero() {
-		begin = sb.Created
+	return max(end.Sub(charged(sb)), 0)
+}
+
+// charged returns since when a sandbox is charged that is not queued.
+func charged(sb core.Sandbox) time.Time {
+	if sb.Started.IsZero() {
+		return sb.Created
 	}
-	return max(end.Sub(begin), 0)
+	return sb.Started
 }
 
 // gpuLifetime is how long a sandbox with a GPU lives that costs money and has no lifetime of its own.
