@@ -83,7 +83,9 @@ var layers = map[string][]string{
 	"core/providers/docker/engine": {"core"},
 	"core/providers/docker/image":  {"core", "core/providers/docker/engine"},
 	"core/providers/fake":          {"core"},
-	"core/providers/modal":         {"core", "core/agent/guest"},
+	"core/providers/modal":         {"core", "core/agent/guest", "core/providers/modal/..."},
+	"core/providers/modal/client":  {"core"},
+	"core/providers/modal/files":   {"core", "core/agent/guest"},
 }
 
 // owners lists the only parts that may import a library.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local"
-	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
@@ -288,13 +288,13 @@ func (s *ModalServer) Close() error {
 	return errors.Join(errs...)
 }
 
-// ModalLogin is a token and where to keep it; see modal.Login.
-type ModalLogin = modal.Login
+// ModalLogin is a token and where to keep it; see client.Login.
+type ModalLogin = client.Login
 
 // LoginModal checks a token with Modal and writes it to Modal's configuration file. It returns the profile's name.
 func LoginModal(ctx context.Context, login ModalLogin) (string, error) { return login.Do(ctx) }
 
 // ModalConfigFile is the file that Modal's tools read.
 func ModalConfigFile(lookup func(string) (string, bool)) (string, error) {
-	return modal.ConfigFile(lookup)
+	return client.ConfigFile(lookup)
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
@@ -37,7 +38,7 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 	}
 	var d described
 	var r *router
-	err := together(
+	err := client.Together(
 		func() (err error) { r, err = p.router(ctx, id, false); return err },
 		func() (err error) { d, err = p.describe(ctx, id); return err },
 	)
@@ -86,7 +87,7 @@ func (r *router) keepMemory(ctx context.Context) (string, error) {
 		})
 		return reply.GetSnapshotId(), err
 	}
-	raw, err := r.client.raw(ctx)
+	raw, err := r.client.Raw(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -108,7 +109,7 @@ func (r *router) keepMemory(ctx context.Context) (string, error) {
 // Checkpoints implements core.Checkpointer: those that were made on this machine, until Modal's time for them is over.
 func (p *Provider) Checkpoints(context.Context) ([]core.Checkpoint, error) {
 	c, err := p.connect()
-	if noAccount(err) {
+	if client.NoAccount(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -124,7 +125,7 @@ func (p *Provider) FindCheckpoint(ctx context.Context, id string) (core.Checkpoi
 		return core.Checkpoint{}, noMemory(id)
 	}
 	_, raw, err := p.control(ctx, "checkpoint")
-	if noAccount(err) {
+	if client.NoAccount(err) {
 		return core.Checkpoint{}, noMemory(id)
 	}
 	if err != nil {
@@ -134,7 +135,7 @@ func (p *Provider) FindCheckpoint(ctx context.Context, id string) (core.Checkpoi
 	if code := status.Code(err); code == codes.NotFound || code == codes.InvalidArgument {
 		return core.Checkpoint{}, noMemory(id)
 	}
-	return core.Checkpoint{Name: id, ID: id, Provider: Name}, classify("checkpoint", id, err)
+	return core.Checkpoint{Name: id, ID: id, Provider: Name}, client.Classify("checkpoint", id, err)
 }
 
 // RemoveCheckpoint implements core.Checkpointer. Modal has no call that removes one: it is forgotten here, and ends in its time.
@@ -143,7 +144,7 @@ func (p *Provider) RemoveCheckpoint(_ context.Context, name string) error {
 		return core.Errorf(core.KindUnsupported, "modal.checkpoint", name, "Modal removes no memory snapshots; they end %d days after they were made", int(memoryLife/(24*time.Hour)))
 	}
 	c, err := p.connect()
-	if noAccount(err) {
+	if client.NoAccount(err) {
 		return noMemory(name)
 	}
 	if err != nil {
@@ -177,7 +178,7 @@ func (p *Provider) restore(ctx context.Context, spec core.Spec, lease core.Lease
 	if kept.Name == "" { // somebody else's, of whom this is known
 		spec.Checkpoint, spec.Modal = kept.ID, modalspec.Section{MemorySnapshot: true}.JSON()
 	}
-	l := &launching{provider: p, client: c, spec: spec, lease: lease, lookups: &lookups{client: c}}
+	l := &launching{provider: p, client: c, spec: spec, lease: lease, lookups: &client.Lookups{Client: c}}
 	return l.restore(ctx, kept)
 }
 
@@ -213,19 +214,19 @@ func changedField(spec, kept core.Spec) string {
 // restore has Modal make the sandbox, and notes in its tags for whom it is.
 func (l *launching) restore(ctx context.Context, kept core.Checkpoint) (core.Sandbox, error) {
 	var seen replies
-	ctx = withWitness(ctx, witness{reply: seen.keep})
-	snapshot, err := l.client.sdk.SandboxSnapshots.FromID(ctx, kept.ID, nil)
+	ctx = client.WithWitness(ctx, client.Witness{Reply: seen.keep})
+	snapshot, err := l.client.SDK.SandboxSnapshots.FromID(ctx, kept.ID, nil)
 	if err != nil {
-		return core.Sandbox{}, classify("launch", kept.ID, err)
+		return core.Sandbox{}, client.Classify("launch", kept.ID, err)
 	}
-	sandbox, err := l.client.sdk.Sandboxes.ExperimentalFromSnapshot(ctx, snapshot, &sdk.SandboxExperimentalFromSnapshotParams{Name: &l.spec.Name})
+	sandbox, err := l.client.SDK.Sandboxes.ExperimentalFromSnapshot(ctx, snapshot, &sdk.SandboxExperimentalFromSnapshotParams{Name: &l.spec.Name})
 	if err != nil {
-		return core.Sandbox{}, classify("launch", kept.ID, err)
+		return core.Sandbox{}, client.Classify("launch", kept.ID, err)
 	}
 	defer func() { _ = sandbox.Detach() }()
 	id := sandbox.SandboxID
 	if reply := seen.restored(); reply != nil {
-		l.client.cache.put(cachedTasks, id, reply.GetTaskId())
+		l.client.Cache.Put(client.CachedTasks, id, reply.GetTaskId())
 		l.provider.remember(id, l.client, reply.GetTaskId(), reply.GetCommandRouterAccess())
 	}
 	if err := l.provider.setTags(ctx, l.client, id, tagsOf(l.spec, l.lease)); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/core/service"
@@ -275,7 +276,7 @@ func TestAccount(t *testing.T) {
 			value, ok := test.env[name]
 			return value, ok
 		}
-		account := modal.FindAccount(lookup)
+		account := client.FindAccount(lookup)
 		if got := strings.TrimSpace(account.TokenID + " " + account.Environment); got != test.want || account.Err != nil {
 			t.Errorf("%v: %q, %v", test.env, got, account.Err)
 		}
@@ -285,7 +286,7 @@ func TestAccount(t *testing.T) {
 	if err := modal.New(modal.Options{}).Check(t.Context()); !errors.Is(err, core.KindUnauthorized) || !strings.Contains(err.Error(), `profile "none"`) {
 		t.Errorf("a profile that is not there: %v", err)
 	}
-	half := modal.FindAccount(func(name string) (string, bool) {
+	half := client.FindAccount(func(name string) (string, bool) {
 		return map[string]string{"MODAL_TOKEN_ID": "ak-only", "HOME": t.TempDir()}[name], true
 	})
 	if !errors.Is(half.Err, core.KindUnauthorized) {

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modal-labs/modal-client/go"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
@@ -37,8 +38,8 @@ func (l *launching) definition(ctx context.Context) (*sdk.SandboxCreateParams, e
 	if params.ReadinessProbe, err = probe(spec.Ready); err != nil {
 		return nil, err
 	}
-	err = together(
-		func() (err error) { params.Secrets, err = l.lookups.secrets(ctx, spec.Secrets); return err },
+	err = client.Together(
+		func() (err error) { params.Secrets, err = l.lookups.Secrets(ctx, spec.Secrets); return err },
 		func() (err error) { params.Volumes, err = l.volumes(ctx); return err },
 		func() error { return l.onlyModals(ctx, params) },
 	)
@@ -56,12 +57,12 @@ func (l *launching) onlyModals(ctx context.Context, params *sdk.SandboxCreatePar
 	params.CPULimit = cmp.Or(m.CPULimit, params.CPULimit)
 	params.MemoryLimitMiB = cmp.Or(mebibytes(m.MemoryLimit), params.MemoryLimitMiB)
 	params.ExperimentalOptions = experimental(m.Experimental)
-	return together(
+	return client.Together(
 		func() (err error) { params.CloudBucketMounts, err = l.buckets(ctx, m.Buckets); return err },
 		func() (err error) { params.ExperimentalOutboundPolicy, err = l.headers(ctx, m.Headers); return err },
 		func() (err error) {
 			if m.Proxy != "" {
-				params.Proxy, err = l.lookups.proxy(ctx, m.Proxy)
+				params.Proxy, err = l.lookups.Proxy(ctx, m.Proxy)
 			}
 			return err
 		},
@@ -129,9 +130,9 @@ func probe(ready *core.Probe) (*sdk.Probe, error) {
 // volumes finds the volumes, or makes them. A source is NAME or NAME/SUB/PATH.
 func (l *launching) volumes(ctx context.Context) (map[string]*sdk.Volume, error) {
 	found := make([]*sdk.Volume, len(l.spec.Volumes))
-	err := each(l.spec.Volumes, func(i int, v core.Volume) (err error) {
+	err := client.Each(l.spec.Volumes, func(i int, v core.Volume) (err error) {
 		name, sub, _ := strings.Cut(v.Source, "/")
-		if found[i], err = l.lookups.volume(ctx, name); err == nil && (v.ReadOnly || sub != "") {
+		if found[i], err = l.lookups.Volume(ctx, name); err == nil && (v.ReadOnly || sub != "") {
 			found[i] = found[i].WithMountOptions(&sdk.VolumeMountOptionsParams{ReadOnly: &v.ReadOnly, SubPath: &sub})
 		}
 		return err
@@ -146,16 +147,16 @@ func (l *launching) volumes(ctx context.Context) (map[string]*sdk.Volume, error)
 // buckets mounts buckets of object stores.
 func (l *launching) buckets(ctx context.Context, list []modalspec.Bucket) (map[string]*sdk.CloudBucketMount, error) {
 	made := make([]*sdk.CloudBucketMount, len(list))
-	err := each(list, func(i int, b modalspec.Bucket) (err error) {
+	err := client.Each(list, func(i int, b modalspec.Bucket) (err error) {
 		params := &sdk.CloudBucketMountParams{
 			ReadOnly: b.ReadOnly, RequesterPays: b.RequesterPays, BucketEndpointURL: given(b.Endpoint), KeyPrefix: given(b.Prefix), OidcAuthRoleArn: given(b.RoleARN),
 		}
 		if b.Secret != "" {
-			if params.Secret, err = l.lookups.secret(ctx, b.Secret); err != nil {
+			if params.Secret, err = l.lookups.Secret(ctx, b.Secret); err != nil {
 				return err
 			}
 		}
-		if made[i], err = l.client.sdk.CloudBucketMounts.New(b.Name, params); err != nil {
+		if made[i], err = l.client.SDK.CloudBucketMounts.New(b.Name, params); err != nil {
 			return core.Errorf(core.KindUsage, "modal.launch", b.Name, "modal.buckets: %w", err)
 		}
 		return nil
@@ -173,10 +174,10 @@ func (l *launching) headers(ctx context.Context, list []modalspec.HeaderReplacem
 		return nil, nil //nolint:nilnil // no policy is no error
 	}
 	replacements := make([]sdk.ExperimentalOutboundPolicyHeaderReplacement, len(list))
-	err := each(list, func(i int, h modalspec.HeaderReplacement) (err error) {
+	err := client.Each(list, func(i int, h modalspec.HeaderReplacement) (err error) {
 		replacements[i] = sdk.ExperimentalOutboundPolicyHeaderReplacement{Domain: h.Domain, Headers: h.Headers}
 		if h.Secret != "" {
-			replacements[i].Secret, err = l.lookups.secret(ctx, h.Secret)
+			replacements[i].Secret, err = l.lookups.Secret(ctx, h.Secret)
 		}
 		return err
 	})

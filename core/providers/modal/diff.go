@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modal-labs/modal-client/go"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 const (
@@ -83,7 +84,7 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 		return nil, hasEnded(sb)
 	}
 	if d, err = p.listed(ctx, d); err != nil {
-		return nil, classify("diff", id, err)
+		return nil, client.Classify("diff", id, err)
 	}
 	sb = d.sandbox("")
 	if sb.Spec.Checkpoint != "" {
@@ -95,7 +96,7 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	}
 	var reference string
 	var now map[string]found
-	err = together(
+	err = client.Together(
 		func() (err error) { reference, err = p.reference(ctx, d, sb); return err },
 		func() (err error) { now, err = p.changed(ctx, id, d.created.Add(-skew), skip); return err },
 	)
@@ -116,11 +117,11 @@ func (p *Provider) reference(ctx context.Context, d described, of core.Sandbox) 
 	}
 	spec := core.Spec{Name: core.NewName(), App: of.App, Image: of.Image, Timeout: core.Duration(referenceLife), Network: core.Network{Mode: core.NetworkNone}}
 	lease := core.Lease{Owner: core.CurrentOwner("diff"), Created: time.Now().UTC(), Bound: true}
-	made, err := c.sdk.Sandboxes.Create(ctx, &sdk.App{AppID: d.appID}, &sdk.Image{ImageID: d.image}, &sdk.SandboxCreateParams{
+	made, err := c.SDK.Sandboxes.Create(ctx, &sdk.App{AppID: d.appID}, &sdk.Image{ImageID: d.image}, &sdk.SandboxCreateParams{
 		Name: spec.Name, Timeout: referenceLife, Workdir: of.Spec.Workdir, BlockNetwork: true, Tags: tagsOf(spec, lease),
 	})
 	if err != nil {
-		return "", classify("diff", d.image, err)
+		return "", client.Classify("diff", d.image, err)
 	}
 	return made.SandboxID, core.Wrap("modal.diff", made.SandboxID, made.Detach())
 }
@@ -146,7 +147,7 @@ func (p *Provider) compare(ctx context.Context, id, reference string, now map[st
 	}
 	var before map[string]found
 	var inside, was map[string]bool
-	err := together(
+	err := client.Together(
 		func() error {
 			text, err := p.piped(ctx, reference, []string{"sh", "-c", listNamed}, names.Bytes())
 			if err == nil {
@@ -196,7 +197,7 @@ func (p *Provider) rewritten(ctx context.Context, id, reference string, now, bef
 		return same, nil
 	}
 	var texts [2]string
-	err := each([]string{id, reference}, func(i int, box string) (err error) {
+	err := client.Each([]string{id, reference}, func(i int, box string) (err error) {
 		texts[i], err = p.piped(ctx, box, []string{"sh", "-c", hashNamed}, names.Bytes())
 		return err
 	})
@@ -229,16 +230,16 @@ func (p *Provider) inside(ctx context.Context, id string, directories []byte) (m
 
 // piped runs a script of the above with an input and returns what it wrote, its end taken away.
 func (p *Provider) piped(ctx context.Context, id string, argv []string, input []byte) (string, error) {
-	o, err := p.operate(ctx, id, "diff", id, argv)
+	o, err := p.programs().Operate(ctx, id, "diff", id, argv)
 	if err != nil {
 		return "", err
 	}
 	sent := make(chan error, 1)
 	go func() {
-		sent <- o.send(func(w io.Writer) error { _, err := w.Write(input); return err })
+		sent <- o.Send(func(w io.Writer) error { _, err := w.Write(input); return err })
 	}()
-	output, readErr := o.all()
-	exit, err := o.wait(ctx)
+	output, readErr := o.All()
+	exit, err := o.Wait(ctx)
 	if err := errors.Join(err, <-sent, core.Wrap("modal.diff", id, readErr)); err != nil {
 		return "", err
 	}
@@ -247,7 +248,7 @@ func (p *Provider) piped(ctx context.Context, id string, argv []string, input []
 	case exit.Code == 3 || exit.Code == 127 || exit.Code == 126:
 		return "", core.Errorf(core.KindUnsupported, "modal.diff", id, "the image has no GNU find, which tells what has changed")
 	case exit.Code != 0 || !whole:
-		return "", core.Errorf(core.KindInternal, "modal.diff", id, "the files could not be listed: exit code %d: %s", exit.Code, o.complaints.text)
+		return "", core.Errorf(core.KindInternal, "modal.diff", id, "the files could not be listed: exit code %d: %s", exit.Code, o.Complaints())
 	}
 	return text, nil
 }

@@ -8,6 +8,7 @@ import (
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 // Statuses of findings.
@@ -18,7 +19,7 @@ const (
 
 // Diagnose implements core.Doctor. Without credentials it makes no call.
 func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
-	account := FindAccount(os.LookupEnv)
+	account := client.FindAccount(os.LookupEnv)
 	findings := []core.Finding{credentialsFinding(account)}
 	if account.Err != nil || account.TokenID == "" {
 		return findings
@@ -26,13 +27,13 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 	return append(findings, p.serverFinding(ctx, account))
 }
 
-func credentialsFinding(account Account) core.Finding {
+func credentialsFinding(account client.Account) core.Finding {
 	f := core.Finding{Name: "credentials", Status: statusOK}
 	switch {
 	case account.Err != nil:
 		f.Status, f.Detail, f.Fix = statusError, account.Err.Error(), core.HintOf(account.Err)
 	case account.TokenID == "":
-		err := noCredentials(account)
+		err := client.NoCredentials(account)
 		f.Status, f.Detail, f.Fix = statusError, err.Error()+", neither in the environment nor in "+account.File, core.HintOf(err)
 	case account.OAuth:
 		f.Detail = "OAuth client " + account.TokenID
@@ -45,12 +46,12 @@ func credentialsFinding(account Account) core.Finding {
 	return f
 }
 
-func (p *Provider) serverFinding(ctx context.Context, account Account) core.Finding {
+func (p *Provider) serverFinding(ctx context.Context, account client.Account) core.Finding {
 	f := core.Finding{Name: "server", Status: statusOK, Detail: account.Server}
 	begin := time.Now()
 	c, err := p.connect()
 	if err == nil {
-		raw, rawErr := c.raw(ctx)
+		raw, rawErr := c.Raw(ctx)
 		err = rawErr
 		if err == nil {
 			workspace, lookupErr := raw.TokenInfoGet(ctx, &pb.TokenInfoGetRequest{})
@@ -58,7 +59,7 @@ func (p *Provider) serverFinding(ctx context.Context, account Account) core.Find
 			f.Detail += ", workspace " + workspace.GetWorkspaceName()
 		}
 	}
-	if err = classify("check", "", err); err != nil {
+	if err = client.Classify("check", "", err); err != nil {
 		return core.Finding{Name: f.Name, Status: statusError, Detail: account.Server + ": " + err.Error(), Fix: core.HintOf(err)}
 	}
 	f.Detail += ", answers after " + time.Since(begin).Round(time.Millisecond).String()

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 const (
@@ -76,16 +77,16 @@ func (p *Provider) start(ctx context.Context, id string, spec core.ExecSpec) (*p
 		return nil, err
 	}
 	proc := &process{provider: p, router: r, id: uuid.NewString(), tty: spec.TTY, timeout: spec.Timeout, started: time.Now(), done: make(chan struct{})}
-	found := &lookups{client: r.client}
+	found := &client.Lookups{Client: r.client}
 	request, err := proc.request(ctx, spec, found)
 	if err != nil {
 		return nil, err
 	}
 	streams, release := core.Streams{Stdin: spec.Stdin, Stdout: spec.Stdout, Stderr: spec.Stderr}.Own()
 	err = proc.begin(ctx, request)
-	if status.Code(err) == codes.NotFound && found.remembered() {
+	if status.Code(err) == codes.NotFound && found.Remembered() {
 		// A secret that the cache remembered is not there any more.
-		if request, err = proc.request(ctx, spec, &lookups{client: r.client, fresh: true}); err == nil {
+		if request, err = proc.request(ctx, spec, &client.Lookups{Client: r.client, Fresh: true}); err == nil {
 			err = proc.begin(ctx, request)
 		}
 	}
@@ -136,7 +137,7 @@ func (p *Provider) failed(ctx context.Context, op, id string, err error) error {
 			return getErr
 		}
 	}
-	return classify(op, id, err)
+	return client.Classify(op, id, err)
 }
 
 // notRunning says what became of a sandbox in which nothing can be run.
@@ -154,7 +155,7 @@ func hasEnded(sb core.Sandbox) error {
 }
 
 // request is what the router is asked for.
-func (c *process) request(ctx context.Context, spec core.ExecSpec, lookup *lookups) (*pb.TaskExecStartRequest, error) {
+func (c *process) request(ctx context.Context, spec core.ExecSpec, lookup *client.Lookups) (*pb.TaskExecStartRequest, error) {
 	env := map[string]string{markVariable: c.id}
 	maps.Copy(env, spec.Env)
 	var sources []*pb.SecretSource
@@ -163,9 +164,9 @@ func (c *process) request(ctx context.Context, spec core.ExecSpec, lookup *looku
 			env[secret.Name] = secret.Value.Reveal()
 			continue
 		}
-		found, err := lookup.secrets(ctx, []core.Secret{secret})
+		found, err := lookup.Secrets(ctx, []core.Secret{secret})
 		if err != nil {
-			return nil, classify("exec", secret.Ref, err)
+			return nil, client.Classify("exec", secret.Ref, err)
 		}
 		sources = append(sources, pb.SecretSource_builder{SecretId: &found[0].SecretID}.Build())
 	}
@@ -236,7 +237,7 @@ func (c *process) follow(ctx context.Context, streams core.Streams) {
 	case err != nil:
 		c.err = c.lost(err)
 	case outErr != nil || errErr != nil:
-		c.err = classify("exec", c.router.sandbox, errors.Join(outErr, errErr))
+		c.err = client.Classify("exec", c.router.sandbox, errors.Join(outErr, errErr))
 	}
 	c.exit = exit
 }
@@ -418,6 +419,9 @@ func (c *process) Wait(ctx context.Context) (core.Exit, error) {
 		return core.Exit{}, core.Wrap("modal.wait", c.id, ctx.Err())
 	}
 }
+
+// Cut implements files.Process.
+func (c *process) Cut() bool { return c.cut }
 
 // Close implements core.Process.
 func (c *process) Close() error {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 // firstLogs reads what entry commands of sandboxes of the first generation wrote. The control plane keeps it, in entries with
@@ -41,7 +42,7 @@ func (f firstLogs) tail(ctx context.Context, stream core.Stream, silence time.Du
 		}
 		if tries++; !passing(status.Code(err)) || tries > attempts {
 			select {
-			case items <- logItem{err: classify("logs", f.id, err)}:
+			case items <- logItem{err: client.Classify("logs", f.id, err)}:
 			case <-ctx.Done():
 			}
 			return

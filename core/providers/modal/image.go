@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modal-labs/modal-client/go"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
@@ -110,18 +111,20 @@ func (r recipe) key() string {
 	return hex.EncodeToString(digest[:16])
 }
 
-// image returns the image of a recipe, built if need be. Its build log is progress.
-func (c *client) image(ctx context.Context, app *sdk.App, r recipe, found *lookups, progress core.ProgressFunc) (*sdk.Image, error) {
+// image returns the image of the recipe, after a build where it needs one. The build log is progress.
+func (r recipe) image(
+	ctx context.Context, c *client.Client, app *sdk.App, found *client.Lookups, progress core.ProgressFunc,
+) (*sdk.Image, error) {
 	switch {
 	case r.ID != "" && len(r.Commands) == 0:
 		return &sdk.Image{ImageID: r.ID}, nil
 	case r.Published != "" && len(r.Commands) == 0: // a name may mean another image tomorrow
-		return c.sdk.Images.FromName(ctx, r.Published, nil)
+		return c.SDK.Images.FromName(ctx, r.Published, nil)
 	case r.Published != "":
-		return c.build(ctx, app, r, found, progress)
+		return r.build(ctx, c, app, found, progress)
 	}
-	id, err := found.id(cachedImages, r.key(), func() (string, error) {
-		built, err := c.build(ctx, app, r, found, progress)
+	id, err := found.ID(client.CachedImages, r.key(), func() (string, error) {
+		built, err := r.build(ctx, c, app, found, progress)
 		if err != nil {
 			return "", err
 		}
@@ -130,17 +133,21 @@ func (c *client) image(ctx context.Context, app *sdk.App, r recipe, found *looku
 	return &sdk.Image{ImageID: id}, err
 }
 
-// build has Modal build an image, which it does once for each recipe. An error has the end of the build's log.
-func (c *client) build(ctx context.Context, app *sdk.App, r recipe, found *lookups, progress core.ProgressFunc) (*sdk.Image, error) {
-	base, err := c.base(ctx, r, found)
+// build builds the image on Modal, which does it once for each recipe. An error has the end of the build's log.
+func (r recipe) build(
+	ctx context.Context, c *client.Client, app *sdk.App, found *client.Lookups, progress core.ProgressFunc,
+) (*sdk.Image, error) {
+	base, err := r.base(ctx, c, found)
 	if err != nil {
 		return nil, err
 	}
 	log := &buildLog{progress: progress}
 	log.step("building the image")
-	built, err := base.DockerfileCommands(r.Commands, nil).Build(withWitness(ctx, witness{logs: log.take}), app, nil)
+	witnessed := client.WithWitness(ctx, client.Witness{Logs: log.take})
+	built, err := base.DockerfileCommands(r.Commands, nil).Build(witnessed, app, nil)
 	if e, ok := errors.AsType[sdk.RemoteError](err); ok && log.said != "" {
-		return nil, core.Errorf(core.KindUsage, "modal.launch", "", "%s\n%s", strings.TrimSpace(e.Exception), strings.TrimSpace(log.said)).
+		return nil, core.Errorf(core.KindUsage, "modal.launch", "", "%s\n%s",
+			strings.TrimSpace(e.Exception), strings.TrimSpace(log.said)).
 			WithHint("see what the step that failed says, and mend the Dockerfile or the package's name")
 	}
 	return built, err
@@ -171,26 +178,26 @@ func (b *buildLog) step(step string) {
 	}
 }
 
-// base is what a recipe begins from. A private registry's kind is told by its host.
-func (c *client) base(ctx context.Context, r recipe, found *lookups) (*sdk.Image, error) {
+// base returns the image that the recipe starts from. The host of a private registry tells its kind.
+func (r recipe) base(ctx context.Context, c *client.Client, found *client.Lookups) (*sdk.Image, error) {
 	switch {
 	case r.ID != "":
-		return c.sdk.Images.FromID(ctx, r.ID, nil)
+		return c.SDK.Images.FromID(ctx, r.ID, nil)
 	case r.Published != "":
-		return c.sdk.Images.FromName(ctx, r.Published, nil)
+		return c.SDK.Images.FromName(ctx, r.Published, nil)
 	case r.Access == "":
-		return c.sdk.Images.FromRegistry(r.Base, nil), nil
+		return c.SDK.Images.FromRegistry(r.Base, nil), nil
 	}
-	secret, err := found.secret(ctx, r.Access)
+	secret, err := found.Secret(ctx, r.Access)
 	if err != nil {
 		return nil, err
 	}
 	host, _, _ := strings.Cut(r.Base, "/")
 	switch {
 	case strings.Contains(host, ".dkr.ecr."):
-		return c.sdk.Images.FromAwsEcr(r.Base, secret, nil), nil
+		return c.SDK.Images.FromAwsEcr(r.Base, secret, nil), nil
 	case host == "gcr.io" || strings.HasSuffix(host, ".gcr.io") || strings.HasSuffix(host, "-docker.pkg.dev"):
-		return c.sdk.Images.FromGcpArtifactRegistry(r.Base, secret, nil), nil
+		return c.SDK.Images.FromGcpArtifactRegistry(r.Base, secret, nil), nil
 	}
-	return c.sdk.Images.FromRegistry(r.Base, &sdk.ImageFromRegistryParams{Secret: secret}), nil
+	return c.SDK.Images.FromRegistry(r.Base, &sdk.ImageFromRegistryParams{Secret: secret}), nil
 }

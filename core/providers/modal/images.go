@@ -9,6 +9,7 @@ import (
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 // publishedPrefix begins the name of an image that was published at Modal, in Spec.Image.
@@ -20,7 +21,7 @@ const tagPage = 100
 // imageTags lists the names that images have.
 func (p *Provider) imageTags(ctx context.Context, op string) ([]*pb.ImageListTagsItem, error) {
 	c, raw, err := p.control(ctx, op)
-	if noAccount(err) {
+	if client.NoAccount(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -29,10 +30,10 @@ func (p *Provider) imageTags(ctx context.Context, op string) ([]*pb.ImageListTag
 	var all []*pb.ImageListTagsItem
 	for page := ""; ; {
 		reply, err := raw.ImageListTags(ctx, pb.ImageListTagsRequest_builder{
-			EnvironmentName: c.account.Environment, MaxObjects: tagPage, PageToken: page,
+			EnvironmentName: c.Account.Environment, MaxObjects: tagPage, PageToken: page,
 		}.Build())
 		if err != nil {
-			return nil, classify(op, "", err)
+			return nil, client.Classify(op, "", err)
 		}
 		all = append(all, reply.GetItems()...)
 		if page = reply.GetNextPageToken(); page == "" {
@@ -47,9 +48,9 @@ func (p *Provider) imageByName(ctx context.Context, name string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	found, err := c.sdk.Images.FromName(ctx, name, nil)
+	found, err := c.SDK.Images.FromName(ctx, name, nil)
 	if err != nil {
-		return "", classify("image", name, err)
+		return "", client.Classify("image", name, err)
 	}
 	return found.ImageID, nil
 }
@@ -85,14 +86,14 @@ func (p *Provider) PullImage(ctx context.Context, name string, progress core.Pro
 	if err != nil {
 		return core.ImageInfo{}, err
 	}
-	l := &launching{provider: p, client: c, spec: core.Spec{App: defaultApp}, lookups: &lookups{client: c, fresh: true}}
+	l := &launching{provider: p, client: c, spec: core.Spec{App: defaultApp}, lookups: &client.Lookups{Client: c, Fresh: true}}
 	app, err := l.app(ctx)
 	if err != nil {
-		return core.ImageInfo{}, classify("image", name, err)
+		return core.ImageInfo{}, client.Classify("image", name, err)
 	}
-	image, err := c.image(ctx, app, made, l.lookups, progress)
+	image, err := made.image(ctx, c, app, l.lookups, progress)
 	if err != nil {
-		return core.ImageInfo{}, classify("image", name, err)
+		return core.ImageInfo{}, client.Classify("image", name, err)
 	}
 	return core.ImageInfo{ID: image.ImageID, Names: []string{name}, Provider: Name, Created: time.Now().UTC()}, nil
 }
@@ -118,21 +119,21 @@ func (p *Provider) removeImage(ctx context.Context, op, ref string) error {
 			return err
 		}
 	}
-	tags, err := raw.ImageListTags(ctx, pb.ImageListTagsRequest_builder{EnvironmentName: c.account.Environment, ImageId: id}.Build())
+	tags, err := raw.ImageListTags(ctx, pb.ImageListTagsRequest_builder{EnvironmentName: c.Account.Environment, ImageId: id}.Build())
 	if err != nil {
-		return classify(op, ref, err)
+		return client.Classify(op, ref, err)
 	}
-	err = each(tags.GetItems(), func(_ int, item *pb.ImageListTagsItem) error {
+	err = client.Each(tags.GetItems(), func(_ int, item *pb.ImageListTagsItem) error {
 		name := item.GetTag()
-		if c.account.Environment != "" {
-			name = c.account.Environment + "/" + name
+		if c.Account.Environment != "" {
+			name = c.Account.Environment + "/" + name
 		}
 		_, err := raw.ImageNameDelete(ctx, pb.ImageNameDeleteRequest_builder{Tag: name}.Build())
 		return err
 	})
 	if err != nil {
-		return classify(op, ref, err)
+		return client.Classify(op, ref, err)
 	}
 	_, err = raw.ImageDelete(ctx, pb.ImageDeleteRequest_builder{ImageId: id}.Build())
-	return classify(op, ref, err)
+	return client.Classify(op, ref, err)
 }

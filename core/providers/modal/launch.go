@@ -10,6 +10,7 @@ import (
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 // Launch implements core.Provider.
@@ -29,11 +30,11 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 	if err != nil {
 		return core.Sandbox{}, err
 	}
-	l := &launching{provider: p, client: c, spec: spec, lease: lease, recipe: made, progress: progress, lookups: &lookups{client: c}}
+	l := &launching{provider: p, client: c, spec: spec, lease: lease, recipe: made, progress: progress, lookups: &client.Lookups{Client: c}}
 	sb, err := l.do(ctx)
-	if l.lookups.remembered() && (errors.Is(err, core.KindNotFound) || l.stale && errors.Is(err, core.KindConflict)) {
+	if l.lookups.Remembered() && (errors.Is(err, core.KindNotFound) || l.stale && errors.Is(err, core.KindConflict)) {
 		// What the cache remembered is not there any more.
-		l.lookups = &lookups{client: c, fresh: true}
+		l.lookups = &client.Lookups{Client: c, Fresh: true}
 		sb, err = l.do(ctx)
 	}
 	return sb, err
@@ -42,12 +43,12 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 // launching is one launch on its way.
 type launching struct {
 	provider *Provider
-	client   *client
+	client   *client.Client
 	spec     core.Spec
 	lease    core.Lease
 	recipe   recipe
 	progress core.ProgressFunc
-	lookups  *lookups
+	lookups  *client.Lookups
 	// stale says that Modal did not take an id.
 	stale bool
 }
@@ -55,17 +56,17 @@ type launching struct {
 // do makes the sandbox.
 func (l *launching) do(ctx context.Context) (core.Sandbox, error) {
 	fail := func(err error) (core.Sandbox, error) {
-		return core.Sandbox{}, classify("launch", l.spec.Name, err)
+		return core.Sandbox{}, client.Classify("launch", l.spec.Name, err)
 	}
 	// The lookups do not depend on each other, but an image is built for an app.
 	var params *sdk.SandboxCreateParams
 	var app *sdk.App
 	var image *sdk.Image
-	err := together(
+	err := client.Together(
 		func() (err error) { params, err = l.definition(ctx); return err },
 		func() (err error) {
 			if app, err = l.app(ctx); err == nil {
-				image, err = l.client.image(ctx, app, l.recipe, l.lookups, l.progress)
+				image, err = l.recipe.image(ctx, l.client, app, l.lookups, l.progress)
 			}
 			return err
 		},
@@ -83,7 +84,7 @@ func (l *launching) do(ctx context.Context) (core.Sandbox, error) {
 	defer func() { _ = sandbox.Detach() }()
 	id := sandbox.SandboxID
 	if reply != nil {
-		l.client.cache.put(cachedTasks, id, reply.GetTaskId())
+		l.client.Cache.Put(client.CachedTasks, id, reply.GetTaskId())
 		l.provider.remember(id, l.client, reply.GetTaskId(), reply.GetCommandRouterAccess())
 	}
 	if err := l.began(ctx, id); err != nil {
@@ -95,7 +96,7 @@ func (l *launching) do(ctx context.Context) (core.Sandbox, error) {
 // launched describes the sandbox that was made.
 func (l *launching) launched(ctx context.Context, id string) (core.Sandbox, error) {
 	if l.spec.Name != "" {
-		l.client.cache.put(cachedNames, l.spec.Name, id)
+		l.client.Cache.Put(client.CachedNames, l.spec.Name, id)
 	}
 	d := described{id: id, name: l.spec.Name, created: l.lease.Created, tags: tagsOf(l.spec, l.lease), timeout: time.Duration(l.spec.Timeout)}
 	sb := d.sandbox(l.spec.App)
@@ -120,20 +121,20 @@ func (l *launching) undo(ctx context.Context, id string) error {
 
 // app finds the app, or makes it.
 func (l *launching) app(ctx context.Context) (*sdk.App, error) {
-	id, err := l.lookups.id(cachedApps, l.spec.App, func() (string, error) {
-		app, err := l.client.sdk.Apps.FromName(ctx, l.spec.App, &sdk.AppFromNameParams{CreateIfMissing: true})
+	id, err := l.lookups.ID(client.CachedApps, l.spec.App, func() (string, error) {
+		app, err := l.client.SDK.Apps.FromName(ctx, l.spec.App, &sdk.AppFromNameParams{CreateIfMissing: true})
 		if err != nil {
 			return "", err
 		}
 		return app.AppID, nil
 	})
-	return &sdk.App{AppID: id, Name: l.spec.App, Environment: l.client.account.Environment}, err
+	return &sdk.App{AppID: id, Name: l.spec.App, Environment: l.client.Account.Environment}, err
 }
 
 // create makes the sandbox. The reply is there for sandboxes of the second generation: it says how to reach them.
 func (l *launching) create(ctx context.Context, app *sdk.App, image *sdk.Image, params *sdk.SandboxCreateParams) (*sdk.Sandbox, *pb.SandboxCreateV2Response, error) {
 	var seen replies
-	sandbox, err := l.client.sdk.Sandboxes.Create(withWitness(ctx, witness{reply: seen.keep}), app, image, params)
+	sandbox, err := l.client.SDK.Sandboxes.Create(client.WithWitness(ctx, client.Witness{Reply: seen.keep}), app, image, params)
 	return sandbox, seen.created(), err
 }
 
@@ -143,7 +144,7 @@ const aftermath = 10 * time.Second
 // failed says why no sandbox came. When only Modal's answer did not come there may be one all the same, which nobody would know of
 // and somebody would pay for: it is known by its lease, and ended.
 func (l *launching) failed(ctx context.Context, cause error) error {
-	failure := classify("launch", l.spec.Name, cause)
+	failure := client.Classify("launch", l.spec.Name, cause)
 	switch core.KindOf(failure) {
 	case core.KindNotFound:
 		l.stale = true
@@ -209,9 +210,9 @@ func (l *launching) began(ctx context.Context, id string) error {
 	if len(l.spec.Command) == 0 {
 		return nil
 	}
-	raw, err := l.client.raw(ctx)
+	raw, err := l.client.Raw(ctx)
 	if err != nil {
-		return classify("launch", l.spec.Name, err)
+		return client.Classify("launch", l.spec.Name, err)
 	}
 	request := pb.SandboxGetTaskIdRequest_builder{SandboxId: id, WaitUntilReady: true}.Build()
 	var ready *pb.SandboxGetTaskIdResponse
@@ -221,7 +222,7 @@ func (l *launching) began(ctx context.Context, id string) error {
 		ready, err = raw.SandboxGetTaskIdV2(ctx, request)
 	}
 	if err != nil {
-		return classify("launch", l.spec.Name, err)
+		return client.Classify("launch", l.spec.Name, err)
 	}
 	if result := ready.GetTaskResult(); result.GetStatus() == pb.GenericResult_GENERIC_STATUS_INIT_FAILURE {
 		return core.Errorf(core.KindUsage, "modal.launch", l.spec.Name, "the entry command %q did not start: %s", l.spec.Command[0], result.GetException())

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 const (
@@ -39,19 +40,19 @@ func (p *Provider) Get(ctx context.Context, id string) (core.Sandbox, error) {
 // describe asks for one sandbox: its state and its tags at once.
 func (p *Provider) describe(ctx context.Context, id string) (described, error) {
 	c, err := p.connect()
-	if noAccount(err) {
+	if client.NoAccount(err) {
 		return described{}, notFound(id)
 	}
 	if err != nil {
 		return described{}, err
 	}
-	raw, err := c.raw(ctx)
+	raw, err := c.Raw(ctx)
 	if err != nil {
-		return described{}, classify("get", id, err)
+		return described{}, client.Classify("get", id, err)
 	}
 	var waited *pb.SandboxWaitResponse
 	var tags *pb.SandboxTagsGetResponse
-	err = together(
+	err = client.Together(
 		func() (err error) { waited, err = waitOnce(ctx, raw, id, 0); return err },
 		func() (err error) { tags, err = tagsGet(ctx, raw, id); return err },
 	)
@@ -94,12 +95,12 @@ func (p *Provider) listed(ctx context.Context, d described) (described, error) {
 }
 
 // missing classifies an error about a sandbox; what the cache says of one that is not there is dropped.
-func (p *Provider) missing(c *client, op, id string, err error) error {
+func (p *Provider) missing(c *client.Client, op, id string, err error) error {
 	if code := status.Code(err); code == codes.NotFound || code == codes.InvalidArgument {
-		c.cache.put(cachedTasks, id, "")
+		c.Cache.Put(client.CachedTasks, id, "")
 		return notFound(id)
 	}
-	return classify(op, id, err)
+	return client.Classify(op, id, err)
 }
 
 // firstGeneration tells a sandbox's backend by its id, as the SDK does.
@@ -132,29 +133,29 @@ func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
 // ListFiltered implements core.FilterLister: one app, those with a label of a value, and those that live Modal finds itself.
 func (p *Provider) ListFiltered(ctx context.Context, filter core.ListFilter) ([]core.Sandbox, error) {
 	c, raw, err := p.control(ctx, "list")
-	if noAccount(err) {
+	if client.NoAccount(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	found, err := raw.AppList(ctx, pb.AppListRequest_builder{EnvironmentName: c.account.Environment}.Build())
+	found, err := raw.AppList(ctx, pb.AppListRequest_builder{EnvironmentName: c.Account.Environment}.Build())
 	if err != nil {
-		return nil, classify("list", "", err)
+		return nil, client.Classify("list", "", err)
 	}
 	apps := slices.DeleteFunc(found.GetApps(), func(app *pb.AppListResponse_AppListItem) bool {
 		stopped := fromUnix(app.GetStoppedAt())
 		return !stopped.IsZero() && time.Since(stopped) > recent || filter.App != "" && appName(app) != filter.App
 	})
 	lists := make([][]core.Sandbox, len(apps))
-	err = each(apps, func(i int, app *pb.AppListResponse_AppListItem) (err error) {
+	err = client.Each(apps, func(i int, app *pb.AppListResponse_AppListItem) (err error) {
 		lists[i], err = listApp(ctx, raw, app, filter)
 		if status.Code(err) == codes.NotFound {
 			return nil // it has gone meanwhile
 		}
 		return err
 	})
-	return slices.Concat(lists...), classify("list", "", err)
+	return slices.Concat(lists...), client.Classify("list", "", err)
 }
 
 // listApp pages through one app's sandboxes, the youngest first, until none can be alive any more. How many are on a page Modal does
@@ -195,12 +196,12 @@ func listApp(ctx context.Context, raw pb.ModalClientClient, app *pb.AppListRespo
 func (p *Provider) FindName(ctx context.Context, name string) (core.Sandbox, error) {
 	c, err := p.connect()
 	if err != nil {
-		if noAccount(err) {
+		if client.NoAccount(err) {
 			return core.Sandbox{}, notFound(name)
 		}
 		return core.Sandbox{}, err
 	}
-	if id := c.cache.get(cachedNames, name); id != "" {
+	if id := c.Cache.Get(client.CachedNames, name); id != "" {
 		sb, err := p.Get(ctx, id)
 		if err == nil && sb.Name == name && sb.State.Live() {
 			return sb, nil
@@ -208,7 +209,7 @@ func (p *Provider) FindName(ctx context.Context, name string) (core.Sandbox, err
 		if err != nil && !errors.Is(err, core.KindNotFound) {
 			return core.Sandbox{}, err
 		}
-		c.cache.put(cachedNames, name, "")
+		c.Cache.Put(client.CachedNames, name, "")
 	}
 	all, err := p.List(ctx)
 	if err != nil {
@@ -225,7 +226,7 @@ func (p *Provider) FindName(ctx context.Context, name string) (core.Sandbox, err
 		return core.Sandbox{}, notFound(name)
 	}
 	if best.State.Live() {
-		c.cache.put(cachedNames, name, best.ID)
+		c.Cache.Put(client.CachedNames, name, best.ID)
 	}
 	return *best, nil
 }
@@ -236,9 +237,9 @@ func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, er
 	if err != nil {
 		return core.Sandbox{}, err
 	}
-	raw, err := c.raw(ctx)
+	raw, err := c.Raw(ctx)
 	if err != nil {
-		return core.Sandbox{}, classify("wait", id, err)
+		return core.Sandbox{}, client.Classify("wait", id, err)
 	}
 	for {
 		waited, err := waitOnce(ctx, raw, id, longPoll)
@@ -276,9 +277,9 @@ func (p *Provider) End(ctx context.Context, id string) (*int, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.raw(ctx)
+	raw, err := c.Raw(ctx)
 	if err != nil {
-		return nil, classify("terminate", id, err)
+		return nil, client.Classify("terminate", id, err)
 	}
 	p.forget(id)
 	request := pb.SandboxTerminateRequest_builder{SandboxId: id}.Build()
@@ -294,7 +295,7 @@ func (p *Provider) End(ctx context.Context, id string) (*int, error) {
 	switch reply.GetExistingResult().GetStatus() {
 	case pb.GenericResult_GENERIC_STATUS_UNSPECIFIED:
 		waited, err := waitOnce(ctx, raw, id, longPoll)
-		return returnCode(waited.GetResult()), classify("terminate", id, err)
+		return returnCode(waited.GetResult()), client.Classify("terminate", id, err)
 	case pb.GenericResult_GENERIC_STATUS_TERMINATED:
 		return nil, notFound(id)
 	case pb.GenericResult_GENERIC_STATUS_SUCCESS, pb.GenericResult_GENERIC_STATUS_FAILURE, pb.GenericResult_GENERIC_STATUS_TIMEOUT,
@@ -319,7 +320,7 @@ func returnCode(result *pb.GenericResult) *int {
 }
 
 // dismiss marks a sandbox that has ended as one that nobody wants to see.
-func (p *Provider) dismiss(ctx context.Context, c *client, raw pb.ModalClientClient, id string) error {
+func (p *Provider) dismiss(ctx context.Context, c *client.Client, raw pb.ModalClientClient, id string) error {
 	tags, err := tagsGet(ctx, raw, id)
 	if err != nil {
 		return p.missing(c, "terminate", id, err)
@@ -330,4 +331,8 @@ func (p *Provider) dismiss(ctx context.Context, c *client, raw pb.ModalClientCli
 	all := tagMap(tags.GetTags())
 	all[goneTag] = "1"
 	return p.setTags(ctx, c, id, all)
+}
+
+func notFound(id string) error {
+	return core.Errorf(core.KindNotFound, "modal", id, "there is no sandbox %q", id).WithHint("sb ls --all lists them")
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 // A token that Modal takes goes into the file; all else that stands there stays, comments included.
@@ -35,7 +35,7 @@ func TestLogin(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			profile, err := modal.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), Profile: test.profile, File: file}.Do(t.Context())
+			profile, err := client.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), Profile: test.profile, File: file}.Do(t.Context())
 			if err != nil || profile == "" {
 				t.Fatal(profile, err)
 			}
@@ -46,7 +46,7 @@ func TestLogin(t *testing.T) {
 			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 				t.Errorf("%v, %v", info.Mode(), err)
 			}
-			account := modal.FindAccount(func(name string) (string, bool) {
+			account := client.FindAccount(func(name string) (string, bool) {
 				return map[string]string{"MODAL_CONFIG_PATH": file}[name], true
 			})
 			if account.TokenID != tokenID || account.Profile != profile {
@@ -63,18 +63,18 @@ func TestLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("MODAL_CONFIG_PATH", broken)
-	_, err := modal.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), File: broken}.Do(t.Context())
+	_, err := client.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), File: broken}.Do(t.Context())
 	if !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "line 2") || strings.Contains(err.Error(), "as-planted") || core.HintOf(err) == "" {
 		t.Errorf("a broken file: %v", err)
 	}
 	t.Setenv("MODAL_CONFIG_PATH", filepath.Join(t.TempDir(), "none"))
 	// One that cannot be sent is told before anything is asked, and where it comes from a variable, too.
-	for _, login := range []modal.Login{{TokenID: "ak-é", Secret: core.NewSecretValue("as-1")}, {TokenID: "ak-1", Secret: core.NewSecretValue("as-planted\n")}} {
+	for _, login := range []client.Login{{TokenID: "ak-é", Secret: core.NewSecretValue("as-1")}, {TokenID: "ak-1", Secret: core.NewSecretValue("as-planted\n")}} {
 		login.File = filepath.Join(t.TempDir(), "modal.toml")
 		if _, err := login.Do(t.Context()); !errors.Is(err, core.KindUsage) || strings.Contains(err.Error(), "planted") {
 			t.Errorf("%s: %v", login.TokenID, err)
 		}
-		account := modal.FindAccount(func(name string) (string, bool) {
+		account := client.FindAccount(func(name string) (string, bool) {
 			return map[string]string{"MODAL_CONFIG_PATH": login.File, "MODAL_TOKEN_ID": login.TokenID, "MODAL_TOKEN_SECRET": login.Secret.Reveal()}[name], true
 		})
 		if !errors.Is(account.Err, core.KindUsage) {
@@ -87,13 +87,13 @@ func TestLogin(t *testing.T) {
 	if err := os.WriteFile(integration, []byte(oauth), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = modal.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), File: integration}.Do(t.Context())
+	_, err = client.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), File: integration}.Do(t.Context())
 	if text, readErr := os.ReadFile(integration); !errors.Is(err, core.KindConflict) || string(text) != oauth {
 		t.Errorf("%v; the file is %q, %v", err, text, readErr)
 	}
 	// A token that is refused changes nothing.
 	file := filepath.Join(t.TempDir(), "modal.toml")
-	if _, err := (modal.Login{TokenID: tokenID, Secret: core.NewSecretValue("wrong"), File: file}).Do(t.Context()); !errors.Is(err, core.KindUnauthorized) {
+	if _, err := (client.Login{TokenID: tokenID, Secret: core.NewSecretValue("wrong"), File: file}).Do(t.Context()); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a wrong secret: %v", err)
 	}
 	if _, err := os.Stat(file); err == nil {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 const (
@@ -232,7 +233,7 @@ func (p *Provider) stored(ctx context.Context, sb core.Sandbox, opts core.LogOpt
 			if entry.Source == sdk.LogSourceSystem {
 				continue
 			}
-			item := logItem{record: core.LogRecord{Time: entry.Timestamp.UTC(), Stream: core.Stdout, Data: []byte(entry.Message)}, err: classify("logs", sb.ID, err)}
+			item := logItem{record: core.LogRecord{Time: entry.Timestamp.UTC(), Stream: core.Stdout, Data: []byte(entry.Message)}, err: client.Classify("logs", sb.ID, err)}
 			if entry.Source == sdk.LogSourceStderr {
 				item.record.Stream = core.Stderr
 			}
@@ -261,14 +262,14 @@ func (p *Provider) entries(ctx context.Context, sb core.Sandbox, since, until ti
 		if !since.Before(until) {
 			return
 		}
-		box, err := c.sdk.Sandboxes.FromID(ctx, sb.ID, nil)
+		box, err := c.SDK.Sandboxes.FromID(ctx, sb.ID, nil)
 		if err != nil {
 			yield(sdk.LogEntry{}, err)
 			return
 		}
 		defer func() { _ = box.Detach() }()
 		var whole completeness
-		found, err := box.Logs.Fetch(withWitness(ctx, witness{reply: whole.see}), since, &sdk.SandboxLogFetchParams{Until: &until})
+		found, err := box.Logs.Fetch(client.WithWitness(ctx, client.Witness{Reply: whole.see}), since, &sdk.SandboxLogFetchParams{Until: &until})
 		if err != nil {
 			yield(sdk.LogEntry{}, err)
 			return
@@ -371,7 +372,7 @@ func logError(id, exec string, err error) error {
 	if exec != "" && status.Code(err) == codes.NotFound {
 		return noExec(exec)
 	}
-	return classify("logs", id, err)
+	return client.Classify("logs", id, err)
 }
 
 // readStream reads until the stream's end, or until it has been silent for so long.

@@ -10,17 +10,18 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
 // memories are the checkpoints that were made on this machine with one account: a file for each, named after it.
 type memories struct{ dir string }
 
-func (p *Provider) memories(c *client) memories {
+func (p *Provider) memories(c *client.Client) memories {
 	if p.opts.StateDir == "" {
 		return memories{}
 	}
-	return memories{filepath.Join(p.opts.StateDir, "modal-checkpoints", c.account.key())}
+	return memories{filepath.Join(p.opts.StateDir, "modal-checkpoints", c.Account.Key())}
 }
 
 func (m memories) file(name string) string { return filepath.Join(m.dir, name+".json") }

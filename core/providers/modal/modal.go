@@ -1,15 +1,20 @@
-// Package modal runs sandboxes on Modal, the cloud with the GPUs, over its official Go SDK. What the
-// SDK has no call for is asked with its public protobufs, over the same connection.
+// Package modal runs sandboxes on Modal, the cloud with the GPUs, over its official Go SDK. Calls that the SDK does not
+// export use its public protobufs, over the same connection. A sandbox's tags carry its launch spec and its lease; on
+// disk is only a cache of ids.
 //
-// Modal keeps all there is to know of a sandbox: its tags carry the launch spec and the lease. On disk is
-// only a cache of ids, which is dropped when Modal does not know them any more.
+// Here are the operations on sandboxes and stores; package client connects to Modal, package files reads and writes
+// files, package modaltest imitates Modal's servers. It imports core and Modal's SDK. Start with Launch in launch.go;
+// exec.go has commands, and router.go the connection to a sandbox's machine.
 package modal
 
 import (
 	"context"
+	"path/filepath"
 	"sync"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
+	"github.com/seed-0724f904/sb/core/providers/modal/files"
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
@@ -34,16 +39,33 @@ func Factory(opts Options) core.Factory {
 
 // Provider is a client of Modal. One connection serves all operations; it is made when it is first needed.
 type Provider struct {
+	*files.Files
+
 	opts Options
 
 	mu     sync.Mutex
-	client *client
+	client *client.Client
 	// routers are the connections to the machines that run sandboxes, by sandbox id.
 	routers map[string]*router
 }
 
 // New returns the provider. It does no I/O.
-func New(opts Options) *Provider { return &Provider{opts: opts, routers: map[string]*router{}} }
+func New(opts Options) *Provider {
+	p := &Provider{opts: opts, routers: map[string]*router{}}
+	p.Files = files.New(p.programs())
+	return p
+}
+
+// programs runs programs for file operations.
+func (p *Provider) programs() files.Programs {
+	return files.Programs{Start: func(ctx context.Context, id string, spec core.ExecSpec) (files.Process, error) {
+		started, err := p.start(ctx, id, spec)
+		if err != nil {
+			return nil, err
+		}
+		return started, nil
+	}}
+}
 
 var (
 	_ core.Finder           = (*Provider)(nil)
@@ -73,6 +95,25 @@ var (
 	_ core.FileWatcher      = (*Provider)(nil)
 )
 
+// connect returns the client, and makes it when it is first needed. No call is made yet.
+func (p *Provider) connect() (*client.Client, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.client != nil {
+		return p.client, nil
+	}
+	dir := ""
+	if p.opts.CacheDir != "" {
+		dir = filepath.Join(p.opts.CacheDir, Name)
+	}
+	made, err := client.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	p.client = made
+	return made, nil
+}
+
 // Name implements core.Provider.
 func (p *Provider) Name() string { return Name }
 
@@ -97,8 +138,8 @@ func (p *Provider) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.raw(ctx)
-	return classify("check", "", err)
+	_, err = c.Raw(ctx)
+	return client.Classify("check", "", err)
 }
 
 // Close implements core.Provider.
@@ -110,7 +151,7 @@ func (p *Provider) Close() error {
 		delete(p.routers, id)
 	}
 	if p.client != nil {
-		p.client.sdk.Close()
+		p.client.SDK.Close()
 		p.client = nil
 	}
 	return nil

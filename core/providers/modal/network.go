@@ -8,6 +8,7 @@ import (
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
@@ -24,7 +25,7 @@ func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Netwo
 	}
 	var d described
 	var r *router
-	err := together(
+	err := client.Together(
 		func() (err error) { r, err = p.router(ctx, id, false); return err },
 		func() (err error) { d, err = p.describe(ctx, id); return err },
 	)
@@ -52,22 +53,22 @@ func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Netwo
 }
 
 // setTags replaces a sandbox's tags.
-func (p *Provider) setTags(ctx context.Context, c *client, id string, tags map[string]string) error {
-	raw, err := c.raw(ctx)
+func (p *Provider) setTags(ctx context.Context, c *client.Client, id string, tags map[string]string) error {
+	raw, err := c.Raw(ctx)
 	if err != nil {
-		return classify("tags", id, err)
+		return client.Classify("tags", id, err)
 	}
 	list := make([]*pb.SandboxTag, 0, len(tags))
 	for name, value := range tags {
 		list = append(list, pb.SandboxTag_builder{TagName: name, TagValue: value}.Build())
 	}
-	request := pb.SandboxTagsSetRequest_builder{SandboxId: id, EnvironmentName: c.account.Environment, Tags: list}.Build()
+	request := pb.SandboxTagsSetRequest_builder{SandboxId: id, EnvironmentName: c.Account.Environment, Tags: list}.Build()
 	if firstGeneration(id) {
 		_, err = raw.SandboxTagsSet(ctx, request)
 	} else {
 		_, err = raw.SandboxTagsSetV2(ctx, request)
 	}
-	return classify("tags", id, err)
+	return client.Classify("tags", id, err)
 }
 
 // Enforcement implements core.Enforcer.

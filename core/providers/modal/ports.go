@@ -11,6 +11,7 @@ import (
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 // tunnelPatience is how long Modal may take to open tunnels, in seconds.
@@ -30,7 +31,7 @@ func (p *Provider) ports(ctx context.Context, id string) ([]*pb.TunnelData, erro
 		reply, err = raw.SandboxGetTunnelsV2(ctx, request)
 	}
 	if err != nil {
-		return nil, classify("ports", id, err)
+		return nil, client.Classify("ports", id, err)
 	}
 	if reply.GetResult().GetStatus() == pb.GenericResult_GENERIC_STATUS_TIMEOUT {
 		return nil, core.Errorf(core.KindTimeout, "modal.ports", id, "Modal has not opened the ports in time")
@@ -62,7 +63,7 @@ func mappings(tunnels []*pb.TunnelData) []core.PortMapping {
 func (p *Provider) Tunnels(ctx context.Context, id string) ([]core.Tunnel, error) {
 	var d described
 	var found []*pb.TunnelData
-	err := together(
+	err := client.Together(
 		func() (err error) { d, err = p.describe(ctx, id); return err },
 		func() (err error) { found, err = p.ports(ctx, id); return err },
 	)

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 // WaitReady implements core.ReadyWaiter: Modal probes where the sandbox runs.
@@ -47,6 +48,6 @@ func (p *Provider) neverReady(ctx context.Context, id string, cause error) error
 	if !sb.State.Live() {
 		return p.notRunning(ctx, id)
 	}
-	_, text := kindOf(cause)
+	_, text := client.KindOf(cause)
 	return core.Errorf(core.KindConflict, "modal.ready", sb.Name, "%s", text)
 }

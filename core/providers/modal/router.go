@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 const (
@@ -33,7 +34,7 @@ const (
 
 // router is the connection to the machine that runs one sandbox.
 type router struct {
-	client  *client
+	client  *client.Client
 	sandbox string
 	task    string
 	conn    *grpc.ClientConn
@@ -46,7 +47,7 @@ type router struct {
 func (r *router) close() { _ = r.conn.Close() }
 
 // remember keeps what a launch told of the way to a sandbox.
-func (p *Provider) remember(id string, c *client, task string, access *pb.CommandRouterAccess) {
+func (p *Provider) remember(id string, c *client.Client, task string, access *pb.CommandRouterAccess) {
 	if task == "" || access == nil {
 		return
 	}
@@ -90,11 +91,11 @@ func (p *Provider) router(ctx context.Context, id string, ended bool) (*router, 
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.raw(ctx)
+	raw, err := c.Raw(ctx)
 	if err != nil {
-		return nil, classify("exec", id, err)
+		return nil, client.Classify("exec", id, err)
 	}
-	task := c.cache.get(cachedTasks, id)
+	task := c.Cache.Get(client.CachedTasks, id)
 	var address, token string
 	if firstGeneration(id) {
 		if task == "" {
@@ -104,7 +105,7 @@ func (p *Provider) router(ctx context.Context, id string, ended bool) (*router, 
 			address, token, err = askWay(ctx, raw, id, task)
 		}
 	} else {
-		err = together(
+		err = client.Together(
 			func() (err error) {
 				if task == "" {
 					task, err = askTask(ctx, raw, id)
@@ -120,7 +121,7 @@ func (p *Provider) router(ctx context.Context, id string, ended bool) (*router, 
 		}
 		return nil, p.missing(c, "exec", id, err)
 	}
-	c.cache.put(cachedTasks, id, task)
+	c.Cache.Put(client.CachedTasks, id, task)
 	r, err := dial(c, id, task, address, token)
 	if err != nil {
 		return nil, err
@@ -168,7 +169,7 @@ func askWay(ctx context.Context, raw pb.ModalClientClient, id, task string) (add
 
 // dial makes a router's connection; it is opened with the first call. TLS is left out only where the
 // control plane itself is on this machine.
-func dial(c *client, id, task, address, token string) (*router, error) {
+func dial(c *client.Client, id, task, address, token string) (*router, error) {
 	at, err := url.Parse(address)
 	if err != nil || at.Scheme != "https" {
 		return nil, core.Errorf(core.KindInternal, "modal.exec", id, "Modal named %q as the place where commands are run", address)
@@ -178,7 +179,7 @@ func dial(c *client, id, task, address, token string) (*router, error) {
 		port = "443"
 	}
 	secure := credentials.NewTLS(nil)
-	if server, err := url.Parse(c.account.Server); err == nil && server.Scheme == "http" && loopback(server.Hostname()) && loopback(at.Hostname()) {
+	if server, err := url.Parse(c.Account.Server); err == nil && server.Scheme == "http" && loopback(server.Hostname()) && loopback(at.Hostname()) {
 		secure = insecure.NewCredentials()
 	}
 	conn, err := grpc.NewClient(net.JoinHostPort(at.Hostname(), port),
@@ -186,7 +187,7 @@ func dial(c *client, id, task, address, token string) (*router, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}))
 	if err != nil {
-		return nil, classify("exec", id, err)
+		return nil, client.Classify("exec", id, err)
 	}
 	return &router{client: c, sandbox: id, task: task, conn: conn, stub: pb.NewTaskCommandRouterClient(conn), token: token}, nil
 }
@@ -219,7 +220,7 @@ func (r *router) authorized(ctx context.Context) context.Context {
 
 // refresh gets a new token.
 func (r *router) refresh(ctx context.Context) error {
-	raw, err := r.client.raw(ctx)
+	raw, err := r.client.Raw(ctx)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 	"github.com/seed-0724f904/sb/core/service"
 )
@@ -81,7 +82,7 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	q := modal.New(modal.Options{})
 	defer func() { _ = q.Close() }()
 	shown.add(q.Check(ctx), q.Diagnose(ctx))
-	_, loginErr := modal.Login{TokenID: tokenID, Secret: core.NewSecretValue(wrong), File: filepath.Join(t.TempDir(), "modal.toml")}.Do(ctx)
+	_, loginErr := client.Login{TokenID: tokenID, Secret: core.NewSecretValue(wrong), File: filepath.Join(t.TempDir(), "modal.toml")}.Do(ctx)
 	shown.add(loginErr)
 	if !errors.Is(loginErr, core.KindUnauthorized) {
 		t.Errorf("with a wrong secret: %v", loginErr)

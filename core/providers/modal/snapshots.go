@@ -10,6 +10,7 @@ import (
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 const (
@@ -62,18 +63,18 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 		return core.Snapshot{}, p.failed(ctx, "snapshot", id, err)
 	}
 	if !made.Expires.IsZero() {
-		r.client.cache.put(cachedEnds, made.ID, made.Expires.Format(time.RFC3339))
+		r.client.Cache.Put(client.CachedEnds, made.ID, made.Expires.Format(time.RFC3339))
 	}
 	if made.Name == "" {
 		made.Name = core.NewName() // one without a name could not be listed
 	}
-	raw, err := r.client.raw(ctx)
+	raw, err := r.client.Raw(ctx)
 	if err == nil {
 		_, err = raw.ImagePublish(ctx, pb.ImagePublishRequest_builder{
-			ImageId: made.ID, EnvironmentName: r.client.account.Environment, Tag: snapshotName(made.Name),
+			ImageId: made.ID, EnvironmentName: r.client.Account.Environment, Tag: snapshotName(made.Name),
 		}.Build())
 	}
-	return made, classify("snapshot", made.ID, err)
+	return made, client.Classify("snapshot", made.ID, err)
 }
 
 // snapshot keeps the whole filesystem, or one directory, as an image. One id makes one snapshot however often it is asked for.
@@ -109,7 +110,7 @@ func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
 		if !ours {
 			continue
 		}
-		end, _ := time.Parse(time.RFC3339, c.cache.get(cachedEnds, item.GetImageId())) // zero of what nobody here knows
+		end, _ := time.Parse(time.RFC3339, c.Cache.Get(client.CachedEnds, item.GetImageId())) // zero of what nobody here knows
 		snapshots = append(snapshots, core.Snapshot{ID: item.GetImageId(), Name: name, Provider: Name, Created: fromUnix(item.GetUpdatedAt()), Expires: end})
 	}
 	return snapshots, nil

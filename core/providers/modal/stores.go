@@ -9,19 +9,20 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
 // storePage is how many things Modal lists at once at most.
 const storePage = 100
 
 // control returns the client and the control plane's interface. Who has no credentials is told so.
-func (p *Provider) control(ctx context.Context, op string) (*client, pb.ModalClientClient, error) {
+func (p *Provider) control(ctx context.Context, op string) (*client.Client, pb.ModalClientClient, error) {
 	c, err := p.connect()
 	if err != nil {
 		return nil, nil, err
 	}
-	raw, err := c.raw(ctx)
-	return c, raw, classify(op, "", err)
+	raw, err := c.Raw(ctx)
+	return c, raw, client.Classify(op, "", err)
 }
 
 // pages calls for one page after the other, the youngest things first. page gets the time before which they were made, and
@@ -40,7 +41,7 @@ func pages(page func(*pb.ListPagination) (count int, oldest float64, err error))
 // Volumes implements core.VolumeStore.
 func (p *Provider) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 	c, raw, err := p.control(ctx, "volume")
-	if noAccount(err) {
+	if client.NoAccount(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -48,7 +49,7 @@ func (p *Provider) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 	}
 	var volumes []core.VolumeInfo
 	err = pages(func(page *pb.ListPagination) (int, float64, error) {
-		reply, err := raw.VolumeList(ctx, pb.VolumeListRequest_builder{EnvironmentName: c.account.Environment, Pagination: page}.Build())
+		reply, err := raw.VolumeList(ctx, pb.VolumeListRequest_builder{EnvironmentName: c.Account.Environment, Pagination: page}.Build())
 		oldest := 0.0
 		for _, item := range reply.GetItems() {
 			oldest = item.GetCreatedAt()
@@ -58,7 +59,7 @@ func (p *Provider) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 		}
 		return len(reply.GetItems()), oldest, err
 	})
-	return volumes, classify("volume", "", err)
+	return volumes, client.Classify("volume", "", err)
 }
 
 // volumeVersion is the number of a format. A volume whose format is not told has the first one.
@@ -86,13 +87,13 @@ func (p *Provider) CreateVolume(ctx context.Context, name string, opts core.Volu
 		return core.VolumeInfo{}, err
 	}
 	reply, err := raw.VolumeGetOrCreate(ctx, pb.VolumeGetOrCreateRequest_builder{
-		DeploymentName: name, EnvironmentName: c.account.Environment, Version: version,
+		DeploymentName: name, EnvironmentName: c.Account.Environment, Version: version,
 		ObjectCreationType: pb.ObjectCreationType_OBJECT_CREATION_TYPE_CREATE_FAIL_IF_EXISTS,
 	}.Build())
 	if err != nil {
-		return core.VolumeInfo{}, classify("volume", name, err)
+		return core.VolumeInfo{}, client.Classify("volume", name, err)
 	}
-	c.cache.put(cachedVolumes, name, reply.GetVolumeId())
+	c.Cache.Put(client.CachedVolumes, name, reply.GetVolumeId())
 	return core.VolumeInfo{
 		Name: name, ID: reply.GetVolumeId(), Provider: Name, Created: time.Now().UTC(), Version: volumeVersion(max(version, reply.GetMetadata().GetVersion())),
 	}, nil
@@ -104,8 +105,8 @@ func (p *Provider) RemoveVolume(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	c.cache.put(cachedVolumes, name, "")
-	return classify("volume", name, c.sdk.Volumes.Delete(ctx, name, nil))
+	c.Cache.Put(client.CachedVolumes, name, "")
+	return client.Classify("volume", name, c.SDK.Volumes.Delete(ctx, name, nil))
 }
 
 // Secrets implements core.SecretStore.
@@ -116,7 +117,7 @@ func (p *Provider) Secrets(ctx context.Context) ([]core.SecretInfo, error) {
 	}
 	var secrets []core.SecretInfo
 	err = pages(func(page *pb.ListPagination) (int, float64, error) {
-		reply, err := raw.SecretList(ctx, pb.SecretListRequest_builder{EnvironmentName: c.account.Environment, Pagination: page}.Build())
+		reply, err := raw.SecretList(ctx, pb.SecretListRequest_builder{EnvironmentName: c.Account.Environment, Pagination: page}.Build())
 		oldest := 0.0
 		for _, item := range reply.GetItems() {
 			oldest = item.GetCreatedAt()
@@ -127,7 +128,7 @@ func (p *Provider) Secrets(ctx context.Context) ([]core.SecretInfo, error) {
 		}
 		return len(reply.GetItems()), oldest, err
 	})
-	return secrets, classify("secret", "", err)
+	return secrets, client.Classify("secret", "", err)
 }
 
 // CreateSecret implements core.SecretStore.
@@ -147,13 +148,13 @@ func (p *Provider) CreateSecret(ctx context.Context, name string, values map[str
 		how = pb.ObjectCreationType_OBJECT_CREATION_TYPE_CREATE_OVERWRITE_IF_EXISTS
 	}
 	reply, err := raw.SecretGetOrCreate(ctx, pb.SecretGetOrCreateRequest_builder{
-		DeploymentName: name, EnvironmentName: c.account.Environment, ObjectCreationType: how, EnvDict: env,
+		DeploymentName: name, EnvironmentName: c.Account.Environment, ObjectCreationType: how, EnvDict: env,
 	}.Build())
 	if err != nil {
-		return core.SecretInfo{}, classify("secret", name, err)
+		return core.SecretInfo{}, client.Classify("secret", name, err)
 	}
 	made.ID = reply.GetSecretId()
-	c.cache.put(cachedSecrets, name, made.ID)
+	c.Cache.Put(client.CachedSecrets, name, made.ID)
 	return made, nil
 }
 
@@ -163,14 +164,14 @@ func (p *Provider) RemoveSecret(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	c.cache.put(cachedSecrets, name, "")
-	return classify("secret", name, c.sdk.Secrets.Delete(ctx, name, nil))
+	c.Cache.Put(client.CachedSecrets, name, "")
+	return client.Classify("secret", name, c.SDK.Secrets.Delete(ctx, name, nil))
 }
 
 // Apps implements core.AppStore.
 func (p *Provider) Apps(ctx context.Context) ([]core.AppInfo, error) {
 	list, err := p.appList(ctx)
-	if noAccount(err) {
+	if client.NoAccount(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -195,8 +196,8 @@ func (p *Provider) appList(ctx context.Context) ([]*pb.AppListResponse_AppListIt
 	if err != nil {
 		return nil, err
 	}
-	reply, err := raw.AppList(ctx, pb.AppListRequest_builder{EnvironmentName: c.account.Environment}.Build())
-	return reply.GetApps(), classify("app", "", err)
+	reply, err := raw.AppList(ctx, pb.AppListRequest_builder{EnvironmentName: c.Account.Environment}.Build())
+	return reply.GetApps(), client.Classify("app", "", err)
 }
 
 // appName is what people call an app.
@@ -217,11 +218,11 @@ func (p *Provider) StopApp(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	c.cache.put(cachedApps, name, "")
+	c.Cache.Put(client.CachedApps, name, "")
 	for _, app := range list {
 		if appName(app) == name {
 			_, err := raw.AppStop(ctx, pb.AppStopRequest_builder{AppId: app.GetAppId(), Source: pb.AppStopSource_APP_STOP_SOURCE_CLI}.Build())
-			return classify("app", name, err)
+			return client.Classify("app", name, err)
 		}
 	}
 	return core.Errorf(core.KindNotFound, "modal.app", name, "there is no app %q", name)
@@ -235,11 +236,11 @@ func (p *Provider) Environments(ctx context.Context) ([]core.EnvironmentInfo, er
 	}
 	reply, err := raw.EnvironmentList(ctx, &emptypb.Empty{})
 	if err != nil {
-		return nil, classify("environment", "", err)
+		return nil, client.Classify("environment", "", err)
 	}
 	var environments []core.EnvironmentInfo
 	for _, item := range reply.GetItems() {
-		current := item.GetName() == c.account.Environment || c.account.Environment == "" && item.GetDefault()
+		current := item.GetName() == c.Account.Environment || c.Account.Environment == "" && item.GetDefault()
 		environments = append(environments, core.EnvironmentInfo{Name: item.GetName(), Provider: Name, Current: current})
 	}
 	return environments, nil
@@ -252,7 +253,7 @@ func (p *Provider) CreateEnvironment(ctx context.Context, name string) (core.Env
 		return core.EnvironmentInfo{}, err
 	}
 	_, err = raw.EnvironmentCreate(ctx, pb.EnvironmentCreateRequest_builder{Name: name}.Build())
-	return core.EnvironmentInfo{Name: name, Provider: Name}, classify("environment", name, err)
+	return core.EnvironmentInfo{Name: name, Provider: Name}, client.Classify("environment", name, err)
 }
 
 // RemoveEnvironment implements core.EnvironmentStore.
@@ -262,5 +263,5 @@ func (p *Provider) RemoveEnvironment(ctx context.Context, name string) error {
 		return err
 	}
 	_, err = raw.EnvironmentDelete(ctx, pb.EnvironmentDeleteRequest_builder{Name: name}.Build())
-	return classify("environment", name, err)
+	return client.Classify("environment", name, err)
 }

@@ -1,4 +1,4 @@
-package modal
+package files
 
 import (
 	"bufio"
@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// toolWatch is the tool's command that tells of changes, one on each line, until its input ends.
+// toolWatch is the tool's command that writes changes, one on each line, until its input ends.
 const toolWatch = "Watch"
 
 // watchRequest is its argument. Filter names the kinds that are told; without Timeout it goes on.
@@ -27,27 +27,30 @@ type watchEvent struct {
 }
 
 // WatchFiles implements core.FileWatcher.
-func (p *Provider) WatchFiles(ctx context.Context, id, name string, recursive bool) iter.Seq2[core.FileEvent, error] {
+func (f *Files) WatchFiles(ctx context.Context, id, name string, recursive bool) iter.Seq2[core.FileEvent, error] {
 	return func(yield func(core.FileEvent, error) bool) {
 		if !speakable(name) {
-			yield(core.FileEvent{}, core.Errorf(core.KindUnsupported, "modal.watch", name, "Modal watches only names that are UTF-8"))
+			yield(core.FileEvent{}, core.Errorf(core.KindUnsupported, "modal.watch", name,
+				"Modal watches only names that are UTF-8"))
 			return
 		}
-		request := watchRequest{Path: name, Recursive: recursive, Filter: []string{"Create", "Modify", "Remove", "Rename", "RenameFrom", "RenameTo"}}
-		// The tool ends when its input does, and what it does when ctx ends is no failure of the input.
+		request := watchRequest{Path: name, Recursive: recursive, Filter: []string{"Create", "Modify", "Remove",
+			"Rename", "RenameFrom", "RenameTo"}}
+		// The tool ends with its input, so ctx closes the input instead of canceling the program.
 		life := context.WithoutCancel(ctx)
-		o, err := p.operate(life, id, "watch", name, toolArgv(toolWatch, request))
+		o, err := f.programs.Operate(life, id, "watch", name, toolArgv(toolWatch, request))
 		if err != nil {
 			yield(core.FileEvent{}, err)
 			return
 		}
 		defer context.AfterFunc(ctx, func() { _ = o.in.Close() })()
-		defer func() { _, _ = o.wait(life) }()
+		defer func() { _, _ = o.Wait(life) }()
 		lines := bufio.NewScanner(o.out)
 		for lines.Scan() {
 			var event watchEvent
 			if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
-				yield(core.FileEvent{}, core.Errorf(core.KindInternal, "modal.watch", name, "the answer of Modal's file tool is damaged: %w", err))
+				yield(core.FileEvent{}, core.Errorf(core.KindInternal, "modal.watch", name,
+					"the answer of Modal's file tool is damaged: %w", err))
 				return
 			}
 			if told, ok := event.fileEvent(); ok && !yield(told, nil) {
@@ -64,7 +67,7 @@ func (p *Provider) WatchFiles(ctx context.Context, id, name string, recursive bo
 	}
 }
 
-// fileEvent is an event as core knows it. One without a path is left out.
+// fileEvent converts an event. ok is false for one without a path.
 func (e watchEvent) fileEvent() (core.FileEvent, bool) {
 	if len(e.Paths) == 0 {
 		return core.FileEvent{}, false

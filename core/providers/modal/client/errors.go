@@ -1,4 +1,4 @@
-package modal
+package client
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// classify gives Modal's errors a kind and keeps their text.
-func classify(op, subject string, err error) error {
+// Classify gives Modal's errors a kind and keeps their text.
+func Classify(op, subject string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -21,7 +21,7 @@ func classify(op, subject string, err error) error {
 	if e, ok := errors.AsType[*core.Error](err); ok {
 		return core.Wrap(op, subject, e)
 	}
-	kind, text := kindOf(err)
+	kind, text := KindOf(err)
 	e := core.Errorf(kind, op, subject, "%s", text)
 	switch kind {
 	case core.KindUnauthorized:
@@ -35,8 +35,8 @@ func classify(op, subject string, err error) error {
 	return e
 }
 
-// kindOf sorts an error by its type or code, and finds Modal's own words.
-func kindOf(err error) (core.Kind, string) {
+// KindOf returns the kind of an error, by its type or code, and Modal's own text.
+func KindOf(err error) (core.Kind, string) {
 	text := strings.TrimSpace
 	if e, ok := errors.AsType[sdk.NotFoundError](err); ok {
 		return core.KindNotFound, text(e.Exception)
@@ -65,7 +65,7 @@ func kindOf(err error) (core.Kind, string) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return core.KindTimeout, "Modal did not answer in time"
 	}
-	// The status itself, without what the SDK writes around it.
+	// The status itself, without the SDK's own text.
 	if e, ok := errors.AsType[interface {
 		error
 		GRPCStatus() *status.Status
@@ -98,8 +98,4 @@ func kindOfCode(code codes.Code) core.Kind {
 	case codes.OK, codes.Unknown, codes.Internal, codes.DataLoss:
 	}
 	return core.KindInternal
-}
-
-func notFound(id string) error {
-	return core.Errorf(core.KindNotFound, "modal", id, "there is no sandbox %q", id).WithHint("sb ls --all lists them")
 }

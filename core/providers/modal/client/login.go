@@ -1,4 +1,4 @@
-package modal
+package client
 
 import (
 	"context"
@@ -29,9 +29,9 @@ type Login struct {
 	File string
 }
 
-// Do checks the token with Modal, then writes it to the file and makes its profile the active one, as Modal's own
-// tools do. It returns the profile's name. Other profiles stay; nothing is written when the token is refused, or the profile has
-// OAuth credentials (KindConflict): only one of them can be.
+// Do checks the token with Modal, then writes it to the file and makes its profile the active one, as Modal's own tools
+// do. It returns the profile's name. Other profiles stay; nothing is written when the token is refused, or the profile
+// has OAuth credentials (KindConflict): only one of them can be.
 func (l Login) Do(ctx context.Context) (string, error) {
 	if !printable(l.TokenID) || !printable(l.Secret.Reveal()) {
 		return "", unprintable()
@@ -50,7 +50,8 @@ func (l Login) Do(ctx context.Context) (string, error) {
 		l.Profile = "default"
 	}
 	if _, kept, err := readProfile(l.File, l.Profile); err == nil && kept.oauth() {
-		return "", core.Errorf(core.KindConflict, "modal.login", l.File, "the profile %q has OAuth credentials, and a token beside them would count for nothing", l.Profile).
+		return "", core.Errorf(core.KindConflict, "modal.login", l.File,
+			"the profile %q has OAuth credentials, and a token beside them would count for nothing", l.Profile).
 			WithHint("keep the token under another name: --profile NAME")
 	}
 	return l.Profile, l.write()
@@ -59,22 +60,22 @@ func (l Login) Do(ctx context.Context) (string, error) {
 // check asks Modal whose the token is.
 func (l Login) check(ctx context.Context) (string, error) {
 	account := FindAccount(os.LookupEnv)
-	c := &client{account: account, cache: &cache{}}
+	c := &Client{Account: account, Cache: &cache{}}
 	made, err := sdk.NewClientWithOptions(&sdk.ClientParams{
 		TokenID: l.TokenID, TokenSecret: l.Secret.Reveal(), Logger: slog.New(slog.DiscardHandler),
 		GRPCUnaryInterceptors: []grpc.UnaryClientInterceptor{c.unary},
 	})
 	if err != nil {
-		return "", classify("login", "", err)
+		return "", Classify("login", "", err)
 	}
 	defer made.Close()
-	c.sdk = made
-	raw, err := c.raw(ctx)
+	c.SDK = made
+	raw, err := c.Raw(ctx)
 	if err != nil {
-		return "", classify("login", account.Server, err)
+		return "", Classify("login", account.Server, err)
 	}
 	info, err := raw.TokenInfoGet(ctx, &pb.TokenInfoGetRequest{})
-	return info.GetWorkspaceName(), classify("login", account.Server, err)
+	return info.GetWorkspaceName(), Classify("login", account.Server, err)
 }
 
 // write replaces the file at once. It is readable by its owner only.
@@ -90,12 +91,13 @@ func (l Login) write() error {
 	return core.Wrap("modal.login", l.File, replaceFile(l.File, []byte(text)))
 }
 
-// edit puts the token into the file's text and makes its profile the only active one. What else stands there stays as it was
-// written; a text that cannot be edited line by line is written anew, with the same meaning.
+// edit puts the token into the file's text and makes its profile the only active one. What else stands there stays as
+// it was written; a text that cannot be edited line by line is written anew, with the same meaning.
 func (l Login) edit(old string) (string, error) {
 	var want map[string]any
 	if toml.Unmarshal([]byte(old), &want) != nil {
-		return "", core.Errorf(core.KindConflict, "modal.login", l.File, "Modal's configuration file is not valid TOML").WithHint("mend it or move it away")
+		return "", core.Errorf(core.KindConflict, "modal.login", l.File,
+			"Modal's configuration file is not valid TOML").WithHint("mend it or move it away")
 	}
 	if want == nil {
 		want = map[string]any{}
@@ -126,7 +128,8 @@ func (l Login) edit(old string) (string, error) {
 
 // insert edits line by line: tables begin with their header, keys are at the beginning of a line.
 func (l Login) insert(old string) (string, error) {
-	own, err := toml.Marshal(map[string]map[string]any{l.Profile: {"token_id": l.TokenID, "token_secret": l.Secret.Reveal(), "active": true}})
+	own, err := toml.Marshal(map[string]map[string]any{l.Profile: {"token_id": l.TokenID,
+		"token_secret": l.Secret.Reveal(), "active": true}})
 	if err != nil {
 		return "", err
 	}

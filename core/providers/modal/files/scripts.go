@@ -1,4 +1,4 @@
-package modal
+package files
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// What Modal's file tool cannot do is done by small POSIX scripts: names that are not UTF-8, modes, appending, and the renaming that
-// makes a write happen at once. Their exit codes tell what went wrong.
+// Small POSIX scripts do what Modal's file tool cannot do: names that are not UTF-8, modes, appending, and the rename
+// that makes a write atomic. Their exit codes tell the failures apart.
 const (
 	exitFailed       = 19 // stderr says why
 	exitNotFound     = 20
@@ -32,7 +32,7 @@ const (
 const unescape = `p=$(printf '%b.' "$2"); p=${p%.}
 `
 
-// shellFiles does what is done by the tool otherwise.
+// shellFiles does the tool's work for names that are not UTF-8.
 const shellFiles = unescape + `
 there() { [ -e "$p" ] || [ -L "$p" ] || exit 20; }
 one() {
@@ -67,8 +67,9 @@ remove)
 esac
 `
 
-// commitFile moves a file that has come into its place at once: what it is called, its mode and whether there was one are decided here.
-// Arguments: verb, path, the new file, a name beside the path, mode or "", "p" to make parents, "a" to append.
+// commitFile moves an uploaded file into place atomically. It follows links and keeps the mode of an existing file.
+// Arguments: verb, path, the new file, a name beside the path, mode or "", "p" to make parents, "a"
+// to append.
 const commitFile = unescape + `
 new=$3 beside=$4 mode=$5 how=$6
 fail() { rm -f "$new" "$beside"; exit "$1"; }
@@ -114,7 +115,7 @@ func escapePath(path string) string {
 	return b.String()
 }
 
-// scriptVerdict is what the end of a script means.
+// scriptVerdict is the Verdict of a script.
 func scriptVerdict(op, subject string, exit core.Exit, complaints []byte) error {
 	is := func(kind core.Kind, what string) error { return core.Errorf(kind, "modal."+op, subject, "%s", what) }
 	switch exit.Code {
@@ -125,7 +126,8 @@ func scriptVerdict(op, subject string, exit core.Exit, complaints []byte) error 
 	case exitIsDirectory:
 		return is(core.KindConflict, "it is a directory")
 	case exitNotDirectory:
-		return is(core.KindConflict, "it is in the way: neither a regular file nor a directory, or not where one is needed")
+		return is(core.KindConflict,
+			"it is in the way: neither a regular file nor a directory, or not where one is needed")
 	case exitPermission:
 		return is(core.KindUnauthorized, "permission denied")
 	case exitExists:
@@ -137,22 +139,25 @@ func scriptVerdict(op, subject string, exit core.Exit, complaints []byte) error 
 	case exitNoTar:
 		return errNoTar
 	case exitMounted:
-		return is(core.KindConflict, "another file system is mounted there or below, and what is mounted is not removed")
+		return is(core.KindConflict,
+			"another file system is mounted there or below, and what is mounted is not removed")
 	case 126, 127:
 		return errNoShell
 	}
-	return core.Errorf(core.KindInternal, "modal."+op, subject, "exit code %d: %s", exit.Code, strings.TrimSpace(string(complaints)))
+	return core.Errorf(core.KindInternal, "modal."+op, subject, "exit code %d: %s", exit.Code,
+		strings.TrimSpace(string(complaints)))
 }
 
 // What an image may lack.
 var (
-	errNoShell = core.Errorf(core.KindUnsupported, "modal.files", "", "the image has no shell, which Modal needs for this")
-	errNoTar   = core.Errorf(core.KindUnsupported, "modal.files", "", "the image has no tar")
+	errNoShell = core.Errorf(core.KindUnsupported, "modal.files", "",
+		"the image has no shell, which Modal needs for this")
+	errNoTar = core.Errorf(core.KindUnsupported, "modal.files", "", "the image has no tar")
 )
 
 // script runs a verb of shellFiles.
-func (p *Provider) script(ctx context.Context, id, op, name, verb string, args ...string) ([]byte, error) {
-	return p.answer(ctx, id, op, name, scriptArgv(shellFiles, verb, name, args...), scriptVerdict)
+func (f *Files) script(ctx context.Context, id, op, name, verb string, args ...string) ([]byte, error) {
+	return f.programs.Answer(ctx, id, op, name, scriptArgv(shellFiles, verb, name, args...), scriptVerdict)
 }
 
 // shellInfos reads what the script's stat and list write: for each file three texts that end with NUL.
@@ -167,7 +172,8 @@ func shellInfos(op, name string, text []byte) ([]core.FileInfo, error) {
 		var mode uint32
 		var size, modified int64
 		info := core.FileInfo{Path: path.Clean(string(fields[1])), Link: string(fields[2])}
-		if n, err := fmt.Sscanf(string(fields[0]), "%x %d %d %d %d", &mode, &size, &modified, &info.UID, &info.GID); n != 5 || err != nil {
+		if n, err := fmt.Sscanf(string(fields[0]), "%x %d %d %d %d", &mode, &size, &modified, &info.UID,
+			&info.GID); n != 5 || err != nil {
 			return nil, damaged
 		}
 		info.Mode, info.Size, info.ModTime = fileMode(mode), size, time.Unix(modified, 0)

@@ -1,4 +1,4 @@
-package modal
+package client
 
 import (
 	"context"
@@ -15,34 +15,30 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// throttlePatience is how long the SDK goes on when Modal asks it to come again later.
+// throttlePatience is how long the SDK retries when Modal throttles it.
 const throttlePatience = 2 * time.Minute
 
-// client is one connection to Modal's control plane.
-type client struct {
-	sdk     *sdk.Client
-	account Account
-	cache   *cache
+// Client is one connection to Modal's control plane. Its methods may be called at the same time.
+type Client struct {
+	SDK     *sdk.Client
+	Account Account
+	Cache   *cache
 
 	mu   sync.Mutex
 	conn *grpc.ClientConn
 }
 
-// connect returns the client, and makes it when it is first needed. No call is made yet.
-func (p *Provider) connect() (*client, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.client != nil {
-		return p.client, nil
-	}
+// Open returns a client with the credentials that Modal's own tools use. It makes no call. Ids are cached below
+// cacheDir; "" caches none.
+func Open(cacheDir string) (*Client, error) {
 	account := FindAccount(os.LookupEnv)
 	if account.Err != nil {
 		return nil, account.Err
 	}
 	if account.TokenID == "" {
-		return nil, noCredentials(account)
+		return nil, NoCredentials(account)
 	}
-	c := &client{account: account, cache: openCache(p.opts.CacheDir, account)}
+	c := &Client{Account: account, Cache: openCache(cacheDir, account)}
 	patience := throttlePatience
 	made, err := sdk.NewClientWithOptions(&sdk.ClientParams{
 		Logger: slog.New(slog.DiscardHandler), MaxThrottleWait: &patience,
@@ -50,32 +46,35 @@ func (p *Provider) connect() (*client, error) {
 		GRPCStreamInterceptors: []grpc.StreamClientInterceptor{c.stream},
 	})
 	if err != nil {
-		return nil, classify("connect", "", err)
+		return nil, Classify("connect", "", err)
 	}
-	c.sdk, p.client = made, c
+	c.SDK = made
 	return c, nil
 }
 
-// witness is told the replies to one operation's calls, which the SDK does not hand on.
-type witness struct {
-	reply func(any)
-	// logs gets an image's build log.
-	logs func(string)
+// Witness receives the replies to one operation's calls, which the SDK does not return.
+type Witness struct {
+	Reply func(any)
+	// Logs receives an image's build log.
+	Logs func(string)
 }
 
 type witnessKey struct{}
 
-func withWitness(ctx context.Context, w witness) context.Context {
+func WithWitness(ctx context.Context, w Witness) context.Context {
 	return context.WithValue(ctx, witnessKey{}, w)
 }
 
 type probeKey struct{}
 
-// errProbed ends a call that was made only to learn the connection.
+// errProbed ends a call that was made only to get the connection.
 var errProbed = errors.New("the connection is known")
 
-// unary sees every call of the SDK.
-func (c *client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+// unary intercepts every call of the SDK.
+func (c *Client) unary(
+	ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	opts ...grpc.CallOption,
+) error {
 	c.mu.Lock()
 	c.conn = conn
 	c.mu.Unlock()
@@ -83,22 +82,25 @@ func (c *client) unary(ctx context.Context, method string, request, reply any, c
 		return errProbed
 	}
 	err := invoke(ctx, method, request, reply, conn, opts...)
-	if w, ok := ctx.Value(witnessKey{}).(witness); ok && err == nil && w.reply != nil {
-		w.reply(reply)
+	if w, ok := ctx.Value(witnessKey{}).(Witness); ok && err == nil && w.Reply != nil {
+		w.Reply(reply)
 	}
 	return err
 }
 
-// stream sees every stream of the SDK.
-func (c *client) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+// stream intercepts every stream of the SDK.
+func (c *Client) stream(
+	ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
+	opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	stream, err := open(ctx, desc, conn, method, opts...)
-	if w, ok := ctx.Value(witnessKey{}).(witness); ok && err == nil && w.logs != nil {
-		return &buildStream{ClientStream: stream, logs: w.logs}, nil
+	if w, ok := ctx.Value(witnessKey{}).(Witness); ok && err == nil && w.Logs != nil {
+		return &buildStream{ClientStream: stream, logs: w.Logs}, nil
 	}
 	return stream, err
 }
 
-// buildStream hands an image's build log on, which the SDK reads over.
+// buildStream passes on an image's build log, which the SDK ignores.
 type buildStream struct {
 	grpc.ClientStream
 	logs func(string)
@@ -114,14 +116,14 @@ func (b *buildStream) RecvMsg(message any) error {
 	return err
 }
 
-// raw returns the control plane's own interface, over the SDK's connection with its headers,
+// Raw returns the control plane's own interface, over the SDK's connection with its headers,
 // credentials and retries. The first use fetches the account's short-lived token.
-func (c *client) raw(ctx context.Context) (pb.ModalClientClient, error) {
+func (c *Client) Raw(ctx context.Context) (pb.ModalClientClient, error) {
 	c.mu.Lock()
 	conn := c.conn
 	c.mu.Unlock()
 	if conn == nil {
-		_, err := c.sdk.Apps.FromName(context.WithValue(ctx, probeKey{}, true), "-", nil)
+		_, err := c.SDK.Apps.FromName(context.WithValue(ctx, probeKey{}, true), "-", nil)
 		if err != nil && !errors.Is(err, errProbed) {
 			return nil, err
 		}

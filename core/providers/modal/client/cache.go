@@ -1,4 +1,4 @@
-package modal
+package client
 
 import (
 	"crypto/sha256"
@@ -11,11 +11,11 @@ import (
 	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
-// cacheLimit is how many ids of one sort are kept; then the cache begins anew.
+// cacheLimit is how many ids of one sort are kept. At the limit that sort is emptied.
 const cacheLimit = 1000
 
-// cache remembers ids, and what never changes of them, over processes. It is never the truth: what it says is dropped when Modal
-// answers that there is no such thing, and it may be removed at any time.
+// cache keeps ids, and facts about them that never change, for later processes. An entry is dropped when Modal does not
+// know it any more. The file may be removed at any time.
 type cache struct {
 	path string // "" keeps nothing
 
@@ -26,27 +26,27 @@ type cache struct {
 
 // Sorts of ids in the cache.
 const (
-	cachedApps    = "apps"    // by name
-	cachedImages  = "images"  // by recipe
-	cachedNames   = "names"   // sandboxes by name
-	cachedTasks   = "tasks"   // by sandbox
-	cachedSecrets = "secrets" // by name
-	cachedVolumes = "volumes" // by name
+	CachedApps    = "apps"    // by name
+	CachedImages  = "images"  // by recipe
+	CachedNames   = "names"   // sandboxes by name
+	CachedTasks   = "tasks"   // by sandbox
+	CachedSecrets = "secrets" // by name
+	CachedVolumes = "volumes" // by name
 	cachedProxies = "proxies" // by name
-	cachedEnds    = "ends"    // when a snapshot ends, by its image; Modal's list does not tell
+	CachedEnds    = "ends"    // when a snapshot ends, by its image; not in Modal's list
 )
 
 // openCache returns the cache of one account at one server. It does no I/O.
 func openCache(dir string, account Account) *cache {
 	c := &cache{}
 	if dir != "" {
-		c.path = filepath.Join(dir, Name, account.key()+".json")
+		c.path = filepath.Join(dir, account.Key()+".json")
 	}
 	return c
 }
 
-// key names an account at its server and in its environment, in file names.
-func (a Account) key() string {
+// Key names an account at its server and in its environment, in file names.
+func (a Account) Key() string {
 	digest := sha256.Sum256([]byte(a.Server + "\x00" + a.TokenID + "\x00" + a.Environment))
 	return hex.EncodeToString(digest[:8])
 }
@@ -67,15 +67,15 @@ func (c *cache) load() {
 	}
 }
 
-func (c *cache) get(sort, key string) string {
+func (c *cache) Get(sort, key string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.load()
 	return c.ids[sort][key]
 }
 
-// put remembers an id; "" forgets it. A cache that cannot be written is one that forgets.
-func (c *cache) put(sort, key, id string) {
+// Put keeps an id; "" removes it. A failure to write the file is ignored.
+func (c *cache) Put(sort, key, id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.load()
@@ -83,7 +83,7 @@ func (c *cache) put(sort, key, id string) {
 		return
 	}
 	c.read = false
-	c.load() // what other processes have learned meanwhile
+	c.load() // with the entries of other processes
 	if c.ids[sort] == nil || len(c.ids[sort]) >= cacheLimit {
 		c.ids[sort] = map[string]string{}
 	}

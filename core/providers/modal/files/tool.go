@@ -1,4 +1,4 @@
-package modal
+package files
 
 import (
 	"context"
@@ -13,12 +13,14 @@ import (
 	"unicode/utf8"
 
 	sdk "github.com/modal-labs/modal-client/go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-0724f904/sb/core"
 )
 
-// fsTool is the program that Modal puts into each sandbox for its SDKs' filesystem API. It takes one command as JSON; data
-// goes over stdin and stdout. The SDK's own methods want whole files in memory or on disk, so it is run directly here.
+// fsTool is the program that Modal puts into each sandbox for its SDKs' filesystem API. It takes one command as JSON;
+// data goes over stdin and stdout. The SDK's own methods want whole files in memory or on disk, so it is run directly
+// here.
 const fsTool = "/__modal/.bin/modal-sandbox-fs-tools"
 
 // toolPath is the argument of most of its commands.
@@ -44,7 +46,7 @@ func toolArgv(command string, argument any) []string {
 	return []string{fsTool, string(text)}
 }
 
-// speakable says whether the tool can be told of a path: its commands are JSON, and so UTF-8.
+// speakable reports whether the tool can name a path: its commands are JSON, and so UTF-8.
 func speakable(path string) bool { return utf8.ValidString(path) }
 
 // toolFailure is what the tool writes to stderr before it ends with 1.
@@ -53,7 +55,7 @@ type toolFailure struct {
 	Message string `json:"message"`
 }
 
-// toolVerdict is what the end of the tool means. It classifies by the kind that the tool tells.
+// toolVerdict is the Verdict of the tool. It classifies by the tool's own kind of error.
 func toolVerdict(op, subject string, exit core.Exit, complaints []byte) error {
 	if exit.Code == 0 {
 		return nil
@@ -61,9 +63,11 @@ func toolVerdict(op, subject string, exit core.Exit, complaints []byte) error {
 	var failure toolFailure
 	if json.Unmarshal(complaints, &failure) != nil || failure.Kind == "" {
 		if exit.Code == 126 || exit.Code == 127 {
-			return core.Errorf(core.KindUnsupported, "modal."+op, subject, "Modal's file tool cannot be run in this sandbox: %s", exit.Message)
+			return core.Errorf(core.KindUnsupported, "modal."+op, subject,
+				"Modal's file tool cannot be run in this sandbox: %s", exit.Message)
 		}
-		return core.Errorf(core.KindInternal, "modal."+op, subject, "Modal's file tool ended with code %d: %s", exit.Code, strings.TrimSpace(string(complaints)))
+		return core.Errorf(core.KindInternal, "modal."+op, subject, "Modal's file tool ended with code %d: %s",
+			exit.Code, strings.TrimSpace(string(complaints)))
 	}
 	return core.Errorf(toolKind(failure.Kind), "modal."+op, subject, "%s", failure.Message)
 }
@@ -92,7 +96,8 @@ func decodeInfo(entry sdk.FileInfo, numbers *owners) core.FileInfo {
 	seconds, fraction := math.Modf(entry.ModifiedTime)
 	info := core.FileInfo{
 		Path: entry.Path, Size: entry.Size, Mode: fileMode(entry.Mode),
-		ModTime: time.Unix(int64(seconds), int64(fraction*1e9)), UID: numbers.users.number(entry.Owner), GID: numbers.groups.number(entry.Group),
+		ModTime: time.Unix(int64(seconds), int64(fraction*1e9)),
+		UID:     numbers.users.number(entry.Owner), GID: numbers.groups.number(entry.Group),
 	}
 	if entry.SymlinkTarget != nil {
 		info.Link = *entry.SymlinkTarget
@@ -149,19 +154,19 @@ func (a accounts) number(name string) int {
 }
 
 // owners reads the sandbox's tables if one of the entries needs them.
-func (p *Provider) owners(ctx context.Context, id string, entries []sdk.FileInfo) (*owners, error) {
+func (f *Files) owners(ctx context.Context, id string, entries []sdk.FileInfo) (*owners, error) {
 	none := &owners{}
 	for _, entry := range entries {
 		if none.users.number(entry.Owner) < 0 || none.groups.number(entry.Group) < 0 {
-			return p.readOwners(ctx, id)
+			return f.readOwners(ctx, id)
 		}
 	}
 	return none, nil
 }
 
-func (p *Provider) readOwners(ctx context.Context, id string) (*owners, error) {
+func (f *Files) readOwners(ctx context.Context, id string) (*owners, error) {
 	read := func(table string, into *accounts) error {
-		text, err := p.answer(ctx, id, "stat", table, toolArgv(toolRead, toolPath{Path: table}), toolVerdict)
+		text, err := f.programs.Answer(ctx, id, "stat", table, toolArgv(toolRead, toolPath{Path: table}), toolVerdict)
 		if errors.Is(err, core.KindNotFound) {
 			return nil
 		}
@@ -169,11 +174,10 @@ func (p *Provider) readOwners(ctx context.Context, id string) (*owners, error) {
 		return err
 	}
 	found := &owners{}
-	err := together(
-		func() error { return read("/etc/passwd", &found.users) },
-		func() error { return read("/etc/group", &found.groups) },
-	)
-	return found, err
+	var tables errgroup.Group
+	tables.Go(func() error { return read("/etc/passwd", &found.users) })
+	tables.Go(func() error { return read("/etc/group", &found.groups) })
+	return found, tables.Wait()
 }
 
 // parseAccounts reads lines of NAME:x:NUMBER:… (passwd(5), group(5)).
@@ -190,22 +194,23 @@ func parseAccounts(text string) accounts {
 }
 
 // tool runs a command of the tool that has no body.
-func (p *Provider) tool(ctx context.Context, id, op, name, command string, argument toolPath) ([]byte, error) {
+func (f *Files) tool(ctx context.Context, id, op, name, command string, argument toolPath) ([]byte, error) {
 	argument.Path = name
-	return p.answer(ctx, id, op, name, toolArgv(command, argument), toolVerdict)
+	return f.programs.Answer(ctx, id, op, name, toolArgv(command, argument), toolVerdict)
 }
 
 // toolStat describes one file.
-func (p *Provider) toolStat(ctx context.Context, id, name string) (core.FileInfo, error) {
-	text, err := p.tool(ctx, id, "stat", name, toolStat, toolPath{})
+func (f *Files) toolStat(ctx context.Context, id, name string) (core.FileInfo, error) {
+	text, err := f.tool(ctx, id, "stat", name, toolStat, toolPath{})
 	if err != nil {
 		return core.FileInfo{}, err
 	}
 	var entry sdk.FileInfo
 	if err := json.Unmarshal(text, &entry); err != nil {
-		return core.FileInfo{}, core.Errorf(core.KindInternal, "modal.stat", name, "the answer of Modal's file tool is damaged: %w", err)
+		return core.FileInfo{}, core.Errorf(core.KindInternal, "modal.stat", name,
+			"the answer of Modal's file tool is damaged: %w", err)
 	}
-	numbers, err := p.owners(ctx, id, []sdk.FileInfo{entry})
+	numbers, err := f.owners(ctx, id, []sdk.FileInfo{entry})
 	if err != nil {
 		return core.FileInfo{}, err
 	}
@@ -214,22 +219,23 @@ func (p *Provider) toolStat(ctx context.Context, id, name string) (core.FileInfo
 	return info, nil
 }
 
-// toolReadDir lists a directory. whole is false when there are names that the tool cannot tell.
-func (p *Provider) toolReadDir(ctx context.Context, id, dir string) (infos []core.FileInfo, whole bool, err error) {
-	text, err := p.tool(ctx, id, "readdir", dir, toolList, toolPath{})
+// toolReadDir lists a directory. whole is false when it has names that are not UTF-8.
+func (f *Files) toolReadDir(ctx context.Context, id, dir string) (infos []core.FileInfo, whole bool, err error) {
+	text, err := f.tool(ctx, id, "readdir", dir, toolList, toolPath{})
 	if err != nil {
 		return nil, false, err
 	}
 	var entries []sdk.FileInfo
 	if err := json.Unmarshal(text, &entries); err != nil {
-		return nil, false, core.Errorf(core.KindInternal, "modal.readdir", dir, "the answer of Modal's file tool is damaged: %w", err)
+		return nil, false, core.Errorf(core.KindInternal, "modal.readdir", dir,
+			"the answer of Modal's file tool is damaged: %w", err)
 	}
 	for _, entry := range entries {
 		if strings.ContainsRune(entry.Name, utf8.RuneError) {
 			return nil, false, nil
 		}
 	}
-	numbers, err := p.owners(ctx, id, entries)
+	numbers, err := f.owners(ctx, id, entries)
 	if err != nil {
 		return nil, false, err
 	}

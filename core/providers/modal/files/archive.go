@@ -1,4 +1,4 @@
-package modal
+package files
 
 import (
 	"archive/tar"
@@ -14,8 +14,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// packTree writes a tar archive of $p, whose names begin with its last element. GNU tar ends with 1 when something changed
-// under its reading, which is as good as it gets with files that are in use.
+// packTree writes a tar archive of $p, whose names begin with its last element. GNU tar ends with 1 when something
+// changed under its reading, which is as good as it gets with files that are in use.
 const packTree = unescape + `
 [ -e "$p" ] || [ -L "$p" ] || exit 20
 command -v tar >/dev/null || exit 27
@@ -40,9 +40,9 @@ o=-o; [ "$4" = 1 ] && o=
 tar -x -p $o -f - -C "${p%/}/$3" || exit 19
 `
 
-// commitTree moves what was unpacked into place: whole trees where there was nothing, else file by file, each at once. A directory
-// that was there keeps what it has, unless the fourth argument is 1: then it has the archive's mode, and with 1 for the fifth its owner.
-// One reached over a link that leads outside is refused.
+// commitTree moves what was unpacked into place: whole trees where there was nothing, else file by file, each at once.
+// A directory that was there keeps what it has, unless the fourth argument is 1: then it has the archive's mode, and
+// with 1 for the fifth its owner. One reached over a link that leads outside is refused.
 const commitTree = unescape + `
 from=${p%/}/$3 modes=$4 owners=$5
 root=$(cd -P "$p" && pwd) || exit 20
@@ -83,19 +83,20 @@ merge ""
 `
 
 // Export implements core.FileSystem: one stream of the image's tar, or without one file by file.
-func (p *Provider) Export(ctx context.Context, id, name string) (io.ReadCloser, error) {
-	content, err := p.stream(ctx, id, "export", name, scriptArgv(packTree, "pack", name), scriptVerdict)
+func (f *Files) Export(ctx context.Context, id, name string) (io.ReadCloser, error) {
+	content, err := f.stream(ctx, id, "export", name, scriptArgv(packTree, "pack", name), scriptVerdict)
 	if errors.Is(err, errNoTar) || errors.Is(err, errNoShell) {
-		return p.exportFiles(ctx, id, name)
+		return f.exportFiles(ctx, id, name)
 	}
 	return content, err
 }
 
-// Import implements core.FileSystem. The archive is unpacked aside by the image's tar, and moved into place when all of it is there;
-// without a tar it goes file by file.
-func (p *Provider) Import(ctx context.Context, id, dir string, archive io.Reader, opts core.ImportOptions) error {
+// Import implements core.FileSystem. The archive is unpacked aside by the image's tar, and moved into place when all of
+// it is there; without a tar it goes file by file.
+func (f *Files) Import(ctx context.Context, id, dir string, archive io.Reader, opts core.ImportOptions) error {
 	aside := ".sb-import-" + uuid.NewString()
-	o, err := p.operate(ctx, id, "import", dir, scriptArgv(unpackTree, "unpack", dir, aside, flag(opts.KeepOwner)))
+	o, err := f.programs.Operate(ctx, id, "import", dir, scriptArgv(unpackTree, "unpack", dir, aside,
+		flag(opts.KeepOwner)))
 	if err != nil {
 		return err
 	}
@@ -107,20 +108,21 @@ func (p *Provider) Import(ctx context.Context, id, dir string, archive io.Reader
 			err = endErr
 		}
 		if errors.Is(err, errNoTar) || errors.Is(err, errNoShell) {
-			return p.importFiles(ctx, id, dir, archive)
+			return f.importFiles(ctx, id, dir, archive)
 		}
 		return err
 	}
-	sendErr := o.send(func(to io.Writer) error { return repack(to, newEntries(archive)) })
+	sendErr := o.Send(func(to io.Writer) error { return repack(to, newEntries(archive)) })
 	err = o.end(ctx, scriptVerdict)
 	if sendErr != nil {
 		err = core.Wrap("modal.import", dir, sendErr)
 	}
 	if err != nil {
-		return errors.Join(err, p.discard(ctx, id, path.Join(dir, aside)))
+		return errors.Join(err, f.discard(ctx, id, path.Join(dir, aside)))
 	}
-	if _, err = p.answer(ctx, id, "import", dir, scriptArgv(commitTree, "commit", dir, aside, flag(opts.DirectoryModes), flag(opts.KeepOwner)), scriptVerdict); err != nil {
-		err = errors.Join(err, p.discard(ctx, id, path.Join(dir, aside)))
+	if _, err = f.programs.Answer(ctx, id, "import", dir, scriptArgv(commitTree, "commit", dir, aside,
+		flag(opts.DirectoryModes), flag(opts.KeepOwner)), scriptVerdict); err != nil {
+		err = errors.Join(err, f.discard(ctx, id, path.Join(dir, aside)))
 	}
 	return err
 }
@@ -138,7 +140,8 @@ func repack(to io.Writer, in *entries) error {
 		if err != nil {
 			return err
 		}
-		h.Format, h.PAXRecords, h.Xattrs = tar.FormatGNU, nil, nil //nolint:staticcheck // what GNU's format cannot carry
+		// what GNU's format cannot carry
+		h.Format, h.PAXRecords, h.Xattrs = tar.FormatGNU, nil, nil //nolint:staticcheck
 		if err := out.WriteHeader(h); err != nil {
 			return err
 		}
@@ -148,8 +151,8 @@ func repack(to io.Writer, in *entries) error {
 	}
 }
 
-// entries reads a foreign archive for a directory: every entry lies inside, none behind a link, and its end is marked. Symbolic links lead
-// wherever they do.
+// entries reads a foreign archive for a directory: every entry lies inside, none behind a link, and its end is marked.
+// Symbolic links lead wherever they do.
 type entries struct {
 	tar     *tar.Reader
 	trailer *trailerReader

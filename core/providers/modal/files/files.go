@@ -1,4 +1,4 @@
-package modal
+package files
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -16,15 +17,29 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
+// Files is core.FileSystem and core.FileWatcher for the sandboxes that its programs run in.
+type Files struct{ programs Programs }
+
+var (
+	_ core.FileSystem  = (*Files)(nil)
+	_ core.FileWatcher = (*Files)(nil)
+)
+
+// New returns the files of the sandboxes that programs run in.
+func New(programs Programs) *Files { return &Files{programs} }
+
+// cleanup bounds the removal of what a failed write left.
+const cleanup = 10 * time.Second
+
 // Stat implements core.FileSystem.
-func (p *Provider) Stat(ctx context.Context, id, name string) (core.FileInfo, error) {
+func (f *Files) Stat(ctx context.Context, id, name string) (core.FileInfo, error) {
 	if speakable(name) {
-		info, err := p.toolStat(ctx, id, name)
+		info, err := f.toolStat(ctx, id, name)
 		if err != nil || speakable(info.Link) && !strings.ContainsRune(info.Link, utf8.RuneError) {
 			return info, err
 		}
 	}
-	text, err := p.script(ctx, id, "stat", name, "stat")
+	text, err := f.script(ctx, id, "stat", name, "stat")
 	if err != nil {
 		return core.FileInfo{}, err
 	}
@@ -39,17 +54,17 @@ func (p *Provider) Stat(ctx context.Context, id, name string) (core.FileInfo, er
 }
 
 // ReadDir implements core.FileSystem.
-func (p *Provider) ReadDir(ctx context.Context, id, dir string) ([]core.FileInfo, error) {
+func (f *Files) ReadDir(ctx context.Context, id, dir string) ([]core.FileInfo, error) {
 	var infos []core.FileInfo
 	whole := false
 	if speakable(dir) {
 		var err error
-		if infos, whole, err = p.toolReadDir(ctx, id, dir); err != nil {
+		if infos, whole, err = f.toolReadDir(ctx, id, dir); err != nil {
 			return nil, err
 		}
 	}
 	if !whole {
-		text, err := p.script(ctx, id, "readdir", dir, "list")
+		text, err := f.script(ctx, id, "readdir", dir, "list")
 		if err != nil {
 			return nil, err
 		}
@@ -62,22 +77,22 @@ func (p *Provider) ReadDir(ctx context.Context, id, dir string) ([]core.FileInfo
 }
 
 // Mkdir implements core.FileSystem.
-func (p *Provider) Mkdir(ctx context.Context, id, dir string, parents bool) error {
+func (f *Files) Mkdir(ctx context.Context, id, dir string, parents bool) error {
 	if speakable(dir) {
-		_, err := p.tool(ctx, id, "mkdir", dir, toolMkdir, toolPath{Parents: &parents})
+		_, err := f.tool(ctx, id, "mkdir", dir, toolMkdir, toolPath{Parents: &parents})
 		return err
 	}
-	_, err := p.script(ctx, id, "mkdir", dir, "mkdir", flag(parents))
+	_, err := f.script(ctx, id, "mkdir", dir, "mkdir", flag(parents))
 	return err
 }
 
 // Remove implements core.FileSystem.
-func (p *Provider) Remove(ctx context.Context, id, name string, recursive bool) error {
+func (f *Files) Remove(ctx context.Context, id, name string, recursive bool) error {
 	if speakable(name) && !recursive {
-		_, err := p.tool(ctx, id, "remove", name, toolRemove, toolPath{Recursive: &recursive})
+		_, err := f.tool(ctx, id, "remove", name, toolRemove, toolPath{Recursive: &recursive})
 		return err
 	}
-	_, err := p.script(ctx, id, "remove", name, "remove", flag(recursive))
+	_, err := f.script(ctx, id, "remove", name, "remove", flag(recursive))
 	if !errors.Is(err, errNoShell) || !speakable(name) {
 		return err
 	}
@@ -87,25 +102,27 @@ func (p *Provider) Remove(ctx context.Context, id, name string, recursive bool) 
 			return scriptVerdict("remove", name, core.Exit{Code: exitMounted}, nil)
 		}
 	}
-	_, err = p.tool(ctx, id, "remove", name, toolRemove, toolPath{Recursive: &recursive})
+	_, err = f.tool(ctx, id, "remove", name, toolRemove, toolPath{Recursive: &recursive})
 	return err
 }
 
-// ReadFile implements core.FileSystem. What the tool finds too large goes through the image's cat.
-func (p *Provider) ReadFile(ctx context.Context, id, name string) (io.ReadCloser, error) {
+// ReadFile implements core.FileSystem. The image's cat reads the files that are too large for the tool.
+func (f *Files) ReadFile(ctx context.Context, id, name string) (io.ReadCloser, error) {
 	if speakable(name) {
-		content, err := p.stream(ctx, id, "read", name, toolArgv(toolRead, toolPath{Path: name}), toolVerdict)
+		content, err := f.stream(ctx, id, "read", name, toolArgv(toolRead, toolPath{Path: name}), toolVerdict)
 		if !errors.Is(err, core.KindExhausted) {
 			return content, err
 		}
 	}
-	return p.stream(ctx, id, "read", name, scriptArgv(shellFiles, "read", name), scriptVerdict)
+	return f.stream(ctx, id, "read", name, scriptArgv(shellFiles, "read", name), scriptVerdict)
 }
 
-// stream returns a program's answer as a stream, once there is some of it or its failure.
-func (p *Provider) stream(ctx context.Context, id, op, subject string, argv []string, verdict verdict) (io.ReadCloser, error) {
+// stream returns a program's answer as a stream. It waits for the first byte or the program's failure.
+func (f *Files) stream(
+	ctx context.Context, id, op, subject string, argv []string, verdict Verdict,
+) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	o, err := p.operate(ctx, id, op, subject, argv)
+	o, err := f.programs.Operate(ctx, id, op, subject, argv)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -125,8 +142,8 @@ func (p *Provider) stream(ctx context.Context, id, op, subject string, argv []st
 type answerStream struct {
 	ctx      context.Context //nolint:containedctx // a stream lives as long as the call that opened it
 	cancel   context.CancelFunc
-	op       *operation
-	verdict  verdict
+	op       *Operation
+	verdict  Verdict
 	buffered *bufio.Reader
 }
 
@@ -144,24 +161,24 @@ func (s *answerStream) Read(b []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Close gives up what was not read.
+// Close discards the rest.
 func (s *answerStream) Close() error {
 	s.cancel()
 	_ = s.op.process.Close()
-	_, _ = s.op.wait(s.ctx)
+	_, _ = s.op.Wait(s.ctx)
 	return nil
 }
 
 // copyBlock is how much of a body is read at once, in bytes.
 const copyBlock = 256 << 10
 
-// WriteFile implements core.FileSystem. The tool writes where it is told to while content comes, makes parents unasked and knows no modes;
-// so the content goes to a file of its own, and a script moves that into place once all of it is there.
-func (p *Provider) WriteFile(ctx context.Context, id, name string, content io.Reader, opts core.WriteOptions) error {
+// WriteFile implements core.FileSystem. The tool writes in place while content comes, always makes parents and sets no
+// mode. So the content goes to a temporary file, and a script moves the complete file into place.
+func (f *Files) WriteFile(ctx context.Context, id, name string, content io.Reader, opts core.WriteOptions) error {
 	key := uuid.NewString()
 	temp := "/tmp/.sb-new-" + key
-	if err := p.upload(ctx, id, name, temp, content); err != nil {
-		return errors.Join(err, p.discard(ctx, id, temp))
+	if err := f.upload(ctx, id, name, temp, content); err != nil {
+		return errors.Join(err, f.discard(ctx, id, temp))
 	}
 	how := ""
 	if opts.Parents {
@@ -171,25 +188,25 @@ func (p *Provider) WriteFile(ctx context.Context, id, name string, content io.Re
 		how += "a"
 	}
 	argv := scriptArgv(commitFile, "commit", name, temp, ".sb-put-"+key, octal(opts.Mode), how)
-	_, err := p.answer(ctx, id, "write", name, argv, scriptVerdict)
+	_, err := f.programs.Answer(ctx, id, "write", name, argv, scriptVerdict)
 	if err == nil {
 		return nil
 	}
 	if errors.Is(err, errNoShell) {
-		err = p.rewrite(ctx, id, temp, name, opts)
+		err = f.rewrite(ctx, id, temp, name, opts)
 	}
-	return errors.Join(err, p.discard(ctx, id, temp))
+	return errors.Join(err, f.discard(ctx, id, temp))
 }
 
 // upload writes content to a file with the tool.
-func (p *Provider) upload(ctx context.Context, id, subject, temp string, content io.Reader) error {
-	o, err := p.operate(ctx, id, "write", subject, toolArgv(toolWrite, toolPath{Path: temp}))
+func (f *Files) upload(ctx context.Context, id, subject, temp string, content io.Reader) error {
+	o, err := f.programs.Operate(ctx, id, "write", subject, toolArgv(toolWrite, toolPath{Path: temp}))
 	if err != nil {
 		return err
 	}
 	sent := make(chan error, 1)
 	go func() {
-		sent <- o.send(func(to io.Writer) error {
+		sent <- o.Send(func(to io.Writer) error {
 			_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{content}, make([]byte, copyBlock))
 			return err
 		})
@@ -206,33 +223,34 @@ func (p *Provider) upload(ctx context.Context, id, subject, temp string, content
 	return err
 }
 
-// discard removes what a failed write left. When the sandbox cannot be reached it is left, and goes with the sandbox.
-func (p *Provider) discard(ctx context.Context, id, temp string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+// discard removes the file of a failed write. When the sandbox cannot be reached, the file stays until the sandbox
+// ends.
+func (f *Files) discard(ctx context.Context, id, temp string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanup)
 	defer cancel()
-	_, err := p.tool(ctx, id, "remove", temp, toolRemove, toolPath{Recursive: new(true)})
+	_, err := f.tool(ctx, id, "remove", temp, toolRemove, toolPath{Recursive: new(true)})
 	if errors.Is(err, core.KindNotFound) || errors.Is(err, core.KindConflict) {
 		return nil
 	}
 	return err
 }
 
-// rewrite puts a file that has come into place where the image has no shell: it is read back and written with the tool, which does that
-// not at once, and not with a mode of one's own.
-func (p *Provider) rewrite(ctx context.Context, id, temp, name string, opts core.WriteOptions) error {
+// rewrite puts an uploaded file into place where the image has no shell: it reads the file back and writes it with the
+// tool, which does not write atomically and sets no mode.
+func (f *Files) rewrite(ctx context.Context, id, temp, name string, opts core.WriteOptions) error {
 	if opts.Append || opts.Mode != 0 && opts.Mode.Perm() != 0o644 || !speakable(name) {
 		return core.Wrap("modal.write", name, errNoShell)
 	}
 	if !opts.Parents {
-		if info, err := p.toolStat(ctx, id, path.Dir(name)); err != nil {
+		if info, err := f.toolStat(ctx, id, path.Dir(name)); err != nil {
 			return err
 		} else if !info.Mode.IsDir() {
 			return core.Errorf(core.KindConflict, "modal.write", name, "it is not in a directory")
 		}
 	}
-	content, err := p.ReadFile(ctx, id, temp)
+	content, err := f.ReadFile(ctx, id, temp)
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.upload(ctx, id, name, name, content), content.Close())
+	return errors.Join(f.upload(ctx, id, name, name, content), content.Close())
 }

@@ -1,4 +1,4 @@
-package modal
+package files
 
 import (
 	"archive/tar"
@@ -14,23 +14,23 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Without a tar in the image directories go file by file, a few at once so that the distance to Modal is paid for once. What
-// is larger than a small file is streamed by itself.
+// In an image without tar, directories are copied file by file, several at the same time because of the round trips.
+// Files above smallFile are streamed one by one.
 const (
 	filesAtOnce = 8
 	smallFile   = 256 << 10 // bytes
 )
 
 // importFiles unpacks an archive here and writes its entries.
-func (p *Provider) importFiles(ctx context.Context, id, dir string, archive io.Reader) error {
-	if info, err := p.toolStat(ctx, id, dir); err != nil {
+func (f *Files) importFiles(ctx context.Context, id, dir string, archive io.Reader) error {
+	if info, err := f.toolStat(ctx, id, dir); err != nil {
 		return err
 	} else if info.Mode&(fs.ModeDir|fs.ModeSymlink) == 0 {
 		return core.Errorf(core.KindConflict, "modal.import", dir, "it is not a directory")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := &treeWriter{provider: p, id: id, dir: dir, slots: make(chan struct{}, filesAtOnce), cancel: cancel}
+	w := &treeWriter{files: f, id: id, dir: dir, slots: make(chan struct{}, filesAtOnce), cancel: cancel}
 	err := w.entries(ctx, newEntries(archive))
 	w.work.Wait()
 	// The first failure has canceled the others.
@@ -41,11 +41,11 @@ func (p *Provider) importFiles(ctx context.Context, id, dir string, archive io.R
 }
 
 type treeWriter struct {
-	provider *Provider
-	id, dir  string
-	slots    chan struct{}
-	cancel   context.CancelFunc
-	work     sync.WaitGroup
+	files   *Files
+	id, dir string
+	slots   chan struct{}
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
 
 	mu  sync.Mutex
 	err error
@@ -74,7 +74,7 @@ func (w *treeWriter) entries(ctx context.Context, in *entries) error {
 		switch {
 		case h.Typeflag == tar.TypeDir:
 			w.work.Wait()
-			if err := w.provider.Mkdir(ctx, w.id, target, true); err != nil {
+			if err := w.files.Mkdir(ctx, w.id, target, true); err != nil {
 				return err
 			}
 		case h.Typeflag == tar.TypeReg && h.Size <= smallFile:
@@ -82,9 +82,9 @@ func (w *treeWriter) entries(ctx context.Context, in *entries) error {
 			if err != nil {
 				return archiveError(err)
 			}
-			w.start(ctx, func() error { return w.provider.WriteFile(ctx, w.id, target, bytes.NewReader(content), opts) })
+			w.start(ctx, func() error { return w.files.WriteFile(ctx, w.id, target, bytes.NewReader(content), opts) })
 		case h.Typeflag == tar.TypeReg:
-			if err := w.provider.WriteFile(ctx, w.id, target, in.tar, opts); err != nil {
+			if err := w.files.WriteFile(ctx, w.id, target, in.tar, opts); err != nil {
 				return archiveError(err)
 			}
 		case h.Typeflag == tar.TypeSymlink, h.Typeflag == tar.TypeLink:
@@ -125,13 +125,14 @@ func (w *treeWriter) link(ctx context.Context, h *tar.Header, target string) err
 	if !symbolic {
 		to = path.Join(w.dir, to) //nolint:gosec // entries.check keeps it inside
 	}
-	_, err := w.provider.answer(ctx, w.id, "import", target, scriptArgv(makeLink, "link", target, escapePath(to), flag(symbolic)), scriptVerdict)
+	_, err := w.files.programs.Answer(ctx, w.id, "import", target,
+		scriptArgv(makeLink, "link", target, escapePath(to), flag(symbolic)), scriptVerdict)
 	return err
 }
 
 // exportFiles walks a tree with the tool and makes the archive here.
-func (p *Provider) exportFiles(ctx context.Context, id, name string) (io.ReadCloser, error) {
-	top, err := p.Stat(ctx, id, name)
+func (f *Files) exportFiles(ctx context.Context, id, name string) (io.ReadCloser, error) {
+	top, err := f.Stat(ctx, id, name)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,8 @@ func (p *Provider) exportFiles(ctx context.Context, id, name string) (io.ReadClo
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		t := &treeReader{provider: p, id: id, above: path.Dir(name), out: tar.NewWriter(w), ahead: make(chan *aheadFile, filesAtOnce)}
+		t := &treeReader{files: f, id: id, above: path.Dir(name), out: tar.NewWriter(w),
+			ahead: make(chan *aheadFile, filesAtOnce)}
 		err := t.run(ctx, cancel, top)
 		_ = w.CloseWithError(err)
 	}()
@@ -160,7 +162,7 @@ func (s *treeStream) Close() error {
 
 // treeReader makes an archive. The walk runs ahead of the writing and fetches small files meanwhile.
 type treeReader struct {
-	provider  *Provider
+	files     *Files
 	id, above string
 	out       *tar.Writer
 	ahead     chan *aheadFile
@@ -213,7 +215,7 @@ func (t *treeReader) walk(ctx context.Context, work *sync.WaitGroup, info core.F
 	if !info.Mode.IsDir() {
 		return nil
 	}
-	below, err := t.provider.ReadDir(ctx, t.id, info.Path)
+	below, err := t.files.ReadDir(ctx, t.id, info.Path)
 	if err != nil {
 		return err
 	}
@@ -226,7 +228,7 @@ func (t *treeReader) walk(ctx context.Context, work *sync.WaitGroup, info core.F
 }
 
 func (t *treeReader) read(ctx context.Context, name string) ([]byte, error) {
-	content, err := t.provider.ReadFile(ctx, t.id, name)
+	content, err := t.files.ReadFile(ctx, t.id, name)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +245,8 @@ func (t *treeReader) write(ctx context.Context, file *aheadFile) error {
 	if name == "" {
 		name = "."
 	}
-	h := &tar.Header{Name: name, Mode: int64(info.Mode.Perm()), ModTime: info.ModTime, Uid: max(info.UID, 0), Gid: max(info.GID, 0), Format: tar.FormatPAX}
+	h := &tar.Header{Name: name, Mode: int64(info.Mode.Perm()), ModTime: info.ModTime, Uid: max(info.UID, 0),
+		Gid: max(info.GID, 0), Format: tar.FormatPAX}
 	var content io.Reader
 	switch {
 	case info.Mode.IsDir():
@@ -259,7 +262,7 @@ func (t *treeReader) write(ctx context.Context, file *aheadFile) error {
 		}
 		h.Typeflag, h.Size, content = tar.TypeReg, int64(len(file.content)), bytes.NewReader(file.content)
 	default:
-		stream, err := t.provider.ReadFile(ctx, t.id, info.Path)
+		stream, err := t.files.ReadFile(ctx, t.id, info.Path)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package modal
+package client
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 // DefaultServer is where Modal is.
 const DefaultServer = "https://api.modal.com:443"
 
-// Account says where Modal is and with whose credentials, as Modal's own tools find it: environment
+// Account is Modal's address and the credentials in use, as Modal's own tools find them: environment
 // variables first, then the profile in the configuration file. It holds no secret.
 type Account struct {
 	// File is the configuration file, whether there is one or not.
@@ -27,9 +27,9 @@ type Account struct {
 	Environment string
 	// TokenID identifies the token, or the OAuth client; "" when there are no credentials.
 	TokenID string
-	// OAuth says that the credentials are an integration's.
+	// OAuth reports credentials of an integration.
 	OAuth bool
-	// Err says why the file cannot be read, or what is missing in it.
+	// Err reports a file that cannot be read, or incomplete credentials.
 	Err error
 }
 
@@ -46,18 +46,19 @@ type profile struct {
 	Active            bool   `toml:"active"`
 }
 
-// oauth says whether some of the profile's credentials are an integration's.
+// oauth reports whether some of the profile's credentials are an integration's.
 func (p profile) oauth() bool {
 	return p.OAuthRefreshToken != "" || p.OAuthClientID != "" || p.OAuthClientSecret != "" || p.OAuthJWTKey != ""
 }
 
-// printable says whether a token's id or secret can be sent: they travel in headers.
+// printable reports whether a token's id or secret can be sent in a header.
 func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 func unprintable() error {
-	return core.Errorf(core.KindUsage, "modal", "", "the token's id or secret has a character that no token has, such as a line's end").
+	return core.Errorf(core.KindUsage, "modal", "",
+		"the token's id or secret has a character that no token has, such as a line's end").
 		WithHint("see what MODAL_TOKEN_ID, MODAL_TOKEN_SECRET and the profile have; sb login modal takes the secret from a file")
 }
 
@@ -70,7 +71,8 @@ func ConfigFile(lookup func(string) (string, bool)) (string, error) {
 	if home == "" {
 		var err error
 		if home, err = os.UserHomeDir(); err != nil {
-			return "", core.Errorf(core.KindUsage, "modal", "", "there is no home directory: %w", err).WithHint("set MODAL_CONFIG_PATH or HOME")
+			return "", core.Errorf(core.KindUsage, "modal", "", "there is no home directory: %w",
+				err).WithHint("set MODAL_CONFIG_PATH or HOME")
 		}
 	}
 	return filepath.Join(home, ".modal.toml"), nil
@@ -93,7 +95,7 @@ func FindAccount(lookup func(string) (string, bool)) Account {
 	id, secret := cmp.Or(env("MODAL_TOKEN_ID"), chosen.TokenID), cmp.Or(env("MODAL_TOKEN_SECRET"), chosen.TokenSecret)
 	refresh := cmp.Or(env("MODAL_OAUTH_REFRESH_TOKEN"), chosen.OAuthRefreshToken)
 	client := cmp.Or(env("MODAL_OAUTH_CLIENT_ID"), chosen.OAuthClientID)
-	// Which of the two it is a variable decides over the file, whichever of them that has.
+	// A variable with either of the two overrides the file's.
 	password, key := env("MODAL_OAUTH_CLIENT_SECRET"), env("MODAL_OAUTH_JWT_KEY")
 	if password == "" && key == "" {
 		password, key = chosen.OAuthClientSecret, chosen.OAuthJWTKey
@@ -102,19 +104,22 @@ func FindAccount(lookup func(string) (string, bool)) Account {
 	switch {
 	case account.Err != nil:
 	case (id != "" || secret != "") && oauth:
-		account.Err = core.Errorf(core.KindUsage, "modal", "", "there are a Modal token and OAuth credentials, and only one of them can be").
+		account.Err = core.Errorf(core.KindUsage, "modal", "",
+			"there are a Modal token and OAuth credentials, and only one of them can be").
 			WithHint("unset the MODAL_OAUTH_* variables, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET; a profile counts, too: %s", account.File)
 	case !printable(id + secret):
 		account.Err = unprintable()
 	case id != "" && secret != "":
 		account.TokenID = id
 	case id != "" || secret != "":
-		account.Err = core.Errorf(core.KindUnauthorized, "modal", "", "a Modal token has an id and a secret, and one of them is missing").
+		account.Err = core.Errorf(core.KindUnauthorized, "modal", "",
+			"a Modal token has an id and a secret, and one of them is missing").
 			WithHint("set both MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or run: sb login modal")
 	case refresh != "" && client != "" && (password == "") != (key == ""):
 		account.TokenID, account.OAuth = client, true
 	case oauth:
-		account.Err = core.Errorf(core.KindUnauthorized, "modal", "", "OAuth needs a refresh token, a client id and either a client secret or a JWT key").
+		account.Err = core.Errorf(core.KindUnauthorized, "modal", "",
+			"OAuth needs a refresh token, a client id and either a client secret or a JWT key").
 			WithHint("set MODAL_OAUTH_REFRESH_TOKEN, MODAL_OAUTH_CLIENT_ID and MODAL_OAUTH_CLIENT_SECRET or MODAL_OAUTH_JWT_KEY")
 	}
 	return account
@@ -135,7 +140,8 @@ func readProfile(file, name string) (string, profile, error) {
 		e := core.Errorf(core.KindUsage, "modal", file, "Modal's configuration file is not valid TOML")
 		if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 			row, _ := at.Position()
-			e = core.Errorf(core.KindUsage, "modal", file, "Modal's configuration file is not valid TOML in line %d", row)
+			e = core.Errorf(core.KindUsage, "modal", file, "Modal's configuration file is not valid TOML in line %d",
+				row)
 		}
 		return name, profile{}, e.WithHint("mend the file, or move it away and run: sb login modal")
 	}
@@ -149,14 +155,14 @@ func readProfile(file, name string) (string, profile, error) {
 	return name, profiles[name], nil
 }
 
-// errNoAccount is the cause of what is refused because there are no credentials at all.
+// errNoAccount is the cause of errors for missing credentials.
 const errNoAccount = core.NotSetUp("there are no Modal credentials")
 
-// noAccount says whether an operation was refused for that. Somebody who does not use Modal is not told so by every list.
-func noAccount(err error) bool { return errors.Is(err, errNoAccount) }
+// NoAccount reports whether an operation failed for missing credentials. Lists ignore it: the user may not use Modal.
+func NoAccount(err error) bool { return errors.Is(err, errNoAccount) }
 
-// noCredentials is what an operation ends with that needs Modal.
-func noCredentials(account Account) error {
+// NoCredentials is the error for missing credentials.
+func NoCredentials(account Account) error {
 	e := core.Errorf(core.KindUnauthorized, "modal", "", "%w", errNoAccount)
 	if account.Profile != "" {
 		e = core.Errorf(core.KindUnauthorized, "modal", "", "%w for the profile %q", errNoAccount, account.Profile)
