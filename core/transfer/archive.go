@@ -34,7 +34,7 @@ func (c *copier) entries(archive io.Reader, take func(*tar.Reader, *tar.Header) 
 		if err != nil {
 			return err
 		}
-		if sparse(header) {
+		if isSparse(header) {
 			return core.Errorf(core.KindUsage, "copy", header.Name, "the sandbox sent a sparse file")
 		}
 		if header.Name, err = localName(header.Name); err != nil {
@@ -88,9 +88,9 @@ func (u until) Read(p []byte) (int, error) {
 	return u.r.Read(p)
 }
 
-// sparse says whether an entry stands for more bytes than the archive has: a few of those could fill
+// isSparse reports whether an entry stands for more bytes than the archive has: a few of those could fill
 // the disk with zeros. The keys are those of GNU tar's manual, "Storing Sparse Files".
-func sparse(h *tar.Header) bool {
+func isSparse(h *tar.Header) bool {
 	if h.Typeflag == tar.TypeGNUSparse {
 		return true
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/sparse"
 )
 
 // pull copies from a sandbox to this machine.
@@ -97,10 +98,10 @@ func (c *copier) fill(f *os.File, content io.Reader, name string, mode fs.FileMo
 	if mode&specialBits != 0 {
 		c.notices.add(noticeBits, name)
 	}
-	holes := holeWriter{f: f}
-	_, err := io.CopyBuffer(&holes, struct{ io.Reader }{counted{c, content}}, make([]byte, copyBuffer))
+	holes := sparse.NewWriter(f)
+	_, err := io.CopyBuffer(holes, struct{ io.Reader }{counted{c, content}}, make([]byte, copyBuffer))
 	if err == nil {
-		err = holes.end()
+		err = holes.Finish()
 	}
 	return errors.Join(err, f.Chmod(mode.Perm()))
 }

@@ -1,8 +1,5 @@
 //go:build linux
 
-// Package box is the first process of a container: it runs commands and keeps their output, ends the
-// sandbox when its time is over, and takes in orphans. It needs nothing of the image. Package wire
-// describes how it is called.
 package box
 
 import (

@@ -58,8 +58,8 @@ func (b *Box) environment(home string, layers ...map[string]string) []string {
 	return command.Environment(b.env, home, append([]map[string]string{b.config.Spec.Env, b.config.Secrets}, layers...)...)
 }
 
-// findUser returns a user of the sandbox's own files, which it may change. A uid without an entry is in the group root, as
-// engines have it.
+// findUser returns a user of the sandbox's own files, which it may change. A uid without an entry is in the group root,
+// as engines have it.
 func findUser(text string) (command.User, error) {
 	var users command.Users
 	for path, parse := range map[string]func(io.Reader) error{

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// drainGrace is how long output may still be on its way after its command ended. The kernel has it in the pipe by then.
+	// drainGrace is how long output may still be on its way after its command ended. The kernel has it in the pipe by
+	// then.
 	drainGrace = 20 * time.Millisecond
 	// killGrace is the time between SIGTERM and SIGKILL for a command that exceeded its timeout.
 	killGrace = 3 * time.Second

@@ -142,7 +142,8 @@ func TestCommandsAreJournaled(t *testing.T) {
 		t.Errorf("the ids are %q", ids)
 	}
 	execs, err := journal.Execs(dir)
-	if err != nil || len(execs) != 2 || execs[0].Exit.Code != 7 || execs[0].StdoutBytes != 4 || execs[1].Exit.Code != exitNotFound {
+	if err != nil || len(execs) != 2 || execs[0].Exit.Code != 7 || execs[0].StdoutBytes != 4 ||
+		execs[1].Exit.Code != exitNotFound {
 		t.Errorf("the journal has %+v, %v", execs, err)
 	}
 	again, _ := open(t, dir)
@@ -230,7 +231,8 @@ func TestUsers(t *testing.T) {
 		{alone, "dev:10", "/home/dev", 1000, 10, 0},
 	} {
 		got, err := test.users.Find(test.text, func(uid uint32) uint32 { return uid * 11 })
-		if err != nil || got.Home != test.home || got.UID != test.uid || got.GID != test.gid || len(got.Groups) != test.groups {
+		if err != nil || got.Home != test.home || got.UID != test.uid || got.GID != test.gid ||
+			len(got.Groups) != test.groups {
 			t.Errorf("%q: %+v, %v", test.text, got, err)
 		}
 	}
@@ -242,7 +244,8 @@ func TestUsers(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	env := Environment([]string{"A=1", "=x", "HOME=/image"}, "/home", map[string]string{"A": "2"}, map[string]string{"B": "3"})
+	base := []string{"A=1", "=x", "HOME=/image"}
+	env := Environment(base, "/home", map[string]string{"A": "2"}, map[string]string{"B": "3"})
 	if got := strings.Join(env, " "); got != "A=2 B=3 HOME=/home PATH="+program.DefaultPath {
 		t.Error(got)
 	}

@@ -183,8 +183,11 @@ func (s *Commands) start(request *wire.Command, id string, client *Client) (c *C
 }
 
 // Adopt journals a command that continues from the sandbox's original, and follows it from now on. attach returns its
-// process and gives it new outputs; core.KindNotFound means that it has ended. left is the rest of its timeout; 0 is none.
-func (s *Commands) Adopt(exec core.Exec, left time.Duration, attach func(stdout, stderr *os.File) (Process, error)) (*Command, error) {
+// process and gives it new outputs; core.KindNotFound means that it has ended. left is the rest of its timeout; 0 is
+// none.
+func (s *Commands) Adopt(
+	exec core.Exec, left time.Duration, attach func(stdout, stderr *os.File) (Process, error),
+) (*Command, error) {
 	if err := s.host.Acquire(); err != nil {
 		return nil, err
 	}

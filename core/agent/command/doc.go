@@ -1,3 +1,4 @@
-// Package command runs the commands of one sandbox and keeps their journal. A supervisor brings a Host that starts
-// processes. The package imports core and parts of core/agent: guest, journal, pipes and wire. Start with Commands.Run.
+// Package command runs the commands of one sandbox and keeps their journal, for supervisors that bring a Host.
+// It imports core, and guest, journal, pipes, program and wire of core/agent.
+// Start with Commands.Run.
 package command

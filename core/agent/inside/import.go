@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/internal/sparse"
 )
 
 // importArchive unpacks an archive into dir, which exists. Each file appears at once, under
@@ -337,10 +338,10 @@ func (im *importer) file(h *tar.Header, content io.Reader) (err error) {
 			_ = unix.Unlinkat(im.fd(), name, 0)
 		}
 	}()
-	holes := holeWriter{fd: fd}
-	_, err = io.CopyBuffer(&holes, struct{ io.Reader }{content}, im.buf)
+	holes := sparse.NewWriter(fdFile(fd))
+	_, err = io.CopyBuffer(holes, struct{ io.Reader }{content}, im.buf)
 	if err == nil {
-		err = holes.end()
+		err = holes.Finish()
 	}
 	if err == nil && im.keepOwner {
 		err = unix.Fchown(fd, h.Uid, h.Gid)

@@ -3,10 +3,8 @@
 package inside
 
 import (
-	"bytes"
 	"crypto/rand"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/guest"
+	"github.com/seed-0724f904/sb/internal/sparse"
 )
 
 const (
@@ -84,7 +83,7 @@ func (f *files) appendTo(path string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	_, err = copyAll(fdWriter(fd), guest.NewBodyReader(f.in))
+	_, err = copyAll(fdFile(fd), guest.NewBodyReader(f.in))
 	if err == nil && mode != 0 {
 		err = unix.Fchmod(fd, uint32(mode))
 	}
@@ -102,10 +101,10 @@ func (f *files) replace(path string, mode fs.FileMode, old fs.FileInfo) (err err
 			_ = unix.Unlink(temp)
 		}
 	}()
-	holes := holeWriter{fd: fd}
-	_, err = copyAll(&holes, guest.NewBodyReader(f.in))
+	holes := sparse.NewWriter(fdFile(fd))
+	_, err = copyAll(holes, guest.NewBodyReader(f.in))
 	if err == nil {
-		err = holes.end()
+		err = holes.Finish()
 	}
 	if err == nil && old != nil {
 		if st, ok := old.Sys().(*syscall.Stat_t); ok && (int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()) {
@@ -124,10 +123,11 @@ func (f *files) replace(path string, mode fs.FileMode, old fs.FileInfo) (err err
 	return r.replace(unix.AT_FDCWD, temp, path)
 }
 
-// fdWriter writes a regular file without the runtime's poller.
-type fdWriter int
+// fdFile is a regular file without the runtime's poller. It implements sparse.File.
+type fdFile int
 
-func (w fdWriter) Write(p []byte) (int, error) {
+// Write implements io.Writer.
+func (w fdFile) Write(p []byte) (int, error) {
 	written := 0
 	for written < len(p) {
 		n, err := unix.Write(int(w), p[written:])
@@ -142,55 +142,10 @@ func (w fdWriter) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// holeSize is how many zeros become a hole at least, in bytes.
-const holeSize = 64 << 10
-
-// holeWriter writes a new file and leaves out long runs of zeros, which take no room then.
-type holeWriter struct {
-	fd int
-	// skipped says that the file ends with a hole.
-	skipped bool
+// Seek implements io.Seeker.
+func (w fdFile) Seek(offset int64, whence int) (int64, error) {
+	return unix.Seek(int(w), offset, whence)
 }
 
-// Write implements io.Writer.
-func (w *holeWriter) Write(p []byte) (int, error) {
-	written := 0
-	for written < len(p) {
-		end := written
-		for end < len(p) && !isHole(p[end:]) { // what is no hole is written at once
-			end += min(holeSize, len(p)-end)
-		}
-		if end == written {
-			if _, err := unix.Seek(w.fd, holeSize, io.SeekCurrent); err != nil {
-				return written, err
-			}
-			w.skipped = true
-			written += holeSize
-			continue
-		}
-		n, err := fdWriter(w.fd).Write(p[written:end])
-		written += n
-		if err != nil {
-			return written, err
-		}
-		w.skipped = false
-	}
-	return written, nil
-}
-
-// isHole says whether p begins with a hole's worth of zeros.
-func isHole(p []byte) bool {
-	return len(p) >= holeSize && p[0] == 0 && bytes.Equal(p[:holeSize-1], p[1:holeSize])
-}
-
-// end gives the file its size.
-func (w *holeWriter) end() error {
-	if !w.skipped {
-		return nil
-	}
-	size, err := unix.Seek(w.fd, 0, io.SeekCurrent)
-	if err != nil {
-		return err
-	}
-	return unix.Ftruncate(w.fd, size)
-}
+// Truncate implements sparse.File.
+func (w fdFile) Truncate(size int64) error { return unix.Ftruncate(int(w), size) }

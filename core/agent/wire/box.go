@@ -9,19 +9,22 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// A box is the first process of a container, "sb-guest box". Its program comes with a read-only volume that many containers
-// share. Just before it starts the container, the provider writes a Setup in a frame to the box's stdin. The box keeps its
-// Config in the sandbox's Dir, and the key nowhere. It writes a State as a line of JSON to its stdout whenever that changes.
-// The engine keeps that as the container's log, so the last line has the state of a sandbox that is gone.
+// A box is the first process of a container, "sb-guest box". Its program comes with a read-only volume that many
+// containers share. Just before it starts the container, the provider writes a Setup in a frame to the box's stdin. The
+// box keeps its Config in the sandbox's Dir, and the key nowhere. It writes a State as a line of JSON to its stdout
+// whenever that changes. The engine keeps that as the container's log, so the last line has the state of a sandbox that
+// is gone.
 //
-// A call is one exec by the engine of "sb-guest call", which hands its descriptors 0 to 2 to the box and waits until the box
-// closes them. The caller sends a signed Request in a frame on 0; Verb describes what follows. A caller that has its Reply,
-// or sb-guest's report of a failure, leaves at once. The box holds such a call a moment longer and reads what still comes,
-// because Podman would lose the answer with it. A caller that can take descriptors from the box, as only a process outside
-// can, needs no exec: a stream socket that is sent into DoorFD is the same as a connection of "sb-guest call".
+// A call is one exec by the engine of "sb-guest call", which hands its descriptors 0 to 2 to the box and waits until
+// the box closes them. The caller sends a signed Request in a frame on 0; Verb describes what follows. A caller that
+// has its Reply, or sb-guest's report of a failure, leaves at once. The box holds such a call a moment longer and reads
+// what still comes, because Podman would lose the answer with it. A caller that can take descriptors from the box, as
+// only a process outside can, needs no exec: a stream socket that is sent into DoorFD is the same as a connection of
+// "sb-guest call".
 
-// Dir is the directory of a container that belongs to sb, a volume in its root. Images made from the container do not have
-// it. No image knows its name, so none can put a link or a volume of its own there, and have a program run as the box.
+// Dir is the directory of a container that belongs to sb, a volume in its root. Images made from the container do not
+// have it. No image knows its name, so none can put a link or a volume of its own there, and have a program run as the
+// box.
 type Dir string
 
 // NewDir makes the name of one sandbox's.

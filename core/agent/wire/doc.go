@@ -1,4 +1,4 @@
-// Package wire is the one protocol between sb and the supervisors of sandboxes: requests, answers and errors, and their
-// version. Frames carry them to a container (frame.go), a gRPC socket to this machine (providers/local/socket). The package
-// imports core and core/agent/guest. Start with Request.
+// Package wire is the one protocol between sb and the supervisors of sandboxes: requests, answers, errors, version.
+// frame.go carries them to a container, providers/local/socket to this machine. It imports core and core/agent/guest.
+// Start with Request.
 package wire

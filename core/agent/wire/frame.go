@@ -35,8 +35,8 @@ const (
 // delays a Control.
 const StdinWindow = 1 << 20
 
-// MaxFrame bounds a frame's payload in bytes. A request with all the arguments and variables that core allows is below it,
-// however many of their bytes JSON escapes.
+// MaxFrame bounds a frame's payload in bytes. A request with all the arguments and variables that core allows is below
+// it, however many of their bytes JSON escapes.
 const MaxFrame = 32 << 20
 
 const frameHeader = 5

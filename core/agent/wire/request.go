@@ -31,8 +31,8 @@ const (
 	VerbDial Verb = "dial"
 )
 
-// The verbs of containers, whose journal and descriptors the caller cannot reach. After a VerbFile another VerbFile or VerbFiles
-// may follow on the same call. A FrameHeard comes before its answer.
+// The verbs of containers, whose journal and descriptors the caller cannot reach. After a VerbFile another VerbFile or
+// VerbFiles may follow on the same call. A FrameHeard comes before its answer.
 const (
 	VerbFile  Verb = "file"  // Reply.Answer and Reply.Report of a file operation without a body and with a short answer
 	VerbExecs Verb = "execs" // a FrameExec for each command
@@ -77,8 +77,8 @@ type Request struct {
 	// Port is a TCP port inside, for VerbDial.
 	Port int `json:"port,omitempty"`
 
-	// Expires belongs to VerbExpire; zero is never. Lease renews a lease, which changes nothing once the end was set without
-	// it. Calls to a container can overtake each other: Issued orders them, and the older one is refused.
+	// Expires belongs to VerbExpire; zero is never. Lease renews a lease, which changes nothing once the end was set
+	// without it. Calls to a container can overtake each other: Issued orders them, and the older one is refused.
 	Expires time.Time `json:"expires,omitzero"`
 	Lease   bool      `json:"lease,omitempty"`
 	Issued  time.Time `json:"issued,omitzero"`

@@ -34,8 +34,8 @@ func (r Request) Sign(key []byte) ([]byte, error) {
 	return json.Marshal(signed{Body: body, MAC: mac(key, body)})
 }
 
-// Verify reads the payload of a FrameRequest. Errors are core.KindUnauthorized, KindUsage, or KindUnavailable for a caller of
-// another version.
+// Verify reads the payload of a FrameRequest. Errors are core.KindUnauthorized, KindUsage, or KindUnavailable for a
+// caller of another version.
 func Verify(key, payload []byte) (Request, error) {
 	var s signed
 	var r Request

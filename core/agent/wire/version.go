@@ -2,8 +2,8 @@ package wire
 
 import "github.com/seed-0724f904/sb/core"
 
-// Version is the protocol's. A sandbox keeps the program that it was launched with, so client and supervisor may differ:
-// each says its version before anything else. Version 1 had none in containers.
+// Version is the protocol's. A sandbox keeps the program that it was launched with, so client and supervisor may
+// differ: each says its version before anything else. Version 1 had none in containers.
 const Version = 2
 
 // CheckVersion returns a clear error if a client and a supervisor do not understand each other: core.KindUnavailable.
@@ -11,6 +11,7 @@ func CheckVersion(client, supervisor int) error {
 	if client == supervisor {
 		return nil
 	}
-	return core.Errorf(core.KindUnavailable, "connect", "", "this sb speaks protocol %d, the sandbox's supervisor %d", client, supervisor).
+	return core.Errorf(core.KindUnavailable, "connect", "",
+		"this sb speaks protocol %d, the sandbox's supervisor %d", client, supervisor).
 		WithHint("use the sb that launched it, or terminate the sandbox and launch it again")
 }

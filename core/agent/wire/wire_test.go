@@ -37,9 +37,12 @@ func TestRequestsAreVerified(t *testing.T) {
 		want    core.Kind
 		says    string
 	}{
-		"another key":     {forge(t, NewKey(), `{"version":2}`), core.KindUnauthorized, "not signed"},
-		"damaged":         {payload[:len(payload)-5], core.KindUsage, "damaged"},
-		"version 1":       {forge(t, key, `{"verb":"exec","argv":["true"]}`), core.KindUnavailable, "speaks protocol 0, the sandbox's supervisor 2"},
+		"another key": {forge(t, NewKey(), `{"version":2}`), core.KindUnauthorized, "not signed"},
+		"damaged":     {payload[:len(payload)-5], core.KindUsage, "damaged"},
+		"version 1": {
+			forge(t, key, `{"verb":"exec","argv":["true"]}`), core.KindUnavailable,
+			"speaks protocol 0, the sandbox's supervisor 2",
+		},
 		"a later version": {forge(t, key, `{"version":9,"verb":{"name":"exec"}}`), core.KindUnavailable, "speaks protocol 9"},
 	} {
 		if _, err := Verify(key, test.payload); !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) {

@@ -1,4 +1,4 @@
-// Package socket carries the protocol of core/agent/wire over a unix socket, with gRPC and JSON, and starts supervisors.
-// A connection begins with a handshake of versions, which carries the caller's descriptors; bulk data flows through those.
-// It imports core, core/agent/{guest,wire} and grpc. Start with Dial and Server.
+// Package socket carries the protocol of core/agent/wire and a caller's descriptors over a unix socket, with gRPC.
+// It imports core, core/agent/{guest,wire} and grpc.
+// Start with Dial and Server; messages.go also has what starts a supervisor.
 package socket

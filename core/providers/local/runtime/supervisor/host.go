@@ -41,8 +41,8 @@ func (h host) Plan(r *wire.Command) (command.Start, error) {
 	}, err
 }
 
-// environment returns the variables of a process: nothing of the host's or the caller's but layers. Secrets are a layer of
-// commands only. The other processes of the sandbox are written down, and need none.
+// environment returns the variables of a process: nothing of the host's or the caller's but layers. Secrets are a layer
+// of commands only. The other processes of the sandbox are written down, and need none.
 func environment(home string, layers ...map[string]string) []string {
 	return command.Environment([]string{"LANG=C.UTF-8"}, home, layers...)
 }
@@ -79,7 +79,8 @@ func (s *Supervisor) whyNotBegun(err error) error {
 		return err
 	}
 	if _, known := errors.AsType[*core.Error](err); !known && s.hasEnded() {
-		return core.Errorf(core.KindConflict, "local.exec", s.launch.Spec.Name, "the sandbox ended before the command began: %s", s.whyEnded().message)
+		return core.Errorf(core.KindConflict, "local.exec", s.launch.Spec.Name,
+			"the sandbox ended before the command began: %s", s.whyEnded().message)
 	}
 	return classifyExec(err)
 }

@@ -1,8 +1,5 @@
 //go:build linux
 
-// Package supervisor is the process that keeps one sandbox: it owns the sandbox's
-// kernel and network, serves clients on a unix socket, and enforces what the lease says.
-// It holds the sandbox's lock for life, so that nobody needs to believe a process number.
 package supervisor
 
 import (
