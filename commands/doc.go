@@ -1,9 +1,8 @@
 // Package commands is sb's shell frontend: it turns words and flags into options,
 // options into operations of core.Service, and results into text, JSON and exit codes.
 //
-// Every verb has one file with three parts in this order: XOptions (what it
-// depends on, then what flags set), NewX(app, runF) (the cobra command; runF
-// replaces the work in tests of parsing) and runX(ctx, opts) (the work).
+// Every noun, and every verb without one, has a file with three parts in this order: XOptions (what it
+// depends on, then what flags set), NewX(app) (the cobra command) and runX(ctx, opts) (the work).
 // Dependencies that can fail or touch the disk are functions of App, called only
 // where they are needed: help, completion scripts and version work with a broken configuration.
 package commands

@@ -20,7 +20,7 @@ type DocsOptions struct {
 }
 
 // NewDocs makes the hidden "sb docs", which writes the reference of all commands as Markdown.
-func NewDocs(app *cli.App, runF func(context.Context, *DocsOptions) error) *cobra.Command {
+func NewDocs(app *cli.App) *cobra.Command {
 	opts := &DocsOptions{App: app}
 	return &cobra.Command{
 		Use:    "docs DIR",
@@ -29,7 +29,7 @@ func NewDocs(app *cli.App, runF func(context.Context, *DocsOptions) error) *cobr
 		Args:   cli.Exactly("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Root, opts.Dir = cmd.Root(), args[0]
-			return cli.OrRun(runF, runDocs)(cmd.Context(), opts)
+			return runDocs(cmd.Context(), opts)
 		},
 	}
 }

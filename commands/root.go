@@ -64,30 +64,30 @@ func NewRoot(app *cli.App) *cobra.Command {
 		}
 	}
 	add("sandboxes", "Sandboxes:",
-		sandboxes.NewRun(app, nil), sandboxes.NewLaunch(app, nil), sandboxes.NewLs(app, nil),
-		sandboxes.NewInspect(app, nil),
+		sandboxes.NewRun(app), sandboxes.NewLaunch(app, nil), sandboxes.NewLs(app),
+		sandboxes.NewInspect(app),
 		sandboxes.NewPort(app), sandboxes.NewTunnel(app), sandboxes.NewPolicy(app),
-		sandboxes.NewStop(app, nil), sandboxes.NewStart(app, nil), sandboxes.NewPause(app, nil),
-		sandboxes.NewResume(app, nil), sandboxes.NewTimeout(app, nil),
-		sandboxes.NewSnapshot(app, nil), sandboxes.NewMove(app, nil), sandboxes.NewFork(app, nil),
+		sandboxes.NewStop(app), sandboxes.NewStart(app), sandboxes.NewPause(app),
+		sandboxes.NewResume(app), sandboxes.NewTimeout(app),
+		sandboxes.NewSnapshot(app), sandboxes.NewMove(app), sandboxes.NewFork(app),
 		sandboxes.NewCheckpoint(app), sandboxes.NewExport(app),
-		sandboxes.NewTerminate(app, nil), sandboxes.NewPrune(app, nil))
+		sandboxes.NewTerminate(app), sandboxes.NewPrune(app))
 	add("commands", "Commands in sandboxes:",
-		exec.NewExec(app, nil), exec.NewShell(app, nil), exec.NewAttach(app, nil), exec.NewPs(app, nil),
-		exec.NewLogs(app, nil), exec.NewWait(app, nil), exec.NewKill(app, nil))
+		exec.NewExec(app, nil), exec.NewShell(app), exec.NewAttach(app), exec.NewPs(app),
+		exec.NewLogs(app), exec.NewWait(app), exec.NewKill(app))
 	add("files", "Files:",
-		files.NewCp(app, nil), files.NewPush(app, nil), files.NewPull(app, nil), files.NewFs(app))
+		files.NewCp(app), files.NewPush(app), files.NewPull(app), files.NewFs(app))
 	add("kept", "Provider resources:",
 		stores.NewApp(app), stores.NewVolume(app), stores.NewSecret(app), stores.NewImage(app),
 		stores.NewEnvironment(app))
 	add("watch", "Monitoring:",
-		watch.NewUI(app, nil), watch.NewTop(app, nil), watch.NewStats(app, nil), watch.NewEvents(app, nil),
-		watch.NewHistory(app, nil), watch.NewCost(app))
-	add("assistants", "Assistants:", assistants.NewMCP(app, nil), assistants.NewKey(app))
+		watch.NewUI(app), watch.NewTop(app), watch.NewStats(app), watch.NewEvents(app),
+		watch.NewHistory(app), watch.NewCost(app))
+	add("assistants", "Assistants:", assistants.NewMCP(app), assistants.NewKey(app))
 	add("setup", "Setup:",
-		setup.NewDoctor(app, nil), setup.NewLogin(app), setup.NewModal(app), setup.NewProvider(app),
-		setup.NewConfig(app), setup.NewCompletion(app, nil), setup.NewVersion(app, nil))
+		setup.NewDoctor(app), setup.NewLogin(app), setup.NewModal(app), setup.NewProvider(app),
+		setup.NewConfig(app), setup.NewCompletion(app), setup.NewVersion(app))
 	root.SetHelpCommandGroupID("setup")
-	root.AddCommand(NewDocs(app, nil), newExitCodes())
+	root.AddCommand(NewDocs(app), newExitCodes())
 	return root
 }

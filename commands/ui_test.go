@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/internal/clitest"
 	"github.com/seed-0724f904/sb/commands/watch"
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // What is no terminal, or one that cannot draw, gets no dashboard but a hint.
@@ -33,28 +33,26 @@ func TestUINeedsATerminal(t *testing.T) {
 	}
 }
 
-// Where stdout is no terminal top prints once by itself, and filters go with that only.
+// Where stdout is no terminal, "sb top" prints one table. Filters are for that table only.
 func TestTopFlags(t *testing.T) {
 	app, streams := clitest.New(t, nil)
-	run := func(args ...string) (*watch.TopOptions, error) {
-		var got *watch.TopOptions
-		cmd := watch.NewTop(app, func(_ context.Context, o *watch.TopOptions) error { got = o; return nil })
+	reached := errors.New("the service was asked for")
+	app.Service = func() (*service.Service, error) { return nil, reached }
+	run := func(args ...string) error {
+		cmd := watch.NewTop(app)
 		cmd.SetArgs(args)
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
-		return got, cmd.ExecuteContext(t.Context())
+		return cmd.ExecuteContext(t.Context())
 	}
-	if got, err := run("--app", "web"); err != nil || !got.Once || got.Select.App != "web" {
-		t.Errorf("%+v, %v", got, err)
+	if err := run("--app", "web"); !errors.Is(err, reached) {
+		t.Errorf("without a terminal: %v", err)
 	}
 	streams.SetTTY(80)
-	if got, err := run(); err != nil || got.Once {
-		t.Errorf("on a terminal: %+v, %v", got, err)
-	}
-	if _, err := run("--app", "web"); !errors.Is(err, core.KindUsage) {
+	if err := run("--app", "web"); !errors.Is(err, core.KindUsage) {
 		t.Errorf("a filter in the live table: %v", err)
 	}
-	if got, err := run("--json"); err != nil || !got.Once {
-		t.Errorf("--json: %+v, %v", got, err)
+	if err := run("--json", "--app", "web"); !errors.Is(err, reached) {
+		t.Errorf("--json: %v", err)
 	}
 }
 

@@ -109,7 +109,7 @@ func lifecycleTools() []Tool {
 		step("sandbox_pause", "Pause a sandbox", "Suspend every process of a sandbox, in memory.", false, func(ctx context.Context, c *call, ref string) error {
 			return c.service.Pause(ctx, ref)
 		}),
-		step("sandbox_resume", "Resume a sandbox", "Let a paused sandbox go on.", false, func(ctx context.Context, c *call, ref string) error {
+		step("sandbox_resume", "Resume a sandbox", "Resume the processes of a paused sandbox.", false, func(ctx context.Context, c *call, ref string) error {
 			return c.service.Resume(ctx, ref)
 		}),
 		define(Tool{

@@ -22,7 +22,7 @@ func NewKey(app *cli.App) *cobra.Command {
 		Short:   "Manage API keys for \"sb mcp\" over HTTP",
 		Long: "Create, list and revoke API keys for clients of \"sb mcp\" over HTTP. Each key has an owner and sees only that\n" +
 			"owner's sandboxes. Keys are stored as hashes; a key is shown only once.",
-	}, NewKeyCreate(app, nil), NewKeyLs(app, nil), NewKeyRevoke(app, nil))
+	}, NewKeyCreate(app), NewKeyLs(app), NewKeyRevoke(app))
 }
 
 // openKeys opens the store of API keys.
@@ -85,7 +85,7 @@ type KeyCreateOptions struct {
 }
 
 // NewKeyCreate makes "sb key create".
-func NewKeyCreate(app *cli.App, runF func(context.Context, *KeyCreateOptions) error) *cobra.Command {
+func NewKeyCreate(app *cli.App) *cobra.Command {
 	opts := &KeyCreateOptions{App: app}
 	var scopes []string
 	var ttl cli.DurationValue
@@ -106,7 +106,7 @@ func NewKeyCreate(app *cli.App, runF func(context.Context, *KeyCreateOptions) er
 			if opts.Key.MaxSandboxes < 0 || opts.Key.Rate < 0 {
 				return cli.Usagef(cmd, "--max-sandboxes and --rate cannot be negative")
 			}
-			return cli.OrRun(runF, runKeyCreate)(cmd.Context(), opts)
+			return runKeyCreate(cmd.Context(), opts)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -178,7 +178,7 @@ type KeyLsOptions struct {
 }
 
 // NewKeyLs makes "sb key ls".
-func NewKeyLs(app *cli.App, runF func(context.Context, *KeyLsOptions) error) *cobra.Command {
+func NewKeyLs(app *cli.App) *cobra.Command {
 	opts := &KeyLsOptions{App: app}
 	cmd := &cobra.Command{
 		Use:     "ls [flags]",
@@ -187,7 +187,7 @@ func NewKeyLs(app *cli.App, runF func(context.Context, *KeyLsOptions) error) *co
 		Example: "  sb key ls\n  sb key ls --all --json",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.OrRun(runF, runKeyLs)(cmd.Context(), opts)
+			return runKeyLs(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().BoolVarP(&opts.All, "all", "a", false, "include revoked and expired ones")
@@ -237,7 +237,7 @@ type KeyRevokeOptions struct {
 }
 
 // NewKeyRevoke makes "sb key revoke".
-func NewKeyRevoke(app *cli.App, runF func(context.Context, *KeyRevokeOptions) error) *cobra.Command {
+func NewKeyRevoke(app *cli.App) *cobra.Command {
 	opts := &KeyRevokeOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
@@ -249,7 +249,7 @@ func NewKeyRevoke(app *cli.App, runF func(context.Context, *KeyRevokeOptions) er
 		ValidArgsFunction: completeKeys(app),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.IDs = args
-			return cli.OrRun(runF, runKeyRevoke)(cmd.Context(), opts)
+			return runKeyRevoke(cmd.Context(), opts)
 		},
 	}
 	cli.JSONFlag(cmd, &opts.JSON, cli.OutcomeFields("revoked"))

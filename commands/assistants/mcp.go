@@ -24,7 +24,7 @@ type MCPOptions struct {
 }
 
 // NewMCP makes "sb mcp".
-func NewMCP(app *cli.App, runF func(context.Context, *MCPOptions) error) *cobra.Command {
+func NewMCP(app *cli.App) *cobra.Command {
 	opts := &MCPOptions{App: app}
 	flags := &mcpFlags{}
 	cmd := &cobra.Command{
@@ -47,11 +47,11 @@ func NewMCP(app *cli.App, runF func(context.Context, *MCPOptions) error) *cobra.
 			if err := flags.apply(cmd, opts); err != nil {
 				return err
 			}
-			return cli.OrRun(runF, runMCP)(cmd.Context(), opts)
+			return runMCP(cmd.Context(), opts)
 		},
 	}
 	flags.Register(app, cmd, opts)
-	cmd.AddCommand(NewMCPInstall(app, nil), NewMCPUninstall(app, nil))
+	cmd.AddCommand(NewMCPInstall(app), NewMCPUninstall(app))
 	return cmd
 }
 

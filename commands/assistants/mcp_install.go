@@ -33,7 +33,7 @@ type MCPInstallOptions struct {
 }
 
 // NewMCPInstall makes "sb mcp install".
-func NewMCPInstall(app *cli.App, runF func(context.Context, *MCPInstallOptions) error) *cobra.Command {
+func NewMCPInstall(app *cli.App) *cobra.Command {
 	opts := &MCPInstallOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "install [flags] --client CLIENT [-- FLAGS...]",
@@ -57,7 +57,7 @@ func NewMCPInstall(app *cli.App, runF func(context.Context, *MCPInstallOptions) 
 			if err := opts.Check(cmd); err != nil {
 				return err
 			}
-			return cli.OrRun(runF, runMCPInstall)(cmd.Context(), opts)
+			return runMCPInstall(cmd.Context(), opts)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}

@@ -1,15 +1,13 @@
 package assistants
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/commands/internal/cli"
 )
 
 // NewMCPUninstall makes "sb mcp uninstall".
-func NewMCPUninstall(app *cli.App, runF func(context.Context, *MCPInstallOptions) error) *cobra.Command {
+func NewMCPUninstall(app *cli.App) *cobra.Command {
 	opts := &MCPInstallOptions{App: app, Uninstall: true}
 	cmd := &cobra.Command{
 		Use:     "uninstall [flags] --client CLIENT",
@@ -21,7 +19,7 @@ func NewMCPUninstall(app *cli.App, runF func(context.Context, *MCPInstallOptions
 			if err := opts.Check(cmd); err != nil {
 				return err
 			}
-			return cli.OrRun(runF, runMCPInstall)(cmd.Context(), opts)
+			return runMCPInstall(cmd.Context(), opts)
 		},
 	}
 	opts.Register(cmd)

@@ -19,7 +19,7 @@ type AttachOptions struct {
 }
 
 // NewAttach makes "sb attach".
-func NewAttach(app *cli.App, runF func(context.Context, *AttachOptions) error) *cobra.Command {
+func NewAttach(app *cli.App) *cobra.Command {
 	opts := &AttachOptions{App: app}
 	var noStdin, noReplay bool
 	cmd := &cobra.Command{
@@ -41,7 +41,7 @@ func NewAttach(app *cli.App, runF func(context.Context, *AttachOptions) error) *
 			if !noStdin {
 				opts.Streams.Stdin = app.Streams.In
 			}
-			return cli.OrRun(runF, runAttach)(cmd.Context(), opts)
+			return runAttach(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().BoolVarP(&noStdin, "no-stdin", "n", false, "do not pass stdin on")

@@ -24,7 +24,7 @@ type KillOptions struct {
 }
 
 // NewKill makes "sb kill".
-func NewKill(app *cli.App, runF func(context.Context, *KillOptions) error) *cobra.Command {
+func NewKill(app *cli.App) *cobra.Command {
 	opts := &KillOptions{App: app}
 	var signal string
 	cmd := &cobra.Command{
@@ -54,7 +54,7 @@ func NewKill(app *cli.App, runF func(context.Context, *KillOptions) error) *cobr
 				return cli.Usagef(cmd, "no signal is named %q", signal)
 			}
 			opts.Sandbox, opts.Execs, opts.Signal = args[0], args[1:], number
-			return cli.OrRun(runF, runKill)(cmd.Context(), opts)
+			return runKill(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().StringVarP(&signal, "signal", "s", "TERM", "`SIGNAL` by name or number")

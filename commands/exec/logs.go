@@ -24,7 +24,7 @@ type LogsOptions struct {
 }
 
 // NewLogs makes "sb logs".
-func NewLogs(app *cli.App, runF func(context.Context, *LogsOptions) error) *cobra.Command {
+func NewLogs(app *cli.App) *cobra.Command {
 	opts := &LogsOptions{App: app}
 	var since, until string
 	cmd := &cobra.Command{
@@ -49,7 +49,7 @@ func NewLogs(app *cli.App, runF func(context.Context, *LogsOptions) error) *cobr
 			if opts.Select.Until, err = cli.ParseTime("--until", until, app.Now()); err != nil {
 				return err
 			}
-			return cli.OrRun(runF, runLogs)(cmd.Context(), opts)
+			return runLogs(cmd.Context(), opts)
 		},
 	}
 	flags := cmd.Flags()

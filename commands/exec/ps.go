@@ -21,7 +21,7 @@ type PsOptions struct {
 }
 
 // NewPs makes "sb ps".
-func NewPs(app *cli.App, runF func(context.Context, *PsOptions) error) *cobra.Command {
+func NewPs(app *cli.App) *cobra.Command {
 	opts := &PsOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "ps SANDBOX",
@@ -34,7 +34,7 @@ func NewPs(app *cli.App, runF func(context.Context, *PsOptions) error) *cobra.Co
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Sandbox = args[0]
-			return cli.OrRun(runF, runPs)(cmd.Context(), opts)
+			return runPs(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().BoolVarP(&opts.All, "all", "a", false, "commands that ended, too")

@@ -20,7 +20,7 @@ type ShellOptions struct {
 const loginShell = `if [ -x /bin/bash ]; then exec /bin/bash "$@"; else exec /bin/sh "$@"; fi`
 
 // NewShell makes "sb shell".
-func NewShell(app *cli.App, runF func(context.Context, *ShellOptions) error) *cobra.Command {
+func NewShell(app *cli.App) *cobra.Command {
 	opts := &ShellOptions{App: app}
 	flags := &cli.ExecFlags{}
 	cmd := &cobra.Command{
@@ -58,7 +58,7 @@ func NewShell(app *cli.App, runF func(context.Context, *ShellOptions) error) *co
 				}
 			}
 			flags.Connect(app, &opts.Spec)
-			return cli.OrRun(runF, runShell)(cmd.Context(), opts)
+			return runShell(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)

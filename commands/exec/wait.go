@@ -25,7 +25,7 @@ type WaitOptions struct {
 }
 
 // NewWait makes "sb wait".
-func NewWait(app *cli.App, runF func(context.Context, *WaitOptions) error) *cobra.Command {
+func NewWait(app *cli.App) *cobra.Command {
 	opts := &WaitOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "wait SANDBOX [EXEC]",
@@ -45,7 +45,7 @@ func NewWait(app *cli.App, runF func(context.Context, *WaitOptions) error) *cobr
 			if opts.Ready && opts.Exec != "" {
 				return cli.Usagef(cmd, "--ready waits for a sandbox, not for a command in it")
 			}
-			return cli.OrRun(runF, runWait)(cmd.Context(), opts)
+			return runWait(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().Var(&opts.Timeout, "timeout", "stop waiting after that long, with exit code 124; nothing is ended")

@@ -47,7 +47,7 @@ func (o *CopyOptions) registerIncludeGit(cmd *cobra.Command) {
 }
 
 // NewCp makes "sb cp".
-func NewCp(app *cli.App, runF func(context.Context, *CopyOptions) error) *cobra.Command {
+func NewCp(app *cli.App) *cobra.Command {
 	opts := &CopyOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "cp SOURCE... TARGET",
@@ -68,7 +68,7 @@ func NewCp(app *cli.App, runF func(context.Context, *CopyOptions) error) *cobra.
 					opts.From = append(opts.From, o.endpoint())
 				}
 			}
-			return cli.OrRun(runF, runCopy)(cmd.Context(), opts)
+			return runCopy(cmd.Context(), opts)
 		},
 	}
 	cmd.ValidArgsFunction = app.CompleteCopy

@@ -28,8 +28,8 @@ func NewFs(app *cli.App) *cobra.Command {
 		Long: "Read and write files in a running sandbox, as its user. PATH is relative to the working directory.\n" +
 			"To copy directory trees use \"sb cp\".",
 		Example: "  sb fs ls dev /etc\n  sb fs cat dev notes.txt\n  echo hello | sb fs write dev /tmp/hello",
-	}, NewFsLs(app, nil), NewFsCat(app, nil), NewFsWrite(app, nil), NewFsMkdir(app, nil), NewFsRm(app, nil), NewFsStat(app, nil),
-		NewFsWatch(app, nil))
+	}, NewFsLs(app), NewFsCat(app), NewFsWrite(app), NewFsMkdir(app), NewFsRm(app), NewFsStat(app),
+		NewFsWatch(app))
 }
 
 // FsCatOptions are what fs cat works with.
@@ -40,7 +40,7 @@ type FsCatOptions struct {
 }
 
 // NewFsCat makes "sb fs cat".
-func NewFsCat(app *cli.App, runF func(context.Context, *FsCatOptions) error) *cobra.Command {
+func NewFsCat(app *cli.App) *cobra.Command {
 	opts := &FsCatOptions{App: app}
 	return &cobra.Command{
 		Use:               "cat SANDBOX PATH...",
@@ -51,7 +51,7 @@ func NewFsCat(app *cli.App, runF func(context.Context, *FsCatOptions) error) *co
 		ValidArgsFunction: app.CompletePath,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Sandbox, opts.Paths = args[0], args[1:]
-			return cli.OrRun(runF, runFsCat)(cmd.Context(), opts)
+			return runFsCat(cmd.Context(), opts)
 		},
 	}
 }
@@ -92,7 +92,7 @@ type FsLsOptions struct {
 const fileFields = "path, type (file, directory, symlink, other), size, mode (as in 0644), mod_time, uid, gid, link"
 
 // NewFsLs makes "sb fs ls".
-func NewFsLs(app *cli.App, runF func(context.Context, *FsLsOptions) error) *cobra.Command {
+func NewFsLs(app *cli.App) *cobra.Command {
 	opts := &FsLsOptions{App: app}
 	cmd := &cobra.Command{
 		Use:               "ls SANDBOX [PATH]",
@@ -107,7 +107,7 @@ func NewFsLs(app *cli.App, runF func(context.Context, *FsLsOptions) error) *cobr
 			if len(args) > 1 {
 				opts.Path = args[1]
 			}
-			return cli.OrRun(runF, runFsLs)(cmd.Context(), opts)
+			return runFsLs(cmd.Context(), opts)
 		},
 	}
 	cli.JSONFlag(cmd, &opts.JSON, "an array of "+fileFields)
@@ -227,94 +227,63 @@ func reportFile(f core.FileInfo) fileReport {
 	}
 }
 
-// FsMkdirOptions are what fs mkdir works with.
-type FsMkdirOptions struct {
-	App     *cli.App
-	Sandbox string
-	Paths   []string
-	Parents bool
+// pathsCommand makes a command that works on paths of one sandbox.
+func pathsCommand(app *cli.App, cmd cobra.Command, work func(ctx context.Context, svc *service.Service, sandbox string, paths []string) error) *cobra.Command {
+	cmd.Use += " SANDBOX PATH..."
+	cmd.Args, cmd.ValidArgsFunction = cli.AtLeast("SANDBOX", "PATH"), app.CompletePath
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		svc, err := app.Service()
+		if err != nil {
+			return err
+		}
+		return work(cmd.Context(), svc, args[0], args[1:])
+	}
+	return &cmd
 }
 
 // NewFsMkdir makes "sb fs mkdir".
-func NewFsMkdir(app *cli.App, runF func(context.Context, *FsMkdirOptions) error) *cobra.Command {
-	opts := &FsMkdirOptions{App: app}
-	cmd := &cobra.Command{
-		Use:               "mkdir SANDBOX PATH...",
-		Short:             "Create directories",
-		Long:              "Create directories in a sandbox. With -p, missing parents are created and existing directories are no error.",
-		Example:           "  sb fs mkdir -p dev /srv/data/in",
-		Args:              cli.AtLeast("SANDBOX", "PATH"),
-		ValidArgsFunction: app.CompletePath,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.Sandbox, opts.Paths = args[0], args[1:]
-			return cli.OrRun(runF, runFsMkdir)(cmd.Context(), opts)
-		},
-	}
-	cmd.Flags().BoolVarP(&opts.Parents, "parents", "p", false, "make missing parents; one that exists is fine")
-	return cmd
-}
-
-func runFsMkdir(ctx context.Context, opts *FsMkdirOptions) error {
-	service, err := opts.App.Service()
-	if err != nil {
-		return err
-	}
-	for _, path := range opts.Paths {
-		if err := service.Mkdir(ctx, opts.Sandbox, path, opts.Parents); err != nil {
-			return err
+func NewFsMkdir(app *cli.App) *cobra.Command {
+	var parents bool
+	cmd := pathsCommand(app, cobra.Command{
+		Use: "mkdir", Short: "Create directories", Example: "  sb fs mkdir -p dev /srv/data/in",
+		Long: "Create directories in a sandbox. With -p, missing parents are created and existing directories are no error.",
+	}, func(ctx context.Context, svc *service.Service, sandbox string, paths []string) error {
+		for _, path := range paths {
+			if err := svc.Mkdir(ctx, sandbox, path, parents); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
-}
-
-// FsRmOptions are what fs rm works with.
-type FsRmOptions struct {
-	App       *cli.App
-	Sandbox   string
-	Paths     []string
-	Recursive bool
-	Force     bool
+		return nil
+	})
+	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make missing parents; one that exists is fine")
+	return cmd
 }
 
 // NewFsRm makes "sb fs rm".
-func NewFsRm(app *cli.App, runF func(context.Context, *FsRmOptions) error) *cobra.Command {
-	opts := &FsRmOptions{App: app}
-	cmd := &cobra.Command{
-		Use:               "rm SANDBOX PATH...",
-		Aliases:           []string{"remove"},
-		Short:             "Remove files",
-		Long:              "Remove files and empty directories of a sandbox, or whole trees with -r. Links are not followed.",
-		Example:           "  sb fs rm dev /tmp/hello\n  sb fs rm -r dev build",
-		Args:              cli.AtLeast("SANDBOX", "PATH"),
-		ValidArgsFunction: app.CompletePath,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.Sandbox, opts.Paths = args[0], args[1:]
-			return cli.OrRun(runF, runFsRm)(cmd.Context(), opts)
-		},
-	}
-	cmd.Flags().BoolVarP(&opts.Recursive, "recursive", "r", false, "remove directories with all that is in them")
-	cmd.Flags().BoolVarP(&opts.Force, "force", "f", false, "what is not there is no error")
+func NewFsRm(app *cli.App) *cobra.Command {
+	var recursive, force bool
+	cmd := pathsCommand(app, cobra.Command{
+		Use: "rm", Aliases: []string{"remove"}, Short: "Remove files",
+		Long:    "Remove files and empty directories of a sandbox, or whole trees with -r. Links are not followed.",
+		Example: "  sb fs rm dev /tmp/hello\n  sb fs rm -r dev build",
+	}, func(ctx context.Context, svc *service.Service, sandbox string, paths []string) error {
+		if force { // a missing sandbox is an error all the same
+			if _, err := svc.Resolve(ctx, sandbox); err != nil {
+				return err
+			}
+		}
+		var failed []error
+		for _, path := range paths {
+			err := svc.Remove(ctx, sandbox, path, recursive)
+			if err != nil && (!force || !errors.Is(err, core.KindNotFound)) {
+				failed = append(failed, err)
+			}
+		}
+		return errors.Join(failed...)
+	})
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "remove directories with all that is in them")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "what is not there is no error")
 	return cmd
-}
-
-func runFsRm(ctx context.Context, opts *FsRmOptions) error {
-	service, err := opts.App.Service()
-	if err != nil {
-		return err
-	}
-	if opts.Force { // a missing sandbox is an error all the same
-		if _, err := service.Resolve(ctx, opts.Sandbox); err != nil {
-			return err
-		}
-	}
-	var failed []error
-	for _, path := range opts.Paths {
-		err := service.Remove(ctx, opts.Sandbox, path, opts.Recursive)
-		if err != nil && (!opts.Force || !errors.Is(err, core.KindNotFound)) {
-			failed = append(failed, err)
-		}
-	}
-	return errors.Join(failed...)
 }
 
 // FsStatOptions are what fs stat works with.
@@ -326,7 +295,7 @@ type FsStatOptions struct {
 }
 
 // NewFsStat makes "sb fs stat".
-func NewFsStat(app *cli.App, runF func(context.Context, *FsStatOptions) error) *cobra.Command {
+func NewFsStat(app *cli.App) *cobra.Command {
 	opts := &FsStatOptions{App: app}
 	cmd := &cobra.Command{
 		Use:               "stat SANDBOX PATH",
@@ -337,7 +306,7 @@ func NewFsStat(app *cli.App, runF func(context.Context, *FsStatOptions) error) *
 		ValidArgsFunction: app.CompletePath,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Sandbox, opts.Path = args[0], args[1]
-			return cli.OrRun(runF, runFsStat)(cmd.Context(), opts)
+			return runFsStat(cmd.Context(), opts)
 		},
 	}
 	cli.JSONFlag(cmd, &opts.JSON, "an object: "+fileFields)
@@ -399,7 +368,7 @@ type FsWatchOptions struct {
 }
 
 // NewFsWatch makes "sb fs watch".
-func NewFsWatch(app *cli.App, runF func(context.Context, *FsWatchOptions) error) *cobra.Command {
+func NewFsWatch(app *cli.App) *cobra.Command {
 	opts := &FsWatchOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "watch SANDBOX [PATH]",
@@ -414,7 +383,7 @@ func NewFsWatch(app *cli.App, runF func(context.Context, *FsWatchOptions) error)
 			if len(args) > 1 {
 				opts.Path = args[1]
 			}
-			return cli.OrRun(runF, runFsWatch)(cmd.Context(), opts)
+			return runFsWatch(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().BoolVarP(&opts.Recursive, "recursive", "r", false, "watch the directories below, too")
@@ -455,7 +424,7 @@ type FsWriteOptions struct {
 }
 
 // NewFsWrite makes "sb fs write".
-func NewFsWrite(app *cli.App, runF func(context.Context, *FsWriteOptions) error) *cobra.Command {
+func NewFsWrite(app *cli.App) *cobra.Command {
 	opts := &FsWriteOptions{App: app}
 	var mode string
 	cmd := &cobra.Command{
@@ -479,7 +448,7 @@ func NewFsWrite(app *cli.App, runF func(context.Context, *FsWriteOptions) error)
 			if app.Streams.InTTY() {
 				return cli.Usagef(cmd, "%s reads stdin, which is a terminal; redirect a file or a pipe", cmd.CommandPath())
 			}
-			return cli.OrRun(runF, runFsWrite)(cmd.Context(), opts)
+			return runFsWrite(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().BoolVarP(&opts.Write.Append, "append", "a", false, "add to the file instead of replacing it")

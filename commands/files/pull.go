@@ -1,7 +1,6 @@
 package files
 
 import (
-	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,7 +10,7 @@ import (
 )
 
 // NewPull makes "sb pull".
-func NewPull(app *cli.App, runF func(context.Context, *CopyOptions) error) *cobra.Command {
+func NewPull(app *cli.App) *cobra.Command {
 	opts := &CopyOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "pull SANDBOX:PATH... [TARGET]",
@@ -33,7 +32,7 @@ func NewPull(app *cli.App, runF func(context.Context, *CopyOptions) error) *cobr
 				}
 				opts.From = append(opts.From, inside(arg))
 			}
-			return cli.OrRun(runF, runCopy)(cmd.Context(), opts)
+			return runCopy(cmd.Context(), opts)
 		},
 	}
 	cmd.ValidArgsFunction = app.CompleteCopy

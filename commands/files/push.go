@@ -1,8 +1,6 @@
 package files
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/commands/internal/cli"
@@ -10,7 +8,7 @@ import (
 )
 
 // NewPush makes "sb push".
-func NewPush(app *cli.App, runF func(context.Context, *CopyOptions) error) *cobra.Command {
+func NewPush(app *cli.App) *cobra.Command {
 	opts := &CopyOptions{App: app}
 	cmd := &cobra.Command{
 		Use:     "push SOURCE... SANDBOX[:PATH]",
@@ -23,7 +21,7 @@ func NewPush(app *cli.App, runF func(context.Context, *CopyOptions) error) *cobr
 				opts.From = append(opts.From, transfer.Endpoint{Path: arg})
 			}
 			opts.To = inside(args[len(args)-1])
-			return cli.OrRun(runF, runCopy)(cmd.Context(), opts)
+			return runCopy(cmd.Context(), opts)
 		},
 	}
 	cmd.ValidArgsFunction = app.CompleteCopy

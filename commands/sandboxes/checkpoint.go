@@ -22,7 +22,7 @@ func NewCheckpoint(app *cli.App) *cobra.Command {
 		Long: "Save the memory and files of a running sandbox, and launch copies that continue from there.\n" +
 			"A checkpoint contains the memory of the processes, secrets included: protect it like the sandbox.\n" +
 			"The local provider stores it in the state directory, readable only by you.",
-	}, NewCheckpointCreate(app, nil), NewCheckpointLs(app), NewCheckpointRm(app))
+	}, NewCheckpointCreate(app), NewCheckpointLs(app), NewCheckpointRm(app))
 }
 
 // CheckpointCreateOptions are what checkpoint create works with.
@@ -35,7 +35,7 @@ type CheckpointCreateOptions struct {
 }
 
 // NewCheckpointCreate makes "sb checkpoint create".
-func NewCheckpointCreate(app *cli.App, runF func(context.Context, *CheckpointCreateOptions) error) *cobra.Command {
+func NewCheckpointCreate(app *cli.App) *cobra.Command {
 	opts := &CheckpointCreateOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "create SANDBOX",
@@ -49,7 +49,7 @@ func NewCheckpointCreate(app *cli.App, runF func(context.Context, *CheckpointCre
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Ref = args[0]
-			return cli.OrRun(runF, runCheckpointCreate)(cmd.Context(), opts)
+			return runCheckpointCreate(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().StringVarP(&opts.Name, "name", "n", "", "`NAME` of the checkpoint (default: the sandbox's and the time)")

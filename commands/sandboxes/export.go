@@ -17,7 +17,7 @@ func NewExport(app *cli.App) *cobra.Command {
 		Short:   "Export the steps that made a sandbox",
 		Long:    "Export the steps that made a sandbox, so that you can build it elsewhere.",
 		Example: "  sb export dockerfile dev > Dockerfile",
-	}, NewExportDockerfile(app, nil))
+	}, NewExportDockerfile(app))
 }
 
 // ExportDockerfileOptions are what export dockerfile works with.
@@ -27,7 +27,7 @@ type ExportDockerfileOptions struct {
 }
 
 // NewExportDockerfile makes "sb export dockerfile".
-func NewExportDockerfile(app *cli.App, runF func(context.Context, *ExportDockerfileOptions) error) *cobra.Command {
+func NewExportDockerfile(app *cli.App) *cobra.Command {
 	opts := &ExportDockerfileOptions{App: app}
 	return &cobra.Command{
 		Use:   "dockerfile SANDBOX",
@@ -40,7 +40,7 @@ func NewExportDockerfile(app *cli.App, runF func(context.Context, *ExportDockerf
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Ref = args[0]
-			return cli.OrRun(runF, runExportDockerfile)(cmd.Context(), opts)
+			return runExportDockerfile(cmd.Context(), opts)
 		},
 	}
 }

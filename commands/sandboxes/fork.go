@@ -23,7 +23,7 @@ type ForkOptions struct {
 }
 
 // NewFork makes "sb fork".
-func NewFork(app *cli.App, runF func(context.Context, *ForkOptions) error) *cobra.Command {
+func NewFork(app *cli.App) *cobra.Command {
 	opts := &ForkOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "fork SANDBOX",
@@ -42,7 +42,7 @@ func NewFork(app *cli.App, runF func(context.Context, *ForkOptions) error) *cobr
 			if opts.Count < 1 {
 				return core.Errorf(core.KindUsage, "fork", "--count", "%d is not at least 1", opts.Count)
 			}
-			return cli.OrRun(runF, runFork)(cmd.Context(), opts)
+			return runFork(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().StringVarP(&opts.Name, "name", "n", "", "`NAME` of the fork; with --count the forks are NAME-1, NAME-2 … (default: one is made)")

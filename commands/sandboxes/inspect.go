@@ -19,7 +19,7 @@ type InspectOptions struct {
 }
 
 // NewInspect makes "sb inspect".
-func NewInspect(app *cli.App, runF func(context.Context, *InspectOptions) error) *cobra.Command {
+func NewInspect(app *cli.App) *cobra.Command {
 	opts := &InspectOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "inspect SANDBOX...",
@@ -33,7 +33,7 @@ func NewInspect(app *cli.App, runF func(context.Context, *InspectOptions) error)
 		ValidArgsFunction: app.CompleteSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Refs = args
-			return cli.OrRun(runF, runInspect)(cmd.Context(), opts)
+			return runInspect(cmd.Context(), opts)
 		},
 	}
 	var always bool

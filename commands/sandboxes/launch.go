@@ -24,7 +24,7 @@ type LaunchOptions struct {
 	Quiet     bool
 }
 
-// NewLaunch makes "sb launch".
+// NewLaunch makes "sb launch". Tests of parsing pass runF, which replaces the work.
 func NewLaunch(app *cli.App, runF func(context.Context, *LaunchOptions) error) *cobra.Command {
 	opts := &LaunchOptions{App: app}
 	flags := &cli.SpecFlags{}
@@ -59,7 +59,10 @@ func NewLaunch(app *cli.App, runF func(context.Context, *LaunchOptions) error) *
 				return cli.Usagef(cmd, "--wait-ready waits for a probe, and there is none: add --ready-tcp PORT or --ready-exec COMMAND")
 			}
 			opts.Spec = spec
-			return cli.OrRun(runF, runLaunch)(cmd.Context(), opts)
+			if runF != nil {
+				return runF(cmd.Context(), opts)
+			}
+			return runLaunch(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)

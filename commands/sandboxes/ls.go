@@ -23,7 +23,7 @@ type LsOptions struct {
 }
 
 // NewLs makes "sb ls".
-func NewLs(app *cli.App, runF func(context.Context, *LsOptions) error) *cobra.Command {
+func NewLs(app *cli.App) *cobra.Command {
 	opts := &LsOptions{App: app}
 	cmd := &cobra.Command{
 		Use:     "ls",
@@ -39,7 +39,7 @@ func NewLs(app *cli.App, runF func(context.Context, *LsOptions) error) *cobra.Co
 			"  sb terminate $(sb ls -q --app ci)",
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.OrRun(runF, runLs)(cmd.Context(), opts)
+			return runLs(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().BoolVarP(&opts.Select.All, "all", "a", false, "dead sandboxes, too")

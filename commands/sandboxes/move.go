@@ -22,7 +22,7 @@ type MoveOptions struct {
 }
 
 // NewMove makes "sb move".
-func NewMove(app *cli.App, runF func(context.Context, *MoveOptions) error) *cobra.Command {
+func NewMove(app *cli.App) *cobra.Command {
 	opts := &MoveOptions{App: app}
 	var gpu core.GPU
 	var env cli.EnvFlags
@@ -52,7 +52,7 @@ func NewMove(app *cli.App, runF func(context.Context, *MoveOptions) error) *cobr
 			if opts.Move.Secrets, err = env.ReadSecrets(app.LookupEnv, app.Streams); err != nil {
 				return err
 			}
-			return cli.OrRun(runF, runMove)(cmd.Context(), opts)
+			return runMove(cmd.Context(), opts)
 		},
 	}
 	flags := cmd.Flags()

@@ -22,7 +22,7 @@ type PruneOptions struct {
 }
 
 // NewPrune makes "sb prune".
-func NewPrune(app *cli.App, runF func(context.Context, *PruneOptions) error) *cobra.Command {
+func NewPrune(app *cli.App) *cobra.Command {
 	opts := &PruneOptions{App: app}
 	var olderThan cli.DurationValue
 	cmd := &cobra.Command{
@@ -35,7 +35,7 @@ func NewPrune(app *cli.App, runF func(context.Context, *PruneOptions) error) *co
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			opts.Select.OlderThan = time.Duration(olderThan)
-			return cli.OrRun(runF, runPrune)(cmd.Context(), opts)
+			return runPrune(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Select.DryRun, "dry-run", false, "say what would be removed; remove nothing")

@@ -21,7 +21,7 @@ type RunOptions struct {
 }
 
 // NewRun makes "sb run".
-func NewRun(app *cli.App, runF func(context.Context, *RunOptions) error) *cobra.Command {
+func NewRun(app *cli.App) *cobra.Command {
 	opts := &RunOptions{App: app}
 	flags := &cli.SpecFlags{}
 	streams := &cli.ExecFlags{}
@@ -55,7 +55,7 @@ func NewRun(app *cli.App, runF func(context.Context, *RunOptions) error) *cobra.
 			opts.Spec = spec
 			opts.Exec = core.ExecSpec{Command: argv, TTY: streams.TTY}
 			streams.Connect(app, &opts.Exec)
-			return cli.OrRun(runF, runRun)(cmd.Context(), opts)
+			return runRun(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)

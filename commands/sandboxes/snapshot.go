@@ -31,7 +31,7 @@ type SnapshotOptions struct {
 }
 
 // NewSnapshot makes "sb snapshot".
-func NewSnapshot(app *cli.App, runF func(context.Context, *SnapshotOptions) error) *cobra.Command {
+func NewSnapshot(app *cli.App) *cobra.Command {
 	opts := &SnapshotOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "snapshot SANDBOX [NAME]",
@@ -48,7 +48,7 @@ func NewSnapshot(app *cli.App, runF func(context.Context, *SnapshotOptions) erro
 			if len(args) > 1 {
 				opts.Name = args[1]
 			}
-			return cli.OrRun(runF, runSnapshot)(cmd.Context(), opts)
+			return runSnapshot(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().Var(&opts.TTL, "ttl", "have the provider remove it after that long (default: the provider's own time)")

@@ -23,7 +23,7 @@ type TerminateOptions struct {
 }
 
 // NewTerminate makes "sb terminate".
-func NewTerminate(app *cli.App, runF func(context.Context, *TerminateOptions) error) *cobra.Command {
+func NewTerminate(app *cli.App) *cobra.Command {
 	opts := &TerminateOptions{App: app}
 	cmd := &cobra.Command{
 		Use:     "terminate SANDBOX...",
@@ -42,7 +42,7 @@ func NewTerminate(app *cli.App, runF func(context.Context, *TerminateOptions) er
 				return err
 			}
 			opts.Refs = args
-			return cli.OrRun(runF, runTerminate)(cmd.Context(), opts)
+			return runTerminate(cmd.Context(), opts)
 		},
 	}
 	opts.Select.Register(app, cmd)

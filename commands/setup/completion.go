@@ -17,7 +17,7 @@ type CompletionOptions struct {
 }
 
 // NewCompletion makes "sb completion".
-func NewCompletion(app *cli.App, runF func(context.Context, *CompletionOptions) error) *cobra.Command {
+func NewCompletion(app *cli.App) *cobra.Command {
 	opts := &CompletionOptions{App: app}
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
@@ -37,7 +37,7 @@ func NewCompletion(app *cli.App, runF func(context.Context, *CompletionOptions) 
 			opts.Root, opts.Shell = cmd.Root(), args[0]
 			switch opts.Shell {
 			case "bash", "zsh", "fish", "powershell":
-				return cli.OrRun(runF, runCompletion)(cmd.Context(), opts)
+				return runCompletion(cmd.Context(), opts)
 			}
 			return cli.Usagef(cmd, "no completion for %q: bash, zsh, fish or powershell", opts.Shell)
 		},

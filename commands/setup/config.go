@@ -23,7 +23,7 @@ func NewConfig(app *cli.App) *cobra.Command {
 		Long: "Show and change settings. Flags override SB_* variables (SB_DEFAULTS_MEMORY for defaults.memory), which\n" +
 			"override config.yaml.",
 		Example: "  sb config list --show-origin\n  sb config set defaults.memory 4GiB",
-	}, NewConfigGet(app, nil), NewConfigSet(app, nil), NewConfigList(app, nil), NewConfigPath(app, nil), NewConfigInit(app, nil))
+	}, NewConfigGet(app), NewConfigSet(app), NewConfigList(app), NewConfigPath(app), NewConfigInit(app))
 }
 
 // completeSettings completes the first argument by the names of settings.
@@ -48,7 +48,7 @@ type ConfigSetOptions struct {
 }
 
 // NewConfigSet makes "sb config set".
-func NewConfigSet(app *cli.App, runF func(context.Context, *ConfigSetOptions) error) *cobra.Command {
+func NewConfigSet(app *cli.App) *cobra.Command {
 	opts := &ConfigSetOptions{App: app}
 	return &cobra.Command{
 		Use:   "set KEY VALUE",
@@ -60,7 +60,7 @@ func NewConfigSet(app *cli.App, runF func(context.Context, *ConfigSetOptions) er
 		ValidArgsFunction: completeSettings(app),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Key, opts.Value = args[0], args[1]
-			return cli.OrRun(runF, runConfigSet)(cmd.Context(), opts)
+			return runConfigSet(cmd.Context(), opts)
 		},
 	}
 }
@@ -97,7 +97,7 @@ type ConfigInitOptions struct {
 }
 
 // NewConfigInit makes "sb config init".
-func NewConfigInit(app *cli.App, runF func(context.Context, *ConfigInitOptions) error) *cobra.Command {
+func NewConfigInit(app *cli.App) *cobra.Command {
 	opts := &ConfigInitOptions{App: app}
 	cmd := &cobra.Command{
 		Use:     "init",
@@ -106,7 +106,7 @@ func NewConfigInit(app *cli.App, runF func(context.Context, *ConfigInitOptions) 
 		Example: "  sb config init",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.OrRun(runF, runConfigInit)(cmd.Context(), opts)
+			return runConfigInit(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Force, "force", false, "replace a file that exists")
@@ -129,7 +129,7 @@ type ConfigGetOptions struct {
 }
 
 // NewConfigGet makes "sb config get".
-func NewConfigGet(app *cli.App, runF func(context.Context, *ConfigGetOptions) error) *cobra.Command {
+func NewConfigGet(app *cli.App) *cobra.Command {
 	opts := &ConfigGetOptions{App: app}
 	cmd := &cobra.Command{
 		Use:               "get KEY",
@@ -140,7 +140,7 @@ func NewConfigGet(app *cli.App, runF func(context.Context, *ConfigGetOptions) er
 		ValidArgsFunction: completeSettings(app),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Key = args[0]
-			return cli.OrRun(runF, runConfigGet)(cmd.Context(), opts)
+			return runConfigGet(cmd.Context(), opts)
 		},
 	}
 	cli.JSONFlag(cmd, &opts.JSON, "key, value, origin, doc")
@@ -178,7 +178,7 @@ type ConfigListOptions struct {
 }
 
 // NewConfigList makes "sb config list".
-func NewConfigList(app *cli.App, runF func(context.Context, *ConfigListOptions) error) *cobra.Command {
+func NewConfigList(app *cli.App) *cobra.Command {
 	opts := &ConfigListOptions{App: app}
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -188,7 +188,7 @@ func NewConfigList(app *cli.App, runF func(context.Context, *ConfigListOptions) 
 		Example: "  sb config list\n  sb config list --show-origin",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.OrRun(runF, runConfigList)(cmd.Context(), opts)
+			return runConfigList(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().BoolVar(&opts.ShowOrigin, "show-origin", false, "say where each value comes from")
@@ -223,7 +223,7 @@ func runConfigList(_ context.Context, opts *ConfigListOptions) error {
 type ConfigPathOptions struct{ App *cli.App }
 
 // NewConfigPath makes "sb config path".
-func NewConfigPath(app *cli.App, runF func(context.Context, *ConfigPathOptions) error) *cobra.Command {
+func NewConfigPath(app *cli.App) *cobra.Command {
 	opts := &ConfigPathOptions{App: app}
 	return &cobra.Command{
 		Use:     "path",
@@ -232,7 +232,7 @@ func NewConfigPath(app *cli.App, runF func(context.Context, *ConfigPathOptions) 
 		Example: "  sb config path",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.OrRun(runF, runConfigPath)(cmd.Context(), opts)
+			return runConfigPath(cmd.Context(), opts)
 		},
 	}
 }

@@ -22,7 +22,7 @@ type DoctorOptions struct {
 }
 
 // NewDoctor makes "sb doctor".
-func NewDoctor(app *cli.App, runF func(context.Context, *DoctorOptions) error) *cobra.Command {
+func NewDoctor(app *cli.App) *cobra.Command {
 	opts := &DoctorOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "doctor [PROVIDER...]",
@@ -36,7 +36,7 @@ func NewDoctor(app *cli.App, runF func(context.Context, *DoctorOptions) error) *
 		ValidArgsFunction: app.CompleteProviders,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.Providers = args
-			return cli.OrRun(runF, runDoctor)(cmd.Context(), opts)
+			return runDoctor(cmd.Context(), opts)
 		},
 	}
 	cli.JSONFlag(cmd, &opts.JSON, "an object: config (file, error, hint), providers (name, usable, not_set_up, error, hint, capabilities, findings of name, status, detail, fix)")

@@ -13,5 +13,5 @@ func NewLogin(app *cli.App) *cobra.Command {
 		Short:   "Store credentials for a provider",
 		Long:    "Store credentials for a provider, where the provider's own tools look for them.",
 		Example: "  sb login modal --token-id ak-123 <secret.txt",
-	}, NewLoginModal(app, nil))
+	}, NewLoginModal(app))
 }

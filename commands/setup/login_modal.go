@@ -24,7 +24,7 @@ type LoginModalOptions struct {
 }
 
 // NewLoginModal makes "sb login modal".
-func NewLoginModal(app *cli.App, runF func(context.Context, *LoginModalOptions) error) *cobra.Command {
+func NewLoginModal(app *cli.App) *cobra.Command {
 	opts := &LoginModalOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "modal",
@@ -39,7 +39,7 @@ func NewLoginModal(app *cli.App, runF func(context.Context, *LoginModalOptions) 
 			"  MODAL_TOKEN_ID=ak-123 MODAL_TOKEN_SECRET=as-456 sb login modal --profile work",
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.OrRun(runF, runLoginModal)(cmd.Context(), opts)
+			return runLoginModal(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().StringVar(&opts.TokenID, "token-id", "", "the token's `ID`; else MODAL_TOKEN_ID")

@@ -13,5 +13,5 @@ func NewModal(app *cli.App) *cobra.Command {
 		Short:   "Serve a Modal endpoint on this machine",
 		Long:    "Serve a Modal endpoint on this machine, for programs that use a Modal SDK.",
 		Example: "  sb modal serve",
-	}, NewModalServe(app, nil))
+	}, NewModalServe(app))
 }

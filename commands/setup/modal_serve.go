@@ -36,7 +36,7 @@ type ModalServeOptions struct {
 }
 
 // NewModalServe makes "sb modal serve".
-func NewModalServe(app *cli.App, runF func(context.Context, *ModalServeOptions) error) *cobra.Command {
+func NewModalServe(app *cli.App) *cobra.Command {
 	opts := &ModalServeOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -53,7 +53,7 @@ func NewModalServe(app *cli.App, runF func(context.Context, *ModalServeOptions) 
 			"  sb modal serve --while $$ --fault SandboxCreateV2=RESOURCE_EXHAUSTED,retry-after=2s",
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.OrRun(runF, runModalServe)(cmd.Context(), opts)
+			return runModalServe(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().StringVar(&opts.Address, "address", "127.0.0.1:0", "listen at `HOST:PORT`, on loopback; port 0 chooses a free one")

@@ -21,7 +21,7 @@ func NewProvider(app *cli.App) *cobra.Command {
 		Short:   "Show providers, which run sandboxes",
 		Long:    "Show providers, which run sandboxes.",
 		Example: "  sb provider ls",
-	}, NewProviderLs(app, nil))
+	}, NewProviderLs(app))
 }
 
 // ProviderLsOptions are what provider ls works with.
@@ -32,7 +32,7 @@ type ProviderLsOptions struct {
 }
 
 // NewProviderLs makes "sb provider ls".
-func NewProviderLs(app *cli.App, runF func(context.Context, *ProviderLsOptions) error) *cobra.Command {
+func NewProviderLs(app *cli.App) *cobra.Command {
 	opts := &ProviderLsOptions{App: app}
 	cmd := &cobra.Command{
 		Use:     "ls",
@@ -42,7 +42,7 @@ func NewProviderLs(app *cli.App, runF func(context.Context, *ProviderLsOptions) 
 		Example: "  sb provider ls\n  sb provider ls --json | jq '.[] | {name, usable}'",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.OrRun(runF, runProviderLs)(cmd.Context(), opts)
+			return runProviderLs(cmd.Context(), opts)
 		},
 	}
 	cli.JSONFlag(cmd, &opts.JSON, "an array of name, usable, error, hint, capabilities (has, images, gpus, isolation)")

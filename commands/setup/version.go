@@ -18,7 +18,7 @@ type VersionOptions struct {
 }
 
 // NewVersion makes "sb version".
-func NewVersion(app *cli.App, runF func(context.Context, *VersionOptions) error) *cobra.Command {
+func NewVersion(app *cli.App) *cobra.Command {
 	opts := &VersionOptions{App: app}
 	cmd := &cobra.Command{
 		Use:     "version",
@@ -27,7 +27,7 @@ func NewVersion(app *cli.App, runF func(context.Context, *VersionOptions) error)
 		Example: "  sb version\n  sb version --json",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cli.OrRun(runF, RunVersion)(cmd.Context(), opts)
+			return RunVersion(cmd.Context(), opts)
 		},
 	}
 	cli.JSONFlag(cmd, &opts.JSON, "an object: version, commit, date, go, platform")

@@ -22,7 +22,7 @@ type EventsOptions struct {
 }
 
 // NewEvents makes "sb events".
-func NewEvents(app *cli.App, runF func(context.Context, *EventsOptions) error) *cobra.Command {
+func NewEvents(app *cli.App) *cobra.Command {
 	opts := &EventsOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "events [SANDBOX]",
@@ -36,7 +36,7 @@ func NewEvents(app *cli.App, runF func(context.Context, *EventsOptions) error) *
 			if len(args) > 0 {
 				opts.Sandbox = args[0]
 			}
-			return cli.OrRun(runF, runEvents)(cmd.Context(), opts)
+			return runEvents(cmd.Context(), opts)
 		},
 	}
 	cli.JSONFlag(cmd, &opts.JSON, "NDJSON of time, type, provider, sandbox, name, state, reason, message, op, result, actor, exec, progress")

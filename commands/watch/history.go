@@ -25,7 +25,7 @@ type HistoryOptions struct {
 }
 
 // NewHistory makes "sb history".
-func NewHistory(app *cli.App, runF func(context.Context, *HistoryOptions) error) *cobra.Command {
+func NewHistory(app *cli.App) *cobra.Command {
 	opts := &HistoryOptions{App: app}
 	var since string
 	cmd := &cobra.Command{
@@ -47,7 +47,7 @@ func NewHistory(app *cli.App, runF func(context.Context, *HistoryOptions) error)
 			if opts.Select.Since, err = cli.ParseTime("--since", since, app.Now()); err != nil {
 				return err
 			}
-			return cli.OrRun(runF, runHistory)(cmd.Context(), opts)
+			return runHistory(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().IntVar(&opts.Limit, "limit", 50, "the last `N` operations; 0 is all")

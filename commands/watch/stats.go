@@ -27,7 +27,7 @@ type StatsOptions struct {
 }
 
 // NewStats makes "sb stats".
-func NewStats(app *cli.App, runF func(context.Context, *StatsOptions) error) *cobra.Command {
+func NewStats(app *cli.App) *cobra.Command {
 	opts := &StatsOptions{App: app}
 	interval := cli.DurationValue(2 * time.Second)
 	cmd := &cobra.Command{
@@ -49,7 +49,7 @@ func NewStats(app *cli.App, runF func(context.Context, *StatsOptions) error) *co
 			if !app.Streams.OutTTY() && !cmd.Flags().Changed("interval") {
 				opts.Once = true
 			}
-			return cli.OrRun(runF, runStats)(cmd.Context(), opts)
+			return runStats(cmd.Context(), opts)
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Once, "no-stream", false, "look once")

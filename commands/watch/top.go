@@ -24,7 +24,7 @@ type TopOptions struct {
 }
 
 // NewTop makes "sb top".
-func NewTop(app *cli.App, runF func(context.Context, *TopOptions) error) *cobra.Command {
+func NewTop(app *cli.App) *cobra.Command {
 	opts := &TopOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "top",
@@ -38,8 +38,8 @@ func NewTop(app *cli.App, runF func(context.Context, *TopOptions) error) *cobra.
 			if !opts.Once && opts.Select.Given() {
 				return cli.Usagef(cmd, "--all, --label, --app and --provider go with --once; in the live table press / to filter")
 			}
-			if opts.Once || runF != nil {
-				return cli.OrRun(runF, TopOnce)(cmd.Context(), opts)
+			if opts.Once {
+				return TopOnce(cmd.Context(), opts)
 			}
 			return watched(cmd.Context(), app, func(ctx context.Context, equip func(*tui.Options)) error { return RunTop(ctx, opts, equip) })
 		},

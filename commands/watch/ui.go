@@ -23,7 +23,7 @@ type UIOptions struct {
 }
 
 // NewUI makes "sb ui".
-func NewUI(app *cli.App, runF func(context.Context, *UIOptions) error) *cobra.Command {
+func NewUI(app *cli.App) *cobra.Command {
 	opts := &UIOptions{App: app}
 	cmd := &cobra.Command{
 		Use:   "ui",
@@ -34,9 +34,6 @@ func NewUI(app *cli.App, runF func(context.Context, *UIOptions) error) *cobra.Co
 		Example: "  sb ui\n  sb ui --attach dev\n  sb ui --theme light",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if runF != nil {
-				return runF(cmd.Context(), opts)
-			}
 			return watched(cmd.Context(), app, func(ctx context.Context, equip func(*tui.Options)) error { return RunUI(ctx, opts, equip) })
 		},
 	}

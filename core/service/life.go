@@ -85,18 +85,10 @@ func (s *Service) End(ctx context.Context, ref string) (code *int, err error) {
 	return code, nil
 }
 
-// Stop ends every command of a persistent sandbox and keeps its filesystem.
-// Processes get grace to end by themselves.
+// Stop ends every command of a persistent sandbox and keeps its filesystem. Processes have grace to end by themselves.
 func (s *Service) Stop(ctx context.Context, ref string, grace time.Duration) error {
-	return s.act(ctx, "stop", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
-		stopper, err := capable[core.Stopper](s, sb.Provider, "stop")
-		if err != nil {
-			return err
-		}
-		if err := stopper.Stop(ctx, sb.ID, grace); err != nil {
-			return err
-		}
-		return s.refresh(ctx, sb)
+	return change(ctx, s, "stop", ref, core.CapStop, func(p core.Stopper, ctx context.Context, id string) error {
+		return p.Stop(ctx, id, grace)
 	})
 }
 
@@ -118,26 +110,24 @@ func (s *Service) Start(ctx context.Context, ref string) (started core.Sandbox, 
 
 // Pause suspends every process of a sandbox until Resume.
 func (s *Service) Pause(ctx context.Context, ref string) error {
-	return s.act(ctx, "pause", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
-		pauser, err := capable[core.Pauser](s, sb.Provider, "pause")
-		if err != nil {
-			return err
-		}
-		if err := pauser.Pause(ctx, sb.ID); err != nil {
-			return err
-		}
-		return s.refresh(ctx, sb)
-	})
+	return change(ctx, s, "pause", ref, core.CapPause, core.Pauser.Pause)
 }
 
-// Resume lets a paused sandbox go on.
+// Resume continues a paused sandbox.
 func (s *Service) Resume(ctx context.Context, ref string) error {
-	return s.act(ctx, "resume", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
-		pauser, err := capable[core.Pauser](s, sb.Provider, "resume")
+	return change(ctx, s, "resume", ref, core.CapPause, core.Pauser.Resume)
+}
+
+// change runs an operation of the optional interface T and announces the state after it.
+func change[T any](
+	ctx context.Context, s *Service, op, ref string, want core.Capability, do func(T, context.Context, string) error,
+) error {
+	return s.act(ctx, op, ref, nil, func(sb core.Sandbox, _ core.Provider) error {
+		p, err := capable[T](s, sb.Provider, op, want)
 		if err != nil {
 			return err
 		}
-		if err := pauser.Resume(ctx, sb.ID); err != nil {
+		if err := do(p, ctx, sb.ID); err != nil {
 			return err
 		}
 		return s.refresh(ctx, sb)

@@ -1,21 +1,12 @@
 package cli
 
 import (
-	"context"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
-
-// OrRun returns what a command does: run, unless a test put runF in its place.
-func OrRun[O any](runF, run func(context.Context, *O) error) func(context.Context, *O) error {
-	if runF != nil {
-		return runF
-	}
-	return run
-}
 
 // NoArgs accepts no argument.
 func NoArgs(cmd *cobra.Command, args []string) error { return Exactly()(cmd, args) }
