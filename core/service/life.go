@@ -87,7 +87,7 @@ func (s *Service) End(ctx context.Context, ref string) (code *int, err error) {
 
 // Stop ends every command of a persistent sandbox and keeps its filesystem. Processes have grace to end by themselves.
 func (s *Service) Stop(ctx context.Context, ref string, grace time.Duration) error {
-	return change(ctx, s, "stop", ref, core.CapStop, func(p core.Stopper, ctx context.Context, id string) error {
+	return change(ctx, s, "stop", ref, func(p core.Stopper, ctx context.Context, id string) error {
 		return p.Stop(ctx, id, grace)
 	})
 }
@@ -110,20 +110,20 @@ func (s *Service) Start(ctx context.Context, ref string) (started core.Sandbox, 
 
 // Pause suspends every process of a sandbox until Resume.
 func (s *Service) Pause(ctx context.Context, ref string) error {
-	return change(ctx, s, "pause", ref, core.CapPause, core.Pauser.Pause)
+	return change(ctx, s, "pause", ref, core.Pauser.Pause)
 }
 
 // Resume continues a paused sandbox.
 func (s *Service) Resume(ctx context.Context, ref string) error {
-	return change(ctx, s, "resume", ref, core.CapPause, core.Pauser.Resume)
+	return change(ctx, s, "resume", ref, core.Pauser.Resume)
 }
 
 // change runs an operation of the optional interface T and announces the state after it.
 func change[T any](
-	ctx context.Context, s *Service, op, ref string, want core.Capability, do func(T, context.Context, string) error,
+	ctx context.Context, s *Service, op, ref string, do func(T, context.Context, string) error,
 ) error {
 	return s.act(ctx, op, ref, nil, func(sb core.Sandbox, _ core.Provider) error {
-		p, err := capable[T](s, sb.Provider, op, want)
+		p, err := capable[T](s, sb.Provider, op)
 		if err != nil {
 			return err
 		}
