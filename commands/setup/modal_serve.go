@@ -47,7 +47,8 @@ func NewModalServe(app *cli.App) *cobra.Command {
 			"exports the URL and the token for a shell. Only you can read it; --env-file sets its path, or stderr shows it.\n\n" +
 			"Sandboxes are real, separate from those of the local provider, and end with the server. GPU requests are\n" +
 			"recorded, but there is no GPU. Every image contains this machine's programs. Functions, classes, queues and\n" +
-			"sidecars are not supported. See docs/modal-serve.md for the limits and docs/modal-fidelity.md for the measurements.",
+			"sidecars are not supported. See docs/modal-serve.md for the limits and\n" +
+			"docs/modal-fidelity.md for the measurements.",
 		Example: "  sb modal serve --env-file modal.env\n" +
 			"  . ./modal.env && python3 program.py\n" +
 			"  sb modal serve --while $$ --fault SandboxCreateV2=RESOURCE_EXHAUSTED,retry-after=2s",
