@@ -13,8 +13,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// forgetBuilds removes the images that a test has built when it ends, after its sandboxes: to force an image away takes its
-// containers along, and leaves their volumes.
+// forgetBuilds removes the images that a test has built when it ends, after its sandboxes: to force an image away takes
+// its containers along, and leaves their volumes.
 func forgetBuilds(t *testing.T, c *client.Client) {
 	t.Helper()
 	t.Cleanup(func() {

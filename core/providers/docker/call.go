@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// directTimeout is how long a sandbox's first process may take to take a call that the engine does not carry to it. One that is frozen
-// takes none, and the engine then says so.
+// directTimeout is how long a sandbox's first process may take to take a call that the engine does not carry to it. One
+// that is frozen takes none, and the engine then says so.
 const directTimeout = time.Second
 
 // call is one call to a sandbox's first process.
@@ -170,8 +170,8 @@ func (c *call) broke(err error) error {
 		WithHint("a command that was running goes on: sb ps %s", sb.Name)
 }
 
-// settled gives the engine a moment to learn that a container ended, and returns the sandbox as it is then: what is inside is gone
-// before that, and Kata's runtime ends its machine in between.
+// settled gives the engine a moment to learn that a container ended, and returns the sandbox as it is then: what is
+// inside is gone before that, and Kata's runtime ends its machine in between.
 func (c *call) settled(ctx context.Context, sb core.Sandbox) (core.Sandbox, error) {
 	e, err := c.p.connect(ctx)
 	if err != nil {

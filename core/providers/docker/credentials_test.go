@@ -91,7 +91,8 @@ func privateRegistry(t *testing.T) (address string) {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// loggedIn is an environment in which docker login was run for a registry: with the password in its file, or in a helper's care.
+// loggedIn is an environment in which docker login was run for a registry: with the password in its file, or in a
+// helper's care.
 func loggedIn(t *testing.T, address string, helper bool) func(string) (string, bool) {
 	t.Helper()
 	dir := t.TempDir()

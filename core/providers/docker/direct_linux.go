@@ -30,9 +30,9 @@ type directLine struct {
 	text            []byte
 }
 
-// direct calls the first process of a container on this machine without the engine, by a descriptor that is taken from it: root
-// may do that, and whoever runs a rootless engine. Pipes are all that the sandbox gets. An error means no more than that
-// there is no such way.
+// direct calls the first process of a container on this machine without the engine, by a descriptor that is taken from
+// it: root may do that, and whoever runs a rootless engine. Pipes are all that the sandbox gets. An error means no more
+// than that there is no such way.
 func (e containers) direct(ctx context.Context, k known) (line, error) {
 	if k.pid <= 0 || !strings.HasPrefix(e.At.Host, "unix://") {
 		return nil, errors.ErrUnsupported
@@ -74,8 +74,9 @@ func (e containers) direct(ctx context.Context, k known) (line, error) {
 	return l, nil
 }
 
-// enter returns a socket that is connected to the container's first process. That the process is the one meant is seen by its
-// command line and its mounts, which name the container: the engine could be on another machine, behind a socket on this one.
+// enter returns a socket that is connected to the container's first process. That the process is the one meant is seen
+// by its command line and its mounts, which name the container: the engine could be on another machine, behind a socket
+// on this one.
 func enter(k known) (*os.File, error) {
 	// The door is taken of the process that had the number first, whoever has it next.
 	process, err := unix.PidfdOpen(k.pid, 0)

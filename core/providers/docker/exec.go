@@ -349,8 +349,8 @@ func (p *process) ask(ctx context.Context, c wire.Control) error {
 	}
 }
 
-// Close implements core.Process. The command goes on: the sandbox takes the end of a call for no more than that. It does not wait for
-// what is being sent: an engine may take nothing more once a command has ended.
+// Close implements core.Process. The command goes on: the sandbox takes the end of a call for no more than that. It
+// does not wait for what is being sent: an engine may take nothing more once a command has ended.
 func (p *process) Close() error {
 	p.call.close()
 	<-p.done

@@ -122,8 +122,8 @@ func (o *operation) WriteTo(w io.Writer) (int64, error) {
 // Write implements io.Writer.
 func (o *operation) Write(p []byte) (int, error) { return o.line.Write(p) }
 
-// CloseWrite implements guest.Operation. The body's framing tells its end from a break, without an engine that passes on
-// half-closed connections; half a body is told by the end of the connection.
+// CloseWrite implements guest.Operation. The body's framing tells its end from a break, without an engine that passes
+// on half-closed connections; half a body is told by the end of the connection.
 func (o *operation) CloseWrite() error { return nil }
 
 // Break implements guest.Operation.

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// An engine hands NVIDIA's cards out by a hook of NVIDIA's. Here is no card, but what would put one into the container is asked
-// for the right ones.
+// An engine hands NVIDIA's cards out by a hook of NVIDIA's. Here is no card, but what would put one into the container
+// is asked for the right ones.
 func TestGPU(t *testing.T) {
 	d := newDaemon(t, "dockerd")
 	hook := "#!/bin/sh\ncat > " + d.dir + "/hooked\n"

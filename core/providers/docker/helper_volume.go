@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// helperPrefix begins the names of the volumes that sb-guest comes with, and of the containers that fill them. No sandbox's
-	// container has such a name, and no volume of anybody's may have one.
+	// helperPrefix begins the names of the volumes that sb-guest comes with, and of the containers that fill them. No
+	// sandbox's container has such a name, and no volume of anybody's may have one.
 	helperPrefix = "sb.helper-"
 	// labelHelper is on those containers, as version. It is not labelVersion: they are no sandboxes.
 	labelHelper = "sb.helper"
@@ -36,7 +36,8 @@ const (
 	fillTries = 3
 )
 
-// helper is one build of sb-guest, as an engine has it: in a volume that is filled once and that sandboxes see read-only.
+// helper is one build of sb-guest, as an engine has it: in a volume that is filled once and that sandboxes see
+// read-only.
 type helper struct {
 	program []byte
 	volume  string
@@ -97,7 +98,8 @@ func (e containers) fill(ctx context.Context, h helper, image string) (err error
 		if err == nil {
 			return nil
 		}
-		// An engine that unpacks several at once may fail for one, whose link somebody else has made: that is whole, too.
+		// An engine that unpacks several at once may fail for one, whose link somebody else has made: that is whole,
+		// too.
 		_, statErr := e.Client.ContainerStatPath(ctx, id, client.ContainerStatPathOptions{Path: dir.Program()})
 		if statErr == nil {
 			return nil
@@ -119,8 +121,8 @@ func (h helper) filler(image string, dir wire.Dir) client.ContainerCreateOptions
 	}
 }
 
-// archive has the helper under a name of its own, and then its real name as a link to that: whoever sees this one sees it whole,
-// and who replaces it does no harm to those who run it.
+// archive has the helper under a name of its own, and then its real name as a link to that: whoever sees this one sees
+// it whole, and who replaces it does no harm to those who run it.
 func (h helper) archive() ([]byte, error) {
 	var archive bytes.Buffer
 	archive.Grow(len(h.program) + 8<<10)
@@ -138,8 +140,8 @@ func (h helper) archive() ([]byte, error) {
 	return archive.Bytes(), w.Close()
 }
 
-// helperLost says whether a container's helper is not in the volume where it was: somebody removed that volume while the
-// container was made.
+// helperLost says whether a container's helper is not in the volume where it was: somebody removed that volume while
+// the container was made.
 func (e containers) helperLost(ctx context.Context, id string, h helper, dir wire.Dir) bool {
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
@@ -151,8 +153,8 @@ func (e containers) helperLost(ctx context.Context, id string, h helper, dir wir
 	return errdefs.IsNotFound(err)
 }
 
-// unusedHelpers lists the helper's volumes that no container has. They are asked for one by one: what Podman calls dangling may
-// be in use.
+// unusedHelpers lists the helper's volumes that no container has. They are asked for one by one: what Podman calls
+// dangling may be in use.
 func (e containers) unusedHelpers(ctx context.Context) ([]string, error) {
 	listed, err := e.Client.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("name", helperPrefix)})
 	if err != nil {

@@ -35,8 +35,8 @@ func sweepAll(t *testing.T, p *Provider) {
 	}
 }
 
-// ownHelper is a build of sb-guest that no other test has, whatever else uses the engine, and the name of its volume, which goes
-// with the test.
+// ownHelper is a build of sb-guest that no other test has, whatever else uses the engine, and the name of its volume,
+// which goes with the test.
 func (e testEngine) ownHelper(t *testing.T) (file, volume string) {
 	t.Helper()
 	program, err := os.ReadFile(guestProgram())

@@ -195,7 +195,8 @@ func filesOf(exec string) func(file string) bool {
 	return func(file string) bool { return file == exec+".json" || file == exec+".log" || file == exec+".log.1" }
 }
 
-// fetchJournal copies those files of a sandbox's journal that are wanted to a directory of this machine, which remove removes.
+// fetchJournal copies those files of a sandbox's journal that are wanted to a directory of this machine, which remove
+// removes.
 func (p *Provider) fetchJournal(ctx context.Context, id string, wanted func(file string) bool) (dir string, remove func(), err error) {
 	e, err := p.connect(ctx)
 	if err != nil {
@@ -263,7 +264,8 @@ func unpackJournal(dir string, archive io.Reader, wanted func(file string) bool)
 	}
 }
 
-// maxJournal bounds what is taken of a journal. Files of the sandbox may be said to be of any size, and cost nothing there.
+// maxJournal bounds what is taken of a journal. Files of the sandbox may be said to be of any size, and cost nothing
+// there.
 const maxJournal = 1 << 30
 
 // ended is a command that was over before anybody attached.

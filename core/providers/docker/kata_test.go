@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// TestKata: no machine that runs these tests has Kata, so an engine has a runtime of its name that is runc, but takes as long as
-// Kata's machine does to end after what is in it.
+// TestKata: no machine that runs these tests has Kata, so an engine has a runtime of its name that is runc, but takes
+// as long as Kata's machine does to end after what is in it.
 func TestKata(t *testing.T) {
 	d := newDaemon(t, "dockerd")
 	runtime := filepath.Join(d.dir, "kata")
@@ -36,7 +36,8 @@ func TestKata(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = process.Close() }()
-	// The engine counts the first process's threads, too, and what carries calls; under Kata it counts none of the sandbox's.
+	// The engine counts the first process's threads, too, and what carries calls; under Kata it counts none of the
+	// sandbox's.
 	if stats, err := p.Stats(t.Context(), sb.ID); err != nil || stats.Processes != 1 {
 		t.Errorf("one command uses %+v, %v", stats, err)
 	}

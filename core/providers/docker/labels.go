@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// Labels of a sandbox's container. Only a container with labelVersion and a sandbox's name is one, for the labels of an image are its
-// containers' as well. Only volumes and images with it are sb's.
+// Labels of a sandbox's container. Only a container with labelVersion and a sandbox's name is one, for the labels of an
+// image are its containers' as well. Only volumes and images with it are sb's.
 const (
 	labelVersion = "sb.version"
 	labelName    = "sb.name"

@@ -419,8 +419,9 @@ func (l *launch) start(ctx context.Context, id string, config wire.Config) error
 	return l.e.start(ctx, id, config, l.key, time.Time{})
 }
 
-// start brings a container to life and returns when commands can be run in it. before is the time of the last state that is in its log
-// already. Somebody else may start it at the same time: then the first process talks to them, and its state is in the log only.
+// start brings a container to life and returns when commands can be run in it. before is the time of the last state
+// that is in its log already. Somebody else may start it at the same time: then the first process talks to them, and
+// its state is in the log only.
 func (e containers) start(ctx context.Context, id string, config wire.Config, key []byte, before time.Time) error {
 	setup, err := json.Marshal(wire.Setup{Version: wire.Version, Config: config, Key: key})
 	if err != nil {
@@ -442,8 +443,9 @@ func (e containers) start(ctx context.Context, id string, config wire.Config, ke
 // startTries is how often a container is started of whose first process nothing is heard.
 const startTries = 3
 
-// tell is one try of start. heard is false when nothing came of the first process, not even why it failed: Podman clears up after a
-// container's last life at a time of its own, also when the container was prepared for the next one meanwhile.
+// tell is one try of start. heard is false when nothing came of the first process, not even why it failed: Podman
+// clears up after a container's last life at a time of its own, also when the container was prepared for the next one
+// meanwhile.
 func (e containers) tell(ctx context.Context, id string, spec core.Spec, setup []byte, before time.Time) (heard bool, err error) {
 	if e.Podman {
 		if err := e.Initialize(ctx, id); err != nil {
@@ -460,7 +462,8 @@ func (e containers) tell(ctx context.Context, id string, spec core.Spec, setup [
 	states := make(chan wire.State, 1)
 	said := &engine.Tail{}
 	go readState(attached.Reader, states, said)
-	// Before the start, for the first process does not wait long for it. What the engine does not hold until then goes after.
+	// Before the start, for the first process does not wait long for it. What the engine does not hold until then goes
+	// after.
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	defer attached.Close()

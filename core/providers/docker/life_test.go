@@ -150,8 +150,8 @@ func TestForeignContainers(t *testing.T) {
 	})
 }
 
-// An image's labels are those of its containers, too: one that was committed from a sandbox by hand makes no sandboxes, and none says what a
-// sandbox of it is.
+// An image's labels are those of its containers, too: one that was committed from a sandbox by hand makes no sandboxes,
+// and none says what a sandbox of it is.
 func TestLabelsOfAnImage(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -274,7 +274,8 @@ func TestRuntimeOf(t *testing.T) {
 	})
 }
 
-// Somebody starts a sandbox with the engine's own command: nothing tells it what it is, so it ends soon, and says what to do.
+// Somebody starts a sandbox with the engine's own command: nothing tells it what it is, so it ends soon, and says what
+// to do.
 func TestStartedByHand(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -335,7 +336,8 @@ func (e testEngine) through(t *testing.T, answer func(http.ResponseWriter, *http
 	return e.open(t, nil)
 }
 
-// Podman ends a stream of events when it begins its log of them anew. What happens until somebody asks again is not lost.
+// Podman ends a stream of events when it begins its log of them anew. What happens until somebody asks again is not
+// lost.
 func TestWatchGoesOn(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -399,8 +401,8 @@ func TestWatchGoesOn(t *testing.T) {
 	})
 }
 
-// Podman clears up after a stop when it comes to it, and what is prepared for the next life until then goes, too: nobody can attach, or the
-// connection ends before anything is told.
+// Podman clears up after a stop when it comes to it, and what is prepared for the next life until then goes, too:
+// nobody can attach, or the connection ends before anything is told.
 func TestStartWhilePodmanClearsUp(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

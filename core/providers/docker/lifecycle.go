@@ -221,8 +221,8 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	return p.Get(ctx, id)
 }
 
-// renewed is when a sandbox ends that is started now, after last was the state of its life before: its lifetime begins once more. One that
-// was told never to end keeps to that, which is settled.
+// renewed is when a sandbox ends that is started now, after last was the state of its life before: its lifetime begins
+// once more. One that was told never to end keeps to that, which is settled.
 func renewed(spec core.Spec, last wire.State, now time.Time) (expires time.Time, settled bool) {
 	if last.Settled && last.Expires.IsZero() {
 		return time.Time{}, true

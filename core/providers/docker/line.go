@@ -13,8 +13,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// line carries a call's streams to a sandbox's first process and back. Reading gives what that writes; closing, which may be
-// done at any time and more than once, lets it see that the caller has left.
+// line carries a call's streams to a sandbox's first process and back. Reading gives what that writes; closing, which
+// may be done at any time and more than once, lets it see that the caller has left.
 type line interface {
 	io.ReadWriteCloser
 	// CloseWrite lets the first process see the end of what is sent, where the engine passes that on.
@@ -74,8 +74,9 @@ func (l *engineLine) SetWriteDeadline(t time.Time) error { return l.conn.Conn.Se
 
 func (l *engineLine) said() []byte { return l.demux.stderr.data }
 
-// demux reads the stdout of an engine's multiplexed stream; what comes on stderr goes to a place of its own. A failure that sb-guest reports
-// there ends the stream: the sandbox waits for the caller to leave then, for what the caller still sends.
+// demux reads the stdout of an engine's multiplexed stream; what comes on stderr goes to a place of its own. A failure
+// that sb-guest reports there ends the stream: the sandbox waits for the caller to leave then, for what the caller
+// still sends.
 type demux struct {
 	r      io.Reader
 	left   int

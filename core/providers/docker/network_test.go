@@ -141,8 +141,8 @@ func TestNetworkNone(t *testing.T) {
 	})
 }
 
-// bridgesAreFiltered says whether this machine's firewall looks at what goes between containers of one network. Docker has it do
-// that, and drop what it does not know: the networks of a Podman that is root beside it then carry nothing.
+// bridgesAreFiltered says whether this machine's firewall looks at what goes between containers of one network. Docker
+// has it do that, and drop what it does not know: the networks of a Podman that is root beside it then carry nothing.
 func bridgesAreFiltered() bool {
 	text, err := os.ReadFile("/proc/sys/net/bridge/bridge-nf-call-iptables")
 	return err == nil && strings.TrimSpace(string(text)) == "1"

@@ -27,9 +27,9 @@ func inGVisor(runtime string) bool {
 	return strings.HasPrefix(runtime, "runsc") || strings.HasPrefix(runtime, "io.containerd.runsc.")
 }
 
-// lostInGVisor are the capabilities that a container has and one under runsc has not. Its network stack takes no routing
-// rules; the bound of processes is hit by gVisor's own threads, and then nothing in the sandbox goes on; what is written goes to
-// a file of gVisor's that a stop removes.
+// lostInGVisor are the capabilities that a container has and one under runsc has not. Its network stack takes no
+// routing rules; the bound of processes is hit by gVisor's own threads, and then nothing in the sandbox goes on; what
+// is written goes to a file of gVisor's that a stop removes.
 func lostInGVisor(c core.Capability) bool {
 	return slices.Contains([]core.Capability{
 		core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapPorts, core.CapProcesses, core.CapPersist,
@@ -49,11 +49,12 @@ func (e containers) filesSeen(ctx context.Context, op, id string) error {
 	return nil
 }
 
-// inKata says whether a runtime's name is one of Kata's: "kata", "kata-runtime", "io.containerd.kata.v2", "io.containerd.kata-qemu.v2".
+// inKata says whether a runtime's name is one of Kata's: "kata", "kata-runtime", "io.containerd.kata.v2",
+// "io.containerd.kata-qemu.v2".
 func inKata(runtime string) bool {
 	return strings.HasPrefix(runtime, "kata") || strings.HasPrefix(runtime, "io.containerd.kata")
 }
 
-// lostInKata are the capabilities that a container has and one in Kata's machine has not. Kata 1.13 to 3 leave the bound of processes
-// out of what they tell the machine.
+// lostInKata are the capabilities that a container has and one in Kata's machine has not. Kata 1.13 to 3 leave the
+// bound of processes out of what they tell the machine.
 func lostInKata(c core.Capability) bool { return c == core.CapProcesses }

@@ -98,7 +98,8 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 	return sb, nil
 }
 
-// container asks for a container by its id or name. Podman cannot tell of one that is just ending, so it is asked again.
+// container asks for a container by its id or name. Podman cannot tell of one that is just ending, so it is asked
+// again.
 func (e containers) container(ctx context.Context, name string) (container.InspectResponse, error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

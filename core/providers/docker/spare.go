@@ -7,8 +7,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// spareAge is how long a call is kept for what follows: a copy asks what its target is, then writes it. An exec of the engine
-// costs more than all else of a small copy.
+// spareAge is how long a call is kept for what follows: a copy asks what its target is, then writes it. An exec of the
+// engine costs more than all else of a small copy.
 const spareAge = time.Second
 
 // spare is a call of a sandbox that waits for its next request.
@@ -41,8 +41,8 @@ func (p *Provider) keep(c *call) {
 	p.spares[c.id] = s
 }
 
-// spare makes a request on a call that was kept, or returns nil: then there is none, or the sandbox does not hear it any more. What
-// it asks for may have been begun, so this is for what may be done twice.
+// spare makes a request on a call that was kept, or returns nil: then there is none, or the sandbox does not hear it
+// any more. What it asks for may have been begun, so this is for what may be done twice.
 func (p *Provider) spare(ctx context.Context, id, op string, request wire.Request) (*call, error) {
 	p.spareMu.Lock()
 	s := p.spares[id]

@@ -121,8 +121,8 @@ func tags(i imagetype.Summary) []string {
 	return names
 }
 
-// familiar is an image's name as Docker shows it: Podman has "docker.io/me/dev:v1" for what is "me/dev:v1" for people. What is no name
-// stays as it is.
+// familiar is an image's name as Docker shows it: Podman has "docker.io/me/dev:v1" for what is "me/dev:v1" for people.
+// What is no name stays as it is.
 func familiar(name string) string {
 	ref, err := reference.ParseDockerRef(name)
 	if err != nil {

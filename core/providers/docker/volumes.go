@@ -41,8 +41,9 @@ func (p *Provider) mounts(ctx context.Context, e containers, spec core.Spec) ([]
 	return mounts, nil
 }
 
-// untouched refuses a sandbox in which a place of a volume has become a link to where sb's own program is: the volume would cover that, and
-// what is in it would run as the first process. Podman takes the last step of such a way for the volume, whatever is there.
+// untouched refuses a sandbox in which a place of a volume has become a link to where sb's own program is: the volume
+// would cover that, and what is in it would run as the first process. Podman takes the last step of such a way for the
+// volume, whatever is there.
 func (l *launch) untouched(ctx context.Context, id string) error {
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
@@ -121,7 +122,8 @@ func (p *Provider) volume(ctx context.Context, e containers, name string) error 
 	return engine.Classify(ctx, "launch", name, err)
 }
 
-// notOurs refuses the name of a volume that sb's helper comes with: what is in it runs as the first process of every sandbox.
+// notOurs refuses the name of a volume that sb's helper comes with: what is in it runs as the first process of every
+// sandbox.
 func notOurs(name string) error {
 	if strings.HasPrefix(name, helperPrefix) {
 		return core.Errorf(core.KindUnauthorized, "docker.volume", name, "sb keeps volumes of such names for its own helper").WithHint("choose another name")

@@ -15,8 +15,8 @@ type client struct {
 	proc           *process
 	stdout, stderr io.Writer
 	replay         []core.LogRecord
-	// release closes this side's copies of the caller's output files, and atEnd that of stdin: a read of it that is under way
-	// would swallow what comes next.
+	// release closes this side's copies of the caller's output files, and atEnd that of stdin: a read of it that is
+	// under way would swallow what comes next.
 	release, atEnd func()
 
 	chunks chan chunk

@@ -9,8 +9,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Attach implements core.Attacher for commands that any client started, by the id that Modal knows. The output so far has no end in Modal's
-// API: without streams.Replay all that comes before a pause counts as written before, so that nothing new is left out.
+// Attach implements core.Attacher for commands that any client started, by the id that Modal knows. The output so far
+// has no end in Modal's API: without streams.Replay all that comes before a pause counts as written before, so that
+// nothing new is left out.
 func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Streams) (core.Process, error) {
 	if !execID(exec) {
 		return nil, noExec(exec)

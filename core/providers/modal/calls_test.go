@@ -62,8 +62,8 @@ type operation struct {
 	do    func(context.Context, *modal.Provider) error
 }
 
-// Each call costs the distance to Modal, so each operation of a process that knows nothing but what others have remembered is held to the
-// calls it needs. Whoever adds one must say so here.
+// Each call costs the distance to Modal, so each operation of a process that knows nothing but what others have
+// remembered is held to the calls it needs. Whoever adds one must say so here.
 func TestCallsOfEachOperation(t *testing.T) {
 	r := newRig(t, func(o *modaltest.Options) { o.Secrets = map[string]map[string]string{"kept": {"KEPT": "value"}} })
 	first := modal.New(r.opts)

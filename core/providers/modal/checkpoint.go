@@ -30,8 +30,9 @@ const (
 	memoryLife = 7 * 24 * time.Hour
 )
 
-// Checkpoint implements core.Checkpointer with Modal's experimental memory snapshots. Modal neither names nor lists nor removes them: the name and
-// what the sandbox was are kept on this machine. A sandbox must have been launched for it (modalspec.Section.MemorySnapshot).
+// Checkpoint implements core.Checkpointer with Modal's experimental memory snapshots. Modal neither names nor lists nor
+// removes them: the name and what the sandbox was are kept on this machine. A sandbox must have been launched for it
+// (modalspec.Section.MemorySnapshot).
 func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkpoint, error) {
 	if strings.HasPrefix(name, memoryPrefix) {
 		return core.Checkpoint{}, core.Errorf(core.KindUsage, "modal.checkpoint", name, "a checkpoint's name does not begin with %s, as Modal's own ids do", memoryPrefix)
@@ -138,7 +139,8 @@ func (p *Provider) FindCheckpoint(ctx context.Context, id string) (core.Checkpoi
 	return core.Checkpoint{Name: id, ID: id, Provider: Name}, client.Classify("checkpoint", id, err)
 }
 
-// RemoveCheckpoint implements core.Checkpointer. Modal has no call that removes one: it is forgotten here, and ends in its time.
+// RemoveCheckpoint implements core.Checkpointer. Modal has no call that removes one: it is forgotten here, and ends in
+// its time.
 func (p *Provider) RemoveCheckpoint(_ context.Context, name string) error {
 	if strings.HasPrefix(name, memoryPrefix) {
 		return core.Errorf(core.KindUnsupported, "modal.checkpoint", name, "Modal removes no memory snapshots; they end %d days after they were made", int(memoryLife/(24*time.Hour)))
@@ -157,7 +159,8 @@ func (p *Provider) RemoveCheckpoint(_ context.Context, name string) error {
 	return core.Wrap("modal.checkpoint", name, err)
 }
 
-// restore launches from a checkpoint. Only the name and the labels can be others: all else Modal takes from what it kept.
+// restore launches from a checkpoint. Only the name and the labels can be others: all else Modal takes from what it
+// kept.
 func (p *Provider) restore(ctx context.Context, spec core.Spec, lease core.Lease) (core.Sandbox, error) {
 	c, err := p.connect()
 	if err != nil {
@@ -182,7 +185,8 @@ func (p *Provider) restore(ctx context.Context, spec core.Spec, lease core.Lease
 	return l.restore(ctx, kept)
 }
 
-// changedField names a field in which a launch asks for something else than what was kept; a field that is left open is as it was.
+// changedField names a field in which a launch asks for something else than what was kept; a field that is left open is
+// as it was.
 func changedField(spec, kept core.Spec) string {
 	for _, field := range []struct {
 		name string

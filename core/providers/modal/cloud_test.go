@@ -108,7 +108,8 @@ func TestFirstGeneration(t *testing.T) {
 	}
 }
 
-// A sandbox that is ended, or whose time is over, has the code that Modal gives it: who terminates it is told, and who waits for it.
+// A sandbox that is ended, or whose time is over, has the code that Modal gives it: who terminates it is told, and who
+// waits for it.
 func TestEndsHaveCodes(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()

@@ -35,7 +35,8 @@ class H(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("0.0.0.0", 9000), H).serve_forever()
 `
 
-// A connect token leads to a port that is not published: bytes go there and come back, and the sandbox knows who sent them.
+// A connect token leads to a port that is not published: bytes go there and come back, and the sandbox knows who sent
+// them.
 func TestConnectTokenCarriesBytes(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()

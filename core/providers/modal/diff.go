@@ -30,7 +30,8 @@ func notDiffed() []string {
 	return []string{"/proc", "/sys", "/dev", "/run", "/__modal", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
 }
 
-// Of each file: type, size, time, mode, owner and group; a link's target; the name. A name may hold anything but a zero.
+// Of each file: type, size, time, mode, owner and group; a link's target; the name. A name may hold anything but a
+// zero.
 const diffFormat = `%y %s %T@ %m %U %G\0%l\0%p\0`
 
 // The end is written so that what is cut short is not taken for all.
@@ -57,7 +58,8 @@ type found struct {
 	target string
 }
 
-// same says whether a file is what it was. A directory's time and size change with what is in it, a link's with nothing that matters.
+// same says whether a file is what it was. A directory's time and size change with what is in it, a link's with nothing
+// that matters.
 func (f found) same(was found) bool {
 	if f.kind == 'd' || f.kind == 'l' {
 		f.rest[0], f.rest[1], was.rest[0], was.rest[1] = "", "", "", ""
@@ -71,9 +73,10 @@ func (f found) rewritten(was found) bool {
 	return f.kind == 'f' && f == was
 }
 
-// Diff implements core.Differ. Modal has no call for it: what has changed since the launch is looked for in the sandbox, and compared with another
-// one that is launched from the same image for as long as that takes. The image needs GNU find, else it is KindUnsupported.
-// A file that was written with its size and time as they were is taken for the same.
+// Diff implements core.Differ. Modal has no call for it: what has changed since the launch is looked for in the
+// sandbox, and compared with another one that is launched from the same image for as long as that takes. The image
+// needs GNU find, else it is KindUnsupported. A file that was written with its size and time as they were is taken for
+// the same.
 func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	d, err := p.describe(ctx, id)
 	if err != nil {

@@ -29,7 +29,8 @@ func (p *telling) Diff(ctx context.Context, id string) (_ []core.Change, err err
 	return p.changes, err
 }
 
-// What differs from the image is known, and moves with what was deleted; the sandbox that it is compared with is gone afterwards.
+// What differs from the image is known, and moves with what was deleted; the sandbox that it is compared with is gone
+// afterwards.
 func TestMoveTakesTheDifference(t *testing.T) {
 	r := newRig(t, nil)
 	p := &telling{Provider: modal.New(r.opts)}

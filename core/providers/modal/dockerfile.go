@@ -21,8 +21,9 @@ func platformVariables() dockerfile.Variables {
 // modalPlatform is the platform of Modal's machines.
 const modalPlatform = "linux/amd64"
 
-// readDockerfile makes a recipe of a Dockerfile: its FROM is the base, the rest are commands. KindUsage: it cannot be read, has more than
-// one stage, or needs files of this machine. KindUnsupported: it is for another platform than Modal's.
+// readDockerfile makes a recipe of a Dockerfile: its FROM is the base, the rest are commands. KindUsage: it cannot be
+// read, has more than one stage, or needs files of this machine. KindUnsupported: it is for another platform than
+// Modal's.
 func readDockerfile(text string) (recipe, error) {
 	var r recipe
 	instructions, err := dockerfile.Parse(text)
@@ -87,8 +88,8 @@ func baseOf(in dockerfile.Instruction, outer dockerfile.Variables) (string, erro
 	return base, err
 }
 
-// commandOf returns an instruction as Modal takes it. Modal gets the instructions below FROM only, so an ARG without a default gets the
-// value from above FROM.
+// commandOf returns an instruction as Modal takes it. Modal gets the instructions below FROM only, so an ARG without a
+// default gets the value from above FROM.
 func commandOf(in dockerfile.Instruction, outer, inner dockerfile.Variables) (string, error) {
 	switch in.Verb {
 	case "ARG":
@@ -105,7 +106,8 @@ func commandOf(in dockerfile.Instruction, outer, inner dockerfile.Variables) (st
 	return in.Text, nil
 }
 
-// copyOf returns ADD or COPY when it needs no file of this machine. The SDK refuses each COPY whose first flag is not --from.
+// copyOf returns ADD or COPY when it needs no file of this machine. The SDK refuses each COPY whose first flag is not
+// --from.
 func copyOf(in dockerfile.Instruction, inner dockerfile.Variables) (string, error) {
 	_, fromImage := in.Flag("from")
 	documents := 0

@@ -123,8 +123,8 @@ func (c *process) begin(ctx context.Context, request *pb.TaskExecStartRequest) e
 	return err
 }
 
-// failed explains why a call to the machine that runs a sandbox failed. When the sandbox has ended that machine says so, or anything
-// else, or is not there any more; so Modal is asked.
+// failed explains why a call to the machine that runs a sandbox failed. When the sandbox has ended that machine says
+// so, or anything else, or is not there any more; so Modal is asked.
 func (p *Provider) failed(ctx context.Context, op, id string, err error) error {
 	if code := status.Code(err); ctx.Err() == nil && (code == codes.NotFound || code == codes.FailedPrecondition || passing(code)) {
 		sb, getErr := p.Get(ctx, id)
@@ -242,8 +242,8 @@ func (c *process) follow(ctx context.Context, streams core.Streams) {
 	c.exit = exit
 }
 
-// activity notes whether output comes. While something is busy with it, a reader that takes its time or a connection that is
-// made, there is no silence.
+// activity notes whether output comes. While something is busy with it, a reader that takes its time or a connection
+// that is made, there is no silence.
 type activity struct {
 	mu   sync.Mutex
 	came bool

@@ -40,8 +40,8 @@ type recipe struct {
 	Commands []string
 }
 
-// recipeOf reads a launch spec. KindUsage: the Dockerfile cannot be read or needs files of this machine. KindUnsupported: it asks for
-// Python of a version over something else.
+// recipeOf reads a launch spec. KindUsage: the Dockerfile cannot be read or needs files of this machine.
+// KindUnsupported: it asks for Python of a version over something else.
 func recipeOf(spec core.Spec) (recipe, error) {
 	r := recipe{Base: defaultImage}
 	if spec.Python != "" && (spec.Snapshot+spec.Dockerfile != "" || spec.Image != "" && spec.Image != defaultImage) {

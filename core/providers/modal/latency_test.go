@@ -18,7 +18,8 @@ import (
 // distance is how far Modal is in the tests and benchmarks of what distance costs.
 const distance = 80 * time.Millisecond
 
-// rawExec runs a command as a program does that uses the SDK and nothing else: a client of its own, the sandbox by its id.
+// rawExec runs a command as a program does that uses the SDK and nothing else: a client of its own, the sandbox by its
+// id.
 func rawExec(ctx context.Context, id string) error {
 	client, err := sdk.NewClient()
 	if err != nil {
@@ -64,8 +65,8 @@ func rounds(calls []modaltest.Call, distance time.Duration) int {
 	return count
 }
 
-// A command through sb takes no more of the distance to Modal than one through the SDK itself, and one round trip at most; both are
-// measured in one run. Round trips are counted, for times differ with the machine's load.
+// A command through sb takes no more of the distance to Modal than one through the SDK itself, and one round trip at
+// most; both are measured in one run. Round trips are counted, for times differ with the machine's load.
 func TestExecTakesNoLongerThanTheSDK(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)

@@ -141,8 +141,8 @@ func (l *launching) create(ctx context.Context, app *sdk.App, image *sdk.Image, 
 // aftermath is how long a launch that has failed may look for what it made.
 const aftermath = 10 * time.Second
 
-// failed says why no sandbox came. When only Modal's answer did not come there may be one all the same, which nobody would know of
-// and somebody would pay for: it is known by its lease, and ended.
+// failed says why no sandbox came. When only Modal's answer did not come there may be one all the same, which nobody
+// would know of and somebody would pay for: it is known by its lease, and ended.
 func (l *launching) failed(ctx context.Context, cause error) error {
 	failure := client.Classify("launch", l.spec.Name, cause)
 	switch core.KindOf(failure) {

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modaltest"
 )
 
-// A launch whose answer is lost is made good by asking again; one that fails leaves nothing that somebody would pay for.
+// A launch whose answer is lost is made good by asking again; one that fails leaves nothing that somebody would pay
+// for.
 func TestLaunchWhoseAnswerIsLost(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)

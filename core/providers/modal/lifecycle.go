@@ -60,7 +60,8 @@ func (p *Provider) describe(ctx context.Context, id string) (described, error) {
 		return described{}, p.missing(c, "get", id, err)
 	}
 	d := described{id: id, appID: waited.GetMetadata().GetAppId(), tags: tagMap(tags.GetTags()), result: waited.GetResult()}
-	// Whether one of the first generation still waits for a machine only the list tells: the second's creation waits for it.
+	// Whether one of the first generation still waits for a machine only the list tells: the second's creation waits
+	// for it.
 	if sb := d.sandbox(""); sb.State.Live() && !firstGeneration(id) || d.gone() {
 		return d, nil
 	}
@@ -130,7 +131,8 @@ func (p *Provider) List(ctx context.Context) ([]core.Sandbox, error) {
 	return p.ListFiltered(ctx, core.ListFilter{All: true})
 }
 
-// ListFiltered implements core.FilterLister: one app, those with a label of a value, and those that live Modal finds itself.
+// ListFiltered implements core.FilterLister: one app, those with a label of a value, and those that live Modal finds
+// itself.
 func (p *Provider) ListFiltered(ctx context.Context, filter core.ListFilter) ([]core.Sandbox, error) {
 	c, raw, err := p.control(ctx, "list")
 	if client.NoAccount(err) {
@@ -158,8 +160,8 @@ func (p *Provider) ListFiltered(ctx context.Context, filter core.ListFilter) ([]
 	return slices.Concat(lists...), client.Classify("list", "", err)
 }
 
-// listApp pages through one app's sandboxes, the youngest first, until none can be alive any more. How many are on a page Modal does
-// not tell, so only an empty one is known to be the last, as in its SDK.
+// listApp pages through one app's sandboxes, the youngest first, until none can be alive any more. How many are on a
+// page Modal does not tell, so only an empty one is known to be the last, as in its SDK.
 func listApp(ctx context.Context, raw pb.ModalClientClient, app *pb.AppListResponse_AppListItem, filter core.ListFilter) ([]core.Sandbox, error) {
 	var tags []*pb.SandboxTag
 	for name, value := range filter.Labels {
@@ -305,7 +307,8 @@ func (p *Provider) End(ctx context.Context, id string) (*int, error) {
 	return returnCode(reply.GetExistingResult()), p.dismiss(ctx, c, raw, id)
 }
 
-// returnCode is a sandbox's exit code as Modal's SDKs tell it: its entry command's, 124 when its time was over, 137 when somebody ended it.
+// returnCode is a sandbox's exit code as Modal's SDKs tell it: its entry command's, 124 when its time was over, 137
+// when somebody ended it.
 func returnCode(result *pb.GenericResult) *int {
 	code := int(result.GetExitcode())
 	switch result.GetStatus() { //nolint:exhaustive // all others have a code of their own

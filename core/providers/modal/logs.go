@@ -22,16 +22,18 @@ import (
 )
 
 const (
-	// quiet is how long a command that runs may write nothing before its output so far counts as read. Modal marks the end of a
-	// stream only when the command ends.
+	// quiet is how long a command that runs may write nothing before its output so far counts as read. Modal marks the
+	// end of a stream only when the command ends.
 	quiet = 3 * time.Second
-	// glance is quiet for a reading that only looks for the last lines. If it is too short more lines are shown, never fewer.
+	// glance is quiet for a reading that only looks for the last lines. If it is too short more lines are shown, never
+	// fewer.
 	glance = 500 * time.Millisecond
 	// forever is the patience of a reader that waits for the stream's end.
 	forever = time.Duration(math.MaxInt64)
 )
 
-// A command that writes all the time is never quiet: when less than lullBytes came in lullTime, that is new output and no backlog.
+// A command that writes all the time is never quiet: when less than lullBytes came in lullTime, that is new output and
+// no backlog.
 const (
 	lullTime  = time.Second
 	lullBytes = 32 << 10
@@ -40,8 +42,8 @@ const (
 // clockSkew is how far this machine's clock may be behind Modal's.
 const clockSkew = time.Minute
 
-// lull tells when the output so far of a command that runs has been read: after a silence, or when it comes as slowly as it is written.
-// The time that the reader of the output needs does not count.
+// lull tells when the output so far of a command that runs has been read: after a silence, or when it comes as slowly
+// as it is written. The time that the reader of the output needs does not count.
 type lull struct {
 	silence time.Duration
 	timer   *time.Timer
@@ -80,11 +82,13 @@ func (l *lull) came(bytes int) (over bool) {
 	return over
 }
 
-// Logs implements core.LogReader: what the entry command wrote, or a command by its id. Each reading ends where Modal's API says that the
-// output ends: at the end of a stream for what has ended or is followed, at the end of Modal's stored log for an entry command that runs.
-// For another command that runs the API has no such end: the reading stops when nothing more comes, and opts.Notice reports that.
+// Logs implements core.LogReader: what the entry command wrote, or a command by its id. Each reading ends where Modal's
+// API says that the output ends: at the end of a stream for what has ended or is followed, at the end of Modal's stored
+// log for an entry command that runs. For another command that runs the API has no such end: the reading stops when
+// nothing more comes, and opts.Notice reports that.
 //
-// Modal keeps a command's bytes without their times, so a record's time is when it was read. In the stored log each entry has its time.
+// Modal keeps a command's bytes without their times, so a record's time is when it was read. In the stored log each
+// entry has its time.
 func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	if !opts.Since.IsZero() || !opts.Until.IsZero() || opts.Times && opts.Exec == "" && !opts.Follow {
 		return p.logsBetween(ctx, id, opts)
@@ -124,7 +128,8 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 	}
 }
 
-// entryLogs reads what an entry command has written so far. While it runs Modal's stored log has an end and its stream has none.
+// entryLogs reads what an entry command has written so far. While it runs Modal's stored log has an end and its stream
+// has none.
 func (p *Provider) entryLogs(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	return func(yield func(core.LogRecord, error) bool) {
 		sb, err := p.Get(ctx, id)
@@ -147,7 +152,8 @@ func (p *Provider) entryLogs(ctx context.Context, id string, opts core.LogOption
 	}
 }
 
-// soFar reads what a command that runs has written: to the end of its streams if it ends meanwhile, else until nothing more comes.
+// soFar reads what a command that runs has written: to the end of its streams if it ends meanwhile, else until nothing
+// more comes.
 func (p *Provider) soFar(ctx context.Context, id string, tail tailer, opts core.LogOptions) iter.Seq[logItem] {
 	return func(yield func(logItem) bool) {
 		read := map[core.Stream]int{}
@@ -285,8 +291,8 @@ func (p *Provider) entries(ctx context.Context, sb core.Sandbox, since, until ti
 	}
 }
 
-// storedEntries is the most entries that one answer of Modal's stored log has: the SDK's maxLogFetchEntries. It asks for the shortest time
-// that Modal counts in, two seconds, before it takes an answer that may be cut.
+// storedEntries is the most entries that one answer of Modal's stored log has: the SDK's maxLogFetchEntries. It asks
+// for the shortest time that Modal counts in, two seconds, before it takes an answer that may be cut.
 const storedEntries = 20_000
 
 // completeness notices an answer of the stored log that is full, so that entries may be missing.

@@ -138,7 +138,8 @@ func TestLogsArePausedInTheMiddle(t *testing.T) {
 	}
 }
 
-// What is written all the time has no silence, and who takes it may be slow: all that was there is told, and no more is waited for.
+// What is written all the time has no silence, and who takes it may be slow: all that was there is told, and no more is
+// waited for.
 func TestLogsOfWhatGoesOn(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()

@@ -59,7 +59,8 @@ func mappings(tunnels []*pb.TunnelData) []core.PortMapping {
 	return list
 }
 
-// Tunnels implements core.Tunneler. Modal tells of a port whether it has TLS, not whether it speaks HTTP/2: that the spec does.
+// Tunnels implements core.Tunneler. Modal tells of a port whether it has TLS, not whether it speaks HTTP/2: that the
+// spec does.
 func (p *Provider) Tunnels(ctx context.Context, id string) ([]core.Tunnel, error) {
 	var d described
 	var found []*pb.TunnelData

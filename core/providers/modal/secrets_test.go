@@ -35,8 +35,8 @@ func (s *said) add(things ...any) {
 	}
 }
 
-// Values that are secret are in no description, error, event, log, audit record or file, whatever was done with them and
-// however it ended.
+// Values that are secret are in no description, error, event, log, audit record or file, whatever was done with them
+// and however it ended.
 func TestPlantedSecretsAreNowhere(t *testing.T) {
 	const inline, sent, kept, wrong = "planted-inline-value", "planted-exec-value", "planted-kept-value", "as-planted-wrong-secret"
 	r := newRig(t, nil)

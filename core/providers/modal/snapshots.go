@@ -77,7 +77,8 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	return made, client.Classify("snapshot", made.ID, err)
 }
 
-// snapshot keeps the whole filesystem, or one directory, as an image. One id makes one snapshot however often it is asked for.
+// snapshot keeps the whole filesystem, or one directory, as an image. One id makes one snapshot however often it is
+// asked for.
 func (r *router) snapshot(ctx context.Context, path string, seconds int64) (string, error) {
 	key := uuid.NewString()
 	if path != "" {
@@ -94,7 +95,8 @@ func (r *router) snapshot(ctx context.Context, path string, seconds int64) (stri
 	return reply.GetImageId(), err
 }
 
-// Snapshots implements core.SnapshotStore: those that have a name, for Modal lists no others. When one ends is known where it was made.
+// Snapshots implements core.SnapshotStore: those that have a name, for Modal lists no others. When one ends is known
+// where it was made.
 func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
 	tags, err := p.imageTags(ctx, "snapshot")
 	if err != nil || len(tags) == 0 {

@@ -25,8 +25,8 @@ func (p *Provider) control(ctx context.Context, op string) (*client.Client, pb.M
 	return c, raw, client.Classify(op, "", err)
 }
 
-// pages calls for one page after the other, the youngest things first. page gets the time before which they were made, and
-// returns how many came and when the oldest of them was made.
+// pages calls for one page after the other, the youngest things first. page gets the time before which they were made,
+// and returns how many came and when the oldest of them was made.
 func pages(page func(*pb.ListPagination) (count int, oldest float64, err error)) error {
 	before := float64(time.Now().Add(time.Hour).Unix())
 	for {

@@ -96,7 +96,8 @@ func (c *sshConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// lastWords bounds the wait for the end of ssh's stderr. An ssh that shares its connection (ControlPersist) keeps it open.
+// lastWords bounds the wait for the end of ssh's stderr. An ssh that shares its connection (ControlPersist) keeps it
+// open.
 const lastWords = time.Second
 
 // explain returns the command's stderr at the end of the connection, or err.

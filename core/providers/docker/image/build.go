@@ -68,7 +68,8 @@ func (s Store) built(ctx context.Context, spec core.Spec, base string, progress 
 	return id, err
 }
 
-// packages returns the Dockerfile that installs spec's packages. Their names are arguments of the shell, not its script.
+// packages returns the Dockerfile that installs spec's packages. Their names are arguments of the shell, not its
+// script.
 func packages(base, user string, spec core.Spec) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "FROM %s\nUSER root\n", base)

@@ -19,8 +19,8 @@ type Instruction struct {
 	Verb string
 	// Flags are the words with two dashes after the verb.
 	Flags []string
-	// Args are the words as the verb has them: for ARG NAME=VALUE or NAME, for ENV and LABEL name, value and separator in turn, for RUN
-	// one text or, if JSON is set, the words of the list.
+	// Args are the words as the verb has them: for ARG NAME=VALUE or NAME, for ENV and LABEL name, value and separator
+	// in turn, for RUN one text or, if JSON is set, the words of the list.
 	Args []string
 	JSON bool
 	// Documents are the heredocs, in order.
