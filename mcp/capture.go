@@ -3,7 +3,6 @@ package mcp
 import (
 	"bytes"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/seed-0724f904/sb/core"
 )
@@ -22,6 +21,9 @@ type capture struct {
 	total int64
 	fresh []byte // the newest, for progress
 }
+
+// newCapture makes a capture; clean may be nil.
+func newCapture(clean *core.RedactedStream) *capture { return &capture{clean: clean} }
 
 // freshLimit is how much a progress message may show.
 const freshLimit = 2 << 10
@@ -86,42 +88,4 @@ func (c *capture) snapshot() (head, end []byte, total int64) {
 		return append(head, end...), nil, c.total
 	}
 	return head, end, c.total
-}
-
-// isText says whether bytes are text for a model: UTF-8 without NUL, where a character may be cut at either end.
-func isText(data []byte) bool { return isTextRange(data, false, false) }
-
-// isTextRange is isText of a part that begins or ends with the whole, where no character is cut.
-func isTextRange(data []byte, begins, ends bool) bool {
-	if !begins {
-		data = trimStart(data)
-	}
-	if !ends {
-		data = trimEnd(data)
-	}
-	return bytes.IndexByte(data, 0) < 0 && utf8.Valid(data)
-}
-
-// trimPartial cuts what is left of a character at the beginning and at the end.
-func trimPartial(data []byte) []byte { return trimEnd(trimStart(data)) }
-
-// trimStart cuts what is left of a character at the beginning.
-func trimStart(data []byte) []byte {
-	for i := 0; i < utf8.UTFMax-1 && len(data) > 0 && !utf8.RuneStart(data[0]); i++ {
-		data = data[1:]
-	}
-	return data
-}
-
-// trimEnd cuts what is left of a character at the end.
-func trimEnd(data []byte) []byte {
-	for i := 1; i <= min(utf8.UTFMax-1, len(data)); i++ {
-		if at := len(data) - i; utf8.RuneStart(data[at]) {
-			if !utf8.FullRune(data[at:]) {
-				return data[:at]
-			}
-			break
-		}
-	}
-	return data
 }

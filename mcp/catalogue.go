@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -14,11 +13,8 @@ func Catalogue() []Tool {
 	return slices.Concat(sandboxTools(), execTools(), fileTools(), transferTools(), packageTools(), lifecycleTools(), costTools(), stateTools(), moveTools(), networkTools(), storeTools(), linkTools())
 }
 
-// selectTools picks the tools that options ask for.
+// selectTools picks the tools of sb's own that options ask for.
 func selectTools(opts setup.Options) ([]Tool, error) {
-	if opts.Compat != "" {
-		return compatTools(opts)
-	}
 	all := Catalogue()
 	if len(opts.Toolsets)+len(opts.Tools) == 0 {
 		opts.Toolsets = []string{setup.Default}
@@ -51,23 +47,4 @@ func selectTools(opts setup.Options) ([]Tool, error) {
 // overHTTP says whether clients come over HTTP, where files travel by links.
 func overHTTP(opts setup.Options) bool {
 	return opts.Transport == setup.StreamableHTTP || opts.Transport == setup.SSE
-}
-
-// instructions tell a model, once, what the tools' own descriptions do not repeat.
-func (s *Server) instructions() string {
-	var b strings.Builder
-	b.WriteString("Sandboxes are isolated Linux machines for code that nobody has to trust. ")
-	b.WriteString("Launch one with sandbox_launch and use its id or name in every other tool; run_code without a sandbox makes one for a single run. ")
-	fmt.Fprintf(&b, "A command that takes longer than %s goes on by itself: its result says running: true and exec_wait reads on. ", s.opts.SoftDeadline)
-	fmt.Fprintf(&b, "Output beyond %d characters is cut in the middle; the linked resource has the whole. ", s.opts.Budget)
-	switch s.opts.OnDisconnect {
-	case setup.Terminate:
-		b.WriteString("Sandboxes end when you disconnect. ")
-	case setup.Detach:
-		b.WriteString("Sandboxes stay when you disconnect: terminate what is not needed. ")
-	case setup.Lease:
-		fmt.Fprintf(&b, "Sandboxes end %s after you disconnect. ", s.opts.Lease)
-	}
-	b.WriteString("An error names its kind; \"unsupported\" will not change by trying again.")
-	return b.String()
 }

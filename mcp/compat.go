@@ -47,13 +47,13 @@ func commandOf(r execResult) commandOut {
 	return out
 }
 
-func (o commandOut) text() string {
-	return execResult{Running: o.Running, ExitCode: o.ExitCode, Stdout: o.Stdout, Stderr: o.Stderr, Seconds: o.Seconds, Message: o.Note}.plain()
+func (o commandOut) Text() string {
+	return plainText(execResult{Running: o.Running, ExitCode: o.ExitCode, Stdout: o.Stdout, Stderr: o.Stderr, Seconds: o.Seconds, Message: o.Note})
 }
 
-// plain is the text of a result without the ids that these systems do not have.
-func (r execResult) plain() string {
-	text := r.text()
+// plainText is the text of a result without the ids that these systems do not have.
+func plainText(r execResult) string {
+	text := r.Text()
 	if _, rest, found := strings.Cut(text, "\n"); found {
 		head, _, _ := strings.Cut(text, " (exec_id")
 		return head + "\n" + rest

@@ -21,7 +21,7 @@ type containerOut struct {
 	Usage       string `json:"usage,omitempty" jsonschema:"how a person uses it without an assistant"`
 }
 
-func (o containerOut) text() string {
+func (o containerOut) Text() string {
 	text := "container " + o.ContainerID + " (" + o.Name + ") is " + o.Status
 	if o.Usage != "" {
 		text += "\n" + o.Usage
@@ -85,7 +85,7 @@ func dockerSandboxTools() []Tool {
 func untagged(image string) string { return strings.NewReplacer(":", "-", "/", "-").Replace(image) }
 
 // startingFrom is what an image names: one that save_container_state made is a snapshot here.
-func (c *call) startingFrom(ctx context.Context, image string) core.Spec {
+func startingFrom(ctx context.Context, c *call, image string) core.Spec {
 	kept, err := c.service.Snapshots(ctx, "")
 	if err != nil { // nobody keeps any, or not for this caller
 		return core.Spec{Image: image}
@@ -99,7 +99,7 @@ func (c *call) startingFrom(ctx context.Context, image string) core.Spec {
 }
 
 func createContainer(ctx context.Context, c *call, in containerIn) (containerOut, error) {
-	sb, err := c.launch(ctx, c.startingFrom(ctx, in.Image), in.Persistent)
+	sb, err := c.launch(ctx, startingFrom(ctx, c, in.Image), in.Persistent)
 	if err != nil {
 		return containerOut{}, err
 	}

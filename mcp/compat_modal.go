@@ -40,12 +40,12 @@ type modalListOut struct {
 	Sandboxes []modalSandboxOut `json:"sandboxes"`
 }
 
-func (o modalListOut) text() string {
+func (o modalListOut) Text() string {
 	list := listOut{}
 	for _, sb := range o.Sandboxes {
 		list.Sandboxes = append(list.Sandboxes, sb.sandboxInfo)
 	}
-	return list.text()
+	return list.Text()
 }
 
 type modalIDIn struct {
@@ -57,7 +57,7 @@ type modalDoneOut struct {
 	Message string `json:"message"`
 }
 
-func (o modalDoneOut) text() string { return o.Message }
+func (o modalDoneOut) Text() string { return o.Message }
 
 type modalExecIn struct {
 	SandboxID string   `json:"sandbox_id"`
@@ -158,7 +158,7 @@ func modalSandbox(info sandboxInfo) modalSandboxOut {
 }
 
 func modalLaunch(ctx context.Context, c *call, in modalLaunchIn) (modalSandboxOut, error) {
-	if c.server.opts.Policy.Template == "" { // which says all of this itself
+	if c.host.Options.Policy.Template == "" { // which says all of this itself
 		in.Timeout, in.CPU, in.Memory = cmp.Or(in.Timeout, modalTimeout), cmp.Or(in.CPU, modalCPU), cmp.Or(in.Memory, modalMemory)
 	}
 	ask := launchIn{
@@ -179,7 +179,7 @@ func modalExec(ctx context.Context, c *call, in modalExecIn) (modalExecOut, erro
 		return modalExecOut{}, core.Errorf(core.KindUsage, "exec", "", "the command is empty")
 	}
 	// The system waits for the command's end, so the soft deadline is beyond the command's own where that is short.
-	wait := min(cmp.Or(in.Timeout, modalExecTimeout)+1, int(c.server.opts.SoftDeadline/time.Second))
+	wait := min(cmp.Or(in.Timeout, modalExecTimeout)+1, int(c.host.Options.SoftDeadline/time.Second))
 	result, err := runExec(ctx, c, execIn{Sandbox: in.SandboxID, Argv: in.Command, Timeout: cmp.Or(in.Timeout, modalExecTimeout), Wait: &wait})
 	out := commandOf(result)
 	return modalExecOut{out, out.ExitCode}, err

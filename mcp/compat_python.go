@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"io/fs"
 	"path"
 	"strings"
 	"time"
@@ -16,8 +17,6 @@ type createSandboxIn struct {
 	Name string `json:"name,omitempty" jsonschema:"name to find it by"`
 }
 
-type noneIn struct{}
-
 type pySandboxIn struct {
 	SandboxID string `json:"sandbox_id"`
 	Code      string `json:"code" jsonschema:"Python code; save figures and tables to files, which come back as links"`
@@ -28,8 +27,8 @@ type pyOut struct {
 	FileLinks []string `json:"file_links" jsonschema:"links to the files that the code made"`
 }
 
-func (o pyOut) text() string {
-	lines := []string{o.commandOut.text()}
+func (o pyOut) Text() string {
+	lines := []string{o.commandOut.Text()}
 	for _, link := range o.FileLinks {
 		lines = append(lines, "file: "+link)
 	}
@@ -47,7 +46,7 @@ type pyInstallOut struct {
 	Details string `json:"details,omitempty"`
 }
 
-func (o pyInstallOut) text() string { return o.Package + ": " + o.Status + "\n" + o.Details }
+func (o pyInstallOut) Text() string { return o.Package + ": " + o.Status + "\n" + o.Details }
 
 type pyCommandIn struct {
 	SandboxID string `json:"sandbox_id"`
@@ -119,7 +118,7 @@ func runPython(ctx context.Context, c *call, in pySandboxIn) (pyOut, error) {
 	if err := c.service.Mkdir(ctx, ref, resultsDir, true); err != nil {
 		return pyOut{}, err
 	}
-	before, err := c.results(ctx, ref)
+	before, err := resultsIn(ctx, c, ref)
 	if err != nil {
 		return pyOut{}, err
 	}
@@ -128,13 +127,13 @@ func runPython(ctx context.Context, c *call, in pySandboxIn) (pyOut, error) {
 	}
 	result, err := c.execute(ctx, sb, execution{
 		spec: core.ExecSpec{Command: []string{"python3", "-u", "-c", in.Code}, Workdir: resultsDir},
-		wait: c.server.opts.SoftDeadline, budget: c.budget(0),
+		wait: c.host.Options.SoftDeadline, budget: c.budget(0),
 	})
 	if err != nil {
 		return pyOut{}, err
 	}
 	out := pyOut{commandOut: commandOf(result), FileLinks: []string{}}
-	after, err := c.results(ctx, ref)
+	after, err := resultsIn(ctx, c, ref)
 	if err != nil {
 		return out, err
 	}
@@ -154,20 +153,26 @@ func runPython(ctx context.Context, c *call, in pySandboxIn) (pyOut, error) {
 // results are the files of the results directory as they are now.
 type results struct {
 	names []string
-	seen  map[string]fileState
+	seen  map[string]resultState
 }
 
-func (c *call) results(ctx context.Context, ref string) (results, error) {
+type resultState struct {
+	size     int64
+	modified time.Time
+	mode     fs.FileMode
+}
+
+func resultsIn(ctx context.Context, c *call, ref string) (results, error) {
 	infos, err := c.service.ReadDir(ctx, ref, resultsDir)
 	if err != nil {
 		return results{}, err
 	}
-	r := results{seen: map[string]fileState{}}
+	r := results{seen: map[string]resultState{}}
 	for _, info := range infos {
 		if info.Mode.IsRegular() {
 			name := path.Join(resultsDir, path.Base(info.Path))
 			r.names = append(r.names, name)
-			r.seen[name] = fileState{info.Size, info.ModTime, info.Mode, true}
+			r.seen[name] = resultState{info.Size, info.ModTime, info.Mode}
 		}
 	}
 	return r, nil

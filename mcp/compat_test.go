@@ -67,7 +67,7 @@ func TestCompatTable(t *testing.T) {
 		}
 	}
 	for system, tools := range theirs() {
-		served, err := selectTools(setup.Options{Compat: system})
+		served, err := toolsFor(setup.Options{Compat: system})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestCompatTable(t *testing.T) {
 
 func TestCompatToolSnapshots(t *testing.T) {
 	for _, system := range setup.Compats() {
-		tools, err := selectTools(setup.Options{Compat: system})
+		tools, err := toolsFor(setup.Options{Compat: system})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestCompatToolSnapshots(t *testing.T) {
 		}
 	}
 	for _, bad := range []setup.Options{{Compat: "other"}, {Compat: setup.MCPSandbox, ReadOnly: true}} {
-		if _, err := selectTools(bad); !errors.Is(err, core.KindUsage) {
+		if _, err := toolsFor(bad); !errors.Is(err, core.KindUsage) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // completer completes arguments of prompts and resource templates: ids, commands and paths in sandboxes.
-type completer struct{ server *Server }
+type completer struct{ host *host }
 
 // maxCompletions is what the protocol allows.
 const maxCompletions = 100
@@ -61,7 +61,7 @@ func completion(values []string, prefix string) *mcp.Completion {
 
 // sandboxes are the ids and names that the caller sees. What fails completes nothing.
 func (c completer) sandboxes(ctx context.Context, liveOnly bool) []string {
-	listing, err := c.server.call(ctx, mcp.CallToolRequest{}).service.List(ctx, core.ListFilter{All: !liveOnly})
+	listing, err := c.host.call(ctx, mcp.CallToolRequest{}).service.List(ctx, core.ListFilter{All: !liveOnly})
 	if err != nil {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (c completer) sandboxes(ctx context.Context, liveOnly bool) []string {
 }
 
 func (c completer) execs(ctx context.Context, sandbox string) []string {
-	call := c.server.call(ctx, mcp.CallToolRequest{})
+	call := c.host.call(ctx, mcp.CallToolRequest{})
 	sb, err := call.resolve(ctx, sandbox)
 	if err != nil {
 		return nil
@@ -91,7 +91,7 @@ func (c completer) execs(ctx context.Context, sandbox string) []string {
 
 // paths completes the last element of a path; a directory gets a slash, so that the next completion goes on below it.
 func (c completer) paths(ctx context.Context, sandbox, typed string) []string {
-	call := c.server.call(ctx, mcp.CallToolRequest{})
+	call := c.host.call(ctx, mcp.CallToolRequest{})
 	sb, err := call.resolve(ctx, sandbox)
 	if err != nil {
 		return nil
@@ -103,7 +103,7 @@ func (c completer) paths(ctx context.Context, sandbox, typed string) []string {
 	}
 	var paths []string
 	for _, info := range infos {
-		name := c.server.secrets.clean(sb.ID, dir+path.Base(info.Path))
+		name := c.host.secrets.clean(sb.ID, dir+path.Base(info.Path))
 		if info.Mode&fs.ModeDir != 0 {
 			name += "/"
 		}

@@ -146,7 +146,7 @@ func fixture(name, input string, run func(context.Context, *call, map[string]any
 	return Tool{
 		Name: name, Title: name, Description: "A fixture of the conformance suite.",
 		in: &schema{encoded: json.RawMessage(input)}, out: &schema{},
-		call: func(ctx context.Context, c *call, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+		run: func(ctx context.Context, c *call, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 			var in map[string]any
 			if len(arguments) > 0 {
 				if err := json.Unmarshal(arguments, &in); err != nil {
@@ -196,7 +196,7 @@ func fixtureTools() []Tool {
 		fixture("test_tool_with_logging", "", func(ctx context.Context, c *call, _ map[string]any) (*mcp.CallToolResult, error) {
 			for _, message := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
 				c.sent++ // so that the result waits for them
-				if err := c.server.mcp.SendLogMessageToClient(ctx, mcp.NewLoggingMessageNotification(mcp.LoggingLevelInfo, "test", message)); err != nil {
+				if err := server.ServerFromContext(ctx).SendLogMessageToClient(ctx, mcp.NewLoggingMessageNotification(mcp.LoggingLevelInfo, "test", message)); err != nil {
 					return nil, err
 				}
 			}

@@ -50,7 +50,7 @@ type dockerfileOut struct {
 	LeftOut    []string `json:"left_out,omitempty" jsonschema:"files that it does not have, and why; what else it does not repeat is in its comments"`
 }
 
-func (o dockerfileOut) text() string {
+func (o dockerfileOut) Text() string {
 	if len(o.LeftOut) == 0 {
 		return o.Dockerfile
 	}
@@ -67,9 +67,9 @@ func dockerfile(ctx context.Context, c *call, in sandboxIn) (dockerfileOut, erro
 	if err != nil {
 		return dockerfileOut{}, err
 	}
-	opts := service.DockerfileOptions{Clean: c.server.secrets.of(sb.ID)}
+	opts := service.DockerfileOptions{Clean: c.host.secrets.of(sb.ID)}
 	var out dockerfileOut
-	for _, written := range c.server.written.of(sb.ID) {
+	for _, written := range c.host.written.of(sb.ID) {
 		file := service.DockerfileFile{Path: written.path, Written: written.at}
 		why := ""
 		if file.Content, file.Executable, why = c.inline(ctx, sb.Ref(), written.path); why != "" {

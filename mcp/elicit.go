@@ -23,13 +23,13 @@ func (c *call) capabilities(ctx context.Context) mcp.ClientCapabilities {
 	if client, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok {
 		return client.GetClientCapabilities()
 	}
-	return c.server.sessions.capabilities(ctx)
+	return c.host.Sessions.capabilities(ctx)
 }
 
 // confirm asks the user, where the client can do that, before something that they might regret. It returns
 // nil when they agreed or the client cannot ask. A client that could, over a transport that cannot, is refused.
 func (c *call) confirm(ctx context.Context, id, question string) error {
-	if c.server.opts.NoElicit || c.capabilities(ctx).Elicitation == nil {
+	if c.host.Options.NoElicit || c.capabilities(ctx).Elicitation == nil {
 		return nil
 	}
 	if _, can := server.ClientSessionFromContext(ctx).(server.SessionWithElicitation); !can && !server.IsModernRequest(ctx) {

@@ -23,7 +23,7 @@ type runningExecs struct {
 // runningExec is a command that was started here and has not ended.
 type runningExec struct {
 	process        core.Process
-	stdout, stderr capture
+	stdout, stderr *capture
 	done           chan struct{} // closed when exit and err are known
 	exit           core.Exit
 	err            error
@@ -106,7 +106,7 @@ func (c *call) execute(ctx context.Context, sb core.Sandbox, x execution) (execR
 		return execResult{}, err
 	}
 	id := process.ID()
-	c.server.wg.Go(func() { c.server.follow(sb.ID, process, e) })
+	c.host.Go(func() { c.host.follow(sb.ID, process, e) })
 	if x.detach {
 		return execResult{Sandbox: sb.ID, Exec: id, Running: true, Note: fmt.Sprintf("It runs in the background. exec_wait with exec_id %q reads its output.", id)}, nil
 	}
@@ -114,10 +114,9 @@ func (c *call) execute(ctx context.Context, sb core.Sandbox, x execution) (execR
 }
 
 func (c *call) start(ctx context.Context, sb core.Sandbox, x execution) (*runningExec, core.Process, error) {
-	redactor := c.server.secrets.add(sb.ID, x.spec.Secrets)
-	e := &runningExec{done: make(chan struct{})}
-	e.stdout.clean, e.stderr.clean = redactor.Stream(), redactor.Stream()
-	x.spec.Stdout, x.spec.Stderr = &e.stdout, &e.stderr
+	redactor := c.host.secrets.add(sb.ID, x.spec.Secrets)
+	e := &runningExec{stdout: newCapture(redactor.Stream()), stderr: newCapture(redactor.Stream()), done: make(chan struct{})}
+	x.spec.Stdout, x.spec.Stderr = e.stdout, e.stderr
 	if x.open || x.input != "" {
 		in, theirs, err := newInput()
 		if err != nil {
@@ -125,7 +124,7 @@ func (c *call) start(ctx context.Context, sb core.Sandbox, x execution) (*runnin
 		}
 		defer func() { _ = theirs.Close() }() // the sandbox has its own by then
 		x.spec.Stdin, e.stdin = theirs, in
-		c.server.wg.Go(in.carry)
+		c.host.Go(in.carry)
 		if err := in.send(x.input, !x.open); err != nil {
 			in.close()
 			return nil, nil, err
@@ -137,18 +136,18 @@ func (c *call) start(ctx context.Context, sb core.Sandbox, x execution) (*runnin
 		return nil, nil, err
 	}
 	e.process = process
-	c.server.running.add(sb.ID, process.ID(), e)
+	c.host.running.add(sb.ID, process.ID(), e)
 	return e, process, nil
 }
 
 // follow owns a command's streams until its end, or the server's.
-func (s *Server) follow(sandbox string, process core.Process, e *runningExec) {
-	e.exit, e.err = process.Wait(s.ctx)
+func (h *host) follow(sandbox string, process core.Process, e *runningExec) {
+	e.exit, e.err = process.Wait(h.Context)
 	_ = process.Close()
 	e.stdout.settle()
 	e.stderr.settle()
 	e.closeStdin()
-	s.running.remove(sandbox, process.ID())
+	h.running.remove(sandbox, process.ID())
 	close(e.done)
 }
 
@@ -175,7 +174,7 @@ func (c *call) await(ctx context.Context, sb core.Sandbox, id string, e *running
 			return c.readOrSee(ctx, sb, id, e, reading{budget: x.budget})
 		case <-ctx.Done():
 			if canceled(ctx) {
-				c.server.wg.Go(func() { c.server.end(c.service, sb, id, e) })
+				c.host.Go(func() { c.host.end(c.service, sb, id, e) })
 			}
 			return execResult{}, core.Wrap("exec", sb.Name, ctx.Err())
 		case now := <-tick.C:
@@ -216,7 +215,7 @@ func (c *call) readOrSee(ctx context.Context, sb core.Sandbox, id string, e *run
 	case <-ctx.Done():
 		return execResult{}, core.Wrap("exec", sb.Name, ctx.Err())
 	}
-	result = c.result(sb, id, &e.stdout, &e.stderr, execution{budget: r.budget}, false)
+	result = c.result(sb, id, e.stdout, e.stderr, execution{budget: r.budget}, false)
 	result.Running, result.Note = true, fmt.Sprintf("It is still running. exec_wait with exec_id %q goes on.", id)
 	return result, nil
 }
@@ -231,8 +230,8 @@ func noExec(err error, sb core.Sandbox, id string) error {
 }
 
 // end stops a command whose request was cancelled.
-func (s *Server) end(svc *service.Service, sb core.Sandbox, id string, e *runningExec) {
-	ctx, cancel := context.WithTimeout(s.ctx, 2*killGrace)
+func (h *host) end(svc *service.Service, sb core.Sandbox, id string, e *runningExec) {
+	ctx, cancel := context.WithTimeout(h.Context, 2*killGrace)
 	defer cancel()
 	for _, signal := range []int{sigTerm, sigKill} {
 		if err := kill(ctx, svc, sb, id, e, signal); err != nil {
@@ -254,12 +253,12 @@ func (s *Server) end(svc *service.Service, sb core.Sandbox, id string, e *runnin
 // finished is the result of a command that ended within its call.
 func (c *call) finished(sb core.Sandbox, id string, e *runningExec, x execution) (execResult, error) {
 	if e.err != nil {
-		if c.server.ctx.Err() != nil {
+		if c.host.Context.Err() != nil {
 			return execResult{}, core.Errorf(core.KindUnavailable, "exec", "", "the server is ending; command %s goes on in %s", id, sb.Name)
 		}
 		return execResult{}, e.err
 	}
-	result := c.result(sb, id, &e.stdout, &e.stderr, x, true).with(e.exit, c.server.secrets.of(sb.ID))
+	result := c.result(sb, id, e.stdout, e.stderr, x, true).with(e.exit, c.host.secrets.of(sb.ID))
 	if x.once {
 		result.Note = "It ran in a sandbox of its own, which is gone."
 	}
@@ -334,9 +333,9 @@ func (c *call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 		followed, cancel = context.WithTimeout(ctx, r.wait)
 		defer cancel()
 	}
-	redactor := c.server.secrets.of(sb.ID)
-	stdout, stderr := capture{clean: redactor.Stream()}, capture{clean: redactor.Stream()}
-	stop := c.report(ctx, &stdout, &stderr, r.wait)
+	redactor := c.host.secrets.of(sb.ID)
+	stdout, stderr := newCapture(redactor.Stream()), newCapture(redactor.Stream())
+	stop := c.report(ctx, stdout, stderr, r.wait)
 	var last time.Time
 	for record, err := range c.service.Logs(followed, ref, opts) {
 		if err != nil {
@@ -360,7 +359,7 @@ func (c *call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 	if err != nil {
 		return execResult{}, noExec(err, sb, id)
 	}
-	result := c.result(sb, id, &stdout, &stderr, execution{budget: r.budget}, r.cursor == "" && exec.Exit != nil && !exec.Truncated)
+	result := c.result(sb, id, stdout, stderr, execution{budget: r.budget}, r.cursor == "" && exec.Exit != nil && !exec.Truncated)
 	result.Cursor = r.cursor
 	if !last.IsZero() {
 		result.Cursor = strconv.FormatInt(last.UnixNano()+1, 10)

@@ -346,7 +346,7 @@ func TestRunCode(t *testing.T) {
 func TestRunCodeLeavesNothing(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	for _, code := range []string{"i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done", `printf 'a\000b' >&2`} {
-		c := b.call(t.Context(), mcp.CallToolRequest{})
+		c := b.host.call(t.Context(), mcp.CallToolRequest{})
 		out, err := c.code(t.Context(), "", execution{spec: core.ExecSpec{Command: []string{"/bin/sh", "-c", code}}, wait: patience, budget: 1000}, core.Spec{})
 		if err != nil {
 			t.Fatal(err)

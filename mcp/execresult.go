@@ -48,7 +48,7 @@ func (r execResult) with(exit core.Exit, clean *core.Redactor) execResult {
 	return r
 }
 
-func (r execResult) text() string {
+func (r execResult) Text() string {
 	var b strings.Builder
 	switch {
 	case r.Running:
@@ -79,7 +79,7 @@ func (r execResult) text() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func (r execResult) content() []mcp.Content {
+func (r execResult) Attachments() []mcp.Content {
 	content := make([]mcp.Content, 0, len(r.links))
 	for _, link := range r.links {
 		content = append(content, link)

@@ -19,13 +19,11 @@ const rootsID = "roots"
 
 // allowed are the host directories that a call may touch.
 func (c *call) allowed(ctx context.Context) ([]string, error) {
-	dirs := c.server.opts.AllowPaths
-	if !c.server.opts.UseRoots || c.capabilities(ctx).Roots == nil {
+	dirs := c.host.Options.AllowPaths
+	if !c.host.Options.UseRoots || c.capabilities(ctx).Roots == nil {
 		return dirs, nil
 	}
-	c.session.mu.Lock()
-	known := c.session.roots
-	c.session.mu.Unlock()
+	known := c.session.knownRoots()
 	if known == nil {
 		answer := server.RootsResponse(c.request.Params.InputResponses, rootsID)
 		_, can := server.ClientSessionFromContext(ctx).(server.SessionWithRoots)
@@ -37,9 +35,7 @@ func (c *call) allowed(ctx context.Context) ([]string, error) {
 			return dirs, nil
 		}
 		roots := rootDirs(answer)
-		c.session.mu.Lock()
-		c.session.roots = &roots
-		c.session.mu.Unlock()
+		c.session.setRoots(&roots)
 		known = &roots
 	}
 	return append(slices.Clip(dirs), *known...), nil
@@ -55,18 +51,10 @@ func rootDirs(answer *mcp.ListRootsResult) []string {
 	return dirs
 }
 
-// rootsChanged forgets a session's roots; they are asked for when they are next needed.
-func (s *Server) rootsChanged(ctx context.Context, _ mcp.JSONRPCNotification) {
-	session := s.sessions.of(ctx, identityFrom(ctx))
-	session.mu.Lock()
-	defer session.mu.Unlock()
-	session.roots = nil
-}
-
 // hostPath opens the allowed directory that holds a host path. No link and no ".." leads out of it. The caller
 // closes root. The client is asked for its roots only when nothing else allows the path.
 func (c *call) hostPath(ctx context.Context, name string) (root *os.Root, relative string, err error) {
-	if root, relative, err = openBelow(c.server.opts.AllowPaths, name); root != nil || err != nil {
+	if root, relative, err = openBelow(c.host.Options.AllowPaths, name); root != nil || err != nil {
 		return root, relative, err
 	}
 	dirs, err := c.allowed(ctx)

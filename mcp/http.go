@@ -2,13 +2,13 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
 	"strconv"
@@ -36,7 +36,7 @@ const (
 
 // Web serves the protocol over HTTP.
 type Web struct {
-	server     *Server
+	endpoint   *endpoint
 	options    setup.HTTP
 	base       string // the URL that clients use
 	auth       *authenticator
@@ -50,11 +50,11 @@ type Web struct {
 }
 
 // NewWeb makes the HTTP side of a server that listens at addr. The caller calls Shutdown.
-func (s *Server) NewWeb(addr net.Addr) (*Web, error) {
-	options := s.opts.HTTP
-	fillZero(&options.MaxBody, maxMessage)
-	fillZero(&options.Rate, 50)
-	w := &Web{server: s, options: options, base: strings.TrimSuffix(options.PublicURL, "/"), limits: newLimiter(options.Rate)}
+func (e *endpoint) NewWeb(addr net.Addr) (*Web, error) {
+	options := e.Options
+	options.MaxBody = cmp.Or(options.MaxBody, maxMessage)
+	options.Rate = cmp.Or(options.Rate, 50)
+	w := &Web{endpoint: e, options: options, base: strings.TrimSuffix(options.PublicURL, "/"), limits: newLimiter(options.Rate)}
 	if w.base == "" {
 		w.base = baseURL(options, addr)
 	}
@@ -65,14 +65,14 @@ func (s *Server) NewWeb(addr net.Addr) (*Web, error) {
 	if w.hosts, err = newHostCheck(options, w.base, addr); err != nil {
 		return nil, err
 	}
-	s.links.Store(&links{base: w.base, secret: []byte(randomText())})
-	w.legacy = &legacyHTTP{server: s, sessions: map[string]*webSession{}}
-	w.streamable = server.NewStreamableHTTPServer(s.mcp,
+	e.Files.Links.open(w.base)
+	w.legacy = &legacyHTTP{endpoint: e, sessions: map[string]*webSession{}}
+	w.streamable = server.NewStreamableHTTPServer(e.Protocol,
 		server.WithHTTPContextFunc(func(ctx context.Context, r *http.Request) context.Context { return withClient(ctx, r.Context()) }),
 		server.WithDisableLocalhostProtection(true), // hostCheck does more
-		server.WithStreamableHTTPLogger(s.log),
+		server.WithStreamableHTTPLogger(e.Log),
 	)
-	w.sse = server.NewSSEServer(s.mcp,
+	w.sse = server.NewSSEServer(e.Protocol,
 		server.WithBaseURL(w.base),
 		server.WithKeepAlive(true), server.WithKeepAliveInterval(keepAliveEvery),
 		// A request of this transport ends only when its client says so: the POST that brought it is over at once.
@@ -116,13 +116,13 @@ func (w *Web) routes() http.Handler {
 	mux.Handle("POST /message", protocol(w.owned(w.sse.MessageHandler())))
 	mux.Handle("/files/{token}", http.HandlerFunc(w.file))
 	mux.Handle("GET /metrics", w.authenticated(w.metrics()))
-	mux.HandleFunc("GET /healthz", func(response http.ResponseWriter, _ *http.Request) { say(response, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /healthz", func(response http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(response, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(response http.ResponseWriter, _ *http.Request) {
 		if w.draining.Load() {
-			say(response, http.StatusServiceUnavailable, "ending")
+			http.Error(response, "ending", http.StatusServiceUnavailable)
 			return
 		}
-		say(response, http.StatusOK, "ready")
+		_, _ = io.WriteString(response, "ready\n")
 	})
 	w.auth.routes(mux)
 	return w.observed(w.guarded(mux))
@@ -163,127 +163,6 @@ func modern(header http.Header, message []byte) bool {
 	return mcp.IsModernProtocol(header.Get(mcp.HeaderProtocolVersion))
 }
 
-func say(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n") //nolint:gosec // plain text, and nosniff
-}
-
-// observed counts and logs requests, and ends one that panics.
-func (w *Web) observed(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
-		begin := time.Now()
-		patient := &patientWriter{ResponseWriter: response, control: http.NewResponseController(response)}
-		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the very value
-				w.server.log.ErrorContext(r.Context(), "a request panicked", "panic", p)
-				if patient.status == 0 {
-					say(patient, http.StatusInternalServerError, "internal error")
-				}
-			}
-			route := routeOf(r.URL.Path)
-			w.server.stats.requested(route, r.Method, patient.status)
-			w.server.log.DebugContext(r.Context(), "http", "method", r.Method, "route", route, "status", patient.status, "ms", time.Since(begin).Milliseconds())
-		}()
-		next.ServeHTTP(patient, r)
-	})
-}
-
-// routeOf is a path without what is secret or unbounded in it.
-func routeOf(path string) string {
-	switch path {
-	case "/mcp", "/sse", "/message", "/metrics", "/healthz", "/readyz":
-		return path
-	}
-	if strings.HasPrefix(path, "/files/") {
-		return "/files/"
-	}
-	return "other"
-}
-
-// guarded refuses what comes from the wrong place.
-func (w *Web) guarded(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
-		header := response.Header()
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Cache-Control", "no-store")
-		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
-		header.Set("Referrer-Policy", "no-referrer")
-		if err := w.hosts.check(r); err != nil {
-			say(response, http.StatusForbidden, err.Error())
-			return
-		}
-		if crossOrigin(header, r) {
-			response.WriteHeader(http.StatusNoContent)
-			return
-		}
-		next.ServeHTTP(response, r)
-	})
-}
-
-// body reads a request's body whole, in bounded time and size, before anybody waits for it. It takes JSON alone, which no
-// web page can send to another origin without being allowed to.
-func (w *Web) body(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			next.ServeHTTP(response, r)
-			return
-		}
-		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-			say(response, http.StatusBadRequest, "the content is not application/json")
-			return
-		}
-		control := http.NewResponseController(response)
-		_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-		data, err := io.ReadAll(http.MaxBytesReader(response, r.Body, w.options.MaxBody))
-		_ = control.SetReadDeadline(time.Time{})
-		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			say(response, http.StatusRequestEntityTooLarge, "the body is larger than "+core.Bytes(w.options.MaxBody).String())
-			return
-		}
-		if err != nil {
-			say(response, http.StatusRequestTimeout, "the body did not come")
-			return
-		}
-		r.Body = io.NopCloser(bytes.NewReader(data))
-		next.ServeHTTP(response, r)
-	})
-}
-
-// patientWriter gives each write to a client its own time, and remembers the status.
-type patientWriter struct {
-	http.ResponseWriter
-	control *http.ResponseController
-	status  int
-}
-
-func (w *patientWriter) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *patientWriter) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
-	return w.ResponseWriter.Write(p)
-}
-
-// Flush implements http.Flusher.
-func (w *patientWriter) Flush() { _ = w.FlushError() }
-
-// FlushError is for http.ResponseController.
-func (w *patientWriter) FlushError() error {
-	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
-	return w.control.Flush()
-}
-
-// Unwrap is for http.ResponseController.
-func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
 // Shutdown ends the sessions of both transports: their streams close, new requests are refused. Calls under way go on until
 // the server is closed.
 func (w *Web) Shutdown() {
@@ -293,15 +172,15 @@ func (w *Web) Shutdown() {
 }
 
 // ServeWeb listens and serves until ctx ends, then lets requests end. tell is told the URL.
-func (s *Server) ServeWeb(ctx context.Context, tell io.Writer) error {
-	options := s.opts.HTTP
+func (e *endpoint) ServeWeb(ctx context.Context, tell io.Writer) error {
+	options := e.Options
 	var listen net.ListenConfig
 	listener, err := listen.Listen(ctx, "tcp", net.JoinHostPort(options.Host, strconv.Itoa(options.Port)))
 	if err != nil {
 		return core.Errorf(core.KindUnavailable, "mcp", "", "cannot listen: %w", err).WithHint("choose another --port")
 	}
 	defer func() { _ = listener.Close() }()
-	web, err := s.NewWeb(listener.Addr())
+	web, err := e.NewWeb(listener.Addr())
 	if err != nil {
 		return err
 	}
@@ -309,14 +188,14 @@ func (s *Server) ServeWeb(ctx context.Context, tell io.Writer) error {
 	if err := web.auth.enough(listener.Addr()); err != nil {
 		return err
 	}
-	fillZero(&options.MaxConnections, 1024)
-	fillZero(&options.HeaderTimeout, headerTimeout)
+	options.MaxConnections = cmp.Or(options.MaxConnections, 1024)
+	options.HeaderTimeout = cmp.Or(options.HeaderTimeout, headerTimeout)
 	h := &http.Server{
 		Handler: web, ReadHeaderTimeout: options.HeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(e.Log.Handler(), slog.LevelDebug),
 	}
 	path := "/mcp"
-	if s.opts.Transport == setup.SSE {
+	if e.Transport == setup.SSE {
 		path = "/sse"
 	}
 	if _, err := fmt.Fprintf(tell, "listening on %s%s\n%s", web.base, path, web.auth.introduce(web.base+path)); err != nil {
@@ -346,17 +225,4 @@ func (s *Server) ServeWeb(ctx context.Context, tell io.Writer) error {
 		return core.Errorf(core.KindUnavailable, "mcp", "", "serving ended: %w", err)
 	}
 	return nil
-}
-
-func ownerKey(who Identity) string { return strconv.FormatBool(who.Isolated) + "/" + who.Owner }
-
-// owned refuses messages for sessions of SSE that are somebody else's.
-func (w *Web) owned(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
-		if !w.server.sessions.belongs(r.URL.Query().Get("sessionId"), ownerKey(identityFrom(r.Context()))) {
-			say(response, http.StatusNotFound, noSession)
-			return
-		}
-		next.ServeHTTP(response, r)
-	})
 }

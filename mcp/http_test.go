@@ -255,7 +255,7 @@ func TestKeysAreNeeded(t *testing.T) {
 			t.Errorf("after the only key was revoked: %s", response.Status)
 		}
 	}
-	if err := os.Remove(s.web.options.KeysFile); err != nil {
+	if err := os.Remove(s.opts.HTTP.KeysFile); err != nil {
 		t.Fatal(err)
 	}
 	if response, _ := s.ask(t, "POST", "/mcp", initialize, nil); response.StatusCode != 401 {
@@ -393,11 +393,9 @@ func TestStolenSSESessionIsRefused(t *testing.T) {
 	aliceKey, malloryKey := s.key(t, "alice"), s.key(t, "mallory")
 	s.visitSSE(t, aliceKey)
 	var id string
-	s.sessions.mu.Lock()
-	for registered := range s.sessions.registered {
+	for _, registered := range s.sessions.standingIDs() {
 		id = registered
 	}
-	s.sessions.mu.Unlock()
 	message := `{"jsonrpc":"2.0","id":9,"method":"tools/list"}`
 	if response, _ := s.ask(t, "POST", "/message?sessionId="+id, message, bearer(malloryKey)); response.StatusCode != 404 {
 		t.Errorf("mallory: %s", response.Status)
@@ -547,36 +545,6 @@ func TestLinks(t *testing.T) {
 	for _, wrong := range []struct{ method, url string }{{"PUT", csv}, {"GET", up}, {"DELETE", csv}} {
 		if response, _ := s.ask(t, wrong.method, wrong.url, "", nil); response.StatusCode != 405 {
 			t.Errorf("%s: %s", wrong.method, response.Status)
-		}
-	}
-}
-
-func TestLinkTamperingIsRefused(t *testing.T) {
-	now := time.Now()
-	l := &links{base: "http://x", secret: []byte("secret")}
-	url, err := l.make(grant{Sandbox: "fake/a", Path: "/tmp/f", Expires: now.Add(time.Minute).Unix()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	token := strings.TrimPrefix(url, "http://x/files/")
-	if g, err := l.check(token, now); err != nil || g.Path != "/tmp/f" {
-		t.Fatalf("%+v, %v", g, err)
-	}
-	if _, err := l.check(token, now.Add(2*time.Minute)); err == nil {
-		t.Error("an expired link is taken")
-	}
-	if _, err := (&links{secret: []byte("other")}).check(token, now); err == nil {
-		t.Error("a link of another server is taken")
-	}
-	payload, signature, _ := strings.Cut(token, ".")
-	forged, err := l.make(grant{Sandbox: "fake/a", Path: "/etc/shadow", Expires: now.Add(time.Minute).Unix()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	forgedPayload, _, _ := strings.Cut(strings.TrimPrefix(forged, "http://x/files/"), ".")
-	for _, bad := range []string{"", ".", payload, payload + ".", "." + signature, forgedPayload + "." + signature, payload + "x." + signature, token + "=", strings.ToUpper(token)} {
-		if g, err := l.check(bad, now); err == nil {
-			t.Errorf("%q is taken as %+v", bad, g)
 		}
 	}
 }

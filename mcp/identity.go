@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"strconv"
 )
 
 // Identity is who makes a request. The zero value is the person whose process this is.
@@ -51,3 +52,6 @@ func canceled(ctx context.Context) bool {
 	client, ok := ctx.Value(clientKey{}).(context.Context)
 	return ctx.Err() != nil && (!ok || client.Err() == nil)
 }
+
+// ownerKey tells owners apart, and the isolated from others of the same name.
+func ownerKey(who Identity) string { return strconv.FormatBool(who.Isolated) + "/" + who.Owner }

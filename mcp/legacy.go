@@ -17,7 +17,7 @@ import (
 // the last event it saw goes on with the stream of that event. It is not mcp-go's: that one has a single queue for a session,
 // from which all its requests and its stream take, so that a call's notifications may go anywhere, come late or be lost.
 type legacyHTTP struct {
-	server *Server
+	endpoint *endpoint
 
 	mu       sync.Mutex
 	sessions map[string]*webSession // by id
@@ -29,19 +29,19 @@ const noSession = "there is no such session"
 // session finds the session of a request, or answers that there is none. The caller calls its leave.
 func (l *legacyHTTP) session(w http.ResponseWriter, r *http.Request) *webSession {
 	if version := r.Header.Get(mcp.HeaderProtocolVersion); version != "" && !mcp.IsValidProtocolVersion(version) {
-		say(w, http.StatusBadRequest, "the protocol's version is not served")
+		http.Error(w, "the protocol's version is not served", http.StatusBadRequest)
 		return nil
 	}
 	id := r.Header.Get(server.HeaderKeySessionID)
 	if id == "" {
-		say(w, http.StatusBadRequest, "there is no "+server.HeaderKeySessionID+": initialize comes first")
+		http.Error(w, "there is no "+server.HeaderKeySessionID+": initialize comes first", http.StatusBadRequest)
 		return nil
 	}
 	l.mu.Lock()
 	found := l.sessions[id]
 	l.mu.Unlock()
 	if found == nil || found.owner != ownerKey(identityFrom(r.Context())) || !found.enter() {
-		say(w, http.StatusNotFound, noSession)
+		http.Error(w, noSession, http.StatusNotFound)
 		return nil
 	}
 	return found
@@ -63,7 +63,7 @@ func (l *legacyHTTP) shutdown() {
 func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.RawMessage) {
 	var head envelope
 	if err := json.Unmarshal(message, &head); err != nil {
-		sayJSON(w, http.StatusBadRequest, l.server.encode(r.Context(), mcp.NewJSONRPCError(mcp.NewRequestId(nil), mcp.PARSE_ERROR, "the body is no message", nil)))
+		sayJSON(w, http.StatusBadRequest, l.endpoint.encode(r.Context(), mcp.NewJSONRPCError(mcp.NewRequestId(nil), mcp.PARSE_ERROR, "the body is no message", nil)))
 		return
 	}
 	if head.Method == string(mcp.MethodInitialize) {
@@ -84,19 +84,19 @@ func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.R
 		s.peer.cancelled(message)
 		w.WriteHeader(http.StatusAccepted)
 	case len(head.ID) == 0:
-		if refused := l.server.handleMessage(s.context(who, s.peer.own), head.ID, message); refused != nil {
-			sayJSON(w, http.StatusBadRequest, l.server.encode(r.Context(), refused))
+		if refused := l.endpoint.handleMessage(s.context(who, s.peer.own), head.ID, message); refused != nil {
+			sayJSON(w, http.StatusBadRequest, l.endpoint.encode(r.Context(), refused))
 			return
 		}
 		w.WriteHeader(http.StatusAccepted)
 	case !s.peer.enter():
-		sayJSON(w, http.StatusTooManyRequests, l.server.encode(r.Context(), tooBusy(head.ID)))
+		sayJSON(w, http.StatusTooManyRequests, l.endpoint.encode(r.Context(), tooBusy(head.ID)))
 	default:
 		if told := s.call(who, head.ID, message); told != nil {
 			l.reply(w, r, s, told)
 			return
 		}
-		say(w, http.StatusNotFound, noSession)
+		http.Error(w, noSession, http.StatusNotFound)
 	}
 }
 
@@ -105,11 +105,11 @@ func (l *legacyHTTP) initialize(w http.ResponseWriter, r *http.Request, id, mess
 	who := identityFrom(r.Context())
 	s, err := l.begin(r.Context(), who)
 	if err != nil {
-		say(w, http.StatusServiceUnavailable, err.Error())
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	defer s.leave()
-	response := l.server.handleMessage(s.context(who, s.peer.own), id, message)
+	response := l.endpoint.handleMessage(s.context(who, s.peer.own), id, message)
 	if s.peer.Initialized() {
 		w.Header().Set(server.HeaderKeySessionID, s.peer.id)
 	} else {
@@ -119,7 +119,7 @@ func (l *legacyHTTP) initialize(w http.ResponseWriter, r *http.Request, id, mess
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	sayJSON(w, http.StatusOK, l.server.encode(r.Context(), response))
+	sayJSON(w, http.StatusOK, l.endpoint.encode(r.Context(), response))
 }
 
 // reply tells a call to the client that made it: as JSON where there is nothing but the answer, else as a stream.
@@ -159,7 +159,7 @@ func (l *legacyHTTP) get(w http.ResponseWriter, r *http.Request) {
 	}
 	told, from := s.find(last)
 	if told == nil {
-		say(w, http.StatusBadRequest, "the event of "+mcp.HeaderLastEventID+" is not known, or not any more")
+		http.Error(w, "the event of "+mcp.HeaderLastEventID+" is not known, or not any more", http.StatusBadRequest)
 		return
 	}
 	reader, _ := told.attach()
@@ -192,7 +192,7 @@ func (l *legacyHTTP) tell(w http.ResponseWriter, r *http.Request, s *webSession,
 		select {
 		case <-more:
 		case <-alive: // no event: a client does not go on from it
-			ping := l.server.encode(r.Context(), rpcRequest(s.peer.requests.Add(1), mcp.MethodPing, nil))
+			ping := l.endpoint.encode(r.Context(), rpcRequest(s.peer.requests.Add(1), mcp.MethodPing, nil))
 			if _, err := fmt.Fprintf(w, "event: message\ndata: %s\n\n", ping); err != nil {
 				return
 			}

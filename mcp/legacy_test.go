@@ -40,11 +40,10 @@ func (s *site) drop(t testing.TB, capabilities string) *visitor {
 // inside makes a request one of the session.
 func (v *visitor) inside(r *http.Request) { r.Header.Set("Mcp-Session-Id", v.session) }
 
-// inServer is the session as the server has it; nil if it has none.
-func (v *visitor) inServer() *webSession {
-	v.web.legacy.mu.Lock()
-	defer v.web.legacy.mu.Unlock()
-	return v.web.legacy.sessions[v.session]
+// held is what the server keeps for the visitor's session.
+func (v *visitor) held() Held {
+	held, _ := v.web.Held(v.session)
+	return held
 }
 
 // told is a message of the server.
@@ -58,7 +57,10 @@ type told struct {
 		Message, URI  string
 	}
 	Result json.RawMessage
-	Error  *rpcError
+	Error  *struct {
+		Code    int
+		Message string
+	}
 }
 
 // listening is a response that is read message by message.
@@ -212,8 +214,7 @@ func TestACallIsResumed(t *testing.T) {
 	}
 	post.hangUp()
 	next <- struct{}{}
-	stream, _ := v.inServer().find(first.id)
-	eventually(t, "the second step is told", func() bool { said, _, _ := stream.size(); return said == 2 })
+	eventually(t, "the second step is told", func() bool { return v.held().Said == 2 })
 	get := v.resume(first.id)
 	missed, ok := get.next()
 	if !ok || missed.Params.Message != "middle" {
@@ -388,9 +389,7 @@ func TestWrongHeads(t *testing.T) {
 		t.Errorf("a session of no client: %s", text)
 	}
 	eventually(t, "no session is left but the one", func() bool {
-		s.web.legacy.mu.Lock()
-		defer s.web.legacy.mu.Unlock()
-		return len(s.web.legacy.sessions) == 1
+		return s.web.Sessions() == 1
 	})
 }
 
@@ -500,14 +499,9 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 	s.mcp.AddTool(tool.definition(), s.handler(tool))
 	v := s.drop(t, `{}`)
 	post := v.open("POST", callBody(1, "flood"), nil)
-	session := v.inServer()
-	eventually(t, "the call ends", func() bool {
-		session.mu.Lock()
-		defer session.mu.Unlock()
-		return len(session.past) == 1
-	})
-	if _, messages, bytes := session.past[0].size(); messages > keptMessages || bytes > keptBytes {
-		t.Errorf("%d messages are kept, %d bytes", messages, bytes)
+	eventually(t, "the call ends", func() bool { return v.held().PastCalls == 1 })
+	if held := v.held(); held.Messages > keptMessages || held.Bytes > keptBytes {
+		t.Errorf("%d messages are kept, %d bytes", held.Messages, held.Bytes)
 	}
 	last := 0
 	all := post.rest()

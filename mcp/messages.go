@@ -43,15 +43,15 @@ func tooBusy(id json.RawMessage) mcp.JSONRPCError {
 
 // handleMessage is mcp-go's, where a panic is the end of one request and not of the server. An answer has the id as it came, since mcp-go
 // reads numbers as floating point, and the code of its error says whose fault it is.
-func (s *Server) handleMessage(ctx context.Context, id, message json.RawMessage) (response mcp.JSONRPCMessage) {
+func (e *endpoint) handleMessage(ctx context.Context, id, message json.RawMessage) (response mcp.JSONRPCMessage) {
 	code := mcp.INTERNAL_ERROR
 	defer func() {
 		if r := recover(); r != nil {
-			s.log.ErrorContext(ctx, "a request panicked", "panic", r)
+			e.Log.ErrorContext(ctx, "a request panicked", "panic", r)
 			response = mcp.NewJSONRPCError(mcp.NewRequestId(id), mcp.INTERNAL_ERROR, "internal error", nil)
 		}
 	}()
-	switch response := s.mcp.HandleMessage(context.WithValue(ctx, codeKey{}, &code), message).(type) {
+	switch response := e.Protocol.HandleMessage(context.WithValue(ctx, codeKey{}, &code), message).(type) {
 	case mcp.JSONRPCResponse:
 		response.ID = mcp.NewRequestId(id)
 		return response
@@ -87,10 +87,10 @@ func hookErrors(hooks *server.Hooks) {
 }
 
 // encode makes a message's JSON; nil if that cannot be.
-func (s *Server) encode(ctx context.Context, message any) json.RawMessage {
+func (e *endpoint) encode(ctx context.Context, message any) json.RawMessage {
 	encoded, err := json.Marshal(message)
 	if err != nil {
-		s.log.ErrorContext(ctx, "a message cannot be encoded", "error", err)
+		e.Log.ErrorContext(ctx, "a message cannot be encoded", "error", err)
 		return nil
 	}
 	return encoded

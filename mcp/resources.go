@@ -56,8 +56,8 @@ func (s *Server) addResources(protocol *server.MCPServer) {
 
 // readResource reads any resource; mcp-go has matched its URI with a template only to know that there is one.
 func (s *Server) readResource(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-	c := s.call(ctx, mcp.CallToolRequest{})
-	contents, err := c.resource(ctx, request.Params.URI)
+	c := s.host.call(ctx, mcp.CallToolRequest{})
+	contents, err := readURI(ctx, c, request.Params.URI)
 	if err != nil {
 		if errors.Is(err, core.KindNotFound) {
 			return nil, fmt.Errorf("%w: %w", server.ErrResourceNotFound, err)
@@ -95,13 +95,13 @@ func encodeURI(_ context.Context, _ any, request *mcp.ReadResourceRequest) {
 func (s *Server) listResources(ctx context.Context, _ any, _ *mcp.ListResourcesRequest, result *mcp.ListResourcesResult) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	listing, err := s.call(ctx, mcp.CallToolRequest{}).service.List(ctx, core.ListFilter{})
+	listing, err := s.host.call(ctx, mcp.CallToolRequest{}).service.List(ctx, core.ListFilter{})
 	if err != nil || result.NextCursor != "" {
 		return
 	}
 	for _, sb := range listing.Sandboxes {
 		result.Resources = append(result.Resources, mcp.NewResource(uriScheme+sb.ID, sb.Name,
-			mcp.WithMIMEType("application/json"), mcp.WithResourceDescription(infoOf(sb).text())))
+			mcp.WithMIMEType("application/json"), mcp.WithResourceDescription(infoOf(sb).Text())))
 	}
 }
 
@@ -120,9 +120,6 @@ type window struct {
 	offset, limit int64
 	grep          string
 }
-
-// escapePath writes an absolute path as a part of a URI.
-func escapePath(name string) string { return (&url.URL{Path: name}).EscapedPath() }
 
 // parseURI reads a resource's URI.
 func parseURI(uri string) (location, error) {
@@ -183,7 +180,7 @@ func parseURI(uri string) (location, error) {
 	return l, nil
 }
 
-func (c *call) resource(ctx context.Context, uri string) ([]mcp.ResourceContents, error) {
+func readURI(ctx context.Context, c *call, uri string) ([]mcp.ResourceContents, error) {
 	l, err := parseURI(uri)
 	if err != nil {
 		return nil, err
@@ -204,7 +201,7 @@ func (c *call) resource(ctx context.Context, uri string) ([]mcp.ResourceContents
 	case l.kind == "":
 		return jsonContents(uri, infoOf(sb))
 	case l.kind == "files":
-		return c.fileContents(ctx, sb, uri, l)
+		return fileContents(ctx, c, sb, uri, l)
 	case l.kind == "exec" && l.exec == "":
 		out, err := listExecs(ctx, c, sandboxIn{Sandbox: ref})
 		if err != nil {
@@ -212,9 +209,9 @@ func (c *call) resource(ctx context.Context, uri string) ([]mcp.ResourceContents
 		}
 		return jsonContents(uri, out)
 	}
-	output := c.output(ctx, ref, l)
+	output := outputOf(ctx, c, ref, l)
 	defer func() { _ = output.Close() }()
-	return c.contents(sb.ID, uri, "", output, l.window)
+	return contentsOf(c, sb.ID, uri, "", output, l.window)
 }
 
 func jsonContents(uri string, value any) ([]mcp.ResourceContents, error) {
@@ -225,7 +222,7 @@ func jsonContents(uri string, value any) ([]mcp.ResourceContents, error) {
 	return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: "application/json", Text: string(encoded)}}, nil
 }
 
-func (c *call) fileContents(ctx context.Context, sb core.Sandbox, uri string, l location) ([]mcp.ResourceContents, error) {
+func fileContents(ctx context.Context, c *call, sb core.Sandbox, uri string, l location) ([]mcp.ResourceContents, error) {
 	ref := sb.Ref()
 	info, err := c.service.Stat(ctx, ref, l.path)
 	if err != nil {
@@ -243,11 +240,11 @@ func (c *call) fileContents(ctx context.Context, sb core.Sandbox, uri string, l 
 		return nil, err
 	}
 	defer func() { _ = content.Close() }()
-	return c.contents(sb.ID, uri, l.path, content, l.window)
+	return contentsOf(c, sb.ID, uri, l.path, content, l.window)
 }
 
 // output streams what the journal kept of a command's output, or the log of the sandbox's own command.
-func (c *call) output(ctx context.Context, ref string, l location) io.ReadCloser {
+func outputOf(ctx context.Context, c *call, ref string, l location) io.ReadCloser {
 	r, w := io.Pipe()
 	opts := core.LogOptions{Exec: l.exec, Tail: -1}
 	go func() { // ends when its reader is closed or there is no more
@@ -269,8 +266,8 @@ func (c *call) output(ctx context.Context, ref string, l location) io.ReadCloser
 }
 
 // contents renders a window of a stream: text where all of it is text, else base64.
-func (c *call) contents(sandbox, uri, name string, stream io.Reader, w window) ([]mcp.ResourceContents, error) {
-	stream = c.server.secrets.of(sandbox).Reader(stream)
+func contentsOf(c *call, sandbox, uri, name string, stream io.Reader, w window) ([]mcp.ResourceContents, error) {
+	stream = c.host.secrets.of(sandbox).Reader(stream)
 	if w.grep != "" {
 		text, err := grep(stream, w)
 		if err != nil {

@@ -1,14 +1,15 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -26,16 +27,12 @@ type Server struct {
 	log      *slog.Logger
 	mcp      *server.MCPServer
 	tools    []Tool
-	secrets  secrets
-	written  writtenFiles
-	running  runningExecs
-	pictures pictures
+	host     *host
+	endpoint *endpoint
 	sessions *sessions
-	// subscribed are the resources that clients want to be told of.
+	links    links
+	// subscribed are the resources that clients watch.
 	subscribed subscriptions
-	// links signs and checks the links to files; nil where none are served.
-	links atomic.Pointer[links]
-	stats stats
 
 	ctx    context.Context //nolint:containedctx // what runs in the background lives as long as the server
 	cancel context.CancelFunc
@@ -47,29 +44,41 @@ func New(svc *service.Service, log *slog.Logger, opts setup.Options) (*Server, e
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	fillZero(&opts.SoftDeadline, 45*time.Second)
-	fillZero(&opts.Budget, defaultBudget)
-	fillZero(&opts.NamePrefix, "mcp-")
-	fillZero(&opts.Lease, 15*time.Minute)
-	fillZero(&opts.OnDisconnect, setup.Lease)
-	tools, err := selectTools(opts)
+	opts.SoftDeadline = cmp.Or(opts.SoftDeadline, 45*time.Second)
+	opts.Budget = cmp.Or(opts.Budget, defaultBudget)
+	opts.NamePrefix = cmp.Or(opts.NamePrefix, "mcp-")
+	opts.Lease = cmp.Or(opts.Lease, 15*time.Minute)
+	opts.OnDisconnect = cmp.Or(opts.OnDisconnect, setup.Lease)
+	tools, err := toolsFor(opts)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{opts: opts, service: svc, log: log, tools: tools}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.sessions = newSessions(s)
+	s.sessions = newSessions(sessionOptions{
+		Service: svc, Log: log, Lease: opts.Lease, Terminate: opts.OnDisconnect == setup.Terminate, Context: s.ctx, Go: s.wg.Go,
+	})
+	s.host = &host{
+		Options: opts, Service: svc, Sessions: s.sessions, Links: &s.links, Log: log,
+		Context: s.ctx, Go: s.wg.Go, Changed: s.fileChanged,
+	}
 	s.mcp = s.protocol()
+	s.endpoint = &endpoint{
+		Protocol: s.mcp, Options: opts.HTTP, Transport: opts.Transport, Lease: opts.Lease, Log: log, Context: s.ctx, Go: s.wg.Go,
+		Sessions: s.sessions, RunningCommands: s.host.runningCommands,
+		Files: fileServer{Links: &s.links, Service: s.host.serviceFor, Changed: s.fileChanged},
+	}
 	s.wg.Go(s.watch)
-	s.wg.Go(s.sessions.keep)
+	s.wg.Go(s.sessions.renewAll)
 	return s, nil
 }
 
-func fillZero[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+// toolsFor picks the tools that options ask for.
+func toolsFor(opts setup.Options) ([]Tool, error) {
+	if opts.Compat != "" {
+		return compatTools(opts)
 	}
+	return selectTools(opts)
 }
 
 // Close ends what runs in the background, settles what becomes of the sandboxes of clients that are still
@@ -101,8 +110,8 @@ func (s *Server) protocol() *server.MCPServer {
 		server.WithPaginationLimit(pageSize),
 		server.WithHooks(hooks),
 		server.WithLogger(s.log),
-		server.WithPromptCompletionProvider(completer{s}),
-		server.WithResourceCompletionProvider(completer{s}),
+		server.WithPromptCompletionProvider(completer{s.host}),
+		server.WithResourceCompletionProvider(completer{s.host}),
 		server.WithToolFilter(permitted),
 	)
 	for _, tool := range s.tools {
@@ -131,18 +140,18 @@ const pageSize = 200
 func (s *Server) handler(tool Tool) server.ToolHandlerFunc {
 	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		begin := time.Now()
-		c := s.call(ctx, request)
+		c := s.host.call(ctx, request)
 		c.session.enter()
 		defer c.session.leave()
 		arguments := request.Params.RawArguments
 		if arguments == nil && request.Params.Arguments != nil {
 			arguments, _ = json.Marshal(request.Params.Arguments)
 		}
-		result, err := tool.call(ctx, c, arguments)
+		result, err := tool.run(ctx, c, arguments)
 		if ask, ok := errors.AsType[*inputNeeded](err); ok {
 			return ask.ask.ToolResult(), nil
 		}
-		c.settle(ctx)
+		flushNotes(ctx, c)
 		if result == nil && err != nil {
 			result = failure(err)
 		}
@@ -150,119 +159,19 @@ func (s *Server) handler(tool Tool) server.ToolHandlerFunc {
 		if result.IsError {
 			outcome = core.KindOf(err).String()
 		}
-		s.stats.called(tool.Name, outcome, time.Since(begin))
+		s.endpoint.metrics.called(tool.Name, outcome, time.Since(begin))
 		s.log.InfoContext(ctx, "tool", "name", tool.Name, "result", outcome, "ms", time.Since(begin).Milliseconds(), "session", c.session.id, "owner", c.who.Owner)
 		return result, nil
 	}
 }
 
-// call is one tool call (or one read of a resource) and who makes it.
-type call struct {
-	server  *Server
-	who     Identity
-	session *session
-	// service sees what the caller may see.
-	service *service.Service
-	request mcp.CallToolRequest
-	// notices are sentences for the user, which the result carries.
-	notices []string
-	// sent counts progress notifications.
-	sent int
-	mu   sync.Mutex
-}
-
-func (s *Server) call(ctx context.Context, request mcp.CallToolRequest) *call {
-	who := identityFrom(ctx)
-	session := s.sessions.of(ctx, who)
-	return &call{server: s, who: who, session: session, service: s.serviceFor(who, session.id), request: request}
-}
-
-// The labels that say whose a sandbox is and that it was launched here.
-const (
-	ownerLabel   = "sb.mcp.owner"
-	sessionLabel = "sb.mcp.session"
-)
-
-// serviceFor is the service as one caller sees it.
-func (s *Server) serviceFor(who Identity, session string) *service.Service {
-	scope := service.Scope{
-		Actor: "mcp/" + session, NamePrefix: s.opts.NamePrefix, MaxSandboxes: s.opts.MaxSandboxes,
-		Counted: map[string]string{ownerLabel: who.label()}, Policy: s.opts.Policy,
-	}
-	if who.Isolated {
-		scope.Labels = map[string]string{ownerLabel: who.label()}
-		scope.NamePrefix += who.Owner + "-"
-		scope.VolumePrefix = who.Owner + "-"
-	}
-	if who.MaxSandboxes > 0 && (scope.MaxSandboxes == 0 || who.MaxSandboxes < scope.MaxSandboxes) {
-		scope.MaxSandboxes = who.MaxSandboxes
-	}
-	return s.service.Within(scope)
-}
-
-// resolve finds the sandbox that an argument names, and knows its secrets then: what cannot be kept out of its output is not shown.
-func (c *call) resolve(ctx context.Context, ref string) (core.Sandbox, error) {
-	sb, err := c.find(ctx, ref)
-	if err != nil {
-		return sb, err
-	}
-	if err := c.server.secrets.know(ctx, c.service, sb); err != nil {
-		return sb, err
-	}
-	return sb, nil
-}
-
-// use is resolve for what works with the sandbox, which lives on as long as its user does.
-func (c *call) use(ctx context.Context, ref string) (core.Sandbox, error) {
-	sb, err := c.resolve(ctx, ref)
-	if err == nil {
-		c.adopt(sb)
-	}
-	return sb, err
-}
-
-// find is resolve for what shows nothing of the sandbox's: by the name it was asked for, too, where a prefix was added.
-func (c *call) find(ctx context.Context, ref string) (core.Sandbox, error) {
-	if ref == "" {
-		return core.Sandbox{}, core.Errorf(core.KindUsage, "resolve", "", "no sandbox is named").WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
-	}
-	sb, err := c.service.Resolve(ctx, ref)
-	if errors.Is(err, core.KindNotFound) {
-		prefix := c.server.opts.NamePrefix
-		if c.who.Isolated {
-			prefix += c.who.Owner + "-"
-		}
-		if prefixed, prefixedErr := c.service.Resolve(ctx, prefix+ref); prefixedErr == nil {
-			return prefixed, nil
-		}
-		err = core.Errorf(core.KindNotFound, "resolve", ref, "there is no sandbox %q", ref).WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
-	}
-	return sb, err
-}
-
-// progress tells the client what goes on, if it asked for that.
-func (c *call) progress(ctx context.Context, message string) {
-	meta := c.request.Params.Meta
-	if meta == nil || meta.ProgressToken == nil {
-		return
-	}
-	c.mu.Lock()
-	c.sent++
-	sent := c.sent
-	c.mu.Unlock()
-	// A client that is too slow misses some; the result has it all.
-	_ = c.server.mcp.SendNotificationToClient(ctx, string(mcp.MethodNotificationProgress), map[string]any{
-		"progressToken": meta.ProgressToken, "progress": sent, "message": message,
-	})
-}
-
 // settleTimeout bounds how long a result waits for the notifications before it.
 const settleTimeout = time.Second
 
-// settle waits until the notifications of this call are with the client, so that none comes after the result. A way sees to
+// flushNotes waits until the notifications of this call are with the client, so that none comes after the result. A way sees to
 // that by itself. Of a session that is mcp-go's, nobody but its transport takes notifications, each when it has written the one
 // before, so one more that is taken says that all others were written; whether it is written itself does not matter.
-func (c *call) settle(ctx context.Context) {
+func flushNotes(ctx context.Context, c *call) {
 	session := server.ClientSessionFromContext(ctx)
 	if c.sent == 0 || session == nil {
 		return
@@ -284,5 +193,20 @@ func (c *call) settle(ctx context.Context) {
 	}
 }
 
-// randomText returns text that nobody can guess.
-func randomText() string { return rand.Text() }
+// rootsChanged forgets a session's roots; they are asked for when they are next needed.
+func (s *Server) rootsChanged(ctx context.Context, _ mcp.JSONRPCNotification) {
+	s.sessions.of(ctx, identityFrom(ctx)).setRoots(nil)
+}
+
+// ServeStdio serves one client on two streams until in ends or ctx does.
+func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	return s.endpoint.ServeStdio(ctx, in, out)
+}
+
+// NewWeb makes the HTTP side of a server that listens at addr. The caller calls Shutdown.
+func (s *Server) NewWeb(addr net.Addr) (*Web, error) { return s.endpoint.NewWeb(addr) }
+
+// ServeWeb listens and serves until ctx ends, then lets requests end. The URL is written to tell.
+func (s *Server) ServeWeb(ctx context.Context, tell io.Writer) error {
+	return s.endpoint.ServeWeb(ctx, tell)
+}

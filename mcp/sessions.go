@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -13,7 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/seed-0724f904/sb/core"
-	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // session is one client, for as long as it is there: until its transport says otherwise, or where the transport knows
@@ -84,6 +85,20 @@ func (s *session) release(ref string) {
 	delete(s.boxes, ref)
 }
 
+// knownRoots returns the client's host directories; nil while they were not asked for.
+func (s *session) knownRoots() *[]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.roots
+}
+
+// setRoots keeps the client's host directories; nil forgets them.
+func (s *session) setRoots(dirs *[]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.roots = dirs
+}
+
 // refs are the sandboxes that the session keeps alive.
 func (s *session) refs() []string {
 	s.mu.Lock()
@@ -93,17 +108,32 @@ func (s *session) refs() []string {
 
 // sessions are the clients of a server.
 type sessions struct {
-	server *Server
-	mu     sync.Mutex
-	byID   map[string]*session
+	sessionOptions
+	mu   sync.Mutex
+	byID map[string]*session
 	// registered has the owner of each session that mcp-go knows, can what its client said that it can do: mcp-go's own
 	// sessions of SSE do not keep that.
 	registered map[string]string
 	can        map[string]mcp.ClientCapabilities
 }
 
-func newSessions(s *Server) *sessions {
-	return &sessions{server: s, byID: map[string]*session{}, registered: map[string]string{}, can: map[string]mcp.ClientCapabilities{}}
+// sessionOptions say how sessions keep sandboxes alive.
+type sessionOptions struct {
+	Service *service.Service
+	Log     *slog.Logger
+	// Lease is how long a sandbox lives without a renewal.
+	Lease time.Duration
+	// Terminate ends the sandboxes of a client that left, instead of leaving them to their lease.
+	Terminate bool
+	// Context ends when the server does. Go starts a function in the background; the server waits for it.
+	Context context.Context //nolint:containedctx // sessions live as long as the server
+	Go      func(func())
+}
+
+func newSessions(opts sessionOptions) *sessions {
+	return &sessions{
+		sessionOptions: opts, byID: map[string]*session{}, registered: map[string]string{}, can: map[string]mcp.ClientCapabilities{},
+	}
 }
 
 // of finds the session of a request and notes that its client is there.
@@ -150,7 +180,7 @@ func (s *sessions) hook(hooks *server.Hooks) {
 		delete(s.registered, id)
 		delete(s.can, id)
 		s.mu.Unlock()
-		s.server.wg.Go(func() { s.gone(id) })
+		s.Go(func() { s.gone(id) })
 	})
 }
 
@@ -171,6 +201,13 @@ func (s *sessions) belongs(id, owner string) bool {
 	defer s.mu.Unlock()
 	have, ok := s.registered[id]
 	return ok && have == owner
+}
+
+// standingIDs lists the sessions that mcp-go knows.
+func (s *sessions) standingIDs() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.registered))
 }
 
 // standing says whether a session's transport will tell when it ends.
@@ -197,21 +234,21 @@ func (s *sessions) all() []*session {
 	return all
 }
 
-// keep renews leases until the server ends.
-func (s *sessions) keep() {
-	tick := time.NewTicker(max(s.server.opts.Lease/3, 50*time.Millisecond))
+// renewAll renews leases until the server ends.
+func (s *sessions) renewAll() {
+	tick := time.NewTicker(max(s.Lease/3, 50*time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
-		case <-s.server.ctx.Done():
+		case <-s.Context.Done():
 			return
 		case now := <-tick.C:
 			for _, session := range s.all() {
-				if !s.standing(session.id) && session.silent(now, s.server.opts.Lease) {
+				if !s.standing(session.id) && session.silent(now, s.Lease) {
 					s.gone(session.id)
 					continue
 				}
-				s.renew(s.server.ctx, session)
+				s.renew(s.Context, session)
 			}
 		}
 	}
@@ -238,11 +275,20 @@ const renewTimeout = 10 * time.Second
 func (s *sessions) extend(ctx context.Context, ref string) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	err := s.server.service.KeepAlive(ctx, ref, s.server.opts.Lease)
+	err := s.Service.KeepAlive(ctx, ref, s.Lease)
 	if err != nil {
-		s.server.log.DebugContext(ctx, "lease", "sandbox", ref, "error", err)
+		s.Log.DebugContext(ctx, "lease", "sandbox", ref, "error", err)
 	}
 	return err
+}
+
+// keep makes a session keep a sandbox alive that it launched. A client that is gone by now has left it.
+func (s *sessions) keep(ctx context.Context, session *session, sb core.Sandbox) {
+	there := session.lease(sb)
+	s.renew(ctx, session)
+	if !there {
+		s.settle(session)
+	}
 }
 
 // gone forgets a client that is not there any more.
@@ -262,9 +308,9 @@ func (s *sessions) gone(id string) {
 
 // settle sees to what becomes of the sandboxes of a client that is gone. Those that another one uses stay with that.
 func (s *sessions) settle(left *session) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.server.ctx), time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context), time.Minute)
 	defer cancel()
-	all := s.server.opts.OnDisconnect == setup.Terminate
+	all := s.Terminate
 	if !all {
 		s.renew(ctx, left) // the whole lease from now
 	}
@@ -283,8 +329,8 @@ func (s *sessions) settle(left *session) {
 			continue
 		}
 		wg.Go(func() {
-			if err := s.server.service.Terminate(ctx, ref); err != nil && !errors.Is(err, core.KindNotFound) {
-				s.server.log.WarnContext(ctx, "a sandbox of a client that is gone is left", "sandbox", ref, "error", err)
+			if err := s.Service.Terminate(ctx, ref); err != nil && !errors.Is(err, core.KindNotFound) {
+				s.Log.WarnContext(ctx, "a sandbox of a client that is gone is left", "sandbox", ref, "error", err)
 			}
 		})
 	}
@@ -294,21 +340,5 @@ func (s *sessions) settle(left *session) {
 func (s *sessions) close() {
 	for _, session := range s.all() {
 		s.gone(session.id)
-	}
-}
-
-// keep makes the session keep a sandbox alive that it launched. A client that is gone by now has left it.
-func (c *call) keep(ctx context.Context, sb core.Sandbox) {
-	there := c.session.lease(sb)
-	c.server.sessions.renew(ctx, c.session)
-	if !there {
-		c.server.sessions.settle(c.session)
-	}
-}
-
-// adopt lets a session keep a leased sandbox alive that it uses and that another one launched.
-func (c *call) adopt(sb core.Sandbox) {
-	if sb.Lease.Renewed && sb.State.Live() {
-		c.session.lease(sb)
 	}
 }

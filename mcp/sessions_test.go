@@ -182,7 +182,7 @@ func TestALeaseHoldsDuringACall(t *testing.T) {
 func TestALaunchThatItsClientDoesNotSee(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDirect(t, setup.Options{OnDisconnect: setup.Terminate})
-		c := d.Server.call(t.Context(), mcp.CallToolRequest{})
+		c := d.host.call(t.Context(), mcp.CallToolRequest{})
 		d.provider.Inject(fake.OpLaunch, fake.Fault{Delay: time.Minute, Times: 1})
 		launched := make(chan core.Sandbox)
 		go func() {

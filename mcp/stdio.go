@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,14 +26,14 @@ const (
 // or ctx does. It is not mcp-go's own transport: that one keeps its session in a package variable, lets
 // notifications pass the result they belong to, has no subscriptions, and no bound on a message's size.
 // A read that blocks when ctx ends is left alone.
-func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+func (e *endpoint) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	client, gone := context.WithCancel(ctx)
 	defer gone()
-	t := &stdio{server: s, peer: newPeer("stdio-" + randomText()[:8]), out: out, gone: gone}
-	if err := s.mcp.RegisterSession(client, t.peer.own); err != nil {
+	t := &stdio{endpoint: e, peer: newPeer("stdio-" + rand.Text()[:8]), out: out, gone: gone}
+	if err := e.Protocol.RegisterSession(client, t.peer.own); err != nil {
 		return fmt.Errorf("mcp: %w", err)
 	}
-	requests := withClient(s.mcp.WithContext(client, t.peer.own), client)
+	requests := withClient(e.Protocol.WithContext(client, t.peer.own), client)
 	ended, written := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(written)
@@ -44,7 +45,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	t.handlers.Wait()
 	close(ended)
 	<-written
-	s.mcp.UnregisterSession(context.WithoutCancel(ctx), t.peer.id)
+	e.Protocol.UnregisterSession(context.WithoutCancel(ctx), t.peer.id)
 	if ctx.Err() != nil {
 		return nil // the caller ended it
 	}
@@ -53,7 +54,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 
 // stdio is one client on two streams.
 type stdio struct {
-	server   *Server
+	endpoint *endpoint
 	peer     *peer
 	out      io.Writer
 	gone     context.CancelFunc
@@ -65,7 +66,7 @@ type stdio struct {
 func (t *stdio) write(client context.Context) func(message any) {
 	broken := false
 	return func(message any) {
-		encoded := t.server.encode(client, message)
+		encoded := t.endpoint.encode(client, message)
 		if broken || encoded == nil {
 			return
 		}
@@ -191,7 +192,7 @@ func (t *stdio) take(ctx context.Context, line []byte) {
 }
 
 func (t *stdio) handle(ctx context.Context, id, line json.RawMessage) {
-	if response := t.server.handleMessage(ctx, id, line); response != nil {
+	if response := t.endpoint.handleMessage(ctx, id, line); response != nil {
 		t.peer.own.outgoing <- response
 	}
 }

@@ -1,10 +1,8 @@
 package mcp
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -15,23 +13,6 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
-
-func TestReadLine(t *testing.T) {
-	long := bytes.Repeat([]byte("x"), maxMessage+10)
-	r := bufio.NewReaderSize(io.MultiReader(strings.NewReader("  one \r\n\n"), bytes.NewReader(long), strings.NewReader("\ntwo\nrest")), 4096)
-	for _, want := range []string{"one", "", tooLong, "two", "rest"} {
-		line, err := readLine(r)
-		if errors.Is(err, errTooLong) {
-			line, err = []byte(tooLong), nil
-		}
-		if err != nil || string(line) != want {
-			t.Fatalf("got %.20q, %v, want %q", line, err, want)
-		}
-	}
-	if _, err := readLine(r); !errors.Is(err, io.EOF) {
-		t.Errorf("at the end: %v", err)
-	}
-}
 
 // A client may send all it has and close its side: every request is answered.
 func TestAnswersAfterTheLastMessage(t *testing.T) {

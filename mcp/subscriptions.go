@@ -84,7 +84,7 @@ func (s *Server) subscribe(ctx context.Context, uri string) {
 	}
 	var sb core.Sandbox
 	if l.sandbox != "" {
-		if sb, err = s.call(ctx, mcp.CallToolRequest{}).resolve(ctx, l.sandbox); err != nil {
+		if sb, err = s.host.call(ctx, mcp.CallToolRequest{}).resolve(ctx, l.sandbox); err != nil {
 			return
 		}
 	}

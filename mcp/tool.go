@@ -22,21 +22,24 @@ type Tool struct {
 	ReadOnly, Destructive, Idempotent, OpenWorld bool
 
 	in, out *schema
-	call    func(ctx context.Context, c *call, arguments json.RawMessage) (*mcp.CallToolResult, error)
+	run     func(ctx context.Context, c *call, arguments json.RawMessage) (*mcp.CallToolResult, error)
 }
 
 // texter is an output whose text twin is more than its JSON.
-type texter interface{ text() string }
+type texter interface{ Text() string }
 
 // contenter is an output with content beside its text: pictures, links.
-type contenter interface{ content() []mcp.Content }
+type contenter interface{ Attachments() []mcp.Content }
+
+// noneIn is the input of a tool without arguments.
+type noneIn struct{}
 
 // define makes a tool of a function. In and Out are structs: their JSON names and jsonschema tags make
 // the schemas, an enum tag lists what a field may be ("a|b"), a default tag what it is when left out, and
 // fields without omitempty are required.
 func define[In, Out any](tool Tool, run func(ctx context.Context, c *call, in In) (Out, error)) Tool {
 	tool.in, tool.out = schemaOf[In](true), schemaOf[Out](false)
-	tool.call = func(ctx context.Context, c *call, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+	tool.run = func(ctx context.Context, c *call, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 		var in In
 		if err := tool.in.decode(arguments, &in); err != nil {
 			return nil, err
@@ -65,11 +68,11 @@ func resultOf(out any) (*mcp.CallToolResult, error) {
 	}
 	text := string(encoded)
 	if t, ok := out.(texter); ok {
-		text = t.text()
+		text = t.Text()
 	}
 	result := &mcp.CallToolResult{Content: []mcp.Content{mcp.NewTextContent(text)}, StructuredContent: json.RawMessage(encoded)}
 	if c, ok := out.(contenter); ok {
-		result.Content = append(result.Content, c.content()...)
+		result.Content = append(result.Content, c.Attachments()...)
 	}
 	return result, nil
 }

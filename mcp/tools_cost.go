@@ -34,7 +34,7 @@ type costOut struct {
 	Failures []string           `json:"failures,omitempty" jsonschema:"providers that did not answer, and why"`
 }
 
-func (o costOut) text() string {
+func (o costOut) Text() string {
 	lines := make([]string, 0, len(o.Sums)+1)
 	for _, sum := range o.Sums {
 		lines = append(lines, fmt.Sprintf("%s: %s in %.2f h", strings.TrimSpace(sum.Key+" "+sum.Name), core.Cost{Amount: sum.Amount, Currency: sum.Currency}, sum.Hours))

@@ -74,7 +74,7 @@ func execTools() []Tool {
 // deadline is the soft deadline that a call asks for.
 func (c *call) deadline(seconds *int) time.Duration {
 	if seconds == nil {
-		return c.server.opts.SoftDeadline
+		return c.host.Options.SoftDeadline
 	}
 	return time.Duration(min(max(*seconds, 0), maxWaitSeconds)) * time.Second
 }
@@ -88,7 +88,7 @@ func seconds(n int) time.Duration {
 // maxWaitSeconds bounds wait_seconds.
 const maxWaitSeconds = 3600
 
-func (c *call) budget(asked int) int { return budgetOf(cmp.Or(asked, c.server.opts.Budget)) }
+func (c *call) budget(asked int) int { return budgetOf(cmp.Or(asked, c.host.Options.Budget)) }
 
 func runExec(ctx context.Context, c *call, in execIn) (execResult, error) {
 	argv := in.Argv
@@ -117,7 +117,7 @@ func waitExec(ctx context.Context, c *call, in waitIn) (execResult, error) {
 		return execResult{}, err
 	}
 	if in.Stdin != "" || in.Close {
-		e := c.server.running.get(sb.ID, in.Exec)
+		e := c.host.running.get(sb.ID, in.Exec)
 		if e == nil {
 			return execResult{}, core.Errorf(core.KindConflict, "exec", "", "command %s has no stdin that this server could write to", in.Exec).
 				WithHint("it has ended, or was started elsewhere or without keep_stdin_open")
@@ -126,7 +126,7 @@ func waitExec(ctx context.Context, c *call, in waitIn) (execResult, error) {
 			return execResult{}, err
 		}
 	}
-	e := c.server.running.get(sb.ID, in.Exec)
+	e := c.host.running.get(sb.ID, in.Exec)
 	return c.readOrSee(ctx, sb, in.Exec, e, reading{cursor: in.Cursor, wait: c.deadline(in.Wait), budget: c.budget(in.Budget)})
 }
 
@@ -140,7 +140,7 @@ func killExec(ctx context.Context, c *call, in killIn) (execResult, error) {
 	if err != nil {
 		return execResult{}, err
 	}
-	e := c.server.running.get(sb.ID, in.Exec)
+	e := c.host.running.get(sb.ID, in.Exec)
 	if err := kill(ctx, c.service, sb, in.Exec, e, signalNumber(in.Signal)); err != nil {
 		return execResult{}, noExec(err, sb, in.Exec)
 	}
@@ -174,8 +174,8 @@ func runCode(ctx context.Context, c *call, in codeIn) (execResult, error) {
 	}
 	return c.code(ctx, in.Sandbox, execution{
 		spec:  core.ExecSpec{Command: argv, Env: in.Env, Timeout: seconds(in.Timeout)},
-		input: in.Stdin, wait: c.server.opts.SoftDeadline, budget: c.budget(in.Budget),
-	}, core.Spec{Image: c.server.opts.Images[in.Language]})
+		input: in.Stdin, wait: c.host.Options.SoftDeadline, budget: c.budget(in.Budget),
+	}, core.Spec{Image: c.host.Options.Images[in.Language]})
 }
 
 // code runs a program in a sandbox, or without one in a sandbox of its own that is gone when the program has ended.
@@ -201,7 +201,7 @@ func (c *call) code(ctx context.Context, ref string, x execution, spec core.Spec
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	if endErr := c.terminate(ctx, sb); endErr != nil {
-		c.server.log.WarnContext(ctx, "a sandbox for one run is left", "sandbox", sb.ID, "error", endErr)
+		c.host.Log.WarnContext(ctx, "a sandbox for one run is left", "sandbox", sb.ID, "error", endErr)
 	}
 	return result, err
 }

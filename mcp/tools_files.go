@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -41,9 +42,9 @@ type readOut struct {
 	extra []mcp.Content
 }
 
-func (o readOut) content() []mcp.Content { return o.extra }
+func (o readOut) Attachments() []mcp.Content { return o.extra }
 
-func (o readOut) text() string {
+func (o readOut) Text() string {
 	switch {
 	case o.Encoding == "none":
 		return fmt.Sprintf("%s: %d bytes of %s, not text. base64: true returns bytes; the whole: %s", o.Path, o.Size, o.MIMEType, o.URI)
@@ -70,7 +71,7 @@ type writeOut struct {
 	URI   string `json:"uri"`
 }
 
-func (o writeOut) text() string { return fmt.Sprintf("wrote %d bytes to %s", o.Bytes, o.Path) }
+func (o writeOut) Text() string { return fmt.Sprintf("wrote %d bytes to %s", o.Bytes, o.Path) }
 
 type pathIn struct {
 	Sandbox string `json:"sandbox" jsonschema:"id or name"`
@@ -88,7 +89,7 @@ type pathOut struct {
 	Done string `json:"done"`
 }
 
-func (o pathOut) text() string { return o.Done + " " + o.Path }
+func (o pathOut) Text() string { return o.Done + " " + o.Path }
 
 type fileEntry struct {
 	Path     string    `json:"path"`
@@ -104,7 +105,7 @@ type filesOut struct {
 	Total   int         `json:"total"`
 }
 
-func (o filesOut) text() string {
+func (o filesOut) Text() string {
 	var b strings.Builder
 	for _, e := range o.Entries {
 		fmt.Fprintf(&b, "%s %10d %s %s", e.Mode, e.Size, e.Modified.UTC().Format("2006-01-02 15:04"), e.Path)
@@ -149,6 +150,9 @@ func fileTools() []Tool {
 		}, makeDir),
 	}
 }
+
+// escapePath writes an absolute path as a part of a URI.
+func escapePath(name string) string { return (&url.URL{Path: name}).EscapedPath() }
 
 func fileURI(sandbox, name string) string {
 	return "sandbox://" + sandbox + "/files" + escapePath(name)
@@ -198,7 +202,7 @@ func (c *call) readFile(ctx context.Context, sb core.Sandbox, in readIn) (readOu
 // readRange reads what fits into a reply from the offset on. Offsets count bytes of the file without the values of
 // secrets, so that no two ranges have one between them.
 func (c *call) readRange(ctx context.Context, sb core.Sandbox, in readIn, out *readOut, whole io.Reader) error {
-	clean := c.server.secrets.of(sb.ID).Reader(whole)
+	clean := c.host.secrets.of(sb.ID).Reader(whole)
 	skipped, err := io.CopyN(io.Discard, clean, in.Offset)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -284,8 +288,8 @@ func writeFile(ctx context.Context, c *call, in writeIn) (writeOut, error) {
 	if err := c.service.WriteFile(ctx, sb.Ref(), name, bytes.NewReader(data), opts); err != nil {
 		return writeOut{}, err
 	}
-	c.server.fileChanged(sb, name)
-	c.server.written.add(sb.ID, name)
+	c.host.Changed(sb, name)
+	c.host.written.add(sb.ID, name)
 	return writeOut{Path: name, Bytes: len(data), URI: fileURI(sb.ID, name)}, nil
 }
 
@@ -311,7 +315,7 @@ func listFiles(ctx context.Context, c *call, in pathIn) (filesOut, error) {
 	out := filesOut{Entries: []fileEntry{}, Total: len(infos)}
 	for _, info := range infos[:min(len(infos), maxEntries)] {
 		entry := entryOf(info)
-		entry.Path, entry.Link = c.server.secrets.clean(sb.ID, entry.Path), c.server.secrets.clean(sb.ID, entry.Link)
+		entry.Path, entry.Link = c.host.secrets.clean(sb.ID, entry.Path), c.host.secrets.clean(sb.ID, entry.Link)
 		out.Entries = append(out.Entries, entry)
 	}
 	return out, nil
@@ -339,7 +343,7 @@ func removeFile(ctx context.Context, c *call, in removeIn) (pathOut, error) {
 	if err := c.service.Remove(ctx, sb.Ref(), name, in.Recursive); err != nil {
 		return pathOut{}, err
 	}
-	c.server.fileChanged(sb, name)
+	c.host.Changed(sb, name)
 	return pathOut{Path: name, Done: "removed"}, nil
 }
 
@@ -353,4 +357,24 @@ func makeDir(ctx context.Context, c *call, in pathIn) (pathOut, error) {
 		return pathOut{}, err
 	}
 	return pathOut{Path: name, Done: "made"}, nil
+}
+
+// readPicture makes a reply of a picture; one that cannot be shown is described.
+func (c *call) readPicture(out *readOut, content io.Reader) error {
+	data, err := io.ReadAll(io.LimitReader(content, pictureBytes))
+	if err != nil {
+		return err
+	}
+	more, err := io.Copy(io.Discard, content)
+	if err != nil {
+		return err
+	}
+	out.Size, out.Encoding = int64(len(data))+more, "none"
+	original := mcp.NewResourceLink(out.URI, path.Base(out.Path), "the original", out.MIMEType)
+	if small, mimeType, ok := c.host.pictures.scaled(data); ok && more == 0 {
+		out.Encoding = "image"
+		out.extra = append(out.extra, mcp.NewImageContent(base64.StdEncoding.EncodeToString(small), mimeType))
+	}
+	out.extra = append(out.extra, original)
+	return nil
 }

@@ -31,7 +31,7 @@ type snapshotOut struct {
 	Hint     string `json:"hint,omitempty" jsonschema:"what else can be done with it"`
 }
 
-func (o snapshotOut) text() string {
+func (o snapshotOut) Text() string {
 	return strings.TrimSpace("saved as " + o.Snapshot + " at " + o.Provider + "\n" + o.Hint)
 }
 
@@ -58,7 +58,7 @@ type execEntry struct {
 	Actor    string    `json:"actor,omitempty" jsonschema:"who started it"`
 }
 
-func (o execsOut) text() string {
+func (o execsOut) Text() string {
 	if len(o.Execs) == 0 {
 		return "no commands were run"
 	}
@@ -159,7 +159,7 @@ func setTimeout(ctx context.Context, c *call, in timeoutIn) (sandboxInfo, error)
 	timeout := seconds(in.Timeout)
 	return c.after(ctx, in.Sandbox, func(ctx context.Context, c *call, ref string) error {
 		_, err := c.service.SetTimeout(ctx, ref, timeout)
-		if err == nil && c.server.opts.OnDisconnect != setup.Terminate {
+		if err == nil && c.host.Options.OnDisconnect != setup.Terminate {
 			c.session.release(ref)
 		}
 		return err
@@ -214,7 +214,7 @@ func listExecs(ctx context.Context, c *call, in sandboxIn) (execsOut, error) {
 func (c *call) cleanArgv(sandbox string, argv []string) []string {
 	clean := make([]string, len(argv))
 	for i, arg := range argv {
-		clean[i] = c.server.secrets.clean(sandbox, arg)
+		clean[i] = c.host.secrets.clean(sandbox, arg)
 	}
 	return clean
 }

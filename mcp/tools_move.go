@@ -28,8 +28,8 @@ type moveOut struct {
 	Warnings []string    `json:"warnings,omitempty" jsonschema:"what is not as it was"`
 }
 
-func (o moveOut) text() string {
-	lines := append([]string{fmt.Sprintf("moved %d files, %d bytes", o.Files, o.Bytes), o.Sandbox.text()}, o.Warnings...)
+func (o moveOut) Text() string {
+	lines := append([]string{fmt.Sprintf("moved %d files, %d bytes", o.Files, o.Bytes), o.Sandbox.Text()}, o.Warnings...)
 	return strings.Join(lines, "\n")
 }
 
@@ -65,7 +65,7 @@ func move(ctx context.Context, c *call, in moveIn) (moveOut, error) {
 	if err != nil {
 		return moveOut{}, err
 	}
-	c.server.secrets.add(result.Target.ID, opts.Secrets)
+	c.host.secrets.add(result.Target.ID, opts.Secrets)
 	if !result.Kept {
 		c.session.release(source.Ref())
 	}

@@ -22,7 +22,7 @@ type networkOut struct {
 	Allow   []string `json:"network_allow,omitempty"`
 }
 
-func (o networkOut) text() string {
+func (o networkOut) Text() string {
 	return strings.TrimSpace(o.Sandbox + ": network " + o.Network + " " + strings.Join(o.Allow, ", "))
 }
 
@@ -40,7 +40,7 @@ type denialsOut struct {
 	Denied []denial `json:"denied"`
 }
 
-func (o denialsOut) text() string {
+func (o denialsOut) Text() string {
 	if len(o.Denied) == 0 {
 		return "nothing was refused"
 	}
@@ -62,7 +62,7 @@ type tokenOut struct {
 	Token string `json:"token" jsonschema:"goes into the header Authorization as: Bearer TOKEN"`
 }
 
-func (o tokenOut) text() string { return o.URL + " with the header Authorization: Bearer " + o.Token }
+func (o tokenOut) Text() string { return o.URL + " with the header Authorization: Bearer " + o.Token }
 
 func networkTools() []Tool {
 	return []Tool{
@@ -96,7 +96,7 @@ type portsOut struct {
 	Ports []publishedPort `json:"ports" jsonschema:"in the order of the ports"`
 }
 
-func (o portsOut) text() string {
+func (o portsOut) Text() string {
 	if len(o.Ports) == 0 {
 		return "no ports are published; name them in sandbox_launch"
 	}

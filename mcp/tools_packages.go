@@ -29,7 +29,7 @@ type statusOut struct {
 	Details   string `json:"details"`
 }
 
-func (o statusOut) text() string {
+func (o statusOut) Text() string {
 	if !o.Installed {
 		return strings.TrimSpace(o.Package + " is not installed. " + o.Details)
 	}

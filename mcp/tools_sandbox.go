@@ -91,7 +91,7 @@ func infoOf(sb core.Sandbox) sandboxInfo {
 	return info
 }
 
-func (i sandboxInfo) text() string {
+func (i sandboxInfo) Text() string {
 	parts := []string{fmt.Sprintf("%s (%s) %s on %s", i.ID, i.Name, i.State, i.Provider)}
 	if i.Reason != "" {
 		parts = append(parts, i.Reason)
@@ -125,13 +125,13 @@ type listOut struct {
 	Failures  []string      `json:"failures,omitempty" jsonschema:"providers that did not answer, and why"`
 }
 
-func (l listOut) text() string {
+func (l listOut) Text() string {
 	if len(l.Sandboxes)+len(l.Failures) == 0 {
 		return "no sandboxes"
 	}
 	var lines []string
 	for _, sb := range l.Sandboxes {
-		lines = append(lines, sb.text())
+		lines = append(lines, sb.Text())
 	}
 	return strings.Join(append(lines, l.Failures...), "\n")
 }
@@ -146,7 +146,7 @@ type terminateOut struct {
 	Failures   []string `json:"failures,omitempty"`
 }
 
-func (o terminateOut) text() string {
+func (o terminateOut) Text() string {
 	text := "terminated: " + strings.Join(o.Terminated, ", ")
 	if len(o.Terminated) == 0 {
 		text = "nothing was there to terminate"
@@ -238,10 +238,10 @@ func secretsOf(values map[string]string) []core.Secret {
 
 // launch makes a sandbox that belongs to the call's owner and session. With keep nothing but its own timeout ends it.
 func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sandbox, error) {
-	mode := c.server.opts.OnDisconnect
+	mode := c.host.Options.OnDisconnect
 	keep = keep || mode == setup.Detach
 	spec.Labels = map[string]string{sessionLabel: c.session.id, ownerLabel: c.who.label()}
-	for _, secret := range c.server.opts.Secrets {
+	for _, secret := range c.host.Options.Secrets {
 		if !slices.ContainsFunc(spec.Secrets, func(given core.Secret) bool { return given.Name == secret.Name }) {
 			spec.Secrets = append(spec.Secrets, secret)
 		}
@@ -262,7 +262,7 @@ func (c *call) launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 	if err != nil {
 		return sb, err
 	}
-	c.server.secrets.add(sb.ID, given)
+	c.host.secrets.add(sb.ID, given)
 	if !keep {
 		c.keep(ctx, sb)
 	}
@@ -343,7 +343,7 @@ func (c *call) terminate(ctx context.Context, sb core.Sandbox) error {
 		return err
 	}
 	c.session.release(ref)
-	c.server.secrets.forget(sb.ID)
-	c.server.written.forget(sb.ID)
+	c.host.secrets.forget(sb.ID)
+	c.host.written.forget(sb.ID)
 	return nil
 }

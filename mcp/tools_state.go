@@ -38,7 +38,7 @@ func checkpointOf(c core.Checkpoint) checkpointInfo {
 	return checkpointInfo{Name: c.Name, Provider: c.Provider, Of: c.Of, Created: c.Created, Size: int64(c.Size)}
 }
 
-func (o checkpointInfo) text() string {
+func (o checkpointInfo) Text() string {
 	return fmt.Sprintf("%s at %s, of %s, %s", o.Name, o.Provider, o.Of, o.Created.UTC().Format(time.RFC3339))
 }
 
@@ -47,13 +47,13 @@ type checkpointsOut struct {
 	Failures    []string         `json:"failures,omitempty" jsonschema:"providers that did not answer, and why"`
 }
 
-func (o checkpointsOut) text() string {
+func (o checkpointsOut) Text() string {
 	if len(o.Checkpoints)+len(o.Failures) == 0 {
 		return "no checkpoints"
 	}
 	var lines []string
 	for _, c := range o.Checkpoints {
-		lines = append(lines, c.text())
+		lines = append(lines, c.Text())
 	}
 	return strings.Join(append(lines, o.Failures...), "\n")
 }
@@ -62,7 +62,7 @@ type removedOut struct {
 	Removed string `json:"removed"`
 }
 
-func (o removedOut) text() string { return "removed " + o.Removed }
+func (o removedOut) Text() string { return "removed " + o.Removed }
 
 func stateTools() []Tool {
 	return []Tool{
@@ -91,14 +91,14 @@ func fork(ctx context.Context, c *call, in forkIn) (sandboxInfo, error) {
 		return sandboxInfo{}, err
 	}
 	c.adopt(source)
-	keep := in.Keep || c.server.opts.OnDisconnect == setup.Detach
+	keep := in.Keep || c.host.Options.OnDisconnect == setup.Detach
 	forked, err := c.service.Fork(ctx, source.Ref(), service.ForkOptions{
-		Name: in.Name, Bound: !keep && c.server.opts.OnDisconnect == setup.Terminate, Renewed: !keep,
+		Name: in.Name, Bound: !keep && c.host.Options.OnDisconnect == setup.Terminate, Renewed: !keep,
 	})
 	if err != nil {
 		return sandboxInfo{}, err
 	}
-	if err := c.server.secrets.know(ctx, c.service, forked); err != nil { // it has its source's
+	if err := c.host.secrets.know(ctx, c.service, forked); err != nil { // it has its source's
 		return infoOf(forked), err
 	}
 	if !keep {

@@ -29,7 +29,7 @@ type keptOut struct {
 	Failures []string `json:"failures,omitempty" jsonschema:"providers that did not answer, and why"`
 }
 
-func (o keptOut) text() string {
+func (o keptOut) Text() string {
 	if len(o.Items)+len(o.Failures) == 0 {
 		return "none"
 	}

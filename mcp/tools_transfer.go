@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,7 +39,7 @@ type transferOut struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-func (o transferOut) text() string {
+func (o transferOut) Text() string {
 	lines := []string{fmt.Sprintf("copied %d files, %d bytes: %s to %s", o.Files, o.Bytes, o.Source, o.Destination)}
 	for _, warning := range o.Warnings {
 		lines = append(lines, "warning: "+warning)
@@ -174,7 +175,7 @@ func (c *call) pullInto(ctx context.Context, sb core.Sandbox, in pullIn, root *o
 		}
 		beside = filepath.Dir(beside)
 	}
-	staging := filepath.Join(beside, ".sb-"+randomText())
+	staging := filepath.Join(beside, ".sb-"+rand.Text())
 	if err := root.Mkdir(staging, 0o700); err != nil {
 		return fail(err)
 	}

@@ -166,7 +166,7 @@ func TestCost(t *testing.T) {
 	if sums, _ := got["sums"].([]any); len(sums) != 1 || sums[0].(map[string]any)["amount"].(float64) <= 0 {
 		t.Errorf("sums: %v", got)
 	}
-	if report, err := b.serviceFor(Identity{Owner: "mallory", Isolated: true}, "s").Cost(t.Context(), service.CostFilter{}); err != nil || len(report.Sums) != 0 {
+	if report, err := b.host.serviceFor(Identity{Owner: "mallory", Isolated: true}, "s").Cost(t.Context(), service.CostFilter{}); err != nil || len(report.Sums) != 0 {
 		t.Errorf("another owner is told %+v, %v", report.Sums, err)
 	}
 	a.fails(core.KindUsage, "sandbox_launch", args{"max_cost": -1})
@@ -204,7 +204,7 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 	keeper := fake.NewKeeper(fake.Options{Also: []core.Capability{core.CapVolumes}}, fake.KeeperOptions{})
 	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
 	b := benchOver(t, keeper.Provider, svc, setup.Options{Toolsets: []string{setup.All}, Policy: service.Policy{NoHostVolumes: true}})
-	scoped := b.serviceFor(Identity{Owner: "alice", Isolated: true}, "s")
+	scoped := b.host.serviceFor(Identity{Owner: "alice", Isolated: true}, "s")
 	if _, err := scoped.Volumes(t.Context(), ""); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("volumes: %v", err)
 	}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -38,29 +39,29 @@ type webSession struct {
 // begin makes a session, in a request that calls its leave.
 func (l *legacyHTTP) begin(ctx context.Context, who Identity) (*webSession, error) {
 	s := &webSession{
-		legacy: l, peer: newPeer(randomText()), owner: ownerKey(who), closed: make(chan struct{}), none: &stream{}, requests: 1,
+		legacy: l, peer: newPeer(rand.Text()), owner: ownerKey(who), closed: make(chan struct{}), none: &stream{}, requests: 1,
 	}
 	s.streams = map[int64]*stream{s.none.number: s.none}
-	s.ctx, s.cancel = context.WithCancel(l.server.ctx)
+	s.ctx, s.cancel = context.WithCancel(l.endpoint.Context)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ending {
 		s.cancel()
 		return nil, core.Errorf(core.KindUnavailable, "mcp", "", "the server ends")
 	}
-	if err := l.server.mcp.RegisterSession(ctx, s.peer.own); err != nil {
+	if err := l.endpoint.Protocol.RegisterSession(ctx, s.peer.own); err != nil {
 		s.cancel()
 		return nil, err
 	}
-	s.idle = time.AfterFunc(l.server.opts.Lease, s.expire)
+	s.idle = time.AfterFunc(l.endpoint.Lease, s.expire)
 	l.sessions[s.peer.id] = s
-	l.server.wg.Go(func() {
-		s.peer.own.deliver(s.closed, func(message any) { s.none.say(l.server.encode(s.ctx, message)) })
+	l.endpoint.Go(func() {
+		s.peer.own.deliver(s.closed, func(message any) { s.none.say(l.endpoint.encode(s.ctx, message)) })
 		s.none.end(nil)
 		l.mu.Lock()
 		delete(l.sessions, s.peer.id)
 		l.mu.Unlock()
-		l.server.mcp.UnregisterSession(context.WithoutCancel(s.ctx), s.peer.id)
+		l.endpoint.Protocol.UnregisterSession(context.WithoutCancel(s.ctx), s.peer.id)
 	})
 	return s, nil
 }
@@ -79,7 +80,7 @@ func (s *webSession) leave() {
 	s.requests--
 	s.left = time.Now()
 	if !s.ended {
-		s.idle.Reset(s.legacy.server.opts.Lease)
+		s.idle.Reset(s.legacy.endpoint.Lease)
 	}
 }
 
@@ -87,7 +88,7 @@ func (s *webSession) leave() {
 func (s *webSession) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.requests == 0 && time.Since(s.left) >= s.legacy.server.opts.Lease {
+	if s.requests == 0 && time.Since(s.left) >= s.legacy.endpoint.Lease {
 		s.close()
 		s.cancel()
 	}
@@ -130,7 +131,7 @@ func (s *webSession) find(id string) (told *stream, number int64) {
 // sends meanwhile, and then the answer. It goes on when the connection that brought it ends, for that is no
 // cancellation. The stream is nil when the session has ended.
 func (s *webSession) call(who Identity, id, message json.RawMessage) *stream {
-	server := s.legacy.server
+	endpoint := s.legacy.endpoint
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -142,19 +143,19 @@ func (s *webSession) call(who Identity, id, message json.RawMessage) *stream {
 	s.streams[told.number] = told
 	way := s.peer.newWay()
 	ctx, end := s.peer.begin(s.context(who, way), id)
-	server.wg.Go(func() {
+	endpoint.Go(func() {
 		defer s.peer.leave()
 		defer end()
 		answered := make(chan struct{})
 		var answer any
 		go func() {
 			defer close(answered)
-			answer = server.handleMessage(ctx, id, message)
+			answer = endpoint.handleMessage(ctx, id, message)
 		}()
-		way.deliver(answered, func(message any) { told.say(server.encode(s.ctx, message)) })
+		way.deliver(answered, func(message any) { told.say(endpoint.encode(s.ctx, message)) })
 		var last json.RawMessage
 		if answer != nil {
-			last = server.encode(s.ctx, answer)
+			last = endpoint.encode(s.ctx, answer)
 		}
 		told.end(last)
 		s.keep(told)
@@ -164,7 +165,7 @@ func (s *webSession) call(who Identity, id, message json.RawMessage) *stream {
 
 // context is that of a message that came in the session: what it starts ends with the session.
 func (s *webSession) context(who Identity, way *way) context.Context {
-	return s.legacy.server.mcp.WithContext(withClient(WithIdentity(s.ctx, who), s.ctx), way)
+	return s.legacy.endpoint.Protocol.WithContext(withClient(WithIdentity(s.ctx, who), s.ctx), way)
 }
 
 // keep keeps a stream that has ended for a connection that comes back, and forgets the oldest above the bounds. One that said the

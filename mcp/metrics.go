@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// stats counts what the server did. The zero value counts nothing until measure.
-type stats struct {
+// metrics counts what the server did. The zero value counts nothing until measure.
+type metrics struct {
 	once     sync.Once
 	registry *prometheus.Registry
 	calls    *prometheus.CounterVec
@@ -20,7 +20,7 @@ type stats struct {
 	refusals *prometheus.CounterVec
 }
 
-func (s *stats) setUp() {
+func (s *metrics) setUp() {
 	s.once.Do(func() {
 		s.registry = prometheus.NewRegistry()
 		s.calls = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sb_mcp_tool_calls_total", Help: "Tool calls by tool and result: ok, or the kind of error."}, []string{"tool", "result"})
@@ -31,13 +31,13 @@ func (s *stats) setUp() {
 	})
 }
 
-func (s *stats) called(tool, result string, took time.Duration) {
+func (s *metrics) called(tool, result string, took time.Duration) {
 	s.setUp()
 	s.calls.WithLabelValues(tool, result).Inc()
 	s.seconds.WithLabelValues(tool).Observe(took.Seconds())
 }
 
-func (s *stats) requested(route, method string, status int) {
+func (s *metrics) requested(route, method string, status int) {
 	s.setUp()
 	switch method {
 	case http.MethodGet, http.MethodPost, http.MethodDelete, http.MethodPut, http.MethodHead:
@@ -47,19 +47,19 @@ func (s *stats) requested(route, method string, status int) {
 	s.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
 }
 
-func (s *stats) refused(reason string) {
+func (s *metrics) refused(reason string) {
 	s.setUp()
 	s.refusals.WithLabelValues(reason).Inc()
 }
 
 // metrics tells Prometheus.
 func (w *Web) metrics() http.Handler {
-	s := &w.server.stats
+	s := &w.endpoint.metrics
 	s.setUp()
 	gauge := func(name, help string, value func() int) {
 		s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) }))
 	}
-	gauge("sb_mcp_sessions", "Clients that are there.", w.server.sessions.count)
-	gauge("sb_mcp_running_commands", "Commands whose output the server holds.", w.server.running.count)
+	gauge("sb_mcp_sessions", "Clients that are there.", w.endpoint.Sessions.count)
+	gauge("sb_mcp_running_commands", "Commands whose output the server holds.", w.endpoint.RunningCommands)
 	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
 }

@@ -1,0 +1,27 @@
+package mcp
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// instructions tell a model, once, what the tools' own descriptions do not repeat.
+func (s *Server) instructions() string {
+	var b strings.Builder
+	b.WriteString("Sandboxes are isolated Linux machines for code that nobody has to trust. ")
+	b.WriteString("Launch one with sandbox_launch and use its id or name in every other tool; run_code without a sandbox makes one for a single run. ")
+	fmt.Fprintf(&b, "A command that takes longer than %s goes on by itself: its result says running: true and exec_wait reads on. ", s.opts.SoftDeadline)
+	fmt.Fprintf(&b, "Output beyond %d characters is cut in the middle; the linked resource has the whole. ", s.opts.Budget)
+	switch s.opts.OnDisconnect {
+	case setup.Terminate:
+		b.WriteString("Sandboxes end when you disconnect. ")
+	case setup.Detach:
+		b.WriteString("Sandboxes stay when you disconnect: terminate what is not needed. ")
+	case setup.Lease:
+		fmt.Fprintf(&b, "Sandboxes end %s after you disconnect. ", s.opts.Lease)
+	}
+	b.WriteString("An error names its kind; \"unsupported\" will not change by trying again.")
+	return b.String()
+}
