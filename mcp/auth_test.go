@@ -31,6 +31,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/mcp/keys"
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 // issuer is an OAuth issuer: its metadata, its keys, and its tokens.
@@ -107,17 +108,17 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	alice, bob := s.visit(t, i.token(t, nil)), s.visit(t, i.token(t, map[string]any{"sub": "bob"}))
-	sb := alice.launch(nil)
+	sb := alice.Launch(nil)
 	bob.fails(core.KindNotFound, "exec", args{"sandbox": sb, "command": "true"})
 	again := s.visit(t, i.token(t, map[string]any{"scope": "openid sandbox:read"}))
-	if got := again.call("sandbox_list", nil); len(got["sandboxes"].([]any)) != 1 {
+	if got := again.Call("sandbox_list", nil); len(got["sandboxes"].([]any)) != 1 {
 		t.Errorf("alice, later, sees %v", got)
 	}
 	if _, err := again.try(t.Context(), "exec", args{"sandbox": sb, "command": "true"}); err == nil {
 		t.Error("a token that may only read runs a command")
 	}
 	key := s.key(t, "carol") // keys go on beside tokens
-	s.visit(t, key).launch(nil)
+	s.visit(t, key).Launch(nil)
 }
 
 // An issuer that never answers holds up nobody for ever, nor one client another.
@@ -128,7 +129,7 @@ func TestAnIssuerThatHangs(t *testing.T) {
 	}
 	defer func() { _ = listener.Close() }()
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Issuer: "http://" + listener.Addr().String()}})
-	s.web.auth.patience = 500 * time.Millisecond
+	s.web.Auth.Patience = 500 * time.Millisecond
 	var wg sync.WaitGroup
 	for range 3 {
 		wg.Go(func() {
@@ -197,14 +198,14 @@ func TestTLS(t *testing.T) {
 }
 
 func FuzzArguments(f *testing.F) {
-	tools := Catalogue()
+	tools := tools.Catalogue()
 	for i, seed := range []string{`{"sandbox":"x","command":"true"}`, `{}`, `null`, `[]`, `{"env":{"a":1}}`, `{"a":{"b":[1,2,{"c":null}]}}`, `{"sandbox":"\ud800"}`} {
 		f.Add(uint(i), []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, which uint, arguments []byte) {
 		tool := tools[which%uint(len(tools))]
 		into := map[string]any{}
-		if err := tool.in.decode(arguments, &into); err != nil && !errors.Is(err, core.KindUsage) {
+		if err := tool.In.Decode(arguments, &into); err != nil && !errors.Is(err, core.KindUsage) {
 			t.Errorf("%s of %s: %v", arguments, tool.Name, err)
 		}
 	})
@@ -256,8 +257,8 @@ func TestLoopbackNeedsTheLocalKey(t *testing.T) {
 	if got, text := s.ask(t, "GET", "/metrics", "", with(local.Reveal())); got.StatusCode != http.StatusOK {
 		t.Errorf("with the local key: %s %s", got.Status, text)
 	}
-	s.visit(t, local.Reveal()).call("sandbox_list", args{})
+	s.visit(t, local.Reveal()).Call("sandbox_list", args{})
 	s.key(t, "alice") // an API key is for others; the user's own programs keep theirs
-	s.visit(t, local.Reveal()).call("sandbox_list", args{})
-	s.visitSSE(t, local.Reveal()).call("sandbox_list", args{})
+	s.visit(t, local.Reveal()).Call("sandbox_list", args{})
+	s.visitSSE(t, local.Reveal()).Call("sandbox_list", args{})
 }

@@ -14,13 +14,14 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 // What clients see of each tool is a contract: a change shows in its file below testdata/tools. UPDATE=1 rewrites them.
 func TestToolSnapshots(t *testing.T) {
-	for _, tool := range Catalogue() {
+	for _, tool := range tools.Catalogue() {
 		t.Run(tool.Name, func(t *testing.T) {
-			encoded, err := json.MarshalIndent(tool.definition(), "", "  ")
+			encoded, err := json.MarshalIndent(tool.Definition(), "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +51,7 @@ func golden(t *testing.T, file string, got []byte) {
 
 func TestEveryTool(t *testing.T) {
 	seen := map[string]bool{}
-	for _, tool := range Catalogue() {
+	for _, tool := range tools.Catalogue() {
 		if !regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`).MatchString(tool.Name) || seen[tool.Name] {
 			t.Errorf("%q is no name, or is there twice", tool.Name)
 		}
@@ -64,22 +65,22 @@ func TestEveryTool(t *testing.T) {
 		if tool.ReadOnly && (tool.Destructive || !tool.Idempotent) {
 			t.Errorf("%s changes nothing, and so destroys nothing and can be repeated", tool.Name)
 		}
-		annotations := tool.definition().Annotations
+		annotations := tool.Definition().Annotations
 		if annotations.ReadOnlyHint == nil || annotations.DestructiveHint == nil || annotations.IdempotentHint == nil || annotations.OpenWorldHint == nil {
 			t.Errorf("%s leaves an annotation to the client's guess", tool.Name)
 		}
-		for _, s := range []*schema{tool.in, tool.out} {
-			if s.root.Type != "object" {
-				t.Errorf("%s: a schema is a %s, not an object", tool.Name, s.root.Type)
+		for _, s := range []*tools.Schema{tool.In, tool.Out} {
+			if s.Root.Type != "object" {
+				t.Errorf("%s: a schema is a %s, not an object", tool.Name, s.Root.Type)
 			}
-			if bytes.Contains(s.encoded, []byte(`"null"`)) {
-				t.Errorf("%s: something may be null: %s", tool.Name, s.encoded)
+			if bytes.Contains(s.Encoded, []byte(`"null"`)) {
+				t.Errorf("%s: something may be null: %s", tool.Name, s.Encoded)
 			}
-			if _, err := s.root.Resolve(nil); err != nil {
+			if _, err := s.Root.Resolve(nil); err != nil {
 				t.Errorf("%s: %v", tool.Name, err)
 			}
 		}
-		for name := range tool.in.root.Properties {
+		for name := range tool.In.Root.Properties {
 			if !regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`).MatchString(name) {
 				t.Errorf("%s: %q is no name of an argument", tool.Name, name)
 			}
@@ -95,7 +96,7 @@ func TestDefaultToolsAreSmall(t *testing.T) {
 	}
 	size := 0
 	for _, tool := range tools {
-		encoded, err := json.Marshal(tool.definition())
+		encoded, err := json.Marshal(tool.Definition())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,11 +127,11 @@ func TestSelectTools(t *testing.T) {
 	if got := names(setup.Options{Tools: []string{"ports", "exec"}}); !slices.Equal(got, []string{"exec", "ports"}) {
 		t.Errorf("two tools: %v", got)
 	}
-	if got := names(setup.Options{Toolsets: []string{setup.All}}); len(got) != len(Catalogue()) {
+	if got := names(setup.Options{Toolsets: []string{setup.All}}); len(got) != len(tools.Catalogue()) {
 		t.Errorf("all: %v", got)
 	}
 	for _, name := range names(setup.Options{ReadOnly: true}) {
-		for _, tool := range Catalogue() {
+		for _, tool := range tools.Catalogue() {
 			if tool.Name == name && !tool.ReadOnly {
 				t.Errorf("read-only serves %s", name)
 			}
@@ -146,12 +147,12 @@ func TestSelectTools(t *testing.T) {
 // checkOutput holds a tool's structured content against the schema that it announces.
 func checkOutput(t *testing.T, tool string, structured any) {
 	t.Helper()
-	for _, known := range Catalogue() {
+	for _, known := range tools.Catalogue() {
 		if known.Name != tool {
 			continue
 		}
 		var s jsonschema.Schema
-		if err := json.Unmarshal(known.out.encoded, &s); err != nil {
+		if err := json.Unmarshal(known.Out.Encoded, &s); err != nil {
 			t.Fatal(err)
 		}
 		resolved, err := s.Resolve(nil)

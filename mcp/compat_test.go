@@ -13,6 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 // theirs are the tools of other systems, by their documentation, with the parameters that it names.
@@ -47,7 +48,7 @@ func TestCompatTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := map[string]bool{}
-	for _, tool := range Catalogue() {
+	for _, tool := range tools.Catalogue() {
 		ours[tool.Name] = true
 	}
 	rows := map[string][]string{} // "system tool": our tools
@@ -66,22 +67,22 @@ func TestCompatTable(t *testing.T) {
 			}
 		}
 	}
-	for system, tools := range theirs() {
+	for system, wanted := range theirs() {
 		served, err := toolsFor(setup.Options{Compat: system})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(served) != len(tools) {
-			t.Errorf("%s: %d tools are served, not %d", system, len(served), len(tools))
+		if len(served) != len(wanted) {
+			t.Errorf("%s: %d tools are served, not %d", system, len(served), len(wanted))
 		}
-		for name, parameters := range tools {
-			at := slices.IndexFunc(served, func(tool Tool) bool { return tool.Name == name })
+		for name, parameters := range wanted {
+			at := slices.IndexFunc(served, func(tool tools.Tool) bool { return tool.Name == name })
 			if at < 0 {
 				t.Errorf("%s: %s is not served", system, name)
 				continue
 			}
 			for _, parameter := range parameters {
-				if served[at].in.root.Properties[parameter] == nil {
+				if served[at].In.Root.Properties[parameter] == nil {
 					t.Errorf("%s: %s has no parameter %s", system, name, parameter)
 				}
 			}
@@ -104,7 +105,7 @@ func TestCompatToolSnapshots(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, tool := range tools {
-			encoded, err := json.MarshalIndent(tool.definition(), "", "  ")
+			encoded, err := json.MarshalIndent(tool.Definition(), "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,35 +130,35 @@ func TestCompatMCP4Modal(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "data.json"), "{}")
 	a := compatBench(t, setup.Options{Compat: setup.MCP4Modal, AllowPaths: []string{dir}})
-	info := a.call("launch_sandbox", args{"app_name": "ml-research", "secrets": map[string]string{"WANDB_API_KEY": "your_key"}})
+	info := a.Call("launch_sandbox", args{"app_name": "ml-research", "secrets": map[string]string{"WANDB_API_KEY": "your_key"}})
 	sb := info["sandbox_id"]
 	if info["app_name"] != "ml-research" || info["status"] != "running" {
 		t.Errorf("launched: %v", info)
 	}
-	a.call("launch_sandbox", args{"app_name": "other"})
-	if got := a.call("list_sandboxes", args{"app_name": "ml-research"}); len(got["sandboxes"].([]any)) != 1 {
+	a.Call("launch_sandbox", args{"app_name": "other"})
+	if got := a.Call("list_sandboxes", args{"app_name": "ml-research"}); len(got["sandboxes"].([]any)) != 1 {
 		t.Errorf("the list: %v", got)
 	}
-	a.call("make_directory", args{"sandbox_id": sb, "path": "/data/raw", "parents": true})
+	a.Call("make_directory", args{"sandbox_id": sb, "path": "/data/raw", "parents": true})
 	a.fails(core.KindNotFound, "make_directory", args{"sandbox_id": sb, "path": "/none/raw"})
-	a.call("push_file_to_sandbox", args{"sandbox_id": sb, "local_path": filepath.Join(dir, "data.json"), "sandbox_path": "/data/data.json"})
-	got := a.call("execute_command", args{"sandbox_id": sb, "command": []string{"sh", "-c", "cat /data/data.json; echo $WANDB_API_KEY; exit 2"}, "timeout_seconds": 20})
+	a.Call("push_file_to_sandbox", args{"sandbox_id": sb, "local_path": filepath.Join(dir, "data.json"), "sandbox_path": "/data/data.json"})
+	got := a.Call("execute_command", args{"sandbox_id": sb, "command": []string{"sh", "-c", "cat /data/data.json; echo $WANDB_API_KEY; exit 2"}, "timeout_seconds": 20})
 	if got["stdout"] != "{}[redacted]\n" || got["returncode"] != 2.0 || got["exit_code"] != 2.0 {
 		t.Errorf("executed: %v", got)
 	}
-	a.call("write_file_content_to_sandbox", args{"sandbox_id": sb, "sandbox_path": "/data/out.csv", "content": "a,b\n"})
-	if got := a.call("read_file_content_from_sandbox", args{"sandbox_id": sb, "path": "/data/out.csv"}); got["content"] != "a,b\n" {
+	a.Call("write_file_content_to_sandbox", args{"sandbox_id": sb, "sandbox_path": "/data/out.csv", "content": "a,b\n"})
+	if got := a.Call("read_file_content_from_sandbox", args{"sandbox_id": sb, "path": "/data/out.csv"}); got["content"] != "a,b\n" {
 		t.Errorf("read: %v", got)
 	}
-	if got := a.call("list_directory", args{"sandbox_id": sb, "path": "/data"}); got["total"] != 3.0 {
+	if got := a.Call("list_directory", args{"sandbox_id": sb, "path": "/data"}); got["total"] != 3.0 {
 		t.Errorf("the directory: %v", got)
 	}
-	a.call("pull_file_from_sandbox", args{"sandbox_id": sb, "sandbox_path": "/data/out.csv", "local_path": filepath.Join(dir, "out.csv")})
+	a.Call("pull_file_from_sandbox", args{"sandbox_id": sb, "sandbox_path": "/data/out.csv", "local_path": filepath.Join(dir, "out.csv")})
 	if data, err := os.ReadFile(filepath.Join(dir, "out.csv")); err != nil || string(data) != "a,b\n" {
 		t.Errorf("pulled: %q, %v", data, err)
 	}
-	a.call("remove_path", args{"sandbox_id": sb, "path": "/data", "recursive": true})
-	a.call("terminate_sandbox", args{"sandbox_id": sb})
+	a.Call("remove_path", args{"sandbox_id": sb, "path": "/data", "recursive": true})
+	a.Call("terminate_sandbox", args{"sandbox_id": sb})
 	if text := a.fails(core.KindUnsupported, "launch_sandbox", args{"app_name": "x", "gpu_type": "H100", "gpu_count": 2}); !strings.Contains(text, "gpu") {
 		t.Errorf("a GPU: %s", text)
 	}
@@ -165,36 +166,36 @@ func TestCompatMCP4Modal(t *testing.T) {
 
 func TestCompatDockerSandboxServer(t *testing.T) {
 	a := compatBench(t, setup.Options{Compat: setup.DockerSandboxServer})
-	info := a.call("create_container_environment", args{"image": "python:3.12", "persistent": true})
+	info := a.Call("create_container_environment", args{"image": "python:3.12", "persistent": true})
 	id := info["container_id"]
 	if usage, _ := info["usage"].(string); !strings.Contains(usage, "sb shell ") {
 		t.Errorf("a persistent container comes without instructions: %v", info)
 	}
-	a.call("create_file_in_container", args{"container_id": id, "filename": "/app/hello.sh", "content": "echo hello"})
-	if got := a.call("execute_command_in_container", args{"container_id": id, "command": "sh /app/hello.sh"}); got["stdout"] != "hello\n" {
+	a.Call("create_file_in_container", args{"container_id": id, "filename": "/app/hello.sh", "content": "echo hello"})
+	if got := a.Call("execute_command_in_container", args{"container_id": id, "command": "sh /app/hello.sh"}); got["stdout"] != "hello\n" {
 		t.Errorf("executed: %v", got)
 	}
-	a.call("execute_command_in_container", args{"container_id": id, "command": "false"})
+	a.Call("execute_command_in_container", args{"container_id": id, "command": "false"})
 	a.fails(core.KindUnsupported, "save_container_state", args{"container_id": id, "name": "my-env:v1"})
-	got := a.call("export_dockerfile", args{"container_id": id})
+	got := a.Call("export_dockerfile", args{"container_id": id})
 	text, _ := got["dockerfile"].(string)
 	want := "FROM python:3.12\nCOPY <<\"EOF\" /app/hello.sh\necho hello\nEOF\nWORKDIR /\nRUN [\"/bin/sh\",\"-c\",\"sh /app/hello.sh\"]\n# failed with code 1: /bin/sh -c false\n"
 	if !strings.HasPrefix(text, "# syntax=docker/dockerfile:1\n# ") || !strings.HasSuffix(text, want) {
 		t.Errorf("the Dockerfile is %q", text)
 	}
-	a.call("exit_container", args{"container_id": id, "force": true})
+	a.Call("exit_container", args{"container_id": id, "force": true})
 }
 
 func TestCompatMCPSandbox(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "in.csv"), "1,2\n")
 	a := compatBench(t, setup.Options{Compat: setup.MCPSandbox, AllowPaths: []string{dir}})
-	sb := a.call("create_sandbox", args{})["sandbox_id"]
-	if got := a.call("list_sandboxes", args{}); len(got["sandboxes"].([]any)) != 1 {
+	sb := a.Call("create_sandbox", args{})["sandbox_id"]
+	if got := a.Call("list_sandboxes", args{}); len(got["sandboxes"].([]any)) != 1 {
 		t.Errorf("the list: %v", got)
 	}
-	a.call("upload_file_to_sandbox", args{"sandbox_id": sb, "local_file_path": filepath.Join(dir, "in.csv")})
-	if got := a.call("execute_terminal_command", args{"sandbox_id": sb, "command": "cat /app/results/in.csv"}); got["stdout"] != "1,2\n" || got["exit_code"] != 0.0 {
+	a.Call("upload_file_to_sandbox", args{"sandbox_id": sb, "local_file_path": filepath.Join(dir, "in.csv")})
+	if got := a.Call("execute_terminal_command", args{"sandbox_id": sb, "command": "cat /app/results/in.csv"}); got["stdout"] != "1,2\n" || got["exit_code"] != 0.0 {
 		t.Errorf("executed: %v", got)
 	}
 }

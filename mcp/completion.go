@@ -10,10 +10,11 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 // completer completes arguments of prompts and resource templates: ids, commands and paths in sandboxes.
-type completer struct{ host *host }
+type completer struct{ host *tools.Host }
 
 // maxCompletions is what the protocol allows.
 const maxCompletions = 100
@@ -61,7 +62,7 @@ func completion(values []string, prefix string) *mcp.Completion {
 
 // sandboxes are the ids and names that the caller sees. What fails completes nothing.
 func (c completer) sandboxes(ctx context.Context, liveOnly bool) []string {
-	listing, err := c.host.call(ctx, mcp.CallToolRequest{}).service.List(ctx, core.ListFilter{All: !liveOnly})
+	listing, err := c.host.Call(ctx, mcp.CallToolRequest{}).Service.List(ctx, core.ListFilter{All: !liveOnly})
 	if err != nil {
 		return nil
 	}
@@ -73,12 +74,12 @@ func (c completer) sandboxes(ctx context.Context, liveOnly bool) []string {
 }
 
 func (c completer) execs(ctx context.Context, sandbox string) []string {
-	call := c.host.call(ctx, mcp.CallToolRequest{})
-	sb, err := call.resolve(ctx, sandbox)
+	call := c.host.Call(ctx, mcp.CallToolRequest{})
+	sb, err := call.Resolve(ctx, sandbox)
 	if err != nil {
 		return nil
 	}
-	execs, err := call.service.Execs(ctx, sb.Ref())
+	execs, err := call.Service.Execs(ctx, sb.Ref())
 	if err != nil {
 		return nil
 	}
@@ -91,19 +92,19 @@ func (c completer) execs(ctx context.Context, sandbox string) []string {
 
 // paths completes the last element of a path; a directory gets a slash, so that the next completion goes on below it.
 func (c completer) paths(ctx context.Context, sandbox, typed string) []string {
-	call := c.host.call(ctx, mcp.CallToolRequest{})
-	sb, err := call.resolve(ctx, sandbox)
+	call := c.host.Call(ctx, mcp.CallToolRequest{})
+	sb, err := call.Resolve(ctx, sandbox)
 	if err != nil {
 		return nil
 	}
 	dir, _ := path.Split(typed)
-	infos, err := call.service.ReadDir(ctx, sb.Ref(), path.Join("/", dir))
+	infos, err := call.Service.ReadDir(ctx, sb.Ref(), path.Join("/", dir))
 	if err != nil {
 		return nil
 	}
 	var paths []string
 	for _, info := range infos {
-		name := c.host.secrets.clean(sb.ID, dir+path.Base(info.Path))
+		name := c.host.Secrets.Clean(sb.ID, dir+path.Base(info.Path))
 		if info.Mode&fs.ModeDir != 0 {
 			name += "/"
 		}

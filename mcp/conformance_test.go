@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 // nodeModules is a directory with what the stories need of npm: node 22, @modelcontextprotocol/conformance and
@@ -96,7 +97,7 @@ const (
 func addFixtures(s *Server) {
 	s.mcp.EnableSampling()
 	for _, tool := range fixtureTools() {
-		s.mcp.AddTool(tool.definition(), s.handler(tool))
+		s.mcp.AddTool(tool.Definition(), s.handler(tool))
 	}
 	text := func(uri, mimeType, text string) []mcp.ResourceContents {
 		return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: mimeType, Text: text}}
@@ -139,14 +140,14 @@ func addFixtures(s *Server) {
 }
 
 // fixture is a tool without what only products need.
-func fixture(name, input string, run func(context.Context, *call, map[string]any) (*mcp.CallToolResult, error)) Tool {
+func fixture(name, input string, run func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error)) tools.Tool {
 	if input == "" {
 		input = `{"type":"object","properties":{}}`
 	}
-	return Tool{
+	return tools.Tool{
 		Name: name, Title: name, Description: "A fixture of the conformance suite.",
-		in: &schema{encoded: json.RawMessage(input)}, out: &schema{},
-		run: func(ctx context.Context, c *call, arguments json.RawMessage) (*mcp.CallToolResult, error) {
+		In: &tools.Schema{Encoded: json.RawMessage(input)}, Out: &tools.Schema{},
+		Run: func(ctx context.Context, c *tools.Call, arguments json.RawMessage) (*mcp.CallToolResult, error) {
 			var in map[string]any
 			if len(arguments) > 0 {
 				if err := json.Unmarshal(arguments, &in); err != nil {
@@ -158,30 +159,30 @@ func fixture(name, input string, run func(context.Context, *call, map[string]any
 	}
 }
 
-func fixtureTools() []Tool {
-	says := func(content ...mcp.Content) func(context.Context, *call, map[string]any) (*mcp.CallToolResult, error) {
-		return func(context.Context, *call, map[string]any) (*mcp.CallToolResult, error) {
+func fixtureTools() []tools.Tool {
+	says := func(content ...mcp.Content) func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error) {
+		return func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{Content: content}, nil
 		}
 	}
 	embedded := func(uri, mimeType, text string) mcp.Content {
 		return mcp.NewEmbeddedResource(mcp.TextResourceContents{URI: uri, MIMEType: mimeType, Text: text})
 	}
-	asks := func(schema string) func(context.Context, *call, map[string]any) (*mcp.CallToolResult, error) {
-		return func(_ context.Context, c *call, in map[string]any) (*mcp.CallToolResult, error) {
-			answer := server.ElicitationResponse(c.request.Params.InputResponses, "ask")
+	asks := func(schema string) func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error) {
+		return func(_ context.Context, c *tools.Call, in map[string]any) (*mcp.CallToolResult, error) {
+			answer := server.ElicitationResponse(c.Request.Params.InputResponses, "ask")
 			if answer == nil {
 				message, _ := in["message"].(string)
 				if message == "" {
 					message = "Please answer"
 				}
-				return nil, &inputNeeded{server.NewInputRequestBuilder("").Elicit("ask", mcp.ElicitationParams{Message: message, RequestedSchema: json.RawMessage(schema)})}
+				return nil, &tools.InputNeeded{Ask: server.NewInputRequestBuilder("").Elicit("ask", mcp.ElicitationParams{Message: message, RequestedSchema: json.RawMessage(schema)})}
 			}
 			content, err := json.Marshal(answer.Content)
 			return mcp.NewToolResultText(fmt.Sprintf("Elicitation completed: action=%s, content=%s", answer.Action, content)), err
 		}
 	}
-	return []Tool{
+	return []tools.Tool{
 		fixture("test_simple_text", "", says(mcp.NewTextContent("This is a simple text response for testing."))),
 		fixture("test_image_content", "", says(mcp.NewImageContent(fixturePicture, "image/png"))),
 		fixture("test_audio_content", "", says(mcp.NewAudioContent(fixtureSound, "audio/wav"))),
@@ -190,29 +191,29 @@ func fixtureTools() []Tool {
 			mcp.NewTextContent("Multiple content types test:"), mcp.NewImageContent(fixturePicture, "image/png"),
 			embedded("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`),
 		)),
-		fixture("test_error_handling", "", func(context.Context, *call, map[string]any) (*mcp.CallToolResult, error) {
+		fixture("test_error_handling", "", func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error) {
 			return nil, core.Errorf(core.KindConflict, "test", "", "This tool intentionally returns an error for testing")
 		}),
-		fixture("test_tool_with_logging", "", func(ctx context.Context, c *call, _ map[string]any) (*mcp.CallToolResult, error) {
+		fixture("test_tool_with_logging", "", func(ctx context.Context, c *tools.Call, _ map[string]any) (*mcp.CallToolResult, error) {
 			for _, message := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
-				c.sent++ // so that the result waits for them
+				c.Sent++ // so that the result waits for them
 				if err := server.ServerFromContext(ctx).SendLogMessageToClient(ctx, mcp.NewLoggingMessageNotification(mcp.LoggingLevelInfo, "test", message)); err != nil {
 					return nil, err
 				}
 			}
 			return mcp.NewToolResultText("logged"), nil
 		}),
-		fixture("test_tool_with_progress", "", func(ctx context.Context, c *call, _ map[string]any) (*mcp.CallToolResult, error) {
+		fixture("test_tool_with_progress", "", func(ctx context.Context, c *tools.Call, _ map[string]any) (*mcp.CallToolResult, error) {
 			for _, step := range []string{"begin", "middle", "end"} {
-				c.progress(ctx, step)
+				c.Progress(ctx, step)
 			}
 			return mcp.NewToolResultText("done"), nil
 		}),
-		fixture("test_sampling", `{"type":"object","properties":{"prompt":{"type":"string"}},"required":["prompt"]}`, func(_ context.Context, c *call, in map[string]any) (*mcp.CallToolResult, error) {
-			answer := server.SamplingResponse(c.request.Params.InputResponses, "sample")
+		fixture("test_sampling", `{"type":"object","properties":{"prompt":{"type":"string"}},"required":["prompt"]}`, func(_ context.Context, c *tools.Call, in map[string]any) (*mcp.CallToolResult, error) {
+			answer := server.SamplingResponse(c.Request.Params.InputResponses, "sample")
 			if answer == nil {
 				prompt, _ := in["prompt"].(string)
-				return nil, &inputNeeded{server.NewInputRequestBuilder("").Sample("sample", mcp.CreateMessageParams{
+				return nil, &tools.InputNeeded{Ask: server.NewInputRequestBuilder("").Sample("sample", mcp.CreateMessageParams{
 					MaxTokens: 100, Messages: []mcp.SamplingMessage{{Role: mcp.RoleUser, Content: mcp.NewTextContent(prompt)}},
 				})}
 			}
@@ -254,13 +255,13 @@ func TestInspector(t *testing.T) {
 		return got
 	}
 	listed, _ := inspect(t, "--method", "tools/list")["tools"].([]any)
-	if len(listed) != len(Catalogue()) {
-		t.Errorf("%d tools are listed, not %d", len(listed), len(Catalogue()))
+	if len(listed) != len(tools.Catalogue()) {
+		t.Errorf("%d tools are listed, not %d", len(listed), len(tools.Catalogue()))
 	}
 	a := b.visit(t, "")
-	sb := a.launch(args{"persist": true})
-	a.call("exec", args{"sandbox": sb, "command": "sleep 600", "background": true})
-	for _, tool := range Catalogue() {
+	sb := a.Launch(args{"persist": true})
+	a.Call("exec", args{"sandbox": sb, "command": "sleep 600", "background": true})
+	for _, tool := range tools.Catalogue() {
 		if tool.Name == "sandbox_terminate" || tool.Name == "sandbox_launch" {
 			continue // once is enough, and it comes last
 		}
@@ -270,7 +271,7 @@ func TestInspector(t *testing.T) {
 				"sandbox": sb, "command": "true", "exec_id": "1", "wait_seconds": "0", "language": "bash", "code": "true", "path": "/tmp/f", "content": "text",
 				"packages": `["x"]`, "package": "x", "timeout_seconds": "600", "local_path": "/tmp/x", "name": "made-here", "network": "none", "to": "fake",
 			} {
-				if _, known := tool.in.root.Properties[name]; known {
+				if _, known := tool.In.Root.Properties[name]; known {
 					given = append(given, "--tool-arg", name+"="+value)
 				}
 			}
@@ -280,7 +281,7 @@ func TestInspector(t *testing.T) {
 				t.Errorf("no content: %v", got)
 			}
 			meta, _ := got["_meta"].(map[string]any)
-			problem, _ := meta[failureKey].(map[string]any)
+			problem, _ := meta[tools.FailureKey].(map[string]any)
 			if problem["kind"] == "usage" || problem["kind"] == "internal" {
 				t.Errorf("it failed: %v", got)
 			}

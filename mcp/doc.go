@@ -1,5 +1,7 @@
 // Package mcp serves the core as tools, resources and prompts of the Model Context Protocol.
 //
-// A tool is a value (Tool) made by define, with schemas taken from its Go types; a toolset is a list of
-// them. Server ties them to a core.Service and to mcp-go, over stdio (ServeStdio) or HTTP (Handler).
+// It ties its rooms together: tools and compat (what assistants call), session (who calls), transport (stdio and
+// HTTP), auth, links and reply. It may import them, core, core/service and mcp-go; nothing here imports a provider.
+//
+// Start reading at server.go: New makes the server, and handler is the way of one call.
 package mcp

@@ -17,12 +17,13 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 func TestExec(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(args{"name": "dev"})
-	got := a.call("exec", args{"sandbox": sb, "command": "echo out; echo err >&2; exit 3"})
+	sb := a.Launch(args{"name": "dev"})
+	got := a.Call("exec", args{"sandbox": sb, "command": "echo out; echo err >&2; exit 3"})
 	checkOutput(t, "exec", got)
 	if got["stdout"] != "out\n" || got["stderr"] != "err\n" || got["exit_code"] != 3.0 || got["running"] != false {
 		t.Errorf("got %v", got)
@@ -30,13 +31,13 @@ func TestExec(t *testing.T) {
 	if text := textOf(a.result("exec", args{"sandbox": "dev", "argv": []string{"echo", "a  b"}})); !strings.Contains(text, "exit code 0") || !strings.Contains(text, "a  b") {
 		t.Errorf("the text twin is %q", text)
 	}
-	if got := a.call("exec", args{"sandbox": sb, "command": "cat", "stdin": "given"}); got["stdout"] != "given" {
+	if got := a.Call("exec", args{"sandbox": sb, "command": "cat", "stdin": "given"}); got["stdout"] != "given" {
 		t.Errorf("stdin: %v", got)
 	}
-	if got := a.call("exec", args{"sandbox": sb, "argv": []string{"no-such-program"}}); got["exit_code"] != 127.0 {
+	if got := a.Call("exec", args{"sandbox": sb, "argv": []string{"no-such-program"}}); got["exit_code"] != 127.0 {
 		t.Errorf("a program that is not there: %v", got)
 	}
-	if got := a.call("exec", args{"sandbox": sb, "command": "sleep 60", "timeout_seconds": 1}); got["exit_code"] != 124.0 || got["timed_out"] != true {
+	if got := a.Call("exec", args{"sandbox": sb, "command": "sleep 60", "timeout_seconds": 1}); got["exit_code"] != 124.0 || got["timed_out"] != true {
 		t.Errorf("a time limit: %v", got)
 	}
 	a.fails(core.KindUsage, "exec", args{"sandbox": sb})
@@ -51,22 +52,22 @@ func TestExec(t *testing.T) {
 func TestExecOutlivesItsCall(t *testing.T) {
 	b := newBench(t, setup.Options{SoftDeadline: 50 * time.Millisecond})
 	a := b.connect(t)
-	sb := a.launch(nil)
-	got := a.call("exec", args{"sandbox": sb, "command": "echo first; read line; echo got $line", "keep_stdin_open": true})
+	sb := a.Launch(nil)
+	got := a.Call("exec", args{"sandbox": sb, "command": "echo first; read line; echo got $line", "keep_stdin_open": true})
 	if got["running"] != true || got["exit_code"] != nil {
 		t.Fatalf("it is not running: %v", got)
 	}
 	id := got["exec_id"]
-	got = a.call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 0})
+	got = a.Call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 0})
 	if got["stdout"] != "first\n" || got["running"] != true {
 		t.Errorf("a look: %v", got)
 	}
-	got = a.call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 20, "cursor": got["cursor"], "stdin": "second\n"})
+	got = a.Call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 20, "cursor": got["cursor"], "stdin": "second\n"})
 	checkOutput(t, "exec_wait", got)
 	if got["stdout"] != "got second\n" || got["exit_code"] != 0.0 {
 		t.Errorf("what came after the cursor: %v", got)
 	}
-	if got = a.call("exec_wait", args{"sandbox": sb, "exec_id": id}); got["stdout"] != "first\ngot second\n" {
+	if got = a.Call("exec_wait", args{"sandbox": sb, "exec_id": id}); got["stdout"] != "first\ngot second\n" {
 		t.Errorf("all of it: %v", got)
 	}
 	a.fails(core.KindConflict, "exec_wait", args{"sandbox": sb, "exec_id": id, "stdin": "more"})
@@ -75,12 +76,12 @@ func TestExecOutlivesItsCall(t *testing.T) {
 
 func TestExecInTheBackground(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(nil)
-	got := a.call("exec", args{"sandbox": sb, "command": "sleep 60", "background": true})
+	sb := a.Launch(nil)
+	got := a.Call("exec", args{"sandbox": sb, "command": "sleep 60", "background": true})
 	if got["running"] != true {
 		t.Fatalf("got %v", got)
 	}
-	got = a.call("exec_kill", args{"sandbox": sb, "exec_id": got["exec_id"]})
+	got = a.Call("exec_kill", args{"sandbox": sb, "exec_id": got["exec_id"]})
 	checkOutput(t, "exec_kill", got)
 	if got["running"] != false || got["exit_code"] != 143.0 {
 		t.Errorf("after TERM: %v", got)
@@ -105,7 +106,7 @@ func (b *bench) runs(t *testing.T, sandbox string) bool {
 func TestCancelledRequestEndsItsCommand(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	a := b.connect(t)
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -122,7 +123,7 @@ func TestCancelledRequestEndsItsCommand(t *testing.T) {
 func TestCancelledRequestOverHTTP(t *testing.T) {
 	for _, cancelled := range []bool{true, false} {
 		s := newSite(t, setup.Options{})
-		sb := s.visit(t, "").launch(nil)
+		sb := s.visit(t, "").Launch(nil)
 		response, _ := s.ask(t, "POST", "/mcp", initialize, nil)
 		inSession := func(r *http.Request) { r.Header.Set("Mcp-Session-Id", response.Header.Get("Mcp-Session-Id")) }
 		ctx, hangUp := context.WithCancel(t.Context())
@@ -158,8 +159,8 @@ func TestCancelledRequestOverHTTP(t *testing.T) {
 func TestVanishedClientLeavesItsCommand(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	gone := b.connect(t)
-	sb := gone.launch(nil)
-	id := gone.call("exec", args{"sandbox": sb, "command": "sleep 1; echo survived", "wait_seconds": 0})["exec_id"]
+	sb := gone.Launch(nil)
+	id := gone.Call("exec", args{"sandbox": sb, "command": "sleep 1; echo survived", "wait_seconds": 0})["exec_id"]
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -172,7 +173,7 @@ func TestVanishedClientLeavesItsCommand(t *testing.T) {
 	gone.hangUp()
 	providertest.Receive(t, ended)
 	back := b.connect(t)
-	if got := back.call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 15}); got["stdout"] != "survived\n" {
+	if got := back.Call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 15}); got["stdout"] != "survived\n" {
 		t.Errorf("got %v", got)
 	}
 	if !b.runs(t, sb) {
@@ -182,8 +183,8 @@ func TestVanishedClientLeavesItsCommand(t *testing.T) {
 
 func TestProgressComesBeforeTheResult(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(nil)
-	a.call("exec", args{"sandbox": sb, "command": "echo working; sleep 1"})
+	sb := a.Launch(nil)
+	a.Call("exec", args{"sandbox": sb, "command": "echo working; sleep 1"})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, note := range a.notes {
@@ -196,7 +197,7 @@ func TestProgressComesBeforeTheResult(t *testing.T) {
 
 func TestOutputBudget(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	result := a.result("exec", args{"sandbox": sb, "command": "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done", "max_output": 1000})
 	got, _ := result.StructuredContent.(map[string]any)
 	stdout, _ := got["stdout"].(string)
@@ -221,8 +222,8 @@ func TestOutputBudget(t *testing.T) {
 
 func TestBinaryOutputIsNotMangled(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(nil)
-	got := a.call("exec", args{"sandbox": sb, "command": `printf '\377\000\001'`})
+	sb := a.Launch(nil)
+	got := a.Call("exec", args{"sandbox": sb, "command": `printf '\377\000\001'`})
 	if stdout, _ := got["stdout"].(string); !strings.Contains(stdout, "3 bytes that are not text") || !strings.Contains(stdout, "ff0001") {
 		t.Errorf("got %q", stdout)
 	}
@@ -234,28 +235,28 @@ func TestBinaryOutputIsNotMangled(t *testing.T) {
 
 func TestSecretsAreRedacted(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(args{"secrets": map[string]string{"TOKEN": "launch-value-1"}})
-	got := a.call("exec", args{"sandbox": sb, "command": "echo $TOKEN $OTHER; echo $TOKEN > /tmp/t", "secrets": map[string]string{"OTHER": "exec-value-2"}})
+	sb := a.Launch(args{"secrets": map[string]string{"TOKEN": "launch-value-1"}})
+	got := a.Call("exec", args{"sandbox": sb, "command": "echo $TOKEN $OTHER; echo $TOKEN > /tmp/t", "secrets": map[string]string{"OTHER": "exec-value-2"}})
 	if got["stdout"] != "[redacted] [redacted]\n" {
 		t.Errorf("output: %v", got["stdout"])
 	}
 	if text := a.readText("sandbox://" + sb + "/exec/1/stdout"); text != "[redacted] [redacted]\n" {
 		t.Errorf("resource: %q", text)
 	}
-	if got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/t"}); got["content"] != "[redacted]\n" || got["redacted"] != true {
+	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/t"}); got["content"] != "[redacted]\n" || got["redacted"] != true {
 		t.Errorf("file: %v", got)
 	}
 	if text := a.readText("sandbox://" + sb + "/files/tmp/t?grep=."); strings.Contains(text, "launch-value") {
 		t.Errorf("search: %q", text)
 	}
-	a.call("exec", args{"sandbox": sb, "command": "mkdir -p /tmp/names/$TOKEN"})
-	if got := a.call("file_list", args{"sandbox": sb, "path": "/tmp/names"}); strings.Contains(fmt.Sprint(got), "launch-value") {
+	a.Call("exec", args{"sandbox": sb, "command": "mkdir -p /tmp/names/$TOKEN"})
+	if got := a.Call("file_list", args{"sandbox": sb, "path": "/tmp/names"}); strings.Contains(fmt.Sprint(got), "launch-value") {
 		t.Errorf("names: %v", got)
 	}
 	if text := a.readText("sandbox://" + sb + "/files/tmp/names"); strings.Contains(text, "launch-value") {
 		t.Errorf("names in a resource: %s", text)
 	}
-	if got := a.call("exec", args{"sandbox": sb, "argv": []string{"/launch-value-1"}}); got["message"] != "/[redacted]: not found" {
+	if got := a.Call("exec", args{"sandbox": sb, "argv": []string{"/launch-value-1"}}); got["message"] != "/[redacted]: not found" {
 		t.Errorf("a message: %v", got["message"])
 	}
 }
@@ -269,8 +270,8 @@ func TestGivenSecretsAreRedacted(t *testing.T) {
 	}}})
 	given := []core.Secret{{Name: "OF_SERVER", Value: core.NewSecretValue("server-value-1")}, {Name: "OWN", Value: core.NewSecretValue("server-value-2")}}
 	a := benchOver(t, provider, svc, setup.Options{Policy: service.Policy{Template: "t"}, Secrets: given}).connect(t)
-	sb := a.launch(args{"secrets": map[string]string{"OWN": "own-value-1"}})
-	if got := a.call("exec", args{"sandbox": sb, "command": `echo $OF_TEMPLATE $OF_SERVER $OWN; [ "$OWN" = own-value-1 ] && echo own`}); got["stdout"] != "[redacted] [redacted] [redacted]\nown\n" {
+	sb := a.Launch(args{"secrets": map[string]string{"OWN": "own-value-1"}})
+	if got := a.Call("exec", args{"sandbox": sb, "command": `echo $OF_TEMPLATE $OF_SERVER $OWN; [ "$OWN" = own-value-1 ] && echo own`}); got["stdout"] != "[redacted] [redacted] [redacted]\nown\n" {
 		t.Errorf("it is shown: %v", got["stdout"])
 	}
 }
@@ -279,18 +280,18 @@ func TestGivenSecretsAreRedacted(t *testing.T) {
 func TestExecListIsBounded(t *testing.T) {
 	b := newBench(t, setup.Options{Toolsets: []string{setup.All}})
 	a := b.connect(t)
-	sb := a.launch(nil)
-	for range maxListed + 3 {
-		a.call("exec", args{"sandbox": sb, "command": ": " + strings.Repeat("x", 5000)})
+	sb := a.Launch(nil)
+	for range tools.MaxListed + 3 {
+		a.Call("exec", args{"sandbox": sb, "command": ": " + strings.Repeat("x", 5000)})
 	}
 	result := a.result("exec_list", args{"sandbox": sb})
 	got, _ := result.StructuredContent.(map[string]any)
 	checkOutput(t, "exec_list", got)
 	list, _ := got["execs"].([]any)
-	if newest, _ := list[len(list)-1].(map[string]any); len(list) != maxListed || got["older"] != 3.0 || newest["exec_id"] != fmt.Sprint(maxListed+3) {
+	if newest, _ := list[len(list)-1].(map[string]any); len(list) != tools.MaxListed || got["older"] != 3.0 || newest["exec_id"] != fmt.Sprint(tools.MaxListed+3) {
 		t.Errorf("%d commands, after %v, up to %v", len(list), got["older"], newest["exec_id"])
 	}
-	if encoded, err := json.Marshal(got); err != nil || len(encoded) > 2*maxListed*maxArgument || !strings.HasPrefix(textOf(result), "3 older") {
+	if encoded, err := json.Marshal(got); err != nil || len(encoded) > 2*tools.MaxListed*tools.MaxArgument || !strings.HasPrefix(textOf(result), "3 older") {
 		t.Errorf("%d bytes, %v", len(encoded), err)
 	}
 }
@@ -298,25 +299,25 @@ func TestExecListIsBounded(t *testing.T) {
 // Input that nobody reads holds up no call: not the one that sends it, not one that sends more, not the end.
 func TestInputThatNobodyReads(t *testing.T) {
 	a := newBench(t, setup.Options{SoftDeadline: 100 * time.Millisecond}).connect(t)
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	big := strings.Repeat("x", 1<<20)
-	if got := a.call("exec", args{"sandbox": sb, "command": "true", "stdin": big, "wait_seconds": 10}); got["exit_code"] != 0.0 {
+	if got := a.Call("exec", args{"sandbox": sb, "command": "true", "stdin": big, "wait_seconds": 10}); got["exit_code"] != 0.0 {
 		t.Errorf("a command that ends: %v", got)
 	}
-	got := a.call("exec", args{"sandbox": sb, "command": "sleep 600", "stdin": big, "keep_stdin_open": true})
+	got := a.Call("exec", args{"sandbox": sb, "command": "sleep 600", "stdin": big, "keep_stdin_open": true})
 	if got["running"] != true {
 		t.Fatalf("got %v", got)
 	}
 	id := got["exec_id"]
 	for range 3 {
-		a.call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 0, "stdin": big})
+		a.Call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 0, "stdin": big})
 	}
-	if got = a.call("exec_kill", args{"sandbox": sb, "exec_id": id}); got["exit_code"] != 143.0 {
+	if got = a.Call("exec_kill", args{"sandbox": sb, "exec_id": id}); got["exit_code"] != 143.0 {
 		t.Errorf("killed: %v", got)
 	}
 	// What is read late comes whole.
-	got = a.call("exec", args{"sandbox": sb, "command": "sleep 1; wc -c", "stdin": big, "keep_stdin_open": true})
-	got = a.call("exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "stdin": big, "close_stdin": true, "wait_seconds": 15})
+	got = a.Call("exec", args{"sandbox": sb, "command": "sleep 1; wc -c", "stdin": big, "keep_stdin_open": true})
+	got = a.Call("exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "stdin": big, "close_stdin": true, "wait_seconds": 15})
 	if text, _ := got["stdout"].(string); strings.TrimSpace(text) != "2097152" {
 		t.Errorf("late: %v", got)
 	}
@@ -327,15 +328,15 @@ func TestInputThatNobodyReads(t *testing.T) {
 func TestRunCodeImages(t *testing.T) {
 	a := newBench(t, setup.Options{Images: map[string]string{"bash": "registry.example.com/bash:1"}}).connect(t)
 	a.fails(core.KindUnsupported, "run_code", args{"language": "bash", "code": "true"})
-	a.call("run_code", args{"language": "python", "code": "1"})
+	a.Call("run_code", args{"language": "python", "code": "1"})
 }
 
 func TestRunCode(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	a := b.connect(t)
 	a.fails(core.KindUsage, "run_code", args{"language": "cobol", "code": "x"})
-	a.fails(core.KindUsage, "run_code", args{"language": "bash", "code": strings.Repeat("x", maxCode+1)})
-	got := a.call("run_code", args{"language": "bash", "code": "echo hi"})
+	a.fails(core.KindUsage, "run_code", args{"language": "bash", "code": strings.Repeat("x", tools.MaxCode+1)})
+	got := a.Call("run_code", args{"language": "bash", "code": "echo hi"})
 	checkOutput(t, "run_code", got)
 	if listing, err := b.service.List(t.Context(), core.ListFilter{All: true}); err != nil || len(listing.Sandboxes) != 0 {
 		t.Errorf("a sandbox for one run is left: %v, %v", listing, err)
@@ -346,12 +347,12 @@ func TestRunCode(t *testing.T) {
 func TestRunCodeLeavesNothing(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	for _, code := range []string{"i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done", `printf 'a\000b' >&2`} {
-		c := b.host.call(t.Context(), mcp.CallToolRequest{})
-		out, err := c.code(t.Context(), "", execution{spec: core.ExecSpec{Command: []string{"/bin/sh", "-c", code}}, wait: patience, budget: 1000}, core.Spec{})
+		c := b.host.Call(t.Context(), mcp.CallToolRequest{})
+		out, err := c.Code(t.Context(), "", tools.Execution{Spec: core.ExecSpec{Command: []string{"/bin/sh", "-c", code}}, Wait: patience, Budget: 1000}, core.Spec{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := resultOf(out)
+		result, err := tools.ResultOf(out)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -365,20 +366,20 @@ func TestRunCodeLeavesNothing(t *testing.T) {
 // A time that is too long to be told is a long one, not one that has passed.
 func TestLongTimes(t *testing.T) {
 	a := newBench(t, setup.Options{Toolsets: []string{setup.All}}).connect(t)
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	const wraps = 18446744074 // its nanoseconds are 0.29 s in 64 bits
-	if got := a.call("exec", args{"sandbox": sb, "command": "sleep 0.5; echo done", "timeout_seconds": wraps}); got["stdout"] != "done\n" {
+	if got := a.Call("exec", args{"sandbox": sb, "command": "sleep 0.5; echo done", "timeout_seconds": wraps}); got["stdout"] != "done\n" {
 		t.Errorf("exec: %v", got)
 	}
 	a.fails(core.KindUsage, "sandbox_launch", args{"timeout_seconds": wraps})
 	a.fails(core.KindUsage, "sandbox_timeout", args{"sandbox": sb, "timeout_seconds": wraps})
-	a.call("sandbox_cost", args{"hours": wraps})
+	a.Call("sandbox_cost", args{"hours": wraps})
 }
 
 // What a model gets wrong is told in the words of its tools.
 func TestErrorsForAModel(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	for _, text := range []string{
 		a.fails(core.KindUsage, "exec", args{"sandbox": "", "command": "true"}), a.fails(core.KindNotFound, "exec", args{"sandbox": "nobody", "command": "true"}),
 		a.fails(core.KindNotFound, "exec_wait", args{"sandbox": sb, "exec_id": "99"}), a.fails(core.KindNotFound, "exec_kill", args{"sandbox": sb, "exec_id": "99"}),

@@ -46,8 +46,8 @@ type fileState struct {
 	exists   bool
 }
 
-// close has no watch begin any more.
-func (s *subscriptions) close() {
+// Close has no watch begin any more.
+func (s *subscriptions) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -131,8 +132,8 @@ func (a *assistant) try(ctx context.Context, tool string, arguments args) (*mcp.
 	return a.client.CallTool(ctx, request)
 }
 
-// call calls a tool that has to succeed and returns its structured content.
-func (a *assistant) call(tool string, arguments args) map[string]any {
+// Call calls a tool that has to succeed and returns its structured content.
+func (a *assistant) Call(tool string, arguments args) map[string]any {
 	a.t.Helper()
 	result := a.result(tool, arguments)
 	if result.IsError {
@@ -173,7 +174,7 @@ func (a *assistant) fails(kind core.Kind, tool string, arguments args) string {
 	if err := json.Unmarshal(encoded, &meta); err != nil {
 		a.t.Fatal(err)
 	}
-	if got := meta[failureKey].Kind; got != kind.String() {
+	if got := meta[tools.FailureKey].Kind; got != kind.String() {
 		a.t.Errorf("%s failed with kind %q, want %q: %s", tool, got, kind, textOf(result))
 	}
 	return textOf(result)
@@ -189,10 +190,10 @@ func textOf(result *mcp.CallToolResult) string {
 	return strings.Join(parts, "\n")
 }
 
-// launch makes a sandbox and returns its id.
-func (a *assistant) launch(arguments args) string {
+// Launch makes a sandbox and returns its id.
+func (a *assistant) Launch(arguments args) string {
 	a.t.Helper()
-	id, _ := a.call("sandbox_launch", arguments)["id"].(string)
+	id, _ := a.Call("sandbox_launch", arguments)["id"].(string)
 	if id == "" {
 		a.t.Fatal("the sandbox has no id")
 	}

@@ -34,24 +34,24 @@ func TestPushAndPull(t *testing.T) {
 	write(t, filepath.Join(dir, "src", ".gitignore"), "*.log\n")
 	write(t, filepath.Join(dir, "src", "x.log"), "left out")
 	a := newBench(t, setup.Options{AllowPaths: []string{dir}}).connect(t)
-	sb := a.launch(nil)
-	got := a.call("push", args{"sandbox": sb, "local_path": filepath.Join(dir, "src"), "path": "/tmp"})
+	sb := a.Launch(nil)
+	got := a.Call("push", args{"sandbox": sb, "local_path": filepath.Join(dir, "src"), "path": "/tmp"})
 	checkOutput(t, "push", got)
-	if text := a.call("file_read", args{"sandbox": sb, "path": "/tmp/src/sub/b.txt"})["content"]; text != "b" {
+	if text := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/src/sub/b.txt"})["content"]; text != "b" {
 		t.Errorf("pushed: %v", text)
 	}
 	a.fails(core.KindNotFound, "file_read", args{"sandbox": sb, "path": "/tmp/src/x.log"})
-	a.call("push", args{"sandbox": sb, "local_path": "src/a.txt", "path": "/tmp/other.txt"})
-	if text := a.call("file_read", args{"sandbox": sb, "path": "/tmp/other.txt"})["content"]; text != "a" {
+	a.Call("push", args{"sandbox": sb, "local_path": "src/a.txt", "path": "/tmp/other.txt"})
+	if text := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/other.txt"})["content"]; text != "a" {
 		t.Errorf("a file of a relative path: %v", text)
 	}
 
-	checkOutput(t, "pull", a.call("pull", args{"sandbox": sb, "path": "/tmp/src", "local_path": filepath.Join(dir, "back")}))
+	checkOutput(t, "pull", a.Call("pull", args{"sandbox": sb, "path": "/tmp/src", "local_path": filepath.Join(dir, "back")}))
 	if data, err := os.ReadFile(filepath.Join(dir, "back", "sub", "b.txt")); err != nil || string(data) != "b" {
 		t.Errorf("pulled: %q, %v", data, err)
 	}
 	a.fails(core.KindConflict, "pull", args{"sandbox": sb, "path": "/tmp/src", "local_path": filepath.Join(dir, "back", "sub", "b.txt")})
-	a.call("pull", args{"sandbox": sb, "path": "/tmp/other.txt", "local_path": filepath.Join(dir, "back", "a.txt"), "replace": true})
+	a.Call("pull", args{"sandbox": sb, "path": "/tmp/other.txt", "local_path": filepath.Join(dir, "back", "a.txt"), "replace": true})
 	if entries, _ := filepath.Glob(filepath.Join(dir, ".sb-*")); len(entries) > 0 {
 		t.Errorf("left behind: %v", entries)
 	}
@@ -68,14 +68,14 @@ func testPullReplaces(t *testing.T) {
 	write(t, filepath.Join(dir, "disk", "data", "old"), "old")
 	b := newBench(t, setup.Options{AllowPaths: []string{dir}})
 	a := b.connect(t)
-	sb := a.launch(args{"name": "dev"})
-	a.call("file_write", args{"sandbox": sb, "path": "/tmp/data/new", "content": "new"})
+	sb := a.Launch(args{"name": "dev"})
+	a.Call("file_write", args{"sandbox": sb, "path": "/tmp/data/new", "content": "new"})
 	for _, place := range []string{"disk", "disk/made/for/it"} {
 		b.provider.Inject(fake.OpRead, fake.Fault{Delay: time.Second, Times: 1})
 		pulled := make(chan struct{})
 		go func() {
 			defer close(pulled)
-			a.call("pull", args{"sandbox": sb, "path": "/tmp/data", "local_path": place, "replace": true})
+			a.Call("pull", args{"sandbox": sb, "path": "/tmp/data", "local_path": place, "replace": true})
 		}()
 		synctest.Wait()
 		if staged, _ := filepath.Glob(filepath.Join(dir, "disk", ".sb-*")); len(staged) != 1 {
@@ -96,7 +96,7 @@ func testPullReplaces(t *testing.T) {
 	}
 	// The whole of a sandbox goes into a directory as well, and not in its place.
 	write(t, filepath.Join(dir, "mine", "file"), "mine")
-	if got := a.call("pull", args{"sandbox": sb, "path": "/", "local_path": "mine", "replace": true}); got["destination"] != filepath.Join(dir, "mine", "mcp-dev") {
+	if got := a.Call("pull", args{"sandbox": sb, "path": "/", "local_path": "mine", "replace": true}); got["destination"] != filepath.Join(dir, "mine", "mcp-dev") {
 		t.Errorf("a whole sandbox: %v", got)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "mine", "file")); err != nil {
@@ -106,7 +106,7 @@ func testPullReplaces(t *testing.T) {
 
 func TestHostPathsAreClosedByDefault(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	a.fails(core.KindUnauthorized, "push", args{"sandbox": sb, "local_path": "/etc/hostname", "path": "/tmp/"})
 	a.fails(core.KindUnauthorized, "pull", args{"sandbox": sb, "path": "/tmp", "local_path": t.TempDir()})
 }
@@ -122,8 +122,8 @@ func TestPathEscapesAreRefused(t *testing.T) {
 		}
 	}
 	a := newBench(t, setup.Options{AllowPaths: []string{dir}}).connect(t)
-	sb := a.launch(nil)
-	a.call("file_write", args{"sandbox": sb, "path": "/tmp/evil", "content": "evil"})
+	sb := a.Launch(nil)
+	a.Call("file_write", args{"sandbox": sb, "path": "/tmp/evil", "content": "evil"})
 	for _, path := range []string{
 		filepath.Join(outside, "secret"), dir + "/../" + filepath.Base(outside) + "/secret", "../" + filepath.Base(outside) + "/secret",
 		filepath.Join(dir, "link", "secret"), filepath.Join(dir, "file-link"), filepath.Join(dir, "up"), dir + "x",
@@ -161,9 +161,9 @@ func TestRoots(t *testing.T) {
 	for name, options := range map[string][]client.ClientOption{"now": nil, "2025-11-25": {legacy()}} {
 		t.Run(name, func(t *testing.T) {
 			a := newBench(t, setup.Options{UseRoots: true}).connect(t, append(options, client.WithRootsHandler(folders{dir}))...)
-			sb := a.launch(nil)
-			a.call("push", args{"sandbox": sb, "local_path": filepath.Join(dir, "file"), "path": "/tmp/file"})
-			if text := a.call("file_read", args{"sandbox": sb, "path": "/tmp/file"})["content"]; text != "rooted" {
+			sb := a.Launch(nil)
+			a.Call("push", args{"sandbox": sb, "local_path": filepath.Join(dir, "file"), "path": "/tmp/file"})
+			if text := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/file"})["content"]; text != "rooted" {
 				t.Errorf("got %v", text)
 			}
 			if text := a.fails(core.KindUnauthorized, "push", args{"sandbox": sb, "local_path": "/etc/hostname", "path": "/tmp/"}); !strings.Contains(text, dir) {

@@ -24,12 +24,14 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/mcp/keys"
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
+	sbtransport "github.com/seed-0724f904/sb/mcp/transport"
 )
 
 // site is a server over HTTP on a port of its own.
 type site struct {
 	*bench
-	web    *Web
+	web    *sbtransport.Web
 	server *httptest.Server
 	keys   *keys.Store
 	http   *http.Client
@@ -172,7 +174,7 @@ func TestMalformedRequests(t *testing.T) {
 			t.Errorf("%q is answered with %s %s", body, response.Status, text)
 		}
 	}
-	s.visit(t, "").launch(nil)
+	s.visit(t, "").Launch(nil)
 }
 
 // mcp-go cannot ask clients of the protocol before 2026-07-28 over SSE: what a client that can be asked would have to be asked for is refused, not done.
@@ -180,10 +182,10 @@ func TestWhoCannotBeAskedOverSSEIsRefused(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	user := &answers{agree: true}
 	a := s.visitSSE(t, "", legacy(), client.WithElicitationHandler(user))
-	a.launch(nil)
+	a.Launch(nil)
 	a.fails(core.KindUnsupported, "sandbox_terminate", args{"all": true})
 	a.fails(core.KindUnsupported, "sandbox_launch", args{"gpu": "T4"})
-	if got := a.call("sandbox_list", nil); len(got["sandboxes"].([]any)) != 1 || len(user.asked) != 0 {
+	if got := a.Call("sandbox_list", nil); len(got["sandboxes"].([]any)) != 1 || len(user.asked) != 0 {
 		t.Errorf("there are %v, and asked was %q", got, user.asked)
 	}
 }
@@ -192,19 +194,19 @@ func TestWhoCannotBeAskedOverSSEIsRefused(t *testing.T) {
 func TestTransports(t *testing.T) {
 	story := func(t *testing.T, a *assistant) {
 		t.Helper()
-		sb := a.launch(nil)
-		if got := a.call("exec", args{"sandbox": sb, "command": "echo working; sleep 1; echo done"}); got["stdout"] != "working\ndone\n" {
+		sb := a.Launch(nil)
+		if got := a.Call("exec", args{"sandbox": sb, "command": "echo working; sleep 1; echo done"}); got["stdout"] != "working\ndone\n" {
 			t.Errorf("exec: %v", got)
 		}
 		a.hear("progress", func(note mcp.JSONRPCNotification) bool {
 			return note.Method == "notifications/progress" && note.Params.AdditionalFields["message"] == "working"
 		})
-		a.call("file_write", args{"sandbox": sb, "path": "/tmp/f", "content": "text"})
-		if text := a.readText(fileURI(sb, "/tmp/f")); text != "text" {
+		a.Call("file_write", args{"sandbox": sb, "path": "/tmp/f", "content": "text"})
+		if text := a.readText(tools.FileURI(sb, "/tmp/f")); text != "text" {
 			t.Errorf("resource: %q", text)
 		}
 		a.fails(core.KindNotFound, "exec", args{"sandbox": "nobody", "command": "true"})
-		a.call("sandbox_terminate", args{"sandbox": sb})
+		a.Call("sandbox_terminate", args{"sandbox": sb})
 	}
 	t.Run("stdio", func(t *testing.T) { story(t, newBench(t, setup.Options{}).connect(t)) })
 	t.Run("stdio 2025-11-25", func(t *testing.T) {
@@ -271,9 +273,9 @@ func TestKeysAreNeeded(t *testing.T) {
 func TestScopes(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	owner, reader, scraper := s.key(t, "alice"), s.key(t, "alice", keys.ScopeRead), s.key(t, "prometheus", keys.ScopeMetrics)
-	sb := s.visit(t, owner).launch(nil)
+	sb := s.visit(t, owner).Launch(nil)
 	a := s.visit(t, reader)
-	if got := a.call("sandbox_list", nil); len(got["sandboxes"].([]any)) != 1 {
+	if got := a.Call("sandbox_list", nil); len(got["sandboxes"].([]any)) != 1 {
 		t.Errorf("a reader of the same owner sees %v", got)
 	}
 	if _, err := a.try(t.Context(), "exec", args{"sandbox": sb, "command": "true"}); err == nil {
@@ -296,16 +298,16 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 	s := newSite(t, setup.Options{Toolsets: []string{setup.All}, HTTP: setup.HTTP{Rate: -1}})
 	aliceKey, malloryKey := s.key(t, "alice"), s.key(t, "mallory")
 	alice, mallory := s.visit(t, aliceKey, legacy()), s.visit(t, malloryKey)
-	info := alice.call("sandbox_launch", args{"name": "private"})
+	info := alice.Call("sandbox_launch", args{"name": "private"})
 	sb, name := info["id"].(string), info["name"].(string)
-	alice.call("file_write", args{"sandbox": "private", "path": "/tmp/f", "content": "alice's"})
-	exec := alice.call("exec", args{"sandbox": sb, "command": "sleep 600", "background": true})["exec_id"]
-	link := alice.call("file_link", args{"sandbox": sb, "path": "/tmp/f"})["url"].(string)
+	alice.Call("file_write", args{"sandbox": "private", "path": "/tmp/f", "content": "alice's"})
+	exec := alice.Call("exec", args{"sandbox": sb, "command": "sleep 600", "background": true})["exec_id"]
+	link := alice.Call("file_link", args{"sandbox": sb, "path": "/tmp/f"})["url"].(string)
 
-	if got := mallory.call("sandbox_list", args{"all": true}); len(got["sandboxes"].([]any)) != 0 {
+	if got := mallory.Call("sandbox_list", args{"all": true}); len(got["sandboxes"].([]any)) != 0 {
 		t.Errorf("mallory sees %v", got)
 	}
-	session := s.session(t, malloryKey)
+	client := s.session(t, malloryKey)
 	for _, ref := range []string{sb, name, "private", "fake/" + sb, "fake/" + name, sb[:6], "fake/" + sb[:6]} {
 		for tool, arguments := range map[string]args{
 			"exec": {"command": "cat /tmp/f"}, "exec_wait": {"exec_id": exec}, "exec_kill": {"exec_id": exec}, "file_read": {"path": "/tmp/f"},
@@ -325,15 +327,15 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 		for _, path := range []string{"", "/files/tmp/f", "/exec", "/exec/1/stdout", "/logs"} {
 			response, text := s.ask(t, "POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"sandbox://%s%s"}}`, strings.ReplaceAll(ref, "/", "%2F"), path), func(r *http.Request) {
 				bearer(malloryKey)(r)
-				r.Header.Set("Mcp-Session-Id", session)
+				r.Header.Set("Mcp-Session-Id", client)
 			})
 			if response.StatusCode == 200 && !strings.Contains(text, `"error"`) || strings.Contains(text, "alice's") {
 				t.Errorf("resource %s%s: %s", ref, path, text)
 			}
 		}
 	}
-	alice.call("checkpoint", args{"sandbox": sb, "name": "point"})
-	if got := mallory.call("checkpoint_list", nil); len(got["checkpoints"].([]any)) != 0 {
+	alice.Call("checkpoint", args{"sandbox": sb, "name": "point"})
+	if got := mallory.Call("checkpoint_list", nil); len(got["checkpoints"].([]any)) != 0 {
 		t.Errorf("mallory sees checkpoints: %v", got)
 	}
 	mallory.fails(core.KindNotFound, "sandbox_launch", args{"checkpoint": "point"})
@@ -345,8 +347,8 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 	}
 	mallory.fails(core.KindUnauthorized, "volume_create", args{"name": "v"})
 	mallory.fails(core.KindUnauthorized, "volume_remove", args{"name": "v"})
-	mallory.call("sandbox_terminate", args{"all": true})
-	if got := alice.call("file_read", args{"sandbox": sb, "path": "/tmp/f"}); got["content"] != "alice's" {
+	mallory.Call("sandbox_terminate", args{"all": true})
+	if got := alice.Call("file_read", args{"sandbox": sb, "path": "/tmp/f"}); got["content"] != "alice's" {
 		t.Errorf("alice's file is %v", got)
 	}
 
@@ -393,7 +395,7 @@ func TestStolenSSESessionIsRefused(t *testing.T) {
 	aliceKey, malloryKey := s.key(t, "alice"), s.key(t, "mallory")
 	s.visitSSE(t, aliceKey)
 	var id string
-	for _, registered := range s.sessions.standingIDs() {
+	for _, registered := range s.sessions.StandingIDs() {
 		id = registered
 	}
 	message := `{"jsonrpc":"2.0","id":9,"method":"tools/list"}`
@@ -412,10 +414,10 @@ func TestQuotasOfAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	guest, other := s.visit(t, secret), s.visit(t, s.key(t, "other"))
-	guest.launch(nil)
+	guest.Launch(nil)
 	guest.fails(core.KindExhausted, "sandbox_launch", nil)
-	other.launch(nil)
-	other.launch(nil)
+	other.Launch(nil)
+	other.Launch(nil)
 }
 
 func TestRateLimit(t *testing.T) {
@@ -508,13 +510,13 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 func TestLinks(t *testing.T) {
 	s := newSite(t, setup.Options{Toolsets: []string{setup.All}})
 	a := s.visit(t, "")
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	for name, content := range map[string]string{"page.html": "<script>alert(1)</script>", "pic.svg": "<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>", "data.csv": "a,b\n1,2\n"} {
-		a.call("file_write", args{"sandbox": sb, "path": "/tmp/" + name, "content": content})
+		a.Call("file_write", args{"sandbox": sb, "path": "/tmp/" + name, "content": content})
 	}
 	link := func(name, direction string, seconds int) string {
 		t.Helper()
-		return a.call("file_link", args{"sandbox": sb, "path": "/tmp/" + name, "direction": direction, "expires_seconds": seconds})["url"].(string)
+		return a.Call("file_link", args{"sandbox": sb, "path": "/tmp/" + name, "direction": direction, "expires_seconds": seconds})["url"].(string)
 	}
 	csv := link("data.csv", "download", 60)
 	response, text := s.ask(t, "GET", csv, "", nil)

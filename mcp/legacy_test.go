@@ -16,7 +16,10 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/seed-0724f904/sb/mcp/auth"
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
+	"github.com/seed-0724f904/sb/mcp/transport"
 )
 
 // visitor is a client of a session that sees which stream each message comes on.
@@ -41,7 +44,7 @@ func (s *site) drop(t testing.TB, capabilities string) *visitor {
 func (v *visitor) inside(r *http.Request) { r.Header.Set("Mcp-Session-Id", v.session) }
 
 // held is what the server keeps for the visitor's session.
-func (v *visitor) held() Held {
+func (v *visitor) held() transport.Held {
 	held, _ := v.web.Held(v.session)
 	return held
 }
@@ -71,8 +74,8 @@ type listening struct {
 	hangUp   context.CancelFunc
 }
 
-// open makes a request whose answer is read as it comes.
-func (v *visitor) open(method, body string, change func(*http.Request)) *listening {
+// Open makes a request whose answer is read as it comes.
+func (v *visitor) Open(method, body string, change func(*http.Request)) *listening {
 	v.t.Helper()
 	ctx, cancel := context.WithCancel(v.t.Context())
 	request, err := http.NewRequestWithContext(ctx, method, v.web.URL()+"/mcp", strings.NewReader(body))
@@ -161,13 +164,13 @@ func TestConcurrentCallsDoNotMix(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
 	addFixtures(s.Server)
 	v := s.drop(t, `{}`)
-	get := v.open("GET", "", nil)
+	get := v.Open("GET", "", nil)
 	var wg sync.WaitGroup
 	for client := range 8 {
 		wg.Go(func() {
 			for round := range 25 {
 				id := 100*client + round
-				checkCall(t, id, 0, v.open("POST", callBody(id, "test_tool_with_progress"), nil).rest())
+				checkCall(t, id, 0, v.Open("POST", callBody(id, "test_tool_with_progress"), nil).rest())
 			}
 		})
 	}
@@ -181,9 +184,9 @@ func TestConcurrentCallsDoNotMix(t *testing.T) {
 // addSteps adds a tool that tells of a step and then waits for the next to be allowed, three times.
 func addSteps(s *Server) (next chan struct{}) {
 	next = make(chan struct{})
-	tool := fixture("steps", "", func(ctx context.Context, c *call, _ map[string]any) (*mcp.CallToolResult, error) {
+	tool := fixture("steps", "", func(ctx context.Context, c *tools.Call, _ map[string]any) (*mcp.CallToolResult, error) {
 		for _, step := range []string{"begin", "middle", "end"} {
-			c.progress(ctx, step)
+			c.Progress(ctx, step)
 			select {
 			case <-next:
 			case <-ctx.Done():
@@ -192,14 +195,14 @@ func addSteps(s *Server) (next chan struct{}) {
 		}
 		return mcp.NewToolResultText("done"), nil
 	})
-	s.mcp.AddTool(tool.definition(), s.handler(tool))
+	s.mcp.AddTool(tool.Definition(), s.handler(tool))
 	return next
 }
 
 // resume goes on with a stream after an event.
 func (v *visitor) resume(after string) *listening {
 	v.t.Helper()
-	return v.open("GET", "", func(r *http.Request) { r.Header.Set("Last-Event-ID", after) })
+	return v.Open("GET", "", func(r *http.Request) { r.Header.Set("Last-Event-ID", after) })
 }
 
 // A call goes on when its connection breaks; another one is told what was missed, and then what comes, and nothing twice.
@@ -207,7 +210,7 @@ func TestACallIsResumed(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	next := addSteps(s.Server)
 	v := s.drop(t, `{}`)
-	post := v.open("POST", callBody(7, "steps"), nil)
+	post := v.Open("POST", callBody(7, "steps"), nil)
 	first, ok := post.next()
 	if !ok || first.Params.Message != "begin" {
 		t.Fatalf("it begins with %+v", first)
@@ -233,9 +236,9 @@ func TestConcurrentCallsAsk(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	addFixtures(s.Server)
 	v := s.drop(t, `{"elicitation":{}}`)
-	get := v.open("GET", "", nil)
+	get := v.Open("GET", "", nil)
 	ask := func(id int) (*listening, told) {
-		l := v.open("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"test_elicitation","arguments":{"message":"ask %d"}}}`, id, id), nil)
+		l := v.Open("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"test_elicitation","arguments":{"message":"ask %d"}}}`, id, id), nil)
 		question, ok := l.next()
 		if !ok || question.Method != "elicitation/create" || question.Params.Message != fmt.Sprintf("ask %d", id) {
 			t.Fatalf("call %d is asked %+v", id, question)
@@ -283,11 +286,11 @@ func TestTheStreamOfNoCall(t *testing.T) {
 		return message.id
 	}
 	tell("a")
-	first := v.open("GET", "", nil)
+	first := v.Open("GET", "", nil)
 	a := hear(first, "a")
 	tell("b")
 	hear(first, "b")
-	second := v.open("GET", "", nil)
+	second := v.Open("GET", "", nil)
 	if rest := first.rest(); len(rest) != 0 {
 		t.Errorf("the connection that was superseded is told %+v", rest)
 	}
@@ -312,8 +315,8 @@ func TestDeletedSession(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	addSteps(s.Server)
 	v := s.drop(t, `{}`)
-	get := v.open("GET", "", nil)
-	post := v.open("POST", callBody(1, "steps"), nil)
+	get := v.Open("GET", "", nil)
+	post := v.Open("POST", callBody(1, "steps"), nil)
 	begun, _ := post.next()
 	if response, text := s.ask(t, "DELETE", "/mcp", "", v.inside); response.StatusCode != 200 {
 		t.Fatalf("%s %s", response.Status, text)
@@ -335,7 +338,7 @@ func TestDeletedSession(t *testing.T) {
 			t.Errorf("%s %s: %s %s", request.method, request.body, response.Status, text)
 		}
 	}
-	eventually(t, "it is unregistered", func() bool { return !s.sessions.belongs(v.session, ownerKey(Identity{})) })
+	eventually(t, "it is unregistered", func() bool { return !s.sessions.Belongs(v.session, auth.OwnerKey(auth.Identity{})) })
 }
 
 // Requests whose head is wrong are refused before anything is done.
@@ -399,8 +402,8 @@ func TestTooManyCalls(t *testing.T) {
 	addSteps(s.Server)
 	v := s.drop(t, `{}`)
 	var calls []*listening
-	for id := range maxConcurrent {
-		calls = append(calls, v.open("POST", callBody(id, "steps"), nil))
+	for id := range transport.MaxConcurrent {
+		calls = append(calls, v.Open("POST", callBody(id, "steps"), nil))
 	}
 	if response, text := s.ask(t, "POST", "/mcp", callBody(1000, "steps"), v.inside); response.StatusCode != 429 || !strings.Contains(text, `"id":1000`) {
 		t.Errorf("one too many: %s %s", response.Status, text)
@@ -418,7 +421,7 @@ func TestTooManyCalls(t *testing.T) {
 // direct is a client within the process of the server, so that time can be the test's own.
 type direct struct {
 	*bench
-	web     *Web
+	web     *transport.Web
 	session string
 }
 
@@ -447,8 +450,8 @@ func (d *direct) ask(ctx context.Context, method, body string) *httptest.Respons
 	return recorder
 }
 
-// call calls a tool and returns what came back.
-func (d *direct) call(t *testing.T, tool, arguments string) map[string]any {
+// Call calls a tool and returns what came back.
+func (d *direct) Call(t *testing.T, tool, arguments string) map[string]any {
 	t.Helper()
 	response := d.ask(t.Context(), "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":`+arguments+`}}`)
 	var got struct {
@@ -467,7 +470,7 @@ func TestIdleSessionEnds(t *testing.T) {
 		ask := d.ask
 		listen, hangUp := context.WithTimeout(t.Context(), 12*time.Minute)
 		defer hangUp()
-		if heard := ask(listen, "GET", "").Body.String(); strings.Count(heard, `"method":"ping"`) != int(12*time.Minute/keepAliveEvery) || strings.Contains(heard, "id: ") {
+		if heard := ask(listen, "GET", "").Body.String(); strings.Count(heard, `"method":"ping"`) != int(12*time.Minute/transport.KeepAliveEvery) || strings.Contains(heard, "id: ") {
 			t.Errorf("the stream is kept alive with %q", heard)
 		}
 		ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
@@ -490,17 +493,17 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	const notes = 300
 	long := strings.Repeat("x", 64<<10)
-	tool := fixture("flood", "", func(ctx context.Context, c *call, _ map[string]any) (*mcp.CallToolResult, error) {
+	tool := fixture("flood", "", func(ctx context.Context, c *tools.Call, _ map[string]any) (*mcp.CallToolResult, error) {
 		for range notes {
-			c.progress(ctx, long)
+			c.Progress(ctx, long)
 		}
 		return mcp.NewToolResultText("done"), nil
 	})
-	s.mcp.AddTool(tool.definition(), s.handler(tool))
+	s.mcp.AddTool(tool.Definition(), s.handler(tool))
 	v := s.drop(t, `{}`)
-	post := v.open("POST", callBody(1, "flood"), nil)
+	post := v.Open("POST", callBody(1, "flood"), nil)
 	eventually(t, "the call ends", func() bool { return v.held().PastCalls == 1 })
-	if held := v.held(); held.Messages > keptMessages || held.Bytes > keptBytes {
+	if held := v.held(); held.Messages > transport.KeptMessages || held.Bytes > transport.KeptBytes {
 		t.Errorf("%d messages are kept, %d bytes", held.Messages, held.Bytes)
 	}
 	last := 0
@@ -521,7 +524,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	v := s.drop(t, `{}`)
 	other := s.visit(t, "")
-	uri := "sandbox://" + other.launch(nil)
+	uri := "sandbox://" + other.Launch(nil)
 	subscribe := func(method string) {
 		t.Helper()
 		if response, text := s.ask(t, "POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"uri":%q}}`, method, uri), v.inside); !strings.Contains(text, `"result"`) {
@@ -529,8 +532,8 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 		}
 	}
 	subscribe("resources/subscribe")
-	get := v.open("GET", "", nil)
-	other.call("sandbox_terminate", args{"all": true})
+	get := v.Open("GET", "", nil)
+	other.Call("sandbox_terminate", args{"all": true})
 	for message, ok := get.next(); message.Method != mcp.MethodNotificationResourceUpdated || message.Params.URI != uri; message, ok = get.next() {
 		if !ok || message.Method != mcp.MethodNotificationResourcesListChanged {
 			t.Fatalf("what comes is %+v", message)

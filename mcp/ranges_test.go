@@ -13,18 +13,19 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 // put writes a file of any bytes.
 func (a *assistant) put(sandbox, path string, data []byte) {
 	a.t.Helper()
-	a.call("file_write", args{"sandbox": sandbox, "path": path, "content": base64.StdEncoding.EncodeToString(data), "base64": true})
+	a.Call("file_write", args{"sandbox": sandbox, "path": path, "content": base64.StdEncoding.EncodeToString(data), "base64": true})
 }
 
 // Read piece by piece, wherever the ranges cut characters, a file is what it was.
 func TestRangesOfAFileAreTheFile(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	for name, text := range map[string]string{
 		"ascii": strings.Repeat("line of text\n", 400), "two": strings.Repeat("üä", 1500), "three": "x" + strings.Repeat("€\n", 1200), "four": strings.Repeat("🙂", 900),
 		"empty": "", "one long line": strings.Repeat("a", 5000), "fits exactly": strings.Repeat("b", 200),
@@ -33,7 +34,7 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 		var read strings.Builder
 		offset, calls := 0.0, 0
 		for more := true; more && calls < 200; calls++ {
-			got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": int(offset), "max_output": 200})
+			got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": int(offset), "max_output": 200})
 			if got["size"] != float64(len(text)) || got["encoding"] != "text" {
 				t.Fatalf("%s: size %v, %v", name, got["size"], got["encoding"])
 			}
@@ -50,7 +51,7 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 		read.Reset()
 		next := 0
 		for more := true; more; {
-			contents, ok := a.read(fmt.Sprintf("%s?offset=%d&limit=777", fileURI(sb, "/tmp/f"), next)).(mcp.TextResourceContents)
+			contents, ok := a.read(fmt.Sprintf("%s?offset=%d&limit=777", tools.FileURI(sb, "/tmp/f"), next)).(mcp.TextResourceContents)
 			if !ok {
 				t.Fatalf("%s: a range is no text", name)
 			}
@@ -67,16 +68,16 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 	a.put(sb, "/tmp/f", []byte("short"))
 	a.fails(core.KindUsage, "file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 6})
 	a.fails(core.KindUsage, "file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": -1})
-	if got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 5}); got["content"] != "" || got["next_offset"] != nil || got["size"] != 5.0 {
+	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 5}); got["content"] != "" || got["next_offset"] != nil || got["size"] != 5.0 {
 		t.Errorf("at the end: %v", got)
 	}
 	// A range that begins within a character says where it goes on.
 	a.put(sb, "/tmp/f", []byte("€uro"))
-	if got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1}); got["content"] != "uro" || got["next_offset"] != nil {
+	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1}); got["content"] != "uro" || got["next_offset"] != nil {
 		t.Errorf("within a character: %v", got)
 	}
 	a.put(sb, "/tmp/f", []byte(strings.Repeat("🙂", 300)))
-	if got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1, "max_output": 200}); got["content"] != strings.Repeat("🙂", 199) || got["next_offset"] != 800.0 {
+	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1, "max_output": 200}); got["content"] != strings.Repeat("🙂", 199) || got["next_offset"] != 800.0 {
 		t.Errorf("from within a character to within another: %v", got)
 	}
 }
@@ -84,25 +85,25 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 // What is no text is never made some: not by its beginning, its end, or what stands far in it.
 func TestBytesAreNeverMangled(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	for name, data := range map[string][]byte{
 		"cut at its end": []byte("caf\xc3"), "begins within": []byte("\xa9 text"), "latin 1": []byte("caf\xe9 au lait"), "zero": []byte("a\x00b"), "only half": {0xe2, 0x82},
 		"far in": append(bytes.Repeat([]byte("text "), 400), 0xff, 0xfe),
 	} {
 		a.put(sb, "/tmp/f", data)
-		got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/f"})
+		got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f"})
 		if got["encoding"] != "none" || got["content"] != "" || got["size"] != float64(len(data)) {
 			t.Errorf("%s: %v", name, got)
 		}
-		got = a.call("file_read", args{"sandbox": sb, "path": "/tmp/f", "base64": true})
+		got = a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "base64": true})
 		if back, err := base64.StdEncoding.DecodeString(got["content"].(string)); err != nil || !bytes.Equal(back, data) {
 			t.Errorf("%s: as base64 %q, %v", name, back, err)
 		}
-		blob, ok := a.read(fileURI(sb, "/tmp/f")).(mcp.BlobResourceContents)
+		blob, ok := a.read(tools.FileURI(sb, "/tmp/f")).(mcp.BlobResourceContents)
 		if back, err := base64.StdEncoding.DecodeString(blob.Blob); !ok || err != nil || !bytes.Equal(back, data) {
 			t.Errorf("%s: the resource is %q, %v", name, back, err)
 		}
-		out := a.call("exec", args{"sandbox": sb, "command": "cat /tmp/f"})
+		out := a.Call("exec", args{"sandbox": sb, "command": "cat /tmp/f"})
 		if text, _ := out["stdout"].(string); !strings.Contains(text, "bytes that are not text") || out["stdout_bytes"] != float64(len(data)) {
 			t.Errorf("%s: as output %q", name, text)
 		}
@@ -114,14 +115,14 @@ func TestSecretsAreFoundAcrossRanges(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	a := b.connect(t)
 	const value = "launch-value-1"
-	sb := a.launch(args{"secrets": map[string]string{"TOKEN": value}})
-	a.call("exec", args{"sandbox": sb, "command": "echo before $TOKEN after > /tmp/t"})
+	sb := a.Launch(args{"secrets": map[string]string{"TOKEN": value}})
+	a.Call("exec", args{"sandbox": sb, "command": "echo before $TOKEN after > /tmp/t"})
 	for _, check := range []func(offset int) string{
 		func(offset int) string {
-			return a.readText(fmt.Sprintf("%s?offset=%d&limit=3", fileURI(sb, "/tmp/t"), offset))
+			return a.readText(fmt.Sprintf("%s?offset=%d&limit=3", tools.FileURI(sb, "/tmp/t"), offset))
 		},
 		func(offset int) string {
-			content, _ := a.call("file_read", args{"sandbox": sb, "path": "/tmp/t", "offset": offset, "base64": true})["content"].(string)
+			content, _ := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/t", "offset": offset, "base64": true})["content"].(string)
 			text, err := base64.StdEncoding.DecodeString(content)
 			if err != nil {
 				t.Fatal(err)
@@ -144,7 +145,7 @@ func TestSecretsAreFoundAcrossRanges(t *testing.T) {
 		}
 	}
 	// Output is cut where the value stands.
-	got := a.call("exec", args{"sandbox": sb, "max_output": 200, "command": "i=0; while [ $i -lt 400 ]; do printf %s $TOKEN; i=$((i+1)); done"})
+	got := a.Call("exec", args{"sandbox": sb, "max_output": 200, "command": "i=0; while [ $i -lt 400 ]; do printf %s $TOKEN; i=$((i+1)); done"})
 	if text, _ := got["stdout"].(string); strings.Contains(text, "launch") || strings.Contains(text, "value") {
 		t.Errorf("output: %q", text)
 	}
@@ -154,8 +155,8 @@ func TestSecretsAreFoundAcrossRanges(t *testing.T) {
 func TestSecretsAreRedactedAfterARestart(t *testing.T) {
 	first := newBench(t, setup.Options{OnDisconnect: setup.Detach})
 	before := first.connect(t)
-	sb := before.launch(args{"secrets": map[string]string{"TOKEN": "launch-value-1"}})
-	before.call("exec", args{"sandbox": sb, "command": "echo $TOKEN $OTHER | cat; echo $TOKEN $OTHER > /tmp/t", "secrets": map[string]string{"OTHER": "exec-value-2"}})
+	sb := before.Launch(args{"secrets": map[string]string{"TOKEN": "launch-value-1"}})
+	before.Call("exec", args{"sandbox": sb, "command": "echo $TOKEN $OTHER | cat; echo $TOKEN $OTHER > /tmp/t", "secrets": map[string]string{"OTHER": "exec-value-2"}})
 	before.hangUp()
 
 	second, err := New(first.service, nil, setup.Options{Toolsets: []string{setup.All}})
@@ -168,13 +169,13 @@ func TestSecretsAreRedactedAfterARestart(t *testing.T) {
 	if text := after.readText("sandbox://" + sb + "/exec/1/stdout"); text != "[redacted] [redacted]\n" {
 		t.Errorf("old output: %q", text)
 	}
-	if got := after.call("exec_wait", args{"sandbox": sb, "exec_id": "1"}); got["stdout"] != "[redacted] [redacted]\n" {
+	if got := after.Call("exec_wait", args{"sandbox": sb, "exec_id": "1"}); got["stdout"] != "[redacted] [redacted]\n" {
 		t.Errorf("an old command: %v", got["stdout"])
 	}
-	if got := after.call("exec", args{"sandbox": sb, "command": "echo $TOKEN"}); got["stdout"] != "[redacted]\n" {
+	if got := after.Call("exec", args{"sandbox": sb, "command": "echo $TOKEN"}); got["stdout"] != "[redacted]\n" {
 		t.Errorf("new output: %v", got["stdout"])
 	}
-	if got := after.call("file_read", args{"sandbox": sb, "path": "/tmp/t"}); got["content"] != "[redacted] [redacted]\n" || got["redacted"] != true {
+	if got := after.Call("file_read", args{"sandbox": sb, "path": "/tmp/t"}); got["content"] != "[redacted] [redacted]\n" || got["redacted"] != true {
 		t.Errorf("a file: %v", got)
 	}
 }
@@ -182,7 +183,7 @@ func TestSecretsAreRedactedAfterARestart(t *testing.T) {
 // A picture's reply is as small as the picture, whatever else its file has.
 func TestPicturesAreBounded(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	var small bytes.Buffer
 	if err := png.Encode(&small, image.NewGray(image.Rect(0, 0, 10, 20))); err != nil {
 		t.Fatal(err)

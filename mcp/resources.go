@@ -17,6 +17,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/reply"
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 // The resources. A sandbox is named by its id or name, a file by its absolute path.
@@ -56,16 +58,16 @@ func (s *Server) addResources(protocol *server.MCPServer) {
 
 // readResource reads any resource; mcp-go has matched its URI with a template only to know that there is one.
 func (s *Server) readResource(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-	c := s.host.call(ctx, mcp.CallToolRequest{})
+	c := s.host.Call(ctx, mcp.CallToolRequest{})
 	contents, err := readURI(ctx, c, request.Params.URI)
 	if err != nil {
 		if errors.Is(err, core.KindNotFound) {
 			return nil, fmt.Errorf("%w: %w", server.ErrResourceNotFound, err)
 		}
 		if hint := core.HintOf(err); hint != "" {
-			return nil, fmt.Errorf("%s: %w (%s)", core.KindOf(err), err, hint)
+			return nil, fmt.Errorf("%s: %w (%s)", core.KindOf(err).String(), err, hint)
 		}
-		return nil, fmt.Errorf("%s: %w", core.KindOf(err), err)
+		return nil, fmt.Errorf("%s: %w", core.KindOf(err).String(), err)
 	}
 	return contents, nil
 }
@@ -95,13 +97,13 @@ func encodeURI(_ context.Context, _ any, request *mcp.ReadResourceRequest) {
 func (s *Server) listResources(ctx context.Context, _ any, _ *mcp.ListResourcesRequest, result *mcp.ListResourcesResult) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	listing, err := s.host.call(ctx, mcp.CallToolRequest{}).service.List(ctx, core.ListFilter{})
+	listing, err := s.host.Call(ctx, mcp.CallToolRequest{}).Service.List(ctx, core.ListFilter{})
 	if err != nil || result.NextCursor != "" {
 		return
 	}
 	for _, sb := range listing.Sandboxes {
 		result.Resources = append(result.Resources, mcp.NewResource(uriScheme+sb.ID, sb.Name,
-			mcp.WithMIMEType("application/json"), mcp.WithResourceDescription(infoOf(sb).Text())))
+			mcp.WithMIMEType("application/json"), mcp.WithResourceDescription(tools.InfoOf(sb).Text())))
 	}
 }
 
@@ -180,30 +182,30 @@ func parseURI(uri string) (location, error) {
 	return l, nil
 }
 
-func readURI(ctx context.Context, c *call, uri string) ([]mcp.ResourceContents, error) {
+func readURI(ctx context.Context, c *tools.Call, uri string) ([]mcp.ResourceContents, error) {
 	l, err := parseURI(uri)
 	if err != nil {
 		return nil, err
 	}
 	if l.sandbox == "" {
-		out, err := list(ctx, c, listIn{All: true})
+		out, err := tools.List(ctx, c, tools.ListIn{All: true})
 		if err != nil {
 			return nil, err
 		}
 		return jsonContents(uri, out)
 	}
-	sb, err := c.resolve(ctx, l.sandbox)
+	sb, err := c.Resolve(ctx, l.sandbox)
 	if err != nil {
 		return nil, err
 	}
 	ref := sb.Ref()
 	switch {
 	case l.kind == "":
-		return jsonContents(uri, infoOf(sb))
+		return jsonContents(uri, tools.InfoOf(sb))
 	case l.kind == "files":
 		return fileContents(ctx, c, sb, uri, l)
 	case l.kind == "exec" && l.exec == "":
-		out, err := listExecs(ctx, c, sandboxIn{Sandbox: ref})
+		out, err := tools.ListExecs(ctx, c, tools.SandboxIn{Sandbox: ref})
 		if err != nil {
 			return nil, err
 		}
@@ -222,20 +224,20 @@ func jsonContents(uri string, value any) ([]mcp.ResourceContents, error) {
 	return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: "application/json", Text: string(encoded)}}, nil
 }
 
-func fileContents(ctx context.Context, c *call, sb core.Sandbox, uri string, l location) ([]mcp.ResourceContents, error) {
+func fileContents(ctx context.Context, c *tools.Call, sb core.Sandbox, uri string, l location) ([]mcp.ResourceContents, error) {
 	ref := sb.Ref()
-	info, err := c.service.Stat(ctx, ref, l.path)
+	info, err := c.Service.Stat(ctx, ref, l.path)
 	if err != nil {
 		return nil, err
 	}
 	if info.Mode.IsDir() {
-		out, err := listFiles(ctx, c, pathIn{Sandbox: ref, Path: l.path})
+		out, err := tools.ListFiles(ctx, c, tools.PathIn{Sandbox: ref, Path: l.path})
 		if err != nil {
 			return nil, err
 		}
 		return jsonContents(uri, out)
 	}
-	content, err := c.service.ReadFile(ctx, ref, l.path)
+	content, err := c.Service.ReadFile(ctx, ref, l.path)
 	if err != nil {
 		return nil, err
 	}
@@ -244,11 +246,11 @@ func fileContents(ctx context.Context, c *call, sb core.Sandbox, uri string, l l
 }
 
 // output streams what the journal kept of a command's output, or the log of the sandbox's own command.
-func outputOf(ctx context.Context, c *call, ref string, l location) io.ReadCloser {
+func outputOf(ctx context.Context, c *tools.Call, ref string, l location) io.ReadCloser {
 	r, w := io.Pipe()
 	opts := core.LogOptions{Exec: l.exec, Tail: -1}
 	go func() { // ends when its reader is closed or there is no more
-		for record, err := range c.service.Logs(ctx, ref, opts) {
+		for record, err := range c.Service.Logs(ctx, ref, opts) {
 			if err != nil {
 				_ = w.CloseWithError(err)
 				return
@@ -266,8 +268,8 @@ func outputOf(ctx context.Context, c *call, ref string, l location) io.ReadClose
 }
 
 // contents renders a window of a stream: text where all of it is text, else base64.
-func contentsOf(c *call, sandbox, uri, name string, stream io.Reader, w window) ([]mcp.ResourceContents, error) {
-	stream = c.host.secrets.of(sandbox).Reader(stream)
+func contentsOf(c *tools.Call, sandbox, uri, name string, stream io.Reader, w window) ([]mcp.ResourceContents, error) {
+	stream = c.Host.Secrets.Of(sandbox).Reader(stream)
 	if w.grep != "" {
 		text, err := grep(stream, w)
 		if err != nil {
@@ -290,18 +292,18 @@ func contentsOf(c *call, sandbox, uri, name string, stream io.Reader, w window) 
 	meta := map[string]any{"sb/offset": skipped, "sb/total": skipped + int64(len(data)) + rest}
 	mimeType := "text/plain"
 	if name != "" {
-		mimeType = mimeOf(name, data[:min(len(data), sniffSize)])
+		mimeType = reply.MimeOf(name, data[:min(len(data), reply.SniffSize)])
 	}
-	if isTextRange(data, w.offset == 0, rest == 0) && !isPicture(mimeType) {
+	if reply.IsTextRange(data, w.offset == 0, rest == 0) && !reply.IsPicture(mimeType) {
 		text := data
 		if w.offset > 0 {
-			text = trimStart(text)
+			text = reply.TrimStart(text)
 		}
 		if rest > 0 {
-			text = trimEnd(text)
+			text = reply.TrimEnd(text)
 		}
 		if rest > 0 {
-			meta["sb/next"] = skipped + int64(len(trimEnd(data))) // a character that is cut comes whole with the next range
+			meta["sb/next"] = skipped + int64(len(reply.TrimEnd(data))) // a character that is cut comes whole with the next range
 		}
 		return []mcp.ResourceContents{mcp.TextResourceContents{Meta: meta, URI: uri, MIMEType: mimeType, Text: string(text)}}, nil
 	}

@@ -20,13 +20,14 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 func TestResources(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(args{"name": "dev"})
-	a.call("file_write", args{"sandbox": sb, "path": "/tmp/ä b%.txt", "content": "text"})
-	a.call("exec", args{"sandbox": sb, "command": "echo said"})
+	sb := a.Launch(args{"name": "dev"})
+	a.Call("file_write", args{"sandbox": sb, "path": "/tmp/ä b%.txt", "content": "text"})
+	a.Call("exec", args{"sandbox": sb, "command": "echo said"})
 
 	list, err := a.client.ListResources(t.Context(), mcp.ListResourcesRequest{})
 	if err != nil {
@@ -43,14 +44,14 @@ func TestResources(t *testing.T) {
 	if err != nil || len(offered.ResourceTemplates) != len(templates()) {
 		t.Errorf("%d templates, %v", len(offered.ResourceTemplates), err)
 	}
-	var info sandboxInfo
+	var info tools.SandboxInfo
 	if err := json.Unmarshal([]byte(a.readText("sandbox://mcp-dev")), &info); err != nil || info.ID != sb {
 		t.Errorf("one sandbox: %+v, %v", info, err)
 	}
 	if text := a.readText("sandbox://"); !strings.Contains(text, sb) {
 		t.Errorf("all sandboxes: %s", text)
 	}
-	if text := a.readText(fileURI(sb, "/tmp/ä b%.txt")); text != "text" {
+	if text := a.readText(tools.FileURI(sb, "/tmp/ä b%.txt")); text != "text" {
 		t.Errorf("a file: %q", text)
 	}
 	if text := a.readText("sandbox://" + sb + "/files/tmp"); !strings.Contains(text, "ä b%.txt") {
@@ -76,46 +77,46 @@ func TestResources(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(nil)
-	checkOutput(t, "file_write", a.call("file_write", args{"sandbox": sb, "path": "/tmp/new/dir/f", "content": "one\ntwo\n"}))
-	a.call("file_write", args{"sandbox": sb, "path": "/tmp/new/dir/f", "content": "three\n", "append": true})
-	got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/new/dir/f"})
+	sb := a.Launch(nil)
+	checkOutput(t, "file_write", a.Call("file_write", args{"sandbox": sb, "path": "/tmp/new/dir/f", "content": "one\ntwo\n"}))
+	a.Call("file_write", args{"sandbox": sb, "path": "/tmp/new/dir/f", "content": "three\n", "append": true})
+	got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/new/dir/f"})
 	checkOutput(t, "file_read", got)
 	if got["content"] != "one\ntwo\nthree\n" || got["encoding"] != "text" {
 		t.Errorf("got %v", got)
 	}
-	if got = a.call("file_read", args{"sandbox": sb, "path": "/tmp/new/dir/f", "offset": 4}); got["content"] != "two\nthree\n" {
+	if got = a.Call("file_read", args{"sandbox": sb, "path": "/tmp/new/dir/f", "offset": 4}); got["content"] != "two\nthree\n" {
 		t.Errorf("from an offset: %v", got)
 	}
-	got = a.call("file_list", args{"sandbox": sb, "path": "/tmp/new/dir"})
+	got = a.Call("file_list", args{"sandbox": sb, "path": "/tmp/new/dir"})
 	checkOutput(t, "file_list", got)
 	if entries, _ := got["entries"].([]any); len(entries) != 1 {
 		t.Errorf("the list: %v", got)
 	}
-	if got = a.call("file_list", args{"sandbox": sb, "path": "/tmp/new/dir/f"}); got["total"] != 1.0 {
+	if got = a.Call("file_list", args{"sandbox": sb, "path": "/tmp/new/dir/f"}); got["total"] != 1.0 {
 		t.Errorf("one file: %v", got)
 	}
 	a.fails(core.KindConflict, "file_remove", args{"sandbox": sb, "path": "/tmp/new"})
-	a.call("file_remove", args{"sandbox": sb, "path": "/tmp/new", "recursive": true})
+	a.Call("file_remove", args{"sandbox": sb, "path": "/tmp/new", "recursive": true})
 	a.fails(core.KindNotFound, "file_read", args{"sandbox": sb, "path": "/tmp/new/dir/f"})
 	a.fails(core.KindUsage, "file_write", args{"sandbox": sb, "path": "/tmp/x", "content": "no base64!", "base64": true})
 }
 
 func TestBinaryFileThereAndBack(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	data := make([]byte, 5000)
 	for i := range data {
 		data[i] = byte(i * 31)
 	}
 	encoded := base64.StdEncoding.EncodeToString(data)
-	a.call("file_write", args{"sandbox": sb, "path": "/tmp/b", "content": encoded, "base64": true})
-	if got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/b"}); got["encoding"] != "none" || got["content"] != "" || got["size"] != 5000.0 {
+	a.Call("file_write", args{"sandbox": sb, "path": "/tmp/b", "content": encoded, "base64": true})
+	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/b"}); got["encoding"] != "none" || got["content"] != "" || got["size"] != 5000.0 {
 		t.Errorf("bytes as text: %v", got)
 	}
 	var back []byte
 	for offset := 0.0; ; {
-		got := a.call("file_read", args{"sandbox": sb, "path": "/tmp/b", "base64": true, "offset": int(offset), "max_output": 1000})
+		got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/b", "base64": true, "offset": int(offset), "max_output": 1000})
 		piece, err := base64.StdEncoding.DecodeString(got["content"].(string))
 		if err != nil {
 			t.Fatal(err)
@@ -130,15 +131,15 @@ func TestBinaryFileThereAndBack(t *testing.T) {
 	if !slices.Equal(back, data) {
 		t.Errorf("%d bytes came back, and not the same", len(back))
 	}
-	if blob, ok := a.read(fileURI(sb, "/tmp/b")).(mcp.BlobResourceContents); !ok || blob.Blob != encoded {
+	if blob, ok := a.read(tools.FileURI(sb, "/tmp/b")).(mcp.BlobResourceContents); !ok || blob.Blob != encoded {
 		t.Error("the resource is not the file")
 	}
 }
 
 func TestSubscriptions(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t, legacy())
-	sb := a.launch(nil)
-	uri := fileURI(sb, "/tmp/watched")
+	sb := a.Launch(nil)
+	uri := tools.FileURI(sb, "/tmp/watched")
 	for _, subscribed := range []string{uri, "sandbox://" + sb} {
 		request := mcp.SubscribeRequest{}
 		request.Params.URI = subscribed
@@ -151,14 +152,14 @@ func TestSubscriptions(t *testing.T) {
 			return note.Method == mcp.MethodNotificationResourceUpdated && note.Params.AdditionalFields["uri"] == uri
 		}
 	}
-	a.call("exec", args{"sandbox": sb, "command": "echo x > /tmp/watched"})
+	a.Call("exec", args{"sandbox": sb, "command": "echo x > /tmp/watched"})
 	a.hear("a command changed the file", updated(uri))
 	a.mu.Lock()
 	a.notes = nil
 	a.mu.Unlock()
-	a.call("file_write", args{"sandbox": sb, "path": "/tmp/watched", "content": "y"})
+	a.Call("file_write", args{"sandbox": sb, "path": "/tmp/watched", "content": "y"})
 	a.hear("a tool changed the file", updated(uri))
-	a.call("sandbox_terminate", args{"sandbox": sb})
+	a.Call("sandbox_terminate", args{"sandbox": sb})
 	a.hear("the sandbox has ended", updated("sandbox://"+sb))
 	a.hear("there is another list", func(note mcp.JSONRPCNotification) bool {
 		return note.Method == mcp.MethodNotificationResourcesListChanged
@@ -215,8 +216,8 @@ func TestWatchedFiles(t *testing.T) {
 			Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil },
 		}}})
 		a := benchOver(t, provider.Provider, svc, setup.Options{}).connect(t, legacy())
-		sb := a.launch(nil)
-		uri := fileURI(sb, "/tmp/watched")
+		sb := a.Launch(nil)
+		uri := tools.FileURI(sb, "/tmp/watched")
 		request := mcp.SubscribeRequest{}
 		request.Params.URI = uri
 		if err := a.client.Subscribe(t.Context(), request); err != nil { //nolint:staticcheck // most clients in use do this
@@ -255,9 +256,9 @@ func TestWatchedFiles(t *testing.T) {
 
 func TestPromptsAndCompletion(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
-	sb := a.launch(args{"name": "dev"})
-	a.call("file_write", args{"sandbox": sb, "path": "/srv/data/one.csv", "content": "1"})
-	a.call("exec", args{"sandbox": sb, "command": "true"})
+	sb := a.Launch(args{"name": "dev"})
+	a.Call("file_write", args{"sandbox": sb, "path": "/srv/data/one.csv", "content": "1"})
+	a.Call("exec", args{"sandbox": sb, "command": "true"})
 	list, err := a.client.ListPrompts(t.Context(), mcp.ListPromptsRequest{})
 	if err != nil || len(list.Prompts) != len(prompts()) {
 		t.Fatalf("%v, %v", list, err)
@@ -328,22 +329,22 @@ func TestUserIsAsked(t *testing.T) {
 			b := newBench(t, setup.Options{})
 			user := &answers{}
 			a := b.connect(t, append(options, client.WithElicitationHandler(user))...)
-			a.launch(nil)
+			a.Launch(nil)
 			a.fails(core.KindCanceled, "sandbox_terminate", args{"all": true})
 			a.fails(core.KindCanceled, "sandbox_launch", args{"gpu": "T4"})
 			if len(user.asked) != 2 || !strings.Contains(user.asked[0], "Terminate 1 sandboxes") || !strings.Contains(user.asked[1], "T4") {
 				t.Errorf("the user was asked %q", user.asked)
 			}
 			user.agree = true
-			a.launch(args{"gpu": "T4"})
-			if got := a.call("sandbox_terminate", args{"all": true}); len(got["terminated"].([]any)) != 2 {
+			a.Launch(args{"gpu": "T4"})
+			if got := a.Call("sandbox_terminate", args{"all": true}); len(got["terminated"].([]any)) != 2 {
 				t.Errorf("got %v", got)
 			}
 		})
 	}
 	t.Run("cannot be asked", func(t *testing.T) {
 		a := newBench(t, setup.Options{}).connect(t)
-		a.launch(nil)
-		a.call("sandbox_terminate", args{"all": true})
+		a.Launch(nil)
+		a.Call("sandbox_terminate", args{"all": true})
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
 // Serve runs a server as it is set up until ctx ends or its client is gone. It is a setup.Serve.
@@ -13,7 +14,7 @@ func Serve(ctx context.Context, run setup.Run) error {
 		return err
 	}
 	defer s.Close()
-	if overHTTP(run.Options) {
+	if tools.OverHTTP(run.Options) {
 		return s.ServeWeb(ctx, run.Err)
 	}
 	return s.ServeStdio(ctx, run.In, run.Out)

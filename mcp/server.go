@@ -17,7 +17,14 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/mcp/auth"
+	"github.com/seed-0724f904/sb/mcp/compat"
+	"github.com/seed-0724f904/sb/mcp/links"
+	"github.com/seed-0724f904/sb/mcp/reply"
+	"github.com/seed-0724f904/sb/mcp/session"
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
+	"github.com/seed-0724f904/sb/mcp/transport"
 )
 
 // Server serves one Service to any number of clients. ServeStdio and Handler are its transports; Close ends it.
@@ -26,11 +33,11 @@ type Server struct {
 	service  *service.Service
 	log      *slog.Logger
 	mcp      *server.MCPServer
-	tools    []Tool
-	host     *host
-	endpoint *endpoint
-	sessions *sessions
-	links    links
+	tools    []tools.Tool
+	host     *tools.Host
+	endpoint *transport.Endpoint
+	sessions *session.Table
+	links    links.Links
 	// subscribed are the resources that clients watch.
 	subscribed subscriptions
 
@@ -45,46 +52,46 @@ func New(svc *service.Service, log *slog.Logger, opts setup.Options) (*Server, e
 		log = slog.New(slog.DiscardHandler)
 	}
 	opts.SoftDeadline = cmp.Or(opts.SoftDeadline, 45*time.Second)
-	opts.Budget = cmp.Or(opts.Budget, defaultBudget)
+	opts.Budget = cmp.Or(opts.Budget, reply.DefaultBudget)
 	opts.NamePrefix = cmp.Or(opts.NamePrefix, "mcp-")
 	opts.Lease = cmp.Or(opts.Lease, 15*time.Minute)
 	opts.OnDisconnect = cmp.Or(opts.OnDisconnect, setup.Lease)
-	tools, err := toolsFor(opts)
+	chosen, err := toolsFor(opts)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: opts, service: svc, log: log, tools: tools}
+	s := &Server{opts: opts, service: svc, log: log, tools: chosen}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.sessions = newSessions(sessionOptions{
+	s.sessions = session.New(session.Options{
 		Service: svc, Log: log, Lease: opts.Lease, Terminate: opts.OnDisconnect == setup.Terminate, Context: s.ctx, Go: s.wg.Go,
 	})
-	s.host = &host{
+	s.host = &tools.Host{
 		Options: opts, Service: svc, Sessions: s.sessions, Links: &s.links, Log: log,
 		Context: s.ctx, Go: s.wg.Go, Changed: s.fileChanged,
 	}
 	s.mcp = s.protocol()
-	s.endpoint = &endpoint{
+	s.endpoint = &transport.Endpoint{
 		Protocol: s.mcp, Options: opts.HTTP, Transport: opts.Transport, Lease: opts.Lease, Log: log, Context: s.ctx, Go: s.wg.Go,
-		Sessions: s.sessions, RunningCommands: s.host.runningCommands,
-		Files: fileServer{Links: &s.links, Service: s.host.serviceFor, Changed: s.fileChanged},
+		Sessions: s.sessions, RunningCommands: s.host.RunningCommands,
+		Files: links.Files{Links: &s.links, Service: s.host.ServiceFor, Changed: s.fileChanged},
 	}
 	s.wg.Go(s.watch)
-	s.wg.Go(s.sessions.renewAll)
+	s.wg.Go(s.sessions.RenewAll)
 	return s, nil
 }
 
 // toolsFor picks the tools that options ask for.
-func toolsFor(opts setup.Options) ([]Tool, error) {
+func toolsFor(opts setup.Options) ([]tools.Tool, error) {
 	if opts.Compat != "" {
-		return compatTools(opts)
+		return compat.Tools(opts)
 	}
-	return selectTools(opts)
+	return tools.Select(opts)
 }
 
 // Close ends what runs in the background, settles what becomes of the sandboxes of clients that are still
 // there, and waits. Commands in sandboxes go on.
 func (s *Server) Close() {
-	s.sessions.close()
+	s.sessions.Close()
 	s.cancel()
 	s.wg.Wait()
 }
@@ -92,9 +99,9 @@ func (s *Server) Close() {
 // protocol makes mcp-go's server with everything on offer.
 func (s *Server) protocol() *server.MCPServer {
 	hooks := &server.Hooks{}
-	s.sessions.hook(hooks)
+	s.sessions.Hook(hooks)
 	s.hookSubscriptions(hooks)
-	hookErrors(hooks)
+	transport.HookErrors(hooks)
 	hooks.AddAfterListResources(s.listResources)
 	hooks.AddBeforeReadResource(encodeURI)
 	protocol := server.NewMCPServer("sb", s.opts.Version,
@@ -115,7 +122,7 @@ func (s *Server) protocol() *server.MCPServer {
 		server.WithToolFilter(permitted),
 	)
 	for _, tool := range s.tools {
-		protocol.AddTool(tool.definition(), s.handler(tool))
+		protocol.AddTool(tool.Definition(), s.handler(tool))
 	}
 	s.addResources(protocol)
 	s.addPrompts(protocol)
@@ -125,7 +132,7 @@ func (s *Server) protocol() *server.MCPServer {
 
 // permitted leaves callers who may only read the tools that change nothing.
 func permitted(ctx context.Context, tools []mcp.Tool) []mcp.Tool {
-	if !identityFrom(ctx).ReadOnly {
+	if !auth.IdentityFrom(ctx).ReadOnly {
 		return tools
 	}
 	return slices.DeleteFunc(slices.Clone(tools), func(t mcp.Tool) bool {
@@ -137,30 +144,30 @@ func permitted(ctx context.Context, tools []mcp.Tool) []mcp.Tool {
 const pageSize = 200
 
 // handler adapts a tool to mcp-go.
-func (s *Server) handler(tool Tool) server.ToolHandlerFunc {
+func (s *Server) handler(tool tools.Tool) server.ToolHandlerFunc {
 	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		begin := time.Now()
-		c := s.host.call(ctx, request)
-		c.session.enter()
-		defer c.session.leave()
+		c := s.host.Call(ctx, request)
+		c.Session.Enter()
+		defer c.Session.Leave()
 		arguments := request.Params.RawArguments
 		if arguments == nil && request.Params.Arguments != nil {
 			arguments, _ = json.Marshal(request.Params.Arguments)
 		}
-		result, err := tool.run(ctx, c, arguments)
-		if ask, ok := errors.AsType[*inputNeeded](err); ok {
-			return ask.ask.ToolResult(), nil
+		result, err := tool.Run(ctx, c, arguments)
+		if ask, ok := errors.AsType[*tools.InputNeeded](err); ok {
+			return ask.Ask.ToolResult(), nil
 		}
 		flushNotes(ctx, c)
 		if result == nil && err != nil {
-			result = failure(err)
+			result = tools.Failure(err)
 		}
 		outcome := "ok"
 		if result.IsError {
 			outcome = core.KindOf(err).String()
 		}
-		s.endpoint.metrics.called(tool.Name, outcome, time.Since(begin))
-		s.log.InfoContext(ctx, "tool", "name", tool.Name, "result", outcome, "ms", time.Since(begin).Milliseconds(), "session", c.session.id, "owner", c.who.Owner)
+		s.endpoint.Metrics.Called(tool.Name, outcome, time.Since(begin))
+		s.log.InfoContext(ctx, "tool", "name", tool.Name, "result", outcome, "ms", time.Since(begin).Milliseconds(), "session", c.Session.ID, "owner", c.Who.Owner)
 		return result, nil
 	}
 }
@@ -171,20 +178,20 @@ const settleTimeout = time.Second
 // flushNotes waits until the notifications of this call are with the client, so that none comes after the result. A way sees to
 // that by itself. Of a session that is mcp-go's, nobody but its transport takes notifications, each when it has written the one
 // before, so one more that is taken says that all others were written; whether it is written itself does not matter.
-func flushNotes(ctx context.Context, c *call) {
-	session := server.ClientSessionFromContext(ctx)
-	if c.sent == 0 || session == nil {
+func flushNotes(ctx context.Context, c *tools.Call) {
+	client := server.ClientSessionFromContext(ctx)
+	if c.Sent == 0 || client == nil {
 		return
 	}
-	if _, ordered := session.(*way); ordered {
+	if _, ordered := client.(*transport.Way); ordered {
 		return
 	}
-	c.progress(ctx, "done")
+	c.Progress(ctx, "done")
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Microsecond)
 	defer tick.Stop()
-	for len(session.NotificationChannel()) > 0 {
+	for len(client.NotificationChannel()) > 0 {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -195,7 +202,7 @@ func flushNotes(ctx context.Context, c *call) {
 
 // rootsChanged forgets a session's roots; they are asked for when they are next needed.
 func (s *Server) rootsChanged(ctx context.Context, _ mcp.JSONRPCNotification) {
-	s.sessions.of(ctx, identityFrom(ctx)).setRoots(nil)
+	s.sessions.Of(ctx, auth.IdentityFrom(ctx)).SetRoots(nil)
 }
 
 // ServeStdio serves one client on two streams until in ends or ctx does.
@@ -204,7 +211,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 }
 
 // NewWeb makes the HTTP side of a server that listens at addr. The caller calls Shutdown.
-func (s *Server) NewWeb(addr net.Addr) (*Web, error) { return s.endpoint.NewWeb(addr) }
+func (s *Server) NewWeb(addr net.Addr) (*transport.Web, error) { return s.endpoint.NewWeb(addr) }
 
 // ServeWeb listens and serves until ctx ends, then lets requests end. The URL is written to tell.
 func (s *Server) ServeWeb(ctx context.Context, tell io.Writer) error {

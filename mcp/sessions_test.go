@@ -14,6 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/mcp/auth"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -34,8 +35,8 @@ func TestSandboxesOutliveTheirClientByALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, setup.Options{Lease: 600 * time.Millisecond})
 		a := b.connect(t)
-		sb := a.launch(nil)
-		kept := a.launch(args{"keep_after_disconnect": true})
+		sb := a.Launch(nil)
+		kept := a.Launch(args{"keep_after_disconnect": true})
 		time.Sleep(1500 * time.Millisecond) // several leases: they are renewed while the client is there
 		if !b.live(t, sb) {
 			t.Fatal("it ended under its client")
@@ -56,8 +57,8 @@ func TestALeaseIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, setup.Options{Lease: 600 * time.Millisecond})
 		first, second := b.connect(t), b.connect(t)
-		sb := first.launch(nil)
-		second.call("exec", args{"sandbox": sb, "command": "true"})
+		sb := first.Launch(nil)
+		second.Call("exec", args{"sandbox": sb, "command": "true"})
 		first.hangUp()
 		time.Sleep(1500 * time.Millisecond)
 		if !b.live(t, sb) {
@@ -71,13 +72,13 @@ func TestATimeoutSurvivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newBench(t, setup.Options{Toolsets: []string{setup.All}, Lease: 300 * time.Millisecond})
 		a := first.connect(t)
-		long, short := a.launch(nil), a.launch(args{"timeout_seconds": 3600})
-		got := a.call("sandbox_timeout", args{"sandbox": long, "timeout_seconds": 7200})
+		long, short := a.Launch(nil), a.Launch(args{"timeout_seconds": 3600})
+		got := a.Call("sandbox_timeout", args{"sandbox": long, "timeout_seconds": 7200})
 		checkOutput(t, "sandbox_timeout", got)
 		if end, err := time.Parse(time.RFC3339, got["expires"].(string)); err != nil || time.Until(end) < time.Hour || got["leased"] != nil {
 			t.Errorf("it ends at %v, %v", got, err)
 		}
-		a.call("sandbox_timeout", args{"sandbox": short, "timeout_seconds": 3})
+		a.Call("sandbox_timeout", args{"sandbox": short, "timeout_seconds": 3})
 		a.hangUp()
 		second, err := New(first.service, nil, setup.Options{Toolsets: []string{setup.All}, Lease: 300 * time.Millisecond})
 		if err != nil {
@@ -87,7 +88,7 @@ func TestATimeoutSurvivesARestart(t *testing.T) {
 		b := &bench{Server: second, service: first.service, provider: first.provider}
 		back := b.connect(t)
 		for range 5 { // each takes part in its life, over several leases
-			back.call("exec", args{"sandbox": long, "command": "sleep 0.2"})
+			back.Call("exec", args{"sandbox": long, "command": "sleep 0.2"})
 			_ = back.result("exec", args{"sandbox": short, "command": "true"})
 		}
 		if !b.live(t, long) {
@@ -110,7 +111,7 @@ func TestALeaseKeepsToTheTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, setup.Options{Lease: 300 * time.Millisecond})
 		a := b.connect(t)
-		sb := a.launch(args{"timeout_seconds": 1})
+		sb := a.Launch(args{"timeout_seconds": 1})
 		eventually(t, "the timeout", func() bool { return !b.live(t, sb) })
 	})
 }
@@ -120,8 +121,8 @@ func TestOnDisconnect(t *testing.T) {
 		b := newBench(t, setup.Options{OnDisconnect: setup.Terminate})
 		a := b.connect(t)
 		other := b.connect(t)
-		sb, others := a.launch(nil), other.launch(nil)
-		kept := a.launch(args{"keep_after_disconnect": true})
+		sb, others := a.Launch(nil), other.Launch(nil)
+		kept := a.Launch(args{"keep_after_disconnect": true})
 		a.hangUp()
 		eventually(t, "it is terminated", func() bool { return !b.live(t, sb) })
 		if !b.live(t, others) || !b.live(t, kept) {
@@ -130,7 +131,7 @@ func TestOnDisconnect(t *testing.T) {
 
 		b = newBench(t, setup.Options{OnDisconnect: setup.Detach, Lease: 100 * time.Millisecond})
 		a = b.connect(t)
-		sb = a.launch(nil)
+		sb = a.Launch(nil)
 		a.hangUp()
 		time.Sleep(500 * time.Millisecond)
 		if !b.live(t, sb) {
@@ -147,8 +148,8 @@ func TestALeaseHoldsDuringACall(t *testing.T) {
 	for _, mode := range []setup.OnDisconnect{setup.Lease, setup.Terminate} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDirect(t, setup.Options{OnDisconnect: mode, Lease: 5 * time.Minute})
-			sb, _ := d.call(t, "sandbox_launch", `{}`)["id"].(string)
-			if got := d.call(t, "exec", `{"sandbox":"`+sb+`","command":"sleep 1800; echo done","wait_seconds":3600}`); got["stdout"] != "done\n" {
+			sb, _ := d.Call(t, "sandbox_launch", `{}`)["id"].(string)
+			if got := d.Call(t, "exec", `{"sandbox":"`+sb+`","command":"sleep 1800; echo done","wait_seconds":3600}`); got["stdout"] != "done\n" {
 				t.Errorf("%s: a call of several leases: %v", mode, got)
 			}
 			listen, hangUp := context.WithTimeout(t.Context(), 30*time.Minute)
@@ -163,15 +164,15 @@ func TestALeaseHoldsDuringACall(t *testing.T) {
 			}
 			// Without a session, a request that is under way is all that there is of a client.
 			d.session = ""
-			client := d.sessions.of(t.Context(), Identity{})
-			client.enter()
+			client := d.sessions.Of(t.Context(), auth.Identity{})
+			client.Enter()
 			time.Sleep(20 * time.Minute)
-			if d.sessions.of(t.Context(), Identity{}) != client {
+			if d.sessions.Of(t.Context(), auth.Identity{}) != client {
 				t.Errorf("%s: a client with a request is forgotten", mode)
 			}
-			client.leave()
+			client.Leave()
 			time.Sleep(20 * time.Minute)
-			if d.sessions.count() != 0 {
+			if d.sessions.Count() != 0 {
 				t.Errorf("%s: a client of long ago is remembered", mode)
 			}
 		})
@@ -182,18 +183,18 @@ func TestALeaseHoldsDuringACall(t *testing.T) {
 func TestALaunchThatItsClientDoesNotSee(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDirect(t, setup.Options{OnDisconnect: setup.Terminate})
-		c := d.host.call(t.Context(), mcp.CallToolRequest{})
+		c := d.host.Call(t.Context(), mcp.CallToolRequest{})
 		d.provider.Inject(fake.OpLaunch, fake.Fault{Delay: time.Minute, Times: 1})
 		launched := make(chan core.Sandbox)
 		go func() {
-			sb, err := c.launch(t.Context(), core.Spec{}, false)
+			sb, err := c.Launch(t.Context(), core.Spec{}, false)
 			if err != nil {
 				t.Error(err)
 			}
 			launched <- sb
 		}()
 		synctest.Wait()
-		d.sessions.gone(c.session.id)
+		d.sessions.Gone(c.Session.ID)
 		if sb := <-launched; d.live(t, sb.ID) {
 			t.Error("it runs on, and nobody knows of it")
 		}
@@ -205,8 +206,8 @@ func TestASharedSandboxOutlivesOneClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, setup.Options{OnDisconnect: setup.Terminate})
 		first, second := b.connect(t), b.connect(t)
-		sb := first.launch(nil)
-		second.call("exec", args{"sandbox": sb, "command": "true"})
+		sb := first.Launch(nil)
+		second.Call("exec", args{"sandbox": sb, "command": "true"})
 		second.hangUp()
 		synctest.Wait()
 		if !b.live(t, sb) {
@@ -235,15 +236,15 @@ func TestWithoutJournal(t *testing.T) {
 		Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return cannotRenew{provider}, nil },
 	}}})
 	a := benchOver(t, provider, svc, setup.Options{Toolsets: []string{setup.All}}).connect(t)
-	sb := a.launch(nil)
-	got := a.call("exec", args{"sandbox": sb, "command": "echo begun; sleep 600", "wait_seconds": 1})
+	sb := a.Launch(nil)
+	got := a.Call("exec", args{"sandbox": sb, "command": "echo begun; sleep 600", "wait_seconds": 1})
 	if got["running"] != true || got["stdout"] != "begun\n" {
 		t.Errorf("at the soft deadline: %v", got)
 	}
-	if got = a.call("exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "wait_seconds": 0}); got["running"] != true || got["stdout"] != "begun\n" {
+	if got = a.Call("exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "wait_seconds": 0}); got["running"] != true || got["stdout"] != "begun\n" {
 		t.Errorf("later: %v", got)
 	}
-	if got = a.call("exec_kill", args{"sandbox": sb, "exec_id": got["exec_id"]}); got["exit_code"] != 143.0 {
+	if got = a.Call("exec_kill", args{"sandbox": sb, "exec_id": got["exec_id"]}); got["exit_code"] != 143.0 {
 		t.Errorf("killed: %v", got)
 	}
 	a.fails(core.KindUnsupported, "exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"]})
@@ -258,7 +259,7 @@ func TestWithoutLeases(t *testing.T) {
 	}}})
 	b := benchOver(t, provider, svc, setup.Options{})
 	a := b.connect(t)
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	a.hangUp()
 	eventually(t, "it is terminated", func() bool { return !b.live(t, sb) })
 }
@@ -267,7 +268,7 @@ func TestWithoutLeases(t *testing.T) {
 func TestLaunchesAreBoundAndNamed(t *testing.T) {
 	b := newBench(t, setup.Options{MaxSandboxes: 2})
 	a := b.connect(t)
-	sb, err := b.service.Resolve(t.Context(), a.launch(args{"name": "dev"}))
+	sb, err := b.service.Resolve(t.Context(), a.Launch(args{"name": "dev"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,14 +278,14 @@ func TestLaunchesAreBoundAndNamed(t *testing.T) {
 	if sb.Expires.IsZero() || time.Until(sb.Expires) > b.opts.Lease {
 		t.Errorf("nobody renews it, and it ends at %v", sb.Expires)
 	}
-	a.launch(nil)
+	a.Launch(nil)
 	text := a.fails(core.KindExhausted, "sandbox_launch", nil)
 	if !strings.Contains(text, "2 sandboxes already") {
 		t.Errorf("the cap: %s", text)
 	}
 	a.fails(core.KindExhausted, "run_code", args{"language": "bash", "code": "true"})
-	a.call("sandbox_terminate", args{"sandbox": "dev"})
-	a.launch(nil)
+	a.Call("sandbox_terminate", args{"sandbox": "dev"})
+	a.Launch(nil)
 }
 
 func TestPolicyHoldsForEveryWayToLaunch(t *testing.T) {
@@ -295,5 +296,5 @@ func TestPolicyHoldsForEveryWayToLaunch(t *testing.T) {
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"timeout_seconds": 7200})
 	b = newBench(t, setup.Options{Toolsets: []string{setup.All}, Policy: service.Policy{MaxTimeout: core.Duration(time.Hour)}})
 	a = b.connect(t)
-	a.fails(core.KindUnauthorized, "sandbox_timeout", args{"sandbox": a.launch(nil), "timeout_seconds": 7200})
+	a.fails(core.KindUnauthorized, "sandbox_timeout", args{"sandbox": a.Launch(nil), "timeout_seconds": 7200})
 }

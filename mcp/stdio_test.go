@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/transport"
 )
 
 // A client may send all it has and close its side: every request is answered.
@@ -57,7 +58,7 @@ func TestAnswersAreKnownByTheirRequests(t *testing.T) {
 func TestCancelledAtOnce(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	a := b.connect(t)
-	sb := a.launch(nil)
+	sb := a.Launch(nil)
 	var in strings.Builder
 	for id := range 20 {
 		fmt.Fprintf(&in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":%q,"command":"sleep 600"}}}`+"\n", id, sb)
@@ -103,7 +104,7 @@ func TestAClientThatReadsNothing(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-			case <-time.After(3 * drainTime):
+			case <-time.After(3 * transport.DrainTime):
 				t.Errorf("the server is still there; the client has closed its side: %v", closes)
 			}
 			_ = fromServer.Close()

@@ -10,6 +10,8 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/auth"
+	"github.com/seed-0724f904/sb/mcp/transport"
 )
 
 // subscriptions are the resources that clients want to be told of.
@@ -59,32 +61,32 @@ func (s *Server) hookSubscriptions(hooks *server.Hooks) {
 		s.subscribe(ctx, request.Params.URI)
 	})
 	hooks.AddAfterUnsubscribe(func(ctx context.Context, _ any, request *mcp.UnsubscribeRequest, _ *mcp.EmptyResult) {
-		s.subscribed.remove(request.Params.URI, subscriber(ctx))
+		s.subscribed.remove(request.Params.URI, transport.Subscriber(ctx))
 	})
 	hooks.AddBeforeSubscriptionsListen(func(ctx context.Context, _ any, request *mcp.SubscriptionsListenRequest) {
 		for _, uri := range request.Params.Notifications.ResourceSubscriptions {
 			s.subscribe(ctx, uri)
 		}
-		listener := s.sessions.of(ctx, identityFrom(ctx))
-		listener.enter()
-		context.AfterFunc(ctx, listener.leave)
+		listener := s.sessions.Of(ctx, auth.IdentityFrom(ctx))
+		listener.Enter()
+		context.AfterFunc(ctx, listener.Leave)
 		if client := server.ClientSessionFromContext(ctx); client != nil {
-			context.AfterFunc(ctx, func() { s.subscribed.leave(client) })
+			context.AfterFunc(ctx, func() { s.subscribed.Leave(client) })
 		}
 	})
-	hooks.AddOnUnregisterSession(func(_ context.Context, client server.ClientSession) { s.subscribed.leave(client) })
+	hooks.AddOnUnregisterSession(func(_ context.Context, client server.ClientSession) { s.subscribed.Leave(client) })
 }
 
 // subscribe notes a subscription to what the caller may see. What they may not see never changes for them.
 func (s *Server) subscribe(ctx context.Context, uri string) {
-	client := subscriber(ctx)
+	client := transport.Subscriber(ctx)
 	l, err := parseURI(uri)
 	if err != nil || client == nil {
 		return
 	}
 	var sb core.Sandbox
 	if l.sandbox != "" {
-		if sb, err = s.host.call(ctx, mcp.CallToolRequest{}).resolve(ctx, l.sandbox); err != nil {
+		if sb, err = s.host.Call(ctx, mcp.CallToolRequest{}).Resolve(ctx, l.sandbox); err != nil {
 			return
 		}
 	}
@@ -134,7 +136,7 @@ func (s *subscriptions) remove(uri string, client server.ClientSession) {
 	}
 }
 
-func (s *subscriptions) leave(client server.ClientSession) {
+func (s *subscriptions) Leave(client server.ClientSession) {
 	s.mu.Lock()
 	uris := make([]string, 0, len(s.byURI))
 	for uri := range s.byURI {
@@ -175,7 +177,7 @@ func (s *Server) watch() {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(s.lookAtFiles)
-	defer s.subscribed.close()
+	defer s.subscribed.Close()
 	for s.ctx.Err() == nil {
 		for event, err := range s.service.Events(s.ctx) {
 			if err != nil {

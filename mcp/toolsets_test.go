@@ -12,6 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/mcp/auth"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
@@ -28,33 +29,33 @@ func keeperBench(t *testing.T, opts setup.Options) *bench {
 func TestForkAndCheckpoint(t *testing.T) {
 	b := newBench(t, setup.Options{Toolsets: []string{setup.All}, MaxSandboxes: 3})
 	a := b.connect(t)
-	sb := a.launch(args{"name": "dev", "secrets": map[string]string{"TOKEN": "launch-value-1"}})
-	a.call("file_write", args{"sandbox": sb, "path": "/tmp/f", "content": "before"})
-	forked := a.call("sandbox_fork", args{"sandbox": "dev", "name": "copy"})
+	sb := a.Launch(args{"name": "dev", "secrets": map[string]string{"TOKEN": "launch-value-1"}})
+	a.Call("file_write", args{"sandbox": sb, "path": "/tmp/f", "content": "before"})
+	forked := a.Call("sandbox_fork", args{"sandbox": "dev", "name": "copy"})
 	checkOutput(t, "sandbox_fork", forked)
 	if forked["name"] != "mcp-copy" || forked["leased"] != true || forked["id"] == sb {
 		t.Errorf("the fork: %v", forked)
 	}
-	if got := a.call("exec", args{"sandbox": "copy", "command": "cat /tmp/f; echo $TOKEN"}); got["stdout"] != "before[redacted]\n" {
+	if got := a.Call("exec", args{"sandbox": "copy", "command": "cat /tmp/f; echo $TOKEN"}); got["stdout"] != "before[redacted]\n" {
 		t.Errorf("in the fork: %v", got)
 	}
-	kept := a.call("checkpoint", args{"sandbox": sb, "name": "point"})
+	kept := a.Call("checkpoint", args{"sandbox": sb, "name": "point"})
 	checkOutput(t, "checkpoint", kept)
-	a.call("file_write", args{"sandbox": sb, "path": "/tmp/f", "content": "after"})
-	listed := a.call("checkpoint_list", nil)
+	a.Call("file_write", args{"sandbox": sb, "path": "/tmp/f", "content": "after"})
+	listed := a.Call("checkpoint_list", nil)
 	checkOutput(t, "checkpoint_list", listed)
 	if all, _ := listed["checkpoints"].([]any); len(all) != 1 {
 		t.Errorf("checkpoints: %v", listed)
 	}
-	again := a.launch(args{"checkpoint": "point"})
-	if got := a.call("file_read", args{"sandbox": again, "path": "/tmp/f"}); got["content"] != "before" {
+	again := a.Launch(args{"checkpoint": "point"})
+	if got := a.Call("file_read", args{"sandbox": again, "path": "/tmp/f"}); got["content"] != "before" {
 		t.Errorf("from the checkpoint: %v", got)
 	}
 	a.fails(core.KindExhausted, "sandbox_fork", args{"sandbox": sb})
-	checkOutput(t, "checkpoint_remove", a.call("checkpoint_remove", args{"name": "point"}))
+	checkOutput(t, "checkpoint_remove", a.Call("checkpoint_remove", args{"name": "point"}))
 	a.fails(core.KindNotFound, "checkpoint_remove", args{"name": "point"})
 	a.fails(core.KindNotFound, "sandbox_launch", args{"checkpoint": "point"})
-	if got := a.call("sandbox_terminate", args{"all": true}); len(got["terminated"].([]any)) != 3 {
+	if got := a.Call("sandbox_terminate", args{"all": true}); len(got["terminated"].([]any)) != 3 {
 		t.Errorf("not all were the session's: %v", got)
 	}
 }
@@ -62,18 +63,18 @@ func TestForkAndCheckpoint(t *testing.T) {
 func TestNetworkTools(t *testing.T) {
 	b := keeperBench(t, setup.Options{Policy: service.Policy{Networks: []core.NetworkMode{core.NetworkNone, core.NetworkAllow}}})
 	a := b.connect(t)
-	sb := a.launch(args{"ports": []int{8080, 443}})
-	got := a.call("ports", args{"sandbox": sb})
+	sb := a.Launch(args{"ports": []int{8080, 443}})
+	got := a.Call("ports", args{"sandbox": sb})
 	checkOutput(t, "ports", got)
 	if all, _ := got["ports"].([]any); len(all) != 2 || all[0].(map[string]any)["port"] != 443.0 || all[0].(map[string]any)["address"] == "" {
 		t.Errorf("ports: %v", got)
 	}
-	got = a.call("connect_token", args{"sandbox": sb, "port": 8080})
+	got = a.Call("connect_token", args{"sandbox": sb, "port": 8080})
 	checkOutput(t, "connect_token", got)
 	if got["token"] == "" || strings.Contains(got["token"].(string), "redacted") || !strings.HasPrefix(got["url"].(string), "http") {
 		t.Errorf("the token: %v", got)
 	}
-	got = a.call("network_set", args{"sandbox": sb, "network": "allow", "network_allow": []string{"example.com"}})
+	got = a.Call("network_set", args{"sandbox": sb, "network": "allow", "network_allow": []string{"example.com"}})
 	checkOutput(t, "network_set", got)
 	if got["network"] != "allow" {
 		t.Errorf("the network: %v", got)
@@ -83,15 +84,15 @@ func TestNetworkTools(t *testing.T) {
 	if err := b.provider.Deny(sb, core.Denial{Time: time.Now(), Protocol: "tcp", Address: "192.0.2.1", Port: 443, Name: "evil.example", Count: 2}); err != nil {
 		t.Fatal(err)
 	}
-	got = a.call("denied_connections", args{"sandbox": sb})
+	got = a.Call("denied_connections", args{"sandbox": sb})
 	checkOutput(t, "denied_connections", got)
 	if all, _ := got["denied"].([]any); len(all) != 1 || all[0].(map[string]any)["name"] != "evil.example" {
 		t.Errorf("denied: %v", got)
 	}
 	b = newBench(t, setup.Options{Toolsets: []string{setup.All}})
 	a = b.connect(t)
-	sb = a.launch(nil)
-	if got := a.call("ports", args{"sandbox": sb}); len(got["ports"].([]any)) != 0 {
+	sb = a.Launch(nil)
+	if got := a.Call("ports", args{"sandbox": sb}); len(got["ports"].([]any)) != 0 {
 		t.Errorf("no ports: %v", got)
 	}
 	a.fails(core.KindUnsupported, "connect_token", args{"sandbox": sb})
@@ -103,14 +104,14 @@ func TestNetworkTools(t *testing.T) {
 func TestStoreTools(t *testing.T) {
 	b := keeperBench(t, setup.Options{})
 	a := b.connect(t)
-	checkOutput(t, "volume_create", a.call("volume_create", args{"name": "data"}))
+	checkOutput(t, "volume_create", a.Call("volume_create", args{"name": "data"}))
 	a.fails(core.KindConflict, "volume_create", args{"name": "data"})
-	got := a.call("volume_list", nil)
+	got := a.Call("volume_list", nil)
 	checkOutput(t, "volume_list", got)
 	if all, _ := got["items"].([]any); len(all) != 1 || all[0].(map[string]any)["name"] != "data" {
 		t.Errorf("volumes: %v", got)
 	}
-	a.call("volume_remove", args{"name": "data"})
+	a.Call("volume_remove", args{"name": "data"})
 	a.fails(core.KindNotFound, "volume_remove", args{"name": "data"})
 	if _, err := b.service.CreateSecret(t.Context(), "", "cloud", map[string]core.SecretValue{"KEY": core.NewSecretValue("kept-value")}, core.SecretOptions{}); err != nil {
 		t.Fatal(err)
@@ -130,17 +131,17 @@ func TestMove(t *testing.T) {
 	t.Cleanup(there.Shutdown)
 	user := &answers{}
 	a := b.connect(t, client.WithElicitationHandler(user))
-	sb := a.launch(args{"name": "dev", "provider": "fake"})
-	a.call("file_write", args{"sandbox": sb, "path": "/root/f", "content": "moved"})
+	sb := a.Launch(args{"name": "dev", "provider": "fake"})
+	a.Call("file_write", args{"sandbox": sb, "path": "/root/f", "content": "moved"})
 	a.fails(core.KindCanceled, "sandbox_move", args{"sandbox": sb, "to": "cloud", "gpu": "T4"})
 	a.fails(core.KindUsage, "sandbox_move", args{"sandbox": sb, "to": "nowhere"})
-	got := a.call("sandbox_move", args{"sandbox": sb, "to": "cloud"})
+	got := a.Call("sandbox_move", args{"sandbox": sb, "to": "cloud"})
 	checkOutput(t, "sandbox_move", got)
 	moved, _ := got["sandbox"].(map[string]any)
 	if moved["provider"] != "cloud" || len(user.asked) != 1 || !strings.Contains(user.asked[0], "T4") {
 		t.Errorf("moved: %v; asked was %q", got, user.asked)
 	}
-	if got := a.call("file_read", args{"sandbox": moved["id"], "path": "/root/f"}); got["content"] != "moved" {
+	if got := a.Call("file_read", args{"sandbox": moved["id"], "path": "/root/f"}); got["content"] != "moved" {
 		t.Errorf("its file: %v", got)
 	}
 	a.fails(core.KindNotFound, "sandbox_list", args{"sandbox": sb})
@@ -155,18 +156,18 @@ func TestCost(t *testing.T) {
 	})
 	b := benchOver(t, provider, svc, setup.Options{Toolsets: []string{setup.All}})
 	a := b.connect(t)
-	sb := a.launch(args{"cpu": 1, "max_cost": 100000})
-	a.call("exec", args{"sandbox": sb, "command": "sleep 0.1"})
-	got := a.call("sandbox_list", args{"sandbox": sb})
+	sb := a.Launch(args{"cpu": 1, "max_cost": 100000})
+	a.Call("exec", args{"sandbox": sb, "command": "sleep 0.1"})
+	got := a.Call("sandbox_list", args{"sandbox": sb})
 	if text, _ := got["sandboxes"].([]any)[0].(map[string]any)["cost"].(string); !strings.HasSuffix(text, "USD") {
 		t.Errorf("the sandbox: %v", got)
 	}
-	got = a.call("sandbox_cost", args{"by": "sandbox", "hours": 1})
+	got = a.Call("sandbox_cost", args{"by": "sandbox", "hours": 1})
 	checkOutput(t, "sandbox_cost", got)
 	if sums, _ := got["sums"].([]any); len(sums) != 1 || sums[0].(map[string]any)["amount"].(float64) <= 0 {
 		t.Errorf("sums: %v", got)
 	}
-	if report, err := b.host.serviceFor(Identity{Owner: "mallory", Isolated: true}, "s").Cost(t.Context(), service.CostFilter{}); err != nil || len(report.Sums) != 0 {
+	if report, err := b.host.ServiceFor(auth.Identity{Owner: "mallory", Isolated: true}, "s").Cost(t.Context(), service.CostFilter{}); err != nil || len(report.Sums) != 0 {
 		t.Errorf("another owner is told %+v, %v", report.Sums, err)
 	}
 	a.fails(core.KindUsage, "sandbox_launch", args{"max_cost": -1})
@@ -204,7 +205,7 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 	keeper := fake.NewKeeper(fake.Options{Also: []core.Capability{core.CapVolumes}}, fake.KeeperOptions{})
 	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
 	b := benchOver(t, keeper.Provider, svc, setup.Options{Toolsets: []string{setup.All}, Policy: service.Policy{NoHostVolumes: true}})
-	scoped := b.host.serviceFor(Identity{Owner: "alice", Isolated: true}, "s")
+	scoped := b.host.ServiceFor(auth.Identity{Owner: "alice", Isolated: true}, "s")
 	if _, err := scoped.Volumes(t.Context(), ""); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("volumes: %v", err)
 	}
@@ -248,13 +249,13 @@ func TestAGPUOfATemplateIsAsked(t *testing.T) {
 func TestDockerfile(t *testing.T) {
 	b := newBench(t, setup.Options{Toolsets: []string{setup.All}})
 	a := b.connect(t)
-	sb := a.launch(args{"env": map[string]string{"PRICE": `5$ "net"`, "TEXT": "a\nb"}, "secrets": map[string]string{"TOKEN": "launch-value-1"}})
+	sb := a.Launch(args{"env": map[string]string{"PRICE": `5$ "net"`, "TEXT": "a\nb"}, "secrets": map[string]string{"TOKEN": "launch-value-1"}})
 	for path, executable := range map[string]bool{"/app/run it.sh": true, "/app/run.sh": true} {
-		a.call("file_write", args{"sandbox": sb, "path": path, "content": "EOF launch-value-1", "executable": executable})
+		a.Call("file_write", args{"sandbox": sb, "path": path, "content": "EOF launch-value-1", "executable": executable})
 	}
 	a.put(sb, "/app/data", []byte{0xff, 0})
-	a.call("exec", args{"sandbox": sb, "command": "echo launch-value-1 > made", "workdir": "/app"})
-	got := a.call("dockerfile", args{"sandbox": sb})
+	a.Call("exec", args{"sandbox": sb, "command": "echo launch-value-1 > made", "workdir": "/app"})
+	got := a.Call("dockerfile", args{"sandbox": sb})
 	checkOutput(t, "dockerfile", got)
 	text, _ := got["dockerfile"].(string)
 	for _, line := range []string{

@@ -1,0 +1,43 @@
+package auth
+
+import (
+	"cmp"
+	"net/http"
+	"sync"
+
+	"golang.org/x/time/rate"
+)
+
+// Limiter bounds how many requests a second each owner makes. Callers whom nobody knows share one bound for each address.
+type Limiter struct {
+	rate float64 // negative is no bound
+
+	mu sync.Mutex
+	by map[string]*rate.Limiter
+}
+
+// limiterMost is how many owners are remembered; beyond that all begin anew.
+const limiterMost = 10_000
+
+// NewLimiter makes a limiter; callers with a rate of their own have that instead.
+func NewLimiter(perSecond float64) *Limiter {
+	return &Limiter{rate: perSecond, by: map[string]*rate.Limiter{}}
+}
+
+// Allow counts a request and reports whether it is within its owner's rate.
+func (l *Limiter) Allow(who Identity, r *http.Request) bool {
+	perSecond := cmp.Or(who.Rate, l.rate)
+	if perSecond < 0 {
+		return true
+	}
+	name := cmp.Or(who.Key, hostname(r.RemoteAddr))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.by) >= limiterMost {
+		clear(l.by)
+	}
+	if l.by[name] == nil {
+		l.by[name] = rate.NewLimiter(rate.Limit(perSecond), max(1, int(2*perSecond)))
+	}
+	return l.by[name].Allow()
+}

@@ -1,0 +1,63 @@
+package compat
+
+import (
+	"strings"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+	"github.com/seed-0724f904/sb/mcp/tools"
+)
+
+// Tools are the tools of another system, with its names and parameters over sb's operations.
+func Tools(opts setup.Options) ([]tools.Tool, error) {
+	var tools []tools.Tool
+	switch opts.Compat {
+	case setup.MCP4Modal:
+		tools = mcp4modalTools()
+	case setup.DockerSandboxServer:
+		tools = dockerSandboxTools()
+	case setup.MCPSandbox:
+		tools = mcpSandboxTools()
+	case setup.CodeSandboxMCP:
+		tools = codeSandboxTools()
+	default:
+		return nil, core.Errorf(core.KindUsage, "mcp", "", "there is no system %q to be compatible with", opts.Compat).
+			WithHint("there are %s", strings.Join(setup.Compats(), ", "))
+	}
+	if len(opts.Toolsets)+len(opts.Tools) > 0 || opts.ReadOnly {
+		return nil, core.Errorf(core.KindUsage, "mcp", "", "tools cannot be chosen where another system's are served")
+	}
+	return tools, nil
+}
+
+// commandOut is what these systems say of a command: stdout, stderr and code apart, as text.
+type commandOut struct {
+	Stdout   string  `json:"stdout"`
+	Stderr   string  `json:"stderr"`
+	ExitCode *int    `json:"exit_code,omitempty"`
+	Running  bool    `json:"running,omitempty" jsonschema:"it has not ended; its output so far"`
+	Seconds  float64 `json:"execution_time,omitempty"`
+	Note     string  `json:"note,omitempty"`
+}
+
+func commandOf(r tools.ExecResult) commandOut {
+	out := commandOut{Stdout: r.Stdout, Stderr: r.Stderr, ExitCode: r.ExitCode, Running: r.Running, Seconds: r.Seconds, Note: r.Message}
+	if r.Running {
+		out.Note = "It is still running and goes on by itself."
+	}
+	return out
+}
+
+func (o commandOut) Text() string {
+	return plainText(tools.ExecResult{Running: o.Running, ExitCode: o.ExitCode, Stdout: o.Stdout, Stderr: o.Stderr, Seconds: o.Seconds, Message: o.Note})
+}
+
+// plainText is the text of a result without the ids that these systems do not have.
+func plainText(r tools.ExecResult) string {
+	text := r.Text()
+	if _, rest, found := strings.Cut(text, "\n"); found {
+		head, _, _ := strings.Cut(text, " (exec_id")
+		return head + "\n" + rest
+	}
+	return text
+}

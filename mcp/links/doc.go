@@ -1,0 +1,6 @@
+// Package links makes links to single files of sandboxes, and answers them over HTTP.
+//
+// It may import core, core/service, mcp/auth and mcp/reply.
+//
+// Start reading at links.go: a Grant is what a link allows, and its signature is the only proof of it.
+package links

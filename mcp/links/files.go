@@ -1,0 +1,185 @@
+package links
+
+import (
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/mcp/auth"
+	"github.com/seed-0724f904/sb/mcp/reply"
+)
+
+// Files answers links.
+type Files struct {
+	Links *Links
+	// Service is the service as a caller sees it; session names the caller in the audit log.
+	Service func(who auth.Identity, client string) *service.Service
+	// Changed reports that a file of a sandbox was written.
+	Changed func(sb core.Sandbox, path string)
+}
+
+// Find reads the link that a request's path names as its token.
+func (f Files) Find(r *http.Request) (Grant, error) {
+	return f.Links.Check(r.PathValue("token"), time.Now())
+}
+
+// Serve does what a link allows.
+func (f Files) Serve(response http.ResponseWriter, r *http.Request, g Grant) {
+	svc := f.Service(auth.Identity{Owner: g.Owner, Isolated: g.Isolated}, "link")
+	switch {
+	case r.Method == http.MethodPut && g.Write:
+		f.upload(response, r, svc, g)
+	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && !g.Write:
+		f.download(response, r, svc, g)
+	default:
+		http.Error(response, "this link is not for that", http.StatusMethodNotAllowed)
+	}
+}
+
+func fileError(response http.ResponseWriter, err error) {
+	status := map[core.Kind]int{
+		core.KindNotFound: http.StatusNotFound, core.KindConflict: http.StatusConflict, core.KindUnauthorized: http.StatusForbidden,
+		core.KindExhausted: http.StatusInsufficientStorage, core.KindUsage: http.StatusBadRequest,
+	}[core.KindOf(err)]
+	if status == 0 {
+		status = http.StatusInternalServerError
+	}
+	http.Error(response, err.Error(), status)
+}
+
+// harmless are the types that a browser shows without running anything.
+func harmless(mimeType string) bool {
+	return slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain", "text/csv", "application/json", "application/pdf"}, mimeType)
+}
+
+func (f Files) download(response http.ResponseWriter, r *http.Request, svc *service.Service, g Grant) {
+	info, err := svc.Stat(r.Context(), g.Sandbox, g.Path)
+	if err != nil {
+		fileError(response, err)
+		return
+	}
+	file := &sandboxFile{ctx: r.Context(), service: svc, ref: g.Sandbox, path: g.Path, size: info.Size}
+	defer file.Close()
+	beginning := make([]byte, reply.SniffSize)
+	n, err := io.ReadFull(file, beginning)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		fileError(response, err)
+		return
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		fileError(response, err)
+		return
+	}
+	mimeType := reply.MimeOf(g.Path, beginning[:n])
+	disposition := "attachment"
+	if harmless(mimeType) {
+		disposition = "inline"
+	}
+	if strings.HasPrefix(mimeType, "text/") {
+		mimeType += "; charset=utf-8"
+	}
+	header := response.Header()
+	header.Set("Content-Type", mimeType)
+	header.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": path.Base(g.Path)}))
+	http.ServeContent(response, r, "", info.ModTime, file)
+}
+
+func (f Files) upload(response http.ResponseWriter, r *http.Request, svc *service.Service, g Grant) {
+	control := http.NewResponseController(response)
+	body := &patientReader{r: http.MaxBytesReader(response, r.Body, maxUpload), control: control}
+	err := svc.WriteFile(r.Context(), g.Sandbox, g.Path, body, core.WriteOptions{Parents: true})
+	_ = control.SetReadDeadline(time.Time{})
+	if err != nil {
+		fileError(response, err)
+		return
+	}
+	if sb, err := svc.Resolve(r.Context(), g.Sandbox); err == nil {
+		f.Changed(sb, g.Path)
+	}
+	response.WriteHeader(http.StatusNoContent)
+}
+
+const (
+	// maxUpload bounds one uploaded file.
+	maxUpload = 4 << 30
+	// readTimeout bounds one read from a client.
+	readTimeout = 30 * time.Second
+)
+
+// patientReader gives each read from a client its own time.
+type patientReader struct {
+	r       io.Reader
+	control *http.ResponseController
+}
+
+func (p *patientReader) Read(b []byte) (int, error) {
+	_ = p.control.SetReadDeadline(time.Now().Add(readTimeout))
+	return p.r.Read(b)
+}
+
+// sandboxFile reads a file of a sandbox from any place: providers only read from the beginning, so
+// what is before the place is read and dropped.
+type sandboxFile struct {
+	ctx     context.Context //nolint:containedctx // lives for one request
+	service *service.Service
+	ref     string
+	path    string
+	size    int64
+
+	offset  int64
+	content io.ReadCloser
+	at      int64 // where content stands
+}
+
+func (f *sandboxFile) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += f.offset
+	case io.SeekEnd:
+		offset += f.size
+	}
+	if offset < 0 {
+		return 0, core.Errorf(core.KindUsage, "read", "", "the offset is negative")
+	}
+	f.offset = offset
+	return offset, nil
+}
+
+func (f *sandboxFile) Read(p []byte) (int, error) {
+	if f.content != nil && f.at > f.offset {
+		f.Close()
+	}
+	if f.content == nil {
+		content, err := f.service.ReadFile(f.ctx, f.ref, f.path)
+		if err != nil {
+			return 0, err
+		}
+		f.content, f.at = content, 0
+	}
+	if skip := f.offset - f.at; skip > 0 {
+		n, err := io.CopyN(io.Discard, f.content, skip)
+		f.at += n
+		if err != nil {
+			return 0, err
+		}
+	}
+	n, err := f.content.Read(p)
+	f.at += int64(n)
+	f.offset = f.at
+	return n, err
+}
+
+func (f *sandboxFile) Close() {
+	if f.content != nil {
+		_ = f.content.Close()
+		f.content = nil
+	}
+}

@@ -1,0 +1,82 @@
+package links
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Links makes and checks links to files in sandboxes: whoever has one may read or write that one file until it
+// expires. They are signed with a secret of this process, so they end with it. The zero value makes none until open.
+type Links struct{ at atomic.Pointer[linkBase] }
+
+// linkBase is where links lead, and the secret that signs them.
+type linkBase struct {
+	url    string
+	secret []byte
+}
+
+// Open makes links to a server over HTTP possible; the URL has no path.
+func (l *Links) Open(url string) { l.at.Store(&linkBase{url: url, secret: []byte(rand.Text())}) }
+
+// Grant is what a link allows.
+type Grant struct {
+	Sandbox string `json:"s"` // provider/id
+	Path    string `json:"p"`
+	Write   bool   `json:"w,omitempty"`
+	Owner   string `json:"o"`
+	// Isolated and Key are the caller's; a revoked key takes its links with it.
+	Isolated bool   `json:"i,omitempty"`
+	Key      string `json:"k,omitempty"`
+	Expires  int64  `json:"e"` // Unix seconds
+}
+
+func (l *linkBase) sign(payload []byte) []byte {
+	mac := hmac.New(sha256.New, l.secret)
+	mac.Write(payload)
+	return mac.Sum(nil)
+}
+
+// Make signs a link.
+func (l *Links) Make(g Grant) (string, error) {
+	base := l.at.Load()
+	if base == nil {
+		return "", core.Errorf(core.KindUnsupported, "link", "", "this server has no links: it does not serve HTTP").WithHint("use file_read, push or pull")
+	}
+	payload, err := json.Marshal(g)
+	if err != nil {
+		return "", err
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	return base.url + "/files/" + encode(payload) + "." + encode(base.sign(payload)), nil
+}
+
+// Check reads a token. Whatever is wrong with it, the answer is the same.
+func (l *Links) Check(token string, now time.Time) (Grant, error) {
+	refused := core.Errorf(core.KindNotFound, "link", "", "this link is not valid, or not any more")
+	base := l.at.Load()
+	if base == nil {
+		return Grant{}, refused
+	}
+	encoded, signature, _ := strings.Cut(token, ".")
+	payload, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil {
+		return Grant{}, refused
+	}
+	mac, err := base64.RawURLEncoding.DecodeString(signature)
+	if err != nil || !hmac.Equal(mac, base.sign(payload)) {
+		return Grant{}, refused
+	}
+	var g Grant
+	if err := json.Unmarshal(payload, &g); err != nil || now.Unix() >= g.Expires {
+		return Grant{}, refused
+	}
+	return g, nil
+}

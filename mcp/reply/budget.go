@@ -1,0 +1,112 @@
+package reply
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// DefaultBudget and maxBudget bound the characters of output in one reply.
+	DefaultBudget = 8000
+	maxBudget     = 100_000
+)
+
+// BudgetOf is the budget that a call asks for.
+func BudgetOf(asked int) int {
+	if asked <= 0 {
+		return DefaultBudget
+	}
+	return min(max(asked, 200), maxBudget)
+}
+
+// Clipped is a piece of output that fits a budget.
+type Clipped struct {
+	Text string
+	// Cut says that bytes are missing; binary that it is a note instead of the bytes.
+	Cut, Binary bool
+}
+
+// Clip renders head and end, of a stream of total bytes, in at most budget characters: the beginning and
+// the end, and between them a line that says what is missing and where the whole is. Of a stream that is not
+// complete, characters may be cut at both ends.
+func Clip(head, end []byte, total int64, budget int, complete bool, whole string) Clipped {
+	if total == 0 {
+		return Clipped{}
+	}
+	if !IsTextRange(head, complete, complete && end == nil) || !IsTextRange(end, false, complete) {
+		return Clipped{Text: binaryNote(head, total, whole), Cut: true, Binary: true}
+	}
+	head = trimPartial(head)
+	if end == nil && utf8.RuneCount(head) <= budget {
+		return Clipped{Text: string(head)}
+	}
+	if end == nil {
+		end = head
+	}
+	end = trimPartial(end)
+	first, last := FirstRunes(head, budget*3/5), lastRunes(end, budget*2/5)
+	missing := total - int64(len(first)+len(last))
+	if missing <= 0 {
+		return Clipped{Text: string(head)}
+	}
+	note := fmt.Sprintf("\n[... %d of %d bytes are left out here; the whole: %s ...]\n", missing, total, whole)
+	return Clipped{Text: string(first) + note + string(last), Cut: true}
+}
+
+func binaryNote(head []byte, total int64, whole string) string {
+	return fmt.Sprintf("[%d bytes that are not text, beginning with %x; the whole: %s]", total, head[:min(len(head), 16)], whole)
+}
+
+// FirstRunes is the beginning of data in at most n characters, whole lines where that loses little.
+func FirstRunes(data []byte, n int) []byte {
+	size := 0
+	for ; n > 0 && size < len(data); n-- {
+		_, width := utf8.DecodeRune(data[size:])
+		size += width
+	}
+	if at := bytes.LastIndexByte(data[:size], '\n'); size < len(data) && at > size*3/4 {
+		size = at + 1
+	}
+	return data[:size]
+}
+
+// lastRunes is the end of data in at most n characters, whole lines where that loses little.
+func lastRunes(data []byte, n int) []byte {
+	at := len(data)
+	for ; n > 0 && at > 0; n-- {
+		_, width := utf8.DecodeLastRune(data[:at])
+		at -= width
+	}
+	size := len(data) - at
+	if line := bytes.IndexByte(data[at:], '\n'); at > 0 && line >= 0 && line < size/4 {
+		at += line + 1
+	}
+	return data[at:]
+}
+
+// Share divides a budget between two streams: each gets what it needs while the other leaves room.
+func Share(budget int, stdout, stderr int64) (forStdout, forStderr int) {
+	half := int64(budget / 2)
+	switch {
+	case stderr <= half:
+		return budget - int(stderr), int(max(stderr, 1))
+	case stdout <= half:
+		return int(max(stdout, 1)), budget - int(stdout)
+	}
+	return budget / 2, budget / 2
+}
+
+// OneLine is the last line of output that says something, for a progress message.
+func OneLine(data []byte) string {
+	text := strings.ToValidUTF8(string(data), "")
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
+	for _, line := range slices.Backward(lines) {
+		if line = strings.TrimSpace(line); line != "" {
+			return string(FirstRunes([]byte(line), 300))
+		}
+	}
+	return ""
+}

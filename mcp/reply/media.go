@@ -1,0 +1,73 @@
+package reply
+
+import (
+	"bytes"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"unicode/utf8"
+)
+
+// SniffSize is how much of a file tells its type.
+const SniffSize = 512
+
+// MimeOf is a file's type by its content, and by its name where the content says little.
+func MimeOf(name string, beginning []byte) string {
+	sniffed, _, _ := mime.ParseMediaType(http.DetectContentType(beginning))
+	if sniffed != "text/plain" && sniffed != "application/octet-stream" && sniffed != "text/xml" {
+		return sniffed
+	}
+	text := IsText(beginning)
+	if sniffed = "text/plain"; !text {
+		sniffed = "application/octet-stream"
+	}
+	byName, _, err := mime.ParseMediaType(mime.TypeByExtension(path.Ext(name)))
+	if err != nil || !text && strings.HasPrefix(byName, "text/") {
+		return sniffed
+	}
+	return byName
+}
+
+// IsPicture reports whether Pictures can scale files of the type.
+func IsPicture(mimeType string) bool {
+	return mimeType == "image/png" || mimeType == "image/jpeg" || mimeType == "image/gif"
+}
+
+// IsText says whether bytes are text for a model: UTF-8 without NUL, where a character may be cut at either end.
+func IsText(data []byte) bool { return IsTextRange(data, false, false) }
+
+// IsTextRange is isText of a part that begins or ends with the whole, where no character is cut.
+func IsTextRange(data []byte, begins, ends bool) bool {
+	if !begins {
+		data = TrimStart(data)
+	}
+	if !ends {
+		data = TrimEnd(data)
+	}
+	return bytes.IndexByte(data, 0) < 0 && utf8.Valid(data)
+}
+
+// trimPartial cuts what is left of a character at the beginning and at the end.
+func trimPartial(data []byte) []byte { return TrimEnd(TrimStart(data)) }
+
+// TrimStart cuts what is left of a character at the beginning.
+func TrimStart(data []byte) []byte {
+	for i := 0; i < utf8.UTFMax-1 && len(data) > 0 && !utf8.RuneStart(data[0]); i++ {
+		data = data[1:]
+	}
+	return data
+}
+
+// TrimEnd cuts what is left of a character at the end.
+func TrimEnd(data []byte) []byte {
+	for i := 1; i <= min(utf8.UTFMax-1, len(data)); i++ {
+		if at := len(data) - i; utf8.RuneStart(data[at]) {
+			if !utf8.FullRune(data[at:]) {
+				return data[:at]
+			}
+			break
+		}
+	}
+	return data
+}

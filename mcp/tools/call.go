@@ -1,0 +1,154 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/mcp/auth"
+	"github.com/seed-0724f904/sb/mcp/links"
+	"github.com/seed-0724f904/sb/mcp/reply"
+	"github.com/seed-0724f904/sb/mcp/session"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// Host is what the calls of one server share. The caller of newHost fills the exported fields before the first call.
+type Host struct {
+	Options  setup.Options
+	Service  *service.Service // for all owners; a call sees its own part
+	Sessions *session.Table
+	Links    *links.Links
+	Log      *slog.Logger
+	// Context ends when the server does. Go starts a function in the background; the server waits for it.
+	Context context.Context //nolint:containedctx // commands live as long as the server
+	Go      func(func())
+	// Changed reports that a tool changed a file of a sandbox.
+	Changed func(sb core.Sandbox, path string)
+
+	Secrets  secrets
+	written  writtenFiles
+	running  runningExecs
+	pictures reply.Pictures
+}
+
+// RunningCommands counts the commands whose output the server holds.
+func (h *Host) RunningCommands() int { return h.running.Count() }
+
+// Call is one tool call (or one read of a resource) and who makes it.
+type Call struct {
+	Host    *Host
+	Who     auth.Identity
+	Session *session.Session
+	// Service sees what the caller may see.
+	Service *service.Service
+	Request mcp.CallToolRequest
+	// notices are sentences for the user, which the result carries.
+	notices []string
+	// Sent counts progress notifications.
+	Sent int
+	mu   sync.Mutex
+}
+
+// Call begins a call, or with the zero request the read of a resource, for the caller that ctx names.
+func (h *Host) Call(ctx context.Context, request mcp.CallToolRequest) *Call {
+	who := auth.IdentityFrom(ctx)
+	client := h.Sessions.Of(ctx, who)
+	return &Call{Host: h, Who: who, Session: client, Service: h.ServiceFor(who, client.ID), Request: request}
+}
+
+// The labels that say whose a sandbox is and that it was launched here.
+const (
+	ownerLabel   = "sb.mcp.owner"
+	sessionLabel = "sb.mcp.session"
+)
+
+// ServiceFor is the service as one caller sees it.
+func (h *Host) ServiceFor(who auth.Identity, client string) *service.Service {
+	scope := service.Scope{
+		Actor: "mcp/" + client, NamePrefix: h.Options.NamePrefix, MaxSandboxes: h.Options.MaxSandboxes,
+		Counted: map[string]string{ownerLabel: who.Label()}, Policy: h.Options.Policy,
+	}
+	if who.Isolated {
+		scope.Labels = map[string]string{ownerLabel: who.Label()}
+		scope.NamePrefix += who.Owner + "-"
+		scope.VolumePrefix = who.Owner + "-"
+	}
+	if who.MaxSandboxes > 0 && (scope.MaxSandboxes == 0 || who.MaxSandboxes < scope.MaxSandboxes) {
+		scope.MaxSandboxes = who.MaxSandboxes
+	}
+	return h.Service.Within(scope)
+}
+
+// Resolve finds the sandbox that an argument names, and knows its secrets then: what cannot be kept out of its output is not shown.
+func (c *Call) Resolve(ctx context.Context, ref string) (core.Sandbox, error) {
+	sb, err := c.Find(ctx, ref)
+	if err != nil {
+		return sb, err
+	}
+	if err := c.Host.Secrets.know(ctx, c.Service, sb); err != nil {
+		return sb, err
+	}
+	return sb, nil
+}
+
+// Use is resolve for what works with the sandbox, which lives on as long as its user does.
+func (c *Call) Use(ctx context.Context, ref string) (core.Sandbox, error) {
+	sb, err := c.Resolve(ctx, ref)
+	if err == nil {
+		c.adopt(sb)
+	}
+	return sb, err
+}
+
+// Find is resolve for what shows nothing of the sandbox's: by the name it was asked for, too, where a prefix was added.
+func (c *Call) Find(ctx context.Context, ref string) (core.Sandbox, error) {
+	if ref == "" {
+		return core.Sandbox{}, core.Errorf(core.KindUsage, "resolve", "", "no sandbox is named").WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
+	}
+	sb, err := c.Service.Resolve(ctx, ref)
+	if errors.Is(err, core.KindNotFound) {
+		prefix := c.Host.Options.NamePrefix
+		if c.Who.Isolated {
+			prefix += c.Who.Owner + "-"
+		}
+		if prefixed, prefixedErr := c.Service.Resolve(ctx, prefix+ref); prefixedErr == nil {
+			return prefixed, nil
+		}
+		err = core.Errorf(core.KindNotFound, "resolve", ref, "there is no sandbox %q", ref).WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
+	}
+	return sb, err
+}
+
+// Progress tells the client what goes on, if it asked for that.
+func (c *Call) Progress(ctx context.Context, message string) {
+	meta := c.Request.Params.Meta
+	if meta == nil || meta.ProgressToken == nil {
+		return
+	}
+	c.mu.Lock()
+	c.Sent++
+	sent := c.Sent
+	c.mu.Unlock()
+	// A client that is too slow misses some; the result has it all.
+	_ = server.ServerFromContext(ctx).SendNotificationToClient(ctx, string(mcp.MethodNotificationProgress), map[string]any{
+		"progressToken": meta.ProgressToken, "progress": sent, "message": message,
+	})
+}
+
+// Keep makes the session keep a sandbox alive that it launched. A client that is gone by now has left it.
+func (c *Call) Keep(ctx context.Context, sb core.Sandbox) {
+	c.Host.Sessions.Keep(ctx, c.Session, sb)
+}
+
+// adopt lets a session keep a leased sandbox alive that it uses and that another one launched.
+func (c *Call) adopt(sb core.Sandbox) {
+	if sb.Lease.Renewed && sb.State.Live() {
+		c.Session.Lease(sb)
+	}
+}

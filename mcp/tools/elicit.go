@@ -1,0 +1,55 @@
+package tools
+
+import (
+	"context"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// InputNeeded is the error of a tool that has to ask before it goes on. The client's answer comes with a
+// second call of the tool; mcp-go asks clients of older protocols by itself.
+type InputNeeded struct{ Ask *server.InputRequestBuilder }
+
+// Error implements error.
+func (*InputNeeded) Error() string { return "input is needed" }
+
+// Capabilities are what the client says it can do.
+func (c *Call) Capabilities(ctx context.Context) mcp.ClientCapabilities {
+	if info := server.RequestProtocolInfoFromContext(ctx); info != nil && info.ClientCapabilities != nil {
+		return *info.ClientCapabilities
+	}
+	if client, ok := server.ClientSessionFromContext(ctx).(server.SessionWithClientInfo); ok {
+		return client.GetClientCapabilities()
+	}
+	return c.Host.Sessions.Capabilities(ctx)
+}
+
+// confirm asks the user, where the client can do that, before something that they might regret. It returns
+// nil when they agreed or the client cannot ask. A client that could, over a transport that cannot, is refused.
+func (c *Call) confirm(ctx context.Context, id, question string) error {
+	if c.Host.Options.NoElicit || c.Capabilities(ctx).Elicitation == nil {
+		return nil
+	}
+	if _, can := server.ClientSessionFromContext(ctx).(server.SessionWithElicitation); !can && !server.IsModernRequest(ctx) {
+		return core.Errorf(core.KindUnsupported, id, "", "the user has to be asked, and cannot be over this transport").
+			WithHint("connect over stdio or streamable HTTP; or start the server with --no-confirm, which never asks")
+	}
+	answer := server.ElicitationResponse(c.Request.Params.InputResponses, id)
+	if answer == nil {
+		return &InputNeeded{server.NewInputRequestBuilder("").Elicit(id, mcp.ElicitationParams{
+			Message: question,
+			RequestedSchema: map[string]any{
+				"type": "object", "required": []string{"confirm"},
+				"properties": map[string]any{"confirm": map[string]any{"type": "boolean", "title": "Go on", "description": question, "default": false}},
+			},
+		})}
+	}
+	content, _ := answer.Content.(map[string]any)
+	if agreed, _ := content["confirm"].(bool); answer.Action == mcp.ElicitationResponseActionAccept && agreed {
+		return nil
+	}
+	return core.Errorf(core.KindCanceled, id, "", "the user did not agree").WithHint("do not try it again without being told to")
+}

@@ -1,0 +1,213 @@
+package tools
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/reply"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// ExecIn is the input of exec.
+type ExecIn struct {
+	Sandbox string            `json:"sandbox" jsonschema:"id or name"`
+	Command string            `json:"command,omitempty" jsonschema:"text that a shell runs; pipes, && and quotes work"`
+	Argv    []string          `json:"argv,omitempty" jsonschema:"program and arguments, instead of command, without a shell"`
+	Workdir string            `json:"workdir,omitempty" jsonschema:"absolute path; each command starts there anew, cd does not last"`
+	Env     map[string]string `json:"env,omitempty"`
+	Secrets map[string]string `json:"secrets,omitempty" jsonschema:"environment variables whose values are kept out of output and logs"`
+	Stdin   string            `json:"stdin,omitempty" jsonschema:"input for the command"`
+	Open    bool              `json:"keep_stdin_open,omitempty" jsonschema:"leave stdin open so that exec_wait can send more"`
+	Timeout int               `json:"timeout_seconds,omitempty" jsonschema:"end the command after that long"`
+	Wait    *int              `json:"wait_seconds,omitempty" jsonschema:"answer after that long even when it still runs (it goes on)"`
+	Detach  bool              `json:"background,omitempty" jsonschema:"answer at once and leave it running"`
+	Budget  int               `json:"max_output,omitempty" jsonschema:"characters of output in the reply"`
+}
+
+type waitIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Exec    string `json:"exec_id" jsonschema:"from the result of exec, run_code or packages_install"`
+	Cursor  string `json:"cursor,omitempty" jsonschema:"from the result before, to get only newer output; left out: from the beginning"`
+	Wait    *int   `json:"wait_seconds,omitempty" jsonschema:"how long to wait for its end; 0 only looks"`
+	Stdin   string `json:"stdin,omitempty" jsonschema:"input to send first"`
+	Close   bool   `json:"close_stdin,omitempty" jsonschema:"end its stdin"`
+	Budget  int    `json:"max_output,omitempty" jsonschema:"characters of output in the reply"`
+}
+
+type killIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Exec    string `json:"exec_id"`
+	Signal  string `json:"signal,omitempty" enum:"TERM|KILL|INT|HUP|QUIT|USR1|USR2|STOP|CONT" default:"TERM"`
+}
+
+// CodeIn is the input of run_code.
+type CodeIn struct {
+	Sandbox  string            `json:"sandbox,omitempty" jsonschema:"id or name; left out: a new sandbox for this run only"`
+	Language string            `json:"language" enum:"python|javascript|bash"`
+	Code     string            `json:"code" jsonschema:"the whole program; print what you want to see"`
+	Stdin    string            `json:"stdin,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Timeout  int               `json:"timeout_seconds,omitempty" jsonschema:"end it after that long"`
+	Budget   int               `json:"max_output,omitempty" jsonschema:"characters of output in the reply"`
+}
+
+func execTools() []Tool {
+	return []Tool{
+		Define(Tool{
+			Name: "exec", Title: "Run a command", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
+			Description: "Run a command in a sandbox and return exit code, stdout and stderr. One that takes long goes on: the result then has running: true, and exec_wait reads on.",
+		}, RunExec),
+		Define(Tool{
+			Name: "exec_wait", Title: "Wait for a command", Toolset: setup.Exec, OpenWorld: true,
+			Description: "Wait for a command that was started before, read what it wrote and how it ended, or send it input. Works after a restart of the server, and for commands that others started.",
+		}, waitExec),
+		Define(Tool{
+			Name: "exec_kill", Title: "End a command", Toolset: setup.Exec, Destructive: true, Idempotent: true,
+			Description: "Send a signal to a running command and say what became of it.",
+		}, killExec),
+		Define(Tool{
+			Name: "run_code", Title: "Run code", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
+			Description: "Run a program in Python, JavaScript (Node.js) or bash and return its output. Each run starts anew: no variables are left from the run before.",
+		}, RunCode),
+	}
+}
+
+// deadline is the soft deadline that a call asks for.
+func (c *Call) deadline(seconds *int) time.Duration {
+	if seconds == nil {
+		return c.Host.Options.SoftDeadline
+	}
+	return time.Duration(min(max(*seconds, 0), maxWaitSeconds)) * time.Second
+}
+
+// seconds is a time that a call asks for; a century stands for all that is longer, and could not be told in nanoseconds.
+func seconds(n int) time.Duration {
+	const century = 100 * 365 * 24 * 3600
+	return time.Duration(min(max(n, -century), century)) * time.Second
+}
+
+// maxWaitSeconds bounds wait_seconds.
+const maxWaitSeconds = 3600
+
+// Budget is how many characters of output the reply may have; 0 asks for the server's default.
+func (c *Call) Budget(asked int) int { return reply.BudgetOf(cmp.Or(asked, c.Host.Options.Budget)) }
+
+// RunExec runs a command in a sandbox.
+func RunExec(ctx context.Context, c *Call, in ExecIn) (ExecResult, error) {
+	argv := in.Argv
+	switch {
+	case (in.Command == "") == (len(argv) == 0):
+		return ExecResult{}, core.Errorf(core.KindUsage, "exec", "", "give either command or argv")
+	case in.Command != "":
+		argv = []string{"/bin/sh", "-c", in.Command}
+	}
+	sb, err := c.Use(ctx, in.Sandbox)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	return c.Execute(ctx, sb, Execution{
+		Spec: core.ExecSpec{
+			Command: argv, Workdir: in.Workdir, Env: in.Env, Secrets: secretsOf(in.Secrets),
+			Timeout: seconds(in.Timeout),
+		},
+		input: in.Stdin, open: in.Open, detach: in.Detach, Wait: c.deadline(in.Wait), Budget: c.Budget(in.Budget),
+	})
+}
+
+func waitExec(ctx context.Context, c *Call, in waitIn) (ExecResult, error) {
+	sb, err := c.Use(ctx, in.Sandbox)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	if in.Stdin != "" || in.Close {
+		e := c.Host.running.get(sb.ID, in.Exec)
+		if e == nil {
+			return ExecResult{}, core.Errorf(core.KindConflict, "exec", "", "command %s has no stdin that this server could write to", in.Exec).
+				WithHint("it has ended, or was started elsewhere or without keep_stdin_open")
+		}
+		if err := e.send(in.Stdin, in.Close); err != nil {
+			return ExecResult{}, err
+		}
+	}
+	e := c.Host.running.get(sb.ID, in.Exec)
+	return c.readOrSee(ctx, sb, in.Exec, e, reading{cursor: in.Cursor, wait: c.deadline(in.Wait), budget: c.Budget(in.Budget)})
+}
+
+// signalNumber is the same on every Linux.
+func signalNumber(name string) int {
+	return map[string]int{"HUP": 1, "INT": 2, "QUIT": 3, "KILL": sigKill, "USR1": 10, "USR2": 12, "": sigTerm, "TERM": sigTerm, "CONT": 18, "STOP": 19}[name]
+}
+
+func killExec(ctx context.Context, c *Call, in killIn) (ExecResult, error) {
+	sb, err := c.Resolve(ctx, in.Sandbox)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	e := c.Host.running.get(sb.ID, in.Exec)
+	if err := kill(ctx, c.Service, sb, in.Exec, e, signalNumber(in.Signal)); err != nil {
+		return ExecResult{}, noExec(err, sb, in.Exec)
+	}
+	wait := killGrace
+	if in.Signal == "STOP" || in.Signal == "CONT" {
+		wait = 0
+	}
+	result, err := c.readOrSee(ctx, sb, in.Exec, e, reading{wait: wait, budget: c.Budget(0)})
+	if err == nil && result.Running {
+		result.Note = "The signal was sent; the command still runs. KILL cannot be ignored."
+	}
+	return result, err
+}
+
+// MaxCode is how much code fits into one argument of a command.
+const MaxCode = 96 << 10
+
+// RunCode runs a program, without a sandbox in one of its own.
+func RunCode(ctx context.Context, c *Call, in CodeIn) (ExecResult, error) {
+	if len(in.Code) > MaxCode {
+		return ExecResult{}, core.Errorf(core.KindUsage, "run_code", "", "the code is longer than %d bytes", MaxCode).
+			WithHint("write it to a file with file_write, and run that with exec")
+	}
+	var argv []string
+	switch in.Language {
+	case "python":
+		argv = []string{"python3", "-u", "-c", in.Code}
+	case "javascript":
+		argv = []string{"node", "-e", in.Code}
+	case "bash":
+		argv = []string{"bash", "-c", in.Code}
+	}
+	return c.Code(ctx, in.Sandbox, Execution{
+		Spec:  core.ExecSpec{Command: argv, Env: in.Env, Timeout: seconds(in.Timeout)},
+		input: in.Stdin, Wait: c.Host.Options.SoftDeadline, Budget: c.Budget(in.Budget),
+	}, core.Spec{Image: c.Host.Options.Images[in.Language]})
+}
+
+// Code runs a program in a sandbox, or without one in a sandbox of its own that is gone when the program has ended.
+func (c *Call) Code(ctx context.Context, ref string, x Execution, spec core.Spec) (ExecResult, error) {
+	if ref != "" {
+		sb, err := c.Use(ctx, ref)
+		if err != nil {
+			return ExecResult{}, err
+		}
+		return c.Execute(ctx, sb, x)
+	}
+	sb, err := c.Launch(ctx, spec, false)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	x.once = true
+	result, err := c.Execute(ctx, sb, x)
+	if err == nil && result.Running {
+		result.Note += " Its sandbox was made for it; terminate that when it is done."
+		return result, nil
+	}
+	// Also when the request was cancelled; whatever this leaves, the lease ends.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
+	if endErr := c.terminate(ctx, sb); endErr != nil {
+		c.Host.Log.WarnContext(ctx, "a sandbox for one run is left", "sandbox", sb.ID, "error", endErr)
+	}
+	return result, err
+}

@@ -1,0 +1,107 @@
+package tools
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// rootsID names the question for the client's roots.
+const rootsID = "roots"
+
+// allowed are the host directories that a call may touch.
+func (c *Call) allowed(ctx context.Context) ([]string, error) {
+	dirs := c.Host.Options.AllowPaths
+	if !c.Host.Options.UseRoots || c.Capabilities(ctx).Roots == nil {
+		return dirs, nil
+	}
+	known := c.Session.KnownRoots()
+	if known == nil {
+		answer := server.RootsResponse(c.Request.Params.InputResponses, rootsID)
+		_, can := server.ClientSessionFromContext(ctx).(server.SessionWithRoots)
+		switch {
+		case answer != nil:
+		case can || server.IsModernRequest(ctx):
+			return nil, &InputNeeded{server.NewInputRequestBuilder("").Roots(rootsID)}
+		default:
+			return dirs, nil
+		}
+		roots := rootDirs(answer)
+		c.Session.SetRoots(&roots)
+		known = &roots
+	}
+	return append(slices.Clip(dirs), *known...), nil
+}
+
+func rootDirs(answer *mcp.ListRootsResult) []string {
+	var dirs []string
+	for _, root := range answer.Roots {
+		if u, err := url.Parse(root.URI); err == nil && u.Scheme == "file" && filepath.IsAbs(u.Path) {
+			dirs = append(dirs, filepath.Clean(u.Path))
+		}
+	}
+	return dirs
+}
+
+// hostPath opens the allowed directory that holds a host path. No link and no ".." leads out of it. The caller
+// closes root. The client is asked for its roots only when nothing else allows the path.
+func (c *Call) hostPath(ctx context.Context, name string) (root *os.Root, relative string, err error) {
+	if root, relative, err = openBelow(c.Host.Options.AllowPaths, name); root != nil || err != nil {
+		return root, relative, err
+	}
+	dirs, err := c.allowed(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(dirs) == 0 {
+		return nil, "", core.Errorf(core.KindUnauthorized, "transfer", "", "no directory of this machine is open to this server").
+			WithHint("write content with file_write, or ask the user to start the server with --allow-path DIR")
+	}
+	if root, relative, err = openBelow(dirs, name); root != nil || err != nil {
+		return root, relative, err
+	}
+	return nil, "", core.Errorf(core.KindUnauthorized, "transfer", "", "%s is outside the directories that are open to this server", name).
+		WithHint("open are %s", strings.Join(dirs, ", "))
+}
+
+// openBelow opens the directory that a path is below; a relative path is below the first. root is nil when there is none.
+func openBelow(dirs []string, name string) (root *os.Root, relative string, err error) {
+	if !filepath.IsAbs(name) && len(dirs) > 0 {
+		name = filepath.Join(dirs[0], name)
+	}
+	name = filepath.Clean(name)
+	for _, dir := range dirs {
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			continue
+		}
+		for _, base := range append([]string{absolute}, evaluated(absolute)...) {
+			relative, err := filepath.Rel(base, name)
+			if err != nil || relative == ".." || strings.HasPrefix(relative, ".."+string(filepath.Separator)) {
+				continue
+			}
+			root, err := os.OpenRoot(absolute)
+			if err != nil {
+				return nil, "", core.Errorf(core.KindOf(err), "transfer", dir, "the allowed directory cannot be opened: %w", err)
+			}
+			return root, relative, nil
+		}
+	}
+	return nil, "", nil
+}
+
+// evaluated is dir without links, when that is another path: users know a directory by both.
+func evaluated(dir string) []string {
+	if physical, err := filepath.EvalSymlinks(dir); err == nil && physical != dir {
+		return []string{physical}
+	}
+	return nil
+}

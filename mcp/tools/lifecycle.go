@@ -1,0 +1,239 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/reply"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// SandboxIn names one sandbox.
+type SandboxIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+}
+
+type timeoutIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Timeout int    `json:"timeout_seconds" jsonschema:"it ends that long from now"`
+}
+
+// SnapshotIn is the input of snapshot.
+type SnapshotIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Name    string `json:"name,omitempty" jsonschema:"name of the snapshot"`
+}
+
+// SnapshotOut is a saved snapshot.
+type SnapshotOut struct {
+	Snapshot string `json:"snapshot" jsonschema:"what sandbox_launch takes as snapshot"`
+	Provider string `json:"provider"`
+	Size     int64  `json:"size_bytes,omitempty"`
+	Hint     string `json:"hint,omitempty" jsonschema:"what else can be done with it"`
+}
+
+// Text implements texter.
+func (o SnapshotOut) Text() string {
+	return strings.TrimSpace("saved as " + o.Snapshot + " at " + o.Provider + "\n" + o.Hint)
+}
+
+type statsOut struct {
+	CPUSeconds  float64    `json:"cpu_seconds" jsonschema:"processor time since the launch"`
+	Memory      core.Bytes `json:"memory_bytes"`
+	MemoryLimit core.Bytes `json:"memory_limit_bytes,omitempty"`
+	Processes   int        `json:"processes"`
+	Disk        core.Bytes `json:"disk_bytes" jsonschema:"what was written"`
+	DiskLimit   core.Bytes `json:"disk_limit_bytes,omitempty"`
+}
+
+// ExecsOut is a list of commands.
+type ExecsOut struct {
+	Execs []execEntry `json:"execs" jsonschema:"the newest, oldest first"`
+	Older int         `json:"older,omitempty" jsonschema:"how many were run before them"`
+}
+
+type execEntry struct {
+	Exec     string    `json:"exec_id"`
+	Command  []string  `json:"command"`
+	Running  bool      `json:"running"`
+	ExitCode *int      `json:"exit_code,omitempty"`
+	Started  time.Time `json:"started"`
+	Actor    string    `json:"actor,omitempty" jsonschema:"who started it"`
+}
+
+// Text implements texter.
+func (o ExecsOut) Text() string {
+	if len(o.Execs) == 0 {
+		return "no commands were run"
+	}
+	var lines []string
+	if o.Older > 0 {
+		lines = append(lines, fmt.Sprintf("%d older ones, and then:", o.Older))
+	}
+	for _, e := range o.Execs {
+		state := "running"
+		if !e.Running {
+			state = "ended"
+			if e.ExitCode != nil {
+				state = fmt.Sprintf("exit code %d", *e.ExitCode)
+			}
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s: %s", e.Exec, state, oneCommand(e.Command)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func oneCommand(argv []string) string {
+	if len(argv) == 3 && argv[1] == "-c" {
+		argv = argv[2:]
+	}
+	text := strings.ReplaceAll(strings.Join(argv, " "), "\n", "; ")
+	if runes := []rune(text); len(runes) > 200 {
+		return string(runes[:200]) + "…"
+	}
+	return text
+}
+
+func lifecycleTools() []Tool {
+	step := func(name, title, description string, destructive bool, do func(context.Context, *Call, string) error) Tool {
+		return Define(Tool{
+			Name: name, Title: title, Description: description, Toolset: setup.Lifecycle, Extra: true, Destructive: destructive, Idempotent: true,
+		}, func(ctx context.Context, c *Call, in SandboxIn) (SandboxInfo, error) {
+			return c.after(ctx, in.Sandbox, do)
+		})
+	}
+	return []Tool{
+		step("sandbox_stop", "Stop a sandbox", "Stop a persistent sandbox and keep its files.", true, func(ctx context.Context, c *Call, ref string) error {
+			return c.Service.Stop(ctx, ref, killGrace)
+		}),
+		step("sandbox_start", "Start a sandbox", "Start a stopped sandbox again.", false, func(ctx context.Context, c *Call, ref string) error {
+			_, err := c.Service.Start(ctx, ref)
+			return err
+		}),
+		step("sandbox_pause", "Pause a sandbox", "Suspend every process of a sandbox, in memory.", false, func(ctx context.Context, c *Call, ref string) error {
+			return c.Service.Pause(ctx, ref)
+		}),
+		step("sandbox_resume", "Resume a sandbox", "Resume the processes of a paused sandbox.", false, func(ctx context.Context, c *Call, ref string) error {
+			return c.Service.Resume(ctx, ref)
+		}),
+		Define(Tool{
+			Name: "sandbox_timeout", Title: "Change when a sandbox ends", Toolset: setup.Lifecycle, Extra: true, Idempotent: true,
+			Description: "Make a sandbox end so long from now, also when this client is gone by then.",
+		}, setTimeout),
+		Define(Tool{
+			Name: "sandbox_stats", Title: "What a sandbox uses", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
+			Description: "Measure processor time, memory, processes and disk of a sandbox.",
+		}, measure),
+		Define(Tool{
+			Name: "exec_list", Title: "List commands", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
+			Description: "List the commands that were run in a sandbox, by anybody, with their ids.",
+		}, ListExecs),
+		Define(Tool{
+			Name: "snapshot", Title: "Save a sandbox", Toolset: setup.Lifecycle, Extra: true, OpenWorld: true,
+			Description: "Save a sandbox's files as a snapshot that others can start from.",
+		}, Snapshot),
+		Define(Tool{
+			Name: "dockerfile", Title: "Write a Dockerfile", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
+			Description: "Write a Dockerfile that repeats what was done in a sandbox: its image, the files that file_write wrote, and the commands that succeeded.",
+		}, Dockerfile),
+	}
+}
+
+// after does something to a sandbox and tells what it is like then.
+func (c *Call) after(ctx context.Context, name string, do func(context.Context, *Call, string) error) (SandboxInfo, error) {
+	sb, err := c.Find(ctx, name)
+	if err != nil {
+		return SandboxInfo{}, err
+	}
+	ref := sb.Ref()
+	if err := do(ctx, c, ref); err != nil {
+		return SandboxInfo{}, err
+	}
+	sb, err = c.Service.Resolve(ctx, ref)
+	if err == nil {
+		c.adopt(sb)
+	}
+	return InfoOf(sb), err
+}
+
+func setTimeout(ctx context.Context, c *Call, in timeoutIn) (SandboxInfo, error) {
+	if in.Timeout < 1 {
+		return SandboxInfo{}, core.Errorf(core.KindUsage, "timeout", "", "timeout_seconds must be at least 1")
+	}
+	timeout := seconds(in.Timeout)
+	return c.after(ctx, in.Sandbox, func(ctx context.Context, c *Call, ref string) error {
+		_, err := c.Service.SetTimeout(ctx, ref, timeout)
+		if err == nil && c.Host.Options.OnDisconnect != setup.Terminate {
+			c.Session.Release(ref)
+		}
+		return err
+	})
+}
+
+func measure(ctx context.Context, c *Call, in SandboxIn) (statsOut, error) {
+	sb, err := c.Resolve(ctx, in.Sandbox)
+	if err != nil {
+		return statsOut{}, err
+	}
+	stats, err := c.Service.Stats(ctx, sb.Ref())
+	return statsOut{
+		CPUSeconds: stats.CPU.Seconds(), Memory: stats.Memory, MemoryLimit: stats.MemoryLimit,
+		Processes: stats.Processes, Disk: stats.Disk, DiskLimit: stats.DiskLimit,
+	}, err
+}
+
+const (
+	// MaxListed is how many entries a list of commands has.
+	MaxListed = 100
+	// MaxArgument is how many characters of each argument it has.
+	MaxArgument = 500
+)
+
+// ListExecs lists the commands of a sandbox.
+func ListExecs(ctx context.Context, c *Call, in SandboxIn) (ExecsOut, error) {
+	out := ExecsOut{Execs: []execEntry{}}
+	sb, err := c.Resolve(ctx, in.Sandbox)
+	if err != nil {
+		return out, err
+	}
+	execs, err := c.Service.Execs(ctx, sb.Ref())
+	if err != nil {
+		return out, err
+	}
+	out.Older = max(0, len(execs)-MaxListed)
+	for _, e := range execs[out.Older:] {
+		argv := c.cleanArgv(sb.ID, e.Command)
+		for i, arg := range argv {
+			if short := reply.FirstRunes([]byte(arg), MaxArgument); len(short) < len(arg) {
+				argv[i] = string(short) + "…"
+			}
+		}
+		entry := execEntry{Exec: e.ID, Command: argv, Running: e.Running(), Started: e.Started, Actor: e.Actor}
+		if e.Exit != nil {
+			entry.ExitCode = &e.Exit.Code
+		}
+		out.Execs = append(out.Execs, entry)
+	}
+	return out, nil
+}
+
+func (c *Call) cleanArgv(sandbox string, argv []string) []string {
+	clean := make([]string, len(argv))
+	for i, arg := range argv {
+		clean[i] = c.Host.Secrets.Clean(sandbox, arg)
+	}
+	return clean
+}
+
+// Snapshot saves a sandbox's files.
+func Snapshot(ctx context.Context, c *Call, in SnapshotIn) (SnapshotOut, error) {
+	sb, err := c.Resolve(ctx, in.Sandbox)
+	if err != nil {
+		return SnapshotOut{}, err
+	}
+	saved, err := c.Service.Snapshot(ctx, sb.ID, core.SnapshotOptions{Name: in.Name})
+	return SnapshotOut{Snapshot: saved.ID, Provider: saved.Provider, Size: int64(saved.Size), Hint: saved.Hint}, err
+}

@@ -1,0 +1,72 @@
+package tools
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/links"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+const (
+	linkTime = 15 * time.Minute
+	// MaxLinkTime bounds how long a link is valid.
+	MaxLinkTime = 24 * time.Hour
+)
+
+type linkIn struct {
+	Sandbox   string `json:"sandbox" jsonschema:"id or name"`
+	Path      string `json:"path"`
+	Direction string `json:"direction,omitempty" jsonschema:"download answers GET with the file, upload replaces the file by the body of a PUT" enum:"download|upload" default:"download"`
+	Seconds   int    `json:"expires_seconds,omitempty" jsonschema:"how long the link is valid"`
+}
+
+// LinkOut is a link and the method that it answers.
+type LinkOut struct {
+	URL     string    `json:"url"`
+	Method  string    `json:"method" jsonschema:"GET or PUT"`
+	Expires time.Time `json:"expires"`
+}
+
+// Text implements texter.
+func (o LinkOut) Text() string {
+	return o.Method + " " + o.URL + " (until " + o.Expires.UTC().Format(time.RFC3339) + ")"
+}
+
+func linkTools() []Tool {
+	return []Tool{Define(Tool{
+		Name: "file_link", Title: "Link to a file", Toolset: setup.Links, Extra: true, OpenWorld: true,
+		Description: "Make a link by which anybody who has it can download one file of a sandbox, or upload it, for a while. Only a server over HTTP has links.",
+	}, makeLink)}
+}
+
+func makeLink(ctx context.Context, c *Call, in linkIn) (LinkOut, error) {
+	sb, err := c.Resolve(ctx, in.Sandbox)
+	if err != nil {
+		return LinkOut{}, err
+	}
+	lasting := linkTime
+	if in.Seconds > 0 {
+		lasting = min(seconds(in.Seconds), MaxLinkTime)
+	}
+	return c.Link(sb, in.Path, in.Direction == "upload", lasting)
+}
+
+// Link makes a link to one file, which lasts as long as lasting says.
+func (c *Call) Link(sb core.Sandbox, name string, upload bool, lasting time.Duration) (LinkOut, error) {
+	expires := time.Now().Add(lasting)
+	url, err := c.Host.Links.Make(links.Grant{
+		Sandbox: sb.Ref(), Path: Absolute(sb, name), Write: upload,
+		Owner: c.Who.Owner, Isolated: c.Who.Isolated, Key: c.Who.Key, Expires: expires.Unix(),
+	})
+	if err != nil {
+		return LinkOut{}, err
+	}
+	out := LinkOut{URL: url, Method: http.MethodGet, Expires: expires}
+	if upload {
+		out.Method = http.MethodPut
+	}
+	return out, nil
+}

@@ -1,0 +1,155 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+type networkIn struct {
+	Sandbox string   `json:"sandbox" jsonschema:"id or name"`
+	Network string   `json:"network" jsonschema:"where it may connect to from now on" enum:"none|all|allow|internal"`
+	Allow   []string `json:"network_allow,omitempty" jsonschema:"domains and CIDRs, with network allow"`
+}
+
+type networkOut struct {
+	Sandbox string   `json:"sandbox"`
+	Network string   `json:"network"`
+	Allow   []string `json:"network_allow,omitempty"`
+}
+
+func (o networkOut) Text() string {
+	return strings.TrimSpace(o.Sandbox + ": network " + o.Network + " " + strings.Join(o.Allow, ", "))
+}
+
+type denial struct {
+	Time     time.Time `json:"time" jsonschema:"when it was refused last"`
+	Protocol string    `json:"protocol" jsonschema:"tcp, udp, or dns for a name that was not resolved"`
+	Address  string    `json:"address,omitempty"`
+	Port     int       `json:"port,omitempty"`
+	Name     string    `json:"name,omitempty" jsonschema:"host, where the sandbox said one"`
+	Why      string    `json:"why,omitempty"`
+	Count    int       `json:"count"`
+}
+
+type denialsOut struct {
+	Denied []denial `json:"denied"`
+}
+
+func (o denialsOut) Text() string {
+	if len(o.Denied) == 0 {
+		return "nothing was refused"
+	}
+	var lines []string
+	for _, d := range o.Denied {
+		lines = append(lines, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s port %d, %d times %s", d.Protocol, d.Name, d.Address, d.Port, d.Count, d.Why)), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
+type tokenIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Port    int    `json:"port,omitempty" jsonschema:"port inside; left out: the provider's usual one"`
+	Note    string `json:"note,omitempty" jsonschema:"a note that the sandbox finds in each request"`
+}
+
+type tokenOut struct {
+	URL   string `json:"url"`
+	Token string `json:"token" jsonschema:"goes into the header Authorization as: Bearer TOKEN"`
+}
+
+func (o tokenOut) Text() string { return o.URL + " with the header Authorization: Bearer " + o.Token }
+
+func networkTools() []Tool {
+	return []Tool{
+		Define(Tool{
+			Name: "ports", Title: "Published ports", Toolset: setup.Network, Extra: true, ReadOnly: true, Idempotent: true,
+			Description: "Say where the published ports of a sandbox can be reached.",
+		}, ports),
+		Define(Tool{
+			Name: "connect_token", Title: "Token to connect", Toolset: setup.Network, Extra: true, OpenWorld: true,
+			Description: "Make a token with which one can connect to a port of a sandbox that is not open to everybody.",
+		}, connectToken),
+		Define(Tool{
+			Name: "network_set", Title: "Change the network", Toolset: setup.Network, Extra: true, Destructive: true, Idempotent: true,
+			Description: "Change where a running sandbox may connect to.",
+		}, setNetwork),
+		Define(Tool{
+			Name: "denied_connections", Title: "Refused connections", Toolset: setup.Network, Extra: true, ReadOnly: true, Idempotent: true,
+			Description: "List what a sandbox wanted to connect to and its network policy refused, the latest first.",
+		}, denied),
+	}
+}
+
+type publishedPort struct {
+	Port     int    `json:"port" jsonschema:"port inside"`
+	Protocol string `json:"protocol,omitempty"`
+	Address  string `json:"address,omitempty" jsonschema:"host:port to reach it"`
+	URL      string `json:"url,omitempty"`
+}
+
+type portsOut struct {
+	Ports []publishedPort `json:"ports" jsonschema:"in the order of the ports"`
+}
+
+func (o portsOut) Text() string {
+	if len(o.Ports) == 0 {
+		return "no ports are published; name them in sandbox_launch"
+	}
+	var lines []string
+	for _, p := range o.Ports {
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("port %d at %s %s", p.Port, p.Address, p.URL)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func ports(ctx context.Context, c *Call, in SandboxIn) (portsOut, error) {
+	out := portsOut{Ports: []publishedPort{}}
+	sb, err := c.Use(ctx, in.Sandbox)
+	if err != nil {
+		return out, err
+	}
+	if !sb.State.Live() {
+		return out, core.Errorf(core.KindConflict, "ports", sb.Name, "the sandbox does not run: it is %s", sb.State)
+	}
+	tunnels, err := c.Service.Tunnels(ctx, sb.Ref())
+	for _, t := range tunnels {
+		out.Ports = append(out.Ports, publishedPort{Port: t.Port, Protocol: string(t.Protocol), Address: t.Address, URL: t.URL})
+	}
+	return out, err
+}
+
+func connectToken(ctx context.Context, c *Call, in tokenIn) (tokenOut, error) {
+	sb, err := c.Use(ctx, in.Sandbox)
+	if err != nil {
+		return tokenOut{}, err
+	}
+	token, err := c.Service.ConnectToken(ctx, sb.Ref(), core.ConnectOptions{Port: in.Port, Metadata: in.Note})
+	return tokenOut{token.URL, token.Token.Reveal()}, err // whoever asks is who it is for
+}
+
+func setNetwork(ctx context.Context, c *Call, in networkIn) (networkOut, error) {
+	sb, err := c.Use(ctx, in.Sandbox)
+	if err != nil {
+		return networkOut{}, err
+	}
+	changed, err := c.Service.SetNetwork(ctx, sb.Ref(), core.Network{Mode: core.NetworkMode(in.Network), Allow: in.Allow})
+	return networkOut{sb.ID, string(changed.Spec.Network.Mode), changed.Spec.Network.Allow}, err
+}
+
+func denied(ctx context.Context, c *Call, in SandboxIn) (denialsOut, error) {
+	out := denialsOut{Denied: []denial{}}
+	sb, err := c.Use(ctx, in.Sandbox)
+	if err != nil {
+		return out, err
+	}
+	refused, err := c.Service.Denials(ctx, sb.Ref())
+	for _, d := range refused {
+		out.Denied = append(out.Denied, denial{d.Time, d.Protocol, d.Address, d.Port, d.Name, d.Why, d.Count})
+	}
+	return out, err
+}

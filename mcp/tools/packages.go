@@ -1,0 +1,144 @@
+package tools
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// InstallIn is the input of packages_install.
+type InstallIn struct {
+	Sandbox  string   `json:"sandbox" jsonschema:"id or name"`
+	Packages []string `json:"packages" jsonschema:"names, with versions where they matter: pandas==2.2.0"`
+	Manager  string   `json:"manager,omitempty" enum:"pip|npm|apt" default:"pip"`
+	Index    string   `json:"index_url,omitempty" jsonschema:"package index to use instead of the usual one"`
+	Wait     *int     `json:"wait_seconds,omitempty" jsonschema:"answer after that long even when it is not done"`
+}
+
+// StatusIn is the input of packages_status.
+type StatusIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Package string `json:"package"`
+	Manager string `json:"manager,omitempty" enum:"pip|npm|apt" default:"pip"`
+}
+
+// StatusOut reports whether a package is installed.
+type StatusOut struct {
+	Package   string `json:"package"`
+	Installed bool   `json:"installed"`
+	Details   string `json:"details"`
+}
+
+// Text implements texter.
+func (o StatusOut) Text() string {
+	if !o.Installed {
+		return strings.TrimSpace(o.Package + " is not installed. " + o.Details)
+	}
+	return strings.TrimSpace(o.Package + " is installed. " + o.Details)
+}
+
+func packageTools() []Tool {
+	return []Tool{
+		Define(Tool{
+			Name: "packages_install", Title: "Install packages", Toolset: setup.Packages, OpenWorld: true, Idempotent: true,
+			Description: "Install packages in a running sandbox with pip, npm or apt. It goes on when it takes long; exec_wait tells the rest. The sandbox needs a network.",
+		}, Install),
+		Define(Tool{
+			Name: "packages_status", Title: "Is a package installed?", Toolset: setup.Packages, Extra: true, ReadOnly: true, Idempotent: true,
+			Description: "Say whether a package is installed in a sandbox, and which version.",
+		}, PackageStatus),
+	}
+}
+
+// checkPackages refuses what a package manager would take for an option.
+func checkPackages(packages []string) error {
+	if len(packages) == 0 {
+		return core.Errorf(core.KindUsage, "install", "", "name at least one package")
+	}
+	for _, p := range packages {
+		if p == "" || strings.HasPrefix(p, "-") || strings.ContainsAny(p, "\x00\n") {
+			return core.Errorf(core.KindUsage, "install", "", "%q is not a package", p)
+		}
+	}
+	return nil
+}
+
+// Install installs packages in a running sandbox.
+func Install(ctx context.Context, c *Call, in InstallIn) (ExecResult, error) {
+	if err := checkPackages(in.Packages); err != nil {
+		return ExecResult{}, err
+	}
+	var argv []string
+	switch in.Manager {
+	case "npm":
+		argv = []string{"npm", "install", "--global", "--no-fund", "--no-audit"}
+		if in.Index != "" {
+			argv = append(argv, "--registry", in.Index)
+		}
+	case "apt":
+		if in.Index != "" {
+			return ExecResult{}, core.Errorf(core.KindUsage, "install", "", "apt takes its indexes from its own files; index_url is for pip and npm")
+		}
+		argv = []string{"/bin/sh", "-c", `apt-get update -q && exec apt-get install -y -q --no-install-recommends -- "$@"`, "apt"}
+	default:
+		argv = []string{"python3", "-m", "pip", "install", "--disable-pip-version-check", "--no-input"}
+		if in.Index != "" {
+			argv = append(argv, "--index-url", in.Index)
+		}
+	}
+	if in.Manager != "apt" {
+		argv = append(argv, "--")
+	}
+	sb, err := c.Use(ctx, in.Sandbox)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	return c.Execute(ctx, sb, Execution{
+		Spec: core.ExecSpec{
+			Command: append(argv, in.Packages...),
+			Env:     map[string]string{"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore", "DEBIAN_FRONTEND": "noninteractive"},
+		},
+		Wait: c.deadline(in.Wait), Budget: c.Budget(0),
+	})
+}
+
+// statusTimeout bounds how long a question for a package may take.
+const statusTimeout = 30 * time.Second
+
+// PackageStatus asks the package manager for one package.
+func PackageStatus(ctx context.Context, c *Call, in StatusIn) (StatusOut, error) {
+	if err := checkPackages([]string{in.Package}); err != nil {
+		return StatusOut{}, err
+	}
+	var argv []string
+	switch in.Manager {
+	case "npm":
+		argv = []string{"npm", "ls", "--global", "--depth=0", "--", in.Package}
+	case "apt":
+		argv = []string{"dpkg-query", "-W", "-f", "${Package} ${Version} ${Status}", "--", in.Package}
+	default:
+		argv = []string{"python3", "-m", "pip", "show", "--disable-pip-version-check", "--", in.Package}
+	}
+	sb, err := c.Use(ctx, in.Sandbox)
+	if err != nil {
+		return StatusOut{}, err
+	}
+	result, err := c.Execute(ctx, sb, Execution{
+		Spec: core.ExecSpec{Command: argv, Timeout: statusTimeout}, Wait: 2 * statusTimeout, Budget: 2000,
+	})
+	if err != nil {
+		return StatusOut{}, err
+	}
+	if result.ExitCode != nil && *result.ExitCode > 125 { // no such program: nothing was found out
+		return StatusOut{}, core.Errorf(core.KindUnsupported, "packages_status", "", "%s cannot be asked: %s", argv[0], strings.TrimSpace(result.Message+" "+result.Stderr))
+	}
+	out := StatusOut{Package: in.Package, Installed: result.ExitCode != nil && *result.ExitCode == 0}
+	out.Details = strings.TrimSpace(result.Stdout)
+	if !out.Installed {
+		out.Details = strings.TrimSpace(result.Stderr)
+	}
+	return out, nil
+}

@@ -1,0 +1,90 @@
+package tools
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// ExecResult is what tools say of a command.
+type ExecResult struct {
+	Sandbox string `json:"sandbox"`
+	Exec    string `json:"exec_id"`
+	Running bool   `json:"running"`
+	// ExitCode is as a shell reports it.
+	ExitCode    *int    `json:"exit_code,omitempty" jsonschema:"as a shell reports it; 124 is the time limit"`
+	Stdout      string  `json:"stdout"`
+	Stderr      string  `json:"stderr"`
+	StdoutBytes int64   `json:"stdout_bytes"`
+	StderrBytes int64   `json:"stderr_bytes"`
+	Truncated   bool    `json:"truncated"`
+	JournalCut  bool    `json:"journal_truncated,omitempty"`
+	TimedOut    bool    `json:"timed_out,omitempty"`
+	Message     string  `json:"message,omitempty"`
+	Seconds     float64 `json:"seconds,omitempty"`
+	Cursor      string  `json:"cursor,omitempty" jsonschema:"where exec_wait goes on"`
+	Note        string  `json:"note,omitempty"`
+
+	links []mcp.ResourceLink
+}
+
+// codeTimeout is the exit code of a command that its time limit ended.
+const codeTimeout = 124
+
+// with adds how the command ended; clean is without values of secrets.
+func (r ExecResult) with(exit core.Exit, clean *core.Redactor) ExecResult {
+	code := exit.Code
+	if exit.TimedOut {
+		code = codeTimeout
+	}
+	r.ExitCode, r.TimedOut, r.Message = &code, exit.TimedOut, clean.Clean(exit.Message)
+	if r.Message == "" && exit.Reason != "" {
+		r.Message = "ended by the sandbox's limit: " + string(exit.Reason)
+	}
+	r.Seconds = float64(exit.Duration.Milliseconds()) / 1000 // a duration's own Seconds has digits that nobody measured
+	return r
+}
+
+// Text implements texter.
+func (r ExecResult) Text() string {
+	var b strings.Builder
+	switch {
+	case r.Running:
+		fmt.Fprintf(&b, "running (exec_id %s, sandbox %s)\n", r.Exec, r.Sandbox)
+	case r.ExitCode != nil:
+		fmt.Fprintf(&b, "exit code %d (exec_id %s, sandbox %s, %gs)\n", *r.ExitCode, r.Exec, r.Sandbox, r.Seconds)
+	default:
+		fmt.Fprintf(&b, "ended, nobody saw how (exec_id %s, sandbox %s)\n", r.Exec, r.Sandbox)
+	}
+	if r.Message != "" {
+		b.WriteString(r.Message + "\n")
+	}
+	if r.JournalCut {
+		b.WriteString("the oldest output is no longer kept\n")
+	}
+	for _, stream := range []struct{ name, text string }{{"stdout", r.Stdout}, {"stderr", r.Stderr}} {
+		if stream.text != "" {
+			fmt.Fprintf(&b, "%s:\n%s", stream.name, stream.text)
+			if !strings.HasSuffix(stream.text, "\n") {
+				b.WriteByte('\n')
+			}
+		}
+	}
+	if r.Stdout == "" && r.Stderr == "" && !r.Running {
+		b.WriteString("(no output)\n")
+	}
+	b.WriteString(r.Note)
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// Attachments implements contenter.
+func (r ExecResult) Attachments() []mcp.Content {
+	content := make([]mcp.Content, 0, len(r.links))
+	for _, link := range r.links {
+		content = append(content, link)
+	}
+	return content
+}

@@ -1,0 +1,415 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/mcp/auth"
+	"github.com/seed-0724f904/sb/mcp/reply"
+)
+
+// runningExecs are the commands that this server holds the streams of.
+type runningExecs struct {
+	mu    sync.Mutex
+	execs map[string]*runningExec // by sandbox id and exec id
+}
+
+// runningExec is a command that was started here and has not ended.
+type runningExec struct {
+	process        core.Process
+	stdout, stderr *reply.Capture
+	done           chan struct{} // closed when exit and err are known
+	exit           core.Exit
+	err            error
+	stdin          *input // nil when it began without one
+}
+
+func execKey(sandbox, exec string) string { return sandbox + "/" + exec }
+
+func (r *runningExecs) add(sandbox, exec string, e *runningExec) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.execs == nil {
+		r.execs = map[string]*runningExec{}
+	}
+	r.execs[execKey(sandbox, exec)] = e
+}
+
+func (r *runningExecs) remove(sandbox, exec string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.execs, execKey(sandbox, exec))
+}
+
+func (r *runningExecs) get(sandbox, exec string) *runningExec {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.execs[execKey(sandbox, exec)]
+}
+
+func (r *runningExecs) Count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.execs)
+}
+
+// send gives the command input and, with last, ends its stdin.
+func (e *runningExec) send(text string, last bool) error {
+	if e.stdin == nil {
+		return core.Errorf(core.KindConflict, "exec", "", "the command's stdin is closed").
+			WithHint("start it with keep_stdin_open: true to send input later")
+	}
+	return e.stdin.send(text, last)
+}
+
+func (e *runningExec) closeStdin() {
+	if e.stdin != nil {
+		e.stdin.Close()
+	}
+}
+
+// Execution is how a tool runs a command.
+type Execution struct {
+	Spec core.ExecSpec
+	// input is written to stdin first; open keeps stdin open afterwards.
+	input string
+	open  bool
+	// Wait is the soft deadline; budget the characters of output.
+	Wait   time.Duration
+	Budget int
+	// detach answers at once, and the command survives a cancelled request.
+	detach bool
+	// once says that nothing is left of the sandbox when the command has ended.
+	once bool
+}
+
+// killGrace is how long a command has after SIGTERM before SIGKILL.
+const killGrace = 5 * time.Second
+
+// The signals that the server sends by itself.
+const (
+	sigTerm = 15
+	sigKill = 9
+)
+
+// Execute runs a command until it ended or the soft deadline is over, and tells what came of it. A request
+// that the client cancels ends the command; a client that vanishes does not.
+func (c *Call) Execute(ctx context.Context, sb core.Sandbox, x Execution) (ExecResult, error) {
+	e, process, err := c.start(ctx, sb, x)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	id := process.ID()
+	c.Host.Go(func() { c.Host.follow(sb.ID, process, e) })
+	if x.detach {
+		return ExecResult{Sandbox: sb.ID, Exec: id, Running: true, Note: fmt.Sprintf("It runs in the background. exec_wait with exec_id %q reads its output.", id)}, nil
+	}
+	return c.await(ctx, sb, id, e, x)
+}
+
+func (c *Call) start(ctx context.Context, sb core.Sandbox, x Execution) (*runningExec, core.Process, error) {
+	redactor := c.Host.Secrets.add(sb.ID, x.Spec.Secrets)
+	e := &runningExec{stdout: reply.NewCapture(redactor.Stream()), stderr: reply.NewCapture(redactor.Stream()), done: make(chan struct{})}
+	x.Spec.Stdout, x.Spec.Stderr = e.stdout, e.stderr
+	if x.open || x.input != "" {
+		in, theirs, err := newInput()
+		if err != nil {
+			return nil, nil, err
+		}
+		defer func() { _ = theirs.Close() }() // the sandbox has its own by then
+		x.Spec.Stdin, e.stdin = theirs, in
+		c.Host.Go(in.carry)
+		if err := in.send(x.input, !x.open); err != nil {
+			in.Close()
+			return nil, nil, err
+		}
+	}
+	process, err := c.Service.Exec(ctx, sb.Ref(), x.Spec)
+	if err != nil {
+		e.closeStdin()
+		return nil, nil, err
+	}
+	e.process = process
+	c.Host.running.add(sb.ID, process.ID(), e)
+	return e, process, nil
+}
+
+// follow owns a command's streams until its end, or the server's.
+func (h *Host) follow(sandbox string, process core.Process, e *runningExec) {
+	e.exit, e.err = process.Wait(h.Context)
+	_ = process.Close()
+	e.stdout.Settle()
+	e.stderr.Settle()
+	e.closeStdin()
+	h.running.remove(sandbox, process.ID())
+	close(e.done)
+}
+
+// progressEvery is how often a waiting call tells what goes on; heartbeatEvery how often it does so
+// when there is nothing to tell, because clients count silence as death.
+const (
+	progressEvery  = 500 * time.Millisecond
+	heartbeatEvery = 5 * time.Second
+)
+
+// await waits for a command that was started by this call.
+func (c *Call) await(ctx context.Context, sb core.Sandbox, id string, e *runningExec, x Execution) (ExecResult, error) {
+	begin := time.Now()
+	deadline := time.NewTimer(x.Wait)
+	defer deadline.Stop()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	told := begin
+	for {
+		select {
+		case <-e.done:
+			return c.finished(sb, id, e, x)
+		case <-deadline.C:
+			return c.readOrSee(ctx, sb, id, e, reading{budget: x.Budget})
+		case <-ctx.Done():
+			if auth.Canceled(ctx) {
+				c.Host.Go(func() { c.Host.end(c.Service, sb, id, e) })
+			}
+			return ExecResult{}, core.Wrap("exec", sb.Name, ctx.Err())
+		case now := <-tick.C:
+			line := reply.OneLine(append(e.stderr.Newest(), e.stdout.Newest()...))
+			if line == "" && now.Sub(told) < heartbeatEvery {
+				continue
+			}
+			told = now
+			if line == "" {
+				line = fmt.Sprintf("running for %s", now.Sub(begin).Round(time.Second))
+			}
+			c.Progress(ctx, line)
+		}
+	}
+}
+
+// kill sends a signal to a command. Where the provider finds none by its id, e does, which may be nil.
+func kill(ctx context.Context, svc *service.Service, sb core.Sandbox, id string, e *runningExec, signal int) error {
+	err := svc.Kill(ctx, sb.Ref(), id, signal)
+	if errors.Is(err, core.KindUnsupported) && e != nil {
+		return e.process.Signal(ctx, signal)
+	}
+	return err
+}
+
+// readOrSee reads a command's journal; where the provider keeps none, what this server saw of it has to do.
+func (c *Call) readOrSee(ctx context.Context, sb core.Sandbox, id string, e *runningExec, r reading) (ExecResult, error) {
+	result, err := c.read(ctx, sb, id, r)
+	if !errors.Is(err, core.KindUnsupported) || e == nil {
+		return result, err
+	}
+	timer := time.NewTimer(r.wait)
+	defer timer.Stop()
+	select {
+	case <-e.done:
+		return c.finished(sb, id, e, Execution{Budget: r.budget})
+	case <-timer.C:
+	case <-ctx.Done():
+		return ExecResult{}, core.Wrap("exec", sb.Name, ctx.Err())
+	}
+	result = c.result(sb, id, e.stdout, e.stderr, Execution{Budget: r.budget}, false)
+	result.Running, result.Note = true, fmt.Sprintf("It is still running. exec_wait with exec_id %q goes on.", id)
+	return result, nil
+}
+
+// noExec is the error about a command that is not there, for a model.
+func noExec(err error, sb core.Sandbox, id string) error {
+	if !errors.Is(err, core.KindNotFound) {
+		return err
+	}
+	return core.Errorf(core.KindNotFound, "exec", sb.Name, "sandbox %s has no command %q", sb.Name, id).
+		WithHint("exec_id is in the result of the call that started it; sandbox://%s/exec lists all", sb.ID)
+}
+
+// end stops a command whose request was cancelled.
+func (h *Host) end(svc *service.Service, sb core.Sandbox, id string, e *runningExec) {
+	ctx, cancel := context.WithTimeout(h.Context, 2*killGrace)
+	defer cancel()
+	for _, signal := range []int{sigTerm, sigKill} {
+		if err := kill(ctx, svc, sb, id, e, signal); err != nil {
+			return
+		}
+		grace := time.NewTimer(killGrace)
+		select {
+		case <-e.done:
+			grace.Stop()
+			return
+		case <-grace.C:
+		case <-ctx.Done():
+			grace.Stop()
+			return
+		}
+	}
+}
+
+// finished is the result of a command that ended within its call.
+func (c *Call) finished(sb core.Sandbox, id string, e *runningExec, x Execution) (ExecResult, error) {
+	if e.err != nil {
+		if c.Host.Context.Err() != nil {
+			return ExecResult{}, core.Errorf(core.KindUnavailable, "exec", "", "the server is ending; command %s goes on in %s", id, sb.Name)
+		}
+		return ExecResult{}, e.err
+	}
+	result := c.result(sb, id, e.stdout, e.stderr, x, true).with(e.exit, c.Host.Secrets.Of(sb.ID))
+	if x.once {
+		result.Note = "It ran in a sandbox of its own, which is gone."
+	}
+	return result, nil
+}
+
+// result renders what two captures hold; whole says that it is all that the command wrote.
+func (c *Call) result(sb core.Sandbox, id string, stdout, stderr *reply.Capture, x Execution, whole bool) ExecResult {
+	r := ExecResult{Sandbox: sb.ID, Exec: id}
+	outHead, outEnd, outTotal := stdout.Snapshot()
+	errHead, errEnd, errTotal := stderr.Snapshot()
+	forOut, forErr := reply.Share(x.Budget, outTotal, errTotal)
+	outURI, errURI := execURI(sb.ID, id, core.Stdout), execURI(sb.ID, id, core.Stderr)
+	if x.once {
+		outURI, errURI = "gone with its sandbox", "gone with its sandbox"
+	}
+	out := reply.Clip(outHead, outEnd, outTotal, forOut, whole, outURI)
+	errs := reply.Clip(errHead, errEnd, errTotal, forErr, whole, errURI)
+	r.Stdout, r.StdoutBytes, r.Stderr, r.StderrBytes = out.Text, outTotal, errs.Text, errTotal
+	r.Truncated = out.Cut || errs.Cut
+	for _, stream := range []struct {
+		name core.Stream
+		reply.Clipped
+		total int64
+	}{{core.Stdout, out, outTotal}, {core.Stderr, errs, errTotal}} {
+		if stream.Cut && !x.once {
+			r.links = append(r.links, outputLink(sb, id, stream.name, stream.Binary, stream.total))
+		}
+	}
+	return r
+}
+
+// outputLink names the whole of an output.
+func outputLink(sb core.Sandbox, id string, stream core.Stream, binary bool, size int64) mcp.ResourceLink {
+	kind := "text/plain"
+	if binary {
+		kind = "application/octet-stream"
+	}
+	link := mcp.NewResourceLink(execURI(sb.ID, id, stream), string(stream)+" of command "+id,
+		"All that the command wrote and the journal kept. Add ?offset=N&limit=N for a range of bytes, ?grep=TEXT for matching lines.", kind)
+	link.Size = &size
+	return link
+}
+
+func execURI(sandbox, exec string, stream core.Stream) string {
+	return "sandbox://" + sandbox + "/exec/" + exec + "/" + string(stream)
+}
+
+// reading is how a command's journalled output is read.
+type reading struct {
+	// cursor is where to go on; "" is the beginning.
+	cursor string
+	// wait is how long to wait for the command's end.
+	wait   time.Duration
+	budget int
+}
+
+// read tells a command's output and state by its journal, which outlives this server.
+func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) (ExecResult, error) {
+	ref := sb.Ref()
+	opts := core.LogOptions{Exec: id, Tail: -1, Follow: r.wait > 0}
+	if r.cursor != "" {
+		nanos, err := strconv.ParseInt(r.cursor, 10, 64)
+		if err != nil {
+			return ExecResult{}, core.Errorf(core.KindUsage, "exec", "", "%q is not a cursor", r.cursor).WithHint("take it from the result before, or leave it out to read from the beginning")
+		}
+		opts.Since = time.Unix(0, nanos)
+	}
+	followed, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if r.wait > 0 {
+		followed, cancel = context.WithTimeout(ctx, r.wait)
+		defer cancel()
+	}
+	redactor := c.Host.Secrets.Of(sb.ID)
+	stdout, stderr := reply.NewCapture(redactor.Stream()), reply.NewCapture(redactor.Stream())
+	stop := c.report(ctx, stdout, stderr, r.wait)
+	var last time.Time
+	for record, err := range c.Service.Logs(followed, ref, opts) {
+		if err != nil {
+			if followed.Err() != nil && ctx.Err() == nil {
+				break // the deadline
+			}
+			stop()
+			return ExecResult{}, noExec(err, sb, id)
+		}
+		last = record.Time
+		if record.Stream == core.Stderr {
+			_, _ = stderr.Write(record.Data)
+		} else {
+			_, _ = stdout.Write(record.Data)
+		}
+	}
+	stop()
+	stdout.Settle()
+	stderr.Settle()
+	exec, err := c.Service.FindExec(ctx, ref, id)
+	if err != nil {
+		return ExecResult{}, noExec(err, sb, id)
+	}
+	result := c.result(sb, id, stdout, stderr, Execution{Budget: r.budget}, r.cursor == "" && exec.Exit != nil && !exec.Truncated)
+	result.Cursor = r.cursor
+	if !last.IsZero() {
+		result.Cursor = strconv.FormatInt(last.UnixNano()+1, 10)
+	}
+	result.JournalCut = exec.Truncated && r.cursor == ""
+	if exec.Exit != nil {
+		return result.with(*exec.Exit, redactor), nil
+	}
+	if result.Running = exec.Running(); result.Running {
+		from := "reads its output"
+		if result.Cursor != "" {
+			from = fmt.Sprintf("and cursor %q goes on from here", result.Cursor)
+		}
+		result.Note = fmt.Sprintf("It is still running. exec_wait with exec_id %q %s; exec_kill ends it.", id, from)
+	}
+	return result, nil
+}
+
+// report sends progress while captures fill; the caller calls stop, which waits.
+func (c *Call) report(ctx context.Context, stdout, stderr *reply.Capture, wait time.Duration) (stop func()) {
+	if wait <= 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		told := time.Now()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-tick.C:
+				line := reply.OneLine(append(stderr.Newest(), stdout.Newest()...))
+				if line == "" && now.Sub(told) < heartbeatEvery {
+					continue
+				}
+				told = now
+				if line == "" {
+					line = "running"
+				}
+				c.Progress(ctx, line)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}

@@ -1,0 +1,360 @@
+package tools
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// LaunchIn is the input of sandbox_launch. The tag spec names the field of the spec that an argument sets, and whose
+// description it has unless the tag jsonschema has another.
+type LaunchIn struct {
+	Name       string            `json:"name,omitempty" spec:"name"`
+	Provider   string            `json:"provider,omitempty" spec:"provider" jsonschema:"where it runs: auto, local, docker, modal; auto takes the first that can do what is asked"`
+	Image      string            `json:"image,omitempty" spec:"image"`
+	Template   string            `json:"template,omitempty" spec:"template"`
+	Snapshot   string            `json:"snapshot,omitempty" spec:"snapshot"`
+	Checkpoint string            `json:"checkpoint,omitempty" spec:"checkpoint"`
+	Python     string            `json:"python_version,omitempty" spec:"python"`
+	Pip        []string          `json:"pip,omitempty" spec:"pip"`
+	Apt        []string          `json:"apt,omitempty" spec:"apt"`
+	CPU        float64           `json:"cpu,omitempty" spec:"cpu"`
+	Memory     string            `json:"memory,omitempty" spec:"memory"`
+	GPU        string            `json:"gpu,omitempty" spec:"gpu" jsonschema:"TYPE or TYPE:COUNT: T4, L4, A10G, A100-40GB, A100-80GB, L40S, H100, H200, B200. It costs money"`
+	Timeout    int               `json:"timeout_seconds,omitempty" jsonschema:"it ends that long after its launch"`
+	MaxCost    float64           `json:"max_cost,omitempty" spec:"max_cost"`
+	Workdir    string            `json:"workdir,omitempty" spec:"workdir"`
+	Env        map[string]string `json:"env,omitempty" spec:"env"`
+	Secrets    map[string]string `json:"secrets,omitempty" spec:"secrets"`
+	SecretRefs []string          `json:"secret_names,omitempty" jsonschema:"secrets that the provider keeps, by name"`
+	Volumes    map[string]string `json:"volumes,omitempty" jsonschema:"absolute path inside: volume name"`
+	Ports      []int             `json:"ports,omitempty" jsonschema:"ports to make reachable from outside"`
+	Network    string            `json:"network,omitempty" jsonschema:"where it may connect to" enum:"none|all|allow|internal"`
+	Allow      []string          `json:"network_allow,omitempty" jsonschema:"domains and CIDRs, with network allow"`
+	App        string            `json:"app,omitempty" spec:"app"`
+	Persist    bool              `json:"persist,omitempty" spec:"persist"`
+	Keep       bool              `json:"keep_after_disconnect,omitempty" jsonschema:"do not end it when this client is gone"`
+}
+
+// SandboxInfo is what tools say of a sandbox.
+type SandboxInfo struct {
+	ID       string            `json:"id"`
+	Name     string            `json:"name"`
+	Provider string            `json:"provider"`
+	State    string            `json:"state" jsonschema:"queued, creating, running, paused, stopped, exited, failed or lost"`
+	Reason   string            `json:"reason,omitempty" jsonschema:"why it does not run"`
+	Image    string            `json:"image,omitempty"`
+	GPU      string            `json:"gpu,omitempty"`
+	App      string            `json:"app,omitempty"`
+	Created  time.Time         `json:"created"`
+	Expires  *time.Time        `json:"expires,omitempty" jsonschema:"when it ends by itself"`
+	Leased   bool              `json:"leased,omitempty" jsonschema:"it ends earlier when its clients are gone"`
+	Cost     string            `json:"cost,omitempty" jsonschema:"until now"`
+	Ports    map[string]string `json:"ports,omitempty" jsonschema:"port inside: address to reach it"`
+	Note     string            `json:"note,omitempty" jsonschema:"what the user should know of this launch"`
+}
+
+// InfoOf describes a sandbox.
+func InfoOf(sb core.Sandbox) SandboxInfo {
+	info := SandboxInfo{
+		ID: sb.ID, Name: sb.Name, Provider: sb.Provider, State: string(sb.State), Reason: string(sb.Reason),
+		Image: sb.Image, App: sb.App, Created: sb.Created,
+	}
+	if sb.Message != "" {
+		info.Reason = strings.TrimPrefix(info.Reason+": "+sb.Message, ": ")
+	}
+	if !sb.GPU.IsZero() {
+		info.GPU = sb.GPU.String()
+	}
+	if info.Leased = sb.Lease.Renewed; info.Leased {
+		sb.Expires = sb.Lease.Expires // its holder renews the lease, up to this end
+	}
+	if !sb.Expires.IsZero() {
+		info.Expires = &sb.Expires
+	}
+	if sb.Cost != nil {
+		info.Cost = sb.Cost.String()
+	}
+	for _, port := range sb.Ports {
+		if info.Ports == nil {
+			info.Ports = map[string]string{}
+		}
+		info.Ports[fmt.Sprint(port.Sandbox)] = port.Address
+	}
+	return info
+}
+
+// Text implements texter.
+func (i SandboxInfo) Text() string {
+	parts := []string{fmt.Sprintf("%s (%s) %s on %s", i.ID, i.Name, i.State, i.Provider)}
+	if i.Reason != "" {
+		parts = append(parts, i.Reason)
+	}
+	if i.Image != "" {
+		parts = append(parts, "image "+i.Image)
+	}
+	if i.GPU != "" {
+		parts = append(parts, "GPU "+i.GPU)
+	}
+	if i.Expires != nil {
+		parts = append(parts, "ends "+i.Expires.UTC().Format(time.RFC3339))
+	}
+	if i.Cost != "" {
+		parts = append(parts, i.Cost+" so far")
+	}
+	for _, port := range slices.Sorted(maps.Keys(i.Ports)) {
+		parts = append(parts, "port "+port+" at "+i.Ports[port])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// ListIn is the input of sandbox_list.
+type ListIn struct {
+	Sandbox string `json:"sandbox,omitempty" jsonschema:"id or name, to see one only"`
+	App     string `json:"app,omitempty" jsonschema:"only those of this group"`
+	All     bool   `json:"all,omitempty" jsonschema:"include those that have ended"`
+}
+
+// ListOut is a list of sandboxes.
+type ListOut struct {
+	Sandboxes []SandboxInfo `json:"sandboxes"`
+	Failures  []string      `json:"failures,omitempty" jsonschema:"providers that did not answer, and why"`
+}
+
+// Text implements texter.
+func (l ListOut) Text() string {
+	if len(l.Sandboxes)+len(l.Failures) == 0 {
+		return "no sandboxes"
+	}
+	var lines []string
+	for _, sb := range l.Sandboxes {
+		lines = append(lines, sb.Text())
+	}
+	return strings.Join(append(lines, l.Failures...), "\n")
+}
+
+// TerminateIn is the input of sandbox_terminate.
+type TerminateIn struct {
+	Sandbox string `json:"sandbox,omitempty" jsonschema:"id or name"`
+	All     bool   `json:"all,omitempty" jsonschema:"every sandbox that this server's clients launched for this user"`
+}
+
+// TerminateOut is the result of sandbox_terminate.
+type TerminateOut struct {
+	Terminated []string `json:"terminated" jsonschema:"ids of the sandboxes that are gone now"`
+	Failures   []string `json:"failures,omitempty"`
+}
+
+// Text implements texter.
+func (o TerminateOut) Text() string {
+	text := "terminated: " + strings.Join(o.Terminated, ", ")
+	if len(o.Terminated) == 0 {
+		text = "nothing was there to terminate"
+	}
+	return strings.Join(append([]string{text}, o.Failures...), "\n")
+}
+
+func sandboxTools() []Tool {
+	return []Tool{
+		Define(Tool{
+			Name: "sandbox_launch", Title: "Launch a sandbox", Toolset: setup.Sandboxes, OpenWorld: true,
+			Description: "Make an isolated Linux machine and wait until commands can run in it. Everything is optional. Returns its id. Reuse a running one (sandbox_list) where that is enough.",
+		}, Launch),
+		Define(Tool{
+			Name: "sandbox_list", Title: "List sandboxes", Toolset: setup.Sandboxes, ReadOnly: true, Idempotent: true,
+			Description: "List the sandboxes with state, image, ports and when they end.",
+		}, List),
+		Define(Tool{
+			Name: "sandbox_terminate", Title: "Terminate a sandbox", Toolset: setup.Sandboxes, Destructive: true, Idempotent: true,
+			Description: "End a sandbox and remove all its files. Pull what is needed first.",
+		}, Terminate),
+	}
+}
+
+// Launch makes a sandbox for the caller.
+func Launch(ctx context.Context, c *Call, in LaunchIn) (SandboxInfo, error) {
+	spec, err := in.spec()
+	if err != nil {
+		return SandboxInfo{}, err
+	}
+	sb, err := c.Launch(ctx, spec, in.Keep)
+	info := InfoOf(sb)
+	info.Note = strings.Join(c.notices, "; ")
+	return info, err
+}
+
+// spec makes the launch spec of the arguments.
+func (in LaunchIn) spec() (core.Spec, error) {
+	spec := core.Spec{
+		Timeout: core.Duration(seconds(in.Timeout)),
+		Network: core.Network{Mode: core.NetworkMode(in.Network), Allow: in.Allow},
+	}
+	if err := setFields(&spec, in); err != nil {
+		return spec, err
+	}
+	if len(in.Allow) > 0 && in.Network == "" {
+		spec.Network.Mode = core.NetworkAllow
+	}
+	spec.Secrets = secretsOf(in.Secrets)
+	for _, ref := range in.SecretRefs {
+		spec.Secrets = append(spec.Secrets, core.Secret{Name: ref, Ref: ref})
+	}
+	for _, target := range slices.Sorted(maps.Keys(in.Volumes)) {
+		spec.Volumes = append(spec.Volumes, core.Volume{Source: in.Volumes[target], Target: target})
+	}
+	for _, port := range in.Ports {
+		spec.Ports = append(spec.Ports, core.Port{Sandbox: port})
+	}
+	return spec, nil
+}
+
+// setFields sets the fields of a spec that the tags spec of an input name. Others of a different type are left alone.
+func setFields(spec *core.Spec, in LaunchIn) error {
+	value := reflect.ValueOf(in)
+	for i := range value.NumField() {
+		name := value.Type().Field(i).Tag.Get("spec")
+		if name == "" || value.Field(i).IsZero() {
+			continue
+		}
+		field := core.FieldNamed(name)
+		target := reflect.ValueOf(field.Ref(spec)).Elem()
+		if value.Field(i).Type() == target.Type() {
+			target.Set(value.Field(i))
+		} else if value.Field(i).Kind() == reflect.String {
+			if _, err := field.Parse(spec, value.Field(i).String()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func secretsOf(values map[string]string) []core.Secret {
+	var secrets []core.Secret
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		secrets = append(secrets, core.Secret{Name: name, Value: core.NewSecretValue(values[name])})
+	}
+	return secrets
+}
+
+// Launch makes a sandbox that belongs to the call's owner and session. With keep nothing but its own timeout ends it.
+func (c *Call) Launch(ctx context.Context, spec core.Spec, keep bool) (core.Sandbox, error) {
+	mode := c.Host.Options.OnDisconnect
+	keep = keep || mode == setup.Detach
+	spec.Labels = map[string]string{sessionLabel: c.Session.ID, ownerLabel: c.Who.Label()}
+	for _, secret := range c.Host.Options.Secrets {
+		if !slices.ContainsFunc(spec.Secrets, func(given core.Secret) bool { return given.Name == secret.Name }) {
+			spec.Secrets = append(spec.Secrets, secret)
+		}
+	}
+	given := spec.Secrets
+	sb, err := c.Service.Launch(ctx, spec, service.LaunchOptions{
+		Bound: !keep && mode == setup.Terminate, Renewed: !keep,
+		Progress: func(p core.Progress) { c.Progress(ctx, p.Step) },
+		Notice:   func(text string) { c.notices = append(c.notices, text) },
+		Confirm: func(asked core.Spec) error {
+			given = asked.Secrets // with those of a template
+			if asked.GPU.IsZero() {
+				return nil
+			}
+			return c.confirm(ctx, "gpu", fmt.Sprintf("Launch a sandbox with GPU %s? It costs money for as long as it runs.", asked.GPU))
+		},
+	})
+	if err != nil {
+		return sb, err
+	}
+	c.Host.Secrets.add(sb.ID, given)
+	if !keep {
+		c.Keep(ctx, sb)
+	}
+	return sb, nil
+}
+
+// List lists the caller's sandboxes.
+func List(ctx context.Context, c *Call, in ListIn) (ListOut, error) {
+	out := ListOut{Sandboxes: []SandboxInfo{}}
+	if in.Sandbox != "" {
+		sb, err := c.Find(ctx, in.Sandbox)
+		if err == nil {
+			out.Sandboxes = append(out.Sandboxes, InfoOf(sb))
+		}
+		return out, err
+	}
+	listing, err := c.Service.List(ctx, core.ListFilter{App: in.App, All: in.All})
+	if err != nil {
+		return out, err
+	}
+	for _, sb := range listing.Sandboxes {
+		out.Sandboxes = append(out.Sandboxes, InfoOf(sb))
+	}
+	for _, failed := range listing.Failures {
+		out.Failures = append(out.Failures, failed.Provider+": "+failed.Error)
+	}
+	return out, nil
+}
+
+// Terminate ends one sandbox, or all of the caller's.
+func Terminate(ctx context.Context, c *Call, in TerminateIn) (TerminateOut, error) {
+	out := TerminateOut{Terminated: []string{}}
+	if in.All == (in.Sandbox != "") {
+		return out, core.Errorf(core.KindUsage, "terminate", "", "name one sandbox, or say all: true")
+	}
+	if !in.All {
+		sb, err := c.Find(ctx, in.Sandbox)
+		if err != nil {
+			return out, err
+		}
+		out.Terminated = append(out.Terminated, sb.ID)
+		return out, c.terminate(ctx, sb)
+	}
+	listing, err := c.Service.List(ctx, core.ListFilter{All: true, Labels: map[string]string{ownerLabel: c.Who.Label()}})
+	if err != nil {
+		return out, err
+	}
+	// Another server at the same engine may have an owner of the same name.
+	if listing.Sandboxes, _, err = c.Service.Mine(listing.Sandboxes); err != nil {
+		return out, err
+	}
+	var names []string
+	for _, sb := range listing.Sandboxes {
+		if _, ours := sb.Labels[sessionLabel]; ours && sb.Labels[ownerLabel] == c.Who.Label() {
+			names = append(names, sb.Name)
+		}
+	}
+	if len(names) == 0 {
+		return out, nil
+	}
+	if err := c.confirm(ctx, "terminate_all", fmt.Sprintf("Terminate %d sandboxes with all their files: %s?", len(names), strings.Join(names, ", "))); err != nil {
+		return out, err
+	}
+	for _, sb := range listing.Sandboxes {
+		if !slices.Contains(names, sb.Name) {
+			continue
+		}
+		if err := c.terminate(ctx, sb); err != nil {
+			out.Failures = append(out.Failures, sb.Name+": "+err.Error())
+			continue
+		}
+		out.Terminated = append(out.Terminated, sb.ID)
+	}
+	return out, nil
+}
+
+func (c *Call) terminate(ctx context.Context, sb core.Sandbox) error {
+	ref := sb.Ref()
+	if err := c.Service.Terminate(ctx, ref); err != nil {
+		return err
+	}
+	c.Session.Release(ref)
+	c.Host.Secrets.forget(sb.ID)
+	c.Host.written.forget(sb.ID)
+	return nil
+}

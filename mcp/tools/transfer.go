@@ -1,0 +1,215 @@
+package tools
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/transfer"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// PushIn is the input of push.
+type PushIn struct {
+	Sandbox string   `json:"sandbox" jsonschema:"id or name"`
+	Local   string   `json:"local_path" jsonschema:"file or directory on the user's machine"`
+	Path    string   `json:"path" jsonschema:"where it goes; into it when it is a directory"`
+	Exclude []string `json:"exclude,omitempty" jsonschema:"patterns as in .gitignore; what .gitignore files name is left out anyway"`
+}
+
+// PullIn is the input of pull.
+type PullIn struct {
+	Sandbox string `json:"sandbox" jsonschema:"id or name"`
+	Path    string `json:"path" jsonschema:"file or directory in the sandbox"`
+	Local   string `json:"local_path" jsonschema:"where it goes on the user's machine; into it when it is a directory"`
+	Replace bool   `json:"replace,omitempty" jsonschema:"replace what is there"`
+}
+
+// TransferOut is the result of a copy.
+type TransferOut struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	Files       int    `json:"files"`
+	Bytes       int64  `json:"bytes"`
+	// Warnings say what was not copied as it is.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Text implements texter.
+func (o TransferOut) Text() string {
+	lines := []string{fmt.Sprintf("copied %d files, %d bytes: %s to %s", o.Files, o.Bytes, o.Source, o.Destination)}
+	for _, warning := range o.Warnings {
+		lines = append(lines, "warning: "+warning)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func transferTools() []Tool {
+	return []Tool{
+		Define(Tool{
+			Name: "push", Title: "Copy into a sandbox", Toolset: setup.Transfer, Destructive: true, Idempotent: true,
+			Description: "Copy a file or directory of the user's machine into a sandbox. Only directories that the user opened can be read.",
+		}, Push),
+		Define(Tool{
+			Name: "pull", Title: "Copy out of a sandbox", Toolset: setup.Transfer, Destructive: true, Idempotent: true,
+			Description: "Copy a file or directory of a sandbox to the user's machine. Only directories that the user opened can be written.",
+		}, Pull),
+	}
+}
+
+// Push copies from the host into a sandbox.
+func Push(ctx context.Context, c *Call, in PushIn) (TransferOut, error) {
+	sb, err := c.Use(ctx, in.Sandbox)
+	if err != nil {
+		return TransferOut{}, err
+	}
+	root, relative, err := c.hostPath(ctx, in.Local)
+	if err != nil {
+		return TransferOut{}, err
+	}
+	defer func() { _ = root.Close() }()
+	if strings.HasSuffix(in.Local, "/") {
+		relative += "/"
+	}
+	result, err := transfer.Copy(ctx, c.Service, transfer.Request{
+		From: transfer.Endpoint{Path: relative}, To: transfer.Endpoint{Sandbox: sb.Ref(), Path: target(sb, in.Path)},
+		Exclude: in.Exclude, GitIgnore: true, Root: root, Progress: c.copying(ctx),
+	})
+	return TransferOut{Source: in.Local, Destination: sb.Name + ":" + in.Path, Files: result.Files, Bytes: result.Bytes, Warnings: result.Warnings}, err
+}
+
+// target is absolute that keeps a slash at the end, which means a directory.
+func target(sb core.Sandbox, name string) string {
+	if strings.HasSuffix(name, "/") && name != "/" {
+		return Absolute(sb, name) + "/"
+	}
+	return Absolute(sb, name)
+}
+
+// copying tells the client of every tenth of a copy, or every 16 MiB of one whose size is not known.
+func (c *Call) copying(ctx context.Context) core.ProgressFunc {
+	var told int64
+	return func(p core.Progress) {
+		step := max(p.Total/10, 16<<20)
+		if p.Done-told >= step {
+			told = p.Done
+			c.Progress(ctx, fmt.Sprintf("%s: %s of %s", p.Step, core.Bytes(p.Done), core.Bytes(p.Total)))
+		}
+	}
+}
+
+// Pull copies from a sandbox to the host.
+func Pull(ctx context.Context, c *Call, in PullIn) (TransferOut, error) {
+	sb, err := c.Use(ctx, in.Sandbox)
+	if err != nil {
+		return TransferOut{}, err
+	}
+	root, relative, err := c.hostPath(ctx, in.Local)
+	if err != nil {
+		return TransferOut{}, err
+	}
+	defer func() { _ = root.Close() }()
+	if info, err := root.Stat(relative); err == nil && info.IsDir() {
+		name := path.Base(Absolute(sb, in.Path))
+		if name == "/" { // which has none
+			name = sb.Name
+		}
+		relative = filepath.Join(relative, name)
+	}
+	if _, err := root.Lstat(relative); err == nil && !in.Replace {
+		return TransferOut{}, core.Errorf(core.KindConflict, "pull", "", "%s exists already", filepath.Join(root.Name(), relative)).
+			WithHint("say replace: true, or name another path")
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return TransferOut{}, core.Errorf(core.KindUnauthorized, "pull", "", "%s: %w", in.Local, err)
+	}
+	if err := keepsGit(root, relative); err != nil {
+		return TransferOut{}, err
+	}
+	if err := c.confirm(ctx, "host_write", fmt.Sprintf("Write %s from sandbox %s to %s on this machine?", in.Path, sb.Name, filepath.Join(root.Name(), relative))); err != nil {
+		return TransferOut{}, err
+	}
+	result, err := c.pullInto(ctx, sb, in, root, relative)
+	return TransferOut{Source: sb.Name + ":" + in.Path, Destination: filepath.Join(root.Name(), relative), Files: result.Files, Bytes: result.Bytes, Warnings: result.Warnings}, err
+}
+
+// keepsGit refuses to replace a repository, or a part of its .git: Git runs programs that are named there.
+func keepsGit(root *os.Root, relative string) error {
+	refused := false
+	for dir := filepath.Join(root.Name(), relative); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		refused = refused || strings.EqualFold(filepath.Base(dir), ".git")
+	}
+	if info, err := root.Lstat(relative); err == nil && info.IsDir() && !refused {
+		err := fs.WalkDir(root.FS(), filepath.ToSlash(relative), func(_ string, d fs.DirEntry, err error) error {
+			if err == nil && strings.EqualFold(d.Name(), ".git") {
+				refused = true
+				return fs.SkipAll
+			}
+			return err
+		})
+		if err != nil {
+			return core.Errorf(core.KindUnauthorized, "pull", "", "%s cannot be looked through: %w", relative, err)
+		}
+	}
+	if refused {
+		return core.Errorf(core.KindConflict, "pull", "", "%s is or holds a .git, which is not replaced by what a sandbox has", filepath.Join(root.Name(), relative)).
+			WithHint("name another path")
+	}
+	return nil
+}
+
+// pullInto copies to a new directory beside, then moves the whole to its place: no link of the host leads
+// the copy elsewhere, and a copy that breaks leaves what was there.
+func (c *Call) pullInto(ctx context.Context, sb core.Sandbox, in PullIn, root *os.Root, relative string) (result transfer.Result, err error) {
+	fail := func(err error) (transfer.Result, error) {
+		kind := core.KindOf(err)
+		if kind == core.KindInternal { // the path leads out of the directory
+			kind = core.KindUnauthorized
+		}
+		return result, core.Errorf(kind, "pull", "", "%s: %w", in.Local, err)
+	}
+	beside := filepath.Dir(relative)
+	for beside != "." { // what is to be made is on the file system of what is there
+		if _, err := root.Stat(beside); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		beside = filepath.Dir(beside)
+	}
+	staging := filepath.Join(beside, ".sb-"+rand.Text())
+	if err := root.Mkdir(staging, 0o700); err != nil {
+		return fail(err)
+	}
+	defer func() { _ = root.RemoveAll(staging) }()
+	whole, before := filepath.Join(staging, "whole"), filepath.Join(staging, "before")
+	result, err = transfer.Copy(ctx, c.Service, transfer.Request{
+		From:     transfer.Endpoint{Sandbox: sb.Ref(), Path: strings.TrimSuffix(Absolute(sb, in.Path), "/")},
+		To:       transfer.Endpoint{Path: filepath.Join(root.Name(), whole)},
+		Progress: c.copying(ctx),
+	})
+	if err != nil {
+		return result, err
+	}
+	if err := root.MkdirAll(filepath.Dir(relative), 0o755); err != nil {
+		return fail(err)
+	}
+	replaced := false
+	if info, err := root.Lstat(relative); in.Replace && err == nil && info.IsDir() { // nothing can be renamed over it
+		if err := root.Rename(relative, before); err != nil {
+			return fail(err)
+		}
+		replaced = true
+	}
+	if err := root.Rename(whole, relative); err != nil {
+		if replaced {
+			err = errors.Join(err, root.Rename(before, relative))
+		}
+		return fail(err)
+	}
+	return result, nil
+}

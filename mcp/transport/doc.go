@@ -1,0 +1,6 @@
+// Package transport carries messages between clients and mcp-go: over stdio, streamable HTTP and SSE.
+//
+// It may import core, and of mcp: auth, links, session and setup. It knows no tool.
+//
+// Start reading at endpoint.go, the server as transports see it, then stdio.go or http.go. peer.go is a client of both.
+package transport

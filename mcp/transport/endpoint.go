@@ -1,0 +1,33 @@
+package transport
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/seed-0724f904/sb/mcp/links"
+	"github.com/seed-0724f904/sb/mcp/session"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+// Endpoint is a server as its transports see it. The caller fills the exported fields before the first client comes.
+type Endpoint struct {
+	Protocol *server.MCPServer
+	Options  setup.HTTP
+	// Transport is the one that ServeWeb announces; it serves both.
+	Transport setup.Transport
+	Sessions  *session.Table
+	Files     links.Files
+	// RunningCommands counts the commands whose output the server holds, for the metrics.
+	RunningCommands func() int
+	// Lease is how long a session of HTTP lives without a request.
+	Lease time.Duration
+	Log   *slog.Logger
+	// Context ends when the server does. Go starts a function in the background; the server waits for it.
+	Context context.Context //nolint:containedctx // calls go on without the request that brought them
+	Go      func(func())
+
+	Metrics metrics
+}

@@ -1,0 +1,231 @@
+package transport
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"golang.org/x/net/netutil"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/auth"
+	"github.com/seed-0724f904/sb/mcp/setup"
+)
+
+const (
+	maxHeader     = 64 << 10
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	bodyTimeout   = time.Minute
+	writeTimeout  = 30 * time.Second
+	shutdownTime  = 10 * time.Second
+
+	// KeepAliveEvery is how often a stream without messages is kept alive.
+	KeepAliveEvery = 20 * time.Second
+)
+
+// Web serves the protocol over HTTP.
+type Web struct {
+	endpoint   *Endpoint
+	options    setup.HTTP
+	base       string // the URL that clients use
+	Auth       *auth.Authenticator
+	hosts      auth.HostCheck
+	limits     *auth.Limiter
+	streamable *server.StreamableHTTPServer
+	sse        *server.SSEServer
+	legacy     *legacyHTTP
+	draining   atomic.Bool
+	handler    http.Handler
+}
+
+// NewWeb makes the HTTP side of a server that listens at addr. The caller calls Shutdown.
+func (e *Endpoint) NewWeb(addr net.Addr) (*Web, error) {
+	options := e.Options
+	options.MaxBody = cmp.Or(options.MaxBody, maxMessage)
+	options.Rate = cmp.Or(options.Rate, 50)
+	w := &Web{endpoint: e, options: options, base: strings.TrimSuffix(options.PublicURL, "/"), limits: auth.NewLimiter(options.Rate)}
+	if w.base == "" {
+		w.base = baseURL(options, addr)
+	}
+	var err error
+	if w.Auth, err = auth.New(options, w.base, addr); err != nil {
+		return nil, err
+	}
+	if w.hosts, err = auth.NewHostCheck(options, w.base, addr); err != nil {
+		return nil, err
+	}
+	e.Files.Links.Open(w.base)
+	w.legacy = &legacyHTTP{endpoint: e, sessions: map[string]*webSession{}}
+	w.streamable = server.NewStreamableHTTPServer(e.Protocol,
+		server.WithHTTPContextFunc(func(ctx context.Context, r *http.Request) context.Context { return auth.WithClient(ctx, r.Context()) }),
+		server.WithDisableLocalhostProtection(true), // hostCheck does more
+		server.WithStreamableHTTPLogger(e.Log),
+	)
+	w.sse = server.NewSSEServer(e.Protocol,
+		server.WithBaseURL(w.base),
+		server.WithKeepAlive(true), server.WithKeepAliveInterval(KeepAliveEvery),
+		// A request of this transport ends only when its client says so: the POST that brought it is over at once.
+		server.WithSSEDisableLocalhostProtection(true),
+		server.WithAppendQueryToMessageEndpoint(),
+		server.WithSSECORS(server.WithCORSAllowedOrigins(w.hosts.Origins...)), // without it, mcp-go lets every origin read
+	)
+	w.handler = w.Routes()
+	return w, nil
+}
+
+func baseURL(options setup.HTTP, addr net.Addr) string {
+	scheme := "http"
+	if options.TLSCert != "" {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return scheme + "://" + addr.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// URL is where clients reach the server, without a path.
+func (w *Web) URL() string { return w.base }
+
+// ServeHTTP implements http.Handler.
+func (w *Web) ServeHTTP(response http.ResponseWriter, r *http.Request) {
+	w.handler.ServeHTTP(response, r)
+}
+
+// Routes ties paths to handlers. Whatever is not named is not there.
+func (w *Web) Routes() http.Handler {
+	mux := http.NewServeMux()
+	protocol := func(h http.Handler) http.Handler { return w.authenticated(w.body(h)) }
+	mux.Handle("/mcp", protocol(http.HandlerFunc(w.eras)))
+	mux.Handle("GET /sse", protocol(w.sse.SSEHandler()))
+	mux.Handle("POST /message", protocol(w.owned(w.sse.MessageHandler())))
+	mux.Handle("/files/{token}", http.HandlerFunc(w.file))
+	mux.Handle("GET /metrics", w.authenticated(w.metrics()))
+	mux.HandleFunc("GET /healthz", func(response http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(response, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(response http.ResponseWriter, _ *http.Request) {
+		if w.draining.Load() {
+			http.Error(response, "ending", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(response, "ready\n")
+	})
+	w.Auth.Routes(mux)
+	return w.observed(w.guarded(mux))
+}
+
+// eras gives each request of streamable HTTP to whom its protocol's version concerns: from 2026-07-28 on mcp-go, which has a
+// session for each request; before it legacyHTTP.
+func (w *Web) eras(response http.ResponseWriter, r *http.Request) {
+	var message []byte
+	if r.Method == http.MethodPost {
+		message, _ = io.ReadAll(r.Body) // body has read it already
+		r.Body = io.NopCloser(bytes.NewReader(message))
+	}
+	switch {
+	case modern(r.Header, message):
+		w.streamable.ServeHTTP(response, r)
+	case r.Method == http.MethodPost:
+		w.legacy.post(response, r, message)
+	case r.Method == http.MethodGet:
+		w.legacy.get(response, r)
+	case r.Method == http.MethodDelete:
+		w.legacy.delete(response, r)
+	default:
+		w.streamable.ServeHTTP(response, r)
+	}
+}
+
+// modern says whether a request is of protocol 2026-07-28 or later, by what mcp-go decides it by: either of both places names it.
+func modern(header http.Header, message []byte) bool {
+	var body struct {
+		Params struct {
+			Meta *mcp.Meta `json:"_meta"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(message, &body) == nil && mcp.IsModernProtocol(body.Params.Meta.ProtocolVersion()) {
+		return true
+	}
+	return mcp.IsModernProtocol(header.Get(mcp.HeaderProtocolVersion))
+}
+
+// Shutdown ends the sessions of both transports: their streams close, new requests are refused. Calls under way go on until
+// the server is closed.
+func (w *Web) Shutdown() {
+	w.draining.Store(true)
+	w.sse.CloseSessions()
+	w.legacy.shutdown()
+}
+
+// ServeWeb listens and serves until ctx ends, then lets requests end. tell is told the URL.
+func (e *Endpoint) ServeWeb(ctx context.Context, tell io.Writer) error {
+	options := e.Options
+	var listen net.ListenConfig
+	listener, err := listen.Listen(ctx, "tcp", net.JoinHostPort(options.Host, strconv.Itoa(options.Port)))
+	if err != nil {
+		return core.Errorf(core.KindUnavailable, "mcp", "", "cannot listen: %w", err).WithHint("choose another --port")
+	}
+	defer func() { _ = listener.Close() }()
+	web, err := e.NewWeb(listener.Addr())
+	if err != nil {
+		return err
+	}
+	defer web.Shutdown()
+	if err := web.Auth.Enough(listener.Addr()); err != nil {
+		return err
+	}
+	options.MaxConnections = cmp.Or(options.MaxConnections, 1024)
+	options.HeaderTimeout = cmp.Or(options.HeaderTimeout, headerTimeout)
+	h := &http.Server{
+		Handler: web, ReadHeaderTimeout: options.HeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(e.Log.Handler(), slog.LevelDebug),
+	}
+	path := "/mcp"
+	if e.Transport == setup.SSE {
+		path = "/sse"
+	}
+	if _, err := fmt.Fprintf(tell, "listening on %s%s\n%s", web.base, path, web.Auth.Introduce(web.base+path)); err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	limited := netutil.LimitListener(listener, options.MaxConnections)
+	go func() {
+		if options.TLSCert != "" {
+			served <- h.ServeTLS(limited, options.TLSCert, options.TLSKey)
+			return
+		}
+		served <- h.Serve(limited)
+	}()
+	select {
+	case err := <-served:
+		return core.Errorf(core.KindUnavailable, "mcp", "", "serving ended: %w", err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	web.Shutdown()
+	if err := h.Shutdown(drain); err != nil {
+		_ = h.Close() // whoever is still there had their time
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return core.Errorf(core.KindUnavailable, "mcp", "", "serving ended: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package transport
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/seed-0724f904/sb/mcp/auth"
+)
+
+// legacyHTTP serves streamable HTTP to clients of the protocol before 2026-07-28, which has sessions
+// (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports). What belongs to a call comes on the stream
+// of the POST that brought it, in order and before the answer; what belongs to none, on that of a GET. A GET that names
+// the last event it saw goes on with the stream of that event. It is not mcp-go's: that one has a single queue for a session,
+// from which all its requests and its stream take, so that a call's notifications may go anywhere, come late or be lost.
+type legacyHTTP struct {
+	endpoint *Endpoint
+
+	mu       sync.Mutex
+	sessions map[string]*webSession // by id
+	ending   bool
+}
+
+const noSession = "there is no such session"
+
+// session finds the session of a request, or answers that there is none. The caller calls its leave.
+func (l *legacyHTTP) session(w http.ResponseWriter, r *http.Request) *webSession {
+	if version := r.Header.Get(mcp.HeaderProtocolVersion); version != "" && !mcp.IsValidProtocolVersion(version) {
+		http.Error(w, "the protocol's version is not served", http.StatusBadRequest)
+		return nil
+	}
+	id := r.Header.Get(server.HeaderKeySessionID)
+	if id == "" {
+		http.Error(w, "there is no "+server.HeaderKeySessionID+": initialize comes first", http.StatusBadRequest)
+		return nil
+	}
+	l.mu.Lock()
+	found := l.sessions[id]
+	l.mu.Unlock()
+	if found == nil || found.owner != auth.OwnerKey(auth.IdentityFrom(r.Context())) || !found.Enter() {
+		http.Error(w, noSession, http.StatusNotFound)
+		return nil
+	}
+	return found
+}
+
+// shutdown closes every session and lets no other begin.
+func (l *legacyHTTP) shutdown() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ending = true
+	for _, s := range l.sessions {
+		s.mu.Lock()
+		s.Close()
+		s.mu.Unlock()
+	}
+}
+
+// post takes a message.
+func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.RawMessage) {
+	var head envelope
+	if err := json.Unmarshal(message, &head); err != nil {
+		sayJSON(w, http.StatusBadRequest, l.endpoint.encode(r.Context(), mcp.NewJSONRPCError(mcp.NewRequestId(nil), mcp.PARSE_ERROR, "the body is no message", nil)))
+		return
+	}
+	if head.Method == string(mcp.MethodInitialize) {
+		l.initialize(w, r, head.ID, message)
+		return
+	}
+	s := l.session(w, r)
+	if s == nil {
+		return
+	}
+	defer s.Leave()
+	who := auth.IdentityFrom(r.Context())
+	switch {
+	case head.answers():
+		s.peer.answered(head)
+		w.WriteHeader(http.StatusAccepted)
+	case len(head.ID) == 0 && head.Method == string(mcp.MethodNotificationCancelled):
+		s.peer.cancelled(message)
+		w.WriteHeader(http.StatusAccepted)
+	case len(head.ID) == 0:
+		if refused := l.endpoint.handleMessage(s.context(who, s.peer.own), head.ID, message); refused != nil {
+			sayJSON(w, http.StatusBadRequest, l.endpoint.encode(r.Context(), refused))
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+	case !s.peer.Enter():
+		sayJSON(w, http.StatusTooManyRequests, l.endpoint.encode(r.Context(), tooBusy(head.ID)))
+	default:
+		if told := s.Call(who, head.ID, message); told != nil {
+			l.reply(w, r, s, told)
+			return
+		}
+		http.Error(w, noSession, http.StatusNotFound)
+	}
+}
+
+// initialize begins a session.
+func (l *legacyHTTP) initialize(w http.ResponseWriter, r *http.Request, id, message json.RawMessage) {
+	who := auth.IdentityFrom(r.Context())
+	s, err := l.begin(r.Context(), who)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer s.Leave()
+	response := l.endpoint.handleMessage(s.context(who, s.peer.own), id, message)
+	if s.peer.Initialized() {
+		w.Header().Set(server.HeaderKeySessionID, s.peer.id)
+	} else {
+		s.end()
+	}
+	if response == nil { // it was a notification
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	sayJSON(w, http.StatusOK, l.endpoint.encode(r.Context(), response))
+}
+
+// reply tells a call to the client that made it: as JSON where there is nothing but the answer, else as a stream.
+func (l *legacyHTTP) reply(w http.ResponseWriter, r *http.Request, s *webSession, told *stream) {
+	reader, _ := told.attach()
+	events, more := told.after(reader, 0)
+	for len(events) == 0 && more != nil {
+		select {
+		case <-more:
+		case <-r.Context().Done():
+			return
+		}
+		events, more = told.after(reader, 0)
+	}
+	switch {
+	case more != nil || len(events) > 1:
+		l.tell(w, r, s, told, reader, 0)
+	case len(events) == 1:
+		sayJSON(w, http.StatusOK, events[0].message)
+	default:
+		w.WriteHeader(http.StatusAccepted)
+	}
+}
+
+// get tells what belongs to no call and no GET has been told yet, or goes on with the stream of an event.
+func (l *legacyHTTP) get(w http.ResponseWriter, r *http.Request) {
+	s := l.session(w, r)
+	if s == nil {
+		return
+	}
+	defer s.Leave()
+	last := r.Header.Get(mcp.HeaderLastEventID)
+	if last == "" {
+		reader, from := s.none.attach()
+		l.tell(w, r, s, s.none, reader, from)
+		return
+	}
+	told, from := s.Find(last)
+	if told == nil {
+		http.Error(w, "the event of "+mcp.HeaderLastEventID+" is not known, or not any more", http.StatusBadRequest)
+		return
+	}
+	reader, _ := told.attach()
+	l.tell(w, r, s, told, reader, from)
+}
+
+// tell writes what a stream says after a message, until all is said, another connection reads it or this one ends. Those of a
+// GET are kept alive.
+func (l *legacyHTTP) tell(w http.ResponseWriter, r *http.Request, s *webSession, told *stream, reader int, from int64) {
+	control := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	var alive <-chan time.Time
+	if r.Method == http.MethodGet {
+		tick := time.NewTicker(KeepAliveEvery)
+		defer tick.Stop()
+		alive = tick.C
+	}
+	for r.Context().Err() == nil { // whoever is gone takes nothing
+		events, more := told.after(reader, from)
+		for _, e := range events {
+			if _, err := fmt.Fprintf(w, "id: %s\nevent: message\ndata: %s\n\n", eventID(told.number, e.number), e.message); err != nil {
+				return
+			}
+			from = e.number
+		}
+		if control.Flush() != nil || more == nil {
+			return
+		}
+		select {
+		case <-more:
+		case <-alive: // no event: a client does not go on from it
+			ping := l.endpoint.encode(r.Context(), rpcRequest(s.peer.requests.Add(1), mcp.MethodPing, nil))
+			if _, err := fmt.Fprintf(w, "event: message\ndata: %s\n\n", ping); err != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// delete ends a session, as its client wants.
+func (l *legacyHTTP) delete(w http.ResponseWriter, r *http.Request) {
+	if s := l.session(w, r); s != nil {
+		s.end()
+		s.Leave()
+	}
+}
+
+func sayJSON(w http.ResponseWriter, status int, message json.RawMessage) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(message)
+}

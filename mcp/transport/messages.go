@@ -1,0 +1,97 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// envelope is what tells the kinds of messages apart.
+type envelope struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Result json.RawMessage `json:"result"`
+	Error  *rpcError       `json:"error"`
+}
+
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// answers says whether the message answers a request of the server.
+func (e envelope) answers() bool {
+	return e.Method == "" && len(e.ID) > 0 && (e.Result != nil || e.Error != nil)
+}
+
+func rpcRequest(id int64, method mcp.MCPMethod, params any) map[string]any {
+	message := map[string]any{"jsonrpc": mcp.JSONRPC_VERSION, "id": id, "method": method}
+	if params != nil {
+		message["params"] = params
+	}
+	return message
+}
+
+// tooBusy answers the request that no slot is left for.
+func tooBusy(id json.RawMessage) mcp.JSONRPCError {
+	return mcp.NewJSONRPCError(mcp.NewRequestId(id), mcp.INTERNAL_ERROR, "too many requests at the same time", nil)
+}
+
+// handleMessage is mcp-go's, where a panic is the end of one request and not of the server. An answer has the id as it came, since mcp-go
+// reads numbers as floating point, and the code of its error says whose fault it is.
+func (e *Endpoint) handleMessage(ctx context.Context, id, message json.RawMessage) (response mcp.JSONRPCMessage) {
+	code := mcp.INTERNAL_ERROR
+	defer func() {
+		if r := recover(); r != nil {
+			e.Log.ErrorContext(ctx, "a request panicked", "panic", r)
+			response = mcp.NewJSONRPCError(mcp.NewRequestId(id), mcp.INTERNAL_ERROR, "internal error", nil)
+		}
+	}()
+	switch response := e.Protocol.HandleMessage(context.WithValue(ctx, codeKey{}, &code), message).(type) {
+	case mcp.JSONRPCResponse:
+		response.ID = mcp.NewRequestId(id)
+		return response
+	case mcp.JSONRPCError:
+		if len(id) > 0 {
+			response.ID = mcp.NewRequestId(id)
+		}
+		if response.Error.Code == mcp.INTERNAL_ERROR {
+			response.Error.Code = code
+		}
+		return response
+	default:
+		return response
+	}
+}
+
+type codeKey struct{}
+
+// HookErrors has mcp-go tell why a request failed: it calls whatever a prompt or a resource fails with an internal error.
+func HookErrors(hooks *server.Hooks) {
+	hooks.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) {
+		code, ours := ctx.Value(codeKey{}).(*int)
+		if !ours {
+			return
+		}
+		switch kind := core.KindOf(err); {
+		case kind == core.KindNotFound && !server.IsModernRequest(ctx):
+			*code = mcp.RESOURCE_NOT_FOUND
+		case kind == core.KindNotFound || kind == core.KindUsage:
+			*code = mcp.INVALID_PARAMS
+		}
+	})
+}
+
+// encode makes a message's JSON; nil if that cannot be.
+func (e *Endpoint) encode(ctx context.Context, message any) json.RawMessage {
+	encoded, err := json.Marshal(message)
+	if err != nil {
+		e.Log.ErrorContext(ctx, "a message cannot be encoded", "error", err)
+		return nil
+	}
+	return encoded
+}

@@ -1,0 +1,185 @@
+package transport
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/mcp/auth"
+)
+
+// authenticated lets requests through that say who makes them, up to their limits.
+func (w *Web) authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
+		who, err := w.Auth.Identify(r)
+		switch {
+		case errors.Is(err, core.KindUnauthorized):
+			w.endpoint.Metrics.refused("unauthorized")
+			response.Header().Set("WWW-Authenticate", w.Auth.Challenge())
+			http.Error(response, err.Error(), http.StatusUnauthorized)
+			return
+		case err != nil:
+			w.endpoint.Log.WarnContext(r.Context(), "authentication", "error", err)
+			http.Error(response, "who this is cannot be found out now", http.StatusServiceUnavailable)
+			return
+		case who.NoTools && r.URL.Path != "/metrics" || w.Auth.Required() && !who.Metrics && r.URL.Path == "/metrics":
+			http.Error(response, "this key is not for that", http.StatusForbidden)
+			return
+		}
+		if !w.limits.Allow(who, r) {
+			w.endpoint.Metrics.refused("rate")
+			response.Header().Set("Retry-After", "1")
+			http.Error(response, "too many requests", http.StatusTooManyRequests)
+			return
+		}
+		next.ServeHTTP(response, r.WithContext(auth.WithIdentity(r.Context(), who)))
+	})
+}
+
+// file answers a link to a file.
+func (w *Web) file(response http.ResponseWriter, r *http.Request) {
+	grant, err := w.endpoint.Files.Find(r)
+	if err == nil && grant.Key != "" {
+		err = w.Auth.Known(grant.Key)
+	}
+	if err != nil {
+		http.Error(response, "this link is not valid, or not any more", http.StatusNotFound)
+		return
+	}
+	if !w.limits.Allow(auth.Identity{Key: grant.Key}, r) {
+		http.Error(response, "too many requests", http.StatusTooManyRequests)
+		return
+	}
+	w.endpoint.Files.Serve(response, r, grant)
+}
+
+// owned refuses messages for sessions of SSE that are somebody else's.
+func (w *Web) owned(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
+		if !w.endpoint.Sessions.Belongs(r.URL.Query().Get("sessionId"), auth.OwnerKey(auth.IdentityFrom(r.Context()))) {
+			http.Error(response, noSession, http.StatusNotFound)
+			return
+		}
+		next.ServeHTTP(response, r)
+	})
+}
+
+// observed counts and logs requests, and ends one that panics.
+func (w *Web) observed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
+		begin := time.Now()
+		patient := &patientWriter{ResponseWriter: response, control: http.NewResponseController(response)}
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler { //nolint:errorlint // the very value
+				w.endpoint.Log.ErrorContext(r.Context(), "a request panicked", "panic", p)
+				if patient.status == 0 {
+					http.Error(patient, "internal error", http.StatusInternalServerError)
+				}
+			}
+			route := routeOf(r.URL.Path)
+			w.endpoint.Metrics.requested(route, r.Method, patient.status)
+			w.endpoint.Log.DebugContext(r.Context(), "http", "method", r.Method, "route", route, "status", patient.status, "ms", time.Since(begin).Milliseconds())
+		}()
+		next.ServeHTTP(patient, r)
+	})
+}
+
+// routeOf is a path without what is secret or unbounded in it.
+func routeOf(path string) string {
+	switch path {
+	case "/mcp", "/sse", "/message", "/metrics", "/healthz", "/readyz":
+		return path
+	}
+	if strings.HasPrefix(path, "/files/") {
+		return "/files/"
+	}
+	return "other"
+}
+
+// guarded refuses what comes from the wrong place.
+func (w *Web) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
+		header := response.Header()
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Cache-Control", "no-store")
+		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
+		header.Set("Referrer-Policy", "no-referrer")
+		if err := w.hosts.Check(r); err != nil {
+			http.Error(response, err.Error(), http.StatusForbidden)
+			return
+		}
+		if auth.CrossOrigin(header, r) {
+			response.WriteHeader(http.StatusNoContent)
+			return
+		}
+		next.ServeHTTP(response, r)
+	})
+}
+
+// body reads a request's body whole, in bounded time and size, before anybody waits for it. It takes JSON alone, which no
+// web page can send to another origin without being allowed to.
+func (w *Web) body(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			next.ServeHTTP(response, r)
+			return
+		}
+		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+			http.Error(response, "the content is not application/json", http.StatusBadRequest)
+			return
+		}
+		control := http.NewResponseController(response)
+		_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
+		data, err := io.ReadAll(http.MaxBytesReader(response, r.Body, w.options.MaxBody))
+		_ = control.SetReadDeadline(time.Time{})
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+			http.Error(response, "the body is larger than "+core.Bytes(w.options.MaxBody).String(), http.StatusRequestEntityTooLarge)
+			return
+		}
+		if err != nil {
+			http.Error(response, "the body did not come", http.StatusRequestTimeout)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(data))
+		next.ServeHTTP(response, r)
+	})
+}
+
+// patientWriter gives each write to a client its own time, and remembers the status.
+type patientWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	status  int
+}
+
+func (w *patientWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *patientWriter) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return w.ResponseWriter.Write(p)
+}
+
+// Flush implements http.Flusher.
+func (w *patientWriter) Flush() { _ = w.FlushError() }
+
+// FlushError is for http.ResponseController.
+func (w *patientWriter) FlushError() error {
+	_ = w.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return w.control.Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (w *patientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,216 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/seed-0724f904/sb/mcp/auth"
+)
+
+const (
+	// maxMessage bounds one message from a client.
+	maxMessage = 64 << 20
+	// DrainTime is how long requests may go on after the client sent its last message.
+	DrainTime = 5 * time.Second
+)
+
+// ServeStdio serves one client on two streams, of which out carries nothing but protocol, until in ends
+// or ctx does. It is not mcp-go's own transport: that one keeps its session in a package variable, lets
+// notifications pass the result they belong to, has no subscriptions, and no bound on a message's size.
+// A read that blocks when ctx ends is left alone.
+func (e *Endpoint) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	client, gone := context.WithCancel(ctx)
+	defer gone()
+	t := &stdio{endpoint: e, peer: newPeer("stdio-" + rand.Text()[:8]), out: out, gone: gone}
+	if err := e.Protocol.RegisterSession(client, t.peer.own); err != nil {
+		return fmt.Errorf("mcp: %w", err)
+	}
+	requests := auth.WithClient(e.Protocol.WithContext(client, t.peer.own), client)
+	ended, written := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(written)
+		t.peer.own.deliver(ended, t.write(client))
+	}()
+	err := t.read(requests, in)
+	t.drain(client)
+	gone()
+	t.handlers.Wait()
+	close(ended)
+	<-written
+	e.Protocol.UnregisterSession(context.WithoutCancel(ctx), t.peer.id)
+	if ctx.Err() != nil {
+		return nil // the caller ended it
+	}
+	return err
+}
+
+// stdio is one client on two streams.
+type stdio struct {
+	endpoint *Endpoint
+	peer     *peer
+	out      io.Writer
+	gone     context.CancelFunc
+	handlers sync.WaitGroup
+}
+
+// write writes messages, each on a line. The first that cannot be written is the client's end, and so is one that it does not read
+// for drainTime after it was given up. A write that blocks then is left alone.
+func (t *stdio) write(client context.Context) func(message any) {
+	broken := false
+	return func(message any) {
+		encoded := t.endpoint.encode(client, message)
+		if broken || encoded == nil {
+			return
+		}
+		written := make(chan error, 1)
+		go func() {
+			_, err := t.out.Write(append(encoded, '\n'))
+			written <- err
+		}()
+		if broken = !taken(client, written); broken {
+			t.gone()
+		}
+	}
+}
+
+// taken says whether a message was written.
+func taken(client context.Context, written <-chan error) bool {
+	select {
+	case err := <-written:
+		return err == nil
+	case <-client.Done():
+	}
+	timer := time.NewTimer(DrainTime)
+	defer timer.Stop()
+	select {
+	case err := <-written:
+		return err == nil
+	case <-timer.C:
+		return false
+	}
+}
+
+// read takes messages until the stream's end. The reader of the stream itself is on its own, for a read cannot be called back.
+func (t *stdio) read(ctx context.Context, in io.Reader) error {
+	lines := make(chan []byte)
+	failed := make(chan error, 1)
+	go func() {
+		reader := bufio.NewReaderSize(in, 64<<10)
+		for {
+			line, err := readLine(reader)
+			if errors.Is(err, errTooLong) {
+				line, err = []byte(tooLong), nil
+			}
+			if err != nil {
+				failed <- err
+				return
+			}
+			select {
+			case lines <- line:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("mcp: reading: %w", err)
+		case line := <-lines:
+			t.take(ctx, line)
+		}
+	}
+}
+
+var errTooLong = errors.New("a message is too long")
+
+// tooLong stands for a message that was: it is no JSON, and so is answered as such.
+const tooLong = "{too long"
+
+// readLine reads one line without its end. A line that is too long is read over.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if !long {
+			line = append(line, part...)
+			if long = len(line) > maxMessage; long {
+				line = nil
+			}
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && (len(line) == 0 || !errors.Is(err, io.EOF)):
+			return nil, err
+		case long:
+			return nil, errTooLong
+		}
+		return bytes.TrimSpace(line), nil
+	}
+}
+
+// take handles one message: answers to the server's own requests and notifications at once, requests on their own.
+func (t *stdio) take(ctx context.Context, line []byte) {
+	if len(line) == 0 {
+		return
+	}
+	var head envelope
+	if json.Unmarshal(line, &head) == nil && head.answers() {
+		t.peer.answered(head)
+		return
+	}
+	switch {
+	case len(head.ID) == 0 && head.Method == string(mcp.MethodNotificationCancelled):
+		t.peer.cancelled(line)
+	case len(head.ID) == 0 || head.Method == string(mcp.MethodInitialize):
+		t.handle(ctx, head.ID, line)
+	case !t.peer.Enter():
+		t.peer.own.outgoing <- tooBusy(head.ID)
+	default:
+		ctx, end := t.peer.begin(ctx, head.ID)
+		t.handlers.Go(func() {
+			defer t.peer.Leave()
+			defer end()
+			t.handle(ctx, head.ID, line)
+		})
+	}
+}
+
+func (t *stdio) handle(ctx context.Context, id, line json.RawMessage) {
+	if response := t.endpoint.handleMessage(ctx, id, line); response != nil {
+		t.peer.own.outgoing <- response
+	}
+}
+
+// drain lets requests end by themselves for a while: a client may close its side and still read the answers.
+func (t *stdio) drain(client context.Context) {
+	ended := make(chan struct{})
+	go func() {
+		t.handlers.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(DrainTime)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	case <-client.Done():
+	}
+}

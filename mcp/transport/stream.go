@@ -1,0 +1,124 @@
+package transport
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// stream is what the server says to a client about one call, or about what belongs to none. The newest messages are kept, so
+// a connection that reads slowly, or comes back after it broke, is told what it missed, and only the oldest are lost
+// to one that is far behind. The zero value is empty; a stream is safe for concurrent use.
+type stream struct {
+	// number is the stream's own in its session.
+	number int64
+
+	mu    sync.Mutex
+	kept  []event
+	bytes int
+	last  int64 // the number of the newest message; they begin with 1
+	told  int64 // the newest that a connection took
+	ended bool
+	// reader is the number of the connection that reads; an older one has been superseded.
+	reader int
+	// changed is closed when there is something new for a reader; nil while nobody waits.
+	changed chan struct{}
+}
+
+type event struct {
+	number  int64
+	message json.RawMessage
+}
+
+// What is kept of one stream, and of all streams of a session that have ended.
+const (
+	KeptMessages = 256
+	KeptBytes    = 1 << 20
+)
+
+// say adds a message.
+func (s *stream) say(message json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(message)
+	s.wake()
+}
+
+// end adds the last message, if there is one: no other follows.
+func (s *stream) end(last json.RawMessage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(last)
+	s.ended = true
+	s.wake()
+}
+
+func (s *stream) add(message json.RawMessage) {
+	if message == nil {
+		return
+	}
+	s.last++
+	s.kept = append(s.kept, event{s.last, message})
+	s.bytes += len(message)
+	drop := 0
+	for ; len(s.kept)-drop > 1 && (len(s.kept)-drop > KeptMessages || s.bytes > KeptBytes); drop++ {
+		s.bytes -= len(s.kept[drop].message)
+	}
+	s.kept = slices.Delete(s.kept, 0, drop)
+}
+
+func (s *stream) wake() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// attach begins a connection, which supersedes the one before. told is the number of the newest message that any took.
+func (s *stream) attach() (reader int, told int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reader++
+	s.wake()
+	return s.reader, s.told
+}
+
+// after takes what is kept of the messages after a number. more is closed when there may be others; it is nil when none follows:
+// all was said, or another connection came.
+func (s *stream) after(reader int, number int64) (events []event, more <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if reader != s.reader {
+		return nil, nil
+	}
+	for i, e := range s.kept {
+		if e.number > number {
+			events, s.told = slices.Clone(s.kept[i:]), s.last
+			break
+		}
+	}
+	if s.ended {
+		return events, nil
+	}
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return events, s.changed
+}
+
+// size is how many messages there were, how many of them are kept, and their bytes.
+func (s *stream) size() (said int64, messages, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last, len(s.kept), s.bytes
+}
+
+// eventID names a message in its session.
+func eventID(stream, message int64) string { return fmt.Sprintf("%d-%d", stream, message) }
+
+// parseEventID is eventID backwards.
+func parseEventID(id string) (stream, message int64, ok bool) {
+	_, err := fmt.Sscanf(id, "%d-%d", &stream, &message)
+	return stream, message, err == nil && id == eventID(stream, message)
+}

@@ -1,0 +1,71 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"testing"
+)
+
+// A client that does not read costs no more than what is kept, and is told the newest when it does.
+func TestStreamIsBounded(t *testing.T) {
+	var s stream
+	reader, _ := s.attach()
+	for i := range 3 * KeptMessages {
+		s.say(json.RawMessage(fmt.Sprint(i + 1)))
+	}
+	s.end(json.RawMessage("0"))
+	events, more := s.after(reader, 0)
+	if len(events) != KeptMessages || more != nil || string(events[KeptMessages-1].message) != "0" || events[0].number != 2*KeptMessages+2 {
+		t.Errorf("%d messages are kept, from number %d", len(events), events[0].number)
+	}
+	large := bytes.Repeat([]byte("x"), KeptBytes/2)
+	s = stream{}
+	for range 5 {
+		s.say(large)
+	}
+	if said, messages, size := s.size(); said != 5 || messages != 2 || size != KeptBytes {
+		t.Errorf("of %d large messages %d are kept, %d bytes", said, messages, size)
+	}
+	s.end(bytes.Repeat(large, 3))
+	if said, messages, size := s.size(); said != 6 || messages != 1 || size != 3*len(large) {
+		t.Errorf("beside one that is too large %d of %d are kept, %d bytes", messages, said, size)
+	}
+}
+
+// What is kept of all past calls of a session is bounded, too; the newest is kept whatever its size.
+func TestPastCallsAreBounded(t *testing.T) {
+	s := &webSession{streams: map[int64]*stream{}}
+	past := func(messages int, size int) {
+		s.calls++
+		told := &stream{number: s.calls}
+		s.streams[told.number] = told
+		for range messages {
+			told.say(bytes.Repeat([]byte("x"), size))
+		}
+		told.end(nil)
+		s.Keep(told)
+	}
+	for range 1000 {
+		past(1, 10)
+	}
+	if len(s.streams) != 0 {
+		t.Errorf("%d calls that nobody can name are kept", len(s.streams))
+	}
+	for range 1000 {
+		past(4, 10)
+	}
+	if len(s.streams) != KeptMessages/4 || len(s.past) != len(s.streams) {
+		t.Errorf("%d of small calls are kept", len(s.streams))
+	}
+	for range 10 {
+		past(2, KeptBytes/8)
+	}
+	if len(s.streams) != 4 {
+		t.Errorf("%d of large calls are kept", len(s.streams))
+	}
+	past(2, 2*KeptBytes)
+	if told, _ := s.Find(eventID(s.calls, 1)); told == nil || len(s.streams) != 1 {
+		t.Errorf("of a call that is too large %v is kept", s.streams)
+	}
+}
