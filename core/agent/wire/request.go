@@ -43,10 +43,9 @@ const (
 const (
 	VerbSecrets Verb = "secrets"
 	VerbEnd     Verb = "end" // end without saving
-	// VerbCheckpoint writes the sandbox with its memory to the empty directory that comes with the request. The sandbox
-	// continues.
+	// VerbCheckpoint writes the sandbox with its memory to the directory Dir. The sandbox continues.
 	VerbCheckpoint Verb = "checkpoint"
-	// VerbSnapshot writes the writable layer to such a directory.
+	// VerbSnapshot writes the writable layer to the directory Dir.
 	VerbSnapshot Verb = "snapshot"
 	// VerbDiff writes core.Changes as JSON to the descriptor that comes with the request.
 	VerbDiff    Verb = "diff"
@@ -87,6 +86,9 @@ type Request struct {
 	Grace time.Duration `json:"grace,omitempty"`
 	// Network belongs to VerbNetwork.
 	Network *core.Network `json:"network,omitempty"`
+	// Dir belongs to VerbCheckpoint and VerbSnapshot: the name of an empty directory in the sandbox's. An open directory
+	// would not do: it leads out of the supervisor's root.
+	Dir string `json:"dir,omitempty"`
 }
 
 // Control is a message to a command that runs.

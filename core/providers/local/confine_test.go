@@ -3,6 +3,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,9 +11,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/wire"
+	"github.com/seed-0724f904/sb/core/providers/local/socket"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
 // The process that parses what a sandbox sends has no capabilities and a system call filter of its own, in all its threads.
@@ -68,6 +76,21 @@ func TestSupervisorSeesOnlyItsFiles(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(root, p.store.Dir(id))); err != nil {
 			t.Fatalf("the sandbox's own directory: %v", err)
 		}
+		if entries, err := os.ReadDir(filepath.Join(root, p.store.Dir(id), store.ClientDir)); err != nil || len(entries) > 0 {
+			t.Errorf("the supervisor sees what clients keep: %v, %v", entries, err)
+		}
+		// From an open directory ".." leads out of the root.
+		open, err := filepath.Glob(filepath.Join(procOf(t, p, id), "fd", "*"))
+		if err != nil || len(open) == 0 {
+			t.Fatal(open, err)
+		}
+		for _, fd := range open {
+			if info, err := os.Stat(fd); err == nil && info.IsDir() {
+				if _, err := os.Lstat(filepath.Join(fd, "..", p.store.Dir(id))); err == nil {
+					t.Errorf("%s leads out of the supervisor's root", fd)
+				}
+			}
+		}
 		hidden := []string{"/root/.ssh", "/home", "/usr/bin", "/var", "/sys", "/dev/mem", p.store.Dir(other.ID), p.opts.CacheDir}
 		if os.Geteuid() == 0 { // else all of /etc may be shown, as other users see it
 			hidden = append(hidden, "/etc/crontab", "/etc/passwd", "/etc/shadow", "/etc/ssh")
@@ -92,5 +115,83 @@ func TestSupervisorSeesOnlyItsFiles(t *testing.T) {
 				t.Errorf("the supervisor can write in %s", fields[4])
 			}
 		}
+	}
+}
+
+// forger is a supervisor that was taken over.
+type forger struct {
+	t *testing.T
+	// dir is the sandbox's, and plant what it does when it is asked to write to out.
+	dir   string
+	plant func(out string) error
+}
+
+func (f forger) Exec(grpc.BidiStreamingServer[socket.Ask, socket.Answer], *socket.Files) error {
+	return errors.New("not served")
+}
+
+func (f forger) Control(_ context.Context, request *wire.Request, files *socket.Files) *wire.Reply {
+	if taken, err := files.Take(1); err == nil {
+		_ = taken[0].Close()
+		f.t.Errorf("%s: the supervisor was given a descriptor", request.Verb)
+	}
+	if err := f.plant(filepath.Join(f.dir, request.Dir)); err != nil {
+		f.t.Error(err)
+	}
+	return &wire.Reply{Kept: &wire.Kept{}}
+}
+
+// What a supervisor plants in the place of a sandbox's files is refused: a sandbox that starts from it would read the host's.
+func TestPlantedFilesAreNotKept(t *testing.T) {
+	for name, plant := range map[string]func(out string) error{
+		"link": func(out string) error { return os.Symlink("/etc/passwd", filepath.Join(out, "pages.img")) },
+		"FIFO": func(out string) error { return syscall.Mkfifo(filepath.Join(out, "pages.img"), 0o600) },
+		"directory": func(out string) error {
+			return errors.Join(os.Mkdir(filepath.Join(out, "pages.img"), 0o700), os.WriteFile(filepath.Join(out, "pages.img", "x"), nil, 0o600))
+		},
+		"another directory": func(out string) error { return errors.Join(os.Remove(out), os.Symlink("/etc", out)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, ok := opener(t, nil)(t).(*Provider)
+			if !ok {
+				t.Fatal("not the local provider")
+			}
+			const id = "loc-forgerfo"
+			lock, err := p.store.Create(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = lock.Close() }()
+			state := store.State{State: core.StateRunning, BootID: core.BootID()}
+			if err := errors.Join(store.WriteLease(p.store.Dir(id), leaseOf(id)), store.WriteState(p.store.Dir(id), state, false), os.Mkdir(p.store.RuntimeDir(id), 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			listener, err := socket.Listen(p.store.Socket(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := socket.NewServer()
+			socket.Register(server, forger{t, p.store.Dir(id), plant})
+			var serving sync.WaitGroup
+			serving.Go(func() { _ = server.Serve(listener) })
+			defer serving.Wait()
+			defer server.Stop()
+			made, err := p.Snapshot(t.Context(), id, core.SnapshotOptions{Name: "planted"})
+			if files, readErr := p.snapshotFiles("planted"); readErr == nil {
+				entries, _ := os.ReadDir(files)
+				if name != "another directory" || len(entries) > 2 {
+					t.Errorf("%+v was made with %v", made, entries)
+				}
+			} else if err == nil {
+				t.Error(readErr)
+			}
+			if _, err := p.Checkpoint(t.Context(), id, "planted"); err == nil && name != "another directory" {
+				t.Error("a checkpoint was made")
+			}
+			left, err := filepath.Glob(filepath.Join(p.store.Dir(id), store.OutPrefix+"*"))
+			if err != nil || len(left) > 0 {
+				t.Errorf("left are %q, %v", left, err)
+			}
+		})
 	}
 }

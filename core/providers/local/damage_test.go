@@ -107,7 +107,7 @@ func TestDamagedFilesOfAStoppedSandbox(t *testing.T) {
 	for _, path := range filesOf(t, dir) {
 		name := strings.TrimPrefix(path, dir+"/")
 		generation := filepath.Dir(path)
-		if name == "lock" || strings.HasSuffix(name, ".copy") || strings.HasPrefix(name, store.JournalDir) || name == store.LogFile || generation != newest && filepath.Dir(generation) == filepath.Dir(newest) {
+		if strings.HasSuffix(name, "lock") || name == "client/supervisor.json" || strings.HasSuffix(name, ".copy") || strings.HasPrefix(name, store.JournalDir) || name == store.LogFile || generation != newest && filepath.Dir(generation) == filepath.Dir(newest) {
 			continue
 		}
 		// Each kind of damage to the metadata is tested in package store; here it is one that each reader meets.
@@ -146,7 +146,7 @@ func TestDamagedCopies(t *testing.T) {
 	p, sb := stoppedTwice(t)
 	dir, backup := p.store.Dir(sb.ID), t.TempDir()
 	copyTree(t, dir, backup)
-	for _, name := range []string{"lease.json", "state.json", "secrets.json"} {
+	for _, name := range []string{"client/lease.json", "state.json", "client/secrets.json"} {
 		for what, damage := range damages() {
 			t.Run(name+" "+what, func(t *testing.T) {
 				defer copyTree(t, backup, dir)
@@ -160,7 +160,7 @@ func TestDamagedCopies(t *testing.T) {
 				if err != nil || found.ID != sb.ID || found.Name != sb.Name {
 					t.Errorf("by its name: %+v, %v", found, err)
 				}
-				if name != "secrets.json" && !strings.Contains(found.Message, name) && (what != "missing" || name == "lease.json") {
+				if name != "client/secrets.json" && !strings.Contains(found.Message, name) && (what != "missing" || name == "client/lease.json") {
 					t.Errorf("its message is %q", found.Message)
 				}
 				_, err = p.Start(t.Context(), sb.ID)

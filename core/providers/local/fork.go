@@ -4,7 +4,7 @@ package local
 
 import (
 	"context"
-	"os"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -59,17 +59,19 @@ func (p *Provider) keep(ctx context.Context, id, dir string) (*wire.Kept, error)
 	return reply.Kept, nil
 }
 
-// writeOut makes dir and has the supervisor write to it as verb says. The supervisor sees no directory that it is not given.
-func (p *Provider) writeOut(ctx context.Context, id string, verb wire.Verb, dir string) (*wire.Reply, error) {
+// writeOut has the supervisor write as verb says, and moves what it wrote to dir, which it makes. The supervisor writes in a
+// directory of the sandbox and sees no other.
+func (p *Provider) writeOut(ctx context.Context, id string, verb wire.Verb, dir string) (_ *wire.Reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, stateError(string(verb), err)
-	}
-	to, err := os.Open(dir)
+	out, err := p.store.Out(id)
 	if err != nil {
 		return nil, stateError(string(verb), err)
 	}
-	defer func() { _ = to.Close() }()
-	return p.control(ctx, id, &wire.Request{Verb: verb}, to)
+	defer func() { err = errors.Join(err, out.Close()) }()
+	reply, err := p.control(ctx, id, &wire.Request{Verb: verb, Dir: out.Name})
+	if err != nil {
+		return nil, err
+	}
+	return reply, stateError(string(verb), out.Take(dir))
 }

@@ -131,6 +131,14 @@ func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request sock
 		return err
 	}
 	defer child.release()
+	if started, alive := core.ProcessStart(child.pid); alive {
+		process := store.Process{PID: child.pid, Start: started, BootID: core.BootID()}
+		if err := p.store.WriteProcess(request.ID, process); err != nil {
+			child.kill()
+			child.wait()
+			return stateError("launch", err)
+		}
+	}
 	stop := context.AfterFunc(ctx, child.kill)
 	defer stop()
 	err = child.handOver(ctx, request, image)

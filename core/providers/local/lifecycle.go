@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/agent/wire"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
@@ -148,9 +146,32 @@ func (p *Provider) Denials(ctx context.Context, id string) ([]core.Denial, error
 }
 
 // SetNetwork implements core.NetworkPolicer. The supervisor holds the sandbox to the new policy from then on; it is the sandbox's after a stop
-// and in forks, too.
+// and in forks, too. The lease is written second, by the client: a supervisor cannot change what its sandbox may do.
 func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Network) (core.Sandbox, error) {
-	if err := p.request(ctx, id, &wire.Request{Verb: wire.VerbNetwork, Network: &network}); err != nil {
+	if !store.ValidID(id) {
+		return core.Sandbox{}, notFound(id)
+	}
+	err := p.store.Update(id, func(dir string) error {
+		lease, err := p.store.ReadLease(id)
+		if err != nil {
+			return core.Wrap("local.policy set", id, err)
+		}
+		before := lease.Spec.Network
+		if err := p.request(ctx, id, &wire.Request{Verb: wire.VerbNetwork, Network: &network}); err != nil {
+			return err
+		}
+		lease.Spec.Network = network
+		if err := store.WriteLease(dir, lease); err != nil {
+			why := stateError("policy set", err)
+			err = core.Errorf(core.KindOf(why), "local.policy set", id, "the policy could not be written, the old one holds: %w", err).WithHint("%s", core.HintOf(why))
+			return errors.Join(err, p.request(context.WithoutCancel(ctx), id, &wire.Request{Verb: wire.VerbNetwork, Network: &before}))
+		}
+		return nil
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		return core.Sandbox{}, notFound(id)
+	}
+	if err != nil {
 		return core.Sandbox{}, err
 	}
 	return p.read(id)
@@ -224,7 +245,7 @@ func (p *Provider) end(ctx context.Context, id string) error {
 	if ctx.Err() != nil {
 		return core.Wrap("local.terminate", id, ctx.Err())
 	}
-	if err := p.killSupervisor(id); err != nil && p.store.Locked(id) {
+	if err := p.killSupervisor(ctx, id); err != nil && p.store.Locked(id) {
 		return core.Errorf(core.KindUnavailable, "local.terminate", id, "its supervisor neither answers nor can be killed: %w", err)
 	}
 	killed, cancelKilled := context.WithTimeout(ctx, endTimeout)
@@ -247,20 +268,22 @@ func (p *Provider) awaitEnd(ctx context.Context, id string) error {
 	return nil
 }
 
-// killSupervisor kills the process that keeps the sandbox. Its number is only believed if it
-// started when the supervisor did, in this boot.
-func (p *Provider) killSupervisor(id string) error {
-	state, err := p.store.ReadState(id)
+// killSupervisor kills the process that keeps the sandbox, and waits until it has ended. Its number is only believed if it
+// started when the supervisor did, in this boot; and not from the supervisor's own state, which whoever took it over could
+// forge. fs.ErrNotExist: none was started.
+func (p *Provider) killSupervisor(ctx context.Context, id string) error {
+	process, err := p.store.ReadProcess(id)
 	if err != nil {
 		return err
 	}
-	fd, err := unix.PidfdOpen(state.PID, 0)
-	if err != nil {
-		return err
+	ctx, cancel := context.WithTimeout(ctx, remainsTimeout)
+	defer cancel()
+	still := func() bool {
+		started, alive := core.ProcessStart(process.PID)
+		return alive && started == process.Start && process.BootID == core.BootID()
 	}
-	defer func() { _ = unix.Close(fd) }()
-	if started, alive := core.ProcessStart(state.PID); !alive || started != state.PIDStart || state.BootID != core.BootID() {
-		return errors.New("its process is not known")
+	if !still() {
+		return nil
 	}
-	return unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	return killProcess(ctx, process.PID, still)
 }

@@ -40,6 +40,10 @@ func (p *Provider) clear(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	// A supervisor that let go of its lock and lives on could change what the next one starts from.
+	if err := p.killSupervisor(ctx, id); err != nil && !errors.Is(err, fs.ErrNotExist) && !store.IsDamage(err) {
+		return core.Errorf(core.KindUnavailable, "local", id, "its supervisor cannot be ended: %w", err)
+	}
 	// A supervisor removes this directory when everything else has ended, so its absence proves that no process is left.
 	if _, err := os.Lstat(p.store.RuntimeDir(id)); !errors.Is(err, fs.ErrNotExist) {
 		if err := killProcesses(ctx, id, group); err != nil {
@@ -50,7 +54,7 @@ func (p *Provider) clear(ctx context.Context, id string) error {
 		return core.Errorf(core.KindUnavailable, "local", id, "its control group cannot be removed: %w", err).
 			WithHint("end the processes in it, then try again")
 	}
-	return errors.Join(os.RemoveAll(p.overlayDir(id)), os.RemoveAll(p.store.RuntimeDir(id)))
+	return errors.Join(os.RemoveAll(p.overlayDir(id)), os.RemoveAll(p.store.RuntimeDir(id)), p.store.RemoveOuts(id))
 }
 
 // killProcesses kills the processes of a sandbox whose supervisor has ended, and waits for their end.

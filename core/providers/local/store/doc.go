@@ -3,10 +3,16 @@
 //
 //	names/.lock               taken while a name is reserved or released, and while something is made and locked or removed
 //	names/NAME                symbolic link to the id that has the name
-//	sandboxes/ID/lock         flocked by whoever is responsible: first the client
+//	sandboxes/ID/client/      what supervisors do not see, and clients believe:
+//	    lock                  flocked by whoever is responsible: first the client
 //	                          that launches, then, for life, the supervisor
-//	sandboxes/ID/lease.json   what was asked for and for whom; written first
+//	    lease.json            what was asked for and for whom; written first
+//	    cgroup.json           where its control group is
+//	    secrets.json          the secrets of a persistent sandbox
+//	    supervisor.json       the process of its supervisor
+//	    update.lock           flocked while a client changes the lease of a running sandbox
 //	sandboxes/ID/state.json   what the supervisor last said
+//	sandboxes/ID/out-*/       what the supervisor writes for a client
 //	sandboxes/ID/run/         sockets and what gVisor needs while the sandbox runs; it goes last when the sandbox ends
 //	sandboxes/ID/journal/     commands and their output: package journal
 //	sandboxes/ID/fs/N/        saved filesystems of a persistent sandbox, one for each generation: the newest and the

@@ -39,19 +39,24 @@ func (s *Store) GroupName(id string) string {
 // Socket is where a sandbox's supervisor listens.
 func (s *Store) Socket(id string) string { return filepath.Join(s.RuntimeDir(id), SocketName) }
 
+// ClientDir is the directory in a sandbox's directory that supervisors do not see: clients believe what is in it.
+const ClientDir = "client"
+
 // Names of files in a sandbox's directories.
 const (
-	SocketName = "ctl.sock"
-	JournalDir = "journal"
-	SavedDir   = "fs"
-	ImageDir   = "image" // of a fork that is being made
-	SecretFile = "secrets.json"
-	LogFile    = "supervisor.log"
-	GroupFile  = "cgroup.json"
-	leaseFile  = "lease.json"
-	stateFile  = "state.json"
-	lockFile   = "lock"
-	runtimeDir = "run"
+	SocketName  = "ctl.sock"
+	JournalDir  = "journal"
+	SavedDir    = "fs"
+	ImageDir    = "image" // of a fork that is being made
+	SecretFile  = ClientDir + "/secrets.json"
+	LogFile     = "supervisor.log"
+	GroupFile   = ClientDir + "/cgroup.json"
+	leaseFile   = ClientDir + "/lease.json"
+	processFile = ClientDir + "/supervisor.json"
+	stateFile   = "state.json"
+	lockFile    = "lock"
+	updateFile  = ClientDir + "/update.lock"
+	runtimeDir  = "run"
 )
 
 // Lease is what lease.json holds: all that is known before a sandbox exists.
@@ -102,9 +107,12 @@ func (s *Store) Create(id string) (*Lock, error) {
 		if err := os.Mkdir(s.Dir(id), 0o700); err != nil {
 			return err
 		}
-		f, err := s.openLock(id)
+		err = os.Mkdir(filepath.Join(s.Dir(id), ClientDir), 0o700)
 		if err == nil {
-			lock, err = take(f)
+			var f *os.File
+			if f, err = s.openLock(id); err == nil {
+				lock, err = take(f)
+			}
 		}
 		if err != nil {
 			return errors.Join(err, os.RemoveAll(s.Dir(id)))
@@ -153,8 +161,11 @@ func (s *Store) Lock(id string) (*Lock, error) {
 	return lock, nil
 }
 
+// lockPath is a sandbox's lock file.
+func (s *Store) lockPath(id string) string { return filepath.Join(s.Dir(id), ClientDir, lockFile) }
+
 func (s *Store) openLock(id string) (*os.File, error) {
-	return OpenRegular(filepath.Join(s.Dir(id), lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	return OpenRegular(s.lockPath(id), os.O_CREATE|os.O_RDWR, 0o600)
 }
 
 // take locks an open file, and closes it where that fails.
@@ -180,12 +191,12 @@ func (l *Lock) Close() error { return l.File.Close() }
 
 // Locked says whether somebody is responsible for the sandbox.
 func (s *Store) Locked(id string) bool {
-	return held(filepath.Join(s.Dir(id), lockFile))
+	return held(s.lockPath(id))
 }
 
 // Abandoned says whether path is there while nobody is responsible for the sandbox.
 func (s *Store) Abandoned(id, path string) bool {
-	return s.abandoned(filepath.Join(s.Dir(id), lockFile), path)
+	return s.abandoned(s.lockPath(id), path)
 }
 
 // abandoned says whether path is there while nobody has locked a file. Asked one after the other, what is removed meanwhile would look left
@@ -242,7 +253,7 @@ func (s *Store) IDs() ([]string, error) {
 	return ids, nil
 }
 
-// WriteLease writes lease.json in a sandbox's directory, durably. The caller holds the sandbox's lock.
+// WriteLease writes lease.json in a sandbox's directory, durably. The caller holds the sandbox's lock, or is in Update.
 func WriteLease(dir string, l Lease) error {
 	return WriteJSON(filepath.Join(dir, leaseFile), l, true)
 }
@@ -252,6 +263,38 @@ func (s *Store) ReadLease(id string) (l Lease, err error) {
 	damage, err := ReadJSON(filepath.Join(s.Dir(id), leaseFile), &l)
 	l.Damage = damage
 	return l, err
+}
+
+// Update calls change while no other client updates the lease of a running sandbox.
+func (s *Store) Update(id string, change func(dir string) error) error {
+	f, err := OpenRegular(filepath.Join(s.Dir(id), updateFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if err := flock(f, unix.LOCK_EX); err != nil {
+		return err
+	}
+	return change(s.Dir(id))
+}
+
+// Process is the supervisor of a sandbox, as the client knows it that started it.
+type Process struct {
+	PID int `json:"pid"`
+	// Start is when it started, as core.ProcessStart tells, and BootID when the machine did.
+	Start  uint64 `json:"start"`
+	BootID string `json:"boot_id"`
+}
+
+// WriteProcess notes a sandbox's supervisor. The caller holds the sandbox's lock.
+func (s *Store) WriteProcess(id string, p Process) error {
+	return WriteJSON(filepath.Join(s.Dir(id), processFile), p, false)
+}
+
+// ReadProcess reads what WriteProcess wrote. fs.ErrNotExist: no supervisor was started yet.
+func (s *Store) ReadProcess(id string) (p Process, err error) {
+	_, err = ReadJSON(filepath.Join(s.Dir(id), processFile), &p)
+	return p, err
 }
 
 // WriteState replaces state.json in a sandbox's directory. durable waits for the disk.
@@ -275,7 +318,7 @@ func (s *Store) Remove(id, name string) error {
 		return err
 	}
 	// The lease and the lock go last: until then what is left is known for what it is.
-	if err := removeAllBut(s.Dir(id), leaseFile, leaseFile+copySuffix, lockFile); err != nil {
+	if err := removeAllBut(s.Dir(id), ClientDir); err != nil {
 		return err
 	}
 	return s.withNames(func(names string) error {

@@ -14,7 +14,6 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 	"github.com/seed-0724f904/sb/core/agent/journal"
 	"github.com/seed-0724f904/sb/core/agent/wire"
-	"github.com/seed-0724f904/sb/core/providers/local/socket"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
@@ -25,13 +24,13 @@ const (
 	helperPatience = 10 * time.Second
 )
 
-// checkpoint writes the sandbox to the client's directory and returns what a copy of it must know. The sandbox continues.
-func (s *Supervisor) checkpoint(ctx context.Context, files *socket.Files) (_ *wire.Kept, err error) {
-	to, err := files.Take(1)
+// checkpoint writes the sandbox to the directory of that name and returns what a copy of it must know. The sandbox continues.
+func (s *Supervisor) checkpoint(ctx context.Context, name string) (_ *wire.Kept, err error) {
+	dir, err := s.output(name)
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll(to)
+	defer s.dropUnwanted(ctx, dir)
 	if err := s.acquire(); err != nil {
 		return nil, err
 	}
@@ -53,7 +52,7 @@ func (s *Supervisor) checkpoint(ctx context.Context, files *socket.Files) (_ *wi
 			WithHint("let it listen on 0.0.0.0, or try again when they are closed")
 	}
 	s.keeping.Lock()
-	err = s.box.Checkpoint(pathOf(to[0]))
+	err = s.box.Checkpoint(dir)
 	s.keeping.Unlock()
 	if err != nil {
 		return nil, classifyAs("checkpoint", "the sandbox could not be kept; it goes on", err)

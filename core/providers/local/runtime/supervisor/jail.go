@@ -15,11 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
 // enterJail replaces what this process sees of the machine's files: dirs, which it may write in, /proc, /dev/null and the
-// files that name the machine's name servers. All but dirs and /dev/null is read-only. root is an empty directory; the
-// process is in a mount namespace of its own. Open files stay open.
+// files that name the machine's name servers. In dirs it does not see store.ClientDir. All but dirs and /dev/null is
+// read-only. root is an empty directory; the process is in a mount namespace of its own. Open files stay open.
 func enterJail(root string, dirs ...string) error {
 	// The time zone is read at its first use, from a file that the jail lacks.
 	_, _ = time.Now().Zone()
@@ -28,6 +29,9 @@ func enterJail(root string, dirs ...string) error {
 	}
 	for _, dir := range dirs {
 		if err := show(root, dir, false); err != nil {
+			return err
+		}
+		if err := hide(filepath.Join(root, dir, store.ClientDir)); err != nil {
 			return err
 		}
 	}
@@ -55,6 +59,15 @@ func enterJail(root string, dirs ...string) error {
 		return err
 	}
 	return unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+}
+
+// hide covers a directory, if it is there, with an empty one.
+func hide(dir string) error {
+	err := unix.Mount("sb", dir, "tmpfs", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=4k,mode=0500")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("hiding %s: %w", dir, err)
+	}
+	return nil
 }
 
 // show makes a file or directory of the machine visible at the same path below root. A read-only one comes with the file

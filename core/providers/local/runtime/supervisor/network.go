@@ -8,7 +8,6 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/engine"
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
-	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
 // connect makes the sandbox's network and returns what the sandbox is told of it; the caller closes the card. Without a network there is
@@ -27,7 +26,7 @@ func (s *Supervisor) connect(network core.Network) (*engine.Network, error) {
 	}, nil
 }
 
-// setNetwork replaces the network policy, durably.
+// setNetwork replaces the network policy. The client writes it down.
 func (s *Supervisor) setNetwork(network *core.Network) error {
 	if network == nil {
 		return core.Errorf(core.KindUsage, "policy set", s.launch.ID, "no policy is named")
@@ -35,19 +34,15 @@ func (s *Supervisor) setNetwork(network *core.Network) error {
 	s.policing.Lock()
 	defer s.policing.Unlock()
 	s.mu.Lock()
-	spec, over := s.launch.Spec.Clone(), s.over
+	over := s.over
 	s.mu.Unlock()
 	if over {
 		return core.Errorf(core.KindConflict, "policy set", s.launch.ID, "the sandbox has ended")
 	}
-	spec.Network = *network
-	if err := store.WriteLease(s.launch.Dir, store.Lease{ID: s.launch.ID, Spec: spec, Lease: s.launch.Lease}); err != nil {
-		return classifyAs("policy set", "the policy could not be written, the old one holds", err)
-	}
 	s.mu.Lock()
-	s.launch.Spec.Network = spec.Network
+	s.launch.Spec.Network = *network
 	s.mu.Unlock()
-	s.stack.SetPolicy(policy(spec.Network))
+	s.stack.SetPolicy(policy(*network))
 	return nil
 }
 

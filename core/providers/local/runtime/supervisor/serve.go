@@ -144,9 +144,9 @@ func (s *Supervisor) Control(ctx context.Context, request *wire.Request, files *
 	case wire.VerbEnd:
 		s.finish(end{core.StateExited, core.ReasonStopped, "it was terminated"})
 	case wire.VerbCheckpoint:
-		reply.Kept, err = s.checkpoint(ctx, files)
+		reply.Kept, err = s.checkpoint(ctx, request.Dir)
 	case wire.VerbSnapshot:
-		err = s.snapshot(files)
+		err = s.snapshot(ctx, request.Dir)
 	case wire.VerbDiff:
 		err = s.diff(files)
 	case wire.VerbDenials:

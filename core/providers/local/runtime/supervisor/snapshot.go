@@ -3,33 +3,49 @@
 package supervisor
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strconv"
+	"strings"
 
+	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/socket"
+	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// pathOf is a path of an open directory, which this process may not be able to reach otherwise.
-func pathOf(dir *os.File) string {
-	return filepath.Join("/proc/self/fd", strconv.FormatUint(uint64(dir.Fd()), 10))
+// output is the directory of that name that a client made in the sandbox's directory.
+func (s *Supervisor) output(name string) (dir string, err error) {
+	if !strings.HasPrefix(name, store.OutPrefix) || filepath.Base(name) != name {
+		return "", core.Errorf(core.KindUsage, "snapshot", s.launch.ID, "%q is not the name of a directory to write to", name)
+	}
+	return filepath.Join(s.launch.Dir, name), nil
 }
 
-// snapshot writes the writable layer to the client's directory. The client makes it durable.
-func (s *Supervisor) snapshot(files *socket.Files) error {
-	to, err := files.Take(1)
+// dropUnwanted removes what was written for a client that has gone meanwhile.
+func (s *Supervisor) dropUnwanted(ctx context.Context, dir string) {
+	if ctx.Err() == nil {
+		return
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		s.log.Error("what a client did not wait for could not be removed", "error", err)
+	}
+}
+
+// snapshot writes the writable layer to the directory of that name. The client makes it durable.
+func (s *Supervisor) snapshot(ctx context.Context, name string) error {
+	dir, err := s.output(name)
 	if err != nil {
 		return err
 	}
-	defer closeAll(to)
+	defer s.dropUnwanted(ctx, dir)
 	if err := s.acquire(); err != nil {
 		return err
 	}
 	defer s.release()
 	s.keeping.Lock()
 	defer s.keeping.Unlock()
-	if err := s.box.SaveFS(pathOf(to[0])); err != nil {
+	if err := s.box.SaveFS(dir); err != nil {
 		return classifyAs("snapshot", "the files could not be kept", err)
 	}
 	return nil
