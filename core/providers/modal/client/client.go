@@ -61,6 +61,7 @@ type Witness struct {
 
 type witnessKey struct{}
 
+// WithWitness returns a context whose calls w sees.
 func WithWitness(ctx context.Context, w Witness) context.Context {
 	return context.WithValue(ctx, witnessKey{}, w)
 }

@@ -128,8 +128,8 @@ func (l Login) edit(old string) (string, error) {
 
 // insert edits line by line: tables begin with their header, keys are at the beginning of a line.
 func (l Login) insert(old string) (string, error) {
-	own, err := toml.Marshal(map[string]map[string]any{l.Profile: {"token_id": l.TokenID,
-		"token_secret": l.Secret.Reveal(), "active": true}})
+	table := map[string]any{"token_id": l.TokenID, "token_secret": l.Secret.Reveal(), "active": true}
+	own, err := toml.Marshal(map[string]map[string]any{l.Profile: table})
 	if err != nil {
 		return "", err
 	}

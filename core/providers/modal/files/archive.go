@@ -140,8 +140,7 @@ func repack(to io.Writer, in *entries) error {
 		if err != nil {
 			return err
 		}
-		// what GNU's format cannot carry
-		h.Format, h.PAXRecords, h.Xattrs = tar.FormatGNU, nil, nil //nolint:staticcheck
+		h.Format, h.PAXRecords, h.Xattrs = tar.FormatGNU, nil, nil //nolint:staticcheck // not in GNU's format
 		if err := out.WriteHeader(h); err != nil {
 			return err
 		}

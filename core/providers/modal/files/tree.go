@@ -141,8 +141,9 @@ func (f *Files) exportFiles(ctx context.Context, id, name string) (io.ReadCloser
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		t := &treeReader{files: f, id: id, above: path.Dir(name), out: tar.NewWriter(w),
-			ahead: make(chan *aheadFile, filesAtOnce)}
+		t := &treeReader{
+			files: f, id: id, above: path.Dir(name), out: tar.NewWriter(w), ahead: make(chan *aheadFile, filesAtOnce),
+		}
 		err := t.run(ctx, cancel, top)
 		_ = w.CloseWithError(err)
 	}()

@@ -34,8 +34,8 @@ func (f *Files) WatchFiles(ctx context.Context, id, name string, recursive bool)
 				"Modal watches only names that are UTF-8"))
 			return
 		}
-		request := watchRequest{Path: name, Recursive: recursive, Filter: []string{"Create", "Modify", "Remove",
-			"Rename", "RenameFrom", "RenameTo"}}
+		kinds := []string{"Create", "Modify", "Remove", "Rename", "RenameFrom", "RenameTo"}
+		request := watchRequest{Path: name, Recursive: recursive, Filter: kinds}
 		// The tool ends with its input, so ctx closes the input instead of canceling the program.
 		life := context.WithoutCancel(ctx)
 		o, err := f.programs.Operate(life, id, "watch", name, toolArgv(toolWatch, request))
