@@ -123,9 +123,9 @@ func (s *stub) Exec(_ context.Context, id string, spec core.ExecSpec) (core.Proc
 		box.State, box.Reason = core.StateExited, core.ReasonTimeout
 		s.boxes[id] = box
 		s.mu.Unlock()
-		return nil, core.Errorf(core.KindUnavailable, "exec", id, "the supervisor is gone")
+		return nil, core.Errorf(core.KindUnavailable, "exec", id, "the supervisor has ended")
 	case "fail":
-		return nil, core.Errorf(core.KindUnavailable, "exec", id, "the supervisor is gone")
+		return nil, core.Errorf(core.KindUnavailable, "exec", id, "the supervisor has ended")
 	}
 	return ended{exit}, nil
 }

@@ -28,7 +28,8 @@ func NewPs(app *cli.App) *cobra.Command {
 		Short: "List the commands of a sandbox",
 		Long: "List the running commands of a sandbox, from all users and programs. --all adds those that exited.\n" +
 			"Pass the ids to \"sb logs\", \"sb attach\", \"sb wait\" and \"sb kill\". 0 is the entry command.\n\n" +
-			"Modal keeps no list of commands. There, the list is of the last 200 commands in your audit log, with their states.",
+			"Modal keeps no list of commands. There, the list is of the last 200 commands in your audit\n" +
+			"log, with their states.",
 		Example:           "  sb ps dev\n  sb ps --all --json dev",
 		Args:              cli.Exactly("SANDBOX"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
