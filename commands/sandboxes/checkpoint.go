@@ -68,10 +68,10 @@ func runCheckpointCreate(ctx context.Context, opts *CheckpointCreateOptions) err
 		return err
 	}
 	if opts.JSON {
-		return output.JSON(opts.App.Streams.Out, checkpoint)
+		return cli.Unprinted("checkpoint", "checkpoint", checkpoint.Name, output.JSON(opts.App.Streams.Out, checkpoint))
 	}
 	if _, err := fmt.Fprintln(opts.App.Streams.Out, checkpoint.Name); err != nil {
-		return err
+		return cli.Unprinted("checkpoint", "checkpoint", checkpoint.Name, err)
 	}
 	if !opts.Quiet && opts.App.Streams.ErrTTY() {
 		size := cli.SizeText(checkpoint.Size)

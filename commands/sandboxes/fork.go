@@ -2,6 +2,7 @@ package sandboxes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -73,7 +74,7 @@ func runFork(ctx context.Context, opts *ForkOptions) error {
 			continue
 		}
 		if _, err := fmt.Fprintln(opts.App.Streams.Out, fork.ID); err != nil {
-			return err
+			return cli.Unprinted("fork", "fork", fork.ID, err)
 		}
 		if !opts.Quiet && opts.App.Streams.ErrTTY() {
 			_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s runs on %s; next: sb shell %s\n", fork.Name, fork.Provider, fork.Name)
@@ -83,8 +84,10 @@ func runFork(ctx context.Context, opts *ForkOptions) error {
 		}
 	}
 	if opts.JSON {
-		if err := output.List(opts.App.Streams.Out, made); err != nil {
-			return err
+		if failed := output.List(opts.App.Streams.Out, made); failed != nil {
+			for _, fork := range made {
+				err = errors.Join(err, cli.Unprinted("fork", "fork", fork.ID, failed))
+			}
 		}
 	}
 	return err

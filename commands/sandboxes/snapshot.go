@@ -71,10 +71,10 @@ func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
 		return err
 	}
 	if opts.JSON {
-		return output.JSON(opts.App.Streams.Out, snapshot)
+		return cli.Unprinted("snapshot", "snapshot", snapshot.ID, output.JSON(opts.App.Streams.Out, snapshot))
 	}
 	if _, err := fmt.Fprintln(opts.App.Streams.Out, snapshot.ID); err != nil {
-		return err
+		return cli.Unprinted("snapshot", "snapshot", snapshot.ID, err)
 	}
 	if snapshot.Note != "" {
 		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s: %s\n", snapshot.ID, snapshot.Note)

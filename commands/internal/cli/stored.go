@@ -173,6 +173,14 @@ func Named[T any](found service.Inventory[T], err error, names func(T) []string)
 	return all
 }
 
+// Unprinted is the error of a failed write of what was made: it names what exists now. Without an error it is nil.
+func Unprinted(op, what, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return core.Errorf(core.KindOf(err), op, id, "the %s %s was made, but it could not be printed: %w", what, id, err)
+}
+
 // Tell prints what was made: JSON, or its id alone.
 func (f *StoreFlags) Tell(app *App, made any, id string) error {
 	if f.JSON {
