@@ -228,7 +228,11 @@ func reportFile(f core.FileInfo) fileReport {
 }
 
 // pathsCommand makes a command that works on paths of one sandbox.
-func pathsCommand(app *cli.App, cmd cobra.Command, work func(ctx context.Context, svc *service.Service, sandbox string, paths []string) error) *cobra.Command {
+func pathsCommand(
+	app *cli.App,
+	cmd cobra.Command,
+	work func(ctx context.Context, svc *service.Service, sandbox string, paths []string) error,
+) *cobra.Command {
 	cmd.Use += " SANDBOX PATH..."
 	cmd.Args, cmd.ValidArgsFunction = cli.AtLeast("SANDBOX", "PATH"), app.CompletePath
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -446,7 +450,11 @@ func NewFsWrite(app *cli.App) *cobra.Command {
 				opts.Write.Mode = fs.FileMode(bits)
 			}
 			if app.Streams.InTTY() {
-				return cli.Usagef(cmd, "%s reads stdin, which is a terminal; redirect a file or a pipe", cmd.CommandPath())
+				return cli.Usagef(
+					cmd,
+					"%s reads stdin, which is a terminal; redirect a file or a pipe",
+					cmd.CommandPath(),
+				)
 			}
 			return runFsWrite(cmd.Context(), opts)
 		},
