@@ -246,8 +246,10 @@ func (t *treeReader) write(ctx context.Context, file *aheadFile) error {
 	if name == "" {
 		name = "."
 	}
-	h := &tar.Header{Name: name, Mode: int64(info.Mode.Perm()), ModTime: info.ModTime, Uid: max(info.UID, 0),
-		Gid: max(info.GID, 0), Format: tar.FormatPAX}
+	h := &tar.Header{
+		Name: name, Mode: int64(info.Mode.Perm()), ModTime: info.ModTime,
+		Uid: max(info.UID, 0), Gid: max(info.GID, 0), Format: tar.FormatPAX,
+	}
 	var content io.Reader
 	switch {
 	case info.Mode.IsDir():
