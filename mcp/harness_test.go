@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // bench is a server over the fake provider.
 type bench struct {

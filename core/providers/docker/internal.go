@@ -23,14 +23,20 @@ const labelNetwork = "sb.network"
 // nowhere is an address that documentation has for itself (RFC 5737).
 const nowhere = "192.0.2.1"
 
-// internalName is the name of an app's internal network.
-func internalName(app string) string { return "sb-net-" + cmp.Or(app, "default") }
+// internalName is the name of the internal network that an owner's sandboxes of one app share.
+func internalName(app string, owner core.Owner) string {
+	name := "sb-net-" + cmp.Or(app, "default")
+	if owner.ID != "" {
+		name += "." + owner.ID
+	}
+	return name
+}
 
-// internal returns an app's internal network. It is made when it is not there; one that sb did not make is refused.
-func (p *Provider) internal(ctx context.Context, e containers, app string) (network.Network, error) {
+// internal returns an internal network by its name. It is made when it is not there; one that sb did not make is
+// refused.
+func (p *Provider) internal(ctx context.Context, e containers, name string) (network.Network, error) {
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	name := internalName(app)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for try := 1; ; try++ {

@@ -70,7 +70,7 @@ func labels(spec core.Spec, lease core.Lease, dir wire.Dir, key []byte) (map[str
 		l[labelExpires] = lease.Expires.UTC().Format(time.RFC3339)
 	}
 	if spec.Network.Mode == core.NetworkInternal {
-		l[labelNetwork] = internalName(spec.App)
+		l[labelNetwork] = internalName(spec.App, lease.Owner)
 	}
 	for name, value := range spec.Labels {
 		l[labelUser+name] = value

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/netip"
 	"slices"
@@ -125,7 +126,7 @@ func (l *launch) config(ctx context.Context, id string) (wire.Config, error) {
 	fence := fence(l.spec.Network)
 	if l.spec.Network.Mode == core.NetworkInternal {
 		// Once more: until there was a container somebody else's last one may have taken the network away.
-		n, err := l.p.internal(ctx, l.e, l.spec.App)
+		n, err := l.p.internal(ctx, l.e, l.internal())
 		if err != nil {
 			return wire.Config{}, err
 		}
@@ -147,10 +148,13 @@ func (l *launch) config(ctx context.Context, id string) (wire.Config, error) {
 	return config, nil
 }
 
+// internal is the name of the sandbox's internal network.
+func (l *launch) internal() string { return internalName(l.spec.App, l.lease.Owner) }
+
 // leave removes the internal network of a launch that failed when nobody else has it.
 func (l *launch) leave(ctx context.Context) {
 	if l.spec.Network.Mode == core.NetworkInternal {
-		_ = l.e.leaveInternal(ctx, internalName(l.spec.App))
+		_ = l.e.leaveInternal(ctx, l.internal())
 	}
 }
 
@@ -180,7 +184,7 @@ func (l *launch) create(ctx context.Context) (string, error) {
 	}
 	if l.spec.Network.Mode == core.NetworkInternal {
 		options.NetworkingConfig = &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
-			internalName(l.spec.App): {Aliases: []string{l.spec.Name}},
+			l.internal(): {Aliases: []string{l.spec.Name}},
 		}}
 	}
 	if len(l.image.Entrypoint) > 0 {
@@ -238,9 +242,19 @@ func (e containers) create(ctx context.Context, options client.ContainerCreateOp
 // createGrace is how long a launch that was given up waits for the container that is being made.
 const createGrace = 3 * time.Second
 
-func nameTaken(name string) error {
-	return core.Errorf(core.KindConflict, "docker.launch", name, "there is a sandbox %q already", name).
-		WithHint("choose another name, or end it with: sb terminate %s", name)
+// nameTaken names the owner of the sandbox that has the name, if it is another than the launch's.
+func (l *launch) nameTaken(holder core.Owner) error {
+	name := l.spec.Name
+	if holder.ID == l.lease.Owner.ID {
+		return core.Errorf(core.KindConflict, "docker.launch", name, "there is a sandbox %q already", name).
+			WithHint("choose another name, or end it with: sb terminate %s", name)
+	}
+	whose := "another owner"
+	if holder.User != "" || holder.Host != "" {
+		whose = fmt.Sprintf("another owner, %q", holder.User+"@"+holder.Host)
+	}
+	return core.Errorf(core.KindConflict, "docker.launch", name, "%s has a sandbox %q at this engine", whose, name).
+		WithHint("choose another name, such as: --name %s-2", name)
 }
 
 // makeWay gives a dead sandbox's container another name. free says that nothing has the name.
@@ -263,7 +277,7 @@ func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error
 		return false, err
 	}
 	if holder.State.Live() {
-		return false, nameTaken(l.spec.Name)
+		return false, l.nameTaken(holder.Lease.Owner)
 	}
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
@@ -339,7 +353,7 @@ func (l *launch) host(ctx context.Context) (h *container.HostConfig, err error) 
 		h.PortBindings = published(spec.Ports)
 	}
 	if spec.Network.Mode == core.NetworkInternal {
-		n, err := l.p.internal(ctx, l.e, spec.App)
+		n, err := l.p.internal(ctx, l.e, l.internal())
 		if err != nil {
 			return nil, err
 		}

@@ -43,7 +43,7 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 		// Somebody else removes it: that is what was asked for, once it is done.
 		return p.awaitRemoval(bounded, e, id)
 	case err == nil && sb.Spec.Network.Mode == core.NetworkInternal:
-		return e.leaveInternal(ctx, internalName(sb.App))
+		return e.leaveInternal(ctx, internalName(sb.App, sb.Lease.Owner))
 	}
 	return engine.Classify(bounded, "terminate", id, err)
 }

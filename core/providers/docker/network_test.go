@@ -182,7 +182,7 @@ func TestNetworkInternal(t *testing.T) {
 				t.Errorf("by name the neighbour answers %q", name)
 			}
 		}
-		network, err := raw.NetworkInspect(t.Context(), internalName(app), client.NetworkInspectOptions{})
+		network, err := raw.NetworkInspect(t.Context(), internalName(app, core.Owner{}), client.NetworkInspectOptions{})
 		if err != nil || !network.Network.Internal {
 			t.Fatalf("the network is %+v, %v", network.Network, err)
 		}
@@ -208,7 +208,7 @@ func TestNetworkInternal(t *testing.T) {
 			t.Fatal(err)
 		}
 		end(t, p, two.ID)
-		if unused(t, p, internalName(app)) {
+		if unused(t, p, internalName(app, core.Owner{})) {
 			t.Error("the network of a stopped sandbox is left over")
 		}
 		if _, err := p.Start(t.Context(), one.ID); err != nil {
@@ -218,20 +218,20 @@ func TestNetworkInternal(t *testing.T) {
 			t.Errorf("started again: the host answers %q", got)
 		}
 		end(t, p, one.ID)
-		if _, err := raw.NetworkInspect(t.Context(), internalName(app), client.NetworkInspectOptions{}); !errdefs.IsNotFound(err) {
+		if _, err := raw.NetworkInspect(t.Context(), internalName(app, core.Owner{}), client.NetworkInspectOptions{}); !errdefs.IsNotFound(err) {
 			t.Errorf("the network without sandboxes is still there: %v", err)
 		}
 		// A crash leaves a container's network behind.
 		if _, err := raw.ContainerRemove(t.Context(), containerOf(other.ID), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
 			t.Fatal(err)
 		}
-		if !unused(t, p, internalName(app+"-2")) {
+		if !unused(t, p, internalName(app+"-2", core.Owner{})) {
 			t.Fatal("the network is not left over")
 		}
-		if err := p.Sweep(t.Context(), core.Leftover{Provider: Name, Subject: internalName(app + "-2")}); err != nil {
+		if err := p.Sweep(t.Context(), core.Leftover{Provider: Name, Subject: internalName(app+"-2", core.Owner{})}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := raw.NetworkInspect(t.Context(), internalName(app+"-2"), client.NetworkInspectOptions{}); !errdefs.IsNotFound(err) {
+		if _, err := raw.NetworkInspect(t.Context(), internalName(app+"-2", core.Owner{}), client.NetworkInspectOptions{}); !errdefs.IsNotFound(err) {
 			t.Errorf("the swept network is still there: %v", err)
 		}
 	})
@@ -260,13 +260,13 @@ func TestNetworkInternalAtOnce(t *testing.T) {
 		if err := p.Check(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if found, err := p.engine.networksNamed(t.Context(), internalName(app)); err != nil || len(found) != 1 {
+		if found, err := p.engine.networksNamed(t.Context(), internalName(app, core.Owner{})); err != nil || len(found) != 1 {
 			t.Errorf("the networks are %+v, %v", found, err)
 		}
 		for id := range ids {
 			end(t, p, id)
 		}
-		if found, err := p.engine.networksNamed(t.Context(), internalName(app)); err != nil || len(found) != 0 {
+		if found, err := p.engine.networksNamed(t.Context(), internalName(app, core.Owner{})); err != nil || len(found) != 0 {
 			t.Errorf("what is left: %+v, %v", found, err)
 		}
 	})
@@ -277,13 +277,13 @@ func TestNetworkInternalForeign(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p, raw, app := e.open(t, nil), e.raw(t), core.NewName()
-		made, err := raw.NetworkCreate(t.Context(), internalName(app), client.NetworkCreateOptions{Driver: "bridge", Internal: true})
+		made, err := raw.NetworkCreate(t.Context(), internalName(app, core.Owner{}), client.NetworkCreateOptions{Driver: "bridge", Internal: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, err = p.Launch(t.Context(), core.Spec{Name: core.NewName(), App: app, Image: testImage, Network: core.Network{Mode: core.NetworkInternal}}, core.Lease{}, nil)
 		wantKind(t, err, core.KindUnauthorized)
-		if err := p.Sweep(t.Context(), core.Leftover{Provider: Name, Subject: internalName(app)}); err != nil {
+		if err := p.Sweep(t.Context(), core.Leftover{Provider: Name, Subject: internalName(app, core.Owner{})}); err != nil {
 			t.Error(err)
 		}
 		if _, err := raw.NetworkRemove(t.Context(), made.ID, client.NetworkRemoveOptions{}); err != nil {
