@@ -29,8 +29,8 @@ func TestTerminateAllIsTheOwners(t *testing.T) {
 	}
 	ours, theirs := at(), at()
 	us, them := ours.connect(t), theirs.connect(t)
-	mine, other := us.launch(nil), them.launch(nil)
-	got, _ := us.call("sandbox_terminate", args{"all": true})["terminated"].([]any)
+	mine, other := us.Launch(nil), them.Launch(nil)
+	got, _ := us.Call("sandbox_terminate", args{"all": true})["terminated"].([]any)
 	if len(got) != 1 || got[0] != mine || ours.live(t, mine) || !theirs.live(t, other) {
 		t.Errorf("terminated %v; mine is %s, another owner's is %s", got, mine, other)
 	}
