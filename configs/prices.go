@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/price"
 )
 
 // modalPrices are Modal's prices for sandboxes: reserved cores and memory cost three times those of functions. Public
@@ -44,16 +45,16 @@ func prices(provider, fallback, doc string) key {
 // priceTable is a table as text and parsed; nil is no table.
 type priceTable struct {
 	text string
-	*core.Prices
+	*price.Table
 }
 
 // parsePrices parses a price table. It returns nil for no words and for the word none.
-func parsePrices(text string) (*core.Prices, error) {
+func parsePrices(text string) (*price.Table, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 || text == "none" {
 		return nil, nil //nolint:nilnil // no table is an answer
 	}
-	p := &core.Prices{GPU: map[string]float64{}}
+	p := &price.Table{GPU: map[string]float64{}}
 	for _, word := range words {
 		name, value, ok := strings.Cut(word, "=")
 		if !ok || value == "" {
@@ -107,11 +108,11 @@ func amount(text string) (float64, error) {
 }
 
 // PriceTables returns the prices as the service takes them.
-func (c Config) PriceTables() map[string]core.Prices {
-	tables := map[string]core.Prices{}
+func (c Config) PriceTables() map[string]price.Table {
+	tables := map[string]price.Table{}
 	for provider, table := range c.Prices {
-		if table.Prices != nil {
-			tables[provider] = *table.Prices
+		if table.Table != nil {
+			tables[provider] = *table.Table
 		}
 	}
 	return tables

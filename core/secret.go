@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// redacted replaces the value of a secret in all output.
-const redacted = "[redacted]"
+// Redacted replaces the value of a secret in all output.
+const Redacted = "[redacted]"
 
 // SecretValue holds a value that must not be shown. Printing and encoding yield "[redacted]"; only Reveal returns the
 // value.
@@ -22,19 +22,19 @@ func (s SecretValue) Reveal() string { return s.value }
 func (s SecretValue) Empty() bool { return s.value == "" }
 
 // String implements fmt.Stringer.
-func (SecretValue) String() string { return redacted }
+func (SecretValue) String() string { return Redacted }
 
 // GoString implements fmt.GoStringer.
-func (SecretValue) GoString() string { return redacted }
+func (SecretValue) GoString() string { return Redacted }
 
 // Format implements fmt.Formatter.
-func (SecretValue) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+func (SecretValue) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(Redacted)) }
 
 // LogValue implements slog.LogValuer.
-func (SecretValue) LogValue() slog.Value { return slog.StringValue(redacted) }
+func (SecretValue) LogValue() slog.Value { return slog.StringValue(Redacted) }
 
 // MarshalText implements encoding.TextMarshaler.
-func (SecretValue) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+func (SecretValue) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
 
 // Secret is an environment variable with a confidential value. The value never appears in argv, logs, the audit log,
 // errors, JSON or on a screen.

@@ -10,6 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/price"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/auth"
@@ -152,7 +153,7 @@ func TestCost(t *testing.T) {
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapCPU}})
 	svc := service.New(service.Options{
 		Actor: "mcp", Factories: []core.Factory{provider.Factory()}, StateDir: t.TempDir(),
-		Prices: map[string]core.Prices{"fake": {Currency: "USD", CPU: 3600}},
+		Prices: map[string]price.Table{"fake": {Currency: "USD", CPU: 3600}},
 	})
 	b := benchOver(t, provider, svc, setup.Options{Toolsets: []string{setup.All}})
 	a := b.connect(t)
@@ -179,7 +180,7 @@ func TestNoticesAreInResults(t *testing.T) {
 	cloud := fake.New(fake.Options{Name: "cloud", IDPrefix: "cld-", Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 1}})
 	svc := service.New(service.Options{
 		Actor: "mcp", Factories: []core.Factory{here.Factory(), cloud.Factory()}, StateDir: t.TempDir(),
-		Prices: map[string]core.Prices{"cloud": {Currency: "USD", GPU: map[string]float64{"T4": 0.001}}},
+		Prices: map[string]price.Table{"cloud": {Currency: "USD", GPU: map[string]float64{"T4": 0.001}}},
 	})
 	b := benchOver(t, here, svc, setup.Options{Toolsets: []string{setup.All}})
 	t.Cleanup(cloud.Shutdown)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/price"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
 )
@@ -22,7 +23,7 @@ func TestCostColumn(t *testing.T) {
 
 	provider := fake.New(fake.Options{})
 	t.Cleanup(provider.Shutdown)
-	prices := map[string]core.Prices{"fake": {Currency: "USD", CPU: 1, MinCPU: 1}}
+	prices := map[string]price.Table{"fake": {Currency: "USD", CPU: 1, MinCPU: 1}}
 	priced := service.New(service.Options{Factories: []core.Factory{provider.Factory()}, Prices: prices})
 	t.Cleanup(func() { _ = priced.Close() })
 	launch(t, priced, core.Spec{Name: "dev"})
@@ -42,7 +43,7 @@ func TestCostColumn(t *testing.T) {
 func TestLaunchHasTheCoresNotice(t *testing.T) {
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"H100": 8}})
 	t.Cleanup(provider.Shutdown)
-	prices := map[string]core.Prices{"fake": {Currency: "USD", GPU: map[string]float64{"H100": 1}}}
+	prices := map[string]price.Table{"fake": {Currency: "USD", GPU: map[string]float64{"H100": 1}}}
 	priced := service.New(service.Options{Factories: []core.Factory{provider.Factory()}, Prices: prices, StateDir: t.TempDir()})
 	t.Cleanup(func() { _ = priced.Close() })
 	r := newRig(t, Options{Service: priced})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/price"
 )
 
 // CostBy is the grouping of a cost report.
@@ -54,7 +55,7 @@ type CostReport struct {
 	// Totals has one sum for each currency.
 	Totals map[string]float64 `json:"totals"`
 	// Prices are the prices used, by provider.
-	Prices map[string]core.Prices `json:"prices"`
+	Prices map[string]price.Table `json:"prices"`
 	// Unpriced names the sandboxes with a GPU without a price.
 	Unpriced []string               `json:"unpriced,omitempty"`
 	Failures []core.ProviderFailure `json:"failures,omitempty"`
@@ -72,7 +73,7 @@ type stay struct {
 // Cost sums the cost of sandboxes at providers with prices. It reads the audit log, and asks the providers for
 // sandboxes that the log does not cover completely. A sandbox that is in neither counts until the end of its lifetime.
 func (s *Service) Cost(ctx context.Context, filter CostFilter) (CostReport, error) {
-	report := CostReport{Sums: []CostSum{}, Totals: map[string]float64{}, Prices: map[string]core.Prices{}}
+	report := CostReport{Sums: []CostSum{}, Totals: map[string]float64{}, Prices: map[string]price.Table{}}
 	filter.By = cmp.Or(filter.By, CostBySandbox)
 	if filter.By != CostBySandbox && filter.By != CostByApp && filter.By != CostByDay {
 		return report, core.Invalid("by", "%q is not one of sandbox, app and day", filter.By)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/price"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 	"github.com/seed-0724f904/sb/core/service"
@@ -39,7 +40,7 @@ func priced(t *testing.T) (*service.Service, *fake.Provider, *clock) {
 	t.Helper()
 	c := &clock{now: time.Date(2026, 1, 2, 23, 0, 0, 0, time.UTC)}
 	p := fake.New(fake.Options{Name: "cloud", Now: c.Now, Also: []core.Capability{core.CapGPU, core.CapCPU}, GPUs: map[string]int{"H100": 8, "NEW": 1}})
-	prices := map[string]core.Prices{"cloud": {Currency: "USD", Date: "2026-01-01", CPU: 0.0001, GPU: map[string]float64{"H100": 0.001}}}
+	prices := map[string]price.Table{"cloud": {Currency: "USD", Date: "2026-01-01", CPU: 0.0001, GPU: map[string]float64{"H100": 0.001}}}
 	s := service.New(service.Options{Factories: []core.Factory{p.Factory()}, StateDir: t.TempDir(), Now: c.Now, Prices: prices})
 	t.Cleanup(func() {
 		_ = s.Close()
@@ -85,7 +86,7 @@ func TestMaxCost(t *testing.T) {
 
 // MaxCost bounds the highest possible cost: use up to the limits, times the region factor.
 func TestMostRate(t *testing.T) {
-	prices := core.Prices{CPU: 1, Memory: 10, MinCPU: 0.125, MinMemory: core.GiB / 8, BurstCPU: 16, Region: 2.5, GPU: map[string]float64{"H100": 100}}
+	prices := price.Table{CPU: 1, Memory: 10, MinCPU: 0.125, MinMemory: core.GiB / 8, BurstCPU: 16, Region: 2.5, GPU: map[string]float64{"H100": 100}}
 	for name, test := range map[string]struct {
 		spec core.Spec
 		want float64
@@ -233,7 +234,7 @@ func TestCostOfWhatIsGone(t *testing.T) {
 	_, p, c := priced(t)
 	s := service.New(service.Options{
 		Factories: []core.Factory{{Name: "cloud", Open: func() (core.Provider, error) { return &deciding{p}, nil }}}, StateDir: t.TempDir(), Now: c.Now,
-		Prices: map[string]core.Prices{"cloud": {Currency: "USD", CPU: 0.0001}},
+		Prices: map[string]price.Table{"cloud": {Currency: "USD", CPU: 0.0001}},
 	})
 	lost, err := s.Launch(t.Context(), core.Spec{Name: "lost", CPU: 1}, service.LaunchOptions{})
 	if err != nil {
@@ -284,7 +285,7 @@ func TestQueueingCostsNothing(t *testing.T) {
 	s := service.New(service.Options{
 		Factories: []core.Factory{{Name: "cloud", IDPrefix: p.Factory().IDPrefix, Open: func() (core.Provider, error) { return waiting{p}, nil }}},
 		StateDir:  t.TempDir(), Now: c.Now,
-		Prices: map[string]core.Prices{"cloud": {Currency: "USD", Date: "2026-01-01", CPU: 0.0001}},
+		Prices: map[string]price.Table{"cloud": {Currency: "USD", Date: "2026-01-01", CPU: 0.0001}},
 	})
 	t.Cleanup(func() { _ = s.Close() })
 	report, err := s.Cost(t.Context(), service.CostFilter{})

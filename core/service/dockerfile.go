@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/redact"
 )
 
 // maxDiff bounds how many changed files a Dockerfile names.
@@ -23,7 +24,7 @@ type DockerfileOptions struct {
 	// Files were written into the sandbox; each stands before the commands that began after it.
 	Files []DockerfileFile
 	// Clean knows the values that are not shown; nil knows none.
-	Clean *core.Redactor
+	Clean *redact.Redactor
 }
 
 // DockerfileFile is a text file with an absolute path.
@@ -127,7 +128,7 @@ func (s *Service) steps(ctx context.Context, sb core.Sandbox, p core.Provider, f
 // dockerfile is the text under way, and where the next line would run.
 type dockerfile struct {
 	text          strings.Builder
-	clean         *core.Redactor
+	clean         *redact.Redactor
 	workdir, user string
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/price"
 )
 
 // Options is what a Service is made of.
@@ -25,7 +26,7 @@ type Options struct {
 	// Templates finds what Spec.Template names; nil knows none.
 	Templates Templates
 	// Prices are what providers charge, by their names. One that is not there costs nothing.
-	Prices map[string]core.Prices
+	Prices map[string]price.Table
 	// StateDir is where the audit log is kept; "" keeps none.
 	StateDir string
 	// Logger receives failures that do not belong to an operation's result; nil discards them.
@@ -43,7 +44,7 @@ type Service struct {
 	quotas        Quotas
 	defaults      core.Spec
 	templates     Templates
-	prices        map[string]core.Prices
+	prices        map[string]price.Table
 	audit         *auditLog
 	broker        *broker
 	log           *slog.Logger

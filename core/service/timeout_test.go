@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/price"
 )
 
 // A launch without a lifetime has none, whatever the defaults are, and is refused where a bound is set.
@@ -33,7 +34,7 @@ func TestNoTimeout(t *testing.T) {
 	}{
 		"a quota":    {opts: Options{Quotas: Quotas{MaxLifetime: core.Duration(time.Hour)}}, kind: core.KindExhausted},
 		"a policy":   {view: Scope{Policy: Policy{MaxTimeout: core.Duration(time.Hour)}}, kind: core.KindUnauthorized},
-		"a budget":   {opts: Options{Prices: map[string]core.Prices{"one": {Currency: "USD", CPU: 1}}}, spec: func(s *core.Spec) { s.CPU, s.MaxCost = 1, 5 }, kind: core.KindExhausted},
+		"a budget":   {opts: Options{Prices: map[string]price.Table{"one": {Currency: "USD", CPU: 1}}}, spec: func(s *core.Spec) { s.CPU, s.MaxCost = 1, 5 }, kind: core.KindExhausted},
 		"a provider": {spec: func(s *core.Spec) { s.Provider = "two" }, kind: core.KindUnsupported},
 	} {
 		s, one, _ := service(t, test.opts)

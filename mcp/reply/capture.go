@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"sync"
 
-	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/redact"
 )
 
 // captureSide is how much of the beginning and of the end of a stream a capture keeps.
@@ -14,7 +14,7 @@ const captureSide = 512 << 10
 // secrets. It never fails and never blocks its writer for long.
 type Capture struct {
 	mu    sync.Mutex
-	clean *core.RedactedStream // nil cleans nothing
+	clean *redact.Stream // nil cleans nothing
 	head  []byte
 	tail  []byte // a ring once it is full
 	next  int    // where in tail the oldest byte stands
@@ -23,7 +23,7 @@ type Capture struct {
 }
 
 // NewCapture makes a capture; clean may be nil.
-func NewCapture(clean *core.RedactedStream) *Capture { return &Capture{clean: clean} }
+func NewCapture(clean *redact.Stream) *Capture { return &Capture{clean: clean} }
 
 // freshLimit is how much a progress message may show.
 const freshLimit = 2 << 10

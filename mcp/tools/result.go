@@ -7,6 +7,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/redact"
 )
 
 // ExecResult is what tools say of a command.
@@ -35,7 +36,7 @@ type ExecResult struct {
 const codeTimeout = 124
 
 // with adds how the command ended; clean is without values of secrets.
-func (r ExecResult) with(exit core.Exit, clean *core.Redactor) ExecResult {
+func (r ExecResult) with(exit core.Exit, clean *redact.Redactor) ExecResult {
 	code := exit.Code
 	if exit.TimedOut {
 		code = codeTimeout

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/redact"
 	"github.com/seed-0724f904/sb/core/service"
 )
 
@@ -20,11 +21,11 @@ type secrets struct {
 
 type boxSecrets struct {
 	known    []core.Secret
-	redactor *core.Redactor
+	redactor *redact.Redactor
 }
 
 // add remembers the secrets of a sandbox and returns what finds all that are known.
-func (s *secrets) add(sandbox string, given []core.Secret) *core.Redactor {
+func (s *secrets) add(sandbox string, given []core.Secret) *redact.Redactor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.boxes == nil {
@@ -42,7 +43,7 @@ func (s *secrets) add(sandbox string, given []core.Secret) *core.Redactor {
 		}
 	}
 	if len(box.known) > before {
-		box.redactor = core.NewRedactor(box.known)
+		box.redactor = redact.New(box.known)
 	}
 	return box.redactor
 }
@@ -54,7 +55,7 @@ func (s *secrets) forget(sandbox string) {
 }
 
 // Of finds the secrets of a sandbox; nil when it has none.
-func (s *secrets) Of(sandbox string) *core.Redactor {
+func (s *secrets) Of(sandbox string) *redact.Redactor {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if box := s.boxes[sandbox]; box != nil {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/redact"
 )
 
 const (
@@ -82,7 +83,7 @@ type Output struct {
 	size  int64
 	stats Stats
 	// stdout and stderr keep the values of secrets out.
-	stdout, stderr *core.RedactedStream
+	stdout, stderr *redact.Stream
 }
 
 // Stats counts what went through an Output.
@@ -91,8 +92,8 @@ type Stats struct {
 	Truncated      bool
 }
 
-// Create starts the output of command id, without the values that redact finds; it may be nil.
-func Create(dir, id string, limit int64, redact *core.Redactor) (*Output, error) {
+// Create starts the output of command id, without the values that redactor finds; it may be nil.
+func Create(dir, id string, limit int64, redactor *redact.Redactor) (*Output, error) {
 	path := filepath.Join(dir, id+".log")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
@@ -102,7 +103,7 @@ func Create(dir, id string, limit int64, redact *core.Redactor) (*Output, error)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &Output{path: path, limit: limit, file: f, size: size, stdout: redact.Stream(), stderr: redact.Stream()}, nil
+	return &Output{path: path, limit: limit, file: f, size: size, stdout: redactor.Stream(), stderr: redactor.Stream()}, nil
 }
 
 // dropTorn removes what follows the last whole record, and returns the size that is left. A writer that was killed may have
@@ -148,7 +149,7 @@ func (o *Output) Settle(stream core.Stream) {
 	o.write(stream, o.redacted(stream).Rest())
 }
 
-func (o *Output) redacted(stream core.Stream) *core.RedactedStream {
+func (o *Output) redacted(stream core.Stream) *redact.Stream {
 	if stream == core.Stderr {
 		return o.stderr
 	}

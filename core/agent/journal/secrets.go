@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/redact"
 )
 
 // Secrets are the secrets of a sandbox and its commands, in the memory of its supervisor. They are redacted in the
@@ -14,11 +15,11 @@ import (
 type Secrets struct {
 	mu       sync.Mutex
 	known    []core.Secret
-	redactor *core.Redactor
+	redactor *redact.Redactor
 }
 
 // Add remembers variables and returns what finds all values that are known; nil when there are none.
-func (s *Secrets) Add(values map[string]string) *core.Redactor {
+func (s *Secrets) Add(values map[string]string) *redact.Redactor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := len(s.known)
@@ -29,7 +30,7 @@ func (s *Secrets) Add(values map[string]string) *core.Redactor {
 		}
 	}
 	if len(s.known) > before {
-		s.redactor = core.NewRedactor(s.known)
+		s.redactor = redact.New(s.known)
 	}
 	return s.redactor
 }

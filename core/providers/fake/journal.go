@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/redact"
 )
 
 // journal keeps the newest output of one command.
@@ -23,14 +24,14 @@ type journal struct {
 	stderr  int64
 	ended   bool
 	// secrets keep the values of secrets out of what is kept.
-	secrets map[core.Stream]*core.RedactedStream
+	secrets map[core.Stream]*redact.Stream
 	broadcast
 }
 
-func newJournal(limit core.Bytes, now func() time.Time, redact *core.Redactor) *journal {
+func newJournal(limit core.Bytes, now func() time.Time, redactor *redact.Redactor) *journal {
 	return &journal{
 		now: now, limit: int(limit), broadcast: newBroadcast(),
-		secrets: map[core.Stream]*core.RedactedStream{core.Stdout: redact.Stream(), core.Stderr: redact.Stream()},
+		secrets: map[core.Stream]*redact.Stream{core.Stdout: redactor.Stream(), core.Stderr: redactor.Stream()},
 	}
 }
 

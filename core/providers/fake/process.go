@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/redact"
 )
 
 const (
@@ -87,7 +88,7 @@ func newProcess(b *box, id string, spec core.ExecSpec) (*process, error) {
 	}
 	proc := &process{
 		box: b, id: id, spec: spec, uid: uid, started: b.provider.opts.Now(), size: spec.Size, done: make(chan struct{}),
-		journal: newJournal(b.provider.opts.LogLimit, b.provider.opts.Now, core.NewRedactor(b.secrets)), children: map[int]context.CancelCauseFunc{}, traps: map[int]string{},
+		journal: newJournal(b.provider.opts.LogLimit, b.provider.opts.Now, redact.New(b.secrets)), children: map[int]context.CancelCauseFunc{}, traps: map[int]string{},
 	}
 	proc.spec.Stdin, proc.spec.Stdout, proc.spec.Stderr, proc.spec.Secrets = nil, nil, nil, nil
 	proc.spec.Command = slices.Clone(spec.Command)

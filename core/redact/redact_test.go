@@ -1,4 +1,4 @@
-package core
+package redact
 
 import (
 	"bytes"
@@ -6,19 +6,21 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
-func secretsFor(values ...string) []Secret {
-	var secrets []Secret
+func secretsFor(values ...string) []core.Secret {
+	var secrets []core.Secret
 	for _, value := range values {
-		secrets = append(secrets, Secret{Name: "S", Value: NewSecretValue(value)})
+		secrets = append(secrets, core.Secret{Name: "S", Value: core.NewSecretValue(value)})
 	}
 	return secrets
 }
 
 // Values are found wherever the stream is split.
 func TestRedactorFindsValuesInPieces(t *testing.T) {
-	r := NewRedactor(secretsFor("hunter2", "hunter2-long", "abcabd", "key"))
+	r := New(secretsFor("hunter2", "hunter2-long", "abcabd", "key"))
 	const text = "a hunter2 b hunter2-long c hunter2-lo abcabcabd hunter"
 	const want = "a [redacted] b [redacted] c [redacted]-lo abc[redacted] hunter"
 	if got := r.Clean(text); got != want {
@@ -44,7 +46,7 @@ func TestRedactorFindsValuesInPieces(t *testing.T) {
 
 // The first character of a value is shown at once, and the rest of the value is still found.
 func TestRedactorShowsALoneCharacter(t *testing.T) {
-	s := NewRedactor(secretsFor("hunter2")).Stream()
+	s := New(secretsFor("hunter2")).Stream()
 	if got := s.Next([]byte("prompt h")); string(got) != "prompt h" {
 		t.Errorf("it holds back: %q", got)
 	}
@@ -64,7 +66,7 @@ func TestRedactorShowsALoneCharacter(t *testing.T) {
 }
 
 func TestNothingToRedact(t *testing.T) {
-	for _, r := range []*Redactor{nil, NewRedactor(nil), NewRedactor(secretsFor("", "abc"))} {
+	for _, r := range []*Redactor{nil, New(nil), New(secretsFor("", "abc"))} {
 		if got := r.Clean("abc text"); got != "abc text" {
 			t.Errorf("%q", got)
 		}
@@ -76,7 +78,7 @@ func FuzzRedactor(f *testing.F) {
 	f.Add("value", "a value in a valve", uint8(3))
 	f.Add("aaab", "aaaaaaabaaab", uint8(1))
 	f.Fuzz(func(t *testing.T, value, text string, size uint8) {
-		r := NewRedactor(secretsFor(value))
+		r := New(secretsFor(value))
 		if r == nil || overlaps(value) || size == 0 {
 			return
 		}
@@ -99,6 +101,6 @@ func FuzzRedactor(f *testing.F) {
 
 // overlaps reports whether the replacement text could complete a value.
 func overlaps(value string) bool {
-	shown := "[" + redacted + "]"
+	shown := "[" + core.Redacted + "]"
 	return strings.Contains(shown, value)
 }

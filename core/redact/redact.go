@@ -1,10 +1,13 @@
-package core
+// Package redact replaces the values of secrets in the output of sandboxes. It imports core only. Start with Redactor.
+package redact
 
 import (
 	"bytes"
 	"cmp"
 	"io"
 	"slices"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
 // minSecret is the shortest value, in bytes, that is redacted. Shorter ones would match ordinary text.
@@ -17,8 +20,8 @@ type Redactor struct {
 	first  [256]bool
 }
 
-// NewRedactor returns a Redactor for secrets; nil when no value has at least four bytes.
-func NewRedactor(secrets []Secret) *Redactor {
+// New returns a Redactor for secrets; nil when no value has at least four bytes.
+func New(secrets []core.Secret) *Redactor {
 	r := &Redactor{}
 	for _, secret := range secrets {
 		value := []byte(secret.Value.Reveal())
@@ -42,10 +45,10 @@ func (r *Redactor) Clean(text string) string {
 }
 
 // Stream starts redacting a stream of output.
-func (r *Redactor) Stream() *RedactedStream { return &RedactedStream{redactor: r} }
+func (r *Redactor) Stream() *Stream { return &Stream{redactor: r} }
 
-// RedactedStream redacts a stream that arrives in pieces, wherever they are split. It is not safe for concurrent use.
-type RedactedStream struct {
+// Stream redacts a stream that arrives in pieces, wherever they are split. It is not safe for concurrent use.
+type Stream struct {
 	redactor *Redactor
 	// held is the end of the input so far, which may be the beginning of a value. Its first shown bytes were already
 	// returned.
@@ -55,12 +58,12 @@ type RedactedStream struct {
 }
 
 // Found reports whether a value was replaced.
-func (s *RedactedStream) Found() bool { return s.found }
+func (s *Stream) Found() bool { return s.found }
 
 // Next adds a piece of input and returns the output that is safe to show. A possible beginning of a value is held until
 // more input arrives. A single byte is not held, because prompts can end in any character: if a value follows, its
 // first byte was shown. The result is valid until the next call.
-func (s *RedactedStream) Next(piece []byte) []byte {
+func (s *Stream) Next(piece []byte) []byte {
 	r := s.redactor
 	if r == nil || len(s.held) == 0 && !slices.ContainsFunc(piece, func(b byte) bool { return r.first[b] }) {
 		return piece
@@ -75,7 +78,7 @@ func (s *RedactedStream) Next(piece []byte) []byte {
 		}
 		switch {
 		case value > 0:
-			out = append(out, redacted...)
+			out = append(out, core.Redacted...)
 			s.found = true
 			at += value
 		default:
@@ -93,7 +96,7 @@ func (s *RedactedStream) Next(piece []byte) []byte {
 }
 
 // Rest ends the stream and returns the held bytes.
-func (s *RedactedStream) Rest() []byte {
+func (s *Stream) Rest() []byte {
 	if len(s.held) == 0 {
 		return nil
 	}
@@ -108,7 +111,7 @@ func (s *RedactedStream) Rest() []byte {
 		}
 		switch {
 		case value > 0:
-			out = append(out, redacted...)
+			out = append(out, core.Redacted...)
 			s.found = true
 			at += value
 		default:
@@ -139,24 +142,24 @@ func (r *Redactor) match(data []byte) (value int, partial bool) {
 }
 
 // Reader returns a reader that redacts stream.
-func (r *Redactor) Reader(stream io.Reader) *RedactedReader {
-	return &RedactedReader{stream: stream, redacted: r.Stream(), buffer: make([]byte, 32<<10)}
+func (r *Redactor) Reader(stream io.Reader) *Reader {
+	return &Reader{stream: stream, redacted: r.Stream(), buffer: make([]byte, 32<<10)}
 }
 
-// RedactedReader reads a stream and replaces the values of secrets.
-type RedactedReader struct {
+// Reader reads a stream and replaces the values of secrets.
+type Reader struct {
 	stream   io.Reader
-	redacted *RedactedStream
+	redacted *Stream
 	buffer   []byte
 	ready    []byte
 	err      error
 }
 
 // Found reports whether the input so far had a value that was replaced.
-func (r *RedactedReader) Found() bool { return r.redacted.Found() }
+func (r *Reader) Found() bool { return r.redacted.Found() }
 
 // Read implements io.Reader.
-func (r *RedactedReader) Read(p []byte) (int, error) {
+func (r *Reader) Read(p []byte) (int, error) {
 	for len(r.ready) == 0 {
 		if r.err != nil {
 			return 0, r.err

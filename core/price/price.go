@@ -1,4 +1,5 @@
-package core
+// Package price computes what sandboxes cost by a provider's prices. It imports core only. Start with Table.
+package price
 
 import (
 	"cmp"
@@ -6,10 +7,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/seed-0724f904/sb/core"
 )
 
-// Prices are a provider's prices for reserved resources, per second.
-type Prices struct {
+// Table has a provider's prices for reserved resources, per second.
+type Table struct {
 	// Currency is the ISO 4217 code: "USD".
 	Currency string `json:"currency"`
 	// Date is the day of the prices, Source where they were published.
@@ -20,8 +23,8 @@ type Prices struct {
 	Memory float64            `json:"memory"`
 	GPU    map[string]float64 `json:"gpu,omitempty"`
 	// MinCPU and MinMemory are the smallest billed amounts.
-	MinCPU    float64 `json:"min_cpu,omitempty"`
-	MinMemory Bytes   `json:"min_memory,omitempty"`
+	MinCPU    float64    `json:"min_cpu,omitempty"`
+	MinMemory core.Bytes `json:"min_memory,omitempty"`
 	// BurstCPU is the number of cores beyond MinCPU that a sandbox without a CPU limit may use and pay for; 0 means
 	// unknown.
 	BurstCPU float64 `json:"burst_cpu,omitempty"`
@@ -31,20 +34,20 @@ type Prices struct {
 
 // Rate returns the lowest cost of a sandbox with this spec, per second. Use beyond the reservation is not included,
 // because it is unknown in advance. KindUnsupported: the GPU has no price.
-func (p Prices) Rate(spec Spec) (float64, error) {
+func (p Table) Rate(spec core.Spec) (float64, error) {
 	return p.rate(max(spec.CPU, p.MinCPU), max(spec.Memory, p.MinMemory), spec.GPU)
 }
 
 // MostRate returns the highest cost of a sandbox with this spec, per second: use up to its limits, multiplied by the
 // region factor. KindUsage: the spec has no limit that bounds the cost. KindUnsupported: a price is unknown.
-func (p Prices) MostRate(spec Spec) (float64, error) {
+func (p Table) MostRate(spec core.Spec) (float64, error) {
 	cpu, memory := max(spec.CPU, p.MinCPU), max(spec.Memory, p.MinMemory)
 	only, err := boundsOf(spec)
 	if err != nil {
 		return 0, err
 	}
 	unbounded := func(what, flag string) error {
-		return Errorf(KindUsage, "cost", "", "without a limit of its %s the sandbox has no largest cost", what).WithHint("set one: %s", flag)
+		return core.Errorf(core.KindUsage, "cost", "", "without a limit of its %s the sandbox has no largest cost", what).WithHint("set one: %s", flag)
 	}
 	switch {
 	case spec.CPU > 0:
@@ -65,7 +68,7 @@ func (p Prices) MostRate(spec Spec) (float64, error) {
 		return rate, err
 	}
 	if p.Region == 0 {
-		return 0, Errorf(KindUnsupported, "cost", strings.Join(only.Regions, ","), "the price in regions is not known").
+		return 0, core.Errorf(core.KindUnsupported, "cost", strings.Join(only.Regions, ","), "the price in regions is not known").
 			WithHint("leave the regions out, or add the largest factor to the provider's prices (region=2.5): sb config get prices.modal")
 	}
 	return rate * p.Region, nil
@@ -74,52 +77,36 @@ func (p Prices) MostRate(spec Spec) (float64, error) {
 // bounds are the settings in a provider's own section of a spec that change the highest cost. A provider whose section
 // has such settings gives them these names.
 type bounds struct {
-	CPULimit    float64  `json:"cpu_limit"`
-	MemoryLimit Bytes    `json:"memory_limit"`
-	Regions     []string `json:"regions"`
+	CPULimit    float64    `json:"cpu_limit"`
+	MemoryLimit core.Bytes `json:"memory_limit"`
+	Regions     []string   `json:"regions"`
 }
 
-func boundsOf(spec Spec) (b bounds, err error) {
+func boundsOf(spec core.Spec) (b bounds, err error) {
 	if spec.Modal != nil {
 		if err := json.Unmarshal(spec.Modal, &b); err != nil {
-			return bounds{}, Invalid("modal", "%v", err)
+			return bounds{}, core.Invalid("modal", "%v", err)
 		}
 	}
 	return b, nil
 }
 
 // rate returns the cost of cores, memory and GPUs, per second.
-func (p Prices) rate(cpu float64, memory Bytes, gpu GPU) (float64, error) {
-	rate := cpu*p.CPU + float64(memory)/float64(GiB)*p.Memory
+func (p Table) rate(cpu float64, memory core.Bytes, gpu core.GPU) (float64, error) {
+	rate := cpu*p.CPU + float64(memory)/float64(core.GiB)*p.Memory
 	if gpu.IsZero() {
 		return rate, nil
 	}
 	price, known := p.GPU[gpu.Type]
 	if !known {
-		return 0, Errorf(KindUnsupported, "cost", gpu.Type, "the price of a %s is not known", gpu.Type).
+		return 0, core.Errorf(core.KindUnsupported, "cost", gpu.Type, "the price of a %s is not known", gpu.Type).
 			WithHint("add it to the provider's prices: sb config get prices.modal")
 	}
 	return rate + price*float64(gpu.Count), nil
 }
 
-// Cost is the lowest possible cost of a sandbox until now.
-type Cost struct {
-	Amount   float64 `json:"amount"`
-	Currency string  `json:"currency"`
-	// PerHour is the cost of one more hour; 0 for a dead sandbox.
-	PerHour float64 `json:"per_hour"`
-}
-
-// String returns the amount to the cent, or with more digits below one cent: "1.25 USD".
-func (c Cost) String() string {
-	if c.Amount != 0 && c.Amount < 0.01 {
-		return fmt.Sprintf("%.4f %s", c.Amount, c.Currency)
-	}
-	return fmt.Sprintf("%.2f %s", c.Amount, c.Currency)
-}
-
 // GPUPrices returns the GPU prices as text, for Capabilities.
-func (p Prices) GPUPrices() map[string]string {
+func (p Table) GPUPrices() map[string]string {
 	told := map[string]string{}
 	for name, price := range p.GPU {
 		told[name] = fmt.Sprintf("%.2f %s/h", price*time.Hour.Seconds(), cmp.Or(p.Currency, "?"))
