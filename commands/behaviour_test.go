@@ -34,13 +34,13 @@ func TestCommands(t *testing.T) {
 		{name: "exec over its time", args: []string{"exec", "one", "timeout"}, code: 124, stderr: "sb: one: the command's time limit was over\n"},
 		{name: "exec over the memory limit", args: []string{"exec", "one", "oom"}, code: 137, stderr: "sb: one: memory use is over the limit\n"},
 		{name: "exec when the sandbox's lifetime ends", args: []string{"exec", "one", "lifetime"}, code: 124, stderr: "sb: one: the sandbox's lifetime is over\n"},
-		{name: "exec that fails itself", args: []string{"exec", "one", "fail"}, code: 125, stderr: "sb: one: the supervisor has ended\n"},
+		{name: "exec that fails itself", args: []string{"exec", "one", "fail"}, code: 125, stderr: "sb: one: the supervisor is gone\n"},
 		{name: "exec on nobody", args: []string{"exec", "nobody", "true"}, code: 125, stderr: "sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n"},
 		{name: "exec detached", args: []string{"exec", "-d", "one", "echo"}, stdout: "1\n"},
 		{name: "shell text", args: []string{"exec", "one", "-c", "x"}},
 		{name: "run", args: []string{"run", "--", "echo", "hi"}, stdout: "hi\n"},
 		{name: "run passes the code through", args: []string{"run", "exit", "3"}, code: 3},
-		{name: "run that fails itself", args: []string{"run", "fail"}, code: 125, stderr: "sb: stb-3: the supervisor has ended\n"},
+		{name: "run that fails itself", args: []string{"run", "fail"}, code: 125, stderr: "sb: stb-3: the supervisor is gone\n"},
 		{name: "run of what no provider has", args: []string{"run", "--gpu", "H100", "true"}, code: 125, stderr: "sb: provider \"stub\" does not support --gpu\nhint: sb provider ls --json lists what each provider supports\n"},
 		{name: "launch", args: []string{"launch", "-n", "three"}, stdout: "stb-3\n"},
 		{name: "launch with a bad name", args: []string{"launch", "-n", "a b"}, code: 2, stderr: "sb: name \"a b\" has a character that is not allowed\nhint: use a-z, 0-9, '-', '_' and '.', beginning with a letter or digit\n"},
@@ -52,7 +52,7 @@ func TestCommands(t *testing.T) {
 		{name: "ls of none", args: []string{"ls", "--app", "none", "--json"}, stdout: "[]\n"},
 		{name: "ls of an unknown provider", args: []string{"ls", "--provider", "nope"}, code: 2, stderr: "sb: there is no provider \"nope\"\nhint: the providers are stub\n"},
 		{name: "terminate", args: []string{"terminate", "one", "two", "one"}, stdout: "stb-1\nstb-2\n"},
-		{name: "terminate goes on after an error", args: []string{"rm", "nobody", "two"}, code: 3, stdout: "stb-2\n", stderr: "sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n"},
+		{name: "terminate continues after an error", args: []string{"rm", "nobody", "two"}, code: 3, stdout: "stb-2\n", stderr: "sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n"},
 		{name: "terminate all without a terminal", args: []string{"terminate", "--all"}, code: 2, stderr: "sb: Terminate 2 sandboxes? There is no terminal to answer on\nhint: add --yes to skip the question\n"},
 		{name: "terminate all with yes", args: []string{"terminate", "--all", "--yes"}, stdout: "stb-1\nstb-2\n"},
 		{name: "terminate asks", args: []string{"terminate", "--label", "name=one"}, terminal: true, typed: "y\n", stdout: "stb-1\n", stderr: "Terminate one? [y/N] "},
@@ -99,7 +99,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// What somebody else ended meanwhile is gone, as a selection wished; whoever named it is told.
+// A selection ignores a sandbox that another client ended meanwhile; for a named one that is an error.
 func TestTerminateOfWhatIsGone(t *testing.T) {
 	for _, tt := range []struct {
 		args           []string

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// What is missing of a token is asked for at a terminal; its secret is never shown.
+// At a terminal, login asks for the missing half of a token. It never shows the secret.
 func TestTokenIsAskedFor(t *testing.T) {
 	for name, test := range map[string]struct {
 		id, secret, typed string
@@ -48,7 +48,7 @@ func TestTokenIsAskedFor(t *testing.T) {
 	}
 }
 
-// Who keeps a token is told of variables that count more than what was kept.
+// Login warns about variables that take precedence over the stored token.
 func TestTokenThatIsOverruled(t *testing.T) {
 	for want, env := range map[string]map[string]string{
 		"":                             {"MODAL_PROFILE": "work", "MODAL_TOKEN_ID": "ak-1"},

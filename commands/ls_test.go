@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// On a terminal what is here is shown before a slow provider has answered; elsewhere there is one table, whoever is slow.
+// A terminal shows the first sandboxes before a slow provider has answered. Elsewhere one complete table is printed.
 func TestLsShowsWhatIsHereFirst(t *testing.T) {
 	for name, tables := range map[string]int{"terminal": 2, "pipe": 1} {
 		t.Run(name, func(t *testing.T) {

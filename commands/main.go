@@ -37,7 +37,7 @@ func execute(ctx context.Context, app *cli.App, args []string) int {
 	}
 	code := cli.CodeOf(ctx, err)
 	if cli.Interrupted(ctx, err) {
-		return code // whoever pressed Ctrl-C knows
+		return code // the user who pressed Ctrl-C knows
 	}
 	cli.PrintError(app.Streams.Err, err, code, wantsJSON(cmd))
 	return code

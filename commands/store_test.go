@@ -40,7 +40,7 @@ func did(t *testing.T, app *cli.App, streams *iostreams.Test, line string) (stri
 	return streams.Out.String(), err
 }
 
-// wantOutput runs a command line that must succeed and say so.
+// wantOutput runs a command line that must succeed and print its result.
 func wantOutput(t *testing.T, app *cli.App, streams *iostreams.Test, line, want string) {
 	t.Helper()
 	got, err := did(t, app, streams, line)
@@ -71,7 +71,7 @@ func TestStores(t *testing.T) {
 	wantOutput(t, app, streams, "secret rm api", "api\n")
 
 	wantOutput(t, app, streams, "environment create staging", "staging\n")
-	wantFailure(t, app, streams, "environment rm staging", core.KindUsage) // nobody is there to answer
+	wantFailure(t, app, streams, "environment rm staging", core.KindUsage) // stdin is not a terminal
 	wantOutput(t, app, streams, "environment rm --yes staging", "staging\n")
 
 	wantOutput(t, app, streams, "image pull host", "img-host\n")
@@ -145,7 +145,7 @@ func TestWaitReadyOfLaunch(t *testing.T) {
 	if _, err := did(t, app, streams, "launch -q --ready-exec true --wait-ready -- 20s"); err == nil || !strings.Contains(err.Error(), `no program "20s"`) {
 		t.Errorf("a command that is called so: %v", err)
 	}
-	// One that is not ready in time is told and goes on.
+	// A sandbox that is not ready in time is reported, and keeps running.
 	out, err := did(t, app, streams, "launch -q --name slow --ready-exec false --ready-interval 5ms --wait-ready=50ms")
 	if !errors.Is(err, core.KindTimeout) || !strings.HasPrefix(out, "clo-") {
 		t.Errorf("%q, %v", out, err)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Kind classifies errors by how the caller can handle them. Frontends switch on the kind and on nothing else.
@@ -37,7 +39,7 @@ const (
 	KindExhausted
 )
 
-//nolint:gochecknoglobals // a table that nobody changes
+//nolint:gochecknoglobals // a constant table
 var kindNames = [...]string{
 	KindInternal:     "internal",
 	KindUsage:        "usage",
@@ -95,10 +97,28 @@ func (e *Error) Error() string {
 	if e.Err != nil {
 		msg = e.Err.Error()
 	}
-	if e.Subject == "" || strings.Contains(msg, e.Subject) {
+	if e.Subject == "" || mentions(msg, e.Subject) {
 		return msg
 	}
 	return e.Subject + ": " + msg
+}
+
+// mentions reports whether text has subject other than as a part of a longer word.
+func mentions(text, subject string) bool {
+	inWord := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+	for at := 0; ; {
+		found := strings.Index(text[at:], subject)
+		if found < 0 {
+			return false
+		}
+		at += found
+		before, _ := utf8.DecodeLastRuneInString(text[:at])
+		after, _ := utf8.DecodeRuneInString(text[at+len(subject):])
+		if !inWord(before) && !inWord(after) {
+			return true
+		}
+		at += len(subject)
+	}
 }
 
 // Is reports whether target is e's kind, or for any other target, whether the cause is target.

@@ -29,3 +29,18 @@ func TestErrorIsOfOneKind(t *testing.T) {
 		t.Error("an error without a cause is of another kind")
 	}
 }
+
+func TestErrorNamesItsSubjectOnce(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ subject, text, want string }{
+		{"one", "the supervisor is gone", "one: the supervisor is gone"},
+		{"one", "one: it is gone", "one: it is gone"},
+		{"dev", `there is no sandbox "dev"`, `there is no sandbox "dev"`},
+		{"é", "été", "é: été"},
+		{"", "it is gone", "it is gone"},
+	} {
+		if got := Errorf(KindConflict, "op", test.subject, "%s", test.text).Error(); got != test.want {
+			t.Errorf("%q about %q is %q, want %q", test.text, test.subject, got, test.want)
+		}
+	}
+}

@@ -112,7 +112,7 @@ func useEngine(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv("SB_DOCKER_GUEST", filepath.Join(filepath.Dir(ts.Getenv("SB_LOCAL_RUNTIME")), "sb-guest"))
 		ts.Setenv("IMAGE", dockertest.Image)
 		ts.Setenv("SB_PROVIDER", "docker")
-		// A story has a name and an app of its own, whoever else uses the engine, and leaves nothing there.
+		// Each story has its own name and app, because others may use the engine. It leaves nothing there.
 		own := core.NewName()
 		ts.Setenv("NAME", own)
 		ts.Setenv("SB_DEFAULTS_APP", own)

@@ -36,7 +36,7 @@ func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) 
 	flags.StringSliceVar(&server.Tools, "tools", nil, "serve these `TOOLS`, too")
 	flags.BoolVar(&server.ReadOnly, "read-only", false, "serve no tool that changes anything")
 	flags.StringVar(&server.Compat, "compat", "", "serve the tool names and parameters of another `SYSTEM` instead: mcp4modal, docker-sandbox-server, mcp-sandbox, code-sandbox-mcp")
-	flags.Var(&f.softDeadline, "soft-deadline", "answer after that `TIME` while a command goes on; below the client's own limit")
+	flags.Var(&f.softDeadline, "soft-deadline", "answer after that `TIME` while a command keeps running; below the client's own limit")
 	flags.IntVar(&server.Budget, "max-output", 8000, "`CHARACTERS` of output in one reply")
 
 	flags.StringVar(&server.Policy.Provider, "provider", "", "launch only on this provider (`NAME`)")

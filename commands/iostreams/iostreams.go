@@ -1,5 +1,5 @@
 // Package iostreams holds a program's three streams together with what is known
-// about them: whether they are terminals, how wide, and whether colour is wanted.
+// about them: whether they are terminals, how wide, and whether color is wanted.
 package iostreams
 
 import (
@@ -99,7 +99,7 @@ func (s *Streams) ErrTTY() bool { return s.errTTY }
 // InData says whether stdin is a pipe, a file or a socket: something to forward unasked.
 func (s *Streams) InData() bool { return s.inData }
 
-// Colour says whether stdout may be coloured.
+// Colour reports whether stdout may be colored.
 func (s *Streams) Colour() bool { return s.colour }
 
 // CanPrompt says whether a person can be asked: stdin and stderr are terminals.

@@ -67,7 +67,7 @@ func NewLaunch(app *cli.App, runF func(context.Context, *LaunchOptions) error) *
 	}
 	cmd.Flags().SetInterspersed(false)
 	flags.Register(app, cmd)
-	cmd.Flags().Var(&opts.WaitReady, "wait-ready", "wait until its probe has succeeded, or fail after that long; it goes on running")
+	cmd.Flags().Var(&opts.WaitReady, "wait-ready", "wait until its probe has succeeded, or fail after that long; it keeps running")
 	cmd.Flags().Lookup("wait-ready").NoOptDefVal = "5m"
 	cmd.Flags().BoolVar(&opts.Explain, "explain", false, "say which provider would be chosen and why; launch nothing")
 	cli.JSONFlag(cmd, &opts.JSON, "the sandbox as in inspect, or with --explain the placement")
@@ -110,7 +110,7 @@ func runLaunch(ctx context.Context, opts *LaunchOptions) error {
 	return awaitReady(ctx, svc, box, time.Duration(opts.WaitReady))
 }
 
-// awaitReady waits for a sandbox that was launched. Its id is told by now: one that is not ready goes on.
+// awaitReady waits for a sandbox that was launched. Its id is printed already: a sandbox that is not ready keeps running.
 func awaitReady(ctx context.Context, svc *service.Service, box core.Sandbox, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

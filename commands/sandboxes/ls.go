@@ -44,7 +44,7 @@ func NewLs(app *cli.App) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&opts.Select.All, "all", "a", false, "dead sandboxes, too")
 	opts.Select.RegisterFilters(app, cmd)
-	cmd.Flags().BoolVar(&opts.Orphans, "orphans", false, "only what nobody owns any more")
+	cmd.Flags().BoolVar(&opts.Orphans, "orphans", false, "only sandboxes without an owner")
 	cli.JSONFlag(cmd, &opts.JSON, "an array of sandboxes as in inspect, oldest first")
 	cli.QuietFlag(cmd, &opts.Quiet, "ids")
 	return cmd

@@ -118,7 +118,7 @@ func (o *PortForwardOptions) forward(ctx context.Context, svc *service.Service, 
 		all.Go(func() {
 			last, err := svc.Wait(inner, box.Ref())
 			if err != nil {
-				return // inner ended; or the end is not known, and connections say so themselves
+				return // inner ended; or the end is not known, and connections report it
 			}
 			ended = core.Errorf(core.KindConflict, "port forward", box.Name, "the sandbox is %s: no more connections are possible", cli.StateText(last))
 			stop()

@@ -103,7 +103,7 @@ func unknownProvider(asked []string, found []service.ProviderStatus) error {
 	return nil
 }
 
-// writeDiagnosis writes a diagnosis for people. A provider that nobody set up is a fault only if it was named.
+// writeDiagnosis writes a diagnosis for people. A provider that was not set up is a fault only if it was named.
 func writeDiagnosis(w io.Writer, d diagnosis, named bool) error {
 	say := &sayer{w: w}
 	if d.Config.OK {

@@ -112,7 +112,7 @@ func (o *SecretCreateOptions) Values() (map[string]core.SecretValue, error) {
 			others = append(others, key)
 		}
 	}
-	// What is left is read as --secret reads it.
+	// The rest is read as --secret reads it.
 	secrets, err := (&cli.EnvFlags{Secrets: others}).ReadSecrets(o.App.LookupEnv, o.App.Streams)
 	if err != nil {
 		return nil, err

@@ -29,11 +29,11 @@ import (
 //
 // While a shell of a sandbox is open only the last stops anything, and ends the shell: what runs the sandbox reads the
 // terminal itself, and would go on. The parent stops the whole job. What stops is SIGTTIN: it does so in a program that catches SIGTSTP, which
-// Go cannot undo, and where no shell would bring the job back the system ignores it, so that the dashboard goes on.
+// Go cannot undo, and where no shell would bring the job back the system ignores it, so that the dashboard keeps running.
 const stopSignal = syscall.SIGTTIN
 
 const (
-	// stopPatience is how long a process goes on that is not stopped by what stops it.
+	// stopPatience is how long a process keeps running if its stop signal does not stop it.
 	stopPatience = 300 * time.Millisecond
 	// lookPause is the time between two looks at whose the terminal is.
 	lookPause = 250 * time.Millisecond
@@ -215,7 +215,7 @@ func (s *suspender) ask(run func() error) {
 	}
 }
 
-// own says whether the dashboard gives the terminal back now, or takes it again, by itself.
+// own reports whether the dashboard itself now returns the terminal, or takes it again.
 func (s *suspender) own() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,7 +44,7 @@ func NewUI(app *cli.App) *cobra.Command {
 }
 
 func themeFlag(cmd *cobra.Command, theme *string) {
-	cmd.Flags().StringVar(theme, "theme", "", "`COLOURS`: "+strings.Join(tui.Themes(), ", ")+" (default: the setting ui.theme)")
+	cmd.Flags().StringVar(theme, "theme", "", "`COLORS`: "+strings.Join(tui.Themes(), ", ")+" (default: the setting ui.theme)")
 	cli.Complete(cmd, "theme", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return tui.Themes(), cobra.ShellCompDirectiveNoFileComp
 	})

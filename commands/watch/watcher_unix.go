@@ -214,7 +214,7 @@ func startWatched(a *cli.App) (_ *watchedChild, err error) {
 	if err != nil {
 		return nil, errors.Join(err, crash.Close(), crashEnd.Close(), orderEnd.Close(), orders.Close())
 	}
-	// It is ended by an order, so that it gives the terminal back by itself.
+	// It is ended by an order, so that it returns the terminal first.
 	cmd := exec.CommandContext(context.Background(), program, os.Args[1:]...) //nolint:gosec // it is this program
 	cmd.Args[0] = os.Args[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.Streams.In, a.Streams.Out, a.Streams.Err

@@ -49,7 +49,7 @@ type ModalServerOptions struct {
 	Secrets map[string]map[string]string
 	// Buckets are directories that stand for cloud buckets, by the bucket's name.
 	Buckets map[string]string
-	// Logger is told what a client asked for that nothing follows from; nil discards.
+	// Logger gets the requests of clients that have no effect here; nil discards them.
 	Logger *slog.Logger
 	// Latency delays each call, Scheduling the beginning of each sandbox.
 	Latency, Scheduling time.Duration
@@ -57,9 +57,9 @@ type ModalServerOptions struct {
 	TokenLife time.Duration
 	// Faults are what goes wrong, as ParseModalFault reads them.
 	Faults []ModalFault
-	// Proxies are the names of Modal proxies that are there. What goes through one leaves from this machine.
+	// Proxies are the names of Modal proxies that are there. Connections through one leave from this machine.
 	Proxies []string
-	// Progress is told what the start takes; nil is nobody.
+	// Progress gets the steps of the start; nil ignores them.
 	Progress core.ProgressFunc
 }
 

@@ -542,7 +542,7 @@ func (s *suite) limits(t *testing.T) {
 		}
 	}
 	if r := sh(t, p, neighbour.ID, "echo well"); r.out != "well\n" {
-		t.Errorf("the neighbour: %+v", r)
+		t.Errorf("the neighbor: %+v", r)
 	}
 }
 

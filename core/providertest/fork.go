@@ -28,7 +28,7 @@ func (s *suite) fork(t *testing.T) {
 		return
 	}
 	source := launch(t, p, func(spec *core.Spec) {
-		spec.Env = map[string]string{"COLOUR": "blue"}
+		spec.Env = map[string]string{"COLOR": "blue"}
 		spec.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}}
 	})
 	if r := sh(t, p, source.ID, "echo before > /root/file; rm -f /usr/bin/yes"); r.exit.Code != 0 {
@@ -48,7 +48,7 @@ func (s *suite) fork(t *testing.T) {
 	if !fork.Spec.Secrets[0].Value.Empty() {
 		t.Error("the fork's spec holds a secret")
 	}
-	if r := sh(t, p, fork.ID, "cat /root/file; ls /usr/bin/yes 2>/dev/null || echo gone; echo $COLOUR $TOKEN"); r.out != "before\ngone\nblue s3cret\n" {
+	if r := sh(t, p, fork.ID, "cat /root/file; ls /usr/bin/yes 2>/dev/null || echo gone; echo $COLOR $TOKEN"); r.out != "before\ngone\nblue s3cret\n" {
 		t.Errorf("in the fork: %+v", r)
 	}
 	sh(t, p, fork.ID, "echo fork > /root/file")

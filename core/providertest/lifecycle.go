@@ -97,7 +97,7 @@ func (s *suite) names(t *testing.T) {
 		winner = ids[i]
 	}
 	if winner == "" {
-		t.Fatal("nobody got the name")
+		t.Fatal("no launch got the name")
 	}
 	if finder, ok := p.(core.Finder); ok {
 		if sb, err := finder.FindName(t.Context(), name); err != nil || sb.ID != winner {
@@ -398,7 +398,7 @@ func (s *suite) endUnderCommand(t *testing.T) {
 				ended, err := waiter.WaitSandbox(ctx, sb.ID)
 				terminated := err == nil && ended.State == core.StateExited && ended.Reason == core.ReasonStopped
 				if !terminated && (!errors.Is(err, core.KindNotFound)) {
-					t.Errorf("whoever waits for a sandbox that is terminated gets %s (%s), %v", ended.State, ended.Reason, err)
+					t.Errorf("a wait for a sandbox that is terminated returns %s (%s), %v", ended.State, ended.Reason, err)
 				}
 			})
 		}

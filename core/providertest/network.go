@@ -199,7 +199,7 @@ func (s *suite) enforce(t *testing.T) {
 				t.Errorf("%+v does not say what it lets through", e)
 			}
 		case core.Unknown:
-			t.Errorf("%+v: whoever tells of its strength knows it", e)
+			t.Errorf("%+v: its strength was reported, so it is known", e)
 		default:
 			t.Errorf("%+v", e)
 		}

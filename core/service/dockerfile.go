@@ -48,7 +48,7 @@ func (s *Service) ExportDockerfile(ctx context.Context, ref string, opts Dockerf
 	if len(opts.Files) > 0 {
 		d.line("# syntax=docker/dockerfile:1") // that of files within it, and the first line
 	}
-	d.comment("What was made of sandbox %s (%s), in the order of its making.", sb.Name, sb.ID)
+	d.comment("The changes of sandbox %s (%s), in their order.", sb.Name, sb.ID)
 	d.begin(sb)
 	steps, err := s.steps(ctx, sb, p, opts.Files)
 	if err != nil {

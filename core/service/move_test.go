@@ -38,7 +38,7 @@ func ran(t *testing.T, s *service.Service, ref, line string) string {
 // furnished launches a sandbox at "cloud" in which files were added, changed and deleted.
 func furnished(t *testing.T, s *service.Service, change func(*core.Spec)) {
 	t.Helper()
-	spec := core.Spec{Provider: "cloud", Name: "dev", App: "web", Labels: map[string]string{"team": "a"}, Env: map[string]string{"COLOUR": "blue"}}
+	spec := core.Spec{Provider: "cloud", Name: "dev", App: "web", Labels: map[string]string{"team": "a"}, Env: map[string]string{"COLOR": "blue"}}
 	if change != nil {
 		change(&spec)
 	}
@@ -48,7 +48,7 @@ func furnished(t *testing.T, s *service.Service, change func(*core.Spec)) {
 	ran(t, s, "cloud/dev", "mkdir /root/deep; echo one > /root/deep/file; chmod 640 /root/deep/file; ln -s deep/file /root/link; chmod 700 /var; echo own > /etc/hostname; rm -f /usr/bin/yes")
 }
 
-const look = "cat /root/link; ls -l /root/deep/file | cut -c1-10; ls -l / | grep var | cut -c1-10; cat /etc/hostname; ls /usr/bin/yes 2>/dev/null || echo gone; echo $COLOUR"
+const look = "cat /root/link; ls -l /root/deep/file | cut -c1-10; ls -l / | grep var | cut -c1-10; cat /etc/hostname; ls /usr/bin/yes 2>/dev/null || echo gone; echo $COLOR"
 
 func TestMove(t *testing.T) {
 	s, _, _ := keepers(t, service.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})

@@ -126,7 +126,7 @@ func TestPolicy(t *testing.T) {
 	}
 	one.boxes = []core.Sandbox{{ID: "one-0", Provider: "one", State: core.StateRunning}}
 	if _, err := s.Within(Scope{Policy: Policy{MaxTimeout: hour}}).SetTimeout(t.Context(), "one-0", 0); !errors.Is(err, core.KindUnauthorized) {
-		t.Errorf("a lifetime for ever: %v", err)
+		t.Errorf("a lifetime without an end: %v", err)
 	}
 }
 

@@ -122,7 +122,7 @@ func TestPlacement(t *testing.T) {
 	}
 	_, err := s.Launch(t.Context(), core.Spec{Disk: core.GiB}, LaunchOptions{})
 	if !errors.Is(err, core.KindUnsupported) || !strings.Contains(err.Error(), "disk") {
-		t.Errorf("a disk that nobody offers: %v", err)
+		t.Errorf("a disk that no provider offers: %v", err)
 	}
 	if _, err := s.Launch(t.Context(), core.Spec{Provider: "three"}, LaunchOptions{}); !errors.Is(err, core.KindUsage) {
 		t.Errorf("an unknown provider: %v", err)

@@ -66,7 +66,7 @@ func validateSnapshot(o core.SnapshotOptions) error {
 	case o.TTL < 0 || o.TTL > 0 && o.TTL < time.Second || o.TTL > core.MaxLifetime:
 		return core.Invalid("ttl", "%s is not between one second and ten years", o.TTL)
 	case o.TTL != 0 && o.NoExpiry:
-		return core.Invalid("ttl", "it cannot be kept both for %s and for ever", o.TTL)
+		return core.Invalid("ttl", "it cannot be kept both for %s and without a limit", o.TTL)
 	case o.Path != "" && !path.IsAbs(o.Path):
 		return core.Invalid("path", "%q is not an absolute path", o.Path)
 	}

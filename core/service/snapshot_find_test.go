@@ -76,6 +76,6 @@ func TestSnapshotIsRemovedWhereItIs(t *testing.T) {
 		t.Errorf("by its name: %v", err)
 	}
 	if err := s.RemoveSnapshot(t.Context(), "", made.ID); !errors.Is(err, core.KindUsage) {
-		t.Errorf("one that nobody lists: %v", err)
+		t.Errorf("one that is not listed: %v", err)
 	}
 }

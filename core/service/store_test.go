@@ -84,7 +84,7 @@ func TestStoreWhereOthersAreNotSetUp(t *testing.T) {
 	cloud.Inject(fake.OpCheck, fake.Fault{Err: down, Times: 1})
 	_, err := svc.CreateVolume(ctx, "", "data", core.VolumeOptions{})
 	wantKind(t, err, core.KindUsage)
-	absent := core.Errorf(core.KindUnauthorized, "cloud", "", "%w", core.NotSetUp("nobody has an account"))
+	absent := core.Errorf(core.KindUnauthorized, "cloud", "", "%w", core.NotSetUp("there is no account"))
 	cloud.Inject(fake.OpCheck, fake.Fault{Err: absent})
 	made, err := svc.CreateVolume(ctx, "", "data", core.VolumeOptions{})
 	if err != nil || made.Provider != "engine" {
@@ -173,7 +173,7 @@ func TestApps(t *testing.T) {
 		ended = append(ended, record.Name)
 	}
 	if want := []string{"a", "b", "c"}; !slices.Equal(ended, want) {
-		t.Errorf("the log has the ends of %q, want %q: without one a sandbox costs for ever", ended, want)
+		t.Errorf("the log has the ends of %q, want %q: without one a sandbox costs without an end", ended, want)
 	}
 }
 
@@ -306,7 +306,7 @@ func TestForward(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := refused.Read(back); err == nil {
-		t.Error("a port where nobody listens answers")
+		t.Error("a closed port answers")
 	}
 	_ = refused.Close()
 	wantKind(t, <-why, core.KindUnavailable)

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
 
-// App is what commands depend on. What can fail or touches the disk is a function, called when needed.
+// App has the dependencies of commands. Those that can fail or touch the disk are functions, called when needed.
 type App struct {
 	Streams *iostreams.Streams
 	Signals *Signals

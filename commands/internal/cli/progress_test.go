@@ -7,7 +7,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Where nobody watches, what is rare is told and nothing else.
+// Without a terminal, only rare steps are reported.
 func TestProgressElsewhere(t *testing.T) {
 	streams := iostreams.NewTest()
 	app := &App{Streams: streams.Streams}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Signals delivers the process's signals to whoever holds them: by default they
+// Signals delivers the process's signals to the code that holds them: by default they
 // cancel the context of Main; while a guest command runs they go to it.
 type Signals struct {
 	source chan os.Signal

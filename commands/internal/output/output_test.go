@@ -41,7 +41,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// A sentence goes on in the next line where it is not to be cut.
+// A sentence that must not be cut continues on the next line.
 func TestWrappedTable(t *testing.T) {
 	tab := NewTable(30, false, "FIELD", "GAP").Wrapped()
 	tab.Row("network", "who is served there can be asked, too")

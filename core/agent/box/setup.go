@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// silence is how long whoever starts the container may take to begin to say what it is. Sb sends that before the
-	// start; one that is started by hand is told nothing.
+	// silence is how long the launcher may take to begin its description of the sandbox. Sb sends that before the
+	// start; a container that is started by hand receives nothing.
 	silence = 5 * time.Second
 	// setupTimeout bounds how long the rest may take.
 	setupTimeout = 30 * time.Second

@@ -44,7 +44,7 @@ type Start struct {
 
 // Process is a process in the sandbox. It is safe for concurrent use.
 type Process interface {
-	// Wait blocks until the process has ended, by itself or with the sandbox. It is called once.
+	// Wait blocks until the process has ended, alone or with the sandbox. It is called once.
 	Wait() core.Exit
 	// Signal sends a signal to the process's group. The error wraps unix.ESRCH if the process has ended.
 	Signal(number syscall.Signal) error
@@ -52,7 +52,7 @@ type Process interface {
 	Explain(exit *core.Exit)
 }
 
-// Client is the caller of a command; nil for a command that nobody watches. Commands closes Stdout and Stderr.
+// Client is the caller of a command; nil for a command without one. Commands closes Stdout and Stderr.
 type Client struct {
 	// Started receives the command's id, before any output; it may be nil.
 	Started func(id string)

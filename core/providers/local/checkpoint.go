@@ -21,7 +21,7 @@ type keptFile struct {
 	Kept wire.Kept `json:"kept"`
 }
 
-// Checkpoint implements core.Checkpointer. What goes on in a sandbox that is launched from it is as with Fork. The values of secrets
+// Checkpoint implements core.Checkpointer. A sandbox that is launched from it continues as one from Fork does. The values of secrets
 // are in it as far as processes hold them in memory, and nowhere else.
 func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkpoint, error) {
 	source, err := p.Get(ctx, id)

@@ -33,7 +33,7 @@ for port in (80, 80, 81):
     try: socket.create_connection(("169.254.169.254", port), 5)
     except OSError as e: print(e)
 `
-	within(t, "the watcher is told", func() bool {
+	within(t, "the watcher gets it", func() bool {
 		process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"python3", "-c", connect}})
 		if err != nil {
 			t.Fatal(err)

@@ -60,7 +60,7 @@ func TestEnforcementWithoutControlGroups(t *testing.T) {
 	}
 }
 
-// What is reported of a running sandbox is read from its control group.
+// The report on a running sandbox is read from its control group.
 func TestEnforcementOfARunningSandbox(t *testing.T) {
 	p, sb, group := grouped(t)
 	for _, id := range []string{"", sb.ID} {

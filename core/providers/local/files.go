@@ -54,7 +54,7 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 		return nil, core.Errorf(core.KindExhausted, "local.files", "", "no descriptors are left: %w", pipes.err)
 	}
 	op := &operation{in: inW, out: outR, done: make(chan struct{})}
-	// What runs in the sandbox may hold the other ends for any time.
+	// Processes in the sandbox may hold the other ends for any time.
 	op.stop = context.AfterFunc(ctx, op.closePipes)
 	go func() {
 		defer close(op.done)

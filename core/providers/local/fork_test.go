@@ -105,7 +105,7 @@ func TestForkGoesOn(t *testing.T) {
 		t.Error("the fork has its source's port")
 	}
 	for _, exec := range []string{"0", detached.ID()} {
-		within(t, "it goes on in the fork", func() bool { return counted(t, p, fork.ID, exec) > before })
+		within(t, "it continues in the fork", func() bool { return counted(t, p, fork.ID, exec) > before })
 	}
 	echo(t, dialEcho(t, fork))
 	if names := output(t, p, fork.ID, "hostname; cat /etc/hostname; pgrep -c -f -x 'sleep 600'"); names != fork.Name+"\n"+fork.Name+"\n0\n" {
@@ -118,7 +118,7 @@ func TestForkGoesOn(t *testing.T) {
 	// The source: its connection, its commands, its terminal.
 	echo(t, conn)
 	after := counted(t, p, sb.ID, "0")
-	within(t, "the source goes on", func() bool { return counted(t, p, sb.ID, "0") > after })
+	within(t, "the source keeps running", func() bool { return counted(t, p, sb.ID, "0") > after })
 	for _, process := range []core.Process{waited, shell} {
 		if err := process.Signal(t.Context(), 9); err != nil {
 			t.Fatal(err)
@@ -241,7 +241,7 @@ func TestForkBrokenOff(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.Fork(ctx, sb.ID, core.ForkSpec{Name: core.NewName()}, core.Lease{}); err == nil {
-		t.Error("a fork that nobody wants was made")
+		t.Error("a canceled fork was made")
 	}
 	clean("given up")
 	// A client that is killed while the image is written leaves a lease and half an image.

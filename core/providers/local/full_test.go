@@ -20,7 +20,7 @@ import (
 // smallDisk names a directory on a disk of a few megabytes, in the process that TestFullDisk starts.
 const smallDisk = "SB_TEST_SMALL_DISK"
 
-// On a full disk a sandbox goes on, and what cannot be kept says why.
+// On a full disk a sandbox keeps running, and operations that cannot store anything return the reason.
 func TestFullDisk(t *testing.T) {
 	if dir := os.Getenv(smallDisk); dir != "" {
 		onFullDisk(t, dir)

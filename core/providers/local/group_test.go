@@ -79,7 +79,7 @@ func TestForgedControlGroupIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
-	// What looks like a group, and a directory and a file that the removal of a group would remove.
+	// A directory that looks like a group, with a directory and a file that the removal of a group would remove.
 	fake := filepath.Join(t.TempDir(), filepath.Base(group.Dirs[0]))
 	empty, file := filepath.Join(t.TempDir(), "x-"+sb.ID), filepath.Join(t.TempDir(), "y-"+sb.ID)
 	if err := errors.Join(os.Mkdir(fake, 0o700), os.Mkdir(empty, 0o700), os.WriteFile(file, nil, 0o600),

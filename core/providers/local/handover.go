@@ -30,7 +30,7 @@ func (s *streams) stdin(from io.Reader) bool {
 		return false
 	}
 	s.files = append(s.files, r)
-	// Nobody can end a read that blocks, so nobody waits for it. When the command has
+	// A read that blocks cannot be ended, so nothing waits for it. When the command has
 	// ended the next write fails, and the copy ends.
 	go func() {
 		_, _ = io.Copy(w, from)

@@ -100,7 +100,7 @@ func secretValues(secrets []core.Secret) map[string]string {
 	return values
 }
 
-// imageFunc sees to it that the image that a sandbox goes on from is whole, and returns what must be known beside it.
+// imageFunc makes sure that the image from which a sandbox resumes is whole. It returns the data that belongs to it.
 type imageFunc func(context.Context) (*wire.Kept, error)
 
 // supervise starts a supervisor, hands it the lock and waits until the sandbox is ready. With an image that is made while the
@@ -186,7 +186,7 @@ func firstLine(log string, from int64) string {
 	return line
 }
 
-// handOver tells the supervisor what to launch and, with an image, what the sandbox goes on from.
+// handOver tells the supervisor what to launch and, with an image, from what the sandbox resumes.
 func (c *child) handOver(ctx context.Context, request socket.Launch, image imageFunc) error {
 	defer func() { _ = c.stdin.Close() }()
 	if err := c.tell(request); err != nil {

@@ -253,7 +253,7 @@ func (p *Provider) end(ctx context.Context, id string) error {
 	return p.awaitEnd(killed, id)
 }
 
-// awaitEnd waits until nobody is responsible for the sandbox any more.
+// awaitEnd waits until no process is responsible for the sandbox.
 func (p *Provider) awaitEnd(ctx context.Context, id string) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()

@@ -1,6 +1,6 @@
 // Package local runs sandboxes on this machine: gVisor, embedded, with no daemon, no
 // root and no image to download. This is the client's side. Each sandbox has a
-// supervisor of its own, the program sb-runtime, which goes on when the client ends.
+// supervisor of its own, the program sb-runtime, which keeps running when the client ends.
 package local
 
 import (
@@ -24,7 +24,7 @@ type Options struct {
 	Runtime string
 	// SaveInterval is how often a persistent sandbox is saved while it changes.
 	SaveInterval time.Duration
-	// FreezeAfter is how long an idle sandbox stays awake; 0 is for ever.
+	// FreezeAfter is how long an idle sandbox stays awake; 0 disables freezing.
 	FreezeAfter time.Duration
 	// HostDirs are the directories below which a volume's source may be; without any there are no volumes.
 	HostDirs []string

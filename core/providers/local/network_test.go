@@ -81,7 +81,7 @@ func TestPolicyChangesWhileItRuns(t *testing.T) {
 	holds("after a stop", sb.ID, all[:1])
 }
 
-// What stands for a name inside stands for it in copies, too: processes remember it.
+// An address that stands for a name inside does so in copies too: processes remember it.
 func TestNamesGoOnInCopies(t *testing.T) {
 	p, sb := crashed(t, func(spec *core.Spec) {
 		spec.Network = core.Network{Mode: core.NetworkAllow, Allow: []string{"good.example"}}

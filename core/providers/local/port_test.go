@@ -17,7 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// greeter listens, says so, and answers each line of a connection, and its end.
+// greeter listens, prints that it does, and answers each line of a connection, and its end.
 const greeter = `
 import socket, sys, threading
 def serve(c):

@@ -153,7 +153,7 @@ func TestRemainsOfAKilledSupervisor(t *testing.T) {
 	}
 }
 
-// What cannot be removed keeps its record, which names it until it is gone.
+// A sandbox that cannot be removed keeps its record, which names it until it is gone.
 func TestTerminateKeepsTheRecordOfWhatIsLeft(t *testing.T) {
 	p, sb := crashed(t, bounded)
 	group, err := p.groupOf(sb.ID)

@@ -68,7 +68,7 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	return made, stateError("snapshot", err)
 }
 
-// linkSaved gives the files that were saved of a stopped sandbox a second place. Nobody ever writes to them.
+// linkSaved gives the files that were saved of a stopped sandbox a second place. They are never written to.
 // note says what is wrong with newer ones.
 func (p *Provider) linkSaved(source core.Sandbox, to string) (note string, err error) {
 	generation, damage, err := p.saved(source)

@@ -44,7 +44,7 @@ func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File)
 		return nil, errors.Join(err, inW.Close())
 	}
 	defer func() { _ = outW.Close() }()
-	//nolint:noctx // the supervisor outlives whoever starts it
+	//nolint:noctx // the supervisor outlives the process that starts it
 	cmd := exec.Command(program, "supervise")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inR, outW, log
 	cmd.Env, cmd.Dir = []string{}, "/"
@@ -65,7 +65,7 @@ func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File)
 	}
 	started := make(chan error)
 	go func() {
-		// What is set on this thread the child inherits. The thread is never unlocked,
+		// The child inherits the settings of this thread. The thread is never unlocked,
 		// so it ends with the goroutine, and nothing else ever runs on it.
 		runtime.LockOSThread()
 		err := prepareThread(cpu)

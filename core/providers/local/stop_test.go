@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// trapped launches a persistent sandbox whose entry command, once it is told to end, says so by the file that is
+// trapped launches a persistent sandbox whose entry command, once it gets the signal to end, creates the file that is
 // returned, and then does what the rest of its line says.
 func trapped(t *testing.T, then string) (p *Provider, sb core.Sandbox, told func() bool) {
 	t.Helper()
@@ -70,7 +70,7 @@ func TestStopOfASandboxThatDies(t *testing.T) {
 	sentry := sentryPID(t, supervisorPID(t, p, sb.ID))
 	stopping := make(chan error, 1)
 	go func() { stopping <- p.Stop(t.Context(), sb.ID, time.Minute) }()
-	within(t, "it is told to end", told)
+	within(t, "it gets the signal to end", told)
 	if err := syscall.Kill(sentry, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestExecInASandboxThatDies(t *testing.T) {
 	}
 }
 
-// What was written before a pause is saved, too: in its time, and where the sandbox ends without going on.
+// Files written before a pause are saved, too: in time, and if the sandbox ends while it is paused.
 func TestPausedSandboxIsSaved(t *testing.T) {
 	for what, test := range map[string]struct {
 		every time.Duration

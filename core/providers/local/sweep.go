@@ -21,7 +21,7 @@ const notRunningAnyMore = "its sandbox does not run any more"
 // Leftovers implements core.Sweeper. It finds directories of sandboxes that never
 // got a lease, checkpoints and snapshots that were broken off, empty control groups without a sandbox, and sockets, processes
 // and writable layers whose sandbox does not run.
-// What was saved, and could be wanted, is no leftover.
+// Saved files that could be wanted are not leftovers.
 func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	ids, err := p.store.IDs()
 	if err != nil {

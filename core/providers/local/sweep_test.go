@@ -11,7 +11,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// What comes and goes with a sandbox is never taken for left over, and who looks keeps nobody from it.
+// Files that come and go with a sandbox are never taken for leftovers, and a sweep does not block their owner.
 func TestNothingIsLeftOverWhileSandboxesComeAndGo(t *testing.T) {
 	p, ok := opener(t, nil)(t).(*Provider)
 	if !ok {

@@ -146,7 +146,7 @@ func TestRootInsideCannotTraceAFileOperation(t *testing.T) {
 	}
 }
 
-// Root inside stops every helper. What waits for one ends with its caller, and so does the helper.
+// Root inside stops every helper. A call that waits for one ends with its caller, and so does the helper.
 func TestAFileOperationThatIsStoppedEndsWithItsCaller(t *testing.T) {
 	p, id, said := attacked(t, "stop")
 	for name, do := range map[string]func(context.Context) error{

@@ -13,7 +13,7 @@ import (
 // watchPoll is how often Watch looks at all sandboxes; it costs a few small reads for each.
 const watchPoll = 250 * time.Millisecond
 
-// Watch implements core.Watcher: state changes, whoever causes them, and what network policies refuse.
+// Watch implements core.Watcher: state changes of any cause, and connections that network policies refuse.
 func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 	return func(yield func(core.Event, error) bool) {
 		tick := time.NewTicker(watchPoll)

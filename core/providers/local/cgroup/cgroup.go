@@ -117,7 +117,7 @@ func enable(dir string) ([]string, error) {
 	}
 	enabled := strings.Fields(string(have))
 	if missing := subtract(controllers(), enabled); len(missing) > 0 {
-		// Those above may have to pass them on first. What is not ours to set stays as it is.
+		// The parent groups may have to pass them on first. Settings that this user may not change stay as they are.
 		if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "cgroup.controllers")); err == nil {
 			_, _ = enable(filepath.Dir(dir))
 		}
@@ -394,7 +394,7 @@ func (g *Group) Remove() error {
 		for {
 			err := unix.Rmdir(dir)
 			if errors.Is(err, unix.EBUSY) && time.Now().Before(deadline) {
-				time.Sleep(5 * time.Millisecond) // the kernel tells nobody in version 1
+				time.Sleep(5 * time.Millisecond) // version 1 has no event for it
 				continue
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -121,7 +121,7 @@ func disagreements(sandboxes []core.Sandbox, processes []process) (problems []st
 		case strings.HasPrefix(sb.Name, "own-") && sb.State != core.StateLost && sb.State != core.StateFailed && sb.State != core.StateExited:
 			problems = append(problems, fmt.Sprintf("%s of a client that has ended is %s", sb.Name, sb.State))
 		case sb.State == core.StateCreating:
-			problems = append(problems, sb.Name+" is being created by nobody")
+			problems = append(problems, sb.Name+" is being created by no process")
 		case sb.State == core.StateRunning || sb.State == core.StatePaused:
 			if has[supervisor] != 1 || has[sentry] == 0 || has[gofer] == 0 {
 				problems = append(problems, fmt.Sprintf("%s (%s) is %s and has the processes %v", sb.Name, sb.ID, sb.State, has))

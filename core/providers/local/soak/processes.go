@@ -163,7 +163,7 @@ func (p process) signal(signal unix.Signal) error {
 // ending is how long a process may take to end by a signal. A sentry passes SIGTERM on and lives.
 const ending = 2 * time.Second
 
-// awaitEnd waits until a process that got a signal has ended: until then it looks alive to whoever compares it with "sb ls".
+// awaitEnd waits until a process that got a signal has ended: until then it looks alive beside the list of "sb ls".
 func (p process) awaitEnd(ctx context.Context) {
 	for began := time.Now(); time.Since(began) < ending && ctx.Err() == nil; wait(ctx, time.Millisecond) {
 		if started, alive := core.ProcessStart(p.pid); !alive || started != p.started {

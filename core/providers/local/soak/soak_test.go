@@ -74,7 +74,7 @@ func TestEachVerbSucceeds(t *testing.T) {
 	}
 }
 
-// What the invariants are for is found where it is planted.
+// Each planted violation is found by its invariant.
 func TestViolationsAreFound(t *testing.T) {
 	w := emptyWorld(t)
 	for name, plant := range map[string]func(t *testing.T, r *round){
@@ -154,7 +154,7 @@ func TestDisagreements(t *testing.T) {
 		{"no process", core.Sandbox{ID: "loc-a", State: core.StatePaused}, nil, "is paused and has"},
 		{"a gofer of a dead one", core.Sandbox{ID: "loc-a", State: core.StateLost}, running[2:], "is lost and has"},
 		{"dead", core.Sandbox{ID: "loc-a", State: core.StateLost}, nil, ""},
-		{"creating", core.Sandbox{ID: "loc-a", State: core.StateCreating}, running, "created by nobody"},
+		{"creating", core.Sandbox{ID: "loc-a", State: core.StateCreating}, running, "created by no process"},
 		{"bound", core.Sandbox{ID: "loc-a", Name: "own-1", State: core.StateRunning}, running, "of a client that has ended"},
 		{"not listed", core.Sandbox{ID: "loc-b", State: core.StateLost}, running, "not listed"},
 	} {
@@ -206,7 +206,7 @@ func TestLedgerClaimsOnlyWhatIsCertain(t *testing.T) {
 	}
 }
 
-// A round with kills ends without a violation, and the program says so.
+// A round with kills ends without a violation, and the program prints that.
 func TestSoak(t *testing.T) {
 	var out, errors bytes.Buffer
 	args := []string{"-bin", programtest.Dir(), "-dir", t.TempDir(), "-rounds", "1", "-seed", "1", "-clients", "3", "-steps", "8"}

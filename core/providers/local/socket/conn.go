@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// maxMessage bounds a message in bytes. What a fork must know of the commands that go on is one, whatever their command lines hold.
+// maxMessage bounds a message in bytes. The description of the commands that a fork resumes is one message, and command lines can be long.
 const maxMessage = 256 << 20
 
 // NewServer returns a gRPC server that speaks this protocol.
@@ -118,7 +118,7 @@ func Dial(path string, files ...*os.File) (*Client, error) {
 	return &Client{conn, failed}, nil
 }
 
-// Close ends the connection. A command that was started goes on.
+// Close ends the connection. A command that was started keeps running.
 func (c *Client) Close() error { return c.conn.Close() }
 
 // Exec opens a call for one command.

@@ -52,7 +52,7 @@ func parseHello(b []byte) (version, files int, err error) {
 	return version, files, nil
 }
 
-// Files are the descriptors that came with a connection. What is not taken is closed with it.
+// Files are the descriptors that came with a connection. Descriptors that are not taken are closed with it.
 type Files struct {
 	mu    sync.Mutex
 	files []*os.File
@@ -217,7 +217,7 @@ func receive(conn *net.UnixConn) (*Files, error) {
 		}
 		for _, fd := range fds {
 			unix.CloseOnExec(fd)
-			// The descriptions are for this side alone, and what may wait for ever must be
+			// The descriptions are for this side alone, and a descriptor that may wait without a limit must be
 			// possible to give up.
 			if err := unix.SetNonblock(fd, true); err != nil {
 				_ = unix.Close(fd)
@@ -259,7 +259,7 @@ func sameUser(conn *net.UnixConn) (bool, error) {
 	return int(cred.Uid) == os.Getuid(), nil
 }
 
-// serverConn closes the descriptors that nobody took.
+// serverConn closes the descriptors that were not taken.
 type serverConn struct {
 	net.Conn
 	files *Files

@@ -122,7 +122,7 @@ func TestLargeMessages(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	client, err := Dial(filepath.Join(t.TempDir(), "nobody"))
+	client, err := Dial(filepath.Join(t.TempDir(), "absent"))
 	if err != nil {
 		t.Fatal(err)
 	}

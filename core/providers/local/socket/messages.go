@@ -39,7 +39,7 @@ type Launch struct {
 	// Files is a directory with a filesystem to begin with, of VerbSnapshot; "" is a fresh one, or Restore's.
 	Files string `json:"files,omitempty"`
 	// Image is a directory that VerbCheckpoint wrote, or will have written when a Kept follows this request on the
-	// supervisor's standard input. "" is a sandbox that begins anew, and nothing follows.
+	// supervisor's standard input. "" is a new sandbox, and nothing follows.
 	Image        string        `json:"image,omitempty"`
 	SaveInterval time.Duration `json:"save_interval,omitempty"`
 	FreezeAfter  time.Duration `json:"freeze_after,omitempty"`

@@ -306,7 +306,7 @@ func TestKilledAtEachStep(t *testing.T) {
 			if err != nil || note != nil || state.Saved < 2 || state.Saved > max(newest, 2) {
 				t.Errorf("killed at step %d: %+v, %v, %v", at, state, note, err)
 			}
-			// Whoever goes on saves over what is left.
+			// The next save replaces the rest.
 			if got, err := saves.Save(fill("next")); err != nil || got <= newest {
 				t.Errorf("killed at step %d: the next save: %d, %v", at, got, err)
 			}

@@ -4,7 +4,7 @@
 //	names/.lock               taken while a name is reserved or released, and while something is made and locked or removed
 //	names/NAME                symbolic link to the id that has the name
 //	sandboxes/ID/client/      what supervisors do not see, and clients believe:
-//	    lock                  flocked by whoever is responsible: first the client
+//	    lock                  flocked by the responsible process: first the client
 //	                          that launches, then, for life, the supervisor
 //	    lease.json            what was asked for and for whom; written first
 //	    cgroup.json           where its control group is

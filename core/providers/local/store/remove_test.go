@@ -52,7 +52,7 @@ func TestBrokenRemovalLeavesNoSavedFiles(t *testing.T) {
 	}
 }
 
-// What a removal that was broken off left of a checkpoint does not keep the next one of that name from being removed.
+// The rest of an interrupted removal does not keep the next checkpoint of that name from being removed.
 func TestRemoveAfterABrokenRemoval(t *testing.T) {
 	shelf := New(t.TempDir()).Checkpoints()
 	for range 2 {

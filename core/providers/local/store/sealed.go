@@ -123,7 +123,7 @@ func (w Writer) replace(path string, text []byte, durable bool) (err error) {
 	return os.Rename(temporary, path)
 }
 
-// ReadJSON reads into v a file that WriteJSON wrote, or its copy when the file is lost or damaged: damage says so then. The error is
+// ReadJSON reads into v a file that WriteJSON wrote, or its copy when the file is lost or damaged: damage names it then. The error is
 // fs.ErrNotExist when neither is there, and a DamageError that names the file when neither can be used.
 func ReadJSON(path string, v any) (damage, err error) {
 	got, damage := newest(path)
@@ -140,7 +140,7 @@ func ReadJSON(path string, v any) (damage, err error) {
 var errIrregular = errors.New("it is not a regular file")
 
 // OpenRegular opens a file as os.OpenFile does. It follows no link in place of the file and waits for no FIFO. A supervisor
-// writes in the sandbox's directory, and whoever takes it over could plant those for the next client.
+// writes in the sandbox's directory, and an attacker who takes it over could plant those for the next client.
 func OpenRegular(path string, flags int, mode fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, mode)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {

@@ -118,7 +118,7 @@ func (s *Shelf) Names() ([]string, error) {
 	return names, err
 }
 
-// Abandoned lists the directories of drafts that nobody works at.
+// Abandoned lists the directories of drafts that no process works at.
 func (s *Shelf) Abandoned() ([]string, error) {
 	entries, err := s.entries()
 	var dirs []string

@@ -131,7 +131,7 @@ type Lock struct{ File *os.File }
 // lookTime is how long somebody who only looks may hold a lock, and lookPause how often that is looked at.
 const lookTime, lookPause = 100 * time.Millisecond, 2 * time.Millisecond
 
-// Lock takes a sandbox's lock, or soon fails with ErrLocked. A sandbox that is gone, also since whoever had the lock removed it, is
+// Lock takes a sandbox's lock, or soon fails with ErrLocked. A sandbox that is gone, also because the holder of the lock removed it, is
 // fs.ErrNotExist.
 func (s *Store) Lock(id string) (*Lock, error) {
 	var f *os.File
@@ -194,12 +194,12 @@ func (s *Store) Locked(id string) bool {
 	return held(s.lockPath(id))
 }
 
-// Abandoned says whether path is there while nobody is responsible for the sandbox.
+// Abandoned reports whether path exists while no process is responsible for the sandbox.
 func (s *Store) Abandoned(id, path string) bool {
 	return s.abandoned(s.lockPath(id), path)
 }
 
-// abandoned says whether path is there while nobody has locked a file. Asked one after the other, what is removed meanwhile would look left
+// abandoned reports whether path exists while no process has locked a file. Asked one after the other, a path that is removed meanwhile would look left
 // behind; and what is being made is locked a moment later.
 func (s *Store) abandoned(lock, path string) bool {
 	err := s.withNames(func(string) error {

@@ -17,7 +17,7 @@ import (
 )
 
 // Checkpoint writes the whole sandbox to dir, an empty directory: processes, memory and filesystem. The sandbox stands
-// still meanwhile and then goes on, its connections included. Config.Image takes dir, any number of times. Nothing is
+// still meanwhile and then continues, its connections included. Config.Image takes dir, any number of times. Nothing is
 // compressed: to compress takes ten times as long as to write.
 func (b *Box) Checkpoint(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -70,7 +70,7 @@ func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 		there[name] = true
 		below, err := os.Lstat(b.below(name))
 		exists := err == nil
-		// What this process may not see the sandbox does not either.
+		// Files that this process may not see are not visible in the sandbox either.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR) {
 			return nil, err
 		}

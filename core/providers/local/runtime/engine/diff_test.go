@@ -42,7 +42,7 @@ rm -r /etc/alternatives; mkdir /etc/alternatives; rm -r /usr/share/doc; echo fil
 		t.Errorf("want -, have +:\n%s", diff)
 	}
 	if alternatives == 0 {
-		t.Error("what was in a directory that was made anew is not deleted")
+		t.Error("what was in a directory that was made again is not deleted")
 	}
 }
 

@@ -31,8 +31,8 @@ type Config struct {
 	// Restore is a directory that SaveFS filled, or "" for a fresh filesystem.
 	Restore string
 	// Image is called when everything is made for the sandbox to begin. It returns a directory that Checkpoint filled: the
-	// sandbox goes on from there, as a copy. The limits must be those of the one it was made of, Memory and CPU
-	// apart. nil is a sandbox that begins anew; with Image there is no Restore.
+	// sandbox resumes from there, as a copy. The limits must be those of the one it was made of, Memory and CPU
+	// apart. nil is a new sandbox; with Image there is no Restore.
 	Image func(context.Context) (dir string, err error)
 	// Network gives the sandbox an interface; nil means loopback only.
 	Network *Network
@@ -47,7 +47,7 @@ type Config struct {
 	Log *os.File
 }
 
-// Volume shows a host directory inside. What either side writes the other one sees.
+// Volume shows a host directory inside. Each side sees the writes of the other.
 type Volume struct {
 	Source, Target string
 	ReadOnly       bool

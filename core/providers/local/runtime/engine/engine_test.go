@@ -248,12 +248,12 @@ func TestProcessLimit(t *testing.T) {
 	if strings.Contains(out, "all") {
 		t.Errorf("200 processes started under a limit of 64: %q", out)
 	}
-	if out, exit := run(t, start(t, nil), "echo", "neighbour"); out != "neighbour\n" {
-		t.Errorf("the neighbour is hurt: %q %+v", out, exit)
+	if out, exit := run(t, start(t, nil), "echo", "neighbor"); out != "neighbor\n" {
+		t.Errorf("the neighbor is hurt: %q %+v", out, exit)
 	}
 }
 
-// A sandbox that forks until it may not any more goes on.
+// A sandbox that forks up to its limit keeps running.
 func TestForkBomb(t *testing.T) {
 	box := start(t, func(c *Config) { c.Limits = Limits{Memory: 2 << 30, Disk: 1 << 30, Processes: 1024} })
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -338,11 +338,11 @@ func TestKilledSentryIsNoticed(t *testing.T) {
 	select {
 	case <-box.Done():
 	case <-time.After(time.Minute):
-		t.Fatal("nobody noticed")
+		t.Fatal("it was not noticed")
 	}
 }
 
-// What is asked of a sandbox while it ends, or later, fails.
+// Operations on a sandbox that ends or has ended fail.
 func TestCallsAtItsEnd(t *testing.T) {
 	box := start(t, nil)
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What other users of the machine could not read is not in a sandbox, whoever launches it.
+// Files that other users of the machine cannot read are not in a sandbox, even if root launches it.
 func TestHostImageShowsWhatOthersCouldRead(t *testing.T) {
 	overmount(t, "/opt")
 	for _, dir := range []struct {

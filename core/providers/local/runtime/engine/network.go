@@ -40,7 +40,7 @@ func (b *Box) connect() error {
 	return nil
 }
 
-// links is what gVisor is told about the interfaces, with a copy of the card.
+// links describes the interfaces to gVisor, with a copy of the card.
 type links struct{ boot.CreateLinksAndRoutesArgs }
 
 func (l *links) close() {

@@ -11,7 +11,7 @@ import (
 )
 
 // SaveFS writes the sandbox's filesystem to dir, an empty directory, while the
-// sandbox goes on. Config.Restore takes it. What is in dir is durable only once the caller syncs it.
+// sandbox keeps running. Config.Restore takes it. The files in dir are durable only once the caller syncs them.
 func (b *Box) SaveFS(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/program"
 )
 
-// maxReports bounds what is told of a command: two reports. Who is root inside may be the one who tells it.
+// maxReports bounds the reports about a command: there are two. Root inside may forge them.
 const maxReports = 2 * guest.MaxReport
 
 // seen is a command line of sb-guest for the one that the sandbox sees.

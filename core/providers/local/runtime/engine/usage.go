@@ -31,7 +31,7 @@ func (b *Box) Memory() (int64, error) {
 }
 
 // Beside is what the sandbox's kernel, its file server and this process have in memory for themselves, in bytes: a sandbox can make
-// them hold much, by pipes and connections that nobody reads. It is as cheap as Memory.
+// them hold much, by pipes and connections that have no reader. It is as cheap as Memory.
 func (b *Box) Beside() (int64, error) {
 	held, err := anonymous(os.Getpid())
 	for _, process := range b.processes {

@@ -5,7 +5,7 @@
 //
 // It shows what any user of the machine could read. A file that others may not read does not exist. A directory that
 // others may not enter or list is empty. A mount below a shown directory does not exist either, unless it is named.
-// What the view itself is made of (a file system in memory, see engine) is shown as it is.
+// The view's own file system (in memory, see engine) is shown as it is.
 //
 // The view is read-only: what a sandbox writes is in a layer of its own kernel's.
 package hostview

@@ -35,7 +35,7 @@ func TestAllowList(t *testing.T) {
 	}
 	for addr, want := range map[string]bool{
 		"192.0.2.7": true, "192.0.3.7": false, "198.51.100.9": false, "10.7.1.1": true,
-		// What no sandbox may reach no list opens.
+		// No list opens an address that no sandbox may reach.
 		"169.254.169.254": false, "127.0.0.1": false,
 	} {
 		if connect(TCP, addr, "") != want || connect(UDP, addr, "") != want {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// following is a flow that goes on, and what ends it.
+// following is an open flow, with the function that ends it.
 type following struct {
 	flow Flow
 	cut  context.CancelFunc
@@ -30,7 +30,7 @@ func (s *Stack) follow(flow Flow) (ctx context.Context, end func()) {
 	}
 }
 
-// SetPolicy replaces the policy. What the sandbox wants from now on is asked of the new one. Flows that go on and that it refuses are cut,
+// SetPolicy replaces the policy. It decides on every later request of the sandbox. Open flows that it refuses are cut,
 // and remembered as refused.
 func (s *Stack) SetPolicy(policy Policy) {
 	s.mu.Lock()

@@ -67,7 +67,7 @@ func TestSetPolicyCutsWhatItRefuses(t *testing.T) {
 		t.Error("the other side is still connected")
 	}
 	if _, err := in.dial(t.Context(), listen(t, echo)); err == nil {
-		t.Error("what is refused connects anew")
+		t.Error("a refused flow connects again")
 	}
 	denials := s.Denials()
 	if len(denials) != 2 || denials[0].Flow.Proto != TCP || denials[0].Reason != "it is not udp" {

@@ -23,7 +23,7 @@ const (
 	speaksTLS
 	// speaksHTTP is a request of HTTP/1, or looks like one.
 	speaksHTTP
-	// speaksSSH is SSH if the server says so, too; one address has one server of it.
+	// speaksSSH is SSH if the server speaks it, too; one address has one server of it.
 	speaksSSH
 )
 
@@ -98,7 +98,7 @@ func identified(server io.Reader) (said []byte, ssh bool) {
 	return said, false
 }
 
-// hello reads a TLS client's hello, of which said is the beginning, and returns the name that it asks for. What is read is added to said.
+// hello reads a TLS client's hello, of which said is the beginning, and returns the name that it asks for. The bytes read are added to said.
 func hello(said *[]byte, conn net.Conn) (host string) {
 	var more bytes.Buffer
 	first := bytes.NewReader(*said)

@@ -19,7 +19,7 @@ import (
 // maxHeader bounds the header of a request, in bytes: it is held here, not in the sandbox.
 const maxHeader = 64 << 10
 
-// serveHTTP passes on the requests of a connection to flow.Name that is not encrypted, until it ends. Each is read here and written anew, so
+// serveHTTP passes on the requests of a connection to flow.Name that is not encrypted, until it ends. Each is read here and written again, so
 // that none asks another host, whatever the server would take it for. outside is the first connection to the name.
 func (s *Stack) serveHTTP(ctx context.Context, inside, outside net.Conn, flow Flow) {
 	first := make(chan net.Conn, 1)
@@ -76,7 +76,7 @@ func asks(r *http.Request, name string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
-	// What is behind the colon of "x:http://other/" would go on as it came, and a server takes that for the host.
+	// The part behind the colon of "x:http://other/" would be passed on as it came, and a server takes that for the host.
 	if canonical(host) != name || r.Method == http.MethodConnect || r.URL.Opaque != "" {
 		return false
 	}
@@ -113,7 +113,7 @@ func (l *single) Accept() (net.Conn, error) {
 func (l *single) Close() error   { return nil }
 func (l *single) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// counted counts the bytes of the sandbox's end of a connection. over is closed when nobody works on it any more.
+// counted counts the bytes of the sandbox's end of a connection. over is closed when no goroutine uses it any more.
 type counted struct {
 	net.Conn
 	counters *counters

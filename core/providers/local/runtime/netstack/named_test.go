@@ -70,7 +70,7 @@ func question(t *testing.T, in sandbox, name string, kind dnsmessage.Type, more 
 	return answer
 }
 
-// addressOf is what the sandbox is told of a name.
+// addressOf is the address that the sandbox gets for a name.
 func addressOf(t *testing.T, in sandbox, name string) netip.Addr {
 	t.Helper()
 	answer := question(t, in, name, dnsmessage.TypeA)
@@ -350,7 +350,7 @@ func TestNamesWhenThePolicyChanges(t *testing.T) {
 		_ = c.Close()
 		t.Error("the name that is not listed any more is reached")
 	}
-	// What a program remembers of an address goes on under a wider policy, whatever it says.
+	// An address that a program remembers stays valid under a wider policy.
 	s.SetPolicy(public)
 	open(other, "EHLO x\r\n")
 	if addressOf(t, in, "good.example.") != elsewhere() {

@@ -17,7 +17,7 @@ const (
 	minTTL, maxTTL = 5 * time.Second, time.Hour
 )
 
-// standIns is where the addresses lie that stand for names. It is for benchmarks of networks (RFC 2544) and nobody's outside;
+// standIns is where the addresses lie that stand for names. It is for benchmarks of networks (RFC 2544) and unused outside;
 // programs that fake addresses for a whole machine take the other half.
 func standIns() netip.Prefix { return netip.MustParsePrefix("198.19.0.0/16") }
 

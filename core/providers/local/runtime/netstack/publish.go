@@ -87,7 +87,7 @@ func (s *Stack) servePublished(client net.Conn, port int, dial DialFunc) {
 	defer cancel()
 	sandbox, err := dial(ctx, port)
 	if err != nil {
-		// Nobody listens inside: a reset says so, an orderly end would look like an empty answer.
+		// Nothing listens inside: a reset reports that, while an orderly end would look like an empty answer.
 		if t, ok := client.(*net.TCPConn); ok {
 			_ = t.SetLinger(0)
 		}

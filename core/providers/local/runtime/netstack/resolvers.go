@@ -37,7 +37,7 @@ func hostResolvers() ([]netip.AddrPort, error) {
 		return upstream, nil
 	}
 	if len(servers) == 0 {
-		// What resolv.conf(5) says about a file without name servers.
+		// The rule of resolv.conf(5) for a file without name servers.
 		return []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), dnsPort)}, nil
 	}
 	return servers, nil

@@ -59,7 +59,7 @@ type Config struct {
 	Guest *os.File
 	// Policy holds until SetPolicy.
 	Policy Policy
-	// Denied is told of each refusal, after it is remembered; nil is nobody. It must return soon.
+	// Denied gets each refusal, after it is remembered; nil ignores them. It must return soon.
 	Denied func()
 	// Resolvers returns the name servers to forward to; nil means the host's.
 	Resolvers func() ([]netip.AddrPort, error)

@@ -92,7 +92,7 @@ type accepted struct {
 	endpoint tcpip.Endpoint
 }
 
-// reset ends the connection so that nobody takes it for an orderly end.
+// reset ends the connection so that it does not look like an orderly end.
 func (a *accepted) reset() { a.endpoint.Abort() }
 
 // accept completes the sandbox's handshake; nil means that it went away. The

@@ -129,7 +129,7 @@ func (s *Stack) datagrams(dst, src net.Conn, lastUse, count *atomic.Int64) {
 			return
 		}
 		lastUse.Store(time.Now().UnixNano())
-		// A datagram may be lost; the flow goes on.
+		// A datagram may be lost; the flow continues.
 		if _, err := dst.Write((*buf)[:n]); err == nil {
 			count.Add(int64(n))
 		}

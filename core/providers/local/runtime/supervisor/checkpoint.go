@@ -35,7 +35,7 @@ func (s *Supervisor) checkpoint(ctx context.Context, name string) (_ *wire.Kept,
 		return nil, err
 	}
 	defer s.release()
-	// What runs from a descriptor is mapped from the host, where no copy can have it.
+	// A program that runs from a descriptor is mapped from the host, where no copy can have it.
 	patience, cancel := context.WithTimeout(ctx, helperPatience)
 	defer cancel()
 	if s.helpers.Acquire(patience, maxHelpers) != nil {
@@ -55,7 +55,7 @@ func (s *Supervisor) checkpoint(ctx context.Context, name string) (_ *wire.Kept,
 	err = s.box.Checkpoint(dir)
 	s.keeping.Unlock()
 	if err != nil {
-		return nil, classifyAs("checkpoint", "the sandbox could not be kept; it goes on", err)
+		return nil, classifyAs("checkpoint", "the sandbox could not be saved; it keeps running", err)
 	}
 	return kept, nil
 }

@@ -119,7 +119,7 @@ func (s *Supervisor) carry(client *net.UnixConn, inside net.Conn) {
 	copies.Go(func() { pass(client, inside) })
 	copies.Go(func() {
 		pass(inside, client)
-		// What is inside may take no notice of the end, and a client that is gone would keep the sandbox awake.
+		// A server inside may ignore the end, and a client that is gone would keep the sandbox awake.
 		watches.Go(func() {
 			if hungUp(client) {
 				closeBoth()

@@ -20,7 +20,7 @@ func (s *Supervisor) leaveGroup() {
 	}
 }
 
-// crash says why the sandbox's kernel ended by itself.
+// crash returns why the sandbox's kernel ended unasked.
 func (s *Supervisor) crash() end {
 	if s.group.OutOfMemory() {
 		return end{core.StateFailed, core.ReasonMemory, "the machine's kernel ended it: its memory limit of " + s.launch.Spec.Memory.String() + " was passed"}

@@ -37,7 +37,7 @@ func (s *Supervisor) keep(ctx context.Context) {
 		case <-ctx.Done():
 			why = end{core.StateLost, core.ReasonSupervisor, "the supervisor was told to end"}
 		case <-owner:
-			why = end{core.StateExited, core.ReasonLeaseEnded, "whoever it was launched for is gone"}
+			why = end{core.StateExited, core.ReasonLeaseEnded, "the process that it was launched for is gone"}
 		case <-s.box.Done():
 			why = s.crash()
 			select {

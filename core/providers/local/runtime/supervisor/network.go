@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
 )
 
-// connect makes the sandbox's network and returns what the sandbox is told of it; the caller closes the card. Without a network there is
+// connect makes the sandbox's network and returns its description for the sandbox; the caller closes the card. Without a network there is
 // one, too, where everything is refused: gVisor gives a sandbox that runs no card any more.
 func (s *Supervisor) connect(network core.Network) (*engine.Network, error) {
 	host, nic, err := netstack.Pair()

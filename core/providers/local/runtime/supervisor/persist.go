@@ -32,7 +32,7 @@ func (s *Supervisor) saveFilesystem() error {
 	return s.saveLocked(true)
 }
 
-// saveBeforeEnd saves what a persistent sandbox has that ends by itself, and makes its end a stop: it can
+// saveBeforeEnd saves the files of a persistent sandbox that ends unasked, and makes its end a stop: it can
 // be started again.
 func (s *Supervisor) saveBeforeEnd() {
 	if !s.launch.Spec.Persist {

@@ -22,7 +22,7 @@ import (
 // endSeen is how long it takes at most until the end of a sandbox's kernel is known here.
 const endSeen = time.Second
 
-// Exec implements socket.Server. The command goes on when the client leaves.
+// Exec implements socket.Server. The command keeps running when the client leaves.
 func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[socket.Ask, socket.Answer], files *socket.Files) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -332,7 +332,7 @@ func (s *Supervisor) stop(ctx context.Context, grace time.Duration) error {
 		return core.Errorf(core.KindConflict, "stop", s.launch.Spec.Name, "the sandbox ended before it was saved: %s", s.whyEnded().message)
 	}
 	if err != nil {
-		return classifyAs("stop", "the filesystem could not be saved, the sandbox goes on", err)
+		return classifyAs("stop", "the file system could not be saved; the sandbox keeps running", err)
 	}
 	s.finish(end{core.StateStopped, core.ReasonStopped, ""})
 	return nil

@@ -47,7 +47,7 @@ func (s *Supervisor) feed(c *command.Command, client *os.File, last bool) {
 	s.wg.Go(func() {
 		ended := make(chan struct{})
 		s.wg.Go(func() {
-			// A read from a terminal that nobody needs any more would swallow what is
+			// A read from a terminal that is not needed any more would swallow what is
 			// typed next.
 			select {
 			case <-c.Done():
@@ -58,7 +58,7 @@ func (s *Supervisor) feed(c *command.Command, client *os.File, last bool) {
 		_, err := io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{client}, make([]byte, 64<<10))
 		close(ended)
 		_ = client.Close()
-		if last && !errors.Is(err, os.ErrDeadlineExceeded) { // a command whose client has left goes on
+		if last && !errors.Is(err, os.ErrDeadlineExceeded) { // a command keeps running without its client
 			c.CloseStdin()
 		}
 	})

@@ -91,7 +91,7 @@ func newSupervisor(launch socket.Launch, log *slog.Logger) *Supervisor {
 	return s
 }
 
-// start builds the sandbox. What it made when it fails is for abandon to remove.
+// start builds the sandbox. If it fails, abandon removes the parts.
 func (s *Supervisor) start(ctx context.Context, report func(socket.LaunchStatus)) error {
 	report(socket.LaunchStatus{Step: "starting the sandbox"})
 	s.openGroup()
@@ -192,7 +192,7 @@ func (s *Supervisor) makeDirs() error {
 	return nil
 }
 
-// config is what the engine is to make, without its network and the image that it goes on from.
+// config is the engine's configuration, without its network and the image from which it resumes.
 func (s *Supervisor) config() engine.Config {
 	spec := s.launch.Spec
 	config := engine.Config{
@@ -265,7 +265,7 @@ func (s *Supervisor) abandon(cause error) {
 	s.teardown()
 }
 
-// teardown ends everything inside and everything here, and says so in state.json.
+// teardown ends everything inside and everything here, and records the end in state.json.
 func (s *Supervisor) teardown() {
 	s.mu.Lock()
 	s.over = true
@@ -304,7 +304,7 @@ func (s *Supervisor) teardown() {
 	s.mu.Unlock()
 	_ = os.RemoveAll(s.launch.OverlayDir)
 	if clean {
-		// Whoever finds this directory looks for processes of the sandbox.
+		// A client that finds this directory looks for processes of the sandbox.
 		_ = os.RemoveAll(s.launch.RuntimeDir)
 	}
 }

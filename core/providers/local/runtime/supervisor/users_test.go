@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What a sandbox may have made of its /etc/passwd must keep no copy of it from starting.
+// A damaged /etc/passwd of a sandbox does not keep a copy of it from starting.
 func TestReadUsersOfAnyFile(t *testing.T) {
 	const root, last = "root:x:0:0:root:/root:/bin/sh\n", "last:x:7:8::/home/last:/bin/sh\n"
 	long := strings.Repeat("x", 100<<10)
@@ -42,7 +42,7 @@ func TestReadUsersOfAnyFile(t *testing.T) {
 	s := &Supervisor{log: slog.New(slog.DiscardHandler)}
 	ended := make(chan struct{})
 	if users, err := s.readUsers(time.Millisecond, func(*os.File) error { <-ended; return errors.ErrUnsupported }); err != nil || len(users) != 0 {
-		t.Errorf("a pipe that nobody writes: %d users, %v", len(users), err)
+		t.Errorf("a pipe without a writer: %d users, %v", len(users), err)
 	}
 	close(ended)
 	s.wg.Wait()
