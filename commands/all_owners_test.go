@@ -24,7 +24,8 @@ func (s sharedStub) Capabilities() core.Capabilities {
 	return caps
 }
 
-// sharedApp makes an App over a shared provider with the sandboxes stb-1 of its own and stb-2 of another owner, both in the app web.
+// sharedApp makes an App over a shared provider with the sandboxes stb-1 of its own and stb-2 of another owner, both in
+// the app web.
 func sharedApp(t *testing.T) (*cli.App, *iostreams.Test, *stub) {
 	t.Helper()
 	provider := &stub{boxes: map[string]core.Sandbox{}, leases: map[string]core.Lease{}}
@@ -35,7 +36,9 @@ func sharedApp(t *testing.T) (*cli.App, *iostreams.Test, *stub) {
 		app.Signals = cli.SignalsFrom(make(chan os.Signal))
 		svc := service.New(service.Options{
 			Actor: "test", Now: app.Now, StateDir: t.TempDir(),
-			Factories: []core.Factory{{Name: "stub", IDPrefix: "stb-", Open: func() (core.Provider, error) { return sharedStub{provider}, nil }}},
+			Factories: []core.Factory{{Name: "stub", IDPrefix: "stb-", Open: func() (core.Provider, error) {
+				return sharedStub{provider}, nil
+			}}},
 		})
 		t.Cleanup(func() {
 			if err := svc.Close(); err != nil {
@@ -43,7 +46,9 @@ func sharedApp(t *testing.T) (*cli.App, *iostreams.Test, *stub) {
 			}
 		})
 		app.Service = func() (*service.Service, error) { return svc, nil }
-		if _, err := svc.Launch(t.Context(), core.Spec{Name: name, Image: "host", App: "web"}, service.LaunchOptions{}); err != nil {
+		if _, err := svc.Launch(
+			t.Context(), core.Spec{Name: name, Image: "host", App: "web"}, service.LaunchOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,11 +63,17 @@ func TestAllOwners(t *testing.T) {
 		left []string
 		said string
 	}{
-		{args: "terminate --all --yes", left: []string{"theirs"}, said: "1 sandbox of other owners left alone; --all-owners includes them\n"},
+		{
+			args: "terminate --all --yes", left: []string{"theirs"},
+			said: "1 sandbox of other owners left alone; --all-owners includes them\n",
+		},
 		{args: "terminate --all --yes --all-owners"},
 		{args: "terminate --app web --yes", left: []string{"theirs"}, said: "--all-owners includes them\n"},
 		{args: "terminate theirs --yes", left: []string{"mine"}},
-		{args: "app stop web --yes", code: 4, left: []string{"mine", "theirs"}, said: "1 of the 2 sandboxes in app \"web\" belong to other owners"},
+		{
+			args: "app stop web --yes", code: 4, left: []string{"mine", "theirs"},
+			said: "1 of the 2 sandboxes in app \"web\" belong to other owners",
+		},
 		{args: "app stop web --yes --all-owners"},
 		{args: "prune --yes", left: []string{"mine", "theirs"}},
 	} {
@@ -72,7 +83,8 @@ func TestAllOwners(t *testing.T) {
 		for _, box := range provider.boxes {
 			left = append(left, box.Name)
 		}
-		if slices.Sort(left); code != tt.code || !slices.Equal(left, tt.left) || !strings.Contains(streams.Err.String(), tt.said) {
+		if slices.Sort(left); code != tt.code || !slices.Equal(left, tt.left) ||
+			!strings.Contains(streams.Err.String(), tt.said) {
 			t.Errorf("%s: exit code %d, left %v: %s", tt.args, code, left, streams.Err)
 		}
 	}

@@ -31,52 +31,143 @@ func TestCommands(t *testing.T) {
 		{name: "exec passes stdin on", args: []string{"exec", "one", "cat"}, stdin: "in", stdout: "in"},
 		{name: "exec passes the code through", args: []string{"exec", "one", "exit", "42"}, code: 42},
 		{name: "exec of a missing program", args: []string{"exec", "one", "exit", "127"}, code: 127},
-		{name: "exec over its time", args: []string{"exec", "one", "timeout"}, code: 124, stderr: "sb: one: the command's time limit was over\n"},
-		{name: "exec over the memory limit", args: []string{"exec", "one", "oom"}, code: 137, stderr: "sb: one: memory use is over the limit\n"},
-		{name: "exec when the sandbox's lifetime ends", args: []string{"exec", "one", "lifetime"}, code: 124, stderr: "sb: one: the sandbox's lifetime is over\n"},
-		{name: "exec that fails itself", args: []string{"exec", "one", "fail"}, code: 125, stderr: "sb: one: the supervisor has ended\n"},
-		{name: "exec on nobody", args: []string{"exec", "nobody", "true"}, code: 125, stderr: "sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n"},
+		{
+			name: "exec over its time", args: []string{"exec", "one", "timeout"}, code: 124,
+			stderr: "sb: one: the command's time limit was over\n",
+		},
+		{
+			name: "exec over the memory limit", args: []string{"exec", "one", "oom"}, code: 137,
+			stderr: "sb: one: memory use is over the limit\n",
+		},
+		{
+			name: "exec when the sandbox's lifetime ends", args: []string{"exec", "one", "lifetime"}, code: 124,
+			stderr: "sb: one: the sandbox's lifetime is over\n",
+		},
+		{
+			name: "exec that fails itself", args: []string{"exec", "one", "fail"}, code: 125,
+			stderr: "sb: one: the supervisor has ended\n",
+		},
+		{
+			name: "exec on nobody", args: []string{"exec", "nobody", "true"}, code: 125,
+			stderr: "sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n",
+		},
 		{name: "exec detached", args: []string{"exec", "-d", "one", "echo"}, stdout: "1\n"},
 		{name: "shell text", args: []string{"exec", "one", "-c", "x"}},
 		{name: "run", args: []string{"run", "--", "echo", "hi"}, stdout: "hi\n"},
 		{name: "run passes the code through", args: []string{"run", "exit", "3"}, code: 3},
-		{name: "run that fails itself", args: []string{"run", "fail"}, code: 125, stderr: "sb: stb-3: the supervisor has ended\n"},
-		{name: "run of what no provider has", args: []string{"run", "--gpu", "H100", "true"}, code: 125, stderr: "sb: provider \"stub\" does not support --gpu\nhint: sb provider ls --json lists what each provider supports\n"},
+		{
+			name: "run that fails itself", args: []string{"run", "fail"}, code: 125,
+			stderr: "sb: stb-3: the supervisor has ended\n",
+		},
+		{
+			name: "run of what no provider has", args: []string{"run", "--gpu", "H100", "true"}, code: 125,
+			stderr: "sb: provider \"stub\" does not support --gpu\nhint: sb provider ls --json lists what each provider " +
+				"supports\n",
+		},
 		{name: "launch", args: []string{"launch", "-n", "three"}, stdout: "stb-3\n"},
-		{name: "launch with a bad name", args: []string{"launch", "-n", "a b"}, code: 2, stderr: "sb: name \"a b\" has a character that is not allowed\nhint: use a-z, 0-9, '-', '_' and '.', beginning with a letter or digit\n"},
+		{
+			name: "launch with a bad name", args: []string{"launch", "-n", "a b"}, code: 2,
+			stderr: "sb: name \"a b\" has a character that is not allowed\nhint: use a-z, 0-9, '-', '_' and '.', beginning " +
+				"with a letter or digit\n",
+		},
 		{name: "ls", args: []string{"ls"}, stdout: "" +
 			"NAME  ID     PROVIDER  APP  STATE    IMAGE  AGE  ENDS IN\n" +
 			"one   stb-1  stub      web  running  host   3m   never\n" +
 			"two   stb-2  stub      web  running  host   3m   never\n"},
 		{name: "ls by label", args: []string{"ls", "-q", "--label", "name=two"}, stdout: "stb-2\n"},
 		{name: "ls of none", args: []string{"ls", "--app", "none", "--json"}, stdout: "[]\n"},
-		{name: "ls of an unknown provider", args: []string{"ls", "--provider", "nope"}, code: 2, stderr: "sb: there is no provider \"nope\"\nhint: the providers are stub\n"},
+		{
+			name: "ls of an unknown provider", args: []string{"ls", "--provider", "nope"}, code: 2,
+			stderr: "sb: there is no provider \"nope\"\nhint: the providers are stub\n",
+		},
 		{name: "terminate", args: []string{"terminate", "one", "two", "one"}, stdout: "stb-1\nstb-2\n"},
-		{name: "terminate continues after an error", args: []string{"rm", "nobody", "two"}, code: 3, stdout: "stb-2\n", stderr: "sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n"},
-		{name: "terminate all without a terminal", args: []string{"terminate", "--all"}, code: 2, stderr: "sb: Terminate 2 sandboxes? There is no terminal to answer on\nhint: add --yes to skip the question\n"},
+		{
+			name: "terminate continues after an error", args: []string{"rm", "nobody", "two"}, code: 3, stdout: "stb-2\n",
+			stderr: "sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n",
+		},
+		{
+			name: "terminate all without a terminal", args: []string{"terminate", "--all"}, code: 2,
+			stderr: "sb: Terminate 2 sandboxes? There is no terminal to answer on\nhint: add --yes to skip the question\n",
+		},
 		{name: "terminate all with yes", args: []string{"terminate", "--all", "--yes"}, stdout: "stb-1\nstb-2\n"},
-		{name: "terminate asks", args: []string{"terminate", "--label", "name=one"}, terminal: true, typed: "y\n", stdout: "stb-1\n", stderr: "Terminate one? [y/N] "},
-		{name: "terminate takes no for an answer", args: []string{"terminate", "--all"}, terminal: true, typed: "\n", code: 130, stderr: "Terminate 2 sandboxes? [y/N] sb: nothing was done\n"},
-		{name: "terminate as JSON", args: []string{"terminate", "--json", "one"}, stdout: "[\n  {\n    \"id\": \"stb-1\",\n    \"name\": \"one\",\n    \"result\": \"terminated\"\n  }\n]\n"},
-		{name: "what the provider cannot do", args: []string{"pause", "one"}, code: 5, stderr: "sb: provider \"stub\" does not support \"pause\"\n"},
-		{name: "timeout of what is no duration", args: []string{"timeout", "soon", "one"}, code: 2, stderr: "sb: soon: not a duration\nhint: write a number with a unit, such as 90s, 15m or 2h\n"},
-		{name: "timeout of nothing", args: []string{"timeout", "2h"}, code: 2, stderr: "sb timeout needs SANDBOX, or one of --all, --label, --app and --provider\nhint: see \"sb timeout --help\"\n"},
-		{name: "timeout where it cannot be", args: []string{"timeout", "2h", "one"}, code: 5, stderr: "sb: provider \"stub\" does not support \"timeout\"\n"},
-		{name: "completion of timeout", args: []string{"__completeNoDesc", "timeout", "2h", "one", ""}, stdout: "two\n:4\n", stderr: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
-		{name: "terminate asks for those named", args: []string{"rm", "one"}, terminal: true, typed: "n\n", code: 130, stderr: "Terminate one? [y/N] sb: nothing was done\n"},
-		{name: "kill without a command", args: []string{"kill", "one"}, code: 2, stderr: "sb: EXEC, the id of a command in one, is missing\nhint: \"sb ps one\" lists the commands; \"sb terminate one\" ends the sandbox\n"},
-		{name: "kill of an empty id", args: []string{"kill", "one", ""}, code: 2, stderr: "sb kill: EXEC is empty\nhint: see \"sb kill --help\"\n"},
-		{name: "kill of a word", args: []string{"kill", "one", "two"}, code: 5, stderr: "sb: provider \"stub\" does not support \"attach\"\n"},
-		{name: "wait for an empty id", args: []string{"wait", "one", ""}, code: 125, stderr: "sb wait: EXEC is empty\nhint: see \"sb wait --help\"\n"},
-		{name: "logs of an empty id", args: []string{"logs", "one", ""}, code: 2, stderr: "sb logs: EXEC is empty\nhint: see \"sb logs --help\"\n"},
+		{
+			name: "terminate asks", args: []string{"terminate", "--label", "name=one"}, terminal: true, typed: "y\n",
+			stdout: "stb-1\n", stderr: "Terminate one? [y/N] ",
+		},
+		{
+			name: "terminate takes no for an answer", args: []string{"terminate", "--all"}, terminal: true, typed: "\n",
+			code: 130, stderr: "Terminate 2 sandboxes? [y/N] sb: nothing was done\n",
+		},
+		{
+			name: "terminate as JSON", args: []string{"terminate", "--json", "one"},
+			stdout: "[\n  {\n    \"id\": \"stb-1\",\n    \"name\": \"one\",\n    \"result\": \"terminated\"\n  }\n]\n",
+		},
+		{
+			name: "what the provider cannot do", args: []string{"pause", "one"}, code: 5,
+			stderr: "sb: provider \"stub\" does not support \"pause\"\n",
+		},
+		{
+			name: "timeout of what is no duration", args: []string{"timeout", "soon", "one"}, code: 2,
+			stderr: "sb: soon: not a duration\nhint: write a number with a unit, such as 90s, 15m or 2h\n",
+		},
+		{
+			name: "timeout of nothing", args: []string{"timeout", "2h"}, code: 2,
+			stderr: "sb timeout needs SANDBOX, or one of --all, --label, --app and --provider\nhint: see \"sb timeout " +
+				"--help\"\n",
+		},
+		{
+			name: "timeout where it cannot be", args: []string{"timeout", "2h", "one"}, code: 5,
+			stderr: "sb: provider \"stub\" does not support \"timeout\"\n",
+		},
+		{
+			name: "completion of timeout", args: []string{"__completeNoDesc", "timeout", "2h", "one", ""}, stdout: "two\n:4\n",
+			stderr: "Completion ended with directive: ShellCompDirectiveNoFileComp\n",
+		},
+		{
+			name: "terminate asks for those named", args: []string{"rm", "one"}, terminal: true, typed: "n\n", code: 130,
+			stderr: "Terminate one? [y/N] sb: nothing was done\n",
+		},
+		{
+			name: "kill without a command", args: []string{"kill", "one"}, code: 2,
+			stderr: "sb: EXEC, the id of a command in one, is missing\nhint: \"sb ps one\" lists the commands; \"sb terminate " +
+				"one\" ends the sandbox\n",
+		},
+		{
+			name: "kill of an empty id", args: []string{"kill", "one", ""}, code: 2,
+			stderr: "sb kill: EXEC is empty\nhint: see \"sb kill --help\"\n",
+		},
+		{
+			name: "kill of a word", args: []string{"kill", "one", "two"}, code: 5,
+			stderr: "sb: provider \"stub\" does not support \"attach\"\n",
+		},
+		{
+			name: "wait for an empty id", args: []string{"wait", "one", ""}, code: 125,
+			stderr: "sb wait: EXEC is empty\nhint: see \"sb wait --help\"\n",
+		},
+		{
+			name: "logs of an empty id", args: []string{"logs", "one", ""}, code: 2,
+			stderr: "sb logs: EXEC is empty\nhint: see \"sb logs --help\"\n",
+		},
 		{name: "provider ls", args: []string{"provider", "ls", "-q"}, stdout: "stub\n"},
-		{name: "doctor", args: []string{"doctor"}, stdout: "ok      configuration\nok      provider stub: none, it is a stub\n"},
-		{name: "doctor for a provider that is not there", args: []string{"doctor", "nope"}, code: 2, stderr: "sb: there is no provider \"nope\"\nhint: \"sb provider ls\" lists them\n"},
+		{
+			name: "doctor", args: []string{"doctor"},
+			stdout: "ok      configuration\nok      provider stub: none, it is a stub\n",
+		},
+		{
+			name: "doctor for a provider that is not there", args: []string{"doctor", "nope"}, code: 2,
+			stderr: "sb: there is no provider \"nope\"\nhint: \"sb provider ls\" lists them\n",
+		},
 		{name: "explain", args: []string{"launch", "--explain"}, stdout: "" +
 			"PROVIDER  FITS  CHOSEN  WHY\n" +
 			"stub      yes   yes     supports all of the spec\n"},
-		{name: "completion of sandboxes", args: []string{"__completeNoDesc", "exec", ""}, stdout: "one\ntwo\n:4\n", stderr: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
-		{name: "completion of GPUs", args: []string{"__completeNoDesc", "launch", "--gpu", ""}, stdout: "T4\n:4\n", stderr: "Completion ended with directive: ShellCompDirectiveNoFileComp\n"},
+		{
+			name: "completion of sandboxes", args: []string{"__completeNoDesc", "exec", ""}, stdout: "one\ntwo\n:4\n",
+			stderr: "Completion ended with directive: ShellCompDirectiveNoFileComp\n",
+		},
+		{
+			name: "completion of GPUs", args: []string{"__completeNoDesc", "launch", "--gpu", ""}, stdout: "T4\n:4\n",
+			stderr: "Completion ended with directive: ShellCompDirectiveNoFileComp\n",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			app, streams, _ := stubApp(t, "one", "two")
@@ -157,11 +248,33 @@ func TestExecJSON(t *testing.T) {
 		args []string
 		want cli.ExecReport
 	}{
-		{"text", []string{"echo", "é"}, cli.ExecReport{Exec: "1", Stdout: "é\n", StdoutEncoding: "utf-8", StdoutBytes: 3, StderrEncoding: "utf-8"}},
-		{"stderr", []string{"err", "x"}, cli.ExecReport{Exec: "1", StdoutEncoding: "utf-8", Stderr: "x\n", StderrEncoding: "utf-8", StderrBytes: 2}},
-		{"binary", []string{"binary"}, cli.ExecReport{Exec: "1", Stdout: "//4=", StdoutEncoding: "base64", StdoutBytes: 2, StderrEncoding: "utf-8"}},
-		{"code", []string{"exit", "9"}, cli.ExecReport{Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 9}},
-		{"time limit", []string{"timeout"}, cli.ExecReport{Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 124, Signal: 15, TimedOut: true}},
+		{
+			"text",
+			[]string{"echo", "é"},
+			cli.ExecReport{Exec: "1", Stdout: "é\n", StdoutEncoding: "utf-8", StdoutBytes: 3, StderrEncoding: "utf-8"},
+		},
+		{
+			"stderr",
+			[]string{"err", "x"},
+			cli.ExecReport{Exec: "1", StdoutEncoding: "utf-8", Stderr: "x\n", StderrEncoding: "utf-8", StderrBytes: 2},
+		},
+		{
+			"binary",
+			[]string{"binary"},
+			cli.ExecReport{Exec: "1", Stdout: "//4=", StdoutEncoding: "base64", StdoutBytes: 2, StderrEncoding: "utf-8"},
+		},
+		{
+			"code",
+			[]string{"exit", "9"},
+			cli.ExecReport{Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 9},
+		},
+		{
+			"time limit",
+			[]string{"timeout"},
+			cli.ExecReport{
+				Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 124, Signal: 15, TimedOut: true,
+			},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			app, streams, _ := stubApp(t, "one")
@@ -182,7 +295,9 @@ func TestExecJSON(t *testing.T) {
 
 // Providers may be slow to answer: what was asked once and not found, or found to be nothing, is not asked again.
 func TestProvidersAreAskedOnce(t *testing.T) {
-	for _, args := range [][]string{{"exec", "nobody", "true"}, {"exec", "--json", "nobody", "true"}, {"exec", "-d", "nobody", "true"}, {"prune"}} {
+	for _, args := range [][]string{
+		{"exec", "nobody", "true"}, {"exec", "--json", "nobody", "true"}, {"exec", "-d", "nobody", "true"}, {"prune"},
+	} {
 		app, _, provider := stubApp(t, "one")
 		execute(t.Context(), app, args)
 		if provider.lists != 1 {
@@ -238,7 +353,8 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	} {
 		execute(t.Context(), app, args)
 	}
-	if all := streams.Out.String() + streams.Err.String(); strings.Contains(all, value) || !strings.Contains(all, "TOKEN") {
+	if all := streams.Out.String() + streams.Err.String(); strings.Contains(all, value) ||
+		!strings.Contains(all, "TOKEN") {
 		t.Errorf("the secret's value is shown, or its name is not:\n%s", all)
 	}
 }

@@ -18,7 +18,9 @@ import (
 
 // parse runs one command with args up to the point where its work would begin,
 // and returns the options that it would work with.
-func parse[O any](t *testing.T, app *cli.App, newCmd func(*cli.App, func(context.Context, *O) error) *cobra.Command, args ...string) (*O, error) {
+func parse[O any](
+	t *testing.T, app *cli.App, newCmd func(*cli.App, func(context.Context, *O) error) *cobra.Command, args ...string,
+) (*O, error) {
 	t.Helper()
 	var got *O
 	root := NewRoot(app)
@@ -93,22 +95,65 @@ func TestErrorsOnStderr(t *testing.T) {
 		want string
 	}{
 		{"unknown command", []string{"lss"}, 2, "sb has no command \"lss\"; did you mean \"ls\"?\nhint: see \"sb --help\"\n"},
-		{"unknown command with a flag", []string{"lunch", "--name", "x"}, 2, "sb has no command \"lunch\"; did you mean \"launch\"?\nhint: see \"sb --help\"\n"},
+		{
+			"unknown command with a flag",
+			[]string{"lunch", "--name", "x"},
+			2,
+			"sb has no command \"lunch\"; did you mean \"launch\"?\nhint: see \"sb --help\"\n",
+		},
 		{"unknown flag", []string{"--name", "x"}, 2, "sb: unknown flag: --name\nhint: see \"sb --help\"\n"},
-		{"unknown subcommand", []string{"fs", "cp"}, 2, "sb fs has no command \"cp\"; did you mean \"ls\"?\nhint: see \"sb fs --help\"\n"},
+		{
+			"unknown subcommand",
+			[]string{"fs", "cp"},
+			2,
+			"sb fs has no command \"cp\"; did you mean \"ls\"?\nhint: see \"sb fs --help\"\n",
+		},
 		{"unknown flag", []string{"ls", "--nope"}, 2, "sb: unknown flag: --nope\nhint: see \"sb ls --help\"\n"},
-		{"help for what is not there", []string{"help", "fs", "cp"}, 2, "sb fs has no command \"cp\"; did you mean \"ls\"?\nhint: see \"sb fs --help\"\n"},
-		{"no client", []string{"mcp", "uninstall"}, 2, "sb mcp uninstall needs --client, with one of " + strings.Join(clients.Names(), ", ") + "\nhint: see \"sb mcp uninstall --help\"\n"},
+		{
+			"help for what is not there",
+			[]string{"help", "fs", "cp"},
+			2,
+			"sb fs has no command \"cp\"; did you mean \"ls\"?\nhint: see \"sb fs --help\"\n",
+		},
+		{"no client", []string{"mcp", "uninstall"}, 2, "sb mcp uninstall needs --client, with one of " +
+			strings.Join(clients.Names(), ", ") + "\nhint: see \"sb mcp uninstall --help\"\n"},
 		{"missing argument", []string{"ps"}, 2, "sb ps needs SANDBOX\nhint: see \"sb ps --help\"\n"},
 		{"empty argument", []string{"ps", ""}, 2, "sb ps: SANDBOX is empty\nhint: see \"sb ps --help\"\n"},
 		{"extra argument", []string{"ps", "a", "b"}, 2, "sb ps takes no argument \"b\"\nhint: see \"sb ps --help\"\n"},
 		{"broken configuration", []string{"ls"}, 2, "sb: config.yaml: broken configuration\n"},
-		{"as JSON", []string{"ls", "--json"}, 2, `{"error":"config.yaml: broken configuration","kind":"usage","op":"config","subject":"config.yaml","exit_code":2}` + "\n"},
+		{
+			"as JSON",
+			[]string{"ls", "--json"},
+			2,
+			`{"error":"config.yaml: broken configuration","kind":"usage","op":"config","subject":"config.yaml","exit_code":2}` + "\n",
+		},
 		{"exec fails with 125", []string{"exec", "dev", "true"}, 125, "sb: config.yaml: broken configuration\n"},
-		{"bad usage of exec fails with 125", []string{"exec", "dev"}, 125, "sb exec needs a command\nhint: see \"sb exec --help\"\n"},
-		{"bad flag of exec fails with 125", []string{"exec", "dev", "--nope", "true"}, 125, "sb: unknown flag: --nope\nhint: see \"sb exec --help\"\n"},
-		{"bad size", []string{"launch", "--memory", "lots"}, 2, "sb: invalid argument \"lots\" for \"-m, --memory\" flag: lots: not a size\nhint: write a number with a unit, such as 512MiB or 2G\n"},
-		{"negative size", []string{"launch", "--memory=-1G"}, 2, "sb: invalid argument \"-1G\" for \"-m, --memory\" flag: -1G: not a size\nhint: write a number with a unit, such as 512MiB or 2G\n"},
+		{
+			"bad usage of exec fails with 125",
+			[]string{"exec", "dev"},
+			125,
+			"sb exec needs a command\nhint: see \"sb exec --help\"\n",
+		},
+		{
+			"bad flag of exec fails with 125",
+			[]string{"exec", "dev", "--nope", "true"},
+			125,
+			"sb: unknown flag: --nope\nhint: see \"sb exec --help\"\n",
+		},
+		{
+			"bad size",
+			[]string{"launch", "--memory", "lots"},
+			2,
+			"sb: invalid argument \"lots\" for \"-m, --memory\" flag: lots: not a size\nhint: write a number with a unit, " +
+				"such as 512MiB or 2G\n",
+		},
+		{
+			"negative size",
+			[]string{"launch", "--memory=-1G"},
+			2,
+			"sb: invalid argument \"-1G\" for \"-m, --memory\" flag: -1G: not a size\nhint: write a number with a unit, such " +
+				"as 512MiB or 2G\n",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			app, streams := clitest.New(t, nil)

@@ -18,13 +18,33 @@ func TestNewExec(t *testing.T) {
 		command []string
 	}{
 		{"plain", []string{"dev", "ls"}, "dev", []string{"ls"}},
-		{"flags of the command are its own", []string{"dev", "ls", "-la", "--help", "-t"}, "dev", []string{"ls", "-la", "--help", "-t"}},
+		{
+			"flags of the command are its own",
+			[]string{"dev", "ls", "-la", "--help", "-t"},
+			"dev",
+			[]string{"ls", "-la", "--help", "-t"},
+		},
 		{"two dashes", []string{"dev", "--", "-weird", "--", "x"}, "dev", []string{"-weird", "--", "x"}},
 		{"two dashes first", []string{"--", "dev", "-weird"}, "dev", []string{"-weird"}},
 		{"two dashes in the command", []string{"dev", "git", "log", "--", "f"}, "dev", []string{"git", "log", "--", "f"}},
-		{"flags before and after the sandbox", []string{"-w", "/a", "dev", "--user", "7", "id", "-u"}, "dev", []string{"id", "-u"}},
-		{"words untouched", []string{"dev", "printf", "%s", "a b", "", "'q'"}, "dev", []string{"printf", "%s", "a b", "", "'q'"}},
-		{"shell text", []string{"dev", "-c", "echo $0 $1", "x", "y"}, "dev", []string{"/bin/sh", "-c", "echo $0 $1", "x", "y"}},
+		{
+			"flags before and after the sandbox",
+			[]string{"-w", "/a", "dev", "--user", "7", "id", "-u"},
+			"dev",
+			[]string{"id", "-u"},
+		},
+		{
+			"words untouched",
+			[]string{"dev", "printf", "%s", "a b", "", "'q'"},
+			"dev",
+			[]string{"printf", "%s", "a b", "", "'q'"},
+		},
+		{
+			"shell text",
+			[]string{"dev", "-c", "echo $0 $1", "x", "y"},
+			"dev",
+			[]string{"/bin/sh", "-c", "echo $0 $1", "x", "y"},
+		},
 		{"a command named like a flag's value", []string{"dev", "-e", "A=1", "env"}, "dev", []string{"env"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -45,7 +65,8 @@ func TestNewExec(t *testing.T) {
 
 func TestNewExecFlags(t *testing.T) {
 	app, _ := clitest.New(t, map[string]string{"FROM": "outside", "TOKEN": "s3cret"})
-	got, err := parse(t, app, exec.NewExec, "-e", "A=1=2", "-e", "FROM", "--secret", "TOKEN", "-w", "/w", "-u", "1000:1000",
+	got, err := parse(t, app, exec.NewExec, "-e", "A=1=2", "-e", "FROM", "--secret", "TOKEN", "-w", "/w", "-u",
+		"1000:1000",
 		"--timeout", "1m30s", "-i", "dev", "true")
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +74,8 @@ func TestNewExecFlags(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"A": "1=2", "FROM": "outside"}, got.Spec.Env); diff != "" {
 		t.Errorf("env (-want +got):\n%s", diff)
 	}
-	if len(got.Spec.Secrets) != 1 || got.Spec.Secrets[0].Name != "TOKEN" || got.Spec.Secrets[0].Value.Reveal() != "s3cret" {
+	if len(got.Spec.Secrets) != 1 || got.Spec.Secrets[0].Name != "TOKEN" ||
+		got.Spec.Secrets[0].Value.Reveal() != "s3cret" {
 		t.Errorf("secrets: %+v", got.Spec.Secrets)
 	}
 	if got.Spec.Workdir != "/w" || got.Spec.User != "1000:1000" || got.Spec.Timeout != 90*time.Second {

@@ -55,7 +55,8 @@ func TestGuestNamesOnATerminal(t *testing.T) {
 				t.Fatalf("%s: exit code %d: %s", name, code, streams.Err)
 			}
 			out := streams.Out.String()
-			if strings.Contains(out, hostileName) == terminal || strings.ContainsAny(out, "\x1b\x07") == terminal || !strings.HasSuffix(out, "b\n") {
+			if strings.Contains(out, hostileName) == terminal || strings.ContainsAny(out, "\x1b\x07") == terminal ||
+				!strings.HasSuffix(out, "b\n") {
 				t.Errorf("%s, terminal %v: %q", name, terminal, out)
 			}
 		}

@@ -16,7 +16,9 @@ import (
 )
 
 func specDiff(want, got core.Spec) string {
-	return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b core.SecretValue) bool { return a.Reveal() == b.Reveal() }))
+	return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b core.SecretValue) bool {
+		return a.Reveal() == b.Reveal()
+	}))
 }
 
 func TestNewLaunchFlags(t *testing.T) {
@@ -26,7 +28,9 @@ func TestNewLaunchFlags(t *testing.T) {
 		"--pip", "numpy,pandas", "--pip", "scipy", "--apt", "curl", "--cpu", "1.5", "-m", "2G", "--disk", "10GiB",
 		"--processes", "100", "--open-files", "1024", "--gpu", "a100-80gb:4", "--timeout", "2h", "--idle-timeout", "90",
 		"--persist", "-w", "/w", "-u", "app", "-e", "A=1", "--secret", "TOKEN", "--secret-ref", "KEY=stored",
-		"-v", "data:/data:ro", "-p", "8080:80", "-p", "9000", "-p", "8443:443/h2", "--inbound", "203.0.113.0/24", "--ready-exec", "test -e /ok", "--ready-interval", "2s", "--modal", "regions=us-east,eu", "--modal", "cloud=aws", "--allow", "pypi.org,10.0.0.0/8", "-l", "team=ml",
+		"-v", "data:/data:ro", "-p", "8080:80", "-p", "9000", "-p", "8443:443/h2", "--inbound", "203.0.113.0/24",
+		"--ready-exec", "test -e /ok", "--ready-interval", "2s", "--modal", "regions=us-east,eu", "--modal", "cloud=aws",
+		"--allow", "pypi.org,10.0.0.0/8", "-l", "team=ml",
 		"--", "serve", "--port", "80")
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +44,8 @@ func TestNewLaunchFlags(t *testing.T) {
 		Secrets: []core.Secret{{Name: "KEY", Ref: "stored"}, {Name: "TOKEN", Value: core.NewSecretValue("s3cret")}},
 		Volumes: []core.Volume{{Source: "data", Target: "/data", ReadOnly: true}},
 		Ports:   []core.Port{{Host: 8080, Sandbox: 80}, {Sandbox: 9000}, {Host: 8443, Sandbox: 443, Protocol: core.PortH2}},
-		Inbound: []string{"203.0.113.0/24"}, Ready: &core.Probe{Exec: []string{"sh", "-c", "test -e /ok"}, Interval: core.Duration(2 * time.Second)},
+		Inbound: []string{"203.0.113.0/24"},
+		Ready:   &core.Probe{Exec: []string{"sh", "-c", "test -e /ok"}, Interval: core.Duration(2 * time.Second)},
 		Modal:   modalspec.Section{Regions: []string{"us-east", "eu"}, Cloud: "aws"}.JSON(),
 		Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org", "10.0.0.0/8"}},
 		Labels:  map[string]string{"team": "ml"}, Command: []string{"serve", "--port", "80"},
@@ -78,12 +83,15 @@ labels: {team: ml}
 command: [sleep, "10"]
 `)
 	app, _ := clitest.New(t, map[string]string{"TOKEN": "s3cret"})
-	got, err := parse(t, app, sandboxes.NewLaunch, "--file", file, "--name", "flag", "--template", "base", "-e", "B=3", "--memory", "1G")
+	got, err := parse(
+		t, app, sandboxes.NewLaunch, "--file", file, "--name", "flag", "--template", "base", "-e", "B=3", "--memory", "1G",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := core.Spec{
-		Name: "flag", Template: "base", Memory: core.GiB, Timeout: core.Duration(time.Hour), GPU: core.GPU{Type: "H100", Count: 2},
+		Name: "flag", Template: "base", Memory: core.GiB, Timeout: core.Duration(time.Hour),
+		GPU:     core.GPU{Type: "H100", Count: 2},
 		Env:     map[string]string{"A": "1", "B": "3"},
 		Secrets: []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}, {Name: "KEY", Ref: "stored"}},
 		Ports:   []core.Port{{Host: 8080, Sandbox: 80}}, Network: core.Network{Mode: core.NetworkNone},

@@ -46,7 +46,8 @@ func TestTheDashboardsLinesAreRight(t *testing.T) {
 // shellWords are the arguments that a shell gives sb, without the program's name.
 func shellWords(t *testing.T, line string) []string {
 	t.Helper()
-	shell := exec.CommandContext(t.Context(), "sh", "-c", `sb() { for word; do printf '%s\0' "$word" >&3; done; }; { `+strings.TrimSuffix(line, "\n")+"; } 3>words")
+	shell := exec.CommandContext(t.Context(), "sh", "-c", `sb() { for word; do printf '%s\0' "$word" >&3; done; }; { `+
+		strings.TrimSuffix(line, "\n")+"; } 3>words")
 	shell.Dir = t.TempDir()
 	if out, err := shell.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", line, err, out)

@@ -25,7 +25,8 @@ func TestLsShowsWhatIsHereFirst(t *testing.T) {
 				svc := service.New(service.Options{Actor: "test", Factories: []core.Factory{near.Factory(), far.Factory()}})
 				defer func() { _ = svc.Close() }()
 				for _, provider := range []string{"far", "near"} {
-					if _, err := svc.Launch(t.Context(), core.Spec{Provider: provider, Name: "at-" + provider}, service.LaunchOptions{}); err != nil {
+					if _, err := svc.Launch(t.Context(), core.Spec{Provider: provider, Name: "at-" +
+						provider}, service.LaunchOptions{}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -40,7 +41,8 @@ func TestLsShowsWhatIsHereFirst(t *testing.T) {
 					t.Fatalf("it ends with %d: %s", code, streams.Err)
 				}
 				got := streams.Out.String()
-				if strings.Count(got, "PROVIDER") != tables || !strings.Contains(got, "at-near") || !strings.Contains(got, "at-far") {
+				if strings.Count(got, "PROVIDER") != tables || !strings.Contains(got, "at-near") ||
+					!strings.Contains(got, "at-far") {
 					t.Errorf("after %s:\n%s", time.Since(begin), got)
 				}
 			})

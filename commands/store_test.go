@@ -21,7 +21,9 @@ func keeperApp(t *testing.T, env map[string]string, more fake.KeeperOptions) (*c
 	t.Helper()
 	app, streams := clitest.New(t, env)
 	keeper := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-", Now: app.Now}, more)
-	svc := service.New(service.Options{Actor: "test", Now: app.Now, StateDir: t.TempDir(), Factories: []core.Factory{keeper.Factory()}})
+	svc := service.New(service.Options{
+		Actor: "test", Now: app.Now, StateDir: t.TempDir(), Factories: []core.Factory{keeper.Factory()},
+	})
 	t.Cleanup(func() {
 		_ = svc.Close()
 		keeper.Shutdown()
@@ -108,7 +110,8 @@ func TestSecretValues(t *testing.T) {
 	file := writeFile(t, "token", "from a file\n")
 	app, streams := clitest.New(t, map[string]string{"A": "from here"})
 	streams.SetInput("from stdin\n")
-	opts := &stores.SecretCreateOptions{App: app, Keys: []string{"A", "B=@" + file, "C=-"}, Files: []string{writeFile(t, ".env", "D=from lines\n")}}
+	opts := &stores.SecretCreateOptions{App: app, Keys: []string{"A", "B=@" +
+		file, "C=-"}, Files: []string{writeFile(t, ".env", "D=from lines\n")}}
 	values, err := opts.Values()
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +145,8 @@ func TestWaitReadyOfLaunch(t *testing.T) {
 	if !errors.Is(err, core.KindUsage) || !strings.Contains(core.HintOf(err), "--wait-ready=20s") {
 		t.Errorf("a duration as the command: %v, %q", err, core.HintOf(err))
 	}
-	if _, err := did(t, app, streams, "launch -q --ready-exec true --wait-ready -- 20s"); err == nil || !strings.Contains(err.Error(), `no program "20s"`) {
+	if _, err := did(t, app, streams, "launch -q --ready-exec true --wait-ready -- 20s"); err == nil ||
+		!strings.Contains(err.Error(), `no program "20s"`) {
 		t.Errorf("a command that is called so: %v", err)
 	}
 	// A sandbox that is not ready in time is reported, and keeps running.
@@ -150,14 +154,17 @@ func TestWaitReadyOfLaunch(t *testing.T) {
 	if !errors.Is(err, core.KindTimeout) || !strings.HasPrefix(out, "clo-") {
 		t.Errorf("%q, %v", out, err)
 	}
-	if told := err.Error(); !strings.Contains(told, "not ready yet") || strings.Contains(told, "deadline") || !strings.Contains(core.HintOf(err), "sb wait --ready slow") {
+	if told := err.Error(); !strings.Contains(told, "not ready yet") || strings.Contains(told, "deadline") ||
+		!strings.Contains(core.HintOf(err), "sb wait --ready slow") {
 		t.Errorf("the error says %q, %q", told, core.HintOf(err))
 	}
 	wantOutput(t, app, streams, "inspect slow", `"state": "running"`)
 }
 
 func TestForwardPort(t *testing.T) {
-	for text, want := range map[string]core.Port{"8080": {Host: 8080, Sandbox: 8080}, "0:80": {Sandbox: 80}, "81:80": {Host: 81, Sandbox: 80}} {
+	for text, want := range map[string]core.Port{
+		"8080": {Host: 8080, Sandbox: 8080}, "0:80": {Sandbox: 80}, "81:80": {Host: 81, Sandbox: 80},
+	} {
 		if got, err := sandboxes.ForwardPort(text); err != nil || got != want {
 			t.Errorf("%s is %+v, %v", text, got, err)
 		}
@@ -176,7 +183,9 @@ func TestPortForward(t *testing.T) {
 	streams.Out.Reset()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := sandboxes.RunPortForward(ctx, &sandboxes.PortForwardOptions{App: app, Ref: "dev", Address: "127.0.0.1", Ports: []core.Port{{Sandbox: 80}}})
+	err := sandboxes.RunPortForward(
+		ctx, &sandboxes.PortForwardOptions{App: app, Ref: "dev", Address: "127.0.0.1", Ports: []core.Port{{Sandbox: 80}}},
+	)
 	if !errors.Is(err, core.KindCanceled) && !errors.Is(err, core.KindConflict) {
 		t.Errorf("%v", err)
 	}

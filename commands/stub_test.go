@@ -37,7 +37,9 @@ func (s *stub) Name() string { return "stub" }
 
 func (s *stub) Capabilities() core.Capabilities {
 	return core.Capabilities{
-		Has:    []core.Capability{core.CapTTY, core.CapUser, core.CapTimeout, core.CapMemory, core.CapNetNone, core.CapNetAll},
+		Has: []core.Capability{
+			core.CapTTY, core.CapUser, core.CapTimeout, core.CapMemory, core.CapNetNone, core.CapNetAll,
+		},
 		Images: []string{"host"}, GPUs: map[string]int{"T4": 1}, Isolation: "none, it is a stub",
 	}
 }
@@ -45,14 +47,17 @@ func (s *stub) Capabilities() core.Capabilities {
 func (s *stub) Check(context.Context) error { return nil }
 func (s *stub) Close() error                { return nil }
 
-func (s *stub) Launch(_ context.Context, spec core.Spec, lease core.Lease, report core.ProgressFunc) (core.Sandbox, error) {
+func (s *stub) Launch(
+	_ context.Context, spec core.Spec, lease core.Lease, report core.ProgressFunc,
+) (core.Sandbox, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	report(core.Progress{Step: "building"})
 	s.next++
 	box := core.Sandbox{
 		ID: "stb-" + strconv.Itoa(s.next), Name: spec.Name, Provider: "stub", App: spec.App, State: core.StateRunning,
-		Image: spec.Image, Labels: spec.Labels, Spec: spec.Redacted(), Created: clitest.Now().Add(-3 * 60e9), Started: clitest.Now(), Lease: lease,
+		Image: spec.Image, Labels: spec.Labels, Spec: spec.Redacted(), Created: clitest.Now().
+			Add(-3 * 60e9), Started: clitest.Now(), Lease: lease,
 	}
 	s.boxes[box.ID], s.leases[box.ID] = box, lease
 	return box, nil
@@ -154,7 +159,9 @@ func appOver(t *testing.T, provider core.Provider, names ...string) (*cli.App, *
 	app.Signals = cli.SignalsFrom(make(chan os.Signal))
 	svc := service.New(service.Options{
 		Actor: "test", Now: app.Now,
-		Factories: []core.Factory{{Name: "stub", IDPrefix: "stb-", Open: func() (core.Provider, error) { return provider, nil }}},
+		Factories: []core.Factory{{Name: "stub", IDPrefix: "stb-", Open: func() (core.Provider, error) {
+			return provider, nil
+		}}},
 	})
 	t.Cleanup(func() {
 		if err := svc.Close(); err != nil {

@@ -28,7 +28,8 @@ func TestUINeedsATerminal(t *testing.T) {
 	}
 	streams.SetTTY(80)
 	app.LookupEnv = func(name string) (string, bool) { return "dumb", name == "TERM" }
-	if _, err := watch.Dashboard(app, ""); !errors.Is(err, core.KindUsage) || !strings.Contains(core.HintOf(err), "sb top --once") {
+	if _, err := watch.Dashboard(app, ""); !errors.Is(err, core.KindUsage) ||
+		!strings.Contains(core.HintOf(err), "sb top --once") {
 		t.Errorf("TERM=dumb: %v", err)
 	}
 }
@@ -61,7 +62,8 @@ func TestTopOnce(t *testing.T) {
 	if err := watch.TopOnce(t.Context(), &watch.TopOptions{App: app, Once: true}); err != nil {
 		t.Fatal(err)
 	}
-	if out := streams.Out.String(); !strings.HasPrefix(out, "NAME") || strings.Count(out, "\n") != 3 || !strings.Contains(out, "two") {
+	if out := streams.Out.String(); !strings.HasPrefix(out, "NAME") || strings.Count(out, "\n") != 3 ||
+		!strings.Contains(out, "two") {
 		t.Error(out)
 	}
 	streams.Out.Reset()
@@ -79,13 +81,17 @@ func TestTemplates(t *testing.T) {
 	if templates, err := cli.ReadTemplates(filepath.Join(dir, "absent"), nil); err != nil || len(templates) != 0 {
 		t.Errorf("%v, %v", templates, err)
 	}
-	for name, text := range map[string]string{"small.yaml": "memory: 64MiB\nsecrets: [{name: A}, {name: B}]\n", "broken.yaml": "memry: 1\n", "notes.txt": "no template"} {
+	for name, text := range map[string]string{
+		"small.yaml": "memory: 64MiB\nsecrets: [{name: A}, {name: B}]\n", "broken.yaml": "memry: 1\n",
+		"notes.txt": "no template",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	templates, err := cli.ReadTemplates(dir, func(key string) (string, bool) { return "value", key == "A" })
-	if len(templates) != 1 || templates[0].Name != "small" || templates[0].Spec.Memory != 64*core.MiB || templates[0].Spec.Secrets[0].Value.Reveal() != "value" || !templates[0].Spec.Secrets[1].Value.Empty() {
+	if len(templates) != 1 || templates[0].Name != "small" || templates[0].Spec.Memory != 64*core.MiB ||
+		templates[0].Spec.Secrets[0].Value.Reveal() != "value" || !templates[0].Spec.Secrets[1].Value.Empty() {
 		t.Errorf("%+v", templates)
 	}
 	if err == nil || !strings.Contains(err.Error(), "broken.yaml") {
@@ -96,7 +102,8 @@ func TestTemplates(t *testing.T) {
 func TestEditor(t *testing.T) {
 	app, _ := clitest.New(t, nil)
 	for want, env := range map[string]map[string]string{
-		"vi": {}, "nano": {"EDITOR": "nano"}, "code|--wait": {"EDITOR": "nano", "VISUAL": "code --wait"}, "ed": {"VISUAL": " ", "EDITOR": "ed"},
+		"vi": {}, "nano": {"EDITOR": "nano"}, "code|--wait": {"EDITOR": "nano", "VISUAL": "code --wait"},
+		"ed": {"VISUAL": " ", "EDITOR": "ed"},
 	} {
 		app.LookupEnv = func(key string) (string, bool) { v, ok := env[key]; return v, ok }
 		if got := strings.Join(watch.Editor(app), "|"); got != want {

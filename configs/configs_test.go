@@ -32,7 +32,8 @@ func TestLayersRise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := c.Defaults; d.Memory != core.GiB || d.CPU != 3 || d.Network.Mode != core.NetworkAll || c.Quotas.MaxSandboxes != 5 {
+	if d := c.Defaults; d.Memory != core.GiB || d.CPU != 3 || d.Network.Mode != core.NetworkAll ||
+		c.Quotas.MaxSandboxes != 5 {
 		t.Errorf("%+v", c.Config)
 	}
 	origins := map[string]string{}

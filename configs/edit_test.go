@@ -18,17 +18,38 @@ func TestSetChangesOneLine(t *testing.T) {
 	for _, tt := range []struct{ name, before, key, value, after string }{
 		{"empty", "", "defaults.memory", "1GiB", "defaults:\n  memory: 1GiB\n"},
 		{"top level", "# mine\n", "provider", "local", "# mine\nprovider: local\n"},
-		{"in place", "defaults:\n    memory: 1GiB # for now\n\n    cpu: 2\n", "defaults.memory", "2GiB", "defaults:\n    memory: 2GiB # for now\n\n    cpu: 2\n"},
+		{
+			"in place", "defaults:\n    memory: 1GiB # for now\n\n    cpu: 2\n", "defaults.memory", "2GiB",
+			"defaults:\n    memory: 2GiB # for now\n\n    cpu: 2\n",
+		},
 		{"in quotes", "defaults:\n  memory: \"1GiB\"\n", "defaults.memory", "2GiB", "defaults:\n  memory: 2GiB\n"},
-		{"without a value", "defaults:\n  memory:\n  cpu: 1\n", "defaults.memory", "2GiB", "defaults:\n  memory: 2GiB\n  cpu: 1\n"},
-		{"beside others", "defaults:\n    # enough\n    cpu: 2\nquotas:\n    max_cpu: 4\n", "defaults.memory", "2GiB", "defaults:\n    memory: 2GiB\n    # enough\n    cpu: 2\nquotas:\n    max_cpu: 4\n"},
+		{
+			"without a value", "defaults:\n  memory:\n  cpu: 1\n", "defaults.memory", "2GiB",
+			"defaults:\n  memory: 2GiB\n  cpu: 1\n",
+		},
+		{
+			"beside others", "defaults:\n    # enough\n    cpu: 2\nquotas:\n    max_cpu: 4\n", "defaults.memory", "2GiB",
+			"defaults:\n    memory: 2GiB\n    # enough\n    cpu: 2\nquotas:\n    max_cpu: 4\n",
+		},
 		{"no newline at the end", "defaults:\n  cpu: 2", "defaults.cpu", "3", "defaults:\n  cpu: 3\n"},
 		{"in braces", "defaults: {cpu: 2, disk: 1GiB}\n", "defaults.cpu", "3", "defaults: {cpu: 3, disk: 1GiB}\n"},
-		{"over lines", "defaults:\n  app: one\n    two\n  cpu: 1\n", "defaults.app", "three", "defaults:\n  app: three\n  cpu: 1\n"},
-		{"text that looks like a number", "defaults:\n  cpu: 2\n", "defaults.app", "012", "defaults:\n  app: \"012\"\n  cpu: 2\n"},
+		{
+			"over lines", "defaults:\n  app: one\n    two\n  cpu: 1\n", "defaults.app", "three",
+			"defaults:\n  app: three\n  cpu: 1\n",
+		},
+		{
+			"text that looks like a number", "defaults:\n  cpu: 2\n", "defaults.app", "012",
+			"defaults:\n  app: \"012\"\n  cpu: 2\n",
+		},
 		{"text that looks like null", "", "defaults.app", "null", "defaults:\n  app: \"null\"\n"},
-		{"a commented default", "defaults:\n  # cores\n  # cpu: \"0\"\n  disk: 1GiB\n", "defaults.cpu", "3", "defaults:\n  # cores\n  cpu: 3\n  disk: 1GiB\n"},
-		{"a commented default elsewhere", "quotas:\n  # max_cpu: \"0\"\nlocal:\n", "local.log_limit", "1MiB", "quotas:\n  # max_cpu: \"0\"\nlocal:\n  log_limit: 1MiB\n"},
+		{
+			"a commented default", "defaults:\n  # cores\n  # cpu: \"0\"\n  disk: 1GiB\n", "defaults.cpu", "3",
+			"defaults:\n  # cores\n  cpu: 3\n  disk: 1GiB\n",
+		},
+		{
+			"a commented default elsewhere", "quotas:\n  # max_cpu: \"0\"\nlocal:\n", "local.log_limit", "1MiB",
+			"quotas:\n  # max_cpu: \"0\"\nlocal:\n  log_limit: 1MiB\n",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := write4test(t, tt.before)

@@ -184,9 +184,21 @@ func TestSchemasAgreeWithReaders(t *testing.T) {
 		{config, readConfig, "provider: [a]\n", false},
 		{config, readConfig, "defaults: {processes: -1}\n", false},
 		{config, readConfig, "defaults: {network: everywhere}\n", false},
-		{spec, readSpec, "name: a\nmemory: 1GiB\ntimeout: 90\nports: [{port: 80}]\nnetwork: {mode: none}\nsecrets: [{name: A}]\ngpu: T4\n", true},
-		{spec, readSpec, "ready: {tcp: 8080, interval: 500ms}\ninbound: [203.0.113.0/24]\nports: [{port: 80, protocol: h2}]\n", true},
-		{spec, readSpec, "modal: {regions: [us-east], memory_limit: 4GiB, buckets: [{name: data, target: /data}], headers: [{domain: example.com, headers: {X-A: $KEY}}], experimental: {a: 'true'}}\n", true},
+		{
+			spec, readSpec,
+			"name: a\nmemory: 1GiB\ntimeout: 90\nports: [{port: 80}]\nnetwork: {mode: none}\nsecrets: [{name: A}]\ngpu: T4\n",
+			true,
+		},
+		{
+			spec, readSpec,
+			"ready: {tcp: 8080, interval: 500ms}\ninbound: [203.0.113.0/24]\nports: [{port: 80, protocol: h2}]\n", true,
+		},
+		{
+			spec, readSpec,
+			"modal: {regions: [us-east], memory_limit: 4GiB, buckets: [{name: data, target: /data}], headers: [{domain: " +
+				"example.com, headers: {X-A: $KEY}}], experimental: {a: 'true'}}\n",
+			true,
+		},
 		{spec, readSpec, "modal: {region: us-east}\n", false},
 		{spec, readSpec, "ready: {port: 8080}\n", false},
 		{spec, readSpec, "memroy: 1GiB\n", false},

@@ -73,7 +73,8 @@ var layers = map[string][]string{
 	"mcp/reply":   {"core", "core/redact"},
 	"mcp/links":   {"core", "core/service", "mcp/auth", "mcp/reply"},
 	"mcp/tools": {
-		"core", "core/redact", "core/service", "core/transfer", "mcp/auth", "mcp/links", "mcp/reply", "mcp/session", "mcp/setup",
+		"core", "core/redact", "core/service", "core/transfer", "mcp/auth", "mcp/links", "mcp/reply", "mcp/session",
+		"mcp/setup",
 	},
 	"mcp/compat":     {"core", "mcp/links", "mcp/setup", "mcp/tools"},
 	"mcp/transport":  {"core", "mcp/auth", "mcp/links", "mcp/session", "mcp/setup"},
@@ -139,7 +140,9 @@ type listed struct {
 // list returns this module's packages as built for an operating system.
 func list(t *testing.T, goos string, patterns ...string) []listed {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Imports,Deps"}, patterns...)...)
+	cmd := exec.CommandContext(
+		t.Context(), "go", append([]string{"list", "-json=ImportPath,Imports,Deps"}, patterns...)...,
+	)
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
 	var stderr bytes.Buffer

@@ -55,7 +55,8 @@ func (s Spec) EnforcedFields() []Enforcement {
 	for _, f := range Fields() {
 		add(f.Name, f.Limit && !f.IsZero(s) && f.Value(s) != any(NoTimeout), f.Value(s))
 	}
-	add("network", s.Network.Mode != NetworkDefault, strings.TrimSpace(string(s.Network.Mode)+" "+strings.Join(s.Network.Allow, " ")))
+	add("network", s.Network.Mode != NetworkDefault, strings.TrimSpace(string(s.Network.Mode)+
+		" "+strings.Join(s.Network.Allow, " ")))
 	add("inbound", len(s.Inbound) > 0, strings.Join(s.Inbound, " "))
 	for _, v := range s.Volumes {
 		add("volumes", v.ReadOnly, v.Source+" read-only")

@@ -171,8 +171,8 @@ func Wrap(op, subject string, err error) error {
 	return &Error{Kind: KindOf(err), Op: op, Subject: subject, Err: err}
 }
 
-// KindOf classifies any error, including those of the standard library, for code that needs the kind itself. KindOf(nil)
-// is KindInternal. To test for one kind, use errors.Is.
+// KindOf classifies any error, including those of the standard library, for code that needs the kind itself.
+// KindOf(nil) is KindInternal. To test for one kind, use errors.Is.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind

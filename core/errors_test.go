@@ -25,7 +25,8 @@ func TestErrorIsOfOneKind(t *testing.T) {
 	if _, ok := errors.AsType[text](Wrap("move", "dev", text{errors.New("x")})); !ok {
 		t.Error("the type of a cause is lost")
 	}
-	if errors.Is(nil, KindInternal) || errors.Is(&Error{Kind: KindUsage}, fs.ErrExist) || !errors.Is(&Error{}, KindInternal) {
+	if errors.Is(nil, KindInternal) || errors.Is(&Error{Kind: KindUsage}, fs.ErrExist) ||
+		!errors.Is(&Error{}, KindInternal) {
 		t.Error("an error without a cause is of another kind")
 	}
 }

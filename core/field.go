@@ -88,7 +88,8 @@ func Fields() []Field {
 func sourceFields() []Field {
 	return []Field{
 		{
-			Name: "provider", Flag: "provider", Doc: "provider `NAME`, or auto for the first that supports the sandbox (default auto)",
+			Name: "provider", Flag: "provider",
+			Doc:   "provider `NAME`, or auto for the first that supports the sandbox (default auto)",
 			Label: "Provider", Hint: "auto picks the first that can",
 			ref: func(s *Spec) any { return &s.Provider },
 		},
@@ -97,12 +98,14 @@ func sourceFields() []Field {
 			ref: func(s *Spec) any { return &s.App }, check: func(s Spec) error { return validateOptionalName("app", s.App) },
 		},
 		{
-			Name: "name", Flag: "name", Letter: "n", Doc: "`NAME`, unique among the provider's live sandboxes (default: generated)",
+			Name: "name", Flag: "name", Letter: "n",
+			Doc:   "`NAME`, unique among the provider's live sandboxes (default: generated)",
 			Label: "Name", Hint: "empty generates one",
 			ref: func(s *Spec) any { return &s.Name }, check: func(s Spec) error { return validateOptionalName("name", s.Name) },
 		},
 		{
-			Name: "image", Flag: "image", Doc: "image `NAME`, such as python:3.12 (default: the provider's; host is this machine's programs)",
+			Name: "image", Flag: "image",
+			Doc:   "image `NAME`, such as python:3.12 (default: the provider's; host is this machine's programs)",
 			Label: "Image", Hint: "any OCI image",
 			ref: func(s *Spec) any { return &s.Image },
 		},
@@ -154,7 +157,8 @@ func limitFields() []Field {
 			ref: func(s *Spec) any { return &s.Memory }, check: Spec.checkMemory,
 		},
 		{
-			Name: "disk", Flag: "disk", Doc: "limit of the files that the sandbox writes, such as 10G", Need: CapDisk, Limit: true,
+			Name: "disk", Flag: "disk", Doc: "limit of the files that the sandbox writes, such as 10G", Need: CapDisk,
+			Limit: true,
 			Label: "Disk", Hint: sizeHint,
 			ref: func(s *Spec) any { return &s.Disk }, check: Spec.checkDisk,
 		},
@@ -210,8 +214,9 @@ func insideFields() []Field {
 			ref: func(s *Spec) any { return &s.User }, check: Spec.checkUser,
 		},
 		{
-			Name: "env", Flag: "env", Letter: "e", Doc: "environment variables", Label: "Environment", Hint: "NAME=VALUE NAME='TWO WORDS'",
-			ref: func(s *Spec) any { return &s.Env },
+			Name: "env", Flag: "env", Letter: "e", Doc: "environment variables", Label: "Environment",
+			Hint: "NAME=VALUE NAME='TWO WORDS'",
+			ref:  func(s *Spec) any { return &s.Env },
 		},
 		{
 			Name: "secrets", Flag: "secret", Doc: "environment variables whose values are kept out of output and logs",
@@ -242,7 +247,8 @@ func insideFields() []Field {
 			ref: func(s *Spec) any { return &s.Labels }, check: Spec.checkLabels,
 		},
 		{
-			Name: "command", Doc: "entry command; the sandbox ends when it ends", Label: "Command", Hint: "shell command, or empty for none",
+			Name: "command", Doc: "entry command; the sandbox ends when it ends", Label: "Command",
+			Hint:  "shell command, or empty for none",
 			ref:   func(s *Spec) any { return &s.Command },
 			check: func(s Spec) error { return validateArgv("command", s.Command) },
 		},
@@ -256,8 +262,9 @@ func insideFields() []Field {
 			ref: func(s *Spec) any { return &s.Ready }, check: func(s Spec) error { return s.Ready.validate() },
 		},
 		{
-			Name: "modal", Flag: "modal", Doc: "a setting of Modal as `KEY=VALUE`, such as regions=us-east or cpu_limit=4", Need: CapModal,
-			ref: func(s *Spec) any { return &s.Modal }, check: Spec.checkModal,
+			Name: "modal", Flag: "modal", Doc: "a setting of Modal as `KEY=VALUE`, such as regions=us-east or cpu_limit=4",
+			Need: CapModal,
+			ref:  func(s *Spec) any { return &s.Modal }, check: Spec.checkModal,
 		},
 	}
 }

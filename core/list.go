@@ -47,5 +47,6 @@ func (f ListFilter) Matches(sb Sandbox) bool {
 // Orphaned reports whether the sandbox is lost, or its owner is gone and the sandbox was bound to or renewed by that
 // owner.
 func (sb Sandbox) Orphaned() bool {
-	return sb.State == StateLost || sb.State == StateFailed || (sb.Lease.Bound || sb.Lease.Renewed) && sb.Lease.Owner.Gone()
+	return sb.State == StateLost || sb.State == StateFailed || (sb.Lease.Bound || sb.Lease.Renewed) &&
+		sb.Lease.Owner.Gone()
 }

@@ -29,9 +29,21 @@ func ValidateName(what, name string) error {
 
 // NewName returns a random name that is easy to say: "brave-otter-417".
 func NewName() string {
-	adjectives := strings.Fields("able bold brave brisk calm clear clever cool crisp deft eager fair fast fine fond free fresh glad good grand happy keen kind light lively lucky mellow merry mild neat nimble noble plain prime proud quick quiet rapid ready sharp shiny smart smooth snug solid spry steady still sunny swift tidy vivid warm wise witty young zesty")
-	animals := strings.Fields("ant auk bat bear bee bison boar cat cod colt crab crane crow deer dingo dove duck eagle eel egret elk emu falcon ferret finch fox frog gecko goat goose gull hare hawk hen heron ibex ibis jay kiwi koala lark lemur lion llama lynx mole moose moth mouse newt okapi otter owl panda perch pony puffin quail rabbit raven robin seal shrew skunk sloth snail stoat stork swan tapir tern tiger toad trout vole wasp whale wolf wren yak zebra")
-	return pick(adjectives) + "-" + pick(animals) + "-" + pick(strings.Split("0123456789", "")) + pick(strings.Split("0123456789", "")) + pick(strings.Split("0123456789", ""))
+	adjectives := strings.Fields(
+		"able bold brave brisk calm clear clever cool crisp deft eager fair fast fine fond free fresh glad good grand " +
+			"happy keen kind light lively lucky mellow merry mild neat nimble noble plain prime proud quick quiet rapid ready " +
+			"sharp shiny smart smooth snug solid spry steady still sunny swift tidy vivid warm wise witty young zesty",
+	)
+	animals := strings.Fields(
+		"ant auk bat bear bee bison boar cat cod colt crab crane crow deer dingo dove duck eagle eel egret elk emu falcon " +
+			"ferret finch fox frog gecko goat goose gull hare hawk hen heron ibex ibis jay kiwi koala lark lemur lion llama " +
+			"lynx mole moose moth mouse newt okapi otter owl panda perch pony puffin quail rabbit raven robin seal shrew " +
+			"skunk sloth snail stoat stork swan tapir tern tiger toad trout vole wasp whale wolf wren yak zebra",
+	)
+	return pick(adjectives) + "-" + pick(animals) +
+		"-" + pick(strings.Split("0123456789", "")) + pick(strings.Split("0123456789", "")) + pick(strings.Split(
+		"0123456789", "",
+	))
 }
 
 func pick(words []string) string {

@@ -12,7 +12,9 @@ import (
 )
 
 func TestLostOutput(t *testing.T) {
-	for _, err := range []error{nil, syscall.EPIPE, &os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}, io.ErrClosedPipe, os.ErrClosed} {
+	for _, err := range []error{
+		nil, syscall.EPIPE, &os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}, io.ErrClosedPipe, os.ErrClosed,
+	} {
 		if got := core.LostOutput(core.Stdout, err); got != nil {
 			t.Errorf("%v: %v", err, got)
 		}

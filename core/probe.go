@@ -33,7 +33,8 @@ func (p *Probe) validate() error {
 		return Invalid("ready", "it needs either a tcp port or a command to exec")
 	case p.TCP < 0 || p.TCP > 65535:
 		return Invalid("ready", "%d is not a port", p.TCP)
-	case p.Interval < 0 || p.Interval > 0 && time.Duration(p.Interval) < time.Millisecond || time.Duration(p.Interval) > time.Hour:
+	case p.Interval < 0 || p.Interval > 0 && time.Duration(p.Interval) < time.Millisecond ||
+		time.Duration(p.Interval) > time.Hour:
 		return Invalid("ready", "an interval of %s is not between 1ms and 1h", p.Interval)
 	}
 	return validateArgv("ready", p.Exec)

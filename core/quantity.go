@@ -27,7 +27,8 @@ func ParseBytes(s string) (Bytes, error) {
 	number, unit := text[:cut], strings.ToLower(strings.TrimSpace(text[cut:]))
 	scale, ok := byteUnit(unit)
 	value, err := strconv.ParseFloat(number, 64)
-	if err != nil || !ok || math.IsNaN(value) || math.IsInf(value, 0) || value < 0 || strings.ContainsAny(number, "xXpP_") {
+	if err != nil || !ok || math.IsNaN(value) || math.IsInf(value, 0) || value < 0 ||
+		strings.ContainsAny(number, "xXpP_") {
 		return 0, Errorf(KindUsage, "parse", s, "not a size").WithHint("write a number with a unit, such as 512MiB or 2G")
 	}
 	if value*scale >= math.MaxInt64 {
@@ -130,7 +131,8 @@ func ParseDuration(s string) (Duration, error) {
 	} else if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return Duration(d), nil
 	}
-	return 0, Errorf(KindUsage, "parse", s, "not a duration").WithHint("write a number with a unit, such as 90s, 15m or 2h")
+	return 0, Errorf(KindUsage, "parse", s, "not a duration").
+		WithHint("write a number with a unit, such as 90s, 15m or 2h")
 }
 
 // String returns the duration without trailing zero units: "2h", "1m30s".
@@ -187,7 +189,8 @@ func ParseGPU(s string) (GPU, error) {
 		g.Count = n
 	}
 	if g.Type == "" || g.Count < 1 || g.Count > 64 {
-		return GPU{}, Errorf(KindUsage, "parse", s, "not a GPU request").WithHint("write TYPE or TYPE:COUNT, such as H100 or A100-80GB:4")
+		return GPU{}, Errorf(KindUsage, "parse", s, "not a GPU request").
+			WithHint("write TYPE or TYPE:COUNT, such as H100 or A100-80GB:4")
 	}
 	return g, nil
 }

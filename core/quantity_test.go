@@ -15,7 +15,9 @@ func TestParseBytes(t *testing.T) {
 			t.Errorf("%q is %d, %v; want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "-1", "x", "1X", "1e400", "0x10", "99999999999999TiB", "NaN", "Inf", "1_000", "MiB"} {
+	for _, text := range []string{
+		"", "-1", "x", "1X", "1e400", "0x10", "99999999999999TiB", "NaN", "Inf", "1_000", "MiB",
+	} {
 		if got, err := ParseBytes(text); !errors.Is(err, KindUsage) {
 			t.Errorf("%q is %d, %v; want an error of kind usage", text, got, err)
 		}
@@ -78,7 +80,8 @@ func TestParseGPU(t *testing.T) {
 
 func TestSpecSurvivesJSON(t *testing.T) {
 	spec := Spec{
-		Name: "n", Memory: 512 * MiB, Timeout: Duration(90 * time.Minute), GPU: GPU{"H100", 8}, Env: map[string]string{"A": "b"},
+		Name: "n", Memory: 512 * MiB, Timeout: Duration(90 * time.Minute), GPU: GPU{"H100", 8},
+		Env:   map[string]string{"A": "b"},
 		Ports: []Port{{Sandbox: 80}}, Network: Network{Mode: NetworkNone}, Command: []string{"x"},
 	}
 	text, err := json.Marshal(spec)
@@ -90,7 +93,8 @@ func TestSpecSurvivesJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := json.Marshal(back)
-	if err != nil || string(again) != string(text) || back.GPU != spec.GPU || back.Memory != spec.Memory || back.Timeout != spec.Timeout {
+	if err != nil || string(again) != string(text) || back.GPU != spec.GPU || back.Memory != spec.Memory ||
+		back.Timeout != spec.Timeout {
 		t.Errorf("%s came back as %s, %v", text, again, err)
 	}
 }

@@ -15,7 +15,9 @@ func duplicate(f *os.File) (*os.File, error) {
 		return nil, err
 	}
 	copied := -1
-	if controlErr := raw.Control(func(fd uintptr) { copied, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); controlErr != nil {
+	if controlErr := raw.Control(func(fd uintptr) {
+		copied, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
+	}); controlErr != nil {
 		return nil, controlErr
 	}
 	if err != nil {

@@ -54,7 +54,11 @@ func validateOptionalName(field, name string) error {
 func (s Spec) validateSource() error {
 	var sources []string
 	for _, f := range []struct{ name, value string }{
-		{"image", s.Image}, {"dockerfile", s.Dockerfile}, {"template", s.Template}, {"snapshot", s.Snapshot}, {"checkpoint", s.Checkpoint},
+		{"image", s.Image},
+		{"dockerfile", s.Dockerfile},
+		{"template", s.Template},
+		{"snapshot", s.Snapshot},
+		{"checkpoint", s.Checkpoint},
 	} {
 		if f.value == "" {
 			continue
@@ -166,7 +170,8 @@ func (s Spec) checkVolumes() error {
 
 func (s Spec) checkLabels() error {
 	for key, value := range s.Labels {
-		if key == "" || len(key) > 128 || len(value) > 1024 || HasControl(key) || HasControl(value) || strings.Contains(key, "=") {
+		if key == "" || len(key) > 128 || len(value) > 1024 || HasControl(key) || HasControl(value) ||
+			strings.Contains(key, "=") {
 			return Invalid("labels", "%q is not a label", key)
 		}
 	}

@@ -14,7 +14,8 @@ func TestSpecValidate(t *testing.T) {
 	good := Spec{
 		Name: "a.b-c_9", App: "app", Image: "host", CPU: 1.5, Memory: 64 * MiB, Disk: GiB, Workdir: "/app",
 		Env: map[string]string{"A": "1"}, Ports: []Port{{Host: 0, Sandbox: 80}, {Host: 0, Sandbox: 81}},
-		Network: Network{Mode: NetworkAllow, Allow: []string{"pypi.org", "*.pypi.org", "10.0.0.0/8"}}, Command: []string{"true"},
+		Network: Network{Mode: NetworkAllow, Allow: []string{"pypi.org", "*.pypi.org", "10.0.0.0/8"}},
+		Command: []string{"true"},
 	}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
@@ -84,7 +85,9 @@ func TestNewNamesAndIDsAreValid(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	words := []string{"defaults.memory", "defaults.disk", "provider"}
-	for word, want := range map[string]string{"defaults.memroy": "defaults.memory", "provder": "provider", "something else": ""} {
+	for word, want := range map[string]string{
+		"defaults.memroy": "defaults.memory", "provder": "provider", "something else": "",
+	} {
 		if got := Nearest(word, words); got != want {
 			t.Errorf("nearest to %q is %q, want %q", word, got, want)
 		}
@@ -100,8 +103,10 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "secret", spec.Secrets[0].Value, "spec", spec)
 	for how, shown := range map[string]string{
-		"json": string(text), "slog": log.String(), "%v": fmt.Sprintf("%v", spec), "%+v": fmt.Sprintf("%+v", spec), "%#v": fmt.Sprintf("%#v", spec),
-		"%s": fmt.Sprintf("%s", spec.Secrets[0].Value), "%x": fmt.Sprintf("%x", spec.Secrets[0].Value), "error": Errorf(KindUsage, "op", "x", "%v", spec).Error(),
+		"json": string(text), "slog": log.String(), "%v": fmt.Sprintf("%v", spec), "%+v": fmt.Sprintf("%+v", spec),
+		"%#v": fmt.Sprintf("%#v", spec),
+		"%s":  fmt.Sprintf("%s", spec.Secrets[0].Value), "%x": fmt.Sprintf("%x", spec.Secrets[0].Value),
+		"error": Errorf(KindUsage, "op", "x", "%v", spec).Error(),
 	} {
 		if strings.Contains(shown, "hunter2") || strings.Contains(shown, "68756e746572") {
 			t.Errorf("%s shows the secret: %s", how, shown)

@@ -54,18 +54,23 @@ func newIssuer(t *testing.T) *issuer {
 	t.Helper()
 	i := &issuer{key: newKey(t)}
 	var err error
-	if i.signer, err = jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "1"}}, nil); err != nil {
+	if i.signer, err = jose.NewSigner(
+		jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: i.key, KeyID: "1"}}, nil,
+	); err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{
-			"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL + "/auth", "token_endpoint": i.URL + "/token",
+			"issuer": i.URL, "jwks_uri": i.URL + "/keys", "authorization_endpoint": i.URL + "/auth", "token_endpoint": i.URL +
+				"/token",
 			"id_token_signing_alg_values_supported": []string{"ES256"},
 		})
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}}})
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{
+			Keys: []jose.JSONWebKey{{Key: i.key.Public(), KeyID: "1", Algorithm: "ES256", Use: "sig"}},
+		})
 	})
 	i.Server = httptest.NewServer(mux)
 	t.Cleanup(func() {
@@ -77,7 +82,8 @@ func newIssuer(t *testing.T) *issuer {
 
 func (i *issuer) token(t *testing.T, claims map[string]any) string {
 	t.Helper()
-	all := map[string]any{"iss": i.URL, "sub": "alice", "aud": "sandboxes", "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix()}
+	all := map[string]any{"iss": i.URL, "sub": "alice", "aud": "sandboxes", "exp": time.Now().Add(time.Hour).
+		Unix(), "iat": time.Now().Unix()}
 	maps.Copy(all, claims)
 	token, err := jwt.Signed(i.signer).Claims(all).Serialize()
 	if err != nil {
@@ -90,7 +96,8 @@ func TestTokens(t *testing.T) {
 	i := newIssuer(t)
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Issuer: i.URL, Audience: "sandboxes"}})
 	response, _ := s.ask(t, "POST", "/mcp", initialize, nil)
-	if challenge := response.Header.Get("WWW-Authenticate"); response.StatusCode != 401 || !strings.Contains(challenge, "resource_metadata=") {
+	if challenge := response.Header.Get("WWW-Authenticate"); response.StatusCode != 401 ||
+		!strings.Contains(challenge, "resource_metadata=") {
 		t.Errorf("without a token: %s, %q", response.Status, challenge)
 	}
 	response, text := s.ask(t, "GET", "/.well-known/oauth-protected-resource", "", nil)
@@ -100,8 +107,10 @@ func TestTokens(t *testing.T) {
 	foreign := newIssuer(t)
 	forged := foreign.token(t, map[string]any{"iss": i.URL})
 	for name, token := range map[string]string{
-		"of another audience": i.token(t, map[string]any{"aud": "other"}), "expired": i.token(t, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}),
-		"of another issuer": foreign.token(t, nil), "forged": forged, "of nobody": i.token(t, map[string]any{"sub": ""}), "no token": "a.b.c",
+		"of another audience": i.token(t, map[string]any{"aud": "other"}),
+		"expired":             i.token(t, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}),
+		"of another issuer":   foreign.token(t, nil), "forged": forged, "of nobody": i.token(t, map[string]any{"sub": ""}),
+		"no token": "a.b.c",
 	} {
 		if response, text := s.ask(t, "POST", "/mcp", initialize, bearer(token)); response.StatusCode != 401 {
 			t.Errorf("a token %s: %s %s", name, response.Status, text)
@@ -158,12 +167,20 @@ func TestTLS(t *testing.T) {
 	}
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for name, data := range map[string][]byte{certFile: cert, keyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
+	for name, data := range map[string][]byte{
+		certFile: cert, keyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	} {
 		if err := os.WriteFile(name, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b := newBench(t, setup.Options{Transport: setup.StreamableHTTP, HTTP: setup.HTTP{Host: "127.0.0.1", NoAuth: true, TLSCert: certFile, TLSKey: keyFile}})
+	b := newBench(
+		t,
+		setup.Options{
+			Transport: setup.StreamableHTTP,
+			HTTP:      setup.HTTP{Host: "127.0.0.1", NoAuth: true, TLSCert: certFile, TLSKey: keyFile},
+		},
+	)
 	ctx, cancel := context.WithCancel(t.Context())
 	told, tell := io.Pipe()
 	served := make(chan error, 1)
@@ -199,7 +216,10 @@ func TestTLS(t *testing.T) {
 
 func FuzzArguments(f *testing.F) {
 	tools := tools.Catalogue()
-	for i, seed := range []string{`{"sandbox":"x","command":"true"}`, `{}`, `null`, `[]`, `{"env":{"a":1}}`, `{"a":{"b":[1,2,{"c":null}]}}`, `{"sandbox":"\ud800"}`} {
+	for i, seed := range []string{
+		`{"sandbox":"x","command":"true"}`, `{}`, `null`, `[]`, `{"env":{"a":1}}`, `{"a":{"b":[1,2,{"c":null}]}}`,
+		`{"sandbox":"\ud800"}`,
+	} {
 		f.Add(uint(i), []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, which uint, arguments []byte) {
@@ -212,7 +232,10 @@ func FuzzArguments(f *testing.F) {
 }
 
 func FuzzURI(f *testing.F) {
-	for _, seed := range []string{"sandbox://", "sandbox://x/files/a%2Fb?offset=1", "sandbox://x/exec/1/stdout?grep=^a", "sandbox://%zz", "sandbox://x/files/../../etc", "file:///x"} {
+	for _, seed := range []string{
+		"sandbox://", "sandbox://x/files/a%2Fb?offset=1", "sandbox://x/exec/1/stdout?grep=^a", "sandbox://%zz",
+		"sandbox://x/files/../../etc", "file:///x",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, uri string) {
@@ -249,7 +272,9 @@ func TestLoopbackNeedsTheLocalKey(t *testing.T) {
 		{"POST", "/mcp", list}, {"GET", "/mcp", ""}, {"GET", "/sse", ""}, {"POST", "/message", list}, {"GET", "/metrics", ""},
 	} {
 		for _, key := range []string{"", "sb_local_" + strings.Repeat("A", 26)} {
-			if got, text := s.ask(t, request.method, request.path, request.body, with(key)); got.StatusCode != http.StatusUnauthorized {
+			if got, text := s.ask(
+				t, request.method, request.path, request.body, with(key),
+			); got.StatusCode != http.StatusUnauthorized {
 				t.Errorf("%s %s with key %q: %s %s", request.method, request.path, key, got.Status, text)
 			}
 		}

@@ -66,7 +66,8 @@ func TestEveryTool(t *testing.T) {
 			t.Errorf("%s changes nothing, and so destroys nothing and can be repeated", tool.Name)
 		}
 		annotations := tool.Definition().Annotations
-		if annotations.ReadOnlyHint == nil || annotations.DestructiveHint == nil || annotations.IdempotentHint == nil || annotations.OpenWorldHint == nil {
+		if annotations.ReadOnlyHint == nil || annotations.DestructiveHint == nil || annotations.IdempotentHint == nil ||
+			annotations.OpenWorldHint == nil {
 			t.Errorf("%s leaves an annotation to the client's guess", tool.Name)
 		}
 		for _, s := range []*tools.Schema{tool.In, tool.Out} {
@@ -121,7 +122,9 @@ func TestSelectTools(t *testing.T) {
 		}
 		return names
 	}
-	if got := names(setup.Options{Toolsets: []string{setup.Exec}}); !slices.Equal(got, []string{"exec", "exec_wait", "exec_kill", "run_code"}) {
+	if got := names(setup.Options{Toolsets: []string{setup.Exec}}); !slices.Equal(
+		got, []string{"exec", "exec_wait", "exec_kill", "run_code"},
+	) {
 		t.Errorf("toolset exec: %v", got)
 	}
 	if got := names(setup.Options{Tools: []string{"ports", "exec"}}); !slices.Equal(got, []string{"exec", "ports"}) {
@@ -137,7 +140,9 @@ func TestSelectTools(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []setup.Options{{Toolsets: []string{"exce"}}, {Tools: []string{"rm"}}, {Tools: []string{"exec"}, ReadOnly: true}} {
+	for _, bad := range []setup.Options{
+		{Toolsets: []string{"exce"}}, {Tools: []string{"rm"}}, {Tools: []string{"exec"}, ReadOnly: true},
+	} {
 		if tools, err := toolsFor(bad); err == nil {
 			t.Errorf("%+v serves %d tools", bad, len(tools))
 		}

@@ -20,18 +20,24 @@ type completer struct{ host *tools.Host }
 const maxCompletions = 100
 
 // CompletePromptArgument implements server.PromptCompletionProvider.
-func (c completer) CompletePromptArgument(ctx context.Context, _ string, argument mcp.CompleteArgument, _ mcp.CompleteContext) (*mcp.Completion, error) {
+func (c completer) CompletePromptArgument(
+	ctx context.Context, _ string, argument mcp.CompleteArgument, _ mcp.CompleteContext,
+) (*mcp.Completion, error) {
 	switch argument.Name {
 	case "sandbox":
 		return completion(c.sandboxes(ctx, true), argument.Value), nil
 	case "gpu":
-		return completion([]string{"T4", "L4", "A10G", "A100-40GB", "A100-80GB", "L40S", "H100", "H200", "B200"}, argument.Value), nil
+		return completion(
+			[]string{"T4", "L4", "A10G", "A100-40GB", "A100-80GB", "L40S", "H100", "H200", "B200"}, argument.Value,
+		), nil
 	}
 	return completion(nil, ""), nil
 }
 
 // CompleteResourceArgument implements server.ResourceCompletionProvider.
-func (c completer) CompleteResourceArgument(ctx context.Context, _ string, argument mcp.CompleteArgument, known mcp.CompleteContext) (*mcp.Completion, error) {
+func (c completer) CompleteResourceArgument(
+	ctx context.Context, _ string, argument mcp.CompleteArgument, known mcp.CompleteContext,
+) (*mcp.Completion, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	switch argument.Name {

@@ -26,7 +26,10 @@ func nodeModules(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("SB_TEST_NODE_MODULES")
 	if dir == "" {
-		t.Skip("SB_TEST_NODE_MODULES names no directory: npm i node@22 @modelcontextprotocol/conformance@0.1.16 @modelcontextprotocol/inspector@0.15.0")
+		t.Skip(
+			"SB_TEST_NODE_MODULES names no directory: npm i node@22 @modelcontextprotocol/conformance@0.1.16 " +
+				"@modelcontextprotocol/inspector@0.15.0",
+		)
 	}
 	return dir
 }
@@ -42,11 +45,16 @@ func node(ctx context.Context, dir string, arguments ...string) *exec.Cmd {
 // scenarios are all server scenarios of the suite; docs/mcp.md says which of them are not applicable: none.
 func scenarios() []string {
 	return []string{
-		"server-initialize", "logging-set-level", "ping", "completion-complete", "tools-list", "tools-call-simple-text", "tools-call-image", "tools-call-audio",
-		"tools-call-embedded-resource", "tools-call-mixed-content", "tools-call-with-logging", "tools-call-error", "tools-call-with-progress", "tools-call-sampling",
-		"tools-call-elicitation", "json-schema-2020-12", "elicitation-sep1034-defaults", "server-sse-polling", "server-sse-multiple-streams", "elicitation-sep1330-enums",
-		"resources-list", "resources-read-text", "resources-read-binary", "resources-templates-read", "resources-subscribe", "resources-unsubscribe",
-		"prompts-list", "prompts-get-simple", "prompts-get-with-args", "prompts-get-embedded-resource", "prompts-get-with-image", "dns-rebinding-protection",
+		"server-initialize", "logging-set-level", "ping", "completion-complete", "tools-list", "tools-call-simple-text",
+		"tools-call-image", "tools-call-audio",
+		"tools-call-embedded-resource", "tools-call-mixed-content", "tools-call-with-logging", "tools-call-error",
+		"tools-call-with-progress", "tools-call-sampling",
+		"tools-call-elicitation", "json-schema-2020-12", "elicitation-sep1034-defaults", "server-sse-polling",
+		"server-sse-multiple-streams", "elicitation-sep1330-enums",
+		"resources-list", "resources-read-text", "resources-read-binary", "resources-templates-read", "resources-subscribe",
+		"resources-unsubscribe",
+		"prompts-list", "prompts-get-simple", "prompts-get-with-args", "prompts-get-embedded-resource",
+		"prompts-get-with-image", "dns-rebinding-protection",
 	}
 }
 
@@ -102,18 +110,33 @@ func addFixtures(s *Server) {
 	text := func(uri, mimeType, text string) []mcp.ResourceContents {
 		return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: mimeType, Text: text}}
 	}
-	s.mcp.AddResource(mcp.NewResource("test://static-text", "text", mcp.WithMIMEType("text/plain")), func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+	s.mcp.AddResource(mcp.NewResource("test://static-text", "text", mcp.WithMIMEType("text/plain")), func(
+		context.Context, mcp.ReadResourceRequest,
+	) ([]mcp.ResourceContents, error) {
 		return text("test://static-text", "text/plain", "This is the content of the static text resource."), nil
 	})
-	s.mcp.AddResource(mcp.NewResource("test://static-binary", "binary", mcp.WithMIMEType("image/png")), func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-		return []mcp.ResourceContents{mcp.BlobResourceContents{URI: "test://static-binary", MIMEType: "image/png", Blob: fixturePicture}}, nil
+	s.mcp.AddResource(mcp.NewResource("test://static-binary", "binary", mcp.WithMIMEType("image/png")), func(
+		context.Context, mcp.ReadResourceRequest,
+	) ([]mcp.ResourceContents, error) {
+		return []mcp.ResourceContents{
+			mcp.BlobResourceContents{URI: "test://static-binary", MIMEType: "image/png", Blob: fixturePicture},
+		}, nil
 	})
-	s.mcp.AddResource(mcp.NewResource("test://watched-resource", "watched", mcp.WithMIMEType("text/plain")), func(context.Context, mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+	s.mcp.AddResource(mcp.NewResource("test://watched-resource", "watched", mcp.WithMIMEType("text/plain")), func(
+		context.Context, mcp.ReadResourceRequest,
+	) ([]mcp.ResourceContents, error) {
 		return text("test://watched-resource", "text/plain", "watched"), nil
 	})
-	s.mcp.AddResourceTemplate(mcp.NewResourceTemplate("test://template/{id}/data", "template", mcp.WithTemplateMIMEType("application/json")), func(_ context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+	s.mcp.AddResourceTemplate(mcp.NewResourceTemplate(
+		"test://template/{id}/data", "template", mcp.WithTemplateMIMEType("application/json"),
+	), func(
+		_ context.Context, request mcp.ReadResourceRequest,
+	) ([]mcp.ResourceContents, error) {
 		id := strings.Split(request.Params.URI, "/")[3]
-		return text(request.Params.URI, "application/json", fmt.Sprintf(`{"id":%q,"templateTest":true,"data":"Data for ID: %s"}`, id, id)), nil
+		return text(
+			request.Params.URI, "application/json",
+			fmt.Sprintf(`{"id":%q,"templateTest":true,"data":"Data for ID: %s"}`, id, id),
+		), nil
 	})
 	prompt := func(name string, messages func(map[string]string) []mcp.PromptMessage, arguments ...string) {
 		p := mcp.Prompt{Name: name, Description: "a fixture"}
@@ -129,10 +152,18 @@ func addFixtures(s *Server) {
 		return []mcp.PromptMessage{user(mcp.NewTextContent("This is a simple prompt for testing."))}
 	})
 	prompt("test_prompt_with_arguments", func(a map[string]string) []mcp.PromptMessage {
-		return []mcp.PromptMessage{user(mcp.NewTextContent(fmt.Sprintf("Prompt with arguments: arg1='%s', arg2='%s'", a["arg1"], a["arg2"])))}
+		return []mcp.PromptMessage{
+			user(mcp.NewTextContent(fmt.Sprintf("Prompt with arguments: arg1='%s', arg2='%s'", a["arg1"], a["arg2"]))),
+		}
 	}, "arg1", "arg2")
 	prompt("test_prompt_with_embedded_resource", func(a map[string]string) []mcp.PromptMessage {
-		return []mcp.PromptMessage{user(mcp.NewEmbeddedResource(mcp.TextResourceContents{URI: a["resourceUri"], MIMEType: "text/plain", Text: "Embedded resource content for testing."}))}
+		return []mcp.PromptMessage{
+			user(
+				mcp.NewEmbeddedResource(mcp.TextResourceContents{
+					URI: a["resourceUri"], MIMEType: "text/plain", Text: "Embedded resource content for testing.",
+				}),
+			),
+		}
 	}, "resourceUri")
 	prompt("test_prompt_with_image", func(map[string]string) []mcp.PromptMessage {
 		return []mcp.PromptMessage{user(mcp.NewImageContent(fixturePicture, "image/png"))}
@@ -140,7 +171,9 @@ func addFixtures(s *Server) {
 }
 
 // fixture is a tool without what only products need.
-func fixture(name, input string, run func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error)) tools.Tool {
+func fixture(
+	name, input string, run func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error),
+) tools.Tool {
 	if input == "" {
 		input = `{"type":"object","properties":{}}`
 	}
@@ -176,17 +209,23 @@ func fixtureTools() []tools.Tool {
 				if message == "" {
 					message = "Please answer"
 				}
-				return nil, &tools.InputNeeded{Ask: server.NewInputRequestBuilder("").Elicit("ask", mcp.ElicitationParams{Message: message, RequestedSchema: json.RawMessage(schema)})}
+				return nil, &tools.InputNeeded{Ask: server.NewInputRequestBuilder("").
+					Elicit("ask", mcp.ElicitationParams{Message: message, RequestedSchema: json.RawMessage(schema)})}
 			}
 			content, err := json.Marshal(answer.Content)
-			return mcp.NewToolResultText(fmt.Sprintf("Elicitation completed: action=%s, content=%s", answer.Action, content)), err
+			return mcp.NewToolResultText(
+				fmt.Sprintf("Elicitation completed: action=%s, content=%s", answer.Action, content),
+			), err
 		}
 	}
 	return []tools.Tool{
 		fixture("test_simple_text", "", says(mcp.NewTextContent("This is a simple text response for testing."))),
 		fixture("test_image_content", "", says(mcp.NewImageContent(fixturePicture, "image/png"))),
 		fixture("test_audio_content", "", says(mcp.NewAudioContent(fixtureSound, "audio/wav"))),
-		fixture("test_embedded_resource", "", says(embedded("test://embedded-resource", "text/plain", "This is an embedded resource content."))),
+		fixture(
+			"test_embedded_resource", "",
+			says(embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")),
+		),
 		fixture("test_multiple_content_types", "", says(
 			mcp.NewTextContent("Multiple content types test:"), mcp.NewImageContent(fixturePicture, "image/png"),
 			embedded("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`),
@@ -194,22 +233,29 @@ func fixtureTools() []tools.Tool {
 		fixture("test_error_handling", "", func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error) {
 			return nil, core.Errorf(core.KindConflict, "test", "", "This tool intentionally returns an error for testing")
 		}),
-		fixture("test_tool_with_logging", "", func(ctx context.Context, c *tools.Call, _ map[string]any) (*mcp.CallToolResult, error) {
+		fixture("test_tool_with_logging", "", func(
+			ctx context.Context, c *tools.Call, _ map[string]any,
+		) (*mcp.CallToolResult, error) {
 			for _, message := range []string{"Tool execution started", "Tool processing data", "Tool execution completed"} {
 				c.Sent++ // so that the result waits for them
-				if err := server.ServerFromContext(ctx).SendLogMessageToClient(ctx, mcp.NewLoggingMessageNotification(mcp.LoggingLevelInfo, "test", message)); err != nil {
+				if err := server.ServerFromContext(ctx).
+					SendLogMessageToClient(ctx, mcp.NewLoggingMessageNotification(mcp.LoggingLevelInfo, "test", message)); err != nil {
 					return nil, err
 				}
 			}
 			return mcp.NewToolResultText("logged"), nil
 		}),
-		fixture("test_tool_with_progress", "", func(ctx context.Context, c *tools.Call, _ map[string]any) (*mcp.CallToolResult, error) {
+		fixture("test_tool_with_progress", "", func(
+			ctx context.Context, c *tools.Call, _ map[string]any,
+		) (*mcp.CallToolResult, error) {
 			for _, step := range []string{"begin", "middle", "end"} {
 				c.Progress(ctx, step)
 			}
 			return mcp.NewToolResultText("done"), nil
 		}),
-		fixture("test_sampling", `{"type":"object","properties":{"prompt":{"type":"string"}},"required":["prompt"]}`, func(_ context.Context, c *tools.Call, in map[string]any) (*mcp.CallToolResult, error) {
+		fixture("test_sampling", `{"type":"object","properties":{"prompt":{"type":"string"}},"required":["prompt"]}`, func(
+			_ context.Context, c *tools.Call, in map[string]any,
+		) (*mcp.CallToolResult, error) {
 			answer := server.SamplingResponse(c.Request.Params.InputResponses, "sample")
 			if answer == nil {
 				prompt, _ := in["prompt"].(string)
@@ -221,12 +267,19 @@ func fixtureTools() []tools.Tool {
 			return mcp.NewToolResultText("LLM response: " + string(content)), err
 		}),
 		fixture("test_elicitation", `{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}`,
-			asks(`{"type":"object","properties":{"username":{"type":"string","description":"User's response"},"email":{"type":"string","description":"User's email address"}},"required":["username","email"]}`)),
+			asks(
+				`{"type":"object","properties":{"username":{"type":"string","description":"User's response"},"email":{"type":"string","description":"User's email address"}},"required":["username","email"]}`,
+			)),
 		fixture("test_elicitation_sep1034_defaults", "",
-			asks(`{"type":"object","properties":{"name":{"type":"string","default":"John Doe"},"age":{"type":"integer","default":30},"score":{"type":"number","default":95.5},"status":{"type":"string","enum":["active","inactive","pending"],"default":"active"},"verified":{"type":"boolean","default":true}},"required":[]}`)),
+			asks(
+				`{"type":"object","properties":{"name":{"type":"string","default":"John Doe"},"age":{"type":"integer","default":30},"score":{"type":"number","default":95.5},"status":{"type":"string","enum":["active","inactive","pending"],"default":"active"},"verified":{"type":"boolean","default":true}},"required":[]}`,
+			)),
 		fixture("test_elicitation_sep1330_enums", "",
-			asks(`{"type":"object","properties":{"untitledSingle":{"type":"string","enum":["option1","option2","option3"]},"titledSingle":{"type":"string","oneOf":[{"const":"value1","title":"First Option"},{"const":"value2","title":"Second Option"}]},"legacyEnum":{"type":"string","enum":["opt1","opt2"],"enumNames":["Option One","Option Two"]},"untitledMulti":{"type":"array","items":{"type":"string","enum":["option1","option2"]}},"titledMulti":{"type":"array","items":{"anyOf":[{"const":"value1","title":"First Choice"},{"const":"value2","title":"Second Choice"}]}}},"required":[]}`)),
-		fixture("json_schema_2020_12_tool", `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","$defs":{"address":{"type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"}}}},"properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"}},"additionalProperties":false}`,
+			asks(
+				`{"type":"object","properties":{"untitledSingle":{"type":"string","enum":["option1","option2","option3"]},"titledSingle":{"type":"string","oneOf":[{"const":"value1","title":"First Option"},{"const":"value2","title":"Second Option"}]},"legacyEnum":{"type":"string","enum":["opt1","opt2"],"enumNames":["Option One","Option Two"]},"untitledMulti":{"type":"array","items":{"type":"string","enum":["option1","option2"]}},"titledMulti":{"type":"array","items":{"anyOf":[{"const":"value1","title":"First Choice"},{"const":"value2","title":"Second Choice"}]}}},"required":[]}`,
+			)),
+		fixture("json_schema_2020_12_tool",
+			`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","$defs":{"address":{"type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"}}}},"properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"}},"additionalProperties":false}`,
 			says(mcp.NewTextContent("ok"))),
 		fixture("test_reconnection", "", says(mcp.NewTextContent("nothing to wait for"))),
 	}
@@ -242,7 +295,8 @@ func TestInspector(t *testing.T) {
 		defer cancel()
 		program := filepath.Join(dir, "@modelcontextprotocol", "inspector", "cli", "build", "cli.js")
 		var stderr bytes.Buffer
-		cmd := node(ctx, dir, append([]string{program, "--cli", b.web.URL() + "/mcp", "--transport", "http"}, arguments...)...)
+		cmd := node(ctx, dir, append([]string{program, "--cli", b.web.URL() +
+			"/mcp", "--transport", "http"}, arguments...)...)
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
 		if err != nil {
@@ -268,8 +322,10 @@ func TestInspector(t *testing.T) {
 		t.Run(tool.Name, func(t *testing.T) {
 			given := []string{"--method", "tools/call", "--tool-name", tool.Name}
 			for name, value := range map[string]string{
-				"sandbox": sb, "command": "true", "exec_id": "1", "wait_seconds": "0", "language": "bash", "code": "true", "path": "/tmp/f", "content": "text",
-				"packages": `["x"]`, "package": "x", "timeout_seconds": "600", "local_path": "/tmp/x", "name": "made-here", "network": "none", "to": "fake",
+				"sandbox": sb, "command": "true", "exec_id": "1", "wait_seconds": "0", "language": "bash", "code": "true",
+				"path": "/tmp/f", "content": "text",
+				"packages": `["x"]`, "package": "x", "timeout_seconds": "600", "local_path": "/tmp/x", "name": "made-here",
+				"network": "none", "to": "fake",
 			} {
 				if _, known := tool.In.Root.Properties[name]; known {
 					given = append(given, "--tool-arg", name+"="+value)

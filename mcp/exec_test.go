@@ -28,7 +28,9 @@ func TestExec(t *testing.T) {
 	if got["stdout"] != "out\n" || got["stderr"] != "err\n" || got["exit_code"] != 3.0 || got["running"] != false {
 		t.Errorf("got %v", got)
 	}
-	if text := textOf(a.result("exec", args{"sandbox": "dev", "argv": []string{"echo", "a  b"}})); !strings.Contains(text, "exit code 0") || !strings.Contains(text, "a  b") {
+	if text := textOf(a.result("exec", args{
+		"sandbox": "dev", "argv": []string{"echo", "a  b"},
+	})); !strings.Contains(text, "exit code 0") || !strings.Contains(text, "a  b") {
 		t.Errorf("the text twin is %q", text)
 	}
 	if got := a.Call("exec", args{"sandbox": sb, "command": "cat", "stdin": "given"}); got["stdout"] != "given" {
@@ -37,12 +39,16 @@ func TestExec(t *testing.T) {
 	if got := a.Call("exec", args{"sandbox": sb, "argv": []string{"no-such-program"}}); got["exit_code"] != 127.0 {
 		t.Errorf("a program that is not there: %v", got)
 	}
-	if got := a.Call("exec", args{"sandbox": sb, "command": "sleep 60", "timeout_seconds": 1}); got["exit_code"] != 124.0 || got["timed_out"] != true {
+	if got := a.Call(
+		"exec", args{"sandbox": sb, "command": "sleep 60", "timeout_seconds": 1},
+	); got["exit_code"] != 124.0 || got["timed_out"] != true {
 		t.Errorf("a time limit: %v", got)
 	}
 	a.fails(core.KindUsage, "exec", args{"sandbox": sb})
 	a.fails(core.KindUsage, "exec", args{"sandbox": sb, "command": "true", "argv": []string{"true"}})
-	if text := a.fails(core.KindNotFound, "exec", args{"sandbox": "other", "command": "true"}); !strings.Contains(text, "hint: ") {
+	if text := a.fails(core.KindNotFound, "exec", args{"sandbox": "other", "command": "true"}); !strings.Contains(
+		text, "hint: ",
+	) {
 		t.Errorf("no hint: %s", text)
 	}
 	a.fails(core.KindNotFound, "exec_wait", args{"sandbox": sb, "exec_id": "99"})
@@ -62,7 +68,9 @@ func TestExecOutlivesItsCall(t *testing.T) {
 	if got["stdout"] != "first\n" || got["running"] != true {
 		t.Errorf("a look: %v", got)
 	}
-	got = a.Call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 20, "cursor": got["cursor"], "stdin": "second\n"})
+	got = a.Call(
+		"exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 20, "cursor": got["cursor"], "stdin": "second\n"},
+	)
 	checkOutput(t, "exec_wait", got)
 	if got["stdout"] != "got second\n" || got["exit_code"] != 0.0 {
 		t.Errorf("what came after the cursor: %v", got)
@@ -119,7 +127,8 @@ func TestCancelledRequestEndsItsCommand(t *testing.T) {
 	eventually(t, "the command has ended", func() bool { return !b.runs(t, sb) })
 }
 
-// Over HTTP a request is cancelled by a notification. Its connection's end alone is a client that vanished: the command lives.
+// Over HTTP a request is cancelled by a notification. Its connection's end alone is a client that vanished: the command
+// lives.
 func TestCancelledRequestOverHTTP(t *testing.T) {
 	for _, cancelled := range []bool{true, false} {
 		s := newSite(t, setup.Options{})
@@ -130,7 +139,8 @@ func TestCancelledRequestOverHTTP(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			body := `{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"` + sb + `","command":"sleep 600"}}}`
+			body := `{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"` + sb +
+				`","command":"sleep 600"}}}`
 			request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.web.URL()+"/mcp", strings.NewReader(body))
 			if err != nil {
 				t.Error(err)
@@ -173,7 +183,9 @@ func TestVanishedClientLeavesItsCommand(t *testing.T) {
 	gone.hangUp()
 	providertest.Receive(t, ended)
 	back := b.connect(t)
-	if got := back.Call("exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 15}); got["stdout"] != "survived\n" {
+	if got := back.Call(
+		"exec_wait", args{"sandbox": sb, "exec_id": id, "wait_seconds": 15},
+	); got["stdout"] != "survived\n" {
 		t.Errorf("got %v", got)
 	}
 	if !b.runs(t, sb) {
@@ -198,10 +210,14 @@ func TestProgressComesBeforeTheResult(t *testing.T) {
 func TestOutputBudget(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(nil)
-	result := a.result("exec", args{"sandbox": sb, "command": "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done", "max_output": 1000})
+	result := a.result(
+		"exec",
+		args{"sandbox": sb, "command": "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done", "max_output": 1000},
+	)
 	got, _ := result.StructuredContent.(map[string]any)
 	stdout, _ := got["stdout"].(string)
-	if len(stdout) > 1300 || !strings.HasPrefix(stdout, "line 0\n") || !strings.HasSuffix(stdout, "line 1999\n") || got["truncated"] != true {
+	if len(stdout) > 1300 || !strings.HasPrefix(stdout, "line 0\n") || !strings.HasSuffix(stdout, "line 1999\n") ||
+		got["truncated"] != true {
 		t.Errorf("%d characters: %q", len(stdout), stdout)
 	}
 	link, ok := result.Content[len(result.Content)-1].(mcp.ResourceLink)
@@ -215,7 +231,8 @@ func TestOutputBudget(t *testing.T) {
 	if part := a.readText(link.URI + "?offset=7&limit=7"); part != "line 1\n" {
 		t.Errorf("a range: %q", part)
 	}
-	if found := a.readText(link.URI + "?grep=^line 10.0$"); !strings.HasPrefix(found, "1001:line 1000\n") || !strings.HasSuffix(found, "[10 lines match]") {
+	if found := a.readText(link.URI + "?grep=^line 10.0$"); !strings.HasPrefix(found, "1001:line 1000\n") ||
+		!strings.HasSuffix(found, "[10 lines match]") {
 		t.Errorf("a search: %q", found)
 	}
 }
@@ -224,7 +241,8 @@ func TestBinaryOutputIsNotMangled(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(nil)
 	got := a.Call("exec", args{"sandbox": sb, "command": `printf '\377\000\001'`})
-	if stdout, _ := got["stdout"].(string); !strings.Contains(stdout, "3 bytes that are not text") || !strings.Contains(stdout, "ff0001") {
+	if stdout, _ := got["stdout"].(string); !strings.Contains(stdout, "3 bytes that are not text") ||
+		!strings.Contains(stdout, "ff0001") {
 		t.Errorf("got %q", stdout)
 	}
 	blob, ok := a.read("sandbox://" + sb + "/exec/1/stdout").(mcp.BlobResourceContents)
@@ -236,27 +254,38 @@ func TestBinaryOutputIsNotMangled(t *testing.T) {
 func TestSecretsAreRedacted(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(args{"secrets": map[string]string{"TOKEN": "launch-value-1"}})
-	got := a.Call("exec", args{"sandbox": sb, "command": "echo $TOKEN $OTHER; echo $TOKEN > /tmp/t", "secrets": map[string]string{"OTHER": "exec-value-2"}})
+	got := a.Call(
+		"exec",
+		args{
+			"sandbox": sb, "command": "echo $TOKEN $OTHER; echo $TOKEN > /tmp/t",
+			"secrets": map[string]string{"OTHER": "exec-value-2"},
+		},
+	)
 	if got["stdout"] != "[redacted] [redacted]\n" {
 		t.Errorf("output: %v", got["stdout"])
 	}
 	if text := a.readText("sandbox://" + sb + "/exec/1/stdout"); text != "[redacted] [redacted]\n" {
 		t.Errorf("resource: %q", text)
 	}
-	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/t"}); got["content"] != "[redacted]\n" || got["redacted"] != true {
+	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/t"}); got["content"] != "[redacted]\n" ||
+		got["redacted"] != true {
 		t.Errorf("file: %v", got)
 	}
 	if text := a.readText("sandbox://" + sb + "/files/tmp/t?grep=."); strings.Contains(text, "launch-value") {
 		t.Errorf("search: %q", text)
 	}
 	a.Call("exec", args{"sandbox": sb, "command": "mkdir -p /tmp/names/$TOKEN"})
-	if got := a.Call("file_list", args{"sandbox": sb, "path": "/tmp/names"}); strings.Contains(fmt.Sprint(got), "launch-value") {
+	if got := a.Call("file_list", args{"sandbox": sb, "path": "/tmp/names"}); strings.Contains(
+		fmt.Sprint(got), "launch-value",
+	) {
 		t.Errorf("names: %v", got)
 	}
 	if text := a.readText("sandbox://" + sb + "/files/tmp/names"); strings.Contains(text, "launch-value") {
 		t.Errorf("names in a resource: %s", text)
 	}
-	if got := a.Call("exec", args{"sandbox": sb, "argv": []string{"/launch-value-1"}}); got["message"] != "/[redacted]: not found" {
+	if got := a.Call(
+		"exec", args{"sandbox": sb, "argv": []string{"/launch-value-1"}},
+	); got["message"] != "/[redacted]: not found" {
 		t.Errorf("a message: %v", got["message"])
 	}
 }
@@ -265,13 +294,21 @@ func TestSecretsAreRedacted(t *testing.T) {
 func TestGivenSecretsAreRedacted(t *testing.T) {
 	provider := fake.New(fake.Options{})
 	template := core.Spec{Secrets: []core.Secret{{Name: "OF_TEMPLATE", Value: core.NewSecretValue("template-value-1")}}}
-	svc := service.New(service.Options{Actor: "mcp", Templates: func(string) (core.Spec, bool, error) { return template, true, nil }, Factories: []core.Factory{{
-		Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return cannotRenew{provider}, nil }, // which cannot be asked for secrets
+	svc := service.New(service.Options{Actor: "mcp", Templates: func(string) (core.Spec, bool, error) {
+		return template, true, nil
+	}, Factories: []core.Factory{{
+		// which cannot be asked for secrets
+		Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return cannotRenew{provider}, nil },
 	}}})
-	given := []core.Secret{{Name: "OF_SERVER", Value: core.NewSecretValue("server-value-1")}, {Name: "OWN", Value: core.NewSecretValue("server-value-2")}}
+	given := []core.Secret{
+		{Name: "OF_SERVER", Value: core.NewSecretValue("server-value-1")},
+		{Name: "OWN", Value: core.NewSecretValue("server-value-2")},
+	}
 	a := benchOver(t, provider, svc, setup.Options{Policy: service.Policy{Template: "t"}, Secrets: given}).connect(t)
 	sb := a.Launch(args{"secrets": map[string]string{"OWN": "own-value-1"}})
-	if got := a.Call("exec", args{"sandbox": sb, "command": `echo $OF_TEMPLATE $OF_SERVER $OWN; [ "$OWN" = own-value-1 ] && echo own`}); got["stdout"] != "[redacted] [redacted] [redacted]\nown\n" {
+	if got := a.Call(
+		"exec", args{"sandbox": sb, "command": `echo $OF_TEMPLATE $OF_SERVER $OWN; [ "$OWN" = own-value-1 ] && echo own`},
+	); got["stdout"] != "[redacted] [redacted] [redacted]\nown\n" {
 		t.Errorf("it is shown: %v", got["stdout"])
 	}
 }
@@ -288,10 +325,12 @@ func TestExecListIsBounded(t *testing.T) {
 	got, _ := result.StructuredContent.(map[string]any)
 	checkOutput(t, "exec_list", got)
 	list, _ := got["execs"].([]any)
-	if newest, _ := list[len(list)-1].(map[string]any); len(list) != tools.MaxListed || got["older"] != 3.0 || newest["exec_id"] != fmt.Sprint(tools.MaxListed+3) {
+	if newest, _ := list[len(list)-1].(map[string]any); len(list) != tools.MaxListed || got["older"] != 3.0 ||
+		newest["exec_id"] != fmt.Sprint(tools.MaxListed+3) {
 		t.Errorf("%d commands, after %v, up to %v", len(list), got["older"], newest["exec_id"])
 	}
-	if encoded, err := json.Marshal(got); err != nil || len(encoded) > 2*tools.MaxListed*tools.MaxArgument || !strings.HasPrefix(textOf(result), "3 older") {
+	if encoded, err := json.Marshal(got); err != nil || len(encoded) > 2*tools.MaxListed*tools.MaxArgument ||
+		!strings.HasPrefix(textOf(result), "3 older") {
 		t.Errorf("%d bytes, %v", len(encoded), err)
 	}
 }
@@ -301,7 +340,9 @@ func TestInputThatNobodyReads(t *testing.T) {
 	a := newBench(t, setup.Options{SoftDeadline: 100 * time.Millisecond}).connect(t)
 	sb := a.Launch(nil)
 	big := strings.Repeat("x", 1<<20)
-	if got := a.Call("exec", args{"sandbox": sb, "command": "true", "stdin": big, "wait_seconds": 10}); got["exit_code"] != 0.0 {
+	if got := a.Call("exec", args{
+		"sandbox": sb, "command": "true", "stdin": big, "wait_seconds": 10,
+	}); got["exit_code"] != 0.0 {
 		t.Errorf("a command that ends: %v", got)
 	}
 	got := a.Call("exec", args{"sandbox": sb, "command": "sleep 600", "stdin": big, "keep_stdin_open": true})
@@ -317,7 +358,9 @@ func TestInputThatNobodyReads(t *testing.T) {
 	}
 	// What is read late comes whole.
 	got = a.Call("exec", args{"sandbox": sb, "command": "sleep 1; wc -c", "stdin": big, "keep_stdin_open": true})
-	got = a.Call("exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "stdin": big, "close_stdin": true, "wait_seconds": 15})
+	got = a.Call(
+		"exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "stdin": big, "close_stdin": true, "wait_seconds": 15},
+	)
 	if text, _ := got["stdout"].(string); strings.TrimSpace(text) != "2097152" {
 		t.Errorf("late: %v", got)
 	}
@@ -348,7 +391,11 @@ func TestRunCodeLeavesNothing(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	for _, code := range []string{"i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done", `printf 'a\000b' >&2`} {
 		c := b.host.Call(t.Context(), mcp.CallToolRequest{})
-		out, err := c.Code(t.Context(), "", tools.Execution{Spec: core.ExecSpec{Command: []string{"/bin/sh", "-c", code}}, Wait: patience, Budget: 1000}, core.Spec{})
+		out, err := c.Code(
+			t.Context(), "",
+			tools.Execution{Spec: core.ExecSpec{Command: []string{"/bin/sh", "-c", code}}, Wait: patience, Budget: 1000},
+			core.Spec{},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +404,9 @@ func TestRunCodeLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		encoded, err := json.Marshal(result)
-		if err != nil || strings.Contains(string(encoded), uriScheme) || !strings.Contains(textOf(result), "the whole: gone with its sandbox") || !strings.Contains(textOf(result), "which is gone.") {
+		if err != nil || strings.Contains(string(encoded), uriScheme) ||
+			!strings.Contains(textOf(result), "the whole: gone with its sandbox") ||
+			!strings.Contains(textOf(result), "which is gone.") {
 			t.Errorf("%s: %v, %s", code, err, encoded)
 		}
 	}
@@ -368,7 +417,9 @@ func TestLongTimes(t *testing.T) {
 	a := newBench(t, setup.Options{Toolsets: []string{setup.All}}).connect(t)
 	sb := a.Launch(nil)
 	const wraps = 18446744074 // its nanoseconds are 0.29 s in 64 bits
-	if got := a.Call("exec", args{"sandbox": sb, "command": "sleep 0.5; echo done", "timeout_seconds": wraps}); got["stdout"] != "done\n" {
+	if got := a.Call(
+		"exec", args{"sandbox": sb, "command": "sleep 0.5; echo done", "timeout_seconds": wraps},
+	); got["stdout"] != "done\n" {
 		t.Errorf("exec: %v", got)
 	}
 	a.fails(core.KindUsage, "sandbox_launch", args{"timeout_seconds": wraps})
@@ -381,8 +432,10 @@ func TestErrorsForAModel(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(nil)
 	for _, text := range []string{
-		a.fails(core.KindUsage, "exec", args{"sandbox": "", "command": "true"}), a.fails(core.KindNotFound, "exec", args{"sandbox": "nobody", "command": "true"}),
-		a.fails(core.KindNotFound, "exec_wait", args{"sandbox": sb, "exec_id": "99"}), a.fails(core.KindNotFound, "exec_kill", args{"sandbox": sb, "exec_id": "99"}),
+		a.fails(core.KindUsage, "exec", args{"sandbox": "", "command": "true"}),
+		a.fails(core.KindNotFound, "exec", args{"sandbox": "nobody", "command": "true"}),
+		a.fails(core.KindNotFound, "exec_wait", args{"sandbox": sb, "exec_id": "99"}),
+		a.fails(core.KindNotFound, "exec_kill", args{"sandbox": sb, "exec_id": "99"}),
 	} {
 		if !strings.Contains(text, "hint: ") || strings.Contains(text, "sb ls") || strings.Contains(text, "sb ps") {
 			t.Error(text)

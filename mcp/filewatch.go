@@ -119,7 +119,8 @@ func (s *Server) heed(ctx context.Context, sub *subscription) {
 // fileChanged tells of a file that a tool changed, without waiting for the next look.
 func (s *Server) fileChanged(sb core.Sandbox, name string) {
 	for _, sub := range s.subscribed.files(func(sub *subscription) bool {
-		return sub.sandbox.ID == sb.ID && (sub.location.path == name || strings.HasPrefix(name, strings.TrimSuffix(sub.location.path, "/")+"/"))
+		return sub.sandbox.ID == sb.ID && (sub.location.path == name ||
+			strings.HasPrefix(name, strings.TrimSuffix(sub.location.path, "/")+"/"))
 	}) {
 		s.lookAt(sub, true)
 	}
@@ -185,7 +186,9 @@ func (s *Server) look(ctx context.Context, sb core.Sandbox, name string) (state 
 	defer cancel()
 	info, err := s.service.Stat(ctx, sb.Ref(), name)
 	if err != nil {
-		return fileState{}, !slices.Contains([]core.Kind{core.KindUnavailable, core.KindTimeout, core.KindCanceled}, core.KindOf(err))
+		return fileState{}, !slices.Contains(
+			[]core.Kind{core.KindUnavailable, core.KindTimeout, core.KindCanceled}, core.KindOf(err),
+		)
 	}
 	return fileState{size: info.Size, modified: info.ModTime, mode: info.Mode, exists: true}, true
 }

@@ -46,19 +46,27 @@ func TestPushAndPull(t *testing.T) {
 		t.Errorf("a file of a relative path: %v", text)
 	}
 
-	checkOutput(t, "pull", a.Call("pull", args{"sandbox": sb, "path": "/tmp/src", "local_path": filepath.Join(dir, "back")}))
+	checkOutput(
+		t, "pull", a.Call("pull", args{"sandbox": sb, "path": "/tmp/src", "local_path": filepath.Join(dir, "back")}),
+	)
 	if data, err := os.ReadFile(filepath.Join(dir, "back", "sub", "b.txt")); err != nil || string(data) != "b" {
 		t.Errorf("pulled: %q, %v", data, err)
 	}
-	a.fails(core.KindConflict, "pull", args{"sandbox": sb, "path": "/tmp/src", "local_path": filepath.Join(dir, "back", "sub", "b.txt")})
-	a.Call("pull", args{"sandbox": sb, "path": "/tmp/other.txt", "local_path": filepath.Join(dir, "back", "a.txt"), "replace": true})
+	a.fails(
+		core.KindConflict, "pull",
+		args{"sandbox": sb, "path": "/tmp/src", "local_path": filepath.Join(dir, "back", "sub", "b.txt")},
+	)
+	a.Call(
+		"pull",
+		args{"sandbox": sb, "path": "/tmp/other.txt", "local_path": filepath.Join(dir, "back", "a.txt"), "replace": true},
+	)
 	if entries, _ := filepath.Glob(filepath.Join(dir, ".sb-*")); len(entries) > 0 {
 		t.Errorf("left behind: %v", entries)
 	}
 }
 
-// A pull is prepared beside its place, since a move from elsewhere can be one between file systems, which fails, and what is
-// replaced goes when the new is there.
+// A pull is prepared beside its place, since a move from elsewhere can be one between file systems, which fails, and
+// what is replaced goes when the new is there.
 func TestPullReplaces(t *testing.T) {
 	synctest.Test(t, testPullReplaces)
 }
@@ -96,7 +104,9 @@ func testPullReplaces(t *testing.T) {
 	}
 	// The whole of a sandbox goes into a directory as well, and not in its place.
 	write(t, filepath.Join(dir, "mine", "file"), "mine")
-	if got := a.Call("pull", args{"sandbox": sb, "path": "/", "local_path": "mine", "replace": true}); got["destination"] != filepath.Join(dir, "mine", "mcp-dev") {
+	if got := a.Call("pull", args{
+		"sandbox": sb, "path": "/", "local_path": "mine", "replace": true,
+	}); got["destination"] != filepath.Join(dir, "mine", "mcp-dev") {
 		t.Errorf("a whole sandbox: %v", got)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "mine", "file")); err != nil {
@@ -116,7 +126,9 @@ func TestPathEscapesAreRefused(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(outside, "secret"), "secret")
 	write(t, filepath.Join(dir, "in", "file"), "in")
-	for link, target := range map[string]string{"link": outside, "file-link": filepath.Join(outside, "secret"), "up": "../.."} {
+	for link, target := range map[string]string{
+		"link": outside, "file-link": filepath.Join(outside, "secret"), "up": "../..",
+	} {
 		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -125,13 +137,17 @@ func TestPathEscapesAreRefused(t *testing.T) {
 	sb := a.Launch(nil)
 	a.Call("file_write", args{"sandbox": sb, "path": "/tmp/evil", "content": "evil"})
 	for _, path := range []string{
-		filepath.Join(outside, "secret"), dir + "/../" + filepath.Base(outside) + "/secret", "../" + filepath.Base(outside) + "/secret",
+		filepath.Join(outside, "secret"), dir + "/../" + filepath.Base(outside) + "/secret", "../" +
+			filepath.Base(outside) + "/secret",
 		filepath.Join(dir, "link", "secret"), filepath.Join(dir, "file-link"), filepath.Join(dir, "up"), dir + "x",
 	} {
 		if result := a.result("push", args{"sandbox": sb, "local_path": path, "path": "/tmp/stolen"}); !result.IsError {
 			t.Errorf("push of %s: %s", path, textOf(result))
 		}
-		if result := a.result("pull", args{"sandbox": sb, "path": "/tmp/evil", "local_path": path, "replace": true}); !result.IsError && path != filepath.Join(dir, "file-link") && path != filepath.Join(dir, "up") { // a link itself may be replaced
+		// a link itself may be replaced
+		if result := a.result(
+			"pull", args{"sandbox": sb, "path": "/tmp/evil", "local_path": path, "replace": true},
+		); !result.IsError && path != filepath.Join(dir, "file-link") && path != filepath.Join(dir, "up") {
 			t.Errorf("pull to %s: %s", path, textOf(result))
 		}
 	}
@@ -166,7 +182,9 @@ func TestRoots(t *testing.T) {
 			if text := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/file"})["content"]; text != "rooted" {
 				t.Errorf("got %v", text)
 			}
-			if text := a.fails(core.KindUnauthorized, "push", args{"sandbox": sb, "local_path": "/etc/hostname", "path": "/tmp/"}); !strings.Contains(text, dir) {
+			if text := a.fails(
+				core.KindUnauthorized, "push", args{"sandbox": sb, "local_path": "/etc/hostname", "path": "/tmp/"},
+			); !strings.Contains(text, dir) {
 				t.Errorf("it does not say what is open: %s", text)
 			}
 		})

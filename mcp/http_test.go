@@ -47,7 +47,9 @@ func newSite(t testing.TB, opts setup.Options) *site {
 	s.keys = keys.Open(opts.HTTP.KeysFile)
 	opts.HTTP.NoAuth = opts.HTTP.LocalKeyFile == "" // the tests of others than authentication send no key
 	s.bench = newBench(t, opts)
-	s.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.web.ServeHTTP(w, r) }))
+	s.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.web.ServeHTTP(w, r)
+	}))
 	web, err := s.NewWeb(s.server.Listener.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +82,8 @@ func (s *site) visit(t testing.TB, key string, options ...client.ClientOption) *
 	if key != "" {
 		headers["Authorization"] = "Bearer " + key
 	}
-	over, err := transport.NewStreamableHTTP(s.web.URL()+"/mcp", transport.WithHTTPBasicClient(s.http), transport.WithHTTPHeaders(headers))
+	over, err := transport.NewStreamableHTTP(s.web.URL()+
+		"/mcp", transport.WithHTTPBasicClient(s.http), transport.WithHTTPHeaders(headers))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +156,8 @@ func TestMalformedRequests(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	seeds := []string{
 		initialize, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"x","command":"true"}}}`,
-		`{"jsonrpc":"2.0","id":{"a":1},"method":"resources/read","params":{"uri":"sandbox://x"}}`, `[{"jsonrpc":"2.0","id":5,"method":"ping"}]`, "null", "",
+		`{"jsonrpc":"2.0","id":{"a":1},"method":"resources/read","params":{"uri":"sandbox://x"}}`,
+		`[{"jsonrpc":"2.0","id":5,"method":"ping"}]`, "null", "",
 	}
 	for range 1000 {
 		body := []byte(seeds[random.IntN(len(seeds))])
@@ -177,7 +181,8 @@ func TestMalformedRequests(t *testing.T) {
 	s.visit(t, "").Launch(nil)
 }
 
-// mcp-go cannot ask clients of the protocol before 2026-07-28 over SSE: what a client that can be asked would have to be asked for is refused, not done.
+// mcp-go cannot ask clients of the protocol before 2026-07-28 over SSE: what a client that can be asked would have to
+// be asked for is refused, not done.
 func TestWhoCannotBeAskedOverSSEIsRefused(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	user := &answers{agree: true}
@@ -195,7 +200,9 @@ func TestTransports(t *testing.T) {
 	story := func(t *testing.T, a *assistant) {
 		t.Helper()
 		sb := a.Launch(nil)
-		if got := a.Call("exec", args{"sandbox": sb, "command": "echo working; sleep 1; echo done"}); got["stdout"] != "working\ndone\n" {
+		if got := a.Call("exec", args{
+			"sandbox": sb, "command": "echo working; sleep 1; echo done",
+		}); got["stdout"] != "working\ndone\n" {
 			t.Errorf("exec: %v", got)
 		}
 		a.hear("progress", func(note mcp.JSONRPCNotification) bool {
@@ -232,7 +239,9 @@ func TestKeysAreNeeded(t *testing.T) {
 	}
 	key := s.key(t, "alice")
 	for name, change := range map[string]func(*http.Request){
-		"none": nil, "wrong": bearer("sb_x"), "empty": bearer(""), "basic": func(r *http.Request) { r.SetBasicAuth("alice", key) },
+		"none": nil, "wrong": bearer("sb_x"), "empty": bearer(""), "basic": func(r *http.Request) {
+			r.SetBasicAuth("alice", key)
+		},
 	} {
 		response, text := s.ask(t, "POST", "/mcp", initialize, change)
 		if response.StatusCode != 401 || response.Header.Get("WWW-Authenticate") == "" || strings.Contains(text, key) {
@@ -272,7 +281,9 @@ func TestKeysAreNeeded(t *testing.T) {
 
 func TestScopes(t *testing.T) {
 	s := newSite(t, setup.Options{})
-	owner, reader, scraper := s.key(t, "alice"), s.key(t, "alice", keys.ScopeRead), s.key(t, "prometheus", keys.ScopeMetrics)
+	owner, reader, scraper := s.key(t, "alice"), s.key(t, "alice", keys.ScopeRead), s.key(
+		t, "prometheus", keys.ScopeMetrics,
+	)
 	sb := s.visit(t, owner).Launch(nil)
 	a := s.visit(t, reader)
 	if got := a.Call("sandbox_list", nil); len(got["sandboxes"].([]any)) != 1 {
@@ -288,7 +299,9 @@ func TestScopes(t *testing.T) {
 		t.Errorf("an owner reads everybody's metrics: %s", response.Status)
 	}
 	response, text := s.ask(t, "GET", "/metrics", "", bearer(scraper))
-	if response.StatusCode != 200 || !strings.Contains(text, `sb_mcp_tool_calls_total{result="ok",tool="sandbox_launch"} 1`) || !strings.Contains(text, "sb_mcp_sessions") {
+	if response.StatusCode != 200 || !strings.Contains(
+		text, `sb_mcp_tool_calls_total{result="ok",tool="sandbox_launch"} 1`,
+	) || !strings.Contains(text, "sb_mcp_sessions") {
 		t.Errorf("the metrics: %s %s", response.Status, text)
 	}
 }
@@ -310,12 +323,18 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 	client := s.session(t, malloryKey)
 	for _, ref := range []string{sb, name, "private", "fake/" + sb, "fake/" + name, sb[:6], "fake/" + sb[:6]} {
 		for tool, arguments := range map[string]args{
-			"exec": {"command": "cat /tmp/f"}, "exec_wait": {"exec_id": exec}, "exec_kill": {"exec_id": exec}, "file_read": {"path": "/tmp/f"},
-			"file_write": {"path": "/tmp/f", "content": "x"}, "file_list": {"path": "/"}, "file_remove": {"path": "/tmp/f"}, "sandbox_list": {},
-			"sandbox_terminate": {}, "run_code": {"language": "bash", "code": "x"}, "packages_install": {"packages": []string{"x"}}, "file_link": {"path": "/tmp/f"},
-			"ports": {}, "sandbox_stats": {}, "exec_list": {}, "sandbox_pause": {}, "sandbox_resume": {}, "sandbox_stop": {}, "sandbox_start": {},
-			"sandbox_timeout": {"timeout_seconds": 1}, "snapshot": {}, "dockerfile": {}, "sandbox_fork": {}, "checkpoint": {}, "denied_connections": {},
-			"network_set": {"network": "none"}, "connect_token": {}, "sandbox_move": {"to": "fake"}, "packages_status": {"package": "x"}, "file_mkdir": {"path": "/x"},
+			"exec": {"command": "cat /tmp/f"}, "exec_wait": {"exec_id": exec}, "exec_kill": {"exec_id": exec},
+			"file_read":  {"path": "/tmp/f"},
+			"file_write": {"path": "/tmp/f", "content": "x"}, "file_list": {"path": "/"}, "file_remove": {"path": "/tmp/f"},
+			"sandbox_list":      {},
+			"sandbox_terminate": {}, "run_code": {"language": "bash", "code": "x"},
+			"packages_install": {"packages": []string{"x"}}, "file_link": {"path": "/tmp/f"},
+			"ports": {}, "sandbox_stats": {}, "exec_list": {}, "sandbox_pause": {}, "sandbox_resume": {}, "sandbox_stop": {},
+			"sandbox_start":   {},
+			"sandbox_timeout": {"timeout_seconds": 1}, "snapshot": {}, "dockerfile": {}, "sandbox_fork": {}, "checkpoint": {},
+			"denied_connections": {},
+			"network_set":        {"network": "none"}, "connect_token": {}, "sandbox_move": {"to": "fake"},
+			"packages_status": {"package": "x"}, "file_mkdir": {"path": "/x"},
 			"push": {"local_path": "/x", "path": "/x"}, "pull": {"local_path": "/x", "path": "/x"},
 		} {
 			arguments["sandbox"] = ref
@@ -325,7 +344,12 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 			}
 		}
 		for _, path := range []string{"", "/files/tmp/f", "/exec", "/exec/1/stdout", "/logs"} {
-			response, text := s.ask(t, "POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"sandbox://%s%s"}}`, strings.ReplaceAll(ref, "/", "%2F"), path), func(r *http.Request) {
+			response, text := s.ask(t, "POST", "/mcp", fmt.Sprintf(
+				`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"sandbox://%s%s"}}`,
+				strings.ReplaceAll(ref, "/", "%2F"), path,
+			), func(
+				r *http.Request,
+			) {
 				bearer(malloryKey)(r)
 				r.Header.Set("Mcp-Session-Id", client)
 			})
@@ -437,7 +461,10 @@ func TestRateLimit(t *testing.T) {
 }
 
 func TestDNSRebindingIsRefused(t *testing.T) {
-	s := newSite(t, setup.Options{HTTP: setup.HTTP{AllowOrigins: []string{"https://app.example"}, AllowHosts: []string{"proxy.example"}}})
+	s := newSite(
+		t,
+		setup.Options{HTTP: setup.HTTP{AllowOrigins: []string{"https://app.example"}, AllowHosts: []string{"proxy.example"}}},
+	)
 	for _, test := range []struct {
 		host, origin string
 		status       int
@@ -470,8 +497,8 @@ func TestDNSRebindingIsRefused(t *testing.T) {
 	}
 }
 
-// What a sandbox serves on a port of this machine is a page of this machine in the user's browser: without being allowed to,
-// it neither reads anything nor sends a message.
+// What a sandbox serves on a port of this machine is a page of this machine in the user's browser: without being
+// allowed to, it neither reads anything nor sends a message.
 func TestPagesOfOtherOrigins(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{AllowOrigins: []string{"https://app.example"}}})
 	from := func(origin string, head ...string) func(*http.Request) {
@@ -484,25 +511,37 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	}
 	const page = "http://127.0.0.1:49152"
 	for _, path := range []string{"/sse", "/mcp", "/metrics", "/healthz"} {
-		if response, _ := s.ask(t, "GET", path, "", from(page)); response.StatusCode != 403 || response.Header.Get("Access-Control-Allow-Origin") != "" {
+		if response, _ := s.ask(t, "GET", path, "", from(page)); response.StatusCode != 403 ||
+			response.Header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: %s, %v", path, response.Status, response.Header)
 		}
 	}
-	if response, _ := s.ask(t, "OPTIONS", "/mcp", "", from(page, "Access-Control-Request-Method", "POST")); response.StatusCode != 403 {
+	if response, _ := s.ask(
+		t, "OPTIONS", "/mcp", "", from(page, "Access-Control-Request-Method", "POST"),
+	); response.StatusCode != 403 {
 		t.Errorf("a page that may not asks whether it may: %s", response.Status)
 	}
 	for _, path := range []string{"/mcp", "/message?sessionId=x"} { // what a form or a script can send unasked
-		if response, text := s.ask(t, "POST", path, initialize, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }); response.StatusCode != 400 {
+		if response, text := s.ask(t, "POST", path, initialize, func(r *http.Request) {
+			r.Header.Set("Content-Type", "text/plain")
+		}); response.StatusCode != 400 {
 			t.Errorf("%s takes text: %s %s", path, response.Status, text)
 		}
 	}
-	response, _ := s.ask(t, "OPTIONS", "/mcp", "", from("https://app.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type,mcp-session-id"))
+	response, _ := s.ask(
+		t, "OPTIONS", "/mcp", "",
+		from(
+			"https://app.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers",
+			"content-type,mcp-session-id",
+		),
+	)
 	if response.StatusCode != 204 || response.Header.Get("Access-Control-Allow-Origin") != "https://app.example" ||
 		response.Header.Get("Access-Control-Allow-Headers") != "content-type,mcp-session-id" {
 		t.Errorf("a page that may asks whether it may: %s, %v", response.Status, response.Header)
 	}
 	response, _ = s.ask(t, "POST", "/mcp", initialize, from("https://app.example"))
-	if response.StatusCode != 200 || response.Header.Get("Access-Control-Allow-Origin") != "https://app.example" || !strings.Contains(response.Header.Get("Access-Control-Expose-Headers"), "Mcp-Session-Id") {
+	if response.StatusCode != 200 || response.Header.Get("Access-Control-Allow-Origin") != "https://app.example" ||
+		!strings.Contains(response.Header.Get("Access-Control-Expose-Headers"), "Mcp-Session-Id") {
 		t.Errorf("a page that may cannot read the answer: %s, %v", response.Status, response.Header)
 	}
 }
@@ -511,29 +550,38 @@ func TestLinks(t *testing.T) {
 	s := newSite(t, setup.Options{Toolsets: []string{setup.All}})
 	a := s.visit(t, "")
 	sb := a.Launch(nil)
-	for name, content := range map[string]string{"page.html": "<script>alert(1)</script>", "pic.svg": "<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>", "data.csv": "a,b\n1,2\n"} {
+	for name, content := range map[string]string{
+		"page.html": "<script>alert(1)</script>", "pic.svg": "<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>",
+		"data.csv": "a,b\n1,2\n",
+	} {
 		a.Call("file_write", args{"sandbox": sb, "path": "/tmp/" + name, "content": content})
 	}
 	link := func(name, direction string, seconds int) string {
 		t.Helper()
-		return a.Call("file_link", args{"sandbox": sb, "path": "/tmp/" + name, "direction": direction, "expires_seconds": seconds})["url"].(string)
+		return a.Call("file_link", args{"sandbox": sb, "path": "/tmp/" +
+			name, "direction": direction, "expires_seconds": seconds})["url"].(string)
 	}
 	csv := link("data.csv", "download", 60)
 	response, text := s.ask(t, "GET", csv, "", nil)
-	if text != "a,b\n1,2\n" || response.Header.Get("Content-Type") != "text/csv; charset=utf-8" || !strings.HasPrefix(response.Header.Get("Content-Disposition"), "inline") {
+	if text != "a,b\n1,2\n" || response.Header.Get("Content-Type") != "text/csv; charset=utf-8" ||
+		!strings.HasPrefix(response.Header.Get("Content-Disposition"), "inline") {
 		t.Errorf("csv: %q %v", text, response.Header)
 	}
 	response, text = s.ask(t, "GET", csv, "", func(r *http.Request) { r.Header.Set("Range", "bytes=4-6") })
 	if response.StatusCode != 206 || text != "1,2" || response.Header.Get("Content-Range") != "bytes 4-6/8" {
 		t.Errorf("a range: %s %q", response.Status, text)
 	}
-	if response, _ = s.ask(t, "GET", csv, "", func(r *http.Request) { r.Header.Set("Range", "bytes=100-") }); response.StatusCode != 416 {
+	if response, _ = s.ask(t, "GET", csv, "", func(r *http.Request) {
+		r.Header.Set("Range", "bytes=100-")
+	}); response.StatusCode != 416 {
 		t.Errorf("a range beyond the end: %s", response.Status)
 	}
 	for _, name := range []string{"page.html", "pic.svg"} {
 		response, _ := s.ask(t, "GET", link(name, "download", 60), "", nil)
 		header := response.Header
-		if !strings.HasPrefix(header.Get("Content-Disposition"), "attachment") || header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(header.Get("Content-Security-Policy"), "sandbox") {
+		if !strings.HasPrefix(header.Get("Content-Disposition"), "attachment") ||
+			header.Get("X-Content-Type-Options") != "nosniff" ||
+			!strings.Contains(header.Get("Content-Security-Policy"), "sandbox") {
 			t.Errorf("%s could run: %v", name, header)
 		}
 	}
@@ -552,7 +600,13 @@ func TestLinks(t *testing.T) {
 }
 
 func TestListeningToOthersNeedsAuthentication(t *testing.T) {
-	b := newBench(t, setup.Options{Transport: setup.StreamableHTTP, HTTP: setup.HTTP{Host: "0.0.0.0", KeysFile: filepath.Join(t.TempDir(), "keys.json")}})
+	b := newBench(
+		t,
+		setup.Options{
+			Transport: setup.StreamableHTTP,
+			HTTP:      setup.HTTP{Host: "0.0.0.0", KeysFile: filepath.Join(t.TempDir(), "keys.json")},
+		},
+	)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	err := b.ServeWeb(ctx, io.Discard)
@@ -570,7 +624,13 @@ func TestLargeAndSlowRequestsEnd(t *testing.T) {
 
 // A client that sends a byte now and then is cut off before it has sent its headers.
 func TestSlowlorisIsCutOff(t *testing.T) {
-	b := newBench(t, setup.Options{Transport: setup.StreamableHTTP, HTTP: setup.HTTP{Host: "127.0.0.1", NoAuth: true, HeaderTimeout: 300 * time.Millisecond}})
+	b := newBench(
+		t,
+		setup.Options{
+			Transport: setup.StreamableHTTP,
+			HTTP:      setup.HTTP{Host: "127.0.0.1", NoAuth: true, HeaderTimeout: 300 * time.Millisecond},
+		},
+	)
 	ctx, cancel := context.WithCancel(t.Context())
 	told, tell := io.Pipe()
 	served := make(chan error, 1)
@@ -606,7 +666,9 @@ func TestSlowlorisIsCutOff(t *testing.T) {
 func TestNotificationsComeFirst(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
 	addFixtures(s.Server)
-	for name, a := range map[string]*assistant{"now": s.visit(t, ""), "2025-11-25": s.visit(t, "", legacy()), "stdio": s.connect(t)} {
+	for name, a := range map[string]*assistant{
+		"now": s.visit(t, ""), "2025-11-25": s.visit(t, "", legacy()), "stdio": s.connect(t),
+	} {
 		for i := range 100 {
 			a.result("test_tool_with_progress", nil)
 			a.mu.Lock()

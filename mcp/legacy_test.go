@@ -32,7 +32,8 @@ type visitor struct {
 // drop makes a session of a client that says what it can do, as JSON.
 func (s *site) drop(t testing.TB, capabilities string) *visitor {
 	t.Helper()
-	response, text := s.ask(t, "POST", "/mcp", strings.Replace(initialize, `"capabilities":{}`, `"capabilities":`+capabilities, 1), nil)
+	response, text := s.ask(t, "POST", "/mcp", strings.Replace(initialize, `"capabilities":{}`, `"capabilities":`+
+		capabilities, 1), nil)
 	id := response.Header.Get("Mcp-Session-Id")
 	if id == "" {
 		t.Fatalf("no session: %s %s", response.Status, text)
@@ -138,7 +139,10 @@ func (l *listening) rest() (all []told) {
 
 // callBody is a call of a tool without arguments; its progress has its id for a token.
 func callBody(id int, tool string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{},"_meta":{"progressToken":"call %d"}}}`, id, tool, id)
+	return fmt.Sprintf(
+		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{},"_meta":{"progressToken":"call %d"}}}`,
+		id, tool, id,
+	)
 }
 
 // checkCall says whether messages are all of a call of test_tool_with_progress and nothing else, from a step on.
@@ -159,7 +163,8 @@ func checkCall(t testing.TB, id, from int, got []told) {
 	}
 }
 
-// Each call's notifications come on its own stream, in order and before its result, whatever else goes on in the session.
+// Each call's notifications come on its own stream, in order and before its result, whatever else goes on in the
+// session.
 func TestConcurrentCallsDoNotMix(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
 	addFixtures(s.Server)
@@ -205,7 +210,8 @@ func (v *visitor) resume(after string) *listening {
 	return v.Open("GET", "", func(r *http.Request) { r.Header.Set("Last-Event-ID", after) })
 }
 
-// A call goes on when its connection breaks; another one is told what was missed, and then what comes, and nothing twice.
+// A call goes on when its connection breaks; another one is told what was missed, and then what comes, and nothing
+// twice.
 func TestACallIsResumed(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	next := addSteps(s.Server)
@@ -238,7 +244,14 @@ func TestConcurrentCallsAsk(t *testing.T) {
 	v := s.drop(t, `{"elicitation":{}}`)
 	get := v.Open("GET", "", nil)
 	ask := func(id int) (*listening, told) {
-		l := v.Open("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"test_elicitation","arguments":{"message":"ask %d"}}}`, id, id), nil)
+		l := v.Open(
+			"POST",
+			fmt.Sprintf(
+				`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"test_elicitation","arguments":{"message":"ask %d"}}}`,
+				id, id,
+			),
+			nil,
+		)
 		question, ok := l.next()
 		if !ok || question.Method != "elicitation/create" || question.Params.Message != fmt.Sprintf("ask %d", id) {
 			t.Fatalf("call %d is asked %+v", id, question)
@@ -252,16 +265,21 @@ func TestConcurrentCallsAsk(t *testing.T) {
 		call     *listening
 		id       int
 	}{{second, two, 2}, {first, one, 1}} {
-		answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"username":"user %d"}}}`, test.question.ID, test.id)
+		answer := fmt.Sprintf(
+			`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"username":"user %d"}}}`, test.question.ID, test.id,
+		)
 		if response, text := s.ask(t, "POST", "/mcp", answer, v.inside); response.StatusCode != 202 {
 			t.Errorf("the answer: %s %s", response.Status, text)
 		}
-		if rest := test.call.rest(); len(rest) != 1 || string(rest[0].ID) != fmt.Sprint(test.id) || !strings.Contains(string(rest[0].Result), fmt.Sprintf("user %d", test.id)) {
+		if rest := test.call.rest(); len(rest) != 1 || string(rest[0].ID) != fmt.Sprint(test.id) ||
+			!strings.Contains(string(rest[0].Result), fmt.Sprintf("user %d", test.id)) {
 			t.Errorf("call %d ends with %+v", test.id, rest)
 		}
 	}
 	// An answer that nobody waits for is taken.
-	if response, _ := s.ask(t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"result":{}}`, v.inside); response.StatusCode != 202 {
+	if response, _ := s.ask(
+		t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"result":{}}`, v.inside,
+	); response.StatusCode != 202 {
 		t.Errorf("a late answer: %s", response.Status)
 	}
 	s.mcp.SendNotificationToAllClients(mcp.MethodNotificationResourcesListChanged, nil)
@@ -270,7 +288,8 @@ func TestConcurrentCallsAsk(t *testing.T) {
 	}
 }
 
-// What belongs to no call waits for a GET, is told to one of them, and goes on after the last event that a client names.
+// What belongs to no call waits for a GET, is told to one of them, and goes on after the last event that a client
+// names.
 func TestTheStreamOfNoCall(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	v := s.drop(t, `{}`)
@@ -328,7 +347,11 @@ func TestDeletedSession(t *testing.T) {
 		t.Errorf("the stream of no call ends with %+v", rest)
 	}
 	for _, request := range []struct{ method, body string }{
-		{"GET", ""}, {"DELETE", ""}, {"POST", callBody(2, "steps")}, {"POST", `{"jsonrpc":"2.0","id":1,"result":{}}`}, {"POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`},
+		{"GET", ""},
+		{"DELETE", ""},
+		{"POST", callBody(2, "steps")},
+		{"POST", `{"jsonrpc":"2.0","id":1,"result":{}}`},
+		{"POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`},
 	} {
 		response, text := s.ask(t, request.method, "/mcp", request.body, func(r *http.Request) {
 			v.inside(r)
@@ -338,7 +361,9 @@ func TestDeletedSession(t *testing.T) {
 			t.Errorf("%s %s: %s %s", request.method, request.body, response.Status, text)
 		}
 	}
-	eventually(t, "it is unregistered", func() bool { return !s.sessions.Belongs(v.session, auth.OwnerKey(auth.Identity{})) })
+	eventually(t, "it is unregistered", func() bool {
+		return !s.sessions.Belongs(v.session, auth.OwnerKey(auth.Identity{}))
+	})
 }
 
 // Requests whose head is wrong are refused before anything is done.
@@ -372,8 +397,10 @@ func TestWrongHeads(t *testing.T) {
 		"event of no stream":  {"GET", "", map[string]string{"Last-Event-ID": "9-1"}, 400},
 		"event that is to be": {"GET", "", map[string]string{"Last-Event-ID": "0-1"}, 400},
 		"notification":        {"POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil, 202},
-		"no initialization":   {"POST", `{"jsonrpc":"2.0","method":"initialize"}`, map[string]string{"Mcp-Session-Id": ""}, 202},
-		"method":              {"PUT", ping, nil, 404},
+		"no initialization": {
+			"POST", `{"jsonrpc":"2.0","method":"initialize"}`, map[string]string{"Mcp-Session-Id": ""}, 202,
+		},
+		"method": {"PUT", ping, nil, 404},
 	} {
 		response, text := s.ask(t, test.method, "/mcp", test.body, func(r *http.Request) {
 			v.inside(r)
@@ -388,7 +415,9 @@ func TestWrongHeads(t *testing.T) {
 			t.Errorf("%s: an answer alone comes as %s", name, kind)
 		}
 	}
-	if response, text := s.ask(t, "POST", "/mcp", strings.Replace(initialize, `{"protocolVersion"`, `[{"protocolVersion"`, 1), nil); response.Header.Get("Mcp-Session-Id") != "" {
+	if response, text := s.ask(
+		t, "POST", "/mcp", strings.Replace(initialize, `{"protocolVersion"`, `[{"protocolVersion"`, 1), nil,
+	); response.Header.Get("Mcp-Session-Id") != "" {
 		t.Errorf("a session of no client: %s", text)
 	}
 	eventually(t, "no session is left but the one", func() bool {
@@ -405,7 +434,8 @@ func TestTooManyCalls(t *testing.T) {
 	for id := range transport.MaxConcurrent {
 		calls = append(calls, v.Open("POST", callBody(id, "steps"), nil))
 	}
-	if response, text := s.ask(t, "POST", "/mcp", callBody(1000, "steps"), v.inside); response.StatusCode != 429 || !strings.Contains(text, `"id":1000`) {
+	if response, text := s.ask(t, "POST", "/mcp", callBody(1000, "steps"), v.inside); response.StatusCode != 429 ||
+		!strings.Contains(text, `"id":1000`) {
 		t.Errorf("one too many: %s %s", response.Status, text)
 	}
 	s.ask(t, "POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`, v.inside)
@@ -453,7 +483,8 @@ func (d *direct) ask(ctx context.Context, method, body string) *httptest.Respons
 // Call calls a tool and returns what came back.
 func (d *direct) Call(t *testing.T, tool, arguments string) map[string]any {
 	t.Helper()
-	response := d.ask(t.Context(), "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":`+arguments+`}}`)
+	response := d.ask(t.Context(), "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+
+		`","arguments":`+arguments+`}}`)
 	var got struct {
 		Result struct{ StructuredContent map[string]any }
 	}
@@ -470,7 +501,9 @@ func TestIdleSessionEnds(t *testing.T) {
 		ask := d.ask
 		listen, hangUp := context.WithTimeout(t.Context(), 12*time.Minute)
 		defer hangUp()
-		if heard := ask(listen, "GET", "").Body.String(); strings.Count(heard, `"method":"ping"`) != int(12*time.Minute/transport.KeepAliveEvery) || strings.Contains(heard, "id: ") {
+		if heard := ask(listen, "GET", "").Body.String(); strings.Count(heard, `"method":"ping"`) != int(
+			12*time.Minute/transport.KeepAliveEvery,
+		) || strings.Contains(heard, "id: ") {
 			t.Errorf("the stream is kept alive with %q", heard)
 		}
 		ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
@@ -487,8 +520,8 @@ func TestIdleSessionEnds(t *testing.T) {
 	})
 }
 
-// A client that does not read its call's stream holds up neither the call nor the server's memory: what is kept is bounded, and
-// the client is told the newest, in order, when it reads.
+// A client that does not read its call's stream holds up neither the call nor the server's memory: what is kept is
+// bounded, and the client is told the newest, in order, when it reads.
 func TestAClientThatDoesNotRead(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	const notes = 300
@@ -519,7 +552,8 @@ func TestAClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// Changes of what a client subscribed to come on the stream of no call, whichever request subscribed and wherever they come from.
+// Changes of what a client subscribed to come on the stream of no call, whichever request subscribed and wherever they
+// come from.
 func TestSubscriptionsOverHTTP(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	v := s.drop(t, `{}`)
@@ -527,14 +561,17 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 	uri := "sandbox://" + other.Launch(nil)
 	subscribe := func(method string) {
 		t.Helper()
-		if response, text := s.ask(t, "POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"uri":%q}}`, method, uri), v.inside); !strings.Contains(text, `"result"`) {
+		if response, text := s.ask(
+			t, "POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"uri":%q}}`, method, uri), v.inside,
+		); !strings.Contains(text, `"result"`) {
 			t.Fatalf("%s: %s %s", method, response.Status, text)
 		}
 	}
 	subscribe("resources/subscribe")
 	get := v.Open("GET", "", nil)
 	other.Call("sandbox_terminate", args{"all": true})
-	for message, ok := get.next(); message.Method != mcp.MethodNotificationResourceUpdated || message.Params.URI != uri; message, ok = get.next() {
+	for message, ok := get.next(); message.Method != mcp.MethodNotificationResourceUpdated ||
+		message.Params.URI != uri; message, ok = get.next() {
 		if !ok || message.Method != mcp.MethodNotificationResourcesListChanged {
 			t.Fatalf("what comes is %+v", message)
 		}

@@ -24,11 +24,15 @@ func prompts() []prompt {
 		{mcp.Prompt{
 			Name: "run_untrusted_code", Title: "Run untrusted code",
 			Description: "Look at code or a repository of unknown origin in a sandbox without a network",
-			Arguments:   []mcp.PromptArgument{argument("source", "path of a file or directory on this machine, or the code itself", true)},
+			Arguments: []mcp.PromptArgument{
+				argument("source", "path of a file or directory on this machine, or the code itself", true),
+			},
 		}, func(a map[string]string) string {
 			return fmt.Sprintf("Examine and run this code, which nobody trusts: %s\n\n"+
-				"Launch a sandbox with network none. Copy the code in with push (or file_write), read it before you run it, then run it with a time limit of 60 s. "+
-				"Never run any of it outside the sandbox. Report what it does, what it reads and writes, and anything that looks harmful. Terminate the sandbox at the end.", a["source"])
+				"Launch a sandbox with network none. Copy the code in with push (or file_write), read it before you run it, then "+
+				"run it with a time limit of 60 s. "+
+				"Never run any of it outside the sandbox. Report what it does, what it reads and writes, and anything that looks "+
+				"harmful. Terminate the sandbox at the end.", a["source"])
 		}},
 		{mcp.Prompt{
 			Name: "debug_failing_test", Title: "Debug a failing test",
@@ -43,9 +47,12 @@ func prompts() []prompt {
 			if a["sandbox"] != "" {
 				where = "Use sandbox " + a["sandbox"]
 			}
-			return fmt.Sprintf("Find out why this test fails: %s\n\n%s, push %s to /app, install what it needs, and reproduce the failure there first. "+
-				"Then find the cause: read the code, add output, run smaller parts. Change only the copy in the sandbox until the test passes, run the whole test suite once, "+
-				"and show the change as a diff with one paragraph on the cause. Leave the files on this machine alone unless I ask.", a["test"], where, a["project"])
+			return fmt.Sprintf("Find out why this test fails: %s\n\n%s, push %s to /app, install what it needs, and reproduce "+
+				"the failure there first. "+
+				"Then find the cause: read the code, add output, run smaller parts. Change only the copy in the sandbox until "+
+				"the test passes, run the whole test suite once, "+
+				"and show the change as a diff with one paragraph on the cause. Leave the files on this machine alone unless I "+
+				"ask.", a["test"], where, a["project"])
 		}},
 		{mcp.Prompt{
 			Name: "train_on_gpu", Title: "Train on a GPU",
@@ -60,9 +67,12 @@ func prompts() []prompt {
 			if packages == "" {
 				packages = "what its imports or requirements file name"
 			}
-			return fmt.Sprintf("Train with %s on a GPU of type %s.\n\nLaunch a sandbox with that GPU, the Python packages %s, and a timeout that bounds the cost; tell me the timeout first. "+
-				"Push the project, check that the GPU is seen (nvidia-smi), and start the training in the background. Follow it with exec_wait: report the loss from time to time, "+
-				"and stop early when it diverges. Pull the results when it is done, and terminate the sandbox at once: it costs money while it runs.", a["script"], a["gpu"], packages)
+			return fmt.Sprintf("Train with %s on a GPU of type %s.\n\nLaunch a sandbox with that GPU, the Python packages %s, "+
+				"and a timeout that bounds the cost; tell me the timeout first. "+
+				"Push the project, check that the GPU is seen (nvidia-smi), and start the training in the background. Follow it "+
+				"with exec_wait: report the loss from time to time, "+
+				"and stop early when it diverges. Pull the results when it is done, and terminate the sandbox at once: it costs "+
+				"money while it runs.", a["script"], a["gpu"], packages)
 		}},
 	}
 }
@@ -72,7 +82,9 @@ func (s *Server) addPrompts(protocol *server.MCPServer) {
 		protocol.AddPrompt(p.Prompt, func(_ context.Context, request mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			for _, argument := range p.Arguments {
 				if argument.Required && request.Params.Arguments[argument.Name] == "" {
-					return nil, core.Errorf(core.KindUsage, "prompt", "", "the argument %q is missing: %s", argument.Name, argument.Description)
+					return nil, core.Errorf(
+						core.KindUsage, "prompt", "", "the argument %q is missing: %s", argument.Name, argument.Description,
+					)
 				}
 			}
 			return mcp.NewGetPromptResult(p.Description, []mcp.PromptMessage{

@@ -19,7 +19,10 @@ import (
 // put writes a file of any bytes.
 func (a *assistant) put(sandbox, path string, data []byte) {
 	a.t.Helper()
-	a.Call("file_write", args{"sandbox": sandbox, "path": path, "content": base64.StdEncoding.EncodeToString(data), "base64": true})
+	a.Call(
+		"file_write",
+		args{"sandbox": sandbox, "path": path, "content": base64.StdEncoding.EncodeToString(data), "base64": true},
+	)
 }
 
 // Read piece by piece, wherever the ranges cut characters, a file is what it was.
@@ -27,7 +30,8 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(nil)
 	for name, text := range map[string]string{
-		"ascii": strings.Repeat("line of text\n", 400), "two": strings.Repeat("üä", 1500), "three": "x" + strings.Repeat("€\n", 1200), "four": strings.Repeat("🙂", 900),
+		"ascii": strings.Repeat("line of text\n", 400), "two": strings.Repeat("üä", 1500), "three": "x" +
+			strings.Repeat("€\n", 1200), "four": strings.Repeat("🙂", 900),
 		"empty": "", "one long line": strings.Repeat("a", 5000), "fits exactly": strings.Repeat("b", 200),
 	} {
 		a.put(sb, "/tmp/f", []byte(text))
@@ -51,7 +55,9 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 		read.Reset()
 		next := 0
 		for more := true; more; {
-			contents, ok := a.read(fmt.Sprintf("%s?offset=%d&limit=777", tools.FileURI(sb, "/tmp/f"), next)).(mcp.TextResourceContents)
+			contents, ok := a.read(
+				fmt.Sprintf("%s?offset=%d&limit=777", tools.FileURI(sb, "/tmp/f"), next),
+			).(mcp.TextResourceContents)
 			if !ok {
 				t.Fatalf("%s: a range is no text", name)
 			}
@@ -68,16 +74,20 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 	a.put(sb, "/tmp/f", []byte("short"))
 	a.fails(core.KindUsage, "file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 6})
 	a.fails(core.KindUsage, "file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": -1})
-	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 5}); got["content"] != "" || got["next_offset"] != nil || got["size"] != 5.0 {
+	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 5}); got["content"] != "" ||
+		got["next_offset"] != nil || got["size"] != 5.0 {
 		t.Errorf("at the end: %v", got)
 	}
 	// A range that begins within a character says where it goes on.
 	a.put(sb, "/tmp/f", []byte("€uro"))
-	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1}); got["content"] != "uro" || got["next_offset"] != nil {
+	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1}); got["content"] != "uro" ||
+		got["next_offset"] != nil {
 		t.Errorf("within a character: %v", got)
 	}
 	a.put(sb, "/tmp/f", []byte(strings.Repeat("🙂", 300)))
-	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1, "max_output": 200}); got["content"] != strings.Repeat("🙂", 199) || got["next_offset"] != 800.0 {
+	if got := a.Call(
+		"file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1, "max_output": 200},
+	); got["content"] != strings.Repeat("🙂", 199) || got["next_offset"] != 800.0 {
 		t.Errorf("from within a character to within another: %v", got)
 	}
 }
@@ -87,7 +97,8 @@ func TestBytesAreNeverMangled(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(nil)
 	for name, data := range map[string][]byte{
-		"cut at its end": []byte("caf\xc3"), "begins within": []byte("\xa9 text"), "latin 1": []byte("caf\xe9 au lait"), "zero": []byte("a\x00b"), "only half": {0xe2, 0x82},
+		"cut at its end": []byte("caf\xc3"), "begins within": []byte("\xa9 text"), "latin 1": []byte("caf\xe9 au lait"),
+		"zero": []byte("a\x00b"), "only half": {0xe2, 0x82},
 		"far in": append(bytes.Repeat([]byte("text "), 400), 0xff, 0xfe),
 	} {
 		a.put(sb, "/tmp/f", data)
@@ -104,7 +115,8 @@ func TestBytesAreNeverMangled(t *testing.T) {
 			t.Errorf("%s: the resource is %q, %v", name, back, err)
 		}
 		out := a.Call("exec", args{"sandbox": sb, "command": "cat /tmp/f"})
-		if text, _ := out["stdout"].(string); !strings.Contains(text, "bytes that are not text") || out["stdout_bytes"] != float64(len(data)) {
+		if text, _ := out["stdout"].(string); !strings.Contains(text, "bytes that are not text") ||
+			out["stdout_bytes"] != float64(len(data)) {
 			t.Errorf("%s: as output %q", name, text)
 		}
 	}
@@ -122,7 +134,9 @@ func TestSecretsAreFoundAcrossRanges(t *testing.T) {
 			return a.readText(fmt.Sprintf("%s?offset=%d&limit=3", tools.FileURI(sb, "/tmp/t"), offset))
 		},
 		func(offset int) string {
-			content, _ := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/t", "offset": offset, "base64": true})["content"].(string)
+			content, _ := a.Call(
+				"file_read", args{"sandbox": sb, "path": "/tmp/t", "offset": offset, "base64": true},
+			)["content"].(string)
 			text, err := base64.StdEncoding.DecodeString(content)
 			if err != nil {
 				t.Fatal(err)
@@ -145,7 +159,10 @@ func TestSecretsAreFoundAcrossRanges(t *testing.T) {
 		}
 	}
 	// Output is cut where the value stands.
-	got := a.Call("exec", args{"sandbox": sb, "max_output": 200, "command": "i=0; while [ $i -lt 400 ]; do printf %s $TOKEN; i=$((i+1)); done"})
+	got := a.Call(
+		"exec",
+		args{"sandbox": sb, "max_output": 200, "command": "i=0; while [ $i -lt 400 ]; do printf %s $TOKEN; i=$((i+1)); done"},
+	)
 	if text, _ := got["stdout"].(string); strings.Contains(text, "launch") || strings.Contains(text, "value") {
 		t.Errorf("output: %q", text)
 	}
@@ -156,7 +173,13 @@ func TestSecretsAreRedactedAfterARestart(t *testing.T) {
 	first := newBench(t, setup.Options{OnDisconnect: setup.Detach})
 	before := first.connect(t)
 	sb := before.Launch(args{"secrets": map[string]string{"TOKEN": "launch-value-1"}})
-	before.Call("exec", args{"sandbox": sb, "command": "echo $TOKEN $OTHER | cat; echo $TOKEN $OTHER > /tmp/t", "secrets": map[string]string{"OTHER": "exec-value-2"}})
+	before.Call(
+		"exec",
+		args{
+			"sandbox": sb, "command": "echo $TOKEN $OTHER | cat; echo $TOKEN $OTHER > /tmp/t",
+			"secrets": map[string]string{"OTHER": "exec-value-2"},
+		},
+	)
 	before.hangUp()
 
 	second, err := New(first.service, nil, setup.Options{Toolsets: []string{setup.All}})
@@ -175,7 +198,9 @@ func TestSecretsAreRedactedAfterARestart(t *testing.T) {
 	if got := after.Call("exec", args{"sandbox": sb, "command": "echo $TOKEN"}); got["stdout"] != "[redacted]\n" {
 		t.Errorf("new output: %v", got["stdout"])
 	}
-	if got := after.Call("file_read", args{"sandbox": sb, "path": "/tmp/t"}); got["content"] != "[redacted] [redacted]\n" || got["redacted"] != true {
+	if got := after.Call(
+		"file_read", args{"sandbox": sb, "path": "/tmp/t"},
+	); got["content"] != "[redacted] [redacted]\n" || got["redacted"] != true {
 		t.Errorf("a file: %v", got)
 	}
 }

@@ -35,15 +35,20 @@ const (
 // templates lists the resource templates.
 func templates() []mcp.ResourceTemplate {
 	return []mcp.ResourceTemplate{
-		mcp.NewResourceTemplate("sandbox://{id}", "sandbox", mcp.WithTemplateTitle("Sandbox"), mcp.WithTemplateMIMEType("application/json"),
+		mcp.NewResourceTemplate("sandbox://{id}", "sandbox", mcp.WithTemplateTitle("Sandbox"),
+			mcp.WithTemplateMIMEType("application/json"),
 			mcp.WithTemplateDescription("State, image, ports and end of one sandbox")),
-		mcp.NewResourceTemplate("sandbox://{id}/files/{+path}{?offset,limit,grep}", "file", mcp.WithTemplateTitle("File of a sandbox"),
+		mcp.NewResourceTemplate("sandbox://{id}/files/{+path}{?offset,limit,grep}", "file",
+			mcp.WithTemplateTitle("File of a sandbox"),
 			mcp.WithTemplateDescription("A file, or a directory's list. offset and limit select bytes, grep selects lines")),
-		mcp.NewResourceTemplate("sandbox://{id}/logs{?offset,limit,grep}", "logs", mcp.WithTemplateTitle("Log of a sandbox"), mcp.WithTemplateMIMEType("text/plain"),
+		mcp.NewResourceTemplate("sandbox://{id}/logs{?offset,limit,grep}", "logs", mcp.WithTemplateTitle("Log of a sandbox"),
+			mcp.WithTemplateMIMEType("text/plain"),
 			mcp.WithTemplateDescription("Output of the sandbox's own command")),
-		mcp.NewResourceTemplate("sandbox://{id}/exec", "execs", mcp.WithTemplateTitle("Commands of a sandbox"), mcp.WithTemplateMIMEType("application/json"),
+		mcp.NewResourceTemplate("sandbox://{id}/exec", "execs", mcp.WithTemplateTitle("Commands of a sandbox"),
+			mcp.WithTemplateMIMEType("application/json"),
 			mcp.WithTemplateDescription("Every command that was run in it, and how it ended")),
-		mcp.NewResourceTemplate("sandbox://{id}/exec/{exec}/{stream}{?offset,limit,grep}", "output", mcp.WithTemplateTitle("Output of a command"),
+		mcp.NewResourceTemplate("sandbox://{id}/exec/{exec}/{stream}{?offset,limit,grep}", "output",
+			mcp.WithTemplateTitle("Output of a command"),
 			mcp.WithTemplateDescription("stream is stdout or stderr. offset and limit select bytes, grep selects lines")),
 	}
 }
@@ -94,7 +99,9 @@ func encodeURI(_ context.Context, _ any, request *mcp.ReadResourceRequest) {
 }
 
 // listResources adds the caller's sandboxes to the resources that all callers have.
-func (s *Server) listResources(ctx context.Context, _ any, _ *mcp.ListResourcesRequest, result *mcp.ListResourcesResult) {
+func (s *Server) listResources(
+	ctx context.Context, _ any, _ *mcp.ListResourcesRequest, result *mcp.ListResourcesResult,
+) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	listing, err := s.host.Call(ctx, mcp.CallToolRequest{}).Service.List(ctx, core.ListFilter{})
@@ -126,7 +133,8 @@ type window struct {
 // parseURI reads a resource's URI.
 func parseURI(uri string) (location, error) {
 	bad := func(why string) (location, error) {
-		return location{}, core.Errorf(core.KindNotFound, "resource", "", "%q is no resource: %s", uri, why).WithHint("resources/templates/list tells what there is")
+		return location{}, core.Errorf(core.KindNotFound, "resource", "", "%q is no resource: %s", uri, why).
+			WithHint("resources/templates/list tells what there is")
 	}
 	rest, ok := strings.CutPrefix(uri, uriScheme)
 	if !ok {
@@ -221,10 +229,14 @@ func jsonContents(uri string, value any) ([]mcp.ResourceContents, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []mcp.ResourceContents{mcp.TextResourceContents{URI: uri, MIMEType: "application/json", Text: string(encoded)}}, nil
+	return []mcp.ResourceContents{
+		mcp.TextResourceContents{URI: uri, MIMEType: "application/json", Text: string(encoded)},
+	}, nil
 }
 
-func fileContents(ctx context.Context, c *tools.Call, sb core.Sandbox, uri string, l location) ([]mcp.ResourceContents, error) {
+func fileContents(
+	ctx context.Context, c *tools.Call, sb core.Sandbox, uri string, l location,
+) ([]mcp.ResourceContents, error) {
 	ref := sb.Ref()
 	info, err := c.Service.Stat(ctx, ref, l.path)
 	if err != nil {
@@ -303,9 +315,12 @@ func contentsOf(c *tools.Call, sandbox, uri, name string, stream io.Reader, w wi
 			text = reply.TrimEnd(text)
 		}
 		if rest > 0 {
-			meta["sb/next"] = skipped + int64(len(reply.TrimEnd(data))) // a character that is cut comes whole with the next range
+			// a character that is cut comes whole with the next range
+			meta["sb/next"] = skipped + int64(len(reply.TrimEnd(data)))
 		}
-		return []mcp.ResourceContents{mcp.TextResourceContents{Meta: meta, URI: uri, MIMEType: mimeType, Text: string(text)}}, nil
+		return []mcp.ResourceContents{
+			mcp.TextResourceContents{Meta: meta, URI: uri, MIMEType: mimeType, Text: string(text)},
+		}, nil
 	}
 	if name == "" {
 		mimeType = "application/octet-stream"
@@ -313,7 +328,9 @@ func contentsOf(c *tools.Call, sandbox, uri, name string, stream io.Reader, w wi
 	if rest > 0 {
 		meta["sb/next"] = skipped + int64(len(data))
 	}
-	return []mcp.ResourceContents{mcp.BlobResourceContents{Meta: meta, URI: uri, MIMEType: mimeType, Blob: base64.StdEncoding.EncodeToString(data)}}, nil
+	return []mcp.ResourceContents{
+		mcp.BlobResourceContents{Meta: meta, URI: uri, MIMEType: mimeType, Blob: base64.StdEncoding.EncodeToString(data)},
+	}, nil
 }
 
 // listTimeout bounds what a completion or a prompt may look up.

@@ -64,7 +64,8 @@ func TestResources(t *testing.T) {
 		t.Errorf("output: %q", text)
 	}
 	for _, uri := range []string{
-		"sandbox://nobody", "sandbox://" + sb + "/exec/77/stdout", "sandbox://" + sb + "/exec/1/sideways", "sandbox://" + sb + "/files/none",
+		"sandbox://nobody", "sandbox://" + sb + "/exec/77/stdout", "sandbox://" + sb + "/exec/1/sideways", "sandbox://" +
+			sb + "/files/none",
 		"file:///etc/passwd", "sandbox://" + sb + "/files/tmp?offset=x", "sandbox:///files/etc/passwd",
 	} {
 		request := mcp.ReadResourceRequest{}
@@ -78,14 +79,18 @@ func TestResources(t *testing.T) {
 func TestFiles(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(nil)
-	checkOutput(t, "file_write", a.Call("file_write", args{"sandbox": sb, "path": "/tmp/new/dir/f", "content": "one\ntwo\n"}))
+	checkOutput(
+		t, "file_write", a.Call("file_write", args{"sandbox": sb, "path": "/tmp/new/dir/f", "content": "one\ntwo\n"}),
+	)
 	a.Call("file_write", args{"sandbox": sb, "path": "/tmp/new/dir/f", "content": "three\n", "append": true})
 	got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/new/dir/f"})
 	checkOutput(t, "file_read", got)
 	if got["content"] != "one\ntwo\nthree\n" || got["encoding"] != "text" {
 		t.Errorf("got %v", got)
 	}
-	if got = a.Call("file_read", args{"sandbox": sb, "path": "/tmp/new/dir/f", "offset": 4}); got["content"] != "two\nthree\n" {
+	if got = a.Call(
+		"file_read", args{"sandbox": sb, "path": "/tmp/new/dir/f", "offset": 4},
+	); got["content"] != "two\nthree\n" {
 		t.Errorf("from an offset: %v", got)
 	}
 	got = a.Call("file_list", args{"sandbox": sb, "path": "/tmp/new/dir"})
@@ -111,12 +116,15 @@ func TestBinaryFileThereAndBack(t *testing.T) {
 	}
 	encoded := base64.StdEncoding.EncodeToString(data)
 	a.Call("file_write", args{"sandbox": sb, "path": "/tmp/b", "content": encoded, "base64": true})
-	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/b"}); got["encoding"] != "none" || got["content"] != "" || got["size"] != 5000.0 {
+	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/b"}); got["encoding"] != "none" ||
+		got["content"] != "" || got["size"] != 5000.0 {
 		t.Errorf("bytes as text: %v", got)
 	}
 	var back []byte
 	for offset := 0.0; ; {
-		got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/b", "base64": true, "offset": int(offset), "max_output": 1000})
+		got := a.Call(
+			"file_read", args{"sandbox": sb, "path": "/tmp/b", "base64": true, "offset": int(offset), "max_output": 1000},
+		)
 		piece, err := base64.StdEncoding.DecodeString(got["content"].(string))
 		if err != nil {
 			t.Fatal(err)
@@ -270,11 +278,13 @@ func TestPromptsAndCompletion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := got.Messages[0].Content.(mcp.TextContent); !strings.Contains(text.Text, "go test ./x") || !strings.Contains(text.Text, "Use sandbox dev") {
+	if text, _ := got.Messages[0].Content.(mcp.TextContent); !strings.Contains(text.Text, "go test ./x") ||
+		!strings.Contains(text.Text, "Use sandbox dev") {
 		t.Errorf("the prompt is %q", text.Text)
 	}
 	request.Params.Arguments = nil
-	if _, err := a.client.GetPrompt(t.Context(), request); err == nil || !strings.Contains(err.Error(), `"project" is missing`) {
+	if _, err := a.client.GetPrompt(t.Context(), request); err == nil ||
+		!strings.Contains(err.Error(), `"project" is missing`) {
 		t.Errorf("without arguments: %v", err)
 	}
 
@@ -332,7 +342,8 @@ func TestUserIsAsked(t *testing.T) {
 			a.Launch(nil)
 			a.fails(core.KindCanceled, "sandbox_terminate", args{"all": true})
 			a.fails(core.KindCanceled, "sandbox_launch", args{"gpu": "T4"})
-			if len(user.asked) != 2 || !strings.Contains(user.asked[0], "Terminate 1 sandboxes") || !strings.Contains(user.asked[1], "T4") {
+			if len(user.asked) != 2 || !strings.Contains(user.asked[0], "Terminate 1 sandboxes") ||
+				!strings.Contains(user.asked[1], "T4") {
 				t.Errorf("the user was asked %q", user.asked)
 			}
 			user.agree = true

@@ -63,7 +63,8 @@ func New(svc *service.Service, log *slog.Logger, opts setup.Options) (*Server, e
 	s := &Server{opts: opts, service: svc, log: log, tools: chosen}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.sessions = session.New(session.Options{
-		Service: svc, Log: log, Lease: opts.Lease, Terminate: opts.OnDisconnect == setup.Terminate, Context: s.ctx, Go: s.wg.Go,
+		Service: svc, Log: log, Lease: opts.Lease, Terminate: opts.OnDisconnect == setup.Terminate, Context: s.ctx,
+		Go: s.wg.Go,
 	})
 	s.host = &tools.Host{
 		Options: opts, Service: svc, Sessions: s.sessions, Links: &s.links, Log: log,
@@ -71,7 +72,8 @@ func New(svc *service.Service, log *slog.Logger, opts setup.Options) (*Server, e
 	}
 	s.mcp = s.protocol()
 	s.endpoint = &transport.Endpoint{
-		Protocol: s.mcp, Options: opts.HTTP, Transport: opts.Transport, Lease: opts.Lease, Log: log, Context: s.ctx, Go: s.wg.Go,
+		Protocol: s.mcp, Options: opts.HTTP, Transport: opts.Transport, Lease: opts.Lease, Log: log, Context: s.ctx,
+		Go:       s.wg.Go,
 		Sessions: s.sessions, RunningCommands: s.host.RunningCommands,
 		Files: links.Files{Links: &s.links, Service: s.host.ServiceFor, Changed: s.fileChanged},
 	}
@@ -167,7 +169,8 @@ func (s *Server) handler(tool tools.Tool) server.ToolHandlerFunc {
 			outcome = core.KindOf(err).String()
 		}
 		s.endpoint.Metrics.Called(tool.Name, outcome, time.Since(begin))
-		s.log.InfoContext(ctx, "tool", "name", tool.Name, "result", outcome, "ms", time.Since(begin).Milliseconds(), "session", c.Session.ID, "owner", c.Who.Owner)
+		s.log.InfoContext(ctx, "tool", "name", tool.Name, "result", outcome, "ms", time.Since(begin).
+			Milliseconds(), "session", c.Session.ID, "owner", c.Who.Owner)
 		return result, nil
 	}
 }
@@ -175,9 +178,10 @@ func (s *Server) handler(tool tools.Tool) server.ToolHandlerFunc {
 // settleTimeout bounds how long a result waits for the notifications before it.
 const settleTimeout = time.Second
 
-// flushNotes waits until the notifications of this call are with the client, so that none comes after the result. A way sees to
-// that by itself. Of a session that is mcp-go's, nobody but its transport takes notifications, each when it has written the one
-// before, so one more that is taken says that all others were written; whether it is written itself does not matter.
+// flushNotes waits until the notifications of this call are with the client, so that none comes after the result. A way
+// sees to that by itself. Of a session that is mcp-go's, nobody but its transport takes notifications, each when it has
+// written the one before, so one more that is taken says that all others were written; whether it is written itself
+// does not matter.
 func flushNotes(ctx context.Context, c *tools.Call) {
 	client := server.ClientSessionFromContext(ctx)
 	if c.Sent == 0 || client == nil {

@@ -75,7 +75,8 @@ func TestATimeoutSurvivesARestart(t *testing.T) {
 		long, short := a.Launch(nil), a.Launch(args{"timeout_seconds": 3600})
 		got := a.Call("sandbox_timeout", args{"sandbox": long, "timeout_seconds": 7200})
 		checkOutput(t, "sandbox_timeout", got)
-		if end, err := time.Parse(time.RFC3339, got["expires"].(string)); err != nil || time.Until(end) < time.Hour || got["leased"] != nil {
+		if end, err := time.Parse(time.RFC3339, got["expires"].(string)); err != nil || time.Until(end) < time.Hour ||
+			got["leased"] != nil {
 			t.Errorf("it ends at %v, %v", got, err)
 		}
 		a.Call("sandbox_timeout", args{"sandbox": short, "timeout_seconds": 3})
@@ -100,7 +101,8 @@ func TestATimeoutSurvivesARestart(t *testing.T) {
 		})
 		back.hangUp()
 		time.Sleep(time.Second) // several leases
-		if sb, err := b.service.Resolve(t.Context(), long); err != nil || !sb.State.Live() || time.Until(sb.Expires) < time.Hour {
+		if sb, err := b.service.Resolve(t.Context(), long); err != nil || !sb.State.Live() ||
+			time.Until(sb.Expires) < time.Hour {
 			t.Errorf("without a client: %+v, %v", sb, err)
 		}
 	})
@@ -149,7 +151,8 @@ func TestALeaseHoldsDuringACall(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDirect(t, setup.Options{OnDisconnect: mode, Lease: 5 * time.Minute})
 			sb, _ := d.Call(t, "sandbox_launch", `{}`)["id"].(string)
-			if got := d.Call(t, "exec", `{"sandbox":"`+sb+`","command":"sleep 1800; echo done","wait_seconds":3600}`); got["stdout"] != "done\n" {
+			if got := d.Call(t, "exec", `{"sandbox":"`+sb+
+				`","command":"sleep 1800; echo done","wait_seconds":3600}`); got["stdout"] != "done\n" {
 				t.Errorf("%s: a call of several leases: %v", mode, got)
 			}
 			listen, hangUp := context.WithTimeout(t.Context(), 30*time.Minute)
@@ -241,7 +244,9 @@ func TestWithoutJournal(t *testing.T) {
 	if got["running"] != true || got["stdout"] != "begun\n" {
 		t.Errorf("at the soft deadline: %v", got)
 	}
-	if got = a.Call("exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "wait_seconds": 0}); got["running"] != true || got["stdout"] != "begun\n" {
+	if got = a.Call("exec_wait", args{
+		"sandbox": sb, "exec_id": got["exec_id"], "wait_seconds": 0,
+	}); got["running"] != true || got["stdout"] != "begun\n" {
 		t.Errorf("later: %v", got)
 	}
 	if got = a.Call("exec_kill", args{"sandbox": sb, "exec_id": got["exec_id"]}); got["exit_code"] != 143.0 {
@@ -272,7 +277,8 @@ func TestLaunchesAreBoundAndNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !sb.Lease.Renewed || sb.Lease.Bound || sb.Name != "mcp-dev" || !strings.HasPrefix(sb.Lease.Owner.Actor, "mcp/stdio-") {
+	if !sb.Lease.Renewed || sb.Lease.Bound || sb.Name != "mcp-dev" ||
+		!strings.HasPrefix(sb.Lease.Owner.Actor, "mcp/stdio-") {
 		t.Errorf("%s with lease %+v", sb.Name, sb.Lease)
 	}
 	if sb.Expires.IsZero() || time.Until(sb.Expires) > b.opts.Lease {
@@ -289,12 +295,19 @@ func TestLaunchesAreBoundAndNamed(t *testing.T) {
 }
 
 func TestPolicyHoldsForEveryWayToLaunch(t *testing.T) {
-	b := newBench(t, setup.Options{Policy: service.Policy{Images: []string{"host"}, GPUs: []string{"none"}, MaxTimeout: core.Duration(time.Hour)}})
+	b := newBench(
+		t,
+		setup.Options{
+			Policy: service.Policy{Images: []string{"host"}, GPUs: []string{"none"}, MaxTimeout: core.Duration(time.Hour)},
+		},
+	)
 	a := b.connect(t)
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"image": "evil"})
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"gpu": "T4"})
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"timeout_seconds": 7200})
-	b = newBench(t, setup.Options{Toolsets: []string{setup.All}, Policy: service.Policy{MaxTimeout: core.Duration(time.Hour)}})
+	b = newBench(
+		t, setup.Options{Toolsets: []string{setup.All}, Policy: service.Policy{MaxTimeout: core.Duration(time.Hour)}},
+	)
 	a = b.connect(t)
 	a.fails(core.KindUnauthorized, "sandbox_timeout", args{"sandbox": a.Launch(nil), "timeout_seconds": 7200})
 }

@@ -61,7 +61,11 @@ func TestCancelledAtOnce(t *testing.T) {
 	sb := a.Launch(nil)
 	var in strings.Builder
 	for id := range 20 {
-		fmt.Fprintf(&in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":%q,"command":"sleep 600"}}}`+"\n", id, sb)
+		fmt.Fprintf(
+			&in,
+			`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":%q,"command":"sleep 600"}}}`+"\n",
+			id, sb,
+		)
 		fmt.Fprintf(&in, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`+"\n", id)
 	}
 	toServer, fromClient := io.Pipe()
@@ -79,7 +83,8 @@ func TestCancelledAtOnce(t *testing.T) {
 	eventually(t, "no command runs", func() bool { return !b.runs(t, sb) })
 }
 
-// A client that reads nothing does not keep the server from ending: neither when it says that it is done nor when somebody ends the server.
+// A client that reads nothing does not keep the server from ending: neither when it says that it is done nor when
+// somebody ends the server.
 func TestAClientThatReadsNothing(t *testing.T) {
 	for _, closes := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -37,7 +37,9 @@ func TestForkAndCheckpoint(t *testing.T) {
 	if forked["name"] != "mcp-copy" || forked["leased"] != true || forked["id"] == sb {
 		t.Errorf("the fork: %v", forked)
 	}
-	if got := a.Call("exec", args{"sandbox": "copy", "command": "cat /tmp/f; echo $TOKEN"}); got["stdout"] != "before[redacted]\n" {
+	if got := a.Call(
+		"exec", args{"sandbox": "copy", "command": "cat /tmp/f; echo $TOKEN"},
+	); got["stdout"] != "before[redacted]\n" {
 		t.Errorf("in the fork: %v", got)
 	}
 	kept := a.Call("checkpoint", args{"sandbox": sb, "name": "point"})
@@ -62,17 +64,21 @@ func TestForkAndCheckpoint(t *testing.T) {
 }
 
 func TestNetworkTools(t *testing.T) {
-	b := keeperBench(t, setup.Options{Policy: service.Policy{Networks: []core.NetworkMode{core.NetworkNone, core.NetworkAllow}}})
+	b := keeperBench(
+		t, setup.Options{Policy: service.Policy{Networks: []core.NetworkMode{core.NetworkNone, core.NetworkAllow}}},
+	)
 	a := b.connect(t)
 	sb := a.Launch(args{"ports": []int{8080, 443}})
 	got := a.Call("ports", args{"sandbox": sb})
 	checkOutput(t, "ports", got)
-	if all, _ := got["ports"].([]any); len(all) != 2 || all[0].(map[string]any)["port"] != 443.0 || all[0].(map[string]any)["address"] == "" {
+	if all, _ := got["ports"].([]any); len(all) != 2 || all[0].(map[string]any)["port"] != 443.0 ||
+		all[0].(map[string]any)["address"] == "" {
 		t.Errorf("ports: %v", got)
 	}
 	got = a.Call("connect_token", args{"sandbox": sb, "port": 8080})
 	checkOutput(t, "connect_token", got)
-	if got["token"] == "" || strings.Contains(got["token"].(string), "redacted") || !strings.HasPrefix(got["url"].(string), "http") {
+	if got["token"] == "" || strings.Contains(got["token"].(string), "redacted") ||
+		!strings.HasPrefix(got["url"].(string), "http") {
 		t.Errorf("the token: %v", got)
 	}
 	got = a.Call("network_set", args{"sandbox": sb, "network": "allow", "network_allow": []string{"example.com"}})
@@ -82,7 +88,9 @@ func TestNetworkTools(t *testing.T) {
 	}
 	a.fails(core.KindUnauthorized, "network_set", args{"sandbox": sb, "network": "all"})
 	a.fails(core.KindUsage, "network_set", args{"sandbox": sb, "network": "some"})
-	if err := b.provider.Deny(sb, core.Denial{Time: time.Now(), Protocol: "tcp", Address: "192.0.2.1", Port: 443, Name: "evil.example", Count: 2}); err != nil {
+	if err := b.provider.Deny(
+		sb, core.Denial{Time: time.Now(), Protocol: "tcp", Address: "192.0.2.1", Port: 443, Name: "evil.example", Count: 2},
+	); err != nil {
 		t.Fatal(err)
 	}
 	got = a.Call("denied_connections", args{"sandbox": sb})
@@ -114,7 +122,9 @@ func TestStoreTools(t *testing.T) {
 	}
 	a.Call("volume_remove", args{"name": "data"})
 	a.fails(core.KindNotFound, "volume_remove", args{"name": "data"})
-	if _, err := b.service.CreateSecret(t.Context(), "", "cloud", map[string]core.SecretValue{"KEY": core.NewSecretValue("kept-value")}, core.SecretOptions{}); err != nil {
+	if _, err := b.service.CreateSecret(
+		t.Context(), "", "cloud", map[string]core.SecretValue{"KEY": core.NewSecretValue("kept-value")}, core.SecretOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	result := a.result("secret_list", nil)
@@ -126,8 +136,12 @@ func TestStoreTools(t *testing.T) {
 // A sandbox that moves takes its files along, and a GPU that it would have there is asked for.
 func TestMove(t *testing.T) {
 	here := fake.New(fake.Options{})
-	there := fake.New(fake.Options{Name: "cloud", IDPrefix: "cld-", Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 1}})
-	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{here.Factory(), there.Factory()}, StateDir: t.TempDir()})
+	there := fake.New(fake.Options{
+		Name: "cloud", IDPrefix: "cld-", Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 1},
+	})
+	svc := service.New(service.Options{
+		Actor: "mcp", Factories: []core.Factory{here.Factory(), there.Factory()}, StateDir: t.TempDir(),
+	})
 	b := benchOver(t, here, svc, setup.Options{Toolsets: []string{setup.All}})
 	t.Cleanup(there.Shutdown)
 	user := &answers{}
@@ -168,7 +182,8 @@ func TestCost(t *testing.T) {
 	if sums, _ := got["sums"].([]any); len(sums) != 1 || sums[0].(map[string]any)["amount"].(float64) <= 0 {
 		t.Errorf("sums: %v", got)
 	}
-	if report, err := b.host.ServiceFor(auth.Identity{Owner: "mallory", Isolated: true}, "s").Cost(t.Context(), service.CostFilter{}); err != nil || len(report.Sums) != 0 {
+	if report, err := b.host.ServiceFor(auth.Identity{Owner: "mallory", Isolated: true}, "s").
+		Cost(t.Context(), service.CostFilter{}); err != nil || len(report.Sums) != 0 {
 		t.Errorf("another owner is told %+v, %v", report.Sums, err)
 	}
 	a.fails(core.KindUsage, "sandbox_launch", args{"max_cost": -1})
@@ -177,7 +192,9 @@ func TestCost(t *testing.T) {
 // A launch that the core shortens has a note in its result.
 func TestNoticesAreInResults(t *testing.T) {
 	here := fake.New(fake.Options{})
-	cloud := fake.New(fake.Options{Name: "cloud", IDPrefix: "cld-", Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 1}})
+	cloud := fake.New(fake.Options{
+		Name: "cloud", IDPrefix: "cld-", Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 1},
+	})
 	svc := service.New(service.Options{
 		Actor: "mcp", Factories: []core.Factory{here.Factory(), cloud.Factory()}, StateDir: t.TempDir(),
 		Prices: map[string]price.Table{"cloud": {Currency: "USD", GPU: map[string]float64{"T4": 0.001}}},
@@ -195,7 +212,9 @@ func TestNoticesAreInResults(t *testing.T) {
 	if note, _ := got["note"].(string); !strings.Contains(note, notice) {
 		t.Errorf("launched: %v", got)
 	}
-	if text := textOf(a.result("sandbox_launch", args{"name": "bounded", "gpu": "T4", "timeout_seconds": 60})); strings.Contains(text, "note:") {
+	if text := textOf(
+		a.result("sandbox_launch", args{"name": "bounded", "gpu": "T4", "timeout_seconds": 60}),
+	); strings.Contains(text, "note:") {
 		t.Errorf("a launch with a lifetime has a note: %s", text)
 	}
 }
@@ -205,21 +224,28 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 	var asked []core.Volume
 	keeper := fake.NewKeeper(fake.Options{Also: []core.Capability{core.CapVolumes}}, fake.KeeperOptions{})
 	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
-	b := benchOver(t, keeper.Provider, svc, setup.Options{Toolsets: []string{setup.All}, Policy: service.Policy{NoHostVolumes: true}})
+	b := benchOver(
+		t, keeper.Provider, svc, setup.Options{Toolsets: []string{setup.All}, Policy: service.Policy{NoHostVolumes: true}},
+	)
 	scoped := b.host.ServiceFor(auth.Identity{Owner: "alice", Isolated: true}, "s")
 	if _, err := scoped.Volumes(t.Context(), ""); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("volumes: %v", err)
 	}
-	if _, err := scoped.Launch(t.Context(), core.Spec{Secrets: []core.Secret{{Name: "cloud", Ref: "cloud"}}}, service.LaunchOptions{}); !errors.Is(err, core.KindUnauthorized) {
+	if _, err := scoped.Launch(
+		t.Context(), core.Spec{Secrets: []core.Secret{{Name: "cloud", Ref: "cloud"}}}, service.LaunchOptions{},
+	); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a kept secret: %v", err)
 	}
-	if _, err := scoped.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, service.LaunchOptions{}); !errors.Is(err, core.KindUnauthorized) {
+	if _, err := scoped.Launch(
+		t.Context(), core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, service.LaunchOptions{},
+	); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a directory of the host: %v", err)
 	}
 	for _, source := range []string{"data", "alice-data"} {
-		_, err := scoped.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: source, Target: "/x"}}}, service.LaunchOptions{
-			Confirm: func(spec core.Spec) error { asked = append(asked, spec.Volumes...); return nil },
-		})
+		_, err := scoped.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: source, Target: "/x"}}},
+			service.LaunchOptions{
+				Confirm: func(spec core.Spec) error { asked = append(asked, spec.Volumes...); return nil },
+			})
 		if err != nil {
 			t.Errorf("%s: %v", source, err)
 		}
@@ -232,7 +258,9 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 // The user is asked for a GPU that a template brings, as for one that is named.
 func TestAGPUOfATemplateIsAsked(t *testing.T) {
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 4}})
-	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}, Templates: func(name string) (core.Spec, bool, error) {
+	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}, Templates: func(
+		name string,
+	) (core.Spec, bool, error) {
 		return core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, name == "train", nil
 	}})
 	b := benchOver(t, provider, svc, setup.Options{Policy: service.Policy{Template: "train"}})
@@ -250,7 +278,10 @@ func TestAGPUOfATemplateIsAsked(t *testing.T) {
 func TestDockerfile(t *testing.T) {
 	b := newBench(t, setup.Options{Toolsets: []string{setup.All}})
 	a := b.connect(t)
-	sb := a.Launch(args{"env": map[string]string{"PRICE": `5$ "net"`, "TEXT": "a\nb"}, "secrets": map[string]string{"TOKEN": "launch-value-1"}})
+	sb := a.Launch(args{
+		"env":     map[string]string{"PRICE": `5$ "net"`, "TEXT": "a\nb"},
+		"secrets": map[string]string{"TOKEN": "launch-value-1"},
+	})
 	for path, executable := range map[string]bool{"/app/run it.sh": true, "/app/run.sh": true} {
 		a.Call("file_write", args{"sandbox": sb, "path": path, "content": "EOF launch-value-1", "executable": executable})
 	}

@@ -44,7 +44,9 @@ func TestLaunchHasTheCoresNotice(t *testing.T) {
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"H100": 8}})
 	t.Cleanup(provider.Shutdown)
 	prices := map[string]price.Table{"fake": {Currency: "USD", GPU: map[string]float64{"H100": 1}}}
-	priced := service.New(service.Options{Factories: []core.Factory{provider.Factory()}, Prices: prices, StateDir: t.TempDir()})
+	priced := service.New(service.Options{
+		Factories: []core.Factory{provider.Factory()}, Prices: prices, StateDir: t.TempDir(),
+	})
 	t.Cleanup(func() { _ = priced.Close() })
 	r := newRig(t, Options{Service: priced})
 	r.press("L")

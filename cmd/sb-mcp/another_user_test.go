@@ -65,7 +65,8 @@ func (u *anotherUser) run(env []string, argv ...string) (out string, ok bool) {
 	ctx, cancel := context.WithTimeout(u.t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir, cmd.Env = u.dir, append(env, "HOME="+u.dir, "PATH="+os.Getenv("PATH"), "TMPDIR=/tmp")
+	cmd.Dir = u.dir
+	cmd.Env = append([]string{"HOME=" + u.dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=/tmp"}, env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	text, err := cmd.CombinedOutput()
 	return string(text), err == nil
@@ -153,7 +154,9 @@ func TestModalServeRefusesAnotherUser(t *testing.T) {
 		ended <- server.Wait()
 	}()
 	at := []string{"MODAL_SERVER_URL=" + providertest.Receive(t, url)}
-	for what, token := range map[string][]string{"no token": nil, "another token": {"MODAL_TOKEN_ID=ak-any", "MODAL_TOKEN_SECRET=as-any"}} {
+	for what, token := range map[string][]string{
+		"no token": nil, "another token": {"MODAL_TOKEN_ID=ak-any", "MODAL_TOKEN_SECRET=as-any"},
+	} {
 		if out, ok := u.run(append(at, token...), u.sb, "volume", "create", "--provider", "modal", "kept"); ok {
 			t.Errorf("with %s another user gets %q", what, out)
 		}

@@ -101,7 +101,8 @@ func BenchmarkSessions(b *testing.B) {
 		url, server := h.listen("--no-auth", "--transport", "streamable-http", "--rate-limit", "-1")
 		alone := resident(b, server.cmd.Process.Pid)
 		for range 50 {
-			if _, err := connect(b, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"}).try(b.Context(), "sandbox_list", args{}); err != nil {
+			if _, err := connect(b, &sdk.StreamableClientTransport{Endpoint: url + "/mcp"}).
+				try(b.Context(), "sandbox_list", args{}); err != nil {
 				b.Fatal(err)
 			}
 		}

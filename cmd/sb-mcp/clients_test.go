@@ -36,7 +36,9 @@ func (a *assistant) tools(ctx context.Context) (int, error) {
 	return len(listed.Tools), nil
 }
 
-func (a *assistant) use(ctx context.Context, tool string, arguments args) (structured map[string]any, text string, failed bool, err error) {
+func (a *assistant) use(
+	ctx context.Context, tool string, arguments args,
+) (structured map[string]any, text string, failed bool, err error) {
 	result, err := a.try(ctx, tool, arguments)
 	if err != nil {
 		return nil, "", false, err
@@ -107,7 +109,9 @@ func (g *gopher) tools(ctx context.Context) (int, error) {
 	return len(listed.Tools), nil
 }
 
-func (g *gopher) use(ctx context.Context, tool string, arguments args) (structured map[string]any, text string, failed bool, err error) {
+func (g *gopher) use(
+	ctx context.Context, tool string, arguments args,
+) (structured map[string]any, text string, failed bool, err error) {
 	request := mcp.CallToolRequest{}
 	request.Params.Name, request.Params.Arguments, request.Params.Meta = tool, arguments, &mcp.Meta{ProgressToken: tool}
 	result, err := g.client.CallTool(ctx, request)
@@ -219,7 +223,9 @@ func tell(t *testing.T, s speaker) {
 		t.Fatalf("%d tools, %v", count, err)
 	}
 	sb := call("sandbox_launch", args{"name": "dev"})["id"].(string)
-	if got := call("exec", args{"sandbox": "dev", "command": "echo out; echo err >&2; exit 3"}); got["stdout"] != "out\n" || got["stderr"] != "err\n" || got["exit_code"] != 3.0 {
+	if got := call("exec", args{
+		"sandbox": "dev", "command": "echo out; echo err >&2; exit 3",
+	}); got["stdout"] != "out\n" || got["stderr"] != "err\n" || got["exit_code"] != 3.0 {
 		t.Errorf("exec: %v", got)
 	}
 	if got := call("run_code", args{"sandbox": sb, "language": "python", "code": "print(6*7)"}); got["stdout"] != "42\n" {
@@ -233,13 +239,16 @@ func tell(t *testing.T, s speaker) {
 	if got["running"] != true || got["stdout"] != "begun\n" {
 		t.Errorf("at the soft deadline: %v", got)
 	}
-	if got = call("exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "cursor": got["cursor"]}); got["stdout"] != "done\n" || got["exit_code"] != 0.0 {
+	if got = call("exec_wait", args{
+		"sandbox": sb, "exec_id": got["exec_id"], "cursor": got["cursor"],
+	}); got["stdout"] != "done\n" || got["exit_code"] != 0.0 {
 		t.Errorf("waited: %v", got)
 	}
 	if heard := s.heard(); !strings.Contains(heard, "begun") {
 		t.Errorf("no progress: %q", heard)
 	}
-	if messages, err := s.prompt(ctx, "run_untrusted_code", map[string]string{"source": "x.py"}); err != nil || messages != 1 {
+	if messages, err := s.prompt(ctx, "run_untrusted_code", map[string]string{"source": "x.py"}); err != nil ||
+		messages != 1 {
 		t.Errorf("prompt: %d messages, %v", messages, err)
 	}
 	_, text, failed, err := s.use(ctx, "exec", args{"sandbox": "absent", "command": "true"})

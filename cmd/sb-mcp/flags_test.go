@@ -22,7 +22,10 @@ func TestTemplateOfTheServer(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "analysis.yaml"), []byte("image: host\nmemory: 300MiB\ntimeout: 1h\nenv: {KIND: analysis}\nnetwork: {mode: none}\n"), 0o600); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(dir, "analysis.yaml"),
+		[]byte("image: host\nmemory: 300MiB\ntimeout: 1h\nenv: {KIND: analysis}\nnetwork: {mode: none}\n"), 0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
 	a, _ := h.stdio("--template", "analysis")
@@ -31,14 +34,23 @@ func TestTemplateOfTheServer(t *testing.T) {
 		t.Errorf("in it: %v", got)
 	}
 	for _, other := range []args{
-		{"image": "python:3.12"}, {"memory": "8GiB"}, {"network": "all"}, {"gpu": "T4"}, {"template": "other"}, {"timeout_seconds": 7200}, {"persist": true}, {"pip": []string{"x"}},
+		{"image": "python:3.12"},
+		{"memory": "8GiB"},
+		{"network": "all"},
+		{"gpu": "T4"},
+		{"template": "other"},
+		{"timeout_seconds": 7200},
+		{"persist": true},
+		{"pip": []string{"x"}},
 	} {
 		result, err := a.try(t.Context(), "sandbox_launch", other)
 		if err != nil || !result.IsError || !strings.HasPrefix(textOf(result), "error (unauthorized)") {
 			t.Errorf("%v: %+v, %v", other, result, err)
 		}
 	}
-	if out := h.sb("run", "--template", "analysis", "--", "sh", "-c", "echo kind $KIND"); !strings.Contains(out, "kind analysis") {
+	if out := h.sb("run", "--template", "analysis", "--", "sh", "-c", "echo kind $KIND"); !strings.Contains(
+		out, "kind analysis",
+	) {
 		t.Errorf("sb run --template: %s", out)
 	}
 	for _, name := range []string{"none", "../templates/analysis"} {
@@ -105,8 +117,9 @@ func TestLogFile(t *testing.T) {
 	file := filepath.Join(h.dir, "log")
 	server := h.serve("--log-file", file, "--log-json", "--log-level", "debug")
 	r := bufio.NewReader(server.out)
-	if _, err := io.WriteString(server.in, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n"+
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"absent","command":"true"}}}`+"\n"); err != nil {
+	if _, err := io.WriteString(server.in,
+		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`+"\n"+
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"absent","command":"true"}}}`+"\n"); err != nil {
 		t.Fatal(err)
 	}
 	answer(t, r, 1)

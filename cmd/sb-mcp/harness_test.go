@@ -92,7 +92,9 @@ func (b *lockedBuffer) String() string {
 
 func (h *home) serve(arguments ...string) *served {
 	h.t.Helper()
-	s := &served{cmd: exec.Command(filepath.Join(h.bin, "sb"), append([]string{"mcp"}, arguments...)...), stderr: &lockedBuffer{}}
+	s := &served{
+		cmd: exec.Command(filepath.Join(h.bin, "sb"), append([]string{"mcp"}, arguments...)...), stderr: &lockedBuffer{},
+	}
 	s.cmd.Env, s.cmd.Stderr = h.env, s.stderr
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {

@@ -28,22 +28,42 @@ func TestFlowOfMCP4Modal(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, _ := h.stdio("--compat", "mcp4modal", "--allow-path", dir)
-	sb := a.call("launch_sandbox", args{"app_name": "testing", "cpu": 1, "memory": 512, "secrets": map[string]string{"WANDB_API_KEY": "your_key_here"}})["sandbox_id"]
-	a.call("push_file_to_sandbox", args{"sandbox_id": sb, "local_path": filepath.Join(dir, "src") + "/", "sandbox_path": "/code"})
-	got := a.call("execute_command", args{"sandbox_id": sb, "command": []string{"python3", "-m", "unittest", "discover", "-v", "/code/tests"}, "timeout_seconds": 60})
+	sb := a.call(
+		"launch_sandbox",
+		args{"app_name": "testing", "cpu": 1, "memory": 512, "secrets": map[string]string{"WANDB_API_KEY": "your_key_here"}},
+	)["sandbox_id"]
+	a.call("push_file_to_sandbox", args{"sandbox_id": sb, "local_path": filepath.Join(dir, "src") +
+		"/", "sandbox_path": "/code"})
+	got := a.call(
+		"execute_command",
+		args{
+			"sandbox_id": sb, "command": []string{"python3", "-m", "unittest", "discover", "-v", "/code/tests"},
+			"timeout_seconds": 60,
+		},
+	)
 	if got["returncode"] != 0.0 || !strings.Contains(got["stderr"].(string), "OK") {
 		t.Errorf("the tests: %v", got)
 	}
-	got = a.call("execute_command", args{"sandbox_id": sb, "command": []string{"sh", "-c", "echo key $WANDB_API_KEY; nproc"}})
+	got = a.call(
+		"execute_command", args{"sandbox_id": sb, "command": []string{"sh", "-c", "echo key $WANDB_API_KEY; nproc"}},
+	)
 	if got["stdout"] != "key [redacted]\n1\n" {
 		t.Errorf("the environment: %v", got)
 	}
 	a.call("make_directory", args{"sandbox_id": sb, "path": "/data/processed", "parents": true})
-	a.call("write_file_content_to_sandbox", args{"sandbox_id": sb, "sandbox_path": "/data/processed/results.csv", "content": "a,b\n1,2\n"})
+	a.call(
+		"write_file_content_to_sandbox",
+		args{"sandbox_id": sb, "sandbox_path": "/data/processed/results.csv", "content": "a,b\n1,2\n"},
+	)
 	if got := a.call("list_directory", args{"sandbox_id": sb, "path": "/data"}); got["total"] != 1.0 {
 		t.Errorf("the directory: %v", got)
 	}
-	a.call("pull_file_from_sandbox", args{"sandbox_id": sb, "sandbox_path": "/data/processed/results.csv", "local_path": filepath.Join(dir, "results.csv")})
+	a.call(
+		"pull_file_from_sandbox",
+		args{
+			"sandbox_id": sb, "sandbox_path": "/data/processed/results.csv", "local_path": filepath.Join(dir, "results.csv"),
+		},
+	)
 	if data, err := os.ReadFile(filepath.Join(dir, "results.csv")); err != nil || string(data) != "a,b\n1,2\n" {
 		t.Errorf("pulled %q, %v", data, err)
 	}
@@ -60,16 +80,30 @@ func TestFlowOfDockerSandboxServer(t *testing.T) {
 	h := newHome(t)
 	a, server := h.stdio("--compat", "docker-sandbox-server")
 	id := a.call("create_container_environment", args{"image": "host", "persistent": true})["container_id"].(string)
-	a.call("create_file_in_container", args{"container_id": id, "filename": "/app/fib.py", "content": "a, b = 0, 1\nfor _ in range(10):\n    print(a, end=' ')\n    a, b = b, a + b\n"})
-	if got := a.call("execute_command_in_container", args{"container_id": id, "command": "cd /app && python3 fib.py"}); got["stdout"] != "0 1 1 2 3 5 8 13 21 34 " {
+	a.call(
+		"create_file_in_container",
+		args{
+			"container_id": id, "filename": "/app/fib.py",
+			"content": "a, b = 0, 1\nfor _ in range(10):\n    print(a, end=' ')\n    a, b = b, a + b\n",
+		},
+	)
+	if got := a.call(
+		"execute_command_in_container", args{"container_id": id, "command": "cd /app && python3 fib.py"},
+	); got["stdout"] != "0 1 1 2 3 5 8 13 21 34 " {
 		t.Errorf("fibonacci: %v", got)
 	}
-	if text, _ := a.call("export_dockerfile", args{"container_id": id})["dockerfile"].(string); !strings.Contains(text, "python3 fib.py") || !strings.Contains(text, "a, b = b, a + b") {
+	if text, _ := a.call("export_dockerfile", args{"container_id": id})["dockerfile"].(string); !strings.Contains(
+		text, "python3 fib.py",
+	) || !strings.Contains(
+		text, "a, b = b, a + b",
+	) {
 		t.Errorf("the Dockerfile: %s", text)
 	}
 	a.call("save_container_state", args{"container_id": id, "name": "ds-workspace:v1"})
 	copied := a.call("create_container_environment", args{"image": "ds-workspace:v1"})["container_id"]
-	if got := a.call("execute_command_in_container", args{"container_id": copied, "command": "python3 /app/fib.py"}); got["stdout"] != "0 1 1 2 3 5 8 13 21 34 " {
+	if got := a.call(
+		"execute_command_in_container", args{"container_id": copied, "command": "python3 /app/fib.py"},
+	); got["stdout"] != "0 1 1 2 3 5 8 13 21 34 " {
 		t.Errorf("from the saved state: %v", got)
 	}
 	a.call("exit_container", args{"container_id": copied})
@@ -94,7 +128,9 @@ func TestFlowOfMCPSandbox(t *testing.T) {
 	if got := a.call("list_sandboxes", args{}); len(got["sandboxes"].([]any)) != 1 {
 		t.Errorf("the list: %v", got)
 	}
-	got := a.call("execute_python_code", args{"sandbox_id": sb, "code": "open('plot.csv', 'w').write('x,y\\n')\nprint('made')"})
+	got := a.call(
+		"execute_python_code", args{"sandbox_id": sb, "code": "open('plot.csv', 'w').write('x,y\\n')\nprint('made')"},
+	)
 	links, _ := got["file_links"].([]any)
 	if got["stdout"] != "made\n" || len(links) != 1 {
 		t.Fatalf("executed: %v", got)
@@ -104,13 +140,18 @@ func TestFlowOfMCPSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	if text, err := io.ReadAll(response.Body); err != nil || string(text) != "x,y\n" || !strings.HasPrefix(response.Header.Get("Content-Type"), "text/csv") {
+	if text, err := io.ReadAll(response.Body); err != nil || string(text) != "x,y\n" ||
+		!strings.HasPrefix(response.Header.Get("Content-Type"), "text/csv") {
 		t.Errorf("the link: %q %v, %v", text, response.Header, err)
 	}
-	if got := a.call("execute_terminal_command", args{"sandbox_id": sb, "command": "cat /app/results/plot.csv"}); got["stdout"] != "x,y\n" || got["exit_code"] != 0.0 {
+	if got := a.call(
+		"execute_terminal_command", args{"sandbox_id": sb, "command": "cat /app/results/plot.csv"},
+	); got["stdout"] != "x,y\n" || got["exit_code"] != 0.0 {
 		t.Errorf("the terminal: %v", got)
 	}
-	if got := a.call("check_package_installation_status", args{"sandbox_id": sb, "package_name": "no-such-package"}); got["status"] != "failed" {
+	if got := a.call(
+		"check_package_installation_status", args{"sandbox_id": sb, "package_name": "no-such-package"},
+	); got["status"] != "failed" {
 		t.Errorf("a package that is not there: %v", got)
 	}
 }
@@ -120,7 +161,9 @@ func TestFlowOfCodeSandboxMCP(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	a, _ := h.stdio("--compat", "code-sandbox-mcp")
-	if got := a.call("run_python_code", args{"code": "import sys; print('out'); print('err', file=sys.stderr); sys.exit(4)"}); got["stdout"] != "out\n" || got["stderr"] != "err\n" || got["exit_code"] != 4.0 {
+	if got := a.call(
+		"run_python_code", args{"code": "import sys; print('out'); print('err', file=sys.stderr); sys.exit(4)"},
+	); got["stdout"] != "out\n" || got["stderr"] != "err\n" || got["exit_code"] != 4.0 {
 		t.Errorf("python: %v", got)
 	}
 	got := a.call("run_js_code", args{"code": "console.log(6*7)"})
@@ -139,9 +182,11 @@ func TestFlowOfPythonSandboxMCP(t *testing.T) {
 	sb := a.launch(nil)
 	got := a.call("run_code", args{"sandbox": sb, "language": "python", "code": "print('Hello, World!')\n" +
 		"import struct, zlib\n" +
-		"def chunk(name, data): return struct.pack('>I', len(data)) + name + data + struct.pack('>I', zlib.crc32(name + data))\n" +
+		"def chunk(name, data): return struct.pack('>I', len(data)) + name + data + struct.pack('>I', zlib.crc32(name + " +
+		"data))\n" +
 		"rows = b''.join(b'\\0' + b'\\xff\\0\\0' * 2000 for _ in range(1000))\n" +
-		"open('/tmp/plot.png', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 2000, 1000, 8, 2, 0, 0, 0)) + chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))"})
+		"open('/tmp/plot.png', 'wb').write(b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 2000, 1000, " +
+		"8, 2, 0, 0, 0)) + chunk(b'IDAT', zlib.compress(rows)) + chunk(b'IEND', b''))"})
 	if got["stdout"] != "Hello, World!\n" {
 		t.Errorf("executed: %v", got)
 	}
@@ -163,7 +208,8 @@ func TestFlowOfPythonSandboxMCP(t *testing.T) {
 		t.Errorf("%d pictures", pictures)
 	}
 	got = a.call("run_code", args{"sandbox": sb, "language": "python", "code": "undefined_var"})
-	if !strings.Contains(got["stderr"].(string), "NameError: name 'undefined_var' is not defined") || got["exit_code"] != 1.0 {
+	if !strings.Contains(got["stderr"].(string), "NameError: name 'undefined_var' is not defined") ||
+		got["exit_code"] != 1.0 {
 		t.Errorf("an error: %v", got)
 	}
 }

@@ -27,14 +27,17 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// A command that outlasts several soft deadlines succeeds. Four of the usual ones are three minutes, here they are 12 s.
+// A command that outlasts several soft deadlines succeeds. Four of the usual ones are three minutes, here they are 12
+// s.
 func TestThreeMinuteCommand(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second
 	a, _ := newHome(t).stdio("--soft-deadline", deadline.String())
 	sb := a.launch(nil)
 	begin := time.Now()
-	got := a.call("exec", args{"sandbox": sb, "command": "i=0; while [ $i -lt 12 ]; do sleep 1; i=$((i+1)); echo tick $i; done"})
+	got := a.call(
+		"exec", args{"sandbox": sb, "command": "i=0; while [ $i -lt 12 ]; do sleep 1; i=$((i+1)); echo tick $i; done"},
+	)
 	calls := 1
 	for ; got["running"] == true; calls++ {
 		if spent := time.Since(begin); spent > 2*patience {
@@ -42,7 +45,8 @@ func TestThreeMinuteCommand(t *testing.T) {
 		}
 		got = a.call("exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"]})
 	}
-	if stdout, _ := got["stdout"].(string); got["exit_code"] != 0.0 || !strings.HasSuffix(stdout, "tick 12\n") || !strings.HasPrefix(stdout, "tick 1\n") {
+	if stdout, _ := got["stdout"].(string); got["exit_code"] != 0.0 || !strings.HasSuffix(stdout, "tick 12\n") ||
+		!strings.HasPrefix(stdout, "tick 1\n") {
 		t.Errorf("got %v", got)
 	}
 	if calls < 2 {
@@ -55,12 +59,19 @@ func TestGigabyteOfOutput(t *testing.T) {
 	t.Parallel()
 	a, server := newHome(t).stdio()
 	sb := a.launch(nil)
-	got := a.call("exec", args{"sandbox": sb, "command": "echo first; head -c 1073741824 /dev/zero | tr '\\0' 'x'; echo; echo last", "wait_seconds": 100})
+	got := a.call(
+		"exec",
+		args{
+			"sandbox": sb, "command": "echo first; head -c 1073741824 /dev/zero | tr '\\0' 'x'; echo; echo last",
+			"wait_seconds": 100,
+		},
+	)
 	stdout, _ := got["stdout"].(string)
 	if got["running"] != false || got["exit_code"] != 0.0 || got["stdout_bytes"] != float64(1<<30+6+1+5) {
 		t.Errorf("it ended as %v, %v with %v bytes", got["running"], got["exit_code"], got["stdout_bytes"])
 	}
-	if len(stdout) > 9000 || !strings.HasPrefix(stdout, "first\n") || !strings.HasSuffix(stdout, "\nlast\n") || !strings.Contains(stdout, "left out here") {
+	if len(stdout) > 9000 || !strings.HasPrefix(stdout, "first\n") || !strings.HasSuffix(stdout, "\nlast\n") ||
+		!strings.Contains(stdout, "left out here") {
 		t.Errorf("%d characters", len(stdout))
 	}
 	if resident := peak(t, server.cmd.Process.Pid); resident > 256<<20 {
@@ -110,7 +121,10 @@ func TestBinaryThereAndBack(t *testing.T) {
 	sb := a.launch(nil)
 	a.call("push", args{"sandbox": sb, "local_path": filepath.Join(dir, "in.bin"), "path": "/tmp/pushed.bin"})
 	small := data[:40_000]
-	a.call("file_write", args{"sandbox": sb, "path": "/tmp/written.bin", "content": base64.StdEncoding.EncodeToString(small), "base64": true})
+	a.call(
+		"file_write",
+		args{"sandbox": sb, "path": "/tmp/written.bin", "content": base64.StdEncoding.EncodeToString(small), "base64": true},
+	)
 	got := a.call("exec", args{"sandbox": sb, "command": "sha256sum /tmp/pushed.bin /tmp/written.bin | cut -d' ' -f1"})
 	if want := fmt.Sprintf("%x\n%x\n", sha256.Sum256(data), sha256.Sum256(small)); got["stdout"] != want {
 		t.Errorf("in the sandbox: %v, want %s", got["stdout"], want)
@@ -164,12 +178,16 @@ func TestClientKilledMidCall(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	say(
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
+	)
 	line(t, r)
 	say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"sandbox_launch","arguments":{"name":"dev"}}}`)
 	answer(t, r, 2)
-	say(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"dev","command":"sleep 4; echo survived"}}}`)
+	say(
+		`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"dev","command":"sleep 4; echo survived"}}}`,
+	)
 	until(t, "the command runs", func() bool { return strings.Contains(h.sb("ps", "mcp-dev"), "survived") })
 	_ = server.in.Close()
 	_ = server.out.Close()
@@ -177,7 +195,8 @@ func TestClientKilledMidCall(t *testing.T) {
 		t.Errorf("the server ended with %v: %s", err, server.stderr)
 	}
 	back, _ := h.stdio()
-	if got := back.call("exec_wait", args{"sandbox": "dev", "exec_id": "1"}); got["stdout"] != "survived\n" || got["exit_code"] != 0.0 {
+	if got := back.call("exec_wait", args{"sandbox": "dev", "exec_id": "1"}); got["stdout"] != "survived\n" ||
+		got["exit_code"] != 0.0 {
 		t.Errorf("got %v", got)
 	}
 }
@@ -239,7 +258,8 @@ func TestMalformedMessages(t *testing.T) {
 		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"exec","arguments":{"sandbox":"x","command":"true"}}}`,
 		`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"sandbox://x/files/etc/passwd?offset=-1"}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`,
-		`{"jsonrpc":"2.0","id":4,"result":{}}`, `{"jsonrpc":"2.0","id":{"a":1},"error":{"code":"x"}}`, `[{"jsonrpc":"2.0","id":5,"method":"ping"}]`,
+		`{"jsonrpc":"2.0","id":4,"result":{}}`, `{"jsonrpc":"2.0","id":{"a":1},"error":{"code":"x"}}`,
+		`[{"jsonrpc":"2.0","id":5,"method":"ping"}]`,
 		`{"jsonrpc":"2.0","id":6,"method":"completion/complete","params":{"ref":{"type":"ref/resource","uri":"sandbox://{id}"},"argument":{"name":"id","value":"x"}}}`,
 	}
 	for range 1000 {

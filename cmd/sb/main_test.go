@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"sb": main, "sb-broken": broken})
 }
 
-// broken is sb with a bug: it panics in a goroutine of its own at the signal USR1. At USR2 its report is long: it has the
-// traces of many goroutines.
+// broken is sb with a bug: it panics in a goroutine of its own at the signal USR1. At USR2 its report is long: it has
+// the traces of many goroutines.
 func broken() {
 	tell := make(chan os.Signal, 1)
 	signal.Notify(tell, syscall.SIGUSR1, syscall.SIGUSR2)

@@ -66,7 +66,10 @@ func terminalCommands() map[string]func(ts *testscript.TestScript, neg bool, arg
 			}
 		},
 		"signal": func(ts *testscript.TestScript, _ bool, args []string) {
-			signals := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "STOP": syscall.SIGSTOP, "TSTP": syscall.SIGTSTP}
+			signals := map[string]syscall.Signal{
+				"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1,
+				"USR2": syscall.SIGUSR2, "STOP": syscall.SIGSTOP, "TSTP": syscall.SIGTSTP,
+			}
 			number, known := signals[args[0]]
 			if !known {
 				ts.Fatalf("signal %s is not one of the test's", args[0])
@@ -128,7 +131,8 @@ func startTerminal(ts *testscript.TestScript, _ bool, args []string) {
 	cmd := exec.CommandContext(context.Background(), lookPath(ts, args[1]), args[2:]...)
 	cmd.Args[0] = args[1]
 	cmd.Dir = ts.MkAbs(".")
-	cmd.Env = append(ts.Value(terminalKey{}).(*terminalHolder).env(), "TERM=xterm-256color", "NO_COLOR="+ts.Getenv("NO_COLOR"))
+	cmd.Env = append(ts.Value(terminalKey{}).(*terminalHolder).env(), "TERM=xterm-256color", "NO_COLOR="+
+		ts.Getenv("NO_COLOR"))
 	term, err := tuitest.Start(cmd, cols, rows)
 	ts.Check(err)
 	ts.Value(terminalKey{}).(*terminalHolder).current = term

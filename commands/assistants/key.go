@@ -20,7 +20,8 @@ func NewKey(app *cli.App) *cobra.Command {
 		Use:     "key",
 		Example: "  sb key create alice\n  sb key ls\n  sb key revoke k3j5x2aa",
 		Short:   "Manage API keys for \"sb mcp\" over HTTP",
-		Long: "Create, list and revoke API keys for clients of \"sb mcp\" over HTTP. Each key has an owner and sees only that\n" +
+		Long: "Create, list and revoke API keys for clients of \"sb mcp\" over HTTP. Each key has an owner and sees only " +
+			"that\n" +
 			"owner's sandboxes. Keys are stored as hashes; a key is shown only once.",
 	}, NewKeyCreate(app), NewKeyLs(app), NewKeyRevoke(app))
 }
@@ -110,7 +111,9 @@ func NewKeyCreate(app *cli.App) *cobra.Command {
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	cmd.Flags().StringSliceVar(&scopes, "scope", nil, "what it may do: `all` (the default), read (tools that change nothing), metrics (repeatable)")
+	cmd.Flags().StringSliceVar(
+		&scopes, "scope", nil, "what it may do: `all` (the default), read (tools that change nothing), metrics (repeatable)",
+	)
 	cmd.Flags().Var(&ttl, "expires", "how long it is valid, such as 12h or 720h (default: until it is revoked)")
 	cmd.Flags().IntVar(&opts.Key.MaxSandboxes, "max-sandboxes", 0, "most live `SANDBOXES` (default: the server's bound)")
 	cmd.Flags().Float64Var(&opts.Key.Rate, "rate", 0, "most `REQUESTS` a second (default: the server's bound)")
@@ -166,7 +169,9 @@ func runKeyCreate(_ context.Context, opts *KeyCreateOptions) error {
 	if _, err := fmt.Fprintln(opts.App.Streams.Out, secret); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(opts.App.Streams.Err, "this is the only time that the key is shown; revoke it with: sb key revoke %s\n", key.ID)
+	_, err = fmt.Fprintf(
+		opts.App.Streams.Err, "this is the only time that the key is shown; revoke it with: sb key revoke %s\n", key.ID,
+	)
 	return err
 }
 
@@ -242,7 +247,8 @@ func NewKeyRevoke(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
 		Short: "Revoke API keys",
-		Long: "Revoke API keys permanently. Running servers refuse them from the next request on, and links made with them\n" +
+		Long: "Revoke API keys permanently. Running servers refuse them from the next request on, and links made with " +
+			"them\n" +
 			"stop working. The owner's sandboxes remain.",
 		Example:           "  sb key revoke k3j5x2aa",
 		Args:              cli.AtLeast("ID"),

@@ -103,7 +103,9 @@ func becomeMCP(app *cli.App) error {
 func (o *MCPOptions) logger() (log *slog.Logger, closeLog func(), err error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.LogLevel)); err != nil {
-		return nil, nil, core.Errorf(core.KindUsage, "mcp", "", "--log-level %q is none of debug, info, warn and error", o.LogLevel)
+		return nil, nil, core.Errorf(
+			core.KindUsage, "mcp", "", "--log-level %q is none of debug, info, warn and error", o.LogLevel,
+		)
 	}
 	to, closeLog := o.App.Streams.Err, func() {}
 	if o.LogFile != "" {

@@ -32,41 +32,75 @@ func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) 
 	server := &opts.Run.Options
 	f.softDeadline, f.lease = cli.DurationValue(45*time.Second), cli.DurationValue(15*time.Minute)
 
-	flags.StringSliceVar(&server.Toolsets, "toolsets", nil, "serve these `SETS` of tools: default, all, sandboxes, exec, files, transfer, packages, lifecycle, state, network, stores, links (default default)")
+	flags.StringSliceVar(
+		&server.Toolsets, "toolsets", nil,
+		"serve these `SETS` of tools: default, all, sandboxes, exec, files, transfer, packages, lifecycle, state, network, "+
+			"stores, links (default default)",
+	)
 	flags.StringSliceVar(&server.Tools, "tools", nil, "serve these `TOOLS`, too")
 	flags.BoolVar(&server.ReadOnly, "read-only", false, "serve no tool that changes anything")
-	flags.StringVar(&server.Compat, "compat", "", "serve the tool names and parameters of another `SYSTEM` instead: mcp4modal, docker-sandbox-server, mcp-sandbox, code-sandbox-mcp")
-	flags.Var(&f.softDeadline, "soft-deadline", "answer after that `TIME` while a command keeps running; below the client's own limit")
+	flags.StringVar(
+		&server.Compat, "compat", "",
+		"serve the tool names and parameters of another `SYSTEM` instead: mcp4modal, docker-sandbox-server, mcp-sandbox, "+
+			"code-sandbox-mcp",
+	)
+	flags.Var(
+		&f.softDeadline, "soft-deadline",
+		"answer after that `TIME` while a command keeps running; below the client's own limit",
+	)
 	flags.IntVar(&server.Budget, "max-output", 8000, "`CHARACTERS` of output in one reply")
 
 	flags.StringVar(&server.Policy.Provider, "provider", "", "launch only on this provider (`NAME`)")
 	flags.StringVar(&server.Policy.Template, "template", "", "launch only from this template (`NAME`)")
 	flags.StringSliceVar(&server.Policy.Images, "images", nil, "launch only from these images (`NAMES`)")
 	flags.StringSliceVar(&server.Policy.GPUs, "gpus", nil, "allow only these GPU `TYPES`; none allows no GPU")
-	flags.StringSliceVar(&f.networks, "networks", nil, "allow only these network `MODES`: none, all, allow, internal; the first is the default")
+	flags.StringSliceVar(
+		&f.networks, "networks", nil,
+		"allow only these network `MODES`: none, all, allow, internal; the first is the default",
+	)
 	flags.Var(&f.maxTimeout, "max-timeout", "longest lifetime of a sandbox, and the default")
 	flags.Float64Var(&server.Policy.MaxCPU, "max-cpu", 0, "most `CORES` of a sandbox, and the default")
 	flags.Var(&f.maxMemory, "max-memory", "most memory of a sandbox, and the default")
 	flags.IntVar(&server.MaxSandboxes, "max-sandboxes", 10, "most live `SANDBOXES` of one owner; 0 is no bound")
-	flags.StringSliceVar(&f.passEnv, "pass-env", nil, "give every sandbox these `NAMES` of this environment that are set, as secrets (comma separated, repeatable)")
+	flags.StringSliceVar(
+		&f.passEnv, "pass-env", nil,
+		"give every sandbox these `NAMES` of this environment that are set, as secrets (comma separated, repeatable)",
+	)
 	flags.StringVar(&server.NamePrefix, "name-prefix", "mcp-", "begin the names of sandboxes with `TEXT`")
-	flags.StringVar(&f.onDisconnect, "on-disconnect", string(setup.Lease), "what becomes of sandboxes when the client is gone: `lease`, terminate or detach")
+	flags.StringVar(
+		&f.onDisconnect, "on-disconnect", string(setup.Lease),
+		"what becomes of sandboxes when the client is gone: `lease`, terminate or detach",
+	)
 	flags.Var(&f.lease, "lease", "how long sandboxes outlive their client, with --on-disconnect lease")
-	flags.StringArrayVar(&server.AllowPaths, "allow-path", nil, "let push and pull touch this `DIR` of this machine (repeatable); besides, the client's roots")
+	flags.StringArrayVar(
+		&server.AllowPaths, "allow-path", nil,
+		"let push and pull touch this `DIR` of this machine (repeatable); besides, the client's roots",
+	)
 	flags.BoolVar(&server.NoElicit, "no-confirm", false, "never ask the user through the client")
 
 	web := &server.HTTP
-	flags.StringVar(&f.transport, "transport", string(setup.Stdio), "how clients connect: `stdio`, streamable-http (or http), or sse")
+	flags.StringVar(
+		&f.transport, "transport", string(setup.Stdio), "how clients connect: `stdio`, streamable-http (or http), or sse",
+	)
 	flags.StringVar(&web.Host, "host", "127.0.0.1", "listen on `ADDRESS` (also MCP_HOST)")
 	flags.IntVar(&web.Port, "port", 8000, "listen on `PORT`; 0 takes a free one (also MCP_PORT)")
 	flags.StringVar(&web.TLSCert, "tls-cert", "", "serve HTTPS with the certificate in `FILE` (PEM)")
 	flags.StringVar(&web.TLSKey, "tls-key", "", "private key of the certificate, in `FILE` (PEM)")
-	flags.StringVar(&web.PublicURL, "public-url", "", "`URL` by which clients reach the server, without a path (default: where it listens)")
+	flags.StringVar(
+		&web.PublicURL, "public-url", "",
+		"`URL` by which clients reach the server, without a path (default: where it listens)",
+	)
 	flags.StringSliceVar(&web.AllowHosts, "allow-host", nil, "serve requests for these host `NAMES`, too (repeatable)")
-	flags.StringSliceVar(&web.AllowOrigins, "allow-origin", nil, "serve requests from these web `ORIGINS`, too (repeatable)")
-	flags.BoolVar(&web.NoAuth, "no-auth", false, "serve every user and program of this machine without a key; on loopback only")
+	flags.StringSliceVar(
+		&web.AllowOrigins, "allow-origin", nil, "serve requests from these web `ORIGINS`, too (repeatable)",
+	)
+	flags.BoolVar(
+		&web.NoAuth, "no-auth", false, "serve every user and program of this machine without a key; on loopback only",
+	)
 	flags.StringVar(&web.Issuer, "oauth-issuer", "", "take tokens (JWT) of the OAuth issuer at `URL`")
-	flags.StringVar(&web.Audience, "oauth-audience", "", "`TEXT` that tokens have to be for (default: the server's URL of /mcp)")
+	flags.StringVar(
+		&web.Audience, "oauth-audience", "", "`TEXT` that tokens have to be for (default: the server's URL of /mcp)",
+	)
 	flags.Var(&f.maxBody, "max-body", "largest request (default 64MiB)")
 	flags.Float64Var(&web.Rate, "rate-limit", 50, "most `REQUESTS` a second of one owner; negative is no bound")
 	flags.IntVar(&web.MaxConnections, "max-connections", 1024, "most `CONNECTIONS` at the same time")
@@ -81,7 +115,10 @@ func (f *mcpFlags) Register(app *cli.App, cmd *cobra.Command, opts *MCPOptions) 
 	cli.Complete(cmd, "template", app.CompleteTemplates)
 	cli.Complete(cmd, "toolsets", cli.Fixed(setup.Toolsets()...))
 	cli.Complete(cmd, "on-disconnect", cli.Fixed(string(setup.Lease), string(setup.Terminate), string(setup.Detach)))
-	cli.Complete(cmd, "networks", cli.Fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow), string(core.NetworkInternal)))
+	cli.Complete(
+		cmd, "networks",
+		cli.Fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow), string(core.NetworkInternal)),
+	)
 	cli.Complete(cmd, "log-level", cli.Fixed("debug", "info", "warn", "error"))
 }
 
@@ -110,7 +147,9 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 	server.Policy.MaxTimeout, server.Policy.MaxMemory = core.Duration(f.maxTimeout), core.Bytes(f.maxMemory)
 	server.Policy.NoHostVolumes = true
 	var err error
-	if server.Secrets, err = (&cli.EnvFlags{PassEnv: f.passEnv}).ReadSecrets(opts.App.LookupEnv, opts.App.Streams); err != nil {
+	if server.Secrets, err = (&cli.EnvFlags{PassEnv: f.passEnv}).ReadSecrets(
+		opts.App.LookupEnv, opts.App.Streams,
+	); err != nil {
 		return err
 	}
 	if err := checkPolicy(opts.App, server); err != nil {
@@ -128,7 +167,9 @@ func checkPolicy(app *cli.App, server *setup.Options) error {
 	if err := core.ValidateName("--name-prefix", server.NamePrefix+"x"); err != nil {
 		return err
 	}
-	if err := (core.Spec{CPU: policy.MaxCPU, Memory: policy.MaxMemory, Timeout: policy.MaxTimeout}).Validate(); err != nil {
+	if err := (core.Spec{
+		CPU: policy.MaxCPU, Memory: policy.MaxMemory, Timeout: policy.MaxTimeout,
+	}).Validate(); err != nil {
 		return err
 	}
 	if policy.Template != "" {
@@ -143,7 +184,8 @@ func checkPolicy(app *cli.App, server *setup.Options) error {
 		if _, found, err := cli.TemplatesIn(dir, app.LookupEnv)(policy.Template); err != nil {
 			return err
 		} else if !found {
-			return core.Errorf(core.KindUsage, "mcp", policy.Template, "there is no template %q", policy.Template).WithHint("templates are spec files in %s", dir)
+			return core.Errorf(core.KindUsage, "mcp", policy.Template, "there is no template %q", policy.Template).
+				WithHint("templates are spec files in %s", dir)
 		}
 	}
 	if policy.Provider == "" {
@@ -157,7 +199,8 @@ func checkPolicy(app *cli.App, server *setup.Options) error {
 	return err
 }
 
-// applyImages reads which image code in a language runs in, from the configuration and from the variables that a peer has.
+// applyImages reads which image code in a language runs in, from the configuration and from the variables that a peer
+// has.
 func applyImages(app *cli.App, cmd *cobra.Command, server *setup.Options) error {
 	config, err := app.Config()
 	if err != nil {

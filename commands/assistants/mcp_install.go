@@ -38,7 +38,8 @@ func NewMCPInstall(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install [flags] --client CLIENT [-- FLAGS...]",
 		Short: "Add sb to an assistant's configuration",
-		Long: "Add sb to an assistant's configuration, so that the assistant starts \"sb mcp\". Other settings and comments\n" +
+		Long: "Add sb to an assistant's configuration, so that the assistant starts \"sb mcp\". Other settings and " +
+			"comments\n" +
 			"are kept, and the previous file is saved beside it. Running it again changes nothing. FLAGS after -- are\n" +
 			"passed to \"sb mcp\".\n\n" +
 			"With --url the assistant connects to your server on this machine (\"sb mcp --transport streamable-http\").\n" +
@@ -92,7 +93,11 @@ func (o *MCPInstallOptions) Check(cmd *cobra.Command) error {
 		return cli.Usagef(cmd, "--url %q is not a URL such as http://127.0.0.1:8000/mcp", o.URL)
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && !ip.IsLoopback() {
-		return cli.Usagef(cmd, "--url %q is not on this machine, and the local key is for no other; make a key there with \"sb key create OWNER\"", o.URL)
+		return cli.Usagef(
+			cmd,
+			"--url %q is not on this machine, and the local key is for no other; make a key there with \"sb key create OWNER\"",
+			o.URL,
+		)
 	}
 	if len(o.Args) > 0 {
 		return cli.Usagef(cmd, "flags after -- are for a server that the client starts, not for the one at --url")
@@ -184,7 +189,9 @@ func (o *MCPInstallOptions) server() (clients.Server, clients.Place, error) {
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return clients.Server{}, clients.Place{}, core.Errorf(core.KindInternal, "mcp", "", "this program cannot be found: %w", err)
+		return clients.Server{}, clients.Place{}, core.Errorf(
+			core.KindInternal, "mcp", "", "this program cannot be found: %w", err,
+		)
 	}
 	if filepath.Base(self) == "sb-mcp" { // which sb becomes for some commands
 		self = filepath.Join(filepath.Dir(self), "sb")

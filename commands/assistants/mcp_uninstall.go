@@ -10,9 +10,10 @@ import (
 func NewMCPUninstall(app *cli.App) *cobra.Command {
 	opts := &MCPInstallOptions{App: app, Uninstall: true}
 	cmd := &cobra.Command{
-		Use:     "uninstall [flags] --client CLIENT",
-		Short:   "Remove sb from an assistant's configuration",
-		Long:    "Remove the entry of \"sb mcp install\" from an assistant's configuration. The previous file is saved beside it.",
+		Use:   "uninstall [flags] --client CLIENT",
+		Short: "Remove sb from an assistant's configuration",
+		Long: "Remove the entry of \"sb mcp install\" from an assistant's configuration. The previous file is saved " +
+			"beside it.",
 		Example: "  sb mcp uninstall --client claude-code\n  sb mcp uninstall --client cursor --project .",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -30,7 +30,8 @@ func NewKill(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kill [-s SIGNAL] SANDBOX EXEC...",
 		Short: "Send a signal to commands in a sandbox",
-		Long: "Send a signal (default: SIGTERM) to running commands. EXEC is an id from \"sb ps\" or \"sb exec --detach\"; 0 is\n" +
+		Long: "Send a signal (default: SIGTERM) to running commands. EXEC is an id from \"sb ps\" or \"sb exec --detach\"; " +
+			"0 is\n" +
 			"the entry command. If one EXEC does not exist, no command gets the signal. To end a sandbox use\n" +
 			"\"sb terminate\".",
 		Example:           "  sb kill dev 3\n  sb kill -s KILL dev 3 4",

@@ -30,7 +30,8 @@ func NewLogs(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs SANDBOX [EXEC]",
 		Short: "Show the output of a command",
-		Long: "Show the output of a command: stdout on stdout, stderr on stderr. EXEC is an id from \"sb ps\" (default: the\n" +
+		Long: "Show the output of a command: stdout on stdout, stderr on stderr. EXEC is an id from \"sb ps\" (default: " +
+			"the\n" +
 			"entry command). Logs outlive commands and sandboxes; above a size limit the oldest output is dropped.\n\n" +
 			"Modal does not mark the end of the output of a running command other than the entry command. There, the output\n" +
 			"ends at a pause of 3 s, and a message says so. --follow shows all.\n\n" +

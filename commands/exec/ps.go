@@ -39,7 +39,11 @@ func NewPs(app *cli.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&opts.All, "all", "a", false, "commands that ended, too")
-	cli.JSONFlag(cmd, &opts.JSON, "an array of id, sandbox, command, user, workdir, tty, detach, actor, started, ended, exit, stdout_bytes, stderr_bytes, truncated")
+	cli.JSONFlag(
+		cmd, &opts.JSON,
+		"an array of id, sandbox, command, user, workdir, tty, detach, actor, started, ended, exit, stdout_bytes, "+
+			"stderr_bytes, truncated",
+	)
 	cli.QuietFlag(cmd, &opts.Quiet, "ids")
 	return cmd
 }

@@ -30,7 +30,8 @@ func NewWait(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait SANDBOX [EXEC]",
 		Short: "Wait for a command or a sandbox to end",
-		Long: "Wait until a command exits and return its exit code. EXEC is an id from \"sb ps\". Without EXEC, wait for the\n" +
+		Long: "Wait until a command exits and return its exit code. EXEC is an id from \"sb ps\". Without EXEC, wait for " +
+			"the\n" +
 			"sandbox and return the exit code of its entry command: 124 if its lifetime or idle time expired, 137 if it\n" +
 			"was terminated or ran out of memory, 0 if it was stopped and had no entry command. With --ready, wait until\n" +
 			"the readiness probe of the launch succeeds." + cli.GuestExitHelp,
@@ -50,7 +51,10 @@ func NewWait(app *cli.App) *cobra.Command {
 	}
 	cmd.Flags().Var(&opts.Timeout, "timeout", "stop waiting after that long, with exit code 124; nothing is ended")
 	cmd.Flags().BoolVar(&opts.Ready, "ready", false, "wait until it is ready, not until it ends")
-	cli.JSONFlag(cmd, &opts.JSON, "of a command exit_code, signal, timed_out, reason, message, duration_ns; of a sandbox as in inspect")
+	cli.JSONFlag(
+		cmd, &opts.JSON,
+		"of a command exit_code, signal, timed_out, reason, message, duration_ns; of a sandbox as in inspect",
+	)
 	return cmd
 }
 
@@ -125,6 +129,8 @@ func late(ctx context.Context, opts *WaitOptions, err error) error {
 	}
 	return &cli.ExitError{
 		Code: cli.ExitTimeout,
-		Err:  core.Errorf(core.KindTimeout, "wait", "", "timed out after %s waiting for %s", core.Duration(opts.Timeout), what),
+		Err: core.Errorf(
+			core.KindTimeout, "wait", "", "timed out after %s waiting for %s", core.Duration(opts.Timeout), what,
+		),
 	}
 }

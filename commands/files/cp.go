@@ -36,8 +36,12 @@ type CopyOptions struct {
 
 // Register adds the flags that all copies share.
 func (o *CopyOptions) Register(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVarP(&o.Exclude, "exclude", "x", nil, "leave out what fits a pattern in the syntax of .gitignore; repeatable")
-	cmd.Flags().BoolVar(&o.GitIgnore, "gitignore", false, "leave out .git and what the .gitignore files of the copied tree name")
+	cmd.Flags().StringArrayVarP(
+		&o.Exclude, "exclude", "x", nil, "leave out what fits a pattern in the syntax of .gitignore; repeatable",
+	)
+	cmd.Flags().BoolVar(
+		&o.GitIgnore, "gitignore", false, "leave out .git and what the .gitignore files of the copied tree name",
+	)
 	cli.JSONFlag(cmd, &o.JSON, "an array of source, destination, files, bytes, warnings")
 }
 
@@ -53,9 +57,11 @@ func NewCp(app *cli.App) *cobra.Command {
 		Use:   "cp SOURCE... TARGET",
 		Short: "Copy files between this machine and sandboxes",
 		Long: "Copy files between this machine and sandboxes, or from one sandbox to another. SANDBOX:PATH is a path in a\n" +
-			"sandbox, relative to its workdir. \"-\" is stdin or stdout. Write ./NAME for a local file with a colon." + copyRules,
-		Example: "  sb cp src dev:/app\n  sb cp dev:/app/out.csv .\n  sb cp dev:/data test:/data\n  echo hello | sb cp - dev:/root/hello",
-		Args:    cli.AtLeast("SOURCE", "TARGET"),
+			"sandbox, relative to its workdir. \"-\" is stdin or stdout. Write ./NAME for a local file with a colon." +
+			copyRules,
+		Example: "  sb cp src dev:/app\n  sb cp dev:/app/out.csv .\n  sb cp dev:/data test:/data\n  echo hello | sb cp - " +
+			"dev:/root/hello",
+		Args: cli.AtLeast("SOURCE", "TARGET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for i, arg := range args {
 				o, err := ParseOperand(arg)
@@ -95,7 +101,9 @@ func runCopy(ctx context.Context, opts *CopyOptions) error {
 		sources = append(sources, expanded...)
 	}
 	if len(sources) > 1 && !isDirectory(ctx, svc, opts.To) {
-		return core.Errorf(core.KindConflict, "cp", opts.To.String(), "several sources need a target that is an existing directory").
+		return core.Errorf(
+			core.KindConflict, "cp", opts.To.String(), "several sources need a target that is an existing directory",
+		).
 			WithHint("a sandbox and a path in it are one word: SANDBOX:PATH")
 	}
 	results := []transfer.Result{}
@@ -121,7 +129,10 @@ func runCopy(ctx context.Context, opts *CopyOptions) error {
 	}
 	for _, r := range results {
 		if opts.App.Streams.ErrTTY() {
-			_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s -> %s: %s, %s\n", output.Clean(r.Source), output.Clean(r.Destination), output.Count(r.Files, "file", "files"), core.Bytes(r.Bytes))
+			_, _ = fmt.Fprintf(
+				opts.App.Streams.Err, "%s -> %s: %s, %s\n", output.Clean(r.Source), output.Clean(r.Destination),
+				output.Count(r.Files, "file", "files"), core.Bytes(r.Bytes),
+			)
 		}
 	}
 	return failed

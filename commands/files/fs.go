@@ -163,7 +163,8 @@ func runFsLs(ctx context.Context, opts *FsLsOptions) error {
 	return table.Write(out)
 }
 
-// shown is a name that the guest chose, as stdout gets it: without control characters on a terminal, unchanged in a pipe or a file.
+// shown is a name that the guest chose, as stdout gets it: without control characters on a terminal, unchanged in a
+// pipe or a file.
 func shown(streams *iostreams.Streams, name string) string {
 	if streams.OutTTY() {
 		return output.Clean(name)
@@ -177,7 +178,14 @@ func ModeText(mode fs.FileMode) string {
 	for _, kind := range []struct {
 		bit    fs.FileMode
 		letter byte
-	}{{fs.ModeDir, 'd'}, {fs.ModeSymlink, 'l'}, {fs.ModeNamedPipe, 'p'}, {fs.ModeSocket, 's'}, {fs.ModeDevice, 'b'}, {fs.ModeCharDevice, 'c'}} {
+	}{
+		{fs.ModeDir, 'd'},
+		{fs.ModeSymlink, 'l'},
+		{fs.ModeNamedPipe, 'p'},
+		{fs.ModeSocket, 's'},
+		{fs.ModeDevice, 'b'},
+		{fs.ModeCharDevice, 'c'},
+	} {
 		if mode&kind.bit != 0 {
 			text[0] = kind.letter
 		}

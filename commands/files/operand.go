@@ -20,7 +20,8 @@ func ParseOperand(text string) (Operand, error) {
 		return Operand{}, core.Errorf(core.KindUsage, "cp", "", "a path is empty")
 	}
 	sandbox, path, remote := strings.Cut(text, ":")
-	if !remote || sandbox == "" || strings.HasPrefix(sandbox, ".") || strings.HasPrefix(sandbox, "/") || strings.Contains(sandbox, `\`) {
+	if !remote || sandbox == "" || strings.HasPrefix(sandbox, ".") || strings.HasPrefix(sandbox, "/") ||
+		strings.Contains(sandbox, `\`) {
 		return Operand{Path: text}, nil
 	}
 	// PROVIDER/NAME:PATH is a sandbox; deeper paths are not.

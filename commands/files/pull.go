@@ -15,15 +15,18 @@ func NewPull(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull SANDBOX:PATH... [TARGET]",
 		Short: "Copy files from a sandbox to this machine",
-		Long: "Copy files from a sandbox to this machine (default: into the current directory). With TARGET \"-\" the output\n" +
+		Long: "Copy files from a sandbox to this machine (default: into the current directory). With TARGET \"-\" the " +
+			"output\n" +
 			"goes to stdout, a directory as a tar archive. Copies get the names of the command line. A .git that exists in\n" +
 			"TARGET is not changed." + copyRules,
-		Example: "  sb pull dev:/app/out.csv\n  sb pull dev:/app/logs ./logs\n  sb pull 'dev:/app/*.log' logs\n  sb pull dev:/app/out.csv -",
-		Args:    cli.AtLeast("SANDBOX:PATH"),
+		Example: "  sb pull dev:/app/out.csv\n  sb pull dev:/app/logs ./logs\n  sb pull 'dev:/app/*.log' logs\n  sb pull " +
+			"dev:/app/out.csv -",
+		Args: cli.AtLeast("SANDBOX:PATH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			opts.To = transfer.Endpoint{Path: "."}
 			sources := args
-			if last := args[len(args)-1]; len(args) > 1 && (!strings.Contains(last, ":") || strings.HasPrefix(last, ".") || strings.HasPrefix(last, "/")) {
+			if last := args[len(args)-1]; len(args) > 1 && (!strings.Contains(last, ":") || strings.HasPrefix(last, ".") ||
+				strings.HasPrefix(last, "/")) {
 				sources, opts.To.Path = args[:len(args)-1], last
 			}
 			for _, arg := range sources {

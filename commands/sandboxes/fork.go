@@ -46,7 +46,10 @@ func NewFork(app *cli.App) *cobra.Command {
 			return runFork(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().StringVarP(&opts.Name, "name", "n", "", "`NAME` of the fork; with --count the forks are NAME-1, NAME-2 … (default: one is made)")
+	cmd.Flags().StringVarP(
+		&opts.Name, "name", "n", "",
+		"`NAME` of the fork; with --count the forks are NAME-1, NAME-2 … (default: one is made)",
+	)
 	cmd.Flags().IntVar(&opts.Count, "count", 1, "how many forks to make")
 	cli.JSONFlag(cmd, &opts.JSON, "an array of sandboxes as in inspect")
 	cli.QuietFlag(cmd, &opts.Quiet, "the ids")

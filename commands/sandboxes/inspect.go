@@ -71,7 +71,8 @@ type inspected struct {
 
 // denied asks a running sandbox what its network policy refused. One that cannot tell has nothing to show.
 func denied(ctx context.Context, svc *service.Service, box core.Sandbox) []core.Denial {
-	if caps, err := svc.Capabilities(box.Provider); box.State != core.StateRunning || err != nil || !caps.Can(core.CapDenials) {
+	if caps, err := svc.Capabilities(box.Provider); box.State != core.StateRunning || err != nil ||
+		!caps.Can(core.CapDenials) {
 		return nil
 	}
 	denials, err := svc.Denials(ctx, box.Ref())

@@ -56,7 +56,9 @@ func NewLaunch(app *cli.App, runF func(context.Context, *LaunchOptions) error) *
 				}
 			}
 			if opts.WaitReady > 0 && spec.Ready == nil {
-				return cli.Usagef(cmd, "--wait-ready waits for a probe, and there is none: add --ready-tcp PORT or --ready-exec COMMAND")
+				return cli.Usagef(
+					cmd, "--wait-ready waits for a probe, and there is none: add --ready-tcp PORT or --ready-exec COMMAND",
+				)
 			}
 			opts.Spec = spec
 			if runF != nil {
@@ -67,7 +69,9 @@ func NewLaunch(app *cli.App, runF func(context.Context, *LaunchOptions) error) *
 	}
 	cmd.Flags().SetInterspersed(false)
 	flags.Register(app, cmd)
-	cmd.Flags().Var(&opts.WaitReady, "wait-ready", "wait until its probe has succeeded, or fail after that long; it keeps running")
+	cmd.Flags().Var(
+		&opts.WaitReady, "wait-ready", "wait until its probe has succeeded, or fail after that long; it keeps running",
+	)
 	cmd.Flags().Lookup("wait-ready").NoOptDefVal = "5m"
 	cmd.Flags().BoolVar(&opts.Explain, "explain", false, "say which provider would be chosen and why; launch nothing")
 	cli.JSONFlag(cmd, &opts.JSON, "the sandbox as in inspect, or with --explain the placement")
@@ -82,7 +86,9 @@ func checkWaitReady(cmd *cobra.Command, command []string) error {
 	if err != nil || !flag.Changed || flag.Value.String() != flag.NoOptDefVal || cmd.ArgsLenAtDash() == 0 {
 		return nil
 	}
-	return core.Errorf(core.KindUsage, cmd.Name(), command[0], "%s is taken for the command, not for the time of --wait-ready", command[0]).
+	return core.Errorf(
+		core.KindUsage, cmd.Name(), command[0], "%s is taken for the command, not for the time of --wait-ready", command[0],
+	).
 		WithHint("write --wait-ready=%s; for a command of that name write -- before it", command[0])
 }
 
@@ -110,7 +116,8 @@ func runLaunch(ctx context.Context, opts *LaunchOptions) error {
 	return awaitReady(ctx, svc, box, time.Duration(opts.WaitReady))
 }
 
-// awaitReady waits for a sandbox that was launched. Its id is printed already: a sandbox that is not ready keeps running.
+// awaitReady waits for a sandbox that was launched. Its id is printed already: a sandbox that is not ready keeps
+// running.
 func awaitReady(ctx context.Context, svc *service.Service, box core.Sandbox, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -126,7 +133,9 @@ func tellLaunched(opts *LaunchOptions, box core.Sandbox) error {
 		_, err = fmt.Fprintln(opts.App.Streams.Out, box.ID)
 	}
 	if err != nil {
-		return core.Errorf(core.KindOf(err), "launch", box.ID, "the sandbox %s runs, but its id could not be printed: %w", box.ID, err).
+		return core.Errorf(
+			core.KindOf(err), "launch", box.ID, "the sandbox %s runs, but its id could not be printed: %w", box.ID, err,
+		).
 			WithHint("sb terminate %s ends it", box.ID)
 	}
 	if opts.JSON {

@@ -112,7 +112,10 @@ func writeSandboxes(opts *LsOptions, boxes []core.Sandbox) error {
 	}
 	table := opts.App.Table(headers...)
 	for _, box := range boxes {
-		cells := []string{box.Name, box.ID, box.Provider, box.App, cli.StateText(box), cli.ImageText(box), output.Age(box.Created, now), cli.EndsIn(box, now)}
+		cells := []string{
+			box.Name, box.ID, box.Provider, box.App, cli.StateText(box), cli.ImageText(box), output.Age(box.Created, now),
+			cli.EndsIn(box, now),
+		}
 		if priced {
 			cells = append(cells, costText(box))
 		}

@@ -60,11 +60,22 @@ func NewMove(app *cli.App) *cobra.Command {
 	flags.StringVar(&opts.Move.To, "to", "", "the provider `NAME` to move to")
 	flags.StringVarP(&opts.Move.Name, "name", "n", "", "the new `NAME` (default: the same)")
 	flags.StringVar(&opts.Move.Image, "image", "", "start from image `NAME` instead of the same")
-	flags.Var(cli.GPUValue{GPU: &gpu}, "gpu", "GPUs at the new place, as `TYPE[:COUNT]`; empty is none (default: the same)")
-	flags.StringArrayVar(&opts.Move.Paths, "path", nil, "move the file or directory `PATH`, whole, instead of what differs from the image (repeatable)")
-	flags.StringArrayVar(&env.Secrets, "secret", nil, "give a secret again: `KEY` from this environment, or KEY=@FILE (repeatable)")
-	flags.StringArrayVar(&env.SecretFiles, "secret-file", nil, "read secrets from the KEY=VALUE lines of `FILE` (repeatable)")
-	flags.StringArrayVar(&env.SecretRefs, "secret-ref", nil, "take a secret that the new provider keeps: `KEY[=NAME]` (repeatable)")
+	flags.Var(
+		cli.GPUValue{GPU: &gpu}, "gpu", "GPUs at the new place, as `TYPE[:COUNT]`; empty is none (default: the same)",
+	)
+	flags.StringArrayVar(
+		&opts.Move.Paths, "path", nil,
+		"move the file or directory `PATH`, whole, instead of what differs from the image (repeatable)",
+	)
+	flags.StringArrayVar(
+		&env.Secrets, "secret", nil, "give a secret again: `KEY` from this environment, or KEY=@FILE (repeatable)",
+	)
+	flags.StringArrayVar(
+		&env.SecretFiles, "secret-file", nil, "read secrets from the KEY=VALUE lines of `FILE` (repeatable)",
+	)
+	flags.StringArrayVar(
+		&env.SecretRefs, "secret-ref", nil, "take a secret that the new provider keeps: `KEY[=NAME]` (repeatable)",
+	)
 	flags.BoolVar(&opts.Move.Keep, "keep", false, "leave the old sandbox running")
 	cli.Complete(cmd, "to", app.CompleteProviders)
 	cli.Complete(cmd, "gpu", app.CompleteGPUs)
@@ -100,7 +111,10 @@ func runMove(ctx context.Context, opts *MoveOptions) error {
 		return err
 	}
 	if !opts.Quiet && opts.App.Streams.ErrTTY() {
-		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s runs on %s now: %s, %s\n", result.Target.Name, result.Target.Provider, output.Count(result.Files, "file", "files"), core.Bytes(result.Bytes))
+		_, _ = fmt.Fprintf(
+			opts.App.Streams.Err, "%s runs on %s now: %s, %s\n", result.Target.Name, result.Target.Provider,
+			output.Count(result.Files, "file", "files"), core.Bytes(result.Bytes),
+		)
 	}
 	return nil
 }

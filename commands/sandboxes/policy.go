@@ -99,8 +99,13 @@ func NewPolicySet(app *cli.App) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&mode, "network", "", "network `MODE`: none, all, allow or internal")
-	cmd.Flags().StringSliceVar(&opts.Network.Allow, "allow", nil, "`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)")
-	cli.Complete(cmd, "network", cli.Fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow), string(core.NetworkInternal)))
+	cmd.Flags().StringSliceVar(
+		&opts.Network.Allow, "allow", nil, "`HOSTS` it may reach, domains and CIDRs; means --network allow (repeatable)",
+	)
+	cli.Complete(
+		cmd, "network",
+		cli.Fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow), string(core.NetworkInternal)),
+	)
 	cli.JSONFlag(cmd, &opts.JSON, "mode, allow")
 	return cmd
 }

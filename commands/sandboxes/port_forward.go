@@ -46,7 +46,9 @@ func NewPortForward(app *cli.App) *cobra.Command {
 			return RunPortForward(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().StringVar(&opts.Address, "address", "127.0.0.1", "listen on the address `IP`; others than loopback let the network in")
+	cmd.Flags().StringVar(
+		&opts.Address, "address", "127.0.0.1", "listen on the address `IP`; others than loopback let the network in",
+	)
 	return cmd
 }
 
@@ -84,7 +86,9 @@ func RunPortForward(ctx context.Context, opts *PortForwardOptions) error {
 			for _, open := range listeners {
 				_ = open.Close()
 			}
-			return core.Errorf(core.KindConflict, "port forward", "", "port %d of this machine cannot be used: %w", port.Host, err).
+			return core.Errorf(
+				core.KindConflict, "port forward", "", "port %d of this machine cannot be used: %w", port.Host, err,
+			).
 				WithHint("choose another: sb port forward %s 0:%d", opts.Ref, port.Sandbox)
 		}
 		listeners = append(listeners, listener)
@@ -93,7 +97,9 @@ func RunPortForward(ctx context.Context, opts *PortForwardOptions) error {
 }
 
 // forward serves all listeners until ctx ends, or one of them fails.
-func (o *PortForwardOptions) forward(ctx context.Context, svc *service.Service, box core.Sandbox, listeners []net.Listener) error {
+func (o *PortForwardOptions) forward(
+	ctx context.Context, svc *service.Service, box core.Sandbox, listeners []net.Listener,
+) error {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	var telling sync.Mutex
@@ -120,7 +126,10 @@ func (o *PortForwardOptions) forward(ctx context.Context, svc *service.Service, 
 			if err != nil {
 				return // inner ended; or the end is not known, and connections report it
 			}
-			ended = core.Errorf(core.KindConflict, "port forward", box.Name, "the sandbox is %s: no more connections are possible", cli.StateText(last))
+			ended = core.Errorf(
+				core.KindConflict, "port forward", box.Name, "the sandbox is %s: no more connections are possible",
+				cli.StateText(last),
+			)
 			stop()
 		})
 	}

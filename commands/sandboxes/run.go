@@ -72,7 +72,9 @@ func runRun(ctx context.Context, opts *RunOptions) (err error) {
 		return err
 	}
 	report, stop := app.Progress()
-	box, err := svc.Launch(ctx, opts.Spec, service.LaunchOptions{Bound: !opts.Keep, Progress: report, Notice: opts.App.Notice})
+	box, err := svc.Launch(
+		ctx, opts.Spec, service.LaunchOptions{Bound: !opts.Keep, Progress: report, Notice: opts.App.Notice},
+	)
 	stop()
 	if err != nil {
 		return err

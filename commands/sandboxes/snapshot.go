@@ -36,11 +36,13 @@ func NewSnapshot(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot SANDBOX [NAME]",
 		Short: "Save a sandbox's files as a snapshot",
-		Long: "Save the files of a sandbox and print the id for \"sb launch --snapshot\". Volumes and secrets are left out.\n" +
+		Long: "Save the files of a sandbox and print the id for \"sb launch --snapshot\". Volumes and secrets are left " +
+			"out.\n" +
 			"If NAME exists, --replace is required. In a container engine the snapshot is an image called NAME, which\n" +
 			"you can tag, push and run.\n\n" +
 			"To snapshot a sandbox called ls or rm, name its provider: local/ls.",
-		Example:           "  sb snapshot dev\n  sb snapshot dev registry.example.com/me/dev:v1\n  sb launch --snapshot registry.example.com/me/dev:v1",
+		Example: "  sb snapshot dev\n  sb snapshot dev registry.example.com/me/dev:v1\n  sb launch --snapshot " +
+			"registry.example.com/me/dev:v1",
 		Args:              cli.Between([]string{"SANDBOX"}, "NAME"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,7 +68,12 @@ func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
 	if err != nil {
 		return err
 	}
-	snapshot, err := service.Snapshot(ctx, opts.Ref, core.SnapshotOptions{Name: opts.Name, TTL: time.Duration(opts.TTL), NoExpiry: opts.Forever, Replace: opts.Replace, Path: opts.Path})
+	snapshot, err := service.Snapshot(
+		ctx, opts.Ref,
+		core.SnapshotOptions{
+			Name: opts.Name, TTL: time.Duration(opts.TTL), NoExpiry: opts.Forever, Replace: opts.Replace, Path: opts.Path,
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -88,7 +95,8 @@ func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
 // NewSnapshotLs makes "sb snapshot ls".
 func NewSnapshotLs(app *cli.App) *cobra.Command {
 	return cli.NewStoreLs(app, cli.StoreList[core.Snapshot]{
-		Short: "List snapshots", Long: "List the snapshots of all providers or of one. Use \"sb launch --snapshot ID\" to launch from one.",
+		Short:   "List snapshots",
+		Long:    "List the snapshots of all providers or of one. Use \"sb launch --snapshot ID\" to launch from one.",
 		Example: "  sb snapshot ls\n  sb snapshot ls --provider docker --json",
 		Fields:  "id, name, provider, sandbox, created, expires, path, size, note", Quiet: "ids",
 		Headers: []string{"ID", "NAME", "PROVIDER", "SANDBOX", "SIZE", "AGE", "ENDS IN"},
@@ -96,7 +104,9 @@ func NewSnapshotLs(app *cli.App) *cobra.Command {
 			return svc.Snapshots(ctx, provider)
 		},
 		Row: func(app *cli.App, s core.Snapshot) []string {
-			return []string{s.ID, s.Name, s.Provider, s.Sandbox, cli.SizeText(s.Size), app.Since(s.Created), until(s.Expires, app.Now())}
+			return []string{
+				s.ID, s.Name, s.Provider, s.Sandbox, cli.SizeText(s.Size), app.Since(s.Created), until(s.Expires, app.Now()),
+			}
 		},
 		ID:   func(s core.Snapshot) string { return s.ID },
 		Note: func(s core.Snapshot) string { return s.Note },

@@ -47,7 +47,10 @@ func NewTerminate(app *cli.App) *cobra.Command {
 	}
 	opts.Select.Register(app, cmd)
 	cmd.Flags().BoolVarP(&opts.Yes, "yes", "y", false, "do not ask")
-	cli.JSONFlag(cmd, &opts.JSON, "an array of id, name, result (terminated, or the kind of the error), exit_code where it is known, error")
+	cli.JSONFlag(
+		cmd, &opts.JSON,
+		"an array of id, name, result (terminated, or the kind of the error), exit_code where it is known, error",
+	)
 	return cmd
 }
 
@@ -55,7 +58,10 @@ func NewTerminate(app *cli.App) *cobra.Command {
 func nameKept(app *cli.App, boxes []core.Sandbox) {
 	for _, box := range boxes {
 		if box.Spec.Persist {
-			_, _ = fmt.Fprintf(app.Streams.Err, "%s on %s is persistent: its files go with it (%s)\n", output.Clean(box.Name), box.Provider, cmp.Or(cli.SizeText(box.Size), "size unknown"))
+			_, _ = fmt.Fprintf(
+				app.Streams.Err, "%s on %s is persistent: its files go with it (%s)\n", output.Clean(box.Name), box.Provider,
+				cmp.Or(cli.SizeText(box.Size), "size unknown"),
+			)
 		}
 	}
 }
@@ -76,7 +82,9 @@ func runTerminate(ctx context.Context, opts *TerminateOptions) error {
 			return err
 		}
 	}
-	return cli.ForEachCode(ctx, opts.App, boxes, missing, "terminated", opts.JSON, func(ctx context.Context, box core.Sandbox) (*int, error) {
+	return cli.ForEachCode(ctx, opts.App, boxes, missing, "terminated", opts.JSON, func(
+		ctx context.Context, box core.Sandbox,
+	) (*int, error) {
 		code, err := service.End(ctx, box.ID)
 		if opts.Select.Given() && errors.Is(err, core.KindNotFound) {
 			return nil, nil //nolint:nilnil // somebody else ended it since it was listed: it is gone, as was wished

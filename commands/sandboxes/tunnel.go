@@ -24,7 +24,8 @@ func NewTunnel(app *cli.App) *cobra.Command {
 	opts := &TunnelOptions{App: app}
 	cmd := &cobra.Command{
 		Use: "tunnel SANDBOX", Short: "Create a token for HTTP access to a sandbox",
-		Long: "Create a token for HTTP requests to a port of a cloud sandbox, and print the URL and the token on two lines.\n" +
+		Long: "Create a token for HTTP requests to a port of a cloud sandbox, and print the URL and the token on two " +
+			"lines.\n" +
 			"The port stays closed to others. Send the token as \"Authorization: Bearer TOKEN\"; it is shown only once.\n" +
 			"\"sb port\" shows open ports; \"sb port forward\" forwards one to this machine.",
 		Example: "  sb tunnel web --port 8000\n  sb tunnel web --json | jq -r .token",
@@ -34,8 +35,12 @@ func NewTunnel(app *cli.App) *cobra.Command {
 			return runTunnel(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().IntVar(&opts.Connect.Port, "port", 0, "`PORT` inside that requests go to (default: the provider's, 8080 at Modal)")
-	cmd.Flags().StringVar(&opts.Connect.Metadata, "metadata", "", "`TEXT` that the sandbox finds in a header of each request")
+	cmd.Flags().IntVar(
+		&opts.Connect.Port, "port", 0, "`PORT` inside that requests go to (default: the provider's, 8080 at Modal)",
+	)
+	cmd.Flags().StringVar(
+		&opts.Connect.Metadata, "metadata", "", "`TEXT` that the sandbox finds in a header of each request",
+	)
 	cli.JSONFlag(cmd, &opts.JSON, "url, token")
 	return cmd
 }

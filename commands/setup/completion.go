@@ -44,8 +44,8 @@ func NewCompletion(app *cli.App) *cobra.Command {
 	}
 }
 
-// bashWithoutPackage replaces what cobra's script takes from the package bash-completion where that is not loaded: otherwise
-// each Tab prints an error.
+// bashWithoutPackage replaces what cobra's script takes from the package bash-completion where that is not loaded:
+// otherwise each Tab prints an error.
 const bashWithoutPackage = `
 if ! declare -F _init_completion >/dev/null && ! declare -F _get_comp_words_by_ref >/dev/null; then
     __sb_init_completion() {

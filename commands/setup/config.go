@@ -53,7 +53,8 @@ func NewConfigSet(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "set KEY VALUE",
 		Short: "Write one setting to the configuration file",
-		Long: "Write one setting to the configuration file. Comments and order are kept. An invalid value is refused and the\n" +
+		Long: "Write one setting to the configuration file. Comments and order are kept. An invalid value is refused and " +
+			"the\n" +
 			"file is not changed.",
 		Example:           "  sb config set defaults.memory 4GiB\n  sb config set quotas.max_sandboxes 20",
 		Args:              keyAndValue,
@@ -84,7 +85,8 @@ func runConfigSet(_ context.Context, opts *ConfigSetOptions) error {
 			names = append(names, factory.Name)
 		}
 		if !slices.Contains(names, opts.Value) {
-			return core.Errorf(core.KindUsage, "config", opts.Key, "there is no provider %q", opts.Value).WithHint("it is one of %s", strings.Join(names, ", "))
+			return core.Errorf(core.KindUsage, "config", opts.Key, "there is no provider %q", opts.Value).
+				WithHint("it is one of %s", strings.Join(names, ", "))
 		}
 	}
 	return configs.Set(paths.Config, opts.Key, opts.Value)

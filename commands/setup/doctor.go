@@ -27,7 +27,8 @@ func NewDoctor(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [PROVIDER...]",
 		Short: "Check what works here and how to fix the rest",
-		Long: "Check the configuration and every provider, and print the exact command or setting that fixes each problem.\n" +
+		Long: "Check the configuration and every provider, and print the exact command or setting that fixes each " +
+			"problem.\n" +
 			"A provider that was never set up has a \"-\".\n\n" +
 			"EXIT CODES\n" +
 			"  6    a named provider, or every provider, is not usable\n" +
@@ -39,7 +40,11 @@ func NewDoctor(app *cli.App) *cobra.Command {
 			return runDoctor(cmd.Context(), opts)
 		},
 	}
-	cli.JSONFlag(cmd, &opts.JSON, "an object: config (file, error, hint), providers (name, usable, not_set_up, error, hint, capabilities, findings of name, status, detail, fix)")
+	cli.JSONFlag(
+		cmd, &opts.JSON,
+		"an object: config (file, error, hint), providers (name, usable, not_set_up, error, hint, capabilities, findings "+
+			"of name, status, detail, fix)",
+	)
 	return cmd
 }
 
@@ -97,7 +102,8 @@ func runDoctor(ctx context.Context, opts *DoctorOptions) error {
 func unknownProvider(asked []string, found []service.ProviderStatus) error {
 	for _, name := range asked {
 		if !slices.ContainsFunc(found, func(p service.ProviderStatus) bool { return p.Name == name }) {
-			return core.Errorf(core.KindUsage, "doctor", name, "there is no provider %q", name).WithHint("%q lists them", "sb provider ls")
+			return core.Errorf(core.KindUsage, "doctor", name, "there is no provider %q", name).
+				WithHint("%q lists them", "sb provider ls")
 		}
 	}
 	return nil

@@ -29,7 +29,8 @@ func NewLoginModal(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "modal",
 		Short: "Store a Modal token in ~/.modal.toml",
-		Long: "Verify a Modal token and store it in ~/.modal.toml (or the file of MODAL_CONFIG_PATH), readable only by you.\n" +
+		Long: "Verify a Modal token and store it in ~/.modal.toml (or the file of MODAL_CONFIG_PATH), readable only by " +
+			"you.\n" +
 			"Its profile becomes the active one; other profiles are kept.\n\n" +
 			"Create a token at https://modal.com/settings/tokens. The id comes from --token-id or MODAL_TOKEN_ID, the\n" +
 			"secret from MODAL_TOKEN_SECRET or the first line of stdin, never from the command line. On a terminal sb asks\n" +
@@ -60,7 +61,9 @@ func runLoginModal(ctx context.Context, opts *LoginModalOptions) error {
 	if err != nil {
 		return err
 	}
-	profile, err := providers.LoginModal(ctx, providers.ModalLogin{TokenID: opts.TokenID, Secret: secret, Profile: opts.Profile, File: file})
+	profile, err := providers.LoginModal(
+		ctx, providers.ModalLogin{TokenID: opts.TokenID, Secret: secret, Profile: opts.Profile, File: file},
+	)
 	if err != nil {
 		return err
 	}
@@ -82,8 +85,8 @@ func (o *LoginModalOptions) Overruled(profile string) []string {
 	return names
 }
 
-// Token completes the token's id and returns its secret: from flag and environment, else a person is asked, else the secret is
-// the first line of stdin.
+// Token completes the token's id and returns its secret: from flag and environment, else a person is asked, else the
+// secret is the first line of stdin.
 func (o *LoginModalOptions) Token() (core.SecretValue, error) {
 	secret, _ := o.App.LookupEnv("MODAL_TOKEN_SECRET")
 	if o.App.Streams.CanPrompt() && (o.TokenID == "" || secret == "") {

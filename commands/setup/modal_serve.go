@@ -41,10 +41,12 @@ func NewModalServe(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve Modal's API with local sandboxes",
-		Long: "Serve Modal's API on loopback until interrupted. Set MODAL_SERVER_URL to the printed URL, and programs with a\n" +
+		Long: "Serve Modal's API on loopback until interrupted. Set MODAL_SERVER_URL to the printed URL, and programs with " +
+			"a\n" +
 			"Modal SDK, or sb with --provider modal, use it without an account and without the network.\n\n" +
 			"Clients need the token of MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or a new one if these are not set. A file\n" +
-			"exports the URL and the token for a shell. Only you can read it; --env-file sets its path, or stderr shows it.\n\n" +
+			"exports the URL and the token for a shell. Only you can read it; --env-file sets its path, or stderr shows " +
+			"it.\n\n" +
 			"Sandboxes are real, separate from those of the local provider, and end with the server. GPU requests are\n" +
 			"recorded, but there is no GPU. Every image contains this machine's programs. Functions, classes, queues and\n" +
 			"sidecars are not supported. See docs/modal-serve.md for the limits and\n" +
@@ -57,17 +59,41 @@ func NewModalServe(app *cli.App) *cobra.Command {
 			return runModalServe(cmd.Context(), opts)
 		},
 	}
-	cmd.Flags().StringVar(&opts.Address, "address", "127.0.0.1:0", "listen at `HOST:PORT`, on loopback; port 0 chooses a free one")
-	cmd.Flags().BoolVar(&opts.AnyToken, "any-token", false, "accept any token, so that every user of this machine can use the server")
-	cmd.Flags().StringVar(&opts.EnvFile, "env-file", "", "write what clients need to `FILE`, as lines of a shell; it is removed at the end")
-	cmd.Flags().StringArrayVar(&opts.SecretFiles, "secret-file", nil, "have a secret from the beginning: `NAME=FILE` with KEY=VALUE lines (repeatable)")
-	cmd.Flags().StringArrayVar(&opts.Buckets, "bucket", nil, "let a directory stand for a cloud bucket: `NAME=DIR` (repeatable)")
+	cmd.Flags().StringVar(
+		&opts.Address, "address", "127.0.0.1:0", "listen at `HOST:PORT`, on loopback; port 0 chooses a free one",
+	)
+	cmd.Flags().BoolVar(
+		&opts.AnyToken, "any-token", false, "accept any token, so that every user of this machine can use the server",
+	)
+	cmd.Flags().StringVar(
+		&opts.EnvFile, "env-file", "", "write what clients need to `FILE`, as lines of a shell; it is removed at the end",
+	)
+	cmd.Flags().StringArrayVar(
+		&opts.SecretFiles, "secret-file", nil,
+		"have a secret from the beginning: `NAME=FILE` with KEY=VALUE lines (repeatable)",
+	)
+	cmd.Flags().StringArrayVar(
+		&opts.Buckets, "bucket", nil, "let a directory stand for a cloud bucket: `NAME=DIR` (repeatable)",
+	)
 	cmd.Flags().DurationVar(&opts.Latency, "latency", 0, "delay each call by a `DURATION`, as a network would")
-	cmd.Flags().DurationVar(&opts.Scheduling, "scheduling", 0, "let each sandbox wait for a `DURATION` before it begins, as when no machine is free")
-	cmd.Flags().DurationVar(&opts.TokenLife, "token-life", 0, "let the short-lived tokens that clients are given expire after a `DURATION`")
-	cmd.Flags().StringArrayVar(&opts.Faults, "fault", nil, "let the next calls of an RPC fail: `METHOD=CODE[,times=N][,retry-after=DURATION]` (repeatable)")
-	cmd.Flags().StringArrayVar(&opts.Proxies, "proxy", nil, "have a Modal proxy of a `NAME`; what goes through it leaves from this machine (repeatable)")
-	cmd.Flags().IntVar(&opts.While, "while", 0, "end when the process `PID` has ended: a script's own $$ leaves no server behind")
+	cmd.Flags().DurationVar(
+		&opts.Scheduling, "scheduling", 0,
+		"let each sandbox wait for a `DURATION` before it begins, as when no machine is free",
+	)
+	cmd.Flags().DurationVar(
+		&opts.TokenLife, "token-life", 0, "let the short-lived tokens that clients are given expire after a `DURATION`",
+	)
+	cmd.Flags().StringArrayVar(
+		&opts.Faults, "fault", nil,
+		"let the next calls of an RPC fail: `METHOD=CODE[,times=N][,retry-after=DURATION]` (repeatable)",
+	)
+	cmd.Flags().StringArrayVar(
+		&opts.Proxies, "proxy", nil,
+		"have a Modal proxy of a `NAME`; what goes through it leaves from this machine (repeatable)",
+	)
+	cmd.Flags().IntVar(
+		&opts.While, "while", 0, "end when the process `PID` has ended: a script's own $$ leaves no server behind",
+	)
 	return cmd
 }
 
@@ -117,18 +143,24 @@ func runModalServe(ctx context.Context, opts *ModalServeOptions) error {
 // server is what the flags say of the server.
 func (opts *ModalServeOptions) server() (serve providers.ModalServerOptions, err error) {
 	app := opts.App
-	if host, _, err := net.SplitHostPort(opts.Address); err != nil || host != "localhost" && !net.ParseIP(host).IsLoopback() {
-		return serve, core.Errorf(core.KindUsage, "modal.serve", opts.Address, "the address is not on loopback: calls come without TLS").WithHint("use 127.0.0.1:PORT")
+	if host, _, err := net.SplitHostPort(opts.Address); err != nil || host != "localhost" && !net.ParseIP(host).
+		IsLoopback() {
+		return serve, core.Errorf(
+			core.KindUsage, "modal.serve", opts.Address, "the address is not on loopback: calls come without TLS",
+		).WithHint("use 127.0.0.1:PORT")
 	}
 	serve = providers.ModalServerOptions{
-		Address: opts.Address, Latency: opts.Latency, Scheduling: opts.Scheduling, TokenLife: opts.TokenLife, Proxies: opts.Proxies,
+		Address: opts.Address, Latency: opts.Latency, Scheduling: opts.Scheduling, TokenLife: opts.TokenLife,
+		Proxies: opts.Proxies,
 		Secrets: map[string]map[string]string{}, Buckets: map[string]string{},
 		Logger: slog.New(slog.NewTextHandler(app.Streams.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	serve.TokenID, _ = app.LookupEnv("MODAL_TOKEN_ID")
 	serve.TokenSecret, _ = app.LookupEnv("MODAL_TOKEN_SECRET")
 	if serve.AnyToken = opts.AnyToken; !serve.AnyToken && (serve.TokenID == "") != (serve.TokenSecret == "") {
-		return serve, core.Errorf(core.KindUsage, "modal.serve", "", "of MODAL_TOKEN_ID and MODAL_TOKEN_SECRET only one is set").WithHint("set both, or neither")
+		return serve, core.Errorf(
+			core.KindUsage, "modal.serve", "", "of MODAL_TOKEN_ID and MODAL_TOKEN_SECRET only one is set",
+		).WithHint("set both, or neither")
 	}
 	if opts.EnvFile != "" {
 		if serve.EnvFile, err = filepath.Abs(opts.EnvFile); err != nil {

@@ -24,7 +24,8 @@ func NewApp(app *cli.App) *cobra.Command {
 // NewAppLs makes "sb app ls".
 func NewAppLs(app *cli.App) *cobra.Command {
 	return cli.NewStoreLs(app, cli.StoreList[core.AppInfo]{
-		Short: "List apps", Long: "List the apps of all providers or of one, with the number of their sandboxes. If an app is only a label, it\n" +
+		Short: "List apps", Long: "List the apps of all providers or of one, with the number of their sandboxes. If an app " +
+			"is only a label, it\n" +
 			"exists as long as one of its sandboxes.",
 		Example: "  sb app ls\n  sb app ls --provider modal --json",
 		Fields:  "name, id, provider, state, created, sandboxes", Quiet: "names",
@@ -55,7 +56,8 @@ func NewAppStop(app *cli.App) *cobra.Command {
 	opts := &AppStopOptions{App: app}
 	cmd := &cobra.Command{
 		Use: "stop APP", Short: "Stop an app and terminate its sandboxes",
-		Long: "Terminate every sandbox of an app, at all providers or at one, and print the app's name. An app that is more\n" +
+		Long: "Terminate every sandbox of an app, at all providers or at one, and print the app's name. An app that is " +
+			"more\n" +
 			"than a label is stopped, too. It asks first, or needs --yes.",
 		Example: "  sb app stop ci\n  sb app stop ci --provider modal --yes",
 		Args:    cli.Exactly("APP"), ValidArgsFunction: cli.FirstArg(app.CompleteApps),

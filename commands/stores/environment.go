@@ -52,7 +52,9 @@ func NewEnvironmentLs(app *cli.App) *cobra.Command {
 		Example: "  sb environment ls\n  sb environment ls --provider modal --json",
 		Fields:  "name, provider, current", Quiet: "names",
 		Headers: []string{"NAME", "PROVIDER", "CURRENT"},
-		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.EnvironmentInfo], error) {
+		List: func(
+			ctx context.Context, svc *service.Service, provider string,
+		) (service.Inventory[core.EnvironmentInfo], error) {
 			return svc.Environments(ctx, provider)
 		},
 		Row: func(_ *cli.App, e core.EnvironmentInfo) []string {

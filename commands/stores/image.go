@@ -23,7 +23,8 @@ func NewImage(app *cli.App) *cobra.Command {
 // NewImageLs makes "sb image ls".
 func NewImageLs(app *cli.App) *cobra.Command {
 	return cli.NewStoreLs(app, cli.StoreList[core.ImageInfo]{
-		Short: "List images", Long: "List the images that providers have downloaded. You can also launch from any image of a registry, if the\n" +
+		Short: "List images",
+		Long: "List the images that providers have downloaded. You can also launch from any image of a registry, if the\n" +
 			"provider supports it.",
 		Example: "  sb image ls\n  sb image ls --provider docker --json",
 		Fields:  "id, names, provider, created, size", Quiet: "ids",
@@ -57,7 +58,8 @@ func imageNames(ctx context.Context, svc *service.Service) []string {
 func NewImageRm(app *cli.App) *cobra.Command {
 	return cli.NewStoreRm(app, cli.StoreRemoval{
 		Noun: "image", Short: "Remove images",
-		Long:    "Remove images of a provider by name or id. On a terminal it asks first. An image that a sandbox uses is kept.",
+		Long: "Remove images of a provider by name or id. On a terminal it asks first. An image that a sandbox uses is " +
+			"kept.",
 		Example: "  sb image rm python:3.12\n  sb image rm --provider docker --yes python:3.12",
 		Names:   imageNames,
 		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {

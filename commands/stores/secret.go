@@ -17,9 +17,11 @@ import (
 func NewSecret(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use: "secret", Short: "Manage secrets stored at providers",
-		Long: "List, create and remove secrets. A secret is a named set of environment variables; its values cannot be read\n" +
+		Long: "List, create and remove secrets. A secret is a named set of environment variables; its values cannot be " +
+			"read\n" +
 			"back. \"sb launch --secret-ref KEY=NAME\" passes one to a sandbox.",
-		Example: "  sb secret create openai OPENAI_API_KEY\n  sb launch --provider modal --secret-ref OPENAI_API_KEY=openai\n  sb secret ls",
+		Example: "  sb secret create openai OPENAI_API_KEY\n  sb launch --provider modal --secret-ref " +
+			"OPENAI_API_KEY=openai\n  sb secret ls",
 	}, NewSecretLs(app), NewSecretCreate(app), NewSecretRm(app))
 }
 
@@ -57,8 +59,12 @@ func NewSecretCreate(app *cli.App) *cobra.Command {
 			return runSecretCreate(cmd.Context(), opts)
 		},
 	}
-	opts.RegisterProvider(app, cmd, "the provider `NAME` that keeps it (default: the configured one, or the only one set up that can)")
-	cmd.Flags().StringArrayVar(&opts.Files, "from-file", nil, "take all variables of the KEY=VALUE lines of `FILE` (repeatable)")
+	opts.RegisterProvider(
+		app, cmd, "the provider `NAME` that keeps it (default: the configured one, or the only one set up that can)",
+	)
+	cmd.Flags().StringArrayVar(
+		&opts.Files, "from-file", nil, "take all variables of the KEY=VALUE lines of `FILE` (repeatable)",
+	)
 	cmd.Flags().BoolVar(&opts.Replace, "replace", false, "take the place of a secret of that name")
 	cli.JSONFlag(cmd, &opts.JSON, "name, id, provider, created, keys")
 	return cmd
@@ -106,7 +112,9 @@ func (o *SecretCreateOptions) Values() (map[string]core.SecretValue, error) {
 			}
 			values[name] = value
 		case strings.Contains(key, "=") && !strings.HasPrefix(rest, "@"):
-			return nil, core.Errorf(core.KindUsage, "secret create", name, "the value of %s is on the command line, where others can read it", name).
+			return nil, core.Errorf(
+				core.KindUsage, "secret create", name, "the value of %s is on the command line, where others can read it", name,
+			).
 				WithHint("write %s, %s=@FILE or %s=-", name, name, name)
 		default:
 			others = append(others, key)
@@ -133,7 +141,9 @@ func (o *SecretCreateOptions) fromStdin(key string) (core.SecretValue, error) {
 		return core.SecretValue{}, cli.FileError("KEY=-", "stdin", err)
 	}
 	if len(text) > maxSecret {
-		return core.SecretValue{}, core.Errorf(core.KindUsage, "secret create", key, "the value of %s is larger than %s", key, core.Bytes(maxSecret))
+		return core.SecretValue{}, core.Errorf(
+			core.KindUsage, "secret create", key, "the value of %s is larger than %s", key, core.Bytes(maxSecret),
+		)
 	}
 	return core.NewSecretValue(strings.TrimRight(string(text), "\r\n")), nil
 }

@@ -6,7 +6,9 @@ import (
 )
 
 // SizesOf collects the sizes of an inventory; a failure is none.
-func SizesOf[T any](found service.Inventory[T], err error, of func(T) (name string, size core.Bytes)) map[string]core.Bytes {
+func SizesOf[T any](
+	found service.Inventory[T], err error, of func(T) (name string, size core.Bytes),
+) map[string]core.Bytes {
 	sizes := map[string]core.Bytes{}
 	if err == nil {
 		for _, item := range found.Items {

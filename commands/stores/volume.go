@@ -14,8 +14,9 @@ import (
 func NewVolume(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use: "volume", Aliases: []string{"volumes"}, Short: "Manage volumes",
-		Long:    "List, create and remove volumes. \"sb launch --volume NAME:/PATH\" mounts one.",
-		Example: "  sb volume create data --provider docker\n  sb launch --provider docker --volume data:/data\n  sb volume ls",
+		Long: "List, create and remove volumes. \"sb launch --volume NAME:/PATH\" mounts one.",
+		Example: "  sb volume create data --provider docker\n  sb launch --provider docker --volume data:/data\n  sb " +
+			"volume ls",
 	}, NewVolumeLs(app), NewVolumeCreate(app), NewVolumeRm(app))
 }
 
@@ -42,7 +43,9 @@ func NewVolumeCreate(app *cli.App) *cobra.Command {
 			return runVolumeCreate(cmd.Context(), opts)
 		},
 	}
-	opts.RegisterProvider(app, cmd, "the provider `NAME` that keeps it (default: the configured one, or the only one set up that can)")
+	opts.RegisterProvider(
+		app, cmd, "the provider `NAME` that keeps it (default: the configured one, or the only one set up that can)",
+	)
 	cmd.Flags().IntVar(&opts.Version, "version", 0, "version `N` of the volume's format, where the provider has several")
 	cli.JSONFlag(cmd, &opts.JSON, "name, id, provider, created, size, version")
 	return cmd

@@ -56,7 +56,10 @@ func NewCost(app *cli.App) *cobra.Command {
 	cli.Complete(cmd, "by", cli.Fixed(string(service.CostBySandbox), string(service.CostByApp), string(service.CostByDay)))
 	cli.Complete(cmd, "app", app.CompleteApps)
 	cli.Complete(cmd, "provider", app.CompleteProviders)
-	cli.JSONFlag(cmd, &opts.JSON, "sums (key, name, provider, sandboxes, time_ns, amount, currency), totals by currency, prices by provider, unpriced")
+	cli.JSONFlag(
+		cmd, &opts.JSON,
+		"sums (key, name, provider, sandboxes, time_ns, amount, currency), totals by currency, prices by provider, unpriced",
+	)
 	return cmd
 }
 
@@ -73,11 +76,16 @@ func runCost(ctx context.Context, opts *CostOptions) error {
 		_, _ = fmt.Fprintf(opts.App.Streams.Err, "warning: %s\n", output.Clean(warning))
 	}
 	if opts.JSON {
-		return errors.Join(output.JSON(opts.App.Streams.Out, report), opts.App.WarnUnavailable(report.Failures, opts.Filter.Provider != ""))
+		return errors.Join(
+			output.JSON(opts.App.Streams.Out, report), opts.App.WarnUnavailable(report.Failures, opts.Filter.Provider != ""),
+		)
 	}
 	table := opts.App.Table(strings.ToUpper(string(opts.Filter.By)), "PROVIDER", "SANDBOXES", "TIME", "COST")
 	for _, sum := range report.Sums {
-		table.Row(cmp.Or(sum.Name, sum.Key), sum.Provider, strconv.Itoa(sum.Sandboxes), output.Span(sum.Time), core.Cost{Amount: sum.Amount, Currency: sum.Currency}.String())
+		table.Row(
+			cmp.Or(sum.Name, sum.Key), sum.Provider, strconv.Itoa(sum.Sandboxes), output.Span(sum.Time),
+			core.Cost{Amount: sum.Amount, Currency: sum.Currency}.String(),
+		)
 	}
 	for _, currency := range slices.Sorted(maps.Keys(report.Totals)) {
 		table.Row("total", "", "", "", core.Cost{Amount: report.Totals[currency], Currency: currency}.String())
@@ -85,10 +93,14 @@ func runCost(ctx context.Context, opts *CostOptions) error {
 	err = table.Write(opts.App.Streams.Out)
 	for _, provider := range slices.Sorted(maps.Keys(report.Prices)) {
 		p := report.Prices[provider]
-		_, _ = fmt.Fprintf(opts.App.Streams.Err, "prices of %s: %s, from %s\n", provider, p.Date, cmp.Or(p.Source, "the configuration"))
+		_, _ = fmt.Fprintf(
+			opts.App.Streams.Err, "prices of %s: %s, from %s\n", provider, p.Date, cmp.Or(p.Source, "the configuration"),
+		)
 	}
 	if len(report.Unpriced) > 0 {
-		_, _ = fmt.Fprintf(opts.App.Streams.Err, "warning: the GPU of %s has no price and is not in it\n", strings.Join(report.Unpriced, ", "))
+		_, _ = fmt.Fprintf(
+			opts.App.Streams.Err, "warning: the GPU of %s has no price and is not in it\n", strings.Join(report.Unpriced, ", "),
+		)
 	}
 	return errors.Join(err, opts.App.WarnUnavailable(report.Failures, opts.Filter.Provider != ""))
 }

@@ -39,7 +39,10 @@ func NewEvents(app *cli.App) *cobra.Command {
 			return runEvents(cmd.Context(), opts)
 		},
 	}
-	cli.JSONFlag(cmd, &opts.JSON, "NDJSON of time, type, provider, sandbox, name, state, reason, message, op, result, actor, exec, progress")
+	cli.JSONFlag(
+		cmd, &opts.JSON,
+		"NDJSON of time, type, provider, sandbox, name, state, reason, message, op, result, actor, exec, progress",
+	)
 	return cmd
 }
 

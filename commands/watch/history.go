@@ -33,7 +33,8 @@ func NewHistory(app *cli.App) *cobra.Command {
 		Short: "Show past operations from the audit log",
 		Long: "Show this user's operations, oldest first, from the shell, the dashboard and MCP. With SANDBOX, show only\n" +
 			"its operations, even if it is gone.",
-		Example:           "  sb history\n  sb history --limit 0 --since 24h dev\n  sb history --json | jq 'select(.result != \"ok\")'",
+		Example: "  sb history\n  sb history --limit 0 --since 24h dev\n  sb history --json | jq 'select(.result " +
+			"!= \"ok\")'",
 		Args:              cli.Between(nil, "SANDBOX"),
 		ValidArgsFunction: cli.FirstArg(app.CompleteSandboxes),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -52,7 +53,11 @@ func NewHistory(app *cli.App) *cobra.Command {
 	}
 	cmd.Flags().IntVar(&opts.Limit, "limit", 50, "the last `N` operations; 0 is all")
 	cmd.Flags().StringVar(&since, "since", "", "only from `TIME` on, or how long ago")
-	cli.JSONFlag(cmd, &opts.JSON, "NDJSON of time, actor, user, pid, op, ref, provider, sandbox, name, args, result (ok, or the kind of the error), error, duration_ns")
+	cli.JSONFlag(
+		cmd, &opts.JSON,
+		"NDJSON of time, actor, user, pid, op, ref, provider, sandbox, name, args, result (ok, or the kind of the error), "+
+			"error, duration_ns",
+	)
 	return cmd
 }
 

@@ -33,7 +33,8 @@ func NewStats(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats [SANDBOX...]",
 		Short: "Show resource usage of sandboxes",
-		Long: "Show CPU, memory, processes, disk and network of sandboxes: repeatedly on a terminal, once elsewhere or with\n" +
+		Long: "Show CPU, memory, processes, disk and network of sandboxes: repeatedly on a terminal, once elsewhere or " +
+			"with\n" +
 			"--no-stream. Without SANDBOX, show all running ones. CPU is the use since the previous sample, in percent\n" +
 			"of one core; the first sample takes half a second. A frozen sandbox uses none.",
 		Example:           "  sb stats\n  sb stats --no-stream dev\n  sb stats --json --interval 10s dev",
@@ -55,7 +56,11 @@ func NewStats(app *cli.App) *cobra.Command {
 	cmd.Flags().BoolVar(&opts.Once, "no-stream", false, "look once")
 	cmd.Flags().Var(&interval, "interval", "time between two looks")
 	opts.Select.RegisterFilters(app, cmd)
-	cli.JSONFlag(cmd, &opts.JSON, "NDJSON of sandbox, time, cpu_percent (since the look before), cpu_ns (since the launch), cpu_limit, memory, memory_limit, processes, disk, disk_limit, net_received, net_sent, frozen")
+	cli.JSONFlag(
+		cmd, &opts.JSON,
+		"NDJSON of sandbox, time, cpu_percent (since the look before), cpu_ns (since the launch), cpu_limit, memory, "+
+			"memory_limit, processes, disk, disk_limit, net_received, net_sent, frozen",
+	)
 	return cmd
 }
 
@@ -114,7 +119,9 @@ type statsReport struct {
 }
 
 // measureStats looks at the sandboxes once and keeps the numbers in before. The error joins what failed.
-func measureStats(ctx context.Context, opts *StatsOptions, svc *service.Service, before map[string]core.Stats) ([]statsReport, error) {
+func measureStats(
+	ctx context.Context, opts *StatsOptions, svc *service.Service, before map[string]core.Stats,
+) ([]statsReport, error) {
 	boxes, err := opts.Select.Resolve(ctx, opts.App, svc, opts.Refs)
 	failed := []error{err}
 	var reports []statsReport
@@ -138,7 +145,9 @@ func measureStats(ctx context.Context, opts *StatsOptions, svc *service.Service,
 }
 
 // lookAtStats measures the sandboxes once more and prints what they use.
-func lookAtStats(ctx context.Context, opts *StatsOptions, svc *service.Service, before map[string]core.Stats, redraw bool) error {
+func lookAtStats(
+	ctx context.Context, opts *StatsOptions, svc *service.Service, before map[string]core.Stats, redraw bool,
+) error {
 	reports, failed := measureStats(ctx, opts, svc, before)
 	if opts.JSON {
 		for _, report := range reports {

@@ -28,8 +28,9 @@ import (
 //   - the parent with SIGSTOP: the child sees that the terminal is another's now.
 //
 // While a shell of a sandbox is open only the last stops anything, and ends the shell: what runs the sandbox reads the
-// terminal itself, and would go on. The parent stops the whole job. What stops is SIGTTIN: it does so in a program that catches SIGTSTP, which
-// Go cannot undo, and where no shell would bring the job back the system ignores it, so that the dashboard keeps running.
+// terminal itself, and would go on. The parent stops the whole job. What stops is SIGTTIN: it does so in a program that
+// catches SIGTSTP, which Go cannot undo, and where no shell would bring the job back the system ignores it, so that the
+// dashboard keeps running.
 const stopSignal = syscall.SIGTTIN
 
 const (
@@ -93,7 +94,8 @@ type suspender struct {
 	// editing says that an editor has the terminal; leaveShell ends the shell that has it, nil is none.
 	editing    bool
 	leaveShell func()
-	// stopping says that it stops itself; busy is when it was last continued after that, or the dashboard was asked for something.
+	// stopping says that it stops itself; busy is when it was last continued after that, or the dashboard was asked for
+	// something.
 	stopping bool
 	busy     time.Time
 	// ours are the modes that the dashboard gave the terminal; nil is not known.
@@ -260,7 +262,8 @@ func (s *suspender) stop(ctx context.Context) error {
 	defer s.forget()
 	for {
 		if !stopJob(os.Getpid()) {
-			return core.Errorf(core.KindUnsupported, "suspend", "", "cannot suspend: no shell would resume it").WithHint("it was not started by a shell with job control")
+			return core.Errorf(core.KindUnsupported, "suspend", "", "cannot suspend: no shell would resume it").
+				WithHint("it was not started by a shell with job control")
 		}
 		if inFront(s.tty) {
 			return nil

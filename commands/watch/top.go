@@ -41,13 +41,20 @@ func NewTop(app *cli.App) *cobra.Command {
 			if opts.Once {
 				return TopOnce(cmd.Context(), opts)
 			}
-			return watched(cmd.Context(), app, func(ctx context.Context, equip func(*tui.Options)) error { return RunTop(ctx, opts, equip) })
+			return watched(cmd.Context(), app, func(ctx context.Context, equip func(
+				*tui.Options,
+			),
+			) error {
+				return RunTop(ctx, opts, equip)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Once, "once", false, "print the table once")
 	opts.Select.Register(app, cmd)
 	themeFlag(cmd, &opts.Theme)
-	cli.JSONFlag(cmd, &opts.JSON, "an array of sandbox (as in inspect) and stats (as in stats, absent where nothing was measured)")
+	cli.JSONFlag(
+		cmd, &opts.JSON, "an array of sandbox (as in inspect) and stats (as in stats, absent where nothing was measured)",
+	)
 	return cmd
 }
 
@@ -139,7 +146,8 @@ func writeTop(app *cli.App, rows []topRow) error {
 		if row.Stats != nil {
 			memory = output.Used(row.Stats.Memory, row.Stats.MemoryLimit)
 		}
-		table.Row(box.Name, cli.StateText(box), box.Provider, box.App, cli.ImageText(box), output.Age(box.Created, now), cli.EndsIn(box, now),
+		table.Row(box.Name, cli.StateText(box), box.Provider, box.App, cli.ImageText(box), output.Age(box.Created, now),
+			cli.EndsIn(box, now),
 			row.cpu, memory, output.Age(box.LastActive, now))
 	}
 	return table.Write(app.Streams.Out)

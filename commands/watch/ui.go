@@ -34,7 +34,12 @@ func NewUI(app *cli.App) *cobra.Command {
 		Example: "  sb ui\n  sb ui --attach dev\n  sb ui --theme light",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return watched(cmd.Context(), app, func(ctx context.Context, equip func(*tui.Options)) error { return RunUI(ctx, opts, equip) })
+			return watched(cmd.Context(), app, func(ctx context.Context, equip func(
+				*tui.Options,
+			),
+			) error {
+				return RunUI(ctx, opts, equip)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&opts.Attach, "attach", "", "open straight at the sandbox `NAME`")
@@ -44,7 +49,8 @@ func NewUI(app *cli.App) *cobra.Command {
 }
 
 func themeFlag(cmd *cobra.Command, theme *string) {
-	cmd.Flags().StringVar(theme, "theme", "", "`COLORS`: "+strings.Join(tui.Themes(), ", ")+" (default: the setting ui.theme)")
+	cmd.Flags().StringVar(theme, "theme", "", "`COLORS`: "+strings.Join(tui.Themes(), ", ")+
+		" (default: the setting ui.theme)")
 	cli.Complete(cmd, "theme", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return tui.Themes(), cobra.ShellCompDirectiveNoFileComp
 	})
@@ -69,7 +75,9 @@ func Dashboard(a *cli.App, theme string) (tui.Options, error) {
 	}
 	// Such a terminal cannot place its cursor, and no style would show what is selected.
 	if term, _ := a.LookupEnv("TERM"); term == "dumb" {
-		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "the dashboard needs a terminal that draws; TERM is dumb").WithHint(elsewhere)
+		return tui.Options{}, core.Errorf(
+			core.KindUsage, "ui", "", "the dashboard needs a terminal that draws; TERM is dumb",
+		).WithHint(elsewhere)
 	}
 	config, err := a.Config()
 	if err != nil {
@@ -77,7 +85,8 @@ func Dashboard(a *cli.App, theme string) (tui.Options, error) {
 	}
 	theme = cmp.Or(theme, config.UI.Theme)
 	if !slices.Contains(tui.Themes(), theme) {
-		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "there is no theme %q", theme).WithHint("the themes are %s", strings.Join(tui.Themes(), ", "))
+		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "there is no theme %q", theme).
+			WithHint("the themes are %s", strings.Join(tui.Themes(), ", "))
 	}
 	keys, err := tui.ParseKeys(config.UI.Keys)
 	if err != nil {
@@ -94,7 +103,11 @@ func Dashboard(a *cli.App, theme string) (tui.Options, error) {
 	}
 	return tui.Options{
 		Service: service, Input: a.Streams.In, Output: a.Streams.Out, Theme: theme, NoColor: !a.Streams.Colour(),
-		Keys: keys, Mouse: config.UI.Mouse == "enabled", MemoryFile: filepath.Join(paths.State, "ui.json"), Edit: func(ctx context.Context, path string) error { return edit(ctx, a, path) }, Now: a.Now,
+		Keys: keys, Mouse: config.UI.Mouse == "enabled", MemoryFile: filepath.Join(paths.State, "ui.json"), Edit: func(
+			ctx context.Context, path string,
+		) error {
+			return edit(ctx, a, path)
+		}, Now: a.Now,
 		Templates: func() ([]tui.Template, error) {
 			return cli.ReadTemplates(cli.TemplateDir(paths), a.LookupEnv)
 		},

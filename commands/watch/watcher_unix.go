@@ -168,7 +168,10 @@ func watch(ctx context.Context, a *cli.App) error {
 	if len(child.report) > 0 {
 		return crashed(a, child.report)
 	}
-	return &cli.ExitError{Code: 128 + int(status.Signal()), Err: core.Errorf(core.KindCanceled, "ui", "", "the dashboard was ended: %s", status.Signal())}
+	return &cli.ExitError{
+		Code: 128 + int(status.Signal()),
+		Err:  core.Errorf(core.KindCanceled, "ui", "", "the dashboard was ended: %s", status.Signal()),
+	}
 }
 
 // crashed says why the child crashed and keeps its whole report.
@@ -260,7 +263,8 @@ func (c *watchedChild) follow(by syscall.Signal) {
 	}
 }
 
-// wait waits for the child's end and for what it reports. stopped is called each time that a signal has stopped the child.
+// wait waits for the child's end and for what it reports. stopped is called each time that a signal has stopped the
+// child.
 func (c *watchedChild) wait(stopped func(by syscall.Signal)) error {
 	var reading sync.WaitGroup
 	reading.Go(func() {

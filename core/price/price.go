@@ -47,7 +47,8 @@ func (p Table) MostRate(spec core.Spec) (float64, error) {
 		return 0, err
 	}
 	unbounded := func(what, flag string) error {
-		return core.Errorf(core.KindUsage, "cost", "", "without a limit of its %s the sandbox has no largest cost", what).WithHint("set one: %s", flag)
+		return core.Errorf(core.KindUsage, "cost", "", "without a limit of its %s the sandbox has no largest cost", what).
+			WithHint("set one: %s", flag)
 	}
 	switch {
 	case spec.CPU > 0:
@@ -68,8 +69,13 @@ func (p Table) MostRate(spec core.Spec) (float64, error) {
 		return rate, err
 	}
 	if p.Region == 0 {
-		return 0, core.Errorf(core.KindUnsupported, "cost", strings.Join(only.Regions, ","), "the price in regions is not known").
-			WithHint("leave the regions out, or add the largest factor to the provider's prices (region=2.5): sb config get prices.modal")
+		return 0, core.Errorf(
+			core.KindUnsupported, "cost", strings.Join(only.Regions, ","), "the price in regions is not known",
+		).
+			WithHint(
+				"leave the regions out, or add the largest factor to the provider's prices (region=2.5): sb config get " +
+					"prices.modal",
+			)
 	}
 	return rate * p.Region, nil
 }

@@ -27,7 +27,9 @@ func TestCapabilities(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, runtime := range map[string]string{"docker": "", "docker in gVisor": "runsc", "docker in Kata": "kata"} {
-		for _, factory := range providers.Builtin(providers.Options{StateDir: dir, CacheDir: dir, Docker: providers.Docker{Runtime: runtime}}) {
+		for _, factory := range providers.Builtin(providers.Options{
+			StateDir: dir, CacheDir: dir, Docker: providers.Docker{Runtime: runtime},
+		}) {
 			if factory.Name == "docker" {
 				add(name, factory)
 			} else if runtime == "" {

@@ -42,8 +42,8 @@ type ModalServerOptions struct {
 	TokenID, TokenSecret string
 	// AnyToken accepts any token.
 	AnyToken bool
-	// EnvFile is written once the server serves: lines of a shell that export what clients need, mode 0600, removed by Close. "" writes it
-	// below the state directory if the server made the token.
+	// EnvFile is written once the server serves: lines of a shell that export what clients need, mode 0600, removed by
+	// Close. "" writes it below the state directory if the server made the token.
 	EnvFile string
 	// Secrets are there from the beginning: environment variables by the secret's name.
 	Secrets map[string]map[string]string
@@ -102,7 +102,8 @@ func (s *ModalServer) claim(parent string) error {
 			s.left = append(s.left, left)
 		}
 	}
-	lock := flock.New(filepath.Join(parent, strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(time.Now().UnixNano(), 36)+lockSuffix))
+	lock := flock.New(filepath.Join(parent, strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(time.Now().
+		UnixNano(), 36)+lockSuffix))
 	if taken, err := lock.TryLock(); err != nil || !taken {
 		return core.Errorf(core.KindUnavailable, "modal.serve", parent, "cannot be locked: %w", err)
 	}
@@ -118,7 +119,8 @@ func snapshotPrefix(lock *flock.Flock) string {
 	return "serve-" + strings.TrimSuffix(filepath.Base(lock.Path()), lockSuffix) + "-"
 }
 
-// sweep removes what killed servers left. A lock's file goes last: whatever is killed in between, the next one finds it.
+// sweep removes what killed servers left. A lock's file goes last: whatever is killed in between, the next one finds
+// it.
 func (s *ModalServer) sweep(ctx context.Context) error {
 	all, err := s.backend.List(ctx)
 	if err != nil {
@@ -134,7 +136,9 @@ func (s *ModalServer) sweep(ctx context.Context) error {
 	}
 	for len(s.left) > 0 {
 		left := s.left[0]
-		if err := errors.Join(s.removeSnapshots(ctx, snapshotPrefix(left)), s.removeCheckpoints(ctx, snapshotPrefix(left))); err != nil {
+		if err := errors.Join(
+			s.removeSnapshots(ctx, snapshotPrefix(left)), s.removeCheckpoints(ctx, snapshotPrefix(left)),
+		); err != nil {
 			return err
 		}
 		dir := strings.TrimSuffix(left.Path(), lockSuffix)
@@ -214,7 +218,10 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 			return err
 		}
 	}
-	options := modaltest.Options{Backend: s.backend, Guest: guest, Dir: s.dir, SnapshotPrefix: snapshotPrefix(s.lock), Buckets: m.Buckets, Address: m.Address, Secrets: m.Secrets, Faults: &modaltest.Faults{}}
+	options := modaltest.Options{
+		Backend: s.backend, Guest: guest, Dir: s.dir, SnapshotPrefix: snapshotPrefix(s.lock), Buckets: m.Buckets,
+		Address: m.Address, Secrets: m.Secrets, Faults: &modaltest.Faults{},
+	}
 	options.Faults.SetLatency(m.Latency)
 	options.Faults.SetScheduling(m.Scheduling)
 	options.TokenLife, options.Proxies, options.Logger = m.TokenLife, m.Proxies, m.Logger
@@ -248,7 +255,9 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 // writeEnv writes the file for clients, which appears whole.
 func (s *ModalServer) writeEnv(m ModalServerOptions) error {
 	var text strings.Builder
-	for _, variable := range [][2]string{{"MODAL_SERVER_URL", s.URL()}, {"MODAL_TOKEN_ID", m.TokenID}, {"MODAL_TOKEN_SECRET", m.TokenSecret}} {
+	for _, variable := range [][2]string{
+		{"MODAL_SERVER_URL", s.URL()}, {"MODAL_TOKEN_ID", m.TokenID}, {"MODAL_TOKEN_SECRET", m.TokenSecret},
+	} {
 		text.WriteString("export " + variable[0] + "='" + strings.ReplaceAll(variable[1], "'", `'\''`) + "'\n")
 	}
 	if err := atomicfile.Write(s.envFile, []byte(text.String()), 0o600); err != nil {

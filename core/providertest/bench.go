@@ -29,7 +29,9 @@ func heap(b *testing.B, p core.Provider) core.Sandbox {
 	b.Helper()
 	const program = "import os, time; held = os.urandom(1 << 20) * 200; open('/tmp/held', 'w').close(); time.sleep(1e6)"
 	sb := launch(b, p, func(spec *core.Spec) { spec.Command = []string{"python3", "-c", program} })
-	eventually(b, "the program holds its memory", func() bool { return sh(b, p, sb.ID, "test -e /tmp/held").exit.Code == 0 })
+	eventually(b, "the program holds its memory", func() bool {
+		return sh(b, p, sb.ID, "test -e /tmp/held").exit.Code == 0
+	})
 	return sb
 }
 
@@ -42,7 +44,10 @@ func (s *suite) benchFork(b *testing.B) {
 	}
 	source := heap(b, p)
 	for b.Loop() {
-		fork, err := forker.Fork(b.Context(), source.ID, core.ForkSpec{Name: core.NewName()}, core.Lease{Owner: core.CurrentOwner("bench"), Created: time.Now()})
+		fork, err := forker.Fork(
+			b.Context(), source.ID, core.ForkSpec{Name: core.NewName()},
+			core.Lease{Owner: core.CurrentOwner("bench"), Created: time.Now()},
+		)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -79,7 +84,10 @@ func (s *suite) benchCheckpoint(b *testing.B) {
 func (s *suite) benchLaunch(b *testing.B) {
 	p := s.provider(b)
 	for b.Loop() {
-		sb, err := p.Launch(b.Context(), core.Spec{Name: core.NewName(), Image: first(p.Capabilities().Images)}, core.Lease{Owner: core.CurrentOwner("bench"), Created: time.Now()}, nil)
+		sb, err := p.Launch(
+			b.Context(), core.Spec{Name: core.NewName(), Image: first(p.Capabilities().Images)},
+			core.Lease{Owner: core.CurrentOwner("bench"), Created: time.Now()}, nil,
+		)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -109,7 +117,9 @@ func (s *suite) benchOutput(b *testing.B) {
 	b.SetBytes(size)
 	for b.Loop() {
 		n := &counter{}
-		if r := run(b, p, sb.ID, core.ExecSpec{Command: []string{"head", "-c", fmt.Sprint(size), "/dev/zero"}, Stdout: n}); r.exit.Code != 0 || n.bytes != size {
+		if r := run(
+			b, p, sb.ID, core.ExecSpec{Command: []string{"head", "-c", fmt.Sprint(size), "/dev/zero"}, Stdout: n},
+		); r.exit.Code != 0 || n.bytes != size {
 			b.Fatalf("%d bytes came, %+v", n.bytes, r)
 		}
 	}
@@ -162,7 +172,9 @@ func (s *suite) benchFiles(b *testing.B) {
 		var archive bytes.Buffer
 		w := tar.NewWriter(&archive)
 		for i := range 1000 {
-			if err := w.WriteHeader(&tar.Header{Name: fmt.Sprint("f", i), Mode: 0o644, Size: 5, Typeflag: tar.TypeReg}); err != nil {
+			if err := w.WriteHeader(&tar.Header{
+				Name: fmt.Sprint("f", i), Mode: 0o644, Size: 5, Typeflag: tar.TypeReg,
+			}); err != nil {
 				b.Fatal(err)
 			}
 			if _, err := io.WriteString(w, "hello"); err != nil {
@@ -176,7 +188,9 @@ func (s *suite) benchFiles(b *testing.B) {
 			b.Fatal(err)
 		}
 		for b.Loop() {
-			if err := fsys.Import(b.Context(), id, "/tmp/many", bytes.NewReader(archive.Bytes()), core.ImportOptions{}); err != nil {
+			if err := fsys.Import(
+				b.Context(), id, "/tmp/many", bytes.NewReader(archive.Bytes()), core.ImportOptions{},
+			); err != nil {
 				b.Fatal(err)
 			}
 		}

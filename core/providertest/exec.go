@@ -37,14 +37,34 @@ func (s *suite) exec(t *testing.T) {
 		{"signal", core.ExecSpec{Command: []string{"sh", "-c", "kill -9 $$"}}, result{exit: core.Exit{Code: 137, Signal: 9}}},
 		{"missing", core.ExecSpec{Command: []string{"no-such-program"}}, result{exit: core.Exit{Code: 127}}},
 		{"not executable", core.ExecSpec{Command: []string{"/tmp/plain"}}, result{exit: core.Exit{Code: 126}}},
-		{"arguments untouched", core.ExecSpec{Command: []string{"printf", "%s|", "a b", "", "$x", "*", "'\""}}, result{out: "a b||$x|*|'\"|"}},
+		{
+			"arguments untouched",
+			core.ExecSpec{Command: []string{"printf", "%s|", "a b", "", "$x", "*", "'\""}},
+			result{out: "a b||$x|*|'\"|"},
+		},
 		{"workdir", core.ExecSpec{Command: []string{"pwd"}}, result{out: "/tmp\n"}},
 		{"own workdir", core.ExecSpec{Command: []string{"pwd"}, Workdir: "/usr"}, result{out: "/usr\n"}},
-		{"environment", core.ExecSpec{Command: []string{"sh", "-c", "echo $A $B"}, Env: map[string]string{"B": "exec"}}, result{out: "sandbox exec\n"}},
-		{"no environment of the host", core.ExecSpec{Command: []string{"sh", "-c", "echo ${SB_SUITE_SECRET:-unset}"}}, result{out: "unset\n"}},
-		{"separate streams", core.ExecSpec{Command: []string{"sh", "-c", "echo out; echo err >&2"}}, result{out: "out\n", err: "err\n"}},
+		{
+			"environment",
+			core.ExecSpec{Command: []string{"sh", "-c", "echo $A $B"}, Env: map[string]string{"B": "exec"}},
+			result{out: "sandbox exec\n"},
+		},
+		{
+			"no environment of the host",
+			core.ExecSpec{Command: []string{"sh", "-c", "echo ${SB_SUITE_SECRET:-unset}"}},
+			result{out: "unset\n"},
+		},
+		{
+			"separate streams",
+			core.ExecSpec{Command: []string{"sh", "-c", "echo out; echo err >&2"}},
+			result{out: "out\n", err: "err\n"},
+		},
 		{"empty stdin", core.ExecSpec{Command: []string{"cat"}}, result{}},
-		{"stdin and its end", core.ExecSpec{Command: []string{"cat"}, Stdin: strings.NewReader("some\x00bytes\xff")}, result{out: "some\x00bytes\xff"}},
+		{
+			"stdin and its end",
+			core.ExecSpec{Command: []string{"cat"}, Stdin: strings.NewReader("some\x00bytes\xff")},
+			result{out: "some\x00bytes\xff"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := run(t, p, sb.ID, test.spec)
@@ -67,7 +87,13 @@ func (s *suite) exec(t *testing.T) {
 	})
 	t.Run("signalled", func(t *testing.T) {
 		r, w := io.Pipe()
-		process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.05; done"}, Stdout: w})
+		process := begin(
+			t, p, sb.ID,
+			core.ExecSpec{
+				Command: []string{"sh", "-c", "trap 'echo caught; exit 3' TERM; echo ready; while :; do sleep 0.05; done"},
+				Stdout:  w,
+			},
+		)
 		lines := make(chan string, 8)
 		go func() {
 			defer close(lines)
@@ -133,7 +159,12 @@ func (s *suite) exec(t *testing.T) {
 		}
 	})
 	t.Run("a flood from the background", func(t *testing.T) {
-		process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "yes & yes >&2 & sleep 0.1; exit 3"}, Stdout: io.Discard, Stderr: io.Discard})
+		process := begin(
+			t, p, sb.ID,
+			core.ExecSpec{
+				Command: []string{"sh", "-c", "yes & yes >&2 & sleep 0.1; exit 3"}, Stdout: io.Discard, Stderr: io.Discard,
+			},
+		)
 		if exit := wait(t, process); exit.Code != 3 {
 			t.Errorf("%+v", exit)
 		}
@@ -179,7 +210,12 @@ func (s *suite) streams(t *testing.T) {
 		const size = 100 << 20
 		digest := sha256.New()
 		n := &counter{}
-		r := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "yes 0123456789abcde | head -c 104857600"}, Stdout: io.MultiWriter(digest, n)})
+		r := run(
+			t, p, sb.ID,
+			core.ExecSpec{
+				Command: []string{"sh", "-c", "yes 0123456789abcde | head -c 104857600"}, Stdout: io.MultiWriter(digest, n),
+			},
+		)
 		want := sha256.New()
 		for range size / 16 {
 			want.Write([]byte("0123456789abcde\n"))
@@ -227,7 +263,9 @@ func (s *suite) streams(t *testing.T) {
 			{script: "while echo hello; do :; done", stdout: fullDisk{}},
 			{script: "while echo hello >&2; do :; done", stderr: fullDisk{}},
 		} {
-			process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", test.script}, Stdout: test.stdout, Stderr: test.stderr})
+			process := begin(
+				t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", test.script}, Stdout: test.stdout, Stderr: test.stderr},
+			)
 			ctx, cancel := context.WithTimeout(t.Context(), deadline)
 			exit, err := process.Wait(ctx)
 			cancel()
@@ -301,7 +339,13 @@ func (s *suite) told(t *testing.T, p core.Provider) {
 	sb := launch(t, p, func(spec *core.Spec) {
 		spec.Secrets = []core.Secret{{Name: "LAUNCHED", Value: core.NewSecretValue("launch-value")}}
 	})
-	r := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "echo $LAUNCHED $GIVEN"}, Secrets: []core.Secret{{Name: "GIVEN", Value: core.NewSecretValue("command-value")}}})
+	r := run(
+		t, p, sb.ID,
+		core.ExecSpec{
+			Command: []string{"sh", "-c", "echo $LAUNCHED $GIVEN"},
+			Secrets: []core.Secret{{Name: "GIVEN", Value: core.NewSecretValue("command-value")}},
+		},
+	)
 	if r.out != "launch-value command-value\n" {
 		t.Errorf("the command's own caller sees %q", r.out)
 	}
@@ -336,16 +380,25 @@ func (s *suite) journal(t *testing.T) {
 	}
 	sb := launch(t, p, nil)
 	secret := core.Secret{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}
-	if r := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "echo out; exit 4"}, Secrets: []core.Secret{secret}}); r.exit.Code != 4 {
+	if r := run(
+		t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "echo out; exit 4"}, Secrets: []core.Secret{secret}},
+	); r.exit.Code != 4 {
 		t.Fatal(r)
 	}
-	process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "echo early; while ! test -e /tmp/go; do sleep 0.05; done; echo late; exit 5"}, Detach: true})
+	process := begin(
+		t, p, sb.ID,
+		core.ExecSpec{
+			Command: []string{"sh", "-c", "echo early; while ! test -e /tmp/go; do sleep 0.05; done; echo late; exit 5"},
+			Detach:  true,
+		},
+	)
 	id := process.ID()
 	if err := process.Close(); err != nil {
 		t.Fatal(err)
 	}
 	execs, err := journal.Execs(t.Context(), sb.ID)
-	if err != nil || len(execs) != 2 || execs[0].Exit == nil || execs[0].Exit.Code != 4 || execs[0].StdoutBytes != 4 || !execs[1].Running() || execs[1].ID != id {
+	if err != nil || len(execs) != 2 || execs[0].Exit == nil || execs[0].Exit.Code != 4 || execs[0].StdoutBytes != 4 ||
+		!execs[1].Running() || execs[1].ID != id {
 		t.Fatalf("the journal is %+v, %v", execs, err)
 	}
 	if strings.Contains(fmt.Sprintf("%+v", execs), "s3cret") {
@@ -377,7 +430,10 @@ func (s *suite) journal(t *testing.T) {
 		t.Errorf("a second time: %+v", exit)
 	}
 	// Ids are opaque: whatever text is not one of this sandbox is not found.
-	for _, unknown := range []string{"999", "", "-1", "0", " 1", "../1", "1/", "1\x00", "no id", "0b6f9f0e-6f3a-4d3b-9a53-1c1f5e9a7d11", strings.Repeat("9", 300)} {
+	for _, unknown := range []string{
+		"999", "", "-1", "0", " 1", "../1", "1/", "1\x00", "no id", "0b6f9f0e-6f3a-4d3b-9a53-1c1f5e9a7d11",
+		strings.Repeat("9", 300),
+	} {
 		_, err = attacher.Attach(t.Context(), sb.ID, unknown, core.Streams{})
 		wantKind(t, err, core.KindNotFound)
 	}
@@ -432,7 +488,12 @@ func (s *suite) logs(t *testing.T, p core.Provider, logs core.LogReader, sandbox
 	for _, err := range logs.Logs(t.Context(), sandbox, core.LogOptions{Exec: "999"}) {
 		wantKind(t, err, core.KindNotFound)
 	}
-	process := begin(t, p, sandbox, core.ExecSpec{Command: []string{"sh", "-c", "echo one; while ! test -e /tmp/two; do sleep 0.05; done; echo two"}, Detach: true})
+	process := begin(
+		t, p, sandbox,
+		core.ExecSpec{
+			Command: []string{"sh", "-c", "echo one; while ! test -e /tmp/two; do sleep 0.05; done; echo two"}, Detach: true,
+		},
+	)
 	var followed strings.Builder
 	for record, err := range logs.Logs(t.Context(), sandbox, core.LogOptions{Exec: process.ID(), Tail: -1, Follow: true}) {
 		if err != nil {
@@ -457,7 +518,12 @@ func (s *suite) terminal(t *testing.T) {
 	in, out := io.Pipe()
 	defer func() { _ = out.Close() }()
 	var screen safeBuffer
-	process := begin(t, p, sb.ID, core.ExecSpec{Command: []string{"sh"}, TTY: true, Size: core.TerminalSize{Rows: 30, Cols: 90}, Stdin: in, Stdout: &screen})
+	process := begin(
+		t, p, sb.ID,
+		core.ExecSpec{
+			Command: []string{"sh"}, TTY: true, Size: core.TerminalSize{Rows: 30, Cols: 90}, Stdin: in, Stdout: &screen,
+		},
+	)
 	say := func(line, answer string) {
 		t.Helper()
 		if _, err := io.WriteString(out, line+"\n"); err != nil {
@@ -517,7 +583,8 @@ func (s *suite) limits(t *testing.T) {
 	neighbour := launch(t, p, nil)
 	if caps.Can(core.CapDisk) {
 		sb := launch(t, p, func(spec *core.Spec) { spec.Disk = 32 * core.MiB })
-		if r := sh(t, p, sb.ID, "head -c 100000000 /dev/zero > /tmp/full"); r.exit.Code == 0 || !strings.Contains(r.err, "No space left") {
+		if r := sh(t, p, sb.ID, "head -c 100000000 /dev/zero > /tmp/full"); r.exit.Code == 0 ||
+			!strings.Contains(r.err, "No space left") {
 			t.Errorf("filling the disk: %+v", r)
 		}
 		if r := sh(t, p, sb.ID, "rm /tmp/full; echo alive"); r.out != "alive\n" {
@@ -537,7 +604,8 @@ func (s *suite) limits(t *testing.T) {
 		if r.exit.Code == 0 {
 			t.Errorf("a memory bomb ended with %+v", r)
 		}
-		if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State == core.StateFailed && got.Reason != core.ReasonMemory {
+		if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State == core.StateFailed &&
+			got.Reason != core.ReasonMemory {
 			t.Errorf("after the memory bomb: %+v, %v", got, err)
 		}
 	}

@@ -22,17 +22,25 @@ func (s *suite) fileWatch(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	// When the watch stands is not told, so the changes are made until they are seen.
-	changes, err := p.Exec(ctx, id, core.ExecSpec{Command: []string{"sh", "-c", "cd /tmp/watched/below; while :; do echo x >a; mv a b; rm b; sleep 0.1; done"}})
+	changes, err := p.Exec(
+		ctx, id,
+		core.ExecSpec{
+			Command: []string{"sh", "-c", "cd /tmp/watched/below; while :; do echo x >a; mv a b; rm b; sleep 0.1; done"},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = changes.Close() }()
-	missing := map[core.FileEventKind]bool{core.FileCreated: true, core.FileModified: true, core.FileRenamed: true, core.FileRemoved: true}
+	missing := map[core.FileEventKind]bool{
+		core.FileCreated: true, core.FileModified: true, core.FileRenamed: true, core.FileRemoved: true,
+	}
 	for event, err := range watcher.WatchFiles(ctx, id, "/tmp/watched", true) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if event.Path != "/tmp/watched/below/a" && event.Path != "/tmp/watched/below/b" && event.Path != "/tmp/watched/below" {
+		if event.Path != "/tmp/watched/below/a" && event.Path != "/tmp/watched/below/b" &&
+			event.Path != "/tmp/watched/below" {
 			t.Errorf("an event is %+v", event)
 		}
 		if delete(missing, event.Kind); len(missing) == 0 {

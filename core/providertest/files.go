@@ -63,7 +63,9 @@ func (s *suite) files(t *testing.T) {
 	_, err = fsys.Stat(ctx, id, "/tmp/nothing")
 	wantKind(t, err, core.KindNotFound)
 	wantKind(t, fsys.WriteFile(ctx, id, "/tmp/dir", strings.NewReader("x"), core.WriteOptions{}), core.KindConflict)
-	wantKind(t, fsys.WriteFile(ctx, id, "/tmp/no/such/dir", strings.NewReader("x"), core.WriteOptions{}), core.KindNotFound)
+	wantKind(
+		t, fsys.WriteFile(ctx, id, "/tmp/no/such/dir", strings.NewReader("x"), core.WriteOptions{}), core.KindNotFound,
+	)
 	s.archives(t, p, fsys, id)
 	wantKind(t, fsys.Remove(ctx, id, "/tmp/dir", false), core.KindConflict)
 	if err := fsys.Remove(ctx, id, "/tmp/dir", true); err != nil {
@@ -89,17 +91,22 @@ func (s *suite) archives(t *testing.T, p core.Provider, fsys core.FileSystem, id
 	if err := fsys.Import(ctx, id, "/tmp/copy", bytes.NewReader(data), core.ImportOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if r := sh(t, p, id, "cd /tmp && diff -r dir/na* copy/dir/na* && readlink copy/dir/link && ls -l copy/dir/na* | head -n 1 | cut -c1-10"); r.out != "../dir\n-rw-r-----\n" {
+	if r := sh(
+		t, p, id,
+		"cd /tmp && diff -r dir/na* copy/dir/na* && readlink copy/dir/link && ls -l copy/dir/na* | head -n 1 | cut -c1-10",
+	); r.out != "../dir\n-rw-r-----\n" {
 		t.Errorf("the copy differs: %+v", r)
 	}
 	if err := fsys.Import(ctx, id, "/tmp/copy", bytes.NewReader(data[:len(data)/2]), core.ImportOptions{}); err == nil {
 		t.Error("half an archive was imported")
 	}
 	for name, headers := range map[string][]tar.Header{
-		"parent":       {{Name: "../escaped", Typeflag: tar.TypeReg}},
-		"absolute":     {{Name: "/tmp/escaped", Typeflag: tar.TypeReg}},
-		"through link": {{Name: "up", Typeflag: tar.TypeSymlink, Linkname: ".."}, {Name: "up/escaped", Typeflag: tar.TypeReg}},
-		"hard link":    {{Name: "hard", Typeflag: tar.TypeLink, Linkname: "../escaped"}},
+		"parent":   {{Name: "../escaped", Typeflag: tar.TypeReg}},
+		"absolute": {{Name: "/tmp/escaped", Typeflag: tar.TypeReg}},
+		"through link": {
+			{Name: "up", Typeflag: tar.TypeSymlink, Linkname: ".."}, {Name: "up/escaped", Typeflag: tar.TypeReg},
+		},
+		"hard link": {{Name: "hard", Typeflag: tar.TypeLink, Linkname: "../escaped"}},
 	} {
 		var hostile bytes.Buffer
 		w := tar.NewWriter(&hostile)
@@ -130,14 +137,16 @@ func (s *suite) archives(t *testing.T, p core.Provider, fsys core.FileSystem, id
 	if err := errors.Join(w.Close(), fsys.Import(ctx, id, "/tmp/copy", &links, core.ImportOptions{})); err != nil {
 		t.Errorf("links that lead outside: %v", err)
 	}
-	if r := sh(t, p, id, "for l in /tmp/copy/kept*; do readlink $l; done"); r.out != "/usr/bin/env\n../../up\ndir/../../up\n" {
+	if r := sh(
+		t, p, id, "for l in /tmp/copy/kept*; do readlink $l; done",
+	); r.out != "/usr/bin/env\n../../up\ndir/../../up\n" {
 		t.Errorf("links that lead outside are %+v", r)
 	}
 	s.machine(t, p, fsys, id)
 }
 
-// machine imports into the root, as a move does: links lead wherever they do, and directories that are there are made like the archive's only
-// where that is asked for.
+// machine imports into the root, as a move does: links lead wherever they do, and directories that are there are made
+// like the archive's only where that is asked for.
 func (s *suite) machine(t *testing.T, p core.Provider, fsys core.FileSystem, id string) {
 	t.Helper()
 	for _, modes := range []bool{false, true} {
@@ -162,7 +171,9 @@ func (s *suite) machine(t *testing.T, p core.Provider, fsys core.FileSystem, id 
 		if err != nil || (info.Mode.Perm() == 0o750) != modes {
 			t.Errorf("modes of directories %v: it has %v, %v", modes, info.Mode, err)
 		}
-		if r := sh(t, p, id, "readlink /tmp/copy/absolute; readlink /tmp/copy/up"); r.out != "/etc/passwd\n../dir/../copy/link\n" {
+		if r := sh(
+			t, p, id, "readlink /tmp/copy/absolute; readlink /tmp/copy/up",
+		); r.out != "/etc/passwd\n../dir/../copy/link\n" {
 			t.Errorf("links: %+v", r)
 		}
 	}

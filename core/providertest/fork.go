@@ -35,7 +35,9 @@ func (s *suite) fork(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	lease := core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}
-	spec := core.ForkSpec{Name: core.NewName(), Labels: map[string]string{"kind": "fork"}, Timeout: core.Duration(time.Hour)}
+	spec := core.ForkSpec{
+		Name: core.NewName(), Labels: map[string]string{"kind": "fork"}, Timeout: core.Duration(time.Hour),
+	}
 	fork, err := forker.Fork(t.Context(), source.ID, spec, lease)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +50,9 @@ func (s *suite) fork(t *testing.T) {
 	if !fork.Spec.Secrets[0].Value.Empty() {
 		t.Error("the fork's spec holds a secret")
 	}
-	if r := sh(t, p, fork.ID, "cat /root/file; ls /usr/bin/yes 2>/dev/null || echo gone; echo $COLOR $TOKEN"); r.out != "before\ngone\nblue s3cret\n" {
+	if r := sh(
+		t, p, fork.ID, "cat /root/file; ls /usr/bin/yes 2>/dev/null || echo gone; echo $COLOR $TOKEN",
+	); r.out != "before\ngone\nblue s3cret\n" {
 		t.Errorf("in the fork: %+v", r)
 	}
 	sh(t, p, fork.ID, "echo fork > /root/file")
@@ -104,7 +108,8 @@ func (s *suite) checkpoints(t *testing.T) {
 			t.Errorf("removing the checkpoint: %v", err)
 		}
 	})
-	if made.Name != name || made.Provider != p.Name() || made.Sandbox != source.ID || made.Of != source.Name || (made.Size <= 0) != elsewhere || made.Created.IsZero() {
+	if made.Name != name || made.Provider != p.Name() || made.Sandbox != source.ID || made.Of != source.Name ||
+		(made.Size <= 0) != elsewhere || made.Created.IsZero() {
 		t.Errorf("made %+v", made)
 	}
 	_, err = checkpointer.Checkpoint(t.Context(), source.ID, name)
@@ -136,14 +141,17 @@ func (s *suite) checkpoints(t *testing.T) {
 	}
 	removed = true
 	wantKind(t, checkpointer.RemoveCheckpoint(t.Context(), name), core.KindNotFound)
-	_, err = p.Launch(t.Context(), core.Spec{Name: core.NewName(), Checkpoint: name}, core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}, nil)
+	_, err = p.Launch(
+		t.Context(), core.Spec{Name: core.NewName(), Checkpoint: name},
+		core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}, nil,
+	)
 	wantKind(t, err, core.KindNotFound)
 	_, err = checkpointer.Checkpoint(t.Context(), source.ID, core.NewName())
 	wantKind(t, err, core.KindNotFound)
 }
 
-// denials checks only that a sandbox that wanted nothing was refused nothing: what is refused depends on the programs that
-// an image has.
+// denials checks only that a sandbox that wanted nothing was refused nothing: what is refused depends on the programs
+// that an image has.
 func (s *suite) denials(t *testing.T) {
 	p := s.provider(t)
 	reader, ok := optional[core.DenialReader](t, p)

@@ -27,14 +27,18 @@ func (s *suite) capabilities(t *testing.T) {
 func (s *suite) lifecycle(t *testing.T) {
 	p := s.provider(t)
 	var steps []string
-	spec := core.Spec{Name: core.NewName(), App: "suite", Image: first(p.Capabilities().Images), Labels: map[string]string{"a": "b"}, Secrets: []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}}}
+	spec := core.Spec{
+		Name: core.NewName(), App: "suite", Image: first(p.Capabilities().Images), Labels: map[string]string{"a": "b"},
+		Secrets: []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("s3cret")}},
+	}
 	lease := core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}
 	lease.Owner.ID = "0123456789abcdef"
 	sb, err := p.Launch(t.Context(), spec, lease, func(step core.Progress) { steps = append(steps, step.Step) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sb.State != core.StateRunning || sb.Name != spec.Name || sb.App != "suite" || sb.Labels["a"] != "b" || sb.Lease.Owner != lease.Owner {
+	if sb.State != core.StateRunning || sb.Name != spec.Name || sb.App != "suite" || sb.Labels["a"] != "b" ||
+		sb.Lease.Owner != lease.Owner {
 		t.Errorf("launched %+v", sb)
 	}
 	if !sb.Spec.Secrets[0].Value.Empty() {
@@ -80,7 +84,10 @@ func (s *suite) names(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
-			sb, err := p.Launch(t.Context(), core.Spec{Name: name, Image: first(p.Capabilities().Images)}, core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}, nil)
+			sb, err := p.Launch(
+				t.Context(), core.Spec{Name: name, Image: first(p.Capabilities().Images)},
+				core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}, nil,
+			)
 			ids[i], errs[i] = sb.ID, err
 		})
 	}
@@ -123,7 +130,8 @@ func (s *suite) entry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ended.State != core.StateExited || ended.Reason != core.ReasonCommand || ended.ExitCode == nil || *ended.ExitCode != 9 {
+	if ended.State != core.StateExited || ended.Reason != core.ReasonCommand || ended.ExitCode == nil ||
+		*ended.ExitCode != 9 {
 		t.Errorf("ended as %+v", ended)
 	}
 	if logs, ok := optional[core.LogReader](t, p); ok {
@@ -138,7 +146,11 @@ func (s *suite) entry(t *testing.T) {
 			t.Errorf("the log is %q", text)
 		}
 	}
-	if _, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: first(p.Capabilities().Images), Command: []string{"no-such-program"}}, core.Lease{Owner: core.CurrentOwner("suite")}, nil); err == nil {
+	if _, err := p.Launch(
+		t.Context(),
+		core.Spec{Name: core.NewName(), Image: first(p.Capabilities().Images), Command: []string{"no-such-program"}},
+		core.Lease{Owner: core.CurrentOwner("suite")}, nil,
+	); err == nil {
 		t.Error("an entry command that is not there was launched")
 	}
 }
@@ -180,11 +192,14 @@ func (s *suite) lifetimes(t *testing.T) {
 	if !ok {
 		return
 	}
-	leased := launchWith(t, p, func(spec *core.Spec) { spec.Timeout = core.Duration(time.Hour) }, func(lease *core.Lease) { lease.Renewed = true })
+	leased := launchWith(t, p, func(spec *core.Spec) {
+		spec.Timeout = core.Duration(time.Hour)
+	}, func(lease *core.Lease) { lease.Renewed = true })
 	if err := renewer.KeepAlive(t.Context(), leased.ID, 10*time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := p.Get(t.Context(), leased.ID); err != nil || !got.Lease.Renewed || time.Until(got.Expires) > 11*time.Minute || time.Until(got.Expires) < 5*time.Minute {
+	if got, err := p.Get(t.Context(), leased.ID); err != nil || !got.Lease.Renewed ||
+		time.Until(got.Expires) > 11*time.Minute || time.Until(got.Expires) < 5*time.Minute {
 		t.Errorf("kept alive until %s, %+v, %v", got.Expires, got.Lease, err)
 	}
 	// SetTimeout turns the lease's renewal off.
@@ -194,7 +209,8 @@ func (s *suite) lifetimes(t *testing.T) {
 	if err := renewer.KeepAlive(t.Context(), leased.ID, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := p.Get(t.Context(), leased.ID); err != nil || got.Lease.Renewed || time.Until(got.Expires) < 2*time.Hour {
+	if got, err := p.Get(t.Context(), leased.ID); err != nil || got.Lease.Renewed ||
+		time.Until(got.Expires) < 2*time.Hour {
 		t.Errorf("a lease changed what was set: until %s, %+v, %v", got.Expires, got.Lease, err)
 	}
 	sb := launch(t, p, func(spec *core.Spec) { spec.Timeout = core.Duration(time.Hour) })
@@ -236,14 +252,16 @@ func (s *suite) persistence(t *testing.T) {
 		}
 		_, err = stopper.Start(t.Context(), sb.ID)
 		wantKind(t, err, core.KindConflict)
-		if r := sh(t, p, sb.ID, "cat /root/file; ls -l /root/file | cut -c1-10; ls /usr/bin/yes 2>/dev/null || echo gone"); r.out != "kept\n-rw-r-----\ngone\n" {
+		if r := sh(
+			t, p, sb.ID, "cat /root/file; ls -l /root/file | cut -c1-10; ls /usr/bin/yes 2>/dev/null || echo gone",
+		); r.out != "kept\n-rw-r-----\ngone\n" {
 			t.Fatalf("after the start: %+v", r)
 		}
 	}
 }
 
-// persistentLifetimes: the end of its lifetime stops a persistent sandbox, which keeps its files, and each start gives it its lifetime again. One
-// that was launched without a lifetime, or was told that it has none, keeps none.
+// persistentLifetimes: the end of its lifetime stops a persistent sandbox, which keeps its files, and each start gives
+// it its lifetime again. One that was launched without a lifetime, or was told that it has none, keeps none.
 func (s *suite) persistentLifetimes(t *testing.T) {
 	p := s.provider(t)
 	caps := p.Capabilities()
@@ -260,7 +278,8 @@ func (s *suite) persistentLifetimes(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	// The sandbox may have ended before the provider reads it once more for the answer.
-	if _, err := renewer.SetTimeout(t.Context(), sb.ID, 10*time.Millisecond); err != nil && !errors.Is(err, core.KindConflict) {
+	if _, err := renewer.SetTimeout(t.Context(), sb.ID, 10*time.Millisecond); err != nil &&
+		!errors.Is(err, core.KindConflict) {
 		t.Fatal(err)
 	}
 	ended, err := waiter.WaitSandbox(t.Context(), sb.ID)
@@ -283,7 +302,8 @@ func (s *suite) persistentLifetimes(t *testing.T) {
 		} {
 			got, err := look()
 			left := time.Until(got.Expires)
-			if err != nil || got.State != core.StateRunning || want && (left < life/2 || left > life) || !want && !got.Expires.IsZero() {
+			if err != nil || got.State != core.StateRunning || want && (left < life/2 || left > life) || !want &&
+				!got.Expires.IsZero() {
 				t.Fatalf("started: %s until %s, %v", got.State, got.Expires, err)
 			}
 		}
@@ -441,7 +461,10 @@ func (s *suite) watch(t *testing.T) {
 	// The watch begins at a moment of its own, so sandboxes come and go until one is seen doing both.
 	limit := time.After(deadline)
 	for {
-		sb, err := p.Launch(ctx, core.Spec{Name: core.NewName(), Image: first(p.Capabilities().Images)}, core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}, nil)
+		sb, err := p.Launch(
+			ctx, core.Spec{Name: core.NewName(), Image: first(p.Capabilities().Images)},
+			core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()}, nil,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// networkUpdate changes the policy of a running sandbox, which keeps it when it is forked, stopped and started. That connections follow it
-// is for the provider's own tests.
+// networkUpdate changes the policy of a running sandbox, which keeps it when it is forked, stopped and started. That
+// connections follow it is for the provider's own tests.
 func (s *suite) networkUpdate(t *testing.T) {
 	p := s.provider(t)
 	policer, ok := optional[core.NetworkPolicer](t, p)
@@ -25,7 +25,9 @@ func (s *suite) networkUpdate(t *testing.T) {
 		}
 		spec.Persist = caps.Can(core.CapPersist)
 	})
-	for _, want := range []core.Network{{Mode: core.NetworkAllow, Allow: []string{"192.0.2.0/24"}}, {Mode: core.NetworkNone}} {
+	for _, want := range []core.Network{
+		{Mode: core.NetworkAllow, Allow: []string{"192.0.2.0/24"}}, {Mode: core.NetworkNone},
+	} {
 		if want.Mode == core.NetworkAllow && !caps.Can(core.CapNetAllow) {
 			continue
 		}
@@ -41,7 +43,10 @@ func (s *suite) networkUpdate(t *testing.T) {
 		}
 	}
 	if forker, ok := optional[core.Forker](t, p); ok {
-		fork, err := forker.Fork(t.Context(), sb.ID, core.ForkSpec{Name: core.NewName()}, core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()})
+		fork, err := forker.Fork(
+			t.Context(), sb.ID, core.ForkSpec{Name: core.NewName()},
+			core.Lease{Owner: core.CurrentOwner("suite"), Created: time.Now()},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +99,8 @@ func (s *suite) tunnels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(tunnels) != 2 || tunnels[0].Port != 8000 || tunnels[1].Port != 9000 || !strings.Contains(tunnels[0].Address, ":") || tunnels[0].Protocol == "" {
+	if len(tunnels) != 2 || tunnels[0].Port != 8000 || tunnels[1].Port != 9000 ||
+		!strings.Contains(tunnels[0].Address, ":") || tunnels[0].Protocol == "" {
 		t.Errorf("the tunnels are %+v", tunnels)
 	}
 	token, err := tunneler.ConnectToken(t.Context(), sb.ID, core.ConnectOptions{Port: 8000})
@@ -152,7 +158,8 @@ func (s *suite) ready(t *testing.T) {
 	wantKind(t, waiter.WaitReady(t.Context(), launch(t, p, nil).ID), core.KindConflict)
 }
 
-// enforce asks how a spec is held: each field that limits is answered for, and what is not held fully says what gets through.
+// enforce asks how a spec is held: each field that limits is answered for, and what is not held fully says what gets
+// through.
 func (s *suite) enforce(t *testing.T) {
 	p := s.provider(t)
 	enforcer, ok := optional[core.Enforcer](t, p)

@@ -45,6 +45,6 @@ func (s *suite) stats(t *testing.T) {
 	}
 }
 
-// mostThreads is above what one small command adds up to where an engine counts threads, and those of what carries the call, and below
-// what any machine runs.
+// mostThreads is above what one small command adds up to where an engine counts threads, and those of what carries the
+// call, and below what any machine runs.
 const mostThreads = 40

@@ -91,7 +91,10 @@ func (s *suite) environmentStore(t *testing.T) {
 	_, err := store.CreateEnvironment(ctx, name)
 	wantKind(t, err, core.KindConflict)
 	list, err := store.Environments(ctx)
-	if err != nil || !slices.ContainsFunc(list, func(e core.EnvironmentInfo) bool { return e.Name == name && !e.Current }) {
+	if err != nil || !slices.ContainsFunc(list, func(e core.EnvironmentInfo) bool {
+		return e.Name == name &&
+			!e.Current
+	}) {
 		t.Errorf("the environment is not listed, or is the current one: %+v, %v", list, err)
 	}
 	if err := store.RemoveEnvironment(ctx, name); err != nil {
@@ -133,7 +136,10 @@ func (s *suite) appStore(t *testing.T) {
 	app := core.NewName()
 	sb := launch(t, p, func(spec *core.Spec) { spec.App = app })
 	list, err := store.Apps(t.Context())
-	if err != nil || !slices.ContainsFunc(list, func(a core.AppInfo) bool { return a.Name == app && a.Provider == p.Name() }) {
+	if err != nil || !slices.ContainsFunc(list, func(a core.AppInfo) bool {
+		return a.Name == app &&
+			a.Provider == p.Name()
+	}) {
 		t.Errorf("the app is not listed: %+v, %v", list, err)
 	}
 	if err := store.StopApp(t.Context(), app); err != nil {
@@ -207,7 +213,9 @@ func (s *suite) diff(t *testing.T) {
 		return
 	}
 	sb := launch(t, p, nil)
-	if r := sh(t, p, sb.ID, "mkdir /root/new; echo x > /root/new/file; chmod 600 /etc/hostname 2>/dev/null; rm -f /usr/bin/yes"); r.exit.Code != 0 {
+	if r := sh(
+		t, p, sb.ID, "mkdir /root/new; echo x > /root/new/file; chmod 600 /etc/hostname 2>/dev/null; rm -f /usr/bin/yes",
+	); r.exit.Code != 0 {
 		t.Fatalf("%+v", r)
 	}
 	changes, err := differ.Diff(t.Context(), sb.ID)

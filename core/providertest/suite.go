@@ -90,7 +90,9 @@ func launch(t testing.TB, p core.Provider, change func(*core.Spec)) core.Sandbox
 func launchWith(t testing.TB, p core.Provider, change func(*core.Spec), lease func(*core.Lease)) core.Sandbox {
 	t.Helper()
 	caps := p.Capabilities()
-	spec := core.Spec{Name: core.NewName(), App: "suite", Image: first(caps.Images), Network: core.Network{Mode: core.NetworkNone}}
+	spec := core.Spec{
+		Name: core.NewName(), App: "suite", Image: first(caps.Images), Network: core.Network{Mode: core.NetworkNone},
+	}
 	if caps.Can(core.CapMemory) {
 		spec.Memory = 512 * core.MiB
 	}

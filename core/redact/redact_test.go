@@ -34,7 +34,8 @@ func TestRedactorFindsValuesInPieces(t *testing.T) {
 		}
 		got = append(got, s.Rest()...)
 		// A split after a value's first character shows that character.
-		if plain := strings.NewReplacer("h[redacted]", "[redacted]", "a[redacted]", "[redacted]").Replace(string(got)); plain != want || !s.Found() {
+		if plain := strings.NewReplacer("h[redacted]", "[redacted]", "a[redacted]", "[redacted]").
+			Replace(string(got)); plain != want || !s.Found() {
 			t.Errorf("pieces of %d: %q", size, got)
 		}
 	}

@@ -11,7 +11,8 @@ func TestErrorsNameTheSandboxAsTyped(t *testing.T) {
 	t.Parallel()
 	sb := core.Sandbox{ID: "loc-abcdefgh", Provider: "local", Name: "dev"}
 	paused := core.Errorf(core.KindConflict, "exec", sb.ID, "the sandbox is paused")
-	if err := about("exec", "dev", sb, paused); err.Error() != "dev: the sandbox is paused" || !errors.Is(err, core.KindConflict) {
+	if err := about("exec", "dev", sb, paused); err.Error() != "dev: the sandbox is paused" ||
+		!errors.Is(err, core.KindConflict) {
 		t.Errorf("an error of the sandbox is %v", err)
 	}
 	if err := about("exec", sb.Ref(), sb, paused); err.Error() != "dev: the sandbox is paused" {

@@ -9,7 +9,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Apps lists the apps of a provider, with the sandboxes that live in them; "" asks all providers. They are sorted by name.
+// Apps lists the apps of a provider, with the sandboxes that live in them; "" asks all providers. They are sorted by
+// name.
 func (s *Service) Apps(ctx context.Context, provider string) (Inventory[core.AppInfo], error) {
 	listing, err := s.List(ctx, core.ListFilter{Provider: provider})
 	if err != nil {
@@ -42,7 +43,9 @@ func (s *Service) Apps(ctx context.Context, provider string) (Inventory[core.App
 			apps[at] = &app
 		}
 		for _, failure := range known.Failures {
-			if !slices.ContainsFunc(result.Failures, func(f core.ProviderFailure) bool { return f.Provider == failure.Provider }) {
+			if !slices.ContainsFunc(result.Failures, func(f core.ProviderFailure) bool {
+				return f.Provider == failure.Provider
+			}) {
 				result.Failures = append(result.Failures, failure)
 			}
 		}
@@ -57,8 +60,8 @@ func (s *Service) Apps(ctx context.Context, provider string) (Inventory[core.App
 }
 
 // StopApp ends every sandbox of an app at one provider, or at all of them for "", and the app itself where
-// it is a thing of its own. KindNotFound: there is no such app. KindConflict: other owners have sandboxes in it too, and allOwners is
-// not set; nothing is ended then.
+// it is a thing of its own. KindNotFound: there is no such app. KindConflict: other owners have sandboxes in it too,
+// and allOwners is not set; nothing is ended then.
 func (s *Service) StopApp(ctx context.Context, provider, name string, allOwners bool) (err error) {
 	record := s.begin("app stop", name)
 	record.Provider = provider
@@ -96,7 +99,10 @@ func (s *Service) onlyMine(ctx context.Context, provider, name string) error {
 	if err != nil || len(others) == 0 {
 		return err
 	}
-	return core.Errorf(core.KindConflict, "app stop", name, "%d of the %d sandboxes in app %q belong to other owners", len(others), len(listing.Sandboxes), name).
+	return core.Errorf(
+		core.KindConflict, "app stop", name, "%d of the %d sandboxes in app %q belong to other owners", len(others),
+		len(listing.Sandboxes), name,
+	).
 		WithHint("sb terminate --app %s ends your own; sb app stop --all-owners %s ends all", name, name)
 }
 

@@ -149,8 +149,8 @@ type HistoryFilter struct {
 	Since   time.Time
 }
 
-// AuditDamage is an error of History: some lines of a file are not records, and were skipped. A kill and a full disk can cut
-// a line short.
+// AuditDamage is an error of History: some lines of a file are not records, and were skipped. A kill and a full disk
+// can cut a line short.
 type AuditDamage struct {
 	Path string
 	// Lines counts them. First is the number of the first, from 1.
@@ -158,7 +158,9 @@ type AuditDamage struct {
 }
 
 func (e *AuditDamage) Error() string {
-	return fmt.Sprintf("%s is damaged: %d of its lines are not records and were skipped, the first is line %d", e.Path, e.Lines, e.First)
+	return fmt.Sprintf(
+		"%s is damaged: %d of its lines are not records and were skipped, the first is line %d", e.Path, e.Lines, e.First,
+	)
 }
 
 // parseAudit reads one line of the log, and reports whether it is a record.
@@ -167,8 +169,8 @@ func parseAudit(line []byte) (record AuditRecord, ok bool) {
 	return record, err == nil && !record.Time.IsZero() && record.Op != "" && record.Result != ""
 }
 
-// History yields the audit log, oldest first. After the records of a file it yields an AuditDamage if the file is damaged;
-// the records of newer files follow. Every other error is the last.
+// History yields the audit log, oldest first. After the records of a file it yields an AuditDamage if the file is
+// damaged; the records of newer files follow. Every other error is the last.
 func (s *Service) History(ctx context.Context, filter HistoryFilter) iter.Seq2[AuditRecord, error] {
 	return func(yield func(AuditRecord, error) bool) {
 		if s.audit == nil {
@@ -196,8 +198,8 @@ func (s *Service) History(ctx context.Context, filter HistoryFilter) iter.Seq2[A
 	}
 }
 
-// files opens all generations, the newest first, before any is read: one that is rotated meanwhile would be missed. The caller closes
-// them, also with an error.
+// files opens all generations, the newest first, before any is read: one that is rotated meanwhile would be missed. The
+// caller closes them, also with an error.
 func (a *auditLog) files() (files []*os.File, err error) {
 	var last os.FileInfo
 	for n := range auditKeep + 1 {
@@ -223,7 +225,9 @@ func (a *auditLog) files() (files []*os.File, err error) {
 }
 
 // read yields the records of a file and counts the lines that are none. It reports whether more is wanted.
-func (e *AuditDamage) read(ctx context.Context, f io.Reader, filter HistoryFilter, yield func(AuditRecord, error) bool) bool {
+func (e *AuditDamage) read(
+	ctx context.Context, f io.Reader, filter HistoryFilter, yield func(AuditRecord, error) bool,
+) bool {
 	lines := bufio.NewReader(f)
 	for number := 1; ctx.Err() == nil; number++ {
 		line, err := lines.ReadBytes('\n')

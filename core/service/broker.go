@@ -36,7 +36,9 @@ func newBroker() *broker { return &broker{subs: map[*subscription]struct{}{}} }
 func (b *broker) subscribe() *subscription {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	sub := &subscription{events: make(chan core.Event, subscriberBuffer), done: make(chan struct{}), lagged: make(chan struct{})}
+	sub := &subscription{
+		events: make(chan core.Event, subscriberBuffer), done: make(chan struct{}), lagged: make(chan struct{}),
+	}
 	if b.closed {
 		close(sub.done)
 		return sub

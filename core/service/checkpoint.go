@@ -11,7 +11,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Checkpoint keeps a running sandbox, memory and files, under a name; "" makes one from the sandbox's name and the time.
+// Checkpoint keeps a running sandbox, memory and files, under a name; "" makes one from the sandbox's name and the
+// time.
 func (s *Service) Checkpoint(ctx context.Context, ref, name string) (checkpoint core.Checkpoint, err error) {
 	args := map[string]any{"name": name}
 	err = s.act(ctx, "checkpoint", ref, args, func(sb core.Sandbox, _ core.Provider) error {
@@ -85,7 +86,8 @@ func (s *Service) findCheckpoint(ctx context.Context, provider, ref string) (cor
 		names = append(names, c.Name)
 	}
 	for _, failure := range found.Failures {
-		return core.Checkpoint{}, core.Errorf(failure.Kind, "checkpoint", ref, "%s", failure.Error).WithHint("%s", failure.Hint)
+		return core.Checkpoint{}, core.Errorf(failure.Kind, "checkpoint", ref, "%s", failure.Error).
+			WithHint("%s", failure.Hint)
 	}
 	if c, err := s.unlistedCheckpoint(ctx, provider, name); !errors.Is(err, core.KindNotFound) {
 		return c, err
@@ -112,7 +114,8 @@ func (s *Service) unlistedCheckpoint(ctx context.Context, provider, id string) (
 			continue
 		}
 		found, err := finder.FindCheckpoint(ctx, id)
-		if err == nil && !hasLabels(core.Sandbox{Labels: found.Spec.Labels}, s.scope.Labels) || errors.Is(err, core.KindNotFound) {
+		if err == nil && !hasLabels(core.Sandbox{Labels: found.Spec.Labels}, s.scope.Labels) ||
+			errors.Is(err, core.KindNotFound) {
 			continue
 		}
 		return found, core.Wrap("checkpoint", id, err)
@@ -120,8 +123,8 @@ func (s *Service) unlistedCheckpoint(ctx context.Context, provider, id string) (
 	return core.Checkpoint{}, core.Errorf(core.KindNotFound, "checkpoint", id, "there is no checkpoint %q", id)
 }
 
-// inherit completes a launch from a checkpoint by what the sandbox was that is kept in it. Secrets are not kept beside the
-// memory: commands that are started later have those that this launch names.
+// inherit completes a launch from a checkpoint by what the sandbox was that is kept in it. Secrets are not kept beside
+// the memory: commands that are started later have those that this launch names.
 func (s *Service) inherit(ctx context.Context, spec *core.Spec) error {
 	if spec.Checkpoint == "" {
 		return nil
@@ -142,7 +145,9 @@ func (s *Service) inherit(ctx context.Context, spec *core.Spec) error {
 	for _, name := range []string{"disk", "processes", "open_files", "volumes", "gpu", "modal"} {
 		core.FieldNamed(name).Copy(spec, kept)
 	}
-	for _, name := range []string{"persist", "app", "cpu", "memory", "timeout", "idle_timeout", "workdir", "user", "network"} {
+	for _, name := range []string{
+		"persist", "app", "cpu", "memory", "timeout", "idle_timeout", "workdir", "user", "network",
+	} {
 		core.FieldNamed(name).Fill(spec, kept)
 	}
 	if len(spec.Ports) == 0 {

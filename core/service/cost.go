@@ -86,7 +86,10 @@ func (s *Service) Cost(ctx context.Context, filter CostFilter) (CostReport, erro
 	if err != nil {
 		return report, err
 	}
-	report.Failures = slices.DeleteFunc(listing.Failures, func(f core.ProviderFailure) bool { _, priced := s.prices[f.Provider]; return !priced })
+	report.Failures = slices.DeleteFunc(listing.Failures, func(f core.ProviderFailure) bool {
+		_, priced := s.prices[f.Provider]
+		return !priced
+	})
 	for _, sb := range listing.Sandboxes {
 		if sb.State == core.StateQueued {
 			delete(stays, sb.ID)

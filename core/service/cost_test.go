@@ -39,9 +39,16 @@ func (c *clock) pass(d time.Duration) {
 func priced(t *testing.T) (*service.Service, *fake.Provider, *clock) {
 	t.Helper()
 	c := &clock{now: time.Date(2026, 1, 2, 23, 0, 0, 0, time.UTC)}
-	p := fake.New(fake.Options{Name: "cloud", Now: c.Now, Also: []core.Capability{core.CapGPU, core.CapCPU}, GPUs: map[string]int{"H100": 8, "NEW": 1}})
-	prices := map[string]price.Table{"cloud": {Currency: "USD", Date: "2026-01-01", CPU: 0.0001, GPU: map[string]float64{"H100": 0.001}}}
-	s := service.New(service.Options{Factories: []core.Factory{p.Factory()}, StateDir: t.TempDir(), Now: c.Now, Prices: prices})
+	p := fake.New(fake.Options{
+		Name: "cloud", Now: c.Now, Also: []core.Capability{core.CapGPU, core.CapCPU},
+		GPUs: map[string]int{"H100": 8, "NEW": 1},
+	})
+	prices := map[string]price.Table{
+		"cloud": {Currency: "USD", Date: "2026-01-01", CPU: 0.0001, GPU: map[string]float64{"H100": 0.001}},
+	}
+	s := service.New(service.Options{
+		Factories: []core.Factory{p.Factory()}, StateDir: t.TempDir(), Now: c.Now, Prices: prices,
+	})
 	t.Cleanup(func() {
 		_ = s.Close()
 		p.Shutdown()
@@ -61,12 +68,20 @@ func TestMaxCost(t *testing.T) {
 	if left := sb.Expires.Sub(c.Now()); left != time.Hour {
 		t.Errorf("3.60 last %s, want an hour", left)
 	}
-	_, err = s.Launch(t.Context(), core.Spec{Name: "long", GPU: gpu, MaxCost: 3.6, Timeout: core.Duration(2 * time.Hour)}, service.LaunchOptions{})
+	_, err = s.Launch(
+		t.Context(), core.Spec{Name: "long", GPU: gpu, MaxCost: 3.6, Timeout: core.Duration(2 * time.Hour)},
+		service.LaunchOptions{},
+	)
 	wantKind(t, err, core.KindExhausted)
-	if sb, err = s.Launch(t.Context(), core.Spec{Name: "fits", GPU: gpu, MaxCost: 3.6, Timeout: core.Duration(time.Minute)}, service.LaunchOptions{}); err != nil || sb.Expires.Sub(c.Now()) != time.Minute {
+	if sb, err = s.Launch(
+		t.Context(), core.Spec{Name: "fits", GPU: gpu, MaxCost: 3.6, Timeout: core.Duration(time.Minute)},
+		service.LaunchOptions{},
+	); err != nil || sb.Expires.Sub(c.Now()) != time.Minute {
 		t.Errorf("one that fits ends in %s, %v", sb.Expires.Sub(c.Now()), err)
 	}
-	_, err = s.Launch(t.Context(), core.Spec{Name: "new", GPU: core.GPU{Type: "NEW", Count: 1}, MaxCost: 3.6}, service.LaunchOptions{})
+	_, err = s.Launch(
+		t.Context(), core.Spec{Name: "new", GPU: core.GPU{Type: "NEW", Count: 1}, MaxCost: 3.6}, service.LaunchOptions{},
+	)
 	wantKind(t, err, core.KindUnsupported)
 	_, err = s.Launch(t.Context(), core.Spec{Name: "dear", GPU: gpu, MaxCost: 0.0001}, service.LaunchOptions{})
 	wantKind(t, err, core.KindExhausted)
@@ -86,16 +101,29 @@ func TestMaxCost(t *testing.T) {
 
 // MaxCost bounds the highest possible cost: use up to the limits, times the region factor.
 func TestMostRate(t *testing.T) {
-	prices := price.Table{CPU: 1, Memory: 10, MinCPU: 0.125, MinMemory: core.GiB / 8, BurstCPU: 16, Region: 2.5, GPU: map[string]float64{"H100": 100}}
+	prices := price.Table{
+		CPU: 1, Memory: 10, MinCPU: 0.125, MinMemory: core.GiB / 8, BurstCPU: 16, Region: 2.5,
+		GPU: map[string]float64{"H100": 100},
+	}
 	for name, test := range map[string]struct {
 		spec core.Spec
 		want float64
 	}{
 		"limits as reserved": {core.Spec{CPU: 2, Memory: core.GiB}, 12},
-		"higher limits":      {core.Spec{CPU: 2, Memory: core.GiB, Modal: modalspec.Section{CPULimit: 8, MemoryLimit: 2 * core.GiB}.JSON()}, 28},
-		"no cpu":             {core.Spec{Memory: core.GiB}, 26.125},
-		"a region":           {core.Spec{CPU: 2, Memory: core.GiB, Modal: modalspec.Section{Regions: []string{"us"}}.JSON()}, 30},
-		"a gpu in a region":  {core.Spec{CPU: 2, Memory: core.GiB, GPU: core.GPU{Type: "H100", Count: 2}, Modal: modalspec.Section{Regions: []string{"us"}}.JSON()}, 530},
+		"higher limits": {
+			core.Spec{CPU: 2, Memory: core.GiB, Modal: modalspec.Section{CPULimit: 8, MemoryLimit: 2 * core.GiB}.JSON()}, 28,
+		},
+		"no cpu": {core.Spec{Memory: core.GiB}, 26.125},
+		"a region": {
+			core.Spec{CPU: 2, Memory: core.GiB, Modal: modalspec.Section{Regions: []string{"us"}}.JSON()}, 30,
+		},
+		"a gpu in a region": {
+			core.Spec{
+				CPU: 2, Memory: core.GiB, GPU: core.GPU{Type: "H100", Count: 2},
+				Modal: modalspec.Section{Regions: []string{"us"}}.JSON(),
+			},
+			530,
+		},
 	} {
 		if got, err := prices.MostRate(test.spec); err != nil || !near(got, test.want) {
 			t.Errorf("%s: %v, %v, want %v", name, got, err, test.want)
@@ -162,7 +190,8 @@ func TestCost(t *testing.T) {
 	}
 	c.pass(time.Hour)
 
-	if sb, err := s.Resolve(t.Context(), "web"); err != nil || sb.Cost == nil || !near(sb.Cost.Amount, 3*0.72) || !near(sb.Cost.PerHour, 0.72) {
+	if sb, err := s.Resolve(t.Context(), "web"); err != nil || sb.Cost == nil || !near(sb.Cost.Amount, 3*0.72) ||
+		!near(sb.Cost.PerHour, 0.72) {
 		t.Errorf("web has cost %+v, %v", sb.Cost, err)
 	}
 	report, err := s.Cost(t.Context(), service.CostFilter{})
@@ -177,14 +206,17 @@ func TestCost(t *testing.T) {
 		}
 		total += want[sum.Name]
 	}
-	if len(report.Sums) != len(want) || report.Sums[0].Name != "train" || !near(report.Totals["USD"], total) || len(report.Unpriced) != 1 {
+	if len(report.Sums) != len(want) || report.Sums[0].Name != "train" || !near(report.Totals["USD"], total) ||
+		len(report.Unpriced) != 1 {
 		t.Errorf("%+v", report)
 	}
 	byDay, err := s.Cost(t.Context(), service.CostFilter{By: service.CostByDay})
-	if err != nil || len(byDay.Sums) != 2 || byDay.Sums[0].Key != "2026-01-02" || !near(byDay.Sums[0].Amount, 7.2+0.72+0.18) || !near(byDay.Totals["USD"], total) {
+	if err != nil || len(byDay.Sums) != 2 || byDay.Sums[0].Key != "2026-01-02" ||
+		!near(byDay.Sums[0].Amount, 7.2+0.72+0.18) || !near(byDay.Totals["USD"], total) {
 		t.Errorf("by day: %+v, %v", byDay, err)
 	}
-	byApp, err := s.Cost(t.Context(), service.CostFilter{By: service.CostByApp, App: "site", Since: c.Now().Add(-time.Hour)})
+	byApp, err := s.Cost(t.Context(), service.CostFilter{By: service.CostByApp, App: "site", Since: c.Now().
+		Add(-time.Hour)})
 	if err != nil || len(byApp.Sums) != 1 || !near(byApp.Totals["USD"], 0.72) {
 		t.Errorf("by app: %+v, %v", byApp, err)
 	}
@@ -195,7 +227,9 @@ func TestCost(t *testing.T) {
 // A fork that is gone is charged from the log, under its own name and with the spec of its source.
 func TestCostOfAForkThatIsGone(t *testing.T) {
 	s, _, c := priced(t)
-	if _, err := s.Launch(t.Context(), core.Spec{Name: "src", App: "ml", CPU: 1, Env: map[string]string{"A": "1"}}, service.LaunchOptions{}); err != nil {
+	if _, err := s.Launch(
+		t.Context(), core.Spec{Name: "src", App: "ml", CPU: 1, Env: map[string]string{"A": "1"}}, service.LaunchOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(time.Hour)
@@ -224,7 +258,9 @@ func TestCostOfAForkThatIsGone(t *testing.T) {
 // deciding is a provider that decides what a launch leaves open, as a cloud does.
 type deciding struct{ *fake.Provider }
 
-func (d *deciding) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+func (d *deciding) Launch(
+	ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc,
+) (core.Sandbox, error) {
 	spec.App, spec.Timeout = "own", core.Duration(time.Hour)
 	return d.Provider.Launch(ctx, spec, lease, progress)
 }
@@ -233,21 +269,26 @@ func (d *deciding) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 func TestCostOfWhatIsGone(t *testing.T) {
 	_, p, c := priced(t)
 	s := service.New(service.Options{
-		Factories: []core.Factory{{Name: "cloud", Open: func() (core.Provider, error) { return &deciding{p}, nil }}}, StateDir: t.TempDir(), Now: c.Now,
+		Factories: []core.Factory{{Name: "cloud", Open: func() (core.Provider, error) {
+			return &deciding{p}, nil
+		}}}, StateDir: t.TempDir(), Now: c.Now,
 		Prices: map[string]price.Table{"cloud": {Currency: "USD", CPU: 0.0001}},
 	})
 	lost, err := s.Launch(t.Context(), core.Spec{Name: "lost", CPU: 1}, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Launch(t.Context(), core.Spec{Name: "short", CPU: 1, Command: []string{"true"}}, service.LaunchOptions{}); err != nil {
+	if _, err := s.Launch(
+		t.Context(), core.Spec{Name: "short", CPU: 1, Command: []string{"true"}}, service.LaunchOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Wait(t.Context(), "short"); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(30 * time.Minute)
-	if err := errors.Join(p.Terminate(t.Context(), lost.ID), s.Terminate(t.Context(), "short")); err != nil { // the log has no record of the first
+	// the log has no record of the first
+	if err := errors.Join(p.Terminate(t.Context(), lost.ID), s.Terminate(t.Context(), "short")); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(3 * time.Hour)
@@ -257,7 +298,8 @@ func TestCostOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// waiting lists sandboxes of a provider as the name says: "queued" waits for a machine, "late" got one after 30 minutes.
+// waiting lists sandboxes of a provider as the name says: "queued" waits for a machine, "late" got one after 30
+// minutes.
 type waiting struct{ *fake.Provider }
 
 func (w waiting) List(ctx context.Context) ([]core.Sandbox, error) {
@@ -283,8 +325,10 @@ func TestQueueingCostsNothing(t *testing.T) {
 	}
 	c.pass(time.Hour)
 	s := service.New(service.Options{
-		Factories: []core.Factory{{Name: "cloud", IDPrefix: p.Factory().IDPrefix, Open: func() (core.Provider, error) { return waiting{p}, nil }}},
-		StateDir:  t.TempDir(), Now: c.Now,
+		Factories: []core.Factory{{Name: "cloud", IDPrefix: p.Factory().IDPrefix, Open: func() (core.Provider, error) {
+			return waiting{p}, nil
+		}}},
+		StateDir: t.TempDir(), Now: c.Now,
 		Prices: map[string]price.Table{"cloud": {Currency: "USD", Date: "2026-01-01", CPU: 0.0001}},
 	})
 	t.Cleanup(func() { _ = s.Close() })

@@ -98,7 +98,9 @@ func (s *Service) steps(ctx context.Context, sb core.Sandbox, p core.Provider, f
 	}
 	for record, err := range s.History(ctx, HistoryFilter{Sandbox: sb.ID}) {
 		if _, ok := errors.AsType[*AuditDamage](err); ok {
-			list = append(list, step{s.now(), func(d *dockerfile) { d.comment("the audit log is damaged: steps may be missing here") }})
+			list = append(list, step{s.now(), func(d *dockerfile) {
+				d.comment("the audit log is damaged: steps may be missing here")
+			}})
 			continue
 		}
 		if err != nil {
@@ -113,7 +115,9 @@ func (s *Service) steps(ctx context.Context, sb core.Sandbox, p core.Provider, f
 				list = append(list, step{record.Time, func(d *dockerfile) { d.recorded(record.Args) }})
 			}
 		case "push", "write", "mkdir", "rm":
-			if record.Op == "write" && slices.ContainsFunc(files, func(file DockerfileFile) bool { return file.Path == record.Args["path"] }) {
+			if record.Op == "write" && slices.ContainsFunc(files, func(file DockerfileFile) bool {
+				return file.Path == record.Args["path"]
+			}) {
 				continue
 			}
 			list = append(list, step{record.Time, func(d *dockerfile) {
@@ -192,7 +196,16 @@ func (d *dockerfile) begin(sb core.Sandbox) {
 		d.comment("Python %s", spec.Python)
 	}
 	if len(spec.Apt) > 0 {
-		d.argv("RUN", append([]string{"sh", "-c", `apt-get update && apt-get install -y --no-install-recommends -- "$@" && rm -rf /var/lib/apt/lists/*`, "sh"}, spec.Apt...))
+		d.argv(
+			"RUN",
+			append(
+				[]string{
+					"sh", "-c", `apt-get update && apt-get install -y --no-install-recommends -- "$@" && rm -rf /var/lib/apt/lists/*`,
+					"sh",
+				},
+				spec.Apt...,
+			),
+		)
 	}
 	if len(spec.Pip) > 0 {
 		d.argv("RUN", append([]string{"python3", "-m", "pip", "install", "--no-cache-dir", "--"}, spec.Pip...))

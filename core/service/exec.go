@@ -32,7 +32,9 @@ func (s *Service) Exec(ctx context.Context, ref string, spec core.ExecSpec) (pro
 			args["exec"] = process.ID()
 			s.broker.publish(core.Event{
 				Time: s.now(), Type: core.EventExec, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name, Actor: s.owner.Actor,
-				Exec: &core.Exec{ID: process.ID(), Sandbox: sb.ID, Command: spec.Command, TTY: spec.TTY, Detach: spec.Detach, Started: s.now()},
+				Exec: &core.Exec{
+					ID: process.ID(), Sandbox: sb.ID, Command: spec.Command, TTY: spec.TTY, Detach: spec.Detach, Started: s.now(),
+				},
 			})
 		}
 		return err
@@ -65,8 +67,8 @@ func execArgs(spec core.ExecSpec) map[string]any {
 	return args
 }
 
-// Execs returns a sandbox's journal of commands, oldest first. Of a provider without a journal it returns the newest commands
-// that this user's audit log has: without the times of their ends, and without the entry command.
+// Execs returns a sandbox's journal of commands, oldest first. Of a provider without a journal it returns the newest
+// commands that this user's audit log has: without the times of their ends, and without the entry command.
 func (s *Service) Execs(ctx context.Context, ref string) ([]core.Exec, error) {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
@@ -99,14 +101,16 @@ func (s *Service) FindExec(ctx context.Context, ref, exec string) (core.Exec, er
 }
 
 func noExec(ref, exec string) error {
-	return core.Errorf(core.KindNotFound, "exec", exec, "sandbox %s has no command %q", ref, exec).WithHint("sb ps %s lists them", ref)
+	return core.Errorf(core.KindNotFound, "exec", exec, "sandbox %s has no command %q", ref, exec).
+		WithHint("sb ps %s lists them", ref)
 }
 
 // Attach connects streams to a command that runs, or replays one that ended. The
 // caller closes the Process. KindNotFound: the sandbox has no such command.
 func (s *Service) Attach(ctx context.Context, ref, exec string, streams core.Streams) (core.Process, error) {
 	if exec == "" {
-		return nil, core.Errorf(core.KindUsage, "attach", ref, "the id of a command is empty").WithHint("sb ps %s lists the commands", ref)
+		return nil, core.Errorf(core.KindUsage, "attach", ref, "the id of a command is empty").
+			WithHint("sb ps %s lists the commands", ref)
 	}
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
@@ -142,7 +146,9 @@ func (s *Service) Kill(ctx context.Context, ref, exec string, signal int) error 
 	if signal < 1 || signal > 64 {
 		return core.Invalid("signal", "%d is not between 1 and 64", signal)
 	}
-	return s.act(ctx, "kill", ref, map[string]any{"exec": exec, "signal": signal}, func(sb core.Sandbox, _ core.Provider) error {
+	return s.act(ctx, "kill", ref, map[string]any{"exec": exec, "signal": signal}, func(
+		sb core.Sandbox, _ core.Provider,
+	) error {
 		process, err := s.attach(ctx, ref, sb, exec, core.Streams{})
 		if err != nil {
 			return err

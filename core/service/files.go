@@ -11,7 +11,9 @@ import (
 
 // files resolves ref and path for one operation on a sandbox's files. A relative
 // path begins at the sandbox's workdir.
-func (s *Service) files(ctx context.Context, op, ref, name string, recorded bool, do func(core.FileSystem, string, string) error) error {
+func (s *Service) files(
+	ctx context.Context, op, ref, name string, recorded bool, do func(core.FileSystem, string, string) error,
+) error {
 	run := func(sb core.Sandbox, _ core.Provider) error {
 		fsys, err := capable[core.FileSystem](s, sb.Provider, op)
 		if err != nil {
@@ -44,8 +46,8 @@ func sandboxPath(op string, sb core.Sandbox, name string) (string, error) {
 	return path.Clean(name), nil
 }
 
-// Stat describes a file; a symbolic link is not followed. The path of the description is name made absolute, never one that the
-// sandbox chose.
+// Stat describes a file; a symbolic link is not followed. The path of the description is name made absolute, never one
+// that the sandbox chose.
 func (s *Service) Stat(ctx context.Context, ref, name string) (info core.FileInfo, err error) {
 	err = s.files(ctx, "stat", ref, name, false, func(fsys core.FileSystem, id, p string) error {
 		if info, err = fsys.Stat(ctx, id, p); err != nil {

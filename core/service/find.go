@@ -31,7 +31,8 @@ func (s *Service) resolve(ctx context.Context, ref string) (core.Sandbox, core.P
 		return core.Sandbox{}, nil, core.Errorf(core.KindUsage, "resolve", "", "no sandbox is named").WithHint("see: sb ls")
 	}
 	if name, at, colon := strings.Cut(ref, ":"); colon {
-		return core.Sandbox{}, nil, core.Errorf(core.KindUsage, "resolve", ref, "%q is no sandbox", ref).WithHint("SANDBOX:PATH is for copies; elsewhere they are two words: %s %s", name, at)
+		return core.Sandbox{}, nil, core.Errorf(core.KindUsage, "resolve", ref, "%q is no sandbox", ref).
+			WithHint("SANDBOX:PATH is for copies; elsewhere they are two words: %s %s", name, at)
 	}
 	if name, rest, qualified := strings.Cut(ref, "/"); qualified {
 		lazy, err := s.provider(name)
@@ -54,9 +55,11 @@ func (s *Service) resolve(ctx context.Context, ref string) (core.Sandbox, core.P
 	return s.resolveAt(ctx, s.lazyProviders, ref, ref)
 }
 
-// resolveIfID finds what looks like one of a provider's ids by asking for that one: a name that looks so is older than sb or from elsewhere.
-// found is false when there is no such id.
-func (s *Service) resolveIfID(ctx context.Context, lazy *lazyProvider, ref string) (sandbox core.Sandbox, p core.Provider, found bool, err error) {
+// resolveIfID finds what looks like one of a provider's ids by asking for that one: a name that looks so is older than
+// sb or from elsewhere. found is false when there is no such id.
+func (s *Service) resolveIfID(
+	ctx context.Context, lazy *lazyProvider, ref string,
+) (sandbox core.Sandbox, p core.Provider, found bool, err error) {
 	if !strings.HasPrefix(ref, lazy.factory.IDPrefix) {
 		return core.Sandbox{}, nil, false, nil
 	}
@@ -93,11 +96,14 @@ func (s *Service) resolveID(ctx context.Context, lazy *lazyProvider, ref string)
 		ids = append(ids, sb.ID+" ("+sb.Name+")")
 	}
 	slices.Sort(ids)
-	return core.Sandbox{}, nil, core.Errorf(core.KindConflict, "resolve", ref, "%q fits several sandboxes", ref).WithHint("it is one of %s", strings.Join(ids, ", "))
+	return core.Sandbox{}, nil, core.Errorf(core.KindConflict, "resolve", ref, "%q fits several sandboxes", ref).
+		WithHint("it is one of %s", strings.Join(ids, ", "))
 }
 
 // resolveAt finds a name, or an id, at the providers given, in their order.
-func (s *Service) resolveAt(ctx context.Context, lazies []*lazyProvider, ref, name string) (core.Sandbox, core.Provider, error) {
+func (s *Service) resolveAt(
+	ctx context.Context, lazies []*lazyProvider, ref, name string,
+) (core.Sandbox, core.Provider, error) {
 	var names []string
 	var failed error
 	for _, lazy := range lazies {
@@ -108,7 +114,10 @@ func (s *Service) resolveAt(ctx context.Context, lazies []*lazyProvider, ref, na
 		}
 		sandbox, seen, err := s.findNameAmong(ctx, len(lazies), p, name)
 		if err == nil && failed != nil {
-			return core.Sandbox{}, nil, core.Errorf(core.KindOf(failed), "resolve", ref, "%s has a sandbox %q, but one before it may, too: %w", lazy.factory.Name, name, failed).
+			return core.Sandbox{}, nil, core.Errorf(
+				core.KindOf(failed), "resolve", ref, "%s has a sandbox %q, but one before it may, too: %w", lazy.factory.Name, name,
+				failed,
+			).
 				WithHint("to mean this one, say %s/%s", lazy.factory.Name, name)
 		}
 		if err == nil {
@@ -129,7 +138,9 @@ func (s *Service) resolveAt(ctx context.Context, lazies []*lazyProvider, ref, na
 }
 
 // findNameAmong is findName with a time limit when several providers are asked.
-func (s *Service) findNameAmong(ctx context.Context, asked int, p core.Provider, name string) (core.Sandbox, []string, error) {
+func (s *Service) findNameAmong(
+	ctx context.Context, asked int, p core.Provider, name string,
+) (core.Sandbox, []string, error) {
 	if asked > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, providerTimeout)

@@ -21,7 +21,10 @@ func forking(t *testing.T, change func(*service.Options)) (*service.Service, *fa
 	}
 	s := service.New(opts)
 	t.Cleanup(func() { _ = s.Close() })
-	spec := core.Spec{Provider: "fake", Name: "src", Labels: map[string]string{"team": "a"}, Timeout: core.Duration(time.Hour), Env: map[string]string{"A": "1"}}
+	spec := core.Spec{
+		Provider: "fake", Name: "src", Labels: map[string]string{"team": "a"}, Timeout: core.Duration(time.Hour),
+		Env: map[string]string{"A": "1"},
+	}
 	if _, err := s.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -34,14 +37,17 @@ func TestForkIsRecordedAndHasItsOwnLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fork.Name != "copy" || !fork.Lease.Bound || fork.Labels["team"] != "a" || time.Until(fork.Lease.Expires) < 50*time.Minute {
+	if fork.Name != "copy" || !fork.Lease.Bound || fork.Labels["team"] != "a" ||
+		time.Until(fork.Lease.Expires) < 50*time.Minute {
 		t.Errorf("%+v", fork)
 	}
 	made, err := s.Fork(t.Context(), "src", service.ForkOptions{})
 	if err != nil || made.Name == "" || made.Name == "src" {
 		t.Errorf("without a name: %+v, %v", made, err)
 	}
-	for name, kind := range map[string]core.Kind{"copy": core.KindConflict, "fak-abc": core.KindUsage, "No Name": core.KindUsage} {
+	for name, kind := range map[string]core.Kind{
+		"copy": core.KindConflict, "fak-abc": core.KindUsage, "No Name": core.KindUsage,
+	} {
 		if _, err := s.Fork(t.Context(), "src", service.ForkOptions{Name: name}); !errors.Is(err, kind) {
 			t.Errorf("named %q: %v", name, err)
 		}
@@ -88,7 +94,8 @@ func TestExplainALaunchFromACheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if placement, err := s.Explain(t.Context(), core.Spec{Checkpoint: made.Name}); err != nil || placement.Chosen != "fake" {
+	if placement, err := s.Explain(t.Context(), core.Spec{Checkpoint: made.Name}); err != nil ||
+		placement.Chosen != "fake" {
 		t.Errorf("%+v, %v", placement, err)
 	}
 	if _, err := s.Explain(t.Context(), core.Spec{Checkpoint: made.Name + "x"}); !errors.Is(err, core.KindNotFound) {
@@ -102,14 +109,18 @@ func TestCheckpointAndLaunchFromIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sb, err := s.Launch(t.Context(), core.Spec{Name: "again", Checkpoint: "fake/" + made.Name, Env: map[string]string{"B": "2"}}, service.LaunchOptions{})
+	sb, err := s.Launch(t.Context(), core.Spec{Name: "again", Checkpoint: "fake/" +
+		made.Name, Env: map[string]string{"B": "2"}}, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sb.Spec.Env["A"] != "1" || sb.Spec.Env["B"] != "2" || sb.Labels["team"] != "a" || sb.Spec.Timeout != core.Duration(time.Hour) || sb.Spec.Checkpoint != made.Name {
+	if sb.Spec.Env["A"] != "1" || sb.Spec.Env["B"] != "2" || sb.Labels["team"] != "a" ||
+		sb.Spec.Timeout != core.Duration(time.Hour) || sb.Spec.Checkpoint != made.Name {
 		t.Errorf("launched %+v", sb.Spec)
 	}
-	for _, spec := range []core.Spec{{Disk: core.GiB}, {Command: []string{"true"}}, {Image: "host"}, {Pip: []string{"x"}}} {
+	for _, spec := range []core.Spec{
+		{Disk: core.GiB}, {Command: []string{"true"}}, {Image: "host"}, {Pip: []string{"x"}},
+	} {
 		spec.Checkpoint = made.Name
 		if _, err := s.Launch(t.Context(), spec, service.LaunchOptions{}); !errors.Is(err, core.KindUsage) {
 			t.Errorf("with %+v: %v", spec, err)
@@ -127,14 +138,17 @@ func TestCheckpointAndLaunchFromIt(t *testing.T) {
 		t.Errorf("out of scope: %v", err)
 	}
 	confined := s.Within(service.Scope{Policy: service.Policy{Images: []string{"host"}}})
-	if _, err := confined.Launch(t.Context(), core.Spec{Checkpoint: made.Name}, service.LaunchOptions{}); !errors.Is(err, core.KindUnauthorized) {
+	if _, err := confined.Launch(
+		t.Context(), core.Spec{Checkpoint: made.Name}, service.LaunchOptions{},
+	); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("past the allowed images: %v", err)
 	}
 	report, err := s.Prune(t.Context(), service.PruneOptions{Checkpoints: true, OlderThan: time.Hour})
 	if err != nil || len(report.Checkpoints) != 0 {
 		t.Errorf("pruned one that is young: %+v, %v", report.Checkpoints, err)
 	}
-	if report, err = s.Prune(t.Context(), service.PruneOptions{Checkpoints: true}); err != nil || len(report.Checkpoints) != 1 {
+	if report, err = s.Prune(t.Context(), service.PruneOptions{Checkpoints: true}); err != nil ||
+		len(report.Checkpoints) != 1 {
 		t.Errorf("pruned %+v, %v", report.Checkpoints, err)
 	}
 	if err := s.RemoveCheckpoint(t.Context(), "", made.Name); !errors.Is(err, core.KindNotFound) {

@@ -39,7 +39,9 @@ func (s *Service) dialer(sb core.Sandbox, port int) (func(context.Context) (net.
 // receives the error. failed may be nil; it is called concurrently.
 func (s *Service) Forward(ctx context.Context, ref string, port int, listener net.Listener, failed func(error)) error {
 	defer func() { _ = listener.Close() }()
-	return s.act(ctx, "port forward", ref, map[string]any{"port": port, "listen": listener.Addr().String()}, func(sb core.Sandbox, _ core.Provider) error {
+	return s.act(ctx, "port forward", ref, map[string]any{"port": port, "listen": listener.Addr().String()}, func(
+		sb core.Sandbox, _ core.Provider,
+	) error {
 		dial, err := s.dialer(sb, port)
 		if err != nil {
 			return err

@@ -13,7 +13,9 @@ func (s *Service) Images(ctx context.Context, provider string) (Inventory[core.I
 }
 
 // PullImage has a provider get an image. provider may be "" when only one that is set up keeps images.
-func (s *Service) PullImage(ctx context.Context, provider, name string, progress core.ProgressFunc) (pulled core.ImageInfo, err error) {
+func (s *Service) PullImage(
+	ctx context.Context, provider, name string, progress core.ProgressFunc,
+) (pulled core.ImageInfo, err error) {
 	err = stored(ctx, s, provider, "image pull", name, nil, func(store core.ImageStore) error {
 		pulled, err = store.PullImage(ctx, name, progress)
 		return err
@@ -30,19 +32,25 @@ func (s *Service) RemoveImage(ctx context.Context, provider, ref string) error {
 
 // MountImage mounts an image at an absolute path in a sandbox that runs.
 func (s *Service) MountImage(ctx context.Context, ref, image, target string) error {
-	return s.mount(ctx, "image mount", ref, target, map[string]any{"image": image, "path": target}, func(mounter core.ImageMounter, id string) error {
+	return s.mount(ctx, "image mount", ref, target, map[string]any{"image": image, "path": target}, func(
+		mounter core.ImageMounter, id string,
+	) error {
 		return mounter.MountImage(ctx, id, image, path.Clean(target))
 	})
 }
 
 // UnmountImage takes away what MountImage has mounted.
 func (s *Service) UnmountImage(ctx context.Context, ref, target string) error {
-	return s.mount(ctx, "image unmount", ref, target, map[string]any{"path": target}, func(mounter core.ImageMounter, id string) error {
+	return s.mount(ctx, "image unmount", ref, target, map[string]any{"path": target}, func(
+		mounter core.ImageMounter, id string,
+	) error {
 		return mounter.UnmountImage(ctx, id, path.Clean(target))
 	})
 }
 
-func (s *Service) mount(ctx context.Context, op, ref, target string, args map[string]any, do func(core.ImageMounter, string) error) error {
+func (s *Service) mount(
+	ctx context.Context, op, ref, target string, args map[string]any, do func(core.ImageMounter, string) error,
+) error {
 	return s.act(ctx, op, ref, args, func(sb core.Sandbox, _ core.Provider) error {
 		if !path.IsAbs(target) || path.Clean(target) == "/" {
 			return core.Invalid("path", "%q is not an absolute path below the root", target)

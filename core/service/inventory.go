@@ -18,7 +18,9 @@ type Inventory[T any] struct {
 }
 
 // inventory is gather for objects that all users of a provider share.
-func inventory[S, T any](ctx context.Context, s *Service, provider, op string, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
+func inventory[S, T any](
+	ctx context.Context, s *Service, provider, op string, list func(S, context.Context) ([]T, error),
+) (Inventory[T], error) {
 	if err := s.shared(op); err != nil {
 		return Inventory[T]{}, err
 	}
@@ -27,7 +29,9 @@ func inventory[S, T any](ctx context.Context, s *Service, provider, op string, l
 
 // gather asks the providers that have the optional interface S for their objects, all at once, in placement order.
 // KindUnsupported: the named provider does not have it.
-func gather[S, T any](ctx context.Context, s *Service, provider, op string, list func(S, context.Context) ([]T, error)) (Inventory[T], error) {
+func gather[S, T any](
+	ctx context.Context, s *Service, provider, op string, list func(S, context.Context) ([]T, error),
+) (Inventory[T], error) {
 	want := core.CapabilityOf[S]()
 	names := s.able(want)
 	if provider != "" {
@@ -69,7 +73,9 @@ func gather[S, T any](ctx context.Context, s *Service, provider, op string, list
 }
 
 // stored runs one recorded operation on a provider's stored objects.
-func stored[S any](ctx context.Context, s *Service, provider, op, subject string, args map[string]any, do func(S) error) (err error) {
+func stored[S any](
+	ctx context.Context, s *Service, provider, op, subject string, args map[string]any, do func(S) error,
+) (err error) {
 	record := s.begin(op, subject)
 	record.Args = args
 	defer func() { s.finish(record, err) }()
@@ -121,7 +127,8 @@ func (s *Service) keeper(ctx context.Context, provider, op string, want core.Cap
 	if len(names) > 1 {
 		able := strings.Join(names, ", ")
 		if names = s.setUp(ctx, names); len(names) == 0 {
-			return "", core.Errorf(core.KindUnavailable, op, "", "none of %s is set up", able).WithHint("sb doctor says what they need")
+			return "", core.Errorf(core.KindUnavailable, op, "", "none of %s is set up", able).
+				WithHint("sb doctor says what they need")
 		}
 	}
 	switch len(names) {
@@ -166,5 +173,7 @@ func (s *Service) shared(op string) error {
 	if len(s.scope.Labels) == 0 {
 		return nil
 	}
-	return core.Errorf(core.KindUnauthorized, op, "", "what a provider keeps belongs to all who use it, and is not open here")
+	return core.Errorf(
+		core.KindUnauthorized, op, "", "what a provider keeps belongs to all who use it, and is not open here",
+	)
 }

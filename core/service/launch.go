@@ -65,7 +65,9 @@ func (s *Service) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions
 		return core.Sandbox{}, err
 	}
 	if shortened && opts.Notice != nil {
-		opts.Notice(fmt.Sprintf("%s has a GPU, so it ends after %s; set a timeout for another lifetime", spec.Name, spec.Timeout))
+		opts.Notice(
+			fmt.Sprintf("%s has a GPU, so it ends after %s; set a timeout for another lifetime", spec.Name, spec.Timeout),
+		)
 	}
 	record.Args["spec"] = spec.Redacted()
 	owner, err := s.asOwner()
@@ -77,7 +79,9 @@ func (s *Service) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions
 		lease.Expires = lease.Created.Add(time.Duration(spec.Timeout))
 	}
 	sandbox, err = p.Launch(ctx, spec, lease, func(progress core.Progress) {
-		s.broker.publish(core.Event{Time: s.now(), Type: core.EventProgress, Provider: spec.Provider, Name: spec.Name, Progress: &progress})
+		s.broker.publish(core.Event{
+			Time: s.now(), Type: core.EventProgress, Provider: spec.Provider, Name: spec.Name, Progress: &progress,
+		})
 		if opts.Progress != nil {
 			opts.Progress(progress)
 		}
@@ -99,9 +103,13 @@ func (s *Service) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions
 
 // prepare completes a launch with templates, checkpoints, the scope and the defaults, and validates it. asked is the
 // lifetime without the defaults. With an error it returns the spec as far as it was completed.
-func (s *Service) prepare(ctx context.Context, spec core.Spec) (complete core.Spec, wishes []wish, asked core.Duration, err error) {
+func (s *Service) prepare(
+	ctx context.Context, spec core.Spec,
+) (complete core.Spec, wishes []wish, asked core.Duration, err error) {
 	spec = spec.Clone()
-	for _, step := range []func(*core.Spec) error{s.instantiate, func(spec *core.Spec) error { return s.inherit(ctx, spec) }, s.admit} {
+	for _, step := range []func(
+		*core.Spec,
+	) error{s.instantiate, func(spec *core.Spec) error { return s.inherit(ctx, spec) }, s.admit} {
 		if err := step(&spec); err != nil {
 			return spec, nil, 0, err
 		}
@@ -149,7 +157,8 @@ func (s *Service) choose(ctx context.Context, spec *core.Spec, wishes []wish) (c
 	}
 	*spec = fit(*spec, wishes, p.Capabilities())
 	spec.Provider = placement.Chosen
-	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" && spec.Snapshot == "" && spec.Checkpoint == "" && len(images) > 0 {
+	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" &&
+		spec.Snapshot == "" && spec.Checkpoint == "" && len(images) > 0 {
 		spec.Image = images[0]
 	}
 	return p, nil
@@ -209,7 +218,9 @@ func (s *Service) checkCount(ctx context.Context, more int) error {
 			return err
 		}
 		if len(listing.Sandboxes)+more > most {
-			return core.Errorf(core.KindExhausted, "launch", "", "there are %d sandboxes already, the most that are allowed here", most).
+			return core.Errorf(
+				core.KindExhausted, "launch", "", "there are %d sandboxes already, the most that are allowed here", most,
+			).
 				WithHint("use one of them, or terminate one")
 		}
 	}

@@ -11,7 +11,9 @@ import (
 )
 
 // act resolves a reference, runs one operation at its provider, and records it.
-func (s *Service) act(ctx context.Context, op, ref string, args map[string]any, do func(core.Sandbox, core.Provider) error) (err error) {
+func (s *Service) act(
+	ctx context.Context, op, ref string, args map[string]any, do func(core.Sandbox, core.Provider) error,
+) (err error) {
 	record := s.begin(op, ref)
 	record.Args = args
 	defer func() { s.finish(record, err) }()
@@ -47,7 +49,8 @@ type unresolvedError struct{ err error }
 func (e *unresolvedError) Error() string { return e.err.Error() }
 func (e *unresolvedError) Unwrap() error { return e.err }
 
-// Unresolved says whether an operation ended because its sandbox was not found or its provider did not answer, so that nothing was done.
+// Unresolved says whether an operation ended because its sandbox was not found or its provider did not answer, so that
+// nothing was done.
 func Unresolved(err error) bool {
 	_, ok := errors.AsType[*unresolvedError](err)
 	return ok
@@ -59,8 +62,8 @@ func (s *Service) Terminate(ctx context.Context, ref string) error {
 	return err
 }
 
-// End is Terminate, and returns the exit code: that of an entry command which had ended, or what the provider tells of its own end; nil when none
-// is known.
+// End is Terminate, and returns the exit code: that of an entry command which had ended, or what the provider tells of
+// its own end; nil when none is known.
 func (s *Service) End(ctx context.Context, ref string) (code *int, err error) {
 	args := map[string]any{}
 	err = s.act(ctx, "terminate", ref, args, func(sb core.Sandbox, p core.Provider) (err error) {
@@ -141,12 +144,16 @@ func (s *Service) SetTimeout(ctx context.Context, ref string, timeout time.Durat
 		return core.Sandbox{}, core.Invalid("timeout", "%s is not between 0 and ten years", timeout)
 	}
 	if most > 0 && (timeout == 0 || timeout > most) {
-		return core.Sandbox{}, core.Errorf(core.KindExhausted, "timeout", ref, "it is over the quota of %s", core.Duration(most))
+		return core.Sandbox{}, core.Errorf(
+			core.KindExhausted, "timeout", ref, "it is over the quota of %s", core.Duration(most),
+		)
 	}
 	if err := s.scope.Policy.admitTimeout(timeout); err != nil {
 		return core.Sandbox{}, err
 	}
-	err = s.act(ctx, "timeout", ref, map[string]any{"timeout": core.Duration(timeout)}, func(sb core.Sandbox, _ core.Provider) error {
+	err = s.act(ctx, "timeout", ref, map[string]any{"timeout": core.Duration(timeout)}, func(
+		sb core.Sandbox, _ core.Provider,
+	) error {
 		renewer, err := capable[core.Renewer](s, sb.Provider, "timeout")
 		if err != nil {
 			return err
@@ -194,8 +201,8 @@ func (s *Service) Stats(ctx context.Context, ref string) (core.Stats, error) {
 	return stats, about("stats", ref, sb, err)
 }
 
-// Sized returns the sandboxes with the Size of the persistent ones, for a question whether they are to be removed. A size that is not
-// known soon stays 0.
+// Sized returns the sandboxes with the Size of the persistent ones, for a question whether they are to be removed. A
+// size that is not known soon stays 0.
 func (s *Service) Sized(ctx context.Context, boxes []core.Sandbox) []core.Sandbox {
 	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
@@ -250,7 +257,9 @@ func (s *Service) announce(sb core.Sandbox) {
 
 // announceEnd announces that a sandbox was terminated.
 func (s *Service) announceEnd(sb core.Sandbox) {
-	s.broker.publish(core.Event{Time: s.now(), Type: core.EventState, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name})
+	s.broker.publish(core.Event{
+		Time: s.now(), Type: core.EventState, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name,
+	})
 }
 
 // KeepAlive makes a sandbox whose lease is renewed end so long from now, for a holder that says from time to time

@@ -35,7 +35,9 @@ func (s *Service) listAll(ctx context.Context, filter core.ListFilter, patience 
 
 // ListSoon is List for callers that show results early. first has the results after a short wait. The caller calls
 // rest, which waits for the other providers and returns their results.
-func (s *Service) ListSoon(ctx context.Context, filter core.ListFilter, while time.Duration) (first Listing, rest func() Listing, err error) {
+func (s *Service) ListSoon(
+	ctx context.Context, filter core.ListFilter, while time.Duration,
+) (first Listing, rest func() Listing, err error) {
 	asked, err := s.ask(ctx, filter, remotePatience)
 	if err != nil {
 		return Listing{}, nil, err
@@ -80,7 +82,9 @@ func (s *Service) ask(ctx context.Context, filter core.ListFilter, patience time
 }
 
 // list asks one provider.
-func (l *lazyProvider) list(ctx context.Context, filter core.ListFilter, among bool, patience time.Duration) ([]core.Sandbox, error) {
+func (l *lazyProvider) list(
+	ctx context.Context, filter core.ListFilter, among bool, patience time.Duration,
+) ([]core.Sandbox, error) {
 	p, err := l.open()
 	if err != nil {
 		return nil, err
@@ -108,7 +112,8 @@ func late(ctx context.Context, err error, op, provider string, most time.Duratio
 	if err == nil || ctx.Err() != context.DeadlineExceeded {
 		return err
 	}
-	return core.Errorf(core.KindTimeout, op, "", "no answer within %s", most).WithHint("it has longer when it is asked alone: --provider %s", provider)
+	return core.Errorf(core.KindTimeout, op, "", "no answer within %s", most).
+		WithHint("it has longer when it is asked alone: --provider %s", provider)
 }
 
 // listing collects answers, until all are there or a moment has come.

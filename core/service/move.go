@@ -100,11 +100,16 @@ func (m *move) step(step string, done int64) {
 
 func (m *move) run(ctx context.Context, p core.Provider) error {
 	if m.source.State != core.StateRunning {
-		return core.Errorf(core.KindConflict, "move", m.source.Name, "the sandbox is %s; only a running one can be moved", m.source.State)
+		return core.Errorf(
+			core.KindConflict, "move", m.source.Name, "the sandbox is %s; only a running one can be moved", m.source.State,
+		)
 	}
 	if omitted := strings.Join(m.source.Omitted, ", "); omitted != "" {
 		if !m.opts.Keep {
-			return core.Errorf(core.KindUnsupported, "move", m.source.Name, "what %s keeps of it lacks its %s, which would be lost", m.source.Provider, omitted).
+			return core.Errorf(
+				core.KindUnsupported, "move", m.source.Name, "what %s keeps of it lacks its %s, which would be lost",
+				m.source.Provider, omitted,
+			).
 				WithHint("--keep moves the rest and leaves it running")
 		}
 		m.warn("its %s is not known and was left out", omitted)
@@ -234,7 +239,9 @@ func (m *move) begin(ctx context.Context, spec core.Spec) error {
 	if err := m.remember(state); err != nil {
 		return err
 	}
-	target, err := m.s.Launch(ctx, spec, LaunchOptions{Progress: m.opts.Progress, Notice: func(text string) { m.warn("%s", text) }})
+	target, err := m.s.Launch(ctx, spec, LaunchOptions{Progress: m.opts.Progress, Notice: func(text string) {
+		m.warn("%s", text)
+	}})
 	if err != nil {
 		return errors.Join(err, m.forget())
 	}
@@ -270,7 +277,8 @@ func (m *move) spec(from, to core.Provider) (core.Spec, error) {
 	spec := m.source.Spec.Clone()
 	caps := to.Capabilities()
 	if m.opts.Name == "" && m.opts.To == m.source.Provider {
-		return spec, core.Errorf(core.KindUsage, "move", m.source.Name, "it needs a new name to stay at %s", m.opts.To).WithHint("add --name NAME")
+		return spec, core.Errorf(core.KindUsage, "move", m.source.Name, "it needs a new name to stay at %s", m.opts.To).
+			WithHint("add --name NAME")
 	}
 	spec.Provider, spec.Name, spec.Command, spec.Labels = m.opts.To, m.source.Name, nil, m.source.Labels
 	fill(&spec.App, m.source.App)
@@ -281,7 +289,9 @@ func (m *move) spec(from, to core.Provider) (core.Spec, error) {
 		spec.GPU = *m.opts.GPU
 	}
 	if !spec.GPU.IsZero() && !caps.Can(core.CapGPU) {
-		return spec, core.Errorf(core.KindUnsupported, "move", m.source.Name, "%s has no GPUs, and it has %s", m.opts.To, spec.GPU).WithHint(`add --gpu "" to go without`)
+		return spec, core.Errorf(
+			core.KindUnsupported, "move", m.source.Name, "%s has no GPUs, and it has %s", m.opts.To, spec.GPU,
+		).WithHint(`add --gpu "" to go without`)
 	}
 	if err := m.image(&spec, from.Capabilities(), caps); err != nil {
 		return spec, err
@@ -309,13 +319,16 @@ func (m *move) image(spec *core.Spec, from, to core.Capabilities) error {
 		return nil
 	}
 	if kept := spec.Snapshot + spec.Template + spec.Checkpoint; kept != "" && m.opts.To != m.source.Provider {
-		return core.Errorf(core.KindUsage, "move", m.source.Name, "it was launched from %s, which only %s has", kept, m.source.Provider).WithHint("add --image IMAGE")
+		return core.Errorf(
+			core.KindUsage, "move", m.source.Name, "it was launched from %s, which only %s has", kept, m.source.Provider,
+		).WithHint("add --image IMAGE")
 	}
 	if spec.Python != "" && slices.Contains(from.Images, spec.Image) {
 		spec.Image = "" // not requested by the user: Python comes with an image of its own
 	}
 	own := slices.Contains(from.Images, spec.Image) && !from.Can(core.CapImages)
-	if spec.Image != "" && !slices.Contains(to.Images, spec.Image) && (own || !to.Can(core.CapImages)) && len(to.Images) > 0 {
+	if spec.Image != "" && !slices.Contains(to.Images, spec.Image) && (own || !to.Can(core.CapImages)) &&
+		len(to.Images) > 0 {
 		m.warn("%s has no image %s: it starts from %s", m.opts.To, spec.Image, to.Images[0])
 		spec.Image = to.Images[0]
 	}
@@ -345,7 +358,10 @@ func (m *move) secrets(spec *core.Spec) error {
 		}
 	}
 	if len(missing) > 0 {
-		return core.Errorf(core.KindUsage, "move", m.source.Name, "the values of secrets are not kept: %s must be given again", strings.Join(missing, ", ")).
+		return core.Errorf(
+			core.KindUsage, "move", m.source.Name, "the values of secrets are not kept: %s must be given again",
+			strings.Join(missing, ", "),
+		).
 			WithHint("add --secret %s", strings.Join(missing, " --secret "))
 	}
 	return nil
@@ -376,7 +392,9 @@ func (m *move) plan(ctx context.Context, p core.Provider, spec core.Spec) (roots
 				return true
 			}
 		}
-		return slices.ContainsFunc([]string{"/proc", "/sys", "/dev", "/run"}, func(dir string) bool { return below(dir, name) })
+		return slices.ContainsFunc([]string{"/proc", "/sys", "/dev", "/run"}, func(dir string) bool {
+			return below(dir, name)
+		})
 	}
 	if len(m.opts.Paths) > 0 {
 		return slices.DeleteFunc(cleaned(m.opts.Paths), skip), nil, nil
@@ -384,7 +402,10 @@ func (m *move) plan(ctx context.Context, p core.Provider, spec core.Spec) (roots
 	changes, err := m.changes(ctx)
 	if errors.Is(err, core.KindUnsupported) {
 		paths := usualPaths(spec.Workdir)
-		m.warn("the differences from the image are unknown (%v): only %s were moved; --path names others", err, strings.Join(paths, " "))
+		m.warn(
+			"the differences from the image are unknown (%v): only %s were moved; --path names others", err,
+			strings.Join(paths, " "),
+		)
 		return slices.DeleteFunc(paths, skip), nil, nil
 	}
 	if err != nil {
@@ -395,7 +416,8 @@ func (m *move) plan(ctx context.Context, p core.Provider, spec core.Spec) (roots
 		case skip(change.Path):
 		case change.Kind == "deleted":
 			deleted = append(deleted, change.Path)
-		case change.Kind == "added" && len(roots) > 0 && below(roots[len(roots)-1], change.Path) && !strings.HasSuffix(roots[len(roots)-1], "/"):
+		case change.Kind == "added" && len(roots) > 0 && below(roots[len(roots)-1], change.Path) &&
+			!strings.HasSuffix(roots[len(roots)-1], "/"):
 			// It comes with the directory above it.
 		default:
 			name, err := m.rootOf(ctx, p, change)
@@ -419,7 +441,8 @@ func (m *move) changes(ctx context.Context) ([]core.Change, error) {
 	return differ.Diff(ctx, m.source.ID)
 }
 
-// rootOf is how a change is copied: a path with all below it, or, for a directory that only changed itself, with a slash behind it.
+// rootOf is how a change is copied: a path with all below it, or, for a directory that only changed itself, with a
+// slash behind it.
 func (m *move) rootOf(ctx context.Context, p core.Provider, change core.Change) (string, error) {
 	if change.Kind == "added" {
 		return change.Path, nil

@@ -60,7 +60,8 @@ func readMove(name string) (moveState, error) {
 		return state, err
 	}
 	err = json.Unmarshal(text, &state)
-	if provider, id, _ := strings.Cut(state.Source, "/"); err == nil && (id == "" || name != filepath.Join(filepath.Dir(name), stateName(provider, id)) ||
+	if provider, id, _ := strings.Cut(state.Source, "/"); err == nil && (id == "" ||
+		name != filepath.Join(filepath.Dir(name), stateName(provider, id)) ||
 		state.To == "" || state.Name == "" && state.Target == "") {
 		err = errors.New("it does not describe the move of its name")
 	}
@@ -96,8 +97,9 @@ func (m *move) forget() error {
 	return forgetMove(m.stateFile())
 }
 
-// moving finds a sandbox by its name while it is moved, or was when the mover died: until the move has ended it, the name is its
-// own, although the half-made target has it, too, and may come first. KindNotFound: no such sandbox is moved.
+// moving finds a sandbox by its name while it is moved, or was when the mover died: until the move has ended it, the
+// name is its own, although the half-made target has it, too, and may come first. KindNotFound: no such sandbox is
+// moved.
 func (s *Service) moving(ctx context.Context, name string) (core.Sandbox, core.Provider, error) {
 	none := notFound(name, nil)
 	if s.movesDir() == "" {
@@ -120,7 +122,8 @@ func (s *Service) moving(ctx context.Context, name string) (core.Sandbox, core.P
 			continue // it is not configured any more
 		}
 		source, at, err := s.resolveID(ctx, lazy, id)
-		if errors.Is(err, core.KindNotFound) || err == nil && (source.ID != id || source.Name != name || !source.State.Live()) {
+		if errors.Is(err, core.KindNotFound) || err == nil && (source.ID != id || source.Name != name ||
+			!source.State.Live()) {
 			continue
 		}
 		return source, at, err
@@ -157,12 +160,13 @@ func (s *Service) moveTarget(ctx context.Context, state moveState) (core.Sandbox
 	if err != nil && !errors.Is(err, core.KindNotFound) {
 		return core.Sandbox{}, false, err
 	}
-	ours := state.Target != "" || found.Lease.Owner.Process() == state.Owner.Process() && !found.Lease.Created.Before(state.Begun)
+	ours := state.Target != "" || found.Lease.Owner.Process() == state.Owner.Process() &&
+		!found.Lease.Created.Before(state.Begun)
 	return found, err == nil && ours && found.State == core.StateRunning, nil
 }
 
-// pruneMoves ends the targets of moves whose process has died, for Prune: the sources are there still. Of a move whose source
-// is gone the target is all there is, and stays.
+// pruneMoves ends the targets of moves whose process has died, for Prune: the sources are there still. Of a move whose
+// source is gone the target is all there is, and stays.
 func (s *Service) pruneMoves(ctx context.Context, opts PruneOptions, report *core.PruneReport) {
 	if s.movesDir() == "" {
 		return
@@ -186,7 +190,9 @@ func (s *Service) pruneMoves(ctx context.Context, opts PruneOptions, report *cor
 	}
 }
 
-func (s *Service) pruneMove(ctx context.Context, opts PruneOptions, name string, state moveState, report *core.PruneReport) error {
+func (s *Service) pruneMove(
+	ctx context.Context, opts PruneOptions, name string, state moveState, report *core.PruneReport,
+) error {
 	provider, id, _ := strings.Cut(state.Source, "/")
 	lazy, err := s.provider(provider)
 	if err != nil {

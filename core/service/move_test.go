@@ -24,7 +24,9 @@ import (
 func ran(t *testing.T, s *service.Service, ref, line string) string {
 	t.Helper()
 	var out bytes.Buffer
-	process, err := s.Exec(t.Context(), ref, core.ExecSpec{Command: []string{"sh", "-c", line}, Stdout: &out, Stderr: &out})
+	process, err := s.Exec(
+		t.Context(), ref, core.ExecSpec{Command: []string{"sh", "-c", line}, Stdout: &out, Stderr: &out},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,17 +40,25 @@ func ran(t *testing.T, s *service.Service, ref, line string) string {
 // furnished launches a sandbox at "cloud" in which files were added, changed and deleted.
 func furnished(t *testing.T, s *service.Service, change func(*core.Spec)) {
 	t.Helper()
-	spec := core.Spec{Provider: "cloud", Name: "dev", App: "web", Labels: map[string]string{"team": "a"}, Env: map[string]string{"COLOR": "blue"}}
+	spec := core.Spec{
+		Provider: "cloud", Name: "dev", App: "web", Labels: map[string]string{"team": "a"},
+		Env: map[string]string{"COLOR": "blue"},
+	}
 	if change != nil {
 		change(&spec)
 	}
 	if _, err := s.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	ran(t, s, "cloud/dev", "mkdir /root/deep; echo one > /root/deep/file; chmod 640 /root/deep/file; ln -s deep/file /root/link; chmod 700 /var; echo own > /etc/hostname; rm -f /usr/bin/yes")
+	ran(
+		t, s, "cloud/dev",
+		"mkdir /root/deep; echo one > /root/deep/file; chmod 640 /root/deep/file; ln -s deep/file /root/link; chmod 700 "+
+			"/var; echo own > /etc/hostname; rm -f /usr/bin/yes",
+	)
 }
 
-const look = "cat /root/link; ls -l /root/deep/file | cut -c1-10; ls -l / | grep var | cut -c1-10; cat /etc/hostname; ls /usr/bin/yes 2>/dev/null || echo gone; echo $COLOR"
+const look = "cat /root/link; ls -l /root/deep/file | cut -c1-10; ls -l / | grep var | cut -c1-10; cat " +
+	"/etc/hostname; ls /usr/bin/yes 2>/dev/null || echo gone; echo $COLOR"
 
 func TestMove(t *testing.T) {
 	s, _, _ := keepers(t, service.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
@@ -58,10 +68,12 @@ func TestMove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Target.Provider != "engine" || result.Target.Name != "dev" || result.Target.App != "web" || result.Target.Labels["team"] != "a" || result.Files == 0 || result.Digest == "" {
+	if result.Target.Provider != "engine" || result.Target.Name != "dev" || result.Target.App != "web" ||
+		result.Target.Labels["team"] != "a" || result.Files == 0 || result.Digest == "" {
 		t.Errorf("moved %+v", result)
 	}
-	if got := ran(t, s, "engine/dev", look); got != want || !strings.Contains(got, "one\n-rw-r-----\n") || !strings.Contains(got, "gone\nblue\n") {
+	if got := ran(t, s, "engine/dev", look); got != want || !strings.Contains(got, "one\n-rw-r-----\n") ||
+		!strings.Contains(got, "gone\nblue\n") {
 		t.Errorf("at the target:\n%s\nat the source:\n%s", got, want)
 	}
 	_, err = s.Resolve(t.Context(), "cloud/dev")
@@ -77,11 +89,15 @@ func TestMoveKeepsWhatItIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !result.Kept || ran(t, s, "cloud/dev", "echo on") != "on\n" || ran(t, s, "plain/dev", "cat /root/deep/file; ls /root") != "one\ndeep\n" {
+	if !result.Kept || ran(t, s, "cloud/dev", "echo on") != "on\n" ||
+		ran(t, s, "plain/dev", "cat /root/deep/file; ls /root") != "one\ndeep\n" {
 		t.Errorf("%+v", result)
 	}
 	execs, err := s.Execs(t.Context(), "plain/dev")
-	if err != nil || !slices.ContainsFunc(execs, func(e core.Exec) bool { return e.ID != "0" && e.Running() && e.Command[0] == "sleep" }) {
+	if err != nil || !slices.ContainsFunc(execs, func(e core.Exec) bool {
+		return e.ID != "0" && e.Running() &&
+			e.Command[0] == "sleep"
+	}) {
 		t.Errorf("its command does not run: %+v, %v", execs, err)
 	}
 }
@@ -89,7 +105,13 @@ func TestMoveKeepsWhatItIsTold(t *testing.T) {
 // If the provider cannot report differences, the usual paths are moved, with a warning. Unsupported features are
 // reported before the slow search for differences.
 func TestMoveWhereItCannotBe(t *testing.T) {
-	cloud := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-", Also: []core.Capability{core.CapGPU, core.CapNetAllow}, GPUs: map[string]int{"T4": 2}}, fake.KeeperOptions{})
+	cloud := fake.NewKeeper(
+		fake.Options{
+			Name: "cloud", IDPrefix: "clo-", Also: []core.Capability{core.CapGPU, core.CapNetAllow},
+			GPUs: map[string]int{"T4": 2},
+		},
+		fake.KeeperOptions{},
+	)
 	defer cloud.Shutdown()
 	plain := fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"})
 	defer plain.Shutdown()
@@ -124,7 +146,8 @@ func TestMoveWithoutDiff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := ran(t, s, "engine/dev", "cat /root/link"); got != "one\n" || !strings.Contains(strings.Join(result.Warnings, "\n"), "the differences from the image are unknown") {
+	if got := ran(t, s, "engine/dev", "cat /root/link"); got != "one\n" ||
+		!strings.Contains(strings.Join(result.Warnings, "\n"), "the differences from the image are unknown") {
 		t.Errorf("%q, %+v", got, result.Warnings)
 	}
 }
@@ -139,7 +162,10 @@ func TestMoveAsksForSecrets(t *testing.T) {
 	if !strings.Contains(core.HintOf(err), "--secret TOKEN") {
 		t.Errorf("the hint is %q", core.HintOf(err))
 	}
-	if _, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "engine", Secrets: []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("again")}}}); err != nil {
+	if _, err := s.Move(
+		t.Context(), "dev",
+		service.MoveOptions{To: "engine", Secrets: []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("again")}}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if got := ran(t, s, "dev", "echo $TOKEN"); got != "again\n" {
@@ -158,7 +184,9 @@ func (f foreign) Capabilities() core.Capabilities {
 
 // Python of a version comes with an image of its own: that the source's provider has a default one says nothing.
 func TestMoveWithPython(t *testing.T) {
-	from := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-", Also: []core.Capability{core.CapBuild}}, fake.KeeperOptions{})
+	from := fake.NewKeeper(
+		fake.Options{Name: "cloud", IDPrefix: "clo-", Also: []core.Capability{core.CapBuild}}, fake.KeeperOptions{},
+	)
 	to := foreign{fake.New(fake.Options{Name: "plain", IDPrefix: "pla-", Also: []core.Capability{core.CapBuild}})}
 	s := service.New(service.Options{Factories: []core.Factory{
 		from.Factory(), {Name: "plain", IDPrefix: "pla-", Open: func() (core.Provider, error) { return to, nil }},
@@ -170,7 +198,8 @@ func TestMoveWithPython(t *testing.T) {
 	})
 	furnished(t, s, func(spec *core.Spec) { spec.Python = "3.12" })
 	result, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
-	if err != nil || slices.ContainsFunc(result.Warnings, func(w string) bool { return strings.Contains(w, "image") }) || result.Target.Spec.Python != "3.12" {
+	if err != nil || slices.ContainsFunc(result.Warnings, func(w string) bool { return strings.Contains(w, "image") }) ||
+		result.Target.Spec.Python != "3.12" {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
@@ -180,7 +209,9 @@ func TestMoveFailsWhole(t *testing.T) {
 	dir := t.TempDir()
 	s, _, engine := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
 	furnished(t, s, nil)
-	engine.Inject(fake.OpWrite, fake.Fault{Err: core.Errorf(core.KindExhausted, "write", "", "the disk is full"), Times: 1})
+	engine.Inject(
+		fake.OpWrite, fake.Fault{Err: core.Errorf(core.KindExhausted, "write", "", "the disk is full"), Times: 1},
+	)
 	_, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "engine"})
 	wantKind(t, err, core.KindExhausted)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -252,7 +283,8 @@ func TestMoveGoesOn(t *testing.T) {
 	}
 }
 
-// Until a move is over the name means its source, although the target has it, too, and comes first: it asks for the move again.
+// Until a move is over the name means its source, although the target has it, too, and comes first: it asks for the
+// move again.
 func TestMoveGoesOnByName(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
@@ -265,7 +297,9 @@ func TestMoveGoesOnByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(map[string]any{"owner": dead(), "source": source.Ref(), "to": "plain", "name": "dev", "target": begun.ID})
+	text, err := json.Marshal(map[string]any{
+		"owner": dead(), "source": source.Ref(), "to": "plain", "name": "dev", "target": begun.ID,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +324,8 @@ func TestMoveGoesOnByName(t *testing.T) {
 	}
 }
 
-// A state of a move that is empty, cut or of another sandbox is not believed: the file is named, and nothing is launched or ended.
+// A state of a move that is empty, cut or of another sandbox is not believed: the file is named, and nothing is
+// launched or ended.
 func TestDamagedMoveIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
@@ -308,7 +343,8 @@ func TestDamagedMoveIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"empty": "", "{}": "{}", "cut": string(whole[:len(whole)/2]), "another's": strings.Replace(string(whole), source.ID, "other", 1),
+		"empty": "", "{}": "{}", "cut": string(whole[:len(whole)/2]),
+		"another's": strings.Replace(string(whole), source.ID, "other", 1),
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -318,7 +354,8 @@ func TestDamagedMoveIsNamed(t *testing.T) {
 			t.Errorf("%s: move: %v", name, err)
 		}
 		report, err := s.Prune(t.Context(), service.PruneOptions{})
-		if err != nil || len(report.Sandboxes) > 0 || len(report.Failures) != 1 || !strings.Contains(report.Failures[0].Error, file) {
+		if err != nil || len(report.Sandboxes) > 0 || len(report.Failures) != 1 ||
+			!strings.Contains(report.Failures[0].Error, file) {
 			t.Errorf("%s: prune: %+v, %v", name, report, err)
 		}
 		if _, err := os.Stat(file); err != nil {
@@ -345,7 +382,9 @@ type noting struct {
 	seen []string
 }
 
-func (n *noting) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+func (n *noting) Launch(
+	ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc,
+) (core.Sandbox, error) {
 	files, err := filepath.Glob(filepath.Join(n.dir, "moves", "*.json"))
 	if err != nil {
 		return core.Sandbox{}, err
@@ -402,14 +441,17 @@ func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "moves", "cloud-"+source.ID+".json"), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		target, err := to.Provider.Launch(t.Context(), core.Spec{Name: "dev"}, core.Lease{Owner: owner, Created: time.Now()}, nil)
+		target, err := to.Provider.Launch(
+			t.Context(), core.Spec{Name: "dev"}, core.Lease{Owner: owner, Created: time.Now()}, nil,
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return target
 	}
 	begun := interrupted(dead())
-	if result, err := s.Move(t.Context(), "cloud/dev", service.MoveOptions{To: "plain", Keep: true}); err != nil || !result.Resumed || result.Target.ID != begun.ID {
+	if result, err := s.Move(t.Context(), "cloud/dev", service.MoveOptions{To: "plain", Keep: true}); err != nil ||
+		!result.Resumed || result.Target.ID != begun.ID {
 		t.Errorf("the move: %+v, %v", result, err)
 	}
 	if err := s.Terminate(t.Context(), "plain/dev"); err != nil {
@@ -514,7 +556,9 @@ func (h *hiding) Export(ctx context.Context, id, name string) (io.ReadCloser, er
 
 // A file that the user may not read is left out, and all around it comes along.
 func TestMoveWithoutWhatCannotBeRead(t *testing.T) {
-	from := &hiding{fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{}), "/root/deep/secret"}
+	from := &hiding{
+		fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{}), "/root/deep/secret",
+	}
 	to := fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"})
 	s := service.New(service.Options{Factories: []core.Factory{
 		{Name: "cloud", IDPrefix: "clo-", Open: func() (core.Provider, error) { return from, nil }}, to.Factory(),
@@ -533,7 +577,9 @@ func TestMoveWithoutWhatCannotBeRead(t *testing.T) {
 	if got := ran(t, s, "plain/dev", "ls /root/deep; cat /root/link"); got != "file\nsecond\none\n" {
 		t.Errorf("at the target are %q", got)
 	}
-	if !slices.ContainsFunc(result.Warnings, func(w string) bool { return strings.Contains(w, "/root/deep/secret cannot be read") }) {
+	if !slices.ContainsFunc(result.Warnings, func(w string) bool {
+		return strings.Contains(w, "/root/deep/secret cannot be read")
+	}) {
 		t.Errorf("warned of %q", result.Warnings)
 	}
 }
@@ -570,8 +616,8 @@ func TestMoveProvesItsFiles(t *testing.T) {
 	wantKind(t, err, core.KindNotFound)
 }
 
-// Two moves of one sandbox in one process, as two calls of a program that serves several: the second is refused while the first is
-// about it, and ends nothing of what that one has made.
+// Two moves of one sandbox in one process, as two calls of a program that serves several: the second is refused while
+// the first is about it, and ends nothing of what that one has made.
 func TestMoveOnceAtATime(t *testing.T) {
 	for name, dir := range map[string]string{"with a state directory": t.TempDir(), "without": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -621,7 +667,8 @@ func TestMoveWhoseSourceEnds(t *testing.T) {
 		}
 	}})
 	wantKind(t, err, core.KindConflict)
-	if target, resolveErr := s.Resolve(t.Context(), "engine/dev"); resolveErr != nil || target.State != core.StateRunning || !strings.Contains(err.Error(), target.Ref()) {
+	if target, resolveErr := s.Resolve(t.Context(), "engine/dev"); resolveErr != nil ||
+		target.State != core.StateRunning || !strings.Contains(err.Error(), target.Ref()) {
 		t.Errorf("the target is %+v, %v; told was %v", target, resolveErr, err)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "moves")); err != nil || len(left) != 0 {

@@ -43,7 +43,10 @@ type movedTree struct {
 }
 
 // copy copies the roots: each with all below it, or with a slash at its end the directory alone.
-func (t *movedTree) copy(ctx context.Context, from core.FileSystem, source string, into core.FileSystem, target string, roots []string, keepOwner bool) error {
+func (t *movedTree) copy(
+	ctx context.Context, from core.FileSystem, source string, into core.FileSystem, target string, roots []string,
+	keepOwner bool,
+) error {
 	t.sums, t.roots = map[string]string{}, roots
 	reader, writer := io.Pipe()
 	done := make(chan error, 1)
@@ -117,7 +120,8 @@ func (t *movedTree) root(ctx context.Context, fsys core.FileSystem, id, root str
 	return nil
 }
 
-// without notes that a file is left out, if err says that it may not be read, or forgives that it is not there any more.
+// without notes that a file is left out, if err says that it may not be read, or forgives that it is not there any
+// more.
 func (t *movedTree) without(name string, err error) error {
 	if errors.Is(err, core.KindUnauthorized) {
 		t.unreadable = append(t.unreadable, name)

@@ -20,7 +20,8 @@ import (
 // ownerFile is where a state directory keeps the random part of its owner's id.
 const ownerFile = "owner"
 
-// identity is who this state directory and user are as an owner of sandboxes. The zero dir is an owner of this process alone.
+// identity is who this state directory and user are as an owner of sandboxes. The zero dir is an owner of this process
+// alone.
 type identity struct {
 	dir  string
 	once sync.Once
@@ -28,8 +29,8 @@ type identity struct {
 	err  error
 }
 
-// get returns the owner's id: the same for each process of one user over one state directory, and another for everybody else. It is
-// made when it is first needed.
+// get returns the owner's id: the same for each process of one user over one state directory, and another for everybody
+// else. It is made when it is first needed.
 func (i *identity) get() (string, error) {
 	i.once.Do(func() {
 		seed := rand.Text()
@@ -44,7 +45,8 @@ func (i *identity) get() (string, error) {
 	return i.id, i.err
 }
 
-// ownerSeed reads the random text of a state directory, or makes it. If several processes make it at once, the first one counts.
+// ownerSeed reads the random text of a state directory, or makes it. If several processes make it at once, the first
+// one counts.
 func ownerSeed(dir string) (string, error) {
 	file := filepath.Join(dir, ownerFile)
 	seed, err := readOwner(file)
@@ -88,7 +90,8 @@ func readOwner(file string) (string, error) {
 // stateError classifies a failure to read or write the state directory.
 func stateError(dir string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return core.Errorf(core.KindExhausted, "owner", dir, "the disk is full: %w", err).WithHint("free some space, then try again")
+		return core.Errorf(core.KindExhausted, "owner", dir, "the disk is full: %w", err).
+			WithHint("free some space, then try again")
 	}
 	return core.Errorf(core.KindUnavailable, "owner", dir, "the state directory cannot be used: %w", err).
 		WithHint("set XDG_STATE_HOME to a directory that you can write")

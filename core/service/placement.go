@@ -104,7 +104,8 @@ func (l *lazyProvider) consider(ctx context.Context, spec core.Spec, wishes []wi
 	if finder, ok := p.(core.SnapshotFinder); ok && spec.Snapshot != "" {
 		has, err := finder.HasSnapshot(ctx, spec.Snapshot)
 		if err == nil && !has {
-			err = core.Errorf(core.KindNotFound, "launch", "", "there is no snapshot %q", spec.Snapshot).WithHint("sb snapshot ls lists them")
+			err = core.Errorf(core.KindNotFound, "launch", "", "there is no snapshot %q", spec.Snapshot).
+				WithHint("sb snapshot ls lists them")
 		}
 		if err != nil {
 			c.Why, c.Hint, c.kind = err.Error(), core.HintOf(err), core.KindOf(err)
@@ -145,7 +146,8 @@ func lacks(caps core.Capabilities, spec core.Spec) []string {
 	if spec.Image != "" && !caps.Can(core.CapImages) && !slices.Contains(caps.Images, spec.Image) {
 		missing = append(missing, fmt.Sprintf("--image %s (it has %s)", spec.Image, strings.Join(caps.Images, ", ")))
 	}
-	if most, known := caps.GPUs[spec.GPU.Type]; !spec.GPU.IsZero() && caps.Can(core.CapGPU) && (!known || spec.GPU.Count > most) {
+	if most, known := caps.GPUs[spec.GPU.Type]; !spec.GPU.IsZero() && caps.Can(core.CapGPU) && (!known ||
+		spec.GPU.Count > most) {
 		what := "--gpu " + spec.GPU.String()
 		if known {
 			what += fmt.Sprintf(" (at most %d)", most)

@@ -71,7 +71,8 @@ func (s *Service) budget(spec *core.Spec, provider string, asked core.Duration) 
 	}
 	if asked == core.NoTimeout || asked > longest {
 		return core.Errorf(core.KindExhausted, "launch", "", "a lifetime of %s at %s costs more than %v %s, which lasts %s",
-			asked, provider, spec.MaxCost, s.prices[provider].Currency, longest).WithHint("ask for --timeout %s, or allow more with --max-cost", longest)
+			asked, provider, spec.MaxCost, s.prices[provider].Currency, longest).
+			WithHint("ask for --timeout %s, or allow more with --max-cost", longest)
 	}
 	if spec.Timeout <= 0 || spec.Timeout > longest {
 		spec.Timeout = longest
@@ -89,13 +90,17 @@ func (s *Service) knowsPrices(spec core.Spec, provider string) error {
 	if err != nil || !caps.Remote {
 		return err
 	}
-	return core.Errorf(core.KindUsage, "launch", "", "what a sandbox at %s costs is not known, so --max-cost bounds nothing", provider).
+	return core.Errorf(
+		core.KindUsage, "launch", "", "what a sandbox at %s costs is not known, so --max-cost bounds nothing", provider,
+	).
 		WithHint("sb config get prices.%s, or bound it with --timeout", provider)
 }
 
-// affordable returns how long a sandbox can live on what is left of its MaxCost if it costs the most that it can, in whole seconds. Where nothing is
-// charged, or nothing bounds it, bounded is false.
-func (s *Service) affordable(spec core.Spec, provider string, lived time.Duration) (longest core.Duration, bounded bool, err error) {
+// affordable returns how long a sandbox can live on what is left of its MaxCost if it costs the most that it can, in
+// whole seconds. Where nothing is charged, or nothing bounds it, bounded is false.
+func (s *Service) affordable(
+	spec core.Spec, provider string, lived time.Duration,
+) (longest core.Duration, bounded bool, err error) {
 	prices, priced := s.prices[provider]
 	if spec.MaxCost == 0 || !priced {
 		return 0, false, nil
@@ -106,7 +111,9 @@ func (s *Service) affordable(spec core.Spec, provider string, lived time.Duratio
 	}
 	seconds := min(spec.MaxCost/rate-lived.Seconds(), core.MaxLifetime.Seconds())
 	if seconds < 1 {
-		return 0, true, core.Errorf(core.KindExhausted, "cost", "", "%v %s is used up in less than a second", spec.MaxCost, prices.Currency).
+		return 0, true, core.Errorf(
+			core.KindExhausted, "cost", "", "%v %s is used up in less than a second", spec.MaxCost, prices.Currency,
+		).
 			WithHint("allow more with --max-cost, or ask for less")
 	}
 	return core.Duration(time.Duration(seconds) * time.Second), true, nil
@@ -119,7 +126,10 @@ func (s *Service) checkBudget(sb core.Sandbox, timeout time.Duration) error {
 		return err
 	}
 	if timeout == 0 || timeout > time.Duration(longest) {
-		return core.Errorf(core.KindExhausted, "timeout", sb.Name, "it may cost %v %s, which lasts %s from now", sb.Spec.MaxCost, s.prices[sb.Provider].Currency, longest)
+		return core.Errorf(
+			core.KindExhausted, "timeout", sb.Name, "it may cost %v %s, which lasts %s from now", sb.Spec.MaxCost,
+			s.prices[sb.Provider].Currency, longest,
+		)
 	}
 	return nil
 }

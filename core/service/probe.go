@@ -66,7 +66,8 @@ func (s *Service) WaitReady(ctx context.Context, ref string) error {
 	}
 }
 
-// notReady is the error of a wait that ended before the sandbox was ready. last is what the last attempt found, nil is not known.
+// notReady is the error of a wait that ended before the sandbox was ready. last is what the last attempt found, nil is
+// not known.
 func notReady(ctx context.Context, sb core.Sandbox, ref string, last error) error {
 	e := core.Errorf(core.KindOf(ctx.Err()), "wait", ref, "it is not ready yet")
 	if last != nil {

@@ -19,8 +19,12 @@ func TestPrune(t *testing.T) {
 	gone.BootID = "another boot"
 	one.boxes = []core.Sandbox{
 		{ID: "one-0", Provider: "one", State: core.StateRunning},
-		{ID: "one-1", Provider: "one", State: core.StateRunning, Lease: core.Lease{Expires: hourAgo}, Expires: now.Add(time.Hour)},
-		{ID: "one-2", Provider: "one", State: core.StateRunning, Lease: core.Lease{Expires: hourAgo}}, // renewed without a limit
+		{
+			ID: "one-1", Provider: "one", State: core.StateRunning, Lease: core.Lease{Expires: hourAgo},
+			Expires: now.Add(time.Hour),
+		},
+		// renewed without a limit
+		{ID: "one-2", Provider: "one", State: core.StateRunning, Lease: core.Lease{Expires: hourAgo}},
 		{ID: "one-3", Provider: "one", State: core.StateRunning, Expires: hourAgo},
 		{ID: "one-4", Provider: "one", State: core.StateCreating, Lease: core.Lease{Expires: hourAgo}},
 		{ID: "one-5", Provider: "one", State: core.StateRunning, Lease: core.Lease{Bound: true, Owner: gone}},
@@ -30,7 +34,10 @@ func TestPrune(t *testing.T) {
 		{ID: "one-9", Provider: "one", State: core.StateExited, Ended: hourAgo},
 		// Persistent sandboxes have files that the user may want.
 		{ID: "one-a", Provider: "one", State: core.StatePaused, Expires: hourAgo, Spec: core.Spec{Persist: true}},
-		{ID: "one-b", Provider: "one", State: core.StateStopped, Reason: core.ReasonTimeout, Expires: hourAgo, Spec: core.Spec{Persist: true}},
+		{
+			ID: "one-b", Provider: "one", State: core.StateStopped, Reason: core.ReasonTimeout, Expires: hourAgo,
+			Spec: core.Spec{Persist: true},
+		},
 	}
 	for _, test := range []struct {
 		olderThan time.Duration

@@ -36,7 +36,8 @@ type Policy struct {
 	// Template is what every launch starts from. A launch may then name only who it is, what it is given (variables
 	// and secrets of its own), where commands start, and a shorter lifetime.
 	Template string
-	// Images lists the images that may be started from. With it Dockerfiles, snapshots, checkpoints and Python of a version are refused.
+	// Images lists the images that may be started from. With it Dockerfiles, snapshots, checkpoints and Python of a
+	// version are refused.
 	Images []string
 	// GPUs lists GPU types; "none" alone forbids them all.
 	GPUs []string
@@ -116,7 +117,8 @@ func (s *Service) admit(spec *core.Spec) error {
 
 // refuse says what a policy does not allow.
 func refuse(field, asked, allowed string) error {
-	return core.Errorf(core.KindUnauthorized, "launch", "", "%s %s is not allowed here", field, asked).WithHint("allowed: %s", allowed)
+	return core.Errorf(core.KindUnauthorized, "launch", "", "%s %s is not allowed here", field, asked).
+		WithHint("allowed: %s", allowed)
 }
 
 func (p Policy) admit(spec *core.Spec) error {
@@ -131,7 +133,8 @@ func (p Policy) admit(spec *core.Spec) error {
 		case spec.Python != "": // it comes with an image of its own
 			return refuse("Python", spec.Python, "images "+strings.Join(p.Images, ", "))
 		case spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template != "":
-			return refuse("starting from", spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template, "images "+strings.Join(p.Images, ", "))
+			return refuse("starting from", spec.Dockerfile+spec.Snapshot+spec.Checkpoint+spec.Template, "images "+
+				strings.Join(p.Images, ", "))
 		case spec.Image == "":
 			spec.Image = p.Images[0]
 		case !slices.Contains(p.Images, spec.Image):
@@ -196,7 +199,9 @@ func (p Policy) admitLimits(spec *core.Spec) error {
 // admitTimeout refuses a lifetime beyond the policy's.
 func (p Policy) admitTimeout(timeout time.Duration) error {
 	if most := time.Duration(p.MaxTimeout); most > 0 && (timeout == 0 || timeout > most) {
-		return core.Errorf(core.KindUnauthorized, "timeout", "", "a lifetime of %s is not allowed here", core.Duration(timeout)).WithHint("allowed: up to %s", p.MaxTimeout)
+		return core.Errorf(
+			core.KindUnauthorized, "timeout", "", "a lifetime of %s is not allowed here", core.Duration(timeout),
+		).WithHint("allowed: up to %s", p.MaxTimeout)
 	}
 	return nil
 }

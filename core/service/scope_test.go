@@ -25,12 +25,15 @@ func TestScopeHidesWhatIsNotItsOwn(t *testing.T) {
 	if sb, err := scoped.Resolve(t.Context(), "dev"); err != nil || sb.ID != "one-1" {
 		t.Errorf("a name that both have is %+v, %v", sb, err)
 	}
-	for _, ref := range []string{"one-0", "one/one-0", "one-2", "secret-project", "one/secret-project", "nobodys", "one-3", "secret-projec"} {
+	for _, ref := range []string{
+		"one-0", "one/one-0", "one-2", "secret-project", "one/secret-project", "nobodys", "one-3", "secret-projec",
+	} {
 		_, err := scoped.Resolve(t.Context(), ref)
 		if !errors.Is(err, core.KindNotFound) {
 			t.Errorf("%s: %v", ref, err)
 		}
-		if err != nil && (strings.Contains(strings.ReplaceAll(err.Error(), ref, ""), "secret") || strings.Contains(core.HintOf(err), "secret")) {
+		if err != nil && (strings.Contains(strings.ReplaceAll(err.Error(), ref, ""), "secret") ||
+			strings.Contains(core.HintOf(err), "secret")) {
 			t.Errorf("%s: the error tells of others: %v (%s)", ref, err, core.HintOf(err))
 		}
 	}
@@ -50,9 +53,13 @@ func TestScopeHidesWhatIsNotItsOwn(t *testing.T) {
 
 func TestScopeMarksLaunches(t *testing.T) {
 	s, _, _ := service(t, Options{})
-	scoped := s.Within(Scope{Actor: "mcp/1", Labels: map[string]string{"owner": "me"}, Counted: map[string]string{"by": "mcp"}, NamePrefix: "mcp-"})
+	scoped := s.Within(Scope{
+		Actor: "mcp/1", Labels: map[string]string{"owner": "me"}, Counted: map[string]string{"by": "mcp"}, NamePrefix: "mcp-",
+	})
 	for asked, want := range map[string]string{"dev": "mcp-dev", "mcp-x": "mcp-x", "": "mcp-"} {
-		sb, err := scoped.Launch(t.Context(), core.Spec{Name: asked, Labels: map[string]string{"owner": "them", "team": "a"}}, LaunchOptions{})
+		sb, err := scoped.Launch(
+			t.Context(), core.Spec{Name: asked, Labels: map[string]string{"owner": "them", "team": "a"}}, LaunchOptions{},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +81,8 @@ func TestScopeCountsItsSandboxes(t *testing.T) {
 		{ID: "one-2", Provider: "one", State: core.StateRunning},
 	}
 	for most, kind := range map[int]core.Kind{1: core.KindExhausted, 2: core.KindInternal} {
-		_, err := s.Within(Scope{MaxSandboxes: most, Counted: map[string]string{"by": "me"}}).Launch(t.Context(), core.Spec{}, LaunchOptions{})
+		_, err := s.Within(Scope{MaxSandboxes: most, Counted: map[string]string{"by": "me"}}).
+			Launch(t.Context(), core.Spec{}, LaunchOptions{})
 		if (err != nil) != (kind == core.KindExhausted) || core.KindOf(err) != kind {
 			t.Errorf("of %d: %v", most, err)
 		}
@@ -88,27 +96,49 @@ func TestPolicy(t *testing.T) {
 		spec   core.Spec
 		want   func(core.Spec) bool // nil: it is refused
 	}{
-		"image taken":         {Policy{Images: []string{"a", "b"}}, core.Spec{}, func(s core.Spec) bool { return s.Image == "a" }},
-		"image allowed":       {Policy{Images: []string{"a", "b"}}, core.Spec{Image: "b"}, func(s core.Spec) bool { return s.Image == "b" }},
-		"image refused":       {Policy{Images: []string{"a"}}, core.Spec{Image: "c"}, nil},
-		"dockerfile refused":  {Policy{Images: []string{"a"}}, core.Spec{Dockerfile: "D"}, nil},
-		"python refused":      {Policy{Images: []string{"a"}}, core.Spec{Python: "3.12"}, nil},
-		"snapshot refused":    {Policy{Images: []string{"a"}}, core.Spec{Snapshot: "s"}, nil},
-		"provider taken":      {Policy{Provider: "one"}, core.Spec{Provider: core.ProviderAuto}, func(s core.Spec) bool { return s.Provider == "one" }},
-		"provider refused":    {Policy{Provider: "one"}, core.Spec{Provider: "two"}, nil},
-		"gpu refused":         {Policy{GPUs: []string{"T4"}}, core.Spec{GPU: core.GPU{Type: "H100", Count: 1}}, nil},
-		"gpu allowed":         {Policy{GPUs: []string{"T4"}}, core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, func(core.Spec) bool { return true }},
-		"no gpu at all":       {Policy{GPUs: []string{"none"}}, core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, nil},
-		"no gpu asked":        {Policy{GPUs: []string{"none"}}, core.Spec{}, func(core.Spec) bool { return true }},
-		"network taken":       {Policy{Networks: []core.NetworkMode{core.NetworkNone, core.NetworkAll}}, core.Spec{}, func(s core.Spec) bool { return s.Network.Mode == core.NetworkNone }},
-		"network refused":     {Policy{Networks: []core.NetworkMode{core.NetworkNone}}, core.Spec{Network: core.Network{Mode: core.NetworkAll}}, nil},
-		"lifetime taken":      {Policy{MaxTimeout: hour}, core.Spec{}, func(s core.Spec) bool { return s.Timeout == hour }},
-		"lifetime refused":    {Policy{MaxTimeout: hour}, core.Spec{Timeout: 2 * hour}, nil},
-		"cpu refused":         {Policy{MaxCPU: 1}, core.Spec{CPU: 2}, nil},
-		"memory taken":        {Policy{MaxMemory: core.GiB}, core.Spec{}, func(s core.Spec) bool { return s.Memory == core.GiB }},
-		"memory refused":      {Policy{MaxMemory: core.GiB}, core.Spec{Memory: 2 * core.GiB}, nil},
-		"host volume refused": {Policy{NoHostVolumes: true}, core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, nil},
-		"named volume":        {Policy{NoHostVolumes: true}, core.Spec{Volumes: []core.Volume{{Source: "data", Target: "/x"}}}, func(core.Spec) bool { return true }},
+		"image taken": {Policy{Images: []string{"a", "b"}}, core.Spec{}, func(s core.Spec) bool {
+			return s.Image == "a"
+		}},
+		"image allowed": {Policy{Images: []string{"a", "b"}}, core.Spec{Image: "b"}, func(s core.Spec) bool {
+			return s.Image == "b"
+		}},
+		"image refused":      {Policy{Images: []string{"a"}}, core.Spec{Image: "c"}, nil},
+		"dockerfile refused": {Policy{Images: []string{"a"}}, core.Spec{Dockerfile: "D"}, nil},
+		"python refused":     {Policy{Images: []string{"a"}}, core.Spec{Python: "3.12"}, nil},
+		"snapshot refused":   {Policy{Images: []string{"a"}}, core.Spec{Snapshot: "s"}, nil},
+		"provider taken": {Policy{Provider: "one"}, core.Spec{Provider: core.ProviderAuto}, func(s core.Spec) bool {
+			return s.Provider == "one"
+		}},
+		"provider refused": {Policy{Provider: "one"}, core.Spec{Provider: "two"}, nil},
+		"gpu refused":      {Policy{GPUs: []string{"T4"}}, core.Spec{GPU: core.GPU{Type: "H100", Count: 1}}, nil},
+		"gpu allowed": {Policy{GPUs: []string{"T4"}}, core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, func(core.Spec) bool {
+			return true
+		}},
+		"no gpu at all": {Policy{GPUs: []string{"none"}}, core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, nil},
+		"no gpu asked":  {Policy{GPUs: []string{"none"}}, core.Spec{}, func(core.Spec) bool { return true }},
+		"network taken": {Policy{Networks: []core.NetworkMode{core.NetworkNone, core.NetworkAll}}, core.Spec{}, func(
+			s core.Spec,
+		) bool {
+			return s.Network.Mode == core.NetworkNone
+		}},
+		"network refused": {
+			Policy{Networks: []core.NetworkMode{core.NetworkNone}}, core.Spec{Network: core.Network{Mode: core.NetworkAll}}, nil,
+		},
+		"lifetime taken":   {Policy{MaxTimeout: hour}, core.Spec{}, func(s core.Spec) bool { return s.Timeout == hour }},
+		"lifetime refused": {Policy{MaxTimeout: hour}, core.Spec{Timeout: 2 * hour}, nil},
+		"cpu refused":      {Policy{MaxCPU: 1}, core.Spec{CPU: 2}, nil},
+		"memory taken": {Policy{MaxMemory: core.GiB}, core.Spec{}, func(s core.Spec) bool {
+			return s.Memory == core.GiB
+		}},
+		"memory refused": {Policy{MaxMemory: core.GiB}, core.Spec{Memory: 2 * core.GiB}, nil},
+		"host volume refused": {
+			Policy{NoHostVolumes: true}, core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, nil,
+		},
+		"named volume": {Policy{NoHostVolumes: true}, core.Spec{Volumes: []core.Volume{{Source: "data", Target: "/x"}}}, func(
+			core.Spec,
+		) bool {
+			return true
+		}},
 	} {
 		spec := test.spec
 		err := test.policy.admit(&spec)
@@ -121,11 +151,14 @@ func TestPolicy(t *testing.T) {
 	}
 	// Before defaults are filled in and before any provider is asked.
 	s, one, _ := service(t, Options{})
-	if _, err := s.Within(Scope{Policy: Policy{Images: []string{"a"}}}).Launch(t.Context(), core.Spec{Image: "b"}, LaunchOptions{}); !errors.Is(err, core.KindUnauthorized) || len(one.boxes) != 0 {
+	if _, err := s.Within(Scope{Policy: Policy{Images: []string{"a"}}}).
+		Launch(t.Context(), core.Spec{Image: "b"}, LaunchOptions{}); !errors.Is(err, core.KindUnauthorized) ||
+		len(one.boxes) != 0 {
 		t.Errorf("launch: %v", err)
 	}
 	one.boxes = []core.Sandbox{{ID: "one-0", Provider: "one", State: core.StateRunning}}
-	if _, err := s.Within(Scope{Policy: Policy{MaxTimeout: hour}}).SetTimeout(t.Context(), "one-0", 0); !errors.Is(err, core.KindUnauthorized) {
+	if _, err := s.Within(Scope{Policy: Policy{MaxTimeout: hour}}).
+		SetTimeout(t.Context(), "one-0", 0); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a lifetime without an end: %v", err)
 	}
 }
@@ -133,7 +166,10 @@ func TestPolicy(t *testing.T) {
 // A template fills in what a launch leaves open; where a policy fixes it, it says nearly all.
 func TestTemplates(t *testing.T) {
 	hour := core.Duration(time.Hour)
-	base := core.Spec{Image: "base", Memory: core.GiB, Timeout: hour, Env: map[string]string{"A": "1", "B": "1"}, Network: core.Network{Mode: core.NetworkNone}}
+	base := core.Spec{
+		Image: "base", Memory: core.GiB, Timeout: hour, Env: map[string]string{"A": "1", "B": "1"},
+		Network: core.Network{Mode: core.NetworkNone},
+	}
 	known := func(name string) (core.Spec, bool, error) { return base, name == "t", nil }
 	for name, test := range map[string]struct {
 		policy Policy
@@ -144,23 +180,45 @@ func TestTemplates(t *testing.T) {
 		"filled in": {Policy{}, core.Spec{Template: "t"}, 0, func(s core.Spec) bool {
 			return s.Image == "base" && s.Memory == core.GiB && s.Template == "" && s.Env["A"] == "1"
 		}},
-		"overridden": {Policy{}, core.Spec{Template: "t", Memory: 2 * core.GiB, Env: map[string]string{"A": "2"}}, 0, func(s core.Spec) bool { return s.Memory == 2*core.GiB && s.Env["A"] == "2" && s.Env["B"] == "1" }},
-		"unknown":    {Policy{}, core.Spec{Template: "u"}, core.KindNotFound, nil},
-		"a path":     {Policy{}, core.Spec{Template: "../t"}, core.KindNotFound, nil},
+		"overridden": {Policy{}, core.Spec{Template: "t", Memory: 2 * core.GiB, Env: map[string]string{"A": "2"}}, 0, func(
+			s core.Spec,
+		) bool {
+			return s.Memory == 2*core.GiB && s.Env["A"] == "2" && s.Env["B"] == "1"
+		}},
+		"unknown": {Policy{}, core.Spec{Template: "u"}, core.KindNotFound, nil},
+		"a path":  {Policy{}, core.Spec{Template: "../t"}, core.KindNotFound, nil},
 		"taken": {Policy{Template: "t"}, core.Spec{Name: "x", Env: map[string]string{"C": "1"}}, 0, func(s core.Spec) bool {
 			return s.Image == "base" && s.Name == "x" && s.Env["C"] == "1" && s.Network.Mode == core.NetworkNone
 		}},
-		"shorter":         {Policy{Template: "t"}, core.Spec{Template: "t", Timeout: hour / 2}, 0, func(s core.Spec) bool { return s.Timeout == hour/2 }},
-		"longer":          {Policy{Template: "t"}, core.Spec{Timeout: 2 * hour}, core.KindUnauthorized, nil},
-		"another":         {Policy{Template: "t"}, core.Spec{Template: "u"}, core.KindUnauthorized, nil},
-		"beside it":       {Policy{Template: "t"}, core.Spec{Image: "a"}, core.KindUnauthorized, nil},
-		"a snapshot":      {Policy{Template: "t"}, core.Spec{Snapshot: "a"}, core.KindUnauthorized, nil},
-		"another network": {Policy{Template: "t"}, core.Spec{Network: core.Network{Mode: core.NetworkAll}}, core.KindUnauthorized, nil},
-		"a GPU":           {Policy{Template: "t"}, core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, core.KindUnauthorized, nil},
-		"a volume":        {Policy{Template: "t"}, core.Spec{Volumes: []core.Volume{{Source: "x", Target: "/x"}}}, core.KindUnauthorized, nil},
-		"a kept secret":   {Policy{Template: "t"}, core.Spec{Secrets: []core.Secret{{Name: "k", Ref: "k"}}}, core.KindUnauthorized, nil},
-		"a secret":        {Policy{Template: "t"}, core.Spec{Secrets: []core.Secret{{Name: "S", Value: core.NewSecretValue("value")}}}, 0, func(s core.Spec) bool { return len(s.Secrets) == 1 }},
-		"policy over it":  {Policy{Template: "t", Networks: []core.NetworkMode{core.NetworkAll}}, core.Spec{}, core.KindUnauthorized, nil},
+		"shorter": {Policy{Template: "t"}, core.Spec{Template: "t", Timeout: hour / 2}, 0, func(s core.Spec) bool {
+			return s.Timeout == hour/2
+		}},
+		"longer":     {Policy{Template: "t"}, core.Spec{Timeout: 2 * hour}, core.KindUnauthorized, nil},
+		"another":    {Policy{Template: "t"}, core.Spec{Template: "u"}, core.KindUnauthorized, nil},
+		"beside it":  {Policy{Template: "t"}, core.Spec{Image: "a"}, core.KindUnauthorized, nil},
+		"a snapshot": {Policy{Template: "t"}, core.Spec{Snapshot: "a"}, core.KindUnauthorized, nil},
+		"another network": {
+			Policy{Template: "t"}, core.Spec{Network: core.Network{Mode: core.NetworkAll}}, core.KindUnauthorized, nil,
+		},
+		"a GPU": {Policy{Template: "t"}, core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, core.KindUnauthorized, nil},
+		"a volume": {
+			Policy{Template: "t"}, core.Spec{Volumes: []core.Volume{{Source: "x", Target: "/x"}}}, core.KindUnauthorized, nil,
+		},
+		"a kept secret": {
+			Policy{Template: "t"}, core.Spec{Secrets: []core.Secret{{Name: "k", Ref: "k"}}}, core.KindUnauthorized, nil,
+		},
+		"a secret": {
+			Policy{Template: "t"},
+			core.Spec{Secrets: []core.Secret{{Name: "S", Value: core.NewSecretValue("value")}}},
+			0, func(
+				s core.Spec,
+			) bool {
+				return len(s.Secrets) == 1
+			},
+		},
+		"policy over it": {
+			Policy{Template: "t", Networks: []core.NetworkMode{core.NetworkAll}}, core.Spec{}, core.KindUnauthorized, nil,
+		},
 	} {
 		s, _, _ := service(t, Options{Templates: known})
 		spec := test.spec.Clone()
@@ -179,7 +237,11 @@ func TestTemplates(t *testing.T) {
 
 // A template's secret has a value: its own, or the launch's. One that has none is not launched as if it were empty.
 func TestSecretsOfATemplate(t *testing.T) {
-	base := core.Spec{Secrets: []core.Secret{{Name: "SET", Value: core.NewSecretValue("set")}, {Name: "UNSET"}, {Name: "KEPT", Ref: "kept"}}}
+	base := core.Spec{
+		Secrets: []core.Secret{
+			{Name: "SET", Value: core.NewSecretValue("set")}, {Name: "UNSET"}, {Name: "KEPT", Ref: "kept"},
+		},
+	}
 	s, _, _ := service(t, Options{Templates: func(string) (core.Spec, bool, error) { return base, true, nil }})
 	spec := core.Spec{Template: "t"}
 	if err := s.instantiate(&spec); !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "UNSET") {

@@ -14,9 +14,11 @@ func (s *Service) Secrets(ctx context.Context, provider string) (Inventory[core.
 	return inventory(ctx, s, provider, "secret ls", core.SecretStore.Secrets)
 }
 
-// CreateSecret has a provider keep variables under a name. provider may be "" when only one that is set up keeps secrets.
-// The audit log has the variables' names only.
-func (s *Service) CreateSecret(ctx context.Context, provider, name string, values map[string]core.SecretValue, opts core.SecretOptions) (made core.SecretInfo, err error) {
+// CreateSecret has a provider keep variables under a name. provider may be "" when only one that is set up keeps
+// secrets. The audit log has the variables' names only.
+func (s *Service) CreateSecret(
+	ctx context.Context, provider, name string, values map[string]core.SecretValue, opts core.SecretOptions,
+) (made core.SecretInfo, err error) {
 	if len(values) == 0 {
 		return core.SecretInfo{}, core.Invalid("secret", "it has no variables")
 	}

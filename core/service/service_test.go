@@ -50,7 +50,10 @@ func (p *shelf) factory(prefix string) core.Factory {
 func (p *shelf) Launch(_ context.Context, spec core.Spec, lease core.Lease, _ core.ProgressFunc) (core.Sandbox, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	sb := core.Sandbox{ID: fmt.Sprintf("%s-%d", p.name, len(p.boxes)), Name: spec.Name, Provider: p.name, State: core.StateRunning, Spec: spec.Redacted(), Lease: lease, Created: lease.Created}
+	sb := core.Sandbox{
+		ID: fmt.Sprintf("%s-%d", p.name, len(p.boxes)), Name: spec.Name, Provider: p.name, State: core.StateRunning,
+		Spec: spec.Redacted(), Lease: lease, Created: lease.Created,
+	}
 	p.boxes = append(p.boxes, sb)
 	return sb, nil
 }
@@ -91,7 +94,9 @@ func (p *shelf) Terminate(_ context.Context, id string) error {
 // service returns a service over two shelves, one and two.
 func service(t *testing.T, opts Options) (*Service, *shelf, *shelf) {
 	t.Helper()
-	caps := core.Capabilities{Has: []core.Capability{core.CapMemory, core.CapTimeout, core.CapNetAll}, Images: []string{"host"}}
+	caps := core.Capabilities{
+		Has: []core.Capability{core.CapMemory, core.CapTimeout, core.CapNetAll}, Images: []string{"host"},
+	}
 	one, two := &shelf{name: "one", caps: caps}, &shelf{name: "two", caps: caps}
 	two.caps.Has = append([]core.Capability{core.CapGPU}, caps.Has...)
 	two.caps.GPUs = map[string]int{"H100": 8}
@@ -128,14 +133,18 @@ func TestPlacement(t *testing.T) {
 		t.Errorf("an unknown provider: %v", err)
 	}
 	one.caps.Has, one.lacks = append(one.caps.Has, core.CapDisk), core.CapDisk
-	if _, err := s.Launch(t.Context(), core.Spec{Provider: "one", Disk: core.GiB}, LaunchOptions{}); !errors.Is(err, core.KindUnsupported) || core.HintOf(err) != "sb doctor says why" {
+	if _, err := s.Launch(t.Context(), core.Spec{Provider: "one", Disk: core.GiB}, LaunchOptions{}); !errors.Is(
+		err, core.KindUnsupported,
+	) || core.HintOf(err) != "sb doctor says why" {
 		t.Errorf("a disk that turns out not to be offered: %v, %s", err, core.HintOf(err))
 	}
 	one.down = core.Errorf(core.KindUnavailable, "check", "", "it is down").WithHint("start it")
 	if placement, err := s.Explain(t.Context(), core.Spec{}); err != nil || placement.Chosen != "two" {
 		t.Errorf("with one down it goes to %+v, %v", placement, err)
 	}
-	if _, err := s.Launch(t.Context(), core.Spec{Provider: "one"}, LaunchOptions{}); !errors.Is(err, core.KindUnavailable) || core.HintOf(err) != "start it" {
+	if _, err := s.Launch(t.Context(), core.Spec{Provider: "one"}, LaunchOptions{}); !errors.Is(
+		err, core.KindUnavailable,
+	) || core.HintOf(err) != "start it" {
 		t.Errorf("at the one that is down: %v, %s", err, core.HintOf(err))
 	}
 }
@@ -146,16 +155,21 @@ func TestResolve(t *testing.T) {
 		{ID: "one-aaa1", Name: "dev", Provider: "one", State: core.StateExited, Created: time.Unix(1, 0)},
 		{ID: "one-aab2", Name: "dev", Provider: "one", State: core.StateRunning, Created: time.Unix(2, 0)},
 	}
-	two.boxes = []core.Sandbox{{ID: "two-x", Name: "dev", Provider: "two", State: core.StateRunning}, {ID: "two-y", Name: "other", Provider: "two", State: core.StateRunning}}
+	two.boxes = []core.Sandbox{
+		{ID: "two-x", Name: "dev", Provider: "two", State: core.StateRunning},
+		{ID: "two-y", Name: "other", Provider: "two", State: core.StateRunning},
+	}
 	for ref, want := range map[string]string{
-		"one-aaa1": "one-aaa1", "one-aab": "one-aab2", "dev": "one-aab2", "two/dev": "two-x", "other": "two-y", "two/two-y": "two-y", "one/one-aaa1": "one-aaa1",
+		"one-aaa1": "one-aaa1", "one-aab": "one-aab2", "dev": "one-aab2", "two/dev": "two-x", "other": "two-y",
+		"two/two-y": "two-y", "one/one-aaa1": "one-aaa1",
 	} {
 		if sb, err := s.Resolve(t.Context(), ref); err != nil || sb.ID != want {
 			t.Errorf("%q is %q, %v; want %q", ref, sb.ID, err, want)
 		}
 	}
 	for ref, kind := range map[string]core.Kind{
-		"one-aa": core.KindConflict, "nothing": core.KindNotFound, "one/other": core.KindNotFound, "three/dev": core.KindUsage, "": core.KindUsage, "one-zzz": core.KindNotFound, "one/": core.KindNotFound,
+		"one-aa": core.KindConflict, "nothing": core.KindNotFound, "one/other": core.KindNotFound,
+		"three/dev": core.KindUsage, "": core.KindUsage, "one-zzz": core.KindNotFound, "one/": core.KindNotFound,
 	} {
 		if sb, err := s.Resolve(t.Context(), ref); !errors.Is(err, kind) {
 			t.Errorf("%q is %+v, %v; want an error of kind %v", ref, sb, err, kind)
@@ -220,14 +234,20 @@ type absentShelf struct{ shelf }
 func (p *absentShelf) List(context.Context) ([]core.Sandbox, error) { return nil, nil }
 
 func TestQuotas(t *testing.T) {
-	s, _, _ := service(t, Options{Quotas: Quotas{MaxSandboxes: 1, MaxMemory: core.GiB, MaxLifetime: core.Duration(time.Hour)}})
-	for name, spec := range map[string]core.Spec{"memory": {Memory: 2 * core.GiB}, "lifetime": {Timeout: core.Duration(2 * time.Hour)}} {
-		if _, err := s.Launch(t.Context(), spec, LaunchOptions{}); !errors.Is(err, core.KindExhausted) || !strings.Contains(err.Error(), name) {
+	s, _, _ := service(
+		t, Options{Quotas: Quotas{MaxSandboxes: 1, MaxMemory: core.GiB, MaxLifetime: core.Duration(time.Hour)}},
+	)
+	for name, spec := range map[string]core.Spec{
+		"memory": {Memory: 2 * core.GiB}, "lifetime": {Timeout: core.Duration(2 * time.Hour)},
+	} {
+		if _, err := s.Launch(t.Context(), spec, LaunchOptions{}); !errors.Is(err, core.KindExhausted) ||
+			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	sb, err := s.Launch(t.Context(), core.Spec{}, LaunchOptions{Bound: true})
-	if err != nil || sb.Spec.Memory != core.GiB || sb.Spec.Timeout != core.Duration(time.Hour) || !sb.Lease.Bound || sb.Lease.Expires.IsZero() || sb.Name == "" {
+	if err != nil || sb.Spec.Memory != core.GiB || sb.Spec.Timeout != core.Duration(time.Hour) || !sb.Lease.Bound ||
+		sb.Lease.Expires.IsZero() || sb.Name == "" {
 		t.Fatalf("%+v, %v", sb, err)
 	}
 	if sb.Lease.Owner.Gone() {
@@ -244,7 +264,9 @@ type meeting struct {
 	all sync.WaitGroup
 }
 
-func (m *meeting) Launch(ctx context.Context, spec core.Spec, lease core.Lease, report core.ProgressFunc) (core.Sandbox, error) {
+func (m *meeting) Launch(
+	ctx context.Context, spec core.Spec, lease core.Lease, report core.ProgressFunc,
+) (core.Sandbox, error) {
 	m.all.Done()
 	m.all.Wait()
 	return m.shelf.Launch(ctx, spec, lease, report)
@@ -274,7 +296,8 @@ func TestANameIsNotLookedUpBehindAProviderThatIsDown(t *testing.T) {
 	s, one, two := service(t, Options{})
 	one.down = core.Errorf(core.KindUnavailable, "list", "", "it is down")
 	two.boxes = []core.Sandbox{{ID: "two-x", Name: "dev", Provider: "two", State: core.StateRunning}}
-	if sb, err := s.Resolve(t.Context(), "dev"); !errors.Is(err, core.KindUnavailable) || !strings.Contains(core.HintOf(err), "two/dev") {
+	if sb, err := s.Resolve(t.Context(), "dev"); !errors.Is(err, core.KindUnavailable) ||
+		!strings.Contains(core.HintOf(err), "two/dev") {
 		t.Errorf("it is %+v, %v, %s", sb, err, core.HintOf(err))
 	}
 	for _, ref := range []string{"two/dev", "two-x"} {
@@ -308,7 +331,9 @@ func TestHistoryOverARotation(t *testing.T) {
 	line := func(op string) []byte {
 		return []byte(`{"op":"` + op + `","time":"2026-01-02T00:00:00Z","result":"ok"}` + "\n")
 	}
-	if err := errors.Join(os.WriteFile(name+".1", line("one"), 0o600), os.WriteFile(name, line("two"), 0o600)); err != nil {
+	if err := errors.Join(
+		os.WriteFile(name+".1", line("one"), 0o600), os.WriteFile(name, line("two"), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	var ops []string
@@ -338,7 +363,9 @@ func TestDamagedAuditLinesAreNamed(t *testing.T) {
 	}
 	older := line("one") + "{}\n" + `{"op":"lau` + "\n" + line("two")
 	newer := line("three") + line("four")[:20] // it is being written
-	if err := errors.Join(os.WriteFile(name+".1", []byte(older), 0o600), os.WriteFile(name, []byte(newer), 0o600)); err != nil {
+	if err := errors.Join(
+		os.WriteFile(name+".1", []byte(older), 0o600), os.WriteFile(name, []byte(newer), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	var ops, damaged []string
@@ -352,7 +379,8 @@ func TestDamagedAuditLinesAreNamed(t *testing.T) {
 	if want := []string{"one", "two", "three"}; !slices.Equal(ops, want) {
 		t.Errorf("read %q, want %q", ops, want)
 	}
-	if len(damaged) != 1 || !strings.Contains(damaged[0], name+".1 is damaged: 2 of its lines") || !strings.Contains(damaged[0], "line 2") {
+	if len(damaged) != 1 || !strings.Contains(damaged[0], name+".1 is damaged: 2 of its lines") ||
+		!strings.Contains(damaged[0], "line 2") {
 		t.Errorf("%q", damaged)
 	}
 	// The next record ends the line that was cut, and is whole.
@@ -360,8 +388,8 @@ func TestDamagedAuditLinesAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	ops = nil
-	for record := range s.History(t.Context(), HistoryFilter{Op: "five"}) {
-		if record.Op != "" {
+	for record, err := range s.History(t.Context(), HistoryFilter{Op: "five"}) {
+		if err == nil {
 			ops = append(ops, record.Op)
 		}
 	}
@@ -410,11 +438,21 @@ func TestFollowerMissesNothingOverARotation(t *testing.T) {
 func TestAudit(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := service(t, Options{StateDir: dir, Actor: "test"})
-	sb, err := s.Launch(t.Context(), core.Spec{Name: "dev", Env: map[string]string{"A": "b"}, Secrets: []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("hunter2")}}}, LaunchOptions{})
+	sb, err := s.Launch(
+		t.Context(),
+		core.Spec{
+			Name: "dev", Env: map[string]string{"A": "b"},
+			Secrets: []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("hunter2")}},
+		},
+		LaunchOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Exec(t.Context(), "dev", core.ExecSpec{Command: []string{"x"}, Secrets: []core.Secret{{Name: "T", Value: core.NewSecretValue("hunter2")}}}); err == nil {
+	if _, err := s.Exec(
+		t.Context(), "dev",
+		core.ExecSpec{Command: []string{"x"}, Secrets: []core.Secret{{Name: "T", Value: core.NewSecretValue("hunter2")}}},
+	); err == nil {
 		t.Fatal("a shelf ran something")
 	}
 	if err := s.Terminate(t.Context(), "dev"); err != nil {
@@ -446,7 +484,9 @@ func TestAuditLinesOfManyWritersStayWhole(t *testing.T) {
 		wg.Go(func() {
 			log := &auditLog{dir: dir, pid: w}
 			for range 50 {
-				if err := log.append(&AuditRecord{Time: time.Now(), Op: "x", Result: "ok", PID: w, Args: map[string]any{"long": strings.Repeat("y", 5000)}}); err != nil {
+				if err := log.append(&AuditRecord{
+					Time: time.Now(), Op: "x", Result: "ok", PID: w, Args: map[string]any{"long": strings.Repeat("y", 5000)},
+				}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -535,14 +575,18 @@ func TestBrokerDropsWhoDoesNotRead(t *testing.T) {
 
 func TestKindOf(t *testing.T) {
 	for want, err := range map[core.Kind]error{
-		core.KindTimeout: context.DeadlineExceeded, core.KindCanceled: fmt.Errorf("x: %w", context.Canceled), core.KindNotFound: os.ErrNotExist,
-		core.KindConflict: os.ErrExist, core.KindUnauthorized: os.ErrPermission, core.KindInternal: errors.New("x"), core.KindExhausted: fmt.Errorf("y: %w", core.Errorf(core.KindExhausted, "", "", "z")),
+		core.KindTimeout: context.DeadlineExceeded, core.KindCanceled: fmt.Errorf("x: %w", context.Canceled),
+		core.KindNotFound: os.ErrNotExist,
+		core.KindConflict: os.ErrExist, core.KindUnauthorized: os.ErrPermission, core.KindInternal: errors.New("x"),
+		core.KindExhausted: fmt.Errorf("y: %w", core.Errorf(core.KindExhausted, "", "", "z")),
 	} {
 		if got := core.KindOf(err); got != want {
 			t.Errorf("%v is %v, want %v", err, got, want)
 		}
 	}
-	if err := core.Wrap("op", "subject", core.Errorf(core.KindNotFound, "", "", "cause").WithHint("hint")); err.Error() != "subject: cause" || core.HintOf(err) != "hint" || !errors.Is(err, core.KindNotFound) {
+	if err := core.Wrap("op", "subject", core.Errorf(core.KindNotFound, "", "", "cause").
+		WithHint("hint")); err.Error() != "subject: cause" || core.HintOf(err) != "hint" ||
+		!errors.Is(err, core.KindNotFound) {
 		t.Errorf("wrapped: %v", err)
 	}
 }
@@ -551,12 +595,16 @@ func TestKindOf(t *testing.T) {
 func TestWhatElseCanBeKept(t *testing.T) {
 	s, one, two := service(t, Options{})
 	one.boxes = []core.Sandbox{{ID: "one-aaa1", Name: "dev", Provider: "one", State: core.StateRunning}}
-	one.caps, two.caps = core.Capabilities{Has: []core.Capability{core.CapSnapshots}}, core.Capabilities{Has: []core.Capability{core.CapCheckpoint}}
+	one.caps, two.caps = core.Capabilities{Has: []core.Capability{core.CapSnapshots}}, core.Capabilities{
+		Has: []core.Capability{core.CapCheckpoint},
+	}
 	_, err := s.Checkpoint(t.Context(), "dev", "kept")
-	if hint := core.HintOf(err); !errors.Is(err, core.KindUnsupported) || !strings.Contains(hint, "two") || !strings.Contains(hint, "sb snapshot") {
+	if hint := core.HintOf(err); !errors.Is(err, core.KindUnsupported) || !strings.Contains(hint, "two") ||
+		!strings.Contains(hint, "sb snapshot") {
 		t.Errorf("a checkpoint: %v (%s)", err, hint)
 	}
-	if _, err = s.Fork(t.Context(), "dev", ForkOptions{}); !errors.Is(err, core.KindUnsupported) || !strings.Contains(core.HintOf(err), "sb snapshot") {
+	if _, err = s.Fork(t.Context(), "dev", ForkOptions{}); !errors.Is(err, core.KindUnsupported) ||
+		!strings.Contains(core.HintOf(err), "sb snapshot") {
 		t.Errorf("a fork: %v (%s)", err, core.HintOf(err))
 	}
 	one.caps = core.Capabilities{}

@@ -8,7 +8,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// snapshotOwner is the provider that says at once that a snapshot is its own, or else the only one that lists its id or name, or "".
+// snapshotOwner is the provider that says at once that a snapshot is its own, or else the only one that lists its id or
+// name, or "".
 func (s *Service) snapshotOwner(ctx context.Context, id string) string {
 	for _, lazy := range s.lazyProviders {
 		p, err := lazy.open()
@@ -38,7 +39,9 @@ func (s *Service) snapshotOwner(ctx context.Context, id string) string {
 }
 
 // Snapshot keeps the filesystem of a sandbox, or one directory of it.
-func (s *Service) Snapshot(ctx context.Context, ref string, opts core.SnapshotOptions) (snapshot core.Snapshot, err error) {
+func (s *Service) Snapshot(
+	ctx context.Context, ref string, opts core.SnapshotOptions,
+) (snapshot core.Snapshot, err error) {
 	if err := validateSnapshot(opts); err != nil {
 		return core.Snapshot{}, err
 	}

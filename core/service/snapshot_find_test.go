@@ -44,7 +44,8 @@ func TestSnapshotIsLaunchedWhereItIs(t *testing.T) {
 		t.Errorf("from one that is not there: %v (%s)", err, core.HintOf(err))
 	}
 	if err := s.RemoveSnapshot(t.Context(), "", "ours"); !errors.Is(err, core.KindNotFound) {
-		t.Errorf("removing asks another provider: %v", err) // near has said that it is its own, and has no such thing after all
+		// near has said that it is its own, and has no such thing after all
+		t.Errorf("removing asks another provider: %v", err)
 	}
 }
 

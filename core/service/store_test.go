@@ -18,7 +18,9 @@ import (
 )
 
 // keepers returns a service over two keepers, "cloud" and "engine", and a plain provider, "plain".
-func keepers(t *testing.T, opts service.Options, more fake.KeeperOptions) (*service.Service, *fake.Keeper, *fake.Keeper) {
+func keepers(
+	t *testing.T, opts service.Options, more fake.KeeperOptions,
+) (*service.Service, *fake.Keeper, *fake.Keeper) {
 	t.Helper()
 	cloud := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, more)
 	engine := fake.NewKeeper(fake.Options{Name: "engine", IDPrefix: "eng-"}, more)
@@ -68,7 +70,8 @@ func TestStoreOfWhichProvider(t *testing.T) {
 	wantKind(t, err, core.KindUnsupported)
 	engine.Inject(fake.OpStore, fake.Fault{Err: core.Errorf(core.KindUnavailable, "engine", "", "it is down")})
 	all, err = svc.Volumes(ctx, "")
-	if err != nil || len(all.Items) != 1 || len(all.Failures) != 1 || all.Failures[0].Provider != "engine" || all.Failures[0].Kind != core.KindUnavailable {
+	if err != nil || len(all.Items) != 1 || len(all.Failures) != 1 || all.Failures[0].Provider != "engine" ||
+		all.Failures[0].Kind != core.KindUnavailable {
 		t.Errorf("with one down: %+v, %v", all, err)
 	}
 	if err := svc.RemoveVolume(ctx, "cloud", "data"); err != nil {
@@ -114,10 +117,14 @@ func TestStoresAreClosedToScopes(t *testing.T) {
 	_, err := scoped.Volumes(t.Context(), "cloud")
 	wantKind(t, err, core.KindUnauthorized)
 	wantKind(t, scoped.RemoveSecret(t.Context(), "cloud", "token"), core.KindUnauthorized)
-	if _, err := svc.Launch(t.Context(), core.Spec{Provider: "cloud", App: "others", Name: "theirs"}, service.LaunchOptions{}); err != nil {
+	if _, err := svc.Launch(
+		t.Context(), core.Spec{Provider: "cloud", App: "others", Name: "theirs"}, service.LaunchOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := scoped.Launch(t.Context(), core.Spec{Provider: "cloud", App: "others", Name: "mine"}, service.LaunchOptions{}); err != nil {
+	if _, err := scoped.Launch(
+		t.Context(), core.Spec{Provider: "cloud", App: "others", Name: "mine"}, service.LaunchOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	apps, err := scoped.Apps(t.Context(), "")
@@ -136,7 +143,12 @@ func TestStoresAreClosedToScopes(t *testing.T) {
 
 func TestApps(t *testing.T) {
 	svc, _, _ := keepers(t, service.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
-	for _, spec := range []core.Spec{{Provider: "plain", App: "web", Name: "a"}, {Provider: "plain", App: "web", Name: "b"}, {Provider: "cloud", App: "web", Name: "c"}, {Provider: "plain", App: "ci", Name: "d"}} {
+	for _, spec := range []core.Spec{
+		{Provider: "plain", App: "web", Name: "a"},
+		{Provider: "plain", App: "web", Name: "b"},
+		{Provider: "cloud", App: "web", Name: "c"},
+		{Provider: "plain", App: "ci", Name: "d"},
+	} {
 		if _, err := svc.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +218,10 @@ func TestSecretsAreNotRecorded(t *testing.T) {
 
 func TestSetNetwork(t *testing.T) {
 	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{})
-	if _, err := svc.Launch(t.Context(), core.Spec{Provider: "cloud", Name: "dev", Network: core.Network{Mode: core.NetworkAll}}, service.LaunchOptions{}); err != nil {
+	if _, err := svc.Launch(
+		t.Context(), core.Spec{Provider: "cloud", Name: "dev", Network: core.Network{Mode: core.NetworkAll}},
+		service.LaunchOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	changed, err := svc.SetNetwork(t.Context(), "dev", core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org"}})
@@ -217,17 +232,21 @@ func TestSetNetwork(t *testing.T) {
 	wantKind(t, err, core.KindUsage)
 	_, err = svc.SetNetwork(t.Context(), "dev", core.Network{Mode: core.NetworkAll, Allow: []string{"pypi.org"}})
 	wantKind(t, err, core.KindUsage)
-	_, err = svc.Within(service.Scope{Policy: service.Policy{Networks: []core.NetworkMode{core.NetworkNone}}}).SetNetwork(t.Context(), "dev", core.Network{Mode: core.NetworkAll})
+	_, err = svc.Within(service.Scope{Policy: service.Policy{Networks: []core.NetworkMode{core.NetworkNone}}}).
+		SetNetwork(t.Context(), "dev", core.Network{Mode: core.NetworkAll})
 	wantKind(t, err, core.KindUnauthorized)
 }
 
-// A probe is asked from here when the provider does not ask it: until it succeeds, its sandbox ends or the caller gives up.
+// A probe is asked from here when the provider does not ask it: until it succeeds, its sandbox ends or the caller gives
+// up.
 func TestWaitReady(t *testing.T) {
 	serve := map[int]func(net.Conn){80: func(net.Conn) {}}
 	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{Serve: serve})
 	launch := func(name string, ready *core.Probe) {
 		t.Helper()
-		if _, err := svc.Launch(t.Context(), core.Spec{Provider: "cloud", Name: name, Ready: ready}, service.LaunchOptions{}); err != nil {
+		if _, err := svc.Launch(
+			t.Context(), core.Spec{Provider: "cloud", Name: name, Ready: ready}, service.LaunchOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}

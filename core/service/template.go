@@ -48,8 +48,13 @@ func (s *Service) instantiate(spec *core.Spec) error {
 		}
 	}
 	for _, secret := range base.Secrets {
-		if secret.Ref == "" && secret.Value.Empty() && !slices.ContainsFunc(spec.Secrets, func(given core.Secret) bool { return given.Name == secret.Name }) {
-			return core.Errorf(core.KindUsage, "launch", name, "template %q wants the secret %s, which is not set in this environment", name, secret.Name).
+		if secret.Ref == "" && secret.Value.Empty() && !slices.ContainsFunc(spec.Secrets, func(given core.Secret) bool {
+			return given.Name == secret.Name
+		}) {
+			return core.Errorf(
+				core.KindUsage, "launch", name, "template %q wants the secret %s, which is not set in this environment", name,
+				secret.Name,
+			).
 				WithHint("export %s before sb starts, or give it to the launch", secret.Name)
 		}
 	}
@@ -62,8 +67,11 @@ func (s *Service) instantiate(spec *core.Spec) error {
 // given, where commands start, and a shorter lifetime.
 func fixedByTemplate(spec, base core.Spec) error {
 	asked := spec
-	asked.Template, asked.Name, asked.App, asked.Labels, asked.Env, asked.Workdir, asked.Timeout = "", "", "", nil, nil, "", 0
-	asked.Secrets = slices.DeleteFunc(slices.Clone(spec.Secrets), func(secret core.Secret) bool { return secret.Ref == "" })
+	asked.Template, asked.Name, asked.App, asked.Workdir = "", "", "", ""
+	asked.Labels, asked.Env, asked.Timeout = nil, nil, 0
+	asked.Secrets = slices.DeleteFunc(slices.Clone(spec.Secrets), func(secret core.Secret) bool {
+		return secret.Ref == ""
+	})
 	if asked.Provider == core.ProviderAuto || asked.Provider == base.Provider {
 		asked.Provider = ""
 	}

@@ -32,9 +32,13 @@ func TestNoTimeout(t *testing.T) {
 		spec func(*core.Spec)
 		kind core.Kind
 	}{
-		"a quota":    {opts: Options{Quotas: Quotas{MaxLifetime: core.Duration(time.Hour)}}, kind: core.KindExhausted},
-		"a policy":   {view: Scope{Policy: Policy{MaxTimeout: core.Duration(time.Hour)}}, kind: core.KindUnauthorized},
-		"a budget":   {opts: Options{Prices: map[string]price.Table{"one": {Currency: "USD", CPU: 1}}}, spec: func(s *core.Spec) { s.CPU, s.MaxCost = 1, 5 }, kind: core.KindExhausted},
+		"a quota":  {opts: Options{Quotas: Quotas{MaxLifetime: core.Duration(time.Hour)}}, kind: core.KindExhausted},
+		"a policy": {view: Scope{Policy: Policy{MaxTimeout: core.Duration(time.Hour)}}, kind: core.KindUnauthorized},
+		"a budget": {opts: Options{Prices: map[string]price.Table{"one": {Currency: "USD", CPU: 1}}}, spec: func(
+			s *core.Spec,
+		) {
+			s.CPU, s.MaxCost = 1, 5
+		}, kind: core.KindExhausted},
 		"a provider": {spec: func(s *core.Spec) { s.Provider = "two" }, kind: core.KindUnsupported},
 	} {
 		s, one, _ := service(t, test.opts)
@@ -50,7 +54,10 @@ func TestNoTimeout(t *testing.T) {
 }
 
 func TestTimeoutText(t *testing.T) {
-	for text, want := range map[string]core.Duration{"0": core.NoTimeout, "none": core.NoTimeout, "0s": core.NoTimeout, "90s": core.Duration(90 * time.Second), "5": core.Duration(5 * time.Second)} {
+	for text, want := range map[string]core.Duration{
+		"0": core.NoTimeout, "none": core.NoTimeout, "0s": core.NoTimeout, "90s": core.Duration(90 * time.Second),
+		"5": core.Duration(5 * time.Second),
+	} {
 		if got, err := core.ParseTimeout(text); err != nil || got != want {
 			t.Errorf("%q: %s, %v", text, got, err)
 		}

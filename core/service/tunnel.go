@@ -25,7 +25,9 @@ func (s *Service) Tunnels(ctx context.Context, ref string) ([]core.Tunnel, error
 }
 
 // ConnectToken makes a token with which one can connect to a sandbox. The audit log does not have it.
-func (s *Service) ConnectToken(ctx context.Context, ref string, opts core.ConnectOptions) (token core.ConnectToken, err error) {
+func (s *Service) ConnectToken(
+	ctx context.Context, ref string, opts core.ConnectOptions,
+) (token core.ConnectToken, err error) {
 	args := map[string]any{"port": opts.Port, "metadata": opts.Metadata}
 	err = s.act(ctx, "tunnel token", ref, args, func(sb core.Sandbox, _ core.Provider) error {
 		if opts.Port < 0 || opts.Port > 65535 {

@@ -12,7 +12,9 @@ func (s *Service) Volumes(ctx context.Context, provider string) (Inventory[core.
 }
 
 // CreateVolume makes an empty volume. provider may be "" when only one that is set up keeps volumes.
-func (s *Service) CreateVolume(ctx context.Context, provider, name string, opts core.VolumeOptions) (made core.VolumeInfo, err error) {
+func (s *Service) CreateVolume(
+	ctx context.Context, provider, name string, opts core.VolumeOptions,
+) (made core.VolumeInfo, err error) {
 	if opts.Version < 0 {
 		return core.VolumeInfo{}, core.Invalid("version", "%d is not a version", opts.Version)
 	}

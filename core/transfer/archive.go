@@ -11,14 +11,15 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// maxRemembered bounds what is remembered of an archive's entries, in bytes: those of some 700 000 directories and links.
+// maxRemembered bounds what is remembered of an archive's entries, in bytes: those of some 700 000 directories and
+// links.
 const maxRemembered = 128 << 20
 
 // remembered is what one entry costs beside its names.
 const remembered = 128
 
-// entries reads an archive that a sandbox wrote, and so may be hostile. take gets each entry; the names in its header are
-// paths in the tree, and none goes over a symbolic link of the archive.
+// entries reads an archive that a sandbox wrote, and so may be hostile. take gets each entry; the names in its header
+// are paths in the tree, and none goes over a symbolic link of the archive.
 func (c *copier) entries(archive io.Reader, take func(*tar.Reader, *tar.Header) error) error {
 	linked, seen, left := links{}, map[string]bool{}, maxRemembered
 	for r := tar.NewReader(archive); ; {
@@ -66,7 +67,9 @@ func (c *copier) entries(archive io.Reader, take func(*tar.Reader, *tar.Header) 
 			left -= len(header.Name) + len(header.Linkname) + remembered
 		}
 		if left < 0 {
-			return core.Errorf(core.KindExhausted, "copy", c.From.String(), "it has too many directories and links to be copied at once").
+			return core.Errorf(
+				core.KindExhausted, "copy", c.From.String(), "it has too many directories and links to be copied at once",
+			).
 				WithHint("copy the directories below it one by one")
 		}
 		if err := take(r, header); err != nil {

@@ -74,7 +74,9 @@ func files(t *testing.T, dir string) []string {
 func TestGitIgnoreOfATreeInASandbox(t *testing.T) {
 	want := []string{".gitignore", "main.go", "sub/.gitignore", "sub/keep.log"}
 	target := filepath.Join(t.TempDir(), "p")
-	if _, err := Copy(t.Context(), repository(t), Request{From: Endpoint{"box", "/p"}, To: Endpoint{"", target}, GitIgnore: true}); err != nil {
+	if _, err := Copy(
+		t.Context(), repository(t), Request{From: Endpoint{"box", "/p"}, To: Endpoint{"", target}, GitIgnore: true},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if got := files(t, target); !slices.Equal(got, want) {
@@ -83,7 +85,9 @@ func TestGitIgnoreOfATreeInASandbox(t *testing.T) {
 	for name, to := range map[string]Endpoint{"sandbox": {"other", "/p"}, "stream": {"", "-"}} {
 		box := repository(t)
 		var stream bytes.Buffer
-		if _, err := Copy(t.Context(), box, Request{From: Endpoint{"box", "/p"}, To: to, GitIgnore: true, Out: &stream}); err != nil {
+		if _, err := Copy(
+			t.Context(), box, Request{From: Endpoint{"box", "/p"}, To: to, GitIgnore: true, Out: &stream},
+		); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
@@ -110,7 +114,9 @@ func TestARepositoryOfTheTargetIsKept(t *testing.T) {
 		t.Helper()
 		parent := t.TempDir()
 		git := filepath.Join(parent, "p", ".git")
-		if err := errors.Join(os.MkdirAll(git, 0o700), os.WriteFile(filepath.Join(git, "config"), []byte("mine"), 0o600)); err != nil {
+		if err := errors.Join(
+			os.MkdirAll(git, 0o700), os.WriteFile(filepath.Join(git, "config"), []byte("mine"), 0o600),
+		); err != nil {
 			t.Fatal(err)
 		}
 		return parent
@@ -123,16 +129,20 @@ func TestARepositoryOfTheTargetIsKept(t *testing.T) {
 		}
 		got := files(t, filepath.Join(parent, "p"))
 		text, err := os.ReadFile(filepath.Join(parent, "p", ".git", "config"))
-		if err != nil || string(text) != "mine" || slices.Contains(got, ".git/hooks/post-commit") || !slices.Contains(got, "main.go") {
+		if err != nil || string(text) != "mine" || slices.Contains(got, ".git/hooks/post-commit") ||
+			!slices.Contains(got, "main.go") {
 			t.Errorf("%q, config is %q, %v", got, text, err)
 		}
-		if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], ".git") || !strings.Contains(result.Warnings[0], "--include-git") {
+		if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], ".git") ||
+			!strings.Contains(result.Warnings[0], "--include-git") {
 			t.Errorf("warnings: %q", result.Warnings)
 		}
 	})
 	t.Run("included", func(t *testing.T) {
 		parent := mine(t)
-		_, err := Copy(t.Context(), repository(t), Request{From: Endpoint{"box", "/p"}, To: Endpoint{"", parent}, IncludeGit: true})
+		_, err := Copy(
+			t.Context(), repository(t), Request{From: Endpoint{"box", "/p"}, To: Endpoint{"", parent}, IncludeGit: true},
+		)
 		text, readErr := os.ReadFile(filepath.Join(parent, "p", ".git", "config"))
 		if err := errors.Join(err, readErr); err != nil || string(text) != "evil" {
 			t.Errorf("config is %q, %v", text, err)

@@ -58,7 +58,9 @@ func home(t *testing.T) (target string, check func()) {
 	t.Helper()
 	dir := t.TempDir()
 	target = filepath.Join(dir, "downloads")
-	if err := errors.Join(os.Mkdir(target, 0o700), os.WriteFile(filepath.Join(dir, ".bashrc"), []byte("mine"), 0o600)); err != nil {
+	if err := errors.Join(
+		os.Mkdir(target, 0o700), os.WriteFile(filepath.Join(dir, ".bashrc"), []byte("mine"), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	return target, func() {
@@ -180,7 +182,9 @@ func TestTheNameOfACopyIsTheUsers(t *testing.T) {
 	// Paths without a name mean what is in the directory.
 	for _, from := range []string{"..", "/", "a/../..", "."} {
 		target, check := home(t)
-		if _, err := Copy(t.Context(), sender{archive: archive}, Request{From: Endpoint{"evil", from}, To: Endpoint{"", target}}); err != nil {
+		if _, err := Copy(
+			t.Context(), sender{archive: archive}, Request{From: Endpoint{"evil", from}, To: Endpoint{"", target}},
+		); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(filepath.Join(target, "f")); err != nil {
@@ -199,13 +203,22 @@ func TestACopyIsNotMadeThroughAPlantedLink(t *testing.T) {
 	}{
 		"file":      {"/src/.bashrc", sender{file: true}},
 		"directory": {"/.bashrc", sender{archive: pack(t, dir, tar.Header{Name: "src/f", Typeflag: tar.TypeReg})}},
-		"tree":      {"/src/", sender{archive: pack(t, dir, tar.Header{Name: "src/up/", Typeflag: tar.TypeDir}, tar.Header{Name: "src/up/.bashrc", Typeflag: tar.TypeReg})}},
-		"linked":    {"/up", sender{archive: pack(t, dir, tar.Header{Name: "src/.profile", Typeflag: tar.TypeReg})}},
-		"over":      {"/src/", sender{archive: pack(t, dir, tar.Header{Name: "src/.bashrc", Typeflag: tar.TypeReg})}},
+		"tree": {
+			"/src/",
+			sender{
+				archive: pack(
+					t, dir, tar.Header{Name: "src/up/", Typeflag: tar.TypeDir},
+					tar.Header{Name: "src/up/.bashrc", Typeflag: tar.TypeReg},
+				),
+			},
+		},
+		"linked": {"/up", sender{archive: pack(t, dir, tar.Header{Name: "src/.profile", Typeflag: tar.TypeReg})}},
+		"over":   {"/src/", sender{archive: pack(t, dir, tar.Header{Name: "src/.bashrc", Typeflag: tar.TypeReg})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			target, check := home(t)
-			first := sender{archive: pack(t, dir, tar.Header{Name: "src/.bashrc", Typeflag: tar.TypeSymlink, Linkname: "../.bashrc"},
+			first := sender{archive: pack(t, dir,
+				tar.Header{Name: "src/.bashrc", Typeflag: tar.TypeSymlink, Linkname: "../.bashrc"},
 				tar.Header{Name: "src/up", Typeflag: tar.TypeSymlink, Linkname: ".."})}
 			result, err := Copy(t.Context(), first, Request{From: Endpoint{"evil", "/src/"}, To: Endpoint{"", target}})
 			if err != nil || len(result.Warnings) != 1 {
@@ -235,7 +248,9 @@ func TestAnArchiveIsNotRememberedWithoutBound(t *testing.T) {
 		}
 		sent <- n
 	}()
-	_, err := Copy(t.Context(), streaming{r}, Request{From: Endpoint{"evil", "/d"}, To: Endpoint{"", target}, Exclude: []string{"*"}})
+	_, err := Copy(
+		t.Context(), streaming{r}, Request{From: Endpoint{"evil", "/d"}, To: Endpoint{"", target}, Exclude: []string{"*"}},
+	)
 	if n := providertest.Receive(t, sent); !errors.Is(err, core.KindExhausted) || n > 2*maxRemembered {
 		t.Errorf("%d bytes of names were taken, %v", n, err)
 	}
@@ -280,7 +295,9 @@ func TestAnEndlessCopyEndsWithItsContext(t *testing.T) {
 		}
 		return append(b.Bytes(), make([]byte, -b.Len()&511)...)
 	}
-	global := headerOf(tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"SB.x": "y"}, Format: tar.FormatPAX})
+	global := headerOf(tar.Header{
+		Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"SB.x": "y"}, Format: tar.FormatPAX,
+	})
 	file := headerOf(tar.Header{Name: "d/f", Typeflag: tar.TypeReg, Size: 1 << 60})
 	for name, archive := range map[string]io.Reader{
 		"global headers": &endless{text: string(global)},

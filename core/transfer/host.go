@@ -74,7 +74,9 @@ func (c *copier) checkGit(target string) error {
 			continue
 		}
 		if _, err := os.Lstat(dir); err == nil {
-			return core.Errorf(core.KindConflict, "copy", target, "it is in a %s that exists, and Git runs programs that are named there", gitName).
+			return core.Errorf(
+				core.KindConflict, "copy", target, "it is in a %s that exists, and Git runs programs that are named there", gitName,
+			).
 				WithHint("--include-git writes to it all the same")
 		}
 	}

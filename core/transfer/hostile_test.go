@@ -25,18 +25,32 @@ func TestPullRefusesWhatIsMadeThroughLinks(t *testing.T) {
 	}
 	top := tar.Header{Name: "dir/a/b/top", Typeflag: tar.TypeSymlink, Linkname: "../.."}
 	for name, headers := range map[string][]tar.Header{
-		"file through link":       {top, {Name: "dir/a/b/top/f", Typeflag: tar.TypeReg}},
-		"through a hard link":     {top, {Name: "dir/a/b/same", Typeflag: tar.TypeLink, Linkname: "dir/a/b/top"}, {Name: "dir/a/b/same/f", Typeflag: tar.TypeReg}},
-		"made through a link":     {top, {Name: "dir/a/b/top/l", Typeflag: tar.TypeSymlink, Linkname: "../secret"}},
-		"directory through link":  {top, {Name: "dir/a/b/top/new/", Typeflag: tar.TypeDir}, {Name: "dir/a/b/top/new/l", Typeflag: tar.TypeSymlink, Linkname: "../../secret"}},
-		"hard link over the link": {top, {Name: "dir/a/b/up", Typeflag: tar.TypeSymlink, Linkname: "../secret"}, {Name: "dir/l", Typeflag: tar.TypeLink, Linkname: "dir/a/b/top/a/b/up"}},
+		"file through link": {top, {Name: "dir/a/b/top/f", Typeflag: tar.TypeReg}},
+		"through a hard link": {
+			top,
+			{Name: "dir/a/b/same", Typeflag: tar.TypeLink, Linkname: "dir/a/b/top"},
+			{Name: "dir/a/b/same/f", Typeflag: tar.TypeReg},
+		},
+		"made through a link": {top, {Name: "dir/a/b/top/l", Typeflag: tar.TypeSymlink, Linkname: "../secret"}},
+		"directory through link": {
+			top,
+			{Name: "dir/a/b/top/new/", Typeflag: tar.TypeDir},
+			{Name: "dir/a/b/top/new/l", Typeflag: tar.TypeSymlink, Linkname: "../../secret"},
+		},
+		"hard link over the link": {
+			top,
+			{Name: "dir/a/b/up", Typeflag: tar.TypeSymlink, Linkname: "../secret"},
+			{Name: "dir/l", Typeflag: tar.TypeLink, Linkname: "dir/a/b/top/a/b/up"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outer := t.TempDir()
 			if err := os.WriteFile(filepath.Join(outer, "secret"), []byte("s"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := pull(t, sender{archive: pack(t, append(append([]tar.Header{}, deep...), headers...)...)}, filepath.Join(outer, "b")); err == nil {
+			if err := pull(
+				t, sender{archive: pack(t, append(append([]tar.Header{}, deep...), headers...)...)}, filepath.Join(outer, "b"),
+			); err == nil {
 				t.Error("it was pulled")
 			}
 			onlySecret(t, outer)
@@ -64,7 +78,9 @@ func TestPullIntoADirectoryLeavesTheOneAboveAlone(t *testing.T) {
 	if err := errors.Join(os.Mkdir(target, 0o700), os.Chtimes(parent, past, past)); err != nil {
 		t.Fatal(err)
 	}
-	from := sender{archive: pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir}, tar.Header{Name: "dir/f", Typeflag: tar.TypeReg})}
+	from := sender{
+		archive: pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir}, tar.Header{Name: "dir/f", Typeflag: tar.TypeReg}),
+	}
 	if _, err := Copy(t.Context(), from, Request{From: Endpoint{"box", "/dir/"}, To: Endpoint{"", target}}); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +151,9 @@ func packReadOnly(t *testing.T, headers []tar.Header) []byte {
 func TestRefusedMergeReplacesNothing(t *testing.T) {
 	parent := t.TempDir()
 	target := filepath.Join(parent, "dir")
-	if err := errors.Join(os.MkdirAll(filepath.Join(target, "z"), 0o700), os.WriteFile(filepath.Join(target, "a"), []byte("old"), 0o600)); err != nil {
+	if err := errors.Join(
+		os.MkdirAll(filepath.Join(target, "z"), 0o700), os.WriteFile(filepath.Join(target, "a"), []byte("old"), 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	from := sender{archive: pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir},
@@ -173,7 +191,10 @@ func TestCancelledPushRemovesItsTarget(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var removed bool
-	_, err := Copy(ctx, receiver{cancel: cancel, removed: &removed}, Request{From: Endpoint{"", t.TempDir()}, To: Endpoint{"box", "/new"}})
+	_, err := Copy(
+		ctx, receiver{cancel: cancel, removed: &removed},
+		Request{From: Endpoint{"", t.TempDir()}, To: Endpoint{"box", "/new"}},
+	)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("want it cancelled, got %v", err)
 	}
@@ -231,12 +252,14 @@ func TestDirectoryIsNotCopiedIntoItself(t *testing.T) {
 // A few bytes of archive can stand for more zeros than the disk holds.
 func TestPullRefusesSparseFiles(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "dir"), 0o700), os.WriteFile(filepath.Join(dir, "dir", "f"), nil, 0o600),
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "dir"), 0o700),
+		os.WriteFile(filepath.Join(dir, "dir", "f"), nil, 0o600),
 		os.Truncate(filepath.Join(dir, "dir", "f"), 1<<32)); err != nil {
 		t.Fatal(err)
 	}
 	for _, format := range []string{"gnu", "posix"} {
-		archive, err := exec.CommandContext(t.Context(), "tar", "-C", dir, "--sparse", "--format="+format, "-cf", "-", "dir").Output()
+		archive, err := exec.CommandContext(t.Context(), "tar", "-C", dir, "--sparse", "--format="+format, "-cf", "-", "dir").
+			Output()
 		if err != nil || len(archive) > 1<<16 {
 			t.Fatalf("%d bytes, %v", len(archive), err)
 		}

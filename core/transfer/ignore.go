@@ -91,8 +91,8 @@ func (i *ignore) excluded(name string, directory bool) bool {
 	return false
 }
 
-// ignoredInside is what is left out of a tree in a sandbox. An archive may have a .gitignore behind what it names, so they are
-// read first.
+// ignoredInside is what is left out of a tree in a sandbox. An archive may have a .gitignore behind what it names, so
+// they are read first.
 func (c *copier) ignoredInside(name string) (ignored *ignore, err error) {
 	ignored = newIgnore(c.Exclude, c.GitIgnore)
 	if !c.GitIgnore {
@@ -111,7 +111,9 @@ func (c *copier) ignoredInside(name string) (ignored *ignore, err error) {
 			return nil
 		}
 		if left -= header.Size; left < 0 {
-			return core.Errorf(core.KindExhausted, "copy", header.Name, "the %s files have more than %s", ignoreFile, core.Bytes(maxIgnore))
+			return core.Errorf(
+				core.KindExhausted, "copy", header.Name, "the %s files have more than %s", ignoreFile, core.Bytes(maxIgnore),
+			)
 		}
 		text, err := io.ReadAll(r)
 		files = append(files, file{path.Dir(header.Name), string(text)})

@@ -19,8 +19,10 @@ import (
 func TestPushKeepsWhatATreeHas(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tree")
 	name := func(base string) string { return filepath.Join(dir, base) }
-	err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(name("one"), []byte("text"), 0o600), os.Link(name("one"), name("two")),
-		os.Symlink("/usr/bin/python3", name("absolute")), os.Symlink("../../up", name("up")), os.Symlink("nothing", name("dangling")),
+	err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(name("one"), []byte("text"), 0o600),
+		os.Link(name("one"), name("two")),
+		os.Symlink("/usr/bin/python3", name("absolute")), os.Symlink("../../up", name("up")),
+		os.Symlink("nothing", name("dangling")),
 		syscall.Mkfifo(name("pipe"), 0o600), syscall.Mknod(name("socket"), syscall.S_IFSOCK|0o600, 0),
 		os.WriteFile(name("setuid"), nil, 0o755), os.Chmod(name("setuid"), 0o755|fs.ModeSetuid))
 	if err != nil {
@@ -50,7 +52,8 @@ func TestPushKeepsWhatATreeHas(t *testing.T) {
 		link string
 	}{
 		"one": {tar.TypeReg, ""}, "two": {tar.TypeLink, "one"}, "absolute": {tar.TypeSymlink, "/usr/bin/python3"},
-		"up": {tar.TypeSymlink, "../../up"}, "dangling": {tar.TypeSymlink, "nothing"}, "pipe": {tar.TypeFifo, ""}, "setuid": {tar.TypeReg, ""},
+		"up": {tar.TypeSymlink, "../../up"}, "dangling": {tar.TypeSymlink, "nothing"}, "pipe": {tar.TypeFifo, ""},
+		"setuid": {tar.TypeReg, ""},
 	} {
 		got := headers[base]
 		if got == nil || got.Typeflag != want.kind || got.Linkname != want.link {
@@ -92,7 +95,9 @@ func TestPullNamesWhatItCannotKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := filepath.Join(t.TempDir(), "d")
-	result, err := Copy(t.Context(), sender{archive: b.Bytes()}, Request{From: Endpoint{"box", "/d"}, To: Endpoint{"", target}})
+	result, err := Copy(
+		t.Context(), sender{archive: b.Bytes()}, Request{From: Endpoint{"box", "/d"}, To: Endpoint{"", target}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// leadsOutside says whether a symbolic link at name, in a tree, leads out of the tree. A ".." after a name goes up from wherever
-// that name leads, which may be another link, so such a link counts as one that does.
+// leadsOutside says whether a symbolic link at name, in a tree, leads out of the tree. A ".." after a name goes up from
+// wherever that name leads, which may be another link, so such a link counts as one that does.
 func leadsOutside(name, target string) bool {
 	joined := path.Join(path.Dir(name), target)
 	return path.IsAbs(target) || joined == ".." || strings.HasPrefix(joined, "../") || upAfterName(target)
@@ -76,13 +76,16 @@ func (c *copier) followed(name string, info core.FileInfo) (string, core.FileInf
 	return name, info, core.Errorf(core.KindUsage, "copy", from, "too many links lead to one another")
 }
 
-// heirs has the files that are left out and whose content is copied all the same, since they have another name: the first
-// of those, by theirs.
+// heirs has the files that are left out and whose content is copied all the same, since they have another name: the
+// first of those, by theirs.
 type heirs map[string]string
 
-// contentOf is an entry's content. A hard link to a file that is left out, which the archive has the content of, becomes a file with
-// that content, or a link to the one that did. from is the tree's path in the sandbox; the header's names are paths in the tree.
-func (c *copier) contentOf(r io.Reader, header *tar.Header, from string, leftOut func(string) bool, taken heirs) (io.ReadCloser, error) {
+// contentOf is an entry's content. A hard link to a file that is left out, which the archive has the content of,
+// becomes a file with that content, or a link to the one that did. from is the tree's path in the sandbox; the header's
+// names are paths in the tree.
+func (c *copier) contentOf(
+	r io.Reader, header *tar.Header, from string, leftOut func(string) bool, taken heirs,
+) (io.ReadCloser, error) {
 	if header.Typeflag != tar.TypeLink || !leftOut(header.Linkname) {
 		return io.NopCloser(r), nil
 	}

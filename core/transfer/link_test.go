@@ -15,10 +15,13 @@ import (
 // The archive has a file's content under the first of its names only; when that one is left out the next one has it.
 func TestAHardLinkToWhatIsLeftOut(t *testing.T) {
 	from := sender{got: &bytes.Buffer{}, archive: pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir},
-		tar.Header{Name: "dir/a", Typeflag: tar.TypeReg}, tar.Header{Name: "dir/b", Typeflag: tar.TypeLink, Linkname: "dir/a"},
+		tar.Header{Name: "dir/a", Typeflag: tar.TypeReg},
+		tar.Header{Name: "dir/b", Typeflag: tar.TypeLink, Linkname: "dir/a"},
 		tar.Header{Name: "dir/c", Typeflag: tar.TypeLink, Linkname: "dir/a"})}
 	target := filepath.Join(t.TempDir(), "b")
-	if _, err := Copy(t.Context(), from, Request{From: Endpoint{"box", "/dir"}, To: Endpoint{"", target}, Exclude: []string{"/a"}}); err != nil {
+	if _, err := Copy(
+		t.Context(), from, Request{From: Endpoint{"box", "/dir"}, To: Endpoint{"", target}, Exclude: []string{"/a"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(target, "c"))
@@ -30,7 +33,9 @@ func TestAHardLinkToWhatIsLeftOut(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(target, "a")); !os.IsNotExist(err) {
 		t.Errorf("what is left out: %v", err)
 	}
-	if _, err := Copy(t.Context(), from, Request{From: Endpoint{"box", "/dir"}, To: Endpoint{"other", "/dir"}, Exclude: []string{"/a"}}); err != nil {
+	if _, err := Copy(
+		t.Context(), from, Request{From: Endpoint{"box", "/dir"}, To: Endpoint{"other", "/dir"}, Exclude: []string{"/a"}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	names := map[string]byte{}
@@ -56,16 +61,22 @@ func TestALinkToADirectory(t *testing.T) {
 		archive: pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir}, tar.Header{Name: "dir/f", Typeflag: tar.TypeReg}),
 	}
 	target := filepath.Join(t.TempDir(), "b")
-	if _, err := Copy(t.Context(), from, Request{From: Endpoint{"box", "/links/one/"}, To: Endpoint{"", target}}); err != nil {
+	if _, err := Copy(
+		t.Context(), from, Request{From: Endpoint{"box", "/links/one/"}, To: Endpoint{"", target}},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(filepath.Join(target, "f")); err != nil || string(text) != "text" {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := Copy(t.Context(), from, Request{From: Endpoint{"box", "/links/one/"}, To: Endpoint{"other", "/dir"}}); err != nil || from.got.Len() == 0 {
+	if _, err := Copy(
+		t.Context(), from, Request{From: Endpoint{"box", "/links/one/"}, To: Endpoint{"other", "/dir"}},
+	); err != nil || from.got.Len() == 0 {
 		t.Errorf("into the other sandbox: %v", err)
 	}
-	if _, err := Copy(t.Context(), from, Request{From: Endpoint{"box", "/loop/"}, To: Endpoint{"", target}}); !errors.Is(err, core.KindUsage) {
+	if _, err := Copy(
+		t.Context(), from, Request{From: Endpoint{"box", "/loop/"}, To: Endpoint{"", target}},
+	); !errors.Is(err, core.KindUsage) {
 		t.Errorf("a loop: %v", err)
 	}
 }

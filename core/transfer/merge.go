@@ -30,7 +30,9 @@ func checkMerge(dir *os.Root, tree string) error {
 
 // notEachOther refuses to put a directory in the place of something else, or the other way round.
 func notEachOther(target string) error {
-	return core.Errorf(core.KindConflict, "copy", target, "a directory and what is none, such as a link, cannot replace one another")
+	return core.Errorf(
+		core.KindConflict, "copy", target, "a directory and what is none, such as a link, cannot replace one another",
+	)
 }
 
 // merge moves a complete tree, below dir, over what is in dir, file by file, and returns which of

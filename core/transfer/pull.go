@@ -47,8 +47,8 @@ func (c *copier) pull() error {
 // tempName returns a name that no other file has.
 func tempName() string { return ".sb-" + rand.Text() }
 
-// pullFile copies one file beside its target, then puts it in place. A device or a pipe that the user named is written to, and stays
-// what it is.
+// pullFile copies one file beside its target, then puts it in place. A device or a pipe that the user named is written
+// to, and stays what it is.
 func (c *copier) pullFile(name string, info core.FileInfo, place hostPlace) (err error) {
 	if place.special {
 		return c.pullInto(place.name, name, info)
@@ -92,8 +92,8 @@ func (c *copier) pullFile(name string, info core.FileInfo, place hostPlace) (err
 // specialBits are those of a mode that no copy to this machine has.
 const specialBits = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
-// fill writes content to a new file and gives it its mode. Special bits could make a sandbox's program one that runs as the
-// user of this machine.
+// fill writes content to a new file and gives it its mode. Special bits could make a sandbox's program one that runs as
+// the user of this machine.
 func (c *copier) fill(f *os.File, content io.Reader, name string, mode fs.FileMode) error {
 	if mode&specialBits != 0 {
 		c.notices.add(noticeBits, name)

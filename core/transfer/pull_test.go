@@ -91,14 +91,18 @@ func pull(t *testing.T, from sender, to string) error {
 func TestPullRefusesWhatLeadsOutside(t *testing.T) {
 	dir := tar.Header{Name: "dir/", Typeflag: tar.TypeDir}
 	for name, headers := range map[string][]tar.Header{
-		"parent":            {dir, {Name: "../escaped", Typeflag: tar.TypeReg}},
-		"parent below":      {dir, {Name: "dir/../../escaped", Typeflag: tar.TypeReg}},
-		"absolute":          {dir, {Name: "/escaped", Typeflag: tar.TypeReg}},
-		"through a link":    {dir, {Name: "dir/l", Typeflag: tar.TypeSymlink, Linkname: "../.."}, {Name: "dir/l/escaped", Typeflag: tar.TypeReg}},
+		"parent":       {dir, {Name: "../escaped", Typeflag: tar.TypeReg}},
+		"parent below": {dir, {Name: "dir/../../escaped", Typeflag: tar.TypeReg}},
+		"absolute":     {dir, {Name: "/escaped", Typeflag: tar.TypeReg}},
+		"through a link": {
+			dir, {Name: "dir/l", Typeflag: tar.TypeSymlink, Linkname: "../.."}, {Name: "dir/l/escaped", Typeflag: tar.TypeReg},
+		},
 		"directory twice":   {dir, {Name: "dir/d/", Typeflag: tar.TypeDir}, {Name: "dir/d/", Typeflag: tar.TypeDir}},
 		"hard link outside": {dir, {Name: "dir/l", Typeflag: tar.TypeLink, Linkname: "../../secret"}},
 		"same file twice":   {dir, {Name: "dir/f", Typeflag: tar.TypeReg}, {Name: "dir/f", Typeflag: tar.TypeReg}},
-		"file through link": {dir, {Name: "dir/l", Typeflag: tar.TypeSymlink, Linkname: "sub"}, {Name: "dir/l", Typeflag: tar.TypeReg}},
+		"file through link": {
+			dir, {Name: "dir/l", Typeflag: tar.TypeSymlink, Linkname: "sub"}, {Name: "dir/l", Typeflag: tar.TypeReg},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outer := t.TempDir()
@@ -153,8 +157,10 @@ func TestPullMergesIntoADirectory(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(old, 0o700), os.WriteFile(filepath.Join(old, "mine"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	from := sender{archive: pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir}, tar.Header{Name: "dir/sub/", Typeflag: tar.TypeDir},
-		tar.Header{Name: "dir/sub/f", Typeflag: tar.TypeReg}, tar.Header{Name: "dir/new/", Typeflag: tar.TypeDir}, tar.Header{Name: "dir/new/na\xffme", Typeflag: tar.TypeReg, Format: tar.FormatGNU})}
+	from := sender{archive: pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir},
+		tar.Header{Name: "dir/sub/", Typeflag: tar.TypeDir},
+		tar.Header{Name: "dir/sub/f", Typeflag: tar.TypeReg}, tar.Header{Name: "dir/new/", Typeflag: tar.TypeDir},
+		tar.Header{Name: "dir/new/na\xffme", Typeflag: tar.TypeReg, Format: tar.FormatGNU})}
 	if err := pull(t, from, parent); err != nil {
 		t.Fatal(err)
 	}

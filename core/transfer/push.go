@@ -203,7 +203,8 @@ func (c *copier) survey(root *os.Root) ([]entry, error) {
 	return entries, err
 }
 
-// writeEntry adds one file to the archive, below prefix. first has the files with several names, by the name that was written.
+// writeEntry adds one file to the archive, below prefix. first has the files with several names, by the name that was
+// written.
 func (c *copier) writeEntry(w *tar.Writer, root *os.Root, e entry, prefix string, first map[inode]string) (err error) {
 	header, err := tar.FileInfoHeader(e.info, e.link)
 	if err != nil {

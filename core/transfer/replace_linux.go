@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replace gives the file at from the name to, both below root, in place of the file that may be there. A directory that is there stays, and
-// is an error. A link that is there is replaced, not followed.
+// replace gives the file at from the name to, both below root, in place of the file that may be there. A directory that
+// is there stays, and is an error. A link that is there is replaced, not followed.
 //
-// The two change names where that is possible: ext4 writes a file to the disk at once when it is renamed over another, which costs ten times
-// as much as all else.
+// The two change names where that is possible: ext4 writes a file to the disk at once when it is renamed over another,
+// which costs ten times as much as all else.
 func replace(root *os.Root, from, to string) (err error) {
 	source, err := root.Open(path.Dir(from))
 	if err != nil {

@@ -64,7 +64,8 @@ type Request struct {
 	Exclude []string
 	// GitIgnore leaves out .git and what the .gitignore files of a copied tree name.
 	GitIgnore bool
-	// IncludeGit allows a copy to this machine to write to a .git that exists there, or below it. Git runs programs that are named there.
+	// IncludeGit allows a copy to this machine to write to a .git that exists there, or below it. Git runs programs that
+	// are named there.
 	IncludeGit bool
 	// Root, when set, holds what is pushed: From.Path is below it, and no link leads out of it.
 	Root *os.Root
@@ -86,7 +87,10 @@ type Result struct {
 
 // Copy makes one copy.
 func Copy(ctx context.Context, service Service, request Request) (Result, error) {
-	c := &copier{Service: service, Request: request, ctx: ctx, result: Result{Source: request.From.String(), Destination: request.To.String()}}
+	c := &copier{
+		Service: service, Request: request, ctx: ctx,
+		result: Result{Source: request.From.String(), Destination: request.To.String()},
+	}
 	var err error
 	switch {
 	case request.From.stream() && request.To.Sandbox != "":
@@ -100,7 +104,8 @@ func Copy(ctx context.Context, service Service, request Request) (Result, error)
 	case request.From.Sandbox != "":
 		err = c.across()
 	default:
-		err = core.Errorf(core.KindUsage, "copy", "", "neither side is in a sandbox").WithHint("write SANDBOX:PATH for a path in a sandbox")
+		err = core.Errorf(core.KindUsage, "copy", "", "neither side is in a sandbox").
+			WithHint("write SANDBOX:PATH for a path in a sandbox")
 	}
 	c.result.Warnings = c.notices.list()
 	return c.result, core.Wrap("copy", request.From.String(), err)
@@ -142,8 +147,8 @@ func (r counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// source says what a path with or without a trailing slash means. base is the name that a copy gets, which is the last element of what
-// was asked for. A path that ends without a name means the content.
+// source says what a path with or without a trailing slash means. base is the name that a copy gets, which is the last
+// element of what was asked for. A path that ends without a name means the content.
 func source(name string) (clean, base string, content bool) {
 	content = strings.HasSuffix(name, "/") || strings.HasSuffix(name, "/.")
 	clean = path.Clean(name)
@@ -165,11 +170,14 @@ func (c *copier) target(to Endpoint, base string, directory, content bool) (name
 	case err != nil && !errors.Is(err, core.KindNotFound):
 		return "", false, err
 	case err != nil && strings.HasSuffix(to.Path, "/") && !directory:
-		return "", false, core.Errorf(core.KindNotFound, "copy", to.String(), "there is no such directory").WithHint("make it first: sb fs mkdir -p %s %s", to.Sandbox, to.Path)
+		return "", false, core.Errorf(core.KindNotFound, "copy", to.String(), "there is no such directory").
+			WithHint("make it first: sb fs mkdir -p %s %s", to.Sandbox, to.Path)
 	case err != nil:
 		return to.Path, false, nil
 	case !info.Mode.IsDir() && directory:
-		return "", false, core.Errorf(core.KindConflict, "copy", to.String(), "it is a file, and a directory cannot replace it")
+		return "", false, core.Errorf(
+			core.KindConflict, "copy", to.String(), "it is a file, and a directory cannot replace it",
+		)
 	case !info.Mode.IsDir() || content:
 		return to.Path, info.Mode.IsDir(), nil
 	}
@@ -179,7 +187,8 @@ func (c *copier) target(to Endpoint, base string, directory, content bool) (name
 	case err != nil && !errors.Is(err, core.KindNotFound):
 		return "", false, err
 	case err == nil && info.Mode.IsDir() != directory:
-		return "", false, core.Errorf(core.KindConflict, "copy", to.Sandbox+":"+name, "a file and a directory cannot replace one another")
+		return "", false, core.Errorf(core.KindConflict, "copy", to.Sandbox+
+			":"+name, "a file and a directory cannot replace one another")
 	}
 	return name, err == nil && info.Mode.IsDir(), nil
 }
@@ -189,8 +198,10 @@ func (c *copier) fromStream() error {
 	if c.In == nil {
 		return core.Errorf(core.KindUsage, "copy", "-", "there is no input to read")
 	}
-	if info, err := c.Stat(c.ctx, c.To.Sandbox, c.To.Path); strings.HasSuffix(c.To.Path, "/") || err == nil && info.Mode.IsDir() {
-		return core.Errorf(core.KindConflict, "copy", c.To.String(), "it is a directory").WithHint("name a file: stdin has no name of its own")
+	if info, err := c.Stat(c.ctx, c.To.Sandbox, c.To.Path); strings.HasSuffix(c.To.Path, "/") || err == nil &&
+		info.Mode.IsDir() {
+		return core.Errorf(core.KindConflict, "copy", c.To.String(), "it is a directory").
+			WithHint("name a file: stdin has no name of its own")
 	}
 	c.result.Files = 1
 	return c.WriteFile(c.ctx, c.To.Sandbox, c.To.Path, counted{c, c.In}, core.WriteOptions{})

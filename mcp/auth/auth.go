@@ -40,7 +40,9 @@ type Authenticator struct {
 
 // New makes what identifies the callers of a server that is reached at base and listens at addr.
 func New(options setup.HTTP, base string, addr net.Addr) (a *Authenticator, err error) {
-	a = &Authenticator{issuer: options.Issuer, audience: options.Audience, base: base, noAuth: options.NoAuth, Patience: issuerTimeout}
+	a = &Authenticator{
+		issuer: options.Issuer, audience: options.Audience, base: base, noAuth: options.NoAuth, Patience: issuerTimeout,
+	}
 	if a.issuer != "" && a.audience == "" {
 		a.audience = base + "/mcp"
 	}
@@ -87,12 +89,17 @@ func (a *Authenticator) configured() bool {
 func (a *Authenticator) Enough(addr net.Addr) error {
 	switch {
 	case a.noAuth && a.configured():
-		return core.Errorf(core.KindUsage, "mcp", "", "--no-auth is for a server without API keys and without an issuer of tokens").
+		return core.Errorf(
+			core.KindUsage, "mcp", "", "--no-auth is for a server without API keys and without an issuer of tokens",
+		).
 			WithHint("leave --no-auth out; \"sb key ls --all\" lists the keys")
 	case loopback(addr) || a.configured():
 		return nil
 	}
-	return core.Errorf(core.KindUnauthorized, "mcp", "", "%s can be reached from other machines, and there is neither an API key nor an issuer of tokens", addr).
+	return core.Errorf(
+		core.KindUnauthorized, "mcp", "",
+		"%s can be reached from other machines, and there is neither an API key nor an issuer of tokens", addr,
+	).
 		WithHint("make a key with \"sb key create OWNER\", configure --oauth-issuer, or listen on 127.0.0.1")
 }
 
@@ -144,7 +151,8 @@ func (a *Authenticator) Identify(r *http.Request) (Identity, error) {
 func identityOf(key keys.Key) Identity {
 	return Identity{
 		Owner: key.Owner, Isolated: true, Key: key.ID, MaxSandboxes: key.MaxSandboxes, Rate: key.Rate,
-		ReadOnly: !key.Has(keys.ScopeAll), Metrics: key.Has(keys.ScopeMetrics), NoTools: !key.Has(keys.ScopeAll) && !key.Has(keys.ScopeRead),
+		ReadOnly: !key.Has(keys.ScopeAll), Metrics: key.Has(keys.ScopeMetrics), NoTools: !key.Has(keys.ScopeAll) &&
+			!key.Has(keys.ScopeRead),
 	}
 }
 
@@ -169,7 +177,9 @@ func (a *Authenticator) token(ctx context.Context, raw string) (Identity, error)
 	}
 	sum := sha256.Sum256([]byte(token.Issuer + "\x00" + token.Subject))
 	owner := "jwt-" + hex.EncodeToString(sum[:8])
-	return Identity{Owner: owner, Isolated: true, Key: owner, ReadOnly: slices.Contains(strings.Fields(claims.Scope), scopeRead)}, nil
+	return Identity{
+		Owner: owner, Isolated: true, Key: owner, ReadOnly: slices.Contains(strings.Fields(claims.Scope), scopeRead),
+	}, nil
 }
 
 // issuerTimeout is how long a request to the issuer may take.
@@ -199,7 +209,8 @@ func (a *Authenticator) Routes(mux *http.ServeMux) {
 	if a.issuer == "" {
 		return
 	}
-	config := server.ProtectedResourceMetadataConfig{Resource: a.base + "/mcp", AuthorizationServers: []string{a.issuer}, ResourceName: "sb", ScopesSupported: []string{scopeRead}}
+	config := server.ProtectedResourceMetadataConfig{Resource: a.base +
+		"/mcp", AuthorizationServers: []string{a.issuer}, ResourceName: "sb", ScopesSupported: []string{scopeRead}}
 	handler := server.NewProtectedResourceMetadataHandler(config)
 	mux.Handle("GET "+server.ProtectedResourceMetadataPath(config.Resource), handler)
 	mux.Handle("GET /.well-known/oauth-protected-resource", handler)

@@ -18,7 +18,8 @@ import (
 type HostCheck struct {
 	hosts   []string // without ports
 	Origins []string
-	// anyIP takes every IP address as Host: a server on all interfaces has several, and no web page has one of them as its name.
+	// anyIP takes every IP address as Host: a server on all interfaces has several, and no web page has one of them as its
+	// name.
 	anyIP bool
 }
 
@@ -66,16 +67,18 @@ func (c HostCheck) Check(r *http.Request) error {
 	if origin == "" || slices.Contains(c.Origins, strings.ToLower(origin)) {
 		return nil
 	}
-	// The server's own pages have its own host, by whichever of its names. Other ports of this machine are other origins: sandboxes
-	// publish theirs there, and what they serve is not to be trusted.
-	if u, err := url.Parse(origin); err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, r.Host) {
+	// The server's own pages have its own host, by whichever of its names. Other ports of this machine are other origins:
+	// sandboxes publish theirs there, and what they serve is not to be trusted.
+	if u, err := url.Parse(origin); err == nil && (u.Scheme == "http" || u.Scheme == "https") &&
+		strings.EqualFold(u.Host, r.Host) {
 		return nil
 	}
 	return core.Errorf(core.KindUnauthorized, "mcp", "", "the origin %q is not allowed; --allow-origin names more", origin)
 }
 
-// CrossOrigin lets a page of another origin, which check let pass, read the answer (https://fetch.spec.whatwg.org/#http-cors-protocol).
-// It says whether the request was the browser's question for that and is answered by the headers alone.
+// CrossOrigin lets a page of another origin, which check let pass, read the answer
+// (https://fetch.spec.whatwg.org/#http-cors-protocol). It says whether the request was the browser's question for that
+// and is answered by the headers alone.
 func CrossOrigin(header http.Header, r *http.Request) (preflight bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limiter bounds how many requests a second each owner makes. Callers whom nobody knows share one bound for each address.
+// Limiter bounds how many requests a second each owner makes. Callers whom nobody knows share one bound for each
+// address.
 type Limiter struct {
 	rate float64 // negative is no bound
 

@@ -41,7 +41,8 @@ func TestLocalKeyBeyondLoopback(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Enough(test.addr); test.want == core.KindInternal && err != nil || test.want != core.KindInternal && (err == nil || core.KindOf(err) != test.want || core.HintOf(err) == "") {
+		if err := a.Enough(test.addr); test.want == core.KindInternal && err != nil || test.want != core.KindInternal &&
+			(err == nil || core.KindOf(err) != test.want || core.HintOf(err) == "") {
 			t.Errorf("%s: %v", test.name, err)
 		}
 		local, err := keys.OpenLocal(file)

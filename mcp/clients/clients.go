@@ -45,7 +45,9 @@ func (c Client) value(s Server) (any, error) {
 	case s.URL == "":
 		return c.entry(s), nil
 	case c.remote == nil:
-		return nil, core.Errorf(core.KindUnsupported, "mcp", "", "the configuration of %s takes only servers that it starts itself", c.Title).WithHint("leave --url out")
+		return nil, core.Errorf(
+			core.KindUnsupported, "mcp", "", "the configuration of %s takes only servers that it starts itself", c.Title,
+		).WithHint("leave --url out")
 	}
 	return c.remote(s), nil
 }
@@ -99,23 +101,56 @@ func All() []Client {
 	}
 	servers := []string{"mcpServers"}
 	return []Client{
-		{Name: "claude-code", Title: "Claude Code", user: home(".claude.json"), project: ".mcp.json", keys: servers, entry: typed, remote: atHTTP},
-		{Name: "claude-desktop", Title: "Claude Desktop", user: app("Claude", "claude_desktop_config.json"), keys: servers, entry: plain},
-		{Name: "codex", Title: "Codex", user: home(".codex", "config.toml"), format: formatTOML, keys: []string{"mcp_servers"}, entry: plain, remote: func(s Server) any {
-			return map[string]any{"url": s.URL, "http_headers": headers(s)}
-		}},
-		{Name: "cursor", Title: "Cursor", user: home(".cursor", "mcp.json"), project: filepath.Join(".cursor", "mcp.json"), keys: servers, entry: plain, remote: at("url")},
-		{Name: "gemini", Title: "Gemini CLI", user: home(".gemini", "settings.json"), project: filepath.Join(".gemini", "settings.json"), keys: servers, entry: plain, remote: at("httpUrl")},
-		{Name: "opencode", Title: "opencode", user: config("opencode", "opencode.json"), project: "opencode.json", keys: []string{"mcp"}, entry: func(s Server) any {
-			return map[string]any{"type": "local", "command": append([]string{s.Command}, s.Args...), "enabled": true}
-		}, remote: func(s Server) any {
-			return map[string]any{"type": "remote", "url": s.URL, "headers": headers(s), "enabled": true}
-		}},
-		{Name: "vscode", Title: "VS Code", user: app("Code", "User", "mcp.json"), project: filepath.Join(".vscode", "mcp.json"), keys: []string{"servers"}, entry: typed, remote: atHTTP},
-		{Name: "windsurf", Title: "Windsurf", user: home(".codeium", "windsurf", "mcp_config.json"), keys: servers, entry: plain, remote: at("serverUrl")},
-		{Name: "zed", Title: "Zed", user: config("zed", "settings.json"), project: filepath.Join(".zed", "settings.json"), keys: []string{"context_servers"}, entry: func(s Server) any {
-			return map[string]any{"source": "custom", "command": s.Command, "args": s.Args}
-		}, remote: at("url")},
+		{
+			Name: "claude-code", Title: "Claude Code", user: home(".claude.json"), project: ".mcp.json", keys: servers,
+			entry: typed, remote: atHTTP,
+		},
+		{
+			Name: "claude-desktop", Title: "Claude Desktop", user: app("Claude", "claude_desktop_config.json"), keys: servers,
+			entry: plain,
+		},
+		{
+			Name: "codex", Title: "Codex", user: home(".codex", "config.toml"), format: formatTOML,
+			keys: []string{"mcp_servers"}, entry: plain, remote: func(
+				s Server,
+			) any {
+				return map[string]any{"url": s.URL, "http_headers": headers(s)}
+			},
+		},
+		{
+			Name: "cursor", Title: "Cursor", user: home(".cursor", "mcp.json"), project: filepath.Join(".cursor", "mcp.json"),
+			keys: servers, entry: plain, remote: at("url"),
+		},
+		{
+			Name: "gemini", Title: "Gemini CLI", user: home(".gemini", "settings.json"),
+			project: filepath.Join(".gemini", "settings.json"), keys: servers, entry: plain, remote: at("httpUrl"),
+		},
+		{
+			Name: "opencode", Title: "opencode", user: config("opencode", "opencode.json"), project: "opencode.json",
+			keys: []string{"mcp"}, entry: func(
+				s Server,
+			) any {
+				return map[string]any{"type": "local", "command": append([]string{s.Command}, s.Args...), "enabled": true}
+			}, remote: func(s Server) any {
+				return map[string]any{"type": "remote", "url": s.URL, "headers": headers(s), "enabled": true}
+			},
+		},
+		{
+			Name: "vscode", Title: "VS Code", user: app("Code", "User", "mcp.json"),
+			project: filepath.Join(".vscode", "mcp.json"), keys: []string{"servers"}, entry: typed, remote: atHTTP,
+		},
+		{
+			Name: "windsurf", Title: "Windsurf", user: home(".codeium", "windsurf", "mcp_config.json"), keys: servers,
+			entry: plain, remote: at("serverUrl"),
+		},
+		{
+			Name: "zed", Title: "Zed", user: config("zed", "settings.json"), project: filepath.Join(".zed", "settings.json"),
+			keys: []string{"context_servers"}, entry: func(
+				s Server,
+			) any {
+				return map[string]any{"source": "custom", "command": s.Command, "args": s.Args}
+			}, remote: at("url"),
+		},
 	}
 }
 
@@ -147,7 +182,8 @@ func (c Client) File(place Place, project string) (string, error) {
 		return c.user(place), nil
 	}
 	if c.project == "" {
-		return "", core.Errorf(core.KindUnsupported, "mcp", "", "%s has no configuration of its own for a project", c.Title).WithHint("leave --project out")
+		return "", core.Errorf(core.KindUnsupported, "mcp", "", "%s has no configuration of its own for a project", c.Title).
+			WithHint("leave --project out")
 	}
 	return filepath.Join(project, c.project), nil
 }

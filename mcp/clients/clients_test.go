@@ -19,7 +19,9 @@ func place(t *testing.T) clients.Place {
 }
 
 func server() clients.Server {
-	return clients.Server{Name: "sb", Command: "/usr/local/bin/sb", Args: []string{"mcp", "--allow-path", "/home/me/my project"}}
+	return clients.Server{
+		Name: "sb", Command: "/usr/local/bin/sb", Args: []string{"mcp", "--allow-path", "/home/me/my project"},
+	}
 }
 
 func install(t *testing.T, c clients.Client, file string) clients.Change {
@@ -134,7 +136,8 @@ func TestPlainJSONStaysPlain(t *testing.T) {
 	}
 	install(t, c, file)
 	var parsed map[string]any
-	if err := json.Unmarshal([]byte(read(t, file)), &parsed); err != nil || len(parsed["mcpServers"].(map[string]any)) != 2 {
+	if err := json.Unmarshal([]byte(read(t, file)), &parsed); err != nil ||
+		len(parsed["mcpServers"].(map[string]any)) != 2 {
 		t.Errorf("%v: %s", err, read(t, file))
 	}
 }
@@ -145,13 +148,15 @@ func TestTOMLKeepsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "config.toml")
-	before := "# mine\nmodel = \"o\"\n\n[mcp_servers.sb]\ncommand = \"old\"\n\n[mcp_servers.sb.env]\nA = \"b\"\n\n[mcp_servers.sbx]\ncommand = \"x\"\n"
+	before := "# mine\nmodel = \"o\"\n\n[mcp_servers.sb]\ncommand = \"old\"\n\n[mcp_servers.sb.env]\nA = " +
+		"\"b\"\n\n[mcp_servers.sbx]\ncommand = \"x\"\n"
 	if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	install(t, c, file)
 	text := read(t, file)
-	if strings.Contains(text, "old") || strings.Contains(text, "sb.env") || !strings.Contains(text, "# mine") || !strings.Contains(text, "[mcp_servers.sbx]\ncommand = \"x\"") {
+	if strings.Contains(text, "old") || strings.Contains(text, "sb.env") || !strings.Contains(text, "# mine") ||
+		!strings.Contains(text, "[mcp_servers.sbx]\ncommand = \"x\"") {
 		t.Errorf("got %s", text)
 	}
 	if change := install(t, c, file); change.Changed {
@@ -160,7 +165,9 @@ func TestTOMLKeepsTheRest(t *testing.T) {
 }
 
 func TestBrokenFilesAreLeftAlone(t *testing.T) {
-	for name, broken := range map[string]string{"cursor": `{"mcpServers": `, "codex": "[x\n", "gemini": `{"mcpServers": []}`} {
+	for name, broken := range map[string]string{
+		"cursor": `{"mcpServers": `, "codex": "[x\n", "gemini": `{"mcpServers": []}`,
+	} {
 		c, err := clients.Find(name)
 		if err != nil {
 			t.Fatal(err)
@@ -204,7 +211,8 @@ func TestServerThatRuns(t *testing.T) {
 				return
 			}
 			text := read(t, file)
-			if err != nil || !change.Changed || !strings.Contains(text, running.URL) || !strings.Contains(text, "Bearer "+key) || strings.Contains(text, "/usr/local/bin/sb") {
+			if err != nil || !change.Changed || !strings.Contains(text, running.URL) ||
+				!strings.Contains(text, "Bearer "+key) || strings.Contains(text, "/usr/local/bin/sb") {
 				t.Errorf("%+v, %v: %s", change, err, text)
 			}
 			for _, path := range []string{file, change.Backup} {
@@ -223,7 +231,8 @@ func TestServerThatRuns(t *testing.T) {
 			if err != nil || strings.Contains(string(encoded), key) {
 				t.Errorf("what is reported: %s, %v", encoded, err)
 			}
-			if change, err := c.Uninstall(file, "sb", false); err != nil || !change.Changed || strings.Contains(read(t, file), key) {
+			if change, err := c.Uninstall(file, "sb", false); err != nil || !change.Changed ||
+				strings.Contains(read(t, file), key) {
 				t.Errorf("out: %+v, %v", change, err)
 			}
 		})

@@ -54,8 +54,8 @@ func (c Client) Entry(s Server) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Install puts the server into a client's file. What else is there stays as it is, comments included. Doing it again changes
-// nothing. A file with a key in it becomes its owner's alone.
+// Install puts the server into a client's file. What else is there stays as it is, comments included. Doing it again
+// changes nothing. A file with a key in it becomes its owner's alone.
 func (c Client) Install(file string, s Server, dryRun bool) (Change, error) {
 	if _, err := c.value(s); err != nil {
 		return Change{Client: c.Name, File: file}, err
@@ -86,7 +86,9 @@ func (c Client) change(file string, mask fs.FileMode, dryRun bool, edit func([]b
 	}
 	after, err := edit(before)
 	if err != nil {
-		return change, core.Errorf(core.KindUsage, "mcp", file, "the configuration of %s cannot be understood, and was left alone: %w", c.Title, err).
+		return change, core.Errorf(
+			core.KindUsage, "mcp", file, "the configuration of %s cannot be understood, and was left alone: %w", c.Title, err,
+		).
 			WithHint("mend it, or add by hand what --print shows")
 	}
 	change.Before, change.After, change.Changed = before, after, !bytes.Equal(before, after)
@@ -99,7 +101,9 @@ func (c Client) change(file string, mask fs.FileMode, dryRun bool, edit func([]b
 	if exists {
 		change.Backup = file + ".sb-" + time.Now().UTC().Format("20060102-150405.000000000")
 		if err := os.WriteFile(change.Backup, before, 0o600); err != nil { //nolint:gosec // beside the client's own file
-			return change, core.Errorf(core.KindOf(err), "mcp", change.Backup, "no copy could be made, so nothing was changed: %w", err)
+			return change, core.Errorf(
+				core.KindOf(err), "mcp", change.Backup, "no copy could be made, so nothing was changed: %w", err,
+			)
 		}
 	}
 	return change, replace(file, after, mask)
@@ -164,7 +168,9 @@ func (c Client) with(before []byte, s Server) ([]byte, error) {
 			patch = append(patch, map[string]any{"op": "add", "path": path, "value": map[string]any{}})
 		}
 	}
-	patch = append(patch, map[string]any{"op": "add", "path": pointer(append(slices.Clip(c.keys), s.Name)...), "value": value})
+	patch = append(
+		patch, map[string]any{"op": "add", "path": pointer(append(slices.Clip(c.keys), s.Name)...), "value": value},
+	)
 	return patched(document, patch)
 }
 
@@ -250,7 +256,9 @@ func pointer(keys ...string) string {
 func (c Client) table(s Server) []byte {
 	header := fmt.Sprintf("[%s.%s]\n", strings.Join(c.keys, "."), tomlKey(s.Name))
 	if s.URL != "" {
-		return fmt.Appendf(nil, "%surl = %s\nhttp_headers = { Authorization = %s }\n", header, tomlString(s.URL), tomlString("Bearer "+s.Key))
+		return fmt.Appendf(
+			nil, "%surl = %s\nhttp_headers = { Authorization = %s }\n", header, tomlString(s.URL), tomlString("Bearer "+s.Key),
+		)
 	}
 	quoted := make([]string, len(s.Args))
 	for i, arg := range s.Args {

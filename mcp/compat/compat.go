@@ -41,7 +41,9 @@ type commandOut struct {
 }
 
 func commandOf(r tools.ExecResult) commandOut {
-	out := commandOut{Stdout: r.Stdout, Stderr: r.Stderr, ExitCode: r.ExitCode, Running: r.Running, Seconds: r.Seconds, Note: r.Message}
+	out := commandOut{
+		Stdout: r.Stdout, Stderr: r.Stderr, ExitCode: r.ExitCode, Running: r.Running, Seconds: r.Seconds, Note: r.Message,
+	}
 	if r.Running {
 		out.Note = "It is still running and goes on by itself."
 	}
@@ -49,7 +51,9 @@ func commandOf(r tools.ExecResult) commandOut {
 }
 
 func (o commandOut) Text() string {
-	return plainText(tools.ExecResult{Running: o.Running, ExitCode: o.ExitCode, Stdout: o.Stdout, Stderr: o.Stderr, Seconds: o.Seconds, Message: o.Note})
+	return plainText(tools.ExecResult{
+		Running: o.Running, ExitCode: o.ExitCode, Stdout: o.Stdout, Stderr: o.Stderr, Seconds: o.Seconds, Message: o.Note,
+	})
 }
 
 // plainText is the text of a result without the ids that these systems do not have.

@@ -57,25 +57,59 @@ type containerExitIn struct {
 
 func dockerSandboxTools() []tools.Tool {
 	return []tools.Tool{
-		tools.Define(tools.Tool{Name: "create_container_environment", Title: "Create a container", OpenWorld: true, Description: "Create an isolated environment from an image and return its container id."}, createContainer),
-		tools.Define(tools.Tool{Name: "create_file_in_container", Title: "Create a file", Destructive: true, Idempotent: true, Description: "Create a file in a container, or replace its content."}, func(ctx context.Context, c *tools.Call, in containerFileIn) (tools.WriteOut, error) {
+		tools.Define(
+			tools.Tool{
+				Name: "create_container_environment", Title: "Create a container", OpenWorld: true,
+				Description: "Create an isolated environment from an image and return its container id.",
+			},
+			createContainer,
+		),
+		tools.Define(tools.Tool{
+			Name: "create_file_in_container", Title: "Create a file", Destructive: true, Idempotent: true,
+			Description: "Create a file in a container, or replace its content.",
+		}, func(
+			ctx context.Context, c *tools.Call, in containerFileIn,
+		) (tools.WriteOut, error) {
 			return tools.WriteFile(ctx, c, tools.WriteIn{Sandbox: in.ContainerID, Path: in.Filename, Content: in.Content})
 		}),
-		tools.Define(tools.Tool{Name: "execute_command_in_container", Title: "Execute a command", Destructive: true, OpenWorld: true, Description: "Run a shell command in a container and return its output and exit code."}, func(ctx context.Context, c *tools.Call, in containerExecIn) (commandOut, error) {
+		tools.Define(tools.Tool{
+			Name: "execute_command_in_container", Title: "Execute a command", Destructive: true, OpenWorld: true,
+			Description: "Run a shell command in a container and return its output and exit code.",
+		}, func(
+			ctx context.Context, c *tools.Call, in containerExecIn,
+		) (commandOut, error) {
 			result, err := tools.RunExec(ctx, c, tools.ExecIn{Sandbox: in.ContainerID, Command: in.Command})
 			return commandOf(result), err
 		}),
-		tools.Define(tools.Tool{Name: "save_container_state", Title: "Save a container", OpenWorld: true, Description: "Save a container's files as an image that other containers can start from."}, func(ctx context.Context, c *tools.Call, in containerSaveIn) (containerOut, error) {
+		tools.Define(tools.Tool{
+			Name: "save_container_state", Title: "Save a container", OpenWorld: true,
+			Description: "Save a container's files as an image that other containers can start from.",
+		}, func(
+			ctx context.Context, c *tools.Call, in containerSaveIn,
+		) (containerOut, error) {
 			saved, err := tools.Snapshot(ctx, c, tools.SnapshotIn{Sandbox: in.ContainerID, Name: in.Name})
 			if errors.Is(err, core.KindUsage) {
 				saved, err = tools.Snapshot(ctx, c, tools.SnapshotIn{Sandbox: in.ContainerID, Name: untagged(in.Name)})
 			}
-			return containerOut{ContainerID: in.ContainerID, Name: saved.Snapshot, Status: "saved", Usage: "create a container with image " + in.Name + " to start from it"}, err
+			return containerOut{
+				ContainerID: in.ContainerID, Name: saved.Snapshot, Status: "saved",
+				Usage: "create a container with image " + in.Name + " to start from it",
+			}, err
 		}),
-		tools.Define(tools.Tool{Name: "export_dockerfile", Title: "Export a Dockerfile", ReadOnly: true, Idempotent: true, Description: "Write a Dockerfile that repeats what was done in a container: its image, files and commands."}, func(ctx context.Context, c *tools.Call, in containerIDIn) (tools.DockerfileOut, error) {
+		tools.Define(tools.Tool{
+			Name: "export_dockerfile", Title: "Export a Dockerfile", ReadOnly: true, Idempotent: true,
+			Description: "Write a Dockerfile that repeats what was done in a container: its image, files and commands.",
+		}, func(
+			ctx context.Context, c *tools.Call, in containerIDIn,
+		) (tools.DockerfileOut, error) {
 			return tools.Dockerfile(ctx, c, tools.SandboxIn{Sandbox: in.ContainerID})
 		}),
-		tools.Define(tools.Tool{Name: "exit_container", Title: "Close a container", Destructive: true, Idempotent: true, Description: "Close a container and remove everything in it, when the work is done."}, func(ctx context.Context, c *tools.Call, in containerExitIn) (modalDoneOut, error) {
+		tools.Define(tools.Tool{
+			Name: "exit_container", Title: "Close a container", Destructive: true, Idempotent: true,
+			Description: "Close a container and remove everything in it, when the work is done.",
+		}, func(
+			ctx context.Context, c *tools.Call, in containerExitIn,
+		) (modalDoneOut, error) {
 			_, err := tools.Terminate(ctx, c, tools.TerminateIn{Sandbox: in.ContainerID})
 			return modalDoneOut{err == nil, "closed " + in.ContainerID}, err
 		}),

@@ -118,12 +118,28 @@ const (
 
 func mcp4modalTools() []tools.Tool {
 	return []tools.Tool{
-		tools.Define(tools.Tool{Name: "launch_sandbox", Title: "Launch a sandbox", OpenWorld: true, Description: "Create a new isolated sandbox with Python version, packages, resources and GPU of your choice."}, modalLaunch),
-		tools.Define(tools.Tool{Name: "terminate_sandbox", Title: "Terminate a sandbox", Destructive: true, Idempotent: true, Description: "Stop a running sandbox and remove all its files."}, func(ctx context.Context, c *tools.Call, in modalIDIn) (modalDoneOut, error) {
+		tools.Define(
+			tools.Tool{
+				Name: "launch_sandbox", Title: "Launch a sandbox", OpenWorld: true,
+				Description: "Create a new isolated sandbox with Python version, packages, resources and GPU of your choice.",
+			},
+			modalLaunch,
+		),
+		tools.Define(tools.Tool{
+			Name: "terminate_sandbox", Title: "Terminate a sandbox", Destructive: true, Idempotent: true,
+			Description: "Stop a running sandbox and remove all its files.",
+		}, func(
+			ctx context.Context, c *tools.Call, in modalIDIn,
+		) (modalDoneOut, error) {
 			_, err := tools.Terminate(ctx, c, tools.TerminateIn{Sandbox: in.SandboxID})
 			return modalDoneOut{err == nil, "terminated " + in.SandboxID}, err
 		}),
-		tools.Define(tools.Tool{Name: "list_sandboxes", Title: "List sandboxes", ReadOnly: true, Idempotent: true, Description: "List all sandboxes within an app namespace."}, func(ctx context.Context, c *tools.Call, in modalListIn) (modalListOut, error) {
+		tools.Define(tools.Tool{
+			Name: "list_sandboxes", Title: "List sandboxes", ReadOnly: true, Idempotent: true,
+			Description: "List all sandboxes within an app namespace.",
+		}, func(
+			ctx context.Context, c *tools.Call, in modalListIn,
+		) (modalListOut, error) {
 			found, err := tools.List(ctx, c, tools.ListIn{App: in.App})
 			out := modalListOut{Sandboxes: []modalSandboxOut{}}
 			for _, info := range found.Sandboxes {
@@ -131,24 +147,65 @@ func mcp4modalTools() []tools.Tool {
 			}
 			return out, err
 		}),
-		tools.Define(tools.Tool{Name: "execute_command", Title: "Execute a command", Destructive: true, OpenWorld: true, Description: "Run a command in a sandbox and return stdout, stderr and the return code."}, modalExec),
-		tools.Define(tools.Tool{Name: "push_file_to_sandbox", Title: "Push a file", Destructive: true, Idempotent: true, Description: "Upload a file or directory of the user's machine to a sandbox."}, func(ctx context.Context, c *tools.Call, in modalPushIn) (tools.TransferOut, error) {
+		tools.Define(
+			tools.Tool{
+				Name: "execute_command", Title: "Execute a command", Destructive: true, OpenWorld: true,
+				Description: "Run a command in a sandbox and return stdout, stderr and the return code.",
+			},
+			modalExec,
+		),
+		tools.Define(tools.Tool{
+			Name: "push_file_to_sandbox", Title: "Push a file", Destructive: true, Idempotent: true,
+			Description: "Upload a file or directory of the user's machine to a sandbox.",
+		}, func(
+			ctx context.Context, c *tools.Call, in modalPushIn,
+		) (tools.TransferOut, error) {
 			return tools.Push(ctx, c, tools.PushIn{Sandbox: in.SandboxID, Local: in.LocalPath, Path: in.SandboxPath})
 		}),
-		tools.Define(tools.Tool{Name: "pull_file_from_sandbox", Title: "Pull a file", Destructive: true, Idempotent: true, Description: "Download a file or directory of a sandbox to the user's machine, replacing what is there."}, func(ctx context.Context, c *tools.Call, in modalPullIn) (tools.TransferOut, error) {
-			return tools.Pull(ctx, c, tools.PullIn{Sandbox: in.SandboxID, Path: in.SandboxPath, Local: in.LocalPath, Replace: true})
+		tools.Define(tools.Tool{
+			Name: "pull_file_from_sandbox", Title: "Pull a file", Destructive: true, Idempotent: true,
+			Description: "Download a file or directory of a sandbox to the user's machine, replacing what is there.",
+		}, func(
+			ctx context.Context, c *tools.Call, in modalPullIn,
+		) (tools.TransferOut, error) {
+			return tools.Pull(
+				ctx, c, tools.PullIn{Sandbox: in.SandboxID, Path: in.SandboxPath, Local: in.LocalPath, Replace: true},
+			)
 		}),
-		tools.Define(tools.Tool{Name: "read_file_content_from_sandbox", Title: "Read a file", ReadOnly: true, Idempotent: true, Description: "Read the content of a file in a sandbox without downloading it."}, func(ctx context.Context, c *tools.Call, in modalPathIn) (tools.ReadOut, error) {
+		tools.Define(tools.Tool{
+			Name: "read_file_content_from_sandbox", Title: "Read a file", ReadOnly: true, Idempotent: true,
+			Description: "Read the content of a file in a sandbox without downloading it.",
+		}, func(
+			ctx context.Context, c *tools.Call, in modalPathIn,
+		) (tools.ReadOut, error) {
 			return tools.ReadFile(ctx, c, tools.ReadIn{Sandbox: in.SandboxID, Path: in.Path})
 		}),
-		tools.Define(tools.Tool{Name: "write_file_content_to_sandbox", Title: "Write a file", Destructive: true, Idempotent: true, Description: "Create a file in a sandbox, or replace its content."}, func(ctx context.Context, c *tools.Call, in modalWriteIn) (tools.WriteOut, error) {
+		tools.Define(tools.Tool{
+			Name: "write_file_content_to_sandbox", Title: "Write a file", Destructive: true, Idempotent: true,
+			Description: "Create a file in a sandbox, or replace its content.",
+		}, func(
+			ctx context.Context, c *tools.Call, in modalWriteIn,
+		) (tools.WriteOut, error) {
 			return tools.WriteFile(ctx, c, tools.WriteIn{Sandbox: in.SandboxID, Path: in.SandboxPath, Content: in.Content})
 		}),
-		tools.Define(tools.Tool{Name: "list_directory", Title: "List a directory", ReadOnly: true, Idempotent: true, Description: "List what is in a directory of a sandbox."}, func(ctx context.Context, c *tools.Call, in modalPathIn) (tools.FilesOut, error) {
+		tools.Define(tools.Tool{
+			Name: "list_directory", Title: "List a directory", ReadOnly: true, Idempotent: true,
+			Description: "List what is in a directory of a sandbox.",
+		}, func(
+			ctx context.Context, c *tools.Call, in modalPathIn,
+		) (tools.FilesOut, error) {
 			return tools.ListFiles(ctx, c, tools.PathIn{Sandbox: in.SandboxID, Path: in.Path})
 		}),
-		tools.Define(tools.Tool{Name: "make_directory", Title: "Make a directory", Description: "Create a directory in a sandbox."}, modalMkdir),
-		tools.Define(tools.Tool{Name: "remove_path", Title: "Remove a path", Destructive: true, Description: "Remove a file or directory of a sandbox."}, func(ctx context.Context, c *tools.Call, in modalRemoveIn) (tools.PathOut, error) {
+		tools.Define(
+			tools.Tool{Name: "make_directory", Title: "Make a directory", Description: "Create a directory in a sandbox."},
+			modalMkdir,
+		),
+		tools.Define(tools.Tool{
+			Name: "remove_path", Title: "Remove a path", Destructive: true,
+			Description: "Remove a file or directory of a sandbox.",
+		}, func(
+			ctx context.Context, c *tools.Call, in modalRemoveIn,
+		) (tools.PathOut, error) {
 			return tools.RemoveFile(ctx, c, tools.RemoveIn{Sandbox: in.SandboxID, Path: in.Path, Recursive: in.Recursive})
 		}),
 	}
@@ -160,10 +217,13 @@ func modalSandbox(info tools.SandboxInfo) modalSandboxOut {
 
 func modalLaunch(ctx context.Context, c *tools.Call, in modalLaunchIn) (modalSandboxOut, error) {
 	if c.Host.Options.Policy.Template == "" { // which says all of this itself
-		in.Timeout, in.CPU, in.Memory = cmp.Or(in.Timeout, modalTimeout), cmp.Or(in.CPU, modalCPU), cmp.Or(in.Memory, modalMemory)
+		in.Timeout, in.CPU, in.Memory = cmp.Or(in.Timeout, modalTimeout), cmp.Or(in.CPU, modalCPU), cmp.Or(
+			in.Memory, modalMemory,
+		)
 	}
 	ask := tools.LaunchIn{
-		App: in.App, Python: in.Python, Pip: in.Pip, Apt: in.Apt, Timeout: in.Timeout, CPU: in.CPU, Secrets: in.Secrets, SecretRefs: in.Predefined, Volumes: in.Volumes, Workdir: in.Workdir,
+		App: in.App, Python: in.Python, Pip: in.Pip, Apt: in.Apt, Timeout: in.Timeout, CPU: in.CPU, Secrets: in.Secrets,
+		SecretRefs: in.Predefined, Volumes: in.Volumes, Workdir: in.Workdir,
 	}
 	if in.Memory > 0 {
 		ask.Memory = fmt.Sprintf("%dMiB", in.Memory)
@@ -181,7 +241,10 @@ func modalExec(ctx context.Context, c *tools.Call, in modalExecIn) (modalExecOut
 	}
 	// The system waits for the command's end, so the soft deadline is beyond the command's own where that is short.
 	wait := min(cmp.Or(in.Timeout, modalExecTimeout)+1, int(c.Host.Options.SoftDeadline/time.Second))
-	result, err := tools.RunExec(ctx, c, tools.ExecIn{Sandbox: in.SandboxID, Argv: in.Command, Timeout: cmp.Or(in.Timeout, modalExecTimeout), Wait: &wait})
+	result, err := tools.RunExec(
+		ctx, c,
+		tools.ExecIn{Sandbox: in.SandboxID, Argv: in.Command, Timeout: cmp.Or(in.Timeout, modalExecTimeout), Wait: &wait},
+	)
 	out := commandOf(result)
 	return modalExecOut{out, out.ExitCode}, err
 }

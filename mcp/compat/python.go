@@ -66,14 +66,24 @@ type codeOnlyIn struct {
 
 func mcpSandboxTools() []tools.Tool {
 	return []tools.Tool{
-		tools.Define(tools.Tool{Name: "create_sandbox", Title: "Create a sandbox", OpenWorld: true, Description: "Create a new Python sandbox and return its id for the other tools."}, func(ctx context.Context, c *tools.Call, in createSandboxIn) (modalSandboxOut, error) {
+		tools.Define(tools.Tool{
+			Name: "create_sandbox", Title: "Create a sandbox", OpenWorld: true,
+			Description: "Create a new Python sandbox and return its id for the other tools.",
+		}, func(
+			ctx context.Context, c *tools.Call, in createSandboxIn,
+		) (modalSandboxOut, error) {
 			info, err := tools.Launch(ctx, c, tools.LaunchIn{Name: in.Name})
 			if err == nil {
 				err = c.Service.Mkdir(ctx, info.Provider+"/"+info.ID, resultsDir, true)
 			}
 			return modalSandbox(info), err
 		}),
-		tools.Define(tools.Tool{Name: "list_sandboxes", Title: "List sandboxes", ReadOnly: true, Idempotent: true, Description: "List the sandboxes there are, to reuse one instead of creating another."}, func(ctx context.Context, c *tools.Call, _ tools.NoneIn) (modalListOut, error) {
+		tools.Define(tools.Tool{
+			Name: "list_sandboxes", Title: "List sandboxes", ReadOnly: true, Idempotent: true,
+			Description: "List the sandboxes there are, to reuse one instead of creating another.",
+		}, func(
+			ctx context.Context, c *tools.Call, _ tools.NoneIn,
+		) (modalListOut, error) {
 			found, err := tools.List(ctx, c, tools.ListIn{})
 			out := modalListOut{Sandboxes: []modalSandboxOut{}}
 			for _, info := range found.Sandboxes {
@@ -81,18 +91,49 @@ func mcpSandboxTools() []tools.Tool {
 			}
 			return out, err
 		}),
-		tools.Define(tools.Tool{Name: "execute_python_code", Title: "Execute Python code", Destructive: true, OpenWorld: true, Description: "Run Python code in a sandbox and return its output, and links to the files that it made in its working directory."}, runPython),
-		tools.Define(tools.Tool{Name: "install_package_in_sandbox", Title: "Install a package", OpenWorld: true, Idempotent: true, Description: "Begin to install a Python package in a sandbox. check_package_installation_status tells when it is done."}, func(ctx context.Context, c *tools.Call, in pyPackageIn) (pyInstallOut, error) {
+		tools.Define(
+			tools.Tool{
+				Name: "execute_python_code", Title: "Execute Python code", Destructive: true, OpenWorld: true,
+				Description: "Run Python code in a sandbox and return its output, and links to the files that it made in its " +
+					"working directory.",
+			},
+			runPython,
+		),
+		tools.Define(tools.Tool{
+			Name: "install_package_in_sandbox", Title: "Install a package", OpenWorld: true, Idempotent: true,
+			Description: "Begin to install a Python package in a sandbox. check_package_installation_status tells when it is " +
+				"done.",
+		}, func(
+			ctx context.Context, c *tools.Call, in pyPackageIn,
+		) (pyInstallOut, error) {
 			soon := 2
-			result, err := tools.Install(ctx, c, tools.InstallIn{Sandbox: in.SandboxID, Packages: []string{in.PackageName}, Wait: &soon})
+			result, err := tools.Install(
+				ctx, c, tools.InstallIn{Sandbox: in.SandboxID, Packages: []string{in.PackageName}, Wait: &soon},
+			)
 			return installed(in.PackageName, result), err
 		}),
-		tools.Define(tools.Tool{Name: "check_package_installation_status", Title: "Is a package installed?", ReadOnly: true, Idempotent: true, Description: "Say whether a package is installed in a sandbox, or still being installed."}, checkPackage),
-		tools.Define(tools.Tool{Name: "execute_terminal_command", Title: "Execute a command", Destructive: true, OpenWorld: true, Description: "Run a terminal command in a sandbox and return stdout, stderr and exit_code."}, func(ctx context.Context, c *tools.Call, in pyCommandIn) (commandOut, error) {
+		tools.Define(
+			tools.Tool{
+				Name: "check_package_installation_status", Title: "Is a package installed?", ReadOnly: true, Idempotent: true,
+				Description: "Say whether a package is installed in a sandbox, or still being installed.",
+			},
+			checkPackage,
+		),
+		tools.Define(tools.Tool{
+			Name: "execute_terminal_command", Title: "Execute a command", Destructive: true, OpenWorld: true,
+			Description: "Run a terminal command in a sandbox and return stdout, stderr and exit_code.",
+		}, func(
+			ctx context.Context, c *tools.Call, in pyCommandIn,
+		) (commandOut, error) {
 			result, err := tools.RunExec(ctx, c, tools.ExecIn{Sandbox: in.SandboxID, Command: in.Command})
 			return commandOf(result), err
 		}),
-		tools.Define(tools.Tool{Name: "upload_file_to_sandbox", Title: "Upload a file", Destructive: true, Idempotent: true, Description: "Upload a file of the user's machine to a sandbox."}, func(ctx context.Context, c *tools.Call, in uploadIn) (tools.TransferOut, error) {
+		tools.Define(tools.Tool{
+			Name: "upload_file_to_sandbox", Title: "Upload a file", Destructive: true, Idempotent: true,
+			Description: "Upload a file of the user's machine to a sandbox.",
+		}, func(
+			ctx context.Context, c *tools.Call, in uploadIn,
+		) (tools.TransferOut, error) {
 			sb, err := c.Resolve(ctx, in.SandboxID)
 			if err != nil {
 				return tools.TransferOut{}, err
@@ -124,7 +165,9 @@ func runPython(ctx context.Context, c *tools.Call, in pySandboxIn) (pyOut, error
 		return pyOut{}, err
 	}
 	if len(in.Code) > tools.MaxCode {
-		return pyOut{}, core.Errorf(core.KindUsage, "execute_python_code", "", "the code is longer than %d bytes", tools.MaxCode)
+		return pyOut{}, core.Errorf(
+			core.KindUsage, "execute_python_code", "", "the code is longer than %d bytes", tools.MaxCode,
+		)
 	}
 	result, err := c.Execute(ctx, sb, tools.Execution{
 		Spec: core.ExecSpec{Command: []string{"python3", "-u", "-c", in.Code}, Workdir: resultsDir},
@@ -202,7 +245,8 @@ func checkPackage(ctx context.Context, c *tools.Call, in pyPackageIn) (pyInstall
 	}
 	for _, e := range execs {
 		if n := len(e.Command); e.Running() && n > 3 && e.Command[n-1] == in.PackageName && e.Command[3] == "install" {
-			return pyInstallOut{Package: in.PackageName, Status: "installing", Details: "since " + e.Started.UTC().Format(time.RFC3339)}, nil
+			return pyInstallOut{Package: in.PackageName, Status: "installing", Details: "since " + e.Started.UTC().
+				Format(time.RFC3339)}, nil
 		}
 	}
 	status, err := tools.PackageStatus(ctx, c, tools.StatusIn{Sandbox: in.SandboxID, Package: requirement(in.PackageName)})
@@ -232,7 +276,19 @@ func codeSandboxTools() []tools.Tool {
 		}
 	}
 	return []tools.Tool{
-		tools.Define(tools.Tool{Name: "run_python_code", Title: "Run Python code", Destructive: true, OpenWorld: true, Description: "Execute a snippet of Python code in a sandbox of its own and return its output."}, run("python")),
-		tools.Define(tools.Tool{Name: "run_js_code", Title: "Run JavaScript code", Destructive: true, OpenWorld: true, Description: "Execute a snippet of JavaScript (Node.js) code in a sandbox of its own and return its output."}, run("javascript")),
+		tools.Define(
+			tools.Tool{
+				Name: "run_python_code", Title: "Run Python code", Destructive: true, OpenWorld: true,
+				Description: "Execute a snippet of Python code in a sandbox of its own and return its output.",
+			},
+			run("python"),
+		),
+		tools.Define(
+			tools.Tool{
+				Name: "run_js_code", Title: "Run JavaScript code", Destructive: true, OpenWorld: true,
+				Description: "Execute a snippet of JavaScript (Node.js) code in a sandbox of its own and return its output.",
+			},
+			run("javascript"),
+		),
 	}
 }

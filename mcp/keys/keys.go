@@ -45,7 +45,8 @@ type Key struct {
 	// Owner is whose sandboxes the key sees; several keys may have the same one.
 	Owner string  `json:"owner"`
 	Scope []Scope `json:"scope"`
-	// Hash is the SHA-256 of the key in hexadecimal. The key has 160 random bits, so a slow hash would protect nothing more.
+	// Hash is the SHA-256 of the key in hexadecimal. The key has 160 random bits, so a slow hash would protect nothing
+	// more.
 	Hash    string    `json:"hash"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
@@ -96,7 +97,8 @@ func (s *Store) Create(key Key) (created Key, secret string, err error) {
 	}
 	for _, scope := range key.Scope {
 		if !slices.Contains(Scopes(), string(scope)) {
-			return Key{}, "", core.Errorf(core.KindUsage, "key", "", "there is no scope %q", scope).WithHint("the scopes are %s", strings.Join(Scopes(), ", "))
+			return Key{}, "", core.Errorf(core.KindUsage, "key", "", "there is no scope %q", scope).
+				WithHint("the scopes are %s", strings.Join(Scopes(), ", "))
 		}
 	}
 	key.ID = strings.ToLower(rand.Text()[:8])
@@ -198,7 +200,9 @@ func (s *Store) read() ([]Key, error) {
 	if err != nil {
 		return nil, core.Errorf(core.KindUnavailable, "key", s.path, "the keys cannot be read: %w", err)
 	}
-	slices.SortStableFunc(known, func(a, b Key) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(known, func(a, b Key) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
 	return known, nil
 }
 

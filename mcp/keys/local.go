@@ -61,7 +61,9 @@ func readLocal(path string) (Local, error) {
 		return Local{}, core.Errorf(core.KindUnavailable, "key", path, "the local key cannot be read: %w", err)
 	}
 	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
-		return Local{}, core.Errorf(core.KindUnauthorized, "key", path, "other users may have read or replaced the local key (%s)", mode).
+		return Local{}, core.Errorf(
+			core.KindUnauthorized, "key", path, "other users may have read or replaced the local key (%s)", mode,
+		).
 			WithHint("remove %s: the next start makes a new key", path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxLocal))

@@ -60,7 +60,9 @@ func TestLocalKeyOfOthersIsRefused(t *testing.T) {
 	if _, err := keys.OpenLocal(path); !errors.Is(err, core.KindUnauthorized) || core.HintOf(err) == "" {
 		t.Errorf("readable by all: %v", err)
 	}
-	for name, text := range map[string]string{"empty": "", "short": "sb_local_x\n", "other": "password-password-password-password\n"} {
+	for name, text := range map[string]string{
+		"empty": "", "short": "sb_local_x\n", "other": "password-password-password-password\n",
+	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -46,8 +46,9 @@ func (f Files) Serve(response http.ResponseWriter, r *http.Request, g Grant) {
 
 func fileError(response http.ResponseWriter, err error) {
 	status := map[core.Kind]int{
-		core.KindNotFound: http.StatusNotFound, core.KindConflict: http.StatusConflict, core.KindUnauthorized: http.StatusForbidden,
-		core.KindExhausted: http.StatusInsufficientStorage, core.KindUsage: http.StatusBadRequest,
+		core.KindNotFound: http.StatusNotFound, core.KindConflict: http.StatusConflict,
+		core.KindUnauthorized: http.StatusForbidden,
+		core.KindExhausted:    http.StatusInsufficientStorage, core.KindUsage: http.StatusBadRequest,
 	}[core.KindOf(err)]
 	if status == 0 {
 		status = http.StatusInternalServerError
@@ -57,7 +58,13 @@ func fileError(response http.ResponseWriter, err error) {
 
 // harmless are the types that a browser shows without running anything.
 func harmless(mimeType string) bool {
-	return slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain", "text/csv", "application/json", "application/pdf"}, mimeType)
+	return slices.Contains(
+		[]string{
+			"image/png", "image/jpeg", "image/gif", "image/webp", "text/plain", "text/csv", "application/json",
+			"application/pdf",
+		},
+		mimeType,
+	)
 }
 
 func (f Files) download(response http.ResponseWriter, r *http.Request, svc *service.Service, g Grant) {

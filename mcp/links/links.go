@@ -48,7 +48,8 @@ func (l *linkBase) sign(payload []byte) []byte {
 func (l *Links) Make(g Grant) (string, error) {
 	base := l.at.Load()
 	if base == nil {
-		return "", core.Errorf(core.KindUnsupported, "link", "", "this server has no links: it does not serve HTTP").WithHint("use file_read, push or pull")
+		return "", core.Errorf(core.KindUnsupported, "link", "", "this server has no links: it does not serve HTTP").
+			WithHint("use file_read, push or pull")
 	}
 	payload, err := json.Marshal(g)
 	if err != nil {

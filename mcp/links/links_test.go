@@ -49,7 +49,8 @@ func TestLinkTamperingIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	forgedPayload, _, _ := strings.Cut(strings.TrimPrefix(forged, "http://x/files/"), ".")
-	for _, bad := range []string{"", ".", payload, payload + ".", "." + signature, forgedPayload + "." + signature, payload + "x." + signature, token + "=", strings.ToUpper(token)} {
+	for _, bad := range []string{"", ".", payload, payload + ".", "." + signature, forgedPayload +
+		"." + signature, payload + "x." + signature, token + "=", strings.ToUpper(token)} {
 		if g, err := l.Check(bad, now); err == nil {
 			t.Errorf("%q is taken as %+v", bad, g)
 		}

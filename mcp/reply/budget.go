@@ -57,7 +57,9 @@ func Clip(head, end []byte, total int64, budget int, complete bool, whole string
 }
 
 func binaryNote(head []byte, total int64, whole string) string {
-	return fmt.Sprintf("[%d bytes that are not text, beginning with %x; the whole: %s]", total, head[:min(len(head), 16)], whole)
+	return fmt.Sprintf(
+		"[%d bytes that are not text, beginning with %x; the whole: %s]", total, head[:min(len(head), 16)], whole,
+	)
 }
 
 // FirstRunes is the beginning of data in at most n characters, whole lines where that loses little.

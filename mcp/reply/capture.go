@@ -79,7 +79,8 @@ func (c *Capture) Newest() []byte {
 	return fresh
 }
 
-// Snapshot returns the beginning, the end, and the count of all bytes. When nothing is missing between them, end is nil.
+// Snapshot returns the beginning, the end, and the count of all bytes. When nothing is missing between them, end is
+// nil.
 func (c *Capture) Snapshot() (head, end []byte, total int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

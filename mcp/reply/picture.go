@@ -21,7 +21,8 @@ const (
 	pictureReply = 1 << 20
 )
 
-// Pictures decodes one picture at a time: a small file can be hundreds of megabytes then, and sandboxes write what they want.
+// Pictures decodes one picture at a time: a small file can be hundreds of megabytes then, and sandboxes write what they
+// want.
 type Pictures struct{ mu sync.Mutex }
 
 // Scaled returns a picture that fits into a reply: itself when it is small, else a smaller one.

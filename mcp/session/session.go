@@ -259,7 +259,8 @@ func (s *Table) RenewAll() {
 	}
 }
 
-// renew makes a session's sandboxes live for one lease more; the core sees to it that none lives beyond what was asked for.
+// renew makes a session's sandboxes live for one lease more; the core sees to it that none lives beyond what was asked
+// for.
 func (s *Table) renew(ctx context.Context, client *Session) {
 	for _, ref := range client.refs() {
 		switch err := s.extend(ctx, ref); {

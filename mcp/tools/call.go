@@ -85,7 +85,8 @@ func (h *Host) ServiceFor(who auth.Identity, client string) *service.Service {
 	return h.Service.Within(scope)
 }
 
-// Resolve finds the sandbox that an argument names, and knows its secrets then: what cannot be kept out of its output is not shown.
+// Resolve finds the sandbox that an argument names, and knows its secrets then: what cannot be kept out of its output
+// is not shown.
 func (c *Call) Resolve(ctx context.Context, ref string) (core.Sandbox, error) {
 	sb, err := c.Find(ctx, ref)
 	if err != nil {
@@ -109,7 +110,8 @@ func (c *Call) Use(ctx context.Context, ref string) (core.Sandbox, error) {
 // Find is resolve for what shows nothing of the sandbox's: by the name it was asked for, too, where a prefix was added.
 func (c *Call) Find(ctx context.Context, ref string) (core.Sandbox, error) {
 	if ref == "" {
-		return core.Sandbox{}, core.Errorf(core.KindUsage, "resolve", "", "no sandbox is named").WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
+		return core.Sandbox{}, core.Errorf(core.KindUsage, "resolve", "", "no sandbox is named").
+			WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
 	}
 	sb, err := c.Service.Resolve(ctx, ref)
 	if errors.Is(err, core.KindNotFound) {
@@ -120,7 +122,8 @@ func (c *Call) Find(ctx context.Context, ref string) (core.Sandbox, error) {
 		if prefixed, prefixedErr := c.Service.Resolve(ctx, prefix+ref); prefixedErr == nil {
 			return prefixed, nil
 		}
-		err = core.Errorf(core.KindNotFound, "resolve", ref, "there is no sandbox %q", ref).WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
+		err = core.Errorf(core.KindNotFound, "resolve", ref, "there is no sandbox %q", ref).
+			WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
 	}
 	return sb, err
 }

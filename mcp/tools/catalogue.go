@@ -10,7 +10,10 @@ import (
 
 // Catalogue is every tool of sb's own, in the order in which they are shown.
 func Catalogue() []Tool {
-	return slices.Concat(sandboxTools(), execTools(), fileTools(), transferTools(), packageTools(), lifecycleTools(), costTools(), stateTools(), moveTools(), networkTools(), storeTools(), linkTools())
+	return slices.Concat(
+		sandboxTools(), execTools(), fileTools(), transferTools(), packageTools(), lifecycleTools(), costTools(),
+		stateTools(), moveTools(), networkTools(), storeTools(), linkTools(),
+	)
 }
 
 // Select picks the tools of sb's own that options ask for.
@@ -21,7 +24,8 @@ func Select(opts setup.Options) ([]Tool, error) {
 	}
 	for _, name := range opts.Toolsets {
 		if !slices.Contains(setup.Toolsets(), name) {
-			return nil, core.Errorf(core.KindUsage, "mcp", "", "there is no toolset %q", name).WithHint("the toolsets are %s", strings.Join(setup.Toolsets(), ", "))
+			return nil, core.Errorf(core.KindUsage, "mcp", "", "there is no toolset %q", name).
+				WithHint("the toolsets are %s", strings.Join(setup.Toolsets(), ", "))
 		}
 	}
 	for _, name := range opts.Tools {
@@ -30,16 +34,19 @@ func Select(opts setup.Options) ([]Tool, error) {
 			for i, t := range all {
 				names[i] = t.Name
 			}
-			return nil, core.Errorf(core.KindUsage, "mcp", "", "there is no tool %q", name).WithHint("the tools are %s", strings.Join(names, ", "))
+			return nil, core.Errorf(core.KindUsage, "mcp", "", "there is no tool %q", name).
+				WithHint("the tools are %s", strings.Join(names, ", "))
 		}
 	}
 	tools := slices.DeleteFunc(all, func(t Tool) bool {
 		wanted := slices.Contains(opts.Tools, t.Name) || slices.Contains(opts.Toolsets, setup.All) ||
-			slices.Contains(opts.Toolsets, t.Toolset) || slices.Contains(opts.Toolsets, setup.Default) && (!t.Extra || t.Toolset == setup.Links && OverHTTP(opts))
+			slices.Contains(opts.Toolsets, t.Toolset) || slices.Contains(opts.Toolsets, setup.Default) && (!t.Extra ||
+			t.Toolset == setup.Links && OverHTTP(opts))
 		return !wanted || opts.ReadOnly && !t.ReadOnly
 	})
 	if len(tools) == 0 {
-		return nil, core.Errorf(core.KindUsage, "mcp", "", "no tool is left to serve").WithHint("read-only leaves those that change nothing; take more toolsets")
+		return nil, core.Errorf(core.KindUsage, "mcp", "", "no tool is left to serve").
+			WithHint("read-only leaves those that change nothing; take more toolsets")
 	}
 	return tools, nil
 }

@@ -37,7 +37,8 @@ type costOut struct {
 func (o costOut) Text() string {
 	lines := make([]string, 0, len(o.Sums)+1)
 	for _, sum := range o.Sums {
-		lines = append(lines, fmt.Sprintf("%s: %s in %.2f h", strings.TrimSpace(sum.Key+" "+sum.Name), core.Cost{Amount: sum.Amount, Currency: sum.Currency}, sum.Hours))
+		lines = append(lines, fmt.Sprintf("%s: %s in %.2f h", strings.TrimSpace(sum.Key+
+			" "+sum.Name), core.Cost{Amount: sum.Amount, Currency: sum.Currency}, sum.Hours))
 	}
 	for _, currency := range slices.Sorted(maps.Keys(o.Totals)) {
 		lines = append(lines, "total: "+core.Cost{Amount: o.Totals[currency], Currency: currency}.String())
@@ -50,7 +51,8 @@ func (o costOut) Text() string {
 
 func costTools() []Tool {
 	return []Tool{Define(Tool{
-		Name: "sandbox_cost", Title: "What sandboxes cost", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
+		Name: "sandbox_cost", Title: "What sandboxes cost", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true,
+		Idempotent:  true,
 		Description: "Sum what sandboxes have cost until now, at least. Only providers with prices cost anything.",
 	}, cost)}
 }

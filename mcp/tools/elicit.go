@@ -33,7 +33,8 @@ func (c *Call) confirm(ctx context.Context, id, question string) error {
 	if c.Host.Options.NoElicit || c.Capabilities(ctx).Elicitation == nil {
 		return nil
 	}
-	if _, can := server.ClientSessionFromContext(ctx).(server.SessionWithElicitation); !can && !server.IsModernRequest(ctx) {
+	if _, can := server.ClientSessionFromContext(ctx).(server.SessionWithElicitation); !can &&
+		!server.IsModernRequest(ctx) {
 		return core.Errorf(core.KindUnsupported, id, "", "the user has to be asked, and cannot be over this transport").
 			WithHint("connect over stdio or streamable HTTP; or start the server with --no-confirm, which never asks")
 	}
@@ -43,7 +44,9 @@ func (c *Call) confirm(ctx context.Context, id, question string) error {
 			Message: question,
 			RequestedSchema: map[string]any{
 				"type": "object", "required": []string{"confirm"},
-				"properties": map[string]any{"confirm": map[string]any{"type": "boolean", "title": "Go on", "description": question, "default": false}},
+				"properties": map[string]any{
+					"confirm": map[string]any{"type": "boolean", "title": "Go on", "description": question, "default": false},
+				},
 			},
 		})}
 	}
@@ -51,5 +54,6 @@ func (c *Call) confirm(ctx context.Context, id, question string) error {
 	if agreed, _ := content["confirm"].(bool); answer.Action == mcp.ElicitationResponseActionAccept && agreed {
 		return nil
 	}
-	return core.Errorf(core.KindCanceled, id, "", "the user did not agree").WithHint("do not try it again without being told to")
+	return core.Errorf(core.KindCanceled, id, "", "the user did not agree").
+		WithHint("do not try it again without being told to")
 }

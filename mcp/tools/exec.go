@@ -57,11 +57,13 @@ func execTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "exec", Title: "Run a command", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
-			Description: "Run a command in a sandbox and return exit code, stdout and stderr. One that takes long goes on: the result then has running: true, and exec_wait reads on.",
+			Description: "Run a command in a sandbox and return exit code, stdout and stderr. One that takes long goes on: " +
+				"the result then has running: true, and exec_wait reads on.",
 		}, RunExec),
 		Define(Tool{
 			Name: "exec_wait", Title: "Wait for a command", Toolset: setup.Exec, OpenWorld: true,
-			Description: "Wait for a command that was started before, read what it wrote and how it ended, or send it input. Works after a restart of the server, and for commands that others started.",
+			Description: "Wait for a command that was started before, read what it wrote and how it ended, or send it input. " +
+				"Works after a restart of the server, and for commands that others started.",
 		}, waitExec),
 		Define(Tool{
 			Name: "exec_kill", Title: "End a command", Toolset: setup.Exec, Destructive: true, Idempotent: true,
@@ -69,7 +71,8 @@ func execTools() []Tool {
 		}, killExec),
 		Define(Tool{
 			Name: "run_code", Title: "Run code", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
-			Description: "Run a program in Python, JavaScript (Node.js) or bash and return its output. Each run starts anew: no variables are left from the run before.",
+			Description: "Run a program in Python, JavaScript (Node.js) or bash and return its output. Each run starts anew: " +
+				"no variables are left from the run before.",
 		}, RunCode),
 	}
 }
@@ -82,7 +85,8 @@ func (c *Call) deadline(seconds *int) time.Duration {
 	return time.Duration(min(max(*seconds, 0), maxWaitSeconds)) * time.Second
 }
 
-// seconds is a time that a call asks for; a century stands for all that is longer, and could not be told in nanoseconds.
+// seconds is a time that a call asks for; a century stands for all that is longer, and could not be told in
+// nanoseconds.
 func seconds(n int) time.Duration {
 	const century = 100 * 365 * 24 * 3600
 	return time.Duration(min(max(n, -century), century)) * time.Second
@@ -124,7 +128,9 @@ func waitExec(ctx context.Context, c *Call, in waitIn) (ExecResult, error) {
 	if in.Stdin != "" || in.Close {
 		e := c.Host.running.get(sb.ID, in.Exec)
 		if e == nil {
-			return ExecResult{}, core.Errorf(core.KindConflict, "exec", "", "command %s has no stdin that this server could write to", in.Exec).
+			return ExecResult{}, core.Errorf(
+				core.KindConflict, "exec", "", "command %s has no stdin that this server could write to", in.Exec,
+			).
 				WithHint("it has ended, or was started elsewhere or without keep_stdin_open")
 		}
 		if err := e.send(in.Stdin, in.Close); err != nil {
@@ -132,12 +138,17 @@ func waitExec(ctx context.Context, c *Call, in waitIn) (ExecResult, error) {
 		}
 	}
 	e := c.Host.running.get(sb.ID, in.Exec)
-	return c.readOrSee(ctx, sb, in.Exec, e, reading{cursor: in.Cursor, wait: c.deadline(in.Wait), budget: c.Budget(in.Budget)})
+	return c.readOrSee(
+		ctx, sb, in.Exec, e, reading{cursor: in.Cursor, wait: c.deadline(in.Wait), budget: c.Budget(in.Budget)},
+	)
 }
 
 // signalNumber is the same on every Linux.
 func signalNumber(name string) int {
-	return map[string]int{"HUP": 1, "INT": 2, "QUIT": 3, "KILL": sigKill, "USR1": 10, "USR2": 12, "": sigTerm, "TERM": sigTerm, "CONT": 18, "STOP": 19}[name]
+	return map[string]int{
+		"HUP": 1, "INT": 2, "QUIT": 3, "KILL": sigKill, "USR1": 10, "USR2": 12, "": sigTerm, "TERM": sigTerm, "CONT": 18,
+		"STOP": 19,
+	}[name]
 }
 
 func killExec(ctx context.Context, c *Call, in killIn) (ExecResult, error) {

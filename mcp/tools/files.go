@@ -52,7 +52,9 @@ func (o ReadOut) Attachments() []mcp.Content { return o.extra }
 func (o ReadOut) Text() string {
 	switch {
 	case o.Encoding == "none":
-		return fmt.Sprintf("%s: %d bytes of %s, not text. base64: true returns bytes; the whole: %s", o.Path, o.Size, o.MIMEType, o.URI)
+		return fmt.Sprintf(
+			"%s: %d bytes of %s, not text. base64: true returns bytes; the whole: %s", o.Path, o.Size, o.MIMEType, o.URI,
+		)
 	case o.Encoding == "image":
 		return fmt.Sprintf("%s: %s, %d bytes; the original: %s", o.Path, o.MIMEType, o.Size, o.URI)
 	case o.NextOffset > 0:
@@ -224,7 +226,9 @@ func (c *Call) readRange(ctx context.Context, sb core.Sandbox, in ReadIn, out *R
 		return err
 	}
 	if skipped < in.Offset {
-		return core.Errorf(core.KindUsage, "read", "", "offset %d is behind the end of %s, which has %d bytes", in.Offset, out.Path, skipped)
+		return core.Errorf(
+			core.KindUsage, "read", "", "offset %d is behind the end of %s, which has %d bytes", in.Offset, out.Path, skipped,
+		)
 	}
 	budget := c.Budget(in.Budget)
 	most := budget * utf8.UTFMax
@@ -266,8 +270,11 @@ func (c *Call) readRange(ctx context.Context, sb core.Sandbox, in ReadIn, out *R
 	return nil
 }
 
-// sizeOf is a file's size: as the sandbox tells it, unless more was seen or it tells none, as of a link or a file of /proc.
-func (c *Call) sizeOf(ctx context.Context, sb core.Sandbox, name string, seen int64, more bool, rest io.Reader) (int64, error) {
+// sizeOf is a file's size: as the sandbox tells it, unless more was seen or it tells none, as of a link or a file of
+// /proc.
+func (c *Call) sizeOf(
+	ctx context.Context, sb core.Sandbox, name string, seen int64, more bool, rest io.Reader,
+) (int64, error) {
 	info, err := c.Service.Stat(ctx, sb.Ref(), name)
 	switch {
 	case err == nil && info.Mode.IsRegular() && info.Size > 0:
@@ -349,7 +356,9 @@ func entryOf(info core.FileInfo) fileEntry {
 	case info.Mode&fs.ModeSymlink != 0:
 		kind = "link"
 	}
-	return fileEntry{Path: info.Path, Type: kind, Size: info.Size, Mode: info.Mode.String(), Modified: info.ModTime, Link: info.Link}
+	return fileEntry{
+		Path: info.Path, Type: kind, Size: info.Size, Mode: info.Mode.String(), Modified: info.ModTime, Link: info.Link,
+	}
 }
 
 // RemoveFile removes a file or directory.

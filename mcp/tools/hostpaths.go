@@ -62,17 +62,22 @@ func (c *Call) hostPath(ctx context.Context, name string) (root *os.Root, relati
 		return nil, "", err
 	}
 	if len(dirs) == 0 {
-		return nil, "", core.Errorf(core.KindUnauthorized, "transfer", "", "no directory of this machine is open to this server").
+		return nil, "", core.Errorf(
+			core.KindUnauthorized, "transfer", "", "no directory of this machine is open to this server",
+		).
 			WithHint("write content with file_write, or ask the user to start the server with --allow-path DIR")
 	}
 	if root, relative, err = openBelow(dirs, name); root != nil || err != nil {
 		return root, relative, err
 	}
-	return nil, "", core.Errorf(core.KindUnauthorized, "transfer", "", "%s is outside the directories that are open to this server", name).
+	return nil, "", core.Errorf(
+		core.KindUnauthorized, "transfer", "", "%s is outside the directories that are open to this server", name,
+	).
 		WithHint("open are %s", strings.Join(dirs, ", "))
 }
 
-// openBelow opens the directory that a path is below; a relative path is below the first. root is nil when there is none.
+// openBelow opens the directory that a path is below; a relative path is below the first. root is nil when there is
+// none.
 func openBelow(dirs []string, name string) (root *os.Root, relative string, err error) {
 	if !filepath.IsAbs(name) && len(dirs) > 0 {
 		name = filepath.Join(dirs[0], name)

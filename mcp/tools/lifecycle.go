@@ -100,31 +100,42 @@ func oneCommand(argv []string) string {
 func lifecycleTools() []Tool {
 	step := func(name, title, description string, destructive bool, do func(context.Context, *Call, string) error) Tool {
 		return Define(Tool{
-			Name: name, Title: title, Description: description, Toolset: setup.Lifecycle, Extra: true, Destructive: destructive, Idempotent: true,
+			Name: name, Title: title, Description: description, Toolset: setup.Lifecycle, Extra: true, Destructive: destructive,
+			Idempotent: true,
 		}, func(ctx context.Context, c *Call, in SandboxIn) (SandboxInfo, error) {
 			return c.after(ctx, in.Sandbox, do)
 		})
 	}
 	return []Tool{
-		step("sandbox_stop", "Stop a sandbox", "Stop a persistent sandbox and keep its files.", true, func(ctx context.Context, c *Call, ref string) error {
+		step("sandbox_stop", "Stop a sandbox", "Stop a persistent sandbox and keep its files.", true, func(
+			ctx context.Context, c *Call, ref string,
+		) error {
 			return c.Service.Stop(ctx, ref, killGrace)
 		}),
-		step("sandbox_start", "Start a sandbox", "Start a stopped sandbox again.", false, func(ctx context.Context, c *Call, ref string) error {
+		step("sandbox_start", "Start a sandbox", "Start a stopped sandbox again.", false, func(
+			ctx context.Context, c *Call, ref string,
+		) error {
 			_, err := c.Service.Start(ctx, ref)
 			return err
 		}),
-		step("sandbox_pause", "Pause a sandbox", "Suspend every process of a sandbox, in memory.", false, func(ctx context.Context, c *Call, ref string) error {
+		step("sandbox_pause", "Pause a sandbox", "Suspend every process of a sandbox, in memory.", false, func(
+			ctx context.Context, c *Call, ref string,
+		) error {
 			return c.Service.Pause(ctx, ref)
 		}),
-		step("sandbox_resume", "Resume a sandbox", "Resume the processes of a paused sandbox.", false, func(ctx context.Context, c *Call, ref string) error {
+		step("sandbox_resume", "Resume a sandbox", "Resume the processes of a paused sandbox.", false, func(
+			ctx context.Context, c *Call, ref string,
+		) error {
 			return c.Service.Resume(ctx, ref)
 		}),
 		Define(Tool{
-			Name: "sandbox_timeout", Title: "Change when a sandbox ends", Toolset: setup.Lifecycle, Extra: true, Idempotent: true,
+			Name: "sandbox_timeout", Title: "Change when a sandbox ends", Toolset: setup.Lifecycle, Extra: true,
+			Idempotent:  true,
 			Description: "Make a sandbox end so long from now, also when this client is gone by then.",
 		}, setTimeout),
 		Define(Tool{
-			Name: "sandbox_stats", Title: "What a sandbox uses", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
+			Name: "sandbox_stats", Title: "What a sandbox uses", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true,
+			Idempotent:  true,
 			Description: "Measure processor time, memory, processes and disk of a sandbox.",
 		}, measure),
 		Define(Tool{
@@ -136,14 +147,18 @@ func lifecycleTools() []Tool {
 			Description: "Save a sandbox's files as a snapshot that others can start from.",
 		}, Snapshot),
 		Define(Tool{
-			Name: "dockerfile", Title: "Write a Dockerfile", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true, Idempotent: true,
-			Description: "Write a Dockerfile that repeats what was done in a sandbox: its image, the files that file_write wrote, and the commands that succeeded.",
+			Name: "dockerfile", Title: "Write a Dockerfile", Toolset: setup.Lifecycle, Extra: true, ReadOnly: true,
+			Idempotent: true,
+			Description: "Write a Dockerfile that repeats what was done in a sandbox: its image, the files that file_write " +
+				"wrote, and the commands that succeeded.",
 		}, Dockerfile),
 	}
 }
 
 // after does something to a sandbox and tells what it is like then.
-func (c *Call) after(ctx context.Context, name string, do func(context.Context, *Call, string) error) (SandboxInfo, error) {
+func (c *Call) after(
+	ctx context.Context, name string, do func(context.Context, *Call, string) error,
+) (SandboxInfo, error) {
 	sb, err := c.Find(ctx, name)
 	if err != nil {
 		return SandboxInfo{}, err

@@ -36,7 +36,8 @@ func (o moveOut) Text() string {
 func moveTools() []Tool {
 	return []Tool{Define(Tool{
 		Name: "sandbox_move", Title: "Move a sandbox", Toolset: setup.State, Extra: true, Destructive: true, OpenWorld: true,
-		Description: "Make a sandbox anew at another provider, with its files. What runs in it does not come along; the source ends when all is there. It stays when this client is gone.",
+		Description: "Make a sandbox anew at another provider, with its files. What runs in it does not come along; the " +
+			"source ends when all is there. It stays when this client is gone.",
 	}, move)}
 }
 
@@ -57,7 +58,10 @@ func move(ctx context.Context, c *Call, in moveIn) (moveOut, error) {
 		opts.GPU = &gpu
 	}
 	if !gpu.IsZero() {
-		if err := c.confirm(ctx, "gpu", fmt.Sprintf("Move sandbox %s to %s with GPU %s? It costs money for as long as it runs.", source.Name, in.To, gpu)); err != nil {
+		if err := c.confirm(
+			ctx, "gpu",
+			fmt.Sprintf("Move sandbox %s to %s with GPU %s? It costs money for as long as it runs.", source.Name, in.To, gpu),
+		); err != nil {
 			return moveOut{}, err
 		}
 	}
@@ -70,5 +74,7 @@ func move(ctx context.Context, c *Call, in moveIn) (moveOut, error) {
 		c.Session.Release(source.Ref())
 	}
 	c.adopt(result.Target)
-	return moveOut{Sandbox: InfoOf(result.Target), Files: result.Files, Bytes: result.Bytes, Warnings: result.Warnings}, nil
+	return moveOut{
+		Sandbox: InfoOf(result.Target), Files: result.Files, Bytes: result.Bytes, Warnings: result.Warnings,
+	}, nil
 }

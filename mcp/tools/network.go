@@ -46,7 +46,13 @@ func (o denialsOut) Text() string {
 	}
 	var lines []string
 	for _, d := range o.Denied {
-		lines = append(lines, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s port %d, %d times %s", d.Protocol, d.Name, d.Address, d.Port, d.Count, d.Why)), " "))
+		lines = append(
+			lines,
+			strings.Join(
+				strings.Fields(fmt.Sprintf("%s %s %s port %d, %d times %s", d.Protocol, d.Name, d.Address, d.Port, d.Count, d.Why)),
+				" ",
+			),
+		)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -75,11 +81,13 @@ func networkTools() []Tool {
 			Description: "Make a token with which one can connect to a port of a sandbox that is not open to everybody.",
 		}, connectToken),
 		Define(Tool{
-			Name: "network_set", Title: "Change the network", Toolset: setup.Network, Extra: true, Destructive: true, Idempotent: true,
+			Name: "network_set", Title: "Change the network", Toolset: setup.Network, Extra: true, Destructive: true,
+			Idempotent:  true,
 			Description: "Change where a running sandbox may connect to.",
 		}, setNetwork),
 		Define(Tool{
-			Name: "denied_connections", Title: "Refused connections", Toolset: setup.Network, Extra: true, ReadOnly: true, Idempotent: true,
+			Name: "denied_connections", Title: "Refused connections", Toolset: setup.Network, Extra: true, ReadOnly: true,
+			Idempotent:  true,
 			Description: "List what a sandbox wanted to connect to and its network policy refused, the latest first.",
 		}, denied),
 	}
@@ -118,7 +126,9 @@ func ports(ctx context.Context, c *Call, in SandboxIn) (portsOut, error) {
 	}
 	tunnels, err := c.Service.Tunnels(ctx, sb.Ref())
 	for _, t := range tunnels {
-		out.Ports = append(out.Ports, publishedPort{Port: t.Port, Protocol: string(t.Protocol), Address: t.Address, URL: t.URL})
+		out.Ports = append(
+			out.Ports, publishedPort{Port: t.Port, Protocol: string(t.Protocol), Address: t.Address, URL: t.URL},
+		)
 	}
 	return out, err
 }

@@ -44,10 +44,12 @@ func packageTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "packages_install", Title: "Install packages", Toolset: setup.Packages, OpenWorld: true, Idempotent: true,
-			Description: "Install packages in a running sandbox with pip, npm or apt. It goes on when it takes long; exec_wait tells the rest. The sandbox needs a network.",
+			Description: "Install packages in a running sandbox with pip, npm or apt. It goes on when it takes long; " +
+				"exec_wait tells the rest. The sandbox needs a network.",
 		}, Install),
 		Define(Tool{
-			Name: "packages_status", Title: "Is a package installed?", Toolset: setup.Packages, Extra: true, ReadOnly: true, Idempotent: true,
+			Name: "packages_status", Title: "Is a package installed?", Toolset: setup.Packages, Extra: true, ReadOnly: true,
+			Idempotent:  true,
 			Description: "Say whether a package is installed in a sandbox, and which version.",
 		}, PackageStatus),
 	}
@@ -80,9 +82,13 @@ func Install(ctx context.Context, c *Call, in InstallIn) (ExecResult, error) {
 		}
 	case "apt":
 		if in.Index != "" {
-			return ExecResult{}, core.Errorf(core.KindUsage, "install", "", "apt takes its indexes from its own files; index_url is for pip and npm")
+			return ExecResult{}, core.Errorf(
+				core.KindUsage, "install", "", "apt takes its indexes from its own files; index_url is for pip and npm",
+			)
 		}
-		argv = []string{"/bin/sh", "-c", `apt-get update -q && exec apt-get install -y -q --no-install-recommends -- "$@"`, "apt"}
+		argv = []string{
+			"/bin/sh", "-c", `apt-get update -q && exec apt-get install -y -q --no-install-recommends -- "$@"`, "apt",
+		}
 	default:
 		argv = []string{"python3", "-m", "pip", "install", "--disable-pip-version-check", "--no-input"}
 		if in.Index != "" {
@@ -99,7 +105,9 @@ func Install(ctx context.Context, c *Call, in InstallIn) (ExecResult, error) {
 	return c.Execute(ctx, sb, Execution{
 		Spec: core.ExecSpec{
 			Command: append(argv, in.Packages...),
-			Env:     map[string]string{"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore", "DEBIAN_FRONTEND": "noninteractive"},
+			Env: map[string]string{
+				"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_ROOT_USER_ACTION": "ignore", "DEBIAN_FRONTEND": "noninteractive",
+			},
 		},
 		Wait: c.deadline(in.Wait), Budget: c.Budget(0),
 	})
@@ -133,7 +141,10 @@ func PackageStatus(ctx context.Context, c *Call, in StatusIn) (StatusOut, error)
 		return StatusOut{}, err
 	}
 	if result.ExitCode != nil && *result.ExitCode > 125 { // no such program: nothing was found out
-		return StatusOut{}, core.Errorf(core.KindUnsupported, "packages_status", "", "%s cannot be asked: %s", argv[0], strings.TrimSpace(result.Message+" "+result.Stderr))
+		return StatusOut{}, core.Errorf(
+			core.KindUnsupported, "packages_status", "", "%s cannot be asked: %s", argv[0],
+			strings.TrimSpace(result.Message+" "+result.Stderr),
+		)
 	}
 	out := StatusOut{Package: in.Package, Installed: result.ExitCode != nil && *result.ExitCode == 0}
 	out.Details = strings.TrimSpace(result.Stdout)

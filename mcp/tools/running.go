@@ -110,14 +110,19 @@ func (c *Call) Execute(ctx context.Context, sb core.Sandbox, x Execution) (ExecR
 	id := process.ID()
 	c.Host.Go(func() { c.Host.follow(sb.ID, process, e) })
 	if x.detach {
-		return ExecResult{Sandbox: sb.ID, Exec: id, Running: true, Note: fmt.Sprintf("It runs in the background. exec_wait with exec_id %q reads its output.", id)}, nil
+		return ExecResult{
+			Sandbox: sb.ID, Exec: id, Running: true,
+			Note: fmt.Sprintf("It runs in the background. exec_wait with exec_id %q reads its output.", id),
+		}, nil
 	}
 	return c.await(ctx, sb, id, e, x)
 }
 
 func (c *Call) start(ctx context.Context, sb core.Sandbox, x Execution) (*runningExec, core.Process, error) {
 	redactor := c.Host.Secrets.add(sb.ID, x.Spec.Secrets)
-	e := &runningExec{stdout: reply.NewCapture(redactor.Stream()), stderr: reply.NewCapture(redactor.Stream()), done: make(chan struct{})}
+	e := &runningExec{
+		stdout: reply.NewCapture(redactor.Stream()), stderr: reply.NewCapture(redactor.Stream()), done: make(chan struct{}),
+	}
 	x.Spec.Stdout, x.Spec.Stderr = e.stdout, e.stderr
 	if x.open || x.input != "" {
 		in, theirs, err := newInput()
@@ -203,7 +208,9 @@ func kill(ctx context.Context, svc *service.Service, sb core.Sandbox, id string,
 }
 
 // readOrSee reads a command's journal; where the provider keeps none, what this server saw of it has to do.
-func (c *Call) readOrSee(ctx context.Context, sb core.Sandbox, id string, e *runningExec, r reading) (ExecResult, error) {
+func (c *Call) readOrSee(
+	ctx context.Context, sb core.Sandbox, id string, e *runningExec, r reading,
+) (ExecResult, error) {
 	result, err := c.read(ctx, sb, id, r)
 	if !errors.Is(err, core.KindUnsupported) || e == nil {
 		return result, err
@@ -256,7 +263,9 @@ func (h *Host) end(svc *service.Service, sb core.Sandbox, id string, e *runningE
 func (c *Call) finished(sb core.Sandbox, id string, e *runningExec, x Execution) (ExecResult, error) {
 	if e.err != nil {
 		if c.Host.Context.Err() != nil {
-			return ExecResult{}, core.Errorf(core.KindUnavailable, "exec", "", "the server is ending; command %s goes on in %s", id, sb.Name)
+			return ExecResult{}, core.Errorf(
+				core.KindUnavailable, "exec", "", "the server is ending; command %s goes on in %s", id, sb.Name,
+			)
 		}
 		return ExecResult{}, e.err
 	}
@@ -300,7 +309,8 @@ func outputLink(sb core.Sandbox, id string, stream core.Stream, binary bool, siz
 		kind = "application/octet-stream"
 	}
 	link := mcp.NewResourceLink(execURI(sb.ID, id, stream), string(stream)+" of command "+id,
-		"All that the command wrote and the journal kept. Add ?offset=N&limit=N for a range of bytes, ?grep=TEXT for matching lines.", kind)
+		"All that the command wrote and the journal kept. Add ?offset=N&limit=N for a range of bytes, ?grep=TEXT for "+
+			"matching lines.", kind)
 	link.Size = &size
 	return link
 }
@@ -325,7 +335,8 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 	if r.cursor != "" {
 		nanos, err := strconv.ParseInt(r.cursor, 10, 64)
 		if err != nil {
-			return ExecResult{}, core.Errorf(core.KindUsage, "exec", "", "%q is not a cursor", r.cursor).WithHint("take it from the result before, or leave it out to read from the beginning")
+			return ExecResult{}, core.Errorf(core.KindUsage, "exec", "", "%q is not a cursor", r.cursor).
+				WithHint("take it from the result before, or leave it out to read from the beginning")
 		}
 		opts.Since = time.Unix(0, nanos)
 	}
@@ -361,7 +372,8 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 	if err != nil {
 		return ExecResult{}, noExec(err, sb, id)
 	}
-	result := c.result(sb, id, stdout, stderr, Execution{Budget: r.budget}, r.cursor == "" && exec.Exit != nil && !exec.Truncated)
+	result := c.result(sb, id, stdout, stderr, Execution{Budget: r.budget}, r.cursor == "" && exec.Exit != nil &&
+		!exec.Truncated)
 	result.Cursor = r.cursor
 	if !last.IsZero() {
 		result.Cursor = strconv.FormatInt(last.UnixNano()+1, 10)

@@ -166,14 +166,16 @@ func sandboxTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "sandbox_launch", Title: "Launch a sandbox", Toolset: setup.Sandboxes, OpenWorld: true,
-			Description: "Make an isolated Linux machine and wait until commands can run in it. Everything is optional. Returns its id. Reuse a running one (sandbox_list) where that is enough.",
+			Description: "Make an isolated Linux machine and wait until commands can run in it. Everything is optional. " +
+				"Returns its id. Reuse a running one (sandbox_list) where that is enough.",
 		}, Launch),
 		Define(Tool{
 			Name: "sandbox_list", Title: "List sandboxes", Toolset: setup.Sandboxes, ReadOnly: true, Idempotent: true,
 			Description: "List the sandboxes with state, image, ports and when they end.",
 		}, List),
 		Define(Tool{
-			Name: "sandbox_terminate", Title: "Terminate a sandbox", Toolset: setup.Sandboxes, Destructive: true, Idempotent: true,
+			Name: "sandbox_terminate", Title: "Terminate a sandbox", Toolset: setup.Sandboxes, Destructive: true,
+			Idempotent:  true,
 			Description: "End a sandbox and remove all its files. Pull what is needed first.",
 		}, Terminate),
 	}
@@ -265,7 +267,9 @@ func (c *Call) Launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 			if asked.GPU.IsZero() {
 				return nil
 			}
-			return c.confirm(ctx, "gpu", fmt.Sprintf("Launch a sandbox with GPU %s? It costs money for as long as it runs.", asked.GPU))
+			return c.confirm(
+				ctx, "gpu", fmt.Sprintf("Launch a sandbox with GPU %s? It costs money for as long as it runs.", asked.GPU),
+			)
 		},
 	})
 	if err != nil {
@@ -332,7 +336,10 @@ func Terminate(ctx context.Context, c *Call, in TerminateIn) (TerminateOut, erro
 	if len(names) == 0 {
 		return out, nil
 	}
-	if err := c.confirm(ctx, "terminate_all", fmt.Sprintf("Terminate %d sandboxes with all their files: %s?", len(names), strings.Join(names, ", "))); err != nil {
+	if err := c.confirm(
+		ctx, "terminate_all",
+		fmt.Sprintf("Terminate %d sandboxes with all their files: %s?", len(names), strings.Join(names, ", ")),
+	); err != nil {
 		return out, err
 	}
 	for _, sb := range listing.Sandboxes {

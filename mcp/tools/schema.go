@@ -21,8 +21,8 @@ type Schema struct {
 	Encoded json.RawMessage
 }
 
-// schemaOf makes the schema of T; a strict one takes no properties beside those of T. It panics for a type that has none: types are known when the program
-// is written, and every tool's schema is made in a test.
+// schemaOf makes the schema of T; a strict one takes no properties beside those of T. It panics for a type that has
+// none: types are known when the program is written, and every tool's schema is made in a test.
 func schemaOf[T any](strict bool) *Schema {
 	root, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[core.Bytes](): {Type: "integer"},
@@ -123,10 +123,17 @@ func (s *Schema) Decode(arguments json.RawMessage, into any) error {
 // check holds a decoded value against a schema.
 func check(name string, s *jsonschema.Schema, value any) error {
 	if kind := jsonKind(value); !fits(s, kind, value) {
-		return explained(name, s, core.Errorf(core.KindUsage, "arguments", "", "%s must be %s, not %s", label(name), wanted(s), kind))
+		return explained(
+			name, s, core.Errorf(core.KindUsage, "arguments", "", "%s must be %s, not %s", label(name), wanted(s), kind),
+		)
 	}
 	if len(s.Enum) > 0 && !slices.Contains(s.Enum, value) {
-		return explained(name, s, core.Errorf(core.KindUsage, "arguments", "", "%s must be one of %s, not %q", label(name), choices(s.Enum), fmt.Sprint(value)))
+		return explained(
+			name, s,
+			core.Errorf(
+				core.KindUsage, "arguments", "", "%s must be one of %s, not %q", label(name), choices(s.Enum), fmt.Sprint(value),
+			),
+		)
 	}
 	switch value := value.(type) {
 	case map[string]any:
@@ -152,7 +159,8 @@ func explained(name string, s *jsonschema.Schema, e *core.Error) error {
 	return e.WithHint("%s: %s", name, s.Description)
 }
 
-// wholeNumbers writes whole numbers as Go reads integers: there are clients that send 30 as 30.0. It changes maps and slices in place.
+// wholeNumbers writes whole numbers as Go reads integers: there are clients that send 30 as 30.0. It changes maps and
+// slices in place.
 func wholeNumbers(value any) (_ any, changed bool) {
 	switch value := value.(type) {
 	case json.Number:
@@ -179,7 +187,10 @@ func wholeNumbers(value any) (_ any, changed bool) {
 func checkObject(name string, s *jsonschema.Schema, value map[string]any) error {
 	for _, required := range s.Required {
 		if _, there := value[required]; !there {
-			return explained(required, s.Properties[required], core.Errorf(core.KindUsage, "arguments", "", "the argument %q is missing", join(name, required)))
+			return explained(
+				required, s.Properties[required],
+				core.Errorf(core.KindUsage, "arguments", "", "the argument %q is missing", join(name, required)),
+			)
 		}
 	}
 	keys := make([]string, 0, len(value))

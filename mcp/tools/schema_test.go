@@ -52,7 +52,8 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	var read in
-	if err := s.Decode(json.RawMessage(`{"must":"<1.0>","count":3.0e1}`), &read); err != nil || read.Count != 30 || read.Must != "<1.0>" {
+	if err := s.Decode(json.RawMessage(`{"must":"<1.0>","count":3.0e1}`), &read); err != nil || read.Count != 30 ||
+		read.Must != "<1.0>" {
 		t.Errorf("a whole number with a point: %+v, %v", read, err)
 	}
 	if err := s.Decode(json.RawMessage(`{"must":5}`), new(in)); core.HintOf(err) != "must: what it is" {

@@ -75,11 +75,13 @@ func stateTools() []Tool {
 			Description: "Keep a running sandbox as it is now, memory and files, under a name; sandbox_launch goes on from it.",
 		}, checkpoint),
 		Define(Tool{
-			Name: "checkpoint_list", Title: "List checkpoints", Toolset: setup.State, Extra: true, ReadOnly: true, Idempotent: true,
+			Name: "checkpoint_list", Title: "List checkpoints", Toolset: setup.State, Extra: true, ReadOnly: true,
+			Idempotent:  true,
 			Description: "List the checkpoints that there are.",
 		}, listCheckpoints),
 		Define(Tool{
-			Name: "checkpoint_remove", Title: "Remove a checkpoint", Toolset: setup.State, Extra: true, Destructive: true, Idempotent: true,
+			Name: "checkpoint_remove", Title: "Remove a checkpoint", Toolset: setup.State, Extra: true, Destructive: true,
+			Idempotent:  true,
 			Description: "Remove a checkpoint. Sandboxes that were launched from it go on.",
 		}, removeCheckpoint),
 	}

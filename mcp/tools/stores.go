@@ -56,7 +56,8 @@ func storeTools() []Tool {
 		}, removeVolume),
 		Define(Tool{
 			Name: "secret_list", Title: "List secrets", Toolset: setup.Stores, Extra: true, ReadOnly: true, Idempotent: true,
-			Description: "List the secrets that providers keep, by name, without values; sandbox_launch takes them as secret_names.",
+			Description: "List the secrets that providers keep, by name, without values; sandbox_launch takes them as " +
+				"secret_names.",
 		}, listSecrets),
 	}
 }

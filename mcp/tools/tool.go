@@ -70,7 +70,9 @@ func ResultOf(out any) (*mcp.CallToolResult, error) {
 	if t, ok := out.(texter); ok {
 		text = t.Text()
 	}
-	result := &mcp.CallToolResult{Content: []mcp.Content{mcp.NewTextContent(text)}, StructuredContent: json.RawMessage(encoded)}
+	result := &mcp.CallToolResult{
+		Content: []mcp.Content{mcp.NewTextContent(text)}, StructuredContent: json.RawMessage(encoded),
+	}
 	if c, ok := out.(contenter); ok {
 		result.Content = append(result.Content, c.Attachments()...)
 	}

@@ -55,11 +55,13 @@ func transferTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "push", Title: "Copy into a sandbox", Toolset: setup.Transfer, Destructive: true, Idempotent: true,
-			Description: "Copy a file or directory of the user's machine into a sandbox. Only directories that the user opened can be read.",
+			Description: "Copy a file or directory of the user's machine into a sandbox. Only directories that the user " +
+				"opened can be read.",
 		}, Push),
 		Define(Tool{
 			Name: "pull", Title: "Copy out of a sandbox", Toolset: setup.Transfer, Destructive: true, Idempotent: true,
-			Description: "Copy a file or directory of a sandbox to the user's machine. Only directories that the user opened can be written.",
+			Description: "Copy a file or directory of a sandbox to the user's machine. Only directories that the user opened " +
+				"can be written.",
 		}, Pull),
 	}
 }
@@ -82,7 +84,8 @@ func Push(ctx context.Context, c *Call, in PushIn) (TransferOut, error) {
 		From: transfer.Endpoint{Path: relative}, To: transfer.Endpoint{Sandbox: sb.Ref(), Path: target(sb, in.Path)},
 		Exclude: in.Exclude, GitIgnore: true, Root: root, Progress: c.copying(ctx),
 	})
-	return TransferOut{Source: in.Local, Destination: sb.Name + ":" + in.Path, Files: result.Files, Bytes: result.Bytes, Warnings: result.Warnings}, err
+	return TransferOut{Source: in.Local, Destination: sb.Name +
+		":" + in.Path, Files: result.Files, Bytes: result.Bytes, Warnings: result.Warnings}, err
 }
 
 // target is absolute that keeps a slash at the end, which means a directory.
@@ -124,7 +127,9 @@ func Pull(ctx context.Context, c *Call, in PullIn) (TransferOut, error) {
 		relative = filepath.Join(relative, name)
 	}
 	if _, err := root.Lstat(relative); err == nil && !in.Replace {
-		return TransferOut{}, core.Errorf(core.KindConflict, "pull", "", "%s exists already", filepath.Join(root.Name(), relative)).
+		return TransferOut{}, core.Errorf(
+			core.KindConflict, "pull", "", "%s exists already", filepath.Join(root.Name(), relative),
+		).
 			WithHint("say replace: true, or name another path")
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return TransferOut{}, core.Errorf(core.KindUnauthorized, "pull", "", "%s: %w", in.Local, err)
@@ -132,11 +137,19 @@ func Pull(ctx context.Context, c *Call, in PullIn) (TransferOut, error) {
 	if err := keepsGit(root, relative); err != nil {
 		return TransferOut{}, err
 	}
-	if err := c.confirm(ctx, "host_write", fmt.Sprintf("Write %s from sandbox %s to %s on this machine?", in.Path, sb.Name, filepath.Join(root.Name(), relative))); err != nil {
+	if err := c.confirm(
+		ctx, "host_write",
+		fmt.Sprintf(
+			"Write %s from sandbox %s to %s on this machine?", in.Path, sb.Name, filepath.Join(root.Name(), relative),
+		),
+	); err != nil {
 		return TransferOut{}, err
 	}
 	result, err := c.pullInto(ctx, sb, in, root, relative)
-	return TransferOut{Source: sb.Name + ":" + in.Path, Destination: filepath.Join(root.Name(), relative), Files: result.Files, Bytes: result.Bytes, Warnings: result.Warnings}, err
+	return TransferOut{
+		Source: sb.Name + ":" + in.Path, Destination: filepath.Join(root.Name(), relative), Files: result.Files,
+		Bytes: result.Bytes, Warnings: result.Warnings,
+	}, err
 }
 
 // keepsGit refuses to replace a repository, or a part of its .git: Git runs programs that are named there.
@@ -158,7 +171,10 @@ func keepsGit(root *os.Root, relative string) error {
 		}
 	}
 	if refused {
-		return core.Errorf(core.KindConflict, "pull", "", "%s is or holds a .git, which is not replaced by what a sandbox has", filepath.Join(root.Name(), relative)).
+		return core.Errorf(
+			core.KindConflict, "pull", "", "%s is or holds a .git, which is not replaced by what a sandbox has",
+			filepath.Join(root.Name(), relative),
+		).
 			WithHint("name another path")
 	}
 	return nil
@@ -166,7 +182,9 @@ func keepsGit(root *os.Root, relative string) error {
 
 // pullInto copies to a new directory beside, then moves the whole to its place: no link of the host leads
 // the copy elsewhere, and a copy that breaks leaves what was there.
-func (c *Call) pullInto(ctx context.Context, sb core.Sandbox, in PullIn, root *os.Root, relative string) (result transfer.Result, err error) {
+func (c *Call) pullInto(
+	ctx context.Context, sb core.Sandbox, in PullIn, root *os.Root, relative string,
+) (result transfer.Result, err error) {
 	fail := func(err error) (transfer.Result, error) {
 		kind := core.KindOf(err)
 		if kind == core.KindInternal { // the path leads out of the directory

@@ -57,7 +57,10 @@ func (e *Endpoint) NewWeb(addr net.Addr) (*Web, error) {
 	options := e.Options
 	options.MaxBody = cmp.Or(options.MaxBody, maxMessage)
 	options.Rate = cmp.Or(options.Rate, 50)
-	w := &Web{endpoint: e, options: options, base: strings.TrimSuffix(options.PublicURL, "/"), limits: auth.NewLimiter(options.Rate)}
+	w := &Web{
+		endpoint: e, options: options, base: strings.TrimSuffix(options.PublicURL, "/"),
+		limits: auth.NewLimiter(options.Rate),
+	}
 	if w.base == "" {
 		w.base = baseURL(options, addr)
 	}
@@ -71,7 +74,9 @@ func (e *Endpoint) NewWeb(addr net.Addr) (*Web, error) {
 	e.Files.Links.Open(w.base)
 	w.legacy = &legacyHTTP{endpoint: e, sessions: map[string]*webSession{}}
 	w.streamable = server.NewStreamableHTTPServer(e.Protocol,
-		server.WithHTTPContextFunc(func(ctx context.Context, r *http.Request) context.Context { return auth.WithClient(ctx, r.Context()) }),
+		server.WithHTTPContextFunc(func(ctx context.Context, r *http.Request) context.Context {
+			return auth.WithClient(ctx, r.Context())
+		}),
 		server.WithDisableLocalhostProtection(true), // hostCheck does more
 		server.WithStreamableHTTPLogger(e.Log),
 	)
@@ -119,7 +124,9 @@ func (w *Web) Routes() http.Handler {
 	mux.Handle("POST /message", protocol(w.owned(w.sse.MessageHandler())))
 	mux.Handle("/files/{token}", http.HandlerFunc(w.file))
 	mux.Handle("GET /metrics", w.authenticated(w.metrics()))
-	mux.HandleFunc("GET /healthz", func(response http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(response, "ok\n") })
+	mux.HandleFunc("GET /healthz", func(response http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(response, "ok\n")
+	})
 	mux.HandleFunc("GET /readyz", func(response http.ResponseWriter, _ *http.Request) {
 		if w.draining.Load() {
 			http.Error(response, "ending", http.StatusServiceUnavailable)
@@ -131,8 +138,8 @@ func (w *Web) Routes() http.Handler {
 	return w.observed(w.guarded(mux))
 }
 
-// eras gives each request of streamable HTTP to whom its protocol's version concerns: from 2026-07-28 on mcp-go, which has a
-// session for each request; before it legacyHTTP.
+// eras gives each request of streamable HTTP to whom its protocol's version concerns: from 2026-07-28 on mcp-go, which
+// has a session for each request; before it legacyHTTP.
 func (w *Web) eras(response http.ResponseWriter, r *http.Request) {
 	var message []byte
 	if r.Method == http.MethodPost {
@@ -153,7 +160,8 @@ func (w *Web) eras(response http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// modern says whether a request is of protocol 2026-07-28 or later, by what mcp-go decides it by: either of both places names it.
+// modern says whether a request is of protocol 2026-07-28 or later, by what mcp-go decides it by: either of both places
+// names it.
 func modern(header http.Header, message []byte) bool {
 	var body struct {
 		Params struct {
@@ -166,8 +174,8 @@ func modern(header http.Header, message []byte) bool {
 	return mcp.IsModernProtocol(header.Get(mcp.HeaderProtocolVersion))
 }
 
-// Shutdown ends the sessions of both transports: their streams close, new requests are refused. Calls under way go on until
-// the server is closed.
+// Shutdown ends the sessions of both transports: their streams close, new requests are refused. Calls under way go on
+// until the server is closed.
 func (w *Web) Shutdown() {
 	w.draining.Store(true)
 	w.sse.CloseSessions()
@@ -201,7 +209,9 @@ func (e *Endpoint) ServeWeb(ctx context.Context, tell io.Writer) error {
 	if e.Transport == setup.SSE {
 		path = "/sse"
 	}
-	if _, err := fmt.Fprintf(tell, "listening on %s%s\n%s", web.base, path, web.Auth.Introduce(web.base+path)); err != nil {
+	if _, err := fmt.Fprintf(
+		tell, "listening on %s%s\n%s", web.base, path, web.Auth.Introduce(web.base+path),
+	); err != nil {
 		return err
 	}
 	served := make(chan error, 1)

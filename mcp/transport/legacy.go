@@ -14,10 +14,11 @@ import (
 )
 
 // legacyHTTP serves streamable HTTP to clients of the protocol before 2026-07-28, which has sessions
-// (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports). What belongs to a call comes on the stream
-// of the POST that brought it, in order and before the answer; what belongs to none, on that of a GET. A GET that names
-// the last event it saw goes on with the stream of that event. It is not mcp-go's: that one has a single queue for a session,
-// from which all its requests and its stream take, so that a call's notifications may go anywhere, come late or be lost.
+// (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports). What belongs to a call comes on the
+// stream of the POST that brought it, in order and before the answer; what belongs to none, on that of a GET. A GET
+// that names the last event it saw goes on with the stream of that event. It is not mcp-go's: that one has a single
+// queue for a session, from which all its requests and its stream take, so that a call's notifications may go anywhere,
+// come late or be lost.
 type legacyHTTP struct {
 	endpoint *Endpoint
 
@@ -65,7 +66,12 @@ func (l *legacyHTTP) shutdown() {
 func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.RawMessage) {
 	var head envelope
 	if err := json.Unmarshal(message, &head); err != nil {
-		sayJSON(w, http.StatusBadRequest, l.endpoint.encode(r.Context(), mcp.NewJSONRPCError(mcp.NewRequestId(nil), mcp.PARSE_ERROR, "the body is no message", nil)))
+		sayJSON(
+			w, http.StatusBadRequest,
+			l.endpoint.encode(
+				r.Context(), mcp.NewJSONRPCError(mcp.NewRequestId(nil), mcp.PARSE_ERROR, "the body is no message", nil),
+			),
+		)
 		return
 	}
 	if head.Method == string(mcp.MethodInitialize) {
@@ -168,8 +174,8 @@ func (l *legacyHTTP) get(w http.ResponseWriter, r *http.Request) {
 	l.tell(w, r, s, told, reader, from)
 }
 
-// tell writes what a stream says after a message, until all is said, another connection reads it or this one ends. Those of a
-// GET are kept alive.
+// tell writes what a stream says after a message, until all is said, another connection reads it or this one ends.
+// Those of a GET are kept alive.
 func (l *legacyHTTP) tell(w http.ResponseWriter, r *http.Request, s *webSession, told *stream, reader int, from int64) {
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -183,7 +189,9 @@ func (l *legacyHTTP) tell(w http.ResponseWriter, r *http.Request, s *webSession,
 	for r.Context().Err() == nil { // whoever is gone takes nothing
 		events, more := told.after(reader, from)
 		for _, e := range events {
-			if _, err := fmt.Fprintf(w, "id: %s\nevent: message\ndata: %s\n\n", eventID(told.number, e.number), e.message); err != nil {
+			if _, err := fmt.Fprintf(
+				w, "id: %s\nevent: message\ndata: %s\n\n", eventID(told.number, e.number), e.message,
+			); err != nil {
 				return
 			}
 			from = e.number

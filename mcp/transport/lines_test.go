@@ -11,7 +11,9 @@ import (
 
 func TestReadLine(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), maxMessage+10)
-	r := bufio.NewReaderSize(io.MultiReader(strings.NewReader("  one \r\n\n"), bytes.NewReader(long), strings.NewReader("\ntwo\nrest")), 4096)
+	r := bufio.NewReaderSize(
+		io.MultiReader(strings.NewReader("  one \r\n\n"), bytes.NewReader(long), strings.NewReader("\ntwo\nrest")), 4096,
+	)
 	for _, want := range []string{"one", "", tooLong, "two", "rest"} {
 		line, err := readLine(r)
 		if errors.Is(err, errTooLong) {

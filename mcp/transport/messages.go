@@ -41,8 +41,8 @@ func tooBusy(id json.RawMessage) mcp.JSONRPCError {
 	return mcp.NewJSONRPCError(mcp.NewRequestId(id), mcp.INTERNAL_ERROR, "too many requests at the same time", nil)
 }
 
-// handleMessage is mcp-go's, where a panic is the end of one request and not of the server. An answer has the id as it came, since mcp-go
-// reads numbers as floating point, and the code of its error says whose fault it is.
+// handleMessage is mcp-go's, where a panic is the end of one request and not of the server. An answer has the id as it
+// came, since mcp-go reads numbers as floating point, and the code of its error says whose fault it is.
 func (e *Endpoint) handleMessage(ctx context.Context, id, message json.RawMessage) (response mcp.JSONRPCMessage) {
 	code := mcp.INTERNAL_ERROR
 	defer func() {
@@ -70,7 +70,8 @@ func (e *Endpoint) handleMessage(ctx context.Context, id, message json.RawMessag
 
 type codeKey struct{}
 
-// HookErrors has mcp-go tell why a request failed: it calls whatever a prompt or a resource fails with an internal error.
+// HookErrors has mcp-go tell why a request failed: it calls whatever a prompt or a resource fails with an internal
+// error.
 func HookErrors(hooks *server.Hooks) {
 	hooks.AddOnError(func(ctx context.Context, _ any, _ mcp.MCPMethod, _ any, err error) {
 		code, ours := ctx.Value(codeKey{}).(*int)

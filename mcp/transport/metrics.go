@@ -23,10 +23,26 @@ type metrics struct {
 func (s *metrics) setUp() {
 	s.once.Do(func() {
 		s.registry = prometheus.NewRegistry()
-		s.calls = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sb_mcp_tool_calls_total", Help: "Tool calls by tool and result: ok, or the kind of error."}, []string{"tool", "result"})
-		s.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "sb_mcp_tool_call_seconds", Help: "How long tool calls took.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 9)}, []string{"tool"})
-		s.requests = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sb_mcp_http_requests_total", Help: "HTTP requests by route, method and status."}, []string{"route", "method", "status"})
-		s.refusals = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sb_mcp_refused_total", Help: "Requests refused, by reason."}, []string{"reason"})
+		s.calls = prometheus.NewCounterVec(
+			prometheus.CounterOpts{
+				Name: "sb_mcp_tool_calls_total", Help: "Tool calls by tool and result: ok, or the kind of error.",
+			},
+			[]string{"tool", "result"},
+		)
+		s.seconds = prometheus.NewHistogramVec(
+			prometheus.HistogramOpts{
+				Name: "sb_mcp_tool_call_seconds", Help: "How long tool calls took.",
+				Buckets: prometheus.ExponentialBuckets(0.001, 4, 9),
+			},
+			[]string{"tool"},
+		)
+		s.requests = prometheus.NewCounterVec(
+			prometheus.CounterOpts{Name: "sb_mcp_http_requests_total", Help: "HTTP requests by route, method and status."},
+			[]string{"route", "method", "status"},
+		)
+		s.refusals = prometheus.NewCounterVec(
+			prometheus.CounterOpts{Name: "sb_mcp_refused_total", Help: "Requests refused, by reason."}, []string{"reason"},
+		)
 		s.registry.MustRegister(s.calls, s.seconds, s.requests, s.refusals)
 	})
 }
@@ -57,7 +73,9 @@ func (w *Web) metrics() http.Handler {
 	s := &w.endpoint.Metrics
 	s.setUp()
 	gauge := func(name, help string, value func() int) {
-		s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) }))
+		s.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			return float64(value())
+		}))
 	}
 	gauge("sb_mcp_sessions", "Clients that are there.", w.endpoint.Sessions.Count)
 	gauge("sb_mcp_running_commands", "Commands whose output the server holds.", w.endpoint.RunningCommands)

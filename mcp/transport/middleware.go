@@ -83,7 +83,10 @@ func (w *Web) observed(next http.Handler) http.Handler {
 			}
 			route := routeOf(r.URL.Path)
 			w.endpoint.Metrics.requested(route, r.Method, patient.status)
-			w.endpoint.Log.DebugContext(r.Context(), "http", "method", r.Method, "route", route, "status", patient.status, "ms", time.Since(begin).Milliseconds())
+			w.endpoint.Log.DebugContext(
+				r.Context(), "http", "method", r.Method, "route", route, "status", patient.status, "ms",
+				time.Since(begin).Milliseconds(),
+			)
 		}()
 		next.ServeHTTP(patient, r)
 	})
@@ -121,8 +124,8 @@ func (w *Web) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// body reads a request's body whole, in bounded time and size, before anybody waits for it. It takes JSON alone, which no
-// web page can send to another origin without being allowed to.
+// body reads a request's body whole, in bounded time and size, before anybody waits for it. It takes JSON alone, which
+// no web page can send to another origin without being allowed to.
 func (w *Web) body(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -138,7 +141,8 @@ func (w *Web) body(next http.Handler) http.Handler {
 		data, err := io.ReadAll(http.MaxBytesReader(response, r.Body, w.options.MaxBody))
 		_ = control.SetReadDeadline(time.Time{})
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			http.Error(response, "the body is larger than "+core.Bytes(w.options.MaxBody).String(), http.StatusRequestEntityTooLarge)
+			http.Error(response, "the body is larger than "+core.Bytes(w.options.MaxBody).
+				String(), http.StatusRequestEntityTooLarge)
 			return
 		}
 		if err != nil {

@@ -18,7 +18,8 @@ const (
 	notificationQueue = 256
 )
 
-// peer is a client of a transport that is our own: what it said of itself, and the server's requests that it has not answered.
+// peer is a client of a transport that is our own: what it said of itself, and the server's requests that it has not
+// answered.
 type peer struct {
 	id string
 	// own is the way for what belongs to no call.
@@ -40,7 +41,10 @@ type peer struct {
 type underWay struct{ cancel context.CancelFunc }
 
 func newPeer(id string) *peer {
-	p := &peer{id: id, slots: make(chan struct{}, MaxConcurrent), pending: map[int64]chan rpcAnswer{}, underWay: map[string]*underWay{}}
+	p := &peer{
+		id: id, slots: make(chan struct{}, MaxConcurrent), pending: map[int64]chan rpcAnswer{},
+		underWay: map[string]*underWay{},
+	}
 	p.own = p.newWay()
 	return p
 }
@@ -58,8 +62,8 @@ func (p *peer) Enter() bool {
 
 func (p *peer) Leave() { <-p.slots }
 
-// begin says that a request is under way, until end. It is called before another message is taken, so that a cancellation which
-// comes right behind finds it.
+// begin says that a request is under way, until end. It is called before another message is taken, so that a
+// cancellation which comes right behind finds it.
 func (p *peer) begin(ctx context.Context, id json.RawMessage) (handled context.Context, end func()) {
 	handled, cancel := context.WithCancel(ctx)
 	request := &underWay{cancel}
@@ -134,8 +138,8 @@ func (p *peer) newWay() *Way {
 	return &Way{peer: p, notifications: make(chan mcp.JSONRPCNotification, notificationQueue), outgoing: make(chan any)}
 }
 
-// deliver is the only reader of a way. It emits every notification that was sent before a message ahead of it, and what was
-// sent before ended before it returns. Messages that nobody takes any more end with their sender's context.
+// deliver is the only reader of a way. It emits every notification that was sent before a message ahead of it, and what
+// was sent before ended before it returns. Messages that nobody takes any more end with their sender's context.
 func (w *Way) deliver(ended <-chan struct{}, emit func(message any)) {
 	flush := func() {
 		for {

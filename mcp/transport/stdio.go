@@ -63,8 +63,8 @@ type stdio struct {
 	handlers sync.WaitGroup
 }
 
-// write writes messages, each on a line. The first that cannot be written is the client's end, and so is one that it does not read
-// for drainTime after it was given up. A write that blocks then is left alone.
+// write writes messages, each on a line. The first that cannot be written is the client's end, and so is one that it
+// does not read for drainTime after it was given up. A write that blocks then is left alone.
 func (t *stdio) write(client context.Context) func(message any) {
 	broken := false
 	return func(message any) {
@@ -100,7 +100,8 @@ func taken(client context.Context, written <-chan error) bool {
 	}
 }
 
-// read takes messages until the stream's end. The reader of the stream itself is on its own, for a read cannot be called back.
+// read takes messages until the stream's end. The reader of the stream itself is on its own, for a read cannot be
+// called back.
 func (t *stdio) read(ctx context.Context, in io.Reader) error {
 	lines := make(chan []byte)
 	failed := make(chan error, 1)

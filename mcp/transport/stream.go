@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// stream is what the server says to a client about one call, or about what belongs to none. The newest messages are kept, so
-// a connection that reads slowly, or comes back after it broke, is told what it missed, and only the oldest are lost
-// to one that is far behind. The zero value is empty; a stream is safe for concurrent use.
+// stream is what the server says to a client about one call, or about what belongs to none. The newest messages are
+// kept, so a connection that reads slowly, or comes back after it broke, is told what it missed, and only the oldest
+// are lost to one that is far behind. The zero value is empty; a stream is safe for concurrent use.
 type stream struct {
 	// number is the stream's own in its session.
 	number int64
@@ -84,8 +84,8 @@ func (s *stream) attach() (reader int, told int64) {
 	return s.reader, s.told
 }
 
-// after takes what is kept of the messages after a number. more is closed when there may be others; it is nil when none follows:
-// all was said, or another connection came.
+// after takes what is kept of the messages after a number. more is closed when there may be others; it is nil when none
+// follows: all was said, or another connection came.
 func (s *stream) after(reader int, number int64) (events []event, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,8 @@ func TestStreamIsBounded(t *testing.T) {
 	}
 	s.end(json.RawMessage("0"))
 	events, more := s.after(reader, 0)
-	if len(events) != KeptMessages || more != nil || string(events[KeptMessages-1].message) != "0" || events[0].number != 2*KeptMessages+2 {
+	if len(events) != KeptMessages || more != nil || string(events[KeptMessages-1].message) != "0" ||
+		events[0].number != 2*KeptMessages+2 {
 		t.Errorf("%d messages are kept, from number %d", len(events), events[0].number)
 	}
 	large := bytes.Repeat([]byte("x"), KeptBytes/2)

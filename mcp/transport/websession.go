@@ -12,7 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/mcp/auth"
 )
 
-// webSession is a client of legacyHTTP. It ends when the client says so, or when no request of it was there for a lease.
+// webSession is a client of legacyHTTP. It ends when the client says so, or when no request of it was there for a
+// lease.
 type webSession struct {
 	legacy *legacyHTTP
 	peer   *peer
@@ -40,7 +41,8 @@ type webSession struct {
 // begin makes a session, in a request that calls its leave.
 func (l *legacyHTTP) begin(ctx context.Context, who auth.Identity) (*webSession, error) {
 	s := &webSession{
-		legacy: l, peer: newPeer(rand.Text()), owner: auth.OwnerKey(who), closed: make(chan struct{}), none: &stream{}, requests: 1,
+		legacy: l, peer: newPeer(rand.Text()), owner: auth.OwnerKey(who), closed: make(chan struct{}), none: &stream{},
+		requests: 1,
 	}
 	s.streams = map[int64]*stream{s.none.number: s.none}
 	s.ctx, s.cancel = context.WithCancel(l.endpoint.Context)
@@ -128,8 +130,8 @@ func (s *webSession) Find(id string) (told *stream, number int64) {
 	return told, number
 }
 
-// Call begins to handle a request, in a slot that it gives back. All that comes of it is told on the stream: what the server
-// sends meanwhile, and then the answer. It goes on when the connection that brought it ends, for that is no
+// Call begins to handle a request, in a slot that it gives back. All that comes of it is told on the stream: what the
+// server sends meanwhile, and then the answer. It goes on when the connection that brought it ends, for that is no
 // cancellation. The stream is nil when the session has ended.
 func (s *webSession) Call(who auth.Identity, id, message json.RawMessage) *stream {
 	endpoint := s.legacy.endpoint
@@ -169,8 +171,8 @@ func (s *webSession) context(who auth.Identity, way *Way) context.Context {
 	return s.legacy.endpoint.Protocol.WithContext(auth.WithClient(auth.WithIdentity(s.ctx, who), s.ctx), way)
 }
 
-// Keep keeps a stream that has ended for a connection that comes back, and forgets the oldest above the bounds. One that said the
-// answer alone is not kept: its answer is no stream, and has no event that a client could name.
+// Keep keeps a stream that has ended for a connection that comes back, and forgets the oldest above the bounds. One
+// that said the answer alone is not kept: its answer is no stream, and has no event that a client could name.
 func (s *webSession) Keep(told *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

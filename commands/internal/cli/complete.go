@@ -77,7 +77,9 @@ func (a *App) sandboxes(cmd *cobra.Command) []core.Sandbox {
 }
 
 // CompleteSandboxes completes references to sandboxes that were not named yet.
-func (a *App) CompleteSandboxes(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *App) CompleteSandboxes(
+	cmd *cobra.Command, args []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var words []string
 	for _, box := range a.sandboxes(cmd) {
 		ref, other := box.Name, box.ID
@@ -92,7 +94,9 @@ func (a *App) CompleteSandboxes(cmd *cobra.Command, args []string, word string) 
 }
 
 // CompleteExecs completes "SANDBOX EXEC".
-func (a *App) CompleteExecs(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *App) CompleteExecs(
+	cmd *cobra.Command, args []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
 		return a.CompleteSandboxes(cmd, args, word)
@@ -115,12 +119,16 @@ func (a *App) CompleteExecs(cmd *cobra.Command, args []string, word string) ([]c
 }
 
 // CompleteProviders completes the names of providers.
-func (a *App) CompleteProviders(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *App) CompleteProviders(
+	cmd *cobra.Command, _ []string, _ string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.ask(cmd, func(_ context.Context, svc *service.Service) []string { return svc.ProviderNames() }), NoFiles
 }
 
 // completePlaces completes where a sandbox is launched: a provider, or "auto".
-func (a *App) completePlaces(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *App) completePlaces(
+	cmd *cobra.Command, args []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	words, directive := a.CompleteProviders(cmd, args, word)
 	return append([]string{core.ProviderAuto}, words...), directive
 }
@@ -199,7 +207,9 @@ func (a *App) completeInside(cmd *cobra.Command, ref, word string) ([]cobra.Comp
 }
 
 // CompletePath completes "SANDBOX PATH".
-func (a *App) CompletePath(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *App) CompletePath(
+	cmd *cobra.Command, args []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return a.CompleteSandboxes(cmd, args, word)
 	}
@@ -207,7 +217,9 @@ func (a *App) CompletePath(cmd *cobra.Command, args []string, word string) ([]co
 }
 
 // CompleteCopy completes the operands of cp: files here, or SANDBOX:PATH.
-func (a *App) CompleteCopy(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *App) CompleteCopy(
+	cmd *cobra.Command, args []string, word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	ref, inside, ok := strings.Cut(word, ":")
 	if ok {
 		words, directive := a.completeInside(cmd, ref, inside)

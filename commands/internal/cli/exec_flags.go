@@ -19,12 +19,16 @@ type ExecFlags struct {
 	Shell            string
 }
 
-// RegisterStreams adds the flags that run shares with exec. noStdin is the short form of --no-stdin, as in ssh; it is ""
-// where -n is the name of a sandbox.
+// RegisterStreams adds the flags that run shares with exec. noStdin is the short form of --no-stdin, as in ssh; it is
+// "" where -n is the name of a sandbox.
 func (f *ExecFlags) RegisterStreams(cmd *cobra.Command, noStdin string) {
 	flags := cmd.Flags()
-	flags.BoolVarP(&f.Interactive, "interactive", "i", false, "pass on what is typed, too (a pipe or file on stdin is passed on anyway)")
-	flags.BoolVarP(&f.NoStdin, "no-stdin", noStdin, false, "give the command an empty stdin: a pipe or file on stdin is not read")
+	flags.BoolVarP(
+		&f.Interactive, "interactive", "i", false, "pass on what is typed, too (a pipe or file on stdin is passed on anyway)",
+	)
+	flags.BoolVarP(
+		&f.NoStdin, "no-stdin", noStdin, false, "give the command an empty stdin: a pipe or file on stdin is not read",
+	)
 	flags.BoolVarP(&f.TTY, "tty", "t", false, "give the command a terminal; stderr then goes to stdout")
 	flags.StringVarP(&f.Shell, "command", "c", "", "run `TEXT` with sh -c")
 }

@@ -23,12 +23,22 @@ type Outcome struct {
 // ForEach does work on all sandboxes, a few at a time, and reports each in their
 // order: its id on stdout, or the whole as JSON, to which the references in missing belong that lead to none. The
 // error joins missing and what failed.
-func ForEach(ctx context.Context, app *App, boxes []core.Sandbox, missing error, result string, asJSON bool, work func(context.Context, core.Sandbox) error) error {
-	return ForEachCode(ctx, app, boxes, missing, result, asJSON, func(ctx context.Context, box core.Sandbox) (*int, error) { return nil, work(ctx, box) })
+func ForEach(
+	ctx context.Context, app *App, boxes []core.Sandbox, missing error, result string, asJSON bool,
+	work func(context.Context, core.Sandbox) error,
+) error {
+	return ForEachCode(ctx, app, boxes, missing, result, asJSON, func(
+		ctx context.Context, box core.Sandbox,
+	) (*int, error) {
+		return nil, work(ctx, box)
+	})
 }
 
 // ForEachCode is forEach for work that yields exit codes. The JSON has them, and a terminal shows them.
-func ForEachCode(ctx context.Context, app *App, boxes []core.Sandbox, missing error, result string, asJSON bool, work func(context.Context, core.Sandbox) (*int, error)) error {
+func ForEachCode(
+	ctx context.Context, app *App, boxes []core.Sandbox, missing error, result string, asJSON bool,
+	work func(context.Context, core.Sandbox) (*int, error),
+) error {
 	const atOnce = 8
 	codes := make([]*int, len(boxes))
 	failed := make([]error, len(boxes))
@@ -88,9 +98,11 @@ func OutcomeFields(result string) string {
 	return "an array of name, result (" + result + ", or the kind of the error), error"
 }
 
-// ForEachName does work on things one after the other and reports each: what work tells on stdout, unless that is "", or
-// the whole as JSON. One that fails does not stop the others; the error joins what failed.
-func ForEachName(app *App, names []string, result string, asJSON bool, work func(name string) (told string, err error)) error {
+// ForEachName does work on things one after the other and reports each: what work tells on stdout, unless that is "",
+// or the whole as JSON. One that fails does not stop the others; the error joins what failed.
+func ForEachName(
+	app *App, names []string, result string, asJSON bool, work func(name string) (told string, err error),
+) error {
 	var failed []error
 	outcomes := make([]Outcome, len(names))
 	for i, name := range names {

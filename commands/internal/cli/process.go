@@ -109,22 +109,29 @@ func (a *App) Result(ctx context.Context, svc *service.Service, sandbox string, 
 	if err != nil {
 		// Who could not be asked once is not asked again: a provider that hangs would be waited for twice.
 		if !service.Unresolved(err) && a.outlived(ctx, svc, sandbox) {
-			return &ExitError{Code: ExitTimeout, Err: core.Errorf(core.KindTimeout, "exec", sandbox, "the sandbox's lifetime is over")}
+			return &ExitError{
+				Code: ExitTimeout, Err: core.Errorf(core.KindTimeout, "exec", sandbox, "the sandbox's lifetime is over"),
+			}
 		}
 		return OwnFailure(err)
 	}
 	switch {
 	case exit.TimedOut:
-		return &ExitError{Code: ExitTimeout, Err: core.Errorf(core.KindTimeout, "exec", sandbox, "the command's time limit was over")}
+		return &ExitError{
+			Code: ExitTimeout, Err: core.Errorf(core.KindTimeout, "exec", sandbox, "the command's time limit was over"),
+		}
 	case exit.Reason == core.ReasonTimeout:
-		return &ExitError{Code: ExitTimeout, Err: core.Errorf(core.KindTimeout, "exec", sandbox, "the sandbox's lifetime is over")}
+		return &ExitError{
+			Code: ExitTimeout, Err: core.Errorf(core.KindTimeout, "exec", sandbox, "the sandbox's lifetime is over"),
+		}
 	case exit.Message != "" && exit.Code != ExitOK:
 		return &ExitError{Code: exit.Code, Err: core.Errorf(reasonKind(exit.Reason), "exec", sandbox, "%s", exit.Message)}
 	}
 	return PassThrough(exit.Code)
 }
 
-// EndOf turns a sandbox's end into this program's. The reason decides: an entry command that the end killed has a code, too.
+// EndOf turns a sandbox's end into this program's. The reason decides: an entry command that the end killed has a code,
+// too.
 func EndOf(box core.Sandbox) error {
 	kind := reasonKind(box.Reason)
 	switch box.Reason {
@@ -136,7 +143,8 @@ func EndOf(box core.Sandbox) error {
 		if box.State != core.StateStopped {
 			return &ExitError{Code: exitKilled, Err: core.Errorf(kind, "wait", box.Name, "the sandbox was terminated")}
 		}
-	case core.ReasonCommand, core.ReasonDisk, core.ReasonLaunch, core.ReasonCrash, core.ReasonSupervisor, core.ReasonReboot:
+	case core.ReasonCommand, core.ReasonDisk, core.ReasonLaunch, core.ReasonCrash, core.ReasonSupervisor,
+		core.ReasonReboot:
 	}
 	switch {
 	case box.State == core.StateFailed || box.State == core.StateLost:

@@ -31,11 +31,18 @@ type EnvFlags struct {
 // Register adds the flags of variables and secrets.
 func (f *EnvFlags) Register(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.Env, "env", "e", nil, "set `KEY=VALUE`, or pass KEY on from this environment (repeatable)")
-	flags.StringSliceVar(&f.PassEnv, "pass-env", nil, "pass on `NAMES` of this environment that are set, as secrets (comma separated, repeatable)")
+	flags.StringSliceVar(
+		&f.PassEnv, "pass-env", nil,
+		"pass on `NAMES` of this environment that are set, as secrets (comma separated, repeatable)",
+	)
 	flags.StringArrayVar(&f.EnvFiles, "env-file", nil, "read KEY=VALUE lines from `FILE` (repeatable)")
 	flags.StringArrayVar(&f.Secrets, "secret", nil, "set a secret: `KEY` from this environment, or KEY=@FILE (repeatable)")
-	flags.StringArrayVar(&f.SecretFiles, "secret-file", nil, "read secrets from the KEY=VALUE lines of `FILE` (repeatable)")
-	flags.StringArrayVar(&f.SecretRefs, "secret-ref", nil, "take a secret that the provider keeps: `KEY[=NAME]` (repeatable)")
+	flags.StringArrayVar(
+		&f.SecretFiles, "secret-file", nil, "read secrets from the KEY=VALUE lines of `FILE` (repeatable)",
+	)
+	flags.StringArrayVar(
+		&f.SecretRefs, "secret-ref", nil, "take a secret that the provider keeps: `KEY[=NAME]` (repeatable)",
+	)
 }
 
 // Environment resolves the variables. Files come first, in order; flags win over files.
@@ -139,8 +146,9 @@ func readSecret(text string, lookup func(string) (string, bool), warnings io.Wri
 		}
 		return key, strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r"), nil
 	}
-	_, _ = fmt.Fprintf(warnings, "warning: the value of secret %s is on the command line, where other users and the shell's history see it\n"+
-		"hint: export %s and use --secret %s, or --secret %s=@FILE\n", key, key, key, key)
+	_, _ = fmt.Fprintf(warnings,
+		"warning: the value of secret %s is on the command line, where other users and the shell's history see it\n"+
+			"hint: export %s and use --secret %s, or --secret %s=@FILE\n", key, key, key, key)
 	return key, value, nil
 }
 
@@ -153,7 +161,9 @@ func missingSecret(key string) error {
 // than the name, because a value may follow a mistake.
 func CheckKey(flag, key string) error {
 	if key == "" || strings.ContainsAny(key, " \t\n\x00=") {
-		return core.Errorf(core.KindUsage, "parse", flag, "%s wants KEY or KEY=VALUE, with a KEY that an environment can hold", flag)
+		return core.Errorf(
+			core.KindUsage, "parse", flag, "%s wants KEY or KEY=VALUE, with a KEY that an environment can hold", flag,
+		)
 	}
 	return nil
 }

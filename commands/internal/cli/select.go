@@ -37,7 +37,9 @@ const AllOwnersUsage = "those of other users and state directories, too"
 // RegisterFilters adds the flags that filter sandboxes.
 func (f *SelectFlags) RegisterFilters(app *App, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&f.Labels, "label", "l", nil, "sandboxes with the label `KEY[=VALUE]` (repeatable: all must match)")
+	flags.StringArrayVarP(
+		&f.Labels, "label", "l", nil, "sandboxes with the label `KEY[=VALUE]` (repeatable: all must match)",
+	)
 	flags.StringVar(&f.App, "app", "", "sandboxes of the app `NAME`")
 	flags.StringVar(&f.Provider, "provider", "", "sandboxes of the provider `NAME`")
 	Complete(cmd, "app", app.CompleteApps)
@@ -57,7 +59,9 @@ func (f *SelectFlags) Check(cmd *cobra.Command, refs []string) error {
 	case len(refs) > 0 && f.Given():
 		return Usagef(cmd, "%s takes sandboxes, or --all, --label, --app and --provider, not both", cmd.CommandPath())
 	case len(refs) > 0 && f.AllOwners:
-		return Usagef(cmd, "--all-owners works with --all, --label, --app and --provider; a named sandbox needs no --all-owners")
+		return Usagef(
+			cmd, "--all-owners works with --all, --label, --app and --provider; a named sandbox needs no --all-owners",
+		)
 	}
 	return nil
 }
@@ -83,7 +87,9 @@ func (f *SelectFlags) Filter() (core.ListFilter, error) {
 func Failures(list []core.ProviderFailure) error {
 	var failed []error
 	for _, f := range list {
-		failed = append(failed, &core.Error{Kind: f.Kind, Op: "list", Subject: f.Provider, Hint: f.Hint, Err: errors.New(f.Error)})
+		failed = append(
+			failed, &core.Error{Kind: f.Kind, Op: "list", Subject: f.Provider, Hint: f.Hint, Err: errors.New(f.Error)},
+		)
 	}
 	return errors.Join(failed...)
 }
@@ -100,12 +106,18 @@ func (e *unresolvedError) Unwrap() error { return e.err }
 // TellOthers says how many sandboxes of other owners were left alone.
 func TellOthers(app *App, others int) {
 	if others > 0 {
-		_, _ = fmt.Fprintf(app.Streams.Err, "%s of other owners left alone; --all-owners includes them\n", output.Count(others, "sandbox", "sandboxes"))
+		_, _ = fmt.Fprintf(
+			app.Streams.Err, "%s of other owners left alone; --all-owners includes them\n",
+			output.Count(others, "sandbox", "sandboxes"),
+		)
 	}
 }
 
-// Resolve finds the sandboxes. A reference that fails is in the joined error as an *unresolvedError; the others are returned all the same.
-func (f *SelectFlags) Resolve(ctx context.Context, app *App, svc *service.Service, refs []string) ([]core.Sandbox, error) {
+// Resolve finds the sandboxes. A reference that fails is in the joined error as an *unresolvedError; the others are
+// returned all the same.
+func (f *SelectFlags) Resolve(
+	ctx context.Context, app *App, svc *service.Service, refs []string,
+) ([]core.Sandbox, error) {
 	if len(refs) == 0 {
 		filter, err := f.Filter()
 		if err != nil {

@@ -64,9 +64,11 @@ func openService(app *App) (*service.Service, error) {
 		Prices: config.PriceTables(), Templates: TemplatesIn(TemplateDir(paths), app.LookupEnv),
 		Factories: providers.Builtin(providers.Options{
 			StateDir: paths.State, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
-			SaveInterval: time.Duration(config.Local.SaveInterval), FreezeAfter: time.Duration(config.Local.FreezeAfter), LogLimit: config.Local.LogLimit,
+			SaveInterval: time.Duration(config.Local.SaveInterval), FreezeAfter: time.Duration(config.Local.FreezeAfter),
+			LogLimit: config.Local.LogLimit,
 			Docker: providers.Docker{
-				Host: config.Docker.Host, Image: config.Docker.Image, Runtime: config.Docker.Runtime, GPUs: config.Docker.GPUs, Guest: config.Docker.Guest, Mounts: filepath.SplitList(config.Docker.Mounts),
+				Host: config.Docker.Host, Image: config.Docker.Image, Runtime: config.Docker.Runtime, GPUs: config.Docker.GPUs,
+				Guest: config.Docker.Guest, Mounts: filepath.SplitList(config.Docker.Mounts),
 				LookupEnv: app.LookupEnv,
 			},
 		}),

@@ -67,7 +67,10 @@ func (f *SpecFlags) Register(app *App, cmd *cobra.Command) {
 	Complete(cmd, "image", app.CompleteImages)
 	Complete(cmd, "checkpoint", app.completeStored(CheckpointNames))
 	Complete(cmd, "snapshot", app.completeStored(SnapshotIDs))
-	Complete(cmd, "network", Fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow), string(core.NetworkInternal)))
+	Complete(
+		cmd, "network",
+		Fixed(string(core.NetworkNone), string(core.NetworkAll), string(core.NetworkAllow), string(core.NetworkInternal)),
+	)
 	Complete(cmd, "file", extensions("yaml", "yml", "json"))
 	Complete(cmd, "modal", completeModal)
 }
@@ -100,7 +103,9 @@ func (f *SpecFlags) register(flags *pflag.FlagSet, field core.Field) {
 }
 
 // Spec makes the launch spec: the file's fields, overridden by the flags that were given.
-func (f *SpecFlags) Spec(flags *pflag.FlagSet, streams *iostreams.Streams, lookup func(string) (string, bool)) (core.Spec, error) {
+func (f *SpecFlags) Spec(
+	flags *pflag.FlagSet, streams *iostreams.Streams, lookup func(string) (string, bool),
+) (core.Spec, error) {
 	var spec core.Spec
 	if f.file != "" {
 		var err error
@@ -135,7 +140,8 @@ func sourceFields() []string {
 	return []string{"image", "dockerfile", "template", "snapshot", "checkpoint"}
 }
 
-// setSource sets what the sandbox is made from. That is one choice: a flag replaces the file's, whichever field that was.
+// setSource sets what the sandbox is made from. That is one choice: a flag replaces the file's, whichever field that
+// was.
 func (f *SpecFlags) setSource(flags *pflag.FlagSet, spec *core.Spec) {
 	if !slices.ContainsFunc(sourceFields(), flags.Changed) {
 		return
@@ -158,7 +164,9 @@ func (f *SpecFlags) setNetwork(flags *pflag.FlagSet, spec *core.Spec) {
 }
 
 // addEnvironment adds the variables and secrets of the flags to the file's.
-func (f *SpecFlags) addEnvironment(spec *core.Spec, streams *iostreams.Streams, lookup func(string) (string, bool)) error {
+func (f *SpecFlags) addEnvironment(
+	spec *core.Spec, streams *iostreams.Streams, lookup func(string) (string, bool),
+) error {
 	env, err := f.Environment(lookup)
 	if err != nil {
 		return err
@@ -181,7 +189,9 @@ func (f *SpecFlags) addEnvironment(spec *core.Spec, streams *iostreams.Streams, 
 func (f *SpecFlags) addReady(flags *pflag.FlagSet, spec *core.Spec) error {
 	tcp, exec := flags.Changed("ready-tcp"), flags.Changed("ready-exec")
 	if tcp && exec {
-		return core.Errorf(core.KindUsage, "parse", "", "--ready-tcp and --ready-exec: only one of them can say when the sandbox is ready")
+		return core.Errorf(
+			core.KindUsage, "parse", "", "--ready-tcp and --ready-exec: only one of them can say when the sandbox is ready",
+		)
 	}
 	switch {
 	case tcp:
@@ -282,7 +292,8 @@ func parseLabels(pairs []string) (map[string]string, error) {
 	for _, pair := range pairs {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return nil, core.Errorf(core.KindUsage, "parse", pair, "--label %s: not a label", pair).WithHint("write --label KEY=VALUE")
+			return nil, core.Errorf(core.KindUsage, "parse", pair, "--label %s: not a label", pair).
+				WithHint("write --label KEY=VALUE")
 		}
 		labels[key] = value
 	}

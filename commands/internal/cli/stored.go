@@ -123,7 +123,9 @@ func NewStoreRm(app *App, s StoreRemoval) *cobra.Command {
 			return runStoreRm(cmd.Context(), app, flags, s, args, yes)
 		},
 	}
-	flags.RegisterProvider(app, cmd, "the provider `NAME` that keeps them (default: the configured one, or the only one set up that can)")
+	flags.RegisterProvider(
+		app, cmd, "the provider `NAME` that keeps them (default: the configured one, or the only one set up that can)",
+	)
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	JSONFlag(cmd, &flags.JSON, OutcomeFields("removed"))
 	return cmd
@@ -135,7 +137,9 @@ func runStoreRm(ctx context.Context, app *App, flags *StoreFlags, s StoreRemoval
 		return err
 	}
 	if !yes && (s.Ask || app.Streams.CanPrompt()) {
-		if err := Confirm(app, fmt.Sprintf("Remove %s %s?", s.Noun, strings.Join(s.sized(ctx, svc, flags.Provider, names), ", ")), "--yes"); err != nil {
+		if err := Confirm(
+			app, fmt.Sprintf("Remove %s %s?", s.Noun, strings.Join(s.sized(ctx, svc, flags.Provider, names), ", ")), "--yes",
+		); err != nil {
 			return err
 		}
 	}

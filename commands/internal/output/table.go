@@ -24,7 +24,8 @@ func NewTable(width int, colour bool, headers ...string) *Table {
 	return &Table{headers: headers, width: width, colour: colour}
 }
 
-// Wrapped makes cells that are too wide go on in the next line instead of being cut: what is a sentence is read to its end.
+// Wrapped makes cells that are too wide go on in the next line instead of being cut: what is a sentence is read to its
+// end.
 func (t *Table) Wrapped() *Table {
 	t.wrap = true
 	return t

@@ -62,7 +62,8 @@ type end struct {
 	code  int
 }
 
-// Run is the life of a container. It returns the exit code. dir is where the sandbox has what is sb's; stdin brings the setup, log takes the states.
+// Run is the life of a container. It returns the exit code. dir is where the sandbox has what is sb's; stdin brings the
+// setup, log takes the states.
 func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 	b := &Box{
 		dir: dir, env: os.Environ(), log: log, reaper: newReaper(),
@@ -74,7 +75,8 @@ func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 	defer signal.Stop(signals)
 	outlive()
 	if err := b.prepare(stdin); err != nil {
-		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).String()})
+		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).
+			String()})
 		return exitFailed
 	}
 	listener, err := listen()
@@ -89,7 +91,8 @@ func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 	go b.serve(listener, accept, engineLinger)
 	go b.serve(door, admit, 0)
 	if err := b.startEntry(); err != nil {
-		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).String()})
+		b.say(wire.State{State: core.StateFailed, Reason: core.ReasonLaunch, Message: err.Error(), Kind: core.KindOf(err).
+			String()})
 		return exitFailed
 	}
 	b.mu.Lock()
@@ -253,12 +256,15 @@ func (b *Box) due() (end, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.expires.IsZero() && !now.Before(b.expires) {
-		return end{state: wire.State{State: core.StateExited, Reason: core.ReasonTimeout, Message: "its lifetime was over"}}, true
+		return end{
+			state: wire.State{State: core.StateExited, Reason: core.ReasonTimeout, Message: "its lifetime was over"},
+		}, true
 	}
 	idle := time.Duration(b.config.Spec.IdleTimeout)
 	if b.busy == 0 && idle > 0 && !now.Before(b.lastActive.Add(idle)) {
 		return end{state: wire.State{
-			State: core.StateExited, Reason: core.ReasonIdle, Message: fmt.Sprintf("nothing ran in it for %s", core.Duration(idle)),
+			State: core.StateExited, Reason: core.ReasonIdle,
+			Message: fmt.Sprintf("nothing ran in it for %s", core.Duration(idle)),
 		}}, true
 	}
 	return end{}, false
@@ -272,7 +278,8 @@ func (b *Box) acquire() error {
 		return core.Errorf(core.KindConflict, "exec", b.config.ID, "the sandbox has ended")
 	}
 	if b.paused {
-		return core.Errorf(core.KindConflict, "exec", b.config.Spec.Name, "the sandbox is paused").WithHint("sb resume %s", b.config.Spec.Name)
+		return core.Errorf(core.KindConflict, "exec", b.config.Spec.Name, "the sandbox is paused").
+			WithHint("sb resume %s", b.config.Spec.Name)
 	}
 	b.busy++
 	return nil

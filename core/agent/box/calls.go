@@ -25,11 +25,12 @@ import (
 // requestTimeout bounds how long a caller may take to say what it wants.
 const requestTimeout = 30 * time.Second
 
-// engineLinger is how long a call that an engine carries stays open for a client that has its answer and may still send: Podman
-// loses the answer when input is left over. Who came in by the door needs no such time.
+// engineLinger is how long a call that an engine carries stays open for a client that has its answer and may still
+// send: Podman loses the answer when input is left over. Who came in by the door needs no such time.
 const engineLinger = 5 * time.Second
 
-// serve takes calls until the process ends. Those that have been answered wait for linger at most until their clients leave.
+// serve takes calls until the process ends. Those that have been answered wait for linger at most until their clients
+// leave.
 func (b *Box) serve(from *os.File, next func(*os.File) (*os.File, error), linger time.Duration) {
 	for {
 		conn, err := next(from)
@@ -135,7 +136,8 @@ func (b *Box) answer(r wire.Request, c *client) error {
 		}
 		return err
 	case wire.VerbFiles, wire.VerbFile: // served before
-	case wire.VerbSecrets, wire.VerbEnd, wire.VerbCheckpoint, wire.VerbSnapshot, wire.VerbDiff, wire.VerbDenials, wire.VerbNetwork:
+	case wire.VerbSecrets, wire.VerbEnd, wire.VerbCheckpoint, wire.VerbSnapshot, wire.VerbDiff, wire.VerbDenials,
+		wire.VerbNetwork:
 	}
 	return core.Errorf(core.KindUnsupported, string(r.Verb), "", "a container does not have %q", r.Verb)
 }
@@ -242,7 +244,9 @@ func (b *Box) attach(r wire.Request, c *client) error {
 		return nil
 	}
 	if entry.Exit == nil {
-		return core.Errorf(core.KindConflict, "attach", r.Exec, "how the command ended is not known: the sandbox stopped under it")
+		return core.Errorf(
+			core.KindConflict, "attach", r.Exec, "how the command ended is not known: the sandbox stopped under it",
+		)
 	}
 	c.reply(wire.Reply{Exit: entry.Exit})
 	return nil
@@ -265,7 +269,10 @@ func (b *Box) logs(r wire.Request, c *client) error {
 	}()
 	opts := core.LogOptions{Exec: r.Exec, Follow: r.Follow, Tail: r.Tail, Since: r.Since, Until: r.Until}
 	var payload []byte
-	for record, err := range journal.Records(ctx, b.dir.Journal(), r.Exec, opts, func() bool { return cmd == nil || cmd.Ended() }) {
+	for record, err := range journal.Records(ctx, b.dir.Journal(), r.Exec, opts, func() bool {
+		return cmd == nil ||
+			cmd.Ended()
+	}) {
 		if err != nil {
 			return err
 		}
@@ -375,9 +382,12 @@ const (
 	shortLimit = 30 * time.Second
 )
 
-// attendHelper waits for the end of a file operation, and ends it when its caller has left: the descriptors of one that is there are open
-// at the other end. Who is root inside can stop sb-guest, so the second signal is one that nothing withstands.
-func (b *Box) attendHelper(r wire.Request, pid int, files []*os.File, ended <-chan syscall.WaitStatus) syscall.WaitStatus {
+// attendHelper waits for the end of a file operation, and ends it when its caller has left: the descriptors of one that
+// is there are open at the other end. Who is root inside can stop sb-guest, so the second signal is one that nothing
+// withstands.
+func (b *Box) attendHelper(
+	r wire.Request, pid int, files []*os.File, ended <-chan syscall.WaitStatus,
+) syscall.WaitStatus {
 	began, left := time.Now(), time.Time{}
 	tick := time.NewTicker(callerPoll)
 	defer tick.Stop()

@@ -68,8 +68,8 @@ func (c *client) reply(r wire.Reply) { c.sendJSON(wire.FrameReply, r) }
 // fail ends a call that failed.
 func (c *client) fail(err error) { c.reply(wire.Reply{Error: guest.Fail(err)}) }
 
-// outlast takes what a client that has its answer still sends, until it has left or for the time that it is given. left is closed by who reads
-// its input.
+// outlast takes what a client that has its answer still sends, until it has left or for the time that it is given. left
+// is closed by who reads its input.
 func (c *client) outlast(left <-chan struct{}) {
 	_ = c.from.SetReadDeadline(time.Now().Add(c.linger))
 	<-left

@@ -8,7 +8,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// dial connects the caller with a port on the sandbox's loopback. After the reply the call carries the connection's bytes.
+// dial connects the caller with a port on the sandbox's loopback. After the reply the call carries the connection's
+// bytes.
 func (b *Box) dial(r wire.Request, c *client) error {
 	if err := b.acquire(); err != nil {
 		return err

@@ -97,7 +97,10 @@ func plan(f wire.Fence, routes []route, dns []netip.Addr) ([]rule, error) {
 		}
 		// Link-local addresses must be asked for by themselves: a wide network does not mean them.
 		for _, prefix := range only {
-			if slices.ContainsFunc(linkLocal, func(l netip.Prefix) bool { return l.Contains(prefix.Addr()) && l.Bits() <= prefix.Bits() }) {
+			if slices.ContainsFunc(linkLocal, func(l netip.Prefix) bool {
+				return l.Contains(prefix.Addr()) &&
+					l.Bits() <= prefix.Bits()
+			}) {
 				add(prefix, true, 0)
 			}
 		}
@@ -182,7 +185,8 @@ func routes6(path string) []route {
 		to, toErr := hex.DecodeString(f[0])
 		bits, bitsErr := hex.DecodeString(f[1])
 		hop, hopErr := hex.DecodeString(f[4])
-		if toErr != nil || bitsErr != nil || hopErr != nil || len(to) != 16 || len(bits) != 1 || len(hop) != 16 || f[9] == "lo" {
+		if toErr != nil || bitsErr != nil || hopErr != nil || len(to) != 16 || len(bits) != 1 || len(hop) != 16 ||
+			f[9] == "lo" {
 			continue
 		}
 		if bits[0] == 128 || to[0] == 0xff {
@@ -230,7 +234,9 @@ func addRule(socket int, r rule, protocol uint8, priority uint32) error {
 	}
 	message := binary.NativeEndian.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(body))) //nolint:gosec // some dozens
 	message = binary.NativeEndian.AppendUint16(message, unix.RTM_NEWRULE)
-	message = binary.NativeEndian.AppendUint16(message, unix.NLM_F_REQUEST|unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	message = binary.NativeEndian.AppendUint16(
+		message, unix.NLM_F_REQUEST|unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL,
+	)
 	message = binary.NativeEndian.AppendUint32(message, priority) // the sequence number
 	message = binary.NativeEndian.AppendUint32(message, 0)
 	message = append(message, body...)
@@ -245,7 +251,8 @@ func addRule(socket int, r rule, protocol uint8, priority uint32) error {
 	if n < unix.SizeofNlMsghdr+4 || binary.NativeEndian.Uint16(answer[4:]) != unix.NLMSG_ERROR {
 		return unix.EBADMSG
 	}
-	if code := int32(binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:])); code != 0 { //nolint:gosec // a negative errno
+	//nolint:gosec // a negative errno
+	if code := int32(binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:])); code != 0 {
 		return unix.Errno(-code) //nolint:gosec // see above
 	}
 	return nil

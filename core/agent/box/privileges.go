@@ -35,7 +35,9 @@ func dropSetup() error {
 		caps[0].Effective &^= 1 << c
 		caps[0].Inheritable &^= 1 << c
 	}
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&caps[0])), 0)
+	_, _, errno := syscall.AllThreadsSyscall(
+		unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&caps[0])), 0,
+	)
 	if errno != 0 {
 		return errno
 	}

@@ -66,7 +66,8 @@ func readSetup(stdin *os.File) (setup wire.Setup, err error) {
 	return setup, wire.CheckVersion(setup.Version, wire.Version)
 }
 
-// keepConfig writes down what the next start has to know, secrets among it: for root's eyes, in the sandbox's own volume.
+// keepConfig writes down what the next start has to know, secrets among it: for root's eyes, in the sandbox's own
+// volume.
 func (b *Box) keepConfig() error {
 	text, err := json.Marshal(b.config)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 
 // A box that a sb of another version starts refuses with both versions.
 func TestSetupOfAnotherVersion(t *testing.T) {
-	for version, want := range map[int]error{wire.Version: nil, 0: core.KindUnavailable, wire.Version + 1: core.KindUnavailable} {
+	for version, want := range map[int]error{wire.Version: nil, 0: core.KindUnavailable, wire.Version +
+		1: core.KindUnavailable} {
 		setup, err := json.Marshal(wire.Setup{Version: version, Config: wire.Config{ID: "box"}})
 		if err != nil {
 			t.Fatal(err)

@@ -139,7 +139,8 @@ func Call() error {
 		return fmt.Errorf("the box does not answer: %w", err)
 	}
 	for stream := range 2 {
-		// The engine's pipes hold little, and each time one is full or empty three programs take turns. Less room is slower, not wrong.
+		// The engine's pipes hold little, and each time one is full or empty three programs take turns. Less room is slower,
+		// not wrong.
 		_, _ = unix.FcntlInt(uintptr(stream), unix.F_SETPIPE_SZ, callPipe)
 	}
 	if err := unix.Sendmsg(fd, []byte{0}, unix.UnixRights(0, 1, 2), nil, 0); err != nil {

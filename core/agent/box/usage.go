@@ -16,8 +16,9 @@ import (
 // ticksPerSecond is the unit of times in /proc: USER_HZ is 100 for programs on every architecture (time(7)).
 const ticksPerSecond = 100
 
-// usage adds up what the kernel tells of the sandbox's processes, but for this one and those that carry calls. Memory is what
-// is theirs alone or shared among them, not what files lent them. A process that ends meanwhile counts as far as it was seen.
+// usage adds up what the kernel tells of the sandbox's processes, but for this one and those that carry calls. Memory
+// is what is theirs alone or shared among them, not what files lent them. A process that ends meanwhile counts as far
+// as it was seen.
 func usage() (core.Stats, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -68,10 +69,11 @@ func isCall(stat, status []byte) bool {
 	return false
 }
 
-// cpuTimes reads from a /proc/PID/stat what a process used, and what its children did that it waited for; 0 where there is
-// nothing to be read.
+// cpuTimes reads from a /proc/PID/stat what a process used, and what its children did that it waited for; 0 where there
+// is nothing to be read.
 func cpuTimes(stat []byte) (own, children time.Duration) {
-	// proc(5): the name, in parentheses, may hold anything; utime, stime, cutime and cstime are the 12th to the 15th field behind it.
+	// proc(5): the name, in parentheses, may hold anything; utime, stime, cutime and cstime are the 12th to the 15th field
+	// behind it.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	const first = 11
 	if len(fields) < first+4 {

@@ -21,7 +21,9 @@ func TestProcessesAreRead(t *testing.T) {
 			t.Errorf("%q: %s, %s", stat, own, children)
 		}
 	}
-	if got := memoryOf([]byte("Name:\tRssAnon: 5\nVmRSS:\t 99 kB\nRssAnon:\t 12 kB\nRssFile:\t 70 kB\nRssShmem:\t 3 kB\nRssAnon:\n")); got != 15*core.KiB {
+	if got := memoryOf(
+		[]byte("Name:\tRssAnon: 5\nVmRSS:\t 99 kB\nRssAnon:\t 12 kB\nRssFile:\t 70 kB\nRssShmem:\t 3 kB\nRssAnon:\n"),
+	); got != 15*core.KiB {
 		t.Errorf("memory is %s", got)
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 // Transport starts sb-guest in a provider's sandboxes.
 type Transport interface {
-	// Operate starts one file operation. ctx ends it, after Operate has returned, too: reads and Close then return soon, whatever
-	// the sandbox does.
+	// Operate starts one file operation. ctx ends it, after Operate has returned, too: reads and Close then return soon,
+	// whatever the sandbox does.
 	Operate(ctx context.Context, id string, request Request) (Operation, error)
 }
 
@@ -24,7 +24,8 @@ type Operation interface {
 	io.ReadWriter
 	// CloseWrite says that the body is over.
 	CloseWrite() error
-	// Break lets the body break off: sb-guest takes back what it began. It may be called while another goroutine writes, and more than once.
+	// Break lets the body break off: sb-guest takes back what it began. It may be called while another goroutine writes,
+	// and more than once.
 	Break()
 	// Close gives up what is not read and sent, waits for the operation's end and returns how it ended. It may be called
 	// while another goroutine writes, and more than once.
@@ -39,7 +40,8 @@ type Files struct {
 
 var _ core.FileSystem = Files{}
 
-// NewFiles returns the file system of a provider's sandboxes. The provider's name begins what errors call the operation.
+// NewFiles returns the file system of a provider's sandboxes. The provider's name begins what errors call the
+// operation.
 func NewFiles(provider string, transport Transport) Files {
 	return Files{provider: provider, transport: transport}
 }
@@ -49,12 +51,16 @@ const answerBuffer = 64 << 10
 
 // Stat implements core.FileSystem.
 func (f Files) Stat(ctx context.Context, id, path string) (core.FileInfo, error) {
-	return ask(ctx, f, id, Request{Op: OpStat, Path: []byte(path)}, func(r io.Reader) (core.FileInfo, error) { return DecodeStat(r, path) })
+	return ask(ctx, f, id, Request{Op: OpStat, Path: []byte(path)}, func(r io.Reader) (core.FileInfo, error) {
+		return DecodeStat(r, path)
+	})
 }
 
 // ReadDir implements core.FileSystem.
 func (f Files) ReadDir(ctx context.Context, id, path string) ([]core.FileInfo, error) {
-	return ask(ctx, f, id, Request{Op: OpReadDir, Path: []byte(path)}, func(r io.Reader) ([]core.FileInfo, error) { return DecodeListing(r, path) })
+	return ask(ctx, f, id, Request{Op: OpReadDir, Path: []byte(path)}, func(r io.Reader) ([]core.FileInfo, error) {
+		return DecodeListing(r, path)
+	})
 }
 
 // Mkdir implements core.FileSystem.
@@ -70,7 +76,9 @@ func (f Files) Remove(ctx context.Context, id, path string, recursive bool) erro
 }
 
 // ask runs an operation without a body and decodes its answer. One that is too long ends the operation.
-func ask[T any](ctx context.Context, f Files, id string, request Request, decode func(io.Reader) (T, error)) (T, error) {
+func ask[T any](
+	ctx context.Context, f Files, id string, request Request, decode func(io.Reader) (T, error),
+) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var none T
@@ -167,12 +175,22 @@ func (a *answer) Close() error {
 
 // WriteFile implements core.FileSystem.
 func (f Files) WriteFile(ctx context.Context, id, path string, content io.Reader, opts core.WriteOptions) error {
-	return f.send(ctx, id, Request{Op: OpWrite, Path: []byte(path), Mode: uint32(opts.Mode.Perm()), Parents: opts.Parents, Append: opts.Append}, content)
+	return f.send(
+		ctx, id,
+		Request{Op: OpWrite, Path: []byte(path), Mode: uint32(opts.Mode.Perm()), Parents: opts.Parents, Append: opts.Append},
+		content,
+	)
 }
 
 // Import implements core.FileSystem.
 func (f Files) Import(ctx context.Context, id, dir string, archive io.Reader, opts core.ImportOptions) error {
-	return f.send(ctx, id, Request{Op: OpImport, Path: []byte(dir), KeepOwner: opts.KeepOwner, DirectoryModes: opts.DirectoryModes, Framed: true}, archive)
+	return f.send(
+		ctx, id,
+		Request{
+			Op: OpImport, Path: []byte(dir), KeepOwner: opts.KeepOwner, DirectoryModes: opts.DirectoryModes, Framed: true,
+		},
+		archive,
+	)
 }
 
 // patience is how long a read of unused content may block, because a terminal or a pipe may never return.

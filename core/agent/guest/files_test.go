@@ -66,7 +66,8 @@ func TestFilesSendsWholeBodies(t *testing.T) {
 		return err
 	}))
 	want := strings.Repeat("0123456789", 300_000)
-	if err := files.WriteFile(t.Context(), "id", "/file", strings.NewReader(want), core.WriteOptions{}); err != nil || string(got) != want {
+	if err := files.WriteFile(t.Context(), "id", "/file", strings.NewReader(want), core.WriteOptions{}); err != nil ||
+		string(got) != want {
 		t.Errorf("%d bytes came, %v", len(got), err)
 	}
 }
@@ -95,7 +96,9 @@ func TestFilesOperationFailsEarly(t *testing.T) {
 		return full
 	}))
 	endless := iotest.OneByteReader(strings.NewReader(strings.Repeat("x", 10*ChunkSize)))
-	if err := files.WriteFile(t.Context(), "id", "/file", endless, core.WriteOptions{}); !errors.Is(err, core.KindExhausted) {
+	if err := files.WriteFile(t.Context(), "id", "/file", endless, core.WriteOptions{}); !errors.Is(
+		err, core.KindExhausted,
+	) {
 		t.Errorf("the error is %v, want the operation's", err)
 	}
 }

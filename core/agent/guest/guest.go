@@ -100,7 +100,9 @@ func ParseRequest(text string) (Request, error) {
 		return Request{}, core.Errorf(core.KindUsage, "files", "", "the request is not valid: %w", err)
 	}
 	if r.Version != Version {
-		return Request{}, core.Errorf(core.KindUnsupported, string(r.Op), "", "request has version %d, sb-guest speaks %d", r.Version, Version)
+		return Request{}, core.Errorf(
+			core.KindUnsupported, string(r.Op), "", "request has version %d, sb-guest speaks %d", r.Version, Version,
+		)
 	}
 	if len(r.Path) == 0 || r.Path[0] != '/' {
 		return Request{}, core.Errorf(core.KindUsage, string(r.Op), string(r.Path), "path is not absolute")
@@ -123,7 +125,9 @@ func PTYArgv(size core.TerminalSize, command []string) []string {
 // ParsePTYArgs reads what follows ModePTY in a command line that PTYArgv made.
 func ParsePTYArgs(args []string) (core.TerminalSize, []string, error) {
 	if len(args) < 3 || args[2] == "" {
-		return core.TerminalSize{}, nil, core.Errorf(core.KindUsage, ModePTY, "", "usage: sb-guest pty ROWS COLS COMMAND [ARG]…")
+		return core.TerminalSize{}, nil, core.Errorf(
+			core.KindUsage, ModePTY, "", "usage: sb-guest pty ROWS COLS COMMAND [ARG]…",
+		)
 	}
 	size, err := parseSize(args[0], args[1])
 	if err != nil {
@@ -141,8 +145,9 @@ func parseSize(rows, cols string) (core.TerminalSize, error) {
 	return core.TerminalSize{Rows: uint16(r), Cols: uint16(c)}, nil
 }
 
-// DialArgv is the command line that connects to a port. Descriptor 0 carries the bytes that go there, 1 a zero byte once the
-// connection is made and then the bytes that come back; both may be one socket. It exits with 1 when nothing listens.
+// DialArgv is the command line that connects to a port. Descriptor 0 carries the bytes that go there, 1 a zero byte
+// once the connection is made and then the bytes that come back; both may be one socket. It exits with 1 when nothing
+// listens.
 func DialArgv(port uint16) []string {
 	return []string{Program, ModeDial, strconv.Itoa(int(port))}
 }

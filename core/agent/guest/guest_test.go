@@ -27,7 +27,10 @@ func TestRequestSurvivesTheCommandLine(t *testing.T) {
 }
 
 func TestParseRequestRefuses(t *testing.T) {
-	for _, text := range []string{"", "{}", `{"v":1,"op":"stat"}`, `{"v":1,"op":"stat","path":"YQ=="}`, `{"v":1,"op":"stat","path":"LwA="}`, `{"v":2,"op":"stat","path":"Lw=="}`} {
+	for _, text := range []string{
+		"", "{}", `{"v":1,"op":"stat"}`, `{"v":1,"op":"stat","path":"YQ=="}`, `{"v":1,"op":"stat","path":"LwA="}`,
+		`{"v":2,"op":"stat","path":"Lw=="}`,
+	} {
 		if _, err := ParseRequest(text); err == nil {
 			t.Errorf("%q: no error", text)
 		}

@@ -5,8 +5,8 @@ import "encoding/json"
 // ModeSpawn is the helper's first argument when it hands a command to init.
 const ModeSpawn = "spawn"
 
-// SpawnSocket is where init waits for "sb-guest spawn" inside. It lies in a filesystem in memory of its own: an abstract address
-// does not come along into a copy of the sandbox, and the sandbox's root is its user's.
+// SpawnSocket is where init waits for "sb-guest spawn" inside. It lies in a filesystem in memory of its own: an
+// abstract address does not come along into a copy of the sandbox, and the sandbox's root is its user's.
 const SpawnSocket = "/dev/.sb-guest"
 
 // SpawnReportFD is where "sb-guest spawn" writes its SpawnReports, as lines of JSON.
@@ -44,7 +44,8 @@ const ModeHostname = "hostname"
 // HostnameArgv returns the command line that gives the sandbox's kernel a host name.
 func HostnameArgv(name string) []string { return []string{Program, ModeHostname, name} }
 
-// SpawnArgv returns the command line that takes a Spawn on descriptor 0 and passes on descriptors 1 and 2 as the command's outputs.
+// SpawnArgv returns the command line that takes a Spawn on descriptor 0 and passes on descriptors 1 and 2 as the
+// command's outputs.
 func SpawnArgv() []string { return []string{Program, ModeSpawn} }
 
 // Encode returns the spawn as the line that goes to init.

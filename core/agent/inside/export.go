@@ -140,7 +140,8 @@ func openDir(dir int, base string) (int, error) {
 
 // vanished says that what a directory has listed is gone, or something else by now.
 func vanished(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENXIO)
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) ||
+		errors.Is(err, unix.ENXIO)
 }
 
 // directory sends a directory and all in it. Only the one that was asked for must be there.

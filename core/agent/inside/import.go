@@ -416,7 +416,8 @@ func (im *importer) publish(name string) error {
 	return err
 }
 
-// symlink makes a link, wherever it leads: what comes after it is not made through one that leads outside, for os.Root refuses that.
+// symlink makes a link, wherever it leads: what comes after it is not made through one that leads outside, for os.Root
+// refuses that.
 func (im *importer) symlink(h *tar.Header) (err error) {
 	if h.Linkname == "" {
 		return refused(h.Name, "its target is empty")

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runInit is pid 1: it takes in orphans and runs the commands that "sb-guest spawn" brings until the sandbox is killed. No
-// signal ends it. A file size limit that is broken (SIGXFSZ) then hits the offender instead of the whole sandbox.
+// runInit is pid 1: it takes in orphans and runs the commands that "sb-guest spawn" brings until the sandbox is killed.
+// No signal ends it. A file size limit that is broken (SIGXFSZ) then hits the offender instead of the whole sandbox.
 func runInit() int {
 	// Without a collector the runtime has no timer that would wake an idle sandbox. What commands leave is
 	// collected when they end.

@@ -244,7 +244,10 @@ func TestExportImportRoundTrip(t *testing.T) {
 	}
 	if file.Mode() != 0o640 || file.Size() != 8<<20 || !file.ModTime().Equal(when) || !os.SameFile(file, twin) ||
 		sub.Mode().Perm() != 0o555 || link != "sub/b\xfe" {
-		t.Errorf("file %v %d %v, same %v, sub %v, link %q", file.Mode(), file.Size(), file.ModTime(), os.SameFile(file, twin), sub.Mode(), link)
+		t.Errorf(
+			"file %v %d %v, same %v, sub %v, link %q", file.Mode(), file.Size(), file.ModTime(), os.SameFile(file, twin),
+			sub.Mode(), link,
+		)
 	}
 	// A broken import takes back what it made.
 	for _, cut := range []int{0, 512, 1536, len(archive) / 2, len(archive) - 1024} {
@@ -393,7 +396,9 @@ func TestPTY(t *testing.T) {
 	if _, _, code := pty(t, nil, "/etc/passwd"); code != 126 {
 		t.Errorf("not executable: %d", code)
 	}
-	if shown, _, _ := pty(t, nil, "sh", "-c", "sleep 30 & head -c 200000 /dev/zero | tr '\\0' x; echo; echo end"); !strings.HasSuffix(shown, "end\r\n") {
+	if shown, _, _ := pty(
+		t, nil, "sh", "-c", "sleep 30 & head -c 200000 /dev/zero | tr '\\0' x; echo; echo end",
+	); !strings.HasSuffix(shown, "end\r\n") {
 		t.Errorf("output is cut: %d bytes", len(shown))
 	}
 }

@@ -156,7 +156,9 @@ func start(request guest.Spawn, outputs []int) (*nursling, error) {
 	}
 	child.pid, err = syscall.ForkExec(file, request.Argv, &syscall.ProcAttr{
 		Dir: request.Dir, Env: request.Env, Files: theirs,
-		Sys: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: request.UID, Gid: request.GID, Groups: request.Groups}},
+		Sys: &syscall.SysProcAttr{
+			Setsid: true, Credential: &syscall.Credential{Uid: request.UID, Gid: request.GID, Groups: request.Groups},
+		},
 	})
 	if err != nil {
 		for _, output := range child.outputs {
@@ -179,7 +181,8 @@ func pathIn(env []string) string {
 	return program.DefaultPath
 }
 
-// receiveSpawn reads a request and the two descriptors that come with it. Only root inside may ask: others would get its rights.
+// receiveSpawn reads a request and the two descriptors that come with it. Only root inside may ask: others would get
+// its rights.
 func receiveSpawn(conn *net.UnixConn) (request guest.Spawn, outputs []int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -187,7 +190,9 @@ func receiveSpawn(conn *net.UnixConn) (request guest.Spawn, outputs []int, err e
 	}
 	var cred *unix.Ucred
 	var credErr error
-	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil || credErr != nil {
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil || credErr != nil {
 		return request, nil, errors.Join(err, credErr)
 	}
 	if cred.Uid != 0 {

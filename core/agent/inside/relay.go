@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// relay carries one output of a command from a pipe inside to a descriptor that leads outside. Where that does not lead anywhere any
-// more, as in a copy of the sandbox, it holds what it has until there is another one. Its reads and writes block a
-// thread: a wait in the runtime's poller would not survive such a copy.
+// relay carries one output of a command from a pipe inside to a descriptor that leads outside. Where that does not lead
+// anywhere any more, as in a copy of the sandbox, it holds what it has until there is another one. Its reads and writes
+// block a thread: a wait in the runtime's poller would not survive such a copy.
 type relay struct {
 	from int
 
@@ -29,12 +29,15 @@ func newRelay(from, to int) *relay {
 	return r
 }
 
-// run copies until every writer has closed the pipe, or the reader outside has gone: then the command's next write fails.
+// run copies until every writer has closed the pipe, or the reader outside has gone: then the command's next write
+// fails.
 func (r *relay) run() {
 	buffer := make([]byte, relayBuffer)
 	for {
 		// The relay counts as busy before data leaves the pipe: see flush.
-		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(r.from), Events: unix.POLLIN}}, -1); err != nil && !errors.Is(err, unix.EINTR) { //nolint:gosec // a descriptor
+		//nolint:gosec // a descriptor
+		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(r.from), Events: unix.POLLIN}}, -1); err != nil &&
+			!errors.Is(err, unix.EINTR) {
 			break
 		}
 		r.set(true)

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// remove removes a file or an empty directory, or with recursive a whole tree: until ctx ends, and nothing when something is mounted
-// there or below.
+// remove removes a file or an empty directory, or with recursive a whole tree: until ctx ends, and nothing when
+// something is mounted there or below.
 func remove(ctx context.Context, name string, recursive bool) error {
 	if name == "/" {
 		return core.Errorf(core.KindUsage, "", name, "the root directory cannot be removed")
@@ -76,7 +76,9 @@ func checkMounts(name string) error {
 }
 
 func mounted(name string) error {
-	return core.Errorf(core.KindConflict, "", name, "another file system is mounted there, and what is mounted is not removed")
+	return core.Errorf(
+		core.KindConflict, "", name, "another file system is mounted there, and what is mounted is not removed",
+	)
 }
 
 // mountPoints reads proc(5)'s mountinfo: the fifth field is the mount point, where \ooo stands for a byte.

@@ -22,8 +22,10 @@ import (
 func TestRemoveTakesATreeAndNothingElse(t *testing.T) {
 	dir := t.TempDir()
 	tree, beside := filepath.Join(dir, "tree"), filepath.Join(dir, "beside")
-	if err := errors.Join(os.MkdirAll(filepath.Join(tree, "a", "b"), 0o755), os.Mkdir(beside, 0o755), os.WriteFile(filepath.Join(beside, "kept"), nil, 0o600),
-		os.Symlink(beside, filepath.Join(tree, "a", "out")), os.Symlink("..", filepath.Join(tree, "a", "b", "up"))); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(tree, "a", "b"), 0o755), os.Mkdir(beside, 0o755),
+		os.WriteFile(filepath.Join(beside, "kept"), nil, 0o600),
+		os.Symlink(beside, filepath.Join(tree, "a", "out")),
+		os.Symlink("..", filepath.Join(tree, "a", "b", "up"))); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 * batch / 2 {

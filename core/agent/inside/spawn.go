@@ -16,8 +16,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// runSpawn hands the request on descriptor 0 to init, with descriptors 1 and 2, and copies init's reports to SpawnReportFD until the
-// command's end.
+// runSpawn hands the request on descriptor 0 to init, with descriptors 1 and 2, and copies init's reports to
+// SpawnReportFD until the command's end.
 func runSpawn(stdin, stdout, stderr *os.File) int {
 	// Who tells all processes to end means the command: its end must still be reported.
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP)

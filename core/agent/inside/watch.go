@@ -22,7 +22,8 @@ import (
 )
 
 // watched is what inotify(7) is asked for.
-const watched = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
+const watched = unix.IN_CREATE | unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_DELETE |
+	unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
 // otherHalf is how long a file that moved away may take to turn up elsewhere, in milliseconds: the kernel
 // tells both one after the other.
@@ -63,7 +64,9 @@ func newWatcher(request guest.Watch, out io.Writer) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{request: request, out: json.NewEncoder(out), file: os.NewFile(uintptr(fd), "inotify"), names: map[int32]string{}}
+	w := &watcher{
+		request: request, out: json.NewEncoder(out), file: os.NewFile(uintptr(fd), "inotify"), names: map[int32]string{},
+	}
 	if err := w.add(filepath.Clean(request.Path)); err != nil {
 		return nil, errors.Join(err, w.file.Close())
 	}
@@ -110,7 +113,8 @@ func (w *watcher) run(stdin *os.File) error {
 	if w.request.Seconds != nil {
 		deadline = time.Now().Add(time.Duration(*w.request.Seconds) * time.Second)
 	}
-	polls := []unix.PollFd{{Fd: int32(w.file.Fd()), Events: unix.POLLIN}, {Fd: int32(stdin.Fd()), Events: unix.POLLIN}} //nolint:gosec // descriptors
+	//nolint:gosec // descriptors
+	polls := []unix.PollFd{{Fd: int32(w.file.Fd()), Events: unix.POLLIN}, {Fd: int32(stdin.Fd()), Events: unix.POLLIN}}
 	buffer := make([]byte, 64<<10)
 	for {
 		wait := -1

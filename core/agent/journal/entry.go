@@ -52,7 +52,8 @@ func Read(dir, id string) (exec core.Exec, err error) {
 // maxEntry bounds an entry in bytes: the kernel bounds a command line by far less.
 const maxEntry = 16 << 20
 
-// openRegular opens a file of the journal. It waits for no FIFO: the writer is a supervisor that parses hostile packets.
+// openRegular opens a file of the journal. It waits for no FIFO: the writer is a supervisor that parses hostile
+// packets.
 func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -36,8 +36,8 @@ const (
 // codeUnknown is the exit code of a command whose entry cannot be read.
 const codeUnknown = 125
 
-// Execs reads all entries in a journal's directory, oldest first. One that cannot be read has only its id, and an exit whose
-// message names the file.
+// Execs reads all entries in a journal's directory, oldest first. One that cannot be read has only its id, and an exit
+// whose message names the file.
 func Execs(dir string) ([]core.Exec, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,11 +103,13 @@ func Create(dir, id string, limit int64, redactor *redact.Redactor) (*Output, er
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &Output{path: path, limit: limit, file: f, size: size, stdout: redactor.Stream(), stderr: redactor.Stream()}, nil
+	return &Output{
+		path: path, limit: limit, file: f, size: size, stdout: redactor.Stream(), stderr: redactor.Stream(),
+	}, nil
 }
 
-// dropTorn removes what follows the last whole record, and returns the size that is left. A writer that was killed may have
-// left a torn record, which would hide those that follow it.
+// dropTorn removes what follows the last whole record, and returns the size that is left. A writer that was killed may
+// have left a torn record, which would hide those that follow it.
 func dropTorn(f *os.File) (size int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -249,7 +251,8 @@ func readRecord(r io.Reader) (core.LogRecord, error) {
 	if err != nil {
 		return core.LogRecord{}, err
 	}
-	record := core.LogRecord{Time: time.Unix(0, int64(binary.BigEndian.Uint64(header[:8]))), Stream: core.Stdout} //nolint:gosec // any number is a time
+	//nolint:gosec // any number is a time
+	record := core.LogRecord{Time: time.Unix(0, int64(binary.BigEndian.Uint64(header[:8]))), Stream: core.Stdout}
 	if header[8] == stderrTag {
 		record.Stream = core.Stderr
 	}

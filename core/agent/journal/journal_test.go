@@ -143,7 +143,9 @@ func TestEntriesAreFoundByTheirID(t *testing.T) {
 	if err != nil || len(execs) != 3 || execs[2].ID != "10" {
 		t.Errorf("%+v, %v", execs, err)
 	}
-	for _, id := range []string{"../../etc/passwd", "../2", "./2", "2/", "2\x00", "", ".", "-1", strings.Repeat("9", 300)} {
+	for _, id := range []string{
+		"../../etc/passwd", "../2", "./2", "2/", "2\x00", "", ".", "-1", strings.Repeat("9", 300),
+	} {
 		if _, err := Read(dir, id); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("id %q: %v", id, err)
 		}

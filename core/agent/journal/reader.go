@@ -20,7 +20,9 @@ const followPoll = 20 * time.Millisecond
 
 // Records yields a command's output, oldest first. While ended says no and opts.Follow
 // is set it waits for more. An error comes last. Of an id that Read does not know there is no output.
-func Records(ctx context.Context, dir, id string, opts core.LogOptions, ended func() bool) iter.Seq2[core.LogRecord, error] {
+func Records(
+	ctx context.Context, dir, id string, opts core.LogOptions, ended func() bool,
+) iter.Seq2[core.LogRecord, error] {
 	return func(yield func(core.LogRecord, error) bool) {
 		if !validID(id) {
 			return

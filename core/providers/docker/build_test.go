@@ -19,7 +19,8 @@ func forgetBuilds(t *testing.T, c *client.Client) {
 	t.Helper()
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		found, err := c.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).Add("label", labelBuild+"="+version)})
+		found, err := c.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).
+			Add("label", labelBuild+"="+version)})
 		if err != nil {
 			t.Error(err)
 		}
@@ -56,13 +57,16 @@ func TestBuild(t *testing.T) {
 		forgetBuilds(t, e.raw(t))
 		dir := t.TempDir()
 		write(t, dir, map[string]string{
-			"Dockerfile": "FROM " + testImage + "\nCOPY app /app\nRUN echo built > /app/out; date +%s%N > /app/when\nENV FROM_FILE=1\nWORKDIR /app\nUSER dev\n",
-			"app/main":   "main\n", "app/secret.env": "s3cret\n", ".dockerignore": "**/*.env\n",
+			"Dockerfile": "FROM " + testImage + "\nCOPY app /app\nRUN echo built > /app/out; date +%s%N > /app/when\nENV " +
+				"FROM_FILE=1\nWORKDIR /app\nUSER dev\n",
+			"app/main": "main\n", "app/secret.env": "s3cret\n", ".dockerignore": "**/*.env\n",
 		})
 		when := ""
 		for range 2 {
 			var steps []string
-			spec := core.Spec{Name: core.NewName(), Dockerfile: filepath.Join(dir, "Dockerfile"), Network: core.Network{Mode: core.NetworkNone}}
+			spec := core.Spec{
+				Name: core.NewName(), Dockerfile: filepath.Join(dir, "Dockerfile"), Network: core.Network{Mode: core.NetworkNone},
+			}
 			sb, err := p.Launch(t.Context(), spec, lease(spec), func(step core.Progress) { steps = append(steps, step.Step) })
 			if err != nil {
 				t.Fatal(err)
@@ -93,7 +97,9 @@ func TestBuild(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "the reason") {
 			t.Errorf("a build that fails says %v", err)
 		}
-		_, err = p.Launch(t.Context(), core.Spec{Name: core.NewName(), Dockerfile: filepath.Join(dir, "no", "Dockerfile")}, core.Lease{}, nil)
+		_, err = p.Launch(
+			t.Context(), core.Spec{Name: core.NewName(), Dockerfile: filepath.Join(dir, "no", "Dockerfile")}, core.Lease{}, nil,
+		)
 		wantKind(t, err, core.KindNotFound)
 	})
 }
@@ -132,7 +138,8 @@ func TestPackages(t *testing.T) {
 		tool := "#!/bin/sh\necho \"$(basename $0) $(date +%s%N) $*\" >> /log\n"
 		write(t, dir, map[string]string{
 			"apt-get": tool, "python3": tool,
-			"Dockerfile": "FROM " + testImage + "\nCOPY apt-get python3 /bin/\nRUN chmod 755 /bin/apt-get /bin/python3; ln -s busybox /bin/basename\nUSER dev\n",
+			"Dockerfile": "FROM " + testImage + "\nCOPY apt-get python3 /bin/\nRUN chmod 755 /bin/apt-get /bin/python3; ln -s " +
+				"busybox /bin/basename\nUSER dev\n",
 		})
 		log := ""
 		for range 2 {
@@ -142,7 +149,8 @@ func TestPackages(t *testing.T) {
 			})
 			out, _ := sh(t, p, sb.ID, "id -un; cat /log; ls /hacked 2>/dev/null")
 			if !strings.HasPrefix(out, "dev\n") || !strings.Contains(out, "--no-install-recommends -- git g++\n") ||
-				!strings.Contains(out, "-m pip install --no-cache-dir -- numpy==2 a b$(touch /hacked)\n") || strings.HasSuffix(out, "/hacked\n") {
+				!strings.Contains(out, "-m pip install --no-cache-dir -- numpy==2 a b$(touch /hacked)\n") ||
+				strings.HasSuffix(out, "/hacked\n") {
 				t.Errorf("inside: %q", out)
 			}
 			if log != "" && out != log {

@@ -88,7 +88,8 @@ func notRunning(sb core.Sandbox, op string) error {
 	case core.StateRunning:
 		return nil
 	case core.StatePaused:
-		return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "the sandbox is paused").WithHint("sb resume %s", sb.Name)
+		return core.Errorf(core.KindConflict, "docker."+op, sb.Name, "the sandbox is paused").
+			WithHint("sb resume %s", sb.Name)
 	case core.StateStopped:
 		why := "the sandbox is stopped"
 		if sb.Message != "" {
@@ -106,7 +107,9 @@ func (p *Provider) ask(ctx context.Context, id, op string, request wire.Request)
 }
 
 // askEach makes a call whose reply comes after other frames, which take gets.
-func (p *Provider) askEach(ctx context.Context, id, op string, request wire.Request, take func(kind byte, payload []byte) error) (wire.Reply, error) {
+func (p *Provider) askEach(
+	ctx context.Context, id, op string, request wire.Request, take func(kind byte, payload []byte) error,
+) (wire.Reply, error) {
 	c, err := p.dial(ctx, id, op, request)
 	if err != nil {
 		return wire.Reply{}, err

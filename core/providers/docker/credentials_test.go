@@ -101,7 +101,8 @@ func loggedIn(t *testing.T, address string, helper bool) func(string) (string, b
 	}}
 	if helper {
 		config = map[string]any{"credHelpers": map[string]string{address: "sbtest"}}
-		script := "#!/bin/sh\nread server\nprintf '{\"ServerURL\":\"%s\",\"Username\":\"" + registryUser + "\",\"Secret\":\"" + registryPassword + "\"}' \"$server\"\n"
+		script := "#!/bin/sh\nread server\nprintf '{\"ServerURL\":\"%s\",\"Username\":\"" + registryUser +
+			"\",\"Secret\":\"" + registryPassword + "\"}' \"$server\"\n"
 		if err := os.WriteFile(filepath.Join(dir, "docker-credential-sbtest"), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +133,10 @@ func TestCredentials(t *testing.T) {
 		}
 		t.Cleanup(forget)
 		stranger := e.open(t, nil)
-		_, err := stranger.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: name, Network: core.Network{Mode: core.NetworkNone}}, core.Lease{}, nil)
+		_, err := stranger.Launch(
+			t.Context(), core.Spec{Name: core.NewName(), Image: name, Network: core.Network{Mode: core.NetworkNone}},
+			core.Lease{}, nil,
+		)
 		if err == nil {
 			t.Fatal("the registry gave its image to somebody it does not know")
 		}
@@ -166,7 +170,8 @@ func TestStagesAreNoImages(t *testing.T) {
 		forgetBuilds(t, e.raw(t))
 		dir := t.TempDir()
 		write(t, dir, map[string]string{
-			"Dockerfile": "FROM " + testImage + " AS first\nRUN echo made > /made\nFROM first as second\nFROM scratch\nCOPY --from=second / /\n",
+			"Dockerfile": "FROM " + testImage + " AS first\nRUN echo made > /made\nFROM first as second\nFROM scratch\nCOPY " +
+				"--from=second / /\n",
 		})
 		var steps []string
 		spec := core.Spec{Name: core.NewName(), Dockerfile: dir, Network: core.Network{Mode: core.NetworkNone}}

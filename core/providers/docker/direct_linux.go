@@ -92,7 +92,8 @@ func enter(k known) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.HasPrefix(command, []byte(k.dir.Program()+"\x00"+wire.ModeBox+"\x00")) || !bytes.Contains(mounts, []byte(k.container)) {
+	if !bytes.HasPrefix(command, []byte(k.dir.Program()+"\x00"+wire.ModeBox+"\x00")) ||
+		!bytes.Contains(mounts, []byte(k.container)) {
 		return nil, errors.ErrUnsupported
 	}
 	door, err := unix.PidfdGetfd(process, wire.DoorFD, 0)

@@ -43,12 +43,16 @@ func (p *Provider) Diagnose(ctx context.Context) []core.Finding {
 	}
 	findings = append(findings, core.Finding{Name: "engine", Status: statusOK, Detail: detail})
 	if refused != nil {
-		findings = append(findings, core.Finding{Name: "runtime", Status: statusError, Detail: refused.Error(), Fix: core.HintOf(refused)})
+		findings = append(
+			findings, core.Finding{Name: "runtime", Status: statusError, Detail: refused.Error(), Fix: core.HintOf(refused)},
+		)
 	}
 	findings = append(findings, p.limitFindings(e)...)
 	guest, err := p.guestPath(e.Facts.Arch)
 	if err != nil {
-		return append(findings, core.Finding{Name: "sb-guest", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)})
+		return append(
+			findings, core.Finding{Name: "sb-guest", Status: statusError, Detail: err.Error(), Fix: core.HintOf(err)},
+		)
 	}
 	return append(findings, core.Finding{Name: "sb-guest", Status: statusOK, Detail: guest})
 }
@@ -114,7 +118,8 @@ func (p *Provider) limitFindings(e containers) []core.Finding {
 	}
 	findings := []core.Finding{{Name: "limits", Status: statusOK, Detail: strings.Join(held, ", ")}}
 	for _, name := range missing {
-		findings = append(findings, core.Finding{Name: "limits", Status: statusWarning, Detail: "no limit of " + name, Fix: limitHint(e, name)})
+		findings = append(findings, core.Finding{Name: "limits", Status: statusWarning, Detail: "no limit of " +
+			name, Fix: limitHint(e, name)})
 	}
 	return findings
 }

@@ -29,7 +29,10 @@ func TestEndsBeforeItsInput(t *testing.T) {
 							t.Errorf("writing %d bytes to a directory: %v", size, err)
 						}
 					}
-					process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}, Stdin: bytes.NewReader(make([]byte, wire.StdinWindow))})
+					process, err := p.Exec(
+						t.Context(), sb.ID,
+						core.ExecSpec{Command: []string{"true"}, Stdin: bytes.NewReader(make([]byte, wire.StdinWindow))},
+					)
 					if err != nil {
 						t.Error(err)
 						return

@@ -44,7 +44,8 @@ func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) (
 				e.How = "an internal network of the engine's, and " + e.How
 			}
 			if slices.ContainsFunc(spec.Network.Allow, isName) {
-				e.Strength, e.Gap = core.Unenforced, "names cannot be told apart in a container's network: a launch with one is refused"
+				e.Strength, e.Gap = core.Unenforced, "names cannot be told apart in a container's network: a launch with one is "+
+					"refused"
 			}
 		case "volumes":
 			e.How = "a read-only mount"
@@ -93,12 +94,15 @@ func limit(f engine.Facts, e *core.Enforcement, spec core.Spec) {
 	case !holds:
 		e.Strength, e.How, e.Gap = core.Unenforced, "nothing", "the engine reports that it cannot limit "+e.Field
 	case e.Field == "memory" && !f.Swap:
-		e.Strength, e.Gap = core.Partial, fmt.Sprintf("the engine does not limit swap: beyond %s pages can be swapped out", spec.Memory)
+		e.Strength, e.Gap = core.Partial, fmt.Sprintf(
+			"the engine does not limit swap: beyond %s pages can be swapped out", spec.Memory,
+		)
 	case e.Field == "disk":
 		e.How = "a quota of the engine's storage"
 		if f.Storage == "btrfs" {
 			// Linux 6.18 says in its log: "qgroup marked inconsistent, to be deleted qgroup has non-zero numbers".
-			e.Strength, e.Gap = core.Partial, "btrfs may stop counting when a container is removed, until somebody runs btrfs quota rescan"
+			e.Strength, e.Gap = core.Partial, "btrfs may stop counting when a container is removed, until somebody runs btrfs "+
+				"quota rescan"
 		}
 	}
 }

@@ -22,7 +22,9 @@ func TestNamesAreNotHeld(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = p.Close() })
 	for allowed, want := range map[string]core.Strength{"192.0.2.0/24": core.Full, "pypi.org": core.Unenforced} {
-		list, err := p.(core.Enforcer).Enforcement(t.Context(), "", core.Spec{Network: core.Network{Mode: core.NetworkAllow, Allow: []string{allowed}}})
+		list, err := p.(core.Enforcer).Enforcement(
+			t.Context(), "", core.Spec{Network: core.Network{Mode: core.NetworkAllow, Allow: []string{allowed}}},
+		)
 		if err != nil || len(list) != 1 || list[0].Strength != want {
 			t.Errorf("%s: %+v, %v", allowed, list, err)
 		}
@@ -31,7 +33,10 @@ func TestNamesAreNotHeld(t *testing.T) {
 
 // An engine that changed since it was asked last is asked again.
 func TestEnforcementAsksTheEngine(t *testing.T) {
-	info := map[string]any{"Driver": "zfs", "Architecture": "x86_64", "CpuCfsQuota": true, "MemoryLimit": true, "SwapLimit": true, "PidsLimit": true}
+	info := map[string]any{
+		"Driver": "zfs", "Architecture": "x86_64", "CpuCfsQuota": true, "MemoryLimit": true, "SwapLimit": true,
+		"PidsLimit": true,
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/info") {
 			w.Header().Set("Content-Type", "application/json")

@@ -34,8 +34,15 @@ func TestEscapes(t *testing.T) {
 			{"a program for core dumps", ": >> /proc/sys/kernel/core_pattern"},
 			{"a program for modules", ": >> /proc/sys/kernel/modprobe"},
 			{"a handler of binary formats", ": >> /proc/sys/fs/binfmt_misc/register"},
-			{"a release agent of cgroups", "for f in $(find /sys/fs/cgroup -name release_agent); do : >> $f && exit 0; done; exit 1"},
-			{"raise the memory limit", "for f in $(find /sys/fs/cgroup -name memory.limit_in_bytes -o -name memory.max); do : >> $f && exit 0; done; exit 1"},
+			{
+				"a release agent of cgroups",
+				"for f in $(find /sys/fs/cgroup -name release_agent); do : >> $f && exit 0; done; exit 1",
+			},
+			{
+				"raise the memory limit",
+				"for f in $(find /sys/fs/cgroup -name memory.limit_in_bytes -o -name memory.max); do : >> $f && exit 0; done; " +
+					"exit 1",
+			},
 			{"chroot", "chroot / true"},
 			{"enter the host's namespaces", "nsenter -t 1 -m -u -n -i true"},
 			{"a raw socket", "arping -c 1 -w 1 -I lo 127.0.0.1"},
@@ -47,7 +54,10 @@ func TestEscapes(t *testing.T) {
 			{"the first process's files", "cat /proc/1/fd/0"},
 			{"the first process's root", "ls /proc/1/root/"},
 			{"the first process's memory", "head -c 1 /proc/1/mem"},
-			{"the engine's socket", "find / -xdev \\( -name docker.sock -o -name podman.sock -o -name containerd.sock \\) | grep sock"},
+			{
+				"the engine's socket",
+				"find / -xdev \\( -name docker.sock -o -name podman.sock -o -name containerd.sock \\) | grep sock",
+			},
 			{"the host's processes", "test $(ls /proc | grep -c '^[0-9]') -gt 15"},
 			{"the host's devices", "ls /dev/sd* /dev/vd* /dev/nvme* /dev/kvm /dev/mem /dev/kmsg 2>/dev/null | grep ."},
 		} {
@@ -64,14 +74,19 @@ func TestEscapes(t *testing.T) {
 			}
 		})
 		t.Run("a set-uid program", func(t *testing.T) {
-			if out, code := sh(t, p, id, "echo root only > /root/file; chmod 600 /root/file; cp /.sb-*/bin/sb-guest /tmp/suid && chmod 6755 /tmp/suid"); code != 0 {
+			if out, code := sh(
+				t, p, id,
+				"echo root only > /root/file; chmod 600 /root/file; cp /.sb-*/bin/sb-guest /tmp/suid && chmod 6755 /tmp/suid",
+			); code != 0 {
 				t.Fatal(out)
 			}
 			read, err := guest.Request{Op: guest.OpRead, Path: []byte("/root/file")}.Argv()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if out, _ := run(t, p, id, core.ExecSpec{Command: append([]string{"/tmp/suid"}, read[1:]...), User: "dev"}); strings.Contains(out, "root only") {
+			if out, _ := run(
+				t, p, id, core.ExecSpec{Command: append([]string{"/tmp/suid"}, read[1:]...), User: "dev"},
+			); strings.Contains(out, "root only") {
 				t.Errorf("it read root's file: %q", out)
 			}
 		})
@@ -144,7 +159,9 @@ func TestForgedCalls(t *testing.T) {
 		if text, _ := sh(t, p, sb.ID, "cat /.sb-*/*; env"); strings.Contains(text, key) || !strings.Contains(text, "TOKEN") {
 			t.Errorf("the key is there, or nothing is: %s", text)
 		}
-		if text, _ := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /.sb-*/box.json; ls /.sb-*/journal"}, User: "dev"}); strings.Contains(text, "s3cret") || strings.Contains(text, ".log") {
+		if text, _ := run(
+			t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /.sb-*/box.json; ls /.sb-*/journal"}, User: "dev"},
+		); strings.Contains(text, "s3cret") || strings.Contains(text, ".log") {
 			t.Errorf("an ordinary user reads root's: %s", text)
 		}
 	})
@@ -156,14 +173,18 @@ func TestChangedConfig(t *testing.T) {
 		t.Helper()
 		p := e.open(t, throughEngine)
 		sb := box(t, p, func(spec *core.Spec) { spec.Persist, spec.Network.Mode = true, core.NetworkAll })
-		if out, code := sh(t, p, sb.ID, `cd /.sb-* && ln -s /etc/passwd x && mv x box.json && rm box.json && echo '{"spec":{}}' > box.json`); code != 0 {
+		if out, code := sh(
+			t, p, sb.ID, `cd /.sb-* && ln -s /etc/passwd x && mv x box.json && rm box.json && echo '{"spec":{}}' > box.json`,
+		); code != 0 {
 			t.Fatal(out)
 		}
 		stopByHand(t, e.raw(t), sb.ID)
 		if _, err := p.Start(t.Context(), sb.ID); err != nil {
 			t.Fatal(err)
 		}
-		if out, _ := sh(t, p, sb.ID, "echo back; ip route add 203.0.113.0/24 dev lo 2>/dev/null && echo ESCAPED"); out != "back\n" {
+		if out, _ := sh(
+			t, p, sb.ID, "echo back; ip route add 203.0.113.0/24 dev lo 2>/dev/null && echo ESCAPED",
+		); out != "back\n" {
 			t.Errorf("after the start: %q", out)
 		}
 	})
@@ -181,9 +202,11 @@ func TestImageInTheHelpersPlace(t *testing.T) {
 			"volume": "RUN mkdir -p /.sb/bin /a/b && cp /own /.sb/bin/sb-guest && ln -s /.sb/bin /a/b/c\nVOLUME /a/b/c\n",
 		} {
 			dir := t.TempDir()
-			write(t, dir, map[string]string{"own": "#!/bin/sh\nexit 9\n", "Dockerfile": "FROM " + testImage + "\nCOPY own /own\nRUN chmod 755 /own\n" + lines})
+			write(t, dir, map[string]string{"own": "#!/bin/sh\nexit 9\n", "Dockerfile": "FROM " + testImage +
+				"\nCOPY own /own\nRUN chmod 755 /own\n" + lines})
 			sb := box(t, p, func(spec *core.Spec) { spec.Image, spec.Dockerfile, spec.Network.Mode = "", dir, core.NetworkAll })
-			if out, _ := sh(t, p, sb.ID, "tr '\\0' ' ' < /proc/1/cmdline"); out != string(p.known[sb.ID].dir)+"/bin/sb-guest box " {
+			if out, _ := sh(t, p, sb.ID, "tr '\\0' ' ' < /proc/1/cmdline"); out != string(p.known[sb.ID].dir)+
+				"/bin/sb-guest box " {
 				t.Errorf("%s: the first process is %q", name, out)
 			}
 			end(t, p, sb.ID)
@@ -199,7 +222,8 @@ func TestVolumeInTheHelpersPlace(t *testing.T) {
 		c := e.raw(t)
 		forgetBuilds(t, c)
 		dir := t.TempDir()
-		write(t, dir, map[string]string{"Dockerfile": "FROM " + testImage + "\nRUN mkdir /real && ln -s /real /link\nVOLUME /link/data\n"})
+		write(t, dir, map[string]string{"Dockerfile": "FROM " + testImage +
+			"\nRUN mkdir /real && ln -s /real /link\nVOLUME /link/data\n"})
 		sb := box(t, p, func(spec *core.Spec) { spec.Image, spec.Dockerfile, spec.Persist = "", dir, true })
 		restart := func() error {
 			stopByHand(t, c, sb.ID)
@@ -233,12 +257,20 @@ func TestVolumePolicy(t *testing.T) {
 		}
 		socket := filepath.Dir(strings.TrimPrefix(e.host, "unix://"))
 		p := e.open(t, func(o *Options) { o.Mounts = []string{shared, socket} })
-		for _, source := range []string{"/", "/etc", "/root", shared + "/../../etc", link, filepath.Dir(shared), socket, "/no/such/directory"} {
-			_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: testImage, Volumes: []core.Volume{{Source: source, Target: "/v"}}}, core.Lease{}, nil)
+		for _, source := range []string{"/", "/etc", "/root", shared +
+			"/../../etc", link, filepath.Dir(shared), socket, "/no/such/directory"} {
+			_, err := p.Launch(
+				t.Context(),
+				core.Spec{Name: core.NewName(), Image: testImage, Volumes: []core.Volume{{Source: source, Target: "/v"}}},
+				core.Lease{}, nil,
+			)
 			wantKind(t, err, core.KindUnauthorized)
 		}
-		sb := box(t, p, func(spec *core.Spec) { spec.Volumes = []core.Volume{{Source: inside, Target: "/v", ReadOnly: true}} })
-		if out, _ := sh(t, p, sb.ID, "cat /v/file; echo x > /v/file"); !strings.Contains(out, "host\n") || !strings.Contains(out, "Read-only") {
+		sb := box(t, p, func(spec *core.Spec) {
+			spec.Volumes = []core.Volume{{Source: inside, Target: "/v", ReadOnly: true}}
+		})
+		if out, _ := sh(t, p, sb.ID, "cat /v/file; echo x > /v/file"); !strings.Contains(out, "host\n") ||
+			!strings.Contains(out, "Read-only") {
 			t.Errorf("the directory that is allowed: %q", out)
 		}
 	})

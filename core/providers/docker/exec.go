@@ -54,7 +54,9 @@ func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Str
 }
 
 // begin makes a call that starts or follows a command, and returns once the command has its id.
-func (p *Provider) begin(ctx context.Context, id, op string, request wire.Request, streams core.Streams) (core.Process, error) {
+func (p *Provider) begin(
+	ctx context.Context, id, op string, request wire.Request, streams core.Streams,
+) (core.Process, error) {
 	c, err := p.dial(ctx, id, op, request)
 	if err != nil {
 		return nil, err

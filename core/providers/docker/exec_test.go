@@ -23,7 +23,10 @@ func (pipeLine) said() []byte { return nil }
 func TestCloseDoesNotWaitForInput(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer func() { _ = theirs.Close() }()
-	p := &process{call: &call{line: pipeLine{ours}}, done: make(chan struct{}), credit: make(chan struct{}, 1), window: wire.StdinWindow}
+	p := &process{
+		call: &call{line: pipeLine{ours}}, done: make(chan struct{}), credit: make(chan struct{}, 1),
+		window: wire.StdinWindow,
+	}
 	close(p.done)
 	fed := make(chan struct{})
 	go func() {

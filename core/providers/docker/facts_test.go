@@ -19,13 +19,16 @@ func TestLimitsAreAskedForBeforeTheyAreRefused(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/info") {
 				w.Header().Set("Content-Type", "application/json")
-				_ = json.NewEncoder(w).Encode(map[string]any{"Driver": driver, "Architecture": "x86_64", "CpuCfsQuota": true, "MemoryLimit": true, "PidsLimit": true})
+				_ = json.NewEncoder(w).Encode(map[string]any{
+					"Driver": driver, "Architecture": "x86_64", "CpuCfsQuota": true, "MemoryLimit": true, "PidsLimit": true,
+				})
 				return
 			}
 			dockertest.Imitation().ServeHTTP(w, r)
 		}))
 		t.Cleanup(server.Close)
-		p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().String(), LookupEnv: dockertest.Environment(nil)}}
+		p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().
+			String(), LookupEnv: dockertest.Environment(nil)}}
 		t.Cleanup(func() { _ = p.Close() })
 		for _, limit := range limits {
 			if !p.Capabilities().Can(limit) {
@@ -42,7 +45,8 @@ func TestLimitsAreAskedForBeforeTheyAreRefused(t *testing.T) {
 		if got := p.Capabilities().Can(core.CapDisk); got != (strength != "") {
 			t.Errorf("%s: the engine can bound the disk: %v", driver, got)
 		}
-		if list, err := p.Enforcement(t.Context(), "", core.Spec{Disk: core.GiB}); err != nil || len(list) != 1 || strength != "" && list[0].Strength != strength {
+		if list, err := p.Enforcement(t.Context(), "", core.Spec{Disk: core.GiB}); err != nil || len(list) != 1 ||
+			strength != "" && list[0].Strength != strength {
 			t.Errorf("%s: %+v, %v", driver, list, err)
 		}
 	}

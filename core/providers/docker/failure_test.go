@@ -52,14 +52,16 @@ func ownDocker(t *testing.T) *daemon {
 func startDocker(t *testing.T, d *daemon, more ...string) {
 	t.Helper()
 	d.command = []string{
-		"dockerd", "--data-root", d.dir + "/data", "--exec-root", d.dir + "/exec", "--host", d.host, "--pidfile", d.dir + "/pid",
+		"dockerd", "--data-root", d.dir + "/data", "--exec-root", d.dir + "/exec", "--host", d.host, "--pidfile", d.dir +
+			"/pid",
 		"--containerd", d.dir + "/c.sock",
 	}
 	d.command = append(d.command, more...)
 	// In a network of its own: it would take another dockerd's bridge away.
 	d.flags = syscall.CLONE_NEWNET
 	// As where a service manager runs both: containers outlive dockerd.
-	containerd := exec.Command("containerd", "--root", d.dir+"/croot", "--state", d.dir+"/cstate", "--address", d.dir+"/c.sock", "--log-level", "error")
+	containerd := exec.Command("containerd", "--root", d.dir+"/croot", "--state", d.dir+"/cstate", "--address", d.dir+
+		"/c.sock", "--log-level", "error")
 	if err := containerd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +86,17 @@ func ownPodman(t *testing.T) *daemon {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("[containers]\ndefault_ulimits = [\"nofile=%d:%[1]d\", \"nproc=%[1]d:%[1]d\"]\n[engine]\nexit_command_delay = 0\n", min(limit.Max, 1<<14))
+	text := fmt.Sprintf(
+		"[containers]\ndefault_ulimits = [\"nofile=%d:%[1]d\", \"nproc=%[1]d:%[1]d\"]\n[engine]\nexit_command_delay = 0\n",
+		min(limit.Max, 1<<14),
+	)
 	if err := os.WriteFile(d.dir+"/containers.conf", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d.env = append(os.Environ(), "CONTAINERS_CONF="+d.dir+"/containers.conf")
 	d.command = []string{
-		"podman", "--root", d.dir + "/root", "--runroot", d.dir + "/runroot", "--tmpdir", d.dir + "/tmp", "system", "service", "--time=0", d.host,
+		"podman", "--root", d.dir + "/root", "--runroot", d.dir + "/runroot", "--tmpdir", d.dir +
+			"/tmp", "system", "service", "--time=0", d.host,
 	}
 	d.start()
 	return d
@@ -329,7 +335,10 @@ func TestPodmanKilled(t *testing.T) {
 	d.load(t)
 	p := d.open(t, throughEngine)
 	sb := box(t, p, nil)
-	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "echo begun; while ! test -e /tmp/go; do sleep 0.05; done; exit 5"}})
+	process, err := p.Exec(
+		t.Context(), sb.ID,
+		core.ExecSpec{Command: []string{"sh", "-c", "echo begun; while ! test -e /tmp/go; do sleep 0.05; done; exit 5"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -440,7 +449,9 @@ func TestTwentyAtOnce(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range ids {
 				wg.Go(func() {
-					spec := core.Spec{Name: core.NewName() + strconv.Itoa(i), Image: testImage, Network: core.Network{Mode: core.NetworkNone}}
+					spec := core.Spec{
+						Name: core.NewName() + strconv.Itoa(i), Image: testImage, Network: core.Network{Mode: core.NetworkNone},
+					}
 					sb, err := p.Launch(t.Context(), spec, lease(spec), nil)
 					if err != nil {
 						t.Errorf("launch %d: %v", i, err)

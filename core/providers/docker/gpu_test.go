@@ -44,7 +44,9 @@ func TestGPURefused(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p := e.open(t, func(opts *Options) { opts.GPUs = core.GPU{Type: "T4", Count: 1} })
-		_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), GPU: core.GPU{Type: "T4", Count: 1}}, core.Lease{}, nil)
+		_, err := p.Launch(
+			t.Context(), core.Spec{Name: core.NewName(), GPU: core.GPU{Type: "T4", Count: 1}}, core.Lease{}, nil,
+		)
 		wantKind(t, err, core.KindUnsupported)
 	})
 }

@@ -9,7 +9,9 @@ import (
 
 // TestRuntimeCapabilities: what was seen not to hold under gVisor is not offered there.
 func TestRuntimeCapabilities(t *testing.T) {
-	for runtime, gvisor := range map[string]bool{"": false, "runc": false, "runsc": true, "runsc-kvm": true, "io.containerd.runsc.v1": true} {
+	for runtime, gvisor := range map[string]bool{
+		"": false, "runc": false, "runsc": true, "runsc-kvm": true, "io.containerd.runsc.v1": true,
+	} {
 		p, err := New(Options{Runtime: runtime})
 		if err != nil {
 			t.Fatal(err)
@@ -18,7 +20,9 @@ func TestRuntimeCapabilities(t *testing.T) {
 		if !caps.Can(core.CapNetNone) || !caps.Can(core.CapMemory) || !strings.Contains(caps.Isolation, runtime) {
 			t.Errorf("%q: %+v", runtime, caps)
 		}
-		for _, c := range []core.Capability{core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapPorts, core.CapProcesses, core.CapPersist} {
+		for _, c := range []core.Capability{
+			core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapPorts, core.CapProcesses, core.CapPersist,
+		} {
 			if caps.Can(c) == gvisor {
 				t.Errorf("%q: %s is %v", runtime, c, caps.Can(c))
 			}

@@ -61,9 +61,13 @@ func (p *Provider) guestPath(arch string) (string, error) {
 		_ = f.Close()
 		switch {
 		case machine != machines(arch):
-			wrong = core.Errorf(core.KindUnavailable, "docker", "", "%s is for another processor than the engine's %s", candidate, arch)
+			wrong = core.Errorf(
+				core.KindUnavailable, "docker", "", "%s is for another processor than the engine's %s", candidate, arch,
+			)
 		case dynamic:
-			wrong = core.Errorf(core.KindUnavailable, "docker", "", "%s is dynamically linked, and where it runs there is no linker", candidate)
+			wrong = core.Errorf(
+				core.KindUnavailable, "docker", "", "%s is dynamically linked, and where it runs there is no linker", candidate,
+			)
 		default:
 			return candidate, nil
 		}
@@ -72,5 +76,7 @@ func (p *Provider) guestPath(arch string) (string, error) {
 	if wrong != nil {
 		e.Err = wrong
 	}
-	return "", e.WithHint("build it beside sb: CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o sb-guest-linux-%s ./cmd/sb-guest", arch, arch)
+	return "", e.WithHint(
+		"build it beside sb: CGO_ENABLED=0 GOOS=linux GOARCH=%s go build -o sb-guest-linux-%s ./cmd/sb-guest", arch, arch,
+	)
 }

@@ -59,7 +59,10 @@ func (p *Provider) helper(arch string) (helper, error) {
 
 // mount is the helper in a sandbox. A volume that was removed a moment ago is made again by the engine, empty.
 func (h helper) mount(dir wire.Dir) mount.Mount {
-	return mount.Mount{Type: mount.TypeVolume, Source: h.volume, Target: dir.Bin(), ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+	return mount.Mount{
+		Type: mount.TypeVolume, Source: h.volume, Target: dir.Bin(), ReadOnly: true,
+		VolumeOptions: &mount.VolumeOptions{NoCopy: true},
+	}
 }
 
 // bring sees to it that the engine has the helper. image is one that is there; nothing is run from it.
@@ -94,7 +97,9 @@ func (e containers) fill(ctx context.Context, h helper, image string) (err error
 	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
 	for try := 1; ; try++ {
-		_, err := e.Client.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: dir.Bin(), Content: bytes.NewReader(archive)})
+		_, err := e.Client.CopyToContainer(
+			ctx, id, client.CopyToContainerOptions{DestinationPath: dir.Bin(), Content: bytes.NewReader(archive)},
+		)
 		if err == nil {
 			return nil
 		}
@@ -115,8 +120,10 @@ func (h helper) filler(image string, dir wire.Dir) client.ContainerCreateOptions
 	writable := h.mount(dir)
 	writable.ReadOnly = false
 	return client.ContainerCreateOptions{
-		Name:       helperPrefix + rand.Text(),
-		Config:     &container.Config{Image: image, Cmd: []string{dir.Program()}, Labels: map[string]string{labelHelper: version}},
+		Name: helperPrefix + rand.Text(),
+		Config: &container.Config{
+			Image: image, Cmd: []string{dir.Program()}, Labels: map[string]string{labelHelper: version},
+		},
 		HostConfig: &container.HostConfig{NetworkMode: network.NetworkNone, Mounts: []mount.Mount{writable}},
 	}
 }
@@ -128,13 +135,17 @@ func (h helper) archive() ([]byte, error) {
 	archive.Grow(len(h.program) + 8<<10)
 	w := tar.NewWriter(&archive)
 	own, now := rand.Text(), time.Now()
-	if err := w.WriteHeader(&tar.Header{Name: own, Mode: 0o755, Size: int64(len(h.program)), Typeflag: tar.TypeReg, ModTime: now}); err != nil {
+	if err := w.WriteHeader(&tar.Header{
+		Name: own, Mode: 0o755, Size: int64(len(h.program)), Typeflag: tar.TypeReg, ModTime: now,
+	}); err != nil {
 		return nil, err
 	}
 	if _, err := w.Write(h.program); err != nil {
 		return nil, err
 	}
-	if err := w.WriteHeader(&tar.Header{Name: wire.ProgramName, Linkname: own, Mode: 0o755, Typeflag: tar.TypeLink, ModTime: now}); err != nil {
+	if err := w.WriteHeader(&tar.Header{
+		Name: wire.ProgramName, Linkname: own, Mode: 0o755, Typeflag: tar.TypeLink, ModTime: now,
+	}); err != nil {
 		return nil, err
 	}
 	return archive.Bytes(), w.Close()
@@ -156,7 +167,8 @@ func (e containers) helperLost(ctx context.Context, id string, h helper, dir wir
 // unusedHelpers lists the helper's volumes that no container has. They are asked for one by one: what Podman calls
 // dangling may be in use.
 func (e containers) unusedHelpers(ctx context.Context) ([]string, error) {
-	listed, err := e.Client.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("name", helperPrefix)})
+	listed, err := e.Client.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).
+		Add("name", helperPrefix)})
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +177,9 @@ func (e containers) unusedHelpers(ctx context.Context) ([]string, error) {
 		if !strings.HasPrefix(v.Name, helperPrefix) { // the filter takes parts of names, too
 			continue
 		}
-		users, err := e.Client.ContainerList(ctx, client.ContainerListOptions{All: true, Limit: 1, Filters: make(client.Filters).Add("volume", v.Name)})
+		users, err := e.Client.ContainerList(
+			ctx, client.ContainerListOptions{All: true, Limit: 1, Filters: make(client.Filters).Add("volume", v.Name)},
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -178,12 +192,15 @@ func (e containers) unusedHelpers(ctx context.Context) ([]string, error) {
 
 // brokenOff lists the containers that were to fill a volume and are older than that.
 func (e containers) brokenOff(ctx context.Context, age time.Duration) ([]container.Summary, error) {
-	listed, err := e.Client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelHelper+"="+version)})
+	listed, err := e.Client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).
+		Add("label", labelHelper+"="+version)})
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(listed.Items, func(c container.Summary) bool {
-		filling := slices.ContainsFunc(c.Names, func(name string) bool { return strings.HasPrefix(strings.TrimPrefix(name, "/"), helperPrefix) })
+		filling := slices.ContainsFunc(c.Names, func(name string) bool {
+			return strings.HasPrefix(strings.TrimPrefix(name, "/"), helperPrefix)
+		})
 		return !filling || time.Since(time.Unix(c.Created, 0)) < age
 	}), nil
 }

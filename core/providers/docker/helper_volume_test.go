@@ -54,7 +54,9 @@ func (e testEngine) ownHelper(t *testing.T) (file, volume string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := p.Sweep(context.WithoutCancel(t.Context()), core.Leftover{Provider: Name, Subject: h.volume}); err != nil || e.hasVolume(t, h.volume) {
+		if err := p.Sweep(
+			context.WithoutCancel(t.Context()), core.Leftover{Provider: Name, Subject: h.volume},
+		); err != nil || e.hasVolume(t, h.volume) {
 			t.Errorf("the helper stays: %v", err)
 		}
 	})
@@ -116,7 +118,8 @@ func TestHelperShared(t *testing.T) {
 			"echo x > bin/sb-guest", "rm -f bin/sb-guest", "mv bin/sb-guest x", "touch bin/x", "rmdir bin",
 			"mv bin x", "mv $PWD /x", "mount -o remount,rw bin", "mount -t tmpfs none bin", "chmod 777 bin",
 		} {
-			if out, code := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", try + " 2>&1"}, Workdir: string(p.known[sb.ID].dir)}); code == 0 {
+			if out, code := run(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", try +
+				" 2>&1"}, Workdir: string(p.known[sb.ID].dir)}); code == 0 {
 				t.Errorf("%s worked: %s", try, out)
 			}
 		}
@@ -125,7 +128,11 @@ func TestHelperShared(t *testing.T) {
 			t.Errorf("volumes of somebody's are %+v, %v", named, err)
 		}
 		for _, name := range []string{volume, helperPrefix + "next"} { // of what comes, too: who fills it first is believed
-			_, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: testImage, Volumes: []core.Volume{{Source: name, Target: "/v"}}}, core.Lease{}, nil)
+			_, err := p.Launch(
+				t.Context(),
+				core.Spec{Name: core.NewName(), Image: testImage, Volumes: []core.Volume{{Source: name, Target: "/v"}}},
+				core.Lease{}, nil,
+			)
 			wantKind(t, err, core.KindUnauthorized)
 			_, err = p.CreateVolume(t.Context(), name, core.VolumeOptions{})
 			wantKind(t, err, core.KindUnauthorized)

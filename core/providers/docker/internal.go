@@ -46,7 +46,9 @@ func (p *Provider) internal(ctx context.Context, e containers, name string) (net
 		}
 		switch {
 		case len(found) > 0 && (found[0].Labels[labelNetwork] != name || !found[0].Internal):
-			return network.Network{}, core.Errorf(core.KindUnauthorized, "docker.launch", name, "the engine has a network %s that sb did not make", name).
+			return network.Network{}, core.Errorf(
+				core.KindUnauthorized, "docker.launch", name, "the engine has a network %s that sb did not make", name,
+			).
 				WithHint("remove it, or choose another app")
 		case len(found) > 0:
 			return found[0], nil
@@ -68,10 +70,13 @@ const networkTries = 50
 // makeInternal makes a network. Docker gives one name to two networks that are asked for at once, but one bridge to one
 // only: who comes second is refused.
 func (e containers) makeInternal(ctx context.Context, name string) error {
-	options := client.NetworkCreateOptions{Driver: "bridge", Internal: true, Labels: map[string]string{labelVersion: version, labelNetwork: name}}
+	options := client.NetworkCreateOptions{
+		Driver: "bridge", Internal: true, Labels: map[string]string{labelVersion: version, labelNetwork: name},
+	}
 	if !e.Podman {
 		sum := sha256.Sum256([]byte(name))
-		options.Options = map[string]string{"com.docker.network.bridge.name": "sb-" + hex.EncodeToString(sum[:6])} // 15 bytes are an interface's most
+		// 15 bytes are an interface's most
+		options.Options = map[string]string{"com.docker.network.bridge.name": "sb-" + hex.EncodeToString(sum[:6])}
 	}
 	_, err := e.Client.NetworkCreate(ctx, name, options)
 	return err
@@ -132,11 +137,13 @@ func (e containers) leaveInternal(ctx context.Context, name string) error {
 
 // unusedNetworks lists the networks that sb made and no container has.
 func (e containers) unusedNetworks(ctx context.Context) ([]network.Network, error) {
-	networks, err := e.Client.NetworkList(ctx, client.NetworkListOptions{Filters: make(client.Filters).Add("label", labelNetwork)})
+	networks, err := e.Client.NetworkList(ctx, client.NetworkListOptions{Filters: make(client.Filters).
+		Add("label", labelNetwork)})
 	if err != nil || len(networks.Items) == 0 {
 		return nil, err
 	}
-	containers, err := e.Client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", labelNetwork)})
+	containers, err := e.Client.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).
+		Add("label", labelNetwork)})
 	if err != nil {
 		return nil, err
 	}

@@ -151,7 +151,9 @@ func journalError(exec string, err error) error {
 }
 
 // replay is a command of a sandbox that does not run: it is over.
-func (p *Provider) replay(ctx context.Context, sb core.Sandbox, exec string, streams core.Streams) (core.Process, error) {
+func (p *Provider) replay(
+	ctx context.Context, sb core.Sandbox, exec string, streams core.Streams,
+) (core.Process, error) {
 	dir, remove, err := p.fetchJournal(ctx, sb.ID, filesOf(exec))
 	if err != nil {
 		return nil, err
@@ -165,10 +167,14 @@ func (p *Provider) replay(ctx context.Context, sb core.Sandbox, exec string, str
 		if err := notRunning(sb, "attach"); err != nil {
 			return nil, err
 		}
-		return nil, core.Errorf(core.KindConflict, "docker.attach", exec, "how the command ended is not known: the sandbox stopped under it")
+		return nil, core.Errorf(
+			core.KindConflict, "docker.attach", exec, "how the command ended is not known: the sandbox stopped under it",
+		)
 	}
 	if streams.Replay {
-		for record, err := range journal.Records(ctx, dir, exec, core.LogOptions{Exec: exec, Tail: -1}, func() bool { return true }) {
+		for record, err := range journal.Records(ctx, dir, exec, core.LogOptions{Exec: exec, Tail: -1}, func() bool {
+			return true
+		}) {
 			if err != nil {
 				return nil, core.Wrap("docker.attach", exec, err)
 			}
@@ -197,7 +203,9 @@ func filesOf(exec string) func(file string) bool {
 
 // fetchJournal copies those files of a sandbox's journal that are wanted to a directory of this machine, which remove
 // removes.
-func (p *Provider) fetchJournal(ctx context.Context, id string, wanted func(file string) bool) (dir string, remove func(), err error) {
+func (p *Provider) fetchJournal(
+	ctx context.Context, id string, wanted func(file string) bool,
+) (dir string, remove func(), err error) {
 	e, err := p.connect(ctx)
 	if err != nil {
 		return "", nil, p.absent(err, id)
@@ -218,7 +226,9 @@ func (p *Provider) fetchJournal(ctx context.Context, id string, wanted func(file
 	}()
 	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
-	copied, err := e.Client.CopyFromContainer(ctx, k.container, client.CopyFromContainerOptions{SourcePath: k.dir.Journal()})
+	copied, err := e.Client.CopyFromContainer(
+		ctx, k.container, client.CopyFromContainerOptions{SourcePath: k.dir.Journal()},
+	)
 	if errdefs.IsNotFound(err) {
 		if _, err := p.Get(ctx, id); err != nil {
 			return "", nil, err
@@ -248,7 +258,10 @@ func unpackJournal(dir string, archive io.Reader, wanted func(file string) bool)
 			continue
 		}
 		if left -= h.Size; left < 0 {
-			return core.Errorf(core.KindExhausted, "docker.journal", "", "what the sandbox has for its journal is larger than %s", core.Bytes(maxJournal))
+			return core.Errorf(
+				core.KindExhausted, "docker.journal", "", "what the sandbox has for its journal is larger than %s",
+				core.Bytes(maxJournal),
+			)
 		}
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {

@@ -22,9 +22,11 @@ func TestHostileJournal(t *testing.T) {
 			{Name: "journal/../../1.json", Typeflag: tar.TypeReg, Size: 2},
 			{Name: "journal/1.log", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
 		}},
-		"large": {headers: []tar.Header{{Name: "journal/1.log", Typeflag: tar.TypeReg, Size: maxJournal + 1}}, kind: core.KindExhausted},
+		"large": {headers: []tar.Header{{Name: "journal/1.log", Typeflag: tar.TypeReg, Size: maxJournal +
+			1}}, kind: core.KindExhausted},
 		"many": {headers: []tar.Header{
-			{Name: "journal/1.json", Typeflag: tar.TypeReg, Size: 2}, {Name: "journal/1.log", Typeflag: tar.TypeReg, Size: maxJournal - 1},
+			{Name: "journal/1.json", Typeflag: tar.TypeReg, Size: 2},
+			{Name: "journal/1.log", Typeflag: tar.TypeReg, Size: maxJournal - 1},
 		}, kind: core.KindExhausted},
 	} {
 		var archive bytes.Buffer

@@ -24,7 +24,9 @@ func TestKata(t *testing.T) {
 	startDocker(t, d, "--add-runtime", "kata="+runtime)
 	d.load(t)
 	p := d.open(t, func(opts *Options) { opts.Runtime, opts.EngineOnly = "kata", true })
-	if !slices.ContainsFunc(p.Diagnose(t.Context()), func(f core.Finding) bool { return f.Detail == "no limit of processes" }) {
+	if !slices.ContainsFunc(p.Diagnose(t.Context()), func(f core.Finding) bool {
+		return f.Detail == "no limit of processes"
+	}) {
 		t.Error("the doctor does not say that processes are not bounded")
 	}
 	sb := box(t, p, nil)
@@ -52,7 +54,8 @@ func TestKata(t *testing.T) {
 // TestKataNames: what Kata does not hold is not offered under any of its names.
 func TestKataNames(t *testing.T) {
 	for runtime, kata := range map[string]bool{
-		"": false, "runc": false, "runsc": false, "kata": true, "kata-runtime": true, "io.containerd.kata.v2": true, "io.containerd.kata-qemu.v2": true,
+		"": false, "runc": false, "runsc": false, "kata": true, "kata-runtime": true, "io.containerd.kata.v2": true,
+		"io.containerd.kata-qemu.v2": true,
 	} {
 		if inKata(runtime) != kata {
 			t.Errorf("%q is Kata's: %v", runtime, !kata)
@@ -66,7 +69,9 @@ func TestKataNames(t *testing.T) {
 	if caps.Can(core.CapProcesses) {
 		t.Error("a bound of processes is offered")
 	}
-	for _, c := range []core.Capability{core.CapMemory, core.CapCPU, core.CapNetAll, core.CapNetAllow, core.CapPorts, core.CapPersist, core.CapSnapshots} {
+	for _, c := range []core.Capability{
+		core.CapMemory, core.CapCPU, core.CapNetAll, core.CapNetAllow, core.CapPorts, core.CapPersist, core.CapSnapshots,
+	} {
 		if !caps.Can(c) {
 			t.Errorf("%s is not offered", c)
 		}

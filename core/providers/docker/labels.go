@@ -60,8 +60,10 @@ func labels(spec core.Spec, lease core.Lease, dir wire.Dir, key []byte) (map[str
 		return nil, err
 	}
 	l := map[string]string{
-		labelVersion: version, labelName: spec.Name, labelApp: spec.App, labelOwner: lease.Owner.Actor + " " + lease.Owner.User + "@" + lease.Owner.Host,
-		labelSpec: string(specText), labelLease: string(leaseText), labelDir: string(dir), labelKey: base64.StdEncoding.EncodeToString(key),
+		labelVersion: version, labelName: spec.Name, labelApp: spec.App, labelOwner: lease.Owner.Actor +
+			" " + lease.Owner.User + "@" + lease.Owner.Host,
+		labelSpec: string(specText), labelLease: string(leaseText), labelDir: string(dir),
+		labelKey:      base64.StdEncoding.EncodeToString(key),
 		labelProtocol: strconv.Itoa(wire.Version),
 		// Not the image's.
 		labelRuntime: "", labelNetwork: "",

@@ -37,7 +37,9 @@ const (
 )
 
 // Launch implements core.Provider. The container's labels are the lease: they are there as soon as anything is.
-func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+func (p *Provider) Launch(
+	ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc,
+) (core.Sandbox, error) {
 	e, err := p.connect(ctx)
 	if err != nil {
 		return core.Sandbox{}, err
@@ -133,7 +135,8 @@ func (l *launch) config(ctx context.Context, id string) (wire.Config, error) {
 		fence = internalFence(n)
 	}
 	config := wire.Config{
-		ID: id, Spec: l.spec.Redacted(), Actor: l.lease.Owner.Actor, User: l.spec.User, Workdir: l.spec.Workdir, Secrets: map[string]string{},
+		ID: id, Spec: l.spec.Redacted(), Actor: l.lease.Owner.Actor, User: l.spec.User, Workdir: l.spec.Workdir,
+		Secrets:      map[string]string{},
 		ExecLogLimit: execLogLimit, EntryLogLimit: int64(l.p.opts.LogLimit), Fence: fence,
 	}
 	if config.User == "" {
@@ -178,7 +181,8 @@ func (l *launch) create(ctx context.Context) (string, error) {
 		Config: &container.Config{
 			Hostname: hostname(l.spec.Name), User: "0:0", Image: l.image.ID, Cmd: []string{l.dir.Program(), wire.ModeBox},
 			WorkingDir: "/", Labels: described, StopTimeout: &stop, StopSignal: "SIGTERM",
-			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, AttachStdin: true, AttachStdout: true, OpenStdin: true, StdinOnce: true, ExposedPorts: exposed(l.spec.Ports),
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, AttachStdin: true, AttachStdout: true, OpenStdin: true,
+			StdinOnce: true, ExposedPorts: exposed(l.spec.Ports),
 		},
 		HostConfig: host,
 	}
@@ -266,7 +270,9 @@ func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error
 		_, err := l.e.Client.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 		switch {
 		case err == nil:
-			return false, core.Errorf(core.KindConflict, "docker.launch", l.spec.Name, "a container that sb did not make has the name %s", name).
+			return false, core.Errorf(
+				core.KindConflict, "docker.launch", l.spec.Name, "a container that sb did not make has the name %s", name,
+			).
 				WithHint("choose another name")
 		case !errdefs.IsNotFound(err):
 			return false, engine.Classify(ctx, "launch", l.spec.Name, err)
@@ -442,7 +448,10 @@ func (e containers) start(ctx context.Context, id string, config wire.Config, ke
 		return err
 	}
 	if len(setup) > wire.MaxFrame {
-		return core.Errorf(core.KindUsage, "docker.launch", config.Spec.Name, "what the sandbox is told, its secrets included, is over %s", core.Bytes(wire.MaxFrame))
+		return core.Errorf(
+			core.KindUsage, "docker.launch", config.Spec.Name, "what the sandbox is told, its secrets included, is over %s",
+			core.Bytes(wire.MaxFrame),
+		)
 	}
 	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
@@ -460,13 +469,17 @@ const startTries = 3
 // tell is one try of start. heard is false when nothing came of the first process, not even why it failed: Podman
 // clears up after a container's last life at a time of its own, also when the container was prepared for the next one
 // meanwhile.
-func (e containers) tell(ctx context.Context, id string, spec core.Spec, setup []byte, before time.Time) (heard bool, err error) {
+func (e containers) tell(
+	ctx context.Context, id string, spec core.Spec, setup []byte, before time.Time,
+) (heard bool, err error) {
 	if e.Podman {
 		if err := e.Initialize(ctx, id); err != nil {
 			return true, startError(ctx, spec, err)
 		}
 	}
-	attached, err := e.Client.ContainerAttach(ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	attached, err := e.Client.ContainerAttach(
+		ctx, id, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true},
+	)
 	if err != nil {
 		return false, startError(ctx, spec, err)
 	}
@@ -506,7 +519,9 @@ func (e containers) tell(ctx context.Context, id string, spec core.Spec, setup [
 				return true, core.Errorf(core.ParseKind(state.Kind), "docker.launch", "", "%s", state.Message)
 			}
 			why := said.String()
-			return why != "", core.Errorf(core.KindInternal, "docker.launch", spec.Name, "the container's first process ended: %s", why)
+			return why != "", core.Errorf(
+				core.KindInternal, "docker.launch", spec.Name, "the container's first process ended: %s", why,
+			)
 		case <-look.C:
 			if last, ok := lastState(ctx, e, idOf(id)); ok && last.State == core.StateRunning && !last.Time.Equal(before) {
 				return true, nil
@@ -514,7 +529,9 @@ func (e containers) tell(ctx context.Context, id string, spec core.Spec, setup [
 		case err := <-unsent:
 			return false, engine.Classify(ctx, "launch", spec.Name, err)
 		case <-ready.C:
-			return true, core.Errorf(core.KindTimeout, "docker.launch", spec.Name, "the container did not become ready: %s", said)
+			return true, core.Errorf(
+				core.KindTimeout, "docker.launch", spec.Name, "the container did not become ready: %s", said,
+			)
 		case <-ctx.Done():
 			return true, engine.Classify(ctx, "launch", spec.Name, ctx.Err())
 		}
@@ -560,17 +577,25 @@ func (p *Provider) refuse(e containers, spec core.Spec) error {
 		asked, holds bool
 		name         string
 	}{
-		{spec.CPU > 0, f.CPU, "cpu"}, {spec.Memory > 0, f.Memory, "memory"}, {spec.Processes > 0, f.Processes, "processes"}, {spec.Disk > 0, f.Disk, "disk"},
+		{spec.CPU > 0, f.CPU, "cpu"},
+		{spec.Memory > 0, f.Memory, "memory"},
+		{spec.Processes > 0, f.Processes, "processes"},
+		{spec.Disk > 0, f.Disk, "disk"},
 	} {
 		if limit.asked && !limit.holds {
 			return unsupported(limit.name, "this engine cannot hold a limit of "+limit.name, limitHint(e, limit.name))
 		}
 	}
 	if spec.OpenFiles > 0 && spec.OpenFiles < minOpenFiles {
-		return core.Errorf(core.KindUsage, "docker.launch", "open_files", "at least %d are needed in a container", minOpenFiles)
+		return core.Errorf(
+			core.KindUsage, "docker.launch", "open_files", "at least %d are needed in a container", minOpenFiles,
+		)
 	}
 	if len(spec.Ports) > 0 && spec.Network.Mode != core.NetworkAll && spec.Network.Mode != core.NetworkDefault {
-		return unsupported("ports", "an engine publishes ports of sandboxes with --network all only", "leave the ports or the network policy out, or use the local provider")
+		return unsupported(
+			"ports", "an engine publishes ports of sandboxes with --network all only",
+			"leave the ports or the network policy out, or use the local provider",
+		)
 	}
 	for _, allowed := range spec.Network.Allow {
 		if isName(allowed) {
@@ -587,7 +612,9 @@ func (p *Provider) refuse(e containers, spec core.Spec) error {
 		}
 	}
 	if !spec.GPU.IsZero() && !f.GPU && len(f.CDI) < spec.GPU.Count {
-		return unsupported("gpu", "this engine offers no GPUs", "install NVIDIA's container toolkit for Docker, or use another provider")
+		return unsupported(
+			"gpu", "this engine offers no GPUs", "install NVIDIA's container toolkit for Docker, or use another provider",
+		)
 	}
 	return nil
 }
@@ -600,7 +627,10 @@ func (p *Provider) refuseRuntime(e containers) error {
 	}
 	refused := core.Errorf(core.KindUnsupported, "docker.runtime", runtime, "the engine has no runtime of that name")
 	if e.Podman {
-		return refused.WithHint("Podman's API takes its own alone, %s: name another in its containers.conf, or unset docker.runtime", e.Facts.Runtime)
+		return refused.WithHint(
+			"Podman's API takes its own alone, %s: name another in its containers.conf, or unset docker.runtime",
+			e.Facts.Runtime,
+		)
 	}
 	return refused.WithHint("it has %s; set docker.runtime", strings.Join(e.Facts.Runtimes, ", "))
 }

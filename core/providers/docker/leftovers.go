@@ -42,7 +42,9 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 		left = append(left, core.Leftover{Provider: Name, Subject: n.Name, Why: "an internal network without sandboxes"})
 	}
 	for _, c := range containers {
-		left = append(left, core.Leftover{Provider: Name, Subject: fillingPrefix + c.ID, Why: "a container that was to bring sb's helper"})
+		left = append(
+			left, core.Leftover{Provider: Name, Subject: fillingPrefix + c.ID, Why: "a container that was to bring sb's helper"},
+		)
 	}
 	for _, name := range volumes {
 		left = append(left, core.Leftover{Provider: Name, Subject: name, Why: "sb's helper, which no sandbox has any more"})

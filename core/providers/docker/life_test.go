@@ -88,8 +88,11 @@ func TestWhyAContainerDoesNotStart(t *testing.T) {
 		p := e.open(t, nil)
 		ports := []core.Port{{Sandbox: 80}}
 		created, err := c.ContainerCreate(t.Context(), client.ContainerCreateOptions{
-			Name:       namePrefix + core.NewName(),
-			Config:     &container.Config{Image: testImage, Cmd: []string{"no-such-program"}, ExposedPorts: exposed(ports), AttachStdin: true, OpenStdin: true},
+			Name: namePrefix + core.NewName(),
+			Config: &container.Config{
+				Image: testImage, Cmd: []string{"no-such-program"}, ExposedPorts: exposed(ports), AttachStdin: true,
+				OpenStdin: true,
+			},
 			HostConfig: &container.HostConfig{PortBindings: published(ports)},
 		})
 		if err != nil {
@@ -100,7 +103,8 @@ func TestWhyAContainerDoesNotStart(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		if err := p.engine.start(t.Context(), created.ID, wire.Config{}, nil, time.Time{}); err == nil || !strings.Contains(err.Error(), "no-such-program") {
+		if err := p.engine.start(t.Context(), created.ID, wire.Config{}, nil, time.Time{}); err == nil ||
+			!strings.Contains(err.Error(), "no-such-program") {
 			t.Errorf("it says %v", err)
 		}
 	})
@@ -114,7 +118,10 @@ func TestForeignContainers(t *testing.T) {
 		p := e.open(t, nil)
 		name := core.NewName()
 		created, err := c.ContainerCreate(t.Context(), client.ContainerCreateOptions{
-			Name: namePrefix + name, Config: &container.Config{Image: testImage, Cmd: []string{"sleep", "600"}, Labels: map[string]string{"sb.name": name}},
+			Name: namePrefix + name,
+			Config: &container.Config{
+				Image: testImage, Cmd: []string{"sleep", "600"}, Labels: map[string]string{"sb.name": name},
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +149,10 @@ func TestForeignContainers(t *testing.T) {
 		_, err = p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"true"}})
 		wantKind(t, err, core.KindNotFound)
 		wantKind(t, p.Terminate(t.Context(), id), core.KindNotFound)
-		_, err = p.Launch(t.Context(), core.Spec{Name: name, Image: testImage, Network: core.Network{Mode: core.NetworkNone}}, core.Lease{}, nil)
+		_, err = p.Launch(
+			t.Context(), core.Spec{Name: name, Image: testImage, Network: core.Network{Mode: core.NetworkNone}}, core.Lease{},
+			nil,
+		)
 		wantKind(t, err, core.KindConflict)
 		if _, err := c.ContainerInspect(t.Context(), created.ID, client.ContainerInspectOptions{}); err != nil {
 			t.Errorf("it is gone: %v", err)
@@ -161,7 +171,8 @@ func TestLabelsOfAnImage(t *testing.T) {
 		sb := box(t, p, nil)
 		_, err := c.ContainerCommit(t.Context(), containerOf(sb.ID), client.ContainerCommitOptions{
 			Reference: image, Config: &container.Config{},
-			Changes: []string{"LABEL " + labelRuntime + "=forged", "LABEL " + labelHelper + "=" + version, `CMD ["sleep", "600"]`},
+			Changes: []string{"LABEL " + labelRuntime + "=forged", "LABEL " + labelHelper +
+				"=" + version, `CMD ["sleep", "600"]`},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +183,9 @@ func TestLabelsOfAnImage(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if _, err := c.ContainerRemove(context.WithoutCancel(t.Context()), created.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+			if _, err := c.ContainerRemove(
+				context.WithoutCancel(t.Context()), created.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true},
+			); err != nil {
 				t.Errorf("the foreign container cannot be removed: %v", err)
 			}
 		})
@@ -186,7 +199,10 @@ func TestLabelsOfAnImage(t *testing.T) {
 			t.Errorf("a sandbox of it runs in %q, not in %q", of.Runtime, sb.Runtime)
 		}
 		broken, err := p.engine.brokenOff(t.Context(), -fillingAge)
-		if err != nil || slices.ContainsFunc(broken, func(c container.Summary) bool { return c.ID == created.ID || idOf(c.ID) == of.ID }) {
+		if err != nil || slices.ContainsFunc(broken, func(c container.Summary) bool {
+			return c.ID == created.ID ||
+				idOf(c.ID) == of.ID
+		}) {
 			t.Errorf("what is to be swept is %+v, %v", broken, err)
 		}
 	})
@@ -209,12 +225,14 @@ func TestLabels(t *testing.T) {
 			t.Error("the engine knows the secret")
 		}
 		labels := found.Container.Config.Labels
-		if labels[labelApp] != "web" || labels[labelUser+"team"] != "x" || labels[labelName] != sb.Name || labels[labelExpires] == "" || !strings.Contains(labels[labelOwner], "test") {
+		if labels[labelApp] != "web" || labels[labelUser+"team"] != "x" || labels[labelName] != sb.Name ||
+			labels[labelExpires] == "" || !strings.Contains(labels[labelOwner], "test") {
 			t.Errorf("the labels are %v", labels)
 		}
 		other := e.open(t, nil)
 		got, err := other.FindName(t.Context(), sb.Name)
-		if err != nil || got.ID != sb.ID || got.App != "web" || got.Labels["team"] != "x" || !got.Expires.Equal(sb.Expires) || got.Lease.Owner != sb.Lease.Owner {
+		if err != nil || got.ID != sb.ID || got.App != "web" || got.Labels["team"] != "x" ||
+			!got.Expires.Equal(sb.Expires) || got.Lease.Owner != sb.Lease.Owner {
 			t.Errorf("another sb sees %+v, %v", got, err)
 		}
 	})
@@ -257,14 +275,18 @@ func TestRuntimeOf(t *testing.T) {
 		}
 		// No machine that runs these tests has kata; an engine may know its name all the same.
 		for _, runtime := range []string{"none-of-these", "kata"} {
-			p, err := New(Options{Host: e.host, Image: testImage, Guest: guestProgram(), Runtime: runtime, LookupEnv: dockertest.Environment(nil)})
+			p, err := New(Options{
+				Host: e.host, Image: testImage, Guest: guestProgram(), Runtime: runtime, LookupEnv: dockertest.Environment(nil),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			wantKind(t, p.Check(t.Context()), core.KindUnsupported)
 			_, err = p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: testImage}, core.Lease{}, nil)
 			wantKind(t, err, core.KindUnsupported)
-			if doctor, ok := p.(core.Doctor); !ok || !slices.ContainsFunc(doctor.Diagnose(t.Context()), func(f core.Finding) bool {
+			if doctor, ok := p.(core.Doctor); !ok || !slices.ContainsFunc(doctor.Diagnose(t.Context()), func(
+				f core.Finding,
+			) bool {
 				return f.Name == "runtime" && f.Status == statusError && strings.Contains(f.Detail, runtime)
 			}) {
 				t.Error("the doctor does not find that the runtime is not there")
@@ -295,7 +317,9 @@ func TestStartedByHand(t *testing.T) {
 			got, err = p.Get(t.Context(), sb.ID)
 			return err == nil && got.State == core.StateStopped && got.Reason == core.ReasonLaunch
 		})
-		logs, err := c.ContainerLogs(t.Context(), containerOf(sb.ID), client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true})
+		logs, err := c.ContainerLogs(
+			t.Context(), containerOf(sb.ID), client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +347,9 @@ func (e testEngine) through(t *testing.T, answer func(http.ResponseWriter, *http
 	socket := strings.TrimPrefix(e.host, "unix://")
 	engine := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "engine"})
 	engine.FlushInterval = -1
-	engine.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	engine.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(
+		ctx context.Context, _, _ string,
+	) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -479,7 +505,8 @@ func TestWaitWhileItIsMade(t *testing.T) {
 	}
 	id := strings.Repeat("a", 64)
 	answer, err := json.Marshal(map[string]any{
-		"Id": id, "Name": "/" + namePrefix + spec.Name, "Created": time.Now(), "State": map[string]any{"Status": "created"}, "Config": map[string]any{"Labels": described},
+		"Id": id, "Name": "/" + namePrefix + spec.Name, "Created": time.Now(), "State": map[string]any{"Status": "created"},
+		"Config": map[string]any{"Labels": described},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -496,7 +523,8 @@ func TestWaitWhileItIsMade(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().String(), LookupEnv: dockertest.Environment(nil)}, known: map[string]known{}}
+	p := &Provider{opts: Options{Host: "tcp://" + server.Listener.Addr().
+		String(), LookupEnv: dockertest.Environment(nil)}, known: map[string]known{}}
 	t.Cleanup(func() { _ = p.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), 3*creatingPoll)
 	defer cancel()

@@ -32,7 +32,9 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 	}
 	bounded, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
-	_, err = e.Client.ContainerRemove(bounded, containerOf(id), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	_, err = e.Client.ContainerRemove(
+		bounded, containerOf(id), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true},
+	)
 	p.knownMu.Lock()
 	delete(p.known, id)
 	p.knownMu.Unlock()
@@ -160,7 +162,9 @@ func (p *Provider) Stop(ctx context.Context, id string, grace time.Duration) err
 	if err := notRunning(sb, "stop"); err != nil {
 		return err
 	}
-	if _, err := p.ask(ctx, id, "stop", wire.Request{Verb: wire.VerbStop, Grace: max(grace, time.Millisecond)}); err != nil {
+	if _, err := p.ask(
+		ctx, id, "stop", wire.Request{Verb: wire.VerbStop, Grace: max(grace, time.Millisecond)},
+	); err != nil {
 		return err
 	}
 	e, err := p.connect(ctx)
@@ -186,7 +190,9 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	}
 	switch {
 	case !sb.Spec.Persist:
-		return sb, core.Errorf(core.KindConflict, "docker.start", sb.Name, "the sandbox is not persistent: nothing of it was kept").
+		return sb, core.Errorf(
+			core.KindConflict, "docker.start", sb.Name, "the sandbox is not persistent: nothing of it was kept",
+		).
 			WithHint("launch a new one, with --persist if it should survive a stop")
 	case sb.State != core.StateStopped:
 		return sb, core.Errorf(core.KindConflict, "docker.start", sb.Name, "the sandbox is %s", sb.State)
@@ -389,7 +395,9 @@ func (p *Provider) GivenSecrets(ctx context.Context, id string) ([]core.Secret, 
 }
 
 // expire tells the sandbox when it ends: for good, or by a lease.
-func (p *Provider) expire(ctx context.Context, sb core.Sandbox, timeout time.Duration, lease bool) (core.Sandbox, error) {
+func (p *Provider) expire(
+	ctx context.Context, sb core.Sandbox, timeout time.Duration, lease bool,
+) (core.Sandbox, error) {
 	id := sb.ID
 	request := wire.Request{Verb: wire.VerbExpire, Issued: time.Now(), Lease: lease}
 	if timeout > 0 {
@@ -402,7 +410,10 @@ func (p *Provider) expire(ctx context.Context, sb core.Sandbox, timeout time.Dur
 	if err != nil {
 		return sb, err
 	}
-	e.awaitLine(ctx, id, func(s wire.State) bool { return s.Expires.Equal(request.Expires) || s.State != core.StateRunning })
+	e.awaitLine(ctx, id, func(s wire.State) bool {
+		return s.Expires.Equal(request.Expires) ||
+			s.State != core.StateRunning
+	})
 	now, err := p.Get(ctx, id)
 	if errors.Is(err, core.KindNotFound) {
 		now, err = sb, nil // its time was over at once

@@ -37,7 +37,8 @@ const lineBuffer = 256 << 10
 // execLine asks the engine for one.
 func (e containers) execLine(ctx context.Context, k known) (line, error) {
 	created, err := e.Client.ExecCreate(ctx, k.container, client.ExecCreateOptions{
-		User: wire.CallUser, AttachStdin: true, AttachStdout: true, AttachStderr: true, Cmd: []string{k.dir.Program(), wire.ModeCall},
+		User: wire.CallUser, AttachStdin: true, AttachStdout: true, AttachStderr: true,
+		Cmd: []string{k.dir.Program(), wire.ModeCall},
 	})
 	if err != nil {
 		return nil, err

@@ -30,14 +30,17 @@ func hostServer(t *testing.T) netip.AddrPort {
 	for _, address := range addresses {
 		prefix, err := netip.ParsePrefix(address.String())
 		ip := prefix.Addr()
-		if err != nil || !ip.Is4() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || strings.HasPrefix(ip.String(), "172.") || strings.HasPrefix(ip.String(), "10.88.") {
+		if err != nil || !ip.Is4() || ip.IsLoopback() || ip.IsLinkLocalUnicast() ||
+			strings.HasPrefix(ip.String(), "172.") || strings.HasPrefix(ip.String(), "10.88.") {
 			continue
 		}
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", netip.AddrPortFrom(ip, 0).String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "host\n") }))
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "host\n")
+		}))
 		_ = server.Listener.Close()
 		server.Listener = listener
 		server.Start()
@@ -51,7 +54,9 @@ func hostServer(t *testing.T) netip.AddrPort {
 // get asks a server for its page and returns the last line of what came, or what nc says.
 func get(t *testing.T, p *Provider, id string, to netip.AddrPort) string {
 	t.Helper()
-	out, _ := sh(t, p, id, fmt.Sprintf(`printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 3 %s %d 2>&1 | tail -n 1`, to.Addr(), to.Port()))
+	out, _ := sh(
+		t, p, id, fmt.Sprintf(`printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 3 %s %d 2>&1 | tail -n 1`, to.Addr(), to.Port()),
+	)
 	return out
 }
 
@@ -87,7 +92,9 @@ func TestNetworkAll(t *testing.T) {
 				}
 			}
 		}
-		for _, try := range []string{"ip rule del pref 1", "ip rule flush", "ip route add 169.254.0.0/16 dev eth0", "ip addr add 10.1.1.1/24 dev eth0"} {
+		for _, try := range []string{
+			"ip rule del pref 1", "ip rule flush", "ip route add 169.254.0.0/16 dev eth0", "ip addr add 10.1.1.1/24 dev eth0",
+		} {
 			if out, code := sh(t, p, id, try); code == 0 {
 				t.Errorf("%s: %s", try, out)
 			}
@@ -135,7 +142,8 @@ func TestNetworkNone(t *testing.T) {
 			t.Errorf("the interfaces are %q", out)
 		}
 		_, err := p.Launch(t.Context(), core.Spec{
-			Name: core.NewName(), Image: testImage, Network: core.Network{Mode: core.NetworkNone}, Ports: []core.Port{{Sandbox: 80}},
+			Name: core.NewName(), Image: testImage, Network: core.Network{Mode: core.NetworkNone},
+			Ports: []core.Port{{Sandbox: 80}},
 		}, core.Lease{}, nil)
 		wantKind(t, err, core.KindUnsupported)
 	})
@@ -177,7 +185,9 @@ func TestNetworkInternal(t *testing.T) {
 				break
 			}
 			eventually(t, "the neighbour answers", func() bool { return get(t, p, pair[0].ID, address(pair[1])) == "served\n" })
-			name, _ := sh(t, p, pair[0].ID, fmt.Sprintf(`printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 3 %s 8000 2>&1 | tail -n 1`, pair[1].Name))
+			name, _ := sh(
+				t, p, pair[0].ID, fmt.Sprintf(`printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 3 %s 8000 2>&1 | tail -n 1`, pair[1].Name),
+			)
 			if named := name == "served\n"; named == p.engine.Podman {
 				t.Errorf("by name the neighbour answers %q", name)
 			}
@@ -218,20 +228,26 @@ func TestNetworkInternal(t *testing.T) {
 			t.Errorf("started again: the host answers %q", got)
 		}
 		end(t, p, one.ID)
-		if _, err := raw.NetworkInspect(t.Context(), internalName(app, core.Owner{}), client.NetworkInspectOptions{}); !errdefs.IsNotFound(err) {
+		if _, err := raw.NetworkInspect(
+			t.Context(), internalName(app, core.Owner{}), client.NetworkInspectOptions{},
+		); !errdefs.IsNotFound(err) {
 			t.Errorf("the network without sandboxes is still there: %v", err)
 		}
 		// A crash leaves a container's network behind.
-		if _, err := raw.ContainerRemove(t.Context(), containerOf(other.ID), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}); err != nil {
+		if _, err := raw.ContainerRemove(
+			t.Context(), containerOf(other.ID), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true},
+		); err != nil {
 			t.Fatal(err)
 		}
 		if !unused(t, p, internalName(app+"-2", core.Owner{})) {
 			t.Fatal("the network is not left over")
 		}
-		if err := p.Sweep(t.Context(), core.Leftover{Provider: Name, Subject: internalName(app+"-2", core.Owner{})}); err != nil {
+		if err := p.Sweep(t.Context(), core.Leftover{Provider: Name, Subject: internalName(app+
+			"-2", core.Owner{})}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := raw.NetworkInspect(t.Context(), internalName(app+"-2", core.Owner{}), client.NetworkInspectOptions{}); !errdefs.IsNotFound(err) {
+		if _, err := raw.NetworkInspect(t.Context(), internalName(app+
+			"-2", core.Owner{}), client.NetworkInspectOptions{}); !errdefs.IsNotFound(err) {
 			t.Errorf("the swept network is still there: %v", err)
 		}
 	})
@@ -245,7 +261,9 @@ func TestNetworkInternalAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for range cap(ids) {
 			p := e.open(t, nil)
-			spec := core.Spec{Name: core.NewName(), App: app, Image: testImage, Network: core.Network{Mode: core.NetworkInternal}}
+			spec := core.Spec{
+				Name: core.NewName(), App: app, Image: testImage, Network: core.Network{Mode: core.NetworkInternal},
+			}
 			wg.Go(func() {
 				sb, err := p.Launch(t.Context(), spec, lease(spec), nil)
 				if err != nil {
@@ -277,11 +295,17 @@ func TestNetworkInternalForeign(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p, raw, app := e.open(t, nil), e.raw(t), core.NewName()
-		made, err := raw.NetworkCreate(t.Context(), internalName(app, core.Owner{}), client.NetworkCreateOptions{Driver: "bridge", Internal: true})
+		made, err := raw.NetworkCreate(
+			t.Context(), internalName(app, core.Owner{}), client.NetworkCreateOptions{Driver: "bridge", Internal: true},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = p.Launch(t.Context(), core.Spec{Name: core.NewName(), App: app, Image: testImage, Network: core.Network{Mode: core.NetworkInternal}}, core.Lease{}, nil)
+		_, err = p.Launch(
+			t.Context(),
+			core.Spec{Name: core.NewName(), App: app, Image: testImage, Network: core.Network{Mode: core.NetworkInternal}},
+			core.Lease{}, nil,
+		)
 		wantKind(t, err, core.KindUnauthorized)
 		if err := p.Sweep(t.Context(), core.Leftover{Provider: Name, Subject: internalName(app, core.Owner{})}); err != nil {
 			t.Error(err)
@@ -298,7 +322,9 @@ func TestPorts(t *testing.T) {
 		p := e.open(t, nil)
 		sb := box(t, p, func(spec *core.Spec) {
 			spec.Network.Mode, spec.Ports = core.NetworkAll, []core.Port{{Sandbox: 8000}, {Sandbox: 8001}}
-			spec.Command = []string{"sh", "-c", "mkdir /w; echo served > /w/index.html; httpd -p 8001 -h /w; httpd -f -p 8000 -h /w"}
+			spec.Command = []string{
+				"sh", "-c", "mkdir /w; echo served > /w/index.html; httpd -p 8001 -h /w; httpd -f -p 8000 -h /w",
+			}
 		})
 		if len(sb.Ports) != 2 || sb.Ports[0].Sandbox != 8000 || sb.Ports[1].Sandbox != 8001 {
 			t.Fatalf("the ports are %+v", sb.Ports)

@@ -29,7 +29,8 @@ func TestNameOfAnotherOwner(t *testing.T) {
 		t.Cleanup(func() { end(t, p, sb.ID) })
 		_, err = p.Launch(t.Context(), spec, owned("b", "bob"), nil)
 		wantKind(t, err, core.KindConflict)
-		if hint := core.HintOf(err); !strings.Contains(err.Error(), `"ann@here"`) || strings.Contains(hint, "terminate") || !strings.Contains(hint, "another name") {
+		if hint := core.HintOf(err); !strings.Contains(err.Error(), `"ann@here"`) || strings.Contains(hint, "terminate") ||
+			!strings.Contains(hint, "another name") {
 			t.Errorf("another owner reads %v; %s", err, hint)
 		}
 		_, err = p.Launch(t.Context(), spec, owned("a", "ann"), nil)
@@ -47,7 +48,9 @@ func TestInternalNetworkIsTheOwners(t *testing.T) {
 		p, app := e.open(t, nil), core.NewName()
 		var boxes []core.Sandbox
 		for _, owner := range []string{"a", "a", "b"} {
-			spec := core.Spec{Name: core.NewName(), App: app, Image: testImage, Network: core.Network{Mode: core.NetworkInternal}}
+			spec := core.Spec{
+				Name: core.NewName(), App: app, Image: testImage, Network: core.Network{Mode: core.NetworkInternal},
+			}
 			sb, err := p.Launch(t.Context(), spec, owned(owner, owner), nil)
 			if err != nil {
 				t.Fatal(err)

@@ -69,14 +69,20 @@ func (p *Provider) Name() string { return Name }
 
 // Capabilities implements core.Provider. Before the engine was asked it is what an engine can do at best.
 func (p *Provider) Capabilities() core.Capabilities {
-	has := append(core.Implemented(p), core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes, core.CapImages,
+	has := append(core.Implemented(p), core.CapTTY, core.CapPorts, core.CapPersist, core.CapUser, core.CapVolumes,
+		core.CapImages,
 		core.CapBuild, core.CapNetNone, core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapOpenFiles,
 		core.CapTimeout, core.CapNoTimeout, core.CapIdle)
 	facts := p.facts()
 	for _, limit := range []struct {
 		holds bool
 		as    core.Capability
-	}{{facts.CPU, core.CapCPU}, {facts.Memory, core.CapMemory}, {facts.Processes, core.CapProcesses}, {facts.Disk, core.CapDisk}} {
+	}{
+		{facts.CPU, core.CapCPU},
+		{facts.Memory, core.CapMemory},
+		{facts.Processes, core.CapProcesses},
+		{facts.Disk, core.CapDisk},
+	} {
 		if limit.holds {
 			has = append(has, limit.as)
 		}

@@ -49,7 +49,8 @@ func TestRemoveEndsWithItsCaller(t *testing.T) {
 // was over before.
 func interrupted(t *testing.T, p *Provider, id string, directories int) bool {
 	t.Helper()
-	const fill = "mkdir -p /tree; cd /tree; for i in $(seq 1 %d); do mkdir -p $i; (cd $i; for j in $(seq 1 200); do : > f$j; done); done"
+	const fill = "mkdir -p /tree; cd /tree; for i in $(seq 1 %d); do mkdir -p $i; (cd $i; for j in $(seq 1 200); do : > " +
+		"f$j; done); done"
 	if out, code := sh(t, p, id, fmt.Sprintf(fill, directories)); code != 0 {
 		t.Fatal(out)
 	}

@@ -43,7 +43,8 @@ func (e containers) filesSeen(ctx context.Context, op, id string) error {
 		return engine.Classify(ctx, op, id, err)
 	}
 	if found.HostConfig != nil && inGVisor(found.HostConfig.Runtime) {
-		return core.Errorf(core.KindUnsupported, "docker."+op, id, "the engine does not see what is written under its runtime %s", found.HostConfig.Runtime).
+		return core.Errorf(core.KindUnsupported, "docker."+
+			op, id, "the engine does not see what is written under its runtime %s", found.HostConfig.Runtime).
 			WithHint("copy files out with: sb pull")
 	}
 	return nil

@@ -82,18 +82,22 @@ func (p *Provider) inspect(ctx context.Context, name string) (core.Sandbox, erro
 	if c.NetworkSettings != nil {
 		for port, bindings := range c.NetworkSettings.Ports {
 			for _, b := range bindings {
-				sb.Ports = append(sb.Ports, core.PortMapping{Sandbox: int(port.Num()), Address: net.JoinHostPort(b.HostIP.String(), b.HostPort)})
+				sb.Ports = append(
+					sb.Ports, core.PortMapping{Sandbox: int(port.Num()), Address: net.JoinHostPort(b.HostIP.String(), b.HostPort)},
+				)
 			}
 		}
 		sortPorts(sb.Ports)
 	}
 	finished := parseTime(c.State.FinishedAt)
-	if renewed := sb.Started.Add(time.Duration(d.spec.Timeout)); d.spec.Timeout > 0 && !finished.IsZero() && sb.Started.After(finished) {
+	if renewed := sb.Started.Add(time.Duration(d.spec.Timeout)); d.spec.Timeout > 0 && !finished.IsZero() &&
+		sb.Started.After(finished) {
 		// It was started again, which no label tells.
 		sb.Expires, sb.Lease.Expires = renewed, renewed
 	}
 	p.settle(ctx, e, &sb, status{
-		state: string(c.State.Status), oom: c.State.OOMKilled, code: c.State.ExitCode, finished: finished, fault: c.State.Error,
+		state: string(c.State.Status), oom: c.State.OOMKilled, code: c.State.ExitCode, finished: finished,
+		fault: c.State.Error,
 	})
 	return sb, nil
 }
@@ -134,12 +138,15 @@ func (p *Provider) sandbox(container string, d described, pid int) core.Sandbox 
 	if pid == 0 {
 		pid = p.known[id].pid
 	}
-	p.known[id] = known{container: container, pid: pid, dir: d.dir, protocol: d.protocol, key: d.key, actor: d.lease.Owner.Actor}
+	p.known[id] = known{
+		container: container, pid: pid, dir: d.dir, protocol: d.protocol, key: d.key, actor: d.lease.Owner.Actor,
+	}
 	p.knownMu.Unlock()
 	d.spec.Name, d.spec.App = d.name, d.app
 	return core.Sandbox{
-		ID: id, Name: d.name, Provider: Name, App: d.app, Image: cmp.Or(d.spec.Image, d.spec.Snapshot), GPU: d.spec.GPU, Labels: d.spec.Labels,
-		Spec: d.spec, Expires: d.lease.Expires, Lease: d.lease,
+		ID: id, Name: d.name, Provider: Name, App: d.app, Image: cmp.Or(d.spec.Image, d.spec.Snapshot), GPU: d.spec.GPU,
+		Labels: d.spec.Labels,
+		Spec:   d.spec, Expires: d.lease.Expires, Lease: d.lease,
 	}
 }
 
@@ -183,13 +190,18 @@ func (p *Provider) settle(ctx context.Context, e containers, sb *core.Sandbox, s
 	last, ok := lastState(ctx, e, sb.ID)
 	switch {
 	case ok && last.State != core.StateRunning && last.State != core.StatePaused:
-		sb.State, sb.Reason, sb.Message, sb.ExitCode, sb.Expires = last.State, last.Reason, last.Message, last.ExitCode, last.Expires
+		sb.State, sb.Reason, sb.Message = last.State, last.Reason, last.Message
+		sb.ExitCode, sb.Expires = last.ExitCode, last.Expires
 		sb.Ended = last.Time
 	case s.oom:
-		sb.State, sb.Reason, sb.Message = core.StateFailed, core.ReasonMemory, fmt.Sprintf("memory use went over the limit of %s", sb.Spec.Memory)
+		sb.State, sb.Reason, sb.Message = core.StateFailed, core.ReasonMemory, fmt.Sprintf(
+			"memory use went over the limit of %s", sb.Spec.Memory,
+		)
 	default:
 		sb.State, sb.Reason = core.StateLost, core.ReasonCrash
-		sb.Message = fmt.Sprintf("the container ended with code %d and did not say why: it was killed, or the engine was", s.code)
+		sb.Message = fmt.Sprintf(
+			"the container ended with code %d and did not say why: it was killed, or the engine was", s.code,
+		)
 	}
 	if sb.Spec.Persist && sb.State != core.StateStopped {
 		// The container has its files, whatever ended it.
@@ -306,7 +318,9 @@ func (p *Provider) summary(ctx context.Context, e containers, c container.Summar
 }
 
 func sortPorts(ports []core.PortMapping) {
-	slices.SortFunc(ports, func(a, b core.PortMapping) int { return cmp.Or(a.Sandbox-b.Sandbox, cmp.Compare(a.Address, b.Address)) })
+	slices.SortFunc(ports, func(a, b core.PortMapping) int {
+		return cmp.Or(a.Sandbox-b.Sandbox, cmp.Compare(a.Address, b.Address))
+	})
 }
 
 // FindName implements core.Finder. The live sandbox of a name has the container's name that goes with it.

@@ -15,7 +15,9 @@ import (
 
 // Who has no engine is told where one was looked for.
 func TestLookedFor(t *testing.T) {
-	p, err := New(Options{LookupEnv: dockertest.Environment(map[string]string{"HOME": "/home/me", "XDG_RUNTIME_DIR": "/run/user/7"})})
+	p, err := New(Options{
+		LookupEnv: dockertest.Environment(map[string]string{"HOME": "/home/me", "XDG_RUNTIME_DIR": "/run/user/7"}),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +25,9 @@ func TestLookedFor(t *testing.T) {
 	if !ok {
 		t.Fatalf("%T", p)
 	}
-	for _, socket := range []string{"unix:///var/run/docker.sock", "unix:///run/user/7/podman/podman.sock", "unix:///home/me/.colima/default/docker.sock"} {
+	for _, socket := range []string{
+		"unix:///var/run/docker.sock", "unix:///run/user/7/podman/podman.sock", "unix:///home/me/.colima/default/docker.sock",
+	} {
 		if got := provider.looked(); !strings.Contains(got, socket) {
 			t.Errorf("it says %q, without %s", got, socket)
 		}
@@ -32,7 +36,8 @@ func TestLookedFor(t *testing.T) {
 
 func TestFirstSocketThatAnswers(t *testing.T) {
 	runtime := t.TempDir()
-	sockets := map[string]bool{"docker.sock": false, "podman/podman.sock": true} // the first is one that nobody serves any more
+	// the first is one that nobody serves any more
+	sockets := map[string]bool{"docker.sock": false, "podman/podman.sock": true}
 	if err := os.Mkdir(filepath.Join(runtime, "podman"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +65,9 @@ func TestFirstSocketThatAnswers(t *testing.T) {
 			return
 		}
 	}
-	p, err := New(Options{LookupEnv: dockertest.Environment(map[string]string{"HOME": t.TempDir(), "XDG_RUNTIME_DIR": runtime})})
+	p, err := New(Options{
+		LookupEnv: dockertest.Environment(map[string]string{"HOME": t.TempDir(), "XDG_RUNTIME_DIR": runtime}),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,9 @@ const maxConfig = 8 << 20
 func (e containers) keptSecrets(ctx context.Context, k known) (map[string]string, error) {
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	copied, err := e.Client.CopyFromContainer(ctx, k.container, client.CopyFromContainerOptions{SourcePath: k.dir.Config()})
+	copied, err := e.Client.CopyFromContainer(
+		ctx, k.container, client.CopyFromContainerOptions{SourcePath: k.dir.Config()},
+	)
 	if err != nil {
 		return nil, engine.Classify(ctx, "start", k.container, err)
 	}

@@ -57,14 +57,16 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	bounded, cancel := engine.Within(ctx, snapshotTimeout)
 	defer cancel()
 	committed, err := e.Client.ContainerCommit(bounded, containerOf(id), client.ContainerCommitOptions{
-		Reference: name, Comment: "snapshot of sandbox " + sb.Name, Changes: append(restore(from, found.Config.Labels), "LABEL "+labelSnapshot+"="+sb.ID),
+		Reference: name, Comment: "snapshot of sandbox " +
+			sb.Name, Changes: append(restore(from, found.Config.Labels), "LABEL "+labelSnapshot+"="+sb.ID),
 		// Those of the first process are nobody else's business. Podman wants this even when it says nothing.
 		Config: &container.Config{},
 	})
 	if err != nil {
 		return core.Snapshot{}, engine.Classify(bounded, "snapshot", name, err)
 	}
-	snapshot := core.Snapshot{ID: name, Provider: Name, Sandbox: sb.ID, Created: now, Hint: "docker tag " + name + " REPOSITORY:TAG; docker push REPOSITORY:TAG"}
+	snapshot := core.Snapshot{ID: name, Provider: Name, Sandbox: sb.ID, Created: now, Hint: "docker tag " + name +
+		" REPOSITORY:TAG; docker push REPOSITORY:TAG"}
 	if image, err := e.Client.ImageInspect(bounded, committed.ID); err == nil {
 		snapshot.Size = core.Bytes(image.Size)
 	}
@@ -147,11 +149,18 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	if err != nil {
 		return nil, engine.Classify(ctx, "diff", id, err)
 	}
-	kinds := map[container.ChangeType]string{container.ChangeModify: "changed", container.ChangeAdd: "added", container.ChangeDelete: "deleted"}
+	kinds := map[container.ChangeType]string{
+		container.ChangeModify: "changed", container.ChangeAdd: "added", container.ChangeDelete: "deleted",
+	}
 	changes := []core.Change{}
 	for _, change := range diff.Changes {
 		// The engine's own mount points and the helper's place are no change that anybody made.
-		if change.Path == string(k.dir) || slices.Contains([]string{"/dev", "/proc", "/sys", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/etc/mtab", "/run/.containerenv"}, change.Path) {
+		if change.Path == string(k.dir) || slices.Contains(
+			[]string{
+				"/dev", "/proc", "/sys", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/etc/mtab", "/run/.containerenv",
+			},
+			change.Path,
+		) {
 			continue
 		}
 		// Podman says so of the directories in which it made those.
@@ -168,7 +177,9 @@ func ownChanges(changes []core.Change) []core.Change {
 	slices.SortFunc(changes, func(a, b core.Change) int { return strings.Compare(a.Path, b.Path) })
 	own := make([]core.Change, 0, len(changes))
 	for _, c := range changes {
-		first, _ := slices.BinarySearchFunc(changes, c.Path+"/", func(c core.Change, path string) int { return strings.Compare(c.Path, path) })
+		first, _ := slices.BinarySearchFunc(changes, c.Path+"/", func(c core.Change, path string) int {
+			return strings.Compare(c.Path, path)
+		})
 		if c.Kind == "changed" && first < len(changes) && strings.HasPrefix(changes[first].Path, c.Path+"/") {
 			continue
 		}

@@ -41,12 +41,15 @@ func TestSnapshot(t *testing.T) {
 				t.Errorf("the volume: %v", err)
 			}
 		})
-		if out, code := sh(t, p, sb.ID, "echo kept > /root/file; rm /bin/httpd; echo volume > /data/file; echo changed >> /etc/group"); code != 0 {
+		if out, code := sh(
+			t, p, sb.ID, "echo kept > /root/file; rm /bin/httpd; echo volume > /data/file; echo changed >> /etc/group",
+		); code != 0 {
 			t.Fatal(out)
 		}
 		changes, err := p.Diff(t.Context(), sb.ID)
 		if err != nil || !slices.Contains(changes, core.Change{Path: "/root/file", Kind: "added"}) ||
-			!slices.Contains(changes, core.Change{Path: "/bin/httpd", Kind: "deleted"}) || !slices.Contains(changes, core.Change{Path: "/etc/group", Kind: "changed"}) {
+			!slices.Contains(changes, core.Change{Path: "/bin/httpd", Kind: "deleted"}) ||
+			!slices.Contains(changes, core.Change{Path: "/etc/group", Kind: "changed"}) {
 			t.Errorf("the changes are %+v, %v", changes, err)
 		}
 		name := "localhost/sb-test-snapshot/" + sb.Name + ":one"
@@ -76,11 +79,15 @@ func TestSnapshot(t *testing.T) {
 				t.Errorf("the image tells of %s: %s", secret, text)
 			}
 		}
-		if found.Config.Labels[labelKey] != "" || found.Config.Labels[labelSpec] != "" || found.Config.Labels[labelUser+"team"] != "" {
+		if found.Config.Labels[labelKey] != "" || found.Config.Labels[labelSpec] != "" ||
+			found.Config.Labels[labelUser+"team"] != "" {
 			t.Errorf("the image's labels are %v", found.Config.Labels)
 		}
 		again := box(t, p, func(spec *core.Spec) { spec.Image, spec.Snapshot = "", name })
-		if out, _ := sh(t, p, again.ID, "cat /root/file; ls /bin/httpd /data 2>/dev/null; ls /.sb-*/journal | wc -l; echo ${TOKEN:-none}"); !strings.HasPrefix(out, "kept\n") || !strings.HasSuffix(out, "none\n") || strings.Contains(out, "httpd") || strings.Contains(out, "volume") {
+		if out, _ := sh(
+			t, p, again.ID, "cat /root/file; ls /bin/httpd /data 2>/dev/null; ls /.sb-*/journal | wc -l; echo ${TOKEN:-none}",
+		); !strings.HasPrefix(out, "kept\n") || !strings.HasSuffix(out, "none\n") || strings.Contains(out, "httpd") ||
+			strings.Contains(out, "volume") {
 			t.Errorf("what was launched from it has %q", out)
 		}
 		if execs, err := p.Execs(t.Context(), again.ID); err != nil || len(execs) != 1 {
@@ -126,7 +133,14 @@ func TestSnapshotByItsName(t *testing.T) {
 
 // Of a tree that was changed as a whole each file is looked at once, not once for each other.
 func TestManyChanges(t *testing.T) {
-	changes := []core.Change{{Path: "/a", Kind: "changed"}, {Path: "/a-b", Kind: "changed"}, {Path: "/a/b", Kind: "changed"}, {Path: "/a/b/c", Kind: "deleted"}, {Path: "/d", Kind: "added"}, {Path: "/d/e", Kind: "added"}}
+	changes := []core.Change{
+		{Path: "/a", Kind: "changed"},
+		{Path: "/a-b", Kind: "changed"},
+		{Path: "/a/b", Kind: "changed"},
+		{Path: "/a/b/c", Kind: "deleted"},
+		{Path: "/d", Kind: "added"},
+		{Path: "/d/e", Kind: "added"},
+	}
 	want := []core.Change{changes[1], changes[3], changes[4], changes[5]}
 	if got := ownChanges(changes); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)

@@ -41,7 +41,9 @@ func TestSpareCall(t *testing.T) {
 		if again := p.spareOf(sb.ID); again != kept {
 			t.Error("the second question was on a call of its own")
 		}
-		if err := p.WriteFile(t.Context(), sb.ID, "/tmp/file", bytes.NewReader([]byte("written\n")), core.WriteOptions{}); err != nil {
+		if err := p.WriteFile(
+			t.Context(), sb.ID, "/tmp/file", bytes.NewReader([]byte("written\n")), core.WriteOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
 		if p.spareOf(sb.ID) != nil {

@@ -44,8 +44,10 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 		return core.Stats{}, engine.Classify(ctx, "stats", id, err)
 	}
 	stats := core.Stats{
-		Sandbox: id, Time: time.Now(), CPU: time.Duration(usage.CPUStats.CPUUsage.TotalUsage), CPULimit: sb.Spec.CPU, //nolint:gosec // 292 years
-		Memory: core.Bytes(used(usage.MemoryStats)), MemoryLimit: sb.Spec.Memory, DiskLimit: sb.Spec.Disk, //nolint:gosec // below 8 EiB
+		//nolint:gosec // 292 years
+		Sandbox: id, Time: time.Now(), CPU: time.Duration(usage.CPUStats.CPUUsage.TotalUsage), CPULimit: sb.Spec.CPU,
+		//nolint:gosec // below 8 EiB
+		Memory: core.Bytes(used(usage.MemoryStats)), MemoryLimit: sb.Spec.Memory, DiskLimit: sb.Spec.Disk,
 		Processes: max(int(usage.PidsStats.Current)-1, 0), //nolint:gosec // a number of processes
 	}
 	if !e.Facts.Grouped || inKata(sb.Runtime) { // what the engine tells is the whole machine's, or Kata's own

@@ -33,7 +33,8 @@ func (p *Provider) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 	}
 	ctx, cancel := engine.Within(ctx, engine.AskTimeout)
 	defer cancel()
-	found, err := e.Client.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("label", labelVersion+"="+version)})
+	found, err := e.Client.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).
+		Add("label", labelVersion+"="+version)})
 	if err != nil {
 		return nil, engine.Classify(ctx, "volumes", "", err)
 	}
@@ -47,7 +48,9 @@ func (p *Provider) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 // CreateVolume implements core.VolumeStore.
 func (p *Provider) CreateVolume(ctx context.Context, name string, opts core.VolumeOptions) (core.VolumeInfo, error) {
 	if opts.Version != 0 {
-		return core.VolumeInfo{}, core.Errorf(core.KindUnsupported, "docker.volume", name, "an engine's volumes have no versions")
+		return core.VolumeInfo{}, core.Errorf(
+			core.KindUnsupported, "docker.volume", name, "an engine's volumes have no versions",
+		)
 	}
 	if err := notOurs(name); err != nil {
 		return core.VolumeInfo{}, err
@@ -61,11 +64,15 @@ func (p *Provider) CreateVolume(ctx context.Context, name string, opts core.Volu
 	_, err = e.Client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	switch {
 	case err == nil:
-		return core.VolumeInfo{}, core.Errorf(core.KindConflict, "docker.volume", name, "the engine has a volume of that name").WithHint("choose another name")
+		return core.VolumeInfo{}, core.Errorf(
+			core.KindConflict, "docker.volume", name, "the engine has a volume of that name",
+		).WithHint("choose another name")
 	case !errdefs.IsNotFound(err):
 		return core.VolumeInfo{}, engine.Classify(ctx, "volume", name, err)
 	}
-	made, err := e.Client.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}})
+	made, err := e.Client.VolumeCreate(
+		ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}},
+	)
 	if err != nil {
 		return core.VolumeInfo{}, engine.Classify(ctx, "volume", name, err)
 	}
@@ -82,13 +89,15 @@ func (p *Provider) RemoveVolume(ctx context.Context, name string) error {
 	defer cancel()
 	found, err := e.Client.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	if err == nil && found.Volume.Labels[labelVersion] == "" {
-		return core.Errorf(core.KindNotFound, "docker.volume", name, "sb made no volume of that name").WithHint("sb volume ls lists them")
+		return core.Errorf(core.KindNotFound, "docker.volume", name, "sb made no volume of that name").
+			WithHint("sb volume ls lists them")
 	}
 	if err == nil {
 		_, err = e.Client.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 	}
 	if errdefs.IsNotFound(err) {
-		return core.Errorf(core.KindNotFound, "docker.volume", name, "there is no volume %q", name).WithHint("sb volume ls lists them")
+		return core.Errorf(core.KindNotFound, "docker.volume", name, "there is no volume %q", name).
+			WithHint("sb volume ls lists them")
 	}
 	return engine.Classify(ctx, "volume", name, err)
 }
@@ -136,7 +145,8 @@ func (p *Provider) Images(ctx context.Context) ([]core.ImageInfo, error) {
 	found, err := p.images(ctx)
 	list := make([]core.ImageInfo, 0, len(found))
 	for _, i := range found {
-		list = append(list, core.ImageInfo{ID: i.ID, Names: tags(i), Provider: Name, Created: time.Unix(i.Created, 0).UTC(), Size: core.Bytes(i.Size)})
+		list = append(list, core.ImageInfo{ID: i.ID, Names: tags(i), Provider: Name, Created: time.Unix(i.Created, 0).
+			UTC(), Size: core.Bytes(i.Size)})
 	}
 	return list, err
 }
@@ -165,7 +175,9 @@ func (p *Provider) PullImage(ctx context.Context, name string, progress core.Pro
 	if err != nil {
 		return core.ImageInfo{}, engine.Classify(ctx, "image", name, err)
 	}
-	return core.ImageInfo{ID: found.ID, Names: found.RepoTags, Provider: Name, Created: parseTime(found.Created), Size: core.Bytes(found.Size)}, nil
+	return core.ImageInfo{
+		ID: found.ID, Names: found.RepoTags, Provider: Name, Created: parseTime(found.Created), Size: core.Bytes(found.Size),
+	}, nil
 }
 
 // RemoveImage implements core.ImageStore. One that a container is made from, whoever made that, stays.
@@ -178,7 +190,8 @@ func (p *Provider) RemoveImage(ctx context.Context, ref string) error {
 	defer cancel()
 	_, err = e.Client.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
 	if errdefs.IsNotFound(err) {
-		return core.Errorf(core.KindNotFound, "docker.image", ref, "there is no image %q", ref).WithHint("sb image ls lists them")
+		return core.Errorf(core.KindNotFound, "docker.image", ref, "there is no image %q", ref).
+			WithHint("sb image ls lists them")
 	}
 	return engine.Classify(ctx, "image", ref, err)
 }
@@ -199,7 +212,8 @@ func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
 func snapshotOf(i imagetype.Summary) (snapshot core.Snapshot, ok bool) {
 	names := tags(i)
 	return core.Snapshot{
-		ID: cmp.Or(cmp.Or(names...), i.ID), Provider: Name, Sandbox: i.Labels[labelSnapshot], Created: time.Unix(i.Created, 0).UTC(), Size: core.Bytes(i.Size),
+		ID: cmp.Or(cmp.Or(names...), i.ID), Provider: Name, Sandbox: i.Labels[labelSnapshot],
+		Created: time.Unix(i.Created, 0).UTC(), Size: core.Bytes(i.Size),
 	}, i.Labels[labelSnapshot] != "" && i.Labels[labelBuild] == ""
 }
 
@@ -215,5 +229,6 @@ func (p *Provider) RemoveSnapshot(ctx context.Context, id string) error {
 		}
 		return p.RemoveImage(ctx, id)
 	}
-	return core.Errorf(core.KindNotFound, "docker.snapshot", id, "there is no snapshot %q", id).WithHint("sb snapshot ls lists them")
+	return core.Errorf(core.KindNotFound, "docker.snapshot", id, "there is no snapshot %q", id).
+		WithHint("sb snapshot ls lists them")
 }

@@ -63,7 +63,9 @@ func (l *launch) untouched(ctx context.Context, id string) error {
 		}
 		// What leads through /proc leads elsewhere once something runs.
 		if at == "/" || below(at, string(l.dir)) || below(at, "/proc") {
-			return core.Errorf(core.KindUnauthorized, "docker.start", place, "in the sandbox there is a link to %s where a volume is mounted", at).
+			return core.Errorf(
+				core.KindUnauthorized, "docker.start", place, "in the sandbox there is a link to %s where a volume is mounted", at,
+			).
 				WithHint("sb snapshot keeps its files")
 		}
 	}
@@ -74,7 +76,9 @@ func (l *launch) untouched(ctx context.Context, id string) error {
 // first: the policy is for what is mounted, not for what it is called. The engine's own socket never is.
 func (p *Provider) allowed(e containers, source string) (string, error) {
 	forbidden := func() error {
-		return core.Errorf(core.KindUnauthorized, "docker.launch", source, "the policy lets no sandbox see this directory of the host").
+		return core.Errorf(
+			core.KindUnauthorized, "docker.launch", source, "the policy lets no sandbox see this directory of the host",
+		).
 			WithHint("use a named volume, or allow it with: sb config set docker.mounts %s", source)
 	}
 	resolved, err := filepath.EvalSymlinks(source)
@@ -86,7 +90,9 @@ func (p *Provider) allowed(e containers, source string) (string, error) {
 			socket = target
 		}
 		if below(socket, resolved) {
-			return "", core.Errorf(core.KindUnauthorized, "docker.launch", source, "the engine's socket is there, and whoever has it has the host")
+			return "", core.Errorf(
+				core.KindUnauthorized, "docker.launch", source, "the engine's socket is there, and whoever has it has the host",
+			)
 		}
 	}
 	if !slices.ContainsFunc(p.opts.Mounts, func(root string) bool { return below(resolved, root) }) {
@@ -113,12 +119,16 @@ func (p *Provider) volume(ctx context.Context, e containers, name string) error 
 	case err == nil && found.Volume.Labels[labelVersion] != "":
 		return nil
 	case err == nil:
-		return core.Errorf(core.KindUnauthorized, "docker.launch", name, "the engine has a volume %s that sb did not make", name).
+		return core.Errorf(
+			core.KindUnauthorized, "docker.launch", name, "the engine has a volume %s that sb did not make", name,
+		).
 			WithHint("choose another name")
 	case !errdefs.IsNotFound(err):
 		return engine.Classify(ctx, "launch", name, err)
 	}
-	_, err = e.Client.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}})
+	_, err = e.Client.VolumeCreate(
+		ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{labelVersion: version}},
+	)
 	return engine.Classify(ctx, "launch", name, err)
 }
 
@@ -126,7 +136,8 @@ func (p *Provider) volume(ctx context.Context, e containers, name string) error 
 // sandbox.
 func notOurs(name string) error {
 	if strings.HasPrefix(name, helperPrefix) {
-		return core.Errorf(core.KindUnauthorized, "docker.volume", name, "sb keeps volumes of such names for its own helper").WithHint("choose another name")
+		return core.Errorf(core.KindUnauthorized, "docker.volume", name, "sb keeps volumes of such names for its own helper").
+			WithHint("choose another name")
 	}
 	return nil
 }

@@ -85,7 +85,9 @@ func (p *Provider) event(ctx context.Context, m events.Message) (event core.Even
 	if m.Action == events.ActionDestroy || m.Action == events.ActionRemove {
 		return event, strings.HasPrefix(m.Actor.Attributes["name"], namePrefix)
 	}
-	if !slices.Contains([]events.Action{events.ActionStart, events.ActionDie, events.ActionPause, events.ActionUnPause}, m.Action) {
+	if !slices.Contains(
+		[]events.Action{events.ActionStart, events.ActionDie, events.ActionPause, events.ActionUnPause}, m.Action,
+	) {
 		return core.Event{}, false
 	}
 	sb, err := p.Get(ctx, event.Sandbox)

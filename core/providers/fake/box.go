@@ -54,7 +54,8 @@ func newBox(p *Provider, spec core.Spec, lease core.Lease) *box {
 		provider: p, tree: newTree(int64(spec.Disk), p.opts.Now), env: map[string]string{}, broadcast: newBroadcast(),
 		sandbox: core.Sandbox{
 			ID: core.NewID(p.opts.IDPrefix), Name: spec.Name, Provider: p.opts.Name, App: spec.App, State: core.StateCreating,
-			Image: spec.Image, GPU: spec.GPU, Labels: maps.Clone(spec.Labels), Spec: spec.Redacted(), Created: now, Expires: lease.Expires, Lease: lease,
+			Image: spec.Image, GPU: spec.GPU, Labels: maps.Clone(spec.Labels), Spec: spec.Redacted(), Created: now,
+			Expires: lease.Expires, Lease: lease,
 		},
 	}
 	maps.Copy(b.env, map[string]string{"PATH": searchPath, "HOME": "/root", "USER": "root", "HOSTNAME": spec.Name})
@@ -70,7 +71,9 @@ func newBox(p *Provider, spec core.Spec, lease core.Lease) *box {
 func (b *box) furnish() error {
 	limit := b.tree.limit
 	b.tree.limit = 0
-	for _, dir := range []string{"/tmp", "/root", "/etc", "/usr/bin", "/usr/local/bin", "/var", path.Join("/", b.sandbox.Spec.Workdir)} {
+	for _, dir := range []string{
+		"/tmp", "/root", "/etc", "/usr/bin", "/usr/local/bin", "/var", path.Join("/", b.sandbox.Spec.Workdir),
+	} {
 		if err := b.tree.mkdir(dir, true, 0); err != nil {
 			return err
 		}
@@ -130,7 +133,8 @@ func (b *box) become(state core.State, reason core.Reason, message string) {
 	b.sandbox.State, b.sandbox.Reason, b.sandbox.Message = state, reason, message
 	b.notify()
 	b.provider.events.add(core.Event{
-		Time: b.provider.opts.Now(), Type: core.EventState, Provider: b.sandbox.Provider, Sandbox: b.sandbox.ID, Name: b.sandbox.Name,
+		Time: b.provider.opts.Now(), Type: core.EventState, Provider: b.sandbox.Provider, Sandbox: b.sandbox.ID,
+		Name:  b.sandbox.Name,
 		State: state, Reason: reason, Message: message,
 	})
 }
@@ -165,7 +169,9 @@ func (b *box) rest() {
 	if b.idle != nil {
 		b.idle.Stop()
 	}
-	b.idle = time.AfterFunc(timeout, func() { b.end(core.StateExited, core.ReasonIdle, "no command ran in it for "+timeout.String(), nil) })
+	b.idle = time.AfterFunc(timeout, func() {
+		b.end(core.StateExited, core.ReasonIdle, "no command ran in it for "+timeout.String(), nil)
+	})
 }
 
 // end makes a live sandbox a dead or stopped one and kills what runs in it. The first end counts.
@@ -180,7 +186,8 @@ func (b *box) end(state core.State, reason core.Reason, message string, code *in
 			timer.Stop()
 		}
 	}
-	if b.sandbox.Spec.Persist && (reason == core.ReasonTimeout || reason == core.ReasonIdle || reason == core.ReasonCommand) {
+	if b.sandbox.Spec.Persist && (reason == core.ReasonTimeout || reason == core.ReasonIdle ||
+		reason == core.ReasonCommand) {
 		state = core.StateStopped
 	}
 	b.sandbox.Ended, b.sandbox.ExitCode = b.provider.opts.Now(), code
@@ -326,7 +333,10 @@ func (b *box) exhausted(used core.Bytes) bool {
 	if sb.Spec.Memory == 0 || used+ownMemory <= sb.Spec.Memory {
 		return false
 	}
-	b.end(core.StateFailed, core.ReasonMemory, fmt.Sprintf("memory use of %s is over the limit of %s", used+ownMemory, sb.Spec.Memory), nil)
+	b.end(
+		core.StateFailed, core.ReasonMemory,
+		fmt.Sprintf("memory use of %s is over the limit of %s", used+ownMemory, sb.Spec.Memory), nil,
+	)
 	return true
 }
 

@@ -63,7 +63,10 @@ func (proc *process) disconnect() {
 
 // newClient connects streams to a command, running or not. origin is the one who started it.
 func (proc *process) newClient(streams core.Streams, origin bool) *client {
-	c := &client{proc: proc, chunks: make(chan chunk), acks: make(chan error, 1), closed: make(chan struct{}), pumped: make(chan struct{})}
+	c := &client{
+		proc: proc, chunks: make(chan chunk), acks: make(chan error, 1), closed: make(chan struct{}),
+		pumped: make(chan struct{}),
+	}
 	outputs, release := core.Streams{Stdout: streams.Stdout, Stderr: streams.Stderr}.Own()
 	input, atEnd := core.Streams{Stdin: streams.Stdin}.Own()
 	c.stdout, c.stderr, c.release, c.atEnd = outputs.Stdout, outputs.Stderr, release, atEnd

@@ -17,7 +17,9 @@ func (p *Provider) Deny(id string, denial core.Denial) error {
 	b.denials = slices.Insert(b.denials, 0, denial)
 	name := b.sandbox.Name
 	b.mu.Unlock()
-	p.events.add(core.Event{Time: denial.Time, Type: core.EventDenial, Provider: p.opts.Name, Sandbox: id, Name: name, Denial: &denial})
+	p.events.add(core.Event{
+		Time: denial.Time, Type: core.EventDenial, Provider: p.opts.Name, Sandbox: id, Name: name, Denial: &denial,
+	})
 	return nil
 }
 

@@ -91,7 +91,8 @@ func (proc *process) entry() core.Exec {
 	defer proc.mu.Unlock()
 	stdout, stderr, truncated := proc.journal.counts()
 	exec := core.Exec{
-		ID: proc.id, Sandbox: proc.box.sandbox.ID, Command: proc.spec.Command, User: proc.spec.User, Workdir: proc.dir, TTY: proc.spec.TTY,
+		ID: proc.id, Sandbox: proc.box.sandbox.ID, Command: proc.spec.Command, User: proc.spec.User, Workdir: proc.dir,
+		TTY:    proc.spec.TTY,
 		Detach: proc.spec.Detach, Started: proc.started, StdoutBytes: stdout, StderrBytes: stderr, Truncated: truncated,
 	}
 	if proc.exit != nil {

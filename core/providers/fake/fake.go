@@ -68,12 +68,17 @@ func New(opts Options) *Provider {
 	}
 	programs := standardPrograms()
 	maps.Copy(programs, opts.Programs)
-	return &Provider{opts: opts, events: newEventLog(), programs: programs, boxes: map[string]*box{}, kept: map[string]*kept{}, snapshots: map[string]*snapshot{}}
+	return &Provider{
+		opts: opts, events: newEventLog(), programs: programs, boxes: map[string]*box{}, kept: map[string]*kept{},
+		snapshots: map[string]*snapshot{},
+	}
 }
 
 // Factory makes the provider known to a core.Service.
 func (p *Provider) Factory() core.Factory {
-	return core.Factory{Name: p.opts.Name, IDPrefix: p.opts.IDPrefix, Open: func() (core.Provider, error) { return p, nil }}
+	return core.Factory{Name: p.opts.Name, IDPrefix: p.opts.IDPrefix, Open: func() (core.Provider, error) {
+		return p, nil
+	}}
 }
 
 // Shutdown ends every sandbox and waits for the goroutines of their commands. A test
@@ -97,7 +102,10 @@ func (p *Provider) Capabilities() core.Capabilities {
 			has = append(has, also)
 		}
 	}
-	return core.Capabilities{Has: has, Images: p.opts.Images, GPUs: p.opts.GPUs, GPUPrices: p.opts.GPUPrices, Isolation: "none: it runs in this process's memory"}
+	return core.Capabilities{
+		Has: has, Images: p.opts.Images, GPUs: p.opts.GPUs, GPUPrices: p.opts.GPUPrices,
+		Isolation: "none: it runs in this process's memory",
+	}
 }
 
 // Check implements core.Provider.

@@ -115,14 +115,19 @@ func TestPrograms(t *testing.T) {
 		},
 	}})
 	sb := launch(t, p, core.Spec{Env: map[string]string{"WORD": "hello"}, Workdir: "/app"})
-	if out, exit := run(t, p, sb.ID, "echo and more | greet a b"); out != "hello from /app to a,b\nand more\n" || exit.Code != 3 {
+	if out, exit := run(t, p, sb.ID, "echo and more | greet a b"); out != "hello from /app to a,b\nand more\n" ||
+		exit.Code != 3 {
 		t.Errorf("%q, %+v", out, exit)
 	}
 	// A program is a file: what is copied, linked or removed is found or not found as files are.
-	if out, exit := run(t, p, sb.ID, "ln -s /usr/bin/greet hi; ./hi x </dev/null; rm /usr/bin/greet; greet"); exit.Code != 127 || !strings.HasPrefix(out, "hello from /app to x\n") {
+	if out, exit := run(
+		t, p, sb.ID, "ln -s /usr/bin/greet hi; ./hi x </dev/null; rm /usr/bin/greet; greet",
+	); exit.Code != 127 || !strings.HasPrefix(out, "hello from /app to x\n") {
 		t.Errorf("%q, %+v", out, exit)
 	}
-	if out, _ := run(t, p, sb.ID, "printf '#!/bin/sh\\necho script $1\\n' > s; chmod 755 s; ./s one"); out != "script one\n" {
+	if out, _ := run(
+		t, p, sb.ID, "printf '#!/bin/sh\\necho script $1\\n' > s; chmod 755 s; ./s one",
+	); out != "script one\n" {
 		t.Errorf("a script wrote %q", out)
 	}
 }
@@ -153,7 +158,10 @@ func TestSlowReaderOfAKilledCommand(t *testing.T) {
 func TestCloseLeavesTheCommandRunning(t *testing.T) {
 	p := fake.New(fake.Options{})
 	sb := launch(t, p, core.Spec{})
-	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "while ! test -e /tmp/go; do sleep 0.01; done; exit 8"}})
+	process, err := p.Exec(
+		t.Context(), sb.ID,
+		core.ExecSpec{Command: []string{"sh", "-c", "while ! test -e /tmp/go; do sleep 0.01; done; exit 8"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +185,9 @@ func TestTypingIntoADetachedTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	attached, err := p.Attach(t.Context(), sb.ID, process.ID(), core.Streams{Stdin: strings.NewReader("X=5\recho x$X\r\x04")})
+	attached, err := p.Attach(
+		t.Context(), sb.ID, process.ID(), core.Streams{Stdin: strings.NewReader("X=5\recho x$X\r\x04")},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,11 +209,16 @@ func TestTypingIntoADetachedTerminal(t *testing.T) {
 func TestImportThroughALinkThatLeadsOut(t *testing.T) {
 	p := fake.New(fake.Options{})
 	sb := launch(t, p, core.Spec{})
-	run(t, p, sb.ID, "mkdir /tmp/in /tmp/out; ln -s /tmp/out /tmp/in/door; echo mine > /tmp/out/file; ln -s /tmp/out/file /tmp/in/file")
+	run(
+		t, p, sb.ID,
+		"mkdir /tmp/in /tmp/out; ln -s /tmp/out /tmp/in/door; echo mine > /tmp/out/file; ln -s /tmp/out/file /tmp/in/file",
+	)
 	write := func(name string) error {
 		var archive bytes.Buffer
 		w := tar.NewWriter(&archive)
-		if err := errors.Join(w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600}), w.Close()); err != nil {
+		if err := errors.Join(
+			w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o600}), w.Close(),
+		); err != nil {
 			t.Fatal(err)
 		}
 		return p.Import(t.Context(), sb.ID, "/tmp/in", &archive, core.ImportOptions{})

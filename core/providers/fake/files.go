@@ -47,7 +47,9 @@ func fileError(op, name string, err error) error {
 }
 
 func fileInfo(name string, n node) core.FileInfo {
-	return core.FileInfo{Path: name, Size: n.size(), Mode: n.mode, ModTime: n.modTime, UID: n.uid, GID: n.gid, Link: n.link}
+	return core.FileInfo{
+		Path: name, Size: n.size(), Mode: n.mode, ModTime: n.modTime, UID: n.uid, GID: n.gid, Link: n.link,
+	}
 }
 
 // Stat implements core.FileSystem.
@@ -170,7 +172,9 @@ func (t *tree) export(w *tar.Writer, name, as string) error {
 	if err != nil {
 		return err
 	}
-	header := &tar.Header{Name: as, Mode: int64(n.mode.Perm()), Uid: n.uid, Gid: n.gid, ModTime: n.modTime, Format: tar.FormatPAX}
+	header := &tar.Header{
+		Name: as, Mode: int64(n.mode.Perm()), Uid: n.uid, Gid: n.gid, ModTime: n.modTime, Format: tar.FormatPAX,
+	}
 	switch {
 	case n.children != nil:
 		header.Typeflag, header.Name = tar.TypeDir, as+"/"
@@ -289,7 +293,9 @@ func (b *box) unpack(root string, header *tar.Header, content io.Reader, opts co
 			return err
 		}
 	default:
-		return core.Errorf(core.KindUnsupported, "fake.import", header.Name, "the archive holds a device, a socket or the like")
+		return core.Errorf(
+			core.KindUnsupported, "fake.import", header.Name, "the archive holds a device, a socket or the like",
+		)
 	}
 	if opts.KeepOwner {
 		b.tree.chown(name, header.Uid, header.Gid)

@@ -59,12 +59,15 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 	spec := sb.Spec.Clone()
 	spec.Command = nil
 	made := &kept{tree: b.tree.clone(), Checkpoint: core.Checkpoint{
-		Name: name, Provider: p.opts.Name, Sandbox: sb.ID, Of: sb.Name, Created: p.opts.Now(), Size: ownMemory + core.Bytes(b.tree.size()), Spec: spec,
+		Name: name, Provider: p.opts.Name, Sandbox: sb.ID, Of: sb.Name, Created: p.opts.Now(),
+		Size: ownMemory + core.Bytes(b.tree.size()), Spec: spec,
 	}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, taken := p.kept[name]; taken {
-		return core.Checkpoint{}, core.Errorf(core.KindConflict, "fake.checkpoint", name, "there is a checkpoint %q already", name).
+		return core.Checkpoint{}, core.Errorf(
+			core.KindConflict, "fake.checkpoint", name, "there is a checkpoint %q already", name,
+		).
 			WithHint("choose another name, or remove it with: sb checkpoint rm %s", name)
 	}
 	p.kept[name] = made

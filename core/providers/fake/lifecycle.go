@@ -9,7 +9,9 @@ import (
 )
 
 // Launch implements core.Provider.
-func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+func (p *Provider) Launch(
+	ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc,
+) (core.Sandbox, error) {
 	b := newBox(p, spec, lease)
 	furnish := b.furnish
 	if spec.Checkpoint != "" {
@@ -171,7 +173,9 @@ func (p *Provider) Stop(ctx context.Context, id string, grace time.Duration) err
 		return b.notRunning()
 	}
 	if !sb.Spec.Persist {
-		return core.Errorf(core.KindConflict, "fake.stop", sb.Name, "the sandbox is not persistent: stopping would lose its files").
+		return core.Errorf(
+			core.KindConflict, "fake.stop", sb.Name, "the sandbox is not persistent: stopping would lose its files",
+		).
 			WithHint("sb terminate %s removes it", sb.Name)
 	}
 	b.mu.Lock()
@@ -249,7 +253,8 @@ func (p *Provider) turn(ctx context.Context, op Op, id string, from, to core.Sta
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.sandbox.State != from {
-		return core.Errorf(core.KindConflict, "fake."+string(op), b.sandbox.Name, "the sandbox is %s, not %s", b.sandbox.State, from)
+		return core.Errorf(core.KindConflict, "fake."+
+			string(op), b.sandbox.Name, "the sandbox is %s, not %s", b.sandbox.State, from)
 	}
 	b.become(to, "", "")
 	return nil
@@ -328,8 +333,9 @@ func (p *Provider) Stats(ctx context.Context, id string) (core.Stats, error) {
 		return core.Stats{}, b.notRunning()
 	}
 	stats := core.Stats{
-		Sandbox: id, Time: p.opts.Now(), Memory: ownMemory, MemoryLimit: sb.Spec.Memory, CPULimit: sb.Spec.CPU, DiskLimit: sb.Spec.Disk,
-		Disk: core.Bytes(b.tree.size()),
+		Sandbox: id, Time: p.opts.Now(), Memory: ownMemory, MemoryLimit: sb.Spec.Memory, CPULimit: sb.Spec.CPU,
+		DiskLimit: sb.Spec.Disk,
+		Disk:      core.Bytes(b.tree.size()),
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -41,7 +41,9 @@ func (k *Keeper) Tunnels(ctx context.Context, id string) ([]core.Tunnel, error) 
 	}
 	tunnels := []core.Tunnel{}
 	for _, port := range b.get().Spec.Ports {
-		tunnel := core.Tunnel{Port: port.Sandbox, Protocol: port.Protocol, Address: fmt.Sprintf("%s-%d.tunnels.invalid:443", id, port.Sandbox)}
+		tunnel := core.Tunnel{
+			Port: port.Sandbox, Protocol: port.Protocol, Address: fmt.Sprintf("%s-%d.tunnels.invalid:443", id, port.Sandbox),
+		}
 		if port.Protocol != core.PortTCP {
 			tunnel.URL = "https://" + tunnel.Address
 		}
@@ -63,7 +65,9 @@ func (k *Keeper) ConnectToken(ctx context.Context, id string, opts core.ConnectO
 	if port == 0 {
 		port = 8080
 	}
-	return core.ConnectToken{URL: fmt.Sprintf("https://%s-%d.connect.invalid", id, port), Token: core.NewSecretValue(core.NewID("token-"))}, nil
+	return core.ConnectToken{
+		URL: fmt.Sprintf("https://%s-%d.connect.invalid", id, port), Token: core.NewSecretValue(core.NewID("token-")),
+	}, nil
 }
 
 // DialPort implements core.PortForwarder: KeeperOptions.Serve answers.

@@ -88,7 +88,8 @@ func newProcess(b *box, id string, spec core.ExecSpec) (*process, error) {
 	}
 	proc := &process{
 		box: b, id: id, spec: spec, uid: uid, started: b.provider.opts.Now(), size: spec.Size, done: make(chan struct{}),
-		journal: newJournal(b.provider.opts.LogLimit, b.provider.opts.Now, redact.New(b.secrets)), children: map[int]context.CancelCauseFunc{}, traps: map[int]string{},
+		journal:  newJournal(b.provider.opts.LogLimit, b.provider.opts.Now, redact.New(b.secrets)),
+		children: map[int]context.CancelCauseFunc{}, traps: map[int]string{},
 	}
 	proc.spec.Stdin, proc.spec.Stdout, proc.spec.Stderr, proc.spec.Secrets = nil, nil, nil, nil
 	proc.spec.Command = slices.Clone(spec.Command)
@@ -225,7 +226,9 @@ func (proc *process) signal(number int) error {
 
 // ignored says whether a signal does nothing unless it is caught.
 func ignored(number int) bool {
-	return number == 0 || slices.Contains([]syscall.Signal{syscall.SIGCHLD, syscall.SIGCONT, syscall.SIGURG, syscall.SIGWINCH}, syscall.Signal(number))
+	return number == 0 || slices.Contains(
+		[]syscall.Signal{syscall.SIGCHLD, syscall.SIGCONT, syscall.SIGURG, syscall.SIGWINCH}, syscall.Signal(number),
+	)
 }
 
 // trap notes what a shell does on a signal.

@@ -23,7 +23,8 @@ import (
 // scripts ask of them and no more.
 func standardPrograms() map[string]Program {
 	programs := map[string]Program{
-		"sh": runShell, "cat": runCat, "chmod": runChmod, "cut": runCut, "diff": runDiff, "env": runEnv, "head": runHead, "id": runID,
+		"sh": runShell, "cat": runCat, "chmod": runChmod, "cut": runCut, "diff": runDiff, "env": runEnv, "head": runHead,
+		"id":   runID,
 		"kill": runKill, "ln": runLn, "ls": runLs, "mkdir": runMkdir, "readlink": runReadlink, "rm": runRm, "sleep": runSleep,
 		"stty": runStty, "touch": runTouch, "tty": runTTY, "wc": runWc, "yes": runYes,
 	}
@@ -319,7 +320,8 @@ func runChmod(_ context.Context, c *Call) int {
 	if err != nil {
 		return c.fail(1, c.Args[1], syscall.EINVAL)
 	}
-	return c.each(c.Args[2:], func(name string) error { return c.proc.box.tree.chmod(name, fs.FileMode(mode)) }) //nolint:gosec // it has twelve bits
+	//nolint:gosec // it has twelve bits
+	return c.each(c.Args[2:], func(name string) error { return c.proc.box.tree.chmod(name, fs.FileMode(mode)) })
 }
 
 func runLn(_ context.Context, c *Call) int {
@@ -364,7 +366,9 @@ func runLs(_ context.Context, c *Call) int {
 			case n.link != "":
 				kind, line = "l", shown+" -> "+n.link+"\n"
 			}
-			line = fmt.Sprintf("%s%s 1 %d %d %d %s %s", kind, mode, n.uid, n.gid, n.size(), n.modTime.Format("Jan _2 15:04"), line)
+			line = fmt.Sprintf(
+				"%s%s 1 %d %d %d %s %s", kind, mode, n.uid, n.gid, n.size(), n.modTime.Format("Jan _2 15:04"), line,
+			)
 		}
 		_, err = io.WriteString(c.Stdout, line)
 		return err

@@ -94,7 +94,10 @@ func (b *box) lookUp(name, search, dir string) (content []byte, code int) {
 
 // runMain runs the command itself. The error says that it was killed.
 func (proc *process) runMain() (int, error) {
-	call := &Call{Args: proc.spec.Command, Dir: proc.dir, Stdout: output{proc, core.Stdout}, Stderr: output{proc, core.Stderr}, env: expand.ListEnviron(proc.env...), proc: proc}
+	call := &Call{
+		Args: proc.spec.Command, Dir: proc.dir, Stdout: output{proc, core.Stdout}, Stderr: output{proc, core.Stderr},
+		env: expand.ListEnviron(proc.env...), proc: proc,
+	}
 	if n, err := proc.box.tree.stat(proc.dir, true); err != nil || n.children == nil {
 		return call.fail(1, proc.dir, syscall.ENOENT), nil
 	}
@@ -296,7 +299,13 @@ func (sh *shell) exec(ctx context.Context, args []string) error {
 	})
 	child, done := sh.proc.child(ctx)
 	defer done()
-	code := sh.proc.runProgram(child, &Call{Args: args, Dir: hc.Dir, Stdin: hc.Stdin, Stdout: hc.Stdout, Stderr: hc.Stderr, env: expand.ListEnviron(exported...), proc: sh.proc})
+	code := sh.proc.runProgram(
+		child,
+		&Call{
+			Args: args, Dir: hc.Dir, Stdin: hc.Stdin, Stdout: hc.Stdout, Stderr: hc.Stderr, env: expand.ListEnviron(exported...),
+			proc: sh.proc,
+		},
+	)
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -55,7 +55,8 @@ func (k *Keeper) Snapshot(ctx context.Context, id string, opts core.SnapshotOpti
 	}
 	now := k.Provider.opts.Now()
 	made := &snapshot{tree: tree, Snapshot: core.Snapshot{
-		ID: cmp.Or(opts.Name, core.NewID("snap-")), Provider: k.Name(), Sandbox: id, Created: now, Size: core.Bytes(tree.root.total()), Path: opts.Path,
+		ID: cmp.Or(opts.Name, core.NewID("snap-")), Provider: k.Name(), Sandbox: id, Created: now,
+		Size: core.Bytes(tree.root.total()), Path: opts.Path,
 	}}
 	if opts.TTL > 0 {
 		made.Expires = now.Add(opts.TTL)
@@ -114,7 +115,8 @@ func compare(dir string, before, after *node, tell func(core.Change)) {
 		}
 		is := after.children[name]
 		at := path.Join(dir, name)
-		if was.mode != is.mode || was.link != is.link || was.uid != is.uid || was.gid != is.gid || string(was.data) != string(is.data) {
+		if was.mode != is.mode || was.link != is.link || was.uid != is.uid || was.gid != is.gid ||
+			string(was.data) != string(is.data) {
 			tell(core.Change{Path: at, Kind: "changed"})
 		}
 		if is.children != nil {

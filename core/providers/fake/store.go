@@ -21,7 +21,8 @@ type store struct {
 
 func newStore() store {
 	return store{
-		volumes: map[string]core.VolumeInfo{}, secrets: map[string]core.SecretInfo{}, images: map[string]core.ImageInfo{}, stopped: map[string]bool{},
+		volumes: map[string]core.VolumeInfo{}, secrets: map[string]core.SecretInfo{}, images: map[string]core.ImageInfo{},
+		stopped:      map[string]bool{},
 		environments: map[string]core.EnvironmentInfo{"main": {Name: "main", Provider: "fake", Current: true}},
 	}
 }
@@ -70,7 +71,9 @@ func (k *Keeper) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 
 // CreateVolume implements core.VolumeStore.
 func (k *Keeper) CreateVolume(ctx context.Context, name string, opts core.VolumeOptions) (core.VolumeInfo, error) {
-	volume := core.VolumeInfo{Name: name, ID: core.NewID("vol-"), Provider: k.Name(), Created: k.Provider.opts.Now(), Version: opts.Version}
+	volume := core.VolumeInfo{
+		Name: name, ID: core.NewID("vol-"), Provider: k.Name(), Created: k.Provider.opts.Now(), Version: opts.Version,
+	}
 	return volume, k.storing(ctx, func() error { return put(k.volumes, "volume", name, volume) })
 }
 
@@ -91,8 +94,13 @@ func (k *Keeper) Secrets(ctx context.Context) ([]core.SecretInfo, error) {
 }
 
 // CreateSecret implements core.SecretStore. The values are not kept: nothing of this package needs them.
-func (k *Keeper) CreateSecret(ctx context.Context, name string, values map[string]core.SecretValue, opts core.SecretOptions) (core.SecretInfo, error) {
-	secret := core.SecretInfo{Name: name, ID: core.NewID("sec-"), Provider: k.Name(), Created: k.Provider.opts.Now(), Keys: slices.Sorted(maps.Keys(values))}
+func (k *Keeper) CreateSecret(
+	ctx context.Context, name string, values map[string]core.SecretValue, opts core.SecretOptions,
+) (core.SecretInfo, error) {
+	secret := core.SecretInfo{
+		Name: name, ID: core.NewID("sec-"), Provider: k.Name(), Created: k.Provider.opts.Now(),
+		Keys: slices.Sorted(maps.Keys(values)),
+	}
 	return secret, k.storing(ctx, func() error {
 		if opts.Replace {
 			delete(k.secrets, name)
@@ -119,7 +127,9 @@ func (k *Keeper) PullImage(ctx context.Context, name string, progress core.Progr
 	if progress != nil {
 		progress(core.Progress{Step: "pulling " + name, Done: 1, Total: 1})
 	}
-	image := core.ImageInfo{ID: "img-" + name, Names: []string{name}, Provider: k.Name(), Created: k.Provider.opts.Now(), Size: core.MiB}
+	image := core.ImageInfo{
+		ID: "img-" + name, Names: []string{name}, Provider: k.Name(), Created: k.Provider.opts.Now(), Size: core.MiB,
+	}
 	return image, k.storing(ctx, func() error {
 		k.images[name] = image
 		return nil
@@ -148,7 +158,8 @@ func (k *Keeper) Apps(ctx context.Context) ([]core.AppInfo, error) {
 	apps := map[string]core.AppInfo{}
 	for _, b := range k.all() {
 		if sb := b.get(); sb.App != "" {
-			apps[sb.App] = core.AppInfo{Name: sb.App, ID: "app-" + sb.App, Provider: k.Name(), State: "deployed", Created: sb.Created}
+			apps[sb.App] = core.AppInfo{Name: sb.App, ID: "app-" +
+				sb.App, Provider: k.Name(), State: "deployed", Created: sb.Created}
 		}
 	}
 	err := k.storing(ctx, func() error {

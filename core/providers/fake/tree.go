@@ -43,7 +43,9 @@ type tree struct {
 }
 
 func newTree(limit int64, now func() time.Time) *tree {
-	return &tree{root: &node{mode: fs.ModeDir | 0o755, children: map[string]*node{}, modTime: now()}, now: now, limit: limit}
+	return &tree{
+		root: &node{mode: fs.ModeDir | 0o755, children: map[string]*node{}, modTime: now()}, now: now, limit: limit,
+	}
 }
 
 func pathError(op, name string, err error) error {

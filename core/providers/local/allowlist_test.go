@@ -25,7 +25,10 @@ func TestNetworkAllow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = p.Close() }()
-	sb, err := p.Launch(t.Context(), core.Spec{Name: "listed", Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"198.51.100.0/24", "*.listed.example"}}},
+	sb, err := p.Launch(t.Context(), core.Spec{
+		Name:    "listed",
+		Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"198.51.100.0/24", "*.listed.example"}},
+	},
 		core.Lease{Owner: core.CurrentOwner("test")}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +65,10 @@ for name in ("other.example", "a.listed.example"):
 		what   string
 		denied bool
 	}{{"192.0.2.1", true}, {"other.example", true}, {"198.51.100.7", false}, {"a.listed.example", false}} {
-		if found := slices.ContainsFunc(denials, func(d core.Denial) bool { return d.Name == want.what || d.Address == want.what }); found != want.denied {
+		if found := slices.ContainsFunc(denials, func(d core.Denial) bool {
+			return d.Name == want.what ||
+				d.Address == want.what
+		}); found != want.denied {
 			t.Errorf("%s: refused %v; refused are %v", want.what, found, refused)
 		}
 	}

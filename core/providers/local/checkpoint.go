@@ -21,8 +21,8 @@ type keptFile struct {
 	Kept wire.Kept `json:"kept"`
 }
 
-// Checkpoint implements core.Checkpointer. A sandbox that is launched from it continues as one from Fork does. The values of secrets
-// are in it as far as processes hold them in memory, and nowhere else.
+// Checkpoint implements core.Checkpointer. A sandbox that is launched from it continues as one from Fork does. The
+// values of secrets are in it as far as processes hold them in memory, and nowhere else.
 func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkpoint, error) {
 	source, err := p.Get(ctx, id)
 	if err != nil {
@@ -48,7 +48,8 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 	}
 	kept.Secrets, kept.Given = nil, nil
 	file := keptFile{Kept: *kept, Checkpoint: core.Checkpoint{
-		Name: name, Provider: Name, Sandbox: source.ID, Of: source.Name, Created: time.Now(), Size: treeSize(draft.Dir), Spec: source.Spec,
+		Name: name, Provider: Name, Sandbox: source.ID, Of: source.Name, Created: time.Now(), Size: treeSize(draft.Dir),
+		Spec: source.Spec,
 	}}
 	err = draft.Publish(name, file, false)
 	if errors.Is(err, fs.ErrExist) {
@@ -63,7 +64,8 @@ func checkpointExists(name string) error {
 }
 
 func noCheckpoint(name string) error {
-	return core.Errorf(core.KindNotFound, "local.checkpoint", name, "there is no checkpoint %q", name).WithHint("sb checkpoint ls lists them")
+	return core.Errorf(core.KindNotFound, "local.checkpoint", name, "there is no checkpoint %q", name).
+		WithHint("sb checkpoint ls lists them")
 }
 
 // Checkpoints implements core.Checkpointer. One that cannot be read has a note.
@@ -125,8 +127,10 @@ func (p *Provider) fromCheckpoint(request socket.Launch) (socket.Launch, imageFu
 		return request, nil, stateError("launch", err)
 	}
 	made := file.Spec
-	if spec := request.Spec; spec.Disk != made.Disk || spec.Processes != made.Processes || spec.OpenFiles != made.OpenFiles {
-		return request, nil, core.Errorf(core.KindUsage, "local.launch", name, "the limits of disk, processes and open files are the checkpoint's: %s, %d and %d",
+	if spec := request.Spec; spec.Disk != made.Disk || spec.Processes != made.Processes ||
+		spec.OpenFiles != made.OpenFiles {
+		return request, nil, core.Errorf(core.KindUsage, "local.launch", name,
+			"the limits of disk, processes and open files are the checkpoint's: %s, %d and %d",
 			made.Disk, made.Processes, made.OpenFiles)
 	}
 	request.Image, request.Spec.Command = filepath.Join(dir, store.ImageDir), made.Command

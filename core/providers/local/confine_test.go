@@ -23,7 +23,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// The process that parses what a sandbox sends has no capabilities and a system call filter of its own, in all its threads.
+// The process that parses what a sandbox sends has no capabilities and a system call filter of its own, in all its
+// threads.
 func TestSupervisorIsConfined(t *testing.T) {
 	p, sb := crashed(t, func(spec *core.Spec) { spec.Network = core.Network{Mode: core.NetworkAll} })
 	fork := forkOf(t, p, sb.ID)
@@ -52,7 +53,9 @@ func procOf(t *testing.T, p *Provider, id string) string {
 func checkStatus(t *testing.T, status string) {
 	t.Helper()
 	const none = "0000000000000000"
-	want := map[string]string{"CapInh": none, "CapPrm": none, "CapEff": none, "CapAmb": none, "NoNewPrivs": "1", "Seccomp": "2"}
+	want := map[string]string{
+		"CapInh": none, "CapPrm": none, "CapEff": none, "CapAmb": none, "NoNewPrivs": "1", "Seccomp": "2",
+	}
 	for line := range strings.Lines(status) {
 		name, value, _ := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
@@ -91,7 +94,9 @@ func TestSupervisorSeesOnlyItsFiles(t *testing.T) {
 				}
 			}
 		}
-		hidden := []string{"/root/.ssh", "/home", "/usr/bin", "/var", "/sys", "/dev/mem", p.store.Dir(other.ID), p.opts.CacheDir}
+		hidden := []string{
+			"/root/.ssh", "/home", "/usr/bin", "/var", "/sys", "/dev/mem", p.store.Dir(other.ID), p.opts.CacheDir,
+		}
 		if os.Geteuid() == 0 { // else all of /etc may be shown, as other users see it
 			hidden = append(hidden, "/etc/crontab", "/etc/passwd", "/etc/shadow", "/etc/ssh")
 		}
@@ -141,13 +146,16 @@ func (f forger) Control(_ context.Context, request *wire.Request, files *socket.
 	return &wire.Reply{Kept: &wire.Kept{}}
 }
 
-// What a supervisor plants in the place of a sandbox's files is refused: a sandbox that starts from it would read the host's.
+// What a supervisor plants in the place of a sandbox's files is refused: a sandbox that starts from it would read the
+// host's.
 func TestPlantedFilesAreNotKept(t *testing.T) {
 	for name, plant := range map[string]func(out string) error{
 		"link": func(out string) error { return os.Symlink("/etc/passwd", filepath.Join(out, "pages.img")) },
 		"FIFO": func(out string) error { return syscall.Mkfifo(filepath.Join(out, "pages.img"), 0o600) },
 		"directory": func(out string) error {
-			return errors.Join(os.Mkdir(filepath.Join(out, "pages.img"), 0o700), os.WriteFile(filepath.Join(out, "pages.img", "x"), nil, 0o600))
+			return errors.Join(
+				os.Mkdir(filepath.Join(out, "pages.img"), 0o700), os.WriteFile(filepath.Join(out, "pages.img", "x"), nil, 0o600),
+			)
 		},
 		"another directory": func(out string) error { return errors.Join(os.Remove(out), os.Symlink("/etc", out)) },
 	} {
@@ -163,7 +171,10 @@ func TestPlantedFilesAreNotKept(t *testing.T) {
 			}
 			defer func() { _ = lock.Close() }()
 			state := store.State{State: core.StateRunning, BootID: core.BootID()}
-			if err := errors.Join(store.WriteLease(p.store.Dir(id), leaseOf(id)), store.WriteState(p.store.Dir(id), state, false), os.Mkdir(p.store.RuntimeDir(id), 0o700)); err != nil {
+			if err := errors.Join(
+				store.WriteLease(p.store.Dir(id), leaseOf(id)), store.WriteState(p.store.Dir(id), state, false),
+				os.Mkdir(p.store.RuntimeDir(id), 0o700),
+			); err != nil {
 				t.Fatal(err)
 			}
 			listener, err := socket.Listen(p.store.Socket(id))

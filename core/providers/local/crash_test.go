@@ -239,7 +239,10 @@ func TestBoundSandboxEndsWithItsOwner(t *testing.T) {
 	}
 	owner := core.CurrentOwner("test")
 	owner.PIDStart++ // a process of this number that was another: the owner is gone
-	sb, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: HostImage}, core.Lease{Owner: owner, Created: time.Now(), Bound: true}, nil)
+	sb, err := p.Launch(
+		t.Context(), core.Spec{Name: core.NewName(), Image: HostImage},
+		core.Lease{Owner: owner, Created: time.Now(), Bound: true}, nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +308,9 @@ func TestFailedLaunchLeavesNothing(t *testing.T) {
 			return err
 		},
 		"missing command": func() error {
-			_, err := p.Launch(t.Context(), core.Spec{Name: "missing", Image: HostImage, Command: []string{"no-such-program"}}, core.Lease{}, nil)
+			_, err := p.Launch(
+				t.Context(), core.Spec{Name: "missing", Image: HostImage, Command: []string{"no-such-program"}}, core.Lease{}, nil,
+			)
 			return err
 		},
 	} {
@@ -351,7 +356,10 @@ func TestLongSocketPath(t *testing.T) {
 	if !ok {
 		t.Fatal("not the local provider")
 	}
-	sb, err := p.Launch(t.Context(), core.Spec{Name: core.NewName(), Image: HostImage}, core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()}, nil)
+	sb, err := p.Launch(
+		t.Context(), core.Spec{Name: core.NewName(), Image: HostImage},
+		core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()}, nil,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,8 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// stoppedTwice returns a stopped sandbox with two generations of saved files: /root/n holds 1 in the first and 2 in the second.
+// stoppedTwice returns a stopped sandbox with two generations of saved files: /root/n holds 1 in the first and 2 in the
+// second.
 func stoppedTwice(t *testing.T) (*Provider, core.Sandbox) {
 	t.Helper()
 	p, sb := crashed(t, func(spec *core.Spec) {
@@ -97,8 +98,8 @@ func nothingIsPruned(t *testing.T, p *Provider, id string) {
 	}
 }
 
-// A damaged file of a stopped sandbox never loses what was saved: the sandbox starts from its copy, or from the generation
-// before, or it does not start, and the message names the file.
+// A damaged file of a stopped sandbox never loses what was saved: the sandbox starts from its copy, or from the
+// generation before, or it does not start, and the message names the file.
 func TestDamagedFilesOfAStoppedSandbox(t *testing.T) {
 	p, sb := stoppedTwice(t)
 	dir, backup := p.store.Dir(sb.ID), t.TempDir()
@@ -107,7 +108,9 @@ func TestDamagedFilesOfAStoppedSandbox(t *testing.T) {
 	for _, path := range filesOf(t, dir) {
 		name := strings.TrimPrefix(path, dir+"/")
 		generation := filepath.Dir(path)
-		if strings.HasSuffix(name, "lock") || name == "client/supervisor.json" || strings.HasSuffix(name, ".copy") || strings.HasPrefix(name, store.JournalDir) || name == store.LogFile || generation != newest && filepath.Dir(generation) == filepath.Dir(newest) {
+		if strings.HasSuffix(name, "lock") || name == "client/supervisor.json" || strings.HasSuffix(name, ".copy") ||
+			strings.HasPrefix(name, store.JournalDir) || name == store.LogFile || generation != newest &&
+			filepath.Dir(generation) == filepath.Dir(newest) {
 			continue
 		}
 		// Each kind of damage to the metadata is tested in package store; here it is one that each reader meets.
@@ -141,7 +144,8 @@ func TestDamagedFilesOfAStoppedSandbox(t *testing.T) {
 	}
 }
 
-// With a file and its copy damaged nothing is started as if it were new, nothing is pruned, and the saved files can still be kept.
+// With a file and its copy damaged nothing is started as if it were new, nothing is pruned, and the saved files can
+// still be kept.
 func TestDamagedCopies(t *testing.T) {
 	p, sb := stoppedTwice(t)
 	dir, backup := p.store.Dir(sb.ID), t.TempDir()
@@ -160,7 +164,8 @@ func TestDamagedCopies(t *testing.T) {
 				if err != nil || found.ID != sb.ID || found.Name != sb.Name {
 					t.Errorf("by its name: %+v, %v", found, err)
 				}
-				if name != "client/secrets.json" && !strings.Contains(found.Message, name) && (what != "missing" || name == "client/lease.json") {
+				if name != "client/secrets.json" && !strings.Contains(found.Message, name) && (what != "missing" ||
+					name == "client/lease.json") {
 					t.Errorf("its message is %q", found.Message)
 				}
 				_, err = p.Start(t.Context(), sb.ID)
@@ -204,13 +209,15 @@ func TestNoGoodSaves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := p.Start(t.Context(), sb.ID); !errors.Is(err, core.KindConflict) || !strings.Contains(err.Error(), saves.Dir(2)) {
+	if _, err := p.Start(t.Context(), sb.ID); !errors.Is(err, core.KindConflict) ||
+		!strings.Contains(err.Error(), saves.Dir(2)) {
 		t.Errorf("start: %v", err)
 	}
 	nothingIsPruned(t, p, sb.ID)
 }
 
-// A damaged checkpoint or snapshot is named, stays until somebody removes it by its name, and nothing is launched from it.
+// A damaged checkpoint or snapshot is named, stays until somebody removes it by its name, and nothing is launched from
+// it.
 func TestDamagedShelf(t *testing.T) {
 	p, sb := crashed(t, nil)
 	output(t, p, sb.ID, "echo -n 1 > /root/n")
@@ -220,7 +227,9 @@ func TestDamagedShelf(t *testing.T) {
 	if _, err := p.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{Name: "snap"}); err != nil {
 		t.Fatal(err)
 	}
-	for thing, launch := range map[string]core.Spec{"checkpoints/point": {Checkpoint: "point"}, "snapshots/snap": {Snapshot: "snap"}} {
+	for thing, launch := range map[string]core.Spec{
+		"checkpoints/point": {Checkpoint: "point"}, "snapshots/snap": {Snapshot: "snap"},
+	} {
 		dir, backup := filepath.Join(p.opts.StateDir, Name, thing), t.TempDir()
 		copyTree(t, dir, backup)
 		for _, path := range filesOf(t, dir) {
@@ -281,7 +290,8 @@ func TestLostStateIsNamed(t *testing.T) {
 		}
 	}
 	lose()
-	if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State != core.StateRunning || !strings.Contains(got.Message, path) {
+	if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State != core.StateRunning ||
+		!strings.Contains(got.Message, path) {
 		t.Errorf("it runs: %s, %q, %v", got.State, got.Message, err)
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
@@ -289,7 +299,8 @@ func TestLostStateIsNamed(t *testing.T) {
 	}
 	within(t, "the sandbox is lost", func() bool { return !p.store.Locked(sb.ID) })
 	lose()
-	if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State != core.StateLost || !strings.Contains(got.Message, path) {
+	if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State != core.StateLost ||
+		!strings.Contains(got.Message, path) {
 		t.Errorf("afterwards: %s, %q, %v", got.State, got.Message, err)
 	}
 }

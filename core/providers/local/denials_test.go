@@ -50,7 +50,8 @@ for port in (80, 80, 81):
 		}
 	})
 	denials, err := p.Denials(t.Context(), sb.ID)
-	if err != nil || len(denials) != 2 || denials[0].Port != 81 || denials[1].Port != 80 || denials[1].Count != 2*denials[0].Count ||
+	if err != nil || len(denials) != 2 || denials[0].Port != 81 || denials[1].Port != 80 ||
+		denials[1].Count != 2*denials[0].Count ||
 		denials[0].Protocol != "tcp" || denials[0].Why == "" {
 		t.Errorf("%+v, %v", denials, err)
 	}

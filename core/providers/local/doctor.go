@@ -38,7 +38,8 @@ func (p *Provider) Diagnose(context.Context) []core.Finding {
 	return append(findings, p.damageFindings()...)
 }
 
-// damageFindings names each damaged file that describes a sandbox. Those of an operation are named by the operation, too.
+// damageFindings names each damaged file that describes a sandbox. Those of an operation are named by the operation,
+// too.
 func (p *Provider) damageFindings() []core.Finding {
 	var findings []core.Finding
 	ids, err := p.store.IDs()
@@ -52,7 +53,8 @@ func (p *Provider) damageFindings() []core.Finding {
 		for _, damage := range []error{lease.Damage, leaseErr, state.Damage, stateErr, groupDamage, groupErr} {
 			if store.IsDamage(damage) {
 				findings = append(findings, core.Finding{
-					Name: "sandbox " + id, Status: statusWarning, Detail: damage.Error(), Fix: "see what is left with: sb inspect " + id,
+					Name: "sandbox " + id, Status: statusWarning, Detail: damage.Error(), Fix: "see what is left with: sb inspect " +
+						id,
 				})
 			}
 		}
@@ -75,10 +77,17 @@ func namespaceFindings() []core.Finding {
 		return []core.Finding{{Name: name, Status: statusOK, Detail: "not needed by root"}}
 	}
 	for _, knob := range []struct{ file, bad, why, fix string }{
-		{"/proc/sys/user/max_user_namespaces", "0", "this machine allows no user namespaces", "sudo sysctl -w user.max_user_namespaces=28633"},
-		{"/proc/sys/kernel/unprivileged_userns_clone", "0", "only root may make user namespaces", "sudo sysctl -w kernel.unprivileged_userns_clone=1"},
 		{
-			"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor restricts the user namespaces of ordinary users",
+			"/proc/sys/user/max_user_namespaces", "0", "this machine allows no user namespaces",
+			"sudo sysctl -w user.max_user_namespaces=28633",
+		},
+		{
+			"/proc/sys/kernel/unprivileged_userns_clone", "0", "only root may make user namespaces",
+			"sudo sysctl -w kernel.unprivileged_userns_clone=1",
+		},
+		{
+			"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
+			"AppArmor restricts the user namespaces of ordinary users",
 			"sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
 		},
 	} {
@@ -107,10 +116,14 @@ func dirFinding(name, path, variable string) core.Finding {
 	return core.Finding{Name: name, Status: statusOK, Detail: path}
 }
 
-// groupFinding tells what bounds a sandbox from outside. It tries, with a group of that name: rights to control groups are not told by files' modes.
+// groupFinding tells what bounds a sandbox from outside. It tries, with a group of that name: rights to control groups
+// are not told by files' modes.
 func groupFinding(group string) core.Finding {
 	const name = "control groups"
-	without := core.Finding{Name: name, Status: statusWarning, Detail: "none can be made, so memory is watched every 50 ms and cpu is whole cores"}
+	without := core.Finding{
+		Name: name, Status: statusWarning,
+		Detail: "none can be made, so memory is watched every 50 ms and cpu is whole cores",
+	}
 	// These limits bound nothing. The probe checks whether each controller accepts one.
 	most := cgroup.Limits{CPU: float64(runtime.NumCPU()), Memory: 1 << 40, Tasks: 1 << 15}
 	controllers, err := cgroup.Try(group, most)
@@ -132,7 +145,8 @@ func kernelFinding() core.Finding {
 	release := unix.ByteSliceToString(name.Release[:])
 	var major, minor int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err == nil && (major < 5 || major == 5 && minor < 12) {
-		return core.Finding{Name: "kernel", Status: statusError, Detail: "Linux " + release + " lacks mount_setattr", Fix: "use Linux 5.12 or newer"}
+		return core.Finding{Name: "kernel", Status: statusError, Detail: "Linux " + release +
+			" lacks mount_setattr", Fix: "use Linux 5.12 or newer"}
 	}
 	return core.Finding{Name: "kernel", Status: statusOK, Detail: "Linux " + release}
 }

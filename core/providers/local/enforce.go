@@ -52,7 +52,8 @@ func (p *Provider) Enforcement(_ context.Context, id string, spec core.Spec) ([]
 			e.How = "the sandbox's own network stack, outside of it"
 			if spec.Network.Mode == core.NetworkAllow && slices.ContainsFunc(spec.Network.Allow, isDomain) {
 				e.How += ", which sees whom a TLS hello and each HTTP request ask, and resolves domains itself"
-				e.Strength, e.Gap = core.Partial, "what is inside TLS is not seen: a server that answers there for another name than the one it was asked for can be used so"
+				e.Strength, e.Gap = core.Partial, "what is inside TLS is not seen: a server that answers there for another name "+
+					"than the one it was asked for can be used so"
 			}
 		case "volumes":
 			e.How = "a read-only mount"

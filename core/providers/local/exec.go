@@ -146,7 +146,9 @@ func (c *process) lost(cause error) (core.Exit, error) {
 	case err != nil:
 		return core.Exit{}, err
 	case running(sb.State):
-		return core.Exit{}, core.Errorf(core.KindUnavailable, "local.exec", sb.Name, "the connection to the sandbox broke: %w", cause).
+		return core.Exit{}, core.Errorf(
+			core.KindUnavailable, "local.exec", sb.Name, "the connection to the sandbox broke: %w", cause,
+		).
 			WithHint("sb attach %s %s connects to the command again", sb.Name, c.id)
 	case sb.State == core.StateExited:
 		return core.Exit{Code: 137, Signal: 9, Reason: sb.Reason, Message: sb.Message}, nil
@@ -302,7 +304,9 @@ func (c *process) replay(attached core.Streams) {
 }
 
 // copyJournal writes a command's journalled output to the streams.
-func (p *Provider) copyJournal(ctx context.Context, id, exec string, to core.Streams, opts core.LogOptions, ended func() bool) error {
+func (p *Provider) copyJournal(
+	ctx context.Context, id, exec string, to core.Streams, opts core.LogOptions, ended func() bool,
+) error {
 	for record, err := range journal.Records(ctx, p.journalDir(id), exec, opts, ended) {
 		if err != nil {
 			return core.Wrap("local.attach", exec, err)

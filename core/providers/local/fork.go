@@ -36,7 +36,9 @@ func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, leas
 		return core.Sandbox{}, stateError("fork", err)
 	}
 	defer func() { _ = lock.Close() }()
-	request := socket.Launch{ID: forkID, Spec: source.Spec.Clone(), Lease: lease, Image: filepath.Join(p.store.Dir(forkID), store.ImageDir)}
+	request := socket.Launch{
+		ID: forkID, Spec: source.Spec.Clone(), Lease: lease, Image: filepath.Join(p.store.Dir(forkID), store.ImageDir),
+	}
 	request.Spec.Name, request.Spec.Labels, request.Spec.Timeout = spec.Name, spec.Labels, spec.Timeout
 	for i := range request.Spec.Ports {
 		request.Spec.Ports[i].Host = 0 // the source has it
@@ -59,8 +61,8 @@ func (p *Provider) keep(ctx context.Context, id, dir string) (*wire.Kept, error)
 	return reply.Kept, nil
 }
 
-// writeOut has the supervisor write as verb says, and moves what it wrote to dir, which it makes. The supervisor writes in a
-// directory of the sandbox and sees no other.
+// writeOut has the supervisor write as verb says, and moves what it wrote to dir, which it makes. The supervisor writes
+// in a directory of the sandbox and sees no other.
 func (p *Provider) writeOut(ctx context.Context, id string, verb wire.Verb, dir string) (_ *wire.Reply, err error) {
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()

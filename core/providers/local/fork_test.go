@@ -24,7 +24,10 @@ import (
 // forkOf forks a sandbox; the fork ends with the test.
 func forkOf(t *testing.T, p *Provider, id string) core.Sandbox {
 	t.Helper()
-	fork, err := p.Fork(t.Context(), id, core.ForkSpec{Name: core.NewName()}, core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()})
+	fork, err := p.Fork(
+		t.Context(), id, core.ForkSpec{Name: core.NewName()},
+		core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()},
+	)
 	if err != nil {
 		t.Fatalf("forking: %v (%s)", err, core.HintOf(err))
 	}
@@ -75,7 +78,9 @@ func TestForkGoesOn(t *testing.T) {
 		spec.Network.Mode = core.NetworkAll
 		spec.Ports = []core.Port{{Sandbox: 7070}}
 	})
-	detached, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"sh", "-c", counter}, Detach: true, Timeout: time.Hour})
+	detached, err := p.Exec(
+		t.Context(), sb.ID, core.ExecSpec{Command: []string{"sh", "-c", counter}, Detach: true, Timeout: time.Hour},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,13 +96,18 @@ func TestForkGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = waited.Close() }()
-	shell, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"sh"}, TTY: true, Stdin: idle(t), Stdout: io.Discard})
+	shell, err := p.Exec(
+		t.Context(), sb.ID, core.ExecSpec{Command: []string{"sh"}, TTY: true, Stdin: idle(t), Stdout: io.Discard},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = shell.Close() }()
 	conn := dialEcho(t, sb)
-	within(t, "both commands count", func() bool { return counted(t, p, sb.ID, "0") > 2 && counted(t, p, sb.ID, detached.ID()) > 2 })
+	within(t, "both commands count", func() bool {
+		return counted(t, p, sb.ID, "0") > 2 &&
+			counted(t, p, sb.ID, detached.ID()) > 2
+	})
 	before := counted(t, p, sb.ID, "0")
 
 	fork := forkOf(t, p, sb.ID)
@@ -108,7 +118,8 @@ func TestForkGoesOn(t *testing.T) {
 		within(t, "it continues in the fork", func() bool { return counted(t, p, fork.ID, exec) > before })
 	}
 	echo(t, dialEcho(t, fork))
-	if names := output(t, p, fork.ID, "hostname; cat /etc/hostname; pgrep -c -f -x 'sleep 600'"); names != fork.Name+"\n"+fork.Name+"\n0\n" {
+	if names := output(t, p, fork.ID, "hostname; cat /etc/hostname; pgrep -c -f -x 'sleep 600'"); names != fork.Name+
+		"\n"+fork.Name+"\n0\n" {
 		t.Errorf("in the fork: %q", names)
 	}
 	within(t, "what it began with is removed", func() bool {
@@ -136,7 +147,8 @@ func TestForkGoesOn(t *testing.T) {
 	if err := entry.Signal(t.Context(), 15); err != nil {
 		t.Fatal(err)
 	}
-	if ended, err := p.WaitSandbox(providertest.Patient(t), fork.ID); err != nil || ended.Reason != core.ReasonCommand || *ended.ExitCode != 143 {
+	if ended, err := p.WaitSandbox(providertest.Patient(t), fork.ID); err != nil || ended.Reason != core.ReasonCommand ||
+		*ended.ExitCode != 143 {
 		t.Errorf("the fork ended as %+v, %v", ended, err)
 	}
 	if leftovers, err := p.Leftovers(t.Context()); err != nil || len(leftovers) != 0 {

@@ -62,9 +62,11 @@ func onFullDisk(t *testing.T, dir string) {
 	_, forkErr := p.Fork(t.Context(), sb.ID, core.ForkSpec{Name: core.NewName()}, core.Lease{})
 	_, policyErr := p.SetNetwork(t.Context(), sb.ID, core.Network{Mode: core.NetworkAll})
 	for what, err := range map[string]error{
-		"exec": execErr, "checkpoint": checkpointErr, "snapshot": snapshotErr, "fork": forkErr, "policy": policyErr, "stop": p.Stop(t.Context(), sb.ID, time.Second),
+		"exec": execErr, "checkpoint": checkpointErr, "snapshot": snapshotErr, "fork": forkErr, "policy": policyErr,
+		"stop": p.Stop(t.Context(), sb.ID, time.Second),
 	} {
-		if !errors.Is(err, core.KindExhausted) || core.HintOf(err) == "" || !strings.Contains(err.Error(), unix.ENOSPC.Error()) {
+		if !errors.Is(err, core.KindExhausted) || core.HintOf(err) == "" ||
+			!strings.Contains(err.Error(), unix.ENOSPC.Error()) {
 			t.Errorf("%s: %v (%s)", what, err, core.HintOf(err))
 		}
 		if err != nil && strings.Contains(err.Error(), "the sandbox could not be started") {
@@ -74,7 +76,8 @@ func onFullDisk(t *testing.T, dir string) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State != core.StateRunning || got.Spec.Network.Mode != core.NetworkNone {
+	if got, err := p.Get(t.Context(), sb.ID); err != nil || got.State != core.StateRunning ||
+		got.Spec.Network.Mode != core.NetworkNone {
 		t.Errorf("it is %+v, %v", got, err)
 	}
 	if err := p.Stop(t.Context(), sb.ID, time.Second); err != nil {

@@ -92,8 +92,8 @@ func (p *Provider) removeGroup(id string) error {
 	return group.Remove()
 }
 
-// groupAge is how old an empty control group without a sandbox is at least. A launch makes the group a moment before the
-// first process enters it.
+// groupAge is how old an empty control group without a sandbox is at least. A launch makes the group a moment before
+// the first process enters it.
 const groupAge = time.Minute
 
 // abandonedGroups finds the control groups of this state directory whose sandbox has no record any more, and those of a

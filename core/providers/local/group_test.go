@@ -99,7 +99,9 @@ func TestForgedControlGroupIsRefused(t *testing.T) {
 			t.Errorf("%s: %+v, %v", dir, found, err)
 		}
 	}
-	if !slices.ContainsFunc(p.Diagnose(t.Context()), func(f core.Finding) bool { return strings.Contains(f.Detail, record) }) {
+	if !slices.ContainsFunc(p.Diagnose(t.Context()), func(f core.Finding) bool {
+		return strings.Contains(f.Detail, record)
+	}) {
 		t.Error("doctor does not name the record")
 	}
 	if err := p.Terminate(t.Context(), sb.ID); err != nil {

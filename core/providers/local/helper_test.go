@@ -18,7 +18,8 @@ func TestHelperIsNotTheGuests(t *testing.T) {
 	p, sb := crashed(t, func(spec *core.Spec) { spec.Persist = true })
 	const attack = `for path in $(find /dev -name '.sb*' ! -type s) /.sb-guest; do
 		for try in "rm -rf $path" "mv $path /stolen" "mv /bin/true $path" "ln -sf /bin/false $path" "cp /bin/false $path" \
-			"chmod 777 $path" "umount $path" "mount --bind /bin/false $path" "truncate -s 0 $path"; do $try 2>/dev/null && echo "$try"; done
+			"chmod 777 $path" "umount $path" "mount --bind /bin/false $path" "truncate -s 0 $path"
+		do $try 2>/dev/null && echo "$try"; done
 		rm -rf $path 2>/dev/null; mkdir $path 2>/dev/null
 	done; mv /dev /gone 2>/dev/null && echo moved /dev`
 	out := output(t, p, sb.ID, attack)
@@ -43,12 +44,15 @@ func TestHelperIsNotTheGuests(t *testing.T) {
 		})
 		_ = process.Close()
 		var screen bytes.Buffer
-		shell, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"tty"}, TTY: true, Stdin: idle(t), Stdout: &screen})
+		shell, err := p.Exec(
+			t.Context(), sb.ID, core.ExecSpec{Command: []string{"tty"}, TTY: true, Stdin: idle(t), Stdout: &screen},
+		)
 		if err != nil {
 			t.Fatalf("%s: %v", when, err)
 		}
 		defer func() { _ = shell.Close() }()
-		if exit, err := shell.Wait(providertest.Patient(t)); err != nil || exit.Code != 0 || !strings.HasPrefix(screen.String(), "/dev/pts/") {
+		if exit, err := shell.Wait(providertest.Patient(t)); err != nil || exit.Code != 0 ||
+			!strings.HasPrefix(screen.String(), "/dev/pts/") {
 			t.Errorf("%s, with a terminal: %+v, %v: %s", when, exit, err, screen.String())
 		}
 	}

@@ -37,5 +37,7 @@ func within(t *testing.T, what string, holds func() bool) {
 }
 
 func leaseOf(id string) store.Lease {
-	return store.Lease{ID: id, Spec: core.Spec{Name: "broken"}, Lease: core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()}}
+	return store.Lease{
+		ID: id, Spec: core.Spec{Name: "broken"}, Lease: core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()},
+	}
 }

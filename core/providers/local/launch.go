@@ -21,7 +21,9 @@ import (
 )
 
 // Launch implements core.Provider.
-func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+func (p *Provider) Launch(
+	ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc,
+) (core.Sandbox, error) {
 	if err := checkOpenFiles("launch"); err != nil {
 		return core.Sandbox{}, err
 	}
@@ -52,7 +54,9 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 }
 
 // make builds a sandbox whose lock is ours; when that fails nothing is left.
-func (p *Provider) make(ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc) (core.Sandbox, error) {
+func (p *Provider) make(
+	ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc,
+) (core.Sandbox, error) {
 	if err := p.launch(ctx, lock, request, image, progress); err != nil {
 		// Nothing may be left; what cannot be removed now is found by Leftovers.
 		return core.Sandbox{}, errors.Join(err, p.forget(context.WithoutCancel(ctx), request.ID, request.Spec.Name))
@@ -60,8 +64,12 @@ func (p *Provider) make(ctx context.Context, lock *store.Lock, request socket.La
 	return p.read(request.ID)
 }
 
-func (p *Provider) launch(ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc) error {
-	if err := store.WriteLease(p.store.Dir(request.ID), store.Lease{ID: request.ID, Spec: request.Spec, Lease: request.Lease}); err != nil {
+func (p *Provider) launch(
+	ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc,
+) error {
+	if err := store.WriteLease(
+		p.store.Dir(request.ID), store.Lease{ID: request.ID, Spec: request.Spec, Lease: request.Lease},
+	); err != nil {
 		return stateError("launch", err)
 	}
 	err := p.store.Reserve(request.Spec.Name, request.ID, func(holder string) bool {
@@ -69,7 +77,9 @@ func (p *Provider) launch(ctx context.Context, lock *store.Lock, request socket.
 		return err == nil && sb.State.Live()
 	})
 	if errors.Is(err, fs.ErrExist) {
-		return core.Errorf(core.KindConflict, "local.launch", request.Spec.Name, "there is a sandbox %q already", request.Spec.Name).
+		return core.Errorf(
+			core.KindConflict, "local.launch", request.Spec.Name, "there is a sandbox %q already", request.Spec.Name,
+		).
 			WithHint("choose another name, or end that one: sb terminate %s", request.Spec.Name)
 	}
 	if err != nil {
@@ -103,17 +113,23 @@ func secretValues(secrets []core.Secret) map[string]string {
 // imageFunc makes sure that the image from which a sandbox resumes is whole. It returns the data that belongs to it.
 type imageFunc func(context.Context) (*wire.Kept, error)
 
-// supervise starts a supervisor, hands it the lock and waits until the sandbox is ready. With an image that is made while the
-// supervisor prepares itself.
-func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc) error {
+// supervise starts a supervisor, hands it the lock and waits until the sandbox is ready. With an image that is made
+// while the supervisor prepares itself.
+func (p *Provider) supervise(
+	ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc,
+) error {
 	programs, err := p.usable()
 	if err != nil {
 		return err
 	}
 	request.Version = wire.Version
-	request.Dir, request.RuntimeDir, request.OverlayDir = p.store.Dir(request.ID), p.store.RuntimeDir(request.ID), p.overlayDir(request.ID)
+	request.Dir, request.RuntimeDir, request.OverlayDir = p.store.Dir(
+		request.ID,
+	), p.store.RuntimeDir(request.ID), p.overlayDir(request.ID)
 	request.Guest = programs.guest
-	request.SaveInterval, request.FreezeAfter, request.LogLimit = p.opts.SaveInterval, p.opts.FreezeAfter, int64(p.opts.LogLimit)
+	request.SaveInterval, request.FreezeAfter, request.LogLimit = p.opts.SaveInterval, p.opts.FreezeAfter, int64(
+		p.opts.LogLimit,
+	)
 	if request.Group, err = p.group(request.ID, request.Spec); err != nil {
 		return stateError("launch", err)
 	}
@@ -156,9 +172,11 @@ func (p *Provider) supervise(ctx context.Context, lock *store.Lock, request sock
 	return nil
 }
 
-// startRuntime starts sb-runtime in the sandbox's control group, or without one: a group that can be made cannot always be
-// entered from where this process is.
-func (p *Provider) startRuntime(runtime string, request *socket.Launch, lock *store.Lock, log *os.File) (*child, error) {
+// startRuntime starts sb-runtime in the sandbox's control group, or without one: a group that can be made cannot always
+// be entered from where this process is.
+func (p *Provider) startRuntime(
+	runtime string, request *socket.Launch, lock *store.Lock, log *os.File,
+) (*child, error) {
 	child, err := spawn(runtime, request.Spec.CPU, request.Group, lock.File, log)
 	if err != nil && request.Group != nil {
 		request.Group = nil
@@ -171,7 +189,8 @@ func (p *Provider) startRuntime(runtime string, request *socket.Launch, lock *st
 		return nil, openFilesError("launch", err)
 	}
 	if err != nil {
-		return nil, core.Errorf(errKind(err), "local.launch", "", "sb-runtime could not be started: %w", err).WithHint("sb doctor says what this machine does not allow")
+		return nil, core.Errorf(errKind(err), "local.launch", "", "sb-runtime could not be started: %w", err).
+			WithHint("sb doctor says what this machine does not allow")
 	}
 	return child, nil
 }
@@ -202,7 +221,8 @@ func (c *child) handOver(ctx context.Context, request socket.Launch, image image
 	return c.tell(kept)
 }
 
-// awaitReady reads the supervisor's status until the sandbox is ready. When the supervisor ends without a status, why is part of the error.
+// awaitReady reads the supervisor's status until the sandbox is ready. When the supervisor ends without a status, why
+// is part of the error.
 func (c *child) awaitReady(ctx context.Context, name string, why func() string, progress core.ProgressFunc) error {
 	err := c.listen(progress)
 	switch {
@@ -250,10 +270,13 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	}
 	lease, err := p.store.ReadLease(id)
 	if err != nil {
-		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "its lease cannot be read: %w", err).WithHint("%s", keepHint(sb.Name))
+		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "its lease cannot be read: %w", err).
+			WithHint("%s", keepHint(sb.Name))
 	}
 	if !sb.Spec.Persist {
-		return sb, core.Errorf(core.KindConflict, "local.start", sb.Name, "the sandbox is not persistent: nothing of it was kept").
+		return sb, core.Errorf(
+			core.KindConflict, "local.start", sb.Name, "the sandbox is not persistent: nothing of it was kept",
+		).
 			WithHint("launch a new one, with --persist if it should survive a stop")
 	}
 	lock, err := p.lockToStart(ctx, sb, endTimeout)
@@ -308,15 +331,16 @@ func (p *Provider) restart(sb core.Sandbox) (socket.Launch, error) {
 	}
 	switch {
 	case store.IsDamage(err):
-		return request, core.Errorf(core.KindConflict, "local.start", sb.Name, "its secrets cannot be read: %w", err).WithHint("%s", keepHint(sb.Name))
+		return request, core.Errorf(core.KindConflict, "local.start", sb.Name, "its secrets cannot be read: %w", err).
+			WithHint("%s", keepHint(sb.Name))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return request, stateError("start", err)
 	}
 	return request, nil
 }
 
-// saved returns the newest generation of a sandbox's saved files that is good, 0 if none was ever saved, and what is wrong with newer
-// ones. That none is good where there were some is an error: nothing starts as if it were new.
+// saved returns the newest generation of a sandbox's saved files that is good, 0 if none was ever saved, and what is
+// wrong with newer ones. That none is good where there were some is an error: nothing starts as if it were new.
 func (p *Provider) saved(sb core.Sandbox) (generation int, damage, err error) {
 	saves := store.SavesIn(p.store.Dir(sb.ID))
 	generation, damage, err = saves.Newest()
@@ -340,10 +364,12 @@ func (p *Provider) saved(sb core.Sandbox) (generation int, damage, err error) {
 	return 0, nil, nil
 }
 
-// lockToStart takes the lock of an ended sandbox. Its supervisor reports the end before it exits, so the lock may be held for up to
-// limit. KindConflict: another process still holds it then.
+// lockToStart takes the lock of an ended sandbox. Its supervisor reports the end before it exits, so the lock may be
+// held for up to limit. KindConflict: another process still holds it then.
 func (p *Provider) lockToStart(ctx context.Context, sb core.Sandbox, limit time.Duration) (*store.Lock, error) {
-	busy := core.Errorf(core.KindConflict, "local.start", sb.Name, "another sb is starting or stopping the sandbox %q", sb.Name).
+	busy := core.Errorf(
+		core.KindConflict, "local.start", sb.Name, "another sb is starting or stopping the sandbox %q", sb.Name,
+	).
 		WithHint("wait until it is done, then try again: sb inspect %s shows the state", sb.Name)
 	ending, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

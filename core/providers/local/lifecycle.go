@@ -21,7 +21,8 @@ func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, er
 	var last core.Sandbox
 	ending := false
 	for {
-		// Asked first: the supervisor writes its last word, with the entry command's exit code, before it lets go of the lock.
+		// Asked first: the supervisor writes its last word, with the entry command's exit code, before it lets go of the
+		// lock.
 		supervised := p.store.Locked(id)
 		sb, err := p.Get(ctx, id)
 		switch {
@@ -85,7 +86,8 @@ func (p *Provider) KeepAlive(ctx context.Context, id string, lease time.Duration
 	return p.request(ctx, id, &wire.Request{Verb: wire.VerbExpire, Issued: now, Expires: now.Add(lease), Lease: true})
 }
 
-// GivenSecrets implements core.SecretTeller. The supervisor knows them; they are on no disk unless the sandbox persists.
+// GivenSecrets implements core.SecretTeller. The supervisor knows them; they are on no disk unless the sandbox
+// persists.
 func (p *Provider) GivenSecrets(ctx context.Context, id string) ([]core.Secret, error) {
 	if !store.ValidID(id) {
 		return nil, notFound(id)
@@ -145,8 +147,9 @@ func (p *Provider) Denials(ctx context.Context, id string) ([]core.Denial, error
 	return reply.Denials, nil
 }
 
-// SetNetwork implements core.NetworkPolicer. The supervisor holds the sandbox to the new policy from then on; it is the sandbox's after a stop
-// and in forks, too. The lease is written second, by the client: a supervisor cannot change what its sandbox may do.
+// SetNetwork implements core.NetworkPolicer. The supervisor holds the sandbox to the new policy from then on; it is the
+// sandbox's after a stop and in forks, too. The lease is written second, by the client: a supervisor cannot change what
+// its sandbox may do.
 func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Network) (core.Sandbox, error) {
 	if !store.ValidID(id) {
 		return core.Sandbox{}, notFound(id)
@@ -163,8 +166,12 @@ func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Netwo
 		lease.Spec.Network = network
 		if err := store.WriteLease(dir, lease); err != nil {
 			why := stateError("policy set", err)
-			err = core.Errorf(core.KindOf(why), "local.policy set", id, "the policy could not be written, the old one holds: %w", err).WithHint("%s", core.HintOf(why))
-			return errors.Join(err, p.request(context.WithoutCancel(ctx), id, &wire.Request{Verb: wire.VerbNetwork, Network: &before}))
+			err = core.Errorf(
+				core.KindOf(why), "local.policy set", id, "the policy could not be written, the old one holds: %w", err,
+			).WithHint("%s", core.HintOf(why))
+			return errors.Join(
+				err, p.request(context.WithoutCancel(ctx), id, &wire.Request{Verb: wire.VerbNetwork, Network: &before}),
+			)
 		}
 		return nil
 	})
@@ -211,7 +218,9 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 		lock, err = p.store.Lock(id)
 	}
 	if errors.Is(err, store.ErrLocked) {
-		return core.Errorf(core.KindConflict, "local.terminate", sb.Name, "the sandbox is being started or ended by somebody else")
+		return core.Errorf(
+			core.KindConflict, "local.terminate", sb.Name, "the sandbox is being started or ended by somebody else",
+		)
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		return notFound(id)
@@ -246,7 +255,9 @@ func (p *Provider) end(ctx context.Context, id string) error {
 		return core.Wrap("local.terminate", id, ctx.Err())
 	}
 	if err := p.killSupervisor(ctx, id); err != nil && p.store.Locked(id) {
-		return core.Errorf(core.KindUnavailable, "local.terminate", id, "its supervisor neither answers nor can be killed: %w", err)
+		return core.Errorf(
+			core.KindUnavailable, "local.terminate", id, "its supervisor neither answers nor can be killed: %w", err,
+		)
 	}
 	killed, cancelKilled := context.WithTimeout(ctx, endTimeout)
 	defer cancelKilled()
@@ -268,9 +279,9 @@ func (p *Provider) awaitEnd(ctx context.Context, id string) error {
 	return nil
 }
 
-// killSupervisor kills the process that keeps the sandbox, and waits until it has ended. Its number is only believed if it
-// started when the supervisor did, in this boot; and not from the supervisor's own state, which whoever took it over could
-// forge. fs.ErrNotExist: none was started.
+// killSupervisor kills the process that keeps the sandbox, and waits until it has ended. Its number is only believed if
+// it started when the supervisor did, in this boot; and not from the supervisor's own state, which whoever took it over
+// could forge. fs.ErrNotExist: none was started.
 func (p *Provider) killSupervisor(ctx context.Context, id string) error {
 	process, err := p.store.ReadProcess(id)
 	if err != nil {

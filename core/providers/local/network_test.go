@@ -13,8 +13,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// refused tries what stands for a listed and an unlisted machine, in a network that has neither, and returns which of them the
-// policy refused.
+// refused tries what stands for a listed and an unlisted machine, in a network that has neither, and returns which of
+// them the policy refused.
 func refused(t *testing.T, p *Provider, id string) []string {
 	t.Helper()
 	before := attempts(t, p, id)
@@ -101,7 +101,9 @@ func TestNamesGoOnInCopies(t *testing.T) {
 	}
 	again := launched(t, p, func(spec *core.Spec) { spec.Checkpoint, spec.Network = "names", sb.Spec.Network })
 	for _, id := range []string{again.ID, forkOf(t, p, again.ID).ID} {
-		output(t, p, id, `python3 -c 'import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("198.19.0.1", 443))'`)
+		output(
+			t, p, id, `python3 -c 'import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("198.19.0.1", 443))'`,
+		)
 		within(t, "the name is known", func() bool {
 			denials, err := p.Denials(t.Context(), id)
 			return err == nil && len(denials) == 1 && denials[0].Name == "good.example" && denials[0].Protocol == "udp"

@@ -11,11 +11,12 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// minOpenFiles is the limit of open files that a sandbox needs. Measured with the embedded gVisor: it starts with 512, and not
-// with 256, where the sentry ends without a message.
+// minOpenFiles is the limit of open files that a sandbox needs. Measured with the embedded gVisor: it starts with 512,
+// and not with 256, where the sentry ends without a message.
 const minOpenFiles = 512
 
-// checkOpenFiles refuses a start that the hard limit of open files does not allow. The soft limit does not count: Go raises it.
+// checkOpenFiles refuses a start that the hard limit of open files does not allow. The soft limit does not count: Go
+// raises it.
 func checkOpenFiles(op string) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -24,7 +25,8 @@ func checkOpenFiles(op string) error {
 	if limit.Max >= minOpenFiles {
 		return nil
 	}
-	return core.Errorf(core.KindExhausted, "local."+op, "", "the limit of open files is %d, and a sandbox needs %d", limit.Max, minOpenFiles).
+	return core.Errorf(core.KindExhausted, "local."+
+		op, "", "the limit of open files is %d, and a sandbox needs %d", limit.Max, minOpenFiles).
 		WithHint("%s", openFilesHint)
 }
 
@@ -45,5 +47,6 @@ func openFilesError(op string, err error) error {
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		number = strconv.FormatUint(limit.Cur, 10)
 	}
-	return core.Errorf(core.KindExhausted, "local."+op, "", "the limit of open files (%s) is reached: %w", number, err).WithHint("%s", openFilesHint)
+	return core.Errorf(core.KindExhausted, "local."+op, "", "the limit of open files (%s) is reached: %w", number, err).
+		WithHint("%s", openFilesHint)
 }

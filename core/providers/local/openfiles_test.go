@@ -17,7 +17,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// A launch that the limit of open files does not allow names the limit and the command that raises it, and leaves nothing.
+// A launch that the limit of open files does not allow names the limit and the command that raises it, and leaves
+// nothing.
 func TestLaunchWithFewOpenFiles(t *testing.T) {
 	if dir := os.Getenv("SB_TEST_FEW_FILES"); dir != "" {
 		p := &Provider{}
@@ -30,7 +31,9 @@ func TestLaunchWithFewOpenFiles(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", `ulimit -n 64; exec "$0" -test.run='^TestLaunchWithFewOpenFiles$'`, os.Args[0])
+	cmd := exec.CommandContext(
+		t.Context(), "sh", "-c", `ulimit -n 64; exec "$0" -test.run='^TestLaunchWithFewOpenFiles$'`, os.Args[0],
+	)
 	cmd.Env = append(os.Environ(), "SB_TEST_FEW_FILES="+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -50,7 +53,8 @@ func TestLaunchWithFewOpenFiles(t *testing.T) {
 func TestOutOfFilesIsExhausted(t *testing.T) {
 	for _, errno := range []error{unix.EMFILE, unix.ENFILE} {
 		err := stateError("list", &os.PathError{Op: "open", Path: "/x", Err: errno})
-		if !errors.Is(err, core.KindExhausted) || core.HintOf(err) == "" || !strings.Contains(err.Error(), "limit of open files") {
+		if !errors.Is(err, core.KindExhausted) || core.HintOf(err) == "" ||
+			!strings.Contains(err.Error(), "limit of open files") {
 			t.Errorf("%v: %v, hint %q", errno, err, core.HintOf(err))
 		}
 	}
@@ -70,7 +74,8 @@ func TestStartWhileAnotherStarts(t *testing.T) {
 	}
 	defer func() { _ = held.Close() }()
 	lock, err := p.lockToStart(t.Context(), sb, 2*time.Millisecond)
-	if lock != nil || !errors.Is(err, core.KindConflict) || !strings.Contains(err.Error(), `another sb is starting or stopping the sandbox "busy-box"`) {
+	if lock != nil || !errors.Is(err, core.KindConflict) ||
+		!strings.Contains(err.Error(), `another sb is starting or stopping the sandbox "busy-box"`) {
 		t.Errorf("it is %v, %v", lock, err)
 	}
 }

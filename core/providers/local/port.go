@@ -15,8 +15,8 @@ import (
 )
 
 // DialPort implements core.PortForwarder: the supervisor carries the bytes between a socket of this process and the
-// sandbox's network stack, or sb-guest inside where only the sandbox's loopback is listened on. Neither needs a network of
-// the sandbox.
+// sandbox's network stack, or sb-guest inside where only the sandbox's loopback is listened on. Neither needs a network
+// of the sandbox.
 func (p *Provider) DialPort(ctx context.Context, id string, port int) (net.Conn, error) {
 	if !store.ValidID(id) {
 		return nil, notFound(id)

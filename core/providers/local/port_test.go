@@ -40,7 +40,9 @@ func listening(t *testing.T, p *Provider, id, address string, port int) {
 // serving starts a program that says when it listens, and waits until it does.
 func serving(t *testing.T, p *Provider, id, program, address string, port int) {
 	t.Helper()
-	server, err := p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"python3", "-c", program, address, fmt.Sprint(port)}, Detach: true})
+	server, err := p.Exec(
+		t.Context(), id, core.ExecSpec{Command: []string{"python3", "-c", program, address, fmt.Sprint(port)}, Detach: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

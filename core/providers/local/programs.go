@@ -38,7 +38,9 @@ func (p *Provider) programs() (programs, error) {
 		}
 	}
 	e := core.Errorf(core.KindUnavailable, "local", "", "sb's helpers %s and %s are not there", name, guest)
-	return programs{}, e.WithHint("install them beside sb: CGO_ENABLED=0 go install ./cmd/... ; or name sb-runtime's path in SB_LOCAL_RUNTIME")
+	return programs{}, e.WithHint(
+		"install them beside sb: CGO_ENABLED=0 go install ./cmd/... ; or name sb-runtime's path in SB_LOCAL_RUNTIME",
+	)
 }
 
 // usable finds the helpers and refuses those that are linked with the C library: gVisor does not run in such a program.
@@ -47,7 +49,8 @@ func (p *Provider) usable() (programs, error) {
 	if err != nil || !found.dynamic() {
 		return found, err
 	}
-	return found, core.Errorf(core.KindUnavailable, "local", "", "%s is linked with the C library, and gVisor does not run so",
+	return found, core.Errorf(core.KindUnavailable, "local", "",
+		"%s is linked with the C library, and gVisor does not run so",
 		found.runtime).WithHint("build it again, in sb's source: CGO_ENABLED=0 go install ./cmd/...")
 }
 

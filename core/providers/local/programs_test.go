@@ -28,7 +28,10 @@ func TestHelpersLinkedWithTheCLibrary(t *testing.T) {
 		t.Fatal("/bin/false does not ask for a dynamic linker")
 	}
 	p := opener(t, func(o *Options) { o.Runtime = filepath.Join(dir, "sb-runtime") })(t)
-	_, err = p.Launch(t.Context(), core.Spec{Name: "box", Image: HostImage}, core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()}, nil)
+	_, err = p.Launch(
+		t.Context(), core.Spec{Name: "box", Image: HostImage},
+		core.Lease{Owner: core.CurrentOwner("test"), Created: time.Now()}, nil,
+	)
 	if !errors.Is(err, core.KindUnavailable) || core.HintOf(err) == "" {
 		t.Errorf("Launch: %v", err)
 	}

@@ -139,8 +139,9 @@ func (p *Provider) read(id string) (core.Sandbox, error) {
 		return p.withoutLease(id, locked, err)
 	}
 	sb := core.Sandbox{
-		ID: id, Name: lease.Spec.Name, Provider: Name, App: lease.Spec.App, Image: lease.Spec.Image, Labels: lease.Spec.Labels,
-		Spec: lease.Spec, Created: lease.Lease.Created, Lease: lease.Lease, State: core.StateCreating,
+		ID: id, Name: lease.Spec.Name, Provider: Name, App: lease.Spec.App, Image: lease.Spec.Image,
+		Labels: lease.Spec.Labels,
+		Spec:   lease.Spec, Created: lease.Lease.Created, Lease: lease.Lease, State: core.StateCreating,
 	}
 	if lease.Damage != nil {
 		sb.Message = lease.Damage.Error() + "; its copy is used"
@@ -191,8 +192,8 @@ func (p *Provider) withoutState(sb *core.Sandbox, locked bool, why error) {
 	}
 }
 
-// withoutLease describes a sandbox of which neither lease.json nor its copy can be read. While its files are saved it counts as
-// stopped: nothing removes it unasked.
+// withoutLease describes a sandbox of which neither lease.json nor its copy can be read. While its files are saved it
+// counts as stopped: nothing removes it unasked.
 func (p *Provider) withoutLease(id string, locked bool, why error) (core.Sandbox, error) {
 	dir := p.store.Dir(id)
 	saved := store.SavesIn(dir).Any()
@@ -286,7 +287,8 @@ func stateError(op string, err error) error {
 	case outOfFiles(err):
 		return openFilesError(op, err)
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		return core.Errorf(core.KindExhausted, "local."+op, "", "the disk is full: %w", err).WithHint("free some space, then try again; sb prune removes dead sandboxes")
+		return core.Errorf(core.KindExhausted, "local."+op, "", "the disk is full: %w", err).
+			WithHint("free some space, then try again; sb prune removes dead sandboxes")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
 		return core.Errorf(core.KindUnavailable, "local."+op, "", "the state directory cannot be written: %w", err).
 			WithHint("make it writable, or set XDG_STATE_HOME to a directory that is")
@@ -295,7 +297,9 @@ func stateError(op string, err error) error {
 }
 
 // control makes one request of a sandbox's supervisor.
-func (p *Provider) control(ctx context.Context, id string, request *wire.Request, files ...*os.File) (*wire.Reply, error) {
+func (p *Provider) control(
+	ctx context.Context, id string, request *wire.Request, files ...*os.File,
+) (*wire.Reply, error) {
 	client, err := socket.Dial(p.store.Socket(id), files...)
 	if err != nil {
 		return nil, core.Wrap("local", id, err)

@@ -24,8 +24,8 @@ import (
 // remainsTimeout bounds how long the processes of a dead supervisor may take to end after SIGKILL.
 const remainsTimeout = 10 * time.Second
 
-// forget removes a sandbox. The caller holds its lock. The record is removed last: while anything of the sandbox is left,
-// the record names it, and forget can be called again.
+// forget removes a sandbox. The caller holds its lock. The record is removed last: while anything of the sandbox is
+// left, the record names it, and forget can be called again.
 func (p *Provider) forget(ctx context.Context, id, name string) error {
 	if err := p.clear(ctx, id); err != nil {
 		return err
@@ -33,8 +33,8 @@ func (p *Provider) forget(ctx context.Context, id, name string) error {
 	return p.store.Remove(id, name)
 }
 
-// clear ends and removes what a supervisor that was killed left of a sandbox: processes, control group, writable layer, sockets.
-// The record and the saved files stay. The caller holds the sandbox's lock.
+// clear ends and removes what a supervisor that was killed left of a sandbox: processes, control group, writable layer,
+// sockets. The record and the saved files stay. The caller holds the sandbox's lock.
 func (p *Provider) clear(ctx context.Context, id string) error {
 	group, err := p.groupOf(id)
 	if err != nil {
@@ -94,15 +94,15 @@ func processesOf(id string, group *cgroup.Group) ([]int, error) {
 	}), nil
 }
 
-// isGVisorOf reports whether a process is one of gVisor's for a sandbox: they are named runsc-sandbox and runsc-gofer, and their
-// last argument is the sandbox's id, which no other sandbox ever has.
+// isGVisorOf reports whether a process is one of gVisor's for a sandbox: they are named runsc-sandbox and runsc-gofer,
+// and their last argument is the sandbox's id, which no other sandbox ever has.
 func isGVisorOf(pid int, id string) bool {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	return err == nil && bytes.HasPrefix(text, []byte("runsc-")) && bytes.HasSuffix(text, []byte("\x00"+id+"\x00"))
 }
 
-// killProcess kills a process and waits until it has ended. still is asked after the process was pinned, so that another process
-// that has got its number is left alone. SIGKILL ends a stopped process, too.
+// killProcess kills a process and waits until it has ended. still is asked after the process was pinned, so that
+// another process that has got its number is left alone. SIGKILL ends a stopped process, too.
 func killProcess(ctx context.Context, pid int, still func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
@@ -119,7 +119,8 @@ func killProcess(ctx context.Context, pid int, still func() bool) error {
 		return err
 	}
 	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(poll.Milliseconds())) //nolint:gosec // a descriptor
+		//nolint:gosec // a descriptor
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(poll.Milliseconds()))
 		switch {
 		case n > 0:
 			return nil

@@ -124,7 +124,9 @@ func TestRemainsOfAKilledSupervisor(t *testing.T) {
 				if _, err := os.Stat(dir); err != nil {
 					continue
 				}
-				if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(gofer.Process.Pid)), 0o600); err != nil {
+				if err := os.WriteFile(
+					filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(gofer.Process.Pid)), 0o600,
+				); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -168,7 +170,8 @@ func TestTerminateKeepsTheRecordOfWhatIsLeft(t *testing.T) {
 		t.Skip("this user cannot make control groups: ", err)
 	}
 	defer func() { _ = os.Remove(inner) }()
-	if err := p.Terminate(t.Context(), sb.ID); !errors.Is(err, core.KindUnavailable) || !strings.Contains(err.Error(), group.Dirs[0]) {
+	if err := p.Terminate(t.Context(), sb.ID); !errors.Is(err, core.KindUnavailable) ||
+		!strings.Contains(err.Error(), group.Dirs[0]) {
 		t.Errorf("terminate: %v", err)
 	}
 	if found, err := p.FindName(t.Context(), sb.Name); err != nil || found.ID != sb.ID {

@@ -17,9 +17,12 @@ import (
 // While a sandbox runs and after its commands wrote them, no value of a secret is in any file of sb's.
 func TestSecretsAreOnNoDisk(t *testing.T) {
 	const launched, given = "value-of-the-launch", "value-of-a-command"
-	p, sb := crashed(t, func(spec *core.Spec) { spec.Secrets = []core.Secret{{Name: "A", Value: core.NewSecretValue(launched)}} })
+	p, sb := crashed(t, func(spec *core.Spec) {
+		spec.Secrets = []core.Secret{{Name: "A", Value: core.NewSecretValue(launched)}}
+	})
 	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{
-		Command: []string{"sh", "-c", "echo $A $B; echo $A $B >&2"}, Secrets: []core.Secret{{Name: "B", Value: core.NewSecretValue(given)}},
+		Command: []string{"sh", "-c", "echo $A $B; echo $A $B >&2"},
+		Secrets: []core.Secret{{Name: "B", Value: core.NewSecretValue(given)}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// Snapshot implements core.Snapshotter: the writable layer is kept, since all that is below it is this machine's. Of a stopped
-// sandbox it is what was saved.
+// Snapshot implements core.Snapshotter: the writable layer is kept, since all that is below it is this machine's. Of a
+// stopped sandbox it is what was saved.
 func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOptions) (core.Snapshot, error) {
 	source, err := p.Get(ctx, id)
 	if err != nil {
@@ -60,7 +60,10 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	case core.StateQueued, core.StateCreating, core.StatePaused, core.StateExited, core.StateFailed, core.StateLost:
 		return core.Snapshot{}, notRunning(source)
 	}
-	made := core.Snapshot{ID: name, Provider: Name, Sandbox: id, Created: now, Size: treeSize(draft.Dir), Hint: "sb launch --snapshot " + name, Note: note}
+	made := core.Snapshot{
+		ID: name, Provider: Name, Sandbox: id, Created: now, Size: treeSize(draft.Dir), Hint: "sb launch --snapshot " + name,
+		Note: note,
+	}
 	err = draft.Publish(name, made, opts.Replace)
 	if errors.Is(err, fs.ErrExist) {
 		return core.Snapshot{}, core.SnapshotExists(name)
@@ -137,7 +140,8 @@ func (p *Provider) RemoveSnapshot(_ context.Context, id string) error {
 }
 
 func noSnapshot(id string) error {
-	return core.Errorf(core.KindNotFound, "local.snapshot", id, "there is no snapshot %q", id).WithHint("sb snapshot ls lists them")
+	return core.Errorf(core.KindNotFound, "local.snapshot", id, "there is no snapshot %q", id).
+		WithHint("sb snapshot ls lists them")
 }
 
 // HasSnapshot implements core.SnapshotFinder.

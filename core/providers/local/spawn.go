@@ -118,7 +118,9 @@ func prepareThread(cpu float64) error {
 		{Code: unix.BPF_RET | unix.BPF_K, K: returnAllow},
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]} //nolint:gosec // four
-	if err := unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0); err != nil {
+	if err := unix.Prctl(
+		unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0,
+	); err != nil {
 		return fmt.Errorf("installing the membarrier filter: %w", err)
 	}
 	return nil
@@ -155,7 +157,8 @@ func errKind(err error) core.Kind {
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.ENOSPC):
 		return core.KindExhausted
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EINVAL),
+		errors.Is(err, unix.ENOSYS):
 		return core.KindUnavailable
 	}
 	return core.KindInternal

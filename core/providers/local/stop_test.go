@@ -27,7 +27,8 @@ func trapped(t *testing.T, then string) (p *Provider, sb core.Sandbox, told func
 	}
 	sb = launched(t, p, func(spec *core.Spec) {
 		spec.Persist, spec.Volumes = true, []core.Volume{{Source: shared, Target: "/shared"}}
-		spec.Command = []string{"sh", "-c", "trap 'touch /shared/told; " + then + "' TERM; touch /shared/ready; while :; do sleep 0.02; done"}
+		spec.Command = []string{"sh", "-c", "trap 'touch /shared/told; " + then +
+			"' TERM; touch /shared/ready; while :; do sleep 0.02; done"}
 	})
 	there := func(name string) bool {
 		_, err := os.Stat(filepath.Join(shared, name))
@@ -50,7 +51,8 @@ func TestStopEndsTheEntryCommand(t *testing.T) {
 		t.Errorf("stop: %v", err)
 	}
 	stopped, err := p.Get(t.Context(), sb.ID)
-	if err != nil || stopped.State != core.StateStopped || stopped.Reason != core.ReasonStopped || stopped.ExitCode == nil || *stopped.ExitCode != 3 {
+	if err != nil || stopped.State != core.StateStopped || stopped.Reason != core.ReasonStopped ||
+		stopped.ExitCode == nil || *stopped.ExitCode != 3 {
 		t.Errorf("it is %+v, %v", stopped, err)
 	}
 	var log strings.Builder
@@ -96,11 +98,16 @@ func TestExecInASandboxThatDies(t *testing.T) {
 		_, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}})
 		executing <- err
 	}()
-	within(t, "the command is noted", func() bool { execs, err := p.Execs(t.Context(), sb.ID); return err == nil && len(execs) == 1 })
+	within(t, "the command is noted", func() bool {
+		execs, err := p.Execs(t.Context(), sb.ID)
+		return err == nil &&
+			len(execs) == 1
+	})
 	if err := syscall.Kill(sentry, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := providertest.Receive(t, executing); !errors.Is(err, core.KindConflict) || !strings.Contains(err.Error(), "ended") {
+	if err := providertest.Receive(t, executing); !errors.Is(err, core.KindConflict) ||
+		!strings.Contains(err.Error(), "ended") {
 		t.Errorf("exec: %v", err)
 	}
 }

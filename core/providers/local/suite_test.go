@@ -26,7 +26,8 @@ func opener(tb testing.TB, change func(*Options)) providertest.Opener {
 	dir := tb.TempDir()
 	opts := Options{
 		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
-		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), SaveInterval: time.Minute, FreezeAfter: 200 * time.Millisecond, LogLimit: core.MiB,
+		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), SaveInterval: time.Minute,
+		FreezeAfter: 200 * time.Millisecond, LogLimit: core.MiB,
 	}
 	if change != nil {
 		change(&opts)

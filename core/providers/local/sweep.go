@@ -19,8 +19,8 @@ import (
 const notRunningAnyMore = "its sandbox does not run any more"
 
 // Leftovers implements core.Sweeper. It finds directories of sandboxes that never
-// got a lease, checkpoints and snapshots that were broken off, empty control groups without a sandbox, and sockets, processes
-// and writable layers whose sandbox does not run.
+// got a lease, checkpoints and snapshots that were broken off, empty control groups without a sandbox, and sockets,
+// processes and writable layers whose sandbox does not run.
 // Saved files that could be wanted are not leftovers.
 func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	ids, err := p.store.IDs()
@@ -58,7 +58,9 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 			add(path, notRunningAnyMore)
 		}
 	}
-	for what, shelf := range map[string]*store.Shelf{"checkpoint": p.store.Checkpoints(), "snapshot": p.store.Snapshots()} {
+	for what, shelf := range map[string]*store.Shelf{
+		"checkpoint": p.store.Checkpoints(), "snapshot": p.store.Snapshots(),
+	} {
 		if err := shelfLeftovers(what, shelf, add); err != nil {
 			return found, stateError("prune", err)
 		}
@@ -74,14 +76,16 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 		_, err := os.Stat(p.store.Dir(id))
 		// A sandbox that is being removed loses its name first.
 		if still, nameErr := p.store.Named(name); errors.Is(err, fs.ErrNotExist) && nameErr == nil && still == id {
-			found = append(found, core.Leftover{Provider: Name, Subject: nameSubject + name, Why: "the sandbox that had the name is gone"})
+			found = append(
+				found, core.Leftover{Provider: Name, Subject: nameSubject + name, Why: "the sandbox that had the name is gone"},
+			)
 		}
 	}
 	return found, nil
 }
 
-// shelfLeftovers finds what was never finished. One that cannot be read is listed and removed by its name only: it may still be
-// of use to somebody.
+// shelfLeftovers finds what was never finished. One that cannot be read is listed and removed by its name only: it may
+// still be of use to somebody.
 func shelfLeftovers(what string, shelf *store.Shelf, add func(path, why string)) error {
 	drafts, err := shelf.Abandoned()
 	if err != nil {

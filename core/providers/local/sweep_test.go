@@ -58,7 +58,12 @@ func TestNothingIsLeftOverWhileSandboxesComeAndGo(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return errors.Join(os.MkdirAll(p.overlayDir(brief), 0o700), store.WriteLease(p.store.Dir(brief), leaseOf(brief)), p.store.Reserve("brief", brief, func(string) bool { return true }), p.forget(t.Context(), brief, "brief"), lock.Close())
+		return errors.Join(os.MkdirAll(p.overlayDir(brief), 0o700), store.WriteLease(p.store.Dir(brief), leaseOf(brief)),
+			p.store.Reserve("brief", brief, func(
+				string,
+			) bool {
+				return true
+			}), p.forget(t.Context(), brief, "brief"), lock.Close())
 	})
 	for range 2000 {
 		if leftovers, err := p.Leftovers(t.Context()); err != nil || len(leftovers) != 0 {

@@ -69,7 +69,9 @@ func takeOver(pid int) (ways []string) {
 		_ = f.Close()
 	}
 	local := make([]byte, 16)
-	if _, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &local[0], Len: 16}}, []unix.RemoteIovec{{Base: 0x400000, Len: 16}}, 0); err == nil {
+	if _, err := unix.ProcessVMReadv(
+		pid, []unix.Iovec{{Base: &local[0], Len: 16}}, []unix.RemoteIovec{{Base: 0x400000, Len: 16}}, 0,
+	); err == nil {
 		ways = append(ways, "process_vm_readv")
 	}
 	return ways
@@ -92,7 +94,10 @@ func attacked(t *testing.T, how string) (p *Provider, id string, said func(what 
 		t.Fatal(err)
 	}
 	r, w := io.Pipe()
-	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"/tmp/attack"}, Env: map[string]string{attackVariable: how}, Stdout: w, Stderr: w})
+	process, err := p.Exec(
+		t.Context(), sb.ID,
+		core.ExecSpec{Command: []string{"/tmp/attack"}, Env: map[string]string{attackVariable: how}, Stdout: w, Stderr: w},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,15 +21,19 @@ func TestUsersOfTheHostImage(t *testing.T) {
 	unix.Umask(before)
 	var out bytes.Buffer
 	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{
-		User:    "user",
-		Command: []string{"sh", "-c", "umask; echo mine > ~/file && cat ~/file; grep -c ^user: /etc/passwd; ls -d /etc/ssl/. /etc/default/. /var/lib/."},
-		Stdout:  &out, Stderr: &out,
+		User: "user",
+		Command: []string{
+			"sh", "-c",
+			"umask; echo mine > ~/file && cat ~/file; grep -c ^user: /etc/passwd; ls -d /etc/ssl/. /etc/default/. /var/lib/.",
+		},
+		Stdout: &out, Stderr: &out,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = process.Close() }()
-	if exit, err := process.Wait(providertest.Patient(t)); err != nil || !strings.HasPrefix(out.String(), "0022\nmine\n1\n") || strings.Contains(out.String(), "denied") {
+	if exit, err := process.Wait(providertest.Patient(t)); err != nil ||
+		!strings.HasPrefix(out.String(), "0022\nmine\n1\n") || strings.Contains(out.String(), "denied") {
 		t.Errorf("%+v, %v: %s", exit, err, out.String())
 	}
 }

@@ -16,16 +16,23 @@ func (p *Provider) withVolumes(spec core.Spec) (core.Spec, error) {
 	spec = spec.Clone()
 	for i, v := range spec.Volumes {
 		if !filepath.IsAbs(v.Source) {
-			return spec, core.Errorf(core.KindUnsupported, "local.launch", v.Source, "volumes with names are not there").WithHint("give a directory of this machine")
+			return spec, core.Errorf(core.KindUnsupported, "local.launch", v.Source, "volumes with names are not there").
+				WithHint("give a directory of this machine")
 		}
 		source, err := filepath.EvalSymlinks(v.Source)
 		if err != nil {
 			return spec, core.Errorf(core.KindUsage, "local.launch", v.Source, "the volume cannot be read: %w", err)
 		}
 		if !slices.ContainsFunc(p.opts.HostDirs, func(dir string) bool { return below(source, dir) }) {
-			return spec, core.Errorf(core.KindUnauthorized, "local.launch", v.Source, "this directory may not be shown in a sandbox")
+			return spec, core.Errorf(
+				core.KindUnauthorized, "local.launch", v.Source, "this directory may not be shown in a sandbox",
+			)
 		}
-		if target := filepath.Clean(v.Target); target == "/" || slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool { return below(target, dir) }) {
+		if target := filepath.Clean(v.Target); target == "/" || slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(
+			dir string,
+		) bool {
+			return below(target, dir)
+		}) {
 			return spec, core.Errorf(core.KindUsage, "local.launch", v.Target, "nothing can be mounted there")
 		}
 		spec.Volumes[i].Source = source

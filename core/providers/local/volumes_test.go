@@ -71,8 +71,12 @@ func TestVolumes(t *testing.T) {
 	})
 	var out, said bytes.Buffer
 	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{
-		Command: []string{"sh", "-c", "cat /data/read/given; echo inside >/data/write/file; mkdir /data/write/d; echo x >/data/read/given; rm -f /data/read/given; test -e /data/read/given"},
-		Stdout:  &out, Stderr: &said,
+		Command: []string{
+			"sh", "-c",
+			"cat /data/read/given; echo inside >/data/write/file; mkdir /data/write/d; echo x >/data/read/given; rm -f " +
+				"/data/read/given; test -e /data/read/given",
+		},
+		Stdout: &out, Stderr: &said,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +86,8 @@ func TestVolumes(t *testing.T) {
 	if err != nil || exit.Code != 0 {
 		t.Fatalf("exit %+v, %v: %s", exit, err, said.String())
 	}
-	if got, errors := out.String(), said.String(); got != "from outside" || strings.Count(errors, "Read-only file system") != 2 {
+	if got, errors := out.String(), said.String(); got != "from outside" ||
+		strings.Count(errors, "Read-only file system") != 2 {
 		t.Errorf("inside: %q, %q", got, errors)
 	}
 	if text, err := os.ReadFile(filepath.Join(write, "file")); err != nil || string(text) != "inside\n" {

@@ -13,7 +13,9 @@ import (
 // It is not the program that is missing then.
 func TestNoSuchWorkdir(t *testing.T) {
 	p, sb := crashed(t, nil)
-	for what, spec := range map[string]core.ExecSpec{"a command": {}, "a detached one": {Detach: true}, "one on a terminal": {TTY: true}} {
+	for what, spec := range map[string]core.ExecSpec{
+		"a command": {}, "a detached one": {Detach: true}, "one on a terminal": {TTY: true},
+	} {
 		spec.Command, spec.Workdir = []string{"true"}, "/no/such/directory"
 		process, err := p.Exec(t.Context(), sb.ID, spec)
 		if !errors.Is(err, core.KindNotFound) || !strings.Contains(err.Error(), spec.Workdir) {

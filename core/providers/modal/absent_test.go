@@ -25,7 +25,9 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	elsewhere := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})
 	defer elsewhere.Shutdown()
 	svc := service.New(service.Options{Factories: []core.Factory{
-		{Name: elsewhere.Name(), IDPrefix: "fak-", Open: func() (core.Provider, error) { return elsewhere, nil }}, modal.Factory(r.opts),
+		{Name: elsewhere.Name(), IDPrefix: "fak-", Open: func() (core.Provider, error) {
+			return elsewhere, nil
+		}}, modal.Factory(r.opts),
 	}})
 	ctx := t.Context()
 	sb, err := svc.Launch(ctx, core.Spec{Name: "here"}, service.LaunchOptions{})
@@ -60,7 +62,8 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	if err != nil || len(first.Sandboxes) != 1 || len(first.Failures) != 0 {
 		t.Errorf("at first: %+v, %v", first, err)
 	}
-	if late := rest(); len(late.Sandboxes) != 0 || len(late.Failures) != 1 || late.Failures[0].Provider != modal.Name || !strings.Contains(late.Failures[0].Hint, "--provider modal") {
+	if late := rest(); len(late.Sandboxes) != 0 || len(late.Failures) != 1 || late.Failures[0].Provider != modal.Name ||
+		!strings.Contains(late.Failures[0].Hint, "--provider modal") {
 		t.Errorf("then: %+v", late)
 	}
 	if all := providertest.Receive(t, volumes); len(all.Failures) != 1 || all.Failures[0].Provider != modal.Name {

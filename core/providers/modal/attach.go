@@ -24,7 +24,8 @@ func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Str
 	if err != nil {
 		return nil, err
 	}
-	proc := &process{provider: p, router: r, id: exec, done: make(chan struct{}), noInput: streams.Stdin == nil || !running}
+	proc := &process{provider: p, router: r, id: exec, done: make(chan struct{}), noInput: streams.Stdin == nil ||
+		!running}
 	if !proc.noInput {
 		reply, err := call(ctx, r, func(ctx context.Context) (*pb.TaskExecStdinStatusResponse, error) {
 			return r.stub.TaskExecStdinStatus(ctx, pb.TaskExecStdinStatusRequest_builder{TaskId: r.task, ExecId: exec}.Build())
@@ -94,5 +95,6 @@ func (p *Provider) written(ctx context.Context, id, exec string, running bool) (
 
 // noExec is the error for an id that is not one of a command in the sandbox.
 func noExec(exec string) error {
-	return core.Errorf(core.KindNotFound, "modal.exec", exec, "the sandbox has no command %q", exec).WithHint("sb exec --detach prints the id of the command that it starts")
+	return core.Errorf(core.KindNotFound, "modal.exec", exec, "the sandbox has no command %q", exec).
+		WithHint("sb exec --detach prints the id of the command that it starts")
 }

@@ -27,7 +27,13 @@ func TestAttachByID(t *testing.T) {
 			id := launched(t, starter, s).ID
 			input, feed := io.Pipe()
 			defer func() { _ = feed.Close() }()
-			begun, err := starter.Exec(t.Context(), id, core.ExecSpec{Command: []string{"sh", "-c", "echo early; while read line; do echo got $line; done; exit 7"}, Stdin: input, Stdout: io.Discard})
+			begun, err := starter.Exec(
+				t.Context(), id,
+				core.ExecSpec{
+					Command: []string{"sh", "-c", "echo early; while read line; do echo got $line; done; exit 7"}, Stdin: input,
+					Stdout: io.Discard,
+				},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +101,9 @@ func TestAttachByID(t *testing.T) {
 			if exit, err := p.ExecEnd(t.Context(), id, stuck.ID()); err != nil || exit == nil || exit.Signal != 9 {
 				t.Errorf("its end: %+v, %v", exit, err)
 			}
-			for _, unknown := range []string{"999", "", "0", "-1", "../1", uuid.NewString(), strings.ToUpper(begun.ID()), strings.Repeat("9", 300)} {
+			for _, unknown := range []string{
+				"999", "", "0", "-1", "../1", uuid.NewString(), strings.ToUpper(begun.ID()), strings.Repeat("9", 300),
+			} {
 				if _, err := p.Attach(t.Context(), id, unknown, core.Streams{}); !errors.Is(err, core.KindNotFound) {
 					t.Errorf("%q: %v", unknown, err)
 				}

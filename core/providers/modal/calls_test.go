@@ -72,7 +72,9 @@ func TestCallsOfEachOperation(t *testing.T) {
 	s.Ready = &core.Probe{Exec: []string{"true"}, Interval: core.Duration(100 * time.Millisecond)}
 	s.Modal = modalspec.Section{MemorySnapshot: true}.JSON()
 	sb := launched(t, first, s)
-	shell(t, first, sb.ID, "mkdir /tmp/dir /tmp/to /mnt/it; echo x >/tmp/dir/f; while :; do sleep 1; done >/dev/null 2>&1 &")
+	shell(
+		t, first, sb.ID, "mkdir /tmp/dir /tmp/to /mnt/it; echo x >/tmp/dir/f; while :; do sleep 1; done >/dev/null 2>&1 &",
+	)
 	kept, err := first.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{Name: "kept-files"})
 	if err != nil {
 		t.Fatal(err)
@@ -96,20 +98,37 @@ func TestCallsOfEachOperation(t *testing.T) {
 		{"get", false, "AuthTokenGet SandboxTagsGetV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
 			return second(p.Get(ctx, sb.ID))
 		}},
-		{"find a name", false, "AuthTokenGet SandboxTagsGetV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
+		{"find a name", false, "AuthTokenGet SandboxTagsGetV2 SandboxWaitV2", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			return second(p.FindName(ctx, sb.Name))
 		}},
-		{"find a name, nothing remembered", true, "AppList AuthTokenGet SandboxListV2 SandboxListV2", func(ctx context.Context, p *modal.Provider) error {
+		{"find a name, nothing remembered", true, "AppList AuthTokenGet SandboxListV2 SandboxListV2", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			return second(p.FindName(ctx, sb.Name))
 		}},
-		{"list", false, "AppList AuthTokenGet SandboxListV2 SandboxListV2", func(ctx context.Context, p *modal.Provider) error { return second(p.List(ctx)) }},
+		{"list", false, "AppList AuthTokenGet SandboxListV2 SandboxListV2", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
+			return second(p.List(ctx))
+		}},
 		{"exec", false, exec, execTrue(sb.ID, nil)},
 		{"exec, nothing remembered", true, "SandboxGetTaskIdV2 " + exec, execTrue(sb.ID, nil)},
-		{"exec with a secret of Modal's, nothing remembered", true, "SandboxGetTaskIdV2 SecretGetOrCreate " + exec, execTrue(sb.ID, []core.Secret{{Ref: "kept"}})},
-		{"stat", false, way + tool, func(ctx context.Context, p *modal.Provider) error { return second(p.Stat(ctx, sb.ID, "/tmp/dir")) }},
-		{"readdir", false, way + tool, func(ctx context.Context, p *modal.Provider) error { return second(p.ReadDir(ctx, sb.ID, "/tmp/dir")) }},
-		{"mkdir", false, way + tool, func(ctx context.Context, p *modal.Provider) error { return p.Mkdir(ctx, sb.ID, "/tmp/new", false) }},
-		{"remove", false, way + tool, func(ctx context.Context, p *modal.Provider) error { return p.Remove(ctx, sb.ID, "/tmp/new", true) }},
+		{"exec with a secret of Modal's, nothing remembered", true, "SandboxGetTaskIdV2 SecretGetOrCreate " +
+			exec, execTrue(sb.ID, []core.Secret{{Ref: "kept"}})},
+		{"stat", false, way + tool, func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Stat(ctx, sb.ID, "/tmp/dir"))
+		}},
+		{"readdir", false, way + tool, func(ctx context.Context, p *modal.Provider) error {
+			return second(p.ReadDir(ctx, sb.ID, "/tmp/dir"))
+		}},
+		{"mkdir", false, way + tool, func(ctx context.Context, p *modal.Provider) error {
+			return p.Mkdir(ctx, sb.ID, "/tmp/new", false)
+		}},
+		{"remove", false, way + tool, func(ctx context.Context, p *modal.Provider) error {
+			return p.Remove(ctx, sb.ID, "/tmp/new", true)
+		}},
 		{"read", false, way + tool, func(ctx context.Context, p *modal.Provider) error {
 			return readAll(p.ReadFile(ctx, sb.ID, "/tmp/dir/f"))
 		}},
@@ -127,74 +146,140 @@ func TestCallsOfEachOperation(t *testing.T) {
 		{"import", false, way + tool + " " + tool, func(ctx context.Context, p *modal.Provider) error {
 			return p.Import(ctx, sb.ID, "/tmp/to", bytes.NewReader(archive), core.ImportOptions{})
 		}},
-		{"logs", false, "AppCountLogs AuthTokenGet SandboxGetTaskIdV2 SandboxTagsGetV2 SandboxWaitV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
+		{"logs", false, "AppCountLogs AuthTokenGet SandboxGetTaskIdV2 SandboxTagsGetV2 SandboxWaitV2 SandboxWaitV2", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			for _, err := range p.Logs(ctx, sb.ID, core.LogOptions{Tail: -1}) {
 				return err
 			}
 			return nil
 		}},
-		{"wait until ready", false, way + "SandboxWaitUntilReady", func(ctx context.Context, p *modal.Provider) error { return p.WaitReady(ctx, sb.ID) }},
-		{"tunnels", false, "AuthTokenGet SandboxGetTunnelsV2 SandboxTagsGetV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
+		{"wait until ready", false, way + "SandboxWaitUntilReady", func(ctx context.Context, p *modal.Provider) error {
+			return p.WaitReady(ctx, sb.ID)
+		}},
+		{"tunnels", false, "AuthTokenGet SandboxGetTunnelsV2 SandboxTagsGetV2 SandboxWaitV2", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			return second(p.Tunnels(ctx, sb.ID))
 		}},
-		{"connect token", false, "AuthTokenGet SandboxCreateConnectTokenV2", func(ctx context.Context, p *modal.Provider) error {
+		{"connect token", false, "AuthTokenGet SandboxCreateConnectTokenV2", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			return second(p.ConnectToken(ctx, sb.ID, core.ConnectOptions{}))
 		}},
-		{"policy", false, way + "SandboxTagsGetV2 SandboxTagsSetV2 SandboxWaitV2 TaskSetNetworkAccess", func(ctx context.Context, p *modal.Provider) error {
+		{"policy", false, way + "SandboxTagsGetV2 SandboxTagsSetV2 SandboxWaitV2 TaskSetNetworkAccess", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			return second(p.SetNetwork(ctx, sb.ID, core.Network{Mode: core.NetworkNone}))
 		}},
 		{"snapshot", false, way + "ImagePublish TaskSnapshotFilesystem", func(ctx context.Context, p *modal.Provider) error {
 			return second(p.Snapshot(ctx, sb.ID, core.SnapshotOptions{}))
 		}},
-		{"snapshot of a directory", false, way + "ImagePublish TaskSnapshotDirectory", func(ctx context.Context, p *modal.Provider) error {
+		{"snapshot of a directory", false, way + "ImagePublish TaskSnapshotDirectory", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			return second(p.Snapshot(ctx, sb.ID, core.SnapshotOptions{Path: "/tmp/dir"}))
 		}},
-		{"launch from a snapshot", false, "AuthTokenGet ImageGetByTag SandboxCreateV2", func(ctx context.Context, p *modal.Provider) error {
+		{"launch from a snapshot", false, "AuthTokenGet ImageGetByTag SandboxCreateV2", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			s := spec()
 			s.Snapshot = kept.Name
 			return second(p.Launch(ctx, s, lease(), nil))
 		}},
-		{"checkpoint", false, way + "SandboxTagsGetV2 SandboxWaitV2 TaskSnapshotMemory", func(ctx context.Context, p *modal.Provider) error {
+		{"checkpoint", false, way + "SandboxTagsGetV2 SandboxWaitV2 TaskSnapshotMemory", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			return second(p.Checkpoint(ctx, sb.ID, "kept"))
 		}},
 		{"checkpoints", false, "", func(ctx context.Context, p *modal.Provider) error { return second(p.Checkpoints(ctx)) }},
-		{"launch from a checkpoint", false, "AuthTokenGet SandboxSnapshotGet SandboxRestoreV2 SandboxGetTunnelsV2 SandboxTagsSetV2", func(ctx context.Context, p *modal.Provider) error {
-			return second(p.Launch(ctx, core.Spec{Name: core.NewName(), Checkpoint: "kept"}, lease(), nil))
-		}},
+		{
+			"launch from a checkpoint", false,
+			"AuthTokenGet SandboxSnapshotGet SandboxRestoreV2 SandboxGetTunnelsV2 SandboxTagsSetV2", func(
+				ctx context.Context, p *modal.Provider,
+			) error {
+				return second(p.Launch(ctx, core.Spec{Name: core.NewName(), Checkpoint: "kept"}, lease(), nil))
+			},
+		},
 		{"mount", false, way + "TaskMountDirectory", func(ctx context.Context, p *modal.Provider) error {
 			return p.MountImage(ctx, sb.ID, directory.ID, "/mnt/it")
 		}},
-		{"unmount", false, way + "TaskUnmountDirectory", func(ctx context.Context, p *modal.Provider) error { return p.UnmountImage(ctx, sb.ID, "/mnt/it") }},
-		{"snapshots", false, "AuthTokenGet ImageListTags", func(ctx context.Context, p *modal.Provider) error { return second(p.Snapshots(ctx)) }},
-		{"remove a snapshot", false, "AuthTokenGet ImageDelete ImageListTags ImageNameDelete", func(ctx context.Context, p *modal.Provider) error {
+		{"unmount", false, way + "TaskUnmountDirectory", func(ctx context.Context, p *modal.Provider) error {
+			return p.UnmountImage(ctx, sb.ID, "/mnt/it")
+		}},
+		{"snapshots", false, "AuthTokenGet ImageListTags", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Snapshots(ctx))
+		}},
+		{"remove a snapshot", false, "AuthTokenGet ImageDelete ImageListTags ImageNameDelete", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			return p.RemoveSnapshot(ctx, directory.ID)
 		}},
-		{"images", false, "AuthTokenGet ImageListTags", func(ctx context.Context, p *modal.Provider) error { return second(p.Images(ctx)) }},
-		{"pull an image", false, "AuthTokenGet EnvironmentGetOrCreate AppGetOrCreate ImageGetOrCreate", func(ctx context.Context, p *modal.Provider) error {
+		{"images", false, "AuthTokenGet ImageListTags", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Images(ctx))
+		}},
+		{"pull an image", false, "AuthTokenGet EnvironmentGetOrCreate AppGetOrCreate ImageGetOrCreate", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			return second(p.PullImage(ctx, "debian:12", nil))
 		}},
-		{"volumes", false, "AuthTokenGet VolumeList", func(ctx context.Context, p *modal.Provider) error { return second(p.Volumes(ctx)) }},
+		{"volumes", false, "AuthTokenGet VolumeList", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Volumes(ctx))
+		}},
 		{"create a volume", false, "AuthTokenGet VolumeGetOrCreate", func(ctx context.Context, p *modal.Provider) error {
 			return second(p.CreateVolume(ctx, "data", core.VolumeOptions{Version: 2}))
 		}},
-		{"remove a volume", false, "AuthTokenGet VolumeDelete VolumeGetOrCreate", func(ctx context.Context, p *modal.Provider) error { return p.RemoveVolume(ctx, "data") }},
-		{"secrets", false, "AuthTokenGet SecretList", func(ctx context.Context, p *modal.Provider) error { return second(p.Secrets(ctx)) }},
-		{"create a secret", false, "AuthTokenGet SecretGetOrCreate", func(ctx context.Context, p *modal.Provider) error {
-			return second(p.CreateSecret(ctx, "token", map[string]core.SecretValue{"TOKEN": core.NewSecretValue("x")}, core.SecretOptions{}))
+		{"remove a volume", false, "AuthTokenGet VolumeDelete VolumeGetOrCreate", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
+			return p.RemoveVolume(ctx, "data")
 		}},
-		{"remove a secret", false, "AuthTokenGet SecretDelete SecretGetOrCreate", func(ctx context.Context, p *modal.Provider) error { return p.RemoveSecret(ctx, "token") }},
-		{"apps", false, "AppList AuthTokenGet", func(ctx context.Context, p *modal.Provider) error { return second(p.Apps(ctx)) }},
-		{"environments", false, "AuthTokenGet EnvironmentList", func(ctx context.Context, p *modal.Provider) error { return second(p.Environments(ctx)) }},
-		{"create an environment", false, "AuthTokenGet EnvironmentCreate", func(ctx context.Context, p *modal.Provider) error {
+		{"secrets", false, "AuthTokenGet SecretList", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Secrets(ctx))
+		}},
+		{"create a secret", false, "AuthTokenGet SecretGetOrCreate", func(ctx context.Context, p *modal.Provider) error {
+			return second(
+				p.CreateSecret(ctx, "token", map[string]core.SecretValue{"TOKEN": core.NewSecretValue("x")}, core.SecretOptions{}),
+			)
+		}},
+		{"remove a secret", false, "AuthTokenGet SecretDelete SecretGetOrCreate", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
+			return p.RemoveSecret(ctx, "token")
+		}},
+		{"apps", false, "AppList AuthTokenGet", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Apps(ctx))
+		}},
+		{"environments", false, "AuthTokenGet EnvironmentList", func(ctx context.Context, p *modal.Provider) error {
+			return second(p.Environments(ctx))
+		}},
+		{"create an environment", false, "AuthTokenGet EnvironmentCreate", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			return second(p.CreateEnvironment(ctx, "new"))
 		}},
-		{"remove an environment", false, "AuthTokenGet EnvironmentDelete", func(ctx context.Context, p *modal.Provider) error { return p.RemoveEnvironment(ctx, "new") }},
-		{"diagnose", false, "AuthTokenGet TokenInfoGet", func(ctx context.Context, p *modal.Provider) error { p.Diagnose(ctx); return nil }},
-		{"terminate", false, "AuthTokenGet SandboxTerminateV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error { return p.Terminate(ctx, sb.ID) }},
-		{"wait for an ended one", false, "AuthTokenGet SandboxTagsGetV2 SandboxWaitV2", func(ctx context.Context, p *modal.Provider) error {
+		{"remove an environment", false, "AuthTokenGet EnvironmentDelete", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
+			return p.RemoveEnvironment(ctx, "new")
+		}},
+		{"diagnose", false, "AuthTokenGet TokenInfoGet", func(ctx context.Context, p *modal.Provider) error {
+			p.Diagnose(ctx)
+			return nil
+		}},
+		{"terminate", false, "AuthTokenGet SandboxTerminateV2 SandboxWaitV2", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
+			return p.Terminate(ctx, sb.ID)
+		}},
+		{"wait for an ended one", false, "AuthTokenGet SandboxTagsGetV2 SandboxWaitV2", func(
+			ctx context.Context, p *modal.Provider,
+		) error {
 			return second(p.WaitSandbox(ctx, sb.ID))
 		}},
-		{"stop an app", false, "AppList AppStop AuthTokenGet", func(ctx context.Context, p *modal.Provider) error { return p.StopApp(ctx, "calls") }},
+		{"stop an app", false, "AppList AppStop AuthTokenGet", func(ctx context.Context, p *modal.Provider) error {
+			return p.StopApp(ctx, "calls")
+		}},
 	}) {
 		t.Run(test.name, func(t *testing.T) { r.count(t, test) })
 	}
@@ -237,13 +322,29 @@ func launches(t *testing.T) []operation {
 		s.Modal = modalspec.Section{Buckets: []modalspec.Bucket{{Name: "b", Target: "/b", Secret: "kept"}}}.JSON()
 	}
 	return []operation{
-		{"launch, the first ever", true, "AppGetOrCreate AuthTokenGet EnvironmentGetOrCreate ImageGetOrCreate SandboxCreateV2", launchAndForget(t, nil)},
+		{
+			"launch, the first ever", true,
+			"AppGetOrCreate AuthTokenGet EnvironmentGetOrCreate ImageGetOrCreate SandboxCreateV2", launchAndForget(t, nil),
+		},
 		{"launch", false, "AuthTokenGet SandboxCreateV2", launchAndForget(t, nil)},
-		{"launch with volumes, secrets and a bucket, the first time", false, "AuthTokenGet SandboxCreateV2 SecretGetOrCreate VolumeGetOrCreate VolumeGetOrCreate", launchAndForget(t, full)},
+		{
+			"launch with volumes, secrets and a bucket, the first time", false,
+			"AuthTokenGet SandboxCreateV2 SecretGetOrCreate VolumeGetOrCreate VolumeGetOrCreate", launchAndForget(t, full),
+		},
 		{"launch with volumes, secrets and a bucket", false, "AuthTokenGet SandboxCreateV2", launchAndForget(t, full)},
-		{"launch with ports", false, "AuthTokenGet SandboxCreateV2 SandboxGetTunnelsV2", launchAndForget(t, func(s *core.Spec) { s.Ports = []core.Port{{Sandbox: 80}} })},
-		{"launch with a GPU", false, "AuthTokenGet SandboxCreate SandboxGetTaskId", launchAndForget(t, func(s *core.Spec) { s.GPU = core.GPU{Type: "H100", Count: 1} })},
-		{"launch with an entry command", false, "AuthTokenGet SandboxCreateV2 SandboxGetTaskIdV2", launchAndForget(t, func(s *core.Spec) { s.Command = []string{"sleep", "60"} })},
+		{"launch with ports", false, "AuthTokenGet SandboxCreateV2 SandboxGetTunnelsV2", launchAndForget(t, func(
+			s *core.Spec,
+		) {
+			s.Ports = []core.Port{{Sandbox: 80}}
+		})},
+		{"launch with a GPU", false, "AuthTokenGet SandboxCreate SandboxGetTaskId", launchAndForget(t, func(s *core.Spec) {
+			s.GPU = core.GPU{Type: "H100", Count: 1}
+		})},
+		{"launch with an entry command", false, "AuthTokenGet SandboxCreateV2 SandboxGetTaskIdV2", launchAndForget(t, func(
+			s *core.Spec,
+		) {
+			s.Command = []string{"sleep", "60"}
+		})},
 	}
 }
 
@@ -310,7 +411,8 @@ func TestNoCredentialsNoCalls(t *testing.T) {
 	if all, err := p.List(t.Context()); err != nil || len(all) != 0 {
 		t.Errorf("List: %v, %v", all, err)
 	}
-	if err := p.Check(t.Context()); !errors.Is(err, core.KindUnauthorized) || !strings.Contains(core.HintOf(err), "sb login modal") {
+	if err := p.Check(t.Context()); !errors.Is(err, core.KindUnauthorized) ||
+		!strings.Contains(core.HintOf(err), "sb login modal") {
 		t.Errorf("Check: %v (%s)", err, core.HintOf(err))
 	}
 	if _, err := p.FindName(t.Context(), "any"); !errors.Is(err, core.KindNotFound) {

@@ -45,19 +45,30 @@ func checkSpec(spec core.Spec) (core.Spec, error) {
 	}
 	for _, port := range spec.Ports {
 		if port.Host != 0 {
-			return spec, core.Errorf(core.KindUnsupported, "modal.launch", "", "ports: Modal publishes at an address of its own, so port %d of this machine cannot be chosen", port.Host).
+			return spec, core.Errorf(
+				core.KindUnsupported, "modal.launch", "",
+				"ports: Modal publishes at an address of its own, so port %d of this machine cannot be chosen", port.Host,
+			).
 				WithHint("name only the port inside: --port %d", port.Sandbox)
 		}
 	}
 	for _, v := range spec.Volumes {
 		if strings.HasPrefix(v.Source, "/") {
-			return spec, core.Errorf(core.KindUnsupported, "modal.launch", v.Source, "Modal cannot see directories of this machine").WithHint("name a volume of Modal's")
+			return spec, core.Errorf(
+				core.KindUnsupported, "modal.launch", v.Source, "Modal cannot see directories of this machine",
+			).WithHint("name a volume of Modal's")
 		}
 	}
 	for _, field := range []struct {
 		name string
 		set  bool
-	}{{"user", spec.User != ""}, {"disk", spec.Disk != 0}, {"processes", spec.Processes != 0}, {"open_files", spec.OpenFiles != 0}, {"persist", spec.Persist}} {
+	}{
+		{"user", spec.User != ""},
+		{"disk", spec.Disk != 0},
+		{"processes", spec.Processes != 0},
+		{"open_files", spec.OpenFiles != 0},
+		{"persist", spec.Persist},
+	} {
 		if field.set {
 			return spec, core.Errorf(core.KindUnsupported, "modal.launch", "", "Modal has no %s", field.name)
 		}
@@ -94,7 +105,10 @@ func checkModal(spec core.Spec) error {
 	case m.MemoryLimit > 0 && spec.Memory == 0:
 		return refuse("modal.memory_limit", "Modal wants to know how much is reserved, too: --memory")
 	case m.PrivateIPv6 && closed:
-		return refuse("modal.private_ipv6", "it is a network, and the sandbox has none; an empty allow-list closes the rest: --network allow")
+		return refuse(
+			"modal.private_ipv6",
+			"it is a network, and the sandbox has none; an empty allow-list closes the rest: --network allow",
+		)
 	case len(m.Headers) > 0 && closed:
 		return refuse("modal.headers", "a sandbox without a network sends no requests")
 	case len(m.Headers) > 0 && allowsDomains(spec.Network):
@@ -107,7 +121,10 @@ func checkModal(spec core.Spec) error {
 	for _, h := range m.Headers {
 		for name, value := range h.Headers {
 			if h.Secret == "" && refersToKey(value) {
-				return refuse("modal.headers", "%s of %s refers to a secret's variable, and no secret is named; $$ is a dollar sign", name, h.Domain)
+				return refuse(
+					"modal.headers", "%s of %s refers to a secret's variable, and no secret is named; $$ is a dollar sign", name,
+					h.Domain,
+				)
 			}
 		}
 	}

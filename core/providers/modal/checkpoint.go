@@ -35,7 +35,10 @@ const (
 // (modalspec.Section.MemorySnapshot).
 func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkpoint, error) {
 	if strings.HasPrefix(name, memoryPrefix) {
-		return core.Checkpoint{}, core.Errorf(core.KindUsage, "modal.checkpoint", name, "a checkpoint's name does not begin with %s, as Modal's own ids do", memoryPrefix)
+		return core.Checkpoint{}, core.Errorf(
+			core.KindUsage, "modal.checkpoint", name, "a checkpoint's name does not begin with %s, as Modal's own ids do",
+			memoryPrefix,
+		)
 	}
 	var d described
 	var r *router
@@ -51,7 +54,9 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 		return core.Checkpoint{}, p.notRunning(ctx, id)
 	}
 	if m, err := modalspec.Of(sb.Spec); d.tags[recordTag] != "" && (err != nil || !m.MemorySnapshot) {
-		return core.Checkpoint{}, core.Errorf(core.KindConflict, "modal.checkpoint", sb.Name, "Modal keeps the memory only of a sandbox that was launched for it").
+		return core.Checkpoint{}, core.Errorf(
+			core.KindConflict, "modal.checkpoint", sb.Name, "Modal keeps the memory only of a sandbox that was launched for it",
+		).
 			WithHint("launch it with: --modal memory_snapshot=true")
 	}
 	store := p.memories(r.client)
@@ -76,7 +81,8 @@ func memoryExists(name string) error {
 }
 
 func noMemory(name string) error {
-	return core.Errorf(core.KindNotFound, "modal.checkpoint", name, "there is no checkpoint %q", name).WithHint("sb checkpoint ls lists them")
+	return core.Errorf(core.KindNotFound, "modal.checkpoint", name, "there is no checkpoint %q", name).
+		WithHint("sb checkpoint ls lists them")
 }
 
 // keepMemory keeps the sandbox and returns the snapshot's id.
@@ -84,7 +90,9 @@ func (r *router) keepMemory(ctx context.Context) (string, error) {
 	if !firstGeneration(r.sandbox) {
 		key := uuid.NewString()
 		reply, err := call(ctx, r, func(ctx context.Context) (*pb.TaskSnapshotMemoryResponse, error) {
-			return r.stub.TaskSnapshotMemory(ctx, pb.TaskSnapshotMemoryRequest_builder{TaskId: r.task, IdempotencyKey: key}.Build())
+			return r.stub.TaskSnapshotMemory(
+				ctx, pb.TaskSnapshotMemoryRequest_builder{TaskId: r.task, IdempotencyKey: key}.Build(),
+			)
 		})
 		return reply.GetSnapshotId(), err
 	}
@@ -95,13 +103,17 @@ func (r *router) keepMemory(ctx context.Context) (string, error) {
 	made, err := raw.SandboxSnapshot(ctx, pb.SandboxSnapshotRequest_builder{SandboxId: r.sandbox}.Build())
 	for err == nil {
 		var waited *pb.SandboxSnapshotWaitResponse
-		waited, err = raw.SandboxSnapshotWait(ctx, pb.SandboxSnapshotWaitRequest_builder{SnapshotId: made.GetSnapshotId(), Timeout: longPoll}.Build())
+		waited, err = raw.SandboxSnapshotWait(
+			ctx, pb.SandboxSnapshotWaitRequest_builder{SnapshotId: made.GetSnapshotId(), Timeout: longPoll}.Build(),
+		)
 		switch result := waited.GetResult(); result.GetStatus() { //nolint:exhaustive // all others are failures
 		case pb.GenericResult_GENERIC_STATUS_SUCCESS:
 			return made.GetSnapshotId(), nil
 		case pb.GenericResult_GENERIC_STATUS_UNSPECIFIED:
 		default:
-			return "", core.Errorf(core.KindInternal, "modal.checkpoint", r.sandbox, "%s", cmp.Or(result.GetException(), "Modal could not keep it"))
+			return "", core.Errorf(
+				core.KindInternal, "modal.checkpoint", r.sandbox, "%s", cmp.Or(result.GetException(), "Modal could not keep it"),
+			)
 		}
 	}
 	return "", err
@@ -143,7 +155,10 @@ func (p *Provider) FindCheckpoint(ctx context.Context, id string) (core.Checkpoi
 // its time.
 func (p *Provider) RemoveCheckpoint(_ context.Context, name string) error {
 	if strings.HasPrefix(name, memoryPrefix) {
-		return core.Errorf(core.KindUnsupported, "modal.checkpoint", name, "Modal removes no memory snapshots; they end %d days after they were made", int(memoryLife/(24*time.Hour)))
+		return core.Errorf(
+			core.KindUnsupported, "modal.checkpoint", name,
+			"Modal removes no memory snapshots; they end %d days after they were made", int(memoryLife/(24*time.Hour)),
+		)
 	}
 	c, err := p.connect()
 	if client.NoAccount(err) {
@@ -173,7 +188,10 @@ func (p *Provider) restore(ctx context.Context, spec core.Spec, lease core.Lease
 		}
 	}
 	if field := changedField(spec, kept.Spec); field != "" {
-		return core.Sandbox{}, core.Errorf(core.KindUnsupported, "modal.launch", spec.Checkpoint, "%s: Modal goes on with a sandbox as it was; only its name and its labels can be others", field)
+		return core.Sandbox{}, core.Errorf(
+			core.KindUnsupported, "modal.launch", spec.Checkpoint,
+			"%s: Modal goes on with a sandbox as it was; only its name and its labels can be others", field,
+		)
 	}
 	was, labels, name := kept.Spec, spec.Labels, spec.Name
 	spec = was.Clone()
@@ -203,7 +221,8 @@ func changedField(spec, kept core.Spec) string {
 		{"secrets", len(spec.Secrets) == 0},
 		{"volumes", len(spec.Volumes) == 0 || slices.Equal(spec.Volumes, kept.Volumes)},
 		{"ports", len(spec.Ports) == 0 || slices.Equal(spec.Ports, kept.Ports)},
-		{"network", spec.Network.Mode == core.NetworkDefault || spec.Network.Mode == kept.Network.Mode && slices.Equal(spec.Network.Allow, kept.Network.Allow)},
+		{"network", spec.Network.Mode == core.NetworkDefault || spec.Network.Mode == kept.Network.Mode &&
+			slices.Equal(spec.Network.Allow, kept.Network.Allow)},
 		{"inbound", len(spec.Inbound) == 0 || slices.Equal(spec.Inbound, kept.Inbound)},
 		{"ready", spec.Ready == nil || reflect.DeepEqual(spec.Ready, kept.Ready)},
 		{"modal", spec.Modal == nil || bytes.Equal(spec.Modal, kept.Modal)},
@@ -223,7 +242,9 @@ func (l *launching) restore(ctx context.Context, kept core.Checkpoint) (core.San
 	if err != nil {
 		return core.Sandbox{}, client.Classify("launch", kept.ID, err)
 	}
-	sandbox, err := l.client.SDK.Sandboxes.ExperimentalFromSnapshot(ctx, snapshot, &sdk.SandboxExperimentalFromSnapshotParams{Name: &l.spec.Name})
+	sandbox, err := l.client.SDK.Sandboxes.ExperimentalFromSnapshot(
+		ctx, snapshot, &sdk.SandboxExperimentalFromSnapshotParams{Name: &l.spec.Name},
+	)
 	if err != nil {
 		return core.Sandbox{}, client.Classify("launch", kept.ID, err)
 	}

@@ -35,13 +35,22 @@ func TestCheckpointGoesOn(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	svc := service.New(service.Options{
-		Defaults:  core.Spec{App: "usual", Network: core.Network{Mode: core.NetworkAll}, Memory: core.GiB, Timeout: core.Duration(time.Hour)}, // which no checkpoint is asked for
-		Factories: []core.Factory{{Name: p.Name(), IDPrefix: modal.IDPrefix, Open: func() (core.Provider, error) { return p, nil }}},
+		// which no checkpoint is asked for
+		Defaults: core.Spec{
+			App: "usual", Network: core.Network{Mode: core.NetworkAll}, Memory: core.GiB, Timeout: core.Duration(time.Hour),
+		},
+		Factories: []core.Factory{{Name: p.Name(), IDPrefix: modal.IDPrefix, Open: func() (core.Provider, error) {
+			return p, nil
+		}}},
 	})
 	defer func() { _ = svc.Close() }()
 	ctx := t.Context()
 	s := spec()
-	s.Name, s.Env, s.Labels, s.Modal = "counter", map[string]string{"COLOUR": "blue"}, map[string]string{"team": "a"}, modalspec.Section{MemorySnapshot: true}.JSON()
+	s.Name, s.Env, s.Labels, s.Modal = "counter", map[string]string{"COLOUR": "blue"}, map[string]string{
+		"team": "a",
+	}, modalspec.Section{
+		MemorySnapshot: true,
+	}.JSON()
 	s.Command = []string{"sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; echo $i >/tmp/number; sleep 0.05; done"}
 	sb, err := svc.Launch(ctx, s, service.LaunchOptions{})
 	if err != nil {
@@ -64,7 +73,10 @@ func TestCheckpointGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"warm", made.ID} {
-		again, err := svc.Launch(ctx, core.Spec{Name: core.NewName(), Checkpoint: name, Labels: map[string]string{"turn": "2"}}, service.LaunchOptions{})
+		again, err := svc.Launch(
+			ctx, core.Spec{Name: core.NewName(), Checkpoint: name, Labels: map[string]string{"turn": "2"}},
+			service.LaunchOptions{},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,20 +89,26 @@ func TestCheckpointGoesOn(t *testing.T) {
 		if err != nil || found.ID != again.ID || found.Labels["turn"] != "2" || found.Spec.Checkpoint != name {
 			t.Errorf("%s: found %+v, %v", name, found, err)
 		}
-		if name == "warm" && (found.Labels["team"] != "a" || found.Spec.Env["COLOUR"] != "blue" || time.Until(found.Expires) > 10*time.Minute) {
+		if name == "warm" && (found.Labels["team"] != "a" || found.Spec.Env["COLOUR"] != "blue" ||
+			time.Until(found.Expires) > 10*time.Minute) {
 			t.Errorf("%s: it is %+v", name, found)
 		}
 		if _, err := p.Checkpoint(ctx, again.ID, "again-"+again.Name); err != nil {
 			t.Errorf("%s: one that goes on is not kept again: %v", name, err)
 		}
 	}
-	for _, refused := range []core.Spec{{Checkpoint: "warm", CPU: 2}, {Checkpoint: "warm", Env: map[string]string{"COLOUR": "red"}}, {Checkpoint: made.ID, CPU: 2}} {
+	for _, refused := range []core.Spec{
+		{Checkpoint: "warm", CPU: 2},
+		{Checkpoint: "warm", Env: map[string]string{"COLOUR": "red"}},
+		{Checkpoint: made.ID, CPU: 2},
+	} {
 		if _, err := svc.Launch(ctx, refused, service.LaunchOptions{}); !errors.Is(err, core.KindUnsupported) {
 			t.Errorf("%+v: %v", refused, err)
 		}
 	}
 	plain := launched(t, p, spec())
-	if _, err := p.Checkpoint(ctx, plain.ID, "plain"); !errors.Is(err, core.KindConflict) || !strings.Contains(core.HintOf(err), "memory_snapshot=true") {
+	if _, err := p.Checkpoint(ctx, plain.ID, "plain"); !errors.Is(err, core.KindConflict) ||
+		!strings.Contains(core.HintOf(err), "memory_snapshot=true") {
 		t.Errorf("one that was not launched for it: %v", err)
 	}
 
@@ -101,7 +119,9 @@ func TestCheckpointGoesOn(t *testing.T) {
 	if err := svc.RemoveCheckpoint(ctx, "", "warm"); err != nil {
 		t.Error(err)
 	}
-	if _, err := svc.Launch(ctx, core.Spec{Checkpoint: "warm"}, service.LaunchOptions{}); !errors.Is(err, core.KindNotFound) {
+	if _, err := svc.Launch(ctx, core.Spec{Checkpoint: "warm"}, service.LaunchOptions{}); !errors.Is(
+		err, core.KindNotFound,
+	) {
 		t.Errorf("what was forgotten: %v", err)
 	}
 	if _, err := p.FindCheckpoint(ctx, made.ID); err != nil {

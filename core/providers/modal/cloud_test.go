@@ -34,7 +34,8 @@ func TestPorts(t *testing.T) {
 	if len(sb.Ports) != 1 || sb.Ports[0].Sandbox != 8000 {
 		t.Fatalf("the ports are %+v", sb.Ports)
 	}
-	server := "python3 -m http.server -d /usr/share 8000 >/dev/null 2>&1 & until grep -q ':1F40 [0-9A-F:]* 0A' /proc/net/tcp; do sleep 0.05; done"
+	server := "python3 -m http.server -d /usr/share 8000 >/dev/null 2>&1 & until grep -q ':1F40 [0-9A-F:]* 0A' " +
+		"/proc/net/tcp; do sleep 0.05; done"
 	if exit := ran(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", server}}); exit.Code != 0 {
 		t.Fatal(exit)
 	}
@@ -56,10 +57,15 @@ func TestFirstGeneration(t *testing.T) {
 	defer func() { _ = p.Close() }()
 	s := spec()
 	s.GPU, s.Ports = core.GPU{Type: "H100", Count: 1}, []core.Port{{Sandbox: 8000}}
-	s.Command = []string{"sh", "-c", "echo out; echo err >&2; until [ -e /tmp/go ]; do sleep 0.05; done; echo last; exit 3"}
+	s.Command = []string{
+		"sh", "-c", "echo out; echo err >&2; until [ -e /tmp/go ]; do sleep 0.05; done; echo last; exit 3",
+	}
 	s.Ready = &core.Probe{Exec: []string{"true"}, Interval: core.Duration(100 * time.Millisecond)}
 	id := launched(t, p, s).ID
-	r.faults.Plan("SandboxGetLogs", modaltest.Fault{Code: codes.Unavailable}, modaltest.Fault{}, modaltest.Fault{Code: codes.Unavailable})
+	r.faults.Plan(
+		"SandboxGetLogs", modaltest.Fault{Code: codes.Unavailable}, modaltest.Fault{},
+		modaltest.Fault{Code: codes.Unavailable},
+	)
 	ctx := t.Context()
 	if err := p.WriteFile(ctx, id, "/tmp/f", strings.NewReader("content"), core.WriteOptions{}); err != nil {
 		t.Error(err)
@@ -73,7 +79,8 @@ func TestFirstGeneration(t *testing.T) {
 	if _, err := p.ConnectToken(ctx, id, core.ConnectOptions{}); err != nil {
 		t.Error(err)
 	}
-	if changed, err := p.SetNetwork(ctx, id, core.Network{Mode: core.NetworkNone}); err != nil || changed.Spec.Network.Mode != core.NetworkNone {
+	if changed, err := p.SetNetwork(ctx, id, core.Network{Mode: core.NetworkNone}); err != nil ||
+		changed.Spec.Network.Mode != core.NetworkNone {
 		t.Errorf("%+v, %v", changed, err)
 	}
 	if made, err := p.Snapshot(ctx, id, core.SnapshotOptions{}); err != nil || made.ID == "" {
@@ -127,7 +134,8 @@ func TestEndsHaveCodes(t *testing.T) {
 	if code, err := p.End(t.Context(), running.ID); err != nil || code == nil || *code != 137 {
 		t.Errorf("terminated: %v, %v", code, err)
 	}
-	if sb := providertest.Receive(t, waited); sb.ExitCode == nil || *sb.ExitCode != 137 || sb.Reason != core.ReasonStopped {
+	if sb := providertest.Receive(t, waited); sb.ExitCode == nil || *sb.ExitCode != 137 ||
+		sb.Reason != core.ReasonStopped {
 		t.Errorf("who waited sees %+v", sb)
 	}
 	s.Name, s.Timeout = core.NewName(), core.Duration(time.Second)
@@ -135,7 +143,8 @@ func TestEndsHaveCodes(t *testing.T) {
 	if err != nil || late.ExitCode == nil || *late.ExitCode != 124 || late.Reason != core.ReasonTimeout {
 		t.Errorf("one whose time was over: %+v, %v", late, err)
 	}
-	if one, err := p.Get(t.Context(), late.ID); err != nil || one.Ended.IsZero() || one.Ended.Before(one.Created) || one.Image == "" {
+	if one, err := p.Get(t.Context(), late.ID); err != nil || one.Ended.IsZero() || one.Ended.Before(one.Created) ||
+		one.Image == "" {
 		t.Errorf("alone it is %+v, %v", one, err)
 	}
 	if code, err := p.End(t.Context(), late.ID); err != nil || code == nil || *code != 124 {
@@ -164,10 +173,12 @@ func TestLostSandbox(t *testing.T) {
 			if err := syscall.Kill(r.supervisor(t), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			if exit, err := process.Wait(providertest.Patient(t)); err != nil || exit.Code != 137 || exit.Signal != 0 || exit.Message == "" {
+			if exit, err := process.Wait(providertest.Patient(t)); err != nil || exit.Code != 137 || exit.Signal != 0 ||
+				exit.Message == "" {
 				t.Errorf("the command: %+v, %v", exit, err)
 			}
-			if ended, err := p.WaitSandbox(providertest.Patient(t), sb.ID); err != nil || ended.State != core.StateLost || ended.ExitCode != nil || ended.Message == "" {
+			if ended, err := p.WaitSandbox(providertest.Patient(t), sb.ID); err != nil || ended.State != core.StateLost ||
+				ended.ExitCode != nil || ended.Message == "" {
 				t.Errorf("the sandbox: %+v, %v", ended, err)
 			}
 		})
@@ -192,7 +203,9 @@ func TestVolumes(t *testing.T) {
 	s := spec()
 	s.Volumes = []core.Volume{{Source: "data", Target: "/data"}}
 	first := launched(t, p, s)
-	if exit := ran(t, p, first.ID, core.ExecSpec{Command: []string{"sh", "-c", "mkdir /data/sub; echo kept >/data/sub/file"}}); exit.Code != 0 {
+	if exit := ran(
+		t, p, first.ID, core.ExecSpec{Command: []string{"sh", "-c", "mkdir /data/sub; echo kept >/data/sub/file"}},
+	); exit.Code != 0 {
 		t.Fatal(exit)
 	}
 	if err := p.Terminate(t.Context(), first.ID); err != nil {
@@ -201,7 +214,9 @@ func TestVolumes(t *testing.T) {
 	s.Name, s.Volumes = core.NewName(), []core.Volume{{Source: "data/sub", Target: "/part"}}
 	second := launched(t, p, s)
 	var out strings.Builder
-	if exit := ran(t, p, second.ID, core.ExecSpec{Command: []string{"cat", "/part/file"}, Stdout: &out}); exit.Code != 0 || out.String() != "kept\n" {
+	if exit := ran(
+		t, p, second.ID, core.ExecSpec{Command: []string{"cat", "/part/file"}, Stdout: &out},
+	); exit.Code != 0 || out.String() != "kept\n" {
 		t.Errorf("%+v, %q", exit, out.String())
 	}
 }
@@ -227,24 +242,37 @@ func TestImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if exit := ran(t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /opt-built; echo $COLOUR; pwd"}, Stdout: &out}); exit.Code != 0 || out.String() != "built\nred\n/app\n" {
+	if exit := ran(
+		t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /opt-built; echo $COLOUR; pwd"}, Stdout: &out},
+	); exit.Code != 0 || out.String() != "built\nred\n/app\n" {
 		t.Errorf("%+v, %q", exit, out.String())
 	}
 	if !strings.Contains(strings.Join(steps, "\n"), "Step 1") {
 		t.Errorf("the build's log was not shown: %q", steps)
 	}
-	write("ARG V=12\r\nFROM --platform=linux/amd64 debian:${V} AS app\r\nARG V\r\nENV COLOUR=\"dark red\"\r\nRUN echo $V $COLOUR \\\r\n# a comment\r\n  >/opt-arg\r\n" +
-		"WORKDIR sub/$V\nRUN <<EOF\nread first <<-MORE\n\tinner\nMORE\necho $first >/opt-script\nEOF\nCOPY --chmod=600 <<EOF <<\"B\" /docs/\n$V\nEOF\n$V\nB\nRUN [\"touch\", \"a b\"]\n")
+	write("ARG V=12\r\nFROM --platform=linux/amd64 debian:${V} AS app\r\nARG V\r\nENV COLOUR=\"dark red\"\r\nRUN echo " +
+		"$V $COLOUR \\\r\n# a comment\r\n  >/opt-arg\r\n" +
+		"WORKDIR sub/$V\nRUN <<EOF\nread first <<-MORE\n\tinner\nMORE\necho $first >/opt-script\nEOF\nCOPY --chmod=600 " +
+		"<<EOF <<\"B\" /docs/\n$V\nEOF\n$V\nB\nRUN [\"touch\", \"a b\"]\n")
 	s.Name = core.NewName()
 	second := launched(t, p, s)
 	out.Reset()
-	if exit := ran(t, p, second.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /opt-arg /opt-script /docs/EOF /docs/B; stat -c %a /docs/B; pwd; ls; echo \"$V$COLOUR\""}, Stdout: &out}); exit.Code != 0 ||
+	if exit := ran(
+		t, p, second.ID,
+		core.ExecSpec{
+			Command: []string{
+				"sh", "-c", "cat /opt-arg /opt-script /docs/EOF /docs/B; stat -c %a /docs/B; pwd; ls; echo \"$V$COLOUR\"",
+			},
+			Stdout: &out,
+		},
+	); exit.Code != 0 ||
 		out.String() != "12 dark red\ninner\n12\n$V\n600\n/sub/12\na b\ndark red\n" {
 		t.Errorf("%+v, %q", exit, out.String())
 	}
 	write("FROM debian:12\nRUN echo what is wrong; exit 7\n")
 	s.Name, s.Dockerfile = core.NewName(), filepath.Dir(file)
-	if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "exit code 7\n") ||
+	if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindUsage) ||
+		!strings.Contains(err.Error(), "exit code 7\n") ||
 		!strings.HasSuffix(err.Error(), "\nwhat is wrong") {
 		t.Errorf("a build that fails: %v", err)
 	}
@@ -257,7 +285,8 @@ func TestImages(t *testing.T) {
 // Credentials come from a profile, too; a variable wins over it.
 func TestAccount(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "modal.toml")
-	text := "[a]\ntoken_id = 'ak-a'\ntoken_secret = 'as-a'\nenvironment = 'dev'\n[b]\ntoken_id = 'ak-b'\ntoken_secret = 'as-b'\nactive = true\n"
+	text := "[a]\ntoken_id = 'ak-a'\ntoken_secret = 'as-a'\nenvironment = 'dev'\n[b]\ntoken_id = 'ak-b'\ntoken_secret = " +
+		"'as-b'\nactive = true\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +313,8 @@ func TestAccount(t *testing.T) {
 	}
 	t.Setenv("MODAL_CONFIG_PATH", file)
 	t.Setenv("MODAL_PROFILE", "none")
-	if err := modal.New(modal.Options{}).Check(t.Context()); !errors.Is(err, core.KindUnauthorized) || !strings.Contains(err.Error(), `profile "none"`) {
+	if err := modal.New(modal.Options{}).
+		Check(t.Context()); !errors.Is(err, core.KindUnauthorized) || !strings.Contains(err.Error(), `profile "none"`) {
 		t.Errorf("a profile that is not there: %v", err)
 	}
 	half := client.FindAccount(func(name string) (string, bool) {

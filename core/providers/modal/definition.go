@@ -19,9 +19,12 @@ import (
 func (l *launching) definition(ctx context.Context) (*sdk.SandboxCreateParams, error) {
 	spec := l.spec
 	params := &sdk.SandboxCreateParams{
-		GPU: spec.GPU.String(), CPU: spec.CPU, CPULimit: spec.CPU, MemoryMiB: mebibytes(spec.Memory), MemoryLimitMiB: mebibytes(spec.Memory),
-		Timeout: wholeSeconds(time.Duration(spec.Timeout)), IdleTimeout: wholeSeconds(time.Duration(spec.IdleTimeout)), Workdir: spec.Workdir,
-		Command: spec.Command, Env: spec.Env, Name: spec.Name, Tags: tagsOf(spec, l.lease), InboundCIDRAllowlist: spec.Inbound,
+		GPU: spec.GPU.String(), CPU: spec.CPU, CPULimit: spec.CPU, MemoryMiB: mebibytes(spec.Memory),
+		MemoryLimitMiB: mebibytes(spec.Memory),
+		Timeout:        wholeSeconds(time.Duration(spec.Timeout)), IdleTimeout: wholeSeconds(time.Duration(spec.IdleTimeout)),
+		Workdir: spec.Workdir,
+		Command: spec.Command, Env: spec.Env, Name: spec.Name, Tags: tagsOf(spec, l.lease),
+		InboundCIDRAllowlist: spec.Inbound,
 	}
 	for _, port := range spec.Ports {
 		switch port.Protocol {
@@ -52,8 +55,11 @@ func (l *launching) onlyModals(ctx context.Context, params *sdk.SandboxCreatePar
 	if err != nil || l.spec.Modal == nil {
 		return err
 	}
-	params.Regions, params.Cloud, params.Runtime, params.CustomDomain = m.Regions, m.Cloud, sdk.SandboxRuntime(m.Runtime), m.CustomDomain
-	params.I6PN, params.PTY, params.IncludeOidcIdentityToken, params.ExperimentalEnableSnapshot = m.PrivateIPv6, m.PTY, m.OIDC, m.MemorySnapshot
+	params.Regions, params.Cloud, params.Runtime, params.CustomDomain = m.Regions, m.Cloud, sdk.SandboxRuntime(
+		m.Runtime,
+	), m.CustomDomain
+	params.I6PN, params.PTY = m.PrivateIPv6, m.PTY
+	params.IncludeOidcIdentityToken, params.ExperimentalEnableSnapshot = m.OIDC, m.MemorySnapshot
 	params.CPULimit = cmp.Or(m.CPULimit, params.CPULimit)
 	params.MemoryLimitMiB = cmp.Or(mebibytes(m.MemoryLimit), params.MemoryLimitMiB)
 	params.ExperimentalOptions = experimental(m.Experimental)
@@ -98,7 +104,9 @@ func policy(params *sdk.SandboxCreateParams, network core.Network) {
 		params.BlockNetwork = true
 	case core.NetworkAllow:
 		cidrs, domains := splitAllowed(network.Allow)
-		params.OutboundCIDRAllowlist, params.OutboundDomainAllowlist = &sdk.Allowlist{Entries: cidrs}, &sdk.Allowlist{Entries: domains}
+		params.OutboundCIDRAllowlist, params.OutboundDomainAllowlist = &sdk.Allowlist{Entries: cidrs}, &sdk.Allowlist{
+			Entries: domains,
+		}
 	case core.NetworkAll, core.NetworkDefault:
 	}
 }
@@ -149,7 +157,8 @@ func (l *launching) buckets(ctx context.Context, list []modalspec.Bucket) (map[s
 	made := make([]*sdk.CloudBucketMount, len(list))
 	err := client.Each(list, func(i int, b modalspec.Bucket) (err error) {
 		params := &sdk.CloudBucketMountParams{
-			ReadOnly: b.ReadOnly, RequesterPays: b.RequesterPays, BucketEndpointURL: given(b.Endpoint), KeyPrefix: given(b.Prefix), OidcAuthRoleArn: given(b.RoleARN),
+			ReadOnly: b.ReadOnly, RequesterPays: b.RequesterPays, BucketEndpointURL: given(b.Endpoint),
+			KeyPrefix: given(b.Prefix), OidcAuthRoleArn: given(b.RoleARN),
 		}
 		if b.Secret != "" {
 			if params.Secret, err = l.lookups.Secret(ctx, b.Secret); err != nil {
@@ -169,7 +178,9 @@ func (l *launching) buckets(ctx context.Context, list []modalspec.Bucket) (map[s
 }
 
 // headers is the policy that replaces headers of outgoing requests.
-func (l *launching) headers(ctx context.Context, list []modalspec.HeaderReplacement) (*sdk.ExperimentalOutboundPolicy, error) {
+func (l *launching) headers(
+	ctx context.Context, list []modalspec.HeaderReplacement,
+) (*sdk.ExperimentalOutboundPolicy, error) {
 	if len(list) == 0 {
 		return nil, nil //nolint:nilnil // no policy is no error
 	}

@@ -43,11 +43,13 @@ since=$1; shift; for p do set -- "$@" -path "$p" -o; shift; done
 find / \( "$@" -false \) -prune -o -newerct "@$since" -printf '` + diffFormat + `' 2>/dev/null
 printf ` + diffEnd
 	// listNamed lists the files whose names come in; those that are not there are left out.
-	listNamed = `xargs -0 -r sh -c 'find "$@" -maxdepth 0 -printf "` + diffFormat + `" 2>/dev/null; :' sh && printf ` + diffEnd
+	listNamed = `xargs -0 -r sh -c 'find "$@" -maxdepth 0 -printf "` + diffFormat +
+		`" 2>/dev/null; :' sh && printf ` + diffEnd
 	// hashNamed writes the SHA-256 and the name of each file whose name comes in.
 	hashNamed = `xargs -0 -r sh -c 'sha256sum -z -- "$@" 2>/dev/null; :' sh && printf ` + diffEnd
 	// listInside lists what is in the directories whose names come in.
-	listInside = `xargs -0 -r sh -c 'find "$@" -mindepth 1 -maxdepth 1 -printf "%p\0" 2>/dev/null; :' sh && printf ` + diffEnd
+	listInside = `xargs -0 -r sh -c 'find "$@" -mindepth 1 -maxdepth 1 -printf "%p\0" 2>/dev/null; :' sh && printf ` +
+		diffEnd
 )
 
 // found is a file as find describes it.
@@ -91,7 +93,10 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	}
 	sb = d.sandbox("")
 	if sb.Spec.Checkpoint != "" {
-		return nil, core.Errorf(core.KindUnsupported, "modal.diff", sb.Name, "what differs from the image is not known of a sandbox that goes on from a checkpoint")
+		return nil, core.Errorf(
+			core.KindUnsupported, "modal.diff", sb.Name,
+			"what differs from the image is not known of a sandbox that goes on from a checkpoint",
+		)
 	}
 	skip := notDiffed()
 	for _, v := range sb.Spec.Volumes {
@@ -118,11 +123,15 @@ func (p *Provider) reference(ctx context.Context, d described, of core.Sandbox) 
 	if err != nil {
 		return "", err
 	}
-	spec := core.Spec{Name: core.NewName(), App: of.App, Image: of.Image, Timeout: core.Duration(referenceLife), Network: core.Network{Mode: core.NetworkNone}}
+	spec := core.Spec{
+		Name: core.NewName(), App: of.App, Image: of.Image, Timeout: core.Duration(referenceLife),
+		Network: core.Network{Mode: core.NetworkNone},
+	}
 	lease := core.Lease{Owner: core.CurrentOwner("diff"), Created: time.Now().UTC(), Bound: true}
-	made, err := c.SDK.Sandboxes.Create(ctx, &sdk.App{AppID: d.appID}, &sdk.Image{ImageID: d.image}, &sdk.SandboxCreateParams{
-		Name: spec.Name, Timeout: referenceLife, Workdir: of.Spec.Workdir, BlockNetwork: true, Tags: tagsOf(spec, lease),
-	})
+	made, err := c.SDK.Sandboxes.Create(ctx, &sdk.App{AppID: d.appID}, &sdk.Image{ImageID: d.image},
+		&sdk.SandboxCreateParams{
+			Name: spec.Name, Timeout: referenceLife, Workdir: of.Spec.Workdir, BlockNetwork: true, Tags: tagsOf(spec, lease),
+		})
 	if err != nil {
 		return "", client.Classify("diff", d.image, err)
 	}
@@ -140,7 +149,9 @@ func (p *Provider) changed(ctx context.Context, id string, since time.Time, skip
 }
 
 // compare finds what the changes are, given those that may be some.
-func (p *Provider) compare(ctx context.Context, id, reference string, now map[string]found, skip []string) ([]core.Change, error) {
+func (p *Provider) compare(
+	ctx context.Context, id, reference string, now map[string]found, skip []string,
+) ([]core.Change, error) {
 	var names, directories bytes.Buffer
 	for name, file := range now {
 		names.WriteString(name + "\x00")
@@ -179,7 +190,10 @@ func (p *Provider) compare(ctx context.Context, id, reference string, now map[st
 		}
 	}
 	for name := range was {
-		if !inside[name] && !slices.ContainsFunc(skip, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }) {
+		if !inside[name] && !slices.ContainsFunc(skip, func(dir string) bool {
+			return name == dir ||
+				strings.HasPrefix(name, dir+"/")
+		}) {
 			changes = append(changes, core.Change{Path: name, Kind: "deleted"})
 		}
 	}
@@ -188,7 +202,9 @@ func (p *Provider) compare(ctx context.Context, id, reference string, now map[st
 }
 
 // rewritten finds the files that were written again with what was in them before.
-func (p *Provider) rewritten(ctx context.Context, id, reference string, now, before map[string]found) (map[string]bool, error) {
+func (p *Provider) rewritten(
+	ctx context.Context, id, reference string, now, before map[string]found,
+) (map[string]bool, error) {
 	var names bytes.Buffer
 	for name, file := range now {
 		if old, there := before[name]; there && !file.same(old) && file.rewritten(old) {
@@ -249,9 +265,13 @@ func (p *Provider) piped(ctx context.Context, id string, argv []string, input []
 	text, whole := strings.CutSuffix(string(output), diffEnd)
 	switch {
 	case exit.Code == 3 || exit.Code == 127 || exit.Code == 126:
-		return "", core.Errorf(core.KindUnsupported, "modal.diff", id, "the image has no GNU find, which tells what has changed")
+		return "", core.Errorf(
+			core.KindUnsupported, "modal.diff", id, "the image has no GNU find, which tells what has changed",
+		)
 	case exit.Code != 0 || !whole:
-		return "", core.Errorf(core.KindInternal, "modal.diff", id, "the files could not be listed: exit code %d: %s", exit.Code, o.Complaints())
+		return "", core.Errorf(
+			core.KindInternal, "modal.diff", id, "the files could not be listed: exit code %d: %s", exit.Code, o.Complaints(),
+		)
 	}
 	return text, nil
 }

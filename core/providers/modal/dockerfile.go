@@ -36,7 +36,8 @@ func readDockerfile(text string) (recipe, error) {
 		case in.Verb == "FROM" && r.Base == "":
 			r.Base, err = baseOf(in, outer)
 		case in.Verb == "FROM":
-			err = atLine(in, "a second FROM: builds of several stages are not supported").WithHint("build it elsewhere and name the image")
+			err = atLine(in, "a second FROM: builds of several stages are not supported").
+				WithHint("build it elsewhere and name the image")
 		case in.Verb == "ARG" && r.Base == "":
 			err = outer.Declare(in, nil)
 		case r.Base == "":
@@ -49,7 +50,8 @@ func readDockerfile(text string) (recipe, error) {
 			}
 		}
 		if err != nil {
-			if _, classified := err.(*core.Error); !classified { //nolint:errorlint // a word that cannot be expanded is the parser's error
+			//nolint:errorlint // a word that cannot be expanded is the parser's error
+			if _, classified := err.(*core.Error); !classified {
 				err = atLine(in, "%w", err)
 			}
 			return recipe{}, err
@@ -63,7 +65,8 @@ func readDockerfile(text string) (recipe, error) {
 
 // atLine is a usage error about one instruction.
 func atLine(in dockerfile.Instruction, format string, args ...any) *core.Error {
-	return core.Errorf(core.KindUsage, "modal.launch", "", "line %d of the Dockerfile: "+format, append([]any{in.Line}, args...)...)
+	return core.Errorf(core.KindUsage, "modal.launch", "", "line %d of the Dockerfile: "+
+		format, append([]any{in.Line}, args...)...)
 }
 
 // baseOf returns the image that FROM names.
@@ -77,13 +80,15 @@ func baseOf(in dockerfile.Instruction, outer dockerfile.Variables) (string, erro
 			return "", err
 		}
 		if platform != "linux" && platform != "linux/x86_64" && platform != modalPlatform {
-			return "", core.Errorf(core.KindUnsupported, "modal.launch", platform, "Modal's machines are %s, and line %d of the Dockerfile asks for %s",
+			return "", core.Errorf(core.KindUnsupported, "modal.launch", platform,
+				"Modal's machines are %s, and line %d of the Dockerfile asks for %s",
 				modalPlatform, in.Line, platform)
 		}
 	}
 	base, err := outer.Expand(in.Args[0])
 	if err == nil && base == "" {
-		err = atLine(in, "FROM %s: the variable has no value", in.Args[0]).WithHint("give it a default: ARG NAME=VALUE before FROM")
+		err = atLine(in, "FROM %s: the variable has no value", in.Args[0]).
+			WithHint("give it a default: ARG NAME=VALUE before FROM")
 	}
 	return base, err
 }

@@ -34,7 +34,8 @@ func credentialsFinding(account client.Account) core.Finding {
 		f.Status, f.Detail, f.Fix = statusError, account.Err.Error(), core.HintOf(account.Err)
 	case account.TokenID == "":
 		err := client.NoCredentials(account)
-		f.Status, f.Detail, f.Fix = statusError, err.Error()+", neither in the environment nor in "+account.File, core.HintOf(err)
+		f.Status, f.Detail, f.Fix = statusError, err.Error()+
+			", neither in the environment nor in "+account.File, core.HintOf(err)
 	case account.OAuth:
 		f.Detail = "OAuth client " + account.TokenID
 	default:
@@ -60,7 +61,8 @@ func (p *Provider) serverFinding(ctx context.Context, account client.Account) co
 		}
 	}
 	if err = client.Classify("check", "", err); err != nil {
-		return core.Finding{Name: f.Name, Status: statusError, Detail: account.Server + ": " + err.Error(), Fix: core.HintOf(err)}
+		return core.Finding{Name: f.Name, Status: statusError, Detail: account.Server +
+			": " + err.Error(), Fix: core.HintOf(err)}
 	}
 	f.Detail += ", answers after " + time.Since(begin).Round(time.Millisecond).String()
 	return f

@@ -66,7 +66,9 @@ func (p *Provider) start(ctx context.Context, id string, spec core.ExecSpec) (*p
 		size += len(arg)
 	}
 	if size > argumentLimit {
-		return nil, core.Errorf(core.KindUsage, "modal.exec", "", "Modal takes a command line of at most %d bytes, not %d", argumentLimit, size).
+		return nil, core.Errorf(
+			core.KindUsage, "modal.exec", "", "Modal takes a command line of at most %d bytes, not %d", argumentLimit, size,
+		).
 			WithHint("put the data into a file: sb push")
 	}
 	if spec.User != "" {
@@ -76,7 +78,10 @@ func (p *Provider) start(ctx context.Context, id string, spec core.ExecSpec) (*p
 	if err != nil {
 		return nil, err
 	}
-	proc := &process{provider: p, router: r, id: uuid.NewString(), tty: spec.TTY, timeout: spec.Timeout, started: time.Now(), done: make(chan struct{})}
+	proc := &process{
+		provider: p, router: r, id: uuid.NewString(), tty: spec.TTY, timeout: spec.Timeout, started: time.Now(),
+		done: make(chan struct{}),
+	}
 	found := &client.Lookups{Client: r.client}
 	request, err := proc.request(ctx, spec, found)
 	if err != nil {
@@ -126,7 +131,8 @@ func (c *process) begin(ctx context.Context, request *pb.TaskExecStartRequest) e
 // failed explains why a call to the machine that runs a sandbox failed. When the sandbox has ended that machine says
 // so, or anything else, or is not there any more; so Modal is asked.
 func (p *Provider) failed(ctx context.Context, op, id string, err error) error {
-	if code := status.Code(err); ctx.Err() == nil && (code == codes.NotFound || code == codes.FailedPrecondition || passing(code)) {
+	if code := status.Code(err); ctx.Err() == nil && (code == codes.NotFound || code == codes.FailedPrecondition ||
+		passing(code)) {
 		sb, getErr := p.Get(ctx, id)
 		switch {
 		case getErr == nil && !sb.State.Live():
@@ -155,7 +161,9 @@ func hasEnded(sb core.Sandbox) error {
 }
 
 // request is what the router is asked for.
-func (c *process) request(ctx context.Context, spec core.ExecSpec, lookup *client.Lookups) (*pb.TaskExecStartRequest, error) {
+func (c *process) request(
+	ctx context.Context, spec core.ExecSpec, lookup *client.Lookups,
+) (*pb.TaskExecStartRequest, error) {
 	env := map[string]string{markVariable: c.id}
 	maps.Copy(env, spec.Env)
 	var sources []*pb.SecretSource
@@ -173,7 +181,8 @@ func (c *process) request(ctx context.Context, spec core.ExecSpec, lookup *clien
 	sources = append(sources, pb.SecretSource_builder{Env: pb.StringMap_builder{Contents: env}.Build()}.Build())
 	request := pb.TaskExecStartRequest_builder{
 		TaskId: c.router.task, ExecId: c.id, CommandArgs: spec.Command, SecretSources: sources,
-		StdoutConfig: pb.TaskExecStdoutConfig_TASK_EXEC_STDOUT_CONFIG_PIPE, StderrConfig: pb.TaskExecStderrConfig_TASK_EXEC_STDERR_CONFIG_PIPE,
+		StdoutConfig: pb.TaskExecStdoutConfig_TASK_EXEC_STDOUT_CONFIG_PIPE,
+		StderrConfig: pb.TaskExecStderrConfig_TASK_EXEC_STDERR_CONFIG_PIPE,
 	}
 	// What nobody reads now can be read as a detached command's log.
 	if spec.Stdout == nil && !spec.TTY && !spec.Detach {
@@ -194,8 +203,9 @@ func (c *process) request(ctx context.Context, spec core.ExecSpec, lookup *clien
 			size = core.TerminalSize{Rows: 24, Cols: 80}
 		}
 		request.PtyInfo = pb.PTYInfo_builder{
-			Enabled: true, WinszRows: uint32(size.Rows), WinszCols: uint32(size.Cols), EnvTerm: "xterm-256color", EnvColorterm: "truecolor",
-			PtyType: pb.PTYInfo_PTY_TYPE_SHELL, NoTerminateOnIdleStdin: true,
+			Enabled: true, WinszRows: uint32(size.Rows), WinszCols: uint32(size.Cols), EnvTerm: "xterm-256color",
+			EnvColorterm: "truecolor",
+			PtyType:      pb.PTYInfo_PTY_TYPE_SHELL, NoTerminateOnIdleStdin: true,
 		}.Build()
 	}
 	return request.Build(), nil
@@ -210,12 +220,18 @@ func (c *process) follow(ctx context.Context, streams core.Streams) {
 	var outErr, errErr error
 	if streams.Stdout != nil {
 		outputs.Go(func() {
-			outErr = c.read(ctx, pb.TaskExecStdioFileDescriptor_TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDOUT, streams.Stdout, c.from[core.Stdout], output)
+			outErr = c.read(
+				ctx, pb.TaskExecStdioFileDescriptor_TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDOUT, streams.Stdout, c.from[core.Stdout],
+				output,
+			)
 		})
 	}
 	if streams.Stderr != nil && !c.tty {
 		outputs.Go(func() {
-			errErr = c.read(ctx, pb.TaskExecStdioFileDescriptor_TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDERR, streams.Stderr, c.from[core.Stderr], output)
+			errErr = c.read(
+				ctx, pb.TaskExecStdioFileDescriptor_TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDERR, streams.Stderr, c.from[core.Stderr],
+				output,
+			)
 		})
 	}
 	// Input ends with the command, not the other way round, and its reader may block for ever.
@@ -307,7 +323,9 @@ func (e *writeError) Error() string { return e.err.Error() }
 func (e *writeError) Unwrap() error { return e.err }
 
 // read copies one stream of output. It goes on where a broken connection left off.
-func (c *process) read(ctx context.Context, fd pb.TaskExecStdioFileDescriptor, w io.Writer, offset uint64, output *activity) error {
+func (c *process) read(
+	ctx context.Context, fd pb.TaskExecStdioFileDescriptor, w io.Writer, offset uint64, output *activity,
+) error {
 	for p := c.router.patient(); ; {
 		err := c.readFrom(ctx, fd, &offset, w, output, p)
 		if err == nil {
@@ -327,7 +345,9 @@ func (c *process) read(ctx context.Context, fd pb.TaskExecStdioFileDescriptor, w
 	}
 }
 
-func (c *process) readFrom(ctx context.Context, fd pb.TaskExecStdioFileDescriptor, offset *uint64, w io.Writer, output *activity, p *patience) error {
+func (c *process) readFrom(
+	ctx context.Context, fd pb.TaskExecStdioFileDescriptor, offset *uint64, w io.Writer, output *activity, p *patience,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	output.note(1) // a connection that is made anew is no silence

@@ -39,9 +39,11 @@ func TestOperationsOnWhatHasEnded(t *testing.T) {
 		}
 	}
 	for name, do := range map[string]func() error{
-		"exec":               exec,
-		"stat":               func() error { return second(p.Stat(ctx, sb.ID, "/tmp")) },
-		"write":              func() error { return p.WriteFile(ctx, sb.ID, "/tmp/f", strings.NewReader("x"), core.WriteOptions{}) },
+		"exec": exec,
+		"stat": func() error { return second(p.Stat(ctx, sb.ID, "/tmp")) },
+		"write": func() error {
+			return p.WriteFile(ctx, sb.ID, "/tmp/f", strings.NewReader("x"), core.WriteOptions{})
+		},
 		"export":             func() error { return readAll(p.Export(ctx, sb.ID, "/tmp")) },
 		"snapshot":           func() error { return second(p.Snapshot(ctx, sb.ID, core.SnapshotOptions{})) },
 		"snapshot of a path": func() error { return second(p.Snapshot(ctx, sb.ID, core.SnapshotOptions{Path: "/tmp"})) },
@@ -66,7 +68,10 @@ func TestDetachedCommand(t *testing.T) {
 	r := newRig(t, nil)
 	first := modal.New(r.opts)
 	sb := launched(t, first, spec())
-	process, err := first.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat; echo out; echo err >&2; touch /tmp/over"}, Detach: true})
+	process, err := first.Exec(
+		t.Context(), sb.ID,
+		core.ExecSpec{Command: []string{"sh", "-c", "cat; echo out; echo err >&2; touch /tmp/over"}, Detach: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +81,8 @@ func TestDetachedCommand(t *testing.T) {
 	p := modal.New(r.opts)
 	defer func() { _ = p.Close() }()
 	eventually(t, func() bool { _, err := p.Stat(t.Context(), sb.ID, "/tmp/over"); return err == nil })
-	if text, records := logged(t, p, sb.ID, core.LogOptions{Exec: process.ID(), Tail: -1}); len(records) != 2 || !strings.Contains(text, "out\n") || !strings.Contains(text, "err\n") {
+	if text, records := logged(t, p, sb.ID, core.LogOptions{Exec: process.ID(), Tail: -1}); len(records) != 2 ||
+		!strings.Contains(text, "out\n") || !strings.Contains(text, "err\n") {
 		t.Errorf("its log is %q", text)
 	}
 }
@@ -94,7 +100,9 @@ func TestSecretOfAnExecIsMadeAgain(t *testing.T) {
 	with := func(p core.Provider) string {
 		t.Helper()
 		var out strings.Builder
-		spec := core.ExecSpec{Command: []string{"sh", "-c", "echo $TOKEN"}, Secrets: []core.Secret{{Name: "TOKEN", Ref: "shared"}}, Stdout: &out}
+		spec := core.ExecSpec{
+			Command: []string{"sh", "-c", "echo $TOKEN"}, Secrets: []core.Secret{{Name: "TOKEN", Ref: "shared"}}, Stdout: &out,
+		}
 		if exit := ran(t, p, sb.ID, spec); exit.Code != 0 {
 			t.Errorf("%+v", exit)
 		}
@@ -112,7 +120,10 @@ func TestSecretOfAnExecIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := here.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"true"}, Secrets: []core.Secret{{Ref: "shared"}}, Stdout: io.Discard})
+	_, err := here.Exec(
+		t.Context(), sb.ID,
+		core.ExecSpec{Command: []string{"true"}, Secrets: []core.Secret{{Ref: "shared"}}, Stdout: io.Discard},
+	)
 	if !errors.Is(err, core.KindNotFound) || !strings.Contains(err.Error(), "shared") {
 		t.Errorf("without the secret: %v", err)
 	}

@@ -33,7 +33,10 @@ func TestContractAtLatency(t *testing.T) {
 func unsteady(r *rig, methods ...string) {
 	for _, method := range methods {
 		for range 200 {
-			r.faults.Plan(method, modaltest.Fault{Code: codes.Unavailable, Message: "try again", After: method == "TaskExecStdinWrite"}, modaltest.Fault{})
+			r.faults.Plan(
+				method, modaltest.Fault{Code: codes.Unavailable, Message: "try again", After: method == "TaskExecStdinWrite"},
+				modaltest.Fault{},
+			)
 		}
 	}
 }
@@ -42,7 +45,10 @@ func unsteady(r *rig, methods ...string) {
 func TestContractWithFaults(t *testing.T) {
 	t.Setenv("SB_SUITE_SECRET", "the host's")
 	r := newRig(t, nil)
-	unsteady(r, "TaskExecStart", "TaskExecStdinWrite", "TaskExecStdioRead", "TaskExecWait", "SandboxWaitV2", "SandboxTagsGetV2", "AppList", "AuthTokenGet")
+	unsteady(
+		r, "TaskExecStart", "TaskExecStdinWrite", "TaskExecStdioRead", "TaskExecWait", "SandboxWaitV2", "SandboxTagsGetV2",
+		"AppList", "AuthTokenGet",
+	)
 	r.faults.Cut("TaskExecStdioRead", 1<<20)
 	providertest.Run(t, r.open)
 }
@@ -55,7 +61,10 @@ func TestBrokenStreamsLoseNothing(t *testing.T) {
 	id := launched(t, p, spec()).ID
 	r.faults.Cut("TaskExecStdioRead", 3<<20)
 	for range 50 {
-		r.faults.Plan("TaskExecStdinWrite", modaltest.Fault{Code: codes.Unavailable, After: true}, modaltest.Fault{}, modaltest.Fault{Code: codes.Internal})
+		r.faults.Plan(
+			"TaskExecStdinWrite", modaltest.Fault{Code: codes.Unavailable, After: true}, modaltest.Fault{},
+			modaltest.Fault{Code: codes.Internal},
+		)
 	}
 	want, got := sha256.New(), sha256.New()
 	content := io.LimitReader(rand.NewChaCha8([32]byte{7}), 40<<20)
@@ -122,7 +131,10 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	// Throttling is waited out.
-	r.faults.Plan("SandboxCreateV2", modaltest.Fault{Code: codes.ResourceExhausted, Message: "slow down", RetryAfter: 200 * time.Millisecond})
+	r.faults.Plan(
+		"SandboxCreateV2",
+		modaltest.Fault{Code: codes.ResourceExhausted, Message: "slow down", RetryAfter: 200 * time.Millisecond},
+	)
 	launched(t, p, spec())
 }
 
@@ -133,20 +145,26 @@ func TestToldBeforeTheCall(t *testing.T) {
 	defer func() { _ = p.Close() }()
 	r.server.ResetCalls()
 	for name, change := range map[string]func(*core.Spec){
-		"unknown GPU":    func(s *core.Spec) { s.GPU = core.GPU{Type: "H1000", Count: 1} },
-		"too many GPUs":  func(s *core.Spec) { s.GPU = core.GPU{Type: "A10G", Count: 5} },
-		"too long":       func(s *core.Spec) { s.Timeout = core.Duration(25 * time.Hour) },
-		"too much":       func(s *core.Spec) { s.Memory = core.TiB },
-		"a host's port":  func(s *core.Spec) { s.Ports = []core.Port{{Host: 80, Sandbox: 80}} },
-		"memory limit":   func(s *core.Spec) { s.Memory, s.Modal = core.GiB, modalspec.Section{MemoryLimit: core.TiB}.JSON() },
+		"unknown GPU":   func(s *core.Spec) { s.GPU = core.GPU{Type: "H1000", Count: 1} },
+		"too many GPUs": func(s *core.Spec) { s.GPU = core.GPU{Type: "A10G", Count: 5} },
+		"too long":      func(s *core.Spec) { s.Timeout = core.Duration(25 * time.Hour) },
+		"too much":      func(s *core.Spec) { s.Memory = core.TiB },
+		"a host's port": func(s *core.Spec) { s.Ports = []core.Port{{Host: 80, Sandbox: 80}} },
+		"memory limit": func(s *core.Spec) {
+			s.Memory, s.Modal = core.GiB, modalspec.Section{MemoryLimit: core.TiB}.JSON()
+		},
 		"cpu limit":      func(s *core.Spec) { s.Modal = modalspec.Section{CPULimit: 2}.JSON() },
 		"no reservation": func(s *core.Spec) { s.Modal = modalspec.Section{MemoryLimit: core.GiB}.JSON() },
 		"headers": func(s *core.Spec) {
-			s.Modal = modalspec.Section{Headers: []modalspec.HeaderReplacement{{Domain: "*", Headers: map[string]string{"A": "$KEY"}}}}.JSON()
+			s.Modal = modalspec.Section{
+				Headers: []modalspec.HeaderReplacement{{Domain: "*", Headers: map[string]string{"A": "$KEY"}}},
+			}.JSON()
 		},
 		"headers and domains": func(s *core.Spec) {
 			s.Network = core.Network{Mode: core.NetworkAllow, Allow: []string{"example.com"}}
-			s.Modal = modalspec.Section{Headers: []modalspec.HeaderReplacement{{Domain: "*", Headers: map[string]string{"A": "b"}}}}.JSON()
+			s.Modal = modalspec.Section{
+				Headers: []modalspec.HeaderReplacement{{Domain: "*", Headers: map[string]string{"A": "b"}}},
+			}.JSON()
 		},
 		"inbound to nothing": func(s *core.Spec) {
 			s.Network.Mode, s.Inbound = core.NetworkNone, []string{"203.0.113.0/24"}
@@ -158,7 +176,8 @@ func TestToldBeforeTheCall(t *testing.T) {
 	} {
 		s := spec()
 		change(&s)
-		if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindUsage) && !errors.Is(err, core.KindUnsupported) {
+		if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindUsage) &&
+			!errors.Is(err, core.KindUnsupported) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -176,7 +195,8 @@ func TestGPU(t *testing.T) {
 	s.GPU = core.GPU{Type: "A100-80GB", Count: 4}
 	sb := launched(t, p, s)
 	var out strings.Builder
-	if exit := ran(t, p, sb.ID, core.ExecSpec{Command: []string{"echo", "on"}, Stdout: &out}); exit.Code != 0 || out.String() != "on\n" {
+	if exit := ran(t, p, sb.ID, core.ExecSpec{Command: []string{"echo", "on"}, Stdout: &out}); exit.Code != 0 ||
+		out.String() != "on\n" {
 		t.Errorf("%+v, %q", exit, out.String())
 	}
 	all, err := p.List(t.Context())
@@ -192,7 +212,9 @@ func TestTokenExpiry(t *testing.T) {
 	defer func() { _ = p.Close() }()
 	id := launched(t, p, spec()).ID
 	var out strings.Builder
-	if exit := ran(t, p, id, core.ExecSpec{Command: []string{"sh", "-c", "echo before; sleep 3; echo after"}, Stdout: &out}); exit.Code != 0 || out.String() != "before\nafter\n" {
+	if exit := ran(
+		t, p, id, core.ExecSpec{Command: []string{"sh", "-c", "echo before; sleep 3; echo after"}, Stdout: &out},
+	); exit.Code != 0 || out.String() != "before\nafter\n" {
 		t.Errorf("%+v, %q", exit, out.String())
 	}
 	if exit := ran(t, p, id, core.ExecSpec{Command: []string{"true"}}); exit.Code != 0 {
@@ -207,7 +229,9 @@ func TestBrokenInput(t *testing.T) {
 	defer func() { _ = p.Close() }()
 	id := launched(t, p, spec()).ID
 	broken := io.MultiReader(strings.NewReader("half"), brokenReader{})
-	if exit := ran(t, p, id, core.ExecSpec{Command: []string{"sh", "-c", "cat >/tmp/whole; echo ok"}, Stdin: broken}); exit.Code == 0 {
+	if exit := ran(
+		t, p, id, core.ExecSpec{Command: []string{"sh", "-c", "cat >/tmp/whole; echo ok"}, Stdin: broken},
+	); exit.Code == 0 {
 		t.Error("half an input counted as a whole one")
 	}
 }

@@ -30,7 +30,9 @@ import (
 func shell(t *testing.T, p core.Provider, id, script string) string {
 	t.Helper()
 	var out, complaints strings.Builder
-	if exit := ran(t, p, id, core.ExecSpec{Command: []string{"sh", "-c", script}, Stdout: &out, Stderr: &complaints}); exit.Code != 0 {
+	if exit := ran(
+		t, p, id, core.ExecSpec{Command: []string{"sh", "-c", script}, Stdout: &out, Stderr: &complaints},
+	); exit.Code != 0 {
 		t.Fatalf("%s: %+v: %s", script, exit, complaints.String())
 	}
 	return out.String()
@@ -42,7 +44,10 @@ func TestFileDetails(t *testing.T) {
 	defer func() { _ = p.Close() }()
 	id := launched(t, p, spec()).ID
 	ctx := t.Context()
-	shell(t, p, id, `mkdir /tmp/d; echo old >/tmp/d/f; chmod 751 /tmp/d/f; chown nobody:daemon /tmp/d/f; ln -s d/f /tmp/link; echo a >/tmp/log`)
+	shell(
+		t, p, id,
+		`mkdir /tmp/d; echo old >/tmp/d/f; chmod 751 /tmp/d/f; chown nobody:daemon /tmp/d/f; ln -s d/f /tmp/link; echo a >/tmp/log`,
+	)
 	if err := p.WriteFile(ctx, id, "/tmp/link", strings.NewReader("new"), core.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +57,10 @@ func TestFileDetails(t *testing.T) {
 	if err := p.WriteFile(ctx, id, "/tmp/x/y/new", strings.NewReader(""), core.WriteOptions{Parents: true}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := shell(t, p, id, `cat /tmp/d/f /tmp/log; stat -c %a /tmp/d/f /tmp/x/y/new; ls -A /tmp/d /tmp/x/y; ls -A /tmp | grep sb-new; readlink /tmp/link`),
+	if got, want := shell(
+		t, p, id,
+		`cat /tmp/d/f /tmp/log; stat -c %a /tmp/d/f /tmp/x/y/new; ls -A /tmp/d /tmp/x/y; ls -A /tmp | grep sb-new; readlink /tmp/link`,
+	),
 		"newa\nb\n751\n644\n/tmp/d:\nf\n\n/tmp/x/y:\nnew\nd/f\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -145,7 +153,10 @@ func TestTreesWithAndWithoutTar(t *testing.T) {
 			if with == "no tar" {
 				shell(t, p, id, "rm -rf /tmp/to; rm $(command -v tar)")
 			}
-			shell(t, p, id, "mkdir -p /tmp/to/tree/.hidden; chmod 700 /tmp/to/tree; echo old >/tmp/to/tree/run; echo mine >/tmp/to/tree/mine")
+			shell(
+				t, p, id,
+				"mkdir -p /tmp/to/tree/.hidden; chmod 700 /tmp/to/tree; echo old >/tmp/to/tree/run; echo mine >/tmp/to/tree/mine",
+			)
 			if err := p.Import(ctx, id, "/tmp/to", bytes.NewReader(archive), core.ImportOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +174,9 @@ func TestTreesWithAndWithoutTar(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%.2000s", diff)
 			}
-			if err := p.Import(ctx, id, "/tmp/to", bytes.NewReader(archive[:len(archive)/2]), core.ImportOptions{}); !errors.Is(err, core.KindUsage) {
+			if err := p.Import(
+				ctx, id, "/tmp/to", bytes.NewReader(archive[:len(archive)/2]), core.ImportOptions{},
+			); !errors.Is(err, core.KindUsage) {
 				t.Errorf("half an archive: %v", err)
 			}
 			if _, err := p.Export(ctx, id, "/tmp/none"); !errors.Is(err, core.KindNotFound) {
@@ -194,10 +207,14 @@ func TestFilesWithoutShell(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	_ = content.Close()
-	if err := p.WriteFile(ctx, id, "/tmp/in/f", strings.NewReader("x"), core.WriteOptions{Mode: 0o755}); !errors.Is(err, core.KindUnsupported) {
+	if err := p.WriteFile(ctx, id, "/tmp/in/f", strings.NewReader("x"), core.WriteOptions{Mode: 0o755}); !errors.Is(
+		err, core.KindUnsupported,
+	) {
 		t.Errorf("a mode: %v", err)
 	}
-	if err := p.WriteFile(ctx, id, "/tmp/no/f", strings.NewReader("x"), core.WriteOptions{}); !errors.Is(err, core.KindNotFound) {
+	if err := p.WriteFile(ctx, id, "/tmp/no/f", strings.NewReader("x"), core.WriteOptions{}); !errors.Is(
+		err, core.KindNotFound,
+	) {
 		t.Errorf("no directory: %v", err)
 	}
 	if infos, err := p.ReadDir(ctx, id, "/tmp/in"); err != nil || len(infos) != 1 {
@@ -235,7 +252,9 @@ func TestBrokenTransfers(t *testing.T) {
 	if err := p.WriteFile(ctx, id, "/tmp/f", broken, core.WriteOptions{}); err == nil {
 		t.Error("half a file was written")
 	}
-	if err := p.Import(ctx, id, "/tmp/to", io.MultiReader(bytes.NewReader(archive[:1<<20]), brokenReader{}), core.ImportOptions{}); err == nil {
+	if err := p.Import(
+		ctx, id, "/tmp/to", io.MultiReader(bytes.NewReader(archive[:1<<20]), brokenReader{}), core.ImportOptions{},
+	); err == nil {
 		t.Error("half an archive was imported")
 	}
 	if got := shell(t, p, id, "cat /tmp/f; ls -A /tmp/to; ls -A /tmp | grep sb-new; :"); got != "old\ntree\n" {
@@ -298,7 +317,9 @@ func TestTransferGivenUp(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if got := shell(t, p, id, "cat /tmp/f; ls -A /tmp/to; ls -A /tmp | grep sb-; ps -e -o args= | grep -c '[t]ar -x'; :"); got != "old\n0\n" {
+	if got := shell(
+		t, p, id, "cat /tmp/f; ls -A /tmp/to; ls -A /tmp | grep sb-; ps -e -o args= | grep -c '[t]ar -x'; :",
+	); got != "old\n0\n" {
 		t.Errorf("left behind: %q", got)
 	}
 }

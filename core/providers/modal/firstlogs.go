@@ -55,7 +55,9 @@ func (f firstLogs) tail(ctx context.Context, stream core.Stream, silence time.Du
 }
 
 // read makes one call. over says that nothing more will come, or that there was silence for long enough.
-func (f firstLogs) read(ctx context.Context, stream core.Stream, silence time.Duration, last *string, items chan<- logItem) (over bool, err error) {
+func (f firstLogs) read(
+	ctx context.Context, stream core.Stream, silence time.Duration, last *string, items chan<- logItem,
+) (over bool, err error) {
 	parent := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -65,7 +67,10 @@ func (f firstLogs) read(ctx context.Context, stream core.Stream, silence time.Du
 	}
 	silent := newLull(silence, cancel)
 	defer silent.stop()
-	from, err := f.raw.SandboxGetLogs(ctx, pb.SandboxGetLogsRequest_builder{SandboxId: f.id, FileDescriptor: fd, Timeout: logCall, LastEntryId: *last}.Build())
+	from, err := f.raw.SandboxGetLogs(
+		ctx,
+		pb.SandboxGetLogsRequest_builder{SandboxId: f.id, FileDescriptor: fd, Timeout: logCall, LastEntryId: *last}.Build(),
+	)
 	for err == nil {
 		var batch *pb.TaskLogsBatch
 		silent.wait()
@@ -76,7 +81,9 @@ func (f firstLogs) read(ctx context.Context, stream core.Stream, silence time.Du
 		}
 		for _, entry := range batch.GetItems() {
 			select {
-			case items <- logItem{record: core.LogRecord{Time: fromUnix(entry.GetTimestamp()), Stream: stream, Data: []byte(entry.GetData())}}:
+			case items <- logItem{
+				record: core.LogRecord{Time: fromUnix(entry.GetTimestamp()), Stream: stream, Data: []byte(entry.GetData())},
+			}:
 			case <-ctx.Done():
 				return true, nil
 			}

@@ -29,7 +29,9 @@ func checkGPU(gpu core.GPU) error {
 		return e.WithHint("sb provider ls --json lists them")
 	}
 	if gpu.Count > most {
-		return core.Errorf(core.KindUsage, "modal.launch", gpu.String(), "one sandbox can have at most %d of %s", most, gpu.Type)
+		return core.Errorf(
+			core.KindUsage, "modal.launch", gpu.String(), "one sandbox can have at most %d of %s", most, gpu.Type,
+		)
 	}
 	return nil
 }

@@ -53,12 +53,19 @@ func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &rig{faults: &modaltest.Faults{}, backend: backend, opts: modal.Options{CacheDir: filepath.Join(dir, "modal-cache"), StateDir: filepath.Join(dir, "modal-state")}}
+	r := &rig{
+		faults: &modaltest.Faults{}, backend: backend,
+		opts: modal.Options{CacheDir: filepath.Join(dir, "modal-cache"), StateDir: filepath.Join(dir, "modal-state")},
+	}
 	bucket := filepath.Join(dir, "bucket")
 	if err := os.MkdirAll(filepath.Join(bucket, "p"), 0o755); err != nil {
 		tb.Fatal(err)
 	}
-	options := modaltest.Options{Backend: backend, Buckets: map[string]string{"b": bucket}, Dir: dir, Guest: filepath.Join(programtest.Dir(), "sb-guest"), Tokens: map[string]string{tokenID: tokenSecret}, Faults: r.faults}
+	options := modaltest.Options{
+		Backend: backend, Buckets: map[string]string{"b": bucket}, Dir: dir,
+		Guest: filepath.Join(programtest.Dir(), "sb-guest"), Tokens: map[string]string{tokenID: tokenSecret},
+		Faults: r.faults,
+	}
 	if change != nil {
 		change(&options)
 	}
@@ -86,7 +93,8 @@ func newRig(tb testing.TB, change func(*modaltest.Options)) *rig {
 func newBackend(dir string) (core.Provider, error) {
 	return local.New(local.Options{
 		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
-		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB, HostDirs: []string{dir},
+		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB,
+		HostDirs: []string{dir},
 	})
 }
 
@@ -112,7 +120,9 @@ func serveModal(dir string) int {
 // supervisor returns the process that supervises the backend's only sandbox.
 func (r *rig) supervisor(t *testing.T) int {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(r.opts.StateDir), "state", "local", "sandboxes", "*", "state.json"))
+	files, err := filepath.Glob(
+		filepath.Join(filepath.Dir(r.opts.StateDir), "state", "local", "sandboxes", "*", "state.json"),
+	)
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}

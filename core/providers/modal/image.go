@@ -45,7 +45,9 @@ type recipe struct {
 func recipeOf(spec core.Spec) (recipe, error) {
 	r := recipe{Base: defaultImage}
 	if spec.Python != "" && (spec.Snapshot+spec.Dockerfile != "" || spec.Image != "" && spec.Image != defaultImage) {
-		return r, core.Errorf(core.KindUnsupported, "modal.launch", spec.Python, "Python of a version comes with its image, not on top of another").
+		return r, core.Errorf(
+			core.KindUnsupported, "modal.launch", spec.Python, "Python of a version comes with its image, not on top of another",
+		).
 			WithHint("leave --python out and name an image that has it, such as python:%s-slim", spec.Python)
 	}
 	switch {
@@ -86,8 +88,9 @@ func recipeOf(spec core.Spec) (recipe, error) {
 		r.Access = m.ImageSecret
 	}
 	if len(spec.Apt) > 0 {
-		r.Commands = append(r.Commands, "RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "+
-			quoteAll(spec.Apt)+" && rm -rf /var/lib/apt/lists/*")
+		r.Commands = append(r.Commands,
+			"RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "+
+				quoteAll(spec.Apt)+" && rm -rf /var/lib/apt/lists/*")
 	}
 	if len(spec.Pip) > 0 {
 		r.Commands = append(r.Commands, "RUN python -m pip install --no-cache-dir "+quoteAll(spec.Pip))

@@ -24,7 +24,8 @@ func TestRecipeHasAllThatIsAsked(t *testing.T) {
 		t.Errorf("Python: %+v, %v", r, err)
 	}
 	for _, snapshot := range []string{"im-1", "kept"} {
-		if r, err := recipeOf(core.Spec{Snapshot: snapshot, Pip: []string{"six"}}); err != nil || r.ID+r.Published == "" || len(r.Commands) != 1 {
+		if r, err := recipeOf(core.Spec{Snapshot: snapshot, Pip: []string{"six"}}); err != nil || r.ID+r.Published == "" ||
+			len(r.Commands) != 1 {
 			t.Errorf("a package over a snapshot: %+v, %v", r, err)
 		}
 	}
@@ -42,14 +43,19 @@ func TestReadDockerfile(t *testing.T) {
 		"lower case":   {"from debian:12\nrun true\n", "debian:12", []string{"run true"}},
 		"arg":          {"ARG V=3.12\nARG IMAGE=python:${V}-slim\nFROM ${IMAGE}\n", "python:3.12-slim", nil},
 		"arg, default": {"ARG V\nFROM python:${V:-3.12}\n", "python:3.12", nil},
-		"arg, inside":  {"ARG V=3.12\nFROM python:$V\nARG V\nARG W=2\nRUN echo $V\n", "python:3.12", []string{`ARG V="3.12"`, "ARG W=2", "RUN echo $V"}},
+		"arg, inside": {
+			"ARG V=3.12\nFROM python:$V\nARG V\nARG W=2\nRUN echo $V\n", "python:3.12",
+			[]string{`ARG V="3.12"`, "ARG W=2", "RUN echo $V"},
+		},
 		"comment": {
 			"FROM debian:12\nRUN apt-get update && \\\n    # the tools\n    apt-get install -y \\\n      git\n", "debian:12",
 			[]string{"RUN apt-get update &&     apt-get install -y       git"},
 		},
-		"windows lines": {"# a comment\r\nFROM debian:12\r\nRUN echo a \\\r\n  b\r\n", "debian:12", []string{"RUN echo a   b"}},
-		"byte order":    {"\ufeffFROM debian:12\n", "debian:12", nil},
-		"directive":     {"# syntax=docker/dockerfile:1\nFROM debian:12\n", "debian:12", nil},
+		"windows lines": {
+			"# a comment\r\nFROM debian:12\r\nRUN echo a \\\r\n  b\r\n", "debian:12", []string{"RUN echo a   b"},
+		},
+		"byte order": {"\ufeffFROM debian:12\n", "debian:12", nil},
+		"directive":  {"# syntax=docker/dockerfile:1\nFROM debian:12\n", "debian:12", nil},
 		"heredoc": {
 			"FROM debian:12\nRUN <<EOF\n# kept\necho a\nCOPY a b\nFROM x\nEOF\nRUN true\n", "debian:12",
 			[]string{"RUN <<EOF\n# kept\necho a\nCOPY a b\nFROM x\nEOF", "RUN true"},
@@ -58,18 +64,32 @@ func TestReadDockerfile(t *testing.T) {
 			"FROM debian:12\nRUN cat <<A >/a && cat <<-B >/b\n1\nA\n\t2\n\tB\n", "debian:12",
 			[]string{"RUN cat <<A >/a && cat <<-B >/b\n1\nA\n\t2\nB"},
 		},
-		"copied heredoc": {"FROM debian:12\nCOPY --chmod=755 <<EOF /a\nx\nEOF\n", "debian:12", []string{"ADD --chmod=755 <<EOF /a\nx\nEOF"}},
-		"add a page":     {"FROM debian:12\nADD https://example.com/a.tar.gz /a/\n", "debian:12", []string{"ADD https://example.com/a.tar.gz /a/"}},
+		"copied heredoc": {
+			"FROM debian:12\nCOPY --chmod=755 <<EOF /a\nx\nEOF\n", "debian:12", []string{"ADD --chmod=755 <<EOF /a\nx\nEOF"},
+		},
+		"add a page": {
+			"FROM debian:12\nADD https://example.com/a.tar.gz /a/\n", "debian:12",
+			[]string{"ADD https://example.com/a.tar.gz /a/"},
+		},
 		"add by name": {
 			"FROM debian:12\nARG V=1\nENV SITE=https://example.com\nADD --checksum=sha256:0 ${SITE}/$V /a/\n", "debian:12",
 			[]string{"ARG V=1", "ENV SITE=https://example.com", "ADD --checksum=sha256:0 ${SITE}/$V /a/"},
 		},
-		"add git":          {"FROM debian:12\nADD git@github.com:a/b.git /b\n", "debian:12", []string{"ADD git@github.com:a/b.git /b"}},
-		"from an image":    {"FROM debian:12\nCOPY --from=alpine:3 /etc/os-release /a\n", "debian:12", []string{"COPY --from=alpine:3 /etc/os-release /a"}},
-		"from comes first": {"FROM debian:12\nCOPY --chmod=644 --from=alpine:3 a b\n", "debian:12", []string{"COPY --from=alpine:3 --chmod=644 a b"}},
+		"add git": {
+			"FROM debian:12\nADD git@github.com:a/b.git /b\n", "debian:12", []string{"ADD git@github.com:a/b.git /b"},
+		},
+		"from an image": {
+			"FROM debian:12\nCOPY --from=alpine:3 /etc/os-release /a\n", "debian:12",
+			[]string{"COPY --from=alpine:3 /etc/os-release /a"},
+		},
+		"from comes first": {
+			"FROM debian:12\nCOPY --chmod=644 --from=alpine:3 a b\n", "debian:12",
+			[]string{"COPY --from=alpine:3 --chmod=644 a b"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if r, err := readDockerfile(test.text); err != nil || r.Base != test.base || !slices.Equal(r.Commands, test.commands) {
+			if r, err := readDockerfile(test.text); err != nil || r.Base != test.base ||
+				!slices.Equal(r.Commands, test.commands) {
 				t.Errorf("base %q, commands %q, %v", r.Base, r.Commands, err)
 			}
 		})
@@ -107,7 +127,10 @@ func TestReadDockerfileRefuses(t *testing.T) {
 
 // A Dockerfile comes from elsewhere: whatever it holds, reading it ends, and without an error there is a base.
 func FuzzReadDockerfile(f *testing.F) {
-	for _, text := range []string{"FROM a\nRUN <<E\nE\n", "ARG A=${B:-c}\nFROM --platform=$A b\nARG A\n", "FROM a\nCOPY --from=b [\"c\", \"d\"]\nADD https://x y", "FROM a\nENV a b"} {
+	for _, text := range []string{
+		"FROM a\nRUN <<E\nE\n", "ARG A=${B:-c}\nFROM --platform=$A b\nARG A\n",
+		"FROM a\nCOPY --from=b [\"c\", \"d\"]\nADD https://x y", "FROM a\nENV a b",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

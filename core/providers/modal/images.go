@@ -69,7 +69,9 @@ func (p *Provider) Images(ctx context.Context) ([]core.ImageInfo, error) {
 		at := slices.IndexFunc(images, func(known core.ImageInfo) bool { return known.ID == item.GetImageId() })
 		if at < 0 {
 			at = len(images)
-			images = append(images, core.ImageInfo{ID: item.GetImageId(), Provider: Name, Created: fromUnix(item.GetCreatedAt())})
+			images = append(
+				images, core.ImageInfo{ID: item.GetImageId(), Provider: Name, Created: fromUnix(item.GetCreatedAt())},
+			)
 		}
 		images[at].Names = append(images[at].Names, publishedPrefix+item.GetTag())
 	}
@@ -86,7 +88,9 @@ func (p *Provider) PullImage(ctx context.Context, name string, progress core.Pro
 	if err != nil {
 		return core.ImageInfo{}, err
 	}
-	l := &launching{provider: p, client: c, spec: core.Spec{App: defaultApp}, lookups: &client.Lookups{Client: c, Fresh: true}}
+	l := &launching{
+		provider: p, client: c, spec: core.Spec{App: defaultApp}, lookups: &client.Lookups{Client: c, Fresh: true},
+	}
 	app, err := l.app(ctx)
 	if err != nil {
 		return core.ImageInfo{}, client.Classify("image", name, err)
@@ -119,7 +123,9 @@ func (p *Provider) removeImage(ctx context.Context, op, ref string) error {
 			return err
 		}
 	}
-	tags, err := raw.ImageListTags(ctx, pb.ImageListTagsRequest_builder{EnvironmentName: c.Account.Environment, ImageId: id}.Build())
+	tags, err := raw.ImageListTags(
+		ctx, pb.ImageListTagsRequest_builder{EnvironmentName: c.Account.Environment, ImageId: id}.Build(),
+	)
 	if err != nil {
 		return client.Classify(op, ref, err)
 	}

@@ -14,7 +14,9 @@ import (
 )
 
 // Launch implements core.Provider.
-func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc) (core.Sandbox, error) {
+func (p *Provider) Launch(
+	ctx context.Context, spec core.Spec, lease core.Lease, progress core.ProgressFunc,
+) (core.Sandbox, error) {
 	if spec.Checkpoint != "" {
 		return p.restore(ctx, spec, lease)
 	}
@@ -30,7 +32,10 @@ func (p *Provider) Launch(ctx context.Context, spec core.Spec, lease core.Lease,
 	if err != nil {
 		return core.Sandbox{}, err
 	}
-	l := &launching{provider: p, client: c, spec: spec, lease: lease, recipe: made, progress: progress, lookups: &client.Lookups{Client: c}}
+	l := &launching{
+		provider: p, client: c, spec: spec, lease: lease, recipe: made, progress: progress,
+		lookups: &client.Lookups{Client: c},
+	}
 	sb, err := l.do(ctx)
 	if l.lookups.Remembered() && (errors.Is(err, core.KindNotFound) || l.stale && errors.Is(err, core.KindConflict)) {
 		// What the cache remembered is not there any more.
@@ -98,7 +103,10 @@ func (l *launching) launched(ctx context.Context, id string) (core.Sandbox, erro
 	if l.spec.Name != "" {
 		l.client.Cache.Put(client.CachedNames, l.spec.Name, id)
 	}
-	d := described{id: id, name: l.spec.Name, created: l.lease.Created, tags: tagsOf(l.spec, l.lease), timeout: time.Duration(l.spec.Timeout)}
+	d := described{
+		id: id, name: l.spec.Name, created: l.lease.Created, tags: tagsOf(l.spec, l.lease),
+		timeout: time.Duration(l.spec.Timeout),
+	}
 	sb := d.sandbox(l.spec.App)
 	if len(l.spec.Ports) > 0 {
 		opened, err := l.provider.ports(ctx, id)
@@ -132,9 +140,13 @@ func (l *launching) app(ctx context.Context) (*sdk.App, error) {
 }
 
 // create makes the sandbox. The reply is there for sandboxes of the second generation: it says how to reach them.
-func (l *launching) create(ctx context.Context, app *sdk.App, image *sdk.Image, params *sdk.SandboxCreateParams) (*sdk.Sandbox, *pb.SandboxCreateV2Response, error) {
+func (l *launching) create(
+	ctx context.Context, app *sdk.App, image *sdk.Image, params *sdk.SandboxCreateParams,
+) (*sdk.Sandbox, *pb.SandboxCreateV2Response, error) {
 	var seen replies
-	sandbox, err := l.client.SDK.Sandboxes.Create(client.WithWitness(ctx, client.Witness{Reply: seen.keep}), app, image, params)
+	sandbox, err := l.client.SDK.Sandboxes.Create(
+		client.WithWitness(ctx, client.Witness{Reply: seen.keep}), app, image, params,
+	)
 	return sandbox, seen.created(), err
 }
 
@@ -167,7 +179,10 @@ func (l *launching) failed(ctx context.Context, cause error) error {
 			return errors.Join(failure, err)
 		}
 		if errors.Is(failure, core.KindConflict) { // with itself
-			return core.Errorf(core.KindUnavailable, "modal.launch", l.spec.Name, "Modal's answer did not come, and the sandbox that it had made was ended").
+			return core.Errorf(
+				core.KindUnavailable, "modal.launch", l.spec.Name,
+				"Modal's answer did not come, and the sandbox that it had made was ended",
+			).
 				WithHint("try again")
 		}
 	}
@@ -225,7 +240,10 @@ func (l *launching) began(ctx context.Context, id string) error {
 		return client.Classify("launch", l.spec.Name, err)
 	}
 	if result := ready.GetTaskResult(); result.GetStatus() == pb.GenericResult_GENERIC_STATUS_INIT_FAILURE {
-		return core.Errorf(core.KindUsage, "modal.launch", l.spec.Name, "the entry command %q did not start: %s", l.spec.Command[0], result.GetException())
+		return core.Errorf(
+			core.KindUsage, "modal.launch", l.spec.Name, "the entry command %q did not start: %s", l.spec.Command[0],
+			result.GetException(),
+		)
 	}
 	return nil
 }

@@ -23,7 +23,9 @@ func TestLaunchWhoseAnswerIsLost(t *testing.T) {
 	for name, gpu := range map[string]core.GPU{"SandboxCreateV2": {}, "SandboxCreate": {Type: "H100", Count: 1}} {
 		s := spec()
 		s.GPU = gpu
-		for code, want := range map[codes.Code]core.Kind{codes.DataLoss: core.KindInternal, codes.Aborted: core.KindUnavailable} {
+		for code, want := range map[codes.Code]core.Kind{
+			codes.DataLoss: core.KindInternal, codes.Aborted: core.KindUnavailable,
+		} {
 			r.faults.Plan(name, modaltest.Fault{Code: code, Message: "the answer was lost", After: true})
 			_, err := p.Launch(t.Context(), s, lease(), nil)
 			if err == nil || core.KindOf(err) != want {
@@ -39,7 +41,8 @@ func TestLaunchWhoseAnswerIsLost(t *testing.T) {
 		if _, err := p.Launch(t.Context(), s, lease(), nil); !errors.Is(err, core.KindConflict) {
 			t.Errorf("%s of a name that is taken: %v", name, err)
 		}
-		if left, err := p.ListFiltered(t.Context(), core.ListFilter{}); err != nil || len(left) != 1 || left[0].ID != there.ID {
+		if left, err := p.ListFiltered(t.Context(), core.ListFilter{}); err != nil || len(left) != 1 ||
+			left[0].ID != there.ID {
 			t.Errorf("%s: there are %+v, %v", name, left, err)
 		}
 		if err := p.Terminate(t.Context(), there.ID); err != nil {
@@ -49,7 +52,8 @@ func TestLaunchWhoseAnswerIsLost(t *testing.T) {
 	// That nobody knows is told, too.
 	r.faults.Plan("SandboxCreateV2", modaltest.Fault{Code: codes.DataLoss, Message: "the answer was lost"})
 	r.faults.Plan("AppList", modaltest.Fault{Code: codes.DataLoss, Message: "no list"})
-	if _, err := p.Launch(t.Context(), spec(), lease(), nil); err == nil || core.KindOf(err) != core.KindInternal || !strings.Contains(err.Error(), "not known") {
+	if _, err := p.Launch(t.Context(), spec(), lease(), nil); err == nil || core.KindOf(err) != core.KindInternal ||
+		!strings.Contains(err.Error(), "not known") {
 		t.Errorf("%v", err)
 	}
 }

@@ -59,7 +59,8 @@ func (p *Provider) describe(ctx context.Context, id string) (described, error) {
 	if err != nil {
 		return described{}, p.missing(c, "get", id, err)
 	}
-	d := described{id: id, appID: waited.GetMetadata().GetAppId(), tags: tagMap(tags.GetTags()), result: waited.GetResult()}
+	d := described{id: id, appID: waited.GetMetadata().
+		GetAppId(), tags: tagMap(tags.GetTags()), result: waited.GetResult()}
 	// Whether one of the first generation still waits for a machine only the list tells: the second's creation waits
 	// for it.
 	if sb := d.sandbox(""); sb.State.Live() && !firstGeneration(id) || d.gone() {
@@ -79,7 +80,9 @@ func (p *Provider) listed(ctx context.Context, d described) (described, error) {
 		return d, err
 	}
 	for before := 0.0; ; {
-		reply, err := raw.SandboxListV2(ctx, pb.SandboxListRequest_builder{AppId: d.appID, BeforeTimestamp: before, IncludeFinished: true}.Build())
+		reply, err := raw.SandboxListV2(
+			ctx, pb.SandboxListRequest_builder{AppId: d.appID, BeforeTimestamp: before, IncludeFinished: true}.Build(),
+		)
 		if err != nil {
 			return d, err
 		}
@@ -110,7 +113,9 @@ func firstGeneration(id string) bool {
 	return ok && len(rest) == 22
 }
 
-func waitOnce(ctx context.Context, raw pb.ModalClientClient, id string, seconds float32) (*pb.SandboxWaitResponse, error) {
+func waitOnce(
+	ctx context.Context, raw pb.ModalClientClient, id string, seconds float32,
+) (*pb.SandboxWaitResponse, error) {
 	request := pb.SandboxWaitRequest_builder{SandboxId: id, Timeout: seconds}.Build()
 	if firstGeneration(id) {
 		return raw.SandboxWait(ctx, request)
@@ -162,7 +167,9 @@ func (p *Provider) ListFiltered(ctx context.Context, filter core.ListFilter) ([]
 
 // listApp pages through one app's sandboxes, the youngest first, until none can be alive any more. How many are on a
 // page Modal does not tell, so only an empty one is known to be the last, as in its SDK.
-func listApp(ctx context.Context, raw pb.ModalClientClient, app *pb.AppListResponse_AppListItem, filter core.ListFilter) ([]core.Sandbox, error) {
+func listApp(
+	ctx context.Context, raw pb.ModalClientClient, app *pb.AppListResponse_AppListItem, filter core.ListFilter,
+) ([]core.Sandbox, error) {
 	var tags []*pb.SandboxTag
 	for name, value := range filter.Labels {
 		if value != "" { // one that fits any value Modal cannot look for
@@ -300,7 +307,8 @@ func (p *Provider) End(ctx context.Context, id string) (*int, error) {
 		return returnCode(waited.GetResult()), client.Classify("terminate", id, err)
 	case pb.GenericResult_GENERIC_STATUS_TERMINATED:
 		return nil, notFound(id)
-	case pb.GenericResult_GENERIC_STATUS_SUCCESS, pb.GenericResult_GENERIC_STATUS_FAILURE, pb.GenericResult_GENERIC_STATUS_TIMEOUT,
+	case pb.GenericResult_GENERIC_STATUS_SUCCESS, pb.GenericResult_GENERIC_STATUS_FAILURE,
+		pb.GenericResult_GENERIC_STATUS_TIMEOUT,
 		pb.GenericResult_GENERIC_STATUS_IDLE_TIMEOUT, pb.GenericResult_GENERIC_STATUS_INIT_FAILURE,
 		pb.GenericResult_GENERIC_STATUS_INTERNAL_FAILURE, pb.GenericResult_GENERIC_STATUS_MEMORY_MANAGER_EVICTION:
 	}

@@ -20,13 +20,19 @@ func TestLogin(t *testing.T) {
 		"no file": {"", "", "[local]\nactive = true\ntoken_id = 'ak-planted-id'\ntoken_secret = 'as-planted-token-secret'\n"},
 		"another profile": {
 			"new", "# mine\n[work]\ntoken_id = \"ak-1\" # old\ntoken_secret = \"as-1\"\nactive = true\nenvironment = \"dev\"",
-			"# mine\n[work]\ntoken_id = \"ak-1\" # old\ntoken_secret = \"as-1\"\nenvironment = \"dev\"\n\n[new]\nactive = true\ntoken_id = 'ak-planted-id'\ntoken_secret = 'as-planted-token-secret'\n",
+			"# mine\n[work]\ntoken_id = \"ak-1\" # old\ntoken_secret = \"as-1\"\nenvironment = \"dev\"\n\n[new]\nactive = " +
+				"true\ntoken_id = 'ak-planted-id'\ntoken_secret = 'as-planted-token-secret'\n",
 		},
 		"the same profile": {
-			"my work", "[\"my work\"]\n# keep\ntoken_id = \"ak-1\"\ntoken_secret = \"as-1\"\nserver_url = \"x\"\n\n[other]\nactive = true\n",
-			"[\"my work\"]\nactive = true\ntoken_id = 'ak-planted-id'\ntoken_secret = 'as-planted-token-secret'\n# keep\nserver_url = \"x\"\n\n[other]\n",
+			"my work", "[\"my work\"]\n# keep\ntoken_id = \"ak-1\"\ntoken_secret = \"as-1\"\nserver_url = " +
+				"\"x\"\n\n[other]\nactive = true\n",
+			"[\"my work\"]\nactive = true\ntoken_id = 'ak-planted-id'\ntoken_secret = 'as-planted-token-secret'\n# " +
+				"keep\nserver_url = \"x\"\n\n[other]\n",
 		},
-		"written otherwise": {"work", "work.token_id = 'ak-1'\nwork.environment = 'dev'\n", "[work]\nactive = true\nenvironment = 'dev'\ntoken_id = 'ak-planted-id'\ntoken_secret = 'as-planted-token-secret'\n"},
+		"written otherwise": {
+			"work", "work.token_id = 'ak-1'\nwork.environment = 'dev'\n",
+			"[work]\nactive = true\nenvironment = 'dev'\ntoken_id = 'ak-planted-id'\ntoken_secret = 'as-planted-token-secret'\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "modal.toml")
@@ -35,7 +41,9 @@ func TestLogin(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			profile, err := client.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), Profile: test.profile, File: file}.Do(t.Context())
+			profile, err := client.Login{
+				TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), Profile: test.profile, File: file,
+			}.Do(t.Context())
 			if err != nil || profile == "" {
 				t.Fatal(profile, err)
 			}
@@ -64,18 +72,24 @@ func TestLogin(t *testing.T) {
 	}
 	t.Setenv("MODAL_CONFIG_PATH", broken)
 	_, err := client.Login{TokenID: tokenID, Secret: core.NewSecretValue(tokenSecret), File: broken}.Do(t.Context())
-	if !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "line 2") || strings.Contains(err.Error(), "as-planted") || core.HintOf(err) == "" {
+	if !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "line 2") ||
+		strings.Contains(err.Error(), "as-planted") || core.HintOf(err) == "" {
 		t.Errorf("a broken file: %v", err)
 	}
 	t.Setenv("MODAL_CONFIG_PATH", filepath.Join(t.TempDir(), "none"))
 	// One that cannot be sent is told before anything is asked, and where it comes from a variable, too.
-	for _, login := range []client.Login{{TokenID: "ak-é", Secret: core.NewSecretValue("as-1")}, {TokenID: "ak-1", Secret: core.NewSecretValue("as-planted\n")}} {
+	for _, login := range []client.Login{
+		{TokenID: "ak-é", Secret: core.NewSecretValue("as-1")},
+		{TokenID: "ak-1", Secret: core.NewSecretValue("as-planted\n")},
+	} {
 		login.File = filepath.Join(t.TempDir(), "modal.toml")
 		if _, err := login.Do(t.Context()); !errors.Is(err, core.KindUsage) || strings.Contains(err.Error(), "planted") {
 			t.Errorf("%s: %v", login.TokenID, err)
 		}
 		account := client.FindAccount(func(name string) (string, bool) {
-			return map[string]string{"MODAL_CONFIG_PATH": login.File, "MODAL_TOKEN_ID": login.TokenID, "MODAL_TOKEN_SECRET": login.Secret.Reveal()}[name], true
+			return map[string]string{
+				"MODAL_CONFIG_PATH": login.File, "MODAL_TOKEN_ID": login.TokenID, "MODAL_TOKEN_SECRET": login.Secret.Reveal(),
+			}[name], true
 		})
 		if !errors.Is(account.Err, core.KindUsage) {
 			t.Errorf("found as %+v", account)
@@ -93,7 +107,9 @@ func TestLogin(t *testing.T) {
 	}
 	// A token that is refused changes nothing.
 	file := filepath.Join(t.TempDir(), "modal.toml")
-	if _, err := (client.Login{TokenID: tokenID, Secret: core.NewSecretValue("wrong"), File: file}).Do(t.Context()); !errors.Is(err, core.KindUnauthorized) {
+	if _, err := (client.Login{
+		TokenID: tokenID, Secret: core.NewSecretValue("wrong"), File: file,
+	}).Do(t.Context()); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a wrong secret: %v", err)
 	}
 	if _, err := os.Stat(file); err == nil {

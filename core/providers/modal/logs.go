@@ -170,7 +170,10 @@ func (p *Provider) soFar(ctx context.Context, id string, tail tailer, opts core.
 		case err != nil:
 			yield(logItem{err: err})
 		case running && opts.Notice != nil:
-			opts.Notice("the command still runs, and Modal does not tell where its output so far ends: this is what came until a pause. --follow shows the rest")
+			opts.Notice(
+				"the command still runs, and Modal does not tell where its output so far ends: this is what came until a pause. " +
+					"--follow shows the rest",
+			)
 		case !running:
 			rest, stop := output(ctx, tail, forever)
 			defer stop()
@@ -219,7 +222,9 @@ func (p *Provider) tailer(ctx context.Context, id, exec string) (tailer, error) 
 func (p *Provider) logsBetween(ctx context.Context, id string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	return func(yield func(core.LogRecord, error) bool) {
 		if opts.Follow || opts.Exec != "" {
-			yield(core.LogRecord{}, core.Errorf(core.KindUnsupported, "modal.logs", id, "Modal knows times only of what the entry command has written so far").
+			yield(core.LogRecord{}, core.Errorf(
+				core.KindUnsupported, "modal.logs", id, "Modal knows times only of what the entry command has written so far",
+			).
 				WithHint("leave --since and --until out, or --follow and the command's id"))
 			return
 		}
@@ -233,13 +238,18 @@ func (p *Provider) logsBetween(ctx context.Context, id string, opts core.LogOpti
 }
 
 // stored reads Modal's stored log of an entry command.
-func (p *Provider) stored(ctx context.Context, sb core.Sandbox, opts core.LogOptions, yield func(core.LogRecord, error) bool) {
+func (p *Provider) stored(
+	ctx context.Context, sb core.Sandbox, opts core.LogOptions, yield func(core.LogRecord, error) bool,
+) {
 	records := func(each func(logItem) bool) {
 		for entry, err := range p.entries(ctx, sb, opts.Since, opts.Until) {
 			if entry.Source == sdk.LogSourceSystem {
 				continue
 			}
-			item := logItem{record: core.LogRecord{Time: entry.Timestamp.UTC(), Stream: core.Stdout, Data: []byte(entry.Message)}, err: client.Classify("logs", sb.ID, err)}
+			item := logItem{
+				record: core.LogRecord{Time: entry.Timestamp.UTC(), Stream: core.Stdout, Data: []byte(entry.Message)},
+				err:    client.Classify("logs", sb.ID, err),
+			}
 			if entry.Source == sdk.LogSourceStderr {
 				item.record.Stream = core.Stderr
 			}
@@ -252,7 +262,9 @@ func (p *Provider) stored(ctx context.Context, sb core.Sandbox, opts core.LogOpt
 }
 
 // entries asks for the log of a time, oldest first.
-func (p *Provider) entries(ctx context.Context, sb core.Sandbox, since, until time.Time) iter.Seq2[sdk.LogEntry, error] {
+func (p *Provider) entries(
+	ctx context.Context, sb core.Sandbox, since, until time.Time,
+) iter.Seq2[sdk.LogEntry, error] {
 	return func(yield func(sdk.LogEntry, error) bool) {
 		c, err := p.connect()
 		if err != nil {
@@ -275,7 +287,9 @@ func (p *Provider) entries(ctx context.Context, sb core.Sandbox, since, until ti
 		}
 		defer func() { _ = box.Detach() }()
 		var whole completeness
-		found, err := box.Logs.Fetch(client.WithWitness(ctx, client.Witness{Reply: whole.see}), since, &sdk.SandboxLogFetchParams{Until: &until})
+		found, err := box.Logs.Fetch(
+			client.WithWitness(ctx, client.Witness{Reply: whole.see}), since, &sdk.SandboxLogFetchParams{Until: &until},
+		)
 		if err != nil {
 			yield(sdk.LogEntry{}, err)
 			return
@@ -316,7 +330,10 @@ func (c *completeness) err(id string) error {
 	if !c.cut.Load() {
 		return nil
 	}
-	return core.Errorf(core.KindUnavailable, "modal.logs", id, "the entry command wrote more than %d lines in two seconds, and Modal returns no more", storedEntries).
+	return core.Errorf(
+		core.KindUnavailable, "modal.logs", id,
+		"the entry command wrote more than %d lines in two seconds, and Modal returns no more", storedEntries,
+	).
 		WithHint("sb logs --follow %s reads the stream itself", id)
 }
 
@@ -355,7 +372,9 @@ type logItem struct {
 }
 
 // tailStream reads one stream and goes on where a broken connection left off.
-func (r *router) tailStream(ctx context.Context, exec string, stream core.Stream, silence time.Duration, items chan<- logItem) {
+func (r *router) tailStream(
+	ctx context.Context, exec string, stream core.Stream, silence time.Duration, items chan<- logItem,
+) {
 	var offset uint64
 	for p := r.patient(); ; {
 		err := r.readStream(ctx, exec, stream, silence, &offset, items, p)
@@ -382,7 +401,10 @@ func logError(id, exec string, err error) error {
 }
 
 // readStream reads until the stream's end, or until it has been silent for so long.
-func (r *router) readStream(ctx context.Context, exec string, stream core.Stream, silence time.Duration, offset *uint64, items chan<- logItem, p *patience) error {
+func (r *router) readStream(
+	ctx context.Context, exec string, stream core.Stream, silence time.Duration, offset *uint64, items chan<- logItem,
+	p *patience,
+) error {
 	parent := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -419,13 +441,17 @@ func (r *router) readStream(ctx context.Context, exec string, stream core.Stream
 }
 
 // openOutput opens a stream of output at an offset. What it returns yields the data and where it begins.
-func (r *router) openOutput(ctx context.Context, exec string, stream core.Stream, offset uint64) (func() ([]byte, uint64, error), error) {
+func (r *router) openOutput(
+	ctx context.Context, exec string, stream core.Stream, offset uint64,
+) (func() ([]byte, uint64, error), error) {
 	if exec == "" {
 		fd := pb.SandboxStdioFileDescriptor_SANDBOX_STDIO_FILE_DESCRIPTOR_STDOUT
 		if stream == core.Stderr {
 			fd = pb.SandboxStdioFileDescriptor_SANDBOX_STDIO_FILE_DESCRIPTOR_STDERR
 		}
-		from, err := r.stub.SandboxStdioReadV2(r.authorized(ctx), pb.SandboxStdioReadV2Request_builder{TaskId: r.task, Offset: offset, FileDescriptor: fd}.Build())
+		from, err := r.stub.SandboxStdioReadV2(
+			r.authorized(ctx), pb.SandboxStdioReadV2Request_builder{TaskId: r.task, Offset: offset, FileDescriptor: fd}.Build(),
+		)
 		return func() ([]byte, uint64, error) {
 			part, err := from.Recv()
 			return part.GetData(), part.GetStartingOffset(), err
@@ -435,7 +461,10 @@ func (r *router) openOutput(ctx context.Context, exec string, stream core.Stream
 	if stream == core.Stderr {
 		fd = pb.TaskExecStdioFileDescriptor_TASK_EXEC_STDIO_FILE_DESCRIPTOR_STDERR
 	}
-	from, err := r.stub.TaskExecStdioRead(r.authorized(ctx), pb.TaskExecStdioReadRequest_builder{TaskId: r.task, ExecId: exec, Offset: offset, FileDescriptor: fd}.Build())
+	from, err := r.stub.TaskExecStdioRead(
+		r.authorized(ctx),
+		pb.TaskExecStdioReadRequest_builder{TaskId: r.task, ExecId: exec, Offset: offset, FileDescriptor: fd}.Build(),
+	)
 	return func() ([]byte, uint64, error) {
 		part, err := from.Recv()
 		start := offset
@@ -466,7 +495,8 @@ func yieldTail(records iter.Seq[logItem], lines int, yield func(core.LogRecord, 
 			return
 		}
 		for line := range bytes.Lines(item.record.Data) {
-			if n := len(kept); n > 0 && kept[n-1].Stream == item.record.Stream && !bytes.HasSuffix(kept[n-1].Data, []byte("\n")) {
+			if n := len(kept); n > 0 && kept[n-1].Stream == item.record.Stream &&
+				!bytes.HasSuffix(kept[n-1].Data, []byte("\n")) {
 				kept[n-1].Data = append(slices.Clone(kept[n-1].Data), line...)
 				continue
 			}

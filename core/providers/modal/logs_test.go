@@ -45,7 +45,8 @@ func TestLogsOfATime(t *testing.T) {
 		text, _ := logged(t, p, id, core.LogOptions{Tail: -1})
 		return text == "early\nlate\n"
 	})
-	if _, records := logged(t, p, id, core.LogOptions{Tail: -1, Times: true}); len(records) != 2 || records[0].Time.After(middle) || records[1].Time.Before(middle) {
+	if _, records := logged(t, p, id, core.LogOptions{Tail: -1, Times: true}); len(records) != 2 ||
+		records[0].Time.After(middle) || records[1].Time.Before(middle) {
 		t.Errorf("with times: %+v, not %s between", records, middle)
 	}
 	for _, test := range []struct {
@@ -62,7 +63,8 @@ func TestLogsOfATime(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", test.opts, text, test.want)
 		}
 		for _, r := range records {
-			if r.Time.Before(middle.Add(-time.Hour)) || r.Time.After(time.Now()) || (r.Stream == core.Stderr) != (string(r.Data) == "late\n") {
+			if r.Time.Before(middle.Add(-time.Hour)) || r.Time.After(time.Now()) ||
+				(r.Stream == core.Stderr) != (string(r.Data) == "late\n") {
 				t.Errorf("%+v: a record is %+v", test.opts, r)
 			}
 		}
@@ -114,7 +116,8 @@ func TestLogsArePausedInTheMiddle(t *testing.T) {
 			there(id)
 			read("an entry command that runs", core.LogOptions{Tail: -1})
 			shell(t, p, id, "rm /tmp/there")
-			exec, err := p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"sh", "-c", write + "until [ -e /tmp/over ]; do sleep 0.1; done"}, Detach: true})
+			exec, err := p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"sh", "-c", write +
+				"until [ -e /tmp/over ]; do sleep 0.1; done"}, Detach: true})
 			if err != nil {
 				t.Fatal(err)
 			}

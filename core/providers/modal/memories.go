@@ -27,7 +27,9 @@ func (p *Provider) memories(c *client.Client) memories {
 func (m memories) file(name string) string { return filepath.Join(m.dir, name+".json") }
 
 // errNoState is a provider that has nowhere to keep anything.
-var errNoState = core.Errorf(core.KindUnavailable, "modal.checkpoint", "", "there is no state directory to keep names of checkpoints in")
+var errNoState = core.Errorf(
+	core.KindUnavailable, "modal.checkpoint", "", "there is no state directory to keep names of checkpoints in",
+)
 
 // add keeps one. fs.ErrExist: there is one of that name.
 func (m memories) add(made core.Checkpoint) error {

@@ -34,7 +34,9 @@ type Options struct {
 
 // Factory returns how the provider is opened.
 func Factory(opts Options) core.Factory {
-	return core.Factory{Name: Name, IDPrefix: IDPrefix, CheckSpec: modalspec.Check, Open: func() (core.Provider, error) { return New(opts), nil }}
+	return core.Factory{Name: Name, IDPrefix: IDPrefix, CheckSpec: modalspec.Check, Open: func() (core.Provider, error) {
+		return New(opts), nil
+	}}
 }
 
 // Provider is a client of Modal. One connection serves all operations; it is made when it is first needed.

@@ -33,7 +33,9 @@ func (p *Provider) SetNetwork(ctx context.Context, id string, network core.Netwo
 		return core.Sandbox{}, err
 	}
 	_, err = call(ctx, r, func(ctx context.Context) (*pb.TaskSetNetworkAccessResponse, error) {
-		return r.stub.TaskSetNetworkAccess(ctx, pb.TaskSetNetworkAccessRequest_builder{TaskId: r.task, NetworkAccess: access.Build()}.Build())
+		return r.stub.TaskSetNetworkAccess(
+			ctx, pb.TaskSetNetworkAccessRequest_builder{TaskId: r.task, NetworkAccess: access.Build()}.Build(),
+		)
 	})
 	if err != nil {
 		return core.Sandbox{}, p.failed(ctx, "policy", id, err)
@@ -90,7 +92,9 @@ func (p *Provider) Enforcement(_ context.Context, _ string, spec core.Spec) ([]c
 		case "memory":
 			e.How = "Modal's hard limit; a sandbox above it is ended"
 			if m.MemoryLimit > spec.Memory {
-				e.How = fmt.Sprintf("reserved; Modal's hard limit is that of --modal memory_limit, %s: a sandbox above it is ended", m.MemoryLimit)
+				e.How = fmt.Sprintf(
+					"reserved; Modal's hard limit is that of --modal memory_limit, %s: a sandbox above it is ended", m.MemoryLimit,
+				)
 			}
 		case "timeout", "idle_timeout":
 			e.How = "Modal ends the sandbox, whoever is gone"

@@ -28,7 +28,8 @@ func TestPolicyChangeHolds(t *testing.T) {
 	// An answer to the refused comes at once, however slow the machine is; what is allowed gets none from that address.
 	refusals := func(patience string) (count int) {
 		t.Helper()
-		process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"bash", "-c", "timeout " + patience + " bash -c '> /dev/tcp/192.0.2.1/80'"}})
+		process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{Command: []string{"bash", "-c", "timeout " + patience +
+			" bash -c '> /dev/tcp/192.0.2.1/80'"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,7 +59,8 @@ func TestOAuth(t *testing.T) {
 			if test.want == 0 && err != nil || test.want != 0 && (!errors.Is(err, test.want)) {
 				t.Errorf("launching: %v", err)
 			}
-			if findings := p.Diagnose(t.Context()); test.want == 0 && (len(findings) != 2 || findings[0].Detail != "OAuth client oc-client" || findings[1].Status != "ok") {
+			if findings := p.Diagnose(t.Context()); test.want == 0 && (len(findings) != 2 ||
+				findings[0].Detail != "OAuth client oc-client" || findings[1].Status != "ok") {
 				t.Errorf("the doctor says %+v", findings)
 			}
 		})

@@ -37,7 +37,9 @@ func (p *Provider) ports(ctx context.Context, id string) ([]*pb.TunnelData, erro
 		return nil, core.Errorf(core.KindTimeout, "modal.ports", id, "Modal has not opened the ports in time")
 	}
 	tunnels := reply.GetTunnels()
-	slices.SortFunc(tunnels, func(a, b *pb.TunnelData) int { return cmp.Compare(a.GetContainerPort(), b.GetContainerPort()) })
+	slices.SortFunc(tunnels, func(a, b *pb.TunnelData) int {
+		return cmp.Compare(a.GetContainerPort(), b.GetContainerPort())
+	})
 	return tunnels, nil
 }
 
@@ -80,7 +82,9 @@ func (p *Provider) Tunnels(ctx context.Context, id string) ([]core.Tunnel, error
 	}
 	tunnels := make([]core.Tunnel, len(found))
 	for i, tunnel := range found {
-		t := core.Tunnel{Port: int(tunnel.GetContainerPort()), Address: address(tunnel), Protocol: asked[int(tunnel.GetContainerPort())]}
+		t := core.Tunnel{
+			Port: int(tunnel.GetContainerPort()), Address: address(tunnel), Protocol: asked[int(tunnel.GetContainerPort())],
+		}
 		if t.Protocol == core.PortDefault {
 			t.Protocol = core.PortHTTPS
 			if tunnel.GetUnencryptedHost() != "" {
@@ -89,7 +93,8 @@ func (p *Provider) Tunnels(ctx context.Context, id string) ([]core.Tunnel, error
 		}
 		switch {
 		case t.Protocol == core.PortTCP:
-		case tunnel.GetUnencryptedHost() != "" && tunnel.GetUnencryptedHost() == tunnel.GetHost() && loopback(tunnel.GetHost()):
+		case tunnel.GetUnencryptedHost() != "" && tunnel.GetUnencryptedHost() == tunnel.GetHost() &&
+			loopback(tunnel.GetHost()):
 			t.URL = "http://" + t.Address // a Modal of one's own has no TLS
 		default:
 			t.Address = net.JoinHostPort(tunnel.GetHost(), strconv.Itoa(int(tunnel.GetPort())))

@@ -116,17 +116,20 @@ func fromUnix(seconds float64) time.Time {
 // fromInfo reads an entry of a list.
 func fromInfo(info *pb.SandboxInfo) described {
 	d := described{
-		id: info.GetId(), name: info.GetName(), appID: info.GetAppId(), created: fromUnix(info.GetCreatedAt()), tags: tagMap(info.GetTags()),
+		id: info.GetId(), name: info.GetName(), appID: info.GetAppId(), created: fromUnix(info.GetCreatedAt()),
+		tags:   tagMap(info.GetTags()),
 		result: info.GetTaskInfo().GetResult(), ended: fromUnix(info.GetTaskInfo().GetFinishedAt()),
 		gpu: info.GetTaskInfo().GetGpuConfig().GetGpuType(), gpuCount: int(info.GetTaskInfo().GetGpuConfig().GetCount()),
-		cpu: float64(info.GetResourceInfo().GetMilliCpu().GetValue()) / 1000, memory: core.Bytes(info.GetResourceInfo().GetMemoryMb().GetValue()) * core.MiB,
+		cpu: float64(info.GetResourceInfo().GetMilliCpu().
+			GetValue()) / 1000, memory: core.Bytes(info.GetResourceInfo().GetMemoryMb().GetValue()) * core.MiB,
 		timeout: time.Duration(info.GetTimeoutSecs()) * time.Second, image: info.GetImageId(),
 	}
 	if d.result == nil {
 		d.result = info.GetMetadata().GetResult()
 	}
 	d.started = fromUnix(info.GetTaskInfo().GetStartedAt())
-	d.queued = firstGeneration(d.id) && d.started.IsZero() && d.result.GetStatus() == pb.GenericResult_GENERIC_STATUS_UNSPECIFIED
+	d.queued = firstGeneration(d.id) && d.started.IsZero() &&
+		d.result.GetStatus() == pb.GenericResult_GENERIC_STATUS_UNSPECIFIED
 	return d
 }
 
@@ -142,8 +145,10 @@ func (d described) sandbox(app string) core.Sandbox {
 	}
 	rec.Spec.Labels = labels
 	sb := core.Sandbox{
-		ID: d.id, Name: d.name, Provider: Name, App: rec.Spec.App, State: core.StateRunning, Image: rec.Spec.Image, GPU: rec.Spec.GPU,
-		Labels: labels, Spec: rec.Spec, Omitted: rec.Omitted, Created: d.created, Started: d.created, Lease: rec.Lease, Ended: d.ended,
+		ID: d.id, Name: d.name, Provider: Name, App: rec.Spec.App, State: core.StateRunning, Image: rec.Spec.Image,
+		GPU:    rec.Spec.GPU,
+		Labels: labels, Spec: rec.Spec, Omitted: rec.Omitted, Created: d.created, Started: d.created, Lease: rec.Lease,
+		Ended: d.ended,
 	}
 	if sb.Name == "" {
 		sb.Name = rec.Spec.Name
@@ -190,7 +195,8 @@ func (d described) gone() bool {
 
 // end tells how a sandbox ended, if it has.
 func (d described) end(sb *core.Sandbox) {
-	if code := returnCode(d.result); d.tags[recordTag] == "" || len(sb.Spec.Command) > 0 || slices.Contains(sb.Omitted, "command") {
+	if code := returnCode(d.result); d.tags[recordTag] == "" || len(sb.Spec.Command) > 0 ||
+		slices.Contains(sb.Omitted, "command") {
 		sb.ExitCode = code
 	}
 	sb.Message = strings.TrimSpace(d.result.GetException())

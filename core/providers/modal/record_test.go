@@ -24,22 +24,28 @@ func TestLongSpecs(t *testing.T) {
 	defer func() { _ = svc.Close() }()
 	s := spec()
 	s.Provider, s.Env = modal.Name, map[string]string{"SHORT": "kept"}
-	s.Command = []string{"sh", "-c", "while ! test -e /tmp/go; do sleep 0.05; done; exit 3 # " + strings.Repeat("long", 1200)}
+	s.Command = []string{"sh", "-c", "while ! test -e /tmp/go; do sleep 0.05; done; exit 3 # " +
+		strings.Repeat("long", 1200)}
 	sb, err := svc.Launch(t.Context(), s, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	found, err := svc.Resolve(t.Context(), sb.ID)
-	if err != nil || !slices.Equal(found.Omitted, []string{"command"}) || found.Spec.Command != nil || found.Spec.Env["SHORT"] != "kept" {
+	if err != nil || !slices.Equal(found.Omitted, []string{"command"}) || found.Spec.Command != nil ||
+		found.Spec.Env["SHORT"] != "kept" {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if _, err := svc.SetNetwork(t.Context(), sb.ID, core.Network{Mode: core.NetworkNone}); err != nil {
 		t.Error(err)
 	}
-	if _, err := svc.Move(t.Context(), sb.ID, service.MoveOptions{To: elsewhere.Name()}); !errors.Is(err, core.KindUnsupported) || !strings.Contains(err.Error(), "command") {
+	if _, err := svc.Move(t.Context(), sb.ID, service.MoveOptions{To: elsewhere.Name()}); !errors.Is(
+		err, core.KindUnsupported,
+	) || !strings.Contains(err.Error(), "command") {
 		t.Errorf("moved: %v", err)
 	}
-	moved, err := svc.Move(t.Context(), sb.ID, service.MoveOptions{To: elsewhere.Name(), Keep: true, Paths: []string{"/root"}})
+	moved, err := svc.Move(
+		t.Context(), sb.ID, service.MoveOptions{To: elsewhere.Name(), Keep: true, Paths: []string{"/root"}},
+	)
 	if err != nil || !slices.ContainsFunc(moved.Warnings, func(w string) bool { return strings.Contains(w, "command") }) {
 		t.Errorf("%+v, %v", moved, err)
 	}
@@ -48,7 +54,8 @@ func TestLongSpecs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = process.Close() }()
-	if ended, err := svc.Wait(providertest.Patient(t), sb.ID); err != nil || ended.ExitCode == nil || *ended.ExitCode != 3 {
+	if ended, err := svc.Wait(providertest.Patient(t), sb.ID); err != nil || ended.ExitCode == nil ||
+		*ended.ExitCode != 3 {
 		t.Errorf("it ended as %+v, %v", ended, err)
 	}
 }

@@ -21,7 +21,9 @@ func TestRemoveStops(t *testing.T) {
 	inside := func(script string) bool {
 		return ran(t, p, id, core.ExecSpec{Command: []string{"sh", "-c", script}}).Code == 0
 	}
-	if !inside(`mkdir -p /usr/local/bin /tree/sub && printf '#!/bin/sh\n: >/begun; exec sleep 4321\n' >/usr/local/bin/rm && chmod 755 /usr/local/bin/rm`) {
+	if !inside(
+		`mkdir -p /usr/local/bin /tree/sub && printf '#!/bin/sh\n: >/begun; exec sleep 4321\n' >/usr/local/bin/rm && chmod 755 /usr/local/bin/rm`,
+	) {
 		t.Fatal("the slow rm was not made")
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -163,7 +163,9 @@ func askWay(ctx context.Context, raw pb.ModalClientClient, id, task string) (add
 		reply, err := raw.TaskGetCommandRouterAccess(ctx, pb.TaskGetCommandRouterAccessRequest_builder{TaskId: task}.Build())
 		return reply.GetUrl(), reply.GetJwt(), err
 	}
-	reply, err := raw.SandboxGetCommandRouterAccess(ctx, pb.SandboxGetCommandRouterAccessRequest_builder{SandboxId: &id}.Build())
+	reply, err := raw.SandboxGetCommandRouterAccess(
+		ctx, pb.SandboxGetCommandRouterAccessRequest_builder{SandboxId: &id}.Build(),
+	)
 	return reply.GetUrl(), reply.GetJwt(), err
 }
 
@@ -172,14 +174,17 @@ func askWay(ctx context.Context, raw pb.ModalClientClient, id, task string) (add
 func dial(c *client.Client, id, task, address, token string) (*router, error) {
 	at, err := url.Parse(address)
 	if err != nil || at.Scheme != "https" {
-		return nil, core.Errorf(core.KindInternal, "modal.exec", id, "Modal named %q as the place where commands are run", address)
+		return nil, core.Errorf(
+			core.KindInternal, "modal.exec", id, "Modal named %q as the place where commands are run", address,
+		)
 	}
 	port := at.Port()
 	if port == "" {
 		port = "443"
 	}
 	secure := credentials.NewTLS(nil)
-	if server, err := url.Parse(c.Account.Server); err == nil && server.Scheme == "http" && loopback(server.Hostname()) && loopback(at.Hostname()) {
+	if server, err := url.Parse(c.Account.Server); err == nil && server.Scheme == "http" &&
+		loopback(server.Hostname()) && loopback(at.Hostname()) {
 		secure = insecure.NewCredentials()
 	}
 	conn, err := grpc.NewClient(net.JoinHostPort(at.Hostname(), port),
@@ -189,7 +194,9 @@ func dial(c *client.Client, id, task, address, token string) (*router, error) {
 	if err != nil {
 		return nil, client.Classify("exec", id, err)
 	}
-	return &router{client: c, sandbox: id, task: task, conn: conn, stub: pb.NewTaskCommandRouterClient(conn), token: token}, nil
+	return &router{
+		client: c, sandbox: id, task: task, conn: conn, stub: pb.NewTaskCommandRouterClient(conn), token: token,
+	}, nil
 }
 
 func loopback(host string) bool {
@@ -239,7 +246,8 @@ func passing(code codes.Code) bool {
 	switch code {
 	case codes.Unavailable, codes.Internal, codes.Unknown, codes.Canceled, codes.DeadlineExceeded, codes.Aborted:
 		return true
-	case codes.OK, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.ResourceExhausted,
+	case codes.OK, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied,
+		codes.ResourceExhausted,
 		codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented, codes.DataLoss, codes.Unauthenticated:
 	}
 	return false

@@ -38,7 +38,8 @@ func (s *said) add(things ...any) {
 // Values that are secret are in no description, error, event, log, audit record or file, whatever was done with them
 // and however it ended.
 func TestPlantedSecretsAreNowhere(t *testing.T) {
-	const inline, sent, kept, wrong = "planted-inline-value", "planted-exec-value", "planted-kept-value", "as-planted-wrong-secret"
+	const inline, sent = "planted-inline-value", "planted-exec-value"
+	const kept, wrong = "planted-kept-value", "as-planted-wrong-secret"
 	r := newRig(t, nil)
 	state := t.TempDir()
 	var shown said
@@ -47,11 +48,15 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(&shown, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	ctx := t.Context()
-	stored, err := svc.CreateSecret(ctx, modal.Name, "kept", map[string]core.SecretValue{"KEPT": core.NewSecretValue(kept)}, core.SecretOptions{})
+	stored, err := svc.CreateSecret(
+		ctx, modal.Name, "kept", map[string]core.SecretValue{"KEPT": core.NewSecretValue(kept)}, core.SecretOptions{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, again := svc.CreateSecret(ctx, modal.Name, "kept", map[string]core.SecretValue{"KEPT": core.NewSecretValue(kept)}, core.SecretOptions{})
+	_, again := svc.CreateSecret(
+		ctx, modal.Name, "kept", map[string]core.SecretValue{"KEPT": core.NewSecretValue(kept)}, core.SecretOptions{},
+	)
 	s := spec()
 	s.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue(inline)}, {Name: "KEPT", Ref: "kept"}}
 	s.Ports = []core.Port{{Sandbox: 8000}}
@@ -63,7 +68,10 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	s.Name = core.NewName()
 	_, refused := svc.Launch(ctx, s, service.LaunchOptions{})
 	secrets := []core.Secret{{Name: "SENT", Value: core.NewSecretValue(sent)}}
-	process, err := svc.Exec(ctx, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", `test "${#SENT} ${#TOKEN} ${#KEPT}" = "18 20 18"`}, Secrets: secrets})
+	process, err := svc.Exec(
+		ctx, sb.ID,
+		core.ExecSpec{Command: []string{"sh", "-c", `test "${#SENT} ${#TOKEN} ${#KEPT}" = "18 20 18"`}, Secrets: secrets},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +82,9 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	token, err2 := svc.ConnectToken(ctx, sb.ID, core.ConnectOptions{Port: 8000})
 	list, err3 := svc.List(ctx, core.ListFilter{All: true})
 	inventory, err4 := svc.Secrets(ctx, modal.Name)
-	shown.add(stored, again, sb, refused, exit, err, notRun, token, err2, list, err3, inventory, err4, svc.Providers(ctx, true))
+	shown.add(
+		stored, again, sb, refused, exit, err, notRun, token, err2, list, err3, inventory, err4, svc.Providers(ctx, true),
+	)
 	if exit.Code != 0 || again == nil || refused == nil || notRun == nil || token.Token.Empty() {
 		t.Errorf("something did not happen as planned: %+v, %v, %v, %v", exit, again, refused, notRun)
 	}
@@ -82,7 +92,9 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	q := modal.New(modal.Options{})
 	defer func() { _ = q.Close() }()
 	shown.add(q.Check(ctx), q.Diagnose(ctx))
-	_, loginErr := client.Login{TokenID: tokenID, Secret: core.NewSecretValue(wrong), File: filepath.Join(t.TempDir(), "modal.toml")}.Do(ctx)
+	_, loginErr := client.Login{
+		TokenID: tokenID, Secret: core.NewSecretValue(wrong), File: filepath.Join(t.TempDir(), "modal.toml"),
+	}.Do(ctx)
 	shown.add(loginErr)
 	if !errors.Is(loginErr, core.KindUnauthorized) {
 		t.Errorf("with a wrong secret: %v", loginErr)

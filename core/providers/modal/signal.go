@@ -17,7 +17,8 @@ const (
 // findProcesses puts a command's processes into $pids: those that carry its mark in their environment. Modal has no
 // call that signals, and a command's number is not known outside.
 const findProcesses = `pids=; for e in /proc/[0-9]*/environ; do
-if tr '\000' '\n' <"$e" 2>/dev/null | grep -qx "` + markVariable + `=$1"; then p=${e#/proc/}; pids="$pids ${p%/environ}"; fi; done
+if tr '\000' '\n' <"$e" 2>/dev/null | grep -qx "` + markVariable +
+	`=$1"; then p=${e#/proc/}; pids="$pids ${p%/environ}"; fi; done
 [ -n "$pids" ] || exit 3
 `
 
@@ -57,7 +58,9 @@ func (c *process) control(ctx context.Context, op, script string, args ...string
 		return core.Errorf(core.KindUnsupported, "modal."+op, c.id, "the image has no shell, which Modal needs for this")
 	case code == 3:
 		if running, err := c.provider.execRuns(ctx, c.router.sandbox, c.id); err == nil && running {
-			return core.Errorf(core.KindUnsupported, "modal."+op, c.id, "no process of the command was found: Modal has no call for signals, and sb finds only commands that it started").
+			return core.Errorf(core.KindUnsupported, "modal."+
+				op, c.id, "no process of the command was found: Modal has no call for signals, and sb finds only commands that "+
+				"it started").
 				WithHint("sb terminate %s ends the sandbox with all its commands", c.router.sandbox)
 		}
 		return core.Errorf(core.KindConflict, "modal."+op, c.id, "the command has ended")

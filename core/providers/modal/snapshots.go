@@ -33,7 +33,10 @@ func snapshotName(name string) string {
 // Snapshot implements core.Snapshotter. A snapshot is an image of Modal's, under its name if it has one.
 func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOptions) (core.Snapshot, error) {
 	if strings.HasPrefix(opts.Name, imagePrefix) || strings.ContainsAny(opts.Name, ":/ ") {
-		return core.Snapshot{}, core.Errorf(core.KindUsage, "modal.snapshot", opts.Name, "a snapshot's name has no colon, slash or blank at Modal and does not begin with im-")
+		return core.Snapshot{}, core.Errorf(
+			core.KindUsage, "modal.snapshot", opts.Name,
+			"a snapshot's name has no colon, slash or blank at Modal and does not begin with im-",
+		)
 	}
 	if opts.Name != "" && !opts.Replace {
 		known, err := p.Snapshots(ctx)
@@ -90,7 +93,9 @@ func (r *router) snapshot(ctx context.Context, path string, seconds int64) (stri
 		return reply.GetImageId(), err
 	}
 	reply, err := call(ctx, r, func(ctx context.Context) (*pb.TaskSnapshotFilesystemResponse, error) {
-		return r.stub.TaskSnapshotFilesystem(ctx, pb.TaskSnapshotFilesystemRequest_builder{TaskId: r.task, SnapshotId: key, TtlSeconds: &seconds}.Build())
+		return r.stub.TaskSnapshotFilesystem(
+			ctx, pb.TaskSnapshotFilesystemRequest_builder{TaskId: r.task, SnapshotId: key, TtlSeconds: &seconds}.Build(),
+		)
 	})
 	return reply.GetImageId(), err
 }
@@ -112,8 +117,14 @@ func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
 		if !ours {
 			continue
 		}
-		end, _ := time.Parse(time.RFC3339, c.Cache.Get(client.CachedEnds, item.GetImageId())) // zero of what nobody here knows
-		snapshots = append(snapshots, core.Snapshot{ID: item.GetImageId(), Name: name, Provider: Name, Created: fromUnix(item.GetUpdatedAt()), Expires: end})
+		// zero of what nobody here knows
+		end, _ := time.Parse(time.RFC3339, c.Cache.Get(client.CachedEnds, item.GetImageId()))
+		snapshots = append(
+			snapshots,
+			core.Snapshot{
+				ID: item.GetImageId(), Name: name, Provider: Name, Created: fromUnix(item.GetUpdatedAt()), Expires: end,
+			},
+		)
 	}
 	return snapshots, nil
 }
@@ -143,7 +154,9 @@ func (p *Provider) MountImage(ctx context.Context, id, image, target string) err
 		}
 	}
 	_, err = call(ctx, r, func(ctx context.Context) (any, error) {
-		return r.stub.TaskMountDirectory(ctx, pb.TaskMountDirectoryRequest_builder{TaskId: r.task, Path: []byte(target), ImageId: image}.Build())
+		return r.stub.TaskMountDirectory(
+			ctx, pb.TaskMountDirectoryRequest_builder{TaskId: r.task, Path: []byte(target), ImageId: image}.Build(),
+		)
 	})
 	return p.failed(ctx, "mount", id, err)
 }
@@ -155,7 +168,9 @@ func (p *Provider) UnmountImage(ctx context.Context, id, target string) error {
 		return err
 	}
 	_, err = call(ctx, r, func(ctx context.Context) (any, error) {
-		return r.stub.TaskUnmountDirectory(ctx, pb.TaskUnmountDirectoryRequest_builder{TaskId: r.task, Path: []byte(target)}.Build())
+		return r.stub.TaskUnmountDirectory(
+			ctx, pb.TaskUnmountDirectoryRequest_builder{TaskId: r.task, Path: []byte(target)}.Build(),
+		)
 	})
 	return p.failed(ctx, "unmount", id, err)
 }

@@ -110,7 +110,9 @@ func (c *process) feed(ctx context.Context, input io.Reader) {
 }
 
 func (c *process) write(ctx context.Context, offset uint64, data []byte, eof bool) error {
-	request := pb.TaskExecStdinWriteRequest_builder{TaskId: c.router.task, ExecId: c.id, Offset: offset, Data: data, Eof: eof}.Build()
+	request := pb.TaskExecStdinWriteRequest_builder{
+		TaskId: c.router.task, ExecId: c.id, Offset: offset, Data: data, Eof: eof,
+	}.Build()
 	_, err := call(ctx, c.router, func(ctx context.Context) (*pb.TaskExecStdinWriteResponse, error) {
 		return c.router.stub.TaskExecStdinWrite(ctx, request)
 	})

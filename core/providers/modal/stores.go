@@ -49,12 +49,15 @@ func (p *Provider) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 	}
 	var volumes []core.VolumeInfo
 	err = pages(func(page *pb.ListPagination) (int, float64, error) {
-		reply, err := raw.VolumeList(ctx, pb.VolumeListRequest_builder{EnvironmentName: c.Account.Environment, Pagination: page}.Build())
+		reply, err := raw.VolumeList(
+			ctx, pb.VolumeListRequest_builder{EnvironmentName: c.Account.Environment, Pagination: page}.Build(),
+		)
 		oldest := 0.0
 		for _, item := range reply.GetItems() {
 			oldest = item.GetCreatedAt()
 			volumes = append(volumes, core.VolumeInfo{
-				Name: item.GetLabel(), ID: item.GetVolumeId(), Provider: Name, Created: fromUnix(oldest), Version: volumeVersion(item.GetMetadata().GetVersion()),
+				Name: item.GetLabel(), ID: item.GetVolumeId(), Provider: Name, Created: fromUnix(oldest),
+				Version: volumeVersion(item.GetMetadata().GetVersion()),
 			})
 		}
 		return len(reply.GetItems()), oldest, err
@@ -80,7 +83,9 @@ func (p *Provider) CreateVolume(ctx context.Context, name string, opts core.Volu
 	case 2:
 		version = pb.VolumeFsVersion_VOLUME_FS_VERSION_V2
 	default:
-		return core.VolumeInfo{}, core.Errorf(core.KindUsage, "modal.volume", name, "Modal's volumes have version 1 or 2, not %d", opts.Version)
+		return core.VolumeInfo{}, core.Errorf(
+			core.KindUsage, "modal.volume", name, "Modal's volumes have version 1 or 2, not %d", opts.Version,
+		)
 	}
 	c, raw, err := p.control(ctx, "volume")
 	if err != nil {
@@ -95,7 +100,8 @@ func (p *Provider) CreateVolume(ctx context.Context, name string, opts core.Volu
 	}
 	c.Cache.Put(client.CachedVolumes, name, reply.GetVolumeId())
 	return core.VolumeInfo{
-		Name: name, ID: reply.GetVolumeId(), Provider: Name, Created: time.Now().UTC(), Version: volumeVersion(max(version, reply.GetMetadata().GetVersion())),
+		Name: name, ID: reply.GetVolumeId(), Provider: Name, Created: time.Now().
+			UTC(), Version: volumeVersion(max(version, reply.GetMetadata().GetVersion())),
 	}, nil
 }
 
@@ -117,13 +123,16 @@ func (p *Provider) Secrets(ctx context.Context) ([]core.SecretInfo, error) {
 	}
 	var secrets []core.SecretInfo
 	err = pages(func(page *pb.ListPagination) (int, float64, error) {
-		reply, err := raw.SecretList(ctx, pb.SecretListRequest_builder{EnvironmentName: c.Account.Environment, Pagination: page}.Build())
+		reply, err := raw.SecretList(
+			ctx, pb.SecretListRequest_builder{EnvironmentName: c.Account.Environment, Pagination: page}.Build(),
+		)
 		oldest := 0.0
 		for _, item := range reply.GetItems() {
 			oldest = item.GetCreatedAt()
 			secrets = append(secrets, core.SecretInfo{
-				Name: item.GetLabel(), ID: item.GetSecretId(), Provider: Name, Created: fromUnix(oldest), LastUsed: fromUnix(item.GetLastUsedAt()),
-				Keys: item.GetMetadata().GetKeys(),
+				Name: item.GetLabel(), ID: item.GetSecretId(), Provider: Name, Created: fromUnix(oldest),
+				LastUsed: fromUnix(item.GetLastUsedAt()),
+				Keys:     item.GetMetadata().GetKeys(),
 			})
 		}
 		return len(reply.GetItems()), oldest, err
@@ -132,7 +141,9 @@ func (p *Provider) Secrets(ctx context.Context) ([]core.SecretInfo, error) {
 }
 
 // CreateSecret implements core.SecretStore.
-func (p *Provider) CreateSecret(ctx context.Context, name string, values map[string]core.SecretValue, opts core.SecretOptions) (core.SecretInfo, error) {
+func (p *Provider) CreateSecret(
+	ctx context.Context, name string, values map[string]core.SecretValue, opts core.SecretOptions,
+) (core.SecretInfo, error) {
 	c, raw, err := p.control(ctx, "secret")
 	if err != nil {
 		return core.SecretInfo{}, err
@@ -182,11 +193,17 @@ func (p *Provider) Apps(ctx context.Context) ([]core.AppInfo, error) {
 		switch app.GetState() { //nolint:exhaustive // one state is deprecated
 		case pb.AppState_APP_STATE_STOPPED, pb.AppState_APP_STATE_STOPPING, pb.AppState_APP_STATE_DISABLED:
 			continue
-		case pb.AppState_APP_STATE_UNSPECIFIED, pb.AppState_APP_STATE_EPHEMERAL, pb.AppState_APP_STATE_DETACHED, pb.AppState_APP_STATE_DEPLOYED,
+		case pb.AppState_APP_STATE_UNSPECIFIED, pb.AppState_APP_STATE_EPHEMERAL, pb.AppState_APP_STATE_DETACHED,
+			pb.AppState_APP_STATE_DEPLOYED,
 			pb.AppState_APP_STATE_INITIALIZING, pb.AppState_APP_STATE_DETACHED_DISCONNECTED:
 		}
 		state := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(app.GetState().String(), "APP_STATE_")), "_", " ")
-		apps = append(apps, core.AppInfo{Name: appName(app), ID: app.GetAppId(), Provider: Name, State: state, Created: fromUnix(app.GetCreatedAt())})
+		apps = append(
+			apps,
+			core.AppInfo{
+				Name: appName(app), ID: app.GetAppId(), Provider: Name, State: state, Created: fromUnix(app.GetCreatedAt()),
+			},
+		)
 	}
 	return apps, nil
 }
@@ -221,7 +238,9 @@ func (p *Provider) StopApp(ctx context.Context, name string) error {
 	c.Cache.Put(client.CachedApps, name, "")
 	for _, app := range list {
 		if appName(app) == name {
-			_, err := raw.AppStop(ctx, pb.AppStopRequest_builder{AppId: app.GetAppId(), Source: pb.AppStopSource_APP_STOP_SOURCE_CLI}.Build())
+			_, err := raw.AppStop(
+				ctx, pb.AppStopRequest_builder{AppId: app.GetAppId(), Source: pb.AppStopSource_APP_STOP_SOURCE_CLI}.Build(),
+			)
 			return client.Classify("app", name, err)
 		}
 	}

@@ -77,7 +77,9 @@ func Archive(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
+	manifest, err := json.Marshal([]map[string]any{
+		{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +89,9 @@ func Archive(name string) ([]byte, error) {
 		name    string
 		content []byte
 	}{{"config.json", config}, {"layer.tar", layer}, {"manifest.json", manifest}} {
-		if err := add(w, &tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content)), Typeflag: tar.TypeReg}, f.content); err != nil {
+		if err := add(
+			w, &tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content)), Typeflag: tar.TypeReg}, f.content,
+		); err != nil {
 			return nil, err
 		}
 	}
@@ -125,13 +129,19 @@ func busyboxLayer() ([]byte, error) {
 	}
 	passwd := []byte("root:x:0:0:root:/root:/bin/sh\ndev:x:1000:1000:dev:/home:/bin/sh\n")
 	group := []byte("root:x:0:\ndev:x:1000:\nextra:x:2000:dev\n")
-	if err := add(w, &tar.Header{Name: "bin/busybox", Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg}, program); err != nil {
+	if err := add(
+		w, &tar.Header{Name: "bin/busybox", Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg}, program,
+	); err != nil {
 		return nil, err
 	}
-	if err := add(w, &tar.Header{Name: "etc/passwd", Mode: 0o644, Size: int64(len(passwd)), Typeflag: tar.TypeReg}, passwd); err != nil {
+	if err := add(
+		w, &tar.Header{Name: "etc/passwd", Mode: 0o644, Size: int64(len(passwd)), Typeflag: tar.TypeReg}, passwd,
+	); err != nil {
 		return nil, err
 	}
-	if err := add(w, &tar.Header{Name: "etc/group", Mode: 0o644, Size: int64(len(group)), Typeflag: tar.TypeReg}, group); err != nil {
+	if err := add(
+		w, &tar.Header{Name: "etc/group", Mode: 0o644, Size: int64(len(group)), Typeflag: tar.TypeReg}, group,
+	); err != nil {
 		return nil, err
 	}
 	for name := range strings.FieldsSeq(`sh cat ls sleep head printf pwd true false id stat ln chmod diff readlink cut tty stty rm touch mkdir
@@ -140,7 +150,9 @@ func busyboxLayer() ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := add(w, &tar.Header{Name: "usr/bin/yes", Linkname: "/bin/busybox", Typeflag: tar.TypeSymlink}, nil); err != nil {
+	if err := add(
+		w, &tar.Header{Name: "usr/bin/yes", Linkname: "/bin/busybox", Typeflag: tar.TypeSymlink}, nil,
+	); err != nil {
 		return nil, err
 	}
 	if err := w.Close(); err != nil {

@@ -24,7 +24,10 @@ func TestProjectQuota(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for dir, want := range map[string]bool{"/var/lib/docker": true, "/var/lib/docker/a": true, "/var/lib/docker/plain": false, "/var/lib/dockerx": false, "/": false} {
+	for dir, want := range map[string]bool{
+		"/var/lib/docker": true, "/var/lib/docker/a": true, "/var/lib/docker/plain": false, "/var/lib/dockerx": false,
+		"/": false,
+	} {
 		if got := projectQuota(file, dir); got != want {
 			t.Errorf("%s: %v", dir, got)
 		}

@@ -25,9 +25,11 @@ func certificates(t *testing.T) (files map[string][]byte, pair tls.Certificate, 
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().
+				Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -39,7 +41,8 @@ func certificates(t *testing.T) (files map[string][]byte, pair tls.Certificate, 
 	}
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	files = map[string][]byte{
-		"ca.pem": certificate, "cert.pem": certificate, "key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+		"ca.pem": certificate, "cert.pem": certificate,
+		"key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
 	}
 	if pair, err = tls.X509KeyPair(certificate, files["key.pem"]); err != nil {
 		t.Fatal(err)
@@ -52,13 +55,17 @@ func certificates(t *testing.T) (files map[string][]byte, pair tls.Certificate, 
 func TestContextWithTLS(t *testing.T) {
 	files, pair, pool := certificates(t)
 	server := httptest.NewUnstartedServer(dockertest.Imitation())
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
+	server.TLS = &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		MinVersion: tls.VersionTLS12,
+	}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	config := t.TempDir()
 	host := "tcp://" + server.Listener.Addr().String()
 	writeContext(t, config, "safe", `{"Endpoints":{"docker":{"Host":"`+host+`","SkipTLSVerify":false}}}`, files)
-	writeContext(t, config, "strange", `{"Endpoints":{"docker":{"Host":"`+host+`"}}}`, map[string][]byte{"cert.pem": files["cert.pem"], "key.pem": files["key.pem"]})
+	writeContext(t, config, "strange", `{"Endpoints":{"docker":{"Host":"`+host+
+		`"}}}`, map[string][]byte{"cert.pem": files["cert.pem"], "key.pem": files["key.pem"]})
 	for name, good := range map[string]bool{"safe": true, "strange": false} {
 		s := Search{LookupEnv: dockertest.Environment(map[string]string{"DOCKER_CONFIG": config, "DOCKER_CONTEXT": name})}
 		e, err := s.Connect(t.Context())
@@ -74,7 +81,8 @@ func TestContextWithTLS(t *testing.T) {
 // An address may be as short as the docker command takes it, and a password in one is refused and told nobody.
 func TestAddresses(t *testing.T) {
 	for host, want := range map[string]string{
-		"127.0.0.1:1": "tcp://127.0.0.1:1", "tcp://far": "tcp://far:2375", "tcp://": "tcp://localhost:2375", "tcp://[::1]": "tcp://[::1]:2375",
+		"127.0.0.1:1": "tcp://127.0.0.1:1", "tcp://far": "tcp://far:2375", "tcp://": "tcp://localhost:2375",
+		"tcp://[::1]":  "tcp://[::1]:2375",
 		"ssh://me@far": "ssh://me@far", "unix:///a/b": "unix:///a/b",
 	} {
 		if got, err := (Place{Host: host}).address(); err != nil || got.String() != want {

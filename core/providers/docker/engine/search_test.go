@@ -41,7 +41,9 @@ func TestPlaces(t *testing.T) {
 	config := filepath.Join(home, ".docker")
 	writeContext(t, config, "remote", `{"Name":"remote","Endpoints":{"docker":{"Host":"ssh://me@far"}}}`, nil)
 	writeContext(t, config, "broken", `{"Endpoints":{}}`, nil)
-	if err := os.WriteFile(filepath.Join(config, "config.json"), []byte(`{"currentContext":"remote"}`), 0o600); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(config, "config.json"), []byte(`{"currentContext":"remote"}`), 0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
 	other := t.TempDir()
@@ -53,8 +55,18 @@ func TestPlaces(t *testing.T) {
 		chosen bool
 		kind   core.Kind
 	}{
-		{"setting", "tcp://a:1", map[string]string{"DOCKER_HOST": "tcp://b:1"}, Place{Why: "docker.host", Host: "tcp://a:1"}, true, 0},
-		{"DOCKER_HOST before the context", "", map[string]string{"HOME": home, "DOCKER_HOST": "tcp://b:1"}, Place{Why: "DOCKER_HOST", Host: "tcp://b:1"}, true, 0},
+		{
+			"setting", "tcp://a:1",
+			map[string]string{"DOCKER_HOST": "tcp://b:1"},
+			Place{Why: "docker.host", Host: "tcp://a:1"},
+			true, 0,
+		},
+		{
+			"DOCKER_HOST before the context", "",
+			map[string]string{"HOME": home, "DOCKER_HOST": "tcp://b:1"},
+			Place{Why: "DOCKER_HOST", Host: "tcp://b:1"},
+			true, 0,
+		},
 		{
 			"TLS", "",
 			map[string]string{"HOME": home, "DOCKER_HOST": "tcp://b:1", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": "/certs"},
@@ -62,11 +74,31 @@ func TestPlaces(t *testing.T) {
 			true, 0,
 		},
 		{"current context", "", map[string]string{"HOME": home}, Place{Why: "context remote", Host: "ssh://me@far"}, true, 0},
-		{"DOCKER_CONTEXT", "", map[string]string{"HOME": home, "DOCKER_CONTEXT": "gone"}, Place{}, true, core.KindUnavailable},
-		{"context without an engine", "", map[string]string{"HOME": home, "DOCKER_CONTEXT": "broken"}, Place{}, true, core.KindUnavailable},
-		{"default context", "", map[string]string{"HOME": home, "DOCKER_CONTEXT": "default"}, Place{Why: "Docker", Host: "unix:///var/run/docker.sock"}, false, 0},
-		{"CONTAINER_HOST", "", map[string]string{"HOME": other, "CONTAINER_HOST": "unix:///p"}, Place{Why: "CONTAINER_HOST", Host: "unix:///p"}, true, 0},
-		{"nothing", "", map[string]string{"HOME": other}, Place{Why: "Docker", Host: "unix:///var/run/docker.sock"}, false, 0},
+		{
+			"DOCKER_CONTEXT", "", map[string]string{"HOME": home, "DOCKER_CONTEXT": "gone"}, Place{}, true, core.KindUnavailable,
+		},
+		{
+			"context without an engine", "",
+			map[string]string{"HOME": home, "DOCKER_CONTEXT": "broken"},
+			Place{},
+			true,
+			core.KindUnavailable,
+		},
+		{
+			"default context", "",
+			map[string]string{"HOME": home, "DOCKER_CONTEXT": "default"},
+			Place{Why: "Docker", Host: "unix:///var/run/docker.sock"},
+			false, 0,
+		},
+		{
+			"CONTAINER_HOST", "",
+			map[string]string{"HOME": other, "CONTAINER_HOST": "unix:///p"},
+			Place{Why: "CONTAINER_HOST", Host: "unix:///p"},
+			true, 0,
+		},
+		{
+			"nothing", "", map[string]string{"HOME": other}, Place{Why: "Docker", Host: "unix:///var/run/docker.sock"}, false, 0,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := Search{Host: test.host, LookupEnv: dockertest.Environment(test.env)}

@@ -53,10 +53,14 @@ while True:
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	for host, want := range map[string]string{"ssh://me@far:2222": "", "ssh://me@far:2222/own%20socket": "", "ssh://me@elsewhere:2222": "not that way", "ssh://-oProxyCommand=x": "host"} {
+	for host, want := range map[string]string{
+		"ssh://me@far:2222": "", "ssh://me@far:2222/own%20socket": "", "ssh://me@elsewhere:2222": "not that way",
+		"ssh://-oProxyCommand=x": "host",
+	} {
 		s := Search{Host: host, LookupEnv: dockertest.Environment(nil)}
 		e, err := s.Connect(t.Context())
-		if want == "" && (err != nil || e.Version != "Docker/1.2.3") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || e.Version != "Docker/1.2.3") || want != "" && (err == nil ||
+			!strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, %v", host, e, err)
 		}
 		if err == nil {

@@ -32,13 +32,16 @@ func write(t *testing.T, dir string, files map[string]string) {
 func TestBuildContext(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
-		"Dockerfile": "FROM x", ".dockerignore": "# all but\n*\n!keep\nkeep/not\n", "keep/a": "a", "keep/not/b": "b", "other/c": "c", "d": "d",
+		"Dockerfile": "FROM x", ".dockerignore": "# all but\n*\n!keep\nkeep/not\n", "keep/a": "a", "keep/not/b": "b",
+		"other/c": "c", "d": "d",
 	})
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "keep", "link")); err != nil {
 		t.Fatal(err)
 	}
 	write(t, dir, map[string]string{"own": "FROM x", "own.dockerignore": "*\n!d\n"})
-	for dockerfile, want := range map[string][]string{"Dockerfile": {"Dockerfile", "keep", "keep/a", "keep/link/etc/passwd"}, "own": {"d", "own"}} {
+	for dockerfile, want := range map[string][]string{
+		"Dockerfile": {"Dockerfile", "keep", "keep/a", "keep/link/etc/passwd"}, "own": {"d", "own"},
+	} {
 		var archive bytes.Buffer
 		w := tar.NewWriter(&archive)
 		if err := errors.Join(addContext(t.Context(), w, dir, dockerfile), w.Close()); err != nil {
@@ -98,7 +101,8 @@ func FuzzTrace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var steps []string
 		newBuildSteps(func(p core.Progress) { steps = append(steps, p.Step) }).trace(text)
-		if bytes.Contains(text, []byte("[1/2] RUN true")) && bytes.Equal(text, protowire.AppendBytes(status, vertex)) && !slices.Equal(steps, []string{"building: [1/2] RUN true"}) {
+		if bytes.Contains(text, []byte("[1/2] RUN true")) && bytes.Equal(text, protowire.AppendBytes(status, vertex)) &&
+			!slices.Equal(steps, []string{"building: [1/2] RUN true"}) {
 			t.Errorf("the steps are %q", steps)
 		}
 	})

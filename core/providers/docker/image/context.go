@@ -14,7 +14,9 @@ import (
 )
 
 func addFile(w *tar.Writer, name string, content []byte) error {
-	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
+	if err := w.WriteHeader(&tar.Header{
+		Name: name, Mode: 0o644, Size: int64(len(content)), Typeflag: tar.TypeReg,
+	}); err != nil {
 		return err
 	}
 	_, err := w.Write(content)

@@ -55,7 +55,9 @@ func Find(name string) (*Group, error) {
 	hierarchies := parse(string(own), string(mounts))
 	g := &Group{Version: 1}
 	for _, controller := range controllers() {
-		i := slices.IndexFunc(hierarchies, func(h hierarchy) bool { return !h.unified && slices.Contains(h.controllers, controller) })
+		i := slices.IndexFunc(hierarchies, func(h hierarchy) bool {
+			return !h.unified && slices.Contains(h.controllers, controller)
+		})
 		if i < 0 {
 			continue
 		}
@@ -340,8 +342,8 @@ func empty(dir string, age time.Duration) bool {
 	return err == nil && len(text) == 0
 }
 
-// Check returns an error unless every directory is of the kernel's control groups and its name ends with suffix. A group that
-// was read from a file is checked before its processes are killed and it is removed: the file may be forged.
+// Check returns an error unless every directory is of the kernel's control groups and its name ends with suffix. A
+// group that was read from a file is checked before its processes are killed and it is removed: the file may be forged.
 func (g *Group) Check(suffix string) error {
 	for _, dir := range g.Dirs {
 		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || !strings.HasSuffix(filepath.Base(dir), suffix) {

@@ -118,7 +118,8 @@ func disagreements(sandboxes []core.Sandbox, processes []process) (problems []st
 		has := of[sb.ID]
 		delete(of, sb.ID)
 		switch {
-		case strings.HasPrefix(sb.Name, "own-") && sb.State != core.StateLost && sb.State != core.StateFailed && sb.State != core.StateExited:
+		case strings.HasPrefix(sb.Name, "own-") && sb.State != core.StateLost && sb.State != core.StateFailed &&
+			sb.State != core.StateExited:
 			problems = append(problems, fmt.Sprintf("%s of a client that has ended is %s", sb.Name, sb.State))
 		case sb.State == core.StateCreating:
 			problems = append(problems, sb.Name+" is being created by no process")

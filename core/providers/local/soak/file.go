@@ -30,7 +30,8 @@ func fileGeneration(content []byte) (int, error) {
 	}
 	const tail = 2*sha256.Size + 2
 	var generation int
-	if _, err := fmt.Sscanf(string(content[:min(len(content), 64)]), "generation %d\n", &generation); err != nil || len(content) < tail {
+	if _, err := fmt.Sscanf(string(content[:min(len(content), 64)]), "generation %d\n", &generation); err != nil ||
+		len(content) < tail {
 		return 0, fmt.Errorf("the file of %d bytes is not one that was written: %.40q", len(content), content)
 	}
 	body, sum := content[:len(content)-tail], content[len(content)-tail+1:len(content)-1]

@@ -4,8 +4,8 @@ package main
 
 import "sync"
 
-// ledger knows what must be true of each name, from the operations that succeeded and from what may have interfered. It never
-// claims more than is certain: an operation counts only if nothing touched the name from its begin to its end.
+// ledger knows what must be true of each name, from the operations that succeeded and from what may have interfered. It
+// never claims more than is certain: an operation counts only if nothing touched the name from its begin to its end.
 type ledger struct {
 	mu      sync.Mutex
 	records map[string]*record

@@ -1,8 +1,9 @@
 //go:build linux
 
-// Command soak attacks the local provider: several clients run random operations on shared sandboxes while random processes are
-// killed: clients, supervisors, sentries and gofers. After each round nothing may be left, "sb ls" must be true, and saved
-// files must be whole. A round's plan follows from the seed and the round's number; the machine's timing does not.
+// Command soak attacks the local provider: several clients run random operations on shared sandboxes while random
+// processes are killed: clients, supervisors, sentries and gofers. After each round nothing may be left, "sb ls" must
+// be true, and saved files must be whole. A round's plan follows from the seed and the round's number; the machine's
+// timing does not.
 package main
 
 import (
@@ -106,8 +107,11 @@ func soak(ctx context.Context, o options, out io.Writer) (violations int, err er
 		t.rounds++
 		if len(r.violations) > 0 {
 			violations += len(r.violations)
-			_, _ = fmt.Fprintf(out, "round %d of seed %d:\n%s\n%s\n%s: %d violations, the first: %s\nplay it again: .ci/soak -seed %d -round %d -rounds 1 -clients %d -steps %d\n",
-				number, o.seed, strings.Join(r.events, "\n"), r.explanation, t.line(), len(r.violations), r.violations[0], o.seed, number, o.clients, o.steps)
+			_, _ = fmt.Fprintf(out,
+				"round %d of seed %d:\n%s\n%s\n%s: %d violations, the first: %s\nplay it again: .ci/soak -seed %d -round %d "+
+					"-rounds 1 -clients %d -steps %d\n",
+				number, o.seed, strings.Join(r.events, "\n"), r.explanation, t.line(), len(r.violations), r.violations[0], o.seed,
+				number, o.clients, o.steps)
 			if !o.goOn {
 				break
 			}
@@ -129,5 +133,6 @@ func soak(ctx context.Context, o options, out io.Writer) (violations int, err er
 
 // over says whether the round of that number is not to be played any more.
 func (o options) over(t *tally, number int) bool {
-	return o.limit > 0 && time.Since(t.began) >= o.limit || o.kills > 0 && t.kills() >= o.kills || o.rounds > 0 && number >= o.round+o.rounds
+	return o.limit > 0 && time.Since(t.began) >= o.limit || o.kills > 0 && t.kills() >= o.kills || o.rounds > 0 &&
+		number >= o.round+o.rounds
 }

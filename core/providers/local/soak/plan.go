@@ -145,7 +145,8 @@ func persistentName(i int) string { return "kept-" + strconv.Itoa(i) }
 func plan(seed uint64, round, clients, steps int) [][]step {
 	all := make([][]step, clients)
 	for i := range all {
-		r := rand.New(rand.NewPCG(seed, uint64(round)<<16|uint64(i))) //nolint:gosec // a plan is no secret, and must be made again
+		//nolint:gosec // a plan is no secret, and must be made again
+		r := rand.New(rand.NewPCG(seed, uint64(round)<<16|uint64(i)))
 		for range steps {
 			all[i] = append(all[i], randomStep(r, i))
 		}
@@ -192,7 +193,9 @@ func randomBlow(r *rand.Rand) *blow {
 		weight int
 	}
 	b := &blow{
-		role:   pick(r, []chance{{client, 50}, {supervisor, 18}, {sentry, 17}, {gofer, 15}}, func(c chance) int { return c.weight }).role,
+		role: pick(r, []chance{{client, 50}, {supervisor, 18}, {sentry, 17}, {gofer, 15}}, func(c chance) int {
+			return c.weight
+		}).role,
 		signal: unix.SIGKILL,
 		at:     r.Float64(),
 		hold:   time.Duration(5+r.IntN(200)) * time.Millisecond,

@@ -37,7 +37,8 @@ func (p process) String() string {
 // sandboxID matches the id of a local sandbox.
 func sandboxID() *regexp.Regexp { return regexp.MustCompile(`loc-[a-z0-9]{8}\b`) }
 
-// processes lists what runs the world's programs. They are known by the programs' inodes, which no other process can have.
+// processes lists what runs the world's programs. They are known by the programs' inodes, which no other process can
+// have.
 func (w *world) processes() ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -78,7 +79,8 @@ func adopt(all []process) {
 func (w *world) process(pid int, id *regexp.Regexp) (p process, ok bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	var program unix.Stat_t
-	if unix.Stat(filepath.Join(dir, "exe"), &program) != nil || !slices.Contains(w.programs, inode{program.Dev, program.Ino}) {
+	if unix.Stat(filepath.Join(dir, "exe"), &program) != nil ||
+		!slices.Contains(w.programs, inode{program.Dev, program.Ino}) {
 		return p, false
 	}
 	started, alive := core.ProcessStart(pid)
@@ -86,7 +88,10 @@ func (w *world) process(pid int, id *regexp.Regexp) (p process, ok bool) {
 	if err != nil || !alive {
 		return p, false
 	}
-	p = process{pid: pid, started: started, command: string(bytes.ReplaceAll(bytes.TrimRight(command, "\x00"), []byte{0}, []byte{' '})), role: client}
+	p = process{
+		pid: pid, started: started,
+		command: string(bytes.ReplaceAll(bytes.TrimRight(command, "\x00"), []byte{0}, []byte{' '})), role: client,
+	}
 	p.sandbox = id.FindString(p.command)
 	switch program, _, _ := strings.Cut(p.command, " "); {
 	case program == "":

@@ -78,7 +78,9 @@ func (r *round) prelude(ctx context.Context) {
 	var clients [][]step
 	for i := range persistentNames {
 		name := persistentName(i)
-		steps := []step{{verb: launchPersistent, name: name, variant: i}, {verb: push, name: name, variant: i}, {verb: stop, name: name}}
+		steps := []step{
+			{verb: launchPersistent, name: name, variant: i}, {verb: push, name: name, variant: i}, {verb: stop, name: name},
+		}
 		if i > 0 {
 			steps = append(steps, step{verb: start, name: name})
 		}
@@ -112,11 +114,17 @@ func (r *round) perform(ctx context.Context, client int, s step) {
 	if a.signaled {
 		how = "killed"
 	}
-	r.event(fmt.Sprintf("client %d: %s %s %s [%d]: %s after %s %s", client, s.verb, s.name, s.other, s.variant, how, a.took.Round(time.Millisecond), firstLine(a.stderr)))
+	r.event(
+		fmt.Sprintf(
+			"client %d: %s %s %s [%d]: %s after %s %s", client, s.verb, s.name, s.other, s.variant, how,
+			a.took.Round(time.Millisecond), firstLine(a.stderr),
+		),
+	)
 	if a.err != nil {
 		r.violation("sb %s %s did not end within %s: %v\n%s", s.verb, s.name, callTimeout, a.err, a.stderr)
 	}
-	if strings.Contains(a.stderr, "panic:") || strings.Contains(a.stderr, "goroutine ") || strings.Contains(a.stderr, "fatal error:") {
+	if strings.Contains(a.stderr, "panic:") || strings.Contains(a.stderr, "goroutine ") ||
+		strings.Contains(a.stderr, "fatal error:") {
 		r.violation("sb %s %s crashed:\n%s", s.verb, s.name, a.stderr)
 	}
 }
@@ -270,7 +278,8 @@ func (r *round) echo(s step, sb func(...string) answer) answer {
 		args = []string{"run", "--name", s.name, "--memory", "256MiB"}
 	}
 	a := sb(append(args, "--", "seq", strconv.Itoa(lines))...)
-	if got := strings.Count(a.stdout, "\n"); a.code == 0 && (got != lines || !strings.HasSuffix(a.stdout, fmt.Sprintf("%d\n", lines))) {
+	if got := strings.Count(a.stdout, "\n"); a.code == 0 && (got != lines ||
+		!strings.HasSuffix(a.stdout, fmt.Sprintf("%d\n", lines))) {
 		r.violation("%s in %s: exit code 0 with %d of %d lines", s.verb, s.name, got, lines)
 	}
 	return a
@@ -366,5 +375,10 @@ func (h *strike) send(ctx context.Context, victim process, signal unix.Signal) {
 		return
 	}
 	h.round.tally.sent(victim.role, signal, h.step.verb)
-	h.round.event(fmt.Sprintf("%s to the %s %d of %s during %s %s", unix.SignalName(signal), victim.role, victim.pid, h.step.name, h.step.verb, h.step.name))
+	h.round.event(
+		fmt.Sprintf(
+			"%s to the %s %d of %s during %s %s", unix.SignalName(signal), victim.role, victim.pid, h.step.name, h.step.verb,
+			h.step.name,
+		),
+	)
 }

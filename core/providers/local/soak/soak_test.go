@@ -66,7 +66,9 @@ func TestEachVerbSucceeds(t *testing.T) {
 		}
 	}
 	if !r.ledger.certain(short) || r.ledger.least(kept) != 1 {
-		t.Errorf("the ledger knows %t of %s and generation %d of %s", r.ledger.certain(short), short, r.ledger.least(kept), kept)
+		t.Errorf(
+			"the ledger knows %t of %s and generation %d of %s", r.ledger.certain(short), short, r.ledger.least(kept), kept,
+		)
 	}
 	r.verify(t.Context())
 	for _, violation := range r.violations {
@@ -142,7 +144,9 @@ func TestViolationsAreFound(t *testing.T) {
 }
 
 func TestDisagreements(t *testing.T) {
-	running := []process{{sandbox: "loc-a", role: supervisor}, {sandbox: "loc-a", role: sentry}, {sandbox: "loc-a", role: gofer}}
+	running := []process{
+		{sandbox: "loc-a", role: supervisor}, {sandbox: "loc-a", role: sentry}, {sandbox: "loc-a", role: gofer},
+	}
 	for _, tt := range []struct {
 		name      string
 		sandbox   core.Sandbox
@@ -209,8 +213,11 @@ func TestLedgerClaimsOnlyWhatIsCertain(t *testing.T) {
 // A round with kills ends without a violation, and the program prints that.
 func TestSoak(t *testing.T) {
 	var out, errors bytes.Buffer
-	args := []string{"-bin", programtest.Dir(), "-dir", t.TempDir(), "-rounds", "1", "-seed", "1", "-clients", "3", "-steps", "8"}
-	if code := soakMain(t.Context(), args, &out, &errors); code != 0 || !strings.Contains(out.String(), " 0 violations, seed 1") {
+	args := []string{
+		"-bin", programtest.Dir(), "-dir", t.TempDir(), "-rounds", "1", "-seed", "1", "-clients", "3", "-steps", "8",
+	}
+	if code := soakMain(t.Context(), args, &out, &errors); code != 0 ||
+		!strings.Contains(out.String(), " 0 violations, seed 1") {
 		t.Errorf("exit code %d: %s%s", code, out.String(), errors.String())
 	}
 	if code := soakMain(t.Context(), nil, &out, &errors); code != 2 {

@@ -29,7 +29,8 @@ type tally struct {
 
 func newTally() *tally {
 	return &tally{
-		began: time.Now(), signals: map[role]map[unix.Signal]int{}, during: map[verb]int{}, calls: map[verb]map[string]int{}, lengths: map[verb]time.Duration{},
+		began: time.Now(), signals: map[role]map[unix.Signal]int{}, during: map[verb]int{}, calls: map[verb]map[string]int{},
+		lengths: map[verb]time.Duration{},
 	}
 }
 
@@ -98,7 +99,10 @@ func (t *tally) line() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	took := time.Since(t.began)
-	return fmt.Sprintf("%d rounds, %d kills in %s (%.0f in a minute)", t.rounds, kills, took.Round(time.Second), float64(kills)/took.Minutes())
+	return fmt.Sprintf(
+		"%d rounds, %d kills in %s (%.0f in a minute)", t.rounds, kills, took.Round(time.Second),
+		float64(kills)/took.Minutes(),
+	)
 }
 
 // report writes everything as tables.
@@ -109,7 +113,9 @@ func (t *tally) report(out io.Writer) error {
 	_, _ = fmt.Fprintln(table, "process\tSIGKILL\tSIGTERM\tSIGSTOP\tSIGCONT")
 	for _, r := range []role{client, supervisor, sentry, gofer} {
 		s := t.signals[r]
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\n", r, s[unix.SIGKILL], s[unix.SIGTERM], s[unix.SIGSTOP], s[unix.SIGCONT])
+		_, _ = fmt.Fprintf(
+			table, "%s\t%d\t%d\t%d\t%d\n", r, s[unix.SIGKILL], s[unix.SIGTERM], s[unix.SIGSTOP], s[unix.SIGCONT],
+		)
 	}
 	_, _ = fmt.Fprintf(table, "\noperation\tkills during it\tends\n")
 	for _, v := range slices.Sorted(maps.Keys(t.during)) {

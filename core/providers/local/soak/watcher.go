@@ -27,7 +27,8 @@ func watch(dir string) (*watcher, error) {
 	return &watcher{fd}, nil
 }
 
-// ids returns the ids of the sandboxes that were made since it was asked last. The kernel keeps the newest 16384: inotify(7).
+// ids returns the ids of the sandboxes that were made since it was asked last. The kernel keeps the newest 16384:
+// inotify(7).
 func (w *watcher) ids() (ids []string, err error) {
 	buffer := make([]byte, 64<<10)
 	for {

@@ -35,7 +35,8 @@ type world struct {
 	empty map[string]bool
 }
 
-// newWorld copies the programs of bin into a fresh directory below dir, so that their processes are known by the copies.
+// newWorld copies the programs of bin into a fresh directory below dir, so that their processes are known by the
+// copies.
 func newWorld(bin, dir string) (_ *world, err error) {
 	root, err := os.MkdirTemp(dir, "sb-soak-")
 	if err != nil {
@@ -93,14 +94,16 @@ type answer struct {
 	err error
 }
 
-// callTimeout bounds each call. A stopped supervisor delays one by less than core/providers/local's endTimeout and a kill.
+// callTimeout bounds each call. A stopped supervisor delays one by less than core/providers/local's endTimeout and a
+// kill.
 const callTimeout = 2 * time.Minute
 
 // command is a call of sb in the world, which takes its context's end as a request to say where it stands.
 func (w *world) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, w.path("bin/sb"), args...) //nolint:gosec // the soak's own copy of sb
 	cmd.Env = []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + w.path("home"), "XDG_RUNTIME_DIR=" + w.path("run"),
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + w.path("home"), "XDG_RUNTIME_DIR=" +
+			w.path("run"),
 		"TMPDIR=" + w.path("tmp"), "SB_LOCAL_FREEZE_AFTER=50ms", "SB_LOCAL_SAVE_INTERVAL=1s", "SB_DOCKER_HOST=none",
 	}
 	cmd.Dir = w.path("work")

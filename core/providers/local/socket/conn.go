@@ -16,7 +16,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/wire"
 )
 
-// maxMessage bounds a message in bytes. The description of the commands that a fork resumes is one message, and command lines can be long.
+// maxMessage bounds a message in bytes. The description of the commands that a fork resumes is one message, and command
+// lines can be long.
 const maxMessage = 256 << 20
 
 // NewServer returns a gRPC server that speaks this protocol.

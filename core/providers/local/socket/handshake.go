@@ -106,7 +106,9 @@ func (h handshake) Clone() credentials.TransportCredentials { return h }
 func (h handshake) OverrideServerName(string) error         { return nil }
 
 // ClientHandshake sends the client's descriptors.
-func (h handshake) ClientHandshake(ctx context.Context, _ string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (h handshake) ClientHandshake(
+	ctx context.Context, _ string, conn net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := h.greet(ctx, conn)
 	if err != nil {
 		h.failed.set(err)

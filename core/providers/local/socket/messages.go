@@ -15,7 +15,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/cgroup"
 )
 
-// KernelMemory is what a sandbox's own kernel, file server and supervisor may take beside what the sandbox was given, in bytes.
+// KernelMemory is what a sandbox's own kernel, file server and supervisor may take beside what the sandbox was given,
+// in bytes.
 const KernelMemory = 256 << 20
 
 // Launch is what a client tells a new supervisor through its standard input, and with Image a Kept.

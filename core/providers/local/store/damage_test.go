@@ -289,7 +289,8 @@ func TestKilledAtEachStep(t *testing.T) {
 			child.Env = append(os.Environ(), killEnv+"="+strconv.Itoa(at))
 			child.Dir = dir
 			err := child.Run()
-			killed := err != nil && child.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL //nolint:forcetypeassert // on Linux
+			//nolint:forcetypeassert // on Linux
+			killed := err != nil && child.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
 			if err != nil && !killed {
 				t.Fatal(err)
 			}

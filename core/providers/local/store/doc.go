@@ -1,7 +1,7 @@
 // Package store is the local provider's state directory, as clients and
 // supervisors both read and write it:
 //
-//	names/.lock               taken while a name is reserved or released, and while something is made and locked or removed
+//	names/.lock               taken while a name is reserved or released, or something is made or removed
 //	names/NAME                symbolic link to the id that has the name
 //	sandboxes/ID/client/      what supervisors do not see, and clients believe:
 //	    lock                  flocked by the responsible process: first the client
@@ -24,11 +24,11 @@
 // A sandbox lives if its lock is taken: no process number is ever believed. Files
 // are replaced by rename, so that a reader sees the old or the new, whole.
 //
-// Each file of JSON is sealed: it holds a generation, a checksum and the content, and NAME.copy beside it is its copy, which
-// is written when the file is proved. A file that is lost or damaged is read from its copy. Each directory of data (fs/N, image
-// of a checkpoint, fs of a snapshot) is sealed, too: sums.json lists its files with sizes and checksums, and they are
-// compared before a sandbox starts from them. A file without a usable copy is never taken for one that was not written: the
-// message names it, and nothing is removed for it.
+// Each file of JSON is sealed: it holds a generation, a checksum and the content, and NAME.copy beside it is its copy,
+// which is written when the file is proved. A file that is lost or damaged is read from its copy. Each directory of
+// data (fs/N, image of a checkpoint, fs of a snapshot) is sealed, too: sums.json lists its files with sizes and
+// checksums, and they are compared before a sandbox starts from them. A file without a usable copy is never taken for
+// one that was not written: the message names it, and nothing is removed for it.
 package store
 
 // IDPrefix begins the id of every local sandbox.

@@ -14,8 +14,8 @@ import (
 // OutPrefix begins the names of directories that a supervisor writes to for a client.
 const OutPrefix = "out-"
 
-// Out is a directory of a sandbox that its supervisor writes to for a client. What the supervisor leaves there is taken for
-// hostile: only regular files are taken.
+// Out is a directory of a sandbox that its supervisor writes to for a client. What the supervisor leaves there is taken
+// for hostile: only regular files are taken.
 type Out struct {
 	// Name is the directory's name in the sandbox's directory.
 	Name string
@@ -35,7 +35,8 @@ func (s *Store) Out(id string) (*Out, error) {
 	return &Out{Name: filepath.Base(path), dir: dir}, nil
 }
 
-// Take makes the directory to, on the same file system, and moves all files there. Anything but a regular file is an error.
+// Take makes the directory to, on the same file system, and moves all files there. Anything but a regular file is an
+// error.
 func (o *Out) Take(to string) error {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return err

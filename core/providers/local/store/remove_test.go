@@ -19,14 +19,16 @@ func made(t *testing.T, s *Store, id string) {
 	}
 	t.Cleanup(func() { _ = lock.Close() })
 	saved := filepath.Join(s.Dir(id), SavedDir, "1")
-	err = errors.Join(WriteLease(s.Dir(id), Lease{ID: id}), WriteState(s.Dir(id), State{State: "stopped", Saved: 1}, true), os.MkdirAll(saved, 0o700),
+	err = errors.Join(WriteLease(s.Dir(id), Lease{ID: id}), WriteState(s.Dir(id), State{State: "stopped", Saved: 1}, true),
+		os.MkdirAll(saved, 0o700),
 		os.WriteFile(filepath.Join(saved, "pages.img"), nil, 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// A client that is killed while it removes a sandbox leaves one that is lost, and never one that could be started with half of its files.
+// A client that is killed while it removes a sandbox leaves one that is lost, and never one that could be started with
+// half of its files.
 func TestBrokenRemovalLeavesNoSavedFiles(t *testing.T) {
 	s := New(t.TempDir())
 	made(t, s, "loc-aaaaaaaa")

@@ -17,8 +17,8 @@ const (
 	damagedSuffix = ".damaged" // of one that was found damaged: its files may still be of use to somebody
 )
 
-// Saves are the saved filesystems of a persistent sandbox, one sealed directory for each generation. Two are there, the newest and the
-// one before it that is known to be good. Only the process that holds the sandbox's lock changes them.
+// Saves are the saved filesystems of a persistent sandbox, one sealed directory for each generation. Two are there, the
+// newest and the one before it that is known to be good. Only the process that holds the sandbox's lock changes them.
 type Saves struct {
 	dir    string
 	writer Writer
@@ -90,7 +90,8 @@ func (s Saves) trim(newest int) error {
 	return err
 }
 
-// Newest returns the newest generation that is good; 0 if there is none. damage says what is wrong with those that are newer.
+// Newest returns the newest generation that is good; 0 if there is none. damage says what is wrong with those that are
+// newer.
 func (s Saves) Newest() (generation int, damage, err error) {
 	all, err := s.generations(false)
 	if err != nil {

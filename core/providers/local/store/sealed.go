@@ -23,7 +23,8 @@ const copySuffix = ".copy"
 // maxSealed bounds a sealed file in bytes. The largest have the list of a tree, or a spec.
 const maxSealed = 64 << 20
 
-// sealed is how a file of JSON is kept: with a checksum, so that damage is found, and a generation, which grows with each write.
+// sealed is how a file of JSON is kept: with a checksum, so that damage is found, and a generation, which grows with
+// each write.
 type sealed struct {
 	Generation uint64 `json:"generation"`
 	// CRC32C is the checksum of generation and content, in hexadecimal.
@@ -52,8 +53,8 @@ func IsDamage(err error) bool {
 	return ok
 }
 
-// Writer writes sealed files. The zero value is ready. Only one process at a time writes a file: the one that holds the lock of what
-// the file belongs to.
+// Writer writes sealed files. The zero value is ready. Only one process at a time writes a file: the one that holds the
+// lock of what the file belongs to.
 type Writer struct {
 	// step is called between two changes of the disk, for tests that kill the process there; nil does nothing.
 	step func()
@@ -65,8 +66,8 @@ func (w Writer) stepped() {
 	}
 }
 
-// WriteJSON replaces a file by v as JSON, mode 0600, and then its copy. durable waits for the disk. A writer that is killed leaves
-// the old or the new, whole, under one of the two names.
+// WriteJSON replaces a file by v as JSON, mode 0600, and then its copy. durable waits for the disk. A writer that is
+// killed leaves the old or the new, whole, under one of the two names.
 func WriteJSON(path string, v any, durable bool) error { return Writer{}.WriteJSON(path, v, durable) }
 
 // WriteJSON is the function WriteJSON.
@@ -123,8 +124,9 @@ func (w Writer) replace(path string, text []byte, durable bool) (err error) {
 	return os.Rename(temporary, path)
 }
 
-// ReadJSON reads into v a file that WriteJSON wrote, or its copy when the file is lost or damaged: damage names it then. The error is
-// fs.ErrNotExist when neither is there, and a DamageError that names the file when neither can be used.
+// ReadJSON reads into v a file that WriteJSON wrote, or its copy when the file is lost or damaged: damage names it
+// then. The error is fs.ErrNotExist when neither is there, and a DamageError that names the file when neither can be
+// used.
 func ReadJSON(path string, v any) (damage, err error) {
 	got, damage := newest(path)
 	if got.Content == nil {
@@ -139,8 +141,9 @@ func ReadJSON(path string, v any) (damage, err error) {
 // errIrregular means that something else is in a file's place.
 var errIrregular = errors.New("it is not a regular file")
 
-// OpenRegular opens a file as os.OpenFile does. It follows no link in place of the file and waits for no FIFO. A supervisor
-// writes in the sandbox's directory, and an attacker who takes it over could plant those for the next client.
+// OpenRegular opens a file as os.OpenFile does. It follows no link in place of the file and waits for no FIFO. A
+// supervisor writes in the sandbox's directory, and an attacker who takes it over could plant those for the next
+// client.
 func OpenRegular(path string, flags int, mode fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, mode)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
@@ -165,7 +168,8 @@ func readRegular(path string) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
-// newest returns what a sealed file or its copy holds; without content there is neither. The error says what is wrong with the file.
+// newest returns what a sealed file or its copy holds; without content there is neither. The error says what is wrong
+// with the file.
 func newest(path string) (sealed, error) {
 	file, err := readSealed(path)
 	if err == nil {

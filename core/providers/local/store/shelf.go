@@ -16,8 +16,8 @@ import (
 // draftPrefix begins the name of a thing that is being made or removed.
 const draftPrefix = ".new-"
 
-// Shelf is a directory of named things that are made once and then only read: checkpoints, or snapshots. Each is a directory of
-// mode 0700 with a file that describes it.
+// Shelf is a directory of named things that are made once and then only read: checkpoints, or snapshots. Each is a
+// directory of mode 0700 with a file that describes it.
 type Shelf struct {
 	store     *Store
 	dir, file string
@@ -90,8 +90,8 @@ func (d *Draft) Close() {
 	_ = d.lock.Close()
 }
 
-// Read reads the description of a thing into v, unless that is nil, and returns the thing's directory. fs.ErrNotExist: there is none; DamageError: it
-// cannot be described.
+// Read reads the description of a thing into v, unless that is nil, and returns the thing's directory. fs.ErrNotExist:
+// there is none; DamageError: it cannot be described.
 func (s *Shelf) Read(name string, v any) (dir string, err error) {
 	dir = filepath.Join(s.dir, name)
 	if v == nil {
@@ -144,7 +144,8 @@ func (s *Shelf) Remove(name string) error {
 	if _, err := os.Lstat(filepath.Join(s.dir, name)); err != nil {
 		return err
 	}
-	// Under a draft's name first: half of a thing is never listed. The name is new, for a removal that was broken off leaves its own.
+	// Under a draft's name first: half of a thing is never listed. The name is new, for a removal that was broken off
+	// leaves its own.
 	gone, err := os.MkdirTemp(s.dir, draftPrefix)
 	if err != nil {
 		return err

@@ -27,8 +27,8 @@ func New(state string) *Store { return &Store{state: state} }
 // Dir is a sandbox's directory, which outlives it until it is terminated.
 func (s *Store) Dir(id string) string { return filepath.Join(s.state, "sandboxes", id) }
 
-// RuntimeDir is a sandbox's directory for sockets and what gVisor needs while it runs. It lies in the state directory, which
-// all clients of a user share: XDG_RUNTIME_DIR differs between logins, and ends with the last of them.
+// RuntimeDir is a sandbox's directory for sockets and what gVisor needs while it runs. It lies in the state directory,
+// which all clients of a user share: XDG_RUNTIME_DIR differs between logins, and ends with the last of them.
 func (s *Store) RuntimeDir(id string) string { return filepath.Join(s.Dir(id), runtimeDir) }
 
 // GroupName is the name of a sandbox's control group. Groups of other state directories have other names.
@@ -89,7 +89,8 @@ type State struct {
 	// Denied is how often the network policy refused something, and Denial the latest of it.
 	Denied int          `json:"denied,omitempty"`
 	Denial *core.Denial `json:"denial,omitempty"`
-	// Saved is the generation of the filesystem that was saved last; 0 is none. It is for display: Saves knows what there is.
+	// Saved is the generation of the filesystem that was saved last; 0 is none. It is for display: Saves knows what there
+	// is.
 	Saved int `json:"saved,omitempty"`
 	// Note says what of the saved files was damaged at the last start.
 	Note string `json:"note,omitempty"`
@@ -131,8 +132,8 @@ type Lock struct{ File *os.File }
 // lookTime is how long somebody who only looks may hold a lock, and lookPause how often that is looked at.
 const lookTime, lookPause = 100 * time.Millisecond, 2 * time.Millisecond
 
-// Lock takes a sandbox's lock, or soon fails with ErrLocked. A sandbox that is gone, also because the holder of the lock removed it, is
-// fs.ErrNotExist.
+// Lock takes a sandbox's lock, or soon fails with ErrLocked. A sandbox that is gone, also because the holder of the
+// lock removed it, is fs.ErrNotExist.
 func (s *Store) Lock(id string) (*Lock, error) {
 	var f *os.File
 	// A file that is made while the directory is being removed would keep it there.
@@ -199,8 +200,8 @@ func (s *Store) Abandoned(id, path string) bool {
 	return s.abandoned(s.lockPath(id), path)
 }
 
-// abandoned reports whether path exists while no process has locked a file. Asked one after the other, a path that is removed meanwhile would look left
-// behind; and what is being made is locked a moment later.
+// abandoned reports whether path exists while no process has locked a file. Asked one after the other, a path that is
+// removed meanwhile would look left behind; and what is being made is locked a moment later.
 func (s *Store) abandoned(lock, path string) bool {
 	err := s.withNames(func(string) error {
 		f, err := OpenRegular(lock, os.O_RDONLY, 0)
@@ -332,8 +333,8 @@ func (s *Store) Remove(id, name string) error {
 // removedDir is where saved files lie while they are removed.
 const removedDir = ".removed"
 
-// withdraw is the step before which a sandbox that is being removed can be started, and after which it is lost: a removal that is
-// broken off never leaves half of its files to be started from. It needs no space on the disk.
+// withdraw is the step before which a sandbox that is being removed can be started, and after which it is lost: a
+// removal that is broken off never leaves half of its files to be started from. It needs no space on the disk.
 func (s *Store) withdraw(id string) error {
 	states, err := filepath.Glob(filepath.Join(s.Dir(id), stateFile+"*"))
 	if err != nil {

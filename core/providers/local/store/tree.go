@@ -22,8 +22,9 @@ type sum struct {
 	CRC32C string `json:"crc32c"`
 }
 
-// Seal makes the files of a directory durable and lists them in SumsFile, so that Check finds each later change. Nothing in
-// the directory is changed after that. A directory is refused if it is a link, or holds anything but files and directories.
+// Seal makes the files of a directory durable and lists them in SumsFile, so that Check finds each later change.
+// Nothing in the directory is changed after that. A directory is refused if it is a link, or holds anything but files
+// and directories.
 func Seal(dir string) error { return Writer{}.seal(dir) }
 
 func (w Writer) seal(dir string) error {
@@ -55,8 +56,8 @@ func (w Writer) seal(dir string) error {
 	return w.WriteJSON(filepath.Join(dir, SumsFile), sums, true)
 }
 
-// Check reads the files of a directory that Seal has sealed. A DamageError names the first that is not what it was. Neither
-// the directory nor a file may be a link: Seal has made none.
+// Check reads the files of a directory that Seal has sealed. A DamageError names the first that is not what it was.
+// Neither the directory nor a file may be a link: Seal has made none.
 func Check(dir string) error {
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
 		return &DamageError{dir, "it is not a directory"}

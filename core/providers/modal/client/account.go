@@ -59,7 +59,9 @@ func printable(text string) bool {
 func unprintable() error {
 	return core.Errorf(core.KindUsage, "modal", "",
 		"the token's id or secret has a character that no token has, such as a line's end").
-		WithHint("see what MODAL_TOKEN_ID, MODAL_TOKEN_SECRET and the profile have; sb login modal takes the secret from a file")
+		WithHint(
+			"see what MODAL_TOKEN_ID, MODAL_TOKEN_SECRET and the profile have; sb login modal takes the secret from a file",
+		)
 }
 
 // ConfigFile is the file that Modal's tools read: MODAL_CONFIG_PATH, else .modal.toml in the home directory.
@@ -106,7 +108,10 @@ func FindAccount(lookup func(string) (string, bool)) Account {
 	case (id != "" || secret != "") && oauth:
 		account.Err = core.Errorf(core.KindUsage, "modal", "",
 			"there are a Modal token and OAuth credentials, and only one of them can be").
-			WithHint("unset the MODAL_OAUTH_* variables, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET; a profile counts, too: %s", account.File)
+			WithHint(
+				"unset the MODAL_OAUTH_* variables, or MODAL_TOKEN_ID and MODAL_TOKEN_SECRET; a profile counts, too: %s",
+				account.File,
+			)
 	case !printable(id + secret):
 		account.Err = unprintable()
 	case id != "" && secret != "":

@@ -30,7 +30,8 @@ func Classify(op, subject string, err error) error {
 		return e.WithHint("is the network up? Modal's state is at https://status.modal.com")
 	case core.KindExhausted:
 		return e.WithHint("ask for less or another GPU, or try again later")
-	case core.KindInternal, core.KindUsage, core.KindNotFound, core.KindConflict, core.KindUnsupported, core.KindTimeout, core.KindCanceled:
+	case core.KindInternal, core.KindUsage, core.KindNotFound, core.KindConflict, core.KindUnsupported, core.KindTimeout,
+		core.KindCanceled:
 	}
 	return e
 }

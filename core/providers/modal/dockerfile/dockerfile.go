@@ -56,7 +56,10 @@ func Parse(text string) ([]Instruction, error) {
 }
 
 func instruction(node *parser.Node) Instruction {
-	in := Instruction{Line: node.StartLine, Verb: strings.ToUpper(node.Value), Flags: node.Flags, JSON: node.Attributes["json"], Text: strings.TrimSpace(node.Original)}
+	in := Instruction{
+		Line: node.StartLine, Verb: strings.ToUpper(node.Value), Flags: node.Flags, JSON: node.Attributes["json"],
+		Text: strings.TrimSpace(node.Original),
+	}
 	for next := node.Next; next != nil; next = next.Next {
 		in.Args = append(in.Args, next.Value)
 	}

@@ -125,10 +125,14 @@ func Check(spec core.Spec) error {
 		return core.Invalid("modal.runtime", "%q is neither gvisor nor vm", m.Runtime)
 	}
 	if m.CPULimit != 0 && (m.CPULimit < spec.CPU || m.CPULimit > maxCPU) {
-		return core.Invalid("modal.cpu_limit", "%v is not between the %v cores that are reserved and %d", m.CPULimit, spec.CPU, maxCPU)
+		return core.Invalid(
+			"modal.cpu_limit", "%v is not between the %v cores that are reserved and %d", m.CPULimit, spec.CPU, maxCPU,
+		)
 	}
 	if m.MemoryLimit != 0 && (m.MemoryLimit < spec.Memory || m.MemoryLimit > 64*core.TiB) {
-		return core.Invalid("modal.memory_limit", "%s is not between the %s that are reserved and 64TiB", m.MemoryLimit, spec.Memory)
+		return core.Invalid(
+			"modal.memory_limit", "%s is not between the %s that are reserved and 64TiB", m.MemoryLimit, spec.Memory,
+		)
 	}
 	for i, b := range m.Buckets {
 		switch {

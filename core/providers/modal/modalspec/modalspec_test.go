@@ -11,7 +11,9 @@ import (
 )
 
 func TestCheck(t *testing.T) {
-	good := core.Spec{Modal: modalspec.Section{Runtime: "vm", Buckets: []modalspec.Bucket{{Name: "a", Target: "/a"}}}.JSON()}
+	good := core.Spec{
+		Modal: modalspec.Section{Runtime: "vm", Buckets: []modalspec.Bucket{{Name: "a", Target: "/a"}}}.JSON(),
+	}
 	for _, spec := range []core.Spec{{}, good, {Modal: []byte("{}")}} {
 		if err := modalspec.Check(spec); err != nil {
 			t.Errorf("%s: %v", spec.Modal, err)
@@ -39,7 +41,9 @@ func TestCheck(t *testing.T) {
 }
 
 func TestOf(t *testing.T) {
-	want := modalspec.Section{Regions: []string{"us-east"}, MemoryLimit: core.GiB, Experimental: map[string]string{"a": "true"}}
+	want := modalspec.Section{
+		Regions: []string{"us-east"}, MemoryLimit: core.GiB, Experimental: map[string]string{"a": "true"},
+	}
 	got, err := modalspec.Of(core.Spec{Modal: want.JSON()})
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)

@@ -15,7 +15,9 @@ import (
 )
 
 // EnvironmentGetOrCreate finds an environment. Every name is one: Modal's test suites expect theirs to be there.
-func (s *Server) EnvironmentGetOrCreate(_ context.Context, r *pb.EnvironmentGetOrCreateRequest) (*pb.EnvironmentGetOrCreateResponse, error) {
+func (s *Server) EnvironmentGetOrCreate(
+	_ context.Context, r *pb.EnvironmentGetOrCreateRequest,
+) (*pb.EnvironmentGetOrCreateResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	env := s.environment(r.GetDeploymentName())
@@ -172,6 +174,8 @@ func (s *Server) AppList(_ context.Context, r *pb.AppListRequest) (*pb.AppListRe
 			}.Build())
 		}
 	}
-	slices.SortFunc(items, func(a, b *pb.AppListResponse_AppListItem) int { return cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt()) })
+	slices.SortFunc(items, func(a, b *pb.AppListResponse_AppListItem) int {
+		return cmp.Compare(a.GetCreatedAt(), b.GetCreatedAt())
+	})
 	return pb.AppListResponse_builder{Apps: items}.Build(), nil
 }

@@ -20,8 +20,8 @@ const aptSettings = "/etc/apt"
 // maxAptSettings bounds the size of one file of aptSettings, in bytes.
 const maxAptSettings = 4 << 20
 
-// unpackApt unpacks the settings, adds the system accounts that are missing, and empties a list that makes dpkg fail when
-// it names others.
+// unpackApt unpacks the settings, adds the system accounts that are missing, and empties a list that makes dpkg fail
+// when it names others.
 const unpackApt = `test -d "$1" && exit
 mkdir -p "$1" && tar --extract --no-same-owner --directory="$1" --file=- || exit
 add() {
@@ -30,8 +30,8 @@ add() {
 add /etc/passwd "$2" && add /etc/group "$3" || exit
 ! test -s /var/lib/dpkg/statoverride || : >/var/lib/dpkg/statoverride`
 
-// giveApt gives a build whose steps use apt this machine's settings of apt and its system accounts, unless its image has
-// settings. The package database is this machine's, so scripts of packages expect the accounts.
+// giveApt gives a build whose steps use apt this machine's settings of apt and its system accounts, unless its image
+// has settings. The package database is this machine's, so scripts of packages expect the accounts.
 func (s *Server) giveApt(ctx context.Context, id string, steps []buildStep) error {
 	if !slices.ContainsFunc(steps, func(step buildStep) bool { return strings.Contains(step.command, "apt") }) {
 		return nil
@@ -48,13 +48,16 @@ func (s *Server) giveApt(ctx context.Context, id string, steps []buildStep) erro
 	if err != nil {
 		return err
 	}
-	return s.shell(ctx, id, &archive, nil, unpackApt, aptSettings, systemAccounts(string(users)), systemAccounts(string(groups)))
+	return s.shell(
+		ctx, id, &archive, nil, unpackApt, aptSettings, systemAccounts(string(users)), systemAccounts(string(groups)),
+	)
 }
 
 // firstPerson is the first id that Debian gives to a person (login.defs, UID_MIN).
 const firstPerson = 1000
 
-// systemAccounts returns the lines of a passwd or group file that are no person's, without passwords, comments and members.
+// systemAccounts returns the lines of a passwd or group file that are no person's, without passwords, comments and
+// members.
 func systemAccounts(text string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(text) {
@@ -117,7 +120,9 @@ func packAptSettings(to io.Writer, dir string) error {
 		if err != nil {
 			return err
 		}
-		if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
+		if err := archive.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content)),
+		}); err != nil {
 			return err
 		}
 		_, err = archive.Write(content)

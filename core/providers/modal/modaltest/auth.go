@@ -46,7 +46,9 @@ const accountSubject = "account"
 
 const routerService = "/modal.task_command_router.TaskCommandRouter/"
 
-func (s *Server) authUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (s *Server) authUnary(
+	ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
 	ctx, err := s.authenticate(ctx, info.FullMethod)
 	if err != nil {
 		return nil, err
@@ -54,7 +56,9 @@ func (s *Server) authUnary(ctx context.Context, request any, info *grpc.UnarySer
 	return next(ctx, request)
 }
 
-func (s *Server) authStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+func (s *Server) authStream(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
+) error {
 	ctx, err := s.authenticate(stream.Context(), info.FullMethod)
 	if err != nil {
 		return err
@@ -127,9 +131,11 @@ func (s *Server) checkToken(headers metadata.MD) error {
 // assertionAudience is whom an OAuth client's assertion is for.
 const assertionAudience = "modal-server"
 
-// checkAssertion checks what an OAuth client signed. Without a key for the client its assertion is refused, unless any token is accepted.
+// checkAssertion checks what an OAuth client signed. Without a key for the client its assertion is refused, unless any
+// token is accepted.
 func (s *Server) checkAssertion(id, assertion string) error {
-	claims, parser := jwt.RegisteredClaims{}, jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodRS256.Alg()}), jwt.WithExpirationRequired(),
+	claims, parser := jwt.RegisteredClaims{}, jwt.NewParser(jwt.WithValidMethods([]string{jwt.SigningMethodRS256.Alg()}),
+		jwt.WithExpirationRequired(),
 		jwt.WithIssuer(id), jwt.WithSubject(id), jwt.WithAudience(assertionAudience))
 	var err error
 	if key := s.opts.AssertionKeys[id]; key != nil || len(s.opts.Tokens) > 0 {
@@ -140,7 +146,9 @@ func (s *Server) checkAssertion(id, assertion string) error {
 			return key, nil
 		})
 	} else if _, _, err = parser.ParseUnverified(assertion, &claims); err == nil {
-		err = jwt.NewValidator(jwt.WithExpirationRequired(), jwt.WithIssuer(id), jwt.WithSubject(id), jwt.WithAudience(assertionAudience)).Validate(claims)
+		err = jwt.NewValidator(
+			jwt.WithExpirationRequired(), jwt.WithIssuer(id), jwt.WithSubject(id), jwt.WithAudience(assertionAudience),
+		).Validate(claims)
 	}
 	if err != nil {
 		return status.Error(codes.Unauthenticated, "The OAuth client's assertion is not valid.")

@@ -25,7 +25,9 @@ func (s *Server) build(built *image, steps []buildStep, env []core.Secret) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		built.result = pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_FAILURE, Exception: err.Error()}.Build()
+		built.result = pb.GenericResult_builder{
+			Status: pb.GenericResult_GENERIC_STATUS_FAILURE, Exception: err.Error(),
+		}.Build()
 	} else {
 		built.snapshot = snapshot
 		built.result = success()
@@ -59,7 +61,10 @@ func (s *Server) runSteps(built *image, steps []buildStep, env []core.Secret) (s
 	}
 	for i, step := range steps {
 		write(fmt.Sprintf("=> Step %d: %s\n", i+1, step.command))
-		code, err := s.runIn(s.ctx, box.ID, core.ExecSpec{Command: []string{"sh", "-c", step.command}, Workdir: step.workdir, Env: step.env}, textWriter(write))
+		code, err := s.runIn(
+			s.ctx, box.ID, core.ExecSpec{Command: []string{"sh", "-c", step.command}, Workdir: step.workdir, Env: step.env},
+			textWriter(write),
+		)
 		if err != nil {
 			return "", err
 		}
@@ -77,7 +82,10 @@ func (s *Server) checkPip(id string, steps []buildStep) error {
 	}
 	code, err := s.runIn(s.ctx, id, core.ExecSpec{Command: []string{"sh", "-c", "python3 -m pip --version"}}, io.Discard)
 	if err == nil && code != 0 {
-		err = errors.New("images here have this machine's programs, and this machine's Python has no pip: install it (on Debian: python3-pip)")
+		err = errors.New(
+			"images here have this machine's programs, and this machine's Python has no pip: install it (on Debian: " +
+				"python3-pip)",
+		)
 	}
 	return err
 }

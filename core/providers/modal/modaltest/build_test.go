@@ -12,7 +12,9 @@ import (
 func TestPip(t *testing.T) {
 	r := newRig(t, nil)
 	image := r.client.Images.FromRegistry("python:3.12-slim", nil)
-	_, err := image.DockerfileCommands([]string{"RUN python -m pip --version && false", "RUN python -m pip install x"}, nil).Build(t.Context(), r.app, nil)
+	_, err := image.DockerfileCommands(
+		[]string{"RUN python -m pip --version && false", "RUN python -m pip install x"}, nil,
+	).Build(t.Context(), r.app, nil)
 	if err == nil {
 		t.Fatal("a step that fails is no error")
 	}
@@ -42,14 +44,15 @@ printf 'Filename: ./sb-greeting.deb\nSize: %s\nSHA256: %s\n' "$(stat -c %s /repo
 echo 'deb [trusted=yes] file:/repository ./' >/etc/apt/sources.list
 EOF`
 
-// apt installs as sb's --apt has it installed, from a repository that is in the image, so that no network is needed. apt
-// has this machine's settings, without its credentials, and its system accounts, without people.
+// apt installs as sb's --apt has it installed, from a repository that is in the image, so that no network is needed.
+// apt has this machine's settings, without its credentials, and its system accounts, without people.
 func TestApt(t *testing.T) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		t.Skip("images here have this machine's programs, and this machine has no apt-get")
 	}
 	r := newRig(t, nil)
-	const install = "RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends 'sb-greeting' && rm -rf /var/lib/apt/lists/*"
+	const install = "RUN apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends " +
+		"'sb-greeting' && rm -rf /var/lib/apt/lists/*"
 	image, err := r.image.DockerfileCommands([]string{"RUN ls -R /etc/apt >/settings", aptRepository}, nil).
 		DockerfileCommands([]string{install}, nil).Build(t.Context(), r.app, nil)
 	if err != nil {
@@ -63,7 +66,8 @@ func TestApt(t *testing.T) {
 	if out := run(t, sb, "sb-greeting; dpkg-query --show sb-greeting"); out != "greetings\nsb-greeting\t1.0\n" {
 		t.Errorf("the package says %q", out)
 	}
-	if out := run(t, sb, "cut -d: -f1,2,5 /etc/passwd"); !strings.Contains(out, "\ngames:x:\n") || strings.Count("\n"+out, "\nroot:") != 1 {
+	if out := run(t, sb, "cut -d: -f1,2,5 /etc/passwd"); !strings.Contains(out, "\ngames:x:\n") ||
+		strings.Count("\n"+out, "\nroot:") != 1 {
 		t.Errorf("the accounts are %s", out)
 	}
 	if out := run(t, sb, "cat /settings"); !strings.Contains(out, "trusted.gpg.d") || strings.Contains(out, "auth.conf") {

@@ -115,8 +115,8 @@ func (s *Server) retire(box *sandbox, c *command) {
 	}
 }
 
-// active counts what keeps a sandbox from being idle: commands, file operations and connections. An entry command does not;
-// input for it counts with by 0.
+// active counts what keeps a sandbox from being idle: commands, file operations and connections. An entry command does
+// not; input for it counts with by 0.
 func (s *Server) active(box *sandbox, by int, entry bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,8 @@ func (c *command) status() (written uint64, closed bool) {
 }
 
 func terminalSize(pty *pb.PTYInfo) core.TerminalSize {
-	return core.TerminalSize{Rows: uint16(pty.GetWinszRows()), Cols: uint16(pty.GetWinszCols())} //nolint:gosec // a terminal's size
+	//nolint:gosec // a terminal's size
+	return core.TerminalSize{Rows: uint16(pty.GetWinszRows()), Cols: uint16(pty.GetWinszCols())}
 }
 
 func terminalEnv(pty *pb.PTYInfo) map[string]string {

@@ -45,7 +45,9 @@ type connection struct {
 }
 
 // SandboxCreateConnectToken makes a token.
-func (s *Server) SandboxCreateConnectToken(_ context.Context, r *pb.SandboxCreateConnectTokenRequest) (*pb.SandboxCreateConnectTokenResponse, error) {
+func (s *Server) SandboxCreateConnectToken(
+	_ context.Context, r *pb.SandboxCreateConnectTokenRequest,
+) (*pb.SandboxCreateConnectTokenResponse, error) {
 	box, err := s.sandbox(r.GetSandboxId())
 	if err != nil {
 		return nil, err
@@ -73,7 +75,9 @@ func (s *Server) SandboxCreateConnectToken(_ context.Context, r *pb.SandboxCreat
 }
 
 // SandboxCreateConnectTokenV2 is SandboxCreateConnectToken.
-func (s *Server) SandboxCreateConnectTokenV2(ctx context.Context, r *pb.SandboxCreateConnectTokenRequest) (*pb.SandboxCreateConnectTokenResponse, error) {
+func (s *Server) SandboxCreateConnectTokenV2(
+	ctx context.Context, r *pb.SandboxCreateConnectTokenRequest,
+) (*pb.SandboxCreateConnectTokenResponse, error) {
 	return s.SandboxCreateConnectToken(ctx, r)
 }
 
@@ -110,7 +114,9 @@ func (c *connector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	query.Del(connectQuery)
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(
+		ctx context.Context, _, _ string,
+	) (net.Conn, error) {
 		return c.server.dial(ctx, to.box, to.port)
 	}}
 	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(out *httputil.ProxyRequest) {

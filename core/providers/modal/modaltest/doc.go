@@ -7,6 +7,6 @@
 // the sandboxes, which end at their timeout.
 //
 // The package has more than 30 files because it is one server: each file has the calls for one kind of thing (apps,
-// images, volumes, tunnels), and all of them share its state. It imports core; a backend is any core.Provider. Start with
-// server.go, then sandboxes.go and router.go.
+// images, volumes, tunnels), and all of them share its state. It imports core; a backend is any core.Provider. Start
+// with server.go, then sandboxes.go and router.go.
 package modaltest

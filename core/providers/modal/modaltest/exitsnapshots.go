@@ -48,7 +48,9 @@ func (s *Server) keepExit(ctx context.Context, box *sandbox) {
 }
 
 // SandboxGetExitSnapshot waits for the image of a sandbox's file system at its end, as long as the client asks.
-func (s *Server) SandboxGetExitSnapshot(ctx context.Context, r *pb.SandboxGetExitSnapshotRequest) (*pb.SandboxGetExitSnapshotResponse, error) {
+func (s *Server) SandboxGetExitSnapshot(
+	ctx context.Context, r *pb.SandboxGetExitSnapshotRequest,
+) (*pb.SandboxGetExitSnapshotResponse, error) {
 	box, err := s.sandbox(r.GetSandboxId())
 	if err != nil {
 		return nil, err
@@ -76,6 +78,8 @@ func (s *Server) SandboxGetExitSnapshot(ctx context.Context, r *pb.SandboxGetExi
 }
 
 // SandboxGetExitSnapshotV2 is SandboxGetExitSnapshot.
-func (s *Server) SandboxGetExitSnapshotV2(ctx context.Context, r *pb.SandboxGetExitSnapshotRequest) (*pb.SandboxGetExitSnapshotResponse, error) {
+func (s *Server) SandboxGetExitSnapshotV2(
+	ctx context.Context, r *pb.SandboxGetExitSnapshotRequest,
+) (*pb.SandboxGetExitSnapshotResponse, error) {
 	return s.SandboxGetExitSnapshot(ctx, r)
 }

@@ -21,9 +21,13 @@ func TestExitSnapshots(t *testing.T) {
 		params    sdk.SandboxCreateParams
 		terminate bool
 	}{
-		"by itself":            {params: sdk.SandboxCreateParams{Command: write}},
-		"terminated":           {params: sdk.SandboxCreateParams{}, terminate: true},
-		"lifetime":             {params: sdk.SandboxCreateParams{Command: []string{"sh", "-c", "echo kept >/root/file; exec sleep 1000"}, Timeout: 3 * time.Second}},
+		"by itself":  {params: sdk.SandboxCreateParams{Command: write}},
+		"terminated": {params: sdk.SandboxCreateParams{}, terminate: true},
+		"lifetime": {
+			params: sdk.SandboxCreateParams{
+				Command: []string{"sh", "-c", "echo kept >/root/file; exec sleep 1000"}, Timeout: 3 * time.Second,
+			},
+		},
 		"of the first":         {params: sdk.SandboxCreateParams{Command: write, GPU: "T4"}},
 		"with memory snapshot": {params: sdk.SandboxCreateParams{Command: write, ExperimentalEnableSnapshot: true}},
 	} {

@@ -36,8 +36,8 @@ type Fault struct {
 	Message string
 	// RetryAfter tells the client when to come again, as Modal does when it throttles.
 	RetryAfter time.Duration
-	// After lets the work be done and only its answer get lost. A client of the control plane that calls again with the same
-	// idempotency key gets it then.
+	// After lets the work be done and only its answer get lost. A client of the control plane that calls again with the
+	// same idempotency key gets it then.
 	After bool
 }
 
@@ -118,7 +118,9 @@ func (f *Faults) limits(method string) (time.Duration, int64) {
 func (f Fault) err() error {
 	st := status.New(f.Code, f.Message)
 	if f.RetryAfter > 0 {
-		if with, err := st.WithDetails(pb.RPCRetryPolicy_builder{RetryAfterSecs: float32(f.RetryAfter.Seconds())}.Build()); err == nil {
+		if with, err := st.WithDetails(
+			pb.RPCRetryPolicy_builder{RetryAfterSecs: float32(f.RetryAfter.Seconds())}.Build(),
+		); err == nil {
 			st = with
 		}
 	}
@@ -139,7 +141,9 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (s *Server) faultUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (s *Server) faultUnary(
+	ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
 	name := method(info.FullMethod)
 	latency, _ := s.opts.Faults.limits(name)
 	if err := pause(ctx, latency); err != nil {
@@ -169,7 +173,9 @@ func (s *Server) faultUnary(ctx context.Context, request any, info *grpc.UnarySe
 	return reply, err
 }
 
-func (s *Server) faultStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+func (s *Server) faultStream(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
+) error {
 	name := method(info.FullMethod)
 	latency, cut := s.opts.Faults.limits(name)
 	if err := pause(stream.Context(), latency); err != nil {

@@ -61,7 +61,10 @@ func TestFaultsOfCalls(t *testing.T) {
 		}
 	})
 	t.Run("a lost answer comes again", func(t *testing.T) {
-		r.faults.Plan("SandboxCreateV2", modaltest.Fault{Code: codes.Unavailable, Message: "no", After: true}, modaltest.Fault{Code: codes.Internal, Message: "no"})
+		r.faults.Plan(
+			"SandboxCreateV2", modaltest.Fault{Code: codes.Unavailable, Message: "no", After: true},
+			modaltest.Fault{Code: codes.Internal, Message: "no"},
+		)
 		r.faults.Plan("SandboxTerminateV2", modaltest.Fault{Code: codes.Unavailable, Message: "no", After: true})
 		made := r.create(&sdk.SandboxCreateParams{Name: "once"})
 		found, err := r.client.Sandboxes.FromName(t.Context(), "tests", "once", nil)
@@ -75,7 +78,9 @@ func TestFaultsOfCalls(t *testing.T) {
 	t.Run("throttling is waited for", func(t *testing.T) {
 		r.server.ResetCalls()
 		const wait = 300 * time.Millisecond
-		r.faults.Plan("SandboxCreateV2", modaltest.Fault{Code: codes.ResourceExhausted, Message: "slow down", RetryAfter: wait})
+		r.faults.Plan(
+			"SandboxCreateV2", modaltest.Fault{Code: codes.ResourceExhausted, Message: "slow down", RetryAfter: wait},
+		)
 		begin := time.Now()
 		if _, err := r.client.Sandboxes.Create(t.Context(), r.app, r.image, nil); err != nil {
 			t.Fatal(err)
@@ -184,7 +189,9 @@ func TestConnectTokens(t *testing.T) {
 	r := newRig(t, nil)
 	const serve = `mkdir -p /srv/www && cd /srv/www && echo served >page && exec python3 -m http.server 8080`
 	open := r.create(&sdk.SandboxCreateParams{Command: []string{"sh", "-c", serve}, EncryptedPorts: []int{8080}})
-	closed := r.create(&sdk.SandboxCreateParams{Command: []string{"sh", "-c", serve}, EncryptedPorts: []int{8080}, InboundCIDRAllowlist: []string{"192.0.2.0/24"}})
+	closed := r.create(&sdk.SandboxCreateParams{
+		Command: []string{"sh", "-c", serve}, EncryptedPorts: []int{8080}, InboundCIDRAllowlist: []string{"192.0.2.0/24"},
+	})
 	get := func(sb *sdk.Sandbox, token string) (int, string) {
 		t.Helper()
 		made, err := sb.CreateConnectToken(t.Context(), nil)
@@ -248,7 +255,8 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	sb := r.create(&sdk.SandboxCreateParams{GPU: "H100:2", Regions: []string{"us-east"}, Proxy: proxy})
-	if got := r.server.Definition(sb.SandboxID).GetResources().GetGpuConfig(); got.GetGpuType() != "H100" || got.GetCount() != 2 {
+	if got := r.server.Definition(sb.SandboxID).GetResources().
+		GetGpuConfig(); got.GetGpuType() != "H100" || got.GetCount() != 2 {
 		t.Errorf("recorded %v", got)
 	}
 	if want := `asked="[gpu regions proxy]"`; !strings.Contains(log.String(), want) {
@@ -258,10 +266,14 @@ func TestRequests(t *testing.T) {
 	if _, err := r.client.Proxies.FromName(t.Context(), "none", nil); !errors.As(err, &missing) {
 		t.Errorf("an unknown proxy: %v", err)
 	}
-	if _, err := r.client.Sandboxes.Create(t.Context(), r.app, r.image, &sdk.SandboxCreateParams{Regions: []string{"atlantis"}}); err == nil {
+	if _, err := r.client.Sandboxes.Create(
+		t.Context(), r.app, r.image, &sdk.SandboxCreateParams{Regions: []string{"atlantis"}},
+	); err == nil {
 		t.Error("a region that is none was taken")
 	}
-	if _, err := r.client.Sandboxes.Create(t.Context(), r.app, r.image, &sdk.SandboxCreateParams{InboundCIDRAllowlist: []string{"here"}}); err == nil {
+	if _, err := r.client.Sandboxes.Create(
+		t.Context(), r.app, r.image, &sdk.SandboxCreateParams{InboundCIDRAllowlist: []string{"here"}},
+	); err == nil {
 		t.Error("an inbound CIDR that is none was taken")
 	}
 }

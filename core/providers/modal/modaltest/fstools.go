@@ -256,7 +256,8 @@ func (t *fsRun) nameOf(ctx context.Context, table string, id int) string {
 	text, _ := io.ReadAll(io.LimitReader(content, 1<<20))
 	_ = content.Close()
 	for line := range bytes.Lines(text) {
-		if fields := bytes.Split(bytes.TrimSpace(line), []byte(":")); len(fields) > 2 && string(fields[2]) == strconv.Itoa(id) {
+		if fields := bytes.Split(bytes.TrimSpace(line), []byte(":")); len(fields) > 2 &&
+			string(fields[2]) == strconv.Itoa(id) {
 			return string(fields[0])
 		}
 	}
@@ -298,7 +299,8 @@ func failureOf(err error) *fsFailure {
 		kind = "PermissionDenied"
 	case core.KindConflict:
 		kind = "NotDirectory"
-	case core.KindInternal, core.KindUsage, core.KindUnsupported, core.KindUnavailable, core.KindTimeout, core.KindCanceled, core.KindExhausted:
+	case core.KindInternal, core.KindUsage, core.KindUnsupported, core.KindUnavailable, core.KindTimeout,
+		core.KindCanceled, core.KindExhausted:
 	}
 	return &fsFailure{Kind: kind, Message: err.Error()}
 }

@@ -15,7 +15,9 @@ import (
 )
 
 // watch tells what changes below a path: a helper inside the sandbox asks its kernel.
-func (s *Server) watch(ctx context.Context, box *sandbox, c *command, files core.FileSystem, request guest.Watch) error {
+func (s *Server) watch(
+	ctx context.Context, box *sandbox, c *command, files core.FileSystem, request guest.Watch,
+) error {
 	tool := &fsRun{files: files, id: box.backend.ID}
 	root, err := tool.follow(ctx, path.Clean(request.Path))
 	if err != nil {

@@ -15,13 +15,16 @@ func TestWatchSeesWhatIsShort(t *testing.T) {
 	sb := r.create(nil)
 	run(t, sb, "mkdir -p /tmp/watched/below")
 	life := 30 * time.Second
-	events, err := sb.Filesystem.Watch(t.Context(), "/tmp/watched", &sdk.SandboxFilesystemWatchParams{Recursive: true, Timeout: &life})
+	events, err := sb.Filesystem.Watch(
+		t.Context(), "/tmp/watched", &sdk.SandboxFilesystemWatchParams{Recursive: true, Timeout: &life},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The watch begins when it is listened to: something happens until it tells of the first.
 	go func() {
-		_, _ = sb.Exec(t.Context(), []string{"sh", "-c", `i=0; until test -e /tmp/seen; do : >/tmp/watched/$i; i=$((i+1)); sleep 0.05; done
+		_, _ = sb.Exec(t.Context(),
+			[]string{"sh", "-c", `i=0; until test -e /tmp/seen; do : >/tmp/watched/$i; i=$((i+1)); sleep 0.05; done
 			: >/tmp/watched/below/short; rm /tmp/watched/below/short; : >/tmp/watched/away; mv /tmp/watched/away /tmp/away; : >/tmp/watched/last`}, nil)
 	}()
 	var short, removed, away bool

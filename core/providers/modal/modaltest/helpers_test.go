@@ -37,13 +37,16 @@ func newRig(t *testing.T, change func(*modaltest.Options)) *rig {
 	dir := t.TempDir()
 	backend, err := local.New(local.Options{
 		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
-		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB, HostDirs: []string{dir},
+		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB,
+		HostDirs: []string{dir},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, faults: &modaltest.Faults{}}
-	options := modaltest.Options{Backend: backend, Dir: dir, Guest: filepath.Join(programtest.Dir(), "sb-guest"), Faults: r.faults}
+	options := modaltest.Options{
+		Backend: backend, Dir: dir, Guest: filepath.Join(programtest.Dir(), "sb-guest"), Faults: r.faults,
+	}
 	if change != nil {
 		change(&options)
 	}
@@ -71,7 +74,9 @@ func newRig(t *testing.T, change func(*modaltest.Options)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.client.Close)
-	if r.app, err = r.client.Apps.FromName(t.Context(), "tests", &sdk.AppFromNameParams{CreateIfMissing: true}); err != nil {
+	if r.app, err = r.client.Apps.FromName(
+		t.Context(), "tests", &sdk.AppFromNameParams{CreateIfMissing: true},
+	); err != nil {
 		t.Fatal(err)
 	}
 	r.image = r.client.Images.FromRegistry("debian:12-slim", nil)

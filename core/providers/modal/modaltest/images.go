@@ -58,7 +58,9 @@ func (s *Server) ImageDefinition(id string) *pb.Image {
 }
 
 // ImageGetOrCreate finds an image by its recipe or begins to build it.
-func (s *Server) ImageGetOrCreate(ctx context.Context, r *pb.ImageGetOrCreateRequest) (*pb.ImageGetOrCreateResponse, error) {
+func (s *Server) ImageGetOrCreate(
+	ctx context.Context, r *pb.ImageGetOrCreateRequest,
+) (*pb.ImageGetOrCreateResponse, error) {
 	registry := r.GetImage().GetImageRegistryConfig()
 	recipe, err := json.Marshal(struct {
 		Commands, Secrets []string
@@ -74,8 +76,11 @@ func (s *Server) ImageGetOrCreate(ctx context.Context, r *pb.ImageGetOrCreateReq
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if id, known := s.builds[key]; known && !r.GetForceBuild() {
-		if found := s.images[id]; found != nil && (found.result == nil || found.result.GetStatus() == pb.GenericResult_GENERIC_STATUS_SUCCESS) {
-			return pb.ImageGetOrCreateResponse_builder{ImageId: id, Result: found.result, Metadata: &pb.ImageMetadata{}}.Build(), nil
+		if found := s.images[id]; found != nil && (found.result == nil ||
+			found.result.GetStatus() == pb.GenericResult_GENERIC_STATUS_SUCCESS) {
+			return pb.ImageGetOrCreateResponse_builder{
+				ImageId: id, Result: found.result, Metadata: &pb.ImageMetadata{},
+			}.Build(), nil
 		}
 	}
 	if err := s.checkRegistry(registry); err != nil {
@@ -86,13 +91,17 @@ func (s *Server) ImageGetOrCreate(ctx context.Context, r *pb.ImageGetOrCreateReq
 		return nil, err
 	}
 	if registry.GetSecretId() != "" {
-		s.log.WarnContext(ctx, "recorded, and nothing follows from it here", "image", built.asked, "asked", []string{"registry credentials"})
+		s.log.WarnContext(
+			ctx, "recorded, and nothing follows from it here", "image", built.asked, "asked", []string{"registry credentials"},
+		)
 	}
 	s.images[built.id], s.builds[key] = built, built.id
 	if len(steps) == 0 {
 		built.result = success()
 		close(built.done)
-		return pb.ImageGetOrCreateResponse_builder{ImageId: built.id, Result: built.result, Metadata: &pb.ImageMetadata{}}.Build(), nil
+		return pb.ImageGetOrCreateResponse_builder{
+			ImageId: built.id, Result: built.result, Metadata: &pb.ImageMetadata{},
+		}.Build(), nil
 	}
 	env, err := s.environmentOf(r.GetImage().GetSecretIds(), nil)
 	if err != nil {
@@ -102,8 +111,8 @@ func (s *Server) ImageGetOrCreate(ctx context.Context, r *pb.ImageGetOrCreateReq
 	return pb.ImageGetOrCreateResponse_builder{ImageId: built.id, Metadata: &pb.ImageMetadata{}}.Build(), nil
 }
 
-// checkRegistry refuses a private registry's image without a secret that has the variables which the SDK's own tests ask of one.
-// The caller holds mu.
+// checkRegistry refuses a private registry's image without a secret that has the variables which the SDK's own tests
+// ask of one. The caller holds mu.
 func (s *Server) checkRegistry(config *pb.ImageRegistryConfig) error {
 	var required []string
 	switch config.GetRegistryAuthType() {
@@ -163,7 +172,9 @@ func (s *Server) from(built *image, definition *pb.Image, name string) error {
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // ImageJoinStreaming tells how a build goes until it ends.
-func (s *Server) ImageJoinStreaming(r *pb.ImageJoinStreamingRequest, stream pb.ModalClient_ImageJoinStreamingServer) error {
+func (s *Server) ImageJoinStreaming(
+	r *pb.ImageJoinStreamingRequest, stream pb.ModalClient_ImageJoinStreamingServer,
+) error {
 	s.mu.Lock()
 	built := s.images[r.GetImageId()]
 	s.mu.Unlock()
@@ -188,7 +199,12 @@ func (s *Server) ImageJoinStreaming(r *pb.ImageJoinStreamingRequest, stream pb.M
 		s.mu.Unlock()
 		var logs []*pb.TaskLogs
 		for _, text := range fresh {
-			logs = append(logs, pb.TaskLogs_builder{Data: text, Timestamp: unix(time.Now()), FileDescriptor: pb.FileDescriptor_FILE_DESCRIPTOR_STDOUT}.Build())
+			logs = append(
+				logs,
+				pb.TaskLogs_builder{
+					Data: text, Timestamp: unix(time.Now()), FileDescriptor: pb.FileDescriptor_FILE_DESCRIPTOR_STDOUT,
+				}.Build(),
+			)
 		}
 		if over {
 			return stream.Send(pb.ImageJoinStreamingResponse_builder{Result: built.result, TaskLogs: logs, Eof: true}.Build())
@@ -214,7 +230,9 @@ func (s *Server) imageReady(id string) (*image, error) {
 }
 
 // ImageFromId finds an image.
-func (s *Server) ImageFromId(_ context.Context, r *pb.ImageFromIdRequest) (*pb.ImageFromIdResponse, error) { //nolint:revive // its name is the protocol's
+//
+//nolint:revive // its name is the protocol's
+func (s *Server) ImageFromId(_ context.Context, r *pb.ImageFromIdRequest) (*pb.ImageFromIdResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := s.images[r.GetImageId()]

@@ -66,14 +66,19 @@ func (s *Server) removeSnapshot(ctx context.Context, id string) error {
 
 // pack writes what an image has beyond its base to a new archive. An image of the base alone has nothing.
 func (s *Server) pack(ctx context.Context, i *image) (path string, err error) {
-	box, err := s.opts.Backend.Launch(ctx, i.on(core.Spec{Name: backendName(newID("im-")), App: "modal", Network: core.Network{Mode: s.outside()}}), s.lease(0), nil)
+	box, err := s.opts.Backend.Launch(
+		ctx, i.on(core.Spec{Name: backendName(newID("im-")), App: "modal", Network: core.Network{Mode: s.outside()}}),
+		s.lease(0), nil,
+	)
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, s.opts.Backend.Terminate(context.WithoutCancel(ctx), box.ID)) }()
 	differ, ok := s.opts.Backend.(core.Differ)
 	if !ok {
-		return "", core.Errorf(core.KindUnsupported, "modal.serve", s.opts.Backend.Name(), "the backend does not tell what changed")
+		return "", core.Errorf(
+			core.KindUnsupported, "modal.serve", s.opts.Backend.Name(), "the backend does not tell what changed",
+		)
 	}
 	changes, err := differ.Diff(ctx, box.ID)
 	if err != nil {
@@ -90,7 +95,10 @@ func (s *Server) pack(ctx context.Context, i *image) (path string, err error) {
 		return "", err
 	}
 	// What is listed and not there was removed.
-	err = s.shell(ctx, box.ID, &names, file, "tar --create --directory=/ --ignore-failed-read --null --no-recursion --files-from=- --file=-")
+	err = s.shell(
+		ctx, box.ID, &names, file,
+		"tar --create --directory=/ --ignore-failed-read --null --no-recursion --files-from=- --file=-",
+	)
 	return file.Name(), errors.Join(err, file.Close())
 }
 
@@ -105,9 +113,16 @@ func (s *Server) unpackInto(ctx context.Context, id, archive, target string) err
 }
 
 // shell runs a script in a backend's sandbox and demands that it succeeds.
-func (s *Server) shell(ctx context.Context, id string, stdin io.Reader, stdout io.Writer, script string, args ...string) error {
+func (s *Server) shell(
+	ctx context.Context, id string, stdin io.Reader, stdout io.Writer, script string, args ...string,
+) error {
 	var complaints textBuffer
-	process, err := s.opts.Backend.Exec(ctx, id, core.ExecSpec{Command: append([]string{"sh", "-c", script, "sh"}, args...), Stdin: stdin, Stdout: stdout, Stderr: &complaints})
+	process, err := s.opts.Backend.Exec(
+		ctx, id,
+		core.ExecSpec{
+			Command: append([]string{"sh", "-c", script, "sh"}, args...), Stdin: stdin, Stdout: stdout, Stderr: &complaints,
+		},
+	)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,10 @@ func (b *sandbox) logItems(source pb.FileDescriptor, since, until time.Time, sea
 	for _, stream := range []struct {
 		fd   pb.FileDescriptor
 		from *spool
-	}{{pb.FileDescriptor_FILE_DESCRIPTOR_STDOUT, b.entry.stdout}, {pb.FileDescriptor_FILE_DESCRIPTOR_STDERR, b.entry.stderr}} {
+	}{
+		{pb.FileDescriptor_FILE_DESCRIPTOR_STDOUT, b.entry.stdout},
+		{pb.FileDescriptor_FILE_DESCRIPTOR_STDERR, b.entry.stderr},
+	} {
 		if source != pb.FileDescriptor_FILE_DESCRIPTOR_UNSPECIFIED && source != stream.fd {
 			continue
 		}
@@ -49,12 +52,15 @@ func (b *sandbox) logItems(source pb.FileDescriptor, since, until time.Time, sea
 		for i, p := range pieces {
 			if strings.Contains(texts[i], search) {
 				items = append(items, pb.TaskLogs_builder{
-					Data: strings.ToValidUTF8(texts[i], "\ufffd"), FileDescriptor: stream.fd, Timestamp: unix(p.time), TimestampNs: uint64(p.time.UnixNano()),
+					Data: strings.ToValidUTF8(texts[i], "\ufffd"), FileDescriptor: stream.fd, Timestamp: unix(p.time),
+					TimestampNs: uint64(p.time.UnixNano()),
 				}.Build())
 			}
 		}
 	}
-	slices.SortStableFunc(items, func(a, b *pb.TaskLogs) int { return cmp.Compare(a.GetTimestampNs(), b.GetTimestampNs()) })
+	slices.SortStableFunc(items, func(a, b *pb.TaskLogs) int {
+		return cmp.Compare(a.GetTimestampNs(), b.GetTimestampNs())
+	})
 	return items, nil
 }
 
@@ -125,9 +131,16 @@ func (s *Server) SandboxGetLogs(r *pb.SandboxGetLogsRequest, stream pb.ModalClie
 			return err
 		}
 		offset += int64(len(data))
-		batch := pb.TaskLogsBatch_builder{TaskId: box.task, SandboxId: box.id, EntryId: strconv.FormatInt(offset, 10), Eof: over}
+		batch := pb.TaskLogsBatch_builder{
+			TaskId: box.task, SandboxId: box.id, EntryId: strconv.FormatInt(offset, 10), Eof: over,
+		}
 		if len(data) > 0 {
-			batch.Items = []*pb.TaskLogs{pb.TaskLogs_builder{Data: strings.ToValidUTF8(string(data), "\ufffd"), Timestamp: unix(time.Now()), FileDescriptor: r.GetFileDescriptor()}.Build()}
+			batch.Items = []*pb.TaskLogs{
+				pb.TaskLogs_builder{
+					Data: strings.ToValidUTF8(string(data), "\ufffd"), Timestamp: unix(time.Now()),
+					FileDescriptor: r.GetFileDescriptor(),
+				}.Build(),
+			}
 		}
 		if err := stream.Send(batch.Build()); err != nil || over {
 			return err

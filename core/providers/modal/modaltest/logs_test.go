@@ -17,7 +17,9 @@ import (
 func TestLogs(t *testing.T) {
 	r := newRig(t, nil)
 	begin := time.Now()
-	sb := r.create(&sdk.SandboxCreateParams{Command: []string{"sh", "-c", "echo one; read go; echo two >&2; read go; echo three"}})
+	sb := r.create(&sdk.SandboxCreateParams{
+		Command: []string{"sh", "-c", "echo one; read go; echo two >&2; read go; echo three"},
+	})
 	collect := func(entries iter.Seq2[sdk.LogEntry, error], err error) []string {
 		t.Helper()
 		if err != nil {
@@ -63,9 +65,18 @@ func TestLogs(t *testing.T) {
 	}{
 		{"all", collect(sb.Logs.Fetch(t.Context(), begin, nil)), []string{"stdout one\n", "stderr two\n", "stdout three\n"}},
 		{"since", collect(sb.Logs.Fetch(t.Context(), middle, nil)), []string{"stdout three\n"}},
-		{"until", collect(sb.Logs.Fetch(t.Context(), begin, &sdk.SandboxLogFetchParams{Until: &middle})), []string{"stdout one\n", "stderr two\n"}},
-		{"source", collect(sb.Logs.Fetch(t.Context(), begin, &sdk.SandboxLogFetchParams{Source: sdk.LogSourceStderr})), []string{"stderr two\n"}},
-		{"text", collect(sb.Logs.Fetch(t.Context(), begin, &sdk.SandboxLogFetchParams{SearchText: "thr"})), []string{"stdout three\n"}},
+		{
+			"until", collect(sb.Logs.Fetch(t.Context(), begin, &sdk.SandboxLogFetchParams{Until: &middle})),
+			[]string{"stdout one\n", "stderr two\n"},
+		},
+		{
+			"source", collect(sb.Logs.Fetch(t.Context(), begin, &sdk.SandboxLogFetchParams{Source: sdk.LogSourceStderr})),
+			[]string{"stderr two\n"},
+		},
+		{
+			"text", collect(sb.Logs.Fetch(t.Context(), begin, &sdk.SandboxLogFetchParams{SearchText: "thr"})),
+			[]string{"stdout three\n"},
+		},
 		{"tail", collect(sb.Logs.Tail(t.Context(), &sdk.LogTailParams{Entries: 1})), []string{"stdout three\n"}},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {

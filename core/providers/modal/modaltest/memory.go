@@ -28,7 +28,8 @@ type memory struct {
 	checkpoint string
 }
 
-// keepsMemory says whether the backend can keep sandboxes with their memory, and tells what their entry commands write and how they end.
+// keepsMemory says whether the backend can keep sandboxes with their memory, and tells what their entry commands write
+// and how they end.
 func (s *Server) keepsMemory() bool {
 	_, keeps := s.opts.Backend.(core.Checkpointer)
 	_, attaches := s.opts.Backend.(core.Attacher)
@@ -37,7 +38,9 @@ func (s *Server) keepsMemory() bool {
 }
 
 // TaskSnapshotMemory keeps a sandbox of the second generation.
-func (r *router) TaskSnapshotMemory(ctx context.Context, request *pb.TaskSnapshotMemoryRequest) (*pb.TaskSnapshotMemoryResponse, error) {
+func (r *router) TaskSnapshotMemory(
+	ctx context.Context, request *pb.TaskSnapshotMemoryRequest,
+) (*pb.TaskSnapshotMemoryResponse, error) {
 	box, err := r.running(ctx, request.GetTaskId())
 	if err != nil {
 		return nil, err
@@ -50,7 +53,9 @@ func (r *router) TaskSnapshotMemory(ctx context.Context, request *pb.TaskSnapsho
 }
 
 // SandboxSnapshot keeps a sandbox of the first generation.
-func (s *Server) SandboxSnapshot(ctx context.Context, r *pb.SandboxSnapshotRequest) (*pb.SandboxSnapshotResponse, error) {
+func (s *Server) SandboxSnapshot(
+	ctx context.Context, r *pb.SandboxSnapshotRequest,
+) (*pb.SandboxSnapshotResponse, error) {
 	box, err := s.sandbox(r.GetSandboxId())
 	if err != nil {
 		return nil, err
@@ -66,7 +71,9 @@ func (s *Server) SandboxSnapshot(ctx context.Context, r *pb.SandboxSnapshotReque
 }
 
 // SandboxSnapshotWait says how a snapshot ended: it has when its id is known.
-func (s *Server) SandboxSnapshotWait(_ context.Context, r *pb.SandboxSnapshotWaitRequest) (*pb.SandboxSnapshotWaitResponse, error) {
+func (s *Server) SandboxSnapshotWait(
+	_ context.Context, r *pb.SandboxSnapshotWaitRequest,
+) (*pb.SandboxSnapshotWaitResponse, error) {
 	if _, err := s.memory(r.GetSnapshotId()); err != nil {
 		return nil, err
 	}
@@ -74,7 +81,9 @@ func (s *Server) SandboxSnapshotWait(_ context.Context, r *pb.SandboxSnapshotWai
 }
 
 // SandboxSnapshotGet finds a snapshot.
-func (s *Server) SandboxSnapshotGet(_ context.Context, r *pb.SandboxSnapshotGetRequest) (*pb.SandboxSnapshotGetResponse, error) {
+func (s *Server) SandboxSnapshotGet(
+	_ context.Context, r *pb.SandboxSnapshotGetRequest,
+) (*pb.SandboxSnapshotGetResponse, error) {
 	kept, err := s.memory(r.GetSnapshotId())
 	if err != nil {
 		return nil, err
@@ -89,7 +98,9 @@ func (s *Server) SandboxRestore(ctx context.Context, r *pb.SandboxRestoreRequest
 	if r.GetReplaceVolumeMounts() {
 		return nil, status.Error(codes.Unimplemented, "this server does not replace the volumes of a snapshot")
 	}
-	box, err := s.restore(ctx, "sb-"+randomText(v1Alphabet, 22), r.GetSnapshotId(), r.GetSandboxNameOverrideType(), r.GetSandboxNameOverride())
+	box, err := s.restore(
+		ctx, "sb-"+randomText(v1Alphabet, 22), r.GetSnapshotId(), r.GetSandboxNameOverrideType(), r.GetSandboxNameOverride(),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +108,12 @@ func (s *Server) SandboxRestore(ctx context.Context, r *pb.SandboxRestoreRequest
 }
 
 // SandboxRestoreV2 makes a sandbox that goes on from a snapshot of the second generation.
-func (s *Server) SandboxRestoreV2(ctx context.Context, r *pb.SandboxRestoreV2Request) (*pb.SandboxRestoreV2Response, error) {
-	box, err := s.restore(ctx, "sb-"+newULID(), r.GetSnapshotId(), r.GetSandboxNameOverrideType(), r.GetSandboxNameOverride())
+func (s *Server) SandboxRestoreV2(
+	ctx context.Context, r *pb.SandboxRestoreV2Request,
+) (*pb.SandboxRestoreV2Response, error) {
+	box, err := s.restore(
+		ctx, "sb-"+newULID(), r.GetSnapshotId(), r.GetSandboxNameOverrideType(), r.GetSandboxNameOverride(),
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +170,9 @@ func (s *Server) keepMemory(ctx context.Context, box *sandbox, id, key string) (
 }
 
 // restore makes a sandbox that goes on from a snapshot, with the name that the other had or another one.
-func (s *Server) restore(ctx context.Context, id, snapshot string, how pb.SandboxRestoreRequest_SandboxNameOverrideType, name string) (*sandbox, error) {
+func (s *Server) restore(
+	ctx context.Context, id, snapshot string, how pb.SandboxRestoreRequest_SandboxNameOverrideType, name string,
+) (*sandbox, error) {
 	kept, err := s.memory(snapshot)
 	if err != nil {
 		return nil, err
@@ -194,7 +211,9 @@ func (s *Server) follow(box *sandbox) error {
 		return errors.New("the backend cannot attach to commands")
 	}
 	c := box.entry
-	process, err := attacher.Attach(s.ctx, box.backend.ID, "0", core.Streams{Stdout: c.stdout, Stderr: c.stderr, Replay: true})
+	process, err := attacher.Attach(
+		s.ctx, box.backend.ID, "0", core.Streams{Stdout: c.stdout, Stderr: c.stderr, Replay: true},
+	)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,8 @@ func numbers(t *testing.T, from io.Reader, least int) (first, last int) {
 	return 0, 0
 }
 
-// What runs goes on in a sandbox that is restored, with the memory it had; in each generation, and when the first one is gone.
+// What runs goes on in a sandbox that is restored, with the memory it had; in each generation, and when the first one
+// is gone.
 func TestMemorySnapshots(t *testing.T) {
 	r := newRig(t, nil)
 	for name, gpu := range map[string]string{"first": "T4", "second": ""} {
@@ -66,7 +67,9 @@ func TestMemorySnapshots(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				again, err := r.client.Sandboxes.ExperimentalFromSnapshot(t.Context(), found, &sdk.SandboxExperimentalFromSnapshotParams{Name: new("")})
+				again, err := r.client.Sandboxes.ExperimentalFromSnapshot(
+					t.Context(), found, &sdk.SandboxExperimentalFromSnapshotParams{Name: new("")},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -91,7 +94,9 @@ func TestMemorySnapshots(t *testing.T) {
 // A sandbox that may be kept ends as others do, with what it wrote; one that may not be is refused.
 func TestMemorySnapshotsEnd(t *testing.T) {
 	r := newRig(t, nil)
-	sb := r.create(&sdk.SandboxCreateParams{ExperimentalEnableSnapshot: true, Command: []string{"sh", "-c", "echo out; echo err >&2; sleep 0.2; exit 7"}})
+	sb := r.create(&sdk.SandboxCreateParams{
+		ExperimentalEnableSnapshot: true, Command: []string{"sh", "-c", "echo out; echo err >&2; sleep 0.2; exit 7"},
+	})
 	out, err := io.ReadAll(sb.Stdout)
 	if err != nil || string(out) != "out\n" {
 		t.Errorf("%q, %v", out, err)
@@ -106,11 +111,14 @@ func TestMemorySnapshotsEnd(t *testing.T) {
 	if _, err := sb.ExperimentalSnapshot(t.Context(), nil); err == nil {
 		t.Error("what has ended was kept")
 	}
-	killed := r.create(&sdk.SandboxCreateParams{ExperimentalEnableSnapshot: true, Command: []string{"sleep", "600"}, Timeout: 2 * time.Second})
+	killed := r.create(&sdk.SandboxCreateParams{
+		ExperimentalEnableSnapshot: true, Command: []string{"sleep", "600"}, Timeout: 2 * time.Second,
+	})
 	if code, err := killed.Wait(providertest.Patient(t), nil); err != nil || code != 124 {
 		t.Errorf("one whose time is over ended with %d, %v", code, err)
 	}
-	if _, err := r.create(nil).ExperimentalSnapshot(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "not created with snapshots enabled") {
+	if _, err := r.create(nil).ExperimentalSnapshot(t.Context(), nil); err == nil ||
+		!strings.Contains(err.Error(), "not created with snapshots enabled") {
 		t.Errorf("one that may not be kept: %v", err)
 	}
 	found, err := r.client.SandboxSnapshots.FromID(t.Context(), "sn-01ARZ3NDEKTSV4RRFFQ69G5FAV", nil)
@@ -118,7 +126,8 @@ func TestMemorySnapshotsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = r.client.Sandboxes.ExperimentalFromSnapshot(t.Context(), found, nil)
-	if _, missing := errors.AsType[sdk.NotFoundError](err); !missing && (err == nil || !strings.Contains(err.Error(), "not found")) {
+	if _, missing := errors.AsType[sdk.NotFoundError](err); !missing && (err == nil ||
+		!strings.Contains(err.Error(), "not found")) {
 		t.Errorf("one that is not there: %v", err)
 	}
 }

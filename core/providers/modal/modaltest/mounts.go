@@ -57,7 +57,9 @@ func (s *Server) mount(box *sandbox) ([]core.Volume, error) {
 			return nil, err
 		}
 		box.mounts = append(box.mounts, m)
-		seen = append(seen, core.Volume{Source: m.dir, Target: path.Clean(asked.GetMountPath()), ReadOnly: asked.GetReadOnly()})
+		seen = append(
+			seen, core.Volume{Source: m.dir, Target: path.Clean(asked.GetMountPath()), ReadOnly: asked.GetReadOnly()},
+		)
 	}
 	for _, asked := range box.definition.GetCloudBucketMounts() {
 		dir := filepath.Join(s.opts.Buckets[asked.GetBucketName()], filepath.FromSlash(path.Clean("/"+asked.GetKeyPrefix())))
@@ -81,7 +83,10 @@ func (s *Server) checkMounts(d *pb.Sandbox) error {
 	}
 	for _, mount := range d.GetCloudBucketMounts() {
 		if s.opts.Buckets[mount.GetBucketName()] == "" {
-			return status.Errorf(codes.NotFound, "Bucket '%s' not found: this server has folders for buckets, and none of that name", mount.GetBucketName())
+			return status.Errorf(
+				codes.NotFound, "Bucket '%s' not found: this server has folders for buckets, and none of that name",
+				mount.GetBucketName(),
+			)
 		}
 		if id := mount.GetCredentialsSecretId(); id != "" && s.secrets[id] == nil {
 			return status.Errorf(codes.NotFound, "Secret '%s' not found", id)
@@ -163,7 +168,9 @@ func (b *sandbox) commit() error {
 }
 
 // TaskReloadVolumes commits what a sandbox wrote and shows it what others committed.
-func (r *router) TaskReloadVolumes(ctx context.Context, request *pb.TaskReloadVolumesRequest) (*pb.TaskReloadVolumesResponse, error) {
+func (r *router) TaskReloadVolumes(
+	ctx context.Context, request *pb.TaskReloadVolumesRequest,
+) (*pb.TaskReloadVolumesResponse, error) {
 	box, err := r.running(ctx, request.GetTaskId())
 	if err != nil {
 		return nil, err

@@ -12,7 +12,9 @@ import (
 
 // TaskSetNetworkAccess changes where a sandbox may connect to. A backend that cannot change that keeps what it has,
 // which is written to the log.
-func (r *router) TaskSetNetworkAccess(ctx context.Context, request *pb.TaskSetNetworkAccessRequest) (*pb.TaskSetNetworkAccessResponse, error) {
+func (r *router) TaskSetNetworkAccess(
+	ctx context.Context, request *pb.TaskSetNetworkAccessRequest,
+) (*pb.TaskSetNetworkAccessResponse, error) {
 	access := request.GetNetworkAccess()
 	if access.GetNetworkAccessType() != pb.NetworkAccess_ALLOWLIST {
 		return nil, status.Error(codes.InvalidArgument, "only an allow-list can be set on a Sandbox that runs")

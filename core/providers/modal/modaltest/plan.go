@@ -85,7 +85,8 @@ func (p *planner) take(definition *pb.Image, in dockerfile.Instruction) error {
 		return p.run(in)
 	case "ADD", "COPY":
 		return p.copy(in)
-	case "CMD", "ENTRYPOINT", "EXPOSE", "LABEL", "SHELL", "USER", "STOPSIGNAL", "MAINTAINER", "HEALTHCHECK", "ONBUILD", "VOLUME":
+	case "CMD", "ENTRYPOINT", "EXPOSE", "LABEL", "SHELL", "USER", "STOPSIGNAL", "MAINTAINER", "HEALTHCHECK", "ONBUILD",
+		"VOLUME":
 		// They say how a container is started, which a sandbox's definition does instead.
 	default:
 		return status.Errorf(codes.InvalidArgument, "this server does not know the Dockerfile command %q", in.Verb)

@@ -27,7 +27,8 @@ func ParseFault(text string) (PlannedFault, error) {
 	method, rest, _ := strings.Cut(text, "=")
 	words := strings.Split(rest, ",")
 	fault, times := Fault{Message: "a fault that was asked for"}, 1
-	if err := fault.Code.UnmarshalJSON([]byte(strconv.Quote(words[0]))); err != nil || method == "" || fault.Code == codes.OK {
+	if err := fault.Code.UnmarshalJSON([]byte(strconv.Quote(words[0]))); err != nil || method == "" ||
+		fault.Code == codes.OK {
 		return wrong("it needs an RPC and a status")
 	}
 	for _, word := range words[1:] {

@@ -16,11 +16,18 @@ import (
 
 func TestParseFault(t *testing.T) {
 	got, err := modaltest.ParseFault("SandboxCreateV2=RESOURCE_EXHAUSTED,times=2,retry-after=1500ms")
-	fault := modaltest.Fault{Code: codes.ResourceExhausted, Message: "a fault that was asked for", RetryAfter: 1500 * time.Millisecond}
-	if diff := cmp.Diff(modaltest.PlannedFault{Method: "SandboxCreateV2", Faults: []modaltest.Fault{fault, fault}}, got); err != nil || diff != "" {
+	fault := modaltest.Fault{
+		Code: codes.ResourceExhausted, Message: "a fault that was asked for", RetryAfter: 1500 * time.Millisecond,
+	}
+	if diff := cmp.Diff(
+		modaltest.PlannedFault{Method: "SandboxCreateV2", Faults: []modaltest.Fault{fault, fault}}, got,
+	); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	for _, text := range []string{"", "X", "X=", "=UNAVAILABLE", "X=OK", "X=NO_SUCH", "X=UNAVAILABLE,", "X=UNAVAILABLE,times=0", "X=UNAVAILABLE,times=-1", "X=UNAVAILABLE,retry-after=1", "X=UNAVAILABLE,soon"} {
+	for _, text := range []string{
+		"", "X", "X=", "=UNAVAILABLE", "X=OK", "X=NO_SUCH", "X=UNAVAILABLE,", "X=UNAVAILABLE,times=0",
+		"X=UNAVAILABLE,times=-1", "X=UNAVAILABLE,retry-after=1", "X=UNAVAILABLE,soon",
+	} {
 		if _, err := modaltest.ParseFault(text); !errors.Is(err, core.KindUsage) {
 			t.Errorf("%q: %v", text, err)
 		}

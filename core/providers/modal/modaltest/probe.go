@@ -56,5 +56,8 @@ func probeCommand(definition *pb.Probe) []string {
 		return argv
 	}
 	// State 0A in these tables is a socket that listens.
-	return []string{"sh", "-c", fmt.Sprintf("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi ':%04X [0-9A-F:]* 0A'", definition.GetTcpPort())}
+	return []string{
+		"sh", "-c",
+		fmt.Sprintf("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | grep -qi ':%04X [0-9A-F:]* 0A'", definition.GetTcpPort()),
+	}
 }

@@ -23,7 +23,8 @@ func (s *Server) ImageListTags(_ context.Context, r *pb.ImageListTagsRequest) (*
 	environment := environmentName(r.GetEnvironmentName())
 	var items []*pb.ImageListTagsItem
 	for name, tag := range s.tags {
-		if name.environment != environment || !strings.HasPrefix(name.name, r.GetTagPrefix()) || r.GetImageId() != "" && r.GetImageId() != tag.image || name.name <= r.GetPageToken() {
+		if name.environment != environment || !strings.HasPrefix(name.name, r.GetTagPrefix()) || r.GetImageId() != "" &&
+			r.GetImageId() != tag.image || name.name <= r.GetPageToken() {
 			continue
 		}
 		items = append(items, pb.ImageListTagsItem_builder{

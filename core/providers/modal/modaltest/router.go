@@ -69,7 +69,9 @@ func (r *router) find(ctx context.Context, task, exec string) (*command, error) 
 }
 
 // TaskExecStart starts a command. A second call with the same id changes nothing.
-func (r *router) TaskExecStart(ctx context.Context, request *pb.TaskExecStartRequest) (*pb.TaskExecStartResponse, error) {
+func (r *router) TaskExecStart(
+	ctx context.Context, request *pb.TaskExecStartRequest,
+) (*pb.TaskExecStartResponse, error) {
 	box, err := r.running(ctx, request.GetTaskId())
 	if err != nil {
 		return nil, err
@@ -137,7 +139,9 @@ func statusOf(err error) error {
 }
 
 // TaskExecStdioRead streams what a command writes from an offset on, until its end.
-func (r *router) TaskExecStdioRead(request *pb.TaskExecStdioReadRequest, stream pb.TaskCommandRouter_TaskExecStdioReadServer) error {
+func (r *router) TaskExecStdioRead(
+	request *pb.TaskExecStdioReadRequest, stream pb.TaskCommandRouter_TaskExecStdioReadServer,
+) error {
 	c, err := r.find(stream.Context(), request.GetTaskId(), request.GetExecId())
 	if err != nil {
 		return err
@@ -163,7 +167,9 @@ func (r *router) TaskExecStdioRead(request *pb.TaskExecStdioReadRequest, stream 
 }
 
 // TaskExecStdinWrite passes input on.
-func (r *router) TaskExecStdinWrite(ctx context.Context, request *pb.TaskExecStdinWriteRequest) (*pb.TaskExecStdinWriteResponse, error) {
+func (r *router) TaskExecStdinWrite(
+	ctx context.Context, request *pb.TaskExecStdinWriteRequest,
+) (*pb.TaskExecStdinWriteResponse, error) {
 	c, err := r.find(ctx, request.GetTaskId(), request.GetExecId())
 	if err != nil {
 		return nil, err
@@ -172,7 +178,9 @@ func (r *router) TaskExecStdinWrite(ctx context.Context, request *pb.TaskExecStd
 }
 
 // TaskExecStdinStatus says how much input was taken.
-func (r *router) TaskExecStdinStatus(ctx context.Context, request *pb.TaskExecStdinStatusRequest) (*pb.TaskExecStdinStatusResponse, error) {
+func (r *router) TaskExecStdinStatus(
+	ctx context.Context, request *pb.TaskExecStdinStatusRequest,
+) (*pb.TaskExecStdinStatusResponse, error) {
 	c, err := r.find(ctx, request.GetTaskId(), request.GetExecId())
 	if err != nil {
 		return nil, err
@@ -263,7 +271,9 @@ func (c *command) exitStatus() (code, signal *int32) {
 }
 
 // SandboxWaitUntilReady waits until the readiness probe succeeds.
-func (r *router) SandboxWaitUntilReady(ctx context.Context, request *pb.SandboxWaitUntilReadyTcrRequest) (*pb.SandboxWaitUntilReadyTcrResponse, error) {
+func (r *router) SandboxWaitUntilReady(
+	ctx context.Context, request *pb.SandboxWaitUntilReadyTcrRequest,
+) (*pb.SandboxWaitUntilReadyTcrResponse, error) {
 	box, err := r.running(ctx, request.GetTaskId())
 	if err != nil {
 		return nil, err
@@ -276,7 +286,9 @@ func (r *router) SandboxWaitUntilReady(ctx context.Context, request *pb.SandboxW
 }
 
 // SandboxStdioReadV2 streams what the entry command writes.
-func (r *router) SandboxStdioReadV2(request *pb.SandboxStdioReadV2Request, stream pb.TaskCommandRouter_SandboxStdioReadV2Server) error {
+func (r *router) SandboxStdioReadV2(
+	request *pb.SandboxStdioReadV2Request, stream pb.TaskCommandRouter_SandboxStdioReadV2Server,
+) error {
 	box, err := r.box(stream.Context(), request.GetTaskId())
 	if err != nil {
 		return err
@@ -294,7 +306,10 @@ func (r *router) SandboxStdioReadV2(request *pb.SandboxStdioReadV2Request, strea
 		if err != nil {
 			return err
 		}
-		if err := stream.Send(pb.SandboxStdioReadV2Response_builder{Data: data, StartingOffset: uint64(offset)}.Build()); err != nil { //nolint:gosec // not negative
+		//nolint:gosec // not negative
+		if err := stream.Send(
+			pb.SandboxStdioReadV2Response_builder{Data: data, StartingOffset: uint64(offset)}.Build(),
+		); err != nil {
 			return err
 		}
 		offset += int64(len(data))
@@ -302,7 +317,9 @@ func (r *router) SandboxStdioReadV2(request *pb.SandboxStdioReadV2Request, strea
 }
 
 // SandboxStdinWriteV2 passes input on to the entry command.
-func (r *router) SandboxStdinWriteV2(ctx context.Context, request *pb.SandboxStdinWriteV2Request) (*pb.SandboxStdinWriteV2Response, error) {
+func (r *router) SandboxStdinWriteV2(
+	ctx context.Context, request *pb.SandboxStdinWriteV2Request,
+) (*pb.SandboxStdinWriteV2Response, error) {
 	box, err := r.box(ctx, request.GetTaskId())
 	if err != nil {
 		return nil, err

@@ -21,7 +21,9 @@ func (s *Server) run(box *sandbox, below *image) {
 	defer box.giveUp()
 	backend, err := s.prepare(box, below)
 	if err != nil {
-		result := pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_INIT_FAILURE, Exception: err.Error(), Exitcode: 1}.Build()
+		result := pb.GenericResult_builder{
+			Status: pb.GenericResult_GENERIC_STATUS_INIT_FAILURE, Exception: err.Error(), Exitcode: 1,
+		}.Build()
 		if box.wanted.Err() != nil {
 			result = terminated()
 		}
@@ -105,7 +107,8 @@ func (b *sandbox) entryCommand(below *image) []string {
 	if script == "" && dir == "/" {
 		return b.definition.GetEntrypointArgs()
 	}
-	return append([]string{"sh", "-c", script + `mkdir -p -- "$0" && cd -- "$0" && exec "$@"`, dir}, b.definition.GetEntrypointArgs()...)
+	return append([]string{"sh", "-c", script +
+		`mkdir -p -- "$0" && cd -- "$0" && exec "$@"`, dir}, b.definition.GetEntrypointArgs()...)
 }
 
 // startEntry starts the entry command, if there is one. A sandbox without one sleeps.
@@ -205,7 +208,9 @@ func (s *Server) supervise(box *sandbox) {
 			}
 		case <-idle.C:
 			if s.idle(box) {
-				s.conclude(box, pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_IDLE_TIMEOUT, Exitcode: 124}.Build())
+				s.conclude(
+					box, pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_IDLE_TIMEOUT, Exitcode: 124}.Build(),
+				)
 				s.releaseQuietly(box)
 				return
 			}
@@ -245,7 +250,8 @@ func exitResult(exit core.Exit) *pb.GenericResult {
 	if exit.Code == 127 || exit.Code == 126 {
 		kind = pb.GenericResult_GENERIC_STATUS_INIT_FAILURE
 	}
-	return pb.GenericResult_builder{Status: kind, Exitcode: int32(exit.Code), Exception: exit.Message}.Build() //nolint:gosec // 0 to 255
+	//nolint:gosec // 0 to 255
+	return pb.GenericResult_builder{Status: kind, Exitcode: int32(exit.Code), Exception: exit.Message}.Build()
 }
 
 // endResult is that of a sandbox which the backend ended.

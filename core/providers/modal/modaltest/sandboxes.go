@@ -48,7 +48,9 @@ func (s *Server) SandboxCreate(ctx context.Context, r *pb.SandboxCreateRequest) 
 }
 
 // SandboxCreateV2 makes a sandbox of the second generation.
-func (s *Server) SandboxCreateV2(ctx context.Context, r *pb.SandboxCreateV2Request) (*pb.SandboxCreateV2Response, error) {
+func (s *Server) SandboxCreateV2(
+	ctx context.Context, r *pb.SandboxCreateV2Request,
+) (*pb.SandboxCreateV2Response, error) {
 	if r.GetDefinition().GetResources().GetGpuConfig().GetGpuType() != "" {
 		return nil, status.Error(codes.InvalidArgument, "GPUs are not supported by this kind of Sandbox")
 	}
@@ -67,7 +69,9 @@ func (s *Server) SandboxCreateV2(ctx context.Context, r *pb.SandboxCreateV2Reque
 }
 
 // create checks a definition, takes the name and begins the sandbox.
-func (s *Server) create(ctx context.Context, id, appID string, definition *pb.Sandbox, tags []*pb.SandboxTag, sources []*pb.SecretSource) (*sandbox, error) {
+func (s *Server) create(
+	ctx context.Context, id, appID string, definition *pb.Sandbox, tags []*pb.SandboxTag, sources []*pb.SecretSource,
+) (*sandbox, error) {
 	if err := checkDefinition(definition); err != nil {
 		return nil, err
 	}
@@ -88,7 +92,9 @@ func (s *Server) create(ctx context.Context, id, appID string, definition *pb.Sa
 }
 
 // admit registers a sandbox. The caller holds mu.
-func (s *Server) admit(id, appID string, definition *pb.Sandbox, tags []*pb.SandboxTag, sources []*pb.SecretSource) (*sandbox, *image, error) {
+func (s *Server) admit(
+	id, appID string, definition *pb.Sandbox, tags []*pb.SandboxTag, sources []*pb.SecretSource,
+) (*sandbox, *image, error) {
 	in := s.apps[appID]
 	if in == nil {
 		return nil, nil, status.Errorf(codes.NotFound, "App '%s' not found", appID)
@@ -98,10 +104,14 @@ func (s *Server) admit(id, appID string, definition *pb.Sandbox, tags []*pb.Sand
 		return nil, nil, err
 	}
 	if below.archive != "" {
-		return nil, nil, status.Errorf(codes.FailedPrecondition, "Image '%s' is one of a directory: it can be mounted only", below.id)
+		return nil, nil, status.Errorf(
+			codes.FailedPrecondition, "Image '%s' is one of a directory: it can be mounted only", below.id,
+		)
 	}
 	if name := definition.GetName(); name != "" && s.named(in, name, false) != nil {
-		return nil, nil, status.Errorf(codes.AlreadyExists, "Sandbox with name '%s' already exists in App '%s'", name, in.name)
+		return nil, nil, status.Errorf(
+			codes.AlreadyExists, "Sandbox with name '%s' already exists in App '%s'", name, in.name,
+		)
 	}
 	env, err := s.environmentOf(definition.GetSecretIds(), sources)
 	if err != nil {
@@ -122,16 +132,19 @@ func (s *Server) admit(id, appID string, definition *pb.Sandbox, tags []*pb.Sand
 	}
 	now := time.Now()
 	box := &sandbox{
-		id: id, task: newID("ta-"), second: strings.HasPrefix(id, "sb-") && len(id) == len("sb-")+26, definition: definition, app: in, created: now,
-		env: merge(secretsOf(below.env), env), workdir: cmp.Or(definition.GetWorkdir(), below.workdir), hasEntry: len(definition.GetEntrypointArgs()) > 0,
-		ready: make(chan struct{}), ended: make(chan struct{}), name: definition.GetName(), tags: tagMap(tags),
+		id: id, task: newID("ta-"), second: strings.HasPrefix(id, "sb-") &&
+			len(id) == len("sb-")+26, definition: definition, app: in, created: now,
+		env: merge(secretsOf(below.env), env), workdir: cmp.Or(definition.GetWorkdir(), below.workdir),
+		hasEntry: len(definition.GetEntrypointArgs()) > 0,
+		ready:    make(chan struct{}), ended: make(chan struct{}), name: definition.GetName(), tags: tagMap(tags),
 		commands: map[string]*command{}, lastActive: now, below: below, network: definition.GetNetworkAccess(),
 	}
 	if asksExitSnapshot(definition) {
 		box.exit = &exitSnapshot{done: make(chan struct{})}
 	}
 	// A backend's sandbox that begins with its entry command is gone with it, and an exit snapshot with both.
-	box.entryInside = box.hasEntry && box.exit == nil && definition.GetEnableSnapshot() && !definition.GetPtyInfo().GetEnabled() && s.keepsMemory()
+	box.entryInside = box.hasEntry && box.exit == nil && definition.GetEnableSnapshot() && !definition.GetPtyInfo().
+		GetEnabled() && s.keepsMemory()
 	box.wanted, box.giveUp = context.WithCancel(s.ctx)
 	if box.entry, err = s.newCommand("entry"); err != nil {
 		return nil, nil, status.Error(codes.Internal, err.Error())
@@ -184,7 +197,8 @@ func checkNetwork(access *pb.NetworkAccess) error {
 		}
 	}
 	for _, domain := range access.GetAllowedDomains() {
-		if domain != "*" && !regexp.MustCompile(`^(\*\.)?([a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?\.)*[a-zA-Z0-9-]+$`).MatchString(domain) {
+		if domain != "*" && !regexp.MustCompile(`^(\*\.)?([a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?\.)*[a-zA-Z0-9-]+$`).
+			MatchString(domain) {
 			return status.Errorf(codes.InvalidArgument, "Invalid domain: %s", domain)
 		}
 	}
@@ -220,7 +234,9 @@ func (s *Server) sandbox(id string) (*sandbox, error) {
 }
 
 // SandboxGetFromName finds a sandbox of either generation.
-func (s *Server) SandboxGetFromName(_ context.Context, r *pb.SandboxGetFromNameRequest) (*pb.SandboxGetFromNameResponse, error) {
+func (s *Server) SandboxGetFromName(
+	_ context.Context, r *pb.SandboxGetFromNameRequest,
+) (*pb.SandboxGetFromNameResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.appNamed(environmentName(r.GetEnvironmentName()), r.GetAppName())
@@ -229,13 +245,19 @@ func (s *Server) SandboxGetFromName(_ context.Context, r *pb.SandboxGetFromNameR
 		box = s.named(in, r.GetSandboxName(), r.GetIncludeTerminated())
 	}
 	if box == nil {
-		return nil, status.Errorf(codes.NotFound, "Sandbox with name '%s' not found in App '%s'", r.GetSandboxName(), r.GetAppName())
+		return nil, status.Errorf(
+			codes.NotFound, "Sandbox with name '%s' not found in App '%s'", r.GetSandboxName(), r.GetAppName(),
+		)
 	}
-	return pb.SandboxGetFromNameResponse_builder{SandboxId: box.id, Metadata: pb.SandboxHandleMetadata_builder{AppId: box.app.id, Result: box.result}.Build()}.Build(), nil
+	return pb.SandboxGetFromNameResponse_builder{
+		SandboxId: box.id, Metadata: pb.SandboxHandleMetadata_builder{AppId: box.app.id, Result: box.result}.Build(),
+	}.Build(), nil
 }
 
 // SandboxGetFromNameV2 is SandboxGetFromName.
-func (s *Server) SandboxGetFromNameV2(ctx context.Context, r *pb.SandboxGetFromNameRequest) (*pb.SandboxGetFromNameResponse, error) {
+func (s *Server) SandboxGetFromNameV2(
+	ctx context.Context, r *pb.SandboxGetFromNameRequest,
+) (*pb.SandboxGetFromNameResponse, error) {
 	return s.SandboxGetFromName(ctx, r)
 }
 
@@ -273,7 +295,9 @@ func (s *Server) SandboxWait(ctx context.Context, r *pb.SandboxWaitRequest) (*pb
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return pb.SandboxWaitResponse_builder{Result: box.result, Metadata: pb.SandboxHandleMetadata_builder{AppId: box.app.id, Result: box.result}.Build()}.Build(), nil
+	return pb.SandboxWaitResponse_builder{
+		Result: box.result, Metadata: pb.SandboxHandleMetadata_builder{AppId: box.app.id, Result: box.result}.Build(),
+	}.Build(), nil
 }
 
 // SandboxWaitV2 is SandboxWait.
@@ -282,7 +306,9 @@ func (s *Server) SandboxWaitV2(ctx context.Context, r *pb.SandboxWaitRequest) (*
 }
 
 // SandboxTerminate ends a sandbox. One that has ended stays as it is.
-func (s *Server) SandboxTerminate(ctx context.Context, r *pb.SandboxTerminateRequest) (*pb.SandboxTerminateResponse, error) {
+func (s *Server) SandboxTerminate(
+	ctx context.Context, r *pb.SandboxTerminateRequest,
+) (*pb.SandboxTerminateResponse, error) {
 	box, err := s.sandbox(r.GetSandboxId())
 	if err != nil {
 		return nil, err
@@ -297,7 +323,9 @@ func (s *Server) SandboxTerminate(ctx context.Context, r *pb.SandboxTerminateReq
 }
 
 // SandboxTerminateV2 is SandboxTerminate.
-func (s *Server) SandboxTerminateV2(ctx context.Context, r *pb.SandboxTerminateRequest) (*pb.SandboxTerminateResponse, error) {
+func (s *Server) SandboxTerminateV2(
+	ctx context.Context, r *pb.SandboxTerminateRequest,
+) (*pb.SandboxTerminateResponse, error) {
 	return s.SandboxTerminate(ctx, r)
 }
 
@@ -330,12 +358,18 @@ func (s *Server) SandboxTagsGet(_ context.Context, r *pb.SandboxTagsGetRequest) 
 }
 
 // SandboxTagsGetV2 is SandboxTagsGet.
-func (s *Server) SandboxTagsGetV2(ctx context.Context, r *pb.SandboxTagsGetRequest) (*pb.SandboxTagsGetResponse, error) {
+func (s *Server) SandboxTagsGetV2(
+	ctx context.Context, r *pb.SandboxTagsGetRequest,
+) (*pb.SandboxTagsGetResponse, error) {
 	return s.SandboxTagsGet(ctx, r)
 }
 
 // SandboxGetTaskId says which task a sandbox is, once it was scheduled.
-func (s *Server) SandboxGetTaskId(ctx context.Context, r *pb.SandboxGetTaskIdRequest) (*pb.SandboxGetTaskIdResponse, error) { //nolint:revive // its name is the protocol's
+//
+//nolint:revive // its name is the protocol's
+func (s *Server) SandboxGetTaskId(
+	ctx context.Context, r *pb.SandboxGetTaskIdRequest,
+) (*pb.SandboxGetTaskIdResponse, error) {
 	box, err := s.sandbox(r.GetSandboxId())
 	if err != nil {
 		return nil, err
@@ -357,12 +391,18 @@ func (s *Server) SandboxGetTaskId(ctx context.Context, r *pb.SandboxGetTaskIdReq
 }
 
 // SandboxGetTaskIdV2 is SandboxGetTaskId.
-func (s *Server) SandboxGetTaskIdV2(ctx context.Context, r *pb.SandboxGetTaskIdRequest) (*pb.SandboxGetTaskIdResponse, error) { //nolint:revive // its name is the protocol's
+//
+//nolint:revive // its name is the protocol's
+func (s *Server) SandboxGetTaskIdV2(
+	ctx context.Context, r *pb.SandboxGetTaskIdRequest,
+) (*pb.SandboxGetTaskIdResponse, error) {
 	return s.SandboxGetTaskId(ctx, r)
 }
 
 // SandboxGetCommandRouterAccess says where a sandbox's commands are run.
-func (s *Server) SandboxGetCommandRouterAccess(_ context.Context, r *pb.SandboxGetCommandRouterAccessRequest) (*pb.SandboxGetCommandRouterAccessResponse, error) {
+func (s *Server) SandboxGetCommandRouterAccess(
+	_ context.Context, r *pb.SandboxGetCommandRouterAccessRequest,
+) (*pb.SandboxGetCommandRouterAccessResponse, error) {
 	box, err := s.sandbox(r.GetSandboxId())
 	if err != nil {
 		return nil, err
@@ -375,7 +415,9 @@ func (s *Server) SandboxGetCommandRouterAccess(_ context.Context, r *pb.SandboxG
 }
 
 // TaskGetCommandRouterAccess is the same for sandboxes of the first generation.
-func (s *Server) TaskGetCommandRouterAccess(_ context.Context, r *pb.TaskGetCommandRouterAccessRequest) (*pb.TaskGetCommandRouterAccessResponse, error) {
+func (s *Server) TaskGetCommandRouterAccess(
+	_ context.Context, r *pb.TaskGetCommandRouterAccessRequest,
+) (*pb.TaskGetCommandRouterAccessResponse, error) {
 	s.mu.Lock()
 	box := s.tasks[r.GetTaskId()]
 	s.mu.Unlock()
@@ -426,18 +468,27 @@ func (s *Server) info(box *sandbox) *pb.SandboxInfo {
 	d := box.definition
 	resources := d.GetResources()
 	task := pb.TaskInfo_builder{
-		Id: box.task, SandboxId: box.id, StartedAt: unix(box.startedAt), FinishedAt: unix(box.endedAt), EnqueuedAt: unix(box.created),
-		Result: box.result, GpuType: resources.GetGpuConfig().GetGpuType(), GpuConfig: resources.GetGpuConfig(),
+		Id: box.task, SandboxId: box.id, StartedAt: unix(box.startedAt), FinishedAt: unix(box.endedAt),
+		EnqueuedAt: unix(box.created),
+		Result:     box.result, GpuType: resources.GetGpuConfig().GetGpuType(), GpuConfig: resources.GetGpuConfig(),
 	}
 	return pb.SandboxInfo_builder{
-		Id: box.id, CreatedAt: unix(box.created), TaskInfo: task.Build(), AppId: box.app.id, Tags: tagList(box.tags), Name: box.name,
-		ImageId: d.GetImageId(), Regions: d.GetSchedulerPlacement().GetRegions(), TimeoutSecs: d.GetTimeoutSecs(), IdleTimeoutSecs: new(d.GetIdleTimeoutSecs()),
+		Id: box.id, CreatedAt: unix(box.created), TaskInfo: task.Build(), AppId: box.app.id, Tags: tagList(box.tags),
+		Name:    box.name,
+		ImageId: d.GetImageId(), Regions: d.GetSchedulerPlacement().
+				GetRegions(), TimeoutSecs: d.GetTimeoutSecs(), IdleTimeoutSecs: new(d.GetIdleTimeoutSecs()),
 		ResourceInfo: pb.ResourceInfo_builder{
-			MemoryMb: pb.ResourceInfo_ResourceValue_builder{Value: resources.GetMemoryMb(), IsDefault: resources.GetMemoryMb() == 0}.Build(),
-			MilliCpu: pb.ResourceInfo_ResourceValue_builder{Value: resources.GetMilliCpu(), IsDefault: resources.GetMilliCpu() == 0}.Build(),
-			GpuType:  resources.GetGpuConfig().GetGpuType(), MemoryMbMax: resources.GetMemoryMbMax(), MilliCpuMax: resources.GetMilliCpuMax(),
+			MemoryMb: pb.ResourceInfo_ResourceValue_builder{
+				Value: resources.GetMemoryMb(), IsDefault: resources.GetMemoryMb() == 0,
+			}.Build(),
+			MilliCpu: pb.ResourceInfo_ResourceValue_builder{
+				Value: resources.GetMilliCpu(), IsDefault: resources.GetMilliCpu() == 0,
+			}.Build(),
+			GpuType: resources.GetGpuConfig().
+				GetGpuType(), MemoryMbMax: resources.GetMemoryMbMax(), MilliCpuMax: resources.GetMilliCpuMax(),
 		}.Build(),
-		ReadyAt: new(unix(box.readyAt)), ReadinessProbe: d.GetReadinessProbe(), Metadata: pb.SandboxHandleMetadata_builder{AppId: box.app.id, Result: box.result}.Build(),
+		ReadyAt: new(unix(box.readyAt)), ReadinessProbe: d.GetReadinessProbe(),
+		Metadata: pb.SandboxHandleMetadata_builder{AppId: box.app.id, Result: box.result}.Build(),
 	}.Build()
 }
 

@@ -44,7 +44,9 @@ func (s *Server) secretNamed(environment, name string) *secret {
 }
 
 // SecretGetOrCreate finds a secret or makes it.
-func (s *Server) SecretGetOrCreate(_ context.Context, r *pb.SecretGetOrCreateRequest) (*pb.SecretGetOrCreateResponse, error) {
+func (s *Server) SecretGetOrCreate(
+	_ context.Context, r *pb.SecretGetOrCreateRequest,
+) (*pb.SecretGetOrCreateResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	environment := environmentName(r.GetEnvironmentName())
@@ -52,7 +54,9 @@ func (s *Server) SecretGetOrCreate(_ context.Context, r *pb.SecretGetOrCreateReq
 	switch r.GetObjectCreationType() {
 	case pb.ObjectCreationType_OBJECT_CREATION_TYPE_UNSPECIFIED:
 		if found == nil {
-			return nil, status.Errorf(codes.NotFound, "Secret '%s' not found in environment '%s'", r.GetDeploymentName(), environment)
+			return nil, status.Errorf(
+				codes.NotFound, "Secret '%s' not found in environment '%s'", r.GetDeploymentName(), environment,
+			)
 		}
 	case pb.ObjectCreationType_OBJECT_CREATION_TYPE_CREATE_FAIL_IF_EXISTS:
 		if found != nil {
@@ -62,7 +66,8 @@ func (s *Server) SecretGetOrCreate(_ context.Context, r *pb.SecretGetOrCreateReq
 		if found != nil {
 			found.env = maps.Clone(r.GetEnvDict())
 		}
-	case pb.ObjectCreationType_OBJECT_CREATION_TYPE_EPHEMERAL, pb.ObjectCreationType_OBJECT_CREATION_TYPE_ANONYMOUS_OWNED_BY_APP:
+	case pb.ObjectCreationType_OBJECT_CREATION_TYPE_EPHEMERAL,
+		pb.ObjectCreationType_OBJECT_CREATION_TYPE_ANONYMOUS_OWNED_BY_APP:
 		found = nil
 	case pb.ObjectCreationType_OBJECT_CREATION_TYPE_CREATE_IF_MISSING:
 	}
@@ -91,7 +96,9 @@ func (s *Server) SecretList(_ context.Context, r *pb.SecretListRequest) (*pb.Sec
 		if found.name != "" && found.environment == environment {
 			items = append(items, pb.SecretListItem_builder{
 				Label: found.name, SecretId: found.id, CreatedAt: unix(found.created), EnvironmentName: environment,
-				Metadata: pb.SecretMetadata_builder{Name: found.name, Keys: slices.Sorted(maps.Keys(found.env)), EnvironmentName: environment}.Build(),
+				Metadata: pb.SecretMetadata_builder{
+					Name: found.name, Keys: slices.Sorted(maps.Keys(found.env)), EnvironmentName: environment,
+				}.Build(),
 			}.Build())
 		}
 	}

@@ -115,9 +115,14 @@ func Start(opts Options) (*Server, error) {
 	var listen net.ListenConfig
 	listener, err := listen.Listen(context.Background(), "tcp", opts.Address)
 	if err != nil {
-		return nil, errors.Join(core.Errorf(core.KindConflict, "modal.serve", opts.Address, "cannot listen: %w", err), os.RemoveAll(dir))
+		return nil, errors.Join(
+			core.Errorf(core.KindConflict, "modal.serve", opts.Address, "cannot listen: %w", err), os.RemoveAll(dir),
+		)
 	}
-	s := &Server{opts: opts, log: opts.Logger, listener: &connections{Listener: listener, open: map[*client]struct{}{}}, signer: signer, dir: dir, lost: map[string]any{}, state: newState()}
+	s := &Server{
+		opts: opts, log: opts.Logger, listener: &connections{Listener: listener, open: map[*client]struct{}{}},
+		signer: signer, dir: dir, lost: map[string]any{}, state: newState(),
+	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for name, env := range opts.Secrets {
 		s.addSecret(defaultEnvironment, name, env)
@@ -191,7 +196,9 @@ func (s *Server) record(method string) {
 	s.calls = append(s.calls, Call{Method: method, Time: time.Now()})
 }
 
-func (s *Server) recordUnary(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (s *Server) recordUnary(
+	ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
 	s.record(method(info.FullMethod))
 	reply, err := next(ctx, request)
 	if err != nil {
@@ -200,7 +207,9 @@ func (s *Server) recordUnary(ctx context.Context, request any, info *grpc.UnaryS
 	return reply, err
 }
 
-func (s *Server) recordStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+func (s *Server) recordStream(
+	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
+) error {
 	s.record(method(info.FullMethod))
 	return next(srv, stream)
 }

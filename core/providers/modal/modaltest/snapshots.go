@@ -20,7 +20,9 @@ const forever = -1
 const packDirectory = `tar --create --directory="$1" --file=- .`
 
 // TaskSnapshotFilesystem makes an image of what a sandbox's filesystem is now.
-func (r *router) TaskSnapshotFilesystem(ctx context.Context, request *pb.TaskSnapshotFilesystemRequest) (*pb.TaskSnapshotFilesystemResponse, error) {
+func (r *router) TaskSnapshotFilesystem(
+	ctx context.Context, request *pb.TaskSnapshotFilesystemRequest,
+) (*pb.TaskSnapshotFilesystemResponse, error) {
 	box, err := r.running(ctx, request.GetTaskId())
 	if err != nil {
 		return nil, err
@@ -36,7 +38,9 @@ func (r *router) TaskSnapshotFilesystem(ctx context.Context, request *pb.TaskSna
 }
 
 // TaskSnapshotDirectory makes an image of one directory.
-func (r *router) TaskSnapshotDirectory(ctx context.Context, request *pb.TaskSnapshotDirectoryRequest) (*pb.TaskSnapshotDirectoryResponse, error) {
+func (r *router) TaskSnapshotDirectory(
+	ctx context.Context, request *pb.TaskSnapshotDirectoryRequest,
+) (*pb.TaskSnapshotDirectoryResponse, error) {
 	if len(request.GetCustomerSuppliedEncryptionKey()) > 0 {
 		return nil, status.Error(codes.Unimplemented, "this server does not encrypt snapshots")
 	}
@@ -66,7 +70,10 @@ func (r *router) TaskSnapshotDirectory(ctx context.Context, request *pb.TaskSnap
 
 // child is an image that was made of a sandbox of this one.
 func (i *image) child() *image {
-	return &image{id: newID("im-"), base: i.base, asked: i.asked, env: i.env, workdir: i.workdir, result: success(), done: make(chan struct{})}
+	return &image{
+		id: newID("im-"), base: i.base, asked: i.asked, env: i.env, workdir: i.workdir, result: success(),
+		done: make(chan struct{}),
+	}
 }
 
 // addImage keeps an image. The caller holds mu.
@@ -80,7 +87,9 @@ func (s *Server) addImage(made *image, ttl int64) {
 
 // TaskMountDirectory shows an image at a directory, or an empty one. It is a copy: there is no way to mount
 // into a sandbox that runs.
-func (r *router) TaskMountDirectory(ctx context.Context, request *pb.TaskMountDirectoryRequest) (*emptypb.Empty, error) {
+func (r *router) TaskMountDirectory(
+	ctx context.Context, request *pb.TaskMountDirectoryRequest,
+) (*emptypb.Empty, error) {
 	if len(request.GetCustomerSuppliedEncryptionKey()) > 0 {
 		return nil, status.Error(codes.Unimplemented, "this server does not encrypt snapshots")
 	}
@@ -121,7 +130,9 @@ mkdir -p "$2" && rmdir "$2" && mv "$1" "$2" && mkdir "$1"`, target, aside)
 }
 
 // TaskUnmountDirectory takes a mount away.
-func (r *router) TaskUnmountDirectory(ctx context.Context, request *pb.TaskUnmountDirectoryRequest) (*emptypb.Empty, error) {
+func (r *router) TaskUnmountDirectory(
+	ctx context.Context, request *pb.TaskUnmountDirectoryRequest,
+) (*emptypb.Empty, error) {
 	box, err := r.running(ctx, request.GetTaskId())
 	if err != nil {
 		return nil, err

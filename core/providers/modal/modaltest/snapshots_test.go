@@ -18,7 +18,9 @@ import (
 // with its image and with the server.
 func TestSnapshots(t *testing.T) {
 	r := newRig(t, nil)
-	built, err := r.image.DockerfileCommands([]string{"RUN echo built >/etc/made && rm /etc/hosts", "WORKDIR /work", "ENV KIND=image"}, nil).Build(t.Context(), r.app, nil)
+	built, err := r.image.DockerfileCommands(
+		[]string{"RUN echo built >/etc/made && rm /etc/hosts", "WORKDIR /work", "ENV KIND=image"}, nil,
+	).Build(t.Context(), r.app, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,17 +34,31 @@ func TestSnapshots(t *testing.T) {
 		return sb
 	}
 	first := create(built, nil)
-	if out := run(t, first, "pwd; cat /etc/made; echo $KIND; test -e /etc/hosts || echo gone"); out != "/work\nbuilt\nimage\ngone\n" {
+	if out := run(
+		t, first, "pwd; cat /etc/made; echo $KIND; test -e /etc/hosts || echo gone",
+	); out != "/work\nbuilt\nimage\ngone\n" {
 		t.Errorf("the built image has %q", out)
 	}
-	run(t, first, "rm /etc/made; mkdir -p /data && echo kept >/data/file && chmod 600 /data/file && ln -s file /data/link && rm -r /usr/share/doc")
+	run(
+		t, first,
+		"rm /etc/made; mkdir -p /data && echo kept >/data/file && chmod 600 /data/file && ln -s file /data/link && rm -r "+
+			"/usr/share/doc",
+	)
 	begin := time.Now()
 	snapshot, err := first.SnapshotFilesystem(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("a snapshot took %s", time.Since(begin))
-	second := create(snapshot, &sdk.SandboxCreateParams{Command: []string{"sh", "-c", "cat /data/link; stat -c %a /data/file; test -e /etc/made || echo gone; test -e /usr/share/doc || echo gone"}})
+	second := create(
+		snapshot,
+		&sdk.SandboxCreateParams{
+			Command: []string{
+				"sh", "-c",
+				"cat /data/link; stat -c %a /data/file; test -e /etc/made || echo gone; test -e /usr/share/doc || echo gone",
+			},
+		},
+	)
 	if code, err := second.Wait(providertest.Patient(t), nil); err != nil || code != 0 {
 		t.Errorf("code %d, %v", code, err)
 	}
@@ -71,7 +87,8 @@ func TestSnapshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.client.Sandboxes.Create(t.Context(), r.app, part, nil); err == nil || !strings.Contains(err.Error(), "mounted only") {
+	if _, err := r.client.Sandboxes.Create(t.Context(), r.app, part, nil); err == nil ||
+		!strings.Contains(err.Error(), "mounted only") {
 		t.Errorf("launched from an image of a directory: %v", err)
 	}
 	if err := r.client.Images.Delete(t.Context(), snapshot.ImageID, nil); err != nil {

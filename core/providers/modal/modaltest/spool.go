@@ -32,7 +32,8 @@ type piece struct {
 	time       time.Time
 }
 
-// A flood of small writes must not cost more than itself: once there are manyPieces, what comes within pieceTime is one.
+// A flood of small writes must not cost more than itself: once there are manyPieces, what comes within pieceTime is
+// one.
 const (
 	manyPieces = 10_000
 	pieceTime  = 10 * time.Millisecond

@@ -74,7 +74,8 @@ type sandbox struct {
 	env        []core.Secret
 	workdir    string
 	hasEntry   bool
-	// entryInside says that the backend's sandbox begins with the entry command: one that is kept with its memory goes on with it. It has no input.
+	// entryInside says that the backend's sandbox begins with the entry command: one that is kept with its memory goes on
+	// with it. It has no input.
 	entryInside bool
 	// from is what it goes on from; nil is an image.
 	from *memory
@@ -118,8 +119,10 @@ type sandbox struct {
 
 func newState() state {
 	st := state{
-		environments: map[string]*environment{}, apps: map[string]*app{}, images: map[string]*image{}, builds: map[string]string{},
-		tags: map[objectName]published{}, snapshots: map[string]bool{}, memories: map[string]*memory{}, secrets: map[string]*secret{}, volumes: map[string]*volume{},
+		environments: map[string]*environment{}, apps: map[string]*app{}, images: map[string]*image{},
+		builds: map[string]string{},
+		tags:   map[objectName]published{}, snapshots: map[string]bool{}, memories: map[string]*memory{},
+		secrets: map[string]*secret{}, volumes: map[string]*volume{},
 		sandboxes: map[string]*sandbox{}, tasks: map[string]*sandbox{},
 	}
 	st.environments[defaultEnvironment] = &environment{id: newID("en-"), name: defaultEnvironment, created: time.Now()}

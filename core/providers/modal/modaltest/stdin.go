@@ -10,7 +10,9 @@ import (
 
 // SandboxStdinWrite passes input on to the entry command of a sandbox of the first generation. Its client numbers the
 // writes from 1, and sends one again when its answer was lost.
-func (s *Server) SandboxStdinWrite(ctx context.Context, r *pb.SandboxStdinWriteRequest) (*pb.SandboxStdinWriteResponse, error) {
+func (s *Server) SandboxStdinWrite(
+	ctx context.Context, r *pb.SandboxStdinWriteRequest,
+) (*pb.SandboxStdinWriteResponse, error) {
 	box, err := s.sandbox(r.GetSandboxId())
 	if err != nil {
 		return nil, err

@@ -15,7 +15,9 @@ import (
 // A sandbox of the first generation reads what its client writes, each write once and in order.
 func TestStdinOfTheFirstGeneration(t *testing.T) {
 	r := newRig(t, nil)
-	sb, err := r.client.Sandboxes.Create(t.Context(), r.app, r.image, &sdk.SandboxCreateParams{GPU: "T4", Command: []string{"cat"}})
+	sb, err := r.client.Sandboxes.Create(
+		t.Context(), r.app, r.image, &sdk.SandboxCreateParams{GPU: "T4", Command: []string{"cat"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +28,9 @@ func TestStdinOfTheFirstGeneration(t *testing.T) {
 		}
 	}
 	write := func(index uint32) error {
-		_, err := r.server.SandboxStdinWrite(t.Context(), pb.SandboxStdinWriteRequest_builder{SandboxId: sb.SandboxID, Input: []byte("x"), Index: index}.Build())
+		_, err := r.server.SandboxStdinWrite(
+			t.Context(), pb.SandboxStdinWriteRequest_builder{SandboxId: sb.SandboxID, Input: []byte("x"), Index: index}.Build(),
+		)
 		return err
 	}
 	if err := write(2); err != nil {

@@ -126,7 +126,9 @@ func copyEntry(from, to *os.Root, name string, is stamp) error {
 	if err != nil {
 		return errors.Join(err, to.RemoveAll(fresh))
 	}
-	return errors.Join(own(from, to, name), to.Chmod(name, is.mode), to.Chtimes(name, time.Time{}, time.Unix(0, is.modified)))
+	return errors.Join(
+		own(from, to, name), to.Chmod(name, is.mode), to.Chtimes(name, time.Time{}, time.Unix(0, is.modified)),
+	)
 }
 
 // own gives a copy the owner of its original, where this process may.

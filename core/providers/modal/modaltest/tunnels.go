@@ -16,7 +16,9 @@ import (
 )
 
 // SandboxGetTunnels says where a sandbox's ports are reachable: on this machine's loopback, where nothing needs TLS.
-func (s *Server) SandboxGetTunnels(ctx context.Context, r *pb.SandboxGetTunnelsRequest) (*pb.SandboxGetTunnelsResponse, error) {
+func (s *Server) SandboxGetTunnels(
+	ctx context.Context, r *pb.SandboxGetTunnelsRequest,
+) (*pb.SandboxGetTunnelsResponse, error) {
 	box, err := s.sandbox(r.GetSandboxId())
 	if err != nil {
 		return nil, err
@@ -41,8 +43,8 @@ func (s *Server) SandboxGetTunnels(ctx context.Context, r *pb.SandboxGetTunnelsR
 	return pb.SandboxGetTunnelsResponse_builder{Result: success(), Tunnels: tunnels}.Build(), nil
 }
 
-// publish gives each open port of a sandbox an address on loopback, as long as the sandbox is there. A port that this machine
-// may not connect to has one too, which ends each connection.
+// publish gives each open port of a sandbox an address on loopback, as long as the sandbox is there. A port that this
+// machine may not connect to has one too, which ends each connection.
 func (s *Server) publish(box *sandbox, backend core.Sandbox) ([]core.PortMapping, error) {
 	var published []core.PortMapping
 	for _, port := range box.definition.GetOpenPorts().GetPorts() {
@@ -110,7 +112,9 @@ func splitAddress(mapping core.PortMapping) (string, uint32) {
 }
 
 // SandboxGetTunnelsV2 is SandboxGetTunnels.
-func (s *Server) SandboxGetTunnelsV2(ctx context.Context, r *pb.SandboxGetTunnelsRequest) (*pb.SandboxGetTunnelsResponse, error) {
+func (s *Server) SandboxGetTunnelsV2(
+	ctx context.Context, r *pb.SandboxGetTunnelsRequest,
+) (*pb.SandboxGetTunnelsResponse, error) {
 	return s.SandboxGetTunnels(ctx, r)
 }
 

@@ -50,7 +50,13 @@ while True:
 				Command: []string{"python3", "-c", accepts}, EncryptedPorts: []int{8080}, IdleTimeout: limit,
 			})
 			// A command keeps it while the connection is made.
-			busy, err := sb.Exec(t.Context(), []string{"sh", "-c", "until grep -q ':1F90 [0-9A-F:]* 0A' /proc/net/tcp; do sleep 0.05; done; echo listens; exec cat"}, nil)
+			busy, err := sb.Exec(
+				t.Context(),
+				[]string{
+					"sh", "-c", "until grep -q ':1F90 [0-9A-F:]* 0A' /proc/net/tcp; do sleep 0.05; done; echo listens; exec cat",
+				},
+				nil,
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +70,9 @@ while True:
 			}
 			defer func() { _ = conn.Close() }()
 			if token != "" {
-				if _, err := fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: sandbox\r\nAuthorization: Bearer %s\r\n\r\n", token); err != nil {
+				if _, err := fmt.Fprintf(
+					conn, "GET / HTTP/1.1\r\nHost: sandbox\r\nAuthorization: Bearer %s\r\n\r\n", token,
+				); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -15,7 +15,9 @@ import (
 )
 
 // VolumeGetOrCreate finds a volume or makes it.
-func (s *Server) VolumeGetOrCreate(_ context.Context, r *pb.VolumeGetOrCreateRequest) (*pb.VolumeGetOrCreateResponse, error) {
+func (s *Server) VolumeGetOrCreate(
+	_ context.Context, r *pb.VolumeGetOrCreateRequest,
+) (*pb.VolumeGetOrCreateResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	environment := environmentName(r.GetEnvironmentName())
@@ -29,7 +31,9 @@ func (s *Server) VolumeGetOrCreate(_ context.Context, r *pb.VolumeGetOrCreateReq
 		}
 	}
 	if found == nil && creation == pb.ObjectCreationType_OBJECT_CREATION_TYPE_UNSPECIFIED {
-		return nil, status.Errorf(codes.NotFound, "Volume '%s' not found in environment '%s'", r.GetDeploymentName(), environment)
+		return nil, status.Errorf(
+			codes.NotFound, "Volume '%s' not found in environment '%s'", r.GetDeploymentName(), environment,
+		)
 	}
 	if found != nil && creation == pb.ObjectCreationType_OBJECT_CREATION_TYPE_CREATE_FAIL_IF_EXISTS {
 		return nil, status.Errorf(codes.AlreadyExists, "Volume '%s' already exists", r.GetDeploymentName())
@@ -39,7 +43,9 @@ func (s *Server) VolumeGetOrCreate(_ context.Context, r *pb.VolumeGetOrCreateReq
 		if version == pb.VolumeFsVersion_VOLUME_FS_VERSION_UNSPECIFIED {
 			version = pb.VolumeFsVersion_VOLUME_FS_VERSION_V1
 		}
-		found = &volume{id: newID("vo-"), environment: environment, name: r.GetDeploymentName(), version: version, created: time.Now()}
+		found = &volume{
+			id: newID("vo-"), environment: environment, name: r.GetDeploymentName(), version: version, created: time.Now(),
+		}
 		found.dir = filepath.Join(s.dir, found.id)
 		if err := os.Mkdir(found.dir, 0o755); err != nil {
 			return nil, status.Error(codes.ResourceExhausted, err.Error())
@@ -47,7 +53,8 @@ func (s *Server) VolumeGetOrCreate(_ context.Context, r *pb.VolumeGetOrCreateReq
 		s.volumes[found.id] = found
 	}
 	return pb.VolumeGetOrCreateResponse_builder{
-		VolumeId: found.id, Version: found.version, Metadata: pb.VolumeMetadata_builder{Version: found.version, Name: found.name}.Build(),
+		VolumeId: found.id, Version: found.version,
+		Metadata: pb.VolumeMetadata_builder{Version: found.version, Name: found.name}.Build(),
 	}.Build(), nil
 }
 
@@ -75,7 +82,8 @@ func (s *Server) VolumeList(_ context.Context, r *pb.VolumeListRequest) (*pb.Vol
 	for _, found := range s.volumes {
 		if found.name != "" && found.environment == environmentName(r.GetEnvironmentName()) {
 			items = append(items, pb.VolumeListItem_builder{
-				Label: found.name, VolumeId: found.id, CreatedAt: unix(found.created), Metadata: pb.VolumeMetadata_builder{Version: found.version, Name: found.name}.Build(),
+				Label: found.name, VolumeId: found.id, CreatedAt: unix(found.created),
+				Metadata: pb.VolumeMetadata_builder{Version: found.version, Name: found.name}.Build(),
 			}.Build())
 		}
 	}

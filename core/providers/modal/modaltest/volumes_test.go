@@ -27,7 +27,11 @@ func TestVolumes(t *testing.T) {
 	}
 	sub, readOnly := "below/here", true
 	first, second := mount(volume), mount(volume)
-	run(t, first, "mkdir -p /vol/below/here && echo one >/vol/below/here/file && ln -s file /vol/below/here/link && echo old >/vol/old && chmod 640 /vol/old")
+	run(
+		t, first,
+		"mkdir -p /vol/below/here && echo one >/vol/below/here/file && ln -s file /vol/below/here/link && echo old "+
+			">/vol/old && chmod 640 /vol/old",
+	)
 	if out := run(t, second, "ls /vol"); out != "" {
 		t.Errorf("a file is there before it was committed: %q", out)
 	}
@@ -49,7 +53,9 @@ func TestVolumes(t *testing.T) {
 	reload(part)
 	reload(second)
 	reload(reader)
-	if out := run(t, reader, "cat /vol/below/here/file; ls /vol; readlink /vol/below/here/outside"); out != "two\nbelow\n/etc/passwd\n" {
+	if out := run(
+		t, reader, "cat /vol/below/here/file; ls /vol; readlink /vol/below/here/outside",
+	); out != "two\nbelow\n/etc/passwd\n" {
 		t.Errorf("the reader sees %q", out)
 	}
 	for _, script := range []string{"echo x >/vol/new", "rm /vol/below/here/file", "echo x >/vol/below/here/file"} {
@@ -61,7 +67,9 @@ func TestVolumes(t *testing.T) {
 	if err := first.Detach(); err != nil {
 		t.Fatal(err)
 	}
-	writer := r.create(&sdk.SandboxCreateParams{Volumes: map[string]*sdk.Volume{"/vol": volume}, Command: []string{"sh", "-c", "echo three >/vol/end"}})
+	writer := r.create(&sdk.SandboxCreateParams{
+		Volumes: map[string]*sdk.Volume{"/vol": volume}, Command: []string{"sh", "-c", "echo three >/vol/end"},
+	})
 	if code, err := writer.Wait(providertest.Patient(t), nil); err != nil || code != 0 {
 		t.Fatalf("code %d, %v", code, err)
 	}
@@ -78,7 +86,9 @@ func TestBuckets(t *testing.T) {
 		o.Buckets = map[string]string{"data": folder}
 	})
 	bucket := func(name, prefix string, readOnly bool) map[string]*sdk.CloudBucketMount {
-		mount, err := r.client.CloudBucketMounts.New(name, &sdk.CloudBucketMountParams{KeyPrefix: &prefix, ReadOnly: readOnly})
+		mount, err := r.client.CloudBucketMounts.New(
+			name, &sdk.CloudBucketMountParams{KeyPrefix: &prefix, ReadOnly: readOnly},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,10 +100,13 @@ func TestBuckets(t *testing.T) {
 		t.Errorf("the bucket has %q, %v", text, err)
 	}
 	reader := r.create(&sdk.SandboxCreateParams{CloudBucketMounts: bucket("data", "part/", true)})
-	if out, code := try(t, reader, "cat /bucket/object && echo y >/bucket/object"); code == 0 || !strings.HasPrefix(out, "x\n") {
+	if out, code := try(t, reader, "cat /bucket/object && echo y >/bucket/object"); code == 0 ||
+		!strings.HasPrefix(out, "x\n") {
 		t.Errorf("exit code %d, %q", code, out)
 	}
-	_, err := r.client.Sandboxes.Create(t.Context(), r.app, r.image, &sdk.SandboxCreateParams{CloudBucketMounts: bucket("none", "part/", false)})
+	_, err := r.client.Sandboxes.Create(
+		t.Context(), r.app, r.image, &sdk.SandboxCreateParams{CloudBucketMounts: bucket("none", "part/", false)},
+	)
 	if err == nil || !strings.Contains(err.Error(), "none of that name") {
 		t.Errorf("an unknown bucket: %v", err)
 	}

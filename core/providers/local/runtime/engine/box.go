@@ -350,8 +350,8 @@ func (b *Box) remove() {
 }
 
 // Freeze suspends the sentry, so that an idle sandbox costs no CPU: systrap polls even
-// when nothing runs. Nothing may be going on in the sandbox. The gofer is not suspended: it waits for the sentry without
-// polling, and it ends when the sentry's sockets close, which a suspended process does not see.
+// when nothing runs. Nothing may be going on in the sandbox. The gofer is not suspended: it waits for the sentry
+// without polling, and it ends when the sentry's sockets close, which a suspended process does not see.
 func (b *Box) Freeze() error { return signal(unix.SIGSTOP, b.processes[0]) }
 
 // Thaw ends a Freeze.

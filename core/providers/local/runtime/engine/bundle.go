@@ -58,7 +58,12 @@ func (c Config) spec(root string) *specs.Spec {
 		if v.ReadOnly {
 			mode = "ro"
 		}
-		mounts = append(mounts, specs.Mount{Destination: v.Target, Type: "bind", Source: v.Source, Options: []string{"bind", mode, "nosuid", "nodev"}})
+		mounts = append(
+			mounts,
+			specs.Mount{
+				Destination: v.Target, Type: "bind", Source: v.Source, Options: []string{"bind", mode, "nosuid", "nodev"},
+			},
+		)
 	}
 	return &specs.Spec{
 		Version:  specs.Version,

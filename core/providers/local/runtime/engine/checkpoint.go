@@ -72,7 +72,8 @@ func (b *Box) rename(ctx context.Context) error {
 	}
 	defer func() { _ = null.Close() }()
 	process, err := b.Exec(ctx, Command{
-		Argv: guest.HostnameArgv(b.config.Hostname), Dir: "/", Files: []*os.File{null, null, null}, Program: b.guest, Hidden: true, admin: true,
+		Argv: guest.HostnameArgv(b.config.Hostname), Dir: "/", Files: []*os.File{null, null, null}, Program: b.guest,
+		Hidden: true, admin: true,
 	})
 	if err != nil {
 		return fmt.Errorf("naming the sandbox: %w", err)

@@ -73,13 +73,18 @@ func TestSpawn(t *testing.T) {
 	}
 	// Often, for init's refusal is quicker at times than the one who asks.
 	for range 100 {
-		for name, want := range map[string]error{"no-such-program": program.ErrNotFound, "/etc/passwd": program.ErrNotExecutable} {
-			if _, err := box.Spawn(t.Context(), guest.Spawn{ID: "3", Argv: []string{name}, Env: []string{testPath}, Dir: "/"}, os.Stdout, os.Stdout); !errors.Is(err, want) {
+		for name, want := range map[string]error{
+			"no-such-program": program.ErrNotFound, "/etc/passwd": program.ErrNotExecutable,
+		} {
+			if _, err := box.Spawn(
+				t.Context(), guest.Spawn{ID: "3", Argv: []string{name}, Env: []string{testPath}, Dir: "/"}, os.Stdout, os.Stdout,
+			); !errors.Is(err, want) {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
 	}
-	if out, exit := run(t, box, "setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "sh", "-c", GuestPath+" spawn 3>&1 </dev/null"); exit.Code == 0 || !strings.Contains(out, "permission denied") {
+	if out, exit := run(t, box, "setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "sh", "-c", GuestPath+
+		" spawn 3>&1 </dev/null"); exit.Code == 0 || !strings.Contains(out, "permission denied") {
 		t.Errorf("as another user: %q, %+v", out, exit)
 	}
 }
@@ -95,7 +100,10 @@ func TestCheckpointGoesOnAsACopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = null.Close() }()
-		process, err := source.Exec(t.Context(), Command{Argv: []string{"sleep", "600"}, Env: []string{testPath}, Dir: "/", Files: []*os.File{null, null, null}})
+		process, err := source.Exec(
+			t.Context(),
+			Command{Argv: []string{"sleep", "600"}, Env: []string{testPath}, Dir: "/", Files: []*os.File{null, null, null}},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +124,9 @@ func TestCheckpointGoesOnAsACopy(t *testing.T) {
 		if first <= before || number(t, forkOut) != first+1 {
 			t.Errorf("the copy counts %d after %d", first, before)
 		}
-		if text, exit := run(t, fork, "sh", "-c", "cat /root/file; ls /usr/bin/yes 2>/dev/null || echo gone; pgrep sleep -a | grep -c 600"); text != "kept\ngone\n0\n" {
+		if text, exit := run(
+			t, fork, "sh", "-c", "cat /root/file; ls /usr/bin/yes 2>/dev/null || echo gone; pgrep sleep -a | grep -c 600",
+		); text != "kept\ngone\n0\n" {
 			t.Errorf("in the copy: %q, %+v", text, exit)
 		}
 		if err := s.SignalGroup(syscall.SIGKILL); err != nil {
@@ -155,7 +165,9 @@ func BenchmarkFork(b *testing.B) {
 	}
 	defer func() { _ = r.Close() }()
 	heap := "import os, time; b = bytearray(os.urandom(1 << 20) * 200); print(1, flush=True); time.sleep(3600)"
-	_, err = source.Spawn(b.Context(), guest.Spawn{ID: "1", Argv: []string{"python3", "-c", heap}, Env: []string{testPath}, Dir: "/"}, w, w)
+	_, err = source.Spawn(
+		b.Context(), guest.Spawn{ID: "1", Argv: []string{"python3", "-c", heap}, Env: []string{testPath}, Dir: "/"}, w, w,
+	)
 	_ = w.Close()
 	if err != nil {
 		b.Fatal(err)

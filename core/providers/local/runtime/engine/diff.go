@@ -71,7 +71,8 @@ func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 		below, err := os.Lstat(b.below(name))
 		exists := err == nil
 		// Files that this process may not see are not visible in the sandbox either.
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) &&
+			!errors.Is(err, unix.ENOTDIR) {
 			return nil, err
 		}
 		switch {

@@ -27,15 +27,17 @@ rm -r /etc/alternatives; mkdir /etc/alternatives; rm -r /usr/share/doc; echo fil
 	rest := map[string]string{}
 	alternatives := 0
 	for _, c := range changes {
-		if len(c.Path) > len("/etc/alternatives/") && c.Path[:len("/etc/alternatives/")] == "/etc/alternatives/" && c.Kind == "deleted" {
+		if len(c.Path) > len("/etc/alternatives/") && c.Path[:len("/etc/alternatives/")] == "/etc/alternatives/" &&
+			c.Kind == "deleted" {
 			alternatives++
 			continue
 		}
 		rest[c.Path] = c.Kind
 	}
 	want := map[string]string{
-		"/root/new": "added", "/root/link": "added", "/srv/dir": "added", "/srv/dir/sub": "added", "/srv/dir/sub/file": "added",
-		"/etc/hostname": "changed", "/usr/bin/env": "changed", "/usr/bin/yes": "deleted", "/usr/share/doc": "changed",
+		"/root/new": "added", "/root/link": "added", "/srv/dir": "added", "/srv/dir/sub": "added",
+		"/srv/dir/sub/file": "added",
+		"/etc/hostname":     "changed", "/usr/bin/env": "changed", "/usr/bin/yes": "deleted", "/usr/share/doc": "changed",
 		"/var/lib": "changed",
 	}
 	if diff := cmp.Diff(want, rest); diff != "" {

@@ -128,7 +128,9 @@ func run(tb testing.TB, box *Box, argv ...string) (string, Exit) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	process, err := box.Exec(tb.Context(), Command{Argv: argv, Env: []string{testPath}, Dir: "/", Files: []*os.File{null, in, in}})
+	process, err := box.Exec(
+		tb.Context(), Command{Argv: argv, Env: []string{testPath}, Dir: "/", Files: []*os.File{null, in, in}},
+	)
 	_ = in.Close()
 	if err != nil {
 		tb.Fatal(err)
@@ -160,10 +162,20 @@ func TestExec(t *testing.T) {
 		{"code", []string{"sh", "-c", "exit 7"}, "", Exit{Code: 7}},
 		{"signal", []string{"sh", "-c", "kill -9 $$"}, "", Exit{Signal: syscall.SIGKILL}},
 		{"hostname", []string{"hostname"}, "box\n", Exit{}},
-		{"no home of the host", []string{"sh", "-c", "ls -A /root /home /srv /run/user 2>/dev/null | grep -v -e : -e user -e '^$'"}, "", Exit{Code: 1}},
+		{
+			"no home of the host",
+			[]string{"sh", "-c", "ls -A /root /home /srv /run/user 2>/dev/null | grep -v -e : -e user -e '^$'"},
+			"",
+			Exit{Code: 1},
+		},
 		{"no shadow", []string{"cat", "/etc/shadow"}, "cat: /etc/shadow: No such file or directory\n", Exit{Code: 1}},
 		{"writable", []string{"sh", "-c", "echo x > /usr/bin/new && cat /usr/bin/new"}, "x\n", Exit{}},
-		{"chown", []string{"sh", "-c", "touch /tmp/f && chown 1000:1000 /tmp/f && stat -c %u:%g /tmp/f"}, "1000:1000\n", Exit{}},
+		{
+			"chown",
+			[]string{"sh", "-c", "touch /tmp/f && chown 1000:1000 /tmp/f && stat -c %u:%g /tmp/f"},
+			"1000:1000\n",
+			Exit{},
+		},
 		{"environment", []string{"env"}, testPath + "\nHOME=/root\n", Exit{}},
 		{"memory shown", []string{"awk", "/MemTotal/ {print $2}", "/proc/meminfo"}, "524288\n", Exit{}},
 	} {
@@ -182,7 +194,8 @@ func TestExecSaysWhyNot(t *testing.T) {
 		t.Fatal(exit)
 	}
 	for argv, want := range map[string]error{
-		"nothing-of-that-name": program.ErrNotFound, "/no/such/file": program.ErrNotFound, "/tmp/plain": program.ErrNotExecutable, "/tmp/dir": program.ErrNotExecutable,
+		"nothing-of-that-name": program.ErrNotFound, "/no/such/file": program.ErrNotFound,
+		"/tmp/plain": program.ErrNotExecutable, "/tmp/dir": program.ErrNotExecutable,
 	} {
 		_, err := box.Exec(t.Context(), Command{Argv: []string{argv}, Env: []string{testPath}, Dir: "/"})
 		if !errors.Is(err, want) {
@@ -193,7 +206,9 @@ func TestExecSaysWhyNot(t *testing.T) {
 
 func TestFilesAndUsage(t *testing.T) {
 	box := start(t, nil)
-	if out, exit := run(t, box, "sh", "-c", "head -c 50000000 /dev/urandom > /root/big && echo -n content > /root/small"); exit.Code != 0 {
+	if out, exit := run(
+		t, box, "sh", "-c", "head -c 50000000 /dev/urandom > /root/big && echo -n content > /root/small",
+	); exit.Code != 0 {
 		t.Fatal(out)
 	}
 	out, in, err := os.Pipe()
@@ -215,7 +230,8 @@ func TestFilesAndUsage(t *testing.T) {
 	if usage.CPU <= 0 || usage.Memory <= 0 || usage.Processes < 1 || usage.Disk < 50000000 {
 		t.Errorf("usage is %+v", usage)
 	}
-	if out, exit := run(t, box, "sh", "-c", "head -c 400000000 /dev/zero > /root/full"); exit.Code == 0 || !strings.Contains(out, "No space left") {
+	if out, exit := run(t, box, "sh", "-c", "head -c 400000000 /dev/zero > /root/full"); exit.Code == 0 ||
+		!strings.Contains(out, "No space left") {
 		t.Errorf("filling the disk: %q, %+v", out, exit)
 	}
 }
@@ -244,7 +260,9 @@ func TestBeside(t *testing.T) {
 
 func TestProcessLimit(t *testing.T) {
 	box := start(t, func(c *Config) { c.Limits.Processes = 64 })
-	out, _ := run(t, box, "sh", "-c", "i=0; while [ $i -lt 200 ]; do sleep 100 >/dev/null 2>&1 & i=$((i+1)); done; echo all")
+	out, _ := run(
+		t, box, "sh", "-c", "i=0; while [ $i -lt 200 ]; do sleep 100 >/dev/null 2>&1 & i=$((i+1)); done; echo all",
+	)
 	if strings.Contains(out, "all") {
 		t.Errorf("200 processes started under a limit of 64: %q", out)
 	}
@@ -262,7 +280,8 @@ func TestForkBomb(t *testing.T) {
 	}
 	defer func() { _ = null.Close() }()
 	_, err = box.Exec(t.Context(), Command{
-		Argv: []string{"sh", "-c", "f() { f | f & }; f; sleep 100"}, Env: []string{testPath}, Dir: "/", UID: 1000, GID: 1000, Files: []*os.File{null, null, null},
+		Argv: []string{"sh", "-c", "f() { f | f & }; f; sleep 100"}, Env: []string{testPath}, Dir: "/", UID: 1000, GID: 1000,
+		Files: []*os.File{null, null, null},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +333,9 @@ func TestFreeze(t *testing.T) {
 func TestSaveAndRestore(t *testing.T) {
 	saved := filepath.Join(t.TempDir(), "gen")
 	first := start(t, nil)
-	if _, exit := run(t, first, "sh", "-c", "echo kept > /root/file; rm /usr/bin/env; chown 5:6 /root/file"); exit.Code != 0 {
+	if _, exit := run(
+		t, first, "sh", "-c", "echo kept > /root/file; rm /usr/bin/env; chown 5:6 /root/file",
+	); exit.Code != 0 {
 		t.Fatal(exit)
 	}
 	if err := first.SaveFS(saved); err != nil {
@@ -352,7 +373,9 @@ func TestCallsAtItsEnd(t *testing.T) {
 	}
 	defer func() { _ = null.Close() }()
 	execute := func() error {
-		process, err := box.Exec(t.Context(), Command{Argv: []string{"true"}, Env: []string{testPath}, Dir: "/", Files: []*os.File{null, null, null}})
+		process, err := box.Exec(
+			t.Context(), Command{Argv: []string{"true"}, Env: []string{testPath}, Dir: "/", Files: []*os.File{null, null, null}},
+		)
 		if err == nil {
 			_, err = process.Wait()
 		}
@@ -396,7 +419,9 @@ func TestNetworkInterface(t *testing.T) {
 	defer func() { _ = host.Close() }()
 	defer func() { _ = nic.Close() }()
 	box := start(t, func(c *Config) {
-		c.Network = &Network{NIC: nic, MTU: 1500, Address: netip.MustParseAddr("10.88.0.2"), Gateway: netip.MustParseAddr("10.88.0.1"), Bits: 24}
+		c.Network = &Network{
+			NIC: nic, MTU: 1500, Address: netip.MustParseAddr("10.88.0.2"), Gateway: netip.MustParseAddr("10.88.0.1"), Bits: 24,
+		}
 	})
 	out, exit := run(t, box, "sh", "-c", "cat /etc/resolv.conf; cat /proc/net/dev | grep -c eth0")
 	if !strings.Contains(out, "nameserver 10.88.0.1") || !strings.HasSuffix(out, "1\n") {

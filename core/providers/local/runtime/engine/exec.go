@@ -31,8 +31,8 @@ type Process struct {
 	pid int32
 }
 
-// Exec starts a program. When it cannot be started the error wraps program.ErrNotFound or program.ErrNotExecutable where that is why, and is a *core.Error of
-// KindNotFound where the directory to work in is not there.
+// Exec starts a program. When it cannot be started the error wraps program.ErrNotFound or program.ErrNotExecutable
+// where that is why, and is a *core.Error of KindNotFound where the directory to work in is not there.
 func (b *Box) Exec(ctx context.Context, c Command) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -66,8 +66,10 @@ func (b *Box) Exec(ctx context.Context, c Command) (*Process, error) {
 func execCapabilities(c Command) *auth.TaskCapabilities {
 	var set auth.CapabilitySet
 	for _, one := range []linux.Capability{
-		linux.CAP_AUDIT_WRITE, linux.CAP_CHOWN, linux.CAP_DAC_OVERRIDE, linux.CAP_FOWNER, linux.CAP_FSETID, linux.CAP_KILL, linux.CAP_MKNOD,
-		linux.CAP_NET_BIND_SERVICE, linux.CAP_NET_RAW, linux.CAP_SETFCAP, linux.CAP_SETGID, linux.CAP_SETPCAP, linux.CAP_SETUID, linux.CAP_SYS_CHROOT,
+		linux.CAP_AUDIT_WRITE, linux.CAP_CHOWN, linux.CAP_DAC_OVERRIDE, linux.CAP_FOWNER, linux.CAP_FSETID, linux.CAP_KILL,
+		linux.CAP_MKNOD,
+		linux.CAP_NET_BIND_SERVICE, linux.CAP_NET_RAW, linux.CAP_SETFCAP, linux.CAP_SETGID, linux.CAP_SETPCAP,
+		linux.CAP_SETUID, linux.CAP_SYS_CHROOT,
 	} {
 		set |= auth.CapabilitySetOf(one)
 	}
@@ -79,7 +81,8 @@ func execCapabilities(c Command) *auth.TaskCapabilities {
 		caps.PermittedCaps, caps.EffectiveCaps = set, set
 	}
 	if c.Hidden {
-		// A process may be traced by those that have its capabilities (ptrace(2)). Nothing inside has this one, which gVisor gives no meaning.
+		// A process may be traced by those that have its capabilities (ptrace(2)). Nothing inside has this one, which gVisor
+		// gives no meaning.
 		caps.PermittedCaps |= auth.CapabilitySetOf(linux.CAP_WAKE_ALARM)
 	}
 	return caps
@@ -166,7 +169,9 @@ func (b *Box) mode(ctx context.Context, name string) (mode os.FileMode, there bo
 		return 0, false, err
 	}
 	defer func() { _ = out.Close() }()
-	process, err := b.Exec(ctx, Command{Argv: argv, Dir: "/", Files: []*os.File{null, in, null}, Program: b.guest, Hidden: true})
+	process, err := b.Exec(
+		ctx, Command{Argv: argv, Dir: "/", Files: []*os.File{null, in, null}, Program: b.guest, Hidden: true},
+	)
 	_ = in.Close()
 	if err != nil {
 		return 0, false, err
@@ -234,11 +239,14 @@ func (b *Box) ReadFile(name string, w *os.File) error {
 			return err
 		}
 		defer func() { _ = conn.Close() }()
-		return conn.Call("Fs.Cat", &control.CatOpts{Files: []string{name}, FilePayload: urpc.FilePayload{Files: []*os.File{w}}}, nil)
+		return conn.Call(
+			"Fs.Cat", &control.CatOpts{Files: []string{name}, FilePayload: urpc.FilePayload{Files: []*os.File{w}}}, nil,
+		)
 	})
 }
 
-// SignalAll sends a signal to every process inside but the first: that one may not have come so far yet that no signal ends it.
+// SignalAll sends a signal to every process inside but the first: that one may not have come so far yet that no signal
+// ends it.
 func (b *Box) SignalAll(signal syscall.Signal) error {
 	return b.call(func(c *container.Container) error {
 		processes, err := c.Processes()

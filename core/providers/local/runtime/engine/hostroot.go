@@ -37,13 +37,16 @@ func hostConfigs() []string {
 }
 
 // skeleton are the directories that every sandbox has, with their modes. The one in /tmp keeps
-// gVisor from mounting a filesystem in memory there, which no disk limit would bound. The home of "user" is everybody's: where this
-// machine's user is the only one that is mapped it cannot be given away.
+// gVisor from mounting a filesystem in memory there, which no disk limit would bound. The home of "user" is
+// everybody's: where this machine's user is the only one that is mapped it cannot be given away.
 func skeleton() map[string]fs.FileMode {
 	return map[string]fs.FileMode{
-		"dev": 0o755, "proc": 0o555, "sys": 0o555, "etc": 0o755, "home": 0o755, "home/user": 0o777 | fs.ModeSticky, "mnt": 0o755, "media": 0o755,
-		"opt": 0o755, "root": 0o700, "run": 0o755, "run/lock": 0o755 | fs.ModeSticky, "srv": 0o755, "var": 0o755, "var/lib": 0o755,
-		"var/cache": 0o755, "var/log": 0o755, "tmp": 0o777 | fs.ModeSticky, "tmp/.X11-unix": 0o777 | fs.ModeSticky, "var/tmp": 0o777 | fs.ModeSticky,
+		"dev": 0o755, "proc": 0o555, "sys": 0o555, "etc": 0o755, "home": 0o755, "home/user": 0o777 | fs.ModeSticky,
+		"mnt": 0o755, "media": 0o755,
+		"opt": 0o755, "root": 0o700, "run": 0o755, "run/lock": 0o755 | fs.ModeSticky, "srv": 0o755, "var": 0o755,
+		"var/lib":   0o755,
+		"var/cache": 0o755, "var/log": 0o755, "tmp": 0o777 | fs.ModeSticky, "tmp/.X11-unix": 0o777 | fs.ModeSticky,
+		"var/tmp": 0o777 | fs.ModeSticky,
 	}
 }
 
@@ -172,11 +175,13 @@ func writeIdentity(etc string, config Config) error {
 		"passwd": "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n" +
 			"bin:x:2:2:bin:/bin:/usr/sbin/nologin\nsys:x:3:3:sys:/dev:/usr/sbin/nologin\nwww-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n" +
 			"_apt:x:42:65534::/nonexistent:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-		"group":         "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nmail:x:8:\nwww-data:x:33:\nshadow:x:42:\nstaff:x:50:\nusers:x:100:\nuser:x:1000:\nnogroup:x:65534:\n",
-		"hostname":      config.Hostname + "\n",
-		"hosts":         "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t" + config.Hostname + "\n",
-		"nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n",
-		"resolv.conf":   resolver,
+		"group":    "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nmail:x:8:\nwww-data:x:33:\nshadow:x:42:\nstaff:x:50:\nusers:x:100:\nuser:x:1000:\nnogroup:x:65534:\n",
+		"hostname": config.Hostname + "\n",
+		"hosts": "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t" + config.Hostname +
+			"\n",
+		"nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: " +
+			"files\nservices: files\nethers: files\nrpc: files\n",
+		"resolv.conf": resolver,
 	} {
 		//nolint:gosec // these are the world-readable files of a sandbox's /etc
 		if err := os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644); err != nil {

@@ -17,7 +17,9 @@ func TestHostImageShowsWhatOthersCouldRead(t *testing.T) {
 	for _, dir := range []struct {
 		name string
 		mode os.FileMode
-	}{{"closed", 0o700}, {"group", 0o750}, {"unlisted", 0o711}, {"named-only", 0o744}, {"open", 0o755}, {"mounted", 0o755}} {
+	}{
+		{"closed", 0o700}, {"group", 0o750}, {"unlisted", 0o711}, {"named-only", 0o744}, {"open", 0o755}, {"mounted", 0o755},
+	} {
 		if err := os.Mkdir(filepath.Join("/opt", dir.name), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +66,10 @@ func TestHostImageShowsWhatOthersCouldRead(t *testing.T) {
 		}
 	}
 	// Hidden names can be written over.
-	out, exit := run(t, box, "/bin/sh", "-ec", `cd /opt; echo mine > open/private; cat open/private; mkdir mounted closed/new; echo a > closed/new/file; find closed | wc -l`)
+	out, exit := run(
+		t, box, "/bin/sh", "-ec",
+		`cd /opt; echo mine > open/private; cat open/private; mkdir mounted closed/new; echo a > closed/new/file; find closed | wc -l`,
+	)
 	if exit.Code != 0 || out != "mine\n3\n" {
 		t.Errorf("%d: %s", exit.Code, out)
 	}

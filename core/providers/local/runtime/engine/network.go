@@ -79,8 +79,9 @@ func (n *Network) links() (*links, error) {
 	}}, nil
 }
 
-// Dial connects to a TCP port inside, one that listens on the sandbox's loopback included: sb-guest connects there and carries the
-// bytes. It does not use gVisor's own forward, which loses what a short write leaves over (runsc/boot/portforward, doCopy).
+// Dial connects to a TCP port inside, one that listens on the sandbox's loopback included: sb-guest connects there and
+// carries the bytes. It does not use gVisor's own forward, which loses what a short write leaves over
+// (runsc/boot/portforward, doCopy).
 func (b *Box) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -92,7 +93,10 @@ func (b *Box) Dial(ctx context.Context, port uint16) (net.Conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, theirs.Close())
 	}
-	helper, err := b.Exec(ctx, Command{Argv: seen(guest.DialArgv(port)), Env: []string{}, Dir: "/", Files: []*os.File{theirs, theirs}, Hidden: true})
+	helper, err := b.Exec(
+		ctx,
+		Command{Argv: seen(guest.DialArgv(port)), Env: []string{}, Dir: "/", Files: []*os.File{theirs, theirs}, Hidden: true},
+	)
 	_ = theirs.Close()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the sandbox's %s: %w", GuestPath, err), conn.Close())

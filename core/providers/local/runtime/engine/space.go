@@ -13,7 +13,8 @@ func (noSpace) Unwrap() error { return unix.ENOSPC }
 func written(dir string, err error) error {
 	const nothing = 64 << 10 // bytes: no file of gVisor's fits
 	var disk unix.Statfs_t
-	if err == nil || unix.Statfs(dir, &disk) != nil || disk.Blocks == 0 || disk.Bavail*uint64(disk.Bsize) > nothing { //nolint:gosec // a block's size
+	//nolint:gosec // a block's size
+	if err == nil || unix.Statfs(dir, &disk) != nil || disk.Blocks == 0 || disk.Bavail*uint64(disk.Bsize) > nothing {
 		return err
 	}
 	return noSpace{err}

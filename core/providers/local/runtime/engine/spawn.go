@@ -37,9 +37,9 @@ type Spawned struct {
 	helper  *Process
 }
 
-// Spawn has the sandbox's first process run a command, or with Attach finds one that it runs, for instance in a sandbox that
-// Checkpoint was made of. Its outputs go to stdout and stderr, the ends of pipes; the caller closes its own copies. When it cannot be
-// started the error is as Exec's.
+// Spawn has the sandbox's first process run a command, or with Attach finds one that it runs, for instance in a sandbox
+// that Checkpoint was made of. Its outputs go to stdout and stderr, the ends of pipes; the caller closes its own
+// copies. When it cannot be started the error is as Exec's.
 func (b *Box) Spawn(ctx context.Context, request guest.Spawn, stdout, stderr *os.File) (_ *Spawned, err error) {
 	line, err := request.Encode()
 	if err != nil {
@@ -59,7 +59,12 @@ func (b *Box) Spawn(ctx context.Context, request guest.Spawn, stdout, stderr *os
 			_ = from.Close()
 		}
 	}()
-	helper, err := b.Exec(ctx, Command{Argv: seen(guest.SpawnArgv()), Env: []string{}, Dir: "/", Files: []*os.File{in, stdout, stderr, out}, Hidden: true})
+	helper, err := b.Exec(
+		ctx,
+		Command{
+			Argv: seen(guest.SpawnArgv()), Env: []string{}, Dir: "/", Files: []*os.File{in, stdout, stderr, out}, Hidden: true,
+		},
+	)
 	_ = in.Close()
 	_ = out.Close()
 	if err != nil {

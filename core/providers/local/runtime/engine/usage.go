@@ -30,8 +30,8 @@ func (b *Box) Memory() (int64, error) {
 	return used, err
 }
 
-// Beside is what the sandbox's kernel, its file server and this process have in memory for themselves, in bytes: a sandbox can make
-// them hold much, by pipes and connections that have no reader. It is as cheap as Memory.
+// Beside is what the sandbox's kernel, its file server and this process have in memory for themselves, in bytes: a
+// sandbox can make them hold much, by pipes and connections that have no reader. It is as cheap as Memory.
 func (b *Box) Beside() (int64, error) {
 	held, err := anonymous(os.Getpid())
 	for _, process := range b.processes {

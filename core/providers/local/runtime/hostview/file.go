@@ -65,7 +65,9 @@ func (f *file) Walk(name string) (*lisafs.ControlFD, lisafs.Statx, error) {
 }
 
 // open opens what is called name in a directory and shown. It never opens a device or a pipe.
-func (v *view) open(dirFD int, dir unix.Statx_t, path func() string, name string) (fd int, attr unix.Statx_t, err error) {
+func (v *view) open(
+	dirFD int, dir unix.Statx_t, path func() string, name string,
+) (fd int, attr unix.Statx_t, err error) {
 	if attr, err = v.look(dirFD, dir, path, name); err != nil {
 		return -1, attr, err
 	}
@@ -167,7 +169,8 @@ func (f *file) StatFS() (lisafs.StatFS, error) {
 		return lisafs.StatFS{}, err
 	}
 	return lisafs.StatFS{
-		Type: uint64(s.Type), BlockSize: s.Bsize, Blocks: s.Blocks, BlocksFree: s.Bfree, BlocksAvailable: s.Bavail, //nolint:gosec // a number that names a file system
+		//nolint:gosec // a number that names a file system
+		Type: uint64(s.Type), BlockSize: s.Bsize, Blocks: s.Blocks, BlocksFree: s.Bfree, BlocksAvailable: s.Bavail,
 		Files: s.Files, FilesFree: s.Ffree, NameLength: uint64(s.Namelen), //nolint:gosec // a length
 	}, nil
 }
@@ -273,7 +276,8 @@ func (o *open) Getdent64(count uint32, seek0 bool, record func(lisafs.Dirent64))
 				return
 			}
 			record(lisafs.Dirent64{
-				Ino: primitive.Uint64(ino), Off: primitive.Uint64(off), Type: primitive.Uint8(kind), Name: lisafs.SizedString(name), //nolint:gosec // a position
+				//nolint:gosec // a position
+				Ino: primitive.Uint64(ino), Off: primitive.Uint64(off), Type: primitive.Uint8(kind), Name: lisafs.SizedString(name),
 				DevMinor: primitive.Uint32(attr.Dev_minor), DevMajor: primitive.Uint32(attr.Dev_major),
 			})
 			recorded += int(length)

@@ -29,11 +29,15 @@ var _ extension.Extension = Extension{}
 func (Extension) Name() string { return "hostview" }
 
 // TryHandleMount implements extension.Extension. Volumes are left to gVisor's own server.
-func (e Extension) TryHandleMount(_ *specs.Spec, mount *specs.Mount, mountPath string, readonly bool) (lisafs.ConnectionImpl, lisafs.ConnectionOpts, error) {
+func (e Extension) TryHandleMount(
+	_ *specs.Spec, mount *specs.Mount, mountPath string, readonly bool,
+) (lisafs.ConnectionImpl, lisafs.ConnectionOpts, error) {
 	if mount != nil || mountPath != "/" || !readonly {
 		return nil, lisafs.ConnectionOpts{}, nil
 	}
-	return &connection{named: e.Mounts}, lisafs.ConnectionOpts{Readonly: true, WalkStatSupported: true, OpenOnDeleted: true}, nil
+	return &connection{named: e.Mounts}, lisafs.ConnectionOpts{
+		Readonly: true, WalkStatSupported: true, OpenOnDeleted: true,
+	}, nil
 }
 
 // SeccompRules implements extension.Extension.

@@ -14,7 +14,9 @@ type readOnly struct{}
 
 func (readOnly) SetStat(req lisafs.SetStatReq) (uint32, error) { return req.Mask, unix.EROFS }
 
-func (readOnly) OpenCreate(linux.FileMode, lisafs.UID, lisafs.GID, string, uint32) (*lisafs.ControlFD, lisafs.Statx, *lisafs.OpenFD, int, error) {
+func (readOnly) OpenCreate(
+	linux.FileMode, lisafs.UID, lisafs.GID, string, uint32,
+) (*lisafs.ControlFD, lisafs.Statx, *lisafs.OpenFD, int, error) {
 	return nil, lisafs.Statx{}, nil, -1, unix.EROFS
 }
 
@@ -22,7 +24,9 @@ func (readOnly) Mkdir(linux.FileMode, lisafs.UID, lisafs.GID, string) (*lisafs.C
 	return nil, lisafs.Statx{}, unix.EROFS
 }
 
-func (readOnly) Mknod(linux.FileMode, lisafs.UID, lisafs.GID, string, uint32, uint32) (*lisafs.ControlFD, lisafs.Statx, error) {
+func (readOnly) Mknod(
+	linux.FileMode, lisafs.UID, lisafs.GID, string, uint32, uint32,
+) (*lisafs.ControlFD, lisafs.Statx, error) {
 	return nil, lisafs.Statx{}, unix.EROFS
 }
 
@@ -40,7 +44,9 @@ func (readOnly) ConnectWithCreds(uint32, lisafs.UID, lisafs.GID) (int, error) {
 	return -1, unix.EPERM
 }
 
-func (readOnly) BindAt(string, uint32, linux.FileMode, lisafs.UID, lisafs.GID) (*lisafs.ControlFD, lisafs.Statx, *lisafs.BoundSocketFD, int, error) {
+func (readOnly) BindAt(
+	string, uint32, linux.FileMode, lisafs.UID, lisafs.GID,
+) (*lisafs.ControlFD, lisafs.Statx, *lisafs.BoundSocketFD, int, error) {
 	return nil, lisafs.Statx{}, nil, -1, unix.EROFS
 }
 

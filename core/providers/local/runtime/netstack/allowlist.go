@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// AllowList is the policy of an allow-list: of what another policy allows, only what the list names. A domain on it may be
-// asked for, and connected to by its name. Its addresses may not be: others are served there, too.
+// AllowList is the policy of an allow-list: of what another policy allows, only what the list names. A domain on it may
+// be asked for, and connected to by its name. Its addresses may not be: others are served there, too.
 type AllowList struct {
 	within   Policy
 	prefixes []netip.Prefix

@@ -9,9 +9,14 @@ import (
 )
 
 func TestAllowList(t *testing.T) {
-	list := NewAllowList(NewAllowPublic(), []string{"192.0.2.0/24", "10.7.0.0/16", "Example.org", "*.below.example", "169.254.0.0/16", "127.0.0.0/8"})
+	list := NewAllowList(
+		NewAllowPublic(),
+		[]string{"192.0.2.0/24", "10.7.0.0/16", "Example.org", "*.below.example", "169.254.0.0/16", "127.0.0.0/8"},
+	)
 	ask := func(name string) bool {
-		allowed, _ := list.Allow(context.Background(), Flow{Proto: DNS, Dst: netip.AddrPortFrom(GatewayAddr(), 53), Name: name})
+		allowed, _ := list.Allow(
+			context.Background(), Flow{Proto: DNS, Dst: netip.AddrPortFrom(GatewayAddr(), 53), Name: name},
+		)
 		return allowed
 	}
 	connect := func(proto Proto, addr, name string) bool {
@@ -23,8 +28,9 @@ func TestAllowList(t *testing.T) {
 		return allowed
 	}
 	for name, want := range map[string]bool{
-		"example.org": true, "EXAMPLE.ORG": true, "www.example.org": false, "notexample.org": false, "example.org.evil": false,
-		"a.below.example": true, "a.b.below.example": true, "below.example": false, "xbelow.example": false, "": false,
+		"example.org": true, "EXAMPLE.ORG": true, "www.example.org": false, "notexample.org": false,
+		"example.org.evil": false,
+		"a.below.example":  true, "a.b.below.example": true, "below.example": false, "xbelow.example": false, "": false,
 	} {
 		if ask(name) != want {
 			t.Errorf("asking for %q is allowed: %v", name, !want)
@@ -44,7 +50,8 @@ func TestAllowList(t *testing.T) {
 	}
 	// Where a domain may lead.
 	for addr, want := range map[string]bool{
-		"198.51.100.9": true, "10.7.1.1": true, "10.8.1.1": false, "192.168.1.1": false, "172.16.0.1": false, "100.64.0.1": false, "127.0.0.1": false, "169.254.169.254": false,
+		"198.51.100.9": true, "10.7.1.1": true, "10.8.1.1": false, "192.168.1.1": false, "172.16.0.1": false,
+		"100.64.0.1": false, "127.0.0.1": false, "169.254.169.254": false,
 	} {
 		if connect(TCP, addr, "example.org") != want {
 			t.Errorf("a domain may lead to %s: %v", addr, !want)

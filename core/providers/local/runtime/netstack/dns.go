@@ -122,9 +122,11 @@ func (s *Stack) resolve(query []byte, network string) []byte {
 // typeSVCB and typeHTTPS are RFC 9460's.
 const typeSVCB, typeHTTPS dnsmessage.Type = 64, 65
 
-// standInFor answers a question for the addresses of a domain that is allowed: by its stand-in, if it has addresses and they are not all
-// allowed by themselves.
-func (s *Stack) standInFor(header dnsmessage.Header, question dnsmessage.Question, query []byte, network string) []byte {
+// standInFor answers a question for the addresses of a domain that is allowed: by its stand-in, if it has addresses and
+// they are not all allowed by themselves.
+func (s *Stack) standInFor(
+	header dnsmessage.Header, question dnsmessage.Question, query []byte, network string,
+) []byte {
 	answer, err := s.ask(s.ctx, query, network)
 	if err != nil {
 		return failure(header, &question, dnsmessage.RCodeServerFailure)
@@ -145,8 +147,10 @@ func (s *Stack) standInFor(header dnsmessage.Header, question dnsmessage.Questio
 	return reply(header, dnsmessage.Message{
 		Questions: []dnsmessage.Question{question},
 		Answers: []dnsmessage.Resource{{
-			Header: dnsmessage.ResourceHeader{Name: question.Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: standInTTL},
-			Body:   &dnsmessage.AResource{A: standIn.As4()},
+			Header: dnsmessage.ResourceHeader{
+				Name: question.Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: standInTTL,
+			},
+			Body: &dnsmessage.AResource{A: standIn.As4()},
 		}},
 	})
 }
@@ -164,7 +168,8 @@ func (s *Stack) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 		return nil, err
 	}
 	message := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: uint16(rand.Uint32()), RecursionDesired: true}, //nolint:gosec // a socket for each question is what keeps others out
+		//nolint:gosec // a socket for each question is what keeps others out
+		Header:    dnsmessage.Header{ID: uint16(rand.Uint32()), RecursionDesired: true},
 		Questions: []dnsmessage.Question{{Name: full, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}},
 	}
 	query, err := message.Pack()
@@ -285,7 +290,8 @@ func writeMessage(w io.Writer, message []byte) error {
 	if len(message) > 1<<16-1 {
 		return io.ErrShortWrite
 	}
-	framed := binary.BigEndian.AppendUint16(make([]byte, 0, len(message)+2), uint16(len(message))) //nolint:gosec // a message fits
+	//nolint:gosec // a message fits
+	framed := binary.BigEndian.AppendUint16(make([]byte, 0, len(message)+2), uint16(len(message)))
 	_, err := w.Write(append(framed, message...))
 	return err
 }

@@ -36,8 +36,10 @@ func silentResolver(t *testing.T) (addr netip.AddrPort, heard *atomic.Int64) {
 func questionFor(t *testing.T, code dnsmessage.OpCode) []byte {
 	t.Helper()
 	query := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: 7, OpCode: code, RecursionDesired: true},
-		Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName("good.example."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}},
+		Header: dnsmessage.Header{ID: 7, OpCode: code, RecursionDesired: true},
+		Questions: []dnsmessage.Question{
+			{Name: dnsmessage.MustNewName("good.example."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET},
+		},
 	}
 	packed, err := query.Pack()
 	if err != nil {
@@ -64,7 +66,8 @@ func TestOnlyQuestionsAreForwarded(t *testing.T) {
 			continue
 		}
 		var answer dnsmessage.Message
-		if err := answer.Unpack(buffer[:n]); err != nil || answer.RCode != dnsmessage.RCodeNotImplemented || answer.OpCode != code {
+		if err := answer.Unpack(buffer[:n]); err != nil || answer.RCode != dnsmessage.RCodeNotImplemented ||
+			answer.OpCode != code {
 			t.Errorf("operation %d: %+v, %v", code, answer, err)
 		}
 	}

@@ -14,8 +14,8 @@ type following struct {
 	cut  context.CancelFunc
 }
 
-// follow lists a flow until it ends; the caller calls end then. ctx ends earlier with the stack, or when a new policy refuses the flow.
-// Follow first and ask the policy then: so no flow escapes SetPolicy.
+// follow lists a flow until it ends; the caller calls end then. ctx ends earlier with the stack, or when a new policy
+// refuses the flow. Follow first and ask the policy then: so no flow escapes SetPolicy.
 func (s *Stack) follow(flow Flow) (ctx context.Context, end func()) {
 	ctx, cut := context.WithCancel(s.ctx)
 	f := &following{flow, cut}

@@ -120,7 +120,8 @@ func TestSetPolicyWhileAFlowIsDecided(t *testing.T) {
 func TestBoundsLeaveFilesOpen(t *testing.T) {
 	for _, files := range []uint64{64, 256, 1024, 4096, 1 << 20, unix.RLIM_INFINITY} {
 		flows, questions := bounds(files)
-		if flows < 1 || questions < 1 || flows > maxFlows || questions > maxQuestions || uint64(2*flows+questions) > files*2/3 {
+		if flows < 1 || questions < 1 || flows > maxFlows || questions > maxQuestions ||
+			uint64(2*flows+questions) > files*2/3 {
 			t.Errorf("of %d files %d flows of each kind and %d questions", files, flows, questions)
 		}
 	}

@@ -82,7 +82,8 @@ func speaks(said []byte) (protocol, bool) {
 // sshPrefix begins the line by which both ends of SSH name themselves, unasked (RFC 4253, 4.2).
 const sshPrefix = "SSH-"
 
-// identified reads what a server says first, and whether it names itself one of SSH; there may be other lines before that.
+// identified reads what a server says first, and whether it names itself one of SSH; there may be other lines before
+// that.
 func identified(server io.Reader) (said []byte, ssh bool) {
 	const longest = 8 << 10
 	for buffer := make([]byte, 1<<10); len(said) < longest; {
@@ -98,7 +99,8 @@ func identified(server io.Reader) (said []byte, ssh bool) {
 	return said, false
 }
 
-// hello reads a TLS client's hello, of which said is the beginning, and returns the name that it asks for. The bytes read are added to said.
+// hello reads a TLS client's hello, of which said is the beginning, and returns the name that it asks for. The bytes
+// read are added to said.
 func hello(said *[]byte, conn net.Conn) (host string) {
 	var more bytes.Buffer
 	first := bytes.NewReader(*said)

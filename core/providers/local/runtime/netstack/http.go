@@ -19,8 +19,9 @@ import (
 // maxHeader bounds the header of a request, in bytes: it is held here, not in the sandbox.
 const maxHeader = 64 << 10
 
-// serveHTTP passes on the requests of a connection to flow.Name that is not encrypted, until it ends. Each is read here and written again, so
-// that none asks another host, whatever the server would take it for. outside is the first connection to the name.
+// serveHTTP passes on the requests of a connection to flow.Name that is not encrypted, until it ends. Each is read here
+// and written again, so that none asks another host, whatever the server would take it for. outside is the first
+// connection to the name.
 func (s *Stack) serveHTTP(ctx context.Context, inside, outside net.Conn, flow Flow) {
 	first := make(chan net.Conn, 1)
 	first <- outside
@@ -43,7 +44,11 @@ func (s *Stack) serveHTTP(ctx context.Context, inside, outside net.Conn, flow Fl
 	end := sync.OnceFunc(func() { close(conn.over) })
 	var understood, hijacked atomic.Bool
 	server := &http.Server{
-		ErrorLog: quiet, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: greetingPatience, BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog: quiet, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: greetingPatience, BaseContext: func(
+			net.Listener,
+		) context.Context {
+			return ctx
+		},
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			hijacked.CompareAndSwap(false, state == http.StateHijacked)
 			if state == http.StateClosed {

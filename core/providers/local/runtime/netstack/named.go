@@ -70,8 +70,8 @@ func (s *Stack) relayNamed(ctx context.Context, inside *accepted, outside net.Co
 	}
 }
 
-// sshServer is outside if there is a server of SSH, which sends its greeting first. Until then it gets nothing: a connection that begins like SSH is a request to
-// a server of HTTP.
+// sshServer is outside if there is a server of SSH, which sends its greeting first. Until then it gets nothing: a
+// connection that begins like SSH is a request to a server of HTTP.
 func sshServer(outside net.Conn) (server net.Conn, ok bool) {
 	_ = outside.SetReadDeadline(time.Now().Add(greetingPatience))
 	said, ok := identified(outside)

@@ -26,7 +26,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// withList connects a sandbox that may reach what list names. All names are served at one address, but those of private.example.
+// withList connects a sandbox that may reach what list names. All names are served at one address, but those of
+// private.example.
 func withList(t *testing.T, list ...string) (*Stack, sandbox) {
 	t.Helper()
 	policy := NewAllowPublic()
@@ -43,11 +44,15 @@ func withList(t *testing.T, list ...string) (*Stack, sandbox) {
 }
 
 // question asks the gateway's name server.
-func question(t *testing.T, in sandbox, name string, kind dnsmessage.Type, more ...dnsmessage.Question) dnsmessage.Message {
+func question(
+	t *testing.T, in sandbox, name string, kind dnsmessage.Type, more ...dnsmessage.Question,
+) dnsmessage.Message {
 	t.Helper()
 	query := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: 7, RecursionDesired: true},
-		Questions: append([]dnsmessage.Question{{Name: dnsmessage.MustNewName(name), Type: kind, Class: dnsmessage.ClassINET}}, more...),
+		Header: dnsmessage.Header{ID: 7, RecursionDesired: true},
+		Questions: append(
+			[]dnsmessage.Question{{Name: dnsmessage.MustNewName(name), Type: kind, Class: dnsmessage.ClassINET}}, more...,
+		),
 	}
 	packed, err := query.Pack()
 	if err != nil {
@@ -105,17 +110,23 @@ func TestNamesHaveStandIns(t *testing.T) {
 	if private := addressOf(t, in, "private.example."); private != netip.MustParseAddr("10.1.2.3") {
 		t.Errorf("a name whose address is listed is %s", private)
 	}
-	for name, want := range map[string]dnsmessage.RCode{"bad.example.": dnsmessage.RCodeNameError, "below.example.": dnsmessage.RCodeNameError, "empty.example.": dnsmessage.RCodeSuccess} {
+	for name, want := range map[string]dnsmessage.RCode{
+		"bad.example.": dnsmessage.RCodeNameError, "below.example.": dnsmessage.RCodeNameError,
+		"empty.example.": dnsmessage.RCodeSuccess,
+	} {
 		if answer := question(t, in, name, dnsmessage.TypeA); answer.RCode != want || len(answer.Answers) != 0 {
 			t.Errorf("%s: %+v", name, answer)
 		}
 	}
 	for _, kind := range []dnsmessage.Type{dnsmessage.TypeAAAA, typeHTTPS, typeSVCB} {
-		if answer := question(t, in, "good.example.", kind); answer.RCode != dnsmessage.RCodeSuccess || len(answer.Answers) != 0 {
+		if answer := question(t, in, "good.example.", kind); answer.RCode != dnsmessage.RCodeSuccess ||
+			len(answer.Answers) != 0 {
 			t.Errorf("a way around the stand-in: %+v", answer)
 		}
 	}
-	hidden := dnsmessage.Question{Name: dnsmessage.MustNewName("secret.bad.example."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}
+	hidden := dnsmessage.Question{
+		Name: dnsmessage.MustNewName("secret.bad.example."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET,
+	}
 	if answer := question(t, in, "good.example.", dnsmessage.TypeA, hidden); answer.RCode != dnsmessage.RCodeFormatError {
 		t.Errorf("a second question: %+v", answer)
 	}
@@ -166,7 +177,9 @@ func TestOnlyTheNameIsReached(t *testing.T) {
 		return string(got)
 	}
 	hello, long := clientHello(t, "good.example"), clientHello(t, "GOOD.example")
-	for what, said := range map[string][][]byte{"TLS": {hello}, "TLS in pieces": {long[:1], long[1:7], long[7:200], long[200:]}} {
+	for what, said := range map[string][][]byte{
+		"TLS": {hello}, "TLS in pieces": {long[:1], long[1:7], long[7:200], long[200:]},
+	} {
 		if got := say(said...); !strings.HasPrefix(got, "heard ") {
 			t.Errorf("%s: %q", what, got)
 		}
@@ -174,12 +187,14 @@ func TestOnlyTheNameIsReached(t *testing.T) {
 	before := heard.Load()
 	const nobody, unseen = "asks for nobody by name\n", "of this protocol it cannot be seen"
 	for what, test := range map[string]struct{ said, refusal string }{
-		"another name": {string(clientHello(t, "other.example")), "asks for other.example\n"}, "no name": {string(clientHello(t, "")), nobody},
+		"another name":        {string(clientHello(t, "other.example")), "asks for other.example\n"},
+		"no name":             {string(clientHello(t, "")), nobody},
 		"a name below":        {string(clientHello(t, "a.good.example")), "asks for a.good.example\n"},
 		"broken TLS":          {"\x16\x03\x01\x00\x05\x01\xff\xff\xff\xff", nobody},
 		"an empty line first": {"\r\nGET / HTTP/1.1\r\nHost: other.example\r\n\r\n", unseen},
 		"small letters":       {"get / HTTP/1.1\r\nHost: other.example\r\n\r\n", unseen},
-		"mail":                {"EHLO x\r\n", unseen}, "SSL 2": {"\x80\x2e\x01\x00\x02", unseen}, "zeros": {string(make([]byte, 100)), unseen},
+		"mail":                {"EHLO x\r\n", unseen}, "SSL 2": {"\x80\x2e\x01\x00\x02", unseen},
+		"zeros": {string(make([]byte, 100)), unseen},
 	} {
 		if got := say([]byte(test.said)); strings.Contains(got, "heard") {
 			t.Errorf("%s: %q", what, got)
@@ -191,7 +206,9 @@ func TestOnlyTheNameIsReached(t *testing.T) {
 	if got := heard.Load(); got != before {
 		t.Errorf("%d bytes came through that should not", got-before)
 	}
-	for what, dst := range map[string]netip.Addr{"the address itself": elsewhere(), "a stand-in of nothing": netip.MustParseAddr("198.19.200.1")} {
+	for what, dst := range map[string]netip.Addr{
+		"the address itself": elsewhere(), "a stand-in of nothing": netip.MustParseAddr("198.19.200.1"),
+	} {
 		if c, err := in.dial(t.Context(), netip.AddrPortFrom(dst, server.Port())); err == nil {
 			_ = c.Close()
 			t.Errorf("%s is reached", what)
@@ -199,7 +216,9 @@ func TestOnlyTheNameIsReached(t *testing.T) {
 	}
 	udp := in.dialUDP(t, good)
 	_, _ = udp.Write([]byte("quic"))
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(refusals(s), "udp good.example: only TCP"); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(
+		refusals(s), "udp good.example: only TCP",
+	); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("UDP to a name is not refused: %s", refusals(s))
 		}
@@ -210,7 +229,8 @@ func TestOnlyTheNameIsReached(t *testing.T) {
 func TestSSHIsKnownByItsServer(t *testing.T) {
 	const said = "SSH-2.0-x / HTTP/1.1\r\nHost: other.example\r\n\r\n"
 	for banner, passes := range map[string]bool{
-		"SSH-2.0-y\r\n": true, "welcome\r\nSSH-2.0-y\r\n": true, "": false, "HTTP/1.1 408 Request Timeout\r\n\r\n": false, "x SSH-2.0-y\r\n": false,
+		"SSH-2.0-y\r\n": true, "welcome\r\nSSH-2.0-y\r\n": true, "": false, "HTTP/1.1 408 Request Timeout\r\n\r\n": false,
+		"x SSH-2.0-y\r\n": false,
 	} {
 		heard := make(chan string, 1)
 		server := listen(t, func(c net.Conn) {
@@ -249,7 +269,9 @@ func TestNamesLeadNowherePrivate(t *testing.T) {
 		_ = c.Close()
 		t.Fatal("a private address is reached by name")
 	}
-	if all := refusals(s); !strings.Contains(all, "private.example is 10.1.2.3: a domain may not lead into a private network") {
+	if all := refusals(s); !strings.Contains(
+		all, "private.example is 10.1.2.3: a domain may not lead into a private network",
+	) {
 		t.Errorf("the refusals are %s", all)
 	}
 }
@@ -377,7 +399,9 @@ func behind(t *testing.T) (port uint16, asked func() string) {
 			return
 		}
 		defer func() { _ = conn.Close() }()
-		_, _ = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", r.Header.Get("Upgrade"))
+		_, _ = fmt.Fprintf(
+			conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", r.Header.Get("Upgrade"),
+		)
 		line, _ := both.ReadString('\n')
 		_, _ = io.WriteString(conn, "you said "+line)
 	}))
@@ -393,21 +417,54 @@ func TestEachRequestAsksTheName(t *testing.T) {
 		asked   string // of the server
 		refusal string
 	}{
-		"one":             {strings.Replace(get, "\r\n\r\n", "\r\nX-Forwarded-For: me\r\nConnection: close\r\n\r\n", 1), "hello ", "GET good.example/a?b=%zz;c me;", ""},
-		"with a port":     {"GET / HTTP/1.1\r\nHost: Good.Example.:80\r\nConnection: close\r\n\r\n", "hello ", "GET Good.Example.:80/ ;", ""},
-		"with a body":     {"POST / HTTP/1.1\r\nHost: good.example\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody", "hello body", "POST good.example/ ;", ""},
-		"the second":      {get + "GET /b HTTP/1.1\r\nHost: other.example\r\n\r\n", "403 Forbidden", "GET good.example/a?b=%zz;c ;", `"other.example"`},
-		"in the body":     {"POST / HTTP/1.1\r\nHost: good.example\r\nContent-Length: 0\r\n\r\nGET / HTTP/1.1\r\nHost: other.example\r\n\r\n", "403 Forbidden", "POST good.example/ ;", `"other.example"`},
-		"two lengths":     {"POST / HTTP/1.1\r\nHost: good.example\r\nContent-Length: 0\r\nContent-Length: 40\r\n\r\n", "400 Bad Request", "", "of this protocol"},
-		"two hosts":       {"GET / HTTP/1.1\r\nHost: good.example\r\nHost: other.example\r\n\r\n", "400 Bad Request", "", "of this protocol"},
-		"an absolute URL": {"GET http://other.example/ HTTP/1.1\r\nHost: good.example\r\n\r\n", "403 Forbidden", "", `"other.example"`},
-		"an opaque URL":   {"GET x:http://other.example/ HTTP/1.1\r\nHost: good.example\r\n\r\n", "403 Forbidden", "", `asks for "http://other.example/"`},
-		"no host":         {"GET / HTTP/1.0\r\n\r\n", "403 Forbidden", "", `""`},
-		"a tunnel":        {"CONNECT good.example:443 HTTP/1.1\r\nHost: good.example\r\n\r\n", "403 Forbidden", "", `"good.example:443"`},
-		"HTTP/2":          {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", "", "good.example"},
-		"up to HTTP/2":    {"GET / HTTP/1.1\r\nHost: good.example\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n", "hello ", "GET good.example/ ;", ""},
-		"a web socket":    {"GET / HTTP/1.1\r\nHost: good.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", "you said hey\n", "GET good.example/ ;", ""},
-		"another method":  {"FROB / HTTP/1.1\r\nHost: other.example\r\n\r\n", "403 Forbidden", "", `"other.example"`},
+		"one": {
+			strings.Replace(get, "\r\n\r\n", "\r\nX-Forwarded-For: me\r\nConnection: close\r\n\r\n", 1), "hello ",
+			"GET good.example/a?b=%zz;c me;", "",
+		},
+		"with a port": {
+			"GET / HTTP/1.1\r\nHost: Good.Example.:80\r\nConnection: close\r\n\r\n", "hello ", "GET Good.Example.:80/ ;", "",
+		},
+		"with a body": {
+			"POST / HTTP/1.1\r\nHost: good.example\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody", "hello body",
+			"POST good.example/ ;", "",
+		},
+		"the second": {
+			get + "GET /b HTTP/1.1\r\nHost: other.example\r\n\r\n", "403 Forbidden", "GET good.example/a?b=%zz;c ;",
+			`"other.example"`,
+		},
+		"in the body": {
+			"POST / HTTP/1.1\r\nHost: good.example\r\nContent-Length: 0\r\n\r\nGET / HTTP/1.1\r\nHost: other.example\r\n\r\n",
+			"403 Forbidden", "POST good.example/ ;", `"other.example"`,
+		},
+		"two lengths": {
+			"POST / HTTP/1.1\r\nHost: good.example\r\nContent-Length: 0\r\nContent-Length: 40\r\n\r\n", "400 Bad Request", "",
+			"of this protocol",
+		},
+		"two hosts": {
+			"GET / HTTP/1.1\r\nHost: good.example\r\nHost: other.example\r\n\r\n", "400 Bad Request", "", "of this protocol",
+		},
+		"an absolute URL": {
+			"GET http://other.example/ HTTP/1.1\r\nHost: good.example\r\n\r\n", "403 Forbidden", "", `"other.example"`,
+		},
+		"an opaque URL": {
+			"GET x:http://other.example/ HTTP/1.1\r\nHost: good.example\r\n\r\n", "403 Forbidden", "",
+			`asks for "http://other.example/"`,
+		},
+		"no host": {"GET / HTTP/1.0\r\n\r\n", "403 Forbidden", "", `""`},
+		"a tunnel": {
+			"CONNECT good.example:443 HTTP/1.1\r\nHost: good.example\r\n\r\n", "403 Forbidden", "", `"good.example:443"`,
+		},
+		"HTTP/2": {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "", "", "good.example"},
+		"up to HTTP/2": {
+			"GET / HTTP/1.1\r\nHost: good.example\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: " +
+				"h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n",
+			"hello ", "GET good.example/ ;", "",
+		},
+		"a web socket": {
+			"GET / HTTP/1.1\r\nHost: good.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", "you said hey\n",
+			"GET good.example/ ;", "",
+		},
+		"another method": {"FROB / HTTP/1.1\r\nHost: other.example\r\n\r\n", "403 Forbidden", "", `"other.example"`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			port, asked := behind(t)

@@ -17,12 +17,13 @@ const (
 	minTTL, maxTTL = 5 * time.Second, time.Hour
 )
 
-// standIns is where the addresses lie that stand for names. It is for benchmarks of networks (RFC 2544) and unused outside;
-// programs that fake addresses for a whole machine take the other half.
+// standIns is where the addresses lie that stand for names. It is for benchmarks of networks (RFC 2544) and unused
+// outside; programs that fake addresses for a whole machine take the other half.
 func standIns() netip.Prefix { return netip.MustParsePrefix("198.19.0.0/16") }
 
-// names are the domains that a sandbox reaches by name: each has an address inside that stands for it and for nothing else, whoever
-// shares its addresses outside. An address stands for its name as long as the sandbox runs, and in its copies.
+// names are the domains that a sandbox reaches by name: each has an address inside that stands for it and for nothing
+// else, whoever shares its addresses outside. An address stands for its name as long as the sandbox runs, and in its
+// copies.
 type names struct {
 	mu     sync.Mutex
 	byName map[string]*named

@@ -24,7 +24,8 @@ type Flow struct {
 	Proto Proto
 	// Dst is where it goes; for DNS, the gateway.
 	Dst netip.AddrPort
-	// Name is the domain of a DNS question, without the final dot, or the one that a connection goes to by its stand-in; "" for others.
+	// Name is the domain of a DNS question, without the final dot, or the one that a connection goes to by its stand-in;
+	// "" for others.
 	Name string
 }
 

@@ -33,7 +33,9 @@ func TestAllowPublic(t *testing.T) {
 }
 
 // routes are the routes of a host with one special address and one more; all others lead elsewhere.
-func routes(first string, firstType routeType, second string, secondType routeType) func(netip.Addr) (routeType, error) {
+func routes(
+	first string, firstType routeType, second string, secondType routeType,
+) func(netip.Addr) (routeType, error) {
 	return func(addr netip.Addr) (routeType, error) {
 		switch addr.String() {
 		case first:
@@ -54,7 +56,11 @@ func TestAllowPublicRefusesWhenItCannotKnow(t *testing.T) {
 }
 
 func TestParseResolvers(t *testing.T) {
-	got, err := parseResolvers(strings.NewReader("# nameserver 9.9.9.9\nsearch x\nnameserver 1.1.1.1\n nameserver\tfe80::1%eth0 # x\nnameserver bad\n"))
+	got, err := parseResolvers(
+		strings.NewReader(
+			"# nameserver 9.9.9.9\nsearch x\nnameserver 1.1.1.1\n nameserver\tfe80::1%eth0 # x\nnameserver bad\n",
+		),
+	)
 	want := []netip.AddrPort{netip.MustParseAddrPort("1.1.1.1:53"), netip.MustParseAddrPort("[fe80::1%eth0]:53")}
 	if err != nil || cmp.Diff(want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })) != "" {
 		t.Errorf("got %v, %v; want %v", got, err, want)

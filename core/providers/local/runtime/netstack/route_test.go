@@ -73,7 +73,8 @@ func TestHostIsReachedByNoAddress(t *testing.T) {
 		})
 	}
 	for _, address := range []string{"192.168.7.6", "10.1.2.3"} { // a neighbor, and what has no route
-		if ok, why := NewAllowPublic().Allow(t.Context(), Flow{Proto: TCP, Dst: netip.AddrPortFrom(netip.MustParseAddr(address), port)}); !ok {
+		if ok, why := NewAllowPublic().
+			Allow(t.Context(), Flow{Proto: TCP, Dst: netip.AddrPortFrom(netip.MustParseAddr(address), port)}); !ok {
 			t.Errorf("%s: %s", address, why)
 		}
 	}
@@ -122,7 +123,8 @@ func setUpMachine(t *testing.T) {
 		netlink.LinkSetUp(lo), netlink.LinkSetUp(card),
 		netlink.AddrAdd(card, &netlink.Addr{IPNet: prefix("192.168.7.5/24"), Broadcast: net.IPv4(192, 168, 7, 255)}),
 		netlink.RouteAdd(&netlink.Route{
-			LinkIndex: card.Index, Dst: prefix("203.0.113.77/32"), Type: unix.RTN_BROADCAST, Scope: netlink.SCOPE_LINK, Table: unix.RT_TABLE_LOCAL,
+			LinkIndex: card.Index, Dst: prefix("203.0.113.77/32"), Type: unix.RTN_BROADCAST, Scope: netlink.SCOPE_LINK,
+			Table: unix.RT_TABLE_LOCAL,
 		}),
 		localRoute(lo, prefix("198.51.100.0/24"), unix.RT_TABLE_LOCAL),
 		localRoute(lo, prefix("192.0.2.0/24"), rule.Table),
@@ -136,7 +138,8 @@ func setUpMachine(t *testing.T) {
 
 func localRoute(lo netlink.Link, dst *net.IPNet, table int) error {
 	return netlink.RouteAdd(&netlink.Route{
-		LinkIndex: lo.Attrs().Index, Dst: dst, Src: net.IPv4(192, 168, 7, 5), Type: unix.RTN_LOCAL, Scope: netlink.SCOPE_HOST, Table: table,
+		LinkIndex: lo.Attrs().Index, Dst: dst, Src: net.IPv4(192, 168, 7, 5), Type: unix.RTN_LOCAL, Scope: netlink.SCOPE_HOST,
+		Table: table,
 	})
 }
 

@@ -126,8 +126,8 @@ func New(config Config) (*Stack, error) {
 	return s, nil
 }
 
-// bounds says how many TCP and as many UDP flows and how many questions a sandbox may have at the same time, by the number of files that this
-// process may have open: each is one, and who keeps the sandbox needs some for itself.
+// bounds says how many TCP and as many UDP flows and how many questions a sandbox may have at the same time, by the
+// number of files that this process may have open: each is one, and who keeps the sandbox needs some for itself.
 func bounds(files uint64) (flows, questions int) {
 	share := int(min(files, 8*maxFlows))
 	return min(maxFlows, share/4), min(maxQuestions, share/8)
@@ -155,7 +155,9 @@ func (s *Stack) start(guest *os.File) error {
 		return err
 	}
 	// Before the card, for packets come as soon as that is there.
-	s.stack.SetTransportProtocolHandler(tcp.ProtocolNumber, tcp.NewForwarder(s.stack, 0, maxHandshakes, s.handleTCP).HandlePacket)
+	s.stack.SetTransportProtocolHandler(
+		tcp.ProtocolNumber, tcp.NewForwarder(s.stack, 0, maxHandshakes, s.handleTCP).HandlePacket,
+	)
 	s.stack.SetTransportProtocolHandler(udp.ProtocolNumber, udp.NewForwarder(s.stack, s.handleUDP).HandlePacket)
 	if s.link, err = attach(s.stack, s.nic, GatewayAddr()); err != nil {
 		return err

@@ -177,7 +177,9 @@ func TestRefusedByPolicyIsResetAtOnce(t *testing.T) {
 	policy.route = routes(elsewhere().String(), unix.RTN_LOCAL, "", unix.RTN_UNICAST)
 	s, in := connect(t, policy)
 	own := listen(t, echo)
-	for _, dst := range []netip.AddrPort{own, own, netip.MustParseAddrPort("169.254.169.254:80"), netip.AddrPortFrom(GatewayAddr(), 80)} {
+	for _, dst := range []netip.AddrPort{
+		own, own, netip.MustParseAddrPort("169.254.169.254:80"), netip.AddrPortFrom(GatewayAddr(), 80),
+	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		_, err := in.dial(ctx, dst)
 		cancel()
@@ -186,7 +188,8 @@ func TestRefusedByPolicyIsResetAtOnce(t *testing.T) {
 		}
 	}
 	denials := s.Denials()
-	if len(denials) != 3 || denials[0].Flow.Dst != own || denials[0].Reason == "" || denials[0].Count != 2 || denials[1].Count != 1 || s.Stats().Denied != 4 {
+	if len(denials) != 3 || denials[0].Flow.Dst != own || denials[0].Reason == "" || denials[0].Count != 2 ||
+		denials[1].Count != 1 || s.Stats().Denied != 4 {
 		t.Errorf("denials: %+v", denials)
 	}
 }

@@ -56,7 +56,9 @@ func (c *counters) deny(flow Flow, reason string) {
 // Stats returns the counters.
 func (s *Stack) Stats() Stats {
 	c := &s.counters
-	return Stats{Received: c.received.Load(), Sent: c.sent.Load(), Connections: c.connections.Load(), Denied: c.denied.Load()}
+	return Stats{
+		Received: c.received.Load(), Sent: c.sent.Load(), Connections: c.connections.Load(), Denied: c.denied.Load(),
+	}
 }
 
 // Denials returns the refused flows that are remembered, the latest last.

@@ -159,7 +159,8 @@ func closeWrite(c net.Conn) error {
 	return c.Close()
 }
 
-// Dial connects to a port of the sandbox through its network card: what listens on the sandbox's loopback alone is not found.
+// Dial connects to a port of the sandbox through its network card: what listens on the sandbox's loopback alone is not
+// found.
 func (s *Stack) Dial(ctx context.Context, port int) (net.Conn, error) {
 	return gonet.DialContextTCP(ctx, s.stack, fullAddress(SandboxAddr(), port), networkProtocol)
 }

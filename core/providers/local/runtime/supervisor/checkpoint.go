@@ -24,7 +24,8 @@ const (
 	helperPatience = 10 * time.Second
 )
 
-// checkpoint writes the sandbox to the directory of that name and returns what a copy of it must know. The sandbox continues.
+// checkpoint writes the sandbox to the directory of that name and returns what a copy of it must know. The sandbox
+// continues.
 func (s *Supervisor) checkpoint(ctx context.Context, name string) (_ *wire.Kept, err error) {
 	dir, err := s.output(name)
 	if err != nil {
@@ -39,16 +40,24 @@ func (s *Supervisor) checkpoint(ctx context.Context, name string) (_ *wire.Kept,
 	patience, cancel := context.WithTimeout(ctx, helperPatience)
 	defer cancel()
 	if s.helpers.Acquire(patience, maxHelpers) != nil {
-		return nil, core.Errorf(core.KindConflict, "checkpoint", s.launch.ID, "files are being copied into or out of the sandbox").
+		return nil, core.Errorf(
+			core.KindConflict, "checkpoint", s.launch.ID, "files are being copied into or out of the sandbox",
+		).
 			WithHint("try again when that is done")
 	}
 	defer s.helpers.Release(maxHelpers)
 	s.mu.Lock()
 	forwards := s.forwards
-	kept := &wire.Kept{Engine: engineVersion(), Secrets: s.launch.Secrets, Given: s.given(), Last: s.commands.Last(), Commands: s.keptCommands(), Names: s.stack.Names()}
+	kept := &wire.Kept{
+		Engine: engineVersion(), Secrets: s.launch.Secrets, Given: s.given(), Last: s.commands.Last(),
+		Commands: s.keptCommands(), Names: s.stack.Names(),
+	}
 	s.mu.Unlock()
 	if forwards > 0 {
-		return nil, core.Errorf(core.KindConflict, "checkpoint", s.launch.ID, "%d connections are open to a published port that listens on the sandbox's loopback alone", forwards).
+		return nil, core.Errorf(
+			core.KindConflict, "checkpoint", s.launch.ID,
+			"%d connections are open to a published port that listens on the sandbox's loopback alone", forwards,
+		).
 			WithHint("let it listen on 0.0.0.0, or try again when they are closed")
 	}
 	s.keeping.Lock()
@@ -95,7 +104,10 @@ func (s *Supervisor) awaitImage() (wire.Kept, error) {
 		return kept, core.Errorf(core.KindCanceled, "local.launch", "", "the sandbox to go on from was not kept: %w", err)
 	}
 	if own := engineVersion(); kept.Engine != own {
-		return kept, core.Errorf(core.KindConflict, "local.launch", "", "the checkpoint is of another version of sb-runtime: gVisor %s, not %s", kept.Engine, own).
+		return kept, core.Errorf(
+			core.KindConflict, "local.launch", "", "the checkpoint is of another version of sb-runtime: gVisor %s, not %s",
+			kept.Engine, own,
+		).
 			WithHint("launch from it with the sb that made it, or make a new one")
 	}
 	s.launch.Secrets = kept.Secrets

@@ -60,7 +60,8 @@ func kindHint(kind core.Kind) string {
 		return "free disk space, memory or processes on this machine"
 	case core.KindUnavailable:
 		return "sb doctor says what this machine does not allow"
-	case core.KindInternal, core.KindUsage, core.KindNotFound, core.KindConflict, core.KindUnsupported, core.KindUnauthorized,
+	case core.KindInternal, core.KindUsage, core.KindNotFound, core.KindConflict, core.KindUnsupported,
+		core.KindUnauthorized,
 		core.KindTimeout, core.KindCanceled:
 	}
 	return ""

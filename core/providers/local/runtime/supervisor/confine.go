@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine gives up what this process does not need once the sandbox runs: it parses the packets of the sandbox. There is
-// no way back, and it holds for all threads.
+// confine gives up what this process does not need once the sandbox runs: it parses the packets of the sandbox. There
+// is no way back, and it holds for all threads.
 //
-// The process sees only its own files (see enterJail). It has no capabilities. It can start no program, make no namespace
-// and no mount, and trace no process; it can signal itself and the processes in peers, and open no sockets but unix, IP
-// and route sockets. dirs are what it writes in, the sandbox's directory first.
+// The process sees only its own files (see enterJail). It has no capabilities. It can start no program, make no
+// namespace and no mount, and trace no process; it can signal itself and the processes in peers, and open no sockets
+// but unix, IP and route sockets. dirs are what it writes in, the sandbox's directory first.
 func confine(root string, dirs []string, peers ...int) error {
 	keep := uint64(0)
 	// With sudo the state directory can be another user's.
@@ -53,7 +53,9 @@ func limitCapabilities(keep uint64) error {
 		set := uint32(keep>>(32*i)) & sets[i].Permitted //nolint:gosec // one half of it
 		sets[i] = unix.CapUserData{Effective: set, Permitted: set}
 	}
-	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&sets[0])), 0)
+	_, _, errno := syscall.AllThreadsSyscall(
+		unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&sets[0])), 0,
+	)
 	if errno != 0 {
 		return errno
 	}
@@ -74,22 +76,30 @@ const (
 // refused are system calls that a supervisor has no use of once the sandbox runs.
 func refused() []uint32 {
 	return []uint32{
-		unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_KCMP,
+		unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
+		unix.SYS_KCMP,
 		unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_MADVISE, unix.SYS_PERSONALITY,
-		unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN,
+		unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_OPEN_TREE, unix.SYS_MOVE_MOUNT,
+		unix.SYS_FSOPEN,
 		unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_UNSHARE, unix.SYS_SETNS,
-		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-		unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
-		unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SYSLOG,
+		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER,
+		unix.SYS_IO_URING_REGISTER,
+		unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE,
+		unix.SYS_DELETE_MODULE,
+		unix.SYS_KEXEC_LOAD, unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL,
+		unix.SYS_SYSLOG,
 		unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_FANOTIFY_INIT, unix.SYS_MKNODAT,
-		unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID, unix.SYS_SETRESGID, unix.SYS_SETGROUPS,
+		unix.SYS_SETUID, unix.SYS_SETGID, unix.SYS_SETREUID, unix.SYS_SETREGID, unix.SYS_SETRESUID, unix.SYS_SETRESGID,
+		unix.SYS_SETGROUPS,
 		unix.SYS_SETFSUID, unix.SYS_SETFSGID, unix.SYS_CAPSET, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
-		unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME, unix.SYS_VHANGUP, unix.SYS_LOOKUP_DCOOKIE,
+		unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME, unix.SYS_ADJTIMEX, unix.SYS_CLOCK_ADJTIME, unix.SYS_VHANGUP,
+		unix.SYS_LOOKUP_DCOOKIE,
 		// Calls that the user id alone allows on other processes of this user.
 		unix.SYS_TKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET,
 		unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETATTR,
 		unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
-		unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMCTL, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP,
+		unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMCTL, unix.SYS_SEMOP,
+		unix.SYS_SEMTIMEDOP,
 		unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 	}
 }
@@ -100,7 +110,8 @@ func filter(peers ...int) ([]bpf.RawInstruction, error) {
 	equal := func(value uint32, otherwise uint8) bpf.JumpIf {
 		return bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipFalse: otherwise}
 	}
-	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID |
+		unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch(), SkipTrue: 1},
@@ -128,7 +139,8 @@ func filter(peers ...int) ([]bpf.RawInstruction, error) {
 	for number, processes := range map[uint32][]int{
 		unix.SYS_KILL: known, unix.SYS_PIDFD_OPEN: known, unix.SYS_TGKILL: {self}, unix.SYS_PRLIMIT64: {0, self},
 	} {
-		program = append(program, equal(number, uint8(2*len(processes)+2)), bpf.LoadAbsolute{Off: offsetFirst, Size: 4}) //nolint:gosec // few
+		//nolint:gosec // few
+		program = append(program, equal(number, uint8(2*len(processes)+2)), bpf.LoadAbsolute{Off: offsetFirst, Size: 4})
 		for _, pid := range processes {
 			program = append(program, equal(uint32(pid), 1), allow) //nolint:gosec // a process id
 		}
@@ -159,7 +171,9 @@ func installFilter(peers ...int) error {
 		raw[i] = unix.SockFilter{Code: in.Op, Jt: in.Jt, Jf: in.Jf, K: in.K}
 	}
 	code := unix.SockFprog{Len: uint16(len(raw)), Filter: &raw[0]} //nolint:gosec // a few hundred
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&code)))
+	_, _, errno := unix.Syscall(
+		unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&code)),
+	)
 	runtime.KeepAlive(raw)
 	if errno != 0 {
 		return errno

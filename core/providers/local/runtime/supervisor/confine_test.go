@@ -1,6 +1,7 @@
 //go:build linux && !cgo
 
-// A program with the C library cannot give up capabilities on all threads; see syscall.AllThreadsSyscall. sb-runtime has none.
+// A program with the C library cannot give up capabilities on all threads; see syscall.AllThreadsSyscall. sb-runtime
+// has none.
 
 package supervisor
 
@@ -153,7 +154,9 @@ func checkFiles(t *testing.T) {
 // checkResolvers shows a file behind a symbolic link, under a mount as containers have it, and one that is replaced.
 func checkResolvers(t *testing.T, dir string) {
 	t.Helper()
-	root, file, link := filepath.Join(dir, "root"), filepath.Join(dir, "run", "resolv.conf"), filepath.Join(dir, "etc", "resolv.conf")
+	root, file, link := filepath.Join(dir, "root"), filepath.Join(dir, "run", "resolv.conf"), filepath.Join(
+		dir, "etc", "resolv.conf",
+	)
 	mounted := filepath.Join(dir, "mounted")
 	for _, parent := range []string{root, filepath.Dir(file), filepath.Dir(link)} {
 		if err := os.MkdirAll(parent, 0o755); err != nil {

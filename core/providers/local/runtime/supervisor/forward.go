@@ -84,7 +84,10 @@ func (s *Supervisor) forward(ctx context.Context, port int, files *socket.Files)
 	}
 	client, ok := conn.(*net.UnixConn)
 	if !ok {
-		return errors.Join(core.Errorf(core.KindInternal, "port forward", s.launch.ID, "the client passed no unix socket"), conn.Close(), inside.Close())
+		return errors.Join(
+			core.Errorf(core.KindInternal, "port forward", s.launch.ID, "the client passed no unix socket"), conn.Close(),
+			inside.Close(),
+		)
 	}
 	s.wg.Go(func() { s.carry(client, inside) })
 	return nil

@@ -18,13 +18,15 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// enterJail replaces what this process sees of the machine's files: dirs, which it may write in, /proc, /dev/null and the
-// files that name the machine's name servers. In dirs it does not see store.ClientDir. All but dirs and /dev/null is
-// read-only. root is an empty directory; the process is in a mount namespace of its own. Open files stay open.
+// enterJail replaces what this process sees of the machine's files: dirs, which it may write in, /proc, /dev/null and
+// the files that name the machine's name servers. In dirs it does not see store.ClientDir. All but dirs and /dev/null
+// is read-only. root is an empty directory; the process is in a mount namespace of its own. Open files stay open.
 func enterJail(root string, dirs ...string) error {
 	// The time zone is read at its first use, from a file that the jail lacks.
 	_, _ = time.Now().Zone()
-	if err := unix.Mount("sb", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=64k,mode=0755"); err != nil {
+	if err := unix.Mount(
+		"sb", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "size=64k,mode=0755",
+	); err != nil {
 		return fmt.Errorf("mounting the root: %w", err)
 	}
 	for _, dir := range dirs {
@@ -70,8 +72,8 @@ func hide(dir string) error {
 	return nil
 }
 
-// show makes a file or directory of the machine visible at the same path below root. A read-only one comes with the file
-// systems that are mounted on it and below it: an ordinary user may not uncover what they hide.
+// show makes a file or directory of the machine visible at the same path below root. A read-only one comes with the
+// file systems that are mounted on it and below it: an ordinary user may not uncover what they hide.
 func show(root, path string, readOnly bool) error {
 	info, err := os.Stat(path) //nolint:gosec // the client names the paths
 	if err != nil {

@@ -120,7 +120,8 @@ func (s *Supervisor) acquire() error {
 	case s.over:
 		return core.Errorf(core.KindConflict, "local", s.launch.ID, "the sandbox has ended")
 	case s.paused:
-		return core.Errorf(core.KindConflict, "local", s.launch.ID, "the sandbox is paused").WithHint("sb resume %s", s.launch.Spec.Name)
+		return core.Errorf(core.KindConflict, "local", s.launch.ID, "the sandbox is paused").
+			WithHint("sb resume %s", s.launch.Spec.Name)
 	}
 	if err := s.thaw(); err != nil {
 		return err
@@ -232,13 +233,15 @@ func (s *Supervisor) watchMemory(ctx context.Context, limit int64) {
 	}
 }
 
-// overLimit says by what a sandbox is over its memory limit, or "". used is the sandbox's own, beside what its kernel and its supervisor hold.
+// overLimit says by what a sandbox is over its memory limit, or "". used is the sandbox's own, beside what its kernel
+// and its supervisor hold.
 func overLimit(used, beside, limit int64) string {
 	switch {
 	case used > limit:
 		return fmt.Sprintf("memory use of %s is over the limit of %s", core.Bytes(used), core.Bytes(limit))
 	case used+beside > limit+socket.KernelMemory:
-		return fmt.Sprintf("memory use of %s, and %s that its kernel and its network hold for it, are over the limit of %s and %s for those",
+		return fmt.Sprintf("memory use of %s, and %s that its kernel and its network hold for it, are over the limit of %s "+
+			"and %s for those",
 			core.Bytes(used), core.Bytes(beside), core.Bytes(limit), core.Bytes(socket.KernelMemory))
 	}
 	return ""

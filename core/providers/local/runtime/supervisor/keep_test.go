@@ -20,7 +20,8 @@ func TestOverLimit(t *testing.T) {
 		{512, 257, "257MiB that its kernel"},
 		{1, 768, "768MiB that its kernel"},
 	} {
-		if got := overLimit(test.used*mib, test.beside*mib, 512*mib); !strings.Contains(got, test.says) || (got == "") != (test.says == "") {
+		if got := overLimit(test.used*mib, test.beside*mib, 512*mib); !strings.Contains(got, test.says) ||
+			(got == "") != (test.says == "") {
 			t.Errorf("%d and %d: %q", test.used, test.beside, got)
 		}
 	}

@@ -45,7 +45,9 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	}
 	defer func() { _ = stdin.Close() }()
 	if launch.Version != wire.Version {
-		report(socket.LaunchStatus{Error: guest.Fail(core.Errorf(core.KindUnavailable, "local.launch", "", "sb speaks protocol %d, sb-runtime %d", launch.Version, wire.Version).
+		report(socket.LaunchStatus{Error: guest.Fail(core.Errorf(
+			core.KindUnavailable, "local.launch", "", "sb speaks protocol %d, sb-runtime %d", launch.Version, wire.Version,
+		).
 			WithHint("install both from one version: CGO_ENABLED=0 go install ./cmd/..."))})
 		return 1
 	}

@@ -10,19 +10,22 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
 )
 
-// connect makes the sandbox's network and returns its description for the sandbox; the caller closes the card. Without a network there is
-// one, too, where everything is refused: gVisor gives a sandbox that runs no card any more.
+// connect makes the sandbox's network and returns its description for the sandbox; the caller closes the card. Without
+// a network there is one, too, where everything is refused: gVisor gives a sandbox that runs no card any more.
 func (s *Supervisor) connect(network core.Network) (*engine.Network, error) {
 	host, nic, err := netstack.Pair()
 	if err != nil {
 		return nil, err
 	}
-	if s.stack, err = netstack.New(netstack.Config{NIC: host, Guest: nic, Policy: policy(network), Denied: s.noteDenial}); err != nil {
+	if s.stack, err = netstack.New(netstack.Config{
+		NIC: host, Guest: nic, Policy: policy(network), Denied: s.noteDenial,
+	}); err != nil {
 		_ = nic.Close()
 		return nil, err
 	}
 	return &engine.Network{
-		NIC: nic, MTU: netstack.MTU, Bits: netstack.PrefixBits, Address: netstack.SandboxAddr(), Gateway: netstack.GatewayAddr(),
+		NIC: nic, MTU: netstack.MTU, Bits: netstack.PrefixBits, Address: netstack.SandboxAddr(),
+		Gateway: netstack.GatewayAddr(),
 	}, nil
 }
 

@@ -56,13 +56,17 @@ func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[socket.Ask, socket.Ans
 }
 
 // open starts the command that a client asks for, or finds it. broken takes the outputs whose reader is gone.
-func (s *Supervisor) open(first *wire.Request, files *socket.Files, broken chan<- core.Stream) (c *command.Command, client streams, err error) {
+func (s *Supervisor) open(
+	first *wire.Request, files *socket.Files, broken chan<- core.Stream,
+) (c *command.Command, client streams, err error) {
 	switch {
 	case first == nil || first.Verb != wire.VerbExec && first.Verb != wire.VerbAttach:
 		return nil, client, core.Errorf(core.KindUsage, "exec", "", "the first message is not a request for a command")
 	case first.Verb == wire.VerbAttach:
 		if c = s.commands.Get(first.Exec); c == nil {
-			return nil, client, core.Errorf(core.KindNotFound, "attach", first.Exec, "no command %q runs in the sandbox", first.Exec)
+			return nil, client, core.Errorf(
+				core.KindNotFound, "attach", first.Exec, "no command %q runs in the sandbox", first.Exec,
+			)
 		}
 		if stdin, err := files.Take(1); err == nil {
 			client.stdin = stdin[0]
@@ -186,7 +190,8 @@ func (s *Supervisor) files(ctx context.Context, argv []string, files *socket.Fil
 		return nil, err
 	}
 	process, err := s.box.Exec(ctx, engine.Command{
-		Argv: argv, Env: environment(who.Home, s.launch.Spec.Env), Dir: "/", UID: who.UID, GID: who.GID, Files: streams, Program: s.box.Guest(), Hidden: true,
+		Argv: argv, Env: environment(who.Home, s.launch.Spec.Env), Dir: "/", UID: who.UID, GID: who.GID, Files: streams,
+		Program: s.box.Guest(), Hidden: true,
 	})
 	if err != nil {
 		return nil, s.whyNotBegun(err)
@@ -211,8 +216,8 @@ func (s *Supervisor) files(ctx context.Context, argv []string, files *socket.Fil
 // helperGrace is how long sb-guest may take to take back what it began.
 const helperGrace = 5 * time.Second
 
-// endWithClient ends a file operation whose client has left, until ended is closed. Who is root inside can stop sb-guest, so the
-// second signal is one that nothing withstands.
+// endWithClient ends a file operation whose client has left, until ended is closed. Who is root inside can stop
+// sb-guest, so the second signal is one that nothing withstands.
 func endWithClient(ctx context.Context, helper *engine.Process, ended <-chan struct{}) {
 	select {
 	case <-ended:
@@ -309,7 +314,9 @@ func (s *Supervisor) expire(at time.Time, lease bool) error {
 // stop asks every process to end, saves the filesystem and ends the sandbox.
 func (s *Supervisor) stop(ctx context.Context, grace time.Duration) error {
 	if !s.launch.Spec.Persist {
-		return core.Errorf(core.KindConflict, "stop", s.launch.Spec.Name, "the sandbox is not persistent: stopping would lose its files").
+		return core.Errorf(
+			core.KindConflict, "stop", s.launch.Spec.Name, "the sandbox is not persistent: stopping would lose its files",
+		).
 			WithHint("launch it with --persist, or end it with: sb terminate %s", s.launch.Spec.Name)
 	}
 	s.stopping.Lock()
@@ -329,7 +336,9 @@ func (s *Supervisor) stop(ctx context.Context, grace time.Duration) error {
 	}
 	s.mu.Unlock()
 	if err != nil && s.hasEnded() {
-		return core.Errorf(core.KindConflict, "stop", s.launch.Spec.Name, "the sandbox ended before it was saved: %s", s.whyEnded().message)
+		return core.Errorf(
+			core.KindConflict, "stop", s.launch.Spec.Name, "the sandbox ended before it was saved: %s", s.whyEnded().message,
+		)
 	}
 	if err != nil {
 		return classifyAs("stop", "the file system could not be saved; the sandbox keeps running", err)

@@ -76,8 +76,8 @@ func (f streams) outputs(broken chan<- core.Stream) *command.Client {
 	return client
 }
 
-// abandon releases the descriptors of a client that has left. The reader of an output sees its end, and what is typed next
-// is not the command's.
+// abandon releases the descriptors of a client that has left. The reader of an output sees its end, and what is typed
+// next is not the command's.
 func (f streams) abandon() {
 	if f.stdin != nil && isTerminal(f.stdin) {
 		_ = f.stdin.SetReadDeadline(time.Now()) // it may be closed

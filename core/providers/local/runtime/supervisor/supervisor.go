@@ -48,8 +48,8 @@ type Supervisor struct {
 	wg       sync.WaitGroup
 	commands *command.Commands
 
-	// stopping is held by stop. The entry command's end waits for it: it is not the sandbox's own when it was asked for. It is
-	// taken before mu.
+	// stopping is held by stop. The entry command's end waits for it: it is not the sandbox's own when it was asked for.
+	// It is taken before mu.
 	stopping sync.Mutex
 	// policing is held while the network policy is replaced. It is taken before mu.
 	policing sync.Mutex
@@ -82,8 +82,12 @@ type end struct {
 func newSupervisor(launch socket.Launch, log *slog.Logger) *Supervisor {
 	started, _ := core.ProcessStart(os.Getpid())
 	s := &Supervisor{
-		launch: launch, log: log, helpers: semaphore.NewWeighted(maxHelpers), ending: make(chan end, 1), changed: make(chan struct{}, 1),
-		state: store.State{State: core.StateCreating, BootID: core.BootID(), PID: os.Getpid(), PIDStart: started, Saved: launch.Restore, Note: launch.Note},
+		launch: launch, log: log, helpers: semaphore.NewWeighted(maxHelpers), ending: make(chan end, 1),
+		changed: make(chan struct{}, 1),
+		state: store.State{
+			State: core.StateCreating, BootID: core.BootID(), PID: os.Getpid(), PIDStart: started, Saved: launch.Restore,
+			Note: launch.Note,
+		},
 	}
 	s.commands = command.New(host{s}, command.Config{
 		Sandbox: launch.ID, Dir: s.journalDir(), LogLimit: logLimit, EntryLogLimit: cmp.Or(launch.LogLimit, logLimit),
@@ -196,10 +200,12 @@ func (s *Supervisor) makeDirs() error {
 func (s *Supervisor) config() engine.Config {
 	spec := s.launch.Spec
 	config := engine.Config{
-		ID: s.launch.ID, Dir: s.launch.RuntimeDir, OverlayDir: s.launch.OverlayDir, Guest: s.launch.Guest, Hostname: hostname(spec.Name),
-		Env: environment("/root", spec.Env),
+		ID: s.launch.ID, Dir: s.launch.RuntimeDir, OverlayDir: s.launch.OverlayDir, Guest: s.launch.Guest,
+		Hostname: hostname(spec.Name),
+		Env:      environment("/root", spec.Env),
 		Limits: engine.Limits{
-			CPU: spec.CPU, Memory: int64(spec.Memory), Disk: int64(spec.Disk), Processes: spec.Processes, OpenFiles: spec.OpenFiles,
+			CPU: spec.CPU, Memory: int64(spec.Memory), Disk: int64(spec.Disk), Processes: spec.Processes,
+			OpenFiles: spec.OpenFiles,
 		},
 		Restore: s.launch.Files,
 	}

@@ -17,8 +17,8 @@ func (s *Supervisor) readPasswd() ([]command.User, error) {
 	return s.readUsers(passwdPatience, func(w *os.File) error { return s.box.ReadFile("/etc/passwd", w) })
 }
 
-// readUsers reads users from what write writes. A sandbox that resumes from another one may have anything in the file's place, also what
-// has no end or never begins; write is not waited for then before the sandbox ends.
+// readUsers reads users from what write writes. A sandbox that resumes from another one may have anything in the file's
+// place, also what has no end or never begins; write is not waited for then before the sandbox ends.
 func (s *Supervisor) readUsers(patience time.Duration, write func(w *os.File) error) ([]command.User, error) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -20,9 +20,12 @@ func TestReadUsersOfAnyFile(t *testing.T) {
 		write func(*os.File) error
 		users int
 	}{
-		"small":       {func(w *os.File) error { _, err := io.WriteString(w, root+last); return err }, 2},
-		"none":        {func(*os.File) error { return os.ErrNotExist }, 0},
-		"large":       {func(w *os.File) error { _, err := io.WriteString(w, strings.Repeat(root, 10_000)+last); return err }, 10_001},
+		"small": {func(w *os.File) error { _, err := io.WriteString(w, root+last); return err }, 2},
+		"none":  {func(*os.File) error { return os.ErrNotExist }, 0},
+		"large": {func(w *os.File) error {
+			_, err := io.WriteString(w, strings.Repeat(root, 10_000)+last)
+			return err
+		}, 10_001},
 		"a long line": {func(w *os.File) error { _, err := io.WriteString(w, root+long+"\n"+last); return err }, 2},
 		"no end": {func(w *os.File) error {
 			for {
@@ -41,7 +44,10 @@ func TestReadUsersOfAnyFile(t *testing.T) {
 	}
 	s := &Supervisor{log: slog.New(slog.DiscardHandler)}
 	ended := make(chan struct{})
-	if users, err := s.readUsers(time.Millisecond, func(*os.File) error { <-ended; return errors.ErrUnsupported }); err != nil || len(users) != 0 {
+	if users, err := s.readUsers(time.Millisecond, func(*os.File) error {
+		<-ended
+		return errors.ErrUnsupported
+	}); err != nil || len(users) != 0 {
 		t.Errorf("a pipe without a writer: %d users, %v", len(users), err)
 	}
 	close(ended)
