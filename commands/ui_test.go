@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// What is no terminal, or one that cannot draw, gets no dashboard but a hint.
+// Without a terminal that can draw, the dashboard does not start, and a hint is printed.
 func TestUINeedsATerminal(t *testing.T) {
 	app, streams, _ := stubApp(t)
 	for name, run := range map[string]func() error{

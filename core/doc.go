@@ -6,5 +6,5 @@
 // It is one package although it has more than 40 files. Each file is one noun, with the optional interface of the
 // provider that manages it, and the nouns need each other: Spec holds quantities, secrets and probes; Sandbox and
 // Checkpoint hold a Spec; Provider takes and returns them all; a check of a field returns an Error. Checks are methods
-// of the nouns. What only uses the nouns is a package of its own, such as core/price and core/redact.
+// of the nouns. Code that only uses the nouns is a package of its own, such as core/price and core/redact.
 package core

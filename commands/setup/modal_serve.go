@@ -31,7 +31,7 @@ type ModalServeOptions struct {
 	Buckets     []string
 	AnyToken    bool
 	EnvFile     string
-	// While is the process that the server serves; 0 is nobody in particular.
+	// While is the process that the server serves; 0 means no process.
 	While int
 }
 

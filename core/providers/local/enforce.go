@@ -30,18 +30,18 @@ func (p *Provider) Enforcement(_ context.Context, id string, spec core.Spec) ([]
 			if !slices.Contains(controllers, "cpu") {
 				e.How = "the processors that the sandbox may run on"
 				if spec.CPU != math.Trunc(spec.CPU) {
-					e.Strength, e.Gap = core.Partial, "without a control group it is rounded up to whole cores: "+why.Error()
+					e.Strength, e.Gap = core.Partial, "without a control group, it is rounded up to whole cores: "+why.Error()
 				}
 			}
 		case "memory":
-			e.How = "the supervisor's look every 50 ms, and a control group's hard limit for the sandbox with its kernel"
+			e.How = "a measurement every 50 ms, and the control group's hard limit for the sandbox with its kernel"
 			if !slices.Contains(controllers, "memory") {
-				e.How = "the supervisor's look every 50 ms"
-				e.Strength, e.Gap = core.Partial, "without a control group more can be taken for up to 50 ms: "+why.Error()
+				e.How = "a measurement every 50 ms"
+				e.Strength, e.Gap = core.Partial, "without a control group, use can exceed the limit for up to 50 ms: "+why.Error()
 			}
 		case "processes":
 			e.How = "a resource limit inside"
-			e.Strength, e.Gap = core.Partial, "it counts for each user inside by themselves"
+			e.Strength, e.Gap = core.Partial, "counted per user inside the sandbox"
 		case "open_files":
 			e.How = "a resource limit inside"
 		case "disk":
@@ -49,11 +49,11 @@ func (p *Provider) Enforcement(_ context.Context, id string, spec core.Spec) ([]
 		case "timeout", "idle_timeout":
 			e.How = "the sandbox's supervisor"
 		case "network":
-			e.How = "the sandbox's own network stack, outside of it"
+			e.How = "the sandbox's own network stack, outside the sandbox"
 			if spec.Network.Mode == core.NetworkAllow && slices.ContainsFunc(spec.Network.Allow, isDomain) {
-				e.How += ", which sees whom a TLS hello and each HTTP request ask, and resolves domains itself"
-				e.Strength, e.Gap = core.Partial, "what is inside TLS is not seen: a server that answers there for another name "+
-					"than the one it was asked for can be used so"
+				e.How += ", which reads the name in a TLS hello and in each HTTP request, and resolves domains itself"
+				e.Strength, e.Gap = core.Partial, "requests inside TLS are not visible: an allowed server that also answers for other names "+
+					"can be used to reach those"
 			}
 		case "volumes":
 			e.How = "a read-only mount"

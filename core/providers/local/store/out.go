@@ -50,7 +50,7 @@ func (o *Out) Take(to string) error {
 		if err := unix.Renameat(int(o.dir.Fd()), name, unix.AT_FDCWD, moved); err != nil {
 			return &os.PathError{Op: "rename", Path: filepath.Join(o.dir.Name(), name), Err: err}
 		}
-		// Here nobody can replace it any more.
+		// Here the supervisor cannot replace it any more.
 		info, err := os.Lstat(moved)
 		if err == nil && !info.Mode().IsRegular() {
 			err = errors.Join(fmt.Errorf("%s: %w", filepath.Join(o.dir.Name(), name), errIrregular), os.RemoveAll(moved))

@@ -62,7 +62,7 @@ func (s *Stack) relayNamed(ctx context.Context, inside *accepted, outside net.Co
 		}
 		s.relay(again, server)
 	case greeting.protocol == speaksTLS:
-		s.refuse(flow, "the connection to "+flow.Name+" asks for "+orNobody(greeting.host))
+		s.refuse(flow, "the connection to "+flow.Name+" asks for "+orNoName(greeting.host))
 		inside.reset()
 	case len(greeting.said) > 0:
 		s.refuse(flow, unreadable)
@@ -79,9 +79,9 @@ func sshServer(outside net.Conn) (server net.Conn, ok bool) {
 	return &replayed{Conn: outside, reader: replay(said, outside)}, ok
 }
 
-func orNobody(host string) string {
+func orNoName(host string) string {
 	if host == "" {
-		return "nobody by name"
+		return "no name"
 	}
 	return host
 }

@@ -185,12 +185,12 @@ func TestOnlyTheNameIsReached(t *testing.T) {
 		}
 	}
 	before := heard.Load()
-	const nobody, unseen = "asks for nobody by name\n", "of this protocol it cannot be seen"
+	const nameless, unseen = "asks for no name\n", "of this protocol it cannot be seen"
 	for what, test := range map[string]struct{ said, refusal string }{
 		"another name":        {string(clientHello(t, "other.example")), "asks for other.example\n"},
-		"no name":             {string(clientHello(t, "")), nobody},
+		"no name":             {string(clientHello(t, "")), nameless},
 		"a name below":        {string(clientHello(t, "a.good.example")), "asks for a.good.example\n"},
-		"broken TLS":          {"\x16\x03\x01\x00\x05\x01\xff\xff\xff\xff", nobody},
+		"broken TLS":          {"\x16\x03\x01\x00\x05\x01\xff\xff\xff\xff", nameless},
 		"an empty line first": {"\r\nGET / HTTP/1.1\r\nHost: other.example\r\n\r\n", unseen},
 		"small letters":       {"get / HTTP/1.1\r\nHost: other.example\r\n\r\n", unseen},
 		"mail":                {"EHLO x\r\n", unseen}, "SSL 2": {"\x80\x2e\x01\x00\x02", unseen},

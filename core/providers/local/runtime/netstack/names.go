@@ -21,8 +21,8 @@ const (
 // outside; programs that fake addresses for a whole machine take the other half.
 func standIns() netip.Prefix { return netip.MustParsePrefix("198.19.0.0/16") }
 
-// names are the domains that a sandbox reaches by name: each has an address inside that stands for it and for nothing
-// else, whoever shares its addresses outside. An address stands for its name as long as the sandbox runs, and in its
+// names are the domains that a sandbox reaches by name. Each has an address inside that stands for it alone, even if
+// other names share its addresses outside. An address stands for its name as long as the sandbox runs, and in its
 // copies.
 type names struct {
 	mu     sync.Mutex

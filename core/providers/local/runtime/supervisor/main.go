@@ -51,8 +51,8 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 			WithHint("install both from one version: CGO_ENABLED=0 go install ./cmd/..."))})
 		return 1
 	}
-	unix.Umask(0o022) // what the sandbox sees has its modes, whoever launches
-	// What gVisor takes for the sandbox's streams must not be the client's.
+	unix.Umask(0o022) // files for the sandbox have fixed modes for every user
+	// The streams that gVisor gives to the sandbox must not be the client's.
 	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
 	defer stop()
