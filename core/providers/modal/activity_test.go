@@ -2,7 +2,7 @@ package modal
 
 import "testing"
 
-// Output that comes, a reader that takes its time and a connection that is made anew are no silence.
+// Incoming output, a slow reader and a reconnection are not silence.
 func TestSilence(t *testing.T) {
 	a := &activity{}
 	if !a.silent() {

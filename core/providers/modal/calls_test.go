@@ -62,8 +62,8 @@ type operation struct {
 	do    func(context.Context, *modal.Provider) error
 }
 
-// Each call costs the distance to Modal, so each operation of a process that knows nothing but what others have
-// remembered is held to the calls it needs. Whoever adds one must say so here.
+// Each call costs a round trip to Modal. So each operation may make only the calls it needs, in a process that knows
+// only what others have remembered. A change that adds a call must list it here.
 func TestCallsOfEachOperation(t *testing.T) {
 	r := newRig(t, func(o *modaltest.Options) { o.Secrets = map[string]map[string]string{"kept": {"KEPT": "value"}} })
 	first := modal.New(r.opts)
@@ -382,7 +382,7 @@ func execTrue(id string, secrets []core.Secret) func(context.Context, *modal.Pro
 	}
 }
 
-// What the cache remembers may be gone: it is then looked up again, not believed.
+// An id in the cache may be gone at Modal. Launch then looks it up again.
 func TestRememberedIDsAreNotBelieved(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -400,7 +400,7 @@ func TestRememberedIDsAreNotBelieved(t *testing.T) {
 	launched(t, again, spec())
 }
 
-// Without credentials nobody is called.
+// Without credentials no operation calls Modal.
 func TestNoCredentialsNoCalls(t *testing.T) {
 	r := newRig(t, nil)
 	t.Setenv("MODAL_TOKEN_ID", "")

@@ -174,8 +174,8 @@ func (p *Provider) RemoveCheckpoint(_ context.Context, name string) error {
 	return core.Wrap("modal.checkpoint", name, err)
 }
 
-// restore launches from a checkpoint. Only the name and the labels can be others: all else Modal takes from what it
-// kept.
+// restore launches from a checkpoint. A launch can change only the name and the labels. Modal takes all else from the
+// checkpoint.
 func (p *Provider) restore(ctx context.Context, spec core.Spec, lease core.Lease) (core.Sandbox, error) {
 	c, err := p.connect()
 	if err != nil {
@@ -190,7 +190,7 @@ func (p *Provider) restore(ctx context.Context, spec core.Spec, lease core.Lease
 	if field := changedField(spec, kept.Spec); field != "" {
 		return core.Sandbox{}, core.Errorf(
 			core.KindUnsupported, "modal.launch", spec.Checkpoint,
-			"%s: Modal goes on with a sandbox as it was; only its name and its labels can be others", field,
+			"%s: Modal resumes a sandbox as it was; a launch can change only its name and its labels", field,
 		)
 	}
 	was, labels, name := kept.Spec, spec.Labels, spec.Name

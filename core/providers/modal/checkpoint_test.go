@@ -30,7 +30,7 @@ func counted(t *testing.T, p *modal.Provider, id string) int {
 	return n
 }
 
-// A process that counts goes on counting in a sandbox that is launched from a checkpoint, by its name or by Modal's id.
+// A process continues to count in a sandbox that is launched from a checkpoint, by its name or by Modal's id.
 func TestCheckpointGoesOn(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -81,9 +81,9 @@ func TestCheckpointGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, func() bool { return counted(t, p, again.ID) > before })
-		// Its output begins where it goes on. What is written all the time is told as far as it is there.
+		// Its output begins where it resumed. While the process keeps writing, Logs returns the output so far.
 		if text, _ := logged(t, p, again.ID, core.LogOptions{Tail: -1}); strings.HasPrefix(text, "1\n") {
-			t.Errorf("%s: it began anew: %q", name, text)
+			t.Errorf("%s: the process started over: %q", name, text)
 		}
 		found, err := svc.Resolve(ctx, again.Name)
 		if err != nil || found.ID != again.ID || found.Labels["turn"] != "2" || found.Spec.Checkpoint != name {
@@ -94,7 +94,7 @@ func TestCheckpointGoesOn(t *testing.T) {
 			t.Errorf("%s: it is %+v", name, found)
 		}
 		if _, err := p.Checkpoint(ctx, again.ID, "again-"+again.Name); err != nil {
-			t.Errorf("%s: one that goes on is not kept again: %v", name, err)
+			t.Errorf("%s: no checkpoint of a restored sandbox: %v", name, err)
 		}
 	}
 	for _, refused := range []core.Spec{

@@ -115,8 +115,7 @@ func TestFirstGeneration(t *testing.T) {
 	}
 }
 
-// A sandbox that is ended, or whose time is over, has the code that Modal gives it: who terminates it is told, and who
-// waits for it.
+// A sandbox that was terminated, or whose lifetime is over, has Modal's exit code. End and WaitSandbox both return it.
 func TestEndsHaveCodes(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()
@@ -196,7 +195,7 @@ func TestMoneyWithoutPrices(t *testing.T) {
 	}
 }
 
-// What one sandbox wrote to a volume the next one finds.
+// A volume keeps one sandbox's writes for the next sandbox.
 func TestVolumes(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()

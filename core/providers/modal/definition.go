@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
-// definition is what Modal is asked for. What has to be looked up is looked up at once.
+// definition returns Modal's parameters for the sandbox. Its lookups run at the same time.
 func (l *launching) definition(ctx context.Context) (*sdk.SandboxCreateParams, error) {
 	spec := l.spec
 	params := &sdk.SandboxCreateParams{

@@ -105,11 +105,11 @@ func TestEveryFieldReachesModal(t *testing.T) {
 	got, err := p.Get(t.Context(), sb.ID)
 	if m, ofErr := modalspec.Of(got.Spec); err != nil || ofErr != nil || m.Runtime != "vm" || got.Spec.Ready == nil ||
 		got.Labels["team"] != "x" {
-		t.Errorf("it is told as %+v, %v", got, err)
+		t.Errorf("it is read back as %+v, %v", got, err)
 	}
 }
 
-// A private registry's credentials go along as its kind wants them, told by the host.
+// Modal receives a private registry's credentials in the form of its kind. The host determines the kind.
 func TestPrivateRegistries(t *testing.T) {
 	r := newRig(t, func(o *modaltest.Options) {
 		o.Secrets = map[string]map[string]string{"half": {"REGISTRY_USERNAME": "me"}, "login": {
@@ -156,7 +156,7 @@ func first[T any](list []T) T {
 	return list[0]
 }
 
-// What is not there at Modal is told with its name.
+// The error for an object that is missing at Modal names it.
 func TestMissingAtModal(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()

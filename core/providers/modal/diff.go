@@ -95,7 +95,7 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	if sb.Spec.Checkpoint != "" {
 		return nil, core.Errorf(
 			core.KindUnsupported, "modal.diff", sb.Name,
-			"what differs from the image is not known of a sandbox that goes on from a checkpoint",
+			"the differences from the image are not known for a sandbox that was launched from a checkpoint",
 		)
 	}
 	skip := notDiffed()
@@ -117,7 +117,7 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	return p.compare(ctx, id, reference, now, skip)
 }
 
-// reference launches a sandbox as the other one was at first. It ends by itself, whatever becomes of this process.
+// reference launches a sandbox as the other one was at first. Its timeout ends it, even after this process is gone.
 func (p *Provider) reference(ctx context.Context, d described, of core.Sandbox) (string, error) {
 	c, err := p.connect()
 	if err != nil {

@@ -29,7 +29,7 @@ func (p *telling) Diff(ctx context.Context, id string) (_ []core.Change, err err
 	return p.changes, err
 }
 
-// What differs from the image is known, and moves with what was deleted; the sandbox that it is compared with is gone
+// Diff finds the differences from the image, and Move applies them, deletions too. The reference sandbox is gone
 // afterwards.
 func TestMoveTakesTheDifference(t *testing.T) {
 	r := newRig(t, nil)

@@ -96,7 +96,7 @@ func (p *Provider) start(ctx context.Context, id string, spec core.ExecSpec) (*p
 		}
 	}
 	if err == nil && spec.Detach {
-		// Nobody may be there any more to tell it later that it has no input.
+		// End the input now: no process may be left to do it later.
 		err = proc.write(ctx, 0, nil, true)
 		if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
 			err = nil // it has ended already
@@ -184,7 +184,7 @@ func (c *process) request(
 		StdoutConfig: pb.TaskExecStdoutConfig_TASK_EXEC_STDOUT_CONFIG_PIPE,
 		StderrConfig: pb.TaskExecStderrConfig_TASK_EXEC_STDERR_CONFIG_PIPE,
 	}
-	// What nobody reads now can be read as a detached command's log.
+	// Output without a reader is discarded. A detached command's output stays readable as its log.
 	if spec.Stdout == nil && !spec.TTY && !spec.Detach {
 		request.StdoutConfig = pb.TaskExecStdoutConfig_TASK_EXEC_STDOUT_CONFIG_DEVNULL
 	}
@@ -234,7 +234,7 @@ func (c *process) follow(ctx context.Context, streams core.Streams) {
 			)
 		})
 	}
-	// Input ends with the command, not the other way round, and its reader may block for ever.
+	// The command's end also ends its input. This function does not wait for the input: its reader may block forever.
 	if !c.noInput {
 		go c.feed(ctx, streams.Stdin)
 	}
@@ -322,7 +322,7 @@ type writeError struct {
 func (e *writeError) Error() string { return e.err.Error() }
 func (e *writeError) Unwrap() error { return e.err }
 
-// read copies one stream of output. It goes on where a broken connection left off.
+// read copies one stream of output. After a broken connection it resumes at the offset that it has reached.
 func (c *process) read(
 	ctx context.Context, fd pb.TaskExecStdioFileDescriptor, w io.Writer, offset uint64, output *activity,
 ) error {
@@ -350,7 +350,7 @@ func (c *process) readFrom(
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	output.note(1) // a connection that is made anew is no silence
+	output.note(1) // a reconnection is not silence
 	stream, err := c.router.stub.TaskExecStdioRead(c.router.authorized(ctx), pb.TaskExecStdioReadRequest_builder{
 		TaskId: c.router.task, ExecId: c.id, Offset: *offset, FileDescriptor: fd,
 	}.Build())

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// A sandbox that has ended since it was last spoken to is told as that by each operation, also where the machine that
-// ran it does not answer any more.
+// Each operation reports that a sandbox has exited since the last call. Exec also reports it when the sandbox's machine
+// no longer answers.
 func TestOperationsOnWhatHasEnded(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
@@ -62,8 +62,7 @@ func TestOperationsOnWhatHasEnded(t *testing.T) {
 	told("exec without its machine", exec())
 }
 
-// A command that is left alone has no input, keeps its output for whoever reads it later, and goes on when its starter
-// is gone.
+// A detached command has no input, keeps its output for later readers, and keeps running after its starter is gone.
 func TestDetachedCommand(t *testing.T) {
 	r := newRig(t, nil)
 	first := modal.New(r.opts)

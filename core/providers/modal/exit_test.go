@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// A kill, a code of 137 of the command's own and an end that Modal gave no code are told apart, and each from success.
+// A kill, the command's own code 137 and an end without a code have different results. None of them is success.
 func TestExitCodesAreToldApart(t *testing.T) {
 	code := func(n int32) *pb.TaskExecWaitResponse { return pb.TaskExecWaitResponse_builder{Code: &n}.Build() }
 	signal := func(n int32) *pb.TaskExecWaitResponse { return pb.TaskExecWaitResponse_builder{Signal: &n}.Build() }

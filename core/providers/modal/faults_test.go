@@ -138,7 +138,7 @@ func TestRefusals(t *testing.T) {
 	launched(t, p, spec())
 }
 
-// What Modal would refuse is told before anybody is called.
+// A spec that Modal would refuse is refused before any call.
 func TestToldBeforeTheCall(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)

@@ -38,7 +38,7 @@ func shell(t *testing.T, p core.Provider, id, script string) string {
 	return out.String()
 }
 
-// A file that is written anew keeps its mode, its owner is told by number, and a link to it stays one.
+// A rewritten file keeps its mode, and a link to it stays a link. Stat returns the owner as numbers.
 func TestFileDetails(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()
@@ -222,7 +222,7 @@ func TestFilesWithoutShell(t *testing.T) {
 	}
 }
 
-// What breaks under a transfer is mended, or the old content stays.
+// A transfer resumes after a broken connection. A write whose source breaks leaves the old content.
 func TestBrokenTransfers(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)

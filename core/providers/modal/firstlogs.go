@@ -14,8 +14,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/client"
 )
 
-// firstLogs reads what entry commands of sandboxes of the first generation wrote. The control plane keeps it, in
-// entries with ids, one of which says where a broken connection goes on.
+// firstLogs reads the output of entry commands of sandboxes of the first generation. The control plane keeps it in
+// entries with ids. A broken connection resumes after the last id.
 type firstLogs struct {
 	raw pb.ModalClientClient
 	id  string

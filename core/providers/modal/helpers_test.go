@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(serverVariable); dir != "" {
 		os.Exit(serveModal(dir))
 	}
-	// The SDK asks for a token apart from whoever needs it, for 15 s at most, and cannot be told to stop.
+	// The SDK fetches its token in a separate goroutine, for 15 s at most. It has no way to stop the fetch.
 	token := goleak.IgnoreAnyFunction("github.com/modal-labs/modal-client/go.(*authTokenManager).FetchToken")
 	goleak.VerifyTestMain(programtest.With(m, "sb-runtime", "sb-guest"), token)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// What an image is asked to have is in its recipe, or refused.
+// A recipe has all that the spec asks of the image, or recipeOf refuses the spec.
 func TestRecipeHasAllThatIsAsked(t *testing.T) {
 	for name, spec := range map[string]core.Spec{
 		"image":      {Python: "3.12", Image: "debian:11"},
@@ -96,7 +96,7 @@ func TestReadDockerfile(t *testing.T) {
 	}
 }
 
-// What Modal cannot build is refused with the line.
+// The error for a Dockerfile that Modal cannot build names the line or the instruction.
 func TestReadDockerfileRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		text, says string

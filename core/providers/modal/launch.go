@@ -38,7 +38,7 @@ func (p *Provider) Launch(
 	}
 	sb, err := l.do(ctx)
 	if l.lookups.Remembered() && (errors.Is(err, core.KindNotFound) || l.stale && errors.Is(err, core.KindConflict)) {
-		// What the cache remembered is not there any more.
+		// An id from the cache is gone at Modal.
 		l.lookups = &client.Lookups{Client: c, Fresh: true}
 		sb, err = l.do(ctx)
 	}
@@ -153,8 +153,8 @@ func (l *launching) create(
 // aftermath is how long a launch that has failed may look for what it made.
 const aftermath = 10 * time.Second
 
-// failed says why no sandbox came. When only Modal's answer did not come there may be one all the same, which nobody
-// would know of and somebody would pay for: it is known by its lease, and ended.
+// failed returns why the launch failed. When only Modal's answer was lost, Modal may have made a sandbox all the same.
+// That sandbox would cost money unseen, so failed finds it by its lease and ends it.
 func (l *launching) failed(ctx context.Context, cause error) error {
 	failure := client.Classify("launch", l.spec.Name, cause)
 	switch core.KindOf(failure) {
@@ -196,7 +196,7 @@ type replies struct {
 	restore *pb.SandboxRestoreV2Response
 }
 
-// keep is told every reply.
+// keep receives every reply and stores those of the two kinds.
 func (r *replies) keep(message any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -49,7 +49,7 @@ func TestLaunchWhoseAnswerIsLost(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// That nobody knows is told, too.
+	// Launch also reports that the outcome is not known.
 	r.faults.Plan("SandboxCreateV2", modaltest.Fault{Code: codes.DataLoss, Message: "the answer was lost"})
 	r.faults.Plan("AppList", modaltest.Fault{Code: codes.DataLoss, Message: "no list"})
 	if _, err := p.Launch(t.Context(), spec(), lease(), nil); err == nil || core.KindOf(err) != core.KindInternal ||

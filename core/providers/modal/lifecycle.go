@@ -270,8 +270,7 @@ func (p *Provider) WaitSandbox(ctx context.Context, id string) (core.Sandbox, er
 	}
 }
 
-// Terminate implements core.Provider. Of a sandbox that has ended by itself a tag says from now on
-// that nobody wants to see it any more.
+// Terminate implements core.Provider. A sandbox that had already ended gets a tag; sb then no longer shows it.
 func (p *Provider) Terminate(ctx context.Context, id string) error {
 	_, err := p.End(ctx, id)
 	return err
@@ -330,7 +329,7 @@ func returnCode(result *pb.GenericResult) *int {
 	return &code
 }
 
-// dismiss marks a sandbox that has ended as one that nobody wants to see.
+// dismiss tags a sandbox that has ended, so that sb no longer shows it.
 func (p *Provider) dismiss(ctx context.Context, c *client.Client, raw pb.ModalClientClient, id string) error {
 	tags, err := tagsGet(ctx, raw, id)
 	if err != nil {

@@ -77,7 +77,7 @@ func TestLogin(t *testing.T) {
 		t.Errorf("a broken file: %v", err)
 	}
 	t.Setenv("MODAL_CONFIG_PATH", filepath.Join(t.TempDir(), "none"))
-	// One that cannot be sent is told before anything is asked, and where it comes from a variable, too.
+	// A token that cannot be sent is refused before any request, also when it comes from a variable.
 	for _, login := range []client.Login{
 		{TokenID: "ak-é", Secret: core.NewSecretValue("as-1")},
 		{TokenID: "ak-1", Secret: core.NewSecretValue("as-planted\n")},

@@ -113,7 +113,7 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 		case !opts.Follow && running:
 			yieldRecords(p.soFar(ctx, id, tail, opts), opts.Tail, yield)
 		case opts.Follow && opts.Tail >= 0:
-			// What is there already is cut to its end; what comes is followed.
+			// Existing output is cut to its last lines; new output is followed.
 			past, stop := output(ctx, tail, glance)
 			skip := tailOffset(past, opts.Tail)
 			stop()
@@ -371,7 +371,7 @@ type logItem struct {
 	err    error
 }
 
-// tailStream reads one stream and goes on where a broken connection left off.
+// tailStream reads one stream. After a broken connection it resumes at the offset that it has reached.
 func (r *router) tailStream(
 	ctx context.Context, exec string, stream core.Stream, silence time.Duration, items chan<- logItem,
 ) {
@@ -440,7 +440,7 @@ func (r *router) readStream(
 	}
 }
 
-// openOutput opens a stream of output at an offset. What it returns yields the data and where it begins.
+// openOutput opens a stream of output at an offset. The returned function yields a piece of data and its offset.
 func (r *router) openOutput(
 	ctx context.Context, exec string, stream core.Stream, offset uint64,
 ) (func() ([]byte, uint64, error), error) {

@@ -141,8 +141,8 @@ func TestLogsArePausedInTheMiddle(t *testing.T) {
 	}
 }
 
-// What is written all the time has no silence, and who takes it may be slow: all that was there is told, and no more is
-// waited for.
+// A command that keeps writing has no silence, and the reader may be slow. Logs returns all output so far and does not
+// wait for more.
 func TestLogsOfWhatGoesOn(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()

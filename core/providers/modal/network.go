@@ -97,7 +97,7 @@ func (p *Provider) Enforcement(_ context.Context, _ string, spec core.Spec) ([]c
 				)
 			}
 		case "timeout", "idle_timeout":
-			e.How = "Modal ends the sandbox, whoever is gone"
+			e.How = "Modal ends the sandbox, even after sb is gone"
 		case "inbound":
 			e.How = "Modal's tunnels and connect tokens take these addresses only"
 		case "volumes":

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// What is too long for a sandbox's record is named, nothing else is left out, and nothing is taken for what it is not.
+// A field that is too long for a sandbox's record is listed in Omitted, and the other fields stay. Move refuses a
+// sandbox whose command was omitted; a move of paths only warns.
 func TestLongSpecs(t *testing.T) {
 	r := newRig(t, nil)
 	elsewhere := fake.NewKeeper(fake.Options{}, fake.KeeperOptions{})

@@ -18,7 +18,7 @@ const (
 	snapshotTag = "sb-snapshot"
 	// defaultTTL is how long Modal's own tools keep a snapshot when nothing is said.
 	defaultTTL = 30 * 24 * time.Hour
-	// noExpiry is what Modal takes for a snapshot that is kept for ever, in seconds.
+	// noExpiry is Modal's lifetime, in seconds, of a snapshot that never expires.
 	noExpiry = -1
 )
 
@@ -117,7 +117,7 @@ func (p *Provider) Snapshots(ctx context.Context) ([]core.Snapshot, error) {
 		if !ours {
 			continue
 		}
-		// zero of what nobody here knows
+		// zero when the cache does not have it
 		end, _ := time.Parse(time.RFC3339, c.Cache.Get(client.CachedEnds, item.GetImageId()))
 		snapshots = append(
 			snapshots,

@@ -29,7 +29,7 @@ func (b *inbox) wake() {
 	b.changed = make(chan struct{})
 }
 
-// fill reads the input to its end. It ends with the input, which may block for ever.
+// fill reads the input to its end. It returns with the end of the input; a read may block forever.
 func (b *inbox) fill(ctx context.Context, input io.Reader) {
 	piece := make([]byte, 256<<10)
 	for {

@@ -15,7 +15,7 @@ import (
 // storePage is how many things Modal lists at once at most.
 const storePage = 100
 
-// control returns the client and the control plane's interface. Who has no credentials is told so.
+// control returns the client and the control plane's interface. Without credentials it returns an error.
 func (p *Provider) control(ctx context.Context, op string) (*client.Client, pb.ModalClientClient, error) {
 	c, err := p.connect()
 	if err != nil {

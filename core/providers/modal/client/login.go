@@ -91,8 +91,8 @@ func (l Login) write() error {
 	return core.Wrap("modal.login", l.File, replaceFile(l.File, []byte(text)))
 }
 
-// edit puts the token into the file's text and makes its profile the only active one. What else stands there stays as
-// it was written; a text that cannot be edited line by line is written anew, with the same meaning.
+// edit puts the token into the file's text and makes its profile the only active one. The rest of the text stays as it
+// was written. A text that cannot be edited line by line is rewritten with the same meaning.
 func (l Login) edit(old string) (string, error) {
 	var want map[string]any
 	if toml.Unmarshal([]byte(old), &want) != nil {

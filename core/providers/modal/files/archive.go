@@ -207,7 +207,7 @@ func (e *entries) next() (*tar.Header, error) {
 	}
 }
 
-// check refuses an entry that lies outside, by itself or over a link that the archive made.
+// check refuses an entry that points outside, through its own name or through a link in the archive.
 func (e *entries) check(h *tar.Header) error {
 	inside := func(name string) (string, bool) {
 		if name == "" || path.IsAbs(name) || strings.ContainsRune(name, 0) {

@@ -148,7 +148,7 @@ func scriptVerdict(op, subject string, exit core.Exit, complaints []byte) error 
 		strings.TrimSpace(string(complaints)))
 }
 
-// What an image may lack.
+// Errors for an image that lacks a program.
 var (
 	errNoShell = core.Errorf(core.KindUnsupported, "modal.files", "",
 		"the image has no shell, which Modal needs for this")

@@ -12,7 +12,7 @@ import (
 // toolWatch is the tool's command that writes changes, one on each line, until its input ends.
 const toolWatch = "Watch"
 
-// watchRequest is its argument. Filter names the kinds that are told; without Timeout it goes on.
+// watchRequest is its argument. Filter lists the kinds to report. Without Timeout the tool runs until its input ends.
 type watchRequest struct {
 	Path      string   `json:"path"`
 	Recursive bool     `json:"recursive"`

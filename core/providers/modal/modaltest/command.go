@@ -85,7 +85,7 @@ func (s *Server) start(ctx context.Context, box *sandbox, c *command, spec core.
 	c.mu.Unlock()
 	s.work.Go(func() {
 		defer cancel()
-		// Output that nobody reads holds a command up; what is broken off must not wait for a reader.
+		// Unread output blocks a command. A command that was broken off must not wait for a reader.
 		defer context.AfterFunc(life, c.spoolsEnd)()
 		exit, err := process.Wait(life)
 		c.finish(exit, err)
@@ -178,7 +178,7 @@ func (c *command) write(offset uint64, data []byte, eof bool) error {
 		if stdin == nil {
 			return status.Error(codes.FailedPrecondition, "the command has ended")
 		}
-		// A pipe that nobody empties must not keep the command's end from being noted.
+		// A write to a full pipe blocks. Without mu it does not keep finish from recording the command's end.
 		c.mu.Unlock()
 		n, err := stdin.Write(data)
 		c.mu.Lock()

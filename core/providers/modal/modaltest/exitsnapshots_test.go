@@ -12,7 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// The files of a sandbox are an image when it ends: by itself, by Terminate, and by its lifetime, in both generations.
+// A sandbox's files become an image when its command exits, when Terminate ends it and when its lifetime is over. Both
+// generations do so.
 func TestExitSnapshots(t *testing.T) {
 	r := newRig(t, nil)
 	enabled := map[string]any{"enable_exit_snapshot": true}
@@ -21,7 +22,7 @@ func TestExitSnapshots(t *testing.T) {
 		params    sdk.SandboxCreateParams
 		terminate bool
 	}{
-		"by itself":  {params: sdk.SandboxCreateParams{Command: write}},
+		"exited":     {params: sdk.SandboxCreateParams{Command: write}},
 		"terminated": {params: sdk.SandboxCreateParams{}, terminate: true},
 		"lifetime": {
 			params: sdk.SandboxCreateParams{

@@ -53,7 +53,7 @@ func TestFaultsOfCalls(t *testing.T) {
 			t.Errorf("found %d times after %v", found, calls)
 		}
 	})
-	t.Run("exhausted is told", func(t *testing.T) {
+	t.Run("exhausted is reported", func(t *testing.T) {
 		r.faults.Plan("SandboxCreateV2", modaltest.Fault{Code: codes.ResourceExhausted, Message: "no machine is free"})
 		_, err := r.client.Sandboxes.Create(t.Context(), r.app, r.image, nil)
 		if err == nil || !strings.Contains(err.Error(), "no machine is free") {
@@ -230,7 +230,7 @@ func TestConnectTokens(t *testing.T) {
 		t.Errorf("a wrong token: %d", code)
 	}
 	if code, _ := get(closed, ""); code != http.StatusForbidden {
-		t.Errorf("from where nobody may connect: %d", code)
+		t.Errorf("a connection from outside the allowlist: %d", code)
 	}
 	tunnels, err := closed.Tunnels(t.Context(), 10*time.Second, nil)
 	if err != nil || tunnels[8080] == nil || tunnels[8080].Port == 0 {
@@ -239,11 +239,12 @@ func TestConnectTokens(t *testing.T) {
 	answer, err := http.Get(fmt.Sprintf("http://%s:%d/page", tunnels[8080].Host, tunnels[8080].Port))
 	if err == nil {
 		_ = answer.Body.Close()
-		t.Errorf("the port of a sandbox that nobody may connect to answers %s", answer.Status)
+		t.Errorf("the port answers a connection from outside the allowlist: %s", answer.Status)
 	}
 }
 
-// What is asked for and not there is refused, or recorded and said so.
+// A request for something that is missing is refused. A setting without effect here is recorded, and the server logs
+// it.
 func TestRequests(t *testing.T) {
 	var log strings.Builder
 	r := newRig(t, func(o *modaltest.Options) {

@@ -92,7 +92,7 @@ func (s *Server) startFSTool(ctx context.Context, box *sandbox, c *command, argv
 	s.active(box, 1, false)
 	s.work.Go(func() {
 		defer cancel()
-		// Input that never comes and output that nobody reads must not outlive the sandbox.
+		// A wait for input and a write of unread output must not outlive the sandbox.
 		defer context.AfterFunc(life, func() {
 			_ = stdin.Close()
 			c.spoolsEnd()

@@ -94,7 +94,7 @@ func (s *Server) pack(ctx context.Context, i *image) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	// What is listed and not there was removed.
+	// A listed file that is missing was removed; tar skips it.
 	err = s.shell(
 		ctx, box.ID, &names, file,
 		"tar --create --directory=/ --ignore-failed-read --null --no-recursion --files-from=- --file=-",

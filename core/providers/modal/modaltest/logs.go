@@ -109,8 +109,8 @@ func (s *Server) AppFetchLogs(_ context.Context, r *pb.AppFetchLogsRequest) (*pb
 	return pb.AppFetchLogsResponse_builder{Batches: []*pb.TaskLogsBatch{batch}}.Build(), nil
 }
 
-// SandboxGetLogs streams what a sandbox's entry command writes to one stream. An entry's id is the
-// offset after it, so that a client goes on where it was.
+// SandboxGetLogs streams what a sandbox's entry command writes to one stream. An entry's id is the offset after it. A
+// client resumes from that id.
 func (s *Server) SandboxGetLogs(r *pb.SandboxGetLogsRequest, stream pb.ModalClient_SandboxGetLogsServer) error {
 	box, err := s.sandbox(r.GetSandboxId())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// What an entry command wrote can be asked for by time, source, text and number of lines.
+// A request can filter an entry command's output by time, source, text and number of lines.
 func TestLogs(t *testing.T) {
 	r := newRig(t, nil)
 	begin := time.Now()

@@ -93,7 +93,7 @@ func (s *Server) SandboxSnapshotGet(
 	}.Build(), nil
 }
 
-// SandboxRestore makes a sandbox that goes on from a snapshot of the first generation.
+// SandboxRestore makes a sandbox that resumes from a snapshot of the first generation.
 func (s *Server) SandboxRestore(ctx context.Context, r *pb.SandboxRestoreRequest) (*pb.SandboxRestoreResponse, error) {
 	if r.GetReplaceVolumeMounts() {
 		return nil, status.Error(codes.Unimplemented, "this server does not replace the volumes of a snapshot")
@@ -107,7 +107,7 @@ func (s *Server) SandboxRestore(ctx context.Context, r *pb.SandboxRestoreRequest
 	return pb.SandboxRestoreResponse_builder{SandboxId: box.id}.Build(), nil
 }
 
-// SandboxRestoreV2 makes a sandbox that goes on from a snapshot of the second generation.
+// SandboxRestoreV2 makes a sandbox that resumes from a snapshot of the second generation.
 func (s *Server) SandboxRestoreV2(
 	ctx context.Context, r *pb.SandboxRestoreV2Request,
 ) (*pb.SandboxRestoreV2Response, error) {
@@ -138,7 +138,7 @@ func (s *Server) memory(id string) (*memory, error) {
 	return kept, nil
 }
 
-// keepMemory keeps a sandbox as it is. It goes on.
+// keepMemory takes a memory snapshot of a sandbox, which keeps running. A repeated key returns the same snapshot.
 func (s *Server) keepMemory(ctx context.Context, box *sandbox, id, key string) (*memory, error) {
 	s.mu.Lock()
 	live, tags := box.live(), box.tags
@@ -169,7 +169,7 @@ func (s *Server) keepMemory(ctx context.Context, box *sandbox, id, key string) (
 	return kept, nil
 }
 
-// restore makes a sandbox that goes on from a snapshot, with the name that the other had or another one.
+// restore makes a sandbox that resumes from a snapshot. Its name is set by how and name.
 func (s *Server) restore(
 	ctx context.Context, id, snapshot string, how pb.SandboxRestoreRequest_SandboxNameOverrideType, name string,
 ) (*sandbox, error) {

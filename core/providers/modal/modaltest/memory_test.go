@@ -38,8 +38,8 @@ func numbers(t *testing.T, from io.Reader, least int) (first, last int) {
 	return 0, 0
 }
 
-// What runs goes on in a sandbox that is restored, with the memory it had; in each generation, and when the first one
-// is gone.
+// A process continues with its memory in a restored sandbox. It does so in each generation, also after the first
+// sandbox is gone.
 func TestMemorySnapshots(t *testing.T) {
 	r := newRig(t, nil)
 	for name, gpu := range map[string]string{"first": "T4", "second": ""} {
@@ -58,7 +58,7 @@ func TestMemorySnapshots(t *testing.T) {
 				t.Error("there are two sandboxes of one name")
 			}
 			run(t, sb, "echo later >/srv/file")
-			numbers(t, sb.Stdout, before+5) // the source goes on
+			numbers(t, sb.Stdout, before+5) // the source keeps running
 			if code, err := sb.Terminate(t.Context(), &sdk.SandboxTerminateParams{Wait: true}); err != nil || code != 137 {
 				t.Fatal(code, err)
 			}
@@ -78,7 +78,7 @@ func TestMemorySnapshots(t *testing.T) {
 					t.Errorf("in the restored one: %q", got)
 				}
 				if first, _ := numbers(t, again.Stdout, before+20); first < before {
-					t.Errorf("it began anew: %d after %d", first, before)
+					t.Errorf("the process started over: %d after %d", first, before)
 				}
 				if tags, err := again.GetTags(t.Context(), nil); err != nil || tags["team"] != "a" {
 					t.Errorf("its tags are %v, %v", tags, err)

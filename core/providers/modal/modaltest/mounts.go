@@ -128,7 +128,7 @@ func (m *mount) commit() error {
 	})
 }
 
-// sync does something with both sides while nobody else does.
+// sync calls do with both sides while it holds the locks of both.
 func (m *mount) sync(do func(volume, folder *os.Root) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

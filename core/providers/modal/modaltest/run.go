@@ -117,7 +117,7 @@ func (s *Server) startEntry(box *sandbox) error {
 	if !box.hasEntry {
 		return nil
 	}
-	// A program that is not there is told before the sandbox counts as begun; without a shell it cannot be looked for.
+	// A missing program is an error before the sandbox counts as started. Without a shell there is no such check.
 	program := d.GetEntrypointArgs()[0]
 	code, err := s.runIn(s.ctx, box.backend.ID, core.ExecSpec{
 		Command: []string{"sh", "-c", `command -v -- "$1" >/dev/null || exit 3`, "sh", program}, Workdir: box.workdir,
@@ -181,7 +181,7 @@ func (s *Server) supervise(box *sandbox) {
 				entry = nil // a limit ended the whole sandbox, which tells so itself
 				continue
 			}
-			// Whoever waits for the end finds what was written.
+			// The volumes have the command's writes before a waiter sees its end.
 			if err := box.commit(); err != nil {
 				s.log.Warn("volumes were not committed", "sandbox", box.id, "error", err)
 			}
@@ -281,7 +281,7 @@ func (s *Server) conclude(box *sandbox, result *pb.GenericResult) bool {
 	return true
 }
 
-// lost is the result of a sandbox of which nobody knows how it ended.
+// lost is the result of a sandbox whose end is unknown.
 func lost(why string) *pb.GenericResult {
 	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_INTERNAL_FAILURE, Exception: why}.Build()
 }
@@ -308,14 +308,14 @@ func (s *Server) terminate(ctx context.Context, box *sandbox) error {
 	return s.release(box)
 }
 
-// releaseQuietly releases a sandbox whose end nobody asked for.
+// releaseQuietly releases a sandbox that ended without a request. It logs an error instead of returning it.
 func (s *Server) releaseQuietly(box *sandbox) {
 	if err := s.release(box); err != nil {
 		s.log.Warn("the backend's sandbox could not be ended", "sandbox", box.id, "error", err)
 	}
 }
 
-// release keeps an exit snapshot, saves volumes and gives the backend's sandbox back. What was written stays readable.
+// release takes an exit snapshot, saves volumes and ends the backend's sandbox. Output stays readable.
 func (s *Server) release(box *sandbox) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Minute)
 	defer cancel()

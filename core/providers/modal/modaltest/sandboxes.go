@@ -25,7 +25,7 @@ const (
 	listPage    = 100
 )
 
-// loopback is where whoever comes to a published port comes from.
+// loopback is the source address of every connection to a published port.
 const loopback = "127.0.0.1"
 
 // Definition returns what a sandbox was asked to be; nil when there is none of that id.

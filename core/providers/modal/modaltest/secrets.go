@@ -16,7 +16,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// addSecret keeps a secret. The caller holds mu, or nobody else knows the server.
+// addSecret keeps a secret. The caller holds mu, or no other goroutine uses the server yet.
 func (s *Server) addSecret(environment, name string, env map[string]string) *secret {
 	made := &secret{id: newID("st-"), environment: environment, name: name, env: maps.Clone(env), created: time.Now()}
 	s.secrets[made.id] = made

@@ -52,7 +52,7 @@ type Options struct {
 	Faults *Faults
 	// TokenLife is how long the tokens live that the server hands out; 0 is 20 minutes.
 	TokenLife time.Duration
-	// Logger is told what a client is not; nil discards.
+	// Logger receives the messages that no client receives; nil discards them.
 	Logger *slog.Logger
 }
 

@@ -114,7 +114,7 @@ func (r *router) TaskMountDirectory(
 		}
 	}
 	target := path.Clean(string(request.GetPath()))
-	// What was there comes back when the mount is taken away.
+	// The old directory moves aside. Unmounting restores it.
 	aside := fmt.Sprintf("/.modal-mounts%s", target)
 	err = s.shell(ctx, box.backend.ID, nil, nil, `test -d "$1" || { echo "there is no directory $1" >&2; exit 1; }
 mkdir -p "$2" && rmdir "$2" && mv "$1" "$2" && mkdir "$1"`, target, aside)

@@ -12,8 +12,7 @@ import (
 // ahead is how far a writer may get before its furthest reader, in bytes; then it waits.
 const ahead = 256 << 20
 
-// spool keeps what a command wrote to one stream, from its beginning, so that a reader who lost
-// its connection goes on where it was.
+// spool keeps what a command wrote to one stream, from its beginning. A reader that lost its connection can resume.
 type spool struct {
 	file *os.File
 
@@ -73,7 +72,7 @@ func newSpool(dir string) (*spool, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nobody needs its name, and so it can never be left behind.
+	// The open file needs no name. Without one it is never left behind.
 	return &spool{file: file, changed: make(chan struct{})}, os.Remove(file.Name())
 }
 

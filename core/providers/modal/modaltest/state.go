@@ -74,12 +74,12 @@ type sandbox struct {
 	env        []core.Secret
 	workdir    string
 	hasEntry   bool
-	// entryInside says that the backend's sandbox begins with the entry command: one that is kept with its memory goes on
-	// with it. It has no input.
+	// entryInside says that the backend's sandbox starts with the entry command. A sandbox that is restored from its
+	// memory snapshot resumes that command. The command has no input.
 	entryInside bool
-	// from is what it goes on from; nil is an image.
+	// from is the snapshot that it resumes from; nil is an image.
 	from *memory
-	// wanted ends by giveUp: a sandbox that nobody wants any more is not waited for.
+	// wanted ends by giveUp. The server does not wait for a sandbox after that.
 	wanted context.Context //nolint:containedctx // it is the sandbox's own life, not a caller's
 	giveUp context.CancelFunc
 	// ready is closed when the backend's sandbox runs or can never run.

@@ -113,7 +113,7 @@ func copyEntry(from, to *os.Root, name string, is stamp) error {
 	if info, err := source.Stat(); err != nil || !info.Mode().IsRegular() {
 		return err
 	}
-	// Whoever reads the file sees the old content or the new.
+	// A reader of the file sees the old content or the new.
 	fresh := path.Join(path.Dir(name), ".modal-"+path.Base(name))
 	target, err := to.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
