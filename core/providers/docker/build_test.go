@@ -154,7 +154,7 @@ func TestPackages(t *testing.T) {
 				t.Errorf("inside: %q", out)
 			}
 			if log != "" && out != log {
-				t.Errorf("the second launch installed anew: %q", out)
+				t.Errorf("the second launch installed again: %q", out)
 			}
 			log = out
 		}

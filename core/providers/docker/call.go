@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/engine"
 )
 
-// directTimeout is how long a sandbox's first process may take to take a call that the engine does not carry to it. One
-// that is frozen takes none, and the engine then says so.
+// directTimeout is how long a sandbox's first process may take to accept a call that bypasses the engine. A frozen
+// process accepts none: the call then goes through the engine, which reports that the sandbox is frozen.
 const directTimeout = time.Second
 
 // call is one call to a sandbox's first process.
@@ -170,7 +170,7 @@ func (c *call) broke(err error) error {
 		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the call to the sandbox failed: %s", said)
 	}
 	return core.Errorf(core.KindUnavailable, "docker."+c.op, c.id, "the connection to the engine broke off: %w", err).
-		WithHint("a command that was running goes on: sb ps %s", sb.Name)
+		WithHint("a running command keeps running: sb ps %s", sb.Name)
 }
 
 // settled gives the engine a moment to learn that a container ended, and returns the sandbox as it is then: what is

@@ -162,7 +162,8 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// Whoever is logged in to Docker Hub builds all the same from nothing, and from what the Dockerfile made before.
+// A login to Docker Hub does not affect a build from scratch or from an earlier stage of the Dockerfile: neither is
+// pulled.
 func TestStagesAreNoImages(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

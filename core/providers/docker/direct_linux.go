@@ -30,9 +30,9 @@ type directLine struct {
 	text            []byte
 }
 
-// direct calls the first process of a container on this machine without the engine, by a descriptor that is taken from
-// it: root may do that, and whoever runs a rootless engine. Pipes are all that the sandbox gets. An error means no more
-// than that there is no such way.
+// direct calls the first process of a container on this machine without the engine. It takes a descriptor from that
+// process: root may do that, and so may the user of a rootless engine. The sandbox gets only pipes. An error means only
+// that the direct way is not available.
 func (e containers) direct(ctx context.Context, k known) (line, error) {
 	if k.pid <= 0 || !strings.HasPrefix(e.At.Host, "unix://") {
 		return nil, errors.ErrUnsupported
@@ -74,11 +74,11 @@ func (e containers) direct(ctx context.Context, k known) (line, error) {
 	return l, nil
 }
 
-// enter returns a socket that is connected to the container's first process. That the process is the one meant is seen
-// by its command line and its mounts, which name the container: the engine could be on another machine, behind a socket
-// on this one.
+// enter returns a socket that is connected to the container's first process. It checks the command line and the mounts
+// of the process, which name the container: the engine could be on another machine, behind a socket on this one.
 func enter(k known) (*os.File, error) {
-	// The door is taken of the process that had the number first, whoever has it next.
+	// The pidfd refers to the process that has the number now. The door comes from that one, even if the number is
+	// reused.
 	process, err := unix.PidfdOpen(k.pid, 0)
 	if err != nil {
 		return nil, err

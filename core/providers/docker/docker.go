@@ -26,7 +26,7 @@ const NoHost = engine.NoHost
 // DefaultImage is launched when nothing else is asked for.
 const DefaultImage = "debian:bookworm-slim"
 
-// Options configure the provider. The zero value finds everything by itself.
+// Options configure the provider. With the zero value, the provider searches for the engine and for sb-guest.
 type Options struct {
 	// Host is the engine's address, as in DOCKER_HOST; "" looks for one, and NoHost does not.
 	Host string
@@ -34,7 +34,7 @@ type Options struct {
 	Image string
 	// Runtime is the engine's runtime for sandboxes, as "runsc" or "kata"; "" is the engine's default.
 	Runtime string
-	// GPUs is the type and number of the engine's GPUs, which no engine tells: "H100:2". The zero value offers none.
+	// GPUs is the type and number of the engine's GPUs, which no engine reports: "H100:2". The zero value offers none.
 	GPUs core.GPU
 	// Mounts lists host directories that volumes may come from, with all below them.
 	Mounts []string

@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// TestEndsBeforeItsInput lets the engine carry what nobody in the sandbox reads any more: how the call ended must not
-// get lost with it, as Podman loses what is left to tell when input is left over.
+// TestEndsBeforeItsInput sends input through the engine that the sandbox no longer reads. The result of the call must
+// still arrive: Podman loses the rest of the output when input is left over.
 func TestEndsBeforeItsInput(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

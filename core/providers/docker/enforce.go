@@ -38,7 +38,7 @@ func (p *Provider) Enforcement(ctx context.Context, id string, spec core.Spec) (
 		case "network":
 			e.How = "the container's network"
 			if spec.Network.Mode != core.NetworkNone {
-				e.How = "routing rules in the container's network, which nobody inside has the capability to change"
+				e.How = "routing rules in the container's network, which no process inside has the capability to change"
 			}
 			if spec.Network.Mode == core.NetworkInternal {
 				e.How = "an internal network of the engine's, and " + e.How

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
 )
 
-// What a launch refuses is not said to be held.
+// A restriction that a launch refuses is not reported as enforced.
 func TestNamesAreNotHeld(t *testing.T) {
 	p, err := New(Options{})
 	if err != nil {
@@ -75,7 +75,7 @@ func TestEnforcementAsksTheEngine(t *testing.T) {
 	}
 }
 
-// What the engine bounds a container to is read from the engine, not from what a launch asked for.
+// The limits of a container are read from the engine, not from the spec of the launch.
 func TestEnforcementOfAContainer(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

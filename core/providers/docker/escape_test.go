@@ -100,7 +100,7 @@ func TestEscapes(t *testing.T) {
 	})
 }
 
-// What the kernel says of a command is the whole of what it may do.
+// The kernel reports no privileges of a command beyond the allowed ones.
 func TestPrivileges(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -130,7 +130,8 @@ func TestPrivileges(t *testing.T) {
 	})
 }
 
-// Whoever is root in a sandbox may do as it likes there, but not decide on its end.
+// Processes in a sandbox cannot change when it expires. A call with a wrong key is refused, and root inside cannot read
+// the key.
 func TestForgedCalls(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

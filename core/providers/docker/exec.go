@@ -139,10 +139,10 @@ func (p *process) receive() {
 	}
 }
 
-// errDetached ends the reading of a call whose command goes on without it.
+// errDetached stops the reading of a call. The command keeps running without the call.
 var errDetached = errors.New("detached")
 
-// lost makes an end of a sandbox's end: whoever terminated it ended the command, too.
+// lost turns the error of an ended sandbox into the command's exit: the end of the sandbox ended the command, too.
 func (p *process) lost() {
 	if p.id == "" || !errors.Is(p.err, core.KindNotFound) && !errors.Is(p.err, core.KindConflict) {
 		return
@@ -174,7 +174,7 @@ func (p *process) take(kind byte, payload []byte) error {
 		}
 		select {
 		case p.told <- reply.Error.Err("docker.kill"):
-		default: // whoever asked has given up
+		default: // the caller has given up
 		}
 	case wire.FrameTaken:
 		n, err := wire.ParseTaken(payload)
@@ -192,7 +192,7 @@ func (p *process) take(kind byte, payload []byte) error {
 	return nil
 }
 
-// write hands output over. When nobody takes it any more the command gets to know.
+// write passes output to the caller's writer. If that fails, the command's next write to the stream fails, too.
 func (p *process) write(to *io.Writer, stream core.Stream, data []byte) {
 	if *to == nil {
 		return
@@ -267,7 +267,7 @@ func (p *process) Wait(ctx context.Context) (core.Exit, error) {
 		defer func() { _ = attached.Close() }()
 		return attached.Wait(ctx)
 	}
-	// What has ended is told even when the caller gives up at the same moment.
+	// A known exit is returned even when ctx ends at the same moment.
 	select {
 	case <-p.done:
 		return p.exit, p.err
@@ -339,7 +339,7 @@ func (p *process) ask(ctx context.Context, c wire.Control) error {
 	case err := <-p.told:
 		return err
 	case <-p.done:
-		// What ended it may have been this control.
+		// If this control ended the command, its answer is already here.
 		select {
 		case err := <-p.told:
 			return err
@@ -351,8 +351,8 @@ func (p *process) ask(ctx context.Context, c wire.Control) error {
 	}
 }
 
-// Close implements core.Process. The command goes on: the sandbox takes the end of a call for no more than that. It
-// does not wait for what is being sent: an engine may take nothing more once a command has ended.
+// Close implements core.Process. The command keeps running: the sandbox sees only that the call has ended. Close does
+// not wait for input that is being sent: an engine may accept no more of it once a command has ended.
 func (p *process) Close() error {
 	p.call.close()
 	<-p.done

@@ -19,7 +19,7 @@ func (pipeLine) CloseWrite() error { return nil }
 
 func (pipeLine) said() []byte { return nil }
 
-// TestCloseDoesNotWaitForInput gives up a command while a piece of its stdin is on its way and nobody takes it.
+// TestCloseDoesNotWaitForInput closes a process while a piece of its stdin is being sent. The other end never reads it.
 func TestCloseDoesNotWaitForInput(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer func() { _ = theirs.Close() }()
@@ -61,7 +61,7 @@ func TestLongArguments(t *testing.T) {
 		}
 		execs, err := p.Execs(t.Context(), sb.ID)
 		if err != nil || len(execs) != times || !slices.Equal(execs[times-1].Command, argv) {
-			t.Errorf("%d commands are told, %v", len(execs), err)
+			t.Errorf("%d commands are listed, %v", len(execs), err)
 		}
 	})
 }

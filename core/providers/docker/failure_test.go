@@ -48,7 +48,7 @@ func ownDocker(t *testing.T) *daemon {
 	return d
 }
 
-// startDocker starts a daemon as dockerd, with what else it is told.
+// startDocker starts a daemon as dockerd, with the arguments in more.
 func startDocker(t *testing.T, d *daemon, more ...string) {
 	t.Helper()
 	d.command = []string{
@@ -295,7 +295,7 @@ func TestDockerKilled(t *testing.T) {
 		got, err = p.Get(t.Context(), sb.ID)
 		return err == nil && got.State != core.StateRunning
 	})
-	// It ends containers that it finds; whether they can say so is a matter of luck.
+	// The restarted engine ends the containers that it finds. Whether they still report their end is a matter of luck.
 	if got.State != core.StateLost && got.State != core.StateStopped {
 		t.Errorf("after the restart it is %s: %s", got.State, got.Message)
 	}
@@ -372,7 +372,7 @@ func TestPodmanKilled(t *testing.T) {
 	nothingLeft(t, d)
 }
 
-// An engine that hangs holds nobody up.
+// Calls to an engine that hangs return an error in time.
 func TestDockerHangs(t *testing.T) {
 	d := ownDocker(t)
 	d.load(t)

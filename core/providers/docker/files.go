@@ -122,8 +122,8 @@ func (o *operation) WriteTo(w io.Writer) (int64, error) {
 // Write implements io.Writer.
 func (o *operation) Write(p []byte) (int, error) { return o.line.Write(p) }
 
-// CloseWrite implements guest.Operation. The body's framing tells its end from a break, without an engine that passes
-// on half-closed connections; half a body is told by the end of the connection.
+// CloseWrite implements guest.Operation. It does nothing, for an engine may not pass on a half-closed connection. The
+// framing marks the end of the body. If the connection ends first, the body is incomplete.
 func (o *operation) CloseWrite() error { return nil }
 
 // Break implements guest.Operation.
@@ -132,7 +132,7 @@ func (o *operation) Break() {
 	o.close()
 }
 
-// Close implements guest.Operation. What comes last is the report.
+// Close implements guest.Operation. It reads to the end of the answer, because the report comes last.
 func (o *operation) Close() error {
 	o.once.Do(func() {
 		if o.ctx.Err() == nil && o.ended == nil {

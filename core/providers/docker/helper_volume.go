@@ -128,8 +128,8 @@ func (h helper) filler(image string, dir wire.Dir) client.ContainerCreateOptions
 	}
 }
 
-// archive has the helper under a name of its own, and then its real name as a link to that: whoever sees this one sees
-// it whole, and who replaces it does no harm to those who run it.
+// archive returns an archive with the helper under a random name, and then a link to it under the real name. The link
+// appears once the file is complete. A new link does not affect the helpers that run.
 func (h helper) archive() ([]byte, error) {
 	var archive bytes.Buffer
 	archive.Grow(len(h.program) + 8<<10)

@@ -44,7 +44,7 @@ func (e testEngine) ownHelper(t *testing.T) (file, volume string) {
 		t.Fatal(err)
 	}
 	file = filepath.Join(t.TempDir(), "sb-guest")
-	// What follows a program's sections is never looked at.
+	// Nothing reads the bytes after a program's sections.
 	if err := os.WriteFile(file, append(program, rand.Text()...), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func unused(t *testing.T, p *Provider, volume string) bool {
 	return slices.ContainsFunc(left, func(l core.Leftover) bool { return l.Subject == volume })
 }
 
-// The helper is made once, by whoever comes first, and goes when nobody has it.
+// The first launch that needs the helper makes it, and all share it. It is left over once no sandbox uses it.
 func TestHelperShared(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -156,7 +156,7 @@ func TestHelperShared(t *testing.T) {
 	})
 }
 
-// Whoever prunes the engine's volumes between two steps of a launch, or broke one off, does no lasting harm.
+// Pruning the engine's volumes between two steps of a launch does no lasting harm. Neither does breaking off a launch.
 func TestHelperLost(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -203,7 +203,7 @@ func TestHelperFilledAtOnce(t *testing.T) {
 	})
 }
 
-// What a launch that was killed left behind is found, and what is under way is not.
+// The container that a killed launch left behind is found. That of a launch in progress is not.
 func TestHelperBrokenOff(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

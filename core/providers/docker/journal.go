@@ -242,7 +242,8 @@ func (p *Provider) fetchJournal(
 	return dir, remove, engine.Classify(ctx, "journal", id, errors.Join(err, copied.Content.Close()))
 }
 
-// unpackJournal takes the plain files of an archive that are wanted; whoever was root in the sandbox may have made it.
+// unpackJournal extracts the wanted plain files of an archive. The archive is not trusted: root in the sandbox may have
+// made it.
 func unpackJournal(dir string, archive io.Reader, wanted func(file string) bool) error {
 	left := int64(maxJournal)
 	for r := tar.NewReader(archive); ; {

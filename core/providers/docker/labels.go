@@ -22,7 +22,7 @@ const (
 	labelExpires = "sb.expires"
 	labelSpec    = "sb.spec"
 	labelLease   = "sb.lease"
-	// labelKey signs calls to the first process. Whoever can read it can exec in the container anyway.
+	// labelKey signs calls to the first process. Every user who can read it can exec in the container anyway.
 	labelKey = "sb.key"
 	// labelProtocol is the wire.Version of the first process; without it, that is 1.
 	labelProtocol = "sb.protocol"
@@ -90,7 +90,8 @@ type described struct {
 	key       []byte
 }
 
-// describe reads a container's labels; ok is false when it is no sandbox of sb's. What cannot be read is left zero.
+// describe reads a container's labels. ok is false when the container is not a sandbox of sb's. Labels that cannot be
+// parsed leave their fields zero.
 func describe(id string, l map[string]string, names ...string) (d described, ok bool) {
 	if l[labelVersion] == "" || l[labelName] == "" || !slices.ContainsFunc(names, func(name string) bool {
 		name = strings.TrimPrefix(name, "/")

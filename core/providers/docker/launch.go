@@ -123,7 +123,7 @@ func (l *launch) once(ctx context.Context) (sb core.Sandbox, err error) {
 	return l.p.inspect(ctx, id)
 }
 
-// config is what the first process is told.
+// config returns the configuration for the first process.
 func (l *launch) config(ctx context.Context, id string) (wire.Config, error) {
 	fence := fence(l.spec.Network)
 	if l.spec.Network.Mode == core.NetworkInternal {
@@ -154,7 +154,7 @@ func (l *launch) config(ctx context.Context, id string) (wire.Config, error) {
 // internal is the name of the sandbox's internal network.
 func (l *launch) internal() string { return internalName(l.spec.App, l.lease.Owner) }
 
-// leave removes the internal network of a launch that failed when nobody else has it.
+// leave removes the internal network of a failed launch, unless another container uses it.
 func (l *launch) leave(ctx context.Context) {
 	if l.spec.Network.Mode == core.NetworkInternal {
 		_ = l.e.leaveInternal(ctx, l.internal())
@@ -220,7 +220,8 @@ const createTries = 3
 
 // create makes a container, whose id it returns.
 func (e containers) create(ctx context.Context, options client.ContainerCreateOptions) (string, error) {
-	// An engine finishes what it began when nobody waits any more, so somebody has to wait, to remove it.
+	// An engine finishes making a container even when the caller stops waiting. So this waits for the id, with which the
+	// container can be removed.
 	patient, cancel := engine.Within(context.WithoutCancel(ctx), engine.WorkTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
@@ -449,7 +450,7 @@ func (e containers) start(ctx context.Context, id string, config wire.Config, ke
 	}
 	if len(setup) > wire.MaxFrame {
 		return core.Errorf(
-			core.KindUsage, "docker.launch", config.Spec.Name, "what the sandbox is told, its secrets included, is over %s",
+			core.KindUsage, "docker.launch", config.Spec.Name, "the sandbox's configuration, with its secrets, is over %s",
 			core.Bytes(wire.MaxFrame),
 		)
 	}

@@ -55,7 +55,7 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 // fillingPrefix tells a container that fills a volume from the volume.
 const fillingPrefix = "container "
 
-// Sweep implements core.Sweeper. What is in use again stays.
+// Sweep implements core.Sweeper. A leftover that is in use again stays.
 func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
 	e, err := p.connect(ctx)
 	if err != nil {

@@ -110,7 +110,7 @@ func TestWhyAContainerDoesNotStart(t *testing.T) {
 	})
 }
 
-// Containers that sb did not make are nobody's sandboxes, whatever they are called.
+// Containers that sb did not make are not sandboxes, whatever they are called.
 func TestForeignContainers(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -208,7 +208,7 @@ func TestLabelsOfAnImage(t *testing.T) {
 	})
 }
 
-// What a sandbox is stands in its labels, but for what is secret.
+// The labels of a container describe its sandbox, except for the secrets.
 func TestLabels(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -362,8 +362,7 @@ func (e testEngine) through(t *testing.T, answer func(http.ResponseWriter, *http
 	return e.open(t, nil)
 }
 
-// Podman ends a stream of events when it begins its log of them anew. What happens until somebody asks again is not
-// lost.
+// Podman ends a stream of events when it starts a new log of them. Watch asks again, and reports the events in between.
 func TestWatchGoesOn(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -421,14 +420,14 @@ func TestWatchGoesOn(t *testing.T) {
 					return
 				}
 			case <-ctx.Done():
-				t.Fatal("the launch was not told")
+				t.Fatal("the launch was not reported")
 			}
 		}
 	})
 }
 
-// Podman clears up after a stop when it comes to it, and what is prepared for the next life until then goes, too:
-// nobody can attach, or the connection ends before anything is told.
+// Podman cleans up some time after a stop. That also removes what was prepared for the next start in the meantime:
+// attaching fails, or the connection ends before the first output.
 func TestStartWhilePodmanClearsUp(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
@@ -496,7 +495,7 @@ func TestStartedTwice(t *testing.T) {
 	})
 }
 
-// Whoever waits for a sandbox that is being made does not keep the engine busy.
+// Waiting for a sandbox that is being made does not keep the engine busy.
 func TestWaitWhileItIsMade(t *testing.T) {
 	spec := core.Spec{Name: "made"}
 	described, err := labels(spec, lease(spec), wire.NewDir(), nil)

@@ -208,7 +208,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil {
 		return sb, err
 	}
-	// What the first process is told comes from the labels again, not from what the sandbox could have changed.
+	// The first process's configuration comes from the labels again, not from files that the sandbox could have changed.
 	l := launch{p: p, e: e, spec: sb.Spec, lease: sb.Lease, image: from, dir: k.dir}
 	if err := l.untouched(ctx, k.container); err != nil {
 		return sb, err

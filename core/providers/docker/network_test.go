@@ -88,7 +88,7 @@ func TestNetworkAll(t *testing.T) {
 		for _, network := range found.Container.NetworkSettings.Networks {
 			if network.IPAddress.IsValid() {
 				if got := get(t, p, id, netip.AddrPortFrom(network.IPAddress, 80)); !strings.Contains(got, unreachable) {
-					t.Errorf("the neighbour answers %q", got)
+					t.Errorf("the neighbor answers %q", got)
 				}
 			}
 		}
@@ -184,12 +184,12 @@ func TestNetworkInternal(t *testing.T) {
 				}
 				break
 			}
-			eventually(t, "the neighbour answers", func() bool { return get(t, p, pair[0].ID, address(pair[1])) == "served\n" })
+			eventually(t, "the neighbor answers", func() bool { return get(t, p, pair[0].ID, address(pair[1])) == "served\n" })
 			name, _ := sh(
 				t, p, pair[0].ID, fmt.Sprintf(`printf 'GET / HTTP/1.0\r\n\r\n' | nc -w 3 %s 8000 2>&1 | tail -n 1`, pair[1].Name),
 			)
 			if named := name == "served\n"; named == p.engine.Podman {
-				t.Errorf("by name the neighbour answers %q", name)
+				t.Errorf("by name the neighbor answers %q", name)
 			}
 		}
 		network, err := raw.NetworkInspect(t.Context(), internalName(app, core.Owner{}), client.NetworkInspectOptions{})
@@ -213,7 +213,7 @@ func TestNetworkInternal(t *testing.T) {
 				t.Errorf("%s (%s) answers %q", what, to, got)
 			}
 		}
-		// A stopped one keeps the network, also when nobody else is there any more.
+		// A stopped sandbox keeps the network, even when it is the last one.
 		if err := p.Stop(t.Context(), one.ID, time.Second); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// stopHelpers stops each helper of a file operation as soon as it is there, and says so.
+// stopHelpers stops each helper of a file operation as soon as it appears, and prints "stopped".
 const stopHelpers = `echo ready; while :; do for p in /proc/[0-9]*; do
 read -r line <$p/cmdline && continue; case $line in sb-guest*files*) kill -STOP ${p#/proc/} && echo stopped;; esac
 done 2>/dev/null; done`

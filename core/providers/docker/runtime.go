@@ -27,9 +27,9 @@ func inGVisor(runtime string) bool {
 	return strings.HasPrefix(runtime, "runsc") || strings.HasPrefix(runtime, "io.containerd.runsc.")
 }
 
-// lostInGVisor are the capabilities that a container has and one under runsc has not. Its network stack takes no
-// routing rules; the bound of processes is hit by gVisor's own threads, and then nothing in the sandbox goes on; what
-// is written goes to a file of gVisor's that a stop removes.
+// lostInGVisor says whether a capability of containers is missing under runsc. gVisor's network stack takes no routing
+// rules. gVisor's own threads count toward the limit of processes, and at the limit the whole sandbox hangs. Changes to
+// files go to a file of gVisor's that a stop removes.
 func lostInGVisor(c core.Capability) bool {
 	return slices.Contains([]core.Capability{
 		core.CapNetAll, core.CapNetAllow, core.CapNetInternal, core.CapPorts, core.CapProcesses, core.CapPersist,

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/docker/dockertest"
 )
 
-// Who has no engine is told where one was looked for.
+// Without an engine, the finding lists the addresses that were searched.
 func TestLookedFor(t *testing.T) {
 	p, err := New(Options{
 		LookupEnv: dockertest.Environment(map[string]string{"HOME": "/home/me", "XDG_RUNTIME_DIR": "/run/user/7"}),
@@ -36,7 +36,7 @@ func TestLookedFor(t *testing.T) {
 
 func TestFirstSocketThatAnswers(t *testing.T) {
 	runtime := t.TempDir()
-	// the first is one that nobody serves any more
+	// The first is left behind by a server that has ended.
 	sockets := map[string]bool{"docker.sock": false, "podman/podman.sock": true}
 	if err := os.Mkdir(filepath.Join(runtime, "podman"), 0o700); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ var (
 	_ core.Differ      = (*Provider)(nil)
 )
 
-// snapshotName begins the name of a snapshot that nobody named.
+// snapshotName is the prefix of a snapshot's default name.
 const snapshotName = "localhost/sb-snapshot/"
 
 // Snapshot implements core.Snapshotter: it is an image like any other, to be tagged, pushed and run.
@@ -59,7 +59,7 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	committed, err := e.Client.ContainerCommit(bounded, containerOf(id), client.ContainerCommitOptions{
 		Reference: name, Comment: "snapshot of sandbox " +
 			sb.Name, Changes: append(restore(from, found.Config.Labels), "LABEL "+labelSnapshot+"="+sb.ID),
-		// Those of the first process are nobody else's business. Podman wants this even when it says nothing.
+		// Empty: the first process's settings do not belong in the image. Podman requires the field all the same.
 		Config: &container.Config{},
 	})
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 	}
 	changes := []core.Change{}
 	for _, change := range diff.Changes {
-		// The engine's own mount points and the helper's place are no change that anybody made.
+		// The engine's own mount points and the helper's place are not changes of the sandbox's.
 		if change.Path == string(k.dir) || slices.Contains(
 			[]string{
 				"/dev", "/proc", "/sys", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/etc/mtab", "/run/.containerenv",
@@ -163,7 +163,7 @@ func (p *Provider) Diff(ctx context.Context, id string) ([]core.Change, error) {
 		) {
 			continue
 		}
-		// Podman says so of the directories in which it made those.
+		// Podman also reports the directories of its own files as changed.
 		if change.Kind == container.ChangeModify && (change.Path == "/etc" || change.Path == "/run") {
 			continue
 		}

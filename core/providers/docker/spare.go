@@ -41,8 +41,8 @@ func (p *Provider) keep(c *call) {
 	p.spares[c.id] = s
 }
 
-// spare makes a request on a call that was kept, or returns nil: then there is none, or the sandbox does not hear it
-// any more. What it asks for may have been begun, so this is for what may be done twice.
+// spare makes a request on a call that was kept. It returns nil when there is no such call, or when the sandbox no
+// longer confirms requests on it. The request may have started even then, so it must be safe to repeat.
 func (p *Provider) spare(ctx context.Context, id, op string, request wire.Request) (*call, error) {
 	p.spareMu.Lock()
 	s := p.spares[id]

@@ -35,7 +35,7 @@ func TestSpareCall(t *testing.T) {
 		if kept == nil {
 			t.Fatal("no call was kept")
 		}
-		// What is not there is an answer like any other.
+		// "Not found" is an answer like any other: the call is kept.
 		_, err := p.Stat(t.Context(), sb.ID, "/tmp/file")
 		wantKind(t, err, core.KindNotFound)
 		if again := p.spareOf(sb.ID); again != kept {
@@ -55,7 +55,7 @@ func TestSpareCall(t *testing.T) {
 		if _, err := p.Stat(t.Context(), sb.ID, "/tmp"); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "a call that nobody uses is closed", func() bool { return p.spareOf(sb.ID) == nil })
+		eventually(t, "an unused call is closed", func() bool { return p.spareOf(sb.ID) == nil })
 		// Nothing but files follows on such a call.
 		c, err := p.dial(t.Context(), sb.ID, "stat", wire.Request{Verb: wire.VerbFile, File: statOf(t, "/tmp")})
 		if err != nil {
@@ -87,7 +87,7 @@ func statOf(t *testing.T, path string) []string {
 	return argv
 }
 
-// A sandbox that is frozen does not hear; that is told by the engine, soon.
+// A frozen sandbox does not respond. The engine soon reports that it is frozen.
 func TestSpareCallFrozen(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

@@ -22,7 +22,7 @@ var (
 	_ core.SnapshotStore = (*Provider)(nil)
 )
 
-// Volumes implements core.VolumeStore. Those that sb did not make are nobody's business here.
+// Volumes implements core.VolumeStore. It lists only the volumes that sb made.
 func (p *Provider) Volumes(ctx context.Context) ([]core.VolumeInfo, error) {
 	e, err := p.connect(ctx)
 	if errors.Is(err, engine.ErrNone) {
@@ -130,8 +130,8 @@ func tags(i imagetype.Summary) []string {
 	return names
 }
 
-// familiar is an image's name as Docker shows it: Podman has "docker.io/me/dev:v1" for what is "me/dev:v1" for people.
-// What is no name stays as it is.
+// familiar returns an image's name as Docker shows it: Podman has "docker.io/me/dev:v1" where Docker shows "me/dev:v1".
+// A string that is not a valid name is returned as it is.
 func familiar(name string) string {
 	ref, err := reference.ParseDockerRef(name)
 	if err != nil {
@@ -140,7 +140,7 @@ func familiar(name string) string {
 	return reference.FamiliarString(ref)
 }
 
-// Images implements core.ImageStore: those that the engine has, whoever got them.
+// Images implements core.ImageStore. It lists all of the engine's images, not only those that sb pulled or built.
 func (p *Provider) Images(ctx context.Context) ([]core.ImageInfo, error) {
 	found, err := p.images(ctx)
 	list := make([]core.ImageInfo, 0, len(found))
@@ -151,7 +151,7 @@ func (p *Provider) Images(ctx context.Context) ([]core.ImageInfo, error) {
 	return list, err
 }
 
-// PullImage implements core.ImageStore. What is "localhost/…" was made here and is in no registry.
+// PullImage implements core.ImageStore. An image "localhost/…" was made here and is in no registry: it is not pulled.
 func (p *Provider) PullImage(ctx context.Context, name string, progress core.ProgressFunc) (core.ImageInfo, error) {
 	e, err := p.connect(ctx)
 	if err != nil {
@@ -180,7 +180,8 @@ func (p *Provider) PullImage(ctx context.Context, name string, progress core.Pro
 	}, nil
 }
 
-// RemoveImage implements core.ImageStore. One that a container is made from, whoever made that, stays.
+// RemoveImage implements core.ImageStore. An image that any container was made from stays, even if the container is not
+// sb's.
 func (p *Provider) RemoveImage(ctx context.Context, ref string) error {
 	e, err := p.connect(ctx)
 	if err != nil {

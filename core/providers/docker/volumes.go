@@ -61,7 +61,7 @@ func (l *launch) untouched(ctx context.Context, id string) error {
 			}
 			at = cmp.Or(found.Stat.LinkTarget, at)
 		}
-		// What leads through /proc leads elsewhere once something runs.
+		// A path through /proc leads elsewhere once a process runs.
 		if at == "/" || below(at, string(l.dir)) || below(at, "/proc") {
 			return core.Errorf(
 				core.KindUnauthorized, "docker.start", place, "in the sandbox there is a link to %s where a volume is mounted", at,
@@ -91,7 +91,7 @@ func (p *Provider) allowed(e containers, source string) (string, error) {
 		}
 		if below(socket, resolved) {
 			return "", core.Errorf(
-				core.KindUnauthorized, "docker.launch", source, "the engine's socket is there, and whoever has it has the host",
+				core.KindUnauthorized, "docker.launch", source, "the engine's socket is there, and it gives control of the host",
 			)
 		}
 	}

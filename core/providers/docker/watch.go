@@ -44,7 +44,7 @@ func (p *Provider) Watch(ctx context.Context) iter.Seq2[core.Event, error] {
 					return
 				}
 				if e.Podman && errors.Is(err, io.EOF) {
-					// Podman ends a stream when it begins its log of events anew.
+					// Podman ends a stream when it starts a new log of events.
 					select {
 					case <-time.After(eventsPause):
 						stream = e.events(ctx, seen.Add(1).Format(time.RFC3339Nano))

@@ -37,7 +37,7 @@ func TestProjectQuota(t *testing.T) {
 	}
 }
 
-// The cache is for one version of one engine, and not for ever.
+// The cache is for one version of one engine, and it expires.
 func TestFactsAreCached(t *testing.T) {
 	dir := t.TempDir()
 	e := &Engine{At: Place{Host: "unix:///a"}, Version: "Docker/1"}

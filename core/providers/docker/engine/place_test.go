@@ -78,7 +78,7 @@ func TestContextWithTLS(t *testing.T) {
 	}
 }
 
-// An address may be as short as the docker command takes it, and a password in one is refused and told nobody.
+// An address may be as short as the docker command allows.
 func TestAddresses(t *testing.T) {
 	for host, want := range map[string]string{
 		"127.0.0.1:1": "tcp://127.0.0.1:1", "tcp://far": "tcp://far:2375", "tcp://": "tcp://localhost:2375",
