@@ -22,8 +22,8 @@ type anotherUser struct {
 	sb, dir string
 }
 
-// nobody is the user id that Linux systems keep for one without files (user_namespaces(7), overflowuid).
-const nobody = 65534
+// overflowID is the user id that Linux systems keep for a user without files (user_namespaces(7), overflowuid).
+const overflowID = 65534
 
 func newUser(t *testing.T, h *home) *anotherUser {
 	t.Helper()
@@ -51,7 +51,7 @@ func newUser(t *testing.T, h *home) *anotherUser {
 	if err := to.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []error{os.Chmod(dir, 0o755), os.Mkdir(u.dir, 0o700), os.Chown(u.dir, nobody, nobody)} {
+	for _, step := range []error{os.Chmod(dir, 0o755), os.Mkdir(u.dir, 0o700), os.Chown(u.dir, overflowID, overflowID)} {
 		if step != nil {
 			t.Fatal(step)
 		}
@@ -67,7 +67,7 @@ func (u *anotherUser) run(env []string, argv ...string) (out string, ok bool) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = u.dir
 	cmd.Env = append([]string{"HOME=" + u.dir, "PATH=" + os.Getenv("PATH"), "TMPDIR=/tmp"}, env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: overflowID, Gid: overflowID}}
 	text, err := cmd.CombinedOutput()
 	return string(text), err == nil
 }

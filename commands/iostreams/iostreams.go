@@ -21,7 +21,7 @@ type Streams struct {
 
 	inTTY, outTTY, errTTY bool
 	inData                bool
-	colour                bool
+	color                bool
 	size                  func() (core.TerminalSize, bool)
 	makeRaw               func() (restore func() error, err error)
 	keep                  func() (restore func() error, err error)
@@ -36,7 +36,7 @@ func New(in, out, err *os.File, lookup func(string) (string, bool)) *Streams {
 		errTTY: isTerminal(err),
 		inData: carriesData(in),
 	}
-	s.colour = s.outTTY && colourWanted(lookup)
+	s.color = s.outTTY && colorWanted(lookup)
 	s.size = func() (core.TerminalSize, bool) {
 		for _, f := range []*os.File{out, in, err} {
 			if cols, rows, sizeErr := term.GetSize(descriptor(f)); sizeErr == nil && cols > 0 {
@@ -79,7 +79,7 @@ func carriesData(f *os.File) bool {
 	return mode.IsRegular() || mode&(fs.ModeNamedPipe|fs.ModeSocket) != 0
 }
 
-func colourWanted(lookup func(string) (string, bool)) bool {
+func colorWanted(lookup func(string) (string, bool)) bool {
 	if v, _ := lookup("NO_COLOR"); v != "" {
 		return false
 	}
@@ -99,8 +99,8 @@ func (s *Streams) ErrTTY() bool { return s.errTTY }
 // InData says whether stdin is a pipe, a file or a socket: something to forward unasked.
 func (s *Streams) InData() bool { return s.inData }
 
-// Colour reports whether stdout may be colored.
-func (s *Streams) Colour() bool { return s.colour }
+// Color reports whether stdout may be colored.
+func (s *Streams) Color() bool { return s.color }
 
 // CanPrompt says whether a person can be asked: stdin and stderr are terminals.
 func (s *Streams) CanPrompt() bool { return s.inTTY && s.errTTY }

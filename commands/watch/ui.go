@@ -102,7 +102,7 @@ func Dashboard(a *cli.App, theme string) (tui.Options, error) {
 		return tui.Options{}, err
 	}
 	return tui.Options{
-		Service: service, Input: a.Streams.In, Output: a.Streams.Out, Theme: theme, NoColor: !a.Streams.Colour(),
+		Service: service, Input: a.Streams.In, Output: a.Streams.Out, Theme: theme, NoColor: !a.Streams.Color(),
 		Keys: keys, Mouse: config.UI.Mouse == "enabled", MemoryFile: filepath.Join(paths.State, "ui.json"), Edit: func(
 			ctx context.Context, path string,
 		) error {

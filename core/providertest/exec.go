@@ -580,7 +580,7 @@ func (b *safeBuffer) String() string {
 func (s *suite) limits(t *testing.T) {
 	p := s.provider(t)
 	caps := p.Capabilities()
-	neighbour := launch(t, p, nil)
+	neighbor := launch(t, p, nil)
 	if caps.Can(core.CapDisk) {
 		sb := launch(t, p, func(spec *core.Spec) { spec.Disk = 32 * core.MiB })
 		if r := sh(t, p, sb.ID, "head -c 100000000 /dev/zero > /tmp/full"); r.exit.Code == 0 ||
@@ -609,7 +609,7 @@ func (s *suite) limits(t *testing.T) {
 			t.Errorf("after the memory bomb: %+v, %v", got, err)
 		}
 	}
-	if r := sh(t, p, neighbour.ID, "echo well"); r.out != "well\n" {
+	if r := sh(t, p, neighbor.ID, "echo well"); r.out != "well\n" {
 		t.Errorf("the neighbor: %+v", r)
 	}
 }

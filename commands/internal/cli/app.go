@@ -32,7 +32,7 @@ type App struct {
 
 // Table makes a table for stdout.
 func (a *App) Table(headers ...string) *output.Table {
-	return output.NewTable(a.Streams.Width(), a.Streams.Colour(), headers...)
+	return output.NewTable(a.Streams.Width(), a.Streams.Color(), headers...)
 }
 
 // Process is what a program has from its operating system.

@@ -14,14 +14,14 @@ import (
 type Table struct {
 	headers []string
 	rows    [][]string
-	colour  bool
+	color  bool
 	width   int
 	wrap    bool
 }
 
 // NewTable makes a table. width is the terminal's, at which cells are cut; 0 is unbounded.
-func NewTable(width int, colour bool, headers ...string) *Table {
-	return &Table{headers: headers, width: width, colour: colour}
+func NewTable(width int, color bool, headers ...string) *Table {
+	return &Table{headers: headers, width: width, color: color}
 }
 
 // Wrapped makes cells that are too wide go on in the next line instead of being cut: what is a sentence is read to its
@@ -64,7 +64,7 @@ func Clean(text string) string {
 func (t *Table) Write(w io.Writer) error {
 	cell := lipgloss.NewStyle().PaddingRight(gap)
 	header := cell
-	if t.colour {
+	if t.color {
 		header = cell.Bold(true)
 	}
 	last := len(t.headers) - 1

@@ -85,9 +85,9 @@ func TestBuild(t *testing.T) {
 			}
 			end(t, p, sb.ID)
 		}
-		write(t, dir, map[string]string{"Dockerfile": "FROM " + testImage + "\nWORKDIR /nobody/made\n"})
+		write(t, dir, map[string]string{"Dockerfile": "FROM " + testImage + "\nWORKDIR /not/there/made\n"})
 		sb := box(t, p, func(spec *core.Spec) { spec.Image, spec.Dockerfile = "", dir })
-		if out, code := run(t, p, sb.ID, core.ExecSpec{Command: []string{"pwd"}}); out != "/nobody/made\n" || code != 0 {
+		if out, code := run(t, p, sb.ID, core.ExecSpec{Command: []string{"pwd"}}); out != "/not/there/made\n" || code != 0 {
 			t.Errorf("where its image works: %q, %d", out, code)
 		}
 		end(t, p, sb.ID)

@@ -72,7 +72,7 @@ func TestNetworkAll(t *testing.T) {
 		host := hostServer(t)
 		p := e.open(t, nil)
 		all := func(spec *core.Spec) { spec.Network.Mode = core.NetworkAll }
-		id, neighbour := box(t, p, all).ID, box(t, p, all).ID
+		id, neighbor := box(t, p, all).ID, box(t, p, all).ID
 		if got := get(t, p, id, host); got != "host\n" {
 			t.Errorf("the outside answers %q", got)
 		}
@@ -81,7 +81,7 @@ func TestNetworkAll(t *testing.T) {
 				t.Errorf("%s answers %q", metadata, got)
 			}
 		}
-		found, err := e.raw(t).ContainerInspect(t.Context(), containerOf(neighbour), client.ContainerInspectOptions{})
+		found, err := e.raw(t).ContainerInspect(t.Context(), containerOf(neighbor), client.ContainerInspectOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ func TestCheckpointGoesOn(t *testing.T) {
 	defer func() { _ = svc.Close() }()
 	ctx := t.Context()
 	s := spec()
-	s.Name, s.Env, s.Labels, s.Modal = "counter", map[string]string{"COLOUR": "blue"}, map[string]string{
+	s.Name, s.Env, s.Labels, s.Modal = "counter", map[string]string{"COLOR": "blue"}, map[string]string{
 		"team": "a",
 	}, modalspec.Section{
 		MemorySnapshot: true,
@@ -89,7 +89,7 @@ func TestCheckpointGoesOn(t *testing.T) {
 		if err != nil || found.ID != again.ID || found.Labels["turn"] != "2" || found.Spec.Checkpoint != name {
 			t.Errorf("%s: found %+v, %v", name, found, err)
 		}
-		if name == "warm" && (found.Labels["team"] != "a" || found.Spec.Env["COLOUR"] != "blue" ||
+		if name == "warm" && (found.Labels["team"] != "a" || found.Spec.Env["COLOR"] != "blue" ||
 			time.Until(found.Expires) > 10*time.Minute) {
 			t.Errorf("%s: it is %+v", name, found)
 		}
@@ -99,7 +99,7 @@ func TestCheckpointGoesOn(t *testing.T) {
 	}
 	for _, refused := range []core.Spec{
 		{Checkpoint: "warm", CPU: 2},
-		{Checkpoint: "warm", Env: map[string]string{"COLOUR": "red"}},
+		{Checkpoint: "warm", Env: map[string]string{"COLOR": "red"}},
 		{Checkpoint: made.ID, CPU: 2},
 	} {
 		if _, err := svc.Launch(ctx, refused, service.LaunchOptions{}); !errors.Is(err, core.KindUnsupported) {

@@ -232,7 +232,7 @@ func TestImages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("FROM debian:12\nENV COLOUR=red\nRUN echo \\\n  built >/opt-built\nWORKDIR /app\n")
+	write("FROM debian:12\nENV COLOR=red\nRUN echo \\\n  built >/opt-built\nWORKDIR /app\n")
 	s := spec()
 	s.Dockerfile = file
 	var steps []string
@@ -242,15 +242,15 @@ func TestImages(t *testing.T) {
 	}
 	var out strings.Builder
 	if exit := ran(
-		t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /opt-built; echo $COLOUR; pwd"}, Stdout: &out},
+		t, p, sb.ID, core.ExecSpec{Command: []string{"sh", "-c", "cat /opt-built; echo $COLOR; pwd"}, Stdout: &out},
 	); exit.Code != 0 || out.String() != "built\nred\n/app\n" {
 		t.Errorf("%+v, %q", exit, out.String())
 	}
 	if !strings.Contains(strings.Join(steps, "\n"), "Step 1") {
 		t.Errorf("the build's log was not shown: %q", steps)
 	}
-	write("ARG V=12\r\nFROM --platform=linux/amd64 debian:${V} AS app\r\nARG V\r\nENV COLOUR=\"dark red\"\r\nRUN echo " +
-		"$V $COLOUR \\\r\n# a comment\r\n  >/opt-arg\r\n" +
+	write("ARG V=12\r\nFROM --platform=linux/amd64 debian:${V} AS app\r\nARG V\r\nENV COLOR=\"dark red\"\r\nRUN echo " +
+		"$V $COLOR \\\r\n# a comment\r\n  >/opt-arg\r\n" +
 		"WORKDIR sub/$V\nRUN <<EOF\nread first <<-MORE\n\tinner\nMORE\necho $first >/opt-script\nEOF\nCOPY --chmod=600 " +
 		"<<EOF <<\"B\" /docs/\n$V\nEOF\n$V\nB\nRUN [\"touch\", \"a b\"]\n")
 	s.Name = core.NewName()
@@ -260,7 +260,7 @@ func TestImages(t *testing.T) {
 		t, p, second.ID,
 		core.ExecSpec{
 			Command: []string{
-				"sh", "-c", "cat /opt-arg /opt-script /docs/EOF /docs/B; stat -c %a /docs/B; pwd; ls; echo \"$V$COLOUR\"",
+				"sh", "-c", "cat /opt-arg /opt-script /docs/EOF /docs/B; stat -c %a /docs/B; pwd; ls; echo \"$V$COLOR\"",
 			},
 			Stdout: &out,
 		},

@@ -25,7 +25,7 @@ func TestEveryFieldReachesModal(t *testing.T) {
 	defer func() { _ = p.Close() }()
 	s := spec()
 	s.CPU, s.Memory, s.IdleTimeout, s.Workdir = 1.5, 512*core.MiB, core.Duration(time.Minute), "/tmp"
-	s.Env = map[string]string{"COLOUR": "red"}
+	s.Env = map[string]string{"COLOR": "red"}
 	s.Labels = map[string]string{"team": "x"}
 	s.Volumes = []core.Volume{{Source: "data/part", Target: "/data", ReadOnly: true}}
 	s.Ports = []core.Port{{Sandbox: 8000}, {Sandbox: 8001, Protocol: core.PortTCP}, {Sandbox: 8002, Protocol: core.PortH2}}

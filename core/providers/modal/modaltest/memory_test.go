@@ -46,7 +46,7 @@ func TestMemorySnapshots(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sb := r.create(&sdk.SandboxCreateParams{
 				Name: "counter-" + name, ExperimentalEnableSnapshot: true, Command: []string{"sh", "-c", counting}, GPU: gpu,
-				Env: map[string]string{"COLOUR": "blue"}, Tags: map[string]string{"team": "a"}, Workdir: "/srv",
+				Env: map[string]string{"COLOR": "blue"}, Tags: map[string]string{"team": "a"}, Workdir: "/srv",
 			})
 			_, before := numbers(t, sb.Stdout, 5)
 			run(t, sb, "echo kept >/srv/file")
@@ -74,7 +74,7 @@ func TestMemorySnapshots(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = again.Detach() })
-				if got := run(t, again, "cat file; echo $COLOUR"); got != "kept\nblue\n" {
+				if got := run(t, again, "cat file; echo $COLOR"); got != "kept\nblue\n" {
 					t.Errorf("in the restored one: %q", got)
 				}
 				if first, _ := numbers(t, again.Stdout, before+20); first < before {

@@ -247,7 +247,7 @@ type discard struct{}
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // inUserNamespace says whether this process is in a user namespace that maps
-// only one user, where gVisor cannot be "nobody".
+// only one user, where gVisor cannot change to another user.
 func inUserNamespace() (bool, error) {
 	data, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {

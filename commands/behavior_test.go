@@ -48,8 +48,8 @@ func TestCommands(t *testing.T) {
 			stderr: "sb: one: the supervisor has ended\n",
 		},
 		{
-			name: "exec on nobody", args: []string{"exec", "nobody", "true"}, code: 125,
-			stderr: "sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n",
+			name: "exec on absent", args: []string{"exec", "absent", "true"}, code: 125,
+			stderr: "sb: there is no sandbox \"absent\"\nhint: sb ls --all lists them\n",
 		},
 		{name: "exec detached", args: []string{"exec", "-d", "one", "echo"}, stdout: "1\n"},
 		{name: "shell text", args: []string{"exec", "one", "-c", "x"}},
@@ -82,8 +82,8 @@ func TestCommands(t *testing.T) {
 		},
 		{name: "terminate", args: []string{"terminate", "one", "two", "one"}, stdout: "stb-1\nstb-2\n"},
 		{
-			name: "terminate continues after an error", args: []string{"rm", "nobody", "two"}, code: 3, stdout: "stb-2\n",
-			stderr: "sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n",
+			name: "terminate continues after an error", args: []string{"rm", "absent", "two"}, code: 3, stdout: "stb-2\n",
+			stderr: "sb: there is no sandbox \"absent\"\nhint: sb ls --all lists them\n",
 		},
 		{
 			name: "terminate all without a terminal", args: []string{"terminate", "--all"}, code: 2,
@@ -199,8 +199,8 @@ func TestTerminateOfWhatIsGone(t *testing.T) {
 	}{
 		{args: []string{"terminate", "--all", "--yes"}, stdout: "stb-1\nstb-2\nstb-3\n"},
 		{args: []string{"terminate", "--label", "name=one", "--yes"}, stdout: "stb-1\n"},
-		{args: []string{"terminate", "one", "three", "two", "nobody"}, code: 3, stdout: "stb-3\n", stderr: "" +
-			"sb: there is no sandbox \"nobody\"\nhint: sb ls --all lists them\n" +
+		{args: []string{"terminate", "one", "three", "two", "absent"}, code: 3, stdout: "stb-3\n", stderr: "" +
+			"sb: there is no sandbox \"absent\"\nhint: sb ls --all lists them\n" +
 			"sb: stb-1: no such sandbox\nsb: stb-2: no such sandbox\n"},
 	} {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
@@ -296,7 +296,7 @@ func TestExecJSON(t *testing.T) {
 // Providers may be slow to answer: what was asked once and not found, or found to be nothing, is not asked again.
 func TestProvidersAreAskedOnce(t *testing.T) {
 	for _, args := range [][]string{
-		{"exec", "nobody", "true"}, {"exec", "--json", "nobody", "true"}, {"exec", "-d", "nobody", "true"}, {"prune"},
+		{"exec", "absent", "true"}, {"exec", "--json", "absent", "true"}, {"exec", "-d", "absent", "true"}, {"prune"},
 	} {
 		app, _, provider := stubApp(t, "one")
 		execute(t.Context(), app, args)
