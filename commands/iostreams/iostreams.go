@@ -21,7 +21,7 @@ type Streams struct {
 
 	inTTY, outTTY, errTTY bool
 	inData                bool
-	color                bool
+	color                 bool
 	size                  func() (core.TerminalSize, bool)
 	makeRaw               func() (restore func() error, err error)
 	keep                  func() (restore func() error, err error)

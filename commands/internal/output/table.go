@@ -14,7 +14,7 @@ import (
 type Table struct {
 	headers []string
 	rows    [][]string
-	color  bool
+	color   bool
 	width   int
 	wrap    bool
 }
