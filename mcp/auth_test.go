@@ -109,8 +109,8 @@ func TestTokens(t *testing.T) {
 	for name, token := range map[string]string{
 		"of another audience": i.token(t, map[string]any{"aud": "other"}),
 		"expired":             i.token(t, map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}),
-		"of another issuer":   foreign.token(t, nil), "forged": forged, "of nobody": i.token(t, map[string]any{"sub": ""}),
-		"no token": "a.b.c",
+		"of another issuer":   foreign.token(t, nil), "forged": forged,
+		"without a subject": i.token(t, map[string]any{"sub": ""}), "no token": "a.b.c",
 	} {
 		if response, text := s.ask(t, "POST", "/mcp", initialize, bearer(token)); response.StatusCode != 401 {
 			t.Errorf("a token %s: %s %s", name, response.Status, text)
@@ -126,11 +126,11 @@ func TestTokens(t *testing.T) {
 	if _, err := again.try(t.Context(), "exec", args{"sandbox": sb, "command": "true"}); err == nil {
 		t.Error("a token that may only read runs a command")
 	}
-	key := s.key(t, "carol") // keys go on beside tokens
+	key := s.key(t, "carol") // keys still work beside tokens
 	s.visit(t, key).Launch(nil)
 }
 
-// An issuer that never answers holds up nobody for ever, nor one client another.
+// When the issuer never answers, requests fail in time, and one client does not delay another.
 func TestAnIssuerThatHangs(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // connects, and says nothing
 	if err != nil {
@@ -252,7 +252,7 @@ func FuzzURI(f *testing.F) {
 	})
 }
 
-// Another user of this machine connects to loopback, too. Without a key only health is told.
+// Other users of this machine can connect to loopback, too. Without a key only the health check answers.
 func TestLoopbackNeedsTheLocalKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcp.key")
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{LocalKeyFile: file}})

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/tools"
 )
 
-// What clients see of each tool is a contract: a change shows in its file below testdata/tools. UPDATE=1 rewrites them.
+// The definition of each tool is a contract: a change shows in its file below testdata/tools. UPDATE=1 rewrites them.
 func TestToolSnapshots(t *testing.T) {
 	for _, tool := range tools.Catalogue() {
 		t.Run(tool.Name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func completion(values []string, prefix string) *mcp.Completion {
 	return &mcp.Completion{Values: fitting[:min(total, maxCompletions)], Total: total, HasMore: total > maxCompletions}
 }
 
-// sandboxes are the ids and names that the caller sees. What fails completes nothing.
+// sandboxes lists the ids and names that the caller sees. After an error it is empty.
 func (c completer) sandboxes(ctx context.Context, liveOnly bool) []string {
 	listing, err := c.host.Call(ctx, mcp.CallToolRequest{}).Service.List(ctx, core.ListFilter{All: !liveOnly})
 	if err != nil {
@@ -96,7 +96,7 @@ func (c completer) execs(ctx context.Context, sandbox string) []string {
 	return ids
 }
 
-// paths completes the last element of a path; a directory gets a slash, so that the next completion goes on below it.
+// paths completes the last element of a path. A directory gets a slash, so that the next completion starts below it.
 func (c completer) paths(ctx context.Context, sandbox, typed string) []string {
 	call := c.host.Call(ctx, mcp.CallToolRequest{})
 	sb, err := call.Resolve(ctx, sandbox)

@@ -54,7 +54,7 @@ func TestExec(t *testing.T) {
 	a.fails(core.KindNotFound, "exec_wait", args{"sandbox": sb, "exec_id": "99"})
 }
 
-// A command that outlives the soft deadline goes on, and everything it writes can be read.
+// A command that outlives the soft deadline keeps running, and all its output can be read.
 func TestExecOutlivesItsCall(t *testing.T) {
 	b := newBench(t, setup.Options{SoftDeadline: 50 * time.Millisecond})
 	a := b.connect(t)
@@ -290,7 +290,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 	}
 }
 
-// What the server, or a template, gives to every sandbox is kept out of what it shows.
+// Secrets that the server or a template gives to every sandbox are redacted in its output.
 func TestGivenSecretsAreRedacted(t *testing.T) {
 	provider := fake.New(fake.Options{})
 	template := core.Spec{Secrets: []core.Secret{{Name: "OF_TEMPLATE", Value: core.NewSecretValue("template-value-1")}}}
@@ -335,7 +335,7 @@ func TestExecListIsBounded(t *testing.T) {
 	}
 }
 
-// Input that nobody reads holds up no call: not the one that sends it, not one that sends more, not the end.
+// Unread input blocks no call: not the one that sends it, not one that sends more, not the end.
 func TestInputThatNobodyReads(t *testing.T) {
 	a := newBench(t, setup.Options{SoftDeadline: 100 * time.Millisecond}).connect(t)
 	sb := a.Launch(nil)
@@ -356,7 +356,7 @@ func TestInputThatNobodyReads(t *testing.T) {
 	if got = a.Call("exec_kill", args{"sandbox": sb, "exec_id": id}); got["exit_code"] != 143.0 {
 		t.Errorf("killed: %v", got)
 	}
-	// What is read late comes whole.
+	// A command that reads late gets all of its input.
 	got = a.Call("exec", args{"sandbox": sb, "command": "sleep 1; wc -c", "stdin": big, "keep_stdin_open": true})
 	got = a.Call(
 		"exec_wait", args{"sandbox": sb, "exec_id": got["exec_id"], "stdin": big, "close_stdin": true, "wait_seconds": 15},
@@ -386,7 +386,7 @@ func TestRunCode(t *testing.T) {
 	}
 }
 
-// What is said of a run never leads to a sandbox that is gone.
+// A result of run_code never links to a sandbox that is gone.
 func TestRunCodeLeavesNothing(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	for _, code := range []string{"i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done", `printf 'a\000b' >&2`} {
@@ -427,7 +427,7 @@ func TestLongTimes(t *testing.T) {
 	a.Call("sandbox_cost", args{"hours": wraps})
 }
 
-// What a model gets wrong is told in the words of its tools.
+// A hint for a model names tools, not commands of sb.
 func TestErrorsForAModel(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(nil)

@@ -180,7 +180,7 @@ func (s *Server) lookAt(sub *subscription, changed bool) {
 	})
 }
 
-// look says what a file is like, unless nobody can say now.
+// look returns the state of a file. known is false when the provider cannot answer now.
 func (s *Server) look(ctx context.Context, sb core.Sandbox, name string) (state fileState, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

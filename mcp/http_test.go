@@ -387,7 +387,7 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 			t.Errorf("%s with a stolen session: %s %s", method, response.Status, text)
 		}
 	}
-	// A link is for whoever has it, until its key is revoked.
+	// A link works for any holder, until its key is revoked.
 	if response, text := s.ask(t, "GET", link, "", nil); response.StatusCode != 200 || text != "alice's" {
 		t.Errorf("the link: %s %s", response.Status, text)
 	}
@@ -497,8 +497,8 @@ func TestDNSRebindingIsRefused(t *testing.T) {
 	}
 }
 
-// What a sandbox serves on a port of this machine is a page of this machine in the user's browser: without being
-// allowed to, it neither reads anything nor sends a message.
+// To the user's browser, a page that a sandbox serves on a port of this machine is a page of this machine. Unless its
+// origin is allowed, the page can neither read anything nor send a message.
 func TestPagesOfOtherOrigins(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{AllowOrigins: []string{"https://app.example"}}})
 	from := func(origin string, head ...string) func(*http.Request) {

@@ -10,13 +10,13 @@ import (
 // instructions tell a model, once, what the tools' own descriptions do not repeat.
 func (s *Server) instructions() string {
 	var b strings.Builder
-	b.WriteString("Sandboxes are isolated Linux machines for code that nobody has to trust. ")
+	b.WriteString("Sandboxes are isolated Linux machines for untrusted code. ")
 	b.WriteString(
 		"Launch one with sandbox_launch and use its id or name in every other tool; run_code without a sandbox makes one " +
 			"for a single run. ",
 	)
 	fmt.Fprintf(
-		&b, "A command that takes longer than %s goes on by itself: its result says running: true and exec_wait reads on. ",
+		&b, "A command that takes longer than %s keeps running: its result has running: true, and exec_wait reads the rest. ",
 		s.opts.SoftDeadline,
 	)
 	fmt.Fprintf(&b, "Output beyond %d characters is cut in the middle; the linked resource has the whole. ", s.opts.Budget)

@@ -163,8 +163,7 @@ func checkCall(t testing.TB, id, from int, got []told) {
 	}
 }
 
-// Each call's notifications come on its own stream, in order and before its result, whatever else goes on in the
-// session.
+// Each call's notifications come on its own stream, in order and before its result, beside other calls of the session.
 func TestConcurrentCallsDoNotMix(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
 	addFixtures(s.Server)
@@ -204,14 +203,14 @@ func addSteps(s *Server) (next chan struct{}) {
 	return next
 }
 
-// resume goes on with a stream after an event.
+// resume continues a stream after an event.
 func (v *visitor) resume(after string) *listening {
 	v.t.Helper()
 	return v.Open("GET", "", func(r *http.Request) { r.Header.Set("Last-Event-ID", after) })
 }
 
-// A call goes on when its connection breaks; another one is told what was missed, and then what comes, and nothing
-// twice.
+// A call continues when its connection breaks. Another connection gets the missed messages, then the new ones, each
+// once.
 func TestACallIsResumed(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	next := addSteps(s.Server)
@@ -223,7 +222,7 @@ func TestACallIsResumed(t *testing.T) {
 	}
 	post.hangUp()
 	next <- struct{}{}
-	eventually(t, "the second step is told", func() bool { return v.held().Said == 2 })
+	eventually(t, "the second step is in the stream", func() bool { return v.held().Said == 2 })
 	get := v.resume(first.id)
 	missed, ok := get.next()
 	if !ok || missed.Params.Message != "middle" {
@@ -237,7 +236,7 @@ func TestACallIsResumed(t *testing.T) {
 	checkCall(t, 7, 2, v.resume(missed.id).rest())
 }
 
-// What the server asks for a call is asked on the call's own stream, and goes to it whichever is answered first.
+// The server asks for a call on the call's own stream. The answers reach their calls in any order.
 func TestConcurrentCallsAsk(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	addFixtures(s.Server)
@@ -276,7 +275,7 @@ func TestConcurrentCallsAsk(t *testing.T) {
 			t.Errorf("call %d ends with %+v", test.id, rest)
 		}
 	}
-	// An answer that nobody waits for is taken.
+	// An answer that no request waits for is accepted.
 	if response, _ := s.ask(
 		t, "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"result":{}}`, v.inside,
 	); response.StatusCode != 202 {
@@ -288,8 +287,7 @@ func TestConcurrentCallsAsk(t *testing.T) {
 	}
 }
 
-// What belongs to no call waits for a GET, is told to one of them, and goes on after the last event that a client
-// names.
+// A message of no call waits for a GET, and goes to only one. A GET that names an event resumes after it.
 func TestTheStreamOfNoCall(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	v := s.drop(t, `{}`)
@@ -300,7 +298,7 @@ func TestTheStreamOfNoCall(t *testing.T) {
 		t.Helper()
 		message, ok := l.next()
 		if !ok || message.Params.URI != uri {
-			t.Fatalf("%q is told as %+v", uri, message)
+			t.Fatalf("%q arrives as %+v", uri, message)
 		}
 		return message.id
 	}
@@ -311,7 +309,7 @@ func TestTheStreamOfNoCall(t *testing.T) {
 	hear(first, "b")
 	second := v.Open("GET", "", nil)
 	if rest := first.rest(); len(rest) != 0 {
-		t.Errorf("the connection that was superseded is told %+v", rest)
+		t.Errorf("the superseded connection receives %+v", rest)
 	}
 	tell("c")
 	c := hear(second, "c")
@@ -329,7 +327,7 @@ func TestTheStreamOfNoCall(t *testing.T) {
 	hear(last, "e")
 }
 
-// What ends a session ends its streams and calls, and nothing of it can be used any more.
+// A DELETE ends the session, its streams and its calls. Later requests of the session fail.
 func TestDeletedSession(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	addSteps(s.Server)
@@ -494,7 +492,7 @@ func (d *direct) Call(t *testing.T, tool, arguments string) map[string]any {
 	return got.Result.StructuredContent
 }
 
-// A session ends when nobody was there for a lease. A GET that listens is somebody, and is kept alive.
+// A session ends after a lease without a request. A GET that listens is a request, and receives pings.
 func TestIdleSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDirect(t, setup.Options{Lease: 5 * time.Minute})
@@ -520,8 +518,8 @@ func TestIdleSessionEnds(t *testing.T) {
 	})
 }
 
-// A client that does not read its call's stream holds up neither the call nor the server's memory: what is kept is
-// bounded, and the client is told the newest, in order, when it reads.
+// A client that does not read its call's stream does not block the call. The kept messages are bounded. The client gets
+// the newest ones, in order, when it reads.
 func TestAClientThatDoesNotRead(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	const notes = 300

@@ -28,7 +28,7 @@ func prompts() []prompt {
 				argument("source", "path of a file or directory on this machine, or the code itself", true),
 			},
 		}, func(a map[string]string) string {
-			return fmt.Sprintf("Examine and run this code, which nobody trusts: %s\n\n"+
+			return fmt.Sprintf("Examine and run this untrusted code: %s\n\n"+
 				"Launch a sandbox with network none. Copy the code in with push (or file_write), read it before you run it, then "+
 				"run it with a time limit of 60 s. "+
 				"Never run any of it outside the sandbox. Report what it does, what it reads and writes, and anything that looks "+

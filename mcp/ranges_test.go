@@ -78,7 +78,7 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 		got["next_offset"] != nil || got["size"] != 5.0 {
 		t.Errorf("at the end: %v", got)
 	}
-	// A range that begins within a character says where it goes on.
+	// next_offset is right for a range that begins within a character, too.
 	a.put(sb, "/tmp/f", []byte("€uro"))
 	if got := a.Call("file_read", args{"sandbox": sb, "path": "/tmp/f", "offset": 1}); got["content"] != "uro" ||
 		got["next_offset"] != nil {
@@ -92,7 +92,7 @@ func TestRangesOfAFileAreTheFile(t *testing.T) {
 	}
 }
 
-// What is no text is never made some: not by its beginning, its end, or what stands far in it.
+// A file that is not text is never shown as text, wherever in it the bytes are that are no text.
 func TestBytesAreNeverMangled(t *testing.T) {
 	a := newBench(t, setup.Options{}).connect(t)
 	sb := a.Launch(nil)
@@ -168,7 +168,7 @@ func TestSecretsAreFoundAcrossRanges(t *testing.T) {
 	}
 }
 
-// A server that begins anew keeps out what the one before was told, in old output and in new.
+// A restarted server redacts the secrets of the server before it, in old output and in new.
 func TestSecretsAreRedactedAfterARestart(t *testing.T) {
 	first := newBench(t, setup.Options{OnDisconnect: setup.Detach})
 	before := first.connect(t)

@@ -91,7 +91,7 @@ func toolsFor(opts setup.Options) ([]tools.Tool, error) {
 }
 
 // Close ends what runs in the background, settles what becomes of the sandboxes of clients that are still
-// there, and waits. Commands in sandboxes go on.
+// there, and waits. Commands in sandboxes keep running.
 func (s *Server) Close() {
 	s.sessions.Close()
 	s.cancel()
@@ -178,10 +178,9 @@ func (s *Server) handler(tool tools.Tool) server.ToolHandlerFunc {
 // settleTimeout bounds how long a result waits for the notifications before it.
 const settleTimeout = time.Second
 
-// flushNotes waits until the notifications of this call are with the client, so that none comes after the result. A way
-// sees to that by itself. Of a session that is mcp-go's, nobody but its transport takes notifications, each when it has
-// written the one before, so one more that is taken says that all others were written; whether it is written itself
-// does not matter.
+// flushNotes waits until the notifications of this call are with the client, so that none comes after the result. A
+// transport.Way keeps that order without it. In a session of mcp-go, only the transport takes notifications, each after
+// it wrote the one before. Once it takes one more, all earlier ones are written. The extra one may be lost.
 func flushNotes(ctx context.Context, c *tools.Call) {
 	client := server.ClientSessionFromContext(ctx)
 	if c.Sent == 0 || client == nil {

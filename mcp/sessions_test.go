@@ -52,7 +52,7 @@ func TestSandboxesOutliveTheirClientByALease(t *testing.T) {
 	})
 }
 
-// Whoever uses a sandbox keeps it alive, also when another client launched it.
+// A client that uses a sandbox keeps it alive, even when another client launched it.
 func TestALeaseIsTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, setup.Options{Lease: 600 * time.Millisecond})
@@ -67,7 +67,7 @@ func TestALeaseIsTakenOver(t *testing.T) {
 	})
 }
 
-// What sandbox_timeout sets is no lease's: it outlives its client, and a server that begins anew.
+// A lifetime that sandbox_timeout sets is independent of leases: it outlives the client and a restart of the server.
 func TestATimeoutSurvivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newBench(t, setup.Options{Toolsets: []string{setup.All}, Lease: 300 * time.Millisecond})
@@ -182,7 +182,7 @@ func TestALeaseHoldsDuringACall(t *testing.T) {
 	}
 }
 
-// What a client that is gone had begun to launch does not stay.
+// A launch that completes after its client is gone leaves no sandbox.
 func TestALaunchThatItsClientDoesNotSee(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDirect(t, setup.Options{OnDisconnect: setup.Terminate})
@@ -199,12 +199,12 @@ func TestALaunchThatItsClientDoesNotSee(t *testing.T) {
 		synctest.Wait()
 		d.sessions.Gone(c.Session.ID)
 		if sb := <-launched; d.live(t, sb.ID) {
-			t.Error("it runs on, and nobody knows of it")
+			t.Error("the sandbox keeps running without a client")
 		}
 	})
 }
 
-// What two clients use is there as long as one of them is.
+// A sandbox that two clients use stays while one of them is connected.
 func TestASharedSandboxOutlivesOneClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, setup.Options{OnDisconnect: setup.Terminate})
@@ -269,7 +269,7 @@ func TestWithoutLeases(t *testing.T) {
 	eventually(t, "it is terminated", func() bool { return !b.live(t, sb) })
 }
 
-// What a server that was killed leaves shows in sb ls --orphans and ends by itself.
+// The sandboxes of a killed server show in sb ls --orphans and end with their lease: each has an owner and an end.
 func TestLaunchesAreBoundAndNamed(t *testing.T) {
 	b := newBench(t, setup.Options{MaxSandboxes: 2})
 	a := b.connect(t)
@@ -282,7 +282,7 @@ func TestLaunchesAreBoundAndNamed(t *testing.T) {
 		t.Errorf("%s with lease %+v", sb.Name, sb.Lease)
 	}
 	if sb.Expires.IsZero() || time.Until(sb.Expires) > b.opts.Lease {
-		t.Errorf("nobody renews it, and it ends at %v", sb.Expires)
+		t.Errorf("without a renewal it ends at %v", sb.Expires)
 	}
 	a.Launch(nil)
 	text := a.fails(core.KindExhausted, "sandbox_launch", nil)

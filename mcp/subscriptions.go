@@ -14,19 +14,19 @@ import (
 	"github.com/seed-0724f904/sb/mcp/transport"
 )
 
-// subscriptions are the resources that clients want to be told of.
+// subscriptions are the resources whose changes clients subscribed to.
 type subscriptions struct {
 	mu sync.Mutex
-	// byURI has, for each resource, where its changes are told and how to look for them.
+	// byURI holds, for each resource, its subscribers and how to look for changes.
 	byURI map[string]*subscription
-	// states are those that were told last, by sandbox id.
+	// states holds the last reported state of each sandbox, by its id.
 	states map[string]core.State
-	// watches is how many files are watched now; closed says that none will be any more.
+	// watches is the number of watched files; closed says that no further file is watched.
 	watches int
 	closed  bool
 }
 
-// news says whether a sandbox's state is another one than was told last; "" is a sandbox that is gone.
+// news reports whether a sandbox's state differs from the last reported one; "" is a sandbox that is gone.
 func (s *subscriptions) news(sandbox string, state core.State) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func (s *Server) hookSubscriptions(hooks *server.Hooks) {
 	hooks.AddOnUnregisterSession(func(_ context.Context, client server.ClientSession) { s.subscribed.Leave(client) })
 }
 
-// subscribe notes a subscription to what the caller may see. What they may not see never changes for them.
+// subscribe adds a subscription to a resource that the caller may see. For any other resource it does nothing.
 func (s *Server) subscribe(ctx context.Context, uri string) {
 	client := transport.Subscriber(ctx)
 	l, err := parseURI(uri)
@@ -102,7 +102,7 @@ func (s *Server) subscribe(ctx context.Context, uri string) {
 	}
 }
 
-// add notes a client's subscription; fresh is taken where nobody has subscribed to that resource of that sandbox yet.
+// add adds a client's subscription. It takes fresh when that resource of that sandbox has no subscription yet.
 func (s *subscriptions) add(uri string, fresh *subscription, client server.ClientSession) (taken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,7 +26,7 @@ func keeperBench(t *testing.T, opts setup.Options) *bench {
 	return benchOver(t, keeper.Provider, svc, opts)
 }
 
-// A fork and a sandbox from a checkpoint go on from where their source was, belong to the session, and count.
+// A fork and a sandbox from a checkpoint continue from the state of their source, belong to the session, and count.
 func TestForkAndCheckpoint(t *testing.T) {
 	b := newBench(t, setup.Options{Toolsets: []string{setup.All}, MaxSandboxes: 3})
 	a := b.connect(t)
@@ -162,7 +162,7 @@ func TestMove(t *testing.T) {
 	a.fails(core.KindNotFound, "sandbox_list", args{"sandbox": sb})
 }
 
-// What a sandbox costs is told with it and summed, for its owner alone, and a bound is the core's.
+// sandbox_list shows the cost of a sandbox, and sandbox_cost the sum, to the owner alone. The core checks max_cost.
 func TestCost(t *testing.T) {
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapCPU}})
 	svc := service.New(service.Options{
@@ -184,7 +184,7 @@ func TestCost(t *testing.T) {
 	}
 	if report, err := b.host.ServiceFor(auth.Identity{Owner: "mallory", Isolated: true}, "s").
 		Cost(t.Context(), service.CostFilter{}); err != nil || len(report.Sums) != 0 {
-		t.Errorf("another owner is told %+v, %v", report.Sums, err)
+		t.Errorf("another owner sees %+v, %v", report.Sums, err)
 	}
 	a.fails(core.KindUsage, "sandbox_launch", args{"max_cost": -1})
 }
@@ -219,7 +219,7 @@ func TestNoticesAreInResults(t *testing.T) {
 	}
 }
 
-// What providers keep belongs to all who use them: keys see none of it, and have volumes of their own.
+// The stores of a provider belong to all its users. A caller with a key sees none of them, and has its own volumes.
 func TestStoresAreClosedToKeys(t *testing.T) {
 	var asked []core.Volume
 	keeper := fake.NewKeeper(fake.Options{Also: []core.Capability{core.CapVolumes}}, fake.KeeperOptions{})

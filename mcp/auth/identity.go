@@ -8,7 +8,7 @@ import (
 
 // Identity is who makes a request. The zero value is the person whose process this is.
 type Identity struct {
-	// Owner names whoever the sandboxes belong to.
+	// Owner is the name of the sandboxes' owner.
 	Owner string
 	// Isolated callers see only what their owner launched.
 	Isolated bool

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limiter bounds how many requests a second each owner makes. Callers whom nobody knows share one bound for each
-// address.
+// Limiter bounds the requests per second of each API key and of each OAuth user. Callers without a key share one bound
+// for each address.
 type Limiter struct {
 	rate float64 // negative is no bound
 
@@ -17,7 +17,7 @@ type Limiter struct {
 	by map[string]*rate.Limiter
 }
 
-// limiterMost is how many owners are remembered; beyond that all begin anew.
+// limiterMost is the number of callers in memory. A caller beyond it resets the counts of all.
 const limiterMost = 10_000
 
 // NewLimiter makes a limiter; callers with a rate of their own have that instead.

@@ -75,7 +75,7 @@ func All() []Client {
 	typed := func(s Server) any {
 		return map[string]any{"type": "stdio", "command": s.Command, "args": s.Args}
 	}
-	// headers is how a client sends the key. What it calls the URL differs.
+	// headers carry the key. The name of the URL differs between clients.
 	headers := func(s Server) map[string]string { return map[string]string{"Authorization": "Bearer " + s.Key} }
 	at := func(url string) func(Server) any {
 		return func(s Server) any { return map[string]any{url: s.URL, "headers": headers(s)} }

@@ -84,7 +84,7 @@ func TestEveryClient(t *testing.T) {
 	}
 }
 
-// What is there stays: other settings, other servers, comments, the mode, and a link to the file.
+// Install keeps the rest of a file: other settings, other servers, comments, the mode, and a link to the file.
 func TestMergeKeepsTheRest(t *testing.T) {
 	c, err := clients.Find("cursor")
 	if err != nil {
@@ -188,7 +188,7 @@ func TestBrokenFilesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// A server that runs already: its URL and the key are in a file that nobody else may read.
+// The entry of a running server has its URL and the key. Only the user can read the file.
 func TestServerThatRuns(t *testing.T) {
 	const key = "sb_local_SECRET"
 	running := clients.Server{Name: "sb", URL: "http://127.0.0.1:8000/mcp", Key: key}

@@ -54,8 +54,8 @@ func (c Client) Entry(s Server) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Install puts the server into a client's file. What else is there stays as it is, comments included. Doing it again
-// changes nothing. A file with a key in it becomes its owner's alone.
+// Install adds the server to a client's file, or replaces it there. The rest of the file stays as it is, comments
+// included. A second call changes nothing. Only its owner can access a file with a key.
 func (c Client) Install(file string, s Server, dryRun bool) (Change, error) {
 	if _, err := c.value(s); err != nil {
 		return Change{Client: c.Name, File: file}, err

@@ -45,7 +45,7 @@ func commandOf(r tools.ExecResult) commandOut {
 		Stdout: r.Stdout, Stderr: r.Stderr, ExitCode: r.ExitCode, Running: r.Running, Seconds: r.Seconds, Note: r.Message,
 	}
 	if r.Running {
-		out.Note = "It is still running and goes on by itself."
+		out.Note = "It keeps running in the background."
 	}
 	return out
 }

@@ -122,7 +122,7 @@ func untagged(image string) string { return strings.NewReplacer(":", "-", "/", "
 // startingFrom is what an image names: one that save_container_state made is a snapshot here.
 func startingFrom(ctx context.Context, c *tools.Call, image string) core.Spec {
 	kept, err := c.Service.Snapshots(ctx, "")
-	if err != nil { // nobody keeps any, or not for this caller
+	if err != nil { // no provider keeps snapshots, or the caller may not list them
 		return core.Spec{Image: image}
 	}
 	for _, snapshot := range kept.Items {

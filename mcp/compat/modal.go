@@ -82,7 +82,7 @@ type modalPushIn struct {
 type modalPullIn struct {
 	SandboxID   string `json:"sandbox_id"`
 	SandboxPath string `json:"sandbox_path"`
-	LocalPath   string `json:"local_path" jsonschema:"where it goes on the user's machine"`
+	LocalPath   string `json:"local_path" jsonschema:"destination on the user's machine"`
 }
 
 type modalPathIn struct {

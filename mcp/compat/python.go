@@ -233,7 +233,7 @@ func installed(name string, result tools.ExecResult) pyInstallOut {
 	return out
 }
 
-// checkPackage looks for an installation that goes on, then asks pip.
+// checkPackage looks for a running installation, then asks pip.
 func checkPackage(ctx context.Context, c *tools.Call, in pyPackageIn) (pyInstallOut, error) {
 	sb, err := c.Resolve(ctx, in.SandboxID)
 	if err != nil {

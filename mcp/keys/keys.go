@@ -108,7 +108,7 @@ func (s *Store) Create(key Key) (created Key, secret string, err error) {
 	return key, secret, err
 }
 
-// Revoke makes a key useless, for ever, and returns it.
+// Revoke revokes a key permanently and returns it.
 func (s *Store) Revoke(id string) (revoked Key, err error) {
 	err = s.change(func(known []Key) ([]Key, error) {
 		at := slices.IndexFunc(known, func(k Key) bool { return k.ID == id })

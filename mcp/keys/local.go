@@ -21,8 +21,8 @@ const localPrefix = prefix + "local_"
 const maxLocal = 1 << 10
 
 // Local is the key that a user's own programs use for the user's own server on this machine. Unlike the keys of a
-// Store it has no owner of its own: it opens everything that the user has, so it is kept in a file that nobody else
-// may read. The zero value matches nothing.
+// Store it has no owner of its own: it opens everything that the user has. Only the user can read its file. The zero
+// value matches nothing.
 type Local struct{ secret string }
 
 // OpenLocal reads the local key, or makes it when path does not exist. A file that others may read is an error of

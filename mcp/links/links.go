@@ -13,8 +13,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Links makes and checks links to files in sandboxes: whoever has one may read or write that one file until it
-// expires. They are signed with a secret of this process, so they end with it. The zero value makes none until open.
+// Links makes and checks links to files in sandboxes. A link lets its holder read or write one file until it expires.
+// A secret of this process signs the links, so they end with the process. The zero value makes no links until Open.
 type Links struct{ at atomic.Pointer[linkBase] }
 
 // linkBase is where links lead, and the secret that signs them.

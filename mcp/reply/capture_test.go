@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// What a capture keeps is the beginning and the end, whatever sizes the writes have.
+// A capture keeps the beginning and the end of the output, whatever sizes the writes have.
 func FuzzCapture(f *testing.F) {
 	f.Add(uint32(10), uint16(3))
 	f.Add(uint32(captureSide), uint16(1000))
@@ -55,7 +55,7 @@ func FuzzClip(f *testing.F) {
 			t.Fatalf("%d characters for a budget of %d", n, budget)
 		}
 		if !got.Cut && got.Text != string(trimPartial([]byte(text))) {
-			t.Fatal("something is missing and nobody says so")
+			t.Fatal("text is missing, and Cut is false")
 		}
 	})
 }

@@ -17,12 +17,12 @@ type Run struct {
 	Options
 	// Service is every operation. It is closed after the run.
 	Service *service.Service
-	// Log is told what goes on. It never writes to the protocol's stream.
+	// Log receives the server's log records. It never writes to the protocol's stream.
 	Log *slog.Logger
 	// In and Out carry the protocol over stdio.
 	In  io.Reader
 	Out io.Writer
-	// Err is told, once, where a server listens.
+	// Err receives the URL of a listening server, once.
 	Err io.Writer
 }
 

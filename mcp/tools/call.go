@@ -128,7 +128,7 @@ func (c *Call) Find(ctx context.Context, ref string) (core.Sandbox, error) {
 	return sb, err
 }
 
-// Progress tells the client what goes on, if it asked for that.
+// Progress sends the client a progress notification, if the request asked for progress.
 func (c *Call) Progress(ctx context.Context, message string) {
 	meta := c.Request.Params.Meta
 	if meta == nil || meta.ProgressToken == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// InputNeeded is the error of a tool that has to ask before it goes on. The client's answer comes with a
-// second call of the tool; mcp-go asks clients of older protocols by itself.
+// InputNeeded is the error of a tool that has to ask before it continues. The client's answer comes with a second call
+// of the tool. For clients of older protocols, mcp-go asks and calls the tool again.
 type InputNeeded struct{ Ask *server.InputRequestBuilder }
 
 // Error implements error.

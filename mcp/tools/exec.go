@@ -15,13 +15,13 @@ type ExecIn struct {
 	Sandbox string            `json:"sandbox" jsonschema:"id or name"`
 	Command string            `json:"command,omitempty" jsonschema:"text that a shell runs; pipes, && and quotes work"`
 	Argv    []string          `json:"argv,omitempty" jsonschema:"program and arguments, instead of command, without a shell"`
-	Workdir string            `json:"workdir,omitempty" jsonschema:"absolute path; each command starts there anew, cd does not last"`
+	Workdir string            `json:"workdir,omitempty" jsonschema:"absolute path; each command starts there, cd does not last"`
 	Env     map[string]string `json:"env,omitempty"`
 	Secrets map[string]string `json:"secrets,omitempty" jsonschema:"environment variables whose values are kept out of output and logs"`
 	Stdin   string            `json:"stdin,omitempty" jsonschema:"input for the command"`
 	Open    bool              `json:"keep_stdin_open,omitempty" jsonschema:"leave stdin open so that exec_wait can send more"`
 	Timeout int               `json:"timeout_seconds,omitempty" jsonschema:"end the command after that long"`
-	Wait    *int              `json:"wait_seconds,omitempty" jsonschema:"answer after that long even when it still runs (it goes on)"`
+	Wait    *int              `json:"wait_seconds,omitempty" jsonschema:"answer within that time; the command keeps running"`
 	Detach  bool              `json:"background,omitempty" jsonschema:"answer at once and leave it running"`
 	Budget  int               `json:"max_output,omitempty" jsonschema:"characters of output in the reply"`
 }
@@ -57,8 +57,8 @@ func execTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "exec", Title: "Run a command", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
-			Description: "Run a command in a sandbox and return exit code, stdout and stderr. One that takes long goes on: " +
-				"the result then has running: true, and exec_wait reads on.",
+			Description: "Run a command in a sandbox and return exit code, stdout and stderr. A long one keeps running: " +
+				"its result has running: true, and exec_wait reads the rest.",
 		}, RunExec),
 		Define(Tool{
 			Name: "exec_wait", Title: "Wait for a command", Toolset: setup.Exec, OpenWorld: true,
@@ -71,8 +71,8 @@ func execTools() []Tool {
 		}, killExec),
 		Define(Tool{
 			Name: "run_code", Title: "Run code", Toolset: setup.Exec, Destructive: true, OpenWorld: true,
-			Description: "Run a program in Python, JavaScript (Node.js) or bash and return its output. Each run starts anew: " +
-				"no variables are left from the run before.",
+			Description: "Run a program in Python, JavaScript (Node.js) or bash and return its output. Each run is a new " +
+				"process: variables of earlier runs are gone.",
 		}, RunCode),
 	}
 }

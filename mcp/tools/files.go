@@ -36,7 +36,7 @@ type ReadOut struct {
 	Size     int64  `json:"size" jsonschema:"bytes of the whole file"`
 	Encoding string `json:"encoding" jsonschema:"text, base64, image (the picture follows, scaled down) or none (binary; see uri)"`
 	Content  string `json:"content"`
-	// NextOffset is where to go on.
+	// NextOffset is where the next call continues.
 	NextOffset int64  `json:"next_offset,omitempty" jsonschema:"offset of what did not fit; left out when all did"`
 	MIMEType   string `json:"mime_type"`
 	URI        string `json:"uri" jsonschema:"resource with the whole file"`
@@ -162,7 +162,7 @@ func fileTools() []Tool {
 		}, RemoveFile),
 		Define(Tool{
 			Name: "file_mkdir", Title: "Make a directory", Toolset: setup.Files, Extra: true, Idempotent: true,
-			Description: "Make a directory of a sandbox, with its parents. file_write makes directories by itself.",
+			Description: "Make a directory of a sandbox, with its parents. file_write also makes missing directories.",
 		}, makeDir),
 	}
 }

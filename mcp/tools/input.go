@@ -10,7 +10,7 @@ import (
 // maxQueued bounds the input of one command that it has not read yet.
 const maxQueued = 64 << 20
 
-// input carries a command's stdin, so that a command that does not read holds up nobody who sends.
+// input carries a command's stdin. A sender never waits for a command that does not read.
 type input struct {
 	pipe *os.File
 	more chan struct{} // has room for one
@@ -62,7 +62,7 @@ func (i *input) carry() {
 		i.mu.Unlock()
 		if len(data) > 0 {
 			if _, err := i.pipe.Write(data); err != nil {
-				return // nobody reads it any more
+				return // the command no longer reads
 			}
 			i.mu.Lock()
 			i.queued -= len(data)

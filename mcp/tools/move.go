@@ -16,7 +16,7 @@ type moveIn struct {
 	Name    string            `json:"name,omitempty" jsonschema:"name there; left out: the same"`
 	Image   string            `json:"image,omitempty" jsonschema:"image there, in place of the same one"`
 	GPU     string            `json:"gpu,omitempty" jsonschema:"TYPE or TYPE:COUNT there. It costs money"`
-	Secrets map[string]string `json:"secrets,omitempty" jsonschema:"given anew: their values do not move"`
+	Secrets map[string]string `json:"secrets,omitempty" jsonschema:"give them again: their values do not move"`
 	Paths   []string          `json:"paths,omitempty" jsonschema:"absolute paths to move, instead of what differs from the image"`
 	Keep    bool              `json:"keep_source,omitempty" jsonschema:"leave the source running"`
 }
@@ -36,8 +36,8 @@ func (o moveOut) Text() string {
 func moveTools() []Tool {
 	return []Tool{Define(Tool{
 		Name: "sandbox_move", Title: "Move a sandbox", Toolset: setup.State, Extra: true, Destructive: true, OpenWorld: true,
-		Description: "Make a sandbox anew at another provider, with its files. What runs in it does not come along; the " +
-			"source ends when all is there. It stays when this client is gone.",
+		Description: "Recreate a sandbox at another provider, with its files. Running processes do not move. The source " +
+			"ends when the copy is complete. The new sandbox stays when this client is gone.",
 	}, move)}
 }
 

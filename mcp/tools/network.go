@@ -139,7 +139,7 @@ func connectToken(ctx context.Context, c *Call, in tokenIn) (tokenOut, error) {
 		return tokenOut{}, err
 	}
 	token, err := c.Service.ConnectToken(ctx, sb.Ref(), core.ConnectOptions{Port: in.Port, Metadata: in.Note})
-	return tokenOut{token.URL, token.Token.Reveal()}, err // whoever asks is who it is for
+	return tokenOut{token.URL, token.Token.Reveal()}, err // the token is for the caller
 }
 
 func setNetwork(ctx context.Context, c *Call, in networkIn) (networkOut, error) {

@@ -44,8 +44,8 @@ func packageTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "packages_install", Title: "Install packages", Toolset: setup.Packages, OpenWorld: true, Idempotent: true,
-			Description: "Install packages in a running sandbox with pip, npm or apt. It goes on when it takes long; " +
-				"exec_wait tells the rest. The sandbox needs a network.",
+			Description: "Install packages in a running sandbox with pip, npm or apt. A long installation keeps running; " +
+				"exec_wait reads the rest. The sandbox needs a network.",
 		}, Install),
 		Define(Tool{
 			Name: "packages_status", Title: "Is a package installed?", Toolset: setup.Packages, Extra: true, ReadOnly: true,

@@ -26,7 +26,7 @@ type ExecResult struct {
 	TimedOut    bool    `json:"timed_out,omitempty"`
 	Message     string  `json:"message,omitempty"`
 	Seconds     float64 `json:"seconds,omitempty"`
-	Cursor      string  `json:"cursor,omitempty" jsonschema:"where exec_wait goes on"`
+	Cursor      string  `json:"cursor,omitempty" jsonschema:"for exec_wait, to get only newer output"`
 	Note        string  `json:"note,omitempty"`
 
 	links []mcp.ResourceLink
@@ -45,7 +45,7 @@ func (r ExecResult) with(exit core.Exit, clean *redact.Redactor) ExecResult {
 	if r.Message == "" && exit.Reason != "" {
 		r.Message = "ended by the sandbox's limit: " + string(exit.Reason)
 	}
-	r.Seconds = float64(exit.Duration.Milliseconds()) / 1000 // a duration's own Seconds has digits that nobody measured
+	r.Seconds = float64(exit.Duration.Milliseconds()) / 1000 // whole milliseconds, not float noise
 	return r
 }
 
@@ -58,7 +58,7 @@ func (r ExecResult) Text() string {
 	case r.ExitCode != nil:
 		fmt.Fprintf(&b, "exit code %d (exec_id %s, sandbox %s, %gs)\n", *r.ExitCode, r.Exec, r.Sandbox, r.Seconds)
 	default:
-		fmt.Fprintf(&b, "ended, nobody saw how (exec_id %s, sandbox %s)\n", r.Exec, r.Sandbox)
+		fmt.Fprintf(&b, "ended, exit code unknown (exec_id %s, sandbox %s)\n", r.Exec, r.Sandbox)
 	}
 	if r.Message != "" {
 		b.WriteString(r.Message + "\n")

@@ -94,14 +94,14 @@ type Execution struct {
 // killGrace is how long a command has after SIGTERM before SIGKILL.
 const killGrace = 5 * time.Second
 
-// The signals that the server sends by itself.
+// The signals that end a command; sigKill follows sigTerm after killGrace.
 const (
 	sigTerm = 15
 	sigKill = 9
 )
 
-// Execute runs a command until it ended or the soft deadline is over, and tells what came of it. A request
-// that the client cancels ends the command; a client that vanishes does not.
+// Execute runs a command until it ends or the soft deadline passes, and returns the result so far. A request that the
+// client cancels ends the command; a client that vanishes does not.
 func (c *Call) Execute(ctx context.Context, sb core.Sandbox, x Execution) (ExecResult, error) {
 	e, process, err := c.start(ctx, sb, x)
 	if err != nil {
@@ -158,8 +158,8 @@ func (h *Host) follow(sandbox string, process core.Process, e *runningExec) {
 	close(e.done)
 }
 
-// progressEvery is how often a waiting call tells what goes on; heartbeatEvery how often it does so
-// when there is nothing to tell, because clients count silence as death.
+// progressEvery is how often a waiting call reports new output. heartbeatEvery is how often it reports without new
+// output, because clients take silence for a dead call.
 const (
 	progressEvery  = 500 * time.Millisecond
 	heartbeatEvery = 5 * time.Second
@@ -225,7 +225,7 @@ func (c *Call) readOrSee(
 		return ExecResult{}, core.Wrap("exec", sb.Name, ctx.Err())
 	}
 	result = c.result(sb, id, e.stdout, e.stderr, Execution{Budget: r.budget}, false)
-	result.Running, result.Note = true, fmt.Sprintf("It is still running. exec_wait with exec_id %q goes on.", id)
+	result.Running, result.Note = true, fmt.Sprintf("It is still running. exec_wait with exec_id %q waits for it.", id)
 	return result, nil
 }
 
@@ -264,7 +264,7 @@ func (c *Call) finished(sb core.Sandbox, id string, e *runningExec, x Execution)
 	if e.err != nil {
 		if c.Host.Context.Err() != nil {
 			return ExecResult{}, core.Errorf(
-				core.KindUnavailable, "exec", "", "the server is ending; command %s goes on in %s", id, sb.Name,
+				core.KindUnavailable, "exec", "", "the server is ending; command %s keeps running in %s", id, sb.Name,
 			)
 		}
 		return ExecResult{}, e.err
@@ -321,7 +321,7 @@ func execURI(sandbox, exec string, stream core.Stream) string {
 
 // reading is how a command's journalled output is read.
 type reading struct {
-	// cursor is where to go on; "" is the beginning.
+	// cursor is where to start; "" is the beginning.
 	cursor string
 	// wait is how long to wait for the command's end.
 	wait   time.Duration
@@ -385,7 +385,7 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 	if result.Running = exec.Running(); result.Running {
 		from := "reads its output"
 		if result.Cursor != "" {
-			from = fmt.Sprintf("and cursor %q goes on from here", result.Cursor)
+			from = fmt.Sprintf("and cursor %q reads newer output", result.Cursor)
 		}
 		result.Note = fmt.Sprintf("It is still running. exec_wait with exec_id %q %s; exec_kill ends it.", id, from)
 	}

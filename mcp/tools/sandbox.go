@@ -55,7 +55,7 @@ type SandboxInfo struct {
 	GPU      string            `json:"gpu,omitempty"`
 	App      string            `json:"app,omitempty"`
 	Created  time.Time         `json:"created"`
-	Expires  *time.Time        `json:"expires,omitempty" jsonschema:"when it ends by itself"`
+	Expires  *time.Time        `json:"expires,omitempty" jsonschema:"end of its lifetime"`
 	Leased   bool              `json:"leased,omitempty" jsonschema:"it ends earlier when its clients are gone"`
 	Cost     string            `json:"cost,omitempty" jsonschema:"until now"`
 	Ports    map[string]string `json:"ports,omitempty" jsonschema:"port inside: address to reach it"`

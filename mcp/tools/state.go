@@ -68,11 +68,11 @@ func stateTools() []Tool {
 	return []Tool{
 		Define(Tool{
 			Name: "sandbox_fork", Title: "Fork a sandbox", Toolset: setup.State, Extra: true,
-			Description: "Make a second sandbox that goes on from where a running one is now, processes and memory included.",
+			Description: "Make a second sandbox that continues from a running one's state, with its processes and memory.",
 		}, fork),
 		Define(Tool{
 			Name: "checkpoint", Title: "Checkpoint a sandbox", Toolset: setup.State, Extra: true,
-			Description: "Keep a running sandbox as it is now, memory and files, under a name; sandbox_launch goes on from it.",
+			Description: "Keep the memory and files of a running sandbox under a name; sandbox_launch continues from it.",
 		}, checkpoint),
 		Define(Tool{
 			Name: "checkpoint_list", Title: "List checkpoints", Toolset: setup.State, Extra: true, ReadOnly: true,
@@ -82,7 +82,7 @@ func stateTools() []Tool {
 		Define(Tool{
 			Name: "checkpoint_remove", Title: "Remove a checkpoint", Toolset: setup.State, Extra: true, Destructive: true,
 			Idempotent:  true,
-			Description: "Remove a checkpoint. Sandboxes that were launched from it go on.",
+			Description: "Remove a checkpoint. Sandboxes that were launched from it keep running.",
 		}, removeCheckpoint),
 	}
 }

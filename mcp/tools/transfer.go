@@ -28,7 +28,7 @@ type PushIn struct {
 type PullIn struct {
 	Sandbox string `json:"sandbox" jsonschema:"id or name"`
 	Path    string `json:"path" jsonschema:"file or directory in the sandbox"`
-	Local   string `json:"local_path" jsonschema:"where it goes on the user's machine; into it when it is a directory"`
+	Local   string `json:"local_path" jsonschema:"destination on the user's machine; a directory gets the copy inside it"`
 	Replace bool   `json:"replace,omitempty" jsonschema:"replace what is there"`
 }
 

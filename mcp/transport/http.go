@@ -83,7 +83,7 @@ func (e *Endpoint) NewWeb(addr net.Addr) (*Web, error) {
 	w.sse = server.NewSSEServer(e.Protocol,
 		server.WithBaseURL(w.base),
 		server.WithKeepAlive(true), server.WithKeepAliveInterval(KeepAliveEvery),
-		// A request of this transport ends only when its client says so: the POST that brought it is over at once.
+		// No context function: the POST of a request ends at once, so only the client's cancellation ends the request.
 		server.WithSSEDisableLocalhostProtection(true),
 		server.WithAppendQueryToMessageEndpoint(),
 		server.WithSSECORS(server.WithCORSAllowedOrigins(w.hosts.Origins...)), // without it, mcp-go lets every origin read
@@ -174,15 +174,15 @@ func modern(header http.Header, message []byte) bool {
 	return mcp.IsModernProtocol(header.Get(mcp.HeaderProtocolVersion))
 }
 
-// Shutdown ends the sessions of both transports: their streams close, new requests are refused. Calls under way go on
-// until the server is closed.
+// Shutdown ends the sessions of both transports: their streams close, and it refuses new requests. Calls under way
+// continue until the server closes.
 func (w *Web) Shutdown() {
 	w.draining.Store(true)
 	w.sse.CloseSessions()
 	w.legacy.shutdown()
 }
 
-// ServeWeb listens and serves until ctx ends, then lets requests end. tell is told the URL.
+// ServeWeb listens and serves until ctx ends, then lets requests end. It writes the URL to tell.
 func (e *Endpoint) ServeWeb(ctx context.Context, tell io.Writer) error {
 	options := e.Options
 	var listen net.ListenConfig
@@ -232,7 +232,7 @@ func (e *Endpoint) ServeWeb(ctx context.Context, tell io.Writer) error {
 	defer cancel()
 	web.Shutdown()
 	if err := h.Shutdown(drain); err != nil {
-		_ = h.Close() // whoever is still there had their time
+		_ = h.Close() // requests under way had shutdownTime to end
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return core.Errorf(core.KindUnavailable, "mcp", "", "serving ended: %w", err)

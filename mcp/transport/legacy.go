@@ -14,11 +14,12 @@ import (
 )
 
 // legacyHTTP serves streamable HTTP to clients of the protocol before 2026-07-28, which has sessions
-// (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports). What belongs to a call comes on the
-// stream of the POST that brought it, in order and before the answer; what belongs to none, on that of a GET. A GET
-// that names the last event it saw goes on with the stream of that event. It is not mcp-go's: that one has a single
-// queue for a session, from which all its requests and its stream take, so that a call's notifications may go anywhere,
-// come late or be lost.
+// (https://modelcontextprotocol.io/specification/2025-11-25/basic/transports). Messages of a call go to the stream of
+// its POST, in order and before the answer. Messages of no call go to the stream of a GET. A GET that names the last
+// event it saw resumes the stream of that event.
+//
+// It replaces the transport of mcp-go. That one has a single queue for a session, from which all requests and the
+// stream take. A call's notifications may go to another request, come late or be lost.
 type legacyHTTP struct {
 	endpoint *Endpoint
 
@@ -152,7 +153,8 @@ func (l *legacyHTTP) reply(w http.ResponseWriter, r *http.Request, s *webSession
 	}
 }
 
-// get tells what belongs to no call and no GET has been told yet, or goes on with the stream of an event.
+// get sends the messages of no call that no GET has sent yet. For a request with a last event, it resumes that event's
+// stream.
 func (l *legacyHTTP) get(w http.ResponseWriter, r *http.Request) {
 	s := l.session(w, r)
 	if s == nil {
@@ -186,7 +188,7 @@ func (l *legacyHTTP) tell(w http.ResponseWriter, r *http.Request, s *webSession,
 		defer tick.Stop()
 		alive = tick.C
 	}
-	for r.Context().Err() == nil { // whoever is gone takes nothing
+	for r.Context().Err() == nil { // a client that is gone takes nothing
 		events, more := told.after(reader, from)
 		for _, e := range events {
 			if _, err := fmt.Fprintf(
@@ -201,7 +203,7 @@ func (l *legacyHTTP) tell(w http.ResponseWriter, r *http.Request, s *webSession,
 		}
 		select {
 		case <-more:
-		case <-alive: // no event: a client does not go on from it
+		case <-alive: // no event: a client cannot resume from it
 			ping := l.endpoint.encode(r.Context(), rpcRequest(s.peer.requests.Add(1), mcp.MethodPing, nil))
 			if _, err := fmt.Fprintf(w, "event: message\ndata: %s\n\n", ping); err != nil {
 				return

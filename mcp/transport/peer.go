@@ -103,7 +103,7 @@ type rpcAnswer struct {
 	err    *rpcError
 }
 
-// answered hands a client's answer to whoever waits for it. One that nobody waits for any more is no error.
+// answered passes a client's answer to the request that waits for it. It ignores an answer that no request waits for.
 func (p *peer) answered(e envelope) {
 	var number int64
 	if json.Unmarshal(e.ID, &number) != nil {
@@ -138,8 +138,8 @@ func (p *peer) newWay() *Way {
 	return &Way{peer: p, notifications: make(chan mcp.JSONRPCNotification, notificationQueue), outgoing: make(chan any)}
 }
 
-// deliver is the only reader of a way. It emits every notification that was sent before a message ahead of it, and what
-// was sent before ended before it returns. Messages that nobody takes any more end with their sender's context.
+// deliver is the only reader of a way. Before a message it emits the notifications that were sent earlier. Before it
+// returns, it emits those that were sent before ended closed. A later message waits until its sender's context ends.
 func (w *Way) deliver(ended <-chan struct{}, emit func(message any)) {
 	flush := func() {
 		for {
@@ -165,7 +165,7 @@ func (w *Way) deliver(ended <-chan struct{}, emit func(message any)) {
 	}
 }
 
-// Subscriber is who is told of changes that a request asks for: the client itself, not the one call.
+// Subscriber is the session that receives the changes a request subscribes to: the client's own, not that of the call.
 func Subscriber(ctx context.Context) server.ClientSession {
 	client := server.ClientSessionFromContext(ctx)
 	if call, ours := client.(*Way); ours {

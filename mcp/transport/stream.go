@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// stream is what the server says to a client about one call, or about what belongs to none. The newest messages are
-// kept, so a connection that reads slowly, or comes back after it broke, is told what it missed, and only the oldest
-// are lost to one that is far behind. The zero value is empty; a stream is safe for concurrent use.
+// stream holds the messages of the server to a client about one call, or those of no call. It keeps the newest ones, so
+// that a connection that is slow, or replaces a broken one, gets the messages it missed. A connection that is far
+// behind loses only the oldest. The zero value is empty; a stream is safe for concurrent use.
 type stream struct {
 	// number is the stream's own in its session.
 	number int64
@@ -22,7 +22,7 @@ type stream struct {
 	ended bool
 	// reader is the number of the connection that reads; an older one has been superseded.
 	reader int
-	// changed is closed when there is something new for a reader; nil while nobody waits.
+	// changed is closed when there is a new message for a reader; nil while no reader waits.
 	changed chan struct{}
 }
 
@@ -31,7 +31,7 @@ type event struct {
 	message json.RawMessage
 }
 
-// What is kept of one stream, and of all streams of a session that have ended.
+// KeptMessages and KeptBytes bound one stream, and also all ended streams of a session together.
 const (
 	KeptMessages = 256
 	KeptBytes    = 1 << 20

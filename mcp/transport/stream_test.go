@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A client that does not read costs no more than what is kept, and is told the newest when it does.
+// The memory of a client that does not read is bounded. The client gets the newest messages when it reads.
 func TestStreamIsBounded(t *testing.T) {
 	var s stream
 	reader, _ := s.attach()
@@ -34,7 +34,7 @@ func TestStreamIsBounded(t *testing.T) {
 	}
 }
 
-// What is kept of all past calls of a session is bounded, too; the newest is kept whatever its size.
+// The memory of all past calls of a session is bounded, too. The newest call is kept whatever its size.
 func TestPastCallsAreBounded(t *testing.T) {
 	s := &webSession{streams: map[int64]*stream{}}
 	past := func(messages int, size int) {
@@ -51,7 +51,7 @@ func TestPastCallsAreBounded(t *testing.T) {
 		past(1, 10)
 	}
 	if len(s.streams) != 0 {
-		t.Errorf("%d calls that nobody can name are kept", len(s.streams))
+		t.Errorf("%d calls without a resumable event are kept", len(s.streams))
 	}
 	for range 1000 {
 		past(4, 10)

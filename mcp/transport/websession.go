@@ -12,27 +12,27 @@ import (
 	"github.com/seed-0724f904/sb/mcp/auth"
 )
 
-// webSession is a client of legacyHTTP. It ends when the client says so, or when no request of it was there for a
-// lease.
+// webSession is a session of a client of legacyHTTP. It ends when the client deletes it, or after a lease without a
+// request.
 type webSession struct {
 	legacy *legacyHTTP
 	peer   *peer
-	// owner may use the session, and nobody else.
+	// owner is the only one who may use the session.
 	owner  string
-	ctx    context.Context //nolint:containedctx // calls go on without the request that brought them
+	ctx    context.Context //nolint:containedctx // calls continue without the request that brought them
 	cancel context.CancelFunc
-	// closed says that nothing belongs to the session any more but calls under way.
+	// closed is closed when the session ends; calls under way still belong to it.
 	closed chan struct{}
-	// none is the stream of what belongs to no call.
+	// none is the stream of the messages of no call.
 	none *stream
 
 	mu    sync.Mutex
 	ended bool
-	// requests are there, the last was until left; idle ends the session a lease later.
+	// requests is the number of requests under way; left is when one last ended. idle ends the session a lease later.
 	requests int
 	left     time.Time
 	idle     *time.Timer
-	// streams has none, those of calls under way, and those of past calls.
+	// streams has the streams none, of calls under way and of past calls.
 	streams map[int64]*stream
 	calls   int64
 	past    []*stream // oldest first
@@ -87,7 +87,7 @@ func (s *webSession) Leave() {
 	}
 }
 
-// expire ends the session if nobody is there.
+// expire ends the session if it had no request for a lease.
 func (s *webSession) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *webSession) end() {
 	s.cancel()
 }
 
-// Close ends the session, whose mu is held; its calls go on, and are told to whoever reads them.
+// Close ends the session, whose mu the caller holds. Its calls continue, and connections can still read their streams.
 func (s *webSession) Close() {
 	if s.ended {
 		return
@@ -130,8 +130,8 @@ func (s *webSession) Find(id string) (told *stream, number int64) {
 	return told, number
 }
 
-// Call begins to handle a request, in a slot that it gives back. All that comes of it is told on the stream: what the
-// server sends meanwhile, and then the answer. It goes on when the connection that brought it ends, for that is no
+// Call starts to handle a request, in a slot that it gives back. The stream gets all messages of the call: those that
+// the server sends meanwhile, and then the answer. The call continues when its connection ends, for that is no
 // cancellation. The stream is nil when the session has ended.
 func (s *webSession) Call(who auth.Identity, id, message json.RawMessage) *stream {
 	endpoint := s.legacy.endpoint
