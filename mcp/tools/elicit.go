@@ -45,7 +45,7 @@ func (c *Call) confirm(ctx context.Context, id, question string) error {
 			RequestedSchema: map[string]any{
 				"type": "object", "required": []string{"confirm"},
 				"properties": map[string]any{
-					"confirm": map[string]any{"type": "boolean", "title": "Go on", "description": question, "default": false},
+					"confirm": map[string]any{"type": "boolean", "title": "Continue", "description": question, "default": false},
 				},
 			},
 		})}

@@ -58,7 +58,9 @@ func (o ReadOut) Text() string {
 	case o.Encoding == "image":
 		return fmt.Sprintf("%s: %s, %d bytes; the original: %s", o.Path, o.MIMEType, o.Size, o.URI)
 	case o.NextOffset > 0:
-		return fmt.Sprintf("%s\n[... %d more bytes; go on with offset %d ...]", o.Content, o.Size-o.NextOffset, o.NextOffset)
+		return fmt.Sprintf(
+			"%s\n[... %d more bytes; continue with offset %d ...]", o.Content, o.Size-o.NextOffset, o.NextOffset,
+		)
 	}
 	return o.Content
 }

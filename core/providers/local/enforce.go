@@ -52,7 +52,8 @@ func (p *Provider) Enforcement(_ context.Context, id string, spec core.Spec) ([]
 			e.How = "the sandbox's own network stack, outside the sandbox"
 			if spec.Network.Mode == core.NetworkAllow && slices.ContainsFunc(spec.Network.Allow, isDomain) {
 				e.How += ", which reads the name in a TLS hello and in each HTTP request, and resolves domains itself"
-				e.Strength, e.Gap = core.Partial, "requests inside TLS are not visible: an allowed server that also answers for other names "+
+				e.Strength, e.Gap = core.Partial, "requests inside TLS are not visible: an allowed server that also answers for "+
+					"other names "+
 					"can be used to reach those"
 			}
 		case "volumes":

@@ -280,8 +280,8 @@ func (p *Provider) awaitEnd(ctx context.Context, id string) error {
 }
 
 // killSupervisor kills the process that keeps the sandbox, and waits until it has ended. The number comes from
-// the client's record, because an attacker could forge the supervisor's own state. The process must have started when the
-// supervisor did, in this boot. fs.ErrNotExist: none was started.
+// the client's record, because an attacker could forge the supervisor's own state. The process must have started when
+// the supervisor did, in this boot. fs.ErrNotExist: none was started.
 func (p *Provider) killSupervisor(ctx context.Context, id string) error {
 	process, err := p.store.ReadProcess(id)
 	if err != nil {
