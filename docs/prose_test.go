@@ -74,7 +74,7 @@ func TestProse(t *testing.T) {
 
 // checkGo passes each comment line and each string literal of a Go file to check.
 func checkGo(path string, check func(path string, line int, text string)) error {
-	source, err := os.ReadFile(path) //nolint:gosec // a path of this repository
+	source, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func checkGo(path string, check func(path string, line int, text string)) error 
 }
 
 func checkLines(path string, check func(path string, line int, text string)) error {
-	source, err := os.ReadFile(path) //nolint:gosec // a path of this repository
+	source, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}

@@ -73,11 +73,11 @@ func TestAttachByID(t *testing.T) {
 			fed := attach(begun.ID(), core.Streams{Stdin: strings.NewReader("two\n"), Stdout: &all, Replay: true})
 			for process, want := range map[core.Process]string{onlyNew: "got two\n", fed: "early\ngot one\ngot two\n"} {
 				exit, err := process.Wait(providertest.Patient(t))
-				got := fresh.String()
+				out := &fresh
 				if process == fed {
-					got = all.String()
+					out = &all
 				}
-				if err != nil || exit.Code != 7 || got != want {
+				if got := out.String(); err != nil || exit.Code != 7 || got != want { // after Wait nothing writes to it
 					t.Errorf("%+v, %v, %q, want %q", exit, err, got, want)
 				}
 			}
