@@ -96,10 +96,9 @@ func similar(spec core.Spec) core.Spec {
 
 func launchFields(providers, gpus, images []string, can map[core.Capability]bool) []*launchField {
 	names := []string{"name", "provider", "image", "command"}
-	for _, field := range core.Fields() {
-		source := field.Name == "template" || field.Name == "snapshot" || field.Name == "checkpoint"
-		if source && can[field.Need] {
-			names = slices.Insert(names, 4, field.Name)
+	for _, source := range []string{"snapshot", "checkpoint", "template"} {
+		if can[core.FieldNamed(source).Need] {
+			names = append(names, source)
 		}
 	}
 	names = append(names, "gpu", "cpu", "memory", "disk", "timeout", "idle_timeout", "network", "ports", "env", "persist")

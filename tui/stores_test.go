@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,13 +122,23 @@ func TestDeniedConnections(t *testing.T) {
 	r.until("dev is there", r.hasRow("dev"))
 	r.press("4")
 	r.shows("no denied connections")
-	deny := func(name string, count int) {
+	denyIn := func(id, name string, count int) {
 		t.Helper()
 		denial := core.Denial{Time: time.Now(), Protocol: "tcp", Name: name, Port: 443, Count: count}
-		if err := provider.Deny(box.ID, denial); err != nil {
+		if err := provider.Deny(id, denial); err != nil {
 			t.Fatal(err)
 		}
 	}
+	deny := func(name string, count int) {
+		t.Helper()
+		denyIn(box.ID, name, count)
+	}
+	// A denial before the dashboard watches causes no notice.
+	other := launch(t, svc, core.Spec{Name: "other"})
+	r.until("the dashboard watches", func() bool {
+		denyIn(other.ID, "first.example", 1)
+		return slices.ContainsFunc(r.m.notices.log, func(n notice) bool { return strings.Contains(n.text, "first.example") })
+	})
 	deny("evil.example", 3)
 	r.shows("dev: connection denied to evil.example:443")
 	r.shows("3×")
