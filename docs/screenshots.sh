@@ -39,6 +39,6 @@ open() { # OUT SIZE STEP...
 }
 open dashboard 120x34 'wait:● running +worker' 'press:end' 'press:up' 'wait:GET /items' 'pause:16s'
 open files 120x34 'wait:notebook' press:/ type:notebook press:enter press:3 'wait:▸ root/' \
-	press:down press:down press:down press:down press:down press:down press:down press:down press:down press:down press:down press:enter \
+	press:down press:down press:down press:down press:down press:down press:down press:down press:down press:down press:enter \
 	'wait:project/' press:down press:enter 'wait:main.py' press:down press:enter 'wait:hello from' pause:300ms
 open launch 120x34 'wait:live' press:L type:trainer press:down press:down press:down 'type:python3 train.py' 'wait:runs on local'
