@@ -4,6 +4,8 @@ package watch
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -14,7 +16,7 @@ import (
 // with an open shell, which could handle it after the shell has ended.
 func TestStopWhileAShellIsOpen(t *testing.T) {
 	for _, open := range []bool{true, false} {
-		child := startedChild(t)
+		child, input := startedChild(t)
 		if open {
 			child.loan.begin()
 		}
@@ -27,9 +29,10 @@ func TestStopWhileAShellIsOpen(t *testing.T) {
 		if open {
 			child.loan.end()
 		}
-		child.signal(syscall.SIGPROF) // the kernel delivers pending signals by their number: after SIGTSTP
+		child.signal(syscall.SIGPROF) // the kernel delivers handled signals by their number: after SIGTSTP
+		_ = input.Close()             // a shell may have been about to read when its handler ran
 		switch got := next(t, child); {
-		case open && (!got.Signaled() || got.Signal() != syscall.SIGPROF):
+		case open && got.ExitStatus() != handledExit:
 			t.Errorf("with an open shell the child reports %v, not only its end", got)
 		case !open && (!got.Stopped() || got.StopSignal() != syscall.SIGTSTP):
 			t.Errorf("without a shell the child reports %v, not a stop by SIGTSTP", got)
@@ -37,25 +40,41 @@ func TestStopWhileAShellIsOpen(t *testing.T) {
 	}
 }
 
-// startedChild is a program that handles no signal, in place of a dashboard.
-func startedChild(t *testing.T) *watchedChild {
+// handledExit is how startedChild's program ends by SIGPROF.
+const handledExit = 3
+
+// startedChild is a program that handles SIGPROF only, in place of a dashboard. An unhandled signal that ends a process
+// does so at once, also before those that are pending.
+func startedChild(t *testing.T) (child *watchedChild, input io.Closer) {
 	t.Helper()
 	l, err := newLoan()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sleep", "600")
+	cmd := exec.Command("sh", "-c", fmt.Sprintf(`trap "exit %d" PROF; echo ready; read line`, handledExit))
 	// A group of its own whose parent is in the same session: the kernel stops no orphaned group by SIGTSTP.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	input, err = cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		_ = input.Close()
 		_ = cmd.Process.Kill()
 		_, _ = cmd.Process.Wait()
 		_ = l.close()
 	})
-	return &watchedChild{cmd: cmd, loan: l}
+	if _, err := io.ReadFull(output, make([]byte, len("ready\n"))); err != nil {
+		t.Fatal(err)
+	}
+	return &watchedChild{cmd: cmd, loan: l}, input
 }
 
 // next is the next stop or the end of a child.
