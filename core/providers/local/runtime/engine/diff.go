@@ -25,7 +25,15 @@ const opaque = "SCHILY.xattr.trusted.overlay.opaque"
 
 // Diff lists what the writable layer has otherwise than the view of the machine below it, sorted by path. It reads the
 // layer, not the whole root. Directories that were only written in are left out.
-func (b *Box) Diff() ([]core.Change, error) {
+func (b *Box) Diff() (changes []core.Change, err error) {
+	err = b.call(func(c *container.Container) error {
+		changes, err = b.diff(c)
+		return err
+	})
+	return changes, err
+}
+
+func (b *Box) diff(c *container.Container) ([]core.Change, error) {
 	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -33,7 +41,7 @@ func (b *Box) Diff() ([]core.Change, error) {
 	defer func() { _ = out.Close() }()
 	written := make(chan error, 1)
 	go func() {
-		err := b.call(func(c *container.Container) error { return c.TarRootfsUpperLayer(in) })
+		err := c.TarRootfsUpperLayer(in)
 		_ = in.Close()
 		written <- err
 	}()

@@ -78,10 +78,8 @@ func (b *Box) Usage() (Usage, error) {
 // Disk is what the sandbox has written to its filesystem, in bytes.
 func (b *Box) Disk() (int64, error) {
 	var stat unix.Stat_t
-	if err := unix.Fstat(int(b.overlay.Fd()), &stat); err != nil {
-		return 0, err
-	}
-	return stat.Blocks * 512, nil
+	err := b.call(func(*container.Container) error { return unix.Fstat(int(b.overlay.Fd()), &stat) })
+	return stat.Blocks * 512, err
 }
 
 // openOverlay opens the unlinked file behind the writable layer, of which the sentry has a descriptor.
