@@ -52,10 +52,14 @@ func (p *Provider) Stop(ctx context.Context, id string, grace time.Duration) err
 	if !running(sb.State) {
 		return notRunning(sb)
 	}
+	supervisor, err := p.store.ReadProcess(id)
+	if err != nil {
+		return stateError("stop", err)
+	}
 	if _, err := p.control(ctx, id, &wire.Request{Verb: wire.VerbStop, Grace: grace}); err != nil {
 		return err
 	}
-	return p.awaitEnd(ctx, id)
+	return p.awaitStop(ctx, id, supervisor)
 }
 
 // Pause implements core.Pauser.
@@ -266,9 +270,21 @@ func (p *Provider) end(ctx context.Context, id string) error {
 
 // awaitEnd waits until no process is responsible for the sandbox.
 func (p *Provider) awaitEnd(ctx context.Context, id string) error {
+	return p.await(ctx, id, func() bool { return !p.store.Locked(id) })
+}
+
+// awaitStop waits until a supervisor has ended. Another client may have started the sandbox again since then.
+func (p *Provider) awaitStop(ctx context.Context, id string, supervisor store.Process) error {
+	return p.await(ctx, id, func() bool {
+		now, err := p.store.ReadProcess(id)
+		return !p.store.Locked(id) || err == nil && now != supervisor
+	})
+}
+
+func (p *Provider) await(ctx context.Context, id string, over func() bool) error {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
-	for p.store.Locked(id) {
+	for !over() {
 		p.reap()
 		select {
 		case <-ctx.Done():

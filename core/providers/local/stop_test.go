@@ -3,6 +3,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -163,5 +164,34 @@ func TestEndTellsWhatWasNotSaved(t *testing.T) {
 	got, err := p.Get(t.Context(), sb.ID)
 	if err != nil || got.State != core.StateStopped || !strings.HasSuffix(got.Message, "; its files were never saved") {
 		t.Errorf("it is %+v, %v", got, err)
+	}
+}
+
+// A stop ends when its supervisor has ended, even if another client starts the sandbox at that moment.
+func TestStopDoesNotWaitForTheNextSupervisor(t *testing.T) {
+	p, ok := opener(t, nil)(t).(*Provider)
+	if !ok {
+		t.Fatal("not the local provider")
+	}
+	const id = "loc-restarte"
+	lock, err := p.store.Create(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = lock.Close() }()
+	first := store.Process{PID: 1, Start: 1, BootID: "b"}
+	if err := p.store.WriteProcess(id, first); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.awaitStop(ctx, id, first); !errors.Is(err, context.Canceled) {
+		t.Errorf("while its supervisor runs: %v", err)
+	}
+	if err := p.store.WriteProcess(id, store.Process{PID: 2, Start: 2, BootID: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.awaitStop(ctx, id, first); err != nil {
+		t.Errorf("while the next one runs: %v", err)
 	}
 }
