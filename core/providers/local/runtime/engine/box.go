@@ -105,8 +105,8 @@ func (b *Box) hold() error {
 	return nil
 }
 
-// below is the path of what is called name in the view of the machine, below the writable layer. It holds during a call,
-// because Stop closes the view after all calls.
+// below is the path of name in the view of the machine, below the writable layer. It holds during a call, because Stop
+// closes the view after all calls.
 func (b *Box) below(name string) string {
 	return filepath.Join("/proc/self/fd", strconv.Itoa(int(b.view.Fd())), name)
 }
