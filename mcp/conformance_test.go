@@ -129,9 +129,7 @@ func addFixtures(s *Server) {
 	})
 	s.mcp.AddResourceTemplate(mcp.NewResourceTemplate(
 		"test://template/{id}/data", "template", mcp.WithTemplateMIMEType("application/json"),
-	), func(
-		_ context.Context, request mcp.ReadResourceRequest,
-	) ([]mcp.ResourceContents, error) {
+	), func(_ context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 		id := strings.Split(request.Params.URI, "/")[3]
 		return text(
 			request.Params.URI, "application/json",

@@ -433,7 +433,7 @@ func TestErrorsForAModel(t *testing.T) {
 	sb := a.Launch(nil)
 	for _, text := range []string{
 		a.fails(core.KindUsage, "exec", args{"sandbox": "", "command": "true"}),
-		a.fails(core.KindNotFound, "exec", args{"sandbox": "nobody", "command": "true"}),
+		a.fails(core.KindNotFound, "exec", args{"sandbox": "absent", "command": "true"}),
 		a.fails(core.KindNotFound, "exec_wait", args{"sandbox": sb, "exec_id": "99"}),
 		a.fails(core.KindNotFound, "exec_kill", args{"sandbox": sb, "exec_id": "99"}),
 	} {

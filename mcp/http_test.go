@@ -212,7 +212,7 @@ func TestTransports(t *testing.T) {
 		if text := a.readText(tools.FileURI(sb, "/tmp/f")); text != "text" {
 			t.Errorf("resource: %q", text)
 		}
-		a.fails(core.KindNotFound, "exec", args{"sandbox": "nobody", "command": "true"})
+		a.fails(core.KindNotFound, "exec", args{"sandbox": "absent", "command": "true"})
 		a.Call("sandbox_terminate", args{"sandbox": sb})
 	}
 	t.Run("stdio", func(t *testing.T) { story(t, newBench(t, setup.Options{}).connect(t)) })
@@ -347,9 +347,7 @@ func TestCrossKeyAccessIsRefused(t *testing.T) {
 			response, text := s.ask(t, "POST", "/mcp", fmt.Sprintf(
 				`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"sandbox://%s%s"}}`,
 				strings.ReplaceAll(ref, "/", "%2F"), path,
-			), func(
-				r *http.Request,
-			) {
+			), func(r *http.Request) {
 				bearer(malloryKey)(r)
 				r.Header.Set("Mcp-Session-Id", client)
 			})

@@ -150,8 +150,8 @@ func (s *suite) checkpoints(t *testing.T) {
 	wantKind(t, err, core.KindNotFound)
 }
 
-// denials checks only that a sandbox that wanted nothing was refused nothing: what is refused depends on the programs
-// that an image has.
+// denials checks only that a sandbox without connections has no denials. Other denials depend on the programs of an
+// image.
 func (s *suite) denials(t *testing.T) {
 	p := s.provider(t)
 	reader, ok := optional[core.DenialReader](t, p)

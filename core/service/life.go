@@ -122,9 +122,7 @@ func (s *Service) Resume(ctx context.Context, ref string) error {
 }
 
 // change runs an operation of the optional interface T and announces the state after it.
-func change[T any](
-	ctx context.Context, s *Service, op, ref string, do func(T, context.Context, string) error,
-) error {
+func change[T any](ctx context.Context, s *Service, op, ref string, do func(T, context.Context, string) error) error {
 	return s.act(ctx, op, ref, nil, func(sb core.Sandbox, _ core.Provider) error {
 		p, err := capable[T](s, sb.Provider, op)
 		if err != nil {

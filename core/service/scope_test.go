@@ -210,9 +210,7 @@ func TestTemplates(t *testing.T) {
 		"a secret": {
 			Policy{Template: "t"},
 			core.Spec{Secrets: []core.Secret{{Name: "S", Value: core.NewSecretValue("value")}}},
-			0, func(
-				s core.Spec,
-			) bool {
+			0, func(s core.Spec) bool {
 				return len(s.Secrets) == 1
 			},
 		},

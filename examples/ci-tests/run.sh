@@ -5,7 +5,7 @@ cd "$(dirname "$0")"
 out=$(mktemp -d)
 sandbox=$(sb launch -q)
 trap 'sb terminate --yes "$sandbox" >/dev/null; rm -r "$out"' EXIT
-sb push . "$sandbox:/work"
-sb exec --workdir /work "$sandbox" -- python3 test_sum.py 2>/dev/null
-sb pull "$sandbox:/work/report.txt" "$out"
+sb push . "$sandbox:/root/project"
+sb exec --workdir /root/project "$sandbox" -- python3 test_sum.py 2>/dev/null
+sb pull "$sandbox:/root/project/report.txt" "$out"
 cat "$out/report.txt"

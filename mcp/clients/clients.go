@@ -111,9 +111,7 @@ func All() []Client {
 		},
 		{
 			Name: "codex", Title: "Codex", user: home(".codex", "config.toml"), format: formatTOML,
-			keys: []string{"mcp_servers"}, entry: plain, remote: func(
-				s Server,
-			) any {
+			keys: []string{"mcp_servers"}, entry: plain, remote: func(s Server) any {
 				return map[string]any{"url": s.URL, "http_headers": headers(s)}
 			},
 		},
@@ -127,9 +125,7 @@ func All() []Client {
 		},
 		{
 			Name: "opencode", Title: "opencode", user: config("opencode", "opencode.json"), project: "opencode.json",
-			keys: []string{"mcp"}, entry: func(
-				s Server,
-			) any {
+			keys: []string{"mcp"}, entry: func(s Server) any {
 				return map[string]any{"type": "local", "command": append([]string{s.Command}, s.Args...), "enabled": true}
 			}, remote: func(s Server) any {
 				return map[string]any{"type": "remote", "url": s.URL, "headers": headers(s), "enabled": true}
@@ -145,9 +141,7 @@ func All() []Client {
 		},
 		{
 			Name: "zed", Title: "Zed", user: config("zed", "settings.json"), project: filepath.Join(".zed", "settings.json"),
-			keys: []string{"context_servers"}, entry: func(
-				s Server,
-			) any {
+			keys: []string{"context_servers"}, entry: func(s Server) any {
 				return map[string]any{"source": "custom", "command": s.Command, "args": s.Args}
 			}, remote: at("url"),
 		},

@@ -67,26 +67,20 @@ func dockerSandboxTools() []tools.Tool {
 		tools.Define(tools.Tool{
 			Name: "create_file_in_container", Title: "Create a file", Destructive: true, Idempotent: true,
 			Description: "Create a file in a container, or replace its content.",
-		}, func(
-			ctx context.Context, c *tools.Call, in containerFileIn,
-		) (tools.WriteOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in containerFileIn) (tools.WriteOut, error) {
 			return tools.WriteFile(ctx, c, tools.WriteIn{Sandbox: in.ContainerID, Path: in.Filename, Content: in.Content})
 		}),
 		tools.Define(tools.Tool{
 			Name: "execute_command_in_container", Title: "Execute a command", Destructive: true, OpenWorld: true,
 			Description: "Run a shell command in a container and return its output and exit code.",
-		}, func(
-			ctx context.Context, c *tools.Call, in containerExecIn,
-		) (commandOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in containerExecIn) (commandOut, error) {
 			result, err := tools.RunExec(ctx, c, tools.ExecIn{Sandbox: in.ContainerID, Command: in.Command})
 			return commandOf(result), err
 		}),
 		tools.Define(tools.Tool{
 			Name: "save_container_state", Title: "Save a container", OpenWorld: true,
 			Description: "Save a container's files as an image that other containers can start from.",
-		}, func(
-			ctx context.Context, c *tools.Call, in containerSaveIn,
-		) (containerOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in containerSaveIn) (containerOut, error) {
 			saved, err := tools.Snapshot(ctx, c, tools.SnapshotIn{Sandbox: in.ContainerID, Name: in.Name})
 			if errors.Is(err, core.KindUsage) {
 				saved, err = tools.Snapshot(ctx, c, tools.SnapshotIn{Sandbox: in.ContainerID, Name: untagged(in.Name)})
@@ -99,17 +93,13 @@ func dockerSandboxTools() []tools.Tool {
 		tools.Define(tools.Tool{
 			Name: "export_dockerfile", Title: "Export a Dockerfile", ReadOnly: true, Idempotent: true,
 			Description: "Write a Dockerfile that repeats what was done in a container: its image, files and commands.",
-		}, func(
-			ctx context.Context, c *tools.Call, in containerIDIn,
-		) (tools.DockerfileOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in containerIDIn) (tools.DockerfileOut, error) {
 			return tools.Dockerfile(ctx, c, tools.SandboxIn{Sandbox: in.ContainerID})
 		}),
 		tools.Define(tools.Tool{
 			Name: "exit_container", Title: "Close a container", Destructive: true, Idempotent: true,
 			Description: "Close a container and remove everything in it, when the work is done.",
-		}, func(
-			ctx context.Context, c *tools.Call, in containerExitIn,
-		) (modalDoneOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in containerExitIn) (modalDoneOut, error) {
 			_, err := tools.Terminate(ctx, c, tools.TerminateIn{Sandbox: in.ContainerID})
 			return modalDoneOut{err == nil, "closed " + in.ContainerID}, err
 		}),

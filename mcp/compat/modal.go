@@ -128,18 +128,14 @@ func mcp4modalTools() []tools.Tool {
 		tools.Define(tools.Tool{
 			Name: "terminate_sandbox", Title: "Terminate a sandbox", Destructive: true, Idempotent: true,
 			Description: "Stop a running sandbox and remove all its files.",
-		}, func(
-			ctx context.Context, c *tools.Call, in modalIDIn,
-		) (modalDoneOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in modalIDIn) (modalDoneOut, error) {
 			_, err := tools.Terminate(ctx, c, tools.TerminateIn{Sandbox: in.SandboxID})
 			return modalDoneOut{err == nil, "terminated " + in.SandboxID}, err
 		}),
 		tools.Define(tools.Tool{
 			Name: "list_sandboxes", Title: "List sandboxes", ReadOnly: true, Idempotent: true,
 			Description: "List all sandboxes within an app namespace.",
-		}, func(
-			ctx context.Context, c *tools.Call, in modalListIn,
-		) (modalListOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in modalListIn) (modalListOut, error) {
 			found, err := tools.List(ctx, c, tools.ListIn{App: in.App})
 			out := modalListOut{Sandboxes: []modalSandboxOut{}}
 			for _, info := range found.Sandboxes {
@@ -157,17 +153,13 @@ func mcp4modalTools() []tools.Tool {
 		tools.Define(tools.Tool{
 			Name: "push_file_to_sandbox", Title: "Push a file", Destructive: true, Idempotent: true,
 			Description: "Upload a file or directory of the user's machine to a sandbox.",
-		}, func(
-			ctx context.Context, c *tools.Call, in modalPushIn,
-		) (tools.TransferOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in modalPushIn) (tools.TransferOut, error) {
 			return tools.Push(ctx, c, tools.PushIn{Sandbox: in.SandboxID, Local: in.LocalPath, Path: in.SandboxPath})
 		}),
 		tools.Define(tools.Tool{
 			Name: "pull_file_from_sandbox", Title: "Pull a file", Destructive: true, Idempotent: true,
 			Description: "Download a file or directory of a sandbox to the user's machine, replacing what is there.",
-		}, func(
-			ctx context.Context, c *tools.Call, in modalPullIn,
-		) (tools.TransferOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in modalPullIn) (tools.TransferOut, error) {
 			return tools.Pull(
 				ctx, c, tools.PullIn{Sandbox: in.SandboxID, Path: in.SandboxPath, Local: in.LocalPath, Replace: true},
 			)
@@ -175,25 +167,19 @@ func mcp4modalTools() []tools.Tool {
 		tools.Define(tools.Tool{
 			Name: "read_file_content_from_sandbox", Title: "Read a file", ReadOnly: true, Idempotent: true,
 			Description: "Read the content of a file in a sandbox without downloading it.",
-		}, func(
-			ctx context.Context, c *tools.Call, in modalPathIn,
-		) (tools.ReadOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in modalPathIn) (tools.ReadOut, error) {
 			return tools.ReadFile(ctx, c, tools.ReadIn{Sandbox: in.SandboxID, Path: in.Path})
 		}),
 		tools.Define(tools.Tool{
 			Name: "write_file_content_to_sandbox", Title: "Write a file", Destructive: true, Idempotent: true,
 			Description: "Create a file in a sandbox, or replace its content.",
-		}, func(
-			ctx context.Context, c *tools.Call, in modalWriteIn,
-		) (tools.WriteOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in modalWriteIn) (tools.WriteOut, error) {
 			return tools.WriteFile(ctx, c, tools.WriteIn{Sandbox: in.SandboxID, Path: in.SandboxPath, Content: in.Content})
 		}),
 		tools.Define(tools.Tool{
 			Name: "list_directory", Title: "List a directory", ReadOnly: true, Idempotent: true,
 			Description: "List what is in a directory of a sandbox.",
-		}, func(
-			ctx context.Context, c *tools.Call, in modalPathIn,
-		) (tools.FilesOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in modalPathIn) (tools.FilesOut, error) {
 			return tools.ListFiles(ctx, c, tools.PathIn{Sandbox: in.SandboxID, Path: in.Path})
 		}),
 		tools.Define(
@@ -203,9 +189,7 @@ func mcp4modalTools() []tools.Tool {
 		tools.Define(tools.Tool{
 			Name: "remove_path", Title: "Remove a path", Destructive: true,
 			Description: "Remove a file or directory of a sandbox.",
-		}, func(
-			ctx context.Context, c *tools.Call, in modalRemoveIn,
-		) (tools.PathOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in modalRemoveIn) (tools.PathOut, error) {
 			return tools.RemoveFile(ctx, c, tools.RemoveIn{Sandbox: in.SandboxID, Path: in.Path, Recursive: in.Recursive})
 		}),
 	}

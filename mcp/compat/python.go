@@ -69,9 +69,7 @@ func mcpSandboxTools() []tools.Tool {
 		tools.Define(tools.Tool{
 			Name: "create_sandbox", Title: "Create a sandbox", OpenWorld: true,
 			Description: "Create a new Python sandbox and return its id for the other tools.",
-		}, func(
-			ctx context.Context, c *tools.Call, in createSandboxIn,
-		) (modalSandboxOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in createSandboxIn) (modalSandboxOut, error) {
 			info, err := tools.Launch(ctx, c, tools.LaunchIn{Name: in.Name})
 			if err == nil {
 				err = c.Service.Mkdir(ctx, info.Provider+"/"+info.ID, resultsDir, true)
@@ -81,9 +79,7 @@ func mcpSandboxTools() []tools.Tool {
 		tools.Define(tools.Tool{
 			Name: "list_sandboxes", Title: "List sandboxes", ReadOnly: true, Idempotent: true,
 			Description: "List the sandboxes there are, to reuse one instead of creating another.",
-		}, func(
-			ctx context.Context, c *tools.Call, _ tools.NoneIn,
-		) (modalListOut, error) {
+		}, func(ctx context.Context, c *tools.Call, _ tools.NoneIn) (modalListOut, error) {
 			found, err := tools.List(ctx, c, tools.ListIn{})
 			out := modalListOut{Sandboxes: []modalSandboxOut{}}
 			for _, info := range found.Sandboxes {
@@ -103,9 +99,7 @@ func mcpSandboxTools() []tools.Tool {
 			Name: "install_package_in_sandbox", Title: "Install a package", OpenWorld: true, Idempotent: true,
 			Description: "Begin to install a Python package in a sandbox. check_package_installation_status tells when it is " +
 				"done.",
-		}, func(
-			ctx context.Context, c *tools.Call, in pyPackageIn,
-		) (pyInstallOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in pyPackageIn) (pyInstallOut, error) {
 			soon := 2
 			result, err := tools.Install(
 				ctx, c, tools.InstallIn{Sandbox: in.SandboxID, Packages: []string{in.PackageName}, Wait: &soon},
@@ -122,18 +116,14 @@ func mcpSandboxTools() []tools.Tool {
 		tools.Define(tools.Tool{
 			Name: "execute_terminal_command", Title: "Execute a command", Destructive: true, OpenWorld: true,
 			Description: "Run a terminal command in a sandbox and return stdout, stderr and exit_code.",
-		}, func(
-			ctx context.Context, c *tools.Call, in pyCommandIn,
-		) (commandOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in pyCommandIn) (commandOut, error) {
 			result, err := tools.RunExec(ctx, c, tools.ExecIn{Sandbox: in.SandboxID, Command: in.Command})
 			return commandOf(result), err
 		}),
 		tools.Define(tools.Tool{
 			Name: "upload_file_to_sandbox", Title: "Upload a file", Destructive: true, Idempotent: true,
 			Description: "Upload a file of the user's machine to a sandbox.",
-		}, func(
-			ctx context.Context, c *tools.Call, in uploadIn,
-		) (tools.TransferOut, error) {
+		}, func(ctx context.Context, c *tools.Call, in uploadIn) (tools.TransferOut, error) {
 			sb, err := c.Resolve(ctx, in.SandboxID)
 			if err != nil {
 				return tools.TransferOut{}, err

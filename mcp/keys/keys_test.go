@@ -42,7 +42,7 @@ func TestLifeOfAKey(t *testing.T) {
 			t.Errorf("%q is %+v, %v", wrong, found, err)
 		}
 	}
-	if _, err := store.Revoke("nobody"); !errors.Is(err, core.KindNotFound) {
+	if _, err := store.Revoke("absent"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("revoking what is not there: %v", err)
 	}
 	if _, err := store.Revoke(key.ID); err != nil {

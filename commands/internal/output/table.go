@@ -24,8 +24,7 @@ func NewTable(width int, color bool, headers ...string) *Table {
 	return &Table{headers: headers, width: width, color: color}
 }
 
-// Wrapped makes cells that are too wide go on in the next line instead of being cut: what is a sentence is read to its
-// end.
+// Wrapped continues cells that are too wide on the next line, so that a sentence is not cut.
 func (t *Table) Wrapped() *Table {
 	t.wrap = true
 	return t

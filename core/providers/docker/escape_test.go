@@ -191,8 +191,8 @@ func TestChangedConfig(t *testing.T) {
 	})
 }
 
-// An image may have links anywhere, and ask for volumes where they lead. What it has for sb's own program never runs as
-// the first process.
+// An image may have links anywhere, and ask for volumes where they lead. A program of the image in the place of sb's
+// own never runs as the first process.
 func TestImageInTheHelpersPlace(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()

@@ -490,8 +490,8 @@ func (e containers) tell(
 	states := make(chan wire.State, 1)
 	said := &engine.Tail{}
 	go readState(attached.Reader, states, said)
-	// Before the start, for the first process does not wait long for it. What the engine does not hold until then goes
-	// after.
+	// This begins before the start, because the first process does not wait long. The engine buffers a part; the rest
+	// follows after the start.
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	defer attached.Close()

@@ -132,7 +132,7 @@ func (p *Provider) volume(ctx context.Context, e containers, name string) error 
 	return engine.Classify(ctx, "launch", name, err)
 }
 
-// notOurs refuses the name of a volume that sb's helper comes with: what is in it runs as the first process of every
+// notOurs refuses the name of a volume that holds sb's helper: a program in it runs as the first process of every
 // sandbox.
 func notOurs(name string) error {
 	if strings.HasPrefix(name, helperPrefix) {

@@ -59,9 +59,7 @@ func TestNothingIsLeftOverWhileSandboxesComeAndGo(t *testing.T) {
 			return err
 		}
 		return errors.Join(os.MkdirAll(p.overlayDir(brief), 0o700), store.WriteLease(p.store.Dir(brief), leaseOf(brief)),
-			p.store.Reserve("brief", brief, func(
-				string,
-			) bool {
+			p.store.Reserve("brief", brief, func(string) bool {
 				return true
 			}), p.forget(t.Context(), brief, "brief"), lock.Close())
 	})

@@ -82,10 +82,9 @@ func (l *lull) came(bytes int) (over bool) {
 	return over
 }
 
-// Logs implements core.LogReader: what the entry command wrote, or a command by its id. Each reading ends where Modal's
-// API says that the output ends: at the end of a stream for what has ended or is followed, at the end of Modal's stored
-// log for an entry command that runs. For another command that runs the API has no such end: the reading stops when
-// nothing more comes, and opts.Notice reports that.
+// Logs implements core.LogReader for the entry command, or for a command by its id. A command that has ended or is
+// followed is read to the end of its stream. A running entry command is read to the end of Modal's stored log. The API
+// reports no end for another running command: reading stops when no output comes, and opts.Notice reports that.
 //
 // Modal keeps a command's bytes without their times, so a record's time is when it was read. In the stored log each
 // entry has its time.

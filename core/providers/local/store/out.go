@@ -14,8 +14,8 @@ import (
 // OutPrefix begins the names of directories that a supervisor writes to for a client.
 const OutPrefix = "out-"
 
-// Out is a directory of a sandbox that its supervisor writes to for a client. What the supervisor leaves there is taken
-// for hostile: only regular files are taken.
+// Out is a directory of a sandbox that its supervisor writes to for a client. The content is
+// hostile: clients take only regular files.
 type Out struct {
 	// Name is the directory's name in the sandbox's directory.
 	Name string
