@@ -6,6 +6,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/internal/clitest"
+	"github.com/seed-0724f904/sb/commands/iostreams"
+	"github.com/seed-0724f904/sb/configs"
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/core/service"
 )
 
 // fullDisk is a stdout on a full disk.
@@ -15,38 +25,137 @@ func (fullDisk) Write([]byte) (int, error) {
 	return 0, &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}
 }
 
-// A launch whose id cannot be printed names the sandbox that runs and the command that ends it.
-func TestLaunchToAFullDisk(t *testing.T) {
-	for _, args := range [][]string{
-		{"launch", "-n", "dev"}, {"launch", "-n", "dev", "--json"}, {"launch", "-n", "dev", "-q"},
-	} {
-		app, streams, provider := stubApp(t)
-		app.Streams.Out = fullDisk{}
-		code := execute(t.Context(), app, args)
-		message := streams.Err.String()
-		if code == 0 || len(provider.boxes) != 1 {
-			t.Fatalf("%v: exit code %d, sandboxes %v", args, code, provider.boxes)
-		}
-		for _, want := range []string{
-			"the sandbox stb-1 runs", "/dev/stdout", "no space left on device", "sb terminate stb-1",
-		} {
-			if !strings.Contains(message, want) {
-				t.Errorf("%v: the error does not contain %q: %s", args, want, message)
-			}
+// made are the commands that make something and print its name, each with what its error names when stdout is full.
+var made = map[string]struct{ line, names, next string }{
+	"launch":             {"launch -n made", "the sandbox clo-", "sb terminate clo-"},
+	"fork":               {"fork dev -n made", "the sandbox clo-", "sb terminate clo-"},
+	"move":               {"move dev --to other", "the sandbox oth-", "sb terminate oth-"},
+	"snapshot":           {"snapshot dev kept", "the snapshot kept", "sb snapshot rm kept"},
+	"checkpoint create":  {"checkpoint create dev -n warm", "the checkpoint warm", "sb checkpoint rm warm"},
+	"tunnel":             {"tunnel dev", "a token for https://", "sb tunnel dev"},
+	"policy set":         {"policy set dev --network none", "the policy of dev", "sb policy show dev"},
+	"exec":               {"exec -d dev sleep 0", "the command runs as ", "sb kill dev "},
+	"key create":         {"key create alice", "the key ", "sb key revoke "},
+	"volume create":      {"volume create data", "the volume data", "sb volume rm data"},
+	"secret create":      {"secret create api TOKEN", "the secret api", "sb secret rm api"},
+	"environment create": {"environment create staging", "the environment staging", "sb environment rm staging"},
+	"image pull":         {"image pull host", "the image img-host", "sb image rm img-host"},
+}
+
+// diskApp makes an App over two providers that keep things, with the sandbox "dev" at the first.
+func diskApp(t *testing.T) (*cli.App, *iostreams.Test) {
+	t.Helper()
+	app, streams := clitest.New(t, map[string]string{"TOKEN": "hunter2"})
+	app.Signals = cli.SignalsFrom(make(chan os.Signal))
+	state := t.TempDir()
+	app.Paths = func() (configs.Paths, error) { return configs.Paths{State: state}, nil }
+	cloud := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-", Now: app.Now}, fake.KeeperOptions{})
+	other := fake.NewKeeper(fake.Options{Name: "other", IDPrefix: "oth-", Now: app.Now}, fake.KeeperOptions{})
+	svc := service.New(service.Options{
+		Actor: "test", Now: app.Now, StateDir: state, Defaults: core.Spec{Provider: "cloud"},
+		Factories: []core.Factory{cloud.Factory(), other.Factory()},
+	})
+	t.Cleanup(func() {
+		_ = svc.Close()
+		cloud.Shutdown()
+		other.Shutdown()
+	})
+	app.Service = func() (*service.Service, error) { return svc, nil }
+	if code := execute(t.Context(), app, strings.Fields("launch -q -n dev --port 8000")); code != 0 {
+		t.Fatal(streams.Err.String())
+	}
+	streams.Err.Reset()
+	return app, streams
+}
+
+// A command that made something and cannot print it exits with 125. Its error names what exists, and the next command.
+func TestMadeOnAFullDisk(t *testing.T) {
+	for name, c := range made {
+		for _, flag := range []string{"", "--json"} {
+			t.Run(name+flag, func(t *testing.T) {
+				app, streams := diskApp(t)
+				app.Streams.Out = fullDisk{}
+				args := strings.Fields(c.line)
+				if flag != "" {
+					args = slices.Insert(args, len(strings.Fields(name)), flag)
+				}
+				code := execute(t.Context(), app, args)
+				message := streams.Err.String()
+				if code != 125 {
+					t.Errorf("exit code %d, want 125", code)
+				}
+				for _, want := range []string{c.names, "could not be printed", "no space left on device", c.next} {
+					if !strings.Contains(message, want) {
+						t.Errorf("the error does not contain %q: %s", want, message)
+					}
+				}
+			})
 		}
 	}
 }
 
-// An error of a write names stdout and the cause.
+// The table of TestMadeOnAFullDisk has every command whose help says that it prints what it made.
+func TestEveryMakerIsTested(t *testing.T) {
+	app, _ := clitest.New(t, nil)
+	// These print what they removed, or nothing that exists later.
+	others := []string{"app stop", "doctor", "fs cat", "port", "config get", "config path", "completion", "version"}
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		name := strings.TrimPrefix(cmd.CommandPath(), "sb ")
+		prints := strings.Contains(strings.Join(strings.Fields(cmd.Long), " "), "and print")
+		if _, ok := made[name]; !ok && (prints || cmd.Name() == "create") && !slices.Contains(others, name) {
+			t.Errorf("sb %s makes something, and no test has it print that to a full disk", name)
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(NewRoot(app))
+}
+
+// Two forks of which neither can be printed are both named.
+func TestForksOnAFullDisk(t *testing.T) {
+	app, streams := diskApp(t)
+	app.Streams.Out = fullDisk{}
+	code := execute(t.Context(), app, strings.Fields("fork dev --count 2 --json"))
+	if message := streams.Err.String(); code != 125 || strings.Count(message, "the sandbox clo-") != 2 {
+		t.Errorf("exit code %d: %s", code, message)
+	}
+}
+
+// A removal that cannot be printed does not keep the others.
+func TestRemovalOnAFullDisk(t *testing.T) {
+	app, streams := diskApp(t)
+	wantOutput(t, app, streams, "volume create one", "one")
+	wantOutput(t, app, streams, "volume create two", "two")
+	out := app.Streams.Out
+	app.Streams.Out = fullDisk{}
+	if code := execute(t.Context(), app, strings.Fields("volume rm one nosuch two")); code != 125 ||
+		!strings.Contains(streams.Err.String(), "nosuch") {
+		t.Errorf("exit code %d: %s", code, streams.Err)
+	}
+	app.Streams.Out = out
+	wantOutput(t, app, streams, "volume ls --json", "[]")
+}
+
+// An error of a write names stdout and the cause, and has one code.
 func TestOutputToAFullDisk(t *testing.T) {
 	for _, args := range [][]string{
-		{"ls"}, {"ls", "--json"}, {"ls", "-q"}, {"inspect", "one"}, {"terminate", "one"}, {"version"}, {"provider", "ls"},
+		{"ls"},
+		{"ls", "--json"},
+		{"ls", "-q"},
+		{"inspect", "one"},
+		{"terminate", "one"},
+		{"terminate", "one", "nosuch"},
+		{"version"},
+		{"provider", "ls"},
+		{"--help"},
 	} {
 		app, streams, _ := stubApp(t, "one")
 		app.Streams.Out = fullDisk{}
 		code := execute(t.Context(), app, args)
 		message := streams.Err.String()
-		if code == 0 || !strings.Contains(message, "/dev/stdout") || !strings.Contains(message, "no space left on device") {
+		if code != 125 || !strings.Contains(message, "/dev/stdout") || !strings.Contains(message, "no space left on device") {
 			t.Errorf("%s: exit code %d: %s", slices.Concat(args), code, message)
 		}
 	}

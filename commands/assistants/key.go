@@ -161,12 +161,12 @@ func runKeyCreate(_ context.Context, opts *KeyCreateOptions) error {
 	if err != nil {
 		return err
 	}
-	if opts.JSON {
-		report := reportKey(key, opts.App.Now())
-		report.Key = secret
-		return output.JSON(opts.App.Streams.Out, report)
-	}
-	if _, err := fmt.Fprintln(opts.App.Streams.Out, secret); err != nil {
+	report := reportKey(key, opts.App.Now())
+	report.Key = secret
+	if err := opts.App.Tell(cli.Made{
+		Op: "key create", ID: key.ID, Text: secret, Value: report,
+		What: fmt.Sprintf("the key %s exists now", key.ID), Next: fmt.Sprintf("sb key revoke %s revokes it", key.ID),
+	}, opts.JSON); err != nil || opts.JSON {
 		return err
 	}
 	_, err = fmt.Fprintf(

@@ -175,11 +175,12 @@ func (o *MCPInstallOptions) Tell(client clients.Client, change clients.Change) e
 	if change.Backup != "" {
 		text += " (before: " + change.Backup + ")"
 	}
+	made := cli.Made{Op: "mcp install", ID: change.File, What: text, Text: text}
 	if change.Changed && !o.DryRun {
-		text += "; restart " + client.Title
+		made.Next = "restart " + client.Title
+		made.Text += "; " + made.Next
 	}
-	_, err := fmt.Fprintln(o.App.Streams.Out, text)
-	return err
+	return o.App.Tell(made, false)
 }
 
 // server is this program as a client has to start it: by its whole path, for desktop programs know no PATH.

@@ -120,17 +120,10 @@ func detached(ctx context.Context, opts *Options, svc *service.Service) error {
 	if begun, err := svc.FindExec(ctx, opts.Sandbox, id); err == nil && begun.Exit != nil && begun.Exit.NotStarted() {
 		return opts.App.Result(ctx, svc, opts.Sandbox, *begun.Exit, nil)
 	}
-	if opts.JSON {
-		err = output.JSON(opts.App.Streams.Out, map[string]string{"sandbox": opts.Sandbox, "exec": id})
-	} else {
-		_, err = fmt.Fprintln(opts.App.Streams.Out, id)
-	}
-	if err != nil {
-		return core.Errorf(
-			core.KindOf(err), "exec", opts.Sandbox, "the command runs, but its id %s could not be printed: %w", id, err,
-		)
-	}
-	return nil
+	return opts.App.Tell(cli.Made{
+		Op: "exec", ID: id, Value: map[string]string{"sandbox": opts.Sandbox, "exec": id},
+		What: fmt.Sprintf("the command runs as %s", id), Next: fmt.Sprintf("sb kill %s %s ends it", opts.Sandbox, id),
+	}, opts.JSON)
 }
 
 func collected(ctx context.Context, opts *Options, svc *service.Service) error {

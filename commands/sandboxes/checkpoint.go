@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/commands/internal/cli"
-	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/commands/stores"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
@@ -67,11 +66,12 @@ func runCheckpointCreate(ctx context.Context, opts *CheckpointCreateOptions) err
 	if err != nil {
 		return err
 	}
-	if opts.JSON {
-		return cli.Unprinted("checkpoint", "checkpoint", checkpoint.Name, output.JSON(opts.App.Streams.Out, checkpoint))
-	}
-	if _, err := fmt.Fprintln(opts.App.Streams.Out, checkpoint.Name); err != nil {
-		return cli.Unprinted("checkpoint", "checkpoint", checkpoint.Name, err)
+	if err := opts.App.Tell(cli.Made{
+		Op: "checkpoint", ID: checkpoint.Name, Value: checkpoint,
+		What: fmt.Sprintf("the checkpoint %s exists now", checkpoint.Name),
+		Next: fmt.Sprintf("sb checkpoint rm %s removes it", checkpoint.Name),
+	}, opts.JSON); err != nil || opts.JSON {
+		return err
 	}
 	if !opts.Quiet && opts.App.Streams.ErrTTY() {
 		size := cli.SizeText(checkpoint.Size)

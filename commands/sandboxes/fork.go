@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/commands/internal/cli"
-	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
 )
@@ -61,7 +60,7 @@ func runFork(ctx context.Context, opts *ForkOptions) error {
 	if err != nil {
 		return err
 	}
-	var made []core.Sandbox
+	var all []cli.Made
 	for n := 1; n <= opts.Count; n++ {
 		name := opts.Name
 		if name != "" && opts.Count > 1 {
@@ -72,12 +71,13 @@ func runFork(ctx context.Context, opts *ForkOptions) error {
 			err = forkErr
 			break
 		}
-		made = append(made, fork)
+		made := launched("fork", fork)
 		if opts.JSON {
+			all = append(all, made)
 			continue
 		}
-		if _, err := fmt.Fprintln(opts.App.Streams.Out, fork.ID); err != nil {
-			return cli.Unprinted("fork", "fork", fork.ID, err)
+		if err := opts.App.Tell(made, false); err != nil {
+			return err
 		}
 		if !opts.Quiet && opts.App.Streams.ErrTTY() {
 			_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s runs on %s; next: sb shell %s\n", fork.Name, fork.Provider, fork.Name)
@@ -87,11 +87,7 @@ func runFork(ctx context.Context, opts *ForkOptions) error {
 		}
 	}
 	if opts.JSON {
-		if failed := output.List(opts.App.Streams.Out, made); failed != nil {
-			for _, fork := range made {
-				err = errors.Join(err, cli.Unprinted("fork", "fork", fork.ID, failed))
-			}
-		}
+		err = errors.Join(err, opts.App.TellAll(all))
 	}
 	return err
 }

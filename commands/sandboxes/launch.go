@@ -124,22 +124,18 @@ func awaitReady(ctx context.Context, svc *service.Service, box core.Sandbox, lim
 	return svc.WaitReady(ctx, box.Ref())
 }
 
-// tellLaunched prints the sandbox. The error of a failed write names the sandbox, which keeps running.
+// launched describes a sandbox that op launched. It keeps running, also if its id cannot be printed.
+func launched(op string, box core.Sandbox) cli.Made {
+	return cli.Made{
+		Op: op, ID: box.ID, Value: box,
+		What: fmt.Sprintf("the sandbox %s runs", box.ID), Next: fmt.Sprintf("sb terminate %s ends it", box.ID),
+	}
+}
+
+// tellLaunched prints the sandbox.
 func tellLaunched(opts *LaunchOptions, box core.Sandbox) error {
-	var err error
-	if opts.JSON {
-		err = output.JSON(opts.App.Streams.Out, box)
-	} else {
-		_, err = fmt.Fprintln(opts.App.Streams.Out, box.ID)
-	}
-	if err != nil {
-		return core.Errorf(
-			core.KindOf(err), "launch", box.ID, "the sandbox %s runs, but its id could not be printed: %w", box.ID, err,
-		).
-			WithHint("sb terminate %s ends it", box.ID)
-	}
-	if opts.JSON {
-		return nil
+	if err := opts.App.Tell(launched("launch", box), opts.JSON); err != nil || opts.JSON {
+		return err
 	}
 	if !opts.Quiet && box.Direct != "" {
 		_, _ = fmt.Fprintf(opts.App.Streams.Err, "it outlives sb: %s\n", box.Direct)

@@ -104,10 +104,9 @@ func runMove(ctx context.Context, opts *MoveOptions) error {
 	if err != nil {
 		return err
 	}
-	if opts.JSON {
-		return output.JSON(opts.App.Streams.Out, result)
-	}
-	if _, err := fmt.Fprintln(opts.App.Streams.Out, result.Target.ID); err != nil {
+	made := launched("move", result.Target)
+	made.Value = result
+	if err := opts.App.Tell(made, opts.JSON); err != nil || opts.JSON {
 		return err
 	}
 	if !opts.Quiet && opts.App.Streams.ErrTTY() {

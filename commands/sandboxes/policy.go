@@ -120,11 +120,12 @@ func runPolicySet(ctx context.Context, opts *PolicySetOptions) error {
 		return err
 	}
 	now := changed.Spec.Network
-	if opts.JSON {
-		return output.JSON(opts.App.Streams.Out, now)
-	}
-	_, err = fmt.Fprintln(opts.App.Streams.Out, strings.TrimSpace(string(now.Mode)+" "+strings.Join(now.Allow, " ")))
-	return err
+	return opts.App.Tell(cli.Made{
+		Op: "policy set", ID: opts.Ref, Value: now,
+		Text: strings.TrimSpace(string(now.Mode) + " " + strings.Join(now.Allow, " ")),
+		What: fmt.Sprintf("the policy of %s has changed", opts.Ref),
+		Next: fmt.Sprintf("sb policy show %s prints it", opts.Ref),
+	}, opts.JSON)
 }
 
 // PolicyExplainOptions are what policy explain works with.

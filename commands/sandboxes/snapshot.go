@@ -77,11 +77,12 @@ func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
 	if err != nil {
 		return err
 	}
-	if opts.JSON {
-		return cli.Unprinted("snapshot", "snapshot", snapshot.ID, output.JSON(opts.App.Streams.Out, snapshot))
-	}
-	if _, err := fmt.Fprintln(opts.App.Streams.Out, snapshot.ID); err != nil {
-		return cli.Unprinted("snapshot", "snapshot", snapshot.ID, err)
+	if err := opts.App.Tell(cli.Made{
+		Op: "snapshot", ID: snapshot.ID, Value: snapshot,
+		What: fmt.Sprintf("the snapshot %s exists now", snapshot.ID),
+		Next: fmt.Sprintf("sb snapshot rm %s removes it", snapshot.ID),
+	}, opts.JSON); err != nil || opts.JSON {
+		return err
 	}
 	if snapshot.Note != "" {
 		_, _ = fmt.Fprintf(opts.App.Streams.Err, "%s: %s\n", snapshot.ID, snapshot.Note)

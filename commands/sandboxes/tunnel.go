@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-0724f904/sb/commands/internal/cli"
-	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
 )
 
@@ -54,13 +53,14 @@ func runTunnel(ctx context.Context, opts *TunnelOptions) error {
 	if err != nil {
 		return err
 	}
-	out := opts.App.Streams.Out
-	if opts.JSON {
-		return output.JSON(out, struct {
+	token := made.Token.Reveal()
+	return opts.App.Tell(cli.Made{
+		Op: "tunnel", ID: opts.Ref, Text: made.URL + "\n" + token,
+		Value: struct {
 			URL   string `json:"url"`
 			Token string `json:"token"`
-		}{made.URL, made.Token.Reveal()})
-	}
-	_, err = fmt.Fprintf(out, "%s\n%s\n", made.URL, made.Token.Reveal())
-	return err
+		}{made.URL, token},
+		What: fmt.Sprintf("a token for %s exists now", made.URL),
+		Next: fmt.Sprintf("sb tunnel %s creates another", opts.Ref),
+	}, opts.JSON)
 }

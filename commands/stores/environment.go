@@ -37,7 +37,7 @@ func NewEnvironmentCreate(app *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return flags.Tell(app, made, made.Name)
+			return flags.Tell(app, "environment", made.Name, made)
 		},
 	}
 	flags.RegisterProvider(app, cmd, "the provider `NAME` (default: the configured one, or the only one set up that can)")

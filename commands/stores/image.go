@@ -109,7 +109,7 @@ func runImagePull(ctx context.Context, opts *ImagePullOptions) error {
 	if err != nil {
 		return err
 	}
-	return opts.Tell(opts.App, pulled, pulled.ID)
+	return opts.Tell(opts.App, "image", pulled.ID, pulled)
 }
 
 // NewImageMount makes "sb image mount".

@@ -83,7 +83,7 @@ func runSecretCreate(ctx context.Context, opts *SecretCreateOptions) error {
 	if err != nil {
 		return err
 	}
-	return opts.Tell(opts.App, made, made.Name)
+	return opts.Tell(opts.App, "secret", made.Name, made)
 }
 
 // Values reads the variables.

@@ -60,7 +60,7 @@ func runVolumeCreate(ctx context.Context, opts *VolumeCreateOptions) error {
 	if err != nil {
 		return err
 	}
-	return opts.Tell(opts.App, made, made.Name)
+	return opts.Tell(opts.App, "volume", made.Name, made)
 }
 
 // NewVolumeLs makes "sb volume ls".

@@ -19,7 +19,7 @@ const (
 	ExitOK      = 0
 	ExitTimeout = 124 // a guest command's time limit ended it
 	exitKilled  = 137 // its sandbox was terminated, or ran out of memory
-	exitFailure = 125 // exec, run, shell, attach: sb failed, not the command
+	exitFailure = 125 // stdout was not written; exec, run, shell, attach: sb failed, not the command
 )
 
 // ExitCode is the one table from kinds of error to exit codes.
@@ -62,6 +62,7 @@ const ExitCodesHelp = `sb exits with one of these codes:
   7    permission denied or invalid credentials
   8    timed out
   9    a quota or a resource (disk, memory) is exhausted
+  125  stdout could not be written; stderr names what was made
   130  interrupted (128+n for signal n)
 
 exec, run, shell, attach and wait exit with the code of the command in the sandbox, or with one of these:
@@ -135,11 +136,14 @@ func Usagef(cmd *cobra.Command, format string, args ...any) error {
 		WithHint("see %q", cmd.CommandPath()+" --help")
 }
 
-// CodeOf returns the exit code that err asks for. A canceled error takes the
-// code of the signal that ended ctx.
+// CodeOf returns the exit code that err asks for. Lost output has one code for all commands. A canceled error takes
+// the code of the signal that ended ctx.
 func CodeOf(ctx context.Context, err error) int {
 	if err == nil {
 		return ExitOK
+	}
+	if lostOutput(err) {
+		return exitFailure
 	}
 	if e, ok := errors.AsType[*ExitError](err); ok {
 		return e.Code

@@ -53,6 +53,7 @@ func ForEachCode(
 		})
 	}
 	all.Wait()
+	var lost error
 	outcomes := make([]Outcome, len(boxes))
 	for i, box := range boxes {
 		outcomes[i] = Outcome{ID: box.ID, Name: box.Name, Result: result, ExitCode: codes[i]}
@@ -60,21 +61,17 @@ func ForEachCode(
 			outcomes[i].Result, outcomes[i].Error = core.KindOf(failed[i]).String(), failed[i].Error()
 			continue
 		}
-		if !asJSON {
-			if _, err := fmt.Fprintln(app.Streams.Out, box.ID); err != nil {
-				return err
-			}
+		if !asJSON && lost == nil {
+			_, lost = fmt.Fprintln(app.Streams.Out, box.ID)
 		}
 		if code := codes[i]; code != nil && !asJSON && app.Streams.ErrTTY() {
 			_, _ = fmt.Fprintf(app.Streams.Err, "%s: exit code %d\n", box.Name, *code)
 		}
 	}
 	if asJSON {
-		if err := output.List(app.Streams.Out, append(outcomes, unresolved(missing)...)); err != nil {
-			return err
-		}
+		lost = output.List(app.Streams.Out, append(outcomes, unresolved(missing)...))
 	}
-	return errors.Join(append([]error{missing}, failed...)...)
+	return errors.Join(append([]error{lost, missing}, failed...)...)
 }
 
 // unresolved lists the references in an error of SelectFlags.resolve that lead to no sandbox.
@@ -99,11 +96,12 @@ func OutcomeFields(result string) string {
 }
 
 // ForEachName does work on things one after the other and reports each: what work tells on stdout, unless that is "",
-// or the whole as JSON. One that fails does not stop the others; the error joins what failed.
+// or the whole as JSON. Neither one that fails nor a failed write stops the others; the error joins what failed.
 func ForEachName(
 	app *App, names []string, result string, asJSON bool, work func(name string) (told string, err error),
 ) error {
 	var failed []error
+	var lost error
 	outcomes := make([]Outcome, len(names))
 	for i, name := range names {
 		told, err := work(name)
@@ -112,16 +110,12 @@ func ForEachName(
 		case err != nil:
 			failed = append(failed, err)
 			outcomes[i].Result, outcomes[i].Error = core.KindOf(err).String(), err.Error()
-		case told != "" && !asJSON:
-			if _, err := fmt.Fprintln(app.Streams.Out, told); err != nil {
-				return err
-			}
+		case told != "" && !asJSON && lost == nil:
+			_, lost = fmt.Fprintln(app.Streams.Out, told)
 		}
 	}
 	if asJSON {
-		if err := output.List(app.Streams.Out, outcomes); err != nil {
-			return err
-		}
+		lost = output.List(app.Streams.Out, outcomes)
 	}
-	return errors.Join(failed...)
+	return errors.Join(append(failed, lost)...)
 }

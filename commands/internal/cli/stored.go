@@ -177,19 +177,10 @@ func Named[T any](found service.Inventory[T], err error, names func(T) []string)
 	return all
 }
 
-// Unprinted is the error of a failed write of what was made: it names what exists now. Without an error it is nil.
-func Unprinted(op, what, id string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return core.Errorf(core.KindOf(err), op, id, "the %s %s was made, but it could not be printed: %w", what, id, err)
-}
-
-// Tell prints what was made: JSON, or its id alone.
-func (f *StoreFlags) Tell(app *App, made any, id string) error {
-	if f.JSON {
-		return output.JSON(app.Streams.Out, made)
-	}
-	_, err := fmt.Fprintln(app.Streams.Out, id)
-	return err
+// Tell prints a thing that a provider keeps now: JSON, or its id alone. noun is its command's.
+func (f *StoreFlags) Tell(app *App, noun, id string, made any) error {
+	return app.Tell(Made{
+		Op: noun, ID: id, Value: made,
+		What: fmt.Sprintf("the %s %s exists now", noun, id), Next: fmt.Sprintf("sb %s rm %s removes it", noun, id),
+	}, f.JSON)
 }

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/seed-0724f904/sb/commands/internal/output"
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Made is what a command made, and how stdout gets it.
+type Made struct {
+	// Op is the command, ID what the user needs to find the thing again.
+	Op, ID string
+	// What begins the error, as in "the sandbox loc-1 runs". Next is the error's hint.
+	What, Next string
+	// Text is printed instead of ID, and Value with --json.
+	Text  string
+	Value any
+}
+
+// Tell prints what was made: its text, or its value as JSON. If stdout cannot be written, the error names it.
+func (a *App) Tell(made Made, asJSON bool) error {
+	text := made.Text
+	if text == "" {
+		text = made.ID
+	}
+	var err error
+	if asJSON {
+		err = output.JSON(a.Streams.Out, made.Value)
+	} else {
+		_, err = fmt.Fprintln(a.Streams.Out, text)
+	}
+	return made.unprinted(err)
+}
+
+// TellAll prints several things that were made as a JSON array. If stdout cannot be written, the error names each.
+func (a *App) TellAll(all []Made) error {
+	values := make([]any, len(all))
+	for i, made := range all {
+		values[i] = made.Value
+	}
+	err := output.List(a.Streams.Out, values)
+	var failed error
+	for _, made := range all {
+		failed = errors.Join(failed, made.unprinted(err))
+	}
+	return failed
+}
+
+// unprinted is the error of a failed write to stdout. Without an error it is nil.
+func (m Made) unprinted(err error) error {
+	if err == nil {
+		return nil
+	}
+	return core.Errorf(core.KindOf(err), m.Op, m.ID, "%s, but it could not be printed: %w", m.What, err).
+		WithHint("%s", m.Next)
+}
+
+// stdoutName is the path in errors of os.Stdout.
+const stdoutName = "/dev/stdout"
+
+// lostOutput reports whether err, or an error that it wraps, is a failed write to stdout.
+func lostOutput(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // each wrapped error is looked at
+	case *fs.PathError:
+		return e.Op == "write" && e.Path == stdoutName
+	case *core.Error:
+		return lostOutput(e.Err)
+	case interface{ Unwrap() error }:
+		return lostOutput(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		return slices.ContainsFunc(e.Unwrap(), lostOutput)
+	}
+	return false
+}
