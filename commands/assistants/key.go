@@ -165,7 +165,7 @@ func runKeyCreate(_ context.Context, opts *KeyCreateOptions) error {
 	report.Key = secret
 	if err := opts.App.Tell(cli.Made{
 		Op: "key create", ID: key.ID, Text: secret, Value: report,
-		What: fmt.Sprintf("the key %s exists now", key.ID), Next: fmt.Sprintf("sb key revoke %s revokes it", key.ID),
+		Fact: fmt.Sprintf("the key %s exists now", key.ID), Next: fmt.Sprintf("sb key revoke %s revokes it", key.ID),
 	}, opts.JSON); err != nil || opts.JSON {
 		return err
 	}

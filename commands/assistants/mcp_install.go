@@ -175,7 +175,7 @@ func (o *MCPInstallOptions) Tell(client clients.Client, change clients.Change) e
 	if change.Backup != "" {
 		text += " (before: " + change.Backup + ")"
 	}
-	made := cli.Made{Op: "mcp install", ID: change.File, What: text, Text: text}
+	made := cli.Made{Op: "mcp install", ID: change.File, Fact: text, Text: text}
 	if change.Changed && !o.DryRun {
 		made.Next = "restart " + client.Title
 		made.Text += "; " + made.Next

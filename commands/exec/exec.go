@@ -122,7 +122,7 @@ func detached(ctx context.Context, opts *Options, svc *service.Service) error {
 	}
 	return opts.App.Tell(cli.Made{
 		Op: "exec", ID: id, Value: map[string]string{"sandbox": opts.Sandbox, "exec": id},
-		What: fmt.Sprintf("the command runs as %s", id), Next: fmt.Sprintf("sb kill %s %s ends it", opts.Sandbox, id),
+		Fact: fmt.Sprintf("the command runs as %s", id), Next: fmt.Sprintf("sb kill %s %s ends it", opts.Sandbox, id),
 	}, opts.JSON)
 }
 

@@ -68,7 +68,7 @@ func runCheckpointCreate(ctx context.Context, opts *CheckpointCreateOptions) err
 	}
 	if err := opts.App.Tell(cli.Made{
 		Op: "checkpoint", ID: checkpoint.Name, Value: checkpoint,
-		What: fmt.Sprintf("the checkpoint %s exists now", checkpoint.Name),
+		Fact: fmt.Sprintf("the checkpoint %s exists now", checkpoint.Name),
 		Next: fmt.Sprintf("sb checkpoint rm %s removes it", checkpoint.Name),
 	}, opts.JSON); err != nil || opts.JSON {
 		return err

@@ -128,7 +128,7 @@ func awaitReady(ctx context.Context, svc *service.Service, box core.Sandbox, lim
 func launched(op string, box core.Sandbox) cli.Made {
 	return cli.Made{
 		Op: op, ID: box.ID, Value: box,
-		What: fmt.Sprintf("the sandbox %s runs", box.ID), Next: fmt.Sprintf("sb terminate %s ends it", box.ID),
+		Fact: fmt.Sprintf("the sandbox %s runs", box.ID), Next: fmt.Sprintf("sb terminate %s ends it", box.ID),
 	}
 }
 

@@ -123,7 +123,7 @@ func runPolicySet(ctx context.Context, opts *PolicySetOptions) error {
 	return opts.App.Tell(cli.Made{
 		Op: "policy set", ID: opts.Ref, Value: now,
 		Text: strings.TrimSpace(string(now.Mode) + " " + strings.Join(now.Allow, " ")),
-		What: fmt.Sprintf("the policy of %s has changed", opts.Ref),
+		Fact: fmt.Sprintf("the policy of %s has changed", opts.Ref),
 		Next: fmt.Sprintf("sb policy show %s prints it", opts.Ref),
 	}, opts.JSON)
 }

@@ -79,7 +79,7 @@ func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
 	}
 	if err := opts.App.Tell(cli.Made{
 		Op: "snapshot", ID: snapshot.ID, Value: snapshot,
-		What: fmt.Sprintf("the snapshot %s exists now", snapshot.ID),
+		Fact: fmt.Sprintf("the snapshot %s exists now", snapshot.ID),
 		Next: fmt.Sprintf("sb snapshot rm %s removes it", snapshot.ID),
 	}, opts.JSON); err != nil || opts.JSON {
 		return err

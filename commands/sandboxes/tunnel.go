@@ -60,7 +60,7 @@ func runTunnel(ctx context.Context, opts *TunnelOptions) error {
 			URL   string `json:"url"`
 			Token string `json:"token"`
 		}{made.URL, token},
-		What: fmt.Sprintf("a token for %s exists now", made.URL),
+		Fact: fmt.Sprintf("a token for %s exists now", made.URL),
 		Next: fmt.Sprintf("sb tunnel %s creates another", opts.Ref),
 	}, opts.JSON)
 }

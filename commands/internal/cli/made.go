@@ -14,8 +14,8 @@ import (
 type Made struct {
 	// Op is the command, ID what the user needs to find the thing again.
 	Op, ID string
-	// What begins the error, as in "the sandbox loc-1 runs". Next is the error's hint.
-	What, Next string
+	// Fact begins the error, as in "the sandbox loc-1 runs". Next is the error's hint.
+	Fact, Next string
 	// Text is printed instead of ID, and Value with --json.
 	Text  string
 	Value any
@@ -55,7 +55,7 @@ func (m Made) unprinted(err error) error {
 	if err == nil {
 		return nil
 	}
-	return core.Errorf(core.KindOf(err), m.Op, m.ID, "%s, but it could not be printed: %w", m.What, err).
+	return core.Errorf(core.KindOf(err), m.Op, m.ID, "%s, but it could not be printed: %w", m.Fact, err).
 		WithHint("%s", m.Next)
 }
 

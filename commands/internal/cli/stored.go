@@ -181,6 +181,6 @@ func Named[T any](found service.Inventory[T], err error, names func(T) []string)
 func (f *StoreFlags) Tell(app *App, noun, id string, made any) error {
 	return app.Tell(Made{
 		Op: noun, ID: id, Value: made,
-		What: fmt.Sprintf("the %s %s exists now", noun, id), Next: fmt.Sprintf("sb %s rm %s removes it", noun, id),
+		Fact: fmt.Sprintf("the %s %s exists now", noun, id), Next: fmt.Sprintf("sb %s rm %s removes it", noun, id),
 	}, f.JSON)
 }
