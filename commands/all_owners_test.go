@@ -46,7 +46,7 @@ func sharedApp(t *testing.T) (*cli.App, *iostreams.Test, *stub) {
 			}
 		})
 		app.Service = func() (*service.Service, error) { return svc, nil }
-		if _, err := svc.Launch(
+		if _, err := svc.Sandboxes.Launch(
 			t.Context(), core.Spec{Name: name, Image: "host", App: "web"}, service.LaunchOptions{},
 		); err != nil {
 			t.Fatal(err)

@@ -25,7 +25,7 @@ func TestLsShowsWhatIsHereFirst(t *testing.T) {
 				svc := service.New(service.Options{Actor: "test", Factories: []core.Factory{near.Factory(), far.Factory()}})
 				defer func() { _ = svc.Close() }()
 				for _, provider := range []string{"far", "near"} {
-					if _, err := svc.Launch(t.Context(), core.Spec{Provider: provider, Name: "at-" +
+					if _, err := svc.Sandboxes.Launch(t.Context(), core.Spec{Provider: provider, Name: "at-" +
 						provider}, service.LaunchOptions{}); err != nil {
 						t.Fatal(err)
 					}

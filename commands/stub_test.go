@@ -171,7 +171,7 @@ func appOver(t *testing.T, provider core.Provider, names ...string) (*cli.App, *
 	app.Service = func() (*service.Service, error) { return svc, nil }
 	for _, name := range names {
 		spec := core.Spec{Name: name, Image: "host", App: "web", Labels: map[string]string{"name": name}}
-		if _, err := svc.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
+		if _, err := svc.Sandboxes.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 const MaxName = 63
 
 // ValidateName checks the name of a sandbox or an app: 1 to 63 characters, a to z, 0 to 9, '-', '_' and '.', beginning
-// with a letter or digit. Service.Launch also rejects names that look like ids.
+// with a letter or digit. Sandboxes.Launch also rejects names that look like ids.
 func ValidateName(what, name string) error {
 	if name == "" || len(name) > MaxName {
 		return Errorf(KindUsage, "validate", "", "%s must have 1 to %d characters, not %d", what, MaxName, len(name))

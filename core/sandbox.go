@@ -69,8 +69,8 @@ type Lease struct {
 	// Bound means that the sandbox is useless without its owner, as with "sb run". Any sb that finds the owner gone may
 	// remove it.
 	Bound bool `json:"bound,omitempty"`
-	// Renewed means that the owner extends the sandbox's life step by step, as "sb mcp" does with Service.KeepAlive.
-	// Without the owner, or another process that renews it, the sandbox ends. Service.SetTimeout turns this off.
+	// Renewed means that the owner extends the sandbox's life step by step, as "sb mcp" does with Sandboxes.KeepAlive.
+	// Without the owner, or another process that renews it, the sandbox ends. Sandboxes.SetTimeout turns this off.
 	Renewed bool `json:"renewed,omitempty"`
 }
 

@@ -60,7 +60,7 @@ type Spec struct {
 	// Require rejects a launch unless every limit and policy that it names is fully enforced. Limits from the
 	// configuration's defaults do not count.
 	Require bool `json:"require,omitempty"`
-	// Ready is the readiness check. Service.WaitReady waits for it.
+	// Ready is the readiness check. "sb wait --ready" waits for it.
 	Ready *Probe `json:"ready,omitempty"`
 
 	// Modal has the settings that only Modal supports. If set, only Modal can be chosen.

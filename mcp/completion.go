@@ -68,7 +68,7 @@ func completion(values []string, prefix string) *mcp.Completion {
 
 // sandboxes lists the ids and names that the caller sees. After an error it is empty.
 func (c completer) sandboxes(ctx context.Context, liveOnly bool) []string {
-	listing, err := c.host.Call(ctx, mcp.CallToolRequest{}).Service.List(ctx, core.ListFilter{All: !liveOnly})
+	listing, err := c.host.Call(ctx, mcp.CallToolRequest{}).Service.Sandboxes.List(ctx, core.ListFilter{All: !liveOnly})
 	if err != nil {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (c completer) execs(ctx context.Context, sandbox string) []string {
 	if err != nil {
 		return nil
 	}
-	execs, err := call.Service.Execs(ctx, sb.Ref())
+	execs, err := call.Service.Execs.List(ctx, sb.Ref())
 	if err != nil {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (c completer) paths(ctx context.Context, sandbox, typed string) []string {
 		return nil
 	}
 	dir, _ := path.Split(typed)
-	infos, err := call.Service.ReadDir(ctx, sb.Ref(), path.Join("/", dir))
+	infos, err := call.Service.Files.ReadDir(ctx, sb.Ref(), path.Join("/", dir))
 	if err != nil {
 		return nil
 	}

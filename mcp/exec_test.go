@@ -99,7 +99,7 @@ func TestExecInTheBackground(t *testing.T) {
 // running says whether a sandbox has a command that runs.
 func (b *bench) runs(t *testing.T, sandbox string) bool {
 	t.Helper()
-	execs, err := b.service.Execs(t.Context(), sandbox)
+	execs, err := b.service.Execs.List(t.Context(), sandbox)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestVanishedClientLeavesItsCommand(t *testing.T) {
 		_, _ = gone.try(t.Context(), "exec", args{"sandbox": sb, "command": "sleep 600"})
 	}()
 	eventually(t, "both commands run", func() bool {
-		execs, err := b.service.Execs(t.Context(), sb)
+		execs, err := b.service.Execs.List(t.Context(), sb)
 		return err == nil && len(execs) == 2
 	})
 	gone.hangUp()
@@ -304,7 +304,7 @@ func TestGivenSecretsAreRedacted(t *testing.T) {
 		{Name: "OF_SERVER", Value: core.NewSecretValue("server-value-1")},
 		{Name: "OWN", Value: core.NewSecretValue("server-value-2")},
 	}
-	a := benchOver(t, provider, svc, setup.Options{Policy: service.Policy{Template: "t"}, Secrets: given}).connect(t)
+	a := benchOver(t, provider, svc, setup.Options{Policy: service.LaunchPolicy{Template: "t"}, Secrets: given}).connect(t)
 	sb := a.Launch(args{"secrets": map[string]string{"OWN": "own-value-1"}})
 	if got := a.Call(
 		"exec", args{"sandbox": sb, "command": `echo $OF_TEMPLATE $OF_SERVER $OWN; [ "$OWN" = own-value-1 ] && echo own`},
@@ -381,7 +381,8 @@ func TestRunCode(t *testing.T) {
 	a.fails(core.KindUsage, "run_code", args{"language": "bash", "code": strings.Repeat("x", tools.MaxCode+1)})
 	got := a.Call("run_code", args{"language": "bash", "code": "echo hi"})
 	checkOutput(t, "run_code", got)
-	if listing, err := b.service.List(t.Context(), core.ListFilter{All: true}); err != nil || len(listing.Sandboxes) != 0 {
+	if listing, err := b.service.Sandboxes.List(t.Context(), core.ListFilter{All: true}); err != nil ||
+		len(listing.Sandboxes) != 0 {
 		t.Errorf("a sandbox for one run is left: %v, %v", listing, err)
 	}
 }

@@ -55,7 +55,7 @@ func (s *subscriptions) Close() {
 
 // watchFile has the provider tell of a file's changes, where it can and not too many are watched already.
 func (s *Server) watchFile(sub *subscription) {
-	if caps, err := s.service.Capabilities(sub.sandbox.Provider); err != nil || !caps.Can(core.CapFileWatch) {
+	if caps, err := s.service.Providers.Capabilities(sub.sandbox.Provider); err != nil || !caps.Can(core.CapFileWatch) {
 		return
 	}
 	s.subscribed.mu.Lock()
@@ -100,7 +100,7 @@ func (s *Server) heed(ctx context.Context, sub *subscription) {
 		s.subscribed.mu.Unlock()
 	}()
 	var told time.Time
-	for event, err := range s.service.WatchFiles(ctx, sub.sandbox.Ref(), watched, false) {
+	for event, err := range s.service.Files.Watch(ctx, sub.sandbox.Ref(), watched, false) {
 		switch {
 		case err != nil:
 			s.log.DebugContext(ctx, "watching a file", "path", watched, "error", err)
@@ -184,7 +184,7 @@ func (s *Server) lookAt(sub *subscription, changed bool) {
 func (s *Server) look(ctx context.Context, sb core.Sandbox, name string) (state fileState, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	info, err := s.service.Stat(ctx, sb.Ref(), name)
+	info, err := s.service.Files.Stat(ctx, sb.Ref(), name)
 	if err != nil {
 		return fileState{}, !slices.Contains(
 			[]core.Kind{core.KindUnavailable, core.KindTimeout, core.KindCanceled}, core.KindOf(err),

@@ -104,7 +104,7 @@ func (s *Server) listResources(
 ) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	listing, err := s.host.Call(ctx, mcp.CallToolRequest{}).Service.List(ctx, core.ListFilter{})
+	listing, err := s.host.Call(ctx, mcp.CallToolRequest{}).Service.Sandboxes.List(ctx, core.ListFilter{})
 	if err != nil || result.NextCursor != "" {
 		return
 	}
@@ -238,7 +238,7 @@ func fileContents(
 	ctx context.Context, c *tools.Call, sb core.Sandbox, uri string, l location,
 ) ([]mcp.ResourceContents, error) {
 	ref := sb.Ref()
-	info, err := c.Service.Stat(ctx, ref, l.path)
+	info, err := c.Service.Files.Stat(ctx, ref, l.path)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func fileContents(
 		}
 		return jsonContents(uri, out)
 	}
-	content, err := c.Service.ReadFile(ctx, ref, l.path)
+	content, err := c.Service.Files.ReadFile(ctx, ref, l.path)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ func outputOf(ctx context.Context, c *tools.Call, ref string, l location) io.Rea
 	r, w := io.Pipe()
 	opts := core.LogOptions{Exec: l.exec, Tail: -1}
 	go func() { // ends when its reader is closed or there is no more
-		for record, err := range c.Service.Logs(ctx, ref, opts) {
+		for record, err := range c.Service.Execs.Logs(ctx, ref, opts) {
 			if err != nil {
 				_ = w.CloseWithError(err)
 				return

@@ -21,7 +21,7 @@ import (
 // live says whether a sandbox is there and has not ended.
 func (b *bench) live(t *testing.T, id string) bool {
 	t.Helper()
-	sb, err := b.service.Resolve(t.Context(), id)
+	sb, err := b.service.Sandboxes.Resolve(t.Context(), id)
 	if errors.Is(err, core.KindNotFound) {
 		return false
 	}
@@ -101,7 +101,7 @@ func TestATimeoutSurvivesARestart(t *testing.T) {
 		})
 		back.hangUp()
 		time.Sleep(time.Second) // several leases
-		if sb, err := b.service.Resolve(t.Context(), long); err != nil || !sb.State.Live() ||
+		if sb, err := b.service.Sandboxes.Resolve(t.Context(), long); err != nil || !sb.State.Live() ||
 			time.Until(sb.Expires) < time.Hour {
 			t.Errorf("without a client: %+v, %v", sb, err)
 		}
@@ -139,7 +139,7 @@ func TestOnDisconnect(t *testing.T) {
 		if !b.live(t, sb) {
 			t.Error("a detached sandbox has ended")
 		}
-		if box, err := b.service.Resolve(t.Context(), sb); err != nil || box.Lease.Bound || box.Lease.Renewed {
+		if box, err := b.service.Sandboxes.Resolve(t.Context(), sb); err != nil || box.Lease.Bound || box.Lease.Renewed {
 			t.Errorf("a detached sandbox is bound to the server: %+v, %v", box.Lease, err)
 		}
 	})
@@ -273,7 +273,7 @@ func TestWithoutLeases(t *testing.T) {
 func TestLaunchesAreBoundAndNamed(t *testing.T) {
 	b := newBench(t, setup.Options{MaxSandboxes: 2})
 	a := b.connect(t)
-	sb, err := b.service.Resolve(t.Context(), a.Launch(args{"name": "dev"}))
+	sb, err := b.service.Sandboxes.Resolve(t.Context(), a.Launch(args{"name": "dev"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestPolicyHoldsForEveryWayToLaunch(t *testing.T) {
 	b := newBench(
 		t,
 		setup.Options{
-			Policy: service.Policy{Images: []string{"host"}, GPUs: []string{"none"}, MaxTimeout: core.Duration(time.Hour)},
+			Policy: service.LaunchPolicy{Images: []string{"host"}, GPUs: []string{"none"}, MaxTimeout: core.Duration(time.Hour)},
 		},
 	)
 	a := b.connect(t)
@@ -306,7 +306,7 @@ func TestPolicyHoldsForEveryWayToLaunch(t *testing.T) {
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"gpu": "T4"})
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"timeout_seconds": 7200})
 	b = newBench(
-		t, setup.Options{Toolsets: []string{setup.All}, Policy: service.Policy{MaxTimeout: core.Duration(time.Hour)}},
+		t, setup.Options{Toolsets: []string{setup.All}, Policy: service.LaunchPolicy{MaxTimeout: core.Duration(time.Hour)}},
 	)
 	a = b.connect(t)
 	a.fails(core.KindUnauthorized, "sandbox_timeout", args{"sandbox": a.Launch(nil), "timeout_seconds": 7200})

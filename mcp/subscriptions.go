@@ -179,7 +179,7 @@ func (s *Server) watch() {
 	wg.Go(s.lookAtFiles)
 	defer s.subscribed.Close()
 	for s.ctx.Err() == nil {
-		for event, err := range s.service.Events(s.ctx) {
+		for event, err := range s.service.Records.Events(s.ctx) {
 			if err != nil {
 				s.log.DebugContext(s.ctx, "events", "error", err)
 				continue

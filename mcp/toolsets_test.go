@@ -65,7 +65,7 @@ func TestForkAndCheckpoint(t *testing.T) {
 
 func TestNetworkTools(t *testing.T) {
 	b := keeperBench(
-		t, setup.Options{Policy: service.Policy{Networks: []core.NetworkMode{core.NetworkNone, core.NetworkAllow}}},
+		t, setup.Options{Policy: service.LaunchPolicy{Networks: []core.NetworkMode{core.NetworkNone, core.NetworkAllow}}},
 	)
 	a := b.connect(t)
 	sb := a.Launch(args{"ports": []int{8080, 443}})
@@ -122,7 +122,7 @@ func TestStoreTools(t *testing.T) {
 	}
 	a.Call("volume_remove", args{"name": "data"})
 	a.fails(core.KindNotFound, "volume_remove", args{"name": "data"})
-	if _, err := b.service.CreateSecret(
+	if _, err := b.service.Stores.CreateSecret(
 		t.Context(), "", "cloud", map[string]core.SecretValue{"KEY": core.NewSecretValue("kept-value")}, core.SecretOptions{},
 	); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestCost(t *testing.T) {
 		t.Errorf("sums: %v", got)
 	}
 	if report, err := b.host.ServiceFor(auth.Identity{Owner: "mallory", Isolated: true}, "s").
-		Cost(t.Context(), service.CostFilter{}); err != nil || len(report.Sums) != 0 {
+		Records.Cost(t.Context(), service.CostFilter{}); err != nil || len(report.Sums) != 0 {
 		t.Errorf("another owner sees %+v, %v", report.Sums, err)
 	}
 	a.fails(core.KindUsage, "sandbox_launch", args{"max_cost": -1})
@@ -225,24 +225,25 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 	keeper := fake.NewKeeper(fake.Options{Also: []core.Capability{core.CapVolumes}}, fake.KeeperOptions{})
 	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
 	b := benchOver(
-		t, keeper.Provider, svc, setup.Options{Toolsets: []string{setup.All}, Policy: service.Policy{NoHostVolumes: true}},
+		t, keeper.Provider, svc,
+		setup.Options{Toolsets: []string{setup.All}, Policy: service.LaunchPolicy{NoHostVolumes: true}},
 	)
 	scoped := b.host.ServiceFor(auth.Identity{Owner: "alice", Isolated: true}, "s")
-	if _, err := scoped.Volumes(t.Context(), ""); !errors.Is(err, core.KindUnauthorized) {
+	if _, err := scoped.Stores.Volumes(t.Context(), ""); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("volumes: %v", err)
 	}
-	if _, err := scoped.Launch(
+	if _, err := scoped.Sandboxes.Launch(
 		t.Context(), core.Spec{Secrets: []core.Secret{{Name: "cloud", Ref: "cloud"}}}, service.LaunchOptions{},
 	); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a kept secret: %v", err)
 	}
-	if _, err := scoped.Launch(
+	if _, err := scoped.Sandboxes.Launch(
 		t.Context(), core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, service.LaunchOptions{},
 	); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a directory of the host: %v", err)
 	}
 	for _, source := range []string{"data", "alice-data"} {
-		_, err := scoped.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: source, Target: "/x"}}},
+		_, err := scoped.Sandboxes.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: source, Target: "/x"}}},
 			service.LaunchOptions{
 				Confirm: func(spec core.Spec) error { asked = append(asked, spec.Volumes...); return nil },
 			})
@@ -263,7 +264,7 @@ func TestAGPUOfATemplateIsAsked(t *testing.T) {
 	) (core.Spec, bool, error) {
 		return core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, name == "train", nil
 	}})
-	b := benchOver(t, provider, svc, setup.Options{Policy: service.Policy{Template: "train"}})
+	b := benchOver(t, provider, svc, setup.Options{Policy: service.LaunchPolicy{Template: "train"}})
 	user := &answers{}
 	a := b.connect(t, client.WithElicitationHandler(user))
 	a.fails(core.KindCanceled, "sandbox_launch", nil)

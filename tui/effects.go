@@ -150,7 +150,7 @@ func (fx *effects) capabilities(providers []string) tea.Cmd {
 	return fx.do(func(context.Context) tea.Msg {
 		all := capabilitiesMsg{}
 		for _, name := range providers {
-			if caps, err := fx.service.Capabilities(name); err == nil {
+			if caps, err := fx.service.Providers.Capabilities(name); err == nil {
 				all[name] = caps
 			}
 		}
@@ -160,7 +160,7 @@ func (fx *effects) capabilities(providers []string) tea.Cmd {
 
 func (fx *effects) list(provider string) tea.Cmd {
 	return fx.do(func(ctx context.Context) tea.Msg {
-		listing, err := fx.service.List(ctx, core.ListFilter{Provider: provider, All: true})
+		listing, err := fx.service.Sandboxes.List(ctx, core.ListFilter{Provider: provider, All: true})
 		if err != nil {
 			listing.Failures = []core.ProviderFailure{{
 				Provider: provider, Kind: core.KindOf(err), Error: err.Error(), Hint: core.HintOf(err),
@@ -182,7 +182,7 @@ func (fx *effects) diagnose(provider string) tea.Cmd {
 }
 
 func (fx *effects) status(ctx context.Context, provider string, findings bool) service.ProviderStatus {
-	status, err := fx.service.ProviderStatus(ctx, provider, findings)
+	status, err := fx.service.Providers.Status(ctx, provider, findings)
 	if err != nil {
 		return service.ProviderStatus{Name: provider, Error: err.Error(), Hint: core.HintOf(err)}
 	}
@@ -199,7 +199,7 @@ func (fx *effects) sample(provider string, ids []string) tea.Cmd {
 			slots <- struct{}{}
 			all.Go(func() {
 				defer func() { <-slots }()
-				if stats, err := fx.service.Stats(ctx, id); err == nil {
+				if stats, err := fx.service.Sandboxes.Stats(ctx, id); err == nil {
 					stats.Sandbox = id
 					found[i] = &stats
 				}
@@ -220,7 +220,7 @@ func (fx *effects) sample(provider string, ids []string) tea.Cmd {
 func (fx *effects) watch() tea.Cmd {
 	return fx.do(func(ctx context.Context) tea.Msg {
 		for ctx.Err() == nil {
-			for event, err := range fx.service.Events(ctx) {
+			for event, err := range fx.service.Records.Events(ctx) {
 				if err == nil {
 					fx.events.put(event)
 				}
@@ -259,7 +259,7 @@ func (fx *effects) nextEvents() tea.Cmd {
 // attach finds the sandbox to open first.
 func (fx *effects) attach(ref string) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
-		box, err := fx.service.Resolve(ctx, ref)
+		box, err := fx.service.Sandboxes.Resolve(ctx, ref)
 		return attachedMsg{box, err}
 	})
 }
@@ -296,14 +296,14 @@ func (fx *effects) closeLog(log *logFeed) tea.Cmd {
 
 func (fx *effects) execs(gen int, sandbox string) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
-		execs, err := fx.service.Execs(ctx, sandbox)
+		execs, err := fx.service.Execs.List(ctx, sandbox)
 		return execsMsg{gen, execs, err}
 	})
 }
 
 func (fx *effects) readDir(gen int, sandbox, path string) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
-		infos, err := fx.service.ReadDir(ctx, sandbox, path)
+		infos, err := fx.service.Files.ReadDir(ctx, sandbox, path)
 		return dirMsg{gen, path, infos, err}
 	})
 }
@@ -312,7 +312,7 @@ func (fx *effects) readDir(gen int, sandbox, path string) tea.Cmd {
 func (fx *effects) preview(gen int, sandbox string, info core.FileInfo) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		p := preview{info: info}
-		content, err := fx.service.ReadFile(ctx, sandbox, info.Path)
+		content, err := fx.service.Files.ReadFile(ctx, sandbox, info.Path)
 		if err == nil {
 			var head []byte
 			head, err = io.ReadAll(io.LimitReader(content, maxPreview))
@@ -320,7 +320,7 @@ func (fx *effects) preview(gen int, sandbox string, info core.FileInfo) tea.Cmd 
 			p.describe(head)
 		}
 		if err != nil && info.Mode&fs.ModeSymlink != 0 {
-			if infos, dirErr := fx.service.ReadDir(ctx, sandbox, info.Path); dirErr == nil {
+			if infos, dirErr := fx.service.Files.ReadDir(ctx, sandbox, info.Path); dirErr == nil {
 				return dirMsg{gen, info.Path, infos, nil}
 			}
 		}
@@ -332,7 +332,7 @@ func (fx *effects) preview(gen int, sandbox string, info core.FileInfo) tea.Cmd 
 func (fx *effects) history(gen int, sandbox string) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		var records []service.AuditRecord
-		for record, err := range fx.service.History(ctx, service.HistoryFilter{Sandbox: sandbox}) {
+		for record, err := range fx.service.Records.History(ctx, service.HistoryFilter{Sandbox: sandbox}) {
 			if _, ok := errors.AsType[*service.AuditDamage](err); ok {
 				continue // "sb history" names it
 			}
@@ -352,10 +352,10 @@ func (fx *effects) network(gen int, box core.Sandbox, denials bool) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		found := network{known: true}
 		if denials {
-			found.denials, found.err = fx.service.Denials(ctx, box.ID)
+			found.denials, found.err = fx.service.Policy.Denials(ctx, box.ID)
 		}
 		if publishes(box) {
-			found.tunnels, found.tunnelsErr = fx.service.Tunnels(ctx, box.ID)
+			found.tunnels, found.tunnelsErr = fx.service.Ports.Tunnels(ctx, box.ID)
 		}
 		return networkMsg{gen, found}
 	})
@@ -364,19 +364,19 @@ func (fx *effects) network(gen int, box core.Sandbox, denials bool) tea.Cmd {
 // setNetwork changes a sandbox's network policy.
 func (fx *effects) setNetwork(j *job, box core.Sandbox, network core.Network) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		changed, err := fx.service.SetNetwork(ctx, box.ID, network)
+		changed, err := fx.service.Policy.SetNetwork(ctx, box.ID, network)
 		return "network policy of " + box.Name + " is " + policyText(changed.Spec.Network), nil, err
 	})
 }
 
 // sized reads the size of the files of persistent sandboxes.
 func (fx *effects) sized(boxes []core.Sandbox) tea.Cmd {
-	return fx.ask(func(ctx context.Context) tea.Msg { return sizedMsg{fx.service.Sized(ctx, boxes)} })
+	return fx.ask(func(ctx context.Context) tea.Msg { return sizedMsg{fx.service.Sandboxes.Sized(ctx, boxes)} })
 }
 
 func (fx *effects) tunnels(box core.Sandbox) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
-		tunnels, err := fx.service.Tunnels(ctx, box.ID)
+		tunnels, err := fx.service.Ports.Tunnels(ctx, box.ID)
 		return tunnelsMsg{box, tunnels, err}
 	})
 }
@@ -384,7 +384,7 @@ func (fx *effects) tunnels(box core.Sandbox) tea.Cmd {
 // explain asks for the placement of a spec.
 func (fx *effects) explain(seq int, spec core.Spec) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
-		placement, err := fx.service.Explain(ctx, spec)
+		placement, err := fx.service.Sandboxes.Explain(ctx, spec)
 		return explainedMsg{seq, placement, err}
 	})
 }
@@ -438,38 +438,38 @@ func (fx *effects) listStore(s store) tea.Cmd {
 func (fx *effects) storedItems(ctx context.Context, noun string) (service.Inventory[storedItem], error) {
 	switch noun {
 	case "volume":
-		found, err := fx.service.Volumes(ctx, "")
+		found, err := fx.service.Stores.Volumes(ctx, "")
 		return toStoredItems(found, err, func(v core.VolumeInfo) storedItem {
 			return storedItem{v.Name, v.Provider, "", v.Size, v.Created}
 		})
 	case "secret":
-		found, err := fx.service.Secrets(ctx, "")
+		found, err := fx.service.Stores.Secrets(ctx, "")
 		return toStoredItems(found, err, func(s core.SecretInfo) storedItem {
 			return storedItem{s.Name, s.Provider, strings.Join(s.Keys, " "), 0, s.Created}
 		})
 	case "image":
-		found, err := fx.service.Images(ctx, "")
+		found, err := fx.service.Stores.Images(ctx, "")
 		return toStoredItems(found, err, func(i core.ImageInfo) storedItem {
 			return storedItem{append(i.Names, i.ID)[0], i.Provider, i.ID, i.Size, i.Created}
 		})
 	case "snapshot":
-		found, err := fx.service.Snapshots(ctx, "")
+		found, err := fx.service.Stores.Snapshots(ctx, "")
 		return toStoredItems(found, err, func(s core.Snapshot) storedItem {
 			return storedItem{s.ID, s.Provider, strings.TrimSpace(s.Name + " " + s.Path), s.Size, s.Created}
 		})
 	case "checkpoint":
-		found, err := fx.service.Checkpoints(ctx, "")
+		found, err := fx.service.Stores.Checkpoints(ctx, "")
 		return toStoredItems(found, err, func(c core.Checkpoint) storedItem {
 			return storedItem{c.Name, c.Provider, "of " + c.Of, c.Size, c.Created}
 		})
 	case "app":
-		found, err := fx.service.Apps(ctx, "")
+		found, err := fx.service.Stores.Apps(ctx, "")
 		return toStoredItems(found, err, func(a core.AppInfo) storedItem {
 			detail := strings.TrimSpace(plural(a.Sandboxes, "sandbox", "sandboxes") + " " + a.State)
 			return storedItem{a.Name, a.Provider, detail, 0, a.Created}
 		})
 	case "environment":
-		found, err := fx.service.Environments(ctx, "")
+		found, err := fx.service.Stores.Environments(ctx, "")
 		return toStoredItems(found, err, func(e core.EnvironmentInfo) storedItem {
 			return storedItem{e.Name, e.Provider, map[bool]string{true: "in use"}[e.Current], 0, time.Time{}}
 		})
@@ -495,19 +495,19 @@ func toStoredItems[T any](
 func (fx *effects) removeItem(ctx context.Context, noun string, k storedItem) error {
 	switch noun {
 	case "volume":
-		return fx.service.RemoveVolume(ctx, k.provider, k.name)
+		return fx.service.Stores.RemoveVolume(ctx, k.provider, k.name)
 	case "secret":
-		return fx.service.RemoveSecret(ctx, k.provider, k.name)
+		return fx.service.Stores.RemoveSecret(ctx, k.provider, k.name)
 	case "image":
-		return fx.service.RemoveImage(ctx, k.provider, k.name)
+		return fx.service.Stores.RemoveImage(ctx, k.provider, k.name)
 	case "snapshot":
-		return fx.service.RemoveSnapshot(ctx, k.provider, k.name)
+		return fx.service.Stores.RemoveSnapshot(ctx, k.provider, k.name)
 	case "checkpoint":
-		return fx.service.RemoveCheckpoint(ctx, k.provider, k.name)
+		return fx.service.Stores.RemoveCheckpoint(ctx, k.provider, k.name)
 	case "app":
-		return fx.service.StopApp(ctx, k.provider, k.name, false)
+		return fx.service.Stores.StopApp(ctx, k.provider, k.name, false)
 	case "environment":
-		return fx.service.RemoveEnvironment(ctx, k.provider, k.name)
+		return fx.service.Stores.RemoveEnvironment(ctx, k.provider, k.name)
 	}
 	return core.Errorf(core.KindInternal, "ui", noun, "unknown store")
 }
@@ -515,7 +515,7 @@ func (fx *effects) removeItem(ctx context.Context, noun string, k storedItem) er
 // createVolume creates an empty volume.
 func (fx *effects) createVolume(j *job, s store, provider, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		made, err := fx.service.CreateVolume(ctx, provider, name, core.VolumeOptions{})
+		made, err := fx.service.Stores.CreateVolume(ctx, provider, name, core.VolumeOptions{})
 		return "volume " + made.Name + " is created on " + made.Provider, storeChangedMsg{s.noun}, err
 	})
 }
@@ -530,7 +530,7 @@ func (fx *effects) removeStored(j *job, s store, k storedItem) tea.Cmd {
 // start starts a command in a sandbox and leaves it running.
 func (fx *effects) start(j *job, box core.Sandbox, command []string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		process, err := fx.service.Exec(ctx, box.ID, core.ExecSpec{Command: command, Detach: true})
+		process, err := fx.service.Execs.Start(ctx, box.ID, core.ExecSpec{Command: command, Detach: true})
 		if err != nil {
 			return "", nil, err
 		}
@@ -541,13 +541,13 @@ func (fx *effects) start(j *job, box core.Sandbox, command []string) tea.Cmd {
 
 func (fx *effects) kill(j *job, box core.Sandbox, exec string, signal int) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		return fmt.Sprintf("signal %d sent to %s", signal, exec), nil, fx.service.Kill(ctx, box.ID, exec, signal)
+		return fmt.Sprintf("signal %d sent to %s", signal, exec), nil, fx.service.Execs.Kill(ctx, box.ID, exec, signal)
 	})
 }
 
 func (fx *effects) remove(j *job, box core.Sandbox, info core.FileInfo, then tea.Msg) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		return info.Path + " removed", then, fx.service.Remove(ctx, box.ID, info.Path, info.Mode.IsDir())
+		return info.Path + " removed", then, fx.service.Files.Remove(ctx, box.ID, info.Path, info.Mode.IsDir())
 	})
 }
 
@@ -586,7 +586,7 @@ func goTo(made core.Sandbox, err error) tea.Msg {
 func (fx *effects) launch(j *job, spec core.Spec) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
 		var notices []string // the launch itself has the notice of its event
-		box, err := fx.service.Launch(ctx, spec, service.LaunchOptions{
+		box, err := fx.service.Sandboxes.Launch(ctx, spec, service.LaunchOptions{
 			Progress: report, Notice: func(text string) { notices = append(notices, text) },
 		})
 		return strings.Join(notices, "; "), goTo(box, err), err
@@ -595,35 +595,35 @@ func (fx *effects) launch(j *job, spec core.Spec) tea.Cmd {
 
 func (fx *effects) snapshot(j *job, box core.Sandbox, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		snapshot, err := fx.service.Snapshot(ctx, box.ID, core.SnapshotOptions{Name: name})
+		snapshot, err := fx.service.Sandboxes.Snapshot(ctx, box.ID, core.SnapshotOptions{Name: name})
 		return "snapshot " + snapshot.ID + " of " + box.Name + " is created", nil, err
 	})
 }
 
 func (fx *effects) fork(j *job, box core.Sandbox, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		fork, err := fx.service.Fork(ctx, box.ID, service.ForkOptions{Name: name})
+		fork, err := fx.service.Sandboxes.Fork(ctx, box.ID, service.ForkOptions{Name: name})
 		return fork.Name + " is forked from " + box.Name, goTo(fork, err), err
 	})
 }
 
 func (fx *effects) move(j *job, box core.Sandbox, to string, keep bool) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
-		moved, err := fx.service.Move(ctx, box.ID, service.MoveOptions{To: to, Keep: keep, Progress: report})
+		moved, err := fx.service.Sandboxes.Move(ctx, box.ID, service.MoveOptions{To: to, Keep: keep, Progress: report})
 		return box.Name + " is moved to " + to, goTo(moved.Target, err), err
 	})
 }
 
 func (fx *effects) checkpoint(j *job, box core.Sandbox, name string) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, _ core.ProgressFunc) (string, tea.Msg, error) {
-		made, err := fx.service.Checkpoint(ctx, box.ID, name)
+		made, err := fx.service.Sandboxes.Checkpoint(ctx, box.ID, name)
 		return "checkpoint " + made.Name + " of " + box.Name + " is created, " + made.Size.String(), nil, err
 	})
 }
 
 func (fx *effects) copy(j *job, from, to transfer.Endpoint, then tea.Msg) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
-		result, err := transfer.Copy(ctx, fx.service, transfer.Request{From: from, To: to, Progress: report})
+		result, err := transfer.Copy(ctx, fx.service.Files, transfer.Request{From: from, To: to, Progress: report})
 		text := fmt.Sprintf("%s, %s copied to %s", plural(result.Files, "file", "files"), core.Bytes(result.Bytes), to.Path)
 		if len(result.Warnings) > 0 {
 			text += "; " + strings.Join(result.Warnings, "; ")
@@ -704,11 +704,11 @@ func (fx *effects) fetch(box core.Sandbox, info core.FileInfo) tea.Cmd {
 	return fx.ask(func(ctx context.Context) tea.Msg {
 		fail := func(err error) tea.Msg { return doneMsg{what: "edit", err: err} }
 		// The directory listing may be stale, and putBack compares the modification time.
-		info, err := fx.service.Stat(ctx, box.ID, info.Path)
+		info, err := fx.service.Files.Stat(ctx, box.ID, info.Path)
 		if err != nil {
 			return fail(err)
 		}
-		content, err := fx.service.ReadFile(ctx, box.ID, info.Path)
+		content, err := fx.service.Files.ReadFile(ctx, box.ID, info.Path)
 		if err != nil {
 			return fail(err)
 		}
@@ -751,12 +751,12 @@ func (fx *effects) putBack(j *job, e edit, then tea.Msg) tea.Cmd {
 		}
 		said := e.info.Path + " is unchanged"
 		if !bytes.Equal(text, e.old) {
-			now, err := fx.service.Stat(ctx, e.box.ID, e.info.Path)
+			now, err := fx.service.Files.Stat(ctx, e.box.ID, e.info.Path)
 			if err == nil && !now.ModTime.Equal(e.info.ModTime) {
 				err = core.Errorf(core.KindConflict, "edit", e.info.Path, "the file changed in the sandbox during the edit")
 			}
 			if err == nil {
-				err = fx.service.WriteFile(ctx, e.box.ID, e.info.Path, bytes.NewReader(text), core.WriteOptions{})
+				err = fx.service.Files.WriteFile(ctx, e.box.ID, e.info.Path, bytes.NewReader(text), core.WriteOptions{})
 			}
 			if err != nil {
 				return fail(err)

@@ -49,7 +49,7 @@ func filesRig(t *testing.T, prepare string) (*rig, *service.Service, core.Sandbo
 	t.Helper()
 	svc := newService(t, fake.New(fake.Options{}))
 	box := launch(t, svc, core.Spec{Name: "dev"})
-	process, err := svc.Exec(t.Context(), box.ID, core.ExecSpec{Command: []string{"sh", "-c", prepare}})
+	process, err := svc.Execs.Start(t.Context(), box.ID, core.ExecSpec{Command: []string{"sh", "-c", prepare}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestCopyNamesWithBlanks(t *testing.T) {
 	r.until("the command is copied", func() bool { return strings.HasSuffix(r.clipboard, "/got it' 'dev:/two words'") })
 	r.press("enter")
 	r.shows("two words")
-	if _, err := svc.Stat(t.Context(), box.ID, "/two words"); err != nil {
+	if _, err := svc.Files.Stat(t.Context(), box.ID, "/two words"); err != nil {
 		t.Error(err)
 	}
 	r.press("P")
@@ -135,7 +135,7 @@ func TestEditOfFileThatChangedSinceItWasListed(t *testing.T) {
 	write := func(text string) {
 		t.Helper()
 		content := strings.NewReader(text)
-		if err := svc.WriteFile(t.Context(), box.ID, "/aa.txt", content, core.WriteOptions{}); err != nil {
+		if err := svc.Files.WriteFile(t.Context(), box.ID, "/aa.txt", content, core.WriteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -49,7 +49,7 @@ func TestLaunchTailAndTerminate(t *testing.T) {
 	r.shows("Terminate web?")
 	r.press("enter") // the harmless choice
 	r.until("the dialog is closed", func() bool { return len(r.m.dialogs) == 0 })
-	if _, err := svc.Resolve(t.Context(), "web"); err != nil {
+	if _, err := svc.Sandboxes.Resolve(t.Context(), "web"); err != nil {
 		t.Fatal("Enter in the dialog terminated the sandbox:", err)
 	}
 	r.press("x", "y")
@@ -68,13 +68,13 @@ func TestChangesOfOthersAppear(t *testing.T) {
 	defer other.Close()
 	box := launch(t, other, core.Spec{Name: "dev"})
 	r.shows("● running")
-	if err := other.Pause(t.Context(), box.ID); err != nil {
+	if err := other.Sandboxes.Pause(t.Context(), box.ID); err != nil {
 		t.Fatal(err)
 	}
 	r.shows("‖ paused")
 	r.press("p")
 	r.shows("● running")
-	if err := other.Terminate(t.Context(), box.ID); err != nil {
+	if err := other.Sandboxes.Terminate(t.Context(), box.ID); err != nil {
 		t.Fatal(err)
 	}
 	r.until("it is gone", func() bool { return len(r.m.table.rows) == 0 })
@@ -156,7 +156,7 @@ func TestExecsAndKill(t *testing.T) {
 	box := launch(t, svc, core.Spec{Name: "dev"})
 	r := newRig(t, Options{Service: svc})
 	r.until("dev is there", r.hasRow("dev"))
-	process, err := svc.Exec(t.Context(), "dev", core.ExecSpec{Command: []string{"sleep", "1000"}, Detach: true})
+	process, err := svc.Execs.Start(t.Context(), "dev", core.ExecSpec{Command: []string{"sleep", "1000"}, Detach: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestExecsAndKill(t *testing.T) {
 	r.types("KILL")
 	r.press("enter")
 	r.shows("✗ signal 9")
-	if _, err := svc.FindExec(t.Context(), box.ID, id); err != nil {
+	if _, err := svc.Execs.Find(t.Context(), box.ID, id); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -186,13 +186,13 @@ func TestFiles(t *testing.T) {
 	write := func(path, text string) {
 		t.Helper()
 		options := core.WriteOptions{Parents: true}
-		if err := svc.WriteFile(t.Context(), box.ID, path, strings.NewReader(text), options); err != nil {
+		if err := svc.Files.WriteFile(t.Context(), box.ID, path, strings.NewReader(text), options); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("/aa/notes.txt", "the text\x1b]0;evil\x07 of it\n")
 	write("/aa/picture.gif", "GIF89a\x02\x00\x03\x00\x00\x00\x00;")
-	if err := svc.Mkdir(t.Context(), box.ID, "/empty", false); err != nil {
+	if err := svc.Files.Mkdir(t.Context(), box.ID, "/empty", false); err != nil {
 		t.Fatal(err)
 	}
 	r := newRig(t, Options{Service: svc})
@@ -225,7 +225,7 @@ func TestFiles(t *testing.T) {
 	r.shows("This cannot be undone")
 	r.press("y")
 	r.hides("picture.gif")
-	if _, err := svc.Stat(t.Context(), box.ID, "/aa/picture.gif"); !errors.Is(err, core.KindNotFound) {
+	if _, err := svc.Files.Stat(t.Context(), box.ID, "/aa/picture.gif"); !errors.Is(err, core.KindNotFound) {
 		t.Error("the file is still there:", err)
 	}
 
@@ -356,7 +356,7 @@ func TestTwoHundredComeAndGo(t *testing.T) {
 	go func() {
 		var failed []error
 		for i := range 200 {
-			_, err := svc.Launch(t.Context(), core.Spec{Name: fmt.Sprintf("box-%03d", i)}, service.LaunchOptions{})
+			_, err := svc.Sandboxes.Launch(t.Context(), core.Spec{Name: fmt.Sprintf("box-%03d", i)}, service.LaunchOptions{})
 			failed = append(failed, err)
 		}
 		over <- errors.Join(failed...)
@@ -367,7 +367,7 @@ func TestTwoHundredComeAndGo(t *testing.T) {
 	}
 	r.press("*", "x", "y")
 	r.until("none is there", func() bool { return len(r.m.table.rows) == 0 })
-	listing, err := svc.List(t.Context(), core.ListFilter{All: true})
+	listing, err := svc.Sandboxes.List(t.Context(), core.ListFilter{All: true})
 	if err != nil || len(listing.Sandboxes) != 0 {
 		t.Errorf("%d sandboxes are left, %v", len(listing.Sandboxes), err)
 	}
@@ -636,7 +636,7 @@ func TestAttach(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	launch(t, svc, core.Spec{Name: "a"})
 	box := launch(t, svc, core.Spec{Name: "wanted", Command: []string{"sh", "-c", "echo its output"}})
-	if _, err := svc.Wait(t.Context(), box.ID); err != nil {
+	if _, err := svc.Sandboxes.Wait(t.Context(), box.ID); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "ui.json")
@@ -748,7 +748,7 @@ func TestOpenPort(t *testing.T) {
 	svc := service.New(service.Options{Factories: []core.Factory{keeper.Factory()}})
 	t.Cleanup(func() { _ = svc.Close() })
 	box := launch(t, svc, core.Spec{Name: "web", Ports: []core.Port{{Sandbox: 8000}}})
-	tunnels, err := svc.Tunnels(t.Context(), box.ID)
+	tunnels, err := svc.Ports.Tunnels(t.Context(), box.ID)
 	if err != nil || len(tunnels) != 1 {
 		t.Fatalf("%+v, %v", tunnels, err)
 	}
@@ -771,7 +771,7 @@ func TestActionsLeaveHiddenMarksAlone(t *testing.T) {
 	}
 	state := func(name string) core.State {
 		t.Helper()
-		box, err := svc.Resolve(t.Context(), name)
+		box, err := svc.Sandboxes.Resolve(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func trimLog(lines []logLine, size int) (kept []logLine, left, dropped int) {
 func (f *logFeed) read(ctx context.Context, svc *service.Service, sandbox, exec string) {
 	defer f.end()
 	var splitters [2]guesttext.Splitter
-	for record, err := range svc.Logs(ctx, sandbox, core.LogOptions{Exec: exec, Follow: true, Tail: maxLogLines}) {
+	for record, err := range svc.Execs.Logs(ctx, sandbox, core.LogOptions{Exec: exec, Follow: true, Tail: maxLogLines}) {
 		batch := logBatch{err: err}
 		if err == nil {
 			stderr := record.Stream == core.Stderr

@@ -80,7 +80,7 @@ func newModel(fx *effects, options Options, memory Memory) (*Model, error) {
 	}
 	m := &Model{
 		remembered: memory, options: options, fx: fx, commands: allCommands(), keys: keys, theme: options.Theme,
-		inv: newInventory(options.Service.ProviderNames()), table: newTable(), detail: newDetail(memory),
+		inv: newInventory(options.Service.Providers.Names()), table: newTable(), detail: newDetail(memory),
 		split: orElse(memory.Split, splitAuto), ratio: memory.Ratio, now: options.Now(), input: newInput(""),
 		told: map[string]string{},
 	}
@@ -131,7 +131,7 @@ func (m *Model) setTheme(dark bool) {
 // Init implements tea.Model.
 func (m *Model) Init() tea.Cmd {
 	cmds := []tea.Cmd{
-		m.fx.capabilities(m.options.Service.ProviderNames()), m.fx.tick(), m.fx.watch(),
+		m.fx.capabilities(m.options.Service.Providers.Names()), m.fx.tick(), m.fx.watch(),
 		m.fx.nextEvents(), m.fx.nextProgress(), m.fx.nextAside(),
 	}
 	if m.theme == ThemeAuto && !m.options.NoColor {

@@ -95,7 +95,7 @@ func (m *Model) perform(r request) tea.Cmd {
 			delete(m.table.marks, box.ID)
 		}
 		return m.forEach("terminate", "", r.boxes, func(ctx context.Context, box core.Sandbox) error {
-			err := m.fx.service.Terminate(ctx, box.ID)
+			err := m.fx.service.Sandboxes.Terminate(ctx, box.ID)
 			if errors.Is(err, core.KindNotFound) { // it ended meanwhile
 				return nil
 			}
@@ -187,7 +187,7 @@ func (m *Model) setTimeout(r timeoutRequest) tea.Cmd {
 		said = "timeout of " + names(r.boxes) + " is removed"
 	}
 	return m.forEach("timeout", said, r.boxes, func(ctx context.Context, box core.Sandbox) error {
-		_, err := m.fx.service.SetTimeout(ctx, box.ID, r.timeout)
+		_, err := m.fx.service.Sandboxes.SetTimeout(ctx, box.ID, r.timeout)
 		return err
 	})
 }
@@ -292,7 +292,7 @@ func (m *Model) shellEnded(msg shellEndedMsg) tea.Cmd {
 
 // markAll marks the shown sandboxes of the current owner. Those of other owners can only be marked one at a time.
 func (m *Model) markAll() tea.Cmd {
-	mine, _, err := m.fx.service.Mine(m.table.boxes())
+	mine, _, err := m.fx.service.Sandboxes.Mine(m.table.boxes())
 	if err != nil {
 		return m.fail("mark", err)
 	}
@@ -305,9 +305,9 @@ func (m *Model) togglePause() tea.Cmd {
 	op := map[bool]string{true: "resume", false: "pause"}[resume]
 	return m.forEach(op, "", m.chosen(), func(ctx context.Context, box core.Sandbox) error {
 		if resume {
-			return m.fx.service.Resume(ctx, box.ID)
+			return m.fx.service.Sandboxes.Resume(ctx, box.ID)
 		}
-		return m.fx.service.Pause(ctx, box.ID)
+		return m.fx.service.Sandboxes.Pause(ctx, box.ID)
 	})
 }
 
@@ -319,9 +319,9 @@ func (m *Model) toggleStop() tea.Cmd {
 	op := map[bool]string{true: "stop", false: "start"}[stop]
 	return m.forEach(op, "", m.chosen(), func(ctx context.Context, box core.Sandbox) error {
 		if stop {
-			return m.fx.service.Stop(ctx, box.ID, stopGrace)
+			return m.fx.service.Sandboxes.Stop(ctx, box.ID, stopGrace)
 		}
-		_, err := m.fx.service.Start(ctx, box.ID)
+		_, err := m.fx.service.Sandboxes.Start(ctx, box.ID)
 		return err
 	})
 }

@@ -31,7 +31,7 @@ func TestPolicy(t *testing.T) {
 		r.types(text)
 		r.press("enter")
 		r.shows(said)
-		now, err := svc.Resolve(t.Context(), box.ID)
+		now, err := svc.Sandboxes.Resolve(t.Context(), box.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,8 @@ func TestLaunchFormNetworks(t *testing.T) {
 	r.shows("✓ runs on fake")
 	r.press("enter")
 	r.until("it is there", r.hasRow("inside"))
-	if box, err := svc.Resolve(t.Context(), "inside"); err != nil || box.Spec.Network.Mode != core.NetworkInternal {
+	if box, err := svc.Sandboxes.Resolve(t.Context(), "inside"); err != nil ||
+		box.Spec.Network.Mode != core.NetworkInternal {
 		t.Errorf("%+v, %v", box.Spec.Network, err)
 	}
 }

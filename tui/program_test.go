@@ -110,7 +110,7 @@ func TestProgramLaunchesAndTerminates(t *testing.T) {
 	if len(m.table.rows) != 0 || len(m.inv.entries) != 0 {
 		t.Errorf("%d rows are left", len(m.table.rows))
 	}
-	if _, err := svc.Resolve(t.Context(), "dev"); !errors.Is(err, core.KindNotFound) {
+	if _, err := svc.Sandboxes.Resolve(t.Context(), "dev"); !errors.Is(err, core.KindNotFound) {
 		t.Error("dev is still there:", err)
 	}
 }
@@ -123,11 +123,13 @@ func TestProgramOutlivesItsShell(t *testing.T) {
 	var argv []string
 	shell := func(ctx context.Context, sandbox string, command []string) error {
 		argv = command
-		if err := svc.Terminate(ctx, sandbox); err != nil {
+		if err := svc.Sandboxes.Terminate(ctx, sandbox); err != nil {
 			t.Error(err)
 		}
 		for i := range 300 { // the dashboard reads no events meanwhile
-			if _, err := svc.Launch(ctx, core.Spec{Name: fmt.Sprintf("box-%d", i)}, service.LaunchOptions{}); err != nil {
+			if _, err := svc.Sandboxes.Launch(
+				ctx, core.Spec{Name: fmt.Sprintf("box-%d", i)}, service.LaunchOptions{},
+			); err != nil {
 				t.Error(err)
 			}
 		}
@@ -153,7 +155,7 @@ func TestProgramEditsFiles(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	box := launch(t, svc, core.Spec{Name: "dev"})
 	content := strings.NewReader("before")
-	if err := svc.WriteFile(t.Context(), box.ID, "/aa.txt", content, core.WriteOptions{}); err != nil {
+	if err := svc.Files.WriteFile(t.Context(), box.ID, "/aa.txt", content, core.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", t.TempDir())
@@ -166,7 +168,7 @@ func TestProgramEditsFiles(t *testing.T) {
 	tm.shows("/aa.txt written")
 	tm.Type("q")
 	tm.final()
-	edited, err := svc.ReadFile(t.Context(), box.ID, "/aa.txt")
+	edited, err := svc.Files.ReadFile(t.Context(), box.ID, "/aa.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +295,7 @@ func TestLaunchForm(t *testing.T) {
 	}
 	r.press("enter")
 	r.until("second is there", r.hasRow("second"))
-	box, err := svc.Resolve(t.Context(), "second")
+	box, err := svc.Sandboxes.Resolve(t.Context(), "second")
 	if err != nil || box.GPU.Type != "H100" || box.Spec.Memory != 300*core.MiB || box.Labels["kept"] != "yes" {
 		t.Errorf("%+v, %v", box, err)
 	}

@@ -21,7 +21,7 @@ func TestQuitAsksWhileSandboxesAreTerminated(t *testing.T) {
 	r.shows("terminate dev")
 	r.press("w")
 	r.until("it quits", func() bool { return r.quit })
-	if _, err := svc.Resolve(t.Context(), "dev"); !errors.Is(err, core.KindNotFound) {
+	if _, err := svc.Sandboxes.Resolve(t.Context(), "dev"); !errors.Is(err, core.KindNotFound) {
 		t.Error("dev is still there:", err)
 	}
 }
@@ -58,7 +58,7 @@ func TestTerminateWhatIsGoneAlready(t *testing.T) {
 	r := newRig(t, Options{Service: svc})
 	r.until("both are there", func() bool { return len(r.rowNames()) == 2 })
 	r.press("*", "x")
-	if err := svc.Terminate(t.Context(), "a"); err != nil {
+	if err := svc.Sandboxes.Terminate(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	r.press("y")

@@ -47,7 +47,7 @@ func newService(t testing.TB, providers ...*fake.Provider) *service.Service {
 
 func launch(t testing.TB, svc *service.Service, spec core.Spec) core.Sandbox {
 	t.Helper()
-	box, err := svc.Launch(t.Context(), spec, service.LaunchOptions{})
+	box, err := svc.Sandboxes.Launch(t.Context(), spec, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func run(ctx context.Context, options Options, more ...tea.ProgramOption) error 
 	}
 	options.Theme = cmp.Or(options.Theme, ThemeAuto)
 	if options.Attach != "" {
-		box, err := options.Service.Resolve(ctx, options.Attach)
+		box, err := options.Service.Sandboxes.Resolve(ctx, options.Attach)
 		if err != nil {
 			return err
 		}

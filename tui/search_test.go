@@ -20,12 +20,12 @@ func TestSearchInEachTab(t *testing.T) {
 	box := launch(t, svc, core.Spec{Name: "dev", Labels: labels, Command: command})
 	for _, name := range []string{"/aa/hay.txt", "/aa/needle.txt", "/zz/needle"} {
 		options := core.WriteOptions{Parents: true}
-		if err := svc.WriteFile(t.Context(), box.ID, name, strings.NewReader("text"), options); err != nil {
+		if err := svc.Files.WriteFile(t.Context(), box.ID, name, strings.NewReader("text"), options); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, word := range []string{"needle", "hay", "hay"} {
-		process, err := svc.Exec(t.Context(), box.ID, core.ExecSpec{Command: []string{"echo", word}, Detach: true})
+		process, err := svc.Execs.Start(t.Context(), box.ID, core.ExecSpec{Command: []string{"echo", word}, Detach: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,9 @@ func TestSearchInAShownFile(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	box := launch(t, svc, core.Spec{Name: "dev"})
 	text := strings.Repeat("hay\n", 100) + "the needle\n" + strings.Repeat("hay\n", 100)
-	if err := svc.WriteFile(t.Context(), box.ID, "/aa.txt", strings.NewReader(text), core.WriteOptions{}); err != nil {
+	if err := svc.Files.WriteFile(
+		t.Context(), box.ID, "/aa.txt", strings.NewReader(text), core.WriteOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	r := newRig(t, Options{Service: svc})

@@ -24,11 +24,11 @@ func keeperRig(t *testing.T) (*rig, *service.Service) {
 // Stored items are listed, created and removed. A secret's value never appears.
 func TestStores(t *testing.T) {
 	r, svc := keeperRig(t)
-	if _, err := svc.CreateVolume(t.Context(), "", "data", core.VolumeOptions{}); err != nil {
+	if _, err := svc.Stores.CreateVolume(t.Context(), "", "data", core.VolumeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	values := map[string]core.SecretValue{"API_KEY": core.NewSecretValue("hunter2")}
-	if _, err := svc.CreateSecret(t.Context(), "", "keys", values, core.SecretOptions{}); err != nil {
+	if _, err := svc.Stores.CreateSecret(t.Context(), "", "keys", values, core.SecretOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	launch(t, svc, core.Spec{Name: "web", App: "shop"})
@@ -46,7 +46,7 @@ func TestStores(t *testing.T) {
 	r.hides("Remove volume more?")
 	r.press("D", "y")
 	r.shows("volume more is removed")
-	found, err := svc.Volumes(t.Context(), "")
+	found, err := svc.Stores.Volumes(t.Context(), "")
 	if err != nil || len(found.Items) != 1 || found.Items[0].Name != "data" {
 		t.Errorf("%+v, %v", found.Items, err)
 	}
@@ -107,7 +107,7 @@ func TestForkAndCheckpoint(t *testing.T) {
 	r.types("warm")
 	r.press("enter")
 	r.shows("checkpoint warm of copy is created")
-	listing, err := svc.Checkpoints(t.Context(), "")
+	listing, err := svc.Stores.Checkpoints(t.Context(), "")
 	if err != nil || len(listing.Items) != 1 || listing.Items[0].Of != "copy" {
 		t.Errorf("%+v, %v", listing, err)
 	}
@@ -162,7 +162,7 @@ func TestMove(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}), fake.New(fake.Options{Name: "other", IDPrefix: "oth-"}))
 	box := launch(t, svc, core.Spec{Name: "dev", Provider: "fake", Workdir: "/srv"})
 	content, options := strings.NewReader("kept"), core.WriteOptions{Parents: true}
-	if err := svc.WriteFile(t.Context(), box.ID, "/srv/file", content, options); err != nil {
+	if err := svc.Files.WriteFile(t.Context(), box.ID, "/srv/file", content, options); err != nil {
 		t.Fatal(err)
 	}
 	r := newRig(t, Options{Service: svc})
@@ -175,7 +175,7 @@ func TestMove(t *testing.T) {
 		e := r.m.table.selected()
 		return len(r.rowNames()) == 1 && e != nil && e.box.Provider == "other"
 	})
-	if _, err := svc.Stat(t.Context(), r.m.table.selected().box.ID, "/srv/file"); err != nil {
+	if _, err := svc.Files.Stat(t.Context(), r.m.table.selected().box.ID, "/srv/file"); err != nil {
 		t.Error(err)
 	}
 }

@@ -29,13 +29,13 @@ func BenchmarkExecTrue(b *testing.B) {
 			SaveInterval: time.Minute, LogLimit: core.MiB,
 		})})
 		defer func() { _ = svc.Close() }()
-		sb, err := svc.Launch(b.Context(), core.Spec{Provider: "local"}, service.LaunchOptions{})
+		sb, err := svc.Sandboxes.Launch(b.Context(), core.Spec{Provider: "local"}, service.LaunchOptions{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer func() { _ = svc.Terminate(context.Background(), sb.ID) }()
+		defer func() { _ = svc.Sandboxes.Terminate(context.Background(), sb.ID) }()
 		for b.Loop() {
-			process, err := svc.Exec(b.Context(), "local/"+sb.ID, core.ExecSpec{Command: []string{"true"}})
+			process, err := svc.Execs.Start(b.Context(), "local/"+sb.ID, core.ExecSpec{Command: []string{"true"}})
 			if err != nil {
 				b.Fatal(err)
 			}

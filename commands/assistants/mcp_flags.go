@@ -195,7 +195,7 @@ func checkPolicy(app *cli.App, server *setup.Options) error {
 	if err != nil {
 		return err
 	}
-	_, err = service.Capabilities(policy.Provider)
+	_, err = service.Providers.Capabilities(policy.Provider)
 	return err
 }
 

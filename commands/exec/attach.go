@@ -55,7 +55,7 @@ func runAttach(ctx context.Context, opts *AttachOptions) error {
 	if err != nil {
 		return err
 	}
-	entry, err := service.FindExec(ctx, opts.Sandbox, opts.Exec)
+	entry, err := service.Execs.Find(ctx, opts.Sandbox, opts.Exec)
 	if err != nil && !errors.Is(err, core.KindUnsupported) { // a provider that lists no commands may attach all the same
 		return err
 	}
@@ -69,7 +69,7 @@ func runAttach(ctx context.Context, opts *AttachOptions) error {
 		defer restore()
 		size = measured
 	}
-	process, err := service.Attach(ctx, opts.Sandbox, opts.Exec, opts.Streams)
+	process, err := service.Execs.Attach(ctx, opts.Sandbox, opts.Exec, opts.Streams)
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func runExec(ctx context.Context, opts *Options) error {
 }
 
 func detached(ctx context.Context, opts *Options, svc *service.Service) error {
-	process, err := svc.Exec(ctx, opts.Sandbox, opts.Spec)
+	process, err := svc.Execs.Start(ctx, opts.Sandbox, opts.Spec)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func detached(ctx context.Context, opts *Options, svc *service.Service) error {
 		return err
 	}
 	// The journal has at once what could not be started. A provider without one cannot tell.
-	if begun, err := svc.FindExec(ctx, opts.Sandbox, id); err == nil && begun.Exit != nil && begun.Exit.NotStarted() {
+	if begun, err := svc.Execs.Find(ctx, opts.Sandbox, id); err == nil && begun.Exit != nil && begun.Exit.NotStarted() {
 		return opts.App.Result(ctx, svc, opts.Sandbox, *begun.Exit, nil)
 	}
 	return opts.App.Tell(cli.Made{
@@ -129,7 +129,7 @@ func detached(ctx context.Context, opts *Options, svc *service.Service) error {
 func collected(ctx context.Context, opts *Options, svc *service.Service) error {
 	var stdout, stderr capture
 	opts.Spec.Stdout, opts.Spec.Stderr = &stdout, &stderr
-	process, err := svc.Exec(ctx, opts.Sandbox, opts.Spec)
+	process, err := svc.Execs.Start(ctx, opts.Sandbox, opts.Spec)
 	if err != nil {
 		return opts.App.Result(ctx, svc, opts.Sandbox, core.Exit{}, err)
 	}

@@ -69,7 +69,7 @@ func runKill(ctx context.Context, opts *KillOptions) error {
 	if err != nil {
 		return err
 	}
-	box, err := svc.Resolve(ctx, opts.Sandbox)
+	box, err := svc.Sandboxes.Resolve(ctx, opts.Sandbox)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func runKill(ctx context.Context, opts *KillOptions) error {
 		return err
 	}
 	return cli.ForEachName(opts.App, opts.Execs, "signaled", opts.JSON, func(command string) (string, error) {
-		return "", svc.Kill(ctx, box.Ref(), command, opts.Signal)
+		return "", svc.Execs.Kill(ctx, box.Ref(), command, opts.Signal)
 	})
 }
 
@@ -88,7 +88,7 @@ func allThere(ctx context.Context, svc *service.Service, box core.Sandbox, execs
 	}
 	var failed []error
 	for _, command := range execs {
-		process, err := svc.Attach(ctx, box.Ref(), command, core.Streams{})
+		process, err := svc.Execs.Attach(ctx, box.Ref(), command, core.Streams{})
 		if err == nil {
 			err = process.Close()
 		}

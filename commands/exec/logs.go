@@ -73,7 +73,7 @@ func runLogs(ctx context.Context, opts *LogsOptions) error {
 	opts.Select.Notice = opts.App.Notice
 	stdout := stamper{w: streams.Out, on: opts.Timestamps}
 	stderr := stamper{w: streams.Err, on: opts.Timestamps}
-	for record, err := range service.Logs(ctx, opts.Sandbox, opts.Select) {
+	for record, err := range service.Execs.Logs(ctx, opts.Sandbox, opts.Select) {
 		if err != nil {
 			return err
 		}

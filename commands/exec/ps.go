@@ -53,7 +53,7 @@ func runPs(ctx context.Context, opts *PsOptions) error {
 	if err != nil {
 		return err
 	}
-	all, err := service.Execs(ctx, opts.Sandbox)
+	all, err := service.Execs.List(ctx, opts.Sandbox)
 	if err != nil {
 		return err
 	}

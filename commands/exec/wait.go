@@ -73,7 +73,7 @@ func runWait(ctx context.Context, opts *WaitOptions) error {
 
 func waited(ctx context.Context, opts *WaitOptions, svc *service.Service) error {
 	if opts.Exec != "" {
-		exit, err := svc.WaitExec(ctx, opts.Sandbox, opts.Exec)
+		exit, err := svc.Execs.Wait(ctx, opts.Sandbox, opts.Exec)
 		if err != nil {
 			return late(ctx, opts, err)
 		}
@@ -85,13 +85,13 @@ func waited(ctx context.Context, opts *WaitOptions, svc *service.Service) error 
 		return opts.App.Result(ctx, svc, opts.Sandbox, exit, nil)
 	}
 	if opts.Ready {
-		err := svc.WaitReady(ctx, opts.Sandbox)
+		err := svc.Sandboxes.WaitReady(ctx, opts.Sandbox)
 		if err != nil {
 			return late(ctx, opts, err)
 		}
 		return ready(ctx, opts, svc)
 	}
-	box, err := svc.Wait(ctx, opts.Sandbox)
+	box, err := svc.Sandboxes.Wait(ctx, opts.Sandbox)
 	if err != nil {
 		return late(ctx, opts, err)
 	}
@@ -108,7 +108,7 @@ func ready(ctx context.Context, opts *WaitOptions, svc *service.Service) error {
 	if !opts.JSON {
 		return nil
 	}
-	box, err := svc.Resolve(ctx, opts.Sandbox)
+	box, err := svc.Sandboxes.Resolve(ctx, opts.Sandbox)
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func runCopy(ctx context.Context, opts *CopyOptions) error {
 	}
 	var sources []transfer.Endpoint
 	for _, from := range opts.From {
-		expanded, err := transfer.Expand(ctx, svc, from)
+		expanded, err := transfer.Expand(ctx, svc.Files, from)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func runCopy(ctx context.Context, opts *CopyOptions) error {
 	var failed error
 	for _, from := range sources {
 		report, stop := opts.App.TransferBar(from.String(), !opts.JSON)
-		result, err := transfer.Copy(ctx, svc, transfer.Request{
+		result, err := transfer.Copy(ctx, svc.Files, transfer.Request{
 			From: from, To: opts.To, Exclude: opts.Exclude, GitIgnore: opts.GitIgnore, IncludeGit: opts.IncludeGit,
 			In: opts.App.Streams.In, Out: opts.App.Streams.Out, Progress: report,
 		})
@@ -143,6 +143,6 @@ func isDirectory(ctx context.Context, svc *service.Service, to transfer.Endpoint
 		info, err := os.Stat(to.Path)
 		return err == nil && info.IsDir()
 	}
-	_, err := svc.ReadDir(ctx, to.Sandbox, to.Path)
+	_, err := svc.Files.ReadDir(ctx, to.Sandbox, to.Path)
 	return err == nil
 }

@@ -70,7 +70,7 @@ func runFsCat(ctx context.Context, opts *FsCatOptions) error {
 }
 
 func catFile(ctx context.Context, svc *service.Service, sandbox, path string, out io.Writer) error {
-	content, err := svc.ReadFile(ctx, sandbox, path)
+	content, err := svc.Files.ReadFile(ctx, sandbox, path)
 	if err != nil {
 		return err
 	}
@@ -120,14 +120,14 @@ func runFsLs(ctx context.Context, opts *FsLsOptions) error {
 	if err != nil {
 		return err
 	}
-	info, err := service.Stat(ctx, opts.Sandbox, opts.Path)
+	info, err := service.Files.Stat(ctx, opts.Sandbox, opts.Path)
 	if err != nil {
 		return err
 	}
 	list := []core.FileInfo{info}
 	// Of a link to a directory its entries are listed, as ls does with a trailing slash.
 	if info.Mode.IsDir() || info.Link != "" {
-		entries, err := service.ReadDir(ctx, opts.Sandbox, opts.Path)
+		entries, err := service.Files.ReadDir(ctx, opts.Sandbox, opts.Path)
 		switch {
 		case err == nil:
 			list = entries
@@ -261,7 +261,7 @@ func NewFsMkdir(app *cli.App) *cobra.Command {
 		Long: "Create directories in a sandbox. With -p, missing parents are created and existing directories are no error.",
 	}, func(ctx context.Context, svc *service.Service, sandbox string, paths []string) error {
 		for _, path := range paths {
-			if err := svc.Mkdir(ctx, sandbox, path, parents); err != nil {
+			if err := svc.Files.Mkdir(ctx, sandbox, path, parents); err != nil {
 				return err
 			}
 		}
@@ -280,13 +280,13 @@ func NewFsRm(app *cli.App) *cobra.Command {
 		Example: "  sb fs rm dev /tmp/hello\n  sb fs rm -r dev build",
 	}, func(ctx context.Context, svc *service.Service, sandbox string, paths []string) error {
 		if force { // a missing sandbox is an error all the same
-			if _, err := svc.Resolve(ctx, sandbox); err != nil {
+			if _, err := svc.Sandboxes.Resolve(ctx, sandbox); err != nil {
 				return err
 			}
 		}
 		var failed []error
 		for _, path := range paths {
-			err := svc.Remove(ctx, sandbox, path, recursive)
+			err := svc.Files.Remove(ctx, sandbox, path, recursive)
 			if err != nil && (!force || !errors.Is(err, core.KindNotFound)) {
 				failed = append(failed, err)
 			}
@@ -330,7 +330,7 @@ func runFsStat(ctx context.Context, opts *FsStatOptions) error {
 	if err != nil {
 		return err
 	}
-	info, err := service.Stat(ctx, opts.Sandbox, opts.Path)
+	info, err := service.Files.Stat(ctx, opts.Sandbox, opts.Path)
 	if err != nil {
 		return err
 	}
@@ -410,7 +410,7 @@ func runFsWatch(ctx context.Context, opts *FsWatchOptions) error {
 	}
 	out := opts.App.Streams.Out
 	encoder := json.NewEncoder(out)
-	for event, err := range service.WatchFiles(ctx, opts.Sandbox, opts.Path, opts.Recursive) {
+	for event, err := range service.Files.Watch(ctx, opts.Sandbox, opts.Path, opts.Recursive) {
 		if err == nil && opts.JSON {
 			err = encoder.Encode(event)
 		} else if err == nil {
@@ -478,5 +478,5 @@ func runFsWrite(ctx context.Context, opts *FsWriteOptions) error {
 	if err != nil {
 		return err
 	}
-	return service.WriteFile(ctx, opts.Sandbox, opts.Path, opts.App.Streams.In, opts.Write)
+	return service.Files.WriteFile(ctx, opts.Sandbox, opts.Path, opts.App.Streams.In, opts.Write)
 }

@@ -62,7 +62,7 @@ func runCheckpointCreate(ctx context.Context, opts *CheckpointCreateOptions) err
 	if err != nil {
 		return err
 	}
-	checkpoint, err := service.Checkpoint(ctx, opts.Ref, opts.Name)
+	checkpoint, err := service.Sandboxes.Checkpoint(ctx, opts.Ref, opts.Name)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func NewCheckpointLs(app *cli.App) *cobra.Command {
 		Fields:  "name, id, provider, sandbox, of, created, expires, size, note, spec", Quiet: "names",
 		Headers: []string{"NAME", "PROVIDER", "OF", "SIZE", "AGE", "ENDS IN"},
 		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.Checkpoint], error) {
-			return svc.Checkpoints(ctx, provider)
+			return svc.Stores.Checkpoints(ctx, provider)
 		},
 		Row: func(app *cli.App, c core.Checkpoint) []string {
 			return []string{c.Name, c.Provider, c.Of, cli.SizeText(c.Size), app.Since(c.Created), until(c.Expires, app.Now())}
@@ -111,11 +111,11 @@ func NewCheckpointRm(app *cli.App) *cobra.Command {
 		Example: "  sb checkpoint rm warm",
 		Names:   cli.CheckpointNames,
 		Sizes: func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes {
-			found, err := svc.Checkpoints(ctx, provider)
+			found, err := svc.Stores.Checkpoints(ctx, provider)
 			return stores.SizesOf(found, err, func(kept core.Checkpoint) (string, core.Bytes) { return kept.Name, kept.Size })
 		},
 		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
-			return svc.RemoveCheckpoint(ctx, provider, name)
+			return svc.Stores.RemoveCheckpoint(ctx, provider, name)
 		},
 	})
 }

@@ -50,7 +50,7 @@ func runExportDockerfile(ctx context.Context, opts *ExportDockerfileOptions) err
 	if err != nil {
 		return err
 	}
-	text, err := svc.ExportDockerfile(ctx, opts.Ref, service.DockerfileOptions{})
+	text, err := svc.Sandboxes.ExportDockerfile(ctx, opts.Ref, service.DockerfileOptions{})
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func runFork(ctx context.Context, opts *ForkOptions) error {
 		if name != "" && opts.Count > 1 {
 			name = fmt.Sprintf("%s-%d", name, n)
 		}
-		fork, forkErr := svc.Fork(ctx, opts.Ref, service.ForkOptions{Name: name})
+		fork, forkErr := svc.Sandboxes.Fork(ctx, opts.Ref, service.ForkOptions{Name: name})
 		if forkErr != nil {
 			err = forkErr
 			break

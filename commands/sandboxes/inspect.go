@@ -49,7 +49,7 @@ func runInspect(ctx context.Context, opts *InspectOptions) error {
 	var boxes []inspected
 	var failed []error
 	for _, ref := range opts.Refs {
-		box, err := svc.Resolve(ctx, ref)
+		box, err := svc.Sandboxes.Resolve(ctx, ref)
 		if err != nil {
 			failed = append(failed, err)
 			continue
@@ -71,11 +71,11 @@ type inspected struct {
 
 // denied asks a running sandbox what its network policy refused. One that cannot tell has nothing to show.
 func denied(ctx context.Context, svc *service.Service, box core.Sandbox) []core.Denial {
-	if caps, err := svc.Capabilities(box.Provider); box.State != core.StateRunning || err != nil ||
+	if caps, err := svc.Providers.Capabilities(box.Provider); box.State != core.StateRunning || err != nil ||
 		!caps.Can(core.CapDenials) {
 		return nil
 	}
-	denials, err := svc.Denials(ctx, box.Ref())
+	denials, err := svc.Policy.Denials(ctx, box.Ref())
 	if err != nil {
 		return nil
 	}
@@ -84,11 +84,11 @@ func denied(ctx context.Context, svc *service.Service, box core.Sandbox) []core.
 
 // tunnelled asks where the ports of a running sandbox are that its provider publishes at addresses of its own.
 func tunnelled(ctx context.Context, svc *service.Service, box core.Sandbox) []core.Tunnel {
-	caps, err := svc.Capabilities(box.Provider)
+	caps, err := svc.Providers.Capabilities(box.Provider)
 	if box.State != core.StateRunning || len(box.Spec.Ports) == 0 || err != nil || !caps.Can(core.CapTunnels) {
 		return nil
 	}
-	tunnels, err := svc.Tunnels(ctx, box.Ref())
+	tunnels, err := svc.Ports.Tunnels(ctx, box.Ref())
 	if err != nil {
 		return nil
 	}

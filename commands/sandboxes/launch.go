@@ -105,7 +105,7 @@ func runLaunch(ctx context.Context, opts *LaunchOptions) error {
 	if !opts.Quiet {
 		report, stop = opts.App.Progress()
 	}
-	box, err := svc.Launch(ctx, opts.Spec, service.LaunchOptions{Progress: report, Notice: opts.App.Notice})
+	box, err := svc.Sandboxes.Launch(ctx, opts.Spec, service.LaunchOptions{Progress: report, Notice: opts.App.Notice})
 	stop()
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func runLaunch(ctx context.Context, opts *LaunchOptions) error {
 func awaitReady(ctx context.Context, svc *service.Service, box core.Sandbox, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return svc.WaitReady(ctx, box.Ref())
+	return svc.Sandboxes.WaitReady(ctx, box.Ref())
 }
 
 // launched describes a sandbox that op launched. It keeps running, also if its id cannot be printed.
@@ -150,7 +150,7 @@ func tellLaunched(opts *LaunchOptions, box core.Sandbox) error {
 }
 
 func explain(ctx context.Context, opts *LaunchOptions, svc *service.Service) error {
-	placement, err := svc.Explain(ctx, opts.Spec)
+	placement, err := svc.Sandboxes.Explain(ctx, opts.Spec)
 	if err != nil {
 		return err
 	}

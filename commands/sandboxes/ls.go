@@ -60,7 +60,7 @@ func runLs(ctx context.Context, opts *LsOptions) error {
 		return err
 	}
 	filter.All, filter.Orphans = opts.Select.All, opts.Orphans
-	first, rest, err := service.ListSoon(ctx, filter, Soon)
+	first, rest, err := service.Sandboxes.ListSoon(ctx, filter, Soon)
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func runMove(ctx context.Context, opts *MoveOptions) error {
 	if !opts.Quiet {
 		opts.Move.Progress, stop = opts.App.Progress()
 	}
-	result, err := svc.Move(ctx, opts.Ref, opts.Move)
+	result, err := svc.Sandboxes.Move(ctx, opts.Ref, opts.Move)
 	stop()
 	if !opts.Quiet {
 		for _, warning := range result.Warnings {

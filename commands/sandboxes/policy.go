@@ -46,7 +46,7 @@ func runPolicyShow(ctx context.Context, app *cli.App, ref string, asJSON bool) e
 	if err != nil {
 		return err
 	}
-	list, err := service.Enforcement(ctx, ref)
+	list, err := service.Policy.Enforcement(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func runPolicySet(ctx context.Context, opts *PolicySetOptions) error {
 	if err != nil {
 		return err
 	}
-	changed, err := service.SetNetwork(ctx, opts.Ref, opts.Network)
+	changed, err := service.Policy.SetNetwork(ctx, opts.Ref, opts.Network)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func runPolicyExplain(ctx context.Context, opts *PolicyExplainOptions) error {
 	if err != nil {
 		return err
 	}
-	explained, err := service.ExplainPolicy(ctx, opts.Spec)
+	explained, err := service.Policy.Explain(ctx, opts.Spec)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func runPort(ctx context.Context, opts *PortOptions) error {
 	if err != nil {
 		return err
 	}
-	tunnels, err := service.Tunnels(ctx, opts.Ref)
+	tunnels, err := service.Ports.Tunnels(ctx, opts.Ref)
 	if err != nil {
 		return err
 	}

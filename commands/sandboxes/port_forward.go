@@ -70,13 +70,13 @@ func RunPortForward(ctx context.Context, opts *PortForwardOptions) error {
 	if err != nil {
 		return err
 	}
-	box, err := svc.Resolve(ctx, opts.Ref)
+	box, err := svc.Sandboxes.Resolve(ctx, opts.Ref)
 	if err != nil {
 		return err
 	}
-	if caps, err := svc.Capabilities(box.Provider); err != nil || !caps.Can(core.CapPortForward) {
+	if caps, err := svc.Providers.Capabilities(box.Provider); err != nil || !caps.Can(core.CapPortForward) {
 		// Told before anything listens; the operation itself would say the same.
-		_, err := svc.DialPort(ctx, box.Ref(), opts.Ports[0].Sandbox)
+		_, err := svc.Ports.Dial(ctx, box.Ref(), opts.Ports[0].Sandbox)
 		return err
 	}
 	var listeners []net.Listener
@@ -112,7 +112,7 @@ func (o *PortForwardOptions) forward(
 		}
 		all.Go(func() {
 			defer stop()
-			failed[i] = svc.Forward(inner, box.Ref(), inside, listener, func(err error) {
+			failed[i] = svc.Ports.Forward(inner, box.Ref(), inside, listener, func(err error) {
 				telling.Lock()
 				defer telling.Unlock()
 				_, _ = fmt.Fprintf(o.App.Streams.Err, "warning: port %d: %s\n", inside, output.Clean(err.Error()))
@@ -120,9 +120,9 @@ func (o *PortForwardOptions) forward(
 		})
 	}
 	var ended error
-	if caps, err := svc.Capabilities(box.Provider); err == nil && caps.Can(core.CapWait) {
+	if caps, err := svc.Providers.Capabilities(box.Provider); err == nil && caps.Can(core.CapWait) {
 		all.Go(func() {
-			last, err := svc.Wait(inner, box.Ref())
+			last, err := svc.Sandboxes.Wait(inner, box.Ref())
 			if err != nil {
 				return // inner ended; or the end is not known, and connections report it
 			}

@@ -72,7 +72,7 @@ func runRun(ctx context.Context, opts *RunOptions) (err error) {
 		return err
 	}
 	report, stop := app.Progress()
-	box, err := svc.Launch(
+	box, err := svc.Sandboxes.Launch(
 		ctx, opts.Spec, service.LaunchOptions{Bound: !opts.Keep, Progress: report, Notice: opts.App.Notice},
 	)
 	stop()
@@ -85,7 +85,7 @@ func runRun(ctx context.Context, opts *RunOptions) (err error) {
 		defer func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cli.CleanupTimeout)
 			defer cancel()
-			endErr := svc.Terminate(ctx, box.ID)
+			endErr := svc.Sandboxes.Terminate(ctx, box.ID)
 			if endErr != nil && !errors.Is(endErr, core.KindNotFound) && err == nil {
 				err = cli.OwnFailure(endErr)
 			}

@@ -68,7 +68,7 @@ func runSnapshot(ctx context.Context, opts *SnapshotOptions) error {
 	if err != nil {
 		return err
 	}
-	snapshot, err := service.Snapshot(
+	snapshot, err := service.Sandboxes.Snapshot(
 		ctx, opts.Ref,
 		core.SnapshotOptions{
 			Name: opts.Name, TTL: time.Duration(opts.TTL), NoExpiry: opts.Forever, Replace: opts.Replace, Path: opts.Path,
@@ -102,7 +102,7 @@ func NewSnapshotLs(app *cli.App) *cobra.Command {
 		Fields:  "id, name, provider, sandbox, created, expires, path, size, note", Quiet: "ids",
 		Headers: []string{"ID", "NAME", "PROVIDER", "SANDBOX", "SIZE", "AGE", "ENDS IN"},
 		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.Snapshot], error) {
-			return svc.Snapshots(ctx, provider)
+			return svc.Stores.Snapshots(ctx, provider)
 		},
 		Row: func(app *cli.App, s core.Snapshot) []string {
 			return []string{
@@ -130,11 +130,11 @@ func NewSnapshotRm(app *cli.App) *cobra.Command {
 		Example: "  sb snapshot rm localhost/sb-snapshot/dev:20260102-150405",
 		Names:   cli.SnapshotIDs,
 		Sizes: func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes {
-			found, err := svc.Snapshots(ctx, provider)
+			found, err := svc.Stores.Snapshots(ctx, provider)
 			return stores.SizesOf(found, err, func(kept core.Snapshot) (string, core.Bytes) { return kept.ID, kept.Size })
 		},
 		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
-			return svc.RemoveSnapshot(ctx, provider, name)
+			return svc.Stores.RemoveSnapshot(ctx, provider, name)
 		},
 	})
 }

@@ -73,7 +73,7 @@ func runTerminate(ctx context.Context, opts *TerminateOptions) error {
 	}
 	boxes, missing := opts.Select.Resolve(ctx, opts.App, service, opts.Refs)
 	if len(boxes) > 0 && !opts.Yes && (opts.Select.Given() || opts.App.Streams.CanPrompt()) {
-		nameKept(opts.App, service.Sized(ctx, boxes))
+		nameKept(opts.App, service.Sandboxes.Sized(ctx, boxes))
 		question := fmt.Sprintf("Terminate %d sandboxes?", len(boxes))
 		if len(boxes) == 1 {
 			question = fmt.Sprintf("Terminate %s?", boxes[0].Name)
@@ -85,7 +85,7 @@ func runTerminate(ctx context.Context, opts *TerminateOptions) error {
 	return cli.ForEachCode(ctx, opts.App, boxes, missing, "terminated", opts.JSON, func(
 		ctx context.Context, box core.Sandbox,
 	) (*int, error) {
-		code, err := service.End(ctx, box.ID)
+		code, err := service.Sandboxes.End(ctx, box.ID)
 		if opts.Select.Given() && errors.Is(err, core.KindNotFound) {
 			return nil, nil //nolint:nilnil // somebody else ended it since it was listed: it is gone, as was wished
 		}

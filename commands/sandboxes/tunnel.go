@@ -49,7 +49,7 @@ func runTunnel(ctx context.Context, opts *TunnelOptions) error {
 	if err != nil {
 		return err
 	}
-	made, err := service.ConnectToken(ctx, opts.Ref, opts.Connect)
+	made, err := service.Ports.ConnectToken(ctx, opts.Ref, opts.Connect)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func NewPause(app *cli.App) *cobra.Command {
 		use: "pause SANDBOX...", short: "Pause running sandboxes", example: "  sb pause dev", result: "paused",
 		long: "Pause all processes of sandboxes, in memory. Commands wait for \"sb resume\"; lifetimes keep counting.",
 		do: func(ctx context.Context, svc *service.Service, id string) (string, error) {
-			return "", svc.Pause(ctx, id)
+			return "", svc.Sandboxes.Pause(ctx, id)
 		},
 	}.command(app)
 }
@@ -43,7 +43,7 @@ func NewResume(app *cli.App) *cobra.Command {
 		use: "resume SANDBOX...", short: "Resume paused sandboxes", example: "  sb resume dev", result: "resumed",
 		long: "Resume the processes of paused sandboxes.",
 		do: func(ctx context.Context, svc *service.Service, id string) (string, error) {
-			return "", svc.Resume(ctx, id)
+			return "", svc.Sandboxes.Resume(ctx, id)
 		},
 	}.command(app)
 }
@@ -55,7 +55,7 @@ func NewStart(app *cli.App) *cobra.Command {
 		long:    "Start sandboxes that were stopped or crashed, with their last saved files.",
 		example: "  sb start dev\n  sb start --app web",
 		do: func(ctx context.Context, svc *service.Service, id string) (string, error) {
-			started, err := svc.Start(ctx, id)
+			started, err := svc.Sandboxes.Start(ctx, id)
 			if err != nil || started.Message == "" {
 				return "", err
 			}
@@ -76,7 +76,7 @@ func NewStop(app *cli.App) *cobra.Command {
 			cmd.Flags().Var(&grace, "grace", "how long commands have to end by themselves")
 		},
 		do: func(ctx context.Context, svc *service.Service, id string) (string, error) {
-			return "", svc.Stop(ctx, id, time.Duration(grace))
+			return "", svc.Sandboxes.Stop(ctx, id, time.Duration(grace))
 		},
 	}.command(app)
 }
@@ -91,7 +91,7 @@ func NewTimeout(app *cli.App) *cobra.Command {
 		example: "  sb timeout 2h dev\n  sb timeout 0 --app shop",
 		parse:   func(text string) (err error) { timeout, err = core.ParseDuration(text); return err },
 		do: func(ctx context.Context, svc *service.Service, id string) (string, error) {
-			_, err := svc.SetTimeout(ctx, id, time.Duration(timeout))
+			_, err := svc.Sandboxes.SetTimeout(ctx, id, time.Duration(timeout))
 			return "", err
 		},
 	}.command(app)

@@ -68,7 +68,7 @@ func runDoctor(ctx context.Context, opts *DoctorOptions) error {
 	if configErr != nil {
 		result.Config.Error, result.Config.Hint = configErr.Error(), core.HintOf(configErr)
 	} else {
-		for _, status := range svc.Providers(ctx, true) {
+		for _, status := range svc.Providers.List(ctx, true) {
 			if len(opts.Providers) == 0 || slices.Contains(opts.Providers, status.Name) {
 				result.Providers = append(result.Providers, status)
 			}

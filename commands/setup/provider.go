@@ -56,7 +56,7 @@ func runProviderLs(ctx context.Context, opts *ProviderLsOptions) error {
 		return err
 	}
 	out := opts.App.Streams.Out
-	providers := service.Providers(ctx, false)
+	providers := service.Providers.List(ctx, false)
 	switch {
 	case opts.JSON:
 		return output.List(out, providers)

@@ -31,7 +31,7 @@ func NewAppLs(app *cli.App) *cobra.Command {
 		Fields:  "name, id, provider, state, created, sandboxes", Quiet: "names",
 		Headers: []string{"NAME", "PROVIDER", "SANDBOXES", "STATE", "AGE"},
 		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.AppInfo], error) {
-			return svc.Apps(ctx, provider)
+			return svc.Stores.Apps(ctx, provider)
 		},
 		Row: func(app *cli.App, a core.AppInfo) []string {
 			return []string{a.Name, a.Provider, strconv.Itoa(a.Sandboxes), a.State, app.Since(a.Created)}
@@ -84,6 +84,6 @@ func runAppStop(ctx context.Context, opts *AppStopOptions) error {
 		}
 	}
 	return cli.ForEachName(opts.App, []string{opts.Name}, "stopped", opts.JSON, func(name string) (string, error) {
-		return name, service.StopApp(ctx, opts.Provider, name, opts.AllOwners)
+		return name, service.Stores.StopApp(ctx, opts.Provider, name, opts.AllOwners)
 	})
 }

@@ -33,7 +33,7 @@ func NewEnvironmentCreate(app *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			made, err := service.CreateEnvironment(cmd.Context(), flags.Provider, args[0])
+			made, err := service.Stores.CreateEnvironment(cmd.Context(), flags.Provider, args[0])
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func NewEnvironmentLs(app *cli.App) *cobra.Command {
 		List: func(
 			ctx context.Context, svc *service.Service, provider string,
 		) (service.Inventory[core.EnvironmentInfo], error) {
-			return svc.Environments(ctx, provider)
+			return svc.Stores.Environments(ctx, provider)
 		},
 		Row: func(_ *cli.App, e core.EnvironmentInfo) []string {
 			return []string{e.Name, e.Provider, cli.YesNo(e.Current)}
@@ -66,7 +66,7 @@ func NewEnvironmentLs(app *cli.App) *cobra.Command {
 
 // environmentNames are for completion.
 func environmentNames(ctx context.Context, svc *service.Service) []string {
-	found, err := svc.Environments(ctx, "")
+	found, err := svc.Stores.Environments(ctx, "")
 	return cli.Named(found, err, func(e core.EnvironmentInfo) []string { return []string{e.Name} })
 }
 
@@ -78,7 +78,7 @@ func NewEnvironmentRm(app *cli.App) *cobra.Command {
 		Example: "  sb environment rm staging --yes",
 		Names:   environmentNames,
 		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
-			return svc.RemoveEnvironment(ctx, provider, name)
+			return svc.Stores.RemoveEnvironment(ctx, provider, name)
 		},
 	})
 }

@@ -30,7 +30,7 @@ func NewImageLs(app *cli.App) *cobra.Command {
 		Fields:  "id, names, provider, created, size", Quiet: "ids",
 		Headers: []string{"NAME", "ID", "PROVIDER", "SIZE", "AGE"},
 		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.ImageInfo], error) {
-			return svc.Images(ctx, provider)
+			return svc.Stores.Images(ctx, provider)
 		},
 		Row: func(app *cli.App, i core.ImageInfo) []string {
 			return []string{strings.Join(i.Names, " "), shortID(i.ID), i.Provider, cli.SizeText(i.Size), app.Since(i.Created)}
@@ -50,7 +50,7 @@ func shortID(id string) string {
 
 // imageNames are for completion.
 func imageNames(ctx context.Context, svc *service.Service) []string {
-	found, err := svc.Images(ctx, "")
+	found, err := svc.Stores.Images(ctx, "")
 	return cli.Named(found, err, func(i core.ImageInfo) []string { return i.Names })
 }
 
@@ -63,7 +63,7 @@ func NewImageRm(app *cli.App) *cobra.Command {
 		Example: "  sb image rm python:3.12\n  sb image rm --provider docker --yes python:3.12",
 		Names:   imageNames,
 		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
-			return svc.RemoveImage(ctx, provider, name)
+			return svc.Stores.RemoveImage(ctx, provider, name)
 		},
 	})
 }
@@ -104,7 +104,7 @@ func runImagePull(ctx context.Context, opts *ImagePullOptions) error {
 	if opts.Quiet {
 		report = nil
 	}
-	pulled, err := service.PullImage(ctx, opts.Provider, opts.Image, report)
+	pulled, err := service.Stores.PullImage(ctx, opts.Provider, opts.Image, report)
 	stop()
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func NewImageMount(app *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return service.MountImage(cmd.Context(), args[0], args[1], args[2])
+			return service.Sandboxes.MountImage(cmd.Context(), args[0], args[1], args[2])
 		},
 	}
 }
@@ -142,7 +142,7 @@ func NewImageUnmount(app *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return service.UnmountImage(cmd.Context(), args[0], args[1])
+			return service.Sandboxes.UnmountImage(cmd.Context(), args[0], args[1])
 		},
 	}
 }

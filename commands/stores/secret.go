@@ -79,7 +79,9 @@ func runSecretCreate(ctx context.Context, opts *SecretCreateOptions) error {
 	if err != nil {
 		return err
 	}
-	made, err := service.CreateSecret(ctx, opts.Provider, opts.Name, values, core.SecretOptions{Replace: opts.Replace})
+	made, err := service.Stores.CreateSecret(
+		ctx, opts.Provider, opts.Name, values, core.SecretOptions{Replace: opts.Replace},
+	)
 	if err != nil {
 		return err
 	}
@@ -156,7 +158,7 @@ func NewSecretLs(app *cli.App) *cobra.Command {
 		Fields:  "name, id, provider, created, last_used, keys (where the provider tells them)", Quiet: "names",
 		Headers: []string{"NAME", "PROVIDER", "KEYS", "AGE", "LAST USED"},
 		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.SecretInfo], error) {
-			return svc.Secrets(ctx, provider)
+			return svc.Stores.Secrets(ctx, provider)
 		},
 		Row: func(app *cli.App, s core.SecretInfo) []string {
 			return []string{s.Name, s.Provider, strings.Join(s.Keys, " "), app.Since(s.Created), app.Since(s.LastUsed)}
@@ -167,7 +169,7 @@ func NewSecretLs(app *cli.App) *cobra.Command {
 
 // secretNames are for completion.
 func secretNames(ctx context.Context, svc *service.Service) []string {
-	found, err := svc.Secrets(ctx, "")
+	found, err := svc.Stores.Secrets(ctx, "")
 	return cli.Named(found, err, func(s core.SecretInfo) []string { return []string{s.Name} })
 }
 
@@ -179,7 +181,7 @@ func NewSecretRm(app *cli.App) *cobra.Command {
 		Example: "  sb secret rm openai\n  sb secret rm --provider modal --yes openai",
 		Names:   secretNames,
 		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
-			return svc.RemoveSecret(ctx, provider, name)
+			return svc.Stores.RemoveSecret(ctx, provider, name)
 		},
 	})
 }

@@ -56,7 +56,7 @@ func runVolumeCreate(ctx context.Context, opts *VolumeCreateOptions) error {
 	if err != nil {
 		return err
 	}
-	made, err := service.CreateVolume(ctx, opts.Provider, opts.Name, core.VolumeOptions{Version: opts.Version})
+	made, err := service.Stores.CreateVolume(ctx, opts.Provider, opts.Name, core.VolumeOptions{Version: opts.Version})
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func NewVolumeLs(app *cli.App) *cobra.Command {
 		Fields:  "name, id, provider, created, size, version", Quiet: "names",
 		Headers: []string{"NAME", "PROVIDER", "SIZE", "AGE"},
 		List: func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[core.VolumeInfo], error) {
-			return svc.Volumes(ctx, provider)
+			return svc.Stores.Volumes(ctx, provider)
 		},
 		Row: func(app *cli.App, v core.VolumeInfo) []string {
 			return []string{v.Name, v.Provider, cli.SizeText(v.Size), app.Since(v.Created)}
@@ -82,7 +82,7 @@ func NewVolumeLs(app *cli.App) *cobra.Command {
 
 // volumeNames are for completion.
 func volumeNames(ctx context.Context, svc *service.Service) []string {
-	found, err := svc.Volumes(ctx, "")
+	found, err := svc.Stores.Volumes(ctx, "")
 	return cli.Named(found, err, func(v core.VolumeInfo) []string { return []string{v.Name} })
 }
 
@@ -95,11 +95,11 @@ func NewVolumeRm(app *cli.App) *cobra.Command {
 		Example: "  sb volume rm data\n  sb volume rm --provider modal --yes weights",
 		Names:   volumeNames,
 		Sizes: func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes {
-			found, err := svc.Volumes(ctx, provider)
+			found, err := svc.Stores.Volumes(ctx, provider)
 			return SizesOf(found, err, func(kept core.VolumeInfo) (string, core.Bytes) { return kept.Name, kept.Size })
 		},
 		Remove: func(ctx context.Context, svc *service.Service, provider, name string) error {
-			return svc.RemoveVolume(ctx, provider, name)
+			return svc.Stores.RemoveVolume(ctx, provider, name)
 		},
 	})
 }

@@ -68,7 +68,7 @@ func runCost(ctx context.Context, opts *CostOptions) error {
 	if err != nil {
 		return err
 	}
-	report, err := svc.Cost(ctx, opts.Filter)
+	report, err := svc.Records.Cost(ctx, opts.Filter)
 	if err != nil {
 		return err
 	}

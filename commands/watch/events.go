@@ -53,14 +53,14 @@ func runEvents(ctx context.Context, opts *EventsOptions) error {
 	}
 	only := ""
 	if opts.Sandbox != "" {
-		box, err := service.Resolve(ctx, opts.Sandbox)
+		box, err := service.Sandboxes.Resolve(ctx, opts.Sandbox)
 		if err != nil {
 			return err
 		}
 		only = box.ID
 	}
 	var last error // an error ends the events only when nothing follows it
-	for event, err := range service.Events(ctx) {
+	for event, err := range service.Records.Events(ctx) {
 		if err != nil {
 			_, _ = fmt.Fprintf(opts.App.Streams.Err, "warning: %s\n", output.Clean(err.Error()))
 			last = err

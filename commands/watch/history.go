@@ -67,7 +67,7 @@ func runHistory(ctx context.Context, opts *HistoryOptions) error {
 		return err
 	}
 	var records []service.AuditRecord
-	for record, err := range svc.History(ctx, opts.Select) {
+	for record, err := range svc.Records.History(ctx, opts.Select) {
 		if damage, ok := errors.AsType[*service.AuditDamage](err); ok {
 			_, _ = fmt.Fprintf(opts.App.Streams.Err, "warning: %s\n", output.Clean(damage.Error()))
 			continue

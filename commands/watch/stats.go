@@ -129,7 +129,7 @@ func measureStats(
 		if box.State != core.StateRunning && box.State != core.StatePaused && len(opts.Refs) == 0 {
 			continue
 		}
-		s, err := svc.Stats(ctx, box.ID)
+		s, err := svc.Sandboxes.Stats(ctx, box.ID)
 		if err != nil {
 			failed = append(failed, core.Wrap("stats", box.Name, err))
 			continue

@@ -88,7 +88,7 @@ func TopOnce(ctx context.Context, opts *TopOptions) error {
 		return err
 	}
 	filter.All = opts.Select.All
-	listing, err := svc.List(ctx, filter)
+	listing, err := svc.Sandboxes.List(ctx, filter)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func measure(ctx context.Context, svc *service.Service, boxes []core.Sandbox) ([
 			all.Go(func() {
 				defer func() { <-slots }()
 				// A sandbox that ended meanwhile, or a provider that does not measure, has no numbers.
-				if stats, err := svc.Stats(ctx, box.ID); err == nil {
+				if stats, err := svc.Sandboxes.Stats(ctx, box.ID); err == nil {
 					if before := rows[i].Stats; before != nil {
 						rows[i].cpu = PercentText(CPUPercent(*before, stats))
 					}

@@ -11,8 +11,8 @@ import (
 
 // Apps lists the apps of a provider, with the sandboxes that live in them; "" asks all providers. They are sorted by
 // name.
-func (s *Service) Apps(ctx context.Context, provider string) (Inventory[core.AppInfo], error) {
-	listing, err := s.List(ctx, core.ListFilter{Provider: provider})
+func (s Stores) Apps(ctx context.Context, provider string) (Inventory[core.AppInfo], error) {
+	listing, err := Sandboxes(s).List(ctx, core.ListFilter{Provider: provider})
 	if err != nil {
 		return Inventory[core.AppInfo]{}, err
 	}
@@ -31,7 +31,7 @@ func (s *Service) Apps(ctx context.Context, provider string) (Inventory[core.App
 	result := Inventory[core.AppInfo]{Items: []core.AppInfo{}, Failures: listing.Failures}
 	keep := s.able(core.CapAppStore)
 	if len(s.scope.Labels) == 0 && len(keep) > 0 && (provider == "" || slices.Contains(keep, provider)) {
-		known, err := inventory(ctx, s, provider, "app ls", core.AppStore.Apps)
+		known, err := inventory(ctx, s.base, provider, "app ls", core.AppStore.Apps)
 		if err != nil {
 			return Inventory[core.AppInfo]{}, err
 		}
@@ -62,7 +62,7 @@ func (s *Service) Apps(ctx context.Context, provider string) (Inventory[core.App
 // StopApp ends every sandbox of an app at one provider, or at all of them for "", and the app itself where
 // it is a thing of its own. KindNotFound: there is no such app. KindConflict: other owners have sandboxes in it too,
 // and allOwners is not set; nothing is ended then.
-func (s *Service) StopApp(ctx context.Context, provider, name string, allOwners bool) (err error) {
+func (s Stores) StopApp(ctx context.Context, provider, name string, allOwners bool) (err error) {
 	record := s.begin("app stop", name)
 	record.Provider = provider
 	defer func() { s.finish(record, err) }()
@@ -90,12 +90,12 @@ func (s *Service) StopApp(ctx context.Context, provider, name string, allOwners 
 }
 
 // onlyMine refuses an app in which other owners have sandboxes.
-func (s *Service) onlyMine(ctx context.Context, provider, name string) error {
-	listing, err := s.List(ctx, core.ListFilter{Provider: provider, App: name})
+func (s *base) onlyMine(ctx context.Context, provider, name string) error {
+	listing, err := Sandboxes{s}.List(ctx, core.ListFilter{Provider: provider, App: name})
 	if err != nil {
 		return err
 	}
-	_, others, err := s.Mine(listing.Sandboxes)
+	_, others, err := Sandboxes{s}.Mine(listing.Sandboxes)
 	if err != nil || len(others) == 0 {
 		return err
 	}
@@ -107,8 +107,8 @@ func (s *Service) onlyMine(ctx context.Context, provider, name string) error {
 }
 
 // stopApp ends one app at one provider.
-func (s *Service) stopApp(ctx context.Context, app core.AppInfo) error {
-	listing, err := s.List(ctx, core.ListFilter{Provider: app.Provider, App: app.Name})
+func (s *base) stopApp(ctx context.Context, app core.AppInfo) error {
+	listing, err := Sandboxes{s}.List(ctx, core.ListFilter{Provider: app.Provider, App: app.Name})
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (s *Service) stopApp(ctx context.Context, app core.AppInfo) error {
 	}
 	var failed []error
 	for _, sb := range listing.Sandboxes {
-		if err := s.Terminate(ctx, sb.Ref()); err != nil && !errors.Is(err, core.KindNotFound) {
+		if err := (Sandboxes{s}).Terminate(ctx, sb.Ref()); err != nil && !errors.Is(err, core.KindNotFound) {
 			failed = append(failed, err)
 		}
 	}

@@ -57,11 +57,11 @@ func (r *AuditRecord) of(sb core.Sandbox) *AuditRecord {
 }
 
 // begin starts the record of an operation; finish ends it.
-func (s *Service) begin(op, ref string) *AuditRecord {
+func (s *base) begin(op, ref string) *AuditRecord {
 	return &AuditRecord{Time: s.now().UTC(), Actor: s.owner.Actor, User: s.owner.User, PID: s.owner.PID, Op: op, Ref: ref}
 }
 
-func (s *Service) finish(record *AuditRecord, err error) {
+func (s *base) finish(record *AuditRecord, err error) {
 	record.Duration = s.now().Sub(record.Time)
 	record.Result = "ok"
 	if err != nil {
@@ -171,7 +171,7 @@ func parseAudit(line []byte) (record AuditRecord, ok bool) {
 
 // History yields the audit log, oldest first. After the records of a file it yields an AuditDamage if the file is
 // damaged; the records of newer files follow. Every other error is the last.
-func (s *Service) History(ctx context.Context, filter HistoryFilter) iter.Seq2[AuditRecord, error] {
+func (s Records) History(ctx context.Context, filter HistoryFilter) iter.Seq2[AuditRecord, error] {
 	return func(yield func(AuditRecord, error) bool) {
 		if s.audit == nil {
 			return

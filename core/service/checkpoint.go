@@ -13,10 +13,10 @@ import (
 
 // Checkpoint keeps a running sandbox, memory and files, under a name; "" makes one from the sandbox's name and the
 // time.
-func (s *Service) Checkpoint(ctx context.Context, ref, name string) (checkpoint core.Checkpoint, err error) {
+func (s Sandboxes) Checkpoint(ctx context.Context, ref, name string) (checkpoint core.Checkpoint, err error) {
 	args := map[string]any{"name": name}
 	err = s.act(ctx, "checkpoint", ref, args, func(sb core.Sandbox, _ core.Provider) error {
-		checkpointer, err := capable[core.Checkpointer](s, sb.Provider, "checkpoint")
+		checkpointer, err := capable[core.Checkpointer](s.base, sb.Provider, "checkpoint")
 		if err != nil {
 			return err
 		}
@@ -35,8 +35,8 @@ func (s *Service) Checkpoint(ctx context.Context, ref, name string) (checkpoint 
 }
 
 // Checkpoints lists the checkpoints that a provider keeps, oldest first; "" asks all providers.
-func (s *Service) Checkpoints(ctx context.Context, provider string) (Inventory[core.Checkpoint], error) {
-	found, err := gather(ctx, s, provider, "checkpoint ls", core.Checkpointer.Checkpoints)
+func (s Stores) Checkpoints(ctx context.Context, provider string) (Inventory[core.Checkpoint], error) {
+	found, err := gather(ctx, s.base, provider, "checkpoint ls", core.Checkpointer.Checkpoints)
 	if err != nil {
 		return found, err
 	}
@@ -50,7 +50,7 @@ func (s *Service) Checkpoints(ctx context.Context, provider string) (Inventory[c
 }
 
 // RemoveCheckpoint removes a checkpoint: a name, or provider/name. provider may be "" for the first that has it.
-func (s *Service) RemoveCheckpoint(ctx context.Context, provider, ref string) (err error) {
+func (s Stores) RemoveCheckpoint(ctx context.Context, provider, ref string) (err error) {
 	record := s.begin("checkpoint rm", ref)
 	defer func() { s.finish(record, err) }()
 	checkpoint, err := s.findCheckpoint(ctx, provider, ref)
@@ -58,7 +58,7 @@ func (s *Service) RemoveCheckpoint(ctx context.Context, provider, ref string) (e
 		return err
 	}
 	record.Provider = checkpoint.Provider
-	checkpointer, err := capable[core.Checkpointer](s, checkpoint.Provider, "checkpoint rm")
+	checkpointer, err := capable[core.Checkpointer](s.base, checkpoint.Provider, "checkpoint rm")
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *Service) RemoveCheckpoint(ctx context.Context, provider, ref string) (e
 }
 
 // findCheckpoint finds a checkpoint by NAME or provider/NAME, at one provider or, with "", at the first that has it.
-func (s *Service) findCheckpoint(ctx context.Context, provider, ref string) (core.Checkpoint, error) {
+func (s *base) findCheckpoint(ctx context.Context, provider, ref string) (core.Checkpoint, error) {
 	name := ref
 	if at, rest, qualified := strings.Cut(ref, "/"); qualified {
 		provider, name = at, rest
@@ -74,7 +74,7 @@ func (s *Service) findCheckpoint(ctx context.Context, provider, ref string) (cor
 	if provider == core.ProviderAuto {
 		provider = ""
 	}
-	found, err := s.Checkpoints(ctx, provider)
+	found, err := Stores{s}.Checkpoints(ctx, provider)
 	if err != nil {
 		return core.Checkpoint{}, core.Wrap("checkpoint", ref, err)
 	}
@@ -100,7 +100,7 @@ func (s *Service) findCheckpoint(ctx context.Context, provider, ref string) (cor
 }
 
 // unlistedCheckpoint asks the providers that know checkpoints beyond those they list, or one of them.
-func (s *Service) unlistedCheckpoint(ctx context.Context, provider, id string) (core.Checkpoint, error) {
+func (s *base) unlistedCheckpoint(ctx context.Context, provider, id string) (core.Checkpoint, error) {
 	for _, lazy := range s.lazyProviders {
 		if provider != "" && provider != lazy.factory.Name {
 			continue
@@ -125,7 +125,7 @@ func (s *Service) unlistedCheckpoint(ctx context.Context, provider, id string) (
 
 // inherit completes a launch from a checkpoint by what the sandbox was that is kept in it. Secrets are not kept beside
 // the memory: commands that are started later have those that this launch names.
-func (s *Service) inherit(ctx context.Context, spec *core.Spec) error {
+func (s *base) inherit(ctx context.Context, spec *core.Spec) error {
 	if spec.Checkpoint == "" {
 		return nil
 	}
@@ -172,8 +172,8 @@ func under(base, over map[string]string) map[string]string {
 }
 
 // pruneCheckpoints removes those that are older than a span, for Prune.
-func (s *Service) pruneCheckpoints(ctx context.Context, opts PruneOptions, report *core.PruneReport) error {
-	found, err := s.Checkpoints(ctx, "")
+func (s *base) pruneCheckpoints(ctx context.Context, opts PruneOptions, report *core.PruneReport) error {
+	found, err := Stores{s}.Checkpoints(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (s *Service) pruneCheckpoints(ctx context.Context, opts PruneOptions, repor
 			continue
 		}
 		if !opts.DryRun {
-			if err := s.RemoveCheckpoint(ctx, c.Provider, c.Name); err != nil && !errors.Is(err, core.KindNotFound) {
+			if err := (Stores{s}).RemoveCheckpoint(ctx, c.Provider, c.Name); err != nil && !errors.Is(err, core.KindNotFound) {
 				report.Failures = append(report.Failures, failure(c.Provider, err))
 				continue
 			}

@@ -72,7 +72,7 @@ type stay struct {
 
 // Cost sums the cost of sandboxes at providers with prices. It reads the audit log, and asks the providers for
 // sandboxes that the log does not cover completely. A sandbox that is in neither counts until the end of its lifetime.
-func (s *Service) Cost(ctx context.Context, filter CostFilter) (CostReport, error) {
+func (s Records) Cost(ctx context.Context, filter CostFilter) (CostReport, error) {
 	report := CostReport{Sums: []CostSum{}, Totals: map[string]float64{}, Prices: map[string]price.Table{}}
 	filter.By = cmp.Or(filter.By, CostBySandbox)
 	if filter.By != CostBySandbox && filter.By != CostByApp && filter.By != CostByDay {
@@ -120,12 +120,12 @@ func (s *Service) Cost(ctx context.Context, filter CostFilter) (CostReport, erro
 }
 
 // recordedStays reads the audit log. Under a scope it returns none, because records do not name the owner.
-func (s *Service) recordedStays(ctx context.Context, report *CostReport) (map[string]*stay, error) {
+func (s *base) recordedStays(ctx context.Context, report *CostReport) (map[string]*stay, error) {
 	stays := map[string]*stay{}
 	if len(s.scope.Labels) > 0 {
 		return stays, nil
 	}
-	for record, err := range s.History(ctx, HistoryFilter{}) {
+	for record, err := range (Records{s}).History(ctx, HistoryFilter{}) {
 		if damage, ok := errors.AsType[*AuditDamage](err); ok {
 			report.Warnings = append(report.Warnings, damage.Error())
 			continue
@@ -163,7 +163,7 @@ func (s *Service) recordedStays(ctx context.Context, report *CostReport) (map[st
 }
 
 // noteStay notes that a sandbox was made, with the spec in the record.
-func (s *Service) noteStay(stays map[string]*stay, id, name string, at time.Time, record AuditRecord) {
+func (s *base) noteStay(stays map[string]*stay, id, name string, at time.Time, record AuditRecord) {
 	spec, ok := recordedSpec(record)
 	if !ok || id == "" {
 		return
@@ -200,7 +200,7 @@ func recordedSpec(record AuditRecord) (spec core.Spec, ok bool) {
 }
 
 // charge adds what a stay has cost to the sums.
-func (s *Service) charge(t stay, filter CostFilter, report *CostReport, sums map[string]*CostSum) {
+func (s *base) charge(t stay, filter CostFilter, report *CostReport, sums map[string]*CostSum) {
 	prices, priced := s.prices[t.provider]
 	if !priced || filter.Provider != "" && t.provider != filter.Provider || filter.App != "" && t.app != filter.App {
 		return

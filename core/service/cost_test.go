@@ -61,40 +61,40 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 func TestMaxCost(t *testing.T) {
 	s, _, c := priced(t)
 	gpu := core.GPU{Type: "H100", Count: 1}
-	sb, err := s.Launch(t.Context(), core.Spec{Name: "dev", GPU: gpu, MaxCost: 3.6}, service.LaunchOptions{})
+	sb, err := s.Sandboxes.Launch(t.Context(), core.Spec{Name: "dev", GPU: gpu, MaxCost: 3.6}, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if left := sb.Expires.Sub(c.Now()); left != time.Hour {
 		t.Errorf("3.60 last %s, want an hour", left)
 	}
-	_, err = s.Launch(
+	_, err = s.Sandboxes.Launch(
 		t.Context(), core.Spec{Name: "long", GPU: gpu, MaxCost: 3.6, Timeout: core.Duration(2 * time.Hour)},
 		service.LaunchOptions{},
 	)
 	wantKind(t, err, core.KindExhausted)
-	if sb, err = s.Launch(
+	if sb, err = s.Sandboxes.Launch(
 		t.Context(), core.Spec{Name: "fits", GPU: gpu, MaxCost: 3.6, Timeout: core.Duration(time.Minute)},
 		service.LaunchOptions{},
 	); err != nil || sb.Expires.Sub(c.Now()) != time.Minute {
 		t.Errorf("one that fits ends in %s, %v", sb.Expires.Sub(c.Now()), err)
 	}
-	_, err = s.Launch(
+	_, err = s.Sandboxes.Launch(
 		t.Context(), core.Spec{Name: "new", GPU: core.GPU{Type: "NEW", Count: 1}, MaxCost: 3.6}, service.LaunchOptions{},
 	)
 	wantKind(t, err, core.KindUnsupported)
-	_, err = s.Launch(t.Context(), core.Spec{Name: "dear", GPU: gpu, MaxCost: 0.0001}, service.LaunchOptions{})
+	_, err = s.Sandboxes.Launch(t.Context(), core.Spec{Name: "dear", GPU: gpu, MaxCost: 0.0001}, service.LaunchOptions{})
 	wantKind(t, err, core.KindExhausted)
-	_, err = s.Launch(t.Context(), core.Spec{Name: "odd", MaxCost: -1}, service.LaunchOptions{})
+	_, err = s.Sandboxes.Launch(t.Context(), core.Spec{Name: "odd", MaxCost: -1}, service.LaunchOptions{})
 	wantKind(t, err, core.KindUsage)
 
 	// After half an hour, the budget is enough for half an hour more.
 	c.pass(30 * time.Minute)
-	_, err = s.SetTimeout(t.Context(), "dev", time.Hour)
+	_, err = s.Sandboxes.SetTimeout(t.Context(), "dev", time.Hour)
 	wantKind(t, err, core.KindExhausted)
-	_, err = s.SetTimeout(t.Context(), "dev", 0)
+	_, err = s.Sandboxes.SetTimeout(t.Context(), "dev", 0)
 	wantKind(t, err, core.KindExhausted)
-	if _, err = s.SetTimeout(t.Context(), "dev", 29*time.Minute); err != nil {
+	if _, err = s.Sandboxes.SetTimeout(t.Context(), "dev", 29*time.Minute); err != nil {
 		t.Error(err)
 	}
 }
@@ -157,7 +157,9 @@ func TestGPUEndsAfterAnHour(t *testing.T) {
 	} {
 		test.spec.Name = name
 		said := ""
-		sb, err := s.Launch(t.Context(), test.spec, service.LaunchOptions{Notice: func(text string) { said += text }})
+		sb, err := s.Sandboxes.Launch(t.Context(), test.spec, service.LaunchOptions{Notice: func(text string) {
+			said += text
+		}})
 		if err != nil || sb.Expires.Sub(c.Now()) != test.want || (said != "") != test.told ||
 			test.told && !strings.Contains(said, "ends after "+core.Duration(test.want).String()+";") {
 			t.Errorf("%s ends in %s, %v; said %q", name, sb.Expires.Sub(c.Now()), err, said)
@@ -169,7 +171,7 @@ func TestCost(t *testing.T) {
 	s, p, c := priced(t)
 	launch := func(spec core.Spec) core.Sandbox {
 		t.Helper()
-		sb, err := s.Launch(t.Context(), spec, service.LaunchOptions{})
+		sb, err := s.Sandboxes.Launch(t.Context(), spec, service.LaunchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,16 +187,16 @@ func TestCost(t *testing.T) {
 	if err := p.Terminate(t.Context(), gone.ID); err != nil { // the log has no record of it
 		t.Fatal(err)
 	}
-	if err := s.Terminate(t.Context(), "train"); err != nil {
+	if err := s.Sandboxes.Terminate(t.Context(), "train"); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(time.Hour)
 
-	if sb, err := s.Resolve(t.Context(), "web"); err != nil || sb.Cost == nil || !near(sb.Cost.Amount, 3*0.72) ||
+	if sb, err := s.Sandboxes.Resolve(t.Context(), "web"); err != nil || sb.Cost == nil || !near(sb.Cost.Amount, 3*0.72) ||
 		!near(sb.Cost.PerHour, 0.72) {
 		t.Errorf("web has cost %+v, %v", sb.Cost, err)
 	}
-	report, err := s.Cost(t.Context(), service.CostFilter{})
+	report, err := s.Records.Cost(t.Context(), service.CostFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,39 +212,39 @@ func TestCost(t *testing.T) {
 		len(report.Unpriced) != 1 {
 		t.Errorf("%+v", report)
 	}
-	byDay, err := s.Cost(t.Context(), service.CostFilter{By: service.CostByDay})
+	byDay, err := s.Records.Cost(t.Context(), service.CostFilter{By: service.CostByDay})
 	if err != nil || len(byDay.Sums) != 2 || byDay.Sums[0].Key != "2026-01-02" ||
 		!near(byDay.Sums[0].Amount, 7.2+0.72+0.18) || !near(byDay.Totals["USD"], total) {
 		t.Errorf("by day: %+v, %v", byDay, err)
 	}
-	byApp, err := s.Cost(t.Context(), service.CostFilter{By: service.CostByApp, App: "site", Since: c.Now().
+	byApp, err := s.Records.Cost(t.Context(), service.CostFilter{By: service.CostByApp, App: "site", Since: c.Now().
 		Add(-time.Hour)})
 	if err != nil || len(byApp.Sums) != 1 || !near(byApp.Totals["USD"], 0.72) {
 		t.Errorf("by app: %+v, %v", byApp, err)
 	}
-	_, err = s.Cost(t.Context(), service.CostFilter{By: "week"})
+	_, err = s.Records.Cost(t.Context(), service.CostFilter{By: "week"})
 	wantKind(t, err, core.KindUsage)
 }
 
 // A fork that is gone is charged from the log, under its own name and with the spec of its source.
 func TestCostOfAForkThatIsGone(t *testing.T) {
 	s, _, c := priced(t)
-	if _, err := s.Launch(
+	if _, err := s.Sandboxes.Launch(
 		t.Context(), core.Spec{Name: "src", App: "ml", CPU: 1, Env: map[string]string{"A": "1"}}, service.LaunchOptions{},
 	); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(time.Hour)
-	fork, err := s.Fork(t.Context(), "src", service.ForkOptions{Name: "copy"})
+	fork, err := s.Sandboxes.Fork(t.Context(), "src", service.ForkOptions{Name: "copy"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.pass(2 * time.Hour)
-	if err := s.Terminate(t.Context(), "copy"); err != nil {
+	if err := s.Sandboxes.Terminate(t.Context(), "copy"); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(time.Hour)
-	report, err := s.Cost(t.Context(), service.CostFilter{App: "ml"})
+	report, err := s.Records.Cost(t.Context(), service.CostFilter{App: "ml"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,25 +276,25 @@ func TestCostOfWhatIsGone(t *testing.T) {
 		}}}, StateDir: t.TempDir(), Now: c.Now,
 		Prices: map[string]price.Table{"cloud": {Currency: "USD", CPU: 0.0001}},
 	})
-	lost, err := s.Launch(t.Context(), core.Spec{Name: "lost", CPU: 1}, service.LaunchOptions{})
+	lost, err := s.Sandboxes.Launch(t.Context(), core.Spec{Name: "lost", CPU: 1}, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Launch(
+	if _, err := s.Sandboxes.Launch(
 		t.Context(), core.Spec{Name: "short", CPU: 1, Command: []string{"true"}}, service.LaunchOptions{},
 	); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Wait(t.Context(), "short"); err != nil {
+	if _, err := s.Sandboxes.Wait(t.Context(), "short"); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(30 * time.Minute)
 	// the log has no record of the first
-	if err := errors.Join(p.Terminate(t.Context(), lost.ID), s.Terminate(t.Context(), "short")); err != nil {
+	if err := errors.Join(p.Terminate(t.Context(), lost.ID), s.Sandboxes.Terminate(t.Context(), "short")); err != nil {
 		t.Fatal(err)
 	}
 	c.pass(3 * time.Hour)
-	report, err := s.Cost(t.Context(), service.CostFilter{App: "own"})
+	report, err := s.Records.Cost(t.Context(), service.CostFilter{App: "own"})
 	if err != nil || len(report.Sums) != 1 || report.Sums[0].Name != "lost" || !near(report.Totals["USD"], 0.36) {
 		t.Errorf("an hour of a core costs %+v, %v", report, err)
 	}
@@ -319,7 +321,7 @@ func (w waiting) List(ctx context.Context) ([]core.Sandbox, error) {
 func TestQueueingCostsNothing(t *testing.T) {
 	other, p, c := priced(t)
 	for _, name := range []string{"queued", "late"} {
-		if _, err := other.Launch(t.Context(), core.Spec{Name: name, CPU: 1}, service.LaunchOptions{}); err != nil {
+		if _, err := other.Sandboxes.Launch(t.Context(), core.Spec{Name: name, CPU: 1}, service.LaunchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -332,7 +334,7 @@ func TestQueueingCostsNothing(t *testing.T) {
 		Prices: map[string]price.Table{"cloud": {Currency: "USD", Date: "2026-01-01", CPU: 0.0001}},
 	})
 	t.Cleanup(func() { _ = s.Close() })
-	report, err := s.Cost(t.Context(), service.CostFilter{})
+	report, err := s.Records.Cost(t.Context(), service.CostFilter{})
 	if err != nil || len(report.Sums) != 1 || report.Sums[0].Name != "late" || !near(report.Totals["USD"], 0.18) {
 		t.Errorf("%+v, %v", report, err)
 	}

@@ -7,12 +7,12 @@ import (
 )
 
 // Denials returns what a running sandbox wanted to connect to and was refused, the latest first.
-func (s *Service) Denials(ctx context.Context, ref string) ([]core.Denial, error) {
+func (s Policy) Denials(ctx context.Context, ref string) ([]core.Denial, error) {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	reader, err := capable[core.DenialReader](s, sb.Provider, "denials")
+	reader, err := capable[core.DenialReader](s.base, sb.Provider, "denials")
 	if err != nil {
 		return nil, err
 	}

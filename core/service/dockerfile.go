@@ -39,7 +39,7 @@ type DockerfileFile struct {
 // was launched from and repeats the commands that succeeded, as its journal has them, or the audit log when the
 // provider keeps no journal. What cannot be repeated is said in comments: other files that were pushed or written,
 // values of secrets, and what the provider's diff shows beyond that.
-func (s *Service) ExportDockerfile(ctx context.Context, ref string, opts DockerfileOptions) (string, error) {
+func (s Sandboxes) ExportDockerfile(ctx context.Context, ref string, opts DockerfileOptions) (string, error) {
 	sb, p, err := s.resolve(ctx, ref)
 	if err != nil {
 		return "", err
@@ -78,7 +78,7 @@ type step struct {
 }
 
 // steps lists what was done, oldest first.
-func (s *Service) steps(ctx context.Context, sb core.Sandbox, p core.Provider, files []DockerfileFile) ([]step, error) {
+func (s *base) steps(ctx context.Context, sb core.Sandbox, p core.Provider, files []DockerfileFile) ([]step, error) {
 	var list []step
 	for _, file := range files {
 		list = append(list, step{file.Written, func(d *dockerfile) { d.file(file) }})
@@ -96,7 +96,7 @@ func (s *Service) steps(ctx context.Context, sb core.Sandbox, p core.Provider, f
 			}
 		}
 	}
-	for record, err := range s.History(ctx, HistoryFilter{Sandbox: sb.ID}) {
+	for record, err := range (Records{s}).History(ctx, HistoryFilter{Sandbox: sb.ID}) {
 		if _, ok := errors.AsType[*AuditDamage](err); ok {
 			list = append(list, step{s.now(), func(d *dockerfile) {
 				d.comment("the audit log is damaged: steps may be missing here")

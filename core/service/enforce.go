@@ -16,7 +16,7 @@ type PolicyExplanation struct {
 
 // Enforcement reports how well the limits of a sandbox are enforced. For one that has ended, it reports how they would
 // be if it started now.
-func (s *Service) Enforcement(ctx context.Context, ref string) ([]core.Enforcement, error) {
+func (s Policy) Enforcement(ctx context.Context, ref string) ([]core.Enforcement, error) {
 	sb, p, err := s.resolve(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -29,9 +29,9 @@ func (s *Service) Enforcement(ctx context.Context, ref string) ([]core.Enforceme
 	return list, core.Wrap("policy show", ref, err)
 }
 
-// ExplainPolicy reports how well each provider that can launch spec would enforce it, without launching. If
+// Explain reports how well each provider that can launch spec would enforce it, without launching. If
 // spec.Provider is set, it reports only that provider. KindUnsupported: none can launch it.
-func (s *Service) ExplainPolicy(ctx context.Context, spec core.Spec) ([]PolicyExplanation, error) {
+func (s Policy) Explain(ctx context.Context, spec core.Spec) ([]PolicyExplanation, error) {
 	asked, wishes, _, err := s.prepare(ctx, spec)
 	if err != nil {
 		return nil, err

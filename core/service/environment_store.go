@@ -7,13 +7,13 @@ import (
 )
 
 // Environments lists the environments of a provider; "" asks all providers.
-func (s *Service) Environments(ctx context.Context, provider string) (Inventory[core.EnvironmentInfo], error) {
-	return inventory(ctx, s, provider, "environment ls", core.EnvironmentStore.Environments)
+func (s Stores) Environments(ctx context.Context, provider string) (Inventory[core.EnvironmentInfo], error) {
+	return inventory(ctx, s.base, provider, "environment ls", core.EnvironmentStore.Environments)
 }
 
 // CreateEnvironment makes an environment. provider may be "" when only one has them.
-func (s *Service) CreateEnvironment(ctx context.Context, provider, name string) (made core.EnvironmentInfo, err error) {
-	err = stored(ctx, s, provider, "environment create", name, nil, func(store core.EnvironmentStore) error {
+func (s Stores) CreateEnvironment(ctx context.Context, provider, name string) (made core.EnvironmentInfo, err error) {
+	err = stored(ctx, s.base, provider, "environment create", name, nil, func(store core.EnvironmentStore) error {
 		made, err = store.CreateEnvironment(ctx, name)
 		return err
 	})
@@ -21,8 +21,8 @@ func (s *Service) CreateEnvironment(ctx context.Context, provider, name string) 
 }
 
 // RemoveEnvironment removes an environment with everything in it. provider may be "" when only one has them.
-func (s *Service) RemoveEnvironment(ctx context.Context, provider, name string) error {
-	return stored(ctx, s, provider, "environment rm", name, nil, func(store core.EnvironmentStore) error {
+func (s Stores) RemoveEnvironment(ctx context.Context, provider, name string) error {
+	return stored(ctx, s.base, provider, "environment rm", name, nil, func(store core.EnvironmentStore) error {
 		return store.RemoveEnvironment(ctx, name)
 	})
 }

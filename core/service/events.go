@@ -11,7 +11,7 @@ import (
 // Events yields what happens until ctx ends: operations and state changes of this
 // process, those that the providers see, and operations of other processes, which the
 // audit log tells. An error does not end it unless it is the last.
-func (s *Service) Events(ctx context.Context) iter.Seq2[core.Event, error] {
+func (s Records) Events(ctx context.Context) iter.Seq2[core.Event, error] {
 	return func(yield func(core.Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		sub := s.broker.subscribe()

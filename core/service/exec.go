@@ -10,9 +10,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Exec starts a command in a sandbox. ctx bounds the start only: to end a command
+// Start starts a command in a sandbox. ctx bounds the start only: to end a command
 // call Signal. The caller closes the Process.
-func (s *Service) Exec(ctx context.Context, ref string, spec core.ExecSpec) (process core.Process, err error) {
+func (s Execs) Start(ctx context.Context, ref string, spec core.ExecSpec) (process core.Process, err error) {
 	args := execArgs(spec)
 	err = s.act(ctx, "exec", ref, args, func(sb core.Sandbox, p core.Provider) error {
 		if err := spec.Validate(); err != nil {
@@ -67,18 +67,18 @@ func execArgs(spec core.ExecSpec) map[string]any {
 	return args
 }
 
-// Execs returns a sandbox's journal of commands, oldest first. Of a provider without a journal it returns the newest
+// List returns a sandbox's journal of commands, oldest first. Of a provider without a journal it returns the newest
 // commands that this user's audit log has: without the times of their ends, and without the entry command.
-func (s *Service) Execs(ctx context.Context, ref string) ([]core.Exec, error) {
+func (s Execs) List(ctx context.Context, ref string) ([]core.Exec, error) {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	if teller, err := capable[core.ExecTeller](s, sb.Provider, "ps"); err == nil && s.audit != nil {
+	if teller, err := capable[core.ExecTeller](s.base, sb.Provider, "ps"); err == nil && s.audit != nil {
 		execs, err := s.recorded(ctx, sb, teller)
 		return execs, about("ps", ref, sb, err)
 	}
-	journal, err := capable[core.Journaler](s, sb.Provider, "ps")
+	journal, err := capable[core.Journaler](s.base, sb.Provider, "ps")
 	if err != nil {
 		return nil, err
 	}
@@ -86,9 +86,9 @@ func (s *Service) Execs(ctx context.Context, ref string) ([]core.Exec, error) {
 	return execs, about("ps", ref, sb, err)
 }
 
-// FindExec returns one entry of a sandbox's journal.
-func (s *Service) FindExec(ctx context.Context, ref, exec string) (core.Exec, error) {
-	execs, err := s.Execs(ctx, ref)
+// Find returns one entry of a sandbox's journal.
+func (s Execs) Find(ctx context.Context, ref, exec string) (core.Exec, error) {
+	execs, err := s.List(ctx, ref)
 	if err != nil {
 		return core.Exec{}, err
 	}
@@ -107,7 +107,7 @@ func noExec(ref, exec string) error {
 
 // Attach connects streams to a command that runs, or replays one that ended. The
 // caller closes the Process. KindNotFound: the sandbox has no such command.
-func (s *Service) Attach(ctx context.Context, ref, exec string, streams core.Streams) (core.Process, error) {
+func (s Execs) Attach(ctx context.Context, ref, exec string, streams core.Streams) (core.Process, error) {
 	if exec == "" {
 		return nil, core.Errorf(core.KindUsage, "attach", ref, "the id of a command is empty").
 			WithHint("sb ps %s lists the commands", ref)
@@ -120,7 +120,7 @@ func (s *Service) Attach(ctx context.Context, ref, exec string, streams core.Str
 }
 
 // attach is Attach for the sandbox that ref is resolved to.
-func (s *Service) attach(
+func (s *base) attach(
 	ctx context.Context, ref string, sb core.Sandbox, exec string, streams core.Streams,
 ) (core.Process, error) {
 	attacher, err := capable[core.Attacher](s, sb.Provider, "attach")
@@ -142,7 +142,7 @@ func aboutExec(op, ref string, sb core.Sandbox, exec string, err error) error {
 
 // Kill sends a signal to a command's process group. It ends commands only, never a sandbox.
 // KindNotFound: the sandbox has no such command; KindConflict: the command has ended.
-func (s *Service) Kill(ctx context.Context, ref, exec string, signal int) error {
+func (s Execs) Kill(ctx context.Context, ref, exec string, signal int) error {
 	if signal < 1 || signal > 64 {
 		return core.Invalid("signal", "%d is not between 1 and 64", signal)
 	}
@@ -158,8 +158,8 @@ func (s *Service) Kill(ctx context.Context, ref, exec string, signal int) error 
 	})
 }
 
-// WaitExec blocks until a command ended and returns how.
-func (s *Service) WaitExec(ctx context.Context, ref, exec string) (core.Exit, error) {
+// Wait blocks until a command ended and returns how.
+func (s Execs) Wait(ctx context.Context, ref, exec string) (core.Exit, error) {
 	process, err := s.Attach(ctx, ref, exec, core.Streams{})
 	if err != nil {
 		return core.Exit{}, err
@@ -170,14 +170,14 @@ func (s *Service) WaitExec(ctx context.Context, ref, exec string) (core.Exit, er
 }
 
 // Logs yields what the entry command or another one wrote, oldest first, and at most one error, last.
-func (s *Service) Logs(ctx context.Context, ref string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
+func (s Execs) Logs(ctx context.Context, ref string, opts core.LogOptions) iter.Seq2[core.LogRecord, error] {
 	return func(yield func(core.LogRecord, error) bool) {
 		sb, _, err := s.resolve(ctx, ref)
 		if err != nil {
 			yield(core.LogRecord{}, err)
 			return
 		}
-		reader, err := capable[core.LogReader](s, sb.Provider, "logs")
+		reader, err := capable[core.LogReader](s.base, sb.Provider, "logs")
 		if err != nil {
 			yield(core.LogRecord{}, err)
 			return

@@ -11,7 +11,7 @@ import (
 
 // files resolves ref and path for one operation on a sandbox's files. A relative
 // path begins at the sandbox's workdir.
-func (s *Service) files(
+func (s *base) files(
 	ctx context.Context, op, ref, name string, recorded bool, do func(core.FileSystem, string, string) error,
 ) error {
 	run := func(sb core.Sandbox, _ core.Provider) error {
@@ -48,7 +48,7 @@ func sandboxPath(op string, sb core.Sandbox, name string) (string, error) {
 
 // Stat describes a file; a symbolic link is not followed. The path of the description is name made absolute, never one
 // that the sandbox chose.
-func (s *Service) Stat(ctx context.Context, ref, name string) (info core.FileInfo, err error) {
+func (s Files) Stat(ctx context.Context, ref, name string) (info core.FileInfo, err error) {
 	err = s.files(ctx, "stat", ref, name, false, func(fsys core.FileSystem, id, p string) error {
 		if info, err = fsys.Stat(ctx, id, p); err != nil {
 			return err
@@ -59,7 +59,7 @@ func (s *Service) Stat(ctx context.Context, ref, name string) (info core.FileInf
 }
 
 // ReadDir returns a directory's entries, sorted by path. Each lies directly in the directory.
-func (s *Service) ReadDir(ctx context.Context, ref, name string) (infos []core.FileInfo, err error) {
+func (s Files) ReadDir(ctx context.Context, ref, name string) (infos []core.FileInfo, err error) {
 	err = s.files(ctx, "ls", ref, name, false, func(fsys core.FileSystem, id, p string) error {
 		if infos, err = fsys.ReadDir(ctx, id, p); err != nil {
 			return err
@@ -70,7 +70,7 @@ func (s *Service) ReadDir(ctx context.Context, ref, name string) (infos []core.F
 }
 
 // ReadFile returns a regular file's content. The caller closes it.
-func (s *Service) ReadFile(ctx context.Context, ref, name string) (content io.ReadCloser, err error) {
+func (s Files) ReadFile(ctx context.Context, ref, name string) (content io.ReadCloser, err error) {
 	err = s.files(ctx, "read", ref, name, true, func(fsys core.FileSystem, id, p string) error {
 		content, err = fsys.ReadFile(ctx, id, p)
 		return err
@@ -79,21 +79,21 @@ func (s *Service) ReadFile(ctx context.Context, ref, name string) (content io.Re
 }
 
 // WriteFile creates or replaces a file at once.
-func (s *Service) WriteFile(ctx context.Context, ref, name string, content io.Reader, opts core.WriteOptions) error {
+func (s Files) WriteFile(ctx context.Context, ref, name string, content io.Reader, opts core.WriteOptions) error {
 	return s.files(ctx, "write", ref, name, true, func(fsys core.FileSystem, id, p string) error {
 		return fsys.WriteFile(ctx, id, p, content, opts)
 	})
 }
 
 // Mkdir makes a directory.
-func (s *Service) Mkdir(ctx context.Context, ref, name string, parents bool) error {
+func (s Files) Mkdir(ctx context.Context, ref, name string, parents bool) error {
 	return s.files(ctx, "mkdir", ref, name, true, func(fsys core.FileSystem, id, p string) error {
 		return fsys.Mkdir(ctx, id, p, parents)
 	})
 }
 
 // Remove removes a file or an empty directory, or with recursive a whole tree.
-func (s *Service) Remove(ctx context.Context, ref, name string, recursive bool) error {
+func (s Files) Remove(ctx context.Context, ref, name string, recursive bool) error {
 	return s.files(ctx, "rm", ref, name, true, func(fsys core.FileSystem, id, p string) error {
 		if p == "/" {
 			return core.Errorf(core.KindUsage, "rm", "", "the root directory cannot be removed")
@@ -103,7 +103,7 @@ func (s *Service) Remove(ctx context.Context, ref, name string, recursive bool) 
 }
 
 // Export streams a file or directory as a tar archive. The caller closes it.
-func (s *Service) Export(ctx context.Context, ref, name string) (archive io.ReadCloser, err error) {
+func (s Files) Export(ctx context.Context, ref, name string) (archive io.ReadCloser, err error) {
 	err = s.files(ctx, "pull", ref, name, true, func(fsys core.FileSystem, id, p string) error {
 		archive, err = fsys.Export(ctx, id, p)
 		return err
@@ -112,7 +112,7 @@ func (s *Service) Export(ctx context.Context, ref, name string) (archive io.Read
 }
 
 // Import unpacks a tar archive into an existing directory.
-func (s *Service) Import(ctx context.Context, ref, dir string, archive io.Reader, opts core.ImportOptions) error {
+func (s Files) Import(ctx context.Context, ref, dir string, archive io.Reader, opts core.ImportOptions) error {
 	return s.files(ctx, "push", ref, dir, true, func(fsys core.FileSystem, id, p string) error {
 		return fsys.Import(ctx, id, p, archive, opts)
 	})

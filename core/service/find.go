@@ -18,7 +18,7 @@ const providerTimeout = 10 * time.Second
 // the first provider in placement order that has it. If an earlier provider does not answer, Resolve returns its error.
 // While a sandbox is moved, its name means the source, not the target. KindNotFound: there is none. KindConflict:
 // several ids have the prefix.
-func (s *Service) Resolve(ctx context.Context, ref string) (core.Sandbox, error) {
+func (s Sandboxes) Resolve(ctx context.Context, ref string) (core.Sandbox, error) {
 	sandbox, _, err := s.resolve(ctx, ref)
 	if err == nil {
 		sandbox.Cost = s.costOf(sandbox)
@@ -26,7 +26,7 @@ func (s *Service) Resolve(ctx context.Context, ref string) (core.Sandbox, error)
 	return sandbox, err
 }
 
-func (s *Service) resolve(ctx context.Context, ref string) (core.Sandbox, core.Provider, error) {
+func (s *base) resolve(ctx context.Context, ref string) (core.Sandbox, core.Provider, error) {
 	if ref == "" {
 		return core.Sandbox{}, nil, core.Errorf(core.KindUsage, "resolve", "", "no sandbox is named").WithHint("see: sb ls")
 	}
@@ -57,7 +57,7 @@ func (s *Service) resolve(ctx context.Context, ref string) (core.Sandbox, core.P
 
 // resolveIfID finds what looks like one of a provider's ids by asking for that one: a name that looks so is older than
 // sb or from elsewhere. found is false when there is no such id.
-func (s *Service) resolveIfID(
+func (s *base) resolveIfID(
 	ctx context.Context, lazy *lazyProvider, ref string,
 ) (sandbox core.Sandbox, p core.Provider, found bool, err error) {
 	if !strings.HasPrefix(ref, lazy.factory.IDPrefix) {
@@ -68,7 +68,7 @@ func (s *Service) resolveIfID(
 }
 
 // resolveID finds an id, or what begins like one.
-func (s *Service) resolveID(ctx context.Context, lazy *lazyProvider, ref string) (core.Sandbox, core.Provider, error) {
+func (s *base) resolveID(ctx context.Context, lazy *lazyProvider, ref string) (core.Sandbox, core.Provider, error) {
 	p, err := lazy.open()
 	if err != nil {
 		return core.Sandbox{}, nil, err
@@ -101,7 +101,7 @@ func (s *Service) resolveID(ctx context.Context, lazy *lazyProvider, ref string)
 }
 
 // resolveAt finds a name, or an id, at the providers given, in their order.
-func (s *Service) resolveAt(
+func (s *base) resolveAt(
 	ctx context.Context, lazies []*lazyProvider, ref, name string,
 ) (core.Sandbox, core.Provider, error) {
 	var names []string
@@ -138,7 +138,7 @@ func (s *Service) resolveAt(
 }
 
 // findNameAmong is findName with a time limit when several providers are asked.
-func (s *Service) findNameAmong(
+func (s *base) findNameAmong(
 	ctx context.Context, asked int, p core.Provider, name string,
 ) (core.Sandbox, []string, error) {
 	if asked > 1 {
@@ -150,7 +150,7 @@ func (s *Service) findNameAmong(
 }
 
 // findName asks one provider for a name. If there is none, it returns the existing names.
-func (s *Service) findName(ctx context.Context, p core.Provider, name string) (core.Sandbox, []string, error) {
+func (s *base) findName(ctx context.Context, p core.Provider, name string) (core.Sandbox, []string, error) {
 	if finder, ok := p.(core.Finder); ok {
 		sandbox, err := finder.FindName(ctx, name)
 		if err != nil && !errors.Is(err, core.KindNotFound) {

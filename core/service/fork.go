@@ -16,10 +16,10 @@ type ForkOptions struct {
 }
 
 // Fork copies a running sandbox, processes and memory included. Quotas and the scope's policy hold as for a launch.
-func (s *Service) Fork(ctx context.Context, ref string, opts ForkOptions) (fork core.Sandbox, err error) {
+func (s Sandboxes) Fork(ctx context.Context, ref string, opts ForkOptions) (fork core.Sandbox, err error) {
 	args := map[string]any{"name": opts.Name}
 	err = s.act(ctx, "fork", ref, args, func(sb core.Sandbox, p core.Provider) error {
-		forker, err := capable[core.Forker](s, sb.Provider, "fork")
+		forker, err := capable[core.Forker](s.base, sb.Provider, "fork")
 		if err != nil {
 			return err
 		}

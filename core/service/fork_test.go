@@ -25,7 +25,7 @@ func forking(t *testing.T, change func(*service.Options)) (*service.Service, *fa
 		Provider: "fake", Name: "src", Labels: map[string]string{"team": "a"}, Timeout: core.Duration(time.Hour),
 		Env: map[string]string{"A": "1"},
 	}
-	if _, err := s.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
+	if _, err := s.Sandboxes.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return s, p
@@ -33,7 +33,7 @@ func forking(t *testing.T, change func(*service.Options)) (*service.Service, *fa
 
 func TestForkIsRecordedAndHasItsOwnLease(t *testing.T) {
 	s, _ := forking(t, nil)
-	fork, err := s.Fork(t.Context(), "src", service.ForkOptions{Name: "copy", Bound: true})
+	fork, err := s.Sandboxes.Fork(t.Context(), "src", service.ForkOptions{Name: "copy", Bound: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,19 +41,19 @@ func TestForkIsRecordedAndHasItsOwnLease(t *testing.T) {
 		time.Until(fork.Lease.Expires) < 50*time.Minute {
 		t.Errorf("%+v", fork)
 	}
-	made, err := s.Fork(t.Context(), "src", service.ForkOptions{})
+	made, err := s.Sandboxes.Fork(t.Context(), "src", service.ForkOptions{})
 	if err != nil || made.Name == "" || made.Name == "src" {
 		t.Errorf("without a name: %+v, %v", made, err)
 	}
 	for name, kind := range map[string]core.Kind{
 		"copy": core.KindConflict, "fak-abc": core.KindUsage, "No Name": core.KindUsage,
 	} {
-		if _, err := s.Fork(t.Context(), "src", service.ForkOptions{Name: name}); !errors.Is(err, kind) {
+		if _, err := s.Sandboxes.Fork(t.Context(), "src", service.ForkOptions{Name: name}); !errors.Is(err, kind) {
 			t.Errorf("named %q: %v", name, err)
 		}
 	}
 	var last service.AuditRecord
-	for record, err := range s.History(t.Context(), service.HistoryFilter{Op: "fork"}) {
+	for record, err := range s.Records.History(t.Context(), service.HistoryFilter{Op: "fork"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,17 +68,17 @@ func TestForkIsRecordedAndHasItsOwnLease(t *testing.T) {
 
 func TestForkIsBoundByQuotaAndScope(t *testing.T) {
 	s, p := forking(t, func(opts *service.Options) { opts.Quotas.MaxSandboxes = 2 })
-	if _, err := s.Fork(t.Context(), "src", service.ForkOptions{}); err != nil {
+	if _, err := s.Sandboxes.Fork(t.Context(), "src", service.ForkOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Fork(t.Context(), "src", service.ForkOptions{}); !errors.Is(err, core.KindExhausted) {
+	if _, err := s.Sandboxes.Fork(t.Context(), "src", service.ForkOptions{}); !errors.Is(err, core.KindExhausted) {
 		t.Errorf("over the quota: %v", err)
 	}
 	if all, err := p.List(t.Context()); err != nil || len(all) != 2 {
 		t.Errorf("%d sandboxes, %v", len(all), err)
 	}
 	stranger := s.Within(service.Scope{Labels: map[string]string{"team": "b"}})
-	if _, err := stranger.Fork(t.Context(), "src", service.ForkOptions{}); !errors.Is(err, core.KindNotFound) {
+	if _, err := stranger.Sandboxes.Fork(t.Context(), "src", service.ForkOptions{}); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("out of scope: %v", err)
 	}
 }
@@ -90,26 +90,27 @@ func TestExplainALaunchFromACheckpoint(t *testing.T) {
 	s, _ := forking(t, func(opts *service.Options) {
 		opts.Factories = append([]core.Factory{first.Factory()}, opts.Factories...)
 	})
-	made, err := s.Checkpoint(t.Context(), "fake/src", "")
+	made, err := s.Sandboxes.Checkpoint(t.Context(), "fake/src", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if placement, err := s.Explain(t.Context(), core.Spec{Checkpoint: made.Name}); err != nil ||
+	if placement, err := s.Sandboxes.Explain(t.Context(), core.Spec{Checkpoint: made.Name}); err != nil ||
 		placement.Chosen != "fake" {
 		t.Errorf("%+v, %v", placement, err)
 	}
-	if _, err := s.Explain(t.Context(), core.Spec{Checkpoint: made.Name + "x"}); !errors.Is(err, core.KindNotFound) {
+	if _, err := s.Sandboxes.Explain(t.Context(), core.Spec{Checkpoint: made.Name +
+		"x"}); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("one that is not there: %v", err)
 	}
 }
 
 func TestCheckpointAndLaunchFromIt(t *testing.T) {
 	s, _ := forking(t, nil)
-	made, err := s.Checkpoint(t.Context(), "src", "")
+	made, err := s.Sandboxes.Checkpoint(t.Context(), "src", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sb, err := s.Launch(t.Context(), core.Spec{Name: "again", Checkpoint: "fake/" +
+	sb, err := s.Sandboxes.Launch(t.Context(), core.Spec{Name: "again", Checkpoint: "fake/" +
 		made.Name, Env: map[string]string{"B": "2"}}, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -122,23 +123,23 @@ func TestCheckpointAndLaunchFromIt(t *testing.T) {
 		{Disk: core.GiB}, {Command: []string{"true"}}, {Image: "host"}, {Pip: []string{"x"}},
 	} {
 		spec.Checkpoint = made.Name
-		if _, err := s.Launch(t.Context(), spec, service.LaunchOptions{}); !errors.Is(err, core.KindUsage) {
+		if _, err := s.Sandboxes.Launch(t.Context(), spec, service.LaunchOptions{}); !errors.Is(err, core.KindUsage) {
 			t.Errorf("with %+v: %v", spec, err)
 		}
 	}
-	_, err = s.Launch(t.Context(), core.Spec{Checkpoint: made.Name + "x"}, service.LaunchOptions{})
+	_, err = s.Sandboxes.Launch(t.Context(), core.Spec{Checkpoint: made.Name + "x"}, service.LaunchOptions{})
 	if !errors.Is(err, core.KindNotFound) || core.HintOf(err) == "" {
 		t.Errorf("one that is not there: %v (%s)", err, core.HintOf(err))
 	}
 	stranger := s.Within(service.Scope{Labels: map[string]string{"team": "b"}})
-	if listing, err := stranger.Checkpoints(t.Context(), ""); err != nil || len(listing.Items) != 0 {
+	if listing, err := stranger.Stores.Checkpoints(t.Context(), ""); err != nil || len(listing.Items) != 0 {
 		t.Errorf("out of scope: %+v, %v", listing, err)
 	}
-	if err := stranger.RemoveCheckpoint(t.Context(), "", made.Name); !errors.Is(err, core.KindNotFound) {
+	if err := stranger.Stores.RemoveCheckpoint(t.Context(), "", made.Name); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("out of scope: %v", err)
 	}
-	confined := s.Within(service.Scope{Policy: service.Policy{Images: []string{"host"}}})
-	if _, err := confined.Launch(
+	confined := s.Within(service.Scope{Policy: service.LaunchPolicy{Images: []string{"host"}}})
+	if _, err := confined.Sandboxes.Launch(
 		t.Context(), core.Spec{Checkpoint: made.Name}, service.LaunchOptions{},
 	); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("past the allowed images: %v", err)
@@ -151,14 +152,14 @@ func TestCheckpointAndLaunchFromIt(t *testing.T) {
 		len(report.Checkpoints) != 1 {
 		t.Errorf("pruned %+v, %v", report.Checkpoints, err)
 	}
-	if err := s.RemoveCheckpoint(t.Context(), "", made.Name); !errors.Is(err, core.KindNotFound) {
+	if err := s.Stores.RemoveCheckpoint(t.Context(), "", made.Name); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("removed twice: %v", err)
 	}
 }
 
 func TestDenials(t *testing.T) {
 	s, p := forking(t, nil)
-	sb, err := s.Resolve(t.Context(), "src")
+	sb, err := s.Sandboxes.Resolve(t.Context(), "src")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,11 +168,11 @@ func TestDenials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	denials, err := s.Denials(t.Context(), "src")
+	denials, err := s.Policy.Denials(t.Context(), "src")
 	if err != nil || len(denials) != 2 || denials[0].Name != "b.example" {
 		t.Errorf("%+v, %v", denials, err)
 	}
-	if stats, err := s.Stats(t.Context(), "src"); err != nil || stats.Denied != 3 {
+	if stats, err := s.Sandboxes.Stats(t.Context(), "src"); err != nil || stats.Denied != 3 {
 		t.Errorf("%+v, %v", stats, err)
 	}
 }

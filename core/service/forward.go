@@ -10,8 +10,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// DialPort connects to a TCP port inside a sandbox. The caller closes the connection.
-func (s *Service) DialPort(ctx context.Context, ref string, port int) (conn net.Conn, err error) {
+// Dial connects to a TCP port inside a sandbox. The caller closes the connection.
+func (s Ports) Dial(ctx context.Context, ref string, port int) (conn net.Conn, err error) {
 	err = s.act(ctx, "port forward", ref, map[string]any{"port": port}, func(sb core.Sandbox, _ core.Provider) error {
 		dial, err := s.dialer(sb, port)
 		if err == nil {
@@ -23,7 +23,7 @@ func (s *Service) DialPort(ctx context.Context, ref string, port int) (conn net.
 }
 
 // dialer returns the function that connects to a port of a sandbox.
-func (s *Service) dialer(sb core.Sandbox, port int) (func(context.Context) (net.Conn, error), error) {
+func (s *base) dialer(sb core.Sandbox, port int) (func(context.Context) (net.Conn, error), error) {
 	if port < 1 || port > 65535 {
 		return nil, core.Invalid("port", "%d is not a port", port)
 	}
@@ -37,7 +37,7 @@ func (s *Service) dialer(sb core.Sandbox, port int) (func(context.Context) (net.
 // Forward connects each client of listener with a TCP port in a sandbox until ctx ends, which is no error. It closes
 // listener and returns when all connections are closed. If a connection fails, its client is closed at once and failed
 // receives the error. failed may be nil; it is called concurrently.
-func (s *Service) Forward(ctx context.Context, ref string, port int, listener net.Listener, failed func(error)) error {
+func (s Ports) Forward(ctx context.Context, ref string, port int, listener net.Listener, failed func(error)) error {
 	defer func() { _ = listener.Close() }()
 	return s.act(ctx, "port forward", ref, map[string]any{"port": port, "listen": listener.Addr().String()}, func(
 		sb core.Sandbox, _ core.Provider,

@@ -8,15 +8,15 @@ import (
 )
 
 // Images lists the images that a provider has at hand; "" asks all providers.
-func (s *Service) Images(ctx context.Context, provider string) (Inventory[core.ImageInfo], error) {
-	return inventory(ctx, s, provider, "image ls", core.ImageStore.Images)
+func (s Stores) Images(ctx context.Context, provider string) (Inventory[core.ImageInfo], error) {
+	return inventory(ctx, s.base, provider, "image ls", core.ImageStore.Images)
 }
 
 // PullImage has a provider get an image. provider may be "" when only one that is set up keeps images.
-func (s *Service) PullImage(
+func (s Stores) PullImage(
 	ctx context.Context, provider, name string, progress core.ProgressFunc,
 ) (pulled core.ImageInfo, err error) {
-	err = stored(ctx, s, provider, "image pull", name, nil, func(store core.ImageStore) error {
+	err = stored(ctx, s.base, provider, "image pull", name, nil, func(store core.ImageStore) error {
 		pulled, err = store.PullImage(ctx, name, progress)
 		return err
 	})
@@ -24,14 +24,14 @@ func (s *Service) PullImage(
 }
 
 // RemoveImage removes an image. provider may be "" when only one that is set up keeps images.
-func (s *Service) RemoveImage(ctx context.Context, provider, ref string) error {
-	return stored(ctx, s, provider, "image rm", ref, nil, func(store core.ImageStore) error {
+func (s Stores) RemoveImage(ctx context.Context, provider, ref string) error {
+	return stored(ctx, s.base, provider, "image rm", ref, nil, func(store core.ImageStore) error {
 		return store.RemoveImage(ctx, ref)
 	})
 }
 
 // MountImage mounts an image at an absolute path in a sandbox that runs.
-func (s *Service) MountImage(ctx context.Context, ref, image, target string) error {
+func (s Sandboxes) MountImage(ctx context.Context, ref, image, target string) error {
 	return s.mount(ctx, "image mount", ref, target, map[string]any{"image": image, "path": target}, func(
 		mounter core.ImageMounter, id string,
 	) error {
@@ -40,7 +40,7 @@ func (s *Service) MountImage(ctx context.Context, ref, image, target string) err
 }
 
 // UnmountImage takes away what MountImage has mounted.
-func (s *Service) UnmountImage(ctx context.Context, ref, target string) error {
+func (s Sandboxes) UnmountImage(ctx context.Context, ref, target string) error {
 	return s.mount(ctx, "image unmount", ref, target, map[string]any{"path": target}, func(
 		mounter core.ImageMounter, id string,
 	) error {
@@ -48,7 +48,7 @@ func (s *Service) UnmountImage(ctx context.Context, ref, target string) error {
 	})
 }
 
-func (s *Service) mount(
+func (s *base) mount(
 	ctx context.Context, op, ref, target string, args map[string]any, do func(core.ImageMounter, string) error,
 ) error {
 	return s.act(ctx, op, ref, args, func(sb core.Sandbox, _ core.Provider) error {

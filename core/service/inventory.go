@@ -19,7 +19,7 @@ type Inventory[T any] struct {
 
 // inventory is gather for objects that all users of a provider share.
 func inventory[S, T any](
-	ctx context.Context, s *Service, provider, op string, list func(S, context.Context) ([]T, error),
+	ctx context.Context, s *base, provider, op string, list func(S, context.Context) ([]T, error),
 ) (Inventory[T], error) {
 	if err := s.shared(op); err != nil {
 		return Inventory[T]{}, err
@@ -30,12 +30,12 @@ func inventory[S, T any](
 // gather asks the providers that have the optional interface S for their objects, all at once, in placement order.
 // KindUnsupported: the named provider does not have it.
 func gather[S, T any](
-	ctx context.Context, s *Service, provider, op string, list func(S, context.Context) ([]T, error),
+	ctx context.Context, s *base, provider, op string, list func(S, context.Context) ([]T, error),
 ) (Inventory[T], error) {
 	want := core.CapabilityOf[S]()
 	names := s.able(want)
 	if provider != "" {
-		if caps, err := s.Capabilities(provider); err != nil {
+		if caps, err := (Providers{s}).Capabilities(provider); err != nil {
 			return Inventory[T]{}, err
 		} else if !caps.Can(want) {
 			return Inventory[T]{}, s.unsupportedAt(provider, op, want)
@@ -48,7 +48,7 @@ func gather[S, T any](
 	for i, name := range names {
 		wg.Go(func() {
 			most := providerTimeout
-			if caps, err := s.Capabilities(name); err == nil && caps.Remote && len(names) > 1 {
+			if caps, err := (Providers{s}).Capabilities(name); err == nil && caps.Remote && len(names) > 1 {
 				most = remotePatience
 			}
 			ctx, cancel := context.WithTimeout(ctx, most)
@@ -74,7 +74,7 @@ func gather[S, T any](
 
 // stored runs one recorded operation on a provider's stored objects.
 func stored[S any](
-	ctx context.Context, s *Service, provider, op, subject string, args map[string]any, do func(S) error,
+	ctx context.Context, s *base, provider, op, subject string, args map[string]any, do func(S) error,
 ) (err error) {
 	record := s.begin(op, subject)
 	record.Args = args
@@ -90,7 +90,7 @@ func stored[S any](
 		return err
 	}
 	record.Provider = provider
-	if caps, err := s.Capabilities(provider); err == nil && !caps.Can(want) {
+	if caps, err := (Providers{s}).Capabilities(provider); err == nil && !caps.Can(want) {
 		return s.unsupportedAt(provider, op, want)
 	}
 	store, err := capable[S](s, provider, op)
@@ -104,7 +104,7 @@ func stored[S any](
 }
 
 // able names the providers that have a capability, in placement order.
-func (s *Service) able(want core.Capability) []string {
+func (s *base) able(want core.Capability) []string {
 	var names []string
 	for _, lazy := range s.lazyProviders {
 		if p, err := lazy.open(); err == nil && p.Capabilities().Can(want) {
@@ -116,7 +116,7 @@ func (s *Service) able(want core.Capability) []string {
 
 // keeper chooses the provider of an operation: the named one, else the configured one if it has the feature, else the
 // only one that has it. Providers that are not set up do not count; one that is down does.
-func (s *Service) keeper(ctx context.Context, provider, op string, want core.Capability) (string, error) {
+func (s *base) keeper(ctx context.Context, provider, op string, want core.Capability) (string, error) {
 	if provider != "" {
 		return provider, nil
 	}
@@ -141,7 +141,7 @@ func (s *Service) keeper(ctx context.Context, provider, op string, want core.Cap
 }
 
 // setUp returns the names of the providers that are set up. It asks all at once.
-func (s *Service) setUp(ctx context.Context, names []string) []string {
+func (s *base) setUp(ctx context.Context, names []string) []string {
 	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
 	absent := make([]bool, len(names))
@@ -169,7 +169,7 @@ func (s *Service) setUp(ctx context.Context, names []string) []string {
 }
 
 // shared refuses stored objects under a scope: they have no owner to check.
-func (s *Service) shared(op string) error {
+func (s *base) shared(op string) error {
 	if len(s.scope.Labels) == 0 {
 		return nil
 	}

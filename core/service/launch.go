@@ -33,7 +33,7 @@ type LaunchOptions struct {
 }
 
 // Launch creates a sandbox and returns when commands can run in it.
-func (s *Service) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions) (sandbox core.Sandbox, err error) {
+func (s Sandboxes) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions) (sandbox core.Sandbox, err error) {
 	record := s.begin("launch", "")
 	defer func() { s.finish(record.of(sandbox), err) }()
 	spec, wishes, asked, err := s.prepare(ctx, spec)
@@ -103,7 +103,7 @@ func (s *Service) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions
 
 // prepare completes a launch with templates, checkpoints, the scope and the defaults, and validates it. asked is the
 // lifetime without the defaults. With an error it returns the spec as far as it was completed.
-func (s *Service) prepare(
+func (s *base) prepare(
 	ctx context.Context, spec core.Spec,
 ) (complete core.Spec, wishes []wish, asked core.Duration, err error) {
 	spec = spec.Clone()
@@ -123,7 +123,7 @@ func (s *Service) prepare(
 }
 
 // check validates a spec, and with it the sections of providers.
-func (s *Service) check(spec core.Spec) error {
+func (s *base) check(spec core.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *Service) check(spec core.Spec) error {
 }
 
 // choose places a spec, opens the provider and adapts the spec to it.
-func (s *Service) choose(ctx context.Context, spec *core.Spec, wishes []wish) (core.Provider, error) {
+func (s *base) choose(ctx context.Context, spec *core.Spec, wishes []wish) (core.Provider, error) {
 	placement, err := s.place(ctx, *spec, wishes, false)
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (s *Service) choose(ctx context.Context, spec *core.Spec, wishes []wish) (c
 }
 
 // recheckCount ends a new sandbox if it exceeds a quota because of other launches at the same time.
-func (s *Service) recheckCount(ctx context.Context, p core.Provider, sandbox core.Sandbox) error {
+func (s *base) recheckCount(ctx context.Context, p core.Provider, sandbox core.Sandbox) error {
 	err := s.checkCount(ctx, 0)
 	if err == nil {
 		return nil
@@ -177,7 +177,7 @@ func (s *Service) recheckCount(ctx context.Context, p core.Provider, sandbox cor
 }
 
 // checkName rejects an invalid sandbox name and one that looks like an id.
-func (s *Service) checkName(name string) error {
+func (s *base) checkName(name string) error {
 	if err := core.ValidateName("name", name); err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (s *Service) checkName(name string) error {
 }
 
 // checkQuotas rejects a spec beyond the limits. An open lifetime becomes the longest allowed.
-func (s *Service) checkQuotas(ctx context.Context, spec *core.Spec) error {
+func (s *base) checkQuotas(ctx context.Context, spec *core.Spec) error {
 	q := s.quotas
 	if q.MaxCPU > 0 && spec.CPU > q.MaxCPU {
 		return overQuota("cpu", fmt.Sprint(spec.CPU), fmt.Sprint(q.MaxCPU))
@@ -211,9 +211,9 @@ func (s *Service) checkQuotas(ctx context.Context, spec *core.Spec) error {
 }
 
 // checkCount rejects a launch of more sandboxes if the quota or the scope's limit would be exceeded.
-func (s *Service) checkCount(ctx context.Context, more int) error {
+func (s *base) checkCount(ctx context.Context, more int) error {
 	if most := s.scope.MaxSandboxes; most > 0 {
-		listing, err := s.List(ctx, core.ListFilter{Labels: s.scope.Counted})
+		listing, err := Sandboxes{s}.List(ctx, core.ListFilter{Labels: s.scope.Counted})
 		if err != nil {
 			return err
 		}
@@ -229,11 +229,11 @@ func (s *Service) checkCount(ctx context.Context, more int) error {
 	}
 	all := *s // the quota counts what the scope does not see, too
 	all.scope = Scope{}
-	listing, err := all.List(ctx, core.ListFilter{})
+	listing, err := Sandboxes{&all}.List(ctx, core.ListFilter{})
 	if err != nil {
 		return err
 	}
-	mine, _, err := s.Mine(listing.Sandboxes)
+	mine, _, err := Sandboxes{s}.Mine(listing.Sandboxes)
 	if err != nil {
 		return err
 	}

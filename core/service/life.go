@@ -11,7 +11,7 @@ import (
 )
 
 // act resolves a reference, runs one operation at its provider, and records it.
-func (s *Service) act(
+func (s *base) act(
 	ctx context.Context, op, ref string, args map[string]any, do func(core.Sandbox, core.Provider) error,
 ) (err error) {
 	record := s.begin(op, ref)
@@ -57,14 +57,14 @@ func Unresolved(err error) bool {
 }
 
 // Terminate ends a sandbox, whatever its state, and removes all that it left.
-func (s *Service) Terminate(ctx context.Context, ref string) error {
+func (s Sandboxes) Terminate(ctx context.Context, ref string) error {
 	_, err := s.End(ctx, ref)
 	return err
 }
 
 // End is Terminate, and returns the exit code: that of an entry command which had ended, or what the provider tells of
 // its own end; nil when none is known.
-func (s *Service) End(ctx context.Context, ref string) (code *int, err error) {
+func (s Sandboxes) End(ctx context.Context, ref string) (code *int, err error) {
 	args := map[string]any{}
 	err = s.act(ctx, "terminate", ref, args, func(sb core.Sandbox, p core.Provider) (err error) {
 		code = sb.ExitCode
@@ -89,16 +89,16 @@ func (s *Service) End(ctx context.Context, ref string) (code *int, err error) {
 }
 
 // Stop ends every command of a persistent sandbox and keeps its filesystem. Processes have grace to end by themselves.
-func (s *Service) Stop(ctx context.Context, ref string, grace time.Duration) error {
-	return change(ctx, s, "stop", ref, func(p core.Stopper, ctx context.Context, id string) error {
+func (s Sandboxes) Stop(ctx context.Context, ref string, grace time.Duration) error {
+	return change(ctx, s.base, "stop", ref, func(p core.Stopper, ctx context.Context, id string) error {
 		return p.Stop(ctx, id, grace)
 	})
 }
 
 // Start brings a stopped or crashed persistent sandbox back.
-func (s *Service) Start(ctx context.Context, ref string) (started core.Sandbox, err error) {
+func (s Sandboxes) Start(ctx context.Context, ref string) (started core.Sandbox, err error) {
 	err = s.act(ctx, "start", ref, nil, func(sb core.Sandbox, _ core.Provider) error {
-		stopper, err := capable[core.Stopper](s, sb.Provider, "start")
+		stopper, err := capable[core.Stopper](s.base, sb.Provider, "start")
 		if err != nil {
 			return err
 		}
@@ -112,17 +112,17 @@ func (s *Service) Start(ctx context.Context, ref string) (started core.Sandbox, 
 }
 
 // Pause suspends every process of a sandbox until Resume.
-func (s *Service) Pause(ctx context.Context, ref string) error {
-	return change(ctx, s, "pause", ref, core.Pauser.Pause)
+func (s Sandboxes) Pause(ctx context.Context, ref string) error {
+	return change(ctx, s.base, "pause", ref, core.Pauser.Pause)
 }
 
 // Resume continues a paused sandbox.
-func (s *Service) Resume(ctx context.Context, ref string) error {
-	return change(ctx, s, "resume", ref, core.Pauser.Resume)
+func (s Sandboxes) Resume(ctx context.Context, ref string) error {
+	return change(ctx, s.base, "resume", ref, core.Pauser.Resume)
 }
 
 // change runs an operation of the optional interface T and announces the state after it.
-func change[T any](ctx context.Context, s *Service, op, ref string, do func(T, context.Context, string) error) error {
+func change[T any](ctx context.Context, s *base, op, ref string, do func(T, context.Context, string) error) error {
 	return s.act(ctx, op, ref, nil, func(sb core.Sandbox, _ core.Provider) error {
 		p, err := capable[T](s, sb.Provider, op)
 		if err != nil {
@@ -136,7 +136,9 @@ func change[T any](ctx context.Context, s *Service, op, ref string, do func(T, c
 }
 
 // SetTimeout makes a sandbox end so long from now; 0 means never, if the quota allows it.
-func (s *Service) SetTimeout(ctx context.Context, ref string, timeout time.Duration) (renewed core.Sandbox, err error) {
+func (s Sandboxes) SetTimeout(
+	ctx context.Context, ref string, timeout time.Duration,
+) (renewed core.Sandbox, err error) {
 	most := time.Duration(s.quotas.MaxLifetime)
 	if timeout < 0 || timeout > core.MaxLifetime {
 		return core.Sandbox{}, core.Invalid("timeout", "%s is not between 0 and ten years", timeout)
@@ -152,7 +154,7 @@ func (s *Service) SetTimeout(ctx context.Context, ref string, timeout time.Durat
 	err = s.act(ctx, "timeout", ref, map[string]any{"timeout": core.Duration(timeout)}, func(
 		sb core.Sandbox, _ core.Provider,
 	) error {
-		renewer, err := capable[core.Renewer](s, sb.Provider, "timeout")
+		renewer, err := capable[core.Renewer](s.base, sb.Provider, "timeout")
 		if err != nil {
 			return err
 		}
@@ -167,12 +169,12 @@ func (s *Service) SetTimeout(ctx context.Context, ref string, timeout time.Durat
 
 // Wait blocks until a sandbox is neither running nor paused, and returns it as it is then. One that is
 // terminated meanwhile is returned as exited, with ReasonStopped.
-func (s *Service) Wait(ctx context.Context, ref string) (core.Sandbox, error) {
+func (s Sandboxes) Wait(ctx context.Context, ref string) (core.Sandbox, error) {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
 		return core.Sandbox{}, err
 	}
-	waiter, err := capable[core.Waiter](s, sb.Provider, "wait")
+	waiter, err := capable[core.Waiter](s.base, sb.Provider, "wait")
 	if err != nil {
 		return core.Sandbox{}, err
 	}
@@ -186,12 +188,12 @@ func (s *Service) Wait(ctx context.Context, ref string) (core.Sandbox, error) {
 }
 
 // Stats measures a sandbox.
-func (s *Service) Stats(ctx context.Context, ref string) (core.Stats, error) {
+func (s Sandboxes) Stats(ctx context.Context, ref string) (core.Stats, error) {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
 		return core.Stats{}, err
 	}
-	reader, err := capable[core.StatsReader](s, sb.Provider, "stats")
+	reader, err := capable[core.StatsReader](s.base, sb.Provider, "stats")
 	if err != nil {
 		return core.Stats{}, err
 	}
@@ -201,14 +203,14 @@ func (s *Service) Stats(ctx context.Context, ref string) (core.Stats, error) {
 
 // Sized returns the sandboxes with the Size of the persistent ones, for a question whether they are to be removed. A
 // size that is not known soon stays 0.
-func (s *Service) Sized(ctx context.Context, boxes []core.Sandbox) []core.Sandbox {
+func (s Sandboxes) Sized(ctx context.Context, boxes []core.Sandbox) []core.Sandbox {
 	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
 	defer cancel()
 	sized := slices.Clone(boxes)
 	slots := make(chan struct{}, sizesAtOnce)
 	var all sync.WaitGroup
 	for i := range sized {
-		sizer, err := capable[core.Sizer](s, sized[i].Provider, "size")
+		sizer, err := capable[core.Sizer](s.base, sized[i].Provider, "size")
 		if !sized[i].Spec.Persist || err != nil {
 			continue
 		}
@@ -228,7 +230,7 @@ func (s *Service) Sized(ctx context.Context, boxes []core.Sandbox) []core.Sandbo
 const sizesAtOnce = 8
 
 // refresh announces the state that a sandbox has now.
-func (s *Service) refresh(ctx context.Context, sb core.Sandbox) error {
+func (s *base) refresh(ctx context.Context, sb core.Sandbox) error {
 	lazy, err := s.provider(sb.Provider)
 	if err != nil {
 		return err
@@ -246,7 +248,7 @@ func (s *Service) refresh(ctx context.Context, sb core.Sandbox) error {
 	return nil
 }
 
-func (s *Service) announce(sb core.Sandbox) {
+func (s *base) announce(sb core.Sandbox) {
 	s.broker.publish(core.Event{
 		Time: s.now(), Type: core.EventState, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name,
 		State: sb.State, Reason: sb.Reason, Message: sb.Message, Actor: s.owner.Actor,
@@ -254,7 +256,7 @@ func (s *Service) announce(sb core.Sandbox) {
 }
 
 // announceEnd announces that a sandbox was terminated.
-func (s *Service) announceEnd(sb core.Sandbox) {
+func (s *base) announceEnd(sb core.Sandbox) {
 	s.broker.publish(core.Event{
 		Time: s.now(), Type: core.EventState, Provider: sb.Provider, Sandbox: sb.ID, Name: sb.Name,
 	})
@@ -263,12 +265,12 @@ func (s *Service) announceEnd(sb core.Sandbox) {
 // KeepAlive makes a sandbox whose lease is renewed end so long from now, for a holder that says from time to time
 // that it is still there; never later than it was launched for, and never otherwise than SetTimeout said.
 // It is neither recorded nor published.
-func (s *Service) KeepAlive(ctx context.Context, ref string, lease time.Duration) error {
+func (s Sandboxes) KeepAlive(ctx context.Context, ref string, lease time.Duration) error {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
 		return err
 	}
-	renewer, err := capable[core.Renewer](s, sb.Provider, "timeout")
+	renewer, err := capable[core.Renewer](s.base, sb.Provider, "timeout")
 	if err != nil {
 		return err
 	}

@@ -20,12 +20,12 @@ const remotePatience = 3 * time.Second
 
 // List asks all providers at once and returns their sandboxes, oldest first. It returns an error only for a filter with
 // an unknown provider; other failures are in the listing. If several are asked, the wait for a remote one is short.
-func (s *Service) List(ctx context.Context, filter core.ListFilter) (Listing, error) {
+func (s Sandboxes) List(ctx context.Context, filter core.ListFilter) (Listing, error) {
 	return s.listAll(ctx, filter, remotePatience)
 }
 
 // listAll is List with another time limit.
-func (s *Service) listAll(ctx context.Context, filter core.ListFilter, patience time.Duration) (Listing, error) {
+func (s *base) listAll(ctx context.Context, filter core.ListFilter, patience time.Duration) (Listing, error) {
 	asked, err := s.ask(ctx, filter, patience)
 	if err != nil {
 		return Listing{}, err
@@ -35,7 +35,7 @@ func (s *Service) listAll(ctx context.Context, filter core.ListFilter, patience 
 
 // ListSoon is List for callers that show results early. first has the results after a short wait. The caller calls
 // rest, which waits for the other providers and returns their results.
-func (s *Service) ListSoon(
+func (s Sandboxes) ListSoon(
 	ctx context.Context, filter core.ListFilter, while time.Duration,
 ) (first Listing, rest func() Listing, err error) {
 	asked, err := s.ask(ctx, filter, remotePatience)
@@ -49,7 +49,7 @@ func (s *Service) ListSoon(
 
 // asking is a question to several providers under way.
 type asking struct {
-	service *Service
+	service *base
 	filter  core.ListFilter
 	answers chan answer
 	missing int
@@ -62,7 +62,7 @@ type answer struct {
 	err      error
 }
 
-func (s *Service) ask(ctx context.Context, filter core.ListFilter, patience time.Duration) (*asking, error) {
+func (s *base) ask(ctx context.Context, filter core.ListFilter, patience time.Duration) (*asking, error) {
 	lazies := s.lazyProviders
 	if filter.Provider != "" {
 		lazy, err := s.provider(filter.Provider)

@@ -63,14 +63,14 @@ func usualPaths(workdir string) []string {
 // A move that fails or is canceled ends its target. If the source has ended meanwhile, the target has the only copy and
 // stays. If the process of a move died, the next Move of the same sandbox to the same provider continues it.
 // KindConflict: the sandbox does not run, or another Move of it is running.
-func (s *Service) Move(ctx context.Context, ref string, opts MoveOptions) (result MoveResult, err error) {
+func (s Sandboxes) Move(ctx context.Context, ref string, opts MoveOptions) (result MoveResult, err error) {
 	args := map[string]any{"to": opts.To, "keep": opts.Keep}
 	err = s.act(ctx, "move", ref, args, func(sb core.Sandbox, p core.Provider) error {
 		if _, busy := s.underWay.LoadOrStore(sb.Ref(), true); busy {
 			return core.Errorf(core.KindConflict, "move", sb.Name, "it is being moved already")
 		}
 		defer s.underWay.Delete(sb.Ref())
-		m := &move{s: s, opts: opts, source: sb, result: MoveResult{Source: sb, Kept: opts.Keep}}
+		m := &move{s: s.base, opts: opts, source: sb, result: MoveResult{Source: sb, Kept: opts.Keep}}
 		err := m.run(ctx, p)
 		args["target"] = m.result.Target.ID
 		result = m.result
@@ -81,7 +81,7 @@ func (s *Service) Move(ctx context.Context, ref string, opts MoveOptions) (resul
 
 // move is one move under way.
 type move struct {
-	s      *Service
+	s      *base
 	opts   MoveOptions
 	source core.Sandbox
 	result MoveResult
@@ -140,7 +140,7 @@ func (m *move) run(ctx context.Context, p core.Provider) error {
 		return err
 	}
 	// Known before anything is looked at or launched, which takes its time.
-	placement, err := m.s.Explain(ctx, spec)
+	placement, err := Sandboxes{m.s}.Explain(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (m *move) run(ctx context.Context, p core.Provider) error {
 	}
 	if !m.opts.Keep {
 		m.step("ending "+m.source.Name, 0)
-		if err := m.s.Terminate(ctx, m.source.Ref()); err != nil && !errors.Is(err, core.KindNotFound) {
+		if err := (Sandboxes{m.s}).Terminate(ctx, m.source.Ref()); err != nil && !errors.Is(err, core.KindNotFound) {
 			m.result.Kept = true
 			m.warn("%s/%s could not be ended: %v", m.source.Provider, m.source.ID, err)
 		}
@@ -239,7 +239,7 @@ func (m *move) begin(ctx context.Context, spec core.Spec) error {
 	if err := m.remember(state); err != nil {
 		return err
 	}
-	target, err := m.s.Launch(ctx, spec, LaunchOptions{Progress: m.opts.Progress, Notice: func(text string) {
+	target, err := Sandboxes{m.s}.Launch(ctx, spec, LaunchOptions{Progress: m.opts.Progress, Notice: func(text string) {
 		m.warn("%s", text)
 	}})
 	if err != nil {
@@ -263,7 +263,7 @@ func (m *move) ended(ctx context.Context, p core.Provider) bool {
 // undo ends the target as a recorded operation of its own, because the target's cost depends on its end. It ignores the
 // end of ctx.
 func (m *move) undo(ctx context.Context) error {
-	err := m.s.Terminate(context.WithoutCancel(ctx), m.result.Target.Ref())
+	err := Sandboxes{m.s}.Terminate(context.WithoutCancel(ctx), m.result.Target.Ref())
 	if err != nil && !errors.Is(err, core.KindNotFound) {
 		return err // what is remembered lets the next one end it
 	}

@@ -27,7 +27,7 @@ type moveState struct {
 }
 
 // movesDir is where the states of moves are; "" is nowhere.
-func (s *Service) movesDir() string {
+func (s *base) movesDir() string {
 	if s.audit == nil {
 		return ""
 	}
@@ -100,7 +100,7 @@ func (m *move) forget() error {
 // moving finds a sandbox by its name while it is moved, or was when the mover died: until the move has ended it, the
 // name is its own, although the half-made target has it, too, and may come first. KindNotFound: no such sandbox is
 // moved.
-func (s *Service) moving(ctx context.Context, name string) (core.Sandbox, core.Provider, error) {
+func (s *base) moving(ctx context.Context, name string) (core.Sandbox, core.Provider, error) {
 	none := notFound(name, nil)
 	if s.movesDir() == "" {
 		return core.Sandbox{}, nil, none
@@ -139,7 +139,7 @@ func forgetMove(name string) error {
 }
 
 // moveTarget finds the running sandbox that a move has made, if it has.
-func (s *Service) moveTarget(ctx context.Context, state moveState) (core.Sandbox, bool, error) {
+func (s *base) moveTarget(ctx context.Context, state moveState) (core.Sandbox, bool, error) {
 	if state.To == "" {
 		return core.Sandbox{}, false, nil
 	}
@@ -167,7 +167,7 @@ func (s *Service) moveTarget(ctx context.Context, state moveState) (core.Sandbox
 
 // pruneMoves ends the targets of moves whose process has died, for Prune: the sources are there still. Of a move whose
 // source is gone the target is all there is, and stays.
-func (s *Service) pruneMoves(ctx context.Context, opts PruneOptions, report *core.PruneReport) {
+func (s *base) pruneMoves(ctx context.Context, opts PruneOptions, report *core.PruneReport) {
 	if s.movesDir() == "" {
 		return
 	}
@@ -190,7 +190,7 @@ func (s *Service) pruneMoves(ctx context.Context, opts PruneOptions, report *cor
 	}
 }
 
-func (s *Service) pruneMove(
+func (s *base) pruneMove(
 	ctx context.Context, opts PruneOptions, name string, state moveState, report *core.PruneReport,
 ) error {
 	provider, id, _ := strings.Cut(state.Source, "/")
@@ -216,7 +216,7 @@ func (s *Service) pruneMove(
 		}
 		if begun {
 			if !opts.DryRun {
-				if err := s.Terminate(ctx, target.Ref()); err != nil && !errors.Is(err, core.KindNotFound) {
+				if err := (Sandboxes{s}).Terminate(ctx, target.Ref()); err != nil && !errors.Is(err, core.KindNotFound) {
 					return err
 				}
 			}

@@ -24,7 +24,7 @@ import (
 func ran(t *testing.T, s *service.Service, ref, line string) string {
 	t.Helper()
 	var out bytes.Buffer
-	process, err := s.Exec(
+	process, err := s.Execs.Start(
 		t.Context(), ref, core.ExecSpec{Command: []string{"sh", "-c", line}, Stdout: &out, Stderr: &out},
 	)
 	if err != nil {
@@ -47,7 +47,7 @@ func furnished(t *testing.T, s *service.Service, change func(*core.Spec)) {
 	if change != nil {
 		change(&spec)
 	}
-	if _, err := s.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
+	if _, err := s.Sandboxes.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	ran(
@@ -64,7 +64,7 @@ func TestMove(t *testing.T) {
 	s, _, _ := keepers(t, service.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
 	furnished(t, s, nil)
 	want := ran(t, s, "cloud/dev", look)
-	result, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "engine"})
+	result, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "engine"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,16 +76,18 @@ func TestMove(t *testing.T) {
 		!strings.Contains(got, "gone\nblue\n") {
 		t.Errorf("at the target:\n%s\nat the source:\n%s", got, want)
 	}
-	_, err = s.Resolve(t.Context(), "cloud/dev")
+	_, err = s.Sandboxes.Resolve(t.Context(), "cloud/dev")
 	wantKind(t, err, core.KindNotFound)
 }
 
 func TestMoveKeepsWhatItIsTold(t *testing.T) {
 	s, _, _ := keepers(t, service.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
 	furnished(t, s, func(spec *core.Spec) { spec.Command = []string{"sleep", "600"} })
-	_, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "cloud"})
+	_, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "cloud"})
 	wantKind(t, err, core.KindUsage) // two of one name
-	result, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "plain", Keep: true, Paths: []string{"/root/deep"}})
+	result, err := s.Sandboxes.Move(
+		t.Context(), "dev", service.MoveOptions{To: "plain", Keep: true, Paths: []string{"/root/deep"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +95,7 @@ func TestMoveKeepsWhatItIsTold(t *testing.T) {
 		ran(t, s, "plain/dev", "cat /root/deep/file; ls /root") != "one\ndeep\n" {
 		t.Errorf("%+v", result)
 	}
-	execs, err := s.Execs(t.Context(), "plain/dev")
+	execs, err := s.Execs.List(t.Context(), "plain/dev")
 	if err != nil || !slices.ContainsFunc(execs, func(e core.Exec) bool {
 		return e.ID != "0" && e.Running() &&
 			e.Command[0] == "sleep"
@@ -122,16 +124,16 @@ func TestMoveWhereItCannotBe(t *testing.T) {
 		"network": {Network: core.Network{Mode: core.NetworkAllow, Allow: []string{"10.0.0.0/8"}}},
 	} {
 		spec.Provider, spec.Name = "cloud", name
-		if _, err := s.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
+		if _, err := s.Sandboxes.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		asked := core.Errorf(core.KindInternal, "diff", "", "it was looked for")
 		cloud.Inject(fake.OpSave, fake.Fault{Err: asked})
-		_, err := s.Move(t.Context(), name, service.MoveOptions{To: "plain"})
+		_, err := s.Sandboxes.Move(t.Context(), name, service.MoveOptions{To: "plain"})
 		wantKind(t, err, core.KindUnsupported)
 		cloud.Inject(fake.OpSave, fake.Fault{})
 	}
-	if _, err := s.Move(t.Context(), "gpu", service.MoveOptions{To: "plain", GPU: &core.GPU{}}); err != nil {
+	if _, err := s.Sandboxes.Move(t.Context(), "gpu", service.MoveOptions{To: "plain", GPU: &core.GPU{}}); err != nil {
 		t.Errorf("without its GPU: %v", err)
 	}
 }
@@ -139,10 +141,10 @@ func TestMoveWhereItCannotBe(t *testing.T) {
 func TestMoveWithoutDiff(t *testing.T) {
 	s, _, _ := keepers(t, service.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
 	furnished(t, s, func(spec *core.Spec) { spec.Provider = "cloud" })
-	if _, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "plain"}); err != nil {
+	if _, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "plain"}); err != nil {
 		t.Fatal(err)
 	}
-	result, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "engine"})
+	result, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "engine"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,12 +159,12 @@ func TestMoveAsksForSecrets(t *testing.T) {
 	furnished(t, s, func(spec *core.Spec) {
 		spec.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("hunter2")}}
 	})
-	_, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "engine"})
+	_, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "engine"})
 	wantKind(t, err, core.KindUsage)
 	if !strings.Contains(core.HintOf(err), "--secret TOKEN") {
 		t.Errorf("the hint is %q", core.HintOf(err))
 	}
-	if _, err := s.Move(
+	if _, err := s.Sandboxes.Move(
 		t.Context(), "dev",
 		service.MoveOptions{To: "engine", Secrets: []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue("again")}}},
 	); err != nil {
@@ -197,7 +199,7 @@ func TestMoveWithPython(t *testing.T) {
 		to.Shutdown()
 	})
 	furnished(t, s, func(spec *core.Spec) { spec.Python = "3.12" })
-	result, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
+	result, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
 	if err != nil || slices.ContainsFunc(result.Warnings, func(w string) bool { return strings.Contains(w, "image") }) ||
 		result.Target.Spec.Python != "3.12" {
 		t.Errorf("%+v, %v", result, err)
@@ -212,10 +214,10 @@ func TestMoveFailsWhole(t *testing.T) {
 	engine.Inject(
 		fake.OpWrite, fake.Fault{Err: core.Errorf(core.KindExhausted, "write", "", "the disk is full"), Times: 1},
 	)
-	_, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "engine"})
+	_, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "engine"})
 	wantKind(t, err, core.KindExhausted)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = s.Move(ctx, "dev", service.MoveOptions{To: "engine", Progress: func(p core.Progress) {
+	_, err = s.Sandboxes.Move(ctx, "dev", service.MoveOptions{To: "engine", Progress: func(p core.Progress) {
 		if p.Step == "copying" {
 			cancel()
 		}
@@ -223,14 +225,14 @@ func TestMoveFailsWhole(t *testing.T) {
 	if err == nil {
 		t.Error("a move that was given up succeeded")
 	}
-	if _, err := s.Resolve(t.Context(), "engine/dev"); !errors.Is(err, core.KindNotFound) {
+	if _, err := s.Sandboxes.Resolve(t.Context(), "engine/dev"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("something is left at the target: %v", err)
 	}
 	if got := ran(t, s, "cloud/dev", "cat /root/deep/file"); got != "one\n" {
 		t.Errorf("the source has %q", got)
 	}
 	ended := 0
-	for record, err := range s.History(t.Context(), service.HistoryFilter{Op: "terminate"}) {
+	for record, err := range s.Records.History(t.Context(), service.HistoryFilter{Op: "terminate"}) {
 		if err == nil && record.Provider == "engine" && record.Result == "ok" {
 			ended++
 		}
@@ -248,11 +250,11 @@ func TestMoveGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
 	furnished(t, s, nil)
-	source, err := s.Resolve(t.Context(), "dev")
+	source, err := s.Sandboxes.Resolve(t.Context(), "dev")
 	if err != nil {
 		t.Fatal(err)
 	}
-	begun, err := s.Launch(t.Context(), core.Spec{Provider: "engine", Name: "dev"}, service.LaunchOptions{})
+	begun, err := s.Sandboxes.Launch(t.Context(), core.Spec{Provider: "engine", Name: "dev"}, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,12 +271,12 @@ func TestMoveGoesOn(t *testing.T) {
 		}
 	}
 	remember("1", "") // nothing is known of its owner
-	_, err = s.Move(t.Context(), "cloud/dev", service.MoveOptions{To: "engine"})
+	_, err = s.Sandboxes.Move(t.Context(), "cloud/dev", service.MoveOptions{To: "engine"})
 	wantKind(t, err, core.KindConflict)
 	remember("1", "another boot")
-	_, err = s.Move(t.Context(), "cloud/dev", service.MoveOptions{To: "plain"})
+	_, err = s.Sandboxes.Move(t.Context(), "cloud/dev", service.MoveOptions{To: "plain"})
 	wantKind(t, err, core.KindConflict)
-	result, err := s.Move(t.Context(), "cloud/dev", service.MoveOptions{To: "engine"})
+	result, err := s.Sandboxes.Move(t.Context(), "cloud/dev", service.MoveOptions{To: "engine"})
 	if err != nil || !result.Resumed || result.Target.ID != begun.ID {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -289,11 +291,11 @@ func TestMoveGoesOnByName(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
 	furnished(t, s, nil)
-	begun, err := s.Launch(t.Context(), core.Spec{Provider: "plain", Name: "dev"}, service.LaunchOptions{})
+	begun, err := s.Sandboxes.Launch(t.Context(), core.Spec{Provider: "plain", Name: "dev"}, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := s.Resolve(t.Context(), "cloud/dev")
+	source, err := s.Sandboxes.Resolve(t.Context(), "cloud/dev")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,15 +310,15 @@ func TestMoveGoesOnByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for ref, want := range map[string]string{"dev": source.ID, "plain/dev": begun.ID, begun.ID: begun.ID} {
-		if sb, err := s.Resolve(t.Context(), ref); err != nil || sb.ID != want {
+		if sb, err := s.Sandboxes.Resolve(t.Context(), ref); err != nil || sb.ID != want {
 			t.Errorf("until then %s is %s, %v", ref, sb.ID, err)
 		}
 	}
-	result, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
+	result, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
 	if err != nil || !result.Resumed || result.Target.ID != begun.ID {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	if sb, err := s.Resolve(t.Context(), "dev"); err != nil || sb.ID != begun.ID {
+	if sb, err := s.Sandboxes.Resolve(t.Context(), "dev"); err != nil || sb.ID != begun.ID {
 		t.Errorf("afterwards dev is %s, %v", sb.ID, err)
 	}
 	if got := ran(t, s, "dev", "cat /root/deep/file"); got != "one\n" {
@@ -330,7 +332,7 @@ func TestDamagedMoveIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
 	furnished(t, s, nil)
-	source, err := s.Resolve(t.Context(), "dev")
+	source, err := s.Sandboxes.Resolve(t.Context(), "dev")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +351,7 @@ func TestDamagedMoveIsNamed(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
+		_, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
 		if wantKind(t, err, core.KindConflict); !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: move: %v", name, err)
 		}
@@ -362,7 +364,7 @@ func TestDamagedMoveIsNamed(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if list, err := s.List(t.Context(), core.ListFilter{}); err != nil || len(list.Sandboxes) != 1 {
+	if list, err := s.Sandboxes.List(t.Context(), core.ListFilter{}); err != nil || len(list.Sandboxes) != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
@@ -413,17 +415,17 @@ func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 		to.Shutdown()
 	})
 	furnished(t, s, nil)
-	source, err := s.Resolve(t.Context(), "dev")
+	source, err := s.Sandboxes.Resolve(t.Context(), "dev")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "plain", Keep: true}); err != nil {
+	if _, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "plain", Keep: true}); err != nil {
 		t.Fatal(err)
 	}
 	if len(to.seen) != 1 || !strings.Contains(to.seen[0], `"name":"dev"`) || strings.Contains(to.seen[0], `"target"`) {
 		t.Fatalf("at the launch stood %q", to.seen)
 	}
-	if err := s.Terminate(t.Context(), "plain/dev"); err != nil {
+	if err := s.Sandboxes.Terminate(t.Context(), "plain/dev"); err != nil {
 		t.Fatal(err)
 	}
 	// As if the process had died now; it was one of another boot.
@@ -450,11 +452,13 @@ func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 		return target
 	}
 	begun := interrupted(dead())
-	if result, err := s.Move(t.Context(), "cloud/dev", service.MoveOptions{To: "plain", Keep: true}); err != nil ||
+	if result, err := s.Sandboxes.Move(
+		t.Context(), "cloud/dev", service.MoveOptions{To: "plain", Keep: true},
+	); err != nil ||
 		!result.Resumed || result.Target.ID != begun.ID {
 		t.Errorf("the move: %+v, %v", result, err)
 	}
-	if err := s.Terminate(t.Context(), "plain/dev"); err != nil {
+	if err := s.Sandboxes.Terminate(t.Context(), "plain/dev"); err != nil {
 		t.Fatal(err)
 	}
 	begun = interrupted(dead())
@@ -465,7 +469,7 @@ func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 	if report, err := s.Prune(t.Context(), service.PruneOptions{}); err != nil || len(report.Sandboxes) != 1 {
 		t.Errorf("what prune removes: %+v, %v", report, err)
 	}
-	_, err = s.Resolve(t.Context(), "plain/dev")
+	_, err = s.Sandboxes.Resolve(t.Context(), "plain/dev")
 	wantKind(t, err, core.KindNotFound)
 	// Somebody else's of the same name is not the move's.
 	other := interrupted(core.CurrentOwner("somebody"))
@@ -476,11 +480,11 @@ func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 		t.Errorf("left are %v, %v", left, err)
 	}
 	// Of one whose source is gone the target is all there is.
-	if err := s.Terminate(t.Context(), other.ID); err != nil {
+	if err := s.Sandboxes.Terminate(t.Context(), other.ID); err != nil {
 		t.Fatal(err)
 	}
 	interrupted(dead())
-	if err := s.Terminate(t.Context(), "cloud/dev"); err != nil {
+	if err := s.Sandboxes.Terminate(t.Context(), "cloud/dev"); err != nil {
 		t.Fatal(err)
 	}
 	if report, err := s.Prune(t.Context(), service.PruneOptions{}); err != nil || len(report.Sandboxes) != 0 {
@@ -529,7 +533,7 @@ func TestMoveWhileFilesGoAway(t *testing.T) {
 	})
 	furnished(t, s, nil)
 	want := ran(t, s, "cloud/dev", look)
-	if _, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "plain"}); err != nil {
+	if _, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "plain"}); err != nil {
 		t.Fatal(err)
 	}
 	if !from.lost {
@@ -570,7 +574,7 @@ func TestMoveWithoutWhatCannotBeRead(t *testing.T) {
 	})
 	furnished(t, s, nil)
 	ran(t, s, "dev", "echo x > /root/deep/secret; echo two > /root/deep/second")
-	result, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
+	result, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -607,12 +611,12 @@ func TestMoveProvesItsFiles(t *testing.T) {
 		to.Shutdown()
 	})
 	furnished(t, s, nil)
-	_, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
+	_, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
 	wantKind(t, err, core.KindConflict)
 	if got := ran(t, s, "cloud/dev", "cat /root/deep/file"); got != "one\n" {
 		t.Errorf("the source has %q", got)
 	}
-	_, err = s.Resolve(t.Context(), "plain/dev")
+	_, err = s.Sandboxes.Resolve(t.Context(), "plain/dev")
 	wantKind(t, err, core.KindNotFound)
 }
 
@@ -624,12 +628,12 @@ func TestMoveOnceAtATime(t *testing.T) {
 			s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
 			furnished(t, s, nil)
 			var once sync.Once
-			_, err := s.Move(t.Context(), "dev", service.MoveOptions{To: "engine", Progress: func(p core.Progress) {
+			_, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "engine", Progress: func(p core.Progress) {
 				if p.Step != "copying" {
 					return
 				}
 				once.Do(func() {
-					_, err := s.Within(service.Scope{}).Move(t.Context(), "cloud/dev", service.MoveOptions{To: "engine"})
+					_, err := s.Within(service.Scope{}).Sandboxes.Move(t.Context(), "cloud/dev", service.MoveOptions{To: "engine"})
 					wantKind(t, err, core.KindConflict)
 				})
 			}})
@@ -639,7 +643,7 @@ func TestMoveOnceAtATime(t *testing.T) {
 			if got := ran(t, s, "engine/dev", "cat /root/deep/file"); got != "one\n" {
 				t.Errorf("the target has %q", got)
 			}
-			if _, err := s.Move(t.Context(), "engine/dev", service.MoveOptions{To: "plain"}); err != nil {
+			if _, err := s.Sandboxes.Move(t.Context(), "engine/dev", service.MoveOptions{To: "plain"}); err != nil {
 				t.Errorf("it cannot be moved again: %v", err)
 			}
 		})
@@ -652,12 +656,12 @@ func TestMoveWhoseSourceEnds(t *testing.T) {
 	s, cloud, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
 	furnished(t, s, nil)
 	ran(t, s, "cloud/dev", "echo two >/srv/second; echo three >/var/third")
-	source, err := s.Resolve(t.Context(), "cloud/dev")
+	source, err := s.Sandboxes.Resolve(t.Context(), "cloud/dev")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var once sync.Once
-	_, err = s.Move(t.Context(), "dev", service.MoveOptions{To: "engine", Progress: func(p core.Progress) {
+	_, err = s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "engine", Progress: func(p core.Progress) {
 		if p.Step == "copying" {
 			once.Do(func() {
 				if err := cloud.Terminate(t.Context(), source.ID); err != nil {
@@ -667,7 +671,7 @@ func TestMoveWhoseSourceEnds(t *testing.T) {
 		}
 	}})
 	wantKind(t, err, core.KindConflict)
-	if target, resolveErr := s.Resolve(t.Context(), "engine/dev"); resolveErr != nil ||
+	if target, resolveErr := s.Sandboxes.Resolve(t.Context(), "engine/dev"); resolveErr != nil ||
 		target.State != core.StateRunning || !strings.Contains(err.Error(), target.Ref()) {
 		t.Errorf("the target is %+v, %v; told was %v", target, resolveErr, err)
 	}

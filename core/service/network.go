@@ -7,7 +7,7 @@ import (
 )
 
 // SetNetwork changes where a running sandbox may connect to.
-func (s *Service) SetNetwork(ctx context.Context, ref string, network core.Network) (changed core.Sandbox, err error) {
+func (s Policy) SetNetwork(ctx context.Context, ref string, network core.Network) (changed core.Sandbox, err error) {
 	args := map[string]any{"mode": network.Mode, "allow": network.Allow}
 	err = s.act(ctx, "policy set", ref, args, func(sb core.Sandbox, p core.Provider) error {
 		if network.Mode == core.NetworkDefault {
@@ -20,7 +20,7 @@ func (s *Service) SetNetwork(ctx context.Context, ref string, network core.Netwo
 		if err := s.scope.Policy.admitNetwork(&asked); err != nil {
 			return err
 		}
-		policer, err := capable[core.NetworkPolicer](s, sb.Provider, "policy set")
+		policer, err := capable[core.NetworkPolicer](s.base, sb.Provider, "policy set")
 		if err != nil {
 			return err
 		}

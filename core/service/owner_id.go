@@ -98,7 +98,7 @@ func stateError(dir string, err error) error {
 }
 
 // asOwner is this process as the owner of what it launches.
-func (s *Service) asOwner() (core.Owner, error) {
+func (s *base) asOwner() (core.Owner, error) {
 	id, err := s.identity.get()
 	owner := s.owner
 	owner.ID = id
@@ -108,13 +108,13 @@ func (s *Service) asOwner() (core.Owner, error) {
 // Mine splits sandboxes into those of this user and state directory and those of others, for operations on all of them.
 // At a provider that is not shared, all are this user's. At a shared one, a sandbox without an owner is among the
 // others.
-func (s *Service) Mine(boxes []core.Sandbox) (mine, others []core.Sandbox, err error) {
+func (s Sandboxes) Mine(boxes []core.Sandbox) (mine, others []core.Sandbox, err error) {
 	shared := map[string]bool{}
 	mine = []core.Sandbox{}
 	for _, sb := range boxes {
 		at, known := shared[sb.Provider]
 		if !known {
-			caps, err := s.Capabilities(sb.Provider)
+			caps, err := Providers(s).Capabilities(sb.Provider)
 			at = err != nil || caps.Shared
 			shared[sb.Provider] = at
 		}

@@ -18,13 +18,17 @@ func TestMine(t *testing.T) {
 	s, one, two := service(t, Options{StateDir: home, Quotas: Quotas{MaxSandboxes: 3}})
 	one.caps.Shared = true
 	for _, provider := range []string{"one", "two"} {
-		if _, err := s.Launch(t.Context(), core.Spec{Provider: provider, Name: "mine"}, LaunchOptions{}); err != nil {
+		if _, err := s.Sandboxes.Launch(
+			t.Context(), core.Spec{Provider: provider, Name: "mine"}, LaunchOptions{},
+		); err != nil {
 			t.Fatal(err)
 		}
 	}
 	stranger, other, _ := service(t, Options{StateDir: t.TempDir()})
 	other.boxes, other.caps = nil, one.caps
-	if _, err := stranger.Launch(t.Context(), core.Spec{Provider: "one", Name: "theirs"}, LaunchOptions{}); err != nil {
+	if _, err := stranger.Sandboxes.Launch(
+		t.Context(), core.Spec{Provider: "one", Name: "theirs"}, LaunchOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	theirs := other.boxes[0]
@@ -36,17 +40,17 @@ func TestMine(t *testing.T) {
 
 	again := New(Options{StateDir: home, Factories: []core.Factory{one.factory("one-"), two.factory("two-")}})
 	for _, view := range []*Service{s, s.Within(Scope{Actor: "mcp/1"}), again} {
-		listing, err := view.List(t.Context(), core.ListFilter{})
+		listing, err := view.Sandboxes.List(t.Context(), core.ListFilter{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		mine, others, err := view.Mine(listing.Sandboxes)
+		mine, others, err := view.Sandboxes.Mine(listing.Sandboxes)
 		if err != nil || len(mine) != 2 || mine[0].Name != "mine" || mine[1].Name != "mine" || len(others) != 2 {
 			t.Errorf("mine: %+v, others: %+v, %v", mine, others, err)
 		}
 	}
 	// Others' sandboxes do not count for the quota.
-	if _, err := s.Launch(t.Context(), core.Spec{Name: "third"}, LaunchOptions{}); err != nil {
+	if _, err := s.Sandboxes.Launch(t.Context(), core.Spec{Name: "third"}, LaunchOptions{}); err != nil {
 		t.Error(err)
 	}
 	report, err := s.Prune(t.Context(), PruneOptions{DryRun: true})

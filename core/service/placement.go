@@ -32,7 +32,7 @@ type Candidate struct {
 
 // Explain reports which provider Launch would choose for spec, without launching. It asks providers in placement order.
 // It does not contact those whose Capabilities exclude the spec.
-func (s *Service) Explain(ctx context.Context, spec core.Spec) (Placement, error) {
+func (s Sandboxes) Explain(ctx context.Context, spec core.Spec) (Placement, error) {
 	spec, wishes, _, err := s.prepare(ctx, spec)
 	if err != nil {
 		return Placement{}, err
@@ -41,7 +41,7 @@ func (s *Service) Explain(ctx context.Context, spec core.Spec) (Placement, error
 }
 
 // place considers the providers in order. With all it continues after the first that fits.
-func (s *Service) place(ctx context.Context, spec core.Spec, wishes []wish, all bool) (Placement, error) {
+func (s *base) place(ctx context.Context, spec core.Spec, wishes []wish, all bool) (Placement, error) {
 	lazies := s.lazyProviders
 	if spec.Provider != "" && spec.Provider != core.ProviderAuto {
 		lazy, err := s.provider(spec.Provider)
@@ -160,7 +160,7 @@ func lacks(caps core.Capabilities, spec core.Spec) []string {
 }
 
 // refusal is the error of a launch whose placement has no choice.
-func (s *Service) refusal(p Placement, spec core.Spec, wishes []wish) error {
+func (s *base) refusal(p Placement, spec core.Spec, wishes []wish) error {
 	if len(p.Candidates) == 0 {
 		return core.Errorf(core.KindUnavailable, "launch", spec.Name, "no provider is configured")
 	}
@@ -192,7 +192,7 @@ func (s *Service) refusal(p Placement, spec core.Spec, wishes []wish) error {
 const providersHint = "sb provider ls --json lists what each provider supports"
 
 // fitting names the providers whose capabilities include the spec, in placement order.
-func (s *Service) fitting(spec core.Spec, wishes []wish) []string {
+func (s *base) fitting(spec core.Spec, wishes []wish) []string {
 	var names []string
 	for _, lazy := range s.lazyProviders {
 		if p, err := lazy.open(); err == nil && len(lacks(p.Capabilities(), fit(spec, wishes, p.Capabilities()))) == 0 {

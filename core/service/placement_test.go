@@ -20,7 +20,7 @@ func TestGPUThatIsNotThere(t *testing.T) {
 		{Type: "XYZ", Count: 1}:   "does not support --gpu XYZ",
 		{Type: "A10G", Count: 4}:  "supports all of the spec",
 	} {
-		placement, err := s.Explain(t.Context(), core.Spec{GPU: gpu})
+		placement, err := s.Sandboxes.Explain(t.Context(), core.Spec{GPU: gpu})
 		if err != nil || placement.Candidates[0].Why != want {
 			t.Errorf("%s: %+v, %v", gpu, placement, err)
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // costOf returns what a sandbox has cost until now, or nil where its provider has no prices.
-func (s *Service) costOf(sb core.Sandbox) *core.Cost {
+func (s *base) costOf(sb core.Sandbox) *core.Cost {
 	prices, priced := s.prices[sb.Provider]
 	if !priced {
 		return nil
@@ -25,7 +25,7 @@ func (s *Service) costOf(sb core.Sandbox) *core.Cost {
 }
 
 // lived returns for how long a sandbox has been charged. One that is queued has cost nothing yet.
-func (s *Service) lived(sb core.Sandbox) time.Duration {
+func (s *base) lived(sb core.Sandbox) time.Duration {
 	if sb.State == core.StateQueued {
 		return 0
 	}
@@ -48,7 +48,7 @@ func charged(sb core.Sandbox) time.Time {
 const gpuLifetime = core.Duration(time.Hour)
 
 // boundGPU shortens the default lifetime of a sandbox with a GPU where GPUs have a price. It reports whether it did.
-func (s *Service) boundGPU(spec *core.Spec, asked core.Duration) bool {
+func (s *base) boundGPU(spec *core.Spec, asked core.Duration) bool {
 	prices, priced := s.prices[spec.Provider]
 	if !priced || spec.GPU.IsZero() || len(prices.GPU) == 0 || asked != 0 || spec.Checkpoint != "" {
 		return false
@@ -61,7 +61,7 @@ func (s *Service) boundGPU(spec *core.Spec, asked core.Duration) bool {
 }
 
 // budget bounds the lifetime of a launch by what it may cost. asked is the lifetime that was asked for, or 0.
-func (s *Service) budget(spec *core.Spec, provider string, asked core.Duration) error {
+func (s *base) budget(spec *core.Spec, provider string, asked core.Duration) error {
 	if err := s.knowsPrices(*spec, provider); err != nil {
 		return err
 	}
@@ -82,11 +82,11 @@ func (s *Service) budget(spec *core.Spec, provider string, asked core.Duration) 
 
 // knowsPrices rejects a cost limit at a remote provider without known prices. Local sandboxes without prices cost
 // nothing.
-func (s *Service) knowsPrices(spec core.Spec, provider string) error {
+func (s *base) knowsPrices(spec core.Spec, provider string) error {
 	if _, priced := s.prices[provider]; spec.MaxCost == 0 || priced {
 		return nil
 	}
-	caps, err := s.Capabilities(provider)
+	caps, err := Providers{s}.Capabilities(provider)
 	if err != nil || !caps.Remote {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *Service) knowsPrices(spec core.Spec, provider string) error {
 
 // affordable returns how long a sandbox can live on what is left of its MaxCost if it costs the most that it can, in
 // whole seconds. Where nothing is charged, or nothing bounds it, bounded is false.
-func (s *Service) affordable(
+func (s *base) affordable(
 	spec core.Spec, provider string, lived time.Duration,
 ) (longest core.Duration, bounded bool, err error) {
 	prices, priced := s.prices[provider]
@@ -120,7 +120,7 @@ func (s *Service) affordable(
 }
 
 // checkBudget refuses a lifetime from now on that costs more than the sandbox may.
-func (s *Service) checkBudget(sb core.Sandbox, timeout time.Duration) error {
+func (s *base) checkBudget(sb core.Sandbox, timeout time.Duration) error {
 	longest, bounded, err := s.affordable(sb.Spec, sb.Provider, s.lived(sb))
 	if err != nil || !bounded {
 		return err

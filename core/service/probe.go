@@ -15,7 +15,7 @@ const defaultProbeInterval = time.Second
 // WaitReady blocks until the readiness probe of a sandbox has succeeded, the sandbox has ended (KindConflict) or ctx
 // has. If the provider does not run probes, the Service does: each attempt of a command is in the sandbox's journal.
 // The error has the failure of the last attempt.
-func (s *Service) WaitReady(ctx context.Context, ref string) error {
+func (s Sandboxes) WaitReady(ctx context.Context, ref string) error {
 	sb, p, err := s.resolve(ctx, ref)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func notReady(ctx context.Context, sb core.Sandbox, ref string, last error) erro
 }
 
 // attempt probes once.
-func (s *Service) attempt(ctx context.Context, p core.Provider, sb core.Sandbox, probe core.Probe) error {
+func (s *base) attempt(ctx context.Context, p core.Provider, sb core.Sandbox, probe core.Probe) error {
 	if probe.TCP != 0 {
 		forwarder, err := capable[core.PortForwarder](s, sb.Provider, "wait")
 		if err != nil {

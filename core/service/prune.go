@@ -35,16 +35,16 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report core.Pru
 	}
 	prunable := slices.DeleteFunc(listing.Sandboxes, func(sb core.Sandbox) bool { return !s.prunable(sb, opts.OlderThan) })
 	if !opts.AllOwners {
-		mine, others, err := s.Mine(prunable)
+		mine, others, err := s.Sandboxes.Mine(prunable)
 		if err != nil {
 			return report, err
 		}
 		prunable, report.Others = mine, len(others)
 	}
 	for _, sb := range prunable {
-		sb = s.Sized(ctx, []core.Sandbox{sb})[0]
+		sb = s.Sandboxes.Sized(ctx, []core.Sandbox{sb})[0]
 		if !opts.DryRun {
-			if err := s.Terminate(ctx, sb.Ref()); err != nil && !errors.Is(err, core.KindNotFound) {
+			if err := s.Sandboxes.Terminate(ctx, sb.Ref()); err != nil && !errors.Is(err, core.KindNotFound) {
 				fail(sb.Provider, err)
 				continue
 			}
@@ -84,7 +84,7 @@ func (s *Service) Prune(ctx context.Context, opts PruneOptions) (report core.Pru
 }
 
 // prunable reports whether Prune removes sb.
-func (s *Service) prunable(sb core.Sandbox, olderThan time.Duration) bool {
+func (s *base) prunable(sb core.Sandbox, olderThan time.Duration) bool {
 	if !sb.State.Live() {
 		ended := sb.Ended
 		if ended.IsZero() { // the end of a lost one is unknown
@@ -106,12 +106,12 @@ func (s *Service) prunable(sb core.Sandbox, olderThan time.Duration) bool {
 }
 
 // renews says whether a provider can change how long a sandbox lives.
-func (s *Service) renews(provider string) bool {
+func (s *base) renews(provider string) bool {
 	_, err := capable[core.Renewer](s, provider, "timeout")
 	return err == nil
 }
 
-func (s *Service) sweep(ctx context.Context, sweeper core.Sweeper, leftover core.Leftover) (err error) {
+func (s *base) sweep(ctx context.Context, sweeper core.Sweeper, leftover core.Leftover) (err error) {
 	record := s.begin("sweep", leftover.Subject)
 	record.Provider = leftover.Provider
 	defer func() { s.finish(record, err) }()

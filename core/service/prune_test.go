@@ -64,7 +64,9 @@ func TestPrune(t *testing.T) {
 func TestNameLikeAnIDIsRefused(t *testing.T) {
 	s, _, _ := service(t, Options{})
 	for _, name := range []string{"one-0", "two-x"} {
-		if _, err := s.Launch(t.Context(), core.Spec{Name: name}, LaunchOptions{}); !errors.Is(err, core.KindUsage) {
+		if _, err := s.Sandboxes.Launch(t.Context(), core.Spec{Name: name}, LaunchOptions{}); !errors.Is(
+			err, core.KindUsage,
+		) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -76,12 +78,12 @@ func TestAuditGoesOnBehindACutLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, _, _ := service(t, Options{StateDir: dir})
-	if _, err := s.Launch(t.Context(), core.Spec{Name: "after"}, LaunchOptions{}); err != nil {
+	if _, err := s.Sandboxes.Launch(t.Context(), core.Spec{Name: "after"}, LaunchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
 	damaged := 0
-	for record, err := range s.History(t.Context(), HistoryFilter{}) {
+	for record, err := range s.Records.History(t.Context(), HistoryFilter{}) {
 		if _, ok := errors.AsType[*AuditDamage](err); ok {
 			damaged++
 			continue

@@ -18,9 +18,9 @@ const (
 
 // recorded returns the commands of a sandbox that the audit log has, oldest first. It is for a provider that keeps no
 // journal: the provider tells of each command how it ended, and commands that it does not know any more are left out.
-func (s *Service) recorded(ctx context.Context, sb core.Sandbox, teller core.ExecTeller) ([]core.Exec, error) {
+func (s *base) recorded(ctx context.Context, sb core.Sandbox, teller core.ExecTeller) ([]core.Exec, error) {
 	var execs []core.Exec
-	for record, err := range s.History(ctx, HistoryFilter{Sandbox: sb.ID, Op: "exec"}) {
+	for record, err := range (Records{s}).History(ctx, HistoryFilter{Sandbox: sb.ID, Op: "exec"}) {
 		if _, damaged := errors.AsType[*AuditDamage](err); damaged {
 			continue
 		}

@@ -26,11 +26,11 @@ type Scope struct {
 	MaxSandboxes int
 	// Counted are the labels of the sandboxes that MaxSandboxes counts, and are put on every launch as Labels are.
 	Counted map[string]string
-	Policy  Policy
+	Policy  LaunchPolicy
 }
 
-// Policy says what may be launched. A zero field allows everything.
-type Policy struct {
+// LaunchPolicy says what may be launched. A zero field allows everything.
+type LaunchPolicy struct {
 	// Provider is the only one; it is taken where the spec names none.
 	Provider string
 	// Template is what every launch starts from. A launch may then name only who it is, what it is given (variables
@@ -55,7 +55,7 @@ type Policy struct {
 // instead of what s has. It shares providers, audit log and events with s, and is not to be closed.
 // Events, Prune and Providers are not narrowed.
 func (s *Service) Within(scope Scope) *Service {
-	narrow := *s
+	narrow := *s.base
 	if scope.Actor != "" {
 		narrow.owner.Actor = scope.Actor
 	}
@@ -66,11 +66,11 @@ func (s *Service) Within(scope Scope) *Service {
 	maps.Copy(labels, scope.Labels)
 	scope.Labels = labels
 	narrow.scope = scope
-	return &narrow
+	return grouped(&narrow)
 }
 
 // sees says whether a sandbox exists for this service.
-func (s *Service) sees(sb core.Sandbox) bool { return hasLabels(sb, s.scope.Labels) }
+func (s *base) sees(sb core.Sandbox) bool { return hasLabels(sb, s.scope.Labels) }
 
 func hasLabels(sb core.Sandbox, labels map[string]string) bool {
 	for key, value := range labels {
@@ -82,7 +82,7 @@ func hasLabels(sb core.Sandbox, labels map[string]string) bool {
 }
 
 // admit applies the scope to a launch: what it fixes is filled in, what it forbids is refused.
-func (s *Service) admit(spec *core.Spec) error {
+func (s *base) admit(spec *core.Spec) error {
 	if prefix := s.scope.NamePrefix; prefix != "" && !strings.HasPrefix(spec.Name, prefix) {
 		if spec.Name == "" {
 			spec.Name = core.NewName()
@@ -121,7 +121,7 @@ func refuse(field, asked, allowed string) error {
 		WithHint("allowed: %s", allowed)
 }
 
-func (p Policy) admit(spec *core.Spec) error {
+func (p LaunchPolicy) admit(spec *core.Spec) error {
 	if p.Provider != "" {
 		if asked := spec.Provider; asked != "" && asked != core.ProviderAuto && asked != p.Provider {
 			return refuse("provider", asked, p.Provider)
@@ -157,7 +157,7 @@ func (p Policy) admit(spec *core.Spec) error {
 	return p.admitLimits(spec)
 }
 
-func (p Policy) admitNetwork(spec *core.Spec) error {
+func (p LaunchPolicy) admitNetwork(spec *core.Spec) error {
 	if len(p.Networks) == 0 {
 		return nil
 	}
@@ -174,7 +174,7 @@ func (p Policy) admitNetwork(spec *core.Spec) error {
 	return nil
 }
 
-func (p Policy) admitLimits(spec *core.Spec) error {
+func (p LaunchPolicy) admitLimits(spec *core.Spec) error {
 	if p.MaxTimeout > 0 {
 		if spec.Timeout == core.NoTimeout || spec.Timeout > p.MaxTimeout {
 			return refuse("lifetime", spec.Timeout.String(), "up to "+p.MaxTimeout.String())
@@ -197,7 +197,7 @@ func (p Policy) admitLimits(spec *core.Spec) error {
 }
 
 // admitTimeout refuses a lifetime beyond the policy's.
-func (p Policy) admitTimeout(timeout time.Duration) error {
+func (p LaunchPolicy) admitTimeout(timeout time.Duration) error {
 	if most := time.Duration(p.MaxTimeout); most > 0 && (timeout == 0 || timeout > most) {
 		return core.Errorf(
 			core.KindUnauthorized, "timeout", "", "a lifetime of %s is not allowed here", core.Duration(timeout),

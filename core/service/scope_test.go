@@ -22,13 +22,13 @@ func TestScopeHidesWhatIsNotItsOwn(t *testing.T) {
 		{ID: "one-3", Name: "nobodys", Provider: "one", State: core.StateRunning},
 	}
 	scoped := s.Within(Scope{Labels: mine})
-	if sb, err := scoped.Resolve(t.Context(), "dev"); err != nil || sb.ID != "one-1" {
+	if sb, err := scoped.Sandboxes.Resolve(t.Context(), "dev"); err != nil || sb.ID != "one-1" {
 		t.Errorf("a name that both have is %+v, %v", sb, err)
 	}
 	for _, ref := range []string{
 		"one-0", "one/one-0", "one-2", "secret-project", "one/secret-project", "nobodys", "one-3", "secret-projec",
 	} {
-		_, err := scoped.Resolve(t.Context(), ref)
+		_, err := scoped.Sandboxes.Resolve(t.Context(), ref)
 		if !errors.Is(err, core.KindNotFound) {
 			t.Errorf("%s: %v", ref, err)
 		}
@@ -37,16 +37,19 @@ func TestScopeHidesWhatIsNotItsOwn(t *testing.T) {
 			t.Errorf("%s: the error tells of others: %v (%s)", ref, err, core.HintOf(err))
 		}
 	}
-	if listing, err := scoped.List(t.Context(), core.ListFilter{All: true}); err != nil || len(listing.Sandboxes) != 1 {
+	if listing, err := scoped.Sandboxes.List(t.Context(), core.ListFilter{All: true}); err != nil ||
+		len(listing.Sandboxes) != 1 {
 		t.Errorf("the list is %+v, %v", listing, err)
 	}
-	if err := scoped.Terminate(t.Context(), "one-0"); !errors.Is(err, core.KindNotFound) {
+	if err := scoped.Sandboxes.Terminate(t.Context(), "one-0"); !errors.Is(err, core.KindNotFound) {
 		t.Errorf("terminating another's: %v", err)
 	}
-	if _, err := scoped.Within(Scope{Actor: "deeper"}).Resolve(t.Context(), "one-0"); !errors.Is(err, core.KindNotFound) {
+	if _, err := scoped.Within(Scope{Actor: "deeper"}).Sandboxes.Resolve(t.Context(), "one-0"); !errors.Is(
+		err, core.KindNotFound,
+	) {
 		t.Errorf("a scope in a scope sees more: %v", err)
 	}
-	if sb, err := s.Resolve(t.Context(), "one-0"); err != nil || sb.ID != "one-0" {
+	if sb, err := s.Sandboxes.Resolve(t.Context(), "one-0"); err != nil || sb.ID != "one-0" {
 		t.Errorf("the service itself is narrowed: %+v, %v", sb, err)
 	}
 }
@@ -57,7 +60,7 @@ func TestScopeMarksLaunches(t *testing.T) {
 		Actor: "mcp/1", Labels: map[string]string{"owner": "me"}, Counted: map[string]string{"by": "mcp"}, NamePrefix: "mcp-",
 	})
 	for asked, want := range map[string]string{"dev": "mcp-dev", "mcp-x": "mcp-x", "": "mcp-"} {
-		sb, err := scoped.Launch(
+		sb, err := scoped.Sandboxes.Launch(
 			t.Context(), core.Spec{Name: asked, Labels: map[string]string{"owner": "them", "team": "a"}}, LaunchOptions{},
 		)
 		if err != nil {
@@ -82,7 +85,7 @@ func TestScopeCountsItsSandboxes(t *testing.T) {
 	}
 	for most, kind := range map[int]core.Kind{1: core.KindExhausted, 2: core.KindInternal} {
 		_, err := s.Within(Scope{MaxSandboxes: most, Counted: map[string]string{"by": "me"}}).
-			Launch(t.Context(), core.Spec{}, LaunchOptions{})
+			Sandboxes.Launch(t.Context(), core.Spec{}, LaunchOptions{})
 		if (err != nil) != (kind == core.KindExhausted) || core.KindOf(err) != kind {
 			t.Errorf("of %d: %v", most, err)
 		}
@@ -92,53 +95,63 @@ func TestScopeCountsItsSandboxes(t *testing.T) {
 func TestPolicy(t *testing.T) {
 	hour := core.Duration(time.Hour)
 	for name, test := range map[string]struct {
-		policy Policy
+		policy LaunchPolicy
 		spec   core.Spec
 		want   func(core.Spec) bool // nil: it is refused
 	}{
-		"image taken": {Policy{Images: []string{"a", "b"}}, core.Spec{}, func(s core.Spec) bool {
+		"image taken": {LaunchPolicy{Images: []string{"a", "b"}}, core.Spec{}, func(s core.Spec) bool {
 			return s.Image == "a"
 		}},
-		"image allowed": {Policy{Images: []string{"a", "b"}}, core.Spec{Image: "b"}, func(s core.Spec) bool {
+		"image allowed": {LaunchPolicy{Images: []string{"a", "b"}}, core.Spec{Image: "b"}, func(s core.Spec) bool {
 			return s.Image == "b"
 		}},
-		"image refused":      {Policy{Images: []string{"a"}}, core.Spec{Image: "c"}, nil},
-		"dockerfile refused": {Policy{Images: []string{"a"}}, core.Spec{Dockerfile: "D"}, nil},
-		"python refused":     {Policy{Images: []string{"a"}}, core.Spec{Python: "3.12"}, nil},
-		"snapshot refused":   {Policy{Images: []string{"a"}}, core.Spec{Snapshot: "s"}, nil},
-		"provider taken": {Policy{Provider: "one"}, core.Spec{Provider: core.ProviderAuto}, func(s core.Spec) bool {
+		"image refused":      {LaunchPolicy{Images: []string{"a"}}, core.Spec{Image: "c"}, nil},
+		"dockerfile refused": {LaunchPolicy{Images: []string{"a"}}, core.Spec{Dockerfile: "D"}, nil},
+		"python refused":     {LaunchPolicy{Images: []string{"a"}}, core.Spec{Python: "3.12"}, nil},
+		"snapshot refused":   {LaunchPolicy{Images: []string{"a"}}, core.Spec{Snapshot: "s"}, nil},
+		"provider taken": {LaunchPolicy{Provider: "one"}, core.Spec{Provider: core.ProviderAuto}, func(s core.Spec) bool {
 			return s.Provider == "one"
 		}},
-		"provider refused": {Policy{Provider: "one"}, core.Spec{Provider: "two"}, nil},
-		"gpu refused":      {Policy{GPUs: []string{"T4"}}, core.Spec{GPU: core.GPU{Type: "H100", Count: 1}}, nil},
-		"gpu allowed": {Policy{GPUs: []string{"T4"}}, core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, func(core.Spec) bool {
+		"provider refused": {LaunchPolicy{Provider: "one"}, core.Spec{Provider: "two"}, nil},
+		"gpu refused":      {LaunchPolicy{GPUs: []string{"T4"}}, core.Spec{GPU: core.GPU{Type: "H100", Count: 1}}, nil},
+		"gpu allowed": {LaunchPolicy{GPUs: []string{"T4"}}, core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, func(
+			core.Spec,
+		) bool {
 			return true
 		}},
-		"no gpu at all": {Policy{GPUs: []string{"none"}}, core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, nil},
-		"no gpu asked":  {Policy{GPUs: []string{"none"}}, core.Spec{}, func(core.Spec) bool { return true }},
-		"network taken": {Policy{Networks: []core.NetworkMode{core.NetworkNone, core.NetworkAll}}, core.Spec{}, func(
+		"no gpu at all": {LaunchPolicy{GPUs: []string{"none"}}, core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, nil},
+		"no gpu asked":  {LaunchPolicy{GPUs: []string{"none"}}, core.Spec{}, func(core.Spec) bool { return true }},
+		"network taken": {LaunchPolicy{Networks: []core.NetworkMode{core.NetworkNone, core.NetworkAll}}, core.Spec{}, func(
 			s core.Spec,
 		) bool {
 			return s.Network.Mode == core.NetworkNone
 		}},
 		"network refused": {
-			Policy{Networks: []core.NetworkMode{core.NetworkNone}}, core.Spec{Network: core.Network{Mode: core.NetworkAll}}, nil,
+			LaunchPolicy{Networks: []core.NetworkMode{core.NetworkNone}},
+			core.Spec{Network: core.Network{Mode: core.NetworkAll}},
+			nil,
 		},
-		"lifetime taken":   {Policy{MaxTimeout: hour}, core.Spec{}, func(s core.Spec) bool { return s.Timeout == hour }},
-		"lifetime refused": {Policy{MaxTimeout: hour}, core.Spec{Timeout: 2 * hour}, nil},
-		"cpu refused":      {Policy{MaxCPU: 1}, core.Spec{CPU: 2}, nil},
-		"memory taken": {Policy{MaxMemory: core.GiB}, core.Spec{}, func(s core.Spec) bool {
+		"lifetime taken": {LaunchPolicy{MaxTimeout: hour}, core.Spec{}, func(s core.Spec) bool {
+			return s.Timeout == hour
+		}},
+		"lifetime refused": {LaunchPolicy{MaxTimeout: hour}, core.Spec{Timeout: 2 * hour}, nil},
+		"cpu refused":      {LaunchPolicy{MaxCPU: 1}, core.Spec{CPU: 2}, nil},
+		"memory taken": {LaunchPolicy{MaxMemory: core.GiB}, core.Spec{}, func(s core.Spec) bool {
 			return s.Memory == core.GiB
 		}},
-		"memory refused": {Policy{MaxMemory: core.GiB}, core.Spec{Memory: 2 * core.GiB}, nil},
+		"memory refused": {LaunchPolicy{MaxMemory: core.GiB}, core.Spec{Memory: 2 * core.GiB}, nil},
 		"host volume refused": {
-			Policy{NoHostVolumes: true}, core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, nil,
+			LaunchPolicy{NoHostVolumes: true}, core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, nil,
 		},
-		"named volume": {Policy{NoHostVolumes: true}, core.Spec{Volumes: []core.Volume{{Source: "data", Target: "/x"}}}, func(
-			core.Spec,
-		) bool {
-			return true
-		}},
+		"named volume": {
+			LaunchPolicy{NoHostVolumes: true},
+			core.Spec{Volumes: []core.Volume{{Source: "data", Target: "/x"}}},
+			func(
+				core.Spec,
+			) bool {
+				return true
+			},
+		},
 	} {
 		spec := test.spec
 		err := test.policy.admit(&spec)
@@ -151,14 +164,14 @@ func TestPolicy(t *testing.T) {
 	}
 	// Before defaults are filled in and before any provider is asked.
 	s, one, _ := service(t, Options{})
-	if _, err := s.Within(Scope{Policy: Policy{Images: []string{"a"}}}).
-		Launch(t.Context(), core.Spec{Image: "b"}, LaunchOptions{}); !errors.Is(err, core.KindUnauthorized) ||
+	if _, err := s.Within(Scope{Policy: LaunchPolicy{Images: []string{"a"}}}).
+		Sandboxes.Launch(t.Context(), core.Spec{Image: "b"}, LaunchOptions{}); !errors.Is(err, core.KindUnauthorized) ||
 		len(one.boxes) != 0 {
 		t.Errorf("launch: %v", err)
 	}
 	one.boxes = []core.Sandbox{{ID: "one-0", Provider: "one", State: core.StateRunning}}
-	if _, err := s.Within(Scope{Policy: Policy{MaxTimeout: hour}}).
-		SetTimeout(t.Context(), "one-0", 0); !errors.Is(err, core.KindUnauthorized) {
+	if _, err := s.Within(Scope{Policy: LaunchPolicy{MaxTimeout: hour}}).
+		Sandboxes.SetTimeout(t.Context(), "one-0", 0); !errors.Is(err, core.KindUnauthorized) {
 		t.Errorf("a lifetime without an end: %v", err)
 	}
 }
@@ -172,50 +185,60 @@ func TestTemplates(t *testing.T) {
 	}
 	known := func(name string) (core.Spec, bool, error) { return base, name == "t", nil }
 	for name, test := range map[string]struct {
-		policy Policy
+		policy LaunchPolicy
 		spec   core.Spec
 		kind   core.Kind // of the refusal, where want is nil
 		want   func(core.Spec) bool
 	}{
-		"filled in": {Policy{}, core.Spec{Template: "t"}, 0, func(s core.Spec) bool {
+		"filled in": {LaunchPolicy{}, core.Spec{Template: "t"}, 0, func(s core.Spec) bool {
 			return s.Image == "base" && s.Memory == core.GiB && s.Template == "" && s.Env["A"] == "1"
 		}},
-		"overridden": {Policy{}, core.Spec{Template: "t", Memory: 2 * core.GiB, Env: map[string]string{"A": "2"}}, 0, func(
+		"overridden": {
+			LaunchPolicy{},
+			core.Spec{Template: "t", Memory: 2 * core.GiB, Env: map[string]string{"A": "2"}},
+			0,
+			func(
+				s core.Spec,
+			) bool {
+				return s.Memory == 2*core.GiB && s.Env["A"] == "2" && s.Env["B"] == "1"
+			},
+		},
+		"unknown": {LaunchPolicy{}, core.Spec{Template: "u"}, core.KindNotFound, nil},
+		"a path":  {LaunchPolicy{}, core.Spec{Template: "../t"}, core.KindNotFound, nil},
+		"taken": {LaunchPolicy{Template: "t"}, core.Spec{Name: "x", Env: map[string]string{"C": "1"}}, 0, func(
 			s core.Spec,
 		) bool {
-			return s.Memory == 2*core.GiB && s.Env["A"] == "2" && s.Env["B"] == "1"
-		}},
-		"unknown": {Policy{}, core.Spec{Template: "u"}, core.KindNotFound, nil},
-		"a path":  {Policy{}, core.Spec{Template: "../t"}, core.KindNotFound, nil},
-		"taken": {Policy{Template: "t"}, core.Spec{Name: "x", Env: map[string]string{"C": "1"}}, 0, func(s core.Spec) bool {
 			return s.Image == "base" && s.Name == "x" && s.Env["C"] == "1" && s.Network.Mode == core.NetworkNone
 		}},
-		"shorter": {Policy{Template: "t"}, core.Spec{Template: "t", Timeout: hour / 2}, 0, func(s core.Spec) bool {
+		"shorter": {LaunchPolicy{Template: "t"}, core.Spec{Template: "t", Timeout: hour / 2}, 0, func(s core.Spec) bool {
 			return s.Timeout == hour/2
 		}},
-		"longer":     {Policy{Template: "t"}, core.Spec{Timeout: 2 * hour}, core.KindUnauthorized, nil},
-		"another":    {Policy{Template: "t"}, core.Spec{Template: "u"}, core.KindUnauthorized, nil},
-		"beside it":  {Policy{Template: "t"}, core.Spec{Image: "a"}, core.KindUnauthorized, nil},
-		"a snapshot": {Policy{Template: "t"}, core.Spec{Snapshot: "a"}, core.KindUnauthorized, nil},
+		"longer":     {LaunchPolicy{Template: "t"}, core.Spec{Timeout: 2 * hour}, core.KindUnauthorized, nil},
+		"another":    {LaunchPolicy{Template: "t"}, core.Spec{Template: "u"}, core.KindUnauthorized, nil},
+		"beside it":  {LaunchPolicy{Template: "t"}, core.Spec{Image: "a"}, core.KindUnauthorized, nil},
+		"a snapshot": {LaunchPolicy{Template: "t"}, core.Spec{Snapshot: "a"}, core.KindUnauthorized, nil},
 		"another network": {
-			Policy{Template: "t"}, core.Spec{Network: core.Network{Mode: core.NetworkAll}}, core.KindUnauthorized, nil,
+			LaunchPolicy{Template: "t"}, core.Spec{Network: core.Network{Mode: core.NetworkAll}}, core.KindUnauthorized, nil,
 		},
-		"a GPU": {Policy{Template: "t"}, core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, core.KindUnauthorized, nil},
+		"a GPU": {LaunchPolicy{Template: "t"}, core.Spec{GPU: core.GPU{Type: "T4", Count: 1}}, core.KindUnauthorized, nil},
 		"a volume": {
-			Policy{Template: "t"}, core.Spec{Volumes: []core.Volume{{Source: "x", Target: "/x"}}}, core.KindUnauthorized, nil,
+			LaunchPolicy{Template: "t"},
+			core.Spec{Volumes: []core.Volume{{Source: "x", Target: "/x"}}},
+			core.KindUnauthorized,
+			nil,
 		},
 		"a kept secret": {
-			Policy{Template: "t"}, core.Spec{Secrets: []core.Secret{{Name: "k", Ref: "k"}}}, core.KindUnauthorized, nil,
+			LaunchPolicy{Template: "t"}, core.Spec{Secrets: []core.Secret{{Name: "k", Ref: "k"}}}, core.KindUnauthorized, nil,
 		},
 		"a secret": {
-			Policy{Template: "t"},
+			LaunchPolicy{Template: "t"},
 			core.Spec{Secrets: []core.Secret{{Name: "S", Value: core.NewSecretValue("value")}}},
 			0, func(s core.Spec) bool {
 				return len(s.Secrets) == 1
 			},
 		},
 		"policy over it": {
-			Policy{Template: "t", Networks: []core.NetworkMode{core.NetworkAll}}, core.Spec{}, core.KindUnauthorized, nil,
+			LaunchPolicy{Template: "t", Networks: []core.NetworkMode{core.NetworkAll}}, core.Spec{}, core.KindUnauthorized, nil,
 		},
 	} {
 		s, _, _ := service(t, Options{Templates: known})
@@ -255,15 +278,15 @@ func TestSecretsOfATemplate(t *testing.T) {
 func TestWhatIsExplainedIsWhatIsLaunched(t *testing.T) {
 	base := core.Spec{Memory: core.GiB, GPU: core.GPU{Type: "H100", Count: 1}}
 	s, _, _ := service(t, Options{Templates: func(string) (core.Spec, bool, error) { return base, true, nil }})
-	explained, err := s.ExplainPolicy(t.Context(), core.Spec{Template: "t"})
+	explained, err := s.Policy.Explain(t.Context(), core.Spec{Template: "t"})
 	if err != nil || len(explained) != 1 || explained[0].Provider != "two" {
 		t.Fatalf("%+v, %v", explained, err)
 	}
 	if list := explained[0].Enforcement; len(list) != 1 || list[0].Field != "memory" || list[0].Asked != "1GiB" {
 		t.Errorf("explained is %+v", list)
 	}
-	confined := s.Within(Scope{Policy: Policy{Provider: "two"}})
-	if placement, err := confined.Explain(t.Context(), core.Spec{}); err != nil || placement.Chosen != "two" {
+	confined := s.Within(Scope{Policy: LaunchPolicy{Provider: "two"}})
+	if placement, err := confined.Sandboxes.Explain(t.Context(), core.Spec{}); err != nil || placement.Chosen != "two" {
 		t.Errorf("under a policy %+v, %v", placement, err)
 	}
 }
@@ -272,7 +295,7 @@ func TestWhatIsExplainedIsWhatIsLaunched(t *testing.T) {
 func TestRequireChecksWhatIsNamed(t *testing.T) {
 	s, _, _ := service(t, Options{Defaults: core.Spec{Memory: core.GiB}})
 	for _, named := range []core.Bytes{0, core.GiB} {
-		explained, err := s.ExplainPolicy(t.Context(), core.Spec{Provider: "two", Memory: named})
+		explained, err := s.Policy.Explain(t.Context(), core.Spec{Provider: "two", Memory: named})
 		if err != nil || len(explained) != 1 || len(explained[0].Enforcement) != 1 {
 			t.Fatalf("%+v, %v", explained, err)
 		}
@@ -287,7 +310,7 @@ func TestRequireChecksWhatIsNamed(t *testing.T) {
 		{core.Spec{Provider: "two", Require: true}, true}, // how "two" holds memory is unknown
 		{core.Spec{Provider: "two", Require: true, Memory: core.GiB}, false},
 	} {
-		placement, err := s.Explain(t.Context(), test.spec)
+		placement, err := s.Sandboxes.Explain(t.Context(), test.spec)
 		if err != nil || (placement.Chosen != "") != test.ok {
 			t.Errorf("%+v: %+v, %v", test.spec, placement, err)
 		}

@@ -7,12 +7,12 @@ import (
 )
 
 // GivenSecrets returns the secrets that a sandbox was given, with their values.
-func (s *Service) GivenSecrets(ctx context.Context, ref string) ([]core.Secret, error) {
+func (s Sandboxes) GivenSecrets(ctx context.Context, ref string) ([]core.Secret, error) {
 	sb, _, err := s.resolve(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	teller, err := capable[core.SecretTeller](s, sb.Provider, "secrets")
+	teller, err := capable[core.SecretTeller](s.base, sb.Provider, "secrets")
 	if err != nil {
 		return nil, err
 	}

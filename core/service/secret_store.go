@@ -10,13 +10,13 @@ import (
 )
 
 // Secrets lists the secrets that a provider keeps; "" asks all providers.
-func (s *Service) Secrets(ctx context.Context, provider string) (Inventory[core.SecretInfo], error) {
-	return inventory(ctx, s, provider, "secret ls", core.SecretStore.Secrets)
+func (s Stores) Secrets(ctx context.Context, provider string) (Inventory[core.SecretInfo], error) {
+	return inventory(ctx, s.base, provider, "secret ls", core.SecretStore.Secrets)
 }
 
 // CreateSecret has a provider keep variables under a name. provider may be "" when only one that is set up keeps
 // secrets. The audit log has the variables' names only.
-func (s *Service) CreateSecret(
+func (s Stores) CreateSecret(
 	ctx context.Context, provider, name string, values map[string]core.SecretValue, opts core.SecretOptions,
 ) (made core.SecretInfo, err error) {
 	if len(values) == 0 {
@@ -28,7 +28,7 @@ func (s *Service) CreateSecret(
 		}
 	}
 	args := map[string]any{"keys": slices.Sorted(maps.Keys(values)), "replace": opts.Replace}
-	err = stored(ctx, s, provider, "secret create", name, args, func(store core.SecretStore) error {
+	err = stored(ctx, s.base, provider, "secret create", name, args, func(store core.SecretStore) error {
 		made, err = store.CreateSecret(ctx, name, values, opts)
 		return err
 	})
@@ -36,8 +36,8 @@ func (s *Service) CreateSecret(
 }
 
 // RemoveSecret removes a secret. provider may be "" when only one that is set up keeps secrets.
-func (s *Service) RemoveSecret(ctx context.Context, provider, name string) error {
-	return stored(ctx, s, provider, "secret rm", name, nil, func(store core.SecretStore) error {
+func (s Stores) RemoveSecret(ctx context.Context, provider, name string) error {
+	return stored(ctx, s.base, provider, "secret rm", name, nil, func(store core.SecretStore) error {
 		return store.RemoveSecret(ctx, name)
 	})
 }

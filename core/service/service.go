@@ -1,12 +1,8 @@
 package service
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,9 +31,48 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Service is every operation of sb. Its methods may be called at the same time
-// from several goroutines. Each returns an *Error or nil.
+// Service is every operation of sb, in groups. All methods may be called at the same time.
 type Service struct {
+	Sandboxes Sandboxes
+	Execs     Execs
+	Files     Files
+	Ports     Ports
+	Stores    Stores
+	Policy    Policy
+	Providers Providers
+	Records   Records
+	*base
+}
+
+// The groups of a Service.
+type (
+	// Sandboxes are launched, found, stopped, copied and removed.
+	Sandboxes struct{ *base }
+	// Execs are the commands in sandboxes.
+	Execs struct{ *base }
+	// Files are the files in sandboxes. Package transfer copies whole trees with it.
+	Files struct{ *base }
+	// Ports connects to the ports of sandboxes.
+	Ports struct{ *base }
+	// Stores are what providers keep: images, volumes, secrets, environments, snapshots, checkpoints, apps.
+	Stores struct{ *base }
+	// Policy changes and explains what a sandbox may do, and how well its provider enforces that.
+	Policy struct{ *base }
+	// Providers are the configured providers.
+	Providers struct{ *base }
+	// Records are the history of the operations, its costs, and the events of now.
+	Records struct{ *base }
+)
+
+// grouped returns the Service whose groups share b.
+func grouped(b *base) *Service {
+	return &Service{
+		Sandboxes{b}, Execs{b}, Files{b}, Ports{b}, Stores{b}, Policy{b}, Providers{b}, Records{b}, b,
+	}
+}
+
+// base is what the groups share: the state, and the steps that their methods have in common.
+type base struct {
 	lazyProviders []*lazyProvider
 	owner         core.Owner // without its ID, see asOwner
 	identity      *identity
@@ -63,7 +98,7 @@ func New(opts Options) *Service {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	s := &Service{
+	s := &base{
 		owner:     core.CurrentOwner(opts.Actor),
 		quotas:    opts.Quotas,
 		defaults:  opts.Defaults,
@@ -81,7 +116,7 @@ func New(opts Options) *Service {
 	for _, f := range opts.Factories {
 		s.lazyProviders = append(s.lazyProviders, &lazyProvider{factory: f})
 	}
-	return s
+	return grouped(s)
 }
 
 // Close ends subscriptions and closes the providers that were opened. Sandboxes go on.
@@ -96,63 +131,7 @@ func (s *Service) Close() error {
 	return first
 }
 
-// lazyProvider opens a provider once, when it is first needed.
-type lazyProvider struct {
-	factory  core.Factory
-	mu       sync.Mutex
-	provider core.Provider
-	err      error
-}
-
-func (l *lazyProvider) open() (core.Provider, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.provider == nil && l.err == nil {
-		l.provider, l.err = l.factory.Open()
-	}
-	return l.provider, l.err
-}
-
-func (l *lazyProvider) close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.provider == nil {
-		return nil
-	}
-	return l.provider.Close()
-}
-
-// provider finds a configured provider by name.
-func (s *Service) provider(name string) (*lazyProvider, error) {
-	var names []string
-	for _, lazy := range s.lazyProviders {
-		if lazy.factory.Name == name {
-			return lazy, nil
-		}
-		names = append(names, lazy.factory.Name)
-	}
-	return nil, core.Errorf(core.KindUsage, "provider", name, "there is no provider %q", name).
-		WithHint("the providers are %s", strings.Join(names, ", "))
-}
-
-// capable opens a provider and returns it as the optional interface T.
-func capable[T any](s *Service, provider, op string) (T, error) {
-	var zero T
-	lazy, err := s.provider(provider)
-	if err != nil {
-		return zero, err
-	}
-	p, err := lazy.open()
-	if err != nil {
-		return zero, err
-	}
-	if t, ok := core.Optional[T](p); ok {
-		return t, nil
-	}
-	return zero, s.unsupported(provider, op, "", core.CapabilityOf[T]())
-}
-
-func (s *Service) withDefaults(spec core.Spec) core.Spec {
+func (s *base) withDefaults(spec core.Spec) core.Spec {
 	spec = spec.Clone()
 	fill(&spec.Provider, s.defaults.Provider)
 	if spec.Checkpoint != "" {
@@ -169,93 +148,4 @@ func fill[T comparable](field *T, value T) {
 	if *field == zero {
 		*field = value
 	}
-}
-
-// ProviderStatus is the status of one provider.
-type ProviderStatus struct {
-	Name         string            `json:"name"`
-	Capabilities core.Capabilities `json:"capabilities"`
-	// Usable reports whether sandboxes can be launched there now. If not, Error and Hint have the reason.
-	Usable bool `json:"usable"`
-	// NotSetUp means that it is unusable because it was never set up. That is no fault unless the user wants to use it.
-	NotSetUp bool           `json:"not_set_up,omitempty"`
-	Error    string         `json:"error,omitempty"`
-	Hint     string         `json:"hint,omitempty"`
-	Findings []core.Finding `json:"findings,omitempty"`
-}
-
-// Providers asks every provider, all at once, whether it is usable. With findings
-// it looks closer, which takes longer. The result is in placement order.
-func (s *Service) Providers(ctx context.Context, findings bool) []ProviderStatus {
-	statuses := make([]ProviderStatus, len(s.lazyProviders))
-	var wg sync.WaitGroup
-	for i, lazy := range s.lazyProviders {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, providerTimeout)
-			defer cancel()
-			statuses[i] = s.priced(lazy.status(ctx, findings))
-		})
-	}
-	wg.Wait()
-	return statuses
-}
-
-// ProviderNames returns the names of the configured providers in placement order.
-func (s *Service) ProviderNames() []string {
-	names := make([]string, len(s.lazyProviders))
-	for i, lazy := range s.lazyProviders {
-		names[i] = lazy.factory.Name
-	}
-	return names
-}
-
-// Capabilities returns what a provider can do, without asking whether it is usable.
-func (s *Service) Capabilities(name string) (core.Capabilities, error) {
-	lazy, err := s.provider(name)
-	if err != nil {
-		return core.Capabilities{}, err
-	}
-	p, err := lazy.open()
-	if err != nil {
-		return core.Capabilities{}, err
-	}
-	return p.Capabilities(), nil
-}
-
-// ProviderStatus is Providers for one of them. KindUsage: there is no provider of that name.
-func (s *Service) ProviderStatus(ctx context.Context, name string, findings bool) (ProviderStatus, error) {
-	lazy, err := s.provider(name)
-	if err != nil {
-		return ProviderStatus{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, providerTimeout)
-	defer cancel()
-	return s.priced(lazy.status(ctx, findings)), nil
-}
-
-// priced adds what GPUs cost, unless the provider tells that itself.
-func (s *Service) priced(status ProviderStatus) ProviderStatus {
-	if prices, ok := s.prices[status.Name]; ok && status.Capabilities.GPUPrices == nil {
-		status.Capabilities.GPUPrices = prices.GPUPrices()
-	}
-	return status
-}
-
-func (l *lazyProvider) status(ctx context.Context, findings bool) ProviderStatus {
-	st := ProviderStatus{Name: l.factory.Name}
-	p, err := l.open()
-	if err == nil {
-		st.Capabilities = p.Capabilities()
-		st.Capabilities.Has = slices.Clone(st.Capabilities.Has)
-		err = p.Check(ctx)
-		if doctor, ok := p.(core.Doctor); ok && findings {
-			st.Findings = doctor.Diagnose(ctx)
-		}
-	}
-	st.Usable = err == nil
-	if err != nil {
-		st.Error, st.Hint = err.Error(), core.HintOf(err)
-		_, st.NotSetUp = errors.AsType[core.NotSetUp](err)
-	}
-	return st
 }

@@ -120,29 +120,31 @@ func TestPlacement(t *testing.T) {
 		{core.Spec{Disk: core.GiB}, ""},
 		{core.Spec{Image: "other"}, ""},
 	} {
-		placement, err := s.Explain(t.Context(), test.spec)
+		placement, err := s.Sandboxes.Explain(t.Context(), test.spec)
 		if err != nil || placement.Chosen != test.chosen {
 			t.Errorf("%+v goes to %q, %v; want %q", test.spec, placement.Chosen, err, test.chosen)
 		}
 	}
-	_, err := s.Launch(t.Context(), core.Spec{Disk: core.GiB}, LaunchOptions{})
+	_, err := s.Sandboxes.Launch(t.Context(), core.Spec{Disk: core.GiB}, LaunchOptions{})
 	if !errors.Is(err, core.KindUnsupported) || !strings.Contains(err.Error(), "disk") {
 		t.Errorf("a disk that no provider offers: %v", err)
 	}
-	if _, err := s.Launch(t.Context(), core.Spec{Provider: "three"}, LaunchOptions{}); !errors.Is(err, core.KindUsage) {
+	if _, err := s.Sandboxes.Launch(t.Context(), core.Spec{Provider: "three"}, LaunchOptions{}); !errors.Is(
+		err, core.KindUsage,
+	) {
 		t.Errorf("an unknown provider: %v", err)
 	}
 	one.caps.Has, one.lacks = append(one.caps.Has, core.CapDisk), core.CapDisk
-	if _, err := s.Launch(t.Context(), core.Spec{Provider: "one", Disk: core.GiB}, LaunchOptions{}); !errors.Is(
+	if _, err := s.Sandboxes.Launch(t.Context(), core.Spec{Provider: "one", Disk: core.GiB}, LaunchOptions{}); !errors.Is(
 		err, core.KindUnsupported,
 	) || core.HintOf(err) != "sb doctor says why" {
 		t.Errorf("a disk that turns out not to be offered: %v, %s", err, core.HintOf(err))
 	}
 	one.down = core.Errorf(core.KindUnavailable, "check", "", "it is down").WithHint("start it")
-	if placement, err := s.Explain(t.Context(), core.Spec{}); err != nil || placement.Chosen != "two" {
+	if placement, err := s.Sandboxes.Explain(t.Context(), core.Spec{}); err != nil || placement.Chosen != "two" {
 		t.Errorf("with one down it goes to %+v, %v", placement, err)
 	}
-	if _, err := s.Launch(t.Context(), core.Spec{Provider: "one"}, LaunchOptions{}); !errors.Is(
+	if _, err := s.Sandboxes.Launch(t.Context(), core.Spec{Provider: "one"}, LaunchOptions{}); !errors.Is(
 		err, core.KindUnavailable,
 	) || core.HintOf(err) != "start it" {
 		t.Errorf("at the one that is down: %v, %s", err, core.HintOf(err))
@@ -163,7 +165,7 @@ func TestResolve(t *testing.T) {
 		"one-aaa1": "one-aaa1", "one-aab": "one-aab2", "dev": "one-aab2", "two/dev": "two-x", "other": "two-y",
 		"two/two-y": "two-y", "one/one-aaa1": "one-aaa1",
 	} {
-		if sb, err := s.Resolve(t.Context(), ref); err != nil || sb.ID != want {
+		if sb, err := s.Sandboxes.Resolve(t.Context(), ref); err != nil || sb.ID != want {
 			t.Errorf("%q is %q, %v; want %q", ref, sb.ID, err, want)
 		}
 	}
@@ -171,11 +173,11 @@ func TestResolve(t *testing.T) {
 		"one-aa": core.KindConflict, "nothing": core.KindNotFound, "one/other": core.KindNotFound,
 		"three/dev": core.KindUsage, "": core.KindUsage, "one-zzz": core.KindNotFound, "one/": core.KindNotFound,
 	} {
-		if sb, err := s.Resolve(t.Context(), ref); !errors.Is(err, kind) {
+		if sb, err := s.Sandboxes.Resolve(t.Context(), ref); !errors.Is(err, kind) {
 			t.Errorf("%q is %+v, %v; want an error of kind %v", ref, sb, err, kind)
 		}
 	}
-	if _, err := s.Resolve(t.Context(), "othr"); !strings.Contains(core.HintOf(err), "other") {
+	if _, err := s.Sandboxes.Resolve(t.Context(), "othr"); !strings.Contains(core.HintOf(err), "other") {
 		t.Errorf("the hint for a slip is %q", core.HintOf(err))
 	}
 }
@@ -186,7 +188,7 @@ func TestAnIDIsAskedFor(t *testing.T) {
 	one.boxes = []core.Sandbox{{ID: "one-0", Name: "dev", Provider: "one", State: core.StateRunning}}
 	one.down = core.Errorf(core.KindUnavailable, "list", "", "it cannot list")
 	for _, ref := range []string{"one-0", "one/one-0"} {
-		if sb, err := s.Resolve(t.Context(), ref); err != nil || sb.Name != "dev" {
+		if sb, err := s.Sandboxes.Resolve(t.Context(), ref); err != nil || sb.Name != "dev" {
 			t.Errorf("%s: %+v, %v", ref, sb, err)
 		}
 	}
@@ -199,7 +201,7 @@ func FuzzResolve(f *testing.F) {
 	shelf := &shelf{name: "one", boxes: []core.Sandbox{{ID: "one-a", Name: "dev", Provider: "one"}}}
 	s := New(Options{Factories: []core.Factory{shelf.factory("one-")}})
 	f.Fuzz(func(t *testing.T, ref string) {
-		if _, err := s.Resolve(t.Context(), ref); err != nil && core.KindOf(err) == core.KindInternal {
+		if _, err := s.Sandboxes.Resolve(t.Context(), ref); err != nil && core.KindOf(err) == core.KindInternal {
 			t.Errorf("%q: %v", ref, err)
 		}
 	})
@@ -209,7 +211,7 @@ func TestOneProviderDownHidesNoOther(t *testing.T) {
 	s, one, two := service(t, Options{})
 	one.down = core.Errorf(core.KindUnavailable, "list", "", "it is down")
 	two.boxes = []core.Sandbox{{ID: "two-x", Name: "dev", Provider: "two", State: core.StateRunning}}
-	listing, err := s.List(t.Context(), core.ListFilter{})
+	listing, err := s.Sandboxes.List(t.Context(), core.ListFilter{})
 	if err != nil || len(listing.Sandboxes) != 1 || len(listing.Failures) != 1 || listing.Failures[0].Provider != "one" {
 		t.Errorf("%+v, %v", listing, err)
 	}
@@ -221,7 +223,7 @@ func TestListOfAnAbsentProvider(t *testing.T) {
 	s := New(Options{Factories: []core.Factory{{Name: "one", Open: func() (core.Provider, error) { return one, nil }}}})
 	t.Cleanup(func() { _ = s.Close() })
 	for filter, failures := range map[string]int{"": 0, "one": 1} {
-		listing, err := s.List(t.Context(), core.ListFilter{Provider: filter})
+		listing, err := s.Sandboxes.List(t.Context(), core.ListFilter{Provider: filter})
 		if err != nil || len(listing.Failures) != failures {
 			t.Errorf("%q: %+v, %v", filter, listing, err)
 		}
@@ -240,12 +242,12 @@ func TestQuotas(t *testing.T) {
 	for name, spec := range map[string]core.Spec{
 		"memory": {Memory: 2 * core.GiB}, "lifetime": {Timeout: core.Duration(2 * time.Hour)},
 	} {
-		if _, err := s.Launch(t.Context(), spec, LaunchOptions{}); !errors.Is(err, core.KindExhausted) ||
+		if _, err := s.Sandboxes.Launch(t.Context(), spec, LaunchOptions{}); !errors.Is(err, core.KindExhausted) ||
 			!strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	sb, err := s.Launch(t.Context(), core.Spec{}, LaunchOptions{Bound: true})
+	sb, err := s.Sandboxes.Launch(t.Context(), core.Spec{}, LaunchOptions{Bound: true})
 	if err != nil || sb.Spec.Memory != core.GiB || sb.Spec.Timeout != core.Duration(time.Hour) || !sb.Lease.Bound ||
 		sb.Lease.Expires.IsZero() || sb.Name == "" {
 		t.Fatalf("%+v, %v", sb, err)
@@ -253,7 +255,7 @@ func TestQuotas(t *testing.T) {
 	if sb.Lease.Owner.Gone() {
 		t.Error("this process is gone, it is said")
 	}
-	if _, err := s.Launch(t.Context(), core.Spec{}, LaunchOptions{}); !errors.Is(err, core.KindExhausted) {
+	if _, err := s.Sandboxes.Launch(t.Context(), core.Spec{}, LaunchOptions{}); !errors.Is(err, core.KindExhausted) {
 		t.Errorf("a second sandbox: %v", err)
 	}
 }
@@ -281,7 +283,8 @@ func TestQuotaHoldsWhenSeveralLaunchAtOnce(t *testing.T) {
 	for range launches {
 		s := New(Options{Factories: []core.Factory{factory}, Quotas: Quotas{MaxSandboxes: 2}})
 		wg.Go(func() {
-			if _, err := s.Launch(t.Context(), core.Spec{}, LaunchOptions{}); err != nil && !errors.Is(err, core.KindExhausted) {
+			if _, err := s.Sandboxes.Launch(t.Context(), core.Spec{}, LaunchOptions{}); err != nil &&
+				!errors.Is(err, core.KindExhausted) {
 				t.Error(err)
 			}
 		})
@@ -296,12 +299,12 @@ func TestANameIsNotLookedUpBehindAProviderThatIsDown(t *testing.T) {
 	s, one, two := service(t, Options{})
 	one.down = core.Errorf(core.KindUnavailable, "list", "", "it is down")
 	two.boxes = []core.Sandbox{{ID: "two-x", Name: "dev", Provider: "two", State: core.StateRunning}}
-	if sb, err := s.Resolve(t.Context(), "dev"); !errors.Is(err, core.KindUnavailable) ||
+	if sb, err := s.Sandboxes.Resolve(t.Context(), "dev"); !errors.Is(err, core.KindUnavailable) ||
 		!strings.Contains(core.HintOf(err), "two/dev") {
 		t.Errorf("it is %+v, %v, %s", sb, err, core.HintOf(err))
 	}
 	for _, ref := range []string{"two/dev", "two-x"} {
-		if sb, err := s.Resolve(t.Context(), ref); err != nil || sb.ID != "two-x" {
+		if sb, err := s.Sandboxes.Resolve(t.Context(), ref); err != nil || sb.ID != "two-x" {
 			t.Errorf("%s is %+v, %v", ref, sb, err)
 		}
 	}
@@ -309,13 +312,13 @@ func TestANameIsNotLookedUpBehindAProviderThatIsDown(t *testing.T) {
 
 func TestHistoryThatIsCanceledSaysSo(t *testing.T) {
 	s, _, _ := service(t, Options{StateDir: t.TempDir()})
-	if _, err := s.Launch(t.Context(), core.Spec{}, LaunchOptions{}); err != nil {
+	if _, err := s.Sandboxes.Launch(t.Context(), core.Spec{}, LaunchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var last error
-	for _, err := range s.History(ctx, HistoryFilter{}) {
+	for _, err := range s.Records.History(ctx, HistoryFilter{}) {
 		last = err
 	}
 	if !errors.Is(last, core.KindCanceled) {
@@ -337,7 +340,7 @@ func TestHistoryOverARotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ops []string
-	for record, err := range s.History(t.Context(), HistoryFilter{}) {
+	for record, err := range s.Records.History(t.Context(), HistoryFilter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -369,7 +372,7 @@ func TestDamagedAuditLinesAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ops, damaged []string
-	for record, err := range s.History(t.Context(), HistoryFilter{}) {
+	for record, err := range s.Records.History(t.Context(), HistoryFilter{}) {
 		if err != nil {
 			damaged = append(damaged, err.Error())
 			continue
@@ -388,7 +391,7 @@ func TestDamagedAuditLinesAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	ops = nil
-	for record, err := range s.History(t.Context(), HistoryFilter{Op: "five"}) {
+	for record, err := range s.Records.History(t.Context(), HistoryFilter{Op: "five"}) {
 		if err == nil {
 			ops = append(ops, record.Op)
 		}
@@ -396,7 +399,7 @@ func TestDamagedAuditLinesAreNamed(t *testing.T) {
 	if len(ops) != 1 {
 		t.Errorf("after a cut line: %q", ops)
 	}
-	if report, err := s.Cost(t.Context(), CostFilter{}); err != nil || len(report.Warnings) != 2 {
+	if report, err := s.Records.Cost(t.Context(), CostFilter{}); err != nil || len(report.Warnings) != 2 {
 		t.Errorf("the cost: %q, %v", report.Warnings, err)
 	}
 }
@@ -438,7 +441,7 @@ func TestFollowerMissesNothingOverARotation(t *testing.T) {
 func TestAudit(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := service(t, Options{StateDir: dir, Actor: "test"})
-	sb, err := s.Launch(
+	sb, err := s.Sandboxes.Launch(
 		t.Context(),
 		core.Spec{
 			Name: "dev", Env: map[string]string{"A": "b"},
@@ -449,13 +452,13 @@ func TestAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Exec(
+	if _, err := s.Execs.Start(
 		t.Context(), "dev",
 		core.ExecSpec{Command: []string{"x"}, Secrets: []core.Secret{{Name: "T", Value: core.NewSecretValue("hunter2")}}},
 	); err == nil {
 		t.Fatal("a shelf ran something")
 	}
-	if err := s.Terminate(t.Context(), "dev"); err != nil {
+	if err := s.Sandboxes.Terminate(t.Context(), "dev"); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "audit.jsonl"))
@@ -463,7 +466,7 @@ func TestAudit(t *testing.T) {
 		t.Errorf("%v: %s", err, text)
 	}
 	var got []string
-	for record, err := range s.History(t.Context(), HistoryFilter{Sandbox: "dev"}) {
+	for record, err := range s.Records.History(t.Context(), HistoryFilter{Sandbox: "dev"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -495,7 +498,7 @@ func TestAuditLinesOfManyWritersStayWhole(t *testing.T) {
 	wg.Wait()
 	s, _, _ := service(t, Options{StateDir: dir})
 	count := 0
-	for _, err := range s.History(t.Context(), HistoryFilter{Op: "x"}) {
+	for _, err := range s.Records.History(t.Context(), HistoryFilter{Op: "x"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -515,7 +518,7 @@ func TestEvents(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer close(events)
-		for event, err := range s.Events(ctx) {
+		for event, err := range s.Records.Events(ctx) {
 			if err != nil {
 				t.Error(err)
 				return
@@ -542,7 +545,7 @@ func TestEvents(t *testing.T) {
 				t.Fatal(err)
 			}
 			wg.Go(func() {
-				if _, err := s.Launch(ctx, core.Spec{}, LaunchOptions{}); err != nil && ctx.Err() == nil {
+				if _, err := s.Sandboxes.Launch(ctx, core.Spec{}, LaunchOptions{}); err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}
 			})
@@ -598,17 +601,17 @@ func TestWhatElseCanBeKept(t *testing.T) {
 	one.caps, two.caps = core.Capabilities{Has: []core.Capability{core.CapSnapshots}}, core.Capabilities{
 		Has: []core.Capability{core.CapCheckpoint},
 	}
-	_, err := s.Checkpoint(t.Context(), "dev", "kept")
+	_, err := s.Sandboxes.Checkpoint(t.Context(), "dev", "kept")
 	if hint := core.HintOf(err); !errors.Is(err, core.KindUnsupported) || !strings.Contains(hint, "two") ||
 		!strings.Contains(hint, "sb snapshot") {
 		t.Errorf("a checkpoint: %v (%s)", err, hint)
 	}
-	if _, err = s.Fork(t.Context(), "dev", ForkOptions{}); !errors.Is(err, core.KindUnsupported) ||
+	if _, err = s.Sandboxes.Fork(t.Context(), "dev", ForkOptions{}); !errors.Is(err, core.KindUnsupported) ||
 		!strings.Contains(core.HintOf(err), "sb snapshot") {
 		t.Errorf("a fork: %v (%s)", err, core.HintOf(err))
 	}
 	one.caps = core.Capabilities{}
-	if _, err = s.Checkpoint(t.Context(), "dev", "kept"); strings.Contains(core.HintOf(err), "sb snapshot") {
+	if _, err = s.Sandboxes.Checkpoint(t.Context(), "dev", "kept"); strings.Contains(core.HintOf(err), "sb snapshot") {
 		t.Errorf("without snapshots: %s", core.HintOf(err))
 	}
 }

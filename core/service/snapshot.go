@@ -10,7 +10,7 @@ import (
 
 // snapshotOwner is the provider that says at once that a snapshot is its own, or else the only one that lists its id or
 // name, or "".
-func (s *Service) snapshotOwner(ctx context.Context, id string) string {
+func (s *base) snapshotOwner(ctx context.Context, id string) string {
 	for _, lazy := range s.lazyProviders {
 		p, err := lazy.open()
 		if err != nil {
@@ -22,7 +22,7 @@ func (s *Service) snapshotOwner(ctx context.Context, id string) string {
 			}
 		}
 	}
-	found, err := s.Snapshots(ctx, "")
+	found, err := Stores{s}.Snapshots(ctx, "")
 	if err != nil {
 		return ""
 	}
@@ -39,14 +39,14 @@ func (s *Service) snapshotOwner(ctx context.Context, id string) string {
 }
 
 // Snapshot keeps the filesystem of a sandbox, or one directory of it.
-func (s *Service) Snapshot(
+func (s Sandboxes) Snapshot(
 	ctx context.Context, ref string, opts core.SnapshotOptions,
 ) (snapshot core.Snapshot, err error) {
 	if err := validateSnapshot(opts); err != nil {
 		return core.Snapshot{}, err
 	}
 	err = s.act(ctx, "snapshot", ref, snapshotArgs(opts), func(sb core.Sandbox, p core.Provider) error {
-		snapshotter, err := capable[core.Snapshotter](s, sb.Provider, "snapshot")
+		snapshotter, err := capable[core.Snapshotter](s.base, sb.Provider, "snapshot")
 		if err != nil {
 			return err
 		}
@@ -92,16 +92,16 @@ func snapshotArgs(o core.SnapshotOptions) map[string]any {
 }
 
 // Snapshots lists the snapshots that a provider keeps; "" asks all providers.
-func (s *Service) Snapshots(ctx context.Context, provider string) (Inventory[core.Snapshot], error) {
-	return inventory(ctx, s, provider, "snapshot ls", core.SnapshotStore.Snapshots)
+func (s Stores) Snapshots(ctx context.Context, provider string) (Inventory[core.Snapshot], error) {
+	return inventory(ctx, s.base, provider, "snapshot ls", core.SnapshotStore.Snapshots)
 }
 
 // RemoveSnapshot removes a snapshot. provider may be "" when only one that is set up keeps snapshots.
-func (s *Service) RemoveSnapshot(ctx context.Context, provider, id string) error {
+func (s Stores) RemoveSnapshot(ctx context.Context, provider, id string) error {
 	if provider == "" {
 		provider = s.snapshotOwner(ctx, id)
 	}
-	return stored(ctx, s, provider, "snapshot rm", id, nil, func(store core.SnapshotStore) error {
+	return stored(ctx, s.base, provider, "snapshot rm", id, nil, func(store core.SnapshotStore) error {
 		return store.RemoveSnapshot(ctx, id)
 	})
 }

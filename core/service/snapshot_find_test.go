@@ -34,16 +34,16 @@ func TestSnapshotIsLaunchedWhereItIs(t *testing.T) {
 	s := service.New(service.Options{Factories: factories, Actor: "test"})
 	t.Cleanup(func() { _ = s.Close() })
 	for id, want := range map[string]string{"ours": "near", "theirs": "far"} {
-		placement, err := s.Explain(t.Context(), core.Spec{Snapshot: id})
+		placement, err := s.Sandboxes.Explain(t.Context(), core.Spec{Snapshot: id})
 		if err != nil || placement.Chosen != want {
 			t.Errorf("%s is launched by %+v, %v", id, placement, err)
 		}
 	}
-	_, err := s.Launch(t.Context(), core.Spec{Provider: "near", Snapshot: "theirs"}, service.LaunchOptions{})
+	_, err := s.Sandboxes.Launch(t.Context(), core.Spec{Provider: "near", Snapshot: "theirs"}, service.LaunchOptions{})
 	if !errors.Is(err, core.KindNotFound) || core.HintOf(err) == "" {
 		t.Errorf("from one that is not there: %v (%s)", err, core.HintOf(err))
 	}
-	if err := s.RemoveSnapshot(t.Context(), "", "ours"); !errors.Is(err, core.KindNotFound) {
+	if err := s.Stores.RemoveSnapshot(t.Context(), "", "ours"); !errors.Is(err, core.KindNotFound) {
 		// near has said that it is its own, and has no such thing after all
 		t.Errorf("removing asks another provider: %v", err)
 	}
@@ -59,24 +59,24 @@ func TestSnapshotIsRemovedWhereItIs(t *testing.T) {
 	}
 	s := service.New(service.Options{Factories: factories, Actor: "test"})
 	t.Cleanup(func() { _ = s.Close() })
-	sb, err := s.Launch(t.Context(), core.Spec{Provider: "far"}, service.LaunchOptions{})
+	sb, err := s.Sandboxes.Launch(t.Context(), core.Spec{Provider: "far"}, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := s.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{})
+	made, err := s.Sandboxes.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.RemoveSnapshot(t.Context(), "", made.ID); err != nil {
+	if err := s.Stores.RemoveSnapshot(t.Context(), "", made.ID); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{Name: "kept"}); err != nil {
+	if _, err := s.Sandboxes.Snapshot(t.Context(), sb.ID, core.SnapshotOptions{Name: "kept"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.RemoveSnapshot(t.Context(), "", "kept"); err != nil {
+	if err := s.Stores.RemoveSnapshot(t.Context(), "", "kept"); err != nil {
 		t.Errorf("by its name: %v", err)
 	}
-	if err := s.RemoveSnapshot(t.Context(), "", made.ID); !errors.Is(err, core.KindUsage) {
+	if err := s.Stores.RemoveSnapshot(t.Context(), "", made.ID); !errors.Is(err, core.KindUsage) {
 		t.Errorf("one that is not listed: %v", err)
 	}
 }

@@ -46,35 +46,35 @@ func wantKind(t *testing.T, err error, kind core.Kind) {
 func TestStoreOfWhichProvider(t *testing.T) {
 	svc, _, engine := keepers(t, service.Options{}, fake.KeeperOptions{})
 	ctx := t.Context()
-	_, err := svc.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	_, err := svc.Stores.CreateVolume(ctx, "", "data", core.VolumeOptions{})
 	wantKind(t, err, core.KindUsage) // two could be meant
 	if !strings.Contains(core.HintOf(err), "use --provider cloud or engine") {
 		t.Errorf("the hint is %q", core.HintOf(err))
 	}
-	_, err = svc.CreateVolume(ctx, "plain", "data", core.VolumeOptions{})
+	_, err = svc.Stores.CreateVolume(ctx, "plain", "data", core.VolumeOptions{})
 	wantKind(t, err, core.KindUnsupported)
-	_, err = svc.CreateVolume(ctx, "nowhere", "data", core.VolumeOptions{})
+	_, err = svc.Stores.CreateVolume(ctx, "nowhere", "data", core.VolumeOptions{})
 	wantKind(t, err, core.KindUsage)
-	_, err = svc.CreateVolume(ctx, "cloud", "-data", core.VolumeOptions{})
+	_, err = svc.Stores.CreateVolume(ctx, "cloud", "-data", core.VolumeOptions{})
 	wantKind(t, err, core.KindUsage)
 	for _, provider := range []string{"cloud", "engine"} {
-		if _, err := svc.CreateVolume(ctx, provider, "data", core.VolumeOptions{}); err != nil {
+		if _, err := svc.Stores.CreateVolume(ctx, provider, "data", core.VolumeOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, err := svc.Volumes(ctx, "")
+	all, err := svc.Stores.Volumes(ctx, "")
 	if err != nil || len(all.Items) != 2 || all.Items[0].Provider != "cloud" {
 		t.Errorf("%+v, %v", all, err)
 	}
-	_, err = svc.Volumes(ctx, "plain")
+	_, err = svc.Stores.Volumes(ctx, "plain")
 	wantKind(t, err, core.KindUnsupported)
 	engine.Inject(fake.OpStore, fake.Fault{Err: core.Errorf(core.KindUnavailable, "engine", "", "it is down")})
-	all, err = svc.Volumes(ctx, "")
+	all, err = svc.Stores.Volumes(ctx, "")
 	if err != nil || len(all.Items) != 1 || len(all.Failures) != 1 || all.Failures[0].Provider != "engine" ||
 		all.Failures[0].Kind != core.KindUnavailable {
 		t.Errorf("with one down: %+v, %v", all, err)
 	}
-	if err := svc.RemoveVolume(ctx, "cloud", "data"); err != nil {
+	if err := svc.Stores.RemoveVolume(ctx, "cloud", "data"); err != nil {
 		t.Error(err)
 	}
 }
@@ -85,26 +85,26 @@ func TestStoreWhereOthersAreNotSetUp(t *testing.T) {
 	ctx := t.Context()
 	down := core.Errorf(core.KindUnavailable, "cloud", "", "it is down")
 	cloud.Inject(fake.OpCheck, fake.Fault{Err: down, Times: 1})
-	_, err := svc.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	_, err := svc.Stores.CreateVolume(ctx, "", "data", core.VolumeOptions{})
 	wantKind(t, err, core.KindUsage)
 	absent := core.Errorf(core.KindUnauthorized, "cloud", "", "%w", core.NotSetUp("there is no account"))
 	cloud.Inject(fake.OpCheck, fake.Fault{Err: absent})
-	made, err := svc.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	made, err := svc.Stores.CreateVolume(ctx, "", "data", core.VolumeOptions{})
 	if err != nil || made.Provider != "engine" {
 		t.Errorf("%+v, %v", made, err)
 	}
-	if err := svc.RemoveVolume(ctx, "", "data"); err != nil {
+	if err := svc.Stores.RemoveVolume(ctx, "", "data"); err != nil {
 		t.Error(err)
 	}
 	engine.Inject(fake.OpCheck, fake.Fault{Err: absent})
-	_, err = svc.CreateVolume(ctx, "", "data", core.VolumeOptions{})
+	_, err = svc.Stores.CreateVolume(ctx, "", "data", core.VolumeOptions{})
 	wantKind(t, err, core.KindUnavailable)
 }
 
 // The configured provider is the default.
 func TestStoreOfConfiguredProvider(t *testing.T) {
 	svc, _, _ := keepers(t, service.Options{Defaults: core.Spec{Provider: "engine"}}, fake.KeeperOptions{})
-	made, err := svc.CreateEnvironment(t.Context(), "", "test")
+	made, err := svc.Stores.CreateEnvironment(t.Context(), "", "test")
 	if err != nil || made.Provider != "engine" {
 		t.Errorf("%+v, %v", made, err)
 	}
@@ -114,30 +114,30 @@ func TestStoreOfConfiguredProvider(t *testing.T) {
 func TestStoresAreClosedToScopes(t *testing.T) {
 	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{})
 	scoped := svc.Within(service.Scope{Labels: map[string]string{"owner": "somebody"}})
-	_, err := scoped.Volumes(t.Context(), "cloud")
+	_, err := scoped.Stores.Volumes(t.Context(), "cloud")
 	wantKind(t, err, core.KindUnauthorized)
-	wantKind(t, scoped.RemoveSecret(t.Context(), "cloud", "token"), core.KindUnauthorized)
-	if _, err := svc.Launch(
+	wantKind(t, scoped.Stores.RemoveSecret(t.Context(), "cloud", "token"), core.KindUnauthorized)
+	if _, err := svc.Sandboxes.Launch(
 		t.Context(), core.Spec{Provider: "cloud", App: "others", Name: "theirs"}, service.LaunchOptions{},
 	); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := scoped.Launch(
+	if _, err := scoped.Sandboxes.Launch(
 		t.Context(), core.Spec{Provider: "cloud", App: "others", Name: "mine"}, service.LaunchOptions{},
 	); err != nil {
 		t.Fatal(err)
 	}
-	apps, err := scoped.Apps(t.Context(), "")
+	apps, err := scoped.Stores.Apps(t.Context(), "")
 	if err != nil || len(apps.Items) != 1 || apps.Items[0].Sandboxes != 1 {
 		t.Errorf("the apps are %+v, %v", apps, err)
 	}
-	if err := scoped.StopApp(t.Context(), "", "others", false); err != nil {
+	if err := scoped.Stores.StopApp(t.Context(), "", "others", false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := svc.Resolve(t.Context(), "theirs"); err != nil {
+	if _, err := svc.Sandboxes.Resolve(t.Context(), "theirs"); err != nil {
 		t.Errorf("another's sandbox was stopped with the app: %v", err)
 	}
-	_, err = svc.Resolve(t.Context(), "mine")
+	_, err = svc.Sandboxes.Resolve(t.Context(), "mine")
 	wantKind(t, err, core.KindNotFound)
 }
 
@@ -149,11 +149,11 @@ func TestApps(t *testing.T) {
 		{Provider: "cloud", App: "web", Name: "c"},
 		{Provider: "plain", App: "ci", Name: "d"},
 	} {
-		if _, err := svc.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
+		if _, err := svc.Sandboxes.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	apps, err := svc.Apps(t.Context(), "")
+	apps, err := svc.Stores.Apps(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,21 +164,21 @@ func TestApps(t *testing.T) {
 	if want := []string{"plain/ci/x", "cloud/web/x", "plain/web/xx"}; !slices.Equal(got, want) {
 		t.Errorf("apps are %q, want %q", got, want)
 	}
-	if err := svc.StopApp(t.Context(), "plain", "web", false); err != nil {
+	if err := svc.Stores.StopApp(t.Context(), "plain", "web", false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := svc.Resolve(t.Context(), "c"); err != nil {
+	if _, err := svc.Sandboxes.Resolve(t.Context(), "c"); err != nil {
 		t.Errorf("the app of another provider was stopped: %v", err)
 	}
-	if err := svc.StopApp(t.Context(), "", "web", false); err != nil {
+	if err := svc.Stores.StopApp(t.Context(), "", "web", false); err != nil {
 		t.Fatal(err)
 	}
-	wantKind(t, svc.StopApp(t.Context(), "", "web", false), core.KindNotFound)
-	if _, err := svc.Resolve(t.Context(), "d"); err != nil {
+	wantKind(t, svc.Stores.StopApp(t.Context(), "", "web", false), core.KindNotFound)
+	if _, err := svc.Sandboxes.Resolve(t.Context(), "d"); err != nil {
 		t.Errorf("another app was stopped: %v", err)
 	}
 	var ended []string
-	for record, err := range svc.History(t.Context(), service.HistoryFilter{Op: "terminate"}) {
+	for record, err := range svc.Records.History(t.Context(), service.HistoryFilter{Op: "terminate"}) {
 		if err != nil || record.Result != "ok" {
 			t.Errorf("%+v, %v", record, err)
 		}
@@ -193,11 +193,11 @@ func TestApps(t *testing.T) {
 func TestSecretsAreNotRecorded(t *testing.T) {
 	svc, _, _ := keepers(t, service.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
 	values := map[string]core.SecretValue{"TOKEN": core.NewSecretValue("hunter2")}
-	if _, err := svc.CreateSecret(t.Context(), "cloud", "api", values, core.SecretOptions{}); err != nil {
+	if _, err := svc.Stores.CreateSecret(t.Context(), "cloud", "api", values, core.SecretOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var ops []string
-	for record, err := range svc.History(t.Context(), service.HistoryFilter{}) {
+	for record, err := range svc.Records.History(t.Context(), service.HistoryFilter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,28 +212,30 @@ func TestSecretsAreNotRecorded(t *testing.T) {
 	if !slices.Equal(ops, []string{"secret create"}) {
 		t.Errorf("recorded were %q", ops)
 	}
-	_, err := svc.CreateSecret(t.Context(), "cloud", "empty", nil, core.SecretOptions{})
+	_, err := svc.Stores.CreateSecret(t.Context(), "cloud", "empty", nil, core.SecretOptions{})
 	wantKind(t, err, core.KindUsage)
 }
 
 func TestSetNetwork(t *testing.T) {
 	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{})
-	if _, err := svc.Launch(
+	if _, err := svc.Sandboxes.Launch(
 		t.Context(), core.Spec{Provider: "cloud", Name: "dev", Network: core.Network{Mode: core.NetworkAll}},
 		service.LaunchOptions{},
 	); err != nil {
 		t.Fatal(err)
 	}
-	changed, err := svc.SetNetwork(t.Context(), "dev", core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org"}})
+	changed, err := svc.Policy.SetNetwork(
+		t.Context(), "dev", core.Network{Mode: core.NetworkAllow, Allow: []string{"pypi.org"}},
+	)
 	if err != nil || changed.Spec.Network.Mode != core.NetworkAllow {
 		t.Errorf("%+v, %v", changed.Spec.Network, err)
 	}
-	_, err = svc.SetNetwork(t.Context(), "dev", core.Network{})
+	_, err = svc.Policy.SetNetwork(t.Context(), "dev", core.Network{})
 	wantKind(t, err, core.KindUsage)
-	_, err = svc.SetNetwork(t.Context(), "dev", core.Network{Mode: core.NetworkAll, Allow: []string{"pypi.org"}})
+	_, err = svc.Policy.SetNetwork(t.Context(), "dev", core.Network{Mode: core.NetworkAll, Allow: []string{"pypi.org"}})
 	wantKind(t, err, core.KindUsage)
-	_, err = svc.Within(service.Scope{Policy: service.Policy{Networks: []core.NetworkMode{core.NetworkNone}}}).
-		SetNetwork(t.Context(), "dev", core.Network{Mode: core.NetworkAll})
+	_, err = svc.Within(service.Scope{Policy: service.LaunchPolicy{Networks: []core.NetworkMode{core.NetworkNone}}}).
+		Policy.SetNetwork(t.Context(), "dev", core.Network{Mode: core.NetworkAll})
 	wantKind(t, err, core.KindUnauthorized)
 }
 
@@ -244,7 +246,7 @@ func TestWaitReady(t *testing.T) {
 	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{Serve: serve})
 	launch := func(name string, ready *core.Probe) {
 		t.Helper()
-		if _, err := svc.Launch(
+		if _, err := svc.Sandboxes.Launch(
 			t.Context(), core.Spec{Provider: "cloud", Name: name, Ready: ready}, service.LaunchOptions{},
 		); err != nil {
 			t.Fatal(err)
@@ -255,30 +257,34 @@ func TestWaitReady(t *testing.T) {
 	launch("shut", &core.Probe{TCP: 81, Interval: soon})
 	launch("file", &core.Probe{Exec: []string{"test", "-e", "/tmp/ready"}, Interval: soon})
 	launch("none", nil)
-	if err := svc.WaitReady(t.Context(), "port"); err != nil {
+	if err := svc.Sandboxes.WaitReady(t.Context(), "port"); err != nil {
 		t.Error(err)
 	}
-	wantKind(t, svc.WaitReady(t.Context(), "none"), core.KindConflict)
+	wantKind(t, svc.Sandboxes.WaitReady(t.Context(), "none"), core.KindConflict)
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	wantKind(t, svc.WaitReady(short, "shut"), core.KindTimeout)
+	wantKind(t, svc.Sandboxes.WaitReady(short, "shut"), core.KindTimeout)
 	done := make(chan error, 2)
-	go func() { done <- svc.WaitReady(t.Context(), "file") }()
-	if err := svc.WriteFile(t.Context(), "file", "/tmp/ready", strings.NewReader(""), core.WriteOptions{}); err != nil {
+	go func() { done <- svc.Sandboxes.WaitReady(t.Context(), "file") }()
+	if err := svc.Files.WriteFile(
+		t.Context(), "file", "/tmp/ready", strings.NewReader(""), core.WriteOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	if err := providertest.Receive(t, done); err != nil {
 		t.Error(err)
 	}
-	go func() { done <- svc.WaitReady(t.Context(), "shut") }()
-	if err := svc.Terminate(t.Context(), "shut"); err != nil {
+	go func() { done <- svc.Sandboxes.WaitReady(t.Context(), "shut") }()
+	if err := svc.Sandboxes.Terminate(t.Context(), "shut"); err != nil {
 		t.Fatal(err)
 	}
 	// It is seen as ended or as gone already, as it comes.
 	if err := providertest.Receive(t, done); !errors.Is(err, core.KindNotFound) && !errors.Is(err, core.KindConflict) {
 		t.Errorf("waiting for one that was terminated: %v", err)
 	}
-	_, err := svc.Launch(t.Context(), core.Spec{Provider: "plain", Ready: &core.Probe{TCP: 80}}, service.LaunchOptions{})
+	_, err := svc.Sandboxes.Launch(
+		t.Context(), core.Spec{Provider: "plain", Ready: &core.Probe{TCP: 80}}, service.LaunchOptions{},
+	)
 	wantKind(t, err, core.KindUnsupported)
 }
 
@@ -286,7 +292,9 @@ func TestWaitReady(t *testing.T) {
 func TestForward(t *testing.T) {
 	echo := func(conn net.Conn) { _, _ = io.Copy(conn, conn) }
 	svc, _, _ := keepers(t, service.Options{}, fake.KeeperOptions{Serve: map[int]func(net.Conn){7: echo}})
-	if _, err := svc.Launch(t.Context(), core.Spec{Provider: "cloud", Name: "dev"}, service.LaunchOptions{}); err != nil {
+	if _, err := svc.Sandboxes.Launch(
+		t.Context(), core.Spec{Provider: "cloud", Name: "dev"}, service.LaunchOptions{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	forward := func(port int, failed func(error)) (address string, stop func() error) {
@@ -296,7 +304,7 @@ func TestForward(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- svc.Forward(ctx, "dev", port, listener, failed) }()
+		go func() { done <- svc.Ports.Forward(ctx, "dev", port, listener, failed) }()
 		return listener.Addr().String(), func() error { cancel(); return providertest.Receive(t, done) }
 	}
 	address, stop := forward(7, nil)

@@ -14,7 +14,7 @@ type Templates func(name string) (spec core.Spec, found bool, err error)
 
 // instantiate completes a launch by the template that it names, or that the scope's policy fixes. What the launch names
 // itself stands; under a policy that is little, see fixedByTemplate.
-func (s *Service) instantiate(spec *core.Spec) error {
+func (s *base) instantiate(spec *core.Spec) error {
 	fixed := s.scope.Policy.Template
 	if fixed != "" {
 		source := spec.Image + spec.Dockerfile + spec.Snapshot + spec.Checkpoint

@@ -18,7 +18,7 @@ func TestNoTimeout(t *testing.T) {
 
 	s, one, _ := service(t, Options{Defaults: day})
 	one.caps.Has = append(one.caps.Has, able...)
-	if _, err := s.Launch(t.Context(), ask, LaunchOptions{}); err != nil {
+	if _, err := s.Sandboxes.Launch(t.Context(), ask, LaunchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	got := one.boxes[len(one.boxes)-1]
@@ -33,7 +33,7 @@ func TestNoTimeout(t *testing.T) {
 		kind core.Kind
 	}{
 		"a quota":  {opts: Options{Quotas: Quotas{MaxLifetime: core.Duration(time.Hour)}}, kind: core.KindExhausted},
-		"a policy": {view: Scope{Policy: Policy{MaxTimeout: core.Duration(time.Hour)}}, kind: core.KindUnauthorized},
+		"a policy": {view: Scope{Policy: LaunchPolicy{MaxTimeout: core.Duration(time.Hour)}}, kind: core.KindUnauthorized},
 		"a budget": {opts: Options{Prices: map[string]price.Table{"one": {Currency: "USD", CPU: 1}}}, spec: func(
 			s *core.Spec,
 		) {
@@ -47,7 +47,7 @@ func TestNoTimeout(t *testing.T) {
 		if test.spec != nil {
 			test.spec(&spec)
 		}
-		if _, err := s.Within(test.view).Launch(t.Context(), spec, LaunchOptions{}); !errors.Is(err, test.kind) {
+		if _, err := s.Within(test.view).Sandboxes.Launch(t.Context(), spec, LaunchOptions{}); !errors.Is(err, test.kind) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // Tunnels returns the ports that a sandbox publishes, sorted by port. Of a provider without
 // Tunneler they are those of Sandbox.Ports.
-func (s *Service) Tunnels(ctx context.Context, ref string) ([]core.Tunnel, error) {
+func (s Ports) Tunnels(ctx context.Context, ref string) ([]core.Tunnel, error) {
 	sb, p, err := s.resolve(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -25,7 +25,7 @@ func (s *Service) Tunnels(ctx context.Context, ref string) ([]core.Tunnel, error
 }
 
 // ConnectToken makes a token with which one can connect to a sandbox. The audit log does not have it.
-func (s *Service) ConnectToken(
+func (s Ports) ConnectToken(
 	ctx context.Context, ref string, opts core.ConnectOptions,
 ) (token core.ConnectToken, err error) {
 	args := map[string]any{"port": opts.Port, "metadata": opts.Metadata}
@@ -36,7 +36,7 @@ func (s *Service) ConnectToken(
 		if core.HasControl(opts.Metadata) || len(opts.Metadata) > 512 {
 			return core.Invalid("metadata", "it must have at most 512 characters, none of them control characters")
 		}
-		tunneler, err := capable[core.Tunneler](s, sb.Provider, "tunnel token")
+		tunneler, err := capable[core.Tunneler](s.base, sb.Provider, "tunnel token")
 		if err != nil {
 			return err
 		}

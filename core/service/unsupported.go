@@ -9,7 +9,7 @@ import (
 
 // unsupported is the error of an operation on a sandbox whose provider lacks a capability. flag is the part of the
 // command line that needs it; "" is the operation itself.
-func (s *Service) unsupported(provider, op, flag string, want core.Capability) error {
+func (s *base) unsupported(provider, op, flag string, want core.Capability) error {
 	if flag == "" {
 		flag = strconv.Quote(op)
 	}
@@ -19,7 +19,7 @@ func (s *Service) unsupported(provider, op, flag string, want core.Capability) e
 		hints = append(hints, "supported by "+strings.Join(able, " and "))
 	}
 	if want == core.CapCheckpoint || want == core.CapFork {
-		if caps, err := s.Capabilities(provider); err == nil && caps.Can(core.CapSnapshots) {
+		if caps, err := (Providers{s}).Capabilities(provider); err == nil && caps.Can(core.CapSnapshots) {
 			hints = append(hints, "here, sb snapshot saves the files alone")
 		}
 	}
@@ -27,7 +27,7 @@ func (s *Service) unsupported(provider, op, flag string, want core.Capability) e
 }
 
 // unsupportedAt is unsupported for an operation whose caller chose the provider.
-func (s *Service) unsupportedAt(provider, op string, want core.Capability) error {
+func (s *base) unsupportedAt(provider, op string, want core.Capability) error {
 	return core.Errorf(core.KindUnsupported, op, provider, "provider %q does not support %q", provider, op).
 		WithHint("%s", useProvider(s.able(want)))
 }

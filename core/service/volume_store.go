@@ -7,12 +7,12 @@ import (
 )
 
 // Volumes lists the volumes that a provider keeps; "" asks all providers.
-func (s *Service) Volumes(ctx context.Context, provider string) (Inventory[core.VolumeInfo], error) {
-	return inventory(ctx, s, provider, "volume ls", core.VolumeStore.Volumes)
+func (s Stores) Volumes(ctx context.Context, provider string) (Inventory[core.VolumeInfo], error) {
+	return inventory(ctx, s.base, provider, "volume ls", core.VolumeStore.Volumes)
 }
 
 // CreateVolume makes an empty volume. provider may be "" when only one that is set up keeps volumes.
-func (s *Service) CreateVolume(
+func (s Stores) CreateVolume(
 	ctx context.Context, provider, name string, opts core.VolumeOptions,
 ) (made core.VolumeInfo, err error) {
 	if opts.Version < 0 {
@@ -22,7 +22,7 @@ func (s *Service) CreateVolume(
 	if opts.Version != 0 {
 		args = map[string]any{"version": opts.Version}
 	}
-	err = stored(ctx, s, provider, "volume create", name, args, func(store core.VolumeStore) error {
+	err = stored(ctx, s.base, provider, "volume create", name, args, func(store core.VolumeStore) error {
 		made, err = store.CreateVolume(ctx, name, opts)
 		return err
 	})
@@ -30,8 +30,8 @@ func (s *Service) CreateVolume(
 }
 
 // RemoveVolume removes a volume with all that is on it. provider may be "" when only one that is set up keeps volumes.
-func (s *Service) RemoveVolume(ctx context.Context, provider, name string) error {
-	return stored(ctx, s, provider, "volume rm", name, nil, func(store core.VolumeStore) error {
+func (s Stores) RemoveVolume(ctx context.Context, provider, name string) error {
+	return stored(ctx, s.base, provider, "volume rm", name, nil, func(store core.VolumeStore) error {
 		return store.RemoveVolume(ctx, name)
 	})
 }

@@ -10,7 +10,7 @@ type wish struct {
 }
 
 // wishes lists the limits that the defaults added to the request. A quota's limit is no wish.
-func (s *Service) wishes(asked core.Spec) []wish {
+func (s *base) wishes(asked core.Spec) []wish {
 	var list []wish
 	for _, f := range core.Fields() {
 		bounded := f.Name == "cpu" && s.quotas.MaxCPU > 0 || f.Name == "memory" && s.quotas.MaxMemory > 0

@@ -13,7 +13,7 @@ import (
 
 // Expand returns the paths that match a pattern ("*", "?", "[…]"), sorted. A path without a pattern, or one that exists
 // literally, returns itself. KindNotFound: nothing matches.
-func Expand(ctx context.Context, service Service, from Endpoint) ([]Endpoint, error) {
+func Expand(ctx context.Context, files Files, from Endpoint) ([]Endpoint, error) {
 	if from.stream() || !strings.ContainsAny(from.Path, "*?[") {
 		return []Endpoint{from}, nil
 	}
@@ -25,10 +25,10 @@ func Expand(ctx context.Context, service Service, from Endpoint) ([]Endpoint, er
 		}
 		found, err = filepath.Glob(from.Path)
 	} else {
-		if _, err := service.Stat(ctx, from.Sandbox, from.Path); err == nil {
+		if _, err := files.Stat(ctx, from.Sandbox, from.Path); err == nil {
 			return []Endpoint{from}, nil
 		}
-		found, err = globInside(ctx, service, from.Sandbox, from.Path)
+		found, err = globInside(ctx, files, from.Sandbox, from.Path)
 	}
 	if errors.Is(err, path.ErrBadPattern) || errors.Is(err, filepath.ErrBadPattern) {
 		return nil, core.Errorf(core.KindUsage, "copy", from.String(), "%q is not a pattern", from.Path)
@@ -47,7 +47,7 @@ func Expand(ctx context.Context, service Service, from Endpoint) ([]Endpoint, er
 }
 
 // globInside expands a pattern element by element.
-func globInside(ctx context.Context, service Service, sandbox, pattern string) ([]string, error) {
+func globInside(ctx context.Context, files Files, sandbox, pattern string) ([]string, error) {
 	found := []string{"."}
 	if path.IsAbs(pattern) {
 		found = []string{"/"}
@@ -60,7 +60,7 @@ func globInside(ctx context.Context, service Service, sandbox, pattern string) (
 				name := path.Join(dir, element)
 				if wild {
 					// A pattern before it chose directories that need not all have it.
-					_, err := service.Stat(ctx, sandbox, name)
+					_, err := files.Stat(ctx, sandbox, name)
 					if errors.Is(err, core.KindNotFound) || errors.Is(err, core.KindConflict) {
 						continue
 					}
@@ -71,7 +71,7 @@ func globInside(ctx context.Context, service Service, sandbox, pattern string) (
 				next = append(next, name)
 				continue
 			}
-			infos, err := service.ReadDir(ctx, sandbox, dir)
+			infos, err := files.ReadDir(ctx, sandbox, dir)
 			if errors.Is(err, core.KindNotFound) || errors.Is(err, core.KindConflict) {
 				continue
 			}

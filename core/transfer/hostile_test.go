@@ -168,7 +168,7 @@ func TestRefusedMergeReplacesNothing(t *testing.T) {
 
 // receiver is a sandbox without files whose imports fail, and which knows what was removed.
 type receiver struct {
-	Service
+	Files
 	cancel  context.CancelFunc
 	removed *bool
 }
@@ -205,7 +205,7 @@ func TestCancelledPushRemovesItsTarget(t *testing.T) {
 
 // tree is a sandbox that has these files.
 type tree struct {
-	Service
+	Files
 	files map[string]fs.FileMode
 }
 

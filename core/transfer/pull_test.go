@@ -17,7 +17,7 @@ import (
 
 // sender is a sandbox that has one directory, /dir, whose archive may be anything, and links.
 type sender struct {
-	Service
+	Files
 	archive []byte
 	broken  error
 	links   map[string]string

@@ -31,8 +31,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Service is what the engine needs of *core.Service.
-type Service interface {
+// Files is what a copy needs of service.Files.
+type Files interface {
 	Stat(ctx context.Context, ref, name string) (core.FileInfo, error)
 	ReadDir(ctx context.Context, ref, name string) ([]core.FileInfo, error)
 	ReadFile(ctx context.Context, ref, name string) (io.ReadCloser, error)
@@ -86,9 +86,9 @@ type Result struct {
 }
 
 // Copy makes one copy.
-func Copy(ctx context.Context, service Service, request Request) (Result, error) {
+func Copy(ctx context.Context, files Files, request Request) (Result, error) {
 	c := &copier{
-		Service: service, Request: request, ctx: ctx,
+		Files: files, Request: request, ctx: ctx,
 		result: Result{Source: request.From.String(), Destination: request.To.String()},
 	}
 	var err error
@@ -113,7 +113,7 @@ func Copy(ctx context.Context, service Service, request Request) (Result, error)
 
 // copier is a copy in progress.
 type copier struct {
-	Service
+	Files
 	Request
 	ctx    context.Context //nolint:containedctx // a copier lives for one call
 	result Result

@@ -111,7 +111,7 @@ func untagged(image string) string { return strings.NewReplacer(":", "-", "/", "
 
 // startingFrom is what an image names: one that save_container_state made is a snapshot here.
 func startingFrom(ctx context.Context, c *tools.Call, image string) core.Spec {
-	kept, err := c.Service.Snapshots(ctx, "")
+	kept, err := c.Service.Stores.Snapshots(ctx, "")
 	if err != nil { // no provider keeps snapshots, or the caller may not list them
 		return core.Spec{Image: image}
 	}

@@ -239,5 +239,5 @@ func modalMkdir(ctx context.Context, c *tools.Call, in modalMkdirIn) (tools.Path
 		return tools.PathOut{}, err
 	}
 	name := tools.Absolute(sb, in.Path)
-	return tools.PathOut{Path: name, Done: "made"}, c.Service.Mkdir(ctx, sb.Ref(), name, in.Parents)
+	return tools.PathOut{Path: name, Done: "made"}, c.Service.Files.Mkdir(ctx, sb.Ref(), name, in.Parents)
 }

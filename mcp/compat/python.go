@@ -72,7 +72,7 @@ func mcpSandboxTools() []tools.Tool {
 		}, func(ctx context.Context, c *tools.Call, in createSandboxIn) (modalSandboxOut, error) {
 			info, err := tools.Launch(ctx, c, tools.LaunchIn{Name: in.Name})
 			if err == nil {
-				err = c.Service.Mkdir(ctx, info.Provider+"/"+info.ID, resultsDir, true)
+				err = c.Service.Files.Mkdir(ctx, info.Provider+"/"+info.ID, resultsDir, true)
 			}
 			return modalSandbox(info), err
 		}),
@@ -132,7 +132,7 @@ func mcpSandboxTools() []tools.Tool {
 			if dest == "" {
 				dest = resultsDir
 			}
-			if err := c.Service.Mkdir(ctx, sb.Ref(), tools.Absolute(sb, dest), true); err != nil {
+			if err := c.Service.Files.Mkdir(ctx, sb.Ref(), tools.Absolute(sb, dest), true); err != nil {
 				return tools.TransferOut{}, err
 			}
 			return tools.Push(ctx, c, tools.PushIn{Sandbox: sb.Ref(), Local: in.LocalPath, Path: dest})
@@ -147,7 +147,7 @@ func runPython(ctx context.Context, c *tools.Call, in pySandboxIn) (pyOut, error
 		return pyOut{}, err
 	}
 	ref := sb.Ref()
-	if err := c.Service.Mkdir(ctx, ref, resultsDir, true); err != nil {
+	if err := c.Service.Files.Mkdir(ctx, ref, resultsDir, true); err != nil {
 		return pyOut{}, err
 	}
 	before, err := resultsIn(ctx, c, ref)
@@ -197,7 +197,7 @@ type resultState struct {
 }
 
 func resultsIn(ctx context.Context, c *tools.Call, ref string) (results, error) {
-	infos, err := c.Service.ReadDir(ctx, ref, resultsDir)
+	infos, err := c.Service.Files.ReadDir(ctx, ref, resultsDir)
 	if err != nil {
 		return results{}, err
 	}
@@ -229,7 +229,7 @@ func checkPackage(ctx context.Context, c *tools.Call, in pyPackageIn) (pyInstall
 	if err != nil {
 		return pyInstallOut{}, err
 	}
-	execs, err := c.Service.Execs(ctx, sb.Ref())
+	execs, err := c.Service.Execs.List(ctx, sb.Ref())
 	if err != nil {
 		return pyInstallOut{}, err
 	}

@@ -68,7 +68,7 @@ func harmless(mimeType string) bool {
 }
 
 func (f Files) download(response http.ResponseWriter, r *http.Request, svc *service.Service, g Grant) {
-	info, err := svc.Stat(r.Context(), g.Sandbox, g.Path)
+	info, err := svc.Files.Stat(r.Context(), g.Sandbox, g.Path)
 	if err != nil {
 		fileError(response, err)
 		return
@@ -102,13 +102,13 @@ func (f Files) download(response http.ResponseWriter, r *http.Request, svc *serv
 func (f Files) upload(response http.ResponseWriter, r *http.Request, svc *service.Service, g Grant) {
 	control := http.NewResponseController(response)
 	body := &patientReader{r: http.MaxBytesReader(response, r.Body, maxUpload), control: control}
-	err := svc.WriteFile(r.Context(), g.Sandbox, g.Path, body, core.WriteOptions{Parents: true})
+	err := svc.Files.WriteFile(r.Context(), g.Sandbox, g.Path, body, core.WriteOptions{Parents: true})
 	_ = control.SetReadDeadline(time.Time{})
 	if err != nil {
 		fileError(response, err)
 		return
 	}
-	if sb, err := svc.Resolve(r.Context(), g.Sandbox); err == nil {
+	if sb, err := svc.Sandboxes.Resolve(r.Context(), g.Sandbox); err == nil {
 		f.Changed(sb, g.Path)
 	}
 	response.WriteHeader(http.StatusNoContent)
@@ -165,7 +165,7 @@ func (f *sandboxFile) Read(p []byte) (int, error) {
 		f.Close()
 	}
 	if f.content == nil {
-		content, err := f.service.ReadFile(f.ctx, f.ref, f.path)
+		content, err := f.service.Files.ReadFile(f.ctx, f.ref, f.path)
 		if err != nil {
 			return 0, err
 		}

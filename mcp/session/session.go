@@ -281,7 +281,7 @@ const renewTimeout = 10 * time.Second
 func (s *Table) extend(ctx context.Context, ref string) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	err := s.Service.KeepAlive(ctx, ref, s.Lease)
+	err := s.Service.Sandboxes.KeepAlive(ctx, ref, s.Lease)
 	if err != nil {
 		s.Log.DebugContext(ctx, "lease", "sandbox", ref, "error", err)
 	}
@@ -335,7 +335,7 @@ func (s *Table) Settle(left *Session) {
 			continue
 		}
 		wg.Go(func() {
-			if err := s.Service.Terminate(ctx, ref); err != nil && !errors.Is(err, core.KindNotFound) {
+			if err := s.Service.Sandboxes.Terminate(ctx, ref); err != nil && !errors.Is(err, core.KindNotFound) {
 				s.Log.WarnContext(ctx, "a sandbox of a client that is gone is left", "sandbox", ref, "error", err)
 			}
 		})

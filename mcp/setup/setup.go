@@ -53,7 +53,7 @@ type Options struct {
 	Budget int
 
 	// Policy is what may be launched.
-	Policy service.Policy
+	Policy service.LaunchPolicy
 	// NamePrefix begins the names of sandboxes launched here; "" is "mcp-".
 	NamePrefix string
 	// MaxSandboxes bounds the live sandboxes of one owner that were launched here; 0 is no bound.

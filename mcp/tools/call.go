@@ -113,13 +113,13 @@ func (c *Call) Find(ctx context.Context, ref string) (core.Sandbox, error) {
 		return core.Sandbox{}, core.Errorf(core.KindUsage, "resolve", "", "no sandbox is named").
 			WithHint("sandbox_list shows the sandboxes; sandbox_launch makes one")
 	}
-	sb, err := c.Service.Resolve(ctx, ref)
+	sb, err := c.Service.Sandboxes.Resolve(ctx, ref)
 	if errors.Is(err, core.KindNotFound) {
 		prefix := c.Host.Options.NamePrefix
 		if c.Who.Isolated {
 			prefix += c.Who.Owner + "-"
 		}
-		if prefixed, prefixedErr := c.Service.Resolve(ctx, prefix+ref); prefixedErr == nil {
+		if prefixed, prefixedErr := c.Service.Sandboxes.Resolve(ctx, prefix+ref); prefixedErr == nil {
 			return prefixed, nil
 		}
 		err = core.Errorf(core.KindNotFound, "resolve", ref, "there is no sandbox %q", ref).

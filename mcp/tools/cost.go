@@ -63,7 +63,7 @@ func cost(ctx context.Context, c *Call, in costIn) (costOut, error) {
 	if in.Hours > 0 {
 		filter.Since = time.Now().Add(-min(time.Duration(in.Hours), 100*365*24) * time.Hour)
 	}
-	report, err := c.Service.Cost(ctx, filter)
+	report, err := c.Service.Records.Cost(ctx, filter)
 	if err != nil {
 		return out, err
 	}

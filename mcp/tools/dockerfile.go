@@ -81,17 +81,17 @@ func Dockerfile(ctx context.Context, c *Call, in SandboxIn) (DockerfileOut, erro
 		}
 		opts.Files = append(opts.Files, file)
 	}
-	out.Dockerfile, err = c.Service.ExportDockerfile(ctx, sb.Ref(), opts)
+	out.Dockerfile, err = c.Service.Sandboxes.ExportDockerfile(ctx, sb.Ref(), opts)
 	return out, err
 }
 
 // inline reads a file that can stand in a Dockerfile, or says why it cannot.
 func (c *Call) inline(ctx context.Context, ref, name string) (text string, executable bool, why string) {
-	info, err := c.Service.Stat(ctx, ref, name)
+	info, err := c.Service.Files.Stat(ctx, ref, name)
 	if err != nil {
 		return "", false, core.KindOf(err).String()
 	}
-	content, err := c.Service.ReadFile(ctx, ref, name)
+	content, err := c.Service.Files.ReadFile(ctx, ref, name)
 	if err != nil {
 		return "", false, core.KindOf(err).String()
 	}

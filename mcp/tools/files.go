@@ -200,7 +200,7 @@ func (c *Call) readFile(ctx context.Context, sb core.Sandbox, in ReadIn) (ReadOu
 	if in.Offset < 0 {
 		return out, core.Errorf(core.KindUsage, "read", "", "the offset is negative")
 	}
-	content, err := c.Service.ReadFile(ctx, ref, name)
+	content, err := c.Service.Files.ReadFile(ctx, ref, name)
 	if err != nil {
 		return out, err
 	}
@@ -277,7 +277,7 @@ func (c *Call) readRange(ctx context.Context, sb core.Sandbox, in ReadIn, out *R
 func (c *Call) sizeOf(
 	ctx context.Context, sb core.Sandbox, name string, seen int64, more bool, rest io.Reader,
 ) (int64, error) {
-	info, err := c.Service.Stat(ctx, sb.Ref(), name)
+	info, err := c.Service.Files.Stat(ctx, sb.Ref(), name)
 	switch {
 	case err == nil && info.Mode.IsRegular() && info.Size > 0:
 		return info.Size, nil
@@ -311,7 +311,7 @@ func WriteFile(ctx context.Context, c *Call, in WriteIn) (WriteOut, error) {
 		opts.Mode = 0o755
 	}
 	name := Absolute(sb, in.Path)
-	if err := c.Service.WriteFile(ctx, sb.Ref(), name, bytes.NewReader(data), opts); err != nil {
+	if err := c.Service.Files.WriteFile(ctx, sb.Ref(), name, bytes.NewReader(data), opts); err != nil {
 		return WriteOut{}, err
 	}
 	c.Host.Changed(sb, name)
@@ -326,13 +326,13 @@ func ListFiles(ctx context.Context, c *Call, in PathIn) (FilesOut, error) {
 		return FilesOut{}, err
 	}
 	ref, name := sb.Ref(), Absolute(sb, in.Path)
-	info, err := c.Service.Stat(ctx, ref, name)
+	info, err := c.Service.Files.Stat(ctx, ref, name)
 	if err != nil {
 		return FilesOut{}, err
 	}
 	infos := []core.FileInfo{info}
 	if info.Mode.IsDir() || info.Mode&fs.ModeSymlink != 0 {
-		switch entries, err := c.Service.ReadDir(ctx, ref, name); {
+		switch entries, err := c.Service.Files.ReadDir(ctx, ref, name); {
 		case err == nil:
 			infos = entries
 		case info.Mode.IsDir():
@@ -370,7 +370,7 @@ func RemoveFile(ctx context.Context, c *Call, in RemoveIn) (PathOut, error) {
 		return PathOut{}, err
 	}
 	name := Absolute(sb, in.Path)
-	if err := c.Service.Remove(ctx, sb.Ref(), name, in.Recursive); err != nil {
+	if err := c.Service.Files.Remove(ctx, sb.Ref(), name, in.Recursive); err != nil {
 		return PathOut{}, err
 	}
 	c.Host.Changed(sb, name)
@@ -383,7 +383,7 @@ func makeDir(ctx context.Context, c *Call, in PathIn) (PathOut, error) {
 		return PathOut{}, err
 	}
 	name := Absolute(sb, in.Path)
-	if err := c.Service.Mkdir(ctx, sb.Ref(), name, true); err != nil {
+	if err := c.Service.Files.Mkdir(ctx, sb.Ref(), name, true); err != nil {
 		return PathOut{}, err
 	}
 	return PathOut{Path: name, Done: "made"}, nil

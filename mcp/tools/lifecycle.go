@@ -110,23 +110,23 @@ func lifecycleTools() []Tool {
 		step("sandbox_stop", "Stop a sandbox", "Stop a persistent sandbox and keep its files.", true, func(
 			ctx context.Context, c *Call, ref string,
 		) error {
-			return c.Service.Stop(ctx, ref, killGrace)
+			return c.Service.Sandboxes.Stop(ctx, ref, killGrace)
 		}),
 		step("sandbox_start", "Start a sandbox", "Start a stopped sandbox again.", false, func(
 			ctx context.Context, c *Call, ref string,
 		) error {
-			_, err := c.Service.Start(ctx, ref)
+			_, err := c.Service.Sandboxes.Start(ctx, ref)
 			return err
 		}),
 		step("sandbox_pause", "Pause a sandbox", "Suspend every process of a sandbox, in memory.", false, func(
 			ctx context.Context, c *Call, ref string,
 		) error {
-			return c.Service.Pause(ctx, ref)
+			return c.Service.Sandboxes.Pause(ctx, ref)
 		}),
 		step("sandbox_resume", "Resume a sandbox", "Resume the processes of a paused sandbox.", false, func(
 			ctx context.Context, c *Call, ref string,
 		) error {
-			return c.Service.Resume(ctx, ref)
+			return c.Service.Sandboxes.Resume(ctx, ref)
 		}),
 		Define(Tool{
 			Name: "sandbox_timeout", Title: "Change when a sandbox ends", Toolset: setup.Lifecycle, Extra: true,
@@ -167,7 +167,7 @@ func (c *Call) after(
 	if err := do(ctx, c, ref); err != nil {
 		return SandboxInfo{}, err
 	}
-	sb, err = c.Service.Resolve(ctx, ref)
+	sb, err = c.Service.Sandboxes.Resolve(ctx, ref)
 	if err == nil {
 		c.adopt(sb)
 	}
@@ -180,7 +180,7 @@ func setTimeout(ctx context.Context, c *Call, in timeoutIn) (SandboxInfo, error)
 	}
 	timeout := seconds(in.Timeout)
 	return c.after(ctx, in.Sandbox, func(ctx context.Context, c *Call, ref string) error {
-		_, err := c.Service.SetTimeout(ctx, ref, timeout)
+		_, err := c.Service.Sandboxes.SetTimeout(ctx, ref, timeout)
 		if err == nil && c.Host.Options.OnDisconnect != setup.Terminate {
 			c.Session.Release(ref)
 		}
@@ -193,7 +193,7 @@ func measure(ctx context.Context, c *Call, in SandboxIn) (statsOut, error) {
 	if err != nil {
 		return statsOut{}, err
 	}
-	stats, err := c.Service.Stats(ctx, sb.Ref())
+	stats, err := c.Service.Sandboxes.Stats(ctx, sb.Ref())
 	return statsOut{
 		CPUSeconds: stats.CPU.Seconds(), Memory: stats.Memory, MemoryLimit: stats.MemoryLimit,
 		Processes: stats.Processes, Disk: stats.Disk, DiskLimit: stats.DiskLimit,
@@ -214,7 +214,7 @@ func ListExecs(ctx context.Context, c *Call, in SandboxIn) (ExecsOut, error) {
 	if err != nil {
 		return out, err
 	}
-	execs, err := c.Service.Execs(ctx, sb.Ref())
+	execs, err := c.Service.Execs.List(ctx, sb.Ref())
 	if err != nil {
 		return out, err
 	}
@@ -249,6 +249,6 @@ func Snapshot(ctx context.Context, c *Call, in SnapshotIn) (SnapshotOut, error) 
 	if err != nil {
 		return SnapshotOut{}, err
 	}
-	saved, err := c.Service.Snapshot(ctx, sb.ID, core.SnapshotOptions{Name: in.Name})
+	saved, err := c.Service.Sandboxes.Snapshot(ctx, sb.ID, core.SnapshotOptions{Name: in.Name})
 	return SnapshotOut{Snapshot: saved.ID, Provider: saved.Provider, Size: int64(saved.Size), Hint: saved.Hint}, err
 }

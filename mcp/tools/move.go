@@ -65,7 +65,7 @@ func move(ctx context.Context, c *Call, in moveIn) (moveOut, error) {
 			return moveOut{}, err
 		}
 	}
-	result, err := c.Service.Move(ctx, source.Ref(), opts)
+	result, err := c.Service.Sandboxes.Move(ctx, source.Ref(), opts)
 	if err != nil {
 		return moveOut{}, err
 	}

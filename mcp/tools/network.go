@@ -124,7 +124,7 @@ func ports(ctx context.Context, c *Call, in SandboxIn) (portsOut, error) {
 	if !sb.State.Live() {
 		return out, core.Errorf(core.KindConflict, "ports", sb.Name, "the sandbox does not run: it is %s", sb.State)
 	}
-	tunnels, err := c.Service.Tunnels(ctx, sb.Ref())
+	tunnels, err := c.Service.Ports.Tunnels(ctx, sb.Ref())
 	for _, t := range tunnels {
 		out.Ports = append(
 			out.Ports, publishedPort{Port: t.Port, Protocol: string(t.Protocol), Address: t.Address, URL: t.URL},
@@ -138,7 +138,7 @@ func connectToken(ctx context.Context, c *Call, in tokenIn) (tokenOut, error) {
 	if err != nil {
 		return tokenOut{}, err
 	}
-	token, err := c.Service.ConnectToken(ctx, sb.Ref(), core.ConnectOptions{Port: in.Port, Metadata: in.Note})
+	token, err := c.Service.Ports.ConnectToken(ctx, sb.Ref(), core.ConnectOptions{Port: in.Port, Metadata: in.Note})
 	return tokenOut{token.URL, token.Token.Reveal()}, err // the token is for the caller
 }
 
@@ -147,7 +147,9 @@ func setNetwork(ctx context.Context, c *Call, in networkIn) (networkOut, error) 
 	if err != nil {
 		return networkOut{}, err
 	}
-	changed, err := c.Service.SetNetwork(ctx, sb.Ref(), core.Network{Mode: core.NetworkMode(in.Network), Allow: in.Allow})
+	changed, err := c.Service.Policy.SetNetwork(
+		ctx, sb.Ref(), core.Network{Mode: core.NetworkMode(in.Network), Allow: in.Allow},
+	)
 	return networkOut{sb.ID, string(changed.Spec.Network.Mode), changed.Spec.Network.Allow}, err
 }
 
@@ -157,7 +159,7 @@ func denied(ctx context.Context, c *Call, in SandboxIn) (denialsOut, error) {
 	if err != nil {
 		return out, err
 	}
-	refused, err := c.Service.Denials(ctx, sb.Ref())
+	refused, err := c.Service.Policy.Denials(ctx, sb.Ref())
 	for _, d := range refused {
 		out.Denied = append(out.Denied, denial{d.Time, d.Protocol, d.Address, d.Port, d.Name, d.Why, d.Count})
 	}

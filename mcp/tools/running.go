@@ -137,7 +137,7 @@ func (c *Call) start(ctx context.Context, sb core.Sandbox, x Execution) (*runnin
 			return nil, nil, err
 		}
 	}
-	process, err := c.Service.Exec(ctx, sb.Ref(), x.Spec)
+	process, err := c.Service.Execs.Start(ctx, sb.Ref(), x.Spec)
 	if err != nil {
 		e.closeStdin()
 		return nil, nil, err
@@ -200,7 +200,7 @@ func (c *Call) await(ctx context.Context, sb core.Sandbox, id string, e *running
 
 // kill sends a signal to a command. Where the provider finds none by its id, e does, which may be nil.
 func kill(ctx context.Context, svc *service.Service, sb core.Sandbox, id string, e *runningExec, signal int) error {
-	err := svc.Kill(ctx, sb.Ref(), id, signal)
+	err := svc.Execs.Kill(ctx, sb.Ref(), id, signal)
 	if errors.Is(err, core.KindUnsupported) && e != nil {
 		return e.process.Signal(ctx, signal)
 	}
@@ -350,7 +350,7 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 	stdout, stderr := reply.NewCapture(redactor.Stream()), reply.NewCapture(redactor.Stream())
 	stop := c.report(ctx, stdout, stderr, r.wait)
 	var last time.Time
-	for record, err := range c.Service.Logs(followed, ref, opts) {
+	for record, err := range c.Service.Execs.Logs(followed, ref, opts) {
 		if err != nil {
 			if followed.Err() != nil && ctx.Err() == nil {
 				break // the deadline
@@ -368,7 +368,7 @@ func (c *Call) read(ctx context.Context, sb core.Sandbox, id string, r reading) 
 	stop()
 	stdout.Settle()
 	stderr.Settle()
-	exec, err := c.Service.FindExec(ctx, ref, id)
+	exec, err := c.Service.Execs.Find(ctx, ref, id)
 	if err != nil {
 		return ExecResult{}, noExec(err, sb, id)
 	}

@@ -258,7 +258,7 @@ func (c *Call) Launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 		}
 	}
 	given := spec.Secrets
-	sb, err := c.Service.Launch(ctx, spec, service.LaunchOptions{
+	sb, err := c.Service.Sandboxes.Launch(ctx, spec, service.LaunchOptions{
 		Bound: !keep && mode == setup.Terminate, Renewed: !keep,
 		Progress: func(p core.Progress) { c.Progress(ctx, p.Step) },
 		Notice:   func(text string) { c.notices = append(c.notices, text) },
@@ -292,7 +292,7 @@ func List(ctx context.Context, c *Call, in ListIn) (ListOut, error) {
 		}
 		return out, err
 	}
-	listing, err := c.Service.List(ctx, core.ListFilter{App: in.App, All: in.All})
+	listing, err := c.Service.Sandboxes.List(ctx, core.ListFilter{App: in.App, All: in.All})
 	if err != nil {
 		return out, err
 	}
@@ -319,12 +319,14 @@ func Terminate(ctx context.Context, c *Call, in TerminateIn) (TerminateOut, erro
 		out.Terminated = append(out.Terminated, sb.ID)
 		return out, c.terminate(ctx, sb)
 	}
-	listing, err := c.Service.List(ctx, core.ListFilter{All: true, Labels: map[string]string{ownerLabel: c.Who.Label()}})
+	listing, err := c.Service.Sandboxes.List(
+		ctx, core.ListFilter{All: true, Labels: map[string]string{ownerLabel: c.Who.Label()}},
+	)
 	if err != nil {
 		return out, err
 	}
 	// Another server at the same engine may have an owner of the same name.
-	if listing.Sandboxes, _, err = c.Service.Mine(listing.Sandboxes); err != nil {
+	if listing.Sandboxes, _, err = c.Service.Sandboxes.Mine(listing.Sandboxes); err != nil {
 		return out, err
 	}
 	var names []string
@@ -357,7 +359,7 @@ func Terminate(ctx context.Context, c *Call, in TerminateIn) (TerminateOut, erro
 
 func (c *Call) terminate(ctx context.Context, sb core.Sandbox) error {
 	ref := sb.Ref()
-	if err := c.Service.Terminate(ctx, ref); err != nil {
+	if err := c.Service.Sandboxes.Terminate(ctx, ref); err != nil {
 		return err
 	}
 	c.Session.Release(ref)

@@ -75,7 +75,7 @@ func (s *secrets) know(ctx context.Context, svc *service.Service, sb core.Sandbo
 	if asked || sb.State != core.StateRunning && sb.State != core.StatePaused {
 		return nil
 	}
-	given, err := svc.GivenSecrets(ctx, sb.Ref())
+	given, err := svc.Sandboxes.GivenSecrets(ctx, sb.Ref())
 	if err != nil && !errors.Is(err, core.KindUnsupported) {
 		return err
 	}

@@ -94,7 +94,7 @@ func fork(ctx context.Context, c *Call, in forkIn) (SandboxInfo, error) {
 	}
 	c.adopt(source)
 	keep := in.Keep || c.Host.Options.OnDisconnect == setup.Detach
-	forked, err := c.Service.Fork(ctx, source.Ref(), service.ForkOptions{
+	forked, err := c.Service.Sandboxes.Fork(ctx, source.Ref(), service.ForkOptions{
 		Name: in.Name, Bound: !keep && c.Host.Options.OnDisconnect == setup.Terminate, Renewed: !keep,
 	})
 	if err != nil {
@@ -114,13 +114,13 @@ func checkpoint(ctx context.Context, c *Call, in checkpointIn) (checkpointInfo, 
 	if err != nil {
 		return checkpointInfo{}, err
 	}
-	made, err := c.Service.Checkpoint(ctx, sb.Ref(), in.Name)
+	made, err := c.Service.Sandboxes.Checkpoint(ctx, sb.Ref(), in.Name)
 	return checkpointOf(made), err
 }
 
 func listCheckpoints(ctx context.Context, c *Call, _ NoneIn) (checkpointsOut, error) {
 	out := checkpointsOut{Checkpoints: []checkpointInfo{}}
-	found, err := c.Service.Checkpoints(ctx, "")
+	found, err := c.Service.Stores.Checkpoints(ctx, "")
 	for _, checkpoint := range found.Items {
 		out.Checkpoints = append(out.Checkpoints, checkpointOf(checkpoint))
 	}
@@ -129,7 +129,7 @@ func listCheckpoints(ctx context.Context, c *Call, _ NoneIn) (checkpointsOut, er
 }
 
 func removeCheckpoint(ctx context.Context, c *Call, in checkpointNameIn) (removedOut, error) {
-	return removedOut{in.Name}, c.Service.RemoveCheckpoint(ctx, "", in.Name)
+	return removedOut{in.Name}, c.Service.Stores.RemoveCheckpoint(ctx, "", in.Name)
 }
 
 func failuresOf(failures []core.ProviderFailure) []string {

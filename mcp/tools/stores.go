@@ -64,7 +64,7 @@ func storeTools() []Tool {
 
 func listVolumes(ctx context.Context, c *Call, in storeIn) (keptOut, error) {
 	out := keptOut{Items: []kept{}}
-	found, err := c.Service.Volumes(ctx, in.Provider)
+	found, err := c.Service.Stores.Volumes(ctx, in.Provider)
 	for _, v := range found.Items {
 		out.Items = append(out.Items, kept{Name: v.Name, Provider: v.Provider, Size: v.Size})
 	}
@@ -73,7 +73,7 @@ func listVolumes(ctx context.Context, c *Call, in storeIn) (keptOut, error) {
 }
 
 func createVolume(ctx context.Context, c *Call, in keptIn) (kept, error) {
-	made, err := c.Service.CreateVolume(ctx, in.Provider, in.Name, core.VolumeOptions{})
+	made, err := c.Service.Stores.CreateVolume(ctx, in.Provider, in.Name, core.VolumeOptions{})
 	return kept{Name: made.Name, Provider: made.Provider, Size: made.Size}, err
 }
 
@@ -81,12 +81,12 @@ func removeVolume(ctx context.Context, c *Call, in keptIn) (removedOut, error) {
 	if err := c.confirm(ctx, "volume_remove", "Remove volume "+in.Name+" with all that is on it?"); err != nil {
 		return removedOut{}, err
 	}
-	return removedOut{in.Name}, c.Service.RemoveVolume(ctx, in.Provider, in.Name)
+	return removedOut{in.Name}, c.Service.Stores.RemoveVolume(ctx, in.Provider, in.Name)
 }
 
 func listSecrets(ctx context.Context, c *Call, in storeIn) (keptOut, error) {
 	out := keptOut{Items: []kept{}}
-	found, err := c.Service.Secrets(ctx, in.Provider)
+	found, err := c.Service.Stores.Secrets(ctx, in.Provider)
 	for _, s := range found.Items {
 		out.Items = append(out.Items, kept{Name: s.Name, Provider: s.Provider, Keys: s.Keys})
 	}

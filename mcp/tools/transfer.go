@@ -80,7 +80,7 @@ func Push(ctx context.Context, c *Call, in PushIn) (TransferOut, error) {
 	if strings.HasSuffix(in.Local, "/") {
 		relative += "/"
 	}
-	result, err := transfer.Copy(ctx, c.Service, transfer.Request{
+	result, err := transfer.Copy(ctx, c.Service.Files, transfer.Request{
 		From: transfer.Endpoint{Path: relative}, To: transfer.Endpoint{Sandbox: sb.Ref(), Path: target(sb, in.Path)},
 		Exclude: in.Exclude, GitIgnore: true, Root: root, Progress: c.copying(ctx),
 	})
@@ -205,7 +205,7 @@ func (c *Call) pullInto(
 	}
 	defer func() { _ = root.RemoveAll(staging) }()
 	whole, before := filepath.Join(staging, "whole"), filepath.Join(staging, "before")
-	result, err = transfer.Copy(ctx, c.Service, transfer.Request{
+	result, err = transfer.Copy(ctx, c.Service.Files, transfer.Request{
 		From:     transfer.Endpoint{Sandbox: sb.Ref(), Path: strings.TrimSuffix(Absolute(sb, in.Path), "/")},
 		To:       transfer.Endpoint{Path: filepath.Join(root.Name(), whole)},
 		Progress: c.copying(ctx),

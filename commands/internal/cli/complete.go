@@ -67,7 +67,7 @@ func (a *App) ask(cmd *cobra.Command, question func(context.Context, *service.Se
 func (a *App) sandboxes(cmd *cobra.Command) []core.Sandbox {
 	var found []core.Sandbox
 	a.ask(cmd, func(ctx context.Context, svc *service.Service) []string {
-		listing, err := svc.List(ctx, core.ListFilter{All: true})
+		listing, err := svc.Sandboxes.List(ctx, core.ListFilter{All: true})
 		if err == nil {
 			found = listing.Sandboxes
 		}
@@ -102,7 +102,7 @@ func (a *App) CompleteExecs(
 		return a.CompleteSandboxes(cmd, args, word)
 	case 1:
 		return a.ask(cmd, func(ctx context.Context, svc *service.Service) []string {
-			execs, err := svc.Execs(ctx, args[0])
+			execs, err := svc.Execs.List(ctx, args[0])
 			if err != nil {
 				return nil
 			}
@@ -122,7 +122,7 @@ func (a *App) CompleteExecs(
 func (a *App) CompleteProviders(
 	cmd *cobra.Command, _ []string, _ string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.ask(cmd, func(_ context.Context, svc *service.Service) []string { return svc.ProviderNames() }), NoFiles
+	return a.ask(cmd, func(_ context.Context, svc *service.Service) []string { return svc.Providers.Names() }), NoFiles
 }
 
 // completePlaces completes where a sandbox is launched: a provider, or "auto".
@@ -148,8 +148,8 @@ func (a *App) CompleteApps(cmd *cobra.Command, _ []string, _ string) ([]cobra.Co
 func (a *App) CompleteGPUs(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.ask(cmd, func(_ context.Context, svc *service.Service) []string {
 		types := map[string]bool{}
-		for _, provider := range svc.ProviderNames() {
-			caps, _ := svc.Capabilities(provider) // one that cannot be opened offers nothing
+		for _, provider := range svc.Providers.Names() {
+			caps, _ := svc.Providers.Capabilities(provider) // one that cannot be opened offers nothing
 			for name := range caps.GPUs {
 				types[name] = true
 			}
@@ -162,8 +162,8 @@ func (a *App) CompleteGPUs(cmd *cobra.Command, _ []string, _ string) ([]cobra.Co
 func (a *App) CompleteImages(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	words := a.ask(cmd, func(_ context.Context, svc *service.Service) []string {
 		images := map[string]bool{}
-		for _, provider := range svc.ProviderNames() {
-			caps, _ := svc.Capabilities(provider) // one that cannot be opened has none
+		for _, provider := range svc.Providers.Names() {
+			caps, _ := svc.Providers.Capabilities(provider) // one that cannot be opened has none
 			for _, name := range caps.Images {
 				images[name] = true
 			}
@@ -186,7 +186,7 @@ func (a *App) completeInside(cmd *cobra.Command, ref, word string) ([]cobra.Comp
 		if inside == "" {
 			inside = "."
 		}
-		entries, err := svc.ReadDir(ctx, ref, inside)
+		entries, err := svc.Files.ReadDir(ctx, ref, inside)
 		if err != nil {
 			return nil
 		}
@@ -250,12 +250,12 @@ func completeModal(*cobra.Command, []string, string) ([]cobra.Completion, cobra.
 
 // CheckpointNames are for completion.
 func CheckpointNames(ctx context.Context, svc *service.Service) []string {
-	found, err := svc.Checkpoints(ctx, "")
+	found, err := svc.Stores.Checkpoints(ctx, "")
 	return Named(found, err, func(c core.Checkpoint) []string { return []string{c.Name} })
 }
 
 // SnapshotIDs are for completion.
 func SnapshotIDs(ctx context.Context, svc *service.Service) []string {
-	found, err := svc.Snapshots(ctx, "")
+	found, err := svc.Stores.Snapshots(ctx, "")
 	return Named(found, err, func(s core.Snapshot) []string { return []string{s.ID} })
 }

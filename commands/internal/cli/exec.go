@@ -18,7 +18,7 @@ func (a *App) Execute(ctx context.Context, svc *service.Service, sandbox string,
 		defer restore()
 		spec.Size = size
 	}
-	process, err := svc.Exec(ctx, sandbox, spec)
+	process, err := svc.Execs.Start(ctx, sandbox, spec)
 	if err != nil {
 		return a.Result(ctx, svc, sandbox, core.Exit{}, err)
 	}

@@ -173,7 +173,7 @@ func reasonKind(reason core.Reason) core.Kind {
 func (a *App) outlived(ctx context.Context, svc *service.Service, sandbox string) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), CleanupTimeout)
 	defer cancel()
-	box, err := svc.Resolve(ctx, sandbox)
+	box, err := svc.Sandboxes.Resolve(ctx, sandbox)
 	return err == nil && box.Reason == core.ReasonTimeout
 }
 

@@ -124,12 +124,12 @@ func (f *SelectFlags) Resolve(
 			return nil, err
 		}
 		filter.All = true
-		listing, err := svc.List(ctx, filter)
+		listing, err := svc.Sandboxes.List(ctx, filter)
 		err = errors.Join(err, Failures(listing.Failures))
 		if f.AllOwners {
 			return listing.Sandboxes, err
 		}
-		mine, others, ownerErr := svc.Mine(listing.Sandboxes)
+		mine, others, ownerErr := svc.Sandboxes.Mine(listing.Sandboxes)
 		TellOthers(app, len(others))
 		return mine, errors.Join(err, ownerErr)
 	}
@@ -137,7 +137,7 @@ func (f *SelectFlags) Resolve(
 	var failed []error
 	seen := map[string]bool{}
 	for _, ref := range refs {
-		box, err := svc.Resolve(ctx, ref)
+		box, err := svc.Sandboxes.Resolve(ctx, ref)
 		switch {
 		case err != nil:
 			failed = append(failed, &unresolvedError{ref, err})

@@ -30,18 +30,18 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 		}}, modal.Factory(r.opts),
 	}})
 	ctx := t.Context()
-	sb, err := svc.Launch(ctx, core.Spec{Name: "here"}, service.LaunchOptions{})
+	sb, err := svc.Sandboxes.Launch(ctx, core.Spec{Name: "here"}, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, ref := range []string{"here", sb.ID, sb.ID[:len(sb.ID)-2]} {
-		process, err := svc.Exec(ctx, ref, core.ExecSpec{Command: []string{"true"}})
+		process, err := svc.Execs.Start(ctx, ref, core.ExecSpec{Command: []string{"true"}})
 		if err != nil {
 			t.Fatalf("%s: %v", ref, err)
 		}
 		_ = process.Close()
 	}
-	if _, err := svc.List(ctx, core.ListFilter{Provider: elsewhere.Name()}); err != nil {
+	if _, err := svc.Sandboxes.List(ctx, core.ListFilter{Provider: elsewhere.Name()}); err != nil {
 		t.Error(err)
 	}
 	if calls := r.server.Calls(); len(calls) > 0 {
@@ -50,7 +50,7 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 
 	volumes := make(chan service.Inventory[core.VolumeInfo], 1)
 	go func() {
-		all, err := svc.Volumes(ctx, "")
+		all, err := svc.Stores.Volumes(ctx, "")
 		if err != nil {
 			t.Error(err)
 		}
@@ -58,7 +58,7 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	}()
 
 	// Who asks all sees what is here at once, and after a while that Modal does not answer.
-	first, rest, err := svc.ListSoon(ctx, core.ListFilter{}, 50*time.Millisecond)
+	first, rest, err := svc.Sandboxes.ListSoon(ctx, core.ListFilter{}, 50*time.Millisecond)
 	if err != nil || len(first.Sandboxes) != 1 || len(first.Failures) != 0 {
 		t.Errorf("at first: %+v, %v", first, err)
 	}
@@ -69,7 +69,7 @@ func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
 	if all := providertest.Receive(t, volumes); len(all.Failures) != 1 || all.Failures[0].Provider != modal.Name {
 		t.Errorf("of the volumes: %+v", all)
 	}
-	if err := errors.Join(svc.Terminate(ctx, "here"), svc.Close()); err != nil {
+	if err := errors.Join(svc.Sandboxes.Terminate(ctx, "here"), svc.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -52,14 +52,14 @@ func TestCheckpointGoesOn(t *testing.T) {
 		MemorySnapshot: true,
 	}.JSON()
 	s.Command = []string{"sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; echo $i >/tmp/number; sleep 0.05; done"}
-	sb, err := svc.Launch(ctx, s, service.LaunchOptions{})
+	sb, err := svc.Sandboxes.Launch(ctx, s, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() bool { return counted(t, p, sb.ID) > 3 })
 	// An answer that is lost makes no second one.
 	r.faults.Plan("TaskSnapshotMemory", modaltest.Fault{Code: codes.Unavailable, After: true})
-	made, err := svc.Checkpoint(ctx, "counter", "warm")
+	made, err := svc.Sandboxes.Checkpoint(ctx, "counter", "warm")
 	if err != nil || !strings.HasPrefix(made.ID, "sn-") || time.Until(made.Expires) < 6*24*time.Hour {
 		t.Fatalf("%+v, %v", made, err)
 	}
@@ -69,11 +69,11 @@ func TestCheckpointGoesOn(t *testing.T) {
 		t.Errorf("the backend keeps %+v, %v", all, err)
 	}
 	before := counted(t, p, sb.ID)
-	if err := svc.Terminate(ctx, "counter"); err != nil {
+	if err := svc.Sandboxes.Terminate(ctx, "counter"); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"warm", made.ID} {
-		again, err := svc.Launch(
+		again, err := svc.Sandboxes.Launch(
 			ctx, core.Spec{Name: core.NewName(), Checkpoint: name, Labels: map[string]string{"turn": "2"}},
 			service.LaunchOptions{},
 		)
@@ -85,7 +85,7 @@ func TestCheckpointGoesOn(t *testing.T) {
 		if text, _ := logged(t, p, again.ID, core.LogOptions{Tail: -1}); strings.HasPrefix(text, "1\n") {
 			t.Errorf("%s: the process started over: %q", name, text)
 		}
-		found, err := svc.Resolve(ctx, again.Name)
+		found, err := svc.Sandboxes.Resolve(ctx, again.Name)
 		if err != nil || found.ID != again.ID || found.Labels["turn"] != "2" || found.Spec.Checkpoint != name {
 			t.Errorf("%s: found %+v, %v", name, found, err)
 		}
@@ -102,7 +102,7 @@ func TestCheckpointGoesOn(t *testing.T) {
 		{Checkpoint: "warm", Env: map[string]string{"COLOR": "red"}},
 		{Checkpoint: made.ID, CPU: 2},
 	} {
-		if _, err := svc.Launch(ctx, refused, service.LaunchOptions{}); !errors.Is(err, core.KindUnsupported) {
+		if _, err := svc.Sandboxes.Launch(ctx, refused, service.LaunchOptions{}); !errors.Is(err, core.KindUnsupported) {
 			t.Errorf("%+v: %v", refused, err)
 		}
 	}
@@ -116,10 +116,10 @@ func TestCheckpointGoesOn(t *testing.T) {
 	if err := p.RemoveCheckpoint(ctx, made.ID); !errors.Is(err, core.KindUnsupported) {
 		t.Errorf("removing by Modal's id: %v", err)
 	}
-	if err := svc.RemoveCheckpoint(ctx, "", "warm"); err != nil {
+	if err := svc.Stores.RemoveCheckpoint(ctx, "", "warm"); err != nil {
 		t.Error(err)
 	}
-	if _, err := svc.Launch(ctx, core.Spec{Checkpoint: "warm"}, service.LaunchOptions{}); !errors.Is(
+	if _, err := svc.Sandboxes.Launch(ctx, core.Spec{Checkpoint: "warm"}, service.LaunchOptions{}); !errors.Is(
 		err, core.KindNotFound,
 	) {
 		t.Errorf("what was forgotten: %v", err)

@@ -189,7 +189,7 @@ func TestMoneyWithoutPrices(t *testing.T) {
 	r := newRig(t, nil)
 	svc := service.New(service.Options{Factories: []core.Factory{modal.Factory(r.opts)}})
 	defer func() { _ = svc.Close() }()
-	_, err := svc.Launch(t.Context(), core.Spec{Name: "dear", MaxCost: 1}, service.LaunchOptions{})
+	_, err := svc.Sandboxes.Launch(t.Context(), core.Spec{Name: "dear", MaxCost: 1}, service.LaunchOptions{})
 	if !errors.Is(err, core.KindUsage) || !strings.Contains(core.HintOf(err), "prices.modal") {
 		t.Errorf("%v, %q", err, core.HintOf(err))
 	}

@@ -47,7 +47,7 @@ func TestMoveTakesTheDifference(t *testing.T) {
 	shell(t, p, sb.ID, `mkdir -p /opt/new/deep; echo one >/opt/new/deep/file; printf x >'/opt/new/a
 b'; echo kept >/data/file; ln -s /opt/new /srv/link; echo more >>/etc/profile-of-mine
 rm /usr/bin/yes; chmod 700 /var/cache; cp /bin/true /usr/bin/zcat.new && mv /usr/bin/zcat.new /usr/bin/zcat; touch -r /usr /usr/bin; tr D d </etc/os-release >/tmp/o && cat /tmp/o >/etc/os-release && rm /tmp/o; cat /etc/passwd >/tmp/p && cat /tmp/p >/etc/passwd && rm /tmp/p`)
-	result, err := svc.Move(t.Context(), "wanderer", service.MoveOptions{To: elsewhere.Name()})
+	result, err := svc.Sandboxes.Move(t.Context(), "wanderer", service.MoveOptions{To: elsewhere.Name()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,27 +48,27 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(&shown, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	ctx := t.Context()
-	stored, err := svc.CreateSecret(
+	stored, err := svc.Stores.CreateSecret(
 		ctx, modal.Name, "kept", map[string]core.SecretValue{"KEPT": core.NewSecretValue(kept)}, core.SecretOptions{},
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, again := svc.CreateSecret(
+	_, again := svc.Stores.CreateSecret(
 		ctx, modal.Name, "kept", map[string]core.SecretValue{"KEPT": core.NewSecretValue(kept)}, core.SecretOptions{},
 	)
 	s := spec()
 	s.Secrets = []core.Secret{{Name: "TOKEN", Value: core.NewSecretValue(inline)}, {Name: "KEPT", Ref: "kept"}}
 	s.Ports = []core.Port{{Sandbox: 8000}}
-	sb, err := svc.Launch(ctx, s, service.LaunchOptions{})
+	sb, err := svc.Sandboxes.Launch(ctx, s, service.LaunchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.faults.Plan("SandboxCreateV2", modaltest.Fault{Code: codes.InvalidArgument, Message: "no"})
 	s.Name = core.NewName()
-	_, refused := svc.Launch(ctx, s, service.LaunchOptions{})
+	_, refused := svc.Sandboxes.Launch(ctx, s, service.LaunchOptions{})
 	secrets := []core.Secret{{Name: "SENT", Value: core.NewSecretValue(sent)}}
-	process, err := svc.Exec(
+	process, err := svc.Execs.Start(
 		ctx, sb.ID,
 		core.ExecSpec{Command: []string{"sh", "-c", `test "${#SENT} ${#TOKEN} ${#KEPT}" = "18 20 18"`}, Secrets: secrets},
 	)
@@ -78,12 +78,13 @@ func TestPlantedSecretsAreNowhere(t *testing.T) {
 	exit, err := process.Wait(ctx)
 	_ = process.Close()
 	r.faults.Plan("TaskExecStart", modaltest.Fault{Code: codes.InvalidArgument, Message: "no"})
-	_, notRun := svc.Exec(ctx, sb.ID, core.ExecSpec{Command: []string{"true"}, Secrets: secrets})
-	token, err2 := svc.ConnectToken(ctx, sb.ID, core.ConnectOptions{Port: 8000})
-	list, err3 := svc.List(ctx, core.ListFilter{All: true})
-	inventory, err4 := svc.Secrets(ctx, modal.Name)
+	_, notRun := svc.Execs.Start(ctx, sb.ID, core.ExecSpec{Command: []string{"true"}, Secrets: secrets})
+	token, err2 := svc.Ports.ConnectToken(ctx, sb.ID, core.ConnectOptions{Port: 8000})
+	list, err3 := svc.Sandboxes.List(ctx, core.ListFilter{All: true})
+	inventory, err4 := svc.Stores.Secrets(ctx, modal.Name)
 	shown.add(
-		stored, again, sb, refused, exit, err, notRun, token, err2, list, err3, inventory, err4, svc.Providers(ctx, true),
+		stored, again, sb, refused, exit, err, notRun, token, err2, list, err3, inventory, err4,
+		svc.Providers.List(ctx, true),
 	)
 	if exit.Code != 0 || again == nil || refused == nil || notRun == nil || token.Token.Empty() {
 		t.Errorf("something did not happen as planned: %+v, %v, %v, %v", exit, again, refused, notRun)
