@@ -2,6 +2,7 @@ package modal
 
 import (
 	"context"
+	"iter"
 
 	"github.com/google/uuid"
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
@@ -10,8 +11,7 @@ import (
 )
 
 // Attach implements core.Attacher for commands that any client started, by the id that Modal knows. The output so far
-// has no end in Modal's API: without streams.Replay all that comes before a pause counts as written before, so that
-// nothing new is left out.
+// has no end in Modal's API: without streams.Replay it ends where soFar ends.
 func (p *Provider) Attach(ctx context.Context, id, exec string, streams core.Streams) (core.Process, error) {
 	if !execID(exec) {
 		return nil, noExec(exec)
@@ -73,16 +73,18 @@ func (p *Provider) ExecEnd(ctx context.Context, id, exec string) (*core.Exit, er
 
 // written counts what a command has written before, in bytes.
 func (p *Provider) written(ctx context.Context, id, exec string, running bool) (map[core.Stream]uint64, error) {
-	tail, err := p.tailer(ctx, id, exec)
-	if err != nil {
-		return nil, err
-	}
-	patience := forever
+	var records iter.Seq[logItem]
 	if running {
-		patience = glance
+		records = p.soFar(ctx, id, core.LogOptions{Exec: exec}, glancePause)
+	} else {
+		tail, err := p.tailer(ctx, id, exec)
+		if err != nil {
+			return nil, err
+		}
+		all, stop := output(ctx, tail, forever)
+		defer stop()
+		records = all
 	}
-	records, stop := output(ctx, tail, patience)
-	defer stop()
 	written := map[core.Stream]uint64{}
 	for item := range records {
 		if item.err != nil {

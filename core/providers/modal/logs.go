@@ -22,11 +22,8 @@ import (
 )
 
 const (
-	// quiet is how long a command that runs may write nothing before its output so far counts as read. Modal marks the
-	// end of a stream only when the command ends.
-	quiet = 3 * time.Second
-	// glance is quiet for a reading that only looks for the last lines. If it is too short more lines are shown, never
-	// fewer.
+	// glance is the silence that ends a reading which only looks for the last lines before it follows the output. If it
+	// is too short more lines are shown, never fewer.
 	glance = 500 * time.Millisecond
 	// forever is the patience of a reader that waits for the stream's end.
 	forever = time.Duration(math.MaxInt64)
@@ -84,7 +81,7 @@ func (l *lull) came(bytes int) (over bool) {
 
 // Logs implements core.LogReader for the entry command, or for a command by its id. A command that has ended or is
 // followed is read to the end of its stream. A running entry command is read to the end of Modal's stored log. The API
-// reports no end for another running command: reading stops when no output comes, and opts.Notice reports that.
+// reports no end for another running command: soFar describes where reading stops, and opts.Notice reports that.
 //
 // Modal keeps a command's bytes without their times, so a record's time is when it was read. In the stored log each
 // entry has its time.
@@ -110,7 +107,7 @@ func (p *Provider) Logs(ctx context.Context, id string, opts core.LogOptions) it
 		}
 		switch {
 		case !opts.Follow && running:
-			yieldRecords(p.soFar(ctx, id, tail, opts), opts.Tail, yield)
+			yieldRecords(p.soFar(ctx, id, opts, pollPause), opts.Tail, yield)
 		case opts.Follow && opts.Tail >= 0:
 			// Existing output is cut to its last lines; new output is followed.
 			past, stop := output(ctx, tail, glance)
@@ -151,36 +148,6 @@ func (p *Provider) entryLogs(ctx context.Context, id string, opts core.LogOption
 	}
 }
 
-// soFar reads what a command that runs has written: to the end of its streams if it ends meanwhile, else until nothing
-// more comes.
-func (p *Provider) soFar(ctx context.Context, id string, tail tailer, opts core.LogOptions) iter.Seq[logItem] {
-	return func(yield func(logItem) bool) {
-		read := map[core.Stream]int{}
-		records, stop := output(ctx, tail, quiet)
-		defer stop()
-		for item := range records {
-			read[item.record.Stream] += len(item.record.Data)
-			if !yield(item) || item.err != nil {
-				return
-			}
-		}
-		running, err := p.execRuns(ctx, id, opts.Exec)
-		switch {
-		case err != nil:
-			yield(logItem{err: err})
-		case running && opts.Notice != nil:
-			opts.Notice(
-				"the command still runs, and Modal does not tell where its output so far ends: this is what came until a pause. " +
-					"--follow shows the rest",
-			)
-		case !running:
-			rest, stop := output(ctx, tail, forever)
-			defer stop()
-			skipBytes(rest, read)(yield)
-		}
-	}
-}
-
 // execRuns reports whether a command has not ended. KindNotFound: the sandbox has no such command.
 func (p *Provider) execRuns(ctx context.Context, id, exec string) (bool, error) {
 	reply, err := p.poll(ctx, id, exec)
@@ -193,11 +160,15 @@ func (p *Provider) poll(ctx context.Context, id, exec string) (*pb.TaskExecPollR
 	if err != nil {
 		return nil, err
 	}
+	return r.poll(ctx, exec)
+}
+
+func (r *router) poll(ctx context.Context, exec string) (*pb.TaskExecPollResponse, error) {
 	reply, err := call(ctx, r, func(ctx context.Context) (*pb.TaskExecPollResponse, error) {
 		return r.stub.TaskExecPoll(ctx, pb.TaskExecPollRequest_builder{TaskId: r.task, ExecId: exec}.Build())
 	})
 	if err != nil {
-		return nil, logError(id, exec, err)
+		return nil, logError(r.sandbox, exec, err)
 	}
 	return reply, nil
 }
@@ -465,7 +436,9 @@ func (r *router) openOutput(
 		pb.TaskExecStdioReadRequest_builder{TaskId: r.task, ExecId: exec, Offset: offset, FileDescriptor: fd}.Build(),
 	)
 	return func() ([]byte, uint64, error) {
+		r.meter.wait()
 		part, err := from.Recv()
+		r.meter.came(len(part.GetData()), err)
 		start := offset
 		offset += uint64(len(part.GetData()))
 		return part.GetData(), start, err

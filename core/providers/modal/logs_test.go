@@ -5,6 +5,7 @@ package modal_test
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -167,6 +168,71 @@ func TestLogsOfWhatGoesOn(t *testing.T) {
 			if size < 1_288_895 || !strings.HasSuffix(last, "\n") {
 				t.Errorf("%d bytes, at last %q", size, last)
 			}
+		})
+	}
+}
+
+// The read of a running command's output is over when a call is answered behind it, however long the link stalls and
+// however slow it is. A command that keeps writing does not keep the read from its end.
+func TestLogsOverABadLink(t *testing.T) {
+	const size = 400 << 10
+	r := newRig(t, nil)
+	p := modal.New(r.opts)
+	defer func() { _ = p.Close() }()
+	id := launched(t, p, spec()).ID
+	start := func(script string) string {
+		exec, err := p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"sh", "-c", script}, Detach: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := exec.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return exec.ID()
+	}
+	const write = "head -c 409600 /dev/zero | tr '\\0' x; "
+	quiet := start(write + "touch /tmp/quiet; exec sleep 600")
+	busy := start(write + "touch /tmp/busy; while :; do echo on; sleep 0.05; done")
+	silent := start("exec sleep 600")
+	eventually(t, func() bool {
+		return ran(t, p, id, core.ExecSpec{Command: []string{"test", "-e", "/tmp/quiet", "-a", "-e", "/tmp/busy"}}).Code == 0
+	})
+	for _, link := range []struct {
+		name  string
+		after int64
+		stall time.Duration
+		rate  int64
+	}{
+		{"good", 0, 0, 0},
+		{"stalls in the middle", size / 2, 6 * time.Second, 0},
+		{"stalls at once", 100, 5 * time.Second, 0},
+		{"slow", 0, 0, 40 << 10},
+	} {
+		t.Run(link.name, func(t *testing.T) {
+			r.faults.StallLink(link.after, link.stall)
+			r.faults.SlowLink(link.rate)
+			defer r.faults.StallLink(0, 0)
+			defer r.faults.SlowLink(0)
+			p := modal.New(r.opts) // with new connections
+			defer func() { _ = p.Close() }()
+			var reads sync.WaitGroup
+			for exec, wanted := range map[string]int{quiet: size, busy: size, silent: 0} {
+				reads.Go(func() {
+					got, notice := 0, ""
+					for record, err := range p.Logs(t.Context(), id, core.LogOptions{
+						Tail: -1, Exec: exec, Notice: func(text string) { notice += text },
+					}) {
+						if err != nil {
+							t.Error(err)
+						}
+						got += strings.Count(string(record.Data), "x")
+					}
+					if got != wanted || !strings.Contains(notice, "still runs") {
+						t.Errorf("%d bytes of %d, and the notice %q", got, wanted, notice)
+					}
+				})
+			}
+			reads.Wait()
 		})
 	}
 }

@@ -37,8 +37,11 @@ type router struct {
 	client  *client.Client
 	sandbox string
 	task    string
+	address string
 	conn    *grpc.ClientConn
 	stub    pb.TaskCommandRouterClient
+	// meter counts what comes through the connection; nil where nothing asks.
+	meter *meter
 
 	mu    sync.Mutex
 	token string
@@ -51,7 +54,7 @@ func (p *Provider) remember(id string, c *client.Client, task string, access *pb
 	if task == "" || access == nil {
 		return
 	}
-	if r, err := dial(c, id, task, access.GetUrl(), access.GetJwt()); err == nil {
+	if r, err := dial(c, id, task, access.GetUrl(), access.GetJwt(), nil); err == nil {
 		p.keep(id, r)
 	}
 }
@@ -122,7 +125,7 @@ func (p *Provider) router(ctx context.Context, id string, ended bool) (*router, 
 		return nil, p.missing(c, "exec", id, err)
 	}
 	c.Cache.Put(client.CachedTasks, id, task)
-	r, err := dial(c, id, task, address, token)
+	r, err := dial(c, id, task, address, token, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -170,8 +173,8 @@ func askWay(ctx context.Context, raw pb.ModalClientClient, id, task string) (add
 }
 
 // dial makes a router's connection; it is opened with the first call. TLS is left out only where the
-// control plane itself is on this machine.
-func dial(c *client.Client, id, task, address, token string) (*router, error) {
+// control plane itself is on this machine. meter may be nil.
+func dial(c *client.Client, id, task, address, token string, meter *meter) (*router, error) {
 	at, err := url.Parse(address)
 	if err != nil || at.Scheme != "https" {
 		return nil, core.Errorf(
@@ -187,6 +190,9 @@ func dial(c *client.Client, id, task, address, token string) (*router, error) {
 		loopback(server.Hostname()) && loopback(at.Hostname()) {
 		secure = insecure.NewCredentials()
 	}
+	if meter != nil {
+		secure = meteredCredentials{secure, meter}
+	}
 	conn, err := grpc.NewClient(net.JoinHostPort(at.Hostname(), port),
 		grpc.WithTransportCredentials(secure), grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
@@ -195,8 +201,16 @@ func dial(c *client.Client, id, task, address, token string) (*router, error) {
 		return nil, client.Classify("exec", id, err)
 	}
 	return &router{
-		client: c, sandbox: id, task: task, conn: conn, stub: pb.NewTaskCommandRouterClient(conn), token: token,
+		client: c, sandbox: id, task: task, address: address, conn: conn, stub: pb.NewTaskCommandRouterClient(conn),
+		meter: meter, token: token,
 	}, nil
+}
+
+// metered makes another connection to the same place, which meter counts. The caller closes it.
+func (r *router) metered(meter *meter) (*router, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return dial(r.client, r.sandbox, r.task, r.address, r.token, meter)
 }
 
 func loopback(host string) bool {

@@ -4,11 +4,14 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 )
 
 // connections is a listener that knows what it has accepted.
 type connections struct {
 	net.Listener
+
+	faults *Faults
 
 	mu   sync.Mutex
 	open map[*client]struct{}
@@ -18,6 +21,25 @@ type connections struct {
 type client struct {
 	net.Conn
 	from *connections
+	// sent counts bytes. gRPC writes from one goroutine.
+	sent int64
+	gone chan struct{} // closed with the connection
+}
+
+// Write sends as fast as the faults' link carries.
+func (c *client) Write(p []byte) (int, error) {
+	before := c.sent
+	n, err := c.Conn.Write(p)
+	c.sent += int64(n)
+	if wait := c.from.faults.onLink(before, int64(n)); wait > 0 && err == nil {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-c.gone:
+		}
+	}
+	return n, err
 }
 
 func (l *connections) Accept() (net.Conn, error) {
@@ -27,13 +49,16 @@ func (l *connections) Accept() (net.Conn, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := &client{accepted, l}
+	c := &client{Conn: accepted, from: l, gone: make(chan struct{})}
 	l.open[c] = struct{}{}
 	return c, nil
 }
 
 func (c *client) Close() error {
 	c.from.mu.Lock()
+	if _, open := c.from.open[c]; open {
+		close(c.gone)
+	}
 	delete(c.from.open, c)
 	c.from.mu.Unlock()
 	return c.Conn.Close()

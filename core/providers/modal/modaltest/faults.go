@@ -21,6 +21,8 @@ type Faults struct {
 	planned    map[string][]Fault
 	cut        map[string]int64
 	stalls     map[string]stall
+	link       stall
+	rate       int64
 }
 
 // stall is a pause in a stream.
@@ -90,6 +92,34 @@ func (f *Faults) Stall(method string, bytes int64, pause time.Duration) {
 		f.stalls = map[string]stall{}
 	}
 	f.stalls[method] = stall{bytes, pause}
+}
+
+// StallLink pauses all that the server sends on a connection once, after so many bytes: all streams and answers wait. A
+// pause of 0 lets connections flow.
+func (f *Faults) StallLink(bytes int64, pause time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.link = stall{bytes, pause}
+}
+
+// SlowLink lets each connection carry at most so many bytes in a second to its client; 0 is no bound.
+func (f *Faults) SlowLink(rate int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rate = rate
+}
+
+// onLink returns how long a connection waits after it has sent some bytes, and before these.
+func (f *Faults) onLink(before, bytes int64) (wait time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rate > 0 {
+		wait = time.Duration(bytes) * time.Second / time.Duration(f.rate)
+	}
+	if before <= f.link.after && f.link.after < before+bytes {
+		wait += f.link.pause
+	}
+	return wait
 }
 
 func (f *Faults) stalled(method string) stall {

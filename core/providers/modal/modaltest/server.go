@@ -120,8 +120,9 @@ func Start(opts Options) (*Server, error) {
 		)
 	}
 	s := &Server{
-		opts: opts, log: opts.Logger, listener: &connections{Listener: listener, open: map[*client]struct{}{}},
-		signer: signer, dir: dir, lost: map[string]any{}, state: newState(),
+		opts: opts, log: opts.Logger,
+		listener: &connections{Listener: listener, faults: opts.Faults, open: map[*client]struct{}{}},
+		signer:   signer, dir: dir, lost: map[string]any{}, state: newState(),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for name, env := range opts.Secrets {
