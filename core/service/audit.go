@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/seal"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 	auditPoll = 200 * time.Millisecond
 )
 
-// AuditRecord is one operation, as one line of JSON in the audit log. argv is kept;
+// AuditRecord is one operation, as one line of JSON with a checksum in the audit log. argv is kept;
 // of environment variables and secrets only the names are.
 type AuditRecord struct {
 	Time     time.Time `json:"time"`
@@ -90,7 +90,7 @@ type auditLog struct {
 }
 
 func (a *auditLog) append(record *AuditRecord) error {
-	line, err := json.Marshal(record)
+	line, err := seal.Marshal(record)
 	if err != nil {
 		return err
 	}
@@ -149,8 +149,8 @@ type HistoryFilter struct {
 	Since   time.Time
 }
 
-// AuditDamage is an error of History: some lines of a file are not records, and were skipped. A kill and a full disk
-// can cut a line short.
+// AuditDamage is an error of History: some lines of a file are not records, or not as they were written, and were
+// skipped. A kill and a full disk can cut a line short.
 type AuditDamage struct {
 	Path string
 	// Lines counts them. First is the number of the first, from 1.
@@ -159,13 +159,14 @@ type AuditDamage struct {
 
 func (e *AuditDamage) Error() string {
 	return fmt.Sprintf(
-		"%s is damaged: %d of its lines are not records and were skipped, the first is line %d", e.Path, e.Lines, e.First,
+		"%s is damaged: %d of its lines are not as they were written and were skipped, the first is line %d",
+		e.Path, e.Lines, e.First,
 	)
 }
 
 // parseAudit reads one line of the log, and reports whether it is a record.
 func parseAudit(line []byte) (record AuditRecord, ok bool) {
-	err := json.Unmarshal(line, &record)
+	err := seal.Unmarshal(line, &record)
 	return record, err == nil && !record.Time.IsZero() && record.Op != "" && record.Result != ""
 }
 

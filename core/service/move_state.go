@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/internal/atomicfile"
+	"github.com/seed-0724f904/sb/internal/seal"
 )
 
 // moveState is what is known of a move on disk while it is under way. It is written before the target is launched.
@@ -59,7 +59,7 @@ func readMove(name string) (moveState, error) {
 	if err != nil {
 		return state, err
 	}
-	err = json.Unmarshal(text, &state)
+	err = seal.Unmarshal(text, &state)
 	if provider, id, _ := strings.Cut(state.Source, "/"); err == nil && (id == "" ||
 		name != filepath.Join(filepath.Dir(name), stateName(provider, id)) ||
 		state.To == "" || state.Name == "" && state.Target == "") {
@@ -80,7 +80,7 @@ func (m *move) remember(state moveState) error {
 	if name == "" {
 		return nil
 	}
-	text, err := json.Marshal(state)
+	text, err := seal.Marshal(state)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package journal
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/internal/atomicfile"
+	"github.com/seed-0724f904/sb/internal/seal"
 )
 
 // EntryID is the id of the entry command.
@@ -21,7 +21,7 @@ const EntryID = "0"
 
 // Write replaces the entry of a command. It holds no secrets.
 func Write(dir string, exec core.Exec) error {
-	text, err := json.Marshal(exec)
+	text, err := seal.Marshal(exec)
 	if err != nil {
 		return err
 	}
@@ -39,7 +39,11 @@ func Read(dir, id string) (exec core.Exec, err error) {
 		return core.Exec{}, err
 	}
 	defer func() { _ = f.Close() }()
-	if err := json.NewDecoder(io.LimitReader(f, maxEntry)).Decode(&exec); err != nil {
+	text, err := io.ReadAll(io.LimitReader(f, maxEntry))
+	if err != nil {
+		return core.Exec{}, err
+	}
+	if err := seal.Unmarshal(text, &exec); err != nil {
 		return core.Exec{}, fmt.Errorf("%s is damaged: %w", path, err)
 	}
 	// A file that is empty JSON, or of another command, decodes, too.

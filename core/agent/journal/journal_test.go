@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -213,6 +214,47 @@ func TestDamagedEntriesAreNamed(t *testing.T) {
 				t.Errorf("the others: %+v", execs)
 			}
 		})
+	}
+}
+
+// An entry with a changed byte is an error that names the file, or what was written.
+func TestEveryChangedByteOfAnEntryIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	want := core.Exec{
+		ID: "1", Command: []string{"make", "-j8"}, Started: time.Unix(1_700_000_000, 5).UTC(),
+		Exit: &core.Exit{Code: 7, Message: "a message"}, StdoutBytes: 12_345,
+	}
+	if err := Write(dir, want); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "1.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range text {
+		for bit := range 8 {
+			changed := bytes.Clone(text)
+			changed[at] ^= 1 << bit
+			if err := os.WriteFile(path, changed, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := Read(dir, "1")
+			if err == nil && !reflect.DeepEqual(got, want) {
+				t.Errorf("bit %d of byte %d: %+v is believed", bit, at, got)
+			}
+			if err != nil && !strings.Contains(err.Error(), path) {
+				t.Errorf("bit %d of byte %d: %v", bit, at, err)
+			}
+		}
+	}
+	// Earlier versions wrote no checksum.
+	old := `{"id":"1","command":["true"],"started":"2026-01-02T00:00:00Z"}`
+	if err := os.WriteFile(path, []byte(old), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Read(dir, "1"); err != nil || got.Command[0] != "true" {
+		t.Errorf("without a checksum: %+v, %v", got, err)
 	}
 }
 

@@ -1,0 +1,91 @@
+package service
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/internal/seal"
+)
+
+// eachBit calls with each copy of text that differs in one bit.
+func eachBit(text []byte, with func(at int, changed []byte)) {
+	for at := range text {
+		for bit := range 8 {
+			changed := bytes.Clone(text)
+			changed[at] ^= 1 << bit
+			with(at, changed)
+		}
+	}
+}
+
+// A line of the audit log with a changed bit is counted as damaged, or is what was written.
+func TestEveryChangedBitOfAnAuditLineIsNoticed(t *testing.T) {
+	dir := t.TempDir()
+	s, _, _ := service(t, Options{StateDir: dir})
+	written := []AuditRecord{
+		{Time: time.Unix(1_700_000_000, 0).UTC(), Actor: "cli", PID: 12, Op: "launch", Sandbox: "loc-1", Result: "ok"},
+		{Time: time.Unix(1_700_000_001, 0).UTC(), Actor: "cli", PID: 12, Op: "exec", Sandbox: "loc-1", Result: "ok"},
+	}
+	for _, record := range written {
+		if err := s.audit.append(&record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, auditFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eachBit(text, func(at int, changed []byte) {
+		if err := os.WriteFile(path, changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		unread := len(written)
+		for record, err := range s.Records.History(t.Context(), HistoryFilter{}) {
+			if damage, ok := errors.AsType[*AuditDamage](err); ok && strings.Contains(err.Error(), path) {
+				unread -= damage.Lines
+				continue
+			}
+			if err != nil || !reflect.DeepEqual(record, written[0]) && !reflect.DeepEqual(record, written[1]) {
+				t.Errorf("byte %d: %+v, %v", at, record, err)
+			}
+			unread--
+		}
+		// The end of the last line belongs to the line: without it, the line counts as being written.
+		if unread > 0 && changed[len(changed)-1] == '\n' && bytes.Count(changed, []byte("\n")) == len(written) {
+			t.Errorf("byte %d: %d lines are neither read nor named", at, unread)
+		}
+	})
+}
+
+// The state of a move with a changed bit is an error that names the file, or what was written.
+func TestEveryChangedBitOfAMoveIsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), stateName("local", "loc-1"))
+	want := moveState{
+		Owner: core.Owner{Host: "host", User: "user", PID: 12}, Source: "local/loc-1", To: "docker", Name: "dev",
+		Begun: time.Unix(1_700_000_000, 0).UTC(), Target: "a1b2c3",
+	}
+	text, err := seal.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eachBit(text, func(at int, changed []byte) {
+		if err := os.WriteFile(path, changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readMove(path)
+		if err == nil && !reflect.DeepEqual(got, want) {
+			t.Errorf("byte %d: %+v is believed", at, got)
+		}
+		if err != nil && (!errors.Is(err, core.KindConflict) || !strings.Contains(err.Error(), path)) {
+			t.Errorf("byte %d: %v", at, err)
+		}
+	})
+}
