@@ -88,7 +88,7 @@ func (s Records) Cost(ctx context.Context, filter CostFilter) (CostReport, error
 	}
 	report.Failures = slices.DeleteFunc(listing.Failures, func(f core.ProviderFailure) bool {
 		_, priced := s.prices[f.Provider]
-		return !priced
+		return !priced && filter.Provider == ""
 	})
 	for _, sb := range listing.Sandboxes {
 		if sb.State == core.StateQueued {

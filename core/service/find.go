@@ -17,7 +17,7 @@ const providerTimeout = 10 * time.Second
 // Resolve finds a sandbox by a reference: an id, a unique prefix of one, a name, or provider/name. A bare name means
 // the first provider in placement order that has it. If an earlier provider does not answer, Resolve returns its error.
 // While a sandbox is moved, its name means the source, not the target. KindNotFound: there is none. KindConflict:
-// several ids have the prefix.
+// several ids have the prefix. The error of provider/name tells why if the provider cannot be used.
 func (s Sandboxes) Resolve(ctx context.Context, ref string) (core.Sandbox, error) {
 	sandbox, _, err := s.resolve(ctx, ref)
 	if err == nil {
@@ -42,7 +42,11 @@ func (s *base) resolve(ctx context.Context, ref string) (core.Sandbox, core.Prov
 		if sandbox, p, found, err := s.resolveIfID(ctx, lazy, rest); found {
 			return sandbox, p, err
 		}
-		return s.resolveAt(ctx, []*lazyProvider{lazy}, ref, rest)
+		sandbox, p, err := s.resolveAt(ctx, []*lazyProvider{lazy}, ref, rest)
+		if errors.Is(err, core.KindNotFound) {
+			err = cmp.Or(s.usable(ctx, name), err)
+		}
+		return sandbox, p, err
 	}
 	for _, lazy := range s.lazyProviders {
 		if sandbox, p, found, err := s.resolveIfID(ctx, lazy, ref); found {

@@ -28,7 +28,8 @@ func inventory[S, T any](
 }
 
 // gather asks the providers that have the optional interface S for their objects, all at once, in placement order.
-// KindUnsupported: the named provider does not have it.
+// KindUnsupported: the named provider does not have it. A named provider that cannot be used is in Failures. Without a
+// name, providers that were never set up have no objects.
 func gather[S, T any](
 	ctx context.Context, s *base, provider, op string, list func(S, context.Context) ([]T, error),
 ) (Inventory[T], error) {
@@ -56,6 +57,9 @@ func gather[S, T any](
 			store, err := capable[S](s, name, op)
 			if err == nil {
 				found[i], err = list(store, ctx)
+			}
+			if err == nil && len(found[i]) == 0 && provider != "" {
+				err = s.usable(ctx, name)
 			}
 			failed[i] = late(ctx, err, op, name, most)
 		})
@@ -100,7 +104,26 @@ func stored[S any](
 	if err := ctx.Err(); err != nil {
 		return core.Wrap(op, subject, err)
 	}
-	return core.Wrap(op, subject, do(store))
+	if err = do(store); errors.Is(err, core.KindNotFound) {
+		// A provider that was never set up has no objects. The user needs to know why.
+		if unusable := s.usable(ctx, provider); unusable != nil {
+			err = unusable
+		}
+	}
+	return core.Wrap(op, subject, err)
+}
+
+// usable returns why a provider cannot be used, or nil.
+func (s *base) usable(ctx context.Context, provider string) error {
+	lazy, err := s.provider(provider)
+	if err != nil {
+		return err
+	}
+	p, err := lazy.open()
+	if err != nil {
+		return err
+	}
+	return p.Check(ctx)
 }
 
 // able names the providers that have a capability, in placement order.
@@ -148,14 +171,7 @@ func (s *base) setUp(ctx context.Context, names []string) []string {
 	var wg sync.WaitGroup
 	for i, name := range names {
 		wg.Go(func() {
-			lazy, err := s.provider(name)
-			if err == nil {
-				var p core.Provider
-				if p, err = lazy.open(); err == nil {
-					err = p.Check(ctx)
-				}
-			}
-			_, absent[i] = errors.AsType[core.NotSetUp](err)
+			_, absent[i] = errors.AsType[core.NotSetUp](s.usable(ctx, name))
 		})
 	}
 	wg.Wait()

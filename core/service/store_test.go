@@ -341,3 +341,65 @@ func TestForward(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A named provider that cannot be used is an error that says why, for each list and each removal. Asked among others,
+// a provider that is not set up has nothing.
+func TestNamedProviderThatCannotBeUsed(t *testing.T) {
+	svc, cloud, _ := keepers(t, service.Options{}, fake.KeeperOptions{})
+	cloud.Inject(fake.OpCheck, fake.Fault{
+		Err: core.Errorf(core.KindUnauthorized, "cloud", "", "%w", core.NotSetUp("there is no account")),
+	})
+	ctx := t.Context()
+	lists := map[string]func(provider string) ([]core.ProviderFailure, error){
+		"sandboxes": func(p string) ([]core.ProviderFailure, error) { return sandboxFailures(ctx, svc, p) },
+		"volumes":   func(p string) ([]core.ProviderFailure, error) { return failures(svc.Stores.Volumes(ctx, p)) },
+		"secrets":   func(p string) ([]core.ProviderFailure, error) { return failures(svc.Stores.Secrets(ctx, p)) },
+		"images":    func(p string) ([]core.ProviderFailure, error) { return failures(svc.Stores.Images(ctx, p)) },
+		"snapshots": func(p string) ([]core.ProviderFailure, error) { return failures(svc.Stores.Snapshots(ctx, p)) },
+		"apps":      func(p string) ([]core.ProviderFailure, error) { return failures(svc.Stores.Apps(ctx, p)) },
+		"cost": func(p string) ([]core.ProviderFailure, error) {
+			report, err := svc.Records.Cost(ctx, service.CostFilter{Provider: p})
+			return report.Failures, err
+		},
+	}
+	for what, list := range lists {
+		t.Run("list/"+what, func(t *testing.T) {
+			failed, err := list("cloud")
+			if err != nil || len(failed) != 1 || !strings.Contains(failed[0].Error, "there is no account") {
+				t.Errorf("%+v, %v", failed, err)
+			}
+			if failed, err := list("engine"); err != nil || len(failed) > 0 {
+				t.Errorf("at another: %+v, %v", failed, err)
+			}
+			if failed, err := list(""); err != nil || len(failed) > 0 {
+				t.Errorf("at all: %+v, %v", failed, err)
+			}
+		})
+	}
+	for what, remove := range map[string]func(provider string) error{
+		"volume":      func(p string) error { return svc.Stores.RemoveVolume(ctx, p, "none") },
+		"secret":      func(p string) error { return svc.Stores.RemoveSecret(ctx, p, "none") },
+		"image":       func(p string) error { return svc.Stores.RemoveImage(ctx, p, "none") },
+		"snapshot":    func(p string) error { return svc.Stores.RemoveSnapshot(ctx, p, "none") },
+		"environment": func(p string) error { return svc.Stores.RemoveEnvironment(ctx, p, "none") },
+		"app":         func(p string) error { return svc.Stores.StopApp(ctx, p, "none", false) },
+		"sandbox":     func(p string) error { return svc.Sandboxes.Terminate(ctx, p+"/none") },
+	} {
+		t.Run("remove/"+what, func(t *testing.T) {
+			err := remove("cloud")
+			if wantKind(t, err, core.KindUnauthorized); err == nil || !strings.Contains(err.Error(), "there is no account") {
+				t.Errorf("%v", err)
+			}
+			wantKind(t, remove("engine"), core.KindNotFound)
+		})
+	}
+}
+
+func failures[T any](found service.Inventory[T], err error) ([]core.ProviderFailure, error) {
+	return found.Failures, err
+}
+
+func sandboxFailures(ctx context.Context, svc *service.Service, provider string) ([]core.ProviderFailure, error) {
+	listing, err := svc.Sandboxes.List(ctx, core.ListFilter{Provider: provider})
+	return listing.Failures, err
+}
