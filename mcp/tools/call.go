@@ -32,6 +32,7 @@ type Host struct {
 	Changed func(sb core.Sandbox, path string)
 
 	Secrets  secrets
+	launched launched
 	written  writtenFiles
 	running  runningExecs
 	pictures reply.Pictures

@@ -70,6 +70,7 @@ func move(ctx context.Context, c *Call, in moveIn) (moveOut, error) {
 		return moveOut{}, err
 	}
 	c.Host.Secrets.add(result.Target.ID, opts.Secrets)
+	c.Host.launched.move(source.Ref(), result.Target.Ref(), result.Kept)
 	if !result.Kept {
 		c.Session.Release(source.Ref())
 	}

@@ -151,6 +151,7 @@ type TerminateIn struct {
 type TerminateOut struct {
 	Terminated []string `json:"terminated" jsonschema:"ids of the sandboxes that are gone now"`
 	Failures   []string `json:"failures,omitempty"`
+	Others     []string `json:"others,omitempty" jsonschema:"with all: the user's sandboxes of other servers. They run on"`
 }
 
 // Text implements texter.
@@ -158,6 +159,9 @@ func (o TerminateOut) Text() string {
 	text := "terminated: " + strings.Join(o.Terminated, ", ")
 	if len(o.Terminated) == 0 {
 		text = "nothing was there to terminate"
+	}
+	if len(o.Others) > 0 {
+		text += "\nother servers launched for this user: " + strings.Join(o.Others, ", ")
 	}
 	return strings.Join(append([]string{text}, o.Failures...), "\n")
 }
@@ -275,6 +279,7 @@ func (c *Call) Launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 	if err != nil {
 		return sb, err
 	}
+	c.Host.launched.add(sb.Ref(), c.Who.Label())
 	c.Host.Secrets.add(sb.ID, given)
 	if !keep {
 		c.Keep(ctx, sb)
@@ -319,20 +324,33 @@ func Terminate(ctx context.Context, c *Call, in TerminateIn) (TerminateOut, erro
 		out.Terminated = append(out.Terminated, sb.ID)
 		return out, c.terminate(ctx, sb)
 	}
-	listing, err := c.Service.Sandboxes.List(
-		ctx, core.ListFilter{All: true, Labels: map[string]string{ownerLabel: c.Who.Label()}},
-	)
+	listing, err := c.Service.Sandboxes.List(ctx, core.ListFilter{All: true})
 	if err != nil {
 		return out, err
 	}
-	// Another server at the same engine may have an owner of the same name.
-	if listing.Sandboxes, _, err = c.Service.Sandboxes.Mine(listing.Sandboxes); err != nil {
+	ours, names := c.Host.launched.of(c.Who.Label()), []string{}
+	var rest []core.Sandbox
+	listing.Sandboxes = slices.DeleteFunc(listing.Sandboxes, func(sb core.Sandbox) bool {
+		if ours[sb.Ref()] {
+			names = append(names, sb.Name)
+			return false
+		}
+		if _, launched := sb.Labels[sessionLabel]; launched && sb.Labels[ownerLabel] == c.Who.Label() {
+			rest = append(rest, sb)
+		}
+		return true
+	})
+	if rest, _, err = c.Service.Sandboxes.Mine(rest); err != nil {
 		return out, err
 	}
-	var names []string
-	for _, sb := range listing.Sandboxes {
-		if _, ours := sb.Labels[sessionLabel]; ours && sb.Labels[ownerLabel] == c.Who.Label() {
-			names = append(names, sb.Name)
+	for _, sb := range rest {
+		out.Others = append(out.Others, sb.Ref())
+	}
+	for _, failed := range listing.Failures {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(ours)), func(ref string) bool {
+			return strings.HasPrefix(ref, failed.Provider+"/")
+		}) {
+			out.Failures = append(out.Failures, failed.Provider+": "+failed.Error)
 		}
 	}
 	if len(names) == 0 {
@@ -345,9 +363,6 @@ func Terminate(ctx context.Context, c *Call, in TerminateIn) (TerminateOut, erro
 		return out, err
 	}
 	for _, sb := range listing.Sandboxes {
-		if !slices.Contains(names, sb.Name) {
-			continue
-		}
 		if err := c.terminate(ctx, sb); err != nil {
 			out.Failures = append(out.Failures, sb.Name+": "+err.Error())
 			continue
@@ -363,6 +378,7 @@ func (c *Call) terminate(ctx context.Context, sb core.Sandbox) error {
 		return err
 	}
 	c.Session.Release(ref)
+	c.Host.launched.forget(ref)
 	c.Host.Secrets.forget(sb.ID)
 	c.Host.written.forget(sb.ID)
 	return nil
