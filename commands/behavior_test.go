@@ -191,7 +191,7 @@ func TestCommands(t *testing.T) {
 }
 
 // A selection ignores a sandbox that another client ended meanwhile; for a named one that is an error.
-func TestTerminateOfWhatIsGone(t *testing.T) {
+func TestTerminateMissing(t *testing.T) {
 	for _, tt := range []struct {
 		args           []string
 		code           int
@@ -294,7 +294,7 @@ func TestExecJSON(t *testing.T) {
 }
 
 // Providers may be slow to answer: what was asked once and not found, or found to be nothing, is not asked again.
-func TestProvidersAreAskedOnce(t *testing.T) {
+func TestProvidersAreCalledOnce(t *testing.T) {
 	for _, args := range [][]string{
 		{"exec", "absent", "true"}, {"exec", "--json", "absent", "true"}, {"exec", "-d", "absent", "true"}, {"prune"},
 	} {
@@ -385,7 +385,7 @@ func TestOperand(t *testing.T) {
 }
 
 // The JSON of a command on several sandboxes has each reference that was typed, also one that leads to none.
-func TestJSONNamesWhatIsNotThere(t *testing.T) {
+func TestJSONNamesMissingSandboxes(t *testing.T) {
 	app, streams := keeperApp(t, nil, fake.KeeperOptions{})
 	for _, verb := range []string{"pause", "resume", "stop", "start", "timeout", "terminate"} {
 		wantOutput(t, app, streams, "launch -q --persist --name dev-"+verb, "clo-")

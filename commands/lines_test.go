@@ -16,7 +16,7 @@ import (
 )
 
 // Every command line that the dashboard offers to copy is one that sb takes.
-func TestTheDashboardsLinesAreRight(t *testing.T) {
+func TestDashboardCommandLines(t *testing.T) {
 	text, err := os.ReadFile("../tui/testdata/TestCommandLines.golden")
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func shellWords(t *testing.T, line string) []string {
 }
 
 // The line that launches a spec says all of it.
-func TestTheDashboardsLaunchLine(t *testing.T) {
+func TestDashboardLaunchLine(t *testing.T) {
 	text, err := os.ReadFile("../tui/testdata/TestLaunchLine.golden")
 	if err != nil {
 		t.Fatal(err)

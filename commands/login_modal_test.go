@@ -11,7 +11,7 @@ import (
 )
 
 // At a terminal, login asks for the missing half of a token. It never shows the secret.
-func TestTokenIsAskedFor(t *testing.T) {
+func TestLoginPromptsForToken(t *testing.T) {
 	for name, test := range map[string]struct {
 		id, secret, typed string
 		wantID            string
@@ -49,7 +49,7 @@ func TestTokenIsAskedFor(t *testing.T) {
 }
 
 // Login warns about variables that take precedence over the stored token.
-func TestTokenThatIsOverruled(t *testing.T) {
+func TestOverriddenToken(t *testing.T) {
 	for want, env := range map[string]map[string]string{
 		"":                             {"MODAL_PROFILE": "work", "MODAL_TOKEN_ID": "ak-1"},
 		"MODAL_PROFILE":                {"MODAL_PROFILE": "other"},

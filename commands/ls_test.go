@@ -14,7 +14,7 @@ import (
 )
 
 // A terminal shows the first sandboxes before a slow provider has answered. Elsewhere one complete table is printed.
-func TestLsShowsWhatIsHereFirst(t *testing.T) {
+func TestLsShowsFastProvidersFirst(t *testing.T) {
 	for name, tables := range map[string]int{"terminal": 2, "pipe": 1} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

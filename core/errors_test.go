@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestErrorIsOfOneKind(t *testing.T) {
+func TestErrorHasOneKind(t *testing.T) {
 	inner := Errorf(KindNotFound, "local.stat", "/a", "no such file: %w", fs.ErrNotExist)
 	outer := fmt.Errorf("while it was copied: %w", Errorf(KindUnavailable, "move", "dev", "the source is lost: %w", inner))
 

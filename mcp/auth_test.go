@@ -131,7 +131,7 @@ func TestTokens(t *testing.T) {
 }
 
 // When the issuer never answers, requests fail in time, and one client does not delay another.
-func TestAnIssuerThatHangs(t *testing.T) {
+func TestHangingIssuer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // connects, and says nothing
 	if err != nil {
 		t.Fatal(err)

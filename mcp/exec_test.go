@@ -111,7 +111,7 @@ func (b *bench) runs(t *testing.T, sandbox string) bool {
 	return false
 }
 
-func TestCancelledRequestEndsItsCommand(t *testing.T) {
+func TestCanceledRequestEndsItsCommand(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	a := b.connect(t)
 	sb := a.Launch(nil)
@@ -129,7 +129,7 @@ func TestCancelledRequestEndsItsCommand(t *testing.T) {
 
 // Over HTTP a request is cancelled by a notification. Its connection's end alone is a client that vanished: the command
 // lives.
-func TestCancelledRequestOverHTTP(t *testing.T) {
+func TestCanceledRequestOverHTTP(t *testing.T) {
 	for _, cancelled := range []bool{true, false} {
 		s := newSite(t, setup.Options{})
 		sb := s.visit(t, "").Launch(nil)
@@ -166,7 +166,7 @@ func TestCancelledRequestOverHTTP(t *testing.T) {
 	}
 }
 
-func TestVanishedClientLeavesItsCommand(t *testing.T) {
+func TestCommandOutlivesClient(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	gone := b.connect(t)
 	sb := gone.Launch(nil)
@@ -336,7 +336,7 @@ func TestExecListIsBounded(t *testing.T) {
 }
 
 // Unread input blocks no call: not the one that sends it, not one that sends more, not the end.
-func TestInputThatNobodyReads(t *testing.T) {
+func TestUnreadInput(t *testing.T) {
 	a := newBench(t, setup.Options{SoftDeadline: 100 * time.Millisecond}).connect(t)
 	sb := a.Launch(nil)
 	big := strings.Repeat("x", 1<<20)

@@ -183,7 +183,7 @@ func TestMalformedRequests(t *testing.T) {
 
 // mcp-go cannot ask clients of the protocol before 2026-07-28 over SSE: what a client that can be asked would have to
 // be asked for is refused, not done.
-func TestWhoCannotBeAskedOverSSEIsRefused(t *testing.T) {
+func TestSSEWithoutElicitationIsRefused(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	user := &answers{agree: true}
 	a := s.visitSSE(t, "", legacy(), client.WithElicitationHandler(user))
@@ -597,7 +597,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-func TestListeningToOthersNeedsAuthentication(t *testing.T) {
+func TestPublicAddressNeedsAuthentication(t *testing.T) {
 	b := newBench(
 		t,
 		setup.Options{

@@ -211,7 +211,7 @@ func (v *visitor) resume(after string) *listening {
 
 // A call continues when its connection breaks. Another connection gets the missed messages, then the new ones, each
 // once.
-func TestACallIsResumed(t *testing.T) {
+func TestResumeCall(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	next := addSteps(s.Server)
 	v := s.drop(t, `{}`)
@@ -288,7 +288,7 @@ func TestConcurrentCallsAsk(t *testing.T) {
 }
 
 // A message of no call waits for a GET, and goes to only one. A GET that names an event resumes after it.
-func TestTheStreamOfNoCall(t *testing.T) {
+func TestSessionStream(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	v := s.drop(t, `{}`)
 	tell := func(uri string) {
@@ -365,7 +365,7 @@ func TestDeletedSession(t *testing.T) {
 }
 
 // Requests whose head is wrong are refused before anything is done.
-func TestWrongHeads(t *testing.T) {
+func TestMalformedHeaders(t *testing.T) {
 	s := newSite(t, setup.Options{HTTP: setup.HTTP{Rate: -1}})
 	v := s.drop(t, `{}`)
 	ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
@@ -520,7 +520,7 @@ func TestIdleSessionEnds(t *testing.T) {
 
 // A client that does not read its call's stream does not block the call. The kept messages are bounded. The client gets
 // the newest ones, in order, when it reads.
-func TestAClientThatDoesNotRead(t *testing.T) {
+func TestClientDoesNotRead(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	const notes = 300
 	long := strings.Repeat("x", 64<<10)

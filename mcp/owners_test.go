@@ -21,7 +21,7 @@ func (p shared) Capabilities() core.Capabilities {
 }
 
 // Two servers with a state directory each, at one engine: their clients have the same name, and "all" is one's own.
-func TestTerminateAllIsTheOwners(t *testing.T) {
+func TestTerminateAllOfOwner(t *testing.T) {
 	provider := fake.New(fake.Options{})
 	factory := provider.Factory()
 	factory.Open = func() (core.Provider, error) { return shared{provider}, nil }

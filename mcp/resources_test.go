@@ -333,7 +333,7 @@ func (u *answers) Elicit(_ context.Context, request mcp.ElicitationRequest) (*mc
 	return result, nil
 }
 
-func TestUserIsAsked(t *testing.T) {
+func TestElicitation(t *testing.T) {
 	for name, options := range map[string][]client.ClientOption{"now": nil, "2025-11-25": {legacy()}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, setup.Options{})

@@ -31,7 +31,7 @@ func (b *bench) live(t *testing.T, id string) bool {
 	return sb.State.Live()
 }
 
-func TestSandboxesOutliveTheirClientByALease(t *testing.T) {
+func TestSandboxOutlivesClientByLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, setup.Options{Lease: 600 * time.Millisecond})
 		a := b.connect(t)
@@ -53,7 +53,7 @@ func TestSandboxesOutliveTheirClientByALease(t *testing.T) {
 }
 
 // A client that uses a sandbox keeps it alive, even when another client launched it.
-func TestALeaseIsTakenOver(t *testing.T) {
+func TestLeaseTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, setup.Options{Lease: 600 * time.Millisecond})
 		first, second := b.connect(t), b.connect(t)
@@ -68,7 +68,7 @@ func TestALeaseIsTakenOver(t *testing.T) {
 }
 
 // A lifetime that sandbox_timeout sets is independent of leases: it outlives the client and a restart of the server.
-func TestATimeoutSurvivesARestart(t *testing.T) {
+func TestTimeoutSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newBench(t, setup.Options{Toolsets: []string{setup.All}, Lease: 300 * time.Millisecond})
 		a := first.connect(t)
@@ -109,7 +109,7 @@ func TestATimeoutSurvivesARestart(t *testing.T) {
 }
 
 // A lease never makes a sandbox live longer than was asked for.
-func TestALeaseKeepsToTheTimeout(t *testing.T) {
+func TestLeaseRespectsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, setup.Options{Lease: 300 * time.Millisecond})
 		a := b.connect(t)
@@ -146,7 +146,7 @@ func TestOnDisconnect(t *testing.T) {
 }
 
 // A sandbox ends neither under a call that takes longer than a lease nor under a client that only listens.
-func TestALeaseHoldsDuringACall(t *testing.T) {
+func TestLeaseLastsDuringCall(t *testing.T) {
 	for _, mode := range []setup.OnDisconnect{setup.Lease, setup.Terminate} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDirect(t, setup.Options{OnDisconnect: mode, Lease: 5 * time.Minute})
@@ -183,7 +183,7 @@ func TestALeaseHoldsDuringACall(t *testing.T) {
 }
 
 // A launch that completes after its client is gone leaves no sandbox.
-func TestALaunchThatItsClientDoesNotSee(t *testing.T) {
+func TestLaunchUnknownToClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDirect(t, setup.Options{OnDisconnect: setup.Terminate})
 		c := d.host.Call(t.Context(), mcp.CallToolRequest{})
@@ -205,7 +205,7 @@ func TestALaunchThatItsClientDoesNotSee(t *testing.T) {
 }
 
 // A sandbox that two clients use stays while one of them is connected.
-func TestASharedSandboxOutlivesOneClient(t *testing.T) {
+func TestSharedSandboxOutlivesOneClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, setup.Options{OnDisconnect: setup.Terminate})
 		first, second := b.connect(t), b.connect(t)

@@ -33,7 +33,7 @@ func TestAnswersAfterTheLastMessage(t *testing.T) {
 }
 
 // An answer has the id of its request, whatever number or text that is, and its error says whose fault it is.
-func TestAnswersAreKnownByTheirRequests(t *testing.T) {
+func TestAnswersMatchRequests(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	for _, test := range []struct{ request, answer string }{
 		{`"id":9007199254740993,"method":"ping"`, `"id":9007199254740993,"result"`},
@@ -55,7 +55,7 @@ func TestAnswersAreKnownByTheirRequests(t *testing.T) {
 }
 
 // A cancellation that comes right behind its request ends it.
-func TestCancelledAtOnce(t *testing.T) {
+func TestCanceledBeforeStart(t *testing.T) {
 	b := newBench(t, setup.Options{})
 	a := b.connect(t)
 	sb := a.Launch(nil)
@@ -85,7 +85,7 @@ func TestCancelledAtOnce(t *testing.T) {
 
 // A client that reads nothing does not keep the server from ending: neither when it says that it is done nor when
 // somebody ends the server.
-func TestAClientThatReadsNothing(t *testing.T) {
+func TestClientReadsNothing(t *testing.T) {
 	for _, closes := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t, setup.Options{})

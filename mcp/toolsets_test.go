@@ -257,7 +257,7 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 }
 
 // The user is asked for a GPU that a template brings, as for one that is named.
-func TestAGPUOfATemplateIsAsked(t *testing.T) {
+func TestTemplateGPUNeedsConfirmation(t *testing.T) {
 	provider := fake.New(fake.Options{Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"T4": 4}})
 	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{provider.Factory()}, Templates: func(
 		name string,

@@ -38,7 +38,7 @@ func TestFeedGathersAndPaces(t *testing.T) {
 }
 
 // A log that is not drawn keeps a bounded number of lines and counts the lost ones.
-func TestLogThatIsNotDrawn(t *testing.T) {
+func TestHiddenLog(t *testing.T) {
 	f := newLogFeed(func() {})
 	line := logLine{text: "0123456789"}
 	const total = 4 * maxLogLines

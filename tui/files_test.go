@@ -175,7 +175,7 @@ func TestDeleteKeyInFiles(t *testing.T) {
 }
 
 // A launch like an existing sandbox keeps the settings that the form cannot show in one line.
-func TestLaunchLikeKeepsWhatALineCannotHold(t *testing.T) {
+func TestLaunchLikeKeepsHiddenSettings(t *testing.T) {
 	spec := core.Spec{
 		Command: []string{"sh", "-c", "echo one\necho two"}, Env: map[string]string{"A": "two words", "B": "two\nlines"},
 		Ports: []core.Port{{Sandbox: 8000, Protocol: core.PortHTTPS}},

@@ -40,7 +40,7 @@ func TestLayoutCoversTheScreen(t *testing.T) {
 }
 
 // A provider that is not set up is not shown as failed.
-func TestProviderThatIsNotSetUp(t *testing.T) {
+func TestProviderNotSetUp(t *testing.T) {
 	m := still(t, Options{}, 120, 30)
 	status := service.ProviderStatus{Name: "modal", Error: "there are no credentials", Hint: "log in"}
 	for _, want := range []string{"✗ modal", "○ modal"} {

@@ -290,7 +290,7 @@ func TestHangingProvider(t *testing.T) {
 }
 
 // The sandboxes of a provider that is down stay on the screen.
-func TestProviderThatDiesAndReturns(t *testing.T) {
+func TestProviderDiesAndReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := fake.New(fake.Options{})
 		svc := newService(t, provider)
@@ -552,7 +552,7 @@ func TestKeysFromConfiguration(t *testing.T) {
 }
 
 // A key assigned to a command is removed from the commands that it would shadow.
-func TestGivenKeysAreTakenFromOthers(t *testing.T) {
+func TestConfiguredKeysReplaceDefaults(t *testing.T) {
 	keys, err := ParseKeys("refresh=x,/ file-edit=e")
 	if err != nil {
 		t.Fatal(err)
@@ -656,7 +656,7 @@ func TestAttach(t *testing.T) {
 }
 
 // Only the key of the destructive choice confirms a question.
-func TestQuestionsBeginHarmless(t *testing.T) {
+func TestDialogDefaultsAreHarmless(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	launch(t, svc, core.Spec{Name: "dev"})
 	r := newRig(t, Options{Service: svc})
@@ -764,7 +764,7 @@ func TestOpenPort(t *testing.T) {
 }
 
 // An action applies to the visible marked sandboxes, never to one that the filter hides.
-func TestActionsLeaveHiddenMarksAlone(t *testing.T) {
+func TestActionsIgnoreHiddenMarks(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	for _, name := range []string{"alpha", "beta", "gamma"} {
 		launch(t, svc, core.Spec{Name: name, Persist: true})

@@ -14,7 +14,7 @@ import (
 )
 
 // A provider that never worked here causes no notice, whichever of its answers arrives first.
-func TestWhatNeverWorkedIsNoNews(t *testing.T) {
+func TestNoNoticeForUnusedProvider(t *testing.T) {
 	for _, slow := range []fake.Op{fake.OpCheck, fake.OpList} {
 		synctest.Test(t, func(t *testing.T) {
 			absent := fake.New(fake.Options{Name: "absent", IDPrefix: "abs-"})
@@ -38,7 +38,7 @@ func TestWhatNeverWorkedIsNoNews(t *testing.T) {
 }
 
 // A notice about a failed editor disappears after a while.
-func TestEditorsFailureIsToldForAWhile(t *testing.T) {
+func TestEditorFailureNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
 		defer r.close()
@@ -65,7 +65,7 @@ func TestHelpOfTheTableAlone(t *testing.T) {
 }
 
 // The key of an unavailable action explains why.
-func TestKeysThatCannotBeNowSaySo(t *testing.T) {
+func TestUnavailableKeysExplainWhy(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	r := newRig(t, Options{Service: svc})
 	r.shows("no sandboxes")

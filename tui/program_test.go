@@ -347,7 +347,7 @@ func TestProgramRedraws(t *testing.T) {
 }
 
 // Terminal modes left by a sandbox's program do not break the dashboard.
-func TestProgramDrawsAfterAShellThatLeftItsModes(t *testing.T) {
+func TestProgramResetsTerminalModesAfterShell(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	launch(t, svc, core.Spec{Name: "dev"})
 	var tm *program

@@ -27,7 +27,7 @@ func TestQuitAsksWhileSandboxesAreTerminated(t *testing.T) {
 }
 
 // "Quit when done" also quits when the job ended while the question was open.
-func TestQuitWhenDoneAlready(t *testing.T) {
+func TestQuitAfterJobsAreDone(t *testing.T) {
 	r := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
 	j := r.m.begin("something")
 	r.press("q")
@@ -37,7 +37,7 @@ func TestQuitWhenDoneAlready(t *testing.T) {
 }
 
 // When a job fails, the dashboard does not quit, so that the user sees the error.
-func TestFailureKeepsADashboardThatWouldQuit(t *testing.T) {
+func TestFailureCancelsQuit(t *testing.T) {
 	r := newRig(t, Options{Service: newService(t, fake.New(fake.Options{}))})
 	first, last := r.m.begin("first"), r.m.begin("last")
 	r.press("q", "w")
@@ -50,7 +50,7 @@ func TestFailureKeepsADashboardThatWouldQuit(t *testing.T) {
 }
 
 // A sandbox that ends while the question is open causes no error.
-func TestTerminateWhatIsGoneAlready(t *testing.T) {
+func TestTerminateEndedSandbox(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
 	for _, name := range []string{"a", "b"} {
 		launch(t, svc, core.Spec{Name: name})

@@ -32,7 +32,7 @@ func TestWords(t *testing.T) {
 }
 
 // words is the inverse of quote.
-func FuzzWordsReadsWhatQuoteWrites(f *testing.F) {
+func FuzzQuoteRoundTrip(f *testing.F) {
 	f.Add("it's", `a\"b`, "")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		want := []string{a, b, c}

@@ -227,7 +227,7 @@ func TestCost(t *testing.T) {
 }
 
 // A fork that is gone is charged from the log, under its own name and with the spec of its source.
-func TestCostOfAForkThatIsGone(t *testing.T) {
+func TestCostOfRemovedFork(t *testing.T) {
 	s, _, c := priced(t)
 	if _, err := s.Sandboxes.Launch(
 		t.Context(), core.Spec{Name: "src", App: "ml", CPU: 1, Env: map[string]string{"A": "1"}}, service.LaunchOptions{},
@@ -268,7 +268,7 @@ func (d *deciding) Launch(
 }
 
 // The provider's choices and the sandbox's own end still count after the sandbox is gone.
-func TestCostOfWhatIsGone(t *testing.T) {
+func TestCostOfRemovedSandbox(t *testing.T) {
 	_, p, c := priced(t)
 	s := service.New(service.Options{
 		Factories: []core.Factory{{Name: "cloud", Open: func() (core.Provider, error) {

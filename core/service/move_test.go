@@ -80,7 +80,7 @@ func TestMove(t *testing.T) {
 	wantKind(t, err, core.KindNotFound)
 }
 
-func TestMoveKeepsWhatItIsTold(t *testing.T) {
+func TestMoveOptions(t *testing.T) {
 	s, _, _ := keepers(t, service.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
 	furnished(t, s, func(spec *core.Spec) { spec.Command = []string{"sleep", "600"} })
 	_, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "cloud"})
@@ -106,7 +106,7 @@ func TestMoveKeepsWhatItIsTold(t *testing.T) {
 
 // If the provider cannot report differences, the usual paths are moved, with a warning. Unsupported features are
 // reported before the slow search for differences.
-func TestMoveWhereItCannotBe(t *testing.T) {
+func TestMoveUnsupported(t *testing.T) {
 	cloud := fake.NewKeeper(
 		fake.Options{
 			Name: "cloud", IDPrefix: "clo-", Also: []core.Capability{core.CapGPU, core.CapNetAllow},
@@ -246,7 +246,7 @@ func TestMoveFailsWhole(t *testing.T) {
 }
 
 // One whose process died is gone on with; one that somebody is about is left alone.
-func TestMoveGoesOn(t *testing.T) {
+func TestMoveResumes(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
 	furnished(t, s, nil)
@@ -287,7 +287,7 @@ func TestMoveGoesOn(t *testing.T) {
 
 // Until a move is over the name means its source, although the target has it, too, and comes first: it asks for the
 // move again.
-func TestMoveGoesOnByName(t *testing.T) {
+func TestMoveResumesByName(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
 	furnished(t, s, nil)
@@ -402,7 +402,7 @@ func (n *noting) Launch(
 }
 
 // Whatever is killed at the launch of the target: the next move and the next prune know of it.
-func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
+func TestMoveIsRecordedBeforeTarget(t *testing.T) {
 	dir := t.TempDir()
 	from := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{})
 	to := &noting{Provider: fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"}), dir: dir}
@@ -520,7 +520,7 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // A file that disappears during the move is skipped, and all others are moved.
-func TestMoveWhileFilesGoAway(t *testing.T) {
+func TestMoveDuringRemovals(t *testing.T) {
 	from := &losing{Keeper: fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{})}
 	to := fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"})
 	s := service.New(service.Options{Factories: []core.Factory{
@@ -559,7 +559,7 @@ func (h *hiding) Export(ctx context.Context, id, name string) (io.ReadCloser, er
 }
 
 // A file that the user may not read is left out, and all around it comes along.
-func TestMoveWithoutWhatCannotBeRead(t *testing.T) {
+func TestMoveSkipsUnreadableFiles(t *testing.T) {
 	from := &hiding{
 		fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{}), "/root/deep/secret",
 	}
@@ -651,7 +651,7 @@ func TestMoveOnceAtATime(t *testing.T) {
 }
 
 // A source that ends in the middle: that is no success, and what was copied is all there is.
-func TestMoveWhoseSourceEnds(t *testing.T) {
+func TestMoveSourceEnds(t *testing.T) {
 	dir := t.TempDir()
 	s, cloud, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
 	furnished(t, s, nil)

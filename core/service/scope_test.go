@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-func TestScopeHidesWhatIsNotItsOwn(t *testing.T) {
+func TestScopeHidesOtherSandboxes(t *testing.T) {
 	s, one, _ := service(t, Options{})
 	mine, theirs := map[string]string{"owner": "me"}, map[string]string{"owner": "them"}
 	one.boxes = []core.Sandbox{
@@ -275,7 +275,7 @@ func TestSecretsOfATemplate(t *testing.T) {
 }
 
 // Explain describes the spec that a launch would use, including the template.
-func TestWhatIsExplainedIsWhatIsLaunched(t *testing.T) {
+func TestExplainMatchesLaunch(t *testing.T) {
 	base := core.Spec{Memory: core.GiB, GPU: core.GPU{Type: "H100", Count: 1}}
 	s, _, _ := service(t, Options{Templates: func(string) (core.Spec, bool, error) { return base, true, nil }})
 	explained, err := s.Policy.Explain(t.Context(), core.Spec{Template: "t"})
@@ -292,7 +292,7 @@ func TestWhatIsExplainedIsWhatIsLaunched(t *testing.T) {
 }
 
 // Explained are the limits that the defaults add, too, and marked: Require checks only those that the launch names.
-func TestRequireChecksWhatIsNamed(t *testing.T) {
+func TestRequireChecksNamedLimits(t *testing.T) {
 	s, _, _ := service(t, Options{Defaults: core.Spec{Memory: core.GiB}})
 	for _, named := range []core.Bytes{0, core.GiB} {
 		explained, err := s.Policy.Explain(t.Context(), core.Spec{Provider: "two", Memory: named})

@@ -109,7 +109,7 @@ func TestGitIgnoreOfATreeInASandbox(t *testing.T) {
 	}
 }
 
-func TestARepositoryOfTheTargetIsKept(t *testing.T) {
+func TestPushKeepsTargetRepository(t *testing.T) {
 	mine := func(t *testing.T) string {
 		t.Helper()
 		parent := t.TempDir()

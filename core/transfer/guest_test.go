@@ -73,7 +73,7 @@ func home(t *testing.T) (target string, check func()) {
 	}
 }
 
-func TestAForgedDescriptionIsRefused(t *testing.T) {
+func TestForgedDescriptionIsRefused(t *testing.T) {
 	const mode = uint32(0o644)
 	long := strings.Repeat("x", guest.MaxEntry)
 	for name, entry := range map[string]guest.Entry{
@@ -133,7 +133,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAnEndlessAnswerIsGivenUp(t *testing.T) {
+func TestEndlessAnswerIsCanceled(t *testing.T) {
 	entry := line(t, guest.Entry{Path: []byte("/src/" + strings.Repeat("x", 2000)), Mode: 0o644})
 	for name, text := range map[string]string{"lines": entry, "one line": "[[[[", "no JSON": "\x00", "empty lines": "\n"} {
 		for op, ask := range map[string]func(guest.Files) error{
@@ -162,7 +162,7 @@ func (l liar) Stat(context.Context, string, string) (core.FileInfo, error) {
 	return core.FileInfo{Path: l.path, Mode: l.mode, Size: 4}, nil
 }
 
-func TestTheNameOfACopyIsTheUsers(t *testing.T) {
+func TestPullUsesTypedName(t *testing.T) {
 	archive := pack(t, tar.Header{Name: ".ssh/", Typeflag: tar.TypeDir}, tar.Header{Name: ".ssh/f", Typeflag: tar.TypeReg})
 	for _, lie := range []string{"/x/.ssh", "..", "/..", "../../.bashrc", "", "/"} {
 		for _, mode := range []fs.FileMode{0o600, fs.ModeDir | 0o700} {
@@ -195,7 +195,7 @@ func TestTheNameOfACopyIsTheUsers(t *testing.T) {
 }
 
 // An earlier copy may have brought a link, which a later one must not follow.
-func TestACopyIsNotMadeThroughAPlantedLink(t *testing.T) {
+func TestCopyRefusesPlantedLink(t *testing.T) {
 	dir := tar.Header{Name: "src/", Typeflag: tar.TypeDir}
 	for name, second := range map[string]struct {
 		from string
@@ -231,7 +231,7 @@ func TestACopyIsNotMadeThroughAPlantedLink(t *testing.T) {
 	}
 }
 
-func TestAnArchiveIsNotRememberedWithoutBound(t *testing.T) {
+func TestArchiveMemoryIsBounded(t *testing.T) {
 	target, check := home(t)
 	defer check()
 	r, w := io.Pipe()
@@ -286,7 +286,7 @@ func (streaming) Import(context.Context, string, string, io.Reader, core.ImportO
 }
 
 // A copy of something that has no end ends with its context, and leaves nothing.
-func TestAnEndlessCopyEndsWithItsContext(t *testing.T) {
+func TestEndlessCopyEndsWithContext(t *testing.T) {
 	header := pack(t, tar.Header{Name: "d/", Typeflag: tar.TypeDir})[:512]
 	headerOf := func(h tar.Header) []byte {
 		var b bytes.Buffer

@@ -17,7 +17,7 @@ import (
 )
 
 // A link is copied wherever it leads, and nothing is made through one.
-func TestPullRefusesWhatIsMadeThroughLinks(t *testing.T) {
+func TestPullRefusesWritesThroughLinks(t *testing.T) {
 	deep := []tar.Header{
 		{Name: "dir/", Typeflag: tar.TypeDir},
 		{Name: "dir/a/", Typeflag: tar.TypeDir},
@@ -71,7 +71,7 @@ func TestPullOfTheRootKeepsItsDirectories(t *testing.T) {
 }
 
 // The directory above a target may belong to someone else, or lie on another disk.
-func TestPullIntoADirectoryLeavesTheOneAboveAlone(t *testing.T) {
+func TestPullIntoDirectoryKeepsParent(t *testing.T) {
 	parent := t.TempDir()
 	target := filepath.Join(parent, "mine")
 	past := time.Unix(1_000_000_000, 0)
@@ -94,7 +94,7 @@ func TestPullIntoADirectoryLeavesTheOneAboveAlone(t *testing.T) {
 }
 
 // As an ordinary user a directory without write permission can neither be filled nor moved.
-func TestPullKeepsDirectoriesThatAreReadOnly(t *testing.T) {
+func TestPullKeepsReadOnlyDirectories(t *testing.T) {
 	headers := []tar.Header{
 		{Name: "dir/", Typeflag: tar.TypeDir},
 		{Name: "dir/old/", Typeflag: tar.TypeDir},
@@ -187,7 +187,7 @@ func (r receiver) Remove(ctx context.Context, _, _ string, _ bool) error {
 	return ctx.Err()
 }
 
-func TestCancelledPushRemovesItsTarget(t *testing.T) {
+func TestCanceledPushRemovesItsTarget(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var removed bool
@@ -239,7 +239,7 @@ func TestPatternsInASandbox(t *testing.T) {
 }
 
 // Else the copy would copy itself until the disk is full.
-func TestDirectoryIsNotCopiedIntoItself(t *testing.T) {
+func TestCopyDirectoryIntoItself(t *testing.T) {
 	box := tree{files: map[string]fs.FileMode{"/": fs.ModeDir, "/d": fs.ModeDir, "/d/e": fs.ModeDir}}
 	for _, to := range []string{"/d/new", "/d/e"} {
 		_, err := Copy(t.Context(), box, Request{From: Endpoint{"box", "/d"}, To: Endpoint{"box", to}})

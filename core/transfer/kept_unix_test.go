@@ -16,7 +16,7 @@ import (
 )
 
 // A push keeps or names everything in a tree besides plain files.
-func TestPushKeepsWhatATreeHas(t *testing.T) {
+func TestPushKeepsSpecialFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tree")
 	name := func(base string) string { return filepath.Join(dir, base) }
 	err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(name("one"), []byte("text"), 0o600),
@@ -65,7 +65,7 @@ func TestPushKeepsWhatATreeHas(t *testing.T) {
 	}
 }
 
-func TestPullNamesWhatItCannotKeep(t *testing.T) {
+func TestPullNamesLostAttributes(t *testing.T) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	const size = 8 << 20

@@ -13,7 +13,7 @@ import (
 )
 
 // The archive has a file's content under the first of its names only; when that one is left out the next one has it.
-func TestAHardLinkToWhatIsLeftOut(t *testing.T) {
+func TestHardLinkToExcludedFile(t *testing.T) {
 	from := sender{got: &bytes.Buffer{}, archive: pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir},
 		tar.Header{Name: "dir/a", Typeflag: tar.TypeReg},
 		tar.Header{Name: "dir/b", Typeflag: tar.TypeLink, Linkname: "dir/a"},
@@ -55,7 +55,7 @@ func TestAHardLinkToWhatIsLeftOut(t *testing.T) {
 }
 
 // A slash behind a link means the directory that it leads to, and what is in it.
-func TestALinkToADirectory(t *testing.T) {
+func TestPullLinkToDirectory(t *testing.T) {
 	from := sender{
 		got: &bytes.Buffer{}, links: map[string]string{"/links/one": "two", "/links/two": "/dir", "/loop": "loop"},
 		archive: pack(t, tar.Header{Name: "dir/", Typeflag: tar.TypeDir}, tar.Header{Name: "dir/f", Typeflag: tar.TypeReg}),

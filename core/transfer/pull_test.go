@@ -88,7 +88,7 @@ func pull(t *testing.T, from sender, to string) error {
 	return err
 }
 
-func TestPullRefusesWhatLeadsOutside(t *testing.T) {
+func TestPullRefusesEscapes(t *testing.T) {
 	dir := tar.Header{Name: "dir/", Typeflag: tar.TypeDir}
 	for name, headers := range map[string][]tar.Header{
 		"parent":       {dir, {Name: "../escaped", Typeflag: tar.TypeReg}},

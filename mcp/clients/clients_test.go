@@ -189,7 +189,7 @@ func TestBrokenFilesAreLeftAlone(t *testing.T) {
 }
 
 // The entry of a running server has its URL and the key. Only the user can read the file.
-func TestServerThatRuns(t *testing.T) {
+func TestServerAlreadyRuns(t *testing.T) {
 	const key = "sb_local_SECRET"
 	running := clients.Server{Name: "sb", URL: "http://127.0.0.1:8000/mcp", Key: key}
 	for _, c := range clients.All() {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/mcp/keys"
 )
 
-func TestLifeOfAKey(t *testing.T) {
+func TestKeyLifecycle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state", "keys.json")
 	store := keys.Open(path)
 	if all, err := store.List(); err != nil || len(all) != 0 {
@@ -92,7 +92,7 @@ func TestProcessesDoNotLoseEachOthersKeys(t *testing.T) {
 	}
 }
 
-func TestBrokenFileIsNoKey(t *testing.T) {
+func TestDamagedFileGrantsNoKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	if err := os.WriteFile(path, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)

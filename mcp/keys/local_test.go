@@ -48,7 +48,7 @@ func TestLocalKey(t *testing.T) {
 }
 
 // A key that others could read, or wrote, is no secret.
-func TestLocalKeyOfOthersIsRefused(t *testing.T) {
+func TestForeignLocalKeyIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "mcp.key")
 	if _, err := keys.OpenLocal(path); err != nil {

@@ -76,7 +76,7 @@ func TestProgramThatReadsNothing(t *testing.T) {
 }
 
 // Close ends all processes of the session, even one in another process group that ignores signals.
-func TestCloseEndsWhatWasStarted(t *testing.T) {
+func TestCloseEndsAllProcesses(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	script := `set -m; sh -c 'trap "" HUP TERM INT; echo started; while :; do sleep 1; done' & wait`

@@ -141,7 +141,7 @@ func TestEarlySignalReachesTheCommand(t *testing.T) {
 	}
 }
 
-func TestSignalCancelsWhenNobodyTakesIt(t *testing.T) {
+func TestUnhandledSignalCancels(t *testing.T) {
 	source := make(chan os.Signal)
 	signals := SignalsFrom(source)
 	ctx, stop := signals.Attach(t.Context())

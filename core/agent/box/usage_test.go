@@ -28,7 +28,7 @@ func TestProcessesAreRead(t *testing.T) {
 	}
 }
 
-func TestCallsAreTold(t *testing.T) {
+func TestIsCall(t *testing.T) {
 	for _, c := range []struct {
 		stat, status string
 		want         bool

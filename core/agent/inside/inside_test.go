@@ -476,7 +476,7 @@ func TestInterruptKeyReachesTheForegroundJob(t *testing.T) {
 }
 
 // Files, directories and links that vanish during an export are skipped.
-func TestExportOfWhatGoesAway(t *testing.T) {
+func TestExportDuringRemoval(t *testing.T) {
 	tree := t.TempDir()
 	over := make(chan struct{})
 	var churn sync.WaitGroup

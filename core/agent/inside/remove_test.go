@@ -19,7 +19,7 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-func TestRemoveTakesATreeAndNothingElse(t *testing.T) {
+func TestRemoveTreeOnly(t *testing.T) {
 	dir := t.TempDir()
 	tree, beside := filepath.Join(dir, "tree"), filepath.Join(dir, "beside")
 	if err := errors.Join(os.MkdirAll(filepath.Join(tree, "a", "b"), 0o755), os.Mkdir(beside, 0o755),

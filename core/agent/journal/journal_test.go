@@ -100,7 +100,7 @@ func TestRotationKeepsTheNewest(t *testing.T) {
 	}
 }
 
-func TestFollowSeesWhatIsWritten(t *testing.T) {
+func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	o, err := Create(dir, "1", 2000, nil)
 	if err != nil {

@@ -164,7 +164,7 @@ func TestCredentials(t *testing.T) {
 
 // A login to Docker Hub does not affect a build from scratch or from an earlier stage of the Dockerfile: neither is
 // pulled.
-func TestStagesAreNoImages(t *testing.T) {
+func TestStagesAreNotImages(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p := e.open(t, func(opts *Options) { opts.LookupEnv = loggedIn(t, image.HubKey, false) })

@@ -12,9 +12,9 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// TestEndsBeforeItsInput sends input through the engine that the sandbox no longer reads. The result of the call must
+// TestCommandEndsBeforeInput sends input through the engine that the sandbox no longer reads. The result of the call must
 // still arrive: Podman loses the rest of the output when input is left over.
-func TestEndsBeforeItsInput(t *testing.T) {
+func TestCommandEndsBeforeInput(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p := e.open(t, func(o *Options) { o.EngineOnly = true })

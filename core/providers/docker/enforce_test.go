@@ -15,7 +15,7 @@ import (
 )
 
 // A restriction that a launch refuses is not reported as enforced.
-func TestNamesAreNotHeld(t *testing.T) {
+func TestDomainsAreUnenforced(t *testing.T) {
 	p, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)

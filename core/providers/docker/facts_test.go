@@ -13,7 +13,7 @@ import (
 
 // Whether an engine holds a limit is found by asking it: what is not known yet must not refuse a launch before that,
 // and a quota that is not always kept is not said to be.
-func TestLimitsAreAskedForBeforeTheyAreRefused(t *testing.T) {
+func TestLimitsAreProbedBeforeRefusal(t *testing.T) {
 	limits := []core.Capability{core.CapCPU, core.CapMemory, core.CapProcesses, core.CapDisk}
 	for driver, strength := range map[string]core.Strength{"btrfs": core.Partial, "zfs": core.Full, "vfs": ""} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -422,7 +422,7 @@ func TestDockerHangs(t *testing.T) {
 }
 
 // A socket that takes connections and never answers is an engine that hangs, too.
-func TestDeafSocket(t *testing.T) {
+func TestUnresponsiveSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
 	if err != nil {
@@ -489,7 +489,7 @@ func TestTwentyAtOnce(t *testing.T) {
 }
 
 // A launch that is given up leaves nothing.
-func TestLaunchGivenUp(t *testing.T) {
+func TestLaunchCanceled(t *testing.T) {
 	d := ownDocker(t)
 	d.load(t)
 	p := d.open(t, nil)

@@ -204,7 +204,7 @@ func TestHelperFilledAtOnce(t *testing.T) {
 }
 
 // The container that a killed launch left behind is found. That of a launch in progress is not.
-func TestHelperBrokenOff(t *testing.T) {
+func TestHelperCanceled(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p, h := e.withOwnHelper(t)

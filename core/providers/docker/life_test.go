@@ -37,7 +37,7 @@ func stopByHand(t *testing.T, c *client.Client, id string) {
 }
 
 // The container ends itself: nothing of sb is there when its time is over.
-func TestEndsAlone(t *testing.T) {
+func TestContainerEndsWithoutClient(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		for _, test := range []struct {
@@ -81,7 +81,7 @@ func TestBusyIsNotIdle(t *testing.T) {
 }
 
 // A container that cannot start says why, also where its ports were opened before.
-func TestWhyAContainerDoesNotStart(t *testing.T) {
+func TestContainerStartErrors(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		c := e.raw(t)
@@ -239,7 +239,7 @@ func TestLabels(t *testing.T) {
 }
 
 // A dead sandbox gives its name up and stays what it was.
-func TestNameOfTheDead(t *testing.T) {
+func TestNameOfEndedSandbox(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p := e.open(t, nil)
@@ -363,7 +363,7 @@ func (e testEngine) through(t *testing.T, answer func(http.ResponseWriter, *http
 }
 
 // Podman ends a stream of events when it starts a new log of them. Watch asks again, and reports the events in between.
-func TestWatchGoesOn(t *testing.T) {
+func TestWatchResumes(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		direct := e.open(t, nil)
@@ -496,7 +496,7 @@ func TestStartedTwice(t *testing.T) {
 }
 
 // Waiting for a sandbox that is being made does not keep the engine busy.
-func TestWaitWhileItIsMade(t *testing.T) {
+func TestWaitDuringCreation(t *testing.T) {
 	spec := core.Spec{Name: "made"}
 	described, err := labels(spec, lease(spec), wire.NewDir(), nil)
 	if err != nil {

@@ -253,8 +253,8 @@ func TestNetworkInternal(t *testing.T) {
 	})
 }
 
-// TestNetworkInternalAtOnce: sb's that do not know of each other make one network.
-func TestNetworkInternalAtOnce(t *testing.T) {
+// TestNetworkInternalConcurrent: sb's that do not know of each other make one network.
+func TestNetworkInternalConcurrent(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		app, ids := core.NewName(), make(chan string, 4)

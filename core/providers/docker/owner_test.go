@@ -42,7 +42,7 @@ func TestNameOfAnotherOwner(t *testing.T) {
 }
 
 // Two owners of one app share no internal network.
-func TestInternalNetworkIsTheOwners(t *testing.T) {
+func TestInternalNetworkPerOwner(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {
 		t.Helper()
 		p, app := e.open(t, nil), core.NewName()

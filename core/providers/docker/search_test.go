@@ -14,7 +14,7 @@ import (
 )
 
 // Without an engine, the finding lists the addresses that were searched.
-func TestLookedFor(t *testing.T) {
+func TestCheckListsSearchedAddresses(t *testing.T) {
 	p, err := New(Options{
 		LookupEnv: dockertest.Environment(map[string]string{"HOME": "/home/me", "XDG_RUNTIME_DIR": "/run/user/7"}),
 	})
@@ -34,7 +34,7 @@ func TestLookedFor(t *testing.T) {
 	}
 }
 
-func TestFirstSocketThatAnswers(t *testing.T) {
+func TestFirstAnsweringSocket(t *testing.T) {
 	runtime := t.TempDir()
 	// The first is left behind by a server that has ended.
 	sockets := map[string]bool{"docker.sock": false, "podman/podman.sock": true}

@@ -148,7 +148,7 @@ func (f forger) Control(_ context.Context, request *wire.Request, files *socket.
 
 // What a supervisor plants in the place of a sandbox's files is refused: a sandbox that starts from it would read the
 // host's.
-func TestPlantedFilesAreNotKept(t *testing.T) {
+func TestPlantedFilesAreRefused(t *testing.T) {
 	for name, plant := range map[string]func(out string) error{
 		"link": func(out string) error { return os.Symlink("/etc/passwd", filepath.Join(out, "pages.img")) },
 		"FIFO": func(out string) error { return syscall.Mkfifo(filepath.Join(out, "pages.img"), 0o600) },

@@ -255,7 +255,7 @@ func TestBoundSandboxEndsWithItsOwner(t *testing.T) {
 	}
 }
 
-func TestBrokenLaunchIsNamed(t *testing.T) {
+func TestInterruptedLaunchIsListed(t *testing.T) {
 	p, ok := opener(t, nil)(t).(*Provider)
 	if !ok {
 		t.Fatal("not the local provider")

@@ -198,7 +198,7 @@ func TestDamagedCopies(t *testing.T) {
 }
 
 // Where no generation is good the sandbox does not start, and stays.
-func TestNoGoodSaves(t *testing.T) {
+func TestStartWithoutIntactSave(t *testing.T) {
 	p, sb := stoppedTwice(t)
 	saves := store.SavesIn(p.store.Dir(sb.ID))
 	for _, generation := range []int{1, 2} {

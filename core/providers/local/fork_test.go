@@ -72,7 +72,7 @@ func counted(t *testing.T, p *Provider, id, exec string) int {
 
 const counter = "i=0; while sleep 0.02; do i=$((i+1)); echo $i; done"
 
-func TestForkGoesOn(t *testing.T) {
+func TestForkResumesProcess(t *testing.T) {
 	p, sb := crashed(t, func(spec *core.Spec) {
 		spec.Command, spec.Memory = []string{"sh", "-c", counter}, 512*core.MiB
 		spec.Network.Mode = core.NetworkAll
@@ -236,7 +236,7 @@ func TestForkOfAPersistentSandbox(t *testing.T) {
 	}
 }
 
-func TestForkBrokenOff(t *testing.T) {
+func TestForkCanceled(t *testing.T) {
 	p, sb := crashed(t, nil)
 	before, err := p.List(t.Context())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // Root inside cannot put a program or anything else in the place of sb-guest, and what it puts where earlier versions
 // had it does not block the helper, also after a stop.
-func TestHelperIsNotTheGuests(t *testing.T) {
+func TestGuestCannotReplaceHelper(t *testing.T) {
 	p, sb := crashed(t, func(spec *core.Spec) { spec.Persist = true })
 	const attack = `for path in $(find /dev -name '.sb*' ! -type s) /.sb-guest; do
 		for try in "rm -rf $path" "mv $path /stolen" "mv /bin/true $path" "ln -sf /bin/false $path" "cp /bin/false $path" \

@@ -82,7 +82,7 @@ func TestPolicyChangesWhileItRuns(t *testing.T) {
 }
 
 // An address that stands for a name inside does so in copies too: processes remember it.
-func TestNamesGoOnInCopies(t *testing.T) {
+func TestStandInsInCopies(t *testing.T) {
 	p, sb := crashed(t, func(spec *core.Spec) {
 		spec.Network = core.Network{Mode: core.NetworkAllow, Allow: []string{"good.example"}}
 	})

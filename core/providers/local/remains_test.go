@@ -57,7 +57,7 @@ func TestIdleSandboxEndsWithItsSupervisor(t *testing.T) {
 }
 
 // Whatever next has to do with a sandbox whose supervisor was killed ends the processes that are left.
-func TestRemainsOfAKilledSupervisor(t *testing.T) {
+func TestLeftoversOfKilledSupervisor(t *testing.T) {
 	for name, next := range map[string]func(*testing.T, *Provider, core.Sandbox){
 		"terminate": func(t *testing.T, p *Provider, sb core.Sandbox) {
 			t.Helper()
@@ -156,7 +156,7 @@ func TestRemainsOfAKilledSupervisor(t *testing.T) {
 }
 
 // A sandbox that cannot be removed keeps its record, which names it until it is gone.
-func TestTerminateKeepsTheRecordOfWhatIsLeft(t *testing.T) {
+func TestFailedTerminateKeepsRecord(t *testing.T) {
 	p, sb := crashed(t, bounded)
 	group, err := p.groupOf(sb.ID)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // While a sandbox runs and after its commands wrote them, no value of a secret is in any file of sb's.
-func TestSecretsAreOnNoDisk(t *testing.T) {
+func TestSecretsAreNotOnDisk(t *testing.T) {
 	const launched, given = "value-of-the-launch", "value-of-a-command"
 	p, sb := crashed(t, func(spec *core.Spec) {
 		spec.Secrets = []core.Secret{{Name: "A", Value: core.NewSecretValue(launched)}}

@@ -68,7 +68,7 @@ func TestStopEndsTheEntryCommand(t *testing.T) {
 	}
 }
 
-func TestStopOfASandboxThatDies(t *testing.T) {
+func TestStopDyingSandbox(t *testing.T) {
 	p, sb, told := trapped(t, ":")
 	sentry := sentryPID(t, supervisorPID(t, p, sb.ID))
 	stopping := make(chan error, 1)
@@ -83,7 +83,7 @@ func TestStopOfASandboxThatDies(t *testing.T) {
 	}
 }
 
-func TestExecInASandboxThatDies(t *testing.T) {
+func TestExecInDyingSandbox(t *testing.T) {
 	// Were it frozen, the supervisor would wake the sentry for the command.
 	p, ok := opener(t, func(o *Options) { o.FreezeAfter = 0 })(t).(*Provider)
 	if !ok {
@@ -153,7 +153,7 @@ func end(t *testing.T, p *Provider, id string, signal syscall.Signal) {
 	within(t, "its supervisor is gone", func() bool { return !p.store.Locked(id) })
 }
 
-func TestEndTellsWhatWasNotSaved(t *testing.T) {
+func TestStopReportsUnsavedFiles(t *testing.T) {
 	p, sb := crashed(t, func(spec *core.Spec) { spec.Persist = true })
 	output(t, p, sb.ID, "echo lost > /root/file")
 	saved := filepath.Join(p.store.Dir(sb.ID), store.SavedDir)

@@ -12,7 +12,7 @@ import (
 )
 
 // Files that come and go with a sandbox are never taken for leftovers, and a sweep does not block their owner.
-func TestNothingIsLeftOverWhileSandboxesComeAndGo(t *testing.T) {
+func TestNoLeftoversDuringLaunches(t *testing.T) {
 	p, ok := opener(t, nil)(t).(*Provider)
 	if !ok {
 		t.Fatal("not the local provider")

@@ -152,7 +152,7 @@ func TestRootInsideCannotTraceAFileOperation(t *testing.T) {
 }
 
 // Root inside stops every helper. A call that waits for one ends with its caller, and so does the helper.
-func TestAFileOperationThatIsStoppedEndsWithItsCaller(t *testing.T) {
+func TestStoppedFileOperationEndsWithCaller(t *testing.T) {
 	p, id, said := attacked(t, "stop")
 	for name, do := range map[string]func(context.Context) error{
 		"stat":   func(ctx context.Context) error { _, err := p.Stat(ctx, id, "/tmp"); return err },

@@ -18,7 +18,7 @@ import (
 )
 
 // A Modal that never answers is not asked for what is elsewhere.
-func TestModalIsNotAskedForWhatIsElsewhere(t *testing.T) {
+func TestNoModalCallsForOtherProviders(t *testing.T) {
 	r := newRig(t, nil)
 	r.faults.SetLatency(time.Hour)
 	r.server.ResetCalls()

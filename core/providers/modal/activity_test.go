@@ -3,7 +3,7 @@ package modal
 import "testing"
 
 // Incoming output, a slow reader and a reconnection are not silence.
-func TestSilence(t *testing.T) {
+func TestActivityIsNotSilence(t *testing.T) {
 	a := &activity{}
 	if !a.silent() {
 		t.Error("nothing came, and that is no silence")

@@ -31,7 +31,7 @@ func counted(t *testing.T, p *modal.Provider, id string) int {
 }
 
 // A process continues to count in a sandbox that is launched from a checkpoint, by its name or by Modal's id.
-func TestCheckpointGoesOn(t *testing.T) {
+func TestLaunchFromCheckpointResumesProcess(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	svc := service.New(service.Options{

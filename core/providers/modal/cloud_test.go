@@ -116,7 +116,7 @@ func TestFirstGeneration(t *testing.T) {
 }
 
 // A sandbox that was terminated, or whose lifetime is over, has Modal's exit code. End and WaitSandbox both return it.
-func TestEndsHaveCodes(t *testing.T) {
+func TestExitCodesOfEndedSandboxes(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()
 	s := spec()
@@ -185,7 +185,7 @@ func TestLostSandbox(t *testing.T) {
 }
 
 // Where no prices are configured an amount of money bounds nothing, and is refused.
-func TestMoneyWithoutPrices(t *testing.T) {
+func TestCostWithoutPrices(t *testing.T) {
 	r := newRig(t, nil)
 	svc := service.New(service.Options{Factories: []core.Factory{modal.Factory(r.opts)}})
 	defer func() { _ = svc.Close() }()

@@ -31,7 +31,7 @@ func (p *telling) Diff(ctx context.Context, id string) (_ []core.Change, err err
 
 // Diff finds the differences from the image, and Move applies them, deletions too. The reference sandbox is gone
 // afterwards.
-func TestMoveTakesTheDifference(t *testing.T) {
+func TestMoveAppliesDiff(t *testing.T) {
 	r := newRig(t, nil)
 	p := &telling{Provider: modal.New(r.opts)}
 	elsewhere := fake.New(fake.Options{})

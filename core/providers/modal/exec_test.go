@@ -19,7 +19,7 @@ import (
 
 // Each operation reports that a sandbox has exited since the last call. Exec also reports it when the sandbox's machine
 // no longer answers.
-func TestOperationsOnWhatHasEnded(t *testing.T) {
+func TestOperationsOnEndedSandbox(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	defer func() { _ = p.Close() }()
@@ -87,7 +87,7 @@ func TestDetachedCommand(t *testing.T) {
 }
 
 // A secret that was removed and made again elsewhere has another id than the one that is remembered here.
-func TestSecretOfAnExecIsMadeAgain(t *testing.T) {
+func TestExecSecretIsRecreated(t *testing.T) {
 	r := newRig(t, nil)
 	here := modal.New(r.opts)
 	defer func() { _ = here.Close() }()

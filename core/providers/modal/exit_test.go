@@ -10,7 +10,7 @@ import (
 )
 
 // A kill, the command's own code 137 and an end without a code have different results. None of them is success.
-func TestExitCodesAreToldApart(t *testing.T) {
+func TestExitOf(t *testing.T) {
 	code := func(n int32) *pb.TaskExecWaitResponse { return pb.TaskExecWaitResponse_builder{Code: &n}.Build() }
 	signal := func(n int32) *pb.TaskExecWaitResponse { return pb.TaskExecWaitResponse_builder{Signal: &n}.Build() }
 	const unknown = "Modal ended the command without a code of its own"

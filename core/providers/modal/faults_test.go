@@ -92,7 +92,7 @@ func TestBrokenStreamsLoseNothing(t *testing.T) {
 }
 
 // A connection that cannot be mended is an error, never an end with code 0.
-func TestLostConnectionIsNoSuccess(t *testing.T) {
+func TestLostConnectionIsAnError(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	defer func() { _ = p.Close() }()
@@ -139,7 +139,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // A spec that Modal would refuse is refused before any call.
-func TestToldBeforeTheCall(t *testing.T) {
+func TestSpecIsValidatedBeforeCalls(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	defer func() { _ = p.Close() }()

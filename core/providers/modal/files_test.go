@@ -274,7 +274,7 @@ func (e *endless) Read(b []byte) (int, error) {
 }
 
 // A transfer that is given up leaves nothing behind, neither files nor a program that waits for the rest.
-func TestTransferGivenUp(t *testing.T) {
+func TestTransferCanceled(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	defer func() { _ = p.Close() }()

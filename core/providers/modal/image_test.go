@@ -10,7 +10,7 @@ import (
 )
 
 // A recipe has all that the spec asks of the image, or recipeOf refuses the spec.
-func TestRecipeHasAllThatIsAsked(t *testing.T) {
+func TestRecipeCoversSpec(t *testing.T) {
 	for name, spec := range map[string]core.Spec{
 		"image":      {Python: "3.12", Image: "debian:11"},
 		"snapshot":   {Python: "3.12", Snapshot: "im-1"},

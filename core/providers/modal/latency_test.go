@@ -67,7 +67,7 @@ func rounds(calls []modaltest.Call, distance time.Duration) int {
 
 // A command through sb takes no more of the distance to Modal than one through the SDK itself, and one round trip at
 // most; both are measured in one run. Round trips are counted, for times differ with the machine's load.
-func TestExecTakesNoLongerThanTheSDK(t *testing.T) {
+func TestExecRoundTrips(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	id := launched(t, p, spec()).ID
@@ -92,7 +92,7 @@ func TestExecTakesNoLongerThanTheSDK(t *testing.T) {
 	}
 }
 
-// BenchmarkExecAtDistance measures what TestExecTakesNoLongerThanTheSDK counts.
+// BenchmarkExecAtDistance measures what TestExecRoundTrips counts.
 func BenchmarkExecAtDistance(b *testing.B) {
 	r := newRig(b, nil)
 	p := modal.New(r.opts)

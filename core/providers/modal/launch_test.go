@@ -16,7 +16,7 @@ import (
 
 // A launch whose answer is lost is made good by asking again; one that fails leaves nothing that somebody would pay
 // for.
-func TestLaunchWhoseAnswerIsLost(t *testing.T) {
+func TestLaunchResponseLost(t *testing.T) {
 	r := newRig(t, nil)
 	p := modal.New(r.opts)
 	defer func() { _ = p.Close() }()

@@ -144,7 +144,7 @@ func TestLogsArePausedInTheMiddle(t *testing.T) {
 
 // A command that keeps writing has no silence, and the reader may be slow. Logs returns all output so far and does not
 // wait for more.
-func TestLogsOfWhatGoesOn(t *testing.T) {
+func TestLogsOfRunningCommand(t *testing.T) {
 	p := modal.New(newRig(t, nil).opts)
 	defer func() { _ = p.Close() }()
 	for name, gpu := range map[string]core.GPU{"first": {Type: "T4", Count: 1}, "second": {}} {

@@ -37,7 +37,7 @@ func (s *said) add(things ...any) {
 
 // Values that are secret are in no description, error, event, log, audit record or file, whatever was done with them
 // and however it ended.
-func TestPlantedSecretsAreNowhere(t *testing.T) {
+func TestPlantedSecretsDoNotLeak(t *testing.T) {
 	const inline, sent = "planted-inline-value", "planted-exec-value"
 	const kept, wrong = "planted-kept-value", "as-planted-wrong-secret"
 	r := newRig(t, nil)

@@ -9,7 +9,7 @@ import (
 )
 
 // Characters that some terminals draw wider than their counted width become a replacement character.
-func TestWhatTerminalsDrawWider(t *testing.T) {
+func TestWideCharacters(t *testing.T) {
 	for _, r := range []rune{
 		0x600, 0x6dd, 0x70f, 0x8e2, 0x110bd, 0x378, 0xfffe, 0x3ffff, 0xcf3, 0x3248, 0x1d165, 0x1e08f,
 	} {

@@ -63,7 +63,7 @@ func TestFactsAreCached(t *testing.T) {
 
 // Several may ask at the same time, and the facts that one of them has read do not change. This is for the race
 // detector.
-func TestFactsLearnedAtOnce(t *testing.T) {
+func TestFactsOfConcurrentCalls(t *testing.T) {
 	var both sync.WaitGroup
 	both.Add(2)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

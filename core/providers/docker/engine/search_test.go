@@ -36,7 +36,7 @@ func writeContext(t *testing.T, config, name, meta string, tls map[string][]byte
 	}
 }
 
-func TestPlaces(t *testing.T) {
+func TestEngineAddresses(t *testing.T) {
 	home := t.TempDir()
 	config := filepath.Join(home, ".docker")
 	writeContext(t, config, "remote", `{"Name":"remote","Endpoints":{"docker":{"Host":"ssh://me@far"}}}`, nil)

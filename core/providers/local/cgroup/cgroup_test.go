@@ -92,7 +92,7 @@ func TestLimitsAreSet(t *testing.T) {
 	}
 }
 
-func TestAGroupIsMadeOnce(t *testing.T) {
+func TestGroupIsCreatedOnce(t *testing.T) {
 	g := group(t, Limits{Tasks: 50})
 	again := *g
 	if err := again.Create(Limits{}); err == nil {

@@ -187,7 +187,7 @@ func TestDamagedFilesAreFound(t *testing.T) {
 }
 
 // A stop proves a generation only if nothing came between it and the push.
-func TestLedgerClaimsOnlyWhatIsCertain(t *testing.T) {
+func TestLedgerClaimsOnlyCertainties(t *testing.T) {
 	for name, tt := range map[string]struct {
 		between func(l *ledger)
 		want    int

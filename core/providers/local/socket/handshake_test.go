@@ -121,7 +121,7 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestDialAbsentSocket(t *testing.T) {
 	client, err := Dial(filepath.Join(t.TempDir(), "absent"))
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestOlderSupervisor(t *testing.T) {
 	}
 }
 
-func TestNonsenseIsRefused(t *testing.T) {
+func TestMalformedInputIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ctl.sock")
 	serve(t, path)
 	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "", "sb\x00\x01\x00\x01\xff\xff", strings.Repeat("x", 1<<16)} {

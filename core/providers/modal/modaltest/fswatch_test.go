@@ -10,7 +10,7 @@ import (
 )
 
 // A file that is there for a moment only is seen, and one that moves away moves, and is not removed.
-func TestWatchSeesWhatIsShort(t *testing.T) {
+func TestWatchReportsBriefFiles(t *testing.T) {
 	r := newRig(t, nil)
 	sb := r.create(nil)
 	run(t, sb, "mkdir -p /tmp/watched/below")

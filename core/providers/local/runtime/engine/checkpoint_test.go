@@ -89,7 +89,7 @@ func TestSpawn(t *testing.T) {
 	}
 }
 
-func TestCheckpointGoesOnAsACopy(t *testing.T) {
+func TestCopyResumesCheckpointedProcess(t *testing.T) {
 	image := filepath.Join(t.TempDir(), "image")
 	source := start(t, nil)
 	kept, out := spawn(t, source, guest.Spawn{ID: "1", Argv: []string{"sh", "-c", count}})

@@ -188,7 +188,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-func TestExecSaysWhyNot(t *testing.T) {
+func TestExecErrors(t *testing.T) {
 	box := start(t, nil)
 	if _, exit := run(t, box, "sh", "-c", "echo > /tmp/plain; mkdir /tmp/dir"); exit.Code != 0 {
 		t.Fatal(exit)
@@ -236,7 +236,7 @@ func TestFilesAndUsage(t *testing.T) {
 	}
 }
 
-func TestBeside(t *testing.T) {
+func TestMemoryOutsideFiles(t *testing.T) {
 	box := start(t, nil)
 	before, err := box.Beside()
 	if err != nil {

@@ -18,7 +18,7 @@ func only(proto Proto) Policy {
 	return policyFunc(func(f Flow) (bool, string) { return f.Proto == proto, "it is not " + string(proto) })
 }
 
-func TestSetPolicyCutsWhatItRefuses(t *testing.T) {
+func TestSetPolicyClosesRefusedFlows(t *testing.T) {
 	s, in := connect(t, policyFunc(allowAll))
 	cut := make(chan struct{})
 	tcp, err := in.dial(t.Context(), listen(t, func(c net.Conn) { echo(c); close(cut) }))
@@ -91,7 +91,7 @@ func TestSetPolicyCutsWhatItRefuses(t *testing.T) {
 }
 
 // A flow that is being made when the policy changes does not slip through.
-func TestSetPolicyWhileAFlowIsDecided(t *testing.T) {
+func TestSetPolicyDuringDecision(t *testing.T) {
 	var s *Stack
 	ready := make(chan struct{})
 	policy := policyFunc(func(Flow) (bool, string) {

@@ -98,7 +98,7 @@ func refusals(s *Stack) string {
 	return text.String()
 }
 
-func TestNamesHaveStandIns(t *testing.T) {
+func TestStandIns(t *testing.T) {
 	_, in := withList(t, "good.example", "*.below.example", "private.example", "empty.example", "10.0.0.0/8")
 	good := addressOf(t, in, "good.example.")
 	if !standIns().Contains(good) || addressOf(t, in, "GOOD.example.") != good {
@@ -151,7 +151,7 @@ func clientHello(t testing.TB, name string) []byte {
 }
 
 // Two names at one address: one is listed.
-func TestOnlyTheNameIsReached(t *testing.T) {
+func TestOnlyAllowedNameIsReached(t *testing.T) {
 	var heard atomic.Int64
 	server := listen(t, func(c net.Conn) {
 		buffer := make([]byte, 16<<10)
@@ -262,7 +262,7 @@ func TestSSHIsKnownByItsServer(t *testing.T) {
 	}
 }
 
-func TestNamesLeadNowherePrivate(t *testing.T) {
+func TestDomainWithPrivateAddressIsRefused(t *testing.T) {
 	s, in := withList(t, "private.example")
 	c, err := in.dial(t.Context(), netip.AddrPortFrom(addressOf(t, in, "private.example."), 80))
 	if err == nil {
@@ -277,7 +277,7 @@ func TestNamesLeadNowherePrivate(t *testing.T) {
 }
 
 // Programs keep an address for longer than the name has it.
-func TestNamesAreAskedAgain(t *testing.T) {
+func TestStandInsAreResolvedAgain(t *testing.T) {
 	server := listen(t, echo)
 	s, in := withList(t, "good.example")
 	standIn := addressOf(t, in, "good.example.")
@@ -298,7 +298,7 @@ func TestNamesAreAskedAgain(t *testing.T) {
 	_ = c.Close()
 }
 
-func TestNamesInACopyAndTheirBound(t *testing.T) {
+func TestStandInsAreBounded(t *testing.T) {
 	s, in := withList(t, "*.example")
 	first := addressOf(t, in, "one.example.")
 	again, inAgain := withList(t, "*.example")
@@ -539,7 +539,7 @@ type bytesConn struct {
 
 func (b bytesConn) Read(p []byte) (int, error) { return b.Reader.Read(p) }
 
-func FuzzOverhear(f *testing.F) {
+func FuzzReadGreeting(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: pypi.org:80\r\n\r\n"))
 	f.Add([]byte("SSH-2.0-x\r\n"))
 	f.Add([]byte("\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00"))

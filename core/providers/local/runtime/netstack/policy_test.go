@@ -47,7 +47,7 @@ func routes(
 	}
 }
 
-func TestAllowPublicRefusesWhenItCannotKnow(t *testing.T) {
+func TestAllowPublicRefusesUnknownRoutes(t *testing.T) {
 	p := NewAllowPublic()
 	p.route = func(netip.Addr) (routeType, error) { return unix.RTN_UNSPEC, errors.New("no netlink") }
 	if ok, _ := p.Allow(t.Context(), Flow{Proto: UDP, Dst: netip.MustParseAddrPort("192.0.2.1:1")}); ok {

@@ -23,9 +23,9 @@ import (
 // inNamespace says to this program that it is in a network namespace of its own.
 const inNamespace = "SB_TEST_NETNS"
 
-// TestHostIsReachedByNoAddress gives a machine of its own every kind of address that leads to it, and tries each from a
+// TestHostIsUnreachable gives a machine of its own every kind of address that leads to it, and tries each from a
 // sandbox.
-func TestHostIsReachedByNoAddress(t *testing.T) {
+func TestHostIsUnreachable(t *testing.T) {
 	if os.Getenv(inNamespace) == "" {
 		inNetworkNamespace(t)
 		return
