@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-0724f904/sb/commands/files"
 	"github.com/seed-0724f904/sb/commands/internal/cli"
+	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 )
@@ -177,16 +178,22 @@ func TestCommands(t *testing.T) {
 			if tt.terminal {
 				streams.SetTTY(80).Type(tt.typed)
 			}
-			if code := execute(t.Context(), app, tt.args); code != tt.code {
-				t.Errorf("exit code %d, want %d", code, tt.code)
-			}
-			if diff := cmp.Diff(tt.stdout, streams.Out.String()); diff != "" {
-				t.Errorf("stdout (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tt.stderr, streams.Err.String()); diff != "" {
-				t.Errorf("stderr (-want +got):\n%s", diff)
-			}
+			wantRun(t, app, streams, tt.args, tt.code, tt.stdout, tt.stderr)
 		})
+	}
+}
+
+// wantRun runs a command and compares its exit code and output.
+func wantRun(t *testing.T, app *cli.App, streams *iostreams.Test, args []string, code int, stdout, stderr string) {
+	t.Helper()
+	if got := execute(t.Context(), app, args); got != code {
+		t.Errorf("exit code %d, want %d", got, code)
+	}
+	if diff := cmp.Diff(stdout, streams.Out.String()); diff != "" {
+		t.Errorf("stdout (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(stderr, streams.Err.String()); diff != "" {
+		t.Errorf("stderr (-want +got):\n%s", diff)
 	}
 }
 
@@ -206,15 +213,7 @@ func TestTerminateMissing(t *testing.T) {
 		t.Run(strings.Join(tt.args, " "), func(t *testing.T) {
 			app, streams, provider := stubApp(t, "one", "two", "three")
 			provider.gone = []string{"stb-1", "stb-2"}
-			if code := execute(t.Context(), app, tt.args); code != tt.code {
-				t.Errorf("exit code %d, want %d", code, tt.code)
-			}
-			if diff := cmp.Diff(tt.stdout, streams.Out.String()); diff != "" {
-				t.Errorf("stdout (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tt.stderr, streams.Err.String()); diff != "" {
-				t.Errorf("stderr (-want +got):\n%s", diff)
-			}
+			wantRun(t, app, streams, tt.args, tt.code, tt.stdout, tt.stderr)
 		})
 	}
 }

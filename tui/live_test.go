@@ -33,9 +33,7 @@ func TestLaunchTailAndTerminate(t *testing.T) {
 	r.press("down", "down", "down")
 	r.types("echo first line; sleep 100")
 	r.press("enter")
-	r.until("web is there and selected", func() bool {
-		return r.hasRow("web")() && r.m.table.selected().box.Name == "web"
-	})
+	r.until("web is there and selected", r.selects("web"))
 	r.shows("first line")
 
 	r.press("e")

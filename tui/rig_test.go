@@ -252,3 +252,8 @@ func (r *rig) rowNames() []string {
 func (r *rig) hasRow(name string) func() bool {
 	return func() bool { return slices.Contains(r.rowNames(), name) }
 }
+
+// selects reports whether the cursor is on the sandbox with this name.
+func (r *rig) selects(name string) func() bool {
+	return func() bool { return r.hasRow(name)() && r.m.table.selected().box.Name == name }
+}

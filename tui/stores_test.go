@@ -100,9 +100,7 @@ func TestForkAndCheckpoint(t *testing.T) {
 	r.shows("sb fork dev")
 	r.types("copy")
 	r.press("enter")
-	r.until("the fork is there and selected", func() bool {
-		return r.hasRow("copy")() && r.m.table.selected().box.Name == "copy"
-	})
+	r.until("the fork is there and selected", r.selects("copy"))
 	r.press("H")
 	r.types("warm")
 	r.press("enter")
@@ -146,14 +144,14 @@ func TestDeniedConnections(t *testing.T) {
 	r.shows("4×")
 	deny("\x1b]0;bad\x07other.example", 1)
 	r.shows("other.example:443 (tcp)")
-	told := 0
+	count := 0
 	for _, n := range r.m.notices.log {
 		if strings.Contains(n.text, "evil.example") {
-			told++
+			count++
 		}
 	}
-	if told != 1 {
-		t.Errorf("%d notices, want 1", told)
+	if count != 1 {
+		t.Errorf("%d notices, want 1", count)
 	}
 }
 
