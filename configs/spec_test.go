@@ -86,17 +86,17 @@ func TestReadSpecRefuses(t *testing.T) {
 		"name: " + strings.Repeat("a", maxSpec): {"larger"},
 	} {
 		_, err := ReadSpec("spec.yaml", strings.NewReader(text))
-		said := ""
+		message := ""
 		if err != nil {
-			said = err.Error() + " " + core.HintOf(err)
+			message = err.Error() + " " + core.HintOf(err)
 		}
 		for _, part := range append(want, "spec.yaml") {
-			if !errors.Is(err, core.KindUsage) || !strings.Contains(said, part) {
-				t.Errorf("%.40q: %q lacks %q", text, said, part)
+			if !errors.Is(err, core.KindUsage) || !strings.Contains(message, part) {
+				t.Errorf("%.40q: %q lacks %q", text, message, part)
 			}
 		}
-		if strings.Contains(said, "s3cret") {
-			t.Errorf("%q shows a secret", said)
+		if strings.Contains(message, "s3cret") {
+			t.Errorf("%q shows a secret", message)
 		}
 	}
 }

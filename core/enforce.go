@@ -24,8 +24,8 @@ const (
 type Enforcement struct {
 	// Field is the field's name: "network", "disk".
 	Field string `json:"field"`
-	// Asked is the field's value: "allow pypi.org".
-	Asked    string   `json:"asked"`
+	// Value is the field's value: "allow pypi.org".
+	Value    string   `json:"value"`
 	Strength Strength `json:"strength"`
 	// How names the mechanism. Gap describes what it does not cover; it is empty if Strength is Full.
 	How string `json:"how"`
@@ -47,9 +47,9 @@ type Enforcer interface {
 // EnforcedFields returns the fields of a spec that limit what runs in the sandbox, with their values as text.
 func (s Spec) EnforcedFields() []Enforcement {
 	var list []Enforcement
-	add := func(field string, set bool, asked any) {
+	add := func(field string, set bool, value any) {
 		if set {
-			list = append(list, Enforcement{Field: field, Asked: fmt.Sprint(asked)})
+			list = append(list, Enforcement{Field: field, Value: fmt.Sprint(value)})
 		}
 	}
 	for _, f := range Fields() {

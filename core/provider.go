@@ -98,9 +98,9 @@ type Renewer interface {
 	KeepAlive(ctx context.Context, id string, lease time.Duration) error
 }
 
-// SecretTeller returns the secrets of a running sandbox, so that every frontend can redact them in output. A caller
+// SecretLister returns the secrets of a running sandbox, so that every frontend can redact them in output. A caller
 // with access could also print them with a command.
-type SecretTeller interface {
+type SecretLister interface {
 	// GivenSecrets returns the secrets of the launch, with their values, and the known secrets of commands.
 	GivenSecrets(ctx context.Context, id string) ([]Secret, error)
 }
@@ -112,8 +112,8 @@ type Journaler interface {
 	Execs(ctx context.Context, id string) ([]Exec, error)
 }
 
-// ExecTeller knows commands by their ids. It is for providers that cannot list commands, and so are no Journaler.
-type ExecTeller interface {
+// ExecFinder finds commands by their ids. It is for providers that cannot list commands, and so are no Journaler.
+type ExecFinder interface {
 	// ExecEnd returns how a command ended, or nil while it runs. exec is unchecked text: KindNotFound if it is not the id
 	// of a command that the provider knows.
 	ExecEnd(ctx context.Context, id, exec string) (*Exit, error)

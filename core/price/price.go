@@ -113,9 +113,9 @@ func (p Table) rate(cpu float64, memory core.Bytes, gpu core.GPU) (float64, erro
 
 // GPUPrices returns the GPU prices as text, for Capabilities.
 func (p Table) GPUPrices() map[string]string {
-	told := map[string]string{}
+	prices := map[string]string{}
 	for name, price := range p.GPU {
-		told[name] = fmt.Sprintf("%.2f %s/h", price*time.Hour.Seconds(), cmp.Or(p.Currency, "?"))
+		prices[name] = fmt.Sprintf("%.2f %s/h", price*time.Hour.Seconds(), cmp.Or(p.Currency, "?"))
 	}
-	return told
+	return prices
 }

@@ -329,10 +329,10 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// told checks that a provider which tells secrets keeps them out of what it keeps of output.
-func (s *suite) told(t *testing.T, p core.Provider) {
+// givenSecrets checks that a provider that lists secrets keeps them out of the output that it stores.
+func (s *suite) givenSecrets(t *testing.T, p core.Provider) {
 	t.Helper()
-	teller, ok := optional[core.SecretTeller](t, p)
+	lister, ok := optional[core.SecretLister](t, p)
 	if !ok {
 		return
 	}
@@ -349,10 +349,10 @@ func (s *suite) told(t *testing.T, p core.Provider) {
 	if r.out != "launch-value command-value\n" {
 		t.Errorf("the command's own caller sees %q", r.out)
 	}
-	if other, ok := s.provider(t).(core.SecretTeller); ok {
-		teller = other // as another process, which was given no secret
+	if other, ok := s.provider(t).(core.SecretLister); ok {
+		lister = other // as another process, which was given no secret
 	}
-	secrets, err := teller.GivenSecrets(t.Context(), sb.ID)
+	secrets, err := lister.GivenSecrets(t.Context(), sb.ID)
 	if err != nil || len(secrets) == 0 || secrets[0].Name != "LAUNCHED" || secrets[0].Value.Reveal() != "launch-value" {
 		t.Errorf("told are %v, %v", secrets, err)
 	}
@@ -404,7 +404,7 @@ func (s *suite) journal(t *testing.T) {
 	if strings.Contains(fmt.Sprintf("%+v", execs), "s3cret") {
 		t.Error("the journal holds a secret")
 	}
-	s.told(t, p)
+	s.givenSecrets(t, p)
 	other := s.provider(t)
 	attacher, ok := optional[core.Attacher](t, other)
 	if !ok {
@@ -542,12 +542,12 @@ func (s *suite) terminal(t *testing.T) {
 	})
 	// Until the shell has begun to sleep there is nothing that Ctrl-C could end.
 	say("sleep 600", "sleep 600")
-	var asked time.Time
+	var requested time.Time
 	eventually(t, "Ctrl-C ends the command and not the shell", func() bool {
 		// A terminal forgets what was typed before a Ctrl-C and not read yet.
-		if time.Since(asked) > time.Second {
+		if time.Since(requested) > time.Second {
 			_, _ = io.WriteString(out, "\x03echo on$((40+2))\n")
-			asked = time.Now()
+			requested = time.Now()
 		}
 		return strings.Contains(screen.String(), "on42")
 	})

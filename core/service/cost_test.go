@@ -146,9 +146,9 @@ func TestGPUEndsAfterAnHour(t *testing.T) {
 	s, _, c := priced(t)
 	gpu := core.GPU{Type: "H100", Count: 1}
 	for name, test := range map[string]struct {
-		spec core.Spec
-		want time.Duration
-		told bool
+		spec   core.Spec
+		want   time.Duration
+		notice bool
 	}{
 		"a-gpu":    {core.Spec{GPU: gpu}, time.Hour, true},
 		"asked":    {core.Spec{GPU: gpu, Timeout: core.Duration(5 * time.Hour)}, 5 * time.Hour, false},
@@ -156,13 +156,13 @@ func TestGPUEndsAfterAnHour(t *testing.T) {
 		"no-price": {core.Spec{CPU: 1, Timeout: core.Duration(3 * time.Hour)}, 3 * time.Hour, false},
 	} {
 		test.spec.Name = name
-		said := ""
+		notices := ""
 		sb, err := s.Sandboxes.Launch(t.Context(), test.spec, service.LaunchOptions{Notice: func(text string) {
-			said += text
+			notices += text
 		}})
-		if err != nil || sb.Expires.Sub(c.Now()) != test.want || (said != "") != test.told ||
-			test.told && !strings.Contains(said, "ends after "+core.Duration(test.want).String()+";") {
-			t.Errorf("%s ends in %s, %v; said %q", name, sb.Expires.Sub(c.Now()), err, said)
+		if err != nil || sb.Expires.Sub(c.Now()) != test.want || (notices != "") != test.notice ||
+			test.notice && !strings.Contains(notices, "ends after "+core.Duration(test.want).String()+";") {
+			t.Errorf("%s ends in %s, %v; said %q", name, sb.Expires.Sub(c.Now()), err, notices)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func TestCost(t *testing.T) {
 }
 
 // A fork that is gone is charged from the log, under its own name and with the spec of its source.
-func TestCostOfRemovedFork(t *testing.T) {
+func TestCostOfAForkThatIsGone(t *testing.T) {
 	s, _, c := priced(t)
 	if _, err := s.Sandboxes.Launch(
 		t.Context(), core.Spec{Name: "src", App: "ml", CPU: 1, Env: map[string]string{"A": "1"}}, service.LaunchOptions{},
@@ -268,7 +268,7 @@ func (d *deciding) Launch(
 }
 
 // The provider's choices and the sandbox's own end still count after the sandbox is gone.
-func TestCostOfRemovedSandbox(t *testing.T) {
+func TestCostOfWhatIsGone(t *testing.T) {
 	_, p, c := priced(t)
 	s := service.New(service.Options{
 		Factories: []core.Factory{{Name: "cloud", Open: func() (core.Provider, error) {

@@ -32,16 +32,16 @@ func (s Policy) Enforcement(ctx context.Context, ref string) ([]core.Enforcement
 // Explain reports how well each provider that can launch spec would enforce it, without launching. If
 // spec.Provider is set, it reports only that provider. KindUnsupported: none can launch it.
 func (s Policy) Explain(ctx context.Context, spec core.Spec) ([]PolicyExplanation, error) {
-	asked, wishes, _, err := s.prepare(ctx, spec)
+	requested, defaultLimits, _, err := s.prepare(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	placement, err := s.place(ctx, asked, wishes, true)
+	placement, err := s.place(ctx, requested, defaultLimits, true)
 	if err != nil {
 		return nil, err
 	}
 	if placement.Chosen == "" {
-		return nil, s.refusal(placement, asked, wishes)
+		return nil, s.refusal(placement, requested, defaultLimits)
 	}
 	var explained []PolicyExplanation
 	for _, candidate := range placement.Candidates {
@@ -56,12 +56,12 @@ func (s Policy) Explain(ctx context.Context, spec core.Spec) ([]PolicyExplanatio
 		if err != nil {
 			return nil, err
 		}
-		list, err := enforcement(ctx, p, "", fit(asked, wishes, p.Capabilities()))
+		list, err := enforcement(ctx, p, "", fit(requested, defaultLimits, p.Capabilities()))
 		if err != nil {
 			return nil, core.Wrap("policy explain", candidate.Provider, err)
 		}
 		for i, e := range list {
-			list[i].Default = slices.ContainsFunc(wishes, func(w wish) bool { return string(w.need) == e.Field })
+			list[i].Default = slices.ContainsFunc(defaultLimits, func(w defaultLimit) bool { return string(w.need) == e.Field })
 		}
 		explained = append(explained, PolicyExplanation{candidate.Provider, list})
 	}
@@ -70,20 +70,20 @@ func (s Policy) Explain(ctx context.Context, spec core.Spec) ([]PolicyExplanatio
 
 // enforcement asks a provider how it enforces a spec. Fields that the provider does not report are unknown.
 func enforcement(ctx context.Context, p core.Provider, id string, spec core.Spec) ([]core.Enforcement, error) {
-	var told []core.Enforcement
+	var list []core.Enforcement
 	if enforcer, ok := core.Optional[core.Enforcer](p); ok {
 		var err error
-		if told, err = enforcer.Enforcement(ctx, id, spec); err != nil {
+		if list, err = enforcer.Enforcement(ctx, id, spec); err != nil {
 			return nil, err
 		}
 	}
-	for _, asked := range spec.EnforcedFields() {
-		if !slices.ContainsFunc(told, func(e core.Enforcement) bool { return e.Field == asked.Field }) {
-			asked.Strength, asked.Gap = core.Unknown, "the provider does not tell how it is held"
-			told = append(told, asked)
+	for _, requested := range spec.EnforcedFields() {
+		if !slices.ContainsFunc(list, func(e core.Enforcement) bool { return e.Field == requested.Field }) {
+			requested.Strength, requested.Gap = core.Unknown, "the provider does not tell how it is held"
+			list = append(list, requested)
 		}
 	}
-	return told, nil
+	return list, nil
 }
 
 // loosely names the fields of a spec that a provider would not fully enforce.

@@ -74,8 +74,8 @@ func (s Execs) List(ctx context.Context, ref string) ([]core.Exec, error) {
 	if err != nil {
 		return nil, err
 	}
-	if teller, err := capable[core.ExecTeller](s.base, sb.Provider, "ps"); err == nil && s.audit != nil {
-		execs, err := s.recorded(ctx, sb, teller)
+	if finder, err := capable[core.ExecFinder](s.base, sb.Provider, "ps"); err == nil && s.audit != nil {
+		execs, err := s.recorded(ctx, sb, finder)
 		return execs, about("ps", ref, sb, err)
 	}
 	journal, err := capable[core.Journaler](s.base, sb.Provider, "ps")

@@ -143,9 +143,9 @@ func (s *base) resolveAt(
 
 // findNameAmong is findName with a time limit when several providers are asked.
 func (s *base) findNameAmong(
-	ctx context.Context, asked int, p core.Provider, name string,
+	ctx context.Context, count int, p core.Provider, name string,
 ) (core.Sandbox, []string, error) {
-	if asked > 1 {
+	if count > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, providerTimeout)
 		defer cancel()

@@ -36,7 +36,7 @@ type LaunchOptions struct {
 func (s Sandboxes) Launch(ctx context.Context, spec core.Spec, opts LaunchOptions) (sandbox core.Sandbox, err error) {
 	record := s.begin("launch", "")
 	defer func() { s.finish(record.of(sandbox), err) }()
-	spec, wishes, asked, err := s.prepare(ctx, spec)
+	spec, defaultLimits, requested, err := s.prepare(ctx, spec)
 	record.Args = map[string]any{"spec": spec.Redacted()}
 	if err != nil {
 		return core.Sandbox{}, err
@@ -56,12 +56,12 @@ func (s Sandboxes) Launch(ctx context.Context, spec core.Spec, opts LaunchOption
 			return core.Sandbox{}, err
 		}
 	}
-	p, err := s.choose(ctx, &spec, wishes)
+	p, err := s.choose(ctx, &spec, defaultLimits)
 	if err != nil {
 		return core.Sandbox{}, err
 	}
-	shortened := s.boundGPU(&spec, asked)
-	if err := s.budget(&spec, spec.Provider, asked); err != nil {
+	shortened := s.boundGPU(&spec, requested)
+	if err := s.budget(&spec, spec.Provider, requested); err != nil {
 		return core.Sandbox{}, err
 	}
 	if shortened && opts.Notice != nil {
@@ -105,7 +105,7 @@ func (s Sandboxes) Launch(ctx context.Context, spec core.Spec, opts LaunchOption
 // lifetime without the defaults. With an error it returns the spec as far as it was completed.
 func (s *base) prepare(
 	ctx context.Context, spec core.Spec,
-) (complete core.Spec, wishes []wish, asked core.Duration, err error) {
+) (complete core.Spec, defaultLimits []defaultLimit, requested core.Duration, err error) {
 	spec = spec.Clone()
 	for _, step := range []func(
 		*core.Spec,
@@ -114,12 +114,12 @@ func (s *base) prepare(
 			return spec, nil, 0, err
 		}
 	}
-	wishes, asked = s.wishes(spec), spec.Timeout
+	defaultLimits, requested = s.defaultLimits(spec), spec.Timeout
 	spec = s.withDefaults(spec)
 	if spec.IdleTimeout == core.NoTimeout {
 		spec.IdleTimeout = 0 // no default comes any more
 	}
-	return spec, wishes, asked, s.check(spec)
+	return spec, defaultLimits, requested, s.check(spec)
 }
 
 // check validates a spec, and with it the sections of providers.
@@ -139,13 +139,13 @@ func (s *base) check(spec core.Spec) error {
 }
 
 // choose places a spec, opens the provider and adapts the spec to it.
-func (s *base) choose(ctx context.Context, spec *core.Spec, wishes []wish) (core.Provider, error) {
-	placement, err := s.place(ctx, *spec, wishes, false)
+func (s *base) choose(ctx context.Context, spec *core.Spec, defaultLimits []defaultLimit) (core.Provider, error) {
+	placement, err := s.place(ctx, *spec, defaultLimits, false)
 	if err != nil {
 		return nil, err
 	}
 	if placement.Chosen == "" {
-		return nil, s.refusal(placement, *spec, wishes)
+		return nil, s.refusal(placement, *spec, defaultLimits)
 	}
 	lazy, err := s.provider(placement.Chosen)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *base) choose(ctx context.Context, spec *core.Spec, wishes []wish) (core
 	if err != nil {
 		return nil, err
 	}
-	*spec = fit(*spec, wishes, p.Capabilities())
+	*spec = fit(*spec, defaultLimits, p.Capabilities())
 	spec.Provider = placement.Chosen
 	if images := p.Capabilities().Images; spec.Image == "" && spec.Dockerfile == "" && spec.Template == "" &&
 		spec.Snapshot == "" && spec.Checkpoint == "" && len(images) > 0 {
@@ -243,7 +243,7 @@ func (s *base) checkCount(ctx context.Context, more int) error {
 	return nil
 }
 
-func overQuota(field, asked, most string) error {
-	return core.Errorf(core.KindExhausted, "launch", "", "%s of %s is over the quota of %s", field, asked, most).
+func overQuota(field, requested, most string) error {
+	return core.Errorf(core.KindExhausted, "launch", "", "%s of %s is over the quota of %s", field, requested, most).
 		WithHint("ask for less, or raise it with: sb config set quotas.max_%s VALUE", field)
 }

@@ -26,11 +26,11 @@ func (s Sandboxes) List(ctx context.Context, filter core.ListFilter) (Listing, e
 
 // listAll is List with another time limit.
 func (s *base) listAll(ctx context.Context, filter core.ListFilter, patience time.Duration) (Listing, error) {
-	asked, err := s.ask(ctx, filter, patience)
+	answers, err := s.ask(ctx, filter, patience)
 	if err != nil {
 		return Listing{}, err
 	}
-	return asked.listing(nil), nil
+	return answers.listing(nil), nil
 }
 
 // ListSoon is List for callers that show results early. first has the results after a short wait. The caller calls
@@ -38,13 +38,13 @@ func (s *base) listAll(ctx context.Context, filter core.ListFilter, patience tim
 func (s Sandboxes) ListSoon(
 	ctx context.Context, filter core.ListFilter, while time.Duration,
 ) (first Listing, rest func() Listing, err error) {
-	asked, err := s.ask(ctx, filter, remotePatience)
+	answers, err := s.ask(ctx, filter, remotePatience)
 	if err != nil {
 		return Listing{}, nil, err
 	}
 	timer := time.NewTimer(while)
 	defer timer.Stop()
-	return asked.listing(timer.C), func() Listing { return asked.listing(nil) }, nil
+	return answers.listing(timer.C), func() Listing { return answers.listing(nil) }, nil
 }
 
 // asking is a question to several providers under way.

@@ -80,7 +80,7 @@ func TestMove(t *testing.T) {
 	wantKind(t, err, core.KindNotFound)
 }
 
-func TestMoveOptions(t *testing.T) {
+func TestMoveKeepsWhatItIsTold(t *testing.T) {
 	s, _, _ := keepers(t, service.Options{StateDir: t.TempDir()}, fake.KeeperOptions{})
 	furnished(t, s, func(spec *core.Spec) { spec.Command = []string{"sleep", "600"} })
 	_, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "cloud"})
@@ -106,7 +106,7 @@ func TestMoveOptions(t *testing.T) {
 
 // If the provider cannot report differences, the usual paths are moved, with a warning. Unsupported features are
 // reported before the slow search for differences.
-func TestMoveUnsupported(t *testing.T) {
+func TestMoveWhereItCannotBe(t *testing.T) {
 	cloud := fake.NewKeeper(
 		fake.Options{
 			Name: "cloud", IDPrefix: "clo-", Also: []core.Capability{core.CapGPU, core.CapNetAllow},
@@ -127,8 +127,8 @@ func TestMoveUnsupported(t *testing.T) {
 		if _, err := s.Sandboxes.Launch(t.Context(), spec, service.LaunchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		asked := core.Errorf(core.KindInternal, "diff", "", "it was looked for")
-		cloud.Inject(fake.OpSave, fake.Fault{Err: asked})
+		diffErr := core.Errorf(core.KindInternal, "diff", "", "it was looked for")
+		cloud.Inject(fake.OpSave, fake.Fault{Err: diffErr})
 		_, err := s.Sandboxes.Move(t.Context(), name, service.MoveOptions{To: "plain"})
 		wantKind(t, err, core.KindUnsupported)
 		cloud.Inject(fake.OpSave, fake.Fault{})
@@ -246,7 +246,7 @@ func TestMoveFailsWhole(t *testing.T) {
 }
 
 // One whose process died is gone on with; one that somebody is about is left alone.
-func TestMoveResumes(t *testing.T) {
+func TestMoveGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
 	furnished(t, s, nil)
@@ -287,7 +287,7 @@ func TestMoveResumes(t *testing.T) {
 
 // Until a move is over the name means its source, although the target has it, too, and comes first: it asks for the
 // move again.
-func TestMoveResumesByName(t *testing.T) {
+func TestMoveGoesOnByName(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
 	furnished(t, s, nil)
@@ -402,7 +402,7 @@ func (n *noting) Launch(
 }
 
 // Whatever is killed at the launch of the target: the next move and the next prune know of it.
-func TestMoveIsRecordedBeforeTarget(t *testing.T) {
+func TestMoveIsKnownBeforeItsTarget(t *testing.T) {
 	dir := t.TempDir()
 	from := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{})
 	to := &noting{Provider: fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"}), dir: dir}
@@ -520,7 +520,7 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 // A file that disappears during the move is skipped, and all others are moved.
-func TestMoveDuringRemovals(t *testing.T) {
+func TestMoveWhileFilesGoAway(t *testing.T) {
 	from := &losing{Keeper: fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{})}
 	to := fake.New(fake.Options{Name: "plain", IDPrefix: "pla-"})
 	s := service.New(service.Options{Factories: []core.Factory{
@@ -559,7 +559,7 @@ func (h *hiding) Export(ctx context.Context, id, name string) (io.ReadCloser, er
 }
 
 // A file that the user may not read is left out, and all around it comes along.
-func TestMoveSkipsUnreadableFiles(t *testing.T) {
+func TestMoveWithoutWhatCannotBeRead(t *testing.T) {
 	from := &hiding{
 		fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-"}, fake.KeeperOptions{}), "/root/deep/secret",
 	}
@@ -651,7 +651,7 @@ func TestMoveOnceAtATime(t *testing.T) {
 }
 
 // A source that ends in the middle: that is no success, and what was copied is all there is.
-func TestMoveSourceEnds(t *testing.T) {
+func TestMoveWhoseSourceEnds(t *testing.T) {
 	dir := t.TempDir()
 	s, cloud, _ := keepers(t, service.Options{StateDir: dir}, fake.KeeperOptions{})
 	furnished(t, s, nil)

@@ -16,15 +16,15 @@ func (s Policy) SetNetwork(ctx context.Context, ref string, network core.Network
 		if err := network.Validate(); err != nil {
 			return err
 		}
-		asked := core.Spec{Network: network}
-		if err := s.scope.Policy.admitNetwork(&asked); err != nil {
+		requested := core.Spec{Network: network}
+		if err := s.scope.Policy.admitNetwork(&requested); err != nil {
 			return err
 		}
 		policer, err := capable[core.NetworkPolicer](s.base, sb.Provider, "policy set")
 		if err != nil {
 			return err
 		}
-		for _, need := range asked.NeededFor() {
+		for _, need := range requested.NeededFor() {
 			if !p.Capabilities().Can(need.Capability) {
 				return s.unsupported(sb.Provider, "policy set", need.Flag, need.Capability)
 			}

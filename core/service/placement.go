@@ -33,15 +33,15 @@ type Candidate struct {
 // Explain reports which provider Launch would choose for spec, without launching. It asks providers in placement order.
 // It does not contact those whose Capabilities exclude the spec.
 func (s Sandboxes) Explain(ctx context.Context, spec core.Spec) (Placement, error) {
-	spec, wishes, _, err := s.prepare(ctx, spec)
+	spec, defaultLimits, _, err := s.prepare(ctx, spec)
 	if err != nil {
 		return Placement{}, err
 	}
-	return s.place(ctx, spec, wishes, true)
+	return s.place(ctx, spec, defaultLimits, true)
 }
 
 // place considers the providers in order. With all it continues after the first that fits.
-func (s *base) place(ctx context.Context, spec core.Spec, wishes []wish, all bool) (Placement, error) {
+func (s *base) place(ctx context.Context, spec core.Spec, defaultLimits []defaultLimit, all bool) (Placement, error) {
 	lazies := s.lazyProviders
 	if spec.Provider != "" && spec.Provider != core.ProviderAuto {
 		lazy, err := s.provider(spec.Provider)
@@ -52,7 +52,7 @@ func (s *base) place(ctx context.Context, spec core.Spec, wishes []wish, all boo
 	}
 	var placement Placement
 	for _, lazy := range lazies {
-		c := lazy.considerAmong(ctx, len(lazies), spec, wishes)
+		c := lazy.considerAmong(ctx, len(lazies), spec, defaultLimits)
 		placement.Candidates = append(placement.Candidates, c)
 		if c.OK && placement.Chosen == "" {
 			placement.Chosen = c.Provider
@@ -65,16 +65,16 @@ func (s *base) place(ctx context.Context, spec core.Spec, wishes []wish, all boo
 }
 
 // considerAmong is consider with a time limit when several providers are considered.
-func (l *lazyProvider) considerAmong(ctx context.Context, asked int, spec core.Spec, wishes []wish) Candidate {
-	if asked > 1 {
+func (l *lazyProvider) considerAmong(ctx context.Context, count int, spec core.Spec, defaultLimits []defaultLimit) Candidate {
+	if count > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, providerTimeout)
 		defer cancel()
 	}
-	return l.consider(ctx, spec, wishes)
+	return l.consider(ctx, spec, defaultLimits)
 }
 
-func (l *lazyProvider) consider(ctx context.Context, spec core.Spec, wishes []wish) Candidate {
+func (l *lazyProvider) consider(ctx context.Context, spec core.Spec, defaultLimits []defaultLimit) Candidate {
 	c := Candidate{Provider: l.factory.Name}
 	p, err := l.open()
 	if err != nil {
@@ -83,7 +83,7 @@ func (l *lazyProvider) consider(ctx context.Context, spec core.Spec, wishes []wi
 	}
 	fits := func() bool {
 		caps := p.Capabilities()
-		c.missing = lacks(caps, fit(spec, wishes, caps))
+		c.missing = lacks(caps, fit(spec, defaultLimits, caps))
 		if len(c.missing) > 0 {
 			c.Why, c.kind = "does not support "+strings.Join(c.missing, ", "), core.KindUnsupported
 		}
@@ -113,11 +113,11 @@ func (l *lazyProvider) consider(ctx context.Context, spec core.Spec, wishes []wi
 		}
 	}
 	if spec.Require {
-		asked := spec.Clone()
-		for _, w := range wishes {
-			w.drop(&asked)
+		requested := spec.Clone()
+		for _, w := range defaultLimits {
+			w.drop(&requested)
 		}
-		loose, err := loosely(ctx, p, asked)
+		loose, err := loosely(ctx, p, requested)
 		if err != nil {
 			c.Why, c.Hint, c.kind = err.Error(), core.HintOf(err), core.KindOf(err)
 			return c
@@ -160,12 +160,12 @@ func lacks(caps core.Capabilities, spec core.Spec) []string {
 }
 
 // refusal is the error of a launch whose placement has no choice.
-func (s *base) refusal(p Placement, spec core.Spec, wishes []wish) error {
+func (s *base) refusal(p Placement, spec core.Spec, defaultLimits []defaultLimit) error {
 	if len(p.Candidates) == 0 {
 		return core.Errorf(core.KindUnavailable, "launch", spec.Name, "no provider is configured")
 	}
 	if only := p.Candidates[0]; len(p.Candidates) == 1 && len(only.missing) > 0 {
-		hint := useProvider(s.fitting(spec, wishes))
+		hint := useProvider(s.fitting(spec, defaultLimits))
 		return core.Errorf(core.KindUnsupported, "launch", "", "provider %q %s", only.Provider, only.Why).
 			WithHint("%s", cmp.Or(only.Hint, hint, providersHint))
 	}
@@ -192,10 +192,10 @@ func (s *base) refusal(p Placement, spec core.Spec, wishes []wish) error {
 const providersHint = "sb provider ls --json lists what each provider supports"
 
 // fitting names the providers whose capabilities include the spec, in placement order.
-func (s *base) fitting(spec core.Spec, wishes []wish) []string {
+func (s *base) fitting(spec core.Spec, defaultLimits []defaultLimit) []string {
 	var names []string
 	for _, lazy := range s.lazyProviders {
-		if p, err := lazy.open(); err == nil && len(lacks(p.Capabilities(), fit(spec, wishes, p.Capabilities()))) == 0 {
+		if p, err := lazy.open(); err == nil && len(lacks(p.Capabilities(), fit(spec, defaultLimits, p.Capabilities()))) == 0 {
 			names = append(names, lazy.factory.Name)
 		}
 	}

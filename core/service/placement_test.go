@@ -9,7 +9,7 @@ import (
 )
 
 // A GPU that is not there is said with what is.
-func TestUnavailableGPU(t *testing.T) {
+func TestGPUThatIsNotThere(t *testing.T) {
 	p := fake.New(fake.Options{Also: []core.Capability{core.CapGPU}, GPUs: map[string]int{"A10G": 4, "H100": 8}})
 	defer p.Shutdown()
 	s := service.New(service.Options{Factories: []core.Factory{p.Factory()}})

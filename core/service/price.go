@@ -20,12 +20,12 @@ func (s *base) costOf(sb core.Sandbox) *core.Cost {
 	if sb.State.Live() {
 		cost.PerHour = rate * time.Hour.Seconds()
 	}
-	cost.Amount = rate * s.lived(sb).Seconds()
+	cost.Amount = rate * s.chargedTime(sb).Seconds()
 	return cost
 }
 
-// lived returns for how long a sandbox has been charged. One that is queued has cost nothing yet.
-func (s *base) lived(sb core.Sandbox) time.Duration {
+// chargedTime returns for how long a sandbox has been charged. One that is queued has cost nothing yet.
+func (s *base) chargedTime(sb core.Sandbox) time.Duration {
 	if sb.State == core.StateQueued {
 		return 0
 	}
@@ -48,9 +48,9 @@ func charged(sb core.Sandbox) time.Time {
 const gpuLifetime = core.Duration(time.Hour)
 
 // boundGPU shortens the default lifetime of a sandbox with a GPU where GPUs have a price. It reports whether it did.
-func (s *base) boundGPU(spec *core.Spec, asked core.Duration) bool {
+func (s *base) boundGPU(spec *core.Spec, requested core.Duration) bool {
 	prices, priced := s.prices[spec.Provider]
-	if !priced || spec.GPU.IsZero() || len(prices.GPU) == 0 || asked != 0 || spec.Checkpoint != "" {
+	if !priced || spec.GPU.IsZero() || len(prices.GPU) == 0 || requested != 0 || spec.Checkpoint != "" {
 		return false
 	}
 	if spec.Timeout != 0 && spec.Timeout <= gpuLifetime {
@@ -61,7 +61,7 @@ func (s *base) boundGPU(spec *core.Spec, asked core.Duration) bool {
 }
 
 // budget bounds the lifetime of a launch by what it may cost. asked is the lifetime that was asked for, or 0.
-func (s *base) budget(spec *core.Spec, provider string, asked core.Duration) error {
+func (s *base) budget(spec *core.Spec, provider string, requested core.Duration) error {
 	if err := s.knowsPrices(*spec, provider); err != nil {
 		return err
 	}
@@ -69,9 +69,9 @@ func (s *base) budget(spec *core.Spec, provider string, asked core.Duration) err
 	if err != nil || !bounded {
 		return err
 	}
-	if asked == core.NoTimeout || asked > longest {
+	if requested == core.NoTimeout || requested > longest {
 		return core.Errorf(core.KindExhausted, "launch", "", "a lifetime of %s at %s costs more than %v %s, which lasts %s",
-			asked, provider, spec.MaxCost, s.prices[provider].Currency, longest).
+			requested, provider, spec.MaxCost, s.prices[provider].Currency, longest).
 			WithHint("ask for --timeout %s, or allow more with --max-cost", longest)
 	}
 	if spec.Timeout <= 0 || spec.Timeout > longest {
@@ -99,7 +99,7 @@ func (s *base) knowsPrices(spec core.Spec, provider string) error {
 // affordable returns how long a sandbox can live on what is left of its MaxCost if it costs the most that it can, in
 // whole seconds. Where nothing is charged, or nothing bounds it, bounded is false.
 func (s *base) affordable(
-	spec core.Spec, provider string, lived time.Duration,
+	spec core.Spec, provider string, chargedTime time.Duration,
 ) (longest core.Duration, bounded bool, err error) {
 	prices, priced := s.prices[provider]
 	if spec.MaxCost == 0 || !priced {
@@ -109,7 +109,7 @@ func (s *base) affordable(
 	if err != nil || rate == 0 {
 		return 0, false, err
 	}
-	seconds := min(spec.MaxCost/rate-lived.Seconds(), core.MaxLifetime.Seconds())
+	seconds := min(spec.MaxCost/rate-chargedTime.Seconds(), core.MaxLifetime.Seconds())
 	if seconds < 1 {
 		return 0, true, core.Errorf(
 			core.KindExhausted, "cost", "", "%v %s is used up in less than a second", spec.MaxCost, prices.Currency,
@@ -121,7 +121,7 @@ func (s *base) affordable(
 
 // checkBudget refuses a lifetime from now on that costs more than the sandbox may.
 func (s *base) checkBudget(sb core.Sandbox, timeout time.Duration) error {
-	longest, bounded, err := s.affordable(sb.Spec, sb.Provider, s.lived(sb))
+	longest, bounded, err := s.affordable(sb.Spec, sb.Provider, s.chargedTime(sb))
 	if err != nil || !bounded {
 		return err
 	}

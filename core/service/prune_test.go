@@ -72,7 +72,7 @@ func TestNameLikeAnIDIsRefused(t *testing.T) {
 	}
 }
 
-func TestAuditContinuesAfterTornLine(t *testing.T) {
+func TestAuditGoesOnBehindACutLine(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, auditFile), []byte(`{"op":"cut sho`), 0o600); err != nil {
 		t.Fatal(err)

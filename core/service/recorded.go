@@ -17,8 +17,8 @@ const (
 )
 
 // recorded returns the commands of a sandbox that the audit log has, oldest first. It is for a provider that keeps no
-// journal: the provider tells of each command how it ended, and commands that it does not know any more are left out.
-func (s *base) recorded(ctx context.Context, sb core.Sandbox, teller core.ExecTeller) ([]core.Exec, error) {
+// journal. The provider reports how each command ended; commands that it no longer knows are left out.
+func (s *base) recorded(ctx context.Context, sb core.Sandbox, finder core.ExecFinder) ([]core.Exec, error) {
 	var execs []core.Exec
 	for record, err := range (Records{s}).History(ctx, HistoryFilter{Sandbox: sb.ID, Op: "exec"}) {
 		if _, damaged := errors.AsType[*AuditDamage](err); damaged {
@@ -34,15 +34,15 @@ func (s *base) recorded(ctx context.Context, sb core.Sandbox, teller core.ExecTe
 	execs = execs[max(0, len(execs)-recordedExecs):]
 	errs := make([]error, len(execs))
 	slots := make(chan struct{}, recordedAtOnce)
-	var asked sync.WaitGroup
+	var wg sync.WaitGroup
 	for i := range execs {
-		asked.Go(func() {
+		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			execs[i].Exit, errs[i] = teller.ExecEnd(ctx, sb.ID, execs[i].ID)
+			execs[i].Exit, errs[i] = finder.ExecEnd(ctx, sb.ID, execs[i].ID)
 		})
 	}
-	asked.Wait()
+	wg.Wait()
 	known := execs[:0]
 	for i, exec := range execs {
 		switch {

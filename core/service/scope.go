@@ -116,15 +116,15 @@ func (s *base) admit(spec *core.Spec) error {
 }
 
 // refuse says what a policy does not allow.
-func refuse(field, asked, allowed string) error {
-	return core.Errorf(core.KindUnauthorized, "launch", "", "%s %s is not allowed here", field, asked).
+func refuse(field, requested, allowed string) error {
+	return core.Errorf(core.KindUnauthorized, "launch", "", "%s %s is not allowed here", field, requested).
 		WithHint("allowed: %s", allowed)
 }
 
 func (p LaunchPolicy) admit(spec *core.Spec) error {
 	if p.Provider != "" {
-		if asked := spec.Provider; asked != "" && asked != core.ProviderAuto && asked != p.Provider {
-			return refuse("provider", asked, p.Provider)
+		if requested := spec.Provider; requested != "" && requested != core.ProviderAuto && requested != p.Provider {
+			return refuse("provider", requested, p.Provider)
 		}
 		spec.Provider = p.Provider
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-func TestScopeHidesOtherSandboxes(t *testing.T) {
+func TestScopeHidesWhatIsNotItsOwn(t *testing.T) {
 	s, one, _ := service(t, Options{})
 	mine, theirs := map[string]string{"owner": "me"}, map[string]string{"owner": "them"}
 	one.boxes = []core.Sandbox{
@@ -59,19 +59,19 @@ func TestScopeMarksLaunches(t *testing.T) {
 	scoped := s.Within(Scope{
 		Actor: "mcp/1", Labels: map[string]string{"owner": "me"}, Counted: map[string]string{"by": "mcp"}, NamePrefix: "mcp-",
 	})
-	for asked, want := range map[string]string{"dev": "mcp-dev", "mcp-x": "mcp-x", "": "mcp-"} {
+	for requested, want := range map[string]string{"dev": "mcp-dev", "mcp-x": "mcp-x", "": "mcp-"} {
 		sb, err := scoped.Sandboxes.Launch(
-			t.Context(), core.Spec{Name: asked, Labels: map[string]string{"owner": "them", "team": "a"}}, LaunchOptions{},
+			t.Context(), core.Spec{Name: requested, Labels: map[string]string{"owner": "them", "team": "a"}}, LaunchOptions{},
 		)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasPrefix(sb.Name, want) || asked != "" && sb.Name != want {
-			t.Errorf("%q is named %q", asked, sb.Name)
+		if !strings.HasPrefix(sb.Name, want) || requested != "" && sb.Name != want {
+			t.Errorf("%q is named %q", requested, sb.Name)
 		}
 		labels := sb.Spec.Labels
 		if labels["owner"] != "me" || labels["by"] != "mcp" || labels["team"] != "a" || sb.Lease.Owner.Actor != "mcp/1" {
-			t.Errorf("%q has labels %v and is for %q", asked, labels, sb.Lease.Owner.Actor)
+			t.Errorf("%q has labels %v and is for %q", requested, labels, sb.Lease.Owner.Actor)
 		}
 	}
 }
@@ -275,14 +275,14 @@ func TestSecretsOfATemplate(t *testing.T) {
 }
 
 // Explain describes the spec that a launch would use, including the template.
-func TestExplainMatchesLaunch(t *testing.T) {
+func TestWhatIsExplainedIsWhatIsLaunched(t *testing.T) {
 	base := core.Spec{Memory: core.GiB, GPU: core.GPU{Type: "H100", Count: 1}}
 	s, _, _ := service(t, Options{Templates: func(string) (core.Spec, bool, error) { return base, true, nil }})
 	explained, err := s.Policy.Explain(t.Context(), core.Spec{Template: "t"})
 	if err != nil || len(explained) != 1 || explained[0].Provider != "two" {
 		t.Fatalf("%+v, %v", explained, err)
 	}
-	if list := explained[0].Enforcement; len(list) != 1 || list[0].Field != "memory" || list[0].Asked != "1GiB" {
+	if list := explained[0].Enforcement; len(list) != 1 || list[0].Field != "memory" || list[0].Value != "1GiB" {
 		t.Errorf("explained is %+v", list)
 	}
 	confined := s.Within(Scope{Policy: LaunchPolicy{Provider: "two"}})
@@ -292,7 +292,7 @@ func TestExplainMatchesLaunch(t *testing.T) {
 }
 
 // Explained are the limits that the defaults add, too, and marked: Require checks only those that the launch names.
-func TestRequireChecksNamedLimits(t *testing.T) {
+func TestRequireChecksWhatIsNamed(t *testing.T) {
 	s, _, _ := service(t, Options{Defaults: core.Spec{Memory: core.GiB}})
 	for _, named := range []core.Bytes{0, core.GiB} {
 		explained, err := s.Policy.Explain(t.Context(), core.Spec{Provider: "two", Memory: named})

@@ -12,10 +12,10 @@ func (s Sandboxes) GivenSecrets(ctx context.Context, ref string) ([]core.Secret,
 	if err != nil {
 		return nil, err
 	}
-	teller, err := capable[core.SecretTeller](s.base, sb.Provider, "secrets")
+	lister, err := capable[core.SecretLister](s.base, sb.Provider, "secrets")
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := teller.GivenSecrets(ctx, sb.ID)
+	secrets, err := lister.GivenSecrets(ctx, sb.ID)
 	return secrets, about("secrets", ref, sb, err)
 }

@@ -183,7 +183,7 @@ func TestResolve(t *testing.T) {
 }
 
 // Who says which sandbox it is, with its provider or without, has no others listed.
-func TestResolveByIDListsNoOtherProvider(t *testing.T) {
+func TestAnIDIsAskedFor(t *testing.T) {
 	s, one, _ := service(t, Options{})
 	one.boxes = []core.Sandbox{{ID: "one-0", Name: "dev", Provider: "one", State: core.StateRunning}}
 	one.down = core.Errorf(core.KindUnavailable, "list", "", "it cannot list")
@@ -295,7 +295,7 @@ func TestQuotaHoldsWhenSeveralLaunchAtOnce(t *testing.T) {
 	}
 }
 
-func TestNameLookupWithProviderDown(t *testing.T) {
+func TestANameIsNotLookedUpBehindAProviderThatIsDown(t *testing.T) {
 	s, one, two := service(t, Options{})
 	one.down = core.Errorf(core.KindUnavailable, "list", "", "it is down")
 	two.boxes = []core.Sandbox{{ID: "two-x", Name: "dev", Provider: "two", State: core.StateRunning}}
@@ -310,7 +310,7 @@ func TestNameLookupWithProviderDown(t *testing.T) {
 	}
 }
 
-func TestHistoryCanceled(t *testing.T) {
+func TestHistoryThatIsCanceledSaysSo(t *testing.T) {
 	s, _, _ := service(t, Options{StateDir: t.TempDir()})
 	if _, err := s.Sandboxes.Launch(t.Context(), core.Spec{}, LaunchOptions{}); err != nil {
 		t.Fatal(err)
@@ -404,7 +404,7 @@ func TestDamagedAuditLinesAreNamed(t *testing.T) {
 	}
 }
 
-func TestFollowAcrossRotation(t *testing.T) {
+func TestFollowerMissesNothingOverARotation(t *testing.T) {
 	log, other := &auditLog{dir: t.TempDir(), pid: 1}, 2
 	follower := &auditFollower{log: log}
 	defer func() { follower.close() }()
@@ -557,7 +557,7 @@ func TestEvents(t *testing.T) {
 	wg.Wait()
 }
 
-func TestBrokerDropsSlowSubscriber(t *testing.T) {
+func TestBrokerDropsWhoDoesNotRead(t *testing.T) {
 	b := newBroker()
 	sub := b.subscribe()
 	for range subscriberBuffer + 10 {
@@ -595,7 +595,7 @@ func TestKindOf(t *testing.T) {
 }
 
 // Where a running sandbox cannot be kept its files can, and that is said.
-func TestHintOffersSnapshot(t *testing.T) {
+func TestWhatElseCanBeKept(t *testing.T) {
 	s, one, two := service(t, Options{})
 	one.boxes = []core.Sandbox{{ID: "one-aaa1", Name: "dev", Provider: "one", State: core.StateRunning}}
 	one.caps, two.caps = core.Capabilities{Has: []core.Capability{core.CapSnapshots}}, core.Capabilities{

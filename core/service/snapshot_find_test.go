@@ -18,7 +18,7 @@ type finding struct {
 
 func (f finding) HasSnapshot(_ context.Context, id string) (bool, error) { return id == f.has, nil }
 
-func TestLaunchFromSnapshotUsesItsProvider(t *testing.T) {
+func TestSnapshotIsLaunchedWhereItIs(t *testing.T) {
 	var factories []core.Factory
 	keepers := map[string]*fake.Keeper{}
 	for _, name := range []string{"near", "far"} {
@@ -50,7 +50,7 @@ func TestLaunchFromSnapshotUsesItsProvider(t *testing.T) {
 }
 
 // A snapshot is removed where it is; only one that several list needs to be told apart.
-func TestRemoveSnapshotUsesItsProvider(t *testing.T) {
+func TestSnapshotIsRemovedWhereItIs(t *testing.T) {
 	var factories []core.Factory
 	for _, name := range []string{"near", "far"} {
 		k := fake.NewKeeper(fake.Options{Name: name, IDPrefix: name + "-"}, fake.KeeperOptions{})

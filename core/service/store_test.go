@@ -43,7 +43,7 @@ func wantKind(t *testing.T, err error, kind core.Kind) {
 	}
 }
 
-func TestStoreNeedsProvider(t *testing.T) {
+func TestStoreOfWhichProvider(t *testing.T) {
 	svc, _, engine := keepers(t, service.Options{}, fake.KeeperOptions{})
 	ctx := t.Context()
 	_, err := svc.Stores.CreateVolume(ctx, "", "data", core.VolumeOptions{})

@@ -66,16 +66,16 @@ func (s *base) instantiate(spec *core.Spec) error {
 // fixedByTemplate refuses what a launch may not name where a policy fixes its template: all but who it is, what it is
 // given, where commands start, and a shorter lifetime.
 func fixedByTemplate(spec, base core.Spec) error {
-	asked := spec
-	asked.Template, asked.Name, asked.App, asked.Workdir = "", "", "", ""
-	asked.Labels, asked.Env, asked.Timeout = nil, nil, 0
-	asked.Secrets = slices.DeleteFunc(slices.Clone(spec.Secrets), func(secret core.Secret) bool {
+	requested := spec
+	requested.Template, requested.Name, requested.App, requested.Workdir = "", "", "", ""
+	requested.Labels, requested.Env, requested.Timeout = nil, nil, 0
+	requested.Secrets = slices.DeleteFunc(slices.Clone(spec.Secrets), func(secret core.Secret) bool {
 		return secret.Ref == ""
 	})
-	if asked.Provider == core.ProviderAuto || asked.Provider == base.Provider {
-		asked.Provider = ""
+	if requested.Provider == core.ProviderAuto || requested.Provider == base.Provider {
+		requested.Provider = ""
 	}
-	text, err := json.Marshal(asked)
+	text, err := json.Marshal(requested)
 	if err != nil {
 		return core.Wrap("launch", spec.Name, err)
 	}

@@ -91,13 +91,13 @@ func TestForgedDescriptionIsRefused(t *testing.T) {
 			t.Run(name+" "+string(op), func(t *testing.T) {
 				target, check := home(t)
 				defer check()
-				asked := entry
-				if op == guest.OpReadDir && bytes.Equal(asked.Path, []byte("/src")) {
-					asked.Path = []byte("/src/f")
+				requested := entry
+				if op == guest.OpReadDir && bytes.Equal(requested.Path, []byte("/src")) {
+					requested.Path = []byte("/src/f")
 				}
 				files := guest.NewFiles("test", forger(func(request guest.Request) io.Reader {
 					if request.Op == op {
-						return strings.NewReader(line(t, asked))
+						return strings.NewReader(line(t, requested))
 					}
 					return strings.NewReader("text")
 				}))

@@ -101,10 +101,10 @@ func TestPullNamesLostAttributes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := strings.Join(result.Warnings, "\n")
+	warnings := strings.Join(result.Warnings, "\n")
 	for _, want := range []string{"setuid", "pipe, null", "python -> /usr/bin/python3"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("%q does not name %s", said, want)
+		if !strings.Contains(warnings, want) {
+			t.Errorf("%q does not name %s", warnings, want)
 		}
 	}
 	for _, link := range []string{"python", "link"} {

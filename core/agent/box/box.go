@@ -48,7 +48,7 @@ type Box struct {
 	busy       int
 	lastActive time.Time
 	expires    time.Time
-	settled    bool // expires was set for good
+	fixed      bool // no lease changes expires
 	issued     time.Time
 	over       bool
 	paused     bool
@@ -96,12 +96,12 @@ func Run(dir wire.Dir, stdin *os.File, log io.Writer) int {
 		return exitFailed
 	}
 	b.mu.Lock()
-	b.say(wire.State{State: core.StateRunning, Expires: b.expires, Settled: b.settled})
+	b.say(wire.State{State: core.StateRunning, Expires: b.expires, Fixed: b.fixed})
 	b.mu.Unlock()
 	why := b.keep(signals)
 	b.terminate(why.grace)
 	b.mu.Lock()
-	why.state.Expires, why.state.Settled = b.expires, b.settled
+	why.state.Expires, why.state.Fixed = b.expires, b.fixed
 	b.mu.Unlock()
 	b.say(why.state)
 	return why.code
@@ -139,7 +139,7 @@ func (b *Box) prepare(stdin *os.File) error {
 			return err
 		}
 	}
-	b.lastActive, b.expires, b.settled = time.Now(), b.config.Expires, b.config.Settled
+	b.lastActive, b.expires, b.fixed = time.Now(), b.config.Expires, b.config.Fixed
 	return b.commands.Open()
 }
 
@@ -172,7 +172,7 @@ func (b *Box) note(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.over {
-		b.say(wire.State{State: core.StateRunning, Expires: b.expires, Settled: b.settled, Message: err.Error()})
+		b.say(wire.State{State: core.StateRunning, Expires: b.expires, Fixed: b.fixed, Message: err.Error()})
 	}
 }
 
@@ -307,11 +307,11 @@ func (b *Box) expire(at, issued time.Time, lease bool) error {
 	if b.over || !issued.After(b.issued) {
 		return core.Errorf(core.KindConflict, "timeout", b.config.ID, "the sandbox has ended, or was told otherwise since")
 	}
-	if b.settled && lease {
+	if b.fixed && lease {
 		return nil
 	}
-	b.issued, b.expires, b.settled = issued, at, !lease
-	b.say(wire.State{State: core.StateRunning, Expires: at, Settled: b.settled})
+	b.issued, b.expires, b.fixed = issued, at, !lease
+	b.say(wire.State{State: core.StateRunning, Expires: at, Fixed: b.fixed})
 	b.wake()
 	return nil
 }
@@ -333,7 +333,7 @@ func (b *Box) pause(on bool) error {
 			return err
 		}
 	}
-	b.say(wire.State{State: state, Expires: b.expires, Settled: b.settled})
+	b.say(wire.State{State: state, Expires: b.expires, Fixed: b.fixed})
 	return nil
 }
 

@@ -71,7 +71,7 @@ func (b *Box) call(conn *os.File, linger time.Duration) {
 		case further && !file:
 			c.fail(wire.ErrFrame)
 			return
-		case further && !c.send(wire.FrameHeard, nil):
+		case further && !c.send(wire.FrameRequestAck, nil):
 			return
 		}
 		if request.Verb == wire.VerbFile {
@@ -190,7 +190,7 @@ func (b *Box) obey(cmd *command.Command, c *client, feed *feeder) {
 				_ = cmd.Obey(control)
 				continue
 			}
-			c.tell(func() error { return cmd.Obey(control) })
+			c.control(func() error { return cmd.Obey(control) })
 		}
 	}
 }

@@ -18,8 +18,8 @@ type client struct {
 	// linger bounds outlast.
 	linger time.Duration
 
-	// telling is held while a control is carried out and answered.
-	telling sync.Mutex
+	// controlMu is held while a control is carried out and answered.
+	controlMu sync.Mutex
 
 	mu   sync.Mutex
 	to   *os.File
@@ -47,18 +47,18 @@ func (c *client) sendJSON(kind byte, v any) bool {
 	return err == nil && c.send(kind, payload)
 }
 
-// tell carries a control out and answers it.
-func (c *client) tell(do func() error) {
-	c.telling.Lock()
-	defer c.telling.Unlock()
-	c.sendJSON(wire.FrameTold, wire.Reply{Error: guest.Fail(do())})
+// control carries a control out and answers it.
+func (c *client) control(do func() error) {
+	c.controlMu.Lock()
+	defer c.controlMu.Unlock()
+	c.sendJSON(wire.FrameControlReply, wire.Reply{Error: guest.Fail(do())})
 }
 
 // finish ends the call of a command that has ended. If a control of this client ended it, the control is answered
 // first.
 func (c *client) finish(r wire.Reply) {
-	c.telling.Lock()
-	defer c.telling.Unlock()
+	c.controlMu.Lock()
+	defer c.controlMu.Unlock()
 	c.reply(r)
 }
 

@@ -57,6 +57,6 @@ func (f *feeder) run(stdin func() *os.File, from *client) {
 		if to := stdin(); to != nil {
 			_, _ = to.Write(data)
 		}
-		from.send(wire.FrameTaken, wire.AppendTaken(nil, len(data)))
+		from.send(wire.FrameStdinAck, wire.AppendStdinAck(nil, len(data)))
 	}
 }

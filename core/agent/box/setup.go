@@ -46,14 +46,14 @@ func readSetup(stdin *os.File) (setup wire.Setup, err error) {
 	if err := from.SetReadDeadline(time.Now().Add(silence)); err != nil {
 		return setup, err
 	}
-	said := bufio.NewReader(from)
-	if _, err := said.Peek(1); errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) {
+	reader := bufio.NewReader(from)
+	if _, err := reader.Peek(1); errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return setup, errors.New("start it with: sb start NAME, where its container is sb-NAME")
 	}
 	if err := from.SetReadDeadline(time.Now().Add(setupTimeout)); err != nil {
 		return setup, err
 	}
-	kind, payload, err := wire.ReadFrame(said, nil)
+	kind, payload, err := wire.ReadFrame(reader, nil)
 	switch {
 	case err != nil:
 		return setup, err

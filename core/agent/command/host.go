@@ -80,7 +80,7 @@ func (c *Client) to(stream core.Stream) io.WriteCloser {
 	return c.Stdout
 }
 
-func (c *Client) broke(stream core.Stream, err error) {
+func (c *Client) reportBroken(stream core.Stream, err error) {
 	if c.Broken != nil && !errors.Is(err, os.ErrClosed) {
 		c.Broken(stream)
 	}

@@ -57,7 +57,7 @@ func (p *pump) carry() {
 		}
 		if _, err := p.to.Write(data); err != nil {
 			writing = false
-			p.client.broke(p.stream, err)
+			p.client.reportBroken(p.stream, err)
 		}
 	}
 	for {

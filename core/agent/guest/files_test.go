@@ -139,8 +139,8 @@ func TestFilesContentBlocks(t *testing.T) {
 
 func TestFilesAnswers(t *testing.T) {
 	text := strings.Repeat("answer ", 100_000)
-	broke := core.Errorf(core.KindInternal, "read", "/file", "it broke off")
-	for name, end := range map[string]error{"whole": nil, "broken off": broke} {
+	broken := core.Errorf(core.KindInternal, "read", "/file", "it broke off")
+	for name, end := range map[string]error{"whole": nil, "broken off": broken} {
 		files := NewFiles("test", helper(func(_ io.Reader, out io.Writer) error {
 			_, err := io.WriteString(out, text)
 			return errors.Join(err, end)

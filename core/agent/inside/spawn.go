@@ -41,7 +41,7 @@ func runSpawn(stdin, stdout, stderr *os.File) int {
 	// Readers of the outputs must see their end when init closes them.
 	_ = errors.Join(stdout.Close(), stderr.Close())
 	// Init may have refused before it had read all.
-	if said, _ := io.Copy(reports, conn); said == 0 && err != nil {
+	if n, _ := io.Copy(reports, conn); n == 0 && err != nil {
 		return fail(err)
 	}
 	return 0

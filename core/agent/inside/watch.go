@@ -180,7 +180,7 @@ func (w *watcher) event(path string, number int32, mask, cookie uint32) error {
 	if w.left != "" && mask&unix.IN_MOVED_TO != 0 && cookie == w.cookie {
 		from := w.left
 		w.left = ""
-		if err := w.tell(guest.WatchRename, from, path); err != nil {
+		if err := w.report(guest.WatchRename, from, path); err != nil {
 			return err
 		}
 		return w.came(path, mask, false)
@@ -192,30 +192,30 @@ func (w *watcher) event(path string, number int32, mask, cookie uint32) error {
 	case mask&unix.IN_IGNORED != 0:
 		delete(w.names, number)
 	case mask&unix.IN_CREATE != 0:
-		if err := w.tell(guest.WatchCreate, path); err != nil {
+		if err := w.report(guest.WatchCreate, path); err != nil {
 			return err
 		}
 		return w.came(path, mask, true)
 	case mask&unix.IN_MOVED_FROM != 0:
 		w.left, w.cookie = path, cookie
 	case mask&unix.IN_MOVED_TO != 0:
-		if err := w.tell(guest.WatchRenameTo, path); err != nil {
+		if err := w.report(guest.WatchRenameTo, path); err != nil {
 			return err
 		}
 		return w.came(path, mask, false)
 	case mask&unix.IN_DELETE != 0, mask&unix.IN_DELETE_SELF != 0 && path == w.request.Path:
-		return w.tell(guest.WatchRemove, path)
+		return w.report(guest.WatchRemove, path)
 	case mask&unix.IN_MOVE_SELF != 0 && path == w.request.Path:
-		return w.tell(guest.WatchRenameFrom, path)
+		return w.report(guest.WatchRenameFrom, path)
 	case mask&(unix.IN_MODIFY|unix.IN_ATTRIB) != 0:
-		return w.tell(guest.WatchModify, path)
+		return w.report(guest.WatchModify, path)
 	}
 	return nil
 }
 
 // came looks into a new directory. It reports the entries of one that was just created, since they may be older than
 // the watch.
-func (w *watcher) came(path string, mask uint32, tell bool) error {
+func (w *watcher) came(path string, mask uint32, report bool) error {
 	if !w.request.Recursive || mask&unix.IN_ISDIR == 0 {
 		return nil
 	}
@@ -223,8 +223,8 @@ func (w *watcher) came(path string, mask uint32, tell bool) error {
 		return nil //nolint:nilerr // it went away again
 	}
 	var found func(string) error
-	if tell {
-		found = func(path string) error { return w.tell(guest.WatchCreate, path) }
+	if report {
+		found = func(path string) error { return w.report(guest.WatchCreate, path) }
 	}
 	return w.below(path, found)
 }
@@ -242,10 +242,10 @@ func (w *watcher) flush() error {
 			delete(w.names, number)
 		}
 	}
-	return w.tell(guest.WatchRenameFrom, path)
+	return w.report(guest.WatchRenameFrom, path)
 }
 
-func (w *watcher) tell(kind string, paths ...string) error {
+func (w *watcher) report(kind string, paths ...string) error {
 	if filter := w.request.Filter; filter != nil && !slices.Contains(*filter, kind) {
 		return nil
 	}

@@ -84,8 +84,8 @@ type Config struct {
 	Workdir string `json:"workdir,omitempty"`
 	// Expires is when the lifetime ends; zero is never.
 	Expires time.Time `json:"expires,omitzero"`
-	// Settled says that Expires was set for good: no lease changes it.
-	Settled bool `json:"settled,omitempty"`
+	// Fixed means that a timeout was set: no lease changes Expires.
+	Fixed bool `json:"fixed,omitempty"`
 	// Fence restricts where the sandbox's packets go.
 	Fence Fence `json:"fence,omitzero"`
 	// ExecLogLimit and EntryLogLimit bound what is kept of a command's output, in bytes.
@@ -114,8 +114,8 @@ type State struct {
 	Message  string      `json:"message,omitempty"`
 	ExitCode *int        `json:"exit_code,omitempty"`
 	Expires  time.Time   `json:"expires,omitzero"`
-	// Settled says that Expires was set for good: no lease changes it.
-	Settled bool `json:"settled,omitempty"`
+	// Fixed means that a timeout was set: no lease changes Expires.
+	Fixed bool `json:"fixed,omitempty"`
 	// Kind is the error's, when State is failed before it was running.
 	Kind string `json:"kind,omitempty"`
 }

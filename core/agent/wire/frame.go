@@ -20,19 +20,19 @@ const (
 
 // From the box:
 const (
-	FrameStarted = 's' // a Started
-	FrameStdout  = 'o' // bytes
-	FrameStderr  = 'x' // bytes
-	FrameRecord  = 'r' // a log record, see AppendRecord
-	FrameTaken   = 'a' // so many bytes of stdin went to the command, see StdinWindow
-	FrameExec    = 'l' // a core.Exec
-	FrameTold    = 't' // a Reply to a Control with a signal or a size, in their order
-	FrameReply   = 'd' // a Reply, the last frame but after VerbFile
-	FrameHeard   = 'h' // a further request on the same call has come
+	FrameStarted      = 's' // a Started
+	FrameStdout       = 'o' // bytes
+	FrameStderr       = 'x' // bytes
+	FrameRecord       = 'r' // a log record, see AppendRecord
+	FrameStdinAck     = 'a' // so many bytes of stdin went to the command, see StdinWindow
+	FrameExec         = 'l' // a core.Exec
+	FrameControlReply = 't' // a Reply to a Control with a signal or a size, in their order
+	FrameReply        = 'd' // a Reply, the last frame but after VerbFile
+	FrameRequestAck   = 'h' // a further request on the same call has come
 )
 
-// StdinWindow is how many bytes of stdin a caller may send ahead of FrameTaken. So a command that does not read never
-// delays a Control.
+// StdinWindow is how many bytes of stdin a caller may send ahead of FrameStdinAck. So a command that does not read
+// never delays a Control.
 const StdinWindow = 1 << 20
 
 // MaxFrame bounds a frame's payload in bytes. A request with all the arguments and variables that core allows is below
@@ -72,13 +72,13 @@ func ReadFrame(r io.Reader, buf []byte) (kind byte, payload []byte, err error) {
 	return header[0], payload, nil
 }
 
-// AppendTaken appends the payload of FrameTaken.
-func AppendTaken(b []byte, n int) []byte {
+// AppendStdinAck appends the payload of FrameStdinAck.
+func AppendStdinAck(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(n)) //nolint:gosec // at most StdinWindow
 }
 
-// ParseTaken reads what AppendTaken made.
-func ParseTaken(payload []byte) (int, error) {
+// ParseStdinAck reads what AppendStdinAck made.
+func ParseStdinAck(payload []byte) (int, error) {
 	if len(payload) != 4 {
 		return 0, ErrFrame
 	}

@@ -4,7 +4,7 @@ import "github.com/seed-0724f904/sb/core"
 
 // Version is the protocol's. A sandbox keeps the program that it was launched with, so client and supervisor may
 // differ: each says its version before anything else. Version 1 had none in containers.
-const Version = 2
+const Version = 3
 
 // CheckVersion returns a clear error if a client and a supervisor do not understand each other: core.KindUnavailable.
 func CheckVersion(client, supervisor int) error {

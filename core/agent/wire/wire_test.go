@@ -35,7 +35,7 @@ func TestRequestsAreVerified(t *testing.T) {
 	for name, test := range map[string]struct {
 		payload []byte
 		want    core.Kind
-		says    string
+		message string
 	}{
 		"another key": {forge(t, NewKey(), `{"version":2}`), core.KindUnauthorized, "not signed"},
 		"damaged":     {payload[:len(payload)-5], core.KindUsage, "damaged"},
@@ -45,7 +45,7 @@ func TestRequestsAreVerified(t *testing.T) {
 		},
 		"a later version": {forge(t, key, `{"version":9,"verb":{"name":"exec"}}`), core.KindUnavailable, "speaks protocol 9"},
 	} {
-		if _, err := Verify(key, test.payload); !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) {
+		if _, err := Verify(key, test.payload); !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.message) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -98,7 +98,7 @@ func FuzzReadFrame(f *testing.F) {
 			t.Errorf("%q was read as %q", data, again)
 		}
 		_, _ = ParseRecord(payload)
-		_, _ = ParseTaken(payload)
+		_, _ = ParseStdinAck(payload)
 		_, _ = Verify([]byte("key"), payload)
 	})
 }

@@ -130,7 +130,7 @@ func (c *call) reply(take func(kind byte, payload []byte) error) (wire.Reply, er
 	for {
 		kind, payload, err := wire.ReadFrame(c, buffer)
 		if err != nil {
-			return wire.Reply{}, c.broke(err)
+			return wire.Reply{}, c.failure(err)
 		}
 		if kind == wire.FrameReply {
 			var reply wire.Reply
@@ -147,18 +147,18 @@ func (c *call) reply(take func(kind byte, payload []byte) error) (wire.Reply, er
 	}
 }
 
-// broke says why a call ended without a reply.
-func (c *call) broke(err error) error {
+// failure returns why a call ended without a reply.
+func (c *call) failure(err error) error {
 	if errors.Is(err, wire.ErrFrame) {
 		// It has not ended: there would be no end of what is said.
 		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the sandbox's answer is damaged: %w", err)
 	}
 	ctx, cancel := engine.Within(context.Background(), engine.AskTimeout)
 	defer cancel()
-	said := bytes.TrimSpace(c.said())
+	reason := bytes.TrimSpace(c.diagnostics())
 	sb, getErr := c.p.Get(ctx, c.id)
-	if getErr == nil && sb.State == core.StateRunning && len(said) == 0 {
-		sb, getErr = c.settled(ctx, sb)
+	if getErr == nil && sb.State == core.StateRunning && len(reason) == 0 {
+		sb, getErr = c.awaitEnd(ctx, sb)
 	}
 	if getErr != nil {
 		return getErr
@@ -166,16 +166,16 @@ func (c *call) broke(err error) error {
 	if err := notRunning(sb, c.op); err != nil {
 		return err
 	}
-	if len(said) > 0 {
-		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the call to the sandbox failed: %s", said)
+	if len(reason) > 0 {
+		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the call to the sandbox failed: %s", reason)
 	}
 	return core.Errorf(core.KindUnavailable, "docker."+c.op, c.id, "the connection to the engine broke off: %w", err).
 		WithHint("a running command keeps running: sb ps %s", sb.Name)
 }
 
-// settled gives the engine a moment to learn that a container ended, and returns the sandbox as it is then: what is
+// awaitEnd gives the engine a moment to learn that a container ended, and returns the sandbox as it is then: what is
 // inside is gone before that, and Kata's runtime ends its machine in between.
-func (c *call) settled(ctx context.Context, sb core.Sandbox) (core.Sandbox, error) {
+func (c *call) awaitEnd(ctx context.Context, sb core.Sandbox) (core.Sandbox, error) {
 	e, err := c.p.connect(ctx)
 	if err != nil {
 		return sb, err

@@ -178,7 +178,7 @@ func (l *directLine) SetReadDeadline(t time.Time) error { return l.out.SetReadDe
 // SetWriteDeadline implements line.
 func (l *directLine) SetWriteDeadline(t time.Time) error { return l.in.SetWriteDeadline(t) }
 
-func (l *directLine) said() []byte {
+func (l *directLine) diagnostics() []byte {
 	l.once.Do(func() { l.text, _ = io.ReadAll(io.LimitReader(l.report, guest.MaxReport)) })
 	return l.text
 }

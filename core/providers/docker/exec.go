@@ -64,7 +64,7 @@ func (p *Provider) begin(
 	streams, release := streams.Own()
 	process := &process{
 		call: c, streams: streams, release: release, detach: request.Detach,
-		started: make(chan struct{}), done: make(chan struct{}), told: make(chan error, 1),
+		started: make(chan struct{}), done: make(chan struct{}), controlReply: make(chan error, 1),
 		credit: make(chan struct{}, 1), window: wire.StdinWindow,
 	}
 	go process.receive()
@@ -107,9 +107,9 @@ type process struct {
 	outputLost error
 
 	sendMu sync.Mutex
-	// tellMu is held for one control and its answer, which comes on told.
-	tellMu sync.Mutex
-	told   chan error
+	// controlMu is held for one control and its answer, which comes on controlReply.
+	controlMu    sync.Mutex
+	controlReply chan error
 
 	// window is how many bytes of stdin may still be sent; credit wakes feed when there are more.
 	windowMu sync.Mutex
@@ -167,17 +167,17 @@ func (p *process) take(kind byte, payload []byte) error {
 		p.write(&p.streams.Stdout, core.Stdout, payload)
 	case wire.FrameStderr:
 		p.write(&p.streams.Stderr, core.Stderr, payload)
-	case wire.FrameTold:
+	case wire.FrameControlReply:
 		var reply wire.Reply
 		if err := json.Unmarshal(payload, &reply); err != nil {
 			return core.Errorf(core.KindInternal, "docker.exec", p.call.id, "the sandbox's answer is damaged: %w", err)
 		}
 		select {
-		case p.told <- reply.Error.Err("docker.kill"):
+		case p.controlReply <- reply.Error.Err("docker.kill"):
 		default: // the caller has given up
 		}
-	case wire.FrameTaken:
-		n, err := wire.ParseTaken(payload)
+	case wire.FrameStdinAck:
+		n, err := wire.ParseStdinAck(payload)
 		if err != nil {
 			return err
 		}
@@ -296,7 +296,7 @@ func (p *process) Signal(ctx context.Context, signal int) error {
 	if p.over() {
 		return core.Errorf(core.KindConflict, "docker.kill", p.id, "the command has ended")
 	}
-	return p.tell(ctx, wire.Control{Signal: signal})
+	return p.sendControl(ctx, wire.Control{Signal: signal})
 }
 
 // Resize implements core.Process.
@@ -304,11 +304,11 @@ func (p *process) Resize(ctx context.Context, size core.TerminalSize) error {
 	if p.over() {
 		return core.Errorf(core.KindConflict, "docker.resize", p.id, "the command has ended")
 	}
-	return p.tell(ctx, wire.Control{Size: size})
+	return p.sendControl(ctx, wire.Control{Size: size})
 }
 
-// tell sends a control on this call, or on one of its own when this one was let go.
-func (p *process) tell(ctx context.Context, c wire.Control) error {
+// sendControl sends a control on this call, or on a new call when this one is detached.
+func (p *process) sendControl(ctx context.Context, c wire.Control) error {
 	if !p.detach {
 		return p.ask(ctx, c)
 	}
@@ -325,10 +325,10 @@ func (p *process) tell(ctx context.Context, c wire.Control) error {
 
 // ask sends a control and waits for its answer.
 func (p *process) ask(ctx context.Context, c wire.Control) error {
-	p.tellMu.Lock()
-	defer p.tellMu.Unlock()
+	p.controlMu.Lock()
+	defer p.controlMu.Unlock()
 	select {
-	case late := <-p.told: // of one that was given up
+	case late := <-p.controlReply: // of one that was given up
 		_ = late
 	default:
 	}
@@ -336,12 +336,12 @@ func (p *process) ask(ctx context.Context, c wire.Control) error {
 		return core.Errorf(core.KindUnavailable, "docker.kill", p.id, "the connection to the engine broke off: %w", err)
 	}
 	select {
-	case err := <-p.told:
+	case err := <-p.controlReply:
 		return err
 	case <-p.done:
 		// If this control ended the command, its answer is already here.
 		select {
-		case err := <-p.told:
+		case err := <-p.controlReply:
 			return err
 		default:
 		}

@@ -17,7 +17,7 @@ type pipeLine struct{ net.Conn }
 // CloseWrite implements line.
 func (pipeLine) CloseWrite() error { return nil }
 
-func (pipeLine) said() []byte { return nil }
+func (pipeLine) diagnostics() []byte { return nil }
 
 // TestCloseDoesNotWaitForInput closes a process while a piece of its stdin is being sent. The other end never reads it.
 func TestCloseDoesNotWaitForInput(t *testing.T) {

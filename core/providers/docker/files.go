@@ -38,18 +38,18 @@ func (f files) Operate(ctx context.Context, id string, request guest.Request) (g
 	if err != nil {
 		return nil, core.Wrap("docker.files", string(request.Path), err)
 	}
-	asked := wire.Request{Verb: wire.VerbFiles, File: argv}
+	wireRequest := wire.Request{Verb: wire.VerbFiles, File: argv}
 	if request.Op == guest.OpStat {
-		asked.Verb = wire.VerbFile
+		wireRequest.Verb = wire.VerbFile
 	}
-	c, err := f.p.spare(ctx, id, string(request.Op), asked)
+	c, err := f.p.spare(ctx, id, string(request.Op), wireRequest)
 	if c == nil && err == nil {
-		c, err = f.p.dial(ctx, id, string(request.Op), asked)
+		c, err = f.p.dial(ctx, id, string(request.Op), wireRequest)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if asked.Verb == wire.VerbFile {
+	if wireRequest.Verb == wire.VerbFile {
 		return f.p.short(ctx, c, string(request.Path))
 	}
 	op := &operation{call: c, name: string(request.Path), ctx: ctx}
@@ -153,11 +153,11 @@ func (o *operation) outcome() error {
 	if o.broken.Load() {
 		return core.Errorf(core.KindCanceled, "docker."+o.op, o.name, "it was given up")
 	}
-	said := o.said()
-	if len(said) == 0 {
-		return o.broke(errors.Join(o.ended, io.ErrUnexpectedEOF))
+	reason := o.diagnostics()
+	if len(reason) == 0 {
+		return o.failure(errors.Join(o.ended, io.ErrUnexpectedEOF))
 	}
-	report, err := guest.DecodeReport(said)
+	report, err := guest.DecodeReport(reason)
 	if err != nil {
 		return err
 	}

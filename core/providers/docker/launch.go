@@ -278,7 +278,7 @@ func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error
 		case !errdefs.IsNotFound(err):
 			return false, engine.Classify(ctx, "launch", l.spec.Name, err)
 		}
-		return l.settled(ctx), nil
+		return l.awaitName(ctx), nil
 	}
 	if err != nil {
 		return false, err
@@ -296,8 +296,8 @@ func (l *launch) makeWay(ctx context.Context, name string) (free bool, err error
 	return false, engine.Classify(ctx, "launch", l.spec.Name, err)
 }
 
-// settled gives a launch that has the name, but no container yet, a moment to show. It says whether nothing shows.
-func (l *launch) settled(ctx context.Context) bool {
+// awaitName waits a moment for another launch that has the name but no container yet. It reports whether none appears.
+func (l *launch) awaitName(ctx context.Context) bool {
 	ctx, cancel := engine.Within(ctx, nameGrace)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -457,22 +457,22 @@ func (e containers) start(ctx context.Context, id string, config wire.Config, ke
 	ctx, cancel := engine.Within(ctx, engine.WorkTimeout)
 	defer cancel()
 	for try := 1; ; try++ {
-		heard, err := e.tell(ctx, id, config.Spec, setup, before)
-		if err == nil || heard || !e.Podman || try == startTries || ctx.Err() != nil {
+		responded, err := e.tryStart(ctx, id, config.Spec, setup, before)
+		if err == nil || responded || !e.Podman || try == startTries || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-// startTries is how often a container is started of whose first process nothing is heard.
+// startTries bounds how often a container is started while its first process does not respond.
 const startTries = 3
 
-// tell is one try of start. heard is false when nothing came of the first process, not even why it failed: Podman
+// tryStart is one try of start. responded is false when the first process wrote nothing, not even an error: Podman
 // clears up after a container's last life at a time of its own, also when the container was prepared for the next one
 // meanwhile.
-func (e containers) tell(
+func (e containers) tryStart(
 	ctx context.Context, id string, spec core.Spec, setup []byte, before time.Time,
-) (heard bool, err error) {
+) (responded bool, err error) {
 	if e.Podman {
 		if err := e.Initialize(ctx, id); err != nil {
 			return true, startError(ctx, spec, err)
@@ -488,8 +488,8 @@ func (e containers) tell(
 	stop := context.AfterFunc(ctx, attached.Close)
 	defer stop()
 	states := make(chan wire.State, 1)
-	said := &engine.Tail{}
-	go readState(attached.Reader, states, said)
+	tail := &engine.Tail{}
+	go readState(attached.Reader, states, tail)
 	// This begins before the start, because the first process does not wait long. The engine buffers a part; the rest
 	// follows after the start.
 	var sending sync.WaitGroup
@@ -519,7 +519,7 @@ func (e containers) tell(
 			case ok && state.State == core.StateFailed:
 				return true, core.Errorf(core.ParseKind(state.Kind), "docker.launch", "", "%s", state.Message)
 			}
-			why := said.String()
+			why := tail.String()
 			return why != "", core.Errorf(
 				core.KindInternal, "docker.launch", spec.Name, "the container's first process ended: %s", why,
 			)
@@ -531,7 +531,7 @@ func (e containers) tell(
 			return false, engine.Classify(ctx, "launch", spec.Name, err)
 		case <-ready.C:
 			return true, core.Errorf(
-				core.KindTimeout, "docker.launch", spec.Name, "the container did not become ready: %s", said,
+				core.KindTimeout, "docker.launch", spec.Name, "the container did not become ready: %s", tail,
 			)
 		case <-ctx.Done():
 			return true, engine.Classify(ctx, "launch", spec.Name, ctx.Err())
@@ -542,12 +542,12 @@ func (e containers) tell(
 // othersPoll is how often a start looks whether it was somebody else's.
 const othersPoll = time.Second
 
-// readState sends the first state that the first process writes; what it writes to stderr goes to said.
-func readState(attached io.Reader, states chan<- wire.State, said *engine.Tail) {
+// readState sends the first state that the first process writes; what it writes to stderr goes to tail.
+func readState(attached io.Reader, states chan<- wire.State, tail *engine.Tail) {
 	defer close(states)
 	r, w := io.Pipe()
 	go func() {
-		_, err := stdcopy.StdCopy(w, said, attached)
+		_, err := stdcopy.StdCopy(w, tail, attached)
 		_ = w.CloseWithError(errors.Join(err, io.EOF))
 	}()
 	var state wire.State
@@ -575,15 +575,15 @@ func (p *Provider) refuse(e containers, spec core.Spec) error {
 	}
 	f := e.Facts
 	for _, limit := range []struct {
-		asked, holds bool
-		name         string
+		requested, holds bool
+		name             string
 	}{
 		{spec.CPU > 0, f.CPU, "cpu"},
 		{spec.Memory > 0, f.Memory, "memory"},
 		{spec.Processes > 0, f.Processes, "processes"},
 		{spec.Disk > 0, f.Disk, "disk"},
 	} {
-		if limit.asked && !limit.holds {
+		if limit.requested && !limit.holds {
 			return unsupported(limit.name, "this engine cannot hold a limit of "+limit.name, limitHint(e, limit.name))
 		}
 	}

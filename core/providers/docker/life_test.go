@@ -373,14 +373,14 @@ func TestWatchResumes(t *testing.T) {
 		if !direct.engine.Podman {
 			return
 		}
-		asked, launched := make(chan struct{}), make(chan struct{})
+		calls, launched := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		p := e.through(t, func(w http.ResponseWriter, r *http.Request) (answered bool) {
 			if strings.HasSuffix(r.URL.Path, "/events") {
 				once.Do(func() {
 					w.Header().Set("Content-Type", "application/json")
 					w.WriteHeader(http.StatusOK)
-					close(asked)
+					close(calls)
 					select {
 					case <-launched:
 					case <-r.Context().Done():
@@ -410,7 +410,7 @@ func TestWatchResumes(t *testing.T) {
 				}
 			}
 		})
-		providertest.Receive(t, asked)
+		providertest.Receive(t, calls)
 		sb := box(t, direct, nil)
 		close(launched)
 		for {
@@ -510,10 +510,10 @@ func TestWaitDuringCreation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var asked atomic.Int64
+	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", "1.41")
-		asked.Add(1)
+		calls.Add(1)
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/wait"):
 			_, _ = io.WriteString(w, `{"StatusCode":0}`)
@@ -529,7 +529,7 @@ func TestWaitDuringCreation(t *testing.T) {
 	defer cancel()
 	_, err = p.WaitSandbox(ctx, idOf(id))
 	wantKind(t, err, core.KindTimeout)
-	if n := asked.Load(); n < 2 || n > 20 {
+	if n := calls.Load(); n < 2 || n > 20 {
 		t.Errorf("in that time the engine was asked %d times", n)
 	}
 }

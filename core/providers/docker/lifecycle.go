@@ -217,7 +217,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil {
 		return sb, err
 	}
-	config.Expires, config.Settled = renewed(sb.Spec, before, time.Now())
+	config.Expires, config.Fixed = renewed(sb.Spec, before, time.Now())
 	if config.Secrets, err = e.keptSecrets(ctx, k); err != nil {
 		return sb, err
 	}
@@ -228,9 +228,9 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 }
 
 // renewed is when a sandbox ends that is started now, after last was the state of its life before: its lifetime begins
-// once more. One that was told never to end keeps to that, which is settled.
-func renewed(spec core.Spec, last wire.State, now time.Time) (expires time.Time, settled bool) {
-	if last.Settled && last.Expires.IsZero() {
+// once more. A fixed lifetime without an end stays.
+func renewed(spec core.Spec, last wire.State, now time.Time) (expires time.Time, fixed bool) {
+	if last.Fixed && last.Expires.IsZero() {
 		return time.Time{}, true
 	}
 	if spec.Timeout > 0 {
@@ -300,15 +300,15 @@ func (p *Provider) Pause(ctx context.Context, id string) error {
 	return engine.Classify(ctx, "pause", id, err)
 }
 
-// awaitLine waits until the engine has taken down what the first process just said, for others read it there. An
-// engine that is slow with it is not waited for long.
-func (e containers) awaitLine(ctx context.Context, id string, said func(wire.State) bool) {
+// awaitLine waits until the container's log has a state that accept accepts, because other clients read the log. It
+// gives up after lineTimeout.
+func (e containers) awaitLine(ctx context.Context, id string, accept func(wire.State) bool) {
 	ctx, cancel := engine.Within(ctx, lineTimeout)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if state, ok := lastState(ctx, e, id); ok && said(state) {
+		if state, ok := lastState(ctx, e, id); ok && accept(state) {
 			return
 		}
 		select {

@@ -21,8 +21,8 @@ type line interface {
 	CloseWrite() error
 	SetReadDeadline(time.Time) error
 	SetWriteDeadline(time.Time) error
-	// said is what came beside the answer: sb-guest's report, or a reason. It is complete when the answer has ended.
-	said() []byte
+	// diagnostics is what came beside the answer: sb-guest's report, or an error. It is complete at the answer's end.
+	diagnostics() []byte
 }
 
 // engineLine is an exec of "sb-guest call" by the engine.
@@ -73,7 +73,7 @@ func (l *engineLine) SetReadDeadline(t time.Time) error { return l.conn.Conn.Set
 // SetWriteDeadline implements line.
 func (l *engineLine) SetWriteDeadline(t time.Time) error { return l.conn.Conn.SetWriteDeadline(t) }
 
-func (l *engineLine) said() []byte { return l.demux.stderr.data }
+func (l *engineLine) diagnostics() []byte { return l.demux.stderr.data }
 
 // demux reads the stdout of an engine's multiplexed stream; what comes on stderr goes to a place of its own. A failure
 // that sb-guest reports there ends the stream: the sandbox waits for the caller to leave then, for what the caller

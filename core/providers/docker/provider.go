@@ -54,7 +54,7 @@ var (
 	_ core.Pauser       = (*Provider)(nil)
 	_ core.Renewer      = (*Provider)(nil)
 	_ core.Sizer        = (*Provider)(nil)
-	_ core.SecretTeller = (*Provider)(nil)
+	_ core.SecretLister = (*Provider)(nil)
 	_ core.Journaler    = (*Provider)(nil)
 	_ core.Attacher     = (*Provider)(nil)
 	_ core.LogReader    = (*Provider)(nil)

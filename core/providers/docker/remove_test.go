@@ -54,12 +54,12 @@ func interrupted(t *testing.T, p *Provider, id string, directories int) bool {
 	if out, code := sh(t, p, id, fmt.Sprintf(fill, directories)); code != 0 {
 		t.Fatal(out)
 	}
-	said, says, err := os.Pipe()
+	output, input, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _, _ = said.Close(), says.Close() }()
-	root, err := p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"sh", "-c", stopHelpers}, Stdout: says})
+	defer func() { _, _ = output.Close(), input.Close() }()
+	root, err := p.Exec(t.Context(), id, core.ExecSpec{Command: []string{"sh", "-c", stopHelpers}, Stdout: input})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,10 +68,10 @@ func interrupted(t *testing.T, p *Provider, id string, directories int) bool {
 		_, _ = root.Wait(providertest.Patient(t))
 		_ = root.Close()
 	}()
-	if err := said.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+	if err := output.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(said)
+	lines := bufio.NewScanner(output)
 	if !lines.Scan() {
 		t.Fatal("root inside does not run: ", lines.Err())
 	}
@@ -80,7 +80,7 @@ func interrupted(t *testing.T, p *Provider, id string, directories int) bool {
 	removed := make(chan error, 1)
 	go func() {
 		removed <- p.Remove(ctx, id, "/tree", true)
-		_, _ = says.WriteString("removed " + strconv.Itoa(directories) + "\n")
+		_, _ = input.WriteString("removed " + strconv.Itoa(directories) + "\n")
 	}()
 	if !lines.Scan() {
 		t.Fatal("the removal neither ends nor is stopped: ", lines.Err())

@@ -160,21 +160,21 @@ type status struct {
 }
 
 // settle finds the sandbox's state: the engine's word, and for why it ended and when it will the last line
-// that its first process wrote. told is false when a running one has not written any in this life.
-func (p *Provider) settle(ctx context.Context, e containers, sb *core.Sandbox, s status) (told bool) {
+// that its first process wrote. reported is false when a running one has written none since its start.
+func (p *Provider) settle(ctx context.Context, e containers, sb *core.Sandbox, s status) (reported bool) {
 	switch s.state {
 	case "running", "paused", "restarting", "stopping":
 		sb.State = core.StateRunning
 		if s.state == "paused" {
 			sb.State = core.StatePaused
 		}
-		// It may have been told otherwise since its launch.
+		// Its lifetime may have changed since its launch.
 		last, ok := lastState(ctx, e, sb.ID)
 		if !ok || last.State != core.StateRunning && last.State != core.StatePaused {
 			return false
 		}
 		sb.Expires = last.Expires
-		sb.Lease.Renewed = sb.Lease.Renewed && !last.Settled
+		sb.Lease.Renewed = sb.Lease.Renewed && !last.Fixed
 		if last.State == core.StatePaused {
 			sb.State = core.StatePaused
 		}

@@ -68,7 +68,7 @@ func (p *Provider) spare(ctx context.Context, id, op string, request wire.Reques
 	_, err = c.Write(wire.AppendFrame(nil, wire.FrameRequest, payload))
 	if err == nil {
 		var kind byte
-		if kind, _, err = wire.ReadFrame(c, nil); err == nil && kind != wire.FrameHeard {
+		if kind, _, err = wire.ReadFrame(c, nil); err == nil && kind != wire.FrameRequestAck {
 			err = wire.ErrFrame
 		}
 	}

@@ -107,20 +107,20 @@ func (k *Keeper) Diff(ctx context.Context, id string) ([]core.Change, error) {
 }
 
 // compare tells what differs below two directories.
-func compare(dir string, before, after *node, tell func(core.Change)) {
+func compare(dir string, before, after *node, report func(core.Change)) {
 	for name, was := range before.children {
 		if after.children[name] == nil {
-			tell(core.Change{Path: path.Join(dir, name), Kind: "deleted"})
+			report(core.Change{Path: path.Join(dir, name), Kind: "deleted"})
 			continue
 		}
 		is := after.children[name]
 		at := path.Join(dir, name)
 		if was.mode != is.mode || was.link != is.link || was.uid != is.uid || was.gid != is.gid ||
 			string(was.data) != string(is.data) {
-			tell(core.Change{Path: at, Kind: "changed"})
+			report(core.Change{Path: at, Kind: "changed"})
 		}
 		if is.children != nil {
-			compare(at, was, is, tell)
+			compare(at, was, is, report)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(after.children)) {
@@ -128,8 +128,8 @@ func compare(dir string, before, after *node, tell func(core.Change)) {
 			continue
 		}
 		at := path.Join(dir, name)
-		tell(core.Change{Path: at, Kind: "added"})
-		compare(at, &node{}, after.children[name], tell)
+		report(core.Change{Path: at, Kind: "added"})
+		compare(at, &node{}, after.children[name], report)
 	}
 }
 

@@ -208,7 +208,7 @@ func firstLine(log string, from int64) string {
 // handOver tells the supervisor what to launch and, with an image, from what the sandbox resumes.
 func (c *child) handOver(ctx context.Context, request socket.Launch, image imageFunc) error {
 	defer func() { _ = c.stdin.Close() }()
-	if err := c.tell(request); err != nil {
+	if err := c.send(request); err != nil {
 		return errors.Join(ctx.Err(), fmt.Errorf("sb-runtime does not listen: %w", err))
 	}
 	if image == nil {
@@ -218,7 +218,7 @@ func (c *child) handOver(ctx context.Context, request socket.Launch, image image
 	if err != nil {
 		return err
 	}
-	return c.tell(kept)
+	return c.send(kept)
 }
 
 // awaitReady reads the supervisor's status until the sandbox is ready. When the supervisor ends without a status, why
@@ -293,7 +293,7 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	}
 	before, _ := p.store.ReadState(id) // nothing is known of a state that cannot be read
 	// That it has no lifetime was said once, and holds for its next life.
-	request.Endless = before.Settled && before.Expires.IsZero()
+	request.Endless = before.Fixed && before.Expires.IsZero()
 	timeout := time.Duration(sb.Spec.Timeout)
 	if timeout > 0 && !request.Endless {
 		request.Lease.Expires = time.Now().Add(timeout)

@@ -242,15 +242,15 @@ func (p *Provider) Terminate(ctx context.Context, id string) error {
 
 // end asks a supervisor to end its sandbox, and kills it when it does not.
 func (p *Provider) end(ctx context.Context, id string) error {
-	asked, cancel := context.WithTimeout(ctx, endTimeout)
+	endCtx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
-	_, err := p.control(asked, id, &wire.Request{Verb: wire.VerbEnd})
+	_, err := p.control(endCtx, id, &wire.Request{Verb: wire.VerbEnd})
 	grace := endTimeout
 	if sb, readErr := p.read(id); err != nil && readErr == nil && running(sb.State) {
 		// It hangs, or another client is removing it at this moment.
 		grace = deafTimeout
 	}
-	ending, cancelEnding := context.WithTimeout(asked, grace)
+	ending, cancelEnding := context.WithTimeout(endCtx, grace)
 	defer cancelEnding()
 	if p.awaitEnd(ending, id) == nil {
 		return nil // who holds the lock since then is another client, not the supervisor
@@ -303,7 +303,7 @@ func (p *Provider) killSupervisor(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, remainsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
 	still := func() bool {
 		started, alive := core.ProcessStart(process.PID)

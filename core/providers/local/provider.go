@@ -58,7 +58,7 @@ var (
 	_ core.Stopper      = (*Provider)(nil)
 	_ core.Pauser       = (*Provider)(nil)
 	_ core.Renewer      = (*Provider)(nil)
-	_ core.SecretTeller = (*Provider)(nil)
+	_ core.SecretLister = (*Provider)(nil)
 	_ core.Journaler    = (*Provider)(nil)
 	_ core.Attacher     = (*Provider)(nil)
 	_ core.LogReader    = (*Provider)(nil)
@@ -163,7 +163,7 @@ func (p *Provider) addState(sb *core.Sandbox, locked bool) {
 		sb.Message = joined(sb.Message, state.Message, state.Note)
 		sb.Started, sb.Ended, sb.Expires, sb.LastActive = state.Started, state.Ended, state.Expires, state.LastActive
 		sb.ExitCode, sb.Ports = state.ExitCode, state.Ports
-		sb.Lease.Renewed = sb.Lease.Renewed && !state.Settled
+		sb.Lease.Renewed = sb.Lease.Renewed && !state.Fixed
 	}
 	if state.Damage != nil {
 		sb.Message = joined(sb.Message, state.Damage.Error()+"; its copy is used")

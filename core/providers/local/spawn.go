@@ -84,8 +84,8 @@ func spawn(program string, cpu float64, group *cgroup.Group, lock, log *os.File)
 	return &child{pid: cmd.Process.Pid, process: cmd.Process, stdin: inW, stdout: outR}, nil
 }
 
-// tell sends a request.
-func (c *child) tell(request any) error { return json.NewEncoder(c.stdin).Encode(request) }
+// send sends a request.
+func (c *child) send(request any) error { return json.NewEncoder(c.stdin).Encode(request) }
 
 func (c *child) kill() { _ = c.process.Kill() }
 

@@ -19,7 +19,7 @@ import (
 
 // trapped launches a persistent sandbox whose entry command, once it gets the signal to end, creates the file that is
 // returned, and then does what the rest of its line says.
-func trapped(t *testing.T, then string) (p *Provider, sb core.Sandbox, told func() bool) {
+func trapped(t *testing.T, then string) (p *Provider, sb core.Sandbox, signaled func() bool) {
 	t.Helper()
 	shared := t.TempDir()
 	p, ok := opener(t, func(o *Options) { o.HostDirs = []string{shared} })(t).(*Provider)
@@ -69,11 +69,11 @@ func TestStopEndsTheEntryCommand(t *testing.T) {
 }
 
 func TestStopDyingSandbox(t *testing.T) {
-	p, sb, told := trapped(t, ":")
+	p, sb, signaled := trapped(t, ":")
 	sentry := sentryPID(t, supervisorPID(t, p, sb.ID))
 	stopping := make(chan error, 1)
 	go func() { stopping <- p.Stop(t.Context(), sb.ID, time.Minute) }()
-	within(t, "it gets the signal to end", told)
+	within(t, "it gets the signal to end", signaled)
 	if err := syscall.Kill(sentry, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -77,8 +77,8 @@ func takeOver(pid int) (ways []string) {
 	return ways
 }
 
-// attacked is a sandbox in which root attacks; said are the lines that it prints.
-func attacked(t *testing.T, how string) (p *Provider, id string, said func(what string) string) {
+// attacked launches a sandbox in which root attacks. line waits for a line with this prefix and returns it.
+func attacked(t *testing.T, how string) (p *Provider, id string, line func(prefix string) string) {
 	t.Helper()
 	p, sb := crashed(t, nil)
 	self, err := os.Executable()
@@ -113,7 +113,7 @@ func attacked(t *testing.T, how string) (p *Provider, id string, said func(what 
 		_, _ = process.Wait(context.Background())
 		_ = errors.Join(process.Close(), w.Close())
 	})
-	said = func(what string) string {
+	line = func(what string) string {
 		t.Helper()
 		limit := time.NewTimer(time.Minute)
 		defer limit.Stop()
@@ -131,18 +131,18 @@ func attacked(t *testing.T, how string) (p *Provider, id string, said func(what 
 			}
 		}
 	}
-	said("ready")
-	return p, sb.ID, said
+	line("ready")
+	return p, sb.ID, line
 }
 
 func TestRootInsideCannotTraceAFileOperation(t *testing.T) {
-	p, id, said := attacked(t, "trace")
+	p, id, line := attacked(t, "trace")
 	for range 10 {
 		content, hold := io.Pipe()
 		written := make(chan error, 1)
 		go func() { written <- p.WriteFile(t.Context(), id, "/tmp/file", content, core.WriteOptions{}) }()
-		if line := said("traced:"); line != "traced: []" {
-			t.Errorf("root inside got at sb-guest: %s", line)
+		if traced := line("traced:"); traced != "traced: []" {
+			t.Errorf("root inside traced sb-guest: %s", traced)
 		}
 		_, err := hold.Write([]byte("text"))
 		if err := errors.Join(err, hold.Close(), providertest.Receive(t, written)); err != nil {
@@ -153,7 +153,7 @@ func TestRootInsideCannotTraceAFileOperation(t *testing.T) {
 
 // Root inside stops every helper. A call that waits for one ends with its caller, and so does the helper.
 func TestStoppedFileOperationEndsWithCaller(t *testing.T) {
-	p, id, said := attacked(t, "stop")
+	p, id, line := attacked(t, "stop")
 	for name, do := range map[string]func(context.Context) error{
 		"stat":   func(ctx context.Context) error { _, err := p.Stat(ctx, id, "/tmp"); return err },
 		"remove": func(ctx context.Context) error { return p.Remove(ctx, id, "/tmp/nothing", true) },
@@ -174,7 +174,7 @@ func TestStoppedFileOperationEndsWithCaller(t *testing.T) {
 			defer cancel()
 			result := make(chan error, 1)
 			go func() { result <- do(ctx) }()
-			said("stopped")
+			line("stopped")
 			cancel()
 			select {
 			case err := <-result:
@@ -184,7 +184,7 @@ func TestStoppedFileOperationEndsWithCaller(t *testing.T) {
 			case <-time.After(30 * time.Second):
 				t.Fatal("the caller waits for a helper that was stopped")
 			}
-			said("gone")
+			line("gone")
 		})
 	}
 }

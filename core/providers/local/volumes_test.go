@@ -69,14 +69,14 @@ func TestVolumes(t *testing.T) {
 		}
 		_ = p.Close()
 	})
-	var out, said bytes.Buffer
+	var out, stderr bytes.Buffer
 	process, err := p.Exec(t.Context(), sb.ID, core.ExecSpec{
 		Command: []string{
 			"sh", "-c",
 			"cat /data/read/given; echo inside >/data/write/file; mkdir /data/write/d; echo x >/data/read/given; rm -f " +
 				"/data/read/given; test -e /data/read/given",
 		},
-		Stdout: &out, Stderr: &said,
+		Stdout: &out, Stderr: &stderr,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -84,9 +84,9 @@ func TestVolumes(t *testing.T) {
 	exit, err := process.Wait(providertest.Patient(t))
 	_ = process.Close()
 	if err != nil || exit.Code != 0 {
-		t.Fatalf("exit %+v, %v: %s", exit, err, said.String())
+		t.Fatalf("exit %+v, %v: %s", exit, err, stderr.String())
 	}
-	if got, errors := out.String(), said.String(); got != "from outside" ||
+	if got, errors := out.String(), stderr.String(); got != "from outside" ||
 		strings.Count(errors, "Read-only file system") != 2 {
 		t.Errorf("inside: %q, %q", got, errors)
 	}

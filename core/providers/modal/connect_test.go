@@ -109,14 +109,14 @@ func TestProxies(t *testing.T) {
 		s.Name = core.NewName()
 		r.server.ResetCalls()
 		sb := launched(t, p, s)
-		asked := 0
+		calls := 0
 		for _, call := range r.server.Calls() {
 			if call.Method == "ProxyGet" {
-				asked++
+				calls++
 			}
 		}
-		if id := r.server.Definition(sb.ID).GetProxyId(); id == "" || asked != want {
-			t.Errorf("turn %d: proxy %q, asked for it %d times", turn, id, asked)
+		if id := r.server.Definition(sb.ID).GetProxyId(); id == "" || calls != want {
+			t.Errorf("turn %d: proxy %q, asked for it %d times", turn, id, calls)
 		}
 		if err := p.Close(); err != nil {
 			t.Fatal(err)

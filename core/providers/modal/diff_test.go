@@ -17,14 +17,14 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// telling is a provider that shows what differed.
-type telling struct {
+// diffRecorder is a provider that records the last difference.
+type diffRecorder struct {
 	*modal.Provider
 
 	changes []core.Change
 }
 
-func (p *telling) Diff(ctx context.Context, id string) (_ []core.Change, err error) {
+func (p *diffRecorder) Diff(ctx context.Context, id string) (_ []core.Change, err error) {
 	p.changes, err = p.Provider.Diff(ctx, id)
 	return p.changes, err
 }
@@ -33,7 +33,7 @@ func (p *telling) Diff(ctx context.Context, id string) (_ []core.Change, err err
 // afterwards.
 func TestMoveAppliesDiff(t *testing.T) {
 	r := newRig(t, nil)
-	p := &telling{Provider: modal.New(r.opts)}
+	p := &diffRecorder{Provider: modal.New(r.opts)}
 	elsewhere := fake.New(fake.Options{})
 	defer elsewhere.Shutdown()
 	svc := service.New(service.Options{Factories: []core.Factory{

@@ -74,8 +74,8 @@ func baseOf(in dockerfile.Instruction, outer dockerfile.Variables) (string, erro
 	if len(in.Args) == 0 {
 		return "", atLine(in, "FROM names no image")
 	}
-	if asked, there := in.Flag("platform"); there {
-		platform, err := outer.Expand(asked)
+	if platform, there := in.Flag("platform"); there {
+		platform, err := outer.Expand(platform)
 		if err != nil {
 			return "", err
 		}

@@ -33,7 +33,7 @@ func TestOperationsOnEndedSandbox(t *testing.T) {
 	}
 	ctx := t.Context()
 	exec := func() error { return second(p.Exec(ctx, sb.ID, core.ExecSpec{Command: []string{"true"}})) }
-	told := func(name string, err error) {
+	checkEnded := func(name string, err error) {
 		if !errors.Is(err, core.KindConflict) || !strings.Contains(err.Error(), "exited") {
 			t.Errorf("%s: %v (%v)", name, err, core.KindOf(err))
 		}
@@ -54,12 +54,12 @@ func TestOperationsOnEndedSandbox(t *testing.T) {
 		"readiness":          func() error { return p.WaitReady(ctx, sb.ID) },
 		"connect token":      func() error { return second(p.ConnectToken(ctx, sb.ID, core.ConnectOptions{})) },
 	} {
-		told(name, do())
+		checkEnded(name, do())
 	}
 	for range 9 {
 		r.faults.Plan("TaskExecStart", modaltest.Fault{Code: codes.Unavailable, Message: "no route to host"})
 	}
-	told("exec without its machine", exec())
+	checkEnded("exec without its machine", exec())
 }
 
 // A detached command has no input, keeps its output for later readers, and keeps running after its starter is gone.

@@ -17,10 +17,10 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 )
 
-// defaultImage is what a sandbox begins from when nothing is said.
+// defaultImage is the image of a spec that names none.
 const defaultImage = "debian:12-slim"
 
-// defaultPython is what pip packages are installed for when no version is said.
+// defaultPython is the version that pip packages are installed for when the spec names none.
 const defaultPython = "3.12"
 
 // imagePrefix begins the ids of Modal's images.
@@ -148,9 +148,9 @@ func (r recipe) build(
 	log.step("building the image")
 	witnessed := client.WithWitness(ctx, client.Witness{Logs: log.take})
 	built, err := base.DockerfileCommands(r.Commands, nil).Build(witnessed, app, nil)
-	if e, ok := errors.AsType[sdk.RemoteError](err); ok && log.said != "" {
+	if e, ok := errors.AsType[sdk.RemoteError](err); ok && log.tail != "" {
 		return nil, core.Errorf(core.KindUsage, "modal.launch", "", "%s\n%s",
-			strings.TrimSpace(e.Exception), strings.TrimSpace(log.said)).
+			strings.TrimSpace(e.Exception), strings.TrimSpace(log.tail)).
 			WithHint("see what the step that failed says, and mend the Dockerfile or the package's name")
 	}
 	return built, err
@@ -159,16 +159,16 @@ func (r recipe) build(
 // buildLog follows a build: its lines become progress, and the end of them is kept for a failure.
 type buildLog struct {
 	progress core.ProgressFunc
-	said     string
+	tail     string
 }
 
 // buildLogEnd is how much of a log is kept, in bytes.
 const buildLogEnd = 1 << 10
 
 func (b *buildLog) take(text string) {
-	b.said += text
-	if over := len(b.said) - buildLogEnd; over > 0 {
-		b.said = strings.ToValidUTF8(b.said[over:], "")
+	b.tail += text
+	if over := len(b.tail) - buildLogEnd; over > 0 {
+		b.tail = strings.ToValidUTF8(b.tail[over:], "")
 	}
 	for line := range strings.Lines(text) {
 		b.step(strings.TrimSpace(line))

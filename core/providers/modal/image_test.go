@@ -99,8 +99,8 @@ func TestReadDockerfile(t *testing.T) {
 // The error for a Dockerfile that Modal cannot build names the line or the instruction.
 func TestReadDockerfileRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
-		text, says string
-		kind       core.Kind
+		text, message string
+		kind          core.Kind
 	}{
 		"nothing":          {"", "no instructions", core.KindUsage},
 		"no base":          {"ARG V=1\n", "no FROM", core.KindUsage},
@@ -118,7 +118,7 @@ func TestReadDockerfileRefuses(t *testing.T) {
 		"a broken word":    {"ARG V=1\nFROM ${V\n", "line 2", core.KindUsage},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := readDockerfile(test.text); !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.says) {
+			if _, err := readDockerfile(test.text); !errors.Is(err, test.kind) || !strings.Contains(err.Error(), test.message) {
 				t.Errorf("%v", err)
 			}
 		})

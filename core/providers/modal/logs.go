@@ -495,8 +495,8 @@ func tailOffset(records iter.Seq[logItem], lines int) map[core.Stream]int {
 	for item := range records {
 		stream := item.record.Stream
 		for text := range bytes.Lines(item.record.Data) {
-			at, goesOn := open[stream]
-			if !goesOn {
+			at, continued := open[stream]
+			if !continued {
 				at = len(all)
 				all = append(all, line{stream: stream})
 			}

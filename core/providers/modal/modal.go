@@ -74,7 +74,7 @@ var (
 	_ core.Waiter           = (*Provider)(nil)
 	_ core.LogReader        = (*Provider)(nil)
 	_ core.Attacher         = (*Provider)(nil)
-	_ core.ExecTeller       = (*Provider)(nil)
+	_ core.ExecFinder       = (*Provider)(nil)
 	_ core.FileSystem       = (*Provider)(nil)
 	_ core.Doctor           = (*Provider)(nil)
 	_ core.Snapshotter      = (*Provider)(nil)

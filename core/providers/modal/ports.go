@@ -76,14 +76,14 @@ func (p *Provider) Tunnels(ctx context.Context, id string) ([]core.Tunnel, error
 	if err != nil {
 		return nil, err
 	}
-	asked := map[int]core.PortProtocol{}
+	requested := map[int]core.PortProtocol{}
 	for _, port := range d.sandbox("").Spec.Ports {
-		asked[port.Sandbox] = cmp.Or(port.Protocol, core.PortHTTPS)
+		requested[port.Sandbox] = cmp.Or(port.Protocol, core.PortHTTPS)
 	}
 	tunnels := make([]core.Tunnel, len(found))
 	for i, tunnel := range found {
 		t := core.Tunnel{
-			Port: int(tunnel.GetContainerPort()), Address: address(tunnel), Protocol: asked[int(tunnel.GetContainerPort())],
+			Port: int(tunnel.GetContainerPort()), Address: address(tunnel), Protocol: requested[int(tunnel.GetContainerPort())],
 		}
 		if t.Protocol == core.PortDefault {
 			t.Protocol = core.PortHTTPS

@@ -21,10 +21,10 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// said collects whatever a frontend could show or write.
-type said struct{ bytes.Buffer }
+// shown collects everything that a frontend could show or write.
+type shown struct{ bytes.Buffer }
 
-func (s *said) add(things ...any) {
+func (s *shown) add(things ...any) {
 	for _, thing := range things {
 		if err, ok := thing.(error); ok {
 			fmt.Fprintf(s, "%v %+v %s\n", err, err, core.HintOf(err))
@@ -42,7 +42,7 @@ func TestPlantedSecretsDoNotLeak(t *testing.T) {
 	const kept, wrong = "planted-kept-value", "as-planted-wrong-secret"
 	r := newRig(t, nil)
 	state := t.TempDir()
-	var shown said
+	var shown shown
 	svc := service.New(service.Options{
 		Factories: []core.Factory{modal.Factory(r.opts)}, StateDir: state,
 		Logger: slog.New(slog.NewTextHandler(&shown, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -60,7 +60,7 @@ func dialSSH(ctx context.Context, address *url.URL) (net.Conn, error) {
 	c := &sshConn{cmd: cmd, in: inW, out: outR, complaints: errR, silent: make(chan struct{})}
 	go func() {
 		defer close(c.silent)
-		_, _ = io.Copy(&c.said, errR)
+		_, _ = io.Copy(&c.stderr, errR)
 	}()
 	return c, nil
 }
@@ -70,9 +70,9 @@ type sshConn struct {
 	cmd *exec.Cmd
 	in  *os.File
 	out *os.File
-	// complaints is the command's stderr. said has the end of it; silent is closed at its end.
+	// complaints is the command's stderr. stderr has the end of it; silent is closed at its end.
 	complaints *os.File
-	said       Tail
+	stderr     Tail
 	silent     chan struct{}
 
 	once sync.Once
@@ -108,7 +108,7 @@ func (c *sshConn) explain(op string, err error) error {
 	case <-c.silent:
 	case <-timer.C:
 	}
-	if why := c.said.String(); why != "" {
+	if why := c.stderr.String(); why != "" {
 		return &net.OpError{Op: op, Net: "ssh", Err: errors.New(why)}
 	}
 	return err

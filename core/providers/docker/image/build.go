@@ -216,12 +216,12 @@ func (s Store) build(
 			return "", engine.Classify(ctx, "build", dockerfile, err)
 		}
 		if message.Error != nil {
-			said := steps.said.String()
+			output := steps.output.String()
 			if unread != nil {
-				said += "\n" + unread.Error()
+				output += "\n" + unread.Error()
 			}
 			return "", core.Errorf(core.KindUsage, "docker.build", dockerfile, "the build failed: %s\n%s",
-				message.Error.Message, said).
+				message.Error.Message, output).
 				WithHint("see what the step that failed says, and mend the Dockerfile or the package's name")
 		}
 		steps.take(message)

@@ -16,7 +16,7 @@ import (
 // buildSteps follows a build. It reports the steps as progress and keeps the end of their output for an error.
 type buildSteps struct {
 	progress core.ProgressFunc
-	said     engine.Tail
+	output   engine.Tail
 	// image is the id of the built image, once the builder reports it.
 	image    string
 	reported map[string]bool
@@ -46,7 +46,7 @@ func (s *buildSteps) take(m jsonstream.Message) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		_, _ = io.WriteString(&s.said, line+"\n")
+		_, _ = io.WriteString(&s.output, line+"\n")
 		if len(line) > 5 && strings.EqualFold(line[:5], "step ") {
 			s.step(line)
 		}
@@ -97,7 +97,7 @@ func (s *buildSteps) trace(text []byte) {
 		case statusLogs:
 			fields(value, func(field int, value []byte, _ uint64) {
 				if field == logMessage {
-					_, _ = s.said.Write(value)
+					_, _ = s.output.Write(value)
 				}
 			})
 		}

@@ -95,7 +95,7 @@ func soak(ctx context.Context, o options, out io.Writer) (violations int, err er
 	}
 	_, _ = fmt.Fprintf(out, "seed %d, %d clients with %d operations in a round\n", o.seed, o.clients, o.steps)
 	t := newTally()
-	told := time.Now()
+	lastReport := time.Now()
 	for number := o.round; !o.over(t, number) && ctx.Err() == nil; number++ {
 		r := newRound(w, number, t)
 		r.prelude(ctx)
@@ -119,8 +119,8 @@ func soak(ctx context.Context, o options, out io.Writer) (violations int, err er
 				return violations, err
 			}
 		}
-		if time.Since(told) > 10*time.Second {
-			told = time.Now()
+		if time.Since(lastReport) > 10*time.Second {
+			lastReport = time.Now()
 			_, _ = fmt.Fprintln(out, t.line())
 		}
 	}

@@ -81,8 +81,8 @@ type State struct {
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
 	Expires  time.Time `json:"expires,omitzero"`
-	// Settled says that Expires was set for good: no lease changes it.
-	Settled    bool               `json:"settled,omitempty"`
+	// Fixed means that a timeout was set: no lease changes Expires.
+	Fixed      bool               `json:"fixed,omitempty"`
 	LastActive time.Time          `json:"last_active,omitzero"`
 	ExitCode   *int               `json:"exit_code,omitempty"`
 	Ports      []core.PortMapping `json:"ports,omitempty"`

@@ -119,11 +119,11 @@ func (l Login) edit(old string) (string, error) {
 	if err == nil && toml.Unmarshal([]byte(text), &got) == nil && reflect.DeepEqual(got, want) {
 		return text, nil
 	}
-	anew, err := toml.Marshal(want)
+	rendered, err := toml.Marshal(want)
 	if err != nil {
 		return "", core.Errorf(core.KindInternal, "modal.login", l.File, "the configuration cannot be written as TOML")
 	}
-	return string(anew), nil
+	return string(rendered), nil
 }
 
 // insert edits line by line: tables begin with their header, keys are at the beginning of a line.

@@ -18,8 +18,8 @@ type Lookups struct {
 	used  atomic.Bool
 
 	mu sync.Mutex
-	// asked has the requests so far, so that each is made once.
-	asked map[[2]string]func() (string, error)
+	// requests has the requests so far, so that each is made once.
+	requests map[[2]string]func() (string, error)
 }
 
 // Remembered reports whether an id came from the cache and may be out of date.
@@ -32,14 +32,14 @@ func (l *Lookups) ID(sort, name string, ask func() (string, error)) (string, err
 		return id, nil
 	}
 	l.mu.Lock()
-	if l.asked == nil {
-		l.asked = map[[2]string]func() (string, error){}
+	if l.requests == nil {
+		l.requests = map[[2]string]func() (string, error){}
 	}
 	key := [2]string{sort, name}
-	if l.asked[key] == nil {
-		l.asked[key] = sync.OnceValues(ask)
+	if l.requests[key] == nil {
+		l.requests[key] = sync.OnceValues(ask)
 	}
-	once := l.asked[key]
+	once := l.requests[key]
 	l.mu.Unlock()
 	id, err := once()
 	if err == nil {

@@ -53,7 +53,7 @@ func (f *Files) WatchFiles(ctx context.Context, id, name string, recursive bool)
 					"the answer of Modal's file tool is damaged: %w", err))
 				return
 			}
-			if told, ok := event.fileEvent(); ok && !yield(told, nil) {
+			if fileEvent, ok := event.fileEvent(); ok && !yield(fileEvent, nil) {
 				return
 			}
 		}

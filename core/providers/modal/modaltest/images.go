@@ -20,9 +20,9 @@ import (
 
 // image is a base of the backend and what was done on top.
 type image struct {
-	id    string
-	base  string // what the backend is asked for
-	asked string // the registry's name that stands at the bottom
+	id           string
+	base         string // what the backend is asked for
+	registryName string // the registry's name that stands at the bottom
 	// definition is what the client asked for; nil of what was not built.
 	definition *pb.Image
 	env        map[string]string
@@ -39,7 +39,7 @@ type image struct {
 
 // python says whether the image is one of Python's, which have a program of that name.
 func (i *image) python() bool {
-	name, _, _ := strings.Cut(path.Base(i.asked), ":")
+	name, _, _ := strings.Cut(path.Base(i.registryName), ":")
 	return name == "python"
 }
 
@@ -92,7 +92,7 @@ func (s *Server) ImageGetOrCreate(
 	}
 	if registry.GetSecretId() != "" {
 		s.log.WarnContext(
-			ctx, "recorded, and nothing follows from it here", "image", built.asked, "asked", []string{"registry credentials"},
+			ctx, "recorded, and nothing follows from it here", "image", built.registryName, "asked", []string{"registry credentials"},
 		)
 	}
 	s.images[built.id], s.builds[key] = built, built.id
@@ -155,12 +155,12 @@ func (s *Server) from(built *image, definition *pb.Image, name string) error {
 		if below == nil || below.result.GetStatus() != pb.GenericResult_GENERIC_STATUS_SUCCESS {
 			return status.Errorf(codes.NotFound, "Image '%s' not found", base.GetImageId())
 		}
-		built.base, built.asked, built.workdir = below.base, below.asked, below.workdir
+		built.base, built.registryName, built.workdir = below.base, below.registryName, below.workdir
 		built.snapshot = below.snapshot
 		maps.Copy(built.env, below.env)
 		return nil
 	}
-	built.asked = name
+	built.registryName = name
 	if caps := s.opts.Backend.Capabilities(); caps.Can(core.CapImages) && name != "scratch" {
 		built.base = name
 	} else if len(caps.Images) > 0 {

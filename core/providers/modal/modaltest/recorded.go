@@ -8,12 +8,11 @@ import (
 	pb "github.com/modal-labs/modal-client/go/proto/modal_proto"
 )
 
-// recorded names what a sandbox was asked to be and is not here: it is kept, and clients find it again, but nothing
-// follows from it.
+// recorded names the settings of a sandbox that have no effect here. They are kept, and clients can read them.
 func recorded(d *pb.Sandbox) []string {
 	var fields []string
-	add := func(name string, asked bool) {
-		if asked {
+	add := func(name string, set bool) {
+		if set {
 			fields = append(fields, name)
 		}
 	}

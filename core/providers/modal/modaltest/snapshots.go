@@ -71,7 +71,7 @@ func (r *router) TaskSnapshotDirectory(
 // child is an image that was made of a sandbox of this one.
 func (i *image) child() *image {
 	return &image{
-		id: newID("im-"), base: i.base, asked: i.asked, env: i.env, workdir: i.workdir, result: success(),
+		id: newID("im-"), base: i.base, registryName: i.registryName, env: i.env, workdir: i.workdir, result: success(),
 		done: make(chan struct{}),
 	}
 }

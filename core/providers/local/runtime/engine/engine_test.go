@@ -238,7 +238,7 @@ func TestFilesAndUsage(t *testing.T) {
 
 func TestMemoryOutsideFiles(t *testing.T) {
 	box := start(t, nil)
-	before, err := box.Beside()
+	before, err := box.Overhead()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestMemoryOutsideFiles(t *testing.T) {
 	for i := 0; i < len(held); i += os.Getpagesize() {
 		held[i] = 1
 	}
-	after, err := box.Beside()
+	after, err := box.Overhead()
 	if err != nil || after < before+more/2 {
 		t.Errorf("with %d bytes more it is %d after %d, %v", more, after, before, err)
 	}

@@ -30,9 +30,9 @@ func (b *Box) Memory() (int64, error) {
 	return used, err
 }
 
-// Beside is what the sandbox's kernel, its file server and this process have in memory for themselves, in bytes: a
-// sandbox can make them hold much, by pipes and connections that have no reader. It is as cheap as Memory.
-func (b *Box) Beside() (int64, error) {
+// Overhead is the memory of the sandbox's kernel, its file server and this process, in bytes. A sandbox can make it
+// grow, by pipes and connections without a reader. The call is as cheap as Memory.
+func (b *Box) Overhead() (int64, error) {
 	held, err := anonymous(os.Getpid())
 	for _, process := range b.processes {
 		own, ownErr := anonymous(process.Pid)

@@ -13,24 +13,24 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// silentResolver hears questions and never answers. heard counts them.
-func silentResolver(t *testing.T) (addr netip.AddrPort, heard *atomic.Int64) {
+// silentResolver receives queries and never answers. queries counts them.
+func silentResolver(t *testing.T) (addr netip.AddrPort, queries *atomic.Int64) {
 	t.Helper()
 	packets, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard = &atomic.Int64{}
+	queries = &atomic.Int64{}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for buffer := make([]byte, 2048); ; heard.Add(1) {
+		for buffer := make([]byte, 2048); ; queries.Add(1) {
 			if _, err := packets.Read(buffer); err != nil {
 				return
 			}
 		}
 	})
 	t.Cleanup(func() { _ = packets.Close(); wg.Wait() })
-	return packets.LocalAddr().(*net.UDPAddr).AddrPort(), heard
+	return packets.LocalAddr().(*net.UDPAddr).AddrPort(), queries
 }
 
 func questionFor(t *testing.T, code dnsmessage.OpCode) []byte {
@@ -50,7 +50,7 @@ func questionFor(t *testing.T, code dnsmessage.OpCode) []byte {
 
 // A resolver that trusts this machine would do what else a message can ask for: to change a zone, for one.
 func TestOnlyQuestionsAreForwarded(t *testing.T) {
-	resolver, heard := silentResolver(t)
+	resolver, queries := silentResolver(t)
 	_, in := connect(t, policyFunc(allowAll), resolver)
 	c := in.dialUDP(t, netip.AddrPortFrom(GatewayAddr(), dnsPort))
 	const notify, update = 4, 5 // RFC 1996, RFC 2136
@@ -71,14 +71,14 @@ func TestOnlyQuestionsAreForwarded(t *testing.T) {
 			t.Errorf("operation %d: %+v, %v", code, answer, err)
 		}
 	}
-	if n := heard.Load(); n > 0 {
+	if n := queries.Load(); n > 0 {
 		t.Errorf("the resolver heard %d messages", n)
 	}
 }
 
 // Each question that is under way costs the supervisor a socket and memory that no limit of the sandbox counts.
 func TestQuestionsAreBounded(t *testing.T) {
-	resolver, heard := silentResolver(t)
+	resolver, queries := silentResolver(t)
 	_, in := connect(t, policyFunc(allowAll), resolver)
 	query := questionFor(t, 0)
 	const sockets, each = 40, 50
@@ -92,13 +92,13 @@ func TestQuestionsAreBounded(t *testing.T) {
 	}
 	for deadline, before := time.Now().Add(time.Minute), int64(-1); ; { // until no more come
 		time.Sleep(100 * time.Millisecond)
-		now := heard.Load()
+		now := queries.Load()
 		if now > 0 && now == before || time.Now().After(deadline) {
 			break
 		}
 		before = now
 	}
-	if n := heard.Load(); n == 0 || n > maxQuestions {
+	if n := queries.Load(); n == 0 || n > maxQuestions {
 		t.Errorf("%d questions are asked at the same time, at most %d should be", n, maxQuestions)
 	}
 }

@@ -27,48 +27,48 @@ const (
 	speaksSSH
 )
 
-// greeting is what was said first on a connection.
+// greeting has the first bytes of a connection.
 type greeting struct {
 	protocol protocol
 	host     string // of a TLS client's hello
-	said     []byte
+	data     []byte
 }
 
-// replay reads what was said, and then what follows.
-func replay(said []byte, rest io.Reader) io.Reader {
-	return io.MultiReader(bytes.NewReader(said), rest)
+// replay reads data, and then the rest.
+func replay(data []byte, rest io.Reader) io.Reader {
+	return io.MultiReader(bytes.NewReader(data), rest)
 }
 
-// overhear reads the beginning of a connection until it is seen what it is, or nothing more comes.
-func overhear(conn net.Conn) greeting {
+// readGreeting reads the beginning of a connection until its protocol is known, or the connection ends.
+func readGreeting(conn net.Conn) greeting {
 	var g greeting
 	buffer := make([]byte, 4<<10)
 	for {
 		n, err := conn.Read(buffer)
-		g.said = append(g.said, buffer[:n]...)
+		g.data = append(g.data, buffer[:n]...)
 		known := false
-		if g.protocol, known = speaks(g.said); known || err != nil {
+		if g.protocol, known = speaks(g.data); known || err != nil {
 			break
 		}
 	}
 	if g.protocol == speaksTLS {
-		g.host = hello(&g.said, conn)
+		g.host = hello(&g.data, conn)
 	}
 	return g
 }
 
 // speaks tells a protocol by the first bytes of a connection; false means that more are needed.
-func speaks(said []byte) (protocol, bool) {
+func speaks(data []byte) (protocol, bool) {
 	const longestMethod = 20
 	switch {
-	case len(said) == 0:
+	case len(data) == 0:
 		return speaksOther, false
-	case said[0] == 0x16: // a TLS handshake record (RFC 8446, 5.1)
+	case data[0] == 0x16: // a TLS handshake record (RFC 8446, 5.1)
 		return speaksTLS, true
-	case bytes.HasPrefix(said, []byte(sshPrefix)):
+	case bytes.HasPrefix(data, []byte(sshPrefix)):
 		return speaksSSH, true
 	}
-	for i, c := range said {
+	for i, c := range data {
 		switch {
 		case c == ' ' && i > 0:
 			return speaksHTTP, true
@@ -84,39 +84,39 @@ const sshPrefix = "SSH-"
 
 // identified reads what a server says first, and whether it names itself one of SSH; there may be other lines before
 // that.
-func identified(server io.Reader) (said []byte, ssh bool) {
+func identified(server io.Reader) (data []byte, ssh bool) {
 	const longest = 8 << 10
-	for buffer := make([]byte, 1<<10); len(said) < longest; {
+	for buffer := make([]byte, 1<<10); len(data) < longest; {
 		n, err := server.Read(buffer)
-		said = append(said, buffer[:n]...)
-		if bytes.HasPrefix(said, []byte(sshPrefix)) || bytes.Contains(said, []byte("\n"+sshPrefix)) {
-			return said, true
+		data = append(data, buffer[:n]...)
+		if bytes.HasPrefix(data, []byte(sshPrefix)) || bytes.Contains(data, []byte("\n"+sshPrefix)) {
+			return data, true
 		}
 		if err != nil {
 			break
 		}
 	}
-	return said, false
+	return data, false
 }
 
-// hello reads a TLS client's hello, of which said is the beginning, and returns the name that it asks for. The bytes
-// read are added to said.
-func hello(said *[]byte, conn net.Conn) (host string) {
+// hello reads a TLS client's hello, which begins with data, and returns the name that it asks for. The bytes read are
+// appended to data.
+func hello(data *[]byte, conn net.Conn) (host string) {
 	var more bytes.Buffer
-	first := bytes.NewReader(*said)
+	first := bytes.NewReader(*data)
 	rest := io.TeeReader(io.LimitReader(conn, maxGreeting), &more)
 	server := tls.Server(&listening{conn, io.MultiReader(first, rest)}, &tls.Config{
 		GetConfigForClient: func(info *tls.ClientHelloInfo) (*tls.Config, error) {
 			host = info.ServerName
-			return nil, errHeard
+			return nil, errHelloRead
 		},
 	})
 	_ = server.HandshakeContext(context.Background())
-	*said = append(*said, more.Bytes()...)
+	*data = append(*data, more.Bytes()...)
 	return host
 }
 
-var errHeard = errors.New("the hello was heard")
+var errHelloRead = errors.New("the hello was read")
 
 // listening is an end of a connection that says nothing and stays open.
 type listening struct {

@@ -44,9 +44,9 @@ func (s *Stack) serveNamed(r *tcp.ForwarderRequest, dst netip.AddrPort, name str
 // relayNamed passes on what asks flow.Name, and nothing else: many names may be served where outside leads.
 func (s *Stack) relayNamed(ctx context.Context, inside *accepted, outside net.Conn, flow Flow) {
 	_ = inside.SetReadDeadline(time.Now().Add(greetingPatience))
-	greeting := overhear(inside)
+	greeting := readGreeting(inside)
 	_ = inside.SetReadDeadline(time.Time{})
-	again := &replayed{Conn: inside, reader: replay(greeting.said, inside)}
+	again := &replayed{Conn: inside, reader: replay(greeting.data, inside)}
 	switch {
 	case greeting.protocol == speaksHTTP:
 		s.counters.connections.Add(1)
@@ -64,7 +64,7 @@ func (s *Stack) relayNamed(ctx context.Context, inside *accepted, outside net.Co
 	case greeting.protocol == speaksTLS:
 		s.refuse(flow, "the connection to "+flow.Name+" asks for "+orNoName(greeting.host))
 		inside.reset()
-	case len(greeting.said) > 0:
+	case len(greeting.data) > 0:
 		s.refuse(flow, unreadable)
 		inside.reset()
 	}
@@ -74,9 +74,9 @@ func (s *Stack) relayNamed(ctx context.Context, inside *accepted, outside net.Co
 // connection that begins like SSH is a request to a server of HTTP.
 func sshServer(outside net.Conn) (server net.Conn, ok bool) {
 	_ = outside.SetReadDeadline(time.Now().Add(greetingPatience))
-	said, ok := identified(outside)
+	banner, ok := identified(outside)
 	_ = outside.SetReadDeadline(time.Time{})
-	return &replayed{Conn: outside, reader: replay(said, outside)}, ok
+	return &replayed{Conn: outside, reader: replay(banner, outside)}, ok
 }
 
 func orNoName(host string) string {

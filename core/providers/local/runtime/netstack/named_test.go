@@ -152,11 +152,11 @@ func clientHello(t testing.TB, name string) []byte {
 
 // Two names at one address: one is listed.
 func TestOnlyAllowedNameIsReached(t *testing.T) {
-	var heard atomic.Int64
+	var received atomic.Int64
 	server := listen(t, func(c net.Conn) {
 		buffer := make([]byte, 16<<10)
 		n, _ := c.Read(buffer)
-		heard.Add(int64(n))
+		received.Add(int64(n))
 		_, _ = fmt.Fprintf(c, "heard %d bytes", n)
 	})
 	s, in := withList(t, "good.example")
@@ -177,16 +177,16 @@ func TestOnlyAllowedNameIsReached(t *testing.T) {
 		return string(got)
 	}
 	hello, long := clientHello(t, "good.example"), clientHello(t, "GOOD.example")
-	for what, said := range map[string][][]byte{
+	for what, sent := range map[string][][]byte{
 		"TLS": {hello}, "TLS in pieces": {long[:1], long[1:7], long[7:200], long[200:]},
 	} {
-		if got := say(said...); !strings.HasPrefix(got, "heard ") {
+		if got := say(sent...); !strings.HasPrefix(got, "heard ") {
 			t.Errorf("%s: %q", what, got)
 		}
 	}
-	before := heard.Load()
+	before := received.Load()
 	const nameless, unseen = "asks for no name\n", "of this protocol it cannot be seen"
-	for what, test := range map[string]struct{ said, refusal string }{
+	for what, test := range map[string]struct{ sent, refusal string }{
 		"another name":        {string(clientHello(t, "other.example")), "asks for other.example\n"},
 		"no name":             {string(clientHello(t, "")), nameless},
 		"a name below":        {string(clientHello(t, "a.good.example")), "asks for a.good.example\n"},
@@ -196,14 +196,14 @@ func TestOnlyAllowedNameIsReached(t *testing.T) {
 		"mail":                {"EHLO x\r\n", unseen}, "SSL 2": {"\x80\x2e\x01\x00\x02", unseen},
 		"zeros": {string(make([]byte, 100)), unseen},
 	} {
-		if got := say([]byte(test.said)); strings.Contains(got, "heard") {
+		if got := say([]byte(test.sent)); strings.Contains(got, "heard") {
 			t.Errorf("%s: %q", what, got)
 		}
 		if all := refusals(s); !strings.Contains(all, test.refusal) {
 			t.Errorf("%s: %q is not among the refusals:\n%s", what, test.refusal, all)
 		}
 	}
-	if got := heard.Load(); got != before {
+	if got := received.Load(); got != before {
 		t.Errorf("%d bytes came through that should not", got-before)
 	}
 	for what, dst := range map[string]netip.Addr{
@@ -227,21 +227,21 @@ func TestOnlyAllowedNameIsReached(t *testing.T) {
 
 // A server of HTTP takes this for a request: what begins like SSH goes only to who says that he speaks it.
 func TestSSHIsKnownByItsServer(t *testing.T) {
-	const said = "SSH-2.0-x / HTTP/1.1\r\nHost: other.example\r\n\r\n"
+	const sent = "SSH-2.0-x / HTTP/1.1\r\nHost: other.example\r\n\r\n"
 	for banner, passes := range map[string]bool{
 		"SSH-2.0-y\r\n": true, "welcome\r\nSSH-2.0-y\r\n": true, "": false, "HTTP/1.1 408 Request Timeout\r\n\r\n": false,
 		"x SSH-2.0-y\r\n": false,
 	} {
-		heard := make(chan string, 1)
+		received := make(chan string, 1)
 		server := listen(t, func(c net.Conn) {
 			_, _ = io.WriteString(c, banner)
 			_ = closeWrite(c)
 			all, _ := io.ReadAll(c)
-			heard <- string(all)
+			received <- string(all)
 		})
 		s, in := withList(t, "good.example")
 		c := dialGood(t, in, server.Port())
-		for _, piece := range []string{said[:2], said[2:]} {
+		for _, piece := range []string{sent[:2], sent[2:]} {
 			if _, err := io.WriteString(c, piece); err != nil {
 				t.Fatal(err)
 			}
@@ -251,12 +251,12 @@ func TestSSHIsKnownByItsServer(t *testing.T) {
 		}
 		got, _ := io.ReadAll(c)
 		if !passes {
-			if all := providertest.Receive(t, heard); all != "" || len(got) > 0 || !strings.Contains(refusals(s), unreadable) {
+			if all := providertest.Receive(t, received); all != "" || len(got) > 0 || !strings.Contains(refusals(s), unreadable) {
 				t.Errorf("a server that says %q hears %q, the sandbox %q; refused is %q", banner, all, got, refusals(s))
 			}
 			continue
 		}
-		if all := providertest.Receive(t, heard); all != said || string(got) != banner || refusals(s) != "" {
+		if all := providertest.Receive(t, received); all != sent || string(got) != banner || refusals(s) != "" {
 			t.Errorf("a server that says %q hears %q, the sandbox %q; refused is %q", banner, all, got, refusals(s))
 		}
 	}
@@ -339,7 +339,7 @@ func TestNamesWhenThePolicyChanges(t *testing.T) {
 	s, in := withList(t, "good.example", "other.example")
 	good := netip.AddrPortFrom(addressOf(t, in, "good.example."), server.Port())
 	other := netip.AddrPortFrom(addressOf(t, in, "other.example."), server.Port())
-	open := func(dst netip.AddrPort, said string) net.Conn {
+	open := func(dst netip.AddrPort, sent string) net.Conn {
 		t.Helper()
 		c, err := in.dial(t.Context(), dst)
 		if err != nil {
@@ -347,19 +347,19 @@ func TestNamesWhenThePolicyChanges(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-		if _, err := io.WriteString(c, said); err != nil {
+		if _, err := io.WriteString(c, sent); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.ReadFull(c, make([]byte, len(said))); err != nil {
+		if _, err := io.ReadFull(c, make([]byte, len(sent))); err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
-	stays, goes := open(good, string(clientHello(t, "good.example"))), open(other, string(clientHello(t, "other.example")))
+	stays, refused := open(good, string(clientHello(t, "good.example"))), open(other, string(clientHello(t, "other.example")))
 	public := NewAllowPublic()
 	public.route = routes("", unix.RTN_UNICAST, "", unix.RTN_UNICAST)
 	s.SetPolicy(NewAllowList(public, []string{"good.example"}))
-	if _, err := goes.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
+	if _, err := refused.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("the connection to the name that is not listed any more: %v", err)
 	}
 	if _, err := io.WriteString(stays, "x"); err != nil {
@@ -380,8 +380,8 @@ func TestNamesWhenThePolicyChanges(t *testing.T) {
 	}
 }
 
-// behind serves HTTP for all names of an address and says which was asked.
-func behind(t *testing.T) (port uint16, asked func() string) {
+// backend serves HTTP for all names of an address. requested returns the name of the last request.
+func backend(t *testing.T) (port uint16, requested func() string) {
 	t.Helper()
 	var mu sync.Mutex
 	var log strings.Builder
@@ -412,10 +412,10 @@ func behind(t *testing.T) (port uint16, asked func() string) {
 func TestEachRequestAsksTheName(t *testing.T) {
 	const get = "GET /a?b=%zz;c HTTP/1.1\r\nHost: good.example\r\n\r\n"
 	for what, test := range map[string]struct {
-		said    string
-		answer  string // contained in what comes back
-		asked   string // of the server
-		refusal string
+		sent      string
+		answer    string // contained in what comes back
+		requested string // of the server
+		refusal   string
 	}{
 		"one": {
 			strings.Replace(get, "\r\n\r\n", "\r\nX-Forwarded-For: me\r\nConnection: close\r\n\r\n", 1), "hello ",
@@ -467,22 +467,22 @@ func TestEachRequestAsksTheName(t *testing.T) {
 		"another method": {"FROB / HTTP/1.1\r\nHost: other.example\r\n\r\n", "403 Forbidden", "", `"other.example"`},
 	} {
 		t.Run(what, func(t *testing.T) {
-			port, asked := behind(t)
+			port, requested := backend(t)
 			s, in := withList(t, "good.example")
 			c := dialGood(t, in, port)
-			if _, err := io.WriteString(c, test.said); err != nil {
+			if _, err := io.WriteString(c, test.sent); err != nil {
 				t.Fatal(err)
 			}
 			from := bufio.NewReader(c)
-			if strings.Contains(test.said, "websocket") {
+			if strings.Contains(test.sent, "websocket") {
 				if line, err := from.ReadString('\n'); err != nil || !strings.Contains(line, " 101 ") {
 					t.Fatalf("%q, %v", line, err)
 				}
 				_, _ = io.WriteString(c, "hey\n")
 			}
 			got, err := io.ReadAll(from)
-			if err != nil || !bytes.Contains(got, []byte(test.answer)) || asked() != test.asked {
-				t.Errorf("it answers %q, %v; the server was asked %q", got, err, asked())
+			if err != nil || !bytes.Contains(got, []byte(test.answer)) || requested() != test.requested {
+				t.Errorf("it answers %q, %v; the server was asked %q", got, err, requested())
 			}
 			if all := refusals(s); (all == "") != (test.refusal == "") || !strings.Contains(all, test.refusal) {
 				t.Errorf("refused is %q", all)
@@ -504,7 +504,7 @@ func dialGood(t *testing.T, in sandbox, port uint16) net.Conn {
 }
 
 func TestManyRequestsOnOneConnection(t *testing.T) {
-	port, _ := behind(t)
+	port, _ := backend(t)
 	s, in := withList(t, "good.example")
 	c := dialGood(t, in, port)
 	answers := bufio.NewReader(c)
@@ -544,10 +544,10 @@ func FuzzReadGreeting(f *testing.F) {
 	f.Add([]byte("SSH-2.0-x\r\n"))
 	f.Add([]byte("\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00"))
 	f.Add(clientHello(f, "good.example"))
-	f.Fuzz(func(t *testing.T, said []byte) {
-		rest := bytes.NewReader(said)
-		g := overhear(bytesConn{Reader: rest})
-		if all, err := io.ReadAll(replay(g.said, rest)); err != nil || !bytes.Equal(all, said) {
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		rest := bytes.NewReader(sent)
+		g := readGreeting(bytesConn{Reader: rest})
+		if all, err := io.ReadAll(replay(g.data, rest)); err != nil || !bytes.Equal(all, sent) {
 			t.Errorf("what comes after is %q, %v", all, err)
 		}
 		if g.host != "" && g.protocol != speaksTLS {

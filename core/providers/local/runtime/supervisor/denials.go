@@ -10,8 +10,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/runtime/netstack"
 )
 
-// tellPause is how long refusals are gathered before the state tells of them: who watches gets few events of a flood.
-const tellPause = 250 * time.Millisecond
+// reportInterval is how long refusals are gathered before they enter the state, so a flood causes few events.
+const reportInterval = 250 * time.Millisecond
 
 // denials are what the network policy refused, the latest first.
 func (s *Supervisor) denials() []core.Denial {
@@ -23,19 +23,19 @@ func (s *Supervisor) denials() []core.Denial {
 }
 
 func denial(d netstack.Denial) core.Denial {
-	told := core.Denial{Time: d.Time, Protocol: string(d.Flow.Proto), Name: d.Flow.Name, Why: d.Reason, Count: d.Count}
+	denial := core.Denial{Time: d.Time, Protocol: string(d.Flow.Proto), Name: d.Flow.Name, Why: d.Reason, Count: d.Count}
 	if d.Flow.Proto != netstack.DNS {
-		told.Address, told.Port = d.Flow.Dst.Addr().String(), int(d.Flow.Dst.Port())
+		denial.Address, denial.Port = d.Flow.Dst.Addr().String(), int(d.Flow.Dst.Port())
 	}
-	return told
+	return denial
 }
 
 // noteDenial makes the state tell of refusals soon.
 func (s *Supervisor) noteDenial() {
 	s.mu.Lock()
-	first := s.tellAt.IsZero()
+	first := s.reportAt.IsZero()
 	if first {
-		s.tellAt = time.Now().Add(tellPause)
+		s.reportAt = time.Now().Add(reportInterval)
 	}
 	s.mu.Unlock()
 	if first {
@@ -43,9 +43,9 @@ func (s *Supervisor) noteDenial() {
 	}
 }
 
-// tellDenials writes to the state how many refusals there were and the latest. The caller holds mu.
-func (s *Supervisor) tellDenials() {
-	s.tellAt = time.Time{}
+// reportDenials writes the number of refusals and the latest of them to the state. The caller holds mu.
+func (s *Supervisor) reportDenials() {
+	s.reportAt = time.Time{}
 	s.state.Denied = int(s.stack.Stats().Denied)
 	if all := s.stack.Denials(); len(all) > 0 {
 		latest := denial(all[len(all)-1])

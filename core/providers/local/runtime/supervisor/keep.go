@@ -80,7 +80,7 @@ func (s *Supervisor) next() time.Duration {
 	if s.saves() && s.dirty {
 		at(s.saveAt)
 	}
-	at(s.tellAt)
+	at(s.reportAt)
 	return wait
 }
 
@@ -102,8 +102,8 @@ func (s *Supervisor) due() end {
 			s.log.Error("the filesystem could not be saved", "error", err)
 		}
 	}
-	if expired(s.tellAt) {
-		s.tellDenials()
+	if expired(s.reportAt) {
+		s.reportDenials()
 	}
 	if s.busy == 0 && !s.frozen && !s.paused && expired(s.freezeAt) {
 		s.freeze()
@@ -222,11 +222,11 @@ func (s *Supervisor) watchMemory(ctx context.Context, limit int64) {
 		if err != nil {
 			continue
 		}
-		beside, err := s.box.Beside()
+		overhead, err := s.box.Overhead()
 		if err != nil {
 			continue
 		}
-		if message := overLimit(used, beside, limit); message != "" {
+		if message := overLimit(used, overhead, limit); message != "" {
 			s.finish(end{core.StateFailed, core.ReasonMemory, message})
 			return
 		}
@@ -235,14 +235,14 @@ func (s *Supervisor) watchMemory(ctx context.Context, limit int64) {
 
 // overLimit says by what a sandbox is over its memory limit, or "". used is the sandbox's own, beside what its kernel
 // and its supervisor hold.
-func overLimit(used, beside, limit int64) string {
+func overLimit(used, overhead, limit int64) string {
 	switch {
 	case used > limit:
 		return fmt.Sprintf("memory use of %s is over the limit of %s", core.Bytes(used), core.Bytes(limit))
-	case used+beside > limit+socket.KernelMemory:
+	case used+overhead > limit+socket.KernelMemory:
 		return fmt.Sprintf("memory use of %s, and %s that its kernel and its network hold for it, are over the limit of %s "+
 			"and %s for those",
-			core.Bytes(used), core.Bytes(beside), core.Bytes(limit), core.Bytes(socket.KernelMemory))
+			core.Bytes(used), core.Bytes(overhead), core.Bytes(limit), core.Bytes(socket.KernelMemory))
 	}
 	return ""
 }

@@ -10,8 +10,8 @@ import (
 func TestOverLimit(t *testing.T) {
 	const mib = 1 << 20
 	for _, test := range []struct {
-		used, beside int64 // in MiB, of a limit of 512
-		says         string
+		used, overhead int64 // in MiB, of a limit of 512
+		message        string
 	}{
 		{512, 20, ""},
 		{1, 700, ""},
@@ -20,9 +20,9 @@ func TestOverLimit(t *testing.T) {
 		{512, 257, "257MiB that its kernel"},
 		{1, 768, "768MiB that its kernel"},
 	} {
-		if got := overLimit(test.used*mib, test.beside*mib, 512*mib); !strings.Contains(got, test.says) ||
-			(got == "") != (test.says == "") {
-			t.Errorf("%d and %d: %q", test.used, test.beside, got)
+		if got := overLimit(test.used*mib, test.overhead*mib, 512*mib); !strings.Contains(got, test.message) ||
+			(got == "") != (test.message == "") {
+			t.Errorf("%d and %d: %q", test.used, test.overhead, got)
 		}
 	}
 }

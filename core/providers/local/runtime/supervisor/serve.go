@@ -38,7 +38,7 @@ func (s *Supervisor) Exec(stream grpc.BidiStreamingServer[socket.Ask, socket.Ans
 		return err
 	}
 	var sending sync.WaitGroup
-	sending.Go(func() { tell(c, stream, broken) })
+	sending.Go(func() { report(c, stream, broken) })
 	defer sending.Wait()
 	for {
 		request, err := stream.Recv()
@@ -110,8 +110,8 @@ func isTerminal(f *os.File) bool {
 	return err == nil && is
 }
 
-// tell sends what the client must know until the command's end or the client's.
-func tell(c *command.Command, stream grpc.BidiStreamingServer[socket.Ask, socket.Answer], broken <-chan core.Stream) {
+// report sends broken streams and the command's exit to the client. It returns when the command or the call ends.
+func report(c *command.Command, stream grpc.BidiStreamingServer[socket.Ask, socket.Answer], broken <-chan core.Stream) {
 	for {
 		select {
 		case one := <-broken:
@@ -303,10 +303,10 @@ func (s *Supervisor) given() []wire.Secret {
 func (s *Supervisor) expire(at time.Time, lease bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.Settled && lease {
+	if s.state.Fixed && lease {
 		return nil
 	}
-	s.state.Expires, s.state.Settled = at, !lease
+	s.state.Expires, s.state.Fixed = at, !lease
 	s.wake()
 	return s.saveLocked(true)
 }

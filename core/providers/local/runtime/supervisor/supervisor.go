@@ -66,7 +66,7 @@ type Supervisor struct {
 	dirty    bool // something may have changed since the filesystem was saved
 	freezeAt time.Time
 	saveAt   time.Time
-	tellAt   time.Time    // when the state is to tell of refused connections; zero is never
+	reportAt time.Time    // when refused connections enter the state; zero is never
 	usage    engine.Usage // as measured last
 	awake    context.CancelFunc
 	why      end
@@ -232,7 +232,7 @@ func (s *Supervisor) publish(ctx context.Context) error {
 
 // begins counts the sandbox as running, and its times, from now on.
 func (s *Supervisor) begins(now time.Time) {
-	s.state.Ended, s.state.Settled = time.Time{}, s.launch.Endless
+	s.state.Ended, s.state.Fixed = time.Time{}, s.launch.Endless
 	s.state.State, s.state.Started, s.state.LastActive = core.StateRunning, now, now
 	if timeout := s.launch.Spec.Timeout; timeout > 0 && !s.launch.Endless {
 		s.state.Expires = now.Add(time.Duration(timeout))

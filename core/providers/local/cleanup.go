@@ -22,7 +22,7 @@ import (
 )
 
 // remainsTimeout bounds how long the processes of a dead supervisor may take to end after SIGKILL.
-const remainsTimeout = 10 * time.Second
+const cleanupTimeout = 10 * time.Second
 
 // forget removes a sandbox. The caller holds its lock. The record is removed last: while anything of the sandbox is
 // left, the record names it, and forget can be called again.
@@ -59,7 +59,7 @@ func (p *Provider) clear(ctx context.Context, id string) error {
 
 // killProcesses kills the processes of a sandbox whose supervisor has ended, and waits for their end.
 func killProcesses(ctx context.Context, id string, group *cgroup.Group) error {
-	ctx, cancel := context.WithTimeout(ctx, remainsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
 	for {
 		found, err := processesOf(id, group)
