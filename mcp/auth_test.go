@@ -182,11 +182,11 @@ func TestTLS(t *testing.T) {
 		},
 	)
 	ctx, cancel := context.WithCancel(t.Context())
-	told, tell := io.Pipe()
+	logs, logWriter := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- b.ServeWeb(ctx, tell) }()
+	go func() { served <- b.ServeWeb(ctx, logWriter) }()
 	line := make([]byte, 500)
-	n, err := told.Read(line)
+	n, err := logs.Read(line)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -191,7 +191,7 @@ func fixture(
 }
 
 func fixtureTools() []tools.Tool {
-	says := func(content ...mcp.Content) func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error) {
+	respond := func(content ...mcp.Content) func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error) {
 		return func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{Content: content}, nil
 		}
@@ -217,14 +217,14 @@ func fixtureTools() []tools.Tool {
 		}
 	}
 	return []tools.Tool{
-		fixture("test_simple_text", "", says(mcp.NewTextContent("This is a simple text response for testing."))),
-		fixture("test_image_content", "", says(mcp.NewImageContent(fixturePicture, "image/png"))),
-		fixture("test_audio_content", "", says(mcp.NewAudioContent(fixtureSound, "audio/wav"))),
+		fixture("test_simple_text", "", respond(mcp.NewTextContent("This is a simple text response for testing."))),
+		fixture("test_image_content", "", respond(mcp.NewImageContent(fixturePicture, "image/png"))),
+		fixture("test_audio_content", "", respond(mcp.NewAudioContent(fixtureSound, "audio/wav"))),
 		fixture(
 			"test_embedded_resource", "",
-			says(embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")),
+			respond(embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")),
 		),
-		fixture("test_multiple_content_types", "", says(
+		fixture("test_multiple_content_types", "", respond(
 			mcp.NewTextContent("Multiple content types test:"), mcp.NewImageContent(fixturePicture, "image/png"),
 			embedded("test://mixed-content-resource", "application/json", `{"test":"data","value":123}`),
 		)),
@@ -278,8 +278,8 @@ func fixtureTools() []tools.Tool {
 			)),
 		fixture("json_schema_2020_12_tool",
 			`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","$defs":{"address":{"type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"}}}},"properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"}},"additionalProperties":false}`,
-			says(mcp.NewTextContent("ok"))),
-		fixture("test_reconnection", "", says(mcp.NewTextContent("nothing to wait for"))),
+			respond(mcp.NewTextContent("ok"))),
+		fixture("test_reconnection", "", respond(mcp.NewTextContent("nothing to wait for"))),
 	}
 }
 

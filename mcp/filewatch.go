@@ -99,18 +99,18 @@ func (s *Server) heed(ctx context.Context, sub *subscription) {
 		sub.file.every, sub.file.next = 0, time.Time{}
 		s.subscribed.mu.Unlock()
 	}()
-	var told time.Time
+	var lastNotice time.Time
 	for event, err := range s.service.Files.Watch(ctx, sub.sandbox.Ref(), watched, false) {
 		switch {
 		case err != nil:
 			s.log.DebugContext(ctx, "watching a file", "path", watched, "error", err)
 		case watched != name && event.Path != name && event.From != name:
-		case time.Since(told) < filePoll:
+		case time.Since(lastNotice) < filePoll:
 			s.subscribed.mu.Lock()
 			sub.file.next, sub.file.every = time.Time{}, filePoll
 			s.subscribed.mu.Unlock()
 		default:
-			told = time.Now()
+			lastNotice = time.Now()
 			s.lookAt(sub, true)
 		}
 	}

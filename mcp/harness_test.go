@@ -200,8 +200,8 @@ func (a *assistant) Launch(arguments args) string {
 	return id
 }
 
-// hear waits for a notification that fits.
-func (a *assistant) hear(what string, fits func(mcp.JSONRPCNotification) bool) mcp.JSONRPCNotification {
+// notification waits for a notification that fits.
+func (a *assistant) notification(what string, fits func(mcp.JSONRPCNotification) bool) mcp.JSONRPCNotification {
 	a.t.Helper()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

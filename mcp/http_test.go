@@ -190,8 +190,8 @@ func TestSSEWithoutElicitationIsRefused(t *testing.T) {
 	a.Launch(nil)
 	a.fails(core.KindUnsupported, "sandbox_terminate", args{"all": true})
 	a.fails(core.KindUnsupported, "sandbox_launch", args{"gpu": "T4"})
-	if got := a.Call("sandbox_list", nil); len(got["sandboxes"].([]any)) != 1 || len(user.asked) != 0 {
-		t.Errorf("there are %v, and asked was %q", got, user.asked)
+	if got := a.Call("sandbox_list", nil); len(got["sandboxes"].([]any)) != 1 || len(user.questions) != 0 {
+		t.Errorf("there are %v, and asked was %q", got, user.questions)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestTransports(t *testing.T) {
 		}); got["stdout"] != "working\ndone\n" {
 			t.Errorf("exec: %v", got)
 		}
-		a.hear("progress", func(note mcp.JSONRPCNotification) bool {
+		a.notification("progress", func(note mcp.JSONRPCNotification) bool {
 			return note.Method == "notifications/progress" && note.Params.AdditionalFields["message"] == "working"
 		})
 		a.Call("file_write", args{"sandbox": sb, "path": "/tmp/f", "content": "text"})
@@ -630,11 +630,11 @@ func TestSlowlorisIsCutOff(t *testing.T) {
 		},
 	)
 	ctx, cancel := context.WithCancel(t.Context())
-	told, tell := io.Pipe()
+	logs, logWriter := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- b.ServeWeb(ctx, tell) }()
+	go func() { served <- b.ServeWeb(ctx, logWriter) }()
 	line := make([]byte, 500)
-	n, err := told.Read(line)
+	n, err := logs.Read(line)
 	if err != nil {
 		t.Fatal(err)
 	}

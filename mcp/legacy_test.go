@@ -50,8 +50,8 @@ func (v *visitor) held() transport.Held {
 	return held
 }
 
-// told is a message of the server.
-type told struct {
+// serverMessage is a message of the server.
+type serverMessage struct {
 	id     string // of the event; "" where the answer is no stream
 	ID     json.RawMessage
 	Method string
@@ -104,7 +104,7 @@ func (v *visitor) Open(method, body string, change func(*http.Request)) *listeni
 }
 
 // next is the next message; false says that there are no more.
-func (l *listening) next() (message told, ok bool) {
+func (l *listening) next() (message serverMessage, ok bool) {
 	l.t.Helper()
 	id := ""
 	for l.lines.Scan() {
@@ -129,7 +129,7 @@ func (l *listening) next() (message told, ok bool) {
 }
 
 // rest reads all that comes.
-func (l *listening) rest() (all []told) {
+func (l *listening) rest() (all []serverMessage) {
 	l.t.Helper()
 	for message, ok := l.next(); ok; message, ok = l.next() {
 		all = append(all, message)
@@ -146,7 +146,7 @@ func callBody(id int, tool string) string {
 }
 
 // checkCall says whether messages are all of a call of test_tool_with_progress and nothing else, from a step on.
-func checkCall(t testing.TB, id, from int, got []told) {
+func checkCall(t testing.TB, id, from int, got []serverMessage) {
 	t.Helper()
 	steps := []string{"begin", "middle", "end"}[from:]
 	if len(got) != len(steps)+1 {
@@ -222,7 +222,7 @@ func TestResumeCall(t *testing.T) {
 	}
 	post.hangUp()
 	next <- struct{}{}
-	eventually(t, "the second step is in the stream", func() bool { return v.held().Said == 2 })
+	eventually(t, "the second step is in the stream", func() bool { return v.held().Sent == 2 })
 	get := v.resume(first.id)
 	missed, ok := get.next()
 	if !ok || missed.Params.Message != "middle" {
@@ -230,7 +230,7 @@ func TestResumeCall(t *testing.T) {
 	}
 	next <- struct{}{}
 	next <- struct{}{}
-	checkCall(t, 7, 1, append([]told{missed}, get.rest()...))
+	checkCall(t, 7, 1, append([]serverMessage{missed}, get.rest()...))
 	// All of it once more, after the call has ended.
 	checkCall(t, 7, 1, v.resume(first.id).rest())
 	checkCall(t, 7, 2, v.resume(missed.id).rest())
@@ -242,7 +242,7 @@ func TestConcurrentCallsAsk(t *testing.T) {
 	addFixtures(s.Server)
 	v := s.drop(t, `{"elicitation":{}}`)
 	get := v.Open("GET", "", nil)
-	ask := func(id int) (*listening, told) {
+	ask := func(id int) (*listening, serverMessage) {
 		l := v.Open(
 			"POST",
 			fmt.Sprintf(
@@ -260,7 +260,7 @@ func TestConcurrentCallsAsk(t *testing.T) {
 	one, first := ask(1)
 	two, second := ask(2)
 	for _, test := range []struct {
-		question told
+		question serverMessage
 		call     *listening
 		id       int
 	}{{second, two, 2}, {first, one, 1}} {
@@ -291,10 +291,10 @@ func TestConcurrentCallsAsk(t *testing.T) {
 func TestSessionStream(t *testing.T) {
 	s := newSite(t, setup.Options{})
 	v := s.drop(t, `{}`)
-	tell := func(uri string) {
+	notify := func(uri string) {
 		s.mcp.SendNotificationToAllClients(mcp.MethodNotificationResourceUpdated, map[string]any{"uri": uri})
 	}
-	hear := func(l *listening, uri string) string {
+	expect := func(l *listening, uri string) string {
 		t.Helper()
 		message, ok := l.next()
 		if !ok || message.Params.URI != uri {
@@ -302,29 +302,29 @@ func TestSessionStream(t *testing.T) {
 		}
 		return message.id
 	}
-	tell("a")
+	notify("a")
 	first := v.Open("GET", "", nil)
-	a := hear(first, "a")
-	tell("b")
-	hear(first, "b")
+	a := expect(first, "a")
+	notify("b")
+	expect(first, "b")
 	second := v.Open("GET", "", nil)
 	if rest := first.rest(); len(rest) != 0 {
 		t.Errorf("the superseded connection receives %+v", rest)
 	}
-	tell("c")
-	c := hear(second, "c")
+	notify("c")
+	c := expect(second, "c")
 	second.hangUp()
-	tell("d")
+	notify("d")
 	third := v.resume(a)
 	for _, uri := range []string{"b", "c", "d"} {
-		hear(third, uri)
+		expect(third, uri)
 	}
-	tell("e")
-	hear(third, "e")
+	notify("e")
+	expect(third, "e")
 	third.hangUp()
 	last := v.resume(c)
-	hear(last, "d")
-	hear(last, "e")
+	expect(last, "d")
+	expect(last, "e")
 }
 
 // A DELETE ends the session, its streams and its calls. Later requests of the session fail.
@@ -499,10 +499,10 @@ func TestIdleSessionEnds(t *testing.T) {
 		ask := d.ask
 		listen, hangUp := context.WithTimeout(t.Context(), 12*time.Minute)
 		defer hangUp()
-		if heard := ask(listen, "GET", "").Body.String(); strings.Count(heard, `"method":"ping"`) != int(
+		if body := ask(listen, "GET", "").Body.String(); strings.Count(body, `"method":"ping"`) != int(
 			12*time.Minute/transport.KeepAliveEvery,
-		) || strings.Contains(heard, "id: ") {
-			t.Errorf("the stream is kept alive with %q", heard)
+		) || strings.Contains(body, "id: ") {
+			t.Errorf("the stream is kept alive with %q", body)
 		}
 		ping := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 		for range 3 {

@@ -161,21 +161,21 @@ func TestSubscriptions(t *testing.T) {
 		}
 	}
 	a.Call("exec", args{"sandbox": sb, "command": "echo x > /tmp/watched"})
-	a.hear("a command changed the file", updated(uri))
+	a.notification("a command changed the file", updated(uri))
 	a.mu.Lock()
 	a.notes = nil
 	a.mu.Unlock()
 	a.Call("file_write", args{"sandbox": sb, "path": "/tmp/watched", "content": "y"})
-	a.hear("a tool changed the file", updated(uri))
+	a.notification("a tool changed the file", updated(uri))
 	a.Call("sandbox_terminate", args{"sandbox": sb})
-	a.hear("the sandbox has ended", updated("sandbox://"+sb))
-	a.hear("there is another list", func(note mcp.JSONRPCNotification) bool {
+	a.notification("the sandbox has ended", updated("sandbox://"+sb))
+	a.notification("there is another list", func(note mcp.JSONRPCNotification) bool {
 		return note.Method == mcp.MethodNotificationResourcesListChanged
 	})
 }
 
-// tellsOfFiles is a provider that tells of what changes in files: what a test says.
-type tellsOfFiles struct {
+// fileWatcher is a provider whose file events come from the test.
+type fileWatcher struct {
 	*fake.Provider
 	// watched takes the path of each watch that begins.
 	watched chan string
@@ -183,18 +183,18 @@ type tellsOfFiles struct {
 	stats   *atomic.Int64
 }
 
-func (p tellsOfFiles) Capabilities() core.Capabilities {
+func (p fileWatcher) Capabilities() core.Capabilities {
 	caps := p.Provider.Capabilities()
 	caps.Has = append(slices.Clone(caps.Has), core.CapFileWatch)
 	return caps
 }
 
-func (p tellsOfFiles) Stat(ctx context.Context, id, name string) (core.FileInfo, error) {
+func (p fileWatcher) Stat(ctx context.Context, id, name string) (core.FileInfo, error) {
 	p.stats.Add(1)
 	return p.Provider.Stat(ctx, id, name)
 }
 
-func (p tellsOfFiles) WatchFiles(ctx context.Context, _, name string, _ bool) iter.Seq2[core.FileEvent, error] {
+func (p fileWatcher) WatchFiles(ctx context.Context, _, name string, _ bool) iter.Seq2[core.FileEvent, error] {
 	return func(yield func(core.FileEvent, error) bool) {
 		select {
 		case p.watched <- name:
@@ -219,7 +219,7 @@ func (p tellsOfFiles) WatchFiles(ctx context.Context, _, name string, _ bool) it
 // Where the provider tells of changes, what it tells is passed on, and files are looked at less and less often.
 func TestWatchedFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		provider := tellsOfFiles{fake.New(fake.Options{}), make(chan string), make(chan []core.FileEvent), &atomic.Int64{}}
+		provider := fileWatcher{fake.New(fake.Options{}), make(chan string), make(chan []core.FileEvent), &atomic.Int64{}}
 		svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{{
 			Name: "fake", IDPrefix: "fak-", Open: func() (core.Provider, error) { return provider, nil },
 		}}})
@@ -234,7 +234,7 @@ func TestWatchedFiles(t *testing.T) {
 		if got := providertest.Receive(t, provider.watched); got != "/tmp" {
 			t.Errorf("watched is %q", got)
 		}
-		heard := func() (updates int) {
+		received := func() (updates int) {
 			synctest.Wait()
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -247,11 +247,11 @@ func TestWatchedFiles(t *testing.T) {
 		}
 		// The file is not there, so no look could find that it changed.
 		provider.events <- []core.FileEvent{{Kind: core.FileModified, Path: "/tmp/other"}}
-		if got := heard(); got != 0 {
+		if got := received(); got != 0 {
 			t.Errorf("told of another file's change: %d", got)
 		}
 		provider.events <- []core.FileEvent{{Kind: core.FileRenamed, Path: "/tmp/elsewhere", From: "/tmp/watched"}}
-		if got := heard(); got != 1 {
+		if got := received(); got != 1 {
 			t.Errorf("told of a change %d times, want once", got)
 		}
 		looks := provider.stats.Load()
@@ -318,12 +318,12 @@ func TestPromptsAndCompletion(t *testing.T) {
 
 // answers is a user who is asked.
 type answers struct {
-	agree bool
-	asked []string
+	agree     bool
+	questions []string
 }
 
 func (u *answers) Elicit(_ context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
-	u.asked = append(u.asked, request.Params.Message)
+	u.questions = append(u.questions, request.Params.Message)
 	result := &mcp.ElicitationResult{}
 	result.Action = mcp.ElicitationResponseActionDecline
 	if u.agree {
@@ -342,9 +342,9 @@ func TestElicitation(t *testing.T) {
 			a.Launch(nil)
 			a.fails(core.KindCanceled, "sandbox_terminate", args{"all": true})
 			a.fails(core.KindCanceled, "sandbox_launch", args{"gpu": "T4"})
-			if len(user.asked) != 2 || !strings.Contains(user.asked[0], "Terminate 1 sandboxes") ||
-				!strings.Contains(user.asked[1], "T4") {
-				t.Errorf("the user was asked %q", user.asked)
+			if len(user.questions) != 2 || !strings.Contains(user.questions[0], "Terminate 1 sandboxes") ||
+				!strings.Contains(user.questions[1], "T4") {
+				t.Errorf("the user was asked %q", user.questions)
 			}
 			user.agree = true
 			a.Launch(args{"gpu": "T4"})

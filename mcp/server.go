@@ -170,7 +170,7 @@ func (s *Server) handler(tool tools.Tool) server.ToolHandlerFunc {
 		}
 		s.endpoint.Metrics.Called(tool.Name, outcome, time.Since(begin))
 		s.log.InfoContext(ctx, "tool", "name", tool.Name, "result", outcome, "ms", time.Since(begin).
-			Milliseconds(), "session", c.Session.ID, "owner", c.Who.Owner)
+			Milliseconds(), "session", c.Session.ID, "owner", c.Identity.Owner)
 		return result, nil
 	}
 }
@@ -216,7 +216,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 // NewWeb makes the HTTP side of a server that listens at addr. The caller calls Shutdown.
 func (s *Server) NewWeb(addr net.Addr) (*transport.Web, error) { return s.endpoint.NewWeb(addr) }
 
-// ServeWeb listens and serves until ctx ends, then lets requests end. The URL is written to tell.
-func (s *Server) ServeWeb(ctx context.Context, tell io.Writer) error {
-	return s.endpoint.ServeWeb(ctx, tell)
+// ServeWeb listens and serves until ctx ends, then lets requests end. The URL is written to out.
+func (s *Server) ServeWeb(ctx context.Context, out io.Writer) error {
+	return s.endpoint.ServeWeb(ctx, out)
 }

@@ -184,7 +184,7 @@ func (s *Server) watch() {
 				s.log.DebugContext(s.ctx, "events", "error", err)
 				continue
 			}
-			s.tell(event)
+			s.notify(event)
 		}
 		// It was too slow: what it missed is everything, for all it knows.
 		select {
@@ -195,7 +195,7 @@ func (s *Server) watch() {
 	}
 }
 
-func (s *Server) tell(event core.Event) {
+func (s *Server) notify(event core.Event) {
 	switch event.Type {
 	case core.EventState:
 		if event.Sandbox == "" || !s.subscribed.news(event.Sandbox, event.State) {

@@ -153,8 +153,8 @@ func TestMove(t *testing.T) {
 	got := a.Call("sandbox_move", args{"sandbox": sb, "to": "cloud"})
 	checkOutput(t, "sandbox_move", got)
 	moved, _ := got["sandbox"].(map[string]any)
-	if moved["provider"] != "cloud" || len(user.asked) != 1 || !strings.Contains(user.asked[0], "T4") {
-		t.Errorf("moved: %v; asked was %q", got, user.asked)
+	if moved["provider"] != "cloud" || len(user.questions) != 1 || !strings.Contains(user.questions[0], "T4") {
+		t.Errorf("moved: %v; asked was %q", got, user.questions)
 	}
 	if got := a.Call("file_read", args{"sandbox": moved["id"], "path": "/root/f"}); got["content"] != "moved" {
 		t.Errorf("its file: %v", got)
@@ -221,7 +221,7 @@ func TestNoticesAreInResults(t *testing.T) {
 
 // The stores of a provider belong to all its users. A caller with a key sees none of them, and has its own volumes.
 func TestStoresAreClosedToKeys(t *testing.T) {
-	var asked []core.Volume
+	var requested []core.Volume
 	keeper := fake.NewKeeper(fake.Options{Also: []core.Capability{core.CapVolumes}}, fake.KeeperOptions{})
 	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
 	b := benchOver(
@@ -245,14 +245,14 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 	for _, source := range []string{"data", "alice-data"} {
 		_, err := scoped.Sandboxes.Launch(t.Context(), core.Spec{Volumes: []core.Volume{{Source: source, Target: "/x"}}},
 			service.LaunchOptions{
-				Confirm: func(spec core.Spec) error { asked = append(asked, spec.Volumes...); return nil },
+				Confirm: func(spec core.Spec) error { requested = append(requested, spec.Volumes...); return nil },
 			})
 		if err != nil {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
-	if !slices.Equal(asked, []core.Volume{{Source: "alice-data", Target: "/x"}, {Source: "alice-data", Target: "/x"}}) {
-		t.Errorf("mounted are %v", asked)
+	if !slices.Equal(requested, []core.Volume{{Source: "alice-data", Target: "/x"}, {Source: "alice-data", Target: "/x"}}) {
+		t.Errorf("mounted are %v", requested)
 	}
 }
 
@@ -268,8 +268,8 @@ func TestTemplateGPUNeedsConfirmation(t *testing.T) {
 	user := &answers{}
 	a := b.connect(t, client.WithElicitationHandler(user))
 	a.fails(core.KindCanceled, "sandbox_launch", nil)
-	if len(user.asked) != 1 || !strings.Contains(user.asked[0], "T4") {
-		t.Errorf("asked was %q", user.asked)
+	if len(user.questions) != 1 || !strings.Contains(user.questions[0], "T4") {
+		t.Errorf("asked was %q", user.questions)
 	}
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"gpu": "T4:2"})
 	a.fails(core.KindUnauthorized, "sandbox_launch", args{"image": "other"})

@@ -24,8 +24,8 @@ type speaker interface {
 	use(ctx context.Context, tool string, arguments args) (structured map[string]any, text string, failed bool, err error)
 	resource(ctx context.Context, uri string) (text string, err error)
 	prompt(ctx context.Context, name string, arguments map[string]string) (messages int, err error)
-	// heard returns the progress messages so far.
-	heard() string
+	// received returns the progress messages so far.
+	received() string
 }
 
 func (a *assistant) tools(ctx context.Context) (int, error) {
@@ -63,7 +63,7 @@ func (a *assistant) prompt(ctx context.Context, name string, arguments map[strin
 	return len(got.Messages), nil
 }
 
-func (a *assistant) heard() string {
+func (a *assistant) received() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return strings.Join(a.progress, "\n")
@@ -151,7 +151,7 @@ func (g *gopher) prompt(ctx context.Context, name string, arguments map[string]s
 	return len(got.Messages), nil
 }
 
-func (g *gopher) heard() string {
+func (g *gopher) received() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return strings.Join(g.progress, "\n")
@@ -201,13 +201,13 @@ func TestClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tell(t, meet(newHome(t)))
+			converse(t, meet(newHome(t)))
 		})
 	}
 }
 
-// tell is the story.
-func tell(t *testing.T, s speaker) {
+// converse is the story.
+func converse(t *testing.T, s speaker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
@@ -244,8 +244,8 @@ func tell(t *testing.T, s speaker) {
 	}); got["stdout"] != "done\n" || got["exit_code"] != 0.0 {
 		t.Errorf("waited: %v", got)
 	}
-	if heard := s.heard(); !strings.Contains(heard, "begun") {
-		t.Errorf("no progress: %q", heard)
+	if received := s.received(); !strings.Contains(received, "begun") {
+		t.Errorf("no progress: %q", received)
 	}
 	if messages, err := s.prompt(ctx, "run_untrusted_code", map[string]string{"source": "x.py"}); err != nil ||
 		messages != 1 {

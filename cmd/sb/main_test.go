@@ -27,10 +27,10 @@ func TestMain(m *testing.M) {
 // broken is sb with a bug: it panics in a goroutine of its own at the signal USR1. At USR2 its report is long: it has
 // the traces of many goroutines.
 func broken() {
-	tell := make(chan os.Signal, 1)
-	signal.Notify(tell, syscall.SIGUSR1, syscall.SIGUSR2)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)
 	go func() {
-		if <-tell == syscall.SIGUSR2 {
+		if <-signals == syscall.SIGUSR2 {
 			debug.SetTraceback("all")
 			for range 3000 {
 				go func() { select {} }()

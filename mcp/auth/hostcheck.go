@@ -91,8 +91,8 @@ func CrossOrigin(header http.Header, r *http.Request) (preflight bool) {
 		return false
 	}
 	header.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
-	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
-		header.Set("Access-Control-Allow-Headers", asked) // the origin is trusted with any
+	if requested := r.Header.Get("Access-Control-Request-Headers"); requested != "" {
+		header.Set("Access-Control-Allow-Headers", requested) // the origin is trusted with any
 	}
 	header.Set("Access-Control-Max-Age", "600")
 	return true

@@ -26,19 +26,19 @@ type Identity struct {
 
 // Label is the value by which sandboxes tell their owner. The person whose process this is has one that no key's
 // owner can have, for names do not begin with it.
-func (who Identity) Label() string { return cmp.Or(who.Owner, "-") }
+func (i Identity) Label() string { return cmp.Or(i.Owner, "-") }
 
 type identityKey struct{}
 
 // WithIdentity says in ctx who makes the request.
-func WithIdentity(ctx context.Context, who Identity) context.Context {
-	return context.WithValue(ctx, identityKey{}, who)
+func WithIdentity(ctx context.Context, identity Identity) context.Context {
+	return context.WithValue(ctx, identityKey{}, identity)
 }
 
 // IdentityFrom returns the caller that WithIdentity named, else the zero Identity.
 func IdentityFrom(ctx context.Context) Identity {
-	who, _ := ctx.Value(identityKey{}).(Identity)
-	return who
+	identity, _ := ctx.Value(identityKey{}).(Identity)
+	return identity
 }
 
 type clientKey struct{}
@@ -55,4 +55,6 @@ func Canceled(ctx context.Context) bool {
 }
 
 // OwnerKey tells owners apart, and the isolated from others of the same name.
-func OwnerKey(who Identity) string { return strconv.FormatBool(who.Isolated) + "/" + who.Owner }
+func OwnerKey(identity Identity) string {
+	return strconv.FormatBool(identity.Isolated) + "/" + identity.Owner
+}

@@ -26,12 +26,12 @@ func NewLimiter(perSecond float64) *Limiter {
 }
 
 // Allow counts a request and reports whether it is within its owner's rate.
-func (l *Limiter) Allow(who Identity, r *http.Request) bool {
-	perSecond := cmp.Or(who.Rate, l.rate)
+func (l *Limiter) Allow(identity Identity, r *http.Request) bool {
+	perSecond := cmp.Or(identity.Rate, l.rate)
 	if perSecond < 0 {
 		return true
 	}
-	name := cmp.Or(who.Key, hostname(r.RemoteAddr))
+	name := cmp.Or(identity.Key, hostname(r.RemoteAddr))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.by) >= limiterMost {

@@ -21,7 +21,7 @@ import (
 type Files struct {
 	Links *Links
 	// Service is the service as a caller sees it; session names the caller in the audit log.
-	Service func(who auth.Identity, client string) *service.Service
+	Service func(identity auth.Identity, client string) *service.Service
 	// Changed reports that a file of a sandbox was written.
 	Changed func(sb core.Sandbox, path string)
 }

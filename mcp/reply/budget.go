@@ -15,11 +15,11 @@ const (
 )
 
 // BudgetOf is the budget that a call asks for.
-func BudgetOf(asked int) int {
-	if asked <= 0 {
+func BudgetOf(requested int) int {
+	if requested <= 0 {
 		return DefaultBudget
 	}
-	return min(max(asked, 200), maxBudget)
+	return min(max(requested, 200), maxBudget)
 }
 
 // Clipped is a piece of output that fits a budget.

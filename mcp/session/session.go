@@ -21,8 +21,8 @@ import (
 // Session is one client, for as long as it is there: until its transport says otherwise, or where the transport knows
 // of no session until it is silent for a lease. Requests without a session of the protocol share one for each owner.
 type Session struct {
-	ID  string
-	who auth.Identity
+	ID       string
+	identity auth.Identity
 
 	mu sync.Mutex
 	// requests are under way; the last was until lastSeen.
@@ -141,19 +141,19 @@ func New(opts Options) *Table {
 }
 
 // Of finds the session of a request and notes that its client is there.
-func (s *Table) Of(ctx context.Context, who auth.Identity) *Session {
+func (s *Table) Of(ctx context.Context, identity auth.Identity) *Session {
 	id := ""
 	if client := server.ClientSessionFromContext(ctx); client != nil {
 		id = client.SessionID()
 	}
 	if id == "" {
-		id = "shared-" + cmp.Or(who.Key, who.Owner, "user")
+		id = "shared-" + cmp.Or(identity.Key, identity.Owner, "user")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := s.byID[id]
 	if found == nil {
-		found = &Session{ID: id, who: who, boxes: map[string]bool{}}
+		found = &Session{ID: id, identity: identity, boxes: map[string]bool{}}
 		s.byID[id] = found
 	}
 	found.touch()

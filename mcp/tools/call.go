@@ -43,9 +43,9 @@ func (h *Host) RunningCommands() int { return h.running.Count() }
 
 // Call is one tool call (or one read of a resource) and who makes it.
 type Call struct {
-	Host    *Host
-	Who     auth.Identity
-	Session *session.Session
+	Host     *Host
+	Identity auth.Identity
+	Session  *session.Session
 	// Service sees what the caller may see.
 	Service *service.Service
 	Request mcp.CallToolRequest
@@ -58,9 +58,9 @@ type Call struct {
 
 // Call begins a call, or with the zero request the read of a resource, for the caller that ctx names.
 func (h *Host) Call(ctx context.Context, request mcp.CallToolRequest) *Call {
-	who := auth.IdentityFrom(ctx)
-	client := h.Sessions.Of(ctx, who)
-	return &Call{Host: h, Who: who, Session: client, Service: h.ServiceFor(who, client.ID), Request: request}
+	identity := auth.IdentityFrom(ctx)
+	client := h.Sessions.Of(ctx, identity)
+	return &Call{Host: h, Identity: identity, Session: client, Service: h.ServiceFor(identity, client.ID), Request: request}
 }
 
 // The labels that say whose a sandbox is and that it was launched here.
@@ -70,18 +70,18 @@ const (
 )
 
 // ServiceFor is the service as one caller sees it.
-func (h *Host) ServiceFor(who auth.Identity, client string) *service.Service {
+func (h *Host) ServiceFor(identity auth.Identity, client string) *service.Service {
 	scope := service.Scope{
 		Actor: "mcp/" + client, NamePrefix: h.Options.NamePrefix, MaxSandboxes: h.Options.MaxSandboxes,
-		Counted: map[string]string{ownerLabel: who.Label()}, Policy: h.Options.Policy,
+		Counted: map[string]string{ownerLabel: identity.Label()}, Policy: h.Options.Policy,
 	}
-	if who.Isolated {
-		scope.Labels = map[string]string{ownerLabel: who.Label()}
-		scope.NamePrefix += who.Owner + "-"
-		scope.VolumePrefix = who.Owner + "-"
+	if identity.Isolated {
+		scope.Labels = map[string]string{ownerLabel: identity.Label()}
+		scope.NamePrefix += identity.Owner + "-"
+		scope.VolumePrefix = identity.Owner + "-"
 	}
-	if who.MaxSandboxes > 0 && (scope.MaxSandboxes == 0 || who.MaxSandboxes < scope.MaxSandboxes) {
-		scope.MaxSandboxes = who.MaxSandboxes
+	if identity.MaxSandboxes > 0 && (scope.MaxSandboxes == 0 || identity.MaxSandboxes < scope.MaxSandboxes) {
+		scope.MaxSandboxes = identity.MaxSandboxes
 	}
 	return h.Service.Within(scope)
 }
@@ -117,8 +117,8 @@ func (c *Call) Find(ctx context.Context, ref string) (core.Sandbox, error) {
 	sb, err := c.Service.Sandboxes.Resolve(ctx, ref)
 	if errors.Is(err, core.KindNotFound) {
 		prefix := c.Host.Options.NamePrefix
-		if c.Who.Isolated {
-			prefix += c.Who.Owner + "-"
+		if c.Identity.Isolated {
+			prefix += c.Identity.Owner + "-"
 		}
 		if prefixed, prefixedErr := c.Service.Sandboxes.Resolve(ctx, prefix+ref); prefixedErr == nil {
 			return prefixed, nil

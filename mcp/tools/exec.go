@@ -96,7 +96,9 @@ func seconds(n int) time.Duration {
 const maxWaitSeconds = 3600
 
 // Budget is how many characters of output the reply may have; 0 asks for the server's default.
-func (c *Call) Budget(asked int) int { return reply.BudgetOf(cmp.Or(asked, c.Host.Options.Budget)) }
+func (c *Call) Budget(requested int) int {
+	return reply.BudgetOf(cmp.Or(requested, c.Host.Options.Budget))
+}
 
 // RunExec runs a command in a sandbox.
 func RunExec(ctx context.Context, c *Call, in ExecIn) (ExecResult, error) {

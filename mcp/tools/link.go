@@ -60,7 +60,7 @@ func (c *Call) Link(sb core.Sandbox, name string, upload bool, lasting time.Dura
 	expires := time.Now().Add(lasting)
 	url, err := c.Host.Links.Make(links.Grant{
 		Sandbox: sb.Ref(), Path: Absolute(sb, name), Write: upload,
-		Owner: c.Who.Owner, Isolated: c.Who.Isolated, Key: c.Who.Key, Expires: expires.Unix(),
+		Owner: c.Identity.Owner, Isolated: c.Identity.Isolated, Key: c.Identity.Key, Expires: expires.Unix(),
 	})
 	if err != nil {
 		return LinkOut{}, err

@@ -172,7 +172,7 @@ func (c *Call) await(ctx context.Context, sb core.Sandbox, id string, e *running
 	defer deadline.Stop()
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
-	told := begin
+	lastReport := begin
 	for {
 		select {
 		case <-e.done:
@@ -186,10 +186,10 @@ func (c *Call) await(ctx context.Context, sb core.Sandbox, id string, e *running
 			return ExecResult{}, core.Wrap("exec", sb.Name, ctx.Err())
 		case now := <-tick.C:
 			line := reply.OneLine(append(e.stderr.Newest(), e.stdout.Newest()...))
-			if line == "" && now.Sub(told) < heartbeatEvery {
+			if line == "" && now.Sub(lastReport) < heartbeatEvery {
 				continue
 			}
-			told = now
+			lastReport = now
 			if line == "" {
 				line = fmt.Sprintf("running for %s", now.Sub(begin).Round(time.Second))
 			}
@@ -402,17 +402,17 @@ func (c *Call) report(ctx context.Context, stdout, stderr *reply.Capture, wait t
 	wg.Go(func() {
 		tick := time.NewTicker(progressEvery)
 		defer tick.Stop()
-		told := time.Now()
+		lastReport := time.Now()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case now := <-tick.C:
 				line := reply.OneLine(append(stderr.Newest(), stdout.Newest()...))
-				if line == "" && now.Sub(told) < heartbeatEvery {
+				if line == "" && now.Sub(lastReport) < heartbeatEvery {
 					continue
 				}
-				told = now
+				lastReport = now
 				if line == "" {
 					line = "running"
 				}

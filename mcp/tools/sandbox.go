@@ -255,7 +255,7 @@ func secretsOf(values map[string]string) []core.Secret {
 func (c *Call) Launch(ctx context.Context, spec core.Spec, keep bool) (core.Sandbox, error) {
 	mode := c.Host.Options.OnDisconnect
 	keep = keep || mode == setup.Detach
-	spec.Labels = map[string]string{sessionLabel: c.Session.ID, ownerLabel: c.Who.Label()}
+	spec.Labels = map[string]string{sessionLabel: c.Session.ID, ownerLabel: c.Identity.Label()}
 	for _, secret := range c.Host.Options.Secrets {
 		if !slices.ContainsFunc(spec.Secrets, func(given core.Secret) bool { return given.Name == secret.Name }) {
 			spec.Secrets = append(spec.Secrets, secret)
@@ -266,20 +266,20 @@ func (c *Call) Launch(ctx context.Context, spec core.Spec, keep bool) (core.Sand
 		Bound: !keep && mode == setup.Terminate, Renewed: !keep,
 		Progress: func(p core.Progress) { c.Progress(ctx, p.Step) },
 		Notice:   func(text string) { c.notices = append(c.notices, text) },
-		Confirm: func(asked core.Spec) error {
-			given = asked.Secrets // with those of a template
-			if asked.GPU.IsZero() {
+		Confirm: func(requested core.Spec) error {
+			given = requested.Secrets // with those of a template
+			if requested.GPU.IsZero() {
 				return nil
 			}
 			return c.confirm(
-				ctx, "gpu", fmt.Sprintf("Launch a sandbox with GPU %s? It costs money for as long as it runs.", asked.GPU),
+				ctx, "gpu", fmt.Sprintf("Launch a sandbox with GPU %s? It costs money for as long as it runs.", requested.GPU),
 			)
 		},
 	})
 	if err != nil {
 		return sb, err
 	}
-	c.Host.launched.add(sb.Ref(), c.Who.Label())
+	c.Host.launched.add(sb.Ref(), c.Identity.Label())
 	c.Host.Secrets.add(sb.ID, given)
 	if !keep {
 		c.Keep(ctx, sb)
@@ -328,14 +328,14 @@ func Terminate(ctx context.Context, c *Call, in TerminateIn) (TerminateOut, erro
 	if err != nil {
 		return out, err
 	}
-	ours, names := c.Host.launched.of(c.Who.Label()), []string{}
+	ours, names := c.Host.launched.of(c.Identity.Label()), []string{}
 	var rest []core.Sandbox
 	listing.Sandboxes = slices.DeleteFunc(listing.Sandboxes, func(sb core.Sandbox) bool {
 		if ours[sb.Ref()] {
 			names = append(names, sb.Name)
 			return false
 		}
-		if _, launched := sb.Labels[sessionLabel]; launched && sb.Labels[ownerLabel] == c.Who.Label() {
+		if _, launched := sb.Labels[sessionLabel]; launched && sb.Labels[ownerLabel] == c.Identity.Label() {
 			rest = append(rest, sb)
 		}
 		return true

@@ -70,9 +70,9 @@ func (s *secrets) Clean(sandbox, text string) string { return s.Of(sandbox).Clea
 // know asks, once, for the secrets of a sandbox that another process launched.
 func (s *secrets) know(ctx context.Context, svc *service.Service, sb core.Sandbox) error {
 	s.mu.RLock()
-	_, asked := s.boxes[sb.ID]
+	_, cached := s.boxes[sb.ID]
 	s.mu.RUnlock()
-	if asked || sb.State != core.StateRunning && sb.State != core.StatePaused {
+	if cached || sb.State != core.StateRunning && sb.State != core.StatePaused {
 		return nil
 	}
 	given, err := svc.Sandboxes.GivenSecrets(ctx, sb.Ref())

@@ -98,11 +98,11 @@ func target(sb core.Sandbox, name string) string {
 
 // copying tells the client of every tenth of a copy, or every 16 MiB of one whose size is not known.
 func (c *Call) copying(ctx context.Context) core.ProgressFunc {
-	var told int64
+	var reported int64
 	return func(p core.Progress) {
 		step := max(p.Total/10, 16<<20)
-		if p.Done-told >= step {
-			told = p.Done
+		if p.Done-reported >= step {
+			reported = p.Done
 			c.Progress(ctx, fmt.Sprintf("%s: %s of %s", p.Step, core.Bytes(p.Done), core.Bytes(p.Total)))
 		}
 	}

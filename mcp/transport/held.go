@@ -2,8 +2,8 @@ package transport
 
 // Held is what the server keeps for one session of the protocol before 2026-07-28.
 type Held struct {
-	// Said counts the messages of all streams, and those of past calls, that are still kept.
-	Said int64
+	// Sent counts the messages of all streams, and those of past calls, that are still kept.
+	Sent int64
 	// PastCalls have ended. A client can still read their Messages, of Bytes in all.
 	PastCalls, Messages, Bytes int
 }
@@ -26,8 +26,8 @@ func (w *Web) Held(session string) (held Held, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, stream := range s.streams {
-		said, _, _ := stream.size()
-		held.Said += said
+		sent, _, _ := stream.size()
+		held.Sent += sent
 	}
 	held.PastCalls = len(s.past)
 	for _, past := range s.past {

@@ -182,8 +182,8 @@ func (w *Web) Shutdown() {
 	w.legacy.shutdown()
 }
 
-// ServeWeb listens and serves until ctx ends, then lets requests end. It writes the URL to tell.
-func (e *Endpoint) ServeWeb(ctx context.Context, tell io.Writer) error {
+// ServeWeb listens and serves until ctx ends, then lets requests end. It writes the URL to out.
+func (e *Endpoint) ServeWeb(ctx context.Context, out io.Writer) error {
 	options := e.Options
 	var listen net.ListenConfig
 	listener, err := listen.Listen(ctx, "tcp", net.JoinHostPort(options.Host, strconv.Itoa(options.Port)))
@@ -210,7 +210,7 @@ func (e *Endpoint) ServeWeb(ctx context.Context, tell io.Writer) error {
 		path = "/sse"
 	}
 	if _, err := fmt.Fprintf(
-		tell, "listening on %s%s\n%s", web.base, path, web.Auth.Introduce(web.base+path),
+		out, "listening on %s%s\n%s", web.base, path, web.Auth.Introduce(web.base+path),
 	); err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.R
 		return
 	}
 	defer s.Leave()
-	who := auth.IdentityFrom(r.Context())
+	identity := auth.IdentityFrom(r.Context())
 	switch {
 	case head.answers():
 		s.peer.answered(head)
@@ -93,7 +93,7 @@ func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.R
 		s.peer.cancelled(message)
 		w.WriteHeader(http.StatusAccepted)
 	case len(head.ID) == 0:
-		if refused := l.endpoint.handleMessage(s.context(who, s.peer.own), head.ID, message); refused != nil {
+		if refused := l.endpoint.handleMessage(s.context(identity, s.peer.own), head.ID, message); refused != nil {
 			sayJSON(w, http.StatusBadRequest, l.endpoint.encode(r.Context(), refused))
 			return
 		}
@@ -101,8 +101,8 @@ func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.R
 	case !s.peer.Enter():
 		sayJSON(w, http.StatusTooManyRequests, l.endpoint.encode(r.Context(), tooBusy(head.ID)))
 	default:
-		if told := s.Call(who, head.ID, message); told != nil {
-			l.reply(w, r, s, told)
+		if out := s.Call(identity, head.ID, message); out != nil {
+			l.reply(w, r, s, out)
 			return
 		}
 		http.Error(w, noSession, http.StatusNotFound)
@@ -111,14 +111,14 @@ func (l *legacyHTTP) post(w http.ResponseWriter, r *http.Request, message json.R
 
 // initialize begins a session.
 func (l *legacyHTTP) initialize(w http.ResponseWriter, r *http.Request, id, message json.RawMessage) {
-	who := auth.IdentityFrom(r.Context())
-	s, err := l.begin(r.Context(), who)
+	identity := auth.IdentityFrom(r.Context())
+	s, err := l.begin(r.Context(), identity)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	defer s.Leave()
-	response := l.endpoint.handleMessage(s.context(who, s.peer.own), id, message)
+	response := l.endpoint.handleMessage(s.context(identity, s.peer.own), id, message)
 	if s.peer.Initialized() {
 		w.Header().Set(server.HeaderKeySessionID, s.peer.id)
 	} else {
@@ -132,20 +132,20 @@ func (l *legacyHTTP) initialize(w http.ResponseWriter, r *http.Request, id, mess
 }
 
 // reply tells a call to the client that made it: as JSON where there is nothing but the answer, else as a stream.
-func (l *legacyHTTP) reply(w http.ResponseWriter, r *http.Request, s *webSession, told *stream) {
-	reader, _ := told.attach()
-	events, more := told.after(reader, 0)
+func (l *legacyHTTP) reply(w http.ResponseWriter, r *http.Request, s *webSession, out *stream) {
+	reader, _ := out.attach()
+	events, more := out.after(reader, 0)
 	for len(events) == 0 && more != nil {
 		select {
 		case <-more:
 		case <-r.Context().Done():
 			return
 		}
-		events, more = told.after(reader, 0)
+		events, more = out.after(reader, 0)
 	}
 	switch {
 	case more != nil || len(events) > 1:
-		l.tell(w, r, s, told, reader, 0)
+		l.writeEvents(w, r, s, out, reader, 0)
 	case len(events) == 1:
 		sayJSON(w, http.StatusOK, events[0].message)
 	default:
@@ -164,21 +164,21 @@ func (l *legacyHTTP) get(w http.ResponseWriter, r *http.Request) {
 	last := r.Header.Get(mcp.HeaderLastEventID)
 	if last == "" {
 		reader, from := s.none.attach()
-		l.tell(w, r, s, s.none, reader, from)
+		l.writeEvents(w, r, s, s.none, reader, from)
 		return
 	}
-	told, from := s.Find(last)
-	if told == nil {
+	out, from := s.Find(last)
+	if out == nil {
 		http.Error(w, "the event of "+mcp.HeaderLastEventID+" is not known, or not any more", http.StatusBadRequest)
 		return
 	}
-	reader, _ := told.attach()
-	l.tell(w, r, s, told, reader, from)
+	reader, _ := out.attach()
+	l.writeEvents(w, r, s, out, reader, from)
 }
 
-// tell writes what a stream says after a message, until all is said, another connection reads it or this one ends.
+// writeEvents writes the messages of a stream until it ends, another connection reads it or this one ends.
 // Those of a GET are kept alive.
-func (l *legacyHTTP) tell(w http.ResponseWriter, r *http.Request, s *webSession, told *stream, reader int, from int64) {
+func (l *legacyHTTP) writeEvents(w http.ResponseWriter, r *http.Request, s *webSession, out *stream, reader int, from int64) {
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
@@ -189,10 +189,10 @@ func (l *legacyHTTP) tell(w http.ResponseWriter, r *http.Request, s *webSession,
 		alive = tick.C
 	}
 	for r.Context().Err() == nil { // a client that is gone takes nothing
-		events, more := told.after(reader, from)
+		events, more := out.after(reader, from)
 		for _, e := range events {
 			if _, err := fmt.Fprintf(
-				w, "id: %s\nevent: message\ndata: %s\n\n", eventID(told.number, e.number), e.message,
+				w, "id: %s\nevent: message\ndata: %s\n\n", eventID(out.number, e.number), e.message,
 			); err != nil {
 				return
 			}

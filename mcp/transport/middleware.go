@@ -16,7 +16,7 @@ import (
 // authenticated lets requests through that say who makes them, up to their limits.
 func (w *Web) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, r *http.Request) {
-		who, err := w.Auth.Identify(r)
+		identity, err := w.Auth.Identify(r)
 		switch {
 		case errors.Is(err, core.KindUnauthorized):
 			w.endpoint.Metrics.refused("unauthorized")
@@ -27,17 +27,17 @@ func (w *Web) authenticated(next http.Handler) http.Handler {
 			w.endpoint.Log.WarnContext(r.Context(), "authentication", "error", err)
 			http.Error(response, "who this is cannot be found out now", http.StatusServiceUnavailable)
 			return
-		case who.NoTools && r.URL.Path != "/metrics" || w.Auth.Required() && !who.Metrics && r.URL.Path == "/metrics":
+		case identity.NoTools && r.URL.Path != "/metrics" || w.Auth.Required() && !identity.Metrics && r.URL.Path == "/metrics":
 			http.Error(response, "this key is not for that", http.StatusForbidden)
 			return
 		}
-		if !w.limits.Allow(who, r) {
+		if !w.limits.Allow(identity, r) {
 			w.endpoint.Metrics.refused("rate")
 			response.Header().Set("Retry-After", "1")
 			http.Error(response, "too many requests", http.StatusTooManyRequests)
 			return
 		}
-		next.ServeHTTP(response, r.WithContext(auth.WithIdentity(r.Context(), who)))
+		next.ServeHTTP(response, r.WithContext(auth.WithIdentity(r.Context(), identity)))
 	})
 }
 

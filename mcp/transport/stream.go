@@ -14,12 +14,12 @@ type stream struct {
 	// number is the stream's own in its session.
 	number int64
 
-	mu    sync.Mutex
-	kept  []event
-	bytes int
-	last  int64 // the number of the newest message; they begin with 1
-	told  int64 // the newest that a connection took
-	ended bool
+	mu        sync.Mutex
+	kept      []event
+	bytes     int
+	last      int64 // the number of the newest message; they begin with 1
+	delivered int64 // the newest that a connection took
+	ended     bool
 	// reader is the number of the connection that reads; an older one has been superseded.
 	reader int
 	// changed is closed when there is a new message for a reader; nil while no reader waits.
@@ -37,8 +37,8 @@ const (
 	KeptBytes    = 1 << 20
 )
 
-// say adds a message.
-func (s *stream) say(message json.RawMessage) {
+// send adds a message.
+func (s *stream) send(message json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.add(message)
@@ -75,17 +75,18 @@ func (s *stream) wake() {
 	}
 }
 
-// attach begins a connection, which supersedes the one before. told is the number of the newest message that any took.
-func (s *stream) attach() (reader int, told int64) {
+// attach begins a connection, which supersedes the one before. delivered is the number of the newest message
+// that any took.
+func (s *stream) attach() (reader int, delivered int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reader++
 	s.wake()
-	return s.reader, s.told
+	return s.reader, s.delivered
 }
 
 // after takes what is kept of the messages after a number. more is closed when there may be others; it is nil when none
-// follows: all was said, or another connection came.
+// follows: the stream has ended, or another connection came.
 func (s *stream) after(reader int, number int64) (events []event, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +95,7 @@ func (s *stream) after(reader int, number int64) (events []event, more <-chan st
 	}
 	for i, e := range s.kept {
 		if e.number > number {
-			events, s.told = slices.Clone(s.kept[i:]), s.last
+			events, s.delivered = slices.Clone(s.kept[i:]), s.last
 			break
 		}
 	}
@@ -108,7 +109,7 @@ func (s *stream) after(reader int, number int64) (events []event, more <-chan st
 }
 
 // size is how many messages there were, how many of them are kept, and their bytes.
-func (s *stream) size() (said int64, messages, bytes int) {
+func (s *stream) size() (sent int64, messages, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.last, len(s.kept), s.bytes

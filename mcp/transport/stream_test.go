@@ -12,7 +12,7 @@ func TestStreamIsBounded(t *testing.T) {
 	var s stream
 	reader, _ := s.attach()
 	for i := range 3 * KeptMessages {
-		s.say(json.RawMessage(fmt.Sprint(i + 1)))
+		s.send(json.RawMessage(fmt.Sprint(i + 1)))
 	}
 	s.end(json.RawMessage("0"))
 	events, more := s.after(reader, 0)
@@ -23,14 +23,14 @@ func TestStreamIsBounded(t *testing.T) {
 	large := bytes.Repeat([]byte("x"), KeptBytes/2)
 	s = stream{}
 	for range 5 {
-		s.say(large)
+		s.send(large)
 	}
-	if said, messages, size := s.size(); said != 5 || messages != 2 || size != KeptBytes {
-		t.Errorf("of %d large messages %d are kept, %d bytes", said, messages, size)
+	if sent, messages, size := s.size(); sent != 5 || messages != 2 || size != KeptBytes {
+		t.Errorf("of %d large messages %d are kept, %d bytes", sent, messages, size)
 	}
 	s.end(bytes.Repeat(large, 3))
-	if said, messages, size := s.size(); said != 6 || messages != 1 || size != 3*len(large) {
-		t.Errorf("beside one that is too large %d of %d are kept, %d bytes", messages, said, size)
+	if sent, messages, size := s.size(); sent != 6 || messages != 1 || size != 3*len(large) {
+		t.Errorf("beside one that is too large %d of %d are kept, %d bytes", messages, sent, size)
 	}
 }
 
@@ -39,13 +39,13 @@ func TestPastCallsAreBounded(t *testing.T) {
 	s := &webSession{streams: map[int64]*stream{}}
 	past := func(messages int, size int) {
 		s.calls++
-		told := &stream{number: s.calls}
-		s.streams[told.number] = told
+		out := &stream{number: s.calls}
+		s.streams[out.number] = out
 		for range messages {
-			told.say(bytes.Repeat([]byte("x"), size))
+			out.send(bytes.Repeat([]byte("x"), size))
 		}
-		told.end(nil)
-		s.Keep(told)
+		out.end(nil)
+		s.Keep(out)
 	}
 	for range 1000 {
 		past(1, 10)
@@ -66,7 +66,7 @@ func TestPastCallsAreBounded(t *testing.T) {
 		t.Errorf("%d of large calls are kept", len(s.streams))
 	}
 	past(2, 2*KeptBytes)
-	if told, _ := s.Find(eventID(s.calls, 1)); told == nil || len(s.streams) != 1 {
+	if out, _ := s.Find(eventID(s.calls, 1)); out == nil || len(s.streams) != 1 {
 		t.Errorf("of a call that is too large %v is kept", s.streams)
 	}
 }

@@ -39,9 +39,9 @@ type webSession struct {
 }
 
 // begin makes a session, in a request that calls its leave.
-func (l *legacyHTTP) begin(ctx context.Context, who auth.Identity) (*webSession, error) {
+func (l *legacyHTTP) begin(ctx context.Context, identity auth.Identity) (*webSession, error) {
 	s := &webSession{
-		legacy: l, peer: newPeer(rand.Text()), owner: auth.OwnerKey(who), closed: make(chan struct{}), none: &stream{},
+		legacy: l, peer: newPeer(rand.Text()), owner: auth.OwnerKey(identity), closed: make(chan struct{}), none: &stream{},
 		requests: 1,
 	}
 	s.streams = map[int64]*stream{s.none.number: s.none}
@@ -59,7 +59,7 @@ func (l *legacyHTTP) begin(ctx context.Context, who auth.Identity) (*webSession,
 	s.idle = time.AfterFunc(l.endpoint.Lease, s.expire)
 	l.sessions[s.peer.id] = s
 	l.endpoint.Go(func() {
-		s.peer.own.deliver(s.closed, func(message any) { s.none.say(l.endpoint.encode(s.ctx, message)) })
+		s.peer.own.deliver(s.closed, func(message any) { s.none.send(l.endpoint.encode(s.ctx, message)) })
 		s.none.end(nil)
 		l.mu.Lock()
 		delete(l.sessions, s.peer.id)
@@ -116,24 +116,24 @@ func (s *webSession) Close() {
 }
 
 // Find finds the stream of an event, and the event's number there; nil where it is not known.
-func (s *webSession) Find(id string) (told *stream, number int64) {
+func (s *webSession) Find(id string) (out *stream, number int64) {
 	in, number, ok := parseEventID(id)
 	s.mu.Lock()
-	told = s.streams[in]
+	out = s.streams[in]
 	s.mu.Unlock()
-	if !ok || told == nil {
+	if !ok || out == nil {
 		return nil, 0
 	}
-	if said, _, _ := told.size(); number < 1 || number > said {
+	if sent, _, _ := out.size(); number < 1 || number > sent {
 		return nil, 0
 	}
-	return told, number
+	return out, number
 }
 
 // Call starts to handle a request, in a slot that it gives back. The stream gets all messages of the call: those that
 // the server sends meanwhile, and then the answer. The call continues when its connection ends, for that is no
 // cancellation. The stream is nil when the session has ended.
-func (s *webSession) Call(who auth.Identity, id, message json.RawMessage) *stream {
+func (s *webSession) Call(identity auth.Identity, id, message json.RawMessage) *stream {
 	endpoint := s.legacy.endpoint
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,10 +142,10 @@ func (s *webSession) Call(who auth.Identity, id, message json.RawMessage) *strea
 		return nil
 	}
 	s.calls++
-	told := &stream{number: s.calls}
-	s.streams[told.number] = told
+	out := &stream{number: s.calls}
+	s.streams[out.number] = out
 	way := s.peer.newWay()
-	ctx, end := s.peer.begin(s.context(who, way), id)
+	ctx, end := s.peer.begin(s.context(identity, way), id)
 	endpoint.Go(func() {
 		defer s.peer.Leave()
 		defer end()
@@ -155,32 +155,32 @@ func (s *webSession) Call(who auth.Identity, id, message json.RawMessage) *strea
 			defer close(answered)
 			answer = endpoint.handleMessage(ctx, id, message)
 		}()
-		way.deliver(answered, func(message any) { told.say(endpoint.encode(s.ctx, message)) })
+		way.deliver(answered, func(message any) { out.send(endpoint.encode(s.ctx, message)) })
 		var last json.RawMessage
 		if answer != nil {
 			last = endpoint.encode(s.ctx, answer)
 		}
-		told.end(last)
-		s.Keep(told)
+		out.end(last)
+		s.Keep(out)
 	})
-	return told
+	return out
 }
 
 // context is that of a message that came in the session: what it starts ends with the session.
-func (s *webSession) context(who auth.Identity, way *Way) context.Context {
-	return s.legacy.endpoint.Protocol.WithContext(auth.WithClient(auth.WithIdentity(s.ctx, who), s.ctx), way)
+func (s *webSession) context(identity auth.Identity, way *Way) context.Context {
+	return s.legacy.endpoint.Protocol.WithContext(auth.WithClient(auth.WithIdentity(s.ctx, identity), s.ctx), way)
 }
 
 // Keep keeps a stream that has ended for a connection that comes back, and forgets the oldest above the bounds. One
-// that said the answer alone is not kept: its answer is no stream, and has no event that a client could name.
-func (s *webSession) Keep(told *stream) {
+// with the answer alone is not kept: the answer is no stream, and has no event that a client could name.
+func (s *webSession) Keep(out *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if said, _, _ := told.size(); said < 2 {
-		delete(s.streams, told.number)
+	if sent, _, _ := out.size(); sent < 2 {
+		delete(s.streams, out.number)
 		return
 	}
-	s.past = append(s.past, told)
+	s.past = append(s.past, out)
 	first, allMessages, allBytes := len(s.past), 0, 0
 	for ; first > 0; first-- {
 		_, messages, bytes := s.past[first-1].size()
