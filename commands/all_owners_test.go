@@ -58,21 +58,21 @@ func sharedApp(t *testing.T) (*cli.App, *iostreams.Test, *stub) {
 // At a shared provider a command for all reaches one's own sandboxes, and those of other owners with --all-owners only.
 func TestAllOwners(t *testing.T) {
 	for _, tt := range []struct {
-		args string
-		code int
-		left []string
-		said string
+		args    string
+		code    int
+		left    []string
+		message string
 	}{
 		{
 			args: "terminate --all --yes", left: []string{"theirs"},
-			said: "1 sandbox of other owners left alone; --all-owners includes them\n",
+			message: "1 sandbox of other owners left alone; --all-owners includes them\n",
 		},
 		{args: "terminate --all --yes --all-owners"},
-		{args: "terminate --app web --yes", left: []string{"theirs"}, said: "--all-owners includes them\n"},
+		{args: "terminate --app web --yes", left: []string{"theirs"}, message: "--all-owners includes them\n"},
 		{args: "terminate theirs --yes", left: []string{"mine"}},
 		{
 			args: "app stop web --yes", code: 4, left: []string{"mine", "theirs"},
-			said: "1 of the 2 sandboxes in app \"web\" belong to other owners",
+			message: "1 of the 2 sandboxes in app \"web\" belong to other owners",
 		},
 		{args: "app stop web --yes --all-owners"},
 		{args: "prune --yes", left: []string{"mine", "theirs"}},
@@ -84,7 +84,7 @@ func TestAllOwners(t *testing.T) {
 			left = append(left, box.Name)
 		}
 		if slices.Sort(left); code != tt.code || !slices.Equal(left, tt.left) ||
-			!strings.Contains(streams.Err.String(), tt.said) {
+			!strings.Contains(streams.Err.String(), tt.message) {
 			t.Errorf("%s: exit code %d, left %v: %s", tt.args, code, left, streams.Err)
 		}
 	}

@@ -16,15 +16,15 @@ func TestLoginPromptsForToken(t *testing.T) {
 		id, secret, typed string
 		wantID            string
 		kind              core.Kind
-		asked             string
+		prompt            string
 	}{
-		"both":          {typed: "ak-1\ras-planted\r", wantID: "ak-1", asked: "token id: ak-1\r\ntoken secret: \r\n"},
-		"the secret":    {id: "ak-1", typed: "as-planted\r", wantID: "ak-1", asked: "token secret: \r\n"},
-		"the id":        {secret: "as-planted", typed: "ak-1\r", wantID: "ak-1", asked: "token id: ak-1\r\n"},
+		"both":          {typed: "ak-1\ras-planted\r", wantID: "ak-1", prompt: "token id: ak-1\r\ntoken secret: \r\n"},
+		"the secret":    {id: "ak-1", typed: "as-planted\r", wantID: "ak-1", prompt: "token secret: \r\n"},
+		"the id":        {secret: "as-planted", typed: "ak-1\r", wantID: "ak-1", prompt: "token id: ak-1\r\n"},
 		"neither":       {id: "ak-1", secret: "as-planted", wantID: "ak-1"},
-		"ctrl+c":        {id: "ak-1", typed: "as-pl\x03", kind: core.KindCanceled, asked: "token secret: "},
-		"no answer":     {id: "ak-1", typed: "\r", kind: core.KindUsage, asked: "token secret: \r\n"},
-		"no answer, id": {secret: "as-planted", typed: "\r", kind: core.KindUsage, asked: "token id: \r\n"},
+		"ctrl+c":        {id: "ak-1", typed: "as-pl\x03", kind: core.KindCanceled, prompt: "token secret: "},
+		"no answer":     {id: "ak-1", typed: "\r", kind: core.KindUsage, prompt: "token secret: \r\n"},
+		"no answer, id": {secret: "as-planted", typed: "\r", kind: core.KindUsage, prompt: "token id: \r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app, streams := clitest.New(t, map[string]string{"MODAL_TOKEN_SECRET": test.secret})
@@ -41,7 +41,7 @@ func TestLoginPromptsForToken(t *testing.T) {
 			if streams.Raw != 0 {
 				t.Error("the terminal is still raw")
 			}
-			if shown := streams.Err.String(); !strings.Contains(shown, test.asked) || strings.Contains(shown, "as-pl") {
+			if shown := streams.Err.String(); !strings.Contains(shown, test.prompt) || strings.Contains(shown, "as-pl") {
 				t.Errorf("shown is %q", shown)
 			}
 		})

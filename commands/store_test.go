@@ -154,9 +154,9 @@ func TestWaitReadyOfLaunch(t *testing.T) {
 	if !errors.Is(err, core.KindTimeout) || !strings.HasPrefix(out, "clo-") {
 		t.Errorf("%q, %v", out, err)
 	}
-	if told := err.Error(); !strings.Contains(told, "not ready yet") || strings.Contains(told, "deadline") ||
+	if message := err.Error(); !strings.Contains(message, "not ready yet") || strings.Contains(message, "deadline") ||
 		!strings.Contains(core.HintOf(err), "sb wait --ready slow") {
-		t.Errorf("the error says %q, %q", told, core.HintOf(err))
+		t.Errorf("the error says %q, %q", message, core.HintOf(err))
 	}
 	wantOutput(t, app, streams, "inspect slow", `"state": "running"`)
 }

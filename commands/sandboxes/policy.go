@@ -62,11 +62,11 @@ func runPolicyShow(ctx context.Context, app *cli.App, ref string, asJSON bool) e
 
 // enforcementCells are what a table shows of an enforcement.
 func enforcementCells(e core.Enforcement) []string {
-	asked := e.Asked
+	value := e.Value
 	if e.Default {
-		asked += " (default)"
+		value += " (default)"
 	}
-	return []string{e.Field, asked, string(e.Strength), e.How, e.Gap}
+	return []string{e.Field, value, string(e.Strength), e.How, e.Gap}
 }
 
 // PolicySetOptions are what policy set works with.

@@ -102,7 +102,7 @@ func (o *PortForwardOptions) forward(
 ) error {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
-	var telling sync.Mutex
+	var printing sync.Mutex
 	failed := make([]error, len(listeners))
 	var all sync.WaitGroup
 	for i, listener := range listeners {
@@ -113,8 +113,8 @@ func (o *PortForwardOptions) forward(
 		all.Go(func() {
 			defer stop()
 			failed[i] = svc.Ports.Forward(inner, box.Ref(), inside, listener, func(err error) {
-				telling.Lock()
-				defer telling.Unlock()
+				printing.Lock()
+				defer printing.Unlock()
 				_, _ = fmt.Fprintf(o.App.Streams.Err, "warning: port %d: %s\n", inside, output.Clean(err.Error()))
 			})
 		})

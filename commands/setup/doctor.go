@@ -99,8 +99,8 @@ func runDoctor(ctx context.Context, opts *DoctorOptions) error {
 	return nil
 }
 
-func unknownProvider(asked []string, found []service.ProviderStatus) error {
-	for _, name := range asked {
+func unknownProvider(requested []string, found []service.ProviderStatus) error {
+	for _, name := range requested {
 		if !slices.ContainsFunc(found, func(p service.ProviderStatus) bool { return p.Name == name }) {
 			return core.Errorf(core.KindUsage, "doctor", name, "there is no provider %q", name).
 				WithHint("%q lists them", "sb provider ls")

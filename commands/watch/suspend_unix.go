@@ -113,13 +113,13 @@ func (s *suspender) equip(ctx context.Context, options *tui.Options) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer s.deafen()()
-		s.lend(false, func() { cancel(core.Errorf(core.KindCanceled, "shell", "", "it has lost the terminal")) })
-		defer s.lend(false, nil)
+		s.setHolder(false, func() { cancel(core.Errorf(core.KindCanceled, "shell", "", "it has lost the terminal")) })
+		defer s.setHolder(false, nil)
 		return shell(ctx, sandbox, command)
 	}
 	options.Edit = func(ctx context.Context, path string) error {
-		s.lend(true, nil)
-		defer s.lend(false, nil)
+		s.setHolder(true, nil)
+		defer s.setHolder(false, nil)
 		return edit(ctx, path)
 	}
 	options.Suspend = func() error { return s.stop(ctx) }
@@ -128,7 +128,7 @@ func (s *suspender) equip(ctx context.Context, options *tui.Options) {
 
 // run waits for signals that stop or continue this process, and looks whose the terminal is, until ctx ends.
 func (s *suspender) run(ctx context.Context) {
-	s.hear()
+	s.watchSignals()
 	defer signal.Stop(s.signals)
 	look := time.NewTicker(lookPause)
 	defer look.Stop()
@@ -137,14 +137,14 @@ func (s *suspender) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case got := <-s.signals:
-			s.heard(ctx, got)
+			s.handle(ctx, got)
 		case <-look.C:
 			s.look(ctx)
 		}
 	}
 }
 
-func (s *suspender) hear() { signal.Notify(s.signals, syscall.SIGTSTP, syscall.SIGCONT) }
+func (s *suspender) watchSignals() { signal.Notify(s.signals, syscall.SIGTSTP, syscall.SIGCONT) }
 
 // deafen drops the signals until the function that it returns is called, those included that this process has got and
 // not handled by then. The parent sends none meanwhile.
@@ -155,7 +155,7 @@ func (s *suspender) deafen() (undo func()) {
 	signal.Stop(s.signals)
 	return func() {
 		settleSignals()
-		s.hear()
+		s.watchSignals()
 		signal.Stop(dropped)
 		s.loan.end()
 	}
@@ -168,9 +168,9 @@ func settleSignals() {
 	signal.Stop(none) // its contract is to wait for that
 }
 
-// heard acts on a signal.
-func (s *suspender) heard(ctx context.Context, got os.Signal) {
-	editing, leaveShell := s.lent()
+// handle acts on a signal.
+func (s *suspender) handle(ctx context.Context, got os.Signal) {
+	editing, leaveShell := s.holder()
 	switch {
 	case leaveShell != nil:
 	case got == syscall.SIGTSTP && editing:
@@ -186,7 +186,7 @@ func (s *suspender) heard(ctx context.Context, got os.Signal) {
 // look leaves a terminal that somebody else has by now.
 func (s *suspender) look(ctx context.Context) {
 	modes, err := term.GetState(s.tty)
-	editing, leaveShell := s.lent()
+	editing, leaveShell := s.holder()
 	switch {
 	case err != nil || editing || s.own():
 	case !inFront(s.tty):
@@ -237,14 +237,14 @@ func (s *suspender) give(modes *term.State) {
 	s.ours = modes
 }
 
-// lend notes what else has the terminal for itself.
-func (s *suspender) lend(editing bool, leaveShell func()) {
+// setHolder notes which other program has the terminal.
+func (s *suspender) setHolder(editing bool, leaveShell func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.editing, s.leaveShell = editing, leaveShell
 }
 
-func (s *suspender) lent() (editing bool, leaveShell func()) {
+func (s *suspender) holder() (editing bool, leaveShell func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.editing, s.leaveShell

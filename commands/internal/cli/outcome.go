@@ -16,7 +16,7 @@ type Outcome struct {
 	Name   string `json:"name"`
 	Result string `json:"result"`
 	Error  string `json:"error,omitempty"`
-	// ExitCode is there where it was told.
+	// ExitCode is nil if the provider does not report it.
 	ExitCode *int `json:"exit_code,omitempty"`
 }
 
@@ -95,23 +95,23 @@ func OutcomeFields(result string) string {
 	return "an array of name, result (" + result + ", or the kind of the error), error"
 }
 
-// ForEachName does work on things one after the other and reports each: what work tells on stdout, unless that is "",
-// or the whole as JSON. Neither one that fails nor a failed write stops the others; the error joins what failed.
+// ForEachName calls work for each name in turn. It prints each returned line that is not empty, or all outcomes as
+// JSON. If some fail, or a write fails, the others still run; the error joins the failures.
 func ForEachName(
-	app *App, names []string, result string, asJSON bool, work func(name string) (told string, err error),
+	app *App, names []string, result string, asJSON bool, work func(name string) (line string, err error),
 ) error {
 	var failed []error
 	var lost error
 	outcomes := make([]Outcome, len(names))
 	for i, name := range names {
-		told, err := work(name)
+		line, err := work(name)
 		outcomes[i] = Outcome{Name: name, Result: result}
 		switch {
 		case err != nil:
 			failed = append(failed, err)
 			outcomes[i].Result, outcomes[i].Error = core.KindOf(err).String(), err.Error()
-		case told != "" && !asJSON && lost == nil:
-			_, lost = fmt.Fprintln(app.Streams.Out, told)
+		case line != "" && !asJSON && lost == nil:
+			_, lost = fmt.Fprintln(app.Streams.Out, line)
 		}
 	}
 	if asJSON {

@@ -103,13 +103,13 @@ func (s StoreRemoval) sized(ctx context.Context, svc *service.Service, provider 
 		return names
 	}
 	sizes := s.Sizes(ctx, svc, provider)
-	told := slices.Clone(names)
+	labels := slices.Clone(names)
 	for i, name := range names {
 		if size := sizes[name]; size > 0 {
-			told[i] += " (" + size.String() + ")"
+			labels[i] += " (" + size.String() + ")"
 		}
 	}
-	return told
+	return labels
 }
 
 // NewStoreRm makes an "rm" of what providers keep.

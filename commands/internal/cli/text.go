@@ -38,8 +38,8 @@ func YesNo(b bool) string {
 
 // WarnUnavailable tells which providers did not answer. It is an error when one
 // was asked for by name, and otherwise when it could have something to tell.
-func (a *App) WarnUnavailable(list []core.ProviderFailure, asked bool) error {
-	if asked {
+func (a *App) WarnUnavailable(list []core.ProviderFailure, requested bool) error {
+	if requested {
 		return Failures(list)
 	}
 	for _, f := range list {

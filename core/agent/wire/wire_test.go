@@ -37,11 +37,11 @@ func TestRequestsAreVerified(t *testing.T) {
 		want    core.Kind
 		message string
 	}{
-		"another key": {forge(t, NewKey(), `{"version":2}`), core.KindUnauthorized, "not signed"},
+		"another key": {forge(t, NewKey(), `{"version":3}`), core.KindUnauthorized, "not signed"},
 		"damaged":     {payload[:len(payload)-5], core.KindUsage, "damaged"},
 		"version 1": {
 			forge(t, key, `{"verb":"exec","argv":["true"]}`), core.KindUnavailable,
-			"speaks protocol 0, the sandbox's supervisor 2",
+			"speaks protocol 0, the sandbox's supervisor 3",
 		},
 		"a later version": {forge(t, key, `{"version":9,"verb":{"name":"exec"}}`), core.KindUnavailable, "speaks protocol 9"},
 	} {
