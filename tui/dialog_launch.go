@@ -44,7 +44,7 @@ type launchForm struct {
 	prices    map[string]string
 
 	seq       int
-	asked     bool
+	queried   bool
 	placement *service.Placement
 	err       error
 	rows      int
@@ -275,7 +275,7 @@ func (f *launchForm) focus(at int) {
 // changed drops the placement and asks for a new one when typing pauses.
 func (f *launchForm) changed() tea.Cmd {
 	f.seq++
-	f.placement, f.err, f.asked = nil, nil, false
+	f.placement, f.err, f.queried = nil, nil, false
 	return f.fx.after(launchDelay, askPlacementMsg{f.seq})
 }
 
@@ -305,13 +305,13 @@ func (f *launchForm) update(msg tea.Msg) answer {
 	switch msg := msg.(type) {
 	case askPlacementMsg:
 		if spec, _, err := f.spec(); msg.seq == f.seq && err == nil {
-			f.asked = true
+			f.queried = true
 			return answer{cmd: f.fx.explain(f.seq, spec)}
 		}
 		return answer{}
 	case explainedMsg:
 		if msg.seq == f.seq {
-			f.asked, f.err = false, msg.err
+			f.queried, f.err = false, msg.err
 			f.placement = &msg.placement
 		}
 		return answer{}

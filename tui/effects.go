@@ -749,7 +749,7 @@ func (fx *effects) putBack(j *job, e edit, then tea.Msg) tea.Cmd {
 		if err != nil {
 			return fail(err)
 		}
-		said := e.info.Path + " is unchanged"
+		message := e.info.Path + " is unchanged"
 		if !bytes.Equal(text, e.old) {
 			now, err := fx.service.Files.Stat(ctx, e.box.ID, e.info.Path)
 			if err == nil && !now.ModTime.Equal(e.info.ModTime) {
@@ -761,9 +761,9 @@ func (fx *effects) putBack(j *job, e edit, then tea.Msg) tea.Cmd {
 			if err != nil {
 				return fail(err)
 			}
-			said = e.info.Path + " written"
+			message = e.info.Path + " written"
 		}
-		return said, then, os.RemoveAll(filepath.Dir(e.local))
+		return message, then, os.RemoveAll(filepath.Dir(e.local))
 	})
 }
 

@@ -178,7 +178,7 @@ func views() map[string]func(*Model) {
 		"overdue": func(m *Model) {
 			keys("esc")(m)
 			docker := m.inv.source("docker")
-			docker.listed, docker.polling, docker.asked = atNoon().Add(-42*time.Second), true, atNoon().Add(-10*time.Second)
+			docker.listed, docker.polling, docker.polled = atNoon().Add(-42*time.Second), true, atNoon().Add(-10*time.Second)
 			m.stale = true
 			m.Update(nil)
 		},

@@ -45,7 +45,7 @@ type source struct {
 	failed *core.ProviderFailure
 
 	polling bool
-	asked   time.Time // start of the running poll
+	polled  time.Time // start of the running poll
 	again   bool      // something changed since then
 	wait    time.Duration
 	next    time.Time
@@ -71,7 +71,7 @@ func (s *source) trouble() (why, hint string) {
 
 // old reports whether the provider's answer is overdue, and the age of its last list: 0 without one.
 func (s *source) old(now time.Time) (age time.Duration, overdue bool) {
-	if s.failed == nil && (!s.polling || now.Sub(s.asked) < patience) {
+	if s.failed == nil && (!s.polling || now.Sub(s.polled) < patience) {
 		return 0, false
 	}
 	if s.listed.IsZero() {
@@ -118,7 +118,7 @@ func (inv *inventory) due(now time.Time) []string {
 	var names []string
 	for _, s := range inv.sources {
 		if !s.polling && !now.Before(s.next) {
-			s.polling, s.asked = true, now
+			s.polling, s.polled = true, now
 			names = append(names, s.name)
 		}
 	}

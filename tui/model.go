@@ -64,9 +64,9 @@ type Model struct {
 	asking   bool // a read of the journal is running
 	dragging bool
 	attach   string // the sandbox to select when it appears
-	// told is the last notice about each sandbox and each denied target. The same event may arrive several times.
-	told  map[string]string
-	saves int
+	// noticed is the last notice about each sandbox and each denied target. The same event may arrive several times.
+	noticed map[string]string
+	saves   int
 	// remembered is the layout at startup.
 	remembered Memory
 	// leaving quits the dashboard after the last job.
@@ -82,7 +82,7 @@ func newModel(fx *effects, options Options, memory Memory) (*Model, error) {
 		remembered: memory, options: options, fx: fx, commands: allCommands(), keys: keys, theme: options.Theme,
 		inv: newInventory(options.Service.Providers.Names()), table: newTable(), detail: newDetail(memory),
 		split: orElse(memory.Split, splitAuto), ratio: memory.Ratio, now: options.Now(), input: newInput(""),
-		told: map[string]string{},
+		noticed: map[string]string{},
 	}
 	if m.ratio < 10 || m.ratio > 90 {
 		m.ratio = 50
@@ -381,15 +381,15 @@ func (m *Model) tellHealth(s *source) tea.Cmd {
 // happened handles events.
 func (m *Model) happened(msg eventsMsg) tea.Cmd {
 	var cmds []tea.Cmd
-	var said []notice
+	var news []notice
 	reload := false
 	for _, event := range msg.events {
 		m.stale = m.inv.apply(event) || m.stale
 		if event.Type == core.EventState || event.Type == core.EventOperation && event.Op == "timeout" {
 			m.inv.hurry(event.Provider, m.now)
 		}
-		if severity, text := told(event); text != "" && m.unheard(event) {
-			said = append(said, notice{severity: severity, text: text})
+		if severity, text := eventNotice(event); text != "" && m.isNews(event) {
+			news = append(news, notice{severity: severity, text: text})
 		}
 		reload = reload || event.Sandbox == m.detail.id && m.detail.concerns(event)
 	}
@@ -398,10 +398,10 @@ func (m *Model) happened(msg eventsMsg) tea.Cmd {
 			m.inv.hurry(s.name, m.now)
 		}
 	}
-	if len(said) > maxToasts {
-		cmds = append(cmds, m.gather(said))
+	if len(news) > maxToasts {
+		cmds = append(cmds, m.gather(news))
 	} else {
-		for _, n := range said {
+		for _, n := range news {
 			cmds = append(cmds, m.toast(n.severity, n.text, ""))
 		}
 	}
@@ -411,31 +411,31 @@ func (m *Model) happened(msg eventsMsg) tea.Cmd {
 	return tea.Batch(append(cmds, m.hurryUp())...)
 }
 
-// unheard reports whether an event has news that no notice showed yet.
-func (m *Model) unheard(event core.Event) bool {
+// isNews reports whether an event has news that no notice showed yet.
+func (m *Model) isNews(event core.Event) bool {
 	const enough = 10_000
 	about, news := event.Sandbox, string(event.State)
 	if event.Denial != nil {
 		about, news = about+" "+deniedTarget(*event.Denial), "denied"
 	}
-	if before, ok := m.told[about]; ok && before == news {
+	if before, ok := m.noticed[about]; ok && before == news {
 		return false
 	}
-	if len(m.told) > enough {
-		clear(m.told)
+	if len(m.noticed) > enough {
+		clear(m.noticed)
 	}
-	m.told[about] = news
+	m.noticed[about] = news
 	return true
 }
 
 // gather adds several notices to the log and shows a single one for all.
-func (m *Model) gather(said []notice) tea.Cmd {
+func (m *Model) gather(news []notice) tea.Cmd {
 	worst := severityInfo
-	for _, n := range said {
+	for _, n := range news {
 		m.notices.over(m.notices.add(m.now, n.severity, n.text, "").id)
 		worst = max(worst, n.severity)
 	}
-	return m.toast(worst, plural(len(said), "change", "changes")+": "+said[len(said)-1].text+", …", "")
+	return m.toast(worst, plural(len(news), "change", "changes")+": "+news[len(news)-1].text+", …", "")
 }
 
 // toast shows a notice for a few seconds.

@@ -173,20 +173,20 @@ func (m *Model) runCommand(id string) tea.Cmd {
 // copyText copies a text, or its end when it is longer than maxCopy.
 func (m *Model) copyText(r copyRequest) tea.Cmd {
 	text := r.text
-	said := r.what + " copied: " + cut(strings.ReplaceAll(text, "\n", " "), 40)
+	message := r.what + " copied: " + cut(strings.ReplaceAll(text, "\n", " "), 40)
 	if len(text) > maxCopy {
 		text = text[len(text)-maxCopy:]
-		said = fmt.Sprintf("the last %s of the %s copied", core.Bytes(maxCopy), r.what)
+		message = fmt.Sprintf("the last %s of the %s copied", core.Bytes(maxCopy), r.what)
 	}
-	return tea.Batch(tea.SetClipboard(text), m.say(said))
+	return tea.Batch(tea.SetClipboard(text), m.say(message))
 }
 
 func (m *Model) setTimeout(r timeoutRequest) tea.Cmd {
-	said := "timeout of " + names(r.boxes) + " is " + span(r.timeout)
+	message := "timeout of " + names(r.boxes) + " is " + span(r.timeout)
 	if r.timeout == 0 {
-		said = "timeout of " + names(r.boxes) + " is removed"
+		message = "timeout of " + names(r.boxes) + " is removed"
 	}
-	return m.forEach("timeout", said, r.boxes, func(ctx context.Context, box core.Sandbox) error {
+	return m.forEach("timeout", message, r.boxes, func(ctx context.Context, box core.Sandbox) error {
 		_, err := m.fx.service.Sandboxes.SetTimeout(ctx, box.ID, r.timeout)
 		return err
 	})

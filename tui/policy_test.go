@@ -23,14 +23,14 @@ func TestPolicy(t *testing.T) {
 	r, svc := keeperRig(t)
 	box := launch(t, svc, core.Spec{Name: "web"})
 	r.until("web is there", r.hasRow("web"))
-	change := func(text, said string, want core.Network) {
+	change := func(text, notice string, want core.Network) {
 		t.Helper()
 		r.press("A")
 		r.shows("Network policy of web")
 		r.press("ctrl+u")
 		r.types(text)
 		r.press("enter")
-		r.shows(said)
+		r.shows(notice)
 		now, err := svc.Sandboxes.Resolve(t.Context(), box.ID)
 		if err != nil {
 			t.Fatal(err)

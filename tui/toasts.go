@@ -41,12 +41,12 @@ type notices struct {
 // add shows and logs a notice.
 func (n *notices) add(at time.Time, s severity, text, hint string) notice {
 	n.next++
-	told := notice{n.next, at, s, safe(text), safe(hint)}
-	n.log = append(n.log, told)
+	added := notice{n.next, at, s, safe(text), safe(hint)}
+	n.log = append(n.log, added)
 	n.log = n.log[max(0, len(n.log)-maxNotices):]
-	n.shown = append(n.shown, told)
+	n.shown = append(n.shown, added)
 	n.shown = n.shown[max(0, len(n.shown)-maxToasts):]
-	return told
+	return added
 }
 
 // over removes a notice from the screen.
@@ -91,8 +91,8 @@ func (n *notices) view(s *styles, cells int) []string {
 	return lines
 }
 
-// told returns the notice for an event, or "".
-func told(event core.Event) (severity, string) {
+// eventNotice returns the notice for an event, or "".
+func eventNotice(event core.Event) (severity, string) {
 	if event.Type == core.EventDenial && event.Denial != nil && event.Name != "" {
 		return severityWarn, event.Name + ": connection denied to " + deniedTarget(*event.Denial)
 	}
