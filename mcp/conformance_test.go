@@ -191,7 +191,8 @@ func fixture(
 }
 
 func fixtureTools() []tools.Tool {
-	respond := func(content ...mcp.Content) func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error) {
+	type handler = func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error)
+	respond := func(content ...mcp.Content) handler {
 		return func(context.Context, *tools.Call, map[string]any) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{Content: content}, nil
 		}

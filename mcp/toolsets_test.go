@@ -251,7 +251,7 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
-	if !slices.Equal(requested, []core.Volume{{Source: "alice-data", Target: "/x"}, {Source: "alice-data", Target: "/x"}}) {
+	if volume := (core.Volume{Source: "alice-data", Target: "/x"}); !slices.Equal(requested, []core.Volume{volume, volume}) {
 		t.Errorf("mounted are %v", requested)
 	}
 }

@@ -65,7 +65,9 @@ func (s *base) place(ctx context.Context, spec core.Spec, defaultLimits []defaul
 }
 
 // considerAmong is consider with a time limit when several providers are considered.
-func (l *lazyProvider) considerAmong(ctx context.Context, count int, spec core.Spec, defaultLimits []defaultLimit) Candidate {
+func (l *lazyProvider) considerAmong(
+	ctx context.Context, count int, spec core.Spec, defaultLimits []defaultLimit,
+) Candidate {
 	if count > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, providerTimeout)
@@ -195,7 +197,8 @@ const providersHint = "sb provider ls --json lists what each provider supports"
 func (s *base) fitting(spec core.Spec, defaultLimits []defaultLimit) []string {
 	var names []string
 	for _, lazy := range s.lazyProviders {
-		if p, err := lazy.open(); err == nil && len(lacks(p.Capabilities(), fit(spec, defaultLimits, p.Capabilities()))) == 0 {
+		p, err := lazy.open()
+		if err == nil && len(lacks(p.Capabilities(), fit(spec, defaultLimits, p.Capabilities()))) == 0 {
 			names = append(names, lazy.factory.Name)
 		}
 	}

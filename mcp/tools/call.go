@@ -60,7 +60,8 @@ type Call struct {
 func (h *Host) Call(ctx context.Context, request mcp.CallToolRequest) *Call {
 	identity := auth.IdentityFrom(ctx)
 	client := h.Sessions.Of(ctx, identity)
-	return &Call{Host: h, Identity: identity, Session: client, Service: h.ServiceFor(identity, client.ID), Request: request}
+	svc := h.ServiceFor(identity, client.ID)
+	return &Call{Host: h, Identity: identity, Session: client, Service: svc, Request: request}
 }
 
 // The labels that say whose a sandbox is and that it was launched here.

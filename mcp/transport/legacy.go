@@ -178,7 +178,9 @@ func (l *legacyHTTP) get(w http.ResponseWriter, r *http.Request) {
 
 // writeEvents writes the messages of a stream until it ends, another connection reads it or this one ends.
 // Those of a GET are kept alive.
-func (l *legacyHTTP) writeEvents(w http.ResponseWriter, r *http.Request, s *webSession, out *stream, reader int, from int64) {
+func (l *legacyHTTP) writeEvents(
+	w http.ResponseWriter, r *http.Request, s *webSession, out *stream, reader int, from int64,
+) {
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)

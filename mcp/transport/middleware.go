@@ -27,7 +27,8 @@ func (w *Web) authenticated(next http.Handler) http.Handler {
 			w.endpoint.Log.WarnContext(r.Context(), "authentication", "error", err)
 			http.Error(response, "who this is cannot be found out now", http.StatusServiceUnavailable)
 			return
-		case identity.NoTools && r.URL.Path != "/metrics" || w.Auth.Required() && !identity.Metrics && r.URL.Path == "/metrics":
+		case identity.NoTools && r.URL.Path != "/metrics",
+			w.Auth.Required() && !identity.Metrics && r.URL.Path == "/metrics":
 			http.Error(response, "this key is not for that", http.StatusForbidden)
 			return
 		}

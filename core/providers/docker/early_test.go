@@ -12,7 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core/providertest"
 )
 
-// TestCommandEndsBeforeInput sends input through the engine that the sandbox no longer reads. The result of the call must
+// TestCommandEndsBeforeInput sends input that the sandbox no longer reads. The result of the call must
 // still arrive: Podman loses the rest of the output when input is left over.
 func TestCommandEndsBeforeInput(t *testing.T) {
 	eachEngine(t, func(t *testing.T, e testEngine) {

@@ -19,7 +19,8 @@ func TestPip(t *testing.T) {
 		t.Fatal("a step that fails is no error")
 	}
 	there := exec.CommandContext(t.Context(), "python3", "-m", "pip", "--version").Run() == nil
-	if explained := strings.Contains(err.Error(), "has no pip"); explained == there || strings.Contains(err.Error(), "not found") {
+	if explained := strings.Contains(err.Error(), "has no pip"); explained == there ||
+		strings.Contains(err.Error(), "not found") {
 		t.Errorf("this machine has pip: %t, and the build says: %v", there, err)
 	}
 }

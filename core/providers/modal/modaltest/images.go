@@ -92,7 +92,7 @@ func (s *Server) ImageGetOrCreate(
 	}
 	if registry.GetSecretId() != "" {
 		s.log.WarnContext(
-			ctx, "recorded, and nothing follows from it here", "image", built.registryName, "asked", []string{"registry credentials"},
+			ctx, "recorded, without effect here", "image", built.registryName, "settings", []string{"registry credentials"},
 		)
 	}
 	s.images[built.id], s.builds[key] = built, built.id

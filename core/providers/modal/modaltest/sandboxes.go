@@ -85,7 +85,7 @@ func (s *Server) create(
 		return nil, status.FromContextError(err).Err()
 	}
 	if fields := recorded(definition); len(fields) > 0 {
-		s.log.WarnContext(ctx, "recorded, and nothing follows from it here", "sandbox", box.id, "asked", fields)
+		s.log.WarnContext(ctx, "recorded, without effect here", "sandbox", box.id, "settings", fields)
 	}
 	s.work.Go(func() { s.run(box, below) })
 	return box, nil

@@ -251,7 +251,8 @@ func TestSSHIsKnownByItsServer(t *testing.T) {
 		}
 		got, _ := io.ReadAll(c)
 		if !passes {
-			if all := providertest.Receive(t, received); all != "" || len(got) > 0 || !strings.Contains(refusals(s), unreadable) {
+			if all := providertest.Receive(t, received); all != "" || len(got) > 0 ||
+				!strings.Contains(refusals(s), unreadable) {
 				t.Errorf("a server that says %q hears %q, the sandbox %q; refused is %q", banner, all, got, refusals(s))
 			}
 			continue
@@ -355,7 +356,8 @@ func TestNamesWhenThePolicyChanges(t *testing.T) {
 		}
 		return c
 	}
-	stays, refused := open(good, string(clientHello(t, "good.example"))), open(other, string(clientHello(t, "other.example")))
+	stays := open(good, string(clientHello(t, "good.example")))
+	refused := open(other, string(clientHello(t, "other.example")))
 	public := NewAllowPublic()
 	public.route = routes("", unix.RTN_UNICAST, "", unix.RTN_UNICAST)
 	s.SetPolicy(NewAllowList(public, []string{"good.example"}))
