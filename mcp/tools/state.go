@@ -100,7 +100,7 @@ func fork(ctx context.Context, c *Call, in forkIn) (SandboxInfo, error) {
 	if err != nil {
 		return SandboxInfo{}, err
 	}
-	c.Host.launched.add(forked.Ref(), c.Who.Label())
+	c.Host.launched.add(forked.Ref(), c.Identity.Label())
 	if err := c.Host.Secrets.know(ctx, c.Service, forked); err != nil { // it has its source's
 		return InfoOf(forked), err
 	}
