@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 )
 
 // ChunkSize is the most content that one frame of a body holds, in bytes.
@@ -11,8 +12,11 @@ const ChunkSize = 1 << 20
 
 const frameHeader = 4
 
+// breakMark is the length in the frame that ends a body early.
+const breakMark = math.MaxUint32
+
 // BodyWriter frames content so that its reader can tell the end from a break:
-// each frame is a length (4 bytes, big endian) and that many bytes; length 0 is the end.
+// each frame is a length (4 bytes, big endian) and that many bytes; length 0 is the end, breakMark a break.
 type BodyWriter struct {
 	w   io.Writer
 	buf []byte // room for a header, then what waits to be sent
@@ -71,6 +75,12 @@ func (b *BodyWriter) Close() error {
 	return b.flush()
 }
 
+// Break ends the body early, in place of Close: its reader gets io.ErrUnexpectedEOF. What is buffered is not sent.
+func (b *BodyWriter) Break() error {
+	_, err := b.w.Write(binary.BigEndian.AppendUint32(nil, breakMark))
+	return err
+}
+
 func (b *BodyWriter) flush() error {
 	//nolint:gosec // the buffer's capacity bounds the length
 	binary.BigEndian.PutUint32(b.buf[:frameHeader], uint32(len(b.buf)-frameHeader))
@@ -123,6 +133,8 @@ func (b *BodyReader) next() error {
 	switch {
 	case length == 0:
 		return io.EOF
+	case length == breakMark:
+		return io.ErrUnexpectedEOF
 	case length > ChunkSize:
 		return errFrame
 	}

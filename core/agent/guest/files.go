@@ -193,14 +193,19 @@ func (f Files) Import(ctx context.Context, id, dir string, archive io.Reader, op
 	)
 }
 
-// patience is how long a read of unused content may block, because a terminal or a pipe may never return.
-const patience = time.Second
+const (
+	// patience is how long a read of unused content may block, because a terminal or a pipe may never return.
+	patience = time.Second
+	// breakLimit is how long sb-guest may take to remove what it began, when the content has failed.
+	breakLimit = 5 * time.Second
+)
 
 // errLeft is how the sending of a body ended whose reader has left.
 var errLeft = errors.New("sb-guest ended before it had all")
 
 // send runs an operation whose body is content. The error is the operation's, or content's own when sb-guest only
-// saw the body break off. A content that blocks is left alone when the operation has ended.
+// saw the body break off. A content that blocks is left alone when the operation has ended. When the content fails,
+// send waits until sb-guest has removed what it began, for breakLimit at most.
 func (f Files) send(ctx context.Context, id string, request Request, content io.Reader) error {
 	op, err := f.transport.Operate(ctx, id, request)
 	if err != nil {
@@ -229,6 +234,9 @@ func (f Files) send(ctx context.Context, id string, request Request, content io.
 			body.err = errLeft
 		}
 	}
+	if body.late != nil {
+		body.late.Stop()
+	}
 	switch {
 	case ctx.Err() != nil:
 		return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), ctx.Err())
@@ -240,8 +248,12 @@ func (f Files) send(ctx context.Context, id string, request Request, content io.
 	return core.Wrap(f.provider+"."+string(request.Op), string(request.Path), body.err)
 }
 
-// sending is how a body was sent: what failed, and the content's own failure.
-type sending struct{ err, source error }
+// sending is how a body was sent: what failed, and the content's own failure. Then late breaks the operation, unless it
+// is stopped.
+type sending struct {
+	err, source error
+	late        *time.Timer
+}
 
 func sendBody(op Operation, content io.Reader) sending {
 	from := &source{r: content}
@@ -254,9 +266,14 @@ func sendBody(op Operation, content io.Reader) sending {
 	case err == nil:
 		_ = op.CloseWrite() // the operation had its body, and may be over and closed already
 	case from.err != nil:
-		op.Break()
+		// In the stream, so that the report of what sb-guest removed comes back.
+		late := time.AfterFunc(breakLimit, op.Break)
+		if body.Break() != nil {
+			op.Break()
+		}
+		return sending{err, from.err, late}
 	}
-	return sending{err, from.err}
+	return sending{err: err, source: from.err}
 }
 
 // source remembers a failure of what is sent, to tell it from one of the way.

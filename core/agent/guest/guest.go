@@ -67,6 +67,10 @@ const (
 	OpImport  Op = "import" // body: a tar archive
 )
 
+// TypeSocket is the type of a socket's entry in the archive of OpExport. The entry has no content: it tells the reader
+// what the archive leaves out. POSIX's pax(1) reserves the types A to Z for such use.
+const TypeSocket = 'U'
+
 // Request is one file operation. Path is absolute and clean.
 type Request struct {
 	Version   int    `json:"v"`

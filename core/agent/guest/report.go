@@ -21,8 +21,8 @@ type Report struct {
 	Error *Failure `json:"error,omitempty"`
 	// Exit is how the command of a pty ended; nil if it did not start.
 	Exit *Exit `json:"exit,omitempty"`
-	// Skipped counts the entries of an export or import that a transfer cannot
-	// carry (devices, sockets, pipes, vanished files); SkippedPaths names the first of them.
+	// Skipped counts the files that vanished during an export, and the entries that an import does not support (devices,
+	// sockets); SkippedPaths names the first of them.
 	Skipped      int      `json:"skipped,omitempty"`
 	SkippedPaths [][]byte `json:"skipped_paths,omitempty"`
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
-// export writes root as a PAX archive to w, until ctx ends. It skips sockets and files that vanish meanwhile, and the
-// report names them.
+// export writes root as a PAX archive to w, until ctx ends. It skips files that vanish meanwhile, and the report names
+// them.
 func export(ctx context.Context, w io.Writer, root string, report *guest.Report) error {
 	buffered := bufio.NewWriterSize(w, copyBuffer)
 	e := exporter{
@@ -103,6 +103,8 @@ func (e *exporter) add(dir int, base, name string, kind fs.FileMode) error {
 		return e.tar.WriteHeader(device(&st, tar.TypeChar, name))
 	case unix.S_IFBLK:
 		return e.tar.WriteHeader(device(&st, tar.TypeBlock, name))
+	case unix.S_IFSOCK:
+		return e.tar.WriteHeader(header(&st, guest.TypeSocket, name))
 	}
 	e.report.Skip(e.path(name))
 	return nil

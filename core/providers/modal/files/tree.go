@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/agent/guest"
 )
 
 // In an image without tar, directories are copied file by file, several at the same time because of the round trips.
@@ -256,6 +257,12 @@ func (t *treeReader) write(ctx context.Context, file *aheadFile) error {
 		h.Typeflag, h.Name = tar.TypeDir, name+"/"
 	case info.Mode&fs.ModeSymlink != 0:
 		h.Typeflag, h.Linkname = tar.TypeSymlink, info.Link
+	case info.Mode&fs.ModeSocket != 0:
+		h.Typeflag = guest.TypeSocket
+	case info.Mode&fs.ModeNamedPipe != 0:
+		h.Typeflag = tar.TypeFifo
+	case info.Mode&fs.ModeDevice != 0:
+		h.Typeflag = tar.TypeChar
 	case !info.Mode.IsRegular():
 		return nil
 	case file.fetched != nil:
