@@ -75,7 +75,7 @@ func (b *BodyWriter) Close() error {
 	return b.flush()
 }
 
-// Break ends the body early, in place of Close: its reader gets io.ErrUnexpectedEOF. What is buffered is not sent.
+// Break ends the body early, in place of Close: its reader gets io.ErrUnexpectedEOF. Buffered content is not sent.
 func (b *BodyWriter) Break() error {
 	_, err := b.w.Write(binary.BigEndian.AppendUint32(nil, breakMark))
 	return err

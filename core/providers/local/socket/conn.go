@@ -4,6 +4,7 @@ package socket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -87,8 +88,8 @@ func (f *failure) why(err error) error {
 	return err
 }
 
-// Dial prepares a connection that carries files. It connects with the first call.
-// The files must stay open until that call has been answered.
+// Dial prepares a connection that carries files. It connects with the first call. Neither the socket nor its directory
+// may be a symbolic link. The files must stay open until the first call has been answered.
 func Dial(path string, files ...*os.File) (*Client, error) {
 	for _, f := range files {
 		f.Fd() // makes it a blocking one, which the sandbox expects
@@ -101,13 +102,7 @@ func Dial(path string, files ...*os.File) (*Client, error) {
 		grpc.WithDisableRetry(),
 		grpc.WithNoProxy(),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			short, release, err := shorten(path)
-			if err != nil {
-				failed.set(err)
-				return nil, err
-			}
-			defer release()
-			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", short)
+			conn, err := connect(ctx, path)
 			if err != nil {
 				failed.set(err)
 			}
@@ -117,6 +112,46 @@ func Dial(path string, files ...*os.File) (*Client, error) {
 		return nil, err
 	}
 	return &Client{conn, failed}, nil
+}
+
+// connect connects to a socket. The supervisor can write to the directory of its sandbox. If it is compromised, it can
+// put a link in place of the socket, which would lead commands and files to another sandbox, or to any other socket of
+// the user.
+func connect(ctx context.Context, path string) (net.Conn, error) {
+	dir := filepath.Dir(path)
+	socket, err := openSocket(filepath.Dir(dir), filepath.Base(dir), filepath.Base(path))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(socket) }()
+	// The descriptor is this socket's, whatever has its name by now. Its path fits a socket address (unix(7)).
+	return (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", socket))
+}
+
+// openSocket opens a socket in a directory of the directory above, as a descriptor with O_PATH.
+func openSocket(above, dir, name string) (int, error) {
+	failed := func(err error) (int, error) {
+		return -1, &os.PathError{Op: "connect", Path: filepath.Join(above, dir, name), Err: err}
+	}
+	outer, err := unix.Open(above, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return failed(err)
+	}
+	defer func() { _ = unix.Close(outer) }()
+	inner, err := unix.Openat(outer, dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return failed(err)
+	}
+	defer func() { _ = unix.Close(inner) }()
+	socket, err := unix.Openat(inner, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return failed(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(socket, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return failed(errors.Join(err, unix.Close(socket), unix.ENOTSOCK))
+	}
+	return socket, nil
 }
 
 // Close ends the connection. A command that was started keeps running.
