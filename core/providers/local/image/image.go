@@ -1,0 +1,63 @@
+package image
+
+import (
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+
+	"github.com/seed-0724f904/sb/core"
+)
+
+// Image is one stored image for this machine's platform.
+type Image struct {
+	// ID is the digest of the image's manifest for this platform: "sha256:" and 64 hex digits.
+	ID string `json:"id"`
+	// Refs are the references that name the image, as Docker shows them: "busybox:1.36".
+	Refs []string `json:"refs,omitempty"`
+	// Path is the absolute path of the read-only EROFS file with the image's whole file system. It stays valid until
+	// the image is removed; an open file stays valid after that.
+	Path string `json:"-"`
+	// Size is the size of that file in bytes.
+	Size int64 `json:"size"`
+	// Created is when the image was built; zero if the image does not say.
+	Created time.Time `json:"created,omitzero"`
+	Config  Config    `json:"config"`
+}
+
+// Config is what an image says about the process to run in it. No field is checked: the image is foreign input.
+type Config struct {
+	Entrypoint []string `json:"entrypoint,omitempty"`
+	Cmd        []string `json:"cmd,omitempty"`
+	// Env has entries "NAME=value".
+	Env []string `json:"env,omitempty"`
+	// User is "user", "uid", "user:group" or "uid:gid"; names are those of the image. "" is root.
+	User string `json:"user,omitempty"`
+	// WorkingDir is "" for "/".
+	WorkingDir string `json:"working_dir,omitempty"`
+	// StopSignal is a name or a number: "SIGTERM". "" is SIGTERM.
+	StopSignal string `json:"stop_signal,omitempty"`
+	// ExposedPorts has sorted entries "8080/tcp".
+	ExposedPorts []string          `json:"exposed_ports,omitempty"`
+	Labels       map[string]string `json:"labels,omitempty"`
+}
+
+// Policy says when Pull asks a registry.
+type Policy string
+
+const (
+	// PullMissing asks only for what is not stored. It is the default.
+	PullMissing Policy = "missing"
+	// PullAlways asks which image the reference names now, and downloads what is not stored.
+	PullAlways Policy = "always"
+	// PullNever asks no registry: an image that is not stored is KindNotFound.
+	PullNever Policy = "never"
+)
+
+// PullOptions are the options of Store.Pull. The zero value is ready to use.
+type PullOptions struct {
+	Policy Policy
+	// Progress receives the steps and the bytes; it may be nil. It may be called from several goroutines, never at once.
+	Progress core.ProgressFunc
+	// Keychain has the credentials of registries; nil is that of docker login and its helpers.
+	Keychain authn.Keychain
+}
