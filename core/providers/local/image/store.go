@@ -2,41 +2,330 @@ package image
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/image/layer"
+	"github.com/seed-0724f904/sb/internal/atomicfile"
 )
 
-// Store keeps the images of one user in a directory. Several processes may use it at once.
-type Store struct{ dir string }
-
-// Open returns the store in a directory, which is made by the first Pull.
-func Open(dir string) (*Store, error) { return &Store{dir: dir}, nil }
-
-// Pull returns the image that ref names, after storing it if the policy asks for it. Two pulls of the same image at
-// once do the work once. ref is a registry's reference ("python:3.12", "ghcr.io/me/dev@sha256:…"), "oci:DIR[:TAG]",
-// "oci-archive:FILE[:TAG]", "docker-archive:FILE[:TAG]" or "dir:PATH".
+// Below the store's directory, which only its user can enter:
 //
-// KindUsage: the reference is invalid, or the image is hostile or damaged. KindNotFound: there is no such image.
-// KindUnauthorized: the registry refuses the credentials. KindUnavailable: the registry cannot be reached.
-// KindExhausted: the disk or a limit of the unpacker is full.
-func (s *Store) Pull(ctx context.Context, ref string, opts PullOptions) (Image, error) {
-	return Image{}, errors.ErrUnsupported
+//	images/HEX/rootfs.erofs, image.json   a whole image, by the digest of its manifest
+//	refs.json                             which image each reference names
+//	work/HEX/                             what a pull of that image has so far
+//	locks/HEX, locks/refs                 flocked while an image is made or removed, or refs.json is replaced
+//
+// An image appears in images by one rename, when all of it is on the disk. What a killed pull left in work is used only
+// after its digest is verified.
+const (
+	imagesDir = "images"
+	workDir   = "work"
+	locksDir  = "locks"
+	refsFile  = "refs.json"
+
+	rootFile = "rootfs.erofs"
+	infoFile = "image.json"
+	// removed marks an image in work that is being removed.
+	removed = ".removed"
+
+	// lockPoll is how often a taken lock is tried again.
+	lockPoll = 50 * time.Millisecond
+	// stallTimeout is how long a registry may send nothing.
+	stallTimeout = time.Minute
+	// retryDelay is the time before the first repetition of a download; it doubles.
+	retryDelay = 500 * time.Millisecond
+)
+
+// Store keeps the images of one user in a directory. Several processes and goroutines may use it at once.
+type Store struct {
+	dir    string
+	limits layer.Limits
+	stall  time.Duration
+	delay  time.Duration
 }
 
-// Get returns a stored image by a reference, an id, or a unique prefix of an id of at least 12 hex digits.
-// KindNotFound: it is not stored.
-func (s *Store) Get(ctx context.Context, ref string) (Image, error) {
-	return Image{}, core.Errorf(core.KindNotFound, "local.image", ref, "there is no image %q", ref)
+// Open returns the store in a directory, which the first Pull makes. It does no I/O.
+func Open(dir string) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{dir: dir, limits: layer.DefaultLimits(), stall: stallTimeout, delay: retryDelay}, nil
 }
 
-// List returns the stored images in the order of their first reference, those without one last. A damaged entry is
-// left out and joined into the error.
-func (s *Store) List(ctx context.Context) ([]Image, error) { return nil, nil }
+// Get returns a stored image by a reference, an id, or a prefix of one id of at least 12 hex digits. KindNotFound: it
+// is not stored. KindUsage: the reference is invalid, or several ids begin with it.
+func (s *Store) Get(_ context.Context, ref string) (Image, error) {
+	refs, err := s.refs()
+	if err != nil {
+		return Image{}, err
+	}
+	hex, key, err := s.resolve(refs, ref)
+	if err != nil {
+		return Image{}, err
+	}
+	image, err := s.read(hex, refs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Image{}, notStored(ref)
+	}
+	if err == nil && key != "" && !slices.Contains(image.Refs, key) {
+		return Image{}, notStored(ref)
+	}
+	return image, err
+}
 
-// Remove removes a reference; with its last reference, or by its id, the image goes. KindNotFound: it is not stored.
-// KindConflict: Hold has it.
-func (s *Store) Remove(ctx context.Context, ref string) error { return errors.ErrUnsupported }
+func notStored(ref string) error {
+	return core.Errorf(core.KindNotFound, "local.image", ref, "there is no image %q", ref).WithHint("sb image ls lists them")
+}
 
-// Prune removes the images that have no reference and the remains of broken pulls. It returns the removed images.
-func (s *Store) Prune(ctx context.Context) ([]Image, error) { return nil, nil }
+// resolve returns the hex digits of the image that ref names. key is the reference as refs has it, or "" for an id.
+func (s *Store) resolve(refs map[string]string, ref string) (hex, key string, err error) {
+	prefix, whole, ok := isID(ref)
+	if whole {
+		return prefix, "", nil
+	}
+	t, err := parse(ref)
+	if err == nil {
+		if id, found := refs[t.key()]; found {
+			return strings.TrimPrefix(id, "sha256:"), t.key(), nil
+		}
+	}
+	if !ok {
+		if err == nil {
+			err = notStored(ref)
+		}
+		return "", "", err
+	}
+	entries, err := os.ReadDir(filepath.Join(s.dir, imagesDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", "", err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		if hex != "" {
+			return "", "", core.Errorf(core.KindUsage, "local.image", ref, "several images have ids that begin with it")
+		}
+		hex = e.Name()
+	}
+	if hex == "" {
+		return "", "", notStored(ref)
+	}
+	return hex, "", nil
+}
+
+// List returns the stored images in the order of their first reference, those without one last. A damaged image is left
+// out and named by the error.
+func (s *Store) List(context.Context) ([]Image, error) {
+	refs, err := s.refs()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(filepath.Join(s.dir, imagesDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var list []Image
+	var damaged []error
+	for _, e := range entries {
+		image, err := s.read(e.Name(), refs)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
+		case err != nil:
+			damaged = append(damaged, err)
+		default:
+			list = append(list, image)
+		}
+	}
+	slices.SortFunc(list, func(a, b Image) int {
+		if (len(a.Refs) == 0) != (len(b.Refs) == 0) {
+			return len(b.Refs) - len(a.Refs)
+		}
+		return strings.Compare(strings.Join(a.Refs, " ")+a.ID, strings.Join(b.Refs, " ")+b.ID)
+	})
+	return list, errors.Join(damaged...)
+}
+
+// read reads an image.
+func (s *Store) read(hex string, refs map[string]string) (Image, error) {
+	dir := filepath.Join(s.dir, imagesDir, hex)
+	raw, err := os.ReadFile(filepath.Join(dir, infoFile))
+	if err != nil {
+		return Image{}, err
+	}
+	image := Image{}
+	file := filepath.Join(dir, rootFile)
+	err = json.Unmarshal(raw, &image)
+	if err == nil {
+		var info fs.FileInfo
+		if info, err = os.Stat(file); err == nil && info.Size() != image.Size {
+			err = fmt.Errorf("it has %d bytes instead of %d", info.Size(), image.Size)
+		}
+	}
+	if err != nil {
+		return Image{}, core.Errorf(core.KindInternal, "local.image", hex[:min(len(hex), 12)],
+			"the stored image is damaged: %v", err).WithHint("remove it and pull it again: sb image rm sha256:%s", hex)
+	}
+	image.Path, image.Refs = file, nil
+	for ref, id := range refs {
+		if id == image.ID {
+			image.Refs = append(image.Refs, ref)
+		}
+	}
+	slices.Sort(image.Refs)
+	return image, nil
+}
+
+// Remove removes a reference. With the last one, or by id, the image goes, too. KindNotFound: it is not stored. The
+// caller makes sure that no sandbox needs it.
+func (s *Store) Remove(ctx context.Context, ref string) error {
+	refs, err := s.refs()
+	if err != nil {
+		return err
+	}
+	hex, key, err := s.resolve(refs, ref)
+	if err != nil {
+		return err
+	}
+	unlock, err := s.lock(ctx, hex)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if _, err := os.Lstat(filepath.Join(s.dir, imagesDir, hex)); errors.Is(err, fs.ErrNotExist) {
+		return notStored(ref)
+	}
+	named := false
+	err = s.updateRefs(ctx, func(refs map[string]string) {
+		for has, id := range refs {
+			switch {
+			case id != "sha256:"+hex:
+			case key == "" || has == key:
+				delete(refs, has)
+			default:
+				named = true
+			}
+		}
+	})
+	if err != nil || named {
+		return err
+	}
+	return s.remove(hex)
+}
+
+// remove removes an image. The caller has its lock.
+func (s *Store) remove(hex string) error {
+	trash := filepath.Join(s.dir, workDir, hex+removed)
+	if err := os.MkdirAll(filepath.Dir(trash), 0o700); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(trash); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(s.dir, imagesDir, hex), trash); err != nil {
+		return err
+	}
+	return os.RemoveAll(trash)
+}
+
+// Prune removes the images that have no reference and that keep does not want, and what killed pulls left. It returns
+// the removed images. keep may be nil.
+func (s *Store) Prune(ctx context.Context, keep func(Image) bool) ([]Image, error) {
+	list, err := s.List(ctx)
+	problems := []error{err}
+	var gone []Image
+	for _, image := range list {
+		if len(image.Refs) > 0 || keep != nil && keep(image) {
+			continue
+		}
+		if err := s.Remove(ctx, image.ID); err != nil && !errors.Is(err, core.KindNotFound) {
+			problems = append(problems, err)
+			continue
+		}
+		gone = append(gone, image)
+	}
+	return gone, errors.Join(append(problems, s.sweep())...)
+}
+
+// sweep removes what killed pulls and removals left.
+func (s *Store) sweep() error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, workDir))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	var problems []error
+	for _, e := range entries {
+		lock := flock.New(s.lockPath(strings.TrimSuffix(e.Name(), removed)))
+		if free, err := lock.TryLock(); err != nil || !free {
+			problems = append(problems, err)
+			continue
+		}
+		problems = append(problems, os.RemoveAll(filepath.Join(s.dir, workDir, e.Name())), lock.Unlock())
+	}
+	return errors.Join(problems...)
+}
+
+func (s *Store) lockPath(name string) string { return filepath.Join(s.dir, locksDir, name) }
+
+// lock waits for a lock. Locks are never removed, so that all wait for the same file.
+func (s *Store) lock(ctx context.Context, name string) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Join(s.dir, locksDir), 0o700); err != nil {
+		return nil, err
+	}
+	lock := flock.New(s.lockPath(name), flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Unlock() }, nil
+}
+
+// refs reads which image each reference names.
+func (s *Store) refs() (map[string]string, error) {
+	refs := map[string]string{}
+	raw, err := os.ReadFile(filepath.Join(s.dir, refsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return refs, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &refs); err != nil {
+		return nil, core.Errorf(core.KindInternal, "local.image", filepath.Join(s.dir, refsFile),
+			"the file is damaged: %w", err).WithHint("remove it: the images stay, and a pull names them again")
+	}
+	return refs, nil
+}
+
+// updateRefs replaces refs.json.
+func (s *Store) updateRefs(ctx context.Context, change func(map[string]string)) error {
+	unlock, err := s.lock(ctx, "refs")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	refs, err := s.refs()
+	if err != nil {
+		return err
+	}
+	change(refs)
+	raw, err := json.MarshalIndent(refs, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteDurable(filepath.Join(s.dir, refsFile), raw, 0o600)
+}

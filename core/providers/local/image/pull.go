@@ -1,0 +1,427 @@
+package image
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/core/providers/local/image/layer"
+)
+
+const (
+	// downloads is how many layers of an image are downloaded at once.
+	downloads = 4
+	// attempts is how often a download is started.
+	attempts = 3
+	// reportEvery is how many bytes come between two reports.
+	reportEvery = 256 << 10
+)
+
+// Pull returns the image that ref names, and stores it first where that is necessary. Two pulls of the same image at
+// once do the work once. ref is a registry's reference ("python:3.12", "ghcr.io/me/dev@sha256:…"), "oci:DIR[:TAG]",
+// "oci-archive:FILE[:TAG]", "docker-archive:FILE[:NAME]", "dir:PATH", or the id of a stored image. Files are read at
+// each Pull, whatever the policy, except for PullNever.
+//
+// KindUsage: the reference is invalid, or the image is hostile. KindNotFound: there is no such image, or none for this
+// platform. KindUnauthorized: the registry refuses the credentials. KindUnavailable: the registry cannot be reached,
+// fails, or sends something other than what it announced. KindExhausted: the disk or a limit of package layer is full.
+func (s *Store) Pull(ctx context.Context, ref string, opts PullOptions) (Image, error) {
+	image, err := s.pull(ctx, ref, opts)
+	return image, classify(ref, err)
+}
+
+func (s *Store) pull(ctx context.Context, ref string, opts PullOptions) (Image, error) {
+	t, parseErr := parse(ref)
+	if opts.Policy == PullNever || parseErr != nil || t.place == "" && opts.Policy != PullAlways {
+		image, err := s.Get(ctx, ref)
+		if !errors.Is(err, core.KindNotFound) || opts.Policy == PullNever {
+			return image, err
+		}
+	}
+	if parseErr != nil {
+		return Image{}, parseErr
+	}
+	if _, whole, _ := isID(ref); whole {
+		return Image{}, notStored(ref)
+	}
+	progress := &progress{to: opts.Progress, ref: ref}
+	progress.step("finding")
+	from, err := s.find(ctx, t, opts)
+	if err != nil {
+		return Image{}, err
+	}
+	defer func() { _ = from.close() }()
+	unlock, err := s.lock(ctx, from.id.Hex)
+	if err != nil {
+		return Image{}, err
+	}
+	defer unlock()
+	if _, err := s.read(from.id.Hex, nil); err != nil {
+		if err := s.make(ctx, from, progress); err != nil {
+			return Image{}, err
+		}
+	}
+	if err := s.updateRefs(ctx, func(refs map[string]string) { refs[t.key()] = from.id.String() }); err != nil {
+		return Image{}, err
+	}
+	refs, err := s.refs()
+	if err != nil {
+		return Image{}, err
+	}
+	return s.read(from.id.Hex, refs)
+}
+
+func (s *Store) find(ctx context.Context, t target, opts PullOptions) (*found, error) {
+	if t.place != "" {
+		return findLocal(t)
+	}
+	return findRemote(ctx, t, opts.Keychain, patience{s.stall, s.delay})
+}
+
+// make stores an image. The caller has its lock.
+func (s *Store) make(ctx context.Context, from *found, progress *progress) error {
+	var config *v1.ConfigFile
+	err := s.retry(ctx, func() (err error) {
+		config, err = from.configuration(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	work := filepath.Join(s.dir, workDir, from.id.Hex)
+	out := filepath.Join(work, "image")
+	// What a killed pull wrote of the image is not used; its downloads are.
+	if err := os.RemoveAll(out); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(out, 0o700); err != nil {
+		return err
+	}
+	size, err := s.unpack(ctx, from, config, work, filepath.Join(out, rootFile), progress)
+	if err != nil {
+		_ = os.RemoveAll(out)
+		// Verified downloads help a pull that is tried again.
+		if !from.remote || !errors.Is(err, core.KindUnavailable) && ctx.Err() == nil {
+			_ = os.RemoveAll(work)
+		}
+		return err
+	}
+	image := Image{ID: from.id.String(), Size: size}
+	image.Config, image.Created = converted(config)
+	raw, err := json.MarshalIndent(image, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := s.publish(from.id.Hex, out, raw); err != nil {
+		return err
+	}
+	return os.RemoveAll(work)
+}
+
+// publish moves a whole image to its place, when it is on the disk.
+func (s *Store) publish(hex, out string, info []byte) error {
+	f, err := os.OpenFile(filepath.Join(out, infoFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(info)
+	if err = errors.Join(err, f.Sync(), f.Close(), syncDir(out)); err != nil {
+		return err
+	}
+	place := filepath.Join(s.dir, imagesDir, hex)
+	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(place); err == nil {
+		// It is damaged, or it would have been used.
+		if err := s.remove(hex); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(out, place); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(place))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// unpack writes the file system of an image into a file, and returns its size. Layers are downloaded together, and
+// applied in their order while later ones are downloaded.
+func (s *Store) unpack(
+	ctx context.Context, from *found, config *v1.ConfigFile, work, file string, progress *progress,
+) (size int64, err error) {
+	out, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if out != nil {
+			_ = out.Close()
+		}
+	}()
+	layers := from.manifest.Layers
+	ready := make([]chan struct{}, len(layers))
+	for i := range ready {
+		ready[i] = make(chan struct{})
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(downloads + 1)
+	meter := layer.NewMeter(s.limits)
+	tree := layer.New(out, s.limits, meter)
+	group.Go(func() error {
+		for i, l := range layers {
+			select {
+			case <-ready[i]:
+			case <-groupCtx.Done():
+				return groupCtx.Err()
+			}
+			if err := from.apply(groupCtx, tree, meter, work, l, config.RootFS.DiffIDs[i]); err != nil {
+				return fmt.Errorf("layer %d of %d: %w", i+1, len(layers), err)
+			}
+		}
+		return nil
+	})
+	for _, l := range layers {
+		progress.total += l.Size
+	}
+	progress.step("pulling")
+	for i, l := range layers {
+		if groupCtx.Err() != nil {
+			break
+		}
+		if !from.remote {
+			close(ready[i])
+			continue
+		}
+		group.Go(func() error {
+			defer close(ready[i])
+			return s.download(groupCtx, from, l, blobPath(work, l.Digest), progress)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	progress.step("writing")
+	if err := errors.Join(tree.Finish(identity(from.id)), out.Sync()); err != nil {
+		return 0, err
+	}
+	info, err := out.Stat()
+	if err != nil {
+		return 0, err
+	}
+	err = out.Close()
+	out = nil
+	return info.Size(), err
+}
+
+// identity returns the first bytes of a digest.
+func identity(of v1.Hash) (id [16]byte) {
+	if raw, err := hex.DecodeString(of.Hex); err == nil {
+		copy(id[:], raw)
+	}
+	return id
+}
+
+func blobPath(work string, of v1.Hash) string { return filepath.Join(work, of.Hex) }
+
+// apply applies a layer to a tree, and verifies both of its digests on the way.
+func (f *found) apply(
+	ctx context.Context, tree *layer.Tree, meter *layer.Meter, work string, of v1.Descriptor, diffID v1.Hash,
+) error {
+	var blob io.ReadCloser
+	var err error
+	if f.remote {
+		blob, err = os.Open(blobPath(work, of.Digest))
+	} else {
+		blob, err = f.blob(ctx, of)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = blob.Close() }()
+	packed := &summer{from: meter.Packed(blob), hash: sha256.New()}
+	archive, err := layer.Decompress(packed)
+	if err != nil {
+		return core.Errorf(core.KindUsage, "local.image", "", "the layer cannot be decompressed: %w", err)
+	}
+	defer func() { _ = archive.Close() }()
+	plain := &summer{from: meter.Plain(archive), hash: sha256.New()}
+	if err := tree.Apply(ctx, plain); err != nil {
+		return err
+	}
+	// The archive may end before its layer does, and the layer before its blob.
+	if _, err := io.Copy(io.Discard, plain); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, packed); err != nil {
+		return err
+	}
+	if got := packed.sum(); !f.unpacked && got != of.Digest {
+		return mismatch("the layer", of.Digest)
+	}
+	if got := plain.sum(); got != diffID {
+		return mismatch("the layer without compression", diffID)
+	}
+	return nil
+}
+
+// summer computes the digest of what is read.
+type summer struct {
+	from io.Reader
+	hash hash.Hash
+}
+
+func (s *summer) Read(p []byte) (int, error) {
+	n, err := s.from.Read(p)
+	_, _ = s.hash.Write(p[:n])
+	return n, err
+}
+
+func (s *summer) sum() v1.Hash {
+	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(s.hash.Sum(nil))}
+}
+
+// download stores a blob, if it is not there from an earlier pull. It starts again when a connection breaks.
+func (s *Store) download(ctx context.Context, from *found, of v1.Descriptor, path string, progress *progress) error {
+	if verify(path, of) == nil {
+		progress.add(of.Size)
+		return nil
+	}
+	return s.retry(ctx, func() error { return from.downloadOnce(ctx, of, path, progress) })
+}
+
+// retry has work done again when it fails in a way that may pass.
+func (s *Store) retry(ctx context.Context, work func() error) error {
+	delay := s.delay
+	for attempt := 1; ; attempt++ {
+		err := work()
+		if err == nil || attempt == attempts || ctx.Err() != nil || !repeatable(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(delay):
+		}
+		delay *= 2
+	}
+}
+
+// repeatable reports whether a download may succeed if it is started again.
+func repeatable(err error) bool {
+	switch core.KindOf(classify("", err)) { //nolint:exhaustive // the others stay
+	case core.KindUnavailable, core.KindTimeout:
+		return true
+	}
+	return false
+}
+
+// verify reports whether a file is a blob.
+func verify(path string, of v1.Descriptor) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	content := &summer{from: f, hash: sha256.New()}
+	if n, err := io.Copy(io.Discard, content); err != nil || n != of.Size || content.sum() != of.Digest {
+		return errors.Join(err, mismatch(path, of.Digest))
+	}
+	return nil
+}
+
+func (f *found) downloadOnce(ctx context.Context, of v1.Descriptor, path string, progress *progress) (err error) {
+	blob, err := f.blob(ctx, of)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = blob.Close() }()
+	part := path + ".part"
+	out, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	content := &summer{from: &reported{from: io.LimitReader(blob, of.Size+1), to: progress}, hash: sha256.New()}
+	n, err := io.Copy(out, content)
+	if err = errors.Join(err, out.Close()); err == nil && (n != of.Size || content.sum() != of.Digest) {
+		err = mismatch("the layer", of.Digest)
+	}
+	if err != nil {
+		progress.add(-n)
+		return errors.Join(err, os.Remove(part))
+	}
+	return os.Rename(part, path)
+}
+
+// reported has what is read reported.
+type reported struct {
+	from io.Reader
+	to   *progress
+}
+
+func (r *reported) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	r.to.add(int64(n))
+	return n, err
+}
+
+// progress reports how far a pull is.
+type progress struct {
+	to    core.ProgressFunc
+	ref   string
+	total int64
+
+	mu             sync.Mutex
+	name           string
+	done, reported int64
+}
+
+// step begins a step: "pulling".
+func (p *progress) step(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.name = name
+	p.report()
+}
+
+// add counts bytes.
+func (p *progress) add(n int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done += n
+	if p.done-p.reported >= reportEvery || p.done < p.reported || p.done == p.total {
+		p.report()
+	}
+}
+
+func (p *progress) report() {
+	p.reported = p.done
+	if p.to == nil {
+		return
+	}
+	report := core.Progress{Step: p.name + " " + p.ref}
+	if p.name == "pulling" {
+		report.Done, report.Total = p.done, p.total
+	}
+	p.to(report)
+}
