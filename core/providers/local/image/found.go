@@ -117,7 +117,8 @@ func (f *found) configuration(ctx context.Context) (*v1.ConfigFile, error) {
 		return nil, core.Errorf(core.KindUsage, "local.image", "", "the configuration is invalid: %w", err)
 	}
 	if has := file.OS + "/" + file.Architecture; file.Architecture != "" && has != platform() {
-		return nil, core.Errorf(core.KindNotFound, "local.image", "", "there is no image for %s, only for %s", platform(), has)
+		return nil, core.Errorf(core.KindNotFound, "local.image", "", "there is no image for %s, only for %s",
+			platform(), has)
 	}
 	if len(file.RootFS.DiffIDs) != len(f.manifest.Layers) {
 		return nil, core.Errorf(core.KindUsage, "local.image", "", "the configuration has %d layers, the manifest %d",

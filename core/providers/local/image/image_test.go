@@ -37,11 +37,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // made returns an image with a layer for each content of /file.
 func made(t testing.TB, arch string, contents ...string) v1.Image {
 	t.Helper()
-	img := v1.Image(empty.Image)
+	img := empty.Image
 	for _, content := range contents {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
-		if err := w.WriteHeader(&tar.Header{Name: "file", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content))}); err != nil {
+		head := tar.Header{Name: "file", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content))}
+		if err := w.WriteHeader(&head); err != nil {
 			t.Fatal(err)
 		}
 		_, err := io.WriteString(w, content)
@@ -65,7 +66,8 @@ func made(t testing.TB, arch string, contents ...string) v1.Image {
 	file.OS, file.Architecture = "linux", arch
 	file.Config = v1.Config{
 		Entrypoint: []string{"/bin/sh"}, Cmd: []string{"-c", "true"}, Env: []string{"A=b"}, User: "1:2", WorkingDir: "/w",
-		StopSignal: "SIGINT", ExposedPorts: map[string]struct{}{"80/tcp": {}, "53/udp": {}}, Labels: map[string]string{"l": "v"},
+		StopSignal: "SIGINT", ExposedPorts: map[string]struct{}{"80/tcp": {}, "53/udp": {}},
+		Labels: map[string]string{"l": "v"},
 	}
 	if img, err = mutate.ConfigFile(img, file); err != nil {
 		t.Fatal(err)
@@ -157,7 +159,8 @@ func TestPull(t *testing.T) {
 	img := image1(t, "old content", "new content")
 	ref := registry.push(t, img, "team/tool:v1")
 	var steps []core.Progress
-	pulled, err := store.Pull(t.Context(), ref, image.PullOptions{Progress: func(p core.Progress) { steps = append(steps, p) }})
+	collect := func(p core.Progress) { steps = append(steps, p) }
+	pulled, err := store.Pull(t.Context(), ref, image.PullOptions{Progress: collect})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +173,9 @@ func TestPull(t *testing.T) {
 		t.Errorf("%+v", pulled)
 	}
 	c := pulled.Config
-	if c.Entrypoint[0] != "/bin/sh" || c.Cmd[1] != "true" || c.Env[0] != "A=b" || c.User != "1:2" || c.WorkingDir != "/w" ||
-		c.StopSignal != "SIGINT" || strings.Join(c.ExposedPorts, " ") != "53/udp 80/tcp" || c.Labels["l"] != "v" {
+	if c.Entrypoint[0] != "/bin/sh" || c.Cmd[1] != "true" || c.Env[0] != "A=b" || c.User != "1:2" ||
+		c.WorkingDir != "/w" || c.StopSignal != "SIGINT" ||
+		strings.Join(c.ExposedPorts, " ") != "53/udp 80/tcp" || c.Labels["l"] != "v" {
 		t.Errorf("%+v", c)
 	}
 	if !complete(steps) {
@@ -195,7 +199,8 @@ func TestPull(t *testing.T) {
 		return false
 	})
 	byDigest := registry.host + "/team/tool@" + pulled.ID
-	if got, err := store.Pull(t.Context(), byDigest, image.PullOptions{Policy: image.PullAlways}); err != nil || len(got.Refs) != 2 {
+	got, err := store.Pull(t.Context(), byDigest, image.PullOptions{Policy: image.PullAlways})
+	if err != nil || len(got.Refs) != 2 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -228,7 +233,8 @@ func TestPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, moved, "second")
-	if list, err := store.List(t.Context()); err != nil || len(list) != 2 || list[0].ID != moved.ID || list[1].Refs != nil {
+	list, err := store.List(t.Context())
+	if err != nil || len(list) != 2 || list[0].ID != moved.ID || list[1].Refs != nil {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if gone, err := store.Prune(t.Context(), func(image.Image) bool { return true }); err != nil || len(gone) != 0 {
@@ -265,9 +271,10 @@ func TestPlatforms(t *testing.T) {
 		t.Fatal(err)
 	}
 	has(t, pulled, "ours")
-	foreign := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: made(t, other, "foreign"), Descriptor: v1.Descriptor{
-		Platform: &v1.Platform{OS: "linux", Architecture: other},
-	}})
+	foreign := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{
+		Add:        made(t, other, "foreign"),
+		Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: other}},
+	})
 	for _, what := range []remote.Taggable{foreign, made(t, other, "foreign")} {
 		ref := registry.push(t, what, "foreign:v1")
 		wantKind(t, second(store.Pull(t.Context(), ref, image.PullOptions{})), core.KindNotFound, "linux/"+runtime.GOARCH,
@@ -391,7 +398,8 @@ func TestFailures(t *testing.T) {
 		})
 	}
 	t.Run("there is none", func(t *testing.T) {
-		wantKind(t, second(open(t, t.TempDir()).Pull(t.Context(), "127.0.0.1:1/a", image.PullOptions{})), core.KindUnavailable)
+		_, err := open(t, t.TempDir()).Pull(t.Context(), "127.0.0.1:1/a", image.PullOptions{})
+		wantKind(t, err, core.KindUnavailable)
 	})
 }
 
@@ -457,7 +465,7 @@ func TestCanceled(t *testing.T) {
 	store := open(t, dir)
 	ref := registry.push(t, image1(t, "one"), "a:v1")
 	ctx, cancel := context.WithCancel(t.Context())
-	registry.before(func(w http.ResponseWriter, r *http.Request) bool {
+	registry.before(func(_ http.ResponseWriter, r *http.Request) bool {
 		if isBlob(r) {
 			cancel()
 			<-r.Context().Done()
@@ -516,7 +524,8 @@ func TestFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := oci.AppendImage(img, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "v1"})); err != nil {
+	v1 := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "v1"})
+	if err := oci.AppendImage(img, v1); err != nil {
 		t.Fatal(err)
 	}
 	tag, _ := name.NewTag("tool:v1")
@@ -559,14 +568,16 @@ func TestFiles(t *testing.T) {
 		if !strings.HasPrefix(ref, "docker-") && pulled.ID != digest.String() {
 			t.Errorf("%s has the id %s", ref, pulled.ID)
 		}
-		if got, err := store.Pull(t.Context(), ref, image.PullOptions{Policy: image.PullNever}); err != nil || got.ID != pulled.ID {
+		got, err := store.Pull(t.Context(), ref, image.PullOptions{Policy: image.PullNever})
+		if err != nil || got.ID != pulled.ID {
 			t.Errorf("%s: %v", ref, err)
 		}
 	}
 	for ref, kind := range map[string]core.Kind{
 		"oci:" + string(oci) + ":v2": core.KindNotFound, "oci:" + skopeo: core.KindUsage, "oci:/nowhere": core.KindNotFound,
 		"docker-archive:" + dir + "/docker.tar:tool:v2": core.KindUsage, "oci-archive:" + dir: core.KindUsage,
-		"dir:" + string(oci): core.KindUsage, "oci:": core.KindUsage, "Upper:v1": core.KindUsage, "docker-archive:/dev/null": core.KindUsage,
+		"dir:" + string(oci): core.KindUsage, "oci:": core.KindUsage, "Upper:v1": core.KindUsage,
+		"docker-archive:/dev/null": core.KindUsage,
 	} {
 		t.Run(ref, func(t *testing.T) {
 			wantKind(t, second(open(t, t.TempDir()).Pull(t.Context(), ref, image.PullOptions{})), kind)
@@ -588,7 +599,8 @@ func TestHostile(t *testing.T) {
 	registry, dir := serve(t), t.TempDir()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "../../escaped", Typeflag: tar.TypeReg}), w.Close()); err != nil {
+	head := tar.Header{Name: "../../escaped", Typeflag: tar.TypeReg}
+	if err := errors.Join(w.WriteHeader(&head), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	raw := b.Bytes()

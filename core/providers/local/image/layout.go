@@ -2,7 +2,6 @@ package image
 
 import (
 	"archive/tar"
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -263,7 +262,8 @@ func (a archiveFiles) index() error {
 	if info, err := a.Stat(); err != nil || !info.Mode().IsRegular() {
 		return core.Errorf(core.KindUsage, "local.image", "", "%s is no regular file", a.Name())
 	}
-	if head, err := bufio.NewReader(io.NewSectionReader(a, 0, 2)).Peek(2); err == nil && head[0] == 0x1f && head[1] == 0x8b {
+	head := make([]byte, 2)
+	if _, err := a.ReadAt(head, 0); err == nil && head[0] == 0x1f && head[1] == 0x8b {
 		return core.Errorf(core.KindUsage, "local.image", "", "the archive is compressed").
 			WithHint("decompress it first: gunzip %s", a.Name())
 	}
@@ -286,7 +286,8 @@ func (a archiveFiles) index() error {
 			}
 			a.at[name] = span{start, header.Size}
 		case tar.TypeSymlink:
-			a.links[name] = path.Join(path.Dir(name), header.Linkname)
+			// It is a key of the map at, and no path of the host.
+			a.links[name] = path.Join(path.Dir(name), header.Linkname) //nolint:gosec // see above
 		}
 		if len(a.at)+len(a.links) > maxFiles {
 			return core.Errorf(core.KindUsage, "local.image", "", "%s has more than %d files", a.Name(), maxFiles)

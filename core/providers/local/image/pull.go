@@ -103,7 +103,7 @@ func (s *Store) make(ctx context.Context, from *found, progress *progress) error
 	}
 	work := filepath.Join(s.dir, workDir, from.id.Hex)
 	out := filepath.Join(work, "image")
-	// What a killed pull wrote of the image is not used; its downloads are.
+	// The downloads of a killed pull are used again after they are verified. The image that it wrote is not.
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}

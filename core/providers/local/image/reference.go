@@ -54,7 +54,7 @@ func parse(ref string) (target, error) {
 	return target{named: named}, nil
 }
 
-// parsePath parses "PATH" or "PATH:TAG". Both may have colons: the longest path that exists is meant, or else what comes
+// parsePath parses "PATH" or "PATH:TAG". Both may have colons. The path is the longest that exists, or else the part
 // before the first colon.
 func parsePath(place, rest string) (target, error) {
 	path, tag := rest, ""

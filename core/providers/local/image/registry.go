@@ -170,7 +170,8 @@ func classify(ref string, err error) error {
 	}
 	switch answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return core.Errorf(core.KindUnauthorized, "local.image", ref, "the registry refuses it, or has no such image: %w", err).
+		return core.Errorf(core.KindUnauthorized, "local.image", ref,
+			"the registry refuses access, or has no such image: %w", err).
 			WithHint("check the name, or log in: docker login REGISTRY")
 	case http.StatusNotFound:
 		return core.Errorf(core.KindNotFound, "local.image", ref, "the registry has no such image").

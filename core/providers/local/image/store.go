@@ -86,7 +86,8 @@ func (s *Store) Get(_ context.Context, ref string) (Image, error) {
 }
 
 func notStored(ref string) error {
-	return core.Errorf(core.KindNotFound, "local.image", ref, "there is no image %q", ref).WithHint("sb image ls lists them")
+	return core.Errorf(core.KindNotFound, "local.image", ref, "there is no image %q", ref).
+		WithHint("sb image ls lists them")
 }
 
 // resolve returns the hex digits of the image that ref names. key is the reference as refs has it, or "" for an id.

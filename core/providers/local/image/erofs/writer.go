@@ -234,7 +234,7 @@ func (w *Writer) writeNodes(p *plan, meta int64) error {
 			n.block = uint32(plain) //nolint:gosec // checked above
 			plain += (n.size + blockSize - 1) >> blockBits
 		}
-		if _, err := out.Write(n.inode(uint32(i + 1))); err != nil { //nolint:gosec // memory bounds it
+		if _, err := out.Write(n.inode(uint32(i + 1))); err != nil {
 			return err
 		}
 		at += inodeSize

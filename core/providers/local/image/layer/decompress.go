@@ -3,6 +3,7 @@ package layer
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 
 	"github.com/klauspost/compress/gzip"
@@ -20,7 +21,7 @@ const (
 func Decompress(r io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReaderSize(r, readAhead)
 	head, err := buffered.Peek(4)
-	if err != nil && len(head) == 0 && err != io.EOF { //nolint:errorlint // Peek returns it as it is
+	if len(head) == 0 && err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	switch {

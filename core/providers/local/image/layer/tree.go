@@ -433,7 +433,7 @@ func attributes(header *tar.Header) (erofs.Attr, error) {
 			header.Devminor > erofs.MaxMinor {
 			return attr, refused(header.Name, "there is no device %d:%d", header.Devmajor, header.Devminor)
 		}
-		attr.Major, attr.Minor = uint32(header.Devmajor), uint32(header.Devminor) //nolint:gosec // checked
+		attr.Major, attr.Minor = uint32(header.Devmajor), uint32(header.Devminor)
 	case tar.TypeFifo:
 		attr.Mode = erofs.TypeFIFO
 	default:
@@ -442,7 +442,7 @@ func attributes(header *tar.Header) (erofs.Attr, error) {
 	if header.Uid < 0 || header.Uid >= math.MaxUint32 || header.Gid < 0 || header.Gid >= math.MaxUint32 {
 		return attr, refused(header.Name, "there is no owner %d:%d", header.Uid, header.Gid)
 	}
-	attr.Mode |= uint16(header.Mode & 0o7777)                   //nolint:gosec // 12 bits
-	attr.UID, attr.GID = uint32(header.Uid), uint32(header.Gid) //nolint:gosec // checked
+	attr.Mode |= uint16(header.Mode & 0o7777)
+	attr.UID, attr.GID = uint32(header.Uid), uint32(header.Gid)
 	return attr, nil
 }
