@@ -30,8 +30,7 @@ type Enforcement struct {
 	// How names the mechanism. Gap describes what it does not cover; it is empty if Strength is Full.
 	How string `json:"how"`
 	Gap string `json:"gap,omitempty"`
-	// Default means that the value comes from the configuration, not from the launch. Spec.Require ignores such fields.
-	// Only ExplainPolicy sets it.
+	// Default means that the value comes from the configuration, not from the launch. Only ExplainPolicy sets it.
 	Default bool `json:"default,omitempty"`
 }
 

@@ -57,8 +57,8 @@ type Spec struct {
 	// Command is the entry command. The sandbox ends when it ends. Without one, the sandbox runs until its timeout, its
 	// idle timeout or terminate.
 	Command []string `json:"command,omitempty"`
-	// Require rejects a launch unless every limit and policy that it names is fully enforced. Limits from the
-	// configuration's defaults do not count.
+	// Require rejects a launch unless every limit and policy of the sandbox is fully enforced, those from the
+	// configuration's defaults included. A default that the provider does not support is no limit of the sandbox.
 	Require bool `json:"require,omitempty"`
 	// Ready is the readiness check. "sb wait --ready" waits for it.
 	Ready *Probe `json:"ready,omitempty"`

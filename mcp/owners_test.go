@@ -41,7 +41,8 @@ func TestTerminateAllOfOwner(t *testing.T) {
 // Two servers with one state directory, and a command line: their sandboxes have the same owner, name and labels. "All"
 // is what the server launched, by its id.
 func TestTerminateAllIsThisServers(t *testing.T) {
-	here, there := fake.New(fake.Options{Name: "here", IDPrefix: "her-"}), fake.New(fake.Options{Name: "there", IDPrefix: "the-"})
+	here := fake.New(fake.Options{Name: "here", IDPrefix: "her-"})
+	there := fake.New(fake.Options{Name: "there", IDPrefix: "the-"})
 	dir := t.TempDir()
 	at := func() *bench {
 		svc := service.New(service.Options{

@@ -17,8 +17,8 @@ func NewPolicy(app *cli.App) *cobra.Command {
 	return cli.Group(&cobra.Command{
 		Use: "policy", Aliases: []string{"policies"}, Short: "Limits of sandboxes and how well they are enforced",
 		Long: "Show and change where a sandbox may connect to, and show how well a provider enforces limits.\n" +
-			"\"sb launch --require\" refuses a provider that does not fully enforce each requested limit. Limits that\n" +
-			"\"sb policy explain\" marks as (default) do not count.",
+			"\"sb launch --require\" refuses a provider that does not fully enforce each limit that \"sb policy explain\"\n" +
+			"shows for it, the defaults included.",
 		Example: "  sb policy show dev\n  sb policy set dev --allow pypi.org\n  sb policy explain --allow pypi.org --disk 1G",
 	}, NewPolicyShow(app), NewPolicySet(app), NewPolicyExplain(app))
 }
@@ -143,7 +143,8 @@ func NewPolicyExplain(app *cli.App) *cobra.Command {
 		Use: "explain [launch flags]", Short: "Show how well each provider would enforce limits",
 		Long: "Show how each provider, or the one of --provider, would enforce the limits of a launch, and the gaps.\n" +
 			"Nothing is launched. Some checks are real: a control group is created and removed, and an engine is asked\n" +
-			"for its limits. Limits marked (default) come from the configuration; --require does not check them.\n" +
+			"for its limits. Limits marked (default) come from the configuration. A default that the provider does not\n" +
+			"support is not shown: the sandbox does not have that limit.\n" +
 			"\"sb launch --explain\" lists the providers that cannot launch it at all.",
 		Example: "  sb policy explain --allow pypi.org\n  sb policy explain --provider docker --disk 1G --memory 512M",
 		Args:    cli.NoArgs,

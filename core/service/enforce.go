@@ -61,7 +61,7 @@ func (s Policy) Explain(ctx context.Context, spec core.Spec) ([]PolicyExplanatio
 			return nil, core.Wrap("policy explain", candidate.Provider, err)
 		}
 		for i, e := range list {
-			list[i].Default = slices.ContainsFunc(defaultLimits, func(w defaultLimit) bool { return string(w.need) == e.Field })
+			list[i].Default = byDefault(defaultLimits, e.Field)
 		}
 		explained = append(explained, PolicyExplanation{candidate.Provider, list})
 	}
@@ -86,14 +86,27 @@ func enforcement(ctx context.Context, p core.Provider, id string, spec core.Spec
 	return list, nil
 }
 
-// loosely names the fields of a spec that a provider would not fully enforce.
-func loosely(ctx context.Context, p core.Provider, spec core.Spec) ([]string, error) {
+// byDefault reports whether a field's value comes from the defaults.
+func byDefault(defaultLimits []defaultLimit, field string) bool {
+	return slices.ContainsFunc(defaultLimits, func(l defaultLimit) bool { return string(l.need) == field })
+}
+
+// loosely names the fields of a spec that a provider would not fully enforce. hint tells the user what to do.
+func loosely(
+	ctx context.Context, p core.Provider, spec core.Spec, defaultLimits []defaultLimit,
+) (loose []string, hint string, err error) {
 	list, err := enforcement(ctx, p, "", spec)
-	var names []string
+	hint = "sb policy explain says what gets through; without --require it is launched all the same"
 	for _, e := range list {
-		if e.Strength != core.Full {
-			names = append(names, fmt.Sprintf("does not hold %s fully (%s)", e.Field, e.Gap))
+		if e.Strength == core.Full {
+			continue
 		}
+		field := e.Field
+		if byDefault(defaultLimits, e.Field) {
+			field += ", a default of " + e.Value + ","
+			hint += fmt.Sprintf("; sb config set defaults.%s 0 removes the default", e.Field)
+		}
+		loose = append(loose, fmt.Sprintf("does not hold %s fully (%s)", field, e.Gap))
 	}
-	return names, err
+	return loose, hint, err
 }

@@ -115,18 +115,13 @@ func (l *lazyProvider) consider(ctx context.Context, spec core.Spec, defaultLimi
 		}
 	}
 	if spec.Require {
-		requested := spec.Clone()
-		for _, w := range defaultLimits {
-			w.drop(&requested)
-		}
-		loose, err := loosely(ctx, p, requested)
+		loose, hint, err := loosely(ctx, p, fit(spec, defaultLimits, p.Capabilities()), defaultLimits)
 		if err != nil {
 			c.Why, c.Hint, c.kind = err.Error(), core.HintOf(err), core.KindOf(err)
 			return c
 		}
 		if len(loose) > 0 {
-			c.Why, c.kind = strings.Join(loose, ", "), core.KindUnsupported
-			c.Hint = "sb policy explain says what gets through; without --require it is launched all the same"
+			c.Why, c.Hint, c.kind = strings.Join(loose, ", "), hint, core.KindUnsupported
 			return c
 		}
 	}

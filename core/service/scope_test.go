@@ -291,9 +291,10 @@ func TestWhatIsExplainedIsWhatIsLaunched(t *testing.T) {
 	}
 }
 
-// Explained are the limits that the defaults add, too, and marked: Require checks only those that the launch names.
-func TestRequireChecksWhatIsNamed(t *testing.T) {
-	s, _, _ := service(t, Options{Defaults: core.Spec{Memory: core.GiB}})
+// Explained are the limits that the defaults add, too, and marked. Require checks all of them, and names each that is
+// not held. A default that the provider does not support is no limit of the sandbox.
+func TestRequireChecksEveryLimit(t *testing.T) {
+	s, _, _ := service(t, Options{Defaults: core.Spec{Memory: core.GiB, Disk: core.GiB}})
 	for _, named := range []core.Bytes{0, core.GiB} {
 		explained, err := s.Policy.Explain(t.Context(), core.Spec{Provider: "two", Memory: named})
 		if err != nil || len(explained) != 1 || len(explained[0].Enforcement) != 1 {
@@ -304,16 +305,24 @@ func TestRequireChecksWhatIsNamed(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		spec core.Spec
-		ok   bool
+		spec      core.Spec
+		why, hint string
 	}{
-		{core.Spec{Provider: "two", Require: true}, true}, // how "two" holds memory is unknown
-		{core.Spec{Provider: "two", Require: true, Memory: core.GiB}, false},
+		// How "two" holds memory is unknown, and it has no limit of the disk.
+		{core.Spec{Memory: core.GiB}, "does not hold memory fully", "sb policy explain"},
+		{core.Spec{}, "does not hold memory, a default of 1GiB, fully", "sb config set defaults.memory 0"},
 	} {
+		test.spec.Provider, test.spec.Require = "two", true
 		placement, err := s.Sandboxes.Explain(t.Context(), test.spec)
-		if err != nil || (placement.Chosen != "") != test.ok {
+		if err != nil || placement.Chosen != "" || !strings.Contains(placement.Candidates[0].Why, test.why) ||
+			!strings.Contains(placement.Candidates[0].Hint, test.hint) || strings.Contains(placement.Candidates[0].Why, "disk") {
 			t.Errorf("%+v: %+v, %v", test.spec, placement, err)
 		}
+	}
+	without, _, _ := service(t, Options{Defaults: core.Spec{Disk: core.GiB}})
+	placement, err := without.Sandboxes.Explain(t.Context(), core.Spec{Provider: "two", Require: true})
+	if err != nil || placement.Chosen != "two" {
+		t.Errorf("without a limit: %+v, %v", placement, err)
 	}
 }
 
