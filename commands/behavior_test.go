@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/seed-0724f904/sb/commands/exec"
 	"github.com/seed-0724f904/sb/commands/files"
 	"github.com/seed-0724f904/sb/commands/internal/cli"
 	"github.com/seed-0724f904/sb/commands/iostreams"
@@ -245,32 +246,32 @@ func TestExecJSON(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		args []string
-		want cli.ExecReport
+		want exec.Report
 	}{
 		{
 			"text",
 			[]string{"echo", "é"},
-			cli.ExecReport{Exec: "1", Stdout: "é\n", StdoutEncoding: "utf-8", StdoutBytes: 3, StderrEncoding: "utf-8"},
+			exec.Report{Exec: "1", Stdout: "é\n", StdoutEncoding: "utf-8", StdoutBytes: 3, StderrEncoding: "utf-8"},
 		},
 		{
 			"stderr",
 			[]string{"err", "x"},
-			cli.ExecReport{Exec: "1", StdoutEncoding: "utf-8", Stderr: "x\n", StderrEncoding: "utf-8", StderrBytes: 2},
+			exec.Report{Exec: "1", StdoutEncoding: "utf-8", Stderr: "x\n", StderrEncoding: "utf-8", StderrBytes: 2},
 		},
 		{
 			"binary",
 			[]string{"binary"},
-			cli.ExecReport{Exec: "1", Stdout: "//4=", StdoutEncoding: "base64", StdoutBytes: 2, StderrEncoding: "utf-8"},
+			exec.Report{Exec: "1", Stdout: "//4=", StdoutEncoding: "base64", StdoutBytes: 2, StderrEncoding: "utf-8"},
 		},
 		{
 			"code",
 			[]string{"exit", "9"},
-			cli.ExecReport{Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 9},
+			exec.Report{Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 9},
 		},
 		{
 			"time limit",
 			[]string{"timeout"},
-			cli.ExecReport{
+			exec.Report{
 				Exec: "1", StdoutEncoding: "utf-8", StderrEncoding: "utf-8", ExitCode: 124, Signal: 15, TimedOut: true,
 			},
 		},
@@ -281,7 +282,7 @@ func TestExecJSON(t *testing.T) {
 			if code != tt.want.ExitCode {
 				t.Errorf("exit code %d, want %d", code, tt.want.ExitCode)
 			}
-			var got cli.ExecReport
+			var got exec.Report
 			if err := json.Unmarshal(streams.Out.Bytes(), &got); err != nil {
 				t.Fatal(err)
 			}

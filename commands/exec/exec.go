@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -32,8 +33,8 @@ func NewExec(app *cli.App, runF func(context.Context, *Options) error) *cobra.Co
 		Short: "Run a command in a sandbox",
 		Long: "Run a command in a sandbox. Stdout and stderr stay separate. Stdin is forwarded from a pipe, file or " +
 			"socket,\n" +
-			"and from a terminal with -i or -t. It is read even if the command does not read it, which sb cannot know:\n" +
-			"use -n in a loop that reads the same stdin, as with ssh.\n\n" +
+			"and from a terminal with -i or -t. It is read even if the command does not read it.\n" +
+			"Use -n in a loop that reads the same stdin, as with ssh.\n\n" +
 			"SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to the command. The third interrupt that\n" +
 			"it ignores ends sb, not the command.\n\n" +
 			"Flags end at the first word after SANDBOX that is not a flag. With -c TEXT a shell runs TEXT, and further\n" +
@@ -139,7 +140,7 @@ func collected(ctx context.Context, opts *Options, svc *service.Service) error {
 		return opts.App.Result(ctx, svc, opts.Sandbox, exit, err)
 	}
 	ended := opts.App.Result(ctx, svc, opts.Sandbox, exit, nil)
-	report := cli.ExecReport{
+	report := Report{
 		Exec:        process.ID(),
 		StdoutBytes: stdout.total, StdoutTruncated: stdout.truncated(),
 		StderrBytes: stderr.total, StderrTruncated: stderr.truncated(),
@@ -184,4 +185,24 @@ func (c *capture) text() (text, encoding string) {
 		return string(kept), "utf-8"
 	}
 	return base64.StdEncoding.EncodeToString(c.kept), "base64"
+}
+
+// Report is the JSON of a command that ended.
+type Report struct {
+	Exec            string      `json:"exec"`
+	Stdout          string      `json:"stdout"`
+	StdoutEncoding  string      `json:"stdout_encoding"`
+	StdoutBytes     int64       `json:"stdout_bytes"`
+	StdoutTruncated bool        `json:"stdout_truncated"`
+	Stderr          string      `json:"stderr"`
+	StderrEncoding  string      `json:"stderr_encoding"`
+	StderrBytes     int64       `json:"stderr_bytes"`
+	StderrTruncated bool        `json:"stderr_truncated"`
+	ExitCode        int         `json:"exit_code"`
+	Signal          int         `json:"signal,omitempty"`
+	TimedOut        bool        `json:"timed_out"`
+	Reason          core.Reason `json:"reason,omitempty"`
+	Message         string      `json:"message,omitempty"`
+	// Duration is in nanoseconds, as in core.Exit.
+	Duration time.Duration `json:"duration_ns"`
 }

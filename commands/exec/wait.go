@@ -30,11 +30,12 @@ func NewWait(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait SANDBOX [EXEC]",
 		Short: "Wait for a command or a sandbox to end",
-		Long: "Wait until a command exits and return its exit code. EXEC is an id from \"sb ps\". Without EXEC, wait for " +
-			"the\n" +
-			"sandbox and return the exit code of its entry command: 124 if its lifetime or idle time expired, 137 if it\n" +
-			"was terminated or ran out of memory, 0 if it was stopped and had no entry command. With --ready, wait until\n" +
-			"the readiness probe of the launch succeeds." + cli.GuestExitHelp,
+		Long: "Wait until a command exits and return its exit code. EXEC is an id from \"sb ps\". Without EXEC, wait\n" +
+			"for the sandbox and return the exit code of its entry command. With --ready, wait until the readiness probe\n" +
+			"of the launch succeeds." + cli.GuestExitHelp + "\n  Without EXEC also:\n" +
+			"  124  its lifetime or idle time expired\n" +
+			"  137  it was terminated or ran out of memory\n" +
+			"  0    it was stopped and had no entry command",
 		Example:           "  sb wait dev 3\n  sb wait --timeout 10m build && echo done\n  sb wait --ready --timeout 1m web",
 		Annotations:       cli.PassesCode(),
 		Args:              cli.Between([]string{"SANDBOX"}, "EXEC"),

@@ -24,10 +24,12 @@ func NewInspect(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect SANDBOX...",
 		Short: "Show every detail of sandboxes as JSON",
-		Long: "Print a JSON array with the details of each sandbox: id, name, provider, app, state, reason, message,\n" +
-			"image, labels, spec (with defaults, without the values of secrets), created, started, ended, expires,\n" +
-			"last_active, exit_code, ports (port, address), cost and lease. Running sandboxes also have denials\n" +
-			"(connections that the network policy refused) and tunnels (public addresses), if the provider reports them.",
+		Long: "Print a JSON array with the details of each sandbox. The spec includes defaults, but no values of secrets.\n" +
+			"Running sandboxes also have denials (connections that the network policy refused) and tunnels (public\n" +
+			"addresses), if the provider reports them.\n\n" +
+			"FIELDS\n" +
+			"  id, name, provider, app, state, reason, message, image, labels, spec, created, started, ended, expires,\n" +
+			"  last_active, exit_code, ports (port, address), cost, lease, denials, tunnels",
 		Example:           "  sb inspect dev\n  sb inspect dev | jq -r '.[0].ports[].address'",
 		Args:              cli.AtLeast("SANDBOX"),
 		ValidArgsFunction: app.CompleteSandboxes,

@@ -41,9 +41,8 @@ func NewModalServe(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve Modal's API with local sandboxes",
-		Long: "Serve Modal's API on loopback until interrupted. Set MODAL_SERVER_URL to the printed URL, and programs with " +
-			"a\n" +
-			"Modal SDK, or sb with --provider modal, use it without an account and without the network.\n\n" +
+		Long: "Serve Modal's API on loopback until interrupted. Programs with a Modal SDK, and sb with\n" +
+			"--provider modal, use it if MODAL_SERVER_URL is the printed URL. They need no account and no network.\n\n" +
 			"Clients need the token of MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or a new one if these are not set. A file\n" +
 			"exports the URL and the token for a shell. Only you can read it; --env-file sets its path, or stderr shows " +
 			"it.\n\n" +

@@ -31,10 +31,11 @@ func NewCost(app *cli.App) *cobra.Command {
 	var since, by string
 	cmd := &cobra.Command{
 		Use: "cost", Short: "Show the cost of sandboxes",
-		Long: "Estimate the cost of sandboxes from this machine's audit log and the providers: the reserved resources\n" +
-			"multiplied by the lifetime and the configured prices (\"sb config get prices.modal\"). Use beyond the\n" +
-			"reservation, discounts and regional prices are not included: the provider's bill decides. A sandbox that the\n" +
-			"provider no longer lists counts until its lifetime expired. Prices, with date and source, are on stderr.",
+		Long: "Estimate the cost of sandboxes from this machine's audit log and the providers. The cost is the reserved\n" +
+			"resources multiplied by the lifetime and the configured prices (\"sb config get prices.modal\").\n\n" +
+			"Use beyond the reservation, discounts and regional prices are not included: the provider's bill decides.\n" +
+			"A sandbox that the provider no longer lists counts until its lifetime expired. Prices, with date and source,\n" +
+			"are on stderr.",
 		Example: "  sb cost\n  sb cost --by app --since 168h\n  sb cost --by day --since 2026-01-01 --json | jq .totals",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/commands/iostreams"
 	"github.com/seed-0724f904/sb/configs"
+	"github.com/seed-0724f904/sb/core/providers"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/mcp/setup"
 )
@@ -18,7 +21,7 @@ type App struct {
 	// LookupEnv reads the caller's environment.
 	LookupEnv func(key string) (value string, ok bool)
 	Now       func() time.Time
-	// Actor is who acts, in leases and in the audit log.
+	// Actor names the frontend in leases and in the audit log.
 	Actor string
 	// ConfigFile is the file named by --config, or "".
 	ConfigFile string
@@ -35,15 +38,80 @@ func (a *App) Table(headers ...string) *output.Table {
 	return output.NewTable(a.Streams.Width(), a.Streams.Color(), headers...)
 }
 
-// Process is what a program has from its operating system.
+// actor and ActorUI name the shell and the dashboard in leases and in the audit log.
+const (
+	actor   = "cli"
+	ActorUI = "ui"
+)
+
+// NewApp connects an App to the process's dependencies. Each is made on first use. The caller calls closeApp at the
+// end.
+func NewApp(process Process) (app *App, closeApp func()) {
+	app = &App{
+		Streams: process.Streams, Signals: process.Signals, Build: process.Build,
+		LookupEnv: process.LookupEnv, Now: time.Now, Actor: actor,
+		Become: process.Become, ServeMCP: process.ServeMCP,
+	}
+	app.Paths = sync.OnceValues(func() (configs.Paths, error) {
+		paths, err := configs.FindPaths(app.LookupEnv)
+		if app.ConfigFile != "" {
+			paths.Config, paths.ConfigSet = app.ConfigFile, true
+		}
+		return paths, err
+	})
+	app.Config = sync.OnceValues(func() (configs.Loaded, error) {
+		paths, err := app.Paths()
+		if err != nil {
+			return configs.Loaded{}, err
+		}
+		return configs.LoadFrom(paths, app.LookupEnv)
+	})
+	var opened *service.Service
+	app.Service = sync.OnceValues(func() (*service.Service, error) {
+		svc, err := openService(app)
+		opened = svc
+		return svc, err
+	})
+	return app, func() {
+		if opened != nil {
+			_ = opened.Close()
+		}
+	}
+}
+
+// Process has what the operating system gives a program.
 type Process struct {
 	Streams   *iostreams.Streams
 	LookupEnv func(key string) (value string, ok bool)
 	Signals   *Signals
 	Build     Build
-	// Become replaces the process by another program with the same arguments and
-	// environment. It returns only when it fails.
+	// Become replaces the process by another program with the same arguments and environment. It returns only on failure.
 	Become func(program string) error
 	// ServeMCP serves the Model Context Protocol; nil becomes sb-mcp for that.
 	ServeMCP setup.Serve
+}
+
+func openService(app *App) (*service.Service, error) {
+	paths, err := app.Paths()
+	if err != nil {
+		return nil, err
+	}
+	config, err := app.Config()
+	if err != nil {
+		return nil, err
+	}
+	return service.New(service.Options{
+		Actor: app.Actor, StateDir: paths.State, Defaults: config.Defaults, Quotas: config.Quotas,
+		Prices: config.PriceTables(), Templates: TemplatesIn(TemplateDir(paths), app.LookupEnv),
+		Factories: providers.Builtin(providers.Options{
+			StateDir: paths.State, CacheDir: paths.Cache, Runtime: config.Local.Runtime,
+			SaveInterval: time.Duration(config.Local.SaveInterval), FreezeAfter: time.Duration(config.Local.FreezeAfter),
+			LogLimit: config.Local.LogLimit,
+			Docker: providers.Docker{
+				Host: config.Docker.Host, Image: config.Docker.Image, Runtime: config.Docker.Runtime, GPUs: config.Docker.GPUs,
+				Guest: config.Docker.Guest, Mounts: filepath.SplitList(config.Docker.Mounts),
+				LookupEnv: app.LookupEnv,
+			},
+		}),
+	}), nil
 }

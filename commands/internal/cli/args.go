@@ -46,7 +46,7 @@ func Between(required []string, optional ...string) cobra.PositionalArgs {
 		if most := len(required) + len(optional); len(args) > most {
 			return Usagef(cmd, "%s takes no argument %q", cmd.CommandPath(), args[most])
 		}
-		// An empty word is a variable that was not set, not a wish for the default.
+		// An empty word is a variable that was not set. It does not request the default.
 		if i := slices.Index(args[len(required):], ""); i >= 0 {
 			return Usagef(cmd, "%s: %s is empty", cmd.CommandPath(), optional[i])
 		}
@@ -54,49 +54,8 @@ func Between(required []string, optional ...string) cobra.PositionalArgs {
 	}
 }
 
-// Group makes a command that only holds others: without a word it shows its
-// help, with an unknown one it names the nearest.
-func Group(cmd *cobra.Command, children ...*cobra.Command) *cobra.Command {
-	cmd.Args = cobra.ArbitraryArgs
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return NoCommand(cmd, args[0])
-	}
-	if cmd.Annotations == nil {
-		cmd.Annotations = map[string]string{}
-	}
-	cmd.Annotations[OnlyHolds] = "yes"
-	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(children...)
-	return cmd
-}
-
-// OnlyHolds marks a command that only holds others.
-const OnlyHolds = "sb-only-holds"
-
-// NoCommand says that a group has no command of that name, and names the nearest.
-func NoCommand(cmd *cobra.Command, word string) error {
-	if near := cmd.SuggestionsFor(word); len(near) > 0 {
-		return Usagef(cmd, "%s has no command %q; did you mean %q?", cmd.CommandPath(), word, near[0])
-	}
-	return Usagef(cmd, "%s has no command %q", cmd.CommandPath(), word)
-}
-
-// JSONFlag adds --json; fields documents what it prints.
-func JSONFlag(cmd *cobra.Command, value *bool, fields string) {
-	cmd.Flags().BoolVar(value, "json", false, "print JSON: "+fields)
-}
-
-// QuietFlag adds -q; what names the text that it prints.
-func QuietFlag(cmd *cobra.Command, value *bool, what string) {
-	cmd.Flags().BoolVarP(value, "quiet", "q", false, "print only "+what)
-}
-
-// SplitCommand separates the sandbox from the command that follows it. Flags may
-// stand before and after the sandbox; the first word of the command ends them,
-// and "--" does as well. The words of the command are untouched.
+// SplitCommand separates the sandbox from the command that follows it. Flags may stand before and after the sandbox.
+// The first word of the command, or "--", ends them. The words of the command are not changed.
 func SplitCommand(cmd *cobra.Command, args []string) (sandbox string, command []string, err error) {
 	if len(args) == 0 || args[0] == "" {
 		return "", nil, Usagef(cmd, "%s needs SANDBOX", cmd.CommandPath())

@@ -2,15 +2,14 @@ package cli
 
 import "runtime/debug"
 
-// Build says what was built. Release builds set it by the linker; others take it
-// from what the go command recorded.
+// Build is the version of this program. Release builds set it by the linker; others read what the go command recorded.
 type Build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
 	Date    string `json:"date,omitempty"`
 }
 
-// Complete fills in what the linker was not told.
+// Complete fills in the fields that the linker did not set.
 func (b Build) Complete() Build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// completeTimeout bounds what pressing Tab may take.
+// completeTimeout bounds one completion.
 const completeTimeout = 800 * time.Millisecond
 
 // NoFiles tells the shell not to complete file names.
@@ -26,7 +26,7 @@ func Complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, f)
 }
 
-// Fixed completes from words that are known.
+// Fixed completes one of these words.
 func Fixed(words ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, NoFiles)
 }
@@ -48,8 +48,7 @@ func FirstArg(f cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// ask runs a question to the service within the time that a completion has;
-// what fails completes nothing.
+// ask calls question within completeTimeout. It returns nothing if that fails.
 func (a *App) ask(cmd *cobra.Command, question func(context.Context, *service.Service) []string) []string {
 	ctx := cmd.Context()
 	if ctx == nil {
@@ -125,7 +124,7 @@ func (a *App) CompleteProviders(
 	return a.ask(cmd, func(_ context.Context, svc *service.Service) []string { return svc.Providers.Names() }), NoFiles
 }
 
-// completePlaces completes where a sandbox is launched: a provider, or "auto".
+// completePlaces completes the provider of a launch, or "auto".
 func (a *App) completePlaces(
 	cmd *cobra.Command, args []string, word string,
 ) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -2,13 +2,12 @@ package cli
 
 import (
 	"context"
-	"time"
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// Execute runs a command on this program's streams until it ended.
+// Execute runs a command on this program's streams and waits for its end.
 func (a *App) Execute(ctx context.Context, svc *service.Service, sandbox string, spec core.ExecSpec) error {
 	if spec.TTY {
 		size, restore, err := a.Terminal()
@@ -27,22 +26,19 @@ func (a *App) Execute(ctx context.Context, svc *service.Service, sandbox string,
 	return a.Result(ctx, svc, sandbox, exit, err)
 }
 
-// ExecReport is the JSON of a command that ended.
-type ExecReport struct {
-	Exec            string      `json:"exec"`
-	Stdout          string      `json:"stdout"`
-	StdoutEncoding  string      `json:"stdout_encoding"`
-	StdoutBytes     int64       `json:"stdout_bytes"`
-	StdoutTruncated bool        `json:"stdout_truncated"`
-	Stderr          string      `json:"stderr"`
-	StderrEncoding  string      `json:"stderr_encoding"`
-	StderrBytes     int64       `json:"stderr_bytes"`
-	StderrTruncated bool        `json:"stderr_truncated"`
-	ExitCode        int         `json:"exit_code"`
-	Signal          int         `json:"signal,omitempty"`
-	TimedOut        bool        `json:"timed_out"`
-	Reason          core.Reason `json:"reason,omitempty"`
-	Message         string      `json:"message,omitempty"`
-	// Duration is in nanoseconds, as in core.Exit.
-	Duration time.Duration `json:"duration_ns"`
+// Terminal returns the size for a command's terminal and puts this program's terminal into raw mode, if it has one. The
+// caller always calls restore.
+func (a *App) Terminal() (size core.TerminalSize, restore func(), err error) {
+	size, ok := a.Streams.Size()
+	if !ok {
+		size = core.TerminalSize{Rows: 24, Cols: 80}
+	}
+	if !a.Streams.InTTY() {
+		return size, func() {}, nil
+	}
+	undo, err := a.Streams.MakeRaw()
+	if err != nil {
+		return size, nil, core.Errorf(core.KindInternal, "terminal", "", "the terminal refuses raw mode: %w", err)
+	}
+	return size, func() { _ = undo() }, nil
 }

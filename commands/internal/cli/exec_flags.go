@@ -8,7 +8,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// ExecFlags are the flags that say how a command runs in a sandbox.
+// ExecFlags are the flags for running a command in a sandbox.
 type ExecFlags struct {
 	EnvFlags
 
@@ -77,8 +77,7 @@ func (f *ExecFlags) Spec(app *App, argv []string) (core.ExecSpec, error) {
 	}, nil
 }
 
-// Connect gives spec this program's streams. Stdin is passed on when somebody
-// asked for it or put data there.
+// Connect gives spec this program's streams. Stdin is passed on if a flag requests it or if it has data.
 func (f *ExecFlags) Connect(app *App, spec *core.ExecSpec) {
 	if !f.NoStdin && (f.Interactive || f.TTY || app.Streams.InData()) {
 		spec.Stdin = app.Streams.In

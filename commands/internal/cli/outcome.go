@@ -10,7 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// Outcome is one line of the JSON of a command on several things; what has no id but its name has none here.
+// Outcome is one element of the JSON of a command on several items. ID is "" for items that only have a name.
 type Outcome struct {
 	ID     string `json:"id,omitempty"`
 	Name   string `json:"name"`

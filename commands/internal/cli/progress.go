@@ -5,20 +5,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"github.com/seed-0724f904/sb/commands/internal/output"
 	"github.com/seed-0724f904/sb/core"
 )
 
-// progressDelay is how long an operation may take before it says what it does.
+// progressDelay is how long an operation runs before its progress is shown.
 const progressDelay = 500 * time.Millisecond
 
-// Notice tells the user a sentence on stderr.
+// Notice prints a sentence to stderr.
 func (a *App) Notice(text string) { _, _ = fmt.Fprintln(a.Streams.Err, "sb: "+text) }
 
-// Progress shows on stderr what a long operation does: on a terminal as one line, and not before the operation
-// has taken a while; elsewhere what is rare, as a line each. Call stop when it is over.
+// Progress shows the steps of a long operation on stderr. On a terminal it is one line, after progressDelay. Elsewhere
+// it is one line for each rare step. The caller calls stop at the end.
 func (a *App) Progress() (report core.ProgressFunc, stop func()) {
 	if !a.Streams.ErrTTY() {
 		return func(p core.Progress) {
@@ -63,50 +61,6 @@ func (a *App) Progress() (report core.ProgressFunc, stop func()) {
 		over = true
 		if shown {
 			_, _ = fmt.Fprint(a.Streams.Err, "\r\x1b[K")
-		}
-	}
-	return report, stop
-}
-
-// TransferBar shows a transfer's progress with rate and time left, on a terminal only.
-func (a *App) TransferBar(description string, wanted bool) (report core.ProgressFunc, stop func()) {
-	if !wanted || !a.Streams.ErrTTY() {
-		return nil, func() {}
-	}
-	var (
-		mu  sync.Mutex
-		bar *progressbar.ProgressBar
-	)
-	report = func(p core.Progress) {
-		mu.Lock()
-		defer mu.Unlock()
-		total := p.Total
-		if total <= 0 {
-			total = -1
-		}
-		if bar == nil {
-			bar = progressbar.NewOptions64(total,
-				progressbar.OptionSetWriter(a.Streams.Err),
-				progressbar.OptionSetDescription(description),
-				progressbar.OptionShowBytes(true),
-				progressbar.OptionUseIECUnits(true),
-				progressbar.OptionShowTotalBytes(true),
-				progressbar.OptionSetPredictTime(true),
-				progressbar.OptionThrottle(100*time.Millisecond),
-				progressbar.OptionFullWidth(),
-				progressbar.OptionClearOnFinish(),
-			)
-		} else if total != bar.GetMax64() {
-			bar.ChangeMax64(total)
-		}
-		_ = bar.Set64(p.Done)
-	}
-	stop = func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if bar != nil {
-			_ = bar.Clear()
-			_ = bar.Exit()
 		}
 	}
 	return report, stop

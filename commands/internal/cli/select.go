@@ -13,13 +13,13 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// SelectFlags choose the sandboxes that a command works on, in place of naming them.
+// SelectFlags select the sandboxes that a command works on, instead of their names.
 type SelectFlags struct {
 	All      bool
 	Labels   []string
 	App      string
 	Provider string
-	// AllOwners chooses the sandboxes of other owners as well.
+	// AllOwners includes the sandboxes of other owners.
 	AllOwners bool
 }
 
@@ -51,7 +51,7 @@ func (f *SelectFlags) Given() bool {
 	return f.All || len(f.Labels) > 0 || f.App != "" || f.Provider != ""
 }
 
-// Check refuses both names and filters, and neither.
+// Check requires either names or filters, and not both.
 func (f *SelectFlags) Check(cmd *cobra.Command, refs []string) error {
 	switch {
 	case len(refs) == 0 && !f.Given():
@@ -66,7 +66,7 @@ func (f *SelectFlags) Check(cmd *cobra.Command, refs []string) error {
 	return nil
 }
 
-// Filter turns the flags into the core's filter.
+// Filter returns the flags as a filter of core.
 func (f *SelectFlags) Filter() (core.ListFilter, error) {
 	filter := core.ListFilter{App: f.App, Provider: f.Provider}
 	for _, label := range f.Labels {
@@ -83,18 +83,7 @@ func (f *SelectFlags) Filter() (core.ListFilter, error) {
 	return filter, nil
 }
 
-// Failures joins what providers failed to say.
-func Failures(list []core.ProviderFailure) error {
-	var failed []error
-	for _, f := range list {
-		failed = append(
-			failed, &core.Error{Kind: f.Kind, Op: "list", Subject: f.Provider, Hint: f.Hint, Err: errors.New(f.Error)},
-		)
-	}
-	return errors.Join(failed...)
-}
-
-// unresolvedError is why a reference that was typed leads to no sandbox.
+// unresolvedError is a typed reference that names no sandbox.
 type unresolvedError struct {
 	ref string
 	err error
@@ -103,7 +92,7 @@ type unresolvedError struct {
 func (e *unresolvedError) Error() string { return e.err.Error() }
 func (e *unresolvedError) Unwrap() error { return e.err }
 
-// TellOthers says how many sandboxes of other owners were left alone.
+// TellOthers prints how many sandboxes of other owners were left alone.
 func TellOthers(app *App, others int) {
 	if others > 0 {
 		_, _ = fmt.Fprintf(

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Signals delivers the process's signals to the code that holds them: by default they
-// cancel the context of Main; while a guest command runs they go to it.
+// Signals delivers the process's signals. By default they cancel the context of Main. While a guest command runs, they
+// go to it.
 type Signals struct {
 	source chan os.Signal
 	reset  func()
@@ -25,7 +25,7 @@ func (e *SignalError) Error() string { return "interrupted by " + e.Signal.Strin
 
 func (e *SignalError) number() int { return SignalNumber(e.Signal) }
 
-// NotifySignals starts to catch the signals that end or concern a program.
+// NotifySignals starts to catch the signals that end a program or that a guest command may get.
 func NotifySignals() *Signals {
 	s := &Signals{source: make(chan os.Signal, 16)}
 	signal.Notify(s.source, caughtSignals()...)
@@ -33,9 +33,8 @@ func NotifySignals() *Signals {
 	return s
 }
 
-// Attach returns a context that the first signal without a taker cancels, with a
-// *signalError as its cause. After that the program catches no more: a second
-// interrupt ends it at once. The caller calls stop, which waits.
+// Attach returns a context that the first signal without a taker cancels. Its cause is a *SignalError. Later signals
+// are not caught, so a second interrupt ends the program at once. The caller calls stop, which waits.
 func (s *Signals) Attach(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	quit := make(chan struct{})
@@ -62,7 +61,7 @@ func (s *Signals) Attach(parent context.Context) (ctx context.Context, stop func
 	}
 }
 
-// Raise delivers a signal as if the process had got it. A full queue takes no more.
+// Raise delivers a signal as if the process had received it. If the queue is full, it drops the signal.
 func (s *Signals) Raise(got os.Signal) {
 	select {
 	case s.source <- got:
@@ -95,7 +94,7 @@ func (s *Signals) Take() (signals <-chan os.Signal, release func()) {
 	}
 }
 
-// EndsProgram says whether a signal that no guest command gets ends sb.
+// EndsProgram reports whether a signal ends sb while no guest command takes signals.
 func EndsProgram(s os.Signal) bool {
 	return s == os.Interrupt || s == syscall.SIGTERM || s == syscall.SIGHUP || s == syscall.SIGQUIT
 }

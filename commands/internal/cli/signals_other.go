@@ -1,6 +1,6 @@
 //go:build !unix
 
-package commands
+package cli
 
 import (
 	"os"
@@ -11,4 +11,4 @@ func caughtSignals() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGT
 
 func isResize(os.Signal) bool { return false }
 
-func guestSignal(s os.Signal) int { return signalNumber(s) }
+func guestSignal(s os.Signal) int { return SignalNumber(s) }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// caughtSignals are the signals that sb passes on to a guest command, less those
-// that sb's parent set to be ignored, as nohup does.
+// caughtSignals returns the signals that sb passes on to a guest command, without those that sb's parent ignores, as
+// nohup does.
 func caughtSignals() []os.Signal {
 	all := []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
@@ -19,10 +19,10 @@ func caughtSignals() []os.Signal {
 	return slices.DeleteFunc(all, signal.Ignored)
 }
 
-// isResize says whether s reports a new size of the terminal.
+// isResize reports whether s announces a new terminal size.
 func isResize(s os.Signal) bool { return s == syscall.SIGWINCH }
 
-// guestSignal returns the number that s has in a sandbox, which is Linux.
+// guestSignal returns the number of s on Linux, which runs in every sandbox.
 func guestSignal(s os.Signal) int {
 	switch s {
 	case syscall.SIGUSR1:

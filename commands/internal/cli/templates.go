@@ -74,8 +74,7 @@ func ReadTemplates(dir string, lookup func(string) (string, bool)) ([]tui.Templa
 	return templates, errors.Join(failed...)
 }
 
-// readTemplate reads a spec file. Its secrets have names; their values are those of the environment, if they are set
-// there.
+// readTemplate reads a spec file. The values of its secrets come from the environment, if they are set there.
 func readTemplate(path string, lookup func(string) (string, bool)) (core.Spec, error) {
 	f, err := os.Open(path)
 	if err != nil {

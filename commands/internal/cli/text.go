@@ -10,25 +10,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// ParseTime reads a time, or how long before now it was; "" is the zero time.
-func ParseTime(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02"} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	ago, err := core.ParseDuration(text)
-	if err != nil {
-		return time.Time{}, core.Errorf(core.KindUsage, "parse", text, "%s %s: not a time", flag, text).
-			WithHint("write a time such as 2026-01-02T15:04:05Z, or how long ago, such as 10m")
-	}
-	return now.Add(-time.Duration(ago)), nil
-}
-
-// YesNo is the text of a boolean in a table.
+// YesNo returns a boolean as text.
 func YesNo(b bool) string {
 	if b {
 		return "yes"
@@ -36,19 +18,7 @@ func YesNo(b bool) string {
 	return "no"
 }
 
-// WarnUnavailable tells which providers did not answer. It is an error when one
-// was asked for by name, and otherwise when it could have something to tell.
-func (a *App) WarnUnavailable(list []core.ProviderFailure, requested bool) error {
-	if requested {
-		return Failures(list)
-	}
-	for _, f := range list {
-		_, _ = fmt.Fprintf(a.Streams.Err, "warning: %s: %s\n", f.Provider, output.Clean(f.Error))
-	}
-	return nil
-}
-
-// StateText is the state with what a person needs to know about it.
+// StateText returns the state, with the exit code or the reason.
 func StateText(box core.Sandbox) string {
 	switch {
 	case box.ExitCode != nil && box.Reason == core.ReasonCommand:
@@ -59,7 +29,7 @@ func StateText(box core.Sandbox) string {
 	return string(box.State)
 }
 
-// ImageText is the text of a sandbox's image in a table.
+// ImageText returns the image and GPU of a sandbox.
 func ImageText(box core.Sandbox) string {
 	if box.GPU.IsZero() {
 		return box.Image
@@ -67,7 +37,7 @@ func ImageText(box core.Sandbox) string {
 	return box.Image + " " + box.GPU.String()
 }
 
-// EndsIn is the text of the time that a sandbox has left.
+// EndsIn returns the remaining lifetime of a sandbox as text.
 func EndsIn(box core.Sandbox, now time.Time) string {
 	switch {
 	case !box.State.Live() || box.State == core.StateStopped:
@@ -78,7 +48,7 @@ func EndsIn(box core.Sandbox, now time.Time) string {
 	return output.Span(box.Expires.Sub(now))
 }
 
-// ExecStatus is the text of the state of a command in a sandbox.
+// ExecStatus returns the state of a command as text.
 func ExecStatus(e core.Exec) string {
 	switch {
 	case e.Running():
@@ -93,7 +63,7 @@ func ExecStatus(e core.Exec) string {
 	return "exit " + strconv.Itoa(e.Exit.Code)
 }
 
-// ShellText writes argv so that a person sees where words begin and end.
+// ShellText quotes the words of argv as a shell needs them.
 func ShellText(argv []string) string {
 	words := make([]string, len(argv))
 	for i, word := range argv {
@@ -105,7 +75,7 @@ func ShellText(argv []string) string {
 	return strings.Join(words, " ")
 }
 
-// Since is the age of something, or "" when it is not known.
+// Since returns the age of t, or "" if t is zero.
 func (a *App) Since(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -113,7 +83,7 @@ func (a *App) Since(t time.Time) string {
 	return output.Age(t, a.Now())
 }
 
-// SizeText is a size, or "" when it is not known.
+// SizeText returns a size, or "" if it is not known.
 func SizeText(size core.Bytes) string {
 	if size == 0 {
 		return ""

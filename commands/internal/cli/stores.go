@@ -14,7 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core/service"
 )
 
-// StoreFlags are those of every command on what providers keep.
+// StoreFlags are the flags of all commands on stores: volumes, secrets, snapshots and the like.
 type StoreFlags struct {
 	Provider string
 	JSON     bool
@@ -27,20 +27,20 @@ func (f *StoreFlags) RegisterProvider(app *App, cmd *cobra.Command, usage string
 	Complete(cmd, "provider", app.CompleteProviders)
 }
 
-// StoreList describes the "ls" of one kind of thing that providers keep.
+// StoreList describes the "ls" of one store.
 type StoreList[T any] struct {
 	Short, Long, Example string
-	// fields documents the JSON, quiet what -q prints.
+	// Fields documents the JSON, Quiet the output of -q.
 	Fields, Quiet string
 	Headers       []string
 	List          func(ctx context.Context, svc *service.Service, provider string) (service.Inventory[T], error)
 	Row           func(app *App, item T) []string
 	ID            func(T) string
-	// note says what is wrong with an item; nil says nothing.
+	// Note returns a problem of an item, or ""; it may be nil.
 	Note func(T) string
 }
 
-// NewStoreLs makes an "ls" of what providers keep.
+// NewStoreLs makes the "ls" of a store.
 func NewStoreLs[T any](app *App, s StoreList[T]) *cobra.Command {
 	flags := &StoreFlags{}
 	cmd := &cobra.Command{
@@ -86,18 +86,18 @@ func runStoreLs[T any](ctx context.Context, app *App, flags *StoreFlags, s Store
 	return errors.Join(err, app.WarnUnavailable(found.Failures, flags.Provider != ""))
 }
 
-// StoreRemoval describes the "rm" of one kind of thing that providers keep.
+// StoreRemoval describes the "rm" of one store.
 type StoreRemoval struct {
 	Noun, Short, Long, Example string
-	// ask refuses without a terminal unless --yes is there; else those named are removed at once then.
+	// Ask requires --yes without a terminal. Otherwise the named items are removed there at once.
 	Ask    bool
 	Names  func(ctx context.Context, svc *service.Service) []string
 	Remove func(ctx context.Context, svc *service.Service, provider, name string) error
-	// sizes tells by name what things take, as far as it is known; nil is nothing.
+	// Sizes returns the known sizes by name; it may be nil.
 	Sizes func(ctx context.Context, svc *service.Service, provider string) map[string]core.Bytes
 }
 
-// sized are the names, each with its size where that is known.
+// sized returns the names, each with its size if that is known.
 func (s StoreRemoval) sized(ctx context.Context, svc *service.Service, provider string, names []string) []string {
 	if s.Sizes == nil {
 		return names
@@ -112,7 +112,7 @@ func (s StoreRemoval) sized(ctx context.Context, svc *service.Service, provider 
 	return labels
 }
 
-// NewStoreRm makes an "rm" of what providers keep.
+// NewStoreRm makes the "rm" of a store.
 func NewStoreRm(app *App, s StoreRemoval) *cobra.Command {
 	flags, yes := &StoreFlags{}, false
 	operand := strings.ToUpper(s.Noun)
@@ -148,7 +148,7 @@ func runStoreRm(ctx context.Context, app *App, flags *StoreFlags, s StoreRemoval
 	})
 }
 
-// completeStored completes names of things that providers keep, each once.
+// completeStored completes names in a store, each once.
 func (a *App) completeStored(names func(context.Context, *service.Service) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		given := map[string]bool{}
@@ -166,7 +166,7 @@ func (a *App) completeStored(names func(context.Context, *service.Service) []str
 	}
 }
 
-// Named collects the names of an inventory; a failure is no names.
+// Named returns the names in an inventory, or none after an error.
 func Named[T any](found service.Inventory[T], err error, names func(T) []string) []string {
 	var all []string
 	if err == nil {

@@ -75,13 +75,13 @@ func (f *EnvFlags) Environment(lookup func(string) (string, bool)) (map[string]s
 	return env, nil
 }
 
-// ReadSecrets resolves the secrets and warns about values that stood on the command line.
+// ReadSecrets resolves the secrets. It warns about values on the command line.
 func (f *EnvFlags) ReadSecrets(lookup func(string) (string, bool), streams *iostreams.Streams) ([]core.Secret, error) {
 	found := map[string]core.Secret{}
 	add := func(name, value string) {
 		found[name] = core.Secret{Name: name, Value: core.NewSecretValue(value)}
 	}
-	// Most often these are keys of services, so nothing shows their values.
+	// These are mostly keys of services, so they are secrets.
 	for _, key := range f.PassEnv {
 		if err := CheckKey("--pass-env", key); err != nil {
 			return nil, err
@@ -126,7 +126,7 @@ func (f *EnvFlags) ReadSecrets(lookup func(string) (string, bool), streams *iost
 	return list, nil
 }
 
-// readSecret resolves one --secret: NAME, NAME=@FILE or NAME=VALUE, of which the last is warned about.
+// readSecret resolves one --secret: NAME, NAME=@FILE or NAME=VALUE. The last causes a warning.
 func readSecret(text string, lookup func(string) (string, bool), warnings io.Writer) (key, value string, err error) {
 	key, value, assigned := strings.Cut(text, "=")
 	if err := CheckKey("--secret", key); err != nil {
@@ -157,8 +157,8 @@ func missingSecret(key string) error {
 		WithHint("export %s first, or use --secret %s=@FILE", key, key)
 }
 
-// CheckKey accepts what the environment can hold. The error never shows more
-// than the name, because a value may follow a mistake.
+// CheckKey refuses names that an environment cannot hold. The error shows the flag only, because the text may be a
+// value.
 func CheckKey(flag, key string) error {
 	if key == "" || strings.ContainsAny(key, " \t\n\x00=") {
 		return core.Errorf(
@@ -168,8 +168,20 @@ func CheckKey(flag, key string) error {
 	return nil
 }
 
-// ReadDotenv parses a file of KEY=VALUE lines. The parser's own message is not
-// passed on: it quotes the file, which may hold secrets.
+// FileError classifies an error of reading a file that a flag names.
+func FileError(flag, path string, err error) error {
+	kind := core.KindOf(err)
+	if errors.Is(err, syscall.EISDIR) {
+		kind = core.KindUsage
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	return &core.Error{Kind: kind, Op: "read", Subject: flag, Err: fmt.Errorf("%s: %w", path, err)}
+}
+
+// ReadDotenv parses a file of KEY=VALUE lines. It drops the parser's own message, which quotes the file and its
+// secrets.
 func ReadDotenv(flag, path string) (map[string]string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -196,15 +208,3 @@ func ReadDotenv(flag, path string) (map[string]string, error) {
 }
 
 const maxDotenv = 1 << 20
-
-// FileError classifies the failure to read a file that a flag names.
-func FileError(flag, path string, err error) error {
-	kind := core.KindOf(err)
-	if errors.Is(err, syscall.EISDIR) {
-		kind = core.KindUsage
-	}
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		err = e.Err
-	}
-	return &core.Error{Kind: kind, Op: "read", Subject: flag, Err: fmt.Errorf("%s: %w", path, err)}
-}
