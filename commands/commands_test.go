@@ -219,8 +219,17 @@ func TestHelpIsComplete(t *testing.T) {
 		if cmd.Annotations[cli.GuestCode] != "" && !strings.Contains(cmd.Long, "EXIT CODES") {
 			t.Errorf("%s exits with a guest's code but its help lacks EXIT CODES", cmd.CommandPath())
 		}
-		if strings.Count(cmd.Long, "no such sandbox") > 0 && cmd.Name() != "exit-codes" {
-			t.Errorf("%s repeats the exit codes of \"sb help exit-codes\"", cmd.CommandPath())
+		for line := range strings.SplitSeq(cli.ExitCodesHelp, "\n") {
+			if strings.HasPrefix(line, "  ") && strings.Contains(cmd.Long, line) && cmd.Name() != "exit-codes" {
+				t.Errorf("%s repeats an exit code of \"sb help exit-codes\": %s", cmd.CommandPath(), line)
+			}
+		}
+		prose, _, _ := strings.Cut(cmd.Long, "\n\nEXIT CODES")
+		prose, _, _ = strings.Cut(prose, "\n\nFIELDS")
+		for _, sentence := range regexp.MustCompile(`[.?]\s+`).Split(prose, -1) {
+			if words := strings.Fields(sentence); len(words) > 25 && cmd.Name() != "exit-codes" {
+				t.Errorf("%s: a sentence of %d words: %s", cmd.CommandPath(), len(words), sentence)
+			}
 		}
 		if strings.HasSuffix(cmd.Short, ".") {
 			t.Errorf("%s: the short help ends with a dot", cmd.CommandPath())
