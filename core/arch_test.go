@@ -63,7 +63,7 @@ var layers = map[string][]string{
 	"configs":           {"core", "core/price", "core/service", "core/providers/modal/modalspec"},
 	"tui":               {"core", "core/service", "core/transfer"},
 	"commands": {
-		"core", "core/service", "core/providers", "core/transfer", "configs", "tui",
+		"core", "core/service", "core/providers", "core/transfer", "configs", "tui", "tui/theme",
 		"mcp/setup", "mcp/keys", "mcp/clients",
 	},
 	"mcp":         {"core", "core/service", "mcp/..."},

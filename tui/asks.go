@@ -12,6 +12,9 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/internal/format"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // This file opens the dialogs.
@@ -91,7 +94,7 @@ func (m *Model) askExec() tea.Cmd {
 		}
 		return execRequest{box, []string{"/bin/sh", "-c", text}}, nil
 	})
-	p.cli = func(text string) string { return quote("sb", "exec", box.Name, "-c", text) }
+	p.cli = func(text string) string { return format.Quote("sb", "exec", box.Name, "-c", text) }
 	m.open(p)
 	return nil
 }
@@ -99,7 +102,7 @@ func (m *Model) askExec() tea.Cmd {
 func (m *Model) askTimeout() tea.Cmd {
 	boxes := m.chosen()
 	const hint = "The time left from now, such as 30m or 2h. 0 removes the limit."
-	p := newPrompt("Timeout of "+cut(names(boxes), 40), hint, "", func(text string) (request, error) {
+	p := newPrompt("Timeout of "+screen.Cut(names(boxes), 40), hint, "", func(text string) (request, error) {
 		d, err := core.ParseDuration(text)
 		return timeoutRequest{boxes, time.Duration(d)}, err
 	})
@@ -128,17 +131,17 @@ func (m *Model) askPolicy() tea.Cmd {
 	if caps.Can(core.CapNetAllow) {
 		hint += " Or list the allowed domains and CIDRs: pypi.org 10.0.0.0/8."
 	}
-	p := newPrompt("Network policy of "+cut(box.Name, 40), hint, current, func(text string) (request, error) {
+	p := newPrompt("Network policy of "+screen.Cut(box.Name, 40), hint, current, func(text string) (request, error) {
 		network, err := parsePolicy(text, caps)
 		return policyRequest{box, network}, err
 	})
 	p.cli = func(text string) string {
 		network, _ := parsePolicy(text, caps) // best effort: the text may be incomplete
 		if network.Mode == core.NetworkAllow {
-			return quote("sb", "policy", "set", box.Name, "--allow", strings.Join(network.Allow, ","))
+			return format.Quote("sb", "policy", "set", box.Name, "--allow", strings.Join(network.Allow, ","))
 		}
 		mode := orElse(string(network.Mode), string(core.NetworkNone))
-		return quote("sb", "policy", "set", box.Name, "--network", mode)
+		return format.Quote("sb", "policy", "set", box.Name, "--network", mode)
 	}
 	m.open(p)
 	return nil
@@ -197,7 +200,7 @@ func (m *Model) askSnapshot() tea.Cmd {
 // named asks for an optional name.
 func named(title, hint string, of func(name string) request, argv func(name string) []string) *prompt {
 	p := newPrompt(title, hint, "", func(text string) (request, error) { return of(strings.TrimSpace(text)), nil })
-	p.cli = func(text string) string { return quote(argv(strings.TrimSpace(text))...) }
+	p.cli = func(text string) string { return format.Quote(argv(strings.TrimSpace(text))...) }
 	return p
 }
 
@@ -206,7 +209,7 @@ func onAll(argv []string, boxes []core.Sandbox) string {
 	for _, b := range boxes {
 		argv = append(argv, b.Name)
 	}
-	return quote(argv...)
+	return format.Quote(argv...)
 }
 
 func (m *Model) askFork() tea.Cmd {
@@ -234,11 +237,11 @@ func (m *Model) askMove() tea.Cmd {
 		items = append(items,
 			item{
 				label: "to " + s.name, detail: "then terminate the original", request: moveRequest{box, s.name, false},
-				cli: quote("sb", "move", box.Name, "--to", s.name),
+				cli: format.Quote("sb", "move", box.Name, "--to", s.name),
 			},
 			item{
 				label: "to " + s.name + ", keep the original", request: moveRequest{box, s.name, true},
-				cli: quote("sb", "move", box.Name, "--to", s.name, "--keep"),
+				cli: format.Quote("sb", "move", box.Name, "--to", s.name, "--keep"),
 			})
 	}
 	m.open(newPicker("Move "+box.Name+": copies files, restarts commands", items))
@@ -276,7 +279,7 @@ func (m *Model) askPush() tea.Cmd {
 	if m.focus == paneDetail && m.detail.tab == tabFiles {
 		to = m.detail.files.here()
 	}
-	hint := "LOCAL [TARGET]: a local file or directory, and a path in the sandbox (default " + quote(to) +
+	hint := "LOCAL [TARGET]: a local file or directory, and a path in the sandbox (default " + format.Quote(to) +
 		"). Quote spaces as in a shell."
 	p := newPrompt("Push into "+box.Name, hint, "", func(text string) (request, error) {
 		from, target, err := twoPaths(text, to)
@@ -284,7 +287,7 @@ func (m *Model) askPush() tea.Cmd {
 	})
 	p.cli = func(text string) string {
 		from, target, _ := twoPaths(text, to) // best effort: the text may be incomplete
-		return quote("sb", "push", from, box.Name+":"+target)
+		return format.Quote("sb", "push", from, box.Name+":"+target)
 	}
 	m.open(p)
 	return nil
@@ -293,7 +296,7 @@ func (m *Model) askPush() tea.Cmd {
 func (m *Model) askPull() tea.Cmd {
 	box, from := m.table.selected().box, ""
 	if info, ok := m.detail.files.selected(); ok && m.focus == paneDetail && m.detail.tab == tabFiles {
-		from = quote(info.Path, ".")
+		from = format.Quote(info.Path, ".")
 	}
 	const hint = "PATH [LOCAL]: a path in the sandbox, and a local path (default: the working directory). " +
 		"Quote spaces as in a shell."
@@ -303,7 +306,7 @@ func (m *Model) askPull() tea.Cmd {
 	})
 	p.cli = func(text string) string {
 		path, target, _ := twoPaths(text, ".") // best effort: the text may be incomplete
-		return quote("sb", "pull", box.Name+":"+path, target)
+		return format.Quote("sb", "pull", box.Name+":"+path, target)
 	}
 	m.open(p)
 	return nil
@@ -311,7 +314,7 @@ func (m *Model) askPull() tea.Cmd {
 
 // twoPaths reads a source and an optional target, which defaults to other.
 func twoPaths(text, other string) (from, to string, err error) {
-	list, err := words(text)
+	list, err := format.Words(text)
 	switch {
 	case err != nil:
 		return "", other, err
@@ -340,7 +343,9 @@ func (m *Model) askSave() tea.Cmd {
 		return saveRequest{path, text}, nil
 	})
 	exec := m.detail.output.exec
-	p.cli = func(path string) string { return quote("sb", "logs", e.box.Name, exec) + " > " + quote(path) }
+	p.cli = func(path string) string {
+		return format.Quote("sb", "logs", e.box.Name, exec) + " > " + format.Quote(path)
+	}
 	m.open(p)
 	return nil
 }
@@ -367,10 +372,10 @@ func (m *Model) askKill() tea.Cmd {
 	} {
 		items = append(items, item{
 			label: s.name, request: killRequest{box.box, e.ID, s.number},
-			cli: quote("sb", "kill", "--signal", fmt.Sprint(s.number), box.box.Name, e.ID),
+			cli: format.Quote("sb", "kill", "--signal", fmt.Sprint(s.number), box.box.Name, e.ID),
 		})
 	}
-	m.open(newPicker("Signal for "+e.ID+": "+cut(safe(strings.Join(e.Command, " ")), 40), items))
+	m.open(newPicker("Signal for "+e.ID+": "+screen.Cut(safe(strings.Join(e.Command, " ")), 40), items))
 	return nil
 }
 
@@ -385,7 +390,7 @@ func (m *Model) askDelete() tea.Cmd {
 		warning = "The directory and everything in it are removed."
 	}
 	m.open(&question{
-		title: "Delete " + cut(safe(info.Path), 50) + "?",
+		title: "Delete " + screen.Cut(safe(info.Path), 50) + "?",
 		lines: []string{warning + " This cannot be undone.", "", safe(info.Path) + " in " + safe(e.box.Name)},
 		choices: []choice{
 			{key: "n", label: "Keep"}, {key: "y", label: "Delete", request: removeRequest{e.box, info}},
@@ -397,16 +402,16 @@ func (m *Model) askDelete() tea.Cmd {
 
 func removeLine(box core.Sandbox, info core.FileInfo) string {
 	if info.Mode.IsDir() {
-		return quote("sb", "fs", "rm", "-r", box.Name, info.Path)
+		return format.Quote("sb", "fs", "rm", "-r", box.Name, info.Path)
 	}
-	return quote("sb", "fs", "rm", box.Name, info.Path)
+	return format.Quote("sb", "fs", "rm", box.Name, info.Path)
 }
 
 func (m *Model) askTheme() tea.Cmd {
 	var items []item
-	for _, theme := range Themes() {
-		cli := quote("sb", "config", "set", "ui.theme", theme)
-		items = append(items, item{label: theme, request: themeRequest{theme}, cli: cli})
+	for _, chosen := range theme.Names() {
+		cli := format.Quote("sb", "config", "set", "ui.theme", chosen)
+		items = append(items, item{label: chosen, request: themeRequest{chosen}, cli: cli})
 	}
 	m.open(newPicker("Theme", items))
 	return nil
@@ -433,7 +438,8 @@ func (m *Model) quit() tea.Cmd {
 		lines = append(lines, safe(j.title))
 	}
 	lines = append(lines, "", "Sandboxes keep running after you quit. Jobs do not.")
-	m.open(&question{title: plural(len(m.jobs), "job is", "jobs are") + " still running", lines: lines, choices: []choice{
+	m.open(&question{title: format.Plural(len(m.jobs), "job is", "jobs are") +
+		" still running", lines: lines, choices: []choice{
 		{key: "n", label: "Stay"},
 		{key: "w", label: "Quit when done", request: quitRequest{wait: true}},
 		{key: "y", label: "Cancel and quit", request: quitRequest{}},
@@ -484,15 +490,15 @@ func keyNames(keys []string) string { return strings.Join(keys, " ") }
 
 // openHelp shows the key map.
 func (m *Model) openHelp() tea.Cmd {
-	m.open(&pager{title: "Help", lines: func(s *styles, w int) []string {
-		lines := []string{s.faint.on("All commands: " + strings.Join(m.keys["palette"], " or ") +
+	m.open(&pager{title: "Help", lines: func(s *theme.Styles, w int) []string {
+		lines := []string{s.Faint.On("All commands: " + strings.Join(m.keys["palette"], " or ") +
 			". Mouse: click, wheel, drag the splitter")}
 		for _, g := range groups() {
-			title := []string{"", s.header.on(g)}
+			title := []string{"", s.Header.On(g)}
 			for _, c := range m.commands {
 				if c.group == g && len(m.keys[c.id]) > 0 && m.has(c) {
-					keys := s.key.on(fitRight(keyNames(m.keys[c.id]), 18))
-					lines = append(append(lines, title...), keys+"  "+s.text.on(cut(c.title, w-20)))
+					keys := s.Key.On(screen.FitRight(keyNames(m.keys[c.id]), 18))
+					lines = append(append(lines, title...), keys+"  "+s.Text.On(screen.Cut(c.title, w-20)))
 					title = nil
 				}
 			}
@@ -503,11 +509,11 @@ func (m *Model) openHelp() tea.Cmd {
 }
 
 // hanging wraps text between words after a head that is indent cells wide. Later lines are indented as far.
-func hanging(head string, indent int, p paint, text string, cells int) []string {
-	lines := prose(text, cells-indent)
+func hanging(head string, indent int, p theme.Paint, text string, cells int) []string {
+	lines := screen.Prose(text, cells-indent)
 	for i, l := range lines {
-		if lines[i] = blanks(indent) + p.on(l); i == 0 {
-			lines[i] = head + p.on(l)
+		if lines[i] = screen.Blanks(indent) + p.On(l); i == 0 {
+			lines[i] = head + p.On(l)
 		}
 	}
 	return lines
@@ -517,16 +523,16 @@ func hanging(head string, indent int, p paint, text string, cells int) []string 
 func (m *Model) openMessages() tea.Cmd {
 	log := slices.Clone(m.notices.log)
 	slices.Reverse(log)
-	m.open(&pager{title: "Messages", wide: true, lines: func(s *styles, w int) []string {
+	m.open(&pager{title: "Messages", wide: true, lines: func(s *theme.Styles, w int) []string {
 		if len(log) == 0 {
-			return []string{s.faint.on("no messages yet")}
+			return []string{s.Faint.On("no messages yet")}
 		}
 		var lines []string
 		for _, n := range log {
-			p := map[severity]paint{severityInfo: s.text, severityWarn: s.warn, severityBad: s.bad}[n.severity]
-			lines = append(lines, hanging(s.faint.on(n.at.Local().Format("15:04:05")+"  "), 10, p, n.text, w)...)
+			p := map[severity]theme.Paint{severityInfo: s.Text, severityWarn: s.Warn, severityBad: s.Bad}[n.severity]
+			lines = append(lines, hanging(s.Faint.On(n.at.Local().Format("15:04:05")+"  "), 10, p, n.text, w)...)
 			if n.hint != "" {
-				lines = append(lines, hanging(blanks(10), 10, s.faint, "→ "+n.hint, w)...)
+				lines = append(lines, hanging(screen.Blanks(10), 10, s.Faint, "→ "+n.hint, w)...)
 			}
 		}
 		return lines
@@ -549,7 +555,7 @@ func (m *Model) health(s *source) string {
 	age, overdue := s.old(m.now)
 	switch {
 	case overdue && (s.failed == nil || s.failed.Kind == core.KindTimeout) && !s.listed.IsZero():
-		return "no answer for " + span(age)
+		return "no answer for " + format.Span(age)
 	case s.failed != nil && s.failed.Hint != "":
 		return safe(s.failed.Error + " → " + s.failed.Hint)
 	case s.failed != nil:
@@ -566,7 +572,7 @@ func (m *Model) health(s *source) string {
 
 // openDiagnosis shows the doctor's findings.
 func (m *Model) openDiagnosis(status service.ProviderStatus) {
-	m.open(&pager{title: status.Name, lines: func(s *styles, w int) []string {
+	m.open(&pager{title: status.Name, lines: func(s *theme.Styles, w int) []string {
 		state := "ready"
 		if !status.Usable {
 			state = "not usable"
@@ -577,10 +583,10 @@ func (m *Model) openDiagnosis(status service.ProviderStatus) {
 			lines = append(lines, "")
 		}
 		for _, f := range status.Findings {
-			marks := map[string]string{"ok": s.good.on("✓ "), "warning": s.warn.on("! "), "error": s.bad.on("✗ ")}
-			lines = append(lines, hanging(marks[f.Status], 2, s.text, safe(f.Name+" "+f.Detail), w)...)
+			marks := map[string]string{"ok": s.Good.On("✓ "), "warning": s.Warn.On("! "), "error": s.Bad.On("✗ ")}
+			lines = append(lines, hanging(marks[f.Status], 2, s.Text, safe(f.Name+" "+f.Detail), w)...)
 			if f.Fix != "" {
-				lines = append(lines, hanging("  ", 2, s.faint, "→ "+safe(f.Fix), w)...)
+				lines = append(lines, hanging("  ", 2, s.Faint, "→ "+safe(f.Fix), w)...)
 			}
 		}
 		return lines
@@ -591,24 +597,24 @@ func (m *Model) openDiagnosis(status service.ProviderStatus) {
 func (m *Model) shownLine() string {
 	name := m.table.selected().box.Name
 	if m.focus == paneTable {
-		return quote("sb", "inspect", name)
+		return format.Quote("sb", "inspect", name)
 	}
 	switch m.detail.tab {
 	case tabOutput:
 		if m.detail.output.exec != entryExec && m.detail.output.exec != "" {
-			return quote("sb", "logs", "--follow", name, m.detail.output.exec)
+			return format.Quote("sb", "logs", "--follow", name, m.detail.output.exec)
 		}
-		return quote("sb", "logs", "--follow", name)
+		return format.Quote("sb", "logs", "--follow", name)
 	case tabExecs:
-		return quote("sb", "ps", name)
+		return format.Quote("sb", "ps", name)
 	case tabFiles:
-		return quote("sb", "fs", "ls", name, path.Clean(m.detail.files.here()))
+		return format.Quote("sb", "fs", "ls", name, path.Clean(m.detail.files.here()))
 	case tabNetwork:
-		return quote("sb", "policy", "show", name)
+		return format.Quote("sb", "policy", "show", name)
 	case tabStats:
-		return quote("sb", "stats", name)
+		return format.Quote("sb", "stats", name)
 	case tabHistory:
-		return quote("sb", "history", name)
+		return format.Quote("sb", "history", name)
 	}
-	return quote("sb", "inspect", name)
+	return format.Quote("sb", "inspect", name)
 }

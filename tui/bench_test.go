@@ -18,6 +18,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // crowd returns a dashboard of n sandboxes. None of its commands run.
@@ -176,7 +177,7 @@ func BenchmarkFirstFrame(b *testing.B) {
 		input, typing := io.Pipe()
 		out := &untilText{text: "running", seen: func() { go func() { _, _ = typing.Write([]byte("q")) }() }}
 		ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
-		options := Options{Service: svc, Input: input, Output: out, Theme: ThemeDark}
+		options := Options{Service: svc, Input: input, Output: out, Theme: theme.Dark}
 		if err := run(ctx, options, tea.WithWindowSize(120, 40)); err != nil {
 			b.Fatal(err)
 		}

@@ -8,8 +8,11 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/format"
 	"github.com/seed-0724f904/sb/tui/internal/graph"
 	"github.com/seed-0724f904/sb/tui/internal/guesttext"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // sparkWidth is the number of samples in a sparkline.
@@ -25,20 +28,20 @@ type column struct {
 	right   bool
 	compare func(a, b *entry) int
 	text    func(e *entry, now time.Time) string
-	paint   func(s *styles, e *entry) paint
+	paint   func(s *theme.Styles, e *entry) theme.Paint
 	// wanted reports whether a sandbox has a value for this column; nil means always.
 	wanted func(e *entry) bool
 }
 
 // columns returns all columns in display order.
 func columns() []column {
-	text := func(s *styles, _ *entry) paint { return s.text }
-	faint := func(s *styles, _ *entry) paint { return s.faint }
-	strong := func(s *styles, _ *entry) paint { return s.strong }
-	info := func(s *styles, _ *entry) paint { return s.info }
-	warn := func(s *styles, _ *entry) paint { return s.warn }
-	processor := func(s *styles, _ *entry) paint { return s.processor }
-	memory := func(s *styles, _ *entry) paint { return s.memory }
+	text := func(s *theme.Styles, _ *entry) theme.Paint { return s.Text }
+	faint := func(s *theme.Styles, _ *entry) theme.Paint { return s.Faint }
+	strong := func(s *theme.Styles, _ *entry) theme.Paint { return s.Strong }
+	info := func(s *theme.Styles, _ *entry) theme.Paint { return s.Info }
+	warn := func(s *theme.Styles, _ *entry) theme.Paint { return s.Warn }
+	processor := func(s *theme.Styles, _ *entry) theme.Paint { return s.Processor }
+	memory := func(s *theme.Styles, _ *entry) theme.Paint { return s.Memory }
 	return []column{
 		{
 			id: "state", title: "STATE", least: 10, most: 16, weight: 1, rank: 2, paint: statePaint,
@@ -75,7 +78,7 @@ func columns() []column {
 		},
 		{
 			id: "age", title: "AGE", least: 6, most: 7, rank: 3, right: true, paint: faint,
-			text:    func(e *entry, now time.Time) string { return since(e.box.Created, now) },
+			text:    func(e *entry, now time.Time) string { return format.Since(e.box.Created, now) },
 			compare: func(a, b *entry) int { return b.box.Created.Compare(a.box.Created) },
 		},
 		{
@@ -100,7 +103,7 @@ func columns() []column {
 		},
 		{
 			id: "active", title: "ACTIVE", least: 6, most: 7, rank: 11, right: true, paint: faint,
-			text:    func(e *entry, now time.Time) string { return since(e.box.LastActive, now) },
+			text:    func(e *entry, now time.Time) string { return format.Since(e.box.LastActive, now) },
 			compare: func(a, b *entry) int { return b.box.LastActive.Compare(a.box.LastActive) },
 		},
 	}
@@ -149,7 +152,7 @@ func stateRank(e *entry) int {
 func stateText(e *entry, now time.Time) string {
 	word := e.search[1]
 	if age, overdue := e.from.old(now); overdue {
-		return "~" + span(age) + " " + word
+		return "~" + format.Span(age) + " " + word
 	}
 	return stateGlyph(e.box) + " " + word
 }
@@ -175,26 +178,26 @@ func stateGlyph(box core.Sandbox) string {
 	return "?"
 }
 
-func statePaint(s *styles, e *entry) paint {
+func statePaint(s *theme.Styles, e *entry) theme.Paint {
 	switch e.box.State {
 	case core.StateQueued, core.StateCreating:
-		return s.info
+		return s.Info
 	case core.StateRunning:
 		if e.box.Frozen {
-			return s.info
+			return s.Info
 		}
-		return s.good
+		return s.Good
 	case core.StatePaused, core.StateStopped:
-		return s.warn
+		return s.Warn
 	case core.StateExited:
 		if e.box.ExitCode != nil && *e.box.ExitCode != 0 {
-			return s.bad
+			return s.Bad
 		}
-		return s.off
+		return s.Off
 	case core.StateFailed, core.StateLost:
-		return s.bad
+		return s.Bad
 	}
-	return s.text
+	return s.Text
 }
 
 func leftText(e *entry, now time.Time) string {
@@ -204,7 +207,7 @@ func leftText(e *entry, now time.Time) string {
 	case e.box.Expires.IsZero():
 		return "never"
 	}
-	return span(e.box.Expires.Sub(now))
+	return format.Span(e.box.Expires.Sub(now))
 }
 
 // byExpiry sorts by the time left. Sandboxes without a limit are last.
@@ -244,7 +247,7 @@ func memoryText(e *entry, _ time.Time) string {
 	if top == 0 {
 		top = slices.Max(values)
 	}
-	return graph.Spark(values, top, sparkWidth) + fitRight(short(last.Memory), 6)
+	return graph.Spark(values, top, sparkWidth) + screen.FitRight(format.Short(last.Memory), 6)
 }
 
 // chooseColumns returns the columns that fit into cells, and their widths.

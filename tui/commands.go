@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/format"
 )
 
 // scope is the place where a command's keys work. The narrower scope wins.
@@ -75,7 +76,7 @@ func actionCommands() []command {
 			if e == nil {
 				return ""
 			}
-			return quote(append(slices.Clone(words), e.box.Name)...)
+			return format.Quote(append(slices.Clone(words), e.box.Name)...)
 		}
 	}
 	return []command{

@@ -7,6 +7,8 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // The tabs of the detail pane, in order.
@@ -106,7 +108,7 @@ func (d *detail) finding() *finder {
 }
 
 // search moves to the next match in the visible tab, forward or back, and reports whether there is one.
-func (d *detail) search(s *styles, e *entry, step int, now time.Time) bool {
+func (d *detail) search(s *theme.Styles, e *entry, step int, now time.Time) bool {
 	var n int
 	switch {
 	case d.tab == tabOutput:
@@ -142,7 +144,7 @@ func (d *detail) search(s *styles, e *entry, step int, now time.Time) bool {
 // page returns the number of lines that a page key scrolls.
 func (d *detail) page() int { return max(1, d.size.h-3) }
 
-func (d *detail) view(s *styles, e *entry, focus bool, now time.Time) []string {
+func (d *detail) view(s *theme.Styles, e *entry, focus bool, now time.Time) []string {
 	w, h := d.size.w, d.size.h
 	if d.size.empty() {
 		return nil
@@ -151,7 +153,7 @@ func (d *detail) view(s *styles, e *entry, focus bool, now time.Time) []string {
 	h--
 	switch {
 	case e == nil:
-		lines = append(lines, s.faint.on("no sandbox is selected"))
+		lines = append(lines, s.Faint.On("no sandbox is selected"))
 	case d.tab == tabOutput:
 		lines = append(lines, d.output.view(s, w, h, &d.execs)...)
 	case d.tab == tabExecs:
@@ -165,11 +167,11 @@ func (d *detail) view(s *styles, e *entry, focus bool, now time.Time) []string {
 		}
 		lines = append(lines, d.scroll.cutTo(text, h)...)
 	}
-	return block(lines, d.size.w, d.size.h)
+	return screen.Block(lines, d.size.w, d.size.h)
 }
 
 // text returns the content of the plain-text tabs.
-func (d *detail) text(s *styles, w, h int, e *entry, now time.Time) []string {
+func (d *detail) text(s *theme.Styles, w, h int, e *entry, now time.Time) []string {
 	switch d.tab {
 	case tabNetwork:
 		return networkLines(s, w, e, d.network, now)
@@ -183,20 +185,20 @@ func (d *detail) text(s *styles, w, h int, e *entry, now time.Time) []string {
 }
 
 // tabs draws the tab bar.
-func (d *detail) tabs(s *styles, focus bool) string {
+func (d *detail) tabs(s *theme.Styles, focus bool) string {
 	var b strings.Builder
 	for i, name := range d.labels() {
-		p := s.tab
+		p := s.Tab
 		if i == d.tab {
-			p = s.tabActive
+			p = s.TabActive
 		}
-		b.WriteString(s.key.on(string(rune('1'+i))) + p.on(name) + " ")
+		b.WriteString(s.Key.On(string(rune('1'+i))) + p.On(name) + " ")
 	}
 	if query := d.find.query; query != "" && d.tab != tabOutput {
-		b.WriteString(s.faint.on(" /" + safe(query)))
+		b.WriteString(s.Faint.On(" /" + safe(query)))
 	}
 	if focus {
-		return s.borderFocus.on("▌") + b.String()
+		return s.BorderFocus.On("▌") + b.String()
 	}
 	return " " + b.String()
 }

@@ -94,7 +94,7 @@ func (m *Model) detailed(msg tea.Msg) tea.Cmd {
 		if msg.gen != d.output.gen {
 			return nil
 		}
-		d.output.take(msg)
+		d.output.Take(msg)
 		if msg.open {
 			return m.fx.nextLog(msg.gen, d.output.log)
 		}
@@ -103,7 +103,7 @@ func (m *Model) detailed(msg tea.Msg) tea.Cmd {
 		if msg.gen != d.gen {
 			return nil
 		}
-		d.execs.take(msg)
+		d.execs.Take(msg)
 		e := m.inv.entries[d.id]
 		if d.tab != tabOutput || e == nil {
 			return nil
@@ -122,7 +122,7 @@ func (m *Model) detailed(msg tea.Msg) tea.Cmd {
 		return m.openLog(exec)
 	case dirMsg:
 		if msg.gen == d.gen {
-			d.files.take(msg)
+			d.files.Take(msg)
 		}
 	case reloadDirMsg:
 		return m.reloadDir(msg.path)

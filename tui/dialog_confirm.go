@@ -2,6 +2,10 @@ package tui
 
 import (
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/tui/internal/format"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // choice is one button of a question.
@@ -57,34 +61,34 @@ func (q *question) update(msg tea.Msg) answer {
 	return answer{}
 }
 
-func (q *question) view(s *styles, w, h int) []string {
+func (q *question) view(s *theme.Styles, w, h int) []string {
 	w = min(w, 76)
 	var lines []string
 	for _, l := range q.lines {
-		lines = append(lines, prose(safe(l), w-4)...)
+		lines = append(lines, screen.Prose(safe(l), w-4)...)
 	}
 	if room := max(1, h-6); len(lines) > room {
-		lines = append(lines[:room-1], s.faint.on("… and "+plural(len(lines)-room+1, "more line", "more lines")))
+		lines = append(lines[:room-1], s.Faint.On("… and "+format.Plural(len(lines)-room+1, "more line", "more lines")))
 	}
 	for i, l := range lines {
-		lines[i] = s.dialog.on(l)
+		lines[i] = s.Dialog.On(l)
 	}
 	lines = append(lines, "")
 	row, x := "", 2
 	q.buttons = q.buttons[:0]
 	for i, c := range q.choices {
-		p := s.button
+		p := s.Button
 		if i == q.at {
-			p = s.buttonActive
+			p = s.ButtonActive
 		}
 		label := " " + c.label + " (" + c.key + ") "
-		q.buttons = append(q.buttons, rect{x, len(lines) + 1, width(label), 1})
-		x += width(label) + 1
-		row += p.on(label) + " "
+		q.buttons = append(q.buttons, rect{x, len(lines) + 1, screen.Width(label), 1})
+		x += screen.Width(label) + 1
+		row += p.On(label) + " "
 	}
 	lines = append(lines, row)
 	if q.cli != "" {
-		lines = append(lines, s.faint.on(cut("ctrl+y copies: "+safe(q.cli), w-4)))
+		lines = append(lines, s.Faint.On(screen.Cut("ctrl+y copies: "+safe(q.cli), w-4)))
 	}
 	return frame(s, q.title, lines, w)
 }

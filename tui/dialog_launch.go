@@ -13,6 +13,9 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/internal/format"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // Template is a named spec that fills the launch form.
@@ -187,7 +190,7 @@ func commandText(s core.Spec) string {
 	if len(s.Command) == 3 && s.Command[0] == "/bin/sh" && s.Command[1] == "-c" {
 		return s.Command[2]
 	}
-	return quote(s.Command...)
+	return format.Quote(s.Command...)
 }
 
 func setPorts(s *core.Spec, text string) error {
@@ -225,7 +228,7 @@ func portsText(s core.Spec) string {
 
 func setEnv(s *core.Spec, text string) error {
 	s.Env = nil
-	list, err := words(text)
+	list, err := format.Words(text)
 	if err != nil {
 		return err
 	}
@@ -247,7 +250,7 @@ func envText(s core.Spec) string {
 	for _, k := range slices.Sorted(maps.Keys(s.Env)) {
 		list = append(list, k+"="+s.Env[k])
 	}
-	return quote(list...)
+	return format.Quote(list...)
 }
 
 // spec returns the form's spec. On an error, wrong is the id of the bad field, or "" when the spec as a whole is
@@ -339,7 +342,7 @@ func (f *launchForm) key(msg tea.Msg) answer {
 		return answer{cmd: f.use(1)}
 	case "ctrl+y":
 		spec, _, _ := f.spec() // best effort: a field may be incomplete
-		return answer{request: copyRequest{"command", launchLine(spec)}}
+		return answer{request: copyRequest{"command", format.LaunchLine(spec)}}
 	case "up", "shift+tab":
 		f.focus(f.at - 1)
 		return answer{}
@@ -390,7 +393,7 @@ func (f *launchForm) typed(msg tea.Msg) (cmd tea.Cmd) {
 	return cmd
 }
 
-func (f *launchForm) view(s *styles, w, h int) []string {
+func (f *launchForm) view(s *theme.Styles, w, h int) []string {
 	const label = 13
 	w = min(w, 84)
 	inner := w - 4
@@ -399,34 +402,34 @@ func (f *launchForm) view(s *styles, w, h int) []string {
 	if f.template > 0 {
 		template = f.templates[f.template-1].Name
 	}
-	head := s.faint.on(fit("Template", label)) + s.text.on(cut(safe(template), inner-label-16))
+	head := s.Faint.On(screen.Fit("Template", label)) + s.Text.On(screen.Cut(safe(template), inner-label-16))
 	if len(f.templates) > 0 {
-		head += s.faint.on("  ctrl+t next")
+		head += s.Faint.On("  ctrl+t next")
 	}
 	f.rows = min(len(f.fields), max(1, h-8))
 	f.offset = min(max(f.offset, f.at-f.rows+1, 0), f.at)
 	lines := []string{head}
 	for i := f.offset; i < f.offset+f.rows && i < len(f.fields); i++ {
 		field := f.fields[i]
-		p, name := s.field, field.label
+		p, name := s.Field, field.label
 		hintText := ""
 		if i == f.at {
-			p, hintText = s.fieldActive, field.hint
+			p, hintText = s.FieldActive, field.hint
 		}
 		if field.id == wrong {
-			p = s.fieldWrong
+			p = s.FieldWrong
 		}
 		price := ""
 		if gpu, gpuErr := core.ParseGPU(field.input.Value()); field.id == "gpu" && gpuErr == nil && f.prices[gpu.Type] != "" {
 			price = " " + f.prices[gpu.Type]
 		}
-		room := max(8, inner-label-3-width(price))
-		hintCells := min(width(hintText), room/2)
+		room := max(8, inner-label-3-screen.Width(price))
+		hintCells := min(screen.Width(hintText), room/2)
 		cells := max(6, room-hintCells-2)
 		value := field.input.Value()
 		switch {
 		case i == f.at && len(field.choices) > 0:
-			field.input.SetWidth(max(1, cells-width("◂  ▸")))
+			field.input.SetWidth(max(1, cells-screen.Width("◂  ▸")))
 			value = "◂ " + field.input.View() + " ▸"
 		case i == f.at:
 			field.input.SetWidth(cells)
@@ -434,34 +437,36 @@ func (f *launchForm) view(s *styles, w, h int) []string {
 		}
 		marker := "  "
 		if i == f.at {
-			marker = s.key.on("› ")
+			marker = s.Key.On("› ")
 		}
-		lines = append(lines, marker+p.on(fit(name, label))+fit(value, room-hintCells-1)+s.info.on(price)+" "+
-			s.faint.on(cut(hintText, hintCells)))
+		lines = append(lines, marker+p.On(screen.Fit(name, label))+screen.Fit(value, room-hintCells-1)+s.Info.On(price)+" "+
+			s.Faint.On(screen.Cut(hintText, hintCells)))
 	}
 	lines = append(lines, "")
 	lines = append(lines, f.verdict(s, err, inner)...)
-	keys := s.faint.on(cut("enter launches · ↑↓ fields · ←→ choices · ctrl+y copies the command · esc closes", inner))
+	keys := s.Faint.On(
+		screen.Cut("enter launches · ↑↓ fields · ←→ choices · ctrl+y copies the command · esc closes", inner),
+	)
 	return frame(s, "Launch a sandbox", append(lines, keys), w)
 }
 
 // verdict shows the error or the placement, always in two lines.
-func (f *launchForm) verdict(s *styles, err error, w int) []string {
+func (f *launchForm) verdict(s *theme.Styles, err error, w int) []string {
 	if err == nil {
 		err = f.err
 	}
-	line := func(p paint, text string) string { return p.on(cut(safe(text), w)) }
+	line := func(p theme.Paint, text string) string { return p.On(screen.Cut(safe(text), w)) }
 	switch {
 	case err != nil:
-		return []string{line(s.fieldWrong, err.Error()), line(s.faint, core.HintOf(err))}
+		return []string{line(s.FieldWrong, err.Error()), line(s.Faint, core.HintOf(err))}
 	case f.placement == nil:
-		return []string{s.faint.on("…"), ""}
+		return []string{s.Faint.On("…"), ""}
 	case f.placement.Chosen != "":
-		return []string{line(s.good, "✓ runs on "+f.placement.Chosen), ""}
+		return []string{line(s.Good, "✓ runs on "+f.placement.Chosen), ""}
 	}
 	var why []string
 	for _, c := range f.placement.Candidates {
 		why = append(why, c.Provider+" "+c.Why)
 	}
-	return []string{line(s.fieldWrong, "✗ no provider can run it: "+strings.Join(why, "; ")), ""}
+	return []string{line(s.FieldWrong, "✗ no provider can run it: "+strings.Join(why, "; ")), ""}
 }

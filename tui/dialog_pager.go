@@ -1,12 +1,16 @@
 package tui
 
-import tea "charm.land/bubbletea/v2"
+import (
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/tui/theme"
+)
 
 // pager is a dialog that shows text.
 type pager struct {
 	title string
 	// lines renders the text for a width in cells.
-	lines  func(s *styles, w int) []string
+	lines  func(s *theme.Styles, w int) []string
 	scroll scroller
 	wide   bool
 }
@@ -35,7 +39,7 @@ func (p *pager) update(msg tea.Msg) answer {
 	return answer{}
 }
 
-func (p *pager) view(s *styles, w, h int) []string {
+func (p *pager) view(s *theme.Styles, w, h int) []string {
 	most := 84
 	if p.wide {
 		most = 140

@@ -4,6 +4,9 @@ import (
 	"charm.land/bubbles/v2/textinput"
 	tea "charm.land/bubbletea/v2"
 	"github.com/sahilm/fuzzy"
+
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // item is one line of a picker.
@@ -98,21 +101,21 @@ func (p *picker) move(by int) {
 	p.at = min(max(p.at+by, 0), max(0, len(p.shown)-1))
 }
 
-func (p *picker) view(s *styles, w, h int) []string {
+func (p *picker) view(s *theme.Styles, w, h int) []string {
 	w = min(w, 84)
 	inner := w - 4
 	p.input.SetWidth(inner - 4)
 	p.rows = min(max(1, h-5), len(p.items))
 	p.offset = min(max(p.offset, p.at-p.rows+1, 0), p.at)
-	lines := []string{s.key.on("> ") + p.input.View()}
+	lines := []string{s.Key.On("> ") + p.input.View()}
 	for i := p.offset; i < min(p.offset+p.rows, len(p.shown)); i++ {
 		it := p.items[p.shown[i]]
-		detail := cut(safe(it.detail), inner/2)
-		text := fit(safe(it.label), inner-width(detail)-1) + " "
+		detail := screen.Cut(safe(it.detail), inner/2)
+		text := screen.Fit(safe(it.label), inner-screen.Width(detail)-1) + " "
 		if i == p.at {
-			lines = append(lines, s.selected.on(text+detail))
+			lines = append(lines, s.Selected.On(text+detail))
 		} else {
-			lines = append(lines, s.text.on(text)+s.faint.on(detail))
+			lines = append(lines, s.Text.On(text)+s.Faint.On(detail))
 		}
 	}
 	for len(lines) < p.rows+1 {
@@ -125,6 +128,6 @@ func (p *picker) view(s *styles, w, h int) []string {
 	if cli != "" {
 		cli = "ctrl+y copies: " + safe(cli)
 	}
-	lines = append(lines, s.faint.on(cut(cli, inner)))
+	lines = append(lines, s.Faint.On(screen.Cut(cli, inner)))
 	return frame(s, p.title, lines, w)
 }

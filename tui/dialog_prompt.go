@@ -5,6 +5,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // prompt asks for one line of text and validates it while the user types.
@@ -60,22 +62,22 @@ func (p *prompt) update(msg tea.Msg) answer {
 	return answer{cmd: cmd}
 }
 
-func (p *prompt) view(s *styles, w, _ int) []string {
+func (p *prompt) view(s *theme.Styles, w, _ int) []string {
 	w = min(w, 76)
 	p.input.SetWidth(w - 8)
-	lines := []string{s.key.on("> ") + p.input.View()}
+	lines := []string{s.Key.On("> ") + p.input.View()}
 	if _, err := p.check(p.input.Value()); err != nil && p.input.Value() != "" {
-		lines = append(lines, s.fieldWrong.on(cut(safe(err.Error()), w-4)))
+		lines = append(lines, s.FieldWrong.On(screen.Cut(safe(err.Error()), w-4)))
 		if hint := core.HintOf(err); hint != "" {
-			lines = append(lines, s.faint.on(cut(safe(hint), w-4)))
+			lines = append(lines, s.Faint.On(screen.Cut(safe(hint), w-4)))
 		}
 	} else {
-		for _, l := range prose(safe(p.hint), w-4) {
-			lines = append(lines, s.faint.on(l))
+		for _, l := range screen.Prose(safe(p.hint), w-4) {
+			lines = append(lines, s.Faint.On(l))
 		}
 	}
 	if p.cli != nil {
-		lines = append(lines, s.faint.on(cut("ctrl+y copies: "+safe(p.cli(p.input.Value())), w-4)))
+		lines = append(lines, s.Faint.On(screen.Cut("ctrl+y copies: "+safe(p.cli(p.input.Value())), w-4)))
 	}
 	return frame(s, p.title, lines, w)
 }

@@ -9,6 +9,9 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/internal/format"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // storedItem is one item of a provider's store, such as a volume or an image. A secret's item never has its value.
@@ -67,9 +70,9 @@ func stores() []store {
 // removeLine returns the command line that removes an item.
 func (s store) removeLine(k storedItem) string {
 	if s.want == core.CapCheckpoint {
-		return quote("sb", s.noun, s.remove, k.provider+"/"+k.name)
+		return format.Quote("sb", s.noun, s.remove, k.provider+"/"+k.name)
 	}
-	return quote("sb", s.noun, s.remove, "--provider", k.provider, k.name)
+	return format.Quote("sb", s.noun, s.remove, "--provider", k.provider, k.name)
 }
 
 // The requests of a store.
@@ -186,7 +189,7 @@ func (d *storeDialog) key(key string) answer {
 			return answer{request: askRequest{removeItemQuestion(d.store(), k)}}
 		}
 	case "y", "ctrl+y":
-		line := quote("sb", d.store().noun, "ls")
+		line := format.Quote("sb", d.store().noun, "ls")
 		if k, ok := d.selected(); ok && key == "ctrl+y" {
 			line = d.store().removeLine(k)
 		}
@@ -202,7 +205,7 @@ func removeItemQuestion(s store, k storedItem) *question {
 		what += ", " + k.size.String()
 	}
 	return &question{
-		title: verb + " " + s.noun + " " + cut(safe(k.name), 40) + "?",
+		title: verb + " " + s.noun + " " + screen.Cut(safe(k.name), 40) + "?",
 		lines: []string{s.warning + " This cannot be undone.", "", what},
 		choices: []choice{
 			{key: "n", label: "Keep"}, {key: "y", label: verb, request: removeItemRequest{s, k}},
@@ -230,14 +233,14 @@ func createItemPrompt(s store) *prompt {
 	p.cli = func(text string) string {
 		provider, name := parse(text)
 		if provider != "" {
-			return quote("sb", s.noun, "create", "--provider", provider, name)
+			return format.Quote("sb", s.noun, "create", "--provider", provider, name)
 		}
-		return quote("sb", s.noun, "create", name)
+		return format.Quote("sb", s.noun, "create", name)
 	}
 	return p
 }
 
-func (d *storeDialog) view(s *styles, w, h int) []string {
+func (d *storeDialog) view(s *theme.Styles, w, h int) []string {
 	w = min(w, 110)
 	inner := w - 4
 	lines := []string{d.head(s, inner)}
@@ -250,36 +253,37 @@ func (d *storeDialog) view(s *styles, w, h int) []string {
 	case d.err != nil:
 		lines = append(lines, problem(s, d.err, inner)...)
 	case !d.loaded:
-		lines = append(lines, s.faint.on("…"))
+		lines = append(lines, s.Faint.On("…"))
 	case len(d.found.Items) == 0:
-		lines = append(lines, s.faint.on("none"))
+		lines = append(lines, s.Faint.On("none"))
 	}
 	const where, size, age = 9, 7, 8
 	more := 0
 	for _, k := range d.found.Items {
-		more = max(more, min(width(safe(k.detail)), inner/3))
+		more = max(more, min(screen.Width(safe(k.detail)), inner/3))
 	}
 	name := max(16, inner-where-size-age-3-more)
 	for i := d.offset; i < min(d.offset+d.rows, len(d.found.Items)); i++ {
 		k := d.found.Items[i]
 		amount := ""
 		if k.size > 0 {
-			amount = short(k.size)
+			amount = format.Short(k.size)
 		}
-		text := fit(safe(k.name), name) + " " + fit(safe(k.provider), where) + fitRight(amount, size-1) + " " +
-			fitRight(since(k.created, d.now()), age-1) + " "
-		detail := cut(safe(k.detail), max(0, inner-width(text)-1))
+		text := screen.Fit(safe(k.name), name) +
+			" " + screen.Fit(safe(k.provider), where) + screen.FitRight(amount, size-1) + " " +
+			screen.FitRight(format.Since(k.created, d.now()), age-1) + " "
+		detail := screen.Cut(safe(k.detail), max(0, inner-screen.Width(text)-1))
 		if i == d.at {
-			lines = append(lines, s.selected.on(fit(text+" "+detail, inner)))
+			lines = append(lines, s.Selected.On(screen.Fit(text+" "+detail, inner)))
 		} else {
-			lines = append(lines, s.text.on(text)+" "+s.faint.on(detail))
+			lines = append(lines, s.Text.On(text)+" "+s.Faint.On(detail))
 		}
 	}
 	for len(lines) < d.rows+1 {
 		lines = append(lines, "")
 	}
 	for _, f := range d.found.Failures {
-		lines = append(lines, s.bad.on(cut(safe(f.Provider+": "+f.Error), inner)))
+		lines = append(lines, s.Bad.On(screen.Cut(safe(f.Provider+": "+f.Error), inner)))
 	}
 	hints := "←→ stores · D " + d.store().remove
 	if d.store().create {
@@ -289,16 +293,16 @@ func (d *storeDialog) view(s *styles, w, h int) []string {
 	if k, ok := d.selected(); ok {
 		hints += " · ctrl+y " + d.store().removeLine(k)
 	}
-	return frame(s, "Stores", append(lines, s.faint.on(cut(safe(hints), inner))), w)
+	return frame(s, "Stores", append(lines, s.Faint.On(screen.Cut(safe(hints), inner))), w)
 }
 
 // head draws the titles of the stores in one line. When they do not fit it drops those to the left.
-func (d *storeDialog) head(s *styles, cells int) string {
+func (d *storeDialog) head(s *theme.Styles, cells int) string {
 	first := 0
 	total := func() int {
 		n := 0
 		for _, sh := range d.stores[first : d.which+1] {
-			n += width(sh.title) + 2
+			n += screen.Width(sh.title) + 2
 		}
 		return n
 	}
@@ -310,16 +314,16 @@ func (d *storeDialog) head(s *styles, cells int) string {
 	x := 0
 	for i := first; i < len(d.stores); i++ {
 		title := d.stores[i].title
-		if x+width(title) > cells {
+		if x+screen.Width(title) > cells {
 			break
 		}
-		p := s.tab
+		p := s.Tab
 		if i == d.which {
-			p = s.tabActive
+			p = s.TabActive
 		}
-		d.tabs[i] = rect{x + 2, 1, width(title), 1}
-		b.WriteString(p.on(title) + "  ")
-		x += width(title) + 2
+		d.tabs[i] = rect{x + 2, 1, screen.Width(title), 1}
+		b.WriteString(p.On(title) + "  ")
+		x += screen.Width(title) + 2
 	}
 	return b.String()
 }

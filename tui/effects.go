@@ -24,6 +24,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
 	"github.com/seed-0724f904/sb/core/transfer"
+	"github.com/seed-0724f904/sb/tui/internal/feed"
+	"github.com/seed-0724f904/sb/tui/internal/format"
 )
 
 const (
@@ -47,8 +49,8 @@ type effects struct {
 	service *service.Service
 	options Options
 
-	events   *feed[core.Event]
-	progress *feed[jobProgress]
+	events   *feed.Feed[core.Event]
+	progress *feed.Feed[jobProgress]
 
 	mu     sync.Mutex
 	closed bool
@@ -59,11 +61,11 @@ func newEffects(ctx context.Context, options Options) *effects {
 	ctx, cancel := context.WithCancel(ctx)
 	return &effects{
 		ctx: ctx, cancel: cancel, service: options.Service, options: options,
-		events: newFeed(func(kept, added []core.Event) []core.Event {
+		events: feed.New(func(kept, added []core.Event) []core.Event {
 			kept = append(kept, added...)
 			return kept[max(0, len(kept)-eventLimit):]
 		}),
-		progress: newFeed(mergeProgress),
+		progress: feed.New(mergeProgress),
 	}
 }
 
@@ -222,11 +224,11 @@ func (fx *effects) watch() tea.Cmd {
 		for ctx.Err() == nil {
 			for event, err := range fx.service.Records.Events(ctx) {
 				if err == nil {
-					fx.events.put(event)
+					fx.events.Put(event)
 				}
 			}
 			// The subscription ends early only when events were lost; the empty event reports that.
-			fx.events.put(core.Event{})
+			fx.events.Put(core.Event{})
 			timer := time.NewTimer(time.Second)
 			select {
 			case <-timer.C:
@@ -240,7 +242,7 @@ func (fx *effects) watch() tea.Cmd {
 
 func (fx *effects) nextEvents() tea.Cmd {
 	return fx.do(func(ctx context.Context) tea.Msg {
-		batch, open := fx.events.take(ctx)
+		batch, open := fx.events.Take(ctx)
 		if !open {
 			return nil
 		}
@@ -271,25 +273,25 @@ func (fx *effects) openLog(gen int, sandbox, exec string) tea.Cmd {
 			return nil
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		log := newLogFeed(cancel)
+		log := feed.NewLog(cancel)
 		go func() {
 			defer fx.busy.Done()
-			log.read(ctx, fx.service, sandbox, exec)
+			log.Read(ctx, fx.service, sandbox, exec)
 		}()
 		return logOpenedMsg{gen, log}
 	})
 }
 
-func (fx *effects) nextLog(gen int, log *logFeed) tea.Cmd {
+func (fx *effects) nextLog(gen int, log *feed.Log) tea.Cmd {
 	return fx.do(func(ctx context.Context) tea.Msg {
-		batch, open := log.take(ctx)
+		batch, open := log.Take(ctx)
 		return logMsg{gen, batch, open}
 	})
 }
 
-func (fx *effects) closeLog(log *logFeed) tea.Cmd {
+func (fx *effects) closeLog(log *feed.Log) tea.Cmd {
 	return fx.do(func(context.Context) tea.Msg {
-		log.cancel()
+		log.Cancel()
 		return nil
 	})
 }
@@ -465,7 +467,7 @@ func (fx *effects) storedItems(ctx context.Context, noun string) (service.Invent
 	case "app":
 		found, err := fx.service.Stores.Apps(ctx, "")
 		return toStoredItems(found, err, func(a core.AppInfo) storedItem {
-			detail := strings.TrimSpace(plural(a.Sandboxes, "sandbox", "sandboxes") + " " + a.State)
+			detail := strings.TrimSpace(format.Plural(a.Sandboxes, "sandbox", "sandboxes") + " " + a.State)
 			return storedItem{a.Name, a.Provider, detail, 0, a.Created}
 		})
 	case "environment":
@@ -560,14 +562,14 @@ func (fx *effects) run(
 	id := j.id
 	return fx.do(func(context.Context) tea.Msg {
 		defer cancel()
-		text, then, err := work(ctx, func(p core.Progress) { fx.progress.put(jobProgress{id, p}) })
+		text, then, err := work(ctx, func(p core.Progress) { fx.progress.Put(jobProgress{id, p}) })
 		return jobDoneMsg{id: id, err: err, text: text, then: then}
 	})
 }
 
 func (fx *effects) nextProgress() tea.Cmd {
 	return fx.do(func(ctx context.Context) tea.Msg {
-		batch, open := fx.progress.take(ctx)
+		batch, open := fx.progress.Take(ctx)
 		if !open {
 			return nil
 		}
@@ -624,7 +626,9 @@ func (fx *effects) checkpoint(j *job, box core.Sandbox, name string) tea.Cmd {
 func (fx *effects) copy(j *job, from, to transfer.Endpoint, then tea.Msg) tea.Cmd {
 	return fx.run(j, func(ctx context.Context, report core.ProgressFunc) (string, tea.Msg, error) {
 		result, err := transfer.Copy(ctx, fx.service.Files, transfer.Request{From: from, To: to, Progress: report})
-		text := fmt.Sprintf("%s, %s copied to %s", plural(result.Files, "file", "files"), core.Bytes(result.Bytes), to.Path)
+		text := fmt.Sprintf(
+			"%s, %s copied to %s", format.Plural(result.Files, "file", "files"), core.Bytes(result.Bytes), to.Path,
+		)
 		if len(result.Warnings) > 0 {
 			text += "; " + strings.Join(result.Warnings, "; ")
 		}

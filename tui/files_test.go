@@ -12,6 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/internal/format"
 )
 
 // Text is previewed as text, even when the read ends within a character.
@@ -187,8 +188,8 @@ func TestLaunchLikeKeepsHiddenSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(wrong, err)
 	}
-	if launchLine(got) != launchLine(spec) {
-		t.Errorf("got %s, want %s", launchLine(got), launchLine(spec))
+	if format.LaunchLine(got) != format.LaunchLine(spec) {
+		t.Errorf("got %s, want %s", format.LaunchLine(got), format.LaunchLine(spec))
 	}
 	for _, field := range f.fields {
 		if field.id == "env" {

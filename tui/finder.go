@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // finder is a search in the lines of a tab.
@@ -37,15 +39,15 @@ func (f *finder) next(step, from, first, end int, line func(n int) string) int {
 }
 
 // highlight marks every match of query in a line. A line with a match loses its own colors.
-func highlight(s *styles, text, query string, current bool) string {
+func highlight(s *theme.Styles, text, query string, current bool) string {
 	plain := ansi.Strip(text)
 	lower, query := strings.ToLower(plain), strings.ToLower(query)
 	if query == "" || !strings.Contains(lower, query) || len(lower) != len(plain) {
 		return text
 	}
-	p := s.match
+	p := s.Match
 	if current {
-		p = s.matchCurrent
+		p = s.MatchCurrent
 	}
 	var b strings.Builder
 	for {
@@ -55,7 +57,7 @@ func highlight(s *styles, text, query string, current bool) string {
 			return b.String()
 		}
 		b.WriteString(plain[:i])
-		b.WriteString(p.on(plain[i : i+len(query)]))
+		b.WriteString(p.On(plain[i : i+len(query)]))
 		plain, lower = plain[i+len(query):], lower[i+len(query):]
 	}
 }

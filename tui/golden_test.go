@@ -14,6 +14,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/internal/feed"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // atNoon is the fixed clock of the golden views.
@@ -24,7 +26,7 @@ func still(t testing.TB, options Options, w, h int) *Model {
 	t.Helper()
 	options.Now = atNoon
 	if options.Theme == "" {
-		options.Theme = ThemeDark
+		options.Theme = theme.Dark
 	}
 	options.Service = newService(t, fake.New(fake.Options{Name: "local", IDPrefix: "loc-"}),
 		fake.New(fake.Options{Name: "docker", IDPrefix: "dok-"}), fake.New(fake.Options{Name: "modal", IDPrefix: "sb-"}))
@@ -137,12 +139,12 @@ func showing(m *Model, tab int) {
 	}
 	m.Update(execsMsg{gen: d.gen, execs: execs})
 	if tab == tabOutput {
-		m.Update(logMsg{gen: d.output.gen, open: false, batch: []logBatch{{lines: []logLine{
-			{now, false, "Serving HTTP on 0.0.0.0 port 8000"},
-			{now, true, "\x1b[0;32m127.0.0.1\x1b[0m \"GET / HTTP/1.1\" 200 -"},
-			{now, true, strings.Repeat("a long line 日本 ", 12)},
-			{now, false, "the end"},
-		}, partial: [2]string{"> ", ""}}}})
+		m.Update(logMsg{gen: d.output.gen, open: false, batch: []feed.LogBatch{{Lines: []feed.LogLine{
+			{At: now, Text: "Serving HTTP on 0.0.0.0 port 8000"},
+			{At: now, Stderr: true, Text: "\x1b[0;32m127.0.0.1\x1b[0m \"GET / HTTP/1.1\" 200 -"},
+			{At: now, Stderr: true, Text: strings.Repeat("a long line 日本 ", 12)},
+			{At: now, Text: "the end"},
+		}, Partial: [2]string{"> ", ""}}}})
 	}
 	m.Update(dirMsg{gen: d.gen, path: "/", infos: []core.FileInfo{
 		{Path: "/app", Mode: 0o755 | 1<<31},
@@ -302,11 +304,11 @@ func TestGoldenViews(t *testing.T) {
 				fmt.Fprintf(&text, "== %dx%d\n%s", m.w, m.h, frameText(m.screen()))
 			}
 			t.Run("text", func(t *testing.T) { golden.RequireEqual(t, text.String()) })
-			for _, theme := range Themes()[1:] { // the first is one of the others
-				t.Run(theme, func(t *testing.T) {
+			for _, chosen := range theme.Names()[1:] { // the first is one of the others
+				t.Run(chosen, func(t *testing.T) {
 					var same, styles strings.Builder
 					for _, m := range models {
-						m.theme = theme
+						m.theme = chosen
 						m.setTheme(true)
 						fmt.Fprintf(&same, "== %dx%d\n%s", m.w, m.h, frameText(m.screen()))
 						fmt.Fprintf(&styles, "== %dx%d\n%s", m.w, m.h, frameStyles(t, m.screen(), m.w, m.h))

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/tui/internal/screen"
 )
 
 // key routes a key to the topmost dialog, to the open text input, or to the key's command.
@@ -153,7 +155,7 @@ func (m *Model) click(x, y int) tea.Cmd {
 	if len(m.dialogs) > 0 {
 		box := m.dialogs[len(m.dialogs)-1].view(m.styles, m.w, m.h)
 		left, top := place(box, m.w, m.h)
-		if x < left || y < top || y >= top+len(box) || x >= left+width(box[0]) {
+		if x < left || y < top || y >= top+len(box) || x >= left+screen.Width(box[0]) {
 			return nil
 		}
 		return m.toDialog(boxClickMsg{x - left, y - top})

@@ -144,8 +144,8 @@ func (inv *inventory) hurry(name string, now time.Time) {
 	}
 }
 
-// take stores a provider's list and reports whether anything changed.
-func (inv *inventory) take(name string, listing service.Listing, now time.Time) (changed bool) {
+// Take stores a provider's list and reports whether anything changed.
+func (inv *inventory) Take(name string, listing service.Listing, now time.Time) (changed bool) {
 	s := inv.source(name)
 	if s == nil {
 		return false
@@ -164,7 +164,7 @@ func (inv *inventory) take(name string, listing service.Listing, now time.Time) 
 	seen := make(map[string]bool, len(listing.Sandboxes))
 	for _, box := range listing.Sandboxes {
 		seen[box.ID] = true
-		changed = inv.put(s, box) || changed
+		changed = inv.Put(s, box) || changed
 	}
 	maps.DeleteFunc(inv.entries, func(id string, e *entry) bool {
 		gone := e.from == s && !seen[id]
@@ -186,8 +186,8 @@ func (inv *inventory) take(name string, listing service.Listing, now time.Time) 
 	return changed
 }
 
-// put stores one sandbox and reports whether it is new or looks different.
-func (inv *inventory) put(s *source, box core.Sandbox) bool {
+// Put stores one sandbox and reports whether it is new or looks different.
+func (inv *inventory) Put(s *source, box core.Sandbox) bool {
 	e := inv.entries[box.ID]
 	if e == nil {
 		e = &entry{from: s}

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/format"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // job is work of the dashboard that changes something. It ends with the dashboard, so quitting asks.
@@ -54,7 +57,7 @@ next:
 }
 
 // line draws a job: its title, a progress bar or its step, and its duration.
-func (j *job) line(s *styles, cells int, now time.Time) string {
+func (j *job) line(s *theme.Styles, cells int, now time.Time) string {
 	const bar = 20
 	p := j.progress
 	state := safe(p.Step)
@@ -67,8 +70,8 @@ func (j *job) line(s *styles, cells int, now time.Time) string {
 		state += " " + core.Bytes(p.Done).String()
 	}
 	if took := now.Sub(j.began); took >= time.Second {
-		state += "  " + span(took)
+		state += "  " + format.Span(took)
 	}
-	title := cut("⟳ "+j.title, max(10, cells/2))
-	return s.info.on(title) + "  " + s.bar.on(cut(state, max(0, cells-width(title)-2)))
+	title := screen.Cut("⟳ "+j.title, max(10, cells/2))
+	return s.Info.On(title) + "  " + s.Bar.On(screen.Cut(state, max(0, cells-screen.Width(title)-2)))
 }

@@ -104,3 +104,12 @@ const (
 	splitSide  = "side"
 	splitStack = "stack"
 )
+
+// rect is a part of the screen in cells.
+type rect struct{ x, y, w, h int }
+
+func (r rect) contains(x, y int) bool {
+	return x >= r.x && x < r.x+r.w && y >= r.y && y < r.y+r.h
+}
+
+func (r rect) empty() bool { return r.w <= 0 || r.h <= 0 }

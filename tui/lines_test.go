@@ -14,6 +14,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/modal/modalspec"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/internal/format"
 )
 
 // The golden file has every command line that the dashboard copies. A test of the commands parses these lines.
@@ -177,7 +178,7 @@ func TestLaunchLine(t *testing.T) {
 	var lines []map[string]any
 	everyField(t, reflect.ValueOf(spec), "Dockerfile", "Template", "Snapshot", "Checkpoint")
 	for _, s := range []core.Spec{spec, checkpoint} {
-		lines = append(lines, map[string]any{"line": launchLine(s), "spec": s})
+		lines = append(lines, map[string]any{"line": format.LaunchLine(s), "spec": s})
 	}
 	text, err := json.MarshalIndent(lines, "", "  ")
 	if err != nil {

@@ -20,6 +20,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/internal/feed"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 func TestLaunchTailAndTerminate(t *testing.T) {
@@ -324,7 +326,7 @@ func TestPollingBacksOff(t *testing.T) {
 		if len(inv.due(now)) != 1 || len(inv.due(now)) != 0 {
 			t.Fatal("the provider is not due exactly once")
 		}
-		inv.take("p", service.Listing{}, now)
+		inv.Take("p", service.Listing{}, now)
 		waits = append(waits, inv.sources[0].next.Sub(now))
 		last = now
 	}
@@ -336,11 +338,11 @@ func TestPollingBacksOff(t *testing.T) {
 		t.Error("a change does not make the provider due")
 	}
 	inv.hurry("p", now) // during a list
-	inv.take("p", service.Listing{}, now)
+	inv.Take("p", service.Listing{}, now)
 	if len(inv.due(now)) != 1 {
 		t.Error("a change during a list is not followed by another list")
 	}
-	inv.take("p", service.Listing{}, now)
+	inv.Take("p", service.Listing{}, now)
 	if len(inv.due(now)) != 0 {
 		t.Error("one change causes more than one further list")
 	}
@@ -605,23 +607,23 @@ func TestKeysAreUnambiguous(t *testing.T) {
 // The theme "auto" follows the terminal's background. NO_COLOR overrides every theme.
 func TestThemeFollowsTheBackground(t *testing.T) {
 	svc := newService(t, fake.New(fake.Options{}))
-	r := newRig(t, Options{Service: svc, Theme: ThemeAuto})
+	r := newRig(t, Options{Service: svc, Theme: theme.Auto})
 	for _, test := range []struct {
 		background color.Color
 		want       string
-	}{{color.White, ThemeLight}, {color.Black, ThemeDark}} {
+	}{{color.White, theme.Light}, {color.Black, theme.Dark}} {
 		r.send(tea.BackgroundColorMsg{Color: test.background})
-		if r.m.styles.theme != test.want {
-			t.Errorf("%v: %s", test.background, r.m.styles.theme)
+		if r.m.styles.Theme != test.want {
+			t.Errorf("%v: %s", test.background, r.m.styles.Theme)
 		}
 	}
 	r.press("T")
 	r.types("contrast")
 	r.press("enter")
-	if r.m.styles.theme != ThemeContrast {
-		t.Error(r.m.styles.theme)
+	if r.m.styles.Theme != theme.Contrast {
+		t.Error(r.m.styles.Theme)
 	}
-	plain := newRig(t, Options{Service: svc, Theme: ThemeLight, NoColor: true})
+	plain := newRig(t, Options{Service: svc, Theme: theme.Light, NoColor: true})
 	for _, l := range plain.m.screen() {
 		if strings.Contains(l, "38;") || strings.Contains(l, "48;") {
 			t.Fatalf("a color despite NO_COLOR: %q", l)
@@ -676,7 +678,7 @@ func TestLateOutputIsDropped(t *testing.T) {
 	launch(t, svc, core.Spec{Name: "two", Command: []string{"sh", "-c", "echo of two"}})
 	r := newRig(t, Options{Service: svc})
 	r.shows("of one")
-	late := logMsg{gen: r.m.detail.output.gen, batch: []logBatch{{lines: []logLine{{text: "late words"}}}}}
+	late := logMsg{gen: r.m.detail.output.gen, batch: []feed.LogBatch{{Lines: []feed.LogLine{{Text: "late words"}}}}}
 	r.press("down")
 	r.shows("of two")
 	r.send(late)

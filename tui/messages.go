@@ -5,6 +5,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/internal/feed"
 )
 
 // The messages that effects return.
@@ -41,11 +42,11 @@ type (
 	// Messages for the tabs. gen identifies the shown sandbox or log: a message with an older number is stale.
 	logOpenedMsg struct {
 		gen int
-		log *logFeed
+		log *feed.Log
 	}
 	logMsg struct {
 		gen   int
-		batch []logBatch
+		batch []feed.LogBatch
 		open  bool
 	}
 	execsMsg struct {

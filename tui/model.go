@@ -7,6 +7,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/format"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 const (
@@ -36,7 +38,7 @@ type Model struct {
 	fx       *effects
 	commands []command
 	keys     keyMap
-	styles   *styles
+	styles   *theme.Styles
 	theme    string // as chosen; auto follows the terminal
 
 	inv     *inventory
@@ -116,16 +118,16 @@ func (m *Model) memory() Memory {
 
 // setTheme applies the chosen theme. dark describes the terminal's background.
 func (m *Model) setTheme(dark bool) {
-	theme := m.theme
+	chosen := m.theme
 	switch {
 	case m.options.NoColor:
-		theme = ThemePlain
-	case theme == ThemeAuto && dark:
-		theme = ThemeDark
-	case theme == ThemeAuto:
-		theme = ThemeLight
+		chosen = theme.Plain
+	case chosen == theme.Auto && dark:
+		chosen = theme.Dark
+	case chosen == theme.Auto:
+		chosen = theme.Light
 	}
-	m.styles = newStyles(theme)
+	m.styles = theme.New(chosen)
 }
 
 // Init implements tea.Model.
@@ -134,7 +136,7 @@ func (m *Model) Init() tea.Cmd {
 		m.fx.capabilities(m.options.Service.Providers.Names()), m.fx.tick(), m.fx.watch(),
 		m.fx.nextEvents(), m.fx.nextProgress(), m.fx.nextAside(),
 	}
-	if m.theme == ThemeAuto && !m.options.NoColor {
+	if m.theme == theme.Auto && !m.options.NoColor {
 		cmds = append(cmds, tea.RequestBackgroundColor)
 	}
 	if m.options.Attach != "" {
@@ -208,7 +210,7 @@ func (m *Model) handle(msg tea.Msg) tea.Cmd {
 		}
 		return tea.Batch(m.poll(), m.checks())
 	case listedMsg:
-		m.stale = m.inv.take(msg.provider, msg.listing, m.now) || m.stale
+		m.stale = m.inv.Take(msg.provider, msg.listing, m.now) || m.stale
 		return tea.Batch(m.tellHealth(m.inv.source(msg.provider)), m.hurryUp())
 	case checkedMsg:
 		return m.checked(msg)
@@ -435,7 +437,7 @@ func (m *Model) gather(news []notice) tea.Cmd {
 		m.notices.over(m.notices.add(m.now, n.severity, n.text, "").id)
 		worst = max(worst, n.severity)
 	}
-	return m.toast(worst, plural(len(news), "change", "changes")+": "+news[len(news)-1].text+", …", "")
+	return m.toast(worst, format.Plural(len(news), "change", "changes")+": "+news[len(news)-1].text+", …", "")
 }
 
 // toast shows a notice for a few seconds.

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // panickingChild is the environment variable that turns this test program into a dashboard that panics.
@@ -35,7 +36,7 @@ func runPanickingChild() int {
 	}()
 	templates := func() ([]Template, error) { panic("a bug") }
 	err := Run(ctx, Options{
-		Service: svc, Input: input, Output: drawn, Mouse: true, Theme: ThemeDark, Templates: templates,
+		Service: svc, Input: input, Output: drawn, Mouse: true, Theme: theme.Dark, Templates: templates,
 	})
 	fmt.Println(err)
 	if core.KindOf(err) == core.KindInternal && ctx.Err() == nil {

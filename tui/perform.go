@@ -14,6 +14,9 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/transfer"
+	"github.com/seed-0724f904/sb/tui/internal/format"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // The requests of dialogs and commands.
@@ -173,7 +176,7 @@ func (m *Model) runCommand(id string) tea.Cmd {
 // copyText copies a text, or its end when it is longer than maxCopy.
 func (m *Model) copyText(r copyRequest) tea.Cmd {
 	text := r.text
-	message := r.what + " copied: " + cut(strings.ReplaceAll(text, "\n", " "), 40)
+	message := r.what + " copied: " + screen.Cut(strings.ReplaceAll(text, "\n", " "), 40)
 	if len(text) > maxCopy {
 		text = text[len(text)-maxCopy:]
 		message = fmt.Sprintf("the last %s of the %s copied", core.Bytes(maxCopy), r.what)
@@ -182,7 +185,7 @@ func (m *Model) copyText(r copyRequest) tea.Cmd {
 }
 
 func (m *Model) setTimeout(r timeoutRequest) tea.Cmd {
-	message := "timeout of " + names(r.boxes) + " is " + span(r.timeout)
+	message := "timeout of " + names(r.boxes) + " is " + format.Span(r.timeout)
 	if r.timeout == 0 {
 		message = "timeout of " + names(r.boxes) + " is removed"
 	}
@@ -192,10 +195,10 @@ func (m *Model) setTimeout(r timeoutRequest) tea.Cmd {
 	})
 }
 
-func (m *Model) chooseTheme(theme string) tea.Cmd {
-	m.theme = theme
+func (m *Model) chooseTheme(chosen string) tea.Cmd {
+	m.theme = chosen
 	m.setTheme(true)
-	if theme == ThemeAuto {
+	if chosen == theme.Auto {
 		return tea.RequestBackgroundColor
 	}
 	return nil
@@ -222,7 +225,7 @@ func (m *Model) progressed(msg progressMsg) {
 
 // forEach starts a job that runs work for several sandboxes.
 func (m *Model) forEach(op, text string, boxes []core.Sandbox, work func(context.Context, core.Sandbox) error) tea.Cmd {
-	title := op + " " + plural(len(boxes), "sandbox", "sandboxes")
+	title := op + " " + format.Plural(len(boxes), "sandbox", "sandboxes")
 	if len(boxes) == 1 {
 		title = op + " " + boxes[0].Name
 	}

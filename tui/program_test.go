@@ -20,6 +20,8 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/providertest"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/internal/feed"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // program is a complete running dashboard with an emulated terminal.
@@ -33,7 +35,7 @@ type program struct {
 
 func newProgram(t *testing.T, options Options) *program {
 	t.Helper()
-	options.Now, options.Theme = time.Now, ThemeDark
+	options.Now, options.Theme = time.Now, theme.Dark
 	fx := newEffects(t.Context(), options)
 	m, err := newModel(fx, options, loadMemory(options.MemoryFile))
 	if err != nil {
@@ -217,7 +219,7 @@ func TestProgramLogFlood(t *testing.T) {
 	tm.Send(keyPress("esc"))
 	tm.Type("q")
 	m := tm.final()
-	if n := len(m.detail.output.lines); n > maxLogLines || m.detail.output.bytes > maxLogBytes {
+	if n := len(m.detail.output.lines); n > feed.MaxLogLines || m.detail.output.bytes > feed.MaxLogBytes {
 		t.Errorf("%d lines, %d bytes are kept", n, m.detail.output.bytes)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 func TestMain(m *testing.M) {
@@ -74,7 +75,7 @@ func newRig(t testing.TB, options Options) *rig {
 		options.Now = time.Now
 	}
 	if options.Theme == "" {
-		options.Theme = ThemeDark
+		options.Theme = theme.Dark
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	fx := newEffects(ctx, options)

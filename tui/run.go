@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // Options configure a dashboard.
@@ -63,7 +64,7 @@ func run(ctx context.Context, options Options, more ...tea.ProgramOption) error 
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	options.Theme = cmp.Or(options.Theme, ThemeAuto)
+	options.Theme = cmp.Or(options.Theme, theme.Auto)
 	if options.Attach != "" {
 		box, err := options.Service.Sandboxes.Resolve(ctx, options.Attach)
 		if err != nil {

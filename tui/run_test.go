@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/seed-0724f904/sb/core/providers/fake"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // When ctx ends, the dashboard stops reading its input before it closes it. The race detector checks that.
@@ -22,7 +23,7 @@ func TestEndWhileInputIsRead(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &untilText{text: "live", seen: cancel}
-		options := Options{Service: svc, Input: input, Output: out, Theme: ThemeDark}
+		options := Options{Service: svc, Input: input, Output: out, Theme: theme.Dark}
 		if err := run(ctx, options, tea.WithWindowSize(80, 24)); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}

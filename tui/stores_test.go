@@ -9,6 +9,7 @@ import (
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/fake"
 	"github.com/seed-0724f904/sb/core/service"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // keeperRig drives a dashboard over a provider with stores.
@@ -81,7 +82,7 @@ func TestStoreOfAFailingProvider(t *testing.T) {
 		Items:    []storedItem{{name: "data", provider: "docker"}},
 		Failures: []core.ProviderFailure{{Provider: "modal", Error: "no token"}},
 	}})
-	text := strings.Join(d.view(newStyles(ThemePlain), 80, 24), "\n")
+	text := strings.Join(d.view(theme.New(theme.Plain), 80, 24), "\n")
 	if !strings.Contains(text, "data") || !strings.Contains(text, "modal: no token") {
 		t.Error(text)
 	}

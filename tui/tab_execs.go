@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/format"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // execsTab shows a sandbox's journal of commands, the newest first.
@@ -19,7 +22,7 @@ type execsTab struct {
 	h      int
 }
 
-func (t *execsTab) take(msg execsMsg) {
+func (t *execsTab) Take(msg execsMsg) {
 	var current string
 	if e, ok := t.selected(); ok {
 		current = e.ID
@@ -49,7 +52,7 @@ func (t *execsTab) move(by int) {
 	t.offset = max(t.offset, t.cursor-page+1, 0)
 }
 
-func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time, query string) []string {
+func (t *execsTab) view(s *theme.Styles, w, h int, focus bool, now time.Time, query string) []string {
 	t.h = h
 	t.move(0)
 	if t.err != nil {
@@ -57,12 +60,14 @@ func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time, query st
 	}
 	if len(t.execs) == 0 {
 		if !t.loaded {
-			return []string{s.faint.on("…")}
+			return []string{s.Faint.On("…")}
 		}
-		return []string{s.faint.on("no commands yet")}
+		return []string{s.Faint.On("no commands yet")}
 	}
-	lines := []string{s.header.on(fit("ID", 5) + fit("STATE", 12) + fit("STARTED", 9) + fit("TOOK", 8) +
-		fit("OUTPUT", 8) + fit("BY", 8) + "COMMAND")}
+	lines := []string{s.Header.On(screen.Fit("ID", 5) + screen.Fit("STATE", 12) + screen.Fit(
+		"STARTED", 9,
+	) + screen.Fit("TOOK", 8) +
+		screen.Fit("OUTPUT", 8) + screen.Fit("BY", 8) + "COMMAND")}
 	newest := slices.Clone(t.execs)
 	slices.Reverse(newest)
 	for i, e := range newest[min(t.offset, len(newest)):] {
@@ -74,15 +79,17 @@ func (t *execsTab) view(s *styles, w, h int, focus bool, now time.Time, query st
 		if ended.IsZero() {
 			ended = now
 		}
-		rest := fit(since(e.Started, now), 9) + fit(span(ended.Sub(e.Started)), 8) +
-			fit(written(e), 8) + fit(safe(e.Actor), 7) + " " + safe(strings.Join(e.Command, " "))
+		rest := screen.Fit(format.Since(e.Started, now), 9) + screen.Fit(format.Span(ended.Sub(e.Started)), 8) +
+			screen.Fit(written(e), 8) + screen.Fit(safe(e.Actor), 7) + " " + safe(strings.Join(e.Command, " "))
 		switch current := i+t.offset == t.cursor; {
 		case current && focus:
-			lines = append(lines, s.selected.on(fit(fit(e.ID, 5)+fit(state, 12)+rest, w)))
+			lines = append(lines, s.Selected.On(screen.Fit(screen.Fit(e.ID, 5)+screen.Fit(state, 12)+rest, w)))
 		case current:
-			lines = append(lines, s.selectedOut.on(fit(fit(e.ID, 5)+fit(state, 12)+rest, w)))
+			lines = append(lines, s.SelectedOut.On(screen.Fit(screen.Fit(e.ID, 5)+screen.Fit(state, 12)+rest, w)))
 		default:
-			lines = append(lines, highlight(s, s.faint.on(fit(e.ID, 5))+p.on(fit(state, 12))+s.text.on(rest), query, false))
+			lines = append(
+				lines, highlight(s, s.Faint.On(screen.Fit(e.ID, 5))+p.On(screen.Fit(state, 12))+s.Text.On(rest), query, false),
+			)
 		}
 	}
 	return lines
@@ -94,7 +101,7 @@ func written(e core.Exec) string {
 	if n == 0 && e.Running() {
 		return ""
 	}
-	return short(n)
+	return format.Short(n)
 }
 
 // execLine returns the searchable text of a command.
@@ -102,18 +109,18 @@ func execLine(e core.Exec) string {
 	return safe(e.ID + " " + e.Actor + " " + strings.Join(e.Command, " "))
 }
 
-func execState(s *styles, e core.Exec) (string, paint) {
+func execState(s *theme.Styles, e core.Exec) (string, theme.Paint) {
 	switch {
 	case e.Running():
-		return "● running", s.good
+		return "● running", s.Good
 	case e.Exit == nil:
-		return "✗ lost", s.bad
+		return "✗ lost", s.Bad
 	case e.Exit.TimedOut:
-		return "✗ timeout", s.bad
+		return "✗ timeout", s.Bad
 	case e.Exit.Signal != 0:
-		return "✗ signal " + strconv.Itoa(e.Exit.Signal), s.bad
+		return "✗ signal " + strconv.Itoa(e.Exit.Signal), s.Bad
 	case e.Exit.Code != 0:
-		return "✗ " + strconv.Itoa(e.Exit.Code), s.bad
+		return "✗ " + strconv.Itoa(e.Exit.Code), s.Bad
 	}
-	return "✓ 0", s.off
+	return "✓ 0", s.Off
 }

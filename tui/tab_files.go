@@ -14,7 +14,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/format"
 	"github.com/seed-0724f904/sb/tui/internal/guesttext"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // maxPreview is how many bytes of a file are read for its preview.
@@ -113,8 +116,8 @@ func (f *filesTab) begin() {
 	*f = filesTab{root: "/", dirs: map[string]*dir{"/": {open: true, loading: true}}, h: f.h}
 }
 
-// take stores the listing of a directory.
-func (f *filesTab) take(msg dirMsg) {
+// Take stores the listing of a directory.
+func (f *filesTab) Take(msg dirMsg) {
 	d := f.dirs[msg.path]
 	if d == nil { // a link to a directory
 		d = &dir{open: true}
@@ -216,7 +219,7 @@ func (f *filesTab) shut() {
 	}
 }
 
-func (f *filesTab) view(s *styles, w, h int, focus bool, find finder) []string {
+func (f *filesTab) view(s *theme.Styles, w, h int, focus bool, find finder) []string {
 	f.h = h
 	f.move(0)
 	const least = 60
@@ -229,57 +232,57 @@ func (f *filesTab) view(s *styles, w, h int, focus bool, find finder) []string {
 	left := w * 2 / 5
 	bar := make([]string, h)
 	for i := range bar {
-		bar[i] = s.border.on("│")
+		bar[i] = s.Border.On("│")
 	}
-	return joinSides(block(f.tree(s, left, h, focus, find.query), left, h), bar,
-		block(f.show(s, w-left-1, h, newFinder("")), w-left-1, h))
+	return screen.JoinSides(screen.Block(f.tree(s, left, h, focus, find.query), left, h), bar,
+		screen.Block(f.show(s, w-left-1, h, newFinder("")), w-left-1, h))
 }
 
-func (f *filesTab) tree(s *styles, w, h int, focus bool, query string) []string {
+func (f *filesTab) tree(s *theme.Styles, w, h int, focus bool, query string) []string {
 	var lines []string
 	for i := f.offset; i < len(f.rows) && len(lines) < h; i++ {
 		r := f.rows[i]
-		mark, p, name := "  ", s.text, r.name()
+		mark, p, name := "  ", s.Text, r.name()
 		detail := ""
 		switch mode := r.info.Mode; {
 		case r.note != "":
-			p = s.faint
+			p = s.Faint
 		case mode.IsDir():
-			mark, p, name = "▸ ", s.info, name+"/"
+			mark, p, name = "▸ ", s.Info, name+"/"
 			if d := f.dirs[r.info.Path]; d != nil && d.open {
 				mark = "▾ "
 			}
 		case mode&fs.ModeSymlink != 0:
-			p, name = s.faint, name+" → "+safe(r.info.Link)
+			p, name = s.Faint, name+" → "+safe(r.info.Link)
 			if d := f.dirs[r.info.Path]; d != nil {
 				mark = map[bool]string{true: "▾ ", false: "▸ "}[d.open]
 			}
 		case mode.IsRegular():
-			if detail = short(core.Bytes(r.info.Size)); mode&0o111 != 0 {
-				p, name = s.good, name+"*"
+			if detail = format.Short(core.Bytes(r.info.Size)); mode&0o111 != 0 {
+				p, name = s.Good, name+"*"
 			}
 		default:
-			p = s.warn
+			p = s.Warn
 		}
 		text := strings.Repeat("  ", r.depth) + mark + name
-		text = fit(text, max(1, w-7)) + " " + fitRight(detail, 6)
+		text = screen.Fit(text, max(1, w-7)) + " " + screen.FitRight(detail, 6)
 		switch current := i == f.at; {
 		case current && focus:
-			text = s.selected.on(fit(text, w))
+			text = s.Selected.On(screen.Fit(text, w))
 		case current:
-			text = s.selectedOut.on(fit(text, w))
+			text = s.SelectedOut.On(screen.Fit(text, w))
 		default:
-			text = highlight(s, p.on(text), query, false)
+			text = highlight(s, p.On(text), query, false)
 		}
 		lines = append(lines, text)
 	}
 	return lines
 }
 
-func (f *filesTab) show(s *styles, w, h int, find finder) []string {
+func (f *filesTab) show(s *theme.Styles, w, h int, find finder) []string {
 	p := f.preview
 	facts := p.info.Mode.String() + " · " + strings.Join(p.facts, " · ")
-	lines := []string{s.strong.on(cut(safe(p.info.Path), w)), s.faint.on(cut(facts, w))}
+	lines := []string{s.Strong.On(screen.Cut(safe(p.info.Path), w)), s.Faint.On(screen.Cut(facts, w))}
 	if p.err != nil {
 		return append(lines, problem(s, p.err, w)...)
 	}
@@ -288,7 +291,7 @@ func (f *filesTab) show(s *styles, w, h int, find finder) []string {
 		if len(lines) >= h {
 			break
 		}
-		lines = append(lines, cut(highlight(s, l, find.query, f.above+i == find.current), w))
+		lines = append(lines, screen.Cut(highlight(s, l, find.query, f.above+i == find.current), w))
 	}
 	return lines
 }

@@ -9,7 +9,11 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/feed"
+	"github.com/seed-0724f904/sb/tui/internal/format"
 	"github.com/seed-0724f904/sb/tui/internal/guesttext"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // entryExec is the entry command's id in the journal.
@@ -21,11 +25,11 @@ type outputTab struct {
 	exec string
 	// chosen reports that the user chose the command: a newer one does not replace it.
 	chosen bool
-	log    *logFeed
+	log    *feed.Log
 	open   bool
 	gen    int // counts the shown logs
 
-	lines   []logLine
+	lines   []feed.LogLine
 	bytes   int
 	dropped int // the number of lines dropped before lines[0]
 	lost    int
@@ -73,19 +77,19 @@ func (o *outputTab) choose(box core.Sandbox, execs []core.Exec) (exec string) {
 	return execs[len(execs)-1].ID
 }
 
-// take appends output.
-func (o *outputTab) take(msg logMsg) {
+// Take appends output.
+func (o *outputTab) Take(msg logMsg) {
 	for _, b := range msg.batch {
-		o.lines = append(o.lines, b.lines...)
-		o.bytes += b.bytes
-		o.lost += b.lost
-		o.partial = b.partial
-		if b.err != nil {
-			o.err = b.err
+		o.lines = append(o.lines, b.Lines...)
+		o.bytes += b.Bytes
+		o.lost += b.Lost
+		o.partial = b.Partial
+		if b.Err != nil {
+			o.err = b.Err
 		}
 	}
 	var dropped int
-	o.lines, o.bytes, dropped = trimLog(o.lines, o.bytes)
+	o.lines, o.bytes, dropped = feed.TrimLog(o.lines, o.bytes)
 	o.dropped += dropped
 	if o.top < o.dropped {
 		o.top, o.sub = o.dropped, 0
@@ -105,7 +109,7 @@ func (o *outputTab) end() int {
 }
 
 // line returns a line by its number.
-func (o *outputTab) line(n int) logLine {
+func (o *outputTab) line(n int) feed.LogLine {
 	if i := n - o.dropped; i < len(o.lines) {
 		return o.lines[i]
 	}
@@ -115,11 +119,11 @@ func (o *outputTab) line(n int) logLine {
 			continue
 		}
 		if n == 0 {
-			return logLine{stderr: which == 1, text: p}
+			return feed.LogLine{Stderr: which == 1, Text: p}
 		}
 		n--
 	}
-	return logLine{}
+	return feed.LogLine{}
 }
 
 const timeLayout = "15:04:05.000"
@@ -133,8 +137,8 @@ func (o *outputTab) gutter() int {
 }
 
 // pieces returns a line's rows on the screen, without the gutter.
-func (o *outputTab) pieces(s *styles, n int) []string {
-	text := o.line(n).text
+func (o *outputTab) pieces(s *theme.Styles, n int) []string {
+	text := o.line(n).Text
 	cells := max(1, o.w-o.gutter())
 	if o.query != "" {
 		text = highlight(s, text, o.query, n == o.current)
@@ -153,7 +157,7 @@ func (o *outputTab) height(n int) int {
 	if !o.wrap {
 		return 1
 	}
-	text := o.line(n).text
+	text := o.line(n).Text
 	cells := max(1, o.w-o.gutter())
 	if len(text) <= cells {
 		return 1
@@ -227,7 +231,7 @@ func (o *outputTab) search(step int) bool {
 			from--
 		}
 	}
-	n := o.next(step, from, o.dropped, o.end(), func(n int) string { return o.line(n).text })
+	n := o.next(step, from, o.dropped, o.end(), func(n int) string { return o.line(n).Text })
 	if n < 0 {
 		return false
 	}
@@ -241,36 +245,36 @@ func (o *outputTab) text() string {
 	var b strings.Builder
 	for n := o.dropped; n < o.end(); n++ {
 		l := o.line(n)
-		if o.times && !l.at.IsZero() {
-			b.WriteString(l.at.Format(time.RFC3339Nano) + " ")
+		if o.times && !l.At.IsZero() {
+			b.WriteString(l.At.Format(time.RFC3339Nano) + " ")
 		}
-		b.WriteString(ansi.Strip(l.text))
+		b.WriteString(ansi.Strip(l.Text))
 		b.WriteByte('\n')
 	}
 	return b.String()
 }
 
 // view draws the log below its title.
-func (o *outputTab) view(s *styles, w, h int, journal *execsTab) []string {
+func (o *outputTab) view(s *theme.Styles, w, h int, journal *execsTab) []string {
 	execs := journal.execs
 	o.w, o.h = w, max(1, h-1)
 	if o.follow {
 		o.toEnd()
 	}
 	if o.exec == "" && !journal.loaded {
-		return []string{s.faint.on("…")}
+		return []string{s.Faint.On("…")}
 	}
 	if o.exec == "" {
-		return []string{s.faint.on("no commands yet; e runs one")}
+		return []string{s.Faint.On("no commands yet; e runs one")}
 	}
 	lines := []string{o.title(s, execs)}
 	switch {
 	case o.err != nil:
 		lines = append(lines, problem(s, o.err, w)...)
 	case o.end() == 0 && o.log != nil && o.open:
-		lines = append(lines, s.faint.on("waiting for output …"))
+		lines = append(lines, s.Faint.On("waiting for output …"))
 	case o.end() == 0:
-		lines = append(lines, s.faint.on("no output"))
+		lines = append(lines, s.Faint.On("no output"))
 	}
 	for n, skip := o.top, o.sub; n < o.end() && len(lines) < h; n, skip = n+1, 0 {
 		l := o.line(n)
@@ -284,21 +288,21 @@ func (o *outputTab) view(s *styles, w, h int, journal *execsTab) []string {
 }
 
 // margin draws the cells before a row: the time on a line's first row, and a bar for stderr.
-func (o *outputTab) margin(s *styles, l logLine, row int) string {
+func (o *outputTab) margin(s *theme.Styles, l feed.LogLine, row int) string {
 	bar := " "
-	if l.stderr {
-		bar = s.stderr.on("▎")
+	if l.Stderr {
+		bar = s.Stderr.On("▎")
 	}
 	if !o.times {
 		return bar
 	}
-	if row > 0 || l.at.IsZero() {
-		return blanks(len(timeLayout)+1) + bar
+	if row > 0 || l.At.IsZero() {
+		return screen.Blanks(len(timeLayout)+1) + bar
 	}
-	return s.faint.on(l.at.Local().Format(timeLayout)) + " " + bar
+	return s.Faint.On(l.At.Local().Format(timeLayout)) + " " + bar
 }
 
-func (o *outputTab) title(s *styles, execs []core.Exec) string {
+func (o *outputTab) title(s *theme.Styles, execs []core.Exec) string {
 	name := "command " + o.exec
 	if o.exec == entryExec {
 		name = "entry command"
@@ -309,10 +313,10 @@ func (o *outputTab) title(s *styles, execs []core.Exec) string {
 			break
 		}
 	}
-	title := s.strong.on(cut(name, max(10, o.w*2/3)))
+	title := s.Strong.On(screen.Cut(name, max(10, o.w*2/3)))
 	var facts []string
 	if len(execs) > 1 {
-		facts = append(facts, plural(len(execs), "command", "commands"))
+		facts = append(facts, format.Plural(len(execs), "command", "commands"))
 	}
 	if o.follow {
 		facts = append(facts, "following")
@@ -323,20 +327,20 @@ func (o *outputTab) title(s *styles, execs []core.Exec) string {
 		facts = append(facts, "/"+safe(o.query))
 	}
 	if gone := o.lost + o.dropped; gone > 0 {
-		facts = append(facts, plural(gone, "line", "lines")+" dropped")
+		facts = append(facts, format.Plural(gone, "line", "lines")+" dropped")
 	}
-	return title + "  " + s.faint.on(strings.Join(facts, " · "))
+	return title + "  " + s.Faint.On(strings.Join(facts, " · "))
 }
 
 // problem draws an error with its hint.
-func problem(s *styles, err error, w int) []string {
+func problem(s *theme.Styles, err error, w int) []string {
 	var lines []string
-	for _, l := range prose(safe(err.Error()), w) {
-		lines = append(lines, s.bad.on(l))
+	for _, l := range screen.Prose(safe(err.Error()), w) {
+		lines = append(lines, s.Bad.On(l))
 	}
 	if hint := core.HintOf(err); hint != "" {
-		for _, l := range prose("→ "+safe(hint), w) {
-			lines = append(lines, s.faint.on(l))
+		for _, l := range screen.Prose("→ "+safe(hint), w) {
+			lines = append(lines, s.Faint.On(l))
 		}
 	}
 	return lines

@@ -9,6 +9,9 @@ import (
 	"github.com/sahilm/fuzzy"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/format"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // The values of table.group.
@@ -340,23 +343,23 @@ func (inv *inventory) live() int {
 }
 
 // view draws the table.
-func (t *table) view(s *styles, focus bool, now time.Time) []string {
+func (t *table) view(s *theme.Styles, focus bool, now time.Time) []string {
 	lines := make([]string, 0, t.size.h)
 	lines = append(lines, t.header(s))
 	end := min(t.offset+t.page(), len(t.rows))
 	for i := t.offset; i < end; i++ {
 		lines = append(lines, t.row(s, i, focus, now))
 	}
-	return block(lines, t.size.w, t.size.h)
+	return screen.Block(lines, t.size.w, t.size.h)
 }
 
-func (t *table) header(s *styles) string {
+func (t *table) header(s *theme.Styles) string {
 	var b strings.Builder
-	b.WriteString(blanks(markWidth))
+	b.WriteString(screen.Blanks(markWidth))
 	for i, c := range t.shown {
-		title, p := c.title, s.header
+		title, p := c.title, s.Header
 		if c.id == t.sort {
-			p = s.headerSorted
+			p = s.HeaderSorted
 			title += "▲"
 			if t.reverse {
 				title = c.title + "▼"
@@ -366,15 +369,15 @@ func (t *table) header(s *styles) string {
 			b.WriteByte(' ')
 		}
 		if c.right {
-			b.WriteString(p.on(fitRight(title, t.widths[i])))
+			b.WriteString(p.On(screen.FitRight(title, t.widths[i])))
 		} else {
-			b.WriteString(p.on(fit(title, t.widths[i])))
+			b.WriteString(p.On(screen.Fit(title, t.widths[i])))
 		}
 	}
 	return b.String()
 }
 
-func (t *table) row(s *styles, i int, focus bool, now time.Time) string {
+func (t *table) row(s *theme.Styles, i int, focus bool, now time.Time) string {
 	r := t.rows[i]
 	if r.entry == nil {
 		count := 0
@@ -384,7 +387,7 @@ func (t *table) row(s *styles, i int, focus bool, now time.Time) string {
 			}
 			count++
 		}
-		return s.group.on(cut("▾ "+r.title+" ("+plural(count, "sandbox", "sandboxes")+")", t.size.w))
+		return s.Group.On(screen.Cut("▾ "+r.title+" ("+format.Plural(count, "sandbox", "sandboxes")+")", t.size.w))
 	}
 	var b strings.Builder
 	current := i == t.at
@@ -396,14 +399,14 @@ func (t *table) row(s *styles, i int, focus bool, now time.Time) string {
 	if current {
 		b.WriteString(marker)
 	} else {
-		b.WriteString(s.marked.on(marker))
+		b.WriteString(s.Marked.On(marker))
 	}
 	for j, c := range t.shown {
 		text := c.text(r.entry, now)
 		if c.right {
-			text = fitRight(text, t.widths[j])
+			text = screen.FitRight(text, t.widths[j])
 		} else {
-			text = fit(text, t.widths[j])
+			text = screen.Fit(text, t.widths[j])
 		}
 		if j > 0 {
 			b.WriteByte(' ')
@@ -412,18 +415,18 @@ func (t *table) row(s *styles, i int, focus bool, now time.Time) string {
 		case current:
 			b.WriteString(text)
 		case stale:
-			b.WriteString(s.stale.on(text))
+			b.WriteString(s.Stale.On(text))
 		default:
-			b.WriteString(c.paint(s, r.entry).on(text))
+			b.WriteString(c.paint(s, r.entry).On(text))
 		}
 	}
 	if !current {
 		return b.String()
 	}
 	if focus {
-		return s.selected.on(fit(b.String(), t.size.w))
+		return s.Selected.On(screen.Fit(b.String(), t.size.w))
 	}
-	return s.selectedOut.on(fit(b.String(), t.size.w))
+	return s.SelectedOut.On(screen.Fit(b.String(), t.size.w))
 }
 
 // dead reports whether a sandbox is nil or has ended.

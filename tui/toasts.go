@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/seed-0724f904/sb/core"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 const (
@@ -60,15 +62,15 @@ func (n *notices) over(id int) {
 }
 
 // view draws the notices on the screen, at most cells wide.
-func (n *notices) view(s *styles, cells int) []string {
+func (n *notices) view(s *theme.Styles, cells int) []string {
 	var lines []string
 	for _, t := range n.shown {
-		p := s.toast
+		p := s.Toast
 		switch t.severity {
 		case severityWarn:
-			p = s.toastWarn
+			p = s.ToastWarn
 		case severityBad:
-			p = s.toastBad
+			p = s.ToastBad
 		case severityInfo:
 		}
 		for i, text := range []string{t.text, t.hint} {
@@ -78,15 +80,15 @@ func (n *notices) view(s *styles, cells int) []string {
 			if i == 1 {
 				text = "→ " + text
 			}
-			lines = append(lines, p.on(" "+cut(text, cells-2)+" "))
+			lines = append(lines, p.On(" "+screen.Cut(text, cells-2)+" "))
 		}
 	}
 	widest := 0
 	for _, l := range lines {
-		widest = max(widest, width(l))
+		widest = max(widest, screen.Width(l))
 	}
 	for i, l := range lines {
-		lines[i] = blanks(widest-width(l)) + l
+		lines[i] = screen.Blanks(widest-screen.Width(l)) + l
 	}
 	return lines
 }

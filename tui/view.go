@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/seed-0724f904/sb/tui/internal/format"
+	"github.com/seed-0724f904/sb/tui/internal/screen"
 )
 
 // View implements tea.Model.
@@ -31,7 +34,7 @@ func (m *Model) screen() []string {
 	lines = append(lines, m.body()...)
 	for i, j := range m.shownJobs() {
 		if i < l.jobs.h {
-			lines = append(lines, fit(j.line(s, l.w, m.now), l.w))
+			lines = append(lines, screen.Fit(j.line(s, l.w, m.now), l.w))
 		}
 	}
 	if !l.footer.empty() {
@@ -40,12 +43,12 @@ func (m *Model) screen() []string {
 	lines = lines[:min(len(lines), l.h)]
 	toasts := m.notices.view(s, max(10, l.w-4))
 	if len(toasts) > 0 {
-		overlay(lines, toasts, max(0, l.w-width(toasts[0])-1), max(0, l.footer.y-l.jobs.h-len(toasts)), l.w)
+		screen.Overlay(lines, toasts, max(0, l.w-screen.Width(toasts[0])-1), max(0, l.footer.y-l.jobs.h-len(toasts)), l.w)
 	}
 	for _, d := range m.dialogs {
 		box := d.view(s, l.w, l.h)
 		x, y := place(box, l.w, l.h)
-		overlay(lines, box, x, y, l.w)
+		screen.Overlay(lines, box, x, y, l.w)
 	}
 	return lines
 }
@@ -55,7 +58,7 @@ func (m *Model) body() []string {
 	tableView := func() []string {
 		lines := m.table.view(s, m.focus == paneTable, m.now)
 		if len(m.table.rows) == 0 && l.table.h > 2 {
-			lines[1] = fit(" "+s.faint.on(m.emptiness()), l.table.w)
+			lines[1] = screen.Fit(" "+s.Faint.On(m.emptiness()), l.table.w)
 		}
 		return lines
 	}
@@ -68,15 +71,15 @@ func (m *Model) body() []string {
 	case l.side:
 		bar := make([]string, l.table.h)
 		for i := range bar {
-			bar[i] = s.border.on("│")
+			bar[i] = s.Border.On("│")
 		}
-		return joinSides(tableView(), bar, detailView())
+		return screen.JoinSides(tableView(), bar, detailView())
 	}
 	name := ""
 	if e := m.inv.entries[m.detail.id]; e != nil {
-		name = " " + cut(safe(e.box.Name), l.w/2) + " "
+		name = " " + screen.Cut(safe(e.box.Name), l.w/2) + " "
 	}
-	rule := s.border.on("──") + s.strong.on(name) + s.border.on(strings.Repeat("─", max(0, l.w-2-width(name))))
+	rule := s.Border.On("──") + s.Strong.On(name) + s.Border.On(strings.Repeat("─", max(0, l.w-2-screen.Width(name))))
 	return append(append(tableView(), rule), detailView()...)
 }
 
@@ -110,23 +113,23 @@ func (m *Model) header() string {
 	}
 	right := strings.Join(chips, "  ")
 	count := fmt.Sprintf(" %d live, %d total", m.inv.live(), m.table.total)
-	left := s.brand.on(" sb") + s.text.on(count)
+	left := s.Brand.On(" sb") + s.Text.On(count)
 	if e := m.inv.entries[m.detail.id]; e != nil && m.layout.table.empty() {
-		left += s.strong.on("  " + cut(safe(e.box.Name), w/3))
+		left += s.Strong.On("  " + screen.Cut(safe(e.box.Name), w/3))
 	}
 	if m.table.filter != "" && m.line != lineFilter {
-		left += s.info.on("  /" + safe(m.table.filter))
+		left += s.Info.On("  /" + safe(m.table.filter))
 	}
 	if n, hidden := m.table.marked(); hidden > 0 {
-		left += s.marked.on(fmt.Sprintf("  %d marked, %d hidden", n, hidden))
+		left += s.Marked.On(fmt.Sprintf("  %d marked, %d hidden", n, hidden))
 	} else if n > 0 {
-		left += s.marked.on(fmt.Sprintf("  %d marked", n))
+		left += s.Marked.On(fmt.Sprintf("  %d marked", n))
 	}
-	room := w - width(left) - 2
-	if width(right) > room {
-		right = cut(right, max(0, room))
+	room := w - screen.Width(left) - 2
+	if screen.Width(right) > room {
+		right = screen.Cut(right, max(0, room))
 	}
-	return fit(left+blanks(w-width(left)-width(right)-1)+right, w)
+	return screen.Fit(left+screen.Blanks(w-screen.Width(left)-screen.Width(right)-1)+right, w)
 }
 
 // chip draws a provider for the header.
@@ -135,15 +138,15 @@ func (m *Model) chip(src *source) string {
 	age, overdue := src.old(m.now)
 	switch {
 	case src.status != nil && src.status.NotSetUp:
-		return s.faint.on("○ " + src.name)
+		return s.Faint.On("○ " + src.name)
 	case overdue && !src.listed.IsZero():
-		return s.bad.on("✗ " + src.name + " " + span(age))
+		return s.Bad.On("✗ " + src.name + " " + format.Span(age))
 	case overdue || src.status != nil && !src.status.Usable:
-		return s.bad.on("✗ ") + s.faint.on(src.name)
+		return s.Bad.On("✗ ") + s.Faint.On(src.name)
 	case src.status == nil:
-		return s.faint.on("◌ " + src.name)
+		return s.Faint.On("◌ " + src.name)
 	}
-	return s.good.on("● ") + s.text.on(src.name)
+	return s.Good.On("● ") + s.Text.On(src.name)
 }
 
 // footer draws the last line: the text input, a hint about a failing provider, or the available keys.
@@ -152,10 +155,10 @@ func (m *Model) footer() string {
 	switch m.line {
 	case lineFilter, lineSearch:
 		m.input.SetWidth(max(4, w-24))
-		return fit(s.key.on("/")+m.input.View()+s.faint.on("  enter applies · esc clears"), w)
+		return screen.Fit(s.Key.On("/")+m.input.View()+s.Faint.On("  enter applies · esc clears"), w)
 	}
 	if hint := m.trouble(); hint != "" && len(m.dialogs) == 0 {
-		return fit(s.warn.on(cut(" "+hint, w)), w)
+		return screen.Fit(s.Warn.On(screen.Cut(" "+hint, w)), w)
 	}
 	var b strings.Builder
 	used := 1
@@ -166,15 +169,15 @@ func (m *Model) footer() string {
 				continue
 			}
 			key := m.keys[c.id][0]
-			cells := width(key) + width(c.brief) + 3
+			cells := screen.Width(key) + screen.Width(c.brief) + 3
 			if used+cells > w {
-				return fit(b.String(), w)
+				return screen.Fit(b.String(), w)
 			}
 			used += cells
-			b.WriteString(s.key.on(key) + " " + s.help.on(c.brief) + "  ")
+			b.WriteString(s.Key.On(key) + " " + s.Help.On(c.brief) + "  ")
 		}
 	}
-	return fit(b.String(), w)
+	return screen.Fit(b.String(), w)
 }
 
 // trouble returns a hint for the selected sandbox's provider when its last list failed, or "".

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-0724f904/sb/commands/internal/cli"
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/tui"
+	"github.com/seed-0724f904/sb/tui/theme"
 )
 
 // UIOptions are what ui works with.
@@ -48,11 +49,11 @@ func NewUI(app *cli.App) *cobra.Command {
 	return cmd
 }
 
-func themeFlag(cmd *cobra.Command, theme *string) {
-	cmd.Flags().StringVar(theme, "theme", "", "`COLORS`: "+strings.Join(tui.Themes(), ", ")+
+func themeFlag(cmd *cobra.Command, chosen *string) {
+	cmd.Flags().StringVar(chosen, "theme", "", "`COLORS`: "+strings.Join(theme.Names(), ", ")+
 		" (default: the setting ui.theme)")
 	cli.Complete(cmd, "theme", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return tui.Themes(), cobra.ShellCompDirectiveNoFileComp
+		return theme.Names(), cobra.ShellCompDirectiveNoFileComp
 	})
 }
 
@@ -68,7 +69,7 @@ func RunUI(ctx context.Context, opts *UIOptions, equip func(*tui.Options)) error
 }
 
 // Dashboard is what the dashboard is made of, on this program's terminal.
-func Dashboard(a *cli.App, theme string) (tui.Options, error) {
+func Dashboard(a *cli.App, chosen string) (tui.Options, error) {
 	const elsewhere = "elsewhere use: sb ls, sb top --once, sb events"
 	if !a.Streams.InTTY() || !a.Streams.OutTTY() {
 		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "the dashboard needs a terminal").WithHint(elsewhere)
@@ -83,10 +84,10 @@ func Dashboard(a *cli.App, theme string) (tui.Options, error) {
 	if err != nil {
 		return tui.Options{}, err
 	}
-	theme = cmp.Or(theme, config.UI.Theme)
-	if !slices.Contains(tui.Themes(), theme) {
-		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "there is no theme %q", theme).
-			WithHint("the themes are %s", strings.Join(tui.Themes(), ", "))
+	chosen = cmp.Or(chosen, config.UI.Theme)
+	if !slices.Contains(theme.Names(), chosen) {
+		return tui.Options{}, core.Errorf(core.KindUsage, "ui", "", "there is no theme %q", chosen).
+			WithHint("the themes are %s", strings.Join(theme.Names(), ", "))
 	}
 	keys, err := tui.ParseKeys(config.UI.Keys)
 	if err != nil {
@@ -102,7 +103,7 @@ func Dashboard(a *cli.App, theme string) (tui.Options, error) {
 		return tui.Options{}, err
 	}
 	return tui.Options{
-		Service: service, Input: a.Streams.In, Output: a.Streams.Out, Theme: theme, NoColor: !a.Streams.Color(),
+		Service: service, Input: a.Streams.In, Output: a.Streams.Out, Theme: chosen, NoColor: !a.Streams.Color(),
 		Keys: keys, Mouse: config.UI.Mouse == "enabled", MemoryFile: filepath.Join(paths.State, "ui.json"), Edit: func(
 			ctx context.Context, path string,
 		) error {

@@ -13,7 +13,7 @@ import (
 
 // At a shared provider, operations on all sandboxes affect only one's own: not those of another state directory, and
 // not those without an owner.
-func TestMine(t *testing.T) {
+func TestAllAffectsOnlyOwnSandboxes(t *testing.T) {
 	home := t.TempDir()
 	s, one, two := service(t, Options{StateDir: home, Quotas: Quotas{MaxSandboxes: 3}})
 	one.caps.Shared = true

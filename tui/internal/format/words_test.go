@@ -1,4 +1,4 @@
-package tui
+package format
 
 import (
 	"errors"
@@ -19,13 +19,13 @@ func TestWords(t *testing.T) {
 		`x'y z'"w"`:                 {"xy zw"},
 		`'' "" x`:                   {"", "", "x"},
 	} {
-		got, err := words(text)
+		got, err := Words(text)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v %s", text, err, diff)
 		}
 	}
 	for _, text := range []string{`'open`, `"open`, `open\`} {
-		if got, err := words(text); !errors.Is(err, core.KindUsage) {
+		if got, err := Words(text); !errors.Is(err, core.KindUsage) {
 			t.Errorf("%s is %q, %v", text, got, err)
 		}
 	}
@@ -36,7 +36,7 @@ func FuzzQuoteRoundTrip(f *testing.F) {
 	f.Add("it's", `a\"b`, "")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		want := []string{a, b, c}
-		if got, err := words(quote(want...)); !cmp.Equal(want, got) || err != nil {
+		if got, err := Words(Quote(want...)); !cmp.Equal(want, got) || err != nil {
 			t.Errorf("%q became %q, %v", want, got, err)
 		}
 	})

@@ -1,4 +1,7 @@
-package tui
+// Package format turns values into short text: durations, sizes, counts and command lines of a shell.
+//
+// It may import only core and the standard library. Start reading here; LaunchLine writes a spec as a command.
+package format
 
 import (
 	"fmt"
@@ -11,8 +14,8 @@ import (
 
 const day = 24 * time.Hour
 
-// span formats a duration in its two largest units: "42s", "7m05s", "3h20m", "12d04h".
-func span(d time.Duration) string {
+// Span formats a duration in its two largest units: "42s", "7m05s", "3h20m", "12d04h".
+func Span(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0s"
@@ -26,23 +29,24 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", d/day, d%day/time.Hour)
 }
 
-// since formats the span from t to now; "" for the zero time.
-func since(t, now time.Time) string {
+// Since formats the span from t to now; "" for the zero time.
+func Since(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return span(now.Sub(t))
+	return Span(now.Sub(t))
 }
 
-func used(amount, limit core.Bytes) string {
+// Used formats an amount and its limit: "3 MiB of 1 GiB". Limit 0 is no limit.
+func Used(amount, limit core.Bytes) string {
 	if limit == 0 {
 		return amount.String()
 	}
 	return amount.String() + " of " + limit.String()
 }
 
-// short formats a size in at most five cells: "812B", "12M", "1.5G".
-func short(b core.Bytes) string {
+// Short formats a size in at most five cells: "812B", "12M", "1.5G".
+func Short(b core.Bytes) string {
 	for _, u := range []struct {
 		size core.Bytes
 		name string
@@ -58,8 +62,8 @@ func short(b core.Bytes) string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
-// quote formats argv as a shell command line.
-func quote(argv ...string) string {
+// Quote formats argv as a shell command line.
+func Quote(argv ...string) string {
 	words := make([]string, len(argv))
 	for i, arg := range argv {
 		if words[i] = arg; arg == "" || strings.ContainsFunc(arg, unsafeInShell) {
@@ -73,8 +77,8 @@ func unsafeInShell(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./:=,@%+", r)
 }
 
-// plural formats a count: "1 sandbox" or "3 sandboxes".
-func plural(n int, one, many string) string {
+// Plural formats a count: "1 sandbox" or "3 sandboxes".
+func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}

@@ -1,4 +1,4 @@
-package tui
+package format
 
 import (
 	"strings"
@@ -6,9 +6,9 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// words splits a line into words as a shell does: blanks separate words; quotes and backslashes escape.
+// Words splits a line into words as a shell does: blanks separate words; quotes and backslashes escape.
 // It expands nothing. KindUsage: unclosed quote.
-func words(text string) ([]string, error) {
+func Words(text string) ([]string, error) {
 	var list []string
 	var word strings.Builder
 	var open byte // the quote that is open

@@ -1,4 +1,4 @@
-package tui
+package format
 
 import (
 	"encoding/json"
@@ -11,8 +11,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// launchLine returns the command line that launches a spec.
-func launchLine(spec core.Spec) string {
+// LaunchLine returns the command line that launches a spec.
+func LaunchLine(spec core.Spec) string {
 	argv := []string{"sb", "launch"}
 	add := func(flag, value string) {
 		if value != "" {
@@ -71,7 +71,7 @@ func launchLine(spec core.Spec) string {
 	if len(spec.Command) > 0 {
 		argv = append(append(argv, "--"), spec.Command...)
 	}
-	return quote(argv...)
+	return Quote(argv...)
 }
 
 func volumeText(v core.Volume) string {
@@ -101,7 +101,7 @@ func readyFlags(ready *core.Probe) []string {
 	case len(ready.Exec) == 3 && ready.Exec[0] == "sh" && ready.Exec[1] == "-c":
 		argv = []string{"--ready-exec", ready.Exec[2]}
 	default:
-		argv = []string{"--ready-exec", quote(ready.Exec...)}
+		argv = []string{"--ready-exec", Quote(ready.Exec...)}
 	}
 	if ready.Interval != 0 {
 		argv = append(argv, "--ready-interval", ready.Interval.String())

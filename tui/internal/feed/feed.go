@@ -1,4 +1,8 @@
-package tui
+// Package feed carries what arrives at any time, such as output, to the dashboard at the pace of drawing.
+//
+// It may import core, core/service, guesttext and the standard library. Start reading at Feed;
+// Log reads a command's output.
+package feed
 
 import (
 	"context"
@@ -6,9 +10,9 @@ import (
 	"time"
 )
 
-// feed carries items from a goroutine to the dashboard, in batches and at the pace of drawing. The producer never
+// Feed carries items from a goroutine to the dashboard, in batches and at the pace of drawing. The producer never
 // blocks. When the dashboard lags, as during a shell, merge bounds the kept items.
-type feed[T any] struct {
+type Feed[T any] struct {
 	merge func(kept, added []T) []T
 
 	mu    sync.Mutex
@@ -20,15 +24,16 @@ type feed[T any] struct {
 // framePace is the least time between two batches.
 const framePace = 40 * time.Millisecond
 
-// newFeed returns a feed. merge adds items to the kept ones and may drop some; nil keeps all.
-func newFeed[T any](merge func(kept, added []T) []T) *feed[T] {
+// New returns a feed. merge adds items to the kept ones and may drop some; nil keeps all.
+func New[T any](merge func(kept, added []T) []T) *Feed[T] {
 	if merge == nil {
 		merge = func(kept, added []T) []T { return append(kept, added...) }
 	}
-	return &feed[T]{merge: merge, ready: make(chan struct{}, 1)}
+	return &Feed[T]{merge: merge, ready: make(chan struct{}, 1)}
 }
 
-func (f *feed[T]) put(items ...T) {
+// Put adds items. It does not block.
+func (f *Feed[T]) Put(items ...T) {
 	f.mu.Lock()
 	f.kept = f.merge(f.kept, items)
 	f.mu.Unlock()
@@ -36,22 +41,22 @@ func (f *feed[T]) put(items ...T) {
 }
 
 // end closes the feed: no put follows.
-func (f *feed[T]) end() {
+func (f *Feed[T]) end() {
 	f.mu.Lock()
 	f.ended = true
 	f.mu.Unlock()
 	f.wake()
 }
 
-func (f *feed[T]) wake() {
+func (f *Feed[T]) wake() {
 	select {
 	case f.ready <- struct{}{}:
 	default:
 	}
 }
 
-// take waits for a batch. open is false for the last one, and when ctx ended.
-func (f *feed[T]) take(ctx context.Context) (batch []T, open bool) {
+// Take waits for a batch. open is false for the last one, and when ctx ended.
+func (f *Feed[T]) Take(ctx context.Context) (batch []T, open bool) {
 	select {
 	case <-f.ready:
 	case <-ctx.Done():
