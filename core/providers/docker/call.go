@@ -153,7 +153,7 @@ func (c *call) failure(err error) error {
 		// It has not ended: there would be no end of what is said.
 		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the sandbox's answer is damaged: %w", err)
 	}
-	ctx, cancel := engine.Within(context.Background(), engine.AskTimeout)
+	ctx, cancel := engine.Within(context.Background(), engine.AskTimeout+endGrace)
 	defer cancel()
 	reason := bytes.TrimSpace(c.diagnostics())
 	sb, getErr := c.p.Get(ctx, c.id)
@@ -188,8 +188,9 @@ func (c *call) awaitEnd(ctx context.Context, sb core.Sandbox) (core.Sandbox, err
 	return c.p.Get(ctx, c.id)
 }
 
-// endGrace is how long an engine may take to learn of a container's end.
-const endGrace = 3 * time.Second
+// endGrace is how long an engine may take to learn of a container's end. Only a connection that breaks while the engine
+// and the container live waits for all of it.
+const endGrace = 10 * time.Second
 
 // frameBuffer holds most frames.
 const frameBuffer = 256<<10 + 16
