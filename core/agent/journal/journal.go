@@ -3,14 +3,13 @@
 // bounded size. The supervisor writes; anybody of the same user reads, also when the
 // supervisor is gone.
 //
-// Output is a sequence of records: time (8 bytes, Unix nanoseconds), stream (1 byte),
-// length (4 bytes), all big endian, then that many bytes. A record that is cut short is the end.
+// Output is a sequence of records: time (8 bytes, Unix nanoseconds), stream (1 byte), length (4 bytes), a CRC-32C of
+// these, then as many bytes as the length, and a CRC-32C of them. All numbers are big endian. A record that is cut short
+// is the end.
 package journal
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -23,14 +22,6 @@ import (
 
 	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/redact"
-)
-
-const (
-	headerSize = 13
-	// MaxRecord bounds one record's data.
-	MaxRecord = 1 << 20
-	stdoutTag = 1
-	stderrTag = 2
 )
 
 // codeUnknown is the exit code of a command whose entry cannot be read.
@@ -115,19 +106,18 @@ func dropTorn(f *os.File) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var header [headerSize]byte
-	for size+headerSize <= info.Size() {
-		if _, err := f.ReadAt(header[:], size); err != nil {
-			return 0, err
+	for size < info.Size() {
+		h, err := readHeader(io.NewSectionReader(f, size, info.Size()-size))
+		if errors.Is(err, errCut) {
+			break
 		}
-		length, err := checkHeader(header)
 		if err != nil {
 			return info.Size(), nil //nolint:nilerr // a reader names the damage
 		}
-		if size+headerSize+length > info.Size() {
+		if size+h.size() > info.Size() {
 			break
 		}
-		size += headerSize + length
+		size += h.size()
 	}
 	if size < info.Size() {
 		err = f.Truncate(size)
@@ -160,9 +150,7 @@ func (o *Output) redacted(stream core.Stream) *redact.Stream {
 
 // write appends records. o.mu is held.
 func (o *Output) write(stream core.Stream, data []byte) {
-	tag := byte(stdoutTag)
 	if stream == core.Stderr {
-		tag = stderrTag
 		o.stats.Stderr += int64(len(data))
 	} else {
 		o.stats.Stdout += int64(len(data))
@@ -175,11 +163,8 @@ func (o *Output) write(stream core.Stream, data []byte) {
 		if o.size > o.limit/2 {
 			o.rotate()
 		}
-		record := make([]byte, 0, headerSize+len(chunk))
-		record = binary.BigEndian.AppendUint64(record, uint64(time.Now().UnixNano()))
-		record = append(record, tag)
-		record = binary.BigEndian.AppendUint32(record, uint32(len(chunk))) //nolint:gosec // at most MaxRecord
-		n, err := o.file.Write(append(record, chunk...))
+		record := make([]byte, 0, headerSize+len(chunk)+2*sumSize)
+		n, err := o.file.Write(appendRecord(record, time.Now(), stream, chunk))
 		o.size += int64(n)
 		if err != nil {
 			// A torn record would hide all that follow it.
@@ -221,44 +206,4 @@ func (o *Output) Close() error {
 	err := o.file.Close()
 	o.file = nil
 	return err
-}
-
-// errCut is the end of a file that is being written, or was when its writer died.
-var errCut = errors.New("record is cut short")
-
-// checkHeader returns the length of a record's data.
-func checkHeader(header [headerSize]byte) (length int64, err error) {
-	length = int64(binary.BigEndian.Uint32(header[9:]))
-	switch tag := header[8]; {
-	case tag != stdoutTag && tag != stderrTag:
-		return 0, fmt.Errorf("a record has the unknown stream %d", tag)
-	case length > MaxRecord:
-		return 0, fmt.Errorf("a record has %d bytes", length)
-	}
-	return length, nil
-}
-
-// readRecord reads one record. io.EOF is a clean end.
-func readRecord(r io.Reader) (core.LogRecord, error) {
-	var header [headerSize]byte
-	if _, err := io.ReadFull(r, header[:]); err != nil {
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return core.LogRecord{}, errCut
-		}
-		return core.LogRecord{}, err
-	}
-	length, err := checkHeader(header)
-	if err != nil {
-		return core.LogRecord{}, err
-	}
-	//nolint:gosec // any number is a time
-	record := core.LogRecord{Time: time.Unix(0, int64(binary.BigEndian.Uint64(header[:8]))), Stream: core.Stdout}
-	if header[8] == stderrTag {
-		record.Stream = core.Stderr
-	}
-	record.Data = make([]byte, length)
-	if _, err := io.ReadFull(r, record.Data); err != nil {
-		return core.LogRecord{}, errCut
-	}
-	return record, nil
 }

@@ -163,10 +163,11 @@ func FuzzReadRecord(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(append(make([]byte, 8), 1, 0, 0, 0, 1, 'x'))
 	f.Add(append(make([]byte, 8), 2, 0xff, 0xff, 0xff, 0xff))
+	f.Add(appendRecord(nil, time.Unix(1_700_000_000, 0), core.Stderr, []byte("text")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := bytes.NewReader(data)
 		for {
-			record, err := readRecord(r)
+			record, _, err := readRecord(r)
 			if errors.Is(err, io.EOF) || errors.Is(err, errCut) {
 				return
 			}
@@ -273,7 +274,7 @@ func TestTornRecordDoesNotHideTheNext(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for cut := range int64(headerSize + 4) {
+	for cut := range int64(headerSize + 2*sumSize + len("torn")) {
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)
 		}
@@ -293,6 +294,42 @@ func TestTornRecordDoesNotHideTheNext(t *testing.T) {
 		if got := collect(t, dir, core.LogOptions{Tail: -1}); got != "one two" {
 			t.Errorf("cut by %d, and then written: %q", cut+1, got)
 		}
+	}
+}
+
+// A changed byte of the output is an error that names the file. The records before it are read.
+func TestEveryChangedByteOfOutputIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "1.log")
+	var text []byte
+	for i, piece := range []string{"first", "second", "third"} {
+		stream := []core.Stream{core.Stdout, core.Stderr}[i%2]
+		text = appendRecord(text, time.Unix(1_700_000_000, int64(i)), stream, []byte(piece))
+	}
+	for at := range text {
+		for change := 1; change < 256; change += 2 {
+			changed := bytes.Clone(text)
+			changed[at] ^= byte(change)
+			if err := os.WriteFile(path, changed, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, last := "", error(nil)
+			for record, err := range Records(t.Context(), dir, "1", core.LogOptions{Tail: -1}, func() bool { return true }) {
+				got += string(record.Data)
+				last = err
+			}
+			if last == nil || !strings.Contains(last.Error(), path) || !strings.HasPrefix("firstsecondthird", got) {
+				t.Fatalf("byte %d changed by %#x: %q, %v", at, change, got, last)
+			}
+		}
+	}
+	// Earlier versions wrote no checksums. A journal can have both kinds.
+	old := append([]byte{0, 0, 0, 0, 0, 0, 0, 1, stderrTag, 0, 0, 0, 4}, "old "...)
+	if err := os.WriteFile(path, append(old, text...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := collect(t, dir, core.LogOptions{Tail: -1}); got != "old firstsecondthird" {
+		t.Errorf("after a record without checksums: %q", got)
 	}
 }
 

@@ -92,9 +92,9 @@ func (r *reader) next() (core.LogRecord, error) {
 		if _, err := r.file.Seek(r.offset, io.SeekStart); err != nil {
 			return core.LogRecord{}, err
 		}
-		record, err := readRecord(r.file)
+		record, size, err := readRecord(r.file)
 		if err == nil {
-			r.offset += headerSize + int64(len(record.Data))
+			r.offset += size
 			return record, nil
 		}
 		if !errors.Is(err, io.EOF) && !errors.Is(err, errCut) {
