@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -137,6 +140,8 @@ var programs = map[string][]string{
 
 type listed struct {
 	ImportPath string
+	Name       string
+	GoFiles    []string
 	Imports    []string
 	Deps       []string
 }
@@ -145,7 +150,7 @@ type listed struct {
 func list(t *testing.T, goos string, patterns ...string) []listed {
 	t.Helper()
 	cmd := exec.CommandContext(
-		t.Context(), "go", append([]string{"list", "-json=ImportPath,Imports,Deps"}, patterns...)...,
+		t.Context(), "go", append([]string{"list", "-json=ImportPath,Name,GoFiles,Imports,Deps"}, patterns...)...,
 	)
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0")
@@ -237,6 +242,33 @@ func TestLinked(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestPackageDocs checks that each package's comment is in doc.go and has three facts: the content of the package, the
+// imports that it may have, and the place to start reading.
+func TestPackageDocs(t *testing.T) {
+	packages := list(t, "linux", "./...")
+	if len(packages) < 50 {
+		t.Fatalf("only %d packages were found", len(packages))
+	}
+	for _, p := range packages {
+		if p.Name == "main" || len(p.GoFiles) == 0 {
+			continue
+		}
+		path := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		file, err := parser.ParseFile(
+			token.NewFileSet(), filepath.Join("..", path, "doc.go"), nil, parser.ParseComments|parser.PackageClauseOnly,
+		)
+		if err != nil {
+			t.Errorf("%s has no doc.go: %v", path, err)
+			continue
+		}
+		doc := strings.Join(strings.Fields(file.Doc.Text()), " ")
+		if !strings.HasPrefix(doc, "Package "+p.Name+" ") || !strings.Contains(doc, "import") ||
+			!strings.Contains(doc, " Start ") {
+			t.Errorf("%s/doc.go: say what lives there, what it may import, and where to start reading: %q", path, doc)
 		}
 	}
 }

@@ -1,5 +1,3 @@
-// Package iostreams holds a program's three streams together with what is known
-// about them: whether they are terminals, how wide, and whether color is wanted.
 package iostreams
 
 import (

@@ -1,4 +1,3 @@
-// Package price computes what sandboxes cost by a provider's prices. It imports core only. Start with Table.
 package price
 
 import (

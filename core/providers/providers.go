@@ -1,4 +1,3 @@
-// Package providers lists the providers that sb is built with.
 package providers
 
 import (

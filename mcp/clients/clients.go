@@ -1,4 +1,3 @@
-// Package clients writes sb into the configuration of assistants' programs, and takes it out again.
 package clients
 
 import (

@@ -1,4 +1,3 @@
-// Package keys keeps the API keys of a server: hashed, with owner, scope and expiry, in one private file.
 package keys
 
 import (

@@ -1,5 +1,3 @@
-// Package setup says how a server of the Model Context Protocol is set up. It links nothing of the protocol, so
-// that sb can read flags without the cost of starting what serves them.
 package setup
 
 import (

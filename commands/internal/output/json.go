@@ -1,4 +1,3 @@
-// Package output writes what commands have to say: tables for people, JSON for programs.
 package output
 
 import (

@@ -1,8 +1,5 @@
 //go:build linux
 
-// Package inside is the part of the agent that runs in a sandbox, as the program sb-guest. It enters by file
-// descriptor and needs nothing of the image: no shell, no tar, no libc. Package guest describes its command line and
-// its streams. Start with Main.
 package inside
 
 import (

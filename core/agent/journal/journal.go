@@ -1,11 +1,3 @@
-// Package journal keeps the commands that were run in a sandbox: one JSON file
-// for each with what it was and how it ended, and its output as records in files of
-// bounded size. The supervisor writes; anybody of the same user reads, also when the
-// supervisor is gone.
-//
-// Output is a sequence of records: time (8 bytes, Unix nanoseconds), stream (1 byte), length (4 bytes), a CRC-32C of
-// these, then as many bytes as the length, and a CRC-32C of them. All numbers are big endian. A record that is cut short
-// is the end.
 package journal
 
 import (

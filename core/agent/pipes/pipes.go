@@ -1,6 +1,5 @@
 //go:build linux
 
-// Package pipes makes the pipes between a command and the one who keeps it.
 package pipes
 
 import (

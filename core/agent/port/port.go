@@ -1,6 +1,5 @@
 //go:build linux
 
-// Package port carries connections to ports of the sandbox that the helper runs in.
 package port
 
 import (

@@ -1,6 +1,5 @@
 //go:build linux
 
-// Package program finds programs in a sandbox as execvp(3) does.
 package program
 
 import (

@@ -1,6 +1,3 @@
-// Package local runs sandboxes on this machine: gVisor, embedded, with no daemon, no
-// root and no image to download. This is the client's side. Each sandbox has a
-// supervisor of its own, the program sb-runtime, which keeps running when the client ends.
 package local
 
 import (

@@ -1,6 +1,3 @@
-// Package graph draws numbers with block characters.
-//
-// It may import only the standard library. Start reading at Area.
 package graph
 
 import "strings"

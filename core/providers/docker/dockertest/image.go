@@ -1,4 +1,3 @@
-// Package dockertest has what tests with a real engine need: a small image that comes from no registry.
 package dockertest
 
 import (

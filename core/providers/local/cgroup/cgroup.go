@@ -1,8 +1,5 @@
 //go:build linux
 
-// Package cgroup bounds a sandbox from outside with a control group, where this machine lets its
-// user make one: as root, or below a group that was delegated to him. Both versions of
-// the kernel's interface are served: cgroups(7).
 package cgroup
 
 import (

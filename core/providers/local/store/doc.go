@@ -29,6 +29,8 @@
 // data (fs/N, image of a checkpoint, fs of a snapshot) is sealed, too: sums.json lists its files with sizes and
 // checksums, and they are compared before a sandbox starts from them. A file without a usable copy is never taken for
 // one that was not written: the message names it, and nothing is removed for it.
+//
+// It imports core. Start with Store in store.go.
 package store
 
 // IDPrefix begins the id of every local sandbox.

@@ -1,4 +1,3 @@
-// Package dockerfile reads Dockerfiles with BuildKit's parser, for the provider and for modaltest.
 package dockerfile
 
 import (

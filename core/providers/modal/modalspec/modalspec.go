@@ -1,5 +1,3 @@
-// Package modalspec has the settings of a spec that only Modal supports, the value of core.Spec.Modal. It is a package
-// of its own, so that readers of files and flags know the fields and do not link Modal's SDK. It imports core only.
 package modalspec
 
 import (

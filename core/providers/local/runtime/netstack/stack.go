@@ -1,12 +1,5 @@
 //go:build linux
 
-// Package netstack is a sandbox's way to the network: a TCP/IP stack in this
-// process at the other end of the sandbox's network card. It ends every
-// connection of the sandbox here, asks the Policy, and makes a socket of this process's own
-// towards the destination, so that it needs no privilege and no network device.
-//
-// The sandbox is 10.88.0.2, this side 10.88.0.1, where a name server forwards to
-// the host's resolvers. There is no IPv6 and no other protocol than TCP and UDP.
 package netstack
 
 import (
