@@ -34,7 +34,7 @@ func NewLogs(app *cli.App) *cobra.Command {
 			"the\n" +
 			"entry command). Logs outlive commands and sandboxes; above a size limit the oldest output is dropped.\n\n" +
 			"Modal does not mark the end of the output of a running command other than the entry command. There, the output\n" +
-			"ends at a pause of 3 s, and a message reports it. --follow shows all.\n\n" +
+			"ends when Modal answers calls and sends no more, and a message reports it. --follow shows all.\n\n" +
 			"--since and --until take a time (2026-01-02T15:04:05Z, 2026-01-02) or how long ago (10m).",
 		Example:           "  sb logs dev\n  sb logs -f --tail 20 dev 3\n  sb logs --since 10m --timestamps dev",
 		Args:              cli.Between([]string{"SANDBOX"}, "EXEC"),

@@ -3,8 +3,8 @@
 // after the supervisor has ended.
 //
 // Output is a sequence of records: time (8 bytes, Unix nanoseconds), stream (1 byte), length (4 bytes), a CRC-32C of
-// these, then as many bytes as the length, and a CRC-32C of them. All numbers are big endian. A record that is cut short
-// is the end.
+// these, then as many bytes as the length, and a CRC-32C of them. All numbers are big endian. A record that is cut
+// short is the end.
 //
-// It imports core and core/redact. Start with Create in journal.go for the writer, and with reader.go.
+// It imports core, core/redact, internal/atomicfile and internal/seal. Start with Create in journal.go for the writer, and with reader.go.
 package journal

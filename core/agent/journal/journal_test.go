@@ -306,6 +306,7 @@ func TestEveryChangedByteOfOutputIsNamed(t *testing.T) {
 		stream := []core.Stream{core.Stdout, core.Stderr}[i%2]
 		text = appendRecord(text, time.Unix(1_700_000_000, int64(i)), stream, []byte(piece))
 	}
+	const whole = "firstsecondthird"
 	for at := range text {
 		for change := 1; change < 256; change += 2 {
 			changed := bytes.Clone(text)
@@ -318,7 +319,7 @@ func TestEveryChangedByteOfOutputIsNamed(t *testing.T) {
 				got += string(record.Data)
 				last = err
 			}
-			if last == nil || !strings.Contains(last.Error(), path) || !strings.HasPrefix("firstsecondthird", got) {
+			if last == nil || !strings.Contains(last.Error(), path) || !strings.HasPrefix(whole, got) {
 				t.Fatalf("byte %d changed by %#x: %q, %v", at, change, got, last)
 			}
 		}
@@ -328,7 +329,7 @@ func TestEveryChangedByteOfOutputIsNamed(t *testing.T) {
 	if err := os.WriteFile(path, append(old, text...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := collect(t, dir, core.LogOptions{Tail: -1}); got != "old firstsecondthird" {
+	if got := collect(t, dir, core.LogOptions{Tail: -1}); got != "old "+whole {
 		t.Errorf("after a record without checksums: %q", got)
 	}
 }

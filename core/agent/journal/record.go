@@ -50,7 +50,7 @@ func appendRecord(to []byte, at time.Time, stream core.Stream, data []byte) []by
 		tag = stderrTag
 	}
 	begin := len(to)
-	to = binary.BigEndian.AppendUint64(to, uint64(at.UnixNano())) //nolint:gosec // positive until 2262
+	to = binary.BigEndian.AppendUint64(to, uint64(at.UnixNano()))
 	to[begin] |= summedBit
 	to = append(to, tag|summedBit)
 	to = binary.BigEndian.AppendUint32(to, uint32(len(data))) //nolint:gosec // at most MaxRecord
