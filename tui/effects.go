@@ -667,31 +667,6 @@ const afterOthers = ansi.ResetModeOrigin + "\x1b[r" + ansi.ResetModeLeftRightMar
 // redraw restores the terminal's modes and draws the whole screen, after another program used the terminal.
 func redraw() tea.Cmd { return tea.Sequence(tea.Raw(afterOthers), tea.ClearScreen) }
 
-// foreground is a tea.ExecCommand that runs a function.
-type foreground struct{ run func() error }
-
-// foregroundLeast is the least time that a foreground function holds the terminal. Bubble Tea 2.0.9 stops its
-// renderer's ticker a moment after it released the terminal. If the terminal is restored before that, it never
-// draws again.
-const foregroundLeast = 250 * time.Millisecond
-
-// Run implements tea.ExecCommand.
-func (f *foreground) Run() error {
-	least := time.NewTimer(foregroundLeast)
-	err := f.run()
-	<-least.C
-	return err
-}
-
-// SetStdin implements tea.ExecCommand. The function has its own streams.
-func (*foreground) SetStdin(io.Reader) {}
-
-// SetStdout implements tea.ExecCommand.
-func (*foreground) SetStdout(io.Writer) {}
-
-// SetStderr implements tea.ExecCommand.
-func (*foreground) SetStderr(io.Writer) {}
-
 // edit is a sandbox's file during an edit on this machine.
 type edit struct {
 	box   core.Sandbox
