@@ -254,7 +254,7 @@ func insideFields() []Field {
 		},
 		{
 			Name: "require", Flag: "require",
-			Doc: "refuse providers that do not fully enforce each limit and policy of the sandbox, defaults included; " +
+			Doc: "refuse providers that do not fully enforce each limit and policy, defaults included; " +
 				"see sb policy explain",
 			ref: func(s *Spec) any { return &s.Require },
 		},
