@@ -90,7 +90,9 @@ var layers = map[string][]string{
 	"examples":       {},
 	"docs":           {},
 	// A provider imports no other provider: each new one gets a line of its own.
-	"core/providers/local":             {"core", "core/agent/guest", "core/agent/journal", "core/agent/wire"},
+	"core/providers/local": {
+		"core", "core/agent/guest", "core/agent/journal", "core/agent/wire", "core/providers/local/image",
+	},
 	"core/providers/local/image":       {"core", "core/providers/local/image/..."},
 	"core/providers/local/image/erofs": {},
 	"core/providers/local/runtime":     {"core", "core/agent/...", "core/providers/local/..."},

@@ -2,8 +2,19 @@ package core
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 )
+
+// HostImage is the image of providers that show the programs of the machine they run on. No registry has it.
+const HostImage = "host"
+
+// ImageFromPath reports whether an image is read from a path on this machine: "oci:DIR", "dir:PATH".
+func ImageFromPath(image string) bool {
+	place, _, ok := strings.Cut(image, ":")
+	return ok && slices.Contains([]string{"oci", "oci-archive", "docker-archive", "dir"}, place)
+}
 
 // ImageInfo is an image that the provider has stored.
 type ImageInfo struct {

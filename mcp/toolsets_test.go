@@ -226,7 +226,7 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 	svc := service.New(service.Options{Actor: "mcp", Factories: []core.Factory{keeper.Factory()}})
 	b := benchOver(
 		t, keeper.Provider, svc,
-		setup.Options{Toolsets: []string{setup.All}, Policy: service.LaunchPolicy{NoHostVolumes: true}},
+		setup.Options{Toolsets: []string{setup.All}, Policy: service.LaunchPolicy{NoHostPaths: true}},
 	)
 	scoped := b.host.ServiceFor(auth.Identity{Owner: "alice", Isolated: true}, "s")
 	if _, err := scoped.Stores.Volumes(t.Context(), ""); !errors.Is(err, core.KindUnauthorized) {

@@ -145,7 +145,7 @@ func (f *mcpFlags) apply(cmd *cobra.Command, opts *MCPOptions) error {
 	}
 	server.SoftDeadline, server.Lease = time.Duration(f.softDeadline), time.Duration(f.lease)
 	server.Policy.MaxTimeout, server.Policy.MaxMemory = core.Duration(f.maxTimeout), core.Bytes(f.maxMemory)
-	server.Policy.NoHostVolumes = true
+	server.Policy.NoHostPaths = true
 	var err error
 	if server.Secrets, err = (&cli.EnvFlags{PassEnv: f.passEnv}).ReadSecrets(
 		opts.App.LookupEnv, opts.App.Streams,

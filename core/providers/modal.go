@@ -201,7 +201,7 @@ func (s *ModalServer) start(ctx context.Context, o Options, m ModalServerOptions
 	}
 	s.backend, err = local.Factory(local.Options{
 		StateDir: o.StateDir, CacheDir: o.StateDir, Runtime: o.Runtime, FreezeAfter: o.FreezeAfter, LogLimit: o.LogLimit,
-		HostDirs: shown,
+		HostDirs: shown, HostOnly: true,
 	}).Open()
 	if err != nil {
 		return err

@@ -540,8 +540,8 @@ func (s *suite) terminal(t *testing.T) {
 		_, _ = io.WriteString(out, "stty size\n")
 		return strings.Contains(screen.String(), "40 120")
 	})
-	// Until the shell has begun to sleep there is nothing that Ctrl-C could end.
-	say("sleep 600", "sleep 600")
+	// Before the shell runs the line, Ctrl-C may be a key of its line editor.
+	say("echo slee$((3*7))ps; sleep 600", "slee21ps")
 	var requested time.Time
 	eventually(t, "Ctrl-C ends the command and not the shell", func() bool {
 		// A terminal forgets what was typed before a Ctrl-C and not read yet.
@@ -583,7 +583,7 @@ func (s *suite) limits(t *testing.T) {
 	neighbor := launch(t, p, nil)
 	if caps.Can(core.CapDisk) {
 		sb := launch(t, p, func(spec *core.Spec) { spec.Disk = 32 * core.MiB })
-		if r := sh(t, p, sb.ID, "head -c 100000000 /dev/zero > /tmp/full"); r.exit.Code == 0 ||
+		if r := sh(t, p, sb.ID, "head -c 100000000 /dev/zero | cat > /tmp/full"); r.exit.Code == 0 ||
 			!strings.Contains(r.err, "No space left") {
 			t.Errorf("filling the disk: %+v", r)
 		}

@@ -187,7 +187,11 @@ func (d *dockerfile) begin(sb core.Sandbox) {
 		d.comment("It was built from %s; put that file's lines in the place of the next one.", spec.Dockerfile)
 	}
 	from := cmp.Or(spec.Snapshot, spec.Image, sb.Image, "scratch")
-	if from == "host" {
+	switch {
+	case core.ImageFromPath(from):
+		d.comment("It was launched from %s; push that image to a registry, and name it here.", from)
+		from = "scratch"
+	case from == core.HostImage:
 		d.comment("It saw the programs of the machine it ran on; choose the image that is most like it.")
 		from = "debian:stable-slim"
 	}

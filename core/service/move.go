@@ -326,7 +326,8 @@ func (m *move) image(spec *core.Spec, from, to core.Capabilities) error {
 	if spec.Python != "" && slices.Contains(from.Images, spec.Image) {
 		spec.Image = "" // not requested by the user: Python comes with an image of its own
 	}
-	own := slices.Contains(from.Images, spec.Image) && !from.Can(core.CapImages)
+	own := spec.Image == core.HostImage || core.ImageFromPath(spec.Image) ||
+		slices.Contains(from.Images, spec.Image) && !from.Can(core.CapImages)
 	if spec.Image != "" && !slices.Contains(to.Images, spec.Image) && (own || !to.Can(core.CapImages)) &&
 		len(to.Images) > 0 {
 		m.warn("%s has no image %s: it starts from %s", m.opts.To, spec.Image, to.Images[0])

@@ -206,6 +206,26 @@ func TestMoveWithPython(t *testing.T) {
 	}
 }
 
+// The programs of a machine are nowhere else, also if the providers have other images.
+func TestMoveFromHostPrograms(t *testing.T) {
+	also := []core.Capability{core.CapImages}
+	from := fake.NewKeeper(fake.Options{Name: "cloud", IDPrefix: "clo-", Also: also}, fake.KeeperOptions{})
+	to := foreign{fake.New(fake.Options{Name: "plain", IDPrefix: "pla-", Also: also})}
+	s := service.New(service.Options{Factories: []core.Factory{
+		from.Factory(), {Name: "plain", IDPrefix: "pla-", Open: func() (core.Provider, error) { return to, nil }},
+	}})
+	t.Cleanup(func() {
+		_ = s.Close()
+		from.Shutdown()
+		to.Shutdown()
+	})
+	furnished(t, s, nil)
+	result, err := s.Sandboxes.Move(t.Context(), "dev", service.MoveOptions{To: "plain"})
+	if err != nil || len(result.Warnings) == 0 || result.Target.Spec.Image != "foreign" {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
 // A move that fails, or is given up, leaves the source as it was and nothing at the target.
 func TestMoveFailsWhole(t *testing.T) {
 	dir := t.TempDir()

@@ -47,8 +47,8 @@ type LaunchPolicy struct {
 	MaxTimeout core.Duration
 	MaxCPU     float64
 	MaxMemory  core.Bytes
-	// NoHostVolumes refuses host directories as volumes.
-	NoHostVolumes bool
+	// NoHostPaths refuses paths on the host: directories as volumes, and images in files.
+	NoHostPaths bool
 }
 
 // Within returns a view of s that is narrowed by scope: by its labels beside those of s, by the rest
@@ -147,7 +147,10 @@ func (p LaunchPolicy) admit(spec *core.Spec) error {
 	if err := p.admitNetwork(spec); err != nil {
 		return err
 	}
-	if p.NoHostVolumes {
+	if p.NoHostPaths {
+		if core.ImageFromPath(spec.Image) {
+			return refuse("image", spec.Image, "images of registries")
+		}
 		for _, v := range spec.Volumes {
 			if strings.HasPrefix(v.Source, "/") || strings.HasPrefix(v.Source, ".") || strings.HasPrefix(v.Source, "~") {
 				return refuse("volume", v.Source, "named volumes")

@@ -141,10 +141,14 @@ func TestPolicy(t *testing.T) {
 		}},
 		"memory refused": {LaunchPolicy{MaxMemory: core.GiB}, core.Spec{Memory: 2 * core.GiB}, nil},
 		"host volume refused": {
-			LaunchPolicy{NoHostVolumes: true}, core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, nil,
+			LaunchPolicy{NoHostPaths: true}, core.Spec{Volumes: []core.Volume{{Source: "/etc", Target: "/x"}}}, nil,
 		},
+		"image in a file refused": {LaunchPolicy{NoHostPaths: true}, core.Spec{Image: "dir:/etc"}, nil},
+		"image of a registry": {LaunchPolicy{NoHostPaths: true}, core.Spec{Image: "python:3.12"}, func(s core.Spec) bool {
+			return s.Image == "python:3.12"
+		}},
 		"named volume": {
-			LaunchPolicy{NoHostVolumes: true},
+			LaunchPolicy{NoHostPaths: true},
 			core.Spec{Volumes: []core.Volume{{Source: "data", Target: "/x"}}},
 			func(
 				core.Spec,

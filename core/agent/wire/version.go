@@ -3,8 +3,9 @@ package wire
 import "github.com/seed-0724f904/sb/core"
 
 // Version is the protocol's. A sandbox keeps the program that it was launched with, so client and supervisor may
-// differ: each says its version before anything else. Version 1 had none in containers.
-const Version = 3
+// differ: each says its version before anything else. Version 1 had none in containers, version 3 no images on this
+// machine.
+const Version = 4
 
 // CheckVersion returns a clear error if a client and a supervisor do not understand each other: core.KindUnavailable.
 func CheckVersion(client, supervisor int) error {

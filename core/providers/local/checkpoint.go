@@ -19,6 +19,8 @@ import (
 type keptFile struct {
 	core.Checkpoint
 	Kept wire.Kept `json:"kept"`
+	// Root is the id of the image that is the sandbox's root directory; "" is this machine's programs.
+	Root string `json:"root,omitempty"`
 }
 
 // Checkpoint implements core.Checkpointer. A sandbox that is launched from it continues as one from Fork does. The
@@ -39,6 +41,10 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 		return core.Checkpoint{}, stateError("checkpoint", err)
 	}
 	defer draft.Close()
+	root, err := p.store.Root(id)
+	if err != nil {
+		return core.Checkpoint{}, stateError("checkpoint", err)
+	}
 	kept, err := p.keep(ctx, id, filepath.Join(draft.Dir, store.ImageDir))
 	if err != nil {
 		return core.Checkpoint{}, err
@@ -47,7 +53,7 @@ func (p *Provider) Checkpoint(ctx context.Context, id, name string) (core.Checkp
 		return core.Checkpoint{}, stateError("checkpoint", err)
 	}
 	kept.Secrets, kept.Given = nil, nil
-	file := keptFile{Kept: *kept, Checkpoint: core.Checkpoint{
+	file := keptFile{Kept: *kept, Root: root, Checkpoint: core.Checkpoint{
 		Name: name, Provider: Name, Sandbox: source.ID, Of: source.Name, Created: time.Now(), Size: treeSize(draft.Dir),
 		Spec: source.Spec,
 	}}

@@ -30,6 +30,14 @@ func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, leas
 	if source.State != core.StateRunning {
 		return core.Sandbox{}, notRunning(source)
 	}
+	rootID, err := p.store.Root(id)
+	if err != nil {
+		return core.Sandbox{}, stateError("fork", err)
+	}
+	root, err := p.storedRoot(ctx, "fork", source.Name, rootID)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
 	forkID := core.NewID(store.IDPrefix)
 	lock, err := p.store.Create(forkID)
 	if err != nil {
@@ -37,7 +45,8 @@ func (p *Provider) Fork(ctx context.Context, id string, spec core.ForkSpec, leas
 	}
 	defer func() { _ = lock.Close() }()
 	request := socket.Launch{
-		ID: forkID, Spec: source.Spec.Clone(), Lease: lease, Image: filepath.Join(p.store.Dir(forkID), store.ImageDir),
+		ID: forkID, Spec: source.Spec.Clone(), Lease: lease, RootID: rootID, Root: root,
+		Image: filepath.Join(p.store.Dir(forkID), store.ImageDir),
 	}
 	request.Spec.Name, request.Spec.Labels, request.Spec.Timeout = spec.Name, spec.Labels, spec.Timeout
 	for i := range request.Spec.Ports {

@@ -31,13 +31,20 @@ func (p *Provider) Launch(
 	if err != nil {
 		return core.Sandbox{}, err
 	}
+	// Before anything of the sandbox is there: a download may take long, and may fail.
+	rootID, root, err := p.rootOf(ctx, spec, progress)
+	if err != nil {
+		return core.Sandbox{}, err
+	}
 	id := core.NewID(store.IDPrefix)
 	lock, err := p.store.Create(id)
 	if err != nil {
 		return core.Sandbox{}, stateError("launch", err)
 	}
 	defer func() { _ = lock.Close() }()
-	request := socket.Launch{ID: id, Spec: spec.Redacted(), Lease: lease, Secrets: secretValues(spec.Secrets)}
+	request := socket.Launch{
+		ID: id, Spec: spec.Redacted(), Lease: lease, Secrets: secretValues(spec.Secrets), RootID: rootID, Root: root,
+	}
 	if spec.Snapshot != "" {
 		if request.Files, err = p.snapshotFiles(spec.Snapshot); err != nil {
 			return core.Sandbox{}, errors.Join(err, p.forget(context.WithoutCancel(ctx), id, spec.Name))
@@ -68,9 +75,15 @@ func (p *Provider) launch(
 	ctx context.Context, lock *store.Lock, request socket.Launch, image imageFunc, progress core.ProgressFunc,
 ) error {
 	if err := store.WriteLease(
-		p.store.Dir(request.ID), store.Lease{ID: request.ID, Spec: request.Spec, Lease: request.Lease},
+		p.store.Dir(request.ID),
+		store.Lease{ID: request.ID, Spec: request.Spec, Lease: request.Lease, Root: request.RootID},
 	); err != nil {
 		return stateError("launch", err)
+	}
+	if request.RootID != "" {
+		if err := store.WriteRoot(p.store.Dir(request.ID), request.RootID); err != nil {
+			return stateError("launch", err)
+		}
 	}
 	err := p.store.Reserve(request.Spec.Name, request.ID, func(holder string) bool {
 		sb, err := p.read(holder)
@@ -288,6 +301,10 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	if err != nil {
 		return sb, err
 	}
+	request.RootID = lease.Root
+	if request.Root, err = p.storedRoot(ctx, "start", sb.Name, lease.Root); err != nil {
+		return sb, err
+	}
 	if err := p.clear(ctx, id); err != nil {
 		return sb, stateError("start", err)
 	}
@@ -300,7 +317,8 @@ func (p *Provider) Start(ctx context.Context, id string) (core.Sandbox, error) {
 	}
 	// A damaged lease is written again, too.
 	if timeout > 0 && !request.Endless || lease.Damage != nil {
-		if err := store.WriteLease(p.store.Dir(id), store.Lease{ID: id, Spec: sb.Spec, Lease: request.Lease}); err != nil {
+		lease.Spec, lease.Lease = sb.Spec, request.Lease
+		if err := store.WriteLease(p.store.Dir(id), lease); err != nil {
 			return sb, stateError("start", err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 const Name = "local"
 
 // HostImage is the image that needs no download: this machine's own programs.
-const HostImage = "host"
+const HostImage = core.HostImage
 
 // Options configure the provider.
 type Options struct {
@@ -25,6 +25,8 @@ type Options struct {
 	FreezeAfter time.Duration
 	// HostDirs are the directories below which a volume's source may be; without any there are no volumes.
 	HostDirs []string
+	// HostOnly offers no image but HostImage.
+	HostOnly bool
 	// LogLimit bounds the entry command's log.
 	LogLimit core.Bytes
 }

@@ -92,6 +92,11 @@ func (p *Provider) Capabilities() core.Capabilities {
 		Images:    []string{HostImage},
 		Isolation: "gVisor: a kernel of its own, in user space",
 	}
+	if p.opts.HostOnly {
+		caps.Has = slices.DeleteFunc(caps.Has, func(c core.Capability) bool { return c == core.CapImageStore })
+	} else {
+		caps.Has = append(caps.Has, core.CapImages)
+	}
 	if len(p.opts.HostDirs) > 0 {
 		caps.Has = append(caps.Has, core.CapVolumes)
 	}

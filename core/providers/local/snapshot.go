@@ -20,8 +20,15 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
-// Snapshot implements core.Snapshotter: the writable layer is kept, since all that is below it is this machine's. Of a
-// stopped sandbox it is what was saved.
+// snapshotFile is what is written beside a snapshot's files.
+type snapshotFile struct {
+	core.Snapshot
+	// Root is the id of the image below the files; "" is this machine's programs.
+	Root string `json:"root,omitempty"`
+}
+
+// Snapshot implements core.Snapshotter: the writable layer is kept, since all that is below it is this machine's or an
+// image's. Of a stopped sandbox it is what was saved.
 func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOptions) (core.Snapshot, error) {
 	source, err := p.Get(ctx, id)
 	if err != nil {
@@ -37,6 +44,10 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 	}
 	if _, err := p.store.Snapshots().Read(name, nil); err == nil && !opts.Replace {
 		return core.Snapshot{}, core.SnapshotExists(name)
+	}
+	root, err := p.store.Root(id)
+	if err != nil {
+		return core.Snapshot{}, stateError("snapshot", err)
 	}
 	draft, err := p.store.Snapshots().Draft()
 	if err != nil {
@@ -64,7 +75,7 @@ func (p *Provider) Snapshot(ctx context.Context, id string, opts core.SnapshotOp
 		ID: name, Provider: Name, Sandbox: id, Created: now, Size: treeSize(draft.Dir), Hint: "sb launch --snapshot " + name,
 		Note: note,
 	}
-	err = draft.Publish(name, made, opts.Replace)
+	err = draft.Publish(name, snapshotFile{made, root}, opts.Replace)
 	if errors.Is(err, fs.ErrExist) {
 		return core.Snapshot{}, core.SnapshotExists(name)
 	}

@@ -94,7 +94,7 @@ func newBackend(dir string) (core.Provider, error) {
 	return local.New(local.Options{
 		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
 		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB,
-		HostDirs: []string{dir},
+		HostDirs: []string{dir}, HostOnly: true,
 	})
 }
 

@@ -199,7 +199,7 @@ func (s *Store) unpack(
 				return fmt.Errorf("layer %d of %d: %w", i+1, len(layers), err)
 			}
 		}
-		return nil
+		return tree.Prepare(config.Config.WorkingDir)
 	})
 	for _, l := range layers {
 		progress.total += l.Size

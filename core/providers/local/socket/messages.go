@@ -31,6 +31,10 @@ type Launch struct {
 	RuntimeDir string            `json:"runtime_dir"`
 	OverlayDir string            `json:"overlay_dir"`
 	Guest      string            `json:"guest"`
+	// RootID is the id of the image Root.
+	RootID string `json:"root_id,omitempty"`
+	// Root is the image that is the sandbox's root directory; nil is this machine's programs.
+	Root *Root `json:"root,omitempty"`
 	// Restore is the generation of the filesystem to begin with; 0 is a fresh one.
 	Restore int `json:"restore,omitempty"`
 	// Endless says that the sandbox has no lifetime, whatever its spec says.
@@ -47,6 +51,17 @@ type Launch struct {
 	LogLimit     int64         `json:"log_limit,omitempty"`
 	// Group is the control group that the supervisor was started in; nil is none.
 	Group *cgroup.Group `json:"group,omitempty"`
+}
+
+// Root is an image as a supervisor uses it. The texts are the image's own, and unchecked.
+type Root struct {
+	// Path is the absolute path of the EROFS file.
+	Path string `json:"path"`
+	// Env has the variables of each command, before those of the spec.
+	Env []string `json:"env,omitempty"`
+	// User and Workdir are for commands without their own; "" is root and /.
+	User    string `json:"user,omitempty"`
+	Workdir string `json:"workdir,omitempty"`
 }
 
 // LaunchStatus is a line that a new supervisor writes to its standard output; the

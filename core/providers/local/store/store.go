@@ -27,6 +27,9 @@ func New(state string) *Store { return &Store{state: state} }
 // Dir is a sandbox's directory, which outlives it until it is terminated.
 func (s *Store) Dir(id string) string { return filepath.Join(s.state, "sandboxes", id) }
 
+// ImagesDir has the stored images.
+func (s *Store) ImagesDir() string { return filepath.Join(s.state, "images") }
+
 // RuntimeDir is a sandbox's directory for sockets and what gVisor needs while it runs. It lies in the state directory,
 // which all clients of a user share: XDG_RUNTIME_DIR differs between logins, and ends with the last of them.
 func (s *Store) RuntimeDir(id string) string { return filepath.Join(s.Dir(id), runtimeDir) }
@@ -52,6 +55,7 @@ const (
 	LogFile     = "supervisor.log"
 	GroupFile   = ClientDir + "/cgroup.json"
 	leaseFile   = ClientDir + "/lease.json"
+	rootFile    = ClientDir + "/root.json" // Lease.Root once more: saved files are of no use without it
 	processFile = ClientDir + "/supervisor.json"
 	stateFile   = "state.json"
 	lockFile    = "lock"
@@ -64,6 +68,8 @@ type Lease struct {
 	ID    string     `json:"id"`
 	Spec  core.Spec  `json:"spec"` // without the values of secrets
 	Lease core.Lease `json:"lease"`
+	// Root is the id of the image that is the sandbox's root directory; "" is this machine's programs.
+	Root string `json:"root,omitempty"`
 	// Damage says that the file was damaged and this is its copy; nil is none.
 	Damage error `json:"-"`
 }
@@ -257,6 +263,22 @@ func (s *Store) IDs() ([]string, error) {
 // WriteLease writes lease.json in a sandbox's directory, durably. The caller holds the sandbox's lock, or is in Update.
 func WriteLease(dir string, l Lease) error {
 	return WriteJSON(filepath.Join(dir, leaseFile), l, true)
+}
+
+// WriteRoot writes the id of the image that is a sandbox's root directory, durably.
+func WriteRoot(dir, image string) error { return WriteJSON(filepath.Join(dir, rootFile), image, true) }
+
+// Root returns Lease.Root, also if lease.json and its copy are lost or damaged.
+func (s *Store) Root(id string) (image string, err error) {
+	lease, err := s.ReadLease(id)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) && !IsDamage(err) {
+		return lease.Root, err
+	}
+	_, err = ReadJSON(filepath.Join(s.Dir(id), rootFile), &image)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return image, err
 }
 
 // ReadLease reads lease.json. fs.ErrNotExist: it was never written, or is lost with its copy.

@@ -38,7 +38,7 @@ func newRig(t *testing.T, change func(*modaltest.Options)) *rig {
 	backend, err := local.New(local.Options{
 		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "cache"),
 		Runtime: filepath.Join(programtest.Dir(), "sb-runtime"), FreezeAfter: time.Second, LogLimit: core.MiB,
-		HostDirs: []string{dir},
+		HostDirs: []string{dir}, HostOnly: true,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -82,6 +82,9 @@ func (n *Node) Set(attr Attr) {
 // IsDir reports whether n is a directory.
 func (n *Node) IsDir() bool { return n.mode&TypeMask == TypeDir }
 
+// IsFile reports whether n is a regular file.
+func (n *Node) IsFile() bool { return n.mode&TypeMask == TypeFile }
+
 // Target returns the target of a symbolic link, and whether n is one.
 func (n *Node) Target() (string, bool) { return n.target, n.mode&TypeMask == TypeLink }
 

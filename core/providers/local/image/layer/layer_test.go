@@ -549,3 +549,67 @@ func FuzzApply(f *testing.F) {
 		}
 	})
 }
+
+// prepared applies a layer and adds what a sandbox needs.
+func prepared(t *testing.T, workdir string, entries ...tar.Header) (map[string]string, error) {
+	t.Helper()
+	out, err := os.Create(filepath.Join(t.TempDir(), "image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = out.Close() }()
+	tree := layer.New(out, layer.DefaultLimits(), layer.NewMeter(layer.DefaultLimits()))
+	if err := tree.Apply(t.Context(), bytes.NewReader(archive(t, entries...))); err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Prepare(workdir); err != nil {
+		return nil, err
+	}
+	if err := tree.Finish([16]byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	return read(t, out.Name()), nil
+}
+
+func TestPrepare(t *testing.T) {
+	for what, test := range map[string]struct {
+		workdir string
+		entries []tar.Header
+		want    map[string]string // "-" is absent
+	}{
+		"empty": {"/srv/app", nil, map[string]string{
+			"/dev": "40755", "/proc": "40755", "/sys": "40755", "/tmp": "41777", "/tmp/.X11-unix": "41777", "/srv/app": "40755",
+			"/etc/hosts": "100644", "/etc/hostname": "100644", "/etc/resolv.conf": "100644",
+		}},
+		"own files": {"", []tar.Header{
+			file("etc/hosts", "own"), symlink("etc/resolv.conf", "../run/missing"), file("tmp/x", "y"),
+		}, map[string]string{
+			"/etc/hosts": "100644 0:0 0 = own", "/etc/resolv.conf": "100644", "/tmp": "40755", "/tmp/.X11-unix": "-",
+		}},
+		"links": {"/work/sub", []tar.Header{
+			dir("data"), symlink("work", "/data"), symlink("etc", "/data"), symlink("tmp", "data"),
+		}, map[string]string{
+			"/data/sub": "40755", "/data/hosts": "100644", "/work": "120644 0:0 0 -> /data", "/data/.X11-unix": "-",
+		}},
+	} {
+		have, err := prepared(t, test.workdir, test.entries...)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		for path, want := range test.want {
+			if got, found := have[path]; want == "-" && found || want != "-" && !strings.HasPrefix(got, want) {
+				t.Errorf("%s: %s is %q, want %q", what, path, got, want)
+			}
+		}
+	}
+	for _, name := range []string{"dev", "proc", "sys"} {
+		for _, entry := range []tar.Header{symlink(name, "root"), file(name, "x")} {
+			if _, err := prepared(t, "", entry); !errors.Is(err, core.KindUsage) || !strings.Contains(err.Error(), "/"+name) {
+				t.Errorf("%+v: %v", entry, err)
+			}
+		}
+	}
+	if _, err := prepared(t, "/../up"); !errors.Is(err, core.KindUsage) {
+		t.Errorf("a working directory outside: %v", err)
+	}
+}

@@ -38,6 +38,7 @@ type Box struct {
 	stopped bool
 	overlay *os.File // the writable layer
 	view    *os.File // the view of the machine, whose mount is gone
+	image   *rootImage
 }
 
 // Start builds the host image's view and starts a sandbox in it. One process can
@@ -105,10 +106,13 @@ func (b *Box) hold() error {
 	return nil
 }
 
-// below is the path of name in the view of the machine, below the writable layer. It holds during a call, because Stop
-// closes the view after all calls.
-func (b *Box) below(name string) string {
-	return filepath.Join("/proc/self/fd", strconv.Itoa(int(b.view.Fd())), name)
+// below is what is below the writable layer: the image, or the view of the machine. It holds during a call, because
+// Stop closes both after all calls.
+func (b *Box) below() lower {
+	if b.image != nil {
+		return b.image
+	}
+	return hostLower(filepath.Join("/proc/self/fd", strconv.Itoa(int(b.view.Fd()))))
 }
 
 // configureGVisor sets what gVisor keeps for the whole process.
@@ -123,7 +127,7 @@ func (c Config) configureGVisor() {
 	}
 }
 
-// create builds the sandbox's view of the machine and starts gVisor's processes, in which nothing runs yet.
+// create builds the sandbox's root and starts gVisor's processes, in which nothing runs yet.
 func (b *Box) create() error {
 	c := b.config
 	root := filepath.Join(c.Dir, "root")
@@ -132,10 +136,20 @@ func (b *Box) create() error {
 			return err
 		}
 	}
-	if err := buildHostRoot(root, c); err != nil {
+	var err error
+	build := buildHostRoot
+	if c.RootImage != "" {
+		build = buildImageRoot
+		if b.image, err = openRootImage(c.RootImage); err != nil {
+			return err
+		}
+		if err := b.image.check(); err != nil {
+			return err
+		}
+	}
+	if err := build(root, c); err != nil {
 		return err
 	}
-	var err error
 	if b.guest, err = os.Open(c.Guest); err != nil {
 		return err
 	}
@@ -341,6 +355,9 @@ func (b *Box) remove() {
 		if f != nil {
 			_ = f.Close()
 		}
+	}
+	if b.image != nil {
+		b.image.image.Close()
 	}
 	if b.view == nil {
 		_ = unix.Unmount(filepath.Join(b.config.Dir, "root"), unix.MNT_DETACH)

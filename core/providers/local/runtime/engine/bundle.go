@@ -53,6 +53,11 @@ func (c Config) spec(root string) *specs.Spec {
 		{Destination: "/dev/shm", Type: "tmpfs", Source: "shm", Options: []string{"mode=1777", shm}},
 		{Destination: GuestPath, Type: "bind", Source: c.Guest, Options: []string{"bind", "ro", "nosuid", "nodev"}},
 	}
+	var annotations map[string]string
+	if c.RootImage != "" {
+		annotations = c.rootAnnotations()
+		mounts = append(mounts, identityMounts(root)...)
+	}
 	for _, v := range c.Volumes {
 		mode := "rw"
 		if v.ReadOnly {
@@ -69,6 +74,8 @@ func (c Config) spec(root string) *specs.Spec {
 		Version:  specs.Version,
 		Hostname: c.Hostname,
 		Root:     &specs.Root{Path: root},
+
+		Annotations: annotations,
 		Process: &specs.Process{
 			Args:            seen(guest.InitArgv()),
 			Env:             c.Env,

@@ -39,6 +39,7 @@ func RunChild(argv []string) {
 		sendBrokenPipes()
 	}
 	if argv[0] == "runsc-gofer" {
+		_ = allowRootImage(argv) // without it the gofer ends with an error
 		extension.Register(hostview.Extension{Mounts: hostMounts()})
 	}
 	cli.Run(map[util.SubCommand]string{new(cmd.Boot): "", new(cmd.Gofer): "", new(cmd.Umount): ""}, nil)

@@ -23,7 +23,7 @@ import (
 // opaque is how an archive of the writable layer says of a directory that nothing below shows through.
 const opaque = "SCHILY.xattr.trusted.overlay.opaque"
 
-// Diff lists what the writable layer has otherwise than the view of the machine below it, sorted by path. It reads the
+// Diff lists what the writable layer has otherwise than what is below it, sorted by path. It reads the
 // layer, not the whole root. Directories that were only written in are left out.
 func (b *Box) Diff() (changes []core.Change, err error) {
 	err = b.call(func(c *container.Container) error {
@@ -61,6 +61,7 @@ func (b *Box) diff(c *container.Container) ([]core.Change, error) {
 // changes compares an archive of the layer with what is below.
 func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 	var changes []core.Change
+	lower := b.below()
 	there, removed := map[string]bool{}, map[string]bool{}
 	var replaced []string
 	for {
@@ -76,7 +77,7 @@ func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 			continue
 		}
 		there[name] = true
-		below, err := os.Lstat(b.below(name))
+		below, err := lower.Lstat(name)
 		exists := err == nil
 		// Files that this process may not see are not visible in the sandbox either.
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) &&
@@ -105,7 +106,7 @@ func (b *Box) changes(layer *tar.Reader) ([]core.Change, error) {
 		}
 	}
 	for _, dir := range replaced {
-		entries, err := os.ReadDir(b.below(dir))
+		entries, err := lower.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, err
 		}

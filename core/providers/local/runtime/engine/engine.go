@@ -23,6 +23,10 @@ type Config struct {
 	Executable string
 	// Guest is the host path of the sb-guest program, a static binary.
 	Guest string
+	// RootImage is the path of a read-only EROFS file that is the sandbox's root directory, below the writable layer. It
+	// has the directories dev, proc and sys and the files etc/hosts, etc/hostname and etc/resolv.conf. "" shows this
+	// machine's programs.
+	RootImage string
 	// Restore is a directory that SaveFS filled, or "" for a fresh filesystem.
 	Restore string
 	// Image is called when everything is made for the sandbox to begin. It returns a directory that Checkpoint filled: the

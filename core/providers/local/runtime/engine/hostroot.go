@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,26 +168,34 @@ func bindReadOnly(source, target string) error {
 
 // writeIdentity writes the files of /etc that are the sandbox's own.
 func writeIdentity(etc string, config Config) error {
-	resolver := ""
-	if config.Network != nil {
-		resolver = "nameserver " + config.Network.Gateway.String() + "\noptions timeout:5\n"
-	}
-	for name, text := range map[string]string{
+	files := identity(config)
+	maps.Copy(files, map[string]string{
 		"passwd": "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n" +
 			"bin:x:2:2:bin:/bin:/usr/sbin/nologin\nsys:x:3:3:sys:/dev:/usr/sbin/nologin\nwww-data:x:33:33:www-data:/var/www:/usr/sbin/nologin\n" +
 			"_apt:x:42:65534::/nonexistent:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-		"group":    "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nmail:x:8:\nwww-data:x:33:\nshadow:x:42:\nstaff:x:50:\nusers:x:100:\nuser:x:1000:\nnogroup:x:65534:\n",
-		"hostname": config.Hostname + "\n",
-		"hosts": "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t" + config.Hostname +
-			"\n",
+		"group": "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nmail:x:8:\nwww-data:x:33:\nshadow:x:42:\nstaff:x:50:\nusers:x:100:\nuser:x:1000:\nnogroup:x:65534:\n",
 		"nsswitch.conf": "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: " +
 			"files\nservices: files\nethers: files\nrpc: files\n",
-		"resolv.conf": resolver,
-	} {
+	})
+	for name, text := range files {
 		//nolint:gosec // these are the world-readable files of a sandbox's /etc
 		if err := os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// identity has the files of /etc that tell a sandbox its names, and where it asks for others.
+func identity(config Config) map[string]string {
+	resolver := ""
+	if config.Network != nil {
+		resolver = "nameserver " + config.Network.Gateway.String() + "\noptions timeout:5\n"
+	}
+	return map[string]string{
+		"hostname": config.Hostname + "\n",
+		"hosts": "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t" + config.Hostname +
+			"\n",
+		"resolv.conf": resolver,
+	}
 }

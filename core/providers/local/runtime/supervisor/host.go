@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -34,17 +35,30 @@ func (h host) Note(err error) { h.log.Error("a command could not be journaled", 
 
 // Plan implements command.Host.
 func (h host) Plan(r *wire.Command) (command.Start, error) {
-	who, err := h.user(cmp.Or(r.User, h.launch.Spec.User))
+	dir := cmp.Or(r.Workdir, h.launch.Spec.Workdir)
+	if dir == "" && h.launch.Root != nil {
+		dir = h.launch.Root.Workdir
+	}
+	who, err := h.user(cmp.Or(r.User, h.defaultUser()))
 	return command.Start{
-		Argv: r.Argv, Env: environment(who.Home, h.launch.Spec.Env, h.launch.Secrets, r.Env, r.Secrets),
-		Dir: cmp.Or(r.Workdir, h.launch.Spec.Workdir), User: who,
+		Argv: r.Argv, Env: h.environment(who.Home, h.launch.Spec.Env, h.launch.Secrets, r.Env, r.Secrets),
+		Dir: dir, User: who,
 	}, err
 }
 
-// environment returns the variables of a process: nothing of the host's or the caller's but layers. Secrets are a layer
-// of commands only. The other processes of the sandbox are written down, and need none.
-func environment(home string, layers ...map[string]string) []string {
-	return command.Environment([]string{"LANG=C.UTF-8"}, home, layers...)
+// environment returns the variables of a process: the image's, and over them layers; nothing of the host's. Secrets are
+// a layer of commands only. The other processes of the sandbox are written down, and need none.
+func (s *Supervisor) environment(home string, layers ...map[string]string) []string {
+	if s.launch.Root == nil {
+		return command.Environment([]string{"LANG=C.UTF-8"}, home, layers...)
+	}
+	image := map[string]string{}
+	for _, variable := range s.launch.Root.Env {
+		if name, value, ok := strings.Cut(variable, "="); ok && name != "" {
+			image[name] = value
+		}
+	}
+	return command.Environment(nil, home, append([]map[string]string{image}, layers...)...)
 }
 
 // Start implements command.Host. A kept command becomes a child of the sandbox's first process.

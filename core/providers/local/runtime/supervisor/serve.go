@@ -185,12 +185,12 @@ func (s *Supervisor) files(ctx context.Context, argv []string, files *socket.Fil
 		return nil, err
 	}
 	defer s.helpers.Release(1)
-	who, err := s.user(s.launch.Spec.User)
+	who, err := s.user(s.defaultUser())
 	if err != nil {
 		return nil, err
 	}
 	process, err := s.box.Exec(ctx, engine.Command{
-		Argv: argv, Env: environment(who.Home, s.launch.Spec.Env), Dir: "/", UID: who.UID, GID: who.GID, Files: streams,
+		Argv: argv, Env: s.environment(who.Home, s.launch.Spec.Env), Dir: "/", UID: who.UID, GID: who.GID, Files: streams,
 		Program: s.box.Guest(), Hidden: true,
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ type Supervisor struct {
 	server *grpc.Server
 	socket net.Listener
 	group  *cgroup.Member // the sandbox's control group; nil without one
-	passwd []command.User
+	users  command.Users
 	// kept reads what comes with an image; nil without one.
 	kept func() (wire.Kept, error)
 	// helpers is taken by everyone who runs sb-guest by descriptor, and whole by who keeps the sandbox.
@@ -124,7 +124,7 @@ func (s *Supervisor) start(ctx context.Context, report func(socket.LaunchStatus)
 	if s.box, err = engine.Start(ctx, config); err != nil {
 		return classify(err)
 	}
-	if s.passwd, err = s.readPasswd(); err != nil {
+	if s.users, err = s.readUsers(); err != nil {
 		return err
 	}
 	if err := s.publish(ctx); err != nil {
@@ -202,12 +202,15 @@ func (s *Supervisor) config() engine.Config {
 	config := engine.Config{
 		ID: s.launch.ID, Dir: s.launch.RuntimeDir, OverlayDir: s.launch.OverlayDir, Guest: s.launch.Guest,
 		Hostname: hostname(spec.Name),
-		Env:      environment("/root", spec.Env),
+		Env:      s.environment("/root", spec.Env),
 		Limits: engine.Limits{
 			CPU: spec.CPU, Memory: int64(spec.Memory), Disk: int64(spec.Disk), Processes: spec.Processes,
 			OpenFiles: spec.OpenFiles,
 		},
 		Restore: s.launch.Files,
+	}
+	if s.launch.Root != nil {
+		config.RootImage = s.launch.Root.Path
 	}
 	for _, v := range spec.Volumes {
 		config.Volumes = append(config.Volumes, engine.Volume{Source: v.Source, Target: v.Target, ReadOnly: v.ReadOnly})

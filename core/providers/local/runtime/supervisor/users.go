@@ -3,47 +3,74 @@
 package supervisor
 
 import (
+	"io"
 	"os"
 	"time"
 
 	"github.com/seed-0724f904/sb/core/agent/command"
 )
 
-// passwdPatience is how long the file may take.
-const passwdPatience = 5 * time.Second
+// usersPatience is how long each file may take.
+const usersPatience = 5 * time.Second
 
-// readPasswd reads the sandbox's users. A sandbox without the file has none but root.
-func (s *Supervisor) readPasswd() ([]command.User, error) {
-	return s.readUsers(passwdPatience, func(w *os.File) error { return s.box.ReadFile("/etc/passwd", w) })
+// readUsers reads the sandbox's users and, of an image, its groups. A sandbox without the files has none but root.
+func (s *Supervisor) readUsers() (users command.Users, err error) {
+	users.OnlyUsers = s.launch.Root == nil
+	err = s.read("/etc/passwd", usersPatience, s.box.ReadFile, func(r io.Reader) (err error) {
+		users.List, err = command.ParsePasswd(r)
+		return err
+	})
+	if err == nil && !users.OnlyUsers {
+		err = s.read("/etc/group", usersPatience, s.box.ReadFile, func(r io.Reader) (err error) {
+			users.Groups, err = command.ParseGroup(r)
+			return err
+		})
+	}
+	return users, err
 }
 
-// readUsers reads users from what write writes. A sandbox that resumes from another one may have anything in the file's
-// place, also what has no end or never begins; write is not waited for then before the sandbox ends.
-func (s *Supervisor) readUsers(patience time.Duration, write func(w *os.File) error) ([]command.User, error) {
+// read parses what write writes of a file. A sandbox that resumes from another one, or starts from an image, may have
+// anything in the file's place, also what has no end or never begins; write is not waited for then before the sandbox
+// ends.
+func (s *Supervisor) read(
+	name string, patience time.Duration, write func(name string, w *os.File) error, parse func(io.Reader) error,
+) error {
 	r, w, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = r.Close() }()
 	s.wg.Go(func() {
-		err := write(w)
+		err := write(name, w)
 		_ = w.Close()
 		if err != nil {
-			s.log.Info("the sandbox's /etc/passwd was not read", "error", err)
+			s.log.Info("a file of the sandbox was not read", "file", name, "error", err)
 		}
 	})
 	if err := r.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		return nil, err
+		return err
 	}
-	users, err := command.ParsePasswd(r)
-	if err != nil {
-		s.log.Warn("the sandbox's /etc/passwd was not read to its end", "error", err)
+	if err := parse(r); err != nil {
+		s.log.Warn("a file of the sandbox was not read to its end", "file", name, "error", err)
 	}
-	return users, nil
+	return nil
 }
 
-// user returns the user of a command: a name or a uid, and a gid behind it; "" is root.
+// defaultUser is the user of a command or a file operation that names none.
+func (s *Supervisor) defaultUser() string {
+	if s.launch.Spec.User == "" && s.launch.Root != nil {
+		return s.launch.Root.User
+	}
+	return s.launch.Spec.User
+}
+
+// user returns the user of a command: USER[:GROUP], each a name or a number; "" is root. As in Docker, a uid of an
+// image without an entry has the group 0.
 func (s *Supervisor) user(text string) (command.User, error) {
-	users := command.Users{List: s.passwd, OnlyUsers: true}
-	return users.Find(text, func(uid uint32) uint32 { return uid })
+	return s.users.Find(text, func(uid uint32) uint32 {
+		if s.launch.Root != nil {
+			return 0
+		}
+		return uid
+	})
 }

@@ -10,7 +10,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-0724f904/sb/core/agent/command"
 )
+
+// usersOf reads the users that write writes.
+func usersOf(s *Supervisor, patience time.Duration, write func(*os.File) error) (users []command.User, err error) {
+	err = s.read("/etc/passwd", patience, func(_ string, w *os.File) error { return write(w) },
+		func(r io.Reader) (err error) {
+			users, err = command.ParsePasswd(r)
+			return err
+		})
+	return users, err
+}
 
 // A damaged /etc/passwd of a sandbox does not keep a copy of it from starting.
 func TestReadUsersOfAnyFile(t *testing.T) {
@@ -36,7 +48,7 @@ func TestReadUsersOfAnyFile(t *testing.T) {
 		}, 0},
 	} {
 		s := &Supervisor{log: slog.New(slog.DiscardHandler)}
-		users, err := s.readUsers(time.Minute, test.write)
+		users, err := usersOf(s, time.Minute, test.write)
 		if err != nil || len(users) != test.users {
 			t.Errorf("%s: %d users, %v", what, len(users), err)
 		}
@@ -44,7 +56,7 @@ func TestReadUsersOfAnyFile(t *testing.T) {
 	}
 	s := &Supervisor{log: slog.New(slog.DiscardHandler)}
 	ended := make(chan struct{})
-	if users, err := s.readUsers(time.Millisecond, func(*os.File) error {
+	if users, err := usersOf(s, time.Millisecond, func(*os.File) error {
 		<-ended
 		return errors.ErrUnsupported
 	}); err != nil || len(users) != 0 {
