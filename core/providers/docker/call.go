@@ -65,7 +65,7 @@ func (p *Provider) dial(ctx context.Context, id, op string, request wire.Request
 
 func (c *call) close() { _ = c.Close() }
 
-// callError says what a call's failure means for the sandbox.
+// callError returns the error for a failed call to the sandbox.
 func (p *Provider) callError(ctx context.Context, id, op string, err error) error {
 	failed := engine.Classify(ctx, op, id, err)
 	if ctx.Err() != nil || errors.Is(failed, core.KindUnavailable) {
@@ -150,7 +150,7 @@ func (c *call) reply(take func(kind byte, payload []byte) error) (wire.Reply, er
 // failure returns why a call ended without a reply.
 func (c *call) failure(err error) error {
 	if errors.Is(err, wire.ErrFrame) {
-		// It has not ended: there would be no end of what is said.
+		// The call has not ended, so its diagnostics are not complete.
 		return core.Errorf(core.KindInternal, "docker."+c.op, c.id, "the sandbox's answer is damaged: %w", err)
 	}
 	ctx, cancel := engine.Within(context.Background(), engine.AskTimeout+endGrace)

@@ -145,7 +145,7 @@ func (o *operation) Close() error {
 	return o.err
 }
 
-// outcome is what the report says.
+// outcome returns the result in the report.
 func (o *operation) outcome() error {
 	if o.ctx.Err() != nil {
 		return core.Wrap("docker."+o.op, o.name, o.ctx.Err())

@@ -88,7 +88,7 @@ func (e containers) fill(ctx context.Context, h helper, image string) (err error
 		return err
 	}
 	defer func() {
-		// The caller may be gone already; what was made has to go all the same.
+		// The caller's context may have ended already, but the container must be removed.
 		ctx, cancel := engine.Within(context.WithoutCancel(ctx), engine.WorkTimeout)
 		defer cancel()
 		_, removeErr := e.Client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})

@@ -80,7 +80,7 @@ func labels(spec core.Spec, lease core.Lease, dir wire.Dir, key []byte) (map[str
 	return l, nil
 }
 
-// described is what a container's labels say.
+// described is the content of a container's labels.
 type described struct {
 	name, app string
 	spec      core.Spec

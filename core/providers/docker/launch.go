@@ -102,7 +102,7 @@ func (l *launch) once(ctx context.Context) (sb core.Sandbox, err error) {
 	}
 	defer func() {
 		if err != nil {
-			// The caller may be gone already; what was made has to go all the same.
+			// The caller's context may have ended already, but the container must be removed.
 			ctx, cancel := engine.Within(context.WithoutCancel(ctx), engine.WorkTimeout)
 			defer cancel()
 			_, _ = l.e.Client.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
@@ -215,7 +215,7 @@ func (l *launch) create(ctx context.Context) (string, error) {
 	}
 }
 
-// createTries is how often a name that others let go of is tried again.
+// createTries bounds how often a launch tries a name again that another launch has released.
 const createTries = 3
 
 // create makes a container, whose id it returns.
@@ -539,7 +539,7 @@ func (e containers) tryStart(
 	}
 }
 
-// othersPoll is how often a start looks whether it was somebody else's.
+// othersPoll is how often a start checks whether another process has started the container.
 const othersPoll = time.Second
 
 // readState sends the first state that the first process writes; what it writes to stderr goes to tail.
@@ -557,7 +557,7 @@ func readState(attached io.Reader, states chan<- wire.State, tail *engine.Tail) 
 	_ = r.Close()
 }
 
-// startError says what a container's failure to start means.
+// startError returns the error for a container that does not start.
 func startError(ctx context.Context, spec core.Spec, err error) error {
 	failed := engine.Classify(ctx, "launch", spec.Name, err)
 	e, ok := errors.AsType[*core.Error](failed)

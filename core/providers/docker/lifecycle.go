@@ -129,7 +129,7 @@ func (e containers) awaitGone(ctx context.Context, id string) error {
 // removalGrace bounds the time from a container's end until the engine reports its removal. Podman reports it late.
 const removalGrace = 3 * time.Second
 
-// creatingPoll is how often a sandbox that is being made is looked at.
+// creatingPoll is how often the state of a sandbox that is being created is read.
 const creatingPoll = 100 * time.Millisecond
 
 // awaitExit blocks until a container does not run.

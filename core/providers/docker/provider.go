@@ -34,7 +34,7 @@ type Provider struct {
 	closed bool
 }
 
-// known is what a call to a sandbox's first process needs.
+// known has the facts that a call to a sandbox's first process needs.
 type known struct {
 	container string
 	// pid is the first process's number on the engine's machine, as last seen; 0 is not known.

@@ -150,7 +150,7 @@ func (p *Provider) sandbox(container string, d described, pid int) core.Sandbox 
 	}
 }
 
-// status is what the engine says of a container.
+// status is a container's state in the engine.
 type status struct {
 	state    string
 	oom      bool

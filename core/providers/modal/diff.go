@@ -148,7 +148,7 @@ func (p *Provider) changed(ctx context.Context, id string, since time.Time, skip
 	return parseFound(text)
 }
 
-// compare finds what the changes are, given those that may be some.
+// compare returns the changes among the candidates.
 func (p *Provider) compare(
 	ctx context.Context, id, reference string, now map[string]found, skip []string,
 ) ([]core.Change, error) {

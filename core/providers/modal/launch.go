@@ -118,7 +118,7 @@ func (l *launching) launched(ctx context.Context, id string) (core.Sandbox, erro
 	return sb, nil
 }
 
-// undo ends a sandbox that did not become what was asked for.
+// undo ends a sandbox whose launch failed.
 func (l *launching) undo(ctx context.Context, id string) error {
 	err := l.provider.Terminate(context.WithoutCancel(ctx), id)
 	if errors.Is(err, core.KindNotFound) {

@@ -291,12 +291,12 @@ func timedOut() *pb.GenericResult {
 	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TIMEOUT, Exitcode: 124}.Build()
 }
 
-// terminated is the result of a sandbox that somebody ended.
+// terminated is the result of a terminated sandbox.
 func terminated() *pb.GenericResult {
 	return pb.GenericResult_builder{Status: pb.GenericResult_GENERIC_STATUS_TERMINATED, Exitcode: 137}.Build()
 }
 
-// terminate ends a sandbox that somebody wants to end.
+// terminate ends a sandbox at a client's request.
 func (s *Server) terminate(ctx context.Context, box *sandbox) error {
 	box.giveUp()
 	if err := box.await(ctx); err != nil {

@@ -19,7 +19,7 @@ const forever = -1
 // packDirectory packs a directory's content.
 const packDirectory = `tar --create --directory="$1" --file=- .`
 
-// TaskSnapshotFilesystem makes an image of what a sandbox's filesystem is now.
+// TaskSnapshotFilesystem makes an image of a sandbox's current filesystem.
 func (r *router) TaskSnapshotFilesystem(
 	ctx context.Context, request *pb.TaskSnapshotFilesystemRequest,
 ) (*pb.TaskSnapshotFilesystemResponse, error) {
