@@ -7,15 +7,18 @@ import (
 	"errors"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -32,7 +35,73 @@ import (
 	"github.com/seed-0724f904/sb/core/providers/local/image"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// pullVariable makes this program a client that pulls "REF DIR" and ends.
+const pullVariable = "SB_TEST_PULL"
+
+func TestMain(m *testing.M) {
+	if ref, dir, ok := strings.Cut(os.Getenv(pullVariable), " "); ok {
+		store, err := image.Open(dir)
+		if err == nil {
+			_, err = store.Pull(context.Background(), ref, image.PullOptions{})
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// TestKilled kills clients at any moment of a pull. What is in the store after each is whole.
+func TestKilled(t *testing.T) {
+	registry, dir := serve(t), t.TempDir()
+	store := open(t, dir)
+	contents := []string{strings.Repeat("old", 1<<20), strings.Repeat("new", 1<<20), "the last layer"}
+	ref := registry.push(t, image1(t, contents...), "a:v1")
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := func() *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), program)
+		cmd.Env = append(os.Environ(), pullVariable+"="+ref+" "+dir)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	begin := time.Now()
+	if err := client().Wait(); err != nil {
+		t.Fatal(err)
+	}
+	whole := time.Since(begin)
+	for range 40 {
+		cmd := client()
+		// The moment is what this test varies.
+		select {
+		case <-time.After(rand.N(whole)): //nolint:gosec // no secret
+		case <-t.Context().Done():
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		list, err := store.List(t.Context())
+		if err != nil || len(list) > 1 {
+			t.Fatalf("the store has %d images: %v", len(list), err)
+		}
+		if len(list) == 1 {
+			has(t, list[0], contents[2])
+			if err := store.Remove(t.Context(), list[0].ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pulled, err := store.Pull(t.Context(), ref, image.PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	has(t, pulled, contents[2])
+	wantClean(t, store, dir)
+}
 
 // made returns an image with a layer for each content of /file.
 func made(t testing.TB, arch string, contents ...string) v1.Image {
