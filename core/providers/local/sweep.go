@@ -19,8 +19,8 @@ import (
 const notRunningAnyMore = "its sandbox does not run any more"
 
 // Leftovers implements core.Sweeper. It finds directories of sandboxes that never
-// got a lease, checkpoints and snapshots that were broken off, empty control groups without a sandbox, and sockets,
-// processes and writable layers whose sandbox does not run.
+// got a lease, checkpoints and snapshots that were broken off, empty control groups without a sandbox, sockets,
+// processes and writable layers whose sandbox does not run, broken pulls, and images without a name or use.
 // Saved files that could be wanted are not leftovers.
 func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 	ids, err := p.store.IDs()
@@ -65,6 +65,9 @@ func (p *Provider) Leftovers(ctx context.Context) ([]core.Leftover, error) {
 			return found, stateError("prune", err)
 		}
 	}
+	if err := p.imageLeftovers(ctx, add); err != nil {
+		return found, err
+	}
 	for _, dir := range p.abandonedGroups() {
 		found = append(found, core.Leftover{Provider: Name, Subject: dir, Why: "an empty control group without a sandbox"})
 	}
@@ -97,6 +100,24 @@ func shelfLeftovers(what string, shelf *store.Shelf, add func(path, why string))
 	return nil
 }
 
+// imageLeftovers finds broken pulls, and images that neither a name leads to nor anything uses.
+func (p *Provider) imageLeftovers(ctx context.Context, add func(path, why string)) error {
+	images, err := p.openImages()
+	if err != nil {
+		return err
+	}
+	left, err := images.Leftovers(ctx)
+	for dir, id := range left {
+		switch {
+		case id == "":
+			add(dir, "a pull of an image was broken off")
+		case p.unused(id) == nil:
+			add(dir, "no name leads to the image "+id)
+		}
+	}
+	return stateError("prune", err)
+}
+
 // nameSubject begins the subject of a leftover that is a name.
 const nameSubject = "name "
 
@@ -123,6 +144,9 @@ func (p *Provider) Sweep(ctx context.Context, leftover core.Leftover) error {
 		if strings.HasPrefix(filepath.Base(l.Subject), p.store.GroupName("")) {
 			return stateError("prune", (&cgroup.Group{Dirs: []string{l.Subject}}).Remove())
 		}
+		if strings.HasPrefix(l.Subject, p.store.ImagesDir()+string(filepath.Separator)) {
+			return p.clearImage(l.Subject)
+		}
 		return stateError("prune", os.RemoveAll(l.Subject))
 	}
 	return core.Errorf(core.KindNotFound, "local.prune", leftover.Subject, "it is not left over any more")
@@ -139,6 +163,15 @@ func (p *Provider) clearDead(ctx context.Context, id string) error {
 	}
 	defer func() { _ = lock.Close() }()
 	return stateError("prune", p.clear(ctx, id))
+}
+
+// clearImage removes a leftover of the images.
+func (p *Provider) clearImage(dir string) error {
+	images, err := p.openImages()
+	if err != nil {
+		return err
+	}
+	return stateError("prune", images.Clear(dir))
 }
 
 func cutName(subject string) (string, bool) {

@@ -5,9 +5,14 @@ package local
 import (
 	"errors"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/seed-0724f904/sb/core"
 	"github.com/seed-0724f904/sb/core/providers/local/store"
 )
 
@@ -67,5 +72,42 @@ func TestNoLeftoversDuringLaunches(t *testing.T) {
 		if leftovers, err := p.Leftovers(t.Context()); err != nil || len(leftovers) != 0 {
 			t.Fatalf("left over: %+v, %v", leftovers, err)
 		}
+	}
+}
+
+// TestImageLeftovers checks that an image without a name is left over once no sandbox uses it. A broken pull is at once.
+func TestImageLeftovers(t *testing.T) {
+	p := opened(t, opener(t, nil))
+	file := filepath.Join(t.TempDir(), "busybox.tar")
+	writeBusybox(t, file, nil)
+	sb := launchFrom(t, p, func(spec *core.Spec) { spec.Image = "docker-archive:" + file })
+	writeBusybox(t, file, func(c *v1.Config) { c.Env = []string{"CHANGED=yes"} })
+	if _, err := p.PullImage(t.Context(), "docker-archive:"+file, nil); err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(p.store.ImagesDir(), "work", strings.Repeat("0", 64))
+	if err := os.MkdirAll(broken, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sweepAll := func(want int) {
+		t.Helper()
+		left, err := p.Leftovers(t.Context())
+		if err != nil || len(left) != want {
+			t.Fatalf("left over: %+v, %v", left, err)
+		}
+		for _, l := range left {
+			if err := p.Sweep(t.Context(), l); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	sweepAll(1)
+	if err := p.Terminate(t.Context(), sb.ID); err != nil {
+		t.Fatal(err)
+	}
+	sweepAll(1)
+	sweepAll(0)
+	if list, err := p.Images(t.Context()); err != nil || len(list) != 1 || len(list[0].Names) != 1 {
+		t.Errorf("%+v, %v", list, err)
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -152,6 +154,7 @@ func (r *blobReader) Close() error {
 func classify(ref string, err error) error {
 	var known *core.Error
 	var answer *transport.Error
+	var host *fs.PathError
 	switch {
 	case err == nil || errors.Is(err, context.Canceled):
 		return err
@@ -162,6 +165,11 @@ func classify(ref string, err error) error {
 		}
 		named.Subject = ref
 		return &named
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		return core.Errorf(core.KindExhausted, "local.image", ref, "the disk is full: %w", err).
+			WithHint("free some space: sb image ls lists the images, sb prune removes what nothing needs")
+	case errors.As(err, &host):
+		return core.Wrap("local.image", ref, err)
 	case !errors.As(err, &answer):
 		if kind := core.KindOf(err); kind != core.KindInternal {
 			return core.Errorf(kind, "local.image", ref, "%w", err)

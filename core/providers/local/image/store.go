@@ -241,44 +241,69 @@ func (s *Store) remove(hex string) error {
 	return os.RemoveAll(trash)
 }
 
-// Prune removes the images that have no reference and that keep does not want, and what killed pulls left. It returns
-// the removed images. keep may be nil.
-func (s *Store) Prune(ctx context.Context, keep func(Image) bool) ([]Image, error) {
+// Leftovers returns the directories that no process works on and no reference leads to: what killed pulls and removals
+// left, and images whose last reference now names another image. The ids of those are the keys' values, or "".
+func (s *Store) Leftovers(ctx context.Context) (map[string]string, error) {
 	list, err := s.List(ctx)
-	problems := []error{err}
-	var gone []Image
+	left := map[string]string{}
 	for _, image := range list {
-		if len(image.Refs) > 0 || keep != nil && keep(image) {
-			continue
+		// A pull makes an image before its reference.
+		if dir := filepath.Dir(image.Path); len(image.Refs) == 0 && s.idle(dir) {
+			left[dir] = image.ID
 		}
-		if err := s.Remove(ctx, image.ID); err != nil && !errors.Is(err, core.KindNotFound) {
-			problems = append(problems, err)
-			continue
-		}
-		gone = append(gone, image)
 	}
-	return gone, errors.Join(append(problems, s.sweep())...)
+	entries, workErr := os.ReadDir(filepath.Join(s.dir, workDir))
+	if errors.Is(workErr, fs.ErrNotExist) {
+		workErr = nil
+	}
+	for _, e := range entries {
+		if dir := filepath.Join(s.dir, workDir, e.Name()); s.idle(dir) {
+			left[dir] = ""
+		}
+	}
+	return left, errors.Join(err, workErr)
 }
 
-// sweep removes what killed pulls and removals left.
-func (s *Store) sweep() error {
-	entries, err := os.ReadDir(filepath.Join(s.dir, workDir))
+// idle reports whether no process works on a directory.
+func (s *Store) idle(dir string) bool {
+	unlock, err := s.tryLock(dir)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+		return false
+	}
+	unlock()
+	return true
+}
+
+// Clear removes a leftover. KindConflict: it is none any more. The caller makes sure that no sandbox needs it.
+func (s *Store) Clear(dir string) error {
+	unlock, err := s.tryLock(dir)
+	if err != nil {
 		return err
 	}
-	var problems []error
-	for _, e := range entries {
-		lock := flock.New(s.lockPath(strings.TrimSuffix(e.Name(), removed)))
-		if free, err := lock.TryLock(); err != nil || !free {
-			problems = append(problems, err)
-			continue
-		}
-		problems = append(problems, os.RemoveAll(filepath.Join(s.dir, workDir, e.Name())), lock.Unlock())
+	defer unlock()
+	if filepath.Dir(dir) == filepath.Join(s.dir, workDir) {
+		return os.RemoveAll(dir)
 	}
-	return errors.Join(problems...)
+	refs, err := s.refs()
+	if err != nil {
+		return err
+	}
+	for ref, id := range refs {
+		if id == "sha256:"+filepath.Base(dir) {
+			return core.Errorf(core.KindConflict, "local.image", ref, "the reference names the image again")
+		}
+	}
+	return s.remove(filepath.Base(dir))
+}
+
+// tryLock takes the lock of a directory if it is free. KindConflict: a process works on it.
+func (s *Store) tryLock(dir string) (unlock func(), err error) {
+	lock := flock.New(s.lockPath(strings.TrimSuffix(filepath.Base(dir), removed)), flock.SetPermissions(0o600))
+	free, err := lock.TryLock()
+	if err == nil && !free {
+		err = core.Errorf(core.KindConflict, "local.image", dir, "another process works on the image")
+	}
+	return func() { _ = lock.Unlock() }, err
 }
 
 func (s *Store) lockPath(name string) string { return filepath.Join(s.dir, locksDir, name) }
