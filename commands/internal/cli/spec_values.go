@@ -12,8 +12,8 @@ import (
 	"github.com/seed-0724f904/sb/core"
 )
 
-// mergeSecrets adds given to the secrets of a spec file. A secret of the file has no value. Without a reference, the value
-// comes from the caller's environment.
+// mergeSecrets adds given to the secrets of a spec file. A secret of the file has no value. Without a reference, the
+// value comes from the caller's environment.
 func mergeSecrets(file, given []core.Secret, lookup func(string) (string, bool)) ([]core.Secret, error) {
 	names := map[string]bool{}
 	for _, s := range given {

@@ -19,8 +19,8 @@ func Failures(list []core.ProviderFailure) error {
 	return errors.Join(failed...)
 }
 
-// WarnUnavailable prints a warning for each provider that did not answer. If the user named the provider, it returns the
-// failure as an error instead.
+// WarnUnavailable prints a warning for each provider that did not answer. If the user named the provider, it returns
+// the failure as an error instead.
 func (a *App) WarnUnavailable(list []core.ProviderFailure, requested bool) error {
 	if requested {
 		return Failures(list)
