@@ -251,7 +251,8 @@ func TestStoresAreClosedToKeys(t *testing.T) {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
-	if volume := (core.Volume{Source: "alice-data", Target: "/x"}); !slices.Equal(requested, []core.Volume{volume, volume}) {
+	volume := core.Volume{Source: "alice-data", Target: "/x"}
+	if !slices.Equal(requested, []core.Volume{volume, volume}) {
 		t.Errorf("mounted are %v", requested)
 	}
 }

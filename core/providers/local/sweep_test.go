@@ -75,7 +75,8 @@ func TestNoLeftoversDuringLaunches(t *testing.T) {
 	}
 }
 
-// TestImageLeftovers checks that an image without a name is left over once no sandbox uses it. A broken pull is at once.
+// TestImageLeftovers checks that an image without a name is left over once no sandbox uses it. A broken pull is at
+// once.
 func TestImageLeftovers(t *testing.T) {
 	p := opened(t, opener(t, nil))
 	file := filepath.Join(t.TempDir(), "busybox.tar")
