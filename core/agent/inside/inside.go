@@ -20,8 +20,8 @@ const exitUsage = 125
 // Main runs the mode of the agent that argv names, and returns the exit code.
 func Main(argv []string, stdin, stdout, stderr *os.File) int {
 	// Processes in the sandbox may not trace this process or read its memory. In a container, root can stop it before
-	// this, and in gVisor it can write to its descriptors, so sb trusts no answer. Programs that this process starts can be
-	// traced.
+	// this, and in gVisor it can write to its descriptors, so sb trusts no answer. Programs that this process starts can
+	// be traced.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	return run(argv, stdin, stdout, stderr)
 }
