@@ -138,17 +138,17 @@ func (p *Provider) RemoveImage(ctx context.Context, ref string) error {
 		return err
 	}
 	if len(found.Refs) < 2 || ref == found.ID {
-		if err := p.unused(found.ID); err != nil {
+		if err := p.unused(ref, found.ID); err != nil {
 			return err
 		}
 	}
 	return images.Remove(ctx, ref)
 }
 
-// unused returns KindConflict if something needs an image.
-func (p *Provider) unused(id string) error {
+// unused returns KindConflict if something needs the image with an id. ref is the user's name of it.
+func (p *Provider) unused(ref, id string) error {
 	inUse := func(what, name, remove string) error {
-		return core.Errorf(core.KindConflict, "local.image", id, "the %s %s uses the image", what, name).
+		return core.Errorf(core.KindConflict, "local.image", ref, "the %s %s uses the image", what, name).
 			WithHint("remove it first: %s %s", remove, name)
 	}
 	ids, err := p.store.IDs()

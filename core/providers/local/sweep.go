@@ -111,7 +111,7 @@ func (p *Provider) imageLeftovers(ctx context.Context, add func(path, why string
 		switch {
 		case id == "":
 			add(dir, "a pull of an image was broken off")
-		case p.unused(id) == nil:
+		case p.unused(id, id) == nil:
 			add(dir, "no name leads to the image "+id)
 		}
 	}
