@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -37,11 +38,11 @@ func TestRequestsAreVerified(t *testing.T) {
 		want    core.Kind
 		message string
 	}{
-		"another key": {forge(t, NewKey(), `{"version":3}`), core.KindUnauthorized, "not signed"},
+		"another key": {forge(t, NewKey(), fmt.Sprintf(`{"version":%d}`, Version)), core.KindUnauthorized, "not signed"},
 		"damaged":     {payload[:len(payload)-5], core.KindUsage, "damaged"},
 		"version 1": {
 			forge(t, key, `{"verb":"exec","argv":["true"]}`), core.KindUnavailable,
-			"speaks protocol 0, the sandbox's supervisor 3",
+			fmt.Sprintf("speaks protocol 0, the sandbox's supervisor %d", Version),
 		},
 		"a later version": {forge(t, key, `{"version":9,"verb":{"name":"exec"}}`), core.KindUnavailable, "speaks protocol 9"},
 	} {

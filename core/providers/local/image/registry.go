@@ -174,7 +174,8 @@ func classify(ref string, err error) error {
 		if kind := core.KindOf(err); kind != core.KindInternal {
 			return core.Errorf(kind, "local.image", ref, "%w", err)
 		}
-		return core.Errorf(core.KindUnavailable, "local.image", ref, "the image cannot be pulled: %w", err)
+		return core.Errorf(core.KindUnavailable, "local.image", ref, "the image cannot be pulled: %w", err).
+			WithHint("check the name and the network; --image host needs no registry, --provider docker uses an engine's images")
 	}
 	switch answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -183,7 +184,7 @@ func classify(ref string, err error) error {
 			WithHint("check the name, or log in: docker login REGISTRY")
 	case http.StatusNotFound:
 		return core.Errorf(core.KindNotFound, "local.image", ref, "the registry has no such image").
-			WithHint("check the name and the tag")
+			WithHint("check the name and the tag; --provider docker uses an engine's images")
 	case http.StatusTooManyRequests:
 		return core.Errorf(core.KindExhausted, "local.image", ref, "the registry allows no more pulls now: %w", err).
 			WithHint("wait, or log in: docker login REGISTRY")
