@@ -5,6 +5,7 @@ package socket
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -161,7 +162,8 @@ func TestOlderSupervisor(t *testing.T) {
 	}
 	defer func() { _ = client.Close() }()
 	_, err = client.Control(t.Context(), &wire.Request{Verb: wire.VerbStats})
-	if !errors.Is(err, core.KindUnavailable) || !strings.Contains(err.Error(), "the sandbox's supervisor 1") {
+	older := fmt.Sprintf("the sandbox's supervisor %d", wire.Version-1)
+	if !errors.Is(err, core.KindUnavailable) || !strings.Contains(err.Error(), older) {
 		t.Errorf("%v", err)
 	}
 	if err := providertest.Receive(t, served); err != nil {
